@@ -1,36 +1,60 @@
 #include "core/grammar/grammar.h"
 
 #include "core/grammar/choice.h"
+#include "core/grammar/notation.h"
+#include "core/grammar/walk.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Constant once it is made, so that threads need no lock. */
+/* Choices are a trie, constant once it is made; everything else a walk, which grows with what is
+ * asked of it: its lock is taken for every question. */
 struct grammar {
     const struct vocab *vocab;
     struct choice *choice;
+    struct walk *walk;
+    pthread_mutex_t lock;
+    struct grammar_cursor *cursors; /* of the walk */
+    int n_cursors;
 };
 
 struct grammar_cursor {
-    const struct grammar *g;
-    uint32_t node;
+    struct grammar *g;
+    uint32_t at;    /* node of the trie, place of the walk */
     uint32_t *path; /* [vocab_longest + 1] scratch of masks */
+    struct grammar_cursor *next, **link;
 };
+
+static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct err *e)
+{
+    struct net *net;
+    uint32_t root = 0;
+    if (net_open(&net, e)) return -1;
+    int rc = spec->kind == GRAMMAR_REGEX  ? notation_regex(net, spec->text, spec->bytes, &root, e)
+             : spec->kind == GRAMMAR_GBNF ? notation_gbnf(net, spec->text, spec->bytes, &root, e)
+                                          : notation_json(net, spec->compact, &root, e);
+    if (!rc) rc = net_finish(net, root, e);
+    if (rc) {
+        net_close(net);
+        return -1;
+    }
+    return walk_open(&g->walk, net, root, ((size_t)vocab_n(g->vocab) + 31) / 32, e);
+}
 
 int grammar_open(struct grammar **out, const struct grammar_spec *spec, const struct vocab *v,
                  struct err *e)
 {
-    static const char *const refused[] = {[GRAMMAR_JSON] = "JSON objects",
-                                          [GRAMMAR_SCHEMA] = "JSON schemas",
-                                          [GRAMMAR_REGEX] = "regular expressions",
-                                          [GRAMMAR_GBNF] = "grammars"};
-    if (spec->kind != GRAMMAR_CHOICE)
-        return err_set(e, "%s are not served; choices are", refused[spec->kind]);
+    if (spec->kind == GRAMMAR_SCHEMA)
+        return err_set(e, "JSON schemas are not served; JSON objects, regular expressions, choices "
+                          "and grammars are");
     struct grammar *g = calloc(1, sizeof *g);
     if (!g) return err_memory(e);
     g->vocab = v;
-    if (choice_open(&g->choice, spec->text, spec->bytes, e)) {
-        free(g);
+    pthread_mutex_init(&g->lock, NULL);
+    if (spec->kind == GRAMMAR_CHOICE ? choice_open(&g->choice, spec->text, spec->bytes, e)
+                                     : open_walk(g, spec, e)) {
+        grammar_close(g);
         return -1;
     }
     *out = g;
@@ -41,6 +65,8 @@ void grammar_close(struct grammar *g)
 {
     if (!g) return;
     choice_close(g->choice);
+    walk_close(g->walk);
+    pthread_mutex_destroy(&g->lock);
     free(g);
 }
 
@@ -54,6 +80,13 @@ int grammar_cursor_open(struct grammar_cursor **out, struct grammar *g, struct e
     }
     c->g = g;
     grammar_cursor_reset(c);
+    pthread_mutex_lock(&g->lock);
+    c->next = g->cursors;
+    c->link = &g->cursors;
+    if (c->next) c->next->link = &c->next;
+    g->cursors = c;
+    g->n_cursors++;
+    pthread_mutex_unlock(&g->lock);
     *out = c;
     return 0;
 }
@@ -61,21 +94,36 @@ int grammar_cursor_open(struct grammar_cursor **out, struct grammar *g, struct e
 void grammar_cursor_close(struct grammar_cursor *c)
 {
     if (!c) return;
+    pthread_mutex_lock(&c->g->lock);
+    *c->link = c->next;
+    if (c->next) c->next->link = c->link;
+    c->g->n_cursors--;
+    pthread_mutex_unlock(&c->g->lock);
     free(c->path);
     free(c);
 }
 
-void grammar_cursor_reset(struct grammar_cursor *c) { c->node = CHOICE_START; }
+_Static_assert((int)CHOICE_DEAD == (int)WALK_DEAD && (int)CHOICE_START == (int)WALK_START,
+               "a cursor begins alike");
+void grammar_cursor_reset(struct grammar_cursor *c) { c->at = CHOICE_START; }
+
+/* One byte further from AT, which is not dead. The lock is held. */
+static int step(const struct grammar *g, uint32_t at, char byte, uint32_t *to, struct err *e)
+{
+    if (g->walk) return walk_step(g->walk, at, (unsigned char)byte, to, e);
+    *to = choice_step(g->choice, at, (unsigned char)byte);
+    return 0;
+}
 
 int grammar_accept(struct grammar_cursor *c, const char *text, size_t n, struct err *e)
 {
-    uint32_t node = c->node;
-    (void)e;
-    for (size_t i = 0; i < n && node; i++)
-        node = choice_step(c->g->choice, node, (unsigned char)text[i]);
-    if (!node) return 0;
-    c->node = node;
-    return 1;
+    uint32_t at = c->at;
+    int rc = 0;
+    pthread_mutex_lock(&c->g->lock);
+    for (size_t i = 0; i < n && at && !rc; i++) rc = step(c->g, at, text[i], &at, e);
+    if (!rc && at) c->at = at;
+    pthread_mutex_unlock(&c->g->lock);
+    return rc ? -1 : at != 0;
 }
 
 int grammar_accept_token(struct grammar_cursor *c, int32_t id, struct err *e)
@@ -85,38 +133,99 @@ int grammar_accept_token(struct grammar_cursor *c, int32_t id, struct err *e)
     return t ? grammar_accept(c, t, bytes, e) : 0;
 }
 
-int grammar_may_end(struct grammar_cursor *c) { return choice_may_end(c->g->choice, c->node); }
-int grammar_must_end(struct grammar_cursor *c) { return choice_must_end(c->g->choice, c->node); }
+int grammar_may_end(struct grammar_cursor *c)
+{
+    if (c->g->choice) return choice_may_end(c->g->choice, c->at);
+    pthread_mutex_lock(&c->g->lock);
+    int may = walk_may_end(c->g->walk, c->at);
+    pthread_mutex_unlock(&c->g->lock);
+    return may;
+}
+
+int grammar_must_end(struct grammar_cursor *c)
+{
+    if (c->g->choice) return choice_must_end(c->g->choice, c->at);
+    pthread_mutex_lock(&c->g->lock);
+    int must = walk_must_end(c->g->walk, c->at);
+    pthread_mutex_unlock(&c->g->lock);
+    return must;
+}
 
 /* Goes over the tokens in order of their bytes: a token takes the path of the one before it as far
  * as they agree, and those that begin like one that does not fit are passed over. */
-int grammar_mask(struct grammar_cursor *c, uint32_t *bits, int *n_allowed, int32_t *only,
-                 struct err *e)
+static int find_allowed(struct grammar_cursor *c, struct walk_mask *m, struct err *e)
 {
     const struct vocab *v = c->g->vocab;
     const uint32_t *common;
     int n;
     const int32_t *id = vocab_sorted(v, &n, &common);
-    int32_t lowest = INT32_MAX;
-    (void)e;
-    memset(bits, 0, ((size_t)vocab_n(v) + 31) / 32 * sizeof *bits);
-    *n_allowed = 0;
-    c->path[0] = c->node;
+    m->n_allowed = 0;
+    m->lowest = INT32_MAX;
+    c->path[0] = c->at;
     for (int i = 0; i < n;) {
         size_t bytes, k = common[i];
         const char *t = vocab_token(v, id[i], &bytes);
-        while (k < bytes &&
-               (c->path[k + 1] = choice_step(c->g->choice, c->path[k], (unsigned char)t[k])))
+        while (k < bytes) {
+            if (step(c->g, c->path[k], t[k], &c->path[k + 1], e)) return -1;
+            if (!c->path[k + 1]) break;
             k++;
+        }
         if (k < bytes) { /* path[k] has no byte t[k] */
             for (i++; i < n && common[i] > k;) i++;
             continue;
         }
-        bits[id[i] / 32] |= 1u << id[i] % 32;
-        ++*n_allowed;
-        if (id[i] < lowest) lowest = id[i];
+        m->bits[id[i] / 32] |= 1u << id[i] % 32;
+        m->n_allowed++;
+        if (id[i] < m->lowest) m->lowest = id[i];
         i++;
     }
-    if (only) *only = *n_allowed ? lowest : -1;
+    return 0;
+}
+
+/* Before a mask: what was found is forgotten when it is much, but for the cursors' places. */
+static int make_room(struct grammar *g, struct err *e)
+{
+    int n = 0;
+    if (!walk_is_large(g->walk)) return 0;
+    walk_place **places = malloc((size_t)(g->n_cursors + 1) * sizeof *places);
+    if (!places) return err_memory(e);
+    for (struct grammar_cursor *c = g->cursors; c; c = c->next) places[n++] = &c->at;
+    int rc = walk_forget(g->walk, places, n, e);
+    free(places);
+    return rc;
+}
+
+/* Fills M, whose bits are the caller's, from what is kept, or finds it and keeps it. */
+static int walk_to_mask(struct grammar_cursor *c, struct walk_mask *m, size_t bytes, struct err *e)
+{
+    if (make_room(c->g, e)) return -1;
+    const struct walk_mask *kept = walk_mask(c->g->walk, c->at);
+    if (!kept) {
+        memset(m->bits, 0, bytes);
+        return find_allowed(c, m, e) ? -1 : walk_keep_mask(c->g->walk, c->at, m, e);
+    }
+    memcpy(m->bits, kept->bits, bytes);
+    m->n_allowed = kept->n_allowed;
+    m->lowest = kept->lowest;
+    return 0;
+}
+
+int grammar_mask(struct grammar_cursor *c, uint32_t *bits, int *n_allowed, int32_t *only,
+                 struct err *e)
+{
+    const size_t bytes = ((size_t)vocab_n(c->g->vocab) + 31) / 32 * sizeof *bits;
+    struct walk_mask m = {.bits = bits};
+    int rc;
+    if (c->g->walk) {
+        pthread_mutex_lock(&c->g->lock);
+        rc = walk_to_mask(c, &m, bytes, e);
+        pthread_mutex_unlock(&c->g->lock);
+    } else {
+        memset(bits, 0, bytes);
+        rc = find_allowed(c, &m, e);
+    }
+    if (rc) return -1;
+    *n_allowed = m.n_allowed;
+    if (only) *only = m.n_allowed ? m.lowest : -1;
     return 0;
 }

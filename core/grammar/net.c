@@ -1,0 +1,389 @@
+#include "core/grammar/net.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NODES = 1 << 20, MAX_EXPRS = 1 << 20, MAX_NAME = 48 };
+
+enum expr_kind { EMPTY, BYTE, SEQUENCE, EITHER, REPEAT, CALL };
+
+struct expr {
+    enum expr_kind kind;
+    uint32_t a, b; /* expressions; BYTE: set; CALL: rule */
+    int min, max;
+};
+
+struct rule {
+    char name[MAX_NAME];
+    net_expr body;
+    uint32_t start;
+    int is_nullable, mark;
+};
+
+struct net {
+    struct expr *expr;
+    struct net_node *node;
+    struct rule *rule;
+    uint32_t (*set)[8];
+    uint32_t n_exprs, n_nodes, n_rules, n_sets;
+    uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets;
+    struct err why;
+    int failed;
+};
+
+static int fail(struct net *n, const char *text)
+{
+    if (!n->failed) err_set(&n->why, "%s", text);
+    n->failed = 1;
+    return -1;
+}
+
+/* Room for one more of an array of COUNT elements of SIZE bytes. */
+static int grow(struct net *n, void *array, uint32_t count, uint32_t *cap, size_t size)
+{
+    if (n->failed) return -1;
+    if (count < *cap) return 0;
+    uint32_t more = *cap ? 2 * *cap : 64;
+    void *p = realloc(*(void **)array, more * size);
+    if (!p) {
+        n->failed = 1;
+        return err_memory(&n->why);
+    }
+    *(void **)array = p;
+    *cap = more;
+    return 0;
+}
+
+int net_open(struct net **out, struct err *e)
+{
+    struct net *n = calloc(1, sizeof *n);
+    if (!n) return err_memory(e);
+    *out = n;
+    return 0;
+}
+
+void net_close(struct net *n)
+{
+    if (!n) return;
+    free(n->expr);
+    free(n->node);
+    free(n->rule);
+    free(n->set);
+    free(n);
+}
+
+/* ---- expressions */
+
+static net_expr add(struct net *n, struct expr x)
+{
+    if (n->n_exprs == MAX_EXPRS) fail(n, "is too large");
+    if (grow(n, &n->expr, n->n_exprs, &n->cap_exprs, sizeof *n->expr)) return NET_FAILED;
+    n->expr[n->n_exprs] = x;
+    return n->n_exprs++;
+}
+
+net_expr net_empty(struct net *n) { return add(n, (struct expr){.kind = EMPTY}); }
+
+net_expr net_byte(struct net *n, const uint32_t set[8])
+{
+    uint32_t i = 0;
+    while (i < n->n_sets && memcmp(n->set[i], set, sizeof *n->set)) i++;
+    if (i == n->n_sets) {
+        if (grow(n, &n->set, n->n_sets, &n->cap_sets, sizeof *n->set)) return NET_FAILED;
+        memcpy(n->set[n->n_sets++], set, sizeof *n->set);
+    }
+    return add(n, (struct expr){.kind = BYTE, .a = i});
+}
+
+static net_expr bytes(struct net *n, unsigned first, unsigned last)
+{
+    uint32_t set[8] = {0};
+    for (unsigned b = first; b <= last; b++) set[b / 32] |= 1u << b % 32;
+    return net_byte(n, set);
+}
+
+net_expr net_text(struct net *n, const char *text, size_t n_bytes)
+{
+    net_expr x = net_empty(n);
+    for (size_t i = 0; i < n_bytes && !n->failed; i++) {
+        unsigned char b = (unsigned char)text[i];
+        x = net_sequence(n, x, bytes(n, b, b));
+    }
+    return x;
+}
+
+static int encode(uint32_t c, unsigned char u[4])
+{
+    if (c < 0x80) return u[0] = (unsigned char)c, 1;
+    int length = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = length - 1; i > 0; i--, c >>= 6) u[i] = (unsigned char)(0x80 | (c & 63));
+    u[0] = (unsigned char)((0xf00 >> length & 0xff) | c);
+    return length;
+}
+
+/* The sequences of bytes between two of one length that agree in their first AT bytes. */
+static net_expr between(struct net *n, const unsigned char *first, const unsigned char *last,
+                        int at, int length)
+{
+    static const unsigned char low[4] = {0x80, 0x80, 0x80, 0x80},
+                               high[4] = {0xbf, 0xbf, 0xbf, 0xbf};
+    if (at == length) return net_empty(n);
+    if (at == length - 1) return bytes(n, first[at], last[at]);
+    if (first[at] == last[at])
+        return net_sequence(n, bytes(n, first[at], first[at]),
+                            between(n, first, last, at + 1, length));
+    unsigned a = first[at], b = last[at];
+    net_expr x = NET_FAILED;
+    int has = 0;
+    if (memcmp(first + at + 1, low, (size_t)(length - at - 1))) {
+        x = net_sequence(n, bytes(n, a, a), between(n, first, high, at + 1, length));
+        has = 1;
+        a++;
+    }
+    net_expr end = NET_FAILED;
+    int has_end = memcmp(last + at + 1, high, (size_t)(length - at - 1)) != 0;
+    if (has_end) {
+        end = net_sequence(n, bytes(n, b, b), between(n, low, last, at + 1, length));
+        b--;
+    }
+    if (a <= b) {
+        net_expr middle = net_sequence(n, bytes(n, a, b), between(n, low, high, at + 1, length));
+        x = has ? net_either(n, x, middle) : middle;
+        has = 1;
+    }
+    if (has_end) x = has ? net_either(n, x, end) : end;
+    return x;
+}
+
+net_expr net_chars(struct net *n, const struct net_range *ranges, int n_ranges)
+{
+    /* code points by their length in UTF-8, without surrogates */
+    static const struct net_range part[] = {
+        {0, 0x7f}, {0x80, 0x7ff}, {0x800, 0xd7ff}, {0xe000, 0xffff}, {0x10000, 0x10ffff}};
+    uint32_t ascii[8] = {0};
+    net_expr x = NET_FAILED;
+    int has = 0;
+    for (int i = 0; i < n_ranges; i++)
+        for (uint32_t c = ranges[i].first; c <= ranges[i].last && c < 0x80; c++)
+            ascii[c / 32] |= 1u << c % 32;
+    if (ascii[0] | ascii[1] | ascii[2] | ascii[3]) x = net_byte(n, ascii), has = 1;
+    for (int i = 0; i < n_ranges; i++)
+        for (int k = 1; k < 5; k++) {
+            uint32_t first = ranges[i].first > part[k].first ? ranges[i].first : part[k].first,
+                     last = ranges[i].last < part[k].last ? ranges[i].last : part[k].last;
+            unsigned char a[4], b[4];
+            if (first > last) continue;
+            int length = encode(first, a);
+            encode(last, b);
+            net_expr y = between(n, a, b, 0, length);
+            x = has ? net_either(n, x, y) : y;
+            has = 1;
+        }
+    if (!has) return net_byte(n, ascii); /* no character: dead */
+    return x;
+}
+
+net_expr net_sequence(struct net *n, net_expr a, net_expr b)
+{
+    return add(n, (struct expr){.kind = SEQUENCE, .a = a, .b = b});
+}
+
+net_expr net_either(struct net *n, net_expr a, net_expr b)
+{
+    return add(n, (struct expr){.kind = EITHER, .a = a, .b = b});
+}
+
+net_expr net_repeat(struct net *n, net_expr a, int min, int max)
+{
+    return add(n, (struct expr){.kind = REPEAT, .a = a, .min = min, .max = max});
+}
+
+uint32_t net_rule(struct net *n, const char *name, size_t n_bytes)
+{
+    if (grow(n, &n->rule, n->n_rules, &n->cap_rules, sizeof *n->rule)) return 0;
+    struct rule *r = &n->rule[n->n_rules];
+    *r = (struct rule){.body = NET_FAILED};
+    if (n_bytes >= MAX_NAME) n_bytes = MAX_NAME - 1;
+    memcpy(r->name, name, n_bytes);
+    return n->n_rules++;
+}
+
+net_expr net_call(struct net *n, uint32_t rule)
+{
+    return add(n, (struct expr){.kind = CALL, .a = rule});
+}
+
+void net_define(struct net *n, uint32_t rule, net_expr body)
+{
+    if (!n->failed) n->rule[rule].body = body;
+}
+
+/* ---- nodes: an expression is made with the node that comes after it, so that all nodes that it
+ * leads to are there already, but for those of a loop */
+
+static uint32_t node(struct net *n, enum net_kind kind, uint32_t a, uint32_t b)
+{
+    if (n->n_nodes == MAX_NODES) fail(n, "is too large");
+    if (grow(n, &n->node, n->n_nodes, &n->cap_nodes, sizeof *n->node)) return 0;
+    n->node[n->n_nodes] = (struct net_node){kind, a, b};
+    return n->n_nodes++;
+}
+
+static uint32_t make(struct net *n, net_expr at, uint32_t then)
+{
+    while (!n->failed) {
+        const struct expr x = n->expr[at];
+        switch (x.kind) {
+        case EMPTY: return then;
+        case BYTE: return node(n, NET_READ, x.a, then);
+        case CALL: return node(n, NET_CALL, x.a, then);
+        case EITHER: { /* many are nested to the left */
+            uint32_t split = make(n, x.b, then);
+            for (at = x.a; !n->failed && n->expr[at].kind == EITHER; at = n->expr[at].a)
+                split = node(n, NET_SPLIT, make(n, n->expr[at].b, then), split);
+            return n->failed ? 0 : node(n, NET_SPLIT, make(n, at, then), split);
+        }
+        case SEQUENCE:
+            then = make(n, x.b, then);
+            at = x.a;
+            continue;
+        case REPEAT: {
+            uint32_t end = then;
+            if (x.max == NET_NO_LIMIT) {
+                uint32_t loop = node(n, NET_SPLIT, 0, then), body = make(n, x.a, loop);
+                if (n->failed) return 0;
+                n->node[loop].a = body;
+                then = loop;
+            }
+            for (int i = x.min; i < x.max && !n->failed; i++)
+                then = node(n, NET_SPLIT, make(n, x.a, then), end);
+            for (int i = 0; i < x.min && !n->failed; i++) then = make(n, x.a, then);
+            return then;
+        }
+        }
+    }
+    return 0;
+}
+
+/* Which rules have the empty text; which nodes lead to the end of their rule. Both grow until
+ * nothing is new. */
+static int leads_on(const struct net *n, const char *good, uint32_t i)
+{
+    const struct net_node *x = &n->node[i];
+    switch (x->kind) {
+    case NET_END: return 1;
+    case NET_READ: {
+        uint32_t any = 0;
+        for (int k = 0; k < 8; k++) any |= n->set[x->a][k];
+        return any && good[x->b];
+    }
+    case NET_SPLIT: return good[x->a] || good[x->b];
+    case NET_CALL: return good[n->rule[x->a].start] && good[x->b];
+    case NET_DEAD: return 0;
+    }
+    return 0;
+}
+
+static int bury(struct net *n)
+{
+    char *good = calloc(n->n_nodes, 1);
+    if (!good) return -1;
+    for (int changed = 1; changed;) {
+        changed = 0;
+        for (uint32_t i = 0; i < n->n_nodes; i++)
+            if (!good[i] && leads_on(n, good, i)) good[i] = 1, changed = 1;
+    }
+    for (uint32_t i = 0; i < n->n_nodes; i++)
+        if (!good[i]) n->node[i].kind = NET_DEAD;
+    free(good);
+    return 0;
+}
+
+/* Goes from node I without reading; returns 1 where the rule can end so, -1 where it goes through
+ * a rule that is being looked at. seen [n_nodes]. */
+static int goes_through(struct net *n, uint32_t i, char *seen, uint32_t *rule);
+
+static int look_at(struct net *n, uint32_t rule, uint32_t *bad)
+{
+    struct rule *r = &n->rule[rule];
+    enum { NEW, OPEN, DONE };
+    if (r->mark == OPEN) {
+        *bad = rule;
+        return -1;
+    }
+    if (r->mark == DONE) return 0;
+    r->mark = OPEN;
+    char *seen = calloc(n->n_nodes, 1);
+    if (!seen) {
+        *bad = NET_FAILED;
+        return -1;
+    }
+    int ends = goes_through(n, r->start, seen, bad);
+    free(seen);
+    if (ends < 0) return -1;
+    n->rule[rule].is_nullable = ends;
+    n->rule[rule].mark = DONE;
+    return 0;
+}
+
+static int goes_through(struct net *n, uint32_t i, char *seen, uint32_t *bad)
+{
+    int ends = 0;
+    while (!seen[i]) {
+        const struct net_node x = n->node[i];
+        seen[i] = 1;
+        if (x.kind == NET_END) return 1;
+        if (x.kind == NET_READ || x.kind == NET_DEAD) return ends;
+        if (x.kind == NET_SPLIT) {
+            int one = goes_through(n, x.a, seen, bad);
+            if (one < 0) return -1;
+            ends |= one;
+        } else {
+            if (look_at(n, x.a, bad)) return -1;
+            if (!n->rule[x.a].is_nullable) return ends;
+        }
+        i = x.b;
+    }
+    return ends;
+}
+
+int net_finish(struct net *n, uint32_t root, struct err *e)
+{
+    uint32_t end = node(n, NET_END, 0, 0), bad = 0;
+    for (uint32_t r = 0; r < n->n_rules && !n->failed; r++) {
+        if (n->rule[r].body == NET_FAILED) {
+            err_set(&n->why, "rule '%s' is not defined", n->rule[r].name);
+            n->failed = 1;
+        } else {
+            uint32_t start = make(n, n->rule[r].body, end);
+            n->rule[r].start = start;
+        }
+    }
+    if (!n->failed && bury(n)) {
+        n->failed = 1;
+        err_memory(&n->why);
+    }
+    if (!n->failed && n->node[n->rule[root].start].kind == NET_DEAD)
+        fail(n, "allows no text at all");
+    for (uint32_t r = 0; r < n->n_rules && !n->failed; r++)
+        if (look_at(n, r, &bad)) {
+            n->failed = 1;
+            if (bad == NET_FAILED) err_memory(&n->why);
+            else
+                err_set(&n->why, "rule '%s' begins with itself: left recursion is not served",
+                        n->rule[bad].name);
+        }
+    free(n->expr);
+    n->expr = NULL;
+    if (!n->failed) return 0;
+    *e = n->why;
+    return -1;
+}
+
+const struct net_node *net_nodes(const struct net *n, uint32_t *count)
+{
+    *count = n->n_nodes;
+    return n->node;
+}
+const uint32_t *net_set(const struct net *n, uint32_t set) { return n->set[set]; }
+uint32_t net_start(const struct net *n, uint32_t rule) { return n->rule[rule].start; }

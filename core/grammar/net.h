@@ -1,0 +1,66 @@
+/* net.h: a language of bytes as rules that may name each other, and the network that recognizes it:
+ * nodes that read a byte, branch, or go through another rule. Owns: expressions, nodes, byte sets.
+ * Must not know: tokens, JSON, the notations that rules are written in. */
+#ifndef CORE_NET_H
+#define CORE_NET_H
+
+#include "core/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct net;
+
+/* An expression of the net, a small number; NET_FAILED after an error, which net_finish returns, so
+ * that the calls below need no checks between them. */
+typedef uint32_t net_expr;
+enum { NET_FAILED = UINT32_MAX, NET_NO_LIMIT = -1 };
+
+/* Bytes first to last. */
+struct net_range {
+    uint32_t first, last;
+};
+
+int net_open(struct net **out, struct err *e);
+void net_close(struct net *n);
+
+net_expr net_empty(struct net *n);
+/* One byte of SET: bit b % 32 of set[b / 32]. */
+net_expr net_byte(struct net *n, const uint32_t set[8]);
+/* These bytes, one after the other. */
+net_expr net_text(struct net *n, const char *text, size_t bytes);
+/* One character (a code point as UTF-8, no surrogates) of the ranges [n_ranges], which may touch. */
+net_expr net_chars(struct net *n, const struct net_range *ranges, int n_ranges);
+net_expr net_sequence(struct net *n, net_expr a, net_expr b);
+net_expr net_either(struct net *n, net_expr a, net_expr b);
+/* A at least MIN times, at most MAX (NET_NO_LIMIT). */
+net_expr net_repeat(struct net *n, net_expr a, int min, int max);
+
+/* A rule, to be defined once; NAME [bytes] is for messages. */
+uint32_t net_rule(struct net *n, const char *name, size_t bytes);
+net_expr net_call(struct net *n, uint32_t rule);
+void net_define(struct net *n, uint32_t rule, net_expr body);
+
+/* Makes the network, of which ROOT is the language. Errors: a rule that begins with itself, a
+ * language without any text, more than the bounds allow. */
+int net_finish(struct net *n, uint32_t root, struct err *e);
+
+/* ---- the finished network */
+
+enum net_kind {
+    NET_END,   /* of a rule */
+    NET_READ,  /* a byte of set a, then b */
+    NET_SPLIT, /* a or b */
+    NET_CALL,  /* rule a, then b */
+    NET_DEAD   /* no text ends from here */
+};
+struct net_node {
+    enum net_kind kind;
+    uint32_t a, b;
+};
+const struct net_node *net_nodes(const struct net *n, uint32_t *count);
+const uint32_t *net_set(const struct net *n, uint32_t set); /* [8] */
+/* The first node of a rule. */
+uint32_t net_start(const struct net *n, uint32_t rule);
+
+#endif

@@ -1,0 +1,40 @@
+/* walk.h: places in a network: what may come after a text, found as it is needed and kept. A place
+ * is a set of nodes, each with the rules that it returns to. Owns: places, the steps between them,
+ * a mask for each. Must not know: notations. One thread at a time. */
+#ifndef CORE_WALK_H
+#define CORE_WALK_H
+
+#include "core/grammar/net.h"
+
+struct walk;
+typedef uint32_t walk_place;
+enum { WALK_DEAD, WALK_START };
+
+/* Of the finished NET, which the walk then owns; ROOT is the language. MASK_WORDS is the size of
+ * a mask. */
+int walk_open(struct walk **w, struct net *net, uint32_t root, size_t mask_words, struct err *e);
+void walk_close(struct walk *w);
+
+/* *to: the place after one more byte. -1: memory is short. */
+int walk_step(struct walk *w, walk_place at, unsigned char byte, walk_place *to, struct err *e);
+/* 1: the text may end here; 1: and no other one goes on. */
+int walk_may_end(const struct walk *w, walk_place at);
+int walk_must_end(const struct walk *w, walk_place at);
+
+/* The mask of a place, [mask_words] bits; NULL: none is kept. Stays until walk_forget. */
+struct walk_mask {
+    uint32_t *bits;
+    int n_allowed;
+    int32_t lowest;
+};
+const struct walk_mask *walk_mask(const struct walk *w, walk_place at);
+/* Keeps a copy. */
+int walk_keep_mask(struct walk *w, walk_place at, const struct walk_mask *m, struct err *e);
+
+/* 1: what is kept is large, and the places of all who follow an answer are to be kept over it. */
+int walk_is_large(const struct walk *w);
+/* Forgets all but PLACES [n], which receive their new numbers. After an error the walk is as it
+ * was. */
+int walk_forget(struct walk *w, walk_place *const places[], int n, struct err *e);
+
+#endif
