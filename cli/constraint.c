@@ -1,13 +1,16 @@
 #include "cli/constraint.h"
 
+#include "core/base/file.h"
 #include "core/base/json.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_IDLE = 64 }; /* grammars that are kept though nobody asks for them now */
+enum { MAX_TEXT = 16 << 20 };
 
 enum constraint_state { WAITING, COMPILING, COMPILED, FAILED };
 
@@ -241,6 +244,26 @@ int constraint_get(struct constraints *c, struct constraint *k, int wait, struct
 
 /* ---- the command line */
 
+static int read_file(struct constraint_text *t, const char *path, struct err *e)
+{
+    uint64_t bytes;
+    int fd, rc = 0;
+    size_t n = 0;
+    if (file_open(&fd, path, &bytes, e)) return -1;
+    if (bytes > MAX_TEXT) rc = err_set(e, "%s: more than 16 MiB", path);
+    else if (!(t->owned = malloc((size_t)bytes + 1))) rc = err_memory(e);
+    while (!rc && n < bytes) {
+        ssize_t got = read(fd, t->owned + n, (size_t)bytes - n);
+        if (got < 0) rc = err_sys(e, "%s", path);
+        if (got <= 0) break;
+        n += (size_t)got;
+    }
+    close(fd);
+    if (!rc) t->owned[n] = 0;
+    t->spec.bytes = n;
+    return rc;
+}
+
 /* The choices as a JSON array. */
 static int join_choices(struct constraint_text *t, const struct args_strings *s, struct err *e)
 {
@@ -254,11 +277,35 @@ static int join_choices(struct constraint_text *t, const struct args_strings *s,
 
 int constraint_read(struct constraint_text *t, const struct options *o, struct err *e)
 {
-    if (!o->choice.n) return 0;
-    if (join_choices(t, &o->choice, e)) return -1;
-    t->name = options_given(o, &o->choice);
-    t->spec =
-        (struct grammar_spec){.kind = GRAMMAR_CHOICE, .text = t->owned, .bytes = strlen(t->owned)};
+    const struct {
+        const char *text, *file;
+        const void *field, *file_field;
+        enum grammar_kind kind;
+    } ways[] = {
+        {o->json_schema, o->json_schema_file, &o->json_schema, &o->json_schema_file,
+         GRAMMAR_SCHEMA},
+        {o->regex, NULL, &o->regex, NULL, GRAMMAR_REGEX},
+        {o->grammar, o->grammar_file, &o->grammar, &o->grammar_file, GRAMMAR_GBNF},
+    };
+    t->spec = (struct grammar_spec){.schema_order = o->schema_order, .compact = o->compact_json};
+    if (o->json) t->name = options_given(o, &o->json);
+    t->spec.kind = GRAMMAR_JSON;
+    for (int i = 0; i < 3; i++) {
+        if (!ways[i].text && !ways[i].file) continue;
+        t->spec.kind = ways[i].kind;
+        t->spec.text = ways[i].text;
+        t->name = options_given(o, ways[i].text ? ways[i].field : ways[i].file_field);
+        if (ways[i].file && read_file(t, ways[i].file, e)) return err_prefix(e, "%s", t->name);
+    }
+    if (o->choice.n) {
+        t->name = options_given(o, &o->choice);
+        t->spec.kind = GRAMMAR_CHOICE;
+        if (join_choices(t, &o->choice, e)) return -1;
+    }
+    if (t->owned) t->spec.text = t->owned;
+    if (t->spec.text && !t->spec.bytes) t->spec.bytes = strlen(t->spec.text);
+    if (t->spec.text && !t->spec.bytes && t->spec.kind != GRAMMAR_REGEX)
+        return err_set(e, "%s: is empty", t->name);
     return 0;
 }
 

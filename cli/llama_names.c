@@ -8,7 +8,6 @@
 #define ONE_DEVICE "one device computes everything: --device N chooses the GPU"
 #define CHAT_LOOP "-cnv is the interactive mode; a line that ends with \\ goes on in the next"
 #define SAMPLERS "there is no such sampler: --samplers names those that are here"
-#define CONSTRAINED "answers cannot be constrained by a grammar or a schema"
 #define NO_DRAFT "there is no speculative decoding and no draft model"
 #define ROPE                                                                                       \
     "positions are as the checkpoint's config.json has them: change it there and convert again"
@@ -127,7 +126,6 @@ const struct args_other llama_names[] = {
     {"--tfs --adaptive-target --adaptive-decay --dynatemp-range --dynatemp-exp "
      "--cfg-negative-prompt --cfg-negative-prompt-file --cfg-scale",
      ARGS_REFUSED, SAMPLERS},
-    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", ARGS_REFUSED, CONSTRAINED},
     {"-md --model-draft --spec-draft-model --draft --draft-n --draft-max --draft-min --draft-n-min "
      "--draft-p-min --draft-p-split -hfd -hfrd --hf-repo-draft --spec-draft-hf -td --threads-draft "
      "--spec-draft-threads -tbd --threads-batch-draft --spec-draft-threads-batch -cd "

@@ -12,7 +12,7 @@
 #define PROMPT_AS_IDS (MODE(RUN_COMPLETE) | MODE(RUN_TOKENIZE) | MODE(RUN_DETOKENIZE))
 #define PROMPT_AS_TEXT (PROMPT_AS_IDS | MODE(RUN_PERPLEXITY))
 #define ANSWERS (MODE(RUN_COMPLETE) | MODE(RUN_BATCH) | MODE(RUN_CONVERSATION))
-enum { NO_GROUP, PROMPT, ESCAPES, ORDER_OF_SAMPLERS };
+enum { NO_GROUP, PROMPT, ESCAPES, ORDER_OF_SAMPLERS, CONSTRAINT };
 
 #define ARGS_STRUCT struct options
 static const struct args_row table[] = {
@@ -56,8 +56,28 @@ static const struct args_row table[] = {
     {NAMES("--stop"), STRINGS(stop, "TEXT"),
      .help = "stop before this text (may be given several times)"},
     {HEADING("Constrained answers (of a batch: where a record has no constraint of its own)")},
+    {NAMES("--json"), FLAG(json), .help = "an answer is a JSON object", .modes = ANSWERS,
+     .group = CONSTRAINT},
+    {NAMES("-j", "--json-schema"), TEXT(json_schema, "TEXT"),
+     .help = "an answer is a JSON document that this schema allows", .modes = ANSWERS,
+     .group = CONSTRAINT},
+    {NAMES("-jf", "--json-schema-file"), TEXT(json_schema_file, "FILE"),
+     .help = "the same with a schema from a file", .modes = ANSWERS, .group = CONSTRAINT},
+    {NAMES("--regex"), TEXT(regex, "TEXT"),
+     .help = "an answer matches this regular expression from begin to end", .modes = ANSWERS,
+     .group = CONSTRAINT},
     {NAMES("--choice"), STRINGS(choice, "TEXT"),
-     .help = "an answer is one of these texts (given several times)", .modes = ANSWERS},
+     .help = "an answer is one of these texts (given several times)", .modes = ANSWERS,
+     .group = CONSTRAINT},
+    {NAMES("--grammar"), TEXT(grammar, "TEXT"),
+     .help = "an answer is what rule root of this GBNF grammar gives", .modes = ANSWERS,
+     .group = CONSTRAINT},
+    {NAMES("--grammar-file"), TEXT(grammar_file, "FILE"),
+     .help = "the same with a grammar from a file", .modes = ANSWERS, .group = CONSTRAINT},
+    {NAMES("--schema-order"), FLAG(schema_order),
+     .help = "members of objects only in the order of the schema", .modes = ANSWERS},
+    {NAMES("--compact-json"), FLAG(compact_json),
+     .help = "JSON without white space between its parts", .modes = ANSWERS},
     {HEADING("Sampling (defaults: the checkpoint's generation_config, else those in parentheses)")},
     {NAMES("--temp", "--temperature"), REAL(temperature, 0, 100),
      .help = "temperature (0.8); 0 takes the most likely token"},

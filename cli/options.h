@@ -33,7 +33,10 @@ struct options {
     /* generation; n_predict OPT_UNSET where not given */
     int n_predict, n_ctx, n_batch, ignore_eos, special;
     struct args_strings stop;
-    struct args_strings choice; /* what an answer may be; none: anything */
+    /* what an answer has to be; NULL and 0 where not given */
+    const char *json_schema, *json_schema_file, *regex, *grammar, *grammar_file;
+    struct args_strings choice;
+    int json, schema_order, compact_json;
     /* sampling; unset values come from the checkpoint */
     double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
     double typical_p, top_n_sigma, xtc_probability, xtc_threshold;

@@ -53,6 +53,10 @@ static int check_relations(const struct options *o, struct err *e)
                        o->act);
     if (o->same_bits && !strcmp(o->cpu, "ref"))
         return err_set(e, "--same-bits: --cpu ref adds in double precision, as nothing else does");
+    const int *spelling = o->schema_order ? &o->schema_order : &o->compact_json;
+    if (*spelling && !o->input && !o->json && !o->json_schema && !o->json_schema_file)
+        return err_set(e, "%s needs --json, --json-schema or --json-schema-file",
+                       options_given(o, spelling));
     if (o->input && check_batch(o, e)) return -1;
     return check_prompt(o, e);
 }

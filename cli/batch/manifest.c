@@ -114,6 +114,8 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     crc(o, "constraint (crc32)",
         (uint32_t)crc32_z(0, (const unsigned char *)m->constraint->spec.text,
                           m->constraint->spec.bytes));
+    integer(o, "--schema-order", p->schema_order);
+    integer(o, "--compact-json", p->compact_json);
     integer(o, "started", m->started);
     out_text(o, "}\n");
     return out_failed(o) ? err_memory(e) : 0;

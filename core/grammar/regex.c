@@ -100,8 +100,8 @@ static int escaped(struct regex *r, int in_class, uint32_t *c)
     return 0;
 }
 
-/* A character of a class, or a class in it: *is_class. */
-static int class_atom(struct regex *r, struct char_set *s, uint32_t *c, int *is_class)
+/* A character, or a class of them that is added to S: *is_class. */
+static int character(struct regex *r, int in_class, struct char_set *s, uint32_t *c, int *is_class)
 {
     *is_class = 0;
     if (r->t.p == r->t.end) return wrong(r, "[ is not closed");
@@ -114,7 +114,7 @@ static int class_atom(struct regex *r, struct char_set *s, uint32_t *c, int *is_
         r->t.p++;
         return *is_class < 0 ? -1 : 0;
     }
-    return escaped(r, 1, c);
+    return escaped(r, in_class, c);
 }
 
 static int read_class(struct regex *r, struct char_set *s)
@@ -124,12 +124,12 @@ static int read_class(struct regex *r, struct char_set *s)
     r->t.p++;
     if (at(r, '^')) invert = 1, r->t.p++;
     while (!at(r, ']')) {
-        if (class_atom(r, s, &first, &is_class)) return -1;
+        if (character(r, 1, s, &first, &is_class)) return -1;
         if (is_class) continue;
         last = first;
         if (at(r, '-') && r->t.end - r->t.p > 1 && r->t.p[1] != ']') {
             r->t.p++;
-            if (class_atom(r, s, &last, &ends_in_class)) return -1;
+            if (character(r, 1, s, &last, &ends_in_class)) return -1;
             if (ends_in_class) { /* as Annex B has it: the dash stands for itself */
                 last = first;
                 if (char_set_add(s, '-', '-', r->e)) return -1;
@@ -183,7 +183,7 @@ static int atom(struct regex *r, net_expr *x)
     } else if (*r->t.p == '^' || *r->t.p == '$') {
         return wrong(r, "^ and $ are served at the ends of the expression only");
     } else {
-        rc = class_atom(r, &s, &c, &is_class);
+        rc = character(r, 0, &s, &c, &is_class);
         if (!rc && !is_class) rc = char_set_add(&s, c, c, r->e);
     }
     if (!rc) *x = net_chars(r->net, s.range, s.n);

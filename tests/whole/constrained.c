@@ -111,22 +111,22 @@ static void invariance(const char *name)
         {"-np", "1"}, {"-np", "4"}, {"-np", "16"}, {"-b", "20"}, {"--kv-pages", "8"}};
     struct process p;
     for (int i = 0; i < 5; i++) {
-        RUN(&p, NULL, "-i", in, "-o", out2, "-c", "100", (char *)ways[i][0], (char *)ways[i][1]);
+        RUN(&p, NULL, "-i", in, "-o", out2, "-c", "120", (char *)ways[i][0], (char *)ways[i][1]);
         check(p.code == 0 && same_file(out, out2), name, &p);
         process_free(&p);
         shell("rm -f %s %s.journal", out2, out2);
     }
     for (int i = 0; i < 3; i++)
-        shell("timeout -s KILL 0.%d %s -m %s -t 1 -i %s -o %s -c 100 2>/dev/null", 2 + 3 * i,
+        shell("timeout -s KILL 0.%d %s -m %s -t 1 -i %s -o %s -c 120 2>/dev/null", 2 + 3 * i,
               run_bin, model, in, out2);
-    RUN(&p, NULL, "-i", in, "-o", out2, "-c", "100");
+    RUN(&p, NULL, "-i", in, "-o", out2, "-c", "120");
     check(p.code == 0 && same_file(out, out2), "killed and continued", &p);
     process_free(&p);
     shell("rm -f %s %s.journal", out2, out2);
     for (int i = 0; i < 3; i++) {
         char shard[8];
         snprintf(shard, sizeof shard, "%d/3", i);
-        RUN(&p, NULL, "-i", in, "-o", out2, "-c", "100", "--shard", shard);
+        RUN(&p, NULL, "-i", in, "-o", out2, "-c", "120", "--shard", shard);
         check(p.code == 0, "a shard", &p);
         process_free(&p);
     }
@@ -139,7 +139,7 @@ static void choices_of_records(void)
 {
     struct process p;
     write_choices(in, 40);
-    RUN(&p, NULL, "-i", in, "-o", out, "-c", "100");
+    RUN(&p, NULL, "-i", in, "-o", out, "-c", "120");
     check(p.code == 0, "records with choices", &p);
     process_free(&p);
     check(each(out, expect_choice) == 60, "60 answers", NULL);
@@ -148,6 +148,113 @@ static void choices_of_records(void)
     RUN(&p, NULL, "-i", in, "--check");
     check(p.code == 0 && strstr(p.out, "40 records, 0 would fail"), "--check", &p);
     process_free(&p);
+    shell("rm -f %s*", out);
+}
+
+/* ---- documents */
+
+/* What a test sees of an answer that is V, or TEXT. */
+static int is_pet(const json_t *v, const char *text)
+{
+    const char *name = json_string_value(json_object_get(v, "name")),
+               *kind = json_string_value(json_object_get(v, "kind"));
+    const json_t *age = json_object_get(v, "age");
+    (void)text;
+    return json_object_size(v) == 3 && name && strlen(name) <= 4 * 8 && kind &&
+           (!strcmp(kind, "cat") || !strcmp(kind, "dog")) && json_is_integer(age) &&
+           json_integer_value(age) >= 0 && json_integer_value(age) <= 30;
+}
+
+static int is_list(const json_t *v, const char *text)
+{
+    size_t i, n = json_array_size(v);
+    (void)text;
+    for (i = 0; i < n; i++)
+        if (!json_is_boolean(json_array_get(v, i))) return 0;
+    return json_is_array(v) && n >= 2 && n <= 4;
+}
+
+static int is_compact(const json_t *v, const char *text)
+{
+    return is_pet(v, text) && !strpbrk(text, "\n\t") && strstr(text, "\":");
+}
+
+static int is_date(const json_t *v, const char *text)
+{
+    int y, m, d, n = 0;
+    (void)v;
+    return sscanf(text, "%4d-%2d-%2d%n", &y, &m, &d, &n) == 3 && n == 10 && !text[n];
+}
+
+static int is_sum(const json_t *v, const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+    (void)v;
+    return n && text[n] == '+' && strlen(text + n + 1) == strspn(text + n + 1, "0123456789") &&
+           text[n + 1];
+}
+
+static int is_object(const json_t *v, const char *text)
+{
+    (void)text;
+    return json_is_object(v);
+}
+
+#define PET                                                                                        \
+    "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"name\",\"kind\",\"age\"]" \
+    ","                                                                                            \
+    "\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":8},\"kind\":{\"enum\":[\"cat\","  \
+    "\"dog\"]},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":30}}}"
+static const struct {
+    const char *fields;
+    int (*is)(const json_t *v, const char *text);
+} kinds[] = {
+    {"\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"pet\","
+     "\"schema\":" PET "}}",
+     is_pet},
+    {"\"guided_json\":{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":2,"
+     "\"maxItems\":4}",
+     is_list},
+    {"\"structured_outputs\":{\"disable_any_whitespace\":true,\"json\":" PET "}", is_compact},
+    {"\"guided_regex\":\"[0-9]{4}-[0-9]{2}-[0-9]{2}\"", is_date},
+    {"\"guided_grammar\":\"root ::= n \\\"+\\\" n\\nn ::= [0-9] [0-9]?\"", is_sum},
+    {"\"response_format\":{\"type\":\"json_object\"}", is_object},
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+static void write_documents(const char *path, int n)
+{
+    FILE *f = fopen(path, "w");
+    for (int i = 0; f && i < n; i++)
+        fprintf(f,
+                "{\"custom_id\":\"d%d\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"%s "
+                "%d\",\"max_tokens\":%d,\"temperature\":%d%s,%s}}\n",
+                i, prompts[i % 4], i, i % 7 == 6 ? 4 : 80, i / N_KINDS % 3 != 0,
+                i % 4 == 1 ? ",\"logprobs\":2" : "", kinds[i % N_KINDS].fields);
+    if (!f || fclose(f)) exit(2);
+}
+
+static void expect_document(const json_t *answer, int line)
+{
+    json_t *v = json_loads(text_of(answer), JSON_DECODE_ANY, NULL);
+    stopped(answer) ? n_stopped++ : n_cut++;
+    if (stopped(answer))
+        check_that(kinds[line % N_KINDS].is(v, text_of(answer)), "line %d: %s is what %s asks for",
+                   line + 1, text_of(answer), kinds[line % N_KINDS].fields);
+    json_decref(v);
+}
+
+static void documents_of_records(void)
+{
+    struct process p;
+    n_stopped = n_cut = 0;
+    write_documents(in, 60);
+    RUN(&p, NULL, "-i", in, "-o", out, "-c", "120");
+    check(p.code == 0, "records with schemas, expressions and grammars", &p);
+    process_free(&p);
+    check(each(out, expect_document) == 60, "60 answers", NULL);
+    check_that(n_stopped > 30 && n_cut > 4, "%d complete answers, %d cut", n_stopped, n_cut);
+    invariance("the same documents");
     shell("rm -f %s*", out);
 }
 
@@ -187,13 +294,6 @@ static void refusals(void)
     refused("\"guided_choice\":[]", "guided_choice", "array of strings");
     refused("\"guided_choice\":[1]", "guided_choice", "array of strings");
     refused("\"guided_regex\":7", "guided_regex", "must be a string");
-    refused("\"guided_regex\":\"a\"", "guided_regex", "regular expressions are not served");
-    refused("\"response_format\":{\"type\":\"json_object\"}", "response_format",
-            "JSON objects are not served");
-    refused("\"guided_json\":{}", "guided_json", "JSON schemas are not served");
-    refused("\"guided_grammar\":\"root ::= \\\"a\\\"\"", "guided_grammar",
-            "grammars are not served");
-    refused("\"guided_choice\":[\"a\",\"\"]", "guided_choice", "choice 1 is empty");
     refused("\"guided_json\":[]", "guided_json", "must be a JSON schema");
     refused("\"response_format\":\"json\"", "response_format", "must be an object");
     refused("\"response_format\":{\"type\":\"structural_tag\"}", "response_format", "only");
@@ -224,8 +324,19 @@ static void options(void)
         "--no-display-prompt");
     check(p.code == 0 && strlen(p.out) > 1 && strlen(p.out) < 14, "-n cuts a choice", &p);
     process_free(&p);
-    RUN(&p, NULL, "-p", "a", "--choice", "");
-    check(p.code == 2 && strstr(p.err, "--choice: empty text"), "an empty choice", &p);
+    RUN(&p, NULL, "-p", "a", "--choice", "a", "--regex", "b");
+    check(p.code == 2 && strstr(p.err, "--regex") && strstr(p.err, "--choice"),
+          "two constraints are refused", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-p", "a", "--choice", "a", "--compact-json");
+    check(p.code == 2 && strstr(p.err, "--compact-json needs"), "--compact-json alone", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-p", "a", "--grammar-file", "/nowhere/x");
+    check(p.code == 1 && strstr(p.err, "--grammar-file") && strstr(p.err, "/nowhere/x"),
+          "a file that is not there", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-p", "a", "--json-schema", "{\"type\": 7}");
+    check(p.code == 1 && strstr(p.err, "--json-schema"), "a schema that is none", &p);
     process_free(&p);
 
     const char *lines =
@@ -261,6 +372,7 @@ int main(int argc, char **argv)
     check(!shell("%s/opt4gptq-convert -q models/demo %s", argv[1], model), "convert models/demo",
           NULL);
     choices_of_records();
+    documents_of_records();
     refusals();
     options();
     shell("rm -r %s", dir);
