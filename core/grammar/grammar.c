@@ -33,6 +33,9 @@ static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct 
     if (net_open(&net, e)) return -1;
     int rc = spec->kind == GRAMMAR_REGEX  ? notation_regex(net, spec->text, spec->bytes, &root, e)
              : spec->kind == GRAMMAR_GBNF ? notation_gbnf(net, spec->text, spec->bytes, &root, e)
+             : spec->kind == GRAMMAR_SCHEMA
+                 ? notation_schema(net, spec->text, spec->bytes, spec->schema_order, spec->compact,
+                                   &root, e)
                                           : notation_json(net, spec->compact, &root, e);
     if (!rc) rc = net_finish(net, root, e);
     if (rc) {
@@ -45,9 +48,6 @@ static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct 
 int grammar_open(struct grammar **out, const struct grammar_spec *spec, const struct vocab *v,
                  struct err *e)
 {
-    if (spec->kind == GRAMMAR_SCHEMA)
-        return err_set(e, "JSON schemas are not served; JSON objects, regular expressions, choices "
-                          "and grammars are");
     struct grammar *g = calloc(1, sizeof *g);
     if (!g) return err_memory(e);
     g->vocab = v;

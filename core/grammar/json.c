@@ -19,9 +19,11 @@ static const char rules[] =
     "number ::= \"-\"? ( \"0\" | [1-9] [0-9]* ) ( \".\" [0-9]+ )? ( [eE] [-+]? [0-9]+ )?\n"
     "ws ::= ";
 
+static const char space[] = "\" \"? | ( \"\\r\"? \"\\n\" ){1,2} [ \\t]{0,20}";
+
 int notation_json(struct net *n, int compact, uint32_t *root, struct err *e)
 {
-    char text[sizeof rules + 32];
-    int bytes = snprintf(text, sizeof text, "%s%s\n", rules, compact ? "\"\"" : "[ \\t\\n\\r]*");
+    char text[sizeof rules + sizeof space + 8];
+    int bytes = snprintf(text, sizeof text, "%s%s\n", rules, compact ? "\"\"" : space);
     return notation_gbnf(n, text, (size_t)bytes, root, e);
 }

@@ -5,11 +5,11 @@
 
 enum { MAX_NODES = 1 << 20, MAX_EXPRS = 1 << 20, MAX_NAME = 48 };
 
-enum expr_kind { EMPTY, BYTE, SEQUENCE, EITHER, REPEAT, CALL };
+enum expr_kind { EMPTY, BYTE, SEQUENCE, EITHER, REPEAT, CALL, MARK, TEST, NEED };
 
 struct expr {
     enum expr_kind kind;
-    uint32_t a, b; /* expressions; BYTE: set; CALL: rule */
+    uint32_t a, b; /* expressions; BYTE: set; CALL, NEED: rule; MARK: flag; TEST: flags */
     int min, max;
 };
 
@@ -25,8 +25,9 @@ struct net {
     struct net_node *node;
     struct rule *rule;
     uint32_t (*set)[8];
-    uint32_t n_exprs, n_nodes, n_rules, n_sets;
-    uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets;
+    uint64_t *flags;
+    uint32_t n_exprs, n_nodes, n_rules, n_sets, n_flags;
+    uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets, cap_flags;
     struct err why;
     int failed;
 };
@@ -69,6 +70,7 @@ void net_close(struct net *n)
     free(n->node);
     free(n->rule);
     free(n->set);
+    free(n->flags);
     free(n);
 }
 
@@ -198,6 +200,27 @@ net_expr net_repeat(struct net *n, net_expr a, int min, int max)
     return add(n, (struct expr){.kind = REPEAT, .a = a, .min = min, .max = max});
 }
 
+net_expr net_mark(struct net *n, int flag)
+{
+    return add(n, (struct expr){.kind = MARK, .a = (uint32_t)flag});
+}
+
+net_expr net_test(struct net *n, uint64_t flags)
+{
+    uint32_t i = 0;
+    while (i < n->n_flags && n->flags[i] != flags) i++;
+    if (i == n->n_flags) {
+        if (grow(n, &n->flags, n->n_flags, &n->cap_flags, sizeof *n->flags)) return NET_FAILED;
+        n->flags[n->n_flags++] = flags;
+    }
+    return add(n, (struct expr){.kind = TEST, .a = i});
+}
+
+net_expr net_need(struct net *n, uint32_t rule)
+{
+    return add(n, (struct expr){.kind = NEED, .a = rule});
+}
+
 uint32_t net_rule(struct net *n, const char *name, size_t n_bytes)
 {
     if (grow(n, &n->rule, n->n_rules, &n->cap_rules, sizeof *n->rule)) return 0;
@@ -206,6 +229,13 @@ uint32_t net_rule(struct net *n, const char *name, size_t n_bytes)
     if (n_bytes >= MAX_NAME) n_bytes = MAX_NAME - 1;
     memcpy(r->name, name, n_bytes);
     return n->n_rules++;
+}
+
+uint32_t net_named(const struct net *n, const char *name)
+{
+    uint32_t i = 0;
+    while (i + 1 < n->n_rules && strcmp(n->rule[i].name, name)) i++;
+    return i;
 }
 
 net_expr net_call(struct net *n, uint32_t rule)
@@ -237,6 +267,9 @@ static uint32_t make(struct net *n, net_expr at, uint32_t then)
         case EMPTY: return then;
         case BYTE: return node(n, NET_READ, x.a, then);
         case CALL: return node(n, NET_CALL, x.a, then);
+        case MARK: return node(n, NET_MARK, x.a, then);
+        case TEST: return node(n, NET_TEST, x.a, then);
+        case NEED: return node(n, NET_NEED, x.a, then);
         case EITHER: { /* many are nested to the left */
             uint32_t split = make(n, x.b, then);
             for (at = x.a; !n->failed && n->expr[at].kind == EITHER; at = n->expr[at].a)
@@ -278,7 +311,10 @@ static int leads_on(const struct net *n, const char *good, uint32_t i)
         return any && good[x->b];
     }
     case NET_SPLIT: return good[x->a] || good[x->b];
-    case NET_CALL: return good[n->rule[x->a].start] && good[x->b];
+    case NET_CALL:
+    case NET_NEED: return good[n->rule[x->a].start] && good[x->b];
+    case NET_MARK:
+    case NET_TEST: return good[x->b];
     case NET_DEAD: return 0;
     }
     return 0;
@@ -338,7 +374,7 @@ static int goes_through(struct net *n, uint32_t i, char *seen, uint32_t *bad)
             int one = goes_through(n, x.a, seen, bad);
             if (one < 0) return -1;
             ends |= one;
-        } else {
+        } else if (x.kind == NET_CALL) {
             if (look_at(n, x.a, bad)) return -1;
             if (!n->rule[x.a].is_nullable) return ends;
         }
@@ -386,4 +422,5 @@ const struct net_node *net_nodes(const struct net *n, uint32_t *count)
     return n->node;
 }
 const uint32_t *net_set(const struct net *n, uint32_t set) { return n->set[set]; }
+uint64_t net_flags(const struct net *n, uint32_t flags) { return n->flags[flags]; }
 uint32_t net_start(const struct net *n, uint32_t rule) { return n->rule[rule].start; }

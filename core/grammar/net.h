@@ -36,8 +36,18 @@ net_expr net_either(struct net *n, net_expr a, net_expr b);
 /* A at least MIN times, at most MAX (NET_NO_LIMIT). */
 net_expr net_repeat(struct net *n, net_expr a, int min, int max);
 
+/* Within a rule, 64 flags, all clear where it begins: what reads nothing but sets flag FLAG, where
+ * it is clear; and what reads nothing where all flags of FLAGS are set. A rule that needs flags set
+ * must be able to set them, whatever it has read. */
+net_expr net_mark(struct net *n, int flag);
+net_expr net_test(struct net *n, uint64_t flags);
+/* Nothing, where RULE has a text at all. */
+net_expr net_need(struct net *n, uint32_t rule);
+
 /* A rule, to be defined once; NAME [bytes] is for messages. */
 uint32_t net_rule(struct net *n, const char *name, size_t bytes);
+/* The rule of that name, which is there. */
+uint32_t net_named(const struct net *n, const char *name);
 net_expr net_call(struct net *n, uint32_t rule);
 void net_define(struct net *n, uint32_t rule, net_expr body);
 
@@ -52,6 +62,9 @@ enum net_kind {
     NET_READ,  /* a byte of set a, then b */
     NET_SPLIT, /* a or b */
     NET_CALL,  /* rule a, then b */
+    NET_MARK,  /* flag a, then b */
+    NET_TEST,  /* flags a, then b */
+    NET_NEED,  /* as net_need: rule a, then b */
     NET_DEAD   /* no text ends from here */
 };
 struct net_node {
@@ -60,6 +73,7 @@ struct net_node {
 };
 const struct net_node *net_nodes(const struct net *n, uint32_t *count);
 const uint32_t *net_set(const struct net *n, uint32_t set); /* [8] */
+uint64_t net_flags(const struct net *n, uint32_t flags);
 /* The first node of a rule. */
 uint32_t net_start(const struct net *n, uint32_t rule);
 

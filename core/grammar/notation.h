@@ -8,9 +8,22 @@
 /* ECMA-262's regular expressions without look-around, back references and word boundaries; TEXT
  * [bytes] describes the whole text, so that ^ and $ may stand at its ends only. */
 int notation_regex(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e);
+/* How the characters of an expression are read, and what it describes. */
+struct regex_way {
+    net_expr (*chars)(struct net *n, const struct net_range *ranges, int n_ranges);
+    /* of what may stand around the expression, where no ^ and $ end it; NULL: nothing */
+    net_expr (*around)(struct net *n);
+};
+int notation_regex_as(struct net *n, const char *text, size_t bytes, const struct regex_way *way,
+                      net_expr *x, struct err *e);
 /* llama.cpp's GBNF (its grammars/README.md); the root is the rule "root". */
 int notation_gbnf(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e);
-/* A JSON object (RFC 8259), with any white space between its tokens or, COMPACT, with none. */
+/* A JSON object (RFC 8259); *root is the rule of objects, net_named() gives value, array, string,
+ * char, number, ws. White space: a space, or up to two ends of lines and then up to 20 spaces and
+ * tabs; COMPACT: none. */
 int notation_json(struct net *n, int compact, uint32_t *root, struct err *e);
+/* The JSON documents that a schema (JSON Schema, drafts 4 to 2020-12) allows; see schema.h. */
+int notation_schema(struct net *n, const char *text, size_t bytes, int ordered, int compact,
+                    uint32_t *root, struct err *e);
 
 #endif

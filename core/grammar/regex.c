@@ -7,6 +7,7 @@ enum { MAX_DEPTH = 200, MAX_COUNT = 10000 };
 
 struct regex {
     struct net *net;
+    const struct regex_way *way;
     struct chars t;
     int depth;
     struct err *e;
@@ -186,7 +187,7 @@ static int atom(struct regex *r, net_expr *x)
         rc = character(r, 0, &s, &c, &is_class);
         if (!rc && !is_class) rc = char_set_add(&s, c, c, r->e);
     }
-    if (!rc) *x = net_chars(r->net, s.range, s.n);
+    if (!rc) *x = r->way->chars(r->net, s.range, s.n);
     char_set_close(&s);
     return rc;
 }
@@ -216,38 +217,55 @@ static int repeated(struct regex *r, net_expr *x)
     return 0;
 }
 
+/* One way of several. Between parentheses ^ and $ are not known; elsewhere they end it, and where
+ * they do not, something may stand around it. */
+static int sequence(struct regex *r, net_expr *x)
+{
+    int begins = 0, ends = 0;
+    net_expr next;
+    *x = net_empty(r->net);
+    if (!r->depth && at(r, '^')) begins = 1, r->t.p++;
+    while (r->t.p < r->t.end && *r->t.p != '|' && *r->t.p != ')') {
+        if (!r->depth && *r->t.p == '$' && (r->t.p + 1 == r->t.end || r->t.p[1] == '|')) {
+            ends = 1;
+            r->t.p++;
+            break;
+        }
+        if (atom(r, &next) || repeated(r, &next)) return -1;
+        *x = net_sequence(r->net, *x, next);
+    }
+    if (r->depth || !r->way->around) return 0;
+    if (!begins) *x = net_sequence(r->net, r->way->around(r->net), *x);
+    if (!ends) *x = net_sequence(r->net, *x, r->way->around(r->net));
+    return 0;
+}
+
 static int either(struct regex *r, net_expr *x)
 {
-    int has = 0;
-    for (;;) {
-        net_expr one = net_empty(r->net);
-        while (r->t.p < r->t.end && *r->t.p != '|' && *r->t.p != ')') {
-            net_expr next;
-            if (*r->t.p == '$' && r->t.p + 1 == r->t.end && !r->depth) {
-                r->t.p++;
-                break;
-            }
-            if (*r->t.p == '^' && r->t.p == r->t.begin) {
-                r->t.p++;
-                continue;
-            }
-            if (atom(r, &next) || repeated(r, &next)) return -1;
-            one = net_sequence(r->net, one, next);
-        }
-        *x = has ? net_either(r->net, *x, one) : one;
-        has = 1;
-        if (!at(r, '|')) return 0;
+    if (sequence(r, x)) return -1;
+    while (at(r, '|')) {
+        net_expr one;
         r->t.p++;
+        if (sequence(r, &one)) return -1;
+        *x = net_either(r->net, *x, one);
     }
+    return 0;
+}
+
+int notation_regex_as(struct net *n, const char *text, size_t bytes, const struct regex_way *way,
+                      net_expr *x, struct err *e)
+{
+    struct regex r = {.net = n, .way = way, .t = {text, text, text + bytes}, .e = e};
+    if (either(&r, x)) return -1;
+    return r.t.p < r.t.end ? wrong(&r, "a parenthesis was not opened") : 0;
 }
 
 int notation_regex(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e)
 {
-    struct regex r = {.net = n, .t = {text, text, text + bytes}, .e = e};
+    static const struct regex_way plain = {net_chars, NULL};
     net_expr x;
     *root = net_rule(n, "root", 4);
-    if (either(&r, &x)) return -1;
-    if (r.t.p < r.t.end) return wrong(&r, "a parenthesis was not opened");
+    if (notation_regex_as(n, text, bytes, &plain, &x, e)) return -1;
     net_define(n, *root, x);
     return 0;
 }

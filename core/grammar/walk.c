@@ -7,14 +7,17 @@
 enum { LARGE_PLACES = 1 << 16, NO_FRAME = UINT32_MAX, UNKNOWN = UINT32_MAX };
 static const size_t LARGE_MASKS = (size_t)256 << 20;
 
-/* A return: to a node, and from the rule of that node to the frame below. Equal ones are one. */
+/* A return: to a node with the flags of its rule, and from that rule to the frame below. Equal ones
+ * are one. */
 struct frame {
     uint32_t node, below;
+    uint64_t flags;
 };
 
-/* A node that reads, and the frame it returns to. */
+/* A node that reads, the frame that its rule returns to, the rule's flags. */
 struct config {
     uint32_t node, frame;
+    uint64_t flags;
 };
 
 struct place {
@@ -83,18 +86,22 @@ static void put(struct table *t, uint32_t hash, uint32_t i)
     t->used++;
 }
 
-static uint32_t pair_hash(uint32_t a, uint32_t b) { return mix(mix(0x811c9dc5u, a), b); }
+static uint32_t hash_of(uint32_t a, uint32_t b, uint64_t flags)
+{
+    return mix(mix(mix(mix(0x811c9dc5u, a), b), (uint32_t)flags), (uint32_t)(flags >> 32));
+}
 
 static int find_frame(struct walk *w, struct frame f, uint32_t *out, struct err *e)
 {
     int rc = widen(&w->frames, e);
     if (rc < 0) return -1;
     for (uint32_t i = 0; rc && i < w->n_frames; i++)
-        put(&w->frames, pair_hash(w->frame[i].node, w->frame[i].below), i);
-    uint32_t hash = pair_hash(f.node, f.below), at = hash & (w->frames.size - 1);
+        put(&w->frames, hash_of(w->frame[i].node, w->frame[i].below, w->frame[i].flags), i);
+    uint32_t hash = hash_of(f.node, f.below, f.flags), at = hash & (w->frames.size - 1);
     for (; w->frames.slot[at]; at = (at + 1) & (w->frames.size - 1)) {
         uint32_t i = w->frames.slot[at] - 1;
-        if (w->frame[i].node == f.node && w->frame[i].below == f.below) return *out = i, 0;
+        if (w->frame[i].node == f.node && w->frame[i].below == f.below &&
+            w->frame[i].flags == f.flags) return *out = i, 0;
     }
     if (grow(&w->frame, w->n_frames, &w->cap_frames, sizeof *w->frame, e)) return -1;
     w->frame[w->n_frames] = f;
@@ -109,11 +116,11 @@ static int mark(struct walk *w, struct config c, struct err *e)
     int rc = widen(&w->marks, e);
     if (rc < 0) return -1;
     for (uint32_t i = 0; rc && i < w->n_seen; i++)
-        put(&w->marks, pair_hash(w->seen[i].node, w->seen[i].frame), i);
-    uint32_t hash = pair_hash(c.node, c.frame), at = hash & (w->marks.size - 1);
+        put(&w->marks, hash_of(w->seen[i].node, w->seen[i].frame, w->seen[i].flags), i);
+    uint32_t hash = hash_of(c.node, c.frame, c.flags), at = hash & (w->marks.size - 1);
     for (; w->marks.slot[at]; at = (at + 1) & (w->marks.size - 1)) {
         const struct config *s = &w->seen[w->marks.slot[at] - 1];
-        if (s->node == c.node && s->frame == c.frame) return 0;
+        if (s->node == c.node && s->frame == c.frame && s->flags == c.flags) return 0;
     }
     if (grow(&w->seen, w->n_seen, &w->cap_seen, sizeof *w->seen, e)) return -1;
     w->seen[w->n_seen] = c;
@@ -121,9 +128,9 @@ static int mark(struct walk *w, struct config c, struct err *e)
     return 1;
 }
 
-static int push(struct walk *w, uint32_t node, uint32_t frame, struct err *e)
+static int push(struct walk *w, uint32_t node, uint32_t frame, uint64_t flags, struct err *e)
 {
-    struct config c = {node, frame};
+    struct config c = {node, frame, flags};
     if (w->node[node].kind == NET_DEAD) return 0;
     int is_new = mark(w, c, e);
     if (is_new <= 0) return is_new;
@@ -148,14 +155,17 @@ static int by_config(const void *a, const void *b)
     const struct config *x = a, *y = b;
     return x->node != y->node     ? (x->node < y->node ? -1 : 1)
            : x->frame != y->frame ? (x->frame < y->frame ? -1 : 1)
+           : x->flags != y->flags ? (x->flags < y->flags ? -1 : 1)
                                   : 0;
 }
 
 static uint32_t place_hash(const struct walk *w, const struct place *p)
 {
     uint32_t h = mix(0x811c9dc5u, (uint32_t)p->may_end);
-    for (uint32_t i = 0; i < p->n; i++)
-        h = mix(mix(h, w->config[p->first + i].node), w->config[p->first + i].frame);
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct config *c = &w->config[p->first + i];
+        h = mix(h, hash_of(c->node, c->frame, c->flags));
+    }
     return h;
 }
 
@@ -199,17 +209,32 @@ static int close_over(struct walk *w, walk_place *out, struct err *e)
             w->config[w->n_configs + n++] = c;
             break;
         case NET_SPLIT:
-            if (push(w, x.a, frame, e) || push(w, x.b, frame, e)) return -1;
+            if (push(w, x.a, frame, c.flags, e) || push(w, x.b, frame, c.flags, e)) return -1;
+            break;
+        case NET_MARK:
+            if (!(c.flags >> x.a & 1) && push(w, x.b, frame, c.flags | (uint64_t)1 << x.a, e))
+                return -1;
+            break;
+        case NET_TEST: {
+            uint64_t need = net_flags(w->net, x.a);
+            if ((c.flags & need) == need && push(w, x.b, frame, c.flags, e)) return -1;
+            break;
+        }
+        case NET_NEED:
+            if (push(w, x.b, frame, c.flags, e)) return -1;
             break;
         case NET_CALL: /* the last call of a rule returns to where the rule returns */
             if (w->node[x.b].kind != NET_END &&
-                find_frame(w, (struct frame){x.b, c.frame}, &frame, e))
+                find_frame(w, (struct frame){x.b, c.frame, c.flags}, &frame, e))
                 return -1;
-            if (push(w, net_start(w->net, x.a), frame, e)) return -1;
+            if (push(w, net_start(w->net, x.a), frame, 0, e)) return -1;
             break;
         case NET_END:
             if (frame == NO_FRAME) may_end = 1;
-            else if (push(w, w->frame[frame].node, w->frame[frame].below, e)) return -1;
+            else {
+                const struct frame f = w->frame[frame];
+                if (push(w, f.node, f.below, f.flags, e)) return -1;
+            }
             break;
         case NET_DEAD: break;
         }
@@ -237,7 +262,7 @@ int walk_open(struct walk **out, struct net *net, uint32_t root, size_t mask_wor
     w->place[0] = (struct place){0}; /* WALK_DEAD */
     w->n_places = WALK_START;
     begin(w);
-    if (push(w, w->root, NO_FRAME, e) || close_over(w, &start, e)) {
+    if (push(w, w->root, NO_FRAME, 0, e) || close_over(w, &start, e)) {
         walk_close(w);
         return -1;
     }
@@ -281,7 +306,8 @@ int walk_step(struct walk *w, walk_place at, unsigned char byte, walk_place *to,
     for (uint32_t i = 0; i < p->n; i++) {
         const struct config c = w->config[p->first + i];
         const uint32_t *set = net_set(w->net, w->node[c.node].a);
-        if (set[byte / 32] >> byte % 32 & 1 && push(w, w->node[c.node].b, c.frame, e)) return -1;
+        if (set[byte / 32] >> byte % 32 & 1 && push(w, w->node[c.node].b, c.frame, c.flags, e))
+            return -1;
     }
     if (close_over(w, to, e)) return -1;
     w->place[at].next[byte] = *to; /* places may have moved */
@@ -324,7 +350,9 @@ static int keep_frame(struct walk *w, const struct walk *old, uint32_t i, uint32
     while (rest != NO_FRAME && n < 1024) chain[n++] = rest, rest = old->frame[rest].below;
     if (keep_frame(w, old, rest, out, e)) return -1;
     while (n--)
-        if (find_frame(w, (struct frame){old->frame[chain[n]].node, *out}, out, e)) return -1;
+        if (find_frame(w, (struct frame){old->frame[chain[n]].node, *out, old->frame[chain[n]].flags},
+                       out, e))
+            return -1;
     return 0;
 }
 
@@ -345,7 +373,7 @@ int walk_forget(struct walk *w, walk_place *const places[], int n, struct err *e
         w->place[0] = (struct place){0};
         w->n_places = WALK_START;
         begin(w);
-        rc = push(w, w->root, NO_FRAME, e) || close_over(w, &kept[n], e) ? -1 : 0;
+        rc = push(w, w->root, NO_FRAME, 0, e) || close_over(w, &kept[n], e) ? -1 : 0;
     }
     for (int i = 0; i < n && !rc; i++) {
         const struct place *p = &old.place[*places[i]];

@@ -1,0 +1,327 @@
+#include "core/grammar/json_text.h"
+
+#include "core/grammar/chars.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- characters */
+
+/* The sequences of DIGITS digits in base 2^BITS from FIRST to LAST, each written by digit(). */
+struct digits {
+    struct net *n;
+    int bits; /* of a digit */
+    net_expr (*digit)(struct net *n, uint32_t first, uint32_t last, int place);
+};
+
+static net_expr digits_between(const struct digits *d, uint32_t first, uint32_t last, int places)
+{
+    if (places == 1) return d->digit(d->n, first, last, 0);
+    int shift = d->bits * (places - 1);
+    uint32_t low = 0, high = ((uint32_t)1 << shift) - 1, a = first >> shift, b = last >> shift;
+    if (a == b)
+        return net_sequence(d->n, d->digit(d->n, a, a, places - 1),
+                            digits_between(d, first & high, last & high, places - 1));
+    net_expr x = NET_FAILED;
+    int has = 0;
+    if ((first & high) != low) {
+        x = net_sequence(d->n, d->digit(d->n, a, a, places - 1),
+                         digits_between(d, first & high, high, places - 1));
+        has = 1;
+        a++;
+    }
+    int partly = (last & high) != high;
+    if (a + (uint32_t)partly <= b) {
+        net_expr y = net_sequence(d->n, d->digit(d->n, a, b - (uint32_t)partly, places - 1),
+                                  digits_between(d, low, high, places - 1));
+        x = has ? net_either(d->n, x, y) : y;
+        has = 1;
+    }
+    if (partly) {
+        net_expr y = net_sequence(d->n, d->digit(d->n, b, b, places - 1),
+                                  digits_between(d, low, last & high, places - 1));
+        x = has ? net_either(d->n, x, y) : y;
+    }
+    return x;
+}
+
+static net_expr hex_digit(struct net *n, uint32_t first, uint32_t last, int place)
+{
+    uint32_t set[8] = {0};
+    (void)place;
+    for (uint32_t d = first; d <= last; d++) {
+        int lower = "0123456789abcdef"[d], upper = "0123456789ABCDEF"[d];
+        set[lower / 32] |= 1u << lower % 32;
+        set[upper / 32] |= 1u << upper % 32;
+    }
+    return net_byte(n, set);
+}
+
+static net_expr unit(struct net *n, uint32_t first, uint32_t last)
+{
+    const struct digits hex = {n, 4, hex_digit};
+    return net_sequence(n, net_text(n, "\\u", 2), digits_between(&hex, first, last, 4));
+}
+
+/* A character beyond the first plane is a number of two digits of ten bits. */
+static net_expr surrogate(struct net *n, uint32_t first, uint32_t last, int place)
+{
+    uint32_t base = place ? 0xd800 : 0xdc00;
+    return unit(n, base + first, base + last);
+}
+
+static net_expr escaped_range(struct net *n, uint32_t first, uint32_t last)
+{
+    const struct digits pair = {n, 10, surrogate};
+    if (first >= 0x10000) return digits_between(&pair, first - 0x10000, last - 0x10000, 2);
+    return unit(n, first, last);
+}
+
+static net_expr or_else(struct net *n, net_expr a, net_expr b)
+{
+    return a == NET_FAILED ? b : net_either(n, a, b);
+}
+
+net_expr json_chars(struct net *n, const struct net_range *ranges, int n_ranges)
+{
+    static const struct net_range plain[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, CHARS_LAST}},
+                                  spelled[] = {{0, 0x1f}, {0x7f, 0xd7ff}, {0xe000, 0xffff},
+                                               {0x10000, CHARS_LAST}};
+    static const char named[] = "\"\\/\b\f\n\r\t", letters[] = "\"\\/bfnrt";
+    struct net_range as_is[64];
+    uint32_t short_ones[8] = {0};
+    net_expr x = NET_FAILED;
+    int n_as_is = 0, has_short = 0;
+    for (int i = 0; i < n_ranges; i++)
+        for (int k = 0; k < 3; k++) {
+            uint32_t a = ranges[i].first > plain[k].first ? ranges[i].first : plain[k].first,
+                     b = ranges[i].last < plain[k].last ? ranges[i].last : plain[k].last;
+            if (a <= b) as_is[n_as_is++] = (struct net_range){a, b};
+            if (n_as_is < 64 - 3) continue;
+            x = or_else(n, x, net_chars(n, as_is, n_as_is));
+            n_as_is = 0;
+        }
+    if (n_as_is) x = or_else(n, x, net_chars(n, as_is, n_as_is));
+    for (int i = 0; i < n_ranges; i++)
+        for (int k = 0; k < 4; k++) {
+            uint32_t a = ranges[i].first > spelled[k].first ? ranges[i].first : spelled[k].first,
+                     b = ranges[i].last < spelled[k].last ? ranges[i].last : spelled[k].last;
+            if (a <= b) x = or_else(n, x, escaped_range(n, a, b));
+        }
+    for (int k = 0; named[k]; k++)
+        for (int i = 0; i < n_ranges; i++)
+            if (ranges[i].first <= (uint32_t)named[k] && (uint32_t)named[k] <= ranges[i].last) {
+                short_ones[(unsigned char)letters[k] / 32] |= 1u << (unsigned char)letters[k] % 32;
+                has_short = 1;
+            }
+    if (has_short)
+        x = or_else(n, x, net_sequence(n, net_text(n, "\\", 1), net_byte(n, short_ones)));
+    return x == NET_FAILED ? net_chars(n, NULL, 0) : x;
+}
+
+net_expr json_any_chars(struct net *n)
+{
+    return net_repeat(n, net_call(n, net_named(n, "char")), 0, NET_NO_LIMIT);
+}
+
+/* ---- given texts */
+
+net_expr json_text_of(struct net *n, const char *text, size_t bytes)
+{
+    struct chars t = {text, text, text + bytes};
+    net_expr x = net_text(n, "\"", 1);
+    while (t.p < t.end) {
+        uint32_t c = chars_next(&t);
+        x = net_sequence(n, x, json_chars(n, &(struct net_range){c, c}, 1));
+    }
+    return net_sequence(n, x, net_text(n, "\"", 1));
+}
+
+/* What is left of each text that agrees so far, from AT characters on; ends: one is complete. */
+static net_expr others(struct net *n, struct chars *t, int count, struct err *e)
+{
+    struct char_set all = {0};
+    net_expr x = NET_FAILED;
+    int ends = 0;
+    for (int i = 0; i < count; i++) ends |= t[i].p == t[i].end;
+    if (!ends) x = net_text(n, "\"", 1);
+    for (int i = 0; i < count; i++) {
+        struct chars next = t[i];
+        if (next.p == next.end) continue;
+        uint32_t c = chars_next(&next);
+        int seen = 0, n_same = 0;
+        for (int k = 0; k < i; k++) {
+            struct chars other = t[k];
+            seen |= other.p < other.end && chars_next(&other) == c;
+        }
+        if (seen) continue;
+        struct chars *same = calloc((size_t)count, sizeof *same);
+        if (!same || char_set_add(&all, c, c, e)) {
+            free(same);
+            char_set_close(&all);
+            err_memory(e);
+            return NET_FAILED;
+        }
+        for (int k = 0; k < count; k++) {
+            struct chars other = t[k];
+            if (other.p < other.end && chars_next(&other) == c) same[n_same++] = other;
+        }
+        net_expr rest = others(n, same, n_same, e);
+        free(same);
+        if (rest == NET_FAILED) {
+            char_set_close(&all);
+            return NET_FAILED;
+        }
+        x = or_else(n, x, net_sequence(n, json_chars(n, &(struct net_range){c, c}, 1), rest));
+    }
+    if (char_set_invert(&all, e)) return NET_FAILED;
+    net_expr other = net_sequence(n, json_chars(n, all.range, all.n),
+                                  net_sequence(n, json_any_chars(n), net_text(n, "\"", 1)));
+    char_set_close(&all);
+    return or_else(n, x, other);
+}
+
+net_expr json_other_text(struct net *n, const char *const *text, int count, struct err *e)
+{
+    struct chars *t = calloc((size_t)count + 1, sizeof *t);
+    if (!t) {
+        err_memory(e);
+        return NET_FAILED;
+    }
+    for (int i = 0; i < count; i++) t[i] = (struct chars){text[i], text[i], text[i] + strlen(text[i])};
+    net_expr x = others(n, t, count, e);
+    free(t);
+    return x == NET_FAILED ? x : net_sequence(n, net_text(n, "\"", 1), x);
+}
+
+net_expr json_value_of(struct net *n, json_t *value)
+{
+    const char *key;
+    json_t *member;
+    size_t i;
+    int first = 1;
+    net_expr ws = net_call(n, net_named(n, "ws")), x;
+    if (json_is_string(value)) return json_text_of(n, json_string_value(value), json_string_length(value));
+    if (json_is_object(value)) {
+        x = net_sequence(n, net_text(n, "{", 1), ws);
+        json_object_foreach (value, key, member) {
+            if (!first) x = net_sequence(n, net_sequence(n, x, net_text(n, ",", 1)), ws);
+            x = net_sequence(n, x, json_text_of(n, key, strlen(key)));
+            x = net_sequence(n, net_sequence(n, x, ws), net_text(n, ":", 1));
+            x = net_sequence(n, net_sequence(n, x, ws), json_value_of(n, member));
+            x = net_sequence(n, x, ws);
+            first = 0;
+        }
+        return net_sequence(n, x, net_text(n, "}", 1));
+    }
+    if (json_is_array(value)) {
+        x = net_sequence(n, net_text(n, "[", 1), ws);
+        json_array_foreach (value, i, member) {
+            if (i) x = net_sequence(n, net_sequence(n, x, net_text(n, ",", 1)), ws);
+            x = net_sequence(n, net_sequence(n, x, json_value_of(n, member)), ws);
+        }
+        return net_sequence(n, x, net_text(n, "]", 1));
+    }
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    if (!text) return NET_FAILED;
+    x = net_text(n, text, strlen(text));
+    /* a whole number may be written with decimals of zero */
+    if (json_is_integer(value))
+        x = net_sequence(n, x, net_repeat(n, net_sequence(n, net_text(n, ".", 1), net_repeat(n, net_text(n, "0", 1), 1, NET_NO_LIMIT)), 0, 1));
+    free(text);
+    return x;
+}
+
+/* ---- numbers */
+
+static net_expr decimal_digit(struct net *n, int first, int last)
+{
+    return net_chars(n, &(struct net_range){'0' + (uint32_t)first, '0' + (uint32_t)last}, 1);
+}
+
+static int64_t power(int k)
+{
+    int64_t x = 1;
+    while (k--) x *= 10;
+    return x;
+}
+
+/* Numbers of exactly PLACES digits, leading zeros counted, from A to B. */
+static net_expr decimals(struct net *n, int64_t a, int64_t b, int places)
+{
+    if (places == 0) return net_empty(n);
+    int64_t unit_of = power(places - 1), high = unit_of - 1;
+    int first = (int)(a / unit_of), last = (int)(b / unit_of);
+    a %= unit_of, b %= unit_of;
+    if (first == last)
+        return net_sequence(n, decimal_digit(n, first, first), decimals(n, a, b, places - 1));
+    net_expr x = NET_FAILED;
+    if (a) {
+        x = net_sequence(n, decimal_digit(n, first, first), decimals(n, a, high, places - 1));
+        first++;
+    }
+    int partly = b != high;
+    if (first + partly <= last)
+        x = or_else(n, x, net_sequence(n, decimal_digit(n, first, last - partly),
+                                       net_repeat(n, decimal_digit(n, 0, 9), places - 1, places - 1)));
+    if (partly)
+        x = or_else(n, x, net_sequence(n, decimal_digit(n, last, last), decimals(n, 0, b, places - 1)));
+    return x;
+}
+
+/* Whole numbers from A >= 0 to B, without a bound where B < 0; NET_FAILED: there are none. */
+static net_expr magnitude(struct net *n, int64_t a, int64_t b)
+{
+    enum { PLACES = 16 };
+    net_expr x = NET_FAILED;
+    for (int places = 1; places <= PLACES; places++) {
+        int64_t low = places == 1 ? 0 : power(places - 1), high = power(places) - 1;
+        if (a > low) low = a;
+        if (b >= 0 && b < high) high = b;
+        if (low <= high) x = or_else(n, x, decimals(n, low, high, places));
+    }
+    if (b < 0)
+        x = or_else(n, x, net_sequence(n, decimal_digit(n, 1, 9),
+                                       net_repeat(n, decimal_digit(n, 0, 9), PLACES, NET_NO_LIMIT)));
+    return x;
+}
+
+/* Numbers >= 0 within the bounds: a whole part, and decimals where they are allowed. */
+static net_expr above_zero(struct net *n, const struct json_bounds *b)
+{
+    net_expr zeros = net_repeat(n, net_sequence(n, net_text(n, ".", 1), net_repeat(n, decimal_digit(n, 0, 0), 1, NET_NO_LIMIT)), 0, 1),
+             some = net_sequence(n, net_sequence(n, net_text(n, ".", 1), net_repeat(n, decimal_digit(n, 0, 9), 0, NET_NO_LIMIT)),
+                                 net_sequence(n, decimal_digit(n, 1, 9), net_repeat(n, decimal_digit(n, 0, 9), 0, NET_NO_LIMIT)));
+    int64_t low = b->low + b->low_open, high = b->has_high ? b->high - b->high_open : -1;
+    net_expr x = NET_FAILED, whole = NET_FAILED;
+    if (!b->has_high || low <= high) whole = magnitude(n, low, high);
+    if (whole != NET_FAILED) x = net_sequence(n, whole, zeros);
+    if (b->whole) return x;
+    /* whole parts from which decimals go up and stay below the upper bound */
+    if (!b->has_high || b->low <= b->high - 1) {
+        whole = magnitude(n, b->low, b->has_high ? b->high - 1 : -1);
+        if (whole != NET_FAILED) x = or_else(n, x, net_sequence(n, whole, some));
+    }
+    return x;
+}
+
+net_expr json_number_between(struct net *n, const struct json_bounds *b)
+{
+    net_expr x = NET_FAILED;
+    struct json_bounds up = *b, down = *b;
+    if (!b->has_high || b->high > 0 || (b->high == 0 && !b->high_open)) {
+        if (!b->has_low || b->low < 0) up.low = 0, up.low_open = 0;
+        x = above_zero(n, &up);
+    }
+    if (!b->has_low || b->low < 0 || (b->low == 0 && !b->low_open)) { /* also -0 */
+        down.has_low = 1, down.has_high = b->has_low;
+        down.low = b->has_high && b->high < 0 ? -b->high : 0;
+        down.low_open = b->has_high && b->high <= 0 ? b->high_open : 0;
+        down.high = b->has_low ? -b->low : 0;
+        down.high_open = b->low_open;
+        net_expr y = above_zero(n, &down);
+        if (y != NET_FAILED) x = or_else(n, x, net_sequence(n, net_text(n, "-", 1), y));
+    }
+    return x == NET_FAILED ? net_chars(n, NULL, 0) : x;
+}

@@ -1,0 +1,30 @@
+/* json_text.h: parts of JSON documents as expressions of a net that has JSON's rules
+ * (notation_json): characters as strings spell them, given values, numbers between bounds. */
+#ifndef CORE_JSON_TEXT_H
+#define CORE_JSON_TEXT_H
+
+#include "core/base/json.h"
+#include "core/grammar/net.h"
+
+/* One character of a string that is in the ranges: as it is, by its short escape, or, where it is a
+ * control character or not of ASCII, as \uXXXX (two of them beyond the first plane). */
+net_expr json_chars(struct net *n, const struct net_range *ranges, int n_ranges);
+/* Any characters of a string. */
+net_expr json_any_chars(struct net *n);
+/* A string of exactly this text, UTF-8, with its quotes. */
+net_expr json_text_of(struct net *n, const char *text, size_t bytes);
+/* A string, with its quotes, that is none of TEXT [count]. */
+net_expr json_other_text(struct net *n, const char *const *text, int count, struct err *e);
+/* Exactly this value: members of objects in its order. */
+net_expr json_value_of(struct net *n, json_t *value);
+
+/* Numbers with low <= x <= high, without an exponent; whole ones, or with decimals. The bounds are
+ * integers below 10^15 in size, or infinite (has_low, has_high 0); without the bound itself where it
+ * is open. */
+struct json_bounds {
+    int has_low, has_high, low_open, high_open, whole;
+    int64_t low, high;
+};
+net_expr json_number_between(struct net *n, const struct json_bounds *b);
+
+#endif

@@ -1,0 +1,398 @@
+#include "core/grammar/schema.h"
+
+#include "core/grammar/json_text.h"
+#include "core/grammar/notation.h"
+#include "core/grammar/schema_merge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 200, MAX_RULES = 20000, MAX_REPEAT = 10000, MAX_UNIQUE = 64 };
+
+int schema_refuse(struct schema *s, const char *keyword, const char *what)
+{
+    return err_set(s->e, "%s: %s", keyword, what);
+}
+
+static net_expr ws(struct schema *s) { return net_call(s->net, net_named(s->net, "ws")); }
+static net_expr text(struct schema *s, const char *t) { return net_text(s->net, t, strlen(t)); }
+static net_expr then(struct schema *s, net_expr a, net_expr b) { return net_sequence(s->net, a, b); }
+static net_expr or_else(struct schema *s, net_expr a, net_expr b)
+{
+    return a == NET_FAILED ? b : net_either(s->net, a, b);
+}
+
+/* ---- strings */
+
+static const struct {
+    const char *name, *pattern; /* NULL: says nothing */
+} formats[] = {
+#define DATE "\\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01])"
+#define TIME "(?:[01]\\d|2[0-3]):[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?(?:[zZ]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
+#define LABEL "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+#define BYTE "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
+#define URI_CHAR "[A-Za-z0-9._~:/?#\\[\\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}"
+    {"date", "^" DATE "$"},
+    {"time", "^" TIME "$"},
+    {"date-time", "^" DATE "[tT]" TIME "$"},
+    {"email", "^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@" LABEL
+              "(?:\\." LABEL ")*$"},
+    {"hostname", "^" LABEL "(?:\\." LABEL ")*$"},
+    {"ipv4", "^" BYTE "(?:\\." BYTE "){3}$"},
+    {"ipv6", "^(?:(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|(?:[0-9a-fA-F]{1,4}:){1,7}:|"
+             "(?:[0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|"
+             "(?:[0-9a-fA-F]{1,4}:){1,5}(?::[0-9a-fA-F]{1,4}){1,2}|"
+             "(?:[0-9a-fA-F]{1,4}:){1,4}(?::[0-9a-fA-F]{1,4}){1,3}|"
+             "(?:[0-9a-fA-F]{1,4}:){1,3}(?::[0-9a-fA-F]{1,4}){1,4}|"
+             "(?:[0-9a-fA-F]{1,4}:){1,2}(?::[0-9a-fA-F]{1,4}){1,5}|"
+             "[0-9a-fA-F]{1,4}:(?::[0-9a-fA-F]{1,4}){1,6}|:(?::[0-9a-fA-F]{1,4}){1,7}|::)$"},
+    {"uuid", "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"},
+    {"uri", "^[A-Za-z][A-Za-z0-9+.-]*:(?:" URI_CHAR ")*$"},
+    {"uri-reference", "^(?:" URI_CHAR ")*$"},
+    {"duration", "^P(?:\\d+W|(?=\\d)(?:\\d+Y)?)$"},
+};
+
+static net_expr around(struct net *n) { return json_any_chars(n); }
+
+int schema_pattern(struct schema *s, const char *pattern, net_expr *x)
+{
+    static const struct regex_way in_strings = {json_chars, around};
+    if (notation_regex_as(s->net, pattern, strlen(pattern), &in_strings, x, s->e))
+        return err_prefix(s->e, "pattern");
+    return 0;
+}
+
+/* A bound of a length: 0 and up. *value stays where it is not given. */
+static int length_of(struct schema *s, json_t *flat, const char *key, int *value)
+{
+    json_t *v = json_object_get(flat, key);
+    if (!v) return 0;
+    double x = json_is_number(v) ? json_number_value(v) : -1;
+    if (x < 0 || x != (double)(long)x) return schema_refuse(s, key, "is not a number of 0 or more");
+    if (x > MAX_REPEAT) return schema_refuse(s, key, "more than 10,000 is not served");
+    *value = (int)x;
+    return 0;
+}
+
+static int string(struct schema *s, json_t *flat, net_expr *x)
+{
+    const char *pattern = json_string_value(json_object_get(flat, "pattern")),
+               *format = json_string_value(json_object_get(flat, "format"));
+    int min = 0, max = NET_NO_LIMIT, n_ways = 0;
+    net_expr body = NET_FAILED;
+    if (length_of(s, flat, "minLength", &min) || length_of(s, flat, "maxLength", &max)) return -1;
+    int has_length = min > 0 || max != NET_NO_LIMIT;
+    if (max != NET_NO_LIMIT && max < min) return *x = net_chars(s->net, NULL, 0), 0;
+    if (has_length) {
+        body = net_repeat(s->net, net_call(s->net, net_named(s->net, "char")), min, max);
+        n_ways++;
+    }
+    if (pattern) {
+        if (schema_pattern(s, pattern, &body)) return -1;
+        n_ways++;
+    }
+    if (format) {
+        static const char *const others[] = {"iri", "iri-reference", "idn-email", "idn-hostname",
+                                             "uri-template", "json-pointer", "duration",
+                                             "relative-json-pointer", "regex"};
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            if (!strcmp(format, others[i])) return schema_refuse(s, "format", "this one is not served");
+        for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+            if (!strcmp(format, formats[i].name)) {
+                if (schema_pattern(s, formats[i].pattern, &body)) return -1;
+                n_ways++;
+            }
+    }
+    if (n_ways > 1) return schema_refuse(s, pattern ? "pattern" : "format", "beside a length or another of these is not served");
+    *x = n_ways ? then(s, then(s, text(s, "\""), body), text(s, "\""))
+                : net_call(s->net, net_named(s->net, "string"));
+    return 0;
+}
+
+/* ---- numbers */
+
+static int bound_of(struct schema *s, json_t *flat, const char *key, const char *open_key,
+                    int is_lower, int *has, int *is_open, int64_t *value)
+{
+    json_t *closed = json_object_get(flat, key), *open = json_object_get(flat, open_key);
+    double x = 0;
+    *has = *is_open = 0;
+    if (json_is_number(closed)) {
+        *has = 1;
+        x = json_number_value(closed);
+        *is_open = json_is_true(open); /* draft 4 */
+    } else if (closed) {
+        return schema_refuse(s, key, "is not a number");
+    }
+    if (json_is_number(open)) {
+        double y = json_number_value(open);
+        if (!*has || (is_lower ? y >= x : y <= x)) *has = *is_open = 1, x = y;
+    }
+    if (!*has) return 0;
+    if (x < -1e15 || x > 1e15) { /* beyond what the digits below count: of no use, or impossible */
+        if (is_lower ? x < 0 : x > 0) return *has = 0;
+        return schema_refuse(s, key, "beyond 10^15 is not served");
+    }
+    if (x != (double)(int64_t)x) return schema_refuse(s, key, "a bound that is not whole is not served");
+    *value = (int64_t)x;
+    return 0;
+}
+
+static int number(struct schema *s, json_t *flat, unsigned types, net_expr *x)
+{
+    struct json_bounds b = {.whole = !(types & SCHEMA_FRACTION)};
+    json_t *step = json_object_get(flat, "multipleOf");
+    if (!(types & SCHEMA_INTEGER)) return schema_refuse(s, "enum", "not this");
+    if (step) {
+        if (!json_is_number(step) || json_number_value(step) != 1)
+            return schema_refuse(s, "multipleOf", "is served as 1 only");
+        b.whole = 1;
+    }
+    if (bound_of(s, flat, "minimum", "exclusiveMinimum", 1, &b.has_low, &b.low_open, &b.low) ||
+        bound_of(s, flat, "maximum", "exclusiveMaximum", 0, &b.has_high, &b.high_open, &b.high))
+        return -1;
+    *x = !b.has_low && !b.has_high && !b.whole ? net_call(s->net, net_named(s->net, "number"))
+                                               : json_number_between(s->net, &b);
+    return 0;
+}
+
+/* ---- arrays */
+
+/* Items of few values, each at most once. */
+static int unique_items(struct schema *s, json_t *flat, json_t *items, int min, int max, net_expr *x)
+{
+    json_t *values, *one, *item;
+    unsigned types;
+    size_t i;
+    int rc;
+    if (schema_flatten(s->root, items, &item, s->e)) return -1;
+    values = json_object_get(item, "enum");
+    if (json_object_get(flat, "prefixItems") || !json_is_array(values) || json_array_size(values) > MAX_UNIQUE || min > 1 ||
+        max != NET_NO_LIMIT) {
+        json_decref(item);
+        return schema_refuse(s, "uniqueItems", "is served for items of an enum alone");
+    }
+    net_expr first = NET_FAILED, next = NET_FAILED;
+    rc = schema_types(item, &types, s->e);
+    json_array_foreach (values, i, one) {
+        if (!(schema_type_of(one) & types)) continue;
+        net_expr value = then(s, json_value_of(s->net, one), ws(s)),
+                 mark = net_mark(s->net, (int)i);
+        first = or_else(s, first, then(s, mark, value));
+        next = or_else(s, next, then(s, mark, then(s, then(s, text(s, ","), ws(s)), value)));
+    }
+    json_decref(item);
+    if (rc) return -1;
+    net_expr all = first == NET_FAILED ? net_empty(s->net)
+                                       : then(s, first, net_repeat(s->net, next, 0, NET_NO_LIMIT));
+    if (min == 0) all = net_repeat(s->net, all, 0, 1);
+    *x = then(s, then(s, then(s, text(s, "["), ws(s)), all), text(s, "]"));
+    return 0;
+}
+
+static int array(struct schema *s, json_t *flat, net_expr *x)
+{
+    json_t *prefix = json_object_get(flat, "prefixItems"), *items = json_object_get(flat, "items"), *one;
+    int min = 0, max = NET_NO_LIMIT, n = 0;
+    uint32_t rule, rest_rule = net_named(s->net, "value");
+    size_t i;
+    if (length_of(s, flat, "minItems", &min) || length_of(s, flat, "maxItems", &max)) return -1;
+    if (json_is_array(items)) { /* drafts before 2020-12 */
+        prefix = items;
+        items = json_object_get(flat, "additionalItems");
+    }
+    if (max != NET_NO_LIMIT && max < min) return *x = net_chars(s->net, NULL, 0), 0;
+    if (json_is_true(json_object_get(flat, "uniqueItems")) && max != 0 && max != 1)
+        return unique_items(s, flat, items ? items : json_true(), min, max, x);
+    if (items && schema_rule(s, items, "items", &rest_rule)) return -1;
+    net_expr comma = then(s, text(s, ","), ws(s)),
+             rest = then(s, net_call(s->net, rest_rule), ws(s)), tail, body;
+    n = (int)json_array_size(prefix);
+    int more = min > n ? min - n : 0, most = max == NET_NO_LIMIT ? NET_NO_LIMIT : max > n ? max - n : 0;
+    if (n == 0) {
+        if (most == 0) body = net_empty(s->net);
+        else {
+            tail = net_repeat(s->net, then(s, comma, rest), more ? more - 1 : 0,
+                              most == NET_NO_LIMIT ? most : most - 1);
+            body = net_repeat(s->net, then(s, rest, tail), more ? 1 : 0, 1);
+        }
+    } else {
+        net_expr *item = calloc((size_t)n, sizeof *item);
+        if (!item) return err_memory(s->e);
+        json_array_foreach (prefix, i, one) {
+            char name[32];
+            snprintf(name, sizeof name, "items/%zu", i);
+            if (schema_rule(s, one, name, &rule)) {
+                free(item);
+                return -1;
+            }
+            item[i] = then(s, net_call(s->net, rule), ws(s));
+        }
+        body = net_repeat(s->net, then(s, comma, rest), more, most);
+        for (int k = n - 1; k >= 0; k--) {
+            if (max != NET_NO_LIMIT && k >= max) {
+                body = net_empty(s->net);
+                continue;
+            }
+            body = then(s, k ? then(s, comma, item[k]) : item[k], body);
+            if (k >= min) body = net_repeat(s->net, body, 0, 1);
+        }
+        free(item);
+    }
+    *x = then(s, then(s, then(s, text(s, "["), ws(s)), body), text(s, "]"));
+    return 0;
+}
+
+/* ---- values */
+
+static int check_keywords(struct schema *s, json_t *flat)
+{
+    static const char *const served[] = {"type", "enum", "anyOf", "oneOf", "properties", "required",
+        "additionalProperties", "patternProperties", "minProperties", "maxProperties", "items", "prefixItems",
+        "additionalItems", "minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "pattern",
+        "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+        "contentEncoding", "contentMediaType", "contentSchema"};
+    const char *key;
+    json_t *v;
+    json_object_foreach (flat, key, v) {
+        size_t i = 0, n = sizeof served / sizeof *served;
+        while (i < n && strcmp(key, served[i])) i++;
+        if (i == n && !schema_is_silent(key)) return schema_refuse(s, key, "is not served");
+    }
+    return 0;
+}
+
+/* Values of an enum: all that "type" lets through, where nothing else is said about them. */
+static int values_of(struct schema *s, json_t *flat, unsigned types, net_expr *x)
+{
+    const char *key;
+    json_t *v, *values = json_object_get(flat, "enum");
+    size_t i;
+    if (!json_is_array(values)) return schema_refuse(s, "enum", "is not an array");
+    json_object_foreach (flat, key, v)
+        if (strcmp(key, "type") && strcmp(key, "enum") && !schema_is_silent(key))
+            return schema_refuse(s, key, "beside enum or const is not served");
+    *x = NET_FAILED;
+    json_array_foreach (values, i, v)
+        if (schema_type_of(v) & types) *x = or_else(s, *x, json_value_of(s->net, v));
+    if (*x == NET_FAILED) *x = net_chars(s->net, NULL, 0);
+    return 0;
+}
+
+static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
+{
+    json_t *all = json_object_get(flat, key), *base = json_copy(flat), *one, *other;
+    size_t i, k;
+    int rc = 0;
+    json_object_del(base, key);
+    *x = NET_FAILED;
+    if (!json_is_array(all)) rc = schema_refuse(s, key, "is not an array");
+    json_array_foreach (all, i, one) {
+        json_t *own = NULL, *both = NULL;
+        char name[32];
+        uint32_t rule;
+        if (!rc && key[0] == 'o')
+            for (k = 0; k < i; k++) {
+                other = json_array_get(all, k);
+                json_t *a = json_pack("{s:[O, O]}", "allOf", base, one),
+                       *b = json_pack("{s:[O, O]}", "allOf", base, other);
+                int apart = schema_apart(s->root, one, other, 0) || schema_apart(s->root, a, b, 0);
+                json_decref(a);
+                json_decref(b);
+                if (!apart && !rc)
+                    rc = schema_refuse(s, key, "is served where no two of its schemas can hold together");
+            }
+        if (!rc) rc = schema_flatten(s->root, one, &own, s->e);
+        if (!rc) rc = schema_both(s->root, base, own, &both, s->e);
+        snprintf(name, sizeof name, "%s/%zu", key, i);
+        if (!rc) rc = schema_rule(s, both, name, &rule);
+        if (!rc) *x = or_else(s, *x, net_call(s->net, rule));
+        json_decref(own);
+        json_decref(both);
+    }
+    json_decref(base);
+    if (!rc && *x == NET_FAILED) *x = net_chars(s->net, NULL, 0);
+    return rc;
+}
+
+static int value(struct schema *s, json_t *flat, net_expr *x)
+{
+    unsigned types;
+    net_expr y;
+    *x = NET_FAILED;
+    if (json_is_boolean(flat)) {
+        *x = json_is_true(flat) ? net_call(s->net, net_named(s->net, "value")) : net_chars(s->net, NULL, 0);
+        return 0;
+    }
+    if (check_keywords(s, flat)) return -1;
+    if (json_object_get(flat, "anyOf")) return cases(s, flat, "anyOf", x);
+    if (json_object_get(flat, "oneOf")) return cases(s, flat, "oneOf", x);
+    if (schema_types(flat, &types, s->e)) return -1;
+    if (json_object_get(flat, "enum")) return values_of(s, flat, types, x);
+    if (types & SCHEMA_NULL) *x = or_else(s, *x, text(s, "null"));
+    if (types & SCHEMA_BOOLEAN) *x = or_else(s, *x, net_either(s->net, text(s, "true"), text(s, "false")));
+    if (types & SCHEMA_STRING) {
+        if (string(s, flat, &y)) return -1;
+        *x = or_else(s, *x, y);
+    }
+    if (types & (SCHEMA_INTEGER | SCHEMA_FRACTION)) {
+        if (number(s, flat, types, &y)) return -1;
+        *x = or_else(s, *x, y);
+    }
+    if (types & SCHEMA_ARRAY) {
+        if (array(s, flat, &y)) return -1;
+        *x = or_else(s, *x, y);
+    }
+    if (types & SCHEMA_OBJECT) {
+        if (schema_object(s, flat, &y)) return -1;
+        *x = or_else(s, *x, y);
+    }
+    if (*x == NET_FAILED) *x = net_chars(s->net, NULL, 0);
+    return 0;
+}
+
+int schema_rule(struct schema *s, json_t *sub, const char *name, uint32_t *rule)
+{
+    json_t *flat = NULL;
+    net_expr x = NET_FAILED;
+    if (s->depth > MAX_DEPTH) return schema_refuse(s, name, "schemas are nested too deeply");
+    if (schema_flatten(s->root, sub, &flat, s->e)) return err_prefix(s->e, "%s", name);
+    char *key = json_dumps(flat, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (!key) {
+        json_decref(flat);
+        return err_memory(s->e);
+    }
+    json_t *known = json_object_get(s->rules, key);
+    int rc = 0;
+    if (known) {
+        *rule = (uint32_t)json_integer_value(known);
+    } else if (json_object_size(s->rules) >= MAX_RULES) {
+        rc = err_set(s->e, "the schema is too large");
+    } else {
+        uint32_t own = *rule = net_rule(s->net, name, strlen(name));
+        json_object_set_new(s->rules, key, json_integer(own));
+        s->depth++;
+        rc = value(s, flat, &x);
+        s->depth--;
+        if (!rc) net_define(s->net, own, x);
+        if (rc && !err_is_memory(s->e)) err_prefix(s->e, "%s", name);
+    }
+    free(key);
+    json_decref(flat);
+    return rc;
+}
+
+int notation_schema(struct net *n, const char *source, size_t bytes, int ordered, int compact,
+                    uint32_t *root, struct err *e)
+{
+    struct schema s = {.net = n, .ordered = ordered, .e = e};
+    uint32_t object;
+    if (notation_json(n, compact, &object, e)) return -1;
+    s.root = json_read(source, bytes, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL, e);
+    s.rules = json_object();
+    int rc = s.root && s.rules ? schema_rule(&s, s.root, "#", root) : -1;
+    json_decref(s.root);
+    json_decref(s.rules);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* schema_merge.h: JSON schemas as data: references followed, several schemas made into one that
+ * allows what all of them allow, schemas told apart. Must not know: nets. */
+#ifndef CORE_SCHEMA_MERGE_H
+#define CORE_SCHEMA_MERGE_H
+
+#include "core/base/err.h"
+#include "core/base/json.h"
+
+enum schema_type {
+    SCHEMA_NULL = 1,
+    SCHEMA_BOOLEAN = 2,
+    SCHEMA_STRING = 4,
+    SCHEMA_INTEGER = 8,
+    SCHEMA_FRACTION = 16, /* numbers that are not whole */
+    SCHEMA_OBJECT = 32,
+    SCHEMA_ARRAY = 64,
+    SCHEMA_ALL = 127
+};
+
+/* The types that "type", "enum" and "const" leave, as bits. -1: *e. */
+int schema_types(json_t *schema, unsigned *types, struct err *e);
+unsigned schema_type_of(json_t *value);
+/* 1: KEY says nothing about which documents are allowed, or is no keyword of JSON Schema. */
+int schema_is_silent(const char *key);
+
+/* *out: the schema, a new reference: without $ref, allOf and const (an enum of one). ROOT is the
+ * document of the references. */
+int schema_flatten(json_t *root, json_t *schema, json_t **out, struct err *e);
+/* *out: what both allow, of flat schemas; a new reference. */
+int schema_both(json_t *root, json_t *a, json_t *b, json_t **out, struct err *e);
+/* 1: no document is allowed by both, as far as can be seen; 0: that is not known. */
+int schema_apart(json_t *root, json_t *a, json_t *b, int depth);
+
+#endif

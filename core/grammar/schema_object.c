@@ -1,0 +1,195 @@
+#include "core/grammar/json_text.h"
+#include "core/grammar/schema.h"
+#include "core/grammar/schema_merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FLAGS = 64 };
+
+/* The members of one object. */
+struct members {
+    struct schema *s;
+    int n; /* that the schema names */
+    const char **name;
+    net_expr *member; /* name, colon, value and the white space behind it */
+    uint32_t *rule;   /* of the value */
+    char *is_required;
+    net_expr other; /* a member that it does not name; NET_FAILED: none */
+};
+
+static net_expr text(struct schema *s, const char *t) { return net_text(s->net, t, strlen(t)); }
+static net_expr ws(struct schema *s) { return net_call(s->net, net_named(s->net, "ws")); }
+static net_expr then(struct schema *s, net_expr a, net_expr b) { return net_sequence(s->net, a, b); }
+
+/* A member of a key and a value. */
+static net_expr member_of(struct schema *s, net_expr key, uint32_t rule)
+{
+    net_expr x = then(s, then(s, key, ws(s)), then(s, text(s, ":"), ws(s)));
+    return then(s, x, then(s, net_call(s->net, rule), ws(s)));
+}
+
+static int is_in(const struct members *m, const char *name)
+{
+    for (int i = 0; i < m->n; i++)
+        if (!strcmp(m->name[i], name)) return i;
+    return -1;
+}
+
+static int add(struct members *m, const char *name, json_t *schema)
+{
+    int i = m->n;
+    m->name[i] = name;
+    if (schema_rule(m->s, schema, name, &m->rule[i])) return -1;
+    m->member[i] = member_of(m->s, json_text_of(m->s->net, name, strlen(name)), m->rule[i]);
+    m->n++;
+    return 0;
+}
+
+/* Other members: those of one pattern, or those of no name. */
+static int find_other(struct members *m, json_t *flat)
+{
+    struct schema *s = m->s;
+    json_t *other = json_object_get(flat, "additionalProperties"),
+           *patterns = json_object_get(flat, "patternProperties"), *v;
+    const char *pattern;
+    net_expr key;
+    uint32_t rule;
+    m->other = NET_FAILED;
+    if (json_object_size(patterns)) {
+        if (json_object_size(patterns) > 1 || m->n || !json_is_false(other))
+            return schema_refuse(s, "patternProperties",
+                                 "is served for one pattern, without properties, with "
+                                 "additionalProperties false");
+        json_object_foreach (patterns, pattern, v) {
+            if (schema_pattern(s, pattern, &key) || schema_rule(s, v, pattern, &rule)) return -1;
+            key = then(s, then(s, text(s, "\""), key), text(s, "\""));
+            m->other = member_of(s, key, rule);
+        }
+        return 0;
+    }
+    if (json_is_false(other)) return 0;
+    rule = net_named(s->net, "value");
+    if (other && schema_rule(s, other, "additionalProperties", &rule)) return -1;
+    key = m->n ? json_other_text(s->net, m->name, m->n, s->e)
+               : net_call(s->net, net_named(s->net, "string"));
+    if (key == NET_FAILED) return -1;
+    m->other = member_of(s, key, rule);
+    return 0;
+}
+
+/* Members in any order: a flag for each that the schema names, so that it comes once, and those
+ * that are required are there in the end. A flag is set in front of the comma: what follows it
+ * exists. */
+static int any_order(struct members *m, int min, net_expr *x)
+{
+    struct schema *s = m->s;
+    net_expr first = m->other, next = NET_FAILED, comma = then(s, text(s, ","), ws(s));
+    uint64_t required = 0;
+    if (m->n > MAX_FLAGS)
+        return schema_refuse(s, "properties", "more than 64 are served in the order of the schema "
+                                              "only (--schema-order)");
+    if (m->other != NET_FAILED) next = then(s, comma, m->other);
+    for (int i = 0; i < m->n; i++) {
+        net_expr a = then(s, net_mark(s->net, i), m->member[i]),
+                 b = then(s, net_mark(s->net, i), then(s, comma, m->member[i]));
+        first = first == NET_FAILED ? a : net_either(s->net, first, a);
+        next = next == NET_FAILED ? b : net_either(s->net, next, b);
+        if (m->is_required[i]) required |= (uint64_t)1 << i;
+    }
+    if (first == NET_FAILED) {
+        *x = min ? net_chars(s->net, NULL, 0) : net_empty(s->net);
+        return 0;
+    }
+    *x = then(s, first, net_repeat(s->net, next, 0, NET_NO_LIMIT));
+    if (!min) *x = net_repeat(s->net, *x, 0, 1);
+    *x = then(s, *x, net_test(s->net, required));
+    for (int i = 0; i < m->n; i++)
+        if (m->is_required[i]) *x = then(s, net_need(s->net, m->rule[i]), *x);
+    return 0;
+}
+
+/* Members in the order of the schema, others behind them: rules of what comes from a member on,
+ * behind a comma or not. */
+static int in_order(struct members *m, int min, net_expr *x)
+{
+    struct schema *s = m->s;
+    net_expr comma = then(s, text(s, ","), ws(s)), others = net_empty(s->net), first = others;
+    uint32_t alone, behind;
+    if (m->other != NET_FAILED) {
+        others = net_repeat(s->net, then(s, comma, m->other), 0, NET_NO_LIMIT);
+        first = then(s, m->other, others);
+        if (!min) first = net_repeat(s->net, first, 0, 1);
+    } else if (min) {
+        first = net_chars(s->net, NULL, 0);
+    }
+    for (int i = m->n - 1; i >= 0; i--) {
+        behind = net_rule(s->net, m->name[i], strlen(m->name[i]));
+        net_define(s->net, behind, others);
+        alone = net_rule(s->net, m->name[i], strlen(m->name[i]));
+        net_define(s->net, alone, first);
+        net_expr with = then(s, m->member[i], net_call(s->net, behind)),
+                 more = then(s, comma, with);
+        first = m->is_required[i] ? with : net_either(s->net, with, net_call(s->net, alone));
+        others = m->is_required[i] ? more : net_either(s->net, more, net_call(s->net, behind));
+    }
+    *x = first;
+    return 0;
+}
+
+static int read_members(struct members *m, json_t *flat)
+{
+    json_t *properties = json_object_get(flat, "properties"),
+           *required = json_object_get(flat, "required"),
+           *other = json_object_get(flat, "additionalProperties"), *v;
+    const char *name;
+    size_t i;
+    if (properties && !json_is_object(properties))
+        return schema_refuse(m->s, "properties", "is not an object");
+    if (required && !json_is_array(required) && !json_is_boolean(required))
+        return schema_refuse(m->s, "required", "is not an array");
+    json_object_foreach (properties, name, v)
+        if (add(m, name, v)) return -1;
+    json_array_foreach (required, i, v) {
+        if (!json_is_string(v)) return schema_refuse(m->s, "required", "is not an array of names");
+        int at = is_in(m, json_string_value(v));
+        if (at < 0 && json_object_size(json_object_get(flat, "patternProperties")))
+            return schema_refuse(m->s, "required", "of a name beside patternProperties is not served");
+        if (at < 0 && add(m, json_string_value(v), other ? other : json_true())) return -1;
+        m->is_required[at < 0 ? m->n - 1 : at] = 1;
+    }
+    return 0;
+}
+
+int schema_object(struct schema *s, json_t *flat, net_expr *x)
+{
+    size_t room = json_object_size(json_object_get(flat, "properties")) +
+                  json_array_size(json_object_get(flat, "required")) + 1;
+    struct members m = {.s = s};
+    json_t *most = json_object_get(flat, "maxProperties"),
+           *least = json_object_get(flat, "minProperties");
+    int min = 0, rc = 0;
+    m.name = calloc(room, sizeof *m.name);
+    m.member = calloc(room, sizeof *m.member);
+    m.rule = calloc(room, sizeof *m.rule);
+    m.is_required = calloc(room, 1);
+    if (!m.name || !m.member || !m.rule || !m.is_required) rc = err_memory(s->e);
+    if (!rc) rc = read_members(&m, flat);
+    if (!rc) rc = find_other(&m, flat);
+    int n_required = 0;
+    for (int i = 0; i < m.n; i++) n_required += m.is_required[i];
+    if (!rc && json_number_value(least) > n_required) {
+        if (json_number_value(least) == 1) min = 1;
+        else rc = schema_refuse(s, "minProperties", "more than one and than are required is not served");
+    }
+    if (!rc && most && (m.other != NET_FAILED || json_number_value(most) < m.n))
+        rc = schema_refuse(s, "maxProperties", "is served where no more are known");
+    net_expr body = NET_FAILED;
+    if (!rc) rc = s->ordered ? in_order(&m, min, &body) : any_order(&m, min, &body);
+    if (!rc) *x = then(s, then(s, then(s, text(s, "{"), ws(s)), body), text(s, "}"));
+    free(m.name);
+    free(m.member);
+    free(m.rule);
+    free(m.is_required);
+    return rc;
+}

@@ -1,0 +1,235 @@
+/* unit_schema.c: JSON schemas: by hand, and the 2,321 schemas of SHARED with instances that another
+ * validator judged (skipped without them): what is served takes every valid instance and no invalid
+ * one. */
+#include "core/base/json.h"
+#include "core/grammar/grammar.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+static const char *byte_token(void *arg, int32_t id, size_t *bytes)
+{
+    *bytes = 1;
+    return (char *)arg + id;
+}
+
+static struct vocab *byte_vocab(void)
+{
+    static char all[256];
+    struct vocab *v;
+    struct err e;
+    for (int i = 0; i < 256; i++) all[i] = (char)i;
+    const struct vocab_source source = {256, byte_token, all};
+    assert_int_equal(vocab_open(&v, &source, &e), 0);
+    return v;
+}
+
+static int open_schema(struct grammar **g, const struct vocab *v, const char *text, int ordered,
+                       struct err *e)
+{
+    const struct grammar_spec spec = {.kind = GRAMMAR_SCHEMA,
+                                      .text = text,
+                                      .bytes = strlen(text),
+                                      .schema_order = ordered};
+    *g = NULL;
+    return grammar_open(g, &spec, v, e);
+}
+
+/* 1: TEXT is a document. *at: bytes that were read. */
+static int is_document(struct grammar *g, const char *text, size_t *at)
+{
+    struct grammar_cursor *c;
+    struct err e;
+    size_t n = strlen(text);
+    assert_int_equal(grammar_cursor_open(&c, g, &e), 0);
+    for (*at = 0; *at < n; ++*at)
+        if (grammar_accept(c, text + *at, 1, &e) != 1) break;
+    int ok = *at == n && grammar_may_end(c);
+    grammar_cursor_close(c);
+    return ok;
+}
+
+static void by_hand(void **state)
+{
+    static const struct {
+        const char *schema, *good[5], *bad[6];
+    } cases[] = {
+        {"{\"type\":\"integer\",\"minimum\":-12,\"exclusiveMaximum\":105}",
+         {"-12", "0", "-0", "104", "7.0"},
+         {"-13", "105", "1.5", "007", "1e1", "+1"}},
+        {"{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":1}",
+         {"0.001", "1", "1.00", "0.5"},
+         {"0", "0.0", "1.01", "-1", "2"}},
+        {"{\"type\":\"number\",\"minimum\":-3,\"maximum\":-2}",
+         {"-3", "-2.5", "-2.0", "-3.000"},
+         {"-3.1", "-1.9", "2.5", "0"}},
+        {"{\"type\":\"string\",\"pattern\":\"^a|b$\"}",
+         {"\"ax\"", "\"xb\"", "\"a\"", "\"\\u00e9b\""},
+         {"\"xa\"", "\"bx\"", "1"}},
+        {"{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}",
+         {"\"ab\"", "\"\\n\\u00e9\"", "\"\xf0\x9f\x98\x80\\ud83d\\ude00x\""},
+         {"\"a\"", "\"abcd\"", "\"\\ud83d\""}},
+        {"{\"properties\":{\"a\":{\"type\":\"null\"},\"ab\":{\"type\":\"boolean\"}},\"required\":[\"ab\"]}",
+         {"{\"ab\":true}", "{\"a\":null,\"ab\":false}", "{\"ab\":true, \"abc\":1,\"b\":2, \"a\":null}", "7",
+          "{\"\":0,\"ab\":true}"},
+         {"{\"a\":null}", "{\"ab\":1}", "{\"ab\":true,\"a\":1}", "{}", "{\"ab\":true,\"ab\":true}"}},
+        {"{\"type\":\"array\",\"items\":{\"enum\":[1,\"x\",null]},\"minItems\":1,\"maxItems\":2}",
+         {"[1]", "[\"x\",null]", "[ 1 , 1 ]"},
+         {"[]", "[1,1,1]", "[2]"}},
+        {"{\"items\":[{\"type\":\"string\"},{\"type\":\"integer\"}],\"additionalItems\":false,\"type\":\"array\"}",
+         {"[]", "[\"a\"]", "[\"a\",1]"},
+         {"[1]", "[\"a\",1,1]", "[\"a\",]"}},
+        {"{\"$defs\":{\"t\":{\"type\":\"object\",\"properties\":{\"n\":{\"$ref\":\"#/$defs/t\"}},"
+         "\"additionalProperties\":false}},\"$ref\":\"#/$defs/t\"}",
+         {"{}", "{\"n\":{\"n\":{}}}"},
+         {"{\"n\":1}", "{\"m\":{}}", "[]"}},
+        {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":\"a\"},\"x\":{\"type\":\"integer\"}},"
+         "\"required\":[\"k\",\"x\"]},{\"type\":\"object\",\"properties\":{\"k\":{\"const\":\"b\"}},\"required\":[\"k\"]}]}",
+         {"{\"k\":\"a\",\"x\":1}", "{\"k\":\"b\"}", "{\"x\":\"?\",\"k\":\"b\"}"},
+         {"{\"k\":\"a\"}", "{\"k\":\"c\"}", "{\"x\":\"?\",\"k\":\"a\"}"}},
+        {"{\"allOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}},\"additionalProperties\":false},"
+         "{\"required\":[\"a\"],\"type\":\"object\"}]}",
+         {"{\"a\":1}"},
+         {"{}", "{\"a\":1,\"b\":2}", "3"}},
+        {"{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"enum\":[\"a\",\"b\"]}}",
+         {"[]", "[\"a\"]", "[\"b\",\"a\"]"},
+         {"[\"a\",\"a\"]", "[\"b\",\"a\",\"b\"]", "[\"b\",\"a\","}},
+        {"{\"type\":\"string\",\"format\":\"date-time\"}",
+         {"\"2026-11-24T18:00:00Z\"", "\"2026-11-24T18:00:00.5+01:00\""},
+         {"\"2026-13-24T18:00:00Z\"", "\"2026-11-24\""}},
+        {"true", {"{}", "[1]", "\"x\"", "null"}, {"", "nul"}},
+    };
+    static const char *const refused[][2] = {
+        {"{\"not\":{\"type\":\"string\"}}", "#: not: is not served"},
+        {"{\"properties\":{\"a\":{\"if\":{}}}}", "#: a: if: is not served"},
+        {"{\"$ref\":\"other.json\"}", "#: $ref: 'other.json' is not in this schema"},
+        {"{\"type\":\"foo\"}", "#: type: 'foo' is no type of JSON"},
+        {"false", "allows no text at all"},
+        {"{\"type\":\"string\",\"pattern\":\"(?=a)\"}", "#: pattern: character 2: look-ahead, look-behind and flags are not served"},
+        {"{\"oneOf\":[{\"minimum\":1},{\"maximum\":3}]}", "#: oneOf: is served where no two of its schemas can hold together"},
+        {"{", NULL},
+        {"[]", "#: a schema is an object, true or false"},
+    };
+    struct vocab *v = byte_vocab();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct grammar *g;
+        struct err e = {0};
+        size_t at;
+        if (open_schema(&g, v, cases[i].schema, 0, &e)) print_message("%s: %s\n", cases[i].schema, e.msg);
+        assert_non_null(g);
+        for (int k = 0; k < 5 && cases[i].good[k]; k++) {
+            if (!is_document(g, cases[i].good[k], &at))
+                print_message("%s of %s: at %zu\n", cases[i].good[k], cases[i].schema, at);
+            assert_true(is_document(g, cases[i].good[k], &at));
+        }
+        for (int k = 0; k < 6 && cases[i].bad[k]; k++) {
+            if (is_document(g, cases[i].bad[k], &at))
+                print_message("%s is taken by %s\n", cases[i].bad[k], cases[i].schema);
+            assert_false(is_document(g, cases[i].bad[k], &at));
+        }
+        grammar_close(g);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct grammar *g;
+        struct err e = {0};
+        assert_int_equal(open_schema(&g, v, refused[i][0], 0, &e), -1);
+        if (refused[i][1]) assert_string_equal(e.msg, refused[i][1]);
+    }
+    vocab_close(v);
+}
+
+static void in_the_order_of_the_schema(void **state)
+{
+    static const char schema[] = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"},"
+                                 "\"b\":{\"type\":\"null\"},\"c\":{\"type\":\"null\"}},\"required\":[\"b\"]}";
+    static const char *const good[] = {"{\"b\":null}", "{\"a\":null,\"b\":null}",
+                                       "{\"b\":null,\"c\":null,\"d\":1}"},
+                            *const bad[] = {"{\"b\":null,\"a\":null}", "{}", "{\"a\":null,\"c\":null}",
+                                            "{\"d\":1,\"b\":null}"};
+    struct vocab *v = byte_vocab();
+    struct grammar *g;
+    struct err e;
+    size_t at;
+    (void)state;
+    assert_int_equal(open_schema(&g, v, schema, 1, &e), 0);
+    for (int i = 0; i < 3; i++) assert_true(is_document(g, good[i], &at));
+    for (int i = 0; i < 4; i++) assert_false(is_document(g, bad[i], &at));
+    grammar_close(g);
+    vocab_close(v);
+}
+
+/* 1: an instance whose text has what is read otherwise here than by the judge of the instances:
+ * numbers with exponents. */
+static int is_spelled_otherwise(const char *text)
+{
+    for (const char *p = text; *p; p++)
+        if ((*p == 'e' || *p == 'E') && p > text && strchr("0123456789", p[-1]) && strchr("+-0123456789", p[1]))
+            return 1;
+    return 0;
+}
+
+static void of_the_wild(void **state)
+{
+    static char line[4 << 20];
+    gzFile f = gzopen(SHARED_DIR "/data/json_schema/schemas.jsonl.gz", "rb");
+    int n = 0, served = 0, n_valid = 0, n_invalid = 0, lost = 0, taken = 0;
+    int verbose = getenv("SCHEMAS_VERBOSE") != NULL;
+    (void)state;
+    if (!f) skip();
+    struct vocab *v = byte_vocab();
+    while (gzgets(f, line, sizeof line)) {
+        struct err e = {0};
+        struct grammar *g;
+        json_t *j = json_read(line, strlen(line), JSON_ALLOW_NUL, NULL, &e), *test;
+        if (!j) print_message("%.80s: %s\n", line, e.msg);
+        if (!j) continue; /* what jansson cannot hold */
+        char *text = json_dumps(json_object_get(j, "schema"), JSON_COMPACT | JSON_ENCODE_ANY);
+        const char *name = json_string_value(json_object_get(j, "name"));
+        size_t i, at;
+        n++;
+        if (open_schema(&g, v, text, 0, &e)) {
+            if (verbose) print_message("refused %s: %s\n", name, e.msg);
+        } else {
+            served++;
+            json_array_foreach (json_object_get(j, "tests"), i, test) {
+                int valid = json_is_true(json_object_get(test, "valid"));
+                char *data = json_dumps(json_object_get(test, "data"), JSON_ENCODE_ANY);
+                int ok = is_document(g, data, &at);
+                if (is_spelled_otherwise(data)) ok = valid;
+                n_valid += valid;
+                n_invalid += !valid;
+                lost += valid && !ok;
+                taken += !valid && ok;
+                if (verbose && valid != ok)
+                    print_message("%s %s: at %zu of %.600s\n", valid ? "lost" : "taken", name, at, data);
+                free(data);
+            }
+            grammar_close(g);
+        }
+        free(text);
+        json_decref(j);
+    }
+    gzclose(f);
+    vocab_close(v);
+    print_message("%d of %d schemas served; %d of %d valid instances lost, %d of %d invalid taken\n", served,
+                  n, lost, n_valid, taken, n_invalid);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(in_the_order_of_the_schema),
+        cmocka_unit_test(of_the_wild),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
