@@ -127,14 +127,20 @@ net_expr json_any_chars(struct net *n)
 
 /* ---- given texts */
 
-net_expr json_text_of(struct net *n, const char *text, size_t bytes)
+net_expr json_chars_of(struct net *n, const char *text, size_t bytes)
 {
     struct chars t = {text, text, text + bytes};
-    net_expr x = net_text(n, "\"", 1);
+    net_expr x = net_empty(n);
     while (t.p < t.end) {
         uint32_t c = chars_next(&t);
         x = net_sequence(n, x, json_chars(n, &(struct net_range){c, c}, 1));
     }
+    return x;
+}
+
+net_expr json_text_of(struct net *n, const char *text, size_t bytes)
+{
+    net_expr x = net_sequence(n, net_text(n, "\"", 1), json_chars_of(n, text, bytes));
     return net_sequence(n, x, net_text(n, "\"", 1));
 }
 
@@ -226,9 +232,6 @@ net_expr json_value_of(struct net *n, json_t *value)
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     if (!text) return NET_FAILED;
     x = net_text(n, text, strlen(text));
-    /* a whole number may be written with decimals of zero */
-    if (json_is_integer(value))
-        x = net_sequence(n, x, net_repeat(n, net_sequence(n, net_text(n, ".", 1), net_repeat(n, net_text(n, "0", 1), 1, NET_NO_LIMIT)), 0, 1));
     free(text);
     return x;
 }
@@ -296,7 +299,7 @@ static net_expr above_zero(struct net *n, const struct json_bounds *b)
     int64_t low = b->low + b->low_open, high = b->has_high ? b->high - b->high_open : -1;
     net_expr x = NET_FAILED, whole = NET_FAILED;
     if (!b->has_high || low <= high) whole = magnitude(n, low, high);
-    if (whole != NET_FAILED) x = net_sequence(n, whole, zeros);
+    if (whole != NET_FAILED) x = b->whole ? whole : net_sequence(n, whole, zeros);
     if (b->whole) return x;
     /* whole parts from which decimals go up and stay below the upper bound */
     if (!b->has_high || b->low <= b->high - 1) {

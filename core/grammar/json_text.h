@@ -13,6 +13,8 @@ net_expr json_chars(struct net *n, const struct net_range *ranges, int n_ranges)
 net_expr json_any_chars(struct net *n);
 /* A string of exactly this text, UTF-8, with its quotes. */
 net_expr json_text_of(struct net *n, const char *text, size_t bytes);
+/* The same without quotes. */
+net_expr json_chars_of(struct net *n, const char *text, size_t bytes);
 /* A string, with its quotes, that is none of TEXT [count]. */
 net_expr json_other_text(struct net *n, const char *const *text, int count, struct err *e);
 /* Exactly this value: members of objects in its order. */

@@ -29,7 +29,7 @@ struct net {
     uint32_t n_exprs, n_nodes, n_rules, n_sets, n_flags;
     uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets, cap_flags;
     struct err why;
-    int failed;
+    int failed, is_empty;
 };
 
 static int fail(struct net *n, const char *text)
@@ -324,10 +324,12 @@ static int bury(struct net *n)
 {
     char *good = calloc(n->n_nodes, 1);
     if (!good) return -1;
-    for (int changed = 1; changed;) {
+    for (int changed = 1, down = 0; changed; down = !down) { /* rules call earlier and later ones */
         changed = 0;
-        for (uint32_t i = 0; i < n->n_nodes; i++)
+        for (uint32_t k = 0; k < n->n_nodes; k++) {
+            uint32_t i = down ? n->n_nodes - 1 - k : k;
             if (!good[i] && leads_on(n, good, i)) good[i] = 1, changed = 1;
+        }
     }
     for (uint32_t i = 0; i < n->n_nodes; i++)
         if (!good[i]) n->node[i].kind = NET_DEAD;
@@ -335,11 +337,11 @@ static int bury(struct net *n)
     return 0;
 }
 
-/* Goes from node I without reading; returns 1 where the rule can end so, -1 where it goes through
- * a rule that is being looked at. seen [n_nodes]. */
-static int goes_through(struct net *n, uint32_t i, char *seen, uint32_t *rule);
+/* Goes from node I of a rule without reading; returns 1 where the rule can end so, -1 where it goes
+ * through a rule that is being looked at. seen [n_nodes]: the rule that came by, + 1. */
+static int goes_through(struct net *n, uint32_t i, uint32_t rule, uint32_t *seen, uint32_t *bad);
 
-static int look_at(struct net *n, uint32_t rule, uint32_t *bad)
+static int look_at(struct net *n, uint32_t rule, uint32_t *seen, uint32_t *bad)
 {
     struct rule *r = &n->rule[rule];
     enum { NEW, OPEN, DONE };
@@ -349,33 +351,27 @@ static int look_at(struct net *n, uint32_t rule, uint32_t *bad)
     }
     if (r->mark == DONE) return 0;
     r->mark = OPEN;
-    char *seen = calloc(n->n_nodes, 1);
-    if (!seen) {
-        *bad = NET_FAILED;
-        return -1;
-    }
-    int ends = goes_through(n, r->start, seen, bad);
-    free(seen);
+    int ends = goes_through(n, r->start, rule, seen, bad);
     if (ends < 0) return -1;
     n->rule[rule].is_nullable = ends;
     n->rule[rule].mark = DONE;
     return 0;
 }
 
-static int goes_through(struct net *n, uint32_t i, char *seen, uint32_t *bad)
+static int goes_through(struct net *n, uint32_t i, uint32_t rule, uint32_t *seen, uint32_t *bad)
 {
     int ends = 0;
-    while (!seen[i]) {
+    while (seen[i] != rule + 1) {
         const struct net_node x = n->node[i];
-        seen[i] = 1;
+        seen[i] = rule + 1;
         if (x.kind == NET_END) return 1;
         if (x.kind == NET_READ || x.kind == NET_DEAD) return ends;
         if (x.kind == NET_SPLIT) {
-            int one = goes_through(n, x.a, seen, bad);
+            int one = goes_through(n, x.a, rule, seen, bad);
             if (one < 0) return -1;
             ends |= one;
         } else if (x.kind == NET_CALL) {
-            if (look_at(n, x.a, bad)) return -1;
+            if (look_at(n, x.a, seen, bad)) return -1;
             if (!n->rule[x.a].is_nullable) return ends;
         }
         i = x.b;
@@ -400,21 +396,27 @@ int net_finish(struct net *n, uint32_t root, struct err *e)
         err_memory(&n->why);
     }
     if (!n->failed && n->node[n->rule[root].start].kind == NET_DEAD)
-        fail(n, "allows no text at all");
+        n->is_empty = fail(n, "allows no text at all") != 0;
+    uint32_t *seen = n->failed ? NULL : calloc(n->n_nodes, sizeof *seen);
+    if (!n->failed && !seen) {
+        n->failed = 1;
+        err_memory(&n->why);
+    }
     for (uint32_t r = 0; r < n->n_rules && !n->failed; r++)
-        if (look_at(n, r, &bad)) {
+        if (look_at(n, r, seen, &bad)) {
             n->failed = 1;
-            if (bad == NET_FAILED) err_memory(&n->why);
-            else
-                err_set(&n->why, "rule '%s' begins with itself: left recursion is not served",
-                        n->rule[bad].name);
+            err_set(&n->why, "rule '%s' begins with itself: left recursion is not served",
+                    n->rule[bad].name);
         }
+    free(seen);
     free(n->expr);
     n->expr = NULL;
     if (!n->failed) return 0;
     *e = n->why;
     return -1;
 }
+
+int net_is_empty(const struct net *n) { return n->is_empty; }
 
 const struct net_node *net_nodes(const struct net *n, uint32_t *count)
 {

@@ -23,46 +23,6 @@ static net_expr or_else(struct schema *s, net_expr a, net_expr b)
     return a == NET_FAILED ? b : net_either(s->net, a, b);
 }
 
-/* ---- strings */
-
-static const struct {
-    const char *name, *pattern; /* NULL: says nothing */
-} formats[] = {
-#define DATE "\\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01])"
-#define TIME "(?:[01]\\d|2[0-3]):[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?(?:[zZ]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
-#define LABEL "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
-#define BYTE "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
-#define URI_CHAR "[A-Za-z0-9._~:/?#\\[\\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}"
-    {"date", "^" DATE "$"},
-    {"time", "^" TIME "$"},
-    {"date-time", "^" DATE "[tT]" TIME "$"},
-    {"email", "^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@" LABEL
-              "(?:\\." LABEL ")*$"},
-    {"hostname", "^" LABEL "(?:\\." LABEL ")*$"},
-    {"ipv4", "^" BYTE "(?:\\." BYTE "){3}$"},
-    {"ipv6", "^(?:(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|(?:[0-9a-fA-F]{1,4}:){1,7}:|"
-             "(?:[0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|"
-             "(?:[0-9a-fA-F]{1,4}:){1,5}(?::[0-9a-fA-F]{1,4}){1,2}|"
-             "(?:[0-9a-fA-F]{1,4}:){1,4}(?::[0-9a-fA-F]{1,4}){1,3}|"
-             "(?:[0-9a-fA-F]{1,4}:){1,3}(?::[0-9a-fA-F]{1,4}){1,4}|"
-             "(?:[0-9a-fA-F]{1,4}:){1,2}(?::[0-9a-fA-F]{1,4}){1,5}|"
-             "[0-9a-fA-F]{1,4}:(?::[0-9a-fA-F]{1,4}){1,6}|:(?::[0-9a-fA-F]{1,4}){1,7}|::)$"},
-    {"uuid", "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"},
-    {"uri", "^[A-Za-z][A-Za-z0-9+.-]*:(?:" URI_CHAR ")*$"},
-    {"uri-reference", "^(?:" URI_CHAR ")*$"},
-    {"duration", "^P(?:\\d+W|(?=\\d)(?:\\d+Y)?)$"},
-};
-
-static net_expr around(struct net *n) { return json_any_chars(n); }
-
-int schema_pattern(struct schema *s, const char *pattern, net_expr *x)
-{
-    static const struct regex_way in_strings = {json_chars, around};
-    if (notation_regex_as(s->net, pattern, strlen(pattern), &in_strings, x, s->e))
-        return err_prefix(s->e, "pattern");
-    return 0;
-}
-
 /* A bound of a length: 0 and up. *value stays where it is not given. */
 static int length_of(struct schema *s, json_t *flat, const char *key, int *value)
 {
@@ -72,41 +32,6 @@ static int length_of(struct schema *s, json_t *flat, const char *key, int *value
     if (x < 0 || x != (double)(long)x) return schema_refuse(s, key, "is not a number of 0 or more");
     if (x > MAX_REPEAT) return schema_refuse(s, key, "more than 10,000 is not served");
     *value = (int)x;
-    return 0;
-}
-
-static int string(struct schema *s, json_t *flat, net_expr *x)
-{
-    const char *pattern = json_string_value(json_object_get(flat, "pattern")),
-               *format = json_string_value(json_object_get(flat, "format"));
-    int min = 0, max = NET_NO_LIMIT, n_ways = 0;
-    net_expr body = NET_FAILED;
-    if (length_of(s, flat, "minLength", &min) || length_of(s, flat, "maxLength", &max)) return -1;
-    int has_length = min > 0 || max != NET_NO_LIMIT;
-    if (max != NET_NO_LIMIT && max < min) return *x = net_chars(s->net, NULL, 0), 0;
-    if (has_length) {
-        body = net_repeat(s->net, net_call(s->net, net_named(s->net, "char")), min, max);
-        n_ways++;
-    }
-    if (pattern) {
-        if (schema_pattern(s, pattern, &body)) return -1;
-        n_ways++;
-    }
-    if (format) {
-        static const char *const others[] = {"iri", "iri-reference", "idn-email", "idn-hostname",
-                                             "uri-template", "json-pointer", "duration",
-                                             "relative-json-pointer", "regex"};
-        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-            if (!strcmp(format, others[i])) return schema_refuse(s, "format", "this one is not served");
-        for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-            if (!strcmp(format, formats[i].name)) {
-                if (schema_pattern(s, formats[i].pattern, &body)) return -1;
-                n_ways++;
-            }
-    }
-    if (n_ways > 1) return schema_refuse(s, pattern ? "pattern" : "format", "beside a length or another of these is not served");
-    *x = n_ways ? then(s, then(s, text(s, "\""), body), text(s, "\""))
-                : net_call(s->net, net_named(s->net, "string"));
     return 0;
 }
 
@@ -252,7 +177,8 @@ static int check_keywords(struct schema *s, json_t *flat)
         "additionalProperties", "patternProperties", "minProperties", "maxProperties", "items", "prefixItems",
         "additionalItems", "minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "pattern",
         "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-        "contentEncoding", "contentMediaType", "contentSchema"};
+        "contentEncoding", "contentMediaType", "contentSchema", "notEnum", "notPattern",
+        "morePatterns"};
     const char *key;
     json_t *v;
     json_object_foreach (flat, key, v) {
@@ -267,15 +193,19 @@ static int check_keywords(struct schema *s, json_t *flat)
 static int values_of(struct schema *s, json_t *flat, unsigned types, net_expr *x)
 {
     const char *key;
-    json_t *v, *values = json_object_get(flat, "enum");
-    size_t i;
+    json_t *v, *no, *values = json_object_get(flat, "enum");
+    size_t i, k;
     if (!json_is_array(values)) return schema_refuse(s, "enum", "is not an array");
     json_object_foreach (flat, key, v)
-        if (strcmp(key, "type") && strcmp(key, "enum") && !schema_is_silent(key))
+        if (strcmp(key, "type") && strcmp(key, "enum") && strcmp(key, "notEnum") &&
+            schema_is_about(key) & types)
             return schema_refuse(s, key, "beside enum or const is not served");
     *x = NET_FAILED;
-    json_array_foreach (values, i, v)
-        if (schema_type_of(v) & types) *x = or_else(s, *x, json_value_of(s->net, v));
+    json_array_foreach (values, i, v) {
+        int is_out = 0;
+        json_array_foreach (json_object_get(flat, "notEnum"), k, no) is_out |= json_equal(v, no);
+        if (!is_out && schema_type_of(v) & types) *x = or_else(s, *x, json_value_of(s->net, v));
+    }
     if (*x == NET_FAILED) *x = net_chars(s->net, NULL, 0);
     return 0;
 }
@@ -284,32 +214,40 @@ static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
 {
     json_t *all = json_object_get(flat, key), *base = json_copy(flat), *one, *other;
     size_t i, k;
-    int rc = 0;
+    int rc = 0, overlap = 0;
     json_object_del(base, key);
     *x = NET_FAILED;
     if (!json_is_array(all)) rc = schema_refuse(s, key, "is not an array");
-    json_array_foreach (all, i, one) {
-        json_t *own = NULL, *both = NULL;
-        char name[32];
-        uint32_t rule;
-        if (!rc && key[0] == 'o')
-            for (k = 0; k < i; k++) {
+    if (!rc && key[0] == 'o')
+        json_array_foreach (all, i, one)
+            for (k = 0; k < i && !overlap; k++) {
                 other = json_array_get(all, k);
                 json_t *a = json_pack("{s:[O, O]}", "allOf", base, one),
                        *b = json_pack("{s:[O, O]}", "allOf", base, other);
                 int apart = schema_apart(s->root, one, other, 0) || schema_apart(s->root, a, b, 0);
                 json_decref(a);
                 json_decref(b);
-                if (!apart && !rc)
-                    rc = schema_refuse(s, key, "is served where no two of its schemas can hold together");
+                overlap |= !apart;
             }
-        if (!rc) rc = schema_flatten(s->root, one, &own, s->e);
+    json_array_foreach (all, i, one) {
+        json_t *own = NULL, *both = NULL, *alone = NULL;
+        char name[32];
+        uint32_t rule;
+        if (overlap) { /* this one, and none of the others */
+            alone = json_array();
+            json_array_append(alone, one);
+            json_array_foreach (all, k, other)
+                if (k != i) json_array_append_new(alone, json_pack("{s:O}", "not", other));
+            alone = json_pack("{s:o}", "allOf", alone);
+        }
+        if (!rc) rc = schema_flatten(s->root, alone ? alone : one, &own, s->e);
         if (!rc) rc = schema_both(s->root, base, own, &both, s->e);
         snprintf(name, sizeof name, "%s/%zu", key, i);
         if (!rc) rc = schema_rule(s, both, name, &rule);
         if (!rc) *x = or_else(s, *x, net_call(s->net, rule));
         json_decref(own);
         json_decref(both);
+        json_decref(alone);
     }
     json_decref(base);
     if (!rc && *x == NET_FAILED) *x = net_chars(s->net, NULL, 0);
@@ -320,6 +258,8 @@ static int value(struct schema *s, json_t *flat, net_expr *x)
 {
     unsigned types;
     net_expr y;
+    json_t *no;
+    size_t i;
     *x = NET_FAILED;
     if (json_is_boolean(flat)) {
         *x = json_is_true(flat) ? net_call(s->net, net_named(s->net, "value")) : net_chars(s->net, NULL, 0);
@@ -330,10 +270,16 @@ static int value(struct schema *s, json_t *flat, net_expr *x)
     if (json_object_get(flat, "oneOf")) return cases(s, flat, "oneOf", x);
     if (schema_types(flat, &types, s->e)) return -1;
     if (json_object_get(flat, "enum")) return values_of(s, flat, types, x);
+    json_array_foreach (json_object_get(flat, "notEnum"), i, no) {
+        unsigned of = schema_type_of(no) & types;
+        if (of & SCHEMA_NULL) types &= ~(unsigned)SCHEMA_NULL;
+        else if (of && of != SCHEMA_STRING)
+            return schema_refuse(s, "not", "of an enum is served for strings and null");
+    }
     if (types & SCHEMA_NULL) *x = or_else(s, *x, text(s, "null"));
     if (types & SCHEMA_BOOLEAN) *x = or_else(s, *x, net_either(s->net, text(s, "true"), text(s, "false")));
     if (types & SCHEMA_STRING) {
-        if (string(s, flat, &y)) return -1;
+        if (schema_string(s, flat, &y)) return -1;
         *x = or_else(s, *x, y);
     }
     if (types & (SCHEMA_INTEGER | SCHEMA_FRACTION)) {

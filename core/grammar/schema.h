@@ -1,5 +1,5 @@
 /* schema.h: what of JSON Schema is served, by files: schema.c values, schema_object.c objects,
- * schema_merge.c several schemas as one. Everything else is refused by its keyword and its path;
+ * schema_string.c strings, schema_merge.c several schemas as one. Everything else is refused by its keyword and its path;
  * nothing is applied in part.
  *
  * Strings spell a character as json_chars() has it. Members come in any order, none twice. Where a
@@ -24,8 +24,11 @@ struct schema {
 int schema_rule(struct schema *s, json_t *sub, const char *name, uint32_t *rule);
 /* The objects, and the texts of their names, that a flat schema allows. */
 int schema_object(struct schema *s, json_t *flat, net_expr *x);
-/* The characters of a string that a regular expression of a schema finds something in. */
-int schema_pattern(struct schema *s, const char *pattern, net_expr *x);
+/* The strings that a flat schema allows. */
+int schema_string(struct schema *s, json_t *flat, net_expr *x);
+/* The texts, without quotes, in which the CHOSEN ones of PATTERNS (names of an object, bit i the
+ * i-th) find something and the others do not, and that are none of NAMES, an array. */
+int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *names, net_expr *x);
 int schema_refuse(struct schema *s, const char *keyword, const char *what);
 
 #endif

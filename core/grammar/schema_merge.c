@@ -23,7 +23,9 @@ static const char *const keywords[] = {
     "minLength",      "maxLength",     "pattern",         "format",
     "contentEncoding", "contentMediaType", "contentSchema", "minimum", "maximum",
     "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "$dynamicRef", "$recursiveRef",
-    "divisibleBy",    "disallow",      "extends"};
+    "divisibleBy",    "disallow",      "extends",
+    /* of schemas that are made here */
+    "notEnum",        "notPattern",    "morePatterns"};
 
 static int is_one_of(const char *key, const char *const list[], size_t n)
 {
@@ -36,6 +38,31 @@ int schema_is_silent(const char *key)
 {
     return is_one_of(key, annotations, sizeof annotations / sizeof *annotations) ||
            !is_one_of(key, keywords, sizeof keywords / sizeof *keywords);
+}
+
+unsigned schema_is_about(const char *key)
+{
+    static const struct {
+        const char *key;
+        unsigned types;
+    } about[] = {{"minLength", SCHEMA_STRING},    {"maxLength", SCHEMA_STRING},
+                 {"pattern", SCHEMA_STRING},      {"format", SCHEMA_STRING},
+                 {"notPattern", SCHEMA_STRING},   {"morePatterns", SCHEMA_STRING},
+                 {"items", SCHEMA_ARRAY},         {"prefixItems", SCHEMA_ARRAY},
+                 {"additionalItems", SCHEMA_ARRAY}, {"minItems", SCHEMA_ARRAY},
+                 {"maxItems", SCHEMA_ARRAY},      {"uniqueItems", SCHEMA_ARRAY},
+                 {"properties", SCHEMA_OBJECT},   {"required", SCHEMA_OBJECT},
+                 {"additionalProperties", SCHEMA_OBJECT}, {"patternProperties", SCHEMA_OBJECT},
+                 {"minProperties", SCHEMA_OBJECT}, {"maxProperties", SCHEMA_OBJECT},
+                 {"minimum", SCHEMA_INTEGER | SCHEMA_FRACTION},
+                 {"maximum", SCHEMA_INTEGER | SCHEMA_FRACTION},
+                 {"exclusiveMinimum", SCHEMA_INTEGER | SCHEMA_FRACTION},
+                 {"exclusiveMaximum", SCHEMA_INTEGER | SCHEMA_FRACTION},
+                 {"multipleOf", SCHEMA_INTEGER | SCHEMA_FRACTION}};
+    if (schema_is_silent(key)) return 0;
+    for (size_t i = 0; i < sizeof about / sizeof *about; i++)
+        if (!strcmp(key, about[i].key)) return about[i].types;
+    return SCHEMA_ALL;
 }
 
 /* ---- types */
@@ -211,7 +238,31 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b,
     if (!strcmp(key, "items") && !json_is_array(a) && !json_is_array(b))
         return json_object_set_new(out, key, all_of(a, b));
     if (!strcmp(key, "uniqueItems"))
-        return json_object_set_new(out, key, json_true());
+        return json_object_set_new(out, key, json_boolean(json_is_true(a) || json_is_true(b)));
+    if (!strcmp(key, "notEnum") || !strcmp(key, "notPattern")) {
+        json_t *all = json_copy(a);
+        json_array_extend(all, b);
+        return json_object_set_new(out, key, all);
+    }
+    if (!strcmp(key, "pattern")) { /* further ones are kept apart */
+        json_t *all = json_array();
+        json_array_append(all, b);
+        if (json_object_get(out, "morePatterns")) json_array_extend(all, json_object_get(out, "morePatterns"));
+        json_object_set_new(out, "morePatterns", all);
+        return json_object_set(out, key, a);
+    }
+    if (!strcmp(key, "morePatterns")) {
+        json_t *all = json_copy(a);
+        json_array_extend(all, b);
+        return json_object_set_new(out, key, all);
+    }
+    if (!strcmp(key, "patternProperties") && json_is_object(a) && json_is_object(b)) {
+        json_t *all = json_copy(a), *v2;
+        const char *name;
+        json_object_foreach (b, name, v2)
+            json_object_set_new(all, name, all_of(json_object_get(a, name), v2));
+        return json_object_set_new(out, key, all);
+    }
     return refuse_both(key, e);
 }
 
@@ -230,7 +281,9 @@ int schema_both(json_t *root, json_t *a, json_t *b, json_t **out, struct err *e)
     json_object_foreach (b, key, v) {
         json_t *other = json_object_get(a, key);
         if (schema_is_silent(key)) continue;
-        if (!other) rc |= json_object_set(x, key, v);
+        if (!other && !strcmp(key, "morePatterns") && json_object_get(x, key))
+            rc |= json_array_extend(json_object_get(x, key), v);
+        else if (!other) rc |= json_object_set(x, key, v);
         else if (!strcmp(key, "type")) {
             unsigned of_a, of_b;
             rc |= schema_types(a, &of_a, e) || schema_types(b, &of_b, e) ? -1 : 0;
@@ -240,12 +293,13 @@ int schema_both(json_t *root, json_t *a, json_t *b, json_t **out, struct err *e)
         }
         if (rc) break;
     }
-    if (!rc && (json_object_get(a, "patternProperties") || json_object_get(b, "patternProperties")) &&
-        (json_object_get(a, "additionalProperties") || json_object_get(b, "additionalProperties") ||
-         json_object_get(x, "properties")))
-        rc = json_object_get(b, "properties") || json_object_get(b, "additionalProperties")
-                 ? refuse_both("patternProperties", e)
-                 : 0;
+    /* what a schema says of members that it does not name is known where it has no patterns */
+    json_t *pa = json_object_get(a, "patternProperties"), *pb = json_object_get(b, "patternProperties");
+    if (!rc && ((json_object_size(pa) && json_object_get(a, "additionalProperties") &&
+                 (json_object_size(json_object_get(b, "properties")) || json_object_size(pb))) ||
+                (json_object_size(pb) && json_object_get(b, "additionalProperties") &&
+                 (json_object_size(json_object_get(a, "properties")) || json_object_size(pa)))))
+        rc = refuse_both("patternProperties", e);
     if (!rc) {
         json_object_del(x, "properties");
         json_object_del(x, "additionalProperties");
@@ -255,6 +309,8 @@ int schema_both(json_t *root, json_t *a, json_t *b, json_t **out, struct err *e)
     json_decref(x);
     return -1;
 }
+
+static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct err *e);
 
 /* The schema without KEY. */
 static json_t *without(json_t *schema, const char *key)
@@ -270,6 +326,135 @@ static int says_something(json_t *schema)
     json_t *v;
     json_object_foreach (schema, key, v)
         if (!schema_is_silent(key)) return 1;
+    return 0;
+}
+
+/* ---- what a schema does not allow, as a schema: one keyword or another fails */
+
+/* The failures of one keyword are added to CASES. */
+static int negate_keyword(const char *key, json_t *v, json_t *cases, struct err *e)
+{
+    static const struct {
+        const char *key, *type, *other;
+        int step;
+    } bounds[] = {{"minimum", "number", "exclusiveMaximum", 0},
+                  {"maximum", "number", "exclusiveMinimum", 0},
+                  {"exclusiveMinimum", "number", "maximum", 0},
+                  {"exclusiveMaximum", "number", "minimum", 0},
+                  {"minLength", "string", "maxLength", -1},
+                  {"maxLength", "string", "minLength", 1},
+                  {"minItems", "array", "maxItems", -1},
+                  {"maxItems", "array", "minItems", 1}};
+    json_t *one;
+    const char *name;
+    size_t i;
+    int rc = 0;
+    for (i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        if (strcmp(key, bounds[i].key)) continue;
+        if (!json_is_number(v)) break;
+        double x = json_number_value(v);
+        if (bounds[i].step && x + bounds[i].step < 0) return 0; /* never fails */
+        one = bounds[i].step ? json_integer((json_int_t)x + bounds[i].step) : json_incref(v);
+        return json_array_append_new(
+            cases, json_pack("{s:s, s:o}", "type", bounds[i].type, bounds[i].other, one));
+    }
+    if (!strcmp(key, "type")) {
+        struct err ignored;
+        unsigned types;
+        json_t *of = json_pack("{s:O}", "type", v);
+        rc = schema_types(of, &types, &ignored);
+        json_decref(of);
+        types = SCHEMA_ALL & ~types;
+        if (!rc && !(types & SCHEMA_FRACTION && !(types & SCHEMA_INTEGER)))
+            return json_array_append_new(cases, json_pack("{s:o}", "type", types_as_json(types)));
+    } else if (!strcmp(key, "enum") && json_is_array(v)) {
+        return json_array_append_new(cases, json_pack("{s:O}", "notEnum", v));
+    } else if (!strcmp(key, "notEnum")) {
+        return json_array_append_new(cases, json_pack("{s:O}", "enum", v));
+    } else if (!strcmp(key, "pattern") && json_is_string(v)) {
+        return json_array_append_new(cases,
+                                     json_pack("{s:s, s:[O]}", "type", "string", "notPattern", v));
+    } else if (!strcmp(key, "required") && json_is_array(v)) {
+        json_array_foreach (v, i, one)
+            if (json_is_string(one))
+                json_array_append_new(cases, json_pack("{s:s, s:{s:b}}", "type", "object",
+                                                       "properties", json_string_value(one), 0));
+        return 0;
+    } else if (!strcmp(key, "properties") && json_is_object(v)) {
+        json_object_foreach (v, name, one)
+            json_array_append_new(cases, json_pack("{s:s, s:[s], s:{s:{s:O}}}", "type", "object",
+                                                   "required", name, "properties", name, "not",
+                                                   one));
+        return 0;
+    } else if (!strcmp(key, "allOf") && json_is_array(v)) {
+        json_array_foreach (v, i, one)
+            json_array_append_new(cases, json_pack("{s:O}", "not", one));
+        return 0;
+    } else if (!strcmp(key, "anyOf") && json_is_array(v)) {
+        json_t *all = json_array();
+        json_array_foreach (v, i, one) json_array_append_new(all, json_pack("{s:O}", "not", one));
+        return json_array_append_new(cases, json_pack("{s:o}", "allOf", all));
+    }
+    return err_set(e, "not: of %s is not served", key);
+}
+
+static int negate(json_t *root, json_t *schema, int depth, json_t **out, struct err *e)
+{
+    json_t *flat, *v, *cases;
+    const char *key;
+    int rc = 0;
+    if (flatten(root, schema, depth + 1, &flat, e)) return -1;
+    if (json_is_boolean(flat)) {
+        *out = json_boolean(json_is_false(flat));
+        json_decref(flat);
+        return 0;
+    }
+    cases = json_array();
+    json_object_foreach (flat, key, v)
+        if (!rc && !schema_is_silent(key)) rc = negate_keyword(key, v, cases, e);
+    json_decref(flat);
+    if (!rc && !json_array_size(cases)) *out = json_false();
+    else if (!rc && json_array_size(cases) == 1) *out = json_incref(json_array_get(cases, 0));
+    else if (!rc) *out = json_pack("{s:O}", "anyOf", cases);
+    json_decref(cases);
+    return rc;
+}
+
+/* Keywords that others can say are added to ALL, an allOf, and taken from X. */
+static int rewrite(json_t *root, json_t *x, int depth, json_t *all, struct err *e)
+{
+    static const char *const dependent[] = {"dependencies", "dependentRequired",
+                                            "dependentSchemas"};
+    json_t *v = json_object_get(x, "not"), *no;
+    const char *name;
+    if (v) {
+        if (negate(root, v, depth, &no, e)) return -1;
+        json_array_append_new(all, no);
+        json_object_del(x, "not");
+    }
+    if ((v = json_object_get(x, "if"))) {
+        json_t *yes = json_object_get(x, "then"), *other = json_object_get(x, "else");
+        if (yes || other) {
+            json_t *a = json_pack("[O, O]", v, yes ? yes : json_true()),
+                   *b = json_pack("[{s:O}, O]", "not", v, other ? other : json_true());
+            json_array_append_new(all, json_pack("{s:[{s:o}, {s:o}]}", "anyOf", "allOf", a,
+                                                 "allOf", b));
+        }
+    }
+    json_object_del(x, "if");
+    json_object_del(x, "then");
+    json_object_del(x, "else");
+    for (int i = 0; i < 3; i++) {
+        json_t *one;
+        json_object_foreach (json_object_get(x, dependent[i]), name, one) {
+            json_t *then = json_is_array(one)    ? json_pack("{s:O}", "required", one)
+                           : json_is_string(one) ? json_pack("{s:[O]}", "required", one)
+                                                 : json_incref(one);
+            json_array_append_new(all, json_pack("{s:[{s:{s:b}}, o]}", "anyOf", "properties", name,
+                                                 0, then));
+        }
+        json_object_del(x, dependent[i]);
+    }
     return 0;
 }
 
@@ -308,6 +493,18 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
         }
         json_decref(x);
         json_decref(y);
+        return rc;
+    }
+    if (json_object_get(schema, "not") || json_object_get(schema, "if") ||
+        json_object_get(schema, "then") || json_object_get(schema, "else") ||
+        json_object_get(schema, "dependencies") || json_object_get(schema, "dependentRequired") ||
+        json_object_get(schema, "dependentSchemas")) {
+        json_t *x = json_copy(schema), *more = all ? json_copy(all) : json_array();
+        int rc = rewrite(root, x, depth, more, e);
+        json_object_set(x, "allOf", more);
+        if (!rc) rc = flatten(root, x, depth + 1, out, e);
+        json_decref(more);
+        json_decref(x);
         return rc;
     }
     if (!all) return *out = json_incref(schema), 0;

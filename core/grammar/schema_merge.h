@@ -22,6 +22,8 @@ int schema_types(json_t *schema, unsigned *types, struct err *e);
 unsigned schema_type_of(json_t *value);
 /* 1: KEY says nothing about which documents are allowed, or is no keyword of JSON Schema. */
 int schema_is_silent(const char *key);
+/* The types of values that a keyword says something about, as bits. */
+unsigned schema_is_about(const char *key);
 
 /* *out: the schema, a new reference: without $ref, allOf and const (an enum of one). ROOT is the
  * document of the references. */

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 enum { MAX_FLAGS = 64 };
 
 /* The members of one object. */
@@ -29,6 +32,24 @@ static net_expr member_of(struct schema *s, net_expr key, uint32_t rule)
     return then(s, x, then(s, net_call(s->net, rule), ws(s)));
 }
 
+/* 1: the regular expression finds something in the name. */
+static int finds_in(struct schema *s, const char *pattern, const char *name)
+{
+    int code, found;
+    size_t at;
+    pcre2_code *c = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                                  PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, &code, &at, NULL);
+    pcre2_match_data *data = c ? pcre2_match_data_create_from_pattern(c, NULL) : NULL;
+    if (!data) {
+        pcre2_code_free(c);
+        return schema_refuse(s, pattern, "is no regular expression");
+    }
+    found = pcre2_match(c, (PCRE2_SPTR)name, strlen(name), 0, 0, data, NULL) >= 0;
+    pcre2_match_data_free(data);
+    pcre2_code_free(c);
+    return found;
+}
+
 static int is_in(const struct members *m, const char *name)
 {
     for (int i = 0; i < m->n; i++)
@@ -36,40 +57,78 @@ static int is_in(const struct members *m, const char *name)
     return -1;
 }
 
-static int add(struct members *m, const char *name, json_t *schema)
+/* A member of a name: the schema of the name, and of each pattern that finds something in it. */
+static int add(struct members *m, const char *name, json_t *schema, json_t *patterns)
 {
-    int i = m->n;
+    int i = m->n, rc = 0;
+    json_t *all = json_array(), *v;
+    const char *pattern;
     m->name[i] = name;
-    if (schema_rule(m->s, schema, name, &m->rule[i])) return -1;
+    json_array_append(all, schema);
+    json_object_foreach (patterns, pattern, v) {
+        int finds = rc ? 0 : finds_in(m->s, pattern, name);
+        if (finds < 0) rc = -1;
+        if (finds > 0) json_array_append(all, v);
+    }
+    json_t *both = json_array_size(all) > 1 ? json_pack("{s:O}", "allOf", all) : json_incref(schema);
+    if (!rc) rc = schema_rule(m->s, both, name, &m->rule[i]);
+    json_decref(both);
+    json_decref(all);
+    if (rc) return -1;
     m->member[i] = member_of(m->s, json_text_of(m->s->net, name, strlen(name)), m->rule[i]);
     m->n++;
     return 0;
 }
 
-/* Other members: those of one pattern, or those of no name. */
+/* Members of names in which the CHOSEN patterns find something, and the others nothing. */
+static int add_other(struct members *m, json_t *patterns, unsigned chosen, json_t *names,
+                     json_t *schema)
+{
+    struct schema *s = m->s;
+    net_expr key;
+    uint32_t rule;
+    if (schema_keys(s, patterns, chosen, names, &key) ||
+        schema_rule(s, schema, "additionalProperties", &rule))
+        return -1;
+    key = then(s, then(s, text(s, "\""), key), text(s, "\""));
+    net_expr x = member_of(s, key, rule);
+    m->other = m->other == NET_FAILED ? x : net_either(s->net, m->other, x);
+    return 0;
+}
+
+/* What is said of a name by CHOSEN patterns, all of them together. */
+static json_t *of_patterns(json_t *patterns, unsigned chosen)
+{
+    json_t *all = json_array(), *v;
+    const char *pattern;
+    int i = 0;
+    json_object_foreach (patterns, pattern, v)
+        if (chosen >> i++ & 1) json_array_append(all, v);
+    return json_pack("{s:o}", "allOf", all);
+}
+
+/* Members that the schema does not name: of all combinations of its patterns, and of none. */
 static int find_other(struct members *m, json_t *flat)
 {
     struct schema *s = m->s;
     json_t *other = json_object_get(flat, "additionalProperties"),
-           *patterns = json_object_get(flat, "patternProperties"), *v;
-    const char *pattern;
-    net_expr key;
-    uint32_t rule;
+           *patterns = json_object_get(flat, "patternProperties"), *names = json_array();
+    unsigned n = (unsigned)json_object_size(patterns);
+    int rc = 0;
     m->other = NET_FAILED;
-    if (json_object_size(patterns)) {
-        if (json_object_size(patterns) > 1 || m->n || !json_is_false(other))
-            return schema_refuse(s, "patternProperties",
-                                 "is served for one pattern, without properties, with "
-                                 "additionalProperties false");
-        json_object_foreach (patterns, pattern, v) {
-            if (schema_pattern(s, pattern, &key) || schema_rule(s, v, pattern, &rule)) return -1;
-            key = then(s, then(s, text(s, "\""), key), text(s, "\""));
-            m->other = member_of(s, key, rule);
-        }
-        return 0;
+    if (n > 4) rc = schema_refuse(s, "patternProperties", "more than 4 are not served");
+    for (int i = 0; i < m->n; i++) json_array_append_new(names, json_string(m->name[i]));
+    for (unsigned chosen = 1; chosen < 1u << n && !rc; chosen++) {
+        json_t *schema = of_patterns(patterns, chosen);
+        rc = add_other(m, patterns, chosen, names, schema);
+        json_decref(schema);
     }
-    if (json_is_false(other)) return 0;
-    rule = net_named(s->net, "value");
+    if (!rc && n && !json_is_false(other))
+        rc = add_other(m, patterns, 0, names, other ? other : json_true());
+    json_decref(names);
+    if (rc || n || json_is_false(other)) return rc;
+    net_expr key;
+    uint32_t rule = net_named(s->net, "value");
     if (other && schema_rule(s, other, "additionalProperties", &rule)) return -1;
     key = m->n ? json_other_text(s->net, m->name, m->n, s->e)
                : net_call(s->net, net_named(s->net, "string"));
@@ -137,11 +196,26 @@ static int in_order(struct members *m, int min, net_expr *x)
     return 0;
 }
 
+/* A name that is required and not described: patterns speak of it, else what is said of others. */
+static int add_required(struct members *m, const char *name, json_t *other, json_t *patterns)
+{
+    const char *pattern;
+    json_t *v;
+    int is_known = 0;
+    json_object_foreach (patterns, pattern, v) {
+        int finds = finds_in(m->s, pattern, name);
+        if (finds < 0) return -1;
+        is_known |= finds;
+    }
+    return add(m, name, is_known || !other ? json_true() : other, patterns);
+}
+
 static int read_members(struct members *m, json_t *flat)
 {
     json_t *properties = json_object_get(flat, "properties"),
            *required = json_object_get(flat, "required"),
-           *other = json_object_get(flat, "additionalProperties"), *v;
+           *other = json_object_get(flat, "additionalProperties"),
+           *patterns = json_object_get(flat, "patternProperties"), *v;
     const char *name;
     size_t i;
     if (properties && !json_is_object(properties))
@@ -149,13 +223,11 @@ static int read_members(struct members *m, json_t *flat)
     if (required && !json_is_array(required) && !json_is_boolean(required))
         return schema_refuse(m->s, "required", "is not an array");
     json_object_foreach (properties, name, v)
-        if (add(m, name, v)) return -1;
+        if (add(m, name, v, patterns)) return -1;
     json_array_foreach (required, i, v) {
         if (!json_is_string(v)) return schema_refuse(m->s, "required", "is not an array of names");
         int at = is_in(m, json_string_value(v));
-        if (at < 0 && json_object_size(json_object_get(flat, "patternProperties")))
-            return schema_refuse(m->s, "required", "of a name beside patternProperties is not served");
-        if (at < 0 && add(m, json_string_value(v), other ? other : json_true())) return -1;
+        if (at < 0 && add_required(m, json_string_value(v), other, patterns)) return -1;
         m->is_required[at < 0 ? m->n - 1 : at] = 1;
     }
     return 0;

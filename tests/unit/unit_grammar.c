@@ -300,12 +300,12 @@ static void json_against_jansson(void **state)
         n_whole++;
         if (!is_json_object(text, n)) print_message("%.*s\n", (int)n, text);
         assert_true(is_json_object(text, n));
-        text[rand_r(&seed) % n] = "{}\"x1,:\\\xc3 "[rand_r(&seed) % 10];
+        text[rand_r(&seed) % n] = "{}\"x1,:\\\xc3"[rand_r(&seed) % 9];
         if (has_large_number(text, n)) continue;
         reads(g, text, n, &ends);
-        size_t used = n;
-        while (used && strchr(" \t\r\n", text[used - 1])) used--;
-        if (used == n && text[0] == '{' && ends != is_json_object(text, n)) {
+        int has_space = 0; /* which a parser takes where a grammar does not */
+        for (size_t k = 0; k < n; k++) has_space |= strchr(" \t\r\n", text[k]) && text[k];
+        if (has_space ? ends && !is_json_object(text, n) : ends != is_json_object(text, n)) {
             print_message("%d: %.*s\n", ends, (int)n, text);
             assert_true(0);
         }

@@ -1,0 +1,189 @@
+/* schema_string.c: strings of a schema. One condition is an expression; several are followed
+ * together (regular.h). */
+#include "core/grammar/json_text.h"
+#include "core/grammar/notation.h"
+#include "core/grammar/regular.h"
+#include "core/grammar/schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CONDITIONS = 7, MAX_LENGTH = 100000 };
+
+static const struct {
+    const char *name, *pattern;
+} formats[] = {
+#define DATE                                                                                       \
+    "(?:\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|" \
+    "02-(?:0[1-9]|1\\d|2[0-8]))|(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|"                        \
+    "(?:[02468][048]|[13579][26])00)-02-29)"
+#define TIME                                                                                       \
+    "(?:[01]\\d|2[0-3]):[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?"                                        \
+    "(?:[zZ]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
+#define LABEL "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+#define BYTE "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
+#define IPV4 BYTE "(?:\\." BYTE "){3}"
+#define H "[0-9a-fA-F]{1,4}"
+#define ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+#define URI_CHAR "[A-Za-z0-9._~:/?#\\[\\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}"
+    {"date", "^" DATE "$"},
+    {"time", "^" TIME "$"},
+    {"date-time", "^" DATE "[tT]" TIME "$"},
+    {"email", "^" ATOM "(?:\\." ATOM ")*@" LABEL "(?:\\." LABEL ")*$"},
+    {"hostname", "^" LABEL "(?:\\." LABEL ")*$"},
+    {"ipv4", "^" IPV4 "$"},
+    {"ipv6", "^(?:(?:" H ":){7}" H "|(?:" H ":){1,7}:|(?:" H ":){1,6}:" H "|(?:" H ":){1,5}(?::" H
+             "){1,2}|(?:" H ":){1,4}(?::" H "){1,3}|(?:" H ":){1,3}(?::" H "){1,4}|(?:" H
+             ":){1,2}(?::" H "){1,5}|" H ":(?::" H "){1,6}|:(?::" H "){1,7}|::|(?:" H ":){6}" IPV4
+             "|::(?:[fF]{4}:)?" IPV4 ")$"},
+    {"uuid", "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"},
+    {"uri", "^[A-Za-z][A-Za-z0-9+.-]*:(?:" URI_CHAR ")*$"},
+    {"uri-reference", "^(?:" URI_CHAR ")*$"},
+    {"duration", "^P(?:\\d+W|(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D)"
+                 "(?:T(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S))?|"
+                 "T(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S))$"},
+    {"json-pointer", "^(?:/(?:[^~/]|~[01])*)*$"},
+};
+static const char *const unserved[] = {"iri", "iri-reference", "idn-email", "idn-hostname",
+                                       "uri-template", "relative-json-pointer", "regex"};
+
+static net_expr around(struct net *n) { return json_any_chars(n); }
+
+/* What strings have to be, or must not be. */
+struct condition {
+    const char *pattern; /* NULL: length, or texts */
+    json_t *texts;       /* NULL: length */
+    int min, max;        /* characters */
+    int is_not;
+};
+
+static int expression(struct net *n, const struct condition *c, net_expr *x, struct err *e)
+{
+    static const struct regex_way in_strings = {json_chars, around};
+    if (c->pattern) {
+        if (notation_regex_as(n, c->pattern, strlen(c->pattern), &in_strings, x, e))
+            return err_prefix(e, "pattern");
+    } else if (c->texts) {
+        json_t *one;
+        size_t i;
+        *x = net_chars(n, NULL, 0);
+        json_array_foreach (c->texts, i, one)
+            if (json_is_string(one))
+                *x = net_either(n, *x, json_chars_of(n, json_string_value(one), json_string_length(one)));
+    } else {
+        *x = net_repeat(n, net_call(n, net_named(n, "char")), c->min, c->max);
+    }
+    return 0;
+}
+
+/* A net of its own for one condition; *w is NULL where it has no text. */
+static int open_walk(struct walk **w, const struct condition *c, struct err *e)
+{
+    struct net *n;
+    uint32_t object, root;
+    net_expr x;
+    *w = NULL;
+    if (net_open(&n, e)) return -1;
+    int rc = notation_json(n, 1, &object, e);
+    if (!rc) {
+        root = net_rule(n, "strings", 7);
+        rc = expression(n, c, &x, e);
+    }
+    if (!rc) {
+        net_define(n, root, x);
+        rc = net_finish(n, root, e);
+        if (rc && !err_is_memory(e) && net_is_empty(n)) {
+            net_close(n);
+            return 0;
+        }
+    }
+    if (!rc) return walk_open(w, n, root, 0, e);
+    net_close(n);
+    return -1;
+}
+
+/* All conditions together; one alone that must hold needs no product. */
+static int together(struct schema *s, const struct condition *c, int n, net_expr *x)
+{
+    static const struct condition any = {.max = NET_NO_LIMIT};
+    struct walk *walk[MAX_CONDITIONS + 1] = {0};
+    int n_in = 0, n_all = 0, rc = 0;
+    if (n == 0) return *x = json_any_chars(s->net), 0;
+    if (n == 1 && !c->is_not) return expression(s->net, c, x, s->e);
+    for (int i = 0; i < n && !rc; i++)
+        if (!c[i].is_not) rc = open_walk(&walk[n_in++], &c[i], s->e);
+    if (!rc && n_in == 0) rc = open_walk(&walk[n_in++], &any, s->e);
+    n_all = n_in;
+    for (int i = 0; i < n && !rc; i++)
+        if (c[i].is_not) rc = open_walk(&walk[n_all++], &c[i], s->e);
+    int is_empty = 0;
+    for (int i = 0; i < n_in; i++) is_empty |= !walk[i];
+    if (!rc && is_empty) *x = net_chars(s->net, NULL, 0);
+    else if (!rc) rc = regular_product(s->net, walk, n_in, n_all - n_in, x, s->e);
+    for (int i = 0; i < n_all; i++) walk_close(walk[i]);
+    return rc;
+}
+
+int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *names, net_expr *x)
+{
+    struct condition c[MAX_CONDITIONS];
+    const char *pattern;
+    json_t *v;
+    int n = 0, i = 0;
+    if (json_object_size(patterns) + 1 > MAX_CONDITIONS)
+        return schema_refuse(s, "patternProperties", "more than 6 are not served");
+    json_object_foreach (patterns, pattern, v) {
+        c[n++] = (struct condition){.pattern = pattern, .is_not = !(chosen >> i & 1)};
+        i++;
+    }
+    if (json_array_size(names)) c[n++] = (struct condition){.texts = names, .is_not = 1};
+    return together(s, c, n, x);
+}
+
+static int length_of(struct schema *s, json_t *flat, const char *key, int *value)
+{
+    json_t *v = json_object_get(flat, key);
+    if (!v) return 0;
+    double x = json_is_number(v) ? json_number_value(v) : -1;
+    if (x < 0 || x != (double)(int64_t)x) return schema_refuse(s, key, "is not a number of 0 or more");
+    if (x > MAX_LENGTH) return schema_refuse(s, key, "more than 100,000 is not served");
+    *value = (int)x;
+    return 0;
+}
+
+static int find_format(struct schema *s, const char *format, const char **pattern)
+{
+    *pattern = NULL;
+    for (size_t i = 0; i < sizeof unserved / sizeof *unserved; i++)
+        if (!strcmp(format, unserved[i])) return schema_refuse(s, "format", "this one is not served");
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (!strcmp(format, formats[i].name)) *pattern = formats[i].pattern;
+    return 0;
+}
+
+int schema_string(struct schema *s, json_t *flat, net_expr *x)
+{
+    const char *pattern = json_string_value(json_object_get(flat, "pattern")),
+               *format = json_string_value(json_object_get(flat, "format"));
+    json_t *no = json_object_get(flat, "notEnum"), *v;
+    struct condition c[MAX_CONDITIONS + 64];
+    int min = 0, max = NET_NO_LIMIT, n = 0;
+    size_t i;
+    if (length_of(s, flat, "minLength", &min) || length_of(s, flat, "maxLength", &max)) return -1;
+    if (max != NET_NO_LIMIT && max < min) return *x = net_chars(s->net, NULL, 0), 0;
+    if (min > 0 || max != NET_NO_LIMIT) c[n++] = (struct condition){.min = min, .max = max};
+    if (pattern) c[n++] = (struct condition){.pattern = pattern};
+    if (format && find_format(s, format, &pattern)) return -1;
+    if (format && pattern) c[n++] = (struct condition){.pattern = pattern};
+    json_array_foreach (json_object_get(flat, "morePatterns"), i, v)
+        if (n < 64) c[n++] = (struct condition){.pattern = json_string_value(v)};
+    json_array_foreach (json_object_get(flat, "notPattern"), i, v)
+        if (n < 64) c[n++] = (struct condition){.pattern = json_string_value(v), .is_not = 1};
+    if (no) c[n++] = (struct condition){.texts = no, .is_not = 1};
+    if (n > MAX_CONDITIONS) return schema_refuse(s, "pattern", "more than 7 conditions are not served");
+    if (n == 0) return *x = net_call(s->net, net_named(s->net, "string")), 0;
+    net_expr body;
+    if (together(s, c, n, &body)) return -1;
+    *x = net_sequence(s->net, net_sequence(s->net, net_text(s->net, "\"", 1), body), net_text(s->net, "\"", 1));
+    return 0;
+}
