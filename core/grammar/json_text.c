@@ -229,6 +229,14 @@ net_expr json_value_of(struct net *n, json_t *value)
         }
         return net_sequence(n, x, net_text(n, "]", 1));
     }
+    double whole = json_real_value(value);
+    if (json_is_real(value) && whole > -9e15 && whole < 9e15 && whole == (double)(int64_t)whole) {
+        char digits[32]; /* 2.0 is 2 */
+        snprintf(digits, sizeof digits, "%lld", (long long)whole);
+        net_expr zeros = net_repeat(n, net_text(n, "0", 1), 1, NET_NO_LIMIT);
+        zeros = net_repeat(n, net_sequence(n, net_text(n, ".", 1), zeros), 0, 1);
+        return net_sequence(n, net_text(n, digits, strlen(digits)), zeros);
+    }
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     if (!text) return NET_FAILED;
     x = net_text(n, text, strlen(text));

@@ -68,7 +68,7 @@ static int number(struct schema *s, json_t *flat, unsigned types, net_expr *x)
 {
     struct json_bounds b = {.whole = !(types & SCHEMA_FRACTION)};
     json_t *step = json_object_get(flat, "multipleOf");
-    if (!(types & SCHEMA_INTEGER)) return schema_refuse(s, "enum", "not this");
+    if (!(types & SCHEMA_INTEGER)) return schema_refuse(s, "not", "of integers alone is not served");
     if (step) {
         if (!json_is_number(step) || json_number_value(step) != 1)
             return schema_refuse(s, "multipleOf", "is served as 1 only");
@@ -189,22 +189,57 @@ static int check_keywords(struct schema *s, json_t *flat)
     return 0;
 }
 
+/* 1: a value of an enum is what the rest of the schema asks for; 0: not; -1: that is not served. */
+static int fits(struct schema *s, json_t *flat, json_t *v)
+{
+    unsigned of = schema_type_of(v);
+    const char *key;
+    json_t *c;
+    int ok = 1;
+    json_object_foreach (flat, key, c) {
+        double bound = json_number_value(c), x = json_number_value(v);
+        if (!strcmp(key, "type") || !strcmp(key, "enum") || !strcmp(key, "notEnum") ||
+            !(schema_is_about(key) & of))
+            continue;
+        size_t length = 0, i = 0;
+        for (const char *p = json_string_value(v); p && *p; p++) length += (*p & 0xc0) != 0x80;
+        if (!strcmp(key, "minLength")) ok &= (double)length >= bound;
+        else if (!strcmp(key, "maxLength")) ok &= (double)length <= bound;
+        else if (!strcmp(key, "minItems")) ok &= (double)json_array_size(v) >= bound;
+        else if (!strcmp(key, "maxItems")) ok &= (double)json_array_size(v) <= bound;
+        else if (!strcmp(key, "minimum")) ok &= x >= bound;
+        else if (!strcmp(key, "maximum")) ok &= x <= bound;
+        else if (!strcmp(key, "exclusiveMinimum") && json_is_number(c)) ok &= x > bound;
+        else if (!strcmp(key, "exclusiveMaximum") && json_is_number(c)) ok &= x < bound;
+        else if (!strcmp(key, "pattern")) {
+            int finds = schema_finds(s, json_string_value(c), json_string_value(v));
+            if (finds < 0) return -1;
+            ok &= finds;
+        } else if (!strcmp(key, "required") && json_is_array(c)) {
+            json_t *name;
+            json_array_foreach (c, i, name) ok &= json_object_get(v, json_string_value(name)) != NULL;
+        } else {
+            schema_refuse(s, key, "beside enum or const is not served");
+            return -1;
+        }
+    }
+    return ok;
+}
+
 /* Values of an enum: all that "type" lets through, where nothing else is said about them. */
 static int values_of(struct schema *s, json_t *flat, unsigned types, net_expr *x)
 {
-    const char *key;
     json_t *v, *no, *values = json_object_get(flat, "enum");
     size_t i, k;
     if (!json_is_array(values)) return schema_refuse(s, "enum", "is not an array");
-    json_object_foreach (flat, key, v)
-        if (strcmp(key, "type") && strcmp(key, "enum") && strcmp(key, "notEnum") &&
-            schema_is_about(key) & types)
-            return schema_refuse(s, key, "beside enum or const is not served");
     *x = NET_FAILED;
     json_array_foreach (values, i, v) {
         int is_out = 0;
         json_array_foreach (json_object_get(flat, "notEnum"), k, no) is_out |= json_equal(v, no);
-        if (!is_out && schema_type_of(v) & types) *x = or_else(s, *x, json_value_of(s->net, v));
+        if (is_out || !(schema_type_of(v) & types)) continue;
+        int rc = fits(s, flat, v);
+        if (rc < 0) return -1;
+        if (rc) *x = or_else(s, *x, json_value_of(s->net, v));
     }
     if (*x == NET_FAILED) *x = net_chars(s->net, NULL, 0);
     return 0;

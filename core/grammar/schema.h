@@ -29,6 +29,8 @@ int schema_string(struct schema *s, json_t *flat, net_expr *x);
 /* The texts, without quotes, in which the CHOSEN ones of PATTERNS (names of an object, bit i the
  * i-th) find something and the others do not, and that are none of NAMES, an array. */
 int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *names, net_expr *x);
+/* 1: the regular expression finds something in the text; 0: not; -1: *e, it is none. */
+int schema_finds(struct schema *s, const char *pattern, const char *text);
 int schema_refuse(struct schema *s, const char *keyword, const char *what);
 
 #endif

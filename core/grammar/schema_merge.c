@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_REFERENCES = 100, MAX_CASES = 64 };
+enum { MAX_REFERENCES = 100, MAX_CASES = 400 };
 
 static const char *const annotations[] = {
     "title",    "description", "default",     "examples", "example",  "$schema",
@@ -71,9 +71,10 @@ static const struct {
     const char *name;
     unsigned types;
 } names[] = {{"null", SCHEMA_NULL},     {"boolean", SCHEMA_BOOLEAN},
-             {"string", SCHEMA_STRING}, {"integer", SCHEMA_INTEGER},
-             {"number", SCHEMA_INTEGER | SCHEMA_FRACTION},
-             {"object", SCHEMA_OBJECT}, {"array", SCHEMA_ARRAY}};
+             {"string", SCHEMA_STRING}, {"number", SCHEMA_INTEGER | SCHEMA_FRACTION},
+             {"integer", SCHEMA_INTEGER},
+             {"object", SCHEMA_OBJECT}, {"array", SCHEMA_ARRAY},
+             {"fraction", SCHEMA_FRACTION}}; /* of schemas that are made here */
 
 unsigned schema_type_of(json_t *v)
 {
@@ -127,9 +128,10 @@ static json_t *types_as_json(unsigned types)
 {
     json_t *j = json_array();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if ((types & names[i].types) == names[i].types &&
-            !(names[i].types == SCHEMA_INTEGER && types & SCHEMA_FRACTION))
+        if ((types & names[i].types) == names[i].types) {
             json_array_append_new(j, json_string(names[i].name));
+            types &= ~names[i].types;
+        }
     return j;
 }
 
@@ -365,7 +367,7 @@ static int negate_keyword(const char *key, json_t *v, json_t *cases, struct err 
         rc = schema_types(of, &types, &ignored);
         json_decref(of);
         types = SCHEMA_ALL & ~types;
-        if (!rc && !(types & SCHEMA_FRACTION && !(types & SCHEMA_INTEGER)))
+        if (!rc)
             return json_array_append_new(cases, json_pack("{s:o}", "type", types_as_json(types)));
     } else if (!strcmp(key, "enum") && json_is_array(v)) {
         return json_array_append_new(cases, json_pack("{s:O}", "notEnum", v));
@@ -472,8 +474,10 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
         if (*to != '#') return err_set(e, "$ref: '%.80s' is not in this schema", to);
         if (!target) return err_set(e, "$ref: '%.80s' is not there", to);
         json_t *rest = without(schema, "$ref"), *x, *y = NULL;
+        const char *draft = json_string_value(json_object_get(root, "$schema"));
+        int alone = draft && strstr(draft, "draft-0"); /* what is beside it counts from 2019-09 on */
         int rc = flatten(root, target, depth + 1, &x, e);
-        if (!rc && says_something(rest)) {
+        if (!rc && !alone && says_something(rest)) {
             rc = flatten(root, rest, depth + 1, &y, e);
             if (!rc) rc = schema_both(root, x, y, out, e);
             json_decref(x);

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 enum { MAX_FLAGS = 64 };
 
 /* The members of one object. */
@@ -32,24 +29,6 @@ static net_expr member_of(struct schema *s, net_expr key, uint32_t rule)
     return then(s, x, then(s, net_call(s->net, rule), ws(s)));
 }
 
-/* 1: the regular expression finds something in the name. */
-static int finds_in(struct schema *s, const char *pattern, const char *name)
-{
-    int code, found;
-    size_t at;
-    pcre2_code *c = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                  PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, &code, &at, NULL);
-    pcre2_match_data *data = c ? pcre2_match_data_create_from_pattern(c, NULL) : NULL;
-    if (!data) {
-        pcre2_code_free(c);
-        return schema_refuse(s, pattern, "is no regular expression");
-    }
-    found = pcre2_match(c, (PCRE2_SPTR)name, strlen(name), 0, 0, data, NULL) >= 0;
-    pcre2_match_data_free(data);
-    pcre2_code_free(c);
-    return found;
-}
-
 static int is_in(const struct members *m, const char *name)
 {
     for (int i = 0; i < m->n; i++)
@@ -66,7 +45,7 @@ static int add(struct members *m, const char *name, json_t *schema, json_t *patt
     m->name[i] = name;
     json_array_append(all, schema);
     json_object_foreach (patterns, pattern, v) {
-        int finds = rc ? 0 : finds_in(m->s, pattern, name);
+        int finds = rc ? 0 : schema_finds(m->s, pattern, name);
         if (finds < 0) rc = -1;
         if (finds > 0) json_array_append(all, v);
     }
@@ -137,24 +116,29 @@ static int find_other(struct members *m, json_t *flat)
     return 0;
 }
 
-/* Members in any order: a flag for each that the schema names, so that it comes once, and those
- * that are required are there in the end. A flag is set in front of the comma: what follows it
+/* Members in any order: a flag for each that the schema names, so that it comes once (of more than
+ * 64, those behind may come twice), and those that are required are there in the end. A flag is set in front of the comma: what follows it
  * exists. */
 static int any_order(struct members *m, int min, net_expr *x)
 {
     struct schema *s = m->s;
     net_expr first = m->other, next = NET_FAILED, comma = then(s, text(s, ","), ws(s));
     uint64_t required = 0;
-    if (m->n > MAX_FLAGS)
-        return schema_refuse(s, "properties", "more than 64 are served in the order of the schema "
-                                              "only (--schema-order)");
+    int n_required = 0;
     if (m->other != NET_FAILED) next = then(s, comma, m->other);
+    for (int i = 0; i < m->n; i++) n_required += m->is_required[i];
+    if (n_required > MAX_FLAGS)
+        return schema_refuse(s, "required", "more than 64 are served in the order of the schema "
+                                            "only (--schema-order)");
+    int free_flag = n_required; /* those that are required have the first flags */
     for (int i = 0; i < m->n; i++) {
-        net_expr a = then(s, net_mark(s->net, i), m->member[i]),
-                 b = then(s, net_mark(s->net, i), then(s, comma, m->member[i]));
+        int flag = m->is_required[i] ? --n_required : free_flag++;
+        net_expr mark = flag < MAX_FLAGS ? net_mark(s->net, flag) : net_empty(s->net);
+        net_expr a = then(s, mark, m->member[i]),
+                 b = then(s, mark, then(s, comma, m->member[i]));
         first = first == NET_FAILED ? a : net_either(s->net, first, a);
         next = next == NET_FAILED ? b : net_either(s->net, next, b);
-        if (m->is_required[i]) required |= (uint64_t)1 << i;
+        if (m->is_required[i]) required |= (uint64_t)1 << flag;
     }
     if (first == NET_FAILED) {
         *x = min ? net_chars(s->net, NULL, 0) : net_empty(s->net);
@@ -203,7 +187,7 @@ static int add_required(struct members *m, const char *name, json_t *other, json
     json_t *v;
     int is_known = 0;
     json_object_foreach (patterns, pattern, v) {
-        int finds = finds_in(m->s, pattern, name);
+        int finds = schema_finds(m->s, pattern, name);
         if (finds < 0) return -1;
         is_known |= finds;
     }

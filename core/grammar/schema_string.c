@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 enum { MAX_CONDITIONS = 7, MAX_LENGTH = 100000 };
 
 static const struct {
@@ -138,6 +141,23 @@ int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *nam
     }
     if (json_array_size(names)) c[n++] = (struct condition){.texts = names, .is_not = 1};
     return together(s, c, n, x);
+}
+
+int schema_finds(struct schema *s, const char *pattern, const char *name)
+{
+    int code, found;
+    size_t at;
+    pcre2_code *c = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                                  PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, &code, &at, NULL);
+    pcre2_match_data *data = c ? pcre2_match_data_create_from_pattern(c, NULL) : NULL;
+    if (!data) {
+        pcre2_code_free(c);
+        return schema_refuse(s, pattern, "is no regular expression");
+    }
+    found = pcre2_match(c, (PCRE2_SPTR)name, strlen(name), 0, 0, data, NULL) >= 0;
+    pcre2_match_data_free(data);
+    pcre2_code_free(c);
+    return found;
 }
 
 static int length_of(struct schema *s, json_t *flat, const char *key, int *value)

@@ -239,6 +239,9 @@ static void of_the_wild(void **state)
     vocab_close(v);
     print_message("%d of %d schemas served; %d of %d valid instances lost, %d of %d invalid taken\n", served,
                   n, lost, n_valid, taken, n_invalid);
+    assert_true(10 * served >= 9 * n);
+    assert_int_equal(lost, 0);
+    assert_int_equal(taken, 0);
 }
 
 int main(void)
