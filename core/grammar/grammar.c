@@ -151,35 +151,81 @@ int grammar_must_end(struct grammar_cursor *c)
     return must;
 }
 
-/* Goes over the tokens in order of their bytes: a token takes the path of the one before it as far
- * as they agree, and those that begin like one that does not fit are passed over. */
-static int find_allowed(struct grammar_cursor *c, struct walk_mask *m, struct err *e)
+/* Tokens in order of their bytes: all, or those of a list; common: bytes that each begins with like
+ * the one before it. */
+struct tokens {
+    const int32_t *id;
+    const uint32_t *list, *common;
+    int n;
+};
+
+/* Which of the tokens can be read at AT: a token takes the path of the one before it as far as they
+ * agree, and those that begin like one that does not fit are passed over. Of an inner place, those
+ * on whose way the text may end are listed too, ENDS [tokens]. */
+static int find_allowed(struct grammar_cursor *c, uint32_t at, const struct tokens *all,
+                        struct walk_mask *m, uint32_t *ends, struct err *e)
 {
     const struct vocab *v = c->g->vocab;
-    const uint32_t *common;
-    int n;
-    const int32_t *id = vocab_sorted(v, &n, &common);
-    m->n_allowed = 0;
-    m->lowest = INT32_MAX;
-    c->path[0] = c->at;
-    for (int i = 0; i < n;) {
-        size_t bytes, k = common[i];
-        const char *t = vocab_token(v, id[i], &bytes);
+    uint32_t ends_at = UINT32_MAX; /* bytes of the path after which the text may end */
+    c->path[0] = at;
+    for (int i = 0; i < all->n;) {
+        uint32_t which = all->list ? all->list[i] : (uint32_t)i;
+        size_t bytes, k = all->common[i];
+        const int32_t id = all->id[which];
+        const char *t = vocab_token(v, id, &bytes);
+        if (ends_at > k) ends_at = UINT32_MAX;
         while (k < bytes) {
             if (step(c->g, c->path[k], t[k], &c->path[k + 1], e)) return -1;
             if (!c->path[k + 1]) break;
             k++;
+            if (ends && ends_at == UINT32_MAX && walk_may_end(c->g->walk, c->path[k]))
+                ends_at = (uint32_t)k;
         }
+        if (ends && ends_at <= k) ends[m->n_ends++] = which;
         if (k < bytes) { /* path[k] has no byte t[k] */
-            for (i++; i < n && common[i] > k;) i++;
+            for (i++; i < all->n && all->common[i] > k; i++)
+                if (ends && ends_at <= k) ends[m->n_ends++] = all->list ? all->list[i] : (uint32_t)i;
             continue;
         }
-        m->bits[id[i] / 32] |= 1u << id[i] % 32;
-        m->n_allowed++;
-        if (id[i] < m->lowest) m->lowest = id[i];
+        if (!(m->bits[id / 32] >> id % 32 & 1)) m->n_allowed++;
+        m->bits[id / 32] |= 1u << id % 32;
+        if (id < m->lowest) m->lowest = id;
         i++;
     }
     return 0;
+}
+
+static struct tokens all_tokens(const struct grammar *g)
+{
+    struct tokens t = {0};
+    t.id = vocab_sorted(g->vocab, &t.n, &t.common);
+    return t;
+}
+
+/* The mask of an inner place, found and kept. */
+static int inner_mask(struct grammar_cursor *c, walk_place at, uint32_t *bits, size_t bytes,
+                      struct err *e)
+{
+    const struct tokens all = all_tokens(c->g);
+    struct walk_mask m = {.bits = bits, .lowest = INT32_MAX};
+    uint32_t *ends = malloc(((size_t)all.n + 1) * sizeof *ends);
+    if (!ends) return err_memory(e);
+    memset(bits, 0, bytes);
+    int rc = find_allowed(c, at, &all, &m, ends, e);
+    m.end = rc ? NULL : realloc(ends, ((size_t)m.n_ends + 1) * sizeof *ends);
+    m.common = rc ? NULL : malloc(((size_t)m.n_ends + 1) * sizeof *m.common);
+    if (!rc && (!m.end || !m.common)) rc = err_memory(e);
+    for (int i = 0; i < m.n_ends && !rc; i++) {
+        uint32_t least = i ? UINT32_MAX : 0;
+        for (uint32_t k = i ? m.end[i - 1] + 1 : 0; i && k <= m.end[i]; k++)
+            if (all.common[k] < least) least = all.common[k];
+        m.common[i] = least;
+    }
+    if (!rc) rc = walk_keep_mask(c->g->walk, at, &m, e);
+    if (!rc) return 0;
+    free(m.end ? m.end : ends);
+    free(m.common);
+    return -1;
 }
 
 /* Before a mask: what was found is forgotten when it is much, but for the cursors' places. */
@@ -195,26 +241,45 @@ static int make_room(struct grammar *g, struct err *e)
     return rc;
 }
 
-/* Fills M, whose bits are the caller's, from what is kept, or finds it and keeps it. */
+/* Fills M, whose bits are the caller's, from what is kept, or finds it and keeps it. Most tokens
+ * inside a string, say, do not end it: those are known from the inner place, and only the others
+ * depend on what is around the string. */
 static int walk_to_mask(struct grammar_cursor *c, struct walk_mask *m, size_t bytes, struct err *e)
 {
+    struct walk *w = c->g->walk;
+    struct tokens tokens = all_tokens(c->g);
+    walk_place inner;
     if (make_room(c->g, e)) return -1;
-    const struct walk_mask *kept = walk_mask(c->g->walk, c->at);
-    if (!kept) {
-        memset(m->bits, 0, bytes);
-        return find_allowed(c, m, e) ? -1 : walk_keep_mask(c->g->walk, c->at, m, e);
+    const struct walk_mask *kept = walk_mask(w, c->at);
+    if (kept) {
+        memcpy(m->bits, kept->bits, bytes);
+        m->n_allowed = kept->n_allowed;
+        m->lowest = kept->lowest;
+        return 0;
     }
-    memcpy(m->bits, kept->bits, bytes);
-    m->n_allowed = kept->n_allowed;
-    m->lowest = kept->lowest;
-    return 0;
+    if (walk_inner(w, c->at, &inner, e)) return -1;
+    memset(m->bits, 0, bytes);
+    if (inner != c->at) {
+        if (!(kept = walk_mask(w, inner))) {
+            if (inner_mask(c, inner, m->bits, bytes, e)) return -1;
+            kept = walk_mask(w, inner);
+        }
+        memcpy(m->bits, kept->bits, bytes);
+        m->n_allowed = kept->n_allowed;
+        m->lowest = kept->lowest;
+        tokens.list = kept->end;
+        tokens.common = kept->common;
+        tokens.n = kept->n_ends;
+    }
+    return find_allowed(c, c->at, &tokens, m, NULL, e) ? -1 : walk_keep_mask(w, c->at, m, e);
 }
 
 int grammar_mask(struct grammar_cursor *c, uint32_t *bits, int *n_allowed, int32_t *only,
                  struct err *e)
 {
     const size_t bytes = ((size_t)vocab_n(c->g->vocab) + 31) / 32 * sizeof *bits;
-    struct walk_mask m = {.bits = bits};
+    const struct tokens all = all_tokens(c->g);
+    struct walk_mask m = {.bits = bits, .lowest = INT32_MAX};
     int rc;
     if (c->g->walk) {
         pthread_mutex_lock(&c->g->lock);
@@ -222,7 +287,7 @@ int grammar_mask(struct grammar_cursor *c, uint32_t *bits, int *n_allowed, int32
         pthread_mutex_unlock(&c->g->lock);
     } else {
         memset(bits, 0, bytes);
-        rc = find_allowed(c, &m, e);
+        rc = find_allowed(c, c->at, &all, &m, NULL, e);
     }
     if (rc) return -1;
     *n_allowed = m.n_allowed;

@@ -24,6 +24,7 @@ struct place {
     uint32_t first, n; /* configs */
     int may_end;
     uint32_t *next; /* [256], NULL: none is known */
+    walk_place inner; /* UNKNOWN: not looked for */
     struct walk_mask mask;
 };
 
@@ -172,7 +173,7 @@ static uint32_t place_hash(const struct walk *w, const struct place *p)
 /* The place of the configs behind n_configs [n]. */
 static int find_place(struct walk *w, uint32_t n, int may_end, walk_place *out, struct err *e)
 {
-    struct place p = {.first = w->n_configs, .n = n, .may_end = may_end};
+    struct place p = {.first = w->n_configs, .n = n, .may_end = may_end, .inner = UNKNOWN};
     if (n) qsort(w->config + p.first, n, sizeof *w->config, by_config);
     int rc = widen(&w->places, e);
     if (rc < 0) return -1;
@@ -275,6 +276,8 @@ static void free_places(struct walk *w)
     for (uint32_t i = 0; i < w->n_places; i++) {
         free(w->place[i].next);
         free(w->place[i].mask.bits);
+        free(w->place[i].mask.end);
+        free(w->place[i].mask.common);
     }
     free(w->place);
     free(w->config);
@@ -320,6 +323,64 @@ int walk_must_end(const struct walk *w, walk_place at)
     return w->place[at].may_end && !w->place[at].n;
 }
 
+static int depth_of(const struct walk *w, uint32_t frame)
+{
+    int n = 0;
+    for (; frame != NO_FRAME; frame = w->frame[frame].below) n++;
+    return n;
+}
+
+/* The deepest frame that both return to. */
+static uint32_t common_frame(const struct walk *w, uint32_t a, uint32_t b)
+{
+    int of_a = depth_of(w, a), of_b = depth_of(w, b);
+    for (; of_a > of_b; of_a--) a = w->frame[a].below;
+    for (; of_b > of_a; of_b--) b = w->frame[b].below;
+    while (a != b) a = w->frame[a].below, b = w->frame[b].below;
+    return a;
+}
+
+/* The frame without those from BASE on. */
+static int cut(struct walk *w, uint32_t frame, uint32_t base, uint32_t *out, struct err *e)
+{
+    enum { MAX_CUT = 64 };
+    uint32_t chain[MAX_CUT];
+    int n = 0;
+    for (; frame != base; frame = w->frame[frame].below) {
+        if (n == MAX_CUT) return 1;
+        chain[n++] = frame;
+    }
+    *out = NO_FRAME;
+    while (n--) {
+        struct frame f = w->frame[chain[n]];
+        f.below = *out;
+        if (find_frame(w, f, out, e)) return -1;
+    }
+    return 0;
+}
+
+int walk_inner(struct walk *w, walk_place at, walk_place *inner, struct err *e)
+{
+    const struct place p = w->place[at];
+    if (p.inner != UNKNOWN) return *inner = p.inner, 0;
+    uint32_t base = p.n ? w->config[p.first].frame : NO_FRAME;
+    int rc = 0;
+    for (uint32_t i = 1; i < p.n; i++) base = common_frame(w, base, w->config[p.first + i].frame);
+    *inner = at;
+    if (base != NO_FRAME && !p.may_end) {
+        for (uint32_t i = 0; i < p.n && !rc; i++) {
+            if (grow(&w->config, w->n_configs + i, &w->cap_configs, sizeof *w->config, e)) return -1;
+            struct config c = w->config[p.first + i];
+            rc = cut(w, c.frame, base, &c.frame, e);
+            w->config[w->n_configs + i] = c;
+        }
+        if (!rc) rc = find_place(w, p.n, 0, inner, e);
+        if (rc < 0) return -1;
+    }
+    w->place[at].inner = *inner;
+    return 0;
+}
+
 const struct walk_mask *walk_mask(const struct walk *w, walk_place at)
 {
     return w->place[at].mask.bits ? &w->place[at].mask : NULL;
@@ -331,8 +392,9 @@ int walk_keep_mask(struct walk *w, walk_place at, const struct walk_mask *m, str
     uint32_t *copy = malloc(bytes + 1);
     if (!copy) return err_memory(e);
     memcpy(copy, m->bits, bytes);
-    w->place[at].mask = (struct walk_mask){copy, m->n_allowed, m->lowest};
-    w->mask_bytes += bytes;
+    w->place[at].mask = *m;
+    w->place[at].mask.bits = copy;
+    w->mask_bytes += bytes + 2 * (size_t)m->n_ends * sizeof *m->end;
     return 0;
 }
 

@@ -21,14 +21,23 @@ int walk_step(struct walk *w, walk_place at, unsigned char byte, walk_place *to,
 int walk_may_end(const struct walk *w, walk_place at);
 int walk_must_end(const struct walk *w, walk_place at);
 
+/* What the nodes of a place have in common are the rules below the deepest one that all return to:
+ * *inner is the place without these, where a text may end when those rules go on. A place inside
+ * a string, say, is the same for all members of an object. AT itself where nothing is in common. */
+int walk_inner(struct walk *w, walk_place at, walk_place *inner, struct err *e);
+
 /* The mask of a place, [mask_words] bits; NULL: none is kept. Stays until walk_forget. */
 struct walk_mask {
     uint32_t *bits;
     int n_allowed;
     int32_t lowest;
+    /* of an inner place: tokens on whose way the text may end, as places in the sorted order, and
+     * bytes that each begins with like the one before it [n_ends] */
+    uint32_t *end, *common;
+    int n_ends;
 };
 const struct walk_mask *walk_mask(const struct walk *w, walk_place at);
-/* Keeps a copy. */
+/* Keeps a copy of the bits, and the lists, which were allocated. */
 int walk_keep_mask(struct walk *w, walk_place at, const struct walk_mask *m, struct err *e);
 
 /* 1: what is kept is large, and the places of all who follow an answer are to be kept over it. */
