@@ -2,6 +2,7 @@
 
 #include "core/grammar/choice.h"
 #include "core/grammar/notation.h"
+#include "core/grammar/shared.h"
 #include "core/grammar/walk.h"
 
 #include <pthread.h>
@@ -36,7 +37,7 @@ static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct 
              : spec->kind == GRAMMAR_SCHEMA
                  ? notation_schema(net, spec->text, spec->bytes, spec->schema_order, spec->compact,
                                    &root, e)
-                                          : notation_json(net, spec->compact, &root, e);
+                 : notation_json(net, spec->compact, &root, e);
     if (!rc) rc = net_finish(net, root, e);
     if (rc) {
         net_close(net);
@@ -184,7 +185,8 @@ static int find_allowed(struct grammar_cursor *c, uint32_t at, const struct toke
         if (ends && ends_at <= k) ends[m->n_ends++] = which;
         if (k < bytes) { /* path[k] has no byte t[k] */
             for (i++; i < all->n && all->common[i] > k; i++)
-                if (ends && ends_at <= k) ends[m->n_ends++] = all->list ? all->list[i] : (uint32_t)i;
+                if (ends && ends_at <= k)
+                    ends[m->n_ends++] = all->list ? all->list[i] : (uint32_t)i;
             continue;
         }
         if (!(m->bits[id / 32] >> id % 32 & 1)) m->n_allowed++;
@@ -202,28 +204,50 @@ static struct tokens all_tokens(const struct grammar *g)
     return t;
 }
 
-/* The mask of an inner place, found and kept. */
-static int inner_mask(struct grammar_cursor *c, walk_place at, uint32_t *bits, size_t bytes,
+/* Finds the mask of an inner place into fresh arrays. */
+static int find_inner(struct grammar_cursor *c, walk_place at, size_t bytes, struct walk_mask *m,
                       struct err *e)
 {
     const struct tokens all = all_tokens(c->g);
-    struct walk_mask m = {.bits = bits, .lowest = INT32_MAX};
-    uint32_t *ends = malloc(((size_t)all.n + 1) * sizeof *ends);
-    if (!ends) return err_memory(e);
-    memset(bits, 0, bytes);
-    int rc = find_allowed(c, at, &all, &m, ends, e);
-    m.end = rc ? NULL : realloc(ends, ((size_t)m.n_ends + 1) * sizeof *ends);
-    m.common = rc ? NULL : malloc(((size_t)m.n_ends + 1) * sizeof *m.common);
-    if (!rc && (!m.end || !m.common)) rc = err_memory(e);
-    for (int i = 0; i < m.n_ends && !rc; i++) {
+    *m = (struct walk_mask){.lowest = INT32_MAX};
+    m->bits = calloc(bytes + 1, 1);
+    m->end = malloc(((size_t)all.n + 1) * sizeof *m->end);
+    int rc = m->bits && m->end ? find_allowed(c, at, &all, m, m->end, e) : err_memory(e);
+    if (!rc && !(m->common = malloc(((size_t)m->n_ends + 1) * sizeof *m->common)))
+        rc = err_memory(e);
+    for (int i = 0; i < m->n_ends && !rc; i++) {
         uint32_t least = i ? UINT32_MAX : 0;
-        for (uint32_t k = i ? m.end[i - 1] + 1 : 0; i && k <= m.end[i]; k++)
+        for (uint32_t k = i ? m->end[i - 1] + 1 : 0; i && k <= m->end[i]; k++)
             if (all.common[k] < least) least = all.common[k];
-        m.common[i] = least;
+        m->common[i] = least;
     }
-    if (!rc) rc = walk_keep_mask(c->g->walk, at, &m, e);
     if (!rc) return 0;
-    free(m.end ? m.end : ends);
+    free(m->bits);
+    free(m->end);
+    free(m->common);
+    return -1;
+}
+
+/* The mask of an inner place: this grammar's own, or one that all grammars share. */
+static int inner_mask(struct grammar_cursor *c, walk_place at, size_t bytes,
+                      const struct walk_mask **out, struct err *e)
+{
+    enum { MAX_WORDS = 512 };
+    uint32_t key[MAX_WORDS];
+    struct walk_mask m;
+    struct shared_masks *shared = vocab_shared(c->g->vocab);
+    int words = walk_write_down(c->g->walk, at, key, MAX_WORDS);
+    *out = words ? shared_find(shared, key, words) : walk_mask(c->g->walk, at);
+    if (*out) return 0;
+    if (find_inner(c, at, bytes, &m, e)) return -1;
+    if (words) return shared_keep(shared, key, words, &m, out, e);
+    int rc = walk_keep_mask(c->g->walk, at, &m, e);
+    free(m.bits);
+    if (!rc) {
+        *out = walk_mask(c->g->walk, at);
+        return 0;
+    }
+    free(m.end);
     free(m.common);
     return -1;
 }
@@ -260,10 +284,7 @@ static int walk_to_mask(struct grammar_cursor *c, struct walk_mask *m, size_t by
     if (walk_inner(w, c->at, &inner, e)) return -1;
     memset(m->bits, 0, bytes);
     if (inner != c->at) {
-        if (!(kept = walk_mask(w, inner))) {
-            if (inner_mask(c, inner, m->bits, bytes, e)) return -1;
-            kept = walk_mask(w, inner);
-        }
+        if (inner_mask(c, inner, bytes, &kept, e)) return -1;
         memcpy(m->bits, kept->bits, bytes);
         m->n_allowed = kept->n_allowed;
         m->lowest = kept->lowest;

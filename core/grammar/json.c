@@ -25,5 +25,7 @@ int notation_json(struct net *n, int compact, uint32_t *root, struct err *e)
 {
     char text[sizeof rules + sizeof space + 8];
     int bytes = snprintf(text, sizeof text, "%s%s\n", rules, compact ? "\"\"" : space);
-    return notation_gbnf(n, text, (size_t)bytes, root, e);
+    if (notation_gbnf(n, text, (size_t)bytes, root, e)) return -1;
+    net_same(n, compact ? 2 : 1);
+    return 0;
 }

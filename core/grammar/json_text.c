@@ -86,7 +86,9 @@ static net_expr or_else(struct net *n, net_expr a, net_expr b)
 net_expr json_chars(struct net *n, const struct net_range *ranges, int n_ranges)
 {
     static const struct net_range plain[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, CHARS_LAST}},
-                                  spelled[] = {{0, 0x1f}, {0x7f, 0xd7ff}, {0xe000, 0xffff},
+                                  spelled[] = {{0, 0x1f},
+                                               {0x7f, 0xd7ff},
+                                               {0xe000, 0xffff},
                                                {0x10000, CHARS_LAST}};
     static const char named[] = "\"\\/\b\f\n\r\t", letters[] = "\"\\/bfnrt";
     struct net_range as_is[64];
@@ -195,7 +197,8 @@ net_expr json_other_text(struct net *n, const char *const *text, int count, stru
         err_memory(e);
         return NET_FAILED;
     }
-    for (int i = 0; i < count; i++) t[i] = (struct chars){text[i], text[i], text[i] + strlen(text[i])};
+    for (int i = 0; i < count; i++)
+        t[i] = (struct chars){text[i], text[i], text[i] + strlen(text[i])};
     net_expr x = others(n, t, count, e);
     free(t);
     return x == NET_FAILED ? x : net_sequence(n, net_text(n, "\"", 1), x);
@@ -208,7 +211,8 @@ net_expr json_value_of(struct net *n, json_t *value)
     size_t i;
     int first = 1;
     net_expr ws = net_call(n, net_named(n, "ws")), x;
-    if (json_is_string(value)) return json_text_of(n, json_string_value(value), json_string_length(value));
+    if (json_is_string(value))
+        return json_text_of(n, json_string_value(value), json_string_length(value));
     if (json_is_object(value)) {
         x = net_sequence(n, net_text(n, "{", 1), ws);
         json_object_foreach (value, key, member) {
@@ -274,10 +278,12 @@ static net_expr decimals(struct net *n, int64_t a, int64_t b, int places)
     }
     int partly = b != high;
     if (first + partly <= last)
-        x = or_else(n, x, net_sequence(n, decimal_digit(n, first, last - partly),
-                                       net_repeat(n, decimal_digit(n, 0, 9), places - 1, places - 1)));
+        x = or_else(n, x,
+                    net_sequence(n, decimal_digit(n, first, last - partly),
+                                 net_repeat(n, decimal_digit(n, 0, 9), places - 1, places - 1)));
     if (partly)
-        x = or_else(n, x, net_sequence(n, decimal_digit(n, last, last), decimals(n, 0, b, places - 1)));
+        x = or_else(n, x,
+                    net_sequence(n, decimal_digit(n, last, last), decimals(n, 0, b, places - 1)));
     return x;
 }
 
@@ -293,17 +299,26 @@ static net_expr magnitude(struct net *n, int64_t a, int64_t b)
         if (low <= high) x = or_else(n, x, decimals(n, low, high, places));
     }
     if (b < 0)
-        x = or_else(n, x, net_sequence(n, decimal_digit(n, 1, 9),
-                                       net_repeat(n, decimal_digit(n, 0, 9), PLACES, NET_NO_LIMIT)));
+        x = or_else(n, x,
+                    net_sequence(n, decimal_digit(n, 1, 9),
+                                 net_repeat(n, decimal_digit(n, 0, 9), PLACES, NET_NO_LIMIT)));
     return x;
 }
 
 /* Numbers >= 0 within the bounds: a whole part, and decimals where they are allowed. */
 static net_expr above_zero(struct net *n, const struct json_bounds *b)
 {
-    net_expr zeros = net_repeat(n, net_sequence(n, net_text(n, ".", 1), net_repeat(n, decimal_digit(n, 0, 0), 1, NET_NO_LIMIT)), 0, 1),
-             some = net_sequence(n, net_sequence(n, net_text(n, ".", 1), net_repeat(n, decimal_digit(n, 0, 9), 0, NET_NO_LIMIT)),
-                                 net_sequence(n, decimal_digit(n, 1, 9), net_repeat(n, decimal_digit(n, 0, 9), 0, NET_NO_LIMIT)));
+    net_expr zeros =
+                 net_repeat(n,
+                            net_sequence(n, net_text(n, ".", 1),
+                                         net_repeat(n, decimal_digit(n, 0, 0), 1, NET_NO_LIMIT)),
+                            0, 1),
+             some =
+                 net_sequence(n,
+                              net_sequence(n, net_text(n, ".", 1),
+                                           net_repeat(n, decimal_digit(n, 0, 9), 0, NET_NO_LIMIT)),
+                              net_sequence(n, decimal_digit(n, 1, 9),
+                                           net_repeat(n, decimal_digit(n, 0, 9), 0, NET_NO_LIMIT)));
     int64_t low = b->low + b->low_open, high = b->has_high ? b->high - b->high_open : -1;
     net_expr x = NET_FAILED, whole = NET_FAILED;
     if (!b->has_high || low <= high) whole = magnitude(n, low, high);

@@ -21,8 +21,8 @@ net_expr json_other_text(struct net *n, const char *const *text, int count, stru
 net_expr json_value_of(struct net *n, json_t *value);
 
 /* Numbers with low <= x <= high, without an exponent; whole ones, or with decimals. The bounds are
- * integers below 10^15 in size, or infinite (has_low, has_high 0); without the bound itself where it
- * is open. */
+ * integers below 10^15 in size, or infinite (has_low, has_high 0); without the bound itself where
+ * it is open. */
 struct json_bounds {
     int has_low, has_high, low_open, high_open, whole;
     int64_t low, high;

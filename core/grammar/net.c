@@ -30,6 +30,7 @@ struct net {
     uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets, cap_flags;
     struct err why;
     int failed, is_empty;
+    uint32_t same_id, same_rules, same_nodes;
 };
 
 static int fail(struct net *n, const char *text)
@@ -379,6 +380,12 @@ static int goes_through(struct net *n, uint32_t i, uint32_t rule, uint32_t *seen
     return ends;
 }
 
+void net_same(struct net *n, uint32_t id)
+{
+    n->same_id = id;
+    n->same_rules = n->n_rules;
+}
+
 int net_finish(struct net *n, uint32_t root, struct err *e)
 {
     uint32_t end = node(n, NET_END, 0, 0), bad = 0;
@@ -390,6 +397,7 @@ int net_finish(struct net *n, uint32_t root, struct err *e)
             uint32_t start = make(n, n->rule[r].body, end);
             n->rule[r].start = start;
         }
+        if (r + 1 == n->same_rules) n->same_nodes = n->n_nodes;
     }
     if (!n->failed && bury(n)) {
         n->failed = 1;
@@ -414,6 +422,12 @@ int net_finish(struct net *n, uint32_t root, struct err *e)
     if (!n->failed) return 0;
     *e = n->why;
     return -1;
+}
+
+uint32_t net_common(const struct net *n, uint32_t *n_nodes)
+{
+    *n_nodes = n->same_nodes;
+    return n->same_id;
 }
 
 int net_is_empty(const struct net *n) { return n->is_empty; }

@@ -29,7 +29,8 @@ net_expr net_empty(struct net *n);
 net_expr net_byte(struct net *n, const uint32_t set[8]);
 /* These bytes, one after the other. */
 net_expr net_text(struct net *n, const char *text, size_t bytes);
-/* One character (a code point as UTF-8, no surrogates) of the ranges [n_ranges], which may touch. */
+/* One character (a code point as UTF-8, no surrogates) of the ranges [n_ranges], which may touch.
+ */
 net_expr net_chars(struct net *n, const struct net_range *ranges, int n_ranges);
 net_expr net_sequence(struct net *n, net_expr a, net_expr b);
 net_expr net_either(struct net *n, net_expr a, net_expr b);
@@ -50,6 +51,9 @@ uint32_t net_rule(struct net *n, const char *name, size_t bytes);
 uint32_t net_named(const struct net *n, const char *name);
 net_expr net_call(struct net *n, uint32_t rule);
 void net_define(struct net *n, uint32_t rule, net_expr body);
+
+/* The rules that are there now are the same in every net that says ID (not 0), nodes included. */
+void net_same(struct net *n, uint32_t id);
 
 /* Makes the network, of which ROOT is the language. Errors: a rule that begins with itself, a
  * language without any text, more than the bounds allow. */
@@ -76,6 +80,8 @@ struct net_node {
 const struct net_node *net_nodes(const struct net *n, uint32_t *count);
 const uint32_t *net_set(const struct net *n, uint32_t set); /* [8] */
 uint64_t net_flags(const struct net *n, uint32_t flags);
+/* The id of net_same, 0: none; and how many of the first nodes are of its rules. */
+uint32_t net_common(const struct net *n, uint32_t *n_nodes);
 /* The first node of a rule. */
 uint32_t net_start(const struct net *n, uint32_t rule);
 

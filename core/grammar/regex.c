@@ -30,7 +30,7 @@ static int add_class(struct regex *r, char c, struct char_set *s)
 {
     static const struct net_range digits[] = {{'0', '9'}},
                                   words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
-                                  spaces[] = {{9, 13},         {' ', ' '},       {0xa0, 0xa0},
+                                  spaces[] = {{9, 13},          {' ', ' '},       {0xa0, 0xa0},
                                               {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029},
                                               {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000},
                                               {0xfeff, 0xfeff}};
@@ -177,7 +177,8 @@ static int atom(struct regex *r, net_expr *x)
         rc = read_class(r, &s);
     } else if (at(r, '.')) {
         r->t.p++;
-        for (int i = 0; i < 3 && !rc; i++) rc = char_set_add(&s, lines[i].first, lines[i].last, r->e);
+        for (int i = 0; i < 3 && !rc; i++)
+            rc = char_set_add(&s, lines[i].first, lines[i].last, r->e);
         if (!rc) rc = char_set_invert(&s, r->e);
     } else if (*r->t.p && strchr("*+?{", *r->t.p)) {
         return wrong(r, "a repetition of nothing");

@@ -40,7 +40,8 @@ static int find(struct product *p, const uint32_t *place, uint32_t *out, struct 
 static int is_accepted(const struct product *p, const uint32_t *place)
 {
     for (int i = 0; i < p->n; i++)
-        if ((place[i] != WALK_DEAD && walk_may_end(p->walk[i], place[i])) != (i < p->n_in)) return 0;
+        if ((place[i] != WALK_DEAD && walk_may_end(p->walk[i], place[i])) != (i < p->n_in))
+            return 0;
     return 1;
 }
 
@@ -77,7 +78,8 @@ static int define(struct product *p, uint32_t from, struct err *e)
                 set[k / 32] |= 1u << k % 32;
                 if (k > b) has[k] = 0;
             }
-        net_expr one = net_sequence(p->net, net_byte(p->net, set), net_call(p->net, p->rule[to[b]]));
+        net_expr one = net_sequence(p->net, net_byte(p->net, set),
+                                    net_call(p->net, p->rule[to[b]]));
         x = x == NET_FAILED ? one : net_either(p->net, x, one);
     }
     if (is_accepted(p, p->state[from]))
@@ -89,7 +91,8 @@ static int define(struct product *p, uint32_t from, struct err *e)
 int regular_product(struct net *net, struct walk *const walk[], int n_in, int n_out, net_expr *x,
                     struct err *e)
 {
-    struct product p = {.net = net, .walk = walk, .n_in = n_in, .n = n_in + n_out, .n_slots = 65536};
+    struct product p = {
+        .net = net, .walk = walk, .n_in = n_in, .n = n_in + n_out, .n_slots = 65536};
     uint32_t start[MAX_WALKS], first;
     if (p.n > MAX_WALKS) return err_set(e, "more than %d of these together", MAX_WALKS);
     p.state = malloc(MAX_STATES * sizeof *p.state);

@@ -17,7 +17,10 @@ int schema_refuse(struct schema *s, const char *keyword, const char *what)
 
 static net_expr ws(struct schema *s) { return net_call(s->net, net_named(s->net, "ws")); }
 static net_expr text(struct schema *s, const char *t) { return net_text(s->net, t, strlen(t)); }
-static net_expr then(struct schema *s, net_expr a, net_expr b) { return net_sequence(s->net, a, b); }
+static net_expr then(struct schema *s, net_expr a, net_expr b)
+{
+    return net_sequence(s->net, a, b);
+}
 static net_expr or_else(struct schema *s, net_expr a, net_expr b)
 {
     return a == NET_FAILED ? b : net_either(s->net, a, b);
@@ -59,7 +62,8 @@ static int bound_of(struct schema *s, json_t *flat, const char *key, const char 
         if (is_lower ? x < 0 : x > 0) return *has = 0;
         return schema_refuse(s, key, "beyond 10^15 is not served");
     }
-    if (x != (double)(int64_t)x) return schema_refuse(s, key, "a bound that is not whole is not served");
+    if (x != (double)(int64_t)x)
+        return schema_refuse(s, key, "a bound that is not whole is not served");
     *value = (int64_t)x;
     return 0;
 }
@@ -68,7 +72,8 @@ static int number(struct schema *s, json_t *flat, unsigned types, net_expr *x)
 {
     struct json_bounds b = {.whole = !(types & SCHEMA_FRACTION)};
     json_t *step = json_object_get(flat, "multipleOf");
-    if (!(types & SCHEMA_INTEGER)) return schema_refuse(s, "not", "of integers alone is not served");
+    if (!(types & SCHEMA_INTEGER))
+        return schema_refuse(s, "not", "of integers alone is not served");
     if (step) {
         if (!json_is_number(step) || json_number_value(step) != 1)
             return schema_refuse(s, "multipleOf", "is served as 1 only");
@@ -85,7 +90,8 @@ static int number(struct schema *s, json_t *flat, unsigned types, net_expr *x)
 /* ---- arrays */
 
 /* Items of few values, each at most once. */
-static int unique_items(struct schema *s, json_t *flat, json_t *items, int min, int max, net_expr *x)
+static int unique_items(struct schema *s, json_t *flat, json_t *items, int min, int max,
+                        net_expr *x)
 {
     json_t *values, *one, *item;
     unsigned types;
@@ -93,8 +99,8 @@ static int unique_items(struct schema *s, json_t *flat, json_t *items, int min, 
     int rc;
     if (schema_flatten(s->root, items, &item, s->e)) return -1;
     values = json_object_get(item, "enum");
-    if (json_object_get(flat, "prefixItems") || !json_is_array(values) || json_array_size(values) > MAX_UNIQUE || min > 1 ||
-        max != NET_NO_LIMIT) {
+    if (json_object_get(flat, "prefixItems") || !json_is_array(values) ||
+        json_array_size(values) > MAX_UNIQUE || min > 1 || max != NET_NO_LIMIT) {
         json_decref(item);
         return schema_refuse(s, "uniqueItems", "is served for items of an enum alone");
     }
@@ -118,7 +124,8 @@ static int unique_items(struct schema *s, json_t *flat, json_t *items, int min, 
 
 static int array(struct schema *s, json_t *flat, net_expr *x)
 {
-    json_t *prefix = json_object_get(flat, "prefixItems"), *items = json_object_get(flat, "items"), *one;
+    json_t *prefix = json_object_get(flat, "prefixItems"), *items = json_object_get(flat, "items"),
+           *one;
     int min = 0, max = NET_NO_LIMIT, n = 0;
     uint32_t rule, rest_rule = net_named(s->net, "value");
     size_t i;
@@ -134,7 +141,9 @@ static int array(struct schema *s, json_t *flat, net_expr *x)
     net_expr comma = then(s, text(s, ","), ws(s)),
              rest = then(s, net_call(s->net, rest_rule), ws(s)), tail, body;
     n = (int)json_array_size(prefix);
-    int more = min > n ? min - n : 0, most = max == NET_NO_LIMIT ? NET_NO_LIMIT : max > n ? max - n : 0;
+    int more = min > n ? min - n : 0, most = max == NET_NO_LIMIT ? NET_NO_LIMIT
+                                             : max > n           ? max - n
+                                                                 : 0;
     if (n == 0) {
         if (most == 0) body = net_empty(s->net);
         else {
@@ -173,12 +182,37 @@ static int array(struct schema *s, json_t *flat, net_expr *x)
 
 static int check_keywords(struct schema *s, json_t *flat)
 {
-    static const char *const served[] = {"type", "enum", "anyOf", "oneOf", "properties", "required",
-        "additionalProperties", "patternProperties", "minProperties", "maxProperties", "items", "prefixItems",
-        "additionalItems", "minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "pattern",
-        "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-        "contentEncoding", "contentMediaType", "contentSchema", "notEnum", "notPattern",
-        "morePatterns"};
+    static const char *const served[] = {"type",
+                                         "enum",
+                                         "anyOf",
+                                         "oneOf",
+                                         "properties",
+                                         "required",
+                                         "additionalProperties",
+                                         "patternProperties",
+                                         "minProperties",
+                                         "maxProperties",
+                                         "items",
+                                         "prefixItems",
+                                         "additionalItems",
+                                         "minItems",
+                                         "maxItems",
+                                         "uniqueItems",
+                                         "minLength",
+                                         "maxLength",
+                                         "pattern",
+                                         "format",
+                                         "minimum",
+                                         "maximum",
+                                         "exclusiveMinimum",
+                                         "exclusiveMaximum",
+                                         "multipleOf",
+                                         "contentEncoding",
+                                         "contentMediaType",
+                                         "contentSchema",
+                                         "notEnum",
+                                         "notPattern",
+                                         "morePatterns"};
     const char *key;
     json_t *v;
     json_object_foreach (flat, key, v) {
@@ -217,7 +251,8 @@ static int fits(struct schema *s, json_t *flat, json_t *v)
             ok &= finds;
         } else if (!strcmp(key, "required") && json_is_array(c)) {
             json_t *name;
-            json_array_foreach (c, i, name) ok &= json_object_get(v, json_string_value(name)) != NULL;
+            json_array_foreach (c, i, name)
+                ok &= json_object_get(v, json_string_value(name)) != NULL;
         } else {
             schema_refuse(s, key, "beside enum or const is not served");
             return -1;
@@ -297,7 +332,8 @@ static int value(struct schema *s, json_t *flat, net_expr *x)
     size_t i;
     *x = NET_FAILED;
     if (json_is_boolean(flat)) {
-        *x = json_is_true(flat) ? net_call(s->net, net_named(s->net, "value")) : net_chars(s->net, NULL, 0);
+        *x = json_is_true(flat) ? net_call(s->net, net_named(s->net, "value"))
+                                : net_chars(s->net, NULL, 0);
         return 0;
     }
     if (check_keywords(s, flat)) return -1;
@@ -312,7 +348,8 @@ static int value(struct schema *s, json_t *flat, net_expr *x)
             return schema_refuse(s, "not", "of an enum is served for strings and null");
     }
     if (types & SCHEMA_NULL) *x = or_else(s, *x, text(s, "null"));
-    if (types & SCHEMA_BOOLEAN) *x = or_else(s, *x, net_either(s->net, text(s, "true"), text(s, "false")));
+    if (types & SCHEMA_BOOLEAN)
+        *x = or_else(s, *x, net_either(s->net, text(s, "true"), text(s, "false")));
     if (types & SCHEMA_STRING) {
         if (schema_string(s, flat, &y)) return -1;
         *x = or_else(s, *x, y);

@@ -1,6 +1,6 @@
 /* schema.h: what of JSON Schema is served, by files: schema.c values, schema_object.c objects,
- * schema_string.c strings, schema_merge.c several schemas as one. Everything else is refused by its keyword and its path;
- * nothing is applied in part.
+ * schema_string.c strings, schema_merge.c several schemas as one. Everything else is refused by its
+ * keyword and its path; nothing is applied in part.
  *
  * Strings spell a character as json_chars() has it. Members come in any order, none twice. Where a
  * member that the schema does not name may come, its name is none of those that it names. */

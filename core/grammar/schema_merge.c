@@ -7,25 +7,21 @@
 enum { MAX_REFERENCES = 100, MAX_CASES = 400 };
 
 static const char *const annotations[] = {
-    "title",    "description", "default",     "examples", "example",  "$schema",
-    "$comment", "$id",         "id",          "$anchor",  "readOnly", "writeOnly",
-    "deprecated", "$defs",     "definitions", "$vocabulary"};
+    "title",      "description", "default",     "examples",   "example",  "$schema",
+    "$comment",   "$id",         "id",          "$anchor",    "readOnly", "writeOnly",
+    "deprecated", "$defs",       "definitions", "$vocabulary"};
 /* Keywords that say something; all others are of nobody. */
 static const char *const keywords[] = {
-    "type",           "enum",          "const",           "$ref",
-    "allOf",          "anyOf",         "oneOf",           "not",
-    "if",             "then",          "else",            "properties",
-    "required",       "additionalProperties", "patternProperties", "propertyNames",
-    "minProperties",  "maxProperties", "dependencies",    "dependentRequired",
-    "dependentSchemas", "unevaluatedProperties", "unevaluatedItems", "items",
-    "prefixItems",    "additionalItems", "contains",      "minContains",
-    "maxContains",    "minItems",      "maxItems",        "uniqueItems",
-    "minLength",      "maxLength",     "pattern",         "format",
-    "contentEncoding", "contentMediaType", "contentSchema", "minimum", "maximum",
-    "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "$dynamicRef", "$recursiveRef",
-    "divisibleBy",    "disallow",      "extends",
+    "type", "enum", "const", "$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else",
+    "properties", "required", "additionalProperties", "patternProperties", "propertyNames",
+    "minProperties", "maxProperties", "dependencies", "dependentRequired", "dependentSchemas",
+    "unevaluatedProperties", "unevaluatedItems", "items", "prefixItems", "additionalItems",
+    "contains", "minContains", "maxContains", "minItems", "maxItems", "uniqueItems", "minLength",
+    "maxLength", "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "$dynamicRef",
+    "$recursiveRef", "divisibleBy", "disallow", "extends",
     /* of schemas that are made here */
-    "notEnum",        "notPattern",    "morePatterns"};
+    "notEnum", "notPattern", "morePatterns"};
 
 static int is_one_of(const char *key, const char *const list[], size_t n)
 {
@@ -45,15 +41,24 @@ unsigned schema_is_about(const char *key)
     static const struct {
         const char *key;
         unsigned types;
-    } about[] = {{"minLength", SCHEMA_STRING},    {"maxLength", SCHEMA_STRING},
-                 {"pattern", SCHEMA_STRING},      {"format", SCHEMA_STRING},
-                 {"notPattern", SCHEMA_STRING},   {"morePatterns", SCHEMA_STRING},
-                 {"items", SCHEMA_ARRAY},         {"prefixItems", SCHEMA_ARRAY},
-                 {"additionalItems", SCHEMA_ARRAY}, {"minItems", SCHEMA_ARRAY},
-                 {"maxItems", SCHEMA_ARRAY},      {"uniqueItems", SCHEMA_ARRAY},
-                 {"properties", SCHEMA_OBJECT},   {"required", SCHEMA_OBJECT},
-                 {"additionalProperties", SCHEMA_OBJECT}, {"patternProperties", SCHEMA_OBJECT},
-                 {"minProperties", SCHEMA_OBJECT}, {"maxProperties", SCHEMA_OBJECT},
+    } about[] = {{"minLength", SCHEMA_STRING},
+                 {"maxLength", SCHEMA_STRING},
+                 {"pattern", SCHEMA_STRING},
+                 {"format", SCHEMA_STRING},
+                 {"notPattern", SCHEMA_STRING},
+                 {"morePatterns", SCHEMA_STRING},
+                 {"items", SCHEMA_ARRAY},
+                 {"prefixItems", SCHEMA_ARRAY},
+                 {"additionalItems", SCHEMA_ARRAY},
+                 {"minItems", SCHEMA_ARRAY},
+                 {"maxItems", SCHEMA_ARRAY},
+                 {"uniqueItems", SCHEMA_ARRAY},
+                 {"properties", SCHEMA_OBJECT},
+                 {"required", SCHEMA_OBJECT},
+                 {"additionalProperties", SCHEMA_OBJECT},
+                 {"patternProperties", SCHEMA_OBJECT},
+                 {"minProperties", SCHEMA_OBJECT},
+                 {"maxProperties", SCHEMA_OBJECT},
                  {"minimum", SCHEMA_INTEGER | SCHEMA_FRACTION},
                  {"maximum", SCHEMA_INTEGER | SCHEMA_FRACTION},
                  {"exclusiveMinimum", SCHEMA_INTEGER | SCHEMA_FRACTION},
@@ -70,11 +75,11 @@ unsigned schema_is_about(const char *key)
 static const struct {
     const char *name;
     unsigned types;
-} names[] = {{"null", SCHEMA_NULL},     {"boolean", SCHEMA_BOOLEAN},
-             {"string", SCHEMA_STRING}, {"number", SCHEMA_INTEGER | SCHEMA_FRACTION},
-             {"integer", SCHEMA_INTEGER},
-             {"object", SCHEMA_OBJECT}, {"array", SCHEMA_ARRAY},
-             {"fraction", SCHEMA_FRACTION}}; /* of schemas that are made here */
+} names[] = {
+    {"null", SCHEMA_NULL},       {"boolean", SCHEMA_BOOLEAN},
+    {"string", SCHEMA_STRING},   {"number", SCHEMA_INTEGER | SCHEMA_FRACTION},
+    {"integer", SCHEMA_INTEGER}, {"object", SCHEMA_OBJECT},
+    {"array", SCHEMA_ARRAY},     {"fraction", SCHEMA_FRACTION}}; /* of schemas that are made here */
 
 unsigned schema_type_of(json_t *v)
 {
@@ -85,7 +90,8 @@ unsigned schema_type_of(json_t *v)
     case JSON_INTEGER: return SCHEMA_INTEGER;
     case JSON_REAL: {
         double x = json_real_value(v);
-        return x > -9e15 && x < 9e15 && x == (double)(long long)x ? SCHEMA_INTEGER : SCHEMA_FRACTION;
+        return x > -9e15 && x < 9e15 && x == (double)(long long)x ? SCHEMA_INTEGER
+                                                                  : SCHEMA_FRACTION;
     }
     case JSON_NULL: return SCHEMA_NULL;
     case JSON_TRUE:
@@ -147,8 +153,10 @@ static json_t *look_up(json_t *root, const char *pointer)
         for (pointer++; *pointer && *pointer != '/' && n < sizeof part - 1; n++, pointer++) {
             unsigned hex;
             part[n] = *pointer;
-            if (!strncmp(pointer, "~0", 2) || !strncmp(pointer, "~1", 2)) part[n] = *++pointer == '0' ? '~' : '/';
-            else if (*pointer == '%' && sscanf(pointer, "%%%2x", &hex) == 1) part[n] = (char)hex, pointer += 2;
+            if (!strncmp(pointer, "~0", 2) || !strncmp(pointer, "~1", 2))
+                part[n] = *++pointer == '0' ? '~' : '/';
+            else if (*pointer == '%' && sscanf(pointer, "%%%2x", &hex) == 1)
+                part[n] = (char)hex, pointer += 2;
         }
         part[n] = 0;
         at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(part, NULL, 10))
@@ -178,8 +186,7 @@ static json_t *both_lists(const char *key, json_t *a, json_t *b)
 static json_t *all_of(json_t *a, json_t *b)
 {
     if (!a || json_is_true(a)) return b ? json_incref(b) : json_true();
-    if (!b || json_is_true(b) || json_equal(a, b))
-        return json_incref(a);
+    if (!b || json_is_true(b) || json_equal(a, b)) return json_incref(a);
     return json_pack("{s:[O, O]}", "allOf", a, b);
 }
 
@@ -187,8 +194,8 @@ static json_t *all_of(json_t *a, json_t *b)
 static int both_properties(json_t *out, json_t *a, json_t *b)
 {
     json_t *pa = json_object_get(a, "properties"), *pb = json_object_get(b, "properties"),
-                 *oa = json_object_get(a, "additionalProperties"),
-                 *ob = json_object_get(b, "additionalProperties");
+           *oa = json_object_get(a, "additionalProperties"),
+           *ob = json_object_get(b, "additionalProperties");
     json_t *all = json_object(), *v;
     const char *name;
     json_object_foreach (pa, name, v) {
@@ -203,23 +210,20 @@ static int both_properties(json_t *out, json_t *a, json_t *b)
     return 0;
 }
 
-static int is_larger(json_t *a, json_t *b)
-{
-    return json_number_value(a) > json_number_value(b);
-}
+static int is_larger(json_t *a, json_t *b) { return json_number_value(a) > json_number_value(b); }
 
-static int both_values(json_t *out, const char *key, json_t *a, json_t *b,
-                       struct err *e)
+static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struct err *e)
 {
     static const char *const lower[] = {"minimum", "minLength", "minItems", "minProperties"},
                              *const upper[] = {"maximum", "maxLength", "maxItems", "maxProperties"};
     json_t *v, *w;
     size_t i, k;
-    if (json_equal(a, b))
-        return json_object_set(out, key, a);
-    if (is_one_of(key, lower, 4) || (!strcmp(key, "exclusiveMinimum") && json_is_number(a) && json_is_number(b)))
+    if (json_equal(a, b)) return json_object_set(out, key, a);
+    if (is_one_of(key, lower, 4) ||
+        (!strcmp(key, "exclusiveMinimum") && json_is_number(a) && json_is_number(b)))
         return json_object_set(out, key, (is_larger(a, b) ? a : b));
-    if (is_one_of(key, upper, 4) || (!strcmp(key, "exclusiveMaximum") && json_is_number(a) && json_is_number(b)))
+    if (is_one_of(key, upper, 4) ||
+        (!strcmp(key, "exclusiveMaximum") && json_is_number(a) && json_is_number(b)))
         return json_object_set(out, key, (is_larger(a, b) ? b : a));
     if (!strcmp(key, "enum")) {
         json_t *common = json_array();
@@ -249,7 +253,8 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b,
     if (!strcmp(key, "pattern")) { /* further ones are kept apart */
         json_t *all = json_array();
         json_array_append(all, b);
-        if (json_object_get(out, "morePatterns")) json_array_extend(all, json_object_get(out, "morePatterns"));
+        if (json_object_get(out, "morePatterns"))
+            json_array_extend(all, json_object_get(out, "morePatterns"));
         json_object_set_new(out, "morePatterns", all);
         return json_object_set(out, key, a);
     }
@@ -296,7 +301,8 @@ int schema_both(json_t *root, json_t *a, json_t *b, json_t **out, struct err *e)
         if (rc) break;
     }
     /* what a schema says of members that it does not name is known where it has no patterns */
-    json_t *pa = json_object_get(a, "patternProperties"), *pb = json_object_get(b, "patternProperties");
+    json_t *pa = json_object_get(a, "patternProperties"),
+           *pb = json_object_get(b, "patternProperties");
     if (!rc && ((json_object_size(pa) && json_object_get(a, "additionalProperties") &&
                  (json_object_size(json_object_get(b, "properties")) || json_object_size(pb))) ||
                 (json_object_size(pb) && json_object_get(b, "additionalProperties") &&
@@ -339,14 +345,11 @@ static int negate_keyword(const char *key, json_t *v, json_t *cases, struct err 
     static const struct {
         const char *key, *type, *other;
         int step;
-    } bounds[] = {{"minimum", "number", "exclusiveMaximum", 0},
-                  {"maximum", "number", "exclusiveMinimum", 0},
-                  {"exclusiveMinimum", "number", "maximum", 0},
-                  {"exclusiveMaximum", "number", "minimum", 0},
-                  {"minLength", "string", "maxLength", -1},
-                  {"maxLength", "string", "minLength", 1},
-                  {"minItems", "array", "maxItems", -1},
-                  {"maxItems", "array", "minItems", 1}};
+    } bounds[] = {
+        {"minimum", "number", "exclusiveMaximum", 0}, {"maximum", "number", "exclusiveMinimum", 0},
+        {"exclusiveMinimum", "number", "maximum", 0}, {"exclusiveMaximum", "number", "minimum", 0},
+        {"minLength", "string", "maxLength", -1},     {"maxLength", "string", "minLength", 1},
+        {"minItems", "array", "maxItems", -1},        {"maxItems", "array", "minItems", 1}};
     json_t *one;
     const char *name;
     size_t i;
@@ -384,13 +387,12 @@ static int negate_keyword(const char *key, json_t *v, json_t *cases, struct err 
         return 0;
     } else if (!strcmp(key, "properties") && json_is_object(v)) {
         json_object_foreach (v, name, one)
-            json_array_append_new(cases, json_pack("{s:s, s:[s], s:{s:{s:O}}}", "type", "object",
-                                                   "required", name, "properties", name, "not",
-                                                   one));
+            json_array_append_new(cases,
+                                  json_pack("{s:s, s:[s], s:{s:{s:O}}}", "type", "object",
+                                            "required", name, "properties", name, "not", one));
         return 0;
     } else if (!strcmp(key, "allOf") && json_is_array(v)) {
-        json_array_foreach (v, i, one)
-            json_array_append_new(cases, json_pack("{s:O}", "not", one));
+        json_array_foreach (v, i, one) json_array_append_new(cases, json_pack("{s:O}", "not", one));
         return 0;
     } else if (!strcmp(key, "anyOf") && json_is_array(v)) {
         json_t *all = json_array();
@@ -439,8 +441,8 @@ static int rewrite(json_t *root, json_t *x, int depth, json_t *all, struct err *
         if (yes || other) {
             json_t *a = json_pack("[O, O]", v, yes ? yes : json_true()),
                    *b = json_pack("[{s:O}, O]", "not", v, other ? other : json_true());
-            json_array_append_new(all, json_pack("{s:[{s:o}, {s:o}]}", "anyOf", "allOf", a,
-                                                 "allOf", b));
+            json_array_append_new(all,
+                                  json_pack("{s:[{s:o}, {s:o}]}", "anyOf", "allOf", a, "allOf", b));
         }
     }
     json_object_del(x, "if");
@@ -452,8 +454,8 @@ static int rewrite(json_t *root, json_t *x, int depth, json_t *all, struct err *
             json_t *then = json_is_array(one)    ? json_pack("{s:O}", "required", one)
                            : json_is_string(one) ? json_pack("{s:[O]}", "required", one)
                                                  : json_incref(one);
-            json_array_append_new(all, json_pack("{s:[{s:{s:b}}, o]}", "anyOf", "properties", name,
-                                                 0, then));
+            json_array_append_new(
+                all, json_pack("{s:[{s:{s:b}}, o]}", "anyOf", "properties", name, 0, then));
         }
         json_object_del(x, dependent[i]);
     }
@@ -466,7 +468,7 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
     if (!json_is_object(schema)) return err_set(e, "a schema is an object, true or false");
     if (depth > MAX_REFERENCES) return err_set(e, "$ref: refers to itself");
     json_t *ref = json_object_get(schema, "$ref"), *all = json_object_get(schema, "allOf"),
-                 *value = json_object_get(schema, "const");
+           *value = json_object_get(schema, "const");
     if (ref) {
         const char *to = json_string_value(ref);
         json_t *target = to && *to == '#' ? look_up(root, to + 1) : NULL;
@@ -475,7 +477,8 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
         if (!target) return err_set(e, "$ref: '%.80s' is not there", to);
         json_t *rest = without(schema, "$ref"), *x, *y = NULL;
         const char *draft = json_string_value(json_object_get(root, "$schema"));
-        int alone = draft && strstr(draft, "draft-0"); /* what is beside it counts from 2019-09 on */
+        int alone = draft &&
+                    strstr(draft, "draft-0"); /* what is beside it counts from 2019-09 on */
         int rc = flatten(root, target, depth + 1, &x, e);
         if (!rc && !alone && says_something(rest)) {
             rc = flatten(root, rest, depth + 1, &y, e);
@@ -541,7 +544,8 @@ int schema_flatten(json_t *root, json_t *schema, json_t **out, struct err *e)
 
 /* ---- schemas told apart */
 
-static int requires(json_t *schema, const char *name)
+static int
+    requires(json_t *schema, const char *name)
 {
     json_t *v;
     size_t i;

@@ -20,7 +20,10 @@ struct members {
 
 static net_expr text(struct schema *s, const char *t) { return net_text(s->net, t, strlen(t)); }
 static net_expr ws(struct schema *s) { return net_call(s->net, net_named(s->net, "ws")); }
-static net_expr then(struct schema *s, net_expr a, net_expr b) { return net_sequence(s->net, a, b); }
+static net_expr then(struct schema *s, net_expr a, net_expr b)
+{
+    return net_sequence(s->net, a, b);
+}
 
 /* A member of a key and a value. */
 static net_expr member_of(struct schema *s, net_expr key, uint32_t rule)
@@ -49,7 +52,8 @@ static int add(struct members *m, const char *name, json_t *schema, json_t *patt
         if (finds < 0) rc = -1;
         if (finds > 0) json_array_append(all, v);
     }
-    json_t *both = json_array_size(all) > 1 ? json_pack("{s:O}", "allOf", all) : json_incref(schema);
+    json_t *both = json_array_size(all) > 1 ? json_pack("{s:O}", "allOf", all)
+                                            : json_incref(schema);
     if (!rc) rc = schema_rule(m->s, both, name, &m->rule[i]);
     json_decref(both);
     json_decref(all);
@@ -117,8 +121,8 @@ static int find_other(struct members *m, json_t *flat)
 }
 
 /* Members in any order: a flag for each that the schema names, so that it comes once (of more than
- * 64, those behind may come twice), and those that are required are there in the end. A flag is set in front of the comma: what follows it
- * exists. */
+ * 64, those behind may come twice), and those that are required are there in the end. A flag is set
+ * in front of the comma: what follows it exists. */
 static int any_order(struct members *m, int min, net_expr *x)
 {
     struct schema *s = m->s;
@@ -128,14 +132,14 @@ static int any_order(struct members *m, int min, net_expr *x)
     if (m->other != NET_FAILED) next = then(s, comma, m->other);
     for (int i = 0; i < m->n; i++) n_required += m->is_required[i];
     if (n_required > MAX_FLAGS)
-        return schema_refuse(s, "required", "more than 64 are served in the order of the schema "
-                                            "only (--schema-order)");
+        return schema_refuse(s, "required",
+                             "more than 64 are served in the order of the schema "
+                             "only (--schema-order)");
     int free_flag = n_required; /* those that are required have the first flags */
     for (int i = 0; i < m->n; i++) {
         int flag = m->is_required[i] ? --n_required : free_flag++;
         net_expr mark = flag < MAX_FLAGS ? net_mark(s->net, flag) : net_empty(s->net);
-        net_expr a = then(s, mark, m->member[i]),
-                 b = then(s, mark, then(s, comma, m->member[i]));
+        net_expr a = then(s, mark, m->member[i]), b = then(s, mark, then(s, comma, m->member[i]));
         first = first == NET_FAILED ? a : net_either(s->net, first, a);
         next = next == NET_FAILED ? b : net_either(s->net, next, b);
         if (m->is_required[i]) required |= (uint64_t)1 << flag;
@@ -236,7 +240,9 @@ int schema_object(struct schema *s, json_t *flat, net_expr *x)
     for (int i = 0; i < m.n; i++) n_required += m.is_required[i];
     if (!rc && json_number_value(least) > n_required) {
         if (json_number_value(least) == 1) min = 1;
-        else rc = schema_refuse(s, "minProperties", "more than one and than are required is not served");
+        else
+            rc = schema_refuse(s, "minProperties",
+                               "more than one and than are required is not served");
     }
     if (!rc && most && (m.other != NET_FAILED || json_number_value(most) < m.n))
         rc = schema_refuse(s, "maxProperties", "is served where no more are known");

@@ -17,11 +17,12 @@ static const struct {
     const char *name, *pattern;
 } formats[] = {
 #define DATE                                                                                       \
-    "(?:\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|" \
-    "02-(?:0[1-9]|1\\d|2[0-8]))|(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|"                        \
+    "(?:\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)" \
+    "|"                                                                                            \
+    "02-(?:0[1-9]|1\\d|2[0-8]))|(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|"                       \
     "(?:[02468][048]|[13579][26])00)-02-29)"
 #define TIME                                                                                       \
-    "(?:[01]\\d|2[0-3]):[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?"                                        \
+    "(?:[01]\\d|2[0-3]):[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?"                                      \
     "(?:[zZ]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
 #define LABEL "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 #define BYTE "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
@@ -47,8 +48,9 @@ static const struct {
                  "T(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S))$"},
     {"json-pointer", "^(?:/(?:[^~/]|~[01])*)*$"},
 };
-static const char *const unserved[] = {"iri", "iri-reference", "idn-email", "idn-hostname",
-                                       "uri-template", "relative-json-pointer", "regex"};
+static const char *const unserved[] = {"iri",          "iri-reference", "idn-email",
+                                       "idn-hostname", "uri-template",  "relative-json-pointer",
+                                       "regex"};
 
 static net_expr around(struct net *n) { return json_any_chars(n); }
 
@@ -72,7 +74,8 @@ static int expression(struct net *n, const struct condition *c, net_expr *x, str
         *x = net_chars(n, NULL, 0);
         json_array_foreach (c->texts, i, one)
             if (json_is_string(one))
-                *x = net_either(n, *x, json_chars_of(n, json_string_value(one), json_string_length(one)));
+                *x = net_either(n, *x,
+                                json_chars_of(n, json_string_value(one), json_string_length(one)));
     } else {
         *x = net_repeat(n, net_call(n, net_named(n, "char")), c->min, c->max);
     }
@@ -148,7 +151,8 @@ int schema_finds(struct schema *s, const char *pattern, const char *name)
     int code, found;
     size_t at;
     pcre2_code *c = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                  PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, &code, &at, NULL);
+                                  PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, &code, &at,
+                                  NULL);
     pcre2_match_data *data = c ? pcre2_match_data_create_from_pattern(c, NULL) : NULL;
     if (!data) {
         pcre2_code_free(c);
@@ -165,7 +169,8 @@ static int length_of(struct schema *s, json_t *flat, const char *key, int *value
     json_t *v = json_object_get(flat, key);
     if (!v) return 0;
     double x = json_is_number(v) ? json_number_value(v) : -1;
-    if (x < 0 || x != (double)(int64_t)x) return schema_refuse(s, key, "is not a number of 0 or more");
+    if (x < 0 || x != (double)(int64_t)x)
+        return schema_refuse(s, key, "is not a number of 0 or more");
     if (x > MAX_LENGTH) return schema_refuse(s, key, "more than 100,000 is not served");
     *value = (int)x;
     return 0;
@@ -175,7 +180,8 @@ static int find_format(struct schema *s, const char *format, const char **patter
 {
     *pattern = NULL;
     for (size_t i = 0; i < sizeof unserved / sizeof *unserved; i++)
-        if (!strcmp(format, unserved[i])) return schema_refuse(s, "format", "this one is not served");
+        if (!strcmp(format, unserved[i]))
+            return schema_refuse(s, "format", "this one is not served");
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(format, formats[i].name)) *pattern = formats[i].pattern;
     return 0;
@@ -200,10 +206,12 @@ int schema_string(struct schema *s, json_t *flat, net_expr *x)
     json_array_foreach (json_object_get(flat, "notPattern"), i, v)
         if (n < 64) c[n++] = (struct condition){.pattern = json_string_value(v), .is_not = 1};
     if (no) c[n++] = (struct condition){.texts = no, .is_not = 1};
-    if (n > MAX_CONDITIONS) return schema_refuse(s, "pattern", "more than 7 conditions are not served");
+    if (n > MAX_CONDITIONS)
+        return schema_refuse(s, "pattern", "more than 7 conditions are not served");
     if (n == 0) return *x = net_call(s->net, net_named(s->net, "string")), 0;
     net_expr body;
     if (together(s, c, n, &body)) return -1;
-    *x = net_sequence(s->net, net_sequence(s->net, net_text(s->net, "\"", 1), body), net_text(s->net, "\"", 1));
+    *x = net_sequence(s->net, net_sequence(s->net, net_text(s->net, "\"", 1), body),
+                      net_text(s->net, "\"", 1));
     return 0;
 }

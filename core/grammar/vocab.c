@@ -1,5 +1,7 @@
 #include "core/grammar/vocab.h"
 
+#include "core/grammar/shared.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +12,11 @@ struct vocab {
     int32_t *sorted;  /* [n_sorted] */
     uint32_t *common; /* [n_sorted] */
     size_t longest;
+    struct shared_masks *shared;
 };
 
 int vocab_n(const struct vocab *v) { return v->n; }
+struct shared_masks *vocab_shared(const struct vocab *v) { return v->shared; }
 size_t vocab_longest(const struct vocab *v) { return v->longest; }
 
 const char *vocab_token(const struct vocab *v, int32_t id, size_t *bytes)
@@ -66,7 +70,7 @@ int vocab_open(struct vocab **out, const struct vocab_source *source, struct err
     for (int32_t id = 0; id < v->n; id++)
         if (source->token(source->arg, id, &bytes)) all += bytes;
     v->bytes = malloc(all + 1);
-    if (!v->at || !v->sorted || !v->common || !v->bytes) {
+    if (!v->at || !v->sorted || !v->common || !v->bytes || shared_open(&v->shared, e)) {
         vocab_close(v);
         return err_memory(e);
     }
@@ -87,5 +91,6 @@ void vocab_close(struct vocab *v)
     free(v->at);
     free(v->sorted);
     free(v->common);
+    shared_close(v->shared);
     free(v);
 }

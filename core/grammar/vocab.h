@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct vocab;
+struct shared_masks;
 
 /* token(arg, id, &bytes) gives what ID adds to the answer's text, as bytes (a token may end inside
  * a character); NULL or no bytes: the token is never allowed (special tokens, unused ids). */
@@ -24,6 +25,8 @@ const char *vocab_token(const struct vocab *v, int32_t id, size_t *bytes);
 /* The tokens that have bytes, [*n] ids in order of their bytes; common [*n]: bytes that each begins
  * with like the one before it, 0 for the first. */
 const int32_t *vocab_sorted(const struct vocab *v, int *n, const uint32_t **common);
+/* What grammars of this vocabulary have in common. */
+struct shared_masks *vocab_shared(const struct vocab *v);
 /* Bytes of the longest token. */
 size_t vocab_longest(const struct vocab *v);
 

@@ -23,7 +23,7 @@ struct config {
 struct place {
     uint32_t first, n; /* configs */
     int may_end;
-    uint32_t *next; /* [256], NULL: none is known */
+    uint32_t *next;   /* [256], NULL: none is known */
     walk_place inner; /* UNKNOWN: not looked for */
     struct walk_mask mask;
 };
@@ -102,7 +102,8 @@ static int find_frame(struct walk *w, struct frame f, uint32_t *out, struct err 
     for (; w->frames.slot[at]; at = (at + 1) & (w->frames.size - 1)) {
         uint32_t i = w->frames.slot[at] - 1;
         if (w->frame[i].node == f.node && w->frame[i].below == f.below &&
-            w->frame[i].flags == f.flags) return *out = i, 0;
+            w->frame[i].flags == f.flags)
+            return *out = i, 0;
     }
     if (grow(&w->frame, w->n_frames, &w->cap_frames, sizeof *w->frame, e)) return -1;
     w->frame[w->n_frames] = f;
@@ -369,7 +370,8 @@ int walk_inner(struct walk *w, walk_place at, walk_place *inner, struct err *e)
     *inner = at;
     if (base != NO_FRAME && !p.may_end) {
         for (uint32_t i = 0; i < p.n && !rc; i++) {
-            if (grow(&w->config, w->n_configs + i, &w->cap_configs, sizeof *w->config, e)) return -1;
+            if (grow(&w->config, w->n_configs + i, &w->cap_configs, sizeof *w->config, e))
+                return -1;
             struct config c = w->config[p.first + i];
             rc = cut(w, c.frame, base, &c.frame, e);
             w->config[w->n_configs + i] = c;
@@ -379,6 +381,28 @@ int walk_inner(struct walk *w, walk_place at, walk_place *inner, struct err *e)
     }
     w->place[at].inner = *inner;
     return 0;
+}
+
+int walk_write_down(const struct walk *w, walk_place at, uint32_t *words, int max)
+{
+    const struct place *p = &w->place[at];
+    uint32_t n_common, id = net_common(w->net, &n_common);
+    int n = 0;
+    if (!id || max < 2) return 0;
+    words[n++] = id;
+    words[n++] = (uint32_t)p->may_end;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct config c = w->config[p->first + i];
+        struct frame f = {c.node, c.frame, c.flags};
+        for (;;) {
+            if (f.node >= n_common || f.flags || n + 2 > max) return 0;
+            words[n++] = f.node;
+            if (f.below == NO_FRAME) break;
+            f = w->frame[f.below];
+        }
+        words[n++] = UINT32_MAX;
+    }
+    return n;
 }
 
 const struct walk_mask *walk_mask(const struct walk *w, walk_place at)
@@ -412,7 +436,8 @@ static int keep_frame(struct walk *w, const struct walk *old, uint32_t i, uint32
     while (rest != NO_FRAME && n < 1024) chain[n++] = rest, rest = old->frame[rest].below;
     if (keep_frame(w, old, rest, out, e)) return -1;
     while (n--)
-        if (find_frame(w, (struct frame){old->frame[chain[n]].node, *out, old->frame[chain[n]].flags},
+        if (find_frame(w,
+                       (struct frame){old->frame[chain[n]].node, *out, old->frame[chain[n]].flags},
                        out, e))
             return -1;
     return 0;
@@ -443,8 +468,7 @@ int walk_forget(struct walk *w, walk_place *const places[], int n, struct err *e
         for (uint32_t k = 0; k < p->n && !rc; k++) {
             struct config c = old.config[p->first + k];
             rc = keep_frame(w, &old, c.frame, &c.frame, e);
-            if (!rc)
-                rc = grow(&w->config, w->n_configs + k, &w->cap_configs, sizeof *w->config, e);
+            if (!rc) rc = grow(&w->config, w->n_configs + k, &w->cap_configs, sizeof *w->config, e);
             if (!rc) w->config[w->n_configs + k] = c;
         }
         if (!rc) rc = find_place(w, p->n, p->may_end, &kept[i], e);

@@ -26,6 +26,10 @@ int walk_must_end(const struct walk *w, walk_place at);
  * a string, say, is the same for all members of an object. AT itself where nothing is in common. */
 int walk_inner(struct walk *w, walk_place at, walk_place *inner, struct err *e);
 
+/* Writes a place down so that every net with the same net_common has the same words for it, at most
+ * MAX; returns their number, 0: it is of other rules, too, or too long. */
+int walk_write_down(const struct walk *w, walk_place at, uint32_t *words, int max);
+
 /* The mask of a place, [mask_words] bits; NULL: none is kept. Stays until walk_forget. */
 struct walk_mask {
     uint32_t *bits;

@@ -21,8 +21,9 @@
 
 /* ---- a vocabulary: every byte, and some texts */
 
-static const char *const texts[] = {"ab", "ba", "aab", "\":", "{\"", "\"}", "\"a", "true", "1,", " ,",
-                                    "\xc3\xa9", "\xa9", "]}", "00", "a\"", "\\u", "bc", "abc"};
+static const char *const texts[] = {"ab",  "ba",   "aab", "\":", "{\"",      "\"}",
+                                    "\"a", "true", "1,",  " ,",  "\xc3\xa9", "\xa9",
+                                    "]}",  "00",   "a\"", "\\u", "bc",       "abc"};
 enum { N_TEXTS = sizeof texts / sizeof *texts, N_TOKENS = 256 + N_TEXTS };
 
 static const char *token(void *arg, int32_t id, size_t *bytes)
@@ -125,7 +126,8 @@ static int compare(struct grammar *g, char *text, int n, const char *match, cons
     /* a text that begins no short match may begin a longer one */
     if (begins[me] && !ok) bad++;
     if (!begins[me] && ok && n == 0) bad++;
-    if (bad) print_message("'%.*s': reads %d, ends %d, PCRE2 says %d\n", n, text, ok, ends, match[me]);
+    if (bad)
+        print_message("'%.*s': reads %d, ends %d, PCRE2 says %d\n", n, text, ok, ends, match[me]);
     if (n == LONGEST) return bad;
     for (const char *c = alphabet; *c; c++) {
         text[n] = *c;
@@ -145,9 +147,7 @@ static int write_regex(unsigned *seed, char *p, int depth)
     case 2: return sprintf(p, "\\d");
     case 3: return sprintf(p, "[^a]");
     case 4:
-    case 5:
-        n = write_regex(seed, p, depth - 1);
-        return n + write_regex(seed, p + n, depth - 1);
+    case 5: n = write_regex(seed, p, depth - 1); return n + write_regex(seed, p + n, depth - 1);
     case 6:
         n = sprintf(p, "(");
         n += write_regex(seed, p + n, depth - 1);
@@ -206,8 +206,8 @@ static void regex_by_hand(void **state)
         {"[\\s\\S]", {"\n", "a", "\xf4\x8f\xbf\xbf"}, {"", "ab", "\xf4\x90\x80\x80"}},
         {"", {""}, {"a"}},
     };
-    static const char *const refused[] = {"(?=a)b", "a\\1",  "a\\b",   "[b-a]", "a{2,1}", "(a",
-                                          "a)",     "a{b}",  "*a",     "[a",    "a\\",    "b^a",
+    static const char *const refused[] = {"(?=a)b", "a\\1",   "a\\b",   "[b-a]", "a{2,1}",  "(a",
+                                          "a)",     "a{b}",   "*a",     "[a",    "a\\",     "b^a",
                                           "a$b",    "\\p{L}", "\\u00e", "[]",    "a{20000}"};
     struct vocab *v = vocab_of_test();
     (void)state;
@@ -334,26 +334,39 @@ static void grammars_by_hand(void **state)
     static const struct {
         const char *text, *good[4], *bad[4];
     } cases[] = {
-        {"root ::= \"a\" b* # a comment\nb ::= \"b\" |\n  \"c\"\n", {"a", "abcb"}, {"", "b", "abd"}},
+        {"root ::= \"a\" b* # a comment\nb ::= \"b\" |\n  \"c\"\n",
+         {"a", "abcb"},
+         {"", "b", "abd"}},
         {"root ::= ( \"x\" |\n\"y\" ){2,3} [^x-z]?", {"xy", "xyx", "yya"}, {"x", "xyxx", "xyxyx"}},
         {"root ::= \"(\" root \")\" | \"\"", {"", "((()))"}, {"(()", ")"}},
         {"expr ::= term ( [-+] term )*\nterm ::= [0-9]+ | \"(\" expr \")\"\nroot ::= expr",
          {"1+2", "(1-(2+3))+44"},
          {"1+", "(1", "1)"}},
-        {"root ::= \"\\u00e9\" . \"\\x41\"", {"\xc3\xa9\xe2\x82\xac" "A"}, {"\xc3\xa9" "A"}},
+        {"root ::= \"\\u00e9\" . \"\\x41\"",
+         {"\xc3\xa9\xe2\x82\xac"
+          "A"},
+         {"\xc3\xa9"
+          "A"}},
         {"root ::= ((\"a\")*)* \"b\"", {"b", "aab"}, {"a"}},
         {"root ::= e e \"z\"\ne ::= \"\" | \"e\" e", {"z", "eeez"}, {"e"}},
         {"root ::= \"a\" | loop\nloop ::= \"x\" loop", {"a"}, {"x", ""}},
     };
-    static const char *const refused[] = {
-        "root ::= root \"a\" | \"b\"",          "root ::= a\na ::= b \"x\"\nb ::= \"\" a | \"y\"",
-        "root ::= missing",                     "other ::= \"a\"",
-        "root ::= \"a",                         "root ::= [a",
-        "root ::= (\"a\"",                      "root ::= \"a\")",
-        "root ::= \"a\"\nroot ::= \"b\"",       "root = \"a\"",
-        "root ::= \"a\"{3,2}",                  "root ::= loop\nloop ::= \"x\" loop",
-        "root ::= \"\\q\"",                     "root ::= [b-a]",
-        "root ::= n\nn ::= e n \"a\" | \"b\"\ne ::= \"\" | \"e\"", ""};
+    static const char *const refused[] = {"root ::= root \"a\" | \"b\"",
+                                          "root ::= a\na ::= b \"x\"\nb ::= \"\" a | \"y\"",
+                                          "root ::= missing",
+                                          "other ::= \"a\"",
+                                          "root ::= \"a",
+                                          "root ::= [a",
+                                          "root ::= (\"a\"",
+                                          "root ::= \"a\")",
+                                          "root ::= \"a\"\nroot ::= \"b\"",
+                                          "root = \"a\"",
+                                          "root ::= \"a\"{3,2}",
+                                          "root ::= loop\nloop ::= \"x\" loop",
+                                          "root ::= \"\\q\"",
+                                          "root ::= [b-a]",
+                                          "root ::= n\nn ::= e n \"a\" | \"b\"\ne ::= \"\" | \"e\"",
+                                          ""};
     struct vocab *v = vocab_of_test();
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -414,8 +427,8 @@ static void forgets_all_but_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regex_against_pcre2),  cmocka_unit_test(regex_by_hand),
-        cmocka_unit_test(json_against_jansson), cmocka_unit_test(grammars_by_hand),
+        cmocka_unit_test(regex_against_pcre2),    cmocka_unit_test(regex_by_hand),
+        cmocka_unit_test(json_against_jansson),   cmocka_unit_test(grammars_by_hand),
         cmocka_unit_test(forgets_all_but_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

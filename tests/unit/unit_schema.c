@@ -35,10 +35,8 @@ static struct vocab *byte_vocab(void)
 static int open_schema(struct grammar **g, const struct vocab *v, const char *text, int ordered,
                        struct err *e)
 {
-    const struct grammar_spec spec = {.kind = GRAMMAR_SCHEMA,
-                                      .text = text,
-                                      .bytes = strlen(text),
-                                      .schema_order = ordered};
+    const struct grammar_spec spec = {
+        .kind = GRAMMAR_SCHEMA, .text = text, .bytes = strlen(text), .schema_order = ordered};
     *g = NULL;
     return grammar_open(g, &spec, v, e);
 }
@@ -77,25 +75,31 @@ static void by_hand(void **state)
         {"{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}",
          {"\"ab\"", "\"\\n\\u00e9\"", "\"\xf0\x9f\x98\x80\\ud83d\\ude00x\""},
          {"\"a\"", "\"abcd\"", "\"\\ud83d\""}},
-        {"{\"properties\":{\"a\":{\"type\":\"null\"},\"ab\":{\"type\":\"boolean\"}},\"required\":[\"ab\"]}",
-         {"{\"ab\":true}", "{\"a\":null,\"ab\":false}", "{\"ab\":true, \"abc\":1,\"b\":2, \"a\":null}", "7",
-          "{\"\":0,\"ab\":true}"},
-         {"{\"a\":null}", "{\"ab\":1}", "{\"ab\":true,\"a\":1}", "{}", "{\"ab\":true,\"ab\":true}"}},
+        {"{\"properties\":{\"a\":{\"type\":\"null\"},\"ab\":{\"type\":\"boolean\"}},\"required\":["
+         "\"ab\"]}",
+         {"{\"ab\":true}", "{\"a\":null,\"ab\":false}",
+          "{\"ab\":true, \"abc\":1,\"b\":2, \"a\":null}", "7", "{\"\":0,\"ab\":true}"},
+         {"{\"a\":null}", "{\"ab\":1}", "{\"ab\":true,\"a\":1}", "{}",
+          "{\"ab\":true,\"ab\":true}"}},
         {"{\"type\":\"array\",\"items\":{\"enum\":[1,\"x\",null]},\"minItems\":1,\"maxItems\":2}",
          {"[1]", "[\"x\",null]", "[ 1 , 1 ]"},
          {"[]", "[1,1,1]", "[2]"}},
-        {"{\"items\":[{\"type\":\"string\"},{\"type\":\"integer\"}],\"additionalItems\":false,\"type\":\"array\"}",
+        {"{\"items\":[{\"type\":\"string\"},{\"type\":\"integer\"}],\"additionalItems\":false,"
+         "\"type\":\"array\"}",
          {"[]", "[\"a\"]", "[\"a\",1]"},
          {"[1]", "[\"a\",1,1]", "[\"a\",]"}},
         {"{\"$defs\":{\"t\":{\"type\":\"object\",\"properties\":{\"n\":{\"$ref\":\"#/$defs/t\"}},"
          "\"additionalProperties\":false}},\"$ref\":\"#/$defs/t\"}",
          {"{}", "{\"n\":{\"n\":{}}}"},
          {"{\"n\":1}", "{\"m\":{}}", "[]"}},
-        {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":\"a\"},\"x\":{\"type\":\"integer\"}},"
-         "\"required\":[\"k\",\"x\"]},{\"type\":\"object\",\"properties\":{\"k\":{\"const\":\"b\"}},\"required\":[\"k\"]}]}",
+        {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":\"a\"},\"x\":{\"type\":"
+         "\"integer\"}},"
+         "\"required\":[\"k\",\"x\"]},{\"type\":\"object\",\"properties\":{\"k\":{\"const\":\"b\"}}"
+         ",\"required\":[\"k\"]}]}",
          {"{\"k\":\"a\",\"x\":1}", "{\"k\":\"b\"}", "{\"x\":\"?\",\"k\":\"b\"}"},
          {"{\"k\":\"a\"}", "{\"k\":\"c\"}", "{\"x\":\"?\",\"k\":\"a\"}"}},
-        {"{\"allOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}},\"additionalProperties\":false},"
+        {"{\"allOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}},\"additionalProperties\":"
+         "false},"
          "{\"required\":[\"a\"],\"type\":\"object\"}]}",
          {"{\"a\":1}"},
          {"{}", "{\"a\":1,\"b\":2}", "3"}},
@@ -105,17 +109,21 @@ static void by_hand(void **state)
         {"{\"type\":\"string\",\"format\":\"date-time\"}",
          {"\"2026-11-24T18:00:00Z\"", "\"2026-11-24T18:00:00.5+01:00\""},
          {"\"2026-13-24T18:00:00Z\"", "\"2026-11-24\""}},
-        {"{\"type\":\"string\",\"pattern\":\"^[a-z]+$\",\"maxLength\":3,\"not\":{\"enum\":[\"ab\",\"x\"]}}",
+        {"{\"type\":\"string\",\"pattern\":\"^[a-z]+$\",\"maxLength\":3,\"not\":{\"enum\":[\"ab\","
+         "\"x\"]}}",
          {"\"abc\"", "\"y\"", "\"xx\""},
          {"\"ab\"", "\"x\"", "\"abcd\"", "\"\"", "\"A\""}},
-        {"{\"type\":\"object\",\"properties\":{\"ab\":{\"type\":\"integer\"}},\"patternProperties\":{\"^a\":"
-         "{\"minimum\":5,\"type\":\"number\"},\"z$\":{\"type\":[\"number\",\"string\"]}},\"additionalProperties\":{\"type\":\"null\"}}",
+        {"{\"type\":\"object\",\"properties\":{\"ab\":{\"type\":\"integer\"}},"
+         "\"patternProperties\":{\"^a\":"
+         "{\"minimum\":5,\"type\":\"number\"},\"z$\":{\"type\":[\"number\",\"string\"]}},"
+         "\"additionalProperties\":{\"type\":\"null\"}}",
          {"{\"ab\":7}", "{\"a\":5.5,\"q\":null}", "{\"z\":\"?\",\"az\":6}"},
          {"{\"ab\":4}", "{\"ab\":5.5}", "{\"q\":1}", "{\"az\":\"?\"}", "{\"a\":1}"}},
         {"{\"oneOf\":[{\"type\":\"integer\",\"minimum\":1},{\"type\":\"integer\",\"maximum\":3}]}",
          {"0", "4", "-7"},
          {"1", "2", "3", "\"a\""}},
-        {"{\"type\":\"object\",\"if\":{\"properties\":{\"k\":{\"const\":\"a\"}},\"required\":[\"k\"]},"
+        {"{\"type\":\"object\",\"if\":{\"properties\":{\"k\":{\"const\":\"a\"}},\"required\":["
+         "\"k\"]},"
          "\"then\":{\"required\":[\"x\"]},\"else\":{\"properties\":{\"x\":false}}}",
          {"{\"k\":\"a\",\"x\":1}", "{}", "{\"k\":\"b\"}", "{\"k\":1}"},
          {"{\"k\":\"a\"}", "{\"x\":1}", "{\"k\":\"b\",\"x\":1}"}},
@@ -130,7 +138,8 @@ static void by_hand(void **state)
         {"{\"$ref\":\"other.json\"}", "#: $ref: 'other.json' is not in this schema"},
         {"{\"type\":\"foo\"}", "#: type: 'foo' is no type of JSON"},
         {"false", "allows no text at all"},
-        {"{\"type\":\"string\",\"pattern\":\"(?=a)\"}", "#: pattern: character 2: look-ahead, look-behind and flags are not served"},
+        {"{\"type\":\"string\",\"pattern\":\"(?=a)\"}",
+         "#: pattern: character 2: look-ahead, look-behind and flags are not served"},
         {"{\"multipleOf\":3}", "#: multipleOf: is served as 1 only"},
         {"{", NULL},
         {"[]", "#: a schema is an object, true or false"},
@@ -141,7 +150,8 @@ static void by_hand(void **state)
         struct grammar *g;
         struct err e = {0};
         size_t at;
-        if (open_schema(&g, v, cases[i].schema, 0, &e)) print_message("%s: %s\n", cases[i].schema, e.msg);
+        if (open_schema(&g, v, cases[i].schema, 0, &e))
+            print_message("%s: %s\n", cases[i].schema, e.msg);
         assert_non_null(g);
         for (int k = 0; k < 5 && cases[i].good[k]; k++) {
             if (!is_document(g, cases[i].good[k], &at))
@@ -166,12 +176,13 @@ static void by_hand(void **state)
 
 static void in_the_order_of_the_schema(void **state)
 {
-    static const char schema[] = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"},"
-                                 "\"b\":{\"type\":\"null\"},\"c\":{\"type\":\"null\"}},\"required\":[\"b\"]}";
+    static const char schema[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"},"
+        "\"b\":{\"type\":\"null\"},\"c\":{\"type\":\"null\"}},\"required\":[\"b\"]}";
     static const char *const good[] = {"{\"b\":null}", "{\"a\":null,\"b\":null}",
                                        "{\"b\":null,\"c\":null,\"d\":1}"},
-                            *const bad[] = {"{\"b\":null,\"a\":null}", "{}", "{\"a\":null,\"c\":null}",
-                                            "{\"d\":1,\"b\":null}"};
+                             *const bad[] = {"{\"b\":null,\"a\":null}", "{}",
+                                             "{\"a\":null,\"c\":null}", "{\"d\":1,\"b\":null}"};
     struct vocab *v = byte_vocab();
     struct grammar *g;
     struct err e;
@@ -189,7 +200,8 @@ static void in_the_order_of_the_schema(void **state)
 static int is_spelled_otherwise(const char *text)
 {
     for (const char *p = text; *p; p++)
-        if ((*p == 'e' || *p == 'E') && p > text && strchr("0123456789", p[-1]) && strchr("+-0123456789", p[1]))
+        if ((*p == 'e' || *p == 'E') && p > text && strchr("0123456789", p[-1]) &&
+            strchr("+-0123456789", p[1]))
             return 1;
     return 0;
 }
@@ -227,7 +239,8 @@ static void of_the_wild(void **state)
                 lost += valid && !ok;
                 taken += !valid && ok;
                 if (verbose && valid != ok)
-                    print_message("%s %s: at %zu of %.600s\n", valid ? "lost" : "taken", name, at, data);
+                    print_message("%s %s: at %zu of %.600s\n", valid ? "lost" : "taken", name, at,
+                                  data);
                 free(data);
             }
             grammar_close(g);
@@ -237,8 +250,9 @@ static void of_the_wild(void **state)
     }
     gzclose(f);
     vocab_close(v);
-    print_message("%d of %d schemas served; %d of %d valid instances lost, %d of %d invalid taken\n", served,
-                  n, lost, n_valid, taken, n_invalid);
+    print_message(
+        "%d of %d schemas served; %d of %d valid instances lost, %d of %d invalid taken\n", served,
+        n, lost, n_valid, taken, n_invalid);
     assert_true(10 * served >= 9 * n);
     assert_int_equal(lost, 0);
     assert_int_equal(taken, 0);
