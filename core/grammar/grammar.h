@@ -2,9 +2,12 @@
  * tokens that may come next. Owns: the kinds of grammars, their bounds. Must not know: records,
  * requests, logits.
  *
- * A grammar is constant and shared by all records with the same text. A cursor is one answer's
+ * A grammar is shared by all records with the same text, also by threads. A cursor is one answer's
  * place in it. The tokens that a mask allows are exactly those after which some complete document
- * still exists; EOS is not among them: grammar_may_end says whether the answer may end. */
+ * still exists; EOS is not among them: grammar_may_end says whether the answer may end.
+ *
+ * Notations (notation.h) are read into rules, rules made a network (net.h); places in it are found
+ * as they are asked for, and kept with their masks (walk.h). */
 #ifndef CORE_GRAMMAR_H
 #define CORE_GRAMMAR_H
 
@@ -16,7 +19,7 @@
 
 struct grammar;
 
-/* What records and options name; grammar_open refuses all but GRAMMAR_CHOICE. */
+/* What records and options name. */
 enum grammar_kind {
     GRAMMAR_JSON,   /* any JSON object (response_format json_object) */
     GRAMMAR_SCHEMA, /* text: a JSON schema */
