@@ -407,10 +407,14 @@ int notation_schema(struct net *n, const char *source, size_t bytes, int ordered
     struct schema s = {.net = n, .ordered = ordered, .e = e};
     uint32_t object;
     if (notation_json(n, compact, &object, e)) return -1;
-    s.root = json_read(source, bytes, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL, e);
+    json_forget();
+    if (!(s.root = json_read(source, bytes, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL, e))) return -1;
     s.rules = json_object();
-    int rc = s.root && s.rules ? schema_rule(&s, s.root, "#", root) : -1;
+    int rc = schema_rule(&s, s.root, "#", root);
     json_decref(s.root);
     json_decref(s.rules);
-    return rc;
+    struct err memory;
+    if (!json_check(&memory)) return rc;
+    *e = memory; /* whatever came of it: a schema was not made as it should be */
+    return -1;
 }

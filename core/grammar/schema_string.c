@@ -146,22 +146,22 @@ int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *nam
     return together(s, c, n, x);
 }
 
-int schema_finds(struct schema *s, const char *pattern, const char *name)
+int schema_finds(struct schema *s, const char *pattern, const char *text)
 {
-    int code, found;
+    int code = 0, found;
     size_t at;
     pcre2_code *c = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
                                   PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, &code, &at,
                                   NULL);
     pcre2_match_data *data = c ? pcre2_match_data_create_from_pattern(c, NULL) : NULL;
-    if (!data) {
-        pcre2_code_free(c);
-        return schema_refuse(s, pattern, "is no regular expression");
-    }
-    found = pcre2_match(c, (PCRE2_SPTR)name, strlen(name), 0, 0, data, NULL) >= 0;
+    found = data ? pcre2_match(c, (PCRE2_SPTR)text, strlen(text), 0, 0, data, NULL)
+            : c || code == PCRE2_ERROR_HEAP_FAILED ? PCRE2_ERROR_NOMEMORY
+                                                   : PCRE2_ERROR_BADDATA;
     pcre2_match_data_free(data);
     pcre2_code_free(c);
-    return found;
+    if (found >= 0 || found == PCRE2_ERROR_NOMATCH) return found >= 0;
+    if (found == PCRE2_ERROR_NOMEMORY || found == PCRE2_ERROR_HEAPLIMIT) return err_memory(s->e);
+    return schema_refuse(s, pattern, "is no regular expression, or too hard to judge");
 }
 
 static int length_of(struct schema *s, json_t *flat, const char *key, int *value)

@@ -2,6 +2,7 @@
  * strings fails once: the call then reports a lack of memory (err_is_memory), or gives the
  * undisturbed result. Errors about an input are never of that kind. All allocations of the program,
  * those in libraries included, go through the wrappers below (tests.mk: -Wl,--wrap). */
+#include "core/grammar/grammar.h"
 #include "core/text/chat.h"
 #include "core/text/jinja.h"
 #include "core/base/json.h"
@@ -298,6 +299,68 @@ static void stop_strings(void **state)
 
 /* ---- errors that are no lack of memory */
 
+/* ---- grammars: compiled, followed through a text, with all masks on the way */
+
+static const char *one_byte(void *arg, int32_t id, size_t *bytes)
+{
+    *bytes = 1;
+    return (const char *)arg + id;
+}
+
+struct constrained {
+    struct grammar_spec spec;
+    const char *text;
+};
+
+static int constrain(const void *arg, struct result *r, struct err *e)
+{
+    static char all[256];
+    const struct constrained *k = arg;
+    struct vocab *v = NULL;
+    struct grammar *g = NULL;
+    struct grammar_cursor *c = NULL;
+    uint32_t bits[8];
+    int n, rc;
+    for (int i = 0; i < 256; i++) all[i] = (char)i;
+    const struct vocab_source source = {256, one_byte, all};
+    rc = vocab_open(&v, &source, e);
+    if (!rc) rc = grammar_open(&g, &k->spec, v, e);
+    if (!rc) rc = grammar_cursor_open(&c, g, e);
+    for (const char *p = k->text; !rc && *p; p++) {
+        if ((rc = grammar_mask(c, bits, &n, NULL, e))) break;
+        keep(r, bits, sizeof bits);
+        int accepted = grammar_accept(c, p, 1, e);
+        if (accepted < 0) rc = -1;
+        else keep(r, &accepted, sizeof accepted);
+    }
+    grammar_cursor_close(c);
+    grammar_close(g);
+    vocab_close(v);
+    return rc;
+}
+
+static void grammars(void **state)
+{
+    static const char schema[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^x+$\","
+        "\"maxLength\":2},\"b\":{\"oneOf\":[{\"type\":\"integer\",\"minimum\":1},{\"maximum\":3,"
+        "\"type\":\"integer\"}]},\"c\":{\"not\":{\"enum\":[\"q\"]},\"type\":\"string\"}},"
+        "\"required\":[\"b\"],\"patternProperties\":{\"^d\":{\"type\":[\"null\",\"array\"]}},"
+        "\"additionalProperties\":false}";
+    static const char gbnf[] = "root ::= [a-c]{2} ( \"x\" | rest )*\nrest ::= \"y\" root?";
+    static const char regex[] = "(?:ab|[^a]{2,3})\\d";
+    static const struct constrained cases[] = {
+        {{.kind = GRAMMAR_SCHEMA, .text = schema, .bytes = sizeof schema - 1},
+         "{\"b\": 7, \"a\":\"x\",\"de\":[{}]}"},
+        {{.kind = GRAMMAR_GBNF, .text = gbnf, .bytes = sizeof gbnf - 1}, "abxyca"},
+        {{.kind = GRAMMAR_REGEX, .text = regex, .bytes = sizeof regex - 1}, "\xc3\xa9z4"},
+        {{.kind = GRAMMAR_JSON, .text = ""}, "{\"a\":[1,{}]}"},
+        {{.kind = GRAMMAR_CHOICE, .text = "[\"yes\",\"no\"]", .bytes = 12}, "yes"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        sweep("grammar", constrain, &cases[i]);
+}
+
 static void bounds_and_words_are_not_memory(void **state)
 {
     (void)state;
@@ -375,6 +438,7 @@ int main(void)
         cmocka_unit_test(long_tokens),
         cmocka_unit_test(chats),
         cmocka_unit_test(stop_strings),
+        cmocka_unit_test(grammars),
         cmocka_unit_test(bounds_and_words_are_not_memory),
     };
     return cmocka_run_group_tests_name("allocation_text", tests, NULL, NULL);
