@@ -237,14 +237,14 @@ static int inner_mask(struct grammar_cursor *c, walk_place at, size_t bytes,
     struct walk_mask m;
     struct shared_masks *shared = vocab_shared(c->g->vocab);
     int words = walk_write_down(c->g->walk, at, key, MAX_WORDS);
-    *out = words ? shared_find(shared, key, words) : walk_mask(c->g->walk, at);
+    *out = words ? shared_find(shared, key, words) : walk_mask(c->g->walk, at, 1);
     if (*out) return 0;
     if (find_inner(c, at, bytes, &m, e)) return -1;
     if (words) return shared_keep(shared, key, words, &m, out, e);
-    int rc = walk_keep_mask(c->g->walk, at, &m, e);
+    int rc = walk_keep_mask(c->g->walk, at, 1, &m, e);
     free(m.bits);
     if (!rc) {
-        *out = walk_mask(c->g->walk, at);
+        *out = walk_mask(c->g->walk, at, 1);
         return 0;
     }
     free(m.end);
@@ -274,7 +274,7 @@ static int walk_to_mask(struct grammar_cursor *c, struct walk_mask *m, size_t by
     struct tokens tokens = all_tokens(c->g);
     walk_place inner;
     if (make_room(c->g, e)) return -1;
-    const struct walk_mask *kept = walk_mask(w, c->at);
+    const struct walk_mask *kept = walk_mask(w, c->at, 0);
     if (kept) {
         memcpy(m->bits, kept->bits, bytes);
         m->n_allowed = kept->n_allowed;
@@ -292,7 +292,7 @@ static int walk_to_mask(struct grammar_cursor *c, struct walk_mask *m, size_t by
         tokens.common = kept->common;
         tokens.n = kept->n_ends;
     }
-    return find_allowed(c, c->at, &tokens, m, NULL, e) ? -1 : walk_keep_mask(w, c->at, m, e);
+    return find_allowed(c, c->at, &tokens, m, NULL, e) ? -1 : walk_keep_mask(w, c->at, 0, m, e);
 }
 
 int grammar_mask(struct grammar_cursor *c, uint32_t *bits, int *n_allowed, int32_t *only,

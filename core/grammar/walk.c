@@ -23,9 +23,9 @@ struct config {
 struct place {
     uint32_t first, n; /* configs */
     int may_end;
-    uint32_t *next;   /* [256], NULL: none is known */
-    walk_place inner; /* UNKNOWN: not looked for */
-    struct walk_mask mask;
+    uint32_t *next;           /* [256], NULL: none is known */
+    walk_place inner;         /* UNKNOWN: not looked for */
+    struct walk_mask mask[2]; /* as a place of the language, as an inner one */
 };
 
 struct table { /* of frames or of places: open addressing, 0 is free, else the number + 1 */
@@ -276,9 +276,11 @@ static void free_places(struct walk *w)
 {
     for (uint32_t i = 0; i < w->n_places; i++) {
         free(w->place[i].next);
-        free(w->place[i].mask.bits);
-        free(w->place[i].mask.end);
-        free(w->place[i].mask.common);
+        for (int k = 0; k < 2; k++) {
+            free(w->place[i].mask[k].bits);
+            free(w->place[i].mask[k].end);
+            free(w->place[i].mask[k].common);
+        }
     }
     free(w->place);
     free(w->config);
@@ -405,19 +407,21 @@ int walk_write_down(const struct walk *w, walk_place at, uint32_t *words, int ma
     return n;
 }
 
-const struct walk_mask *walk_mask(const struct walk *w, walk_place at)
+const struct walk_mask *walk_mask(const struct walk *w, walk_place at, int is_inner)
 {
-    return w->place[at].mask.bits ? &w->place[at].mask : NULL;
+    const struct walk_mask *m = &w->place[at].mask[is_inner];
+    return m->bits ? m : NULL;
 }
 
-int walk_keep_mask(struct walk *w, walk_place at, const struct walk_mask *m, struct err *e)
+int walk_keep_mask(struct walk *w, walk_place at, int is_inner, const struct walk_mask *m,
+                   struct err *e)
 {
     size_t bytes = w->mask_words * sizeof *m->bits;
     uint32_t *copy = malloc(bytes + 1);
     if (!copy) return err_memory(e);
     memcpy(copy, m->bits, bytes);
-    w->place[at].mask = *m;
-    w->place[at].mask.bits = copy;
+    w->place[at].mask[is_inner] = *m;
+    w->place[at].mask[is_inner].bits = copy;
     w->mask_bytes += bytes + 2 * (size_t)m->n_ends * sizeof *m->end;
     return 0;
 }

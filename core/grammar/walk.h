@@ -40,9 +40,10 @@ struct walk_mask {
     uint32_t *end, *common;
     int n_ends;
 };
-const struct walk_mask *walk_mask(const struct walk *w, walk_place at);
+const struct walk_mask *walk_mask(const struct walk *w, walk_place at, int is_inner);
 /* Keeps a copy of the bits, and the lists, which were allocated. */
-int walk_keep_mask(struct walk *w, walk_place at, const struct walk_mask *m, struct err *e);
+int walk_keep_mask(struct walk *w, walk_place at, int is_inner, const struct walk_mask *m,
+                   struct err *e);
 
 /* 1: what is kept is large, and the places of all who follow an answer are to be kept over it. */
 int walk_is_large(const struct walk *w);

@@ -21,9 +21,9 @@
 
 /* ---- a vocabulary: every byte, and some texts */
 
-static const char *const texts[] = {"ab",  "ba",   "aab", "\":", "{\"",      "\"}",
-                                    "\"a", "true", "1,",  " ,",  "\xc3\xa9", "\xa9",
-                                    "]}",  "00",   "a\"", "\\u", "bc",       "abc"};
+static const char *const texts[] = {"ab",   "ba", "aab", "\":", "{\"", "\"}",      "\"a",
+                                    "true", "1,", " ,",  "}}",  "a}}", "\xc3\xa9", "\xa9",
+                                    "]}",   "00", "a\"", "\\u", "bc",  "abc"};
 enum { N_TEXTS = sizeof texts / sizeof *texts, N_TOKENS = 256 + N_TEXTS };
 
 static const char *token(void *arg, int32_t id, size_t *bytes)
@@ -394,6 +394,22 @@ static void grammars_by_hand(void **state)
     vocab_close(v);
 }
 
+/* A rule that stands in itself: its places are those of the whole and those within it, where a
+ * token may close both. */
+static void rules_within_themselves(void **state)
+{
+    static const char *const text[] = {"", "{", "{{", "{{a", "{{a}", "{a", "{{{"};
+    struct vocab *v = vocab_of_test();
+    struct grammar *g = grammar_of(v, GRAMMAR_GBNF,
+                                   "root ::= \"{\" ( root | [ab]* ) \"}\" | \"]\" [a-c]* \"0\"");
+    (void)state;
+    for (int twice = 0; twice < 2; twice++) /* the second time all are kept */
+        for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+            check_mask(v, g, text[i], strlen(text[i]));
+    grammar_close(g);
+    vocab_close(v);
+}
+
 /* ---- what is kept */
 
 static void forgets_all_but_places(void **state)
@@ -427,9 +443,9 @@ static void forgets_all_but_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regex_against_pcre2),    cmocka_unit_test(regex_by_hand),
-        cmocka_unit_test(json_against_jansson),   cmocka_unit_test(grammars_by_hand),
-        cmocka_unit_test(forgets_all_but_places),
+        cmocka_unit_test(regex_against_pcre2),     cmocka_unit_test(regex_by_hand),
+        cmocka_unit_test(json_against_jansson),    cmocka_unit_test(grammars_by_hand),
+        cmocka_unit_test(rules_within_themselves), cmocka_unit_test(forgets_all_but_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
