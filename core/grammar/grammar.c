@@ -106,6 +106,11 @@ void grammar_cursor_close(struct grammar_cursor *c)
 
 _Static_assert((int)CHOICE_DEAD == (int)WALK_DEAD && (int)CHOICE_START == (int)WALK_START,
                "a cursor begins alike");
+void grammar_cursor_copy(struct grammar_cursor *to, const struct grammar_cursor *from)
+{
+    to->at = from->at;
+}
+
 void grammar_cursor_reset(struct grammar_cursor *c) { c->at = CHOICE_START; }
 
 /* One byte further from AT, which is not dead. The lock is held. */

@@ -46,6 +46,8 @@ void grammar_close(struct grammar *g);
 struct grammar_cursor;
 int grammar_cursor_open(struct grammar_cursor **c, struct grammar *g, struct err *e);
 void grammar_cursor_close(struct grammar_cursor *c);
+/* TO goes to where FROM is, a cursor of the same grammar. */
+void grammar_cursor_copy(struct grammar_cursor *to, const struct grammar_cursor *from);
 /* Back to the beginning. */
 void grammar_cursor_reset(struct grammar_cursor *c);
 

@@ -15,10 +15,17 @@
 
 #include <cmocka.h>
 
-static const char *byte_token(void *arg, int32_t id, size_t *bytes)
+/* Every byte, and texts that go over the ends of JSON's parts. */
+static const char *const texts[] = {"{\"",  "\":",   "\": \"", "\", \"", "\"}",    "\"}}",
+                                    "}}",   "}]",    "],",     ", \"",   "e\"",    "na",
+                                    "type", "true}", "1,",     "12",     "\\u00",  "\\\"",
+                                    ":{\"", "a\":1", "[[",     "null",   "ame\":", "  "};
+enum { N_TEXTS = sizeof texts / sizeof *texts, N_TOKENS = 256 + N_TEXTS };
+
+static const char *token(void *arg, int32_t id, size_t *bytes)
 {
-    *bytes = 1;
-    return (char *)arg + id;
+    *bytes = id < 256 ? 1 : strlen(texts[id - 256]);
+    return id < 256 ? (char *)arg + id : texts[id - 256];
 }
 
 static struct vocab *byte_vocab(void)
@@ -27,7 +34,7 @@ static struct vocab *byte_vocab(void)
     struct vocab *v;
     struct err e;
     for (int i = 0; i < 256; i++) all[i] = (char)i;
-    const struct vocab_source source = {256, byte_token, all};
+    const struct vocab_source source = {N_TOKENS, token, all};
     assert_int_equal(vocab_open(&v, &source, &e), 0);
     return v;
 }
@@ -53,6 +60,35 @@ static int is_document(struct grammar *g, const char *text, size_t *at)
     int ok = *at == n && grammar_may_end(c);
     grammar_cursor_close(c);
     return ok;
+}
+
+/* At each byte of TEXT the mask allows the tokens that can be read there, and no others. */
+static void check_masks(const struct vocab *v, struct grammar *g, const char *text)
+{
+    struct grammar_cursor *c, *probe;
+    struct err e;
+    uint32_t bits[(N_TOKENS + 31) / 32];
+    int n_allowed;
+    assert_int_equal(grammar_cursor_open(&c, g, &e), 0);
+    assert_int_equal(grammar_cursor_open(&probe, g, &e), 0);
+    for (size_t at = 0; text[at]; at++) {
+        assert_int_equal(grammar_mask(c, bits, &n_allowed, NULL, &e), 0);
+        for (int32_t id = 0; id < N_TOKENS; id++) {
+            size_t bytes;
+            const char *t = vocab_token(v, id, &bytes);
+            grammar_cursor_copy(probe, c);
+            int reads = grammar_accept(probe, t, bytes, &e), allowed = bits[id / 32] >> id % 32 & 1;
+            if (reads != allowed)
+                print_message("'%s' after %.*s: mask %d, reads %d\n", t, (int)at, text, allowed,
+                              reads);
+            assert_int_equal(reads, allowed);
+            n_allowed -= allowed;
+        }
+        assert_int_equal(n_allowed, 0);
+        assert_int_equal(grammar_accept(c, text + at, 1, &e), 1);
+    }
+    grammar_cursor_close(c);
+    grammar_cursor_close(probe);
 }
 
 static void by_hand(void **state)
@@ -157,6 +193,7 @@ static void by_hand(void **state)
             if (!is_document(g, cases[i].good[k], &at))
                 print_message("%s of %s: at %zu\n", cases[i].good[k], cases[i].schema, at);
             assert_true(is_document(g, cases[i].good[k], &at));
+            check_masks(v, g, cases[i].good[k]);
         }
         for (int k = 0; k < 6 && cases[i].bad[k]; k++) {
             if (is_document(g, cases[i].bad[k], &at))
@@ -234,6 +271,7 @@ static void of_the_wild(void **state)
                 char *data = json_dumps(json_object_get(test, "data"), JSON_ENCODE_ANY);
                 int ok = is_document(g, data, &at);
                 if (is_spelled_otherwise(data)) ok = valid;
+                if (ok && valid && n % 8 == 0 && strlen(data) < 600) check_masks(v, g, data);
                 n_valid += valid;
                 n_invalid += !valid;
                 lost += valid && !ok;
