@@ -167,7 +167,7 @@ dist:
 # a Debian package of the installed files
 DEB_DIR ?= $B
 deb: $(PROGRAMS)
-	@MAKE='$(MAKE)' STRIP='$(STRIP)' scripts/deb $B $(VERSION) $(DEB_DIR)
+	@STRIP='$(STRIP)' scripts/deb $B $(VERSION) $(DEB_DIR)
 
 clean:
 	rm -rf build build-san build-static build-arm64
