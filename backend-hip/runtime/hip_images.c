@@ -11,7 +11,7 @@
  * room. */
 #ifdef HIP_IMAGES
 #define EMBED(symbol, file)                                                                        \
-    __asm__(".section .rodata\n" symbol ": .incbin \"" HIP_IMAGES "/" file "\"\n" symbol "_end:\n"  \
+    __asm__(".section .rodata\n" symbol ": .incbin \"" HIP_IMAGES "/" file "\"\n" symbol "_end:\n" \
             ".byte 0\n.previous\n")
 #define EMBED_IMAGE(arch, file)                                                                    \
     EMBED("hip_image_" #arch, file);                                                               \

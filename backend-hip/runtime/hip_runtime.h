@@ -19,7 +19,8 @@ struct hip_device {
     int ordinal, handle;
     char name[128], arch[64];
     size_t memory;
-    const char *image; /* the architecture of the image in use, or what was compiled here; NULL: none */
+    const char *image; /* architecture of the image in use, or of what was compiled here; NULL: none
+                        */
     char why[400];     /* no image fits: why compiling failed; else "" */
     void *module;
     int hung; /* given up: gets no further calls */

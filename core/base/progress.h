@@ -31,8 +31,8 @@ void progress_show(const struct progress *p, const char *const part[], int n);
 /* "WHAT 45%; 12 s left; 1.2 GB of 2.7 GB", when it is due. */
 void progress_bytes(struct progress *p, const char *what, uint64_t done, uint64_t total);
 enum { PROGRESS_TEXT = 64 };
-/* The time that is left when DONE of TOTAL took the time until now, as "12 s left", "1:05 min left",
- * "2:30 h left"; "" when nothing is done yet or it would be months. */
+/* The time that is left when DONE of TOTAL took the time until now, as "12 s left", "1:05 min
+ * left", "2:30 h left"; "" when nothing is done yet or it would be months. */
 const char *progress_left(const struct progress *p, double done, double total,
                           char text[PROGRESS_TEXT]);
 /* So many seconds in the same words. */

@@ -108,10 +108,17 @@ _Static_assert((int)CHOICE_DEAD == (int)WALK_DEAD && (int)CHOICE_START == (int)W
                "a cursor begins alike");
 void grammar_cursor_copy(struct grammar_cursor *to, const struct grammar_cursor *from)
 {
+    pthread_mutex_lock(&to->g->lock);
     to->at = from->at;
+    pthread_mutex_unlock(&to->g->lock);
 }
 
-void grammar_cursor_reset(struct grammar_cursor *c) { c->at = CHOICE_START; }
+void grammar_cursor_reset(struct grammar_cursor *c)
+{
+    pthread_mutex_lock(&c->g->lock);
+    c->at = CHOICE_START;
+    pthread_mutex_unlock(&c->g->lock);
+}
 
 /* One byte further from AT, which is not dead. The lock is held. */
 static int step(const struct grammar *g, uint32_t at, char byte, uint32_t *to, struct err *e)
@@ -123,9 +130,9 @@ static int step(const struct grammar *g, uint32_t at, char byte, uint32_t *to, s
 
 int grammar_accept(struct grammar_cursor *c, const char *text, size_t n, struct err *e)
 {
-    uint32_t at = c->at;
     int rc = 0;
     pthread_mutex_lock(&c->g->lock);
+    uint32_t at = c->at; /* under the lock: make_room gives places new numbers */
     for (size_t i = 0; i < n && at && !rc; i++) rc = step(c->g, at, text[i], &at, e);
     if (!rc && at) c->at = at;
     pthread_mutex_unlock(&c->g->lock);
@@ -218,6 +225,8 @@ static int find_inner(struct grammar_cursor *c, walk_place at, size_t bytes, str
     m->bits = calloc(bytes + 1, 1);
     m->end = malloc(((size_t)all.n + 1) * sizeof *m->end);
     int rc = m->bits && m->end ? find_allowed(c, at, &all, m, m->end, e) : err_memory(e);
+    uint32_t *fewer = rc ? NULL : realloc(m->end, ((size_t)m->n_ends + 1) * sizeof *m->end);
+    if (fewer) m->end = fewer;
     if (!rc && !(m->common = malloc(((size_t)m->n_ends + 1) * sizeof *m->common)))
         rc = err_memory(e);
     for (int i = 0; i < m->n_ends && !rc; i++) {

@@ -15,29 +15,6 @@ int schema_refuse(struct schema *s, const char *keyword, const char *what)
     return err_set(s->e, "%s: %s", keyword, what);
 }
 
-static net_expr ws(struct schema *s) { return net_call(s->net, net_named(s->net, "ws")); }
-static net_expr text(struct schema *s, const char *t) { return net_text(s->net, t, strlen(t)); }
-static net_expr then(struct schema *s, net_expr a, net_expr b)
-{
-    return net_sequence(s->net, a, b);
-}
-static net_expr or_else(struct schema *s, net_expr a, net_expr b)
-{
-    return a == NET_FAILED ? b : net_either(s->net, a, b);
-}
-
-/* A bound of a length: 0 and up. *value stays where it is not given. */
-static int length_of(struct schema *s, json_t *flat, const char *key, int *value)
-{
-    json_t *v = json_object_get(flat, key);
-    if (!v) return 0;
-    double x = json_is_number(v) ? json_number_value(v) : -1;
-    if (x < 0 || x != (double)(long)x) return schema_refuse(s, key, "is not a number of 0 or more");
-    if (x > MAX_REPEAT) return schema_refuse(s, key, "more than 10,000 is not served");
-    *value = (int)x;
-    return 0;
-}
-
 /* ---- numbers */
 
 static int bound_of(struct schema *s, json_t *flat, const char *key, const char *open_key,
@@ -129,7 +106,8 @@ static int array(struct schema *s, json_t *flat, net_expr *x)
     int min = 0, max = NET_NO_LIMIT, n = 0;
     uint32_t rule, rest_rule = net_named(s->net, "value");
     size_t i;
-    if (length_of(s, flat, "minItems", &min) || length_of(s, flat, "maxItems", &max)) return -1;
+    if (schema_length(s, flat, "minItems", &min) || schema_length(s, flat, "maxItems", &max))
+        return -1;
     if (json_is_array(items)) { /* drafts before 2020-12 */
         prefix = items;
         items = json_object_get(flat, "additionalItems");
@@ -210,9 +188,9 @@ static int check_keywords(struct schema *s, json_t *flat)
                                          "contentEncoding",
                                          "contentMediaType",
                                          "contentSchema",
-                                         "notEnum",
-                                         "notPattern",
-                                         "morePatterns"};
+                                         "opt4gptq:notEnum",
+                                         "opt4gptq:notPattern",
+                                         "opt4gptq:morePatterns"};
     const char *key;
     json_t *v;
     json_object_foreach (flat, key, v) {
@@ -232,7 +210,7 @@ static int fits(struct schema *s, json_t *flat, json_t *v)
     int ok = 1;
     json_object_foreach (flat, key, c) {
         double bound = json_number_value(c), x = json_number_value(v);
-        if (!strcmp(key, "type") || !strcmp(key, "enum") || !strcmp(key, "notEnum") ||
+        if (!strcmp(key, "type") || !strcmp(key, "enum") || !strcmp(key, "opt4gptq:notEnum") ||
             !(schema_is_about(key) & of))
             continue;
         size_t length = 0, i = 0;
@@ -270,7 +248,8 @@ static int values_of(struct schema *s, json_t *flat, unsigned types, net_expr *x
     *x = NET_FAILED;
     json_array_foreach (values, i, v) {
         int is_out = 0;
-        json_array_foreach (json_object_get(flat, "notEnum"), k, no) is_out |= json_equal(v, no);
+        json_array_foreach (json_object_get(flat, "opt4gptq:notEnum"), k, no)
+            is_out |= json_equal(v, no);
         if (is_out || !(schema_type_of(v) & types)) continue;
         int rc = fits(s, flat, v);
         if (rc < 0) return -1;
@@ -311,7 +290,7 @@ static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
             alone = json_pack("{s:o}", "allOf", alone);
         }
         if (!rc) rc = schema_flatten(s->root, alone ? alone : one, &own, s->e);
-        if (!rc) rc = schema_both(s->root, base, own, &both, s->e);
+        if (!rc) rc = schema_both(base, own, &both, s->e);
         snprintf(name, sizeof name, "%s/%zu", key, i);
         if (!rc) rc = schema_rule(s, both, name, &rule);
         if (!rc) *x = or_else(s, *x, net_call(s->net, rule));
@@ -341,7 +320,7 @@ static int value(struct schema *s, json_t *flat, net_expr *x)
     if (json_object_get(flat, "oneOf")) return cases(s, flat, "oneOf", x);
     if (schema_types(flat, &types, s->e)) return -1;
     if (json_object_get(flat, "enum")) return values_of(s, flat, types, x);
-    json_array_foreach (json_object_get(flat, "notEnum"), i, no) {
+    json_array_foreach (json_object_get(flat, "opt4gptq:notEnum"), i, no) {
         unsigned of = schema_type_of(no) & types;
         if (of & SCHEMA_NULL) types &= ~(unsigned)SCHEMA_NULL;
         else if (of && of != SCHEMA_STRING)

@@ -10,6 +10,8 @@
 #include "core/base/json.h"
 #include "core/grammar/net.h"
 
+#include <string.h>
+
 struct schema {
     struct net *net;
     json_t *root;
@@ -31,6 +33,23 @@ int schema_string(struct schema *s, json_t *flat, net_expr *x);
 int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *names, net_expr *x);
 /* 1: the regular expression finds something in the text; 0: not; -1: *e, it is none. */
 int schema_finds(struct schema *s, const char *pattern, const char *text);
+/* A length or a count: *value is the number under KEY, and stays where there is none. */
+int schema_length(struct schema *s, json_t *flat, const char *key, int *value);
 int schema_refuse(struct schema *s, const char *keyword, const char *what);
+
+/* Parts of expressions; or_else takes NET_FAILED as none. */
+static inline net_expr ws(struct schema *s) { return net_call(s->net, net_named(s->net, "ws")); }
+static inline net_expr text(struct schema *s, const char *t)
+{
+    return net_text(s->net, t, strlen(t));
+}
+static inline net_expr then(struct schema *s, net_expr a, net_expr b)
+{
+    return net_sequence(s->net, a, b);
+}
+static inline net_expr or_else(struct schema *s, net_expr a, net_expr b)
+{
+    return a == NET_FAILED ? b : net_either(s->net, a, b);
+}
 
 #endif

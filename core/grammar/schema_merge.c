@@ -21,7 +21,7 @@ static const char *const keywords[] = {
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "$dynamicRef",
     "$recursiveRef", "divisibleBy", "disallow", "extends",
     /* of schemas that are made here */
-    "notEnum", "notPattern", "morePatterns"};
+    "opt4gptq:notEnum", "opt4gptq:notPattern", "opt4gptq:morePatterns"};
 
 static int is_one_of(const char *key, const char *const list[], size_t n)
 {
@@ -45,8 +45,8 @@ unsigned schema_is_about(const char *key)
                  {"maxLength", SCHEMA_STRING},
                  {"pattern", SCHEMA_STRING},
                  {"format", SCHEMA_STRING},
-                 {"notPattern", SCHEMA_STRING},
-                 {"morePatterns", SCHEMA_STRING},
+                 {"opt4gptq:notPattern", SCHEMA_STRING},
+                 {"opt4gptq:morePatterns", SCHEMA_STRING},
                  {"items", SCHEMA_ARRAY},
                  {"prefixItems", SCHEMA_ARRAY},
                  {"additionalItems", SCHEMA_ARRAY},
@@ -75,11 +75,14 @@ unsigned schema_is_about(const char *key)
 static const struct {
     const char *name;
     unsigned types;
-} names[] = {
-    {"null", SCHEMA_NULL},       {"boolean", SCHEMA_BOOLEAN},
-    {"string", SCHEMA_STRING},   {"number", SCHEMA_INTEGER | SCHEMA_FRACTION},
-    {"integer", SCHEMA_INTEGER}, {"object", SCHEMA_OBJECT},
-    {"array", SCHEMA_ARRAY},     {"fraction", SCHEMA_FRACTION}}; /* of schemas that are made here */
+} names[] = {{"null", SCHEMA_NULL},
+             {"boolean", SCHEMA_BOOLEAN},
+             {"string", SCHEMA_STRING},
+             {"number", SCHEMA_INTEGER | SCHEMA_FRACTION},
+             {"integer", SCHEMA_INTEGER},
+             {"object", SCHEMA_OBJECT},
+             {"array", SCHEMA_ARRAY},
+             {"opt4gptq:fraction", SCHEMA_FRACTION}}; /* of schemas that are made here */
 
 unsigned schema_type_of(json_t *v)
 {
@@ -172,11 +175,10 @@ static int refuse_both(const char *key, struct err *e)
     return err_set(e, "%s: two of these for one value are not served", key);
 }
 
-static json_t *both_lists(const char *key, json_t *a, json_t *b)
+static json_t *both_lists(json_t *a, json_t *b)
 {
     json_t *all = json_array(), *x, *y;
     size_t i, k;
-    (void)key;
     json_array_foreach (a, i, x)
         json_array_foreach (b, k, y)
             json_array_append_new(all, json_pack("{s:[O, O]}", "allOf", x, y));
@@ -191,7 +193,7 @@ static json_t *all_of(json_t *a, json_t *b)
 }
 
 /* Properties of one that the other does not name are that one's additional ones. */
-static int both_properties(json_t *out, json_t *a, json_t *b)
+static void both_properties(json_t *out, json_t *a, json_t *b)
 {
     json_t *pa = json_object_get(a, "properties"), *pb = json_object_get(b, "properties"),
            *oa = json_object_get(a, "additionalProperties"),
@@ -207,7 +209,6 @@ static int both_properties(json_t *out, json_t *a, json_t *b)
     if (pa || pb) json_object_set_new(out, "properties", all);
     else json_decref(all);
     if (oa || ob) json_object_set_new(out, "additionalProperties", all_of(oa, ob));
-    return 0;
 }
 
 static int is_larger(json_t *a, json_t *b) { return json_number_value(a) > json_number_value(b); }
@@ -239,13 +240,13 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struc
     }
     if (!strcmp(key, "anyOf")) {
         if (json_array_size(a) * json_array_size(b) > MAX_CASES) return refuse_both(key, e);
-        return json_object_set_new(out, key, both_lists(key, a, b));
+        return json_object_set_new(out, key, both_lists(a, b));
     }
     if (!strcmp(key, "items") && !json_is_array(a) && !json_is_array(b))
         return json_object_set_new(out, key, all_of(a, b));
     if (!strcmp(key, "uniqueItems"))
         return json_object_set_new(out, key, json_boolean(json_is_true(a) || json_is_true(b)));
-    if (!strcmp(key, "notEnum") || !strcmp(key, "notPattern")) {
+    if (!strcmp(key, "opt4gptq:notEnum") || !strcmp(key, "opt4gptq:notPattern")) {
         json_t *all = json_copy(a);
         json_array_extend(all, b);
         return json_object_set_new(out, key, all);
@@ -253,12 +254,12 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struc
     if (!strcmp(key, "pattern")) { /* further ones are kept apart */
         json_t *all = json_array();
         json_array_append(all, b);
-        if (json_object_get(out, "morePatterns"))
-            json_array_extend(all, json_object_get(out, "morePatterns"));
-        json_object_set_new(out, "morePatterns", all);
+        if (json_object_get(out, "opt4gptq:morePatterns"))
+            json_array_extend(all, json_object_get(out, "opt4gptq:morePatterns"));
+        json_object_set_new(out, "opt4gptq:morePatterns", all);
         return json_object_set(out, key, a);
     }
-    if (!strcmp(key, "morePatterns")) {
+    if (!strcmp(key, "opt4gptq:morePatterns")) {
         json_t *all = json_copy(a);
         json_array_extend(all, b);
         return json_object_set_new(out, key, all);
@@ -273,12 +274,11 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struc
     return refuse_both(key, e);
 }
 
-int schema_both(json_t *root, json_t *a, json_t *b, json_t **out, struct err *e)
+int schema_both(json_t *a, json_t *b, json_t **out, struct err *e)
 {
     json_t *x, *v;
     const char *key;
     int rc = 0;
-    (void)root;
     if (json_is_false(a) || json_is_false(b)) return *out = json_false(), 0;
     if (json_is_true(a)) return *out = json_incref(b), 0;
     if (json_is_true(b)) return *out = json_incref(a), 0;
@@ -288,7 +288,7 @@ int schema_both(json_t *root, json_t *a, json_t *b, json_t **out, struct err *e)
     json_object_foreach (b, key, v) {
         json_t *other = json_object_get(a, key);
         if (schema_is_silent(key)) continue;
-        if (!other && !strcmp(key, "morePatterns") && json_object_get(x, key))
+        if (!other && !strcmp(key, "opt4gptq:morePatterns") && json_object_get(x, key))
             rc |= json_array_extend(json_object_get(x, key), v);
         else if (!other) rc |= json_object_set(x, key, v);
         else if (!strcmp(key, "type")) {
@@ -311,7 +311,7 @@ int schema_both(json_t *root, json_t *a, json_t *b, json_t **out, struct err *e)
     if (!rc) {
         json_object_del(x, "properties");
         json_object_del(x, "additionalProperties");
-        rc = both_properties(x, a, b);
+        both_properties(x, a, b);
     }
     if (!rc) return *out = x, 0;
     json_decref(x);
@@ -373,12 +373,12 @@ static int negate_keyword(const char *key, json_t *v, json_t *cases, struct err 
         if (!rc)
             return json_array_append_new(cases, json_pack("{s:o}", "type", types_as_json(types)));
     } else if (!strcmp(key, "enum") && json_is_array(v)) {
-        return json_array_append_new(cases, json_pack("{s:O}", "notEnum", v));
-    } else if (!strcmp(key, "notEnum")) {
+        return json_array_append_new(cases, json_pack("{s:O}", "opt4gptq:notEnum", v));
+    } else if (!strcmp(key, "opt4gptq:notEnum")) {
         return json_array_append_new(cases, json_pack("{s:O}", "enum", v));
     } else if (!strcmp(key, "pattern") && json_is_string(v)) {
-        return json_array_append_new(cases,
-                                     json_pack("{s:s, s:[O]}", "type", "string", "notPattern", v));
+        return json_array_append_new(
+            cases, json_pack("{s:s, s:[O]}", "type", "string", "opt4gptq:notPattern", v));
     } else if (!strcmp(key, "required") && json_is_array(v)) {
         json_array_foreach (v, i, one)
             if (json_is_string(one))
@@ -482,7 +482,7 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
         int rc = flatten(root, target, depth + 1, &x, e);
         if (!rc && !alone && says_something(rest)) {
             rc = flatten(root, rest, depth + 1, &y, e);
-            if (!rc) rc = schema_both(root, x, y, out, e);
+            if (!rc) rc = schema_both(x, y, out, e);
             json_decref(x);
         } else if (!rc) {
             *out = x;
@@ -495,7 +495,7 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
         json_t *x = without(schema, "const"), *y = json_pack("{s:[O]}", "enum", value), *flat;
         int rc = flatten(root, x, depth + 1, &flat, e);
         if (!rc) {
-            rc = schema_both(root, flat, y, out, e);
+            rc = schema_both(flat, y, out, e);
             json_decref(flat);
         }
         json_decref(x);
@@ -528,7 +528,7 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
             json_decref(now);
             break;
         }
-        rc = schema_both(root, now, more, &next, e);
+        rc = schema_both(now, more, &next, e);
         json_decref(more);
         json_decref(now);
         now = rc ? NULL : next;

@@ -29,7 +29,7 @@ unsigned schema_is_about(const char *key);
  * document of the references. */
 int schema_flatten(json_t *root, json_t *schema, json_t **out, struct err *e);
 /* *out: what both allow, of flat schemas; a new reference. */
-int schema_both(json_t *root, json_t *a, json_t *b, json_t **out, struct err *e);
+int schema_both(json_t *a, json_t *b, json_t **out, struct err *e);
 /* 1: no document is allowed by both, as far as can be seen; 0: that is not known. */
 int schema_apart(json_t *root, json_t *a, json_t *b, int depth);
 

@@ -18,13 +18,6 @@ struct members {
     net_expr other; /* a member that it does not name; NET_FAILED: none */
 };
 
-static net_expr text(struct schema *s, const char *t) { return net_text(s->net, t, strlen(t)); }
-static net_expr ws(struct schema *s) { return net_call(s->net, net_named(s->net, "ws")); }
-static net_expr then(struct schema *s, net_expr a, net_expr b)
-{
-    return net_sequence(s->net, a, b);
-}
-
 /* A member of a key and a value. */
 static net_expr member_of(struct schema *s, net_expr key, uint32_t rule)
 {
@@ -208,7 +201,9 @@ static int read_members(struct members *m, json_t *flat)
     size_t i;
     if (properties && !json_is_object(properties))
         return schema_refuse(m->s, "properties", "is not an object");
-    if (required && !json_is_array(required) && !json_is_boolean(required))
+    if (patterns && !json_is_object(patterns))
+        return schema_refuse(m->s, "patternProperties", "is not an object");
+    if (required && !json_is_array(required))
         return schema_refuse(m->s, "required", "is not an array");
     json_object_foreach (properties, name, v)
         if (add(m, name, v, patterns)) return -1;
@@ -226,9 +221,10 @@ int schema_object(struct schema *s, json_t *flat, net_expr *x)
     size_t room = json_object_size(json_object_get(flat, "properties")) +
                   json_array_size(json_object_get(flat, "required")) + 1;
     struct members m = {.s = s};
-    json_t *most = json_object_get(flat, "maxProperties"),
-           *least = json_object_get(flat, "minProperties");
-    int min = 0, rc = 0;
+    int min = 0, least = 0, most = NET_NO_LIMIT, rc = 0;
+    if (schema_length(s, flat, "minProperties", &least) ||
+        schema_length(s, flat, "maxProperties", &most))
+        return -1;
     m.name = calloc(room, sizeof *m.name);
     m.member = calloc(room, sizeof *m.member);
     m.rule = calloc(room, sizeof *m.rule);
@@ -238,13 +234,13 @@ int schema_object(struct schema *s, json_t *flat, net_expr *x)
     if (!rc) rc = find_other(&m, flat);
     int n_required = 0;
     for (int i = 0; i < m.n; i++) n_required += m.is_required[i];
-    if (!rc && json_number_value(least) > n_required) {
-        if (json_number_value(least) == 1) min = 1;
+    if (!rc && least > n_required) {
+        if (least == 1) min = 1;
         else
             rc = schema_refuse(s, "minProperties",
-                               "more than one and than are required is not served");
+                               "more than one, and more than are required, is not served");
     }
-    if (!rc && most && (m.other != NET_FAILED || json_number_value(most) < m.n))
+    if (!rc && most != NET_NO_LIMIT && (m.other != NET_FAILED || most < m.n))
         rc = schema_refuse(s, "maxProperties", "is served where no more are known");
     net_expr body = NET_FAILED;
     if (!rc) rc = s->ordered ? in_order(&m, min, &body) : any_order(&m, min, &body);

@@ -164,7 +164,7 @@ int schema_finds(struct schema *s, const char *pattern, const char *text)
     return schema_refuse(s, pattern, "is no regular expression, or too hard to judge");
 }
 
-static int length_of(struct schema *s, json_t *flat, const char *key, int *value)
+int schema_length(struct schema *s, json_t *flat, const char *key, int *value)
 {
     json_t *v = json_object_get(flat, key);
     if (!v) return 0;
@@ -191,20 +191,28 @@ int schema_string(struct schema *s, json_t *flat, net_expr *x)
 {
     const char *pattern = json_string_value(json_object_get(flat, "pattern")),
                *format = json_string_value(json_object_get(flat, "format"));
-    json_t *no = json_object_get(flat, "notEnum"), *v;
-    struct condition c[MAX_CONDITIONS + 64];
+    json_t *no = json_object_get(flat, "opt4gptq:notEnum"), *v;
+    struct condition c[MAX_CONDITIONS + 2];
     int min = 0, max = NET_NO_LIMIT, n = 0;
     size_t i;
-    if (length_of(s, flat, "minLength", &min) || length_of(s, flat, "maxLength", &max)) return -1;
+    static const char *const texts[] = {"pattern", "format"};
+    for (i = 0; i < 2; i++)
+        if ((v = json_object_get(flat, texts[i])) && !json_is_string(v))
+            return schema_refuse(s, texts[i], "is not a string");
+    if (schema_length(s, flat, "minLength", &min) || schema_length(s, flat, "maxLength", &max))
+        return -1;
     if (max != NET_NO_LIMIT && max < min) return *x = net_chars(s->net, NULL, 0), 0;
     if (min > 0 || max != NET_NO_LIMIT) c[n++] = (struct condition){.min = min, .max = max};
     if (pattern) c[n++] = (struct condition){.pattern = pattern};
     if (format && find_format(s, format, &pattern)) return -1;
     if (format && pattern) c[n++] = (struct condition){.pattern = pattern};
-    json_array_foreach (json_object_get(flat, "morePatterns"), i, v)
-        if (n < 64) c[n++] = (struct condition){.pattern = json_string_value(v)};
-    json_array_foreach (json_object_get(flat, "notPattern"), i, v)
-        if (n < 64) c[n++] = (struct condition){.pattern = json_string_value(v), .is_not = 1};
+    for (int is_not = 0; is_not < 2; is_not++)
+        json_array_foreach (
+            json_object_get(flat, is_not ? "opt4gptq:notPattern" : "opt4gptq:morePatterns"), i, v) {
+            if (!json_is_string(v)) return schema_refuse(s, "pattern", "is not a string");
+            if (n <= MAX_CONDITIONS)
+                c[n++] = (struct condition){.pattern = json_string_value(v), .is_not = is_not};
+        }
     if (no) c[n++] = (struct condition){.texts = no, .is_not = 1};
     if (n > MAX_CONDITIONS)
         return schema_refuse(s, "pattern", "more than 7 conditions are not served");

@@ -96,6 +96,33 @@ static void check_mask(const struct vocab *v, struct grammar *g, const char *tex
     grammar_cursor_close(d);
 }
 
+/* Each of GOOD [4] is a text of the language, none of BAD [4] is. */
+static void check_texts(struct grammar *g, const char *const good[], const char *const bad[])
+{
+    int ends;
+    for (int k = 0; k < 4 && good[k]; k++) {
+        assert_int_equal(reads(g, good[k], strlen(good[k]), &ends), 1);
+        assert_int_equal(ends, 1);
+    }
+    for (int k = 0; k < 4 && bad[k]; k++) {
+        reads(g, bad[k], strlen(bad[k]), &ends);
+        assert_int_equal(ends, 0);
+    }
+}
+
+/* None of TEXT [n] is taken. */
+static void check_refused(const struct vocab *v, enum grammar_kind kind, const char *const text[],
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct grammar_spec spec = {.kind = kind, .text = text[i], .bytes = strlen(text[i])};
+        struct grammar *g;
+        struct err e = {0};
+        if (!grammar_open(&g, &spec, v, &e)) print_message("'%s' is taken\n", text[i]);
+        assert_true(e.msg[0] != 0);
+    }
+}
+
 /* ---- regular expressions */
 
 static const char alphabet[] = "ab0";
@@ -213,25 +240,10 @@ static void regex_by_hand(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct grammar *g = grammar_of(v, GRAMMAR_REGEX, cases[i].regex);
-        int ends;
-        for (int k = 0; k < 4 && cases[i].good[k]; k++) {
-            assert_int_equal(reads(g, cases[i].good[k], strlen(cases[i].good[k]), &ends), 1);
-            assert_int_equal(ends, 1);
-        }
-        for (int k = 0; k < 4 && cases[i].bad[k]; k++) {
-            reads(g, cases[i].bad[k], strlen(cases[i].bad[k]), &ends);
-            assert_int_equal(ends, 0);
-        }
+        check_texts(g, cases[i].good, cases[i].bad);
         grammar_close(g);
     }
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        const struct grammar_spec spec = {
-            .kind = GRAMMAR_REGEX, .text = refused[i], .bytes = strlen(refused[i])};
-        struct grammar *g;
-        struct err e = {0};
-        if (!grammar_open(&g, &spec, v, &e)) print_message("'%s' is taken\n", refused[i]);
-        assert_true(e.msg[0] != 0);
-    }
+    check_refused(v, GRAMMAR_REGEX, refused, sizeof refused / sizeof *refused);
     vocab_close(v);
 }
 
@@ -371,26 +383,11 @@ static void grammars_by_hand(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct grammar *g = grammar_of(v, GRAMMAR_GBNF, cases[i].text);
-        int ends;
-        for (int k = 0; k < 4 && cases[i].good[k]; k++) {
-            assert_int_equal(reads(g, cases[i].good[k], strlen(cases[i].good[k]), &ends), 1);
-            assert_int_equal(ends, 1);
-        }
-        for (int k = 0; k < 4 && cases[i].bad[k]; k++) {
-            reads(g, cases[i].bad[k], strlen(cases[i].bad[k]), &ends);
-            assert_int_equal(ends, 0);
-        }
+        check_texts(g, cases[i].good, cases[i].bad);
         check_mask(v, g, "", 0);
         grammar_close(g);
     }
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        const struct grammar_spec spec = {
-            .kind = GRAMMAR_GBNF, .text = refused[i], .bytes = strlen(refused[i])};
-        struct grammar *g;
-        struct err e = {0};
-        if (!grammar_open(&g, &spec, v, &e)) print_message("'%s' is taken\n", refused[i]);
-        assert_true(e.msg[0] != 0);
-    }
+    check_refused(v, GRAMMAR_GBNF, refused, sizeof refused / sizeof *refused);
     vocab_close(v);
 }
 

@@ -2,21 +2,11 @@
 # usage: tests/whole/install.sh BUILD   (called by `make test`)
 # make install under a DESTDIR: which files, stripped, usable; make uninstall leaves none.
 set -u
-build=$(realpath "$1") passed=0 failed=0 skipped=0
+build=$(realpath "$1")
+. tests/whole/expect.sh
 dir=$(mktemp -d)
 unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs the tests
 trap 'rm -rf "$dir"' EXIT
-expect() { # WHAT COMMAND..
-    what=$1
-    shift
-    if "$@" >"$dir/out" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $what"
-        head -5 "$dir/out"
-    fi
-}
 to() { make "$1" DESTDIR="$dir/root" PREFIX=/opt/x B="$build" PROGRAMS="$build/opt4gptq-run $build/opt4gptq-convert $build/opt4gptq-bench" \
     -o "$build/opt4gptq-run" -o "$build/opt4gptq-convert" -o "$build/opt4gptq-bench"; }
 at=$dir/root/opt/x
@@ -30,20 +20,17 @@ for p in run convert bench; do
     if command -v readelf >/dev/null; then
         expect "opt4gptq-$p is stripped" sh -c "! readelf -S '$at/bin/opt4gptq-$p' | grep -q '\.symtab'"
     else
-        skipped=$((skipped + 1))
-        echo "SKIP opt4gptq-$p is stripped: no readelf"
+        skip "opt4gptq-$p is stripped: no readelf"
     fi
     if command -v mandoc >/dev/null; then
         expect "mandoc finds no fault in the page of opt4gptq-$p" quiet mandoc -T lint -W warning "$at/share/man/man1/opt4gptq-$p.1"
     else
-        skipped=$((skipped + 1))
-        echo "SKIP the page of opt4gptq-$p: no mandoc"
+        skip "the page of opt4gptq-$p: no mandoc"
     fi
     if command -v zsh >/dev/null; then
         expect "zsh completion of opt4gptq-$p" zsh -n "$at/share/zsh/site-functions/_opt4gptq-$p"
     else
-        skipped=$((skipped + 1))
-        echo "SKIP zsh completion of opt4gptq-$p: no zsh"
+        skip "zsh completion of opt4gptq-$p: no zsh"
     fi
 done
 case $build in

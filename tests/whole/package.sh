@@ -3,25 +3,11 @@
 # make deb: the same bytes twice, no complaint of lintian's, and a package that installs into a system of its own, replaces an older
 # one, runs there and leaves nothing when it is removed.
 set -u
-build=$(realpath "$1") passed=0 failed=0 skipped=0
+build=$(realpath "$1")
+. tests/whole/expect.sh
 dir=$(mktemp -d)
 unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs the tests
 trap 'rm -rf "$dir"' EXIT
-expect() { # WHAT COMMAND..
-    what=$1
-    shift
-    if "$@" >"$dir/out" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $what"
-        head -5 "$dir/out"
-    fi
-}
-skip() { # WHAT
-    skipped=$((skipped + 1))
-    echo "SKIP $1"
-}
 if ! command -v dpkg-deb >/dev/null; then
     echo "SKIP the package: no dpkg-deb"
     echo "package: 0 passed, 0 failed, 1 skipped"
