@@ -65,14 +65,14 @@ HIP     := $(filter-out $(if $(STATIC),,%/no_loader.o),$(call objects,backend-hi
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
 BENCH   := $(call objects,bench)
-BACKENDS := $B/cli/backends.o # the list of backends, also for bench
+FROM_CLI := $B/cli/backends.o $B/cli/vocabulary.o # what bench takes of cli
 PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert $B/opt4gptq-bench
 
 all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
-$B/opt4gptq-bench: $(BENCH) $(BACKENDS) $(CORE) $(CPU) $(HIP)
+$B/opt4gptq-bench: $(BENCH) $(FROM_CLI) $(CORE) $(CPU) $(HIP)
 $(PROGRAMS):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)

@@ -26,5 +26,8 @@ int bench_ablation(const struct bench_options *o, const struct bench_facts *fact
                    struct err *e);
 int bench_probe(const struct bench_options *o, const struct bench_facts *facts, struct out *out,
                 struct err *e);
+/* Constraints: which JSON schemas of a file are served, and how long masks take. */
+int bench_schemas(const struct bench_options *o, const struct model *m, struct out *out,
+                  struct err *e);
 
 #endif

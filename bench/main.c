@@ -76,6 +76,11 @@ static int measure(const struct bench_options *o, struct out *out, struct err *e
     if (o->shape.n && shape_find(o->shape.v[0], &shape, e)) return -1;
     if (o->model ? model_open(&m, o->model, e) : shape_open(&m, shape, o->layers, e)) return -1;
     const char *name = shape == &shapes[0] ? "TinyLlama-1.1B" : shape->name;
+    if (o->schemas) {
+        int rc = bench_schemas(o, &m, out, e);
+        model_close(&m);
+        return rc;
+    }
     char made[64];
     snprintf(made, sizeof made, "made-up %s", name);
     describe_model(&facts, &m, o->model ? o->model : made);

@@ -13,7 +13,7 @@ static const struct args_row table[] = {
     {HEADING("What is measured")},
     {NAMES("-m", "--model"), TEXT(model, "FILE"),
      .help = "model file (default: made-up weights of TinyLlama-1.1B's shape)",
-     .modes = MODE(BENCH_RUNS) | MODE(BENCH_OPS) | MODE(BENCH_ROOFLINE)},
+     .modes = MODE(BENCH_RUNS) | MODE(BENCH_OPS) | MODE(BENCH_ROOFLINE) | MODE(BENCH_SCHEMAS)},
     {NAMES("-p", "--n-prompt"), INTS(prompt, 0, 1 << 20),
      .help = "prompt tokens (default 512; 0: none)"},
     {NAMES("-n", "--n-gen"), INTS(gen, 0, 1 << 20),
@@ -62,6 +62,10 @@ static const struct args_row table[] = {
     {NAMES("--ablation"), FLAG(ablation),
      .help = "the paper's table on a GPU: each optimization alone, and all; without a GPU, counts",
      .chooses = BENCH_ABLATION},
+    {NAMES("--schemas"), TEXT(schemas, "FILE"),
+     .help = "JSON schemas with instances, one a line: which are served, how long masks take with "
+             "the tokens of -m (lines {\"name\", \"schema\", \"tests\": [{\"valid\", \"data\"}]})",
+     .chooses = BENCH_SCHEMAS},
     {NAMES("--shape"), TEXTS(shape, "S,.."),
      .help = "made-up models by shape, with --ablation several (default: the paper's six)",
      .modes = MODE(BENCH_RUNS) | MODE(BENCH_OPS) | MODE(BENCH_ROOFLINE) | MODE(BENCH_ABLATION)},
@@ -78,6 +82,8 @@ static const struct args_mode modes[] = {
     [BENCH_PROBE] = {.needed = "--probe", .why = "--probe measures the machine"},
     [BENCH_ABLATION] = {.needed = "--ablation",
                         .why = "--ablation makes its models up (--shape names them)"},
+    [BENCH_SCHEMAS] = {.needed = "--schemas FILE",
+                       .why = "--schemas computes no logits"},
 };
 
 static const char *const usage[] = {"[-m MODEL] [options]", NULL};
@@ -130,6 +136,7 @@ static int check(const struct bench_options *o, struct err *e)
     if (o->model && (o->shape.n || o->layers))
         return err_set(e, "%s is of a model without a file (-m)",
                        o->shape.n ? "--shape" : "--layers");
+    if (o->schemas && !o->model) return err_set(e, "--schemas needs -m FILE");
     return most ? 0 : err_set(e, "nothing to measure: -p and -n are 0");
 }
 

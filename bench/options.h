@@ -14,10 +14,12 @@ enum bench_mode {
     BENCH_ROOFLINE,
     BENCH_PROBE,
     BENCH_ABLATION,
+    BENCH_SCHEMAS,
 };
 
 struct bench_options {
     const char *model; /* NULL: made up (shape.h) */
+    const char *schemas; /* a file of them, or NULL */
     struct args_ints prompt, gen, depth, parallel, threads;
     struct args_texts act, kv, cpu, variant, shape;
     const char *backend, *output, *hip_library;

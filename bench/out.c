@@ -42,9 +42,9 @@ int out_record(struct out *o, json_t *record, struct err *e)
         csv_line(record, 0);
     } else if (!out_is_md(o)) {
         int list = !strcmp(o->format, "json");
-        if (list) printf(o->n_records ? ",\n" : "[\n");
+        if (list && !o->is_alone) printf(o->n_records ? ",\n" : "[\n");
         json_dumpf(record, stdout, (list ? JSON_INDENT(2) : 0) | JSON_REAL_PRECISION(9));
-        if (!list) printf("\n");
+        if (!list || o->is_alone) printf("\n");
     }
     fflush(stdout);
     o->n_records++;
@@ -123,7 +123,7 @@ int out_close(struct out *o, struct err *e)
 {
     free(o->cells);
     o->cells = NULL;
-    if (!strcmp(o->format, "json")) printf(o->n_records ? "\n]\n" : "[]\n");
+    if (!strcmp(o->format, "json") && !o->is_alone) printf(o->n_records ? "\n]\n" : "[]\n");
     if (fflush(stdout) || ferror(stdout)) return err_sys(e, "stdout");
     return 0;
 }

@@ -12,6 +12,7 @@ enum { OUT_COLUMNS = 16, OUT_CELL = 64 };
 struct out {
     const char *format; /* md, csv, json, jsonl */
     int n_records;
+    int is_alone; /* there is one record only: json has no list around it */
     /* md: the table being filled */
     int n_columns, n_rows;
     char (*cells)[OUT_COLUMNS][OUT_CELL]; /* [n_rows], the first is the heading */

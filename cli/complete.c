@@ -87,7 +87,7 @@ static int open_engine(struct completion *c, struct err *e)
                                            g->tokenizer, g->model.config.vocab, e))
         return -1;
     const struct model_config *m = &g->model.config;
-    const struct constraint_source tokens = {g->tokenizer, m->eos, m->n_eos, m->vocab};
+    const struct vocabulary_source tokens = {g->tokenizer, m->eos, m->n_eos, m->vocab};
     if (constraint_one_open(&c->constraint, o, &tokens, &c->request.grammar, e)) return -1;
     int n_prompt = (int)c->prompt.n;
     c->n_used = o->n_predict >= 0 && o->n_predict < c->n_ctx - n_prompt ? n_prompt + o->n_predict

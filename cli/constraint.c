@@ -26,36 +26,14 @@ struct constraint {
 };
 
 struct constraints {
-    struct constraint_source source;
-    struct tok_bytes bytes; /* with vocab: made by the first who asks */
-    struct vocab *vocab;
+    struct vocabulary_source source;
+    struct vocab *vocab; /* made by the first who asks */
     struct constraint *all;
-    pthread_mutex_t lock; /* of all below `source` but bytes and vocab, which are the thread's */
+    pthread_mutex_t lock; /* of all below `source` but vocab, which is the thread's */
     pthread_cond_t asked, compiled;
     pthread_t thread;
     int has_thread, ends;
 };
-
-/* ---- the tokens */
-
-static const char *token(void *arg, int32_t id, size_t *bytes)
-{
-    const struct constraints *c = arg;
-    *bytes = 0;
-    for (int i = 0; i < c->source.n_eos; i++)
-        if (c->source.eos[i] == id) return NULL;
-    if (id >= c->bytes.n) return NULL;
-    *bytes = c->bytes.start[id + 1] - c->bytes.start[id];
-    return *bytes ? c->bytes.text + c->bytes.start[id] : NULL;
-}
-
-static int open_vocab(struct constraints *c, struct err *e)
-{
-    const struct vocab_source source = {.n = c->source.vocab, .token = token, .arg = c};
-    if (c->vocab) return 0;
-    if (!c->bytes.start && tok_bytes_open(&c->bytes, c->source.tokenizer, e)) return -1;
-    return vocab_open(&c->vocab, &source, e);
-}
 
 /* ---- the thread */
 
@@ -79,7 +57,7 @@ static void *compile(void *arg)
         }
         k->state = COMPILING;
         pthread_mutex_unlock(&c->lock);
-        int rc = open_vocab(c, &k->why);
+        int rc = c->vocab ? 0 : vocabulary_open(&c->vocab, &c->source, &k->why);
         if (!rc) rc = grammar_open(&k->grammar, &k->spec, c->vocab, &k->why);
         pthread_mutex_lock(&c->lock);
         k->state = rc ? FAILED : COMPILED;
@@ -104,7 +82,7 @@ static int start_thread(struct constraints *c, struct err *e)
 
 /* ---- who asks */
 
-int constraints_open(struct constraints **out, const struct constraint_source *source,
+int constraints_open(struct constraints **out, const struct vocabulary_source *source,
                      struct err *e)
 {
     struct constraints *c = calloc(1, sizeof *c);
@@ -137,7 +115,6 @@ void constraints_close(struct constraints *c)
         free_constraint(k);
     }
     vocab_close(c->vocab);
-    tok_bytes_close(&c->bytes);
     pthread_cond_destroy(&c->compiled);
     pthread_cond_destroy(&c->asked);
     pthread_mutex_destroy(&c->lock);
@@ -316,7 +293,7 @@ void constraint_text_close(struct constraint_text *t)
 }
 
 int constraint_one_open(struct constraint_one *one, const struct options *o,
-                        const struct constraint_source *source, struct grammar **g, struct err *e)
+                        const struct vocabulary_source *source, struct grammar **g, struct err *e)
 {
     *g = NULL;
     if (constraint_read(&one->text, o, e)) return -1;

@@ -6,8 +6,9 @@
 #define CLI_CONSTRAINT_H
 
 #include "cli/options.h"
+#include "cli/vocabulary.h"
 #include "core/grammar/grammar.h"
-#include "core/text/tokenizer.h"
+
 
 /* What an option asks for; zero-initialize. */
 struct constraint_text {
@@ -18,18 +19,11 @@ struct constraint_text {
 int constraint_read(struct constraint_text *t, const struct options *o, struct err *e);
 void constraint_text_close(struct constraint_text *t);
 
-/* Tokens below `vocab` of the tokenizer, which outlives the constraints; eos [n_eos] end an answer
- * and are no text. */
-struct constraint_source {
-    const struct tokenizer *tokenizer;
-    const int32_t *eos;
-    int n_eos, vocab;
-};
-
 struct constraints;
 struct constraint; /* a grammar that someone asked for */
 
-int constraints_open(struct constraints **c, const struct constraint_source *source, struct err *e);
+/* SOURCE: of the run's tokens. */
+int constraints_open(struct constraints **c, const struct vocabulary_source *source, struct err *e);
 /* Requests with its grammars must have ended. */
 void constraints_close(struct constraints *c);
 /* Copies the text; returns at once. Everybody who asked drops it in the end. */
@@ -48,7 +42,7 @@ struct constraint_one {
 };
 /* *g is NULL when the options ask for none. */
 int constraint_one_open(struct constraint_one *one, const struct options *o,
-                        const struct constraint_source *source, struct grammar **g, struct err *e);
+                        const struct vocabulary_source *source, struct grammar **g, struct err *e);
 void constraint_one_close(struct constraint_one *one);
 
 #endif

@@ -1,6 +1,7 @@
 #include "cli/engine.h"
 
 #include "cli/run.h"
+#include "cli/vocabulary.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
 
@@ -174,7 +175,7 @@ int engine_open_model(struct engine *g, const struct options *o, struct err *e)
     if (model_open(&g->model, o->model, e)) return -1;
     progress_begin(&progress);
     if (o->check_tensors && mf_verify(&g->model.file, &progress, &n, e)) return -1;
-    return run_open_tokenizer(&g->tokenizer, &g->model.file, e);
+    return vocabulary_tokenizer(&g->tokenizer, &g->model.file, e);
 }
 
 static int open_sized(struct engine *g, const struct forward_options *f,

@@ -40,8 +40,6 @@ int run_conversation(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */
 int run_tokens(const struct options *o, struct err *e);
 
-/* Tokenizer of an opened model file; *t is NULL when the file has none. */
-int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct err *e);
 /* Prompt text of -p or -f (malloc'd, *bytes long, NUL-terminated). */
 int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e);
 /* The prompt of --chat: that text as a message, through the chat template; holds its special tokens

@@ -1,5 +1,6 @@
 /* tokens.c: the modes --tokenize and --detokenize. */
 #include "cli/run.h"
+#include "cli/vocabulary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,18 +30,6 @@ int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e)
         ids->id[ids->n++] = (int32_t)v;
         p = end;
     }
-}
-
-int run_open_tokenizer(struct tokenizer **t, const struct modelfile *m, struct err *e)
-{
-    struct tok_source src = {0};
-    *t = NULL;
-    src.json = mf_source_file(m, "tokenizer.json", &src.json_bytes);
-    src.spm = mf_source_file(m, "tokenizer.model", &src.spm_bytes);
-    src.config = mf_source_file(m, "tokenizer_config.json", &src.config_bytes);
-    src.special_map = mf_source_file(m, "special_tokens_map.json", &src.special_map_bytes);
-    if (!src.json && !src.spm) return 0;
-    return tok_open(t, &src, e) ? err_prefix(e, "%s", m->st.path) : 0;
 }
 
 static int print_ids(const struct tokenizer *t, const struct options *o, const char *text,
@@ -79,7 +68,7 @@ int run_tokens(const struct options *o, struct err *e)
     char *text = NULL;
     size_t bytes;
     if (mf_open(&m, o->model, e)) return 1;
-    int rc = run_open_tokenizer(&t, &m, e);
+    int rc = vocabulary_tokenizer(&t, &m, e);
     if (!rc && !t)
         rc = err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
     if (!rc)

@@ -15,11 +15,11 @@ $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(CORE)
 $(BIN)/cli: $B/cli/llama_names.o # every name is tried
 $(BIN)/numbers: $(CPU) # the reference kernels
 $(BIN)/bench: $B/bench/llama_bench_names.o
-$(BIN)/checkop: $(CHECKOP) $(BACKENDS) $(CORE) $(CPU_ALL) $(HIP)
+$(BIN)/checkop: $(CHECKOP) $(FROM_CLI) $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(CORE)
 $(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(CORE)
-$(BIN)/step: $B/tests/faults/step.o $(HARNESS) $B/tests/stepwise.o $(call but_main,bench) $(BACKENDS) $(CORE) $(CPU) $(HIP)
+$(BIN)/step: $B/tests/faults/step.o $(HARNESS) $B/tests/stepwise.o $(call but_main,bench) $(FROM_CLI) $(CORE) $(CPU) $(HIP)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $(BIN)/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
@@ -109,7 +109,7 @@ $B/emulated/%.o: backend-cpu/%.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $< emulated
 	$(Q)$(CC) $(ALL_CFLAGS) -Og -g0 -mavx2 -mfma -mf16c -Wno-psabi -Itests/emulators/immintrin -MMD -MP -c -o $@ $<
-$(BIN)/checkop-emulated: $(CHECKOP) $(BACKENDS) $(CORE) $(EMULATED_OBJS) $(HIP)
+$(BIN)/checkop-emulated: $(CHECKOP) $(FROM_CLI) $(CORE) $(EMULATED_OBJS) $(HIP)
 $(BIN)/run-emulated: $(RUN) $(CORE) $(EMULATED_OBJS) $(HIP)
 $(EMULATED_PROGRAMS):
 	@mkdir -p $(@D)

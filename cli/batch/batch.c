@@ -59,7 +59,7 @@ static int open_defaults(struct batch_run *b, struct err *e)
 static int open_constraints(struct batch_run *b, struct err *e)
 {
     const struct model_config *g = &b->engine.model.config;
-    const struct constraint_source source = {b->engine.tokenizer, g->eos, g->n_eos, g->vocab};
+    const struct vocabulary_source source = {b->engine.tokenizer, g->eos, g->n_eos, g->vocab};
     struct constraint *k;
     struct grammar *compiled;
     if (!b->engine.tokenizer)

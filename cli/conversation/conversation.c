@@ -272,7 +272,7 @@ static int open_all(struct conversation *c, struct err *e)
                                             strlen(o->system_prompt), "--system-prompt", e))
         return -1;
     const struct model_config *g = &c->engine.model.config;
-    const struct constraint_source tokens = {c->engine.tokenizer, g->eos, g->n_eos, g->vocab};
+    const struct vocabulary_source tokens = {c->engine.tokenizer, g->eos, g->n_eos, g->vocab};
     if (constraint_one_open(&c->constraint, o, &tokens, &c->grammar, e)) return -1;
     run_say_seed(o, o->seed.value);
     engine_say_context(&c->engine);

@@ -271,6 +271,44 @@ static void modes(void)
     process_free(&p);
 }
 
+/* Three lines: a schema with two good instances and a bad one, one that is refused, no JSON. */
+static void schemas(void)
+{
+    static const char lines[] =
+        "{\"name\": \"a\", \"schema\": {\"type\": \"object\", \"properties\": {\"n\": {\"type\": "
+        "\"integer\"}}, \"required\": [\"n\"]}, \"tests\": [{\"valid\": true, \"data\": {\"n\": 1}}, "
+        "{\"valid\": true, \"data\": {\"n\": 20, \"m\": \"x\"}}, {\"valid\": false, \"data\": "
+        "{}}]}\n\n{\"name\": \"b\", \"schema\": {\"format\": \"iri\", \"type\": \"string\"}}\n{\n";
+    char file[600];
+    struct process p;
+    snprintf(file, sizeof file, "%s/schemas.jsonl", dir);
+    FILE *f = fopen(file, "w");
+    if (!f || fputs(lines, f) < 0 || fclose(f)) return;
+    RUN(&p, "--schemas", file, "-m", model, "-o", "json");
+    json_t *r = parse(&p);
+    check(number(r, "served") == 1 && number(r, "refused") == 1 && number(r, "valid") == 2 &&
+              number(r, "valid_refused") == 0 && number(r, "invalid") == 1 &&
+              number(r, "invalid_accepted") == 0 &&
+              number(json_object_get(r, "refused_by"), "format") == 1 && number(r, "masks") > 8 &&
+              number(r, "mask_us_mean") > 0 && number(r, "first_mask_us_mean") > 0 &&
+              number(r, "mask_us_p50") <= number(r, "mask_us_p99") &&
+              number(r, "mask_us_p99") <= number(r, "mask_us_max") && strstr(p.err, ":4: "),
+          "--schemas: one object", &p);
+    json_decref(r);
+    process_free(&p);
+    RUN(&p, "--schemas", file, "-m", model);
+    check(p.code == 0 && strstr(p.out, "| 2 ") && strstr(p.out, "refused by: format 1"),
+          "--schemas: a table", &p);
+    process_free(&p);
+    RUN(&p, "--schemas", file);
+    check(p.code == 2 && strstr(p.err, "--schemas needs -m FILE"), "--schemas without -m", &p);
+    process_free(&p);
+    RUN(&p, "--schemas", "/nonexistent", "-m", model);
+    check(p.code == 1 && strstr(p.err, "/nonexistent"), "--schemas without a file", &p);
+    process_free(&p);
+    unlink(file);
+}
+
 int main(int argc, char **argv)
 {
     struct process p;
@@ -289,6 +327,7 @@ int main(int argc, char **argv)
     habits();
     runs();
     modes();
+    schemas();
     unlink(model);
     rmdir(dir);
     return report("bench");
