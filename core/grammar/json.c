@@ -11,10 +11,12 @@ static const char rules[] =
     "object ::= \"{\" ws ( member ( \",\" ws member )* )? \"}\"\n"
     "member ::= string ws \":\" ws value ws\n"
     "array ::= \"[\" ws ( value ws ( \",\" ws value ws )* )? \"]\"\n"
-    "string ::= \"\\\"\" char* \"\\\"\"\n"
-    "char ::= [^\"\\\\\\x00-\\x1F] | \"\\\\\" ( [\"\\\\/bfnrt] | \"u\" unit )\n"
+    "string ::= \"\\\"\" rest\n"
+    "rest ::= \"\\\"\" | char rest\n"
+    "char ::= [ !#-\\x5B\\x5D-\\x7F] | wide | \"\\\\\" ( [\"\\\\/bfnrt] | \"u\" unit )\n"
     "unit ::= [0-9a-cA-CefEF] hex hex hex | [dD] [0-7] hex hex |\n"
     "         [dD] [89abAB] hex hex \"\\\\u\" [dD] [c-fC-F] hex hex\n"
+    "wide ::= [\\u0080-\\U0010FFFF]\n"
     "hex ::= [0-9a-fA-F]\n"
     "number ::= \"-\"? ( \"0\" | [1-9] [0-9]* ) ( \".\" [0-9]+ )? ( [eE] [-+]? [0-9]+ )?\n"
     "ws ::= ";
@@ -25,7 +27,5 @@ int notation_json(struct net *n, int compact, uint32_t *root, struct err *e)
 {
     char text[sizeof rules + sizeof space + 8];
     int bytes = snprintf(text, sizeof text, "%s%s\n", rules, compact ? "\"\"" : space);
-    if (notation_gbnf(n, text, (size_t)bytes, root, e)) return -1;
-    net_same(n, compact ? 2 : 1);
-    return 0;
+    return notation_gbnf(n, text, (size_t)bytes, root, e);
 }

@@ -83,6 +83,19 @@ static net_expr or_else(struct net *n, net_expr a, net_expr b)
     return a == NET_FAILED ? b : net_either(n, a, b);
 }
 
+/* 1: all characters beyond ASCII are in the ranges. */
+static int has_wide(const struct net_range *ranges, int n_ranges)
+{
+    uint32_t c = 0x80, from = 0;
+    while (c != from && c <= CHARS_LAST) {
+        from = c;
+        if (c == 0xd800) c = 0xe000;
+        for (int i = 0; i < n_ranges; i++)
+            if (ranges[i].first <= c && c <= ranges[i].last) c = ranges[i].last + 1;
+    }
+    return c > CHARS_LAST;
+}
+
 net_expr json_chars(struct net *n, const struct net_range *ranges, int n_ranges)
 {
     static const struct net_range plain[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, CHARS_LAST}},
@@ -94,11 +107,13 @@ net_expr json_chars(struct net *n, const struct net_range *ranges, int n_ranges)
     struct net_range as_is[64];
     uint32_t short_ones[8] = {0};
     net_expr x = NET_FAILED;
-    int n_as_is = 0, has_short = 0;
+    int n_as_is = 0, has_short = 0, wide = has_wide(ranges, n_ranges);
+    if (wide) x = net_call(n, net_named(n, "wide"));
     for (int i = 0; i < n_ranges; i++)
         for (int k = 0; k < 3; k++) {
-            uint32_t a = ranges[i].first > plain[k].first ? ranges[i].first : plain[k].first,
-                     b = ranges[i].last < plain[k].last ? ranges[i].last : plain[k].last;
+            uint32_t most = wide && plain[k].last > 0x7f ? 0x7f : plain[k].last,
+                     a = ranges[i].first > plain[k].first ? ranges[i].first : plain[k].first,
+                     b = ranges[i].last < most ? ranges[i].last : most;
             if (a <= b) as_is[n_as_is++] = (struct net_range){a, b};
             if (n_as_is < 64 - 3) continue;
             x = or_else(n, x, net_chars(n, as_is, n_as_is));
@@ -185,7 +200,7 @@ static net_expr others(struct net *n, struct chars *t, int count, struct err *e)
     }
     if (char_set_invert(&all, e)) return NET_FAILED;
     net_expr other = net_sequence(n, json_chars(n, all.range, all.n),
-                                  net_sequence(n, json_any_chars(n), net_text(n, "\"", 1)));
+                                  net_call(n, net_named(n, "rest")));
     char_set_close(&all);
     return or_else(n, x, other);
 }
@@ -201,7 +216,10 @@ net_expr json_other_text(struct net *n, const char *const *text, int count, stru
         t[i] = (struct chars){text[i], text[i], text[i] + strlen(text[i])};
     net_expr x = others(n, t, count, e);
     free(t);
-    return x == NET_FAILED ? x : net_sequence(n, net_text(n, "\"", 1), x);
+    if (x == NET_FAILED) return x;
+    uint32_t rule = net_rule(n, "others", 6); /* of its own, so that all ends in a rule's end */
+    net_define(n, rule, net_sequence(n, net_text(n, "\"", 1), x));
+    return net_call(n, rule);
 }
 
 net_expr json_value_of(struct net *n, json_t *value)

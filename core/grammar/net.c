@@ -28,9 +28,9 @@ struct net {
     uint64_t *flags;
     uint32_t n_exprs, n_nodes, n_rules, n_sets, n_flags;
     uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets, cap_flags;
+    uint32_t *found, n_found; /* nodes by what they are: hash table of node + 1, [n_found] */
     struct err why;
     int failed, is_empty;
-    uint32_t same_id, same_rules, same_nodes;
 };
 
 static int fail(struct net *n, const char *text)
@@ -72,6 +72,7 @@ void net_close(struct net *n)
     free(n->rule);
     free(n->set);
     free(n->flags);
+    free(n->found);
     free(n);
 }
 
@@ -260,22 +261,59 @@ static uint32_t node(struct net *n, enum net_kind kind, uint32_t a, uint32_t b)
     return n->n_nodes++;
 }
 
+static uint32_t *place_of(struct net *n, const struct net_node *x)
+{
+    uint32_t h = (x->a * 0x9e3779b1u ^ x->b) * 0x85ebca6bu ^ (uint32_t)x->kind * 0xc2b2ae35u;
+    uint32_t at = (h ^ h >> 15) & (n->n_found - 1);
+    for (; n->found[at]; at = (at + 1) & (n->n_found - 1)) {
+        const struct net_node *y = &n->node[n->found[at] - 1];
+        if (y->kind == x->kind && y->a == x->a && y->b == x->b) break;
+    }
+    return &n->found[at];
+}
+
+/* The node that is so; equal ones are one, so that places behind equal texts are. */
+static uint32_t same(struct net *n, enum net_kind kind, uint32_t a, uint32_t b)
+{
+    const struct net_node x = {kind, a, b};
+    if (n->failed) return 0;
+    if (2 * (n->n_nodes + 1) > n->n_found) {
+        uint32_t more = n->n_found ? 2 * n->n_found : 1024, *found = calloc(more, sizeof *found);
+        if (!found) {
+            n->failed = 1;
+            return (uint32_t)err_memory(&n->why);
+        }
+        free(n->found);
+        n->found = found;
+        n->n_found = more;
+        for (uint32_t i = 0; i < n->n_nodes; i++) {
+            uint32_t *at = place_of(n, &n->node[i]);
+            if (!*at) *at = i + 1;
+        }
+    }
+    uint32_t *at = place_of(n, &x);
+    if (*at) return *at - 1;
+    uint32_t made = node(n, kind, a, b);
+    if (!n->failed) *at = made + 1;
+    return made;
+}
+
 static uint32_t make(struct net *n, net_expr at, uint32_t then)
 {
     while (!n->failed) {
         const struct expr x = n->expr[at];
         switch (x.kind) {
         case EMPTY: return then;
-        case BYTE: return node(n, NET_READ, x.a, then);
-        case CALL: return node(n, NET_CALL, x.a, then);
-        case MARK: return node(n, NET_MARK, x.a, then);
-        case TEST: return node(n, NET_TEST, x.a, then);
-        case NEED: return node(n, NET_NEED, x.a, then);
+        case BYTE: return same(n, NET_READ, x.a, then);
+        case CALL: return same(n, NET_CALL, x.a, then);
+        case MARK: return same(n, NET_MARK, x.a, then);
+        case TEST: return same(n, NET_TEST, x.a, then);
+        case NEED: return same(n, NET_NEED, x.a, then);
         case EITHER: { /* many are nested to the left */
             uint32_t split = make(n, x.b, then);
             for (at = x.a; !n->failed && n->expr[at].kind == EITHER; at = n->expr[at].a)
-                split = node(n, NET_SPLIT, make(n, n->expr[at].b, then), split);
-            return n->failed ? 0 : node(n, NET_SPLIT, make(n, at, then), split);
+                split = same(n, NET_SPLIT, make(n, n->expr[at].b, then), split);
+            return n->failed ? 0 : same(n, NET_SPLIT, make(n, at, then), split);
         }
         case SEQUENCE:
             then = make(n, x.b, then);
@@ -284,13 +322,13 @@ static uint32_t make(struct net *n, net_expr at, uint32_t then)
         case REPEAT: {
             uint32_t end = then;
             if (x.max == NET_NO_LIMIT) {
-                uint32_t loop = node(n, NET_SPLIT, 0, then), body = make(n, x.a, loop);
+                uint32_t loop = node(n, NET_SPLIT, UINT32_MAX, then), body = make(n, x.a, loop);
                 if (n->failed) return 0;
                 n->node[loop].a = body;
                 then = loop;
             }
             for (int i = x.min; i < x.max && !n->failed; i++)
-                then = node(n, NET_SPLIT, make(n, x.a, then), end);
+                then = same(n, NET_SPLIT, make(n, x.a, then), end);
             for (int i = 0; i < x.min && !n->failed; i++) then = make(n, x.a, then);
             return then;
         }
@@ -380,12 +418,6 @@ static int goes_through(struct net *n, uint32_t i, uint32_t rule, uint32_t *seen
     return ends;
 }
 
-void net_same(struct net *n, uint32_t id)
-{
-    n->same_id = id;
-    n->same_rules = n->n_rules;
-}
-
 int net_finish(struct net *n, uint32_t root, struct err *e)
 {
     uint32_t end = node(n, NET_END, 0, 0), bad = 0;
@@ -397,7 +429,6 @@ int net_finish(struct net *n, uint32_t root, struct err *e)
             uint32_t start = make(n, n->rule[r].body, end);
             n->rule[r].start = start;
         }
-        if (r + 1 == n->same_rules) n->same_nodes = n->n_nodes;
     }
     if (!n->failed && bury(n)) {
         n->failed = 1;
@@ -422,12 +453,6 @@ int net_finish(struct net *n, uint32_t root, struct err *e)
     if (!n->failed) return 0;
     *e = n->why;
     return -1;
-}
-
-uint32_t net_common(const struct net *n, uint32_t *n_nodes)
-{
-    *n_nodes = n->same_nodes;
-    return n->same_id;
 }
 
 int net_is_empty(const struct net *n) { return n->is_empty; }

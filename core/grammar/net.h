@@ -52,9 +52,6 @@ uint32_t net_named(const struct net *n, const char *name);
 net_expr net_call(struct net *n, uint32_t rule);
 void net_define(struct net *n, uint32_t rule, net_expr body);
 
-/* The rules that are there now are the same in every net that says ID (not 0), nodes included. */
-void net_same(struct net *n, uint32_t id);
-
 /* Makes the network, of which ROOT is the language. Errors: a rule that begins with itself, a
  * language without any text, more than the bounds allow. */
 int net_finish(struct net *n, uint32_t root, struct err *e);
@@ -80,8 +77,6 @@ struct net_node {
 const struct net_node *net_nodes(const struct net *n, uint32_t *count);
 const uint32_t *net_set(const struct net *n, uint32_t set); /* [8] */
 uint64_t net_flags(const struct net *n, uint32_t flags);
-/* The id of net_same, 0: none; and how many of the first nodes are of its rules. */
-uint32_t net_common(const struct net *n, uint32_t *n_nodes);
 /* The first node of a rule. */
 uint32_t net_start(const struct net *n, uint32_t rule);
 

@@ -29,7 +29,7 @@ static int find(struct product *p, const uint32_t *place, uint32_t *out, struct 
         if (!memcmp(p->state[p->slot[at] - 1], place, (size_t)p->n * sizeof *place))
             return *out = p->slot[at] - 1, 0;
     if (p->n_states == MAX_STATES)
-        return err_set(e, "these together are more than %d cases", MAX_STATES);
+        return err_set(e, "pattern: these together are more than %d cases", MAX_STATES);
     memcpy(p->state[p->n_states], place, (size_t)p->n * sizeof *place);
     p->rule[p->n_states] = net_rule(p->net, "strings", 7);
     p->slot[at] = p->n_states + 1;
@@ -94,7 +94,7 @@ int regular_product(struct net *net, struct walk *const walk[], int n_in, int n_
     struct product p = {
         .net = net, .walk = walk, .n_in = n_in, .n = n_in + n_out, .n_slots = 65536};
     uint32_t start[MAX_WALKS], first;
-    if (p.n > MAX_WALKS) return err_set(e, "more than %d of these together", MAX_WALKS);
+    if (p.n > MAX_WALKS) return err_set(e, "pattern: more than %d of these together", MAX_WALKS);
     p.state = malloc(MAX_STATES * sizeof *p.state);
     p.rule = malloc(MAX_STATES * sizeof *p.rule);
     p.slot = calloc(p.n_slots, sizeof *p.slot);

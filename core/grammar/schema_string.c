@@ -103,7 +103,7 @@ static int open_walk(struct walk **w, const struct condition *c, struct err *e)
             return 0;
         }
     }
-    if (!rc) return walk_open(w, n, root, 0, e);
+    if (!rc) return walk_open(w, n, root, e);
     net_close(n);
     return -1;
 }

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond these, what is kept is forgotten between two masks. */
-enum { LARGE_PLACES = 1 << 16, NO_FRAME = UINT32_MAX, UNKNOWN = UINT32_MAX };
-static const size_t LARGE_MASKS = (size_t)256 << 20;
+/* Beyond this, what is kept is forgotten between two masks. The first memory is that of most
+ * grammars. */
+enum { LARGE_PLACES = 1 << 16, FIRST = 2048, NO_FRAME = UINT32_MAX };
 
 /* A return: to a node with the flags of its rule, and from that rule to the frame below. Equal ones
  * are one. */
@@ -23,9 +23,7 @@ struct config {
 struct place {
     uint32_t first, n; /* configs */
     int may_end;
-    uint32_t *next;           /* [256], NULL: none is known */
-    walk_place inner;         /* UNKNOWN: not looked for */
-    struct walk_mask mask[2]; /* as a place of the language, as an inner one */
+    uint32_t notes[WALK_NOTES];
 };
 
 struct table { /* of frames or of places: open addressing, 0 is free, else the number + 1 */
@@ -45,13 +43,25 @@ struct walk {
     struct config *seen, *todo;
     uint32_t n_seen, n_todo, cap_seen, cap_todo;
     struct table marks;
-    size_t mask_words, mask_bytes;
+    /* steps: as walk_steps has them; a map is found by the sets that its places read, KEYS */
+    struct walk_steps steps;
+    struct walk_row *row;
+    unsigned char (*map)[256];
+    walk_place *next;
+    uint32_t *key; /* number of sets, the sets in ascending order, ... */
+    struct map {
+        uint32_t key, n_classes;
+    } * maps;
+    uint32_t *stamp, now; /* [n_sets]: the last place that has the set */
+    uint32_t n_maps, n_next, n_keys, n_sets, cap_rows, cap_map, cap_maps, cap_next, cap_keys;
+    struct table found_maps;
 };
 
 static int grow(void *array, uint32_t count, uint32_t *cap, size_t size, struct err *e)
 {
     if (count < *cap) return 0;
-    uint32_t more = *cap ? 2 * *cap : 64;
+    uint32_t more = *cap ? 2 * *cap : size > 64 ? FIRST / 32 : FIRST;
+    while (more <= count) more *= 2;
     void *p = realloc(*(void **)array, more * size);
     if (!p) return err_memory(e);
     *(void **)array = p;
@@ -152,13 +162,24 @@ static void begin(struct walk *w)
     w->marks.used = 0;
 }
 
-static int by_config(const void *a, const void *b)
+static int by_config(const struct config *x, const struct config *y)
 {
-    const struct config *x = a, *y = b;
     return x->node != y->node     ? (x->node < y->node ? -1 : 1)
            : x->frame != y->frame ? (x->frame < y->frame ? -1 : 1)
            : x->flags != y->flags ? (x->flags < y->flags ? -1 : 1)
                                   : 0;
+}
+
+/* Shell's sort (1959): without memory, which qsort may take. */
+static void sort_configs(struct config *c, uint32_t n)
+{
+    for (uint32_t gap = n > 16 ? n / 3 : 1; n > 1 && gap > 0; gap = gap == 1 ? 0 : gap / 3 + 1)
+        for (uint32_t i = gap; i < n; i++) {
+            struct config x = c[i];
+            uint32_t k = i;
+            for (; k >= gap && by_config(&x, &c[k - gap]) < 0; k -= gap) c[k] = c[k - gap];
+            c[k] = x;
+        }
 }
 
 static uint32_t place_hash(const struct walk *w, const struct place *p)
@@ -171,11 +192,123 @@ static uint32_t place_hash(const struct walk *w, const struct place *p)
     return h;
 }
 
+/* Splits the classes of a map by a set; class 0 is that of bytes in none. */
+static uint32_t split(unsigned char map[256], uint32_t n_classes, const uint32_t set[8])
+{
+    uint32_t inside[256], outside[256], n = 1;
+    memset(inside, 0, n_classes * sizeof *inside);
+    memset(outside, 0, n_classes * sizeof *outside);
+    for (int b = 0; b < 256; b++) {
+        uint32_t *to = set[b / 32] >> b % 32 & 1 ? &inside[map[b]] : &outside[map[b]];
+        if (to == &outside[0]) {
+            map[b] = 0;
+            continue;
+        }
+        if (!*to) *to = n++;
+        map[b] = (unsigned char)*to;
+    }
+    return n;
+}
+
+static uint32_t key_hash(const uint32_t *key, uint32_t n)
+{
+    uint32_t h = 0x811c9dc5u;
+    for (uint32_t i = 0; i < n; i++) h = mix(h, key[i]);
+    return h;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Writes the sets that configs [n] read behind the keys; returns how many. */
+static int write_key(struct walk *w, const struct config *c, uint32_t n, uint32_t *n_sets,
+                     struct err *e)
+{
+    *n_sets = 0;
+    w->now++;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t set = w->node[c[i].node].a;
+        if (w->stamp[set] == w->now) continue;
+        w->stamp[set] = w->now;
+        if (grow(&w->key, w->n_keys + *n_sets + 1, &w->cap_keys, sizeof *w->key, e)) return -1;
+        w->key[w->n_keys + 1 + (*n_sets)++] = set;
+    }
+    if (grow(&w->key, w->n_keys, &w->cap_keys, sizeof *w->key, e)) return -1;
+    w->key[w->n_keys] = *n_sets;
+    qsort(w->key + w->n_keys + 1, *n_sets, sizeof *w->key, ascending);
+    return 0;
+}
+
+/* The map of the configs [n]. */
+static int find_map(struct walk *w, uint32_t first, uint32_t n, uint32_t *out, struct err *e)
+{
+    uint32_t n_sets;
+    if (write_key(w, w->config + first, n, &n_sets, e)) return -1;
+    int rc = widen(&w->found_maps, e);
+    if (rc < 0) return -1;
+    for (uint32_t i = 0; rc && i < w->n_maps; i++)
+        put(&w->found_maps, key_hash(w->key + w->maps[i].key, w->key[w->maps[i].key] + 1), i);
+    const uint32_t *key = w->key + w->n_keys;
+    uint32_t hash = key_hash(key, n_sets + 1), at = hash & (w->found_maps.size - 1);
+    for (; w->found_maps.slot[at]; at = (at + 1) & (w->found_maps.size - 1)) {
+        uint32_t i = w->found_maps.slot[at] - 1;
+        if (!memcmp(w->key + w->maps[i].key, key, ((size_t)n_sets + 1) * sizeof *key))
+            return *out = i, 0;
+    }
+    if (grow(&w->maps, w->n_maps, &w->cap_maps, sizeof *w->maps, e) ||
+        grow(&w->map, w->n_maps, &w->cap_map, sizeof *w->map, e))
+        return -1;
+    unsigned char *map = w->map[w->n_maps];
+    uint32_t n_classes = 1;
+    memset(map, 0, 256);
+    for (uint32_t i = 0; i < n_sets; i++)
+        n_classes = split(map, n_classes, net_set(w->net, key[1 + i]));
+    w->maps[w->n_maps] = (struct map){w->n_keys, n_classes};
+    w->n_keys += n_sets + 1;
+    put(&w->found_maps, hash, w->n_maps);
+    *out = w->n_maps++;
+    w->steps.map = (const unsigned char (*)[256])w->map;
+    return 0;
+}
+
+/* Room for the steps of the place that is added next. */
+static int add_row(struct walk *w, uint32_t map, struct err *e)
+{
+    uint32_t n = w->maps[map].n_classes;
+    if (grow(&w->row, w->n_places, &w->cap_rows, sizeof *w->row, e) ||
+        grow(&w->next, w->n_next + n, &w->cap_next, sizeof *w->next, e))
+        return -1;
+    w->row[w->n_places] = (struct walk_row){map, w->n_next};
+    w->next[w->n_next] = WALK_DEAD;
+    for (uint32_t i = 1; i < n; i++) w->next[w->n_next + i] = WALK_UNKNOWN;
+    w->n_next += n;
+    w->steps.row = w->row;
+    w->steps.next = w->next;
+    return 0;
+}
+
+/* A new place of the configs behind n_configs [n]. */
+static int add_place(struct walk *w, uint32_t n, int may_end, struct err *e)
+{
+    struct place p = {.first = w->n_configs, .n = n, .may_end = may_end};
+    uint32_t map;
+    memset(p.notes, 0xff, sizeof p.notes);
+    if (grow(&w->place, w->n_places, &w->cap_places, sizeof *w->place, e) ||
+        find_map(w, p.first, n, &map, e) || add_row(w, map, e))
+        return -1;
+    w->place[w->n_places++] = p;
+    w->n_configs += n;
+    return 0;
+}
+
 /* The place of the configs behind n_configs [n]. */
 static int find_place(struct walk *w, uint32_t n, int may_end, walk_place *out, struct err *e)
 {
-    struct place p = {.first = w->n_configs, .n = n, .may_end = may_end, .inner = UNKNOWN};
-    if (n) qsort(w->config + p.first, n, sizeof *w->config, by_config);
+    struct place p = {.first = w->n_configs, .n = n, .may_end = may_end};
+    sort_configs(w->config + p.first, n);
     int rc = widen(&w->places, e);
     if (rc < 0) return -1;
     for (uint32_t i = WALK_START; rc && i < w->n_places; i++)
@@ -187,11 +320,9 @@ static int find_place(struct walk *w, uint32_t n, int may_end, walk_place *out, 
             (!n || !memcmp(w->config + q->first, w->config + p.first, n * sizeof *w->config)))
             return *out = w->places.slot[at] - 1, 0;
     }
-    if (grow(&w->place, w->n_places, &w->cap_places, sizeof *w->place, e)) return -1;
-    w->place[w->n_places] = p;
-    w->n_configs += n;
-    put(&w->places, hash, w->n_places);
-    *out = w->n_places++;
+    if (add_place(w, n, may_end, e)) return -1;
+    put(&w->places, hash, w->n_places - 1);
+    *out = w->n_places - 1;
     return 0;
 }
 
@@ -245,7 +376,15 @@ static int close_over(struct walk *w, walk_place *out, struct err *e)
     return find_place(w, n, may_end, out, e);
 }
 
-int walk_open(struct walk **out, struct net *net, uint32_t root, size_t mask_words, struct err *e)
+/* The dead place, and the beginning. */
+static int begin_places(struct walk *w, walk_place *start, struct err *e)
+{
+    if (add_place(w, 0, 0, e)) return -1;
+    begin(w);
+    return push(w, w->root, NO_FRAME, 0, e) || close_over(w, start, e) ? -1 : 0;
+}
+
+int walk_open(struct walk **out, struct net *net, uint32_t root, struct err *e)
 {
     struct walk *w = calloc(1, sizeof *w);
     walk_place start;
@@ -256,15 +395,11 @@ int walk_open(struct walk **out, struct net *net, uint32_t root, size_t mask_wor
     w->net = net;
     w->node = net_nodes(net, &w->n_nodes);
     w->root = net_start(net, root);
-    w->mask_words = mask_words;
-    if (grow(&w->place, 0, &w->cap_places, sizeof *w->place, e)) {
-        walk_close(w);
-        return -1;
-    }
-    w->place[0] = (struct place){0}; /* WALK_DEAD */
-    w->n_places = WALK_START;
-    begin(w);
-    if (push(w, w->root, NO_FRAME, 0, e) || close_over(w, &start, e)) {
+    for (uint32_t i = 0; i < w->n_nodes; i++)
+        if (w->node[i].kind == NET_READ && w->node[i].a >= w->n_sets) w->n_sets = w->node[i].a + 1;
+    w->stamp = calloc((size_t)w->n_sets + 1, sizeof *w->stamp);
+    if (!w->stamp || begin_places(w, &start, e)) {
+        if (!w->stamp) err_memory(e);
         walk_close(w);
         return -1;
     }
@@ -274,17 +409,11 @@ int walk_open(struct walk **out, struct net *net, uint32_t root, size_t mask_wor
 
 static void free_places(struct walk *w)
 {
-    for (uint32_t i = 0; i < w->n_places; i++) {
-        free(w->place[i].next);
-        for (int k = 0; k < 2; k++) {
-            free(w->place[i].mask[k].bits);
-            free(w->place[i].mask[k].end);
-            free(w->place[i].mask[k].common);
-        }
-    }
     free(w->place);
     free(w->config);
     free(w->frame);
+    free(w->row);
+    free(w->next);
     free(w->frames.slot);
     free(w->places.slot);
 }
@@ -293,6 +422,11 @@ void walk_close(struct walk *w)
 {
     if (!w) return;
     free_places(w);
+    free(w->map);
+    free(w->maps);
+    free(w->key);
+    free(w->stamp);
+    free(w->found_maps.slot);
     free(w->seen);
     free(w->todo);
     free(w->marks.slot);
@@ -300,23 +434,24 @@ void walk_close(struct walk *w)
     free(w);
 }
 
+const struct walk_steps *walk_steps(const struct walk *w) { return &w->steps; }
+uint32_t *walk_notes(struct walk *w, walk_place at) { return w->place[at].notes; }
+
 int walk_step(struct walk *w, walk_place at, unsigned char byte, walk_place *to, struct err *e)
 {
-    struct place *p = &w->place[at];
-    if (p->next && p->next[byte] != UNKNOWN) return *to = p->next[byte], 0;
-    if (!p->next) {
-        if (!(p->next = malloc(256 * sizeof *p->next))) return err_memory(e);
-        memset(p->next, 0xff, 256 * sizeof *p->next);
-    }
+    const struct walk_row row = w->row[at];
+    const uint32_t step = row.first + w->map[row.map][byte];
+    const struct place p = w->place[at];
+    if (w->next[step] != WALK_UNKNOWN) return *to = w->next[step], 0;
     begin(w);
-    for (uint32_t i = 0; i < p->n; i++) {
-        const struct config c = w->config[p->first + i];
+    for (uint32_t i = 0; i < p.n; i++) {
+        const struct config c = w->config[p.first + i];
         const uint32_t *set = net_set(w->net, w->node[c.node].a);
         if (set[byte / 32] >> byte % 32 & 1 && push(w, w->node[c.node].b, c.frame, c.flags, e))
             return -1;
     }
     if (close_over(w, to, e)) return -1;
-    w->place[at].next[byte] = *to; /* places may have moved */
+    w->next[step] = *to;
     return 0;
 }
 
@@ -326,109 +461,9 @@ int walk_must_end(const struct walk *w, walk_place at)
     return w->place[at].may_end && !w->place[at].n;
 }
 
-static int depth_of(const struct walk *w, uint32_t frame)
-{
-    int n = 0;
-    for (; frame != NO_FRAME; frame = w->frame[frame].below) n++;
-    return n;
-}
-
-/* The deepest frame that both return to. */
-static uint32_t common_frame(const struct walk *w, uint32_t a, uint32_t b)
-{
-    int of_a = depth_of(w, a), of_b = depth_of(w, b);
-    for (; of_a > of_b; of_a--) a = w->frame[a].below;
-    for (; of_b > of_a; of_b--) b = w->frame[b].below;
-    while (a != b) a = w->frame[a].below, b = w->frame[b].below;
-    return a;
-}
-
-/* The frame without those from BASE on. */
-static int cut(struct walk *w, uint32_t frame, uint32_t base, uint32_t *out, struct err *e)
-{
-    enum { MAX_CUT = 64 };
-    uint32_t chain[MAX_CUT];
-    int n = 0;
-    for (; frame != base; frame = w->frame[frame].below) {
-        if (n == MAX_CUT) return 1;
-        chain[n++] = frame;
-    }
-    *out = NO_FRAME;
-    while (n--) {
-        struct frame f = w->frame[chain[n]];
-        f.below = *out;
-        if (find_frame(w, f, out, e)) return -1;
-    }
-    return 0;
-}
-
-int walk_inner(struct walk *w, walk_place at, walk_place *inner, struct err *e)
-{
-    const struct place p = w->place[at];
-    if (p.inner != UNKNOWN) return *inner = p.inner, 0;
-    uint32_t base = p.n ? w->config[p.first].frame : NO_FRAME;
-    int rc = 0;
-    for (uint32_t i = 1; i < p.n; i++) base = common_frame(w, base, w->config[p.first + i].frame);
-    *inner = at;
-    if (base != NO_FRAME && !p.may_end) {
-        for (uint32_t i = 0; i < p.n && !rc; i++) {
-            if (grow(&w->config, w->n_configs + i, &w->cap_configs, sizeof *w->config, e))
-                return -1;
-            struct config c = w->config[p.first + i];
-            rc = cut(w, c.frame, base, &c.frame, e);
-            w->config[w->n_configs + i] = c;
-        }
-        if (!rc) rc = find_place(w, p.n, 0, inner, e);
-        if (rc < 0) return -1;
-    }
-    w->place[at].inner = *inner;
-    return 0;
-}
-
-int walk_write_down(const struct walk *w, walk_place at, uint32_t *words, int max)
-{
-    const struct place *p = &w->place[at];
-    uint32_t n_common, id = net_common(w->net, &n_common);
-    int n = 0;
-    if (!id || max < 2) return 0;
-    words[n++] = id;
-    words[n++] = (uint32_t)p->may_end;
-    for (uint32_t i = 0; i < p->n; i++) {
-        const struct config c = w->config[p->first + i];
-        struct frame f = {c.node, c.frame, c.flags};
-        for (;;) {
-            if (f.node >= n_common || f.flags || n + 2 > max) return 0;
-            words[n++] = f.node;
-            if (f.below == NO_FRAME) break;
-            f = w->frame[f.below];
-        }
-        words[n++] = UINT32_MAX;
-    }
-    return n;
-}
-
-const struct walk_mask *walk_mask(const struct walk *w, walk_place at, int is_inner)
-{
-    const struct walk_mask *m = &w->place[at].mask[is_inner];
-    return m->bits ? m : NULL;
-}
-
-int walk_keep_mask(struct walk *w, walk_place at, int is_inner, const struct walk_mask *m,
-                   struct err *e)
-{
-    size_t bytes = w->mask_words * sizeof *m->bits;
-    uint32_t *copy = malloc(bytes + 1);
-    if (!copy) return err_memory(e);
-    memcpy(copy, m->bits, bytes);
-    w->place[at].mask[is_inner] = *m;
-    w->place[at].mask[is_inner].bits = copy;
-    w->mask_bytes += bytes + 2 * (size_t)m->n_ends * sizeof *m->end;
-    return 0;
-}
-
 int walk_is_large(const struct walk *w)
 {
-    return w->n_places > LARGE_PLACES || w->mask_bytes > LARGE_MASKS;
+    return w->n_places > LARGE_PLACES;
 }
 
 /* A frame of OLD in the new walk. */
@@ -455,17 +490,12 @@ int walk_forget(struct walk *w, walk_place *const places[], int n, struct err *e
     w->frame = NULL;
     w->place = NULL;
     w->config = NULL;
+    w->row = NULL;
+    w->next = NULL;
     w->frames = w->places = (struct table){0};
-    w->n_frames = w->n_configs = w->cap_frames = w->cap_places = w->cap_configs = 0;
-    w->n_places = 0;
-    w->mask_bytes = 0;
-    if (!rc) rc = grow(&w->place, 0, &w->cap_places, sizeof *w->place, e);
-    if (!rc) {
-        w->place[0] = (struct place){0};
-        w->n_places = WALK_START;
-        begin(w);
-        rc = push(w, w->root, NO_FRAME, 0, e) || close_over(w, &kept[n], e) ? -1 : 0;
-    }
+    w->n_frames = w->n_configs = w->n_next = w->n_places = 0;
+    w->cap_frames = w->cap_places = w->cap_configs = w->cap_rows = w->cap_next = 0;
+    if (!rc) rc = begin_places(w, &kept[n], e);
     for (int i = 0; i < n && !rc; i++) {
         const struct place *p = &old.place[*places[i]];
         if (*places[i] == WALK_DEAD) continue;
@@ -479,10 +509,19 @@ int walk_forget(struct walk *w, walk_place *const places[], int n, struct err *e
     }
     for (int i = 0; i < n && !rc; i++) *places[i] = kept[i];
     free(kept);
-    old.seen = w->seen, old.todo = w->todo, old.marks = w->marks;
-    old.n_seen = w->n_seen, old.n_todo = w->n_todo;
-    old.cap_seen = w->cap_seen, old.cap_todo = w->cap_todo;
-    free_places(rc ? w : &old);
-    if (rc) *w = old;
+    if (rc) { /* the places as they were; maps, and what finds places, serve both */
+        struct walk failed = *w;
+        free_places(&failed);
+        w->frame = old.frame, w->place = old.place, w->config = old.config;
+        w->row = old.row, w->next = old.next;
+        w->frames = old.frames, w->places = old.places;
+        w->n_frames = old.n_frames, w->n_places = old.n_places, w->n_configs = old.n_configs;
+        w->n_next = old.n_next, w->cap_next = old.cap_next, w->cap_rows = old.cap_rows;
+        w->cap_frames = old.cap_frames, w->cap_places = old.cap_places;
+        w->cap_configs = old.cap_configs;
+        w->steps.row = w->row, w->steps.next = w->next;
+    } else {
+        free_places(&old);
+    }
     return rc;
 }

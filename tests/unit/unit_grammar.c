@@ -421,7 +421,7 @@ static void forgets_all_but_places(void **state)
     assert_int_equal(net_open(&n, &e), 0);
     assert_int_equal(notation_gbnf(n, nested, strlen(nested), &root, &e), 0);
     assert_int_equal(net_finish(n, root, &e), 0);
-    assert_int_equal(walk_open(&w, n, root, 1, &e), 0);
+    assert_int_equal(walk_open(&w, n, root, &e), 0);
     for (int i = 0; i < 70000; i++) assert_int_equal(walk_step(w, at, '(', &at, &e), 0);
     assert_true(walk_is_large(w));
     assert_int_equal(walk_forget(w, (walk_place *const[]){&at, &other}, 2, &e), 0);
