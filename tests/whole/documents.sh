@@ -54,6 +54,7 @@ printf '%s\n' '{"custom_id": "a", "method": "POST", "url": "/v1/completions", "b
 printf 'The heart\nA house\n' | gzip >prompts.txt.gz
 printf '{"query": "One and one is", "choices": ["two", "three"], "gold": 0}\n' | tee arc_easy.jsonl arc_challenge.jsonl >/dev/null
 printf '{"text": "A first document."}\n{"text": "Another one."}\n' >documents.jsonl
+printf '{"name": "one", "schema": {"type": "object"}, "tests": [{"valid": true, "data": {"a": 1}}]}\n' >schemas.jsonl
 
 # A backslash at the end of a line joins it with the next; what a program printed in an example begins like none of the patterns.
 # A backslash at the end of a line joins it with the next.
