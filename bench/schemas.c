@@ -162,7 +162,8 @@ static int try_instances(struct schemas *s, struct grammar_cursor *c, const char
     size_t i;
     json_array_foreach (tests, i, test) {
         int valid = json_is_true(json_object_get(test, "valid"));
-        char *data = json_dumps(json_object_get(test, "data"), JSON_ENCODE_ANY);
+        char *data = json_dumps(json_object_get(test, "data"),
+                                JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
         if (!data) continue; /* a test without data */
         int rc = valid ? follow(s, c, data, strlen(data), e)
                        : is_document(c, data, strlen(data), e);

@@ -161,6 +161,54 @@ net_expr json_text_of(struct net *n, const char *text, size_t bytes)
     return net_sequence(n, x, net_text(n, "\"", 1));
 }
 
+static int by_bytes(const void *a, const void *b)
+{
+    const struct json_string *x = a, *y = b;
+    int order = memcmp(x->text, y->text, x->bytes < y->bytes ? x->bytes : y->bytes);
+    return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static size_t in_common(const struct json_string *a, const struct json_string *b, size_t from)
+{
+    size_t at = from;
+    while (at < a->bytes && at < b->bytes && a->text[at] == b->text[at]) at++;
+    while (at > from && at < a->bytes && (a->text[at] & 0xc0) == 0x80) at--;
+    while (at > from && at < b->bytes && (b->text[at] & 0xc0) == 0x80) at--;
+    return at;
+}
+
+/* What is left of sorted texts [count] from byte AT on, where they agree up to there. */
+static net_expr some(struct net *n, const struct json_string *text, int count, size_t at, int depth)
+{
+    enum { MAX_DEPTH = 500 }; /* beyond, one by one */
+    size_t common = count == 1 ? text->bytes : in_common(&text[0], &text[count - 1], at);
+    net_expr x = NET_FAILED;
+    for (int i = 0, k; i < count; i = k) {
+        k = i + 1;
+        if (text[i].bytes == common) {
+            while (k < count && text[k].bytes == common) k++;
+            x = or_else(n, x, net_text(n, "\"", 1));
+            continue;
+        }
+        while (k < count && depth < MAX_DEPTH && in_common(&text[i], &text[k], common) > common)
+            k++;
+        size_t from = common;
+        if (k == i + 1) from = text[i].bytes;
+        net_expr rest = k == i + 1 ? net_text(n, "\"", 1)
+                                   : some(n, text + i, k - i, common, depth + 1);
+        x = or_else(n, x,
+                    net_sequence(n, json_chars_of(n, text[i].text + common, from - common), rest));
+    }
+    return net_sequence(n, json_chars_of(n, text->text + at, common - at), x);
+}
+
+net_expr json_text_of_some(struct net *n, struct json_string *text, int count)
+{
+    if (!count) return net_chars(n, NULL, 0);
+    qsort(text, (size_t)count, sizeof *text, by_bytes);
+    return net_sequence(n, net_text(n, "\"", 1), some(n, text, count, 0, 0));
+}
+
 /* What is left of each text that agrees so far, from AT characters on; ends: one is complete. */
 static net_expr others(struct net *n, struct chars *t, int count, struct err *e)
 {
@@ -216,7 +264,10 @@ net_expr json_other_text(struct net *n, const char *const *text, int count, stru
         t[i] = (struct chars){text[i], text[i], text[i] + strlen(text[i])};
     net_expr x = others(n, t, count, e);
     free(t);
-    if (x == NET_FAILED) return x;
+    if (x == NET_FAILED) {
+        net_error(n, e);
+        return x;
+    }
     uint32_t rule = net_rule(n, "others", 6); /* of its own, so that all ends in a rule's end */
     net_define(n, rule, net_sequence(n, net_text(n, "\"", 1), x));
     return net_call(n, rule);
@@ -259,113 +310,15 @@ net_expr json_value_of(struct net *n, json_t *value)
         zeros = net_repeat(n, net_sequence(n, net_text(n, ".", 1), zeros), 0, 1);
         return net_sequence(n, net_text(n, digits, strlen(digits)), zeros);
     }
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    char *text = NULL; /* with the fewest digits that give the number back */
+    for (size_t digits = 15; digits < 18; digits++) {
+        free(text);
+        text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+        if (!text || strtod(text, NULL) == json_real_value(value)) break;
+        if (!json_is_real(value)) break;
+    }
     if (!text) return NET_FAILED;
     x = net_text(n, text, strlen(text));
     free(text);
     return x;
-}
-
-/* ---- numbers */
-
-static net_expr decimal_digit(struct net *n, int first, int last)
-{
-    return net_chars(n, &(struct net_range){'0' + (uint32_t)first, '0' + (uint32_t)last}, 1);
-}
-
-static int64_t power(int k)
-{
-    int64_t x = 1;
-    while (k--) x *= 10;
-    return x;
-}
-
-/* Numbers of exactly PLACES digits, leading zeros counted, from A to B. */
-static net_expr decimals(struct net *n, int64_t a, int64_t b, int places)
-{
-    if (places == 0) return net_empty(n);
-    int64_t unit_of = power(places - 1), high = unit_of - 1;
-    int first = (int)(a / unit_of), last = (int)(b / unit_of);
-    a %= unit_of, b %= unit_of;
-    if (first == last)
-        return net_sequence(n, decimal_digit(n, first, first), decimals(n, a, b, places - 1));
-    net_expr x = NET_FAILED;
-    if (a) {
-        x = net_sequence(n, decimal_digit(n, first, first), decimals(n, a, high, places - 1));
-        first++;
-    }
-    int partly = b != high;
-    if (first + partly <= last)
-        x = or_else(n, x,
-                    net_sequence(n, decimal_digit(n, first, last - partly),
-                                 net_repeat(n, decimal_digit(n, 0, 9), places - 1, places - 1)));
-    if (partly)
-        x = or_else(n, x,
-                    net_sequence(n, decimal_digit(n, last, last), decimals(n, 0, b, places - 1)));
-    return x;
-}
-
-/* Whole numbers from A >= 0 to B, without a bound where B < 0; NET_FAILED: there are none. */
-static net_expr magnitude(struct net *n, int64_t a, int64_t b)
-{
-    enum { PLACES = 16 };
-    net_expr x = NET_FAILED;
-    for (int places = 1; places <= PLACES; places++) {
-        int64_t low = places == 1 ? 0 : power(places - 1), high = power(places) - 1;
-        if (a > low) low = a;
-        if (b >= 0 && b < high) high = b;
-        if (low <= high) x = or_else(n, x, decimals(n, low, high, places));
-    }
-    if (b < 0)
-        x = or_else(n, x,
-                    net_sequence(n, decimal_digit(n, 1, 9),
-                                 net_repeat(n, decimal_digit(n, 0, 9), PLACES, NET_NO_LIMIT)));
-    return x;
-}
-
-/* Numbers >= 0 within the bounds: a whole part, and decimals where they are allowed. */
-static net_expr above_zero(struct net *n, const struct json_bounds *b)
-{
-    net_expr zeros =
-                 net_repeat(n,
-                            net_sequence(n, net_text(n, ".", 1),
-                                         net_repeat(n, decimal_digit(n, 0, 0), 1, NET_NO_LIMIT)),
-                            0, 1),
-             some =
-                 net_sequence(n,
-                              net_sequence(n, net_text(n, ".", 1),
-                                           net_repeat(n, decimal_digit(n, 0, 9), 0, NET_NO_LIMIT)),
-                              net_sequence(n, decimal_digit(n, 1, 9),
-                                           net_repeat(n, decimal_digit(n, 0, 9), 0, NET_NO_LIMIT)));
-    int64_t low = b->low + b->low_open, high = b->has_high ? b->high - b->high_open : -1;
-    net_expr x = NET_FAILED, whole = NET_FAILED;
-    if (!b->has_high || low <= high) whole = magnitude(n, low, high);
-    if (whole != NET_FAILED) x = b->whole ? whole : net_sequence(n, whole, zeros);
-    if (b->whole) return x;
-    /* whole parts from which decimals go up and stay below the upper bound */
-    if (!b->has_high || b->low <= b->high - 1) {
-        whole = magnitude(n, b->low, b->has_high ? b->high - 1 : -1);
-        if (whole != NET_FAILED) x = or_else(n, x, net_sequence(n, whole, some));
-    }
-    return x;
-}
-
-net_expr json_number_between(struct net *n, const struct json_bounds *b)
-{
-    net_expr x = NET_FAILED;
-    struct json_bounds up = *b, down = *b;
-    if (!b->has_high || b->high > 0 || (b->high == 0 && !b->high_open)) {
-        if (!b->has_low || b->low < 0) up.low = 0, up.low_open = 0;
-        x = above_zero(n, &up);
-    }
-    if (!b->has_low || b->low < 0 || (b->low == 0 && !b->low_open)) { /* also -0 */
-        down.has_low = 1, down.has_high = b->has_low;
-        down.low = b->has_high && b->high < 0 ? -b->high : 0;
-        down.low_open = b->has_high && b->high <= 0 ? b->high_open : 0;
-        down.high = b->has_low ? -b->low : 0;
-        down.high_open = b->low_open;
-        net_expr y = above_zero(n, &down);
-        if (y != NET_FAILED) x = or_else(n, x, net_sequence(n, net_text(n, "-", 1), y));
-    }
-    return x == NET_FAILED ? net_chars(n, NULL, 0) : x;
 }

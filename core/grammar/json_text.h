@@ -1,5 +1,5 @@
 /* json_text.h: parts of JSON documents as expressions of a net that has JSON's rules
- * (notation_json): characters as strings spell them, given values, numbers between bounds. */
+ * (notation_json): characters as strings spell them, given values. */
 #ifndef CORE_JSON_TEXT_H
 #define CORE_JSON_TEXT_H
 
@@ -15,18 +15,15 @@ net_expr json_any_chars(struct net *n);
 net_expr json_text_of(struct net *n, const char *text, size_t bytes);
 /* The same without quotes. */
 net_expr json_chars_of(struct net *n, const char *text, size_t bytes);
+/* A string, with its quotes, that is one of TEXT [count], which are sorted here. */
+struct json_string {
+    const char *text; /* [bytes] UTF-8 */
+    size_t bytes;
+};
+net_expr json_text_of_some(struct net *n, struct json_string *text, int count);
 /* A string, with its quotes, that is none of TEXT [count]. */
 net_expr json_other_text(struct net *n, const char *const *text, int count, struct err *e);
 /* Exactly this value: members of objects in its order. */
 net_expr json_value_of(struct net *n, json_t *value);
-
-/* Numbers with low <= x <= high, without an exponent; whole ones, or with decimals. The bounds are
- * integers below 10^15 in size, or infinite (has_low, has_high 0); without the bound itself where
- * it is open. */
-struct json_bounds {
-    int has_low, has_high, low_open, high_open, whole;
-    int64_t low, high;
-};
-net_expr json_number_between(struct net *n, const struct json_bounds *b);
 
 #endif

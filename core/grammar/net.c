@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NODES = 1 << 17, MAX_EXPRS = 1 << 18, MAX_NAME = 48 };
+enum { MAX_NODES = 1 << 20, MAX_EXPRS = 1 << 20, MAX_NAME = 48 };
 
 enum expr_kind { EMPTY, BYTE, SEQUENCE, EITHER, REPEAT, CALL, MARK, TEST, NEED };
 
@@ -418,8 +418,36 @@ static int goes_through(struct net *n, uint32_t i, uint32_t rule, uint32_t *seen
     return ends;
 }
 
+/* Refuses what would be too many nodes before any is made. An expression is made where it is used,
+ * and stands behind its parts. */
+static int measure(struct net *n)
+{
+    uint64_t all = 0;
+    uint32_t *size = calloc((size_t)n->n_exprs + 1, sizeof *size);
+    if (!size) {
+        n->failed = 1;
+        return err_memory(&n->why);
+    }
+    for (uint32_t i = 0; i < n->n_exprs; i++) {
+        const struct expr x = n->expr[i];
+        uint64_t most = 1;
+        if (x.kind == EMPTY) most = 0;
+        else if (x.kind == SEQUENCE) most = (uint64_t)size[x.a] + size[x.b];
+        else if (x.kind == EITHER) most = (uint64_t)size[x.a] + size[x.b] + 1;
+        else if (x.kind == REPEAT)
+            most = ((uint64_t)size[x.a] + 1) *
+                   (uint64_t)(x.max == NET_NO_LIMIT ? x.min + 1 : x.max);
+        size[i] = most > MAX_NODES ? MAX_NODES + 1 : (uint32_t)most;
+    }
+    for (uint32_t r = 0; r < n->n_rules; r++)
+        if (n->rule[r].body != NET_FAILED) all += size[n->rule[r].body];
+    free(size);
+    return all > MAX_NODES ? fail(n, "is too large") : 0;
+}
+
 int net_finish(struct net *n, uint32_t root, struct err *e)
 {
+    if (!n->failed) measure(n);
     uint32_t end = node(n, NET_END, 0, 0), bad = 0;
     for (uint32_t r = 0; r < n->n_rules && !n->failed; r++) {
         if (n->rule[r].body == NET_FAILED) {
@@ -452,6 +480,12 @@ int net_finish(struct net *n, uint32_t root, struct err *e)
     n->expr = NULL;
     if (!n->failed) return 0;
     *e = n->why;
+    return -1;
+}
+
+int net_error(const struct net *n, struct err *e)
+{
+    if (n->failed) *e = n->why;
     return -1;
 }
 

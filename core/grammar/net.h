@@ -55,6 +55,8 @@ void net_define(struct net *n, uint32_t rule, net_expr body);
 /* Makes the network, of which ROOT is the language. Errors: a rule that begins with itself, a
  * language without any text, more than the bounds allow. */
 int net_finish(struct net *n, uint32_t root, struct err *e);
+/* -1, and *e says what made an expression NET_FAILED, if the net did. */
+int net_error(const struct net *n, struct err *e);
 /* 1: net_finish failed because the language is without any text. */
 int net_is_empty(const struct net *n);
 

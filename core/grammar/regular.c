@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_STATES = 30000, MAX_WALKS = 8 };
+enum { MAX_STATES = 10000, MAX_WALKS = 8 };
 
 struct product {
     struct net *net;
@@ -59,6 +59,17 @@ static int step(struct product *p, uint32_t from, int byte, uint32_t *to, struct
     return find(p, place, to, e) ? -1 : 1;
 }
 
+/* 1: both bytes are of one class in every walk. */
+static int goes_alike(const struct product *p, uint32_t from, int a, int b)
+{
+    for (int i = 0; i < p->n; i++) {
+        const struct walk_steps *s = p->walk[i] ? walk_steps(p->walk[i]) : NULL;
+        const unsigned char *map = s ? s->map[s->row[p->state[from][i]].map] : NULL;
+        if (map && map[a] != map[b]) return 0;
+    }
+    return 1;
+}
+
 /* The rule of a state: the bytes that lead to each next one. */
 static int define(struct product *p, uint32_t from, struct err *e)
 {
@@ -66,6 +77,11 @@ static int define(struct product *p, uint32_t from, struct err *e)
     net_expr x = NET_FAILED;
     char has[256];
     for (int b = 0; b < 256; b++) {
+        if (b && goes_alike(p, from, b - 1, b)) {
+            to[b] = to[b - 1];
+            has[b] = has[b - 1];
+            continue;
+        }
         int rc = step(p, from, b, &to[b], e);
         if (rc < 0) return -1;
         has[b] = (char)rc;

@@ -3,99 +3,96 @@
 #include "core/grammar/json_text.h"
 #include "core/grammar/notation.h"
 #include "core/grammar/schema_merge.h"
+#include "core/grammar/walk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 200, MAX_RULES = 20000, MAX_REPEAT = 10000, MAX_UNIQUE = 64 };
+enum { MAX_DEPTH = 200, MAX_RULES = 20000, MAX_UNIQUE = 64, MAX_CASES = 4000 };
 
 int schema_refuse(struct schema *s, const char *keyword, const char *what)
 {
     return err_set(s->e, "%s: %s", keyword, what);
 }
 
-/* ---- numbers */
-
-static int bound_of(struct schema *s, json_t *flat, const char *key, const char *open_key,
-                    int is_lower, int *has, int *is_open, int64_t *value)
-{
-    json_t *closed = json_object_get(flat, key), *open = json_object_get(flat, open_key);
-    double x = 0;
-    *has = *is_open = 0;
-    if (json_is_number(closed)) {
-        *has = 1;
-        x = json_number_value(closed);
-        *is_open = json_is_true(open); /* draft 4 */
-    } else if (closed) {
-        return schema_refuse(s, key, "is not a number");
-    }
-    if (json_is_number(open)) {
-        double y = json_number_value(open);
-        if (!*has || (is_lower ? y >= x : y <= x)) *has = *is_open = 1, x = y;
-    }
-    if (!*has) return 0;
-    if (x < -1e15 || x > 1e15) { /* beyond what the digits below count: of no use, or impossible */
-        if (is_lower ? x < 0 : x > 0) return *has = 0;
-        return schema_refuse(s, key, "beyond 10^15 is not served");
-    }
-    if (x != (double)(int64_t)x)
-        return schema_refuse(s, key, "a bound that is not whole is not served");
-    *value = (int64_t)x;
-    return 0;
-}
-
-static int number(struct schema *s, json_t *flat, unsigned types, net_expr *x)
-{
-    struct json_bounds b = {.whole = !(types & SCHEMA_FRACTION)};
-    json_t *step = json_object_get(flat, "multipleOf");
-    if (!(types & SCHEMA_INTEGER))
-        return schema_refuse(s, "not", "of integers alone is not served");
-    if (step) {
-        if (!json_is_number(step) || json_number_value(step) != 1)
-            return schema_refuse(s, "multipleOf", "is served as 1 only");
-        b.whole = 1;
-    }
-    if (bound_of(s, flat, "minimum", "exclusiveMinimum", 1, &b.has_low, &b.low_open, &b.low) ||
-        bound_of(s, flat, "maximum", "exclusiveMaximum", 0, &b.has_high, &b.high_open, &b.high))
-        return -1;
-    *x = !b.has_low && !b.has_high && !b.whole ? net_call(s->net, net_named(s->net, "number"))
-                                               : json_number_between(s->net, &b);
-    return 0;
-}
-
 /* ---- arrays */
+
+static int allowed_values(struct schema *s, json_t *flat, json_t **out);
 
 /* Items of few values, each at most once. */
 static int unique_items(struct schema *s, json_t *flat, json_t *items, int min, int max,
                         net_expr *x)
 {
-    json_t *values, *one, *item;
-    unsigned types;
+    json_t *values = NULL, *one, *item;
     size_t i;
-    int rc;
     if (schema_flatten(s->root, items, &item, s->e)) return -1;
-    values = json_object_get(item, "enum");
-    if (json_object_get(flat, "prefixItems") || !json_is_array(values) ||
-        json_array_size(values) > MAX_UNIQUE || min > 1 || max != NET_NO_LIMIT) {
-        json_decref(item);
+    int rc = 0, is_served = json_object_get(item, "enum") && !json_object_get(flat, "prefixItems") &&
+                            !json_object_get(flat, "contains") && min <= 1 && max == NET_NO_LIMIT;
+    if (is_served) rc = allowed_values(s, item, &values);
+    json_decref(item);
+    if (rc) return -1;
+    if (!is_served || json_array_size(values) > MAX_UNIQUE) {
+        json_decref(values);
         return schema_refuse(s, "uniqueItems", "is served for items of an enum alone");
     }
     net_expr first = NET_FAILED, next = NET_FAILED;
-    rc = schema_types(item, &types, s->e);
     json_array_foreach (values, i, one) {
-        if (!(schema_type_of(one) & types)) continue;
         net_expr value = then(s, json_value_of(s->net, one), ws(s)),
                  mark = net_mark(s->net, (int)i);
         first = or_else(s, first, then(s, mark, value));
         next = or_else(s, next, then(s, mark, then(s, then(s, text(s, ","), ws(s)), value)));
     }
-    json_decref(item);
-    if (rc) return -1;
-    net_expr all = first == NET_FAILED ? net_empty(s->net)
+    json_decref(values);
+    net_expr all = first == NET_FAILED ? min ? net_chars(s->net, NULL, 0) : net_empty(s->net)
                                        : then(s, first, net_repeat(s->net, next, 0, NET_NO_LIMIT));
     if (min == 0) all = net_repeat(s->net, all, 0, 1);
     *x = then(s, then(s, then(s, text(s, "["), ws(s)), all), text(s, "]"));
+    return 0;
+}
+
+/* An item that is as CHOSEN ones of WANTED want it, which sets their flags. */
+static int wanted_item(struct schema *s, json_t *items, json_t *wanted, unsigned chosen,
+                       net_expr *item, uint32_t *rule)
+{
+    json_t *all = json_pack("[O]", items), *one, *both;
+    net_expr marks = net_empty(s->net);
+    size_t i;
+    json_array_foreach (wanted, i, one)
+        if (chosen >> i & 1) {
+            json_array_append(all, one);
+            marks = then(s, marks, net_mark(s->net, (int)i));
+        }
+    both = json_pack("{s:o}", "allOf", all);
+    int rc = schema_rule(s, both, "contains", rule);
+    json_decref(both);
+    if (!rc) *item = then(s, marks, then(s, net_call(s->net, *rule), ws(s)));
+    return rc;
+}
+
+/* Items of which each schema of WANTED holds for one at least: a flag for each, which an item sets
+ * that is so; an item may be what several want. */
+static int containing(struct schema *s, json_t *flat, json_t *items, json_t *wanted, int min,
+                      int max, net_expr *x)
+{
+    enum { MAX_WANTED = 4 };
+    net_expr comma = then(s, text(s, ","), ws(s)), first, next, all, item;
+    uint32_t rule;
+    unsigned n = (unsigned)json_array_size(wanted);
+    if (json_object_get(flat, "prefixItems") || max != NET_NO_LIMIT || n > MAX_WANTED)
+        return schema_refuse(s, "contains", "beside prefixItems or maxItems is not served");
+    if (schema_rule(s, items, "items", &rule)) return -1;
+    first = then(s, net_call(s->net, rule), ws(s));
+    next = then(s, comma, first);
+    all = net_test(s->net, (1u << n) - 1);
+    for (unsigned chosen = 1; chosen < 1u << n; chosen++) {
+        if (wanted_item(s, items, wanted, chosen, &item, &rule)) return -1;
+        first = net_either(s->net, first, item);
+        next = net_either(s->net, next, then(s, comma, item));
+        if (!(chosen & (chosen - 1))) all = then(s, net_need(s->net, rule), all);
+    }
+    all = then(s, net_repeat(s->net, next, min > 1 ? min - 1 : 0, NET_NO_LIMIT), all);
+    *x = then(s, then(s, text(s, "["), ws(s)), then(s, first, then(s, all, text(s, "]"))));
     return 0;
 }
 
@@ -108,13 +105,17 @@ static int array(struct schema *s, json_t *flat, net_expr *x)
     size_t i;
     if (schema_length(s, flat, "minItems", &min) || schema_length(s, flat, "maxItems", &max))
         return -1;
-    if (json_is_array(items)) { /* drafts before 2020-12 */
-        prefix = items;
-        items = json_object_get(flat, "additionalItems");
-    }
     if (max != NET_NO_LIMIT && max < min) return *x = net_chars(s->net, NULL, 0), 0;
     if (json_is_true(json_object_get(flat, "uniqueItems")) && max != 0 && max != 1)
         return unique_items(s, flat, items ? items : json_true(), min, max, x);
+    json_t *contains = json_object_get(flat, "contains");
+    if (contains) {
+        json_t *wanted = json_pack("[O]", contains);
+        json_array_extend(wanted, json_object_get(flat, "opt4gptq:moreContains"));
+        int rc = containing(s, flat, items ? items : json_true(), wanted, min, max, x);
+        json_decref(wanted);
+        return rc;
+    }
     if (items && schema_rule(s, items, "items", &rest_rule)) return -1;
     net_expr comma = then(s, text(s, ","), ws(s)),
              rest = then(s, net_call(s->net, rest_rule), ws(s)), tail, body;
@@ -172,7 +173,6 @@ static int check_keywords(struct schema *s, json_t *flat)
                                          "maxProperties",
                                          "items",
                                          "prefixItems",
-                                         "additionalItems",
                                          "minItems",
                                          "maxItems",
                                          "uniqueItems",
@@ -188,6 +188,15 @@ static int check_keywords(struct schema *s, json_t *flat)
                                          "contentEncoding",
                                          "contentMediaType",
                                          "contentSchema",
+                                         "contains",
+                                         "opt4gptq:moreMultiples",
+                                         "opt4gptq:notMultiple",
+                                         "opt4gptq:some",
+                                         "propertyNames",
+                                         "opt4gptq:moreAnyOf",
+                                         "opt4gptq:final",
+                                         "opt4gptq:moreContains",
+                                         "opt4gptq:notFormat",
                                          "opt4gptq:notEnum",
                                          "opt4gptq:notPattern",
                                          "opt4gptq:morePatterns"};
@@ -201,62 +210,119 @@ static int check_keywords(struct schema *s, json_t *flat)
     return 0;
 }
 
-/* 1: a value of an enum is what the rest of the schema asks for; 0: not; -1: that is not served. */
-static int fits(struct schema *s, json_t *flat, json_t *v)
+/* Whether keywords beside the enum say something about its values. */
+static int says_more(json_t *flat, json_t *v)
 {
-    unsigned of = schema_type_of(v);
     const char *key;
     json_t *c;
-    int ok = 1;
-    json_object_foreach (flat, key, c) {
-        double bound = json_number_value(c), x = json_number_value(v);
-        if (!strcmp(key, "type") || !strcmp(key, "enum") || !strcmp(key, "opt4gptq:notEnum") ||
-            !(schema_is_about(key) & of))
-            continue;
-        size_t length = 0, i = 0;
-        for (const char *p = json_string_value(v); p && *p; p++) length += (*p & 0xc0) != 0x80;
-        if (!strcmp(key, "minLength")) ok &= (double)length >= bound;
-        else if (!strcmp(key, "maxLength")) ok &= (double)length <= bound;
-        else if (!strcmp(key, "minItems")) ok &= (double)json_array_size(v) >= bound;
-        else if (!strcmp(key, "maxItems")) ok &= (double)json_array_size(v) <= bound;
-        else if (!strcmp(key, "minimum")) ok &= x >= bound;
-        else if (!strcmp(key, "maximum")) ok &= x <= bound;
-        else if (!strcmp(key, "exclusiveMinimum") && json_is_number(c)) ok &= x > bound;
-        else if (!strcmp(key, "exclusiveMaximum") && json_is_number(c)) ok &= x < bound;
-        else if (!strcmp(key, "pattern")) {
-            int finds = schema_finds(s, json_string_value(c), json_string_value(v));
-            if (finds < 0) return -1;
-            ok &= finds;
-        } else if (!strcmp(key, "required") && json_is_array(c)) {
-            json_t *name;
-            json_array_foreach (c, i, name)
-                ok &= json_object_get(v, json_string_value(name)) != NULL;
-        } else {
-            schema_refuse(s, key, "beside enum or const is not served");
-            return -1;
-        }
-    }
-    return ok;
+    json_object_foreach (flat, key, c)
+        if (strcmp(key, "type") && strcmp(key, "enum") && strcmp(key, "opt4gptq:notEnum") &&
+            (schema_is_about(key) & schema_type_of(v)))
+            return 1;
+    return 0;
 }
 
-/* Values of an enum: all that "type" lets through, where nothing else is said about them. */
-static int values_of(struct schema *s, json_t *flat, unsigned types, net_expr *x)
+/* 1: the text is a document of the walk; 0: not; -1: *e. */
+static int reads(struct walk *w, const char *text, struct err *e)
 {
-    json_t *v, *no, *values = json_object_get(flat, "enum");
-    size_t i, k;
-    if (!json_is_array(values)) return schema_refuse(s, "enum", "is not an array");
+    walk_place at = WALK_START;
+    for (; *text && at != WALK_DEAD; text++)
+        if (walk_step(w, at, (unsigned char)*text, &at, e)) return -1;
+    return at != WALK_DEAD && walk_may_end(w, at);
+}
+
+/* The values among those of an enum that the rest of the schema allows: they are read by a net of
+ * the rest. */
+static int keep_those(struct schema *s, json_t *flat, json_t *values, json_t *kept)
+{
+    struct schema rest = {.root = s->root, .depth = s->depth, .ordered = 0, .e = s->e};
+    struct walk *w = NULL;
+    json_t *without = json_copy(flat), *v;
+    uint32_t object, root;
+    size_t i;
+    int rc = net_open(&rest.net, s->e);
+    json_object_del(without, "enum");
+    json_object_del(without, "opt4gptq:notEnum");
+    if (!rc) {
+        rest.rules = json_object();
+        rc = notation_json(rest.net, 1, &object, s->e);
+        if (!rc) rc = schema_rule(&rest, without, "enum", &root);
+        if (!rc) rc = net_finish(rest.net, root, s->e);
+        json_decref(rest.rules);
+        if (rc && !err_is_memory(s->e) && net_is_empty(rest.net)) {
+            net_close(rest.net);
+            json_decref(without);
+            return 0;
+        }
+        if (rc) net_close(rest.net);
+        else rc = walk_open(&w, rest.net, root, s->e);
+    }
+    json_decref(without);
+    json_array_foreach (values, i, v) {
+        if (rc) break;
+        double x = json_real_value(v); /* 1.0 is 1 */
+        json_t *whole = json_is_real(v) && schema_type_of(v) == SCHEMA_INTEGER
+                            ? json_integer((json_int_t)x)
+                            : json_incref(v);
+        char *text = json_dumps(whole, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        json_decref(whole);
+        rc = text ? reads(w, text, s->e) : err_memory(s->e);
+        free(text);
+        if (rc > 0) rc = json_array_append(kept, v);
+    }
+    walk_close(w);
+    return rc;
+}
+
+/* Strings as a tree, all others one by one. */
+static int of_values(struct schema *s, json_t *values, net_expr *x)
+{
+    struct json_string *text = calloc(json_array_size(values) + 1, sizeof *text);
+    int n = 0;
+    size_t i;
+    json_t *v;
+    if (!text) return err_memory(s->e);
     *x = NET_FAILED;
     json_array_foreach (values, i, v) {
-        int is_out = 0;
-        json_array_foreach (json_object_get(flat, "opt4gptq:notEnum"), k, no)
-            is_out |= json_equal(v, no);
-        if (is_out || !(schema_type_of(v) & types)) continue;
-        int rc = fits(s, flat, v);
-        if (rc < 0) return -1;
-        if (rc) *x = or_else(s, *x, json_value_of(s->net, v));
+        if (json_is_string(v))
+            text[n++] = (struct json_string){json_string_value(v), json_string_length(v)};
+        else *x = or_else(s, *x, json_value_of(s->net, v));
     }
-    if (*x == NET_FAILED) *x = net_chars(s->net, NULL, 0);
+    if (n || *x == NET_FAILED) *x = or_else(s, *x, json_text_of_some(s->net, text, n));
+    free(text);
     return 0;
+}
+
+/* *out: values of the enum that the rest of the schema lets through, a new reference. */
+static int allowed_values(struct schema *s, json_t *flat, json_t **out)
+{
+    json_t *v, *no, *values = json_object_get(flat, "enum"), *simple = json_array(),
+                    *judged = json_array();
+    unsigned types;
+    size_t i, k;
+    int rc = schema_types(flat, &types, s->e);
+    if (!rc && !json_is_array(values)) rc = schema_refuse(s, "enum", "is not an array");
+    json_array_foreach (values, i, v) {
+        int is_out = rc;
+        json_array_foreach (json_object_get(flat, "opt4gptq:notEnum"), k, no)
+            is_out |= schema_equal(v, no);
+        if (is_out || !(schema_type_of(v) & types)) continue;
+        json_array_append(says_more(flat, v) ? judged : simple, v);
+    }
+    if (!rc && json_array_size(judged)) rc = keep_those(s, flat, judged, simple);
+    json_decref(judged);
+    *out = simple;
+    if (rc) json_decref(simple);
+    return rc;
+}
+
+static int values_of(struct schema *s, json_t *flat, net_expr *x)
+{
+    json_t *values;
+    if (allowed_values(s, flat, &values)) return -1;
+    int rc = of_values(s, values, x);
+    json_decref(values);
+    return rc;
 }
 
 static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
@@ -264,9 +330,22 @@ static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
     json_t *all = json_object_get(flat, key), *base = json_copy(flat), *one, *other;
     size_t i, k;
     int rc = 0, overlap = 0;
+    json_t *more = json_object_get(base, "opt4gptq:moreAnyOf");
     json_object_del(base, key);
+    if (!strcmp(key, "anyOf") && json_array_size(more)) { /* the next one */
+        json_t *rest = json_copy(more);
+        json_array_remove(rest, 0);
+        json_object_set(base, key, json_array_get(more, 0));
+        if (json_array_size(rest)) json_object_set_new(base, "opt4gptq:moreAnyOf", rest);
+        else {
+            json_object_del(base, "opt4gptq:moreAnyOf");
+            json_decref(rest);
+        }
+    }
     *x = NET_FAILED;
     if (!json_is_array(all)) rc = schema_refuse(s, key, "is not an array");
+    else if ((s->n_cases += (int)json_array_size(all)) > MAX_CASES)
+        rc = schema_refuse(s, key, "more than 4,000 cases in all are not served");
     if (!rc && key[0] == 'o')
         json_array_foreach (all, i, one)
             for (k = 0; k < i && !overlap; k++) {
@@ -303,12 +382,72 @@ static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
     return rc;
 }
 
+/* An object of which some member has to be so, as "opt4gptq:some" says: one of those that the
+ * schema names, or another one. *cases is an anyOf of that, NULL: it is another one. */
+static int which_member(struct schema *s, json_t *flat, json_t *some, json_t **cases)
+{
+    json_t *of = json_array(), *known = json_object_get(flat, "properties"), *names, *v, *p;
+    const char *name;
+    size_t i;
+    names = json_copy(json_object_get(some, "names"));
+    json_object_foreach (known, name, v) {
+        int is_it = 1, finds;
+        json_array_foreach (json_object_get(some, "names"), i, p)
+            is_it &= strcmp(json_string_value(p), name) != 0;
+        if (is_it) json_array_append_new(names, json_string(name));
+        for (int yes = 0; yes < 2 && is_it; yes++)
+            json_array_foreach (json_object_get(some, yes ? "yes" : "no"), i, p) {
+                if ((finds = schema_finds(json_string_value(p), name, s->e)) < 0) {
+                    json_decref(of);
+                    json_decref(names);
+                    return -1;
+                }
+                is_it &= finds == yes;
+            }
+        if (is_it)
+            json_array_append_new(of, json_pack("{s:[s], s:{s:O}}", "required", name, "properties",
+                                                name, json_object_get(some, "value")));
+    }
+    *cases = NULL;
+    if (json_array_size(of)) {
+        json_t *other = json_copy(some);
+        json_object_set(other, "names", names);
+        json_array_append_new(of, json_pack("{s:[o]}", "opt4gptq:some", other));
+        *cases = json_incref(of);
+    }
+    json_decref(names);
+    json_decref(of);
+    return 0;
+}
+
+/* 1: *x is made of cases, one for each member that may be the one. */
+static int some_member(struct schema *s, json_t *flat, net_expr *x)
+{
+    json_t *some = json_object_get(flat, "opt4gptq:some"), *one, *cases_of;
+    size_t i;
+    json_array_foreach (some, i, one) {
+        if (which_member(s, flat, one, &cases_of)) return -1;
+        if (!cases_of) continue;
+        json_t *rest = json_copy(flat), *others = json_copy(some);
+        json_array_remove(others, i);
+        json_object_del(rest, "opt4gptq:some");
+        if (json_array_size(others)) json_object_set(rest, "opt4gptq:some", others);
+        json_object_set_new(rest, "anyOf", cases_of);
+        int rc = cases(s, rest, "anyOf", x);
+        json_decref(others);
+        json_decref(rest);
+        return rc ? -1 : 1;
+    }
+    return 0;
+}
+
 static int value(struct schema *s, json_t *flat, net_expr *x)
 {
     unsigned types;
     net_expr y;
     json_t *no;
     size_t i;
+    int not_boolean = 0; /* 1: not false; 2: not true */
     *x = NET_FAILED;
     if (json_is_boolean(flat)) {
         *x = json_is_true(flat) ? net_call(s->net, net_named(s->net, "value"))
@@ -319,22 +458,28 @@ static int value(struct schema *s, json_t *flat, net_expr *x)
     if (json_object_get(flat, "anyOf")) return cases(s, flat, "anyOf", x);
     if (json_object_get(flat, "oneOf")) return cases(s, flat, "oneOf", x);
     if (schema_types(flat, &types, s->e)) return -1;
-    if (json_object_get(flat, "enum")) return values_of(s, flat, types, x);
+    if (json_object_get(flat, "enum")) return values_of(s, flat, x);
     json_array_foreach (json_object_get(flat, "opt4gptq:notEnum"), i, no) {
         unsigned of = schema_type_of(no) & types;
         if (of & SCHEMA_NULL) types &= ~(unsigned)SCHEMA_NULL;
-        else if (of && of != SCHEMA_STRING)
-            return schema_refuse(s, "not", "of an enum is served for strings and null");
+        if (of & (SCHEMA_ARRAY | SCHEMA_OBJECT))
+            return schema_refuse(s, "not", "of an enum of arrays or objects is not served");
+        if (of & SCHEMA_BOOLEAN) not_boolean |= 1 << json_is_true(no);
+    }
+    if (types & SCHEMA_OBJECT && json_object_get(flat, "opt4gptq:some")) {
+        int made = some_member(s, flat, x);
+        if (made) return made < 0 ? -1 : 0;
     }
     if (types & SCHEMA_NULL) *x = or_else(s, *x, text(s, "null"));
-    if (types & SCHEMA_BOOLEAN)
-        *x = or_else(s, *x, net_either(s->net, text(s, "true"), text(s, "false")));
+    for (int yes = 0; yes < 2; yes++)
+        if (types & SCHEMA_BOOLEAN && !(not_boolean >> yes & 1))
+            *x = or_else(s, *x, text(s, yes ? "true" : "false"));
     if (types & SCHEMA_STRING) {
         if (schema_string(s, flat, &y)) return -1;
         *x = or_else(s, *x, y);
     }
     if (types & (SCHEMA_INTEGER | SCHEMA_FRACTION)) {
-        if (number(s, flat, types, &y)) return -1;
+        if (schema_number(s, flat, types, &y)) return -1;
         *x = or_else(s, *x, y);
     }
     if (types & SCHEMA_ARRAY) {
@@ -380,6 +525,34 @@ int schema_rule(struct schema *s, json_t *sub, const char *name, uint32_t *rule)
     return rc;
 }
 
+/* Keywords and types that are made here are nobody else's. PARENT: the keyword that holds V; the
+ * keys of V are names, or V no schema, for some. */
+static int check_own_words(struct schema *s, json_t *v, const char *parent)
+{
+    static const char *const of_names[] = {"properties",  "patternProperties", "$defs",
+                                           "definitions", "dependentSchemas",  "dependencies"};
+    static const char *const values[] = {"enum", "const", "default", "examples", "example"};
+    const char *key;
+    json_t *one;
+    size_t i;
+    int is_names = 0;
+    for (i = 0; parent && i < sizeof of_names / sizeof *of_names; i++)
+        is_names |= !strcmp(parent, of_names[i]);
+    for (i = 0; parent && i < sizeof values / sizeof *values; i++)
+        if (!strcmp(parent, values[i])) return 0;
+    json_array_foreach (v, i, one)
+        if (check_own_words(s, one, parent && !strcmp(parent, "type") ? parent : NULL)) return -1;
+    json_object_foreach (v, key, one) {
+        if (!is_names && !strncmp(key, "opt4gptq:", 9))
+            return schema_refuse(s, "keyword", "names with opt4gptq: are this program's own");
+        if (check_own_words(s, one, is_names ? NULL : key)) return -1;
+    }
+    if (parent && !strcmp(parent, "type") && json_is_string(v) &&
+        !strncmp(json_string_value(v), "opt4gptq:", 9))
+        return err_set(s->e, "type: '%.40s' is no type of JSON", json_string_value(v));
+    return 0;
+}
+
 int notation_schema(struct net *n, const char *source, size_t bytes, int ordered, int compact,
                     uint32_t *root, struct err *e)
 {
@@ -389,7 +562,8 @@ int notation_schema(struct net *n, const char *source, size_t bytes, int ordered
     json_forget();
     if (!(s.root = json_read(source, bytes, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL, e))) return -1;
     s.rules = json_object();
-    int rc = schema_rule(&s, s.root, "#", root);
+    int rc = check_own_words(&s, s.root, NULL);
+    if (!rc) rc = schema_rule(&s, s.root, "#", root);
     json_decref(s.root);
     json_decref(s.rules);
     struct err memory;

@@ -1,6 +1,6 @@
 /* schema.h: what of JSON Schema is served, by files: schema.c values, schema_object.c objects,
- * schema_string.c strings, schema_merge.c several schemas as one. Everything else is refused by its
- * keyword and its path; nothing is applied in part.
+ * schema_string.c strings, schema_number.c numbers, schema_merge.c several schemas as one.
+ * Everything else is refused by its keyword and its path; nothing is applied in part.
  *
  * Strings spell a character as json_chars() has it. Members come in any order, none twice. Where a
  * member that the schema does not name may come, its name is none of those that it names. */
@@ -17,7 +17,7 @@ struct schema {
     json_t *root;
     json_t *rules; /* text of a schema -> its rule */
     int ordered;
-    int depth;
+    int depth, n_cases; /* how deep it is now; cases so far, of all anyOf and oneOf */
     struct err *e;
 };
 
@@ -26,13 +26,13 @@ struct schema {
 int schema_rule(struct schema *s, json_t *sub, const char *name, uint32_t *rule);
 /* The objects, and the texts of their names, that a flat schema allows. */
 int schema_object(struct schema *s, json_t *flat, net_expr *x);
+/* The numbers that a flat schema allows; TYPES are those of them that it may have. */
+int schema_number(struct schema *s, json_t *flat, unsigned types, net_expr *x);
 /* The strings that a flat schema allows. */
 int schema_string(struct schema *s, json_t *flat, net_expr *x);
 /* The texts, without quotes, in which the CHOSEN ones of PATTERNS (names of an object, bit i the
  * i-th) find something and the others do not, and that are none of NAMES, an array. */
 int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *names, net_expr *x);
-/* 1: the regular expression finds something in the text; 0: not; -1: *e, it is none. */
-int schema_finds(struct schema *s, const char *pattern, const char *text);
 /* A length or a count: *value is the number under KEY, and stays where there is none. */
 int schema_length(struct schema *s, json_t *flat, const char *key, int *value);
 int schema_refuse(struct schema *s, const char *keyword, const char *what);

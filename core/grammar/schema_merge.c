@@ -21,7 +21,9 @@ static const char *const keywords[] = {
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "$dynamicRef",
     "$recursiveRef", "divisibleBy", "disallow", "extends",
     /* of schemas that are made here */
-    "opt4gptq:notEnum", "opt4gptq:notPattern", "opt4gptq:morePatterns"};
+    "opt4gptq:notEnum", "opt4gptq:notPattern", "opt4gptq:morePatterns", "opt4gptq:notFormat",
+    "opt4gptq:moreMultiples", "opt4gptq:notMultiple", "opt4gptq:moreContains", "opt4gptq:some",
+    "opt4gptq:final", "opt4gptq:moreAnyOf"};
 
 static int is_one_of(const char *key, const char *const list[], size_t n)
 {
@@ -47,6 +49,9 @@ unsigned schema_is_about(const char *key)
                  {"format", SCHEMA_STRING},
                  {"opt4gptq:notPattern", SCHEMA_STRING},
                  {"opt4gptq:morePatterns", SCHEMA_STRING},
+                 {"opt4gptq:notFormat", SCHEMA_STRING},
+                 {"contains", SCHEMA_ARRAY},
+                 {"opt4gptq:moreContains", SCHEMA_ARRAY},
                  {"items", SCHEMA_ARRAY},
                  {"prefixItems", SCHEMA_ARRAY},
                  {"additionalItems", SCHEMA_ARRAY},
@@ -57,13 +62,18 @@ unsigned schema_is_about(const char *key)
                  {"required", SCHEMA_OBJECT},
                  {"additionalProperties", SCHEMA_OBJECT},
                  {"patternProperties", SCHEMA_OBJECT},
+                 {"propertyNames", SCHEMA_OBJECT},
+                 {"opt4gptq:some", SCHEMA_OBJECT},
+                 {"opt4gptq:final", SCHEMA_OBJECT},
                  {"minProperties", SCHEMA_OBJECT},
                  {"maxProperties", SCHEMA_OBJECT},
                  {"minimum", SCHEMA_INTEGER | SCHEMA_FRACTION},
                  {"maximum", SCHEMA_INTEGER | SCHEMA_FRACTION},
                  {"exclusiveMinimum", SCHEMA_INTEGER | SCHEMA_FRACTION},
                  {"exclusiveMaximum", SCHEMA_INTEGER | SCHEMA_FRACTION},
-                 {"multipleOf", SCHEMA_INTEGER | SCHEMA_FRACTION}};
+                 {"multipleOf", SCHEMA_INTEGER | SCHEMA_FRACTION},
+                 {"opt4gptq:moreMultiples", SCHEMA_INTEGER | SCHEMA_FRACTION},
+                 {"opt4gptq:notMultiple", SCHEMA_INTEGER | SCHEMA_FRACTION}};
     if (schema_is_silent(key)) return 0;
     for (size_t i = 0; i < sizeof about / sizeof *about; i++)
         if (!strcmp(key, about[i].key)) return about[i].types;
@@ -133,7 +143,7 @@ int schema_types(json_t *schema, unsigned *types, struct err *e)
     return 0;
 }
 
-static json_t *types_as_json(unsigned types)
+json_t *schema_types_as_json(unsigned types)
 {
     json_t *j = json_array();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -192,23 +202,142 @@ static json_t *all_of(json_t *a, json_t *b)
     return json_pack("{s:[O, O]}", "allOf", a, b);
 }
 
-/* Properties of one that the other does not name are that one's additional ones. */
-static void both_properties(json_t *out, json_t *a, json_t *b)
+int schema_lists(json_t *list, const char *text)
 {
-    json_t *pa = json_object_get(a, "properties"), *pb = json_object_get(b, "properties"),
-           *oa = json_object_get(a, "additionalProperties"),
-           *ob = json_object_get(b, "additionalProperties");
-    json_t *all = json_object(), *v;
-    const char *name;
-    json_object_foreach (pa, name, v) {
-        json_t *other = json_object_get(pb, name);
-        json_object_set_new(all, name, all_of(v, other ? other : ob));
+    json_t *v;
+    size_t i;
+    json_array_foreach (list, i, v)
+        if (!strcmp(json_string_value(v), text)) return 1;
+    return 0;
+}
+
+/* All that a schema says of the value of a member, added to ALL. */
+static int say_of(json_t *schema, const char *name, json_t *all, struct err *e)
+{
+    json_t *own = json_object_get(json_object_get(schema, "properties"), name),
+           *other = json_object_get(schema, "additionalProperties"), *v;
+    const char *pattern;
+    int is_known = own != NULL;
+    if (own) json_array_append(all, own);
+    if (schema_lists(json_object_get(schema, "opt4gptq:final"), name)) return 0;
+    json_object_foreach (json_object_get(schema, "patternProperties"), pattern, v) {
+        int finds = schema_finds(pattern, name, e);
+        if (finds < 0) return -1;
+        if (finds) json_array_append(all, v);
+        is_known |= finds;
     }
-    json_object_foreach (pb, name, v)
-        if (!json_object_get(pa, name)) json_object_set_new(all, name, all_of(v, oa));
-    if (pa || pb) json_object_set_new(out, "properties", all);
-    else json_decref(all);
+    if (!is_known && other) json_array_append(all, other);
+    return 0;
+}
+
+static json_t *all_of_list(json_t *list)
+{
+    return json_array_size(list) == 1 ? json_incref(json_array_get(list, 0))
+           : json_array_size(list)    ? json_pack("{s:O}", "allOf", list)
+                                      : json_true();
+}
+
+/* Members that either names: what both say of them, patterns included, which is final. */
+static int both_named(json_t *a, json_t *b, json_t *all, json_t *final, struct err *e)
+{
+    json_t *from[2] = {a, b}, *v;
+    const char *name;
+    for (int i = 0; i < 2; i++)
+        json_object_foreach (json_object_get(from[i], "properties"), name, v) {
+            json_t *said;
+            if (json_object_get(all, name)) continue;
+            said = json_array();
+            int rc = say_of(a, name, said, e) || say_of(b, name, said, e);
+            if (!rc) json_object_set_new(all, name, all_of_list(said));
+            json_decref(said);
+            if (rc) return -1;
+            json_array_append_new(final, json_string(name));
+        }
+    return 0;
+}
+
+/* Members by name, by pattern and all others belong together. */
+static int both_members(json_t *out, json_t *a, json_t *b, struct err *e)
+{
+    json_t *ra = json_object_get(a, "patternProperties"),
+           *rb = json_object_get(b, "patternProperties"),
+           *oa = json_object_get(a, "additionalProperties"),
+           *ob = json_object_get(b, "additionalProperties"), *v;
+    json_t *named = json_object(), *patterns = json_object(), *final = json_array();
+    const char *name;
+    int rc = both_named(a, b, named, final, e);
+    if (json_is_true(oa)) oa = NULL;
+    if (json_is_true(ob)) ob = NULL;
+    if (!rc && json_object_size(ra) && json_object_size(rb) && (oa || ob) && !json_equal(ra, rb))
+        rc = refuse_both("patternProperties", e);
+    int same = json_equal(ra, rb);
+    json_object_foreach (ra, name, v) {
+        json_t *w = json_object_get(rb, name);
+        json_object_set_new(patterns, name, all_of(v, w ? w : same || json_object_size(rb) ? NULL : ob));
+    }
+    json_object_foreach (rb, name, v)
+        if (!json_object_get(patterns, name))
+            json_object_set_new(patterns, name, all_of(v, json_object_size(ra) ? NULL : oa));
+    if (json_object_size(named)) {
+        json_object_set(out, "properties", named);
+        if (json_object_size(patterns)) json_object_set(out, "opt4gptq:final", final);
+    }
+    if (json_object_size(patterns)) json_object_set(out, "patternProperties", patterns);
     if (oa || ob) json_object_set_new(out, "additionalProperties", all_of(oa, ob));
+    json_decref(named);
+    json_decref(patterns);
+    json_decref(final);
+    return rc;
+}
+
+/* What a schema says of item I; NULL: nothing. */
+static json_t *item_of(json_t *schema, size_t i)
+{
+    json_t *own = json_array_get(json_object_get(schema, "prefixItems"), i);
+    return own ? own : json_object_get(schema, "items");
+}
+
+/* The first items and all others belong together. */
+static void both_items(json_t *out, json_t *a, json_t *b)
+{
+    size_t na = json_array_size(json_object_get(a, "prefixItems")),
+           nb = json_array_size(json_object_get(b, "prefixItems")), n = na > nb ? na : nb;
+    json_t *ia = json_object_get(a, "items"), *ib = json_object_get(b, "items"),
+           *prefix = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(prefix, all_of(item_of(a, i), item_of(b, i)));
+    if (n) json_object_set(out, "prefixItems", prefix);
+    if (ia || ib) json_object_set_new(out, "items", all_of(ia, ib));
+    json_decref(prefix);
+}
+
+int schema_equal(json_t *a, json_t *b)
+{
+    json_t *v, *w;
+    const char *key;
+    size_t i;
+    if (json_is_number(a) && json_is_number(b)) return json_number_value(a) == json_number_value(b);
+    if (json_is_array(a) && json_is_array(b)) {
+        if (json_array_size(a) != json_array_size(b)) return 0;
+        json_array_foreach (a, i, v)
+            if (!schema_equal(v, json_array_get(b, i))) return 0;
+        return 1;
+    }
+    if (!json_is_object(a) || !json_is_object(b)) return json_equal(a, b);
+    if (json_object_size(a) != json_object_size(b)) return 0;
+    json_object_foreach (a, key, v)
+        if (!(w = json_object_get(b, key)) || !schema_equal(v, w)) return 0;
+    return 1;
+}
+
+/* What is said behind KEY moves to a list under MORE: all of it holds. */
+static int add_more(json_t *out, const char *key, const char *more, json_t *a, json_t *b)
+{
+    json_t *all = json_array();
+    json_array_append(all, b);
+    json_array_extend(all, json_object_get(out, more));
+    json_object_set_new(out, more, all);
+    return json_object_set(out, key, a);
 }
 
 static int is_larger(json_t *a, json_t *b) { return json_number_value(a) > json_number_value(b); }
@@ -230,7 +359,7 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struc
         json_t *common = json_array();
         json_array_foreach (a, i, v)
             json_array_foreach (b, k, w)
-                if (json_equal(v, w)) json_array_append(common, v);
+                if (schema_equal(v, w)) json_array_append(common, v);
         return json_object_set_new(out, key, common);
     }
     if (!strcmp(key, "required")) {
@@ -238,40 +367,34 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struc
         json_array_extend(all, b);
         return json_object_set_new(out, key, all);
     }
-    if (!strcmp(key, "anyOf")) {
+    if (!strcmp(key, "anyOf")) return add_more(out, key, "opt4gptq:moreAnyOf", a, b);
+    if (!strcmp(key, "uniqueItems"))
+        return json_object_set_new(out, key, json_boolean(json_is_true(a) || json_is_true(b)));
+    if (!strncmp(key, "opt4gptq:", 9)) { /* lists, of which all hold */
+        json_t *all = json_copy(a);
+        json_array_foreach (b, i, v) {
+            for (k = 0; k < json_array_size(all) && !json_equal(json_array_get(all, k), v);) k++;
+            if (k == json_array_size(all)) json_array_append(all, v);
+        }
+        return json_object_set_new(out, key, all);
+    }
+    if (!strcmp(key, "pattern")) return add_more(out, key, "opt4gptq:morePatterns", a, b);
+    if (!strcmp(key, "multipleOf")) return add_more(out, key, "opt4gptq:moreMultiples", a, b);
+    if (!strcmp(key, "contains")) return add_more(out, key, "opt4gptq:moreContains", a, b);
+    if (!strcmp(key, "propertyNames")) return json_object_set_new(out, key, all_of(a, b));
+    if (!strcmp(key, "oneOf")) {
         if (json_array_size(a) * json_array_size(b) > MAX_CASES) return refuse_both(key, e);
         return json_object_set_new(out, key, both_lists(a, b));
     }
-    if (!strcmp(key, "items") && !json_is_array(a) && !json_is_array(b))
-        return json_object_set_new(out, key, all_of(a, b));
-    if (!strcmp(key, "uniqueItems"))
-        return json_object_set_new(out, key, json_boolean(json_is_true(a) || json_is_true(b)));
-    if (!strcmp(key, "opt4gptq:notEnum") || !strcmp(key, "opt4gptq:notPattern")) {
-        json_t *all = json_copy(a);
-        json_array_extend(all, b);
-        return json_object_set_new(out, key, all);
-    }
-    if (!strcmp(key, "pattern")) { /* further ones are kept apart */
-        json_t *all = json_array();
-        json_array_append(all, b);
-        if (json_object_get(out, "opt4gptq:morePatterns"))
-            json_array_extend(all, json_object_get(out, "opt4gptq:morePatterns"));
-        json_object_set_new(out, "opt4gptq:morePatterns", all);
-        return json_object_set(out, key, a);
-    }
-    if (!strcmp(key, "opt4gptq:morePatterns")) {
-        json_t *all = json_copy(a);
-        json_array_extend(all, b);
-        return json_object_set_new(out, key, all);
-    }
-    if (!strcmp(key, "patternProperties") && json_is_object(a) && json_is_object(b)) {
-        json_t *all = json_copy(a), *v2;
-        const char *name;
-        json_object_foreach (b, name, v2)
-            json_object_set_new(all, name, all_of(json_object_get(a, name), v2));
-        return json_object_set_new(out, key, all);
-    }
     return refuse_both(key, e);
+}
+
+/* Keywords that are merged together with others. */
+static int is_of_a_group(const char *key)
+{
+    static const char *const groups[] = {"properties", "patternProperties", "additionalProperties",
+                                         "opt4gptq:final", "items", "prefixItems"};
+    return is_one_of(key, groups, sizeof groups / sizeof *groups);
 }
 
 int schema_both(json_t *a, json_t *b, json_t **out, struct err *e)
@@ -284,38 +407,59 @@ int schema_both(json_t *a, json_t *b, json_t **out, struct err *e)
     if (json_is_true(b)) return *out = json_incref(a), 0;
     x = json_object();
     json_object_foreach (a, key, v)
-        if (!schema_is_silent(key) && !json_object_get(b, key)) json_object_set(x, key, v);
+        if (!schema_is_silent(key) && !is_of_a_group(key) && !json_object_get(b, key))
+            json_object_set(x, key, v);
     json_object_foreach (b, key, v) {
         json_t *other = json_object_get(a, key);
-        if (schema_is_silent(key)) continue;
-        if (!other && !strcmp(key, "opt4gptq:morePatterns") && json_object_get(x, key))
+        if (schema_is_silent(key) || is_of_a_group(key)) continue;
+        if (!other && !strncmp(key, "opt4gptq:more", 13) && json_object_get(x, key))
             rc |= json_array_extend(json_object_get(x, key), v);
         else if (!other) rc |= json_object_set(x, key, v);
         else if (!strcmp(key, "type")) {
             unsigned of_a, of_b;
             rc |= schema_types(a, &of_a, e) || schema_types(b, &of_b, e) ? -1 : 0;
-            if (!rc) json_object_set_new(x, key, types_as_json(of_a & of_b));
-        } else if (strcmp(key, "properties") && strcmp(key, "additionalProperties")) {
+            if (!rc) json_object_set_new(x, key, schema_types_as_json(of_a & of_b));
+        } else {
             rc |= both_values(x, key, other, v, e);
         }
         if (rc) break;
     }
-    /* what a schema says of members that it does not name is known where it has no patterns */
-    json_t *pa = json_object_get(a, "patternProperties"),
-           *pb = json_object_get(b, "patternProperties");
-    if (!rc && ((json_object_size(pa) && json_object_get(a, "additionalProperties") &&
-                 (json_object_size(json_object_get(b, "properties")) || json_object_size(pb))) ||
-                (json_object_size(pb) && json_object_get(b, "additionalProperties") &&
-                 (json_object_size(json_object_get(a, "properties")) || json_object_size(pa)))))
-        rc = refuse_both("patternProperties", e);
-    if (!rc) {
-        json_object_del(x, "properties");
-        json_object_del(x, "additionalProperties");
-        both_properties(x, a, b);
-    }
+    if (!rc) rc = both_members(x, a, b, e);
+    if (!rc) both_items(x, a, b);
     if (!rc) return *out = x, 0;
     json_decref(x);
     return -1;
+}
+
+/* A bound that is open by a flag beside it (draft 4) as the number that later drafts have. */
+static void open_bound(json_t *x, const char *closed, const char *open)
+{
+    json_t *flag = json_object_get(x, open), *bound = json_object_get(x, closed);
+    int is_open = json_is_true(flag) && json_is_number(bound);
+    if (!json_is_boolean(flag)) return;
+    if (is_open) json_object_set(x, open, bound);
+    else json_object_del(x, open);
+    if (is_open) json_object_del(x, closed);
+}
+
+/* Earlier drafts' spellings as the latest one's; a new reference. */
+static json_t *as_latest(json_t *schema)
+{
+    json_t *items = json_object_get(schema, "items");
+    int is_old = json_is_array(items) || json_object_get(schema, "additionalItems") ||
+                 json_is_boolean(json_object_get(schema, "exclusiveMinimum")) ||
+                 json_is_boolean(json_object_get(schema, "exclusiveMaximum"));
+    if (!is_old) return json_incref(schema);
+    json_t *x = json_copy(schema), *rest = json_object_get(schema, "additionalItems");
+    open_bound(x, "minimum", "exclusiveMinimum");
+    open_bound(x, "maximum", "exclusiveMaximum");
+    if (json_is_array(items)) {
+        if (json_array_size(items)) json_object_set(x, "prefixItems", items);
+        json_object_del(x, "items");
+        if (rest) json_object_set(x, "items", rest);
+    }
+    json_object_del(x, "additionalItems");
+    return x;
 }
 
 static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct err *e);
@@ -339,69 +483,6 @@ static int says_something(json_t *schema)
 
 /* ---- what a schema does not allow, as a schema: one keyword or another fails */
 
-/* The failures of one keyword are added to CASES. */
-static int negate_keyword(const char *key, json_t *v, json_t *cases, struct err *e)
-{
-    static const struct {
-        const char *key, *type, *other;
-        int step;
-    } bounds[] = {
-        {"minimum", "number", "exclusiveMaximum", 0}, {"maximum", "number", "exclusiveMinimum", 0},
-        {"exclusiveMinimum", "number", "maximum", 0}, {"exclusiveMaximum", "number", "minimum", 0},
-        {"minLength", "string", "maxLength", -1},     {"maxLength", "string", "minLength", 1},
-        {"minItems", "array", "maxItems", -1},        {"maxItems", "array", "minItems", 1}};
-    json_t *one;
-    const char *name;
-    size_t i;
-    int rc = 0;
-    for (i = 0; i < sizeof bounds / sizeof *bounds; i++) {
-        if (strcmp(key, bounds[i].key)) continue;
-        if (!json_is_number(v)) break;
-        double x = json_number_value(v);
-        if (bounds[i].step && x + bounds[i].step < 0) return 0; /* never fails */
-        one = bounds[i].step ? json_integer((json_int_t)x + bounds[i].step) : json_incref(v);
-        return json_array_append_new(
-            cases, json_pack("{s:s, s:o}", "type", bounds[i].type, bounds[i].other, one));
-    }
-    if (!strcmp(key, "type")) {
-        struct err ignored;
-        unsigned types;
-        json_t *of = json_pack("{s:O}", "type", v);
-        rc = schema_types(of, &types, &ignored);
-        json_decref(of);
-        types = SCHEMA_ALL & ~types;
-        if (!rc)
-            return json_array_append_new(cases, json_pack("{s:o}", "type", types_as_json(types)));
-    } else if (!strcmp(key, "enum") && json_is_array(v)) {
-        return json_array_append_new(cases, json_pack("{s:O}", "opt4gptq:notEnum", v));
-    } else if (!strcmp(key, "opt4gptq:notEnum")) {
-        return json_array_append_new(cases, json_pack("{s:O}", "enum", v));
-    } else if (!strcmp(key, "pattern") && json_is_string(v)) {
-        return json_array_append_new(
-            cases, json_pack("{s:s, s:[O]}", "type", "string", "opt4gptq:notPattern", v));
-    } else if (!strcmp(key, "required") && json_is_array(v)) {
-        json_array_foreach (v, i, one)
-            if (json_is_string(one))
-                json_array_append_new(cases, json_pack("{s:s, s:{s:b}}", "type", "object",
-                                                       "properties", json_string_value(one), 0));
-        return 0;
-    } else if (!strcmp(key, "properties") && json_is_object(v)) {
-        json_object_foreach (v, name, one)
-            json_array_append_new(cases,
-                                  json_pack("{s:s, s:[s], s:{s:{s:O}}}", "type", "object",
-                                            "required", name, "properties", name, "not", one));
-        return 0;
-    } else if (!strcmp(key, "allOf") && json_is_array(v)) {
-        json_array_foreach (v, i, one) json_array_append_new(cases, json_pack("{s:O}", "not", one));
-        return 0;
-    } else if (!strcmp(key, "anyOf") && json_is_array(v)) {
-        json_t *all = json_array();
-        json_array_foreach (v, i, one) json_array_append_new(all, json_pack("{s:O}", "not", one));
-        return json_array_append_new(cases, json_pack("{s:o}", "allOf", all));
-    }
-    return err_set(e, "not: of %s is not served", key);
-}
-
 static int negate(json_t *root, json_t *schema, int depth, json_t **out, struct err *e)
 {
     json_t *flat, *v, *cases;
@@ -415,7 +496,7 @@ static int negate(json_t *root, json_t *schema, int depth, json_t **out, struct 
     }
     cases = json_array();
     json_object_foreach (flat, key, v)
-        if (!rc && !schema_is_silent(key)) rc = negate_keyword(key, v, cases, e);
+        if (!rc && !schema_is_silent(key)) rc = schema_negate_keyword(key, v, flat, cases, e);
     json_decref(flat);
     if (!rc && !json_array_size(cases)) *out = json_false();
     else if (!rc && json_array_size(cases) == 1) *out = json_incref(json_array_get(cases, 0));
@@ -514,7 +595,7 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
         json_decref(x);
         return rc;
     }
-    if (!all) return *out = json_incref(schema), 0;
+    if (!all) return *out = as_latest(schema), 0;
     if (!json_is_array(all)) return err_set(e, "allOf: is not an array");
     json_t *base = without(schema, "allOf"), *now, *one;
     size_t i;
@@ -576,7 +657,7 @@ static int flat_apart(json_t *root, json_t *a, json_t *b, int depth)
     if (va && vb) {
         int common = 0;
         json_array_foreach (va, i, v)
-            json_array_foreach (vb, k, w) common |= json_equal(v, w);
+            json_array_foreach (vb, k, w) common |= schema_equal(v, w);
         if (!common) return 1;
     }
     if ((of_a & of_b) != SCHEMA_OBJECT) return 0;

@@ -20,6 +20,8 @@ enum schema_type {
 /* The types that "type", "enum" and "const" leave, as bits. -1: *e. */
 int schema_types(json_t *schema, unsigned *types, struct err *e);
 unsigned schema_type_of(json_t *value);
+/* As the value of "type". */
+json_t *schema_types_as_json(unsigned types);
 /* 1: KEY says nothing about which documents are allowed, or is no keyword of JSON Schema. */
 int schema_is_silent(const char *key);
 /* The types of values that a keyword says something about, as bits. */
@@ -30,6 +32,17 @@ unsigned schema_is_about(const char *key);
 int schema_flatten(json_t *root, json_t *schema, json_t **out, struct err *e);
 /* *out: what both allow, of flat schemas; a new reference. */
 int schema_both(json_t *a, json_t *b, json_t **out, struct err *e);
+/* 1: the same value; 1 and 1.0 are. */
+int schema_equal(json_t *a, json_t *b);
+/* A propertyNames as a list of patterns that must all find something in a name, or false: no name
+ * may be; a new reference. NULL: it is none. */
+json_t *schema_name_patterns(json_t *schema);
+/* 1: the regular expression finds something in the text; 0: not; -1: *e, it is none. */
+int schema_finds(const char *pattern, const char *text, struct err *e);
+/* 1: TEXT is in the list, which may be NULL. */
+int schema_lists(json_t *list, const char *text);
+/* The failures of one keyword, KEY: V of FLAT, are added to CASES, schemas of which any holds. */
+int schema_negate_keyword(const char *key, json_t *v, json_t *flat, json_t *cases, struct err *e);
 /* 1: no document is allowed by both, as far as can be seen; 0: that is not known. */
 int schema_apart(json_t *root, json_t *a, json_t *b, int depth);
 

@@ -1,5 +1,6 @@
 /* schema_string.c: strings of a schema. One condition is an expression; several are followed
  * together (regular.h). */
+#include "core/grammar/chars.h"
 #include "core/grammar/json_text.h"
 #include "core/grammar/notation.h"
 #include "core/grammar/regular.h"
@@ -7,9 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 
 enum { MAX_CONDITIONS = 7, MAX_LENGTH = 100000 };
 
@@ -52,7 +50,12 @@ static const char *const unserved[] = {"iri",          "iri-reference", "idn-ema
                                        "idn-hostname", "uri-template",  "relative-json-pointer",
                                        "regex"};
 
+static const struct net_range every[] = {{0, CHARS_LAST}};
 static net_expr around(struct net *n) { return json_any_chars(n); }
+static net_expr around_spelled(struct net *n)
+{
+    return net_repeat(n, json_chars(n, every, 1), 0, NET_NO_LIMIT);
+}
 
 /* What strings have to be, or must not be. */
 struct condition {
@@ -62,11 +65,16 @@ struct condition {
     int is_not;
 };
 
-static int expression(struct net *n, const struct condition *c, net_expr *x, struct err *e)
+/* ALONE: nothing is taken away from these strings, so that characters may be spelled in any way; else
+ * only as json_chars() does, which other conditions know, too. */
+static int expression(struct net *n, const struct condition *c, int alone, net_expr *x,
+                      struct err *e)
 {
-    static const struct regex_way in_strings = {json_chars, around};
+    static const struct regex_way in_any = {json_chars, around},
+                                  in_spelled = {json_chars, around_spelled};
     if (c->pattern) {
-        if (notation_regex_as(n, c->pattern, strlen(c->pattern), &in_strings, x, e))
+        if (notation_regex_as(n, c->pattern, strlen(c->pattern), alone ? &in_any : &in_spelled, x,
+                              e))
             return err_prefix(e, "pattern");
     } else if (c->texts) {
         json_t *one;
@@ -77,7 +85,8 @@ static int expression(struct net *n, const struct condition *c, net_expr *x, str
                 *x = net_either(n, *x,
                                 json_chars_of(n, json_string_value(one), json_string_length(one)));
     } else {
-        *x = net_repeat(n, net_call(n, net_named(n, "char")), c->min, c->max);
+        *x = net_repeat(n, alone ? net_call(n, net_named(n, "char")) : json_chars(n, every, 1),
+                        c->min, c->max);
     }
     return 0;
 }
@@ -93,7 +102,7 @@ static int open_walk(struct walk **w, const struct condition *c, struct err *e)
     int rc = notation_json(n, 1, &object, e);
     if (!rc) {
         root = net_rule(n, "strings", 7);
-        rc = expression(n, c, &x, e);
+        rc = expression(n, c, 0, &x, e);
     }
     if (!rc) {
         net_define(n, root, x);
@@ -115,7 +124,7 @@ static int together(struct schema *s, const struct condition *c, int n, net_expr
     struct walk *walk[MAX_CONDITIONS + 1] = {0};
     int n_in = 0, n_all = 0, rc = 0;
     if (n == 0) return *x = json_any_chars(s->net), 0;
-    if (n == 1 && !c->is_not) return expression(s->net, c, x, s->e);
+    if (n == 1 && !c->is_not) return expression(s->net, c, 1, x, s->e);
     for (int i = 0; i < n && !rc; i++)
         if (!c[i].is_not) rc = open_walk(&walk[n_in++], &c[i], s->e);
     if (!rc && n_in == 0) rc = open_walk(&walk[n_in++], &any, s->e);
@@ -144,24 +153,6 @@ int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *nam
     }
     if (json_array_size(names)) c[n++] = (struct condition){.texts = names, .is_not = 1};
     return together(s, c, n, x);
-}
-
-int schema_finds(struct schema *s, const char *pattern, const char *text)
-{
-    int code = 0, found;
-    size_t at;
-    pcre2_code *c = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                  PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, &code, &at,
-                                  NULL);
-    pcre2_match_data *data = c ? pcre2_match_data_create_from_pattern(c, NULL) : NULL;
-    found = data ? pcre2_match(c, (PCRE2_SPTR)text, strlen(text), 0, 0, data, NULL)
-            : c || code == PCRE2_ERROR_HEAP_FAILED ? PCRE2_ERROR_NOMEMORY
-                                                   : PCRE2_ERROR_BADDATA;
-    pcre2_match_data_free(data);
-    pcre2_code_free(c);
-    if (found >= 0 || found == PCRE2_ERROR_NOMATCH) return found >= 0;
-    if (found == PCRE2_ERROR_NOMEMORY || found == PCRE2_ERROR_HEAPLIMIT) return err_memory(s->e);
-    return schema_refuse(s, pattern, "is no regular expression, or too hard to judge");
 }
 
 int schema_length(struct schema *s, json_t *flat, const char *key, int *value)
@@ -213,6 +204,11 @@ int schema_string(struct schema *s, json_t *flat, net_expr *x)
             if (n <= MAX_CONDITIONS)
                 c[n++] = (struct condition){.pattern = json_string_value(v), .is_not = is_not};
         }
+    json_array_foreach (json_object_get(flat, "opt4gptq:notFormat"), i, v) {
+        if (!json_is_string(v) || find_format(s, json_string_value(v), &pattern)) return -1;
+        if (!pattern) return *x = net_chars(s->net, NULL, 0), 0; /* a format that nothing fails */
+        if (n <= MAX_CONDITIONS) c[n++] = (struct condition){.pattern = pattern, .is_not = 1};
+    }
     if (no) c[n++] = (struct condition){.texts = no, .is_not = 1};
     if (n > MAX_CONDITIONS)
         return schema_refuse(s, "pattern", "more than 7 conditions are not served");

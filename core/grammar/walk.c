@@ -6,6 +6,8 @@
 /* Beyond this, what is kept is forgotten between two masks. The first memory is that of most
  * grammars. */
 enum { LARGE_PLACES = 1 << 16, FIRST = 2048, NO_FRAME = UINT32_MAX };
+/* Nodes that one place may have, or go through: beyond, what may come would take too long to find. */
+enum { MAX_SEEN = 1 << 15 };
 
 /* A return: to a node with the flags of its rule, and from that rule to the frame below. Equal ones
  * are one. */
@@ -144,6 +146,8 @@ static int push(struct walk *w, uint32_t node, uint32_t frame, uint64_t flags, s
 {
     struct config c = {node, frame, flags};
     if (w->node[node].kind == NET_DEAD) return 0;
+    if (w->n_seen == MAX_SEEN)
+        return err_set(e, "the grammar is too ambiguous: more than %d ways at one place", MAX_SEEN);
     int is_new = mark(w, c, e);
     if (is_new <= 0) return is_new;
     if (grow(&w->todo, w->n_todo, &w->cap_todo, sizeof *w->todo, e)) return -1;
@@ -246,7 +250,7 @@ static int write_key(struct walk *w, const struct config *c, uint32_t n, uint32_
 static int find_map(struct walk *w, uint32_t first, uint32_t n, uint32_t *out, struct err *e)
 {
     uint32_t n_sets;
-    if (write_key(w, w->config + first, n, &n_sets, e)) return -1;
+    if (write_key(w, n ? w->config + first : NULL, n, &n_sets, e)) return -1;
     int rc = widen(&w->found_maps, e);
     if (rc < 0) return -1;
     for (uint32_t i = 0; rc && i < w->n_maps; i++)

@@ -15,7 +15,8 @@ enum { WALK_DEAD, WALK_START };
 int walk_open(struct walk **w, struct net *net, uint32_t root, struct err *e);
 void walk_close(struct walk *w);
 
-/* *to: the place after one more byte. -1: memory is short. */
+/* *to: the place after one more byte. -1: memory is short, or the place would have more nodes than
+ * the bound. */
 int walk_step(struct walk *w, walk_place at, unsigned char byte, walk_place *to, struct err *e);
 /* 1: the text may end here; 1: and no other one goes on. */
 int walk_may_end(const struct walk *w, walk_place at);
