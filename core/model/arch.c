@@ -370,6 +370,7 @@ void arch_tail(struct builder *b, int x, int delta, int h, const struct arch_tai
     b->layer = -1;
     p->n_body = p->n_ops;
     arch_norm_center(arch_norm(b, "norm", x, delta, t->norm, h), t->norm_bias);
+    p->hidden = h;
     int last = buffer(b, "last", ROWS_LOGITS, dim);
     p->logits = buffer(b, "logits", ROWS_LOGITS, (size_t)b->config->vocab * sizeof(float));
     p->top = buffer(b, "top", ROWS_TOP, OP_TOP_ROOM * sizeof(struct logits_entry));

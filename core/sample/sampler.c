@@ -90,8 +90,10 @@ static int adjusts_by_steps(const struct sampler_params *p)
 
 int sampler_adjusts(const struct sampler_params *p, int n_generated)
 {
-    return n_generated < p->min_tokens || p->n_bias || adjusts_by_steps(p);
+    return n_generated < p->min_tokens || p->n_bias || sampler_forbids(p) || adjusts_by_steps(p);
 }
+
+int sampler_forbids(const struct sampler_params *p) { return p->allowed || p->n_bad; }
 
 /* 1 if the steps must be taken one after the other. */
 static int needs_chain(const struct sampler_params *p)
@@ -164,11 +166,27 @@ void sampler_uncount(struct sampler *s, const struct sampler_context *c, float *
     uncount(s, c->params, generated, m, logits);
 }
 
+static void forbid(const struct sampler_context *c, int vocab, float *logits)
+{
+    const struct sampler_params *p = c->params;
+    for (int i = 0; p->allowed && i < vocab; i++)
+        if (!(p->allowed[i / 32] >> i % 32 & 1)) logits[i] = -INFINITY;
+    for (int i = 0; i < p->n_bad; i++) {
+        const struct sampler_bad *bad = &p->bad[i];
+        int before = bad->n - 1;
+        if (before > c->n_generated) continue;
+        if (!before || !memcmp(c->generated + c->n_generated - before, bad->id,
+                               (size_t)before * sizeof *bad->id))
+            logits[bad->id[before]] = -INFINITY;
+    }
+}
+
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits)
 {
     const struct sampler_params *p = c->params;
     const struct dry_history h = sampler_history(c);
     const uint8_t *step;
+    forbid(c, s->vocab, logits);
     if (c->n_generated < p->min_tokens) {
         for (int i = 0; i < c->n_eos; i++) logits[c->eos[i]] = -INFINITY;
         for (int i = 0; i < p->n_stop_ids; i++) logits[p->stop_ids[i]] = -INFINITY;

@@ -3,7 +3,7 @@
  *
  * Order, as vLLM documents it: the mask of a grammar, which is the caller's and leaves forbidden
  * tokens -INFINITY, so that everything below sees the model's distribution over the others alone;
- * min_tokens, logit_bias; repetition penalty (Keskar et al. 2019),
+ * allowed tokens, bad words, min_tokens, logit_bias; repetition penalty (Keskar et al. 2019),
  * frequency and presence penalties; temperature; min-p relative to the largest probability (Nguyen
  * et al. 2024); top-k (Fan et al. 2018); locally typical (Meister et al. 2022; between top-k and
  * top-p as in llama.cpp); top-p of the remaining mass (Holtzman et al. 2020); one draw.
@@ -24,12 +24,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Tokens that must not follow each other: after id[0 .. n-2], at the end of the generated tokens,
+ * id[n-1] is forbidden. */
+struct sampler_bad {
+    const int32_t *id; /* [n], n >= 1, inside the vocabulary */
+    int n;
+};
+
 struct sampler_bias {
     int32_t id;
     float value; /* finite, or -INFINITY: the token is forbidden */
 };
 
-/* The steps of a choice in their default order. min_tokens and logit_bias come before all. */
+/* The steps of a choice in their default order. allowed, bad, min_tokens and logit_bias come before
+ * all. */
 enum sampler_step {
     SAMPLER_PENALTIES,
     SAMPLER_DRY,
@@ -64,11 +72,15 @@ struct sampler_params {
     uint8_t step[SAMPLER_STEPS];
     int min_tokens; /* EOS and stop_ids are forbidden before so many tokens */
     int ignore_eos; /* EOS is an ordinary token (min_tokens still forbids it) */
-    int n_stop_ids, n_bias;
+    int n_stop_ids, n_bias, n_bad;
     /* [n_stop_ids] tokens that end the answer beside EOS; the caller's, inside the vocabulary */
     const int32_t *stop_ids;
     /* [n_bias] added to logits; the caller's, each id once, inside the vocabulary */
     const struct sampler_bias *bias;
+    /* the caller's: bit i % 32 of allowed[i / 32] [(vocab + 31) / 32] is set for each token that may
+     * come, NULL: all may; bad [n_bad] */
+    const uint32_t *allowed;
+    const struct sampler_bad *bad;
     uint64_t seed;
 };
 
@@ -108,7 +120,9 @@ int sampler_adjusts(const struct sampler_params *p, int n_generated);
 /* The logits that a choice needs: the argmax only; the n_top largest as well; or all of them. */
 enum sampler_wants { SAMPLER_WANTS_BEST, SAMPLER_WANTS_TOP, SAMPLER_WANTS_LOGITS };
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top);
-/* Applies to logits [vocab] min_tokens, logit_bias, and the penalties and DRY where no other step
+/* 1 if allowed or bad may forbid a token. */
+int sampler_forbids(const struct sampler_params *p);
+/* Applies to logits [vocab] allowed, bad, min_tokens, logit_bias, and the penalties and DRY where no other step
  * precedes them. */
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
 /* -1 for the argmax of logits that are not finite (or of which none is allowed). */

@@ -9,8 +9,9 @@
 
 #include <stdint.h>
 
-/* Most alternatives in a token's log-probability record, beside the token itself. */
-enum { REQUEST_MAX_TOP = 20 };
+/* Most alternatives in a token's log-probability record, beside the token itself: the most probable
+ * ones, or tokens that the request names. */
+enum { REQUEST_MAX_TOP = 20, REQUEST_MAX_NAMED = 128 };
 
 /* Why a choice ended. FINISH_STOP: EOS, one of stop_token_ids, a document that is complete, or the
  * sink's decision. */
@@ -23,10 +24,12 @@ struct token_top {
 
 /* A token, its log-probability under the model's distribution (natural logarithm, before penalties
  * and temperature, as vLLM's default), and the n_top most probable tokens in descending order (the
- * lower id first on ties). */
+ * lower id first on ties); of a generated token instead those that the request names, in the same
+ * order. */
 struct token_info {
     int32_t id;
     double logprob; /* NAN where not requested */
+    int rank;       /* of a prompt token with request.ranks: 1 for the most probable, else 0 */
     int n_top;
     const struct token_top *top; /* [n_top], valid during the call */
 };
@@ -39,9 +42,12 @@ struct request_sink {
      * only when prompt_top >= 0. Called once per position, before the first generated token,
      * regardless of the prefix cache and preemptions. */
     int (*prompt_token)(void *arg, int pos, const struct token_info *t, struct err *e);
-    /* May be NULL. The raw logits [vocab] after prompt token POS, once for every POS from 0, in
-     * order; the request then shares no pages. */
+    /* May be NULL. The raw logits [vocab] after prompt token POS, once for every POS from show_from
+     * on, in order; the request then shares the pages before show_from only. */
     int (*prompt_logits)(void *arg, int pos, const float *logits, struct err *e);
+    /* The last norm's result [dim] at prompt token POS, once for every POS from hidden_from up to
+     * hidden_end, in order; the request then shares the pages before hidden_from only. */
+    int (*prompt_hidden)(void *arg, int pos, const float *hidden, struct err *e);
     /* May be NULL. The raw logits [vocab] from which the choice's next token was chosen, before
      * that token. */
     int (*token_logits)(void *arg, int choice, const float *logits, struct err *e);
@@ -63,6 +69,14 @@ struct request {
     int n_top;      /* alternatives per generated token; -1: no log-probabilities */
     int prompt_top; /* the same for prompt tokens */
     int score_from; /* first prompt position to be scored */
+    int ranks;      /* prompt tokens get their rank */
+    int show_from;  /* first position of prompt_logits */
+    int hidden_from, hidden_end; /* positions of prompt_hidden; both 0: none. Needs a forward that
+                                    was opened for them */
+    /* [n_named] ids, ascending, with n_top >= 0: the alternatives of every generated token; NULL:
+     * the n_top most probable ones */
+    const int32_t *named;
+    int n_named;
     struct sampler_params sampling;
     /* What every choice has to be, or NULL; its vocabulary is the model's. A token that it forbids
      * is never chosen; EOS may come where the document may end, and not at all with ignore_eos. A

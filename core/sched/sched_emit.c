@@ -92,6 +92,12 @@ static int emit_seq(struct sched *s, const struct flight *f, const struct flight
 {
     struct seq *q = p->seq;
     q->n_flights--;
+    for (int i = p->first_hidden; i < p->first_hidden + p->n_hidden && !is_over(q); i++) {
+        const struct request *r = q->job->request;
+        const float *hidden = s->forward->hidden +
+                              (size_t)f->hidden[i].row * (size_t)s->forward->model->config.dim;
+        if (r->sink->prompt_hidden(r->arg, f->hidden[i].pos, hidden, e)) return -1;
+    }
     for (int at = p->first_logit; at < p->first_logit + p->n_logits && !is_over(q); at++) {
         const struct sched_row *row = &f->row[at];
         const float *logits = s->forward->logits +

@@ -64,7 +64,7 @@ void seq_know(struct sched *s, struct seq *q, int32_t id)
 static int is_forced(const struct sched *s, const struct seq *q, int32_t id)
 {
     const struct sampler_params *p = &q->job->request->sampling;
-    if (s->options.sample_forced || p->mirostat) return 0;
+    if (s->options.sample_forced || p->mirostat || sampler_forbids(p)) return 0;
     for (int i = 0; i < p->n_bias; i++)
         if (p->bias[i].id == id && p->bias[i].value == -INFINITY) return 0;
     return q->n_known >= p->min_tokens || !(is_eos(s, id) || sched_is_end(s, q->job->request, id));

@@ -82,9 +82,9 @@ struct seq {
     int leave_at;  /* prompt position at which it leaves a snapshot; 0: none */
     int n_flights; /* steps in flight with rows of this sequence */
     /* of the step being planned */
-    int reserved, n_rows, n_logits;
+    int reserved, n_rows, n_logits, n_hidden;
     int to; /* slot that its states are written to */
-    int first_logit;
+    int first_logit, first_hidden;
 };
 
 /* A row with logits, and its results. */
@@ -102,23 +102,29 @@ struct sched_row {
     struct err failed; /* msg is empty unless this row failed */
     /* the chosen token, or the prompt's token after this row if it is scored */
     struct token_info token;
-    struct token_top top[REQUEST_MAX_TOP];
+    struct token_top top[REQUEST_MAX_NAMED];
 };
 
-/* A sequence's rows with logits in a step. */
+/* A row whose result of the last norm goes to the sink. */
+struct hidden_row {
+    int pos, row;
+};
+
+/* A sequence's rows with logits, and its hidden rows, in a step. */
 struct flight_seq {
     struct seq *seq;
-    int first_logit, n_logits;
+    int first_logit, n_logits, first_hidden, n_hidden;
 };
 
 /* A step that has begun and whose results are not emitted yet. */
 struct flight {
     int n_seqs, n_logits;
-    /* n_wanted: rows of which the host needs more than the argmax. shows: some logits go to a
-     * sink. */
+    /* n_wanted: rows of which the host needs more than the argmax. shows: some logits or hidden
+     * rows go to a sink. */
     int n_wanted, shows;
     struct flight_seq *seq; /* [n_slots] */
     struct sched_row *row;  /* [max_logits] by logits row of the step */
+    struct hidden_row *hidden; /* [n_batch] */
     uint8_t *wanted;        /* [max_logits] 1: the host needs all logits of the row */
 };
 

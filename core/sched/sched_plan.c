@@ -24,7 +24,15 @@ static int scores(const struct seq *q, int row)
 static int shows(const struct seq *q, int row)
 {
     const struct request *r = q->job->request;
-    return r->sink->prompt_logits && row >= q->job->next_row && row < r->n_prompt;
+    return r->sink->prompt_logits && row >= q->job->next_row && row >= r->show_from &&
+           row < r->n_prompt;
+}
+
+/* 1 if this row's result of the last norm goes to the sink, and no earlier step's has. */
+static int shows_hidden(const struct seq *q, int row)
+{
+    const struct request *r = q->job->request;
+    return row >= q->job->next_row && row >= r->hidden_from && row < r->hidden_end;
 }
 
 /* The logits that a row needs: only the argmax, the backend's `top`, or all of them. */
@@ -65,8 +73,8 @@ static int first_row_with_results(const struct sched *s, const struct seq *q, in
 {
     int last = seq_n_tokens(q) - 1, row = from;
     const struct request *r = q->job->request;
-    if (!r->sink->prompt_logits && r->prompt_top < 0) return last;
-    while (row < last && !wants(s, q, row)) row++;
+    if (!r->sink->prompt_logits && r->prompt_top < 0 && !r->hidden_end) return last;
+    while (row < last && !wants(s, q, row) && !shows_hidden(q, row)) row++;
     return row;
 }
 
@@ -271,6 +279,7 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
     struct batch *b = &s->batch;
     const struct request *r = q->job->request;
     q->first_logit = b->n_logits;
+    q->first_hidden = b->n_hidden;
     b->seq_start[b->n_seqs] = b->n_rows;
     b->kv_len[b->n_seqs] = q->n_computed + q->n_rows;
     b->state_from[b->n_seqs] = q->from;
@@ -283,6 +292,11 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         b->pos[row] = pos;
         b->seq[row] = b->n_seqs;
         b->slot[row] = q->page[pos / KV_PAGE] * KV_PAGE + pos % KV_PAGE;
+        if (shows_hidden(q, pos)) {
+            f->hidden[b->n_hidden] = (struct hidden_row){pos, row};
+            b->hidden_row[b->n_hidden++] = row;
+            f->shows = 1;
+        }
         int what = wants(s, q, pos);
         if (!what) continue;
         struct sched_row *to = &f->row[b->n_logits];
@@ -301,6 +315,7 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         b->logit_row[b->n_logits++] = row;
     }
     CHECK(b->n_logits - q->first_logit == q->n_logits);
+    q->n_hidden = b->n_hidden - q->first_hidden;
     b->seq_start[++b->n_seqs] = b->n_rows;
 }
 
@@ -321,7 +336,7 @@ void sched_plan(struct sched *s, struct flight *f)
         if (s->order[i]->state == SEQ_RUNNING) plan_seq(s, i);
 
     struct batch *b = &s->batch;
-    b->n_rows = b->n_seqs = b->n_logits = b->n_top = 0;
+    b->n_rows = b->n_seqs = b->n_logits = b->n_top = b->n_hidden = 0;
     f->n_seqs = f->n_wanted = f->shows = 0;
     for (int decode = 1; decode >= 0; decode--) {
         for (int i = 0; i < s->n_order; i++) {
@@ -336,7 +351,9 @@ void sched_plan(struct sched *s, struct flight *f)
     for (int i = 0; i < s->n_order; i++)
         if (s->order[i]->n_rows)
             f->seq[f->n_seqs++] = (struct flight_seq){s->order[i], s->order[i]->first_logit,
-                                                      s->order[i]->n_logits};
+                                                      s->order[i]->n_logits,
+                                                      s->order[i]->first_hidden,
+                                                      s->order[i]->n_hidden};
 }
 
 /* Publishes the snapshot that the step leaves. */

@@ -4,19 +4,41 @@
 #include <math.h>
 #include <string.h>
 
-/* Fills in the log-probability of ID and the N_TOP most probable tokens. */
+/* The place of ID in the order of logits [n], from 1 on; of equal ones the lower id comes first. */
+static int rank_of(const float *logits, int n, int32_t id)
+{
+    float x = logits[id];
+    int rank = 1;
+    for (int i = 0; i < n; i++) rank += logits[i] > x || (logits[i] == x && i < id);
+    return rank;
+}
+
+/* Fills in the log-probability of ID and those of its alternatives: the N_TOP most probable tokens,
+ * or those that the request names for a generated token. */
 static void describe(struct sched_row *row, const float *logits, int best, int vocab, int32_t id,
                      int n_top)
 {
+    const struct request *r = row->seq->job->request;
     int32_t ids[REQUEST_MAX_TOP];
+    const int32_t *shown = ids;
     row->token = (struct token_info){.id = id, .logprob = NAN, .top = row->top};
     if (n_top < 0 || best < 0) return;
     double max = logits[best], log_sum = logits_log(logits_sum_exp(logits, vocab, max, 1));
     row->token.logprob = logits[id] - max - log_sum;
-    row->token.n_top = n_top < vocab ? n_top : vocab;
-    logits_top(logits, vocab, row->token.n_top, ids);
-    for (int i = 0; i < row->token.n_top; i++)
-        row->top[i] = (struct token_top){ids[i], logits[ids[i]] - max - log_sum};
+    if (r->ranks && !row->generates) row->token.rank = rank_of(logits, vocab, id);
+    if (r->named && row->generates) {
+        shown = r->named;
+        row->token.n_top = r->n_named;
+    } else {
+        row->token.n_top = n_top < vocab ? n_top : vocab;
+        logits_top(logits, vocab, row->token.n_top, ids);
+    }
+    for (int i = 0, at; i < row->token.n_top; i++) {
+        float x = logits[shown[i]];
+        for (at = i; at && shown != ids && x > logits[row->top[at - 1].id]; at--)
+            row->top[at] = row->top[at - 1];
+        row->top[at] = (struct token_top){shown[i], x - max - log_sum};
+    }
 }
 
 static int choose(struct sched *s, const struct sched_row *row, const float *logits, int best,
@@ -24,7 +46,7 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
 {
     const struct seq *q = row->seq;
     const struct request *r = q->job->request;
-    int n_generated = row_n_generated(row);
+    int n_generated = row_n_generated(row), of_model = best;
     const struct model_config *g = &s->forward->model->config;
     struct sampler *sampler = &s->sampler[thread];
     const struct sampler_context c = {.params = &r->sampling,
@@ -61,6 +83,8 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
         logits = adjusted;
         best = logits_argmax(logits, g->vocab);
     }
+    if (best < 0 && of_model >= 0 && sampler_forbids(&r->sampling))
+        return err_set(e, "no token may come: what is allowed and what is bad leave none");
     return sampler_choose(sampler, &c, logits, best, id, e);
 }
 

@@ -24,7 +24,7 @@ static int open_arrays(struct sched *s, struct err *e)
     s->n_mask = (int)((vocab + 31) / 32);
     s->masks = calloc(held * (size_t)s->n_mask, sizeof *s->masks);
     int32_t *p = b->token =
-        calloc(rows * 4 + 2 * n_logits + 4 * slots + 1 + slots * stride + held * (stride + n_ctx),
+        calloc(rows * 5 + 2 * n_logits + 4 * slots + 1 + slots * stride + held * (stride + n_ctx),
                sizeof *p);
     int failed = !s->seq || !s->job || !s->order || !s->looking || !s->adjusted || !s->masks || !p;
     for (int i = 0; i < 2; i++) {
@@ -32,12 +32,14 @@ static int open_arrays(struct sched *s, struct err *e)
         f->seq = malloc(slots * sizeof *f->seq);
         f->row = malloc(n_logits * sizeof *f->row);
         f->wanted = malloc(n_logits * sizeof *f->wanted);
-        failed |= !f->seq || !f->row || !f->wanted;
+        f->hidden = malloc(rows * sizeof *f->hidden);
+        failed |= !f->seq || !f->row || !f->wanted || !f->hidden;
     }
     if (failed) return err_memory(e);
     b->pos = p += rows;
     b->seq = p += rows;
     b->slot = p += rows;
+    b->hidden_row = p += rows;
     b->logit_row = p += rows;
     b->top_row = p += n_logits;
     b->seq_start = p += n_logits;
@@ -109,6 +111,7 @@ void sched_close(struct sched *s)
         free(s->flight[i].seq);
         free(s->flight[i].row);
         free(s->flight[i].wanted);
+        free(s->flight[i].hidden);
     }
     free(s->adjusted);
     free(s->masks);
@@ -145,6 +148,8 @@ int sched_submit(struct sched *s, struct request *r, struct err *e)
 {
     CHECK(r->n_prompt > 0 && r->n_choices > 0 && r->max_tokens >= 0 &&
           r->n_top <= REQUEST_MAX_TOP && r->prompt_top <= REQUEST_MAX_TOP);
+    CHECK(r->n_named <= REQUEST_MAX_NAMED && r->hidden_from <= r->hidden_end &&
+          r->hidden_end <= r->n_prompt && (!r->hidden_end || s->forward->hidden));
     for (int i = 0; i < r->n_prompt; i++)
         CHECK(r->prompt[i] >= 0 && r->prompt[i] < s->forward->model->config.vocab);
     int room = s->options.n_ctx - (r->max_tokens > 0);
@@ -352,12 +357,12 @@ static int emit(struct sched *s, struct flight *f, struct err *e)
 }
 
 /* Emits the results of the step in flight while the next one is computed. The next step begins
- * early only if the backend has all its tokens, and only after the sinks have received logits: the
- * next step overwrites them. */
+ * early only if the backend has all its tokens, and only after the sinks have received logits and
+ * hidden rows: the next step overwrites them. */
 int sched_step(struct sched *s, struct err *e)
 {
     struct flight *f = oldest(s);
-    int settled = f && f->n_wanted;
+    int settled = f && (f->n_wanted || f->shows);
     if (settled && settle(s, f, e)) return -1;
     if (f && f->shows) {
         if (emit(s, f, e)) return -1;

@@ -22,6 +22,8 @@ struct batch {
     int n_logits;        /* rows whose logits are computed */
     int n_top;           /* rows of logits that OP_TOP reads, at most n_logits */
     int n_decode_logits; /* rows of logits 0 .. n_decode_logits-1 are of decode rows */
+    int n_hidden; /* rows whose results of the last norm are downloaded; needs a plan that keeps
+                     them */
     int table_stride;    /* entries of a row of block_table */
     int32_t *token; /* [n_rows]; -1-i: the result of OP_ARGMAX of the last step in its row of logits
                        i, which the host may not have yet */
@@ -37,6 +39,7 @@ struct batch {
                              reads or writes it. Both are unused where a plan has no states */
     int32_t *logit_row;   /* [n_logits] rows 0 .. n_rows-1 */
     int32_t *top_row;     /* [n_top] rows of logits, 0 .. n_logits-1 */
+    int32_t *hidden_row;  /* [n_hidden] rows 0 .. n_rows-1, ascending */
 };
 
 #endif

@@ -160,18 +160,21 @@ static int bind_buffers(struct forward *f, struct err *e)
     return 0;
 }
 
+enum { N_VIEWS = 4 };
+
 /* Host memory for the results that are read after a step. */
 static int open_views(struct forward *f, struct err *e)
 {
     const struct backend *ops = f->be->ops;
     const struct step_plan *p = &f->plan;
-    void **const view[] = {(void **)&f->best_view, (void **)&f->logits, (void **)&f->top};
-    const int of[] = {p->best, p->logits, p->top};
-    for (int i = 0; i < 3; i++) {
+    void **const view[] = {(void **)&f->best_view, (void **)&f->logits, (void **)&f->top,
+                           (void **)&f->hidden};
+    const int of[] = {p->best, p->logits, p->top, p->keeps_hidden ? p->hidden : -1};
+    for (int i = 0; i < N_VIEWS; i++) {
         if (of[i] < 0) continue;
         *view[i] = ops->view(f->be, f->memory.buffer[of[i]], buffer_bytes(p, of[i], &f->options));
         if (*view[i]) continue;
-        if (!ops->sync(f->be, e)) err_memory_for(e, "out of memory for logits on the host");
+        if (!ops->sync(f->be, e)) err_memory_for(e, "out of memory for results on the host");
         return -1;
     }
     return 0;
@@ -184,8 +187,12 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     f->model = m;
     f->options = *o;
     f->plan = plan_for(m, ops);
+    if (o->hidden) {
+        const struct step_plan whole = f->plan;
+        if (step_plan_keep_hidden(&whole, &f->plan, e)) return -1;
+    }
     struct be_config c = config_of(o);
-    if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e)) return -1;
+    if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e)) goto fail;
     struct plan_memory *to = &f->memory;
     to->buffer = calloc((size_t)f->plan.n_buffers, sizeof *to->buffer);
     to->linear = calloc((size_t)f->plan.n_weights, sizeof *to->linear);
@@ -210,8 +217,8 @@ void forward_close(struct forward *f)
     if (f->be) {
         const struct backend *ops = f->be->ops;
         if (f->compiled) ops->drop_plan(f->be, f->compiled);
-        void *const view[] = {f->best_view, f->logits, f->top};
-        for (int i = 0; i < 3; i++)
+        void *const view[] = {f->best_view, f->logits, f->top, f->hidden};
+        for (int i = 0; i < N_VIEWS; i++)
             if (view[i]) ops->drop_view(f->be, view[i]);
         for (int i = 0; m->linear && i < f->plan.n_weights; i++)
             if (m->linear[i]) ops->drop(f->be, m->linear[i]);
@@ -226,6 +233,7 @@ void forward_close(struct forward *f)
     free(m->vector);
     free(m->kv);
     free(m->state);
+    if (f->plan.keeps_hidden) step_plan_free_slice(&f->plan);
     memset(f, 0, sizeof *f);
 }
 
@@ -252,12 +260,26 @@ static int download_logits(struct forward *f, const uint8_t *wanted, int n)
     return any;
 }
 
+/* Downloads b->hidden_row, consecutive rows in one copy. */
+static void download_hidden(struct forward *f, const struct batch *b)
+{
+    size_t dim = (size_t)f->model->config.dim;
+    const float *d_hidden = f->memory.buffer[f->plan.hidden];
+    for (int i = 0, n; i < b->n_hidden; i += n) {
+        for (n = 1; i + n < b->n_hidden && b->hidden_row[i + n] == b->hidden_row[i] + n;) n++;
+        size_t at = (size_t)b->hidden_row[i] * dim;
+        f->be->ops->download(f->be, f->hidden + at, d_hidden + at,
+                             (size_t)n * dim * sizeof *f->hidden);
+    }
+}
+
 void forward_begin(struct forward *f, const struct batch *b, const uint8_t *wanted)
 {
     const struct backend *ops = f->be->ops;
     const struct step_plan *p = &f->plan;
     CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits);
     CHECK(b->n_top <= b->n_logits && (!b->n_top || p->top >= 0));
+    CHECK(!b->n_hidden || f->hidden);
     CHECK(f->n_begun - f->n_ended < 2 && !f->logits_wanted);
     ops->begin_step(f->be, b);
     ops->run(f->be, f->compiled);
@@ -269,6 +291,10 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
                           (size_t)b->n_top * OP_TOP_ROOM * sizeof *f->top);
         if (wanted) f->logits_wanted = download_logits(f, wanted, b->n_logits);
         f->logits_wanted |= b->n_top > 0;
+    }
+    if (b->n_hidden) {
+        download_hidden(f, b);
+        f->logits_wanted = 1;
     }
     ops->end_step(f->be);
     f->n_begun++;

@@ -20,6 +20,7 @@ struct forward_options {
     int max_seqs;   /* sequences of one step */
     int max_pages;  /* pages of one sequence */
     int n_states;   /* slots of states; 0: max_seqs */
+    int hidden;     /* 1: the last norm's rows may be downloaded (batch.hidden_row) */
     int show_progress; /* of packing the weights */
     int context;    /* most positions of a sequence of the run: chooses between the short and the
                        long frequencies of a model; 0: max_pages * KV_PAGE */
@@ -35,7 +36,7 @@ struct forward {
     int32_t *best_view; /* [3][max_logits] results of OP_ARGMAX on the host: part 0 mirrors the
                            device's, steps use parts 1 and 2 in turn */
     unsigned n_begun, n_ended; /* steps */
-    int logits_wanted;         /* a step in flight downloads logits or results of OP_TOP */
+    int logits_wanted; /* a step in flight downloads logits, results of OP_TOP or hidden rows */
     /* Results of the last ended step, on the host, for the rows of b->logit_row. */
     int32_t *best;            /* [n_logits] index of the largest logit, the lowest on ties; -1: a
                                  logit is NaN or the largest is not finite */
@@ -43,6 +44,8 @@ struct forward {
                                  until the next step begins */
     struct logits_entry *top; /* [n_top][OP_TOP_ROOM] of the rows of b->top_row, see OP_TOP (op.h);
                                  valid as long; NULL where the backend lacks OP_TOP */
+    float *hidden;            /* [max_rows][dim] results of the last norm, filled in the rows
+                                 b->hidden_row; valid as long; NULL without options.hidden */
 };
 
 /* Slots of states of these options. */
@@ -75,7 +78,7 @@ uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum
 /* Begins a step on *b, which may change afterwards; forward_end fills f->best, f->top and
  * f->logits. wanted [n_logits]: 1 where the row's logits are downloaded; NULL: nowhere. A second
  * step may begin before the first ends, if the first downloads neither logits nor results of
- * OP_TOP. */
+ * OP_TOP nor hidden rows. */
 void forward_begin(struct forward *f, const struct batch *b, const uint8_t *wanted);
 /* Row i of b->top_row: 1 when all results of OP_TOP had room; their number, 0 when they had not. */
 int forward_has_top(const struct forward *f, int i);

@@ -5,7 +5,7 @@
 
 void step_plan_init(struct step_plan *p)
 {
-    *p = (struct step_plan){.best = -1, .logits = -1, .top = -1};
+    *p = (struct step_plan){.best = -1, .logits = -1, .top = -1, .hidden = -1};
 }
 
 void step_plan_free(struct step_plan *p)
@@ -87,7 +87,9 @@ static int last_reader(const struct step_plan *p, int i, int buffer)
         if (uses(p->op[j].in, OP_INS, buffer)) last = j;
         if (uses(p->op[j].out, OP_OUTS, buffer)) return last;
     }
-    return buffer == p->best || buffer == p->logits || buffer == p->top ? OP_KEPT : last;
+    int kept = buffer == p->best || buffer == p->logits || buffer == p->top ||
+               (p->keeps_hidden && buffer == p->hidden);
+    return kept ? OP_KEPT : last;
 }
 
 /* The first weight of the operation that reads first what operation i leaves in out[0], where it is
@@ -124,6 +126,19 @@ int step_plan_slice(const struct step_plan *p, int first, int n, struct step_pla
     out->n_ops = n;
     out->n_body = p->n_body <= first ? 0 : p->n_body < first + n ? p->n_body - first : n;
     step_plan_liveness(out, 1);
+    return 0;
+}
+
+int step_plan_keep_hidden(const struct step_plan *p, struct step_plan *out, struct err *e)
+{
+    CHECK(p->hidden >= 0 && p->n_body < p->n_ops && p->op[p->n_body].out[0] == p->hidden);
+    *out = *p;
+    out->op = malloc((size_t)p->n_ops * sizeof *out->op);
+    if (!out->op) return err_memory(e);
+    memcpy(out->op, p->op, (size_t)p->n_ops * sizeof *out->op);
+    out->n_body++;
+    out->keeps_hidden = 1;
+    step_plan_liveness(out, 0);
     return 0;
 }
 

@@ -19,6 +19,8 @@ struct step_plan {
     struct state *state;
     int n_states;
     int best, logits, top; /* buffers that are read after a step; -1: none */
+    int hidden;       /* buffer of the last norm's rows [rows][dim] of the step; -1: none */
+    int keeps_hidden; /* it is read after every step, too (step_plan_keep_hidden) */
 };
 
 /* The device addresses and packed linears of a plan's numbers on one backend. */
@@ -49,6 +51,9 @@ void step_plan_liveness(struct step_plan *p, int keep_all);
 int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out,
                     struct err *e);
 void step_plan_free_slice(struct step_plan *p);
+/* *out is the plan whose body ends with the last norm, so that every step leaves the hidden rows in
+ * the buffer `hidden`. It owns its operations only: free it by step_plan_free_slice. */
+int step_plan_keep_hidden(const struct step_plan *p, struct step_plan *out, struct err *e);
 /* An operation without buffers and weights. */
 struct op op_of(enum op_kind kind, const char *name, int layer);
 /* Largest number of packed inputs of any linear; 4-bit linears; both 0 for none. */
