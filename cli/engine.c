@@ -201,6 +201,7 @@ int engine_open(struct engine *g, struct err *e)
     f.max_logits = logits > o->n_seqs ? logits : o->n_seqs;
     f.max_seqs = o->n_seqs;
     f.max_pages = kv_pages(engine_context(g));
+    f.hidden = g->hidden;
     struct forward_need need;
     forward_need(&g->model, ops, &f, &need);
     const int own = need.weights != 0; /* else they stay in the file's mapping */

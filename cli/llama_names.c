@@ -17,7 +17,8 @@
 #define AFFINITY "threads run on the processors of the process: taskset -c LIST opt4gptq-run ..."
 #define TEXT_ONLY "models of text alone are served"
 #define NO_SERVER "there is no server: -i FILE -o FILE answers a file of requests"
-#define NO_EMBEDDING "text is generated, embeddings and ranks are not computed"
+#define NO_EMBEDDING "embeddings and scores are lines of a batch: -i FILE with /v1/embeddings, " \
+                     "/v1/score or /v1/rerank"
 #define NO_STATE "states are not kept on disk: equal beginnings are computed once in a batch (-i)"
 #define ON_STDERR "messages are plain lines on stderr"
 #define MAPPED "the model file is always mapped, its pages belong to the system's cache"
@@ -171,7 +172,7 @@ const struct args_other llama_names[] = {
      ARGS_REFUSED,
      "--perplexity MODE and --multiple-choice FILE evaluate; --samples and --logits-out keep what "
      "they are made of"},
-    {"--embedding --embeddings -embd --pooling --attention --embd-normalize --embd-output-format "
+    {"--embedding --embeddings -embd --attention --embd-output-format "
      "--embd-separator --cls-separator --rerank --reranking --chunk-size --chunk-separator "
      "--context-file",
      ARGS_REFUSED, NO_EMBEDDING},

@@ -194,6 +194,21 @@ static const struct args_row table[] = {
      .modes = MODE(RUN_BATCH) | EVALUATION},
     {NAMES("--trace"), TEXT(trace, "FILE"), .help = "write the steps as Chrome trace events",
      .modes = MODE(RUN_BATCH)},
+    {NAMES("--pooling"), TEXT(pooling, "last|mean|cls|rank"), VALUES("last", "mean", "cls", "rank"),
+     .help = "an embedding is the row of the last token, the mean of all rows, or the row of the "
+             "first token; rank: scores are the likelihood of yes beside no (default: what the "
+             "checkpoint says, else last and rank)",
+     .modes = MODE(RUN_BATCH)},
+    {NAMES("--embd-normalize"), INT(embd_normalize, -1, 64),
+     .help = "embeddings are divided by: -1 nothing, 0 the largest magnitude (to 32760), 1 the sum "
+             "of magnitudes, 2 the length, N the N-norm (default: what the checkpoint says, else 2)",
+     .modes = MODE(RUN_BATCH)},
+    {NAMES("--score-template-file"), TEXT(score_template_file, "FILE"),
+     .help = "Jinja template of a query and a document, for scores by yes and no (default: the "
+             "model's chat template if it has one for these roles, else Qwen3-Reranker's)",
+     .modes = MODE(RUN_BATCH)},
+    {NAMES("--score-tokens"), TEXT(score_tokens, "YES,NO"),
+     .help = "the two tokens of such a score (default yes,no)", .modes = MODE(RUN_BATCH)},
     {HEADING("Evaluation")},
     {NAMES("--perplexity"), TEXT(perplexity, "MODE"),
      VALUES("second-half", "contiguous", "documents"),
@@ -283,7 +298,7 @@ static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
     o->n_predict = OPT_UNSET;
-    o->n_batch = o->n_seqs = o->logprobs = OPT_UNSET;
+    o->n_batch = o->n_seqs = o->logprobs = o->embd_normalize = OPT_UNSET;
     o->temperature = o->top_p = o->min_p = o->repeat_penalty = OPT_UNSET_REAL;
     o->top_k = OPT_UNSET;
     o->repeat_last_n = o->dry_last_n = -1;

@@ -50,6 +50,8 @@ struct options {
     int logprobs; /* OPT_UNSET where not given */
     int no_display_prompt, verbose;
     /* batch; NULL and 0 where not given */
+    const char *pooling, *score_template_file, *score_tokens;
+    int embd_normalize; /* OPT_UNSET where not given */
     const char *input, *output, *input_format, *order, *shard, *memory, *report, *trace;
     int restart, check_only, grace, n_seqs, n_pages, no_prefix_cache;
     /* evaluation; NULL and 0 where not given */

@@ -76,10 +76,15 @@ void out_string(struct out *o, const char *s, size_t n)
 
 void out_logprob(struct out *o, double v)
 {
-    char s[32];
     float f = (float)v;
     if (!(f > -9999.0f)) f = -9999.0f;
-    int n = snprintf(s, sizeof s - 2, "%.9g", (double)f);
+    out_real(o, (double)f);
+}
+
+void out_real(struct out *o, double v)
+{
+    char s[32];
+    int n = snprintf(s, sizeof s - 2, "%.9g", (double)(float)v);
     if (!strpbrk(s, ".e")) n += snprintf(s + n, 3, ".0");
     out_bytes(o, s, (size_t)n);
 }

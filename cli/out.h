@@ -30,5 +30,7 @@ void out_string(struct out *o, const char *s, size_t n);
  * The rounding hides the last bits of a double, in which the C libraries' exp and log differ
  * between machines. -inf is -9999.0, as in vLLM. */
 void out_logprob(struct out *o, double v);
+/* A finite number, rounded and printed likewise. */
+void out_real(struct out *o, double v);
 
 #endif

@@ -139,6 +139,7 @@ int outputs_check(const struct options *o, struct err *e)
     add(&f, "-f", o->file, "", 0);
     add(&f, "-i", o->input, "", 0);
     add(&f, "--chat-template-file", o->chat_template_file, "", 0);
+    add(&f, "--score-template-file", o->score_template_file, "", 0);
     add(&f, "--multiple-choice", o->choices, "", 0);
     add(&f, "--few-shot-file", o->few_shot_file, "", 0);
     add(&f, "--hip-library", o->hip_library, "", 0);

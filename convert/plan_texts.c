@@ -19,6 +19,8 @@ enum {
     TOOL_USE,
     GENERATION,
     CONFIG,
+    MODULES,
+    POOLING,
     N_TEXTS
 };
 static const char *const names[N_TEXTS] = {"tokenizer.json",
@@ -29,7 +31,9 @@ static const char *const names[N_TEXTS] = {"tokenizer.json",
                                            "chat_template.json",
                                            "additional_chat_templates/tool_use.jinja",
                                            "generation_config.json",
-                                           "config.json"};
+                                           "config.json",
+                                           "modules.json",
+                                           "1_Pooling/config.json"};
 
 static int check_tokenizer(const struct plan *p, const struct chat_file text[N_TEXTS],
                            struct err *e)

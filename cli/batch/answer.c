@@ -1,10 +1,10 @@
-#include "cli/batch/answer.h"
+#include "cli/batch/answer_pooling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void put_id(struct out *o, const char *prefix, const struct record *r)
+void answer_put_id(struct out *o, const char *prefix, const struct record *r)
 {
     char s[64];
     snprintf(s, sizeof s, "\"%s-%016llx\"", prefix, (unsigned long long)record_hash(r));
@@ -106,12 +106,12 @@ static void put_token(struct out *o, struct words *w, int32_t id, size_t *code_p
 /* {"token": logprob, ...}: the chosen token, then the likeliest, as vLLM orders them. Two ids may
  * have the same text, which an object can name once: the likelier one stays. */
 static void put_alternatives(struct out *o, struct words *w, const struct job_score *s,
-                             const struct job_top *top)
+                             const struct job_top *top, int n_top)
 {
-    struct word named[REQUEST_MAX_TOP + 1];
+    struct word named[REQUEST_MAX_NAMED + 1];
     int n = 0;
     out_text(o, "{");
-    for (int i = -1; i < s->n_top; i++) {
+    for (int i = -1; i < n_top; i++) {
         struct word *x = &named[n];
         int before = 0;
         get_word(w, i < 0 ? s->id : top[s->top + i].id, x);
@@ -169,7 +169,8 @@ static int put_completion_logprobs(struct out *o, const struct answer_env *env,
             if (n) out_text(o, ","), out_text(&tokens, ","), out_text(&tops, ",");
             out_int(o, (int64_t)at);
             put_token(&tokens, &w, s->id, &at);
-            put_alternatives(&tops, &w, s, part[k].top);
+            int n_top = !k && p->job->record.logprobs < s->n_top ? p->job->record.logprobs : s->n_top;
+            put_alternatives(&tops, &w, s, part[k].top, n_top);
             go_on(&w, s->id);
         }
     }
@@ -235,6 +236,46 @@ static int put_chat_logprobs(struct out *o, const struct answer_env *env,
     return w.rc;
 }
 
+static void put_ranked(struct out *o, struct words *w, int32_t id, double logprob, int rank)
+{
+    struct word x;
+    out_text(o, "\"");
+    out_int(o, id);
+    out_text(o, "\":{\"logprob\":");
+    out_logprob(o, logprob);
+    out_text(o, ",\"rank\":");
+    out_int(o, rank);
+    out_text(o, ",\"decoded_token\":");
+    get_word(w, id, &x);
+    out_string(o, x.text, x.n);
+    out_text(o, "}");
+    free(x.own);
+}
+
+/* vLLM's form: null for the first token, then an object of ids for each: the prompt's token and the
+ * likeliest ones, each once. */
+static int put_prompt_logprobs(struct out *o, const struct answer_env *env,
+                               const struct job_prompt *p, struct err *e)
+{
+    struct scored s = scored(&p->scores, &p->tops);
+    struct words w = {.env = env, .e = e};
+    int k = p->job->record.prompt_logprobs;
+    out_text(o, ",\"prompt_logprobs\":[null");
+    for (int i = 0; i < s.n; i++) {
+        const struct job_score *t = &s.score[i];
+        out_text(o, ",{");
+        put_ranked(o, &w, t->id, t->logprob, t->rank);
+        for (int a = 0; a < t->n_top && a < k; a++) {
+            if (a + 1 == t->rank) continue;
+            out_text(o, ",");
+            put_ranked(o, &w, s.top[t->top + a].id, s.top[t->top + a].logprob, a + 1);
+        }
+        out_text(o, "}");
+    }
+    out_text(o, "]");
+    return w.rc;
+}
+
 /* ---- choices */
 
 static void put_ids(struct out *o, const int32_t *id, size_t n)
@@ -282,6 +323,7 @@ static int put_choice(struct out *o, const struct answer_env *env, const struct 
     else if (chat ? put_chat_logprobs(o, env, p, c, e) : put_completion_logprobs(o, env, p, c, e))
         return -1;
     put_ending(o, r, c);
+    if (!chat && r->prompt_logprobs >= 0 && put_prompt_logprobs(o, env, p, e)) return -1;
     if (r->return_ids) {
         if (!chat) {
             out_text(o, ",\"prompt_token_ids\":");
@@ -299,13 +341,13 @@ static int put_choice(struct out *o, const struct answer_env *env, const struct 
 static void put_head(struct out *o, const struct record *r, int status)
 {
     out_text(o, "{\"id\":");
-    put_id(o, "batch_req", r);
+    answer_put_id(o, "batch_req", r);
     out_text(o, ",\"custom_id\":");
     out_string(o, r->id, r->id_bytes);
     out_text(o, ",\"response\":{\"status_code\":");
     out_int(o, status);
     out_text(o, ",\"request_id\":");
-    put_id(o, "req", r);
+    answer_put_id(o, "req", r);
     out_text(o, ",\"body\":");
 }
 
@@ -316,8 +358,13 @@ static int write_jsonl(struct out *o, const struct answer_env *env, const struct
     int chat = r->kind == RECORD_CHAT, index = 0;
     const char *model = r->model ? r->model : env->model;
     put_head(o, r, 200);
+    if (r->kind >= RECORD_EMBEDDING) {
+        if (answer_pooled(o, j, model, e)) return -1;
+        out_text(o, "},\"error\":null}");
+        return 0;
+    }
     out_text(o, "{\"id\":");
-    put_id(o, chat ? "chatcmpl" : "cmpl", r);
+    answer_put_id(o, chat ? "chatcmpl" : "cmpl", r);
     out_text(o, chat ? ",\"object\":\"chat.completion\",\"created\":0,\"model\":"
                      : ",\"object\":\"text_completion\",\"created\":0,\"model\":");
     out_string(o, model, strlen(model));
@@ -335,6 +382,7 @@ static int write_jsonl(struct out *o, const struct answer_env *env, const struct
     out_text(o, ",\"completion_tokens\":");
     out_int(o, generated);
     out_text(o, "}");
+    if (chat && r->prompt_logprobs >= 0 && put_prompt_logprobs(o, env, &j->prompt[0], e)) return -1;
     if (r->return_ids && chat) {
         out_text(o, ",\"prompt_token_ids\":");
         put_ids(o, j->prompt[0].ids.id, j->prompt[0].ids.n);
@@ -376,7 +424,9 @@ static void write_plain(struct out *o, const struct answer_env *env, const struc
 
 int answer_write(struct out *o, const struct answer_env *env, const struct job *j, struct err *e)
 {
-    if (env->format != ANSWER_JSONL) write_plain(o, env, j);
+    if (env->format != ANSWER_JSONL && j->record.kind >= RECORD_EMBEDDING) {
+        if (answer_pooled_plain(o, j, e)) return -1;
+    } else if (env->format != ANSWER_JSONL) write_plain(o, env, j);
     else if (write_jsonl(o, env, j, e)) return -1;
     out_text(o, "\n");
     return out_failed(o) ? err_memory(e) : 0;

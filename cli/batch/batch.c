@@ -106,8 +106,10 @@ static int open_model(struct batch_run *b, struct err *e)
     const struct options *o = b->o;
     const char *name = strrchr(o->model, '/');
     if (engine_open_model(&b->engine, o, e) || open_defaults(b, e) || open_constraints(b, e) ||
-        open_chat(b, e))
+        open_chat(b, e) ||
+        pooling_open(&b->pooling, o, &b->engine.model, b->engine.tokenizer, b->chat, e))
         return -1;
+    b->engine.hidden = b->may_pool && !b->plain;
     if (!b->engine.tokenizer && strcmp(o->format, "ids"))
         return err_set(e, "%s: has no tokenizer: --format ids answers in token ids", o->model);
     if (!b->engine.tokenizer && o->stop.n)
@@ -128,6 +130,7 @@ static int open_model(struct batch_run *b, struct err *e)
         .n_ctx = engine_context(&b->engine),
         .texts = &b->texts,
         .constraints = b->constraints,
+        .pooling = &b->pooling,
         .seed = b->seed,
         .done = on_done,
         .arg = b,
@@ -143,6 +146,16 @@ static int open_model(struct batch_run *b, struct err *e)
     return 0;
 }
 
+/* 1 unless the line is sure to be none of the records that are pooled, whose urls have these words;
+ * an escape may hide a letter. Answers do not depend on it, only whether steps keep hidden rows. */
+static int may_pool(const char *line, size_t n)
+{
+    static const char *const words[] = {"embeddings", "score", "rerank", "\\u00"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (line && memmem(line, n, words[i], strlen(words[i]))) return 1;
+    return 0;
+}
+
 /* Reads the input once: its checksum, how many records, which format. */
 static int scan_input(struct batch_run *b, struct err *e)
 {
@@ -153,6 +166,7 @@ static int scan_input(struct batch_run *b, struct err *e)
     while ((more = input_next(b->input, &line, e)) == 1) {
         if (!b->n_records && !strcmp(b->o->input_format, "auto"))
             b->plain = line.text[strspn(line.text, " \t")] != '{';
+        b->may_pool |= may_pool(line.text, line.n);
         b->n_records++;
     }
     if (more < 0) return -1;
@@ -272,6 +286,7 @@ static int match_journal(struct batch_run *b, struct err *e)
         .instructions = engine_sums(&b->engine),
         .template_crc = b->template_crc,
         .constraint = &b->constraint,
+        .pooling = &b->pooling,
         .started = b->started,
     };
     size_t n_old, n_done;
@@ -641,6 +656,7 @@ int run_batch(const struct options *o, struct err *e)
     token_text_close(&b.tokens);
     breakers_close(&b.texts);
     free(b.bias);
+    pooling_close(&b.pooling);
     chat_close(b.chat);
     engine_close(&b.engine); /* the scheduler's cursors go before their grammars */
     constraints_close(b.constraints);

@@ -9,6 +9,7 @@
 #include "cli/batch/input.h"
 #include "cli/batch/journal.h"
 #include "cli/batch/manifest.h"
+#include "cli/pooling.h"
 #include "cli/meter.h"
 #include "cli/batch/result.h"
 #include "cli/outputs.h"
@@ -32,6 +33,8 @@ struct batch_run {
     uint32_t input_crc;
     struct shard shard;
     struct record_defaults defaults;
+    struct pooling pooling;
+    int may_pool; /* some line may ask for an embedding or a score */
     struct job_env env;
     struct answer_env answer;
     char model_name[256];

@@ -1,4 +1,4 @@
-#include "cli/batch/job.h"
+#include "cli/batch/job_internal.h"
 
 #include "cli/run.h"
 #include "core/text/chat.h"
@@ -11,7 +11,7 @@
 
 static const struct request_sink sink;
 
-static int refuse(struct refusal *why, const char *field, struct err *inner)
+int job_refuse(struct refusal *why, const char *field, struct err *inner)
 {
     why->field = field;
     why->why = *inner;
@@ -20,26 +20,38 @@ static int refuse(struct refusal *why, const char *field, struct err *inner)
 
 /* ---- prompts -> tokens */
 
-static int encode(const struct job *j, const char *text, size_t bytes, struct job_prompt *p,
-                  struct refusal *why, struct err *e)
+/* The text of a prompt that is known as ids, for echo. */
+static int keep_text_of_ids(const struct job *j, struct job_prompt *p, struct err *e)
+{
+    p->from_ids = 1;
+    if (!j->record.echo || !j->env->tokenizer) return 0;
+    return tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, j->record.skip_special, &p->text,
+                      &p->text_bytes, e);
+}
+
+int job_encode(const struct job *j, const char *text, size_t bytes, struct job_prompt *p,
+               struct refusal *why, struct err *e)
 {
     const struct job_env *env = j->env;
     struct err inner = {0};
     if (!env->tokenizer) {
         err_set(&inner, "the model has no tokenizer: prompts must be token ids");
-        return refuse(why, "prompt", &inner);
+        return job_refuse(why, j->field, &inner);
     }
     if (tok_encode(env->tokenizer, text, bytes, j->record.add_special, &p->ids, &inner)) {
-        if (!err_is_memory(&inner)) return refuse(why, "prompt", &inner);
+        if (!err_is_memory(&inner)) return job_refuse(why, j->field, &inner);
         *e = inner;
         return -1;
     }
     for (size_t i = 0; i < p->ids.n; i++) {
         if (p->ids.id[i] < env->vocab) continue;
-        err_set(&inner, "prompt: token %zu of the text is id %d, the model's vocabulary ends at %d",
-                i, p->ids.id[i], env->vocab - 1);
-        return refuse(why, j->record.kind == RECORD_CHAT ? "messages" : "prompt", &inner);
+        err_set(&inner, "%s: token %zu of the text is id %d, the model's vocabulary ends at %d",
+                j->field, i, p->ids.id[i], env->vocab - 1);
+        return job_refuse(why, j->record.kind == RECORD_CHAT ? "messages" : j->field, &inner);
     }
+    int rc = job_cut(j, text, bytes, p, why, e);
+    if (rc) return rc;
+    if (p->was_cut) return keep_text_of_ids(j, p, e);
     if (j->record.echo) {
         if (!(p->text = malloc(bytes + 1))) return err_memory(e);
         memcpy(p->text, text, bytes);
@@ -60,30 +72,29 @@ static int take_ids(const struct job *j, const json_t *array, struct job_prompt 
         json_int_t id = json_integer_value(v);
         if (!json_is_integer(v))
             err_set(&inner,
-                    "prompt: must be a string, an array of token ids, or an array of these");
+                    "%s: must be a string, an array of token ids, or an array of these", j->field);
         else if (id < 0 || id >= j->env->vocab)
-            err_set(&inner, "prompt: token %zu is outside the vocabulary (0..%d)", i,
+            err_set(&inner, "%s: token %zu is outside the vocabulary (0..%d)", j->field, i,
                     j->env->vocab - 1);
         else {
             p->ids.id[p->ids.n++] = (int32_t)id;
             continue;
         }
-        return refuse(why, "prompt", &inner);
+        return job_refuse(why, j->field, &inner);
     }
-    p->from_ids = 1;
-    if (!j->record.echo || !j->env->tokenizer) return 0;
-    return tok_decode(j->env->tokenizer, p->ids.id, p->ids.n, j->record.skip_special, &p->text,
-                      &p->text_bytes, e);
+    int rc = job_cut(j, NULL, 0, p, why, e);
+    return rc ? rc : keep_text_of_ids(j, p, e);
 }
 
 static int one_prompt(const struct job *j, const json_t *v, struct job_prompt *p,
                       struct refusal *why, struct err *e)
 {
-    if (json_is_string(v)) return encode(j, json_string_value(v), json_string_length(v), p, why, e);
+    if (json_is_string(v))
+        return job_encode(j, json_string_value(v), json_string_length(v), p, why, e);
     if (json_is_array(v)) return take_ids(j, v, p, why, e);
     struct err inner;
-    err_set(&inner, "prompt: must be a string, an array of token ids, or an array of these");
-    return refuse(why, "prompt", &inner);
+    err_set(&inner, "%s: must be a string, an array of token ids, or an array of these", j->field);
+    return job_refuse(why, j->field, &inner);
 }
 
 /* Messages of a record, or a line of text as one. */
@@ -109,7 +120,7 @@ static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal
     size_t bytes = 0;
     if (r->tools && !chat_reads_tools(j->env->chat)) {
         err_set(&inner, "tools: the model's chat template does not use tools");
-        return refuse(why, "tools", &inner);
+        return job_refuse(why, "tools", &inner);
     }
     int rc = make_messages(j, &messages, &inner);
     const struct chat_input in = {messages, r->tools, r->kwargs, r->add_generation_prompt};
@@ -118,15 +129,15 @@ static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal
     if (rc) json_check(&inner);
     if (rc && !err_is_memory(&inner)) {
         if (strncmp(inner.msg, "messages", strlen("messages"))) err_prefix(&inner, "messages");
-        return refuse(why, "messages", &inner);
+        return job_refuse(why, "messages", &inner);
     }
     if (rc) *e = inner;
-    else rc = encode(j, text, bytes, p, why, e);
+    else rc = job_encode(j, text, bytes, p, why, e);
     free(text);
     return rc;
 }
 
-static int add_prompts(struct job *j, int n, struct err *e)
+int job_add_prompts(struct job *j, int n, struct err *e)
 {
     j->n_prompts = n;
     j->prompt = calloc((size_t)n, sizeof *j->prompt);
@@ -138,32 +149,36 @@ static int add_prompts(struct job *j, int n, struct err *e)
 static int read_prompts(struct job *j, struct refusal *why, struct err *e)
 {
     const struct record *r = &j->record;
+    j->field = r->pooling.b_field ? r->pooling.b_field : r->pooling.a_field ? r->pooling.a_field
+                                                                             : "prompt";
+    if (r->kind >= RECORD_EMBEDDING && job_check_pooling(j, why)) return 1;
     const json_t *first = json_array_get(r->prompt, 0);
     int many = json_is_array(r->prompt) && first && !json_is_integer(first), rc = 0;
     size_t n_prompts = many ? json_array_size(r->prompt) : 1;
     struct err inner;
     if (n_prompts * (size_t)r->n > RECORD_MAX_CHOICES) {
-        const char *field = r->n > 1 ? "n" : "prompt";
+        const char *field = r->n > 1 ? "n" : j->field;
         err_set(&inner, "%s: %zu prompts with n %d are %zu choices, a record may ask for %d", field,
                 n_prompts, r->n, n_prompts * (size_t)r->n, RECORD_MAX_CHOICES);
-        return refuse(why, field, &inner);
+        return job_refuse(why, field, &inner);
     }
-    if (add_prompts(j, (int)n_prompts, e)) return -1;
-    if (r->kind == RECORD_CHAT) rc = chat_prompt(j, &j->prompt[0], why, e);
-    else if (!r->prompt) rc = encode(j, r->text, r->text_bytes, &j->prompt[0], why, e);
+    if (r->pooling.b) rc = job_read_pairs(j, why, e);
+    else if (job_add_prompts(j, (int)n_prompts, e)) return -1;
+    else if (r->messages || r->kind == RECORD_CHAT) rc = chat_prompt(j, &j->prompt[0], why, e);
+    else if (!r->prompt) rc = job_encode(j, r->text, r->text_bytes, &j->prompt[0], why, e);
     else if (!many) rc = one_prompt(j, r->prompt, &j->prompt[0], why, e);
     else
         for (int i = 0; i < j->n_prompts && !rc; i++)
             rc = one_prompt(j, json_array_get(r->prompt, (size_t)i), &j->prompt[i], why, e);
     if (rc) return rc;
-    const char *field = r->kind == RECORD_CHAT ? "messages" : "prompt";
+    const char *field = r->messages || r->kind == RECORD_CHAT ? "messages" : j->field;
     for (int i = 0; i < j->n_prompts; i++) {
         size_t n = j->prompt[i].ids.n, limit = (size_t)j->env->n_ctx - (r->max_tokens != 0);
         if (!n) err_set(&inner, "%s: is empty", field);
         else if (n > limit)
             err_set(&inner, "%s: has %zu tokens, the context %d", field, n, j->env->n_ctx);
         else continue;
-        return refuse(why, field, &inner);
+        return job_refuse(why, field, &inner);
     }
     return 0;
 }
@@ -173,7 +188,8 @@ static int read_prompts(struct job *j, struct refusal *why, struct err *e)
 /* About what a token takes of the answer, without its text. */
 static uint64_t token_bytes(const struct record *r)
 {
-    return 16 + (r->logprobs < 0 ? 0 : 64 + 128 * (uint64_t)r->logprobs);
+    int n = r->named ? r->n_named : r->logprobs;
+    return 16 + (r->logprobs < 0 ? 0 : 64 + 128 * (uint64_t)n);
 }
 
 /* Counts N bytes of the answer. 1: it became too large. */
@@ -198,12 +214,17 @@ static int measure(struct job *j, struct refusal *why)
     for (int i = 0; i < j->n_prompts; i++) {
         const struct job_prompt *p = &j->prompt[i];
         uint64_t choice = 512 + (r->return_ids ? p->ids.n * 8 : 0);
+        if (r->prompt_logprobs >= 0)
+            choice += p->ids.n * (128 + 80 * (uint64_t)r->prompt_logprobs);
         if (r->echo) choice += p->text_bytes + (r->logprobs >= 0 ? p->ids.n * token_bytes(r) : 0);
         if (!grow(j, choice * (uint64_t)r->n)) continue;
         err_set(&inner, "%s", j->failed);
-        return refuse(why, NULL, &inner);
+        return job_refuse(why, NULL, &inner);
     }
-    return 0;
+    if (r->kind < RECORD_EMBEDDING || !grow(j, job_pooled_bytes(j))) return 0;
+    err_set(&inner, "the answer takes more than %llu MiB: ask for fewer texts or dimensions",
+            (unsigned long long)(JOB_MAX_ANSWER >> 20));
+    return job_refuse(why, NULL, &inner);
 }
 
 /* ---- requests */
@@ -213,7 +234,14 @@ static int make_requests(struct job *j, struct err *e)
     struct record *r = &j->record;
     uint64_t stream = r->has_seed ? 0 : record_hash(r);
     if (!r->has_seed) r->sampling.seed = j->env->seed;
+    if (r->kind >= RECORD_EMBEDDING) {
+        job_make_pooled(j);
+        return 0;
+    }
     r->sampling.dry.breakers = &j->breakers;
+    r->sampling.allowed = r->allowed;
+    r->sampling.bad = j->bad;
+    r->sampling.n_bad = j->n_bad;
     if (r->sampling.dry.multiplier != 0 && r->n_breakers &&
         breakers_open(&j->breakers, j->env->texts, j->env->tokenizer, r->breakers, r->n_breakers,
                       e))
@@ -226,8 +254,12 @@ static int make_requests(struct job *j, struct err *e)
             .n_choices = r->n,
             .max_tokens = r->max_tokens < 0 ? j->env->n_ctx : r->max_tokens,
             .n_top = r->logprobs,
-            .prompt_top = r->echo ? r->logprobs : -1,
+            .prompt_top = r->echo && r->logprobs > r->prompt_logprobs ? r->logprobs
+                                                                      : r->prompt_logprobs,
             .score_from = 1,
+            .ranks = r->prompt_logprobs >= 0,
+            .named = r->named,
+            .n_named = r->n_named,
             .sampling = r->sampling,
             .stream = stream + (uint64_t)i * 0x9e3779b97f4a7c15u,
             .sink = &sink,
@@ -259,7 +291,7 @@ static int ask_for_grammar(struct job *j, struct refusal *why, struct err *e)
     if (j->env->constraints)
         return constraint_ask(j->env->constraints, &g->spec, &j->constraint, e);
     err_set(&inner, "%s: the model has no tokenizer", g->field);
-    return refuse(why, g->field, &inner);
+    return job_refuse(why, g->field, &inner);
 }
 
 int job_take_grammar(struct job *j, int wait, struct refusal *why, struct err *e)
@@ -275,7 +307,7 @@ int job_take_grammar(struct job *j, int wait, struct refusal *why, struct err *e
     }
     if (rc < 0) {
         err_prefix(&inner, "%s", j->record.grammar.field);
-        return refuse(why, j->record.grammar.field, &inner);
+        return job_refuse(why, j->record.grammar.field, &inner);
     }
     for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.grammar = g;
     return 0;
@@ -290,6 +322,7 @@ int job_open(struct job **result, const struct job_env *env, const struct input_
     j->env = env;
     int rc = record_parse(&j->record, line, plain, d, why, e);
     if (!rc) rc = read_prompts(j, why, e);
+    if (!rc) rc = job_take_bad_words(j, why, e);
     if (!rc) rc = measure(j, why);
     if (!rc) record_settle(&j->record);
     if (!rc) rc = make_requests(j, e);
@@ -319,7 +352,12 @@ void job_close(struct job *j)
         free(p->text);
         out_free(&p->scores);
         out_free(&p->tops);
+        free(p->sum);
+        free(p->vector);
     }
+    for (int i = 0; i < j->bad_room; i++) tok_ids_free(&j->bad_ids[i]);
+    free(j->bad_ids);
+    free(j->bad);
     free(j->prompt);
     if (j->constraint) constraint_drop(j->env->constraints, j->constraint);
     record_free(&j->record);
@@ -352,7 +390,7 @@ size_t job_echo_bytes(const struct job_prompt *p, const struct job_choice *c)
 static void keep_score(struct out *scores, struct out *tops, const struct token_info *t)
 {
     struct job_score s = {t->id, (float)t->logprob, (int)(tops->n / sizeof(struct job_top)),
-                          t->n_top};
+                          t->n_top, t->rank};
     for (int i = 0; i < t->n_top; i++)
         out_bytes(tops, &(struct job_top){t->top[i].id, (float)t->top[i].logprob},
                   sizeof(struct job_top));
@@ -444,11 +482,9 @@ static int on_finished(void *arg, int choice, enum finish why, struct err *e)
     return stopped < 0 ? -1 : 0;
 }
 
-static int on_done(void *arg, const char *msg, struct err *e)
+int job_end_prompt(struct job_prompt *p, const char *msg)
 {
-    struct job_prompt *p = arg;
     struct job *j = p->job;
-    (void)e;
     if (msg && !j->failed[0]) {
         snprintf(j->failed, sizeof j->failed, "%s", msg);
         j->status = 500;
@@ -457,6 +493,12 @@ static int on_done(void *arg, const char *msg, struct err *e)
     j->end = j->env->clock();
     j->env->done(j->env->arg, j);
     return 0;
+}
+
+static int on_done(void *arg, const char *msg, struct err *e)
+{
+    (void)e;
+    return job_end_prompt(arg, msg);
 }
 
 static const struct request_sink sink = {.prompt_token = on_prompt_token,

@@ -17,6 +17,7 @@
 
 struct job;
 struct chat;
+struct pooling;
 
 /* Shared by all jobs of a run. */
 struct job_env {
@@ -27,6 +28,7 @@ struct job_env {
     int n_eos, vocab, n_ctx;
     struct breaker_texts *texts;
     struct constraints *constraints;        /* NULL: no tokenizer */
+    const struct pooling *pooling;          /* of embeddings and scores */
     uint64_t seed;                          /* of the run, for records without one */
     void (*done)(void *arg, struct job *j); /* all requests of J ended */
     void *arg;
@@ -38,6 +40,7 @@ struct job_score {
     int32_t id;
     float logprob;
     int top, n_top; /* tops[top .. top + n_top) */
+    int rank;       /* of a prompt's token, from 1 on; 0: not asked for */
 };
 struct job_top {
     int32_t id;
@@ -63,17 +66,29 @@ struct job_prompt {
     char *text; /* [text_bytes] for echo, or NULL: as the record has it, or what its ids say */
     size_t text_bytes;
     int from_ids;              /* the prompt was given as ids */
+    int was_cut;               /* truncate_prompt_tokens took something off */
     struct tok_stream *stream; /* of the text behind the prompt, where each choice begins; NULL
                                   without a tokenizer */
-    struct out scores, tops; /* of the prompt's tokens from position 1 on, for echo with logprobs */
+    struct out scores, tops; /* of the prompt's tokens from position 1 on, for echo with logprobs
+                                and prompt_logprobs */
     struct request request;
-    struct job_choice *choice; /* [record.n] */
+    struct job_choice *choice; /* [record.n]; NULL of a pooled record */
+    /* of a pooled record: the sum of n_rows rows [dim] until the request ends, then the vector; or
+     * the logits of two tokens */
+    double *sum;
+    int n_rows;
+    float *vector, yes, no;
 };
 
 struct job {
     const struct job_env *env;
     struct record record;
+    const char *field; /* of the record, that the prompts come from */
     struct dry_breakers breakers;
+    struct tok_ids *bad_ids; /* [bad_room], bad_words as tokens */
+    struct sampler_bad *bad; /* [n_bad] */
+    int n_bad, bad_room;
+    int n_first; /* of scores that are cosines: prompts of the first texts */
     struct constraint *constraint; /* NULL: its answers are free */
     int n_prompts, n_running;      /* requests not yet ended */
     struct job_prompt *prompt;     /* [n_prompts] */

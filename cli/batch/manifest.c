@@ -116,6 +116,11 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
                           m->constraint->spec.bytes));
     integer(o, "--schema-order", p->schema_order);
     integer(o, "--compact-json", p->compact_json);
+    text(o, "--pooling", p->pooling);
+    if (p->embd_normalize == OPT_UNSET) text(o, "--embd-normalize", NULL);
+    else integer(o, "--embd-normalize", p->embd_normalize);
+    crc(o, "score template (crc32)", m->pooling->template_crc);
+    text(o, "--score-tokens", p->score_tokens);
     integer(o, "started", m->started);
     out_text(o, "}\n");
     return out_failed(o) ? err_memory(e) : 0;

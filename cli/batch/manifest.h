@@ -6,6 +6,7 @@
 #include "cli/constraint.h"
 #include "cli/options.h"
 #include "cli/out.h"
+#include "cli/pooling.h"
 #include "cli/batch/shard.h"
 #include "core/sample/sampler.h"
 
@@ -20,6 +21,7 @@ struct manifest {
     uint32_t template_crc;          /* of --chat-template-file; the model's own is in the model */
     struct sampler_params sampling; /* where records say nothing */
     const struct constraint_text *constraint;
+    const struct pooling *pooling;
     uint64_t seed;
     int n_ctx;
     const char *backend;      /* engine_order */

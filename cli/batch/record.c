@@ -1,6 +1,8 @@
 #include "cli/batch/record.h"
 
 #include "cli/batch/record_grammar.h"
+#include "cli/batch/record_pooling.h"
+#include "cli/batch/record_tokens.h"
 
 #include "cli/sampling.h"
 #include "core/base/json.h"
@@ -16,7 +18,17 @@ enum { MAX_VALUES = 4 << 20 }; /* of a line: jansson takes up to 200 bytes for e
 
 /* How a field of the body is treated. SERVED fields have a reader; IGNORED ones cannot change an
  * answer; REFUSED ones may only hold a value that asks for nothing (null, false, "", [], {}). */
-enum { COMPLETION = 1, CHAT = 2, BOTH = 3 };
+enum {
+    COMPLETION = 1 << RECORD_COMPLETION,
+    CHAT = 1 << RECORD_CHAT,
+    BOTH = COMPLETION | CHAT,
+    EMBEDDING = 1 << RECORD_EMBEDDING,
+    SCORE = 1 << RECORD_SCORE,
+    RERANK = 1 << RECORD_RERANK,
+    PAIRS = SCORE | RERANK,
+    POOLED = EMBEDDING | PAIRS,
+    ALL = BOTH | POOLED
+};
 enum field_kind { F_INT, F_REAL, F_BOOL, F_OTHER, F_IGNORED, F_REFUSED };
 
 static const struct field {
@@ -54,20 +66,26 @@ static const struct field {
      1 << 24}, /* after max_tokens: it wins */
     {"include_stop_str_in_output", BOTH, F_BOOL, AT(include_stop), 0, 0},
     {"skip_special_tokens", BOTH, F_BOOL, AT(skip_special), 0, 0},
-    {"add_special_tokens", BOTH, F_BOOL, AT(add_special), 0, 0},
-    {"add_generation_prompt", CHAT, F_BOOL, AT(add_generation_prompt), 0, 0},
+    {"add_special_tokens", BOTH | EMBEDDING, F_BOOL, AT(add_special), 0, 0},
+    {"add_generation_prompt", CHAT | EMBEDDING, F_BOOL, AT(add_generation_prompt), 0, 0},
     {"return_token_ids", BOTH, F_BOOL, AT(return_ids), 0, 0},
     {"echo", COMPLETION, F_BOOL, AT(echo), 0, 0},
     {"logprobs", COMPLETION, F_INT, AT(logprobs), 0, REQUEST_MAX_TOP},
+    {"prompt_logprobs", BOTH, F_INT, AT(prompt_logprobs), 0, REQUEST_MAX_TOP},
+    {"truncate_prompt_tokens", ALL, F_INT, AT(truncate), RECORD_FITTING, 1 << 24},
+    {"dimensions", EMBEDDING, F_INT, AT(pooling.dimensions), 1, 1 << 24},
+    {"embd_normalize", EMBEDDING, F_INT, AT(pooling.norm), -1, EMBEDDING_MAX_NORM},
+    {"top_n", RERANK, F_INT, AT(pooling.top_n), 0, 1 << 24},
+    {"return_documents", RERANK, F_BOOL, AT(pooling.return_documents), 0, 0},
 #undef AT
     {"logprobs", CHAT, F_OTHER, 0, 0, 0},
     {"top_logprobs", CHAT, F_OTHER, 0, 0, 0},
     {"prompt", COMPLETION, F_OTHER, 0, 0, 0},
-    {"messages", CHAT, F_OTHER, 0, 0, 0},
+    {"messages", CHAT | EMBEDDING, F_OTHER, 0, 0, 0},
     {"tools", CHAT, F_OTHER, 0, 0, 0},
     {"tool_choice", CHAT, F_OTHER, 0, 0, 0},
-    {"chat_template_kwargs", CHAT, F_OTHER, 0, 0, 0},
-    {"model", BOTH, F_OTHER, 0, 0, 0},
+    {"chat_template_kwargs", CHAT | POOLED, F_OTHER, 0, 0, 0},
+    {"model", ALL, F_OTHER, 0, 0, 0},
     {"seed", BOTH, F_OTHER, 0, 0, 0},
     {"stop", BOTH, F_OTHER, 0, 0, 0},
     {"stop_token_ids", BOTH, F_OTHER, 0, 0, 0},
@@ -85,7 +103,26 @@ static const struct field {
     {"guided_decoding_backend", BOTH, F_IGNORED, 0, 0, 0},
     {"best_of", COMPLETION, F_OTHER, 0, 0, 0},
     {"modalities", CHAT, F_OTHER, 0, 0, 0},
-    {"user", BOTH, F_IGNORED, 0, 0, 0},
+    {"logprob_token_ids", BOTH, F_OTHER, 0, 0, 0},
+    {"allowed_token_ids", BOTH, F_OTHER, 0, 0, 0},
+    {"bad_words", BOTH, F_OTHER, 0, 0, 0},
+    {"truncation_side", ALL, F_OTHER, 0, 0, 0},
+    {"input", EMBEDDING, F_OTHER, 0, 0, 0},
+    {"encoding_format", EMBEDDING, F_OTHER, 0, 0, 0},
+    {"embed_dtype", EMBEDDING, F_OTHER, 0, 0, 0},
+    {"endianness", EMBEDDING, F_OTHER, 0, 0, 0},
+    {"normalize", EMBEDDING, F_OTHER, 0, 0, 0},
+    {"use_activation", POOLED, F_OTHER, 0, 0, 0},
+    {"text_1", SCORE, F_OTHER, 0, 0, 0},
+    {"text_2", SCORE, F_OTHER, 0, 0, 0},
+    {"data_1", SCORE, F_OTHER, 0, 0, 0},
+    {"data_2", SCORE, F_OTHER, 0, 0, 0},
+    {"queries", SCORE, F_OTHER, 0, 0, 0},
+    {"items", SCORE, F_OTHER, 0, 0, 0},
+    {"query", RERANK, F_OTHER, 0, 0, 0},
+    {"documents", PAIRS, F_OTHER, 0, 0, 0},
+    {"instruction", PAIRS, F_OTHER, 0, 0, 0},
+    {"user", ALL, F_IGNORED, 0, 0, 0},
     {"metadata", BOTH, F_IGNORED, 0, 0, 0},
     {"store", BOTH, F_IGNORED, 0, 0, 0},
     {"service_tier", BOTH, F_IGNORED, 0, 0, 0},
@@ -112,8 +149,7 @@ static int refuse(struct refusal *why, const char *field, const char *text)
 static const struct field *find_field(const char *name, enum record_kind kind)
 {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (fields[i].where & (kind == RECORD_CHAT ? CHAT : COMPLETION) &&
-            !strcmp(fields[i].name, name))
+        if (fields[i].where & 1 << kind && !strcmp(fields[i].name, name))
             return &fields[i];
     return NULL;
 }
@@ -330,9 +366,16 @@ static int read_other(struct record *r, const char *name, const json_t *v, int v
         const char *only = json_string_value(json_array_get(v, 0));
         if (json_array_size(v) != 1 || !only || strcmp(only, "text"))
             return refuse(why, name, "only [\"text\"] is served");
+    } else if (r->kind >= RECORD_EMBEDDING) {
+        return record_pooling_read(r, name, v, why);
+    } else {
+        return record_tokens_read(r, name, v, vocab, why, e);
     }
     return 0;
 }
+
+static const char *const plural[] = {"completions", "chat completions", "embeddings", "scores",
+                                     "reranking"};
 
 static int read_body(struct record *r, const json_t *body, const struct record_defaults *d,
                      struct refusal *why, struct err *e)
@@ -345,14 +388,13 @@ static int read_body(struct record *r, const json_t *body, const struct record_d
         const struct field *f = find_field(name, r->kind);
         if (!f && !asks_for_nothing(v)) {
             why->field = name;
-            err_set(&why->why, "%.80s: not served%s", name,
-                    r->kind == RECORD_CHAT ? " for chat completions" : " for completions");
+            err_set(&why->why, "%.80s: not served for %s", name, plural[r->kind]);
             return 1;
         }
     }
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const struct field *f = &fields[i];
-        if (!(f->where & (r->kind == RECORD_CHAT ? CHAT : COMPLETION))) continue;
+        if (!(f->where & 1 << r->kind)) continue;
         v = json_object_get(body, f->name);
         if (!v || json_is_null(v)) continue;
         if (f->kind == F_OTHER) rc = read_other(r, f->name, v, d->vocab, why, e);
@@ -365,11 +407,27 @@ static int read_body(struct record *r, const json_t *body, const struct record_d
     if (r->kind == RECORD_CHAT && read_logprobs_of_chat(r, body, why)) return 1;
     if (r->max_tokens >= 0 && r->sampling.min_tokens > r->max_tokens)
         return refuse(why, "min_tokens", "is more than max_tokens");
+    if (r->kind >= RECORD_EMBEDDING) return record_pooling_check(r, why);
+    if (record_tokens_check(r, why)) return 1;
     if (r->kind == RECORD_COMPLETION && !r->prompt) return refuse(why, "prompt", "is missing");
     if (r->kind == RECORD_CHAT && (!json_is_array(r->messages) || !json_array_size(r->messages)))
         return refuse(why, "messages",
                       r->messages ? "must be an array that is not empty" : "is missing");
     return 0;
+}
+
+static int record_kind_of(const char *url)
+{
+    static const struct {
+        const char *url;
+        enum record_kind kind;
+    } urls[] = {{"/v1/completions", RECORD_COMPLETION}, {"/v1/chat/completions", RECORD_CHAT},
+                {"/v1/embeddings", RECORD_EMBEDDING},   {"/v1/score", RECORD_SCORE},
+                {"/score", RECORD_SCORE},               {"/v1/rerank", RECORD_RERANK},
+                {"/v2/rerank", RECORD_RERANK},          {"/rerank", RECORD_RERANK}};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
+        if (!strcmp(urls[i].url, url)) return (int)urls[i].kind;
+    return -1;
 }
 
 static int read_envelope(struct record *r, const json_t **body, struct refusal *why)
@@ -388,11 +446,12 @@ static int read_envelope(struct record *r, const json_t **body, struct refusal *
         return refuse(why, "method", "only \"POST\" is served");
     if (!url) return refuse(why, "url", "is missing");
     s = json_string_value(url);
-    if (s && !strcmp(s, "/v1/completions")) r->kind = RECORD_COMPLETION;
-    else if (s && !strcmp(s, "/v1/chat/completions")) r->kind = RECORD_CHAT;
-    else
+    int kind = s ? record_kind_of(s) : -1;
+    if (kind < 0)
         return refuse(why, "url",
-                      "only \"/v1/completions\" and \"/v1/chat/completions\" are served");
+                      "only \"/v1/completions\", \"/v1/chat/completions\", \"/v1/embeddings\", "
+                      "\"/v1/score\" and \"/v1/rerank\" are served");
+    r->kind = (enum record_kind)kind;
     /* Other keys beside the body are the caller's own notes, unless they were meant to be in the
      * body. */
     json_object_foreach (r->root, name, v)
@@ -522,6 +581,9 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
                          .n = 1,
                          .max_tokens = -1,
                          .logprobs = -1,
+                         .prompt_logprobs = -1,
+                         .truncate = RECORD_WHOLE,
+                         .pooling = {.norm = RECORD_NO_NORM, .return_documents = 1},
                          .skip_special = !d->include_special};
     r->sampling = d->sampling;
     r->sampling.bias = NULL;
@@ -546,12 +608,18 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
         const json_t *body = NULL;
         int big, rc = parse_json(r, line, &big, why, e);
         if (!rc) rc = read_envelope(r, &body, why);
-        r->add_special = r->kind == RECORD_COMPLETION;
+        r->add_special = r->kind != RECORD_CHAT &&
+                         !(r->kind == RECORD_EMBEDDING && json_is_array(json_object_get(body, "messages")));
+        if (r->kind >= RECORD_EMBEDDING) r->add_generation_prompt = 0;
         if (!rc) rc = read_body(r, body, d, why, e);
-        if (!rc) rc = record_read_grammar(r, body, line, why, e);
+        if (!rc && r->kind < RECORD_EMBEDDING) rc = record_read_grammar(r, body, line, why, e);
         if (!rc && big) rc = refuse_big(r, body, why);
         if (json_check(e)) return -1;
         if (rc) return rc;
+    }
+    if (r->kind >= RECORD_EMBEDDING) {
+        r->max_tokens = 0;
+        return 0;
     }
     if (take_defaults(r, d, e)) return -1;
     if (!r->grammar.is_given) r->grammar = d->grammar;
@@ -570,6 +638,8 @@ void record_free(struct record *r)
     free((void *)r->sampling.bias);
     free(r->stop);
     free(r->breakers);
+    free(r->named);
+    free(r->allowed);
     free(r->grammar.owned);
     *r = (struct record){0};
 }
@@ -579,11 +649,14 @@ void record_settle(struct record *r)
     json_t *body = json_object_get(r->root, "body"), *v;
     const char *key;
     void *next;
-    r->prompt = r->messages = r->tools = r->kwargs = NULL;
+    r->prompt = r->messages = r->tools = r->kwargs = r->bad_words = NULL;
+    if (r->kind != RECORD_RERANK) r->pooling.b = NULL;
+    r->pooling.a = NULL;
     json_object_foreach_safe(r->root, next, key, v) if (v != body && strcmp(key, "custom_id"))
         json_object_del(r->root, key);
     json_object_foreach_safe(body, next, key, v) if (strcmp(key, "stop") && strcmp(key, "model") &&
-                                                     strcmp(key, "dry_sequence_breakers"))
+                                                     strcmp(key, "dry_sequence_breakers") &&
+                                                     strcmp(key, "documents"))
         json_object_del(body, key);
 }
 

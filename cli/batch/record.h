@@ -19,7 +19,30 @@ struct record_grammar {
     char *owned; /* the spec's text, or NULL: it is the run's */
 };
 
-enum record_kind { RECORD_COMPLETION, RECORD_CHAT };
+/* Those from RECORD_EMBEDDING on are pooled: their prompts are evaluated, nothing is generated. */
+enum record_kind {
+    RECORD_COMPLETION,
+    RECORD_CHAT,
+    RECORD_EMBEDDING,
+    RECORD_SCORE,
+    RECORD_RERANK
+};
+
+/* Fields of a pooled record (record_pooling.c). The values are the record's. */
+struct record_pooling {
+    const json_t *a; /* input; of scores one text or many: text_1, queries, query ... */
+    const json_t *b; /* text_2, documents ... */
+    const char *a_field, *b_field; /* what they are called */
+    const json_t *instruction;     /* a string, or NULL */
+    int base64, dimensions;        /* dimensions 0: all */
+    int norm;                      /* of embedding_make; RECORD_NO_NORM: the model's */
+    int top_n;                     /* 0: all */
+    int return_documents;
+};
+enum { RECORD_NO_NORM = -2 };
+
+/* truncate_prompt_tokens: that of no record; as many as fit. */
+enum { RECORD_WHOLE = -2, RECORD_FITTING = -1 };
 
 /* The values of fields that a record lacks. */
 struct record_defaults {
@@ -53,6 +76,12 @@ struct record {
     const char *model; /* as the record names it, or NULL */
     int n, max_tokens; /* max_tokens -1: up to the context */
     int logprobs;      /* -1: none; else that many alternatives */
+    int prompt_logprobs;              /* likewise, of the prompt's tokens */
+    int truncate, truncates_end;      /* tokens of a prompt that stay, or an enum above */
+    int32_t *named;                   /* [n_named] logprob_token_ids, ascending, or NULL */
+    int n_named;
+    uint32_t *allowed;                /* allowed_token_ids as bits [vocab], or NULL */
+    const json_t *bad_words;          /* array of strings, or NULL */
     int echo, return_ids, include_stop, skip_special, add_special, add_generation_prompt;
     int has_seed;
     struct sampler_params sampling; /* stop_ids and bias are the record's; no DRY breakers yet */
@@ -62,6 +91,7 @@ struct record {
     const char **stop; /* [n_stop] */
     int n_stop;
     struct record_grammar grammar;
+    struct record_pooling pooling;
 };
 
 /* Most choices of one record: its prompts times n. */

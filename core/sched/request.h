@@ -29,9 +29,9 @@ struct token_top {
 struct token_info {
     int32_t id;
     double logprob; /* NAN where not requested */
-    int rank;       /* of a prompt token with request.ranks: 1 for the most probable, else 0 */
     int n_top;
     const struct token_top *top; /* [n_top], valid during the call */
+    int rank; /* of a prompt token with request.ranks: 1 for the most probable, else 0 */
 };
 
 /* Receives a request's results on the thread that calls sched_step, in order of positions; calls
