@@ -195,12 +195,14 @@ static int token_of(const struct tokenizer *t, const char *word, size_t n, int32
 }
 
 static int find_tokens(struct pooling *p, const struct options *o, const struct tokenizer *t,
-                       int vocab, struct err *e)
+                       int vocab, int headless, struct err *e)
 {
     const char *words = o->score_tokens ? o->score_tokens : "yes,no", *comma = strchr(words, ',');
     p->yes = p->no = -1;
+    if (headless) snprintf(p->wrong_pair, sizeof p->wrong_pair, "the model has no head (lm_head)");
     if (!comma || comma == words || !comma[1] || strlen(words) > 60)
         return err_set(e, "--score-tokens %s: two tokens with a comma between them", words);
+    if (headless) return 0;
     if (!t) {
         snprintf(p->wrong_pair, sizeof p->wrong_pair, "the model has no tokenizer");
         return 0;
@@ -233,7 +235,7 @@ int pooling_open(struct pooling *p, const struct options *o, const struct model 
     }
     if (o->embd_normalize != OPT_UNSET) p->norm = o->embd_normalize;
     if (!rc) rc = open_template(p, o, m, chat, e);
-    if (!rc) rc = find_tokens(p, o, t, m->config.vocab, e);
+    if (!rc) rc = find_tokens(p, o, t, m->config.vocab, m->config.headless, e);
     if (rc) pooling_close(p);
     return rc;
 }

@@ -64,6 +64,9 @@ static int refuse(const struct hf_config *c, const json_t *config, struct err *e
         if (c->traits & flags[i].of && hff_flag(config, flags[i].key, 0))
             return err_set(e, "config.json: %s true is not supported for a %s model", flags[i].key,
                            c->architecture);
+    if (!hff_flag(config, "is_causal", 1) || hff_flag(config, "use_bidirectional_attention", 0))
+        return err_set(e, "config.json: attention to later positions (is_causal, "
+                          "use_bidirectional_attention) is not supported");
     const json_t *clip = hff_value(config, "clip_qkv"), *lora = hff_value(config, "kv_lora_rank");
     if (clip) return err_set(e, "config.json: clip_qkv is not supported");
     if (lora)
@@ -169,6 +172,10 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
 {
     c->architecture = f->name;
     c->traits |= f->traits;
+    const char *class = json_string_value(
+        json_array_get(json_object_get(config, "architectures"), 0));
+    size_t letters = class ? strlen(class) : 0;
+    c->may_lack_head = letters > 5 && !strcmp(class + letters - 5, "Model");
     c->tied = hff_flag(config, "tie_word_embeddings", f->tied || c->traits & HF_HEAD_IF_THERE);
     if (take_sizes(c, config, f, e) || refuse(c, config, e)) return -1;
     take_flags(c, config, f);

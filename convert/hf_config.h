@@ -44,6 +44,8 @@ struct hf_config {
     unsigned traits;
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
     int tied; /* the embedding is also the head (lm_head) */
+    int may_lack_head; /* its class has none: it makes embeddings */
+    int headless;      /* plan_build found none */
     double norm_eps, rope_scale;
     char rope[160];       /* description, for messages */
     float *inv_freq;      /* [head_dim/2]; Gemma 4: [head dim of full layers / 2] */

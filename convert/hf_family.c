@@ -9,7 +9,7 @@
 static const struct hf_family families[] = {
     {.name = "llama", .classes = {"LlamaForCausalLM", "LLaMAForCausalLM"},
      .layers = 32, .dim = 4096, .heads = 32, .context = 2048, .bos = 1, .eos = 2, .ffn = 11008},
-    {.name = "mistral", .classes = {"MistralForCausalLM"},
+    {.name = "mistral", .classes = {"MistralForCausalLM", "MistralModel"},
      .layers = 32, .dim = 4096, .heads = 32, .kv_heads = 8, .context = 131072, .bos = 1, .eos = 2,
      .ffn = 14336, .windows = WINDOWS_ALL, .window = 4096},
     {.name = "ministral3", .classes = {"Ministral3ForCausalLM"},
@@ -19,7 +19,7 @@ static const struct hf_family families[] = {
     {.name = "qwen2", .classes = {"Qwen2ForCausalLM"},
      .layers = 32, .dim = 4096, .heads = 32, .kv_heads = 32, .context = 32768, .bos = -1,
      .eos = -1, .ffn = 22016, .traits = HF_QKV_BIAS, .windows = WINDOWS_QWEN, .window = 4096},
-    {.name = "qwen3", .classes = {"Qwen3ForCausalLM"},
+    {.name = "qwen3", .classes = {"Qwen3ForCausalLM", "Qwen3Model"},
      .layers = 32, .dim = 4096, .heads = 32, .kv_heads = 32, .head_dim = 128, .context = 32768,
      .bos = -1, .eos = -1, .ffn = 22016, .traits = HF_QK_NORM, .windows = WINDOWS_QWEN,
      .window = 4096},

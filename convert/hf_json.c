@@ -74,6 +74,7 @@ json_t *hfc_to_json(const struct hf_config *c)
     put_ints(j, "windows", c->windows, (size_t)c->n_layers);
     put_int(j, "bos", c->bos);
     put_ints(j, "eos", c->eos, c->n_eos);
+    if (c->headless) put_int(j, "headless", 1);
     if (c->inv_freq_long) put_int(j, "rope_long_from", c->rope_long_from);
     if (c->traits & (HF_GEMMA | HF_SCALES)) {
         put_number(j, "embed_scale", c->embed_scale);

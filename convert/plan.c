@@ -124,6 +124,20 @@ const char *plan_shape(const struct hf_tensor *t, char text[128])
     return text;
 }
 
+/* 1 if a checkpoint without head was made for embeddings: it then needs none. */
+static int find_headless(const struct plan *p, int *headless, struct err *e)
+{
+    char module[NAME_MAX_BYTES], *modules = NULL;
+    size_t n;
+    snprintf(module, sizeof module, "%slm_head", p->head_prefix);
+    *headless = 0;
+    if (p->config->tied || plan_linear_exists(p, module)) return 0;
+    if (hfd_file(p->dir, "modules.json", &modules, &n, e)) return -1;
+    *headless = p->config->may_lack_head || modules;
+    free(modules);
+    return 0;
+}
+
 /* A tied head is the embedding, and needs no tensors; with --plain 8bit it gets codes of its own.
  */
 static int add_head(struct plan *p, struct err *e)
@@ -138,6 +152,9 @@ static int add_head(struct plan *p, struct err *e)
         if (!p->options.plain8) return 0;
         snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
         from.bias = BIAS_IGNORED;
+    } else if (c->headless) {
+        note_detail(p->notes, "the checkpoint has no lm_head: the model file makes embeddings only");
+        return 0;
     } else if (!there) {
         return err_set(e,
                        "%s: tensor '%s.weight' is missing and config.json does not say "
@@ -322,6 +339,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
                                       .bias = BIAS_IGNORED};
     if (plan_linear(p, &table, "embed_tokens", e)) return -1;
     p->facts.n_plain--; /* it is no linear */
+    if (find_headless(p, &c->headless, e)) return -1;
     if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, e) || plan_rope_tables(p, e))
         return -1;
     if (check_unused(p, e) || plan_texts(p, o->no_tokenizer, e)) return -1;

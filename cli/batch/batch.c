@@ -128,6 +128,7 @@ static int open_model(struct batch_run *b, struct err *e)
         .n_eos = b->engine.model.config.n_eos,
         .vocab = b->engine.model.config.vocab,
         .n_ctx = engine_context(&b->engine),
+        .headless = b->engine.model.config.headless,
         .texts = &b->texts,
         .constraints = b->constraints,
         .pooling = &b->pooling,

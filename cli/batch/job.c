@@ -152,6 +152,11 @@ static int read_prompts(struct job *j, struct refusal *why, struct err *e)
     j->field = r->pooling.b_field ? r->pooling.b_field : r->pooling.a_field ? r->pooling.a_field
                                                                              : "prompt";
     if (r->kind >= RECORD_EMBEDDING && job_check_pooling(j, why)) return 1;
+    if (r->kind < RECORD_EMBEDDING && j->env->headless) {
+        struct err none;
+        err_set(&none, "the model has no head (lm_head): it makes embeddings only");
+        return job_refuse(why, NULL, &none);
+    }
     const json_t *first = json_array_get(r->prompt, 0);
     int many = json_is_array(r->prompt) && first && !json_is_integer(first), rc = 0;
     size_t n_prompts = many ? json_array_size(r->prompt) : 1;

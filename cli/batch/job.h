@@ -26,6 +26,7 @@ struct job_env {
     const char *system_prompt; /* before a line of text that is a message, or NULL */
     const int32_t *eos;        /* [n_eos] */
     int n_eos, vocab, n_ctx;
+    int headless; /* the model makes embeddings only */
     struct breaker_texts *texts;
     struct constraints *constraints;        /* NULL: no tokenizer */
     const struct pooling *pooling;          /* of embeddings and scores */

@@ -15,7 +15,8 @@ struct model_config {
     char architecture[32];
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
     float norm_eps, rope_scale;
-    int bos; /* -1: none */
+    int bos;      /* -1: none */
+    int headless; /* the checkpoint has no head: logits mean nothing */
     int n_eos;
     int32_t *eos; /* [n_eos] */
     int *windows; /* [n_layers] positions that a layer attends to, 0: all */

@@ -17,6 +17,7 @@
  *                                pos - p < w
  *       bos                      integer, -1: none
  *       eos                      list of integers
+ *       headless                 1, optional: there is no lm_head, only hidden rows mean anything
  *       rope_long_from           integer, optional: longer sequences take rope.inv_freq.long
  *       embed_scale, attend_scale, attend_softcap, logits_softcap, residual_scale, logits_scale
  *                                numbers, of Gemma and Granite: factors on embeddings, q.k, results

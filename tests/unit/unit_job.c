@@ -39,7 +39,8 @@ static uint64_t hand_out(struct job *j, uint64_t limit)
 {
     struct token_top top[REQUEST_MAX_TOP] = {{1, -1}};
     const struct request *r = &j->prompt[0].request;
-    const struct token_info t = {1, -1, r->n_top > 0 ? r->n_top : 0, top};
+    const struct token_info t = {
+        .id = 1, .logprob = -1, .n_top = r->n_top > 0 ? r->n_top : 0, .top = top};
     struct err e;
     uint64_t n = 0, k = 0;
     int open = r->n_choices, *ended = calloc((size_t)open, sizeof *ended);
