@@ -18,7 +18,8 @@ static double power(double x, int p)
     return y;
 }
 
-/* What x [n] is divided by. Of p-norms the elements are scaled first, so that no power overflows. */
+/* What x [n] is divided by. Of p-norms the elements are scaled first, so that no power overflows.
+ */
 static double norm_of(const double *x, int n, int p)
 {
     double most = largest(x, n), sum = 0;

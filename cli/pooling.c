@@ -150,7 +150,8 @@ static int renders_pairs(const struct model *m)
     for (int i = 0; i < 3; i++) {
         size_t n;
         const char *t = mf_source_file(&m->file, files[i], &n);
-        int query = holds(t, n, "\"query\"") || holds(t, n, "'query'") || holds(t, n, "\\\"query\\\"");
+        int query = holds(t, n, "\"query\"") || holds(t, n, "'query'") ||
+                    holds(t, n, "\\\"query\\\"");
         int document = holds(t, n, "\"document\"") || holds(t, n, "'document'") ||
                        holds(t, n, "\\\"document\\\"");
         if (query && document) return 1;
@@ -215,18 +216,16 @@ static int find_tokens(struct pooling *p, const struct options *o, const struct 
              "%s: the tokenizer has no two such tokens (--score-tokens names others, --pooling "
              "last compares embeddings)",
              words);
-    return o->score_tokens ? err_set(e, "--score-tokens %s: the tokenizer has no two such tokens",
-                                     words)
-                           : 0;
+    return o->score_tokens
+               ? err_set(e, "--score-tokens %s: the tokenizer has no two such tokens", words)
+               : 0;
 }
 
 int pooling_open(struct pooling *p, const struct options *o, const struct model *m,
                  const struct tokenizer *t, const struct chat *chat, struct err *e)
 {
-    *p = (struct pooling){.kind = POOLING_LAST,
-                          .norm = EMBEDDING_EUCLIDEAN,
-                          .ranks = 1,
-                          .dim = m->config.dim};
+    *p = (struct pooling){
+        .kind = POOLING_LAST, .norm = EMBEDDING_EUCLIDEAN, .ranks = 1, .dim = m->config.dim};
     int rc = read_checkpoint(p, m, e);
     if (!rc && o->pooling) {
         p->ranks = !strcmp(o->pooling, "rank");

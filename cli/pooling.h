@@ -21,10 +21,10 @@ struct pooling {
     int dim;
     int *dimensions; /* [n_dimensions] those that the checkpoint names; 0: any up to dim */
     int n_dimensions;
-    int may_cut; /* 0: config.json says that vectors must not be cut */
+    int may_cut;      /* 0: config.json says that vectors must not be cut */
     struct chat *own; /* of the template that an option gives, else of the built-in one; NULL: */
     const struct chat *pair; /* what renders a pair: that, or the model's own chat template */
-    int32_t yes, no; /* token ids; -1: the tokenizer has no such single tokens */
+    int32_t yes, no;         /* token ids; -1: the tokenizer has no such single tokens */
     char wrong[256], wrong_pair[256]; /* why embeddings, and scores by yes and no, are refused */
     uint32_t template_crc;            /* of --score-template-file; 0: none */
 };

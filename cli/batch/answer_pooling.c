@@ -69,7 +69,8 @@ static int n_scores(const struct job *j) { return j->n_prompts - j->n_first; }
 static double score(const struct job *j, int i)
 {
     if (!j->n_first) return embedding_share(j->prompt[i].yes, j->prompt[i].no);
-    const struct job_prompt *a = &j->prompt[j->n_first > 1 ? i : 0], *b = &j->prompt[j->n_first + i];
+    const struct job_prompt *a = &j->prompt[j->n_first > 1 ? i : 0],
+                            *b = &j->prompt[j->n_first + i];
     return embedding_cosine(a->vector, b->vector, j->env->pooling->dim);
 }
 

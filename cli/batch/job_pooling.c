@@ -26,8 +26,9 @@ static int check_dimensions(const struct pooling *p, int n, struct refusal *why)
     for (int i = 0; i < p->n_dimensions; i++) known |= p->dimensions[i] == n;
     if (n <= p->dim && known && (p->may_cut || n == p->dim)) return 0;
     if (n > p->dim) snprintf(text, sizeof text, "the model's vectors have %d elements", p->dim);
-    else snprintf(text, sizeof text, "the model's config.json does not offer vectors of %d elements",
-                  n);
+    else
+        snprintf(text, sizeof text, "the model's config.json does not offer vectors of %d elements",
+                 n);
     return refuse_text(why, "dimensions", text);
 }
 
@@ -36,12 +37,12 @@ int job_check_pooling(const struct job *j, struct refusal *why)
     const struct record *r = &j->record;
     const struct pooling *p = j->env->pooling;
     int pairs = r->kind != RECORD_EMBEDDING;
-    if (pairs && p->ranks)
-        return p->wrong_pair[0] ? refuse_text(why, NULL, p->wrong_pair) : 0;
+    if (pairs && p->ranks) return p->wrong_pair[0] ? refuse_text(why, NULL, p->wrong_pair) : 0;
     if (p->wrong[0]) return refuse_text(why, NULL, p->wrong);
     if (pairs && r->pooling.instruction)
-        return refuse_text(why, "instruction", "is for scores by yes and no, this model's are "
-                                               "cosines: write it into the text");
+        return refuse_text(why, "instruction",
+                           "is for scores by yes and no, this model's are "
+                           "cosines: write it into the text");
     return r->pooling.dimensions ? check_dimensions(p, r->pooling.dimensions, why) : 0;
 }
 
@@ -92,7 +93,8 @@ int job_read_pairs(struct job *j, struct refusal *why, struct err *e)
             rc = render_pair(j, i, extra, why, e);
             continue;
         }
-        const json_t *text = i < a ? record_pooling_text(p->a, i) : record_pooling_text(p->b, i - a);
+        const json_t *text = i < a ? record_pooling_text(p->a, i)
+                                   : record_pooling_text(p->b, i - a);
         rc = job_encode(j, json_string_value(text), json_string_length(text), &j->prompt[i], why,
                         e);
     }

@@ -35,7 +35,8 @@ int job_cut(const struct job *j, const char *text, size_t bytes, struct job_prom
     if (keep == RECORD_FITTING) keep = n_ctx - (r->max_tokens < 0 ? 1 : r->max_tokens);
     if (keep < 0 || keep > n_ctx || (r->truncate == RECORD_FITTING && !keep)) {
         if (r->truncate == RECORD_FITTING)
-            err_set(&inner, "truncate_prompt_tokens: max_tokens %d leaves no room in the context %d",
+            err_set(&inner,
+                    "truncate_prompt_tokens: max_tokens %d leaves no room in the context %d",
                     r->max_tokens, n_ctx);
         else err_set(&inner, "truncate_prompt_tokens: %d, the context is %d", keep, n_ctx);
         return job_refuse(why, "truncate_prompt_tokens", &inner);
@@ -80,8 +81,8 @@ static int refuse_word(const char *what, struct refusal *why)
 }
 
 /* Ids of a word at the beginning of a text, or behind a space. */
-static int encode_word(const struct job *j, const char *s, size_t n, int space,
-                       struct tok_ids *ids, struct refusal *why, struct err *e)
+static int encode_word(const struct job *j, const char *s, size_t n, int space, struct tok_ids *ids,
+                       struct refusal *why, struct err *e)
 {
     struct err inner = {0};
     char *text = malloc(n + 2);

@@ -61,8 +61,9 @@ static int read_choice(const char *name, const json_t *v, const char *a, const c
 
 int record_pooling_read(struct record *r, const char *name, const json_t *v, struct refusal *why)
 {
-    static const char *const first[] = {"text_1", "data_1", "queries"},
-                            *const second[] = {"text_2", "data_2", "items", "documents"};
+    static const char *const first[] = {"text_1", "data_1", "queries"}, *const second[] = {
+                                                                            "text_2", "data_2",
+                                                                            "items", "documents"};
     struct record_pooling *p = &r->pooling;
     int unused;
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)

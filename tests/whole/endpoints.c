@@ -1,0 +1,749 @@
+/* endpoints.c: lines of a batch for /v1/embeddings, /v1/score and /v1/rerank, and the fields of
+ * completions that name tokens or cut prompts. Vectors are compared with transformers' logits: a
+ * row of the last norm times the head is the row of logits, and their means are, too. The bytes
+ * are the same however they are computed. Works on models/demo and tests/data/gptq; usage:
+ * endpoints BUILD_DIR [SHARED_DIR]. */
+#include "core/base/dtype.h"
+#include "core/base/safetensors.h"
+#include "core/model/modelfile.h"
+#include "tests/harness.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char run_bin[512], convert_bin[512], library[512], dir[] = "/tmp/opt4gptq-endpoints-XXXXXX",
+                                                          demo[300], in[300], out[300], out2[300];
+
+#define RUN(p, model, ...)                                                                         \
+    process_run(p, (char *[]){run_bin, "-m", model, "-t", "1", __VA_ARGS__, NULL}, NULL)
+
+__attribute__((format(printf, 1, 2))) static int shell(const char *fmt, ...)
+{
+    struct process p;
+    char *command;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&command, fmt, ap) < 0) exit(2);
+    va_end(ap);
+    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    int code = p.code;
+    process_free(&p);
+    free(command);
+    return code;
+}
+
+static int same_file(const char *a, const char *b) { return !shell("cmp -s %s %s", a, b); }
+
+static void remove_outputs(void) { shell("rm -f %s* %s*", out, out2); }
+
+/* The body of the answer to custom_id ID in a file; a new reference or NULL. */
+static json_t *body_of(const char *path, const char *id)
+{
+    size_t n;
+    char *text = read_file(path, &n);
+    json_t *found = NULL;
+    for (const char *at = text; at && *at && !found;) {
+        json_t *r = json_loads(at, JSON_DISABLE_EOF_CHECK, NULL);
+        const char *name = json_string_value(json_object_get(r, "custom_id"));
+        if (name && !strcmp(name, id))
+            found = json_incref(json_object_get(json_object_get(r, "response"), "body"));
+        json_decref(r);
+        at = strchr(at, '\n');
+        if (at) at++;
+    }
+    free(text);
+    return found;
+}
+
+static const json_t *first(const json_t *body, const char *list)
+{
+    return json_array_get(json_object_get(body, list), 0);
+}
+
+/* ---- vectors against logits */
+
+enum { MOST_IDS = 128, MOST_DIM = 1024 };
+
+struct head {
+    struct modelfile file;
+    struct tview w;
+};
+
+static float head_at(const struct head *h, size_t i)
+{
+    if (h->w.dtype == DT_F32) return ((const float *)h->w.data)[i];
+    uint16_t bits = ((const uint16_t *)h->w.data)[i];
+    return h->w.dtype == DT_F16 ? f32_from_f16(bits) : f32_from_bf16(bits);
+}
+
+/* The numbers of prompt number K in a line of --format ids. */
+static int read_vector(const char *text, int k, double *v)
+{
+    int n = 0;
+    for (; text && k; k--) text = strchr(text, '\t') ? strchr(text, '\t') + 1 : NULL;
+    for (char *end; text && n < MOST_DIM; text = end + 1) {
+        v[n++] = strtod(text, &end);
+        if (*end != ' ') break;
+    }
+    return n;
+}
+
+/* The largest difference of head times V and the combination of rows of logits [n][vocab], in
+ * standard deviations of these. */
+static double difference(const struct head *h, const double *v, const float *logits, int n,
+                         const char *pooling)
+{
+    int64_t vocab = h->w.shape[0], dim = h->w.shape[1];
+    double most = 0, sum = 0, squares = 0;
+    for (int64_t t = 0; t < vocab; t++) {
+        double got = 0, want = 0;
+        for (int64_t i = 0; i < dim; i++) got += v[i] * (double)head_at(h, (size_t)(t * dim + i));
+        int from = !strcmp(pooling, "last") ? n - 1 : 0, end = !strcmp(pooling, "cls") ? 1 : n;
+        for (int r = from; r < end; r++) want += (double)logits[r * vocab + t] / (end - from);
+        most = fabs(got - want) > most ? fabs(got - want) : most;
+        sum += want;
+        squares += want * want;
+    }
+    double mean = sum / (double)vocab;
+    return most / sqrt(squares / (double)vocab - mean * mean);
+}
+
+struct answers {
+    int n; /* prompts */
+    int n_ids[8];
+    int64_t *id[8];
+    float *logits[8];
+};
+
+static void *load(const struct st_file *s, const char *name, int k, size_t *n)
+{
+    struct err e;
+    char full[32];
+    snprintf(full, sizeof full, "%s.%d", name, k);
+    const struct st_tensor *t = st_find(s, full);
+    if (!t) return NULL;
+    void *p = malloc(t->bytes + 1);
+    if (!p || st_read(s, p, t->offset, t->bytes, &e)) exit(2);
+    *n = t->bytes;
+    return p;
+}
+
+static void read_answers(const char *from, struct answers *a)
+{
+    char path[600];
+    struct st_file s;
+    struct err e;
+    size_t n;
+    memset(a, 0, sizeof *a);
+    snprintf(path, sizeof path, "%s/expected.safetensors", from);
+    if (st_open(&s, path, &e)) return;
+    while (a->n < 8 && (a->id[a->n] = load(&s, "ids", a->n, &n))) {
+        a->n_ids[a->n] = (int)(n / sizeof(int64_t));
+        a->logits[a->n] = load(&s, "logits", a->n, &n);
+        a->n++;
+    }
+    st_close(&s);
+}
+
+static void write_inputs(const struct answers *a)
+{
+    FILE *f = fopen(in, "w");
+    if (!f) exit(2);
+    fprintf(f, "{\"url\":\"/v1/embeddings\",\"body\":{\"normalize\":false,\"input\":[");
+    for (int k = 0; k < a->n; k++) {
+        fprintf(f, k ? ",[" : "[");
+        for (int i = 0; i < a->n_ids[k]; i++) fprintf(f, i ? ",%d" : "%d", (int)a->id[k][i]);
+        fprintf(f, "]");
+    }
+    fprintf(f, "]}}\n");
+    if (fclose(f)) exit(2);
+}
+
+/* The vectors of a checkpoint with transformers' logits. */
+static void check_vectors(const char *from)
+{
+    static const char *const pooling[] = {"last", "mean", "cls"};
+    char model[300], *text;
+    struct answers a;
+    struct head h;
+    struct process p;
+    struct err e;
+    double v[MOST_DIM];
+    size_t n;
+    snprintf(model, sizeof model, "%s/fixture.safetensors", dir);
+    check_that(!shell("%s -q %s %s 2>/dev/null", convert_bin, from, model), "convert %s", from);
+    if (mf_open(&h.file, model, &e)) {
+        check_that(0, "%s", e.msg);
+        return;
+    }
+    int plain = mf_find(&h.file, "lm_head.weight", &h.w) ||
+                (!mf_find(&h.file, "lm_head.codes", &h.w) &&
+                 mf_find(&h.file, "embed_tokens.weight", &h.w));
+    read_answers(from, &a);
+    for (int k = 0; k < 3 && plain && a.n; k++) {
+        write_inputs(&a);
+        RUN(&p, model, "-i", in, "-o", out, "--format", "ids", "--act", "f32", "--kv", "f32",
+            "--pooling", (char *)pooling[k], "-b", k == 1 ? "23" : "512");
+        check(p.code == 0, "embeddings of ids", &p);
+        process_free(&p);
+        text = read_file(out, &n);
+        for (int i = 0; i < a.n; i++) {
+            double d = read_vector(text, i, v) == h.w.shape[1]
+                           ? difference(&h, v, a.logits[i], a.n_ids[i], pooling[k])
+                           : 1;
+            check_that(d < 2e-4, "%s: %s of %d ids: off by %.1e standard deviations", from,
+                       pooling[k], a.n_ids[i], d);
+        }
+        free(text);
+        remove_outputs();
+    }
+    if (!plain || !a.n) skip("%s: the head is quantized, or there are no logits", from);
+    for (int k = 0; k < a.n; k++) free(a.id[k]), free(a.logits[k]);
+    mf_close(&h.file);
+}
+
+static void vectors(const char *shared)
+{
+    static const char *const here[] = {"llama",
+                                       "llama-act-order-asym",
+                                       "llama-sharded-tied",
+                                       "qwen3",
+                                       "qwen3-moe",
+                                       "qwen3.5-moe"},
+                             *const there[] = {"qwen2", "mistral-window", "awq", "llama-3.1"};
+    char path[600];
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
+        snprintf(path, sizeof path, "tests/data/gptq/%s", here[i]);
+        check_vectors(path);
+    }
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++) {
+        snprintf(path, sizeof path, "%s/fixtures/gptq/%s", shared ? shared : "", there[i]);
+        if (shared && !access(path, R_OK)) check_vectors(path);
+        else skip("%s: needs SHARED", there[i]);
+    }
+}
+
+/* ---- the same bytes */
+
+static const char *const texts[] = {"The heart of the matter", "Once upon a time there was a river",
+                                    "In the year of the great frost", "Nothing"};
+
+/* Embeddings, scores, ranks and completions whose prompts begin alike. */
+static void write_mixed(const char *path, int n, int only_completions)
+{
+    FILE *f = fopen(path, "w");
+    if (!f) exit(2);
+    for (int i = 0; i < n; i++) {
+        const char *t = texts[i % 4];
+        if (i % 5 == 4)
+            fprintf(f,
+                    "{\"custom_id\":\"m%d\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"%s "
+                    "and more of the same, and so on and on %d\",\"max_tokens\":12,"
+                    "\"temperature\":%d,%s}}\n",
+                    i, t, i, i % 2,
+                    i % 3 == 0   ? "\"prompt_logprobs\":3"
+                    : i % 3 == 1 ? "\"logprobs\":1,\"logprob_token_ids\":[900,13,262]"
+                                 : "\"allowed_token_ids\":[13,262,280,289,300,301,302],"
+                                   "\"bad_words\":[\"the\"]");
+        if (only_completions || i % 5 == 4) continue;
+        if (i % 5 == 3)
+            fprintf(f,
+                    "{\"custom_id\":\"m%d\",\"url\":\"/v1/%s\",\"body\":{\"%s\":\"%s\","
+                    "\"documents\":[\"%s\",\"a %d\",\"%s\"]}}\n",
+                    i, i % 2 ? "score" : "rerank", i % 2 ? "queries" : "query", t,
+                    texts[(i + 1) % 4], i, t);
+        else
+            fprintf(f,
+                    "{\"custom_id\":\"m%d\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":[\"%s "
+                    "and more of the same, and so on and on %d\",\"%s\"]%s}}\n",
+                    i, t, i, t,
+                    i % 5 == 2 ? ",\"encoding_format\":\"base64\",\"dimensions\":32" : "");
+    }
+    if (fclose(f)) exit(2);
+}
+
+static void invariance(const char *pooling)
+{
+    static const char *const ways[][3] = {{"-np", "1", NULL},
+                                          {"-np", "8", NULL},
+                                          {"-b", "9", NULL},
+                                          {"--kv-pages", "40", NULL},
+                                          {"--no-prefix-cache", NULL, NULL}};
+    char *how = (char *)pooling;
+    struct process p;
+    write_mixed(in, 40, 0);
+#define MIXED(...)                                                                                 \
+    RUN(&p, demo, "-i", in, "-c", "512", "--pooling", how, "--score-tokens", "is,was", __VA_ARGS__)
+    MIXED("-o", out);
+    check(p.code == 0, "a mixed batch", &p);
+    process_free(&p);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        MIXED("-o", out2, (char *)ways[i][0], (char *)ways[i][1]);
+        check(p.code == 0, ways[i][0], &p);
+        check_that(same_file(out, out2), "%s: the same bytes with %s", pooling, ways[i][0]);
+        process_free(&p);
+        shell("rm -f %s*", out2);
+    }
+    for (int i = 0; i < 3; i++)
+        shell("timeout -s KILL 0.0%d %s -m %s -t 1 -i %s -o %s -c 512 --pooling %s --score-tokens "
+              "is,was 2>/dev/null",
+              3 + 2 * i, run_bin, demo, in, out2, pooling);
+    MIXED("-o", out2);
+    check(p.code == 0 && same_file(out, out2), "killed and continued", &p);
+    process_free(&p);
+    shell("rm -f %s*", out2);
+    for (int i = 0; i < 2; i++) {
+        MIXED("-o", out2, "--shard", i ? "1/2" : "0/2");
+        check(p.code == 0, "a shard", &p);
+        process_free(&p);
+    }
+    check(!shell("scripts/merge-shards %s && cmp %s %s", out2, out, out2), "two shards", NULL);
+    shell("rm -f %s*", out2);
+#undef MIXED
+    remove_outputs();
+}
+
+/* In integer arithmetic a GPU, its kernels computed as host code, gives the bytes of the CPU. */
+static void same_on_gpu(const char *pooling)
+{
+    struct process p;
+    if (access(library, R_OK)) {
+        skip("no GPU kernels as host code in this build");
+        return;
+    }
+    write_mixed(in, 9, 0);
+    RUN(&p, demo, "-i", in, "-o", out, "-c", "256", "--act", "i16", "--pooling", (char *)pooling,
+        "--score-tokens", "is,was", "--backend", "hip", "--hip-library", library, "-np", "3", "-b",
+        "40");
+    int none = p.code == 1 && strstr(p.err, "contains no kernels");
+    if (none) skip("this build has no GPU kernels");
+    else check(p.code == 0, "a mixed batch on a GPU", &p);
+    process_free(&p);
+    if (none) return;
+    RUN(&p, demo, "-i", in, "-o", out2, "-c", "256", "--act", "i16", "--pooling", (char *)pooling,
+        "--score-tokens", "is,was");
+    check(p.code == 0 && same_file(out, out2), "the same bytes on CPU and GPU", &p);
+    process_free(&p);
+    remove_outputs();
+}
+
+/* Completions have the bytes of a batch without embeddings, whose steps keep no rows. */
+static void completions_beside(void)
+{
+    struct process p;
+    write_mixed(in, 40, 1);
+    RUN(&p, demo, "-i", in, "-o", out, "-c", "512");
+    check(p.code == 0, "completions alone", &p);
+    process_free(&p);
+    write_mixed(in, 40, 0);
+    RUN(&p, demo, "-i", in, "-o", out2, "-c", "512", "--pooling", "mean");
+    process_free(&p);
+    check(!shell("grep text_completion %s | cmp - %s", out2, out), "beside embeddings", NULL);
+    remove_outputs();
+}
+
+/* ---- what answers say */
+
+static double number(const json_t *v) { return json_number_value(v); }
+
+static void batch(const char *lines, const char *option, const char *value)
+{
+    struct process p;
+    remove_outputs();
+    write_file(in, lines, strlen(lines));
+    RUN(&p, demo, "-i", in, "-o", out, "--temp", "0", (char *)option, (char *)value);
+    check(p.code == 0, "a batch", &p);
+    process_free(&p);
+}
+
+static void embeddings(void)
+{
+    batch("{\"custom_id\":\"a\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"One\"}}\n"
+          "{\"custom_id\":\"b\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":[\"One\"],"
+          "\"dimensions\":8,\"model\":\"its name\"}}\n"
+          "{\"custom_id\":\"c\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":[\"One\",\"Two\"],"
+          "\"encoding_format\":\"base64\",\"dimensions\":3}}\n"
+          "{\"custom_id\":\"d\",\"url\":\"/v1/score\",\"body\":{\"text_1\":\"One\",\"text_2\":"
+          "[\"Two\",\"One\"]}}\n"
+          "{\"custom_id\":\"e\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"Two\"}}\n"
+          "{\"custom_id\":\"f\",\"url\":\"/v1/rerank\",\"body\":{\"query\":\"One\",\"documents\":"
+          "[\"Two\",{\"text\":\"One\"},\"Three\"],\"top_n\":2}}\n",
+          "--pooling", "last");
+    json_t *a = body_of(out, "a"), *b = body_of(out, "b"), *c = body_of(out, "c"),
+           *d = body_of(out, "d"), *two = body_of(out, "e"), *f = body_of(out, "f");
+    const json_t *va = json_object_get(first(a, "data"), "embedding"),
+                 *vb = json_object_get(first(b, "data"), "embedding"),
+                 *ve = json_object_get(first(two, "data"), "embedding");
+    double length = 0, dot = 0, part = 0, ratio = 0;
+    for (size_t i = 0; i < json_array_size(va); i++) {
+        double x = number(json_array_get(va, i));
+        length += x * x;
+        dot += x * number(json_array_get(ve, i));
+        if (i < 8) part += x * x;
+    }
+    for (size_t i = 0; i < 8; i++)
+        ratio = fmax(ratio, fabs(number(json_array_get(va, i)) / sqrt(part) -
+                                 number(json_array_get(vb, i))));
+    check_that(json_array_size(va) == 256 && fabs(length - 1) < 1e-6, "256 elements of length 1");
+    check_that(json_array_size(vb) == 8 && ratio < 1e-6, "cut, then normalized");
+    check_that(!strcmp(json_string_value(json_object_get(b, "model")), "its name"), "its model");
+    const char *letters = json_string_value(json_object_get(first(c, "data"), "embedding"));
+    check_that(letters && strlen(letters) == 16, "12 bytes are 16 letters");
+    check_that(json_array_size(json_object_get(c, "data")) == 2, "two inputs");
+    const json_t *usage = json_object_get(c, "usage");
+    check_that(number(json_object_get(usage, "prompt_tokens")) > 1 &&
+                   number(json_object_get(usage, "prompt_tokens")) ==
+                       number(json_object_get(usage, "total_tokens")),
+               "usage");
+    check_that(fabs(number(json_object_get(first(d, "data"), "score")) - dot) < 1e-6,
+               "a score is the cosine: %g, %g", number(json_object_get(first(d, "data"), "score")),
+               dot);
+    const json_t *results = json_object_get(f, "results"), *top = json_array_get(results, 0);
+    check_that(
+        json_array_size(results) == 2 && number(json_object_get(top, "index")) == 1 &&
+            fabs(number(json_object_get(top, "relevance_score")) - 1) < 1e-6 &&
+            !strcmp(json_string_value(json_object_get(json_object_get(top, "document"), "text")),
+                    "One"),
+        "the same text comes first");
+    json_decref(a), json_decref(b), json_decref(c), json_decref(d), json_decref(two),
+        json_decref(f);
+}
+
+/* A score by two tokens against the log-probabilities of these. */
+static void likelihoods(void)
+{
+    struct process p;
+    char path[320];
+    remove_outputs();
+    snprintf(path, sizeof path, "%s/pair.jinja", dir);
+    write_file(path, "{{ instruction }} Q {{ query }} D {{ document }} so it", 54);
+    const char *lines =
+        "{\"custom_id\":\"a\",\"url\":\"/v1/score\",\"body\":{\"text_1\":\"a heart\",\"text_2\":"
+        "\"my heart\",\"instruction\":\"Judge:\"}}\n"
+        "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"Judge: Q a heart "
+        "D "
+        "my heart so it\",\"add_special_tokens\":false,\"max_tokens\":1,\"logprobs\":0,"
+        "\"logprob_token_ids\":[260,262]}}\n";
+    write_file(in, lines, strlen(lines));
+    RUN(&p, demo, "-i", in, "-o", out, "--score-template-file", path, "--score-tokens",
+        "\xC4\xA0the,\xC4\xA0"
+        "a"); /* as byte-level BPE spells " the" and " a" */
+    check(p.code == 0, "scores by two tokens", &p);
+    process_free(&p);
+    json_t *a = body_of(out, "a"), *b = body_of(out, "b");
+    const json_t *top = json_array_get(
+        json_object_get(json_object_get(first(b, "choices"), "logprobs"), "top_logprobs"), 0);
+    double yes = number(json_object_get(top, " the")), no = number(json_object_get(top, " a")),
+           score = number(json_object_get(first(a, "data"), "score"));
+    check_that(yes < 0 && no < 0 && fabs(score - 1 / (1 + exp(no - yes))) < 1e-6, "%g of %g and %g",
+               score, yes, no);
+    json_decref(a), json_decref(b);
+    remove_outputs();
+}
+
+/* ---- fields of completions */
+
+static void prompt_logprobs(void)
+{
+    batch("{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"Once upon a "
+          "time\",\"max_tokens\":2,\"prompt_logprobs\":5,\"logprobs\":2,\"echo\":true}}\n"
+          "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"Once upon a "
+          "time\",\"max_tokens\":2,\"logprobs\":2,\"echo\":true}}\n"
+          "{\"custom_id\":\"c\",\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":"
+          "\"user\",\"content\":\"Hi\"}],\"max_tokens\":2,\"prompt_logprobs\":0}}\n",
+          "--grace", "20");
+    json_t *a = body_of(out, "a"), *b = body_of(out, "b");
+    const json_t *list = json_object_get(first(a, "choices"), "prompt_logprobs"),
+                 *logprobs = json_object_get(first(a, "choices"), "logprobs"),
+                 *values = json_object_get(logprobs, "token_logprobs");
+    check_that(json_equal((json_t *)logprobs, json_object_get(first(b, "choices"), "logprobs")),
+               "logprobs beside prompt_logprobs");
+    check_that(json_is_null(json_array_get(list, 0)) && json_array_size(list) == 6,
+               "null, then an object for each token");
+    for (size_t i = 1; i < json_array_size(list); i++) {
+        const json_t *all = json_array_get(list, i);
+        void *own = json_object_iter((json_t *)all);
+        double logprob = number(json_object_get(json_object_iter_value(own), "logprob"));
+        int rank = (int)number(json_object_get(json_object_iter_value(own), "rank")), better = 0;
+        const char *key;
+        json_t *v;
+        json_object_foreach ((json_t *)all, key, v)
+            better += number(json_object_get(v, "logprob")) > logprob;
+        check_that(logprob == number(json_array_get(values, i)), "token %zu: its logprob", i);
+        check_that(json_object_size(all) == (rank <= 5 ? 5 : 6) &&
+                       (rank <= 5 ? better == rank - 1 : better == 5),
+                   "token %zu: rank %d, %d better ones of %zu", i, rank, better,
+                   json_object_size(all));
+    }
+    json_decref(a), json_decref(b);
+}
+
+static int has_id(const json_t *ids, int a, int b, int c)
+{
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        json_int_t id = json_integer_value(json_array_get(ids, i));
+        n += id == a || id == b || id == c;
+    }
+    return n;
+}
+
+static const json_t *ids_of(const json_t *body)
+{
+    return json_object_get(first(body, "choices"), "token_ids");
+}
+
+static const char *text_of(const json_t *body)
+{
+    const char *text = json_string_value(json_object_get(first(body, "choices"), "text"));
+    return text ? text : "";
+}
+
+#define ASK(id, more)                                                                              \
+    "{\"custom_id\":\"" id "\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"Once upon a "    \
+    "time\",\"max_tokens\":20,\"return_token_ids\":true," more "}}\n"
+
+static void allowed_and_bad(void)
+{
+    batch(ASK("a", "\"n\":1") ASK("b", "\"allowed_token_ids\":[13,262,280]") ASK(
+              "c", "\"allowed_token_ids\":[13,262,280],\"temperature\":1,\"n\":3,\"seed\":5")
+              ASK("d", "\"bad_words\":[\"the\",\"of\"]") ASK("e", "\"bad_words\":[\", the man\"]")
+                  ASK("f", "\"guided_choice\":[\"yes\",\"no\"],\"bad_words\":[\"n\",\"no\"]")
+                      ASK("g", "\"logprobs\":0,\"logprob_token_ids\":[13,262,13]"),
+          "--grace", "20");
+    json_t *a = body_of(out, "a"), *b = body_of(out, "b"), *c = body_of(out, "c"),
+           *d = body_of(out, "d"), *e = body_of(out, "e"), *f = body_of(out, "f"),
+           *g = body_of(out, "g");
+    check_that(json_array_size(ids_of(b)) == 20 && has_id(ids_of(b), 13, 262, 280) == 20,
+               "only allowed tokens");
+    for (size_t i = 0; i < 3; i++)
+        check_that(
+            has_id(json_object_get(json_array_get(json_object_get(c, "choices"), i), "token_ids"),
+                   13, 262, 280) == 20,
+            "only allowed tokens, drawn");
+    check_that(strstr(text_of(a), " the ") && strstr(text_of(a), ", the man"), "free: \"%s\"",
+               text_of(a));
+    check_that(!strstr(text_of(d), " the ") && !strstr(text_of(d), " of ") && *text_of(d),
+               "no bad words: \"%s\"", text_of(d));
+    check_that(!strstr(text_of(e), ", the man") && !strncmp(text_of(e), ", the", 5),
+               "only the last token of a word is forbidden: \"%s\"", text_of(e));
+    check_that(!strcmp(text_of(f), "yes"), "a choice without the bad one: \"%s\"", text_of(f));
+    const json_t *top = json_array_get(
+        json_object_get(json_object_get(first(g, "choices"), "logprobs"), "top_logprobs"), 7);
+    check_that(json_object_get(top, ",") && json_object_get(top, " the") &&
+                   (json_object_size(top) == 2 || json_object_size(top) == 3),
+               "the named tokens and the chosen one");
+    json_decref(a), json_decref(b), json_decref(c), json_decref(d), json_decref(e), json_decref(f);
+    json_decref(g);
+}
+
+static int prompt_is(const char *id, const int *want, size_t n)
+{
+    json_t *body = body_of(out, id);
+    const json_t *ids = json_object_get(first(body, "choices"), "prompt_token_ids");
+    int same = json_array_size(ids) == n;
+    for (size_t i = 0; same && i < n; i++)
+        same = json_integer_value(json_array_get(ids, i)) == want[i];
+    json_decref(body);
+    return same;
+}
+
+static void truncation(void)
+{
+    char *lines = NULL, *at;
+    batch(ASK("a", "\"truncate_prompt_tokens\":3")
+              ASK("b", "\"truncate_prompt_tokens\":3,\"truncation_side\":\"right\"") ASK(
+                  "c", "\"truncate_prompt_tokens\":3,\"add_special_tokens\":false,\"echo\":true")
+                  ASK("d", "\"truncate_prompt_tokens\":600"),
+          "--grace", "20");
+    /* BOS 0, then " Once", of ids 48 1244 588 260 580 */
+    check_that(prompt_is("a", (int[]){0, 260, 580}, 3), "the last tokens behind BOS");
+    check_that(prompt_is("b", (int[]){0, 48, 1244}, 3), "the first tokens");
+    check_that(prompt_is("c", (int[]){588, 260, 580}, 3), "the last tokens");
+    check_that(prompt_is("d", (int[]){0, 48, 1244, 588, 260, 580}, 6), "a short prompt stays");
+    json_t *c = body_of(out, "c");
+    check_that(!strncmp(text_of(c), " upon a time", 12), "echo is what is left: \"%s\"",
+               text_of(c));
+    json_decref(c);
+    lines = malloc(1 << 16);
+    if (!lines) exit(2);
+    at = lines + sprintf(lines, "{\"custom_id\":\"x\",\"url\":\"/v1/completions\",\"body\":{"
+                                "\"max_tokens\":4,\"truncate_prompt_tokens\":-1,"
+                                "\"return_token_ids\":true,\"prompt\":[");
+    for (int i = 0; i < 3000; i++) at += sprintf(at, i ? ",%d" : "%d", 100 + i % 500);
+    sprintf(at, "]}}\n");
+    batch(lines, "-c", "200");
+    json_t *x = body_of(out, "x");
+    const json_t *ids = json_object_get(first(x, "choices"), "prompt_token_ids");
+    check_that(json_array_size(ids) == 196 &&
+                   json_integer_value(json_array_get(ids, 195)) == 100 + 2999 % 500 &&
+                   json_array_size(ids_of(x)) == 4,
+               "-1: as many as fit beside max_tokens");
+    json_decref(x);
+    free(lines);
+}
+
+/* ---- refusals */
+
+static void refusals(void)
+{
+    static const struct {
+        const char *url, *body, *field;
+    } cases[] = {
+        {"embeddings", "\"n\":2,\"input\":\"x\"", "n"},
+        {"embeddings", "", "input"},
+        {"embeddings", "\"input\":[]", "input"},
+        {"embeddings", "\"input\":[[]]", "input"},
+        {"embeddings", "\"input\":{}", "input"},
+        {"embeddings", "\"input\":[1,99999]", "input"},
+        {"embeddings", "\"input\":\"x\",\"dimensions\":0", "dimensions"},
+        {"embeddings", "\"input\":\"x\",\"dimensions\":257", "dimensions"},
+        {"embeddings", "\"input\":\"x\",\"encoding_format\":\"hex\"", "encoding_format"},
+        {"embeddings", "\"input\":\"x\",\"normalize\":3", "normalize"},
+        {"embeddings", "\"input\":\"x\",\"messages\":[{}]", "messages"},
+        {"embeddings", "\"input\":\"x\",\"temperature\":1", "temperature"},
+        {"score", "\"text_1\":\"x\"", "text_2"},
+        {"score", "\"text_1\":\"x\",\"text_2\":[1]", "text_2"},
+        {"score", "\"text_1\":[\"x\",\"y\"],\"text_2\":[\"x\",\"y\",\"z\"]", "text_1"},
+        {"score", "\"text_1\":\"x\",\"queries\":\"x\",\"text_2\":\"y\"", "queries"},
+        {"rerank", "\"documents\":[\"x\"]", "query"},
+        {"rerank", "\"query\":\"x\",\"documents\":[]", "documents"},
+        {"rerank", "\"query\":[\"x\"],\"documents\":[\"x\"]", "query"},
+        {"rerank", "\"query\":\"x\",\"documents\":[\"x\"],\"top_n\":-1", "top_n"},
+        {"completions", "\"prompt\":\"x\",\"prompt_logprobs\":21", "prompt_logprobs"},
+        {"completions", "\"prompt\":\"x\",\"logprob_token_ids\":[1]", "logprob_token_ids"},
+        {"completions", "\"prompt\":\"x\",\"logprobs\":0,\"logprob_token_ids\":[]",
+         "logprob_token_ids"},
+        {"completions", "\"prompt\":\"x\",\"allowed_token_ids\":[]", "allowed_token_ids"},
+        {"completions", "\"prompt\":\"x\",\"allowed_token_ids\":[99999]", "allowed_token_ids"},
+        {"completions", "\"prompt\":\"x\",\"bad_words\":[\"\"]", "bad_words"},
+        {"completions", "\"prompt\":\"x\",\"bad_words\":\"x\"", "bad_words"},
+        {"completions", "\"prompt\":\"x\",\"truncate_prompt_tokens\":-2", "truncate_prompt_tokens"},
+        {"completions", "\"prompt\":\"x\",\"truncate_prompt_tokens\":9999999",
+         "truncate_prompt_tokens"},
+        {"completions", "\"prompt\":\"x\",\"truncate_prompt_tokens\":0", "prompt"},
+        {"completions", "\"prompt\":\"x\",\"truncation_side\":\"up\"", "truncation_side"},
+    };
+    enum { N = sizeof cases / sizeof *cases };
+    struct process p;
+    remove_outputs();
+    FILE *f = fopen(in, "w");
+    if (!f) exit(2);
+    for (int i = 0; i < N; i++)
+        fprintf(f, "{\"custom_id\":\"%d\",\"url\":\"/v1/%s\",\"body\":{%s}}\n", i, cases[i].url,
+                cases[i].body);
+    if (fclose(f)) exit(2);
+    RUN(&p, demo, "-i", in, "-o", out, "--pooling", "last");
+    check(p.code == 3, "refused records", &p);
+    process_free(&p);
+    for (int i = 0; i < N; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", i);
+        json_t *body = body_of(out, id);
+        const char *param =
+            json_string_value(json_object_get(json_object_get(body, "error"), "param"));
+        check_that(param && !strcmp(param, cases[i].field), "%s {%s}: refused by %s, not %s",
+                   cases[i].url, cases[i].body, cases[i].field, param ? param : "none");
+        json_decref(body);
+    }
+    remove_outputs();
+    const char *none = ASK("a", "\"allowed_token_ids\":[500],\"guided_choice\":[\"yes\"]");
+    write_file(in, none, strlen(none));
+    RUN(&p, demo, "-i", in, "-o", out);
+    json_t *body = body_of(out, "a");
+    const char *why = json_string_value(json_object_get(json_object_get(body, "error"), "message"));
+    check(p.code == 3 && why && strstr(why, "no token may come"), "nothing is left", &p);
+    json_decref(body);
+    process_free(&p);
+    remove_outputs();
+}
+
+/* ---- checkpoints */
+
+/* What modules.json and 1_Pooling say is what the options would; a model without head. */
+static void checkpoints(void)
+{
+    struct process p;
+    char copy[320], model[360], headless[360];
+    const char *line = "{\"url\":\"/v1/embeddings\",\"body\":{\"input\":[1,2,3,4]}}\n"
+                       "{\"url\":\"/v1/completions\",\"body\":{\"prompt\":[1,2,3,4]}}\n";
+    snprintf(copy, sizeof copy, "%s/copy", dir);
+    snprintf(model, sizeof model, "%s.safetensors", copy);
+    snprintf(headless, sizeof headless, "%s.headless.safetensors", copy);
+    shell("cp -r tests/data/gptq/qwen3 %s && mkdir %s/1_Pooling", copy, copy);
+    shell("echo '[{\"type\":\"sentence_transformers.models.Transformer\"},{\"type\":"
+          "\"sentence_transformers.models.Pooling\"}]' > %s/modules.json",
+          copy);
+    shell("echo '{\"pooling_mode_mean_tokens\":true,\"pooling_mode_lasttoken\":false}' > "
+          "%s/1_Pooling/config.json",
+          copy);
+    check(!shell("%s -q %s %s 2>/dev/null", convert_bin, copy, model), "convert", NULL);
+    write_file(in, line, strlen(line));
+    RUN(&p, model, "-i", in, "-o", out, "--format", "ids");
+    process_free(&p);
+    RUN(&p, model, "-i", in, "-o", out2, "--format", "ids", "--pooling", "mean", "--embd-normalize",
+        "-1");
+    check(p.code == 0 && same_file(out, out2), "the mean, as modules.json says", &p);
+    process_free(&p);
+    remove_outputs();
+    RUN(&p, model, "-i", in, "-o", out2, "--format", "ids", "--pooling", "last", "--embd-normalize",
+        "-1");
+    process_free(&p);
+    RUN(&p, model, "-i", in, "-o", out, "--format", "ids");
+    check(p.code == 0 && !same_file(out, out2), "the last row is another", &p);
+    process_free(&p);
+    shell("cp %s %s.keep", out, out);
+    /* the same without its head: what would be the embedding takes no other value */
+    shell("cd %s && LC_ALL=C sed -i 's/lm_head.weight/visual.weights/' model.safetensors && sed -i "
+          "'s/Qwen3ForCausalLM/Qwen3Model/' config.json",
+          copy);
+    check(!shell("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "without head", NULL);
+    shell("rm -f %s*", out2);
+    RUN(&p, headless, "-i", in, "-o", out2, "--format", "ids");
+    check(p.code == 3 && !shell("[ \"$(head -n 1 %s)\" = \"$(head -n 1 %s.keep)\" ]", out2, out),
+          "embeddings without head, and nothing else", &p);
+    process_free(&p);
+    RUN(&p, headless, "--prompt-ids", "1,2", "-n", "1");
+    check(p.code == 1 && strstr(p.err, "no head"), "nothing is generated without head", &p);
+    process_free(&p);
+    shell("sed -i 's/Pooling\"/Dense\"/' %s/modules.json && rm -r %s/1_Pooling", copy, copy);
+    check(!shell("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "with Dense", NULL);
+    RUN(&p, headless, "-i", in, "--check", "--format", "ids");
+    check(p.code == 3 && strstr(p.out, "Dense"), "a module that is not served", &p);
+    process_free(&p);
+    remove_outputs();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || !mkdtemp(dir)) return 2;
+    snprintf(run_bin, sizeof run_bin, "%s/opt4gptq-run", argv[1]);
+    snprintf(convert_bin, sizeof convert_bin, "%s/opt4gptq-convert", argv[1]);
+    snprintf(library, sizeof library, "%s/tests/bin/libhip-fibers.so", argv[1]);
+    snprintf(demo, sizeof demo, "%s/demo.safetensors", dir);
+    snprintf(in, sizeof in, "%s/in.jsonl", dir);
+    snprintf(out, sizeof out, "%s/out", dir);
+    snprintf(out2, sizeof out2, "%s/two", dir);
+    check(!shell("%s -q models/demo %s", convert_bin, demo), "convert models/demo", NULL);
+    vectors(argc > 2 ? argv[2] : NULL);
+    invariance("mean");
+    invariance("last");
+    invariance("rank");
+    same_on_gpu("mean");
+    same_on_gpu("rank");
+    completions_beside();
+    embeddings();
+    likelihoods();
+    prompt_logprobs();
+    allowed_and_bad();
+    truncation();
+    refusals();
+    checkpoints();
+    shell("rm -r %s", dir);
+    return report("endpoints");
+}
