@@ -186,7 +186,7 @@ static void llama_cpp(void)
             at += length;
             foreign_name(name, o, plain.out);
         }
-    check(n > 450, "llama.cpp's names were tried", NULL);
+    check(n > 440, "llama.cpp's names were tried", NULL);
     ASK(&p, "--prompt", "The heart", "--n_predict", "4", "--format=ids", "--ctx_size", "64",
         "--batch_size=7", "--top_k", "1", "--top_p", "1", "--min_p", "0", "--repeat_penalty", "1",
         "--temperature", "0", "--mlock", "--no-mmap", "-fa", "on", "--jinja", "--no-warmup", "-ub",
