@@ -337,7 +337,8 @@ static int batch(const char *output)
         int fd = __real_open(err_path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         dup2(fd, 2);
         char *argv[] = {"opt4gptq-run", "-m", model, "-i", input, "-o",  out_path, "-t", "1",
-                        "-np",          "3",  "-b",  "32", "-c",  "128", NULL};
+                        "-np",          "3",  "-b",  "32", "-c",  "256", "--score-tokens",
+                        "\xC4\xA0the,\xC4\xA0of", NULL};
         int rc = options_parse(&o, sizeof argv / sizeof *argv - 1, argv, &e) ? 2 : 0;
         engine_settle(&o);
         o.format = "jsonl";
@@ -641,6 +642,13 @@ static void each_allocation(const char *output)
         "heart\",\"max_tokens\":2,\"stop\":[\"zz\"],\"logit_bias\":{\"5\":3},\"logprobs\":1,"
         "\"echo\":true}}\n"
         "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"A\",\"wish\":1}}\n"
+        "{\"custom_id\":\"c\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":[\"The heart\",[5]],"
+        "\"dimensions\":4,\"truncate_prompt_tokens\":2}}\n"
+        "{\"custom_id\":\"d\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The "
+        "heart\",\"max_tokens\":2,\"prompt_logprobs\":1,\"logprobs\":0,\"logprob_token_ids\":[7,5],"
+        "\"allowed_token_ids\":[5,6,7],\"bad_words\":[\"the\"]}}\n"
+        "{\"custom_id\":\"e\",\"url\":\"/v1/rerank\",\"body\":{\"query\":\"A\",\"documents\":["
+        "\"B\",\"C\"],\"instruction\":\"Judge\"}}\n"
         "not a record\n";
     char path[400];
     size_t n_want;
