@@ -174,8 +174,9 @@ int engine_open_model(struct engine *g, const struct options *o, struct err *e)
     g->entry = backend_find(o->backend);
     if (model_open(&g->model, o->model, e)) return -1;
     if (g->model.config.headless && !o->input)
-        return err_set(e, "%s: has no head (lm_head): it makes embeddings, as lines of a batch (-i)",
-                       o->model);
+        return err_set(
+            e, "%s: has no head (lm_head): it makes embeddings, as lines of a batch (-i)",
+            o->model);
     progress_begin(&progress);
     if (o->check_tensors && mf_verify(&g->model.file, &progress, &n, e)) return -1;
     return vocabulary_tokenizer(&g->tokenizer, &g->model.file, e);

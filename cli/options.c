@@ -201,7 +201,8 @@ static const struct args_row table[] = {
      .modes = MODE(RUN_BATCH)},
     {NAMES("--embd-normalize"), INT(embd_normalize, -1, 64),
      .help = "embeddings are divided by: -1 nothing, 0 the largest magnitude (to 32760), 1 the sum "
-             "of magnitudes, 2 the length, N the N-norm (default: what the checkpoint says, else 2)",
+             "of magnitudes, 2 the length, N the N-norm (default: what the checkpoint says, else "
+             "2)",
      .modes = MODE(RUN_BATCH)},
     {NAMES("--score-template-file"), TEXT(score_template_file, "FILE"),
      .help = "Jinja template of a query and a document, for scores by yes and no (default: the "

@@ -153,7 +153,8 @@ static int add_head(struct plan *p, struct err *e)
         snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
         from.bias = BIAS_IGNORED;
     } else if (c->headless) {
-        note_detail(p->notes, "the checkpoint has no lm_head: the model file makes embeddings only");
+        note_detail(p->notes,
+                    "the checkpoint has no lm_head: the model file makes embeddings only");
         return 0;
     } else if (!there) {
         return err_set(e,

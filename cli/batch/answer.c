@@ -169,7 +169,8 @@ static int put_completion_logprobs(struct out *o, const struct answer_env *env,
             if (n) out_text(o, ","), out_text(&tokens, ","), out_text(&tops, ",");
             out_int(o, (int64_t)at);
             put_token(&tokens, &w, s->id, &at);
-            int n_top = !k && p->job->record.logprobs < s->n_top ? p->job->record.logprobs : s->n_top;
+            int most = k ? s->n_top : p->job->record.logprobs;
+            int n_top = s->n_top < most ? s->n_top : most;
             put_alternatives(&tops, &w, s, part[k].top, n_top);
             go_on(&w, s->id);
         }

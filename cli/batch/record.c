@@ -609,7 +609,8 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
         int big, rc = parse_json(r, line, &big, why, e);
         if (!rc) rc = read_envelope(r, &body, why);
         r->add_special = r->kind != RECORD_CHAT &&
-                         !(r->kind == RECORD_EMBEDDING && json_is_array(json_object_get(body, "messages")));
+                         !(r->kind == RECORD_EMBEDDING &&
+                           json_is_array(json_object_get(body, "messages")));
         if (r->kind >= RECORD_EMBEDDING) r->add_generation_prompt = 0;
         if (!rc) rc = read_body(r, body, d, why, e);
         if (!rc && r->kind < RECORD_EMBEDDING) rc = record_read_grammar(r, body, line, why, e);

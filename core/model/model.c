@@ -91,7 +91,8 @@ static int parse_config(struct model *m, json_t **config, struct err *e)
         get_float(m, c, "norm_eps", 0, 1, &g->norm_eps, e) ||
         get_float(m, c, "rope_scale", 1e-3, 1e3, &g->rope_scale, e))
         return -1;
-    if (json_object_get(c, "headless") && get_int(m, c, "headless", 0, 1, &g->headless, e)) return -1;
+    if (json_object_get(c, "headless") && get_int(m, c, "headless", 0, 1, &g->headless, e))
+        return -1;
     if (g->n_heads % g->n_kv_heads)
         return err_set(e, "%s: config: %d heads cannot share %d KV heads", path, g->n_heads,
                        g->n_kv_heads);

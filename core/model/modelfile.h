@@ -73,7 +73,8 @@
  *                                              tokenizer_config.json, special_tokens_map.json,
  *                                              chat_template.jinja, chat_template.json,
  *                                              additional_chat_templates/tool_use.jinja,
- *                                              generation_config.json, config.json
+ *                                              generation_config.json, config.json,
+ *                                              modules.json, 1_Pooling/config.json
  *
  * A linear P of `in` inputs and `out` outputs is either plain,
  *   P.weight   F16 | BF16 | F32 [out][in]

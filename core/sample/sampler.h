@@ -77,8 +77,8 @@ struct sampler_params {
     const int32_t *stop_ids;
     /* [n_bias] added to logits; the caller's, each id once, inside the vocabulary */
     const struct sampler_bias *bias;
-    /* the caller's: bit i % 32 of allowed[i / 32] [(vocab + 31) / 32] is set for each token that may
-     * come, NULL: all may; bad [n_bad] */
+    /* the caller's: bit i % 32 of allowed[i / 32] is set where token i may come ([(vocab + 31) / 32]
+     * words), NULL: all may; bad [n_bad] */
     const uint32_t *allowed;
     const struct sampler_bad *bad;
     uint64_t seed;
@@ -122,8 +122,8 @@ enum sampler_wants { SAMPLER_WANTS_BEST, SAMPLER_WANTS_TOP, SAMPLER_WANTS_LOGITS
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top);
 /* 1 if allowed or bad may forbid a token. */
 int sampler_forbids(const struct sampler_params *p);
-/* Applies to logits [vocab] allowed, bad, min_tokens, logit_bias, and the penalties and DRY where no other step
- * precedes them. */
+/* Applies to logits [vocab] allowed, bad, min_tokens, logit_bias, and the penalties and DRY where
+ * no other step precedes them. */
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
 /* -1 for the argmax of logits that are not finite (or of which none is allowed). */
 int sampler_check(int best, struct err *e);
