@@ -352,6 +352,7 @@ static void print_all(FILE *out, const struct modelfile *m, const json_t *c, con
     fprintf(out, "head           %s\n",
             mf_find(m, "lm_head.codes", &v) ? "quantized"
             : mf_find(m, "lm_head.weight", &v) ? "16 or 32 bits"
+            : integer(c, "headless")           ? "none: embeddings only"
                                                : "the embedding");
     fprintf(out, "tokenizer      %s\n",
             mf_source_file(m, "tokenizer.json", &n)    ? "tokenizer.json"

@@ -133,9 +133,9 @@ static const struct field {
     {"include_reasoning", CHAT, F_IGNORED, 0, 0, 0},
     {"spaces_between_special_tokens", BOTH, F_IGNORED, 0, 0, 0},
     {"length_penalty", BOTH, F_IGNORED, 0, 0, 0}, /* of beam search only */
-    {"priority", BOTH, F_IGNORED, 0, 0, 0},
-    {"request_id", BOTH, F_IGNORED, 0, 0, 0},
-    {"cache_salt", BOTH, F_IGNORED, 0, 0, 0},
+    {"priority", ALL, F_IGNORED, 0, 0, 0},
+    {"request_id", ALL, F_IGNORED, 0, 0, 0},
+    {"cache_salt", ALL, F_IGNORED, 0, 0, 0},
 };
 
 static int refuse(struct refusal *why, const char *field, const char *text)
