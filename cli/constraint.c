@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -129,9 +130,17 @@ static uint64_t hash_of(const struct grammar_spec *s)
     return h;
 }
 
+static int have_same_thoughts(const struct grammar_thoughts *a, const struct grammar_thoughts *b)
+{
+    if (!a->begins || !b->begins) return a->begins == b->begins;
+    return !strcmp(a->begins, b->begins) && !strcmp(a->ends, b->ends) &&
+           a->begins_is_token == b->begins_is_token && a->ends_is_token == b->ends_is_token &&
+           a->is_inside == b->is_inside;
+}
+
 static int is_same(const struct grammar_spec *a, const struct grammar_spec *b)
 {
-    return a->kind == b->kind && a->bytes == b->bytes && a->schema_order == b->schema_order &&
+    return have_same_thoughts(&a->thoughts, &b->thoughts) && a->kind == b->kind && a->bytes == b->bytes && a->schema_order == b->schema_order &&
            a->compact == b->compact && (!a->bytes || !memcmp(a->text, b->text, a->bytes));
 }
 

@@ -2,7 +2,7 @@
  * as the line spells it: its numbers keep all their digits. */
 #include "cli/batch/record_grammar.h"
 
-#include "core/base/json.h"
+#include "core/base/json_span.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,75 +50,13 @@ static int take(const struct reading *x, enum grammar_kind kind, const char *tex
 
 /* ---- a value's own spelling */
 
-static const char *skip_space(const char *p, const char *end)
-{
-    while (p < end && strchr(" \t\r\n", *p) && *p) p++;
-    return p;
-}
-
-static const char *skip_string(const char *p, const char *end)
-{
-    for (p++; p < end && *p != '"'; p++) p += *p == '\\';
-    return p < end ? p + 1 : end;
-}
-
-static const char *skip_value(const char *p, const char *end)
-{
-    int depth = 0;
-    do {
-        if (*p == '"') {
-            p = skip_string(p, end);
-            continue;
-        }
-        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
-        if (depth < 0) return p;
-        if (!depth && (*p == ',' || strchr(" \t\r\n", *p))) return p;
-        p++;
-    } while (p < end && (depth || !strchr(",]} \t\r\n", *p)));
-    return p;
-}
-
-/* The key with its quotes [n], however it is escaped. */
-static int is_key(const char *key, size_t n, const char *name)
-{
-    if (!memchr(key, '\\', n)) return n == strlen(name) + 2 && !memcmp(key + 1, name, n - 2);
-    struct err ignored = {0};
-    json_t *v = json_read(key, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, &ignored);
-    int same = v && json_string_length(v) == strlen(name) && !strcmp(json_string_value(v), name);
-    json_decref(v);
-    return same;
-}
-
-/* Narrows [*p, *end) from an object to its member; the last one of several counts, as for jansson.
- */
-static int find_member(const char **p, const char **end, const char *name)
-{
-    const char *at = *p, *found = NULL, *found_end = NULL;
-    if (at >= *end || *at != '{') return 0;
-    for (at = skip_space(at + 1, *end); at < *end && *at == '"';) {
-        const char *key = at, *key_end = skip_string(at, *end);
-        at = skip_space(key_end, *end);
-        at = skip_space(at + (at < *end), *end); /* the colon */
-        if (at >= *end) return 0;
-        const char *value = at;
-        at = skip_value(at, *end);
-        if (is_key(key, (size_t)(key_end - key), name)) found = value, found_end = at;
-        at = skip_space(at, *end);
-        if (at < *end && *at == ',') at = skip_space(at + 1, *end);
-    }
-    if (!found) return 0;
-    *p = found;
-    *end = found_end;
-    return 1;
-}
-
 /* The value at body.FIELD and up to two members below, as the line spells it. */
 static int take_spelling(const struct reading *x, const char *first, const char *second)
 {
-    const char *end = x->line->text + x->line->n, *p = skip_space(x->line->text, end);
+    const char *end = x->line->text + x->line->n, *p = json_span_space(x->line->text, end);
     const char *const path[] = {"body", x->field, first, second};
     for (int i = 0; i < 4; i++)
-        if (path[i] && !find_member(&p, &end, path[i])) return refuse(x, "cannot be found again");
+        if (path[i] && !json_span_member(&p, &end, path[i])) return refuse(x, "cannot be found again");
     return take(x, GRAMMAR_SCHEMA, p, (size_t)(end - p));
 }
 

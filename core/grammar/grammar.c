@@ -36,10 +36,16 @@ static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct 
     if (net_open(&net, e)) return -1;
     int rc = spec->kind == GRAMMAR_REGEX  ? notation_regex(net, spec->text, spec->bytes, &root, e)
              : spec->kind == GRAMMAR_GBNF ? notation_gbnf(net, spec->text, spec->bytes, &root, e)
+             : spec->kind == GRAMMAR_CHOICE
+                 ? notation_choices(net, spec->text, spec->bytes, &root, e)
+             : spec->kind == GRAMMAR_CALLS
+                 ? notation_calls(net, spec->text, spec->bytes, spec->schema_order, spec->compact,
+                                  &root, e)
              : spec->kind == GRAMMAR_SCHEMA
                  ? notation_schema(net, spec->text, spec->bytes, spec->schema_order, spec->compact,
                                    &root, e)
                  : notation_json(net, spec->compact, &root, e);
+    if (!rc && spec->thoughts.begins) rc = notation_thoughts(net, &spec->thoughts, &root, e);
     if (!rc) rc = net_finish(net, root, e);
     if (rc) {
         net_close(net);
@@ -56,8 +62,8 @@ int grammar_open(struct grammar **out, const struct grammar_spec *spec, const st
     g->vocab = v;
     g->owner = masks_owner(vocab_masks(v));
     pthread_mutex_init(&g->lock, NULL);
-    if (spec->kind == GRAMMAR_CHOICE ? choice_open(&g->choice, spec->text, spec->bytes, e)
-                                     : open_walk(g, spec, e)) {
+    int is_trie = spec->kind == GRAMMAR_CHOICE && !spec->thoughts.begins;
+    if (is_trie ? choice_open(&g->choice, spec->text, spec->bytes, e) : open_walk(g, spec, e)) {
         grammar_close(g);
         return -1;
     }

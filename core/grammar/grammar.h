@@ -26,6 +26,13 @@ enum grammar_kind {
     GRAMMAR_REGEX,  /* text: a regular expression of ECMA-262, from begin to end */
     GRAMMAR_CHOICE, /* text: a JSON array of strings */
     GRAMMAR_GBNF,   /* text: llama.cpp's GBNF, rule root */
+    GRAMMAR_CALLS,  /* text: calls of functions as calls.c has it */
+};
+
+/* Reasoning that may stand before the document, or that the prompt has begun (is_inside). */
+struct grammar_thoughts {
+    const char *begins, *ends; /* tags, which outlive the spec; begins NULL: there is none */
+    int begins_is_token, ends_is_token, is_inside; /* special tokens (free_text.h) */
 };
 
 struct grammar_spec {
@@ -34,6 +41,7 @@ struct grammar_spec {
     size_t bytes;
     int schema_order; /* properties only in the order of the schema */
     int compact;      /* no white space but where a string has it */
+    struct grammar_thoughts thoughts;
 };
 
 /* -1: *e says in one line what is wrong or not supported, err_is_memory

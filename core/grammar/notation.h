@@ -25,5 +25,14 @@ int notation_json(struct net *n, int compact, uint32_t *root, struct err *e);
 /* The JSON documents that a schema (JSON Schema, drafts 4 to 2020-12) allows; see schema.h. */
 int notation_schema(struct net *n, const char *text, size_t bytes, int ordered, int compact,
                     uint32_t *root, struct err *e);
+/* Calls of functions; calls.c says what the text is. */
+int notation_calls(struct net *n, const char *text, size_t bytes, int ordered, int compact,
+                   uint32_t *root, struct err *e);
+/* The texts of a JSON array. */
+int notation_choices(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e);
+/* *root: reasoning, then what it was. */
+struct grammar_thoughts;
+int notation_thoughts(struct net *n, const struct grammar_thoughts *t, uint32_t *root,
+                      struct err *e);
 
 #endif
