@@ -12,6 +12,11 @@
 #define PROMPT_AS_IDS (MODE(RUN_COMPLETE) | MODE(RUN_TOKENIZE) | MODE(RUN_DETOKENIZE))
 #define PROMPT_AS_TEXT (PROMPT_AS_IDS | MODE(RUN_PERPLEXITY))
 #define ANSWERS (MODE(RUN_COMPLETE) | MODE(RUN_BATCH) | MODE(RUN_CONVERSATION))
+/* Names of vLLM's; each is of a row of core/grammar/call_syntax.c. */
+#define CALL_SYNTAX_NAMES                                                                          \
+    "hermes", "llama3_json", "mistral", "qwen3_coder", "qwen3_xml", "deepseek_v3", "deepseek_v31", \
+        "glm45", "glm47", "granite", "json"
+#define REASONING_NAMES "think", "deepseek_r1", "qwen3", "glm45", "deepseek_v3", "granite"
 enum { NO_GROUP, PROMPT, ESCAPES, ORDER_OF_SAMPLERS, CONSTRAINT };
 
 #define ARGS_STRUCT struct options
@@ -166,6 +171,15 @@ static const struct args_row table[] = {
     {NAMES("--input-format"), TEXT(input_format, "auto|jsonl|text"),
      VALUES("auto", "jsonl", "text"),
      .help = "auto (default): jsonl when the first line begins with {"},
+    {NAMES("--tool-call-parser"), TEXT(tool_call_parser, "NAME"), VALUES(CALL_SYNTAX_NAMES),
+     .help = "how the model writes calls of functions (default: what its chat template shows)",
+     .modes = MODE(RUN_BATCH)},
+    {NAMES("--reasoning-parser"), TEXT(reasoning_parser, "NAME"), VALUES(REASONING_NAMES),
+     .help = "of chats, what stands between <think> and </think> goes into reasoning_content; every "
+             "name does the same",
+     .modes = MODE(RUN_BATCH)},
+    {NAMES("--trust-request-chat-template"), FLAG(trust_request_template),
+     .help = "records may have a chat_template of their own", .modes = MODE(RUN_BATCH)},
     {NAMES("--order"), TEXT(order, "input|done"), VALUES("input", "done"),
      .help = "order of the answers: the input's (default), or as they finish"},
     {NAMES("--check"), FLAG(check_only),

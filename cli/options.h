@@ -29,6 +29,8 @@ struct options {
     const char *prompt, *file, *prompt_ids;
     const char *system_prompt, *chat_template_file;
     const char *reasoning; /* NULL: not given */
+    const char *tool_call_parser, *reasoning_parser; /* of a batch; NULL: not given */
+    int trust_request_template;
     int chat, conversation;
     /* generation; n_predict OPT_UNSET where not given */
     int n_predict, n_ctx, n_batch, ignore_eos, special;

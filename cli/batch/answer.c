@@ -289,21 +289,64 @@ static void put_ids(struct out *o, const int32_t *id, size_t n)
     out_text(o, "]");
 }
 
-static void put_ending(struct out *o, const struct record *r, const struct job_choice *c)
+static void put_ending(struct out *o, const struct record *r, const struct job_choice *c,
+                       int calls)
 {
-    out_text(o, c->finish == FINISH_LENGTH ? ",\"finish_reason\":\"length\",\"stop_reason\":"
-                                           : ",\"finish_reason\":\"stop\",\"stop_reason\":");
+    out_text(o, calls                        ? ",\"finish_reason\":\"tool_calls\",\"stop_reason\":"
+                : c->finish == FINISH_LENGTH ? ",\"finish_reason\":\"length\",\"stop_reason\":"
+                                             : ",\"finish_reason\":\"stop\",\"stop_reason\":");
     if (c->stopped_by_string >= 0)
         out_string(o, r->stop[c->stopped_by_string], strlen(r->stop[c->stopped_by_string]));
     else if (c->stopped_by_token >= 0) out_int(o, c->stopped_by_token);
     else out_text(o, "null");
 }
 
+/* An id of the call: of the record, the choice and its place alone. */
+static void put_call_id(struct out *o, const struct job *j, const struct tool_call *c, int index,
+                        int at)
+{
+    static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    char s[32] = "call_";
+    int is_short = j->calls.syntax->short_ids, n = is_short ? 0 : 5;
+    uint64_t h = record_hash(&j->record) ^
+                 ((uint64_t)index << 20 | (uint64_t)at) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 31) * 0xd6e8feb86659fd93u;
+    h ^= h >> 32;
+    for (int end = n + (is_short ? CALL_ID_LETTERS : 11); n < end; h /= 62) s[n++] = letters[h % 62];
+    s[n] = 0;
+    out_string(o, *c->id ? c->id : s, strlen(*c->id ? c->id : s));
+}
+
+/* Content, and what else a message has. */
+static int put_message(struct out *o, const struct job *j, const struct job_message *m, int index)
+{
+    if (m->is_null) out_text(o, "null");
+    else out_string(o, m->calls.text, m->calls.text_bytes);
+    if (j->calls.splits && !j->record.calls.hides_reasoning) {
+        out_text(o, ",\"reasoning_content\":");
+        if (m->thoughts) out_string(o, m->thoughts, m->n_thoughts);
+        else out_text(o, "null");
+    }
+    for (int i = 0; i < m->calls.n; i++) {
+        const struct tool_call *c = &m->calls.call[i];
+        out_text(o, i ? ",{\"id\":" : ",\"tool_calls\":[{\"id\":");
+        put_call_id(o, j, c, index, i);
+        out_text(o, ",\"type\":\"function\",\"function\":{\"name\":");
+        out_string(o, c->name, strlen(c->name));
+        out_text(o, ",\"arguments\":");
+        out_string(o, c->arguments, strlen(c->arguments));
+        out_text(o, "}}");
+    }
+    if (m->calls.n) out_text(o, "]");
+    /* as OpenAI has it, a call that the record names is no reason of its own */
+    return m->calls.n && j->record.calls.choice != TOOLS_NAMED;
+}
+
 static int put_choice(struct out *o, const struct answer_env *env, const struct job_prompt *p,
                       const struct job_choice *c, int index, struct err *e)
 {
     const struct record *r = &p->job->record;
-    int chat = r->kind == RECORD_CHAT;
+    int chat = r->kind == RECORD_CHAT, calls = 0;
     out_text(o, "{\"index\":");
     out_int(o, index);
     out_text(o, chat ? ",\"message\":{\"role\":\"assistant\",\"content\":" : ",\"text\":");
@@ -315,6 +358,12 @@ static int put_choice(struct out *o, const struct answer_env *env, const struct 
         if (!failed) out_string(o, whole.n ? whole.p : "", whole.n);
         out_free(&whole);
         if (failed) return err_memory(e);
+    } else if (job_message_is_shaped(p->job)) {
+        struct job_message m;
+        int rc = job_message_open(&m, p, c, e);
+        if (!rc) calls = put_message(o, p->job, &m, index);
+        job_message_close(&m);
+        if (rc) return -1;
     } else {
         out_string(o, c->text.n ? c->text.p : "", c->text.n);
     }
@@ -323,7 +372,7 @@ static int put_choice(struct out *o, const struct answer_env *env, const struct 
     if (r->logprobs < 0) out_text(o, "null");
     else if (chat ? put_chat_logprobs(o, env, p, c, e) : put_completion_logprobs(o, env, p, c, e))
         return -1;
-    put_ending(o, r, c);
+    put_ending(o, r, c, calls);
     if (!chat && r->prompt_logprobs >= 0 && put_prompt_logprobs(o, env, p, e)) return -1;
     if (r->return_ids) {
         if (!chat) {

@@ -49,6 +49,7 @@ static int open_defaults(struct batch_run *b, struct err *e)
     b->defaults.vocab = b->engine.model.config.vocab;
     b->defaults.chat = o->chat;
     b->defaults.include_special = o->special;
+    b->defaults.trusts_templates = o->trust_request_template;
     if (constraint_read(&b->constraint, o, e)) return -1;
     b->defaults.grammar.field = b->constraint.name;
     b->defaults.grammar.spec = b->constraint.spec;
@@ -120,6 +121,10 @@ static int open_model(struct batch_run *b, struct err *e)
              (int)(ends_with(name, ".safetensors") ? strlen(name) - strlen(".safetensors")
                                                    : strlen(name)),
              name);
+    b->calls = (struct job_calls_env){.parser = o->tool_call_parser,
+                                      .splits = o->reasoning_parser != NULL,
+                                      .file = &b->engine.model.file,
+                                      .now = b->started};
     b->env = (struct job_env){
         .tokenizer = b->engine.tokenizer,
         .chat = b->chat,
@@ -132,6 +137,7 @@ static int open_model(struct batch_run *b, struct err *e)
         .texts = &b->texts,
         .constraints = b->constraints,
         .pooling = &b->pooling,
+        .calls = &b->calls,
         .seed = b->seed,
         .done = on_done,
         .arg = b,
@@ -659,6 +665,7 @@ int run_batch(const struct options *o, struct err *e)
     free(b.bias);
     pooling_close(&b.pooling);
     chat_close(b.chat);
+    job_calls_env_close(&b.calls);
     engine_close(&b.engine); /* the scheduler's cursors go before their grammars */
     constraints_close(b.constraints);
     input_close(b.input);

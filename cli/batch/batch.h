@@ -23,6 +23,7 @@ struct batch_run {
     struct token_text tokens;
     struct breaker_texts texts; /* for DRY */
     struct constraints *constraints;
+    struct job_calls_env calls;
     struct constraint_text constraint; /* of the command line */
     struct sampler_bias *bias;         /* of --logit-bias */
     uint64_t seed;                     /* of the run: a drawn one is that of its first start */

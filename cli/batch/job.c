@@ -2,6 +2,7 @@
 
 #include "cli/run.h"
 #include "core/text/chat.h"
+#include "core/text/chat_continue.h"
 #include "core/base/json.h"
 
 #include <math.h>
@@ -102,7 +103,7 @@ static int make_messages(const struct job *j, json_t **messages, struct err *e)
 {
     const struct record *r = &j->record;
     const char *system = j->env->system_prompt;
-    if (r->messages) return chat_messages(j->env->chat, r->messages, messages, e);
+    if (r->messages) return chat_messages(j->chat, r->messages, messages, e);
     if (!(*messages = json_array())) return err_memory(e);
     if (system &&
         run_add_message(*messages, "system", system, strlen(system), "--system-prompt", e))
@@ -110,22 +111,45 @@ static int make_messages(const struct job *j, json_t **messages, struct err *e)
     return run_add_message(*messages, "user", r->text, r->text_bytes, "the line", e);
 }
 
-static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal *why,
-                       struct err *e)
+/* Renders MESSAGES; of continue_final_message, the text ends within the last one. 1: refused. */
+static int render(const struct job *j, json_t *messages, char **text, size_t *bytes,
+                  struct refusal *why, struct err *e)
+{
+    const struct record *r = &j->record;
+    const struct chat_input in = {messages, r->tools, r->kwargs, r->add_generation_prompt};
+    json_t *last = NULL;
+    struct err inner = {0};
+    int rc = r->continue_final ? chat_continue_mark(messages, &last, &inner) : 0, is_cut = rc;
+    if (!rc) rc = chat_render(j->chat, &in, text, bytes, e);
+    if (!rc && r->continue_final) rc = is_cut = chat_continue_cut(*text, bytes, last, &inner);
+    json_decref(last);
+    if (!rc) return 0;
+    if (is_cut) *e = inner;
+    if (!is_cut || err_is_memory(&inner)) return -1;
+    err_prefix(&inner, "continue_final_message");
+    return job_refuse(why, "continue_final_message", &inner);
+}
+
+static int chat_prompt(struct job *j, struct job_prompt *p, struct refusal *why, struct err *e)
 {
     const struct record *r = &j->record;
     struct err inner = {0};
     json_t *messages = NULL;
     char *text = NULL;
     size_t bytes = 0;
-    if (r->tools && !chat_reads_tools(j->env->chat)) {
+    int rc = job_calls_chat(j, &j->chat, why, e);
+    if (rc) return rc;
+    if (r->tools && !chat_reads_tools(j->chat)) {
         err_set(&inner, "tools: the model's chat template does not use tools");
         return job_refuse(why, "tools", &inner);
     }
-    int rc = make_messages(j, &messages, &inner);
-    const struct chat_input in = {messages, r->tools, r->kwargs, r->add_generation_prompt};
-    if (!rc) rc = chat_render(j->env->chat, &in, &text, &bytes, &inner);
+    rc = make_messages(j, &messages, &inner);
+    if (!rc) rc = render(j, messages, &text, &bytes, why, &inner);
     json_decref(messages);
+    if (rc == 1) {
+        free(text);
+        return 1;
+    }
     if (rc) json_check(&inner);
     if (rc && !err_is_memory(&inner)) {
         if (strncmp(inner.msg, "messages", strlen("messages"))) err_prefix(&inner, "messages");
@@ -133,6 +157,7 @@ static int chat_prompt(const struct job *j, struct job_prompt *p, struct refusal
     }
     if (rc) *e = inner;
     else rc = job_encode(j, text, bytes, p, why, e);
+    if (!rc) rc = job_calls_prepare(j, text, bytes, e);
     free(text);
     return rc;
 }
@@ -291,10 +316,11 @@ static int make_requests(struct job *j, struct err *e)
 static int ask_for_grammar(struct job *j, struct refusal *why, struct err *e)
 {
     const struct record_grammar *g = &j->record.grammar;
+    struct grammar_spec spec = g->spec;
     struct err inner;
     if (!g->field) return 0;
-    if (j->env->constraints)
-        return constraint_ask(j->env->constraints, &g->spec, &j->constraint, e);
+    spec.thoughts = j->calls.thoughts;
+    if (j->env->constraints) return constraint_ask(j->env->constraints, &spec, &j->constraint, e);
     err_set(&inner, "%s: the model has no tokenizer", g->field);
     return job_refuse(why, g->field, &inner);
 }
@@ -350,6 +376,7 @@ void job_close(struct job *j)
             out_free(&ch->ids);
             out_free(&ch->scores);
             out_free(&ch->tops);
+            out_free(&ch->special);
         }
         free(p->choice);
         tok_stream_close(p->stream);
@@ -365,6 +392,7 @@ void job_close(struct job *j)
     free(j->bad);
     free(j->prompt);
     if (j->constraint) constraint_drop(j->env->constraints, j->constraint);
+    job_calls_close(&j->calls);
     record_free(&j->record);
     free(j);
 }
@@ -466,8 +494,11 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
     if (ends && !r->include_stop) return 0;
     if (tok_stream_push(c->stream, t->id, &piece, &n, e)) return -1;
     if (grow(p->job, n)) return 1;
+    size_t before = c->text.n;
     /* As vLLM has it, the text of the first min_tokens tokens is not searched for stop strings. */
-    return add_text(r, c, piece, n, (int)(c->ids.n / sizeof(int32_t)) > r->sampling.min_tokens, e);
+    int rc = add_text(r, c, piece, n, (int)(c->ids.n / sizeof(int32_t)) > r->sampling.min_tokens,
+                      e);
+    return rc ? rc : job_calls_see(p->job, c, t->id, before, e);
 }
 
 static int on_finished(void *arg, int choice, enum finish why, struct err *e)

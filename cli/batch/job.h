@@ -5,6 +5,7 @@
 #define CLI_JOB_H
 
 #include "cli/out.h"
+#include "cli/batch/job_calls.h"
 #include "cli/batch/record.h"
 #include "cli/breakers.h"
 #include "cli/constraint.h"
@@ -30,6 +31,7 @@ struct job_env {
     struct breaker_texts *texts;
     struct constraints *constraints;        /* NULL: no tokenizer */
     const struct pooling *pooling;          /* of embeddings and scores */
+    struct job_calls_env *calls;            /* NULL: answers are text */
     uint64_t seed;                          /* of the run, for records without one */
     void (*done)(void *arg, struct job *j); /* all requests of J ended */
     void *arg;
@@ -56,6 +58,7 @@ struct job_choice {
     struct out ids; /* int32_t [n_ids], EOS and stop tokens included */
     struct out scores,
         tops; /* struct job_score [n_ids], struct job_top; when log-probabilities were asked for */
+    struct out special; /* where special tokens are in the text (job_calls.h) */
     enum finish finish;
     int stopped_by_string;    /* index of the stop string, or -1 */
     int32_t stopped_by_token; /* id of one of stop_token_ids, or -1 */
@@ -85,6 +88,8 @@ struct job {
     const struct job_env *env;
     struct record record;
     const char *field; /* of the record, that the prompts come from */
+    const struct chat *chat; /* while its prompt is made */
+    struct job_calls calls;
     struct dry_breakers breakers;
     struct tok_ids *bad_ids; /* [bad_room], bad_words as tokens */
     struct sampler_bad *bad; /* [n_bad] */

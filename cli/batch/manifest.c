@@ -121,6 +121,9 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     else integer(o, "--embd-normalize", p->embd_normalize);
     crc(o, "score template (crc32)", m->pooling->template_crc);
     text(o, "--score-tokens", p->score_tokens);
+    text(o, "--tool-call-parser", p->tool_call_parser);
+    integer(o, "--reasoning-parser", p->reasoning_parser != NULL);
+    integer(o, "--trust-request-chat-template", p->trust_request_template);
     integer(o, "started", m->started);
     out_text(o, "}\n");
     return out_failed(o) ? err_memory(e) : 0;

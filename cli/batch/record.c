@@ -68,6 +68,7 @@ static const struct field {
     {"skip_special_tokens", BOTH, F_BOOL, AT(skip_special), 0, 0},
     {"add_special_tokens", BOTH | EMBEDDING, F_BOOL, AT(add_special), 0, 0},
     {"add_generation_prompt", CHAT | EMBEDDING, F_BOOL, AT(add_generation_prompt), 0, 0},
+    {"continue_final_message", CHAT, F_BOOL, AT(continue_final), 0, 0},
     {"return_token_ids", BOTH, F_BOOL, AT(return_ids), 0, 0},
     {"echo", COMPLETION, F_BOOL, AT(echo), 0, 0},
     {"logprobs", COMPLETION, F_INT, AT(logprobs), 0, REQUEST_MAX_TOP},
@@ -85,6 +86,7 @@ static const struct field {
     {"tools", CHAT, F_OTHER, 0, 0, 0},
     {"tool_choice", CHAT, F_OTHER, 0, 0, 0},
     {"chat_template_kwargs", CHAT | POOLED, F_OTHER, 0, 0, 0},
+    {"chat_template", CHAT, F_OTHER, 0, 0, 0},
     {"model", ALL, F_OTHER, 0, 0, 0},
     {"seed", BOTH, F_OTHER, 0, 0, 0},
     {"stop", BOTH, F_OTHER, 0, 0, 0},
@@ -314,18 +316,22 @@ static int read_logprobs_of_chat(struct record *r, const json_t *body, struct re
     return 0;
 }
 
-static int read_tool_choice(const json_t *v, struct refusal *why)
+static int read_template(struct record *r, const json_t *v, int is_trusted, struct refusal *why)
 {
-    const char *s = json_string_value(v);
-    if (s && (!strcmp(s, "auto") || !strcmp(s, "none"))) return 0;
-    return refuse(why, "tool_choice",
-                  "only \"auto\" and \"none\" are served: an answer cannot be forced into a call");
+    if (asks_for_nothing(v)) return 0;
+    if (!json_is_string(v)) return refuse(why, "chat_template", "must be a string");
+    if (!is_trusted)
+        return refuse(why, "chat_template",
+                      "is served with --trust-request-chat-template only, which is not given");
+    r->chat_template = v;
+    return 0;
 }
 
 /* Fields that no row of numbers describes. */
-static int read_other(struct record *r, const char *name, const json_t *v, int vocab,
-                      struct refusal *why, struct err *e)
+static int read_other(struct record *r, const char *name, const json_t *v,
+                      const struct record_defaults *d, struct refusal *why, struct err *e)
 {
+    const int vocab = d->vocab;
     double x;
     if (!strcmp(name, "prompt")) {
         r->prompt = v;
@@ -357,11 +363,11 @@ static int read_other(struct record *r, const char *name, const json_t *v, int v
     } else if (!strcmp(name, "tools")) {
         if (!json_is_array(v)) return refuse(why, name, "must be an array");
         r->tools = json_array_size(v) ? v : NULL;
-    } else if (!strcmp(name, "tool_choice")) {
-        return read_tool_choice(v, why);
     } else if (!strcmp(name, "chat_template_kwargs")) {
         if (!json_is_object(v)) return refuse(why, name, "must be an object");
         r->kwargs = v;
+    } else if (!strcmp(name, "chat_template")) {
+        return read_template(r, v, d->trusts_templates, why);
     } else if (!strcmp(name, "modalities")) {
         const char *only = json_string_value(json_array_get(v, 0));
         if (json_array_size(v) != 1 || !only || strcmp(only, "text"))
@@ -397,7 +403,7 @@ static int read_body(struct record *r, const json_t *body, const struct record_d
         if (!(f->where & 1 << r->kind)) continue;
         v = json_object_get(body, f->name);
         if (!v || json_is_null(v)) continue;
-        if (f->kind == F_OTHER) rc = read_other(r, f->name, v, d->vocab, why, e);
+        if (f->kind == F_OTHER) rc = read_other(r, f->name, v, d, why, e);
         else if (f->kind != F_IGNORED) rc = read_simple(r, f, v, why);
         if (rc) return rc;
     }
@@ -413,7 +419,10 @@ static int read_body(struct record *r, const json_t *body, const struct record_d
     if (r->kind == RECORD_CHAT && (!json_is_array(r->messages) || !json_array_size(r->messages)))
         return refuse(why, "messages",
                       r->messages ? "must be an array that is not empty" : "is missing");
-    return 0;
+    if (r->continue_final && r->add_generation_prompt)
+        return refuse(why, "continue_final_message",
+                      "cannot be true while add_generation_prompt is, as it is by default");
+    return r->kind == RECORD_CHAT ? record_read_tools(r, body, why, e) : 0;
 }
 
 static int record_kind_of(const char *url)
@@ -614,6 +623,12 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
         if (r->kind >= RECORD_EMBEDDING) r->add_generation_prompt = 0;
         if (!rc) rc = read_body(r, body, d, why, e);
         if (!rc && r->kind < RECORD_EMBEDDING) rc = record_read_grammar(r, body, line, why, e);
+        if (!rc && r->grammar.field && r->calls.choice > TOOLS_AUTO) {
+            why->field = "tool_choice";
+            rc = 1;
+            err_set(&why->why, "tool_choice: %s already says what the answer has to be",
+                    r->grammar.field);
+        }
         if (!rc && big) rc = refuse_big(r, body, why);
         if (json_check(e)) return -1;
         if (rc) return rc;
@@ -642,6 +657,7 @@ void record_free(struct record *r)
     free(r->named);
     free(r->allowed);
     free(r->grammar.owned);
+    json_decref(r->calls.list);
     *r = (struct record){0};
 }
 
@@ -650,7 +666,8 @@ void record_settle(struct record *r)
     json_t *body = json_object_get(r->root, "body"), *v;
     const char *key;
     void *next;
-    r->prompt = r->messages = r->tools = r->kwargs = r->bad_words = NULL;
+    r->prompt = r->messages = r->tools = r->kwargs = NULL;
+    r->bad_words = r->chat_template = NULL;
     if (r->kind != RECORD_RERANK) r->pooling.b = NULL;
     r->pooling.a = NULL;
     json_object_foreach_safe(r->root, next, key, v) if (v != body && strcmp(key, "custom_id"))

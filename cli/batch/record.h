@@ -6,6 +6,7 @@
 #define CLI_RECORD_H
 
 #include "cli/batch/input.h"
+#include "cli/batch/record_tools.h"
 #include "core/grammar/grammar.h"
 #include "core/sample/sampler.h"
 
@@ -59,6 +60,7 @@ struct record_defaults {
     struct record_grammar grammar; /* field: the name of the option */
     int chat;                      /* a line of plain text is a message */
     int include_special;           /* special tokens are part of the text */
+    int trusts_templates;          /* a record may have a chat template */
 };
 
 struct record {
@@ -92,6 +94,9 @@ struct record {
     int n_stop;
     struct record_grammar grammar;
     struct record_pooling pooling;
+    struct record_tools calls;
+    int continue_final;          /* the answer goes on with the last message */
+    const json_t *chat_template; /* of the record; NULL: the run's */
 };
 
 /* Most choices of one record: its prompts times n. */
@@ -108,8 +113,8 @@ struct refusal {
 int record_parse(struct record *r, const struct input_line *line, int plain,
                  const struct record_defaults *d, struct refusal *why, struct err *e);
 void record_free(struct record *r);
-/* Gives back what is not needed any more once the prompts are made: prompt, messages, tools and
- * kwargs are gone. */
+/* Gives back what is not needed any more once the prompts are made: prompt, messages, tools,
+ * kwargs and chat_template are gone; r->calls stays. */
 void record_settle(struct record *r);
 /* FNV-1a (Fowler, Noll, Vo; 64 bits) of the record's id: names its random stream and the ids in its
  * answer. */

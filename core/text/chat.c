@@ -11,6 +11,7 @@ struct chat {
     char names[200]; /* of the templates, if there are several and none is the default */
     int64_t now;
     int walks_parts; /* the template loops over the parts of a content */
+    struct chat_file source[2]; /* of plain and tool_use; owned */
 };
 
 static int load(json_t **j, const struct chat_file *f, const char *name, struct err *e)
@@ -46,9 +47,16 @@ static int collect_tokens(struct chat *c, const json_t *config, const json_t *sp
     return 0;
 }
 
-static int parse(struct jinja **t, const char *text, size_t n, const char *name, struct err *e)
+static int parse(struct chat *c, struct jinja **t, const char *text, size_t n, const char *name,
+                 struct err *e)
 {
     if (!text || *t) return 0;
+    struct chat_file *source = &c->source[t == &c->tool_use];
+    char *copy = malloc(n + 1);
+    if (!copy) return err_memory(e);
+    memcpy(copy, text, n);
+    free((char *)source->text);
+    *source = (struct chat_file){copy, n};
     return jinja_open(t, text, n, e) ? err_prefix(e, "chat template%s%s", *name ? " of " : "", name)
                                      : 0;
 }
@@ -59,7 +67,7 @@ static int parse_value(struct chat *c, const json_t *v, const char *file, struct
 {
     if (!v || json_is_null(v)) return 0;
     if (json_is_string(v))
-        return parse(&c->plain, json_string_value(v), json_string_length(v), file, e);
+        return parse(c, &c->plain, json_string_value(v), json_string_length(v), file, e);
     if (!json_is_array(v) && !json_is_object(v))
         return err_set(e, "%s: chat_template is neither a text nor a list", file);
     const char *key;
@@ -79,7 +87,7 @@ static int parse_value(struct chat *c, const json_t *v, const char *file, struct
                            : !strcmp(key, "tool_use") ? &c->tool_use
                                                       : NULL;
         if (!rc && t && json_is_string(item))
-            rc = parse(t, json_string_value(item), json_string_length(item), file, e);
+            rc = parse(c, t, json_string_value(item), json_string_length(item), file, e);
         if (strlen(c->names) + strlen(key) + 3 < sizeof c->names)
             strcat(strcat(c->names, *c->names ? ", " : ""), key);
     }
@@ -100,10 +108,10 @@ int chat_open(struct chat **out, const struct chat_source *src, int64_t now, str
         collect_tokens(c, config, special_map, e))
         goto fail;
     if (src->given.text) {
-        if (parse(&c->plain, src->given.text, src->given.bytes, "", e)) goto fail;
+        if (parse(c, &c->plain, src->given.text, src->given.bytes, "", e)) goto fail;
     } else if (src->jinja.text) {
-        if (parse(&c->plain, src->jinja.text, src->jinja.bytes, "chat_template.jinja", e) ||
-            parse(&c->tool_use, src->tool_use.text, src->tool_use.bytes,
+        if (parse(c, &c->plain, src->jinja.text, src->jinja.bytes, "chat_template.jinja", e) ||
+            parse(c, &c->tool_use, src->tool_use.text, src->tool_use.bytes,
                   "additional_chat_templates/tool_use.jinja", e))
             goto fail;
     } else {
@@ -152,6 +160,8 @@ void chat_close(struct chat *c)
     if (!c) return;
     jinja_close(c->plain);
     jinja_close(c->tool_use);
+    free((char *)c->source[0].text);
+    free((char *)c->source[1].text);
     json_decref(c->tokens);
     free(c);
 }
@@ -160,6 +170,13 @@ int chat_reads_tools(const struct chat *c)
 {
     const struct jinja *t = c->tool_use ? c->tool_use : c->plain;
     return !t || jinja_reads(t, "tools");
+}
+
+const char *chat_source(const struct chat *c, size_t *n)
+{
+    const struct chat_file *f = &c->source[c->tool_use != NULL];
+    *n = f->bytes;
+    return f->text;
 }
 
 /* json_object_set takes a non-const value; it only adds a reference. */

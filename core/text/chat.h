@@ -59,6 +59,9 @@ int chat_render(const struct chat *c, const struct chat_input *in, char **text, 
  * and without a template. */
 int chat_reads_tools(const struct chat *c);
 
+/* The source of the template for tools, [*n]; NULL: there is none. */
+const char *chat_source(const struct chat *c, size_t *n);
+
 /* Converts the messages of an OpenAI request to what templates expect, as vLLM does. A content that
  * is a list of text parts is joined with newlines, unless the template loops over parts; the
  * arguments of a tool call, JSON in a string, become an object. Errors name the message by number:
