@@ -217,8 +217,7 @@ static int split(struct job_message *m, const struct job *j, struct out *o, stru
     if (!rc) reasoning_end(&r);
     while (!rc && reasoning_next(&r, &part, &text, &n)) {
         tags |= part == REASONING_TAG;
-        if (part != REASONING_TAG)
-            out_bytes(part == REASONING_TEXT ? &thoughts : &answer, text, n);
+        if (part != REASONING_TAG) out_bytes(part == REASONING_TEXT ? &thoughts : &answer, text, n);
     }
     reasoning_close(&r);
     if (!rc && (out_failed(&thoughts) || out_failed(&answer))) rc = err_memory(e);
@@ -251,8 +250,8 @@ int job_message_open(struct job_message *m, const struct job_prompt *p, const st
                      struct err *e)
 {
     const struct job *j = p->job;
-    const struct toolcalls_source source = {j->calls.syntax, j->calls.special,
-                                            j->record.calls.list, c->finish == FINISH_LENGTH};
+    const struct toolcalls_source source = {j->calls.syntax, j->calls.special, j->record.calls.list,
+                                            c->finish == FINISH_LENGTH};
     struct out o = {0};
     *m = (struct job_message){0};
     int rc = mark_text(c, j->env->tokenizer, &o, e), has_thoughts = 0;

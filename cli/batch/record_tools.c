@@ -33,8 +33,7 @@ static int add_tool(struct record_tools *t, const json_t *tool, size_t i, struct
     if (!json_is_string(type) || strcmp(json_string_value(type), "function"))
         return refuse(why, "tools", "the type of %zu is not \"function\"", i);
     if (!json_is_object(f)) return refuse(why, "tools", "%zu has no function", i);
-    if (!json_string_length(name) ||
-        strlen(json_string_value(name)) != json_string_length(name))
+    if (!json_string_length(name) || strlen(json_string_value(name)) != json_string_length(name))
         return refuse(why, "tools", "function.name of %zu is missing or no text", i);
     if (!is_absent(parameters) && !json_is_object(parameters) && !json_is_boolean(parameters))
         return refuse(why, "tools", "function.parameters of %zu are not a JSON schema: an object",
@@ -106,8 +105,9 @@ int record_read_tools(struct record *r, const json_t *body, struct refusal *why,
     else if (word && !strcmp(word, "required")) t->choice = TOOLS_REQUIRED;
     else if (json_is_object(choice)) t->choice = TOOLS_NAMED;
     else if (!is_absent(choice) && (!word || strcmp(word, "auto")))
-        return refuse(why, "tool_choice",
-                      "must be \"none\", \"auto\", \"required\" or an object that names a function");
+        return refuse(
+            why, "tool_choice",
+            "must be \"none\", \"auto\", \"required\" or an object that names a function");
     if (t->choice == TOOLS_NONE) return 0;
     if (!r->tools) return refuse(why, "tool_choice", "needs tools");
     if (!is_absent(parallel) && !json_is_boolean(parallel))

@@ -16,20 +16,19 @@ static const char *skip_string(const char *p, const char *end)
     return p < end ? p + 1 : end;
 }
 
-static const char *skip_value(const char *p, const char *end)
+const char *json_span_value(const char *p, const char *end)
 {
     int depth = 0;
-    do {
-        if (*p == '"') {
-            p = skip_string(p, end);
-            continue;
-        }
+    if (p < end && *p != '"' && *p != '{' && *p != '[') {
+        while (p < end && *p && !strchr(",]} \t\r\n", *p)) p++;
+        return p;
+    }
+    while (p < end) {
         depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
-        if (depth < 0) return p;
-        if (!depth && (*p == ',' || strchr(" \t\r\n", *p))) return p;
-        p++;
-    } while (p < end && (depth || !strchr(",]} \t\r\n", *p)));
-    return p;
+        p = *p == '"' ? skip_string(p, end) : p + 1;
+        if (!depth) return p;
+    }
+    return end;
 }
 
 /* The key with its quotes [n], however it is escaped. */
@@ -53,7 +52,7 @@ int json_span_member(const char **p, const char **end, const char *name)
         at = json_span_space(at + (at < *end), *end); /* the colon */
         if (at >= *end) return 0;
         const char *value = at;
-        at = skip_value(at, *end);
+        at = json_span_value(at, *end);
         if (is_key(key, (size_t)(key_end - key), name)) found = value, found_end = at;
         at = json_span_space(at, *end);
         if (at < *end && *at == ',') at = json_span_space(at + 1, *end);

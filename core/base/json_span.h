@@ -5,6 +5,9 @@
 
 /* The first byte of [p, end) that is no white space, or END. */
 const char *json_span_space(const char *p, const char *end);
+/* The byte behind the value that begins at P; END where it does not end. The text need not be JSON.
+ */
+const char *json_span_value(const char *p, const char *end);
 /* Narrows [*p, *end) from an object to its member; the last one of several counts, as for jansson.
  * 0: there is none. */
 int json_span_member(const char **p, const char **end, const char *name);

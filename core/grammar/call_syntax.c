@@ -154,8 +154,8 @@ int call_syntax_takes_name(const char *name, size_t n)
 
 void call_syntax_texts(const struct call_syntax *s, const char *texts[CALL_SYNTAX_TEXTS])
 {
-    const char *const all[CALL_SYNTAX_TEXTS] = {
-        s->maybe,   s->begin,    s->end, s->call,    s->call_end, s->between,
-        s->call_id, s->name_end, s->key, s->key_end, s->value_end};
+    const char *const all[CALL_SYNTAX_TEXTS] = {s->maybe,    s->begin,   s->end,      s->call,
+                                                s->call_end, s->between, s->call_id,  s->name_end,
+                                                s->key,      s->key_end, s->value_end};
     for (int i = 0; i < CALL_SYNTAX_TEXTS; i++) texts[i] = all[i] ? all[i] : "";
 }

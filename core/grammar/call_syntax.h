@@ -1,6 +1,6 @@
 /* call_syntax.h: how models write calls of functions: one description for each syntax, read by the
- * grammar (calls.c) and by the reader of answers (core/text/toolcalls.h) alike. Owns: the table, and
- * which of its rows a chat template uses. Must not know: schemas, answers, tokens. */
+ * grammar (calls.c) and by the reader of answers (core/text/toolcalls.h) alike. Owns: the table,
+ * and which of its rows a chat template uses. Must not know: schemas, answers, tokens. */
 #ifndef CORE_CALL_SYNTAX_H
 #define CORE_CALL_SYNTAX_H
 

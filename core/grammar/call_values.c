@@ -24,6 +24,7 @@ static int of_one(json_t *flat, struct call_value *v, struct err *e)
     int is_list = types == SCHEMA_STRING && json_object_get(flat, "enum");
     if (!says_nothing_of(flat, types, is_list ? "enum" : "")) return 0;
     v->has_text = 1;
+    v->is_any_text = !is_list;
     v->others &= ~(unsigned)SCHEMA_STRING;
     return 0;
 }
@@ -45,6 +46,7 @@ static int of_case(json_t *root, json_t *schema, int is_one_of, struct call_valu
     *is_quoted |= (x.others & SCHEMA_STRING) || !says_nothing_of(flat, x.others, "") ||
                   (is_one_of && ((x.others & v->others) || (x.has_text && v->has_text)));
     v->has_text |= x.has_text;
+    v->is_any_text |= x.is_any_text;
     v->others |= x.others;
     json_decref(flat);
     return rc;
@@ -65,6 +67,8 @@ int call_value_of(json_t *root, json_t *schema, struct call_value *v, struct err
         if (!rc) rc = of_case(root, one, is_one_of, v, &is_quoted, e);
     json_object_foreach (flat, key, one)
         if (cases && one != cases && !schema_is_silent(key)) is_quoted = 1;
+    /* one of some texts, or what may hold that which ends a value */
+    if (!v->is_any_text && v->others & (SCHEMA_OBJECT | SCHEMA_ARRAY)) is_quoted = 1;
     if (is_quoted && v->has_text) *v = (struct call_value){.others = v->others | SCHEMA_STRING};
     json_decref(flat);
     return rc;
@@ -81,6 +85,7 @@ int call_value_flatten(json_t *parameters, json_t **flat, struct err *e)
 {
     if (parameters && !json_is_null(parameters))
         return schema_flatten(parameters, parameters, flat, e);
-    *flat = json_pack("{s:s, s:{}, s:b}", "type", "object", "properties", "additionalProperties", 0);
+    *flat = json_pack("{s:s, s:{}, s:b}", "type", "object", "properties", "additionalProperties",
+                      0);
     return *flat ? 0 : err_memory(e);
 }

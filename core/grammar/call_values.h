@@ -1,5 +1,5 @@
-/* call_values.h: how an argument is written by a syntax that writes each by itself (CALL_MEMBERS): a
- * string as it is, every other value as JSON. Where a schema allows strings and other values, and
+/* call_values.h: how an argument is written by a syntax that writes each by itself (CALL_MEMBERS):
+ * a string as it is, every other value as JSON. Where a schema allows strings and other values, and
  * the others are all values of their types, a text is read as one of these if it is one, else as a
  * string. Where a schema says more, strings have their quotes. Must not know: nets, answers. */
 #ifndef CORE_CALL_VALUES_H
@@ -9,6 +9,7 @@
 
 struct call_value {
     int has_text;    /* strings stand without quotes */
+    int is_any_text; /* any of them */
     unsigned others; /* enum schema_type: values that are read as JSON */
 };
 

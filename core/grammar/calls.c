@@ -1,16 +1,15 @@
-/* calls.c: answers that call functions, as a net: the syntax by its description (call_syntax.h), the
- * arguments by their schemas. The text of this notation is a JSON object:
- *   syntax    number of the row
- *   choice    "auto": text, then calls or none; "required": calls alone
- *   parallel  false: one call
- *   special   the row's special tokens
- *   tools     array of {"name", "parameters" (absent: none), "free": true (any arguments)} */
+/* calls.c: answers that call functions, as a net: the syntax by its description (call_syntax.h),
+ * the arguments by their schemas. The text of this notation is a JSON object: syntax    number of
+ * the row choice    "auto": text, then calls or none; "required": calls alone parallel  false: one
+ * call special   the row's special tokens tools     array of {"name", "parameters" (absent: none),
+ * "free": true (any arguments)} */
 #include "core/grammar/call_syntax.h"
 #include "core/grammar/call_values.h"
 #include "core/grammar/free_text.h"
 #include "core/grammar/notation.h"
 #include "core/grammar/schema.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ struct calls {
     struct net *net;
     const struct call_syntax *syntax;
     json_t *special;
-    int ordered, compact;
+    int ordered;
     uint32_t text, any_name; /* rules: a string as it is; a name of an argument */
     struct err *e;
 };
@@ -34,8 +33,6 @@ static net_expr fixed(struct calls *c, const char *text)
 {
     return text ? free_text_fixed(c->net, text, strlen(text), c->special) : net_empty(c->net);
 }
-
-static net_expr space(struct calls *c) { return net_call(c->net, net_named(c->net, "ws")); }
 
 /* ---- arguments that stand by themselves */
 
@@ -104,9 +101,10 @@ static int value_rule(struct calls *c, struct schema *s, json_t *schema, const c
     static const struct {
         unsigned type;
         const char *rule, *text;
-    } others[] = {{SCHEMA_NULL, NULL, "null"},         {SCHEMA_BOOLEAN, NULL, "true"},
-                  {SCHEMA_BOOLEAN, NULL, "false"},     {SCHEMA_FRACTION, "number", NULL},
-                  {SCHEMA_OBJECT, "object", NULL},     {SCHEMA_ARRAY, "array", NULL}};
+    } others[] = {{SCHEMA_NULL, NULL, "null"},
+                  {SCHEMA_BOOLEAN, NULL, "true"},
+                  {SCHEMA_BOOLEAN, NULL, "false"},
+                  {SCHEMA_FRACTION, "number", NULL}};
     struct call_value v;
     json_t *flat;
     net_expr x;
@@ -116,12 +114,13 @@ static int value_rule(struct calls *c, struct schema *s, json_t *schema, const c
     int rc = texts_of(c, s, flat, &x);
     json_decref(flat);
     if (rc) return -1;
+    if (v.is_any_text) v.others = 0; /* they are among all texts */
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (v.others & others[i].type)
             x = net_either(c->net, x,
-                           others[i].rule ? net_call(c->net, net_named(c->net, others[i].rule))
-                                          : net_text(c->net, others[i].text,
-                                                     strlen(others[i].text)));
+                           others[i].rule
+                               ? net_call(c->net, net_named(c->net, others[i].rule))
+                               : net_text(c->net, others[i].text, strlen(others[i].text)));
     if (v.others & SCHEMA_INTEGER && !(v.others & SCHEMA_FRACTION)) {
         net_expr digits = net_repeat(c->net, net_chars(c->net, &(struct net_range){'0', '9'}, 1), 0,
                                      NET_NO_LIMIT);
@@ -215,8 +214,7 @@ static int members(struct calls *c, struct schema *s, json_t *flat, net_expr *x)
     json_t *other = json_object_get(flat, "additionalProperties");
     if (!a.n) *x = other && !json_is_true(other) ? net_empty(c->net) : any_arguments(c);
     else if (c->ordered) *x = a.ordered;
-    else
-        *x = after(c, net_repeat(c->net, a.any, 0, NET_NO_LIMIT), net_test(c->net, a.required));
+    else *x = after(c, net_repeat(c->net, a.any, 0, NET_NO_LIMIT), net_test(c->net, a.required));
     *x = after(c, a.needs, *x);
     return 0;
 }
@@ -266,27 +264,21 @@ static int arguments_rule(struct calls *c, const char *name, json_t *tool, uint3
     return rc;
 }
 
-/* "KEY" : */
-static net_expr key_of(struct calls *c, const char *key)
-{
-    net_expr x = net_sequence(c->net, net_text(c->net, "\"", 1), net_text(c->net, key, strlen(key)));
-    x = after(c, after(c, x, net_text(c->net, "\"", 1)), space(c));
-    return after(c, after(c, x, net_text(c->net, ":", 1)), space(c));
-}
-
+/* {"name": NAME, "arguments": ARGUMENTS}, spelled as templates spell it. */
 static net_expr json_body(struct calls *c, const char *name, net_expr arguments)
 {
-    char *text = NULL;
+    char *text = NULL, *quoted = NULL;
     json_t *v = json_string(name);
-    net_expr x = after(c, net_text(c->net, "{", 1), space(c));
-    if (v) text = json_dumps(v, JSON_ENCODE_ANY);
-    x = after(c, x, key_of(c, c->syntax->name_key));
-    if (text) x = after(c, x, net_text(c->net, text, strlen(text)));
-    x = after(c, after(c, x, space(c)), after(c, net_text(c->net, ",", 1), space(c)));
-    x = after(c, after(c, x, key_of(c, c->syntax->arguments_key)), arguments);
+    net_expr x = net_empty(c->net);
+    if (v) quoted = json_dumps(v, JSON_ENCODE_ANY);
+    if (quoted && asprintf(&text, "{\"%s\": %s, \"%s\": ", c->syntax->name_key, quoted,
+                           c->syntax->arguments_key) >= 0)
+        x = after(c, net_text(c->net, text, strlen(text)), arguments);
+    else x = NET_FAILED;
     free(text);
+    free(quoted);
     json_decref(v);
-    return after(c, after(c, x, space(c)), net_text(c->net, "}", 1));
+    return x == NET_FAILED ? x : after(c, x, net_text(c->net, "}", 1));
 }
 
 static net_expr named_body(struct calls *c, const char *name, net_expr arguments)
@@ -315,9 +307,10 @@ static int one_call(struct calls *c, json_t *tools, net_expr *x)
                            name);
         if (arguments_rule(c, name, tool, &rule))
             return err_is_memory(c->e) ? -1 : err_prefix(c->e, "'%.60s'", name);
-        net_expr arguments = net_call(c->net, rule),
-                 y = c->syntax->body == CALL_JSON ? json_body(c, name, arguments)
-                                                  : named_body(c, name, arguments);
+        net_expr arguments = net_call(c->net, rule), y = c->syntax->body == CALL_JSON
+                                                             ? json_body(c, name, arguments)
+                                                             : named_body(c, name, arguments);
+        if (y == NET_FAILED) return err_memory(c->e);
         *x = *x == NET_FAILED ? y : net_either(c->net, *x, y);
     }
     *x = after(c, fixed(c, c->syntax->call), *x);
@@ -364,9 +357,9 @@ static int all_calls(struct calls *c, json_t *v, net_expr *x)
 int notation_calls(struct net *n, const char *text, size_t bytes, int ordered, int compact,
                    uint32_t *root, struct err *e)
 {
-    static const struct net_range name_chars[] = {
-        {'!', '!'}, {'#', ';'}, {'=', '='}, {'?', 'Z'}, {'^', 'z'}, {'|', '|'}, {'~', '~'}};
-    struct calls c = {.net = n, .ordered = ordered, .compact = compact, .e = e};
+    static const struct net_range name_chars[] = {{'!', '!'}, {'#', ';'}, {'=', '='}, {'?', 'Z'},
+                                                  {'^', 'z'}, {'|', '|'}, {'~', '~'}};
+    struct calls c = {.net = n, .ordered = ordered, .e = e};
     uint32_t object;
     net_expr x;
     if (notation_json(n, compact, &object, e)) return -1;

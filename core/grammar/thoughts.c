@@ -1,4 +1,5 @@
-/* thoughts.c: answers behind a part of reasoning, and choices as rules, where they stand behind one.
+/* thoughts.c: answers behind a part of reasoning, and choices as rules, where they stand behind
+ * one.
  */
 #include "core/grammar/free_text.h"
 #include "core/grammar/grammar.h"
@@ -21,7 +22,8 @@ int notation_choices(struct net *n, const char *text, size_t bytes, uint32_t *ro
     return 0;
 }
 
-int notation_thoughts(struct net *n, const struct grammar_thoughts *t, uint32_t *root, struct err *e)
+int notation_thoughts(struct net *n, const struct grammar_thoughts *t, uint32_t *root,
+                      struct err *e)
 {
     const char *const text[] = {t->begins, t->ends};
     const int is_token[] = {t->begins_is_token, t->ends_is_token};

@@ -84,19 +84,48 @@ static char *copy(const char *text, size_t n, struct err *e)
 
 /* ---- JSON */
 
-/* The object that follows; *v is a new reference, the reader stands behind it. */
-static int read_object(struct reader *r, json_t **v)
+/* TEXT [n] with every number outside strings as 0. */
+static json_t *read_without_numbers(const char *text, size_t n, struct err *e)
+{
+    char *s = copy(text, n, e);
+    size_t to = 0;
+    int in_string = 0;
+    if (!s) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        int is_number = !in_string && (text[i] == '-' || (text[i] >= '0' && text[i] <= '9'));
+        if (is_number) i += strspn(s + i, "-+.0123456789eE") - 1;
+        if (text[i] == '"') in_string = !in_string;
+        if (in_string && text[i] == '\\' && i + 1 < n) s[to++] = text[i++];
+        s[to++] = is_number ? '0' : text[i];
+    }
+    json_t *v = json_read(s, to, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, e);
+    free(s);
+    return v;
+}
+
+/* Whether TEXT [n] is JSON, and of which type; jansson has no numbers beyond those of a double. */
+static int type_of_json(const char *text, size_t n, unsigned *type, struct err *e)
 {
     json_error_t why;
     struct err inner = {0};
-    r->p = json_span_space(r->p, r->end);
-    *v = NULL;
-    if (r->p == r->end || *r->p != '{') return 0;
-    *v = json_read(r->p, (size_t)(r->end - r->p),
-                   JSON_DISABLE_EOF_CHECK | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &why, &inner);
-    if (*v) r->p += why.position;
-    else if (err_is_memory(&inner)) return err_memory(r->e);
-    return *v != NULL;
+    json_t *v = json_read(text, n, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &why,
+                          &inner);
+    if (!v && !err_is_memory(&inner) && json_error_code(&why) == json_error_numeric_overflow)
+        v = read_without_numbers(text, n, &inner);
+    if (!v) return err_is_memory(&inner) ? err_memory(e) : 0;
+    *type = schema_type_of(v);
+    json_decref(v);
+    return 1;
+}
+
+/* The object that follows, [*begin, r->p). */
+static int read_object(struct reader *r, const char **begin)
+{
+    unsigned type;
+    const char *p = *begin = json_span_space(r->p, r->end);
+    if (p == r->end || *p != '{') return 0;
+    r->p = json_span_value(p, r->end);
+    return type_of_json(p, (size_t)(r->p - p), &type, r->e);
 }
 
 static json_t *find_tool(const struct reader *r, const char *name)
@@ -110,31 +139,36 @@ static json_t *find_tool(const struct reader *r, const char *name)
     return NULL;
 }
 
+/* The member KEY of the object [p, end) as it is spelled, if it is an object; what a string holds.
+ */
+static int object_of(struct reader *r, const char *p, const char *end, const char *key, char **text)
+{
+    if (!json_span_member(&p, &end, key)) return 0;
+    if (*p == '{') return (*text = copy(p, (size_t)(end - p), r->e)) ? 1 : -1;
+    json_t *v = json_read(p, (size_t)(end - p), JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, r->e);
+    int rc = v || !err_is_memory(r->e) ? json_is_string(v) : -1;
+    if (rc > 0 && !(*text = copy(json_string_value(v), json_string_length(v), r->e))) rc = -1;
+    json_decref(v);
+    return rc;
+}
+
 /* The object {name, arguments}; a function that no tool is where nothing but that tells a call. */
 static int json_call(struct reader *r, struct tool_call *c)
 {
     const struct call_syntax *y = r->s->syntax;
     const char *const keys[] = {y->arguments_key, "arguments", "parameters"};
-    json_t *v, *arguments = NULL;
     size_t opening;
-    int k = 0, rc = 0;
-    const char *p = json_span_space(r->p, r->end);
-    int read = read_object(r, &v);
-    if (read <= 0) return read;
-    const char *end = r->p, *name = json_string_value(json_object_get(v, y->name_key));
-    while (k < 3 && !(arguments = json_object_get(v, keys[k]))) k++;
+    const char *p, *end;
+    int rc = read_object(r, &p);
+    if (rc <= 0) return rc;
+    end = r->p;
+    const char *q = p, *q_end = end;
+    if (!json_span_member(&q, &q_end, y->name_key) || *q != '"') return 0;
+    if ((rc = object_of(r, p, end, y->name_key, &c->name)) <= 0) return rc;
     call_syntax_opening(y, &opening);
-    if (name && *name && (opening || find_tool(r, name))) {
-        if (json_is_object(arguments) && json_span_member(&p, &end, keys[k]))
-            rc = (c->arguments = copy(p, (size_t)(end - p), r->e)) ? 1 : -1;
-        else if (json_is_string(arguments))
-            rc = (c->arguments = copy(json_string_value(arguments),
-                                      json_string_length(arguments), r->e))
-                     ? 1
-                     : -1;
-    }
-    if (rc > 0 && !(c->name = copy(name, strlen(name), r->e))) rc = -1;
-    json_decref(v);
+    if (!*c->name || (!opening && !find_tool(r, c->name))) return 0;
+    rc = 0;
+    for (int k = 0; k < 3 && !rc; k++) rc = object_of(r, p, end, keys[k], &c->arguments);
     return rc;
 }
 
@@ -152,7 +186,6 @@ static int read_name(struct reader *r, char **name)
 static int named_call(struct reader *r, struct tool_call *c)
 {
     const struct call_syntax *y = r->s->syntax;
-    json_t *v;
     int rc = read_name(r, &c->name);
     if (rc <= 0) return rc;
     if (y->call_id && expect(r, y->call_id)) {
@@ -162,9 +195,8 @@ static int named_call(struct reader *r, struct tool_call *c)
     }
     const char *before = r->p;
     if (!expect(r, y->name_end)) r->p = before; /* some leave it out */
-    const char *p = json_span_space(r->p, r->end);
-    if ((rc = read_object(r, &v)) <= 0) return rc;
-    json_decref(v);
+    const char *p;
+    if ((rc = read_object(r, &p)) <= 0) return rc;
     return (c->arguments = copy(p, (size_t)(r->p - p), r->e)) ? 1 : -1;
 }
 
@@ -174,7 +206,7 @@ static int keep_value(struct reader *r, json_t *arguments, const char *key, cons
 {
     static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
     const char *q = json_span_space(p, end), *last = end;
-    struct err inner = {0};
+    unsigned type;
     json_t *text = NULL;
     while (last > q && is_space(last[-1])) last--;
     size_t n = (size_t)(last - q);
@@ -182,13 +214,9 @@ static int keep_value(struct reader *r, json_t *arguments, const char *key, cons
         if (kind->others & (i < 2 ? SCHEMA_BOOLEAN : SCHEMA_NULL) && n == strlen(words[i][0]) &&
             !memcmp(q, words[i][0], n))
             text = json_string(words[i][1]);
-    if (!text) {
-        json_t *v = json_read(q, n, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL,
-                              NULL, &inner);
-        if (!v && err_is_memory(&inner)) return err_memory(r->e);
-        if (v && schema_type_of(v) & kind->others) text = json_stringn(q, n);
-        json_decref(v);
-    }
+    int is_json = text ? 0 : type_of_json(q, n, &type, r->e);
+    if (is_json < 0) return -1;
+    if (is_json && type & kind->others) text = json_stringn(q, n);
     if (!text) {
         json_t *v = json_stringn(p, (size_t)(end - p));
         char *dumped = v ? json_dumps(v, JSON_ENCODE_ANY) : NULL;
@@ -200,11 +228,29 @@ static int keep_value(struct reader *r, json_t *arguments, const char *key, cons
     return json_object_set_new(arguments, key, text) ? err_memory(r->e) : 1;
 }
 
+/* Where the value that follows ends: at the mark, or, where strings have quotes, behind a JSON
+ * document, in which the mark may stand; NULL: nowhere. */
+static const char *value_end(struct reader *r, const char *mark, size_t n_mark,
+                             const struct call_value *kind)
+{
+    const char *p = json_span_space(r->p, r->end);
+    unsigned type;
+    if (!kind->has_text && p < r->end && strchr("{[\"", *p)) {
+        const char *behind = json_span_value(p, r->end);
+        int is_value = type_of_json(p, (size_t)(behind - p), &type, r->e);
+        if (is_value < 0) return NULL; /* json_check says so */
+        behind = json_span_space(behind, r->end);
+        if (is_value && type & kind->others && matches(r, behind, mark, n_mark)) return behind;
+    }
+    return find(r, mark, n_mark);
+}
+
 /* key NAME key_end VALUE value_end, behind key. */
 static int read_argument(struct reader *r, json_t *root, json_t *flat, json_t *arguments)
 {
     const struct call_syntax *y = r->s->syntax;
-    struct call_value kind = {.has_text = 1, .others = SCHEMA_ALL & ~(unsigned)SCHEMA_STRING};
+    static const struct call_value any = {1, 1, SCHEMA_ALL & ~(unsigned)SCHEMA_STRING};
+    struct call_value kind = any;
     size_t n_end = strlen(y->key_end), n_mark;
     const char *mark = y->value_end + strspn(y->value_end, " \n");
     char *key;
@@ -218,13 +264,11 @@ static int read_argument(struct reader *r, json_t *root, json_t *flat, json_t *a
         return 0;
     }
     if (breaks && r->p < r->end && *r->p == '\n') r->p++;
-    const char *p = r->p, *end = find(r, mark, n_mark);
+    if (root && call_value_of(root, call_value_schema(flat, key), &kind, &ignored)) kind = any;
+    const char *p = r->p, *end = value_end(r, mark, n_mark, &kind);
     if (end) {
         r->p = end;
         if (*y->value_end == '\n' && end > p && end[-1] == '\n') end--;
-        if (root && call_value_of(root, call_value_schema(flat, key), &kind, &ignored))
-            kind = (struct call_value){.has_text = 1,
-                                       .others = SCHEMA_ALL & ~(unsigned)SCHEMA_STRING};
         rc = keep_value(r, arguments, key, p, end, &kind);
     }
     free(key);
@@ -361,8 +405,8 @@ static void trim(struct toolcalls *t)
     t->text_bytes = n - space;
 }
 
-int toolcalls_read(struct toolcalls *t, const struct toolcalls_source *s, const char *text, size_t n,
-                   struct err *e)
+int toolcalls_read(struct toolcalls *t, const struct toolcalls_source *s, const char *text,
+                   size_t n, struct err *e)
 {
     struct reader r = {s, text, text + n, t, e};
     *t = (struct toolcalls){0};

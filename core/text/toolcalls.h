@@ -1,6 +1,7 @@
 /* toolcalls.h: the calls of functions that an answer holds, by the description of their syntax
  * (core/grammar/call_syntax.h): what calls.c lets through, and what models write of it by
- * themselves. Owns: calls that were read. Must not know: tokens, requests, the form of an answer. */
+ * themselves. Owns: calls that were read. Must not know: tokens, requests, the form of an answer.
+ */
 #ifndef CORE_TOOLCALLS_H
 #define CORE_TOOLCALLS_H
 
@@ -28,8 +29,8 @@ struct toolcalls_source {
 
 /* Reads TEXT [n], in which special tokens stand between marks (core/grammar/free_text.h). Where a
  * call is not whole, there is none. Frees with toolcalls_close in every case. */
-int toolcalls_read(struct toolcalls *t, const struct toolcalls_source *s, const char *text, size_t n,
-                   struct err *e);
+int toolcalls_read(struct toolcalls *t, const struct toolcalls_source *s, const char *text,
+                   size_t n, struct err *e);
 void toolcalls_close(struct toolcalls *t);
 
 /* Takes marks out of TEXT [*n], with what is between them (KEEP: without). */
