@@ -83,7 +83,8 @@ static void open_grammar(struct texts *t)
         snprintf(json + strlen(json), sizeof json - strlen(json), "%s\"%s\"", i ? "," : "",
                  t->text[i]);
     strcat(json, "]");
-    const struct grammar_spec spec = {GRAMMAR_CHOICE, json, strlen(json), 0, 0};
+    const struct grammar_spec spec = {
+        .kind = GRAMMAR_CHOICE, .text = json, .bytes = strlen(json)};
     if (grammar_open(&t->grammar, &spec, vocab, &e)) fail_msg("%s", e.msg);
 }
 
