@@ -98,7 +98,7 @@ const struct args_other llama_names[] = {
     {"--chat-template-kwargs", ARGS_REFUSED,
      "chat_template_kwargs of a batch line has them (docs/batch.md)"},
     {"--reasoning-format -rea", ARGS_REFUSED,
-     "--reasoning keep, hide or only says what is printed of it"},
+     "--reasoning keep, hide or only says what is printed of it, of a batch --reasoning-parser"},
     {"--skip-chat-parsing --no-skip-chat-parsing --reasoning-effort --reasoning-budget "
      "--reasoning-budget-message --reasoning-preserve "
      "--no-reasoning-preserve --think --prefill-assistant --no-prefill-assistant",

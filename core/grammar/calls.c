@@ -183,11 +183,21 @@ static int is_among(json_t *names, const char *name)
     return 0;
 }
 
-/* Arguments of any name: a function of which nothing is said. */
-static net_expr any_arguments(struct calls *c)
+/* Arguments of any name: values of a rule. */
+static net_expr any_arguments(struct calls *c, uint32_t value)
 {
-    net_expr x = argument(c, net_call(c->net, c->any_name), c->text);
+    net_expr x = argument(c, net_call(c->net, c->any_name), value);
     return net_repeat(c->net, x, 0, NET_NO_LIMIT);
+}
+
+/* Arguments where no name is known. */
+static int other_members(struct calls *c, struct schema *s, json_t *other, net_expr *x)
+{
+    uint32_t value = c->text;
+    if (other && !json_is_true(other) && value_rule(c, s, other, "additionalProperties", &value))
+        return -1;
+    *x = json_is_false(other) ? net_empty(c->net) : any_arguments(c, value);
+    return 0;
 }
 
 static int members(struct calls *c, struct schema *s, json_t *flat, net_expr *x)
@@ -212,8 +222,8 @@ static int members(struct calls *c, struct schema *s, json_t *flat, net_expr *x)
         if (add_argument(c, s, &a, name, call_value_schema(flat, name), 1)) return -1;
     }
     json_t *other = json_object_get(flat, "additionalProperties");
-    if (!a.n) *x = other && !json_is_true(other) ? net_empty(c->net) : any_arguments(c);
-    else if (c->ordered) *x = a.ordered;
+    if (!a.n) return other_members(c, s, other, x);
+    if (c->ordered) *x = a.ordered;
     else *x = after(c, net_repeat(c->net, a.any, 0, NET_NO_LIMIT), net_test(c->net, a.required));
     *x = after(c, a.needs, *x);
     return 0;
@@ -233,7 +243,7 @@ static int arguments_rule(struct calls *c, const char *name, json_t *tool, uint3
     if (is_free && c->syntax->body != CALL_MEMBERS) return 0;
     if (is_free) {
         *rule = net_rule(c->net, name, strlen(name));
-        net_define(c->net, *rule, any_arguments(c));
+        net_define(c->net, *rule, any_arguments(c, c->text));
         return 0;
     }
     s.root = json_object_get(tool, "parameters");

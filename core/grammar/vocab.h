@@ -13,7 +13,8 @@ struct vocab;
 struct masks;
 
 /* token(arg, id, &bytes) gives what ID adds to the answer's text, as bytes (a token may end inside
- * a character); NULL or no bytes: the token is never allowed (special tokens, unused ids). */
+ * a character); NULL or no bytes: the token is never allowed (unused ids). Special tokens, which
+ * add nothing, have bytes that no text has (free_text.h). */
 struct vocab_source {
     int n; /* ids */
     const char *(*token)(void *arg, int32_t id, size_t *bytes);

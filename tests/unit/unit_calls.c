@@ -106,8 +106,13 @@ static void templates_of_models(void **state)
     "\"#/$defs/w\"}},\"$defs\":{\"w\":{\"const\":\"only\"}}}"
 static const struct {
     const char *name, *schema;
-} functions[] = {{"get_weather", WEATHER}, {"other.one", OTHER}, {"now", NULL}};
-enum { N_FUNCTIONS = 3 };
+} functions[] = {
+    {"get_weather", WEATHER},
+    {"other.one", OTHER},
+    {"now", NULL},
+    {"map", "{\"type\":\"object\",\"additionalProperties\":{\"type\":[\"string\",\"null\"]}}"},
+};
+enum { N_FUNCTIONS = 4 };
 
 static json_t *tools_of_test(void)
 {
@@ -241,9 +246,10 @@ static int walk_row(int row, const char *choice, int parallel, json_t *special, 
     struct words w;
     struct vocab *v = vocab_of(&w, s, special);
     json_t *tools = tools_of_test();
-    char *job = json_dumps(json_pack("{s:i,s:s,s:b,s:O,s:O}", "syntax", row, "choice", choice,
-                                     "parallel", parallel, "special", special, "tools", tools),
-                           0);
+    json_t *asked = json_pack("{s:i,s:s,s:b,s:O,s:O}", "syntax", row, "choice", choice, "parallel",
+                              parallel, "special", special, "tools", tools);
+    char *job = json_dumps(asked, 0);
+    json_decref(asked);
     struct grammar_spec spec = {.kind = GRAMMAR_CALLS, .text = job, .schema_order = ordered};
     struct grammar *g = open_grammar(v, &spec);
     const struct toolcalls_source source = {s, special, tools, 0};
