@@ -34,9 +34,10 @@ __attribute__((format(printf, 1, 2))) static int shell(const char *fmt, ...)
     return code;
 }
 
-/* The demo's checkpoint with its last tokens made special: [TOOL_CALLS] and so on. */
-static const char *const tokens[] = {"[TOOL_CALLS]", "[ARGS]", "<think>", "</think>"};
-enum { N_TOKENS = 4, FIRST_TOKEN = 4096 - N_TOKENS };
+/* The demo's checkpoint with its last tokens made added ones, all special but the first. */
+static const char *const tokens[] = {"<｜tool▁calls▁begin｜>", "[TOOL_CALLS]", "[ARGS]", "<think>",
+                                     "</think>"};
+enum { N_TOKENS = 5, FIRST_TOKEN = 4096 - N_TOKENS };
 
 static void make_special(const char *build)
 {
@@ -58,7 +59,7 @@ static void make_special(const char *build)
         json_array_append_new(json_object_get(t, "added_tokens"),
                               json_pack("{s:i,s:s,s:b,s:b,s:b,s:b,s:b}", "id", FIRST_TOKEN + i,
                                         "content", tokens[i], "single_word", 0, "lstrip", 0,
-                                        "rstrip", 0, "normalized", 0, "special", 1));
+                                        "rstrip", 0, "normalized", 0, "special", i > 0));
     }
     json_dump_file(t, path, 0);
     json_decref(t);
@@ -252,10 +253,10 @@ static void expect_token(const json_t *choice, int line)
     size_t i;
     int has = 0;
     json_array_foreach (json_object_get(choice, "token_ids"), i, id)
-        has |= json_integer_value(id) == FIRST_TOKEN;
+        has |= json_integer_value(id) == FIRST_TOKEN + (line % 4 < 3);
     const json_t *calls = json_object_get(json_object_get(choice, "message"), "tool_calls");
     check_that(has && is_call(json_array_get(calls, 0), 1) &&
-                   strlen(text_at(json_array_get(calls, 0), "id", NULL)) == 9,
+                   (line % 4 == 3 || strlen(text_at(json_array_get(calls, 0), "id", NULL)) == 9),
                "line %d: a call behind its token", line + 1);
     n_token++;
 }
@@ -268,9 +269,9 @@ static void special_tokens(void)
         char fields[1000];
         snprintf(fields, sizeof fields,
                  ",\"max_tokens\":300,\"return_token_ids\":true,\"skip_special_tokens\":%s,"
-                 "\"tools\":%s,\"tool_choice\":%s",
-                 i % 2 ? "true" : "false", TOOLS, choices[1]);
-        put_record(f, i, syntaxes[i % 4 < 2 ? 6 : 7].template, fields);
+                 "\"tools\":%s,\"tool_choice\":%s,\"logit_bias\":{\"%d\":%d}",
+                 i % 2 ? "true" : "false", TOOLS, choices[1], FIRST_TOKEN, i % 4 == 3 ? 100 : 0);
+        put_record(f, i, syntaxes[i % 4 == 3 ? 5 : i % 4 == 2 ? 6 : 7].template, fields);
     }
     if (!f || fclose(f)) exit(2);
     RUN(&p, NULL, "-m", special, "-i", in, "-o", out, TRUST, "--compact-json");
