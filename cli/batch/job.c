@@ -337,8 +337,10 @@ int job_take_grammar(struct job *j, int wait, struct refusal *why, struct err *e
         return -1;
     }
     if (rc < 0) {
-        err_prefix(&inner, "%s", j->record.grammar.field);
-        return job_refuse(why, j->record.grammar.field, &inner);
+        const char *field = j->record.grammar.field;
+        int is_of_tools = !strncmp(inner.msg, "tools: ", strlen("tools: "));
+        if (!is_of_tools) err_prefix(&inner, "%s", field);
+        return job_refuse(why, is_of_tools ? "tools" : field, &inner);
     }
     for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.grammar = g;
     return 0;

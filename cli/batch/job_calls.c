@@ -90,6 +90,11 @@ static int ask_for_calls(struct job *j, struct err *e)
                           call_syntax_number(j->calls.syntax), "choice",
                           t->choice == TOOLS_AUTO ? "auto" : "required", "parallel", !t->is_single,
                           "special", j->calls.special, "tools", t->list);
+    if (v && g->field && t->choice == TOOLS_AUTO)
+        json_object_set_new(v, "document",
+                            json_pack("{s:i, s:s%}", "kind", (int)g->spec.kind, "text",
+                                      g->spec.text ? g->spec.text : "", g->spec.bytes));
+    else g->field = NULL; /* the command line's is for answers without calls */
     char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
     json_decref(v);
     if (!text || json_check(e)) {
@@ -98,7 +103,7 @@ static int ask_for_calls(struct job *j, struct err *e)
     }
     free(g->owned);
     g->owned = text;
-    g->field = "tools";
+    if (!g->field) g->field = "tools";
     g->spec.kind = GRAMMAR_CALLS;
     g->spec.text = text;
     g->spec.bytes = strlen(text);
@@ -135,14 +140,13 @@ int job_calls_prepare(struct job *j, const char *text, size_t n, struct err *e)
             .ends_is_token = is_special_text(j->env->tokenizer, ends),
             .is_inside = ends_with_tag(text, n, begins),
         };
-    /* a document that the answer has to be is no call */
-    if (t->choice == TOOLS_NONE || (t->choice == TOOLS_AUTO && j->record.grammar.field)) return 0;
+    if (t->choice == TOOLS_NONE) return 0;
     const char *source = chat_source(j->chat, &n_source);
     c->syntax = call_syntax_find(source, n_source, env->parser);
     if (!c->syntax && t->choice != TOOLS_AUTO) c->syntax = call_syntax_plain();
     if (!c->syntax) return 0;
     if (find_special(c, j->env->tokenizer, e)) return -1;
-    return t->is_strict ? ask_for_calls(j, e) : 0;
+    return t->is_strict || j->record.grammar.field ? ask_for_calls(j, e) : 0;
 }
 
 void job_calls_close(struct job_calls *c)

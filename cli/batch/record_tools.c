@@ -45,9 +45,10 @@ static int add_tool(struct record_tools *t, const json_t *tool, size_t i, struct
             return refuse(why, "tools", "%zu and %zu have the same name", k, i);
     json_array_append_new(t->list, own = json_object());
     json_object_set(own, "name", name);
-    if (!is_absent(parameters)) json_object_set(own, "parameters", parameters);
     if (json_is_true(strict)) t->is_strict = 1;
-    else json_object_set_new(own, "free", json_true());
+    if (is_absent(parameters)) return 0;
+    json_object_set(own, "parameters", parameters);
+    if (!json_is_true(strict)) json_object_set_new(own, "free", json_true());
     return 0;
 }
 

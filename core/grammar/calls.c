@@ -1,11 +1,16 @@
 /* calls.c: answers that call functions, as a net: the syntax by its description (call_syntax.h),
- * the arguments by their schemas. The text of this notation is a JSON object: syntax    number of
- * the row choice    "auto": text, then calls or none; "required": calls alone parallel  false: one
- * call special   the row's special tokens tools     array of {"name", "parameters" (absent: none),
- * "free": true (any arguments)} */
+ * the arguments by their schemas. The text of this notation is a JSON object with members
+ *
+ * - syntax: number of the row
+ * - choice: "auto", text, then calls or none; "required", calls alone
+ * - parallel: false, one call
+ * - special: the row's special tokens
+ * - document: {"kind": enum grammar_kind, "text": ..}, in place of text, with "auto"
+ * - tools: array of {"name", "parameters" (absent: none), "free": true (any arguments)} */
 #include "core/grammar/call_syntax.h"
 #include "core/grammar/call_values.h"
 #include "core/grammar/free_text.h"
+#include "core/grammar/grammar.h"
 #include "core/grammar/notation.h"
 #include "core/grammar/schema.h"
 
@@ -19,7 +24,7 @@ struct calls {
     struct net *net;
     const struct call_syntax *syntax;
     json_t *special;
-    int ordered;
+    int ordered, compact;
     uint32_t text, any_name; /* rules: a string as it is; a name of an argument */
     struct err *e;
 };
@@ -344,11 +349,29 @@ static net_expr text_before(struct calls *c, net_expr *alone)
     return free_text_space(c->net);
 }
 
+/* The document that an answer is where it is no call; its errors are its own. */
+static int document(struct calls *c, const json_t *v, net_expr *x)
+{
+    const json_t *text = json_object_get(v, "text");
+    const struct grammar_spec spec = {
+        .kind = (enum grammar_kind)json_integer_value(json_object_get(v, "kind")),
+        .text = json_string_value(text),
+        .bytes = json_string_length(text),
+        .schema_order = c->ordered,
+        .compact = c->compact,
+    };
+    uint32_t root;
+    if (notation_of(c->net, &spec, &root, c->e)) return -1;
+    *x = net_either(c->net, *x, net_call(c->net, root));
+    return 0;
+}
+
 static int all_calls(struct calls *c, json_t *v, net_expr *x)
 {
     const struct call_syntax *y = c->syntax;
     net_expr one, alone, before;
-    if (one_call(c, json_object_get(v, "tools"), &one)) return -1;
+    if (one_call(c, json_object_get(v, "tools"), &one))
+        return err_is_memory(c->e) ? -1 : err_prefix(c->e, "tools");
     uint32_t call = net_rule(c->net, "call", 4);
     net_define(c->net, call, one);
     *x = net_call(c->net, call);
@@ -359,6 +382,7 @@ static int all_calls(struct calls *c, json_t *v, net_expr *x)
     *x = after(c, after(c, fixed(c, y->begin), *x), fixed(c, y->end));
     if (y->maybe) *x = after(c, net_repeat(c->net, fixed(c, y->maybe), 0, 1), *x);
     if (strcmp(json_string_value(json_object_get(v, "choice")), "auto")) return 0;
+    if (json_object_get(v, "document")) return document(c, json_object_get(v, "document"), x);
     before = text_before(c, &alone);
     *x = net_either(c->net, after(c, before, *x), alone);
     return 0;
@@ -369,9 +393,9 @@ int notation_calls(struct net *n, const char *text, size_t bytes, int ordered, i
 {
     static const struct net_range name_chars[] = {{'!', '!'}, {'#', ';'}, {'=', '='}, {'?', 'Z'},
                                                   {'^', 'z'}, {'|', '|'}, {'~', '~'}};
-    struct calls c = {.net = n, .ordered = ordered, .e = e};
+    struct calls c = {.net = n, .ordered = ordered, .compact = compact, .e = e};
     uint32_t object;
-    net_expr x;
+    net_expr x = NET_FAILED;
     if (notation_json(n, compact, &object, e)) return -1;
     json_forget();
     json_t *v = json_read(text, bytes, JSON_ALLOW_NUL, NULL, e);

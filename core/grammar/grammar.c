@@ -29,22 +29,27 @@ struct grammar_cursor {
     struct grammar_cursor *next, **link;
 };
 
+int notation_of(struct net *net, const struct grammar_spec *spec, uint32_t *root, struct err *e)
+{
+    const char *text = spec->text;
+    const int ordered = spec->schema_order, compact = spec->compact;
+    switch (spec->kind) {
+    case GRAMMAR_JSON: break;
+    case GRAMMAR_SCHEMA: return notation_schema(net, text, spec->bytes, ordered, compact, root, e);
+    case GRAMMAR_REGEX: return notation_regex(net, text, spec->bytes, root, e);
+    case GRAMMAR_CHOICE: return notation_choices(net, text, spec->bytes, root, e);
+    case GRAMMAR_GBNF: return notation_gbnf(net, text, spec->bytes, root, e);
+    case GRAMMAR_CALLS: return notation_calls(net, text, spec->bytes, ordered, compact, root, e);
+    }
+    return notation_json(net, compact, root, e);
+}
+
 static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct err *e)
 {
     struct net *net;
     uint32_t root = 0;
     if (net_open(&net, e)) return -1;
-    int rc = spec->kind == GRAMMAR_REGEX  ? notation_regex(net, spec->text, spec->bytes, &root, e)
-             : spec->kind == GRAMMAR_GBNF ? notation_gbnf(net, spec->text, spec->bytes, &root, e)
-             : spec->kind == GRAMMAR_CHOICE
-                 ? notation_choices(net, spec->text, spec->bytes, &root, e)
-             : spec->kind == GRAMMAR_CALLS
-                 ? notation_calls(net, spec->text, spec->bytes, spec->schema_order, spec->compact,
-                                  &root, e)
-             : spec->kind == GRAMMAR_SCHEMA
-                 ? notation_schema(net, spec->text, spec->bytes, spec->schema_order, spec->compact,
-                                   &root, e)
-                 : notation_json(net, spec->compact, &root, e);
+    int rc = notation_of(net, spec, &root, e);
     if (!rc && spec->thoughts.begins) rc = notation_thoughts(net, &spec->thoughts, &root, e);
     if (!rc) rc = net_finish(net, root, e);
     if (rc) {

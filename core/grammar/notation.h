@@ -30,6 +30,9 @@ int notation_calls(struct net *n, const char *text, size_t bytes, int ordered, i
                    uint32_t *root, struct err *e);
 /* The texts of a JSON array. */
 int notation_choices(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e);
+/* What the spec asks for, but for its thoughts. */
+struct grammar_spec;
+int notation_of(struct net *n, const struct grammar_spec *spec, uint32_t *root, struct err *e);
 /* *root: reasoning, then what it was. */
 struct grammar_thoughts;
 int notation_thoughts(struct net *n, const struct grammar_thoughts *t, uint32_t *root,

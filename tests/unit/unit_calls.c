@@ -413,6 +413,58 @@ static void answers_by_hand(void **state)
     json_decref(tools);
 }
 
+/* Damaged answers: read as calls with JSON for arguments, or kept as they are. */
+static void damaged(void **state)
+{
+    static char text[1 << 16];
+    json_t *none = json_array(), *tools = tools_of_test();
+    (void)state;
+    for (int row = 0; call_syntax_row(row); row++) {
+        const struct call_syntax *s = call_syntax_row(row);
+        struct words w;
+        struct vocab *v = vocab_of(&w, s, none);
+        json_t *asked = json_pack("{s:i,s:s,s:b,s:O,s:O}", "syntax", row, "choice", "required",
+                                  "parallel", 1, "special", none, "tools", tools);
+        char *job = json_dumps(asked, 0);
+        struct grammar_spec spec = {.kind = GRAMMAR_CALLS, .text = job};
+        struct grammar *g = open_grammar(v, &spec);
+        unsigned seed = (unsigned)row + 5;
+        for (int i = 0; i < 400; i++) {
+            const struct toolcalls_source source = {s, none, tools, i % 2};
+            size_t n = walk(g, v, &seed, text, sizeof text - 100);
+            if (!n) continue;
+            for (int k = 0; k < 1 + i % 3; k++) {
+                size_t at = rand_r(&seed) % n;
+                if (k % 2) n = at + 1;
+                else if (i % 5 == 0) text[at] = (char)rand_r(&seed);
+                else memmove(text + at, text + at + 1, --n - at);
+                if (!n) text[n++] = '{';
+            }
+            struct toolcalls t = read_answer(&source, text, n);
+            if (!t.n) {
+                assert_int_equal(t.text_bytes, n);
+                assert_memory_equal(t.text, text, n);
+            }
+            for (int k = 0; k < t.n; k++) {
+                assert_true(*t.call[k].name != 0);
+                if (!strpbrk(t.call[k].arguments, "eE")) { /* jansson has no 1e999 */
+                    json_t *value = json_loads(t.call[k].arguments,
+                                               JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+                    assert_non_null(value);
+                    json_decref(value);
+                }
+            }
+            toolcalls_close(&t);
+        }
+        grammar_close(g);
+        vocab_close(v);
+        free(job);
+        json_decref(asked);
+    }
+    json_decref(none);
+    json_decref(tools);
+}
+
 static void marks(void **state)
 {
     (void)state;
@@ -525,13 +577,10 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(templates_by_hand),
-        cmocka_unit_test(templates_of_models),
-        cmocka_unit_test(random_answers),
-        cmocka_unit_test(answers_by_hand),
-        cmocka_unit_test(marks),
-        cmocka_unit_test(thoughts),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(templates_by_hand), cmocka_unit_test(templates_of_models),
+        cmocka_unit_test(random_answers),    cmocka_unit_test(answers_by_hand),
+        cmocka_unit_test(damaged),           cmocka_unit_test(marks),
+        cmocka_unit_test(thoughts),          cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

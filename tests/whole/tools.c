@@ -419,6 +419,41 @@ static void refused(const char *fields, const char *field, const char *says)
     json_decref(line);
 }
 
+/* Beside a constraint of its own an answer is a call or the document. */
+static void call_or_document(void)
+{
+    const char *const fields[] = {"\"guided_choice\":[\"yes\",\"no\"]",
+                                  "\"response_format\":{\"type\":\"json_object\"}",
+                                  "\"guided_regex\":\"[0-9]{3}\""};
+    int n_calls = 0, n_documents = 0;
+    for (int i = 0; i < 24; i++) {
+        char text[1200];
+        snprintf(text, sizeof text,
+                 ",\"seed\":%d,\"max_tokens\":300,\"parallel_tool_calls\":false,\"tools\":%s,%s,"
+                 "\"temperature\":1.5,\"logit_bias\":{\"%d\":%d}",
+                 i, TOOLS, fields[i % 3], FIRST_TOKEN + 1, i % 2 ? 100 : -100);
+        json_t *line = ask(special, syntaxes[i % 4 ? 7 : 6].template, text, "--compact-json",
+                           "--schema-order");
+        const json_t *c = choice_of(line), *m = json_object_get(c, "message"),
+                     *call = json_array_get(json_object_get(m, "tool_calls"), 0);
+        const char *content = text_at(m, "content", NULL);
+        if (call) {
+            n_calls++;
+            check_that(i % 2 && !*content, "a call, and nothing else: %s", content);
+        } else if (!strcmp(text_at(c, "finish_reason", NULL), "stop")) {
+            json_t *v = json_loads(content, 0, NULL);
+            n_documents++;
+            check_that(i % 3 == 0   ? !strcmp(content, "yes") || !strcmp(content, "no")
+                       : i % 3 == 1 ? json_is_object(v)
+                                    : strspn(content, "0123456789") == 3 && strlen(content) == 3,
+                       "a document: %s", content);
+            json_decref(v);
+        }
+        json_decref(line);
+    }
+    check_that(n_calls > 4 && n_documents > 6, "%d calls, %d documents", n_calls, n_documents);
+}
+
 #define F(inner) ",\"tools\":[{\"type\":\"function\",\"function\":" inner "}]"
 static void refusals(void)
 {
@@ -437,6 +472,11 @@ static void refusals(void)
     refused(F("{}"), "tools", "function.name");
     refused(F("{\"name\":\"f\",\"parameters\":[]}"), "tools", "function.parameters");
     refused(F("{\"name\":\"f\",\"strict\":1}"), "tools", "function.strict");
+    refused(F("{\"name\":\"f\"}") ",\"guided_regex\":\"(\"", "guided_regex", "guided_regex: ");
+    refused(
+        F("{\"name\":\"f\",\"strict\":true,\"parameters\":{\"minProperties\":2}}") ",\"guided_"
+                                                                                   "regex\":\"a\"",
+        "tools", "tools: 'f': minProperties");
     refused(",\"tools\":[7]", "tools", "0 is not an object");
     refused(",\"tools\":[{\"type\":\"web_search\"}]", "tools", "the type of 0");
     refused(
@@ -489,6 +529,7 @@ int main(int argc, char **argv)
     special_tokens();
     reasoning();
     continued();
+    call_or_document();
     refusals();
     shell("rm -r %s", dir);
     return report("tools");
