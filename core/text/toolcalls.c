@@ -225,7 +225,8 @@ static int keep_value(struct reader *r, json_t *arguments, const char *key, cons
         json_decref(v);
         if (!text) return json_check(r->e) ? -1 : 0; /* no UTF-8 */
     }
-    return json_object_set_new(arguments, key, text) ? err_memory(r->e) : 1;
+    if (!json_object_set_new(arguments, key, text)) return 1;
+    return json_check(r->e) ? -1 : 0; /* a key that is no UTF-8 */
 }
 
 /* Where the value that follows ends: at the mark, or, where strings have quotes, behind a JSON
