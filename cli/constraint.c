@@ -140,7 +140,8 @@ static int have_same_thoughts(const struct grammar_thoughts *a, const struct gra
 static int is_same(const struct grammar_spec *a, const struct grammar_spec *b)
 {
     return a->kind == b->kind && a->bytes == b->bytes && a->schema_order == b->schema_order &&
-           have_same_thoughts(&a->thoughts, &b->thoughts) && a->compact == b->compact && (!a->bytes || !memcmp(a->text, b->text, a->bytes));
+           have_same_thoughts(&a->thoughts, &b->thoughts) && a->compact == b->compact &&
+           (!a->bytes || !memcmp(a->text, b->text, a->bytes));
 }
 
 /* Takes the same constraint out of the list; NULL: there is none. */

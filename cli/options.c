@@ -175,8 +175,8 @@ static const struct args_row table[] = {
      .help = "how the model writes calls of functions (default: what its chat template shows)",
      .modes = MODE(RUN_BATCH)},
     {NAMES("--reasoning-parser"), TEXT(reasoning_parser, "NAME"), VALUES(REASONING_NAMES),
-     .help = "of chats, what stands between <think> and </think> goes into reasoning_content; every "
-             "name does the same",
+     .help = "of chats, what stands between <think> and </think> goes into reasoning_content; "
+             "every name does the same",
      .modes = MODE(RUN_BATCH)},
     {NAMES("--trust-request-chat-template"), FLAG(trust_request_template),
      .help = "records may have a chat_template of their own", .modes = MODE(RUN_BATCH)},

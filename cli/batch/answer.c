@@ -312,7 +312,8 @@ static void put_call_id(struct out *o, const struct job *j, const struct tool_ca
                  ((uint64_t)index << 20 | (uint64_t)at) * 0x9e3779b97f4a7c15u;
     h = (h ^ h >> 31) * 0xd6e8feb86659fd93u;
     h ^= h >> 32;
-    for (int end = n + (is_short ? CALL_ID_LETTERS : 11); n < end; h /= 62) s[n++] = letters[h % 62];
+    for (int end = n + (is_short ? CALL_ID_LETTERS : 11); n < end; h /= 62)
+        s[n++] = letters[h % 62];
     s[n] = 0;
     out_string(o, *c->id ? c->id : s, strlen(*c->id ? c->id : s));
 }

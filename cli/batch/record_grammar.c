@@ -56,7 +56,8 @@ static int take_spelling(const struct reading *x, const char *first, const char 
     const char *end = x->line->text + x->line->n, *p = json_span_space(x->line->text, end);
     const char *const path[] = {"body", x->field, first, second};
     for (int i = 0; i < 4; i++)
-        if (path[i] && !json_span_member(&p, &end, path[i])) return refuse(x, "cannot be found again");
+        if (path[i] && !json_span_member(&p, &end, path[i]))
+            return refuse(x, "cannot be found again");
     return take(x, GRAMMAR_SCHEMA, p, (size_t)(end - p));
 }
 
