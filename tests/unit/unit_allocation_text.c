@@ -2,6 +2,8 @@
  * strings fails once: the call then reports a lack of memory (err_is_memory), or gives the
  * undisturbed result. Errors about an input are never of that kind. All allocations of the program,
  * those in libraries included, go through the wrappers below (tests.mk: -Wl,--wrap). */
+#include "core/text/chat_continue.h"
+#include "core/text/toolcalls.h"
 #include "core/grammar/grammar.h"
 #include "core/text/chat.h"
 #include "core/text/jinja.h"
@@ -361,6 +363,83 @@ static void grammars(void **state)
         sweep("grammar", constrain, &cases[i]);
 }
 
+/* ---- calls of functions: their grammars, the answers that are read, prompts that go on */
+
+#define CALL_TOOLS                                                                                 \
+    "[{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"anyOf\":[{"          \
+    "\"enum\":[\"x\",\"y\"]},{\"type\":\"null\"}]},\"b\":{\"type\":[\"string\",\"integer\"]},\"c\":{"   \
+    "\"type\":\"array\"}},\"required\":[\"b\"]}},{\"name\":\"g\"}]"
+
+static int read_calls(const void *arg, struct result *r, struct err *e)
+{
+    const struct constrained *k = arg;
+    json_error_t why;
+    json_t *job = json_read(k->spec.text, k->spec.bytes, 0, &why, e);
+    if (!job) return -1;
+    const struct toolcalls_source source = {
+        call_syntax_row(json_integer_value(json_object_get(job, "syntax"))),
+        json_object_get(job, "special"), json_object_get(job, "tools"), 0};
+    struct toolcalls t;
+    int rc = toolcalls_read(&t, &source, k->text, strlen(k->text), e);
+    if (!rc) keep(r, t.text, t.text_bytes);
+    for (int i = 0; i < t.n && !rc; i++) {
+        keep(r, t.call[i].name, strlen(t.call[i].name));
+        keep(r, t.call[i].arguments, strlen(t.call[i].arguments));
+    }
+    toolcalls_close(&t);
+    json_decref(job);
+    return rc;
+}
+
+static int go_on(const void *arg, struct result *r, struct err *e)
+{
+    char rendered[200];
+    json_t *text = NULL, *messages = json_read(arg, strlen(arg), 0, NULL, e);
+    if (!messages) return -1;
+    int rc = chat_continue_mark(messages, &text, e);
+    if (!rc) {
+        const char *marked = json_string_value(
+            json_object_get(json_array_get(messages, 0), "content"));
+        size_t n = (size_t)snprintf(rendered, sizeof rendered, "[%s]", marked);
+        rc = chat_continue_cut(rendered, &n, text, e);
+        if (!rc) keep(r, rendered, n);
+    }
+    json_decref(text);
+    json_decref(messages);
+    return rc;
+}
+
+static void calls(void **state)
+{
+    static const struct {
+        const char *parser, *text;
+    } answers[] = {
+        {"hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": 1}}\n</tool_call>"},
+        {"qwen3_coder", "<tool_call>\n<function=f>\n<parameter=b>\n7x\n</parameter>\n<parameter=a>\n"
+                        "null\n</parameter>\n<parameter=c>\n[1e999]\n</parameter>\n</function>\n"
+                        "</tool_call>"},
+        {"deepseek_v31", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}"
+                         "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        char text[1000];
+        snprintf(text, sizeof text,
+                 "{\"syntax\":%d,\"choice\":\"auto\",\"parallel\":true,\"special\":[\"<think>\"],"
+                 "\"tools\":" CALL_TOOLS "%s}",
+                 call_syntax_number(call_syntax_find(NULL, 0, answers[i].parser)),
+                 i ? "" : ",\"document\":{\"kind\":3,\"text\":\"[\\\"yes\\\"]\"}");
+        const struct constrained k = {{.kind = GRAMMAR_CALLS,
+                                       .text = text,
+                                       .bytes = strlen(text),
+                                       .thoughts = {"<think>", "</think>", 1, 0, (int)i % 2}},
+                                      answers[i].text};
+        sweep("grammar of calls", constrain, &k);
+        sweep("calls", read_calls, &k);
+    }
+    sweep("a message that goes on", go_on, "[{\"role\":\"assistant\",\"content\":\"The sum \"}]");
+}
+
 static void bounds_and_words_are_not_memory(void **state)
 {
     (void)state;
@@ -439,6 +518,7 @@ int main(void)
         cmocka_unit_test(chats),
         cmocka_unit_test(stop_strings),
         cmocka_unit_test(grammars),
+        cmocka_unit_test(calls),
         cmocka_unit_test(bounds_and_words_are_not_memory),
     };
     return cmocka_run_group_tests_name("allocation_text", tests, NULL, NULL);
