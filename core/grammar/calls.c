@@ -382,6 +382,7 @@ static int all_calls(struct calls *c, json_t *v, net_expr *x)
     *x = after(c, after(c, fixed(c, y->begin), *x), fixed(c, y->end));
     if (y->maybe) *x = after(c, net_repeat(c->net, fixed(c, y->maybe), 0, 1), *x);
     if (strcmp(json_string_value(json_object_get(v, "choice")), "auto")) return 0;
+    if (json_check(c->e)) return -1; /* a document's schema begins to count anew */
     if (json_object_get(v, "document")) return document(c, json_object_get(v, "document"), x);
     before = text_before(c, &alone);
     *x = net_either(c->net, after(c, before, *x), alone);

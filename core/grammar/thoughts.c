@@ -27,8 +27,8 @@ int notation_thoughts(struct net *n, const struct grammar_thoughts *t, uint32_t 
 {
     const char *const text[] = {t->begins, t->ends};
     const int is_token[] = {t->begins_is_token, t->ends_is_token};
-    json_t *special = json_array();
     json_forget();
+    json_t *special = json_array();
     for (int i = 0; i < 2; i++)
         if (is_token[i]) json_array_append_new(special, json_string(text[i]));
     size_t begin = strlen(t->begins), end = strlen(t->ends);

@@ -230,20 +230,20 @@ static int keep_value(struct reader *r, json_t *arguments, const char *key, cons
 }
 
 /* Where the value that follows ends: at the mark, or, where strings have quotes, behind a JSON
- * document, in which the mark may stand; NULL: nowhere. */
-static const char *value_end(struct reader *r, const char *mark, size_t n_mark,
-                             const struct call_value *kind)
+ * document, in which the mark may stand. */
+static int find_end(struct reader *r, const char *mark, size_t n_mark,
+                    const struct call_value *kind, const char **end)
 {
     const char *p = json_span_space(r->p, r->end);
     unsigned type;
     if (!kind->has_text && p < r->end && strchr("{[\"", *p)) {
-        const char *behind = json_span_value(p, r->end);
-        int is_value = type_of_json(p, (size_t)(behind - p), &type, r->e);
-        if (is_value < 0) return NULL; /* json_check says so */
-        behind = json_span_space(behind, r->end);
-        if (is_value && type & kind->others && matches(r, behind, mark, n_mark)) return behind;
+        *end = json_span_value(p, r->end);
+        int is_value = type_of_json(p, (size_t)(*end - p), &type, r->e);
+        if (is_value < 0) return -1;
+        *end = json_span_space(*end, r->end);
+        if (is_value && type & kind->others && matches(r, *end, mark, n_mark)) return 1;
     }
-    return find(r, mark, n_mark);
+    return (*end = find(r, mark, n_mark)) != NULL;
 }
 
 /* key NAME key_end VALUE value_end, behind key. */
@@ -266,14 +266,14 @@ static int read_argument(struct reader *r, json_t *root, json_t *flat, json_t *a
     }
     if (breaks && r->p < r->end && *r->p == '\n') r->p++;
     if (root && call_value_of(root, call_value_schema(flat, key), &kind, &ignored)) kind = any;
-    const char *p = r->p, *end = value_end(r, mark, n_mark, &kind);
-    if (end) {
+    const char *p = r->p, *end;
+    if ((rc = find_end(r, mark, n_mark, &kind, &end)) > 0) {
         r->p = end;
         if (*y->value_end == '\n' && end > p && end[-1] == '\n') end--;
         rc = keep_value(r, arguments, key, p, end, &kind);
     }
     free(key);
-    return !end ? 0 : rc <= 0 ? rc : expect(r, y->value_end);
+    return rc <= 0 ? rc : expect(r, y->value_end);
 }
 
 /* {KEY: VALUE, ..}, of an object whose strings are the values as JSON. */
