@@ -4,6 +4,7 @@
 #                  T=NAME: only the test programs whose command has NAME in it
 # make static      the three programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
+# make fuzz        libFuzzer on grammars for SECONDS=300, in build-fuzz/ (clang-19)
 # make dist        build/opt4gptq-run-VERSION.tar.gz, the tracked tree
 # make deb         build/opt4gptq-run_VERSION+DATE-1_ARCH.deb, a Debian package
 # make install PREFIX=/usr/local       make uninstall       make clean       V=1: show every command
@@ -170,7 +171,7 @@ deb: $(PROGRAMS)
 	@STRIP='$(STRIP)' scripts/deb $B $(VERSION) $(DEB_DIR)
 
 clean:
-	rm -rf build build-san build-static build-arm64
+	rm -rf build build-san build-static build-arm64 build-fuzz
 
 include tests/tests.mk
 

@@ -6,7 +6,7 @@ BIN      := $B/tests/bin
 HARNESS  := $B/tests/harness.o $B/tests/process.o # what the programs of whole/ and faults/ share
 WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
-OTHERS   := asm checkop fuzz step gpu batch_faults convert_faults
+OTHERS   := asm checkop fuzz fuzz_grammar step gpu batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
 CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/tests/stepwise.o $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
@@ -18,6 +18,7 @@ $(BIN)/bench: $B/bench/llama_bench_names.o
 $(BIN)/checkop: $(CHECKOP) $(FROM_CLI) $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(CORE)
+$(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(CORE)
 $(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(CORE)
 $(BIN)/step: $B/tests/faults/step.o $(HARNESS) $B/tests/stepwise.o $(call but_main,bench) $(FROM_CLI) $(CORE) $(CPU) $(HIP)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.
@@ -125,6 +126,24 @@ tests:
 test: tests
 	@scripts/test $B $(SHARED) $(T)
 
+# libFuzzer on strangers' grammars, with sanitizers, for SECONDS; what it finds lies in build-fuzz/found
+FUZZ    := build-fuzz
+SECONDS ?= 300
+FUZZED  := $(BIN)/grammar_libfuzzer
+$(FUZZED): $B/tests/fuzz/grammar_libfuzzer.o $B/tests/fuzz/grammar_input.o $(call objects,core/base) $(call objects,core/grammar)
+	@mkdir -p $(@D)
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+fuzz:
+	@scripts/deps --fuzz
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BIN)/fuzz_grammar
+	@$(MAKE) --no-print-directory -j$$(nproc) SAN=1 CC=clang-19 CLANG= B=$(FUZZ) CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' \
+	    $(FUZZ)/tests/bin/grammar_libfuzzer
+	@mkdir -p $(FUZZ)/seeds $(FUZZ)/corpus $(FUZZ)/found
+	$(BIN)/fuzz_grammar $(SHARED) --write $(FUZZ)/seeds
+	$(FUZZ)/tests/bin/grammar_libfuzzer -max_total_time=$(SECONDS) -timeout=20 -max_len=3000 -rss_limit_mb=2500 \
+	    -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/corpus $(FUZZ)/seeds
+
 ARM := build-arm64
 test-arm64:
 	@if scripts/deps --arm64; then \
@@ -136,4 +155,4 @@ test-arm64:
 	    echo "SKIP arm64: the packages for a cross build could not be installed"; echo "arm64: 0 passed, 0 failed, 1 skipped"; \
 	fi
 
-.PHONY: tests test test-arm64
+.PHONY: tests test fuzz test-arm64

@@ -357,7 +357,7 @@ static int32_t choose_closing(struct dice *d, const uint32_t *bits, const char *
     const char *wish = "\"}]:";
     if (last == '{' || last == '[') wish = "}]\"";
     if (last == '"' && (before == ',' || before == '{')) wish = chance(d, 50) ? "ab\"" : "ba\"";
-    if (strchr("ab", last) && chance(d, 40)) wish = "b\"";
+    if (last == 'a' && chance(d, 40)) wish = "b\"";
     for (; *wish; wish++)
         if (is_set(bits, *wish)) return *wish;
     return -1;
@@ -393,7 +393,7 @@ static void walk(struct grammar *g, json_t *schema, struct dice *d, struct verdi
         if (n_allowed == 0 && !may_end) differ(r, "a walk comes to a dead end", text, n);
         ended = n_allowed == 0 || (may_end && (is_closing || chance(d, 50)));
         if (ended) break;
-        int32_t id = is_closing && chance(d, 90) ? choose_closing(d, bits, text, n) : -1;
+        int32_t id = is_closing && chance(d, 97) ? choose_closing(d, bits, text, n) : -1;
         if (id < 0) id = choose(d, bits, n_allowed);
         const char *t = vocab_token(vocab, id, &bytes);
         memcpy(text + n, t, bytes);
