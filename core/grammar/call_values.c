@@ -30,13 +30,13 @@ static int of_one(json_t *flat, struct call_value *v, struct err *e)
 }
 
 /* One of several cases that stand alone; *is_quoted: strings need their quotes. */
-static int of_case(json_t *root, json_t *schema, int is_one_of, struct call_value *v,
+static int of_case(struct schema_source *from, json_t *schema, int is_one_of, struct call_value *v,
                    int *is_quoted, struct err *e)
 {
     json_t *flat;
     struct call_value x = {0};
     int rc = 0;
-    if (schema_flatten(root, schema, &flat, e)) return -1;
+    if (schema_flatten(from, schema, &flat, e)) return -1;
     if (json_object_get(flat, "anyOf") || json_object_get(flat, "oneOf")) {
         x.others = SCHEMA_ALL;
         *is_quoted = 1;
@@ -57,14 +57,15 @@ int call_value_of(json_t *root, json_t *schema, struct call_value *v, struct err
     json_t *flat, *cases, *one;
     const char *key;
     size_t i;
+    struct schema_source from = {.root = root};
     int rc = 0, is_quoted = 0;
-    if (schema_flatten(root, schema, &flat, e)) return -1;
+    if (schema_flatten(&from, schema, &flat, e)) return -1;
     int is_one_of = !json_object_get(flat, "anyOf");
     cases = json_object_get(flat, is_one_of ? "oneOf" : "anyOf");
     *v = (struct call_value){0};
     if (!cases) rc = of_one(flat, v, e);
     json_array_foreach (cases, i, one)
-        if (!rc) rc = of_case(root, one, is_one_of, v, &is_quoted, e);
+        if (!rc) rc = of_case(&from, one, is_one_of, v, &is_quoted, e);
     json_object_foreach (flat, key, one)
         if (cases && one != cases && !schema_is_silent(key)) is_quoted = 1;
     /* one of some texts, or what may hold that which ends a value */
@@ -83,8 +84,8 @@ json_t *call_value_schema(json_t *parameters, const char *key)
 
 int call_value_flatten(json_t *parameters, json_t **flat, struct err *e)
 {
-    if (parameters && !json_is_null(parameters))
-        return schema_flatten(parameters, parameters, flat, e);
+    struct schema_source from = {.root = parameters};
+    if (parameters && !json_is_null(parameters)) return schema_flatten(&from, parameters, flat, e);
     *flat = json_pack("{s:s, s:{}, s:b}", "type", "object", "properties", "additionalProperties",
                       0);
     return *flat ? 0 : err_memory(e);

@@ -88,7 +88,7 @@ static int texts_of(struct calls *c, struct schema *s, json_t *flat, net_expr *x
     *x = net_chars(c->net, NULL, 0);
     json_array_foreach (cases, i, one) {
         unsigned types = SCHEMA_ALL;
-        if (schema_flatten(s->root, one, &inner, c->e)) return -1;
+        if (schema_flatten(s->from, one, &inner, c->e)) return -1;
         if (json_is_object(inner)) rc = schema_types(inner, &types, c->e);
         if (!rc && types & SCHEMA_STRING) rc = text_value(c, inner, &y);
         if (!rc && types & SCHEMA_STRING) *x = net_either(c->net, *x, y);
@@ -113,9 +113,9 @@ static int value_rule(struct calls *c, struct schema *s, json_t *schema, const c
     struct call_value v;
     json_t *flat;
     net_expr x;
-    if (call_value_of(s->root, schema, &v, c->e)) return -1;
+    if (call_value_of(s->from->root, schema, &v, c->e)) return -1;
     if (!v.has_text) return schema_rule(s, schema, name, rule);
-    if (schema_flatten(s->root, schema, &flat, c->e)) return -1;
+    if (schema_flatten(s->from, schema, &flat, c->e)) return -1;
     int rc = texts_of(c, s, flat, &x);
     json_decref(flat);
     if (rc) return -1;
@@ -239,7 +239,8 @@ static int members(struct calls *c, struct schema *s, json_t *flat, net_expr *x)
 /* The rule of a function's arguments. */
 static int arguments_rule(struct calls *c, const char *name, json_t *tool, uint32_t *rule)
 {
-    struct schema s = {.net = c->net, .ordered = c->ordered, .e = c->e};
+    struct schema_source from = {.root = json_object_get(tool, "parameters")};
+    struct schema s = {.net = c->net, .from = &from, .ordered = c->ordered, .e = c->e};
     unsigned types = SCHEMA_ALL;
     json_t *flat;
     net_expr x = NET_FAILED;
@@ -251,8 +252,8 @@ static int arguments_rule(struct calls *c, const char *name, json_t *tool, uint3
         net_define(c->net, *rule, any_arguments(c, c->text));
         return 0;
     }
-    s.root = json_object_get(tool, "parameters");
-    if (call_value_flatten(s.root, &flat, c->e)) return -1;
+    if (schema_check_words(from.root, c->e) || call_value_flatten(from.root, &flat, c->e))
+        return -1;
     if (json_is_object(flat) ? schema_types(flat, &types, c->e) : 0) {
         json_decref(flat);
         return -1;
@@ -265,7 +266,7 @@ static int arguments_rule(struct calls *c, const char *name, json_t *tool, uint3
         flat = json_object();
     }
     json_object_set_new(flat, "type", json_string("object"));
-    if (!s.root) s.root = flat;
+    if (!from.root) from.root = flat;
     s.rules = json_object();
     if (rc) {
     } else if (c->syntax->body != CALL_MEMBERS) {

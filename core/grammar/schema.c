@@ -26,8 +26,9 @@ static int unique_items(struct schema *s, json_t *flat, json_t *items, int min, 
 {
     json_t *values = NULL, *one, *item;
     size_t i;
-    if (schema_flatten(s->root, items, &item, s->e)) return -1;
-    int rc = 0, is_served = json_object_get(item, "enum") && !json_object_get(flat, "prefixItems") &&
+    if (schema_flatten(s->from, items, &item, s->e)) return -1;
+    int rc = 0, is_served = json_object_get(item, "enum") &&
+                            !json_object_get(flat, "prefixItems") &&
                             !json_object_get(flat, "contains") && min <= 1 && max == NET_NO_LIMIT;
     if (is_served) rc = allowed_values(s, item, &values);
     json_decref(item);
@@ -235,7 +236,7 @@ static int reads(struct walk *w, const char *text, struct err *e)
  * the rest. */
 static int keep_those(struct schema *s, json_t *flat, json_t *values, json_t *kept)
 {
-    struct schema rest = {.root = s->root, .depth = s->depth, .ordered = 0, .e = s->e};
+    struct schema rest = {.from = s->from, .depth = s->depth, .ordered = 0, .e = s->e};
     struct walk *w = NULL;
     json_t *without = json_copy(flat), *v;
     uint32_t object, root;
@@ -352,7 +353,7 @@ static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
                 other = json_array_get(all, k);
                 json_t *a = json_pack("{s:[O, O]}", "allOf", base, one),
                        *b = json_pack("{s:[O, O]}", "allOf", base, other);
-                int apart = schema_apart(s->root, one, other, 0) || schema_apart(s->root, a, b, 0);
+                int apart = schema_apart(s->from, one, other, 0) || schema_apart(s->from, a, b, 0);
                 json_decref(a);
                 json_decref(b);
                 overlap |= !apart;
@@ -368,7 +369,7 @@ static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
                 if (k != i) json_array_append_new(alone, json_pack("{s:O}", "not", other));
             alone = json_pack("{s:o}", "allOf", alone);
         }
-        if (!rc) rc = schema_flatten(s->root, alone ? alone : one, &own, s->e);
+        if (!rc) rc = schema_flatten(s->from, alone ? alone : one, &own, s->e);
         if (!rc) rc = schema_both(base, own, &both, s->e);
         snprintf(name, sizeof name, "%s/%zu", key, i);
         if (!rc) rc = schema_rule(s, both, name, &rule);
@@ -390,7 +391,11 @@ static int which_member(struct schema *s, json_t *flat, json_t *some, json_t **c
     const char *name;
     size_t i;
     names = json_copy(json_object_get(some, "names"));
-    json_object_foreach (known, name, v) {
+    json_t *all = json_object(); /* names that are required are known, too */
+    json_object_update(all, known);
+    json_array_foreach (json_object_get(flat, "required"), i, v)
+        if (json_is_string(v)) json_object_set_new(all, json_string_value(v), json_true());
+    json_object_foreach (all, name, v) {
         int is_it = 1, finds;
         json_array_foreach (json_object_get(some, "names"), i, p)
             is_it &= strcmp(json_string_value(p), name) != 0;
@@ -398,6 +403,7 @@ static int which_member(struct schema *s, json_t *flat, json_t *some, json_t **c
         for (int yes = 0; yes < 2 && is_it; yes++)
             json_array_foreach (json_object_get(some, yes ? "yes" : "no"), i, p) {
                 if ((finds = schema_finds(json_string_value(p), name, s->e)) < 0) {
+                    json_decref(all);
                     json_decref(of);
                     json_decref(names);
                     return -1;
@@ -408,6 +414,7 @@ static int which_member(struct schema *s, json_t *flat, json_t *some, json_t **c
             json_array_append_new(of, json_pack("{s:[s], s:{s:O}}", "required", name, "properties",
                                                 name, json_object_get(some, "value")));
     }
+    json_decref(all);
     *cases = NULL;
     if (json_array_size(of)) {
         json_t *other = json_copy(some);
@@ -499,7 +506,7 @@ int schema_rule(struct schema *s, json_t *sub, const char *name, uint32_t *rule)
     json_t *flat = NULL;
     net_expr x = NET_FAILED;
     if (s->depth > MAX_DEPTH) return schema_refuse(s, name, "schemas are nested too deeply");
-    if (schema_flatten(s->root, sub, &flat, s->e)) return err_prefix(s->e, "%s", name);
+    if (schema_flatten(s->from, sub, &flat, s->e)) return err_prefix(s->e, "%s", name);
     char *key = json_dumps(flat, JSON_COMPACT | JSON_ENCODE_ANY);
     if (!key) {
         json_decref(flat);
@@ -527,7 +534,7 @@ int schema_rule(struct schema *s, json_t *sub, const char *name, uint32_t *rule)
 
 /* Keywords and types that are made here are nobody else's. PARENT: the keyword that holds V; the
  * keys of V are names, or V no schema, for some. */
-static int check_own_words(struct schema *s, json_t *v, const char *parent)
+static int check_words(json_t *v, const char *parent, struct err *e)
 {
     static const char *const of_names[] = {"properties",  "patternProperties", "$defs",
                                            "definitions", "dependentSchemas",  "dependencies"};
@@ -541,30 +548,34 @@ static int check_own_words(struct schema *s, json_t *v, const char *parent)
     for (i = 0; parent && i < sizeof values / sizeof *values; i++)
         if (!strcmp(parent, values[i])) return 0;
     json_array_foreach (v, i, one)
-        if (check_own_words(s, one, parent && !strcmp(parent, "type") ? parent : NULL)) return -1;
+        if (check_words(one, parent && !strcmp(parent, "type") ? parent : NULL, e)) return -1;
     json_object_foreach (v, key, one) {
         if (!is_names && !strncmp(key, "opt4gptq:", 9))
-            return schema_refuse(s, "keyword", "names with opt4gptq: are this program's own");
-        if (check_own_words(s, one, is_names ? NULL : key)) return -1;
+            return err_set(e, "keyword: names with opt4gptq: are this program's own");
+        if (check_words(one, is_names ? NULL : key, e)) return -1;
     }
     if (parent && !strcmp(parent, "type") && json_is_string(v) &&
         !strncmp(json_string_value(v), "opt4gptq:", 9))
-        return err_set(s->e, "type: '%.40s' is no type of JSON", json_string_value(v));
+        return err_set(e, "type: '%.40s' is no type of JSON", json_string_value(v));
     return 0;
 }
+
+int schema_check_words(json_t *root, struct err *e) { return check_words(root, NULL, e); }
 
 int notation_schema(struct net *n, const char *source, size_t bytes, int ordered, int compact,
                     uint32_t *root, struct err *e)
 {
-    struct schema s = {.net = n, .ordered = ordered, .e = e};
+    struct schema_source from = {0};
+    struct schema s = {.net = n, .from = &from, .ordered = ordered, .e = e};
     uint32_t object;
     if (notation_json(n, compact, &object, e)) return -1;
     json_forget();
-    if (!(s.root = json_read(source, bytes, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL, e))) return -1;
+    if (!(from.root = json_read(source, bytes, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL, e)))
+        return -1;
     s.rules = json_object();
-    int rc = check_own_words(&s, s.root, NULL);
-    if (!rc) rc = schema_rule(&s, s.root, "#", root);
-    json_decref(s.root);
+    int rc = schema_check_words(from.root, e);
+    if (!rc) rc = schema_rule(&s, from.root, "#", root);
+    json_decref(from.root);
     json_decref(s.rules);
     struct err memory;
     if (!json_check(&memory)) return rc;

@@ -9,12 +9,13 @@
 
 #include "core/base/json.h"
 #include "core/grammar/net.h"
+#include "core/grammar/schema_merge.h"
 
 #include <string.h>
 
 struct schema {
     struct net *net;
-    json_t *root;
+    struct schema_source *from;
     json_t *rules; /* text of a schema -> its rule */
     int ordered;
     int depth, n_cases; /* how deep it is now; cases so far, of all anyOf and oneOf */
@@ -35,6 +36,8 @@ int schema_string(struct schema *s, json_t *flat, net_expr *x);
 int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *names, net_expr *x);
 /* A length or a count: *value is the number under KEY, and stays where there is none. */
 int schema_length(struct schema *s, json_t *flat, const char *key, int *value);
+/* Refuses a document that has keywords or types of schemas that are made here. */
+int schema_check_words(json_t *root, struct err *e);
 int schema_refuse(struct schema *s, const char *keyword, const char *what);
 
 /* Parts of expressions; or_else takes NET_FAILED as none. */

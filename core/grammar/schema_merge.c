@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_REFERENCES = 100, MAX_CASES = 400 };
+enum { MAX_REFERENCES = 100, MAX_CASES = 400, MAX_STEPS = 20000 };
 
 static const char *const annotations[] = {
     "title",      "description", "default",     "examples",   "example",  "$schema",
@@ -273,7 +273,10 @@ static int both_members(json_t *out, json_t *a, json_t *b, struct err *e)
     int same = json_equal(ra, rb);
     json_object_foreach (ra, name, v) {
         json_t *w = json_object_get(rb, name);
-        json_object_set_new(patterns, name, all_of(v, w ? w : same || json_object_size(rb) ? NULL : ob));
+        json_object_set_new(patterns, name,
+                            all_of(v, w                              ? w
+                                      : same || json_object_size(rb) ? NULL
+                                                                     : ob));
     }
     json_object_foreach (rb, name, v)
         if (!json_object_get(patterns, name))
@@ -392,8 +395,9 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struc
 /* Keywords that are merged together with others. */
 static int is_of_a_group(const char *key)
 {
-    static const char *const groups[] = {"properties", "patternProperties", "additionalProperties",
-                                         "opt4gptq:final", "items", "prefixItems"};
+    static const char *const groups[] = {
+        "properties", "patternProperties", "additionalProperties", "opt4gptq:final",
+        "items",      "prefixItems"};
     return is_one_of(key, groups, sizeof groups / sizeof *groups);
 }
 
@@ -462,7 +466,8 @@ static json_t *as_latest(json_t *schema)
     return x;
 }
 
-static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct err *e);
+static int flatten(struct schema_source *from, json_t *schema, int depth, json_t **out,
+                   struct err *e);
 
 /* The schema without KEY. */
 static json_t *without(json_t *schema, const char *key)
@@ -483,12 +488,13 @@ static int says_something(json_t *schema)
 
 /* ---- what a schema does not allow, as a schema: one keyword or another fails */
 
-static int negate(json_t *root, json_t *schema, int depth, json_t **out, struct err *e)
+static int negate(struct schema_source *from, json_t *schema, int depth, json_t **out,
+                  struct err *e)
 {
     json_t *flat, *v, *cases;
     const char *key;
     int rc = 0;
-    if (flatten(root, schema, depth + 1, &flat, e)) return -1;
+    if (flatten(from, schema, depth + 1, &flat, e)) return -1;
     if (json_is_boolean(flat)) {
         *out = json_boolean(json_is_false(flat));
         json_decref(flat);
@@ -506,14 +512,14 @@ static int negate(json_t *root, json_t *schema, int depth, json_t **out, struct 
 }
 
 /* Keywords that others can say are added to ALL, an allOf, and taken from X. */
-static int rewrite(json_t *root, json_t *x, int depth, json_t *all, struct err *e)
+static int rewrite(struct schema_source *from, json_t *x, int depth, json_t *all, struct err *e)
 {
     static const char *const dependent[] = {"dependencies", "dependentRequired",
                                             "dependentSchemas"};
     json_t *v = json_object_get(x, "not"), *no;
     const char *name;
     if (v) {
-        if (negate(root, v, depth, &no, e)) return -1;
+        if (negate(from, v, depth, &no, e)) return -1;
         json_array_append_new(all, no);
         json_object_del(x, "not");
     }
@@ -543,26 +549,29 @@ static int rewrite(json_t *root, json_t *x, int depth, json_t *all, struct err *
     return 0;
 }
 
-static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct err *e)
+static int flatten(struct schema_source *from, json_t *schema, int depth, json_t **out,
+                   struct err *e)
 {
     if (json_is_boolean(schema)) return *out = json_incref(schema), 0;
     if (!json_is_object(schema)) return err_set(e, "a schema is an object, true or false");
     if (depth > MAX_REFERENCES) return err_set(e, "$ref: refers to itself");
+    if (from->n_steps++ >= MAX_STEPS)
+        return err_set(e, "the schema is too large, or refers to itself too often");
     json_t *ref = json_object_get(schema, "$ref"), *all = json_object_get(schema, "allOf"),
            *value = json_object_get(schema, "const");
     if (ref) {
         const char *to = json_string_value(ref);
-        json_t *target = to && *to == '#' ? look_up(root, to + 1) : NULL;
+        json_t *target = to && *to == '#' ? look_up(from->root, to + 1) : NULL;
         if (!to) return err_set(e, "$ref: is not a string");
         if (*to != '#') return err_set(e, "$ref: '%.80s' is not in this schema", to);
         if (!target) return err_set(e, "$ref: '%.80s' is not there", to);
         json_t *rest = without(schema, "$ref"), *x, *y = NULL;
-        const char *draft = json_string_value(json_object_get(root, "$schema"));
+        const char *draft = json_string_value(json_object_get(from->root, "$schema"));
         int alone = draft &&
                     strstr(draft, "draft-0"); /* what is beside it counts from 2019-09 on */
-        int rc = flatten(root, target, depth + 1, &x, e);
+        int rc = flatten(from, target, depth + 1, &x, e);
         if (!rc && !alone && says_something(rest)) {
-            rc = flatten(root, rest, depth + 1, &y, e);
+            rc = flatten(from, rest, depth + 1, &y, e);
             if (!rc) rc = schema_both(x, y, out, e);
             json_decref(x);
         } else if (!rc) {
@@ -574,7 +583,7 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
     }
     if (value) {
         json_t *x = without(schema, "const"), *y = json_pack("{s:[O]}", "enum", value), *flat;
-        int rc = flatten(root, x, depth + 1, &flat, e);
+        int rc = flatten(from, x, depth + 1, &flat, e);
         if (!rc) {
             rc = schema_both(flat, y, out, e);
             json_decref(flat);
@@ -588,9 +597,9 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
         json_object_get(schema, "dependencies") || json_object_get(schema, "dependentRequired") ||
         json_object_get(schema, "dependentSchemas")) {
         json_t *x = json_copy(schema), *more = all ? json_copy(all) : json_array();
-        int rc = rewrite(root, x, depth, more, e);
+        int rc = rewrite(from, x, depth, more, e);
         json_object_set(x, "allOf", more);
-        if (!rc) rc = flatten(root, x, depth + 1, out, e);
+        if (!rc) rc = flatten(from, x, depth + 1, out, e);
         json_decref(more);
         json_decref(x);
         return rc;
@@ -599,12 +608,12 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
     if (!json_is_array(all)) return err_set(e, "allOf: is not an array");
     json_t *base = without(schema, "allOf"), *now, *one;
     size_t i;
-    int rc = flatten(root, base, depth + 1, &now, e);
+    int rc = flatten(from, base, depth + 1, &now, e);
     json_decref(base);
     json_array_foreach (all, i, one) {
         json_t *next, *more;
         if (rc) break;
-        rc = flatten(root, one, depth + 1, &more, e);
+        rc = flatten(from, one, depth + 1, &more, e);
         if (rc) {
             json_decref(now);
             break;
@@ -618,9 +627,9 @@ static int flatten(json_t *root, json_t *schema, int depth, json_t **out, struct
     return rc;
 }
 
-int schema_flatten(json_t *root, json_t *schema, json_t **out, struct err *e)
+int schema_flatten(struct schema_source *from, json_t *schema, json_t **out, struct err *e)
 {
-    return flatten(root, schema, 0, out, e);
+    return flatten(from, schema, 0, out, e);
 }
 
 /* ---- schemas told apart */
@@ -643,7 +652,7 @@ static int forbids(json_t *schema, const char *name)
                    !json_object_get(schema, "patternProperties");
 }
 
-static int flat_apart(json_t *root, json_t *a, json_t *b, int depth)
+static int flat_apart(struct schema_source *from, json_t *a, json_t *b, int depth)
 {
     struct err e;
     unsigned of_a, of_b;
@@ -666,7 +675,7 @@ static int flat_apart(json_t *root, json_t *a, json_t *b, int depth)
         if (!name) continue;
         if (forbids(b, name)) return 1;
         if (requires(b, name) &&
-            schema_apart(root, json_object_get(json_object_get(a, "properties"), name),
+            schema_apart(from, json_object_get(json_object_get(a, "properties"), name),
                          json_object_get(json_object_get(b, "properties"), name), depth + 1))
             return 1;
     }
@@ -675,13 +684,13 @@ static int flat_apart(json_t *root, json_t *a, json_t *b, int depth)
     return 0;
 }
 
-int schema_apart(json_t *root, json_t *a, json_t *b, int depth)
+int schema_apart(struct schema_source *from, json_t *a, json_t *b, int depth)
 {
     struct err e;
     json_t *x = NULL, *y = NULL;
     if (!a || !b || depth > 4) return 0;
-    int apart = !schema_flatten(root, a, &x, &e) && !schema_flatten(root, b, &y, &e) &&
-                flat_apart(root, x, y, depth);
+    int apart = !schema_flatten(from, a, &x, &e) && !schema_flatten(from, b, &y, &e) &&
+                flat_apart(from, x, y, depth);
     json_decref(x);
     json_decref(y);
     return apart;

@@ -27,9 +27,15 @@ int schema_is_silent(const char *key);
 /* The types of values that a keyword says something about, as bits. */
 unsigned schema_is_about(const char *key);
 
-/* *out: the schema, a new reference: without $ref, allOf and const (an enum of one). ROOT is the
- * document of the references. */
-int schema_flatten(json_t *root, json_t *schema, json_t **out, struct err *e);
+/* The document that references are looked up in, and the work that it took so far, which is
+ * bounded.
+ */
+struct schema_source {
+    json_t *root;
+    int n_steps;
+};
+/* *out: the schema, a new reference: without $ref, allOf and const (an enum of one). */
+int schema_flatten(struct schema_source *from, json_t *schema, json_t **out, struct err *e);
 /* *out: what both allow, of flat schemas; a new reference. */
 int schema_both(json_t *a, json_t *b, json_t **out, struct err *e);
 /* 1: the same value; 1 and 1.0 are. */
@@ -44,6 +50,6 @@ int schema_lists(json_t *list, const char *text);
 /* The failures of one keyword, KEY: V of FLAT, are added to CASES, schemas of which any holds. */
 int schema_negate_keyword(const char *key, json_t *v, json_t *flat, json_t *cases, struct err *e);
 /* 1: no document is allowed by both, as far as can be seen; 0: that is not known. */
-int schema_apart(json_t *root, json_t *a, json_t *b, int depth);
+int schema_apart(struct schema_source *from, json_t *a, json_t *b, int depth);
 
 #endif

@@ -138,7 +138,7 @@ static int members_of(struct members *m, json_t *flat, const struct naming *w, u
         unsigned of_own = chosen & ((1u << n_own) - 1);
         if ((chosen & w->yes) != w->yes || chosen & w->no) continue;
         if (!of_own && json_is_false(other)) continue;
-        json_t *schema = of_own ? of_patterns(own, of_own)
+        json_t *schema = of_own  ? of_patterns(own, of_own)
                          : other ? json_incref(other)
                                  : json_true(),
                *both = more ? json_pack("{s:[O, O]}", "allOf", schema, more) : json_incref(schema);
@@ -321,8 +321,7 @@ static int any_order(struct members *m, const struct bounds *b, net_expr *x)
     *x = then(s, *x, net_test(s->net, o.test));
     for (int i = 0; i < m->n; i++)
         if (m->is_required[i]) *x = then(s, net_need(s->net, m->rule[i]), *x);
-    for (int i = 0; i < m->n_some; i++)
-        *x = then(s, net_need(s->net, m->some_rule[1 << i]), *x);
+    for (int i = 0; i < m->n_some; i++) *x = then(s, net_need(s->net, m->some_rule[1 << i]), *x);
     return 0;
 }
 

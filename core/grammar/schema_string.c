@@ -65,8 +65,8 @@ struct condition {
     int is_not;
 };
 
-/* ALONE: nothing is taken away from these strings, so that characters may be spelled in any way; else
- * only as json_chars() does, which other conditions know, too. */
+/* ALONE: nothing is taken away from these strings, so that characters may be spelled in any way;
+ * else only as json_chars() does, which other conditions know, too. */
 static int expression(struct net *n, const struct condition *c, int alone, net_expr *x,
                       struct err *e)
 {

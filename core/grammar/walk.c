@@ -6,7 +6,8 @@
 /* Beyond this, what is kept is forgotten between two masks. The first memory is that of most
  * grammars. */
 enum { LARGE_PLACES = 1 << 16, FIRST = 2048, NO_FRAME = UINT32_MAX };
-/* Nodes that one place may have, or go through: beyond, what may come would take too long to find. */
+/* Nodes that one place may have, or go through: beyond, what may come would take too long to find.
+ */
 enum { MAX_SEEN = 1 << 15 };
 
 /* A return: to a node with the flags of its rule, and from that rule to the frame below. Equal ones
@@ -53,7 +54,7 @@ struct walk {
     uint32_t *key; /* number of sets, the sets in ascending order, ... */
     struct map {
         uint32_t key, n_classes;
-    } * maps;
+    } *maps;
     uint32_t *stamp, now; /* [n_sets]: the last place that has the set */
     uint32_t n_maps, n_next, n_keys, n_sets, cap_rows, cap_map, cap_maps, cap_next, cap_keys;
     struct table found_maps;
@@ -274,7 +275,7 @@ static int find_map(struct walk *w, uint32_t first, uint32_t n, uint32_t *out, s
     w->n_keys += n_sets + 1;
     put(&w->found_maps, hash, w->n_maps);
     *out = w->n_maps++;
-    w->steps.map = (const unsigned char (*)[256])w->map;
+    w->steps.map = (const unsigned char(*)[256])w->map;
     return 0;
 }
 
@@ -312,7 +313,7 @@ static int add_place(struct walk *w, uint32_t n, int may_end, struct err *e)
 static int find_place(struct walk *w, uint32_t n, int may_end, walk_place *out, struct err *e)
 {
     struct place p = {.first = w->n_configs, .n = n, .may_end = may_end};
-    sort_configs(w->config + p.first, n);
+    if (n > 1) sort_configs(w->config + p.first, n);
     int rc = widen(&w->places, e);
     if (rc < 0) return -1;
     for (uint32_t i = WALK_START; rc && i < w->n_places; i++)
@@ -465,10 +466,7 @@ int walk_must_end(const struct walk *w, walk_place at)
     return w->place[at].may_end && !w->place[at].n;
 }
 
-int walk_is_large(const struct walk *w)
-{
-    return w->n_places > LARGE_PLACES;
-}
+int walk_is_large(const struct walk *w) { return w->n_places > LARGE_PLACES; }
 
 /* A frame of OLD in the new walk. */
 static int keep_frame(struct walk *w, const struct walk *old, uint32_t i, uint32_t *out,

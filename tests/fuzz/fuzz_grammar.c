@@ -28,6 +28,9 @@ static const double most_seconds = 1;
 #endif
 
 static const char *const own[] = {
+    /* which refers to itself under "not", in two ways at each level */
+    "0{\"type\":\"boolean\",\"oneOf\":[{\"type\":\"boolean\",\"enum\":[{\"a\":1,\"b\":\"a\"}],"
+    "\"not\":{\"$ref\":\"#\"}},{\"type\":[\"boolean\",\"array\"]}]}",
     "0{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":-3},\"b\":{"
     "\"enum\":"
     "[1,\"x\",null,2.5,[1],{\"k\":1}]}},\"required\":[\"a\",\"q\"],\"additionalProperties\":false}"
