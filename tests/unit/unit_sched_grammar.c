@@ -171,7 +171,8 @@ static void check_choice(struct forward *f, struct sampler *s, const struct reco
                                           token,
                                           token + q->n_prompt,
                                           model.config.eos,
-                                          &mu};
+                                          &mu,
+                                          NULL};
         memcpy(masked, logits, sizeof masked);
         forbid(t, text, !p->ignore_eos, masked);
         sampler_adjust(s, &c, masked);
