@@ -5,6 +5,7 @@
  * released after it: a thread owns none between tasks. Empty on other architectures. */
 #if defined(__x86_64__)
 
+#include "backend-cpu/packed.h"
 #include "backend-cpu/avx512.h"
 
 #include <sys/syscall.h>
@@ -404,6 +405,7 @@ const struct cpu_kernels cpu_amx = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
+    .unpack = plain_unpack,
 };
 
 #else

@@ -2,6 +2,7 @@
  * of avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__x86_64__)
 
+#include "backend-cpu/packed.h"
 #include "backend-cpu/avx512.h"
 
 #include "backend-cpu/avx512_attend.h"
@@ -476,6 +477,7 @@ const struct cpu_kernels cpu_avx512 = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
+    .unpack = plain_unpack,
 };
 
 #else

@@ -2,6 +2,7 @@
  * other architectures. */
 #if defined(__aarch64__)
 
+#include "backend-cpu/packed.h"
 #include "backend-cpu/neon.h"
 
 #include <sys/auxv.h>
@@ -66,6 +67,7 @@ const struct cpu_kernels cpu_dotprod = {
     .copy_digits = digits_copy,
     .route = neon_route,
     .mix = neon_mix,
+    .unpack = plain_unpack,
 };
 
 #else

@@ -180,6 +180,16 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
     memset(a->run, 0, (size_t)(a->n * t->head_dim) * sizeof *a->run);
 }
 
+/* KV_INT4: unpacks the chunk's pages but the rows' own. */
+ALWAYS_INLINE void attend_unpack(const struct attend_state *a)
+{
+    const struct attend_task *t = a->t;
+    for (int page = a->page0; page < a->page1; page++)
+        if (page != t->pos0 / KV_PAGE)
+            t->unpack(t->pages + (size_t)t->table[page] * t->page_bytes, t->head_dim,
+                      (char *)unpacked_page(t, page));
+}
+
 /* Advances to the next chunk and clears acc; 0: there is none. */
 ALWAYS_INLINE int attend_next(struct attend_state *a)
 {
@@ -189,6 +199,7 @@ ALWAYS_INLINE int attend_next(struct attend_state *a)
     a->end = (last < a->c0 + ATTEND_CHUNK - 1 ? last : a->c0 + ATTEND_CHUNK - 1) + 1;
     a->page0 = (first > a->c0 ? first : a->c0) / KV_PAGE;
     a->page1 = (a->end - 1) / KV_PAGE + 1;
+    if (a->t->unpack) attend_unpack(a);
     memset(a->acc, 0, (size_t)(a->n * a->t->head_dim) * sizeof *a->acc);
     return 1;
 }

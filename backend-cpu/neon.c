@@ -2,6 +2,7 @@
  * avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
+#include "backend-cpu/packed.h"
 #include "backend-cpu/attend_int8.h"
 #include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/neon.h"
@@ -593,6 +594,7 @@ const struct cpu_kernels cpu_neon = {
     .copy_digits = digits_copy,
     .route = neon_route,
     .mix = neon_mix,
+    .unpack = plain_unpack,
 };
 
 #else

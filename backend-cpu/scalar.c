@@ -1,5 +1,6 @@
 /* scalar.c: variant "scalar": plain C over arrays of 16, for processors without a variant of their
  * own. */
+#include "backend-cpu/packed.h"
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/attend_int8.h"
 #include "backend-cpu/fp32_experts.h"
@@ -285,4 +286,5 @@ const struct cpu_kernels cpu_scalar = {
     .copy_digits = digits_copy,
     .route = scalar_route,
     .mix = scalar_mix,
+    .unpack = plain_unpack,
 };

@@ -2,6 +2,7 @@
  */
 #if defined(__x86_64__)
 
+#include "backend-cpu/packed.h"
 #include "backend-cpu/avx512.h"
 
 static const char *vnni_unusable(void)
@@ -52,6 +53,7 @@ const struct cpu_kernels cpu_vnni = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
+    .unpack = plain_unpack,
 };
 
 #else

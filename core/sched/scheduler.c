@@ -1,5 +1,6 @@
 #include "core/base/clock.h"
 #include "core/sched/sched_internal.h"
+#include "core/step/kv_open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
 {
     CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows &&
           f->options.max_logits > 0);
+    CHECK(!kv_has_open(f->options.kv) || o->n_seqs <= f->options.max_seqs);
     CHECK(!o->share_generated || (o->prefix_cache && !o->overlap && !f->be->ops->phases));
     struct sched *s = calloc(1, sizeof *s);
     if (!s) return err_memory(e);

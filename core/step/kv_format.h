@@ -12,14 +12,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* KV_INT8: integers of 8 bits with an fp32 scale for each position and head, of keys and of values
- */
-enum kv_type { KV_F16, KV_F32, KV_INT8, KV_TYPES };
+/* KV_INT8: integers of 8 bits with an fp32 scale for each position and head, of keys and of values.
+ * KV_INT4: a full page of KV_INT8 in 4 bits (kv_int4.h); pages that are not full: kv_open.h. */
+enum kv_type { KV_F16, KV_F32, KV_INT8, KV_INT4, KV_TYPES };
 
 struct kv_format {
     const char *name; /* as --kv takes it */
     int key_bits, value_bits;
     int n_scales; /* fp32 scales of a position and head for keys, and as many for values; 0: none */
+    int channel_bytes; /* of an element of a head in a page, of keys and as many of values */
 };
 
 /* Everything about kind t; the last row has no name. */
