@@ -76,7 +76,7 @@ void cpu_open_step(struct cpu *c)
     CHECK(n <= o->n_step_pages);
     o->n_full = 0;
     for (int s = 0; s < b->n_seqs; s++)
-        for (int i = kv_stored_pages(b, s).first; i < b->kv_len[s] / KV_PAGE; i++)
+        for (int i = kv_stored_pages(b, s).first; i < kv_stored_pages(b, s).end / KV_PAGE; i++)
             o->full[o->n_full++] = (struct full_page){s, i};
 }
 

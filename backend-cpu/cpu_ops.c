@@ -400,7 +400,7 @@ static void rope_task(void *arg, int row, int thread)
     }
     for (size_t h = 0; h < (size_t)g->n_kv_heads; h++)
         store_page(page + h * kv_head_bytes(type, g->head_dim), type, g->head_dim,
-                   b->pos[row] % KV_PAGE, k + h * hd, v + h * hd);
+                   b->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
 }
 
 static void run_rope_store(const struct call *t)

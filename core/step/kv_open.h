@@ -32,13 +32,13 @@ static inline int kv_most_step_pages(int max_rows, int max_seqs)
 /* The pages that a step stores for sequence s: `first` to `last` of the sequence. */
 struct kv_stored {
     int first, last;
-    int begun; /* positions of page `first` that earlier steps stored */
+    int begun, end; /* positions of page `first` that earlier steps stored; of all when it ends */
 };
 
 static inline struct kv_stored kv_stored_pages(const struct batch *b, int s)
 {
-    int pos0 = b->pos[b->seq_start[s]];
-    return (struct kv_stored){pos0 / KV_PAGE, (b->kv_len[s] - 1) / KV_PAGE, pos0 % KV_PAGE};
+    int pos0 = b->pos[b->seq_start[s]], last = b->pos[b->seq_start[s + 1] - 1];
+    return (struct kv_stored){pos0 / KV_PAGE, last / KV_PAGE, pos0 % KV_PAGE, last + 1};
 }
 
 /* Numbers the step pages: first [n_seqs] is the number of each sequence's first one, the others

@@ -357,6 +357,7 @@ void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart
                             .linear = t->linear,
                             .vector = t->d_vector,
                             .kv = t->d_kv,
+                            .seat = t->d_seat,
                             .state = t->d_state};
     struct be_plan *compiled[TRIAL_OPS];
     int n = apart ? t->n_ops : 1;
