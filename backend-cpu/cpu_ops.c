@@ -471,7 +471,6 @@ static void attend_task_run(void *arg, int task, int thread)
         .sinks = j->sinks ? j->sinks + head : NULL,
         .kv = c->config.kv,
         .q_top = kv_query_top(c->config.act),
-        .w_top = kv_weight_top(c->config.act),
         .pages = j->pages + (size_t)kv_head * kv_head_bytes(c->config.kv, g->head_dim),
         .page_bytes = j->page_bytes,
         .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,
