@@ -5,7 +5,6 @@
  * released after it: a thread owns none between tasks. Empty on other architectures. */
 #if defined(__x86_64__)
 
-#include "backend-cpu/packed.h"
 #include "backend-cpu/avx512.h"
 
 #include <sys/syscall.h>
@@ -405,7 +404,7 @@ const struct cpu_kernels cpu_amx = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
-    .unpack = plain_unpack,
+    .unpack = avx512_unpack,
 };
 
 #else

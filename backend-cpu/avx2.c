@@ -1,10 +1,10 @@
 /* avx2.c: variant "avx2": AVX2, FMA and F16C. Empty on other architectures. */
 #if defined(__x86_64__)
 
-#include "backend-cpu/packed.h"
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/avx2_attend.h"
 #include "backend-cpu/avx2_experts.h"
+#include "backend-cpu/avx2_packed.h"
 #include "backend-cpu/avx2_states.h"
 
 static const char *avx2_unusable(void)
@@ -773,7 +773,7 @@ const struct cpu_kernels cpu_avx2 = {
     .copy_digits = avx2_copy_digits,
     .route = avx2_route,
     .mix = avx2_mix,
-    .unpack = plain_unpack,
+    .unpack = avx2_unpack,
 };
 
 #else

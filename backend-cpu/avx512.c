@@ -2,10 +2,10 @@
  * of avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__x86_64__)
 
-#include "backend-cpu/packed.h"
 #include "backend-cpu/avx512.h"
 
 #include "backend-cpu/avx512_attend.h"
+#include "backend-cpu/avx512_packed.h"
 #include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/avx512_states.h"
 
@@ -477,7 +477,7 @@ const struct cpu_kernels cpu_avx512 = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
-    .unpack = plain_unpack,
+    .unpack = avx512_unpack,
 };
 
 #else

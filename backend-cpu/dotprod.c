@@ -2,7 +2,6 @@
  * other architectures. */
 #if defined(__aarch64__)
 
-#include "backend-cpu/packed.h"
 #include "backend-cpu/neon.h"
 
 #include <sys/auxv.h>
@@ -67,7 +66,7 @@ const struct cpu_kernels cpu_dotprod = {
     .copy_digits = digits_copy,
     .route = neon_route,
     .mix = neon_mix,
-    .unpack = plain_unpack,
+    .unpack = neon_unpack,
 };
 
 #else

@@ -2,7 +2,6 @@
  * avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
-#include "backend-cpu/packed.h"
 #include "backend-cpu/attend_int8.h"
 #include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/neon.h"
@@ -574,6 +573,7 @@ void neon_mix(const float *x, const float *weight, int top_k, float *out, int n)
     fp32_mix(x, weight, top_k, out, n);
 }
 
+#include "backend-cpu/neon_packed.h"
 #include "backend-cpu/neon_states.h"
 
 const struct cpu_kernels cpu_neon = {
@@ -594,7 +594,7 @@ const struct cpu_kernels cpu_neon = {
     .copy_digits = digits_copy,
     .route = neon_route,
     .mix = neon_mix,
-    .unpack = plain_unpack,
+    .unpack = neon_unpack,
 };
 
 #else

@@ -1,7 +1,7 @@
 /* ref.c: variant "ref": the reference in double precision that every other kernel is compared with.
  */
-#include "backend-cpu/packed.h"
 #include "backend-cpu/act_quant.h"
+#include "backend-cpu/packed.h"
 
 #include <math.h>
 

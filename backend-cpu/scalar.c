@@ -1,9 +1,9 @@
 /* scalar.c: variant "scalar": plain C over arrays of 16, for processors without a variant of their
  * own. */
-#include "backend-cpu/packed.h"
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/attend_int8.h"
 #include "backend-cpu/fp32_experts.h"
+#include "backend-cpu/packed.h"
 
 static const char *always(void) { return 0; }
 

@@ -2,7 +2,6 @@
  */
 #if defined(__x86_64__)
 
-#include "backend-cpu/packed.h"
 #include "backend-cpu/avx512.h"
 
 static const char *vnni_unusable(void)
@@ -55,7 +54,7 @@ const struct cpu_kernels cpu_vnni = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
-    .unpack = plain_unpack,
+    .unpack = avx512_unpack,
 };
 
 #else
