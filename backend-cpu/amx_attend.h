@@ -207,9 +207,9 @@ ALWAYS_INLINE void amx_values_n(struct digits_state *s, const char *values, int 
 NOT_INLINE void amx_values(struct digits_state *s)
 {
     struct digit_tiles t = tiles_of(s, 2);
-    char *values = (char *)s->a.rest;
+    char *values = s->a.t->unpack ? unpacked_values(s->a.t, 0) : (char *)s->a.rest;
     int from = (s->a.page0 * KV_PAGE - s->a.c0) & -TILE_INPUTS, to = s->a.page1 * KV_PAGE - s->a.c0;
-    gather_values(s, values);
+    if (!s->a.t->unpack) gather_values(s, values);
     BEFORE_TILES();
     if (t.n == 1) amx_values_1(s, values, from, to);
     else amx_values_n(s, values, from, to, t);

@@ -101,6 +101,7 @@ ALWAYS_INLINE void int8_attend(const struct attend_task *t, float *scratch, int8
         attend_weights(&a, exps, mask, softcap);
         attend_scale_weights(&a);
         quantize_weights(&a, w, w_scale);
+        if (t->unpack) attend_unpack(&a, VALUES);
         int8_values(&a, w, w_scale, values);
         attend_merge(&a);
     }

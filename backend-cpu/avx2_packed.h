@@ -51,17 +51,12 @@ static void unpack_values(const uint8_t *from, int n, uint8_t *to)
 }
 
 /* cpu_kernels.unpack */
-static void avx2_unpack(const char *page, int head_dim, char *to)
+static void avx2_unpack(const char *page, enum kv_part part, int head_dim, char *to)
 {
-    const uint8_t *from = (const uint8_t *)page;
     int n = kv_padded(KV_INT8, head_dim);
-    if (n % 8) {
-        plain_unpack(page, head_dim, to);
-        return;
-    }
-    unpack_keys(from, n, (uint8_t *)to);
-    unpack_values(from, n, (uint8_t *)to + 16 * n);
-    memcpy(to + 32 * n, packed_scales(page, n), 2 * KV_PAGE * sizeof(float));
+    if (n % 8) plain_unpack(page, part, head_dim, to);
+    else if (part == KEYS) unpack_keys((const uint8_t *)page, n, (uint8_t *)to);
+    else unpack_values((const uint8_t *)page, n, (uint8_t *)to);
 }
 
 #endif

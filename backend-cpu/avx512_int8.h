@@ -70,7 +70,7 @@ ALWAYS_INLINE void ask_ahead(const void *p, size_t bytes)
 ALWAYS_INLINE void begin_page(struct digits_state *s, int page, const char *keys)
 {
     size_t part = kv_part_bytes(KV_INT8, s->a.t->head_dim);
-    ask_ahead(keys + part, part);
+    if (!s->a.t->unpack) ask_ahead(keys + part, part);
     _mm512_storeu_ps(s->v_scale + page * KV_PAGE - s->a.c0,
                      _mm512_loadu_ps(key_scales(keys, s->a.t->head_dim) + KV_PAGE));
 }
@@ -80,7 +80,7 @@ ALWAYS_INLINE void begin_page(struct digits_state *s, int page, const char *keys
 ALWAYS_INLINE void ask_next_chunk(const struct digits_state *s, int page)
 {
     int next = page + s->a.page1 - s->a.page0;
-    if (next > s->a.last_page) return;
+    if (next > s->a.last_page || s->a.t->unpack) return;
     const char *keys = page_keys(s->a.t, next);
     ask_ahead(keys, kv_part_bytes(KV_INT8, s->a.t->head_dim));
     ask_ahead(key_scales(keys, s->a.t->head_dim), 2 * KV_PAGE * sizeof(float));
@@ -151,6 +151,7 @@ ALWAYS_INLINE void attend_digits(const struct attend_task *t, float *scratch, ch
         scores(&s);
         attend_weights(&s.a, avx512_exps, avx512_mask, avx512_softcap);
         weight_digits(&s);
+        if (t->unpack) attend_unpack(&s.a, VALUES);
         values(&s);
         attend_merge(&s.a);
     }

@@ -7,6 +7,7 @@
 
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
+#include "backend-cpu/packed.h"
 
 #include <math.h>
 #include <string.h>
@@ -180,14 +181,36 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
     memset(a->run, 0, (size_t)(a->n * t->head_dim) * sizeof *a->run);
 }
 
-/* KV_INT4: unpacks the chunk's pages but the rows' own. */
-ALWAYS_INLINE void attend_unpack(const struct attend_state *a)
+/* Asks for one part of a packed page, and with the keys for the scales. */
+ALWAYS_INLINE void ask_packed(const struct attend_task *t, int page, enum kv_part part)
+{
+    const char *p = t->pages + (size_t)t->table[page] * t->page_bytes;
+    int n = kv_padded(KV_INT8, t->head_dim);
+    for (int i = 0; i < 10 * n; i += 64)
+        __builtin_prefetch((const char *)packed_codes(p, part, n) + i, 0, 2);
+    for (int i = 0; part == KEYS && i < 2; i++)
+        __builtin_prefetch((const char *)packed_scales(p, n) + 64 * i, 0, 2);
+}
+
+/* KV_INT4: unpacks the keys of the chunk and asks for its values; or unpacks the values and asks
+ * for the keys of the next chunk. */
+ALWAYS_INLINE void attend_unpack(const struct attend_state *a, enum kv_part part)
 {
     const struct attend_task *t = a->t;
-    for (int page = a->page0; page < a->page1; page++)
-        if (page != t->pos0 / KV_PAGE)
-            t->unpack(t->pages + (size_t)t->table[page] * t->page_bytes, t->head_dim,
-                      (char *)unpacked_page(t, page));
+    int n = kv_padded(KV_INT8, t->head_dim), own = t->pos0 / KV_PAGE;
+    for (int page = a->page0; page < a->page1; page++) {
+        const char *from = t->pages + (size_t)t->table[page] * t->page_bytes;
+        int ahead = part == KEYS ? page : page + a->page1 - a->page0;
+        if (ahead < own) ask_packed(t, ahead, part == KEYS ? VALUES : KEYS);
+        if (page == own) {
+            if (part == VALUES) memcpy(unpacked_values(t, page), t->own + 16 * n, (size_t)(16 * n));
+            continue;
+        }
+        char *to = part == KEYS ? unpacked_keys(t, page) : unpacked_values(t, page);
+        t->unpack(from, part, t->head_dim, to);
+        if (part == KEYS)
+            memcpy(to + 32 * n, packed_scales(from, n), 2 * KV_PAGE * sizeof(float));
+    }
 }
 
 /* Advances to the next chunk and clears acc; 0: there is none. */
@@ -199,7 +222,7 @@ ALWAYS_INLINE int attend_next(struct attend_state *a)
     a->end = (last < a->c0 + ATTEND_CHUNK - 1 ? last : a->c0 + ATTEND_CHUNK - 1) + 1;
     a->page0 = (first > a->c0 ? first : a->c0) / KV_PAGE;
     a->page1 = (a->end - 1) / KV_PAGE + 1;
-    if (a->t->unpack) attend_unpack(a);
+    if (a->t->unpack) attend_unpack(a, KEYS);
     memset(a->acc, 0, (size_t)(a->n * a->t->head_dim) * sizeof *a->acc);
     return 1;
 }
@@ -441,6 +464,7 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
         attend_scores(&a, q, scores);
         attend_weights(&a, exps, mask, softcap);
         if (t->kv == KV_INT8) attend_scale_weights(&a);
+        if (t->unpack) attend_unpack(&a, VALUES);
         attend_values(&a, values);
         attend_merge(&a);
     }

@@ -30,25 +30,23 @@ static inline uint8x16_t channels_of_values(const uint8_t *p)
 }
 
 /* cpu_kernels.unpack */
-void neon_unpack(const char *page, int head_dim, char *to)
+void neon_unpack(const char *page, enum kv_part part, int head_dim, char *to)
 {
     const int n = kv_padded(KV_INT8, head_dim), half = 8 * n;
-    const uint8_t *codes = packed_codes(page, KEYS, n), *lo = packed_lo(page, KEYS, n);
+    const uint8_t *codes = packed_codes(page, part, n), *lo = packed_lo(page, part, n);
     uint8_t *out = (uint8_t *)to;
-    for (int i = 0; i < half; i += 16) {
+    for (int i = 0; part == KEYS && i < half; i += 16) {
         const uint8_t *low = lo + i / 64 * 4, *high = lo + (i + half) / 64 * 4;
         const uint8x16_t l[] = {channels_of_keys(low), channels_of_keys(high)},
                          s[] = {channels_of_keys(low + n), channels_of_keys(high + n)};
         unpack_16(vld1q_u8(codes + i), l, s, out + i, half);
     }
-    codes += half, lo += 2 * n, out += 2 * half;
-    for (int d = 0; d < n; d += 4) {
+    for (int d = 0; part == VALUES && d < n; d += 4) {
         const uint8x16_t l = channels_of_values(lo + d), s = channels_of_values(lo + n + d);
         for (int i = 4 * d; i < half; i += 4 * n)
             unpack_16(vld1q_u8(codes + i), (const uint8x16_t[]){l, l}, (const uint8x16_t[]){s, s},
                       out + i, half);
     }
-    memcpy(to + 32 * n, packed_scales(page, n), 2 * KV_PAGE * sizeof(float));
 }
 
 #endif

@@ -2,9 +2,9 @@
  * chunk of attention unpacks its pages into the thread's scratch and reads them there as pages of
  * KV_INT8, so that everything behind that is the attention of KV_INT8.
  *
- * Of one head, n = kv_padded(head_dim): codes of the keys [8n], of the values [8n]: byte i has the
- * code of byte i of the 8-bit page's keys or values in its low bits, that of byte i + 8n in its
- * high bits; lo (of keys plus KEY_BIAS) [n] and step [n] of the channels of keys, then of values;
+ * Of one head, n = kv_padded(head_dim), first of the keys, then of the values: codes [8n], lo [n] (of
+ * keys plus KEY_BIAS) and step [n] of the channels. Byte i of the codes has the code of byte i of
+ * the 8-bit page's keys or values in its low bits, that of byte i + 8n in its high bits. Behind both
  * the scales as they are. */
 #ifndef BACKEND_CPU_PACKED_H
 #define BACKEND_CPU_PACKED_H
@@ -14,17 +14,15 @@
 
 #include <string.h>
 
-enum { KEYS, VALUES };
-
-static inline const uint8_t *packed_codes(const void *page, int part, int n)
+static inline const uint8_t *packed_codes(const void *page, enum kv_part part, int n)
 {
-    return (const uint8_t *)page + 8 * part * n;
+    return (const uint8_t *)page + 10 * (int)part * n;
 }
-static inline const uint8_t *packed_lo(const void *page, int part, int n)
+static inline const uint8_t *packed_lo(const void *page, enum kv_part part, int n)
 {
-    return (const uint8_t *)page + 16 * n + 2 * part * n;
+    return packed_codes(page, part, n) + 8 * n;
 }
-static inline const uint8_t *packed_step(const void *page, int part, int n)
+static inline const uint8_t *packed_step(const void *page, enum kv_part part, int n)
 {
     return packed_lo(page, part, n) + n;
 }
@@ -34,7 +32,7 @@ static inline const void *packed_scales(const void *page, int n)
 }
 
 /* Place of element d at position `offset` in the keys or values of an 8-bit page. */
-static inline size_t part_at(int part, int d, int offset, int n)
+static inline size_t part_at(enum kv_part part, int d, int offset, int n)
 {
     return part == KEYS ? key_at(d, offset) : value_at(d, offset, n);
 }
@@ -43,8 +41,8 @@ static inline size_t part_at(int part, int d, int offset, int n)
 static inline void pack_page(const char *from, int head_dim, char *to)
 {
     const int n = kv_padded(KV_INT8, head_dim);
-    for (int part = KEYS; part <= VALUES; part++) {
-        const char *codes = from + 16 * part * n;
+    for (enum kv_part part = KEYS; part <= VALUES; part++) {
+        const char *codes = from + 16 * (int)part * n;
         uint8_t *packed = (uint8_t *)packed_codes(to, part, n),
                 *lo = (uint8_t *)packed_lo(to, part, n), *step = lo + n;
         memset(packed, 0, (size_t)(8 * n));
@@ -71,26 +69,18 @@ static inline void pack_page(const char *from, int head_dim, char *to)
 }
 
 /* A cpu_kernels.unpack in plain C. */
-static inline void plain_unpack(const char *from, int head_dim, char *to)
+static inline void plain_unpack(const char *page, enum kv_part part, int head_dim, char *to)
 {
     const int n = kv_padded(KV_INT8, head_dim), half = 8 * n;
-    const uint8_t *code = packed_codes(from, KEYS, n), *lo = packed_lo(from, KEYS, n),
+    const uint8_t *code = packed_codes(page, part, n), *lo = packed_lo(page, part, n),
                   *step = lo + n;
     uint8_t *out = (uint8_t *)to;
-    for (int i = 0; i < half; i += 16 * 2)
-        for (int j = 0; j < 16 * 2; j++) {
-            int low = i / 64 * 4 + j % 4, high = (i + half) / 64 * 4 + j % 4;
-            out[i + j] = (uint8_t)(lo[low] + step[low] * (code[i + j] & 15));
-            out[i + j + half] = (uint8_t)(lo[high] + step[high] * (code[i + j] >> 4));
+    for (int d = 0; d < n; d++)
+        for (int c = 0; c < KV_PAGE; c++) {
+            int at = (int)part_at(part, d, c, n);
+            out[at] = (uint8_t)(lo[d] +
+                                step[d] * (at < half ? code[at] & 15 : code[at - half] >> 4));
         }
-    code += half, lo += 2 * n, step += 2 * n, out += 2 * half;
-    for (int i = 0; i < half; i += 4 * n)
-        for (int d = 0; d < n; d++)
-            for (int j = 4 * d; j < 4 * d + 4; j++) {
-                out[i + j] = (uint8_t)(lo[d] + step[d] * (code[i + j] & 15));
-                out[i + j + half] = (uint8_t)(lo[d] + step[d] * (code[i + j] >> 4));
-            }
-    memcpy(to + 32 * n, packed_scales(from, n), 2 * KV_PAGE * sizeof(float));
 }
 
 #endif

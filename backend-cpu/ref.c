@@ -158,7 +158,7 @@ static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const 
 static double softcapped(double x, double cap) { return cap * tanh(x / cap); }
 
 /* The integer of element d of the key or the value at pos, and its scale. */
-static double integer_of(const struct attend_task *t, int part, int pos, int d)
+static double integer_of(const struct attend_task *t, enum kv_part part, int pos, int d)
 {
     int c = pos % KV_PAGE, n = kv_padded(KV_INT8, t->head_dim), half = 8 * n;
     int at = (int)part_at(part, d, c, t->head_dim), bias = part == KEYS ? KEY_BIAS : 0;
@@ -167,11 +167,11 @@ static double integer_of(const struct attend_task *t, int part, int pos, int d)
         int pair = packed_codes(p, part, n)[at % half], code = at < half ? pair & 15 : pair >> 4,
             lo = part == KEYS ? packed_lo(p, part, n)[d] - bias : (int8_t)packed_lo(p, part, n)[d];
         return (lo + packed_step(p, part, n)[d] * code) *
-               (double)((const float *)packed_scales(p, n))[part * KV_PAGE + c];
+               (double)((const float *)packed_scales(p, n))[(int)part * KV_PAGE + c];
     }
     const char *p = page_keys(t, pos / KV_PAGE);
     int code = part == KEYS ? (uint8_t)p[at] - bias : (int8_t)p[2 * half + at];
-    return code * (double)key_scales(p, t->head_dim)[part * KV_PAGE + c];
+    return code * (double)key_scales(p, t->head_dim)[(int)part * KV_PAGE + c];
 }
 
 /* Element d of the key and of the value at pos. */
