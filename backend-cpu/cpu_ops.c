@@ -376,6 +376,13 @@ static void store_page(char *keys, enum kv_type t, int hd, int offset, const flo
     }
 }
 
+/* n heads of a row, for a kind of keys that needs it. */
+static void rotate_heads(enum kv_type t, float *x, int n, int head_dim, float factor)
+{
+    if (!kv_formats[t].rotates) return;
+    for (int h = 0; h < n; h++, x += head_dim) kv_rotate(x, head_dim, factor);
+}
+
 static void rope_task(void *arg, int row, int thread)
 {
     const struct rope_job *j = arg;
@@ -387,11 +394,13 @@ static void rope_task(void *arg, int row, int thread)
     const float *cosr = j->cos + (size_t)row * hd / 2, *sinr = j->sin + (size_t)row * hd / 2;
     float *q = j->q + (size_t)row * (size_t)g->n_heads * hd;
     c->kernels->rope(q, q, g->n_heads, g->head_dim, j->q_norm, j->eps, cosr, sinr);
+    rotate_heads(type, q, g->n_heads, g->head_dim, 1.0f / (float)kv_rotation(g->head_dim));
     if (!j->k) return;
     float *k = c->rotated + (size_t)row * kv_row;
     const float *v = j->v + (size_t)row * kv_row;
     c->kernels->rope(j->k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, j->k_norm, j->eps,
                      cosr, sinr);
+    rotate_heads(type, k, g->n_kv_heads, g->head_dim, 1);
     const struct batch *b = c->batch;
     char *page = j->pages + (size_t)(b->slot[row] / KV_PAGE) * j->page_bytes;
     if (kv_has_open(type)) {
