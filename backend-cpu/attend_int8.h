@@ -97,6 +97,7 @@ ALWAYS_INLINE void int8_attend(const struct attend_task *t, float *scratch, int8
     int16_t *w = (int16_t *)a.more;
     quantize_queries(&a, &q);
     while (attend_next(&a)) {
+        if (t->unpack) attend_unpack(&a, KEYS);
         int8_scores(&a, &q, keys);
         attend_weights(&a, exps, mask, softcap);
         attend_scale_weights(&a);

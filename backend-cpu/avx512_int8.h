@@ -66,13 +66,28 @@ ALWAYS_INLINE void ask_ahead(const void *p, size_t bytes)
     for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T1);
 }
 
-/* During the scores of a page: its values; their scales are kept. */
+/* Before the scores of a page: asks for its values, keeps their scales. KV_INT4: unpacks its keys. */
 ALWAYS_INLINE void begin_page(struct digits_state *s, int page, const char *keys)
 {
-    size_t part = kv_part_bytes(KV_INT8, s->a.t->head_dim);
-    if (!s->a.t->unpack) ask_ahead(keys + part, part);
+    const struct attend_task *t = s->a.t;
+    size_t part = kv_part_bytes(KV_INT8, t->head_dim);
+    if (!t->unpack) {
+        ask_ahead(keys + part, part);
+    } else {
+        if (page < t->pos0 / KV_PAGE) ask_packed(t, page, VALUES);
+        unpack_page(t, page, KEYS);
+    }
     _mm512_storeu_ps(s->v_scale + page * KV_PAGE - s->a.c0,
-                     _mm512_loadu_ps(key_scales(keys, s->a.t->head_dim) + KV_PAGE));
+                     _mm512_loadu_ps(key_scales(keys, t->head_dim) + KV_PAGE));
+}
+
+/* KV_INT4, during the softmax of query i: asks for some of the next chunk's keys. */
+ALWAYS_INLINE void ask_next_keys(const struct digits_state *s, int i)
+{
+    const struct attend_task *t = s->a.t;
+    int own = t->pos0 / KV_PAGE, left = own - s->a.page1, n = left < CHUNK_PAGES ? left : CHUNK_PAGES;
+    for (int k = i * n / s->a.n; k < (i + 1) * n / s->a.n; k++)
+        ask_packed(t, s->a.page1 + k, KEYS);
 }
 
 /* During the values of a page: the keys and scales of the page in the same place of the next chunk.
@@ -117,6 +132,7 @@ ALWAYS_INLINE void weight_digits(struct digits_state *s)
         uint8_t *first = s->w + i * ATTEND_CHUNK, *second = first + s->a.n * ATTEND_CHUNK;
         float factor = kv_group_factor(scale_weights(s, i, from, to), KV_TOP_I16, &s->w_scale[i]);
         const __m512 f = _mm512_set1_ps(factor);
+        if (s->a.t->unpack) ask_next_keys(s, i);
         if (factor == 0 || from || to < ATTEND_CHUNK)
             memset(first, 0, ATTEND_CHUNK), memset(second, 0, ATTEND_CHUNK);
         for (int c = from; c < to && factor != 0; c += KV_PAGE) {
@@ -151,7 +167,8 @@ ALWAYS_INLINE void attend_digits(const struct attend_task *t, float *scratch, ch
         scores(&s);
         attend_weights(&s.a, avx512_exps, avx512_mask, avx512_softcap);
         weight_digits(&s);
-        if (t->unpack) attend_unpack(&s.a, VALUES);
+        for (int page = s.a.page0; t->unpack && page < s.a.page1; page++)
+            unpack_page(t, page, VALUES);
         values(&s);
         attend_merge(&s.a);
     }

@@ -192,24 +192,27 @@ ALWAYS_INLINE void ask_packed(const struct attend_task *t, int page, enum kv_par
         __builtin_prefetch((const char *)packed_scales(p, n) + 64 * i, 0, 2);
 }
 
-/* KV_INT4: unpacks the keys of the chunk and asks for its values; or unpacks the values and asks
- * for the keys of the next chunk. */
+/* KV_INT4: unpacks one part of a page of the chunk. */
+ALWAYS_INLINE void unpack_page(const struct attend_task *t, int page, enum kv_part part)
+{
+    const char *from = t->pages + (size_t)t->table[page] * t->page_bytes;
+    int n = kv_padded(KV_INT8, t->head_dim), is_own = page == t->pos0 / KV_PAGE;
+    char *to = part == KEYS ? unpacked_keys(t, page) : unpacked_values(t, page);
+    if (!is_own) t->unpack(from, part, t->head_dim, to);
+    else if (part == VALUES) memcpy(to, t->own + 16 * n, (size_t)(16 * n));
+    if (!is_own && part == KEYS)
+        memcpy(to + 32 * n, packed_scales(from, n), 2 * KV_PAGE * sizeof(float));
+}
+
+/* Unpacks the keys of the chunk and asks for its values; or unpacks the values and asks for the
+ * keys of the next chunk. */
 ALWAYS_INLINE void attend_unpack(const struct attend_state *a, enum kv_part part)
 {
     const struct attend_task *t = a->t;
-    int n = kv_padded(KV_INT8, t->head_dim), own = t->pos0 / KV_PAGE;
     for (int page = a->page0; page < a->page1; page++) {
-        const char *from = t->pages + (size_t)t->table[page] * t->page_bytes;
         int ahead = part == KEYS ? page : page + a->page1 - a->page0;
-        if (ahead < own) ask_packed(t, ahead, part == KEYS ? VALUES : KEYS);
-        if (page == own) {
-            if (part == VALUES) memcpy(unpacked_values(t, page), t->own + 16 * n, (size_t)(16 * n));
-            continue;
-        }
-        char *to = part == KEYS ? unpacked_keys(t, page) : unpacked_values(t, page);
-        t->unpack(from, part, t->head_dim, to);
-        if (part == KEYS)
-            memcpy(to + 32 * n, packed_scales(from, n), 2 * KV_PAGE * sizeof(float));
+        if (ahead < t->pos0 / KV_PAGE) ask_packed(t, ahead, part == KEYS ? VALUES : KEYS);
+        unpack_page(t, page, part);
     }
 }
 
@@ -222,7 +225,6 @@ ALWAYS_INLINE int attend_next(struct attend_state *a)
     a->end = (last < a->c0 + ATTEND_CHUNK - 1 ? last : a->c0 + ATTEND_CHUNK - 1) + 1;
     a->page0 = (first > a->c0 ? first : a->c0) / KV_PAGE;
     a->page1 = (a->end - 1) / KV_PAGE + 1;
-    if (a->t->unpack) attend_unpack(a, KEYS);
     memset(a->acc, 0, (size_t)(a->n * a->t->head_dim) * sizeof *a->acc);
     return 1;
 }
@@ -461,6 +463,7 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
     attend_begin(&a, t, scratch);
     for (int i = 0; i < a.n; i++) q[i] = attend_query(t, i);
     while (attend_next(&a)) {
+        if (t->unpack) attend_unpack(&a, KEYS);
         attend_scores(&a, q, scores);
         attend_weights(&a, exps, mask, softcap);
         if (t->kv == KV_INT8) attend_scale_weights(&a);

@@ -187,6 +187,17 @@ static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, s
     k->attend(&t, v->scratch);
 }
 
+/* A packed page of heads of n dimensions: keys and values. */
+static void run_unpack(const struct cpu_kernels *k, struct vectors *v, int n, struct result *r)
+{
+    uint8_t *page = (uint8_t *)v->page;
+    uint32_t s = 3;
+    for (int i = 0; i < 20 * n; i++) page[i] = (uint8_t)(next(&s) >> 24);
+    for (int i = 0; i < n; i++) page[9 * n + i] = page[19 * n + i] = (uint8_t)(1 + i % 17);
+    for (enum kv_part part = KEYS; part <= VALUES; part++)
+        k->unpack((const char *)page, part, n, (char *)r->f + (int)part * KV_PAGE * n);
+}
+
 /* variant: activation, + ALONE without the second factor */
 enum { ALONE = 10 };
 
@@ -281,6 +292,8 @@ static const struct {
     {"attend", run_attend, KV_F32},
     {"attend", run_attend, SINKS},
     {"attend", run_attend, CAPPED},
+    {"unpack", run_unpack, 64},
+    {"unpack", run_unpack, HEAD_DIM},
     {"glu", run_glu, ACTIVATION_SILU},
     {"glu", run_glu, ACTIVATION_GELU_TANH},
     {"glu", run_glu, ACTIVATION_SIGMOID},
