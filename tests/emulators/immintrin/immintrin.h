@@ -76,6 +76,10 @@ EMULATED_SI(emulated_sub_epi8, _mm256_sub_epi8)
 EMULATED_SI(emulated_mullo_epi32, _mm256_mullo_epi32)
 EMULATED_SI(emulated_max_epi32, _mm256_max_epi32)
 EMULATED_SI(emulated_and_si512, _mm256_and_si256)
+EMULATED_SI(emulated_or_si512, _mm256_or_si256)
+EMULATED_SI(emulated_add_epi8, _mm256_add_epi8)
+EMULATED_SI(emulated_mullo_epi16, _mm256_mullo_epi16)
+EMULATED_SI(emulated_shuffle_epi8, _mm256_shuffle_epi8)
 EMULATED_SI(emulated_madd_epi16, _mm256_madd_epi16)
 EMULATED_SI(emulated_maddubs_epi16, _mm256_maddubs_epi16)
 EMULATED_FMA(emulated_fmadd_ps, _mm256_fmadd_ps)
@@ -88,6 +92,8 @@ EMULATED_SHIFT(emulated_srli_epi16, _mm256_srli_epi16)
 EMULATED __m512 emulated_set1_ps(float v) { return (union emulated_512){.half_ps = {_mm256_set1_ps(v), _mm256_set1_ps(v)}}.ps; }
 
 EMULATED __m512i emulated_set1(__m256i v) { return (union emulated_512){.half_si = {v, v}}.si; }
+
+EMULATED __m512i emulated_set4_epi32(int d, int c, int b, int a) { return emulated_set1(_mm256_set_epi32(d, c, b, a, d, c, b, a)); }
 
 EMULATED __m512 emulated_loadu_ps(const void *p)
 {
@@ -288,6 +294,11 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #undef _mm512_min_ps
 #undef _mm512_mul_ps
 #undef _mm512_mullo_epi32
+#undef _mm512_set4_epi32
+#undef _mm512_shuffle_epi8
+#undef _mm512_mullo_epi16
+#undef _mm512_add_epi8
+#undef _mm512_or_si512
 #undef _mm512_permutexvar_ps
 #undef _mm512_set1_ps
 #undef _mm512_slli_epi32
@@ -321,6 +332,11 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_add_epi32 emulated_add_epi32
 #define _mm512_add_ps emulated_add_ps
 #define _mm512_and_si512 emulated_and_si512
+#define _mm512_set4_epi32 emulated_set4_epi32
+#define _mm512_shuffle_epi8 emulated_shuffle_epi8
+#define _mm512_mullo_epi16 emulated_mullo_epi16
+#define _mm512_add_epi8 emulated_add_epi8
+#define _mm512_or_si512 emulated_or_si512
 #define _mm512_cvtepi32_ps emulated_cvtepi32_ps
 #define _mm512_cvtepu16_epi32 emulated_cvtepu16_epi32
 #define _mm512_cvtepu8_epi32 emulated_cvtepu8_epi32
