@@ -84,7 +84,7 @@ ALWAYS_INLINE void vnni_values_block(struct digits_state *s, int i, int d, int a
         EACH (v, k.n) x[r][v] = y[r][v] = _mm512_setzero_si512();
     for (int page = s->a.page0; page < s->a.page1; page++) {
         const char *value = (const char *)page_values(s->a.t, page) + d * 4;
-        if (ask) ask_next_chunk(s, page);
+        if (ask) ask_next_chunk(s, page - s->a.c0 / KV_PAGE, PART_MORE_VALUES);
         for (int c = page * KV_PAGE; c < (page + 1) * KV_PAGE; c += 4, value += s->dims * 4) {
             __m512i u[N];
             EACH (v, k.n) u[v] = _mm512_loadu_si512(value + v * 64);
