@@ -57,7 +57,9 @@ ALWAYS_INLINE void amx_keys_page(const struct digits_state *s, const char *keys,
     for (; d + TILE_INPUTS <= s->dims; d += TILE_INPUTS, q += TILE_INPUTS) {
         _tile_loadd(6, keys + d * KV_PAGE, 64);
         MULTIPLY_KEYS(0, 4, 6, q, row);
-        if (n == 2) { MULTIPLY_KEYS(1, 4, 6, q + tile, row); }
+        if (n == 2) {
+            MULTIPLY_KEYS(1, 4, 6, q + tile, row);
+        }
         if (n > 2 && s->dims % TILE_INPUTS == 0) {
             MULTIPLY_KEYS(1, 5, 6, q + tile, row);
             MULTIPLY_KEYS(2, 7, 6, q + 2 * tile, row);
@@ -71,9 +73,15 @@ ALWAYS_INLINE void amx_keys_page(const struct digits_state *s, const char *keys,
     if (d < s->dims) {
         _tile_loadd(7, keys + d * KV_PAGE, 64);
         MULTIPLY_KEYS(0, 5, 7, q, row);
-        if (n > 1) { MULTIPLY_KEYS(1, 5, 7, q + tile, row); }
-        if (n > 2) { MULTIPLY_KEYS(2, 5, 7, q + 2 * tile, row); }
-        if (n > 3) { MULTIPLY_KEYS(3, 5, 7, q + 3 * tile, row); }
+        if (n > 1) {
+            MULTIPLY_KEYS(1, 5, 7, q + tile, row);
+        }
+        if (n > 2) {
+            MULTIPLY_KEYS(2, 5, 7, q + 2 * tile, row);
+        }
+        if (n > 3) {
+            MULTIPLY_KEYS(3, 5, 7, q + 3 * tile, row);
+        }
     }
     _tile_stored(0, sums, 64);
     if (n > 1) _tile_stored(1, sums + rows * 16, 64);
@@ -104,8 +112,7 @@ ALWAYS_INLINE void amx_keys_64(const char *keys, int32_t *sums, int turn)
 ALWAYS_INLINE void amx_finish_page(const struct digits_state *s, int page, const int32_t *sums,
                                    const int digits)
 {
-    const __m512 scale = _mm512_loadu_ps(
-        key_scales(page_keys(s->a.t, page), s->a.t->head_dim));
+    const __m512 scale = _mm512_loadu_ps(key_scales(page_keys(s->a.t, page), s->a.t->head_dim));
     float *p = s->a.scores + page * KV_PAGE - s->a.c0;
     const int32_t *second = sums + s->a.n * 16;
     for (int i = 0; i < s->a.n; i++) {
@@ -130,8 +137,7 @@ ALWAYS_INLINE void amx_keys(struct digits_state *s, int rows, const int digits, 
             if (stays) amx_keys_64(keys, sums[turn], turn);
             else amx_keys_page(s, keys, rows, sums[turn], n);
         }
-        if (i >= TURNS - 1)
-            amx_finish_page(s, s->a.page0 + i - TURNS + 1, sums[next], digits);
+        if (i >= TURNS - 1) amx_finish_page(s, s->a.page0 + i - TURNS + 1, sums[next], digits);
         turn = next;
     }
 }
@@ -173,8 +179,9 @@ ALWAYS_INLINE void amx_finish_values(const struct digits_state *s, const int32_t
 {
     const int32_t *second = sums + s->a.n * 16;
     for (int i = 0; i < s->a.n; i++)
-        finish_values(s, i, d, join_digits(_mm512_loadu_si512(sums + i * 16),
-                                           _mm512_loadu_si512(second + i * 16)));
+        finish_values(
+            s, i, d,
+            join_digits(_mm512_loadu_si512(sums + i * 16), _mm512_loadu_si512(second + i * 16)));
 }
 
 /* Values of one tile of digits: 64 dimensions at a time, the last overlapping tiles are not

@@ -181,8 +181,7 @@ static __attribute__((noinline)) void attend_integers(const struct attend_task *
 
 static __attribute__((noinline)) void attend_codes(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, avx2_scores_int8, avx2_values_int8, avx2_exps, avx2_mask,
-                avx2_softcap);
+    fp32_attend(t, scratch, avx2_scores_int8, avx2_values_int8, avx2_exps, avx2_mask, avx2_softcap);
 }
 
 static void avx2_attend(const struct attend_task *t, float *scratch)

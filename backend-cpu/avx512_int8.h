@@ -18,7 +18,7 @@ struct digits_state {
     uint8_t *w;   /* [2 * n][ATTEND_CHUNK] */
     int32_t bias[ATTEND_QUERIES]; /* KEY_BIAS times the sum of a query's integers */
     float q_scale[ATTEND_QUERIES], w_scale[ATTEND_QUERIES];
-    float v_scale[ATTEND_CHUNK]; /* of the values of the chunk */
+    float v_scale[ATTEND_CHUNK];                              /* of the values of the chunk */
     float run_factor[ATTEND_QUERIES], factor[ATTEND_QUERIES]; /* of merging: of all chunks before,
                                                                  of this one */
 };
@@ -74,8 +74,12 @@ ALWAYS_INLINE void ask_next_chunk(const struct digits_state *s, int i, enum page
     if (next > s->a.last_page) return;
     size_t bytes = kv_part_bytes(KV_INT8, s->a.t->head_dim), half = bytes / 2 & -(size_t)64;
     const char *page = page_keys(s->a.t, next);
-    size_t from = part == PART_KEYS ? 0 : part == PART_VALUES ? bytes : bytes + half,
-           to = part == PART_KEYS ? bytes : part == PART_VALUES ? bytes + half : 2 * bytes;
+    size_t from = part == PART_KEYS     ? 0
+                  : part == PART_VALUES ? bytes
+                                        : bytes + half,
+           to = part == PART_KEYS     ? bytes
+                : part == PART_VALUES ? bytes + half
+                                      : 2 * bytes;
     for (size_t at = from; at < to; at += 64) _mm_prefetch(page + at, _MM_HINT_T1);
     if (part != PART_KEYS) return;
     _mm_prefetch(page + 2 * bytes, _MM_HINT_T1);
@@ -93,8 +97,12 @@ ALWAYS_INLINE void begin_page(struct digits_state *s, int page, const char *keys
 /* Positions low .. high of the 16 from c on. */
 ALWAYS_INLINE __mmask16 seen_of_page(int c, int low, int high)
 {
-    int skip = low - c < 0 ? 0 : low - c < KV_PAGE ? low - c : KV_PAGE,
-        seen = high + 1 - c < 0 ? 0 : high + 1 - c < KV_PAGE ? high + 1 - c : KV_PAGE;
+    int skip = low - c < 0         ? 0
+               : low - c < KV_PAGE ? low - c
+                                   : KV_PAGE,
+        seen = high + 1 - c < 0         ? 0
+               : high + 1 - c < KV_PAGE ? high + 1 - c
+                                        : KV_PAGE;
     return (__mmask16)(((1u << seen) - 1) & ~((1u << skip) - 1));
 }
 
@@ -205,9 +213,9 @@ ALWAYS_INLINE void finish_values(const struct digits_state *s, int i, int d, __m
     if (!(s->a.max[i] > -INFINITY)) return;
     __mmask16 m = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
     __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(s->w_scale[i]));
-    v = _mm512_add_ps(_mm512_mul_ps(_mm512_maskz_loadu_ps(m, run),
-                                    _mm512_set1_ps(s->run_factor[i])),
-                      _mm512_mul_ps(v, _mm512_set1_ps(s->factor[i])));
+    v = _mm512_add_ps(
+        _mm512_mul_ps(_mm512_maskz_loadu_ps(m, run), _mm512_set1_ps(s->run_factor[i])),
+        _mm512_mul_ps(v, _mm512_set1_ps(s->factor[i])));
     _mm512_mask_storeu_ps(run, m, v);
 }
 

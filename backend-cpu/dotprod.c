@@ -48,7 +48,7 @@ static void dotprod_q4i(const struct linear *w, const struct q4_digits *x, float
     q4i_128(&(struct q4i_call){w, x, y, p0, p1}, scratch, 4, dot_planes);
 }
 
-/* Integers as 128 * high + low, n of them, a multiple of 4; as many as 8 may be written too many. */
+/* n integers, a multiple of 4, as 128 * high + low; up to 8 more may be written. */
 ALWAYS_INLINE void split_words(const int16_t *x, int n, int8_t *high, int8_t *low)
 {
     for (int i = 0; i < n; i += 8) {
@@ -78,8 +78,8 @@ static void dot_keys(const int16_t *q, int n, const uint8_t *keys, int dims, int
         for (int d = 0; d < dims; d += 4) {
             int8x16_t x = dup_4(high + d), y = dup_4(low + d);
             EACH (h, 4) {
-                int8x16_t k = vreinterpretq_s8_u8(
-                    veorq_u8(vld1q_u8(keys + d * KV_PAGE + h * 16), bias));
+                int8x16_t k =
+                    vreinterpretq_s8_u8(veorq_u8(vld1q_u8(keys + d * KV_PAGE + h * 16), bias));
                 a[h] = vdotq_s32(a[h], k, x);
                 b[h] = vdotq_s32(b[h], k, y);
             }

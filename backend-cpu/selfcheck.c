@@ -169,8 +169,8 @@ static void run_attend_int8(const struct cpu_kernels *k, struct vectors *v, int 
     for (size_t i = 0; i < PAGES * bytes; i++) page[i] = (char)(next(&s) >> 24);
     for (int p = 0; p < PAGES; p++)
         for (int i = 0; i < 2 * KV_PAGE; i++)
-            ((float *)key_scales(page + (size_t)p * bytes, hd))[i] =
-                (float)(next(&s) >> 8) * 0x1p-28f;
+            ((float *)key_scales(page + (size_t)p * bytes, hd))[i] = (float)(next(&s) >> 8) *
+                                                                     0x1p-28f;
     k->attend(&(struct attend_task){.q = v->x,
                                     .out = r->f,
                                     .row_stride = heads * hd,

@@ -55,8 +55,7 @@ ALWAYS_INLINE void vnni_keys(struct digits_state *s, const int digits)
         const char *keys[4];
         int c = page * KV_PAGE - s->a.c0;
         n = s->a.page1 - page < together ? 1 : together;
-        for (int k = 0; k < n; k++)
-            begin_page(s, page + k, keys[k] = page_keys(s->a.t, page + k));
+        for (int k = 0; k < n; k++) begin_page(s, page + k, keys[k] = page_keys(s->a.t, page + k));
         if (n == 4) vnni_keys_pages(s, keys, c, 4, digits);
         else if (n == 2) vnni_keys_pages(s, keys, c, 2, digits);
         else vnni_keys_pages(s, keys, c, 1, digits);

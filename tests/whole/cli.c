@@ -395,13 +395,13 @@ static const char *long_prompt(void)
 /* Logits of the long prompt and 8 greedy ids, as one block of bytes. A variant that does not run
  * here runs in the program that has it emulated (tests/emulators/immintrin), where there is one;
  * else NULL. */
-static char *whole_run(const char *program, const char *variant, const char *act,
-                       const char *kv, const char *threads, const char *chunk, size_t *n)
+static char *whole_run(const char *program, const char *variant, const char *act, const char *kv,
+                       const char *threads, const char *chunk, size_t *n)
 {
     struct process p;
 #define PINNED                                                                                     \
-    "--cpu", (char *)variant, "--act", (char *)act, "--kv", (char *)kv, "-t",               \
-    (char *)threads, "-b", (char *)chunk
+    "--cpu", (char *)variant, "--act", (char *)act, "--kv", (char *)kv, "-t", (char *)threads,     \
+        "-b", (char *)chunk
     char *const argv[] = {(char *)program,       "-m",   model, "--temp",   "0",   "-p",
                           (char *)long_prompt(), "-n",   "8",   "--format", "ids", PINNED,
                           "--logits-out",        file_a, NULL};
