@@ -184,7 +184,7 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
 /* Asks for one part of a packed page, and with the keys for the scales. */
 ALWAYS_INLINE void ask_packed(const struct attend_task *t, int page, enum kv_part part)
 {
-    const char *p = t->pages + (size_t)t->table[page] * t->page_bytes;
+    const char *p = packed_page(t, page);
     int n = kv_padded(KV_INT8, t->head_dim);
     for (int i = 0; i < 10 * n; i += 64)
         __builtin_prefetch((const char *)packed_codes(p, part, n) + i, 0, 2);
@@ -195,7 +195,7 @@ ALWAYS_INLINE void ask_packed(const struct attend_task *t, int page, enum kv_par
 /* KV_INT4: unpacks one part of a page of the chunk. */
 ALWAYS_INLINE void unpack_page(const struct attend_task *t, int page, enum kv_part part)
 {
-    const char *from = t->pages + (size_t)t->table[page] * t->page_bytes;
+    const char *from = packed_page(t, page);
     int n = kv_padded(KV_INT8, t->head_dim), is_own = page == t->pos0 / KV_PAGE;
     char *to = part == KEYS ? unpacked_keys(t, page) : unpacked_values(t, page);
     if (!is_own) t->unpack(from, part, t->head_dim, to);

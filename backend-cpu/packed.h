@@ -31,6 +31,14 @@ static inline const void *packed_scales(const void *page, int n)
     return (const char *)page + 20 * n;
 }
 
+/* Bytes of the keys of a page, and of its values. */
+static inline size_t packed_part_bytes(int n) { return (size_t)(10 * n); }
+
+static inline const char *packed_page(const struct attend_task *t, int page_index)
+{
+    return t->pages + (size_t)t->table[page_index] * t->page_bytes;
+}
+
 /* Place of element d at position `offset` in the keys or values of an 8-bit page. */
 static inline size_t part_at(enum kv_part part, int d, int offset, int n)
 {

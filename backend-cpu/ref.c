@@ -214,8 +214,8 @@ static void ref_attend(const struct attend_task *t, float *scratch)
     for (int r = 0; r < t->n_rows; r++)
         for (int h = 0; h < t->n_heads; h++) {
             double q[1024]; /* head_dim <= 1024, checked by core/model/model.c */
-            query_of(t, t->q + (size_t)r * (size_t)t->row_stride +
-                            (size_t)h * (size_t)t->head_dim, q);
+            query_of(t, t->q + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim,
+                     q);
             float *out = t->out + (size_t)r * (size_t)t->row_stride +
                          (size_t)h * (size_t)t->head_dim;
             double acc[1024] = {0}, sink = t->sinks ? t->sinks[h] : -INFINITY, max = sink;

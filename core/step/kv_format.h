@@ -41,7 +41,7 @@ size_t kv_head_bytes(enum kv_type t, int head_dim);
 /* Bytes of one page of one cache. */
 size_t kv_format_page_bytes(enum kv_type t, const struct kv_cache *kv);
 
-/* Neighbouring elements of a head that kv_rotate mixes: the largest power of two that divides it. */
+/* Neighbouring elements of a head that kv_rotate mixes: the largest power of two dividing it. */
 static inline int kv_rotation(int head_dim) { return head_dim & -head_dim; }
 
 /* The Walsh-Hadamard transform of each run of kv_rotation elements of x [head_dim], times factor:
@@ -97,8 +97,7 @@ static inline int32_t kv_round(float x, float factor)
 static inline void kv_round_int8(const float *x, int head_dim, int8_t *code, float *scale)
 {
     float factor = kv_group_factor(kv_largest(x, head_dim), KV_TOP_INT8, scale);
-    for (int i = 0; i < head_dim; i++)
-        code[i] = (int8_t)(factor == 0 ? 0 : kv_round(x[i], factor));
+    for (int i = 0; i < head_dim; i++) code[i] = (int8_t)(factor == 0 ? 0 : kv_round(x[i], factor));
 }
 
 #endif

@@ -13,7 +13,8 @@
  * product add 20 roundings of at most c (checkop_vector.c) to it.
  * A sink is one more term of the sum, which the 1024 roundings cover.
  * Integers: queries and keys are rotated where the kind says so, the same bits on every side, and
- * the bound is of what comes of it; both sides hold the same ones. In integer attention the query is rounded alike on both
+ * the bound is of what comes of it; both sides hold the same ones. In integer attention the query
+ * is rounded alike on both
  * sides and sums are exact, but the weights w = p * scale of each chunk are rounded to steps of
  * their largest over `top`; the reference does not round them:
  *     + sum over chunks of (max_p w_p / top / 2) * sum over their positions of |v_p| / scale_p
@@ -159,7 +160,8 @@ struct attend_data {
     size_t q_row, kv_row;
 };
 
-/* Rounds x [n] to integers of at most `top`, as docs/numerics.md says, into y; returns the scale. */
+/* Rounds x [n] to integers of at most `top`, as docs/numerics.md says, into y; returns the scale.
+ */
 static float round_group(const float *x, int n, int top, double *y)
 {
     float largest = 0;
@@ -339,7 +341,8 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
         magnitude = fmax(magnitude, m);
     }
     double allowed = 0x1p-14 + (d->config.act == ACT_F16 ? 0x1p-11 : 0);
-    double acc[512] = {0}, mass[512] = {0}, rounding[512] = {0}, sum = d->sinks ? exp(sink - max) : 0,
+    double acc[512] = {0}, mass[512] = {0}, rounding[512] = {0},
+           sum = d->sinks ? exp(sink - max) : 0,
            off = (hd + 4) * U * magnitude * d->scale + 20 * U * d->softcap;
     CHECK(hd <= 512);
     for (int i = 0; i <= pos - first; i++) {
@@ -385,7 +388,9 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
 {
     struct arena a = {0};
     const float *after = row < 0 ? NULL : d->q_after + (size_t)row * d->q_row,
-                *q = row < 0 ? NULL : store ? d->q + (size_t)row * d->q_row : after;
+                *q = row < 0 ? NULL
+                     : store ? d->q + (size_t)row * d->q_row
+                             : after;
     size_t rows = (size_t)b->n_rows;
     float *k = arena_get(&a, rows * d->kv_row * 4), *val = arena_get(&a, rows * d->kv_row * 4);
     size_t at = 0;
@@ -441,7 +446,8 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
         dbuf_get(&t->s, &o, out);
         float *q_after = arena_get(&a, rows * d->q_row * 4);
         dbuf_get(&t->s, &dq, q_after);
-        compare_bits(c, v, name, "the queries afterwards", q_after, after, rows * d->q_row, d->q_row);
+        compare_bits(c, v, name, "the queries afterwards", q_after, after, rows * d->q_row,
+                     d->q_row);
         compare_fences(c, v, name, "output", &t->s, &o);
         compare_fences(c, v, name, "queries", &t->s, &dq);
     }
@@ -553,12 +559,11 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
     char name[NAME_BYTES];
     struct arena a = {0};
     int n = snprintf(name, NAME_BYTES, "%s%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
-                     c->act == ACT_F16                              ? "f16, "
+                     c->act == ACT_F16                          ? "f16, "
                      : kv_is_integer(k->kv) && kv_query_top(c->act) ? act_name[c->act]
-                                                                 : "",
+                                                                : "",
                      f ? f->name : "", k->n_heads, k->n_kv_heads, k->head_dim,
-                     kv_formats[k->kv].name, k->window,
-                     (double)k->gain);
+                     kv_formats[k->kv].name, k->window, (double)k->gain);
     for (int i = 0; i < k->n_seqs; i++)
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,
                       k->span[i].rows);
@@ -569,9 +574,9 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
     if (f && f->sinks) d.sinks = make_sinks(&a, &r, k->n_heads);
     size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
     float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4),
-          *tight = arena_get(&a, total * 4), *rounding = arena_get(&a, total * 4), *ref = arena_get(&a, total * 4),
-          *first = arena_get(&a, total * 4), *got = arena_get(&a, total * 4),
-          *kept = arena_get(&a, total * 4);
+          *tight = arena_get(&a, total * 4), *rounding = arena_get(&a, total * 4),
+          *ref = arena_get(&a, total * 4), *first = arena_get(&a, total * 4),
+          *got = arena_get(&a, total * 4), *kept = arena_get(&a, total * 4);
     expect(&a, &d, want, bound, rounding);
     /* of the bound of fp32 activations, of which that of fp16 is up to 9 times; ref does not round
      * weights */
