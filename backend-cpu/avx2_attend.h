@@ -214,7 +214,8 @@ static void avx2_softcap(float *x, float cap, size_t n)
     memcpy(x + i, tail, (n - i) * sizeof *tail);
 }
 
-static void avx2_attend(const struct attend_task *t, float *scratch)
+/* Keys and values of fp16 and fp32. */
+static void avx2_attend_plain(const struct attend_task *t, float *scratch)
 {
     fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask, avx2_softcap);
 }

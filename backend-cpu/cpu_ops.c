@@ -4,6 +4,7 @@
 
 #include "backend-cpu/cpu_math.h"
 #include "core/sample/logits.h"
+#include "core/step/kv_open.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,6 +52,10 @@ static void cut_blocks(struct cpu *c, int group)
         for (int row = b->seq_start[s], n; row < b->seq_start[s + 1]; row += n) {
             int left = b->seq_start[s + 1] - row;
             n = left < most ? left : most;
+            if (kv_has_open(c->config.kv)) { /* the rows of a task have one page */
+                int in_page = KV_PAGE - b->pos[row] % KV_PAGE;
+                n = n < in_page ? n : in_page;
+            }
             c->blocks[c->n_blocks++] = (struct attend_block){row, n, s};
         }
 }
@@ -331,6 +336,7 @@ static void run_linear(const struct call *t)
 }
 
 struct rope_job {
+    const struct call *t;
     struct cpu *c;
     float *q;                     /* [rows][n_heads * head_dim] */
     const float *k, *v;           /* [rows][n_kv_heads * head_dim] or NULL: nothing is stored */
@@ -342,11 +348,25 @@ struct rope_job {
     float eps;
 };
 
+/* store_page for KV_INT8. */
+static void store_integers(char *keys, int hd, int offset, const float *k, const float *v)
+{
+    int8_t code[1024] = {0}; /* head_dim <= 1024, checked by core/model/model.c */
+    float *scales = (float *)key_scales(keys, hd);
+    char *values = keys + kv_part_bytes(KV_INT8, hd);
+    int n = kv_padded(KV_INT8, hd);
+    kv_round_int8(k, hd, code, scales + offset);
+    for (int d = 0; d < n; d++) keys[key_at(d, offset)] = (char)(code[d] + KEY_BIAS);
+    kv_round_int8(v, hd, code, scales + KV_PAGE + offset);
+    for (int d = 0; d < n; d++) values[value_at(d, offset, hd)] = (char)code[d];
+}
+
 /* One key and one value of head_dim elements at position `offset` of a head's part of a page. */
 static void store_page(char *keys, enum kv_type t, int hd, int offset, const float *k,
                        const float *v)
 {
-    if (t == KV_F16) {
+    if (t == KV_INT8) store_integers(keys, hd, offset, k, v);
+    else if (t == KV_F16) {
         uint16_t *kd = (uint16_t *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
         for (int d = 0; d < hd; d++)
             kd[d * KV_PAGE + offset] = f16_from_f32(k[d]), vd[d] = f16_from_f32(v[d]);
@@ -354,6 +374,13 @@ static void store_page(char *keys, enum kv_type t, int hd, int offset, const flo
         float *kd = (float *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
         for (int d = 0; d < hd; d++) kd[d * KV_PAGE + offset] = k[d], vd[d] = v[d];
     }
+}
+
+/* n heads of a row, for a kind of keys that needs it. */
+static void rotate_heads(enum kv_type t, float *x, int n, int head_dim, float factor)
+{
+    if (!kv_formats[t].rotates) return;
+    for (int h = 0; h < n; h++, x += head_dim) kv_rotate(x, head_dim, factor);
 }
 
 static void rope_task(void *arg, int row, int thread)
@@ -367,15 +394,22 @@ static void rope_task(void *arg, int row, int thread)
     const float *cosr = j->cos + (size_t)row * hd / 2, *sinr = j->sin + (size_t)row * hd / 2;
     float *q = j->q + (size_t)row * (size_t)g->n_heads * hd;
     c->kernels->rope(q, q, g->n_heads, g->head_dim, j->q_norm, j->eps, cosr, sinr);
+    rotate_heads(type, q, g->n_heads, g->head_dim, 1.0f / (float)kv_rotation(g->head_dim));
     if (!j->k) return;
     float *k = c->rotated + (size_t)row * kv_row;
     const float *v = j->v + (size_t)row * kv_row;
     c->kernels->rope(j->k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, j->k_norm, j->eps,
                      cosr, sinr);
-    char *page = j->pages + (size_t)(c->batch->slot[row] / KV_PAGE) * j->page_bytes;
+    rotate_heads(type, k, g->n_kv_heads, g->head_dim, 1);
+    const struct batch *b = c->batch;
+    char *page = j->pages + (size_t)(b->slot[row] / KV_PAGE) * j->page_bytes;
+    if (kv_has_open(type)) {
+        page = cpu_open_page(j->t, j->t->op->as.rope.kv, b->seq[row], b->pos[row] / KV_PAGE);
+        type = KV_INT8;
+    }
     for (size_t h = 0; h < (size_t)g->n_kv_heads; h++)
-        store_page(page + h * 2 * KV_PAGE * hd * kv_bytes(type), type, g->head_dim,
-                   c->batch->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
+        store_page(page + h * kv_head_bytes(type, g->head_dim), type, g->head_dim,
+                   b->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
 }
 
 static void run_rope_store(const struct call *t)
@@ -383,6 +417,7 @@ static void run_rope_store(const struct call *t)
     const struct step_plan *p = t->p->plan;
     int kv = t->op->as.rope.kv;
     struct rope_job j = {
+        .t = t,
         .c = t->c,
         .q = in_of(t, 0),
         .k = in_of(t, 1),
@@ -399,10 +434,14 @@ static void run_rope_store(const struct call *t)
         j.pages = t->p->memory->kv[kv];
         j.page_bytes = cpu_kv_page_bytes(t->c->config.kv, &p->kv[kv]);
     }
+    int opens = j.k && kv_has_open(t->c->config.kv);
+    if (opens) cpu_open_begin(t, kv);
     pool_run(t->c->pool, t->c->batch->n_rows, rope_task, &j);
+    if (opens) cpu_open_pack(t, kv);
 }
 
 struct attend_job {
+    const struct call *t;
     const struct cpu *c;
     const float *q; /* [rows][n_heads * head_dim] */
     float *out;     /* the same */
@@ -440,12 +479,20 @@ static void attend_task_run(void *arg, int task, int thread)
         .softcap = j->softcap,
         .sinks = j->sinks ? j->sinks + head : NULL,
         .kv = c->config.kv,
-        .pages = j->pages +
-                 (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(c->config.kv),
+        .q_top = kv_query_top(c->config.act),
+        .pages = j->pages + (size_t)kv_head * kv_head_bytes(c->config.kv, g->head_dim),
         .page_bytes = j->page_bytes,
         .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,
     };
-    c->kernels->attend(&t, (float *)(c->scratch + (size_t)thread * c->scratch_bytes));
+    float *scratch = (float *)(c->scratch + (size_t)thread * c->scratch_bytes);
+    if (kv_has_open(t.kv)) {
+        t.kv = KV_INT8;
+        t.unpack = c->kernels->unpack;
+        t.own = cpu_open_page(j->t, j->t->op->as.attend.kv, block->seq, t.pos0 / KV_PAGE) +
+                (size_t)kv_head * kv_head_bytes(KV_INT8, g->head_dim);
+        t.unpacked = (char *)(scratch + attend_floats(g->head_dim));
+    }
+    c->kernels->attend(&t, scratch);
 }
 
 static void run_attend(const struct call *t)
@@ -453,6 +500,7 @@ static void run_attend(const struct call *t)
     const struct heads *g = &t->op->as.attend.heads;
     int group = g->n_heads / g->n_kv_heads, kv = t->op->as.attend.kv;
     struct attend_job j = {
+        .t = t,
         .c = t->c,
         .q = in_of(t, 0),
         .out = out_of(t, 0),

@@ -508,9 +508,12 @@ void neon_softcap(float *x, float cap, size_t n)
     memcpy(x + i, tail, (n - i) * sizeof *tail);
 }
 
+#include "backend-cpu/neon_attend_int8.h"
+
 void neon_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask, neon_softcap);
+    if (t->kv == KV_INT8) attend_int8(t, scratch);
+    else fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask, neon_softcap);
 }
 
 /* fp32_glu on 4 lanes; vmin and vmax keep NaN. */
@@ -562,6 +565,7 @@ void neon_mix(const float *x, const float *weight, int top_k, float *out, int n)
     fp32_mix(x, weight, top_k, out, n);
 }
 
+#include "backend-cpu/neon_packed.h"
 #include "backend-cpu/neon_states.h"
 
 const struct cpu_kernels cpu_neon = {
@@ -582,6 +586,7 @@ const struct cpu_kernels cpu_neon = {
     .copy_digits = digits_copy,
     .route = neon_route,
     .mix = neon_mix,
+    .unpack = neon_unpack,
 };
 
 #else

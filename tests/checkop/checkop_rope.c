@@ -11,6 +11,9 @@
  * value 1. With a window of two, a query that is one-hot at dimension d gives out = 1 / (1 +
  * e^-(k_d * scale)), whose slope is at most 1/4:
  *     |out - expected| <= (bound of q for k + rounding of the storage) / 4 + 2^-21
+ * Where a kind of keys asks for it queries and keys are transformed; a transformed element is off
+ * by the sum of the bounds of those that it is made of, and by its own roundings; scores then have
+ * the scale 1 / sqrt(block).
  * Without k and v the queries have the same bits and the pages stay as they are.
  * Values: a window of one sees the own position only: out = v, as stored; one reciprocal and one
  * product: 2^-22 |v|. */
@@ -39,6 +42,10 @@ static const struct rope_case cases[] = {
     {2, 1, 512, KV_F16, 1, 1e6f, 1, {17, 5000, -1}},
     {4, 2, 256, KV_F16, 1, 1e7f, 1, {33, -1}},
     {2, 1, 2, KV_F32, 0, 1e4f, 1, {5, -1}},
+    {8, 2, 64, KV_INT8, 0, 1e4f, 1, {1, 17, 255, -1}},
+    {7, 1, 36, KV_INT8, 1, 1e4f, 1, {3, 511, -1}},
+    {4, 2, 128, KV_INT8, 1, 1e6f, 1, {33, 5000, -1}},
+    {2, 1, 512, KV_INT8, 0, 1e6f, 1, {17, -1}},
 };
 
 struct rope_data {
@@ -118,15 +125,49 @@ static void rotate(const struct rope_data *d, const float *x, const float *norm,
         }
 }
 
+/* The transform of core/step/kv_format.h of x[rows][n_heads * head_dim] and its bound, in double:
+ * sums of as many elements as a block has. Its roundings add log2(block) * 2^-24 * sum |x|, which
+ * any side has: `own`. */
+static void transform(const struct rope_data *d, int n_heads, int is_query, float *x, float *bound,
+                      float *own)
+{
+    int hd = d->k->head_dim, block = 1, stages = 0;
+    double y[512], off[512], sum[512];
+    for (; hd % (2 * block) == 0; stages++) block *= 2;
+    for (int h = 0; h < d->batch.n_rows * n_heads; h++, x += hd, bound += hd, own += hd) {
+        double factor = is_query ? 1.0 / block : 1;
+        for (int i = 0; i < hd; i++) {
+            y[i] = off[i] = sum[i] = 0;
+            for (int j = i / block * block; j < (i / block + 1) * block; j++) {
+                y[i] += __builtin_parity((unsigned)(i % block & j % block)) ? -x[j] : x[j];
+                off[i] += bound[j];
+                sum[i] += fabs(x[j]);
+            }
+        }
+        for (int i = 0; i < hd; i++) {
+            x[i] = (float)(y[i] * factor);
+            bound[i] = (float)(off[i] * factor);
+            own[i] = (float)((stages + 1) * U * sum[i] * factor);
+        }
+    }
+}
+
 /* The expected results of one case. */
 struct expected {
     float *q, *q_bound; /* [rows][q_row] */
     float *k, *k_bound; /* [rows][kv_row] */
+    float *q_own, *k_own; /* part of the bounds that the reference has, too */
 };
 
 static struct heads heads_of(const struct rope_data *d)
 {
     return (struct heads){d->k->n_heads, d->k->n_kv_heads, d->k->head_dim};
+}
+
+/* Of the scores: transformed keys are larger. */
+static float score_scale(const struct rope_data *d)
+{
+    return kv_formats[d->k->kv].rotates ? 1 / sqrtf((float)kv_rotation(d->k->head_dim)) : 1;
 }
 
 static void attend(struct side *s, const struct rope_data *d, struct dbuf *q, struct dbuf *kv,
@@ -140,7 +181,7 @@ static void attend(struct side *s, const struct rope_data *d, struct dbuf *q, st
     op->as.attend.heads = heads_of(d);
     op->as.attend.kv = pages;
     op->as.attend.window = window;
-    op->as.attend.scale = 1;
+    op->as.attend.scale = score_scale(d);
     trial_run(&t, s, &d->batch, 0);
 }
 
@@ -176,6 +217,32 @@ static void rope_store(struct side *s, const struct rope_data *d, const struct r
     trial_run(&t, s, &d->batch, 0);
 }
 
+/* Half a step of the integers of the head that x [head_dim] with the bound `off` (NULL: 0) is. */
+static double half_step(const float *x, const float *off, int head_dim)
+{
+    double largest = 0;
+    for (int i = 0; i < head_dim; i++) largest = fmax(largest, fabs(x[i]) + (off ? off[i] : 0));
+    return largest / 127 * (0.5 + 0x1p-20);
+}
+
+/* What the storage adds to the error of element i of the heads x. */
+static double storage(const struct rope_data *d, const float *x, const float *off, size_t i)
+{
+    size_t hd = (size_t)d->k->head_dim, head = i / hd * hd;
+    if (d->k->kv == KV_INT8) return half_step(x + head, off ? off + head : NULL, d->k->head_dim);
+    return d->k->kv == KV_F16 ? 0x1p-11 * fabs(x[i]) + 0x1p-25 : 0;
+}
+
+/* x of the head that starts at `head` as stored: exactly what its definition says. */
+static float stored(const struct rope_data *d, const float *head, size_t i)
+{
+    if (d->k->kv != KV_INT8)
+        return d->k->kv == KV_F16 ? f32_from_f16(f16_from_f32(head[i])) : head[i];
+    float largest = 0;
+    for (int j = 0; j < d->k->head_dim; j++) largest = fmaxf(largest, fabsf(head[j]));
+    return largest / 127 * rintf(head[i] * (127 / largest));
+}
+
 /* Values: what the own position gives. */
 static void check_values(struct check *c, int v, const char *name, struct side *s, struct arena *a,
                          const struct rope_data *d, struct dbuf *q, struct dbuf *kv)
@@ -188,9 +255,9 @@ static void check_values(struct check *c, int v, const char *name, struct side *
     dbuf_get(s, &out, got);
     for (size_t row = 0; row < rows; row++)
         for (size_t i = 0; i < d->q_row; i++) {
-            float x = d->value[row * d->kv_row + i / hd / (size_t)group * hd + i % hd];
-            want[row * d->q_row + i] = d->k->kv == KV_F16 ? f32_from_f16(f16_from_f32(x)) : x;
-            bound[row * d->q_row + i] = 0x1p-22f * fabsf(x);
+            const float *head = d->value + row * d->kv_row + i / hd / (size_t)group * hd;
+            want[row * d->q_row + i] = stored(d, head, i % hd);
+            bound[row * d->q_row + i] = 0x1p-22f * fabsf(want[row * d->q_row + i]);
         }
     compare(c, v, name, "stored value", got, want, bound, rows, d->q_row);
     dbuf_free(s, &out);
@@ -215,11 +282,10 @@ static void check_keys(struct check *c, int v, const char *name, struct side *s,
             for (size_t h = 0; h < (size_t)d->k->n_heads; h++) {
                 size_t at = row / 2 * d->q_row + h * hd + dim,
                        from = row * d->kv_row + h / (size_t)group * hd + dim;
-                double k = x->k[from], off = x->k_bound[from] +
-                                             (d->k->kv == KV_F16 ? 0x1p-11 * fabs(k) + 0x1p-25 : 0);
+                double k = x->k[from], off = x->k_bound[from] + storage(d, x->k, x->k_bound, from);
                 all[at] = got[row * d->q_row + h * hd + dim];
-                want[at] = (float)(1 / (1 + exp(-k)));
-                bound[at] = (float)(off / 4 + 0x1p-21);
+                want[at] = (float)(1 / (1 + exp(-k * score_scale(d))));
+                bound[at] = (float)(off * score_scale(d) / 4 + 0x1p-21);
             }
         dbuf_free(s, &q);
         dbuf_free(s, &out);
@@ -287,25 +353,36 @@ static void run(struct check *c, int v, const char *name, const struct variant *
 
 static void check_case(struct check *c, const struct rope_case *k)
 {
-    if (is_caught(c)) return;
+    if (is_caught(c) || !(c->v[0].ops->kv_types >> k->kv & 1)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
     snprintf(name, NAME_BYTES,
              "%d/%d heads of %d, kv %s, norm %d, base %g, scale %g, positions %d %d ..", k->n_heads,
-             k->n_kv_heads, k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->norm, (double)k->base,
+             k->n_kv_heads, k->head_dim, kv_formats[k->kv].name, k->norm, (double)k->base,
              (double)k->rope_scale, k->pos[0], k->pos[1]);
     struct rng r = rng_for(c->seed, name);
     struct rope_data d = make_data(&a, &r, k);
     size_t rows = (size_t)d.batch.n_rows, n = rows * d.q_row;
-    struct expected x = {arena_get(&a, n * 4), arena_get(&a, n * 4),
-                         arena_get(&a, rows * d.kv_row * 4), arena_get(&a, rows * d.kv_row * 4)};
+    struct expected x = {arena_get(&a, n * 4),
+                         arena_get(&a, n * 4),
+                         arena_get(&a, rows * d.kv_row * 4),
+                         arena_get(&a, rows * d.kv_row * 4),
+                         arena_get(&a, n * 4),
+                         arena_get(&a, rows * d.kv_row * 4)};
     float *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4),
           *kept = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4);
     rotate(&d, d.q, d.q_norm, k->n_heads, x.q, x.q_bound);
     rotate(&d, d.key, d.k_norm, k->n_kv_heads, x.k, x.k_bound);
-    for (size_t i = 0; i < n; i++)
-        tight[i] = x.q_bound[i] *
-                   (k->norm ? 0.3f : 0.5f); /* cos, the scale, the sum: 4 roundings */
+    if (kv_formats[k->kv].rotates) {
+        transform(&d, k->n_heads, 1, x.q, x.q_bound, x.q_own);
+        transform(&d, k->n_kv_heads, 0, x.k, x.k_bound, x.k_own);
+    }
+    for (size_t i = 0; i < n; i++) {
+        tight[i] = x.q_bound[i] * (k->norm ? 0.3f : 0.5f) + /* cos, the scale, the sum: 4 */
+                   x.q_own[i];                              /* roundings */
+        x.q_bound[i] += 2 * x.q_own[i];
+    }
+    for (size_t i = 0; i < rows * d.kv_row; i++) x.k_bound[i] += 2 * x.k_own[i];
     run(c, REF, name, &c->ref, 2, &d, &x, ref);
     count_case(c, REF);
     compare(c, REF, name, "q against the harness", ref, x.q, tight, rows, d.q_row);
@@ -323,5 +400,5 @@ static void check_case(struct check *c, const struct rope_case *k)
 void check_rope(struct check *c)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (!c->quick || i < 3) check_case(c, &cases[i]);
+        if (!c->quick || i < 3 || i == 10) check_case(c, &cases[i]);
 }
