@@ -12,12 +12,11 @@
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
 
-static size_t element_bytes(enum kv_type t) { return t == KV_F32 ? 4 : 2; }
-
 static size_t hip_kv_page_bytes(enum kv_type t, const struct kv_cache *kv)
 {
-    return (size_t)kv->n_kv_heads * 2 * PAGE * (((size_t)kv->head_dim + 7) / 8 * 8) *
-           element_bytes(t);
+    size_t dims = ((size_t)kv->head_dim + 7) / 8 * 8;
+    if (t == KV_INT8) return (size_t)kv->n_kv_heads * INT8_PAGE((size_t)kv->head_dim);
+    return (size_t)kv->n_kv_heads * 2 * PAGE * dims * (t == KV_F32 ? 4 : 2);
 }
 
 static void hip_close(struct be *be)

@@ -18,9 +18,11 @@
 #include "backend-hip/kernels/common/vector.hip"
 
 #include "backend-hip/kernels/common/exact_math.h"
+#include "backend-hip/kernels/common/kv_int8.h"
 
 #include "backend-hip/kernels/common/argmax.hip"
 #include "backend-hip/kernels/common/attend.hip"
+#include "backend-hip/kernels/common/attend_int8.hip"
 #include "backend-hip/kernels/common/conv.hip"
 #include "backend-hip/kernels/common/delta.hip"
 #include "backend-hip/kernels/common/element.hip"
@@ -36,6 +38,7 @@
 #include "backend-hip/kernels/nvidia/ptx.h"
 
 #include "backend-hip/kernels/nvidia/attend_decode_mma.hip"
+#include "backend-hip/kernels/nvidia/attend_decode_int8.hip"
 #include "backend-hip/kernels/nvidia/attend_prefill_mma.hip"
 
 #if HAS_WGMMA
@@ -71,6 +74,7 @@
 #include "backend-hip/kernels/common/exact_vector.hip"
 
 #include "backend-hip/kernels/common/exact_attend.hip"
+#include "backend-hip/kernels/common/exact_attend_int8.hip"
 #include "backend-hip/kernels/common/exact_linear.hip"
 #include "backend-hip/kernels/common/exact_states.hip"
 #if HAS_MMA

@@ -48,38 +48,86 @@ DEVICE void store_octet(void *to, u64 at, const float v[8], int f32)
     *(u32x4 *)((f16 *)to + at) = (u32x4){w[0], w[1], w[2], w[3]};
 }
 
+/* Stores a thread's 16 dimensions of a key and a value, as rope_octets() has them. Every thread
+ * calls it; key: the thread has some. */
+DEVICE void store_octets_int8(u8 *page, int position, float y[2][8], float v[2][8], int hd,
+                              int *largest, int key)
+{
+    int t = thread(), octets = hd / 16, first = t / octets * octets, most[2] = {0, 0};
+    if (key)
+        UNROLL for (int i = 0; i < 16; i++)
+        {
+            most[0] = larger_bits(y[i / 8][i % 8], most[0]);
+            most[1] = larger_bits(v[i / 8][i % 8], most[1]);
+        }
+    UNROLL for (int k = 0; k < 2; k++) largest[k * THREADS + t] = most[k];
+    barrier();
+    if (!key) return;
+    UNROLL for (int k = 0; k < 2; k++)
+    {
+        for (int i = first; i < first + octets; i++)
+            most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
+        struct int_scale s = int_scale_of(most[k], 127);
+        UNROLL for (int i = 0; i < 2; i++)
+        {
+            int d = (t - first) * 8 + i * hd / 2;
+            u32 word[2] = {0, 0};
+            UNROLL for (int j = 0; j < 8; j++)
+            {
+                u32 code = (u32)rounded_int(k ? v[i][j] : y[i][j], s.inverse) & 0xff;
+                word[j / 4] |= code << (8 * (j % 4));
+                if (k) page[int8_value_at(d + j, position, hd)] = (u8)code;
+            }
+            if (!k)
+                *(u64 *)(page + int8_key_at(d, position)) = (u64)word[0] | (u64)word[1] << 32;
+        }
+        if (t == first) int8_scales(page, hd)[k * PAGE + position] = s.scale;
+    }
+}
+
 /* Block (row, several heads), for heads without norm: thread (head, octet) has dimensions d .. d +
- * 7 and the same + half. */
-DEVICE void rope_octets(const struct rope_kernel_args *a)
+ * 7 and the same + half. largest[2 THREADS] */
+DEVICE void rope_octets(const struct rope_kernel_args *a, int *largest)
 {
     int row = block_x(), hd = a->head_dim, half = hd / 2, octets = half / 8,
         d = thread() % octets * 8;
-    int head = block_y() * (THREADS / octets) + thread() / octets, is_key = head >= a->n_heads;
-    if (thread() >= THREADS / octets * octets || head >= a->n_heads + a->n_kv_heads) return;
+    int head = block_y() * (THREADS / octets) + thread() / octets, is_key = head >= a->n_heads,
+        there = thread() < THREADS / octets * octets && head < a->n_heads + a->n_kv_heads;
     if (is_key) head -= a->n_heads;
     u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd +
                (u64)d,
         angle = (u64)row * (u64)half + (u64)d;
-    const float *x = (is_key ? a->k : a->q) + from;
     float lo[8], hi[8], c[8], s[8], v[2][8], y[2][8];
-    load_octet(x, lo);
-    load_octet(x + half, hi);
-    load_octet(a->cos + angle, c);
-    load_octet(a->sin + angle, s);
-    if (is_key) UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
-    UNROLL for (int i = 0; i < 8; i++)
-    {
-        y[0][i] = fma32(lo[i], c[i], -hi[i] * s[i]);
-        y[1][i] = fma32(hi[i], c[i], lo[i] * s[i]);
+    if (there) {
+        const float *x = (is_key ? a->k : a->q) + from;
+        load_octet(x, lo);
+        load_octet(x + half, hi);
+        load_octet(a->cos + angle, c);
+        load_octet(a->sin + angle, s);
+        if (is_key)
+            UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
+        UNROLL for (int i = 0; i < 8; i++)
+        {
+            y[0][i] = fma32(lo[i], c[i], -hi[i] * s[i]);
+            y[1][i] = fma32(hi[i], c[i], lo[i] * s[i]);
+        }
     }
-    int slot = a->slot[row], offset = slot % PAGE;
+    int slot = there ? a->slot[row] : 0, offset = slot % PAGE;
+    if (a->kv == PAGE_INT8 && a->n_kv_heads) {
+        u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * INT8_PAGE(hd);
+        store_octets_int8((u8 *)a->pages + page, offset, y, v, hd, largest, there && is_key);
+        if (is_key) return;
+    }
+    if (!there) return;
     u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
     UNROLL for (int i = 0; i < 2; i++)
     {
         int at = d + i * half;
         if (is_key) {
-            store_octet(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8), y[i], a->kv_f32);
-            store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + at), v[i], a->kv_f32);
+            store_octet(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8), y[i],
+                        a->kv == PAGE_F32);
+            store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + at), v[i],
+                        a->kv == PAGE_F32);
         } else {
             store_octet(a->q, from + (u64)(i * half), y[i], 1);
         }
@@ -109,39 +157,54 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
     }
     barrier();
     int d8 = round8(hd), slot = is_key ? a->slot[row] : 0, offset = slot % PAGE;
-    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
+    u64 page = (u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head;
+    float y[LONG_HEAD_DIM / THREADS]; /* 0: the padding of a key to a multiple of 8 */
     UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
     {
-        float y = 0; /* also the padding of a key to a multiple of 8 */
+        y[j] = 0;
         if (d < hd) {
             u64 angle = (u64)row * (u64)half + (u64)(d % half);
             float other = x[d < half ? d + half : d - half];
-            y = fma32(v[j], a->cos[angle], (d < half ? -other : other) * a->sin[angle]);
+            y[j] = fma32(v[j], a->cos[angle], (d < half ? -other : other) * a->sin[angle]);
         }
-        if (!is_key && d < hd) a->q[from + (u64)d] = y;
-        if (!is_key || d >= d8) continue;
-        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->kv_f32);
+        if (!is_key && d < hd) a->q[from + (u64)d] = y[j];
+    }
+    if (!is_key) return;
+    if (a->kv == PAGE_INT8) {
+        barrier();
+        UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS) x[d] = y[j];
+        barrier();
+        int8_store_head((u8 *)a->pages + page * INT8_PAGE(hd), offset, x, a->v + from, hd,
+                        (int *)scratch);
+        return;
+    }
+    page *= head_page(hd);
+    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+    {
+        if (d >= d8) continue;
+        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y[j],
+              a->kv == PAGE_F32);
         store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d),
-              d < hd ? a->v[from + (u64)d] : 0, a->kv_f32);
+              d < hd ? a->v[from + (u64)d] : 0, a->kv == PAGE_F32);
     }
 }
 
 /* in_octets: as in rope_octets() */
 KERNEL(rope_store, struct rope_kernel_args)
 {
-    LDS(float, scratch, THREADS);
+    LDS(float, scratch, 2 * THREADS);
     LDS(float, x, GPU_HEAD_DIM);
     const struct rope_kernel_args *a = ARGS;
-    if (a->in_octets) rope_octets(a);
+    if (a->in_octets) rope_octets(a, (int *)scratch);
     else rope_head(a, scratch, x, GPU_HEAD_DIM);
 }
 
 KERNEL(rope_store_512, struct rope_kernel_args)
 {
-    LDS(float, scratch, THREADS);
+    LDS(float, scratch, 2 * THREADS);
     LDS(float, x, LONG_HEAD_DIM);
     const struct rope_kernel_args *a = ARGS;
-    if (a->in_octets) rope_octets(a);
+    if (a->in_octets) rope_octets(a, (int *)scratch);
     else rope_head(a, scratch, x, LONG_HEAD_DIM);
 }
 

@@ -1,0 +1,89 @@
+/* kv_int8.h: keys and values of 8 bits: rounding a head of a row, its place in a page (layout:
+ * args.h), codes as numbers. The rounding is that of core/step/kv_format.h, operation by
+ * operation. Must not know: attention. */
+#ifndef KERNELS_KV_INT8_H
+#define KERNELS_KV_INT8_H
+
+DEVICE int round16(int n) { return (n + 15) / 16 * 16; }
+
+/* Bytes of dimension d of a position, from the begin of a head's page on. */
+DEVICE u32 int8_key_at(int d, int position)
+{
+    return (u32)((d / 16 * PAGE + position) * 16 + d % 16);
+}
+DEVICE u32 int8_value_at(int d, int position, int d16)
+{
+    return (u32)(PAGE * d16 + (position / 4 * d16 + d) * 4 + position % 4);
+}
+/* The scales of a page's keys; those of the values follow. */
+DEVICE float *int8_scales(u8 *page, int d16) { return (float *)(page + 2 * PAGE * d16); }
+DEVICE const float *int8_scales_of(const u8 *page, int d16)
+{
+    return (const float *)(page + 2 * PAGE * d16);
+}
+
+/* How numbers whose largest magnitude has these bits become integers of up to `top`: number = scale
+ * * integer, integer = number * inverse, rounded; all integers are 0 if inverse is. */
+struct int_scale {
+    float scale, inverse;
+};
+
+DEVICE struct int_scale int_scale_of(int largest_bits, float top)
+{
+    int finite = largest_bits < 0x7f800000;
+    float largest = f32_of((u32)largest_bits);
+    return (struct int_scale){finite ? largest / top : f32_of(0x7fc00000u),
+                              finite && largest > 0x1p-100f ? top / largest : 0};
+}
+
+DEVICE int rounded_int(float x, float inverse)
+{
+    return inverse == 0 ? 0 : (int)(x * inverse + 0x1.8p23f - 0x1.8p23f);
+}
+
+/* Magnitudes are compared by their bits, so that NaN is above infinity. */
+DEVICE int larger_bits(float x, int most)
+{
+    int bits = (int)(bits_of(x) & 0x7fffffffu);
+    return bits > most ? bits : most;
+}
+
+/* The largest of the block's numbers, in every thread. scratch[THREADS] may be reused afterwards.
+ */
+DEVICE int block_most(int x, int *scratch)
+{
+    int t = thread();
+    scratch[t] = x;
+    barrier();
+    if (t < 16) UNROLL_8 for (int i = t + 16; i < THREADS; i += 16) x = scratch[i] > x ? scratch[i] : x;
+    barrier();
+    if (t < 16) scratch[t] = x;
+    barrier();
+    UNROLL_8 for (int i = 0; i < 16; i++) x = scratch[i] > x ? scratch[i] : x;
+    barrier();
+    return x;
+}
+
+/* Stores a key and a value of one head: the block's threads have dimensions t, t + THREADS, .. of
+ * them. page: of the head; key[hd] in shared memory, value[hd] */
+DEVICE void int8_store_head(u8 *page, int position, const float *key, const float *value, int hd,
+                            int *scratch)
+{
+    int d16 = round16(hd);
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        const float *x = i ? value : key;
+        int most = 0;
+        for (int d = thread(); d < hd; d += THREADS) most = larger_bits(x[d], most);
+        struct int_scale s = int_scale_of(block_most(most, scratch), 127);
+        for (int d = thread(); d < d16; d += THREADS)
+            page[i ? int8_value_at(d, position, d16) : int8_key_at(d, position)] =
+                (u8)(d < hd ? rounded_int(x[d], s.inverse) : 0);
+        if (thread() == 0) int8_scales(page, d16)[i * PAGE + position] = s.scale;
+    }
+}
+
+/* Code i of a word. */
+DEVICE float int8_code(u32 word, int i) { return (float)(signed char)(word >> (8 * i)); }
+
+#endif
