@@ -116,7 +116,7 @@ static struct scratch_need need_of(const struct step_plan *p)
 static size_t thread_bytes(const struct scratch_need *n)
 {
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
-    size_t attend = (size_t)ATTEND_QUERIES * (ATTEND_CHUNK + 4 * (size_t)n->head_dim);
+    size_t attend = attend_floats(n->head_dim);
     size_t delta = (size_t)n->key_dim * DELTA_COLUMNS;
     size_t codes = (size_t)CPU_PANELS * 32 * (size_t)n->k;
     size_t most = q4 > attend ? q4 : attend;
@@ -272,6 +272,7 @@ static void cpu_run(struct be *be, const struct be_plan *p)
 const struct backend backend_cpu = {
     .name = "cpu",
     .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP), /* all logits are in the host's memory */
+    .kv_types = (1u << KV_TYPES) - 1,
     .available = cpu_available,
     .packed_bytes = cpu_packed_bytes,
     .scratch_bytes = cpu_scratch_bytes,

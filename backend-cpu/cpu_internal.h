@@ -87,7 +87,7 @@ static inline int width_of(const struct call *t, int buffer)
 /* Bytes of a page of KV_PAGE positions: keys and values of every KV head. */
 static inline size_t cpu_kv_page_bytes(enum kv_type t, const struct kv_cache *kv)
 {
-    return (size_t)kv->n_kv_heads * 2 * KV_PAGE * (size_t)kv->head_dim * kv_bytes(t);
+    return kv_format_page_bytes(t, kv);
 }
 
 /* One row of x into the order in which q4 takes it (kernels.h): row `row` of `rows` at `to`.

@@ -342,11 +342,25 @@ struct rope_job {
     float eps;
 };
 
+/* store_page for KV_INT8. */
+static void store_integers(char *keys, int hd, int offset, const float *k, const float *v)
+{
+    int8_t code[1024] = {0}; /* head_dim <= 1024, checked by core/model/model.c */
+    float *scales = (float *)key_scales(keys, hd);
+    char *values = keys + kv_part_bytes(KV_INT8, hd);
+    int n = kv_padded(KV_INT8, hd);
+    kv_round_int8(k, hd, code, scales + offset);
+    for (int d = 0; d < n; d++) keys[key_at(d, offset)] = (char)(code[d] + KEY_BIAS);
+    kv_round_int8(v, hd, code, scales + KV_PAGE + offset);
+    for (int d = 0; d < n; d++) values[value_at(d, offset, hd)] = (char)code[d];
+}
+
 /* One key and one value of head_dim elements at position `offset` of a head's part of a page. */
 static void store_page(char *keys, enum kv_type t, int hd, int offset, const float *k,
                        const float *v)
 {
-    if (t == KV_F16) {
+    if (t == KV_INT8) store_integers(keys, hd, offset, k, v);
+    else if (t == KV_F16) {
         uint16_t *kd = (uint16_t *)keys, *vd = kd + hd * KV_PAGE + offset * hd;
         for (int d = 0; d < hd; d++)
             kd[d * KV_PAGE + offset] = f16_from_f32(k[d]), vd[d] = f16_from_f32(v[d]);
@@ -374,7 +388,7 @@ static void rope_task(void *arg, int row, int thread)
                      cosr, sinr);
     char *page = j->pages + (size_t)(c->batch->slot[row] / KV_PAGE) * j->page_bytes;
     for (size_t h = 0; h < (size_t)g->n_kv_heads; h++)
-        store_page(page + h * 2 * KV_PAGE * hd * kv_bytes(type), type, g->head_dim,
+        store_page(page + h * kv_head_bytes(type, g->head_dim), type, g->head_dim,
                    c->batch->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
 }
 
@@ -440,8 +454,9 @@ static void attend_task_run(void *arg, int task, int thread)
         .softcap = j->softcap,
         .sinks = j->sinks ? j->sinks + head : NULL,
         .kv = c->config.kv,
-        .pages = j->pages +
-                 (size_t)kv_head * 2 * KV_PAGE * (size_t)g->head_dim * kv_bytes(c->config.kv),
+        .q_top = kv_query_top(c->config.act),
+        .w_top = kv_weight_top(c->config.act),
+        .pages = j->pages + (size_t)kv_head * kv_head_bytes(c->config.kv, g->head_dim),
         .page_bytes = j->page_bytes,
         .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,
     };

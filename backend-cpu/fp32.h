@@ -152,7 +152,8 @@ struct attend_state {
     int end;          /* end of the positions that are stored */
     float *scores;    /* [n][ATTEND_CHUNK]: scores, then weights */
     float *acc, *run; /* [n][head_dim] values of this chunk; of all previous chunks */
-    float *rest;      /* scratch [n][head_dim] of the variant */
+    float *rest;      /* scratch [2 * ATTEND_QUERIES][head_dim] of the variant */
+    float *more;      /* scratch [ATTEND_QUERIES][ATTEND_CHUNK] of the variant */
     float max[ATTEND_QUERIES], sum[ATTEND_QUERIES], run_max[ATTEND_QUERIES],
         run_sum[ATTEND_QUERIES];
 };
@@ -173,6 +174,7 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
     a->acc = scratch + ATTEND_QUERIES * ATTEND_CHUNK;
     a->run = a->acc + each;
     a->rest = a->run + each;
+    a->more = a->rest + 2 * each;
     a->c0 = attend_first(t, 0) / ATTEND_CHUNK * ATTEND_CHUNK - ATTEND_CHUNK;
     for (int i = 0; i < a->n; i++) a->run_max[i] = -INFINITY, a->run_sum[i] = 0;
     memset(a->run, 0, (size_t)(a->n * t->head_dim) * sizeof *a->run);
@@ -195,7 +197,7 @@ ALWAYS_INLINE int attend_next(struct attend_state *a)
  * so the hardware prefetcher cannot predict them. */
 ALWAYS_INLINE void ask_for(const void *p, const struct attend_task *t)
 {
-    for (size_t i = 0, n = (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv); i < n; i += 64)
+    for (size_t i = 0, n = kv_part_bytes(t->kv, t->head_dim); i < n; i += 64)
         __builtin_prefetch((const char *)p + i);
 }
 
@@ -259,6 +261,15 @@ static __attribute__((noinline)) void attend_softcap(struct attend_state *a, int
     }
 }
 
+/* First and last of the chunk's positions, from its beginning on, that row r sees; 0: none. */
+ALWAYS_INLINE int attend_sees(const struct attend_state *a, int r, int *low, int *high)
+{
+    *low = attend_first(a->t, r) - a->c0, *high = a->t->pos0 + r - a->c0;
+    if (*low < 0) *low = 0;
+    if (*high > ATTEND_CHUNK - 1) *high = ATTEND_CHUNK - 1;
+    return *low <= *high;
+}
+
 /* Turns scores into weights exp(score - max). Positions that a query does not see get weight 0. */
 ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn *mask,
                                   softcap_fn *softcap)
@@ -272,10 +283,8 @@ ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn
         i1 = i0 + QUERY_BLOCK < a->n ? i0 + QUERY_BLOCK : a->n;
         if (t->softcap > 0) attend_softcap(a, i0, i1, from, to, softcap);
         for (int i = i0; i < i1; i++) {
-            int r = i / t->n_heads, low = attend_first(t, r) - a->c0, high = t->pos0 + r - a->c0;
-            if (low < 0) low = 0;
-            if (high > ATTEND_CHUNK - 1) high = ATTEND_CHUNK - 1;
-            sees[i - i0] = low <= high;
+            int low, high;
+            sees[i - i0] = attend_sees(a, i / t->n_heads, &low, &high);
             a->max[i] = mask(a->scores + (size_t)i * ATTEND_CHUNK, from, to, low, high, scale);
         }
         for (int i = i0; i < i1; i++) {
@@ -285,6 +294,23 @@ ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn
             else
                 memset(p, 0,
                        (size_t)(to - from) * sizeof *p); /* the query sees nothing of this chunk */
+        }
+    }
+}
+
+/* KV_INT8: multiplies the weights by the scales of the values; 0 where a query does not see. */
+ALWAYS_INLINE void attend_scale_weights(struct attend_state *a)
+{
+    const struct attend_task *t = a->t;
+    for (int page = a->page0; page < a->page1; page++) {
+        const float *scale = key_scales(page_keys(t, page), t->head_dim) + KV_PAGE;
+        int at = page * KV_PAGE - a->c0;
+        for (int i = 0; i < a->n; i++) {
+            float *p = a->scores + (size_t)i * ATTEND_CHUNK + at;
+            int low, high;
+            attend_sees(a, i / t->n_heads, &low, &high);
+            for (int c = 0; c < KV_PAGE; c++)
+                p[c] = at + c >= low && at + c <= high ? p[c] * scale[c] : 0;
         }
     }
 }
@@ -403,6 +429,7 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
     while (attend_next(&a)) {
         attend_scores(&a, q, scores);
         attend_weights(&a, exps, mask, softcap);
+        if (t->kv == KV_INT8) attend_scale_weights(&a);
         attend_values(&a, values);
         attend_merge(&a);
     }

@@ -17,7 +17,9 @@
  *  mix     a product, then fused sums, in order of the slots
  *  attend  chunks of ATTEND_CHUNK positions at absolute multiples: scores summed dimension by
  *          dimension, maximum, exponentials, their sum in 16 lanes, values summed position by
- *          position; chunks merged in order, a sink after the last
+ *          position; chunks merged in order, a sink after the last. KV_INT8: scores times the
+ *          scales of keys, exponentials times those of values; in integers a score and a chunk's
+ *          value are an exact sum times one scale (attend_int8.h)
  *  layer_norm  mean: 16 lanes, folded; the squares of the differences likewise
  *  add     in1 * gate + in0 fused, then the product with the factor */
 #ifndef BACKEND_CPU_KERNELS_H
@@ -62,6 +64,7 @@ struct attend_task {
     float scale, softcap; /* softcap 0: none */
     const float *sinks;   /* [n_heads] of these heads; NULL: none */
     enum kv_type kv;
+    int q_top, w_top; /* KV_INT8: kv_query_top and kv_weight_top of the arithmetic */
     const char *pages; /* this layer's pages, moved to the KV head */
     size_t page_bytes;
     const int32_t *table; /* page of positions KV_PAGE*i .. */
@@ -113,7 +116,7 @@ struct cpu_kernels {
      * [head_dim/2] */
     void (*rope)(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                  float eps, const float *cos, const float *sin);
-    /* scratch: ATTEND_QUERIES * (ATTEND_CHUNK + 4 * head_dim) floats */
+    /* scratch: attend_floats(head_dim) floats */
     void (*attend)(const struct attend_task *t, float *scratch);
     /* gate, up [n]; up NULL: the activation alone */
     void (*glu)(const struct cpu_glu *a, float *gate, const float *up, size_t n);
@@ -155,18 +158,52 @@ const char *cpu_selfcheck(const struct cpu_kernels *k);
 const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, const char *name,
                                      char *note, size_t note_bytes, struct err *e);
 
+/* Floats of scratch of an attend task; what each part is for: struct attend_state. */
+static inline size_t attend_floats(int head_dim)
+{
+    return ATTEND_QUERIES * (2 * ATTEND_CHUNK + 4 * (size_t)head_dim);
+}
+
 /* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: each is stored in the
- * order of the vector lanes that read it, so that no horizontal sums are needed. */
+ * order of the vector lanes that read it, so that no horizontal sums are needed.
+ * KV_INT8, n = kv_padded(head_dim): keys [n/4][KV_PAGE][4], each plus KEY_BIAS and so unsigned, as
+ * one operand of a four-way dot product has to be; values [KV_PAGE/4][n][4 positions], signed;
+ * scales of keys [KV_PAGE], of values [KV_PAGE]. */
+enum { KEY_BIAS = 128 };
+
 static inline const void *page_keys(const struct attend_task *t, int page_index)
 {
     return t->pages + (size_t)t->table[page_index] * t->page_bytes;
 }
 
-static inline size_t kv_bytes(enum kv_type t) { return t == KV_F16 ? 2 : 4; }
+/* Bytes of an element. */
+static inline size_t kv_bytes(enum kv_type t) { return t == KV_F32 ? 4 : t == KV_F16 ? 2 : 1; }
+
+/* Bytes of a page's keys, and of its values. */
+static inline size_t kv_part_bytes(enum kv_type t, int head_dim)
+{
+    return (size_t)kv_padded(t, head_dim) * KV_PAGE * kv_bytes(t);
+}
 
 static inline const void *page_values(const struct attend_task *t, int page_index)
 {
-    return (const char *)page_keys(t, page_index) + (size_t)t->head_dim * KV_PAGE * kv_bytes(t->kv);
+    return (const char *)page_keys(t, page_index) + kv_part_bytes(t->kv, t->head_dim);
+}
+
+/* The scales of a page's keys [KV_PAGE], behind them those of its values. */
+static inline const float *key_scales(const void *keys, int head_dim)
+{
+    return (const float *)((const char *)keys + 2 * kv_part_bytes(KV_INT8, head_dim));
+}
+
+/* Place of element d of a key and of a value of KV_INT8 at position `offset` of a page. */
+static inline size_t key_at(int d, int offset)
+{
+    return (size_t)((d / 4 * KV_PAGE + offset) * 4 + d % 4);
+}
+static inline size_t value_at(int d, int offset, int head_dim)
+{
+    return (size_t)((offset / 4 * kv_padded(KV_INT8, head_dim) + d) * 4 + offset % 4);
 }
 
 /* First input of the sub-group after the one that begins at j0. */

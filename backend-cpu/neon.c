@@ -2,6 +2,7 @@
  * avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
+#include "backend-cpu/attend_int8.h"
 #include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/neon.h"
 
@@ -508,9 +509,19 @@ void neon_softcap(float *x, float cap, size_t n)
     memcpy(x + i, tail, (n - i) * sizeof *tail);
 }
 
+static __attribute__((noinline)) void attend_int8(const struct attend_task *t, float *scratch)
+{
+    if (t->q_top)
+        int8_attend(t, scratch, plain_keys, plain_values, neon_exps, fp32_mask, neon_softcap);
+    else
+        fp32_attend(t, scratch, plain_scores_f32, plain_values_f32, neon_exps, fp32_mask,
+                    neon_softcap);
+}
+
 void neon_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask, neon_softcap);
+    if (t->kv == KV_INT8) attend_int8(t, scratch);
+    else fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask, neon_softcap);
 }
 
 /* fp32_glu on 4 lanes; vmin and vmax keep NaN. */

@@ -156,13 +156,41 @@ static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const 
 
 static double softcapped(double x, double cap) { return cap * tanh(x / cap); }
 
-static double key_dot(const struct attend_task *t, const float *q, int pos)
+/* Element d of the key and of the value at pos. */
+static double key_of(const struct attend_task *t, int pos, int d)
 {
     const void *k = page_keys(t, pos / KV_PAGE);
-    double s = 0;
+    int c = pos % KV_PAGE;
+    if (t->kv == KV_INT8)
+        return (double)key_scales(k, t->head_dim)[c] *
+               (((const uint8_t *)k)[key_at(d, c)] - KEY_BIAS);
+    return f32_at(k, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(d * KV_PAGE + c));
+}
+
+static double value_of(const struct attend_task *t, int pos, int d)
+{
+    const void *v = page_values(t, pos / KV_PAGE);
+    int c = pos % KV_PAGE;
+    if (t->kv == KV_INT8)
+        return (double)key_scales(page_keys(t, pos / KV_PAGE), t->head_dim)[KV_PAGE + c] *
+               ((const int8_t *)v)[value_at(d, c, t->head_dim)];
+    return f32_at(v, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(c * t->head_dim + d));
+}
+
+/* A query as attention takes it: in integers of KV_INT8 rounded, else as it is. */
+static void query_of(const struct attend_task *t, const float *q, double *x)
+{
+    float scale, factor = 0;
+    int rounds = t->kv == KV_INT8 && t->q_top;
+    if (rounds) factor = kv_group_factor(kv_largest(q, t->head_dim), (float)t->q_top, &scale);
     for (int d = 0; d < t->head_dim; d++)
-        s += (double)q[d] *
-             f32_at(k, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(d * KV_PAGE + pos % KV_PAGE));
+        x[d] = !rounds ? q[d] : (double)scale * (factor == 0 ? 0 : kv_round(q[d], factor));
+}
+
+static double key_dot(const struct attend_task *t, const double *q, int pos)
+{
+    double s = 0;
+    for (int d = 0; d < t->head_dim; d++) s += q[d] * key_of(t, pos, d);
     return t->softcap > 0 ? softcapped(s * t->scale, t->softcap) : s * t->scale;
 }
 
@@ -173,22 +201,19 @@ static void ref_attend(const struct attend_task *t, float *scratch)
     (void)scratch;
     for (int r = 0; r < t->n_rows; r++)
         for (int h = 0; h < t->n_heads; h++) {
-            const float *q = t->q + (size_t)r * (size_t)t->row_stride +
-                             (size_t)h * (size_t)t->head_dim;
+            double q[1024]; /* head_dim <= 1024, checked by core/model/model.c */
+            query_of(t, t->q + (size_t)r * (size_t)t->row_stride +
+                            (size_t)h * (size_t)t->head_dim, q);
             float *out = t->out + (size_t)r * (size_t)t->row_stride +
                          (size_t)h * (size_t)t->head_dim;
-            double acc[1024] = {0}, /* head_dim <= 1024, checked by core/model/model.c */
-                sink = t->sinks ? t->sinks[h] : -INFINITY, max = sink;
+            double acc[1024] = {0}, sink = t->sinks ? t->sinks[h] : -INFINITY, max = sink;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++)
                 max = fmax(max, key_dot(t, q, p));
             double sum = t->sinks ? exp(sink - max) : 0;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
-                const void *v = page_values(t, p / KV_PAGE);
                 double w = exp(key_dot(t, q, p) - max);
                 sum += w;
-                for (int d = 0; d < t->head_dim; d++)
-                    acc[d] += w * f32_at(v, t->kv == KV_F16 ? DT_F16 : DT_F32,
-                                         (size_t)(p % KV_PAGE * t->head_dim + d));
+                for (int d = 0; d < t->head_dim; d++) acc[d] += w * value_of(t, p, d);
             }
             for (int d = 0; d < t->head_dim; d++) out[d] = (float)(acc[d] / sum);
         }

@@ -1,6 +1,7 @@
 /* scalar.c: variant "scalar": plain C over arrays of 16, for processors without a variant of their
  * own. */
 #include "backend-cpu/act_quant.h"
+#include "backend-cpu/attend_int8.h"
 #include "backend-cpu/fp32_experts.h"
 
 static const char *always(void) { return 0; }
@@ -173,6 +174,10 @@ ALWAYS_INLINE void scalar_scores(const float *const *q, int n, const void *const
                                  int head_dim, enum kv_type kv, float *scores)
 {
     enum dtype t = kv == KV_F16 ? DT_F16 : DT_F32;
+    if (kv == KV_INT8) {
+        plain_scores_f32(q, n, keys, n_pages, head_dim, kv, scores);
+        return;
+    }
     for (int k = 0; k < n_pages; k++)
         for (int i = 0; i < n; i++) {
             float sum[KV_PAGE] = {0};
@@ -187,6 +192,10 @@ ALWAYS_INLINE void scalar_values(const float *p, int n, int n_pos, const void *v
                                  enum kv_type kv, float *acc)
 {
     enum dtype t = kv == KV_F16 ? DT_F16 : DT_F32;
+    if (kv == KV_INT8) {
+        plain_values_f32(p, n, n_pos, values, head_dim, kv, acc);
+        return;
+    }
     for (int i = 0; i < n; i++)
         for (int c = 0; c < n_pos; c++)
             for (int d = 0; d < head_dim; d++)
@@ -207,7 +216,11 @@ static void scalar_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap,
 
 static void scalar_attend(const struct attend_task *t, float *scratch)
 {
-    fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_mask, scalar_softcap);
+    if (t->kv == KV_INT8 && t->q_top)
+        int8_attend(t, scratch, plain_keys, plain_values, scalar_exps, fp32_mask, scalar_softcap);
+    else
+        fp32_attend(t, scratch, scalar_scores, scalar_values, scalar_exps, fp32_mask,
+                    scalar_softcap);
 }
 
 static void scalar_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)

@@ -39,15 +39,13 @@ static double linear_bytes(const struct linear *w)
     return one_linear_bytes(w) * (w->stack ? w->stack : 1);
 }
 
-static int digits(const struct linear *w, enum act act)
-{
-    return !w->codes ? 0 : act == ACT_I16 ? 2 : act == ACT_INT8;
-}
+/* Of activations; 0: fp32. */
+static int digits(enum act act) { return act == ACT_I16 ? 2 : act == ACT_INT8; }
 
 struct cost cost_linear(const struct linear *w, int rows, enum act act)
 {
     double ops = 2.0 * (w->codes ? w->k : w->in) * w->out * rows;
-    int n = digits(w, act);
+    int n = w->codes ? digits(act) : 0;
     return (struct cost){.weights = linear_bytes(w),
                          .acts = 4.0 * rows * (w->in + w->out),
                          .fp32 = n ? 0 : ops,
@@ -63,7 +61,8 @@ static struct cost add(struct cost a, struct cost b)
 /* Keys and values of one position. */
 static double position_bytes(const struct heads *g, enum kv_type kv)
 {
-    return 2.0 * g->n_kv_heads * g->head_dim * (kv == KV_F16 ? 2 : 4);
+    struct kv_cache cache = {g->n_kv_heads, g->head_dim};
+    return (double)kv_format_page_bytes(kv, &cache) / KV_PAGE;
 }
 
 /* Experts are expected to be chosen with equal probability: n rows leave one out with (1 - top_k /
@@ -83,7 +82,8 @@ static struct cost experts(const struct step_plan *p, const struct op *op, doubl
     return all;
 }
 
-static struct cost attend(const struct op *op, const struct step_shape *s, enum kv_type kv)
+static struct cost attend(const struct op *op, const struct step_shape *s, enum act act,
+                          enum kv_type kv)
 {
     const struct heads *g = &op->as.attend.heads;
     int window = op->as.attend.window, end = s->depth + s->rows;
@@ -94,10 +94,13 @@ static struct cost attend(const struct op *op, const struct step_shape *s, enum 
     }
     int first = window && s->depth - window + 1 > 0 ? s->depth - window + 1 : 0;
     double q = (double)g->n_heads * g->head_dim;
+    double ops = 4 * q * s->n_seqs * seen; /* scores, then values */
+    int n = kv_is_integer(kv) ? digits(act) : 0;
     return (struct cost){.kv = s->n_seqs * (end - first) * position_bytes(g, kv),
                          .weights = op->w[0] >= 0 ? 4.0 * g->n_heads : 0,
                          .acts = 8.0 * s->n_seqs * s->rows * q,
-                         .fp32 = 4 * q * s->n_seqs * seen}; /* scores, then values */
+                         .fp32 = n ? 0 : ops,
+                         .int8 = n * ops};
 }
 
 /* A state is read and written once a step. */
@@ -156,7 +159,7 @@ struct cost cost_op(const struct step_plan *p, const struct op *op, const struct
     case OP_ROPE_STORE:
         if (op->in[1] >= 0) w.kv = s->n_seqs * s->rows * position_bytes(&op->as.rope.heads, kv);
         return w;
-    case OP_ATTEND: return attend(op, s, kv);
+    case OP_ATTEND: return attend(op, s, act, kv);
     case OP_CONV:
         w.weights = 4.0 * p->weight[op->w[0]].n;
         w.kv = state_bytes(p, op->as.conv.state, s);

@@ -244,13 +244,20 @@ enum {
     N_COLUMNS
 };
 
+/* Attention over integers depends on the arithmetic. */
+static int uses_act(const struct op_case *k, const struct setup_config *g)
+{
+    return k->by_act || (k->by_kv && kv_is_integer(g->kv));
+}
+
 static int write_result(const struct ops *x, const struct op_case *k, struct contender *c,
                         struct out *out, struct err *e)
 {
     const struct setup_config *g = &c->setup->config;
     struct cost w = case_cost(x, k, g->act, g->kv);
     struct stats t = stats_of(c->wall, c->n), p = stats_of(c->cpu, c->n);
-    const char *act = k->by_act ? act_name[g->act] : "-", *kv = k->by_kv ? kv_name[g->kv] : "-",
+    const char *act = uses_act(k, g) ? act_name[g->act] : "-",
+               *kv = k->by_kv ? kv_formats[g->kv].name : "-",
                *bound = "-";
     /* elementwise operations read and write activations only: that is their rate, but no share of
      * the memory's */
@@ -305,7 +312,7 @@ static int write_result(const struct ops *x, const struct op_case *k, struct con
 static int takes_part(const struct ops *x, const struct op_case *k, const struct setup *r)
 {
     const struct setup_config *first = &x->setups.setup[0].config;
-    return (k->by_act || r->config.act == first->act) && (k->by_kv || r->config.kv == first->kv);
+    return (uses_act(k, &r->config) || r->config.act == first->act) && (k->by_kv || r->config.kv == first->kv);
 }
 
 static int run_case(struct ops *x, const struct op_case *k, struct out *out, struct err *e)

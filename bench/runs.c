@@ -134,7 +134,8 @@ static json_t *record(const struct test *t, const struct bench_options *o,
         "cpu_info", facts->cpu_info, "backends", o->backend, "model_filename",
         json_text(facts->filename), "model_type", facts->model_type, "model_size",
         (json_int_t)facts->model_bytes, "model_n_params", (json_int_t)facts->n_params, "n_batch",
-        o->n_batch, "n_threads", c->threads, "type_k", kv_name[c->kv], "type_v", kv_name[c->kv]);
+        o->n_batch, "n_threads", c->threads, "type_k", kv_formats[c->kv].name, "type_v",
+        kv_formats[c->kv].name);
     json_t *more = json_pack(
         "{s:s s:s s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act",
         act_name[c->act], "cpu", c->cpu, "n_parallel", t->n_parallel, "n_prompt", t->n_prompt,
@@ -171,7 +172,7 @@ static int row(const struct test *t, const json_t *j, struct out *out, struct er
     out_cell(out, COL_TEST, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt + t->n_gen, parallel,
              depth);
     out_cell(out, COL_ACT, "%s", act_name[c->act]);
-    out_cell(out, COL_KV, "%s", kv_name[c->kv]);
+    out_cell(out, COL_KV, "%s", kv_formats[c->kv].name);
     out_cell(out, COL_CPU, "%s", c->cpu);
     out_cell(out, COL_THREADS, "%d", c->threads);
     out_cell(out, COL_MEDIAN, "%.2f", json_number_value(json_object_get(j, "median_ts")));
@@ -204,7 +205,7 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
     printf("%s, %.2f GB; %s; %s, kv %s; %d runs in turn\n\n", facts->model_type,
            facts->model_bytes * 1e-9, facts->cpu_info,
            t->setups.setup[0].forward.be->ops->describe(t->setups.setup[0].forward.be),
-           kv_name[t->setups.setup[0].config.kv], o->repetitions);
+           kv_formats[t->setups.setup[0].config.kv].name, o->repetitions);
     out_print(out, hide);
     return 0;
 }

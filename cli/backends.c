@@ -7,8 +7,7 @@
 #include <string.h>
 
 const char *const act_name[] =
-    {[ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16", NULL},
-                  *const kv_name[] = {[KV_F16] = "f16", [KV_F32] = "f32", NULL};
+    {[ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16", NULL};
 
 /* ---- cpu */
 
@@ -144,13 +143,18 @@ const struct backend_entry *backend_best(const char *act)
 
 const char *backend_best_act(const struct backend_entry *b) { return act_name[b->act[0]]; }
 
-static int find_name(const char *const *names, const char *name)
+enum act backend_act(const char *name)
 {
     int i = 0;
-    while (names[i] && strcmp(names[i], name)) i++;
-    CHECK(names[i]);
-    return i;
+    while (act_name[i] && strcmp(act_name[i], name)) i++;
+    CHECK(act_name[i]);
+    return (enum act)i;
 }
 
-enum act backend_act(const char *name) { return (enum act)find_name(act_name, name); }
-enum kv_type backend_kv(const char *name) { return (enum kv_type)find_name(kv_name, name); }
+enum kv_type backend_kv(const char *name)
+{
+    int i = 0;
+    while (kv_formats[i].name && strcmp(kv_formats[i].name, name)) i++;
+    CHECK(kv_formats[i].name);
+    return (enum kv_type)i;
+}

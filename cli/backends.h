@@ -52,9 +52,9 @@ const struct backend_entry *backend_best(const char *act);
 /* The arithmetic of --act auto. */
 const char *backend_best_act(const struct backend_entry *b);
 
-/* The names of the enums, in --act and --kv. */
-extern const char *const act_name[], *const kv_name[];
-/* The values with these names, which the tables have. */
+/* The names of enum act, in --act; NULL-terminated. */
+extern const char *const act_name[];
+/* The values with these names, which act_name and kv_formats have. */
 enum act backend_act(const char *name);
 enum kv_type backend_kv(const char *name);
 

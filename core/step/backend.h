@@ -13,6 +13,7 @@
 
 #include "core/base/err.h"
 #include "core/step/batch.h"
+#include "core/step/kv_format.h"
 #include "core/step/plan.h"
 
 #include <stddef.h>
@@ -25,9 +26,18 @@
  *  ACT_INT8  the same with integers of 8 bits (one digit)
  *  ACT_F16   fp16 with a power of two for each row, which brings the row's largest magnitude into
  *            [2^14, 2^15); the products are summed in fp32
- * kv_type: element type of the KV cache. */
+ * With ACT_I16 and ACT_INT8 attention over KV_INT8 is in integers, too. */
 enum act { ACT_F32, ACT_I16, ACT_INT8, ACT_F16 };
-enum kv_type { KV_F16, KV_F32 };
+
+/* Attention over KV_INT8: the largest integer of a query and of a chunk's weights; 0: in fp32. */
+static inline int kv_query_top(enum act act)
+{
+    return act == ACT_I16 ? KV_TOP_I16 : act == ACT_INT8 ? KV_TOP_INT8 : 0;
+}
+static inline int kv_weight_top(enum act act)
+{
+    return act == ACT_I16 || act == ACT_INT8 ? KV_TOP_I16 : 0;
+}
 
 /* Fixed for the life of a backend; sizes its scratch, so that a step allocates nothing. */
 struct be_config {
@@ -51,6 +61,7 @@ struct be_plan;   /* a compiled plan */
 struct backend {
     const char *name;
     unsigned kinds;   /* bit k: it has operations of enum op_kind k */
+    unsigned kv_types; /* bit t: it stores enum kv_type t */
     int asynchronous; /* steps run while the host does something else */
     int phases;       /* a row's bits depend on its phase; 0: decode and prompt rows are alike */
     /* Sizes in bytes, before anything is opened. available: what can be allocated now, 0 when

@@ -192,6 +192,10 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
         if (step_plan_keep_hidden(&whole, &f->plan, e)) return -1;
     }
     struct be_config c = config_of(o);
+    if (!(ops->kv_types >> o->kv & 1)) {
+        err_set(e, "--backend %s: has no --kv %s", ops->name, kv_formats[o->kv].name);
+        goto fail;
+    }
     if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e)) goto fail;
     struct plan_memory *to = &f->memory;
     to->buffer = calloc((size_t)f->plan.n_buffers, sizeof *to->buffer);

@@ -12,16 +12,21 @@
  * merged) and the quotient. A cap c on the scores does not amplify d, and its tanh, quotient and
  * product add 20 roundings of at most c (checkop_vector.c) to it.
  * A sink is one more term of the sum, which the 1024 roundings cover.
+ * Integers: both sides hold the same ones. In integer attention the query is rounded alike on both
+ * sides and sums are exact, but the weights w = p * scale of each chunk are rounded to steps of
+ * their largest over `top`; the reference does not round them:
+ *     + sum over chunks of (max_p w_p / top / 2) * sum over their positions of |v_p| / scale_p
  * With fp16 activations a backend may round probabilities to halves (of
  * 11 bits), as it stores values: another 2^-11 A. */
+#include "cli/backends.h"
 #include "tests/checkop/checkop.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* pages hold what others left there: large finite numbers in either type */
-enum { MAX_SEQS = 11, GARBAGE = 0x4b };
+/* pages hold what others left there: large finite numbers in fp16 and fp32, NaN as scales */
+enum { MAX_SEQS = 11, GARBAGE = 0x4b, GARBAGE_SCALES = 0xff };
 
 struct attend_case {
     int n_heads, n_kv_heads, head_dim;
@@ -61,11 +66,25 @@ static const struct attend_case cases[] = {
     {4, 4, 36, KV_F32, 0, 1, 10, 11, MIXED_ROWS},
 };
 
+static const struct attend_case integers[] = {
+    {8, 2, 64, KV_INT8, 0, 2, 2, 4, {{0, 15, 1}, {1, 256, 1}, {2, 0, 17}, {3, 250, 12}}},
+    {32, 4, 64, KV_INT8, 0, 1, 1, 2, {{0, 530, 1}, {1, 300, 9}}},
+    {4, 4, 32, KV_INT8, 0, 1, 0, 1, {{0, 0, 1}}},
+    {4, 1, 80, KV_INT8, 0, 1, 3, 4, {{0, 0, 1}, {1, 511, 1}, {2, 300, 1}, {3, 100, 20}}},
+    {7, 1, 36, KV_INT8, 0, 4, 1, 3, {{0, 31, 1}, {1, 8, 13}, {2, 0, 5}}},
+    {14, 2, 96, KV_INT8, 257, 1, 1, 2, {{0, 1099, 1}, {1, 30, 40}}},
+    {66, 2, 32, KV_INT8, 5, 1, 1, 2, {{0, 40, 1}, {1, 14, 4}}},
+    {2, 2, 128, KV_INT8, 0, 8, 1, 2, {{0, 1040, 1}, {1, 1000, 40}}},
+    {8, 2, 128, KV_INT8, 300, 2, 10, 11, MIXED_ROWS},
+    {2, 1, 2, KV_INT8, 0, 1, 1, 2, {{0, 20, 1}, {1, 1, 3}}},
+    {4, 2, 64, KV_INT8, 1, 1, 1, 2, {{0, 300, 1}, {1, 0, 40}}},
+};
 static const struct attend_case capped[] = {
     {8, 2, 64, KV_F16, 0, 8, 2, 4, {{0, 15, 1}, {1, 16, 1}, {2, 0, 17}, {3, 250, 12}}},
     {4, 2, 32, KV_F32, 100, 2, 1, 3, {{0, 600, 1}, {1, 0, 130}, {2, 350, 12}}},
     {2, 1, 128, KV_F16, 0, 8, 1, 2, {{0, 1040, 1}, {1, 300, 12}}},
     {2, 1, 256, KV_F16, 16, 4, 1, 2, {{0, 280, 1}, {1, 20, 7}}},
+    {8, 2, 64, KV_INT8, 100, 8, 1, 3, {{0, 600, 1}, {1, 0, 130}, {2, 350, 12}}},
 };
 /* heads of 256 and 512 dimensions; scores of scale 1 reach 700 */
 static const struct attend_case large[] = {
@@ -73,6 +92,8 @@ static const struct attend_case large[] = {
     {4, 4, 256, KV_F32, 0, 1, 1, 2, {{0, 40, 1}, {1, 250, 12}}},
     {8, 1, 512, KV_F16, 40, 1, 1, 2, {{0, 90, 1}, {1, 0, 50}}},
     {4, 2, 64, KV_F16, 0, 8, 1, 2, {{0, 600, 1}, {1, 30, 20}}},
+    {8, 1, 512, KV_INT8, 40, 1, 1, 2, {{0, 280, 1}, {1, 0, 50}}},
+    {4, 2, 256, KV_INT8, 0, 1, 1, 2, {{0, 40, 1}, {1, 250, 12}}},
 };
 static const struct attend_case sunk[] = {
     {8, 2, 64, KV_F16, 0, 2, 2, 4, {{0, 15, 1}, {1, 256, 1}, {2, 0, 17}, {3, 505, 9}}},
@@ -80,6 +101,7 @@ static const struct attend_case sunk[] = {
     {7, 1, 36, KV_F32, 0, 4, 1, 3, {{0, 31, 1}, {1, 8, 13}, {2, 0, 5}}},
     {40, 1, 64, KV_F16, 0, 2, 1, 3, {{0, 280, 1}, {1, 0, 6}, {2, 254, 4}}},
     {4, 4, 128, KV_F16, 0, 1, 10, 11, MIXED_ROWS},
+    {40, 1, 64, KV_INT8, 0, 2, 1, 3, {{0, 280, 1}, {1, 0, 6}, {2, 254, 4}}},
 };
 
 /* Attributes that a list of cases has in common. */
@@ -95,6 +117,7 @@ static const struct attend_form forms[] = {
     {"capped, ", 5, 0, 0, CASES(capped), 2},
     {"sinks, ", 0, 0, 1, CASES(sunk), 2},
     {"scale 1, ", 0, 1, 0, CASES(large), 1},
+    {"", 0, 0, 0, CASES(integers), 2},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, N_FORMS = sizeof forms / sizeof *forms };
 
@@ -107,11 +130,42 @@ struct attend_data {
     struct batch batch;
     int start[MAX_SEQS + 1];
     float *key, *value;              /* [positions][n_kv_heads * head_dim], as given */
+    double *k_stored, *v_stored;     /* the same as stored */
+    float *v_scale;                  /* [positions][n_kv_heads] of integers */
     float *q;                        /* [batch rows][n_heads * head_dim] */
+    int q_top, w_top;                /* largest integers of queries, of weights; 0: fp32 */
     float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
     float *sinks;                    /* [n_heads] or NULL */
     size_t q_row, kv_row;
 };
+
+/* Rounds x [n] to integers of at most `top`, as docs/numerics.md says, into y; returns the scale. */
+static float round_group(const float *x, int n, int top, double *y)
+{
+    float largest = 0;
+    for (int i = 0; i < n; i++) largest = fmaxf(largest, fabsf(x[i]));
+    float scale = largest / (float)top, factor = largest > 0x1p-100f ? (float)top / largest : 0;
+    for (int i = 0; i < n; i++) y[i] = (double)scale * rintf(x[i] * factor);
+    return scale;
+}
+
+static void store(struct arena *a, struct attend_data *d)
+{
+    size_t n = (size_t)d->start[d->k->n_seqs] * d->kv_row, hd = (size_t)d->k->head_dim;
+    d->k_stored = arena_get(a, n * sizeof(double));
+    d->v_stored = arena_get(a, n * sizeof(double));
+    d->v_scale = arena_get(a, n / hd * sizeof(float));
+    for (size_t i = 0; i < n; i += hd)
+        if (d->k->kv == KV_INT8) {
+            round_group(d->key + i, (int)hd, 127, d->k_stored + i);
+            d->v_scale[i / hd] = round_group(d->value + i, (int)hd, 127, d->v_stored + i);
+        }
+    for (size_t i = 0; i < n && d->k->kv != KV_INT8; i++) {
+        int f16 = d->k->kv == KV_F16;
+        d->k_stored[i] = f16 ? f32_from_f16(f16_from_f32(d->key[i])) : d->key[i];
+        d->v_stored[i] = f16 ? f32_from_f16(f16_from_f32(d->value[i])) : d->value[i];
+    }
+}
 
 static struct attend_data make_data(struct arena *a, struct rng *r, const struct attend_case *k,
                                     enum act act)
@@ -140,33 +194,56 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
         if (i % 5 == 4) memset(q, 0, d.q_row * 4); /* all positions alike: the mean of the values */
     }
     d.config = (struct be_config){.act = act, .kv = k->kv};
+    if (k->kv == KV_INT8) d.q_top = kv_query_top(act), d.w_top = kv_weight_top(act);
+    store(a, &d);
     d.inv_freq = arena_get(a, (size_t)k->head_dim / 2 * 4);
     d.config.max_rows = d.config.max_seqs = past > d.batch.n_rows ? past : d.batch.n_rows;
     d.config.max_pages = d.batch.table_stride;
     return d;
 }
 
-static double stored(float x, enum kv_type kv)
+/* Room for one query head of one row: p [positions]; the results y, the bound of fp32 and what the
+ * rounding of weights adds, each [head_dim]. */
+struct head_room {
+    double *p;
+    float *y, *bound, *rounding;
+};
+
+/* The rounding of the weights p [n] of positions `first` on: half a step in each chunk, of each
+ * value. */
+static void expect_rounding(const struct attend_data *d, int first, int n, const double *p,
+                            const double *v, const float *scale, double *off)
 {
-    return kv == KV_F16 ? f32_from_f16(f16_from_f32(x)) : x;
+    const size_t heads = (size_t)d->k->n_kv_heads;
+    for (int i = 0, end; i < n; i = end) {
+        double largest = 0;
+        end = ((first + i) / 256 + 1) * 256 - first;
+        if (end > n) end = n;
+        for (int c = i; c < end; c++) largest = fmax(largest, p[c] * scale[(size_t)c * heads]);
+        for (int c = i; c < end; c++)
+            for (int j = 0; j < d->k->head_dim; j++)
+                off[j] += 0.5 * (1 + 0x1p-10) * largest / d->w_top *
+                          fabs(v[(size_t)c * d->kv_row + (size_t)j]) / scale[(size_t)c * heads];
+    }
 }
 
 /* One query head of one row: the harness's own result and the bound. */
-static void expect_head(const struct attend_data *d, int row, int head, double *p, float *y,
-                        float *bound)
+static void expect_head(const struct attend_data *d, int row, int head, const struct head_room *x)
 {
     int seq = d->batch.seq[row], pos = d->batch.pos[row], hd = d->k->head_dim,
         kv_head = head / (d->k->n_heads / d->k->n_kv_heads),
         first = d->k->window && pos - d->k->window + 1 > 0 ? pos - d->k->window + 1 : 0;
     size_t at = (size_t)(d->start[seq] + first) * d->kv_row + (size_t)(kv_head * hd);
     const float *q = d->q + (size_t)row * d->q_row + (size_t)(head * hd);
-    double sink = d->sinks ? d->sinks[head] : -INFINITY;
-    double max = sink, magnitude = 0;
+    double sink = d->sinks ? d->sinks[head] : -INFINITY, *p = x->p;
+    double max = sink, magnitude = 0, rounded[512];
+    for (int j = 0; j < hd; j++) rounded[j] = q[j];
+    if (d->q_top) round_group(q, hd, d->q_top, rounded);
     for (int i = 0; i <= pos - first; i++) {
-        const float *k = d->key + at + (size_t)i * d->kv_row;
+        const double *k = d->k_stored + at + (size_t)i * d->kv_row;
         double s = 0, m = 0;
         for (int j = 0; j < hd; j++) {
-            double t = q[j] * stored(k[j], d->k->kv);
+            double t = rounded[j] * k[j];
             s += t;
             m += fabs(t);
         }
@@ -176,32 +253,37 @@ static void expect_head(const struct attend_data *d, int row, int head, double *
         magnitude = fmax(magnitude, m);
     }
     double allowed = 0x1p-14 + (d->config.act == ACT_F16 ? 0x1p-11 : 0);
-    double acc[512] = {0}, mass[512] = {0}, sum = d->sinks ? exp(sink - max) : 0,
+    double acc[512] = {0}, mass[512] = {0}, rounding[512] = {0}, sum = d->sinks ? exp(sink - max) : 0,
            off = (hd + 4) * U * magnitude * d->scale + 20 * U * d->softcap;
     CHECK(hd <= 512);
     for (int i = 0; i <= pos - first; i++) {
-        const float *v = d->value + at + (size_t)i * d->kv_row;
-        double w = exp(p[i] - max);
+        const double *v = d->v_stored + at + (size_t)i * d->kv_row;
+        double w = p[i] = exp(p[i] - max);
         sum += w;
         for (int j = 0; j < hd; j++) {
-            double t = w * stored(v[j], d->k->kv);
+            double t = w * v[j];
             acc[j] += t;
             mass[j] += fabs(t);
         }
     }
+    if (d->w_top)
+        expect_rounding(d, first, pos - first + 1, p, d->v_stored + at,
+                        d->v_scale + at / (size_t)hd, rounding);
     for (int j = 0; j < hd; j++) {
-        y[j] = (float)(acc[j] / sum);
-        bound[j] = (float)((allowed + 2 * expm1(off)) * mass[j] / sum);
+        x->y[j] = (float)(acc[j] / sum);
+        x->bound[j] = (float)((allowed + 2 * expm1(off)) * mass[j] / sum);
+        x->rounding[j] = (float)(rounding[j] / sum);
     }
 }
 
-static void expect(struct arena *a, const struct attend_data *d, float *y, float *bound)
+static void expect(struct arena *a, const struct attend_data *d, float *y, float *bound,
+                   float *rounding)
 {
     double *p = arena_get(a, (size_t)d->start[d->k->n_seqs] * sizeof *p);
     for (int row = 0; row < d->batch.n_rows; row++)
         for (int h = 0; h < d->k->n_heads; h++) {
             size_t at = (size_t)row * d->q_row + (size_t)(h * d->k->head_dim);
-            expect_head(d, row, h, p, y + at, bound + at);
+            expect_head(d, row, h, &(struct head_room){p, y + at, bound + at, rounding + at});
         }
 }
 
@@ -306,7 +388,8 @@ static void open_sequences(struct check *c, int v, const char *name, struct atte
                    t->s.ops->kv_page_bytes(d->k->kv,
                                            &(struct kv_cache){d->k->n_kv_heads, d->k->head_dim});
     struct arena a = {0};
-    t->kv = dbuf_from(&t->s, memset(arena_get(&a, bytes), GARBAGE, bytes), bytes);
+    int garbage = kv_is_integer(d->k->kv) ? GARBAGE_SCALES : GARBAGE;
+    t->kv = dbuf_from(&t->s, memset(arena_get(&a, bytes), garbage, bytes), bytes);
     arena_free(&a);
     store_past(c, v, name, t, d);
 }
@@ -373,12 +456,15 @@ static float *make_sinks(struct arena *a, struct rng *r, int n)
 
 static void check_case(struct check *c, const struct attend_case *k, const struct attend_form *f)
 {
-    if (is_caught(c)) return;
+    if (is_caught(c) || !(c->v[0].ops->kv_types >> k->kv & 1)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
     int n = snprintf(name, NAME_BYTES, "%s%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
-                     c->act == ACT_F16 ? "f16, " : "", f ? f->name : "", k->n_heads,
-                     k->n_kv_heads, k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->window,
+                     c->act == ACT_F16                              ? "f16, "
+                     : k->kv == KV_INT8 && kv_query_top(c->act) ? act_name[c->act]
+                                                                 : "",
+                     f ? f->name : "", k->n_heads, k->n_kv_heads, k->head_dim,
+                     kv_formats[k->kv].name, k->window,
                      (double)k->gain);
     for (int i = 0; i < k->n_seqs; i++)
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,
@@ -390,13 +476,16 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
     if (f && f->sinks) d.sinks = make_sinks(&a, &r, k->n_heads);
     size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
     float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4),
-          *tight = arena_get(&a, total * 4), *ref = arena_get(&a, total * 4),
+          *tight = arena_get(&a, total * 4), *rounding = arena_get(&a, total * 4), *ref = arena_get(&a, total * 4),
           *first = arena_get(&a, total * 4), *got = arena_get(&a, total * 4),
           *kept = arena_get(&a, total * 4);
-    expect(&a, &d, want, bound);
-    /* of the bound of fp32 activations, of which that of fp16 is up to 9 times */
-    for (size_t i = 0; i < total; i++)
+    expect(&a, &d, want, bound, rounding);
+    /* of the bound of fp32 activations, of which that of fp16 is up to 9 times; ref does not round
+     * weights */
+    for (size_t i = 0; i < total; i++) {
         tight[i] = bound[i] * (c->act == ACT_F16 ? 0x1p-12f : 0x1p-8f);
+        bound[i] += rounding[i];
+    }
     struct attend_side t;
     open_sequences(c, REF, name, &t, &c->ref, 2, &d);
     step(c, REF, name, &t, &d, &d.batch, k->span, k->n_seqs, d.q, 1, ref);
@@ -421,6 +510,20 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
     arena_free(&a);
 }
 
+/* The cases of integers in the arithmetics of integers. */
+static void check_in_integers(struct check *c)
+{
+    static const enum act acts[] = {ACT_I16, ACT_INT8};
+    for (int i = 0; i < 2; i++) {
+        c->act = acts[i];
+        for (const struct attend_form *f = forms; f < forms + N_FORMS; f++)
+            for (int j = 0; j < f->n; j++)
+                if (f->k[j].kv == KV_INT8 && (!c->quick || j < f->n_quick))
+                    check_case(c, &f->k[j], f);
+    }
+    c->act = ACT_F32;
+}
+
 void check_attend(struct check *c)
 {
     for (int i = 0; i < N_CASES; i++)
@@ -428,14 +531,17 @@ void check_attend(struct check *c)
     for (const struct attend_form *f = forms; f < forms + N_FORMS; f++)
         for (int i = 0; i < f->n; i++)
             if (!c->quick || i < f->n_quick) check_case(c, &f->k[i], f);
-    if (!strcmp(c->v[0].ops->name, "cpu")) return; /* its attention is that of fp32 */
     if (gpu.act != ACT_F32) return;
+    if (!strcmp(c->v[0].ops->name, "cpu")) {
+        check_in_integers(c);
+        return; /* fp16 activations: its attention is that of fp32 */
+    }
     c->act = ACT_F16;
     for (int i = 0; i < N_CASES; i++)
         if (cases[i].kv == KV_F16 && (!c->quick || i == 2 || i == 9 || i == 16))
             check_case(c, &cases[i], NULL);
     for (const struct attend_form *f = forms; f < forms + N_FORMS; f++)
         for (int i = 0; i < f->n; i++)
-            if (f->k[i].kv == KV_F16 && !c->quick) check_case(c, &f->k[i], f);
+            if (f->k[i].kv != KV_F32 && !c->quick) check_case(c, &f->k[i], f);
     c->act = ACT_F32;
 }

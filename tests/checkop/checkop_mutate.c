@@ -724,6 +724,7 @@ int check_mutants(const struct check *c, const struct variant *v, const char *on
     long n_cases;
     healthy = *v;
     mutant_backend.name = v->ops->name;
+    mutant_backend.kv_types = v->ops->kv_types;
     *n_mutants = 0;
     for (int i = 0; ops[i].name; i++)
         if (has(v, ops[i].name) && (!only || listed(only, ops[i].name)) &&

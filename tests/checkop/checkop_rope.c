@@ -39,6 +39,10 @@ static const struct rope_case cases[] = {
     {2, 1, 512, KV_F16, 1, 1e6f, 1, {17, 5000, -1}},
     {4, 2, 256, KV_F16, 1, 1e7f, 1, {33, -1}},
     {2, 1, 2, KV_F32, 0, 1e4f, 1, {5, -1}},
+    {8, 2, 64, KV_INT8, 0, 1e4f, 1, {1, 17, 255, -1}},
+    {7, 1, 36, KV_INT8, 1, 1e4f, 1, {3, 511, -1}},
+    {4, 2, 128, KV_INT8, 1, 1e6f, 1, {33, 5000, -1}},
+    {2, 1, 512, KV_INT8, 0, 1e6f, 1, {17, -1}},
 };
 
 struct rope_data {
@@ -176,6 +180,32 @@ static void rope_store(struct side *s, const struct rope_data *d, const struct r
     trial_run(&t, s, &d->batch, 0);
 }
 
+/* Half a step of the integers of the head that x [head_dim] with the bound `off` (NULL: 0) is. */
+static double half_step(const float *x, const float *off, int head_dim)
+{
+    double largest = 0;
+    for (int i = 0; i < head_dim; i++) largest = fmax(largest, fabs(x[i]) + (off ? off[i] : 0));
+    return largest / 127 * (0.5 + 0x1p-20);
+}
+
+/* What the storage adds to the error of element i of the heads x. */
+static double storage(const struct rope_data *d, const float *x, const float *off, size_t i)
+{
+    size_t hd = (size_t)d->k->head_dim, head = i / hd * hd;
+    if (d->k->kv == KV_INT8)
+        return half_step(x + head, off ? off + head : NULL, d->k->head_dim);
+    return d->k->kv == KV_F16 ? 0x1p-11 * fabs(x[i]) + 0x1p-25 : 0;
+}
+
+/* x of the head that starts at `head` as stored: exactly what its definition says. */
+static float stored(const struct rope_data *d, const float *head, size_t i)
+{
+    if (d->k->kv != KV_INT8) return d->k->kv == KV_F16 ? f32_from_f16(f16_from_f32(head[i])) : head[i];
+    float largest = 0;
+    for (int j = 0; j < d->k->head_dim; j++) largest = fmaxf(largest, fabsf(head[j]));
+    return largest / 127 * rintf(head[i] * (127 / largest));
+}
+
 /* Values: what the own position gives. */
 static void check_values(struct check *c, int v, const char *name, struct side *s, struct arena *a,
                          const struct rope_data *d, struct dbuf *q, struct dbuf *kv)
@@ -188,9 +218,9 @@ static void check_values(struct check *c, int v, const char *name, struct side *
     dbuf_get(s, &out, got);
     for (size_t row = 0; row < rows; row++)
         for (size_t i = 0; i < d->q_row; i++) {
-            float x = d->value[row * d->kv_row + i / hd / (size_t)group * hd + i % hd];
-            want[row * d->q_row + i] = d->k->kv == KV_F16 ? f32_from_f16(f16_from_f32(x)) : x;
-            bound[row * d->q_row + i] = 0x1p-22f * fabsf(x);
+            const float *head = d->value + row * d->kv_row + i / hd / (size_t)group * hd;
+            want[row * d->q_row + i] = stored(d, head, i % hd);
+            bound[row * d->q_row + i] = 0x1p-22f * fabsf(want[row * d->q_row + i]);
         }
     compare(c, v, name, "stored value", got, want, bound, rows, d->q_row);
     dbuf_free(s, &out);
@@ -215,8 +245,8 @@ static void check_keys(struct check *c, int v, const char *name, struct side *s,
             for (size_t h = 0; h < (size_t)d->k->n_heads; h++) {
                 size_t at = row / 2 * d->q_row + h * hd + dim,
                        from = row * d->kv_row + h / (size_t)group * hd + dim;
-                double k = x->k[from], off = x->k_bound[from] +
-                                             (d->k->kv == KV_F16 ? 0x1p-11 * fabs(k) + 0x1p-25 : 0);
+                double k = x->k[from],
+                       off = x->k_bound[from] + storage(d, x->k, x->k_bound, from);
                 all[at] = got[row * d->q_row + h * hd + dim];
                 want[at] = (float)(1 / (1 + exp(-k)));
                 bound[at] = (float)(off / 4 + 0x1p-21);
@@ -287,12 +317,12 @@ static void run(struct check *c, int v, const char *name, const struct variant *
 
 static void check_case(struct check *c, const struct rope_case *k)
 {
-    if (is_caught(c)) return;
+    if (is_caught(c) || !(c->v[0].ops->kv_types >> k->kv & 1)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
     snprintf(name, NAME_BYTES,
              "%d/%d heads of %d, kv %s, norm %d, base %g, scale %g, positions %d %d ..", k->n_heads,
-             k->n_kv_heads, k->head_dim, k->kv == KV_F16 ? "f16" : "f32", k->norm, (double)k->base,
+             k->n_kv_heads, k->head_dim, kv_formats[k->kv].name, k->norm, (double)k->base,
              (double)k->rope_scale, k->pos[0], k->pos[1]);
     struct rng r = rng_for(c->seed, name);
     struct rope_data d = make_data(&a, &r, k);
@@ -323,5 +353,5 @@ static void check_case(struct check *c, const struct rope_case *k)
 void check_rope(struct check *c)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (!c->quick || i < 3) check_case(c, &cases[i]);
+        if (!c->quick || i < 3 || i == 10) check_case(c, &cases[i]);
 }

@@ -87,6 +87,13 @@ static void integers_count_their_digits(void **state)
     assert_true(cost_products(&i16, ACT_I16) == f32.fp32 &&
                 cost_products(&int8, ACT_INT8) == f32.fp32);
     assert_true(i16.weights == f32.weights);
+    struct step_shape deep = {1, 1, 999, 1};
+    struct cost in_f32 = sum_of(&deep, ACT_F32, KV_INT8), in_i16 = sum_of(&deep, ACT_I16, KV_INT8);
+    double attention = LAYERS * 4.0 * 2048 * 1000;
+    assert_true(in_f32.kv == LAYERS * 4 * 2 * (64 + 4.0) * (1000 + 1)); /* 4 heads of 64 */
+    assert_true(in_i16.kv == in_f32.kv && in_f32.int8 == 0);
+    assert_true(cost_products(&in_i16, ACT_I16) == in_f32.fp32);
+    assert_true(in_i16.int8 - 2 * attention == sum_of(&deep, ACT_I16, KV_F16).int8);
 }
 
 static void a_prompt_reads_the_head_once_and_attends_in_a_triangle(void **state)

@@ -1,0 +1,162 @@
+/* attend_int8.h: attention over keys and values of KV_INT8 in exact integer sums (ACT_I16,
+ * ACT_INT8): a query is quantized once, the weights of a chunk once. Each variant compiles it for
+ * its own instruction set and passes inlined functions for the sums; how a variant cuts integers
+ * into digits changes no bit. Scores and weights between the sums are those of fp32.h. */
+#ifndef BACKEND_CPU_ATTEND_INT8_H
+#define BACKEND_CPU_ATTEND_INT8_H
+
+#include "backend-cpu/fp32.h"
+
+/* sums[i][c] = sum over d of q[i][d] * (key(c)[d] + KEY_BIAS), for n queries and the positions c of
+ * a page; q [n][dims], dims padded; sums [n][KV_PAGE] */
+typedef void int8_keys_fn(const int16_t *q, int n, const uint8_t *keys, int dims, int32_t *sums);
+/* sums[i][d] += sum over the positions c of a page of w[i][c] * value(c)[d]; w has rows of
+ * ATTEND_CHUNK integers, sums of head_dim */
+typedef void int8_values_fn(const int16_t *w, int n, const int8_t *values, int head_dim,
+                            int32_t *sums);
+
+/* The queries of a task, or the weights of a chunk, as integers. */
+struct int8_queries {
+    int16_t *q;                    /* [n][kv_padded(head_dim)] */
+    float scale[ATTEND_QUERIES];   /* query = scale * integer */
+    int32_t bias[ATTEND_QUERIES];  /* KEY_BIAS times the sum of the integers */
+};
+
+ALWAYS_INLINE void quantize_queries(const struct attend_state *a, struct int8_queries *s)
+{
+    int hd = a->t->head_dim, dims = kv_padded(KV_INT8, hd);
+    s->q = (int16_t *)a->rest;
+    for (int i = 0; i < a->n; i++) {
+        const float *x = attend_query(a->t, i);
+        int16_t *q = s->q + i * dims;
+        float factor = kv_group_factor(kv_largest(x, hd), (float)a->t->q_top, &s->scale[i]);
+        int32_t sum = 0;
+        for (int d = 0; d < hd; d++) {
+            int32_t v = factor == 0 ? 0 : kv_round(x[d], factor);
+            q[d] = (int16_t)v;
+            sum += v;
+        }
+        for (int d = hd; d < dims; d++) q[d] = 0;
+        s->bias[i] = KEY_BIAS * sum;
+    }
+}
+
+ALWAYS_INLINE void int8_scores(struct attend_state *a, const struct int8_queries *s,
+                               int8_keys_fn *keys)
+{
+    const struct attend_task *t = a->t;
+    int32_t sums[ATTEND_QUERIES * KV_PAGE];
+    for (int page = a->page0; page < a->page1; page++) {
+        const uint8_t *k = page_keys(t, page);
+        const float *scale = key_scales(k, t->head_dim);
+        if (page + 1 < a->page1) ask_for(page_keys(t, page + 1), t);
+        keys(s->q, a->n, k, kv_padded(KV_INT8, t->head_dim), sums);
+        for (int i = 0; i < a->n; i++) {
+            float *p = a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0;
+            for (int c = 0; c < KV_PAGE; c++)
+                p[c] = (float)(sums[i * KV_PAGE + c] - s->bias[i]) * (s->scale[i] * scale[c]);
+        }
+    }
+}
+
+/* The weights of the chunk as integers w [n][ATTEND_CHUNK], with their scales. */
+ALWAYS_INLINE void quantize_weights(const struct attend_state *a, int16_t *w, float *scale)
+{
+    int from = a->page0 * KV_PAGE - a->c0, n = (a->page1 - a->page0) * KV_PAGE;
+    for (int i = 0; i < a->n; i++) {
+        const float *p = a->scores + (size_t)i * ATTEND_CHUNK + from;
+        int16_t *to = w + i * ATTEND_CHUNK + from;
+        float factor = kv_group_factor(kv_largest(p, n), (float)a->t->w_top, &scale[i]);
+        for (int c = 0; c < n; c++)
+            to[c] = (int16_t)(factor == 0 ? 0 : kv_round(p[c], factor));
+    }
+}
+
+/* acc = scale * the sums, which are in its place */
+ALWAYS_INLINE void int8_values(struct attend_state *a, const int16_t *w, const float *scale,
+                               int8_values_fn *values)
+{
+    int hd = a->t->head_dim;
+    int32_t *sums = (int32_t *)a->acc;
+    for (int page = a->page0; page < a->page1; page++) {
+        if (page + 1 < a->page1) ask_for(page_values(a->t, page + 1), a->t);
+        values(w + page * KV_PAGE - a->c0, a->n, page_values(a->t, page), hd, sums);
+    }
+    for (int i = 0; i < a->n; i++)
+        for (int d = 0; d < hd; d++) a->acc[i * hd + d] = (float)sums[i * hd + d] * scale[i];
+}
+
+ALWAYS_INLINE void int8_attend(const struct attend_task *t, float *scratch, int8_keys_fn *keys,
+                               int8_values_fn *values, exps_fn *exps, mask_fn *mask,
+                               softcap_fn *softcap)
+{
+    struct attend_state a;
+    struct int8_queries q;
+    float w_scale[ATTEND_QUERIES];
+    attend_begin(&a, t, scratch);
+    int16_t *w = (int16_t *)a.more;
+    quantize_queries(&a, &q);
+    while (attend_next(&a)) {
+        int8_scores(&a, &q, keys);
+        attend_weights(&a, exps, mask, softcap);
+        attend_scale_weights(&a);
+        quantize_weights(&a, w, w_scale);
+        int8_values(&a, w, w_scale, values);
+        attend_merge(&a);
+    }
+    attend_end(&a);
+}
+
+/* Plain C for the sums. */
+ALWAYS_INLINE void plain_keys(const int16_t *q, int n, const uint8_t *keys, int dims, int32_t *sums)
+{
+    for (int i = 0; i < n; i++, q += dims) {
+        int32_t sum[KV_PAGE] = {0};
+        for (int d = 0; d < dims; d += 4)
+            for (int c = 0; c < KV_PAGE; c++)
+                for (int j = 0; j < 4; j++) sum[c] += q[d + j] * keys[d * KV_PAGE + c * 4 + j];
+        memcpy(sums + i * KV_PAGE, sum, sizeof sum);
+    }
+}
+
+ALWAYS_INLINE void plain_values(const int16_t *w, int n, const int8_t *values, int head_dim,
+                                int32_t *sums)
+{
+    int dims = kv_padded(KV_INT8, head_dim);
+    for (int i = 0; i < n; i++, w += ATTEND_CHUNK, sums += head_dim)
+        for (int c = 0; c < KV_PAGE; c += 4)
+            for (int d = 0; d < head_dim; d++)
+                for (int j = 0; j < 4; j++) sums[d] += w[c + j] * values[(c / 4 * dims + d) * 4 + j];
+}
+
+/* A scores_fn and a values_fn in the order of fp32, where a variant has none of its own. */
+ALWAYS_INLINE void plain_scores_f32(const float *const *q, int n, const void *const *keys,
+                                    int n_pages, int head_dim, enum kv_type kv, float *scores)
+{
+    (void)kv;
+    for (int k = 0; k < n_pages; k++)
+        for (int i = 0; i < n; i++) {
+            const uint8_t *key = keys[k];
+            const float *scale = key_scales(key, head_dim);
+            float sum[KV_PAGE] = {0}, *to = scores + i * ATTEND_CHUNK + k * KV_PAGE;
+            for (int d = 0; d < head_dim; d++)
+                for (int c = 0; c < KV_PAGE; c++)
+                    sum[c] = fmaf(q[i][d], (float)(key[key_at(d, c)] - KEY_BIAS), sum[c]);
+            for (int c = 0; c < KV_PAGE; c++) to[c] = sum[c] * scale[c];
+        }
+}
+
+ALWAYS_INLINE void plain_values_f32(const float *p, int n, int n_pos, const void *values,
+                                    int head_dim, enum kv_type kv, float *acc)
+{
+    (void)kv;
+    const int8_t *v = values;
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < n_pos; c++)
+            for (int d = 0; d < head_dim; d++)
+                acc[i * head_dim + d] = fmaf(p[i * ATTEND_CHUNK + c],
+                                             (float)v[value_at(d, c, head_dim)],
+                                             acc[i * head_dim + d]);
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* kv_format.c: the kinds of keys and values as they are stored. */
+#include "core/step/kv_format.h"
+
+const struct kv_format kv_formats[KV_TYPES + 1] = {
+    [KV_F16] = {"f16", 16, 16, 0},
+    [KV_F32] = {"f32", 32, 32, 0},
+    [KV_INT8] = {"int8", 8, 8, 1},
+};
+
+size_t kv_head_bytes(enum kv_type t, int head_dim)
+{
+    const struct kv_format *f = &kv_formats[t];
+    size_t n = (size_t)kv_padded(t, head_dim);
+    size_t bits = n * (size_t)(f->key_bits + f->value_bits);
+    return KV_PAGE * (bits / 8 + 2 * (size_t)f->n_scales * sizeof(float));
+}
+
+size_t kv_format_page_bytes(enum kv_type t, const struct kv_cache *kv)
+{
+    return (size_t)kv->n_kv_heads * kv_head_bytes(t, kv->head_dim);
+}

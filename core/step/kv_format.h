@@ -1,0 +1,82 @@
+/* kv_format.h: how keys and values are stored: for each kind its name, sizes, and the rounding of
+ * one head of one position. Everybody who stores, sizes or offers a kind reads it here. The layout
+ * of a page is the backend's affair. Must not know: backends. */
+#ifndef CORE_KV_FORMAT_H
+#define CORE_KV_FORMAT_H
+
+#include "core/step/batch.h"
+#include "core/step/plan.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* KV_INT8: integers of 8 bits with an fp32 scale for each position and head, of keys and of values
+ */
+enum kv_type { KV_F16, KV_F32, KV_INT8, KV_TYPES };
+
+struct kv_format {
+    const char *name; /* as --kv takes it */
+    int key_bits, value_bits;
+    int n_scales; /* fp32 scales of a position and head for keys, and as many for values; 0: none */
+};
+
+/* Everything about kind t; the last row has no name. */
+extern const struct kv_format kv_formats[KV_TYPES + 1];
+
+static inline int kv_is_integer(enum kv_type t) { return kv_formats[t].n_scales > 0; }
+
+/* Elements of a head as integers are stored: a multiple of 4, so that four neighbours are one
+ * operand of a dot product; the padding is 0. */
+static inline int kv_padded(enum kv_type t, int head_dim)
+{
+    return kv_is_integer(t) ? (head_dim + 3) / 4 * 4 : head_dim;
+}
+
+/* Bytes of KV_PAGE positions of one head: keys, values, scales; a multiple of 64 for integers. */
+size_t kv_head_bytes(enum kv_type t, int head_dim);
+/* Bytes of one page of one cache. */
+size_t kv_format_page_bytes(enum kv_type t, const struct kv_cache *kv);
+
+/* Largest integers of queries and of softmax weights in the integer attentions: two digits, one. */
+enum { KV_TOP_I16 = 127 * 128, KV_TOP_INT8 = 127 };
+
+/* The scale and the factor of a group whose largest magnitude has the bits max_bits; the factor is
+ * 0 if all integers are to be 0. */
+static inline float kv_group_factor(int32_t max_bits, float top, float *scale)
+{
+    float largest;
+    memcpy(&largest, &max_bits, sizeof largest);
+    *scale = isfinite(largest) ? largest / top : NAN;
+    return isfinite(largest) && largest > 0x1p-100f ? top / largest : 0;
+}
+
+/* The bits of the largest magnitude of x [n]; NaN is above infinity. */
+static inline int32_t kv_largest(const float *x, int n)
+{
+    int32_t max_bits = 0;
+    for (int i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= INT32_MAX;
+        max_bits = bits > max_bits ? bits : max_bits;
+    }
+    return max_bits;
+}
+
+/* Integer of x for a factor that is not 0: nearest, ties to even. */
+static inline int32_t kv_round(float x, float factor)
+{
+    return (int32_t)(x * factor + 0x1.8p23f - 0x1.8p23f);
+}
+
+/* KV_INT8: codes [head_dim] and the scale of one head of one position, x [head_dim]. */
+static inline void kv_round_int8(const float *x, int head_dim, int8_t *code, float *scale)
+{
+    float factor = kv_group_factor(kv_largest(x, head_dim), KV_TOP_INT8, scale);
+    for (int i = 0; i < head_dim; i++)
+        code[i] = (int8_t)(factor == 0 ? 0 : kv_round(x[i], factor));
+}
+
+#endif
