@@ -5,15 +5,18 @@
 
 #include <string.h>
 
-/* Kernels for heads of 64, 128 and 256 dimensions by type of keys and values; K_COUNT: none */
-typedef enum hip_kernel by_kv[KV_TYPES][3];
+enum { HEADS_64, HEADS_128, HEADS_256, HEADS };
 
-/* The kernel for the operation, if its scores have no softcap; K_COUNT: none */
-static enum hip_kernel by_head(const struct hip *h, const struct op *attend, by_kv kernels)
+/* The kernel for the operation, of kernels [KV_TYPES] for heads of 64, 128 and 256 dimensions and
+ * scores without a softcap; K_COUNT: none */
+static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
+                               const enum hip_kernel (*kernels)[HEADS])
 {
-    int dim = attend->as.attend.heads.head_dim, i = dim == 64 ? 0 : dim == 128 ? 1 : 2;
+    int dim = attend->as.attend.heads.head_dim, i = dim == 64    ? HEADS_64
+                                                   : dim == 128 ? HEADS_128
+                                                                : HEADS_256;
     enum hip_kernel k = kernels[h->config.kv][i];
-    if ((i == 2 && dim != 256) || attend->as.attend.softcap > 0 || k == K_COUNT) return K_COUNT;
+    if ((i == HEADS_256 && dim != 256) || attend->as.attend.softcap > 0 || k == K_COUNT) return K_COUNT;
     return hip_has(h, k) ? k : K_COUNT;
 }
 
@@ -22,26 +25,28 @@ static enum hip_kernel by_head(const struct hip *h, const struct op *attend, by_
 /* attend_prefill_wgmma.hip. With fp16 activations the softmax weights are fp16, too. */
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend)
 {
-    static by_kv half = {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
+    static const enum hip_kernel half[][HEADS] = {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
                          [KV_F32] = NO_KERNELS,
-                         [KV_INT8] = NO_KERNELS},
-                 full = {[KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
+                         [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128,
+                                      K_COUNT}},
+                 full[][HEADS] = {[KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
                          [KV_F32] = NO_KERNELS,
-                         [KV_INT8] = NO_KERNELS};
+                         [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128, K_COUNT}};
     return by_head(h, attend, h->config.act == ACT_F16 ? half : full);
 }
 
 static enum hip_kernel tile_kernel(const struct hip *h, const struct op *attend)
 {
-    static by_kv tile = {[KV_F16] = {K_attend_tile_64, K_attend_tile_128, K_attend_tile_256},
+    static const enum hip_kernel tile[][HEADS] = {[KV_F16] = {K_attend_tile_64, K_attend_tile_128, K_attend_tile_256},
                          [KV_F32] = NO_KERNELS,
-                         [KV_INT8] = NO_KERNELS};
+                         [KV_INT8] = {K_attend_tile_int8_64, K_attend_tile_int8_128,
+                                      K_attend_tile_int8_256}};
     return by_head(h, attend, tile);
 }
 
 static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend)
 {
-    static by_kv pages = {[KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
+    static const enum hip_kernel pages[][HEADS] = {[KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
                           [KV_F32] = NO_KERNELS,
                           [KV_INT8] = {K_attend_pages_int8_64, K_attend_pages_int8_128,
                                        K_attend_pages_int8_256}};

@@ -436,6 +436,14 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
 #define ATTEND_PAGES(name, images, dims)                                                           \
     KERNEL_ROW(name, images, FOR_ATTEND, SPLIT_THREADS, 0, SPLIT_SHARED(dims), 0, 0)
 #endif
+#ifndef ATTEND_TILE_INT8 /* nvidia/attend_prefill_int8.hip */
+#define ATTEND_TILE_INT8(name, images, dims)                                                       \
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, ATTEND_TILE_SHARED(dims), 0, 0)
+#endif
+#ifndef ATTEND_WGMMA_INT8 /* hopper/attend_prefill_int8.hip */
+#define ATTEND_WGMMA_INT8(name, images, dims, halves)                                              \
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_INT8_SHARED(dims), 0, 0)
+#endif
 #ifndef ATTEND_PAGES_INT8 /* nvidia/attend_decode_int8.hip */
 #define ATTEND_PAGES_INT8(name, images, dims)                                                      \
     KERNEL_ROW(name, images, FOR_ATTEND, SPLIT_THREADS, 0, SPLIT_INT8_SHARED(dims), 0, 0)
@@ -447,6 +455,13 @@ ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2)
 ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2)
 ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 1)
 ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
+ATTEND_TILE_INT8(attend_tile_int8_64, SM80, 64)
+ATTEND_TILE_INT8(attend_tile_int8_128, SM80, 128)
+ATTEND_TILE_INT8(attend_tile_int8_256, MMA, 256)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_64, SM90, 64, 2)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_128, SM90, 128, 2)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_64, SM90, 64, 1)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_128, SM90, 128, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 ATTEND_PAGES(attend_pages_256, SM90, 256)
@@ -510,5 +525,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES
 #undef ATTEND_PAGES_INT8
+#undef ATTEND_WGMMA_INT8
+#undef ATTEND_TILE_INT8
 #undef DELTA
 #undef DELTA_ONE

@@ -40,6 +40,7 @@
 #include "backend-hip/kernels/nvidia/attend_decode_mma.hip"
 #include "backend-hip/kernels/nvidia/attend_decode_int8.hip"
 #include "backend-hip/kernels/nvidia/attend_prefill_mma.hip"
+#include "backend-hip/kernels/nvidia/attend_prefill_int8.hip"
 
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/ptx.h"
@@ -55,6 +56,7 @@
 #include "backend-hip/kernels/hopper/linear_decode_wgmma.hip"
 
 #include "backend-hip/kernels/hopper/attend_prefill_wgmma.hip"
+#include "backend-hip/kernels/hopper/attend_prefill_int8.hip"
 #else
 #include "backend-hip/kernels/nvidia/linear_decode_mma.hip"
 #include "backend-hip/kernels/nvidia/linear_prefill_mma.hip"

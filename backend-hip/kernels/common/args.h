@@ -139,6 +139,12 @@ enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
 /* nvidia/attend_decode_mma.hip; nvidia/attend_prefill_mma.hip; hopper/attend_prefill_wgmma.hip */
 enum { SPLIT_THREADS = 128, ATTEND_TILE_THREADS = 128, ATTEND_WGMMA_THREADS = 384 };
 enum { ATTEND_WGMMA_STEP = 64, ATTEND_WGMMA_STAGES = 6 };
+/* hopper/attend_prefill_int8.hip: stages, and their bytes; steps copied ahead */
+enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
+#define ATTEND_INT8_STAGE(dims) (4 * ATTEND_WGMMA_STEP * (dims) + 1024)
+#define ATTEND_INT8_SHARED(dims)                                                                   \
+    (ATTEND_INT8_STAGES * ATTEND_INT8_STAGE(dims) +                                                \
+     ATTEND_INT8_AHEAD * (2 * ATTEND_WGMMA_STEP * (dims) + 512) + 128)
 #define SPLIT_SHARED(dims) (128 * (dims) * 4)
 /* nvidia/attend_decode_int8.hip: a page of a step, of a split */
 #define INT8_PLACE(dims) (32 * (dims) + 256)

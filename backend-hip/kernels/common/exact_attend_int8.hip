@@ -32,21 +32,19 @@ DEVICE const u8 *int8_page_of(const struct attend_kernel_args *a, const int *tab
 
 /* ---- a block for each (row, head): of shared memory */
 struct exact_int8 {
-    float *scratch;   /* [THREADS] */
-    u8 *q;            /* [2 digits][LONG_HEAD_DIM] */
-    float *p;         /* [KV_SPLIT] */
-    u8 *w;            /* [2 digits][KV_SPLIT] */
-    int *sums;        /* [4 THREADS] */
-    int *pages;       /* [KV_SPLIT / PAGE] */
-    float query;      /* scale of the query */
+    u8 *q;       /* [2 digits][LONG_HEAD_DIM] */
+    u8 *w;       /* [2 digits][KV_SPLIT] */
+    int *sums;   /* [4 THREADS] */
+    float query; /* scale of the query */
 };
 
 /* Quantizes a head's query. at: its element of a->q */
-DEVICE void exact_query_int8(const struct attend_kernel_args *a, struct exact_int8 *l, u64 at)
+DEVICE void exact_query_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
+                             float *scratch, u64 at)
 {
     int hd = a->head_dim, most = 0;
     for (int d = thread(); d < hd; d += THREADS) most = larger_bits(a->q[at + (u64)d], most);
-    most = block_most(most, (int *)l->scratch);
+    most = block_most(most, (int *)scratch);
     struct int_scale s = int_scale_of(most, exact_query_top(a->digits));
     for (int d = thread(); d < round16(hd); d += THREADS) {
         int v = d < hd ? rounded_int(a->q[at + (u64)d], s.inverse) : 0;
@@ -61,117 +59,128 @@ DEVICE void exact_query_int8(const struct attend_kernel_args *a, struct exact_in
 DEVICE int exact_key_sum(const u8 *q, const u8 *key, int d16, const int digits)
 {
     int first = 0, second = 0;
-    UNROLL_8 for (int d = 0; d < d16; d += 16)
-    {
-        u32x4 k = *(const u32x4 *)(key + (u32)(d * PAGE)),
-              high = digits == 2 ? *(const u32x4 *)(q + d) : k,
-              low = *(const u32x4 *)(q + LONG_HEAD_DIM + d);
-        UNROLL for (int i = 0; i < 4; i++)
+    for (int d0 = 0; d0 < d16; d0 += 16 * INT8_BATCH) {
+        u32x4 k[INT8_BATCH];
+        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
+            k[j] = *(const u32x4 *)(key + (u32)((d0 + 16 * j) * PAGE));
+        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
         {
-            if (digits == 2) first = dot4(high[i], k[i], first);
-            second = dot4(low[i], k[i], second);
+            u32x4 low = *(const u32x4 *)(q + LONG_HEAD_DIM + d0 + 16 * j),
+                  high = digits == 2 ? *(const u32x4 *)(q + d0 + 16 * j) : low;
+            UNROLL for (int i = 0; i < 4; i++)
+            {
+                if (digits == 2) first = dot4(high[i], k[j][i], first);
+                second = dot4(low[i], k[j][i], second);
+            }
         }
     }
     return of_digits(first, second, digits);
 }
 
-/* The sums of weights and codes over the pages from .. to of a chunk: thread (slice, four
- * dimensions) takes fours of positions in turn. Leaves [slices][d16] of them in l->sums. */
-DEVICE void exact_value_sums(const struct attend_kernel_args *a, const struct exact_int8 *l,
-                             int kv_head, int from, int to)
+/* The sums of weights and codes over positions from .. to of a chunk, whose weights elsewhere are
+ * 0: thread (slice, four dimensions) takes fours of positions in turn. b: as of attend_int8.hip.
+ * Leaves [slices][d16] of them in l->sums. */
+DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block *b, int from,
+                             int to)
 {
-    int d16 = round16(a->head_dim), quads = d16 / 4, slices = THREADS / quads,
-        slice = thread() / quads, quad = thread() % quads, first[4] = {0, 0, 0, 0},
-        second[4] = {0, 0, 0, 0};
-    if (slice < slices) {
-        UNROLL_8 for (int four = from * 4 + slice; four < to * 4 + 4; four += slices)
+    int first[4] = {0, 0, 0, 0}, second[4] = {0, 0, 0, 0};
+    for (int four = b->slice; b->slice < b->slices && four < KV_SPLIT / 4;
+         four += INT8_BATCH * b->slices) {
+        u32x4 v[INT8_BATCH];
+        int8_load_values(b, v, four, from, to);
+        UNROLL for (int j = 0; j < INT8_BATCH; j++)
         {
-            const u8 *page = int8_page_of(a, l->pages, four / 4, kv_head);
-            u32x4 v = *(const u32x4 *)(page + int8_value_at(4 * quad, four % 4 * 4, d16));
-            u32 high = ((const u32 *)l->w)[four], low = ((const u32 *)l->w)[KV_SPLIT / 4 + four];
+            int at = four + j * b->slices;
+            u32 high = 0, low = 0;
+            if (at < KV_SPLIT / 4) {
+                high = ((const u32 *)l->w)[at];
+                low = ((const u32 *)l->w)[KV_SPLIT / 4 + at];
+            }
             UNROLL for (int d = 0; d < 4; d++)
             {
-                first[d] = dot4(high, v[d], first[d]);
-                second[d] = dot4(low, v[d], second[d]);
+                first[d] = dot4(high, v[j][d], first[d]);
+                second[d] = dot4(low, v[j][d], second[d]);
             }
         }
-        UNROLL for (int d = 0; d < 4; d++)
-            l->sums[slice * d16 + 4 * quad + d] = of_digits(first[d], second[d], 2);
     }
+    if (b->slice < b->slices)
+        UNROLL for (int d = 0; d < 4; d++) l->sums[b->slice * b->d16 + 4 * b->quad + d] =
+            of_digits(first[d], second[d], 2);
     barrier();
 }
 
 /* A row's chunk that begins at position c0, as exact_attend_chunk() has it. */
 DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct exact_int8 *l,
-                             int row, int head, int pos, int first, int c0, float acc[EXACT_DIMS],
-                             float *most, float *sum)
+                             const struct int8_block *b, int row, int head, int pos, int first,
+                             int c0, float acc[EXACT_DIMS], float *most, float *sum)
 {
-    int hd = a->head_dim, d16 = round16(hd), t = thread(),
-        kv_head = head / (a->n_heads / a->n_kv_heads), p = c0 + t;
-    const int *table = a->table + (u64)a->seq[row] * (u64)a->table_stride;
-    int end = pos < c0 + KV_SPLIT - 1 ? pos + 1 : c0 + KV_SPLIT,
-        from = (first > c0 ? first : c0) / PAGE * PAGE;
+    int hd = a->head_dim, t = thread(), kv_head = head / (a->n_heads / a->n_kv_heads),
+        from = first > c0 ? first - c0 : 0, to = pos - c0 < KV_SPLIT - 1 ? pos - c0 : KV_SPLIT - 1,
+        seen = t >= from && t <= to;
     float score = -__builtin_inff(), of_value = 0, lane = 0;
-    chunk_pages(table, c0, from, end, l->pages);
-    if (p >= first && p < end) {
-        const u8 *page = int8_page_of(a, l->pages, t / PAGE, kv_head), *key = page + t % PAGE * 16;
-        const float *scales = int8_scales_of(page, d16) + t % PAGE;
-        int s = a->digits == 2 ? exact_key_sum(l->q, key, d16, 2)
-                               : exact_key_sum(l->q, key, d16, 1);
-        score = (float)s * (l->query * scales[0]) * a->scale;
+    int8_pages_of(a, b, row, kv_head, c0, from, to);
+    barrier();
+    if (seen) {
+        const u8 *page = b->memory + b->pages[t / PAGE], *key = page + t % PAGE * 16;
+        const float *scales = int8_scales_of(page, b->d16) + t % PAGE;
+        float of_key = scales[0];
         of_value = scales[PAGE];
+        int s = a->digits == 2 ? exact_key_sum(l->q, key, b->d16, 2)
+                               : exact_key_sum(l->q, key, b->d16, 1);
+        score = (float)s * (l->query * of_key) * a->scale;
         if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
     }
-    float max = block_max(score, l->scratch),
-          weight = p >= first && p < end ? exact_exp(score - max) : 0, w = weight * of_value;
-    l->p[t] = weight;
+    float max = block_max(score, b->scratch), weight = seen ? exact_exp(score - max) : 0,
+          w = weight * of_value;
+    b->p[t] = weight;
     struct int_scale s =
-        int_scale_of(block_most(larger_bits(w, 0), (int *)l->scratch), EXACT_WEIGHT_TOP);
+        int_scale_of(block_most(larger_bits(w, 0), (int *)b->scratch), EXACT_WEIGHT_TOP);
     put_digits(l->w + t, l->w + KV_SPLIT + t, rounded_int(w, s.inverse));
     if (t < EXACT_LANES) {
-        for (int i = from - c0 + t; i < end - c0; i += EXACT_LANES) lane += l->p[i];
-        l->scratch[t] = lane;
+        for (int i = from / PAGE * PAGE + t; i <= to; i += EXACT_LANES) lane += b->p[i];
+        b->scratch[t] = lane;
     }
     barrier();
-    exact_value_sums(a, l, kv_head, (from - c0) / PAGE, (end - 1 - c0) / PAGE);
-    int slices = THREADS / (d16 / 4);
+    exact_value_sums(l, b, from, to);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++)
     {
         int d = t + j * THREADS, all = 0;
         if (d < hd)
-            for (int i = 0; i < slices; i++) all += l->sums[i * d16 + d];
+            for (int i = 0; i < b->slices; i++) all += l->sums[i * b->d16 + d];
         acc[j] = (float)all * s.scale;
     }
     *most = max;
-    *sum = exact_fold(l->scratch);
+    *sum = exact_fold(b->scratch);
     barrier();
 }
 
 /* Block (row, head) */
-DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct exact_int8 *l)
+DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
+                                    const struct int8_block *b)
 {
     int row = block_x(), head = block_y(), pos = a->pos[row], first = first_seen(pos, a->window);
     u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
     struct exact_run r = exact_begin_run();
-    exact_query_int8(a, l, at);
+    exact_query_int8(a, l, b->scratch, at);
     for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
         float acc[EXACT_DIMS], max, sum;
-        exact_chunk_int8(a, l, row, head, pos, first, c0, acc, &max, &sum);
+        exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum);
         exact_merge(&r, acc, max, sum);
     }
     exact_end_run(&r, a->sinks, head, a->head_dim, a->out + at);
 }
 
 /* Block (row, head, chunk): the chunk alone, for exact_combine. */
-DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_int8 *l)
+DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
+                                    const struct int8_block *b)
 {
     int row = block_x(), head = block_y(), hd = a->head_dim, c0 = block_z() * KV_SPLIT,
         pos = a->pos[row], first = first_seen(pos, a->window);
     u64 of = (u64)row * (u64)a->n_heads + (u64)head;
     float acc[EXACT_DIMS], max, sum;
     if (c0 > pos || c0 + KV_SPLIT <= first) return;
-    exact_query_int8(a, l, of * (u64)hd);
-    exact_chunk_int8(a, l, row, head, pos, first, c0, acc, &max, &sum);
+    exact_query_int8(a, l, b->scratch, of * (u64)hd);
+    exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum);
     float *part = a->parts + (of * (u64)a->n_splits + (u64)block_z()) * (u64)part_floats(hd);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
         part[thread() + j * THREADS] = acc[j];
@@ -189,9 +198,11 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
         LDS(float, p, KV_SPLIT);                                                                   \
         LDS(u32x4, w, 2 * KV_SPLIT / 16);                                                          \
         LDS(int, sums, 4 * THREADS);                                                               \
-        LDS(int, pages, KV_SPLIT / PAGE);                                                          \
-        struct exact_int8 l = {scratch, (u8 *)q, p, (u8 *)w, sums, pages, 0};                      \
-        function(ARGS, &l);                                                                        \
+        LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
+        const struct attend_kernel_args *a = ARGS;                                                 \
+        struct exact_int8 l = {(u8 *)q, (u8 *)w, sums, 0};                                         \
+        struct int8_block b = int8_block_of(a, (float *)0, p, scratch, (float *)0, pages);         \
+        function(a, &l, &b);                                                                       \
     }
 EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8)
 EXACT_INT8(exact_attend_split_int8, exact_split_int8)

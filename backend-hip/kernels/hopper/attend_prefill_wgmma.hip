@@ -244,21 +244,23 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
     UNROLL for (int i = 0; i < dims / 2; i++) r->total[i] = 0;
 }
 
-/* The inverse of a sum of weights 2^(score - max + 14) with the weight of a sink. */
-DEVICE float wgmma_inverse(float sum, float max, float sink)
+/* The inverse of a sum of weights 2^(score - max + 14 - unit) with the weight of a sink. */
+DEVICE float wgmma_inverse(float sum, float max, float sink, float unit)
 {
     float at = sink * 0x1.715476p+0f, larger = max32(at, max), shrink = exp2_estimate(max - larger);
-    return shrink * rcp32(fma32(sum, shrink, exp2_estimate(at - larger + 14)));
+    return shrink * rcp32(fma32(sum, shrink, exp2_estimate(at - larger + (14 - unit))));
 }
 
+/* unit: of each row's weights */
 DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct query_tile *w,
-                               struct query_rows *r, const int dims)
+                               struct query_rows *r, const float unit[2], const int dims)
 {
     UNROLL for (int i = 0; i < 2; i++)
     {
         float all = quad_sum(r->sum[i]), inverse = rcp32(all);
         if (a->sinks)
-            inverse = wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head]);
+            inverse =
+                wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head], unit[i]);
         float *to = a->out + (u64)(r->row0 + r->row + 8 * i) * (u64)(a->n_heads * dims) +
                     (u64)(w->head * dims + thread() % 4 * 2);
         if (r->row + 8 * i >= r->n_rows) continue;
@@ -294,7 +296,19 @@ DEVICE void consume_kv(const struct attend_kernel_args *a, const struct query_ti
         if (thread() % WARP == 0) mbarrier_arrive(ring->empty + (u32)(8 * stage));
         if (++stage == KV_STAGES) stage = 0, parity ^= 1;
     }
-    write_rows_of_head(a, w, &r, dims);
+    const float unit[2] = {0, 0};
+    write_rows_of_head(a, w, &r, unit, dims);
+}
+
+/* stages: of the ring */
+DEVICE void begin_ring(const struct kv_ring *r, const int stages)
+{
+    if (thread() != 0) return;
+    for (int i = 0; i < stages; i++) {
+        mbarrier_init(r->full + 8 * (u32)i, 128);
+        mbarrier_init(r->empty + 8 * (u32)i, TILE_GROUPS * 4);
+    }
+    mbarrier_init_done();
 }
 
 DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const int dims,
@@ -304,13 +318,7 @@ DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const
     r.stages = lds_address(lds);
     r.full = r.stages + KV_STAGES * 2 * KV_STEP * (u32)dims * 2;
     r.empty = r.full + 8 * KV_STAGES;
-    if (thread() == 0) {
-        for (int i = 0; i < KV_STAGES; i++) {
-            mbarrier_init(r.full + 8 * (u32)i, 128);
-            mbarrier_init(r.empty + 8 * (u32)i, TILE_GROUPS * 4);
-        }
-        mbarrier_init_done();
-    }
+    begin_ring(&r, KV_STAGES);
     struct query_tile w = query_tile_of(early);
     barrier();
     wait_for_producer();
