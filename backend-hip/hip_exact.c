@@ -277,10 +277,15 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
     if (h->shape.n_decode) attend_splits(h, p, op, &a);
     if (!n) return;
     if (a.head_dim <= GPU_HEAD_DIM) {
+        enum hip_kernel mma = a.head_dim <= 64    ? K_exact_attend_mma_64
+                              : a.head_dim <= 128 ? K_exact_attend_mma_128
+                                                  : K_exact_attend_mma_256;
+        int by_mma = h->config.kv == KV_INT8 && hip_has(h, mma),
+            rows = by_mma ? EXACT_TILE_ROWS : EXACT_ATTEND_ROWS;
         a.tiles = h->shape.d_tiles;
-        hip_launch(h, attend_kernels[h->config.kv].rows,
+        hip_launch(h, by_mma ? mma : attend_kernels[h->config.kv].rows,
                    (struct hip_blocks){(size_t)h->shape.n_tiles * TILE_GROUPS *
-                                           (GROUP_ROWS / EXACT_ATTEND_ROWS),
+                                           (size_t)(GROUP_ROWS / rows),
                                        (size_t)a.n_heads, 1, 0},
                    &a, sizeof a);
         return;

@@ -356,6 +356,13 @@ KERNEL_ROW(exact_attend_rows_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_split_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_rows_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+#ifndef EXACT_ATTEND_MMA /* nvidia/exact_attend_mma.hip; dims: of a head, at most */
+#define EXACT_ATTEND_MMA(name, images, dims, blocks)                                               \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, blocks, EXACT_ATTEND_SHARED, 0, 0)
+#endif
+EXACT_ATTEND_MMA(exact_attend_mma_64, MMA, 64, 2)
+EXACT_ATTEND_MMA(exact_attend_mma_128, MMA, 128, 2)
+EXACT_ATTEND_MMA(exact_attend_mma_256, MMA, 256, 1)
 KERNEL_ROW(exact_glu, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_add, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_route, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
@@ -401,6 +408,8 @@ KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 /* Rotation and attention (common/attend.hip, hopper/vector_1024.hip) */
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(rope_store_int8, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(rope_store_int8_512, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
@@ -519,6 +528,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef Q4_GEMV
 #undef EXACT_Q4
 #undef EXACT_TILE
+#undef EXACT_ATTEND_MMA
 #undef EXACT_DENSE
 #undef EXACT_DENSE_ROWS
 #undef ATTEND_TILE

@@ -80,5 +80,6 @@
 #include "backend-hip/kernels/common/exact_linear.hip"
 #include "backend-hip/kernels/common/exact_states.hip"
 #if HAS_MMA
+#include "backend-hip/kernels/nvidia/exact_attend_mma.hip"
 #include "backend-hip/kernels/nvidia/exact_linear_mma.hip"
 #endif

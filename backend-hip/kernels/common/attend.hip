@@ -86,8 +86,8 @@ DEVICE void store_octets_int8(u8 *page, int position, float y[2][8], float v[2][
 }
 
 /* Block (row, several heads), for heads without norm: thread (head, octet) has dimensions d .. d +
- * 7 and the same + half. largest[2 THREADS] */
-DEVICE void rope_octets(const struct rope_kernel_args *a, int *largest)
+ * 7 and the same + half. int8: keys and values are stored as such; largest[2 THREADS] */
+DEVICE void rope_octets(const struct rope_kernel_args *a, int *largest, const int int8)
 {
     int row = block_x(), hd = a->head_dim, half = hd / 2, octets = half / 8,
         d = thread() % octets * 8;
@@ -113,7 +113,7 @@ DEVICE void rope_octets(const struct rope_kernel_args *a, int *largest)
         }
     }
     int slot = there ? a->slot[row] : 0, offset = slot % PAGE;
-    if (a->kv == PAGE_INT8 && a->n_kv_heads) {
+    if (int8) {
         u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * INT8_PAGE(hd);
         store_octets_int8((u8 *)a->pages + page, offset, y, v, hd, largest, there && is_key);
         if (is_key) return;
@@ -136,7 +136,8 @@ DEVICE void rope_octets(const struct rope_kernel_args *a, int *largest)
 
 /* Block (row, head): query heads, then KV heads; thread t has dimensions t, t + THREADS, .. below
  * `most`. x[most] */
-DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x, const int most)
+DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x, const int most,
+                      const int int8)
 {
     int row = block_x(), is_key = block_y() >= a->n_heads,
         head = is_key ? block_y() - a->n_heads : block_y();
@@ -170,7 +171,7 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
         if (!is_key && d < hd) a->q[from + (u64)d] = y[j];
     }
     if (!is_key) return;
-    if (a->kv == PAGE_INT8) {
+    if (int8) {
         barrier();
         UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS) x[d] = y[j];
         barrier();
@@ -190,23 +191,20 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
 }
 
 /* in_octets: as in rope_octets() */
-KERNEL(rope_store, struct rope_kernel_args)
-{
-    LDS(float, scratch, 2 * THREADS);
-    LDS(float, x, GPU_HEAD_DIM);
-    const struct rope_kernel_args *a = ARGS;
-    if (a->in_octets) rope_octets(a, (int *)scratch);
-    else rope_head(a, scratch, x, GPU_HEAD_DIM);
-}
-
-KERNEL(rope_store_512, struct rope_kernel_args)
-{
-    LDS(float, scratch, 2 * THREADS);
-    LDS(float, x, LONG_HEAD_DIM);
-    const struct rope_kernel_args *a = ARGS;
-    if (a->in_octets) rope_octets(a, (int *)scratch);
-    else rope_head(a, scratch, x, LONG_HEAD_DIM);
-}
+#define ROPE_STORE(name, most, int8)                                                               \
+    KERNEL(name, struct rope_kernel_args)                                                          \
+    {                                                                                              \
+        LDS(float, scratch, (int8 ? 2 : 1) * THREADS);                                             \
+        LDS(float, x, most);                                                                       \
+        const struct rope_kernel_args *a = ARGS;                                                   \
+        if (a->in_octets) rope_octets(a, (int *)scratch, int8);                                    \
+        else rope_head(a, scratch, x, most, int8);                                                 \
+    }
+ROPE_STORE(rope_store, GPU_HEAD_DIM, 0)
+ROPE_STORE(rope_store_512, LONG_HEAD_DIM, 0)
+ROPE_STORE(rope_store_int8, GPU_HEAD_DIM, 1)
+ROPE_STORE(rope_store_int8_512, LONG_HEAD_DIM, 1)
+#undef ROPE_STORE
 
 /* 8 neighbouring numbers of a page, as they are in memory. */
 struct eight {

@@ -36,9 +36,10 @@ DEVICE struct int_scale int_scale_of(int largest_bits, float top)
                               finite && largest > 0x1p-100f ? top / largest : 0};
 }
 
+/* 1.5 2^23 + an integer has the integer in its low bits. */
 DEVICE int rounded_int(float x, float inverse)
 {
-    return inverse == 0 ? 0 : (int)(x * inverse + 0x1.8p23f - 0x1.8p23f);
+    return inverse == 0 ? 0 : (int)bits_of(x * inverse + 0x1.8p23f) - 0x4b400000;
 }
 
 /* Magnitudes are compared by their bits, so that NaN is above infinity. */
