@@ -384,6 +384,8 @@ static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y,
     _mm_sfence();
 }
 
+#include "backend-cpu/amx_attend.h"
+
 const struct cpu_kernels cpu_amx = {
     .name = "amx",
     .unusable = amx_unusable,
@@ -395,7 +397,7 @@ const struct cpu_kernels cpu_amx = {
     .layer_norm = avx512_layer_norm,
     .add = avx512_add,
     .rope = avx512_rope,
-    .attend = avx512_attend,
+    .attend = amx_attend,
     .glu = avx512_glu,
     .softcap = avx512_softcap,
     .cached_bytes = CACHED_BYTES,

@@ -66,7 +66,7 @@ ALWAYS_INLINE void quantize_weights(const struct attend_state *a, int16_t *w, fl
     for (int i = 0; i < a->n; i++) {
         const float *p = a->scores + (size_t)i * ATTEND_CHUNK + from;
         int16_t *to = w + i * ATTEND_CHUNK + from;
-        float factor = kv_group_factor(kv_largest(p, n), (float)a->t->w_top, &scale[i]);
+        float factor = kv_group_factor(kv_largest(p, n), KV_TOP_I16, &scale[i]);
         for (int c = 0; c < n; c++)
             to[c] = (int16_t)(factor == 0 ? 0 : kv_round(p[c], factor));
     }

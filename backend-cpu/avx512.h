@@ -25,6 +25,7 @@ void avx512_scatter(float *y, size_t stride, const int32_t *row, const float *fr
 void avx512_route(const struct route_task *t);
 void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n);
 extern const struct state_kernels avx512_states;
+void vnni_attend(const struct attend_task *t, float *scratch);
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
               float *scratch);
 
@@ -33,6 +34,9 @@ enum { CACHED_BYTES = 1 << 20 };
 
 /* From this many rows on, outputs leave the caches before they are read. */
 enum { STREAM_ROWS = 64 };
+
+/* Functions that are too large for each other's registers. */
+#define NOT_INLINE static __attribute__((noinline))
 
 /* A loop over a register block, see avx2_attend.h. */
 #define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)

@@ -370,6 +370,13 @@ static void store_page(char *keys, enum kv_type t, int hd, int offset, const flo
     }
 }
 
+/* n heads of a row, for a kind of keys that needs it. */
+static void rotate_heads(enum kv_type t, float *x, int n, int head_dim, float factor)
+{
+    if (!kv_formats[t].rotates) return;
+    for (int h = 0; h < n; h++, x += head_dim) kv_rotate(x, head_dim, factor);
+}
+
 static void rope_task(void *arg, int row, int thread)
 {
     const struct rope_job *j = arg;
@@ -381,11 +388,13 @@ static void rope_task(void *arg, int row, int thread)
     const float *cosr = j->cos + (size_t)row * hd / 2, *sinr = j->sin + (size_t)row * hd / 2;
     float *q = j->q + (size_t)row * (size_t)g->n_heads * hd;
     c->kernels->rope(q, q, g->n_heads, g->head_dim, j->q_norm, j->eps, cosr, sinr);
+    rotate_heads(type, q, g->n_heads, g->head_dim, 1.0f / (float)kv_rotation(g->head_dim));
     if (!j->k) return;
     float *k = c->rotated + (size_t)row * kv_row;
     const float *v = j->v + (size_t)row * kv_row;
     c->kernels->rope(j->k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, j->k_norm, j->eps,
                      cosr, sinr);
+    rotate_heads(type, k, g->n_kv_heads, g->head_dim, 1);
     char *page = j->pages + (size_t)(c->batch->slot[row] / KV_PAGE) * j->page_bytes;
     for (size_t h = 0; h < (size_t)g->n_kv_heads; h++)
         store_page(page + h * kv_head_bytes(type, g->head_dim), type, g->head_dim,
@@ -455,7 +464,6 @@ static void attend_task_run(void *arg, int task, int thread)
         .sinks = j->sinks ? j->sinks + head : NULL,
         .kv = c->config.kv,
         .q_top = kv_query_top(c->config.act),
-        .w_top = kv_weight_top(c->config.act),
         .pages = j->pages + (size_t)kv_head * kv_head_bytes(c->config.kv, g->head_dim),
         .page_bytes = j->page_bytes,
         .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,

@@ -152,8 +152,8 @@ struct attend_state {
     int end;          /* end of the positions that are stored */
     float *scores;    /* [n][ATTEND_CHUNK]: scores, then weights */
     float *acc, *run; /* [n][head_dim] values of this chunk; of all previous chunks */
-    float *rest;      /* scratch [2 * ATTEND_QUERIES][head_dim] of the variant */
-    float *more;      /* scratch [ATTEND_QUERIES][ATTEND_CHUNK] of the variant */
+    float *rest;      /* scratch [2 * ATTEND_QUERIES][head_dim] of the variant, and a few more */
+    float *more;      /* scratch [ATTEND_QUERIES][ATTEND_CHUNK + head_dim + 32] of the variant */
     float max[ATTEND_QUERIES], sum[ATTEND_QUERIES], run_max[ATTEND_QUERIES],
         run_sum[ATTEND_QUERIES];
 };
@@ -174,7 +174,7 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
     a->acc = scratch + ATTEND_QUERIES * ATTEND_CHUNK;
     a->run = a->acc + each;
     a->rest = a->run + each;
-    a->more = a->rest + 2 * each;
+    a->more = a->rest + 2 * each + 32 * ATTEND_QUERIES;
     a->c0 = attend_first(t, 0) / ATTEND_CHUNK * ATTEND_CHUNK - ATTEND_CHUNK;
     for (int i = 0; i < a->n; i++) a->run_max[i] = -INFINITY, a->run_sum[i] = 0;
     memset(a->run, 0, (size_t)(a->n * t->head_dim) * sizeof *a->run);

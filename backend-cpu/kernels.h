@@ -64,7 +64,7 @@ struct attend_task {
     float scale, softcap; /* softcap 0: none */
     const float *sinks;   /* [n_heads] of these heads; NULL: none */
     enum kv_type kv;
-    int q_top, w_top; /* KV_INT8: kv_query_top and kv_weight_top of the arithmetic */
+    int q_top; /* KV_INT8: kv_query_top of the arithmetic */
     const char *pages; /* this layer's pages, moved to the KV head */
     size_t page_bytes;
     const int32_t *table; /* page of positions KV_PAGE*i .. */
@@ -161,7 +161,7 @@ const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, co
 /* Floats of scratch of an attend task; what each part is for: struct attend_state. */
 static inline size_t attend_floats(int head_dim)
 {
-    return ATTEND_QUERIES * (2 * ATTEND_CHUNK + 4 * (size_t)head_dim);
+    return ATTEND_QUERIES * (2 * ATTEND_CHUNK + 5 * (size_t)head_dim + 64);
 }
 
 /* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: each is stored in the

@@ -26,6 +26,8 @@ ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 #endif
 }
 
+#include "backend-cpu/vnni_attend.h"
+
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
               float *scratch)
 {
@@ -43,7 +45,7 @@ const struct cpu_kernels cpu_vnni = {
     .layer_norm = avx512_layer_norm,
     .add = avx512_add,
     .rope = avx512_rope,
-    .attend = avx512_attend,
+    .attend = vnni_attend,
     .glu = avx512_glu,
     .softcap = avx512_softcap,
     .cached_bytes = CACHED_BYTES,

@@ -2,9 +2,9 @@
 #include "core/step/kv_format.h"
 
 const struct kv_format kv_formats[KV_TYPES + 1] = {
-    [KV_F16] = {"f16", 16, 16, 0},
-    [KV_F32] = {"f32", 32, 32, 0},
-    [KV_INT8] = {"int8", 8, 8, 1},
+    [KV_F16] = {"f16", 16, 16, 0, 0},
+    [KV_F32] = {"f32", 32, 32, 0, 0},
+    [KV_INT8] = {"int8", 8, 8, 1, 1},
 };
 
 size_t kv_head_bytes(enum kv_type t, int head_dim)

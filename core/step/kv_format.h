@@ -20,6 +20,7 @@ struct kv_format {
     const char *name; /* as --kv takes it */
     int key_bits, value_bits;
     int n_scales; /* fp32 scales of a position and head for keys, and as many for values; 0: none */
+    int rotates;  /* OP_ROPE_STORE transforms queries and keys by kv_rotate after RoPE */
 };
 
 /* Everything about kind t; the last row has no name. */
@@ -38,6 +39,26 @@ static inline int kv_padded(enum kv_type t, int head_dim)
 size_t kv_head_bytes(enum kv_type t, int head_dim);
 /* Bytes of one page of one cache. */
 size_t kv_format_page_bytes(enum kv_type t, const struct kv_cache *kv);
+
+/* Neighbouring elements of a head that kv_rotate mixes: the largest power of two that divides it. */
+static inline int kv_rotation(int head_dim) { return head_dim & -head_dim; }
+
+/* The Walsh-Hadamard transform of each run of kv_rotation elements of x [head_dim], times factor:
+ * sums and differences of elements 1, 2, 4, .. apart, in fp32. It leaves products of queries and
+ * keys as they are but for their number, so queries have the factor 1 / kv_rotation, keys 1; and it
+ * spreads the few large dimensions of keys over all, so that a scale for a head is finer. */
+static inline void kv_rotate(float *x, int head_dim, float factor)
+{
+    int n = kv_rotation(head_dim);
+    for (int apart = 1; apart < n; apart *= 2)
+        for (int i = 0; i < head_dim; i += 2 * apart)
+            for (int j = i; j < i + apart; j++) {
+                float a = x[j], b = x[j + apart];
+                x[j] = a + b;
+                x[j + apart] = a - b;
+            }
+    for (int i = 0; i < head_dim && factor != 1; i++) x[i] *= factor;
+}
 
 /* Largest integers of queries and of softmax weights in the integer attentions: two digits, one. */
 enum { KV_TOP_I16 = 127 * 128, KV_TOP_INT8 = 127 };

@@ -12,7 +12,8 @@
  * merged) and the quotient. A cap c on the scores does not amplify d, and its tanh, quotient and
  * product add 20 roundings of at most c (checkop_vector.c) to it.
  * A sink is one more term of the sum, which the 1024 roundings cover.
- * Integers: both sides hold the same ones. In integer attention the query is rounded alike on both
+ * Integers: queries and keys are rotated where the kind says so, the same bits on every side, and
+ * the bound is of what comes of it; both sides hold the same ones. In integer attention the query is rounded alike on both
  * sides and sums are exact, but the weights w = p * scale of each chunk are rounded to steps of
  * their largest over `top`; the reference does not round them:
  *     + sum over chunks of (max_p w_p / top / 2) * sum over their positions of |v_p| / scale_p
@@ -132,7 +133,7 @@ struct attend_data {
     float *key, *value;              /* [positions][n_kv_heads * head_dim], as given */
     double *k_stored, *v_stored;     /* the same as stored */
     float *v_scale;                  /* [positions][n_kv_heads] of integers */
-    float *q;                        /* [batch rows][n_heads * head_dim] */
+    float *q, *q_after;              /* [batch rows][n_heads * head_dim], as given, as attended */
     int q_top, w_top;                /* largest integers of queries, of weights; 0: fp32 */
     float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
     float *sinks;                    /* [n_heads] or NULL */
@@ -149,15 +150,37 @@ static float round_group(const float *x, int n, int top, double *y)
     return scale;
 }
 
+/* The transform of core/step/kv_format.h of one head, in its order: sums 1, 2, 4, .. apart. */
+static void rotate(const float *x, int n, float factor, float *y)
+{
+    int block = 1;
+    float z[512];
+    while (n % (2 * block) == 0) block *= 2;
+    memcpy(y, x, (size_t)n * sizeof *y);
+    for (int bit = 1; bit < block; bit *= 2) {
+        for (int i = 0; i < n; i++) z[i] = i & bit ? y[i ^ bit] - y[i] : y[i] + y[i ^ bit];
+        memcpy(y, z, (size_t)n * sizeof *y);
+    }
+    for (int i = 0; i < n; i++) y[i] *= factor == 0 ? 1 / (float)block : factor;
+}
+
 static void store(struct arena *a, struct attend_data *d)
 {
+    size_t queries = (size_t)d->batch.n_rows * d->q_row;
+    int rotates = kv_formats[d->k->kv].rotates;
+    float *key = arena_get(a, (size_t)d->k->head_dim * 4);
+    d->q_after = arena_get(a, queries * 4);
+    memcpy(d->q_after, d->q, queries * 4);
+    for (size_t i = 0; rotates && i < queries; i += (size_t)d->k->head_dim)
+        rotate(d->q + i, d->k->head_dim, 0, d->q_after + i);
     size_t n = (size_t)d->start[d->k->n_seqs] * d->kv_row, hd = (size_t)d->k->head_dim;
     d->k_stored = arena_get(a, n * sizeof(double));
     d->v_stored = arena_get(a, n * sizeof(double));
     d->v_scale = arena_get(a, n / hd * sizeof(float));
     for (size_t i = 0; i < n; i += hd)
         if (d->k->kv == KV_INT8) {
-            round_group(d->key + i, (int)hd, 127, d->k_stored + i);
+            if (rotates) rotate(d->key + i, (int)hd, 1, key);
+            round_group(rotates ? key : d->key + i, (int)hd, 127, d->k_stored + i);
             d->v_scale[i / hd] = round_group(d->value + i, (int)hd, 127, d->v_stored + i);
         }
     for (size_t i = 0; i < n && d->k->kv != KV_INT8; i++) {
@@ -234,7 +257,7 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
         kv_head = head / (d->k->n_heads / d->k->n_kv_heads),
         first = d->k->window && pos - d->k->window + 1 > 0 ? pos - d->k->window + 1 : 0;
     size_t at = (size_t)(d->start[seq] + first) * d->kv_row + (size_t)(kv_head * hd);
-    const float *q = d->q + (size_t)row * d->q_row + (size_t)(head * hd);
+    const float *q = d->q_after + (size_t)row * d->q_row + (size_t)(head * hd);
     double sink = d->sinks ? d->sinks[head] : -INFINITY, *p = x->p;
     double max = sink, magnitude = 0, rounded[512];
     for (int j = 0; j < hd; j++) rounded[j] = q[j];
@@ -293,13 +316,15 @@ struct attend_side {
     struct dbuf kv, q, k, v, out;
 };
 
-/* Stores and attends the rows of `span`; the queries are those of the rows from `row` on. out
- * [rows][q_row] or NULL. */
+/* Stores and attends the rows of `span`; the queries are those of the batch's rows from `row` on;
+ * -1: 0. out [rows][q_row] or NULL. */
 static void step(struct check *c, int v, const char *name, struct attend_side *t,
                  const struct attend_data *d, const struct batch *b, const struct span *span, int n,
-                 const float *q, int store, float *out)
+                 int row, int store, float *out)
 {
     struct arena a = {0};
+    const float *after = row < 0 ? NULL : d->q_after + (size_t)row * d->q_row,
+                *q = row < 0 ? NULL : store ? d->q + (size_t)row * d->q_row : after;
     size_t rows = (size_t)b->n_rows;
     float *k = arena_get(&a, rows * d->kv_row * 4), *val = arena_get(&a, rows * d->kv_row * 4);
     size_t at = 0;
@@ -354,7 +379,7 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
         dbuf_get(&t->s, &o, out);
         float *q_after = arena_get(&a, rows * d->q_row * 4);
         dbuf_get(&t->s, &dq, q_after);
-        compare_bits(c, v, name, "the queries afterwards", q_after, q, rows * d->q_row, d->q_row);
+        compare_bits(c, v, name, "the queries afterwards", q_after, after, rows * d->q_row, d->q_row);
         compare_fences(c, v, name, "output", &t->s, &o);
         compare_fences(c, v, name, "queries", &t->s, &dq);
     }
@@ -375,7 +400,7 @@ static void store_past(struct check *c, int v, const char *name, struct attend_s
         if (d->k->span[i].pos0) past[n++] = (struct span){i, 0, d->k->span[i].pos0};
     if (n) {
         struct batch b = make_batch(&a, &d->pages, past, n, 0);
-        step(c, v, name, t, d, &b, past, n, NULL, 1, NULL);
+        step(c, v, name, t, d, &b, past, n, -1, 1, NULL);
     }
     arena_free(&a);
 }
@@ -413,7 +438,7 @@ static void rows_alone(struct check *c, int v, const char *name, struct attend_s
         float *out = arena_get(&a, d->q_row * 4);
         char what[48];
         snprintf(what, sizeof what, "row %d by itself", row);
-        step(c, v, name, t, d, &b, &one, 1, d->q + (size_t)row * d->q_row, 0, out);
+        step(c, v, name, t, d, &b, &one, 1, row, 0, out);
         compare_bits(c, v, name, what, out, whole + (size_t)row * d->q_row, d->q_row, d->q_row);
         arena_free(&a);
     }
@@ -436,7 +461,7 @@ static void in_chunks(struct check *c, int v, const char *name, const struct var
             size_t at = (size_t)row * d->q_row, n = (size_t)rows * d->q_row;
             float *out = arena_get(&a, n * 4);
             snprintf(what, sizeof what, "chunks of %d, at row %d", chunk, row);
-            step(c, v, name, &t, d, &b, &part, 1, d->q + at, 1, out);
+            step(c, v, name, &t, d, &b, &part, 1, row, 1, out);
             compare_bits(c, v, name, what, out, whole + at, n, d->q_row);
             row += rows;
             done += rows;
@@ -488,20 +513,20 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
     }
     struct attend_side t;
     open_sequences(c, REF, name, &t, &c->ref, 2, &d);
-    step(c, REF, name, &t, &d, &d.batch, k->span, k->n_seqs, d.q, 1, ref);
+    step(c, REF, name, &t, &d, &d.batch, k->span, k->n_seqs, 0, 1, ref);
     close_sequences(&t);
     count_case(c, REF);
     compare(c, REF, name, "against the harness", ref, want, tight, rows, d.q_row);
     for (int v = 0; v < c->n; v++) {
         count_case(c, v);
         open_sequences(c, v, name, &t, &c->v[v], 1, &d);
-        step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, d.q, 1, first);
+        step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, 0, 1, first);
         compare(c, v, name, "output", first, ref, bound, rows, d.q_row);
         compare_variants(c, v, name, "output", kept, first, total, d.q_row);
         rows_alone(c, v, name, &t, &d, first);
         close_sequences(&t);
         open_sequences(c, v, name, &t, &c->v[v], 3, &d);
-        step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, d.q, 1, got);
+        step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, 0, 1, got);
         compare_bits(c, v, name, "3 threads against 1", got, first, total, d.q_row);
         close_sequences(&t);
         in_chunks(c, v, name, &c->v[v], &d, 1, first);

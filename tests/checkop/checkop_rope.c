@@ -11,6 +11,9 @@
  * value 1. With a window of two, a query that is one-hot at dimension d gives out = 1 / (1 +
  * e^-(k_d * scale)), whose slope is at most 1/4:
  *     |out - expected| <= (bound of q for k + rounding of the storage) / 4 + 2^-21
+ * Where a kind of keys asks for it queries and keys are transformed; a transformed element is off by
+ * the sum of the bounds of those that it is made of, and by its own roundings; scores then have the
+ * scale 1 / sqrt(block).
  * Without k and v the queries have the same bits and the pages stay as they are.
  * Values: a window of one sees the own position only: out = v, as stored; one reciprocal and one
  * product: 2^-22 |v|. */
@@ -122,15 +125,49 @@ static void rotate(const struct rope_data *d, const float *x, const float *norm,
         }
 }
 
+/* The transform of core/step/kv_format.h of x[rows][n_heads * head_dim] and its bound, in double:
+ * sums of as many elements as a block has. Its roundings add log2(block) * 2^-24 * sum |x|, which
+ * any side has: `own`. */
+static void transform(const struct rope_data *d, int n_heads, int is_query, float *x, float *bound,
+                      float *own)
+{
+    int hd = d->k->head_dim, block = 1, stages = 0;
+    double y[512], off[512], sum[512];
+    for (; hd % (2 * block) == 0; stages++) block *= 2;
+    for (int h = 0; h < d->batch.n_rows * n_heads; h++, x += hd, bound += hd, own += hd) {
+        double factor = is_query ? 1.0 / block : 1;
+        for (int i = 0; i < hd; i++) {
+            y[i] = off[i] = sum[i] = 0;
+            for (int j = i / block * block; j < (i / block + 1) * block; j++) {
+                y[i] += __builtin_parity((unsigned)(i % block & j % block)) ? -x[j] : x[j];
+                off[i] += bound[j];
+                sum[i] += fabs(x[j]);
+            }
+        }
+        for (int i = 0; i < hd; i++) {
+            x[i] = (float)(y[i] * factor);
+            bound[i] = (float)(off[i] * factor);
+            own[i] = (float)((stages + 1) * U * sum[i] * factor);
+        }
+    }
+}
+
 /* The expected results of one case. */
 struct expected {
     float *q, *q_bound; /* [rows][q_row] */
     float *k, *k_bound; /* [rows][kv_row] */
+    float *q_own, *k_own; /* part of the bounds that the reference has, too */
 };
 
 static struct heads heads_of(const struct rope_data *d)
 {
     return (struct heads){d->k->n_heads, d->k->n_kv_heads, d->k->head_dim};
+}
+
+/* Of the scores: transformed keys are larger. */
+static float score_scale(const struct rope_data *d)
+{
+    return kv_formats[d->k->kv].rotates ? 1 / sqrtf((float)kv_rotation(d->k->head_dim)) : 1;
 }
 
 static void attend(struct side *s, const struct rope_data *d, struct dbuf *q, struct dbuf *kv,
@@ -144,7 +181,7 @@ static void attend(struct side *s, const struct rope_data *d, struct dbuf *q, st
     op->as.attend.heads = heads_of(d);
     op->as.attend.kv = pages;
     op->as.attend.window = window;
-    op->as.attend.scale = 1;
+    op->as.attend.scale = score_scale(d);
     trial_run(&t, s, &d->batch, 0);
 }
 
@@ -248,8 +285,8 @@ static void check_keys(struct check *c, int v, const char *name, struct side *s,
                 double k = x->k[from],
                        off = x->k_bound[from] + storage(d, x->k, x->k_bound, from);
                 all[at] = got[row * d->q_row + h * hd + dim];
-                want[at] = (float)(1 / (1 + exp(-k)));
-                bound[at] = (float)(off / 4 + 0x1p-21);
+                want[at] = (float)(1 / (1 + exp(-k * score_scale(d))));
+                bound[at] = (float)(off * score_scale(d) / 4 + 0x1p-21);
             }
         dbuf_free(s, &q);
         dbuf_free(s, &out);
@@ -328,14 +365,22 @@ static void check_case(struct check *c, const struct rope_case *k)
     struct rope_data d = make_data(&a, &r, k);
     size_t rows = (size_t)d.batch.n_rows, n = rows * d.q_row;
     struct expected x = {arena_get(&a, n * 4), arena_get(&a, n * 4),
-                         arena_get(&a, rows * d.kv_row * 4), arena_get(&a, rows * d.kv_row * 4)};
+                         arena_get(&a, rows * d.kv_row * 4), arena_get(&a, rows * d.kv_row * 4),
+                         arena_get(&a, n * 4), arena_get(&a, rows * d.kv_row * 4)};
     float *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4),
           *kept = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4);
     rotate(&d, d.q, d.q_norm, k->n_heads, x.q, x.q_bound);
     rotate(&d, d.key, d.k_norm, k->n_kv_heads, x.k, x.k_bound);
-    for (size_t i = 0; i < n; i++)
-        tight[i] = x.q_bound[i] *
-                   (k->norm ? 0.3f : 0.5f); /* cos, the scale, the sum: 4 roundings */
+    if (kv_formats[k->kv].rotates) {
+        transform(&d, k->n_heads, 1, x.q, x.q_bound, x.q_own);
+        transform(&d, k->n_kv_heads, 0, x.k, x.k_bound, x.k_own);
+    }
+    for (size_t i = 0; i < n; i++) {
+        tight[i] = x.q_bound[i] * (k->norm ? 0.3f : 0.5f) + /* cos, the scale, the sum: 4 */
+                   x.q_own[i];                              /* roundings */
+        x.q_bound[i] += 2 * x.q_own[i];
+    }
+    for (size_t i = 0; i < rows * d.kv_row; i++) x.k_bound[i] += 2 * x.k_own[i];
     run(c, REF, name, &c->ref, 2, &d, &x, ref);
     count_case(c, REF);
     compare(c, REF, name, "q against the harness", ref, x.q, tight, rows, d.q_row);

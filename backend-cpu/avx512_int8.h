@@ -1,0 +1,160 @@
+/* avx512_int8.h: attention over KV_INT8 in integers for the AVX-512 variants: queries and weights
+ * as digits, and everything between the sums, which a variant provides (vnni.c, amx.c). The order
+ * of operations is that of attend_int8.h. */
+#ifndef BACKEND_CPU_AVX512_INT8_H
+#define BACKEND_CPU_AVX512_INT8_H
+
+#include "backend-cpu/attend_int8.h"
+#include "backend-cpu/avx512_softmax.h"
+
+/* Digits of one byte: integer of a query = 128 * first + second, both signed; of a weight the
+ * same, both in 0 .. 127. Row `digit * n + i` of either is query i's. */
+struct digits_state {
+    struct attend_state a;
+    int n_digits; /* of queries; weights have two */
+    int dims;     /* elements of a key, padded */
+    int row;      /* bytes of a row of q: dims in multiples of 64, filled up with 0 */
+    int8_t *q;    /* [n_digits * n][row] */
+    uint8_t *w;   /* [2 * n][ATTEND_CHUNK] */
+    int32_t bias[ATTEND_QUERIES]; /* KEY_BIAS times the sum of a query's integers */
+    float q_scale[ATTEND_QUERIES], w_scale[ATTEND_QUERIES];
+    float v_scale[ATTEND_CHUNK]; /* of the values of the chunk */
+};
+
+/* A variant's sums: the scores of the chunk; the values of the chunk in acc. */
+typedef void chunk_fn(struct digits_state *s);
+
+ALWAYS_INLINE void query_digits(struct digits_state *s)
+{
+    const struct attend_task *t = s->a.t;
+    int hd = t->head_dim;
+    memset(s->q, 0, (size_t)(s->n_digits * s->a.n * s->row));
+    for (int i = 0; i < s->a.n; i++) {
+        const float *x = attend_query(t, i);
+        int8_t *first = s->q + i * s->row, *second = first + s->a.n * s->row;
+        float factor = kv_group_factor(kv_largest(x, hd), (float)t->q_top, &s->q_scale[i]);
+        int32_t sum = 0;
+        for (int d = 0; d < hd && factor != 0; d++) {
+            int32_t v = kv_round(x[d], factor), high = s->n_digits == 2 ? (v + 64) >> 7 : v;
+            sum += v;
+            first[d] = (int8_t)high;
+            if (s->n_digits == 2) second[d] = (int8_t)(v - high * 128);
+        }
+        s->bias[i] = KEY_BIAS * sum;
+    }
+}
+
+/* 128 * first + second */
+ALWAYS_INLINE __m512i join_digits(__m512i first, __m512i second)
+{
+    return _mm512_add_epi32(_mm512_slli_epi32(first, 7), second);
+}
+
+/* The scores of query i at the 16 positions of a page from their sum with biased keys. */
+ALWAYS_INLINE void finish_scores(const struct digits_state *s, int i, __m512i sum, __m512 k_scale,
+                                 float *scores)
+{
+    __m512 x = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(s->bias[i])));
+    _mm512_storeu_ps(scores, _mm512_mul_ps(x, _mm512_mul_ps(_mm512_set1_ps(s->q_scale[i]),
+                                                            k_scale)));
+}
+
+/* Asks for bytes that the other half of a chunk's work will read: a whole half ahead, so that the
+ * level-2 cache has them. */
+ALWAYS_INLINE void ask_ahead(const void *p, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T1);
+}
+
+/* During the scores of a page: its values; their scales are kept. */
+ALWAYS_INLINE void begin_page(struct digits_state *s, int page, const char *keys)
+{
+    size_t part = kv_part_bytes(KV_INT8, s->a.t->head_dim);
+    ask_ahead(keys + part, part);
+    _mm512_storeu_ps(s->v_scale + page * KV_PAGE - s->a.c0,
+                     _mm512_loadu_ps(key_scales(keys, s->a.t->head_dim) + KV_PAGE));
+}
+
+/* During the values of a page: the keys and scales of the page in the same place of the next chunk.
+ */
+ALWAYS_INLINE void ask_next_chunk(const struct digits_state *s, int page)
+{
+    int next = page + s->a.page1 - s->a.page0;
+    if (next > s->a.last_page) return;
+    const char *keys = page_keys(s->a.t, next);
+    ask_ahead(keys, kv_part_bytes(KV_INT8, s->a.t->head_dim));
+    ask_ahead(key_scales(keys, s->a.t->head_dim), 2 * KV_PAGE * sizeof(float));
+}
+
+/* Weights times the scales of values, 0 where query i does not see, in place; the bits of the
+ * largest. */
+ALWAYS_INLINE int32_t scale_weights(const struct digits_state *s, int i, int from, int to)
+{
+    const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
+    float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
+    __m512i top = _mm512_setzero_si512();
+    int low, high;
+    attend_sees(&s->a, i / s->a.t->n_heads, &low, &high);
+    for (int c = from; c < to; c += KV_PAGE) {
+        int skip = low - c < 0 ? 0 : low - c < KV_PAGE ? low - c : KV_PAGE,
+            seen = high + 1 - c < 0 ? 0 : high + 1 - c < KV_PAGE ? high + 1 - c : KV_PAGE;
+        __mmask16 m = (__mmask16)(((1u << seen) - 1) & ~((1u << skip) - 1));
+        __m512 w = _mm512_maskz_mul_ps(m, _mm512_loadu_ps(p + c),
+                                       _mm512_loadu_ps(s->v_scale + c));
+        _mm512_storeu_ps(p + c, w);
+        top = _mm512_max_epi32(top, _mm512_and_si512(_mm512_castps_si512(w), magnitude));
+    }
+    return _mm512_reduce_max_epi32(top);
+}
+
+/* The digits of the chunk's weights; 0 up to whole blocks of 64 positions. */
+ALWAYS_INLINE void weight_digits(struct digits_state *s)
+{
+    const __m512i low7 = _mm512_set1_epi32(127);
+    int from = s->a.page0 * KV_PAGE - s->a.c0, to = s->a.page1 * KV_PAGE - s->a.c0;
+    for (int i = 0; i < s->a.n; i++) {
+        const float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
+        uint8_t *first = s->w + i * ATTEND_CHUNK, *second = first + s->a.n * ATTEND_CHUNK;
+        float factor = kv_group_factor(scale_weights(s, i, from, to), KV_TOP_I16, &s->w_scale[i]);
+        const __m512 f = _mm512_set1_ps(factor);
+        if (factor == 0 || from || to < ATTEND_CHUNK)
+            memset(first, 0, ATTEND_CHUNK), memset(second, 0, ATTEND_CHUNK);
+        for (int c = from; c < to && factor != 0; c += KV_PAGE) {
+            __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(p + c), f));
+            _mm_storeu_si128((void *)(first + c), _mm512_cvtepi32_epi8(_mm512_srli_epi32(v, 7)));
+            _mm_storeu_si128((void *)(second + c), _mm512_cvtepi32_epi8(_mm512_and_si512(v, low7)));
+        }
+    }
+}
+
+/* 16 dimensions from d on of query i's values of the chunk. */
+ALWAYS_INLINE void finish_values(const struct digits_state *s, int i, int d, __m512i sum)
+{
+    int left = s->a.t->head_dim - d;
+    __mmask16 m = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
+    _mm512_mask_storeu_ps(s->a.acc + i * s->a.t->head_dim + d, m,
+                          _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(s->w_scale[i])));
+}
+
+ALWAYS_INLINE void attend_digits(const struct attend_task *t, float *scratch, chunk_fn *scores,
+                                 chunk_fn *values)
+{
+    struct digits_state s;
+    attend_begin(&s.a, t, scratch);
+    s.n_digits = t->q_top == KV_TOP_I16 ? 2 : 1;
+    s.dims = kv_padded(KV_INT8, t->head_dim);
+    s.row = (s.dims + 63) / 64 * 64;
+    s.w = (uint8_t *)s.a.more;
+    s.q = (int8_t *)(s.w + 2 * ATTEND_QUERIES * ATTEND_CHUNK);
+    query_digits(&s);
+    while (attend_next(&s.a)) {
+        scores(&s);
+        attend_weights(&s.a, avx512_exps, avx512_mask, avx512_softcap);
+        weight_digits(&s);
+        values(&s);
+        attend_merge(&s.a);
+    }
+    attend_end(&s.a);
+}
+
+#endif
