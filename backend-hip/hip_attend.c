@@ -225,9 +225,10 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
     a.cos += half;
     a.sin += half;
     a.slot += at;
-    static const enum hip_kernel kernel[][2] = {{K_rope_store, K_rope_store_512},
-                                                {K_rope_store_int8, K_rope_store_int8_512}};
-    hip_launch(h, kernel[a.kv == PAGE_INT8][a.head_dim > GPU_HEAD_DIM],
+    hip_launch(h,
+               a.kv == PAGE_INT8            ? K_rope_store_int8
+               : a.head_dim > GPU_HEAD_DIM ? K_rope_store_512
+                                           : K_rope_store,
                (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0},
                &a, sizeof a);
 }

@@ -48,77 +48,39 @@ DEVICE void store_octet(void *to, u64 at, const float v[8], int f32)
     *(u32x4 *)((f16 *)to + at) = (u32x4){w[0], w[1], w[2], w[3]};
 }
 
-/* Stores a thread's 16 dimensions of a key and a value, as rope_octets() has them. Every thread
- * calls it; key: the thread has some. */
-DEVICE void store_octets_int8(u8 *page, int position, float y[2][8], float v[2][8], int hd,
-                              int *largest, int key)
+/* Rotates dimensions d .. d + 7 and the same + half of a head of a row; x: at dimension d */
+DEVICE void rope_octet(const struct rope_kernel_args *a, const float *x, int row, int d,
+                       float y[2][8])
 {
-    int t = thread(), octets = hd / 16, first = t / octets * octets, most[2] = {0, 0};
-    if (key)
-        UNROLL for (int i = 0; i < 16; i++)
-        {
-            most[0] = larger_bits(y[i / 8][i % 8], most[0]);
-            most[1] = larger_bits(v[i / 8][i % 8], most[1]);
-        }
-    UNROLL for (int k = 0; k < 2; k++) largest[k * THREADS + t] = most[k];
-    barrier();
-    if (!key) return;
-    UNROLL for (int k = 0; k < 2; k++)
+    int half = a->head_dim / 2;
+    u64 angle = (u64)row * (u64)half + (u64)d;
+    float lo[8], hi[8], c[8], s[8];
+    load_octet(x, lo);
+    load_octet(x + half, hi);
+    load_octet(a->cos + angle, c);
+    load_octet(a->sin + angle, s);
+    UNROLL for (int i = 0; i < 8; i++)
     {
-        for (int i = first; i < first + octets; i++)
-            most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
-        struct int_scale s = int_scale_of(most[k], 127);
-        UNROLL for (int i = 0; i < 2; i++)
-        {
-            int d = (t - first) * 8 + i * hd / 2;
-            u32 word[2] = {0, 0};
-            UNROLL for (int j = 0; j < 8; j++)
-            {
-                u32 code = (u32)rounded_int(k ? v[i][j] : y[i][j], s.inverse) & 0xff;
-                word[j / 4] |= code << (8 * (j % 4));
-                if (k) page[int8_value_at(d + j, position, hd)] = (u8)code;
-            }
-            if (!k)
-                *(u64 *)(page + int8_key_at(d, position)) = (u64)word[0] | (u64)word[1] << 32;
-        }
-        if (t == first) int8_scales(page, hd)[k * PAGE + position] = s.scale;
+        y[0][i] = fma32(lo[i], c[i], -hi[i] * s[i]);
+        y[1][i] = fma32(hi[i], c[i], lo[i] * s[i]);
     }
 }
 
 /* Block (row, several heads), for heads without norm: thread (head, octet) has dimensions d .. d +
- * 7 and the same + half. int8: keys and values are stored as such; largest[2 THREADS] */
-DEVICE void rope_octets(const struct rope_kernel_args *a, int *largest, const int int8)
+ * 7 and the same + half. */
+DEVICE void rope_octets(const struct rope_kernel_args *a)
 {
     int row = block_x(), hd = a->head_dim, half = hd / 2, octets = half / 8,
         d = thread() % octets * 8;
-    int head = block_y() * (THREADS / octets) + thread() / octets, is_key = head >= a->n_heads,
-        there = thread() < THREADS / octets * octets && head < a->n_heads + a->n_kv_heads;
+    int head = block_y() * (THREADS / octets) + thread() / octets, is_key = head >= a->n_heads;
+    if (thread() >= THREADS / octets * octets || head >= a->n_heads + a->n_kv_heads) return;
     if (is_key) head -= a->n_heads;
     u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd +
-               (u64)d,
-        angle = (u64)row * (u64)half + (u64)d;
-    float lo[8], hi[8], c[8], s[8], v[2][8], y[2][8];
-    if (there) {
-        const float *x = (is_key ? a->k : a->q) + from;
-        load_octet(x, lo);
-        load_octet(x + half, hi);
-        load_octet(a->cos + angle, c);
-        load_octet(a->sin + angle, s);
-        if (is_key)
-            UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
-        UNROLL for (int i = 0; i < 8; i++)
-        {
-            y[0][i] = fma32(lo[i], c[i], -hi[i] * s[i]);
-            y[1][i] = fma32(hi[i], c[i], lo[i] * s[i]);
-        }
-    }
-    int slot = there ? a->slot[row] : 0, offset = slot % PAGE;
-    if (int8) {
-        u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * INT8_PAGE(hd);
-        store_octets_int8((u8 *)a->pages + page, offset, y, v, hd, largest, there && is_key);
-        if (is_key) return;
-    }
-    if (!there) return;
+               (u64)d;
+    float v[2][8], y[2][8];
+    if (is_key) UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
+    rope_octet(a, (is_key ? a->k : a->q) + from, row, d, y);
+    int slot = a->slot[row], offset = slot % PAGE;
     u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
     UNROLL for (int i = 0; i < 2; i++)
     {
@@ -131,6 +93,62 @@ DEVICE void rope_octets(const struct rope_kernel_args *a, int *largest, const in
         } else {
             store_octet(a->q, from + (u64)(i * half), y[i], 1);
         }
+    }
+}
+
+/* The same for pages of int8: thread t then has 16 neighbouring dimensions, those of number t of all
+ * heads of the block. x[HADAMARD_FLOATS], largest[2 THREADS] */
+DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *largest)
+{
+    int row = block_x(), t = thread(), hd = a->head_dim, half = hd / 2, octets = half / 8,
+        part = t % octets, first = t - part, most[2] = {0, 0};
+    int head = block_y() * (THREADS / octets) + t / octets, is_key = head >= a->n_heads,
+        there = t < THREADS / octets * octets && head < a->n_heads + a->n_kv_heads;
+    if (is_key) head -= a->n_heads;
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
+    float v[2][16], y[2][8];
+    if (there) {
+        rope_octet(a, (is_key ? a->k : a->q) + from + part * 8, row, part * 8, y);
+        UNROLL for (int i = 0; i < 16; i++)
+            x[HADAMARD_AT(first * 16 + part * 8 + i / 8 * half + i % 8)] = y[i / 8][i % 8];
+    }
+    hadamard_heads(x, hadamard_run(hd));
+    UNROLL for (int i = 0; i < 16; i++) v[0][i] = x[20 * t + i];
+    if (there && is_key)
+        UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + part * 16 + 8 * i, v[1] + 8 * i);
+    UNROLL for (int k = 0; k < 2; k++)
+    {
+        if (there && is_key) UNROLL for (int i = 0; i < 16; i++)
+            most[k] = larger_bits(v[k][i], most[k]);
+        largest[k * THREADS + t] = most[k];
+    }
+    barrier();
+    if (!there) return;
+    if (!is_key) {
+        float factor = 1.0f / (float)hadamard_run(hd);
+        UNROLL for (int i = 0; i < 16; i++) v[0][i] *= factor;
+        UNROLL for (int i = 0; i < 2; i++) store_octet(a->q, from + part * 16 + 8 * i, v[0] + 8 * i, 1);
+        return;
+    }
+    int slot = a->slot[row], offset = slot % PAGE;
+    u8 *page = (u8 *)a->pages +
+               ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * INT8_PAGE(hd);
+    UNROLL for (int k = 0; k < 2; k++)
+    {
+        for (int i = first; i < first + octets; i++)
+            most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
+        struct int_scale s = int_scale_of(most[k], 127);
+        u32 word[4] = {0, 0, 0, 0};
+        UNROLL for (int i = 0; i < 16; i++)
+        {
+            u32 code = (u32)rounded_int(v[k][i], s.inverse) & 0xff;
+            word[i / 4] |= code << (8 * (i % 4));
+            if (k) page[int8_value_at(part * 16 + i, offset, hd)] = (u8)code;
+        }
+        if (!k)
+            *(u32x4 *)(page + int8_key_at(part * 16, offset)) =
+                (u32x4){word[0], word[1], word[2], word[3]};
+        if (part == 0) int8_scales(page, hd)[k * PAGE + offset] = s.scale;
     }
 }
 
@@ -168,17 +186,21 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
             float other = x[d < half ? d + half : d - half];
             y[j] = fma32(v[j], a->cos[angle], (d < half ? -other : other) * a->sin[angle]);
         }
-        if (!is_key && d < hd) a->q[from + (u64)d] = y[j];
+        if (!int8 && !is_key && d < hd) a->q[from + (u64)d] = y[j];
     }
-    if (!is_key) return;
     if (int8) {
         barrier();
         UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS) x[d] = y[j];
-        barrier();
-        int8_store_head((u8 *)a->pages + page * INT8_PAGE(hd), offset, x, a->v + from, hd,
-                        (int *)scratch);
+        hadamard_head(x, hd);
+        if (is_key)
+            int8_store_head((u8 *)a->pages + page * INT8_PAGE(hd), offset, x, a->v + from, hd,
+                            (int *)scratch);
+        else
+            for (int d = thread(); d < hd; d += THREADS)
+                a->q[from + (u64)d] = x[d] * (1.0f / (float)hadamard_run(hd));
         return;
     }
+    if (!is_key) return;
     page *= head_page(hd);
     UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
     {
@@ -191,20 +213,27 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
 }
 
 /* in_octets: as in rope_octets() */
-#define ROPE_STORE(name, most, int8)                                                               \
+#define ROPE_STORE(name, most)                                                                     \
     KERNEL(name, struct rope_kernel_args)                                                          \
     {                                                                                              \
-        LDS(float, scratch, (int8 ? 2 : 1) * THREADS);                                             \
+        LDS(float, scratch, THREADS);                                                              \
         LDS(float, x, most);                                                                       \
         const struct rope_kernel_args *a = ARGS;                                                   \
-        if (a->in_octets) rope_octets(a, (int *)scratch, int8);                                    \
-        else rope_head(a, scratch, x, most, int8);                                                 \
+        if (a->in_octets) rope_octets(a);                                                          \
+        else rope_head(a, scratch, x, most, 0);                                                    \
     }
-ROPE_STORE(rope_store, GPU_HEAD_DIM, 0)
-ROPE_STORE(rope_store_512, LONG_HEAD_DIM, 0)
-ROPE_STORE(rope_store_int8, GPU_HEAD_DIM, 1)
-ROPE_STORE(rope_store_int8_512, LONG_HEAD_DIM, 1)
+ROPE_STORE(rope_store, GPU_HEAD_DIM)
+ROPE_STORE(rope_store_512, LONG_HEAD_DIM)
 #undef ROPE_STORE
+
+KERNEL(rope_store_int8, struct rope_kernel_args)
+{
+    LDS(float, scratch, 2 * THREADS);
+    LDS(float, x, HADAMARD_FLOATS);
+    const struct rope_kernel_args *a = ARGS;
+    if (a->in_octets) rope_octets_int8(a, x, (int *)scratch);
+    else rope_head(a, scratch, x, LONG_HEAD_DIM, 1);
+}
 
 /* 8 neighbouring numbers of a page, as they are in memory. */
 struct eight {

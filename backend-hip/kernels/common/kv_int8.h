@@ -1,6 +1,6 @@
-/* kv_int8.h: keys and values of 8 bits: rounding a head of a row, its place in a page (layout:
- * args.h), codes as numbers. The rounding is that of core/step/kv_format.h, operation by
- * operation. Must not know: attention. */
+/* kv_int8.h: keys and values of 8 bits: the Hadamard transform of queries and keys, rounding a head
+ * of a row, its place in a page (layout: args.h), codes as numbers. Transform and rounding are
+ * those of core/step/kv_format.h, operation by operation. Must not know: attention. */
 #ifndef KERNELS_KV_INT8_H
 #define KERNELS_KV_INT8_H
 
@@ -63,6 +63,68 @@ DEVICE int block_most(int x, int *scratch)
     UNROLL_8 for (int i = 0; i < 16; i++) x = scratch[i] > x ? scratch[i] : x;
     barrier();
     return x;
+}
+
+/* Neighbouring dimensions that the transform mixes. It is sums and differences of dimensions 1, 2,
+ * 4, .. apart, in this order; queries are divided by their number. */
+DEVICE int hadamard_run(int hd) { return hd & -hd; }
+
+/* Of x[hd] in shared memory, by the block. */
+DEVICE void hadamard_head(float *x, int hd)
+{
+    for (int apart = 1; apart < hadamard_run(hd); apart *= 2) {
+        float y[LONG_HEAD_DIM / THREADS];
+        barrier();
+        UNROLL for (int j = 0, d = thread(); j < LONG_HEAD_DIM / THREADS; j++, d += THREADS)
+            if (d < hd) y[j] = d & apart ? x[d ^ apart] - x[d] : x[d] + x[d ^ apart];
+        barrier();
+        UNROLL for (int j = 0, d = thread(); j < LONG_HEAD_DIM / THREADS; j++, d += THREADS)
+            if (d < hd) x[d] = y[j];
+    }
+    barrier();
+}
+
+/* The sums and differences of x[n], `apart` elements apart; constants. */
+DEVICE void hadamard_step(float *x, const int n, const int apart)
+{
+    UNROLL for (int i = 0; i < n; i++) if (!(i & apart))
+    {
+        float a = x[i], b = x[i + apart];
+        x[i] = a + b;
+        x[i + apart] = a - b;
+    }
+}
+
+/* Of heads one after another in shared memory, 16 dimensions for each thread of the block, element
+ * e at HADAMARD_AT(e): a thread has 16 neighbours, then 16 elements 16 apart. */
+#define HADAMARD_AT(e) ((e) + (e) / 16 * 4)
+enum { HADAMARD_FLOATS = 20 * THREADS };
+
+DEVICE void hadamard_heads(float *x, int run)
+{
+    int t = thread();
+    float v[16];
+    barrier();
+    UNROLL for (int i = 0; i < 16; i++) v[i] = x[20 * t + i];
+    UNROLL for (int apart = 1; apart < 16; apart *= 2) if (apart < run) hadamard_step(v, 16, apart);
+    UNROLL for (int i = 0; i < 16; i++) x[20 * t + i] = v[i];
+    barrier();
+    if (run <= 16) return;
+    int first = HADAMARD_AT(t / 16 * 256) + t % 16;
+    UNROLL for (int i = 0; i < 16; i++) v[i] = x[first + 20 * i];
+    UNROLL for (int apart = 1; apart < 16; apart *= 2) if (16 * apart < run)
+        hadamard_step(v, 16, apart);
+    UNROLL for (int i = 0; i < 16; i++) x[first + 20 * i] = v[i];
+    barrier();
+    if (run <= 256) return;
+    UNROLL for (int i = 0; i < 8; i++)
+    {
+        int at = HADAMARD_AT(512 * i + t), far = HADAMARD_AT(512 * i + 256 + t);
+        float a = x[at], b = x[far];
+        x[at] = a + b;
+        x[far] = a - b;
+    }
+    barrier();
 }
 
 /* Stores a key and a value of one head: the block's threads have dimensions t, t + THREADS, .. of

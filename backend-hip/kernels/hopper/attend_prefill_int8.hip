@@ -216,7 +216,7 @@ DEVICE void consume_int8(const struct attend_kernel_args *a, const struct query_
     struct int8_softmax x;
     int stage = 0;
     u32 parity = 0;
-    begin_rows(a, w, &r, dims);
+    begin_rows(a, w, &r, dims, 1);
     UNROLL for (int i = 0; i < 2; i++) x.offset[i] = x.unit[i] = x.top_value[i] = 0;
     for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
         u32 keys = ring->stages + (u32)(stage * ATTEND_INT8_STAGE(dims));

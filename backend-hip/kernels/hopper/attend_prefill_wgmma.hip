@@ -97,11 +97,22 @@ DEVICE void produce_kv(const struct attend_kernel_args *a, const struct query_ti
     mbarrier_arrive(r->full + (u32)(8 * before));
 }
 
+/* The transform of a query; x[dims / 8][2]: of each 8 dimensions the pair 2t. */
+DEVICE void hadamard_pairs(float x[][2], const int dims)
+{
+    hadamard_step(x[0], dims / 4, 1);
+    UNROLL for (int lanes = 1; lanes < 4; lanes *= 2) hadamard_lanes(x[0], dims / 4, lanes);
+    UNROLL for (int apart = 2; apart < dims / 4; apart *= 2) hadamard_step(x[0], dims / 4, apart);
+    UNROLL for (int i = 0; i < dims / 8; i++) UNROLL for (int e = 0; e < 2; e++)
+        x[i][e] *= 1.0f / (float)dims;
+}
+
 /* A lane's queries: the pairs 2t and 8 + 2t of each 16 dimensions, of rows r and r + 8 of its warp,
  * times a power of two for each row that brings the largest into [2^14, 2^15); undo[]: its inverse.
- * row[]: of the step; at: of its dimension 2t */
+ * row[]: of the step; at: of its dimension 2t; int8: rotated queries are transformed
+ * (kv_int8.h) */
 DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], u64 at,
-                          struct two_halves q[][4], float undo[2], const int dims)
+                          struct two_halves q[][4], float undo[2], const int dims, const int int8)
 {
     float v[2][GPU_HEAD_DIM / 8][2];
     UNROLL for (int i = 0; i < 2; i++)
@@ -110,6 +121,7 @@ DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], 
     {
         float largest = 0;
         if (a->cos) rotate_pairs(a, row[i], v[i], dims);
+        if (int8 && a->cos) hadamard_pairs(v[i], dims);
         UNROLL for (int c = 0; c < dims / 8; c++)
             largest = max32(max32(abs32(v[i][c][0]), abs32(v[i][c][1])), largest);
         struct power_of_two p = power_for(quad_max(largest), 14);
@@ -224,7 +236,7 @@ DEVICE void wgmma_values(u32 values, struct two_halves p[][4], float *total, con
 }
 
 DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_tile *w,
-                       struct query_rows *r, const int dims)
+                       struct query_rows *r, const int dims, const int int8)
 {
     int lane = thread() % WARP, group = thread() / 128, from[2];
     r->row0 = group ? w->row0[1] : w->row0[0];
@@ -234,7 +246,8 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
     r->row = thread() % 128 / WARP * 16 + lane / 4;
     UNROLL for (int i = 0; i < 2; i++)
         from[i] = r->row0 + (r->row + 8 * i < r->n_rows ? r->row + 8 * i : 0);
-    wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims);
+    wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims,
+                  int8);
     UNROLL for (int i = 0; i < 2; i++)
     {
         r->to_log2[i] *= a->scale * 0x1.715476p+0f;
@@ -277,7 +290,7 @@ DEVICE void consume_kv(const struct attend_kernel_args *a, const struct query_ti
     struct query_rows r;
     int stage = 0;
     u32 parity = 0;
-    begin_rows(a, w, &r, dims);
+    begin_rows(a, w, &r, dims, 0);
     for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
         u32 keys = ring->stages + (u32)(stage * 2 * key_bytes);
         mbarrier_wait(ring->full + (u32)(8 * stage), parity);

@@ -74,7 +74,7 @@ DEVICE int most_of_warp(int x)
     return x;
 }
 
-/* The row's own key, rotated, and value: lane l has dimensions 2l and 2l + 1, and the same + dims /
+/* The row's own key, rotated and transformed, and value: lane l has dimensions 2l and 2l + 1, and the same + dims /
  * 2. */
 struct own_int8 {
     u32 code[2][2]; /* of key, value: pairs of bytes */
@@ -108,6 +108,10 @@ DEVICE struct own_int8 own_int8_of(const struct attend_kernel_args *a, const str
             x[1][1][e] = v1[e];
         }
     }
+    float *key = &x[0][0][0];
+    hadamard_step(key, 4, 1);
+    UNROLL for (int lanes = 1; lanes < dims / 4; lanes *= 2) hadamard_lanes(key, 4, lanes);
+    hadamard_step(key, 4, 2);
     u64 number = s->page[0][0];
     UNROLL for (int k = 0; k < TURNS; k++)
         UNROLL for (int i = 0; i < SPLIT_PAGES; i++) if (k == own.turn && i == own.at / PAGE)
@@ -287,13 +291,16 @@ DEVICE float split_queries_int8(const struct attend_kernel_args *a, const struct
                                 struct two_halves q[][2], const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
-    float largest = 0;
-    f32x4 x[GPU_HEAD_DIM / 16];
-    UNROLL for (int i = 0; i < dims / 16; i++) x[i] = (f32x4){0, 0, 0, 0};
+    float largest = 0, x[GPU_HEAD_DIM / 4]; /* dimension 4t + e of number i of 16 at 4i + e */
+    UNROLL for (int i = 0; i < dims / 4; i++) x[i] = 0;
     if (r < s->heads) {
         const float *from = a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) *
                                        (u64)dims + (u64)(4 * t);
-        UNROLL for (int i = 0; i < dims / 16; i++) x[i] = *(const f32x4 *)(from + 16 * i);
+        UNROLL for (int i = 0; i < dims / 16; i++)
+        {
+            f32x4 v = *(const f32x4 *)(from + 16 * i);
+            UNROLL for (int e = 0; e < 4; e++) x[4 * i + e] = v[e];
+        }
         u64 angle = (u64)s->row * (u64)(dims / 2) + (u64)(4 * t);
         UNROLL for (int i = 0; i < dims / 32 && a->cos; i++)
         {
@@ -301,17 +308,23 @@ DEVICE float split_queries_int8(const struct attend_kernel_args *a, const struct
                   sin = *(const f32x4 *)(a->sin + angle + (u64)(16 * i));
             UNROLL for (int e = 0; e < 4; e++)
             {
-                float lo = x[i][e], hi = x[i + dims / 32][e];
-                x[i][e] = fma32(lo, cos[e], -hi * sin[e]);
-                x[i + dims / 32][e] = fma32(hi, cos[e], lo * sin[e]);
+                float lo = x[4 * i + e], hi = x[4 * i + dims / 8 + e];
+                x[4 * i + e] = fma32(lo, cos[e], -hi * sin[e]);
+                x[4 * i + dims / 8 + e] = fma32(hi, cos[e], lo * sin[e]);
             }
         }
     }
-    UNROLL for (int i = 0; i < dims / 16; i++) UNROLL for (int e = 0; e < 4; e++)
-        largest = max32(abs32(x[i][e]), largest);
+    if (a->cos) { /* by all lanes */
+        UNROLL for (int apart = 1; apart < 4; apart *= 2) hadamard_step(x, dims / 4, apart);
+        UNROLL for (int lanes = 1; lanes < 4; lanes *= 2) hadamard_lanes(x, dims / 4, lanes);
+        UNROLL for (int apart = 4; apart < dims / 4; apart *= 2)
+            hadamard_step(x, dims / 4, apart);
+        UNROLL for (int i = 0; i < dims / 4; i++) x[i] *= 1.0f / (float)dims;
+    }
+    UNROLL for (int i = 0; i < dims / 4; i++) largest = max32(abs32(x[i]), largest);
     struct power_of_two p = power_for(quad_max(largest), 14);
     UNROLL for (int i = 0; i < dims / 16; i++) UNROLL for (int e = 0; e < 2; e++)
-        q[i][e] = split_pair(x[i][e] * p.factor, x[i][e + 2] * p.factor);
+        q[i][e] = split_pair(x[4 * i + e] * p.factor, x[4 * i + e + 2] * p.factor);
     return p.undo;
 }
 

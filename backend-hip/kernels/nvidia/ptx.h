@@ -179,6 +179,16 @@ DEVICE float quad_sum(float x)
     return x;
 }
 
+/* The sums and differences of x[n] of lanes `lanes` apart, the lower one's first. */
+DEVICE void hadamard_lanes(float *x, const int n, const int lanes)
+{
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        float other = f32_of(shuffle_xor(bits_of(x[i]), lanes));
+        x[i] = thread() & lanes ? other - x[i] : x[i] + other;
+    }
+}
+
 /* First output tile of a block; each block of the grid has a contiguous range of tiles. */
 DEVICE int tile_share(const struct linear_args *a, int block)
 {
