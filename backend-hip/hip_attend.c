@@ -13,23 +13,28 @@ static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
                                const enum hip_kernel (*kernels)[HEADS])
 {
     int dim = attend->as.attend.heads.head_dim, i = dim == 64    ? HEADS_64
-                                                   : dim == 128 ? HEADS_128
-                                                                : HEADS_256;
+                                                    : dim == 128 ? HEADS_128
+                                                                 : HEADS_256;
     enum hip_kernel k = kernels[h->config.kv][i];
-    if ((i == HEADS_256 && dim != 256) || attend->as.attend.softcap > 0 || k == K_COUNT) return K_COUNT;
+    if ((i == HEADS_256 && dim != 256) || attend->as.attend.softcap > 0 || k == K_COUNT)
+        return K_COUNT;
     return hip_has(h, k) ? k : K_COUNT;
 }
 
-#define NO_KERNELS {K_COUNT, K_COUNT, K_COUNT}
+#define NO_KERNELS                                                                                 \
+    {                                                                                              \
+        K_COUNT, K_COUNT, K_COUNT                                                                  \
+    }
 
 /* attend_prefill_wgmma.hip. With fp16 activations the softmax weights are fp16, too. */
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend)
 {
-    static const enum hip_kernel half[][HEADS] = {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
+    static const enum hip_kernel
+        half[][HEADS] = {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
                          [KV_F32] = NO_KERNELS,
                          [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128,
                                       K_COUNT}},
-                 full[][HEADS] = {[KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
+        full[][HEADS] = {[KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
                          [KV_F32] = NO_KERNELS,
                          [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128, K_COUNT}};
     return by_head(h, attend, h->config.act == ACT_F16 ? half : full);
@@ -37,19 +42,19 @@ static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend
 
 static enum hip_kernel tile_kernel(const struct hip *h, const struct op *attend)
 {
-    static const enum hip_kernel tile[][HEADS] = {[KV_F16] = {K_attend_tile_64, K_attend_tile_128, K_attend_tile_256},
-                         [KV_F32] = NO_KERNELS,
-                         [KV_INT8] = {K_attend_tile_int8_64, K_attend_tile_int8_128,
-                                      K_attend_tile_int8_256}};
+    static const enum hip_kernel tile[][HEADS] = {
+        [KV_F16] = {K_attend_tile_64, K_attend_tile_128, K_attend_tile_256},
+        [KV_F32] = NO_KERNELS,
+        [KV_INT8] = {K_attend_tile_int8_64, K_attend_tile_int8_128, K_attend_tile_int8_256}};
     return by_head(h, attend, tile);
 }
 
 static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend)
 {
-    static const enum hip_kernel pages[][HEADS] = {[KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
-                          [KV_F32] = NO_KERNELS,
-                          [KV_INT8] = {K_attend_pages_int8_64, K_attend_pages_int8_128,
-                                       K_attend_pages_int8_256}};
+    static const enum hip_kernel pages[][HEADS] = {
+        [KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
+        [KV_F32] = NO_KERNELS,
+        [KV_INT8] = {K_attend_pages_int8_64, K_attend_pages_int8_128, K_attend_pages_int8_256}};
     return by_head(h, attend, pages);
 }
 
@@ -226,7 +231,7 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
     a.sin += half;
     a.slot += at;
     hip_launch(h,
-               a.kv == PAGE_INT8            ? K_rope_store_int8
+               a.kv == PAGE_INT8           ? K_rope_store_int8
                : a.head_dim > GPU_HEAD_DIM ? K_rope_store_512
                                            : K_rope_store,
                (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0},
@@ -358,7 +363,8 @@ static void attend_prompts(struct hip *h, const struct op *attend,
     static const enum hip_kernel kernel[][2] = {[KV_F16] = {K_attend_f16, K_attend_f16_512},
                                                 [KV_F32] = {K_attend_f32, K_attend_f32_512},
                                                 [KV_INT8] = {K_attend_int8_256, K_attend_int8_512}};
-    hip_launch(h, kernel[h->config.kv][g->head_dim > GPU_HEAD_DIM], (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
+    hip_launch(h, kernel[h->config.kv][g->head_dim > GPU_HEAD_DIM],
+               (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
 }
 
 /* Divides rotation and storage among attention and rope_store. Attention itself rotates and stores

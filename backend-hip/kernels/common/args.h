@@ -573,10 +573,11 @@ enum { EXACT_DENSE_TILE = 8, EXACT_DENSE_PANELS = THREADS / 32 };
 
 /* Rows of a block of exact_attend_rows, a divisor of GROUP_ROWS */
 enum { EXACT_ATTEND_ROWS = 8 };
-/* nvidia/exact_attend_mma.hip: rows of a block, a divisor of GROUP_ROWS; weights and their digits */
+/* nvidia/exact_attend_mma.hip: rows of a block, a divisor of GROUP_ROWS; weights, their digits and
+ * those of queries */
 enum { EXACT_TILE_ROWS = 32 };
-#define EXACT_ATTEND_SHARED                                                                        \
-    (EXACT_TILE_ROWS * (4 * (KV_SPLIT + 16) + 2 * 4 * (KV_SPLIT / 4 + 4)))
+#define EXACT_ATTEND_SHARED(dims)                                                                  \
+    (EXACT_TILE_ROWS * (4 * (KV_SPLIT + 16) + 2 * 4 * (KV_SPLIT / 4 + 4) + 2 * (dims)))
 
 struct exact_norm_args {
     struct norm_args norm;

@@ -78,8 +78,8 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd +
                (u64)d;
     float v[2][8], y[2][8];
-    if (is_key) UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
     rope_octet(a, (is_key ? a->k : a->q) + from, row, d, y);
+    if (is_key) UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
     int slot = a->slot[row], offset = slot % PAGE;
     u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
     UNROLL for (int i = 0; i < 2; i++)
@@ -96,8 +96,8 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     }
 }
 
-/* The same for pages of int8: thread t then has 16 neighbouring dimensions, those of number t of all
- * heads of the block. x[HADAMARD_FLOATS], largest[2 THREADS] */
+/* The same for pages of int8: thread t then has 16 neighbouring dimensions, those of number t of
+ * all heads of the block. x[HADAMARD_FLOATS], largest[2 THREADS] */
 DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *largest)
 {
     int row = block_x(), t = thread(), hd = a->head_dim, half = hd / 2, octets = half / 8,
@@ -115,11 +115,12 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
     hadamard_heads(x, hadamard_run(hd));
     UNROLL for (int i = 0; i < 16; i++) v[0][i] = x[20 * t + i];
     if (there && is_key)
-        UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + part * 16 + 8 * i, v[1] + 8 * i);
+        UNROLL for (int i = 0; i < 2; i++)
+            load_octet(a->v + from + part * 16 + 8 * i, v[1] + 8 * i);
     UNROLL for (int k = 0; k < 2; k++)
     {
-        if (there && is_key) UNROLL for (int i = 0; i < 16; i++)
-            most[k] = larger_bits(v[k][i], most[k]);
+        if (there && is_key)
+            UNROLL for (int i = 0; i < 16; i++) most[k] = larger_bits(v[k][i], most[k]);
         largest[k * THREADS + t] = most[k];
     }
     barrier();
@@ -127,7 +128,8 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
     if (!is_key) {
         float factor = 1.0f / (float)hadamard_run(hd);
         UNROLL for (int i = 0; i < 16; i++) v[0][i] *= factor;
-        UNROLL for (int i = 0; i < 2; i++) store_octet(a->q, from + part * 16 + 8 * i, v[0] + 8 * i, 1);
+        UNROLL for (int i = 0; i < 2; i++)
+            store_octet(a->q, from + part * 16 + 8 * i, v[0] + 8 * i, 1);
         return;
     }
     int slot = a->slot[row], offset = slot % PAGE;
@@ -146,8 +148,8 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
             if (k) page[int8_value_at(part * 16 + i, offset, hd)] = (u8)code;
         }
         if (!k)
-            *(u32x4 *)(page + int8_key_at(part * 16, offset)) =
-                (u32x4){word[0], word[1], word[2], word[3]};
+            *(u32x4 *)(page + int8_key_at(part * 16, offset)) = (u32x4){word[0], word[1], word[2],
+                                                                        word[3]};
         if (part == 0) int8_scales(page, hd)[k * PAGE + offset] = s.scale;
     }
 }
@@ -205,10 +207,9 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
     UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
     {
         if (d >= d8) continue;
-        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y[j],
+        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y[j], a->kv == PAGE_F32);
+        store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0,
               a->kv == PAGE_F32);
-        store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d),
-              d < hd ? a->v[from + (u64)d] : 0, a->kv == PAGE_F32);
     }
 }
 

@@ -26,8 +26,8 @@ DEVICE int of_digits(int first, int second, const int digits)
 DEVICE const u8 *int8_page_of(const struct attend_kernel_args *a, const int *table, int index,
                               int kv_head)
 {
-    return (const u8 *)a->pages + ((u64)table[index] * (u64)a->n_kv_heads + (u64)kv_head) *
-                                      INT8_PAGE(a->head_dim);
+    return (const u8 *)a->pages +
+           ((u64)table[index] * (u64)a->n_kv_heads + (u64)kv_head) * INT8_PAGE(a->head_dim);
 }
 
 /* ---- a block for each (row, head): of shared memory */
@@ -104,8 +104,8 @@ DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block
         }
     }
     if (b->slice < b->slices)
-        UNROLL for (int d = 0; d < 4; d++) l->sums[b->slice * b->d16 + 4 * b->quad + d] =
-            of_digits(first[d], second[d], 2);
+        UNROLL for (int d = 0; d < 4; d++)
+            l->sums[b->slice * b->d16 + 4 * b->quad + d] = of_digits(first[d], second[d], 2);
     barrier();
 }
 
@@ -120,6 +120,11 @@ DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct ex
     float score = -__builtin_inff(), of_value = 0, lane = 0;
     int8_pages_of(a, b, row, kv_head, c0, from, to);
     barrier();
+    for (int i = t; i < KV_SPLIT / PAGE * (b->d16 / 8); i += THREADS) { /* lines of the values */
+        int page = i / (b->d16 / 8);
+        if (page >= from / PAGE && page <= to / PAGE)
+            prefetch_line(b->memory + b->pages[page] + PAGE * b->d16 + i % (b->d16 / 8) * 128);
+    }
     if (seen) {
         const u8 *page = b->memory + b->pages[t / PAGE], *key = page + t % PAGE * 16;
         const float *scales = int8_scales_of(page, b->d16) + t % PAGE;
@@ -133,8 +138,8 @@ DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct ex
     float max = block_max(score, b->scratch), weight = seen ? exact_exp(score - max) : 0,
           w = weight * of_value;
     b->p[t] = weight;
-    struct int_scale s =
-        int_scale_of(block_most(larger_bits(w, 0), (int *)b->scratch), EXACT_WEIGHT_TOP);
+    struct int_scale s = int_scale_of(block_most(larger_bits(w, 0), (int *)b->scratch),
+                                      EXACT_WEIGHT_TOP);
     put_digits(l->w + t, l->w + KV_SPLIT + t, rounded_int(w, s.inverse));
     if (t < EXACT_LANES) {
         for (int i = from / PAGE * PAGE + t; i <= to; i += EXACT_LANES) lane += b->p[i];
@@ -172,7 +177,7 @@ DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct e
 
 /* Block (row, head, chunk): the chunk alone, for exact_combine. */
 DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
-                                    const struct int8_block *b)
+                             const struct int8_block *b)
 {
     int row = block_x(), head = block_y(), hd = a->head_dim, c0 = block_z() * KV_SPLIT,
         pos = a->pos[row], first = first_seen(pos, a->window);
@@ -211,11 +216,11 @@ EXACT_INT8(exact_attend_split_int8, exact_split_int8)
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
  * read keys and values once. Half of the threads has the first half of the rows. */
 struct exact_rows_int8 {
-    u8 *q;       /* [EXACT_ATTEND_ROWS][2 digits][GPU_HEAD_DIM] */
-    float *p;    /* [EXACT_ATTEND_ROWS][KV_SPLIT] scores, then weights */
-    u8 *w;       /* [EXACT_ATTEND_ROWS][2 digits][KV_SPLIT] */
-    int *sums;   /* [16 THREADS] */
-    float *part; /* [THREADS] */
+    u8 *q;                              /* [EXACT_ATTEND_ROWS][2 digits][GPU_HEAD_DIM] */
+    float *p;                           /* [EXACT_ATTEND_ROWS][KV_SPLIT] scores, then weights */
+    u8 *w;                              /* [EXACT_ATTEND_ROWS][2 digits][KV_SPLIT] */
+    int *sums;                          /* [16 THREADS] */
+    float *part;                        /* [THREADS] */
     float *of_value;                    /* [KV_SPLIT] scales */
     float *max, *lanes, *scale, *query; /* [EXACT_ATTEND_ROWS], lanes [EXACT_LANES] each; scales of
                                            the weights and of the queries */
@@ -246,11 +251,11 @@ DEVICE void exact_queries_int8(const struct attend_kernel_args *a, const struct 
 {
     int t = thread(), r = t / 32, hd = a->head_dim, most = 0;
     u8 *first = l->q + r * 2 * GPU_HEAD_DIM, *second = first + GPU_HEAD_DIM;
-    const float *q = a->q + ((u64)(g->row0 + (r < g->n ? r : 0)) * (u64)a->n_heads +
-                             (u64)block_y()) * (u64)hd;
+    const float *q =
+        a->q + ((u64)(g->row0 + (r < g->n ? r : 0)) * (u64)a->n_heads + (u64)block_y()) * (u64)hd;
     for (int d = t % 32; d < hd; d += 32) most = larger_bits(q[d], most);
-    struct int_scale s =
-        int_scale_of(most_of_row(most, (int *)l->part), exact_query_top(a->digits));
+    struct int_scale s = int_scale_of(most_of_row(most, (int *)l->part),
+                                      exact_query_top(a->digits));
     for (int d = t % 32; d < round16(hd); d += 32) {
         int v = d < hd ? rounded_int(q[d], s.inverse) : 0;
         if (a->digits == 2) put_digits(first + d, second + d, v);
@@ -265,8 +270,8 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
                               const struct exact_row_range *g, int kv_head, int c0, int from,
                               int end, const int digits)
 {
-    int t = thread(), half = t / HALF_THREADS, d16 = round16(a->head_dim),
-        first[HALF_ROWS][2], second[HALF_ROWS][2];
+    int t = thread(), half = t / HALF_THREADS, d16 = round16(a->head_dim), first[HALF_ROWS][2],
+        second[HALF_ROWS][2];
     const u8 *key[2];
     const float *scales[2];
     UNROLL for (int j = 0; j < 2; j++)
@@ -312,9 +317,8 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
 
 /* Scores become weights, and the weights times the scales of the values digits. 32 threads to a
  * row. */
-DEVICE void exact_weights_int8(const struct attend_kernel_args *a,
-                               const struct exact_rows_int8 *l, const struct exact_row_range *g,
-                               int c0)
+DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
+                               const struct exact_row_range *g, int c0)
 {
     const struct exact_rows scores = {0, l->p, l->part, l->max, l->lanes};
     int t = thread(), r = t / 32, lane = t % 32, most = 0,
@@ -367,7 +371,7 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
     if (slice < slices)
         UNROLL for (int r = 0; r < HALF_ROWS; r++) UNROLL for (int d = 0; d < 4; d++)
             l->sums[(slice * EXACT_ATTEND_ROWS + half * HALF_ROWS + r) * d16 + 4 * quad + d] =
-                of_digits(first[r][d], second[r][d], 2);
+            of_digits(first[r][d], second[r][d], 2);
     barrier();
     return slices;
 }

@@ -56,7 +56,8 @@ DEVICE int block_most(int x, int *scratch)
     int t = thread();
     scratch[t] = x;
     barrier();
-    if (t < 16) UNROLL_8 for (int i = t + 16; i < THREADS; i += 16) x = scratch[i] > x ? scratch[i] : x;
+    if (t < 16)
+        UNROLL_8 for (int i = t + 16; i < THREADS; i += 16) x = scratch[i] > x ? scratch[i] : x;
     barrier();
     if (t < 16) scratch[t] = x;
     barrier();
@@ -75,11 +76,12 @@ DEVICE void hadamard_head(float *x, int hd)
     for (int apart = 1; apart < hadamard_run(hd); apart *= 2) {
         float y[LONG_HEAD_DIM / THREADS];
         barrier();
-        UNROLL for (int j = 0, d = thread(); j < LONG_HEAD_DIM / THREADS; j++, d += THREADS)
-            if (d < hd) y[j] = d & apart ? x[d ^ apart] - x[d] : x[d] + x[d ^ apart];
+        UNROLL for (int j = 0, d = thread(); j < LONG_HEAD_DIM / THREADS;
+                    j++, d += THREADS) if (d < hd) y[j] = d & apart ? x[d ^ apart] - x[d]
+                                                                    : x[d] + x[d ^ apart];
         barrier();
-        UNROLL for (int j = 0, d = thread(); j < LONG_HEAD_DIM / THREADS; j++, d += THREADS)
-            if (d < hd) x[d] = y[j];
+        UNROLL for (int j = 0, d = thread(); j < LONG_HEAD_DIM / THREADS;
+                    j++, d += THREADS) if (d < hd) x[d] = y[j];
     }
     barrier();
 }

@@ -32,8 +32,8 @@ struct int8_source {
 
 DEVICE const u8 *int8_source_page(const struct int8_source *s, int index)
 {
-    return s->pages + (u64)s->table[index <= s->last / PAGE ? index : s->last / PAGE] *
-                          s->page_stride;
+    return s->pages +
+           (u64)s->table[index <= s->last / PAGE ? index : s->last / PAGE] * s->page_stride;
 }
 
 /* Asks for a thread's pieces and its scale of the step from p0 on. lds: of shared memory */
@@ -114,8 +114,8 @@ DEVICE void produce_int8(const struct attend_kernel_args *a, const struct query_
         mbarrier_wait(r->empty + (u32)(8 * stage), parity);
         COPIES_WAIT(ATTEND_INT8_AHEAD - 1);
         u8 *to = lds + stage * ATTEND_INT8_STAGE(dims);
-        const u32x4 *codes =
-            (const u32x4 *)(lds + int8_ahead_at(dims)) + slot * 2 * INT8_PIECES(dims) * 128 + i;
+        const u32x4 *codes = (const u32x4 *)(lds + int8_ahead_at(dims)) +
+                             slot * 2 * INT8_PIECES(dims) * 128 + i;
         UNROLL for (int j = 0; j < INT8_PIECES(dims); j++)
         {
             put_key_piece(to, codes[2 * j * 128], j * 128 + i, dims);

@@ -246,8 +246,7 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
     r->row = thread() % 128 / WARP * 16 + lane / 4;
     UNROLL for (int i = 0; i < 2; i++)
         from[i] = r->row0 + (r->row + 8 * i < r->n_rows ? r->row + 8 * i : 0);
-    wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims,
-                  int8);
+    wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims, int8);
     UNROLL for (int i = 0; i < 2; i++)
     {
         r->to_log2[i] *= a->scale * 0x1.715476p+0f;
@@ -272,8 +271,7 @@ DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct 
     {
         float all = quad_sum(r->sum[i]), inverse = rcp32(all);
         if (a->sinks)
-            inverse =
-                wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head], unit[i]);
+            inverse = wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head], unit[i]);
         float *to = a->out + (u64)(r->row0 + r->row + 8 * i) * (u64)(a->n_heads * dims) +
                     (u64)(w->head * dims + thread() % 4 * 2);
         if (r->row + 8 * i >= r->n_rows) continue;

@@ -4,9 +4,10 @@
  *             values weights; queries and weights in split precision
  *   pipeline  all copies of a warp are asked for at its start: scales and keys, then values, of
  *             each step
- * A warp's shared memory: for each page of its steps INT8_PLACE(dims) bytes, keys [dims / 16][place]
- * [16] where position p has place p / 2 + 8 (p % 2), so that a lane of the scores has neighbouring
- * positions; values [PAGE / 4][dims][4] with 32 bytes between fours of positions; the scales. */
+ * A warp's shared memory: for each page of its steps INT8_PLACE(dims) bytes, keys [dims /
+ * 16][place] [16] where position p has place p / 2 + 8 (p % 2), so that a lane of the scores has
+ * neighbouring positions; values [PAGE / 4][dims][4] with 32 bytes between fours of positions; the
+ * scales. */
 
 #define INT8_FOURS(dims) (4 * (dims) + 32)
 
@@ -42,10 +43,9 @@ DEVICE void copy_keys_int8(const struct attend_kernel_args *a, const struct spli
     int place = thread() % WARP % PAGE, block = thread() % WARP / PAGE,
         position = place % 8 * 2 + place / 8;
     UNROLL for (int i = 0; i < SPLIT_PAGES && turn_seen(s, turn); i++)
-        UNROLL for (int j = 0; j < dims / 32; j++)
-            copy_16(lds + int8_place(turn, i, dims) + (u32)(((2 * j + block) * PAGE + place) * 16),
-                    (const u8 *)a->pages + s->page[turn][i] +
-                        int8_key_at((2 * j + block) * 16, position));
+        UNROLL for (int j = 0; j < dims / 32; j++) copy_16(
+            lds + int8_place(turn, i, dims) + (u32)(((2 * j + block) * PAGE + place) * 16),
+            (const u8 *)a->pages + s->page[turn][i] + int8_key_at((2 * j + block) * 16, position));
     copies_commit();
 }
 
@@ -74,8 +74,8 @@ DEVICE int most_of_warp(int x)
     return x;
 }
 
-/* The row's own key, rotated and transformed, and value: lane l has dimensions 2l and 2l + 1, and the same + dims /
- * 2. */
+/* The row's own key, rotated and transformed, and value: lane l has dimensions 2l and 2l + 1, and
+ * the same + dims / 2. */
 struct own_int8 {
     u32 code[2][2]; /* of key, value: pairs of bytes */
     float scale[2];
@@ -93,7 +93,8 @@ DEVICE struct own_int8 own_int8_of(const struct attend_kernel_args *a, const str
     own.turn = at / (SPLIT_WARPS * TURN);
     own.at = at % (SPLIT_WARPS * TURN);
     float x[2][2][2]; /* of key, value */
-    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int i = 0; i < 2; i++) x[k][i][0] = x[k][i][1] = 0;
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int i = 0; i < 2; i++)
+        x[k][i][0] = x[k][i][1] = 0;
     if (d < dims / 2) {
         u64 from = ((u64)s->row * (u64)a->n_kv_heads + (u64)s->kv_head) * (u64)dims + (u64)d,
             angle = (u64)s->row * (u64)(dims / 2) + (u64)d;
@@ -294,8 +295,8 @@ DEVICE float split_queries_int8(const struct attend_kernel_args *a, const struct
     float largest = 0, x[GPU_HEAD_DIM / 4]; /* dimension 4t + e of number i of 16 at 4i + e */
     UNROLL for (int i = 0; i < dims / 4; i++) x[i] = 0;
     if (r < s->heads) {
-        const float *from = a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) *
-                                       (u64)dims + (u64)(4 * t);
+        const float *from =
+            a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) * (u64)dims + (u64)(4 * t);
         UNROLL for (int i = 0; i < dims / 16; i++)
         {
             f32x4 v = *(const f32x4 *)(from + 16 * i);
@@ -317,8 +318,7 @@ DEVICE float split_queries_int8(const struct attend_kernel_args *a, const struct
     if (a->cos) { /* by all lanes */
         UNROLL for (int apart = 1; apart < 4; apart *= 2) hadamard_step(x, dims / 4, apart);
         UNROLL for (int lanes = 1; lanes < 4; lanes *= 2) hadamard_lanes(x, dims / 4, lanes);
-        UNROLL for (int apart = 4; apart < dims / 4; apart *= 2)
-            hadamard_step(x, dims / 4, apart);
+        UNROLL for (int apart = 4; apart < dims / 4; apart *= 2) hadamard_step(x, dims / 4, apart);
         UNROLL for (int i = 0; i < dims / 4; i++) x[i] *= 1.0f / (float)dims;
     }
     UNROLL for (int i = 0; i < dims / 4; i++) largest = max32(abs32(x[i]), largest);
@@ -338,8 +338,8 @@ DEVICE struct power_of_two value_factor(const struct split *s, const u8 *lds, co
         int p = turn_begin(s, turn) + lane;
         if (!turn_seen(s, turn) || p < s->first || p > s->pos) continue;
         const u8 *page = lds + (turn * SPLIT_PAGES + lane / PAGE) * INT8_PLACE(dims);
-        largest = max32(
-            abs32(((const float *)(page + int8_scales_at(dims)))[PAGE + lane % PAGE]), largest);
+        largest = max32(abs32(((const float *)(page + int8_scales_at(dims)))[PAGE + lane % PAGE]),
+                        largest);
     }
     return power_for(f32_of((u32)most_of_warp((int)bits_of(largest))), -1);
 }
@@ -397,8 +397,7 @@ DEVICE void attend_pages_int8(const struct attend_kernel_args *a, u32 *lds, floa
         else COPIES_WAIT(0);
         warp_barrier();
         put_own_codes(own, &new_row, turn, 1, dims);
-        if (turn_seen(&s, turn))
-            turn_values_int8(&s, own, score, of_values.factor, &y, turn, dims);
+        if (turn_seen(&s, turn)) turn_values_int8(&s, own, score, of_values.factor, &y, turn, dims);
     }
     warp_barrier();
     float *out = (float *)own; /* replaces the keys */

@@ -73,8 +73,7 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int of_pa
     {
         int at = s.p0 + k * SPLIT_WARPS * TURN + i * PAGE;
         at = at > s.pos ? s.pos : at < s.first ? s.first : at;
-        s.page[k][i] = ((u64)table[at / PAGE] * (u64)a->n_kv_heads + (u64)s.kv_head) *
-                       (u64)of_page;
+        s.page[k][i] = ((u64)table[at / PAGE] * (u64)a->n_kv_heads + (u64)s.kv_head) * (u64)of_page;
     }
     return s;
 }
@@ -308,8 +307,7 @@ DEVICE float split_queries(const struct attend_kernel_args *a, const struct spli
 /* Combines the warps' results, out[warp][head][dims + 4], in order. A warp's are warp_bytes
  * apart. */
 DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split *s, const u8 *out,
-                          const float *most, const float *sum, const int warp_bytes,
-                          const int dims)
+                          const float *most, const float *sum, const int warp_bytes, const int dims)
 {
     UNROLL for (int h = 0; h < 8; h++)
     {
@@ -327,8 +325,8 @@ DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split
         }
         for (int d = thread(); d < dims; d += SPLIT_THREADS) {
             float y = 0;
-            UNROLL for (int i = 0; i < SPLIT_WARPS; i++) y = fma32(
-                ((const float *)(out + i * warp_bytes))[h * (dims + 4) + d], weight[i], y);
+            UNROLL for (int i = 0; i < SPLIT_WARPS; i++) y =
+                fma32(((const float *)(out + i * warp_bytes))[h * (dims + 4) + d], weight[i], y);
             part[d] = y;
         }
         if (thread() == 0) part[dims] = top, part[dims + 1] = all;

@@ -89,8 +89,7 @@ DEVICE void tile_weights_int8(struct tile_softmax *x, float score[][4], const fl
             float *s = &score[j][2 * i + e], p = exp32(*s - safe) * 0x1p14f;
             more += p;
             /* stale memory may hold NaN */
-            *s = *s == -__builtin_inff() ? 0
-                                         : p * (of_value[j / 2][j % 2 * 2 + e] * factor.factor);
+            *s = *s == -__builtin_inff() ? 0 : p * (of_value[j / 2][j % 2 * 2 + e] * factor.factor);
         }
         x->sum[i] = fma32(x->sum[i], of_sum, more);
     }
@@ -164,17 +163,16 @@ DEVICE void attend_tile_int8(const struct attend_kernel_args *a, u32 *lds, const
                 add_scores_int8(score, some, keys);
             }
         } else UNROLL for (int c = 0; c < dims / 64; c++)
-        {
-            UNROLL for (int i = 0; i < ATTEND_STEP / PAGE; i++)
-                keys[i] = page[i] + (4 * c + t) * (PAGE * 16);
-            add_scores_int8(score, q + 4 * c, keys);
-        }
+            {
+                UNROLL for (int i = 0; i < ATTEND_STEP / PAGE; i++)
+                    keys[i] = page[i] + (4 * c + t) * (PAGE * 16);
+                add_scores_int8(score, q + 4 * c, keys);
+            }
         tile_weights_int8(&x, score, scales, p0, shrink);
         UNROLL for (int d = 0; d < dims / 8; d++) UNROLL for (int i = 0; i < 4; i++)
             total[d][i] *= shrink[i / 2];
-        UNROLL for (int i = 0; i < ATTEND_STEP / PAGE; i++)
-            add_values_int8(total, score + 2 * i,
-                            page[i] + int8_value_at(4 * r, 4 * t, dims), dims);
+        UNROLL for (int i = 0; i < ATTEND_STEP / PAGE; i++) add_values_int8(
+            total, score + 2 * i, page[i] + int8_value_at(4 * r, 4 * t, dims), dims);
     }
     UNROLL for (int i = 0; i < 2; i++)
     {

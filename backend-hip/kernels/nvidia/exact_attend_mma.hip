@@ -4,8 +4,8 @@
  *   warp      16 rows; of a chunk the scores of a quarter of the positions, then the values of a
  *             quarter of the dimensions
  *   operands  codes as they lie: a lane loads 16 dimensions of a key, neighbouring dimensions of 4
- *             positions of the values. Digits of queries are in registers, those of weights in
- *             shared memory
+ *             positions of the values. Digits of queries and of weights are in shared memory, those
+ *             of queries in registers while the scores of a chunk are computed
  * Columns: column 2t + e of half h of a page's scores is position 4t + 2h + e. Head dimensions up
  * to dims; pieces that a head lacks are zeros. */
 
@@ -19,28 +19,35 @@ enum {
 
 /* Shared memory of a block, by row. */
 struct exact_tile_lds {
-    float *p;           /* [EXACT_TILE_ROWS][WEIGHT_STRIDE] weights */
-    u32 *w;             /* [2 digits][EXACT_TILE_ROWS][DIGIT_STRIDE] of fours of positions */
-    float *max, *sum;   /* [QUARTERS][EXACT_TILE_ROWS]; [EXACT_TILE_ROWS] */
-    int *most;          /* [QUARTERS][EXACT_TILE_ROWS] bits of the largest scaled weights */
+    float *p;         /* [EXACT_TILE_ROWS][WEIGHT_STRIDE] weights */
+    u32 *w;           /* [2 digits][EXACT_TILE_ROWS][DIGIT_STRIDE] of fours of positions */
+    float *max, *sum; /* [QUARTERS][EXACT_TILE_ROWS]; [EXACT_TILE_ROWS] */
+    int *most;        /* [QUARTERS][EXACT_TILE_ROWS] bits of the largest scaled weights */
+    u32x4 *q;         /* [EXACT_TILE_ROWS][2 digits][dims / 16] */
 };
 
 /* A lane's two rows, number row and row + 8 of the block. */
 struct exact_lane_rows {
     int row, quarter, seen[2], first[2]; /* seen: the last visible position, -1: no row */
     float query[2];                      /* scale of the query */
-    u32 q[GPU_HEAD_DIM / 64][2][2][4];   /* [64 dimensions][row][digit]: dimensions 16t .. 16t+15 */
 };
 
+DEVICE u32 int8_bytes(const int v[4])
+{
+    return chosen_bytes(chosen_bytes((u32)v[0], (u32)v[1], 0x40),
+                        chosen_bytes((u32)v[2], (u32)v[3], 0x40), 0x5410);
+}
+
+/* The first or second digits of four integers. */
 DEVICE u32 int8_word(const int v[4], const int second)
 {
-    u32 word = 0;
+    int digit[4];
     UNROLL for (int i = 0; i < 4; i++)
     {
         int high = (v[i] + 64) >> 7;
-        word |= ((u32)(second ? v[i] - high * 128 : high) & 0xff) << (8 * i);
+        digit[i] = second ? v[i] - high * 128 : high;
     }
-    return word;
+    return int8_bytes(digit);
 }
 
 DEVICE int quad_most(int x)
@@ -54,15 +61,17 @@ DEVICE int quad_most(int x)
 }
 
 DEVICE void exact_lane_queries(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                               struct exact_lane_rows *x, const int dims)
+                               const struct exact_tile_lds *l, struct exact_lane_rows *x,
+                               const int dims)
 {
     int t = thread() % 4, hd = a->head_dim;
     UNROLL for (int i = 0; i < 2; i++)
     {
         int r = x->row + 8 * i, most = 0;
         float v[GPU_HEAD_DIM / 4];
-        const float *q = a->q + ((u64)(g->row0 + (r < g->n ? r : 0)) * (u64)a->n_heads +
-                                 (u64)block_y()) * (u64)hd;
+        const float *q = a->q +
+                         ((u64)(g->row0 + (r < g->n ? r : 0)) * (u64)a->n_heads + (u64)block_y()) *
+                             (u64)hd;
         UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int j = 0; j < 16; j++)
         {
             int d = 64 * c + 16 * t + j;
@@ -70,26 +79,33 @@ DEVICE void exact_lane_queries(const struct attend_kernel_args *a, const struct 
             most = larger_bits(v[16 * c + j], most);
         }
         struct int_scale s = int_scale_of(quad_most(most), exact_query_top(a->digits));
-        UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int j = 0; j < 4; j++)
+        UNROLL for (int c = 0; c < dims / 64; c++)
         {
-            int n[4];
-            UNROLL for (int e = 0; e < 4; e++) n[e] =
-                rounded_int(v[16 * c + 4 * j + e], s.inverse);
-            x->q[c][i][0][j] = a->digits == 2 ? int8_word(n, 0) : 0;
-            x->q[c][i][1][j] = a->digits == 2 ? int8_word(n, 1)
-                                              : ((u32)n[0] & 0xff) | ((u32)n[1] & 0xff) << 8 |
-                                                    ((u32)n[2] & 0xff) << 16 | (u32)n[3] << 24;
+            u32x4 first, second;
+            UNROLL for (int j = 0; j < 4; j++)
+            {
+                int n[4];
+                UNROLL for (int e = 0; e < 4; e++)
+                    n[e] = rounded_int(v[16 * c + 4 * j + e], s.inverse);
+                first[j] = int8_word(n, 0);
+                second[j] = a->digits == 2 ? int8_word(n, 1) : int8_bytes(n);
+            }
+            if (x->quarter) continue;
+            u32x4 *to = l->q + r * 2 * (dims / 16) + 4 * c + t;
+            to[0] = first;
+            to[dims / 16] = second;
         }
         x->query[i] = s.scale;
         x->seen[i] = r < g->n ? g->pos0 + r : -1;
         x->first[i] = first_seen(g->pos0 + r, a->window);
     }
+    barrier();
 }
 
-/* Sums of digits with 16 dimensions of each 64 of the keys of half h of a page; piece: the number
- * of a lane's piece of 64 dimensions, zeros from d16 on. */
-DEVICE void exact_page_scores(const struct exact_lane_rows *x, const u8 *page, int h, int d16,
-                              int digits, int sum[4], const int dims)
+/* Sums of the digits of two rows, q [64 dimensions][digit][row], and the keys of half h of a
+ * page. */
+DEVICE void exact_page_scores(u32x4 q[][2][2], const u8 *page, int h, int d16, int digits,
+                              int sum[4], const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4, first[4] = {0, 0, 0, 0},
         second[4] = {0, 0, 0, 0};
@@ -100,12 +116,13 @@ DEVICE void exact_page_scores(const struct exact_lane_rows *x, const u8 *page, i
         if (64 * c + 16 * t < d16) k = *(const u32x4 *)(key + (4 * c + t) * (PAGE * 16));
         UNROLL for (int m = 0; m < 2; m++)
         {
-            const u32(*lo)[4] = x->q[c][0], (*hi)[4] = x->q[c][1];
-            mma_s8(second, lo[1][2 * m], hi[1][2 * m], lo[1][2 * m + 1], hi[1][2 * m + 1],
-                   k[2 * m], k[2 * m + 1]);
+            const u32x4 *x = q[c][1];
+            mma_s8(second, x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1], k[2 * m],
+                   k[2 * m + 1]);
+            x = q[c][0];
             if (digits == 2)
-                mma_s8(first, lo[0][2 * m], hi[0][2 * m], lo[0][2 * m + 1], hi[0][2 * m + 1],
-                       k[2 * m], k[2 * m + 1]);
+                mma_s8(first, x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1], k[2 * m],
+                       k[2 * m + 1]);
         }
     }
     UNROLL for (int i = 0; i < 4; i++) sum[i] = first[i] * 128 + second[i];
@@ -114,10 +131,15 @@ DEVICE void exact_page_scores(const struct exact_lane_rows *x, const u8 *page, i
 /* The scores of a warp's positions; from, to: first and last page of the chunk that begins at page
  * page0. */
 DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                              const struct exact_lane_rows *x, int kv_head, int page0, int from,
-                              int to, float score[2][QUARTER_PAGES][4], const int dims)
+                              const struct exact_tile_lds *l, const struct exact_lane_rows *x,
+                              int kv_head, int page0, int from, int to,
+                              float score[2][QUARTER_PAGES][4], const int dims)
 {
     int t = thread() % 4, d16 = round16(a->head_dim);
+    u32x4 q[GPU_HEAD_DIM / 64][2][2];
+    UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int n = 0; n < 2; n++)
+        UNROLL for (int i = 0; i < 2; i++)
+            q[c][n][i] = l->q[((x->row + 8 * i) * 2 + n) * (dims / 16) + 4 * c + t];
     UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
     {
         int at = x->quarter * QUARTER_PAGES + k, there = at >= from && at <= to,
@@ -130,7 +152,7 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
         UNROLL for (int h = 0; h < 2; h++)
         {
             int sum[4];
-            exact_page_scores(x, page, h, d16, a->digits, sum, dims);
+            exact_page_scores(q, page, h, d16, a->digits, sum, dims);
             UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 2; e++)
             {
                 int n = 2 * h + e, p = p0 + n;
@@ -140,8 +162,8 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
         }
     }
     if (!(a->softcap > 0)) return;
-    UNROLL for (int k = 0; k < QUARTER_PAGES; k++) UNROLL for (int i = 0; i < 2; i++)
-        for (int e = 0; e < 4; e++)
+    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
+        UNROLL for (int i = 0; i < 2; i++) for (int e = 0; e < 4; e++)
     {
         float s = score[i][k][e];
         if (s > -__builtin_inff()) score[i][k][e] = a->softcap * exact_tanh(s / a->softcap);
@@ -170,16 +192,17 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
     UNROLL for (int i = 0; i < 2; i++)
     {
         max[i] = -__builtin_inff();
-        UNROLL for (int k = 0; k < QUARTERS; k++) max[i] =
-            max32(l->max[k * EXACT_TILE_ROWS + x->row + 8 * i], max[i]);
+        UNROLL for (int k = 0; k < QUARTERS; k++)
+            max[i] = max32(l->max[k * EXACT_TILE_ROWS + x->row + 8 * i], max[i]);
     }
     UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
     {
         int at = x->quarter * QUARTER_PAGES + k;
         f32x4 of_value = {0, 0, 0, 0};
         if (at >= from && at <= to)
-            of_value = *(const f32x4 *)(int8_scales_of(int8_page_of(a, g->table, page0 + at,
-                                                                     kv_head), d16) + PAGE + 4 * t);
+            of_value = *(
+                const f32x4 *)(int8_scales_of(int8_page_of(a, g->table, page0 + at, kv_head), d16) +
+                               PAGE + 4 * t);
         UNROLL for (int i = 0; i < 2; i++)
         {
             f32x4 p;
@@ -213,7 +236,8 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
         UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
         {
             int n[4];
-            u32 *digits = l->w + r * DIGIT_STRIDE + (x->quarter * QUARTER_PAGES + k) * (PAGE / 4) + t;
+            u32 *digits = l->w + r * DIGIT_STRIDE + (x->quarter * QUARTER_PAGES + k) * (PAGE / 4) +
+                          t;
             UNROLL for (int e = 0; e < 4; e++) n[e] = rounded_int(w[i][k][e], s.inverse);
             digits[0] = int8_word(n, 0);
             digits[EXACT_TILE_ROWS * DIGIT_STRIDE] = int8_word(n, 1);
@@ -232,8 +256,7 @@ DEVICE void exact_tile_sums(const struct exact_tile_lds *l)
         float sum = 0;
         UNROLL for (int i = 0; i < KV_SPLIT / PAGE; i++)
             sum += l->p[r * WEIGHT_STRIDE + i * PAGE + lane];
-        UNROLL for (int i = EXACT_LANES / 2; i; i /= 2)
-            sum += f32_of(shuffle_xor(bits_of(sum), i));
+        UNROLL for (int i = EXACT_LANES / 2; i; i /= 2) sum += f32_of(shuffle_xor(bits_of(sum), i));
         if (lane == 0) l->sum[r] = sum;
     }
 }
@@ -291,12 +314,12 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
     float run[8][4], run_max[2], run_sum[2];
     UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++) run[j][e] = 0;
     UNROLL for (int i = 0; i < 2; i++) run_max[i] = -__builtin_inff(), run_sum[i] = 0;
-    exact_lane_queries(a, &g, &x, dims);
+    exact_lane_queries(a, &g, l, &x, dims);
     for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
         int page0 = c0 / PAGE, from = g.first0 > c0 ? (g.first0 - c0) / PAGE : 0,
             to = (g.last < c0 + KV_SPLIT - 1 ? g.last - c0 : KV_SPLIT - 1) / PAGE, sum[8][4];
         float score[2][QUARTER_PAGES][4], max[2], scale[2];
-        exact_tile_scores(a, &g, &x, kv_head, page0, from, to, score, dims);
+        exact_tile_scores(a, &g, l, &x, kv_head, page0, from, to, score, dims);
         exact_tile_weights(a, &g, l, &x, kv_head, page0, from, to, score, max, scale);
         exact_tile_sums(l);
         exact_tile_values(a, &g, l, x.row, x.quarter * (dims / QUARTERS), kv_head, page0, from, to,
@@ -316,8 +339,8 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
     UNROLL for (int i = 0; i < 2; i++)
     {
         float f = exact_factor(run_sum[i], run_max[i], a->sinks, head);
-        float *to = a->out + ((u64)(g.row0 + x.row + 8 * i) * (u64)a->n_heads + (u64)head) *
-                                 (u64)hd;
+        float *to = a->out +
+                    ((u64)(g.row0 + x.row + 8 * i) * (u64)a->n_heads + (u64)head) * (u64)hd;
         UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < words; j++)
         {
             int d = x.quarter * (dims / QUARTERS) + words * (2 * t + e) + j;
@@ -331,8 +354,13 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         LDS(float, max, QUARTERS *EXACT_TILE_ROWS);                                                \
         LDS(float, sum, EXACT_TILE_ROWS);                                                          \
         LDS(int, most, QUARTERS *EXACT_TILE_ROWS);                                                 \
-        const struct exact_tile_lds l = {                                                          \
-            (float *)dynamic_lds, dynamic_lds + EXACT_TILE_ROWS * WEIGHT_STRIDE, max, sum, most};  \
+        u32 *w = dynamic_lds + EXACT_TILE_ROWS * WEIGHT_STRIDE;                                    \
+        const struct exact_tile_lds l = {(float *)dynamic_lds,                                     \
+                                         w,                                                        \
+                                         max,                                                      \
+                                         sum,                                                      \
+                                         most,                                                     \
+                                         (u32x4 *)(w + 2 * EXACT_TILE_ROWS * DIGIT_STRIDE)};       \
         exact_attend_tile(ARGS, &l, dims);                                                         \
     })
 #include "backend-hip/kernels/kernel_list.h"
