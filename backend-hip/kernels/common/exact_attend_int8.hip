@@ -216,14 +216,14 @@ EXACT_INT8(exact_attend_split_int8, exact_split_int8)
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
  * read keys and values once. Half of the threads has the first half of the rows. */
 struct exact_rows_int8 {
-    u8 *q;                              /* [EXACT_ATTEND_ROWS][2 digits][GPU_HEAD_DIM] */
-    float *p;                           /* [EXACT_ATTEND_ROWS][KV_SPLIT] scores, then weights */
-    u8 *w;                              /* [EXACT_ATTEND_ROWS][2 digits][KV_SPLIT] */
-    int *sums;                          /* [16 THREADS] */
-    float *part;                        /* [THREADS] */
-    float *of_value;                    /* [KV_SPLIT] scales */
-    float *max, *lanes, *scale, *query; /* [EXACT_ATTEND_ROWS], lanes [EXACT_LANES] each; scales of
-                                           the weights and of the queries */
+    u8 *q;                            /* [EXACT_ATTEND_ROWS][2 digits][GPU_HEAD_DIM] */
+    float *p;                         /* [EXACT_ATTEND_ROWS][KV_SPLIT] scores, then weights */
+    u8 *w;                            /* [EXACT_ATTEND_ROWS][2 digits][KV_SPLIT] */
+    int *sums;                        /* [16 THREADS] */
+    float *part;                      /* [THREADS] */
+    float *of_value;                  /* [KV_SPLIT] scales */
+    float *max, *sum, *scale, *query; /* [EXACT_ATTEND_ROWS]; scales of weights and queries */
+    float *lanes;                     /* [EXACT_ATTEND_ROWS][EXACT_LANES] */
 };
 
 enum { HALF_ROWS = EXACT_ATTEND_ROWS / 2, HALF_THREADS = THREADS / 2 };
@@ -283,7 +283,8 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
         scales[j] = int8_scales_of(page, d16) + p % PAGE;
         UNROLL for (int r = 0; r < HALF_ROWS; r++) first[r][j] = second[r][j] = 0;
     }
-    for (int d = 0; d < d16; d += 16) {
+    NO_UNROLL for (int d = 0; d < d16; d += 16)
+    {
         u32x4 k[2];
         UNROLL for (int j = 0; j < 2; j++) k[j] = *(const u32x4 *)(key[j] + (u32)(d * PAGE));
         UNROLL for (int r = 0; r < HALF_ROWS; r++)
@@ -337,7 +338,10 @@ DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct 
         u8 *to = l->w + r * 2 * KV_SPLIT + lane + 32 * i;
         put_digits(to, to + KV_SPLIT, rounded_int(w[i], s.inverse));
     }
-    if (lane == 0) l->scale[r] = s.scale;
+    if (lane == 0) {
+        l->scale[r] = s.scale;
+        l->sum[r] = exact_fold(l->lanes + r * EXACT_LANES);
+    }
     barrier();
 }
 
@@ -352,7 +356,8 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
         quad = u % quads, first[HALF_ROWS][4], second[HALF_ROWS][4];
     UNROLL for (int r = 0; r < HALF_ROWS; r++) UNROLL for (int d = 0; d < 4; d++)
         first[r][d] = second[r][d] = 0;
-    for (int page = from + slice; slice < slices && page <= to; page += slices) {
+    NO_UNROLL for (int page = from + slice; slice < slices && page <= to; page += slices)
+    {
         const u8 *values = int8_page_of(a, table, page0 + page, kv_head);
         u32x4 v[4];
         UNROLL for (int i = 0; i < 4; i++)
@@ -402,7 +407,7 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
             int r = row_of + k * (THREADS / dims), all = 0;
             for (int i = 0; d < hd && i < slices; i++) all += l->sums[(i * ROWS + r) * d16 + d];
             exact_merge_value(&run[k], &run_max[k], &run_sum[k], (float)all * l->scale[r],
-                              l->max[r], exact_fold(l->lanes + r * EXACT_LANES));
+                              l->max[r], l->sum[r]);
         }
         barrier();
     }
@@ -418,18 +423,18 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
 KERNEL(exact_attend_rows_int8, struct attend_kernel_args)
 {
     LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);
-    LDS(float, p, EXACT_ATTEND_ROWS *KV_SPLIT);
     LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);
-    LDS(int, sums, 16 * THREADS);
+    LDS(int, sums, 16 * THREADS); /* first the weights */
     LDS(float, part, THREADS);
     LDS(float, of_value, KV_SPLIT);
     LDS(float, max, EXACT_ATTEND_ROWS);
     LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);
+    LDS(float, sum, EXACT_ATTEND_ROWS);
     LDS(float, scale, EXACT_ATTEND_ROWS);
     LDS(float, query, EXACT_ATTEND_ROWS);
     const struct attend_kernel_args *a = ARGS;
-    const struct exact_rows_int8 l = {(u8 *)q,  p,   (u8 *)w, sums,  part,
-                                      of_value, max, lanes,   scale, query};
+    const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,
+                                      max,     sum,           scale,   query, lanes};
     if (a->head_dim <= 64) exact_attend_rows_of(a, &l, 64);
     else if (a->head_dim <= 128) exact_attend_rows_of(a, &l, 128);
     else exact_attend_rows_of(a, &l, 256);
