@@ -41,17 +41,12 @@ DEVICE void int8_pages_of(const struct attend_kernel_args *a, const struct int8_
 DEVICE float int8_key_dot(const float *q, const u8 *key, int d16)
 {
     float sum = 0;
-    int d = 0;
-    for (; d + 16 * INT8_BATCH <= d16; d += 16 * INT8_BATCH) {
+    for (int d0 = 0; d0 < d16; d0 += 16 * INT8_BATCH) {
         u32x4 k[INT8_BATCH];
-        UNROLL for (int j = 0; j < INT8_BATCH; j++)
-            k[j] = *(const u32x4 *)(key + (u32)((d / 16 + j) * PAGE * 16));
-        UNROLL for (int j = 0; j < INT8_BATCH; j++) UNROLL for (int i = 0; i < 16; i++)
-            sum = fma32(q[d + 16 * j + i], int8_code(k[j][i / 4], i % 4), sum);
-    }
-    for (; d < d16; d += 16) {
-        u32x4 k = *(const u32x4 *)(key + (u32)(d * PAGE));
-        UNROLL for (int i = 0; i < 16; i++) sum = fma32(q[d + i], int8_code(k[i / 4], i % 4), sum);
+        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
+            k[j] = *(const u32x4 *)(key + (u32)((d0 + 16 * j) * PAGE));
+        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
+            UNROLL for (int i = 0; i < 4; i++) add_codes(k[j][i], q + d0 + 16 * j + 4 * i, &sum);
     }
     return sum;
 }
@@ -79,10 +74,9 @@ DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int
         UNROLL for (int j = 0; j < INT8_BATCH; j++)
         {
             int at = four + j * b->slices;
-            f32x4 w = {0, 0, 0, 0};
-            if (at < KV_SPLIT / 4) w = ((const f32x4 *)b->p)[at];
-            UNROLL for (int d = 0; d < 4; d++) UNROLL for (int i = 0; i < 4; i++)
-                acc[d] = fma32(w[i], int8_code(v[j][d], i), acc[d]);
+            float w[4] = {0, 0, 0, 0};
+            UNROLL for (int i = 0; i < 4; i++) if (at < KV_SPLIT / 4) w[i] = b->p[4 * at + i];
+            UNROLL for (int d = 0; d < 4; d++) add_codes(v[j][d], w, &acc[d]);
         }
     }
 }

@@ -148,7 +148,28 @@ DEVICE void int8_store_head(u8 *page, int position, const float *key, const floa
     }
 }
 
-/* Code i of a word. */
-DEVICE float int8_code(u32 word, int i) { return (float)(signed char)(word >> (8 * i)); }
+/* Bytes 0 and 2 (odd 0) or 1 and 3 of a word of codes as halves, which are exact: 1024 + code + 128
+ * has the byte code ^ 0x80 in its low bits. */
+DEVICE u32 code_halves(u32 word, const int odd)
+{
+#if defined(__AMDGCN__) /* an instruction for a pair, of which the compiler makes two */
+    u32 halves;
+    __asm__ volatile("v_pk_add_f16 %0, %1, %2"
+            : "=v"(halves)
+            : "v"(spread_bytes(word ^ 0x80808080u, odd, 0x64)), "s"(0xe480e480u));
+    return halves;
+#else
+    u32 biased = (word >> (8 * odd) & 0x00ff00ffu) ^ 0x64806480u;
+    return word_of(pair_of(biased) - (f16x2){(f16)1152, (f16)1152});
+#endif
+}
+
+/* Adds the products of w[4] and the codes of a word, in order. */
+DEVICE void add_codes(u32 word, const float w[4], float *sum)
+{
+    f16x2 even = pair_of(code_halves(word, 0)), odd = pair_of(code_halves(word, 1));
+    UNROLL for (int i = 0; i < 4;
+                i++) *sum = fma32(w[i], (float)(i % 2 ? odd[i / 2] : even[i / 2]), *sum);
+}
 
 #endif

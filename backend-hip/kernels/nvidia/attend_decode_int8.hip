@@ -11,13 +11,6 @@
 
 #define INT8_FOURS(dims) (4 * (dims) + 32)
 
-/* Bytes 0 and 2 (odd 0) or 1 and 3 of a word of codes as halves. */
-DEVICE u32 code_halves(u32 word, const int odd)
-{
-    f16x2 biased = pair_of((word >> (8 * odd) & 0x00ff00ffu) ^ 0x64806480u);
-    return word_of(biased - (f16x2){(f16)1152, (f16)1152});
-}
-
 /* Shared memory of page i of a step. */
 DEVICE u32 int8_place(const int turn, const int i, const int dims)
 {
