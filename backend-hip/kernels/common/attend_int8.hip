@@ -76,6 +76,7 @@ DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int
             int at = four + j * b->slices;
             float w[4] = {0, 0, 0, 0};
             UNROLL for (int i = 0; i < 4; i++) if (at < KV_SPLIT / 4) w[i] = b->p[4 * at + i];
+            await_16(&v[j]); /* converted here, not ahead */
             UNROLL for (int d = 0; d < 4; d++) add_codes(v[j][d], w, &acc[d]);
         }
     }

@@ -155,8 +155,8 @@ DEVICE u32 code_halves(u32 word, const int odd)
 #if defined(__AMDGCN__) /* an instruction for a pair, of which the compiler makes two */
     u32 halves;
     __asm__ volatile("v_pk_add_f16 %0, %1, %2"
-            : "=v"(halves)
-            : "v"(spread_bytes(word ^ 0x80808080u, odd, 0x64)), "s"(0xe480e480u));
+                     : "=v"(halves)
+                     : "v"(spread_bytes(word ^ 0x80808080u, odd, 0x64)), "s"(0xe480e480u));
     return halves;
 #else
     u32 biased = (word >> (8 * odd) & 0x00ff00ffu) ^ 0x64806480u;
