@@ -73,9 +73,10 @@ DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int
         if (four > b->slice) int8_load_values(b, v, four, from, to);
         UNROLL for (int j = 0; j < INT8_BATCH; j++)
         {
-            int at = four + j * b->slices;
-            float w[4] = {0, 0, 0, 0};
-            UNROLL for (int i = 0; i < 4; i++) if (at < KV_SPLIT / 4) w[i] = b->p[4 * at + i];
+            int at = four + j * b->slices, there = at < KV_SPLIT / 4;
+            const f32x4 p = ((const f32x4 *)b->p)[there ? at : 0];
+            float w[4];
+            UNROLL for (int i = 0; i < 4; i++) w[i] = there ? p[i] : 0;
             await_16(&v[j]); /* converted here, not ahead */
             UNROLL for (int d = 0; d < 4; d++) add_codes(v[j][d], w, &acc[d]);
         }

@@ -90,12 +90,10 @@ DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block
         int8_load_values(b, v, four, from, to);
         UNROLL for (int j = 0; j < INT8_BATCH; j++)
         {
-            int at = four + j * b->slices;
-            u32 high = 0, low = 0;
-            if (at < KV_SPLIT / 4) {
-                high = ((const u32 *)l->w)[at];
-                low = ((const u32 *)l->w)[KV_SPLIT / 4 + at];
-            }
+            int at = four + j * b->slices, there = at < KV_SPLIT / 4;
+            u32 high = ((const u32 *)l->w)[there ? at : 0],
+                low = ((const u32 *)l->w)[KV_SPLIT / 4 + (there ? at : 0)];
+            if (!there) high = low = 0;
             UNROLL for (int d = 0; d < 4; d++)
             {
                 first[d] = dot4(high, v[j][d], first[d]);
