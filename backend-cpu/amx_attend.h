@@ -8,10 +8,18 @@
 
 #include "backend-cpu/avx512_int8.h"
 
-/* Tiles 0 .. 3 are sums; 4 and 6 rows of digits and 64 codes of keys or values; 5 and 7 what is
- * left of the keys' dimensions. */
-static void configure_attend(int rows, int rest)
+/* Dimensions of a key that tiles 5 and 7 take: those behind the last whole 64, but the second 64 of
+ * at most 128. */
+static int rest_of(int dims)
 {
+    return dims <= 2 * TILE_INPUTS && dims > TILE_INPUTS ? dims - TILE_INPUTS : dims % TILE_INPUTS;
+}
+
+/* Tiles 0 .. 3 are sums; 4 and 6 rows of digits and 64 codes of keys or values; 5 and 7 the rest of
+ * the keys' dimensions. */
+static void configure_attend(int rows, int dims)
+{
+    int rest = rest_of(dims);
     struct tile_config c = {.palette = 1};
     for (int i = 0; i < 6; i++) c.rows[i] = (uint8_t)rows, c.row_bytes[i] = 64;
     for (int i = 6; i < 8; i++) c.rows[i] = TILE_ROWS, c.row_bytes[i] = 64;
@@ -49,7 +57,7 @@ ALWAYS_INLINE void amx_keys_page(const struct digits_state *s, const char *keys,
     if (n > 1) _tile_zero(1);
     if (n > 2) _tile_zero(2);
     if (n > 3) _tile_zero(3);
-    for (; d + TILE_INPUTS <= s->dims; d += TILE_INPUTS, q += TILE_INPUTS) {
+    for (; d < s->dims - rest_of(s->dims); d += TILE_INPUTS, q += TILE_INPUTS) {
         _tile_loadd(6, keys + d * KV_PAGE, 64);
         MULTIPLY_KEYS(0, 4, 6, q, row);
         if (n > 1) { MULTIPLY_KEYS(1, 4, 6, q + tile, row); }
@@ -67,6 +75,37 @@ ALWAYS_INLINE void amx_keys_page(const struct digits_state *s, const char *keys,
     if (n > 1) _tile_stored(1, sums + rows * 16, 64);
     if (n > 2) _tile_stored(2, sums + rows * 32, 64);
     if (n > 3) _tile_stored(3, sums + rows * 48, 64);
+}
+
+/* The same for one tile of digits of at most 128 dimensions, which stays in tiles 4 and 5; two pages
+ * in turn have sums in tiles 0 and 1. */
+ALWAYS_INLINE void amx_keys_few(const struct digits_state *s, const char *keys, int32_t *sums,
+                                const int tile)
+{
+    int rest = rest_of(s->dims), whole = s->dims - rest;
+    if (tile) {
+        _tile_zero(1);
+        if (whole) {
+            _tile_loadd(6, keys, 64);
+            _tile_dpbsud(1, 4, 6);
+        }
+        if (rest) {
+            _tile_loadd(7, keys + whole * KV_PAGE, 64);
+            _tile_dpbsud(1, 5, 7);
+        }
+        _tile_stored(1, sums, 64);
+    } else {
+        _tile_zero(0);
+        if (whole) {
+            _tile_loadd(6, keys, 64);
+            _tile_dpbsud(0, 4, 6);
+        }
+        if (rest) {
+            _tile_loadd(7, keys + whole * KV_PAGE, 64);
+            _tile_dpbsud(0, 5, 7);
+        }
+        _tile_stored(0, sums, 64);
+    }
 }
 
 /* The scores of a page from its sums. */
@@ -87,10 +126,15 @@ ALWAYS_INLINE void amx_finish_page(const struct digits_state *s, int page, const
 ALWAYS_INLINE void amx_keys(struct digits_state *s, int rows, const int digits, const int n)
 {
     int32_t sums[2][4 * TILE_ROWS * 16] __attribute__((aligned(64)));
+    const int few = n == 1 && s->dims <= 2 * TILE_INPUTS;
+    if (few && s->dims >= TILE_INPUTS) _tile_loadd(4, s->q, s->row);
+    if (few && rest_of(s->dims)) _tile_loadd(5, s->q + s->dims - rest_of(s->dims), s->row);
     for (int page = s->a.page0; page < s->a.page1; page++) {
         const char *keys = page_keys(s->a.t, page);
         begin_page(s, page, keys);
-        amx_keys_page(s, keys, rows, sums[page & 1], n);
+        if (!few) amx_keys_page(s, keys, rows, sums[page & 1], n);
+        else if (page & 1) amx_keys_few(s, keys, sums[1], 1);
+        else amx_keys_few(s, keys, sums[0], 0);
         if (page > s->a.page0) amx_finish_page(s, page - 1, sums[~page & 1], digits);
     }
     amx_finish_page(s, s->a.page1 - 1, sums[~s->a.page1 & 1], digits);
@@ -223,7 +267,7 @@ static void amx_attend(const struct attend_task *t, float *scratch)
     }
     int n = 2 * t->n_rows * t->n_heads;
     configure_attend(n < TILE_ROWS ? n : TILE_ROWS,
-                     kv_padded(KV_INT8, t->head_dim) % TILE_INPUTS);
+                     kv_padded(KV_INT8, t->head_dim));
     attend_digits(t, scratch, amx_scores, amx_values);
     _tile_release();
 }

@@ -7,19 +7,18 @@
 
 #include "backend-cpu/fp32.h"
 
-/* sums[i][c] = sum over d of q[i][d] * (key(c)[d] + KEY_BIAS), for n queries and the positions c of
- * a page; q [n][dims], dims padded; sums [n][KV_PAGE] */
+/* sums[i][c] = sum over d of q[i][d] * key(c)[d], for n queries and the positions c of a page; keys
+ * as they are stored, with their bias; q [n][dims], dims padded; sums [n][KV_PAGE] */
 typedef void int8_keys_fn(const int16_t *q, int n, const uint8_t *keys, int dims, int32_t *sums);
 /* sums[i][d] += sum over the positions c of a page of w[i][c] * value(c)[d]; w has rows of
  * ATTEND_CHUNK integers, sums of head_dim */
 typedef void int8_values_fn(const int16_t *w, int n, const int8_t *values, int head_dim,
                             int32_t *sums);
 
-/* The queries of a task, or the weights of a chunk, as integers. */
+/* The queries of a task as integers. */
 struct int8_queries {
-    int16_t *q;                    /* [n][kv_padded(head_dim)] */
-    float scale[ATTEND_QUERIES];   /* query = scale * integer */
-    int32_t bias[ATTEND_QUERIES];  /* KEY_BIAS times the sum of the integers */
+    int16_t *q;                  /* [n][kv_padded(head_dim)] */
+    float scale[ATTEND_QUERIES]; /* query = scale * integer */
 };
 
 ALWAYS_INLINE void quantize_queries(const struct attend_state *a, struct int8_queries *s)
@@ -30,14 +29,8 @@ ALWAYS_INLINE void quantize_queries(const struct attend_state *a, struct int8_qu
         const float *x = attend_query(a->t, i);
         int16_t *q = s->q + i * dims;
         float factor = kv_group_factor(kv_largest(x, hd), (float)a->t->q_top, &s->scale[i]);
-        int32_t sum = 0;
-        for (int d = 0; d < hd; d++) {
-            int32_t v = factor == 0 ? 0 : kv_round(x[d], factor);
-            q[d] = (int16_t)v;
-            sum += v;
-        }
+        for (int d = 0; d < hd; d++) q[d] = (int16_t)(factor == 0 ? 0 : kv_round(x[d], factor));
         for (int d = hd; d < dims; d++) q[d] = 0;
-        s->bias[i] = KEY_BIAS * sum;
     }
 }
 
@@ -54,7 +47,7 @@ ALWAYS_INLINE void int8_scores(struct attend_state *a, const struct int8_queries
         for (int i = 0; i < a->n; i++) {
             float *p = a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0;
             for (int c = 0; c < KV_PAGE; c++)
-                p[c] = (float)(sums[i * KV_PAGE + c] - s->bias[i]) * (s->scale[i] * scale[c]);
+                p[c] = (float)sums[i * KV_PAGE + c] * (s->scale[i] * scale[c]);
         }
     }
 }
@@ -114,7 +107,8 @@ ALWAYS_INLINE void plain_keys(const int16_t *q, int n, const uint8_t *keys, int 
         int32_t sum[KV_PAGE] = {0};
         for (int d = 0; d < dims; d += 4)
             for (int c = 0; c < KV_PAGE; c++)
-                for (int j = 0; j < 4; j++) sum[c] += q[d + j] * keys[d * KV_PAGE + c * 4 + j];
+                for (int j = 0; j < 4; j++)
+                    sum[c] += q[d + j] * (keys[d * KV_PAGE + c * 4 + j] - KEY_BIAS);
         memcpy(sums + i * KV_PAGE, sum, sizeof sum);
     }
 }

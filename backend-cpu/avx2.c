@@ -2,7 +2,7 @@
 #if defined(__x86_64__)
 
 #include "backend-cpu/act_quant.h"
-#include "backend-cpu/avx2_attend.h"
+#include "backend-cpu/avx2_attend_int8.h"
 #include "backend-cpu/avx2_experts.h"
 #include "backend-cpu/avx2_states.h"
 

@@ -3,7 +3,7 @@
 #ifndef BACKEND_CPU_AVX2_ATTEND_H
 #define BACKEND_CPU_AVX2_ATTEND_H
 
-#include "backend-cpu/attend_int8.h"
+#include "backend-cpu/fp32.h"
 
 #include <immintrin.h>
 
@@ -214,19 +214,10 @@ static void avx2_softcap(float *x, float cap, size_t n)
     memcpy(x + i, tail, (n - i) * sizeof *tail);
 }
 
-static __attribute__((noinline)) void attend_int8(const struct attend_task *t, float *scratch)
+/* Keys and values of fp16 and fp32. */
+static void avx2_attend_plain(const struct attend_task *t, float *scratch)
 {
-    if (t->q_top)
-        int8_attend(t, scratch, plain_keys, plain_values, avx2_exps, avx2_mask, avx2_softcap);
-    else
-        fp32_attend(t, scratch, plain_scores_f32, plain_values_f32, avx2_exps, avx2_mask,
-                    avx2_softcap);
-}
-
-static void avx2_attend(const struct attend_task *t, float *scratch)
-{
-    if (t->kv == KV_INT8) attend_int8(t, scratch);
-    else fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask, avx2_softcap);
+    fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask, avx2_softcap);
 }
 
 /* fp32_glu on 8 lanes. */

@@ -3,8 +3,7 @@
 #ifndef BACKEND_CPU_AVX512_ATTEND_H
 #define BACKEND_CPU_AVX512_ATTEND_H
 
-#include "backend-cpu/attend_int8.h"
-#include "backend-cpu/avx512_softmax.h"
+#include "backend-cpu/avx512_attend_int8.h"
 
 /* From this many queries on keys and values are converted to fp32 once: a conversion costs as much
  * as two products of a vector. */
@@ -228,15 +227,6 @@ NOT_INLINE void avx512_attend_values_f32(struct attend_state *a) { values_chunk(
 
 /* gcc vectorizes it. */
 void avx512_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
-
-NOT_INLINE void attend_int8(const struct attend_task *t, float *scratch)
-{
-    if (t->q_top)
-        int8_attend(t, scratch, plain_keys, plain_values, avx512_exps, avx512_mask, avx512_softcap);
-    else
-        fp32_attend(t, scratch, plain_scores_f32, plain_values_f32, avx512_exps, avx512_mask,
-                    avx512_softcap);
-}
 
 void avx512_attend(const struct attend_task *t, float *scratch)
 {

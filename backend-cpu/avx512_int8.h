@@ -19,9 +19,11 @@ struct digits_state {
     int32_t bias[ATTEND_QUERIES]; /* KEY_BIAS times the sum of a query's integers */
     float q_scale[ATTEND_QUERIES], w_scale[ATTEND_QUERIES];
     float v_scale[ATTEND_CHUNK]; /* of the values of the chunk */
+    float run_factor[ATTEND_QUERIES], factor[ATTEND_QUERIES]; /* of merging: of all chunks before,
+                                                                 of this one */
 };
 
-/* A variant's sums: the scores of the chunk; the values of the chunk in acc. */
+/* A variant's sums: the scores of the chunk; the values of the chunk, merged. */
 typedef void chunk_fn(struct digits_state *s);
 
 ALWAYS_INLINE void query_digits(struct digits_state *s)
@@ -50,13 +52,15 @@ ALWAYS_INLINE __m512i join_digits(__m512i first, __m512i second)
     return _mm512_add_epi32(_mm512_slli_epi32(first, 7), second);
 }
 
-/* The scores of query i at the 16 positions of a page from their sum with biased keys. */
+/* The scores of query i at the 16 positions of a page from their sum with biased keys, scaled where
+ * no softcap comes first. */
 ALWAYS_INLINE void finish_scores(const struct digits_state *s, int i, __m512i sum, __m512 k_scale,
                                  float *scores)
 {
+    const float scale = s->a.t->softcap > 0 ? 1 : s->a.t->scale;
     __m512 x = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(s->bias[i])));
-    _mm512_storeu_ps(scores, _mm512_mul_ps(x, _mm512_mul_ps(_mm512_set1_ps(s->q_scale[i]),
-                                                            k_scale)));
+    x = _mm512_mul_ps(x, _mm512_mul_ps(_mm512_set1_ps(s->q_scale[i]), k_scale));
+    _mm512_storeu_ps(scores, _mm512_mul_ps(x, _mm512_set1_ps(scale)));
 }
 
 /* Asks for bytes that the other half of a chunk's work will read: a whole half ahead, so that the
@@ -86,54 +90,115 @@ ALWAYS_INLINE void ask_next_chunk(const struct digits_state *s, int page)
     ask_ahead(key_scales(keys, s->a.t->head_dim), 2 * KV_PAGE * sizeof(float));
 }
 
-/* Weights times the scales of values, 0 where query i does not see, in place; the bits of the
- * largest. */
-ALWAYS_INLINE int32_t scale_weights(const struct digits_state *s, int i, int from, int to)
+/* Positions low .. high of the 16 from c on. */
+ALWAYS_INLINE __mmask16 seen_of_page(int c, int low, int high)
 {
-    const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
-    float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
-    __m512i top = _mm512_setzero_si512();
-    int low, high;
-    attend_sees(&s->a, i / s->a.t->n_heads, &low, &high);
-    for (int c = from; c < to; c += KV_PAGE) {
-        int skip = low - c < 0 ? 0 : low - c < KV_PAGE ? low - c : KV_PAGE,
-            seen = high + 1 - c < 0 ? 0 : high + 1 - c < KV_PAGE ? high + 1 - c : KV_PAGE;
-        __mmask16 m = (__mmask16)(((1u << seen) - 1) & ~((1u << skip) - 1));
-        __m512 w = _mm512_maskz_mul_ps(m, _mm512_loadu_ps(p + c),
-                                       _mm512_loadu_ps(s->v_scale + c));
-        _mm512_storeu_ps(p + c, w);
-        top = _mm512_max_epi32(top, _mm512_and_si512(_mm512_castps_si512(w), magnitude));
-    }
-    return _mm512_reduce_max_epi32(top);
+    int skip = low - c < 0 ? 0 : low - c < KV_PAGE ? low - c : KV_PAGE,
+        seen = high + 1 - c < 0 ? 0 : high + 1 - c < KV_PAGE ? high + 1 - c : KV_PAGE;
+    return (__mmask16)(((1u << seen) - 1) & ~((1u << skip) - 1));
 }
 
-/* The digits of the chunk's weights; 0 up to whole blocks of 64 positions. */
-ALWAYS_INLINE void weight_digits(struct digits_state *s)
+/* The largest score of p[from .. to-1], which all see, NaN excluded. */
+ALWAYS_INLINE float largest_score(const float *p, int from, int to)
+{
+    __m512 top = _mm512_set1_ps(-INFINITY);
+    for (int c = from; c < to; c += KV_PAGE) top = _mm512_max_ps(_mm512_loadu_ps(p + c), top);
+    return _mm512_reduce_max_ps(top);
+}
+
+/* The integers of weights p[from .. to-1] as digits; 0 up to whole blocks of 64 positions. */
+ALWAYS_INLINE void split_weights(const float *p, int from, int to, float factor, uint8_t *first,
+                                 uint8_t *second)
 {
     const __m512i low7 = _mm512_set1_epi32(127);
-    int from = s->a.page0 * KV_PAGE - s->a.c0, to = s->a.page1 * KV_PAGE - s->a.c0;
-    for (int i = 0; i < s->a.n; i++) {
-        const float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
-        uint8_t *first = s->w + i * ATTEND_CHUNK, *second = first + s->a.n * ATTEND_CHUNK;
-        float factor = kv_group_factor(scale_weights(s, i, from, to), KV_TOP_I16, &s->w_scale[i]);
-        const __m512 f = _mm512_set1_ps(factor);
-        if (factor == 0 || from || to < ATTEND_CHUNK)
-            memset(first, 0, ATTEND_CHUNK), memset(second, 0, ATTEND_CHUNK);
-        for (int c = from; c < to && factor != 0; c += KV_PAGE) {
-            __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(p + c), f));
-            _mm_storeu_si128((void *)(first + c), _mm512_cvtepi32_epi8(_mm512_srli_epi32(v, 7)));
-            _mm_storeu_si128((void *)(second + c), _mm512_cvtepi32_epi8(_mm512_and_si512(v, low7)));
-        }
+    const __m512 f = _mm512_set1_ps(factor);
+    if (factor == 0 || from || to < ATTEND_CHUNK)
+        memset(first, 0, ATTEND_CHUNK), memset(second, 0, ATTEND_CHUNK);
+    for (int c = from; c < to && factor != 0; c += KV_PAGE) {
+        __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(p + c), f));
+        _mm_storeu_si128((void *)(first + c), _mm512_cvtepi32_epi8(_mm512_srli_epi32(v, 7)));
+        _mm_storeu_si128((void *)(second + c), _mm512_cvtepi32_epi8(_mm512_and_si512(v, low7)));
     }
 }
 
-/* 16 dimensions from d on of query i's values of the chunk. */
+/* Exponentials of scores and their sum, as avx512_exps; the weights, exponentials times scales of
+ * values, in their place, 0 where query i does not see; returns the bits of the largest. Weights
+ * are not negative, so unsigned integers order them, NaN above all. */
+ALWAYS_INLINE int32_t exps_and_weights(struct digits_state *s, int i, int from, int to, int low,
+                                       int high)
+{
+    float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
+    __m512 max = _mm512_set1_ps(s->a.max[i]), sum = _mm512_setzero_ps();
+    __m512i top = _mm512_setzero_si512();
+    for (int c = from; c < to; c += KV_PAGE) {
+        __m512 e = exp16(_mm512_sub_ps(_mm512_loadu_ps(p + c), max), 0),
+               scale = _mm512_loadu_ps(s->v_scale + c), w;
+        sum = _mm512_add_ps(sum, e);
+        if (low <= c && c + KV_PAGE - 1 <= high) w = _mm512_mul_ps(e, scale);
+        else w = _mm512_maskz_mul_ps(seen_of_page(c, low, high), e, scale);
+        _mm512_storeu_ps(p + c, w);
+        top = _mm512_max_epu32(top, _mm512_castps_si512(w));
+    }
+    s->a.sum[i] = fold_16(sum);
+    return (int32_t)(_mm512_reduce_max_epu32(top) & INT32_MAX);
+}
+
+/* Turns the scores of the chunk, already scaled, into digits of weights. */
+ALWAYS_INLINE void weigh_chunk(struct digits_state *s)
+{
+    int from = s->a.page0 * KV_PAGE - s->a.c0, to = s->a.page1 * KV_PAGE - s->a.c0;
+    if (s->a.t->softcap > 0) attend_softcap(&s->a, 0, s->a.n, from, to, avx512_softcap);
+    for (int i = 0; i < s->a.n; i++) {
+        float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
+        uint8_t *first = s->w + i * ATTEND_CHUNK, *second = first + s->a.n * ATTEND_CHUNK;
+        int low, high;
+        s->a.max[i] = -INFINITY, s->a.sum[i] = s->w_scale[i] = 0;
+        if (!attend_sees(&s->a, i / s->a.t->n_heads, &low, &high)) {
+            memset(first, 0, ATTEND_CHUNK), memset(second, 0, ATTEND_CHUNK);
+            continue;
+        }
+        s->a.max[i] = low <= from && to - 1 <= high ? largest_score(p, from, to)
+                                                    : avx512_mask(p, from, to, low, high, 1);
+        float factor = kv_group_factor(exps_and_weights(s, i, from, to, low, high), KV_TOP_I16,
+                                       &s->w_scale[i]);
+        split_weights(p, from, to, factor, first, second);
+    }
+}
+
+/* merge_chunk of fp32.h but for the values: maxima, sums, and the factors of values. */
+ALWAYS_INLINE void merge_sums(struct digits_state *s)
+{
+    struct attend_state *a = &s->a;
+    for (int i = 0; i < a->n; i += LANES) {
+        __mmask16 m = a->n - i >= LANES ? 0xffff : (__mmask16)((1u << (a->n - i)) - 1);
+        const __m512 none = _mm512_set1_ps(-INFINITY);
+        __m512 was = _mm512_mask_loadu_ps(none, m, a->run_max + i),
+               now = _mm512_mask_loadu_ps(none, m, a->max + i);
+        __mmask16 has = _mm512_cmp_ps_mask(now, none, _CMP_GT_OQ);
+        __m512 both = _mm512_max_ps(was, now);
+        __m512 x = exp16(_mm512_sub_ps(was, both), 0), y = exp16(_mm512_sub_ps(now, both), 0);
+        __m512 sum = _mm512_maskz_loadu_ps(m, a->run_sum + i),
+               more = _mm512_maskz_loadu_ps(m, a->sum + i);
+        sum = _mm512_add_ps(_mm512_mul_ps(sum, x), _mm512_mul_ps(more, y));
+        _mm512_mask_storeu_ps(a->run_max + i, has, both);
+        _mm512_mask_storeu_ps(a->run_sum + i, has, sum);
+        _mm512_mask_storeu_ps(s->run_factor + i, m, x);
+        _mm512_mask_storeu_ps(s->factor + i, m, y);
+    }
+}
+
+/* Merges 16 dimensions from d on of query i's values of the chunk into those of all. */
 ALWAYS_INLINE void finish_values(const struct digits_state *s, int i, int d, __m512i sum)
 {
     int left = s->a.t->head_dim - d;
+    float *run = s->a.run + i * s->a.t->head_dim + d;
+    if (!(s->a.max[i] > -INFINITY)) return;
     __mmask16 m = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
-    _mm512_mask_storeu_ps(s->a.acc + i * s->a.t->head_dim + d, m,
-                          _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(s->w_scale[i])));
+    __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(s->w_scale[i]));
+    v = _mm512_add_ps(_mm512_mul_ps(_mm512_maskz_loadu_ps(m, run),
+                                    _mm512_set1_ps(s->run_factor[i])),
+                      _mm512_mul_ps(v, _mm512_set1_ps(s->factor[i])));
+    _mm512_mask_storeu_ps(run, m, v);
 }
 
 ALWAYS_INLINE void attend_digits(const struct attend_task *t, float *scratch, chunk_fn *scores,
@@ -149,10 +214,9 @@ ALWAYS_INLINE void attend_digits(const struct attend_task *t, float *scratch, ch
     query_digits(&s);
     while (attend_next(&s.a)) {
         scores(&s);
-        attend_weights(&s.a, avx512_exps, avx512_mask, avx512_softcap);
-        weight_digits(&s);
+        weigh_chunk(&s);
+        merge_sums(&s);
         values(&s);
-        attend_merge(&s.a);
     }
     attend_end(&s.a);
 }

@@ -2,7 +2,6 @@
  * avx2.c, so that the two give the same bits. Empty on other architectures. */
 #if defined(__aarch64__)
 
-#include "backend-cpu/attend_int8.h"
 #include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/neon.h"
 
@@ -509,14 +508,7 @@ void neon_softcap(float *x, float cap, size_t n)
     memcpy(x + i, tail, (n - i) * sizeof *tail);
 }
 
-static __attribute__((noinline)) void attend_int8(const struct attend_task *t, float *scratch)
-{
-    if (t->q_top)
-        int8_attend(t, scratch, plain_keys, plain_values, neon_exps, fp32_mask, neon_softcap);
-    else
-        fp32_attend(t, scratch, plain_scores_f32, plain_values_f32, neon_exps, fp32_mask,
-                    neon_softcap);
-}
+#include "backend-cpu/neon_attend_int8.h"
 
 void neon_attend(const struct attend_task *t, float *scratch)
 {

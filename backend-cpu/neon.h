@@ -4,6 +4,7 @@
 #define BACKEND_CPU_NEON_H
 
 #include "backend-cpu/act_quant.h"
+#include "backend-cpu/attend_int8.h"
 
 #include <arm_neon.h>
 
@@ -17,6 +18,8 @@ void neon_layer_norm(float *x, const float *delta, const float *weight, const fl
 void neon_add(float *x, const float *y, const float *gate, float factor, int n);
 void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps,
                const float *cosv, const float *sinv);
+void neon_int8_attend(const struct attend_task *t, float *scratch, int8_keys_fn *keys,
+                      int8_values_fn *values);
 void neon_attend(const struct attend_task *t, float *scratch);
 void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n);
 void neon_softcap(float *x, float cap, size_t n);

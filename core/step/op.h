@@ -54,7 +54,7 @@
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
  *                 RMSNorm (w0, w1 [head_dim]; absent: none) and are rotated (RoPE, Su et al. 2021,
  *                 halves); k and v are stored in the KV cache at slot[r]. k and v absent: nothing
- *                 is stored
+ *                 is stored. Kinds of keys may have q and k transformed once more (kv_format.h)
  * OP_ATTEND       out0 [rows][n_heads * head_dim] = softmax(s) v over the cached positions
  *                 p <= pos[r] with pos[r] - p < window (0: all); q = in0; s = scale q k, for a
  *                 softcap c > 0 (0: none) c tanh(s / c) of that (Gemma 2, Gemma Team 2024, 2). The

@@ -1,0 +1,188 @@
+/* avx2_attend_int8.h: attention over KV_INT8 of variant "avx2"; a part of avx2.c, which alone
+ * includes it. */
+#ifndef BACKEND_CPU_AVX2_ATTEND_INT8_H
+#define BACKEND_CPU_AVX2_ATTEND_INT8_H
+
+#include "backend-cpu/attend_int8.h"
+#include "backend-cpu/avx2_attend.h"
+
+/* Byte j of each of 8 lanes as a float. */
+ALWAYS_INLINE __m256 code_of_lane(__m256i v, int j)
+{
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(v, 24 - 8 * j), 24));
+}
+
+/* A scores_fn for m queries, in the order of fp32. */
+ALWAYS_INLINE void scores_codes(const float *const *q, const uint8_t *keys, int head_dim,
+                                float *scores, const int m)
+{
+    const __m256i bias = _mm256_set1_epi8((char)KEY_BIAS);
+    const float *scale = key_scales(keys, head_dim);
+    __m256 a[4][2];
+    EACH (i, m) a[i][0] = a[i][1] = _mm256_setzero_ps();
+    for (int d = 0; d < head_dim; d += 4) {
+        const __m256i *k = (const void *)(keys + d * KV_PAGE);
+        __m256i v0 = _mm256_xor_si256(_mm256_loadu_si256(k), bias),
+                v1 = _mm256_xor_si256(_mm256_loadu_si256(k + 1), bias);
+        EACH (j, 4) {
+            if (d + j == head_dim) break;
+            __m256 x0 = code_of_lane(v0, j), x1 = code_of_lane(v1, j);
+            EACH (i, m) {
+                __m256 x = _mm256_broadcast_ss(q[i] + d + j);
+                a[i][0] = _mm256_fmadd_ps(x0, x, a[i][0]);
+                a[i][1] = _mm256_fmadd_ps(x1, x, a[i][1]);
+            }
+        }
+    }
+    EACH (i, m)
+        EACH (h, 2)
+            _mm256_storeu_ps(scores + i * ATTEND_CHUNK + h * 8,
+                             _mm256_mul_ps(a[i][h], _mm256_loadu_ps(scale + h * 8)));
+}
+
+ALWAYS_INLINE void avx2_scores_int8(const float *const *q, int n, const void *const *keys,
+                                    int n_pages, int head_dim, enum kv_type kv, float *scores)
+{
+    (void)kv;
+    for (int k = 0; k < n_pages; k++, scores += KV_PAGE) {
+        int i = 0;
+        for (; i + 4 <= n; i += 4)
+            scores_codes(q + i, keys[k], head_dim, scores + i * ATTEND_CHUNK, 4);
+        for (; i < n; i++) scores_codes(q + i, keys[k], head_dim, scores + i * ATTEND_CHUNK, 1);
+    }
+}
+
+/* A values_fn for m queries, in the order of fp32. */
+ALWAYS_INLINE void values_codes(const float *p, int n_pos, const int8_t *values, int head_dim,
+                                float *acc, const int m)
+{
+    int d = 0;
+    size_t group = (size_t)kv_padded(KV_INT8, head_dim) * 4;
+    for (; d + 8 <= head_dim; d += 8) {
+        const int8_t *row = values + d * 4;
+        __m256 a[4];
+        EACH (i, m) a[i] = _mm256_loadu_ps(acc + i * head_dim + d);
+        for (int c = 0; c < n_pos; c += 4, row += group) {
+            __m256i v = _mm256_loadu_si256((const void *)row);
+            EACH (j, 4) {
+                if (c + j == n_pos) break;
+                __m256 x = code_of_lane(v, j);
+                EACH (i, m)
+                    a[i] = _mm256_fmadd_ps(_mm256_broadcast_ss(p + i * ATTEND_CHUNK + c + j), x,
+                                           a[i]);
+            }
+        }
+        EACH (i, m) _mm256_storeu_ps(acc + i * head_dim + d, a[i]);
+    }
+    for (; d < head_dim; d++)
+        for (int i = 0; i < m; i++)
+            for (int c = 0; c < n_pos; c++)
+                acc[i * head_dim + d] = fmaf(p[i * ATTEND_CHUNK + c],
+                                             (float)values[value_at(d, c, head_dim)],
+                                             acc[i * head_dim + d]);
+}
+
+ALWAYS_INLINE void avx2_values_int8(const float *p, int n, int n_pos, const void *values,
+                                    int head_dim, enum kv_type kv, float *acc)
+{
+    int i = 0;
+    (void)kv;
+    for (; i + 4 <= n; i += 4)
+        values_codes(p + i * ATTEND_CHUNK, n_pos, values, head_dim, acc + i * head_dim, 4);
+    for (; i < n; i++)
+        values_codes(p + i * ATTEND_CHUNK, n_pos, values, head_dim, acc + i * head_dim, 1);
+}
+
+/* Four integers of a query or of weights, for every four codes. */
+ALWAYS_INLINE __m256i load_4_words(const int16_t *p)
+{
+    int64_t v;
+    memcpy(&v, p, 8);
+    return _mm256_set1_epi64x(v);
+}
+
+ALWAYS_INLINE __m256i words_of(const void *codes)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(codes));
+}
+
+/* 8 sums of neighbouring lanes of a, then of b. */
+ALWAYS_INLINE __m256i sums_of_pairs(__m256i a, __m256i b)
+{
+    return _mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xd8);
+}
+
+/* int8_keys_fn for m queries: lane pairs are positions. */
+ALWAYS_INLINE void keys_words(const int16_t *q, const uint8_t *keys, int dims, int32_t *sums,
+                              const int m)
+{
+    const __m256i bias = _mm256_set1_epi16(KEY_BIAS);
+    __m256i a[2][4];
+    EACH (i, m)
+        EACH (h, 4) a[i][h] = _mm256_setzero_si256();
+    for (int d = 0; d < dims; d += 4) {
+        __m256i k[4], v[2];
+        const __m128i *at = (const void *)(keys + d * KV_PAGE);
+        EACH (h, 4)
+            k[h] = _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(at + h)), bias);
+        EACH (i, m) v[i] = load_4_words(q + i * dims + d);
+        EACH (i, m)
+            EACH (h, 4) a[i][h] = _mm256_add_epi32(a[i][h], _mm256_madd_epi16(k[h], v[i]));
+    }
+    EACH (i, m)
+        for (int h = 0; h < 4; h += 2)
+            _mm256_storeu_si256((void *)(sums + i * KV_PAGE + h * 4),
+                                sums_of_pairs(a[i][h], a[i][h + 1]));
+}
+
+ALWAYS_INLINE void avx2_keys(const int16_t *q, int n, const uint8_t *keys, int dims, int32_t *sums)
+{
+    int i = 0;
+    for (; i + 2 <= n; i += 2) keys_words(q + i * dims, keys, dims, sums + i * KV_PAGE, 2);
+    for (; i < n; i++) keys_words(q + i * dims, keys, dims, sums + i * KV_PAGE, 1);
+}
+
+/* An int8_values_fn: lane pairs are dimensions. */
+ALWAYS_INLINE void avx2_values_words(const int16_t *w, int n, const int8_t *values, int head_dim,
+                                     int32_t *sums)
+{
+    size_t row = (size_t)kv_padded(KV_INT8, head_dim) * 4;
+    int d = 0;
+    for (; d + 8 <= head_dim; d += 8) {
+        __m256i v[4][2];
+        EACH (c, 4)
+            EACH (h, 2) v[c][h] = words_of(values + (size_t)c * row + d * 4 + h * 16);
+        for (int i = 0; i < n; i++) {
+            __m256i a = _mm256_setzero_si256(), b = a;
+            EACH (c, 4) {
+                __m256i x = load_4_words(w + i * ATTEND_CHUNK + c * 4);
+                a = _mm256_add_epi32(a, _mm256_madd_epi16(v[c][0], x));
+                b = _mm256_add_epi32(b, _mm256_madd_epi16(v[c][1], x));
+            }
+            __m256i *to = (void *)(sums + i * head_dim + d);
+            _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), sums_of_pairs(a, b)));
+        }
+    }
+    for (; d < head_dim; d++)
+        for (int i = 0; i < n; i++)
+            for (int c = 0; c < KV_PAGE; c++)
+                sums[i * head_dim + d] += w[i * ATTEND_CHUNK + c] *
+                                          values[value_at(d, c, head_dim)];
+}
+
+static __attribute__((noinline)) void attend_int8(const struct attend_task *t, float *scratch)
+{
+    if (t->q_top)
+        int8_attend(t, scratch, avx2_keys, avx2_values_words, avx2_exps, avx2_mask, avx2_softcap);
+    else
+        fp32_attend(t, scratch, avx2_scores_int8, avx2_values_int8, avx2_exps, avx2_mask,
+                    avx2_softcap);
+}
+
+static void avx2_attend(const struct attend_task *t, float *scratch)
+{
+    if (t->kv == KV_INT8) attend_int8(t, scratch);
+    else avx2_attend_plain(t, scratch);
+}
+
+#endif
