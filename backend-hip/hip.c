@@ -201,7 +201,7 @@ int hip_list_devices(const char *library, struct err *e)
 const struct backend backend_hip = {
     .name = "hip",
     .kinds = (1u << OP_KINDS) - 1,
-    .kv_types = 1u << KV_F16 | 1u << KV_F32,
+    .kv_types = 1u << KV_F16 | 1u << KV_F32 | 1u << KV_INT8,
     .asynchronous = 1,
     .phases = 1,
     .available = hip_available,
