@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+_Static_assert((int)PAGE_F16 == (int)KV_F16 && (int)PAGE_F32 == (int)KV_F32 &&
+                   (int)PAGE_INT8 == (int)KV_INT8,
+               "enum page_kind");
+
 enum { HEADS_64, HEADS_128, HEADS_256, HEADS };
 
 /* The kernel for the operation, of kernels [KV_TYPES] for heads of 64, 128 and 256 dimensions and
