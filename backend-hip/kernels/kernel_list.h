@@ -353,6 +353,16 @@ KERNEL_ROW(exact_attend_split_f32, ALL, FOR_EXACT, THREADS, 3, 0, 0, 0)
 KERNEL_ROW(exact_combine, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_rows_f16, ALL, FOR_EXACT, THREADS, 2, 0, 0, 0)
 KERNEL_ROW(exact_attend_rows_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_split_int8, ALL, FOR_EXACT, THREADS, 4, 0, 0, 0)
+KERNEL_ROW(exact_attend_rows_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+#ifndef EXACT_ATTEND_MMA /* nvidia/exact_attend_mma.hip; dims: of a head, at most */
+#define EXACT_ATTEND_MMA(name, images, dims, blocks)                                               \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, blocks, EXACT_ATTEND_SHARED(dims), 0, 0)
+#endif
+EXACT_ATTEND_MMA(exact_attend_mma_64, MMA, 64, 2)
+EXACT_ATTEND_MMA(exact_attend_mma_128, MMA, 128, 2)
+EXACT_ATTEND_MMA(exact_attend_mma_256, MMA, 256, 1)
 KERNEL_ROW(exact_glu, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_add, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_route, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
@@ -398,6 +408,7 @@ KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 /* Rotation and attention (common/attend.hip, hopper/vector_1024.hip) */
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(rope_store_int8, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
@@ -408,6 +419,10 @@ KERNEL_ROW(attend_f16_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f32_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f32_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_int8_256, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_int8_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_split_int8_256, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_split_int8_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_combine_512, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
@@ -429,6 +444,18 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
 #define ATTEND_PAGES(name, images, dims)                                                           \
     KERNEL_ROW(name, images, FOR_ATTEND, SPLIT_THREADS, 0, SPLIT_SHARED(dims), 0, 0)
 #endif
+#ifndef ATTEND_TILE_INT8 /* nvidia/attend_prefill_int8.hip */
+#define ATTEND_TILE_INT8(name, images, dims)                                                       \
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, ATTEND_TILE_SHARED(dims), 0, 0)
+#endif
+#ifndef ATTEND_WGMMA_INT8 /* hopper/attend_prefill_int8.hip */
+#define ATTEND_WGMMA_INT8(name, images, dims, halves)                                              \
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_INT8_SHARED(dims), 0, 0)
+#endif
+#ifndef ATTEND_PAGES_INT8 /* nvidia/attend_decode_int8.hip */
+#define ATTEND_PAGES_INT8(name, images, dims)                                                      \
+    KERNEL_ROW(name, images, FOR_ATTEND, SPLIT_THREADS, 0, SPLIT_INT8_SHARED(dims), 0, 0)
+#endif
 ATTEND_TILE(attend_tile_64, SM80, 64)
 ATTEND_TILE(attend_tile_128, SM80, 128)
 ATTEND_TILE(attend_tile_256, MMA, 256)
@@ -436,9 +463,19 @@ ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2)
 ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2)
 ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 1)
 ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
+ATTEND_TILE_INT8(attend_tile_int8_64, SM80, 64)
+ATTEND_TILE_INT8(attend_tile_int8_128, SM80, 128)
+ATTEND_TILE_INT8(attend_tile_int8_256, MMA, 256)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_64, SM90, 64, 2)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_128, SM90, 128, 2)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_64, SM90, 64, 1)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_128, SM90, 128, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 ATTEND_PAGES(attend_pages_256, SM90, 256)
+ATTEND_PAGES_INT8(attend_pages_int8_64, MMA, 64)
+ATTEND_PAGES_INT8(attend_pages_int8_128, MMA, 128)
+ATTEND_PAGES_INT8(attend_pages_int8_256, SM90, 256)
 
 /* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most; rows: of a
  * chunk. *_one_*: for sequences of one row */
@@ -490,10 +527,14 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef Q4_GEMV
 #undef EXACT_Q4
 #undef EXACT_TILE
+#undef EXACT_ATTEND_MMA
 #undef EXACT_DENSE
 #undef EXACT_DENSE_ROWS
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES
+#undef ATTEND_PAGES_INT8
+#undef ATTEND_WGMMA_INT8
+#undef ATTEND_TILE_INT8
 #undef DELTA
 #undef DELTA_ONE

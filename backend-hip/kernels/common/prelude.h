@@ -158,15 +158,20 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 #endif
 #define ARGS (wait_for_producer(), EARLY_ARGS)
 
+/* Prefetches the line of 128 bytes at p into the L2 cache. */
+DEVICE void prefetch_line(const void *p)
+{
+#if defined(__NVPTX__)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory");
+#else
+    (void)p;
+#endif
+}
+
 /* Prefetches `bytes` from p on into the L2 cache, up to a line of 128 bytes for each thread. */
 DEVICE void prefetch_lines(const void *p, int bytes)
 {
-#if defined(__NVPTX__)
-    if (thread() * 128 < bytes)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + thread() * 128) : "memory");
-#else
-    (void)p, (void)bytes;
-#endif
+    if (thread() * 128 < bytes) prefetch_line((const char *)p + thread() * 128);
 }
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }

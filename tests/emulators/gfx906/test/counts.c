@@ -93,7 +93,7 @@ static int count(void *module, const struct counted *k, const struct memory *m, 
            gpu.sync() || gpu.stats(k->name, s);
 }
 
-static void *load(const char *build_dir)
+void *gfx906_module(const char *build_dir)
 {
     static char image[4 << 20];
     char path[4096];
@@ -109,7 +109,7 @@ static void *load(const char *build_dir)
 int print_counts(const char *build_dir, int in, int out)
 {
     struct memory m;
-    void *module = in > 0 && in % GROUP == 0 && out > 0 && out % 512 == 0 ? load(build_dir) : NULL;
+    void *module = in > 0 && in % GROUP == 0 && out > 0 && out % 512 == 0 ? gfx906_module(build_dir) : NULL;
     if (!module || fill(&m, in, out)) {
         fprintf(stderr, "gfx906: --count: needs a build with clang-19, IN a multiple of 128 and "
                         "OUT one of 512\n");
@@ -139,7 +139,7 @@ void test_kernel_counts(const char *build_dir)
 {
     enum { IN = 4096, OUT = 512 };
     struct memory m;
-    void *module = load(build_dir);
+    void *module = gfx906_module(build_dir);
     if (!module) {
         skip("counts of the kernels: no code object for gfx906 in this build");
         return;
