@@ -164,8 +164,7 @@ static const struct mutant {
     {INT8_VALUE_SCALE, "attend", "a value has the scale of the next head"},
     {SEAT, "attend", "open pages of two sequences exchanged"},
     {PAGE_BYTES + 0, "attend", "a byte in the first tenth of a full page"},
-    {PAGE_BYTES + 3, "attend", "a byte in the fourth tenth of a full page"},
-    {PAGE_BYTES + 7, "attend", "a byte in the eighth tenth of a full page"},
+    {PAGE_BYTES + 4, "attend", "a byte in the fifth tenth of a full page"},
     {PAGE_BYTES + 8, "attend", "a byte in the ninth tenth of a full page"},
     {PAGE_BYTES + 9, "attend", "a byte in the last tenth of a full page"},
     {TAIL, "attend", "last output of the last row not written"},
@@ -650,25 +649,23 @@ static void break_fused(struct be *inner, const struct stepwise_call *c)
         poke(inner, place_of(c, op->in[0]).d, NAN);
 }
 
-/* KV_INT4: one byte of the first head of a page that the step fills. */
+/* KV_INT4: one byte of the first head of every page that the step fills. */
 static void break_page(struct be *inner, const struct stepwise_call *c)
 {
     const struct kv_cache *kv = &c->plan->kv[c->op->as.rope.kv];
-    const struct batch *b = c->batch;
-    size_t bytes = fns()->kv_page_bytes(kv_type, kv), head = bytes / (size_t)kv->n_kv_heads;
+    size_t bytes = fns()->kv_page_bytes(kv_type, kv), head = bytes / (size_t)kv->n_kv_heads,
+           at = (size_t)(now - PAGE_BYTES) * head / 10 + head / 20;
     if (now < PAGE_BYTES || now >= PAGE_BYTES_END || kv_type != KV_INT4) return;
-    for (int s = 0; s < b->n_seqs; s++)
-        for (int i = b->seq_start[s]; i < b->seq_start[s + 1]; i++) {
-            if (b->pos[i] % KV_PAGE != KV_PAGE - 1) continue;
-            char *at = (char *)c->memory->kv[c->op->as.rope.kv] +
-                       (size_t)(b->slot[i] / KV_PAGE) * bytes +
-                       (size_t)(now - PAGE_BYTES) * head / 10 + head / 20;
-            struct arena a = {0};
-            uint8_t *byte = copy_of_device(&a, inner, at, 1);
-            *byte ^= 0x55;
-            fns()->upload(inner, at, byte, 1);
-            arena_free(&a);
-        }
+    for (int i = 0; i < c->batch->n_rows; i++) {
+        char *page = (char *)c->memory->kv[c->op->as.rope.kv] +
+                     (size_t)(c->batch->slot[i] / KV_PAGE) * bytes;
+        if (c->batch->pos[i] % KV_PAGE != KV_PAGE - 1) continue;
+        struct arena a = {0};
+        uint8_t *byte = copy_of_device(&a, inner, page + at, 1);
+        *byte ^= 0x55;
+        fns()->upload(inner, page + at, byte, 1);
+        arena_free(&a);
+    }
 }
 
 /* The last row's last head gets the scale of the first one, in the CPU's layout: scales of keys,
