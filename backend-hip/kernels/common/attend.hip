@@ -111,6 +111,8 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
         rope_octet(a, (is_key ? a->k : a->q) + from + part * 8, row, part * 8, y);
         UNROLL for (int i = 0; i < 16; i++)
             x[HADAMARD_AT(first * 16 + part * 8 + i / 8 * half + i % 8)] = y[i / 8][i % 8];
+    } else {
+        UNROLL for (int i = 0; i < 16; i++) x[20 * t + i] = 0;
     }
     hadamard_heads(x, hadamard_run(hd));
     UNROLL for (int i = 0; i < 16; i++) v[0][i] = x[20 * t + i];
