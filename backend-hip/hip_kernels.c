@@ -21,9 +21,9 @@ int hip_image_family(const char *arch)
     static const struct {
         const char *prefix;
         int family;
-    } family[] = {{"gfx908", IMAGES_MFMA}, {"gfx90a", IMAGES_MFMA},  {"gfx94", IMAGES_MFMA},
-                  {"gfx95", IMAGES_MFMA},  {"gfx11", IMAGES_WMMA},   {"gfx12", IMAGES_WMMA12},
-                  {"sm_80", IMAGES_SM80},  {"sm_90a", IMAGES_SM90}};
+    } family[] = {{"gfx908", IMAGES_MFMA},  {"gfx90a", IMAGES_MFMA}, {"gfx94", IMAGES_MFMA},
+                  {"gfx95", IMAGES_MFMA},   {"gfx9-4", IMAGES_MFMA}, {"gfx11", IMAGES_WMMA},
+                  {"gfx12", IMAGES_WMMA12}, {"sm_80", IMAGES_SM80},  {"sm_90a", IMAGES_SM90}};
     for (size_t i = 0; i < sizeof family / sizeof *family; i++)
         if (!strncmp(arch, family[i].prefix, strlen(family[i].prefix))) return family[i].family;
     return IMAGES_SIMD;

@@ -466,7 +466,7 @@ static void compile_run(const struct hip *h, const struct be_plan *p, int op,
     for (int phase = PHASE_DECODE; phase <= PHASE_PREFILL; phase++)
         for (int c = 0; c < h->n_classes[phase]; c++)
             r->kernel[phase][c] = (uint16_t)choose(h, (enum linear_phase)phase, r->n, w,
-                                                  rows_of_class((enum linear_phase)phase, c));
+                                                   rows_of_class((enum linear_phase)phase, c));
     r->parts = w[0]->dense && hip_kernels[r->kernel[PHASE_DECODE][0]].phase == PHASE_BOTH;
     if (r->parts) r->half = 1;
 }

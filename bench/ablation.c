@@ -314,8 +314,8 @@ static int run_linears(struct ablation *a, struct out *out, struct out *table, s
             if (out_is_md(out) && out_row(table, e)) return -1;
             for (int k = 0; k < a->n_families; k++) {
                 double improvement = 100 * (s[0].mean / s[k].mean - 1);
-                const struct result result = {
-                    a->family[k], w->in, w->out, rows, s[k], improvement, 0};
+                const struct result result = {a->family[k], w->in,       w->out, rows,
+                                              s[k],         improvement, 0};
                 if (write_result(a, &result, out, e)) return -1;
                 if (!out_is_md(out)) continue;
                 if (k) out_cell(table, 3 + k, "%+.1f%%", improvement);

@@ -210,6 +210,11 @@ static void compiled(void)
           "compiled kernels give the embedded ones' answer", &p);
     process_free(&p);
     setenv("GFX906_ONLY_COMPILED", "1", 1);
+    setenv("GFX906_RTC", "locked", 1);
+    COMPLETE(&p, gfx906, "-v");
+    check(p.code == 0 && !strcmp(p.out, plain.out),
+          "a lock of the initialized runtime does not stop the compiler", &p);
+    process_free(&p);
     setenv("GFX906_RTC", "no-dot", 1);
     COMPLETE(&p, gfx906, "-v");
     unsetenv("GFX906_RTC");
@@ -237,6 +242,23 @@ static void compiled(void)
     } else {
         skip("kernels compiled by AMD's hiprtc: no libamdhip64.so.5 (Debian: libamdhip64-5)");
     }
+    process_free(&plain);
+}
+
+/* A device that takes only code objects of its family. */
+static void generic(void)
+{
+    struct process plain, p;
+    COMPLETE(&plain, gfx906, "-v");
+    setenv("GFX906_ONLY_GENERIC", "1", 1);
+    process_run(&p, (char *[]){run_bin, "--list-devices", "--hip-library", gfx906, NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "kernels for gfx9-generic"), "--list-devices says so", &p);
+    process_free(&p);
+    COMPLETE(&p, gfx906, "-v");
+    unsetenv("GFX906_ONLY_GENERIC");
+    check(p.code == 0 && plain.code == 0 && !strcmp(p.out, plain.out),
+          "the kernels of a family give the answer of a chip's own", &p);
+    process_free(&p);
     process_free(&plain);
 }
 
@@ -513,6 +535,7 @@ int main(int argc, char **argv)
     if (!only_fibers) {
         device_lost();
         compiled();
+        generic();
         bench();
         wrong_lane();
         any_batch(cuda, model, 4);

@@ -29,7 +29,9 @@ static void families_of_images(void **state)
                  {"gfx908", IMAGES_MFMA},   {"gfx90a:sramecc+:xnack-", IMAGES_MFMA},
                  {"gfx940", IMAGES_MFMA},   {"gfx950", IMAGES_MFMA},
                  {"gfx1030", IMAGES_SIMD},  {"gfx1102", IMAGES_WMMA},
-                 {"gfx1151", IMAGES_WMMA},  {"gfx1200", IMAGES_WMMA12}};
+                 {"gfx1151", IMAGES_WMMA},  {"gfx1200", IMAGES_WMMA12},
+                 {"gfx9-generic", IMAGES_SIMD},    {"gfx9-4-generic", IMAGES_MFMA},
+                 {"gfx10-3-generic", IMAGES_SIMD}, {"gfx11-generic", IMAGES_WMMA}};
     (void)state;
     for (size_t i = 0; i < sizeof image / sizeof *image; i++)
         assert_int_equal(hip_image_family(image[i].arch), image[i].family);

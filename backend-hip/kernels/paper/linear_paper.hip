@@ -9,8 +9,8 @@
  *             half2 in the shared memory of the activations; one thread commits an output pair,
  *             once a block. (Algorithm 1 taken literally adds up the outputs of all threads, which
  *             are different outputs.)
- *   vml       (3.2) VML_HALF2: activations by 4-byte loads of half2 into shared memory, as algorithm
- *             2 has it; VML_WIDE: by 16-byte loads into and out of it
+ *   vml       (3.2) VML_HALF2: activations by 4-byte loads of half2 into shared memory, as in
+ *             algorithm 2; VML_WIDE: by 16-byte loads into and out of it
  *   ila       (3.3) multiply-adds and additions by inline assembly: as printed (two scalar-half
  *             instructions each), or packed
  * Activations are fp16 with a power of two for each row, their largest magnitude in [2^8, 2^9), so
@@ -56,8 +56,7 @@ DEVICE void load_groups(const struct paper_args *a, int group, int n, struct pap
     UNROLL for (int c = 0; c < 4; c++)
     {
         f16 zero = half_of(meta[c] >> 16), z = -(f16)1024 - zero, z_16 = -(f16)64 - zero;
-        g[c] = (struct paper_group){
-            (float)half_of(meta[c]), (f16x2){z, z}, (f16x2){z_16, z_16}};
+        g[c] = (struct paper_group){(float)half_of(meta[c]), (f16x2){z, z}, (f16x2){z_16, z_16}};
     }
 }
 
@@ -67,9 +66,11 @@ DEVICE void dequantize(u32 word, const struct paper_group *g, f16x2 w[4], const 
     const f16x2 sixteenth = {(f16)0.0625f, (f16)0.0625f};
     u32 high = word >> 8;
     w[0] = add(pair_of(and_or(word, 0x000f000fu, 0x64006400u)), g->zero, ila);
-    w[1] = multiply_add(pair_of(and_or(word, 0x00f000f0u, 0x64006400u)), sixteenth, g->zero_16, ila);
+    w[1] = multiply_add(pair_of(and_or(word, 0x00f000f0u, 0x64006400u)), sixteenth, g->zero_16,
+                        ila);
     w[2] = add(pair_of(and_or(high, 0x000f000fu, 0x64006400u)), g->zero, ila);
-    w[3] = multiply_add(pair_of(and_or(high, 0x00f000f0u, 0x64006400u)), sixteenth, g->zero_16, ila);
+    w[3] = multiply_add(pair_of(and_or(high, 0x00f000f0u, 0x64006400u)), sixteenth, g->zero_16,
+                        ila);
 }
 
 /* total + scale * the sum of 8 products, in halves. */
@@ -130,8 +131,7 @@ DEVICE void paper(const struct paper_args *a, f16 *xs, const int rows, const int
     }
     if (!smb) {
         UNROLL for (int m = 0; m < rows; m++) UNROLL for (int c = 0; c < 4; c += 2)
-            commit(a, row0 + m, n + c,
-                   scaled_pair(a, row0 + m, total[m][c], total[m][c + 1]));
+            commit(a, row0 + m, n + c, scaled_pair(a, row0 + m, total[m][c], total[m][c + 1]));
         return;
     }
     f16x2 *sums = (f16x2 *)xs; /* [slices][rows][2 * lanes], as many bytes as the activations */
