@@ -5,7 +5,7 @@ CLANG       := $(shell command -v clang-19)
 endif
 CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
 GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
-PTX_ARCHS   := sm_70 sm_80 sm_90a
+PTX_ARCHS   := sm_90a sm_80 sm_70
 PTX_sm_70   := ptx63
 PTX_sm_80   := ptx78
 PTX_sm_90a  := ptx80
@@ -13,7 +13,7 @@ GPU_SOURCES := $(wildcard backend-hip/kernels/*.hip backend-hip/kernels/*.h back
 GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
 # a sanitized build has no kernels of its own
 G           := $(if $(SAN),build,$B)/gpu
-IMAGES      := $(if $(CLANG),$(GPU_ARCHS:%=$G/%.co.xz) $(PTX_ARCHS:%=$G/%.ptx.xz) $G/sources.xz)
+IMAGES      := $(if $(CLANG),$G/amd.xz $G/nvidia.xz $G/sources.xz)
 ifdef CLANG
 $B/backend-hip/runtime/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$G"'
 $B/backend-hip/runtime/hip_images.o: $(IMAGES) $G/gfx906.tsv
@@ -35,11 +35,15 @@ $G/%.co: $(GPU_SOURCES) backend-hip/gpu.mk
 	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
 	    -mcode-object-version=4 -nogpuinc -nogpulib -fuse-cuid=none $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
 
-# As they lie in the program; PTX without comments and indentation.
-$G/%.ptx.xz: $G/%.ptx
-	$(Q)sed -E 's,[ \t]*//.*,,; s/^[ \t]+//; /^$$/d' $< | xz -9ec >$@
-$G/%.xz: $G/%
-	$(Q)xz -9ekf $<
+# As they lie in the program: all images of a vendor in one stream, since they are much alike, each behind a line with its size
+# and its crc32 (the end of a gzip file has it); in the order of hip_images.c. PTX without comments and indentation.
+$G/%.text: $G/%.ptx
+	$(Q)sed -E 's,[ \t]*//.*,,; s/^[ \t]+//; /^$$/d' $< >$@
+$G/amd.xz: $(GPU_ARCHS:%=$G/%.co)
+$G/nvidia.xz: $(PTX_ARCHS:%=$G/%.text)
+$G/sources.xz: $G/sources
+$(IMAGES): backend-hip/gpu.mk
+	$(Q)for f in $(filter-out %.mk,$^); do echo $$(stat -c %s $$f) $$(gzip -1c $$f | tail -c 8 | od -An -N4 -tx4); cat $$f; done | xz -9ec >$@
 
 # for a device that none of the code objects fits: hip_compile.c
 $G/sources: $(GPU_SOURCES)

@@ -6,6 +6,7 @@
 #include "cli/vocabulary.h"
 #include "core/base/clock.h"
 #include "core/base/json.h"
+#include "core/base/json_span.h"
 #include "core/grammar/grammar.h"
 
 #include <math.h>
@@ -180,13 +181,15 @@ static int try_instances(struct schemas *s, struct grammar_cursor *c, const char
     return 0;
 }
 
-static int try_schema(struct schemas *s, json_t *record, struct err *e)
+/* line: that of the record; its schema is taken as the line spells it, with all digits. */
+static int try_schema(struct schemas *s, json_t *record, const char *line, struct err *e)
 {
-    json_t *schema = json_object_get(record, "schema");
     const char *name = json_string_value(json_object_get(record, "name"));
-    char *text = schema ? json_dumps(schema, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    if (!text) return err_set(e, "a line without \"schema\"");
-    const struct grammar_spec spec = {.kind = GRAMMAR_SCHEMA, .text = text, .bytes = strlen(text)};
+    const char *end = line + strlen(line), *text = json_span_space(line, end);
+    if (!json_span_member(&text, &end, "schema"))
+        return err_set(e, "a line without \"schema\"");
+    const struct grammar_spec spec = {
+        .kind = GRAMMAR_SCHEMA, .text = text, .bytes = (size_t)(end - text)};
     struct grammar *g;
     struct grammar_cursor *c;
     struct err why = {0};
@@ -194,7 +197,6 @@ static int try_schema(struct schemas *s, json_t *record, struct err *e)
     double start = clock_thread();
     s->r.schemas++;
     if (grammar_open(&g, &spec, s->vocab, &why)) {
-        free(text);
         if (err_is_memory(&why)) return err_memory(e);
         count_refusal(&s->r, why.msg);
         return 0;
@@ -211,7 +213,6 @@ static int try_schema(struct schemas *s, json_t *record, struct err *e)
         grammar_cursor_close(c);
     }
     grammar_close(g);
-    free(text);
     return rc;
 }
 
@@ -249,9 +250,12 @@ static int read_all(struct schemas *s, const char *file, struct err *e)
         number++;
         if (!line[strspn(line, " \t\r\n")]) continue;
         record = json_read(line, strlen(line), JSON_ALLOW_NUL, NULL, &why);
+        if (!record && !err_is_memory(&why)) /* perhaps an integer beyond 64 bits */
+            record = json_read(line, strlen(line), JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL,
+                               &why);
         if (!record && err_is_memory(&why)) rc = err_memory(e);
         else if (!record) fprintf(stderr, "%s:%d: %s; left out\n", file, number, why.msg);
-        else if (try_schema(s, record, e)) rc = err_prefix(e, "%s:%d", file, number);
+        else if (try_schema(s, record, line, e)) rc = err_prefix(e, "%s:%d", file, number);
         json_decref(record);
         if (rc < 0) break;
     }
@@ -304,16 +308,30 @@ static int put_record(struct out *out, struct result *r, struct err *e)
     return out_record(out, o, e);
 }
 
+/* Tokens that end an answer, [m->config.n_eos] at most, to eos; returns how many. An ordinary token
+ * of text is none here, though the configuration of a made-up model may say so: documents need it. */
+static int ends_of_text(const struct model *m, const struct tokenizer *t, int32_t *eos)
+{
+    int n = 0;
+    for (int i = 0; i < m->config.n_eos; i++) {
+        int32_t id = m->config.eos[i];
+        if (tok_is_special(t, id)) eos[n++] = id;
+        else fprintf(stderr, "opt4gptq-bench: token %d ends no text here: it is not special\n", id);
+    }
+    return n;
+}
+
 int bench_schemas(const struct bench_options *o, const struct model *m, struct out *out,
                   struct err *e)
 {
     struct schemas s = {.r.refused_by = json_object()};
     struct tokenizer *t = NULL;
     struct vocab *v = NULL;
-    int rc = vocabulary_tokenizer(&t, &m->file, e);
+    int32_t *eos = calloc((size_t)m->config.n_eos + 1, sizeof *eos);
+    int rc = eos ? vocabulary_tokenizer(&t, &m->file, e) : err_memory(e);
     if (!rc && !t) rc = err_set(e, "%s carries no tokenizer", o->model);
     if (!rc) {
-        const struct vocabulary_source source = {t, m->config.eos, m->config.n_eos,
+        const struct vocabulary_source source = {t, eos, ends_of_text(m, t, eos),
                                                  m->config.vocab};
         rc = vocabulary_open(&v, &source, e);
         s.tokenizer = t;
@@ -334,5 +352,6 @@ int bench_schemas(const struct bench_options *o, const struct model *m, struct o
     free(s.r.first.us);
     vocab_close(v);
     tok_close(t);
+    free(eos);
     return rc;
 }

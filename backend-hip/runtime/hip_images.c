@@ -3,68 +3,90 @@
 #include "backend-hip/hip.h"
 
 #include <lzma.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 /* HIP_IMAGES is the folder of the compiled kernels, given by the Makefile when it could compile
  * them. They lie there as xz -9e makes them: with zlib, whose window is 32 KiB, they take twice the
- * room. */
+ * room; images one by one take 1.6 times the room of a vendor's together. */
 #ifdef HIP_IMAGES
 #define EMBED(symbol, file)                                                                        \
     __asm__(".section .rodata\n" symbol ": .incbin \"" HIP_IMAGES "/" file "\"\n" symbol "_end:\n" \
             ".byte 0\n.previous\n")
-#define EMBED_IMAGE(arch, file)                                                                    \
-    EMBED("hip_image_" #arch, file);                                                               \
-    extern const unsigned char hip_image_##arch[], hip_image_##arch##_end[]
-EMBED_IMAGE(gfx906, "gfx906.co.xz");
-EMBED_IMAGE(gfx908, "gfx908.co.xz");
-EMBED_IMAGE(gfx90a, "gfx90a.co.xz");
-EMBED_IMAGE(gfx942, "gfx942.co.xz");
-EMBED_IMAGE(gfx1030, "gfx1030.co.xz");
-EMBED_IMAGE(gfx1100, "gfx1100.co.xz");
-EMBED_IMAGE(gfx1201, "gfx1201.co.xz");
-EMBED_IMAGE(sm_90a, "sm_90a.ptx.xz");
-EMBED_IMAGE(sm_80, "sm_80.ptx.xz");
-EMBED_IMAGE(sm_70, "sm_70.ptx.xz");
-EMBED_IMAGE(sources, "sources.xz");
+#define EMBED_IMAGES(name)                                                                         \
+    EMBED("hip_images_" #name, #name ".xz");                                                       \
+    extern const unsigned char hip_images_##name[], hip_images_##name##_end[]
+EMBED_IMAGES(amd);
+EMBED_IMAGES(nvidia);
+EMBED_IMAGES(sources);
 EMBED(".globl hip_kernel_table\nhip_kernel_table", "gfx906.tsv");
-#define IMAGE(arch, is_ptx) {#arch, hip_image_##arch, hip_image_##arch##_end, is_ptx}
+#define AMD(arch, nth) {#arch, hip_images_amd, hip_images_amd_end, 0, nth}
+#define NVIDIA(arch, nth) {#arch, hip_images_nvidia, hip_images_nvidia_end, 1, nth}
 #else
 const char hip_kernel_table[] = "";
 #endif
 
+enum { MAX_PART = 1 << 30 };
+
 const struct hip_image hip_images[] = {
 #ifdef HIP_IMAGES
-    IMAGE(gfx906, 0),
-    IMAGE(gfx908, 0),
-    IMAGE(gfx90a, 0),
-    IMAGE(gfx942, 0),
-    IMAGE(gfx1030, 0),
-    IMAGE(gfx1100, 0),
-    IMAGE(gfx1201, 0),
-    IMAGE(sm_90a, 1), /* newest first: later GPUs accept PTX of earlier ones */
-    IMAGE(sm_80, 1),
-    IMAGE(sm_70, 1),
+    AMD(gfx906, 0),
+    AMD(gfx908, 1),
+    AMD(gfx90a, 2),
+    AMD(gfx942, 3),
+    AMD(gfx1030, 4),
+    AMD(gfx1100, 5),
+    AMD(gfx1201, 6),
+    NVIDIA(sm_90a, 0), /* newest first: later GPUs accept PTX of earlier ones */
+    NVIDIA(sm_80, 1),
+    NVIDIA(sm_70, 2),
 #endif
     {0},
 };
 
 const struct hip_image hip_kernel_sources =
 #ifdef HIP_IMAGES
-    IMAGE(sources, 0);
+    {"sources", hip_images_sources, hip_images_sources_end, 0, 0};
 #else
     {0};
 #endif
 
+struct part {
+    size_t first, bytes;
+    unsigned long crc;
+};
+
+/* Part `nth` in the first n bytes of a stream; 0: not in them yet; -1: these are no parts. */
+static int find_part(const unsigned char *all, size_t n, int nth, struct part *p)
+{
+    char line[64];
+    for (size_t at = 0; at < n; at += p->bytes) {
+        const unsigned char *end = memchr(all + at, '\n', n - at);
+        size_t length = end ? (size_t)(end - all) - at : n - at;
+        if (length >= sizeof line) return -1;
+        if (!end) return 0;
+        memcpy(line, all + at, length);
+        line[length] = 0;
+        if (sscanf(line, "%zu %lx", &p->bytes, &p->crc) != 2 || p->bytes > MAX_PART) return -1;
+        p->first = at += length + 1;
+        if (!nth--) return n - at >= p->bytes;
+    }
+    return 0;
+}
+
 void *hip_image_unpack(const struct hip_image *image, struct err *e)
 {
     lzma_stream z = LZMA_STREAM_INIT;
+    struct part p = {0};
     size_t room = 0;
     unsigned char *out = NULL;
+    int found = 0;
     lzma_ret rc = lzma_stream_decoder(&z, UINT64_MAX, 0);
     z.next_in = image->data;
     z.avail_in = (size_t)(image->end - image->data);
-    while (rc == LZMA_OK) {
+    while (rc == LZMA_OK && !found) {
         if (z.avail_out == 0) {
             room = room ? 2 * room : (size_t)1 << 20;
             unsigned char *more = realloc(out, room + 1);
@@ -77,15 +99,18 @@ void *hip_image_unpack(const struct hip_image *image, struct err *e)
             z.avail_out = room - (size_t)z.total_out;
         }
         rc = lzma_code(&z, LZMA_FINISH);
+        if (rc == LZMA_OK || rc == LZMA_STREAM_END)
+            found = find_part(out, (size_t)z.total_out, image->nth, &p);
     }
-    size_t n = (size_t)z.total_out;
     lzma_end(&z);
-    if (rc != LZMA_STREAM_END) {
+    if (found > 0 && crc32_z(0, out + p.first, p.bytes) != p.crc) found = -1;
+    if (found <= 0) {
         free(out);
         if (rc == LZMA_MEM_ERROR) err_memory(e);
         else err_set(e, "the kernels of %s in this program are damaged", image->arch);
         return NULL;
     }
-    out[n] = 0;
+    memmove(out, out + p.first, p.bytes);
+    out[p.bytes] = 0;
     return out;
 }

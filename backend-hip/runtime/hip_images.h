@@ -4,11 +4,12 @@
 
 #include "core/base/err.h"
 
-/* A code object, or the text of a PTX module, as an xz stream from data up to end. */
+/* A code object, or the text of a PTX module: part `nth` of the xz stream from data up to end, which
+ * holds several, each behind a line with its size and crc32. */
 struct hip_image {
     const char *arch; /* "gfx906", .. or "sm_70" */
     const unsigned char *data, *end;
-    int is_ptx;
+    int is_ptx, nth;
 };
 
 /* ends with a NULL arch; empty when built without a compiler for kernels */

@@ -56,7 +56,7 @@ static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct 
         net_close(net);
         return -1;
     }
-    return walk_open(&g->walk, net, root, e);
+    return walk_open(&g->walk, net, root, e) || walk_reserve(g->walk, e) ? -1 : 0;
 }
 
 int grammar_open(struct grammar **out, const struct grammar_spec *spec, const struct vocab *v,

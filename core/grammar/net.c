@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NODES = 1 << 20, MAX_EXPRS = 1 << 20, MAX_NAME = 48 };
+enum { MAX_NODES = 1 << 20, MAX_EXPRS = 1 << 20, MAX_NAME = 48, LAST_SETS = 256 };
 
 enum expr_kind { EMPTY, BYTE, SEQUENCE, EITHER, REPEAT, CALL, MARK, TEST, NEED };
 
@@ -28,6 +28,7 @@ struct net {
     uint64_t *flags;
     uint32_t n_exprs, n_nodes, n_rules, n_sets, n_flags;
     uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets, cap_flags;
+    uint32_t last_set[LAST_SETS]; /* by hash: the set that was asked for last, + 1 */
     uint32_t *found, n_found; /* nodes by what they are: hash table of node + 1, [n_found] */
     struct err why;
     int failed, is_empty;
@@ -90,12 +91,16 @@ net_expr net_empty(struct net *n) { return add(n, (struct expr){.kind = EMPTY});
 
 net_expr net_byte(struct net *n, const uint32_t set[8])
 {
-    uint32_t i = 0;
-    while (i < n->n_sets && memcmp(n->set[i], set, sizeof *n->set)) i++;
+    uint32_t h = 0;
+    for (int k = 0; k < 8; k++) h = (h ^ set[k]) * 0x9e3779b1u, h ^= h >> 15;
+    uint32_t *last = &n->last_set[h % LAST_SETS], i = *last ? *last - 1 : n->n_sets;
+    if (*last && memcmp(n->set[i], set, sizeof *n->set))
+        for (i = 0; i < n->n_sets && memcmp(n->set[i], set, sizeof *n->set);) i++;
     if (i == n->n_sets) {
         if (grow(n, &n->set, n->n_sets, &n->cap_sets, sizeof *n->set)) return NET_FAILED;
         memcpy(n->set[n->n_sets++], set, sizeof *n->set);
     }
+    *last = i + 1;
     return add(n, (struct expr){.kind = BYTE, .a = i});
 }
 

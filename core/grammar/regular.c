@@ -59,25 +59,29 @@ static int step(struct product *p, uint32_t from, int byte, uint32_t *to, struct
     return find(p, place, to, e) ? -1 : 1;
 }
 
-/* 1: both bytes are of one class in every walk. */
-static int goes_alike(const struct product *p, uint32_t from, int a, int b)
+/* The classes of bytes of a state, a map for each walk; a step may move them. Returns how many. */
+static int maps_of(const struct product *p, uint32_t from, const unsigned char *map[MAX_WALKS])
 {
+    int n = 0;
     for (int i = 0; i < p->n; i++) {
         const struct walk_steps *s = p->walk[i] ? walk_steps(p->walk[i]) : NULL;
-        const unsigned char *map = s ? s->map[s->row[p->state[from][i]].map] : NULL;
-        if (map && map[a] != map[b]) return 0;
+        if (s) map[n++] = s->map[s->row[p->state[from][i]].map];
     }
-    return 1;
+    return n;
 }
 
 /* The rule of a state: the bytes that lead to each next one. */
 static int define(struct product *p, uint32_t from, struct err *e)
 {
+    const unsigned char *map[MAX_WALKS];
     uint32_t to[256];
     net_expr x = NET_FAILED;
     char has[256];
+    int n = maps_of(p, from, map);
     for (int b = 0; b < 256; b++) {
-        if (b && goes_alike(p, from, b - 1, b)) {
+        int i = b ? 0 : n + 1; /* beyond n: another class than the byte before */
+        for (; i < n && map[i][b] == map[i][b - 1];) i++;
+        if (i == n) {
             to[b] = to[b - 1];
             has[b] = has[b - 1];
             continue;
@@ -85,6 +89,7 @@ static int define(struct product *p, uint32_t from, struct err *e)
         int rc = step(p, from, b, &to[b], e);
         if (rc < 0) return -1;
         has[b] = (char)rc;
+        maps_of(p, from, map);
     }
     for (int b = 0; b < 256; b++) {
         uint32_t set[8] = {0};

@@ -13,6 +13,9 @@ enum { WALK_DEAD, WALK_START };
 
 /* Of the finished NET, which the walk then owns; ROOT is the language. */
 int walk_open(struct walk **w, struct net *net, uint32_t root, struct err *e);
+/* Takes memory ahead, so that steps through some thousands of places take none; beyond that they do,
+ * each time as much as there is. */
+int walk_reserve(struct walk *w, struct err *e);
 void walk_close(struct walk *w);
 
 /* *to: the place after one more byte. -1: memory is short, or the place would have more nodes than

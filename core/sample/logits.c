@@ -2,6 +2,9 @@
 
 #include <math.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 /* 128-bit vectors of x86-64 and arm64; sums over a vocabulary use AVX2 if available. */
 typedef double pair __attribute__((vector_size(16)));
@@ -99,11 +102,42 @@ __attribute__((target("avx2"))) static double sum_fours(const float *logits, int
 }
 #endif
 
+#if defined(__x86_64__)
+typedef double eight __attribute__((vector_size(64)));
+typedef int64_t eight_bits __attribute__((vector_size(64)));
+
+/* The operations of sum_pairs on all eight lanes. The table is gathered. */
+__attribute__((target("avx512f,avx512dq"))) static double sum_eights(const float *logits, int n,
+                                                                     double max, double scale)
+{
+    const eight shift = {0x1.8p52, 0x1.8p52, 0x1.8p52, 0x1.8p52,
+                         0x1.8p52, 0x1.8p52, 0x1.8p52, 0x1.8p52},
+                lowest = {-700, -700, -700, -700, -700, -700, -700, -700};
+    eight sum = {0};
+    for (int i = 0; i + 8 <= n; i += 8) {
+        eight x = (eight)_mm512_cvtps_pd(_mm256_loadu_ps(logits + i));
+        x = (x - max) * scale;
+        x = (eight)_mm512_max_pd((__m512d)lowest, (__m512d)x); /* the second operand if NaN */
+        eight t = x * 0x1.71547652b82fep5 + shift, k = t - shift;
+        eight r = x - k * 0x1.62e42fefp-6 - k * 0x1.473de6af278edp-39;
+        eight p = r * (1.0 / 120) + 1.0 / 24;
+        p = p * r + 1.0 / 6;
+        p = p * r + 0.5;
+        p = p * r * r + r;
+        __m512i at = _mm512_and_epi64((__m512i)t, _mm512_set1_epi64(31));
+        eight from = (eight)_mm512_i64gather_pd(at, power, 8);
+        sum += (eight)((eight_bits)(from + from * p) + (((eight_bits)t & ~31LL) << 47));
+    }
+    return ((sum[0] + sum[2]) + (sum[4] + sum[6])) + ((sum[1] + sum[3]) + (sum[5] + sum[7]));
+}
+#endif
+
 double logits_sum_exp(const float *logits, int n, double max, double scale)
 {
     double total;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) total = sum_fours(logits, n, max, scale);
+    if (__builtin_cpu_supports("avx512dq")) total = sum_eights(logits, n, max, scale);
+    else if (__builtin_cpu_supports("avx2")) total = sum_fours(logits, n, max, scale);
     else
 #endif
         total = sum_pairs(logits, n, max, scale);
@@ -137,6 +171,42 @@ int logits_argmax(const float *logits, int n)
     for (i = 0; logits[i] != max; i++) {
     }
     return i;
+}
+
+int logits_argmax_in(const float *logits, int n, const uint32_t *set)
+{
+    float max = -INFINITY;
+    int bad = 0;
+    for (int i = 0; i < n; i += 32) {
+        uint32_t word = set[i / 32];
+        if (word == UINT32_MAX && i + 32 <= n) {
+            quad most = {-INFINITY, -INFINITY, -INFINITY, -INFINITY}, nan = {0};
+            for (int k = i; k < i + 32; k += 4) {
+                quad x;
+                memcpy(&x, logits + k, sizeof x);
+                nan = (quad)((mask)nan | (x != x));
+                mask more = x > most;
+                most = (quad)(((mask)x & more) | ((mask)most & ~more));
+            }
+            for (int k = 0; k < 4; k++) {
+                bad |= ((mask)nan)[k] != 0;
+                if (most[k] > max) max = most[k];
+            }
+            continue;
+        }
+        for (; word; word &= word - 1) {
+            int k = i + __builtin_ctz(word);
+            if (k >= n) break;
+            bad |= logits[k] != logits[k];
+            if (logits[k] > max) max = logits[k];
+        }
+    }
+    if (bad || !(fabsf(max) < INFINITY)) return -1;
+    for (int i = 0;; i++) {
+        if (!(i % 32))
+            while (!set[i / 32]) i += 32; /* max is somewhere */
+        if (logits[i] == max && set[i / 32] >> i % 32 & 1) return i;
+    }
 }
 
 static void mask_word(const float *logits, uint32_t word, float *out)

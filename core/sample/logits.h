@@ -10,6 +10,8 @@
 /* Index of the largest of logits [n], the lowest on ties; -1 if one is NaN or the largest is
  * infinite. */
 int logits_argmax(const float *logits, int n);
+/* The same of those whose bit i % 32 of set[i / 32] is set; -1 also if there is none. */
+int logits_argmax_in(const float *logits, int n, const uint32_t *set);
 /* exp(x) for x <= 0, relative error below 3e-15; exp(-700) below -700. */
 double logits_exp(double x);
 /* Natural logarithm of a normal x > 0, relative error near 1e-16. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 512 }; /* logits per partial sum in draw_any */
+enum { BLOCK = 512 }; /* logits per partial sum, and per test of a mask */
 const double sampler_greedy = 1e-5;
 static const uint32_t IN_PROMPT = 1u << 31;
 
@@ -42,7 +42,8 @@ int sampler_open(struct sampler *s, int vocab, struct err *e)
     s->block_sum = malloc(((size_t)vocab / BLOCK + 1) * sizeof *s->block_sum);
     s->candidates = malloc((size_t)vocab * sizeof *s->candidates);
     s->heap = malloc((size_t)vocab * sizeof *s->heap);
-    if (s->seen && s->block_sum && s->candidates && s->heap) return 0;
+    s->block = malloc(BLOCK * sizeof *s->block);
+    if (s->seen && s->block_sum && s->candidates && s->heap && s->block) return 0;
     sampler_close(s);
     return err_memory(e);
 }
@@ -53,6 +54,7 @@ void sampler_close(struct sampler *s)
     free(s->block_sum);
     free(s->candidates);
     free(s->heap);
+    free(s->block);
     memset(s, 0, sizeof *s);
 }
 
@@ -95,8 +97,7 @@ int sampler_adjusts(const struct sampler_params *p, int n_generated)
 
 int sampler_forbids(const struct sampler_params *p) { return p->allowed || p->n_bad; }
 
-/* 1 if the steps must be taken one after the other. */
-static int needs_chain(const struct sampler_params *p)
+int sampler_chains(const struct sampler_params *p)
 {
     if (p->n_steps) return 1;
     return p->temperature >= sampler_greedy &&
@@ -105,7 +106,7 @@ static int needs_chain(const struct sampler_params *p)
 
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top)
 {
-    if (sampler_adjusts(p, n_generated) || needs_chain(p)) return SAMPLER_WANTS_LOGITS;
+    if (sampler_adjusts(p, n_generated) || sampler_chains(p)) return SAMPLER_WANTS_LOGITS;
     if (p->temperature < sampler_greedy) return SAMPLER_WANTS_BEST;
     return p->top_k > 0 && p->top_k <= n_top ? SAMPLER_WANTS_TOP : SAMPLER_WANTS_LOGITS;
 }
@@ -250,18 +251,45 @@ static int take_candidates(struct sampler *s, int n)
     return n;
 }
 
+/* The logits that a choice is made from: those of ROW whose bit of MASK is set. */
+struct view {
+    const float *row;
+    const uint32_t *mask; /* NULL: all */
+};
+
+/* Logits first .. first + *n - 1, a block, the forbidden ones -INFINITY; NULL: all are forbidden.
+ */
+static const float *block_of(struct sampler *s, const struct view *v, int first, int *n)
+{
+    *n = s->vocab - first < BLOCK ? s->vocab - first : BLOCK;
+    if (!v->mask) return v->row + first;
+    const uint32_t *set = v->mask + first / 32;
+    uint32_t any = 0, all = UINT32_MAX;
+    for (int i = 0; i < (*n + 31) / 32; i++) any |= set[i], all &= set[i];
+    if (!any) return NULL;
+    if (all == UINT32_MAX) return v->row + first;
+    logits_mask(v->row + first, *n, set, s->block);
+    return s->block;
+}
+
 /* Gathers the k largest logits >= floor with a heap over the whole row. On ties the lower id, which
  * comes first, stays. */
-static int gather_best(struct sampler *s, const float *logits, double floor, int k)
+static int gather_best(struct sampler *s, const struct view *v, double floor, int k)
 {
-    int n = 0, i = 0;
-    for (; i < s->vocab && n < k; i++)
-        if (logits[i] >= floor) s->heap[n++] = (struct logits_entry){logits[i], i};
-    if (n < k) return take_candidates(s, n);
-    make_heap(s->heap, k);
-    for (; (i = logits_next_above(logits, i, s->vocab, s->heap->value)) < s->vocab; i++)
-        sift_down(s->heap, k, 0, (struct logits_entry){logits[i], i});
-    return take_candidates(s, k);
+    int n = 0, m;
+    for (int first = 0; first < s->vocab; first += BLOCK) {
+        const float *x = block_of(s, v, first, &m);
+        int i = 0;
+        if (!x) continue;
+        for (; i < m && n < k; i++) {
+            if (x[i] >= floor) s->heap[n++] = (struct logits_entry){x[i], first + i};
+            if (n == k) make_heap(s->heap, k);
+        }
+        if (n < k) continue;
+        for (; (i = logits_next_above(x, i, m, s->heap->value)) < m; i++)
+            sift_down(s->heap, k, 0, (struct logits_entry){x[i], first + i});
+    }
+    return take_candidates(s, n);
 }
 
 /* The same candidates in the same order from the backend's top: a logit that is missing there never
@@ -279,11 +307,15 @@ static int gather_top(struct sampler *s, const struct logits_entry *top, int n_t
     return take_candidates(s, k);
 }
 
-static int gather(struct sampler *s, const float *logits, double floor)
+static int gather(struct sampler *s, const struct view *v, double floor)
 {
-    int n = 0;
-    for (int i = 0; i < s->vocab; i++)
-        if (logits[i] >= floor) s->candidates[n++] = candidate((struct logits_entry){logits[i], i});
+    int n = 0, m;
+    for (int first = 0; first < s->vocab; first += BLOCK) {
+        const float *x = block_of(s, v, first, &m);
+        for (int i = 0; x && i < m; i++)
+            if (x[i] >= floor)
+                s->candidates[n++] = candidate((struct logits_entry){x[i], first + i});
+    }
     return n;
 }
 
@@ -339,28 +371,40 @@ int sampler_select_typical(struct sampler_candidate *c, int n, double max, doubl
 }
 
 /* Fills block_sum with the sums of weights by block; returns the total. */
-static double sum_blocks(struct sampler *s, const float *logits, double max, double scale)
+static double sum_blocks(struct sampler *s, const struct view *v, double max, double scale)
 {
     double total = 0;
-    for (int i = 0, b = 0; i < s->vocab; i += BLOCK, b++)
-        total += s->block_sum[b] =
-            logits_sum_exp(logits + i, s->vocab - i < BLOCK ? s->vocab - i : BLOCK, max, scale);
+    int n;
+    for (int i = 0, b = 0; i < s->vocab; i += BLOCK, b++) {
+        const float *x = block_of(s, v, i, &n);
+        total += s->block_sum[b] = x ? logits_sum_exp(x, n, max, scale) : 0;
+    }
     return total;
 }
 
-/* Draws from all logits without gathering candidates. */
-static int32_t draw_any(struct sampler *s, const float *logits, double max, double scale, double u)
+static int may_be_drawn(const struct view *v, int i)
 {
-    u *= sum_blocks(s, logits, max, scale);
+    return v->row[i] != -INFINITY && (!v->mask || v->mask[i / 32] >> i % 32 & 1);
+}
+
+/* Draws from all logits without gathering candidates. */
+static int32_t draw_any(struct sampler *s, const struct view *v, double max, double scale, double u)
+{
+    u *= sum_blocks(s, v, max, scale);
     int b = 0, n_blocks = (s->vocab + BLOCK - 1) / BLOCK, last = -1;
     while (b < n_blocks - 1 && u >= s->block_sum[b]) u -= s->block_sum[b++];
-    /* Rounding may leave u past the block's end: then its last possible token is drawn. */
-    for (int i = 0; i < s->vocab && (i < (b + 1) * BLOCK || last < 0); i++) {
-        if (i < b * BLOCK || logits[i] == -INFINITY) continue;
+    for (int i = b * BLOCK; i < s->vocab && i < (b + 1) * BLOCK; i++) {
+        if (!may_be_drawn(v, i)) continue;
         last = i;
-        u -= logits_exp((logits[i] - max) * scale);
-        if (u < 0) break;
+        u -= logits_exp((v->row[i] - max) * scale);
+        if (u < 0) return last;
     }
+    /* Rounding may leave u past the block's end: then its last possible token is drawn, or the next
+     * one, or the last of all. */
+    for (int i = (b + 1) * BLOCK; last < 0 && i < s->vocab; i++)
+        if (may_be_drawn(v, i)) last = i;
+    for (int i = b * BLOCK - 1; last < 0 && i >= 0; i--)
+        if (may_be_drawn(v, i)) last = i;
     return last;
 }
 
@@ -395,18 +439,19 @@ static int32_t sample(struct sampler *s, const struct sampler_context *c, const 
                       double max)
 {
     const struct sampler_params *p = c->params;
+    const struct view v = {logits, c->mask};
     double scale = 1 / p->temperature, floor = floor_of(p, max), mass = 0;
     if (p->top_k > 0 && p->top_k < s->vocab)
-        return draw_one(s, c, gather_best(s, logits, floor, p->top_k), max, 0);
+        return draw_one(s, c, gather_best(s, &v, floor, p->top_k), max, 0);
     if (p->min_p <= 0 && p->typical_p >= 1) {
-        if (p->top_p >= 1) return draw_any(s, logits, max, scale, sampler_draw(c, 0));
+        if (p->top_p >= 1) return draw_any(s, &v, max, scale, sampler_draw(c, 0));
         /* The total weight of lower logits is less than top_p's tail, (1 - top_p) * total. */
-        double total = sum_blocks(s, logits, max, scale);
+        double total = sum_blocks(s, &v, max, scale);
         mass = p->top_p * total;
         floor = max + logits_log((1 - p->top_p) * total / s->vocab) * p->temperature;
         if (floor > max) floor = max;
     }
-    return draw_one(s, c, gather(s, logits, floor), max, mass);
+    return draw_one(s, c, gather(s, &v, floor), max, mass);
 }
 
 int sampler_check(int best, struct err *e)
@@ -420,7 +465,7 @@ int sampler_choose(struct sampler *s, const struct sampler_context *c, const flo
                    int best, int32_t *token, struct err *e)
 {
     if (sampler_check(best, e)) return -1;
-    if (needs_chain(c->params)) *token = chain_choose(s, c, logits);
+    if (sampler_chains(c->params)) *token = chain_choose(s, c, logits);
     else
         *token = c->params->temperature < sampler_greedy ? best
                                                          : sample(s, c, logits, logits[best]);

@@ -93,6 +93,9 @@ struct sampler_context {
     /* Mirostat's bound on surprise in bits, written by every choice, from n_generated 0 on; may be
      * NULL without Mirostat */
     double *mu;
+    /* [vocab / 32] bit i % 32 of mask[i / 32]: token i may come; NULL: all may. Not where
+     * sampler_chains. */
+    const uint32_t *mask;
 };
 
 struct sampler_candidate {
@@ -109,6 +112,7 @@ struct sampler {
     double *block_sum;                    /* [vocab / block, rounded up] */
     struct sampler_candidate *candidates; /* [vocab] */
     struct logits_entry *heap;            /* [vocab] */
+    float *block;                         /* [block] logits under a mask */
 };
 
 int sampler_open(struct sampler *s, int vocab, struct err *e);
@@ -127,8 +131,10 @@ int sampler_forbids(const struct sampler_params *p);
 void sampler_adjust(struct sampler *s, const struct sampler_context *c, float *logits);
 /* -1 for the argmax of logits that are not finite (or of which none is allowed). */
 int sampler_check(int best, struct err *e);
-/* Chooses a token from adjusted logits [vocab]; `best` is their logits_argmax. A greedy choice does
- * not read them. best < 0 (NaN) is an error: a model that overflows must not appear to answer. */
+/* 1 if the steps are taken one after the other, from logits that a mask was applied to. */
+int sampler_chains(const struct sampler_params *p);
+/* Chooses a token from adjusted logits [vocab]; `best` is their logits_argmax, with a mask that of
+ * those it allows. A greedy choice does not read them. best < 0 (NaN) is an error: a model that overflows must not appear to answer. */
 int sampler_choose(struct sampler *s, const struct sampler_context *c, const float *logits,
                    int best, int32_t *token, struct err *e);
 /* The same choice, to the bit, from top [n] in ascending order of ids, which must contain the

@@ -140,7 +140,9 @@ struct sched {
     float *adjusted;         /* [threads][vocab] */
     uint32_t *masks;         /* [n_held][n_mask] */
     int n_mask;
-    struct seq **looking; /* [n_slots] of sched_look_ahead */
+    /* of sched_look_ahead: sequences [n_slots]; the first one of each grammar [n_slots + 1] */
+    struct seq **looking;
+    int *look_first;
     struct batch batch;
     struct flight flight[2]; /* used alternately */
     unsigned n_begun, n_emitted;

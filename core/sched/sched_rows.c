@@ -49,15 +49,15 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
     int n_generated = row_n_generated(row), of_model = best;
     const struct model_config *g = &s->forward->model->config;
     struct sampler *sampler = &s->sampler[thread];
-    const struct sampler_context c = {.params = &r->sampling,
-                                      .key = q->key,
-                                      .n_prompt = r->n_prompt,
-                                      .n_generated = n_generated,
-                                      .n_eos = g->n_eos,
-                                      .prompt = r->prompt,
-                                      .generated = q->generated,
-                                      .mu = &row->seq->mu,
-                                      .eos = g->eos};
+    struct sampler_context c = {.params = &r->sampling,
+                                .key = q->key,
+                                .n_prompt = r->n_prompt,
+                                .n_generated = n_generated,
+                                .n_eos = g->n_eos,
+                                .prompt = r->prompt,
+                                .generated = q->generated,
+                                .mu = &row->seq->mu,
+                                .eos = g->eos};
     if (row->top_at >= 0) {
         const struct logits_entry *top = s->forward->top + (size_t)row->top_at * OP_TOP_ROOM;
         return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best,
@@ -68,15 +68,18 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
         return 0;
     }
     /* Log-probabilities stay those of the model. */
-    if (q->cursor) {
-        if (sampler_check(best, e)) return -1;
+    int adjusts = sampler_adjusts(&r->sampling, n_generated);
+    if (q->cursor && sampler_check(best, e)) return -1;
+    if (q->cursor && !adjusts && !sampler_chains(&r->sampling)) {
+        if (!seq_allows(q, best)) best = logits_argmax_in(logits, g->vocab, q->mask);
+        c.mask = q->mask;
+    } else if (q->cursor) {
         float *masked = s->adjusted + (size_t)thread * (size_t)g->vocab;
-        int adjusts = sampler_adjusts(&r->sampling, n_generated);
         logits_mask(logits, g->vocab, q->mask, masked);
         if (adjusts) sampler_adjust(sampler, &c, masked);
         if (adjusts || !seq_allows(q, best)) best = logits_argmax(masked, g->vocab);
         logits = masked;
-    } else if (sampler_adjusts(&r->sampling, n_generated)) {
+    } else if (adjusts) {
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
         memcpy(adjusted, logits, (size_t)g->vocab * sizeof *adjusted);
         sampler_adjust(sampler, &c, adjusted);

@@ -20,13 +20,15 @@ static int open_arrays(struct sched *s, struct err *e)
     s->job = calloc(held, sizeof *s->job);
     s->order = calloc(slots, sizeof *s->order);
     s->looking = calloc(slots, sizeof *s->looking);
+    s->look_first = calloc(slots + 1, sizeof *s->look_first);
     s->adjusted = malloc((size_t)pool_n_threads(s->pool) * vocab * sizeof *s->adjusted);
     s->n_mask = (int)((vocab + 31) / 32);
     s->masks = calloc(held * (size_t)s->n_mask, sizeof *s->masks);
     int32_t *p = b->token =
         calloc(rows * 5 + 2 * n_logits + 4 * slots + 1 + slots * stride + held * (stride + n_ctx),
                sizeof *p);
-    int failed = !s->seq || !s->job || !s->order || !s->looking || !s->adjusted || !s->masks || !p;
+    int failed = !s->seq || !s->job || !s->order || !s->looking || !s->look_first || !s->adjusted ||
+                 !s->masks || !p;
     for (int i = 0; i < 2; i++) {
         struct flight *f = &s->flight[i];
         f->seq = malloc(slots * sizeof *f->seq);
@@ -116,6 +118,7 @@ void sched_close(struct sched *s)
     free(s->adjusted);
     free(s->masks);
     free(s->looking);
+    free(s->look_first);
     free(s->batch.token);
     free(s->queue);
     free(s);

@@ -508,6 +508,70 @@ static void a_mask_leaves_what_is_set(void **state)
         for (int i = 0; i < n; i++)
             assert_true(out[i] == (set[i / 32] >> i % 32 & 1 ? logits[i] : -INFINITY));
         assert_true(out[n] == 5);
+        int best = n ? logits_argmax(out, n) : -1;
+        assert_int_equal(n ? logits_argmax_in(logits, n, set) : -1, best);
+        if (n < 40 || best < 0) continue;
+        logits[best] = NAN;
+        assert_int_equal(logits_argmax_in(logits, n, set), -1);
+    }
+}
+
+/* A choice under a mask is the choice from logits of which the others are -infinity, whatever steps
+ * it is made by, with words of all, some and no tokens. */
+static void a_mask_is_as_good_as_masked_logits(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    static const struct sampler_params all[] = {
+        {.temperature = 0},
+        {.temperature = 1, .top_p = 1, .typical_p = 1},
+        {.temperature = 0.6, .top_p = 0.9, .typical_p = 1},
+        {.temperature = 1.5, .top_p = 1, .typical_p = 1, .top_k = 40},
+        {.temperature = 1, .top_p = 1, .typical_p = 1, .top_k = 4000},
+        {.temperature = 1, .top_p = 1, .typical_p = 0.7},
+        {.temperature = 1, .top_p = 0.95, .typical_p = 1, .min_p = 0.1},
+    };
+    static float logits[N], masked[N];
+    static uint32_t set[(N + 31) / 32];
+    struct sampler s;
+    struct err e = {0};
+    assert_int_equal(sampler_open(&s, N, &e), 0);
+    for (int k = 0; k < 400; k++) {
+        struct sampler_params p = all[k % (int)(sizeof all / sizeof *all)];
+        p.repetition_penalty = 1;
+        int sparse = k % 3, only = below(N);
+        int32_t a, b;
+        random_logits(logits, N, 12);
+        for (int w = 0; w < (N + 31) / 32; w++) {
+            int none = sparse == 2 ? w != only / 32 : sparse == 1 && below(3);
+            set[w] = none ? 0 : below(3) ? UINT32_MAX : (uint32_t)below(1 << 30);
+        }
+        set[only / 32] |= 1u << only % 32;
+        logits_mask(logits, N, set, masked);
+        struct sampler_context c = context(&p, (uint64_t)k);
+        int best = logits_argmax(masked, N);
+        assert_int_equal(sampler_choose(&s, &c, masked, best, &a, &e), 0);
+        c.mask = set;
+        assert_int_equal(sampler_choose(&s, &c, logits, best, &b, &e), 0);
+        assert_int_equal(a, b);
+        assert_true(set[b / 32] >> b % 32 & 1);
+    }
+    sampler_close(&s);
+}
+
+/* Every sum of exponentials that a processor may take is the same: lane i adds logits i, i + 8, .. */
+static void sums_have_eight_lanes(void **state)
+{
+    (void)state;
+    float x[515];
+    for (int n = 0; n <= 515; n += 1 + below(7)) {
+        double lane[8] = {0}, total;
+        random_logits(x, n, 40);
+        for (int i = 0; i < n / 8 * 8; i++) lane[i % 8] += logits_exp(((double)x[i] - 21) * 0.7);
+        total = ((lane[0] + lane[2]) + (lane[4] + lane[6])) +
+                ((lane[1] + lane[3]) + (lane[5] + lane[7]));
+        for (int i = n / 8 * 8; i < n; i++) total += logits_exp(((double)x[i] - 21) * 0.7);
+        assert_true(logits_sum_exp(x, n, 21, 0.7) == total);
     }
 }
 
@@ -515,6 +579,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mask_leaves_what_is_set),
+        cmocka_unit_test(a_mask_is_as_good_as_masked_logits),
+        cmocka_unit_test(sums_have_eight_lanes),
         cmocka_unit_test(adjusted_logits_are_exact),
         cmocka_unit_test(greedy_takes_the_lowest_of_the_largest),
         cmocka_unit_test(draws_follow_the_distribution),

@@ -75,16 +75,22 @@ struct texts {
     struct grammar *grammar;
 };
 
+/* In turn as choices, which are a trie, and as a regular expression, whose places are found while
+ * answers are made. */
 static void open_grammar(struct texts *t)
 {
-    char json[N_TEXTS * (MAX_TEXT + 4) + 4] = "[";
+    static int as_regex = 1;
+    char text[N_TEXTS * (MAX_TEXT + 4) + 4] = "";
     struct err e = {0};
-    for (int i = 0; i < t->n; i++)
-        snprintf(json + strlen(json), sizeof json - strlen(json), "%s\"%s\"", i ? "," : "",
-                 t->text[i]);
-    strcat(json, "]");
-    const struct grammar_spec spec = {
-        .kind = GRAMMAR_CHOICE, .text = json, .bytes = strlen(json)};
+    as_regex = !as_regex;
+    for (int i = 0; i < t->n; i++) {
+        const char *before = as_regex ? (i ? "|" : "") : i ? "\",\"" : "[\"";
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", before, t->text[i]);
+    }
+    if (!as_regex) strcat(text, "\"]");
+    const struct grammar_spec spec = {.kind = as_regex ? GRAMMAR_REGEX : GRAMMAR_CHOICE,
+                                      .text = text,
+                                      .bytes = strlen(text)};
     if (grammar_open(&t->grammar, &spec, vocab, &e)) fail_msg("%s", e.msg);
 }
 
@@ -165,7 +171,8 @@ static void check_choice(struct forward *f, struct sampler *s, const struct reco
                                           token,
                                           token + q->n_prompt,
                                           model.config.eos,
-                                          &mu};
+                                          &mu,
+                                          NULL};
         memcpy(masked, logits, sizeof masked);
         forbid(t, text, !p->ignore_eos, masked);
         sampler_adjust(s, &c, masked);

@@ -215,7 +215,8 @@ static void check_choice(struct forward *f, struct sampler *s, const struct reco
                                           token,
                                           token + q->n_prompt,
                                           model.config.eos,
-                                          &mu};
+                                          &mu,
+                                          NULL};
         memcpy(adjusted, logits, sizeof adjusted);
         sampler_adjust(s, &c, adjusted);
         assert_int_equal(sampler_choose(s, &c, adjusted, logits_argmax(adjusted, VOCAB), &id, &e),

@@ -28,6 +28,44 @@ static const char *token(void *arg, int32_t id, size_t *bytes)
     return id < 256 ? (char *)arg + id : texts[id - 256];
 }
 
+/* Strings of a format, and strings that are none; NULL ends each. */
+static const struct {
+    const char *name, *is[10], *is_not[10];
+} formats[] = {
+    {"time",
+     {"18:00:00Z", "00:00:59.25+23:59", "23:59:60z", "23:59:60.5-00:00"},
+     {"24:00:00Z", "22:59:60Z", "23:58:60Z", "23:59:60+01:00", "18:00:61Z", "18:00:00"}},
+    {"ipv6",
+     {"::", "1::", "::1", "1:2:3:4:5:6:7:8", "1::d6:192.168.0.1", "1:2::192.168.0.1",
+      "::ffff:10.0.0.1", "1:2:3:4:5:6:7::", "1:2:3:4:5:6:255.255.255.255"},
+     {"", ":", "1", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1::2::3", "12345::", "::1.2.3",
+      "::256.0.0.1", "::01.2.3.4"}},
+    {"hostname",
+     {"a", "a-b.example", "a--b.com", "1host", "a.b.c",
+      "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"},
+     {"", ".", "a.", ".a", "-a", "a-", "a_b", "xn--x",
+      "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl"}},
+    {"email",
+     {"joe@example.com", "te.s~t@a", "\\\"joe bloggs\\\"@example.com", "a@[127.0.0.1]",
+      "a@[IPv6:::1]"},
+     {"joe", "@example.com", "a@", ".a@b", "a.@b", "a..b@c", "a b@c", "a@[1.2.3]"}},
+    {"uri",
+     {"http://example.com:80/a?b#c", "urn:isbn:1", "mailto:a@b", "a:", "file:///x", "http://[::1]/",
+      "x:/a//b", "http://a@b/%20"},
+     {"", "a", "//a/b", "1a:b", "http://a b", "http://a/%2", "http://[a]/", "http:/[::1]",
+      "http://a:b/", "http://a@b@c"}},
+    {"uri-reference",
+     {"", "a", "//a:1/b", "/a/b", "?q", "#f", "../a:b", "http://a"},
+     {"1:b", "/[::1]", "//a:b/", "//a@b@c/", "a\\\\b", "#a#b"}},
+    {"uri-template",
+     {"", "a/{b}", "{+a,b:3,c*}", "{?x.y}", "%41", "a'b"},
+     {"{", "{}", "a b", "{a,,b}", "{v:0}", "{v:10000}", "a}b", "{a=b}", "%4"}},
+    {"relative-json-pointer",
+     {"0", "1", "120/foo/bar", "0#", "0//", "1/~0~1"},
+     {"", "01", "-1", "/a", "0##", "1#/a", "0/~2"}},
+};
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
 static struct vocab *byte_vocab(void)
 {
     static char all[256];
@@ -323,11 +361,42 @@ static void of_the_wild(void **state)
     assert_int_equal(taken, 0);
 }
 
+static int is_string(struct grammar *g, const char *content)
+{
+    char text[128];
+    size_t at;
+    snprintf(text, sizeof text, "\"%s\"", content);
+    return is_document(g, text, &at);
+}
+
+static void formats_by_hand(void **state)
+{
+    struct vocab *v = byte_vocab();
+    (void)state;
+    for (int i = 0; i < N_FORMATS; i++) {
+        struct grammar *g;
+        struct err e;
+        char schema[80];
+        snprintf(schema, sizeof schema, "{\"type\":\"string\",\"format\":\"%s\"}",
+                 formats[i].name);
+        if (open_schema(&g, v, schema, 0, &e)) fail_msg("%s: %s", formats[i].name, e.msg);
+        for (int k = 0; k < 10 && formats[i].is[k]; k++)
+            if (!is_string(g, formats[i].is[k]))
+                fail_msg("%s: %s is refused", formats[i].name, formats[i].is[k]);
+        for (int k = 0; k < 10 && formats[i].is_not[k]; k++)
+            if (is_string(g, formats[i].is_not[k]))
+                fail_msg("%s: %s is taken", formats[i].name, formats[i].is_not[k]);
+        grammar_close(g);
+    }
+    vocab_close(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_hand),
         cmocka_unit_test(in_the_order_of_the_schema),
+        cmocka_unit_test(formats_by_hand),
         cmocka_unit_test(of_the_wild),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
