@@ -50,14 +50,22 @@ static inline int kv_rotation(int head_dim) { return head_dim & -head_dim; }
  * spreads the few large dimensions of keys over all, so that a scale for a head is finer. */
 static inline void kv_rotate(float *x, int head_dim, float factor)
 {
-    int n = kv_rotation(head_dim);
-    for (int apart = 1; apart < n; apart *= 2)
-        for (int i = 0; i < head_dim; i += 2 * apart)
-            for (int j = i; j < i + apart; j++) {
-                float a = x[j], b = x[j + apart];
-                x[j] = a + b;
-                x[j + apart] = a - b;
+    int n = kv_rotation(head_dim), apart = n < 4 ? 1 : 4;
+    for (int i = 0; n >= 4 && i < head_dim; i += 4) { /* the first two steps at once */
+        float a = x[i] + x[i + 1], b = x[i] - x[i + 1], c = x[i + 2] + x[i + 3],
+              d = x[i + 2] - x[i + 3];
+        x[i] = a + c, x[i + 1] = b + d, x[i + 2] = a - c, x[i + 3] = b - d;
+    }
+    for (; apart < n; apart *= 2)
+        for (int i = 0; i < head_dim; i += 2 * apart) {
+            float *x0 = x + i, *x1 = x0 + apart;
+            _Pragma("GCC ivdep") for (int j = 0; j < apart; j++)
+            {
+                float a = x0[j], b = x1[j];
+                x0[j] = a + b;
+                x1[j] = a - b;
             }
+        }
     for (int i = 0; i < head_dim && factor != 1; i++) x[i] *= factor;
 }
 
