@@ -406,6 +406,7 @@ const struct cpu_kernels cpu_amx = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
+    .unpack = avx512_unpack,
 };
 
 #else

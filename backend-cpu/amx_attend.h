@@ -8,22 +8,19 @@
 
 #include "backend-cpu/avx512_int8.h"
 
-/* Dimensions of a key that tiles 5 and 7 take: those behind the last whole 64, but the second 64 of
- * at most 128. */
-static int rest_of(int dims)
+/* A tile that is loaded waits for the product that reads it, so neighbouring products take operands
+ * in different tiles. Tiles 0 .. 3 are sums, 4 .. 7 operands. Sums of keys: 4 and 5 rows of digits,
+ * 6 and 7 keys; 5 and 7 for the last `rest` dimensions. Where rest is 0 and in sums of values: 4
+ * rows of digits, the others codes; with 16 rows all have one shape. */
+static void configure_attend(int rows, int rest)
 {
-    return dims <= 2 * TILE_INPUTS && dims > TILE_INPUTS ? dims - TILE_INPUTS : dims % TILE_INPUTS;
-}
-
-/* Tiles 0 .. 3 are sums; 4 and 6 rows of digits and 64 codes of keys or values; 5 and 7 the rest of
- * the keys' dimensions. */
-static void configure_attend(int rows, int dims)
-{
-    int rest = rest_of(dims);
     struct tile_config c = {.palette = 1};
-    for (int i = 0; i < 6; i++) c.rows[i] = (uint8_t)rows, c.row_bytes[i] = 64;
-    for (int i = 6; i < 8; i++) c.rows[i] = TILE_ROWS, c.row_bytes[i] = 64;
-    if (rest) c.row_bytes[5] = (uint16_t)rest, c.rows[7] = (uint8_t)(rest / 4);
+    for (int i = 0; i < 5; i++) c.rows[i] = (uint8_t)rows, c.row_bytes[i] = 64;
+    for (int i = 5; i < 8; i++) c.rows[i] = TILE_ROWS, c.row_bytes[i] = 64;
+    if (rest) {
+        c.rows[5] = (uint8_t)rows, c.row_bytes[5] = (uint16_t)rest;
+        c.rows[7] = (uint8_t)(rest / 4);
+    }
     __asm__ volatile("" : : "r"(&c) : "memory"); /* as in configure */
     _tile_loadconfig(&c);
 }
@@ -57,19 +54,34 @@ ALWAYS_INLINE void amx_keys_page(const struct digits_state *s, const char *keys,
     if (n > 1) _tile_zero(1);
     if (n > 2) _tile_zero(2);
     if (n > 3) _tile_zero(3);
-    for (; d < s->dims - rest_of(s->dims); d += TILE_INPUTS, q += TILE_INPUTS) {
+    for (; d + TILE_INPUTS <= s->dims; d += TILE_INPUTS, q += TILE_INPUTS) {
         _tile_loadd(6, keys + d * KV_PAGE, 64);
         MULTIPLY_KEYS(0, 4, 6, q, row);
-        if (n > 1) { MULTIPLY_KEYS(1, 4, 6, q + tile, row); }
-        if (n > 2) { MULTIPLY_KEYS(2, 4, 6, q + 2 * tile, row); }
-        if (n > 3) { MULTIPLY_KEYS(3, 4, 6, q + 3 * tile, row); }
+        if (n == 2) {
+            MULTIPLY_KEYS(1, 4, 6, q + tile, row);
+        }
+        if (n > 2 && s->dims % TILE_INPUTS == 0) {
+            MULTIPLY_KEYS(1, 5, 6, q + tile, row);
+            MULTIPLY_KEYS(2, 7, 6, q + 2 * tile, row);
+            MULTIPLY_KEYS(3, 4, 6, q + 3 * tile, row);
+        } else if (n > 2) {
+            MULTIPLY_KEYS(1, 4, 6, q + tile, row);
+            MULTIPLY_KEYS(2, 4, 6, q + 2 * tile, row);
+            MULTIPLY_KEYS(3, 4, 6, q + 3 * tile, row);
+        }
     }
     if (d < s->dims) {
         _tile_loadd(7, keys + d * KV_PAGE, 64);
         MULTIPLY_KEYS(0, 5, 7, q, row);
-        if (n > 1) { MULTIPLY_KEYS(1, 5, 7, q + tile, row); }
-        if (n > 2) { MULTIPLY_KEYS(2, 5, 7, q + 2 * tile, row); }
-        if (n > 3) { MULTIPLY_KEYS(3, 5, 7, q + 3 * tile, row); }
+        if (n > 1) {
+            MULTIPLY_KEYS(1, 5, 7, q + tile, row);
+        }
+        if (n > 2) {
+            MULTIPLY_KEYS(2, 5, 7, q + 2 * tile, row);
+        }
+        if (n > 3) {
+            MULTIPLY_KEYS(3, 5, 7, q + 3 * tile, row);
+        }
     }
     _tile_stored(0, sums, 64);
     if (n > 1) _tile_stored(1, sums + rows * 16, 64);
@@ -77,34 +89,22 @@ ALWAYS_INLINE void amx_keys_page(const struct digits_state *s, const char *keys,
     if (n > 3) _tile_stored(3, sums + rows * 48, 64);
 }
 
-/* The same for one tile of digits of at most 128 dimensions, which stays in tiles 4 and 5; two pages
- * in turn have sums in tiles 0 and 1. */
-ALWAYS_INLINE void amx_keys_few(const struct digits_state *s, const char *keys, int32_t *sums,
-                                const int tile)
+/* One tile of digits, which stays in tile 4, with pages of 64 dimensions: each third page has its
+ * sums and its keys in the same tiles. */
+#define KEYS_OF_PAGE(sum, right)                                                                   \
+    _tile_zero(sum);                                                                               \
+    _tile_loadd(right, keys, 64);                                                                  \
+    _tile_dpbsud(sum, 4, right);                                                                   \
+    _tile_stored(sum, sums, 64)
+
+ALWAYS_INLINE void amx_keys_64(const char *keys, int32_t *sums, int turn)
 {
-    int rest = rest_of(s->dims), whole = s->dims - rest;
-    if (tile) {
-        _tile_zero(1);
-        if (whole) {
-            _tile_loadd(6, keys, 64);
-            _tile_dpbsud(1, 4, 6);
-        }
-        if (rest) {
-            _tile_loadd(7, keys + whole * KV_PAGE, 64);
-            _tile_dpbsud(1, 5, 7);
-        }
-        _tile_stored(1, sums, 64);
+    if (turn == 0) {
+        KEYS_OF_PAGE(0, 5);
+    } else if (turn == 1) {
+        KEYS_OF_PAGE(1, 6);
     } else {
-        _tile_zero(0);
-        if (whole) {
-            _tile_loadd(6, keys, 64);
-            _tile_dpbsud(0, 4, 6);
-        }
-        if (rest) {
-            _tile_loadd(7, keys + whole * KV_PAGE, 64);
-            _tile_dpbsud(0, 5, 7);
-        }
-        _tile_stored(0, sums, 64);
+        KEYS_OF_PAGE(2, 7);
     }
 }
 
@@ -112,8 +112,7 @@ ALWAYS_INLINE void amx_keys_few(const struct digits_state *s, const char *keys, 
 ALWAYS_INLINE void amx_finish_page(const struct digits_state *s, int page, const int32_t *sums,
                                    const int digits)
 {
-    const __m512 scale = _mm512_loadu_ps(
-        key_scales(page_keys(s->a.t, page), s->a.t->head_dim));
+    const __m512 scale = _mm512_loadu_ps(key_scales(page_keys(s->a.t, page), s->a.t->head_dim));
     float *p = s->a.scores + page * KV_PAGE - s->a.c0;
     const int32_t *second = sums + s->a.n * 16;
     for (int i = 0; i < s->a.n; i++) {
@@ -123,26 +122,30 @@ ALWAYS_INLINE void amx_finish_page(const struct digits_state *s, int page, const
     }
 }
 
+/* Scores are finished two pages behind the sums. */
 ALWAYS_INLINE void amx_keys(struct digits_state *s, int rows, const int digits, const int n)
 {
-    int32_t sums[2][4 * TILE_ROWS * 16] __attribute__((aligned(64)));
-    const int few = n == 1 && s->dims <= 2 * TILE_INPUTS;
-    if (few && s->dims >= TILE_INPUTS) _tile_loadd(4, s->q, s->row);
-    if (few && rest_of(s->dims)) _tile_loadd(5, s->q + s->dims - rest_of(s->dims), s->row);
-    for (int page = s->a.page0; page < s->a.page1; page++) {
-        const char *keys = page_keys(s->a.t, page);
-        begin_page(s, page, keys);
-        if (!few) amx_keys_page(s, keys, rows, sums[page & 1], n);
-        else if (page & 1) amx_keys_few(s, keys, sums[1], 1);
-        else amx_keys_few(s, keys, sums[0], 0);
-        if (page > s->a.page0) amx_finish_page(s, page - 1, sums[~page & 1], digits);
+    enum { TURNS = 3 };
+    int32_t sums[TURNS][4 * TILE_ROWS * 16] __attribute__((aligned(64)));
+    const int stays = n == 1 && s->dims == TILE_INPUTS, pages = s->a.page1 - s->a.page0;
+    if (stays) _tile_loadd(4, s->q, s->row);
+    for (int i = 0, turn = 0; i < pages + TURNS - 1; i++) {
+        int next = turn == TURNS - 1 ? 0 : turn + 1; /* of the page two before, too */
+        if (i < pages) {
+            const char *keys = page_keys(s->a.t, s->a.page0 + i);
+            begin_page(s, s->a.page0 + i, keys);
+            if (stays) amx_keys_64(keys, sums[turn], turn);
+            else amx_keys_page(s, keys, rows, sums[turn], n);
+        }
+        if (i >= TURNS - 1) amx_finish_page(s, s->a.page0 + i - TURNS + 1, sums[next], digits);
+        turn = next;
     }
-    amx_finish_page(s, s->a.page1 - 1, sums[~s->a.page1 & 1], digits);
 }
 
 NOT_INLINE void amx_scores(struct digits_state *s)
 {
     struct digit_tiles t = tiles_of(s, s->n_digits);
+    if (s->dims % TILE_INPUTS) configure_attend(t.rows, s->dims % TILE_INPUTS);
     BEFORE_TILES();
     if (s->n_digits == 1 && t.n == 1) amx_keys(s, t.rows, 1, 1);
     else if (s->n_digits == 1) amx_keys(s, t.rows, 1, 2);
@@ -159,8 +162,9 @@ ALWAYS_INLINE void gather_values(const struct digits_state *s, char *to)
     for (int page = s->a.page0; page < s->a.page1; page++) {
         const char *v = page_values(s->a.t, page);
         char *at = to + (size_t)(page * KV_PAGE - s->a.c0) * (size_t)s->dims;
-        ask_next_chunk(s, page);
-        for (size_t i = 0; i < bytes; i += 64)
+        ask_next_chunk(s, page - s->a.c0 / KV_PAGE, PART_MORE_VALUES);
+        if (s->a.t->unpack) unpack_page(s->a.t, page, VALUES); /* to `to` */
+        for (size_t i = 0; i < bytes && !s->a.t->unpack; i += 64)
             _mm512_storeu_si512(at + i, _mm512_loadu_si512(v + i));
     }
 }
@@ -176,8 +180,9 @@ ALWAYS_INLINE void amx_finish_values(const struct digits_state *s, const int32_t
 {
     const int32_t *second = sums + s->a.n * 16;
     for (int i = 0; i < s->a.n; i++)
-        finish_values(s, i, d, join_digits(_mm512_loadu_si512(sums + i * 16),
-                                           _mm512_loadu_si512(second + i * 16)));
+        finish_values(
+            s, i, d,
+            join_digits(_mm512_loadu_si512(sums + i * 16), _mm512_loadu_si512(second + i * 16)));
 }
 
 /* Values of one tile of digits: 64 dimensions at a time, the last overlapping tiles are not
@@ -196,12 +201,12 @@ ALWAYS_INLINE void amx_values_1(struct digits_state *s, const char *values, int 
             _tile_loadd(6, v, row);
             _tile_dpbssd(0, 4, 6);
             if (n > 1) {
-                _tile_loadd(6, v + 64, row);
-                _tile_dpbssd(1, 4, 6);
+                _tile_loadd(7, v + 64, row);
+                _tile_dpbssd(1, 4, 7);
             }
             if (n > 2) {
-                _tile_loadd(6, v + 128, row);
-                _tile_dpbssd(2, 4, 6);
+                _tile_loadd(5, v + 128, row);
+                _tile_dpbssd(2, 4, 5);
             }
             if (n > 3) {
                 _tile_loadd(6, v + 192, row);
@@ -229,11 +234,11 @@ ALWAYS_INLINE void amx_values_n(struct digits_state *s, const char *values, int 
             _tile_loadd(6, values + (size_t)c * (size_t)s->dims + d * 4, row);
             _tile_loadd(4, w + c, ATTEND_CHUNK);
             _tile_dpbssd(0, 4, 6);
-            _tile_loadd(4, w + 16 * ATTEND_CHUNK + c, ATTEND_CHUNK);
-            _tile_dpbssd(1, 4, 6);
+            _tile_loadd(5, w + 16 * ATTEND_CHUNK + c, ATTEND_CHUNK);
+            _tile_dpbssd(1, 5, 6);
             if (t.n > 2) {
-                _tile_loadd(4, w + 32 * ATTEND_CHUNK + c, ATTEND_CHUNK);
-                _tile_dpbssd(2, 4, 6);
+                _tile_loadd(7, w + 32 * ATTEND_CHUNK + c, ATTEND_CHUNK);
+                _tile_dpbssd(2, 7, 6);
             }
             if (t.n > 3) {
                 _tile_loadd(4, w + 48 * ATTEND_CHUNK + c, ATTEND_CHUNK);
@@ -251,9 +256,10 @@ ALWAYS_INLINE void amx_values_n(struct digits_state *s, const char *values, int 
 NOT_INLINE void amx_values(struct digits_state *s)
 {
     struct digit_tiles t = tiles_of(s, 2);
-    char *values = (char *)s->a.rest;
+    char *values = s->a.t->unpack ? unpacked_values(s->a.t, 0) : (char *)s->a.rest;
     int from = (s->a.page0 * KV_PAGE - s->a.c0) & -TILE_INPUTS, to = s->a.page1 * KV_PAGE - s->a.c0;
     gather_values(s, values);
+    if (s->dims % TILE_INPUTS) configure_attend(t.rows, 0);
     BEFORE_TILES();
     if (t.n == 1) amx_values_1(s, values, from, to);
     else amx_values_n(s, values, from, to, t);
@@ -266,8 +272,7 @@ static void amx_attend(const struct attend_task *t, float *scratch)
         return;
     }
     int n = 2 * t->n_rows * t->n_heads;
-    configure_attend(n < TILE_ROWS ? n : TILE_ROWS,
-                     kv_padded(KV_INT8, t->head_dim));
+    configure_attend(n < TILE_ROWS ? n : TILE_ROWS, 0);
     attend_digits(t, scratch, amx_scores, amx_values);
     _tile_release();
 }

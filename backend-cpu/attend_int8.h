@@ -60,8 +60,7 @@ ALWAYS_INLINE void quantize_weights(const struct attend_state *a, int16_t *w, fl
         const float *p = a->scores + (size_t)i * ATTEND_CHUNK + from;
         int16_t *to = w + i * ATTEND_CHUNK + from;
         float factor = kv_group_factor(kv_largest(p, n), KV_TOP_I16, &scale[i]);
-        for (int c = 0; c < n; c++)
-            to[c] = (int16_t)(factor == 0 ? 0 : kv_round(p[c], factor));
+        for (int c = 0; c < n; c++) to[c] = (int16_t)(factor == 0 ? 0 : kv_round(p[c], factor));
     }
 }
 
@@ -90,10 +89,12 @@ ALWAYS_INLINE void int8_attend(const struct attend_task *t, float *scratch, int8
     int16_t *w = (int16_t *)a.more;
     quantize_queries(&a, &q);
     while (attend_next(&a)) {
+        if (t->unpack) attend_unpack(&a, KEYS);
         int8_scores(&a, &q, keys);
         attend_weights(&a, exps, mask, softcap);
         attend_scale_weights(&a);
         quantize_weights(&a, w, w_scale);
+        if (t->unpack) attend_unpack(&a, VALUES);
         int8_values(&a, w, w_scale, values);
         attend_merge(&a);
     }
@@ -120,7 +121,8 @@ ALWAYS_INLINE void plain_values(const int16_t *w, int n, const int8_t *values, i
     for (int i = 0; i < n; i++, w += ATTEND_CHUNK, sums += head_dim)
         for (int c = 0; c < KV_PAGE; c += 4)
             for (int d = 0; d < head_dim; d++)
-                for (int j = 0; j < 4; j++) sums[d] += w[c + j] * values[(c / 4 * dims + d) * 4 + j];
+                for (int j = 0; j < 4; j++)
+                    sums[d] += w[c + j] * values[(c / 4 * dims + d) * 4 + j];
 }
 
 /* A scores_fn and a values_fn in the order of fp32, where a variant has none of its own. */

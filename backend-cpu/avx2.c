@@ -4,6 +4,7 @@
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/avx2_attend_int8.h"
 #include "backend-cpu/avx2_experts.h"
+#include "backend-cpu/avx2_packed.h"
 #include "backend-cpu/avx2_states.h"
 
 static const char *avx2_unusable(void)
@@ -772,6 +773,7 @@ const struct cpu_kernels cpu_avx2 = {
     .copy_digits = avx2_copy_digits,
     .route = avx2_route,
     .mix = avx2_mix,
+    .unpack = avx2_unpack,
 };
 
 #else

@@ -121,13 +121,16 @@ ALWAYS_INLINE void keys_words(const int16_t *q, const uint8_t *keys, int dims, i
     EACH (i, m)
         EACH (h, 4) a[i][h] = _mm256_setzero_si256();
     for (int d = 0; d < dims; d += 4) {
-        __m256i k[4], v[2];
+        __m256i v[2];
         const __m128i *at = (const void *)(keys + d * KV_PAGE);
-        EACH (h, 4)
-            k[h] = _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(at + h)), bias);
         EACH (i, m) v[i] = load_4_words(q + i * dims + d);
-        EACH (i, m)
-            EACH (h, 4) a[i][h] = _mm256_add_epi32(a[i][h], _mm256_madd_epi16(k[h], v[i]));
+        EACH (h, 4) {
+            __m256i k = _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(at + h)), bias);
+            EACH (i, m) {
+                a[i][h] = _mm256_add_epi32(a[i][h], _mm256_madd_epi16(k, v[i]));
+                __asm__("" : "+x"(a[i][h])); /* in this order, or gcc 12 spills sums */
+            }
+        }
     }
     EACH (i, m)
         for (int h = 0; h < 4; h += 2)
@@ -170,18 +173,21 @@ ALWAYS_INLINE void avx2_values_words(const int16_t *w, int n, const int8_t *valu
                                           values[value_at(d, c, head_dim)];
 }
 
-static __attribute__((noinline)) void attend_int8(const struct attend_task *t, float *scratch)
+/* Each in a function of its own, for gcc's register allocation. */
+static __attribute__((noinline)) void attend_integers(const struct attend_task *t, float *scratch)
 {
-    if (t->q_top)
-        int8_attend(t, scratch, avx2_keys, avx2_values_words, avx2_exps, avx2_mask, avx2_softcap);
-    else
-        fp32_attend(t, scratch, avx2_scores_int8, avx2_values_int8, avx2_exps, avx2_mask,
-                    avx2_softcap);
+    int8_attend(t, scratch, avx2_keys, avx2_values_words, avx2_exps, avx2_mask, avx2_softcap);
+}
+
+static __attribute__((noinline)) void attend_codes(const struct attend_task *t, float *scratch)
+{
+    fp32_attend(t, scratch, avx2_scores_int8, avx2_values_int8, avx2_exps, avx2_mask, avx2_softcap);
 }
 
 static void avx2_attend(const struct attend_task *t, float *scratch)
 {
-    if (t->kv == KV_INT8) attend_int8(t, scratch);
+    if (t->kv == KV_INT8 && t->q_top) attend_integers(t, scratch);
+    else if (t->kv == KV_INT8) attend_codes(t, scratch);
     else avx2_attend_plain(t, scratch);
 }
 

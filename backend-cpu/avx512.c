@@ -5,6 +5,7 @@
 #include "backend-cpu/avx512.h"
 
 #include "backend-cpu/avx512_attend.h"
+#include "backend-cpu/avx512_packed.h"
 #include "backend-cpu/fp32_experts.h"
 #include "backend-cpu/avx512_states.h"
 
@@ -476,6 +477,7 @@ const struct cpu_kernels cpu_avx512 = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
+    .unpack = avx512_unpack,
 };
 
 #else

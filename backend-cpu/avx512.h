@@ -25,6 +25,7 @@ void avx512_scatter(float *y, size_t stride, const int32_t *row, const float *fr
 void avx512_route(const struct route_task *t);
 void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n);
 extern const struct state_kernels avx512_states;
+void avx512_unpack(const char *page, enum kv_part part, int head_dim, char *to);
 void vnni_attend(const struct attend_task *t, float *scratch);
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
               float *scratch);

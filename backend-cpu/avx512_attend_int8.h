@@ -131,8 +131,8 @@ ALWAYS_INLINE void avx512_keys(const int16_t *q, int n, const uint8_t *keys, int
 }
 
 /* int8_values_fn for m queries: lane pairs are dimensions. */
-ALWAYS_INLINE void values_words(const int16_t *w, const int8_t *values, int head_dim,
-                                int32_t *sums, const int m)
+ALWAYS_INLINE void values_words(const int16_t *w, const int8_t *values, int head_dim, int32_t *sums,
+                                const int m)
 {
     size_t row = (size_t)kv_padded(KV_INT8, head_dim) * 4;
     for (int d = 0; d < head_dim; d += 8) {
@@ -157,8 +157,7 @@ ALWAYS_INLINE void avx512_values(const int16_t *w, int n, const int8_t *values, 
     int i = 0;
     for (; i + 4 <= n; i += 4)
         values_words(w + i * ATTEND_CHUNK, values, head_dim, sums + i * head_dim, 4);
-    for (; i < n; i++)
-        values_words(w + i * ATTEND_CHUNK, values, head_dim, sums + i * head_dim, 1);
+    for (; i < n; i++) values_words(w + i * ATTEND_CHUNK, values, head_dim, sums + i * head_dim, 1);
 }
 
 NOT_INLINE void attend_int8(const struct attend_task *t, float *scratch)

@@ -18,7 +18,7 @@ struct digits_state {
     uint8_t *w;   /* [2 * n][ATTEND_CHUNK] */
     int32_t bias[ATTEND_QUERIES]; /* KEY_BIAS times the sum of a query's integers */
     float q_scale[ATTEND_QUERIES], w_scale[ATTEND_QUERIES];
-    float v_scale[ATTEND_CHUNK]; /* of the values of the chunk */
+    float v_scale[ATTEND_CHUNK];                              /* of the values of the chunk */
     float run_factor[ATTEND_QUERIES], factor[ATTEND_QUERIES]; /* of merging: of all chunks before,
                                                                  of this one */
 };
@@ -63,38 +63,50 @@ ALWAYS_INLINE void finish_scores(const struct digits_state *s, int i, __m512i su
     _mm512_storeu_ps(scores, _mm512_mul_ps(x, _mm512_set1_ps(scale)));
 }
 
-/* Asks for bytes that the other half of a chunk's work will read: a whole half ahead, so that the
- * level-2 cache has them. */
-ALWAYS_INLINE void ask_ahead(const void *p, size_t bytes)
+/* Asks for a part of page i of the next chunk: a whole chunk ahead, so that the level-2 cache has
+ * it. Memory is to be busy all the time: keys and scales are asked for during the sums of keys, the
+ * values, in two halves, during the work on weights and the sums of values. */
+enum page_part { PART_KEYS, PART_VALUES, PART_MORE_VALUES };
+
+ALWAYS_INLINE void ask_next_chunk(const struct digits_state *s, int i, enum page_part part)
 {
-    for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T1);
+    const struct attend_task *t = s->a.t;
+    int next = s->a.c0 / KV_PAGE + ATTEND_CHUNK / KV_PAGE + i;
+    if (next > s->a.last_page || (t->unpack && next == s->a.last_page)) return;
+    size_t bytes = t->unpack ? packed_part_bytes(s->dims) : kv_part_bytes(KV_INT8, t->head_dim),
+           half = bytes / 2 & -(size_t)64;
+    const char *page = t->unpack ? packed_page(t, next) : page_keys(t, next);
+    size_t from = part == PART_KEYS     ? 0
+                  : part == PART_VALUES ? bytes
+                                        : bytes + half,
+           to = part == PART_KEYS     ? bytes
+                : part == PART_VALUES ? bytes + half
+                                      : 2 * bytes;
+    for (size_t at = from; at < to; at += 64) _mm_prefetch(page + at, _MM_HINT_T1);
+    if (part != PART_KEYS) return;
+    _mm_prefetch(page + 2 * bytes, _MM_HINT_T1);
+    _mm_prefetch(page + 2 * bytes + 64, _MM_HINT_T1);
 }
 
-/* During the scores of a page: its values; their scales are kept. */
+/* During the sums of a page's keys, which are unpacked of KV_INT4; the scales of its values are
+ * kept. */
 ALWAYS_INLINE void begin_page(struct digits_state *s, int page, const char *keys)
 {
-    size_t part = kv_part_bytes(KV_INT8, s->a.t->head_dim);
-    ask_ahead(keys + part, part);
+    ask_next_chunk(s, page - s->a.c0 / KV_PAGE, PART_KEYS);
+    if (s->a.t->unpack) unpack_page(s->a.t, page, KEYS);
     _mm512_storeu_ps(s->v_scale + page * KV_PAGE - s->a.c0,
                      _mm512_loadu_ps(key_scales(keys, s->a.t->head_dim) + KV_PAGE));
-}
-
-/* During the values of a page: the keys and scales of the page in the same place of the next chunk.
- */
-ALWAYS_INLINE void ask_next_chunk(const struct digits_state *s, int page)
-{
-    int next = page + s->a.page1 - s->a.page0;
-    if (next > s->a.last_page) return;
-    const char *keys = page_keys(s->a.t, next);
-    ask_ahead(keys, kv_part_bytes(KV_INT8, s->a.t->head_dim));
-    ask_ahead(key_scales(keys, s->a.t->head_dim), 2 * KV_PAGE * sizeof(float));
 }
 
 /* Positions low .. high of the 16 from c on. */
 ALWAYS_INLINE __mmask16 seen_of_page(int c, int low, int high)
 {
-    int skip = low - c < 0 ? 0 : low - c < KV_PAGE ? low - c : KV_PAGE,
-        seen = high + 1 - c < 0 ? 0 : high + 1 - c < KV_PAGE ? high + 1 - c : KV_PAGE;
+    int skip = low - c < 0         ? 0
+               : low - c < KV_PAGE ? low - c
+                                   : KV_PAGE,
+        seen = high + 1 - c < 0         ? 0
+               : high + 1 - c < KV_PAGE ? high + 1 - c
+                                        : KV_PAGE;
     return (__mmask16)(((1u << seen) - 1) & ~((1u << skip) - 1));
 }
 
@@ -106,18 +118,26 @@ ALWAYS_INLINE float largest_score(const float *p, int from, int to)
     return _mm512_reduce_max_ps(top);
 }
 
-/* The integers of weights p[from .. to-1] as digits; 0 up to whole blocks of 64 positions. */
+/* The integers of weights p[from .. to-1] as digits; 0 elsewhere in the chunk. */
 ALWAYS_INLINE void split_weights(const float *p, int from, int to, float factor, uint8_t *first,
                                  uint8_t *second)
 {
-    const __m512i low7 = _mm512_set1_epi32(127);
+    /* packing interleaves the vectors by runs of four */
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+                  low7 = _mm512_set1_epi16(127);
     const __m512 f = _mm512_set1_ps(factor);
-    if (factor == 0 || from || to < ATTEND_CHUNK)
-        memset(first, 0, ATTEND_CHUNK), memset(second, 0, ATTEND_CHUNK);
-    for (int c = from; c < to && factor != 0; c += KV_PAGE) {
-        __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(p + c), f));
-        _mm_storeu_si128((void *)(first + c), _mm512_cvtepi32_epi8(_mm512_srli_epi32(v, 7)));
-        _mm_storeu_si128((void *)(second + c), _mm512_cvtepi32_epi8(_mm512_and_si512(v, low7)));
+    for (int c = 0; c < ATTEND_CHUNK; c += 64) {
+        __m512i v[4];
+        EACH (k, 4) {
+            int at = c + k * 16, is_weight = factor != 0 && at >= from && at < to;
+            v[k] = is_weight ? _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(p + at), f))
+                             : _mm512_setzero_si512();
+        }
+        __m512i x = _mm512_packus_epi32(v[0], v[1]), y = _mm512_packus_epi32(v[2], v[3]);
+        __m512i high = _mm512_packus_epi16(_mm512_srli_epi16(x, 7), _mm512_srli_epi16(y, 7)),
+                low = _mm512_packus_epi16(_mm512_and_si512(x, low7), _mm512_and_si512(y, low7));
+        _mm512_storeu_si512(first + c, _mm512_permutexvar_epi32(order, high));
+        _mm512_storeu_si512(second + c, _mm512_permutexvar_epi32(order, low));
     }
 }
 
@@ -148,8 +168,10 @@ ALWAYS_INLINE void weigh_chunk(struct digits_state *s)
 {
     int from = s->a.page0 * KV_PAGE - s->a.c0, to = s->a.page1 * KV_PAGE - s->a.c0;
     if (s->a.t->softcap > 0) attend_softcap(&s->a, 0, s->a.n, from, to, avx512_softcap);
-    for (int i = 0; i < s->a.n; i++) {
+    for (int i = 0, asked = 0; i < s->a.n; i++) {
         float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
+        for (; asked * s->a.n < (i + 1) * (ATTEND_CHUNK / KV_PAGE); asked++)
+            ask_next_chunk(s, asked, PART_VALUES);
         uint8_t *first = s->w + i * ATTEND_CHUNK, *second = first + s->a.n * ATTEND_CHUNK;
         int low, high;
         s->a.max[i] = -INFINITY, s->a.sum[i] = s->w_scale[i] = 0;
@@ -195,9 +217,9 @@ ALWAYS_INLINE void finish_values(const struct digits_state *s, int i, int d, __m
     if (!(s->a.max[i] > -INFINITY)) return;
     __mmask16 m = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
     __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(s->w_scale[i]));
-    v = _mm512_add_ps(_mm512_mul_ps(_mm512_maskz_loadu_ps(m, run),
-                                    _mm512_set1_ps(s->run_factor[i])),
-                      _mm512_mul_ps(v, _mm512_set1_ps(s->factor[i])));
+    v = _mm512_add_ps(
+        _mm512_mul_ps(_mm512_maskz_loadu_ps(m, run), _mm512_set1_ps(s->run_factor[i])),
+        _mm512_mul_ps(v, _mm512_set1_ps(s->factor[i])));
     _mm512_mask_storeu_ps(run, m, v);
 }
 

@@ -85,6 +85,7 @@ static void cpu_close(struct be *be)
     pool_close(c->pool);
     free_scratch(c);
     cpu_experts_free(c);
+    cpu_open_free(c);
     cpu_free(be, c->blocks);
     free(c);
 }
@@ -116,7 +117,7 @@ static struct scratch_need need_of(const struct step_plan *p)
 static size_t thread_bytes(const struct scratch_need *n)
 {
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
-    size_t attend = attend_floats(n->head_dim);
+    size_t attend = attend_floats(n->head_dim) + unpacked_bytes(n->head_dim) / sizeof(float);
     size_t delta = (size_t)n->key_dim * DELTA_COLUMNS;
     size_t codes = (size_t)CPU_PANELS * 32 * (size_t)n->k;
     size_t most = q4 > attend ? q4 : attend;
@@ -145,7 +146,7 @@ static uint64_t cpu_scratch_bytes(const struct be_config *g, const struct step_p
     struct scratch_need n = need_of(p);
     return (uint64_t)g->max_rows * ((uint64_t)n.k + (uint64_t)n.kv + (uint64_t)n.delta) *
                sizeof(float) +
-           cpu_experts_bytes(p, g->max_rows);
+           cpu_experts_bytes(p, g->max_rows) + cpu_open_bytes(g, p);
 }
 
 static int cpu_open(struct be **out, const struct be_config *config, struct err *e)
@@ -234,6 +235,7 @@ static int cpu_compile(struct be *be, const struct step_plan *p, const struct pl
     }
     if (grow_scratch((struct cpu *)be, p, e)) return -1;
     if (cpu_experts_grow((struct cpu *)be, p, e)) return -1;
+    if (cpu_open_grow((struct cpu *)be, p, e)) return -1;
     *out = malloc(sizeof **out);
     if (!*out) return err_memory(e);
     **out = (struct be_plan){p, m};
@@ -252,6 +254,7 @@ static void cpu_begin_step(struct be *be, const struct batch *b)
     CHECK(b->n_rows <= c->config.max_rows);
     c->batch = b;
     c->block_group = 0;
+    cpu_open_step(c);
 }
 
 static void cpu_end_step(struct be *be) { (void)be; }

@@ -23,6 +23,9 @@ struct be_plan {
     const struct plan_memory *memory;
 };
 
+/* What KV_INT4 has beside its pages (cpu_open.c). */
+struct open_pages;
+
 /* Scratch of OP_EXPERTS (cpu_experts.c). */
 struct experts_scratch;
 
@@ -45,6 +48,7 @@ struct cpu {
     size_t scratch_bytes;
     struct attend_block *blocks; /* [max_rows] of this step, for heads in groups of: */
     int n_blocks, block_group;   /* query heads to a KV head; 0: not cut yet */
+    struct open_pages *open; /* of KV_INT4 (cpu_open.c) */
     char description[224];
 };
 
@@ -106,6 +110,20 @@ int cpu_experts_check(const struct step_plan *p, const struct op *op, struct err
 void cpu_run_route(const struct call *t);
 void cpu_run_experts(const struct call *t);
 void cpu_run_mix(const struct call *t);
+
+/* cpu_open.c, KV_INT4 only. Memory for the step pages of a plan: c->open grows where it is smaller.
+ */
+int cpu_open_grow(struct cpu *c, const struct step_plan *p, struct err *e);
+void cpu_open_free(struct cpu *c);
+uint64_t cpu_open_bytes(const struct be_config *g, const struct step_plan *p);
+/* Numbers the open pages of c->batch. */
+void cpu_open_step(struct cpu *c);
+/* Before OP_ROPE_STORE stores into open pages: moves those that a step goes beyond. After it: packs
+ * the pages that are full. */
+void cpu_open_begin(const struct call *t, int kv);
+void cpu_open_pack(const struct call *t, int kv);
+/* The open page of the cache in which sequence seq of the batch has its page-th page. */
+char *cpu_open_page(const struct call *t, int kv, int seq, int page);
 
 /* Floats of a row that OP_DELTA keeps beside its inputs: q, k of every key head; g, beta of every
  * value head. */

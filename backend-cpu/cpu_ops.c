@@ -4,6 +4,7 @@
 
 #include "backend-cpu/cpu_math.h"
 #include "core/sample/logits.h"
+#include "core/step/kv_open.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,6 +52,10 @@ static void cut_blocks(struct cpu *c, int group)
         for (int row = b->seq_start[s], n; row < b->seq_start[s + 1]; row += n) {
             int left = b->seq_start[s + 1] - row;
             n = left < most ? left : most;
+            if (kv_has_open(c->config.kv)) { /* the rows of a task have one page */
+                int in_page = KV_PAGE - b->pos[row] % KV_PAGE;
+                n = n < in_page ? n : in_page;
+            }
             c->blocks[c->n_blocks++] = (struct attend_block){row, n, s};
         }
 }
@@ -331,6 +336,7 @@ static void run_linear(const struct call *t)
 }
 
 struct rope_job {
+    const struct call *t;
     struct cpu *c;
     float *q;                     /* [rows][n_heads * head_dim] */
     const float *k, *v;           /* [rows][n_kv_heads * head_dim] or NULL: nothing is stored */
@@ -395,10 +401,15 @@ static void rope_task(void *arg, int row, int thread)
     c->kernels->rope(j->k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, j->k_norm, j->eps,
                      cosr, sinr);
     rotate_heads(type, k, g->n_kv_heads, g->head_dim, 1);
-    char *page = j->pages + (size_t)(c->batch->slot[row] / KV_PAGE) * j->page_bytes;
+    const struct batch *b = c->batch;
+    char *page = j->pages + (size_t)(b->slot[row] / KV_PAGE) * j->page_bytes;
+    if (kv_has_open(type)) {
+        page = cpu_open_page(j->t, j->t->op->as.rope.kv, b->seq[row], b->pos[row] / KV_PAGE);
+        type = KV_INT8;
+    }
     for (size_t h = 0; h < (size_t)g->n_kv_heads; h++)
         store_page(page + h * kv_head_bytes(type, g->head_dim), type, g->head_dim,
-                   c->batch->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
+                   b->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
 }
 
 static void run_rope_store(const struct call *t)
@@ -406,6 +417,7 @@ static void run_rope_store(const struct call *t)
     const struct step_plan *p = t->p->plan;
     int kv = t->op->as.rope.kv;
     struct rope_job j = {
+        .t = t,
         .c = t->c,
         .q = in_of(t, 0),
         .k = in_of(t, 1),
@@ -422,10 +434,14 @@ static void run_rope_store(const struct call *t)
         j.pages = t->p->memory->kv[kv];
         j.page_bytes = cpu_kv_page_bytes(t->c->config.kv, &p->kv[kv]);
     }
+    int opens = j.k && kv_has_open(t->c->config.kv);
+    if (opens) cpu_open_begin(t, kv);
     pool_run(t->c->pool, t->c->batch->n_rows, rope_task, &j);
+    if (opens) cpu_open_pack(t, kv);
 }
 
 struct attend_job {
+    const struct call *t;
     const struct cpu *c;
     const float *q; /* [rows][n_heads * head_dim] */
     float *out;     /* the same */
@@ -468,7 +484,15 @@ static void attend_task_run(void *arg, int task, int thread)
         .page_bytes = j->page_bytes,
         .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,
     };
-    c->kernels->attend(&t, (float *)(c->scratch + (size_t)thread * c->scratch_bytes));
+    float *scratch = (float *)(c->scratch + (size_t)thread * c->scratch_bytes);
+    if (kv_has_open(t.kv)) {
+        t.kv = KV_INT8;
+        t.unpack = c->kernels->unpack;
+        t.own = cpu_open_page(j->t, j->t->op->as.attend.kv, block->seq, t.pos0 / KV_PAGE) +
+                (size_t)kv_head * kv_head_bytes(KV_INT8, g->head_dim);
+        t.unpacked = (char *)(scratch + attend_floats(g->head_dim));
+    }
+    c->kernels->attend(&t, scratch);
 }
 
 static void run_attend(const struct call *t)
@@ -476,6 +500,7 @@ static void run_attend(const struct call *t)
     const struct heads *g = &t->op->as.attend.heads;
     int group = g->n_heads / g->n_kv_heads, kv = t->op->as.attend.kv;
     struct attend_job j = {
+        .t = t,
         .c = t->c,
         .q = in_of(t, 0),
         .out = out_of(t, 0),

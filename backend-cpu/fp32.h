@@ -7,6 +7,7 @@
 
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
+#include "backend-cpu/packed.h"
 
 #include <math.h>
 #include <string.h>
@@ -178,6 +179,41 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
     a->c0 = attend_first(t, 0) / ATTEND_CHUNK * ATTEND_CHUNK - ATTEND_CHUNK;
     for (int i = 0; i < a->n; i++) a->run_max[i] = -INFINITY, a->run_sum[i] = 0;
     memset(a->run, 0, (size_t)(a->n * t->head_dim) * sizeof *a->run);
+}
+
+/* Asks for one part of a packed page, and with the keys for the scales. */
+ALWAYS_INLINE void ask_packed(const struct attend_task *t, int page, enum kv_part part)
+{
+    const char *p = packed_page(t, page);
+    int n = kv_padded(KV_INT8, t->head_dim);
+    for (int i = 0; i < 10 * n; i += 64)
+        __builtin_prefetch((const char *)packed_codes(p, part, n) + i, 0, 2);
+    for (int i = 0; part == KEYS && i < 2; i++)
+        __builtin_prefetch((const char *)packed_scales(p, n) + 64 * i, 0, 2);
+}
+
+/* KV_INT4: unpacks one part of a page of the chunk. */
+ALWAYS_INLINE void unpack_page(const struct attend_task *t, int page, enum kv_part part)
+{
+    const char *from = packed_page(t, page);
+    int n = kv_padded(KV_INT8, t->head_dim), is_own = page == t->pos0 / KV_PAGE;
+    char *to = part == KEYS ? unpacked_keys(t, page) : unpacked_values(t, page);
+    if (!is_own) t->unpack(from, part, t->head_dim, to);
+    else if (part == VALUES) memcpy(to, t->own + 16 * n, (size_t)(16 * n));
+    if (!is_own && part == KEYS)
+        memcpy(to + 32 * n, packed_scales(from, n), 2 * KV_PAGE * sizeof(float));
+}
+
+/* Unpacks the keys of the chunk and asks for its values; or unpacks the values and asks for the
+ * keys of the next chunk. */
+ALWAYS_INLINE void attend_unpack(const struct attend_state *a, enum kv_part part)
+{
+    const struct attend_task *t = a->t;
+    for (int page = a->page0; page < a->page1; page++) {
+        int ahead = part == KEYS ? page : page + a->page1 - a->page0;
+        if (ahead < t->pos0 / KV_PAGE) ask_packed(t, ahead, part == KEYS ? VALUES : KEYS);
+        unpack_page(t, page, part);
+    }
 }
 
 /* Advances to the next chunk and clears acc; 0: there is none. */
@@ -427,9 +463,11 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
     attend_begin(&a, t, scratch);
     for (int i = 0; i < a.n; i++) q[i] = attend_query(t, i);
     while (attend_next(&a)) {
+        if (t->unpack) attend_unpack(&a, KEYS);
         attend_scores(&a, q, scores);
         attend_weights(&a, exps, mask, softcap);
         if (t->kv == KV_INT8) attend_scale_weights(&a);
+        if (t->unpack) attend_unpack(&a, VALUES);
         attend_values(&a, values);
         attend_merge(&a);
     }

@@ -53,6 +53,8 @@ struct q4_digits {
 
 enum { I16_LARGEST = 127 * 128, INT8_LARGEST = 127, DIGIT_SLACK = 32 };
 
+enum kv_part { KEYS, VALUES };
+
 /* One attend task: some consecutive rows of one sequence and some query heads that share one KV
  * head. */
 struct attend_task {
@@ -64,10 +66,15 @@ struct attend_task {
     float scale, softcap; /* softcap 0: none */
     const float *sinks;   /* [n_heads] of these heads; NULL: none */
     enum kv_type kv;
-    int q_top; /* KV_INT8: kv_query_top of the arithmetic */
+    int q_top;         /* KV_INT8: kv_query_top of the arithmetic */
     const char *pages; /* this layer's pages, moved to the KV head */
     size_t page_bytes;
     const int32_t *table; /* page of positions KV_PAGE*i .. */
+    /* KV_INT4 (packed.h): kv is KV_INT8, `pages` are packed, and `unpack` makes keys or values of
+     * that kind of them. The rows are of one page, which is in `own` instead. NULL: no such pages */
+    void (*unpack)(const char *page, enum kv_part part, int head_dim, char *to);
+    const char *own;
+    char *unpacked; /* scratch: [ATTEND_CHUNK / KV_PAGE] pages without values, the values */
 };
 
 /* One row of OP_ROUTE. */
@@ -137,6 +144,9 @@ struct cpu_kernels {
     /* one row of OP_MIX: x [top_k][n], weight [top_k], out [n] */
     void (*mix)(const float *x, const float *weight, int top_k, float *out, int n);
     const struct state_kernels *states;
+    /* the keys or values of one head in a page of KV_INT4 as they are in one of KV_INT8 (packed.h)
+     */
+    void (*unpack)(const char *page, enum kv_part part, int head_dim, char *to);
 };
 
 extern const struct cpu_kernels cpu_ref, cpu_scalar;
@@ -171,8 +181,31 @@ static inline size_t attend_floats(int head_dim)
  * scales of keys [KV_PAGE], of values [KV_PAGE]. */
 enum { KEY_BIAS = 128 };
 
+/* KV_INT4: where a page of the current chunk is unpacked: the keys, behind them as in a page of
+ * KV_INT8 the scales; the values, those of a chunk one page behind the other. */
+enum { CHUNK_PAGES = ATTEND_CHUNK / KV_PAGE };
+
+static inline char *unpacked_keys(const struct attend_task *t, int page_index)
+{
+    return t->unpacked +
+           (size_t)(page_index % CHUNK_PAGES) * kv_head_bytes(KV_INT8, t->head_dim);
+}
+static inline char *unpacked_values(const struct attend_task *t, int page_index)
+{
+    return t->unpacked + CHUNK_PAGES * kv_head_bytes(KV_INT8, t->head_dim) +
+           (size_t)(page_index % CHUNK_PAGES * KV_PAGE * kv_padded(KV_INT8, t->head_dim));
+}
+
+/* Bytes of this scratch, which is behind the floats. */
+static inline size_t unpacked_bytes(int head_dim)
+{
+    return CHUNK_PAGES * (kv_head_bytes(KV_INT8, head_dim) +
+                          KV_PAGE * (size_t)kv_padded(KV_INT8, head_dim));
+}
+
 static inline const void *page_keys(const struct attend_task *t, int page_index)
 {
+    if (t->unpack) return page_index == t->pos0 / KV_PAGE ? t->own : unpacked_keys(t, page_index);
     return t->pages + (size_t)t->table[page_index] * t->page_bytes;
 }
 
@@ -187,6 +220,7 @@ static inline size_t kv_part_bytes(enum kv_type t, int head_dim)
 
 static inline const void *page_values(const struct attend_task *t, int page_index)
 {
+    if (t->unpack) return unpacked_values(t, page_index);
     return (const char *)page_keys(t, page_index) + kv_part_bytes(t->kv, t->head_dim);
 }
 

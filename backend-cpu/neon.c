@@ -565,6 +565,7 @@ void neon_mix(const float *x, const float *weight, int top_k, float *out, int n)
     fp32_mix(x, weight, top_k, out, n);
 }
 
+#include "backend-cpu/neon_packed.h"
 #include "backend-cpu/neon_states.h"
 
 const struct cpu_kernels cpu_neon = {
@@ -585,6 +586,7 @@ const struct cpu_kernels cpu_neon = {
     .copy_digits = digits_copy,
     .route = neon_route,
     .mix = neon_mix,
+    .unpack = neon_unpack,
 };
 
 #else

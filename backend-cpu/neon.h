@@ -18,6 +18,7 @@ void neon_layer_norm(float *x, const float *delta, const float *weight, const fl
 void neon_add(float *x, const float *y, const float *gate, float factor, int n);
 void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps,
                const float *cosv, const float *sinv);
+void neon_unpack(const char *page, enum kv_part part, int head_dim, char *to);
 void neon_int8_attend(const struct attend_task *t, float *scratch, int8_keys_fn *keys,
                       int8_values_fn *values);
 void neon_attend(const struct attend_task *t, float *scratch);

@@ -5,7 +5,6 @@
 
 #include "backend-cpu/neon.h"
 
-
 /* 8 codes of keys as words. */
 ALWAYS_INLINE int16x8_t key_words(const uint8_t *p)
 {
@@ -61,7 +60,8 @@ ALWAYS_INLINE void neon_values_words(const int16_t *w, int n, const int8_t *valu
             }
             if (left == 4) was = vld1q_s32(sums + d);
             vst1q_s32(part, vaddq_s32(was, sums_of_lanes(a)));
-            for (int k = 0; k < left; k++) sums[d + k] = left == 4 ? part[k] : sums[d + k] + part[k];
+            for (int k = 0; k < left; k++)
+                sums[d + k] = left == 4 ? part[k] : sums[d + k] + part[k];
         }
 }
 

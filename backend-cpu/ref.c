@@ -1,6 +1,7 @@
 /* ref.c: variant "ref": the reference in double precision that every other kernel is compared with.
  */
 #include "backend-cpu/act_quant.h"
+#include "backend-cpu/packed.h"
 
 #include <math.h>
 
@@ -156,25 +157,36 @@ static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const 
 
 static double softcapped(double x, double cap) { return cap * tanh(x / cap); }
 
+/* The integer of element d of the key or the value at pos, and its scale. */
+static double integer_of(const struct attend_task *t, enum kv_part part, int pos, int d)
+{
+    int c = pos % KV_PAGE, n = kv_padded(KV_INT8, t->head_dim), half = 8 * n;
+    int at = (int)part_at(part, d, c, t->head_dim), bias = part == KEYS ? KEY_BIAS : 0;
+    if (t->unpack && pos / KV_PAGE != t->pos0 / KV_PAGE) {
+        const char *p = t->pages + (size_t)t->table[pos / KV_PAGE] * t->page_bytes;
+        int pair = packed_codes(p, part, n)[at % half], code = at < half ? pair & 15 : pair >> 4,
+            lo = part == KEYS ? packed_lo(p, part, n)[d] - bias : (int8_t)packed_lo(p, part, n)[d];
+        return (lo + packed_step(p, part, n)[d] * code) *
+               (double)((const float *)packed_scales(p, n))[(int)part * KV_PAGE + c];
+    }
+    const char *p = page_keys(t, pos / KV_PAGE);
+    int code = part == KEYS ? (uint8_t)p[at] - bias : (int8_t)p[2 * half + at];
+    return code * (double)key_scales(p, t->head_dim)[(int)part * KV_PAGE + c];
+}
+
 /* Element d of the key and of the value at pos. */
 static double key_of(const struct attend_task *t, int pos, int d)
 {
-    const void *k = page_keys(t, pos / KV_PAGE);
-    int c = pos % KV_PAGE;
-    if (t->kv == KV_INT8)
-        return (double)key_scales(k, t->head_dim)[c] *
-               (((const uint8_t *)k)[key_at(d, c)] - KEY_BIAS);
-    return f32_at(k, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(d * KV_PAGE + c));
+    if (t->kv == KV_INT8) return integer_of(t, KEYS, pos, d);
+    return f32_at(page_keys(t, pos / KV_PAGE), t->kv == KV_F16 ? DT_F16 : DT_F32,
+                  (size_t)(d * KV_PAGE + pos % KV_PAGE));
 }
 
 static double value_of(const struct attend_task *t, int pos, int d)
 {
-    const void *v = page_values(t, pos / KV_PAGE);
-    int c = pos % KV_PAGE;
-    if (t->kv == KV_INT8)
-        return (double)key_scales(page_keys(t, pos / KV_PAGE), t->head_dim)[KV_PAGE + c] *
-               ((const int8_t *)v)[value_at(d, c, t->head_dim)];
-    return f32_at(v, t->kv == KV_F16 ? DT_F16 : DT_F32, (size_t)(c * t->head_dim + d));
+    if (t->kv == KV_INT8) return integer_of(t, VALUES, pos, d);
+    return f32_at(page_values(t, pos / KV_PAGE), t->kv == KV_F16 ? DT_F16 : DT_F32,
+                  (size_t)(pos % KV_PAGE * t->head_dim + d));
 }
 
 /* A query as attention takes it: in integers of KV_INT8 rounded, else as it is. */
@@ -202,8 +214,8 @@ static void ref_attend(const struct attend_task *t, float *scratch)
     for (int r = 0; r < t->n_rows; r++)
         for (int h = 0; h < t->n_heads; h++) {
             double q[1024]; /* head_dim <= 1024, checked by core/model/model.c */
-            query_of(t, t->q + (size_t)r * (size_t)t->row_stride +
-                            (size_t)h * (size_t)t->head_dim, q);
+            query_of(t, t->q + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim,
+                     q);
             float *out = t->out + (size_t)r * (size_t)t->row_stride +
                          (size_t)h * (size_t)t->head_dim;
             double acc[1024] = {0}, sink = t->sinks ? t->sinks[h] : -INFINITY, max = sink;
@@ -399,4 +411,5 @@ const struct cpu_kernels cpu_ref = {
     .copy_digits = digits_copy,
     .route = ref_route,
     .mix = ref_mix,
+    .unpack = plain_unpack,
 };

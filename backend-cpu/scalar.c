@@ -3,6 +3,7 @@
 #include "backend-cpu/act_quant.h"
 #include "backend-cpu/attend_int8.h"
 #include "backend-cpu/fp32_experts.h"
+#include "backend-cpu/packed.h"
 
 static const char *always(void) { return 0; }
 
@@ -285,4 +286,5 @@ const struct cpu_kernels cpu_scalar = {
     .copy_digits = digits_copy,
     .route = scalar_route,
     .mix = scalar_mix,
+    .unpack = plain_unpack,
 };

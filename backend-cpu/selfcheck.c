@@ -156,9 +156,39 @@ static void run_rope(const struct cpu_kernels *k, struct vectors *v, int variant
 /* Variants with sinks or a softcap, and fp16. */
 enum { SINKS = 100, CAPPED };
 
+static const int32_t table[PAGES] = {1, 0};
+
+/* Keys and values of integers; variant: head_dim * 1000 + largest integer of a query / 127. */
+static void run_attend_int8(const struct cpu_kernels *k, struct vectors *v, int variant,
+                            struct result *r)
+{
+    int hd = variant / 1000, heads = hd == HEAD_DIM ? HEADS : HEADS / 2;
+    size_t bytes = kv_head_bytes(KV_INT8, hd);
+    char *page = (char *)v->page;
+    uint32_t s = 3;
+    for (size_t i = 0; i < PAGES * bytes; i++) page[i] = (char)(next(&s) >> 24);
+    for (int p = 0; p < PAGES; p++)
+        for (int i = 0; i < 2 * KV_PAGE; i++)
+            ((float *)key_scales(page + (size_t)p * bytes, hd))[i] = (float)(next(&s) >> 8) *
+                                                                     0x1p-28f;
+    k->attend(&(struct attend_task){.q = v->x,
+                                    .out = r->f,
+                                    .row_stride = heads * hd,
+                                    .n_rows = 1,
+                                    .n_heads = heads,
+                                    .pos0 = POSITIONS - 1,
+                                    .head_dim = hd,
+                                    .scale = 0.25f,
+                                    .kv = KV_INT8,
+                                    .q_top = variant % 1000 * 127,
+                                    .pages = page,
+                                    .page_bytes = bytes,
+                                    .table = table},
+              v->scratch);
+}
+
 static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, struct result *r)
 {
-    static const int32_t table[PAGES] = {1, 0};
     const float *sinks = kv == SINKS ? v->bias : NULL;
     size_t n = sizeof v->page / sizeof *v->page;
     uint32_t s = 2;
@@ -185,6 +215,17 @@ static void run_attend(const struct cpu_kernels *k, struct vectors *v, int kv, s
                             .page_bytes = 2 * KV_PAGE * HEAD_DIM * kv_bytes((enum kv_type)kv),
                             .table = table};
     k->attend(&t, v->scratch);
+}
+
+/* A packed page of heads of n dimensions: keys and values. */
+static void run_unpack(const struct cpu_kernels *k, struct vectors *v, int n, struct result *r)
+{
+    uint8_t *page = (uint8_t *)v->page;
+    uint32_t s = 3;
+    for (int i = 0; i < 20 * n; i++) page[i] = (uint8_t)(next(&s) >> 24);
+    for (int i = 0; i < n; i++) page[9 * n + i] = page[19 * n + i] = (uint8_t)(1 + i % 17);
+    for (enum kv_part part = KEYS; part <= VALUES; part++)
+        k->unpack((const char *)page, part, n, (char *)r->f + (int)part * KV_PAGE * n);
 }
 
 /* variant: activation, + ALONE without the second factor */
@@ -281,6 +322,12 @@ static const struct {
     {"attend", run_attend, KV_F32},
     {"attend", run_attend, SINKS},
     {"attend", run_attend, CAPPED},
+    {"attend", run_attend_int8, HEAD_DIM * 1000},
+    {"attend", run_attend_int8, HEAD_DIM * 1000 + 1},
+    {"attend", run_attend_int8, HEAD_DIM * 1000 + 128},
+    {"attend", run_attend_int8, 64 * 1000 + 128},
+    {"unpack", run_unpack, 64},
+    {"unpack", run_unpack, HEAD_DIM},
     {"glu", run_glu, ACTIVATION_SILU},
     {"glu", run_glu, ACTIVATION_GELU_TANH},
     {"glu", run_glu, ACTIVATION_SIGMOID},
@@ -300,9 +347,8 @@ const char *cpu_selfcheck(const struct cpu_kernels *k)
     struct vectors v;
     struct result want, got;
     if (k == &cpu_ref || k == &cpu_scalar) return NULL;
-    _Static_assert(ATTEND_QUERIES * (ATTEND_CHUNK + 4 * HEAD_DIM) <=
-                       sizeof v.scratch / sizeof *v.scratch,
-                   "scratch of attend");
+    CHECK(attend_floats(64) <= sizeof v.scratch / sizeof *v.scratch &&
+          PAGES * kv_head_bytes(KV_INT8, 64) <= sizeof v.page);
     fill(&v);
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
         memset(&want, 0, sizeof want);

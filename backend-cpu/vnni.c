@@ -54,6 +54,7 @@ const struct cpu_kernels cpu_vnni = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
+    .unpack = avx512_unpack,
 };
 
 #else

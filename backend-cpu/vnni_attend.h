@@ -55,8 +55,7 @@ ALWAYS_INLINE void vnni_keys(struct digits_state *s, const int digits)
         const char *keys[4];
         int c = page * KV_PAGE - s->a.c0;
         n = s->a.page1 - page < together ? 1 : together;
-        for (int k = 0; k < n; k++)
-            begin_page(s, page + k, keys[k] = page_keys(s->a.t, page + k));
+        for (int k = 0; k < n; k++) begin_page(s, page + k, keys[k] = page_keys(s->a.t, page + k));
         if (n == 4) vnni_keys_pages(s, keys, c, 4, digits);
         else if (n == 2) vnni_keys_pages(s, keys, c, 2, digits);
         else vnni_keys_pages(s, keys, c, 1, digits);
@@ -84,7 +83,7 @@ ALWAYS_INLINE void vnni_values_block(struct digits_state *s, int i, int d, int a
         EACH (v, k.n) x[r][v] = y[r][v] = _mm512_setzero_si512();
     for (int page = s->a.page0; page < s->a.page1; page++) {
         const char *value = (const char *)page_values(s->a.t, page) + d * 4;
-        if (ask) ask_next_chunk(s, page);
+        if (ask) ask_next_chunk(s, page - s->a.c0 / KV_PAGE, PART_MORE_VALUES);
         for (int c = page * KV_PAGE; c < (page + 1) * KV_PAGE; c += 4, value += s->dims * 4) {
             __m512i u[N];
             EACH (v, k.n) u[v] = _mm512_loadu_si512(value + v * 64);
@@ -103,6 +102,8 @@ ALWAYS_INLINE void vnni_values_block(struct digits_state *s, int i, int d, int a
 NOT_INLINE void vnni_values(struct digits_state *s)
 {
     int hd = s->a.t->head_dim, d = 0;
+    for (int page = s->a.page0; s->a.t->unpack && page < s->a.page1; page++)
+        unpack_page(s->a.t, page, VALUES);
     for (int i = 0; i < s->a.n;) {
         int m = s->a.n - i >= 4 ? 4 : 1;
         for (d = 0; m == 1 && d + 64 <= hd; d += 64)

@@ -4,7 +4,7 @@
 
 size_t batch_ints(int rows, int seqs, int logits, int stride)
 {
-    return 4 * (size_t)rows + 4 * (size_t)seqs + 1 + (size_t)seqs * (size_t)stride +
+    return 4 * (size_t)rows + 5 * (size_t)seqs + 1 + (size_t)seqs * (size_t)stride +
            2 * (size_t)logits;
 }
 
@@ -14,7 +14,7 @@ void batch_place(struct batch *b, int32_t *memory, int rows, int seqs, int logit
     int32_t **const array[] = {&b->token,       &b->pos,       &b->seq,
                                &b->slot,        &b->seq_start, &b->kv_len,
                                &b->block_table, &b->state_from, &b->state_to,
-                               &b->logit_row,   &b->top_row};
+                               &b->seat,        &b->logit_row,  &b->top_row};
     const size_t n[] = {(size_t)rows,
                         (size_t)rows,
                         (size_t)rows,
@@ -22,6 +22,7 @@ void batch_place(struct batch *b, int32_t *memory, int rows, int seqs, int logit
                         (size_t)seqs + 1,
                         (size_t)seqs,
                         (size_t)seqs * (size_t)stride,
+                        (size_t)seqs,
                         (size_t)seqs,
                         (size_t)seqs,
                         (size_t)logits,
@@ -42,7 +43,7 @@ void batch_set(struct batch *b, const struct page_map *m, const struct span *spa
         b->seq_start[i] = row;
         b->kv_len[i] = span[i].pos0 + span[i].rows;
         b->state_from[i] = span[i].pos0 ? span[i].seq : -1;
-        b->state_to[i] = span[i].seq;
+        b->state_to[i] = b->seat[i] = span[i].seq;
         for (int k = 0; k < span[i].rows; k++, row++) {
             b->pos[row] = span[i].pos0 + k;
             b->seq[row] = i;

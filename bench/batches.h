@@ -25,7 +25,7 @@ size_t batch_ints(int rows, int seqs, int logits, int stride);
 /* Points the arrays of *b into memory [batch_ints(the same)]. */
 void batch_place(struct batch *b, int32_t *memory, int rows, int seqs, int logits, int stride);
 /* Rows of n spans, one for each sequence of the batch; the first n_decode rows are decode rows.
- * The states of sequence i are in slot i.
+ * The states of sequence i are in slot i, its seat is i.
  * Tokens and logit rows are left alone, n_logits and n_top become 0. */
 void batch_set(struct batch *b, const struct page_map *m, const struct span *span, int n,
                int n_decode);

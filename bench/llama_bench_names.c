@@ -33,7 +33,7 @@ const struct args_other llama_bench_names[] = {
      "a prompt and what is generated are timed apart: -p N -n M, -n M -d N for the depth"},
     {"-gp", ARGS_REFUSED, "-n M -d N generates at depth N"},
     {"-ctk --cache-type-k -ctv --cache-type-v", ARGS_REFUSED,
-     "--kv f16,int8 is how keys and values are stored, both alike"},
+     "--kv f16,int8,int4 is how keys and values are stored, both alike"},
     {"-sm --split-mode -mg --main-gpu -ts --tensor-split -dev -rpc --rpc -ot --override-tensor "
      "-ncmoe --n-cpu-moe -cmoe --cpu-moe --moe-cache",
      ARGS_REFUSED, ONE_DEVICE},

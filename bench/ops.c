@@ -257,8 +257,7 @@ static int write_result(const struct ops *x, const struct op_case *k, struct con
     struct cost w = case_cost(x, k, g->act, g->kv);
     struct stats t = stats_of(c->wall, c->n), p = stats_of(c->cpu, c->n);
     const char *act = uses_act(k, g) ? act_name[g->act] : "-",
-               *kv = k->by_kv ? kv_formats[g->kv].name : "-",
-               *bound = "-";
+               *kv = k->by_kv ? kv_formats[g->kv].name : "-", *bound = "-";
     /* elementwise operations read and write activations only: that is their rate, but no share of
      * the memory's */
     double must = w.weights + w.kv, bytes = must > w.acts ? must : w.acts,
@@ -312,7 +311,8 @@ static int write_result(const struct ops *x, const struct op_case *k, struct con
 static int takes_part(const struct ops *x, const struct op_case *k, const struct setup *r)
 {
     const struct setup_config *first = &x->setups.setup[0].config;
-    return (uses_act(k, &r->config) || r->config.act == first->act) && (k->by_kv || r->config.kv == first->kv);
+    return (uses_act(k, &r->config) || r->config.act == first->act) &&
+           (k->by_kv || r->config.kv == first->kv);
 }
 
 static int run_case(struct ops *x, const struct op_case *k, struct out *out, struct err *e)

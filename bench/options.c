@@ -29,8 +29,8 @@ static const struct args_row table[] = {
     {NAMES("--act"), TEXTS(act, "A,.."), VALUES("auto", "f32", "f16", "i16", "int8"),
      .help = "auto, f32, f16, i16, int8 (default auto: i16, with hip f16, as opt4gptq-run; --ops: "
              "f32,i16,int8)"},
-    {NAMES("--kv"), TEXTS(kv, "T,.."), VALUES("f16", "f32", "int8"),
-     .help = "storage of keys and values: f16, f32, int8 (default f16)"},
+    {NAMES("--kv"), TEXTS(kv, "T,.."), VALUES("f16", "f32", "int8", "int4"),
+     .help = "storage of keys and values: f16, f32, int8, int4 (default f16)"},
     {NAMES("--cpu"), TEXTS(cpu, "R,.."),
      .help = "instruction-set variants of the CPU backend (default auto; --ops: all that run "
              "here but ref and scalar)"},

@@ -113,7 +113,7 @@ const struct args_other llama_names[] = {
     {"--keep --context-shift", ARGS_REFUSED,
      "a text ends with its context, nothing is shifted out"},
     {"-ctk --cache-type-k -ctv --cache-type-v --memory-f32", ARGS_REFUSED,
-     "--kv f16, f32 or int8 is how keys and values are stored, both alike"},
+     "--kv f16, f32, int8 or int4 is how keys and values are stored, both alike"},
     {"-fitt --fit-target -fitc --fit-ctx -cram --cache-ram", ARGS_REFUSED,
      "--mem SIZE is what a batch may take, -c N its context"},
     {"--no-cache-prompt", ARGS_REFUSED, "--no-prefix-cache"},

@@ -258,8 +258,9 @@ static const struct args_row table[] = {
     {NAMES("--same-bits"), FLAG(same_bits),
      .help = "the same bytes on every processor and GPU: --act i16 unless int8 is asked for; what "
              "would break it is refused"},
-    {NAMES("--kv"), TEXT(kv, "f16|f32|int8"), VALUES("f16", "f32", "int8"),
-     .help = "storage of keys and values: f16 (default), f32, or int8, half the memory of f16"},
+    {NAMES("--kv"), TEXT(kv, "f16|f32|int8|int4"), VALUES("f16", "f32", "int8", "int4"),
+     .help = "storage of keys and values: f16 (default), f32, int8 (half the memory of f16), "
+             "int4 (a third)"},
     {NAMES("--device"), INT(device, 0, 1023), .help = "which GPU (default 0)"},
     {NAMES("--list-devices"), FLAG(list_devices),
      .help = "print the GPUs and which embedded kernels fit them", .chooses = RUN_DEVICES},

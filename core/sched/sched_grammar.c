@@ -93,11 +93,31 @@ void seq_look_ahead(struct sched *s, struct seq *q)
         seq_know(s, q, id);
 }
 
+/* A grammar answers one question at a time, so that a task looks ahead for all of its sequences. */
 static void look_task(void *arg, int task, int thread)
 {
     struct sched *s = arg;
     (void)thread;
-    seq_look_ahead(s, s->looking[task]);
+    for (int i = s->look_first[task]; i < s->look_first[task + 1]; i++)
+        seq_look_ahead(s, s->looking[i]);
+}
+
+/* Puts looking [n] in the order of their grammars; returns the number of these. */
+static int by_grammar(struct sched *s, int n)
+{
+    int n_tasks = 0;
+    for (int i = 0; i < n; n_tasks++) {
+        const struct grammar *g = s->looking[i]->job->request->grammar;
+        s->look_first[n_tasks] = i++;
+        for (int k = i; k < n; k++) {
+            struct seq *q = s->looking[k];
+            if (q->job->request->grammar != g) continue;
+            s->looking[k] = s->looking[i];
+            s->looking[i++] = q;
+        }
+    }
+    s->look_first[n_tasks] = n;
+    return n_tasks;
 }
 
 void sched_look_ahead(struct sched *s, const struct flight *f)
@@ -108,8 +128,9 @@ void sched_look_ahead(struct sched *s, const struct flight *f)
         if (q->cursor && q->state != SEQ_DONE && !q->closed && q->masked != q->n_known)
             s->looking[n++] = q;
     }
-    if (n > 1) pool_run(s->pool, n, look_task, s);
-    else if (n) look_task(s, 0, 0);
+    int n_tasks = by_grammar(s, n);
+    if (n_tasks > 1) pool_run(s->pool, n_tasks, look_task, s);
+    else if (n_tasks) look_task(s, 0, 0);
 }
 
 void sched_take_forced(struct sched *s)

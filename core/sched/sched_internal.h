@@ -79,6 +79,7 @@ struct seq {
     int n_emitted;    /* tokens that the sink has received */
     int own, from; /* slots of states: its own; that of its n_computed positions: own, a snapshot's,
                       or -1: zeros */
+    int seat;      /* batch.seat; -1: it does not run */
     int leave_at;  /* prompt position at which it leaves a snapshot; 0: none */
     int n_flights; /* steps in flight with rows of this sequence */
     /* of the step being planned */
@@ -135,12 +136,16 @@ struct sched {
     int n_held;  /* size of seq and job: as many more may be ending */
     struct kv kv;
     struct states states; /* without slots where the model has no states */
+    int32_t *free_seat;   /* [n_seats] seats that no sequence has, at most n_slots */
+    int n_seats;
     struct pool *pool;
     struct sampler *sampler; /* [threads of the pool] */
     float *adjusted;         /* [threads][vocab] */
     uint32_t *masks;         /* [n_held][n_mask] */
     int n_mask;
-    struct seq **looking; /* [n_slots] of sched_look_ahead */
+    /* of sched_look_ahead: sequences [n_slots]; the first one of each grammar [n_slots + 1] */
+    struct seq **looking;
+    int *look_first;
     struct batch batch;
     struct flight flight[2]; /* used alternately */
     unsigned n_begun, n_emitted;

@@ -162,6 +162,8 @@ void seq_release(struct sched *s, struct seq *q)
     drop_snapshot(s, q);
     if (q->own >= 0) states_release(&s->states, q->own);
     q->own = -1;
+    if (q->seat >= 0) s->free_seat[s->n_seats++] = q->seat;
+    q->seat = -1;
     while (q->n_pages) kv_release(&s->kv, q->page[--q->n_pages]);
     q->n_computed = q->n_shared = 0;
     q->chain = q->job->root;
@@ -284,6 +286,7 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
     b->kv_len[b->n_seqs] = q->n_computed + q->n_rows;
     b->state_from[b->n_seqs] = q->from;
     b->state_to[b->n_seqs] = q->to;
+    b->seat[b->n_seqs] = q->seat;
     memcpy(b->block_table + (size_t)b->n_seqs * (size_t)b->table_stride, q->page,
            (size_t)q->n_pages * sizeof *q->page);
     for (int i = 0; i < q->n_rows; i++) {

@@ -1,5 +1,6 @@
 #include "core/base/clock.h"
 #include "core/sched/sched_internal.h"
+#include "core/step/kv_open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +21,15 @@ static int open_arrays(struct sched *s, struct err *e)
     s->job = calloc(held, sizeof *s->job);
     s->order = calloc(slots, sizeof *s->order);
     s->looking = calloc(slots, sizeof *s->looking);
+    s->look_first = calloc(slots + 1, sizeof *s->look_first);
     s->adjusted = malloc((size_t)pool_n_threads(s->pool) * vocab * sizeof *s->adjusted);
     s->n_mask = (int)((vocab + 31) / 32);
     s->masks = calloc(held * (size_t)s->n_mask, sizeof *s->masks);
     int32_t *p = b->token =
-        calloc(rows * 5 + 2 * n_logits + 4 * slots + 1 + slots * stride + held * (stride + n_ctx),
+        calloc(rows * 5 + 2 * n_logits + 6 * slots + 1 + slots * stride + held * (stride + n_ctx),
                sizeof *p);
-    int failed = !s->seq || !s->job || !s->order || !s->looking || !s->adjusted || !s->masks || !p;
+    int failed = !s->seq || !s->job || !s->order || !s->looking || !s->look_first || !s->adjusted ||
+                 !s->masks || !p;
     for (int i = 0; i < 2; i++) {
         struct flight *f = &s->flight[i];
         f->seq = malloc(slots * sizeof *f->seq);
@@ -46,8 +49,11 @@ static int open_arrays(struct sched *s, struct err *e)
     b->kv_len = p += slots + 1;
     b->state_from = p += slots;
     b->state_to = p += slots;
+    b->seat = p += slots;
+    s->free_seat = p += slots;
     b->block_table = p += slots;
     p += slots * stride;
+    for (; s->n_seats < s->n_slots; s->n_seats++) s->free_seat[s->n_seats] = s->n_seats;
     for (size_t i = 0; i < held; i++, p += stride + n_ctx) {
         s->seq[i].page = p, s->seq[i].generated = p + stride;
         s->seq[i].mask = s->masks + i * (size_t)s->n_mask;
@@ -72,6 +78,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
 {
     CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows &&
           f->options.max_logits > 0);
+    CHECK(!kv_has_open(f->options.kv) || o->n_seqs <= f->options.max_seqs);
     CHECK(!o->share_generated || (o->prefix_cache && !o->overlap && !f->be->ops->phases));
     struct sched *s = calloc(1, sizeof *s);
     if (!s) return err_memory(e);
@@ -116,6 +123,7 @@ void sched_close(struct sched *s)
     free(s->adjusted);
     free(s->masks);
     free(s->looking);
+    free(s->look_first);
     free(s->batch.token);
     free(s->queue);
     free(s);
@@ -215,6 +223,8 @@ static int enter(struct sched *s, struct seq *q)
         s->stats.n_cached_tokens = n_cached;
         return 0;
     }
+    CHECK(s->n_seats > 0 && q->seat < 0); /* at most n_slots are running */
+    q->seat = s->free_seat[--s->n_seats];
     q->state = SEQ_RUNNING;
     return 1;
 }
@@ -245,6 +255,7 @@ static int start_choice(struct sched *s, struct sched_job *j)
                       .chain = j->root,
                       .own = -1,
                       .from = -1,
+                      .seat = -1,
                       .masked = -1,
                       .mask = q->mask,
                       .generated = q->generated,

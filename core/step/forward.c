@@ -1,6 +1,7 @@
 #include "core/step/forward.h"
 
 #include "core/base/progress.h"
+#include "core/step/kv_open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,14 @@ uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum
     uint64_t page = 0;
     for (int i = 0; i < m->plan.n_kv; i++) page += ops->kv_page_bytes(kv, &m->plan.kv[i]);
     return page * (uint64_t)n_pages;
+}
+
+/* The open pages of one seat. */
+static uint64_t seat_bytes(const struct step_plan *p, enum kv_type kv)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < p->n_kv; i++) bytes += kv_open_bytes(kv, &p->kv[i]);
+    return bytes;
 }
 
 static uint64_t state_bytes(const struct step_plan *p)
@@ -71,6 +80,7 @@ void forward_need(const struct model *m, const struct backend *ops, const struct
     for (int i = 0; i < p.n_weights; i++)
         if (!p.weight[i].vector) n->weights += ops->packed_bytes(&p.weight[i].linear);
     for (int i = 0; i < p.n_buffers; i++) n->steps += buffer_bytes(&p, i, o);
+    n->steps += (uint64_t)o->max_seqs * seat_bytes(&p, o->kv);
 }
 
 int forward_available(const struct backend *ops, const struct forward_options *o, uint64_t *bytes,
@@ -149,6 +159,10 @@ static int bind_buffers(struct forward *f, struct err *e)
                                   (1 << 30),
                               o->n_pages * KV_PAGE);
     }
+    for (int i = 0; i < f->plan.n_kv && kv_has_open(o->kv); i++) {
+        size_t bytes = (size_t)o->max_seqs * kv_open_bytes(o->kv, &f->plan.kv[i]);
+        if (!(f->memory.seat[i] = get(f, bytes, e))) return -1;
+    }
     for (int i = 0; i < f->plan.n_states; i++) {
         size_t bytes = (size_t)forward_n_states(o) * f->plan.state[i].bytes;
         if (!(f->memory.state[i] = get(f, bytes, e))) return -1;
@@ -202,8 +216,9 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     to->linear = calloc((size_t)f->plan.n_weights, sizeof *to->linear);
     to->vector = calloc((size_t)f->plan.n_weights, sizeof *to->vector);
     to->kv = calloc((size_t)f->plan.n_kv + 1, sizeof *to->kv);
+    to->seat = calloc((size_t)f->plan.n_kv + 1, sizeof *to->seat);
     to->state = calloc((size_t)f->plan.n_states + 1, sizeof *to->state);
-    if (!to->buffer || !to->linear || !to->vector || !to->kv || !to->state) {
+    if (!to->buffer || !to->linear || !to->vector || !to->kv || !to->seat || !to->state) {
         err_memory(e);
         goto fail;
     }
@@ -229,6 +244,7 @@ void forward_close(struct forward *f)
         for (int i = 0; m->vector && i < f->plan.n_weights; i++) ops->free(f->be, m->vector[i]);
         for (int i = 0; m->buffer && i < f->plan.n_buffers; i++) ops->free(f->be, m->buffer[i]);
         for (int i = 0; m->kv && i < f->plan.n_kv; i++) ops->free(f->be, m->kv[i]);
+        for (int i = 0; m->seat && i < f->plan.n_kv; i++) ops->free(f->be, m->seat[i]);
         for (int i = 0; m->state && i < f->plan.n_states; i++) ops->free(f->be, m->state[i]);
         ops->close(f->be);
     }
@@ -236,6 +252,7 @@ void forward_close(struct forward *f)
     free(m->linear);
     free(m->vector);
     free(m->kv);
+    free(m->seat);
     free(m->state);
     if (f->plan.keeps_hidden) step_plan_free_slice(&f->plan);
     memset(f, 0, sizeof *f);

@@ -59,7 +59,7 @@ struct forward_need {
     uint64_t weights; /* 0: they are read from the mapped file */
     uint64_t page;    /* one KV page in all layers */
     uint64_t state;   /* one slot of all states */
-    uint64_t steps;   /* activations, logits, scratch */
+    uint64_t steps;   /* activations, logits, scratch, open pages */
 };
 
 void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o,

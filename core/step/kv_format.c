@@ -2,17 +2,20 @@
 #include "core/step/kv_format.h"
 
 const struct kv_format kv_formats[KV_TYPES + 1] = {
-    [KV_F16] = {"f16", 16, 16, 0, 0},
-    [KV_F32] = {"f32", 32, 32, 0, 0},
-    [KV_INT8] = {"int8", 8, 8, 1, 1},
+    [KV_F16] = {"f16", 16, 16, 0, 0, 0},
+    [KV_F32] = {"f32", 32, 32, 0, 0, 0},
+    [KV_INT8] = {"int8", 8, 8, 1, 1, 0},
+    [KV_INT4] = {"int4", 4, 4, 1, 1, 2},
 };
 
 size_t kv_head_bytes(enum kv_type t, int head_dim)
 {
     const struct kv_format *f = &kv_formats[t];
     size_t n = (size_t)kv_padded(t, head_dim);
-    size_t bits = n * (size_t)(f->key_bits + f->value_bits);
-    return KV_PAGE * (bits / 8 + 2 * (size_t)f->n_scales * sizeof(float));
+    size_t bits = n * (size_t)(f->key_bits + f->value_bits),
+           bytes = KV_PAGE * (bits / 8 + 2 * (size_t)f->n_scales * sizeof(float)) +
+                   2 * n * (size_t)f->channel_bytes;
+    return kv_is_integer(t) ? (bytes + 63) / 64 * 64 : bytes;
 }
 
 size_t kv_format_page_bytes(enum kv_type t, const struct kv_cache *kv)

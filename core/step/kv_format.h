@@ -12,15 +12,16 @@
 #include <stdint.h>
 #include <string.h>
 
-/* KV_INT8: integers of 8 bits with an fp32 scale for each position and head, of keys and of values
- */
-enum kv_type { KV_F16, KV_F32, KV_INT8, KV_TYPES };
+/* KV_INT8: integers of 8 bits with an fp32 scale for each position and head, of keys and of values.
+ * KV_INT4: a full page of KV_INT8 in 4 bits (kv_int4.h); pages that are not full: kv_open.h. */
+enum kv_type { KV_F16, KV_F32, KV_INT8, KV_INT4, KV_TYPES };
 
 struct kv_format {
     const char *name; /* as --kv takes it */
     int key_bits, value_bits;
     int n_scales; /* fp32 scales of a position and head for keys, and as many for values; 0: none */
     int rotates;  /* OP_ROPE_STORE transforms queries and keys by kv_rotate after RoPE */
+    int channel_bytes; /* of an element of a head in a page, of keys and as many of values */
 };
 
 /* Everything about kind t; the last row has no name. */
@@ -40,7 +41,7 @@ size_t kv_head_bytes(enum kv_type t, int head_dim);
 /* Bytes of one page of one cache. */
 size_t kv_format_page_bytes(enum kv_type t, const struct kv_cache *kv);
 
-/* Neighbouring elements of a head that kv_rotate mixes: the largest power of two that divides it. */
+/* Neighbouring elements of a head that kv_rotate mixes: the largest power of two dividing it. */
 static inline int kv_rotation(int head_dim) { return head_dim & -head_dim; }
 
 /* The Walsh-Hadamard transform of each run of kv_rotation elements of x [head_dim], times factor:
@@ -49,14 +50,22 @@ static inline int kv_rotation(int head_dim) { return head_dim & -head_dim; }
  * spreads the few large dimensions of keys over all, so that a scale for a head is finer. */
 static inline void kv_rotate(float *x, int head_dim, float factor)
 {
-    int n = kv_rotation(head_dim);
-    for (int apart = 1; apart < n; apart *= 2)
-        for (int i = 0; i < head_dim; i += 2 * apart)
-            for (int j = i; j < i + apart; j++) {
-                float a = x[j], b = x[j + apart];
-                x[j] = a + b;
-                x[j + apart] = a - b;
+    int n = kv_rotation(head_dim), apart = n < 4 ? 1 : 4;
+    for (int i = 0; n >= 4 && i < head_dim; i += 4) { /* the first two steps at once */
+        float a = x[i] + x[i + 1], b = x[i] - x[i + 1], c = x[i + 2] + x[i + 3],
+              d = x[i + 2] - x[i + 3];
+        x[i] = a + c, x[i + 1] = b + d, x[i + 2] = a - c, x[i + 3] = b - d;
+    }
+    for (; apart < n; apart *= 2)
+        for (int i = 0; i < head_dim; i += 2 * apart) {
+            float *x0 = x + i, *x1 = x0 + apart;
+            _Pragma("GCC ivdep") for (int j = 0; j < apart; j++)
+            {
+                float a = x0[j], b = x1[j];
+                x0[j] = a + b;
+                x1[j] = a - b;
             }
+        }
     for (int i = 0; i < head_dim && factor != 1; i++) x[i] *= factor;
 }
 
@@ -96,8 +105,7 @@ static inline int32_t kv_round(float x, float factor)
 static inline void kv_round_int8(const float *x, int head_dim, int8_t *code, float *scale)
 {
     float factor = kv_group_factor(kv_largest(x, head_dim), KV_TOP_INT8, scale);
-    for (int i = 0; i < head_dim; i++)
-        code[i] = (int8_t)(factor == 0 ? 0 : kv_round(x[i], factor));
+    for (int i = 0; i < head_dim; i++) code[i] = (int8_t)(factor == 0 ? 0 : kv_round(x[i], factor));
 }
 
 #endif

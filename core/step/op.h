@@ -171,11 +171,13 @@ struct op {
         struct {
             struct heads heads;
             int kv; /* KV cache of the plan */
+            int step_set; /* which step pages the cache uses (kv_open.h): not those of another one
+                             that an OP_ATTEND still reads */
             float eps;
         } rope;
         struct {
             struct heads heads;
-            int kv, window;
+            int kv, window, step_set;
             float scale; /* on q.k */
             float softcap; /* 0: none */
         } attend;

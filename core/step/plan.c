@@ -105,6 +105,39 @@ static int weight_fed(const struct step_plan *p, int i)
     return NO_WEIGHT;
 }
 
+/* The last operation that attends to what operation i stores; i: none. */
+static int last_attend(const struct step_plan *p, int i)
+{
+    int last = i;
+    for (int j = i + 1; j < p->n_ops; j++)
+        if (p->op[j].kind == OP_ATTEND && p->op[j].as.attend.kv == p->op[i].as.rope.kv) last = j;
+    return last;
+}
+
+/* 1 if operation i of kind OP_ROPE_STORE stores something. */
+static int stores(const struct step_plan *p, int i)
+{
+    return p->op[i].kind == OP_ROPE_STORE && p->op[i].in[1] >= 0;
+}
+
+/* Gives every cache the lowest step set that no earlier cache still needs. */
+static void choose_step_sets(struct step_plan *p)
+{
+    p->n_step_sets = 0;
+    for (int i = 0; i < p->n_ops; i++) {
+        if (!stores(p, i)) continue;
+        int set = 0, kv = p->op[i].as.rope.kv;
+        for (int j = 0; j < i; j++)
+            if (stores(p, j) && p->op[j].as.rope.step_set == set && last_attend(p, j) > i)
+                set++, j = -1;
+        p->op[i].as.rope.step_set = set;
+        for (int j = i + 1; j < p->n_ops; j++)
+            if (p->op[j].kind == OP_ATTEND && p->op[j].as.attend.kv == kv)
+                p->op[j].as.attend.step_set = set;
+        if (set >= p->n_step_sets) p->n_step_sets = set + 1;
+    }
+}
+
 void step_plan_liveness(struct step_plan *p, int keep_all)
 {
     for (int i = 0; i < p->n_ops; i++) {
@@ -113,6 +146,7 @@ void step_plan_liveness(struct step_plan *p, int keep_all)
             op->last[k] = op->out[k] < 0 ? i : keep_all ? OP_KEPT : last_reader(p, i, op->out[k]);
         if (!keep_all) op->feeds = weight_fed(p, i);
     }
+    if (!keep_all) choose_step_sets(p);
 }
 
 int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out,

@@ -15,7 +15,7 @@ struct step_plan {
     struct weight *weight;
     int n_weights;
     struct kv_cache *kv;
-    int n_kv;
+    int n_kv, n_step_sets; /* step_set of every operation is less */
     struct state *state;
     int n_states;
     int best, logits, top; /* buffers that are read after a step; -1: none */
@@ -30,6 +30,7 @@ struct plan_memory {
     struct be_linear **linear; /* [n_weights], NULL for a vector */
     float **vector;            /* [n_weights], NULL for a linear */
     void **kv;                 /* [n_kv] pages */
+    void **seat;               /* [n_kv] open pages of the seats (kv_open.h), or NULL */
     void **state;              /* [n_states] slots of state.bytes */
 };
 
@@ -42,7 +43,7 @@ int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of row
 int step_plan_add_weight(struct step_plan *p, const struct weight *w, struct err *e);
 int step_plan_add_kv(struct step_plan *p, struct kv_cache kv, struct err *e);
 int step_plan_add_state(struct step_plan *p, struct state state, struct err *e);
-/* Fills `last` of every operation, and `feeds` without keep_all. The buffers best, logits and top
+/* Fills `last` of every operation, and without keep_all `feeds` and the step sets. The buffers best, logits and top
  * are read after the step; with keep_all all buffers are. */
 void step_plan_liveness(struct step_plan *p, int keep_all);
 /* Operations first .. first + n - 1 as a plan of their own over the same buffers, weights, KV

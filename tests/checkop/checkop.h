@@ -111,7 +111,7 @@ struct trial {
     struct weight weight[TRIAL_WEIGHTS];
     struct kv_cache kv[TRIAL_KVS];
     struct state state[TRIAL_STATES];
-    void *d_buffer[TRIAL_BUFFERS], *d_kv[TRIAL_KVS], *d_state[TRIAL_STATES];
+    void *d_buffer[TRIAL_BUFFERS], *d_kv[TRIAL_KVS], *d_seat[TRIAL_KVS], *d_state[TRIAL_STATES];
     struct be_linear *linear[TRIAL_WEIGHTS];
     float *d_vector[TRIAL_WEIGHTS];
     int kept[TRIAL_BUFFERS]; /* 1: read after the run */

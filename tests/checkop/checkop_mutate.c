@@ -84,6 +84,13 @@ enum kind {
     STATE_IN_PLACE,
     GATE,
     NEXT_KEY,
+    INT8_PAGE,
+    INT8_PAST,
+    INT8_SCALE,
+    INT8_VALUE_SCALE,
+    SEAT,
+    PAGE_BYTES, /* and the following: one for each tenth of a page */
+    PAGE_BYTES_END = PAGE_BYTES + 10,
 };
 
 static const struct mutant {
@@ -151,6 +158,16 @@ static const struct mutant {
     {SCORE_SCALE, "attend", "scale of the scores off by 1%"},
     {PAST_ONLY, "attend", "own position not seen"},
     {FUTURE, "attend", "next position seen"},
+    {INT8_PAGE, "attend", "one page id of integers wrong"},
+    {INT8_PAST, "attend", "own position of integers not seen"},
+    {INT8_SCALE, "attend", "a key has the scale of the next head"},
+    {INT8_VALUE_SCALE, "attend", "a value has the scale of the next head"},
+    {SEAT, "attend", "open pages of two sequences exchanged"},
+    {PAGE_BYTES + 0, "attend", "a byte in the first tenth of a full page"},
+    {PAGE_BYTES + 3, "attend", "a byte in the fourth tenth of a full page"},
+    {PAGE_BYTES + 7, "attend", "a byte in the eighth tenth of a full page"},
+    {PAGE_BYTES + 8, "attend", "a byte in the ninth tenth of a full page"},
+    {PAGE_BYTES + 9, "attend", "a byte in the last tenth of a full page"},
     {TAIL, "attend", "last output of the last row not written"},
     {BY_ROWS, "attend", "last bit depends on the number of rows"},
     {BY_THREADS, "attend", "last bit depends on the number of threads"},
@@ -224,6 +241,7 @@ enum { N_MUTANTS = sizeof mutants / sizeof *mutants };
 static enum kind now;          /* what the next mutant to be opened breaks */
 static struct variant healthy; /* what it is built around */
 static int n_threads;          /* of the one that is open */
+static enum kv_type kv_type;   /* likewise */
 
 struct mutant_be {
     struct be be;
@@ -250,6 +268,7 @@ static int m_open(struct be **out, const struct be_config *config, struct err *e
     if (now == F32_FOR_F16) c.act = ACT_F32;
     m->be.ops = &mutant_backend;
     n_threads = c.n_threads;
+    kv_type = c.kv;
     if (fns()->open(&m->inner, &c, e)) {
         free(m);
         return -1;
@@ -406,11 +425,12 @@ static void m_begin_step(struct be *be, const struct batch *good)
         b->slot[last] = b->slot[last - 1];
         b->slot[last - 1] = s;
     }
+    int integers = kv_type == KV_INT8;
     for (int i = 0; i < b->n_rows; i++) {
-        if (now == PAST_ONLY && b->pos[i]) b->pos[i]--;
+        if ((now == PAST_ONLY || (now == INT8_PAST && integers)) && b->pos[i]) b->pos[i]--;
         if (now == FUTURE && (b->pos[i] + 1) / KV_PAGE < b->table_stride) b->pos[i]++;
     }
-    if (now == PAGE && b->table_stride > 1) {
+    if ((now == PAGE || (now == INT8_PAGE && integers)) && b->table_stride > 1) {
         b->block_table = copy(m, b->block_table,
                               (size_t)(b->n_seqs * b->table_stride) * sizeof *b->block_table);
         int32_t *table = b->block_table + (b->n_seqs - 1) * b->table_stride;
@@ -421,6 +441,11 @@ static void m_begin_step(struct be *be, const struct batch *good)
         b->top_row[b->n_top - 1] = (b->top_row[b->n_top - 1] + 1) % b->n_rows;
     }
     break_states(m, b);
+    if (now == SEAT && b->n_seqs > 1) {
+        b->seat = copy(m, b->seat, (size_t)b->n_seqs * sizeof *b->seat);
+        b->seat[b->n_seqs - 1] = good->seat[0];
+        b->seat[0] = good->seat[b->n_seqs - 1];
+    }
     if (now == LOGIT_ROW && b->n_logits) {
         b->logit_row = copy(m, b->logit_row, (size_t)b->n_logits * sizeof *b->logit_row);
         b->logit_row[b->n_logits - 1] = (b->logit_row[b->n_logits - 1] + 1) % b->n_rows;
@@ -625,6 +650,41 @@ static void break_fused(struct be *inner, const struct stepwise_call *c)
         poke(inner, place_of(c, op->in[0]).d, NAN);
 }
 
+/* KV_INT4: one byte of the first head of a page that the step fills. */
+static void break_page(struct be *inner, const struct stepwise_call *c)
+{
+    const struct kv_cache *kv = &c->plan->kv[c->op->as.rope.kv];
+    const struct batch *b = c->batch;
+    size_t bytes = fns()->kv_page_bytes(kv_type, kv), head = bytes / (size_t)kv->n_kv_heads;
+    if (now < PAGE_BYTES || now >= PAGE_BYTES_END || kv_type != KV_INT4) return;
+    for (int s = 0; s < b->n_seqs; s++)
+        for (int i = b->seq_start[s]; i < b->seq_start[s + 1]; i++) {
+            if (b->pos[i] % KV_PAGE != KV_PAGE - 1) continue;
+            char *at = (char *)c->memory->kv[c->op->as.rope.kv] +
+                       (size_t)(b->slot[i] / KV_PAGE) * bytes +
+                       (size_t)(now - PAGE_BYTES) * head / 10 + head / 20;
+            struct arena a = {0};
+            uint8_t *byte = copy_of_device(&a, inner, at, 1);
+            *byte ^= 0x55;
+            fns()->upload(inner, at, byte, 1);
+            arena_free(&a);
+        }
+}
+
+/* The last row's last head gets the scale of the first one, in the CPU's layout: scales of keys,
+ * then of values, end a head's part of a page. */
+static void break_scale(struct be *inner, const struct stepwise_call *c)
+{
+    if ((now != INT8_SCALE && now != INT8_VALUE_SCALE) || kv_type != KV_INT8) return;
+    const struct kv_cache *kv = &c->plan->kv[c->op->as.rope.kv];
+    int slot = c->batch->slot[c->batch->n_rows - 1];
+    size_t bytes = fns()->kv_page_bytes(KV_INT8, kv), head = bytes / (size_t)kv->n_kv_heads;
+    char *page = (char *)c->memory->kv[c->op->as.rope.kv] + (size_t)(slot / KV_PAGE) * bytes;
+    size_t at = head - (now == INT8_SCALE ? 2 : 1) * KV_PAGE * sizeof(float) +
+                (size_t)(slot % KV_PAGE) * sizeof(float);
+    poke(inner, (float *)(page + bytes - head + at), peek(inner, (float *)(page + at)));
+}
+
 static void after(struct be *inner, const struct stepwise_call *c)
 {
     break_fused(inner, c);
@@ -647,6 +707,8 @@ static void after(struct be *inner, const struct stepwise_call *c)
         }
         struct place k = place_of(c, op->in[1]);
         poke(inner, k.d + k.n - 1, kept);
+        break_page(inner, c);
+        break_scale(inner, c);
         break;
     }
     case OP_ADD:
@@ -735,6 +797,7 @@ int check_mutants(const struct check *c, const struct variant *v, const char *on
         const struct operation *op = ops;
         while (strcmp(op->name, mutants[i].op)) op++;
         if (!has(v, op->name) || (only && !listed(only, op->name))) continue;
+        if (mutants[i].kind >= INT8_PAGE && strcmp(v->ops->name, "cpu")) continue;
         ++*n_mutants;
         int n = failures(c, op, mutants[i].kind, 1, &n_cases);
         n_caught += n > 0;

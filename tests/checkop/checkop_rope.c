@@ -11,9 +11,9 @@
  * value 1. With a window of two, a query that is one-hot at dimension d gives out = 1 / (1 +
  * e^-(k_d * scale)), whose slope is at most 1/4:
  *     |out - expected| <= (bound of q for k + rounding of the storage) / 4 + 2^-21
- * Where a kind of keys asks for it queries and keys are transformed; a transformed element is off by
- * the sum of the bounds of those that it is made of, and by its own roundings; scores then have the
- * scale 1 / sqrt(block).
+ * Where a kind of keys asks for it queries and keys are transformed; a transformed element is off
+ * by the sum of the bounds of those that it is made of, and by its own roundings; scores then have
+ * the scale 1 / sqrt(block).
  * Without k and v the queries have the same bits and the pages stay as they are.
  * Values: a window of one sees the own position only: out = v, as stored; one reciprocal and one
  * product: 2^-22 |v|. */
@@ -229,15 +229,15 @@ static double half_step(const float *x, const float *off, int head_dim)
 static double storage(const struct rope_data *d, const float *x, const float *off, size_t i)
 {
     size_t hd = (size_t)d->k->head_dim, head = i / hd * hd;
-    if (d->k->kv == KV_INT8)
-        return half_step(x + head, off ? off + head : NULL, d->k->head_dim);
+    if (d->k->kv == KV_INT8) return half_step(x + head, off ? off + head : NULL, d->k->head_dim);
     return d->k->kv == KV_F16 ? 0x1p-11 * fabs(x[i]) + 0x1p-25 : 0;
 }
 
 /* x of the head that starts at `head` as stored: exactly what its definition says. */
 static float stored(const struct rope_data *d, const float *head, size_t i)
 {
-    if (d->k->kv != KV_INT8) return d->k->kv == KV_F16 ? f32_from_f16(f16_from_f32(head[i])) : head[i];
+    if (d->k->kv != KV_INT8)
+        return d->k->kv == KV_F16 ? f32_from_f16(f16_from_f32(head[i])) : head[i];
     float largest = 0;
     for (int j = 0; j < d->k->head_dim; j++) largest = fmaxf(largest, fabsf(head[j]));
     return largest / 127 * rintf(head[i] * (127 / largest));
@@ -282,8 +282,7 @@ static void check_keys(struct check *c, int v, const char *name, struct side *s,
             for (size_t h = 0; h < (size_t)d->k->n_heads; h++) {
                 size_t at = row / 2 * d->q_row + h * hd + dim,
                        from = row * d->kv_row + h / (size_t)group * hd + dim;
-                double k = x->k[from],
-                       off = x->k_bound[from] + storage(d, x->k, x->k_bound, from);
+                double k = x->k[from], off = x->k_bound[from] + storage(d, x->k, x->k_bound, from);
                 all[at] = got[row * d->q_row + h * hd + dim];
                 want[at] = (float)(1 / (1 + exp(-k * score_scale(d))));
                 bound[at] = (float)(off * score_scale(d) / 4 + 0x1p-21);
@@ -364,9 +363,12 @@ static void check_case(struct check *c, const struct rope_case *k)
     struct rng r = rng_for(c->seed, name);
     struct rope_data d = make_data(&a, &r, k);
     size_t rows = (size_t)d.batch.n_rows, n = rows * d.q_row;
-    struct expected x = {arena_get(&a, n * 4), arena_get(&a, n * 4),
-                         arena_get(&a, rows * d.kv_row * 4), arena_get(&a, rows * d.kv_row * 4),
-                         arena_get(&a, n * 4), arena_get(&a, rows * d.kv_row * 4)};
+    struct expected x = {arena_get(&a, n * 4),
+                         arena_get(&a, n * 4),
+                         arena_get(&a, rows * d.kv_row * 4),
+                         arena_get(&a, rows * d.kv_row * 4),
+                         arena_get(&a, n * 4),
+                         arena_get(&a, rows * d.kv_row * 4)};
     float *ref = arena_get(&a, n * 4), *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4),
           *kept = arena_get(&a, n * 4), *tight = arena_get(&a, n * 4);
     rotate(&d, d.q, d.q_norm, k->n_heads, x.q, x.q_bound);

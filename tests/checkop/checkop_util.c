@@ -357,6 +357,7 @@ void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart
                             .linear = t->linear,
                             .vector = t->d_vector,
                             .kv = t->d_kv,
+                            .seat = t->d_seat,
                             .state = t->d_state};
     struct be_plan *compiled[TRIAL_OPS];
     int n = apart ? t->n_ops : 1;
@@ -415,6 +416,7 @@ struct batch make_batch(struct arena *a, const struct page_map *m, const struct 
     b.block_table = arena_get(a, (size_t)(n * m->stride) * sizeof(int32_t));
     b.state_from = arena_get(a, (size_t)n * sizeof(int32_t));
     b.state_to = arena_get(a, (size_t)n * sizeof(int32_t));
+    b.seat = arena_get(a, (size_t)n * sizeof(int32_t));
     b.logit_row = arena_get(a, 1);
     b.top_row = arena_get(a, 1);
     batch_set(&b, m, span, n, n_decode);

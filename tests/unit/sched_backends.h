@@ -23,6 +23,14 @@ static void begin_with_wrong_page(struct be *be, const struct batch *b)
     odd_begin_step(be, b);
 }
 
+/* Two sequences occasionally have each other's seat. */
+static void begin_with_wrong_seat(struct be *be, const struct batch *b)
+{
+    int32_t *last = b->seat + b->n_seqs - 1, seat = *last;
+    if (++odd_calls % 8 == 0) *last = *b->seat, *b->seat = seat;
+    odd_begin_step(be, b);
+}
+
 /* All rows take what the first row of the last step chose. */
 static void embed_the_first(struct be *be, const struct stepwise_call *c)
 {

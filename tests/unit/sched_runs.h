@@ -37,6 +37,7 @@ void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
 struct setup {
     int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits, overlap, gather,
         sample_forced;
+    enum kv_type kv;
     const struct backend *ops; /* NULL: the CPU's */
 };
 
@@ -51,6 +52,8 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
     struct err e = {0};
     const struct forward_options fo = {.n_threads = u->threads,
                                        .n_pages = u->n_pages,
+                                       .kv = u->kv,
+                                       .max_seqs = u->n_seqs,
                                        .max_rows = u->n_batch,
                                        .max_logits = u->max_logits};
     const struct sched_options so = {.n_seqs = u->n_seqs,
@@ -129,14 +132,20 @@ __attribute__((unused)) static int n_different(const struct record *all, int n,
     return k;
 }
 
-static uint64_t *run_plain(const struct backend *ops, struct record *all, int n)
+static uint64_t *run_plain_kv(enum kv_type kv, const struct backend *ops, struct record *all, int n)
 {
     struct setup u = plain;
     uint64_t *want = malloc((size_t)n * sizeof *want);
     u.ops = ops;
+    u.kv = kv;
     run(&u, all, n);
     for (int i = 0; i < n; i++) want[i] = digest(&all[i]);
     return want;
+}
+
+static uint64_t *run_plain(const struct backend *ops, struct record *all, int n)
+{
+    return run_plain_kv(KV_F16, ops, all, n);
 }
 
 #endif

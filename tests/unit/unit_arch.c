@@ -433,9 +433,36 @@ static void test_shared_keys(void **state)
     step_plan_free(&b.plan);
 }
 
+/* An OP_ROPE_STORE of a cache, or an OP_ATTEND. */
+static struct op kv_op(enum op_kind kind, int kv)
+{
+    struct op op = op_of(kind, "kv", 0);
+    if (kind == OP_ATTEND) op.as.attend.kv = kv;
+    else op.as.rope.kv = kv, op.in[1] = 0;
+    return op;
+}
+
+/* Step pages are used again as soon as nothing attends to them. */
+static void test_step_sets(void **state)
+{
+    struct op op[] = {kv_op(OP_ROPE_STORE, 0), kv_op(OP_ATTEND, 0),     kv_op(OP_ROPE_STORE, 1),
+                      kv_op(OP_ATTEND, 1),     kv_op(OP_ROPE_STORE, 2), kv_op(OP_ATTEND, 2),
+                      kv_op(OP_ATTEND, 1),     kv_op(OP_ROPE_STORE, 3), kv_op(OP_ATTEND, 3)};
+    static const int want[] = {0, 0, 0, 0, 1, 1, 0, 0, 0};
+    struct step_plan p = {.op = op, .n_ops = sizeof op / sizeof *op};
+    (void)state;
+    step_plan_liveness(&p, 0);
+    assert_int_equal(p.n_step_sets, 2);
+    for (int i = 0; i < p.n_ops; i++)
+        assert_int_equal(op[i].kind == OP_ATTEND ? op[i].as.attend.step_set
+                                                 : op[i].as.rope.step_set,
+                         want[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_step_sets),
         cmocka_unit_test(test_tensors),      cmocka_unit_test(test_missing_tensors),
         cmocka_unit_test(test_missing_keys), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_experts),      cmocka_unit_test(test_states),

@@ -32,9 +32,8 @@ enum { WAYS = 64, SOAK = 300 };
 #endif
 
 /* --- the contract */
-static void answers_do_not_depend_on_scheduling(void **state)
+static void over_all_ways(enum kv_type kv)
 {
-    (void)state;
     enum { N = 12 };
     static const int seqs[] = {1, 2, 7, 64}, batch[] = {1, 3, 16, 512}, pages[] = {13, 14, 20, 400};
     struct record *all = random_records(N, 1);
@@ -49,7 +48,7 @@ static void answers_do_not_depend_on_scheduling(void **state)
                                      .seed = p->seed};
         r->n_top = -1;
     }
-    uint64_t *want = run_plain(NULL, all, N);
+    uint64_t *want = run_plain_kv(kv, NULL, all, N);
     uint64_t n_preemptions = 0, n_cached = 0;
     odd_open();
     odd.kinds |= 1u << OP_TOP;
@@ -63,6 +62,7 @@ static void answers_do_not_depend_on_scheduling(void **state)
                                 .cache = i / 3 % 2,
                                 .shuffle = i / 2 % 2,
                                 .max_logits = i % 3 ? 64 : 1 + i % 5,
+                                .kv = kv,
                                 .overlap = (i + i / 8) % 2,
                                 .gather = i / 5 % 3,
                                 .ops = i / 7 % 2 ? &odd : NULL};
@@ -78,6 +78,18 @@ static void answers_do_not_depend_on_scheduling(void **state)
     assert_true(n_top_rows > 10 * WAYS && n_without_room > WAYS);
     free(want);
     free_records(all, N);
+}
+
+static void answers_do_not_depend_on_scheduling(void **state)
+{
+    (void)state;
+    over_all_ways(KV_F16);
+}
+
+static void neither_do_those_from_packed_pages(void **state)
+{
+    (void)state;
+    over_all_ways(KV_INT4);
 }
 
 static void tokens_keep_their_phase(void **state)
@@ -175,22 +187,34 @@ static void the_next_step_need_not_know_the_tokens(void **state)
     free_records(all, N);
 }
 
-/* The comparison detects an occasional wrong page id. */
-static void wrong_pages_are_noticed(void **state)
+/* The comparison detects what is occasionally wrong. */
+static void is_noticed(enum kv_type kv, void (*begin)(struct be *be, const struct batch *b))
 {
-    (void)state;
     enum { N = 24 };
     struct record *all = random_records(N, 3);
-    uint64_t *want = run_plain(NULL, all, N);
+    uint64_t *want = run_plain_kv(kv, NULL, all, N);
     odd_open();
-    odd.begin_step = begin_with_wrong_page;
+    odd.begin_step = begin;
     struct setup u = plain;
     u.n_seqs = 7;
     u.ops = &odd;
+    u.kv = kv;
     run(&u, all, N);
     assert_true(n_different(all, N, want) > 0);
     free(want);
     free_records(all, N);
+}
+
+static void wrong_pages_are_noticed(void **state)
+{
+    (void)state;
+    is_noticed(KV_F16, begin_with_wrong_page);
+}
+
+static void wrong_seats_are_noticed(void **state)
+{
+    (void)state;
+    is_noticed(KV_INT4, begin_with_wrong_seat);
 }
 
 /* --- against a plain loop: one request alone */
@@ -655,9 +679,11 @@ int main(void)
         cmocka_unit_test(answers_are_those_of_a_plain_loop),
         cmocka_unit_test(the_context_chooses_frequencies),
         cmocka_unit_test(answers_do_not_depend_on_scheduling),
+        cmocka_unit_test(neither_do_those_from_packed_pages),
         cmocka_unit_test(tokens_keep_their_phase),
         cmocka_unit_test(the_next_step_need_not_know_the_tokens),
         cmocka_unit_test(wrong_pages_are_noticed),
+        cmocka_unit_test(wrong_seats_are_noticed),
         cmocka_unit_test(many_requests),
         cmocka_unit_test(equal_prefixes_are_computed_once),
         cmocka_unit_test(a_long_prompt_does_not_hold_up_others),

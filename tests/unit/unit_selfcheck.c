@@ -74,6 +74,12 @@ static void bad_attend(const struct attend_task *t, float *scratch)
     flip(t->out + t->head_dim - 1);
 }
 
+static void bad_unpack(const char *page, enum kv_part part, int head_dim, char *to)
+{
+    cpu_scalar.unpack(page, part, head_dim, to);
+    if (part == VALUES) to[KV_PAGE * head_dim - 1] ^= 1;
+}
+
 static void bad_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
     cpu_scalar.glu(a, gate, up, n);
@@ -110,11 +116,12 @@ static void every_variant_passes(void **state)
 static void each_wrong_kernel_is_caught(void **state)
 {
     (void)state;
-    enum { KERNELS = 11 };
+    enum { KERNELS = 12 };
     struct cpu_kernels variant[KERNELS];
     static const char *const kernel[KERNELS] = {"q4",   "quantize", "q4i",        "dense",
                                                 "norm", "rope",     "attend",     "glu",
-                                                "softcap", "layer_norm", "add"};
+                                                "softcap", "layer_norm", "add",
+                                                "unpack"};
     for (int i = 0; i < KERNELS; i++) {
         variant[i] = cpu_scalar;
         variant[i].name = "suspect";
@@ -125,6 +132,7 @@ static void each_wrong_kernel_is_caught(void **state)
     variant[4].norm = bad_norm, variant[5].rope = bad_rope, variant[6].attend = bad_attend,
     variant[7].glu = bad_glu, variant[8].softcap = bad_softcap;
     variant[9].layer_norm = bad_layer_norm, variant[10].add = bad_add;
+    variant[11].unpack = bad_unpack;
     for (int i = 0; i < KERNELS; i++) {
         const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &variant[i], NULL};
         char note[128];

@@ -848,6 +848,10 @@ int main(int argc, char **argv)
     invariance(model, in,
                (char *[]){"--ignore-eos", "-n", "40", "-s", "3", "-c", "256", "-t", "1", NULL},
                "20", 1, "sampled text");
+    invariance(model, in,
+               (char *[]){"--ignore-eos", "-n", "40", "-s", "3", "-c", "256", "-t", "1", "--kv",
+                          "int8", NULL},
+               "20", 1, "sampled text over 8-bit pages");
 #endif
     conversations(argv[2]);
     shell("rm -r %s", dir);

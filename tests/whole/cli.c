@@ -395,12 +395,13 @@ static const char *long_prompt(void)
 /* Logits of the long prompt and 8 greedy ids, as one block of bytes. A variant that does not run
  * here runs in the program that has it emulated (tests/emulators/immintrin), where there is one;
  * else NULL. */
-static char *whole_run(const char *program, const char *variant, const char *act,
+static char *whole_run(const char *program, const char *variant, const char *act, const char *kv,
                        const char *threads, const char *chunk, size_t *n)
 {
     struct process p;
 #define PINNED                                                                                     \
-    "--cpu", (char *)variant, "--act", (char *)act, "-t", (char *)threads, "-b", (char *)chunk
+    "--cpu", (char *)variant, "--act", (char *)act, "--kv", (char *)kv, "-t", (char *)threads,     \
+        "-b", (char *)chunk
     char *const argv[] = {(char *)program,       "-m",   model, "--temp",   "0",   "-p",
                           (char *)long_prompt(), "-n",   "8",   "--format", "ids", PINNED,
                           "--logits-out",        file_a, NULL};
@@ -408,7 +409,7 @@ static char *whole_run(const char *program, const char *variant, const char *act
     char *bytes = NULL;
     int absent = p.code == 1 && strstr(p.err, "this processor");
     if (absent && program == run_bin && !access(emulated_bin, X_OK)) {
-        bytes = whole_run(emulated_bin, variant, act, threads, chunk, n);
+        bytes = whole_run(emulated_bin, variant, act, kv, threads, chunk, n);
     } else if (absent) {
         printf("SKIP variant %s: %s", variant, p.err);
     } else {
@@ -441,19 +442,21 @@ static void invariance(void)
         {"dotprod", "1", "33"},
 #endif
     };
-    static const char *const acts[] = {"f32", "i16", "int8"};
-    for (int a = 0; a < 3; a++) {
+    static const struct {
+        const char *act, *kv;
+    } kinds[] = {{"f32", "f16"}, {"i16", "f16"}, {"int8", "f16"}, {"f32", "int8"}, {"i16", "int8"}};
+    for (size_t a = 0; a < sizeof kinds / sizeof *kinds; a++) {
         size_t n_first = 0;
         char *first = NULL;
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
             size_t n = 0;
-            char *bytes = whole_run(run_bin, runs[i].variant, acts[a], runs[i].threads,
-                                    runs[i].chunk, &n),
+            char *bytes = whole_run(run_bin, runs[i].variant, kinds[a].act, kinds[a].kv,
+                                    runs[i].threads, runs[i].chunk, &n),
                  what[160];
             if (!bytes) continue;
             snprintf(what, sizeof what,
-                     "--act %s --cpu %s -t %s -b %s has the bits of the first run", acts[a],
-                     runs[i].variant, runs[i].threads, runs[i].chunk);
+                     "--act %s --kv %s --cpu %s -t %s -b %s has the bits of the first run",
+                     kinds[a].act, kinds[a].kv, runs[i].variant, runs[i].threads, runs[i].chunk);
             if (first) check(n == n_first && n > 1000000 && !memcmp(first, bytes, n), what, NULL);
             if (!first) first = bytes, n_first = n;
             else free(bytes);

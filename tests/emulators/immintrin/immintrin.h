@@ -73,9 +73,18 @@ EMULATED_PS(emulated_max_ps, _mm256_max_ps)
 EMULATED_SI(emulated_add_epi32, _mm256_add_epi32)
 EMULATED_SI(emulated_sub_epi32, _mm256_sub_epi32)
 EMULATED_SI(emulated_sub_epi8, _mm256_sub_epi8)
+EMULATED_SI(emulated_sub_epi16, _mm256_sub_epi16)
+EMULATED_SI(emulated_max_epu32, _mm256_max_epu32)
+EMULATED_SI(emulated_xor_si512, _mm256_xor_si256)
+EMULATED_SI(emulated_packus_epi16, _mm256_packus_epi16)
+EMULATED_SI(emulated_packus_epi32, _mm256_packus_epi32)
 EMULATED_SI(emulated_mullo_epi32, _mm256_mullo_epi32)
 EMULATED_SI(emulated_max_epi32, _mm256_max_epi32)
 EMULATED_SI(emulated_and_si512, _mm256_and_si256)
+EMULATED_SI(emulated_or_si512, _mm256_or_si256)
+EMULATED_SI(emulated_add_epi8, _mm256_add_epi8)
+EMULATED_SI(emulated_mullo_epi16, _mm256_mullo_epi16)
+EMULATED_SI(emulated_shuffle_epi8, _mm256_shuffle_epi8)
 EMULATED_SI(emulated_madd_epi16, _mm256_madd_epi16)
 EMULATED_SI(emulated_maddubs_epi16, _mm256_maddubs_epi16)
 EMULATED_FMA(emulated_fmadd_ps, _mm256_fmadd_ps)
@@ -84,10 +93,13 @@ EMULATED_SHIFT(emulated_slli_epi32, _mm256_slli_epi32)
 EMULATED_SHIFT(emulated_srai_epi32, _mm256_srai_epi32)
 EMULATED_SHIFT(emulated_srli_epi32, _mm256_srli_epi32)
 EMULATED_SHIFT(emulated_srli_epi16, _mm256_srli_epi16)
+EMULATED_SHIFT(emulated_srli_epi64, _mm256_srli_epi64)
 
 EMULATED __m512 emulated_set1_ps(float v) { return (union emulated_512){.half_ps = {_mm256_set1_ps(v), _mm256_set1_ps(v)}}.ps; }
 
 EMULATED __m512i emulated_set1(__m256i v) { return (union emulated_512){.half_si = {v, v}}.si; }
+
+EMULATED __m512i emulated_set4_epi32(int d, int c, int b, int a) { return emulated_set1(_mm256_set_epi32(d, c, b, a, d, c, b, a)); }
 
 EMULATED __m512 emulated_loadu_ps(const void *p)
 {
@@ -109,6 +121,30 @@ EMULATED __m512 emulated_maskz_loadu_ps(__mmask16 m, const void *p)
     for (int i = 0; i < 16; i++)
         if (m >> i & 1) v.f32[i] = ((const float *)p)[i];
     return v.ps;
+}
+
+EMULATED __m512 emulated_mask_loadu_ps(__m512 source, __mmask16 m, const void *p)
+{
+    union emulated_512 v = {.ps = source};
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1) v.f32[i] = ((const float *)p)[i];
+    return v.ps;
+}
+
+EMULATED __m256i emulated_maskz_loadu_epi32(__mmask8 m, const void *p)
+{
+    int32_t v[8] = {0};
+    for (int i = 0; i < 8; i++)
+        if (m >> i & 1) v[i] = ((const int32_t *)p)[i];
+    return _mm256_loadu_si256((const void *)v);
+}
+
+EMULATED void emulated_mask_storeu_epi32(void *p, __mmask8 m, __m256i a)
+{
+    int32_t v[8];
+    _mm256_storeu_si256((void *)v, a);
+    for (int i = 0; i < 8; i++)
+        if (m >> i & 1) ((int32_t *)p)[i] = v[i];
 }
 
 EMULATED __m256i emulated_maskz_loadu_epi16(__mmask16 m, const void *p)
@@ -158,6 +194,13 @@ EMULATED __m512 emulated_permutexvar_ps(__m512i index, __m512 table)
     return v.ps;
 }
 
+EMULATED __m512i emulated_permutexvar_epi32(__m512i index, __m512i table)
+{
+    union emulated_512 x = {.si = index}, t = {.si = table}, v;
+    for (int i = 0; i < 16; i++) v.u32[i] = t.u32[x.u32[i] & 15];
+    return v.si;
+}
+
 EMULATED __m512 emulated_cvtepi32_ps(__m512i a)
 {
     union emulated_512 x = {.si = a};
@@ -179,6 +222,23 @@ EMULATED __m128i emulated_cvtepi32_epi8(__m512i a)
     uint8_t v[16];
     for (int i = 0; i < 16; i++) v[i] = (uint8_t)x.u32[i];
     return _mm_loadu_si128((const void *)v);
+}
+
+/* The lower half of each 64-bit lane. */
+EMULATED __m256i emulated_cvtepi64_epi32(__m512i a)
+{
+    union emulated_512 x = {.si = a};
+    int32_t v[8];
+    for (int i = 0; i < 8; i++) v[i] = x.i32[2 * i];
+    return _mm256_loadu_si256((const void *)v);
+}
+
+EMULATED uint32_t emulated_reduce_max_epu32(__m512i a)
+{
+    union emulated_512 x = {.si = a};
+    uint32_t most = x.u32[0];
+    for (int i = 1; i < 16; i++) most = x.u32[i] > most ? x.u32[i] : most;
+    return most;
 }
 
 EMULATED int32_t emulated_reduce_add_epi32(__m512i a)
@@ -210,6 +270,18 @@ EMULATED __m512i emulated_cvtepu8_epi32(__m128i a)
     return (union emulated_512){.half_si = {_mm256_cvtepu8_epi32(a), _mm256_cvtepu8_epi32(_mm_srli_si128(a, 8))}}.si;
 }
 
+EMULATED __m512i emulated_cvtepi8_epi16(__m256i a)
+{
+    __m128i low = _mm256_castsi256_si128(a), high = _mm256_extracti128_si256(a, 1);
+    return (union emulated_512){.half_si = {_mm256_cvtepi8_epi16(low), _mm256_cvtepi8_epi16(high)}}.si;
+}
+
+EMULATED __m512i emulated_cvtepu8_epi16(__m256i a)
+{
+    __m128i low = _mm256_castsi256_si128(a), high = _mm256_extracti128_si256(a, 1);
+    return (union emulated_512){.half_si = {_mm256_cvtepu8_epi16(low), _mm256_cvtepu8_epi16(high)}}.si;
+}
+
 EMULATED __m512i emulated_cvtepu16_epi32(__m256i a)
 {
     __m128i low = _mm256_castsi256_si128(a), high = _mm256_extracti128_si256(a, 1);
@@ -237,6 +309,14 @@ EMULATED __mmask16 emulated_cmp_nlt_uq(__m512 a, __m512 b)
     return (__mmask16)(low | high << 8);
 }
 
+EMULATED __mmask16 emulated_cmp_gt_oq(__m512 a, __m512 b)
+{
+    union emulated_512 x = {.ps = a}, y = {.ps = b};
+    int low = _mm256_movemask_ps(_mm256_cmp_ps(x.half_ps[0], y.half_ps[0], _CMP_GT_OQ));
+    int high = _mm256_movemask_ps(_mm256_cmp_ps(x.half_ps[1], y.half_ps[1], _CMP_GT_OQ));
+    return (__mmask16)(low | high << 8);
+}
+
 /* Unsigned by signed bytes, four products to a lane, no saturation. */
 EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 {
@@ -254,6 +334,40 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define EMULATED_ONLY(value, known) _Static_assert((value) == (known), "tests/emulators/immintrin: only " #known)
 
 /* The names that the variants use. */
+#undef _mm512_sub_epi16
+#undef _mm512_max_epu32
+#undef _mm512_xor_si512
+#undef _mm512_packus_epi16
+#undef _mm512_packus_epi32
+#undef _mm512_srli_epi64
+#undef _mm512_mask_loadu_ps
+#undef _mm256_maskz_loadu_epi32
+#undef _mm256_mask_storeu_epi32
+#undef _mm512_permutexvar_epi32
+#undef _mm512_cvtepi64_epi32
+#undef _mm512_reduce_max_epu32
+#undef _mm512_cvtepi8_epi16
+#undef _mm512_cvtepu8_epi16
+#undef _mm512_set1_epi64
+#undef _mm512_setr_epi32
+#undef _mm512_castps_si512
+#define _mm512_sub_epi16 emulated_sub_epi16
+#define _mm512_max_epu32 emulated_max_epu32
+#define _mm512_xor_si512 emulated_xor_si512
+#define _mm512_packus_epi16 emulated_packus_epi16
+#define _mm512_packus_epi32 emulated_packus_epi32
+#define _mm512_srli_epi64 emulated_srli_epi64
+#define _mm512_mask_loadu_ps emulated_mask_loadu_ps
+#define _mm256_maskz_loadu_epi32 emulated_maskz_loadu_epi32
+#define _mm256_mask_storeu_epi32 emulated_mask_storeu_epi32
+#define _mm512_permutexvar_epi32 emulated_permutexvar_epi32
+#define _mm512_cvtepi64_epi32 emulated_cvtepi64_epi32
+#define _mm512_reduce_max_epu32 emulated_reduce_max_epu32
+#define _mm512_cvtepi8_epi16 emulated_cvtepi8_epi16
+#define _mm512_cvtepu8_epi16 emulated_cvtepu8_epi16
+#define _mm512_set1_epi64(v) emulated_set1(_mm256_set1_epi64x(v))
+#define _mm512_setr_epi32(...) ((union emulated_512){.i32 = {__VA_ARGS__}}.si)
+#define _mm512_castps_si512(v) ((union emulated_512){.ps = (v)}.si)
 #undef _mm512_add_epi32
 #undef _mm512_castps512_ps256
 #undef _mm512_extractf32x8_ps
@@ -288,6 +402,11 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #undef _mm512_min_ps
 #undef _mm512_mul_ps
 #undef _mm512_mullo_epi32
+#undef _mm512_set4_epi32
+#undef _mm512_shuffle_epi8
+#undef _mm512_mullo_epi16
+#undef _mm512_add_epi8
+#undef _mm512_or_si512
 #undef _mm512_permutexvar_ps
 #undef _mm512_set1_ps
 #undef _mm512_slli_epi32
@@ -321,6 +440,11 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_add_epi32 emulated_add_epi32
 #define _mm512_add_ps emulated_add_ps
 #define _mm512_and_si512 emulated_and_si512
+#define _mm512_set4_epi32 emulated_set4_epi32
+#define _mm512_shuffle_epi8 emulated_shuffle_epi8
+#define _mm512_mullo_epi16 emulated_mullo_epi16
+#define _mm512_add_epi8 emulated_add_epi8
+#define _mm512_or_si512 emulated_or_si512
 #define _mm512_cvtepi32_ps emulated_cvtepi32_ps
 #define _mm512_cvtepu16_epi32 emulated_cvtepu16_epi32
 #define _mm512_cvtepu8_epi32 emulated_cvtepu8_epi32
@@ -363,8 +487,8 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_storeu_si512(p, v) emulated_storeu(p, &(union emulated_512){.si = (v)})
 #define _mm512_cmp_ps_mask(a, b, how)                                                                                                      \
     ({                                                                                                                                     \
-        EMULATED_ONLY(how, _CMP_NLT_UQ);                                                                                                   \
-        emulated_cmp_nlt_uq(a, b);                                                                                                         \
+        _Static_assert((how) == _CMP_NLT_UQ || (how) == _CMP_GT_OQ, "tests/emulators/immintrin: only _CMP_NLT_UQ, _CMP_GT_OQ");            \
+        (how) == _CMP_NLT_UQ ? emulated_cmp_nlt_uq(a, b) : emulated_cmp_gt_oq(a, b);                                                       \
     })
 #define _mm512_roundscale_ps(a, how)                                                                                                       \
     ({                                                                                                                                     \
@@ -429,8 +553,8 @@ static inline void emulated_tile_stored(int t, void *base, long stride)
         memcpy((char *)base + r * stride, emulated_tile.data[t][r], (size_t)emulated_tile.row_bytes[t]);
 }
 
-/* c [m][n] += a [m][4 k] x b [k][n][4], signed bytes */
-static inline void emulated_tile_dpbssd(int c, int a, int b)
+/* c [m][n] += a [m][4 k] x b [k][n][4], signed bytes; b_unsigned: those of b are unsigned */
+static inline void emulated_tile_multiply(int c, int a, int b, int b_unsigned)
 {
     struct emulated_tiles *t = &emulated_tile;
     emulated_tile_ready(a);
@@ -448,8 +572,9 @@ static inline void emulated_tile_dpbssd(int c, int a, int b)
             memcpy(&codes, t->data[b][k], 64);
             __m256i x = _mm256_broadcastq_epi64(_mm_cvtepi8_epi16(four)); /* four words, repeated */
             for (int i = 0; i < 2; i++) {
-                __m256i low = _mm256_madd_epi16(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(codes.half_si[i])), x);
-                __m256i high = _mm256_madd_epi16(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(codes.half_si[i], 1)), x);
+                __m128i first = _mm256_castsi256_si128(codes.half_si[i]), second = _mm256_extracti128_si256(codes.half_si[i], 1);
+                __m256i low = _mm256_madd_epi16(b_unsigned ? _mm256_cvtepu8_epi16(first) : _mm256_cvtepi8_epi16(first), x);
+                __m256i high = _mm256_madd_epi16(b_unsigned ? _mm256_cvtepu8_epi16(second) : _mm256_cvtepi8_epi16(second), x);
                 /* sums of two to sums of four; hadd works within 128 bits */
                 __m256i both = _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xd8);
                 sum.half_si[i] = _mm256_add_epi32(sum.half_si[i], both);
@@ -459,10 +584,15 @@ static inline void emulated_tile_dpbssd(int c, int a, int b)
     }
 }
 
+static inline void emulated_tile_dpbssd(int c, int a, int b) { emulated_tile_multiply(c, a, b, 0); }
+static inline void emulated_tile_dpbsud(int c, int a, int b) { emulated_tile_multiply(c, a, b, 1); }
+
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbssd
+#undef _tile_dpbsud
+#define _tile_dpbsud emulated_tile_dpbsud
 #define _tile_loadconfig emulated_tile_loadconfig
 #define _tile_release emulated_tile_release
 #define _tile_loadd emulated_tile_loadd
