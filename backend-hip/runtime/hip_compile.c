@@ -139,22 +139,25 @@ static int compile(const char *sources, const char *runtime, const char *arch, i
     return 0;
 }
 
-/* A fresh process of this program, which hip_compile() starts with these arguments: it compiles
- * before anything else happens, and ends. Its standard output is the file; what a compiler prints
- * there goes to standard error. */
+/* The arguments of the fresh process. Its standard output is the file; what a compiler prints there
+ * goes to standard error. */
 enum { ARG_MARK = 1, ARG_RUNTIME, ARG_ARCH, N_ARGS };
 static const char mark[] = "--compile-gpu-kernels-of-this-program";
+static int answers; /* this program calls hip_compile_asked() */
 
-__attribute__((constructor)) static void compile_if_asked(int argc, char **argv)
+int hip_compile_asked(int argc, char **argv, int *status)
 {
     struct err e;
-    if (argc != N_ARGS || strcmp(argv[ARG_MARK], mark)) return;
-    int file = dup(STDOUT_FILENO), rc = -1;
+    answers = 1;
+    if (argc != N_ARGS || strcmp(argv[ARG_MARK], mark)) return 0;
+    int file = dup(STDOUT_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);
     char *sources = hip_image_unpack(&hip_kernel_sources, &e);
+    *status = 1;
     if (!sources) dprintf(file, "%s", e.msg);
-    else rc = compile(sources, argv[ARG_RUNTIME], argv[ARG_ARCH], file);
-    _exit(rc ? 1 : 0);
+    else if (!compile(sources, argv[ARG_RUNTIME], argv[ARG_ARCH], file)) *status = 0;
+    free(sources);
+    return 1;
 }
 
 /* Waits for the child and returns its status; -1: it was killed after the limit. */
@@ -175,6 +178,7 @@ int hip_compile(const char *runtime, const char *arch, int seconds, void **objec
 {
     if (!hip_kernel_sources.data)
         return err_set(e, "this build contains no source of the kernels");
+    if (!answers) return err_set(e, "this program compiles none");
     if (!*arch) return err_set(e, "the runtime does not tell the device's architecture");
     int file = memfd_create("opt4gptq kernels", MFD_CLOEXEC);
     if (file < 0) return err_sys(e, "a file for compiled kernels");

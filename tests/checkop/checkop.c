@@ -140,6 +140,8 @@ static int report(const struct check *c, const char *variant, const struct tally
 int main(int argc, char **argv)
 {
     struct args a = {.backend = "cpu", .seed = 1};
+    int rc;
+    if (backend_asked(argc, argv, &rc)) return rc;
     for (int i = 1; i < argc; i++) {
         const char *o = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(o, "--quick")) a.quick = 1; /* the small cases, no mutants */
