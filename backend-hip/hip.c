@@ -12,12 +12,11 @@
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
 
-static size_t element_bytes(enum kv_type t) { return t == KV_F32 ? 4 : 2; }
-
 static size_t hip_kv_page_bytes(enum kv_type t, const struct kv_cache *kv)
 {
-    return (size_t)kv->n_kv_heads * 2 * PAGE * (((size_t)kv->head_dim + 7) / 8 * 8) *
-           element_bytes(t);
+    size_t dims = ((size_t)kv->head_dim + 7) / 8 * 8;
+    if (t == KV_INT8) return (size_t)kv->n_kv_heads * INT8_PAGE((size_t)kv->head_dim);
+    return (size_t)kv->n_kv_heads * 2 * PAGE * dims * (t == KV_F32 ? 4 : 2);
 }
 
 static void hip_close(struct be *be)
@@ -202,7 +201,7 @@ int hip_list_devices(const char *library, struct err *e)
 const struct backend backend_hip = {
     .name = "hip",
     .kinds = (1u << OP_KINDS) - 1,
-    .kv_types = 1u << KV_F16 | 1u << KV_F32,
+    .kv_types = 1u << KV_F16 | 1u << KV_F32 | 1u << KV_INT8,
     .asynchronous = 1,
     .phases = 1,
     .available = hip_available,

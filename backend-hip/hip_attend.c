@@ -5,28 +5,61 @@
 
 #include <string.h>
 
-/* The kernel for an fp16 KV cache, heads of 64, 128 or 256 dimensions and scores without a softcap;
- * K_COUNT: none. for_256: K_COUNT or a kernel */
-static enum hip_kernel by_head(const struct hip *h, const struct op *attend, enum hip_kernel for_64,
-                               enum hip_kernel for_128, enum hip_kernel for_256)
+_Static_assert((int)PAGE_F16 == (int)KV_F16 && (int)PAGE_F32 == (int)KV_F32 &&
+                   (int)PAGE_INT8 == (int)KV_INT8,
+               "enum page_kind");
+
+enum { HEADS_64, HEADS_128, HEADS_256, HEADS };
+
+/* The kernel for the operation, of kernels [KV_TYPES] for heads of 64, 128 and 256 dimensions and
+ * scores without a softcap; K_COUNT: none */
+static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
+                               const enum hip_kernel (*kernels)[HEADS])
 {
-    int dim = attend->as.attend.heads.head_dim;
-    enum hip_kernel k = dim == 64 ? for_64 : dim == 128 ? for_128 : dim == 256 ? for_256 : K_COUNT;
-    if (h->config.kv != KV_F16 || attend->as.attend.softcap > 0 || k == K_COUNT) return K_COUNT;
+    int dim = attend->as.attend.heads.head_dim, i = dim == 64    ? HEADS_64
+                                                    : dim == 128 ? HEADS_128
+                                                                 : HEADS_256;
+    enum hip_kernel k = kernels[h->config.kv][i];
+    if ((i == HEADS_256 && dim != 256) || attend->as.attend.softcap > 0 || k == K_COUNT)
+        return K_COUNT;
     return hip_has(h, k) ? k : K_COUNT;
 }
+
+#define NO_KERNELS                                                                                 \
+    {                                                                                              \
+        K_COUNT, K_COUNT, K_COUNT                                                                  \
+    }
 
 /* attend_prefill_wgmma.hip. With fp16 activations the softmax weights are fp16, too. */
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend)
 {
-    return h->config.act == ACT_F16
-               ? by_head(h, attend, K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT)
-               : by_head(h, attend, K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT);
+    static const enum hip_kernel
+        half[][HEADS] = {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
+                         [KV_F32] = NO_KERNELS,
+                         [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128,
+                                      K_COUNT}},
+        full[][HEADS] = {[KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
+                         [KV_F32] = NO_KERNELS,
+                         [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128, K_COUNT}};
+    return by_head(h, attend, h->config.act == ACT_F16 ? half : full);
+}
+
+static enum hip_kernel tile_kernel(const struct hip *h, const struct op *attend)
+{
+    static const enum hip_kernel tile[][HEADS] = {
+        [KV_F16] = {K_attend_tile_64, K_attend_tile_128, K_attend_tile_256},
+        [KV_F32] = NO_KERNELS,
+        [KV_INT8] = {K_attend_tile_int8_64, K_attend_tile_int8_128, K_attend_tile_int8_256}};
+    return by_head(h, attend, tile);
 }
 
 static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend)
 {
-    return by_head(h, attend, K_attend_pages_64, K_attend_pages_128, K_attend_pages_256);
+    static const enum hip_kernel pages[][HEADS] = {
+        [KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
+        [KV_F32] = NO_KERNELS,
+        [KV_INT8] = {K_attend_pages_int8_64, K_attend_pages_int8_128, K_attend_pages_int8_256}};
+    return by_head(h, attend, pages);
 }
 
 /* The KV splits of so many positions, rounded up to a power of two or 3/2 of one, so that
@@ -184,7 +217,7 @@ struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan 
         .n_heads = g->n_heads,
         .n_kv_heads = stores ? g->n_kv_heads : 0,
         .head_dim = g->head_dim,
-        .kv_f32 = h->config.kv == KV_F32,
+        .kv = (int)h->config.kv,
         .in_octets = !q_norm && !k_norm && g->head_dim % 16 == 0,
     };
 }
@@ -201,7 +234,10 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
     a.cos += half;
     a.sin += half;
     a.slot += at;
-    hip_launch(h, a.head_dim > GPU_HEAD_DIM ? K_rope_store_512 : K_rope_store,
+    hip_launch(h,
+               a.kv == PAGE_INT8           ? K_rope_store_int8
+               : a.head_dim > GPU_HEAD_DIM ? K_rope_store_512
+                                           : K_rope_store,
                (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0},
                &a, sizeof a);
 }
@@ -274,11 +310,12 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim,
            kv_row = (size_t)g->n_kv_heads * (size_t)g->head_dim, half = (size_t)g->head_dim / 2,
            n_decode = (size_t)t->n_decode, at_once = (size_t)hip_rows_at_once(h);
+    static const enum hip_kernel split_kernel[][2] = {
+        [KV_F16] = {K_attend_split_f16, K_attend_split_f16_512},
+        [KV_F32] = {K_attend_split_f32, K_attend_split_f32_512},
+        [KV_INT8] = {K_attend_split_int8_256, K_attend_split_int8_512}};
     int is_long = g->head_dim > GPU_HEAD_DIM;
-    enum hip_kernel split = h->config.kv == KV_F32
-                                ? is_long ? K_attend_split_f32_512 : K_attend_split_f32
-                            : is_long ? K_attend_split_f16_512
-                                      : K_attend_split_f16,
+    enum hip_kernel split = split_kernel[h->config.kv][is_long],
                     pages = pages_kernel(h, hip_op(p, op));
     for (size_t row = 0; row < n_decode; row += at_once) {
         size_t n = n_decode - row < at_once ? n_decode - row : at_once,
@@ -312,9 +349,7 @@ static void attend_prompts(struct hip *h, const struct op *attend,
     const struct heads *g = &attend->as.attend.heads;
     struct attend_kernel_args a = *all;
     size_t n_decode = (size_t)h->shape.n_decode, n_prompt = (size_t)h->shape.n_rows - n_decode;
-    enum hip_kernel wgmma = wgmma_kernel(h, attend),
-                    tile = by_head(h, attend, K_attend_tile_64, K_attend_tile_128,
-                                   K_attend_tile_256);
+    enum hip_kernel wgmma = wgmma_kernel(h, attend), tile = tile_kernel(h, attend);
     if (wgmma < K_COUNT || tile < K_COUNT) {
         size_t of_tile = wgmma < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
         a.tiles = h->shape.d_tiles;
@@ -329,11 +364,11 @@ static void attend_prompts(struct hip *h, const struct op *attend,
     a.out += n_decode * q_row;
     a.pos += n_decode;
     a.seq += n_decode;
-    int is_long = g->head_dim > GPU_HEAD_DIM;
-    enum hip_kernel k = h->config.kv == KV_F32 ? is_long ? K_attend_f32_512 : K_attend_f32
-                        : is_long              ? K_attend_f16_512
-                                               : K_attend_f16;
-    hip_launch(h, k, (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
+    static const enum hip_kernel kernel[][2] = {[KV_F16] = {K_attend_f16, K_attend_f16_512},
+                                                [KV_F32] = {K_attend_f32, K_attend_f32_512},
+                                                [KV_INT8] = {K_attend_int8_256, K_attend_int8_512}};
+    hip_launch(h, kernel[h->config.kv][g->head_dim > GPU_HEAD_DIM],
+               (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
 }
 
 /* Divides rotation and storage among attention and rope_store. Attention itself rotates and stores

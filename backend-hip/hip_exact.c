@@ -235,6 +235,16 @@ void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)
         sizeof a);
 }
 
+/* Attention by type of keys and values: a block for each (row, head), for each chunk of these, for
+ * several rows */
+static const struct {
+    enum hip_kernel row, split, rows;
+} attend_kernels[] = {
+    [KV_F16] = {K_exact_attend_f16, K_exact_attend_split_f16, K_exact_attend_rows_f16},
+    [KV_F32] = {K_exact_attend_f32, K_exact_attend_split_f32, K_exact_attend_rows_f32},
+    [KV_INT8] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int8},
+};
+
 /* Decode rows: a block for each chunk of positions, then their combination. */
 static void attend_splits(struct hip *h, const struct be_plan *p, int op,
                           const struct attend_kernel_args *all)
@@ -249,7 +259,7 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
         a.seq += row;
         a.parts = h->d_parts;
         a.n_splits = h->shape.n_splits;
-        hip_launch(h, h->config.kv == KV_F32 ? K_exact_attend_split_f32 : K_exact_attend_split_f16,
+        hip_launch(h, attend_kernels[h->config.kv].split,
                    (struct hip_blocks){n, (size_t)a.n_heads, (size_t)a.n_splits, 0}, &a, sizeof a);
         struct combine_args m = hip_combine_args(h, p, op);
         m.out += row * q_row;
@@ -262,14 +272,20 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
 void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
 {
     struct attend_kernel_args a = hip_attend_args(h, p, op);
-    int f32 = h->config.kv == KV_F32, n = h->shape.n_rows - h->shape.n_decode;
+    int n = h->shape.n_rows - h->shape.n_decode;
+    a.digits = h->config.act == ACT_I16 ? 2 : 1;
     if (h->shape.n_decode) attend_splits(h, p, op, &a);
     if (!n) return;
     if (a.head_dim <= GPU_HEAD_DIM) {
+        enum hip_kernel mma = a.head_dim <= 64    ? K_exact_attend_mma_64
+                              : a.head_dim <= 128 ? K_exact_attend_mma_128
+                                                  : K_exact_attend_mma_256;
+        int by_mma = h->config.kv == KV_INT8 && hip_has(h, mma),
+            rows = by_mma ? EXACT_TILE_ROWS : EXACT_ATTEND_ROWS;
         a.tiles = h->shape.d_tiles;
-        hip_launch(h, f32 ? K_exact_attend_rows_f32 : K_exact_attend_rows_f16,
+        hip_launch(h, by_mma ? mma : attend_kernels[h->config.kv].rows,
                    (struct hip_blocks){(size_t)h->shape.n_tiles * TILE_GROUPS *
-                                           (GROUP_ROWS / EXACT_ATTEND_ROWS),
+                                           (size_t)(GROUP_ROWS / rows),
                                        (size_t)a.n_heads, 1, 0},
                    &a, sizeof a);
         return;
@@ -279,7 +295,7 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
     a.out += at * q_row;
     a.pos += at;
     a.seq += at;
-    hip_launch(h, f32 ? K_exact_attend_f32 : K_exact_attend_f16,
+    hip_launch(h, attend_kernels[h->config.kv].row,
                (struct hip_blocks){(size_t)n, (size_t)a.n_heads, 1, 0}, &a, sizeof a);
 }
 

@@ -172,27 +172,78 @@ DENSE_PREFILL(dense_prefill_f16, NO_MMA, WEIGHT_F16)
 DENSE_PREFILL(dense_prefill_bf16, NO_MMA, WEIGHT_BF16)
 DENSE_PREFILL(dense_prefill_f32, ALL, WEIGHT_F32)
 
-/* The kernels of Opt4GPTQ (paper/linear_paper.hip); smb, vml, ila: its optimizations */
+/* The kernels of Opt4GPTQ (paper/linear_paper.hip); smb, vml, ila: its optimizations. A family's
+ * rows are 1 to 8 rows of a block, in this order (hip_launch_paper). */
 #ifndef PAPER
 #define PAPER(name, images, of_block, smb, vml, ila)                                               \
     LINEAR(name, images, FOR_PAPER, PAPER_THREADS, 0, 0, .phase = PHASE_DECODE,                    \
            .format = FORMAT_PAPER, .rows = of_block, .outputs = PAPER_OUTPUTS(smb),                \
            .inputs = PAPER_INPUTS * PAPER_SLICES(smb))
 #endif
-PAPER(paper_base_1, ALL, 1, 0, 0, ILA_NONE)
-PAPER(paper_base_8, ALL, 8, 0, 0, ILA_NONE)
-PAPER(paper_smb_1, ALL, 1, 1, 0, ILA_NONE)
-PAPER(paper_smb_8, ALL, 8, 1, 0, ILA_NONE)
-PAPER(paper_vml_1, ALL, 1, 0, 1, ILA_NONE)
-PAPER(paper_vml_8, ALL, 8, 0, 1, ILA_NONE)
-PAPER(paper_ila_literal_1, ALL, 1, 0, 0, ILA_LITERAL)
-PAPER(paper_ila_literal_8, ALL, 8, 0, 0, ILA_LITERAL)
-PAPER(paper_ila_packed_1, ALL, 1, 0, 0, ILA_PACKED)
-PAPER(paper_ila_packed_8, ALL, 8, 0, 0, ILA_PACKED)
-PAPER(paper_all_literal_1, ALL, 1, 1, 1, ILA_LITERAL)
-PAPER(paper_all_literal_8, ALL, 8, 1, 1, ILA_LITERAL)
-PAPER(paper_all_packed_1, ALL, 1, 1, 1, ILA_PACKED)
-PAPER(paper_all_packed_8, ALL, 8, 1, 1, ILA_PACKED)
+PAPER(paper_base_1, ALL, 1, 0, VML_NONE, ILA_NONE)
+PAPER(paper_base_2, ALL, 2, 0, VML_NONE, ILA_NONE)
+PAPER(paper_base_3, ALL, 3, 0, VML_NONE, ILA_NONE)
+PAPER(paper_base_4, ALL, 4, 0, VML_NONE, ILA_NONE)
+PAPER(paper_base_5, ALL, 5, 0, VML_NONE, ILA_NONE)
+PAPER(paper_base_6, ALL, 6, 0, VML_NONE, ILA_NONE)
+PAPER(paper_base_7, ALL, 7, 0, VML_NONE, ILA_NONE)
+PAPER(paper_base_8, ALL, 8, 0, VML_NONE, ILA_NONE)
+PAPER(paper_smb_1, ALL, 1, 1, VML_NONE, ILA_NONE)
+PAPER(paper_smb_2, ALL, 2, 1, VML_NONE, ILA_NONE)
+PAPER(paper_smb_3, ALL, 3, 1, VML_NONE, ILA_NONE)
+PAPER(paper_smb_4, ALL, 4, 1, VML_NONE, ILA_NONE)
+PAPER(paper_smb_5, ALL, 5, 1, VML_NONE, ILA_NONE)
+PAPER(paper_smb_6, ALL, 6, 1, VML_NONE, ILA_NONE)
+PAPER(paper_smb_7, ALL, 7, 1, VML_NONE, ILA_NONE)
+PAPER(paper_smb_8, ALL, 8, 1, VML_NONE, ILA_NONE)
+PAPER(paper_vml_half2_1, ALL, 1, 0, VML_HALF2, ILA_NONE)
+PAPER(paper_vml_half2_2, ALL, 2, 0, VML_HALF2, ILA_NONE)
+PAPER(paper_vml_half2_3, ALL, 3, 0, VML_HALF2, ILA_NONE)
+PAPER(paper_vml_half2_4, ALL, 4, 0, VML_HALF2, ILA_NONE)
+PAPER(paper_vml_half2_5, ALL, 5, 0, VML_HALF2, ILA_NONE)
+PAPER(paper_vml_half2_6, ALL, 6, 0, VML_HALF2, ILA_NONE)
+PAPER(paper_vml_half2_7, ALL, 7, 0, VML_HALF2, ILA_NONE)
+PAPER(paper_vml_half2_8, ALL, 8, 0, VML_HALF2, ILA_NONE)
+PAPER(paper_vml_wide_1, ALL, 1, 0, VML_WIDE, ILA_NONE)
+PAPER(paper_vml_wide_2, ALL, 2, 0, VML_WIDE, ILA_NONE)
+PAPER(paper_vml_wide_3, ALL, 3, 0, VML_WIDE, ILA_NONE)
+PAPER(paper_vml_wide_4, ALL, 4, 0, VML_WIDE, ILA_NONE)
+PAPER(paper_vml_wide_5, ALL, 5, 0, VML_WIDE, ILA_NONE)
+PAPER(paper_vml_wide_6, ALL, 6, 0, VML_WIDE, ILA_NONE)
+PAPER(paper_vml_wide_7, ALL, 7, 0, VML_WIDE, ILA_NONE)
+PAPER(paper_vml_wide_8, ALL, 8, 0, VML_WIDE, ILA_NONE)
+PAPER(paper_ila_literal_1, ALL, 1, 0, VML_NONE, ILA_LITERAL)
+PAPER(paper_ila_literal_2, ALL, 2, 0, VML_NONE, ILA_LITERAL)
+PAPER(paper_ila_literal_3, ALL, 3, 0, VML_NONE, ILA_LITERAL)
+PAPER(paper_ila_literal_4, ALL, 4, 0, VML_NONE, ILA_LITERAL)
+PAPER(paper_ila_literal_5, ALL, 5, 0, VML_NONE, ILA_LITERAL)
+PAPER(paper_ila_literal_6, ALL, 6, 0, VML_NONE, ILA_LITERAL)
+PAPER(paper_ila_literal_7, ALL, 7, 0, VML_NONE, ILA_LITERAL)
+PAPER(paper_ila_literal_8, ALL, 8, 0, VML_NONE, ILA_LITERAL)
+PAPER(paper_ila_packed_1, ALL, 1, 0, VML_NONE, ILA_PACKED)
+PAPER(paper_ila_packed_2, ALL, 2, 0, VML_NONE, ILA_PACKED)
+PAPER(paper_ila_packed_3, ALL, 3, 0, VML_NONE, ILA_PACKED)
+PAPER(paper_ila_packed_4, ALL, 4, 0, VML_NONE, ILA_PACKED)
+PAPER(paper_ila_packed_5, ALL, 5, 0, VML_NONE, ILA_PACKED)
+PAPER(paper_ila_packed_6, ALL, 6, 0, VML_NONE, ILA_PACKED)
+PAPER(paper_ila_packed_7, ALL, 7, 0, VML_NONE, ILA_PACKED)
+PAPER(paper_ila_packed_8, ALL, 8, 0, VML_NONE, ILA_PACKED)
+PAPER(paper_all_literal_1, ALL, 1, 1, VML_HALF2, ILA_LITERAL)
+PAPER(paper_all_literal_2, ALL, 2, 1, VML_HALF2, ILA_LITERAL)
+PAPER(paper_all_literal_3, ALL, 3, 1, VML_HALF2, ILA_LITERAL)
+PAPER(paper_all_literal_4, ALL, 4, 1, VML_HALF2, ILA_LITERAL)
+PAPER(paper_all_literal_5, ALL, 5, 1, VML_HALF2, ILA_LITERAL)
+PAPER(paper_all_literal_6, ALL, 6, 1, VML_HALF2, ILA_LITERAL)
+PAPER(paper_all_literal_7, ALL, 7, 1, VML_HALF2, ILA_LITERAL)
+PAPER(paper_all_literal_8, ALL, 8, 1, VML_HALF2, ILA_LITERAL)
+PAPER(paper_all_packed_1, ALL, 1, 1, VML_WIDE, ILA_PACKED)
+PAPER(paper_all_packed_2, ALL, 2, 1, VML_WIDE, ILA_PACKED)
+PAPER(paper_all_packed_3, ALL, 3, 1, VML_WIDE, ILA_PACKED)
+PAPER(paper_all_packed_4, ALL, 4, 1, VML_WIDE, ILA_PACKED)
+PAPER(paper_all_packed_5, ALL, 5, 1, VML_WIDE, ILA_PACKED)
+PAPER(paper_all_packed_6, ALL, 6, 1, VML_WIDE, ILA_PACKED)
+PAPER(paper_all_packed_7, ALL, 7, 1, VML_WIDE, ILA_PACKED)
+PAPER(paper_all_packed_8, ALL, 8, 1, VML_WIDE, ILA_PACKED)
 KERNEL_ROW(paper_result, ALL, FOR_PAPER, THREADS, 0, 0, 0, 0)
 
 /* Experts: the linears of stacks (common/linear_decode.hip, common/linear_prefill.hip). The columns
@@ -353,6 +404,16 @@ KERNEL_ROW(exact_attend_split_f32, ALL, FOR_EXACT, THREADS, 3, 0, 0, 0)
 KERNEL_ROW(exact_combine, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_rows_f16, ALL, FOR_EXACT, THREADS, 2, 0, 0, 0)
 KERNEL_ROW(exact_attend_rows_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_split_int8, ALL, FOR_EXACT, THREADS, 4, 0, 0, 0)
+KERNEL_ROW(exact_attend_rows_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+#ifndef EXACT_ATTEND_MMA /* nvidia/exact_attend_mma.hip; dims: of a head, at most */
+#define EXACT_ATTEND_MMA(name, images, dims, blocks)                                               \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, blocks, EXACT_ATTEND_SHARED(dims), 0, 0)
+#endif
+EXACT_ATTEND_MMA(exact_attend_mma_64, MMA, 64, 2)
+EXACT_ATTEND_MMA(exact_attend_mma_128, MMA, 128, 2)
+EXACT_ATTEND_MMA(exact_attend_mma_256, MMA, 256, 1)
 KERNEL_ROW(exact_glu, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_add, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_route, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
@@ -398,6 +459,7 @@ KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 /* Rotation and attention (common/attend.hip, hopper/vector_1024.hip) */
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(rope_store_int8, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
@@ -408,6 +470,10 @@ KERNEL_ROW(attend_f16_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f32_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f32_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_int8_256, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_int8_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_split_int8_256, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_split_int8_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_combine_512, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
@@ -429,6 +495,18 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
 #define ATTEND_PAGES(name, images, dims)                                                           \
     KERNEL_ROW(name, images, FOR_ATTEND, SPLIT_THREADS, 0, SPLIT_SHARED(dims), 0, 0)
 #endif
+#ifndef ATTEND_TILE_INT8 /* nvidia/attend_prefill_int8.hip */
+#define ATTEND_TILE_INT8(name, images, dims)                                                       \
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, ATTEND_TILE_SHARED(dims), 0, 0)
+#endif
+#ifndef ATTEND_WGMMA_INT8 /* hopper/attend_prefill_int8.hip */
+#define ATTEND_WGMMA_INT8(name, images, dims, halves)                                              \
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_INT8_SHARED(dims), 0, 0)
+#endif
+#ifndef ATTEND_PAGES_INT8 /* nvidia/attend_decode_int8.hip */
+#define ATTEND_PAGES_INT8(name, images, dims)                                                      \
+    KERNEL_ROW(name, images, FOR_ATTEND, SPLIT_THREADS, 0, SPLIT_INT8_SHARED(dims), 0, 0)
+#endif
 ATTEND_TILE(attend_tile_64, SM80, 64)
 ATTEND_TILE(attend_tile_128, SM80, 128)
 ATTEND_TILE(attend_tile_256, MMA, 256)
@@ -436,9 +514,19 @@ ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2)
 ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2)
 ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 1)
 ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
+ATTEND_TILE_INT8(attend_tile_int8_64, SM80, 64)
+ATTEND_TILE_INT8(attend_tile_int8_128, SM80, 128)
+ATTEND_TILE_INT8(attend_tile_int8_256, MMA, 256)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_64, SM90, 64, 2)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_128, SM90, 128, 2)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_64, SM90, 64, 1)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_128, SM90, 128, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 ATTEND_PAGES(attend_pages_256, SM90, 256)
+ATTEND_PAGES_INT8(attend_pages_int8_64, MMA, 64)
+ATTEND_PAGES_INT8(attend_pages_int8_128, MMA, 128)
+ATTEND_PAGES_INT8(attend_pages_int8_256, SM90, 256)
 
 /* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most; rows: of a
  * chunk. *_one_*: for sequences of one row */
@@ -490,10 +578,14 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef Q4_GEMV
 #undef EXACT_Q4
 #undef EXACT_TILE
+#undef EXACT_ATTEND_MMA
 #undef EXACT_DENSE
 #undef EXACT_DENSE_ROWS
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES
+#undef ATTEND_PAGES_INT8
+#undef ATTEND_WGMMA_INT8
+#undef ATTEND_TILE_INT8
 #undef DELTA
 #undef DELTA_ONE

@@ -18,9 +18,11 @@
 #include "backend-hip/kernels/common/vector.hip"
 
 #include "backend-hip/kernels/common/exact_math.h"
+#include "backend-hip/kernels/common/kv_int8.h"
 
 #include "backend-hip/kernels/common/argmax.hip"
 #include "backend-hip/kernels/common/attend.hip"
+#include "backend-hip/kernels/common/attend_int8.hip"
 #include "backend-hip/kernels/common/conv.hip"
 #include "backend-hip/kernels/common/delta.hip"
 #include "backend-hip/kernels/common/element.hip"
@@ -36,7 +38,9 @@
 #include "backend-hip/kernels/nvidia/ptx.h"
 
 #include "backend-hip/kernels/nvidia/attend_decode_mma.hip"
+#include "backend-hip/kernels/nvidia/attend_decode_int8.hip"
 #include "backend-hip/kernels/nvidia/attend_prefill_mma.hip"
+#include "backend-hip/kernels/nvidia/attend_prefill_int8.hip"
 
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/ptx.h"
@@ -52,6 +56,7 @@
 #include "backend-hip/kernels/hopper/linear_decode_wgmma.hip"
 
 #include "backend-hip/kernels/hopper/attend_prefill_wgmma.hip"
+#include "backend-hip/kernels/hopper/attend_prefill_int8.hip"
 #else
 #include "backend-hip/kernels/nvidia/linear_decode_mma.hip"
 #include "backend-hip/kernels/nvidia/linear_prefill_mma.hip"
@@ -71,8 +76,10 @@
 #include "backend-hip/kernels/common/exact_vector.hip"
 
 #include "backend-hip/kernels/common/exact_attend.hip"
+#include "backend-hip/kernels/common/exact_attend_int8.hip"
 #include "backend-hip/kernels/common/exact_linear.hip"
 #include "backend-hip/kernels/common/exact_states.hip"
 #if HAS_MMA
+#include "backend-hip/kernels/nvidia/exact_attend_mma.hip"
 #include "backend-hip/kernels/nvidia/exact_linear_mma.hip"
 #endif

@@ -1,7 +1,9 @@
 /* hip_compile.h: compiles the embedded kernel source for an AMD device that no embedded code object
- * fits, by the runtime's own compiler (hiprtc). The compiler runs in a child process, because it
- * aborts on unknown architectures. NVIDIA needs none: its driver compiles the embedded PTX for
- * every device from sm_70 on. Must not know: devices, what a kernel does. */
+ * fits, by the runtime's own compiler (hiprtc). The compiler runs in a fresh process of this program
+ * (the file has a constructor for that), because it aborts on unknown architectures, and because
+ * threads of the initialized runtime may hold locks that a forked child would wait for. NVIDIA needs
+ * none: its driver compiles the embedded PTX for every device from sm_70 on. Must not know: devices,
+ * what a kernel does. */
 #ifndef BACKEND_HIP_HIP_COMPILE_H
 #define BACKEND_HIP_HIP_COMPILE_H
 

@@ -18,6 +18,9 @@
  * sides and sums are exact, but the weights w = p * scale of each chunk are rounded to steps of
  * their largest over `top`; the reference does not round them:
  *     + sum over chunks of (max_p w_p / top / 2) * sum over their positions of |v_p| / scale_p
+ * Integers with f32 and f16: matrix instructions take w as two halves with steps of 2^-38 of the
+ * largest, which shows where v is 0 at all positions that count:
+ *     + 2^-37 max |v| for each position
  * With fp16 activations a backend may round probabilities to halves (of
  * 11 bits), as it stores values: another 2^-11 A. */
 #include "cli/backends.h"
@@ -353,6 +356,13 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
             acc[j] += t;
             mass[j] += fabs(t);
         }
+    }
+    if (d->k->kv == KV_INT8 && !d->w_top) {
+        double largest = 0;
+        for (int i = 0; i <= pos - first; i++)
+            for (int j = 0; j < hd; j++)
+                largest = fmax(largest, fabs(d->v_stored[at + (size_t)i * d->kv_row + (size_t)j]));
+        for (int j = 0; j < hd; j++) rounding[j] = (pos - first + 1) * 0x1p-37 * largest;
     }
     if (d->w_top)
         expect_rounding(d, at, first, pos - first + 1, own, p, rounding);

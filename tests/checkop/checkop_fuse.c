@@ -100,6 +100,12 @@ static const struct fuse_case cases[] = {
     {0, WHOLE, 256, 384, H64, KV_F16, 0, 3, Q4_128, 0, 0, IN_PLACE, QUERIES | SIGMOID},
     {0, ROPE | ATTEND | O, 64, 0, {64, 8, 128}, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, SINKS},
     {0, ROPE | ATTEND | O, 64, 0, {2, 1, 256}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
+    {1, ROPE | ATTEND | O, 256, 0, H64, KV_INT8, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    {1, ROPE | ATTEND, 256, 0, H128, KV_INT8, 300, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    {0, WHOLE, 256, 384, H128, KV_INT8, 0, 3, Q4_128, 0, 0, OWN, SINKS},
+    {0, ROPE | ATTEND | O, 128, 0, {40, 2, 64}, KV_INT8, 20, 0, Q4_128, 0, 0, ALIKE, 0},
+    {0, ROPE | ATTEND | O, 64, 0, {2, 1, 256}, KV_INT8, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
+    {0, ROPE | ATTEND | O, 256, 0, H36, KV_INT8, 0, 0, Q4_32, 0, 0, ALIKE, 0},
     {1, ROPE | ATTEND | O, 64, 0, {2, 1, 512}, KV_F16, 300, 0, Q4_128, 0, 0, IN_PLACE, SINKS},
     {0, ROPE | ATTEND | O, 64, 0, {2, 1, 512}, KV_F32, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
     {0, BLOCK | TAIL, 1152, 2176, H64, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, CENTERED | ALONE},
@@ -310,10 +316,12 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
 }
 
 /* ---- inputs */
+/* int8: bytes of small numbers are codes in any layout, and the numbers scales. */
 static void fill_pages(const struct fuse *f, struct rng *r, struct content *x)
 {
+    float factor = f->k->kv == KV_INT8 ? 0.01f : 1;
     for (size_t i = 0; i < x->page_bytes / (f->k->kv == KV_F16 ? 2 : 4); i++) {
-        float value = rng_normal(r);
+        float value = rng_normal(r) * factor;
         if (f->k->kv == KV_F16) ((uint16_t *)x->pages)[i] = f16_from_f32(value);
         else ((float *)x->pages)[i] = value;
     }
@@ -527,7 +535,7 @@ static void check_case(struct check *c, const struct fuse_case *k, enum act act)
     snprintf(name, NAME_BYTES,
              "%s, parts %x, %d, %d, heads %d/%d of %d, kv %s, window %d, %s, %x %s%s, more %x",
              act == ACT_F16 ? "f16" : "f32", (unsigned)k->parts, k->dim, k->ffn, k->heads.n_heads,
-             k->heads.n_kv_heads, k->heads.head_dim, k->kv == KV_F16 ? "f16" : "f32", k->window,
+             k->heads.n_kv_heads, k->heads.head_dim, kv_formats[k->kv].name, k->window,
              format_names[k->format], (unsigned)k->others, format_names[k->other],
              order_names[k->order], (unsigned)k->more);
     struct rng r = rng_for(c->seed, name);

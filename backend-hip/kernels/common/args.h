@@ -20,9 +20,12 @@
  *           row, or three bf16 parts (nvidia/linear_plain_mma.hip)
  * The paper's kernels: codes [k / 8][outputs padded to 16] words, meta [group][the same] one word.
  *
- * PAGES of keys and values of one layer, [page][kv head], of fp16 or fp32. d8 is head_dim rounded
- * up to 8, with zeros beyond head_dim:
- *   keys [d8 / 8][PAGE][8], then values [PAGE][d8] */
+ * PAGES of keys and values of one layer, [page][kv head]. d8 and d16 are head_dim rounded up to 8
+ * and 16, with zeros beyond head_dim:
+ *   fp16, fp32  keys [d8 / 8][PAGE][8], then values [PAGE][d8]
+ *   int8        keys [d16 / 16][PAGE][16], values [PAGE / 4][d16][4], so that a word of either is
+ *               an operand of an integer dot product; then fp32 scales of the keys [PAGE] and of
+ *               the values [PAGE] */
 #ifndef KERNELS_ARGS_H
 #define KERNELS_ARGS_H
 
@@ -53,6 +56,10 @@ enum { THREADS_1024 = 1024 };
 #define PIECES_FOR(pieces, threads) (((pieces) * PIECE + 4 * (threads) - 1) / (4 * (threads)))
 enum { CLUSTER = 4 }; /* blocks of a cluster (linear_decode_wgmma.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
+/* types of keys and values, in the order of enum kv_type */
+enum page_kind { PAGE_F16, PAGE_F32, PAGE_INT8 };
+/* Bytes of a page of int8 for one KV head. */
+#define INT8_PAGE(head_dim) (2 * PAGE * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
 
 /* Columns of kernel_list.h. The operation: */
 enum kernel_op {
@@ -132,7 +139,16 @@ enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
 /* nvidia/attend_decode_mma.hip; nvidia/attend_prefill_mma.hip; hopper/attend_prefill_wgmma.hip */
 enum { SPLIT_THREADS = 128, ATTEND_TILE_THREADS = 128, ATTEND_WGMMA_THREADS = 384 };
 enum { ATTEND_WGMMA_STEP = 64, ATTEND_WGMMA_STAGES = 6 };
+/* hopper/attend_prefill_int8.hip: stages, and their bytes; steps copied ahead */
+enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
+#define ATTEND_INT8_STAGE(dims) (4 * ATTEND_WGMMA_STEP * (dims) + 1024)
+#define ATTEND_INT8_SHARED(dims)                                                                   \
+    (ATTEND_INT8_STAGES * ATTEND_INT8_STAGE(dims) +                                                \
+     ATTEND_INT8_AHEAD * (2 * ATTEND_WGMMA_STEP * (dims) + 512) + 128)
 #define SPLIT_SHARED(dims) (128 * (dims) * 4)
+/* nvidia/attend_decode_int8.hip: a page of a step, of a split */
+#define INT8_PLACE(dims) (32 * (dims) + 256)
+#define SPLIT_INT8_SHARED(dims) (KV_SPLIT / PAGE * INT8_PLACE(dims))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
 /* Shared memory that a launch of SwiGLU asks for if it has few rows, so that a multiprocessor takes
@@ -253,7 +269,7 @@ struct rope_kernel_args {
     const int *slot;              /* [rows] */
     void *pages;
     float eps;
-    int n_heads, n_kv_heads, head_dim, kv_f32; /* kv_f32: fp32 */
+    int n_heads, n_kv_heads, head_dim, kv; /* kv: enum page_kind */
     int in_octets; /* a block takes several heads: no q or k norm, head_dim is a multiple of 16 */
 };
 
@@ -277,6 +293,7 @@ struct attend_kernel_args {
                          block for each row and split */
     const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of
                          one sequence */
+    int digits; /* exact_attend_int8.hip: of queries */
 };
 
 struct combine_args {
@@ -556,6 +573,11 @@ enum { EXACT_DENSE_TILE = 8, EXACT_DENSE_PANELS = THREADS / 32 };
 
 /* Rows of a block of exact_attend_rows, a divisor of GROUP_ROWS */
 enum { EXACT_ATTEND_ROWS = 8 };
+/* nvidia/exact_attend_mma.hip: rows of a block, a divisor of GROUP_ROWS; weights, their digits and
+ * those of queries */
+enum { EXACT_TILE_ROWS = 32 };
+#define EXACT_ATTEND_SHARED(dims)                                                                  \
+    (EXACT_TILE_ROWS * (4 * (KV_SPLIT + 16) + 2 * 4 * (KV_SPLIT / 4 + 4) + 2 * (dims)))
 
 struct exact_norm_args {
     struct norm_args norm;

@@ -48,6 +48,24 @@ DEVICE void store_octet(void *to, u64 at, const float v[8], int f32)
     *(u32x4 *)((f16 *)to + at) = (u32x4){w[0], w[1], w[2], w[3]};
 }
 
+/* Rotates dimensions d .. d + 7 and the same + half of a head of a row; x: at dimension d */
+DEVICE void rope_octet(const struct rope_kernel_args *a, const float *x, int row, int d,
+                       float y[2][8])
+{
+    int half = a->head_dim / 2;
+    u64 angle = (u64)row * (u64)half + (u64)d;
+    float lo[8], hi[8], c[8], s[8];
+    load_octet(x, lo);
+    load_octet(x + half, hi);
+    load_octet(a->cos + angle, c);
+    load_octet(a->sin + angle, s);
+    UNROLL for (int i = 0; i < 8; i++)
+    {
+        y[0][i] = fma32(lo[i], c[i], -hi[i] * s[i]);
+        y[1][i] = fma32(hi[i], c[i], lo[i] * s[i]);
+    }
+}
+
 /* Block (row, several heads), for heads without norm: thread (head, octet) has dimensions d .. d +
  * 7 and the same + half. */
 DEVICE void rope_octets(const struct rope_kernel_args *a)
@@ -58,37 +76,90 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     if (thread() >= THREADS / octets * octets || head >= a->n_heads + a->n_kv_heads) return;
     if (is_key) head -= a->n_heads;
     u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd +
-               (u64)d,
-        angle = (u64)row * (u64)half + (u64)d;
-    const float *x = (is_key ? a->k : a->q) + from;
-    float lo[8], hi[8], c[8], s[8], v[2][8], y[2][8];
-    load_octet(x, lo);
-    load_octet(x + half, hi);
-    load_octet(a->cos + angle, c);
-    load_octet(a->sin + angle, s);
+               (u64)d;
+    float v[2][8], y[2][8];
+    rope_octet(a, (is_key ? a->k : a->q) + from, row, d, y);
     if (is_key) UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
-    UNROLL for (int i = 0; i < 8; i++)
-    {
-        y[0][i] = fma32(lo[i], c[i], -hi[i] * s[i]);
-        y[1][i] = fma32(hi[i], c[i], lo[i] * s[i]);
-    }
     int slot = a->slot[row], offset = slot % PAGE;
     u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
     UNROLL for (int i = 0; i < 2; i++)
     {
         int at = d + i * half;
         if (is_key) {
-            store_octet(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8), y[i], a->kv_f32);
-            store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + at), v[i], a->kv_f32);
+            store_octet(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8), y[i],
+                        a->kv == PAGE_F32);
+            store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + at), v[i],
+                        a->kv == PAGE_F32);
         } else {
             store_octet(a->q, from + (u64)(i * half), y[i], 1);
         }
     }
 }
 
+/* The same for pages of int8: thread t then has 16 neighbouring dimensions, those of number t of
+ * all heads of the block. x[HADAMARD_FLOATS], largest[2 THREADS] */
+DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *largest)
+{
+    int row = block_x(), t = thread(), hd = a->head_dim, half = hd / 2, octets = half / 8,
+        part = t % octets, first = t - part, most[2] = {0, 0};
+    int head = block_y() * (THREADS / octets) + t / octets, is_key = head >= a->n_heads,
+        there = t < THREADS / octets * octets && head < a->n_heads + a->n_kv_heads;
+    if (is_key) head -= a->n_heads;
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
+    float v[2][16], y[2][8];
+    if (there) {
+        rope_octet(a, (is_key ? a->k : a->q) + from + part * 8, row, part * 8, y);
+        UNROLL for (int i = 0; i < 16; i++)
+            x[HADAMARD_AT(first * 16 + part * 8 + i / 8 * half + i % 8)] = y[i / 8][i % 8];
+    } else {
+        UNROLL for (int i = 0; i < 16; i++) x[20 * t + i] = 0;
+    }
+    hadamard_heads(x, hadamard_run(hd));
+    UNROLL for (int i = 0; i < 16; i++) v[0][i] = x[20 * t + i];
+    if (there && is_key)
+        UNROLL for (int i = 0; i < 2; i++)
+            load_octet(a->v + from + part * 16 + 8 * i, v[1] + 8 * i);
+    UNROLL for (int k = 0; k < 2; k++)
+    {
+        if (there && is_key)
+            UNROLL for (int i = 0; i < 16; i++) most[k] = larger_bits(v[k][i], most[k]);
+        largest[k * THREADS + t] = most[k];
+    }
+    barrier();
+    if (!there) return;
+    if (!is_key) {
+        float factor = 1.0f / (float)hadamard_run(hd);
+        UNROLL for (int i = 0; i < 16; i++) v[0][i] *= factor;
+        UNROLL for (int i = 0; i < 2; i++)
+            store_octet(a->q, from + part * 16 + 8 * i, v[0] + 8 * i, 1);
+        return;
+    }
+    int slot = a->slot[row], offset = slot % PAGE;
+    u8 *page = (u8 *)a->pages +
+               ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * INT8_PAGE(hd);
+    UNROLL for (int k = 0; k < 2; k++)
+    {
+        for (int i = first; i < first + octets; i++)
+            most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
+        struct int_scale s = int_scale_of(most[k], 127);
+        u32 word[4] = {0, 0, 0, 0};
+        UNROLL for (int i = 0; i < 16; i++)
+        {
+            u32 code = (u32)rounded_int(v[k][i], s.inverse) & 0xff;
+            word[i / 4] |= code << (8 * (i % 4));
+            if (k) page[int8_value_at(part * 16 + i, offset, hd)] = (u8)code;
+        }
+        if (!k)
+            *(u32x4 *)(page + int8_key_at(part * 16, offset)) = (u32x4){word[0], word[1], word[2],
+                                                                        word[3]};
+        if (part == 0) int8_scales(page, hd)[k * PAGE + offset] = s.scale;
+    }
+}
+
 /* Block (row, head): query heads, then KV heads; thread t has dimensions t, t + THREADS, .. below
  * `most`. x[most] */
-DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x, const int most)
+DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x, const int most,
+                      const int int8)
 {
     int row = block_x(), is_key = block_y() >= a->n_heads,
         head = is_key ? block_y() - a->n_heads : block_y();
@@ -109,40 +180,62 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
     }
     barrier();
     int d8 = round8(hd), slot = is_key ? a->slot[row] : 0, offset = slot % PAGE;
-    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
+    u64 page = (u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head;
+    float y[LONG_HEAD_DIM / THREADS]; /* 0: the padding of a key to a multiple of 8 */
     UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
     {
-        float y = 0; /* also the padding of a key to a multiple of 8 */
+        y[j] = 0;
         if (d < hd) {
             u64 angle = (u64)row * (u64)half + (u64)(d % half);
             float other = x[d < half ? d + half : d - half];
-            y = fma32(v[j], a->cos[angle], (d < half ? -other : other) * a->sin[angle]);
+            y[j] = fma32(v[j], a->cos[angle], (d < half ? -other : other) * a->sin[angle]);
         }
-        if (!is_key && d < hd) a->q[from + (u64)d] = y;
-        if (!is_key || d >= d8) continue;
-        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->kv_f32);
-        store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d),
-              d < hd ? a->v[from + (u64)d] : 0, a->kv_f32);
+        if (!int8 && !is_key && d < hd) a->q[from + (u64)d] = y[j];
+    }
+    if (int8) {
+        barrier();
+        UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS) x[d] = y[j];
+        hadamard_head(x, hd);
+        if (is_key)
+            int8_store_head((u8 *)a->pages + page * INT8_PAGE(hd), offset, x, a->v + from, hd,
+                            (int *)scratch);
+        else
+            for (int d = thread(); d < hd; d += THREADS)
+                a->q[from + (u64)d] = x[d] * (1.0f / (float)hadamard_run(hd));
+        return;
+    }
+    if (!is_key) return;
+    page *= head_page(hd);
+    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+    {
+        if (d >= d8) continue;
+        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y[j], a->kv == PAGE_F32);
+        store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0,
+              a->kv == PAGE_F32);
     }
 }
 
 /* in_octets: as in rope_octets() */
-KERNEL(rope_store, struct rope_kernel_args)
-{
-    LDS(float, scratch, THREADS);
-    LDS(float, x, GPU_HEAD_DIM);
-    const struct rope_kernel_args *a = ARGS;
-    if (a->in_octets) rope_octets(a);
-    else rope_head(a, scratch, x, GPU_HEAD_DIM);
-}
+#define ROPE_STORE(name, most)                                                                     \
+    KERNEL(name, struct rope_kernel_args)                                                          \
+    {                                                                                              \
+        LDS(float, scratch, THREADS);                                                              \
+        LDS(float, x, most);                                                                       \
+        const struct rope_kernel_args *a = ARGS;                                                   \
+        if (a->in_octets) rope_octets(a);                                                          \
+        else rope_head(a, scratch, x, most, 0);                                                    \
+    }
+ROPE_STORE(rope_store, GPU_HEAD_DIM)
+ROPE_STORE(rope_store_512, LONG_HEAD_DIM)
+#undef ROPE_STORE
 
-KERNEL(rope_store_512, struct rope_kernel_args)
+KERNEL(rope_store_int8, struct rope_kernel_args)
 {
-    LDS(float, scratch, THREADS);
-    LDS(float, x, LONG_HEAD_DIM);
+    LDS(float, scratch, 2 * THREADS);
+    LDS(float, x, HADAMARD_FLOATS);
     const struct rope_kernel_args *a = ARGS;
-    if (a->in_octets) rope_octets(a);
-    else rope_head(a, scratch, x, LONG_HEAD_DIM);
+    if (a->in_octets) rope_octets_int8(a, x, (int *)scratch);
+    else rope_head(a, scratch, x, LONG_HEAD_DIM, 1);
 }
 
 /* 8 neighbouring numbers of a page, as they are in memory. */

@@ -110,14 +110,18 @@ DEVICE struct exact_run exact_begin_run(void)
     return r;
 }
 
+/* What the values of all chunks are multiplied by. sinks: [n_heads] or NULL */
+DEVICE float exact_factor(float sum, float max, const float *sinks, int head)
+{
+    if (!sinks) return 1 / sum;
+    float sink = sinks[head], m = max > sink ? max : sink, scaled = exact_exp(max - m);
+    return scaled / (sum * scaled + exact_exp(sink - m));
+}
+
 DEVICE void exact_end_run(const struct exact_run *r, const float *sinks, int head, int hd,
                           float *out)
 {
-    float f = 1 / r->sum;
-    if (sinks) {
-        float sink = sinks[head], m = r->max > sink ? r->max : sink, scaled = exact_exp(r->max - m);
-        f = scaled / (r->sum * scaled + exact_exp(sink - m));
-    }
+    float f = exact_factor(r->sum, r->max, sinks, head);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
         out[thread() + j * THREADS] = r->acc[j] * f;
 }
@@ -274,22 +278,53 @@ DEVICE void exact_weights(const struct exact_rows *l)
     barrier();
 }
 
+/* Merges a chunk into a value of the chunks before, unless the row sees nothing of it. */
+DEVICE void exact_merge_value(float *run, float *run_max, float *run_sum, float acc, float max,
+                              float sum)
+{
+    if (!(max > -__builtin_inff())) return;
+    float m = *run_max > max ? *run_max : max, old = exact_exp(*run_max - m),
+          now = exact_exp(max - m);
+    *run_max = m;
+    *run_sum = *run_sum * old + sum * now;
+    *run = *run * old + acc * now;
+}
+
+/* The rows of a block: row0 .. row0 + n - 1 at positions pos0 .. last of a sequence; first0: the
+ * first position that the first row sees. */
+struct exact_row_range {
+    int row0, n, pos0, last, first0;
+    const int *table;
+};
+
+DEVICE struct exact_row_range exact_rows_of(const struct attend_kernel_args *a, const int rows)
+{
+    struct exact_row_range g;
+    int of_tile = GROUP_ROWS / rows;
+    const int *tile = a->tiles + 2 * (block_x() / of_tile);
+    g.row0 = tile[0] + block_x() % of_tile * rows;
+    g.n = tile[0] + tile[1] - g.row0;
+    if (g.n <= 0) return g;
+    if (g.n > rows) g.n = rows;
+    g.pos0 = a->pos[g.row0];
+    g.last = g.pos0 + g.n - 1;
+    g.first0 = first_seen(g.pos0, a->window);
+    g.table = a->table + (u64)a->seq[g.row0] * (u64)a->table_stride;
+    return g;
+}
+
 /* dims: threads to a row; a thread has a dimension of every (THREADS / dims)-th row */
 DEVICE void exact_attend_rows(const struct attend_kernel_args *a, const struct exact_rows *l,
                               const int f32, const int dims)
 {
     enum { ROWS = EXACT_ATTEND_ROWS };
     const int mine = ROWS * dims / THREADS;
-    int t = thread(), of_tile = GROUP_ROWS / ROWS, head = block_y(), hd = a->head_dim,
-        d8 = round8(hd), kv_head = head / (a->n_heads / a->n_kv_heads), d = t % dims,
-        row_of = t / dims;
-    const int *tile = a->tiles + 2 * (block_x() / of_tile);
-    int row0 = tile[0] + block_x() % of_tile * ROWS, n = tile[0] + tile[1] - row0;
+    int t = thread(), head = block_y(), hd = a->head_dim, d8 = round8(hd),
+        kv_head = head / (a->n_heads / a->n_kv_heads), d = t % dims, row_of = t / dims;
+    const struct exact_row_range g = exact_rows_of(a, ROWS);
+    int row0 = g.row0, n = g.n, pos0 = g.pos0, last = g.last, first0 = g.first0;
+    const int *table = g.table;
     if (n <= 0) return;
-    if (n > ROWS) n = ROWS;
-    int pos0 = a->pos[row0], last = pos0 + n - 1,
-        first0 = a->window && pos0 - a->window + 1 > 0 ? pos0 - a->window + 1 : 0;
-    const int *table = a->table + (u64)a->seq[row0] * (u64)a->table_stride;
     u64 of_head = head_page(hd);
     float run[ROWS], run_max[ROWS], run_sum[ROWS];
     UNROLL for (int k = 0; k < mine; k++) run[k] = run_sum[k] = 0, run_max[k] = -__builtin_inff();
@@ -342,28 +377,17 @@ DEVICE void exact_attend_rows(const struct attend_kernel_args *a, const struct e
         UNROLL for (int k = 0; k < mine; k++)
         {
             int r = row_of + k * (THREADS / dims);
-            float max = l->max[r], sum = exact_fold(l->lanes + r * EXACT_LANES),
-                  m = run_max[k] > max ? run_max[k] : max;
-            if (max > -__builtin_inff()) {
-                float old = exact_exp(run_max[k] - m), now = exact_exp(max - m);
-                run_max[k] = m;
-                run_sum[k] = run_sum[k] * old + sum * now;
-                run[k] = run[k] * old + acc[k] * now;
-            }
+            exact_merge_value(&run[k], &run_max[k], &run_sum[k], acc[k], l->max[r],
+                              exact_fold(l->lanes + r * EXACT_LANES));
         }
         barrier();
     }
     UNROLL for (int k = 0; k < mine; k++)
     {
         int r = row_of + k * (THREADS / dims);
-        float f = 1 / run_sum[k];
-        if (a->sinks) {
-            float sink = a->sinks[head], m = run_max[k] > sink ? run_max[k] : sink,
-                  scaled = exact_exp(run_max[k] - m);
-            f = scaled / (run_sum[k] * scaled + exact_exp(sink - m));
-        }
         if (r < n && d < hd)
-            a->out[((u64)(row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] = run[k] * f;
+            a->out[((u64)(row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] =
+                run[k] * exact_factor(run_sum[k], run_max[k], a->sinks, head);
     }
 }
 

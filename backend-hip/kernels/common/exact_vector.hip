@@ -237,20 +237,30 @@ KERNEL(exact_rope_store, struct rope_kernel_args)
     for (int d = thread(); d < hd; d += THREADS) x[d] = weight ? all[d] * f * weight[d] : all[d];
     barrier();
     int slot = is_key ? a->slot[row] : 0, offset = slot % PAGE;
-    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
+    int held = a->kv == PAGE_INT8; /* the head is kept in shared memory */
+    u64 number = (u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head, page = number * head_page(hd);
     for (int d = thread(); d < d8; d += THREADS) {
         float y = 0; /* also the padding of a key to a multiple of 8 */
         if (d < hd) {
             u64 angle = (u64)row * (u64)half + (u64)(d % half);
             float c = a->cos[angle], s = a->sin[angle];
             y = d < half ? x[d] * c - x[d + half] * s : x[d] * c + x[d - half] * s;
-            if (!is_key) a->q[from + (u64)d] = y;
+            if (!is_key && !held) a->q[from + (u64)d] = y;
         }
-        if (!is_key) continue;
-        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->kv_f32);
+        if (held) scratch[THREADS + d] = y;
+        if (held || !is_key) continue;
+        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y, a->kv == PAGE_F32);
         store(a->pages, page + (u64)(PAGE * d8 + offset * d8 + d), d < hd ? a->v[from + (u64)d] : 0,
-              a->kv_f32);
+              a->kv == PAGE_F32);
     }
+    if (!held) return;
+    hadamard_head(scratch + THREADS, hd);
+    if (is_key)
+        int8_store_head((u8 *)a->pages + number * INT8_PAGE(hd), offset, scratch + THREADS,
+                        a->v + from, hd, (int *)scratch);
+    else
+        for (int d = thread(); d < hd; d += THREADS)
+            a->q[from + (u64)d] = scratch[THREADS + d] * (1.0f / (float)hadamard_run(hd));
 }
 
 KERNEL(exact_glu, struct glu_any_args)

@@ -158,15 +158,20 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 #endif
 #define ARGS (wait_for_producer(), EARLY_ARGS)
 
+/* Prefetches the line of 128 bytes at p into the L2 cache. */
+DEVICE void prefetch_line(const void *p)
+{
+#if defined(__NVPTX__)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory");
+#else
+    (void)p;
+#endif
+}
+
 /* Prefetches `bytes` from p on into the L2 cache, up to a line of 128 bytes for each thread. */
 DEVICE void prefetch_lines(const void *p, int bytes)
 {
-#if defined(__NVPTX__)
-    if (thread() * 128 < bytes)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + thread() * 128) : "memory");
-#else
-    (void)p, (void)bytes;
-#endif
+    if (thread() * 128 < bytes) prefetch_line((const char *)p + thread() * 128);
 }
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -215,11 +220,13 @@ DEVICE f16 half_of(u32 u)
     return h;
 }
 
-/* a * b + c with a product that is exact in fp16, so that fusing makes no difference. */
+/* a * b + c, fused; on the host rounded to fp32 first, which makes no difference where the product
+ * is exact in fp16. */
 DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
 {
 #if !defined(__AMDGCN__) && !defined(__NVPTX__)
-    return a * b + c;
+    return (f16x2){(f16)fmaf((float)a[0], (float)b[0], (float)c[0]),
+                   (f16)fmaf((float)a[1], (float)b[1], (float)c[1])};
 #elif __has_builtin(__builtin_elementwise_fma)
     return __builtin_elementwise_fma(a, b, c);
 #else

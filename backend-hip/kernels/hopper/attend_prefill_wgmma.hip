@@ -97,11 +97,22 @@ DEVICE void produce_kv(const struct attend_kernel_args *a, const struct query_ti
     mbarrier_arrive(r->full + (u32)(8 * before));
 }
 
+/* The transform of a query; x[dims / 8][2]: of each 8 dimensions the pair 2t. */
+DEVICE void hadamard_pairs(float x[][2], const int dims)
+{
+    hadamard_step(x[0], dims / 4, 1);
+    UNROLL for (int lanes = 1; lanes < 4; lanes *= 2) hadamard_lanes(x[0], dims / 4, lanes);
+    UNROLL for (int apart = 2; apart < dims / 4; apart *= 2) hadamard_step(x[0], dims / 4, apart);
+    UNROLL for (int i = 0; i < dims / 8; i++) UNROLL for (int e = 0; e < 2; e++)
+        x[i][e] *= 1.0f / (float)dims;
+}
+
 /* A lane's queries: the pairs 2t and 8 + 2t of each 16 dimensions, of rows r and r + 8 of its warp,
  * times a power of two for each row that brings the largest into [2^14, 2^15); undo[]: its inverse.
- * row[]: of the step; at: of its dimension 2t */
+ * row[]: of the step; at: of its dimension 2t; int8: rotated queries are transformed
+ * (kv_int8.h) */
 DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], u64 at,
-                          struct two_halves q[][4], float undo[2], const int dims)
+                          struct two_halves q[][4], float undo[2], const int dims, const int int8)
 {
     float v[2][GPU_HEAD_DIM / 8][2];
     UNROLL for (int i = 0; i < 2; i++)
@@ -110,6 +121,7 @@ DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], 
     {
         float largest = 0;
         if (a->cos) rotate_pairs(a, row[i], v[i], dims);
+        if (int8 && a->cos) hadamard_pairs(v[i], dims);
         UNROLL for (int c = 0; c < dims / 8; c++)
             largest = max32(max32(abs32(v[i][c][0]), abs32(v[i][c][1])), largest);
         struct power_of_two p = power_for(quad_max(largest), 14);
@@ -224,7 +236,7 @@ DEVICE void wgmma_values(u32 values, struct two_halves p[][4], float *total, con
 }
 
 DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_tile *w,
-                       struct query_rows *r, const int dims)
+                       struct query_rows *r, const int dims, const int int8)
 {
     int lane = thread() % WARP, group = thread() / 128, from[2];
     r->row0 = group ? w->row0[1] : w->row0[0];
@@ -234,7 +246,7 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
     r->row = thread() % 128 / WARP * 16 + lane / 4;
     UNROLL for (int i = 0; i < 2; i++)
         from[i] = r->row0 + (r->row + 8 * i < r->n_rows ? r->row + 8 * i : 0);
-    wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims);
+    wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims, int8);
     UNROLL for (int i = 0; i < 2; i++)
     {
         r->to_log2[i] *= a->scale * 0x1.715476p+0f;
@@ -244,21 +256,22 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
     UNROLL for (int i = 0; i < dims / 2; i++) r->total[i] = 0;
 }
 
-/* The inverse of a sum of weights 2^(score - max + 14) with the weight of a sink. */
-DEVICE float wgmma_inverse(float sum, float max, float sink)
+/* The inverse of a sum of weights 2^(score - max + 14 - unit) with the weight of a sink. */
+DEVICE float wgmma_inverse(float sum, float max, float sink, float unit)
 {
     float at = sink * 0x1.715476p+0f, larger = max32(at, max), shrink = exp2_estimate(max - larger);
-    return shrink * rcp32(fma32(sum, shrink, exp2_estimate(at - larger + 14)));
+    return shrink * rcp32(fma32(sum, shrink, exp2_estimate(at - larger + (14 - unit))));
 }
 
+/* unit: of each row's weights */
 DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct query_tile *w,
-                               struct query_rows *r, const int dims)
+                               struct query_rows *r, const float unit[2], const int dims)
 {
     UNROLL for (int i = 0; i < 2; i++)
     {
         float all = quad_sum(r->sum[i]), inverse = rcp32(all);
         if (a->sinks)
-            inverse = wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head]);
+            inverse = wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head], unit[i]);
         float *to = a->out + (u64)(r->row0 + r->row + 8 * i) * (u64)(a->n_heads * dims) +
                     (u64)(w->head * dims + thread() % 4 * 2);
         if (r->row + 8 * i >= r->n_rows) continue;
@@ -275,7 +288,7 @@ DEVICE void consume_kv(const struct attend_kernel_args *a, const struct query_ti
     struct query_rows r;
     int stage = 0;
     u32 parity = 0;
-    begin_rows(a, w, &r, dims);
+    begin_rows(a, w, &r, dims, 0);
     for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
         u32 keys = ring->stages + (u32)(stage * 2 * key_bytes);
         mbarrier_wait(ring->full + (u32)(8 * stage), parity);
@@ -294,7 +307,19 @@ DEVICE void consume_kv(const struct attend_kernel_args *a, const struct query_ti
         if (thread() % WARP == 0) mbarrier_arrive(ring->empty + (u32)(8 * stage));
         if (++stage == KV_STAGES) stage = 0, parity ^= 1;
     }
-    write_rows_of_head(a, w, &r, dims);
+    const float unit[2] = {0, 0};
+    write_rows_of_head(a, w, &r, unit, dims);
+}
+
+/* stages: of the ring */
+DEVICE void begin_ring(const struct kv_ring *r, const int stages)
+{
+    if (thread() != 0) return;
+    for (int i = 0; i < stages; i++) {
+        mbarrier_init(r->full + 8 * (u32)i, 128);
+        mbarrier_init(r->empty + 8 * (u32)i, TILE_GROUPS * 4);
+    }
+    mbarrier_init_done();
 }
 
 DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const int dims,
@@ -304,13 +329,7 @@ DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const
     r.stages = lds_address(lds);
     r.full = r.stages + KV_STAGES * 2 * KV_STEP * (u32)dims * 2;
     r.empty = r.full + 8 * KV_STAGES;
-    if (thread() == 0) {
-        for (int i = 0; i < KV_STAGES; i++) {
-            mbarrier_init(r.full + 8 * (u32)i, 128);
-            mbarrier_init(r.empty + 8 * (u32)i, TILE_GROUPS * 4);
-        }
-        mbarrier_init_done();
-    }
+    begin_ring(&r, KV_STAGES);
     struct query_tile w = query_tile_of(early);
     barrier();
     wait_for_producer();

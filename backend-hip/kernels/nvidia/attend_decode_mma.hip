@@ -50,10 +50,11 @@ struct split {
         first_heads;              /* query heads of the KV head; whether they are its first */
     int pos, first, p0;           /* visible positions are first .. pos; first position of the
                                      warp's first step */
-    u64 page[TURNS][SPLIT_PAGES]; /* elements */
+    u64 page[TURNS][SPLIT_PAGES]; /* elements, of int8 bytes */
 };
 
-DEVICE struct split split_of(const struct attend_kernel_args *a, const int dims)
+/* of_page: elements of a page of one KV head */
+DEVICE struct split split_of(const struct attend_kernel_args *a, const int of_page)
 {
     struct split s;
     int of_kv = a->n_heads / a->n_kv_heads, groups = (of_kv + 7) / 8, group = block_x() % groups;
@@ -72,8 +73,7 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int dims)
     {
         int at = s.p0 + k * SPLIT_WARPS * TURN + i * PAGE;
         at = at > s.pos ? s.pos : at < s.first ? s.first : at;
-        s.page[k][i] = ((u64)table[at / PAGE] * (u64)a->n_kv_heads + (u64)s.kv_head) *
-                       (u64)(2 * PAGE * dims);
+        s.page[k][i] = ((u64)table[at / PAGE] * (u64)a->n_kv_heads + (u64)s.kv_head) * (u64)of_page;
     }
     return s;
 }
@@ -304,9 +304,10 @@ DEVICE float split_queries(const struct attend_kernel_args *a, const struct spli
     return p.undo;
 }
 
-/* Combines the warps' results, out[warp][head][dims + 4], in order. */
+/* Combines the warps' results, out[warp][head][dims + 4], in order. A warp's are warp_bytes
+ * apart. */
 DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split *s, const u8 *out,
-                          const float *most, const float *sum, const int dims)
+                          const float *most, const float *sum, const int warp_bytes, const int dims)
 {
     UNROLL for (int h = 0; h < 8; h++)
     {
@@ -324,9 +325,8 @@ DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split
         }
         for (int d = thread(); d < dims; d += SPLIT_THREADS) {
             float y = 0;
-            UNROLL for (int i = 0; i < SPLIT_WARPS; i++) y = fma32(
-                ((const float *)(out + i * 2 * SPLIT_PAGES * PAGE * dims * 2))[h * (dims + 4) + d],
-                weight[i], y);
+            UNROLL for (int i = 0; i < SPLIT_WARPS; i++) y =
+                fma32(((const float *)(out + i * warp_bytes))[h * (dims + 4) + d], weight[i], y);
             part[d] = y;
         }
         if (thread() == 0) part[dims] = top, part[dims + 1] = all;
@@ -337,7 +337,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
                          const int dims)
 {
     const int warp_bytes = 2 * SPLIT_PAGES * PAGE * dims * 2;
-    struct split s = split_of(a, dims);
+    struct split s = split_of(a, 2 * PAGE * dims);
     struct split_sum y;
     struct two_halves q[GPU_HEAD_DIM / 16][2];
     int warp = thread() / WARP, lane = thread() % WARP, r = lane / 4, t = lane % 4,
@@ -395,7 +395,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++)
         out[(2 * t + e % 2) * (dims + 4) + 16 * d + e / 2 * 8 + r] = y.total[d][e];
     barrier();
-    combine_warps(a, &s, (const u8 *)lds, most, sum, dims);
+    combine_warps(a, &s, (const u8 *)lds, most, sum, warp_bytes, dims);
 }
 
 #define ATTEND_PAGES(name, images, dims)                                                           \

@@ -81,6 +81,14 @@ DEVICE void barrier_arrive(int id)
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
 }
 
+/* Bytes of a (0 to 3) and b (4 to 7): the nibbles of `which`, the lowest first; a constant. */
+DEVICE u32 chosen_bytes(u32 a, u32 b, u32 which)
+{
+    u32 v;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(which));
+    return v;
+}
+
 DEVICE float shuffle_from(float x, int lane)
 {
     u32 other;
@@ -169,6 +177,16 @@ DEVICE float quad_sum(float x)
 {
     UNROLL for (int i = 1; i < 4; i *= 2) x += f32_of(shuffle_xor(bits_of(x), i));
     return x;
+}
+
+/* The sums and differences of x[n] of lanes `lanes` apart, the lower one's first. */
+DEVICE void hadamard_lanes(float *x, const int n, const int lanes)
+{
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        float other = f32_of(shuffle_xor(bits_of(x[i]), lanes));
+        x[i] = thread() & lanes ? other - x[i] : x[i] + other;
+    }
 }
 
 /* First output tile of a block; each block of the grid has a contiguous range of tiles. */

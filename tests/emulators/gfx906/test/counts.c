@@ -24,20 +24,9 @@ static const struct counted {
     {"q4_decode_f32_1", 1, PANEL, 0, 256, 2.45, 0},
     {"q4_decode_f32_4", 4, PANEL, 0, 256, 1.50, 0},
     {"q4_prefill_f16", PREFILL_ROWS, 64, 0, 256, 0.65, 0},
-    {"paper_base_1", 1, 512, 128, 128, 0, 8},
-    {"paper_base_8", 8, 512, 128, 128, 0, 8},
-    {"paper_smb_1", 1, 128, 512, 128, 0, 8},
-    {"paper_smb_8", 8, 128, 512, 128, 0, 8},
-    {"paper_vml_1", 1, 512, 128, 128, 0, 8},
-    {"paper_vml_8", 8, 512, 128, 128, 0, 8},
-    {"paper_ila_literal_1", 1, 512, 128, 128, 0, 8},
-    {"paper_ila_literal_8", 8, 512, 128, 128, 0, 8},
-    {"paper_ila_packed_1", 1, 512, 128, 128, 0, 8},
-    {"paper_ila_packed_8", 8, 512, 128, 128, 0, 8},
-    {"paper_all_literal_1", 1, 128, 512, 128, 0, 8},
-    {"paper_all_literal_8", 8, 128, 512, 128, 0, 8},
-    {"paper_all_packed_1", 1, 128, 512, 128, 0, 8},
-    {"paper_all_packed_8", 8, 128, 512, 128, 0, 8},
+#define PAPER(name, images, of_block, smb, vml, ila)                                               \
+    {#name, of_block, PAPER_OUTPUTS(smb), PAPER_INPUTS *PAPER_SLICES(smb), PAPER_THREADS, 0, 8},
+#include "backend-hip/kernels/kernel_list.h"
 };
 
 /* Device memory for a launch; codes, scales and activations of no matter which values. */
@@ -93,7 +82,7 @@ static int count(void *module, const struct counted *k, const struct memory *m, 
            gpu.sync() || gpu.stats(k->name, s);
 }
 
-static void *load(const char *build_dir)
+void *gfx906_module(const char *build_dir)
 {
     static char image[4 << 20];
     char path[4096];
@@ -109,7 +98,7 @@ static void *load(const char *build_dir)
 int print_counts(const char *build_dir, int in, int out)
 {
     struct memory m;
-    void *module = in > 0 && in % GROUP == 0 && out > 0 && out % 512 == 0 ? load(build_dir) : NULL;
+    void *module = in > 0 && in % GROUP == 0 && out > 0 && out % 512 == 0 ? gfx906_module(build_dir) : NULL;
     if (!module || fill(&m, in, out)) {
         fprintf(stderr, "gfx906: --count: needs a build with clang-19, IN a multiple of 128 and "
                         "OUT one of 512\n");
@@ -139,7 +128,7 @@ void test_kernel_counts(const char *build_dir)
 {
     enum { IN = 4096, OUT = 512 };
     struct memory m;
-    void *module = load(build_dir);
+    void *module = gfx906_module(build_dir);
     if (!module) {
         skip("counts of the kernels: no code object for gfx906 in this build");
         return;

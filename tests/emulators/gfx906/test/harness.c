@@ -208,13 +208,18 @@ void each_line(void (*f)(const struct line *l))
 int main(int argc, char **argv)
 {
     char path[4096];
-    if (argc != 2 && (argc != 5 || strcmp(argv[2], "--count"))) {
-        fprintf(stderr, "usage: gfx906 BUILD_DIR [--count IN OUT]\n");
+    int attend = argc == 3 && !strcmp(argv[2], "--count-attend");
+    if (argc != 2 && !attend && (argc != 5 || strcmp(argv[2], "--count"))) {
+        fprintf(stderr, "usage: gfx906 BUILD_DIR [--count IN OUT | --count-attend]\n");
         return 2;
     }
     snprintf(path, sizeof path, "%s/tests/bin/libamdhip64-gfx906.so", argv[1]);
     open_library(path);
     gpu.print_faults(0);
+    if (attend) {
+        test_attend_counts(argv[1], 1);
+        return n_failed != 0;
+    }
     if (argc == 5) return print_counts(argv[1], atoi(argv[3]), atoi(argv[4]));
     test_words();
     gpu.portable_lanes(1);
@@ -226,6 +231,7 @@ int main(int argc, char **argv)
     test_api();
     test_compiled(argv[1]);
     test_kernel_counts(argv[1]);
+    test_attend_counts(argv[1], 0);
     printf("gfx906: %d passed, %d failed, %d skipped\n", n_passed, n_failed, n_skipped);
     return n_failed != 0;
 }

@@ -73,6 +73,10 @@ void test_words(void);
 void test_kernel_counts(const char *build_dir);
 /* The counts of all kernels for a linear IN x OUT, with tabs; 0, or 1 and a message. */
 int print_counts(const char *build_dir, int in, int out);
+/* The kernels of a build, loaded; NULL: there are none. */
+void *gfx906_module(const char *build_dir);
+/* Of attention; show: as a table, too. */
+void test_attend_counts(const char *build_dir, int show);
 void each_line(void (*f)(const struct line *l)); /* of all programs and rows */
 void each_op_line(void (*f)(const struct line *l));
 void each_program_line(void (*f)(const struct line *l));

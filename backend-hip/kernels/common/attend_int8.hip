@@ -1,0 +1,194 @@
+/* attend_int8.hip: attention over pages of int8, for every device, as attend.hip has it for fp16
+ * and fp32: a block for each (row, query head) of prompts, for each (row, head, KV split) of decode
+ * rows. Codes become numbers in registers; the scale of a key multiplies its score, that of a value
+ * its weight. Bits: as in attend.hip. */
+
+/* Loads in flight together. */
+enum { INT8_BATCH = 8 };
+
+/* Shared memory of a block, and what it knows of its head. */
+struct int8_block {
+    float *q, *p, *scratch, *sums; /* [most dimensions], [KV_SPLIT], [THREADS], [4 THREADS] */
+    u64 *pages;                    /* [KV_SPLIT / PAGE] bytes from a->pages on */
+    const u8 *memory;
+    int d16, quads, slices, slice, quad; /* of values: a thread has 4 dimensions of every slices-th
+                                            four of positions */
+};
+
+DEVICE struct int8_block int8_block_of(const struct attend_kernel_args *a, float *q, float *p,
+                                       float *scratch, float *sums, u64 *pages)
+{
+    struct int8_block b = {q, p, scratch, sums, pages, (const u8 *)a->pages, 0, 0, 0, 0, 0};
+    b.d16 = round16(a->head_dim);
+    b.quads = b.d16 / 4;
+    b.slices = THREADS / b.quads;
+    b.slice = thread() / b.quads;
+    b.quad = thread() % b.quads;
+    return b;
+}
+
+/* The pages of positions from .. to of the split that begins at p0. */
+DEVICE void int8_pages_of(const struct attend_kernel_args *a, const struct int8_block *b, int row,
+                          int kv_head, int p0, int from, int to)
+{
+    int t = thread();
+    if (t < from / PAGE || t > to / PAGE) return;
+    int page = a->table[(u64)a->seq[row] * (u64)a->table_stride + (u64)(p0 / PAGE + t)];
+    b->pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) * INT8_PAGE(a->head_dim);
+}
+
+/* q . codes of a position; key: its first 16 dimensions */
+DEVICE float int8_key_dot(const float *q, const u8 *key, int d16)
+{
+    float sum = 0;
+    for (int d0 = 0; d0 < d16; d0 += 16 * INT8_BATCH) {
+        u32x4 k[INT8_BATCH];
+        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
+            k[j] = *(const u32x4 *)(key + (u32)((d0 + 16 * j) * PAGE));
+        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
+            UNROLL for (int i = 0; i < 4; i++) add_codes(k[j][i], q + d0 + 16 * j + 4 * i, &sum);
+    }
+    return sum;
+}
+
+/* Loads 4 dimensions of fours of positions number four, four + slices, .. ; a visible four replaces
+ * one that is not visible. */
+DEVICE void int8_load_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int four, int from,
+                             int to)
+{
+    UNROLL for (int j = 0; j < INT8_BATCH; j++)
+    {
+        int at = four + j * b->slices;
+        at = at < from / 4 ? from / 4 : at > to / 4 ? to / 4 : at;
+        v[j] = *(const u32x4 *)(b->memory + b->pages[at / 4] +
+                                int8_value_at(4 * b->quad, at % 4 * 4, b->d16));
+    }
+}
+
+/* Adds the weighted values of a split; v: the first batch. */
+DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int from, int to,
+                            float acc[4])
+{
+    for (int four = b->slice; four < KV_SPLIT / 4; four += INT8_BATCH * b->slices) {
+        if (four > b->slice) int8_load_values(b, v, four, from, to);
+        UNROLL for (int j = 0; j < INT8_BATCH; j++)
+        {
+            int at = four + j * b->slices, there = at < KV_SPLIT / 4;
+            const f32x4 p = ((const f32x4 *)b->p)[there ? at : 0];
+            float w[4];
+            UNROLL for (int i = 0; i < 4; i++) w[i] = there ? p[i] : 0;
+            await_16(&v[j]); /* converted here, not ahead */
+            UNROLL for (int d = 0; d < 4; d++) add_codes(v[j][d], w, &acc[d]);
+        }
+    }
+}
+
+/* Scores of positions from .. to of a split become p, weights times the scale of the value, 0 for
+ * other positions; returns the factor of what was summed with the old *max. */
+DEVICE float int8_weights(const struct attend_kernel_args *a, const struct int8_block *b, int from,
+                          int to, float *max, float *sum)
+{
+    int t = thread(), seen = t >= from && t <= to;
+    float score = -__builtin_inff(), of_value = 0;
+    if (seen) {
+        const u8 *page = b->memory + b->pages[t / PAGE];
+        const float *scales = int8_scales_of(page, b->d16) + t % PAGE;
+        float of_key = scales[0];
+        of_value = scales[PAGE];
+        score = int8_key_dot(b->q, page + t % PAGE * 16, b->d16) * of_key * a->scale;
+        if (a->softcap > 0) score = softcapped(score, a->softcap);
+    }
+    float larger = max32(block_max(score, b->scratch), *max), shrink = exp32(*max - larger);
+    float weight = seen ? exp32(score - larger) : 0;
+    b->p[t] = seen ? weight * of_value : 0;
+    *sum = fma32(*sum, shrink, block_sum(weight, b->scratch));
+    *max = larger;
+    return shrink;
+}
+
+/* The slices' sums of dimension d, added in order. */
+DEVICE float int8_sum_of_slices(const struct int8_block *b, int d)
+{
+    float y = 0;
+    UNROLL_8 for (int s = 0; s < b->slices; s++) y += b->sums[s * b->d16 + d];
+    return y;
+}
+
+DEVICE void int8_put_sums(const struct int8_block *b, const float acc[4])
+{
+    if (b->slice < b->slices)
+        ((f32x4 *)b->sums)[b->slice * b->quads + b->quad] = (f32x4){acc[0], acc[1], acc[2], acc[3]};
+    barrier();
+}
+
+/* Block (row, head, split). most: dimensions */
+DEVICE void attend_split_int8(const struct attend_kernel_args *a, const struct int8_block *b,
+                              const int most)
+{
+    const struct row_split work = row_split_of(a, block_x(), block_z());
+    int row = work.row, head = block_y(), p0 = work.split * KV_SPLIT, hd = a->head_dim,
+        d8 = round8(hd);
+    int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
+        first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    if (p0 > pos || p0 + KV_SPLIT <= first) return;
+    int from = first > p0 ? first - p0 : 0, to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1;
+    u64 of_row = (u64)row * (u64)a->n_heads + (u64)head;
+    float *part = a->parts + (of_row * (u64)a->n_splits + (u64)work.split) * (u64)part_floats(hd);
+    float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
+    u32x4 v[INT8_BATCH]; /* the first values are loaded with the keys */
+    load_query(a, of_row * (u64)hd, b->q, most);
+    int8_pages_of(a, b, row, kv_head, p0, from, to);
+    barrier();
+    if (b->slice < b->slices) int8_load_values(b, v, b->slice, from, to);
+    int8_weights(a, b, from, to, &max, &sum);
+    if (b->slice < b->slices) int8_add_values(b, v, from, to, acc);
+    int8_put_sums(b, acc);
+    for (int d = thread(); d < d8; d += THREADS) part[d] = int8_sum_of_slices(b, d);
+    if (thread() == 0) part[d8] = max, part[d8 + 1] = sum;
+}
+
+/* Block (row, head). most: dimensions */
+DEVICE void attend_int8(const struct attend_kernel_args *a, const struct int8_block *b,
+                        const int most)
+{
+    int row = block_x(), head = block_y(), hd = a->head_dim,
+        kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
+        first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
+    float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
+    load_query(a, at, b->q, most);
+    for (int p0 = first / KV_SPLIT * KV_SPLIT; p0 <= pos; p0 += KV_SPLIT) {
+        int from = first > p0 ? first - p0 : 0,
+            to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1;
+        u32x4 v[INT8_BATCH];
+        barrier();
+        int8_pages_of(a, b, row, kv_head, p0, from, to);
+        barrier();
+        if (b->slice < b->slices) int8_load_values(b, v, b->slice, from, to);
+        float shrink = int8_weights(a, b, from, to, &max, &sum);
+        UNROLL for (int d = 0; d < 4; d++) acc[d] *= shrink;
+        if (b->slice < b->slices) int8_add_values(b, v, from, to, acc);
+    }
+    int8_put_sums(b, acc);
+    float inverse = a->sinks ? inverse_with_sink(sum, max, a->sinks[head], 1) : rcp32(sum);
+    for (int d = thread(); d < hd; d += THREADS)
+        a->out[at + (u64)d] = int8_sum_of_slices(b, d) * inverse;
+}
+
+#define ATTEND_INT8(name, function, most)                                                          \
+    KERNEL(name, struct attend_kernel_args)                                                        \
+    {                                                                                              \
+        LDS(float, q, most);                                                                       \
+        LDS(f32x4, p, KV_SPLIT / 4);                                                               \
+        LDS(float, scratch, THREADS);                                                              \
+        LDS(f32x4, sums, THREADS);                                                                 \
+        LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
+        const struct attend_kernel_args *a = ARGS;                                                 \
+        struct int8_block b = int8_block_of(a, q, (float *)p, scratch, (float *)sums, pages);      \
+        function(a, &b, most);                                                                     \
+    }
+ATTEND_INT8(attend_int8_256, attend_int8, GPU_HEAD_DIM)
+ATTEND_INT8(attend_int8_512, attend_int8, LONG_HEAD_DIM)
+ATTEND_INT8(attend_split_int8_256, attend_split_int8, GPU_HEAD_DIM)
+ATTEND_INT8(attend_split_int8_512, attend_split_int8, LONG_HEAD_DIM)
+#undef ATTEND_INT8

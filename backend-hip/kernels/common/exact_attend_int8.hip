@@ -1,0 +1,439 @@
+/* exact_attend_int8.hip: attention over pages of int8 in the order of the CPU backend
+ * (backend-cpu/attend_int8.h), to the bit: a query is quantized once, of one or two int8 digits; a
+ * score is an exact integer sum times the scales of query and key; the weights of a chunk of 256
+ * positions, times the scales of their values, are quantized together, of two digits; their sums
+ * with the codes are exact. So threads share out dimensions and positions freely. An integer is 128
+ * * first digit + second. */
+
+enum { EXACT_WEIGHT_TOP = 127 * 128 };
+
+DEVICE float exact_query_top(int digits) { return digits == 2 ? 127 * 128 : 127; }
+
+/* The digits of an integer as bytes. */
+DEVICE void put_digits(u8 *first, u8 *second, int v)
+{
+    int high = (v + 64) >> 7;
+    *first = (u8)high;
+    *second = (u8)(v - high * 128);
+}
+
+/* The integer of two sums of digits; digits 1: of the second. */
+DEVICE int of_digits(int first, int second, const int digits)
+{
+    return digits == 2 ? first * 128 + second : second;
+}
+
+DEVICE const u8 *int8_page_of(const struct attend_kernel_args *a, const int *table, int index,
+                              int kv_head)
+{
+    return (const u8 *)a->pages +
+           ((u64)table[index] * (u64)a->n_kv_heads + (u64)kv_head) * INT8_PAGE(a->head_dim);
+}
+
+/* ---- a block for each (row, head): of shared memory */
+struct exact_int8 {
+    u8 *q;       /* [2 digits][LONG_HEAD_DIM] */
+    u8 *w;       /* [2 digits][KV_SPLIT] */
+    int *sums;   /* [4 THREADS] */
+    float query; /* scale of the query */
+};
+
+/* Quantizes a head's query. at: its element of a->q */
+DEVICE void exact_query_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
+                             float *scratch, u64 at)
+{
+    int hd = a->head_dim, most = 0;
+    for (int d = thread(); d < hd; d += THREADS) most = larger_bits(a->q[at + (u64)d], most);
+    most = block_most(most, (int *)scratch);
+    struct int_scale s = int_scale_of(most, exact_query_top(a->digits));
+    for (int d = thread(); d < round16(hd); d += THREADS) {
+        int v = d < hd ? rounded_int(a->q[at + (u64)d], s.inverse) : 0;
+        if (a->digits == 2) put_digits(l->q + d, l->q + LONG_HEAD_DIM + d, v);
+        else l->q[LONG_HEAD_DIM + d] = (u8)v;
+    }
+    l->query = s.scale;
+    barrier();
+}
+
+/* Query . codes of a position. key: its first 16 dimensions */
+DEVICE int exact_key_sum(const u8 *q, const u8 *key, int d16, const int digits)
+{
+    int first = 0, second = 0;
+    for (int d0 = 0; d0 < d16; d0 += 16 * INT8_BATCH) {
+        u32x4 k[INT8_BATCH];
+        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
+            k[j] = *(const u32x4 *)(key + (u32)((d0 + 16 * j) * PAGE));
+        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
+        {
+            u32x4 low = *(const u32x4 *)(q + LONG_HEAD_DIM + d0 + 16 * j),
+                  high = digits == 2 ? *(const u32x4 *)(q + d0 + 16 * j) : low;
+            UNROLL for (int i = 0; i < 4; i++)
+            {
+                if (digits == 2) first = dot4(high[i], k[j][i], first);
+                second = dot4(low[i], k[j][i], second);
+            }
+        }
+    }
+    return of_digits(first, second, digits);
+}
+
+/* The sums of weights and codes over positions from .. to of a chunk, whose weights elsewhere are
+ * 0: thread (slice, four dimensions) takes fours of positions in turn. b: as of attend_int8.hip.
+ * Leaves [slices][d16] of them in l->sums. */
+DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block *b, int from,
+                             int to)
+{
+    int first[4] = {0, 0, 0, 0}, second[4] = {0, 0, 0, 0};
+    for (int four = b->slice; b->slice < b->slices && four < KV_SPLIT / 4;
+         four += INT8_BATCH * b->slices) {
+        u32x4 v[INT8_BATCH];
+        int8_load_values(b, v, four, from, to);
+        UNROLL for (int j = 0; j < INT8_BATCH; j++)
+        {
+            int at = four + j * b->slices, there = at < KV_SPLIT / 4;
+            u32 high = ((const u32 *)l->w)[there ? at : 0],
+                low = ((const u32 *)l->w)[KV_SPLIT / 4 + (there ? at : 0)];
+            if (!there) high = low = 0;
+            UNROLL for (int d = 0; d < 4; d++)
+            {
+                first[d] = dot4(high, v[j][d], first[d]);
+                second[d] = dot4(low, v[j][d], second[d]);
+            }
+        }
+    }
+    if (b->slice < b->slices)
+        UNROLL for (int d = 0; d < 4; d++)
+            l->sums[b->slice * b->d16 + 4 * b->quad + d] = of_digits(first[d], second[d], 2);
+    barrier();
+}
+
+/* A row's chunk that begins at position c0, as exact_attend_chunk() has it. */
+DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct exact_int8 *l,
+                             const struct int8_block *b, int row, int head, int pos, int first,
+                             int c0, float acc[EXACT_DIMS], float *most, float *sum)
+{
+    int hd = a->head_dim, t = thread(), kv_head = head / (a->n_heads / a->n_kv_heads),
+        from = first > c0 ? first - c0 : 0, to = pos - c0 < KV_SPLIT - 1 ? pos - c0 : KV_SPLIT - 1,
+        seen = t >= from && t <= to;
+    float score = -__builtin_inff(), of_value = 0, lane = 0;
+    int8_pages_of(a, b, row, kv_head, c0, from, to);
+    barrier();
+    for (int i = t; i < KV_SPLIT / PAGE * (b->d16 / 8); i += THREADS) { /* lines of the values */
+        int page = i / (b->d16 / 8);
+        if (page >= from / PAGE && page <= to / PAGE)
+            prefetch_line(b->memory + b->pages[page] + PAGE * b->d16 + i % (b->d16 / 8) * 128);
+    }
+    if (seen) {
+        const u8 *page = b->memory + b->pages[t / PAGE], *key = page + t % PAGE * 16;
+        const float *scales = int8_scales_of(page, b->d16) + t % PAGE;
+        float of_key = scales[0];
+        of_value = scales[PAGE];
+        int s = a->digits == 2 ? exact_key_sum(l->q, key, b->d16, 2)
+                               : exact_key_sum(l->q, key, b->d16, 1);
+        score = (float)s * (l->query * of_key) * a->scale;
+        if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
+    }
+    float max = block_max(score, b->scratch), weight = seen ? exact_exp(score - max) : 0,
+          w = weight * of_value;
+    b->p[t] = weight;
+    struct int_scale s = int_scale_of(block_most(larger_bits(w, 0), (int *)b->scratch),
+                                      EXACT_WEIGHT_TOP);
+    put_digits(l->w + t, l->w + KV_SPLIT + t, rounded_int(w, s.inverse));
+    if (t < EXACT_LANES) {
+        for (int i = from / PAGE * PAGE + t; i <= to; i += EXACT_LANES) lane += b->p[i];
+        b->scratch[t] = lane;
+    }
+    barrier();
+    exact_value_sums(l, b, from, to);
+    UNROLL for (int j = 0; j < EXACT_DIMS; j++)
+    {
+        int d = t + j * THREADS, all = 0;
+        if (d < hd)
+            for (int i = 0; i < b->slices; i++) all += l->sums[i * b->d16 + d];
+        acc[j] = (float)all * s.scale;
+    }
+    *most = max;
+    *sum = exact_fold(b->scratch);
+    barrier();
+}
+
+/* Block (row, head) */
+DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
+                                    const struct int8_block *b)
+{
+    int row = block_x(), head = block_y(), pos = a->pos[row], first = first_seen(pos, a->window);
+    u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
+    struct exact_run r = exact_begin_run();
+    exact_query_int8(a, l, b->scratch, at);
+    for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
+        float acc[EXACT_DIMS], max, sum;
+        exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum);
+        exact_merge(&r, acc, max, sum);
+    }
+    exact_end_run(&r, a->sinks, head, a->head_dim, a->out + at);
+}
+
+/* Block (row, head, chunk): the chunk alone, for exact_combine. */
+DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
+                             const struct int8_block *b)
+{
+    int row = block_x(), head = block_y(), hd = a->head_dim, c0 = block_z() * KV_SPLIT,
+        pos = a->pos[row], first = first_seen(pos, a->window);
+    u64 of = (u64)row * (u64)a->n_heads + (u64)head;
+    float acc[EXACT_DIMS], max, sum;
+    if (c0 > pos || c0 + KV_SPLIT <= first) return;
+    exact_query_int8(a, l, b->scratch, of * (u64)hd);
+    exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum);
+    float *part = a->parts + (of * (u64)a->n_splits + (u64)block_z()) * (u64)part_floats(hd);
+    UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
+        part[thread() + j * THREADS] = acc[j];
+    if (thread() == 0) {
+        part[round8(hd)] = max;
+        part[round8(hd) + 1] = sum;
+    }
+}
+
+#define EXACT_INT8(name, function)                                                                 \
+    KERNEL(name, struct attend_kernel_args)                                                        \
+    {                                                                                              \
+        LDS(float, scratch, THREADS);                                                              \
+        LDS(u32x4, q, 2 * LONG_HEAD_DIM / 16);                                                     \
+        LDS(float, p, KV_SPLIT);                                                                   \
+        LDS(u32x4, w, 2 * KV_SPLIT / 16);                                                          \
+        LDS(int, sums, 4 * THREADS);                                                               \
+        LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
+        const struct attend_kernel_args *a = ARGS;                                                 \
+        struct exact_int8 l = {(u8 *)q, (u8 *)w, sums, 0};                                         \
+        struct int8_block b = int8_block_of(a, (float *)0, p, scratch, (float *)0, pages);         \
+        function(a, &l, &b);                                                                       \
+    }
+EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8)
+EXACT_INT8(exact_attend_split_int8, exact_split_int8)
+#undef EXACT_INT8
+
+/* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
+ * read keys and values once. Half of the threads has the first half of the rows. */
+struct exact_rows_int8 {
+    u8 *q;                            /* [EXACT_ATTEND_ROWS][2 digits][GPU_HEAD_DIM] */
+    float *p;                         /* [EXACT_ATTEND_ROWS][KV_SPLIT] scores, then weights */
+    u8 *w;                            /* [EXACT_ATTEND_ROWS][2 digits][KV_SPLIT] */
+    int *sums;                        /* [16 THREADS] */
+    float *part;                      /* [THREADS] */
+    float *of_value;                  /* [KV_SPLIT] scales */
+    float *max, *sum, *scale, *query; /* [EXACT_ATTEND_ROWS]; scales of weights and queries */
+    float *lanes;                     /* [EXACT_ATTEND_ROWS][EXACT_LANES] */
+};
+
+enum { HALF_ROWS = EXACT_ATTEND_ROWS / 2, HALF_THREADS = THREADS / 2 };
+
+/* Whether row r of a block sees position p; first: its first one. */
+DEVICE int sees_position(const struct exact_row_range *g, int r, int p, int first)
+{
+    return r < g->n && p <= g->pos0 + r && p >= first;
+}
+
+/* The largest number of the 32 threads of a row, of one each. */
+DEVICE int most_of_row(int x, int *part)
+{
+    int t = thread(), first = t / 32 * 32;
+    barrier();
+    part[t] = x;
+    barrier();
+    UNROLL_8 for (int i = 0; i < 32; i++) x = part[first + i] > x ? part[first + i] : x;
+    return x;
+}
+
+/* Quantizes the queries of a block: 32 threads to a row. */
+DEVICE void exact_queries_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
+                               const struct exact_row_range *g)
+{
+    int t = thread(), r = t / 32, hd = a->head_dim, most = 0;
+    u8 *first = l->q + r * 2 * GPU_HEAD_DIM, *second = first + GPU_HEAD_DIM;
+    const float *q =
+        a->q + ((u64)(g->row0 + (r < g->n ? r : 0)) * (u64)a->n_heads + (u64)block_y()) * (u64)hd;
+    for (int d = t % 32; d < hd; d += 32) most = larger_bits(q[d], most);
+    struct int_scale s = int_scale_of(most_of_row(most, (int *)l->part),
+                                      exact_query_top(a->digits));
+    for (int d = t % 32; d < round16(hd); d += 32) {
+        int v = d < hd ? rounded_int(q[d], s.inverse) : 0;
+        if (a->digits == 2) put_digits(first + d, second + d, v);
+        else second[d] = (u8)v;
+    }
+    if (t % 32 == 0) l->query[r] = s.scale;
+    barrier();
+}
+
+/* The scores of positions c0 + u and c0 + u + HALF_THREADS of half of the rows. */
+DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
+                              const struct exact_row_range *g, int kv_head, int c0, int from,
+                              int end, const int digits)
+{
+    int t = thread(), half = t / HALF_THREADS, d16 = round16(a->head_dim), first[HALF_ROWS][2],
+        second[HALF_ROWS][2];
+    const u8 *key[2];
+    const float *scales[2];
+    UNROLL for (int j = 0; j < 2; j++)
+    {
+        int p = c0 + t % HALF_THREADS + j * HALF_THREADS;
+        p = p < from ? from : p < end ? p : end - 1; /* a visible one for one that is not */
+        const u8 *page = int8_page_of(a, g->table, p / PAGE, kv_head);
+        key[j] = page + p % PAGE * 16;
+        scales[j] = int8_scales_of(page, d16) + p % PAGE;
+        UNROLL for (int r = 0; r < HALF_ROWS; r++) first[r][j] = second[r][j] = 0;
+    }
+    NO_UNROLL for (int d = 0; d < d16; d += 16)
+    {
+        u32x4 k[2];
+        UNROLL for (int j = 0; j < 2; j++) k[j] = *(const u32x4 *)(key[j] + (u32)(d * PAGE));
+        UNROLL for (int r = 0; r < HALF_ROWS; r++)
+        {
+            const u8 *q = l->q + (half * HALF_ROWS + r) * 2 * GPU_HEAD_DIM + d;
+            u32x4 low = *(const u32x4 *)(q + GPU_HEAD_DIM),
+                  high = digits == 2 ? *(const u32x4 *)q : low;
+            UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
+            {
+                if (digits == 2) first[r][j] = dot4(high[i], k[j][i], first[r][j]);
+                second[r][j] = dot4(low[i], k[j][i], second[r][j]);
+            }
+        }
+    }
+    UNROLL for (int j = 0; j < 2; j++)
+    {
+        int at = t % HALF_THREADS + j * HALF_THREADS, p = c0 + at;
+        float of_key = scales[j][0];
+        if (half == 0) l->of_value[at] = scales[j][PAGE];
+        UNROLL for (int i = 0; i < HALF_ROWS; i++)
+        {
+            int r = half * HALF_ROWS + i,
+                sees = sees_position(g, r, p, first_seen(g->pos0 + r, a->window));
+            float score = (float)of_digits(first[i][j], second[i][j], digits) *
+                          (l->query[r] * of_key) * a->scale;
+            if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
+            l->p[r * KV_SPLIT + at] = sees ? score : -__builtin_inff();
+        }
+    }
+}
+
+/* Scores become weights, and the weights times the scales of the values digits. 32 threads to a
+ * row. */
+DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
+                               const struct exact_row_range *g, int c0)
+{
+    const struct exact_rows scores = {0, l->p, l->part, l->max, l->lanes};
+    int t = thread(), r = t / 32, lane = t % 32, most = 0,
+        first = first_seen(g->pos0 + r, a->window);
+    float w[KV_SPLIT / 32];
+    exact_weights(&scores);
+    UNROLL for (int i = 0; i < KV_SPLIT / 32; i++)
+    {
+        int at = lane + 32 * i, sees = sees_position(g, r, c0 + at, first);
+        w[i] = sees ? l->p[r * KV_SPLIT + at] * l->of_value[at] : 0;
+        most = larger_bits(w[i], most);
+    }
+    struct int_scale s = int_scale_of(most_of_row(most, (int *)l->part), EXACT_WEIGHT_TOP);
+    UNROLL for (int i = 0; i < KV_SPLIT / 32; i++)
+    {
+        u8 *to = l->w + r * 2 * KV_SPLIT + lane + 32 * i;
+        put_digits(to, to + KV_SPLIT, rounded_int(w[i], s.inverse));
+    }
+    if (lane == 0) {
+        l->scale[r] = s.scale;
+        l->sum[r] = exact_fold(l->lanes + r * EXACT_LANES);
+    }
+    barrier();
+}
+
+/* The sums of weights and codes over the pages from .. to of a chunk that begins at page page0:
+ * thread (half of the rows, slice, four dimensions) takes pages in turn. Leaves them in l->sums
+ * [slices][EXACT_ATTEND_ROWS][d16]; returns the number of slices. */
+DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
+                             const int *table, int kv_head, int page0, int from, int to)
+{
+    int d16 = round16(a->head_dim), quads = d16 / 4, slices = HALF_THREADS / quads,
+        u = thread() % HALF_THREADS, half = thread() / HALF_THREADS, slice = u / quads,
+        quad = u % quads, first[HALF_ROWS][4], second[HALF_ROWS][4];
+    UNROLL for (int r = 0; r < HALF_ROWS; r++) UNROLL for (int d = 0; d < 4; d++)
+        first[r][d] = second[r][d] = 0;
+    NO_UNROLL for (int page = from + slice; slice < slices && page <= to; page += slices)
+    {
+        const u8 *values = int8_page_of(a, table, page0 + page, kv_head);
+        u32x4 v[4];
+        UNROLL for (int i = 0; i < 4; i++)
+            v[i] = *(const u32x4 *)(values + int8_value_at(4 * quad, 4 * i, d16));
+        UNROLL for (int r = 0; r < HALF_ROWS; r++)
+        {
+            const u8 *w = l->w + (half * HALF_ROWS + r) * 2 * KV_SPLIT + page * PAGE;
+            u32x4 high = *(const u32x4 *)w, low = *(const u32x4 *)(w + KV_SPLIT);
+            UNROLL for (int i = 0; i < 4; i++) UNROLL for (int d = 0; d < 4; d++)
+            {
+                first[r][d] = dot4(high[i], v[i][d], first[r][d]);
+                second[r][d] = dot4(low[i], v[i][d], second[r][d]);
+            }
+        }
+    }
+    if (slice < slices)
+        UNROLL for (int r = 0; r < HALF_ROWS; r++) UNROLL for (int d = 0; d < 4; d++)
+            l->sums[(slice * EXACT_ATTEND_ROWS + half * HALF_ROWS + r) * d16 + 4 * quad + d] =
+            of_digits(first[r][d], second[r][d], 2);
+    barrier();
+    return slices;
+}
+
+/* dims: threads to a row where the chunks are merged */
+DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
+                                 const struct exact_rows_int8 *l, const int dims)
+{
+    enum { ROWS = EXACT_ATTEND_ROWS };
+    const int mine = ROWS * dims / THREADS;
+    int t = thread(), head = block_y(), hd = a->head_dim, d16 = round16(hd),
+        kv_head = head / (a->n_heads / a->n_kv_heads), d = t % dims, row_of = t / dims;
+    const struct exact_row_range g = exact_rows_of(a, ROWS);
+    float run[ROWS], run_max[ROWS], run_sum[ROWS];
+    if (g.n <= 0) return;
+    UNROLL for (int k = 0; k < mine; k++) run[k] = run_sum[k] = 0, run_max[k] = -__builtin_inff();
+    exact_queries_int8(a, l, &g);
+    for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
+        int end = g.last < c0 + KV_SPLIT - 1 ? g.last + 1 : c0 + KV_SPLIT,
+            from = (g.first0 > c0 ? g.first0 : c0) / PAGE * PAGE;
+        if (a->digits == 2) exact_scores_int8(a, l, &g, kv_head, c0, from, end, 2);
+        else exact_scores_int8(a, l, &g, kv_head, c0, from, end, 1);
+        exact_weights_int8(a, l, &g, c0);
+        int slices = exact_values_int8(a, l, g.table, kv_head, c0 / PAGE, (from - c0) / PAGE,
+                                       (end - 1 - c0) / PAGE);
+        UNROLL for (int k = 0; k < mine; k++)
+        {
+            int r = row_of + k * (THREADS / dims), all = 0;
+            for (int i = 0; d < hd && i < slices; i++) all += l->sums[(i * ROWS + r) * d16 + d];
+            exact_merge_value(&run[k], &run_max[k], &run_sum[k], (float)all * l->scale[r],
+                              l->max[r], l->sum[r]);
+        }
+        barrier();
+    }
+    UNROLL for (int k = 0; k < mine; k++)
+    {
+        int r = row_of + k * (THREADS / dims);
+        if (r < g.n && d < hd)
+            a->out[((u64)(g.row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] =
+                run[k] * exact_factor(run_sum[k], run_max[k], a->sinks, head);
+    }
+}
+
+KERNEL(exact_attend_rows_int8, struct attend_kernel_args)
+{
+    LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);
+    LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);
+    LDS(int, sums, 16 * THREADS); /* first the weights */
+    LDS(float, part, THREADS);
+    LDS(float, of_value, KV_SPLIT);
+    LDS(float, max, EXACT_ATTEND_ROWS);
+    LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);
+    LDS(float, sum, EXACT_ATTEND_ROWS);
+    LDS(float, scale, EXACT_ATTEND_ROWS);
+    LDS(float, query, EXACT_ATTEND_ROWS);
+    const struct attend_kernel_args *a = ARGS;
+    const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,
+                                      max,     sum,           scale,   query, lanes};
+    if (a->head_dim <= 64) exact_attend_rows_of(a, &l, 64);
+    else if (a->head_dim <= 128) exact_attend_rows_of(a, &l, 128);
+    else exact_attend_rows_of(a, &l, 256);
+}

@@ -1,0 +1,366 @@
+/* exact_attend_mma.hip: attention of prompt rows over pages of int8 in the order of the CPU backend
+ * (common/exact_attend_int8.hip says it), by mma of signed bytes on sm_80 and sm_90a.
+ *   grid      (EXACT_TILE_ROWS rows of one sequence, query head); 256 threads
+ *   warp      16 rows; of a chunk the scores of a quarter of the positions, then the values of a
+ *             quarter of the dimensions
+ *   operands  codes as they lie: a lane loads 16 dimensions of a key, neighbouring dimensions of 4
+ *             positions of the values. Digits of queries and of weights are in shared memory, those
+ *             of queries in registers while the scores of a chunk are computed
+ * Columns: column 2t + e of half h of a page's scores is position 4t + 2h + e. Head dimensions up
+ * to dims; pieces that a head lacks are zeros. */
+
+enum {
+    QUARTERS = 4,
+    QUARTER_PAGES = KV_SPLIT / PAGE / QUARTERS,
+    /* rows of weights and of their digits in shared memory: no two lanes of a load share a bank */
+    WEIGHT_STRIDE = KV_SPLIT + 16,
+    DIGIT_STRIDE = KV_SPLIT / 4 + 4
+};
+
+/* Shared memory of a block, by row. */
+struct exact_tile_lds {
+    float *p;         /* [EXACT_TILE_ROWS][WEIGHT_STRIDE] weights */
+    u32 *w;           /* [2 digits][EXACT_TILE_ROWS][DIGIT_STRIDE] of fours of positions */
+    float *max, *sum; /* [QUARTERS][EXACT_TILE_ROWS]; [EXACT_TILE_ROWS] */
+    int *most;        /* [QUARTERS][EXACT_TILE_ROWS] bits of the largest scaled weights */
+    u32x4 *q;         /* [EXACT_TILE_ROWS][2 digits][dims / 16] */
+};
+
+/* A lane's two rows, number row and row + 8 of the block. */
+struct exact_lane_rows {
+    int row, quarter, seen[2], first[2]; /* seen: the last visible position, -1: no row */
+    float query[2];                      /* scale of the query */
+};
+
+DEVICE u32 int8_bytes(const int v[4])
+{
+    return chosen_bytes(chosen_bytes((u32)v[0], (u32)v[1], 0x40),
+                        chosen_bytes((u32)v[2], (u32)v[3], 0x40), 0x5410);
+}
+
+/* The first or second digits of four integers. */
+DEVICE u32 int8_word(const int v[4], const int second)
+{
+    int digit[4];
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        int high = (v[i] + 64) >> 7;
+        digit[i] = second ? v[i] - high * 128 : high;
+    }
+    return int8_bytes(digit);
+}
+
+DEVICE int quad_most(int x)
+{
+    UNROLL for (int i = 1; i < 4; i *= 2)
+    {
+        int other = (int)shuffle_xor((u32)x, i);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+DEVICE void exact_lane_queries(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                               const struct exact_tile_lds *l, struct exact_lane_rows *x,
+                               const int dims)
+{
+    int t = thread() % 4, hd = a->head_dim;
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int r = x->row + 8 * i, most = 0;
+        float v[GPU_HEAD_DIM / 4];
+        const float *q = a->q +
+                         ((u64)(g->row0 + (r < g->n ? r : 0)) * (u64)a->n_heads + (u64)block_y()) *
+                             (u64)hd;
+        UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int j = 0; j < 16; j++)
+        {
+            int d = 64 * c + 16 * t + j;
+            v[16 * c + j] = d < hd ? q[d] : 0;
+            most = larger_bits(v[16 * c + j], most);
+        }
+        struct int_scale s = int_scale_of(quad_most(most), exact_query_top(a->digits));
+        UNROLL for (int c = 0; c < dims / 64; c++)
+        {
+            u32x4 first, second;
+            UNROLL for (int j = 0; j < 4; j++)
+            {
+                int n[4];
+                UNROLL for (int e = 0; e < 4; e++)
+                    n[e] = rounded_int(v[16 * c + 4 * j + e], s.inverse);
+                first[j] = int8_word(n, 0);
+                second[j] = a->digits == 2 ? int8_word(n, 1) : int8_bytes(n);
+            }
+            if (x->quarter) continue;
+            u32x4 *to = l->q + r * 2 * (dims / 16) + 4 * c + t;
+            to[0] = first;
+            to[dims / 16] = second;
+        }
+        x->query[i] = s.scale;
+        x->seen[i] = r < g->n ? g->pos0 + r : -1;
+        x->first[i] = first_seen(g->pos0 + r, a->window);
+    }
+    barrier();
+}
+
+/* Sums of the digits of two rows, q [64 dimensions][digit][row], and the keys of half h of a
+ * page. */
+DEVICE void exact_page_scores(u32x4 q[][2][2], const u8 *page, int h, int d16, int digits,
+                              int sum[4], const int dims)
+{
+    int r = thread() % WARP / 4, t = thread() % 4, first[4] = {0, 0, 0, 0},
+        second[4] = {0, 0, 0, 0};
+    const u8 *key = page + (r / 2 * 4 + 2 * h + r % 2) * 16;
+    UNROLL for (int c = 0; c < dims / 64; c++)
+    {
+        u32x4 k = {0, 0, 0, 0};
+        if (64 * c + 16 * t < d16) k = *(const u32x4 *)(key + (4 * c + t) * (PAGE * 16));
+        UNROLL for (int m = 0; m < 2; m++)
+        {
+            const u32x4 *x = q[c][1];
+            mma_s8(second, x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1], k[2 * m],
+                   k[2 * m + 1]);
+            x = q[c][0];
+            if (digits == 2)
+                mma_s8(first, x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1], k[2 * m],
+                       k[2 * m + 1]);
+        }
+    }
+    UNROLL for (int i = 0; i < 4; i++) sum[i] = first[i] * 128 + second[i];
+}
+
+/* The scores of a warp's positions; from, to: first and last page of the chunk that begins at page
+ * page0. */
+DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                              const struct exact_tile_lds *l, const struct exact_lane_rows *x,
+                              int kv_head, int page0, int from, int to,
+                              float score[2][QUARTER_PAGES][4], const int dims)
+{
+    int t = thread() % 4, d16 = round16(a->head_dim);
+    u32x4 q[GPU_HEAD_DIM / 64][2][2];
+    UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int n = 0; n < 2; n++)
+        UNROLL for (int i = 0; i < 2; i++)
+            q[c][n][i] = l->q[((x->row + 8 * i) * 2 + n) * (dims / 16) + 4 * c + t];
+    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
+    {
+        int at = x->quarter * QUARTER_PAGES + k, there = at >= from && at <= to,
+            p0 = (page0 + at) * PAGE + 4 * t;
+        UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 4; e++)
+            score[i][k][e] = -__builtin_inff();
+        if (!there) continue;
+        const u8 *page = int8_page_of(a, g->table, page0 + at, kv_head);
+        f32x4 of_key = *(const f32x4 *)(int8_scales_of(page, d16) + 4 * t);
+        UNROLL for (int h = 0; h < 2; h++)
+        {
+            int sum[4];
+            exact_page_scores(q, page, h, d16, a->digits, sum, dims);
+            UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 2; e++)
+            {
+                int n = 2 * h + e, p = p0 + n;
+                float s = (float)sum[2 * i + e] * (x->query[i] * of_key[n]) * a->scale;
+                score[i][k][n] = p <= x->seen[i] && p >= x->first[i] ? s : -__builtin_inff();
+            }
+        }
+    }
+    if (!(a->softcap > 0)) return;
+    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
+        UNROLL for (int i = 0; i < 2; i++) for (int e = 0; e < 4; e++)
+    {
+        float s = score[i][k][e];
+        if (s > -__builtin_inff()) score[i][k][e] = a->softcap * exact_tanh(s / a->softcap);
+    }
+}
+
+/* Scores become weights and the digits of weights times the scales of their values, in shared
+ * memory. max, scale: of a lane's rows */
+DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                               const struct exact_tile_lds *l, const struct exact_lane_rows *x,
+                               int kv_head, int page0, int from, int to,
+                               float score[2][QUARTER_PAGES][4], float max[2], float scale[2])
+{
+    int t = thread() % 4, d16 = round16(a->head_dim), p0 = page0 * PAGE;
+    float w[2][QUARTER_PAGES][4];
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        float largest = -__builtin_inff();
+        UNROLL for (int k = 0; k < QUARTER_PAGES; k++) UNROLL for (int e = 0; e < 4; e++)
+            largest = max32(score[i][k][e], largest);
+        largest = quad_max(largest);
+        if (t == 0) l->max[x->quarter * EXACT_TILE_ROWS + x->row + 8 * i] = largest;
+    }
+    barrier();
+    int most[2] = {0, 0};
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        max[i] = -__builtin_inff();
+        UNROLL for (int k = 0; k < QUARTERS; k++)
+            max[i] = max32(l->max[k * EXACT_TILE_ROWS + x->row + 8 * i], max[i]);
+    }
+    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
+    {
+        int at = x->quarter * QUARTER_PAGES + k;
+        f32x4 of_value = {0, 0, 0, 0};
+        if (at >= from && at <= to)
+            of_value = *(
+                const f32x4 *)(int8_scales_of(int8_page_of(a, g->table, page0 + at, kv_head), d16) +
+                               PAGE + 4 * t);
+        UNROLL for (int i = 0; i < 2; i++)
+        {
+            f32x4 p;
+            UNROLL for (int e = 0; e < 4; e++)
+            {
+                int n = p0 + at * PAGE + 4 * t + e, seen = n <= x->seen[i] && n >= x->first[i];
+                p[e] = exact_exp(score[i][k][e] - max[i]);
+                p[e] = seen ? p[e] : 0;
+                w[i][k][e] = seen ? p[e] * of_value[e] : 0;
+                most[i] = larger_bits(w[i][k][e], most[i]);
+            }
+            *(f32x4 *)(l->p + (x->row + 8 * i) * WEIGHT_STRIDE + at * PAGE + 4 * t) = p;
+        }
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        most[i] = quad_most(most[i]);
+        if (t == 0) l->most[x->quarter * EXACT_TILE_ROWS + x->row + 8 * i] = most[i];
+    }
+    barrier();
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int r = x->row + 8 * i;
+        UNROLL for (int k = 0; k < QUARTERS; k++)
+        {
+            int other = l->most[k * EXACT_TILE_ROWS + r];
+            most[i] = other > most[i] ? other : most[i];
+        }
+        struct int_scale s = int_scale_of(most[i], EXACT_WEIGHT_TOP);
+        scale[i] = s.scale;
+        UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
+        {
+            int n[4];
+            u32 *digits = l->w + r * DIGIT_STRIDE + (x->quarter * QUARTER_PAGES + k) * (PAGE / 4) +
+                          t;
+            UNROLL for (int e = 0; e < 4; e++) n[e] = rounded_int(w[i][k][e], s.inverse);
+            digits[0] = int8_word(n, 0);
+            digits[EXACT_TILE_ROWS * DIGIT_STRIDE] = int8_word(n, 1);
+        }
+    }
+    barrier();
+}
+
+/* The sums of the weights, in 16 lanes folded 8, 4, 2, 1: 16 threads to a row. */
+DEVICE void exact_tile_sums(const struct exact_tile_lds *l)
+{
+    int lane = thread() % EXACT_LANES;
+    UNROLL for (int k = 0; k < EXACT_TILE_ROWS / (THREADS / EXACT_LANES); k++)
+    {
+        int r = thread() / EXACT_LANES + k * (THREADS / EXACT_LANES);
+        float sum = 0;
+        UNROLL for (int i = 0; i < KV_SPLIT / PAGE; i++)
+            sum += l->p[r * WEIGHT_STRIDE + i * PAGE + lane];
+        UNROLL for (int i = EXACT_LANES / 2; i; i /= 2) sum += f32_of(shuffle_xor(bits_of(sum), i));
+        if (lane == 0) l->sum[r] = sum;
+    }
+}
+
+/* The sums of weights and codes of a warp's dimensions: sum[j][2i + e] of row i and dimension
+ * first + words (2t + e) + j. from, to: pages of the chunk */
+DEVICE void exact_tile_values(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                              const struct exact_tile_lds *l, int row, int first_dim, int kv_head,
+                              int page0, int from, int to, int sum[][4], const int words)
+{
+    int r = thread() % WARP / 4, t = thread() % 4, d = first_dim + words * r,
+        d16 = round16(a->head_dim), high[8][4], low[8][4];
+    UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++)
+        high[j][e] = low[j][e] = 0;
+    NO_UNROLL for (int k = from / 2; k <= to / 2; k++)
+    {
+        u32 v[2][8], w[2][4];
+        UNROLL for (int i = 0; i < 2; i++)
+        {
+            /* the weights of a page outside are 0 */
+            int at = 2 * k + i < from ? from : 2 * k + i > to ? to : 2 * k + i;
+            const u32 *codes = (const u32 *)(int8_page_of(a, g->table, page0 + at, kv_head) +
+                                             int8_value_at(d, 4 * t, d16));
+            UNROLL for (int j = 0; j < words; j += 2)
+            {
+                u64 two = d + j < d16 ? *(const u64 *)(codes + j) : 0;
+                v[i][j] = (u32)two;
+                v[i][j + 1] = (u32)(two >> 32);
+            }
+            UNROLL for (int n = 0; n < 2; n++) UNROLL for (int h = 0; h < 2; h++)
+                w[n][2 * i + h] = l->w[(n * EXACT_TILE_ROWS + row + 8 * h) * DIGIT_STRIDE +
+                                       (2 * k + i) * (PAGE / 4) + t];
+        }
+        UNROLL for (int j = 0; j < words; j++)
+        {
+            mma_s8(high[j], w[0][0], w[0][1], w[0][2], w[0][3], v[0][j], v[1][j]);
+            mma_s8(low[j], w[1][0], w[1][1], w[1][2], w[1][3], v[0][j], v[1][j]);
+        }
+    }
+    UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++)
+        sum[j][e] = high[j][e] * 128 + low[j][e];
+}
+
+DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct exact_tile_lds *l,
+                              const int dims)
+{
+    const int words = dims / QUARTERS / 8;
+    int warp = thread() / WARP, r = thread() % WARP / 4, t = thread() % 4, head = block_y(),
+        hd = a->head_dim, kv_head = head / (a->n_heads / a->n_kv_heads);
+    const struct exact_row_range g = exact_rows_of(a, EXACT_TILE_ROWS);
+    if (g.n <= 0) return;
+    struct exact_lane_rows x;
+    x.row = warp % 2 * 16 + r;
+    x.quarter = warp / 2;
+    float run[8][4], run_max[2], run_sum[2];
+    UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++) run[j][e] = 0;
+    UNROLL for (int i = 0; i < 2; i++) run_max[i] = -__builtin_inff(), run_sum[i] = 0;
+    exact_lane_queries(a, &g, l, &x, dims);
+    for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
+        int page0 = c0 / PAGE, from = g.first0 > c0 ? (g.first0 - c0) / PAGE : 0,
+            to = (g.last < c0 + KV_SPLIT - 1 ? g.last - c0 : KV_SPLIT - 1) / PAGE, sum[8][4];
+        float score[2][QUARTER_PAGES][4], max[2], scale[2];
+        exact_tile_scores(a, &g, l, &x, kv_head, page0, from, to, score, dims);
+        exact_tile_weights(a, &g, l, &x, kv_head, page0, from, to, score, max, scale);
+        exact_tile_sums(l);
+        exact_tile_values(a, &g, l, x.row, x.quarter * (dims / QUARTERS), kv_head, page0, from, to,
+                          sum, words);
+        barrier();
+        UNROLL for (int i = 0; i < 2; i++)
+        {
+            if (!(max[i] > -__builtin_inff())) continue;
+            float m = run_max[i] > max[i] ? run_max[i] : max[i], old = exact_exp(run_max[i] - m),
+                  now = exact_exp(max[i] - m);
+            run_max[i] = m;
+            run_sum[i] = run_sum[i] * old + l->sum[x.row + 8 * i] * now;
+            UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 2 * i; e < 2 * i + 2; e++)
+                run[j][e] = run[j][e] * old + (float)sum[j][e] * scale[i] * now;
+        }
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        float f = exact_factor(run_sum[i], run_max[i], a->sinks, head);
+        float *to = a->out +
+                    ((u64)(g.row0 + x.row + 8 * i) * (u64)a->n_heads + (u64)head) * (u64)hd;
+        UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < words; j++)
+        {
+            int d = x.quarter * (dims / QUARTERS) + words * (2 * t + e) + j;
+            if (x.row + 8 * i < g.n && d < hd) to[d] = run[j][2 * i + e] * f;
+        }
+    }
+}
+
+#define EXACT_ATTEND_MMA(name, images, dims, blocks)                                               \
+    ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
+        LDS(float, max, QUARTERS *EXACT_TILE_ROWS);                                                \
+        LDS(float, sum, EXACT_TILE_ROWS);                                                          \
+        LDS(int, most, QUARTERS *EXACT_TILE_ROWS);                                                 \
+        u32 *w = dynamic_lds + EXACT_TILE_ROWS * WEIGHT_STRIDE;                                    \
+        const struct exact_tile_lds l = {(float *)dynamic_lds,                                     \
+                                         w,                                                        \
+                                         max,                                                      \
+                                         sum,                                                      \
+                                         most,                                                     \
+                                         (u32x4 *)(w + 2 * EXACT_TILE_ROWS * DIGIT_STRIDE)};       \
+        exact_attend_tile(ARGS, &l, dims);                                                         \
+    })
+#include "backend-hip/kernels/kernel_list.h"
