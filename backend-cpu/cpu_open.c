@@ -1,5 +1,5 @@
-/* cpu_open.c: the open pages of KV_INT4 (core/step/kv_open.h) on the CPU: step pages, and packing of
- * the pages that a step fills. Must not know: what attention does with them. */
+/* cpu_open.c: the open pages of KV_INT4 (core/step/kv_open.h) on the CPU: step pages, and packing
+ * of the pages that a step fills. Must not know: what attention does with them. */
 #include "backend-cpu/cpu_internal.h"
 #include "backend-cpu/packed.h"
 #include "core/step/kv_open.h"
@@ -90,8 +90,8 @@ char *cpu_open_page(const struct call *t, int kv, int seq, int page)
         return (char *)t->p->memory->seat[kv] +
                (size_t)b->seat[seq] * kv_open_bytes(t->c->config.kv, cache);
     int set = t->op->kind == OP_ATTEND ? t->op->as.attend.step_set : t->op->as.rope.step_set;
-    return o->step_pages + (size_t)(set * o->n_step_pages + o->first[seq] + page - p.first) *
-                               o->page_bytes;
+    return o->step_pages +
+           (size_t)(set * o->n_step_pages + o->first[seq] + page - p.first) * o->page_bytes;
 }
 
 void cpu_open_begin(const struct call *t, int kv)
@@ -117,8 +117,8 @@ static void pack_task(void *arg, int task, int thread)
     const struct batch *b = c->batch;
     const struct kv_cache *cache = &j->t->p->plan->kv[j->kv];
     const struct full_page *f = &c->open->full[task / cache->n_kv_heads];
-    size_t head = (size_t)(task % cache->n_kv_heads),
-           page = (size_t)b->block_table[(size_t)f->seq * (size_t)b->table_stride + (size_t)f->page];
+    const int32_t *table = b->block_table + (size_t)f->seq * (size_t)b->table_stride;
+    size_t head = (size_t)(task % cache->n_kv_heads), page = (size_t)table[f->page];
     (void)thread;
     pack_page(cpu_open_page(j->t, j->kv, f->seq, f->page) +
                   head * kv_head_bytes(KV_INT8, cache->head_dim),

@@ -71,7 +71,7 @@ struct attend_task {
     size_t page_bytes;
     const int32_t *table; /* page of positions KV_PAGE*i .. */
     /* KV_INT4 (packed.h): kv is KV_INT8, `pages` are packed, and `unpack` makes keys or values of
-     * that kind of them. The rows are of one page, which is in `own` instead. NULL: no such pages */
+     * that kind of them; the rows are of one page, which is in `own` instead. Else NULL */
     void (*unpack)(const char *page, enum kv_part part, int head_dim, char *to);
     const char *own;
     char *unpacked; /* scratch: [ATTEND_CHUNK / KV_PAGE] pages without values, the values */

@@ -2,10 +2,10 @@
  * chunk of attention unpacks its pages into the thread's scratch and reads them there as pages of
  * KV_INT8, so that everything behind that is the attention of KV_INT8.
  *
- * Of one head, n = kv_padded(head_dim), first of the keys, then of the values: codes [8n], lo [n] (of
- * keys plus KEY_BIAS) and step [n] of the channels. Byte i of the codes has the code of byte i of
- * the 8-bit page's keys or values in its low bits, that of byte i + 8n in its high bits. Behind both
- * the scales as they are. */
+ * Of one head, n = kv_padded(head_dim), first of the keys, then of the values: codes [8n], lo [n]
+ * (of keys plus KEY_BIAS) and step [n] of the channels. Byte i of the codes has the code of byte i
+ * of the 8-bit page's keys or values in its low bits, that of byte i + 8n in its high bits. Behind
+ * both the scales as they are. */
 #ifndef BACKEND_CPU_PACKED_H
 #define BACKEND_CPU_PACKED_H
 
@@ -86,8 +86,8 @@ static inline void plain_unpack(const char *page, enum kv_part part, int head_di
     for (int d = 0; d < n; d++)
         for (int c = 0; c < KV_PAGE; c++) {
             int at = (int)part_at(part, d, c, n);
-            out[at] = (uint8_t)(lo[d] +
-                                step[d] * (at < half ? code[at] & 15 : code[at - half] >> 4));
+            out[at] =
+                (uint8_t)(lo[d] + step[d] * (at < half ? code[at] & 15 : code[at - half] >> 4));
         }
 }
 

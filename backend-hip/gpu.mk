@@ -5,6 +5,8 @@ CLANG       := $(shell command -v clang-19)
 endif
 CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
 GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
+# for any chip of a family, where the runtime knows code object version 6, which clang-19 warns of: tried last
+GENERICS    := gfx9-generic gfx10-3-generic gfx11-generic gfx12-generic
 PTX_ARCHS   := sm_90a sm_80 sm_70
 PTX_sm_70   := ptx63
 PTX_sm_80   := ptx78
@@ -33,13 +35,14 @@ $G/%.co: $(GPU_SOURCES) backend-hip/gpu.mk
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
 	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
-	    -mcode-object-version=4 -nogpuinc -nogpulib -fuse-cuid=none $(GPU_FLAGS) -o $@ backend-hip/kernels/kernels.hip
+	    $(if $(filter %-generic,$*),-mcode-object-version=6,-mcode-object-version=4) -nogpuinc -nogpulib -fuse-cuid=none \
+	    $(GPU_FLAGS) $(if $(filter %-generic,$*),-w) -o $@ backend-hip/kernels/kernels.hip
 
 # As they lie in the program: all images of a vendor in one stream, since they are much alike, each behind a line with its size
 # and its crc32 (the end of a gzip file has it); in the order of hip_images.c. PTX without comments and indentation.
 $G/%.text: $G/%.ptx
 	$(Q)sed -E 's,[ \t]*//.*,,; s/^[ \t]+//; /^$$/d' $< >$@
-$G/amd.xz: $(GPU_ARCHS:%=$G/%.co)
+$G/amd.xz: $(GPU_ARCHS:%=$G/%.co) $(GENERICS:%=$G/%.co)
 $G/nvidia.xz: $(PTX_ARCHS:%=$G/%.text)
 $G/sources.xz: $G/sources
 $(IMAGES): backend-hip/gpu.mk

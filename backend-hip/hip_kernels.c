@@ -21,9 +21,9 @@ int hip_image_family(const char *arch)
     static const struct {
         const char *prefix;
         int family;
-    } family[] = {{"gfx908", IMAGES_MFMA}, {"gfx90a", IMAGES_MFMA},  {"gfx94", IMAGES_MFMA},
-                  {"gfx95", IMAGES_MFMA},  {"gfx11", IMAGES_WMMA},   {"gfx12", IMAGES_WMMA12},
-                  {"sm_80", IMAGES_SM80},  {"sm_90a", IMAGES_SM90}};
+    } family[] = {{"gfx908", IMAGES_MFMA},  {"gfx90a", IMAGES_MFMA}, {"gfx94", IMAGES_MFMA},
+                  {"gfx95", IMAGES_MFMA},   {"gfx9-4", IMAGES_MFMA}, {"gfx11", IMAGES_WMMA},
+                  {"gfx12", IMAGES_WMMA12}, {"sm_80", IMAGES_SM80},  {"sm_90a", IMAGES_SM90}};
     for (size_t i = 0; i < sizeof family / sizeof *family; i++)
         if (!strncmp(arch, family[i].prefix, strlen(family[i].prefix))) return family[i].family;
     return IMAGES_SIMD;
@@ -68,10 +68,24 @@ static int same_stem(const char *a, const char *b)
 static int next_linear(int images, int k)
 {
     while (++k < K_COUNT)
-        if (hip_kernels[k].rows && hip_kernels[k].op != FOR_EXPERTS &&
+        if (hip_kernels[k].rows && hip_kernels[k].op == FOR_LINEAR &&
             hip_kernels[k].images & images)
             return k;
     return K_COUNT;
+}
+
+/* The paper's kernels, which every image has with 1 to 8 rows: "paper_{base,smb}_{1..8}". */
+static void add_papers(struct text *t)
+{
+    const int prefix = (int)strlen("paper_");
+    const char *before = "";
+    for (int k = 0; k < K_COUNT; k++) {
+        const char *name = hip_kernels[k].name;
+        if (hip_kernels[k].op != FOR_PAPER || hip_kernels[k].rows != 1) continue;
+        add(t, "%s%.*s", *before ? "," : ", paper_{", stem(name) - 1 - prefix, name + prefix);
+        before = name;
+    }
+    add(t, "}_{1..8}");
 }
 
 size_t hip_variant_names(int images, char *text, size_t size)
@@ -91,6 +105,7 @@ size_t hip_variant_names(int images, char *text, size_t size)
         before = name;
         k = after;
     }
+    add_papers(&t);
     return t.length;
 }
 

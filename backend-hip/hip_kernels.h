@@ -49,8 +49,8 @@ int hip_image_family(const char *arch);
  * error that lists the kernels of the images. 0 or -1. */
 int hip_find_variant(const char *name, int images, int *k, struct err *e);
 /* Writes the names of the linear kernels in the images to text [size], those that differ in the
- * last word together: "auto, q4_mma_decode_{8,16}, ...", cut where they do not fit. Returns the
- * length of the whole list. */
+ * last word together: "auto, q4_mma_decode_{8,16}, ... paper_{base,smb}_{1..8}", cut where they
+ * do not fit. Returns the length of the whole list. */
 size_t hip_variant_names(int images, char *text, size_t size);
 
 #endif

@@ -271,17 +271,19 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
     hip_launch_rows(h, k, rows, &a, sizeof a);
 }
 
-void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows)
+/* Rows row0 .. row0 + rows - 1 by one kernel of the paper's. */
+static void launch_paper(struct hip *h, const struct hip_kernel_row *v, const struct be_linear *w,
+                         int row0, int rows)
 {
-    const struct hip_kernel_row *v = &hip_kernels[h->pinned];
+    if (!rows) return;
     const struct hip_blocks blocks = {(size_t)((w->stride + v->outputs - 1) / v->outputs),
                                       (size_t)n_tiles(v, rows),
                                       (size_t)((w->k + v->inputs - 1) / v->inputs), 0};
     struct paper_args a = {.weight = w->d_weight,
                            .meta = w->d_meta,
-                           .x = h->d_packed,
-                           .scale = h->d_scale,
-                           .y = h->d_sums,
+                           .x = (char *)h->d_packed + (size_t)row0 * (size_t)w->k * 2,
+                           .scale = h->d_scale + row0,
+                           .y = (char *)h->d_sums + (size_t)row0 * (size_t)w->stride * 2,
                            .rows = rows,
                            .k = w->k,
                            .stride = w->stride,
@@ -289,7 +291,15 @@ void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows)
     hip_launch(h, id_of(v), blocks, &a, sizeof a);
 }
 
-/* paper/linear_paper.hip: one launch for all rows of both phases. */
+void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows)
+{
+    const struct hip_kernel_row *v = &hip_kernels[h->pinned];
+    int rest = rows % v->rows;
+    launch_paper(h, v, w, 0, rows - rest);
+    launch_paper(h, v + rest - v->rows, w, rows - rest, rest);
+}
+
+/* paper/linear_paper.hip: the rows of both phases together. */
 static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int rows)
 {
     struct paper_result_args r = {h->d_sums, w->d_bias, d_y, rows, w->out, w->stride};
@@ -455,8 +465,8 @@ static void compile_run(const struct hip *h, const struct be_plan *p, int op,
     if (w[0]->stride) return; /* the paper's kernel is pinned */
     for (int phase = PHASE_DECODE; phase <= PHASE_PREFILL; phase++)
         for (int c = 0; c < h->n_classes[phase]; c++)
-            r->kernel[phase][c] = (uint8_t)choose(h, (enum linear_phase)phase, r->n, w,
-                                                  rows_of_class((enum linear_phase)phase, c));
+            r->kernel[phase][c] = (uint16_t)choose(h, (enum linear_phase)phase, r->n, w,
+                                                   rows_of_class((enum linear_phase)phase, c));
     r->parts = w[0]->dense && hip_kernels[r->kernel[PHASE_DECODE][0]].phase == PHASE_BOTH;
     if (r->parts) r->half = 1;
 }
@@ -470,10 +480,10 @@ int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e)
     for (int i = 0; i < n_ops; i++)
         if (hip_op(p, i)->kind == OP_LINEAR) n += hip_op(p, i)->n;
     p->linears = calloc((size_t)n_ops, sizeof *p->linears);
-    p->kernels = calloc((size_t)n + 1, classes);
+    p->kernels = calloc((size_t)n + 1, classes * sizeof *p->kernels);
     if (!p->linears || !p->kernels) return err_memory(e);
     if (hip_is_exact(h)) return 0; /* hip_exact.c */
-    uint8_t *at = p->kernels;
+    uint16_t *at = p->kernels;
     for (int i = 0; i < n_ops; i++) {
         struct hip_linears *l = &p->linears[i];
         if (hip_op(p, i)->kind != OP_LINEAR) continue;

@@ -20,7 +20,7 @@ struct hip_linear_run {
     int prepares;       /* 0: reads the input that the run before has prepared */
     int half;           /* activations are fp16, whole or in parts; else fp32 */
     int parts;          /* activations are in split precision: one launch for both phases */
-    uint8_t *kernel[2]; /* [PHASE_DECODE, PHASE_PREFILL][row class] enum hip_kernel */
+    uint16_t *kernel[2]; /* [PHASE_DECODE, PHASE_PREFILL][row class] enum hip_kernel */
 };
 
 struct hip_linears {
@@ -41,7 +41,7 @@ struct be_plan {
     unsigned serial;             /* unique among the backend's plans, for replay */
     int replays;                 /* its launches can be replayed as a graph */
     struct hip_linears *linears; /* [n_ops] */
-    uint8_t *kernels;            /* memory of hip_linear_run.kernel */
+    uint16_t *kernels;           /* memory of hip_linear_run.kernel */
     struct hip_group *group[REGIMES];
     int n_groups[REGIMES], n_body[REGIMES]; /* groups; groups before plan->n_body */
 };

@@ -27,8 +27,8 @@ enum { N_PROMPTS = sizeof prompt_tokens / sizeof *prompt_tokens };
 static const struct {
     const char *name;
     int column;
-} families[] = {{"base", 0},       {"smb", 1},         {"vml", 2},       {"ila_literal", 3},
-                {"ila_packed", 3}, {"all_literal", 4}, {"all_packed", 4}};
+} families[] = {{"base", 0},        {"smb", 1},        {"vml_half2", 2},   {"vml_wide", 2},
+                {"ila_literal", 3}, {"ila_packed", 3}, {"all_literal", 4}, {"all_packed", 4}};
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* The paper's improvements over its baseline on a DCU Z100, %: SMB, VML, ILA, all. */
@@ -77,18 +77,18 @@ static int choose_families(struct ablation *a, struct err *e)
         for (int i = 0; i < N_FAMILIES; i++) known |= !strcmp(v->v[k], families[i].name);
         if (!known)
             return err_set(e,
-                           "--ablation --variant %s: there are base, smb, vml, ila_literal, "
-                           "ila_packed, all_literal, all_packed",
+                           "--ablation --variant %s: there are base, smb, vml_half2, vml_wide, "
+                           "ila_literal, ila_packed, all_literal, all_packed",
                            v->v[k]);
     }
     return 0;
 }
 
-/* Blocks of eight rows, or of the one that there is. */
+/* Blocks of eight rows, or of those that there are. */
 static int pin(struct ablation *a, int family, int rows, struct err *e)
 {
     char name[40];
-    snprintf(name, sizeof name, "paper_%s_%d", families[family].name, rows > 1 ? 8 : 1);
+    snprintf(name, sizeof name, "paper_%s_%d", families[family].name, rows < 8 ? rows : 8);
     return hip_pin(a->forward.be, name, e);
 }
 
@@ -167,12 +167,13 @@ static int generate(struct ablation *a, int n, struct err *e)
     return 0;
 }
 
-/* One result: of a whole model (n_in, n_out 0) in tokens per second, of a linear in microseconds.
- */
+/* One result: of a whole model (n_in, n_out 0) in tokens per second, of a linear in microseconds;
+ * latency: of a token of a whole model, in milliseconds. */
 struct result {
     int family, n_in, n_out, n_rows;
     struct stats stats;
     double improvement; /* over the baseline, % */
+    double latency;
 };
 
 static int write_result(const struct ablation *a, const struct result *r, struct out *out,
@@ -190,6 +191,7 @@ static int write_result(const struct ablation *a, const struct result *r, struct
                               "min", s->lowest, "max", s->highest, "repetitions", a->o->repetitions,
                               "improvement_percent", r->improvement, "device", a->device);
         if (j) json_object_set_new(j, "paper_percent", says >= 0 ? json_real(says) : json_null());
+        if (j) json_object_set_new(j, "latency_ms", linear ? json_null() : json_real(r->latency));
         return out_record(out, j, e);
     }
     if (linear) return 0;
@@ -197,8 +199,9 @@ static int write_result(const struct ablation *a, const struct result *r, struct
     out_cell(out, 0, "%s", a->shape->name);
     out_cell(out, 1, "%s", name);
     out_cell(out, 2, "%.1f ± %.1f", s->mean, s->deviation);
-    if (r->family) out_cell(out, 3, "%+.2f%%", r->improvement);
-    if (says >= 0) out_cell(out, 4, "%+.2f%%", says);
+    out_cell(out, 3, "%.2f", r->latency);
+    if (r->family) out_cell(out, 4, "%+.2f%%", r->improvement);
+    if (says >= 0) out_cell(out, 5, "%+.2f%%", says);
     return 0;
 }
 
@@ -221,7 +224,8 @@ static int run_model(struct ablation *a, int n_gen, struct out *out, struct err 
         const struct result r = {.family = a->family[f],
                                  .n_rows = N_PROMPTS,
                                  .stats = s,
-                                 .improvement = 100 * (s.mean / base - 1)};
+                                 .improvement = 100 * (s.mean / base - 1),
+                                 .latency = 1e3 * N_PROMPTS / s.mean};
         if (write_result(a, &r, out, e)) return -1;
     }
     return 0;
@@ -310,7 +314,8 @@ static int run_linears(struct ablation *a, struct out *out, struct out *table, s
             if (out_is_md(out) && out_row(table, e)) return -1;
             for (int k = 0; k < a->n_families; k++) {
                 double improvement = 100 * (s[0].mean / s[k].mean - 1);
-                const struct result result = {a->family[k], w->in, w->out, rows, s[k], improvement};
+                const struct result result = {a->family[k], w->in,       w->out, rows,
+                                              s[k],         improvement, 0};
                 if (write_result(a, &result, out, e)) return -1;
                 if (!out_is_md(out)) continue;
                 if (k) out_cell(table, 3 + k, "%+.1f%%", improvement);
@@ -389,8 +394,8 @@ static int run_shape(struct ablation *a, const char *name, int n_gen, struct out
 int bench_ablation(const struct bench_options *o, const struct bench_facts *facts, struct out *out,
                    struct err *e)
 {
-    static const char *const models_heading[] = {"model:", "variant:", "tok/s", "to base",
-                                                 "in the paper"};
+    static const char *const models_heading[] = {"model:",     "variant:", "tok/s",
+                                                 "ms a token", "to base",  "in the paper"};
     struct ablation a = {.o = o, .facts = facts};
     struct out table = {.format = out->format};
     struct err why;
@@ -405,7 +410,7 @@ int bench_ablation(const struct bench_options *o, const struct bench_facts *fact
     if (out_is_md(out)) {
         const char *heading[3 + N_FAMILIES] = {"model:", "linear:", "rows", "base us"};
         for (int k = 1; k < a.n_families; k++) heading[3 + k] = families[a.family[k]].name;
-        rc = out_table(out, 5, models_heading, e) || out_table(&table, 3 + a.n_families, heading, e)
+        rc = out_table(out, 6, models_heading, e) || out_table(&table, 3 + a.n_families, heading, e)
                  ? -1
                  : 0;
     }

@@ -103,6 +103,7 @@ int main(int argc, char **argv)
     struct out out;
     struct err e = {0};
     int rc = EXIT_USAGE;
+    if (backend_asked(argc, argv, &rc)) return rc;
     process_begin("opt4gptq-bench");
     if (!bench_options_parse(&o, argc, argv, &e)) {
         if (args_asks(&o.common)) {

@@ -3,6 +3,7 @@
 #include "backend-cpu/cpu.h"
 #include "backend-cpu/kernels.h"
 #include "backend-hip/hip.h"
+#include "backend-hip/runtime/hip_compile.h"
 
 #include <string.h>
 
@@ -114,6 +115,11 @@ const struct backend_entry backend_entries[] = {
     },
     {0},
 };
+
+int backend_asked(int argc, char **argv, int *status)
+{
+    return hip_compile_asked(argc, argv, status);
+}
 
 const struct backend_entry *backend_find(const char *name)
 {

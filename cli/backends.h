@@ -45,6 +45,9 @@ struct backend_entry {
 
 /* In order of preference, the last first; ops NULL ends the list. */
 extern const struct backend_entry backend_entries[];
+/* The first call of main: 1 when the process was started by a backend, not by a user, and has done
+ * its work; it ends with *status. */
+int backend_asked(int argc, char **argv, int *status);
 /* The entry with this name, which the list has. */
 const struct backend_entry *backend_find(const char *name);
 /* The entry of --backend auto: the last that has the arithmetic and that this machine can run. */

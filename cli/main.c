@@ -51,6 +51,7 @@ int main(int argc, char **argv)
     struct options o;
     struct err e = {0};
     int rc = EXIT_USAGE;
+    if (backend_asked(argc, argv, &rc)) return rc;
     process_begin("opt4gptq-run");
     if (!options_parse(&o, argc, argv, &e)) {
         if (args_asks(&o.common)) {

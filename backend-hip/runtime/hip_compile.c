@@ -18,6 +18,7 @@ static const char main_source[] = "backend-hip/kernels/kernels.hip";
 static const char *const compilers[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
                                         "libhiprtc.so"};
 enum { MAX_HEADERS = 64, MAX_NAMES = 16 };
+enum { NOT_STARTED = 127 }; /* exit status */
 
 /* hiprtc's functions, with the prototypes of its header. */
 struct rtc {
@@ -84,7 +85,7 @@ static const char *what_failed(const char *log)
     return p ? p : log;
 }
 
-/* Writes the code object or the error text to the file; 0 or -1. Runs in the child. */
+/* Writes the code object or the error text to the file; 0 or -1. Runs in the fresh process. */
 static int compile(const char *sources, const char *runtime, const char *arch, int file)
 {
     struct rtc r;
@@ -138,6 +139,27 @@ static int compile(const char *sources, const char *runtime, const char *arch, i
     return 0;
 }
 
+/* The arguments of the fresh process. Its standard output is the file; what a compiler prints there
+ * goes to standard error. */
+enum { ARG_MARK = 1, ARG_RUNTIME, ARG_ARCH, N_ARGS };
+static const char mark[] = "--compile-gpu-kernels-of-this-program";
+static int answers; /* this program calls hip_compile_asked() */
+
+int hip_compile_asked(int argc, char **argv, int *status)
+{
+    struct err e;
+    answers = 1;
+    if (argc != N_ARGS || strcmp(argv[ARG_MARK], mark)) return 0;
+    int file = dup(STDOUT_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    char *sources = hip_image_unpack(&hip_kernel_sources, &e);
+    *status = 1;
+    if (!sources) dprintf(file, "%s", e.msg);
+    else if (!compile(sources, argv[ARG_RUNTIME], argv[ARG_ARCH], file)) *status = 0;
+    free(sources);
+    return 1;
+}
+
 /* Waits for the child and returns its status; -1: it was killed after the limit. */
 static int wait_child(pid_t child, int seconds)
 {
@@ -156,18 +178,16 @@ int hip_compile(const char *runtime, const char *arch, int seconds, void **objec
 {
     if (!hip_kernel_sources.data)
         return err_set(e, "this build contains no source of the kernels");
+    if (!answers) return err_set(e, "this program compiles none");
     if (!*arch) return err_set(e, "the runtime does not tell the device's architecture");
     int file = memfd_create("opt4gptq kernels", MFD_CLOEXEC);
     if (file < 0) return err_sys(e, "a file for compiled kernels");
-    char *sources = hip_image_unpack(&hip_kernel_sources, e);
-    if (!sources) {
-        close(file);
-        return -1;
-    }
-    fflush(NULL);
+    char *arguments[] = {"opt4gptq", (char *)mark, (char *)runtime, (char *)arch, NULL};
     pid_t child = fork();
-    if (child == 0) _exit(compile(sources, runtime, arch, file) ? 1 : 0);
-    free(sources);
+    if (child == 0) { /* other threads may hold any lock: system calls only */
+        if (dup2(file, STDOUT_FILENO) >= 0) execv("/proc/self/exe", arguments);
+        _exit(NOT_STARTED);
+    }
     int status = child < 0 ? -1 : wait_child(child, seconds), rc = -1;
     off_t n = lseek(file, 0, SEEK_END);
     char *bytes = n >= 0 ? malloc((size_t)n + 1) : NULL;
@@ -177,6 +197,8 @@ int hip_compile(const char *runtime, const char *arch, int seconds, void **objec
     else if (WIFSIGNALED(status))
         err_set(e, "the compiler crashed: %s", strsignal(WTERMSIG(status)));
     else if (!bytes || pread(file, bytes, (size_t)n, 0) != n) err_memory(e);
+    else if (WEXITSTATUS(status) == NOT_STARTED)
+        err_set(e, "/proc/self/exe, which compiles them, does not start");
     else if (WEXITSTATUS(status)) err_set(e, "%.*s", (int)n, bytes);
     else rc = 0;
     close(file);

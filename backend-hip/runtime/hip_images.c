@@ -39,6 +39,13 @@ const struct hip_image hip_images[] = {
     AMD(gfx1030, 4),
     AMD(gfx1100, 5),
     AMD(gfx1201, 6),
+    /* what is for a chip comes before what is for all of a family */
+    /* clang-format off */
+    AMD(gfx9-generic, 7),
+    AMD(gfx10-3-generic, 8),
+    AMD(gfx11-generic, 9),
+    AMD(gfx12-generic, 10),
+    /* clang-format on */
     NVIDIA(sm_90a, 0), /* newest first: later GPUs accept PTX of earlier ones */
     NVIDIA(sm_80, 1),
     NVIDIA(sm_70, 2),

@@ -84,8 +84,7 @@ int has(const struct variant *v, const char *op)
     return 1;
 }
 
-/* Operations that choose their arithmetic themselves, or are about others. */
-static int in_this_arithmetic(const char *op)
+int in_this_arithmetic(const char *op)
 {
     return gpu.act == ACT_F32 || !listed("f16,i16,int8,paper,outlier", op);
 }
@@ -141,6 +140,8 @@ static int report(const struct check *c, const char *variant, const struct tally
 int main(int argc, char **argv)
 {
     struct args a = {.backend = "cpu", .seed = 1};
+    int rc;
+    if (backend_asked(argc, argv, &rc)) return rc;
     for (int i = 1; i < argc; i++) {
         const char *o = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(o, "--quick")) a.quick = 1; /* the small cases, no mutants */
@@ -185,7 +186,8 @@ int main(int argc, char **argv)
     }
     if (!a.mutate && !n_ops) return usage("no such operation");
     if (a.mutate || (!a.op && !a.quick)) {
-        int n_mutants, missed = check_mutants(&c, &c.v[gpu.act != ACT_F32 ? 0 : c.n - 1], a.op, &n_mutants);
+        int of = gpu.act != ACT_F32 ? 0 : c.n - 1;
+        int n_mutants, missed = check_mutants(&c, &c.v[of], a.op, &n_mutants);
         n_failed += missed;
         n_passed += n_mutants - missed;
     }

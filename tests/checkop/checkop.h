@@ -31,6 +31,9 @@ extern struct gpu_choice {
 /* 1 when name is one of the names between the commas of list. */
 int listed(const char *list, const char *name);
 
+/* 0 for operations that choose their arithmetic themselves, or are about others, with --act. */
+int in_this_arithmetic(const char *op);
+
 /* 1 when the variant's backend has the operation. */
 int has(const struct variant *v, const char *op);
 

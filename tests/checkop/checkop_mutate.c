@@ -28,6 +28,7 @@ enum kind {
     BY_ROWS,
     BY_THREADS,
     INT8_FOR_I16,
+    DIGIT,
     F32_FOR_F16,
     TOKEN,
     NO_DELTA,
@@ -112,6 +113,7 @@ static const struct mutant {
     {INPUT, "linear", "input overwritten"},
     {BY_ROWS, "linear", "last bit depends on the number of rows"},
     {BY_THREADS, "linear", "last bit depends on the number of threads"},
+    {DIGIT, "linear", "one activation a step of its integers off"},
     {CODE, "i16", "one 4-bit code off by one"},
     {ZERO, "i16", "one zero point off by one"},
     {SCALE, "i16", "one scale off by one ulp"},
@@ -164,8 +166,7 @@ static const struct mutant {
     {INT8_VALUE_SCALE, "attend", "a value has the scale of the next head"},
     {SEAT, "attend", "open pages of two sequences exchanged"},
     {PAGE_BYTES + 0, "attend", "a byte in the first tenth of a full page"},
-    {PAGE_BYTES + 3, "attend", "a byte in the fourth tenth of a full page"},
-    {PAGE_BYTES + 7, "attend", "a byte in the eighth tenth of a full page"},
+    {PAGE_BYTES + 4, "attend", "a byte in the fifth tenth of a full page"},
     {PAGE_BYTES + 8, "attend", "a byte in the ninth tenth of a full page"},
     {PAGE_BYTES + 9, "attend", "a byte in the last tenth of a full page"},
     {TAIL, "attend", "last output of the last row not written"},
@@ -361,8 +362,9 @@ static void break_quantized(struct mutant_be *m, struct linear *w)
             for (size_t i = 0; now == SUBNORMAL_LOST && i < n_scales; i++)
                 if (!(half[i] & 0x7c00)) half[i] = 0;
         } else if (now == SCALE) {
-            ((float *)scales)[group_at] *= 1 +
-                                           0x1p-11f; /* one ulp of fp16: less is within the bound */
+            float *scale = (float *)scales + group_at;
+            /* one ulp of fp16, where less is within the bound */
+            *scale = gpu.act == ACT_F32 ? *scale * (1 + 0x1p-11f) : next_bit(*scale);
         }
         w->scales = scales;
     } else if (now == PERM && w->perm) {
@@ -531,9 +533,24 @@ static void break_delta(struct be *inner, const struct stepwise_call *c)
         }
 }
 
+/* Adds a step of the integers of its row, or two, to the last activation. */
+static void break_digit(struct be *inner, const struct stepwise_call *c)
+{
+    struct place x = place_of(c, c->op->in[0]);
+    struct arena a = {0};
+    size_t n = x.n / (size_t)x.rows;
+    const float *row = copy_of_device(&a, inner, x.d + x.n - n, n * sizeof *row);
+    float largest = 0;
+    for (size_t i = 0; i < n; i++) largest = fmaxf(largest, fabsf(row[i]));
+    kept = row[n - 1];
+    poke(inner, x.d + x.n - 1, kept + largest * (gpu.act == ACT_I16 ? 0x1p-13f : 0x1p-6f));
+    arena_free(&a);
+}
+
 static void before(struct be *inner, const struct stepwise_call *c)
 {
     const struct op *op = c->op;
+    if (op->kind == OP_LINEAR && now == DIGIT) break_digit(inner, c);
     if (op->kind == OP_NORM) kept = peek(inner, place_of(c, op->in[0]).d);
     if (op->kind == OP_GLU && now == UP && op->in[1] >= 0) {
         struct place up = place_of(c, op->in[1]);
@@ -650,25 +667,23 @@ static void break_fused(struct be *inner, const struct stepwise_call *c)
         poke(inner, place_of(c, op->in[0]).d, NAN);
 }
 
-/* KV_INT4: one byte of the first head of a page that the step fills. */
+/* KV_INT4: one byte of the first head of every page that the step fills. */
 static void break_page(struct be *inner, const struct stepwise_call *c)
 {
     const struct kv_cache *kv = &c->plan->kv[c->op->as.rope.kv];
-    const struct batch *b = c->batch;
-    size_t bytes = fns()->kv_page_bytes(kv_type, kv), head = bytes / (size_t)kv->n_kv_heads;
+    size_t bytes = fns()->kv_page_bytes(kv_type, kv), head = bytes / (size_t)kv->n_kv_heads,
+           at = (size_t)(now - PAGE_BYTES) * head / 10 + head / 20;
     if (now < PAGE_BYTES || now >= PAGE_BYTES_END || kv_type != KV_INT4) return;
-    for (int s = 0; s < b->n_seqs; s++)
-        for (int i = b->seq_start[s]; i < b->seq_start[s + 1]; i++) {
-            if (b->pos[i] % KV_PAGE != KV_PAGE - 1) continue;
-            char *at = (char *)c->memory->kv[c->op->as.rope.kv] +
-                       (size_t)(b->slot[i] / KV_PAGE) * bytes +
-                       (size_t)(now - PAGE_BYTES) * head / 10 + head / 20;
-            struct arena a = {0};
-            uint8_t *byte = copy_of_device(&a, inner, at, 1);
-            *byte ^= 0x55;
-            fns()->upload(inner, at, byte, 1);
-            arena_free(&a);
-        }
+    for (int i = 0; i < c->batch->n_rows; i++) {
+        char *page = (char *)c->memory->kv[c->op->as.rope.kv] +
+                     (size_t)(c->batch->slot[i] / KV_PAGE) * bytes;
+        if (c->batch->pos[i] % KV_PAGE != KV_PAGE - 1) continue;
+        struct arena a = {0};
+        uint8_t *byte = copy_of_device(&a, inner, page + at, 1);
+        *byte ^= 0x55;
+        fns()->upload(inner, page + at, byte, 1);
+        arena_free(&a);
+    }
 }
 
 /* The last row's last head gets the scale of the first one, in the CPU's layout: scales of keys,
@@ -698,6 +713,7 @@ static void after(struct be *inner, const struct stepwise_call *c)
         break;
     case OP_LINEAR:
         break_output(inner, &out);
+        if (now == DIGIT) poke(inner, in0.d + in0.n - 1, kept);
         if (now == INPUT) poke(inner, in0.d, next_bit(peek(inner, in0.d)));
         break;
     case OP_ROPE_STORE: {
@@ -763,21 +779,31 @@ static struct backend mutant_backend = {
     .sync = m_sync,
 };
 
-/* Failures of one operation's checks over the mutant; *n_cases receives the cases run. */
+/* Failures of one operation's checks over the mutant; *n_cases receives the cases run. With
+ * integer activations the mutant comes after the CPU's variant scalar, whose bits it must have. */
 static int failures(const struct check *c, const struct operation *op, enum kind kind, int quiet,
                     long *n_cases)
 {
+    int exact = gpu.act != ACT_F32;
     struct check m = {.ref = c->ref,
-                      .v = {{&mutant_backend, "mutant", 0}},
-                      .n = 1,
+                      .n = 1 + exact,
                       .seed = c->seed,
                       .quick = 1,
                       .quiet = quiet,
-                      .op = op->name};
+                      .op = op->name,
+                      .act = c->act};
+    if (exact) m.v[0] = c->v[c->n - 1];
+    m.v[m.n - 1] = (struct variant){&mutant_backend, "mutant", exact};
     now = kind;
     op->check(&m);
-    *n_cases = m.tally[0].n_cases;
-    return m.tally[0].n_failed;
+    *n_cases = m.tally[m.n - 1].n_cases;
+    return m.tally[m.n - 1].n_failed;
+}
+
+/* Whether the mutant shows in this arithmetic. */
+static int shows(const struct mutant *m)
+{
+    return in_this_arithmetic(m->op) && (m->kind != DIGIT || gpu.act != ACT_F32);
 }
 
 int check_mutants(const struct check *c, const struct variant *v, const char *only, int *n_mutants)
@@ -789,14 +815,14 @@ int check_mutants(const struct check *c, const struct variant *v, const char *on
     mutant_backend.kv_types = v->ops->kv_types;
     *n_mutants = 0;
     for (int i = 0; ops[i].name; i++)
-        if (has(v, ops[i].name) && (!only || listed(only, ops[i].name)) &&
-            failures(c, &ops[i], NOTHING, 0, &n_cases))
+        if (has(v, ops[i].name) && in_this_arithmetic(ops[i].name) &&
+            (!only || listed(only, ops[i].name)) && failures(c, &ops[i], NOTHING, 0, &n_cases))
             n_false++,
                 printf("FAIL mutants: %s fails on a wrapper that breaks nothing\n", ops[i].name);
     for (int i = 0; i < N_MUTANTS; i++) {
         const struct operation *op = ops;
         while (strcmp(op->name, mutants[i].op)) op++;
-        if (!has(v, op->name) || (only && !listed(only, op->name))) continue;
+        if (!has(v, op->name) || !shows(&mutants[i]) || (only && !listed(only, op->name))) continue;
         if (mutants[i].kind >= INT8_PAGE && strcmp(v->ops->name, "cpu")) continue;
         ++*n_mutants;
         int n = failures(c, op, mutants[i].kind, 1, &n_cases);

@@ -29,19 +29,28 @@ static void families_of_images(void **state)
                  {"gfx908", IMAGES_MFMA},   {"gfx90a:sramecc+:xnack-", IMAGES_MFMA},
                  {"gfx940", IMAGES_MFMA},   {"gfx950", IMAGES_MFMA},
                  {"gfx1030", IMAGES_SIMD},  {"gfx1102", IMAGES_WMMA},
-                 {"gfx1151", IMAGES_WMMA},  {"gfx1200", IMAGES_WMMA12}};
+                 {"gfx1151", IMAGES_WMMA},  {"gfx1200", IMAGES_WMMA12},
+                 {"gfx9-generic", IMAGES_SIMD},    {"gfx9-4-generic", IMAGES_MFMA},
+                 {"gfx10-3-generic", IMAGES_SIMD}, {"gfx11-generic", IMAGES_WMMA}};
     (void)state;
     for (size_t i = 0; i < sizeof image / sizeof *image; i++)
         assert_int_equal(hip_image_family(image[i].arch), image[i].family);
 }
 
-/* The name is in the list, by itself or as the last word of a name in braces. */
+/* The name is in the list, by itself, as the last word of a name in braces, or, of the paper's, as
+ * the middle of one. */
 static int is_listed(const char *list, const char *name)
 {
     int stem = (int)(strrchr(name, '_') + 1 - name);
     char text[64];
     snprintf(text, sizeof text, ", %.*s", stem, name);
-    const char *last = name + stem;
+    const char *last = name + stem, *papers = strstr(list, ", paper_{");
+    if (!strncmp(name, "paper_", 6)) {
+        snprintf(text, sizeof text, "%.*s", stem - 7, name + 6);
+        const char *p = papers ? strstr(papers, text) : NULL, after = p ? p[strlen(text)] : 0;
+        return p && strchr("{,", p[-1]) && (after == ',' || after == '}') &&
+               strstr(p, "}_{1..8}") && strlen(last) == 1 && strchr("12345678", *last);
+    }
     for (const char *p = list; (p = strstr(p, text));) {
         p += strlen(text) - (p[strlen(text)] != '{'); /* before a name, or at its brace */
         do {

@@ -220,11 +220,13 @@ DEVICE f16 half_of(u32 u)
     return h;
 }
 
-/* a * b + c with a product that is exact in fp16, so that fusing makes no difference. */
+/* a * b + c, fused; on the host rounded to fp32 first, which makes no difference where the product
+ * is exact in fp16. */
 DEVICE f16x2 fma16x2(f16x2 a, f16x2 b, f16x2 c)
 {
 #if !defined(__AMDGCN__) && !defined(__NVPTX__)
-    return a * b + c;
+    return (f16x2){(f16)fmaf((float)a[0], (float)b[0], (float)c[0]),
+                   (f16)fmaf((float)a[1], (float)b[1], (float)c[1])};
 #elif __has_builtin(__builtin_elementwise_fma)
     return __builtin_elementwise_fma(a, b, c);
 #else

@@ -1,8 +1,11 @@
-/* ila.h: the paper's inline assembly (Opt4GPTQ, section 3.3), and the atomic addition of a pair of
- * halves. The paper names v_mad_f16 and v_add_f16 for half2 operands. On gfx9 these compute one
- * half, so a pair takes two instructions, the second with op_sel on the high halves; the first
- * keeps the high half of its result. The packed form is v_pk_fma_f16, one instruction. v_mad_f16
- * rounds the product; from gfx10 on it does not exist, and v_fma_f16 replaces it. */
+/* ila.h: the paper's inline assembly (Opt4GPTQ, algorithm 3: HIP_HFMA2, HIP_HADD2), and the atomic
+ * addition of a pair of halves. The paper names v_mad_f16 and v_add_f16 for half2 operands. On gfx9
+ * these compute one half, so a pair takes two instructions: v_mad_f16 again with op_sel on the high
+ * halves, and v_add_f16 by SDWA, which keep the low half. The packed forms are v_pk_fma_f16 and
+ * v_pk_add_f16, one instruction each, which is what a compiler makes of __hfma2 and __hadd2.
+ * v_mad_f16 rounds the product; from gfx10 on it does not exist, and v_fma_f16 replaces it, as it
+ * replaces the addition from gfx11 on, where SDWA does not exist. NVIDIA has the packed forms
+ * only. */
 #ifndef KERNELS_ILA_H
 #define KERNELS_ILA_H
 
@@ -10,7 +13,7 @@
 
 enum ila { ILA_NONE, ILA_LITERAL, ILA_PACKED };
 
-/* a * b + c on both halves */
+/* a * b + c on both halves; ILA_NONE: fused, as __hfma2 */
 DEVICE f16x2 multiply_add(f16x2 a, f16x2 b, f16x2 c, const enum ila how)
 {
 #if defined(__AMDGCN__)
@@ -31,18 +34,37 @@ DEVICE f16x2 multiply_add(f16x2 a, f16x2 b, f16x2 c, const enum ila how)
 #endif
         return d;
     }
-#elif defined(__NVPTX__)
-    if (how != ILA_NONE) { /* NVIDIA has the packed form only */
-        u32 d;
-        __asm__("fma.rn.f16x2 %0, %1, %2, %3;"
-                : "=r"(d)
-                : "r"(word_of(a)), "r"(word_of(b)), "r"(word_of(c)));
-        return pair_of(d);
+#else
+    (void)how;
+#endif
+    return fma16x2(a, b, c);
+}
+
+/* a + b on both halves */
+DEVICE f16x2 add(f16x2 a, f16x2 b, const enum ila how)
+{
+#if defined(__AMDGCN__)
+    f16x2 d;
+    if (how == ILA_PACKED) {
+        __asm__("v_pk_add_f16 %0, %1, %2" : "=v"(d) : "v"(a), "v"(b));
+        return d;
+    }
+    if (how == ILA_LITERAL) {
+#if defined(GFX11) || defined(GFX12)
+        const f16x2 one = {1, 1};
+        return multiply_add(a, one, b, how);
+#else
+        __asm__("v_add_f16 %0, %1, %2\n\tv_add_f16_sdwa %0, %1, %2 dst_sel:WORD_1 "
+                "dst_unused:UNUSED_PRESERVE src0_sel:WORD_1 src1_sel:WORD_1"
+                : "=&v"(d)
+                : "v"(a), "v"(b));
+        return d;
+#endif
     }
 #else
     (void)how;
 #endif
-    return a * b + c;
+    return a + b;
 }
 
 /* *p += v on both halves, in no fixed order among threads: the last bits of a sum vary from run to

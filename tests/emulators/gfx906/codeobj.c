@@ -13,6 +13,7 @@ enum { HIP_INVALID_IMAGE = 200, HIP_NO_BINARY = 209, HIP_NO_MEMORY = 2 };
 enum {
     EF_MACH = 0xff,
     EF_GFX906 = 0x2f,
+    EF_GFX9_GENERIC = 0x51,
     EF_XNACK = 0x300,
     EF_XNACK_ON = 0x300,
     EF_SRAMECC = 0xc00,
@@ -272,7 +273,9 @@ int module_load(const void *image, struct module **out, char why[128])
     const Elf64_Ehdr *h = (const void *)d;
     if (memcmp(h->e_ident, ELFMAG, 4) || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != 224)
         return strcpy(why, "not an AMDGPU ELF file"), HIP_INVALID_IMAGE;
-    if ((h->e_flags & EF_MACH) != EF_GFX906)
+    int only_generic = getenv("GFX906_ONLY_GENERIC") != NULL;
+    if ((h->e_flags & EF_MACH) != EF_GFX9_GENERIC &&
+        ((h->e_flags & EF_MACH) != EF_GFX906 || only_generic))
         return snprintf(why, 128, "for another GPU (ELF flags 0x%x)", h->e_flags), HIP_NO_BINARY;
     if (h->e_ident[EI_ABIVERSION] >= 2 &&
         ((h->e_flags & EF_XNACK) == EF_XNACK_ON || (h->e_flags & EF_SRAMECC) == EF_SRAMECC_ON))

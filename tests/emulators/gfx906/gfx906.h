@@ -10,6 +10,7 @@
  *   GFX906_STEP_LIMIT=N    instructions that one wave may execute in one launch (2^28)
  *   GFX906_ONLY_COMPILED=1 the device refuses all code objects but those of this library's own
  *       hiprtc (rtc.c)
+ *   GFX906_ONLY_GENERIC=1  the device refuses code objects for gfx906, not those for gfx9-generic
  *   GFX906_STATS=PATH      at exit the counts per kernel are written to PATH, one line each ("-":
  *                          stderr) */
 #ifndef GFX906_H

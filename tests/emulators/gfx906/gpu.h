@@ -286,6 +286,9 @@ int module_load(const void *image, struct module **out, char why[128]);
 void module_free(struct module *m);
 struct kernel *module_kernel(struct module *m, const char *name);
 
+/* rtc.c: the device is initialized */
+void rtc_initialized(void);
+
 /* stats.c: counts by the kernel's name, kept after its module is gone. */
 struct stats_entry {
     char name[128];

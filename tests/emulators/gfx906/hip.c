@@ -70,7 +70,11 @@ static int wrong(const char *call, const char *what)
 
 /* --- device */
 API int hipInit(unsigned flags);
-API int hipInit(unsigned flags) { return flags ? INVALID_VALUE : sticky; }
+API int hipInit(unsigned flags)
+{
+    rtc_initialized();
+    return flags ? INVALID_VALUE : sticky;
+}
 API int hipGetDeviceCount(int *n);
 API int hipGetDeviceCount(int *n) { return *n = 1, 0; }
 API int hipDeviceGet(int *device, int ordinal);

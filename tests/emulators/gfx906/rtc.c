@@ -1,12 +1,14 @@
 /* rtc.c: hiprtc's functions, implemented by running clang-19, for tests of the host runtime's
  * fall-back on devices that no embedded code object fits. Environment: GFX906_ONLY_COMPILED=1: the
  * device accepts only code objects from here (hipModuleLoadData); GFX906_RTC=fail|crash|hang: the
- * compiler fails, crashes, or hangs; GFX906_RTC=real: AMD's compiler of an installed
+ * compiler fails, crashes, or hangs; GFX906_RTC=locked: the compiler takes a lock that the runtime
+ * holds once it is initialized; GFX906_RTC=real: AMD's compiler of an installed
  * libamdhip64.so.5 (which needs no GPU). */
 #include "gfx906.h"
 #include "gpu.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,14 @@ struct program {
     size_t bytes;
     void *library, *real; /* AMD's, NULL: clang-19 */
 };
+
+static pthread_mutex_t rtc_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void rtc_initialized(void)
+{
+    const char *mode = getenv("GFX906_RTC");
+    if (mode && !strcmp(mode, "locked")) pthread_mutex_lock(&rtc_lock);
+}
 
 static void *real_function(const struct program *p, const char *name)
 {
@@ -80,6 +90,8 @@ API int hiprtcCreateProgram(void **program, const char *source, const char *name
 {
     struct program *p = *program = calloc(1, sizeof *p);
     const char *mode = getenv("GFX906_RTC");
+    pthread_mutex_lock(&rtc_lock);
+    pthread_mutex_unlock(&rtc_lock);
     if (mode && !strcmp(mode, "crash")) abort();
     while (mode && !strcmp(mode, "hang")) sleep(1);
     if (!p) return 1;

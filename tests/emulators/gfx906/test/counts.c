@@ -24,20 +24,9 @@ static const struct counted {
     {"q4_decode_f32_1", 1, PANEL, 0, 256, 2.45, 0},
     {"q4_decode_f32_4", 4, PANEL, 0, 256, 1.50, 0},
     {"q4_prefill_f16", PREFILL_ROWS, 64, 0, 256, 0.65, 0},
-    {"paper_base_1", 1, 512, 128, 128, 0, 8},
-    {"paper_base_8", 8, 512, 128, 128, 0, 8},
-    {"paper_smb_1", 1, 128, 512, 128, 0, 8},
-    {"paper_smb_8", 8, 128, 512, 128, 0, 8},
-    {"paper_vml_1", 1, 512, 128, 128, 0, 8},
-    {"paper_vml_8", 8, 512, 128, 128, 0, 8},
-    {"paper_ila_literal_1", 1, 512, 128, 128, 0, 8},
-    {"paper_ila_literal_8", 8, 512, 128, 128, 0, 8},
-    {"paper_ila_packed_1", 1, 512, 128, 128, 0, 8},
-    {"paper_ila_packed_8", 8, 512, 128, 128, 0, 8},
-    {"paper_all_literal_1", 1, 128, 512, 128, 0, 8},
-    {"paper_all_literal_8", 8, 128, 512, 128, 0, 8},
-    {"paper_all_packed_1", 1, 128, 512, 128, 0, 8},
-    {"paper_all_packed_8", 8, 128, 512, 128, 0, 8},
+#define PAPER(name, images, of_block, smb, vml, ila)                                               \
+    {#name, of_block, PAPER_OUTPUTS(smb), PAPER_INPUTS *PAPER_SLICES(smb), PAPER_THREADS, 0, 8},
+#include "backend-hip/kernels/kernel_list.h"
 };
 
 /* Device memory for a launch; codes, scales and activations of no matter which values. */
