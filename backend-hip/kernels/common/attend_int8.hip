@@ -37,17 +37,30 @@ DEVICE void int8_pages_of(const struct attend_kernel_args *a, const struct int8_
     b->pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) * INT8_PAGE(a->head_dim);
 }
 
+/* Adds q . codes of n * 16 dimensions; key: the first 16 of them */
+DEVICE void int8_add_dot(const float *q, const u8 *key, float *sum, const int n)
+{
+    u32x4 k[INT8_BATCH];
+    UNROLL for (int j = 0; j < n; j++) k[j] = *(const u32x4 *)(key + j * PAGE * 16);
+    UNROLL for (int j = 0; j < n; j++)
+    {
+        await_16(&k[j]); /* converted here, not ahead */
+        UNROLL for (int i = 0; i < 4; i++) add_codes(k[j][i], q + 16 * j + 4 * i, sum);
+    }
+}
+
 /* q . codes of a position; key: its first 16 dimensions */
 DEVICE float int8_key_dot(const float *q, const u8 *key, int d16)
 {
     float sum = 0;
-    for (int d0 = 0; d0 < d16; d0 += 16 * INT8_BATCH) {
-        u32x4 k[INT8_BATCH];
-        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
-            k[j] = *(const u32x4 *)(key + (u32)((d0 + 16 * j) * PAGE));
-        UNROLL for (int j = 0; j < INT8_BATCH; j++) if (d0 + 16 * j < d16)
-            UNROLL for (int i = 0; i < 4; i++) add_codes(k[j][i], q + d0 + 16 * j + 4 * i, &sum);
+    int d = 0;
+    for (; d + 16 * INT8_BATCH <= d16; d += 16 * INT8_BATCH)
+        int8_add_dot(q + d, key + (u32)(d * PAGE), &sum, INT8_BATCH);
+    if (d + 8 * INT8_BATCH <= d16) {
+        int8_add_dot(q + d, key + (u32)(d * PAGE), &sum, INT8_BATCH / 2);
+        d += 8 * INT8_BATCH;
     }
+    for (; d < d16; d += 16) int8_add_dot(q + d, key + (u32)(d * PAGE), &sum, 1);
     return sum;
 }
 
