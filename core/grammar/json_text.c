@@ -246,7 +246,10 @@ static net_expr others(struct net *n, struct chars *t, int count, struct err *e)
         }
         x = or_else(n, x, net_sequence(n, json_chars(n, &(struct net_range){c, c}, 1), rest));
     }
-    if (char_set_invert(&all, e)) return NET_FAILED;
+    if (char_set_invert(&all, e)) {
+        char_set_close(&all);
+        return NET_FAILED;
+    }
     net_expr other = net_sequence(n, json_chars(n, all.range, all.n),
                                   net_call(n, net_named(n, "rest")));
     char_set_close(&all);
