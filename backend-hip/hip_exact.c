@@ -81,26 +81,91 @@ static void quantize(struct hip *h, const struct be_plan *p, const struct exact_
     hip_launch(h, K_exact_quantize, blocks, &a, sizeof a);
 }
 
-/* A kernel of the 4-bit linears of so many rows; experts: one row a block. */
-static enum hip_kernel q4_kernel(const struct hip *h, int rows, int panels, int experts)
+/* Whether linears first .. first + n - 1 of the operation are such as wgmma takes
+ * (hopper/exact_linear_wgmma.hip). */
+static int takes_wgmma(const struct hip *h, const struct be_plan *p, int op, int first, int n)
 {
+    for (int i = first; i < first + n; i++) {
+        const struct be_linear *w = hip_weight(p, op, i);
+        if (w->dense || !hip_is_plain(w) || !w->d_maps || w->k / CHUNK % ITEM_CHUNKS) return 0;
+    }
+    return hip_has(h, K_exact_wgmma_192);
+}
+
+/* Panels of a tile, 0 for kernels without tiles of wgmma. */
+static int wgmma_panels(enum hip_kernel k)
+{
+    return k == K_exact_wgmma_192 ? 12 : k == K_exact_wgmma_128 ? 8 : k == K_exact_wgmma_64 ? 4 : 0;
+}
+
+/* Tiles of a kernel's outputs; `first` of the parts becomes one of tiles. */
+static int in_tiles(struct exact_linear_args *a, int panels)
+{
+    int n = 0;
+    for (int i = 0; i < a->linear.n_parts; i++) {
+        a->linear.part[i].first = n;
+        n += ((a->linear.part[i].out + PANEL - 1) / PANEL + panels - 1) / panels;
+    }
+    return n;
+}
+
+/* A kernel of wgmma for these rows, or K_COUNT where others are faster. The costs are times on an
+ * H200, of tiles that run at once: 192 outputs 34 (i16) and 44 (int8), 128 outputs 34 (int8), 64
+ * outputs, two to a multiprocessor, 26, alone 22 (i16). */
+static enum hip_kernel wgmma_kernel(const struct hip *h, const struct exact_linear_args *a,
+                                    int digits)
+{
+    struct exact_linear_args of = *a;
+    int rows = a->linear.rows, row_tiles = (rows * digits + EXACT_COLUMNS - 1) / EXACT_COLUMNS,
+        at_once = hip_stream_multiprocessors(h->stream),
+        wide = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_192)),
+        waves = (wide + at_once - 1) / at_once;
+    if (digits == 2) {
+        int n = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_64)), rest = n % (2 * at_once),
+            cost = n / (2 * at_once) * 26 + (rest > at_once ? 26
+                                             : rest         ? 22
+                                                            : 0);
+        return cost < waves * 34 ? K_exact_wgmma_64 : K_exact_wgmma_192;
+    }
+    int n = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_128));
+    if (rows <= EXACT_COLUMNS / 2 && n < at_once / 2) return K_COUNT;
+    return (n + at_once - 1) / at_once * 34 < waves * 44 ? K_exact_wgmma_128 : K_exact_wgmma_192;
+}
+
+/* A kernel of the 4-bit linears; experts: one row a block. by_wgmma: those kernels may be chosen */
+static enum hip_kernel q4_kernel(const struct hip *h, const struct exact_linear_args *a,
+                                 int by_wgmma, int digits)
+{
+    int rows = a->linear.rows, panels = a->linear.n_blocks, experts = a->slot_expert != NULL;
+    enum hip_kernel k = K_COUNT;
     if (!hip_has(h, K_exact_tile_2))
         return experts || rows == 1 ? K_exact_q4_1 : rows <= 4 ? K_exact_q4_4 : K_exact_q4_8;
     if (experts || rows <= 16) return K_exact_split_8;
+    if (by_wgmma) k = wgmma_kernel(h, a, digits);
+    if (k != K_COUNT) return k;
     /* the wider tile reads digits less often, but may leave multiprocessors without one */
     int tiles = (rows + EXACT_MMA_ROWS - 1) / EXACT_MMA_ROWS * ((panels + 7) / 8);
     return tiles >= hip_stream_multiprocessors(h->stream) ? K_exact_tile_2 : K_exact_tile_1;
 }
 
-static void launch_q4(struct hip *h, const struct exact_linear_args *a, int experts)
+static void launch_wgmma(struct hip *h, enum hip_kernel k, const struct exact_linear_args *all)
 {
-    enum hip_kernel k = q4_kernel(h, a->linear.rows, a->linear.n_blocks, experts);
+    struct exact_linear_args a = *all;
+    a.linear.n_blocks = in_tiles(&a, wgmma_panels(k));
+    size_t tiles = (size_t)a.linear.n_blocks *
+                   (size_t)((a.linear.rows + a.of.tile - 1) / a.of.tile),
+           at_once = (size_t)(hip_stream_multiprocessors(h->stream) * hip_kernels[k].blocks);
+    hip_launch(h, k, (struct hip_blocks){tiles < at_once ? tiles : at_once, 1, 1, 0}, &a, sizeof a);
+}
+
+static void launch_q4(struct hip *h, enum hip_kernel k, const struct exact_linear_args *a)
+{
     int tile = k == K_exact_tile_1 || k == K_exact_tile_2,
         panels = k == K_exact_tile_2   ? 8
                  : k == K_exact_tile_1 ? 4
                                        : 1,
         rows = tile                ? EXACT_MMA_ROWS
-               : experts           ? 1
+               : a->slot_expert    ? 1
                : k == K_exact_q4_1 ? 1
                : k == K_exact_q4_4 ? 4
                                    : 8;
@@ -145,7 +210,12 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     int by_slot = of->expert && w->perm;
     size_t prepared = by_slot ? rows : (size_t)of->inputs;
     a.groups = groups_of(w);
-    a.of = digits_at(h, of->d_digits, w, prepared);
+    int digits = h->config.act == ACT_I16 ? 2 : 1;
+    enum hip_kernel k = q4_kernel(h, &a, takes_wgmma(h, p, op, first, n), digits);
+    int by_wgmma = wgmma_panels(k) > 0, tile = by_wgmma ? EXACT_COLUMNS / digits : 1;
+    a.of = digits_at(h, of->d_digits, w,
+                     (prepared + (size_t)tile - 1) / (size_t)tile * (size_t)tile);
+    a.of.tile = by_wgmma ? tile : 0;
     struct exact_quantize_args q = {.x = hip_in(p, op, 0),
                                     .perm = w->d_perm,
                                     .to = a.of,
@@ -156,7 +226,8 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
                                     .top_k = by_slot ? of->top_k : 1};
     if (by_slot) a.top_k = 1;
     quantize(h, p, &q, prepared, first ? -1 : of->producer);
-    launch_q4(h, &a, of->expert != NULL);
+    if (by_wgmma) launch_wgmma(h, k, &a);
+    else launch_q4(h, k, &a);
 }
 
 static void all_linears(struct hip *h, const struct be_plan *p, int op, const struct exact_rows *of)

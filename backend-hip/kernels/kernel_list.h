@@ -385,6 +385,14 @@ EXACT_Q4(exact_q4_8, NO_MMA, 8)
 #endif
 EXACT_TILE(exact_tile_1, MMA, 1)
 EXACT_TILE(exact_tile_2, MMA, 2)
+#ifndef EXACT_WGMMA /* hopper/exact_linear_wgmma.hip; groups: warpgroups of 64 outputs */
+#define EXACT_WGMMA(name, images, groups, stages, blocks)                                          \
+    KERNEL_ROW(name, images, FOR_EXACT, 128 * (groups) + WGMMA_PRODUCERS, blocks,                  \
+               EXACT_WGMMA_SHARED(groups, stages), 0, 0)
+#endif
+EXACT_WGMMA(exact_wgmma_192, SM90, 3, 6, 1)
+EXACT_WGMMA(exact_wgmma_128, SM90, 2, 7, 1)
+EXACT_WGMMA(exact_wgmma_64, SM90, 1, 4, 2)
 KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
 EXACT_DENSE(exact_dense_f16, ALL, WEIGHT_F16)
 EXACT_DENSE(exact_dense_bf16, ALL, WEIGHT_BF16)
@@ -578,6 +586,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef Q4_GEMV
 #undef EXACT_Q4
 #undef EXACT_TILE
+#undef EXACT_WGMMA
 #undef EXACT_ATTEND_MMA
 #undef EXACT_DENSE
 #undef EXACT_DENSE_ROWS

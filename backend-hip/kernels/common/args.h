@@ -526,7 +526,8 @@ struct exact_groups {
 };
 
 /* Activations as integers: digit [row][digit][stride] bytes, 128 * first digit + second; within 8
- * inputs in the order 0 4 1 5 2 6 3 7, as exact_linear.hip unpacks the codes. */
+ * inputs in the order 0 4 1 5 2 6 3 7, as exact_linear.hip unpacks the codes. tile: not 0: in tiles
+ * of so many rows for hopper/exact_linear_wgmma.hip, which says their layout. */
 struct exact_scaled {
     float scale; /* activation = scale * integer */
     int sum;     /* of the integers */
@@ -535,7 +536,7 @@ struct exact_scaled {
 struct exact_digits {
     void *digit;
     struct exact_scaled *scaled; /* [sub-group][rows] */
-    int stride, digits, rows;
+    int stride, digits, rows, tile;
 };
 
 struct exact_quantize_args {
@@ -567,6 +568,13 @@ enum { EXACT_SPLIT_TERMS = 8192 };
 #define EXACT_TILE_SHARED(panels)                                                                  \
     (EXACT_STAGES *                                                                                \
      (2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE + EXACT_MMA_ROWS * 8 + 4 * (panels) * (1024 + 128)))
+
+/* hopper/exact_linear_wgmma.hip: columns of a tile, one for each digit of a row; bytes of a stage of
+ * a ring: the integers, codes, scales of the weights, scales of the rows */
+enum { EXACT_COLUMNS = 128 };
+#define EXACT_WGMMA_STAGE(groups)                                                                  \
+    (EXACT_COLUMNS * 128 + ((groups) * 4 * (1024 + 64) + EXACT_COLUMNS * 8 + 1023) / 1024 * 1024)
+#define EXACT_WGMMA_SHARED(groups, stages) ((stages) * EXACT_WGMMA_STAGE(groups) + 1024)
 
 /* Rows and panels of a block of exact_dense */
 enum { EXACT_DENSE_TILE = 8, EXACT_DENSE_PANELS = THREADS / 32 };

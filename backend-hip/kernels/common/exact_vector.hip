@@ -70,7 +70,20 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
     }
     sums[t] = sum;
     barrier();
-    if (there) {
+    if (there && a->to.tile) {
+        int tile = row / a->to.tile, column = row % a->to.tile * a->to.digits;
+        u8 *to = (u8 *)a->to.digit +
+                 ((u64)(tile * a->groups.n + sub) * EXACT_COLUMNS + (u64)column) * 128;
+        UNROLL for (int d = 0; d < 2; d++) if (d < a->to.digits)
+        {
+            UNROLL for (int half = 0; half < 2; half++)
+            {
+                int piece = octet / 4 * 2 + half;
+                *(u32 *)(to + d * 128 + (piece ^ (column + d) % 8) * 16 + octet % 4 * 4) =
+                    word[d][half];
+            }
+        }
+    } else if (there) {
         u8 *to = (u8 *)a->to.digit + (u64)row * (u64)(a->to.digits * a->to.stride) + (u64)at;
         *(u64 *)to = (u64)word[0][0] | (u64)word[0][1] << 32;
         if (two) *(u64 *)(to + a->to.stride) = (u64)word[1][0] | (u64)word[1][1] << 32;

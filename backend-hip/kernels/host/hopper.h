@@ -57,6 +57,12 @@ DEVICE void wgmma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulat
     fiber_wgmma(c, a, b, n, 0, accumulate);
 }
 
+DEVICE void wgmma_s8(int *c, const u32 a[4], u64 b, int accumulate)
+{
+    fiber_wgmma_s8(c, a, b, accumulate);
+}
+DEVICE void wgmma_wait_s8(int *c) { (void)c; }
+
 DEVICE void wgmma_by_columns(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int n)
 {
     const u32 a[] = {a0, a1, a2, a3};

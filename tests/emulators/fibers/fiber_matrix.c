@@ -359,6 +359,30 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
         32); /* no lane continues, and reports that b was read, before all have read */
 }
 
+void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumulate)
+{
+    static signed char operand[MAX_THREADS / 32][16][32];
+    int t = fibers.self, lane = t % 32;
+    signed char(*of)[32] = operand[t / 32];
+    for (int i = 0; i < 4; i++)
+        memcpy(&of[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &a[i], 4);
+    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
+    if (wrong_lane() && lane == 1) lane = 2;
+    for (int j = 0; j < 16; j++)
+        for (int e = 0; e < 2; e++) {
+            signed char column[32];
+            for (unsigned i = 0; i < 2; i++) /* 16 bytes, which are 8 halves for others */
+                memcpy(column + 16 * i,
+                       at_address(place_of(b, 0, (unsigned)(8 * j + lane % 4 * 2 + e), 8 * i)), 16);
+            for (int o = 0; o < 2; o++) {
+                int *to = &c[4 * j + 2 * o + e], sum = accumulate ? *to : 0;
+                for (int k = 0; k < 32; k++) sum += of[lane / 4 + 8 * o][k] * column[k];
+                *to = sum;
+            }
+        }
+    fiber_arrive_and_wait(&warp_barrier[t / 32], 32); /* as in fiber_wgmma */
+}
+
 /* Finished threads of the cluster do not count. */
 void fiber_cluster_barrier(void)
 {
