@@ -51,7 +51,7 @@ struct q4_digits {
     const int32_t *sum; /* [sub-group][rows] sum of the integers */
 };
 
-enum { I16_LARGEST = 127 * 128, INT8_LARGEST = 127, DIGIT_SLACK = 32 };
+enum { DIGIT_SLACK = 32 };
 
 enum kv_part { KEYS, VALUES };
 
