@@ -1,5 +1,5 @@
-/* checkop_mutants.h: the mutants of checkop_mutate.c, which alone includes it: what each breaks, and
- * the operation whose check must see it. */
+/* checkop_mutants.h: the mutants of checkop_mutate.c, which alone includes it: what each breaks,
+ * and the operation whose check must see it. */
 #ifndef TESTS_CHECKOP_MUTANTS_H
 #define TESTS_CHECKOP_MUTANTS_H
 

@@ -10,7 +10,7 @@ struct page_fault {
     enum kv_type kv;
     /* KV_INT8: the last row's last head gets the scale of its first one */
     enum { FAULT_NO_SCALE, FAULT_KEY_SCALE, FAULT_VALUE_SCALE } scale;
-    /* KV_INT4: a byte in this tenth of the first head of every page that the step fills; -1: none */
+    /* KV_INT4: a byte in this tenth of the first head of each page that the step fills; -1: none */
     int tenth;
 };
 

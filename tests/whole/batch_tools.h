@@ -1,5 +1,5 @@
-/* batch_tools.h: what batch.c and journals.c, which alone include it, have in common: a model, a file
- * of prompts, names of outputs, and commands over them. */
+/* batch_tools.h: what batch.c and journals.c, which alone include it, have in common: a model, a
+ * file of prompts, names of outputs, and commands over them. */
 #ifndef TESTS_WHOLE_BATCH_TOOLS_H
 #define TESTS_WHOLE_BATCH_TOOLS_H
 
