@@ -1,6 +1,7 @@
 /* act_quant.h: quantization of activations: per row and sub-group, scale = largest magnitude /
- * largest integer, rounded to nearest even. Only basic fp32 operations, so that every machine gets
- * the same integers; each variant compiles them for its own instruction set. */
+ * largest integer, rounded to nearest even, by the functions of core/step/kv_format.h. Only basic
+ * fp32 operations, so that every machine gets the same integers; each variant compiles them for its
+ * own instruction set. */
 #ifndef BACKEND_CPU_ACT_QUANT_H
 #define BACKEND_CPU_ACT_QUANT_H
 
@@ -14,9 +15,6 @@ struct q4i_call {
     int p0, p1;
 };
 
-/* Rounds |v| <= 2^22 to the nearest integer, ties to even, without a library call. */
-ALWAYS_INLINE int32_t round_small(float v) { return (int32_t)(v + 0x1.8p23f - 0x1.8p23f); }
-
 /* Inputs j0 .. j0+n-1 of w in packed order: inside x, or gathered into group [n]. */
 ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x, int j0, int n,
                                           float *group)
@@ -26,28 +24,14 @@ ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x
     return group;
 }
 
-/* Sets the scale of a sub-group whose largest magnitude has the bits max_bits; returns the factor
- * of quantization, 0 if all integers are to be 0. */
-ALWAYS_INLINE float quantize_factor(int32_t max_bits, int n_digits, float *scale)
-{
-    float largest, top = n_digits == 2 ? I16_LARGEST : INT8_LARGEST;
-    memcpy(&largest, &max_bits, sizeof largest);
-    *scale = isfinite(largest) ? largest / top : NAN;
-    return isfinite(largest) && largest > 0x1p-100f ? top / largest : 0;
-}
+/* Largest integer of so many digits. */
+ALWAYS_INLINE float digits_top(int n_digits) { return n_digits == 2 ? KV_TOP_I16 : KV_TOP_INT8; }
 
-/* The same for the sub-group x [n]. Magnitudes are compared as integers, which compilers vectorize,
- * unlike float comparisons; NaN compares above infinity. */
+/* Sets the scale of the sub-group x [n]; returns the factor of quantization, 0 if all integers are
+ * to be 0. */
 ALWAYS_INLINE float quantize_scale(const float *x, int n, int n_digits, float *scale)
 {
-    int32_t max_bits = 0;
-    for (int i = 0; i < n; i++) {
-        int32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        bits &= INT32_MAX;
-        max_bits = bits > max_bits ? bits : max_bits;
-    }
-    return quantize_factor(max_bits, n_digits, scale);
+    return kv_group_factor(kv_largest(x, n), digits_top(n_digits), scale);
 }
 
 /* Quantizes one sub-group x [n] to first [n] and, for two digits, second [n]; returns the sum of
@@ -58,7 +42,7 @@ ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t
     float inverse = quantize_scale(x, n, n_digits, scale);
     int32_t sum = 0;
     for (int i = 0; i < n; i++) {
-        int32_t v = inverse == 0 ? 0 : round_small(x[i] * inverse);
+        int32_t v = inverse == 0 ? 0 : kv_round(x[i], inverse);
         sum += v;
         int32_t high = n_digits == 2 ? (v + 64) >> 7 : v;
         first[i] = (int8_t)high;

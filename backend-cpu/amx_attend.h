@@ -154,18 +154,19 @@ NOT_INLINE void amx_scores(struct digits_state *s)
     else amx_keys(s, t.rows, 2, 4);
 }
 
-/* Copies the values of the chunk's pages to `to` [ATTEND_CHUNK/4][dims][4], whole blocks of 64
- * positions from `from` on. */
-ALWAYS_INLINE void gather_values(const struct digits_state *s, char *to)
+/* Brings the values of the chunk's pages page0 .. page1-1 to `to` [positions/4][dims][4]. */
+ALWAYS_INLINE void gather_values(const struct digits_state *s, int page0, int page1, char *to)
 {
     size_t bytes = (size_t)s->dims * KV_PAGE;
-    for (int page = s->a.page0; page < s->a.page1; page++) {
-        const char *v = page_values(s->a.t, page);
-        char *at = to + (size_t)(page * KV_PAGE - s->a.c0) * (size_t)s->dims;
+    for (int page = page0; page < page1; page++, to += bytes) {
         ask_next_chunk(s, page - s->a.c0 / KV_PAGE, PART_MORE_VALUES);
-        if (s->a.t->unpack) unpack_page(s->a.t, page, VALUES); /* to `to` */
-        for (size_t i = 0; i < bytes && !s->a.t->unpack; i += 64)
-            _mm512_storeu_si512(at + i, _mm512_loadu_si512(v + i));
+        if (s->a.t->unpack) {
+            unpack_page_values(s->a.t, page, to);
+            continue;
+        }
+        const char *v = page_values(s->a.t, page);
+        for (size_t i = 0; i < bytes; i += 64)
+            _mm512_storeu_si512(to + i, _mm512_loadu_si512(v + i));
     }
 }
 
@@ -185,18 +186,34 @@ ALWAYS_INLINE void amx_finish_values(const struct digits_state *s, const int32_t
             join_digits(_mm512_loadu_si512(sums + i * 16), _mm512_loadu_si512(second + i * 16)));
 }
 
+/* Brings the pages of the 64 positions from c of the chunk on, those that it has. */
+ALWAYS_INLINE void gather_block(const struct digits_state *s, int c, char *to)
+{
+    int page0 = (s->a.c0 + c) / KV_PAGE, page1 = page0 + TILE_INPUTS / KV_PAGE,
+        first = page0 > s->a.page0 ? page0 : s->a.page0;
+    gather_values(s, first, page1 < s->a.page1 ? page1 : s->a.page1,
+                  to + (size_t)((first - page0) * KV_PAGE) * (size_t)s->dims);
+}
+
 /* Values of one tile of digits: 64 dimensions at a time, the last overlapping tiles are not
- * finished. */
-ALWAYS_INLINE void amx_values_1(struct digits_state *s, const char *values, int from, int to)
+ * finished. Each 64 positions are brought together while the tile unit multiplies those before
+ * them: with 64 dimensions in two turns of `values`, which stay in the level-1 cache, else each in
+ * a place of its own, where the other dimensions find them. */
+ALWAYS_INLINE void amx_values_1(struct digits_state *s, char *values, int from, int to)
 {
     int32_t sums[4][TILE_ROWS * 16] __attribute__((aligned(64)));
     size_t row = (size_t)s->dims * 4;
-    int hd = s->a.t->head_dim;
+    const int hd = s->a.t->head_dim, turns = s->dims <= 64 ? 2 * TILE_INPUTS : ATTEND_CHUNK;
+    gather_block(s, from, values + (size_t)(from % turns) * (size_t)s->dims);
     for (int d = 0; d < hd; d += 64) {
         int n = (hd - d + 15) / 16;
         ZERO_SUMS();
         for (int c = from; c < to; c += TILE_INPUTS) {
-            const char *v = values + (size_t)c * (size_t)s->dims + d * 4;
+            const char *v = values + (size_t)(c % turns) * (size_t)s->dims + d * 4;
+            int next = c + TILE_INPUTS;
+            if (!d && next < to)
+                gather_block(s, next, values + (size_t)(next % turns) * (size_t)s->dims);
+            BEFORE_TILES();
             _tile_loadd(4, s->w + c, ATTEND_CHUNK);
             _tile_loadd(6, v, row);
             _tile_dpbssd(0, 4, 6);
@@ -258,11 +275,15 @@ NOT_INLINE void amx_values(struct digits_state *s)
     struct digit_tiles t = tiles_of(s, 2);
     char *values = s->a.t->unpack ? unpacked_values(s->a.t, 0) : (char *)s->a.rest;
     int from = (s->a.page0 * KV_PAGE - s->a.c0) & -TILE_INPUTS, to = s->a.page1 * KV_PAGE - s->a.c0;
-    gather_values(s, values);
     if (s->dims % TILE_INPUTS) configure_attend(t.rows, 0);
+    if (t.n == 1) {
+        amx_values_1(s, values, from, to);
+        return;
+    }
+    gather_values(s, s->a.page0, s->a.page1,
+                  values + (size_t)(s->a.page0 * KV_PAGE - s->a.c0) * (size_t)s->dims);
     BEFORE_TILES();
-    if (t.n == 1) amx_values_1(s, values, from, to);
-    else amx_values_n(s, values, from, to, t);
+    amx_values_n(s, values, from, to, t);
 }
 
 static void amx_attend(const struct attend_task *t, float *scratch)

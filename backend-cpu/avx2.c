@@ -345,7 +345,7 @@ static void avx2_quantize(const struct linear *w, const float *x, int row,
                                     (size_t)q->n_digits;
         __m256i sum = _mm256_setzero_si256();
         for (int i = 0; i < n;
-             /* cvtps rounds to nearest even, as round_small; a factor of 0 gives 0, also for NaN */
+             /* cvtps rounds to nearest even, as kv_round; a factor of 0 gives 0, also for NaN */
              i += 8) {
             __m256 v = _mm256_mul_ps(_mm256_loadu_ps(from + i), _mm256_set1_ps(inverse));
             __m256i k = inverse == 0 ? _mm256_setzero_si256() : _mm256_cvtps_epi32(v);

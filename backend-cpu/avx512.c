@@ -240,8 +240,8 @@ ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, floa
         most1 = _mm512_max_epi32(most1,
                                  _mm512_and_si512(_mm512_loadu_si512(x + i + 16), magnitude));
     }
-    return quantize_factor(_mm512_reduce_max_epi32(_mm512_max_epi32(most0, most1)), n_digits,
-                           scale);
+    return kv_group_factor(_mm512_reduce_max_epi32(_mm512_max_epi32(most0, most1)),
+                           digits_top(n_digits), scale);
 }
 
 /* quantize_group of act_quant.h, n a multiple of 32. */

@@ -93,7 +93,7 @@ ALWAYS_INLINE void ask_next_chunk(const struct digits_state *s, int i, enum page
 ALWAYS_INLINE void begin_page(struct digits_state *s, int page, const char *keys)
 {
     ask_next_chunk(s, page - s->a.c0 / KV_PAGE, PART_KEYS);
-    if (s->a.t->unpack) unpack_page(s->a.t, page, KEYS);
+    if (s->a.t->unpack) unpack_page_keys(s->a.t, page);
     _mm512_storeu_ps(s->v_scale + page * KV_PAGE - s->a.c0,
                      _mm512_loadu_ps(key_scales(keys, s->a.t->head_dim) + KV_PAGE));
 }
@@ -163,27 +163,32 @@ ALWAYS_INLINE int32_t exps_and_weights(struct digits_state *s, int i, int from, 
     return (int32_t)(_mm512_reduce_max_epu32(top) & INT32_MAX);
 }
 
-/* Turns the scores of the chunk, already scaled, into digits of weights. */
+/* Turns the scores of the chunk, already scaled, into digits of weights: maxima of all queries,
+ * then exponentials of all, then digits, so that the reductions of different queries overlap. */
 ALWAYS_INLINE void weigh_chunk(struct digits_state *s)
 {
     int from = s->a.page0 * KV_PAGE - s->a.c0, to = s->a.page1 * KV_PAGE - s->a.c0;
+    int low[ATTEND_QUERIES], high[ATTEND_QUERIES], sees[ATTEND_QUERIES];
+    int32_t top[ATTEND_QUERIES];
     if (s->a.t->softcap > 0) attend_softcap(&s->a, 0, s->a.n, from, to, avx512_softcap);
-    for (int i = 0, asked = 0; i < s->a.n; i++) {
+    for (int i = 0; i < s->a.n; i++) {
         float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
+        sees[i] = attend_sees(&s->a, i / s->a.t->n_heads, &low[i], &high[i]);
+        s->a.max[i] = -INFINITY;
+        if (sees[i] && low[i] <= from && to - 1 <= high[i])
+            s->a.max[i] = largest_score(p, from, to);
+        else if (sees[i]) s->a.max[i] = avx512_mask(p, from, to, low[i], high[i], 1);
+    }
+    for (int i = 0, asked = 0; i < s->a.n; i++) {
         for (; asked * s->a.n < (i + 1) * (ATTEND_CHUNK / KV_PAGE); asked++)
             ask_next_chunk(s, asked, PART_VALUES);
+        s->a.sum[i] = 0, top[i] = 0;
+        if (sees[i]) top[i] = exps_and_weights(s, i, from, to, low[i], high[i]);
+    }
+    for (int i = 0; i < s->a.n; i++) {
         uint8_t *first = s->w + i * ATTEND_CHUNK, *second = first + s->a.n * ATTEND_CHUNK;
-        int low, high;
-        s->a.max[i] = -INFINITY, s->a.sum[i] = s->w_scale[i] = 0;
-        if (!attend_sees(&s->a, i / s->a.t->n_heads, &low, &high)) {
-            memset(first, 0, ATTEND_CHUNK), memset(second, 0, ATTEND_CHUNK);
-            continue;
-        }
-        s->a.max[i] = low <= from && to - 1 <= high ? largest_score(p, from, to)
-                                                    : avx512_mask(p, from, to, low, high, 1);
-        float factor = kv_group_factor(exps_and_weights(s, i, from, to, low, high), KV_TOP_I16,
-                                       &s->w_scale[i]);
-        split_weights(p, from, to, factor, first, second);
+        float factor = kv_group_factor(top[i], KV_TOP_I16, &s->w_scale[i]);
+        split_weights(s->a.scores + (size_t)i * ATTEND_CHUNK, from, to, factor, first, second);
     }
 }
 

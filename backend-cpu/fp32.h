@@ -192,16 +192,23 @@ ALWAYS_INLINE void ask_packed(const struct attend_task *t, int page, enum kv_par
         __builtin_prefetch((const char *)packed_scales(p, n) + 64 * i, 0, 2);
 }
 
-/* KV_INT4: unpacks one part of a page of the chunk. */
-ALWAYS_INLINE void unpack_page(const struct attend_task *t, int page, enum kv_part part)
+/* KV_INT4: the values of a page as KV_INT8, to `to`. */
+ALWAYS_INLINE void unpack_page_values(const struct attend_task *t, int page, char *to)
+{
+    int n = kv_padded(KV_INT8, t->head_dim);
+    if (page != t->pos0 / KV_PAGE) t->unpack(packed_page(t, page), VALUES, t->head_dim, to);
+    else memcpy(to, t->own + 16 * n, (size_t)(16 * n));
+}
+
+/* KV_INT4: the keys and scales of a page of the chunk, of those that are not in `own`. */
+ALWAYS_INLINE void unpack_page_keys(const struct attend_task *t, int page)
 {
     const char *from = packed_page(t, page);
-    int n = kv_padded(KV_INT8, t->head_dim), is_own = page == t->pos0 / KV_PAGE;
-    char *to = part == KEYS ? unpacked_keys(t, page) : unpacked_values(t, page);
-    if (!is_own) t->unpack(from, part, t->head_dim, to);
-    else if (part == VALUES) memcpy(to, t->own + 16 * n, (size_t)(16 * n));
-    if (!is_own && part == KEYS)
-        memcpy(to + 32 * n, packed_scales(from, n), 2 * KV_PAGE * sizeof(float));
+    char *to = unpacked_keys(t, page);
+    int n = kv_padded(KV_INT8, t->head_dim);
+    if (page == t->pos0 / KV_PAGE) return;
+    t->unpack(from, KEYS, t->head_dim, to);
+    memcpy(to + 32 * n, packed_scales(from, n), 2 * KV_PAGE * sizeof(float));
 }
 
 /* Unpacks the keys of the chunk and asks for its values; or unpacks the values and asks for the
@@ -212,7 +219,8 @@ ALWAYS_INLINE void attend_unpack(const struct attend_state *a, enum kv_part part
     for (int page = a->page0; page < a->page1; page++) {
         int ahead = part == KEYS ? page : page + a->page1 - a->page0;
         if (ahead < t->pos0 / KV_PAGE) ask_packed(t, ahead, part == KEYS ? VALUES : KEYS);
-        unpack_page(t, page, part);
+        if (part == KEYS) unpack_page_keys(t, page);
+        else unpack_page_values(t, page, unpacked_values(t, page));
     }
 }
 
@@ -338,15 +346,18 @@ ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn
 ALWAYS_INLINE void attend_scale_weights(struct attend_state *a)
 {
     const struct attend_task *t = a->t;
-    for (int page = a->page0; page < a->page1; page++) {
-        const float *scale = key_scales(page_keys(t, page), t->head_dim) + KV_PAGE;
-        int at = page * KV_PAGE - a->c0;
-        for (int i = 0; i < a->n; i++) {
-            float *p = a->scores + (size_t)i * ATTEND_CHUNK + at;
-            int low, high;
-            attend_sees(a, i / t->n_heads, &low, &high);
-            for (int c = 0; c < KV_PAGE; c++)
-                p[c] = at + c >= low && at + c <= high ? p[c] * scale[c] : 0;
+    for (int i = 0; i < a->n; i++) {
+        int low, high;
+        attend_sees(a, i / t->n_heads, &low, &high);
+        for (int page = a->page0; page < a->page1; page++) {
+            int at = page * KV_PAGE - a->c0;
+            float scale[KV_PAGE], *p = a->scores + (size_t)i * ATTEND_CHUNK + at;
+            memcpy(scale, key_scales(page_keys(t, page), t->head_dim) + KV_PAGE, sizeof scale);
+            if (low <= at && at + KV_PAGE - 1 <= high)
+                for (int c = 0; c < KV_PAGE; c++) p[c] *= scale[c];
+            else
+                for (int c = 0; c < KV_PAGE; c++)
+                    p[c] = at + c >= low && at + c <= high ? p[c] * scale[c] : 0;
         }
     }
 }

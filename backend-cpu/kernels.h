@@ -51,7 +51,7 @@ struct q4_digits {
     const int32_t *sum; /* [sub-group][rows] sum of the integers */
 };
 
-enum { I16_LARGEST = 127 * 128, INT8_LARGEST = 127, DIGIT_SLACK = 32 };
+enum { DIGIT_SLACK = 32 };
 
 enum kv_part { KEYS, VALUES };
 
@@ -185,21 +185,26 @@ enum { KEY_BIAS = 128 };
  * KV_INT8 the scales; the values, those of a chunk one page behind the other. */
 enum { CHUNK_PAGES = ATTEND_CHUNK / KV_PAGE };
 
+/* kv_head_bytes(KV_INT8, head_dim), inline. */
+static inline size_t unpacked_page_bytes(int head_dim)
+{
+    return 2 * KV_PAGE * ((size_t)((head_dim + 3) / 4 * 4) + sizeof(float));
+}
+
 static inline char *unpacked_keys(const struct attend_task *t, int page_index)
 {
-    return t->unpacked +
-           (size_t)(page_index % CHUNK_PAGES) * kv_head_bytes(KV_INT8, t->head_dim);
+    return t->unpacked + (size_t)(page_index % CHUNK_PAGES) * unpacked_page_bytes(t->head_dim);
 }
 static inline char *unpacked_values(const struct attend_task *t, int page_index)
 {
-    return t->unpacked + CHUNK_PAGES * kv_head_bytes(KV_INT8, t->head_dim) +
+    return t->unpacked + CHUNK_PAGES * unpacked_page_bytes(t->head_dim) +
            (size_t)(page_index % CHUNK_PAGES * KV_PAGE * kv_padded(KV_INT8, t->head_dim));
 }
 
 /* Bytes of this scratch, which is behind the floats. */
 static inline size_t unpacked_bytes(int head_dim)
 {
-    return CHUNK_PAGES * (kv_head_bytes(KV_INT8, head_dim) +
+    return CHUNK_PAGES * (unpacked_page_bytes(head_dim) +
                           KV_PAGE * (size_t)kv_padded(KV_INT8, head_dim));
 }
 

@@ -103,7 +103,7 @@ NOT_INLINE void vnni_values(struct digits_state *s)
 {
     int hd = s->a.t->head_dim, d = 0;
     for (int page = s->a.page0; s->a.t->unpack && page < s->a.page1; page++)
-        unpack_page(s->a.t, page, VALUES);
+        unpack_page_values(s->a.t, page, unpacked_values(s->a.t, page));
     for (int i = 0; i < s->a.n;) {
         int m = s->a.n - i >= 4 ? 4 : 1;
         for (d = 0; m == 1 && d + 64 <= hd; d += 64)

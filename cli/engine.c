@@ -38,6 +38,8 @@ void engine_settle(struct options *o)
     if (o->n_batch == OPT_UNSET) o->n_batch = b->n_batch;
     if (o->n_seqs == OPT_UNSET) o->n_seqs = b->n_seqs;
     if (!strcmp(o->act, "auto")) o->act = o->same_bits ? "i16" : backend_best_act(b);
+    /* in integers attention over int8 is the fastest that every backend has (docs/kv.md) */
+    if (!strcmp(o->kv, "auto")) o->kv = o->same_bits ? "int8" : "f16";
     int processors = pool_n_processors();
     if (o->threads > processors) {
         /* a thread that is put to sleep within a task holds up all others: 4 on 2 processors lose a

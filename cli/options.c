@@ -256,11 +256,11 @@ static const struct args_row table[] = {
      .help = "activations of 4-bit linears: f32 exact, f16 rounded to fp16 (as GPUs do), i16 "
              "integers of 15 bits, int8 of 8; auto (default): i16, on a GPU f16"},
     {NAMES("--same-bits"), FLAG(same_bits),
-     .help = "the same bytes on every processor and GPU: --act i16 unless int8 is asked for; what "
-             "would break it is refused"},
-    {NAMES("--kv"), TEXT(kv, "f16|f32|int8|int4"), VALUES("f16", "f32", "int8", "int4"),
-     .help = "storage of keys and values: f16 (default), f32, int8 (half the memory of f16), "
-             "int4 (a third)"},
+     .help = "the same bytes on every processor and GPU: --act i16 unless int8 is asked for, --kv "
+             "int8 unless another is; what would break it is refused"},
+    {NAMES("--kv"), TEXT(kv, "KV"), VALUES("auto", "f16", "f32", "int8", "int4"),
+     .help = "storage of keys and values: f16, f32, int8 (half the memory of f16), int4 (a third); "
+             "auto (default): f16, with --same-bits int8"},
     {NAMES("--device"), INT(device, 0, 1023), .help = "which GPU (default 0)"},
     {NAMES("--list-devices"), FLAG(list_devices),
      .help = "print the GPUs and which embedded kernels fit them", .chooses = RUN_DEVICES},
@@ -328,8 +328,7 @@ static void set_defaults(struct options *o)
     o->input_format = "auto";
     o->order = "input";
     o->grace = 20;
-    o->backend = o->cpu = o->act = o->variant = "auto";
-    o->kv = "f16";
+    o->backend = o->cpu = o->act = o->kv = o->variant = "auto";
 }
 
 int options_parse(struct options *o, int argc, char **argv, struct err *e)

@@ -69,11 +69,11 @@ static inline void kv_rotate(float *x, int head_dim, float factor)
     for (int i = 0; i < head_dim && factor != 1; i++) x[i] *= factor;
 }
 
-/* Largest integers of queries and of softmax weights in the integer attentions: two digits, one. */
+/* Largest integers of two digits and of one: of activations, of queries and of softmax weights. */
 enum { KV_TOP_I16 = 127 * 128, KV_TOP_INT8 = 127 };
 
-/* The scale and the factor of a group whose largest magnitude has the bits max_bits; the factor is
- * 0 if all integers are to be 0. */
+/* The scale and the factor of a group (of activations, queries, weights, a head) whose largest
+ * magnitude has the bits max_bits; the factor is 0 if all integers are to be 0. */
 static inline float kv_group_factor(int32_t max_bits, float top, float *scale)
 {
     float largest;
@@ -82,7 +82,8 @@ static inline float kv_group_factor(int32_t max_bits, float top, float *scale)
     return isfinite(largest) && largest > 0x1p-100f ? top / largest : 0;
 }
 
-/* The bits of the largest magnitude of x [n]; NaN is above infinity. */
+/* The bits of the largest magnitude of x [n], compared as integers, which compilers vectorize,
+ * unlike comparisons of floats; NaN is above infinity. */
 static inline int32_t kv_largest(const float *x, int n)
 {
     int32_t max_bits = 0;

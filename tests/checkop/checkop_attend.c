@@ -18,8 +18,8 @@
  * sides and sums are exact, but the weights w = p * scale of each chunk are rounded to steps of
  * their largest over `top`; the reference does not round them:
  *     + sum over chunks of (max_p w_p / top / 2) * sum over their positions of |v_p| / scale_p
- * Integers with f32 and f16: matrix instructions take w as two halves with steps of 2^-38 of the
- * largest, which shows where v is 0 at all positions that count:
+ * Integers with f32 and f16 on a GPU: matrix instructions take w as two halves with steps of 2^-38
+ * of the largest, which shows where v is 0 at all positions that count:
  *     + 2^-37 max |v| for each position
  * With fp16 activations a backend may round probabilities to halves (of
  * 11 bits), as it stores values: another 2^-11 A. */
@@ -158,6 +158,7 @@ struct attend_data {
     float *k_scale, *v_scale;        /* [positions][n_kv_heads] of integers */
     float *q, *q_after;              /* [batch rows][n_heads * head_dim], as given, as attended */
     int q_top, w_top;                /* largest integers of queries, of weights; 0: fp32 */
+    int halves;                      /* weights may be two halves */
     float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
     float *sinks;                    /* [n_heads] or NULL */
     size_t q_row, kv_row;
@@ -251,7 +252,7 @@ static void store(struct arena *a, struct attend_data *d)
 }
 
 static struct attend_data make_data(struct arena *a, struct rng *r, const struct attend_case *k,
-                                    enum act act)
+                                    enum act act, int on_gpu)
 {
     struct attend_data d = {.k = k,
                             .q_row = (size_t)(k->n_heads * k->head_dim),
@@ -277,7 +278,10 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
         if (i % 5 == 4) memset(q, 0, d.q_row * 4); /* all positions alike: the mean of the values */
     }
     d.config = (struct be_config){.act = act, .kv = k->kv};
-    if (kv_is_integer(k->kv)) d.q_top = kv_query_top(act), d.w_top = kv_weight_top(act);
+    if (kv_is_integer(k->kv)) {
+        d.q_top = kv_query_top(act), d.w_top = kv_weight_top(act);
+        d.halves = on_gpu && !d.w_top;
+    }
     store(a, &d);
     d.inv_freq = arena_get(a, (size_t)k->head_dim / 2 * 4);
     d.config.max_rows = d.config.max_seqs = past > d.batch.n_rows ? past : d.batch.n_rows;
@@ -357,11 +361,11 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
             mass[j] += fabs(t);
         }
     }
-    if (d->k->kv == KV_INT8 && !d->w_top) {
+    if (d->halves) {
         double largest = 0;
         for (int i = 0; i <= pos - first; i++)
             for (int j = 0; j < hd; j++)
-                largest = fmax(largest, fabs(d->v_stored[at + (size_t)i * d->kv_row + (size_t)j]));
+                largest = fmax(largest, fabs(value_seen(d, at, i, own, j)));
         for (int j = 0; j < hd; j++) rounding[j] = (pos - first + 1) * 0x1p-37 * largest;
     }
     if (d->w_top)
@@ -578,7 +582,7 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,
                       k->span[i].rows);
     struct rng r = rng_for(c->seed, name);
-    struct attend_data d = make_data(&a, &r, k, c->act);
+    struct attend_data d = make_data(&a, &r, k, c->act, strcmp(c->v[0].ops->name, "cpu") != 0);
     if (f) d.softcap = f->softcap;
     if (f && f->scale > 0) d.scale = f->scale;
     if (f && f->sinks) d.sinks = make_sinks(&a, &r, k->n_heads);

@@ -3,6 +3,8 @@
  * checks run on it unchanged and must fail. The first "mutant" breaks nothing and must pass, or the
  * wrapper itself would be what is caught. */
 #include "tests/checkop/checkop.h"
+#include "tests/checkop/checkop_mutants.h"
+#include "tests/checkop/checkop_pages.h"
 #include "tests/stepwise.h"
 #include "tests/unit/ever_top.h"
 
@@ -10,234 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum kind {
-    NOTHING,
-    CODE,
-    ZERO,
-    ZERO_COLUMN,
-    SCALE,
-    PERM,
-    FIRST_PERM,
-    BIAS,
-    NO_BIAS,
-    WEIGHT,
-    TAIL,
-    OVERRUN,
-    INPUT,
-    BY_ROWS,
-    BY_THREADS,
-    INT8_FOR_I16,
-    DIGIT,
-    F32_FOR_F16,
-    TOKEN,
-    NO_DELTA,
-    X_KEPT,
-    EPS,
-    ANGLE,
-    NO_NORM,
-    WRONG_NORM,
-    VALUE,
-    KEY,
-    WINDOW,
-    NO_WINDOW,
-    PAGE,
-    SLOT,
-    SCORE_SCALE,
-    PAST_ONLY,
-    FUTURE,
-    SUBNORMAL_LOST,
-    UP,
-    ELEMENT,
-    LOGIT_ROW,
-    NO_CHOICE_BIAS,
-    NO_FACTOR,
-    NO_NORMALIZE,
-    NO_GROUPS,
-    NEXT_EXPERT,
-    NOT_EACH,
-    FACTOR,
-    LAST_TIE,
-    NAN_UNSEEN,
-    FEW_OF_TOP,
-    NEXT_ROW,
-    FUSED_BIT,
-    FUSED_GATE,
-    FUSED_UNWRITTEN,
-    FUSED_STALE,
-    NO_CAP,
-    NO_SCALE,
-    SILU,
-    CAP,
-    NOT_CENTERED,
-    GROUPS,
-    NO_GATE,
-    NO_Y,
-    NO_POSITION,
-    BETA,
-    LIMIT,
-    ALPHA,
-    NO_SINKS,
-    SINK,
-    QUERIES_STORED,
-    STATE_LOST,
-    STATE_WRONG,
-    STATE_IN_PLACE,
-    GATE,
-    NEXT_KEY,
-    INT8_PAGE,
-    INT8_PAST,
-    INT8_SCALE,
-    INT8_VALUE_SCALE,
-    SEAT,
-    PAGE_BYTES, /* and the following: one for each tenth of a page */
-    PAGE_BYTES_END = PAGE_BYTES + 10,
-};
-
-static const struct mutant {
-    enum kind kind;
-    const char *op, *what;
-} mutants[] = {
-    {CODE, "linear", "one 4-bit code off by one"},
-    {ZERO, "linear", "one zero point off by one"},
-    {ZERO_COLUMN, "linear", "all zero points of one output off by one"},
-    {SCALE, "linear", "one scale off by one ulp"},
-    {SUBNORMAL_LOST, "linear", "subnormal fp16 scales read as 0"},
-    {PERM, "linear", "one perm entry wrong"},
-    {FIRST_PERM, "linear", "all linears of a call permuted as the first"},
-    {BIAS, "linear", "one bias off by one ulp"},
-    {NO_BIAS, "linear", "no bias"},
-    {WEIGHT, "linear", "one dense weight off by one ulp"},
-    {TAIL, "linear", "last output of the last row not written"},
-    {OVERRUN, "linear", "one output too many written"},
-    {INPUT, "linear", "input overwritten"},
-    {BY_ROWS, "linear", "last bit depends on the number of rows"},
-    {BY_THREADS, "linear", "last bit depends on the number of threads"},
-    {DIGIT, "linear", "one activation a step of its integers off"},
-    {CODE, "i16", "one 4-bit code off by one"},
-    {ZERO, "i16", "one zero point off by one"},
-    {SCALE, "i16", "one scale off by one ulp"},
-    {PERM, "i16", "one perm entry wrong"},
-    {BY_ROWS, "i16", "last bit depends on the number of rows"},
-    {BY_THREADS, "i16", "last bit depends on the number of threads"},
-    {INT8_FOR_I16, "i16", "one digit where two are asked for"},
-    {F32_FOR_F16, "f16", "activations not rounded"},
-    {CODE, "int8", "one 4-bit code off by one"},
-    {ZERO, "int8", "one zero point off by one"},
-    {CODE, "f16", "one 4-bit code off by one"},
-    {ZERO, "f16", "one zero point off by one"},
-    {SCALE, "f16", "one scale off by one ulp"},
-    {PERM, "f16", "one perm entry wrong"},
-    {TOKEN, "embed", "last row takes the next token"},
-    {NO_DELTA, "norm", "delta not added"},
-    {X_KEPT, "norm", "x not updated"},
-    {EPS, "norm", "eps doubled"},
-    {BY_THREADS, "norm", "last bit depends on the number of threads"},
-    {NOT_CENTERED, "norm", "RMSNorm for LayerNorm"},
-    {NO_BIAS, "norm", "no bias"},
-    {GROUPS, "norm", "twice as many groups"},
-    {NO_Y, "add", "nothing added"},
-    {NO_GATE, "add", "not gated"},
-    {NO_SCALE, "add", "not scaled"},
-    {NO_POSITION, "add", "no factor of positions"},
-    {BETA, "add", "beta off by 1%"},
-    {LOGIT_ROW, "add", "last row of logits has the position of another row"},
-    {TAIL, "add", "last output not written"},
-    {OVERRUN, "add", "one output too many written"},
-    {BY_ROWS, "add", "last bit depends on the number of rows"},
-    {BY_THREADS, "add", "last bit depends on the number of threads"},
-    {ANGLE, "rope", "last row at the next position"},
-    {NO_NORM, "rope", "q_norm left out"},
-    {WRONG_NORM, "rope", "keys normed with q_norm"},
-    {KEY, "rope", "one key element off by 1%"},
-    {VALUE, "rope", "one value element off by 1%"},
-    {SLOT, "rope", "two positions of a page swapped"},
-    {QUERIES_STORED, "rope", "something is stored without k and v"},
-    {WINDOW, "attend", "window one too wide"},
-    {NO_WINDOW, "attend", "window ignored"},
-    {PAGE, "attend", "one page id wrong"},
-    {SLOT, "attend", "two positions of a page swapped"},
-    {SCORE_SCALE, "attend", "scale of the scores off by 1%"},
-    {PAST_ONLY, "attend", "own position not seen"},
-    {FUTURE, "attend", "next position seen"},
-    {INT8_PAGE, "attend", "one page id of integers wrong"},
-    {INT8_PAST, "attend", "own position of integers not seen"},
-    {INT8_SCALE, "attend", "a key has the scale of the next head"},
-    {INT8_VALUE_SCALE, "attend", "a value has the scale of the next head"},
-    {SEAT, "attend", "open pages of two sequences exchanged"},
-    {PAGE_BYTES + 0, "attend", "a byte in the first tenth of a full page"},
-    {PAGE_BYTES + 4, "attend", "a byte in the fifth tenth of a full page"},
-    {PAGE_BYTES + 8, "attend", "a byte in the ninth tenth of a full page"},
-    {PAGE_BYTES + 9, "attend", "a byte in the last tenth of a full page"},
-    {TAIL, "attend", "last output of the last row not written"},
-    {BY_ROWS, "attend", "last bit depends on the number of rows"},
-    {BY_THREADS, "attend", "last bit depends on the number of threads"},
-    {NO_CAP, "attend", "scores not capped"},
-    {NO_SINKS, "attend", "no sinks"},
-    {SINK, "attend", "one sink off by 1%"},
-    {NO_SCALE, "embed", "not scaled"},
-    {SILU, "glu", "SiLU for others"},
-    {LIMIT, "glu", "limit off by 1%"},
-    {ALPHA, "glu", "alpha off by 1%"},
-    {CAP, "softcap", "cap off by 1%"},
-    {TAIL, "softcap", "last output not written"},
-    {UP, "glu", "one element of up off by 10 ulp"},
-    {TAIL, "glu", "last output not written"},
-    {ELEMENT, "glu", "last bit depends on the place of an element"},
-    {STATE_LOST, "conv", "last sequence begins with zeros"},
-    {STATE_WRONG, "conv", "last sequence has the state of the first"},
-    {STATE_IN_PLACE, "conv", "a new state is written over the old one"},
-    {TAIL, "conv", "last output not written"},
-    {OVERRUN, "conv", "one output too many written"},
-    {BY_ROWS, "conv", "last bit depends on the number of rows"},
-    {BY_THREADS, "conv", "last bit depends on the number of threads"},
-    {STATE_LOST, "delta", "last sequence begins with zeros"},
-    {STATE_WRONG, "delta", "last sequence has the state of the first"},
-    {STATE_IN_PLACE, "delta", "a new state is written over the old one"},
-    {GATE, "delta", "one gate off by 1%"},
-    {NEXT_KEY, "delta", "heads of queries and keys exchanged"},
-    {TAIL, "delta", "last output not written"},
-    {OVERRUN, "delta", "one output too many written"},
-    {BY_ROWS, "delta", "last bit depends on the number of rows"},
-    {BY_THREADS, "delta", "last bit depends on the number of threads"},
-    {LOGIT_ROW, "gather", "last row wrong"},
-    {NO_CHOICE_BIAS, "route", "no bias of the choice"},
-    {NO_FACTOR, "route", "no factor of an expert"},
-    {NO_NORMALIZE, "route", "weights over the sum of all"},
-    {NO_GROUPS, "route", "experts of any group"},
-    {LAST_TIE, "route", "a higher index on ties"},
-    {NAN_UNSEEN, "route", "weights 0 for a row with NaN"},
-    {TAIL, "route", "last weight not written"},
-    {OVERRUN, "route", "one weight too many written"},
-    {BY_THREADS, "route", "last bit depends on the number of threads"},
-    {CODE, "experts", "one 4-bit code off by one"},
-    {SCALE, "experts", "one scale off by one ulp"},
-    {PERM, "experts", "one perm entry wrong"},
-    {WEIGHT, "experts", "one plain weight off by one ulp"},
-    {NO_BIAS, "experts", "no bias"},
-    {NEXT_EXPERT, "experts", "the last slot takes the expert after its own"},
-    {NOT_EACH, "experts", "all slots of a row read one input"},
-    {TAIL, "experts", "last output of the last slot not written"},
-    {OVERRUN, "experts", "one output too many written"},
-    {BY_ROWS, "experts", "last bit depends on the number of rows"},
-    {BY_THREADS, "experts", "last bit depends on the number of threads"},
-    {FACTOR, "mix", "one weight off by 1%"},
-    {TAIL, "mix", "last output not written"},
-    {BY_ROWS, "mix", "last bit depends on the number of rows"},
-    {BY_THREADS, "mix", "last bit depends on the number of threads"},
-    {LAST_TIE, "argmax", "highest index on ties"},
-    {NAN_UNSEEN, "argmax", "NaN passes for a number"},
-    {FEW_OF_TOP, "top", "only what is among the 63 largest"},
-    {ELEMENT, "top", "one id is its neighbour's"},
-    {TAIL, "top", "the last one is left out"},
-    {NEXT_ROW, "top", "the last row is the row after it"},
-    {FUSED_BIT, "fuse", "last bit of a norm depends on the plan"},
-    {FUSED_GATE, "fuse", "last bit of a gated element depends on the plan"},
-    {FUSED_UNWRITTEN, "fuse", "results of attention are not left where they are kept"},
-    {FUSED_STALE, "fuse", "a linear reads the rows before the norm"},
-};
-
-enum { N_MUTANTS = sizeof mutants / sizeof *mutants };
 
 static enum kind now;          /* what the next mutant to be opened breaks */
 static struct variant healthy; /* what it is built around */
@@ -667,37 +441,14 @@ static void break_fused(struct be *inner, const struct stepwise_call *c)
         poke(inner, place_of(c, op->in[0]).d, NAN);
 }
 
-/* KV_INT4: one byte of the first head of every page that the step fills. */
-static void break_page(struct be *inner, const struct stepwise_call *c)
+/* What the mutant breaks in the pages that a step has stored. */
+static struct page_fault page_fault(void)
 {
-    const struct kv_cache *kv = &c->plan->kv[c->op->as.rope.kv];
-    size_t bytes = fns()->kv_page_bytes(kv_type, kv), head = bytes / (size_t)kv->n_kv_heads,
-           at = (size_t)(now - PAGE_BYTES) * head / 10 + head / 20;
-    if (now < PAGE_BYTES || now >= PAGE_BYTES_END || kv_type != KV_INT4) return;
-    for (int i = 0; i < c->batch->n_rows; i++) {
-        char *page = (char *)c->memory->kv[c->op->as.rope.kv] +
-                     (size_t)(c->batch->slot[i] / KV_PAGE) * bytes;
-        if (c->batch->pos[i] % KV_PAGE != KV_PAGE - 1) continue;
-        struct arena a = {0};
-        uint8_t *byte = copy_of_device(&a, inner, page + at, 1);
-        *byte ^= 0x55;
-        fns()->upload(inner, page + at, byte, 1);
-        arena_free(&a);
-    }
-}
-
-/* The last row's last head gets the scale of the first one, in the CPU's layout: scales of keys,
- * then of values, end a head's part of a page. */
-static void break_scale(struct be *inner, const struct stepwise_call *c)
-{
-    if ((now != INT8_SCALE && now != INT8_VALUE_SCALE) || kv_type != KV_INT8) return;
-    const struct kv_cache *kv = &c->plan->kv[c->op->as.rope.kv];
-    int slot = c->batch->slot[c->batch->n_rows - 1];
-    size_t bytes = fns()->kv_page_bytes(KV_INT8, kv), head = bytes / (size_t)kv->n_kv_heads;
-    char *page = (char *)c->memory->kv[c->op->as.rope.kv] + (size_t)(slot / KV_PAGE) * bytes;
-    size_t at = head - (now == INT8_SCALE ? 2 : 1) * KV_PAGE * sizeof(float) +
-                (size_t)(slot % KV_PAGE) * sizeof(float);
-    poke(inner, (float *)(page + bytes - head + at), peek(inner, (float *)(page + at)));
+    struct page_fault f = {.kv = kv_type, .scale = FAULT_NO_SCALE, .tenth = -1};
+    if (now == INT8_SCALE) f.scale = FAULT_KEY_SCALE;
+    if (now == INT8_VALUE_SCALE) f.scale = FAULT_VALUE_SCALE;
+    if (now >= PAGE_BYTES && now < PAGE_BYTES_END) f.tenth = now - PAGE_BYTES;
+    return f;
 }
 
 static void after(struct be *inner, const struct stepwise_call *c)
@@ -723,8 +474,7 @@ static void after(struct be *inner, const struct stepwise_call *c)
         }
         struct place k = place_of(c, op->in[1]);
         poke(inner, k.d + k.n - 1, kept);
-        break_page(inner, c);
-        break_scale(inner, c);
+        break_pages(page_fault(), inner, fns(), c);
         break;
     }
     case OP_ADD:

@@ -46,20 +46,24 @@ generations() { # NAME MODEL ARGS...
 generations demo "$dir/demo" -n 8 -p "The heart pumps blood through the body, and the lungs take in air. Once upon a time there was"
 "$build/opt4gptq-convert" tests/data/gptq/llama-act-order-asym "$dir/fixture" 2>/dev/null
 generations llama-act-order-asym "$dir/fixture" -n 8 --prompt-ids 1,5,9,17,33,2,40,41,42,43,7,8
-# a batch with log-probabilities, greedy and sampled, as scripts/hash-table has
+# a batch with log-probabilities, greedy and sampled, as scripts/hash-table has; pages of 4 bits are read from position 16 on
 for i in 1 2 3; do
-    printf '{"custom_id":"r%d","method":"POST","url":"/v1/completions","body":{"prompt":"Once upon a time %d","max_tokens":6,' $i $i
+    printf '{"custom_id":"r%d","method":"POST","url":"/v1/completions","body":{"prompt":"Once upon a time %d","max_tokens":24,' $i $i
     printf '"temperature":%s,"logprobs":2}}\n' "$([ $i = 2 ] && echo 0.9 || echo 0)"
 done >"$dir/three.jsonl"
-"$build/opt4gptq-run" -m "$dir/demo" -i "$dir/three.jsonl" -o "$dir/want.jsonl" --same-bits --backend cpu 2>"$dir/err" || cat "$dir/err"
-emulate 3600 qemu-aarch64 "$arm/opt4gptq-run" -m "$dir/demo" -i "$dir/three.jsonl" -o "$dir/got.jsonl" --same-bits -t 2 2>"$dir/err" ||
-    cat "$dir/err"
-if [ -s "$dir/want.jsonl" ] && cmp -s "$dir/want.jsonl" "$dir/got.jsonl"; then
-    passed=$((passed + 1))
-else
-    failed=$((failed + 1))
-    echo "FAIL a batch on arm64 does not have the bytes of this machine's build"
-fi
+for kv in int8 int4; do
+    rm -f "$dir"/want.jsonl* "$dir"/got.jsonl*
+    "$build/opt4gptq-run" -m "$dir/demo" -i "$dir/three.jsonl" -o "$dir/want.jsonl" --same-bits --kv $kv --backend cpu 2>"$dir/err" ||
+        cat "$dir/err"
+    emulate 3600 qemu-aarch64 "$arm/opt4gptq-run" -m "$dir/demo" -i "$dir/three.jsonl" -o "$dir/got.jsonl" --same-bits --kv $kv -t 2 \
+        2>"$dir/err" || cat "$dir/err"
+    if [ -s "$dir/want.jsonl" ] && cmp -s "$dir/want.jsonl" "$dir/got.jsonl"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL a batch on arm64 with --kv $kv does not have the bytes of this machine's build"
+    fi
+done
 "$build/tests/bin/asm" "$arm" aarch64-linux-gnu- >"$dir/log" 2>&1
 grep -v ' instructions, ' "$dir/log"
 add asm

@@ -1,11 +1,10 @@
 /* batch.c: what a person meets in the batch mode: every kind of good and bad line, formats, pipes,
- * packing, shards, order, outputs that cannot be written, locks, forged journals, and the same
- * bytes however it is computed. Works on models/demo, and with ../shared on real conversations;
+ * packing, shards, order, outputs that cannot be written, locks, and the same bytes however it is
+ * computed. Works on models/demo, and with ../shared on real conversations;
  * usage: batch BUILD_DIR SHARED_DIR. */
-#include "tests/harness.h"
+#include "tests/whole/batch_tools.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,31 +12,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
-static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-batch-XXXXXX", model[300],
-                                            chat_model[300], in[300], out[300], out2[300],
-                                            log_path[300];
-
-#define RUN(p, input, ...)                                                                         \
-    process_run(p, (char *[]){run_bin, "-m", model, "-t", "1", __VA_ARGS__, NULL}, input)
-
-/* A command that must succeed. */
-__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
-{
-    struct process p;
-    char *command;
-    va_list ap;
-    va_start(ap, fmt);
-    if (vasprintf(&command, fmt, ap) < 0) exit(2);
-    va_end(ap);
-    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
-    check(p.code == 0, command, &p);
-    process_free(&p);
-    free(command);
-}
-
-static void clean(void) { shell("cd %s && rm -rf out*", dir); }
+static char chat_model[300];
 
 static int same_file(const char *a, const char *b)
 {
@@ -54,12 +30,6 @@ static int count(const char *s, const char *what)
     int n = 0;
     for (; (s = strstr(s, what)); s += strlen(what)) n++;
     return n;
-}
-
-static json_t *line_of(const char *text, int i)
-{
-    while (i-- && text) text = strchr(text, '\n'), text = text ? text + 1 : NULL;
-    return text ? json_loads(text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
 }
 
 /* ---- lines */
@@ -580,151 +550,6 @@ static void binary_inputs(void)
     unlink(path);
 }
 
-/* ---- what a journal says */
-
-/* A journal of the command `-i IN -o OUT -n 2` whose first frame has this payload, and a second one
- * of type c that one. */
-static void forge_journal(const char *manifest, const char *completion)
-{
-    char path[400];
-    snprintf(path, sizeof path, "%s.journal", out);
-    FILE *f = fopen(path, "w");
-    for (int i = 0; f && i < 2; i++) {
-        const char *text = i ? completion : manifest;
-        char header[64];
-        if (!text) continue;
-        sprintf(header, "#%c %016x 0 %010zx ", i ? 'c' : 'm', 0, strlen(text));
-        fprintf(f, "%s%08lx\n%s", header,
-                crc32_z(crc32(0, (unsigned char *)header, 33), (const unsigned char *)text,
-                        strlen(text)),
-                text);
-    }
-    if (!f || fclose(f)) exit(2);
-}
-
-static void forged_journals(void)
-{
-    static const char *const manifests[] = {"x\n",
-                                            "[]\n",
-                                            "{\"a\"\n",
-                                            "{}\n",
-                                            "{\"started\":\"x\"}\n",
-                                            "{\"started\":1,\"model (name)\":\"m\xff\"}\n"};
-    static const char *const completions[] = {"x\n",
-                                              "{\"errors\":1}\n",
-                                              "{\"errors\":41,\"bytes\":1,\"crc32\":1}\n",
-                                              "{\"errors\":-1,\"bytes\":1,\"crc32\":1}\n",
-                                              "{\"errors\":1,\"bytes\":1,\"crc32\":99999999999}\n",
-                                              "{\"errors\":1,\"bytes\":1,\"crc32\":1}x\n"};
-    struct process p;
-    char path[400], *own;
-    size_t n;
-    for (size_t i = 0; i < sizeof manifests / sizeof *manifests; i++) {
-        forge_journal(manifests[i], NULL);
-        RUN(&p, NULL, "-i", in, "-o", out, "-n", "2");
-        check(p.code == 1 && strstr(p.err, "out.journal: is damaged: ") &&
-                  !strstr(p.err, "memory:") == !strstr(p.err, "machine:") &&
-                  !strstr(p.err, "out of memory"),
-              manifests[i], &p);
-        process_free(&p);
-    }
-    RUN(&p, NULL, "-i", in, "-o", out, "-n", "2", "--restart");
-    check(p.code == 0, "--restart starts over", &p);
-    process_free(&p);
-    snprintf(path, sizeof path, "%s.journal", out);
-    char *whole = read_file(path, &n);
-    own = whole ? strchr(whole, '{') : NULL;
-    if (own) *strchr(own, '\n') = 0;
-    char *manifest = NULL;
-    if (!own || asprintf(&manifest, "%s\n", own) < 0) exit(2);
-    for (size_t i = 0; i < sizeof completions / sizeof *completions; i++) {
-        forge_journal(manifest, completions[i]);
-        RUN(&p, NULL, "-i", in, "-o", out, "-n", "2");
-        check(p.code == 1 && strstr(p.err, "out.journal: is damaged: "), completions[i], &p);
-        process_free(&p);
-    }
-    free(whole);
-    free(manifest);
-    clean();
-}
-
-/* Every option that changes answers is part of what is kept. */
-static void other_options(void)
-{
-    static const struct {
-        const char *option[3], *says;
-    } ways[] = {
-        {{"--min-p", "0.3"}, "min-p was 0, is 0.3;"},
-        {{"--temp", "0.29999999999999999"}, "temperature was 1, is 0.3;"},
-        {{"--top-k", "7"}, "top-k was 0, is 7;"},
-        {{"--top-p", "0.7"}, "top-p was 1, is 0.7;"},
-        {{"--repeat-penalty", "1.1"}, "repeat-penalty was 1, is 1.1;"},
-        {{"--presence-penalty", "0.1"}, "presence-penalty was 0, is 0.1;"},
-        {{"--frequency-penalty", "-2.5"}, "frequency-penalty was 0, is -2.5;"},
-        {{"--seed", "7"}, "--seed was 0, is 7;"},
-        {{"-n", "3"}, "-n was 2, is 3;"},
-        {{"-c", "99"}, "context (-c) was "},
-        {{"--ignore-eos"}, "--ignore-eos was 0, is 1;"},
-        {{"--special"}, "--special was 0, is 1;"},
-        {{"--stop", "x"}, "--stop was [], is [\"x\"];"},
-        {{"--chat"}, "--chat was 0, is 1;"},
-        {{"--format", "text"}, "--format was "},
-        {{"--order", "done"}, "--order was "},
-        {{"--input-format", "text"}, "--input-format was "},
-        {{"--act", "int8"}, "--act was "},
-        {{"--kv", "f32"}, "--kv was "},
-        {{"--cpu", "ref"}, "instruction set was null, is "},
-    };
-    struct process p;
-    RUN(&p, NULL, "-i", in, "-o", out, "-n", "2");
-    check(p.code == 0, "a run", &p);
-    process_free(&p);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        char *argv[16] = {run_bin, "-m", model, "-t", "1", "-i", in, "-o", out, "-n", "2"},
-             says[100];
-        for (int k = 0; k < 2; k++) argv[11 + k] = (char *)ways[i].option[k];
-        process_run(&p, argv, NULL);
-        snprintf(says, sizeof says, "%.*s", (int)strcspn(ways[i].says, ";"), ways[i].says);
-        check(p.code == 1 && strstr(p.err, says) && strstr(p.err, "--restart"), ways[i].says, &p);
-        process_free(&p);
-    }
-    clean();
-}
-
-/* A model whose name is not UTF-8: whatever is written is, and the run can be continued. */
-static void names_that_are_not_utf8(void)
-{
-    char odd[400], journal[400], *text[4];
-    struct process p;
-    size_t n[4];
-    snprintf(odd, sizeof odd, "%s/m\xff\xc3.safetensors", dir);
-    snprintf(journal, sizeof journal, "%s.journal", out);
-    if (symlink(model, odd)) exit(2);
-    char *argv[] = {run_bin, "-m", odd, "-t",       "1",  "-i",      in,       "-o",
-                    out,     "-n", "2", "--report", out2, "--trace", log_path, NULL};
-    process_run(&p, argv, NULL);
-    check(p.code == 0, "a model whose name is not UTF-8", &p);
-    process_free(&p);
-    const char *const paths[] = {out, out2, log_path, journal};
-    for (int i = 0; i < 4; i++) {
-        text[i] = read_file(paths[i], &n[i]);
-        json_t *j = json_string(text[i] ? text[i] : "\xff"); /* NULL when not UTF-8 */
-        check(j && n[i] > 10, paths[i], NULL);
-        json_decref(j);
-    }
-    json_t *line = line_of(text[0], 0), *report = json_loads(text[1], 0, NULL);
-    check(json_object_size(line) == 4 && json_object_size(report) > 4,
-          "answers and report are JSON", NULL);
-    json_decref(line);
-    json_decref(report);
-    process_run(&p, argv, NULL);
-    check(p.code == 0 && strstr(p.err, "is complete"), "the run knows itself again", &p);
-    process_free(&p);
-    for (int i = 0; i < 4; i++) free(text[i]);
-    unlink(odd);
-    clean();
-}
-
 /* ---- the same bytes however computed */
 
 static void invariance(const char *model_path, const char *input, char *const common[],
@@ -798,33 +623,15 @@ static void conversations(const char *shared)
 
 int main(int argc, char **argv)
 {
-    struct process p;
-    if (argc < 3 || !mkdtemp(dir)) return 2;
-    snprintf(run_bin, sizeof run_bin, "%s/opt4gptq-run", argv[1]);
-    snprintf(convert_bin, sizeof convert_bin, "%s/opt4gptq-convert", argv[1]);
-    snprintf(model, sizeof model, "%s/demo.safetensors", dir);
+    if (argc < 3) return 2;
+    begin(argv);
     snprintf(chat_model, sizeof chat_model, "%s/chat.safetensors", dir);
-    snprintf(in, sizeof in, "%s/in.txt", dir);
-    snprintf(out, sizeof out, "%s/out", dir);
-    snprintf(out2, sizeof out2, "%s/out2", dir);
-    snprintf(log_path, sizeof log_path, "%s/out.log", dir);
-    char plain[1600]; /* without its chat template, which a record of in.jsonl misses */
-    snprintf(plain, sizeof plain,
-             "mkdir %s/plain && cp models/demo/*.json models/demo/*.safetensors %s/plain && %s -q "
-             "%s/plain %s && rm -r %s/plain",
-             dir, dir, convert_bin, dir, model, dir);
-    process_run(&p, (char *[]){"/bin/sh", "-c", plain, NULL}, NULL);
-    check(p.code == 0, "convert models/demo", &p);
-    process_free(&p);
     shell(
         "mkdir %s/chat && cp models/demo/*.json models/demo/*.safetensors %s/chat && printf '%%s' "
         "\"{{ bos_token }}{%% for m in "
         "messages %%}{{ "
         "m['content'] + '|' }}{%% endfor %%}\" >%s/chat/chat_template.jinja && %s %s/chat %s 2>&1",
         dir, dir, dir, convert_bin, dir, chat_model);
-    FILE *f = fopen(in, "w");
-    for (int i = 0; f && i < 40; i++) fprintf(f, "The %d. king and the queen of the sea\n", i);
-    if (!f || fclose(f)) exit(2);
 
     battery();
     log_probabilities();
@@ -837,9 +644,6 @@ int main(int argc, char **argv)
     hostile_records();
     error_records();
     binary_inputs();
-    forged_journals();
-    other_options();
-    names_that_are_not_utf8();
     /* about bits, not memory: sanitized they would take minutes */
 #ifdef __SANITIZE_ADDRESS__
     skip("invariance: sanitized build");

@@ -228,7 +228,7 @@ static void help(void)
         process_free(&p);
     }
     RUN(&p, NULL, "--help");
-    check(strstr(p.out, "f16 (default)") && strstr(p.out, "auto (default)") &&
+    check(strstr(p.out, "auto (default): f16") && strstr(p.out, "auto (default)") &&
               strstr(p.out, "(default -1:"),
           "defaults in the help", &p);
     process_free(&p);

@@ -36,11 +36,15 @@ for act in i16 int8; do
         is "$gpu, $act" "$dir/cpu.$act" "$dir/$gpu.$act"
     done
 done
-answer demo two.jsonl cpu.kv8 --backend cpu --kv int8
+# keys and values in 8 bits above and below, which --same-bits takes by itself
+answer demo two.jsonl cpu.kv16 --backend cpu --kv f16
 for gpu in hip-fibers cuda-fibers-80 cuda-fibers-90; do
-    answer demo two.jsonl $gpu.kv8 $on/lib$gpu.so --kv int8 -np 2
-    is "$gpu, keys and values in 8 bits" "$dir/cpu.kv8" "$dir/$gpu.kv8"
+    answer demo two.jsonl $gpu.kv16 $on/lib$gpu.so --kv f16 -np 2
+    is "$gpu, keys and values in fp16" "$dir/cpu.kv16" "$dir/$gpu.kv16"
 done
+answer demo two.jsonl cpu.own --backend cpu
+answer demo two.jsonl cpu.kv8 --backend cpu --kv int8
+is "--same-bits takes --kv int8" "$dir/cpu.own" "$dir/cpu.kv8"
 if [ -e "$build/tests/bin/libamdhip64-gfx906.so" ]; then
     answer demo two.jsonl cpu.two --backend cpu
     answer demo two.jsonl gfx906.two $on/libamdhip64-gfx906.so
