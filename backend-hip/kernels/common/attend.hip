@@ -135,8 +135,7 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
         return;
     }
     int slot = a->slot[row], offset = slot % PAGE;
-    u8 *page = (u8 *)a->pages +
-               ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * INT8_PAGE(hd);
+    u8 *page = stored_page(a, row, slot, head);
     UNROLL for (int k = 0; k < 2; k++)
     {
         for (int i = first; i < first + octets; i++)
@@ -197,7 +196,7 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
         UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS) x[d] = y[j];
         hadamard_head(x, hd);
         if (is_key)
-            int8_store_head((u8 *)a->pages + page * INT8_PAGE(hd), offset, x, a->v + from, hd,
+            int8_store_head(stored_page(a, row, slot, head), offset, x, a->v + from, hd,
                             (int *)scratch);
         else
             for (int d = thread(); d < hd; d += THREADS)

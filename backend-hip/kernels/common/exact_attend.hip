@@ -291,25 +291,30 @@ DEVICE void exact_merge_value(float *run, float *run_max, float *run_sum, float 
 }
 
 /* The rows of a block: row0 .. row0 + n - 1 at positions pos0 .. last of a sequence; first0: the
- * first position that the first row sees. */
+ * first position that the first row sees. aligned: pos0 is a multiple of `rows`, and the rows
+ * before number `begin` do not exist. */
 struct exact_row_range {
-    int row0, n, pos0, last, first0;
+    int row0, begin, n, pos0, last, first0; /* n <= begin: no rows */
     const int *table;
 };
 
-DEVICE struct exact_row_range exact_rows_of(const struct attend_kernel_args *a, const int rows)
+DEVICE struct exact_row_range exact_rows_of(const struct attend_kernel_args *a, const int rows,
+                                            const int aligned)
 {
     struct exact_row_range g;
     int of_tile = GROUP_ROWS / rows;
     const int *tile = a->tiles + 2 * (block_x() / of_tile);
-    g.row0 = tile[0] + block_x() % of_tile * rows;
+    int skip = aligned && tile[1] ? a->pos[tile[0]] % GROUP_ROWS : 0;
+    g.row0 = tile[0] + block_x() % of_tile * rows - skip;
+    g.begin = g.row0 < tile[0] ? tile[0] - g.row0 : 0;
     g.n = tile[0] + tile[1] - g.row0;
-    if (g.n <= 0) return g;
+    if (g.n <= g.begin) return g;
     if (g.n > rows) g.n = rows;
-    g.pos0 = a->pos[g.row0];
+    if (g.n <= g.begin) return g;
+    g.pos0 = a->pos[g.row0 + g.begin] - g.begin;
     g.last = g.pos0 + g.n - 1;
-    g.first0 = first_seen(g.pos0, a->window);
-    g.table = a->table + (u64)a->seq[g.row0] * (u64)a->table_stride;
+    g.first0 = first_seen(g.pos0 + g.begin, a->window);
+    g.table = a->table + (u64)a->seq[g.row0 + g.begin] * (u64)a->table_stride;
     return g;
 }
 
@@ -321,7 +326,7 @@ DEVICE void exact_attend_rows(const struct attend_kernel_args *a, const struct e
     const int mine = ROWS * dims / THREADS;
     int t = thread(), head = block_y(), hd = a->head_dim, d8 = round8(hd),
         kv_head = head / (a->n_heads / a->n_kv_heads), d = t % dims, row_of = t / dims;
-    const struct exact_row_range g = exact_rows_of(a, ROWS);
+    const struct exact_row_range g = exact_rows_of(a, ROWS, 0);
     int row0 = g.row0, n = g.n, pos0 = g.pos0, last = g.last, first0 = g.first0;
     const int *table = g.table;
     if (n <= 0) return;
