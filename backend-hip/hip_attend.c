@@ -39,11 +39,12 @@ static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend
                          [KV_F32] = NO_KERNELS,
                          [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128,
                                       K_COUNT},
-                         [KV_INT4] = NO_KERNELS},
+                         [KV_INT4] = {K_attend_wgmma_half_int4_64, K_attend_wgmma_half_int4_128,
+                                      K_COUNT}},
         full[][HEADS] = {[KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
                          [KV_F32] = NO_KERNELS,
                          [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128, K_COUNT},
-                         [KV_INT4] = NO_KERNELS};
+                         [KV_INT4] = {K_attend_wgmma_int4_64, K_attend_wgmma_int4_128, K_COUNT}};
     return by_head(h, attend, h->config.act == ACT_F16 ? half : full);
 }
 
@@ -63,7 +64,7 @@ static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend
         [KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
         [KV_F32] = NO_KERNELS,
         [KV_INT8] = {K_attend_pages_int8_64, K_attend_pages_int8_128, K_attend_pages_int8_256},
-        [KV_INT4] = NO_KERNELS};
+        [KV_INT4] = {K_attend_pages_int4_64, K_attend_pages_int4_128, K_attend_pages_int4_256}};
     return by_head(h, attend, pages);
 }
 
@@ -279,7 +280,7 @@ void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend)
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
-    return r->in[1] >= 0 && a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
+    return !kv_has_open(h->config.kv) && r->in[1] >= 0 && a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
            hip_rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT &&
            a->as.attend.heads.head_dim <= 128;
 }

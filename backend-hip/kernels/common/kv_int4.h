@@ -87,6 +87,18 @@ DEVICE u32 int4_bytes(u32 word, u32 lo, u32 step, const int high)
     return int4_key_bytes(word, &c, high);
 }
 
+/* Of one channel, byte i of lo and step, for all bytes. */
+DEVICE struct channel_pairs row_pairs_of(u32 lo, u32 step, const int i)
+{
+    struct channel_pairs c;
+    u32 m = 0x64006400u | (step >> (8 * i) & 0xff) * 0x00010001u,
+        least = 0x64006400u | (lo >> (8 * i) & 0xff) * 0x00010001u;
+    c.step[0] = c.step[1] = pair_of(m) - (f16x2){(f16)1024, (f16)1024};
+    c.add[0] = c.add[1] = fma16x2(c.step[0], (f16x2){(f16)-64, (f16)-64},
+                                  pair_of(least) - (f16x2){(f16)1152, (f16)1152});
+    return c;
+}
+
 /* Four codes of one channel. */
 DEVICE u32 int4_row_bytes(u32 word, u32 lo, u32 step, const int high)
 {
