@@ -245,7 +245,7 @@ static const struct {
     [KV_F16] = {K_exact_attend_f16, K_exact_attend_split_f16, K_exact_attend_rows_f16},
     [KV_F32] = {K_exact_attend_f32, K_exact_attend_split_f32, K_exact_attend_rows_f32},
     [KV_INT8] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int8},
-    [KV_INT4] = {K_exact_attend_int4, K_exact_attend_split_int4, K_exact_attend_rows_int4},
+    [KV_INT4] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int8},
 };
 
 /* Decode rows: a block for each chunk of positions, then their combination. */
@@ -281,12 +281,9 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
     if (h->shape.n_decode) attend_splits(h, p, op, &a);
     if (!n) return;
     if (a.head_dim <= GPU_HEAD_DIM) {
-        static const enum hip_kernel by_dims[][3] = {
-            {K_exact_attend_mma_64, K_exact_attend_mma_128, K_exact_attend_mma_256},
-            {K_exact_attend_mma_int4_64, K_exact_attend_mma_int4_128, K_exact_attend_mma_int4_256}};
-        enum hip_kernel mma = by_dims[h->config.kv == KV_INT4][a.head_dim <= 64    ? 0
-                                                               : a.head_dim <= 128 ? 1
-                                                                                   : 2];
+        enum hip_kernel mma = a.head_dim <= 64    ? K_exact_attend_mma_64
+                              : a.head_dim <= 128 ? K_exact_attend_mma_128
+                                                  : K_exact_attend_mma_256;
         int by_mma = kv_is_integer(h->config.kv) && hip_has(h, mma),
             rows = by_mma ? EXACT_TILE_ROWS : EXACT_ATTEND_ROWS;
         a.tiles = h->shape.d_tiles;

@@ -126,32 +126,33 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
         largest[k * THREADS + t] = most[k];
     }
     barrier();
-    if (!there) return;
-    if (!is_key) {
+    int slot = a->slot[row], offset = slot % PAGE;
+    u8 *page = there && is_key ? stored_page(a, row, slot, head) : (u8 *)0;
+    if (there && !is_key) {
         float factor = 1.0f / (float)hadamard_run(hd);
         UNROLL for (int i = 0; i < 16; i++) v[0][i] *= factor;
         UNROLL for (int i = 0; i < 2; i++)
             store_octet(a->q, from + part * 16 + 8 * i, v[0] + 8 * i, 1);
-        return;
     }
-    int slot = a->slot[row], offset = slot % PAGE;
-    u8 *page = stored_page(a, row, slot, head);
-    UNROLL for (int k = 0; k < 2; k++)
+    UNROLL for (int k = 0; k < 2 && page; k++)
     {
         for (int i = first; i < first + octets; i++)
             most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
         struct int_scale s = int_scale_of(most[k], 127);
         u32 word[4] = {0, 0, 0, 0};
         UNROLL for (int i = 0; i < 16; i++)
-        {
-            u32 code = (u32)rounded_int(v[k][i], s.inverse) & 0xff;
-            word[i / 4] |= code << (8 * (i % 4));
-            if (k) page[int8_value_at(part * 16 + i, offset, hd)] = (u8)code;
-        }
-        if (!k)
-            *(u32x4 *)(page + int8_key_at(part * 16, offset)) = (u32x4){word[0], word[1], word[2],
-                                                                        word[3]};
+            word[i / 4] |= ((u32)rounded_int(v[k][i], s.inverse) & 0xff) << (8 * (i % 4));
+        u32x4 *to = k ? (u32x4 *)x + t : (u32x4 *)(page + int8_key_at(part * 16, offset));
+        *to = (u32x4){word[0], word[1], word[2], word[3]};
         if (part == 0) int8_scales(page, hd)[k * PAGE + offset] = s.scale;
+    }
+    barrier();
+    /* the codes of values by neighbouring threads, which share lines of memory */
+    head = block_y() * (THREADS / octets) - a->n_heads;
+    for (int i = t; i < THREADS / octets * hd; i += THREADS) {
+        int of = head + i / hd;
+        if (of >= 0 && of < a->n_kv_heads)
+            stored_page(a, row, slot, of)[int8_value_at(i % hd, offset, hd)] = ((const u8 *)x)[i];
     }
 }
 

@@ -91,20 +91,23 @@ DEVICE float int8_key_dot(const float *q, const u8 *key, int d16)
 }
 
 /* Fours of positions first .. end - 1 whose values are of one kind, with the visible positions from
- * .. to: all of a split; of int4 those of packed pages, then those of the row's own page. */
+ * .. to: those of packed pages; the others, which are all but for int4. */
 struct int8_fours {
     int first, end, from, to; /* end = first: none */
 };
 
-DEVICE struct int8_fours int8_fours_of(const struct int8_block *b, int from, int to, const int int4)
+DEVICE struct int8_fours packed_fours_of(const struct int8_block *b, int from, int to,
+                                         const int int4)
 {
-    int end = int4 && b->own < KV_SPLIT / PAGE ? 4 * b->own : KV_SPLIT / 4,
+    int end = b->own < KV_SPLIT / PAGE ? 4 * b->own : KV_SPLIT / 4,
         last = to < 4 * end ? to : 4 * end - 1;
-    return (struct int8_fours){0, from <= last ? end : 0, from, last};
+    return (struct int8_fours){0, int4 && from <= last ? end : 0, from, last};
 }
-DEVICE struct int8_fours int8_own_fours(const struct int8_block *b, int from, int to)
+DEVICE struct int8_fours plain_fours_of(const struct int8_block *b, int from, int to,
+                                        const int int4)
 {
     int first = 4 * b->own;
+    if (!int4) return (struct int8_fours){0, KV_SPLIT / 4, from, to};
     return (struct int8_fours){first, to >= 4 * first ? first + 4 : first, from, to};
 }
 
@@ -146,21 +149,26 @@ DEVICE void int8_add_fours(const struct int8_block *b, const struct int8_fours *
 DEVICE void int8_first_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int from, int to,
                               const int int4)
 {
-    struct int8_fours f = int8_fours_of(b, from, to, int4);
-    if (b->slice < b->slices && f.end) int8_load_values(b, &f, v, b->slice, int4);
+    struct int8_fours packed = packed_fours_of(b, from, to, int4),
+                      plain = plain_fours_of(b, from, to, int4);
+    if (b->slice >= b->slices) return;
+    if (packed.end) int8_load_values(b, &packed, v, b->slice, 1);
+    else if (plain.first + b->slice < plain.end)
+        int8_load_values(b, &plain, v, plain.first + b->slice, 0);
 }
 
 DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int from, int to,
                             float acc[4], const int int4)
 {
+    struct int8_fours packed = packed_fours_of(b, from, to, int4),
+                      plain = plain_fours_of(b, from, to, int4);
     if (b->slice >= b->slices) return;
-    struct int8_fours f = int8_fours_of(b, from, to, int4);
-    int8_add_fours(b, &f, v, acc, int4);
-    if (!int4) return;
-    f = int8_own_fours(b, from, to);
-    if (f.first + b->slice >= f.end) return;
-    int8_load_values(b, &f, v, f.first + b->slice, 0);
-    int8_add_fours(b, &f, v, acc, 0);
+    if (packed.end) {
+        int8_add_fours(b, &packed, v, acc, 1);
+        if (plain.first + b->slice < plain.end)
+            int8_load_values(b, &plain, v, plain.first + b->slice, 0);
+    }
+    int8_add_fours(b, &plain, v, acc, 0);
 }
 
 /* Scores of positions from .. to of a split become p, weights times the scale of the value, 0 for
@@ -272,9 +280,7 @@ DEVICE void attend_int8(const struct attend_kernel_args *a, struct int8_block *b
         function(a, &b, most, int4);                                                               \
     }
 ATTEND_INT8(attend_int8_256, attend_int8, GPU_HEAD_DIM, 0)
-ATTEND_INT8(attend_int8_512, attend_int8, LONG_HEAD_DIM, 0)
+ATTEND_INT8(attend_int8_512, attend_int8, LONG_HEAD_DIM, a->open.own != 0)
 ATTEND_INT8(attend_split_int8_256, attend_split_int8, GPU_HEAD_DIM, 0)
-ATTEND_INT8(attend_split_int8_512, attend_split_int8, LONG_HEAD_DIM, 0)
-ATTEND_INT8(attend_int4, attend_int8, LONG_HEAD_DIM, 1)
-ATTEND_INT8(attend_split_int4, attend_split_int8, LONG_HEAD_DIM, 1)
+ATTEND_INT8(attend_split_int8_512, attend_split_int8, LONG_HEAD_DIM, a->open.own != 0)
 #undef ATTEND_INT8

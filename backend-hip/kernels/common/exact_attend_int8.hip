@@ -127,12 +127,10 @@ DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block
                              int to, const int int4)
 {
     int first[4] = {0, 0, 0, 0}, second[4] = {0, 0, 0, 0};
-    struct int8_fours f = int8_fours_of(b, from, to, int4);
-    exact_add_fours(l, b, &f, first, second, int4);
-    if (int4) {
-        f = int8_own_fours(b, from, to);
-        exact_add_fours(l, b, &f, first, second, 0);
-    }
+    struct int8_fours packed = packed_fours_of(b, from, to, int4),
+                      plain = plain_fours_of(b, from, to, int4);
+    exact_add_fours(l, b, &packed, first, second, 1);
+    exact_add_fours(l, b, &plain, first, second, 0);
     if (b->slice < b->slices)
         UNROLL for (int d = 0; d < 4; d++)
             l->sums[b->slice * b->d16 + 4 * b->quad + d] = of_digits(first[d], second[d], 2);
@@ -232,7 +230,7 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
     }
 }
 
-#define EXACT_INT8(name, function, int4)                                                           \
+#define EXACT_INT8(name, function)                                                                 \
     KERNEL(name, struct attend_kernel_args)                                                        \
     {                                                                                              \
         LDS(float, scratch, THREADS);                                                              \
@@ -244,12 +242,10 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
         const struct attend_kernel_args *a = ARGS;                                                 \
         struct exact_int8 l = {(u8 *)q, (u8 *)w, sums, 0};                                         \
         struct int8_block b = int8_block_of(a, (float *)0, p, scratch, (float *)0, pages);         \
-        function(a, &l, &b, int4);                                                                 \
+        function(a, &l, &b, a->open.own != 0);                                                     \
     }
-EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8, 0)
-EXACT_INT8(exact_attend_split_int8, exact_split_int8, 0)
-EXACT_INT8(exact_attend_int4, exact_rows_of_head_int8, 1)
-EXACT_INT8(exact_attend_split_int4, exact_split_int8, 1)
+EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8)
+EXACT_INT8(exact_attend_split_int8, exact_split_int8)
 #undef EXACT_INT8
 
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
@@ -483,26 +479,23 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
     }
 }
 
-#define EXACT_ROWS_INT8(name, int4)                                                                \
-    KERNEL(name, struct attend_kernel_args)                                                        \
-    {                                                                                              \
-        LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);                                  \
-        LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);                                      \
-        LDS(int, sums, 16 * THREADS);                                                              \
-        LDS(float, part, THREADS);                                                                 \
-        LDS(float, of_value, KV_SPLIT);                                                            \
-        LDS(float, max, EXACT_ATTEND_ROWS);                                                        \
-        LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);                                         \
-        LDS(float, sum, EXACT_ATTEND_ROWS);                                                        \
-        LDS(float, scale, EXACT_ATTEND_ROWS);                                                      \
-        LDS(float, query, EXACT_ATTEND_ROWS);                                                      \
-        const struct attend_kernel_args *a = ARGS;                                                 \
-        const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,  \
-                                          max,     sum,           scale,   query, lanes};          \
-        if (a->head_dim <= 64) exact_attend_rows_of(a, &l, 64, int4);                              \
-        else if (a->head_dim <= 128) exact_attend_rows_of(a, &l, 128, int4);                       \
-        else exact_attend_rows_of(a, &l, 256, int4);                                               \
-    }
-EXACT_ROWS_INT8(exact_attend_rows_int8, 0)
-EXACT_ROWS_INT8(exact_attend_rows_int4, 1)
-#undef EXACT_ROWS_INT8
+KERNEL(exact_attend_rows_int8, struct attend_kernel_args)
+{
+    LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);
+    LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);
+    LDS(int, sums, 16 * THREADS); /* first the weights */
+    LDS(float, part, THREADS);
+    LDS(float, of_value, KV_SPLIT);
+    LDS(float, max, EXACT_ATTEND_ROWS);
+    LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);
+    LDS(float, sum, EXACT_ATTEND_ROWS);
+    LDS(float, scale, EXACT_ATTEND_ROWS);
+    LDS(float, query, EXACT_ATTEND_ROWS);
+    const struct attend_kernel_args *a = ARGS;
+    int int4 = a->open.own != 0;
+    const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,
+                                      max,     sum,           scale,   query, lanes};
+    if (a->head_dim <= 64) exact_attend_rows_of(a, &l, 64, int4);
+    else if (a->head_dim <= 128) exact_attend_rows_of(a, &l, 128, int4);
+    else exact_attend_rows_of(a, &l, 256, int4);
+}

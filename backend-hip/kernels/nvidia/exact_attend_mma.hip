@@ -422,7 +422,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
     }
 }
 
-#define EXACT_ATTEND_MMA(name, images, dims, blocks, int4)                                         \
+#define EXACT_ATTEND_MMA(name, images, dims, blocks)                                               \
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         LDS(float, max, QUARTERS *EXACT_TILE_ROWS);                                                \
         LDS(float, sum, EXACT_TILE_ROWS);                                                          \
@@ -434,6 +434,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
                                          sum,                                                      \
                                          most,                                                     \
                                          (u32x4 *)(w + 2 * EXACT_TILE_ROWS * DIGIT_STRIDE)};       \
-        exact_attend_tile(ARGS, &l, dims, int4);                                                   \
+        const struct attend_kernel_args *a = ARGS;                                                 \
+        exact_attend_tile(a, &l, dims, a->open.own != 0);                                          \
     })
 #include "backend-hip/kernels/kernel_list.h"
