@@ -1,8 +1,8 @@
 /* attend_decode_int8.hip: attention of decode rows over pages of int8 and int4 by mma on sm_80 and
  * sm_90a, as attend_decode_mma.hip has it for fp16, but for
- *   grid      a warp is a block and has a split of its own: it goes over 32 positions (two pages) at
- *             a time, and has those after them copied to shared memory meanwhile; so a split costs
- *             no barrier, and blocks in all phases share a multiprocessor
+ *   grid      a block has two warps, each of every second 32 positions (two pages) of a split, and
+ *             those after them are copied to shared memory meanwhile; so many blocks, in all phases,
+ *             share a multiprocessor
  *   operands  codes as they lie, exact as halves; the scales of keys multiply scores, those of
  *             values weights; queries and weights in split precision
  *   weights   are relative to a power of two above the largest scale of the values so far
@@ -91,11 +91,18 @@ DEVICE void copy_page_int8(const u8 *page, u32 lds, const int dims)
         copy_16(lds + int8_scales_at(dims) + (u32)(lane * 16), page + 2 * PAGE * dims + lane * 16);
 }
 
-/* Copies the pages of step i to its slot: from `steps` on, the own one. */
+/* The slot of a warp's step i. */
+DEVICE u32 slot_of(int i, const int dims, const int int4)
+{
+    return (u32)(thread() / WARP * INT8_RING + i / SPLIT_INT8_WARPS % INT8_RING) *
+           split_slot(dims, int4);
+}
+
+/* Copies the pages of step i to its slot: from n_steps on, the own one. */
 DEVICE void copy_step(const struct attend_kernel_args *a, const struct split_int8 *s, u32 lds, int i,
                       const int dims, const int int4)
 {
-    u32 to = lds + (u32)(i % INT8_RING) * split_slot(dims, int4);
+    u32 to = lds + slot_of(i, dims, int4);
     if (i < s->n_steps) {
         UNROLL for (int k = 0; k < SPLIT_PAGES; k++)
         {
@@ -142,7 +149,9 @@ DEVICE struct own_int8 own_int8_of(const struct attend_kernel_args *a, const str
 {
     struct own_int8 own = {{{0, 0}, {0, 0}}, {0, 0}, -1};
     int d = thread() % WARP * 2;
-    if (!a->k || s->pos < s->p0 || s->pos >= s->p0 + KV_SPLIT) return own;
+    if (!a->k || s->pos < s->p0 || s->pos >= s->p0 + KV_SPLIT ||
+        (s->pos - s->begin) / TURN % SPLIT_INT8_WARPS != thread() / WARP)
+        return own;
     own.at = s->pos - s->p0;
     float x[2][2][2]; /* of key, value */
     UNROLL for (int k = 0; k < 2; k++) UNROLL for (int i = 0; i < 2; i++)
@@ -217,6 +226,7 @@ DEVICE void put_own_int8(u8 *slot, const struct own_int8 *own, int at0, const in
 DEVICE void page_scores_int8(u32 lds, struct two_halves q[][2], float score[4], const int dims)
 {
     int matrix = thread() % WARP / 8, j = thread() % 8;
+    float low[4] = {0, 0, 0, 0}; /* a chain of sums of its own */
     UNROLL for (int c = 0; c < dims / 32; c++)
     {
         u32 k[4];
@@ -228,8 +238,26 @@ DEVICE void page_scores_int8(u32 lds, struct two_halves q[][2], float score[4], 
                 k2 = code_halves(k[2 * b], 1), k3 = code_halves(k[2 * b + 1], 1);
             const struct two_halves *x = q[2 * c + b];
             mma_16x8x16(score, k0, k1, k2, k3, x[0].high, x[1].high);
-            mma_16x8x16(score, k0, k1, k2, k3, x[0].low, x[1].low);
+            mma_16x8x16(low, k0, k1, k2, k3, x[0].low, x[1].low);
         }
+    }
+    UNROLL for (int e = 0; e < 4; e++) score[e] += low[e];
+}
+
+/* The same with the queries in the order of packed pages. */
+DEVICE void page_scores_own(const u8 *page, struct two_halves q[][2], float score[4],
+                            const int dims)
+{
+    int r = thread() % WARP / 4, t = thread() % 4;
+    UNROLL for (int c = 0; c < dims / 32; c++) UNROLL for (int b = 0; b < 2; b++)
+    {
+        const u8 *key = page + ((2 * c + t / 2) * PAGE + r) * 16 + t % 2 * 8 + 4 * b;
+        u32 k0 = *(const u32 *)key, k1 = *(const u32 *)(key + 128);
+        u32 a0 = code_halves(k0, 0), a1 = code_halves(k1, 0), a2 = code_halves(k0, 1),
+            a3 = code_halves(k1, 1);
+        const struct two_halves *x = q[2 * c + b];
+        mma_16x8x16(score, a0, a1, a2, a3, x[0].high, x[1].high);
+        mma_16x8x16(score, a0, a1, a2, a3, x[0].low, x[1].low);
     }
 }
 
@@ -238,6 +266,7 @@ DEVICE void page_scores_int4(const u8 *page, struct two_halves q[][2], float sco
                              const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
+    float low[4] = {0, 0, 0, 0}; /* a chain of sums of its own */
     UNROLL for (int c = 0; c < dims / 32; c++)
     {
         const u8 *codes = page + ((2 * c + t / 2) * PAGE + 2 * r) * 8 + t % 2 * 4;
@@ -251,9 +280,10 @@ DEVICE void page_scores_int4(const u8 *page, struct two_halves q[][2], float sco
                 a2 = int4_halves(k0, &of, b, 1), a3 = int4_halves(k1, &of, b, 1);
             const struct two_halves *x = q[2 * c + b];
             mma_16x8x16(score, a0, a1, a2, a3, x[0].high, x[1].high);
-            mma_16x8x16(score, a0, a1, a2, a3, x[0].low, x[1].low);
+            mma_16x8x16(low, a0, a1, a2, a3, x[0].low, x[1].low);
         }
     }
+    UNROLL for (int e = 0; e < 4; e++) score[e] += low[e];
 }
 
 /* Running maximum, sum and total of a warp, for heads 2t and 2t + 1; the totals are in units of
@@ -372,18 +402,20 @@ DEVICE void page_values_int4(const u8 *page, const struct two_halves w[2],
     }
 }
 
-/* A step of so many pages from position p0 on. */
+/* A step from position p0 on. own: of the row's own page beside packed ones */
 DEVICE void attend_step_int8(const struct split_int8 *s, const u8 *slot, u32 at, int p0, int last,
                              struct two_halves q[][2], const float to_score[2],
-                             struct split_sum_int8 *y, const int pages, const int dims,
+                             struct split_sum_int8 *y, const int own, const int dims,
                              const int packed)
 {
+    const int pages = own ? 1 : SPLIT_PAGES;
     int r = thread() % WARP / 4;
     float score[SPLIT_PAGES][4];
     UNROLL for (int i = 0; i < pages; i++)
     {
         UNROLL for (int e = 0; e < 4; e++) score[i][e] = 0;
         if (packed) page_scores_int4(slot + split_place(i, dims, 1), q, score[i], dims);
+        else if (own) page_scores_own(slot, q, score[i], dims);
         else page_scores_int8(at + split_place(i, dims, 0), q, score[i], dims);
     }
     step_weights_int8(s, slot, p0, last, to_score, score, y, pages, dims, packed);
@@ -449,33 +481,47 @@ DEVICE float split_queries_int8(const struct attend_kernel_args *a, const struct
     return p.undo;
 }
 
-/* The result of a warp as a partial one of its heads. */
+/* The results of the warps, most [warp][8], sum [warp][8] and totals in their shared memory,
+ * warp_bytes apart, combined as a partial result of the block's heads. */
 DEVICE void put_part_int8(const struct attend_kernel_args *a, const struct split_int8 *s,
-                          const struct split_sum_int8 *y, const int dims)
+                          const struct split_sum_int8 *y, u8 *lds, float *most, float *sum,
+                          const int warp_bytes, const int dims)
 {
-    int r = thread() % WARP / 4, t = thread() % 4;
+    int warp = thread() / WARP, r = thread() % WARP / 4, t = thread() % 4;
+    float *out = (float *)(lds + warp * warp_bytes);
     UNROLL for (int e = 0; e < 2; e++)
     {
         int h = 2 * t + e;
         if (h >= s->heads) continue;
-        float *part = a->parts +
-                      (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_splits +
-                       (u64)s->split) *
-                          (u64)(dims + 8);
         UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int half = 0; half < 2; half++)
         {
             f32x4 v;
             UNROLL for (int j = 0; j < 4; j++) v[j] = y->total[4 * c + j][2 * half + e] *
                                                       y->unit.undo;
-            *(f32x4 *)(part + 64 * c + 32 * half + 4 * r) = v;
+            *(f32x4 *)(out + h * (dims + 4) + 64 * c + 32 * half + 4 * r) = v;
         }
-        if (r == 0) part[dims] = y->largest[e], part[dims + 1] = y->sum[e];
+        if (r == 0) most[8 * warp + h] = y->largest[e], sum[8 * warp + h] = y->sum[e];
+    }
+    barrier();
+    for (int h = 0; h < s->heads; h++) {
+        float *part = a->parts +
+                      (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_splits +
+                       (u64)s->split) *
+                          (u64)(dims + 8);
+        float top = max32(most[8 + h], most[h]), w0 = exp32(most[h] - top),
+              w1 = exp32(most[8 + h] - top);
+        const float *of = (const float *)lds + h * (dims + 4);
+        for (int d = thread(); d < dims; d += SPLIT_INT8_THREADS)
+            part[d] = fma32(*(const float *)((const u8 *)(of + d) + warp_bytes), w1, of[d] * w0);
+        if (thread() == 0) part[dims] = top, part[dims + 1] = fma32(sum[8 + h], w1, sum[h] * w0);
     }
 }
 
-DEVICE void attend_pages_int8(const struct attend_kernel_args *a, u32 *lds, const int dims,
-                              const int int4)
+DEVICE void attend_pages_int8(const struct attend_kernel_args *a, u32 *lds, float *most, float *sum,
+                              const int dims, const int int4)
 {
+    const int warps = SPLIT_INT8_WARPS;
+    int warp = thread() / WARP;
     u32 at = lds_address(lds);
     /* Pages that no launch of this step writes are loaded before the producer launch has ended. */
     int early = !int4 && a->k;
@@ -483,7 +529,8 @@ DEVICE void attend_pages_int8(const struct attend_kernel_args *a, u32 *lds, cons
     const struct split_int8 s = split_int8_of(a, int4);
     int nothing = s.p0 > s.pos || s.p0 + KV_SPLIT <= s.first;
     if (!nothing)
-        UNROLL for (int i = 0; i < INT8_RING - 1; i++) copy_step(a, &s, at, i, dims, int4);
+        UNROLL for (int i = 0; i < INT8_RING - 1; i++)
+            copy_step(a, &s, at, warp + i * warps, dims, int4);
     if (early) wait_for_producer();
     if (nothing) return;
     struct split_sum_int8 y;
@@ -500,31 +547,33 @@ DEVICE void attend_pages_int8(const struct attend_kernel_args *a, u32 *lds, cons
     y.top_value = 0;
     y.unit = power_for(0, -1);
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++) y.total[d][e] = 0;
-    NO_UNROLL for (int i = 0; i < s.n_steps; i++)
+    NO_UNROLL for (int i = warp; i < s.n_steps; i += warps)
     {
-        u32 slot = (u32)(i % INT8_RING) * split_slot(dims, int4);
+        u32 slot = slot_of(i, dims, int4);
         u8 *memory = (u8 *)lds + slot;
         int p0 = s.begin + i * TURN;
-        copy_step(a, &s, at, i + INT8_RING - 1, dims, int4);
+        copy_step(a, &s, at, i + (INT8_RING - 1) * warps, dims, int4);
         COPIES_WAIT(INT8_RING - 1);
         warp_barrier();
         put_own_int8(memory, &own, p0 - s.p0, dims);
-        attend_step_int8(&s, memory, at + slot, p0, s.end - 1, q, to_score, &y, SPLIT_PAGES, dims,
-                         int4);
+        attend_step_int8(&s, memory, at + slot, p0, s.end - 1, q, to_score, &y, 0, dims, int4);
         warp_barrier();
     }
-    if (int4 && s.has_own) {
-        u32 slot = (u32)(s.n_steps % INT8_RING) * split_slot(dims, int4);
+    if (int4 && s.has_own && s.n_steps % warps == warp) {
+        u32 slot = slot_of(s.n_steps, dims, int4);
         COPIES_WAIT(0);
         warp_barrier();
         attend_step_int8(&s, (const u8 *)lds + slot, at + slot, s.pos / PAGE * PAGE, s.pos, q,
                          to_score, &y, 1, dims, 0);
     }
-    put_part_int8(a, &s, &y, dims);
+    warp_barrier();
+    put_part_int8(a, &s, &y, (u8 *)lds, most, sum, INT8_RING * (int)split_slot(dims, int4), dims);
 }
 
 #define ATTEND_PAGES_INT8(name, images, dims, int4)                                                \
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
-        attend_pages_int8(EARLY_ARGS, dynamic_lds, dims, int4);                                    \
+        LDS(float, most, 8 * SPLIT_INT8_WARPS);                                                    \
+        LDS(float, sum, 8 * SPLIT_INT8_WARPS);                                                     \
+        attend_pages_int8(EARLY_ARGS, dynamic_lds, most, sum, dims, int4);                         \
     })
 #include "backend-hip/kernels/kernel_list.h"
