@@ -153,12 +153,10 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
 /* with the channels of the steps ahead */
 #define ATTEND_INT4_SHARED(dims) (ATTEND_INT8_SHARED(dims) + ATTEND_INT8_AHEAD * 16 * (dims))
 #define SPLIT_SHARED(dims) (128 * (dims) * 4)
-/* nvidia/attend_decode_int8.hip: warps, threads; steps of two pages of a warp in shared memory; a
- * page of int8 */
-enum { SPLIT_INT8_WARPS = 2, SPLIT_INT8_THREADS = 64, INT8_RING = 2 };
-#define INT8_PLACE(dims) (32 * (dims) + 256)
-#define SPLIT_INT8_SHARED(dims, int4)                                                              \
-    (SPLIT_INT8_WARPS * INT8_RING * 2 * ((int4) ? INT4_PAGE(dims) : INT8_PLACE(dims)))
+/* nvidia/attend_decode_int8.hip: warps, threads; slots of a warp, of keys or values of two pages */
+enum { SPLIT_INT8_WARPS = 2, SPLIT_INT8_THREADS = 64, INT8_RING = 3 };
+#define INT8_SLOT(dims, int4) (2 * (((int4) ? 10 : PAGE) * (dims) + 8 * PAGE))
+#define SPLIT_INT8_SHARED(dims, int4) (SPLIT_INT8_WARPS * INT8_RING * INT8_SLOT(dims, int4))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
 /* Shared memory that a launch of SwiGLU asks for if it has few rows, so that a multiprocessor takes

@@ -1,30 +1,32 @@
 /* attend_decode_int8.hip: attention of decode rows over pages of int8 and int4 by mma on sm_80 and
  * sm_90a, as attend_decode_mma.hip has it for fp16, but for
- *   grid      a block has two warps, each of every second 32 positions (two pages) of a split, and
- *             those after them are copied to shared memory meanwhile; so many blocks, in all phases,
- *             share a multiprocessor
+ *   grid      a block has two warps, each of every second 32 positions (two pages) of a split
+ *   pipeline  a warp has a ring of three slots in shared memory: the keys of a step, its values, the
+ *             keys of the step after it, ..; what is next is copied while one is computed. So many
+ *             blocks, in all phases, share a multiprocessor
  *   operands  codes as they lie, exact as halves; the scales of keys multiply scores, those of
  *             values weights; queries and weights in split precision
  *   weights   are relative to a power of two above the largest scale of the values so far
  *   int4      steps over packed pages, then one over the row's own page, which is of int8
- * Shared memory of a page of int8: INT8_PLACE(dims) bytes, keys [dims / 16][place][16] where position
- * p has place p / 2 + 8 (p % 2), so that a lane of the scores has neighbouring positions; values
- * [PAGE / 4][dims][4] with 32 bytes between fours of positions; the scales. A page of int4 is as it
- * is. */
+ * In a slot a page of int8 has keys [dims / 16][place][16], where position p has place p / 2 + 8 (p
+ * % 2), so that a lane of the scores has neighbouring positions, then the scales; or values [PAGE /
+ * 4][dims][4] with 32 bytes between fours of positions. Keys of int4, with lo and step, and the
+ * scales, or values with lo and step. */
 
 #define INT8_FOURS(dims) (4 * (dims) + 32)
 
-DEVICE u32 int8_values_at(const int dims) { return (u32)(PAGE * dims); }
-DEVICE u32 int8_scales_at(const int dims) { return (u32)(PAGE * dims + 4 * INT8_FOURS(dims)); }
-
-/* Bytes of a step of SPLIT_PAGES pages, and of one of its pages. */
-DEVICE u32 split_slot(const int dims, const int int4)
+/* Bytes of keys of a page in a slot, behind which the scales are; place of page i of a slot. */
+DEVICE u32 key_bytes_of(const int dims, const int packed)
 {
-    return (u32)(SPLIT_PAGES * (int4 ? INT4_PAGE(dims) : INT8_PLACE(dims)));
+    return (u32)((packed ? 10 : PAGE) * dims);
 }
-DEVICE u32 split_place(const int i, const int dims, const int packed)
+DEVICE u32 key_place(const int i, const int dims, const int packed)
 {
-    return (u32)(i * (packed ? INT4_PAGE(dims) : INT8_PLACE(dims)));
+    return (u32)i * (key_bytes_of(dims, packed) + 8 * PAGE);
+}
+DEVICE u32 value_place_of(const int i, const int dims, const int packed)
+{
+    return (u32)i * (packed ? (u32)(10 * dims) : (u32)(4 * INT8_FOURS(dims)));
 }
 
 /* The work of a warp. */
@@ -74,52 +76,53 @@ DEVICE const u8 *split_page(const struct attend_kernel_args *a, const struct spl
                                       (u64)(int4 ? INT4_PAGE(dims) : INT8_PAGE(dims));
 }
 
-/* Copies a page of int8 to lds. */
-DEVICE void copy_page_int8(const u8 *page, u32 lds, const int dims)
+/* Copies the keys with the scales, or the values, of a page of int8. */
+DEVICE void copy_half_int8(const u8 *page, u32 lds, const int values, const int dims)
 {
     int lane = thread() % WARP, place = lane % PAGE, block = lane / PAGE,
         position = place % 8 * 2 + place / 8;
     UNROLL for (int j = 0; j < dims / 32; j++)
     {
-        copy_16(lds + (u32)(((2 * j + block) * PAGE + place) * 16),
-                page + int8_key_at((2 * j + block) * 16, position));
         int n = j * WARP + lane, four = n / (dims / 4), at = n % (dims / 4);
-        copy_16(lds + int8_values_at(dims) + (u32)(four * INT8_FOURS(dims) + at * 16),
-                page + PAGE * dims + n * 16);
+        if (values) copy_16(lds + (u32)(four * INT8_FOURS(dims) + at * 16), page + PAGE * dims + n * 16);
+        else
+            copy_16(lds + (u32)(((2 * j + block) * PAGE + place) * 16),
+                    page + int8_key_at((2 * j + block) * 16, position));
     }
-    if (lane < 8)
-        copy_16(lds + int8_scales_at(dims) + (u32)(lane * 16), page + 2 * PAGE * dims + lane * 16);
+    if (!values && lane < 8)
+        copy_16(lds + key_bytes_of(dims, 0) + (u32)(lane * 16), page + 2 * PAGE * dims + lane * 16);
 }
 
-/* The slot of a warp's step i. */
-DEVICE u32 slot_of(int i, const int dims, const int int4)
+/* The same of a page of int4. */
+DEVICE void copy_half_int4(const u8 *page, u32 lds, const int values, const int dims)
 {
-    return (u32)(thread() / WARP * INT8_RING + i / SPLIT_INT8_WARPS % INT8_RING) *
-           split_slot(dims, int4);
+    const int n_codes = 10 * dims / 16, all = values ? n_codes : n_codes + 8;
+    const u8 *codes = page + int4_part_at(values, dims);
+    UNROLL for (int j = 0; j < all; j += WARP)
+    {
+        int n = j + thread() % WARP;
+        if (n < all)
+            copy_16(lds + (u32)(n * 16), n < n_codes ? codes + n * 16
+                                                     : page + 20 * dims + (n - n_codes) * 16);
+    }
 }
 
-/* Copies the pages of step i to its slot: from n_steps on, the own one. */
-DEVICE void copy_step(const struct attend_kernel_args *a, const struct split_int8 *s, u32 lds, int i,
-                      const int dims, const int int4)
+/* Copies the keys or the values of step i to a slot: from n_steps on, those of the own page. */
+DEVICE void copy_half(const struct attend_kernel_args *a, const struct split_int8 *s, u32 lds, int i,
+                      const int values, const int dims, const int int4)
 {
-    u32 to = lds + slot_of(i, dims, int4);
     if (i < s->n_steps) {
         UNROLL for (int k = 0; k < SPLIT_PAGES; k++)
         {
             int p = s->begin + i * TURN + k * PAGE;
             const u8 *page = split_page(a, s, p, dims, int4);
+            u32 to = lds + (values ? value_place_of(k, dims, int4) : key_place(k, dims, int4));
             if (p >= s->end || p + PAGE <= s->first) continue;
-            if (!int4) {
-                copy_page_int8(page, to + split_place(k, dims, 0), dims);
-                continue;
-            }
-            UNROLL for (int n = 0; n < INT4_PAGE(dims) / 16; n += WARP)
-                if (n + thread() % WARP < INT4_PAGE(dims) / 16)
-                    copy_16(to + split_place(k, dims, 1) + (u32)((n + thread() % WARP) * 16),
-                            page + (n + thread() % WARP) * 16);
+            if (int4) copy_half_int4(page, to, values, dims);
+            else copy_half_int8(page, to, values, dims);
         }
     } else if (int4 && i == s->n_steps && s->has_own) {
-        copy_page_int8(own_page_of(a, s->row, s->kv_head), to, dims);
+        copy_half_int8(own_page_of(a, s->row, s->kv_head), lds, values, dims);
     }
     copies_commit();
 }
@@ -201,22 +204,23 @@ DEVICE struct own_int8 own_int8_of(const struct attend_kernel_args *a, const str
     return own;
 }
 
-/* Puts them into the warp's shared memory, in the step whose slot it is. p0: of the step */
-DEVICE void put_own_int8(u8 *slot, const struct own_int8 *own, int at0, const int dims)
+/* Puts the key and the scales, or the value, into the slot of the step from position at0 of the
+ * split on, if it is that of the row. */
+DEVICE void put_own_int8(u8 *slot, const struct own_int8 *own, int at0, const int value,
+                         const int dims)
 {
     int lane = thread() % WARP, d = lane * 2, at = own->at - at0, p = at % PAGE;
     if (own->at < 0 || at < 0 || at >= TURN) return;
-    u8 *page = slot + at / PAGE * INT8_PLACE(dims);
-    if (lane < 2)
-        ((float *)(page + int8_scales_at(dims)))[lane * PAGE + p] = lane ? own->scale[1]
+    u8 *page = slot + (value ? value_place_of(1, dims, 0) : key_place(1, dims, 0)) * (u32)(at / PAGE);
+    if (!value && lane < 2)
+        ((float *)(page + key_bytes_of(dims, 0)))[lane * PAGE + p] = lane ? own->scale[1]
                                                                          : own->scale[0];
     UNROLL for (int i = 0; i < 2 && d < dims / 2; i++)
     {
         int n = d + i * dims / 2, place = p / 2 + p % 2 * 8;
-        u8 *to = page + int8_values_at(dims) + p / 4 * INT8_FOURS(dims) + p % 4 + 4 * n;
-        to[0] = (u8)own->code[1][i];
-        to[4] = (u8)(own->code[1][i] >> 8);
-        *(u16 *)(page + (n / 16 * PAGE + place) * 16 + n % 16) = (u16)own->code[0][i];
+        u8 *to = page + p / 4 * INT8_FOURS(dims) + p % 4 + 4 * n;
+        if (value) to[0] = (u8)own->code[1][i], to[4] = (u8)(own->code[1][i] >> 8);
+        else *(u16 *)(page + (n / 16 * PAGE + place) * 16 + n % 16) = (u16)own->code[0][i];
     }
     warp_barrier();
 }
@@ -296,8 +300,7 @@ struct split_sum_int8 {
 /* The scales of the keys of page i of a step; those of the values follow. */
 DEVICE const float *step_scales(const u8 *slot, const int i, const int dims, const int packed)
 {
-    return (const float *)(slot + split_place(i, dims, packed) +
-                           (packed ? (u32)(20 * dims) : int8_scales_at(dims)));
+    return (const float *)(slot + key_place(i, dims, packed) + key_bytes_of(dims, packed));
 }
 
 /* Online softmax of a step of so many pages, as turn_weights() has it. p0, last: its first
@@ -355,7 +358,7 @@ DEVICE void page_values_int8(const u8 *page, const struct two_halves w[2],
                              struct split_sum_int8 *y, const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
-    const u8 *values = page + int8_values_at(dims) + t * INT8_FOURS(dims) + 16 * r;
+    const u8 *values = page + t * INT8_FOURS(dims) + 16 * r;
     UNROLL for (int c = 0; c < dims / 64; c++)
     {
         u32x4 lo = *(const u32x4 *)(values + 256 * c), hi = *(const u32x4 *)(values + 256 * c + 128);
@@ -374,7 +377,7 @@ DEVICE void page_values_int4(const u8 *page, const struct two_halves w[2],
                              struct split_sum_int8 *y, const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
-    const u8 *codes = page + int4_part_at(1, dims) + (u32)((t * dims + 4 * r) * 2);
+    const u8 *codes = page + (u32)((t * dims + 4 * r) * 2);
     UNROLL for (int c = 0; c < dims / 64; c++)
     {
         u32x2 code[2];
@@ -382,8 +385,8 @@ DEVICE void page_values_int4(const u8 *page, const struct two_halves w[2],
         UNROLL for (int h = 0; h < 2; h++)
         {
             code[h] = *(const u32x2 *)(codes + 128 * c + 64 * h);
-            lo[h] = *(const u32 *)(page + int4_lo_at(1, dims) + 64 * c + 32 * h + 4 * r);
-            step[h] = *(const u32 *)(page + int4_step_at(1, dims) + 64 * c + 32 * h + 4 * r);
+            lo[h] = *(const u32 *)(page + int4_lo_at(0, dims) + 64 * c + 32 * h + 4 * r);
+            step[h] = *(const u32 *)(page + int4_step_at(0, dims) + 64 * c + 32 * h + 4 * r);
         }
         UNROLL for (int j = 0; j < 4; j++)
         {
@@ -402,11 +405,12 @@ DEVICE void page_values_int4(const u8 *page, const struct two_halves w[2],
     }
 }
 
-/* A step from position p0 on. own: of the row's own page beside packed ones */
-DEVICE void attend_step_int8(const struct split_int8 *s, const u8 *slot, u32 at, int p0, int last,
+/* A step from position p0 on: the weights of its positions, in w [page][2r + h], from its keys.
+ * own: of the row's own page beside packed ones */
+DEVICE void attend_keys_int8(const struct split_int8 *s, const u8 *slot, u32 at, int p0, int last,
                              struct two_halves q[][2], const float to_score[2],
-                             struct split_sum_int8 *y, const int own, const int dims,
-                             const int packed)
+                             struct split_sum_int8 *y, struct two_halves w[SPLIT_PAGES][2],
+                             const int own, const int dims, const int packed)
 {
     const int pages = own ? 1 : SPLIT_PAGES;
     int r = thread() % WARP / 4;
@@ -414,26 +418,35 @@ DEVICE void attend_step_int8(const struct split_int8 *s, const u8 *slot, u32 at,
     UNROLL for (int i = 0; i < pages; i++)
     {
         UNROLL for (int e = 0; e < 4; e++) score[i][e] = 0;
-        if (packed) page_scores_int4(slot + split_place(i, dims, 1), q, score[i], dims);
+        if (packed) page_scores_int4(slot + key_place(i, dims, 1), q, score[i], dims);
         else if (own) page_scores_own(slot, q, score[i], dims);
-        else page_scores_int8(at + split_place(i, dims, 0), q, score[i], dims);
+        else page_scores_int8(at + key_place(i, dims, 0), q, score[i], dims);
     }
     step_weights_int8(s, slot, p0, last, to_score, score, y, pages, dims, packed);
     UNROLL for (int i = 0; i < pages; i++)
     {
         f32x2 of_value = *(const f32x2 *)(step_scales(slot, i, dims, packed) + PAGE + 2 * r);
-        struct two_halves w[2];
         UNROLL for (int h = 0; h < 2; h++)
         {
             /* stale memory may hold NaN */
             int p = p0 + i * PAGE + 2 * r + h;
             float x = p >= s->first && p <= last ? of_value[h] * y->unit.factor : 0;
-            w[h] = split_pair(score[i][2 * h] * x, score[i][2 * h + 1] * x);
-            w[h].high = transposed(w[h].high);
-            w[h].low = transposed(w[h].low);
+            w[i][h] = split_pair(score[i][2 * h] * x, score[i][2 * h + 1] * x);
+            w[i][h].high = transposed(w[i][h].high);
+            w[i][h].low = transposed(w[i][h].low);
         }
-        if (packed) page_values_int4(slot + split_place(i, dims, 1), w, y, dims);
-        else page_values_int8(slot + split_place(i, dims, 0), w, y, dims);
+    }
+}
+
+/* Adds its values. */
+DEVICE void attend_values_int8(const u8 *slot, struct two_halves w[SPLIT_PAGES][2],
+                               struct split_sum_int8 *y, const int own, const int dims,
+                               const int packed)
+{
+    UNROLL for (int i = 0; i < (own ? 1 : SPLIT_PAGES); i++)
+    {
+        if (packed) page_values_int4(slot + value_place_of(i, dims, 1), w[i], y, dims);
+        else page_values_int8(slot + value_place_of(i, dims, 0), w[i], y, dims);
     }
 }
 
@@ -522,19 +535,22 @@ DEVICE void attend_pages_int8(const struct attend_kernel_args *a, u32 *lds, floa
 {
     const int warps = SPLIT_INT8_WARPS;
     int warp = thread() / WARP;
-    u32 at = lds_address(lds);
+    u8 *ring = (u8 *)lds + warp * INT8_RING * INT8_SLOT(dims, int4);
+    u32 at = lds_address(lds) + (u32)(warp * INT8_RING * INT8_SLOT(dims, int4));
+    const u32 slot = INT8_SLOT(dims, int4);
     /* Pages that no launch of this step writes are loaded before the producer launch has ended. */
     int early = !int4 && a->k;
     if (!early) wait_for_producer();
     const struct split_int8 s = split_int8_of(a, int4);
     int nothing = s.p0 > s.pos || s.p0 + KV_SPLIT <= s.first;
-    if (!nothing)
-        UNROLL for (int i = 0; i < INT8_RING - 1; i++)
-            copy_step(a, &s, at, warp + i * warps, dims, int4);
+    if (!nothing) {
+        copy_half(a, &s, at, warp, 0, dims, int4);
+        copy_half(a, &s, at + slot, warp, 1, dims, int4);
+    }
     if (early) wait_for_producer();
     if (nothing) return;
     struct split_sum_int8 y;
-    struct two_halves q[GPU_HEAD_DIM / 16][2];
+    struct two_halves q[GPU_HEAD_DIM / 16][2], w[SPLIT_PAGES][2];
     struct own_int8 own = {{{0, 0}, {0, 0}}, {0, 0}, -1};
     if (!int4) own = own_int8_of(a, &s, dims);
     float undo = split_queries_int8(a, &s, q, dims, int4), to_score[2];
@@ -547,30 +563,42 @@ DEVICE void attend_pages_int8(const struct attend_kernel_args *a, u32 *lds, floa
     y.top_value = 0;
     y.unit = power_for(0, -1);
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++) y.total[d][e] = 0;
-    NO_UNROLL for (int i = warp; i < s.n_steps; i += warps)
+    u32 keys = 0, values = slot, next = 2 * slot; /* slots */
+    int i = warp;
+    NO_UNROLL for (; i < s.n_steps; i += warps)
     {
-        u32 slot = slot_of(i, dims, int4);
-        u8 *memory = (u8 *)lds + slot;
         int p0 = s.begin + i * TURN;
-        copy_step(a, &s, at, i + (INT8_RING - 1) * warps, dims, int4);
-        COPIES_WAIT(INT8_RING - 1);
+        copy_half(a, &s, at + next, i + warps, 0, dims, int4);
+        COPIES_WAIT(2);
         warp_barrier();
-        put_own_int8(memory, &own, p0 - s.p0, dims);
-        attend_step_int8(&s, memory, at + slot, p0, s.end - 1, q, to_score, &y, 0, dims, int4);
+        put_own_int8(ring + keys, &own, p0 - s.p0, 0, dims);
+        attend_keys_int8(&s, ring + keys, at + keys, p0, s.end - 1, q, to_score, &y, w, 0, dims,
+                         int4);
         warp_barrier();
+        copy_half(a, &s, at + keys, i + warps, 1, dims, int4);
+        COPIES_WAIT(2);
+        warp_barrier();
+        put_own_int8(ring + values, &own, p0 - s.p0, 1, dims);
+        attend_values_int8(ring + values, w, &y, 0, dims, int4);
+        warp_barrier();
+        u32 used = values;
+        values = keys;
+        keys = next;
+        next = used;
     }
-    if (int4 && s.has_own && s.n_steps % warps == warp) {
-        u32 slot = slot_of(s.n_steps, dims, int4);
+    if (int4 && s.has_own && i == s.n_steps) {
         COPIES_WAIT(0);
         warp_barrier();
-        attend_step_int8(&s, (const u8 *)lds + slot, at + slot, s.pos / PAGE * PAGE, s.pos, q,
-                         to_score, &y, 1, dims, 0);
+        attend_keys_int8(&s, ring + keys, at + keys, s.pos / PAGE * PAGE, s.pos, q, to_score, &y, w,
+                         1, dims, 0);
+        attend_values_int8(ring + values, w, &y, 1, dims, 0);
     }
+    COPIES_WAIT(0); /* none, before the ring is used again */
     warp_barrier();
-    put_part_int8(a, &s, &y, (u8 *)lds, most, sum, INT8_RING * (int)split_slot(dims, int4), dims);
+    put_part_int8(a, &s, &y, (u8 *)lds, most, sum, INT8_RING * (int)slot, dims);
 }
 
-#define ATTEND_PAGES_INT8(name, images, dims, int4)                                                \
+#define ATTEND_PAGES_INT8(name, images, dims, int4, blocks)                                        \
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         LDS(float, most, 8 * SPLIT_INT8_WARPS);                                                    \
         LDS(float, sum, 8 * SPLIT_INT8_WARPS);                                                     \
