@@ -18,8 +18,8 @@
  * sides and sums are exact, but the weights w = p * scale of each chunk are rounded to steps of
  * their largest over `top`; the reference does not round them:
  *     + sum over chunks of (max_p w_p / top / 2) * sum over their positions of |v_p| / scale_p
- * Integers with f32 and f16: matrix instructions take w as two halves with steps of 2^-38 of the
- * largest, which shows where v is 0 at all positions that count:
+ * Integers with f32 and f16 on GPUs: matrix instructions take w as two halves with steps of 2^-38
+ * of the largest, which shows where v is 0 at all positions that count:
  *     + 2^-37 max |v| for each position
  * With fp16 activations a backend may round probabilities to halves (of
  * 11 bits), as it stores values: another 2^-11 A. */
@@ -158,6 +158,7 @@ struct attend_data {
     float *k_scale, *v_scale;        /* [positions][n_kv_heads] of integers */
     float *q, *q_after;              /* [batch rows][n_heads * head_dim], as given, as attended */
     int q_top, w_top;                /* largest integers of queries, of weights; 0: fp32 */
+    int on_gpu;
     float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
     float *sinks;                    /* [n_heads] or NULL */
     size_t q_row, kv_row;
@@ -357,7 +358,7 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
             mass[j] += fabs(t);
         }
     }
-    if (d->k->kv == KV_INT8 && !d->w_top) {
+    if (d->on_gpu && kv_is_integer(d->k->kv) && !d->w_top) {
         double largest = 0;
         for (int i = 0; i <= pos - first; i++)
             for (int j = 0; j < hd; j++)
@@ -582,6 +583,7 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
     if (f) d.softcap = f->softcap;
     if (f && f->scale > 0) d.scale = f->scale;
     if (f && f->sinks) d.sinks = make_sinks(&a, &r, k->n_heads);
+    d.on_gpu = strcmp(c->v[0].ops->name, "cpu") != 0;
     size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
     float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4),
           *tight = arena_get(&a, total * 4), *rounding = arena_get(&a, total * 4),

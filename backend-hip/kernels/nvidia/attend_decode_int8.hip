@@ -1,6 +1,7 @@
 /* attend_decode_int8.hip: attention of decode rows over pages of int8 and int4 by mma on sm_80 and
  * sm_90a, as attend_decode_mma.hip has it for fp16, but for
- *   grid      a block has two warps, each of every second 32 positions (two pages) of a split
+ *   grid      a block has SPLIT_INT8_WARPS warps, which take steps of 32 positions (two pages) of a
+ *             split in turn
  *   pipeline  a warp has a ring of three slots in shared memory: the keys of a step, its values, the
  *             keys of the step after it, ..; what is next is copied while one is computed. So many
  *             blocks, in all phases, share a multiprocessor
@@ -521,12 +522,20 @@ DEVICE void put_part_int8(const struct attend_kernel_args *a, const struct split
                       (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_splits +
                        (u64)s->split) *
                           (u64)(dims + 8);
-        float top = max32(most[8 + h], most[h]), w0 = exp32(most[h] - top),
-              w1 = exp32(most[8 + h] - top);
-        const float *of = (const float *)lds + h * (dims + 4);
-        for (int d = thread(); d < dims; d += SPLIT_INT8_THREADS)
-            part[d] = fma32(*(const float *)((const u8 *)(of + d) + warp_bytes), w1, of[d] * w0);
-        if (thread() == 0) part[dims] = top, part[dims + 1] = fma32(sum[8 + h], w1, sum[h] * w0);
+        float top = most[h], all = 0, weight[SPLIT_INT8_WARPS];
+        UNROLL for (int i = 1; i < SPLIT_INT8_WARPS; i++) top = max32(most[8 * i + h], top);
+        UNROLL for (int i = 0; i < SPLIT_INT8_WARPS; i++)
+        {
+            weight[i] = exp32(most[8 * i + h] - top);
+            all = fma32(sum[8 * i + h], weight[i], all);
+        }
+        for (int d = thread(); d < dims; d += SPLIT_INT8_THREADS) {
+            float x = 0;
+            UNROLL for (int i = 0; i < SPLIT_INT8_WARPS; i++) x = fma32(
+                ((const float *)(lds + i * warp_bytes))[h * (dims + 4) + d], weight[i], x);
+            part[d] = x;
+        }
+        if (thread() == 0) part[dims] = top, part[dims + 1] = all;
     }
 }
 
