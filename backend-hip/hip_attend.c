@@ -34,17 +34,17 @@ static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
 /* attend_prefill_wgmma.hip. With fp16 activations the softmax weights are fp16, too. */
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend)
 {
-    static const enum hip_kernel
-        half[][HEADS] = {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
-                         [KV_F32] = NO_KERNELS,
-                         [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128,
-                                      K_COUNT},
-                         [KV_INT4] = {K_attend_wgmma_half_int4_64, K_attend_wgmma_half_int4_128,
-                                      K_COUNT}},
-        full[][HEADS] = {[KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
-                         [KV_F32] = NO_KERNELS,
-                         [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128, K_COUNT},
-                         [KV_INT4] = NO_KERNELS};
+    static const enum hip_kernel half[][HEADS] =
+        {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
+         [KV_F32] = NO_KERNELS,
+         [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128, K_COUNT},
+         [KV_INT4] = {K_attend_wgmma_half_int4_64, K_attend_wgmma_half_int4_128, K_COUNT}},
+                                 full[][HEADS] = {
+                                     [KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
+                                     [KV_F32] = NO_KERNELS,
+                                     [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128,
+                                                  K_COUNT},
+                                     [KV_INT4] = NO_KERNELS};
     return by_head(h, attend, h->config.act == ACT_F16 ? half : full);
 }
 
@@ -280,9 +280,9 @@ void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend)
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
-    return !kv_has_open(h->config.kv) && r->in[1] >= 0 && a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
-           hip_rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT &&
-           a->as.attend.heads.head_dim <= 128;
+    return !kv_has_open(h->config.kv) && r->in[1] >= 0 && a->in[0] == r->out[0] &&
+           a->as.attend.kv == r->as.rope.kv && hip_rope_args(h, p, rope).in_octets &&
+           pages_kernel(h, a) < K_COUNT && a->as.attend.heads.head_dim <= 128;
 }
 
 int hip_single_rows(const struct batch *b)

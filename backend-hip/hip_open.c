@@ -1,6 +1,6 @@
 /* hip_open.c: the open pages of KV_INT4 (core/step/kv_open.h) on a GPU: step pages, the page that
- * each row stores and reads, and the jobs of OP_ROPE_STORE (kernels/common/open_pages.hip). Must not
- * know: what attention does with them. */
+ * each row stores and reads, and the jobs of OP_ROPE_STORE (kernels/common/open_pages.hip). Must
+ * not know: what attention does with them. */
 #include "backend-hip/hip_plan.h"
 #include "core/step/kv_open.h"
 
@@ -79,11 +79,10 @@ size_t hip_fill_open(struct hip *h, const struct batch *b, int32_t *ints, const 
 struct open_pages hip_open_pages(const struct hip *h, const struct be_plan *p, int kv, int set)
 {
     if (!kv_has_open(h->config.kv) || kv < 0) return (struct open_pages){0};
-    return (struct open_pages){
-        .seats = p->memory->seat[kv],
-        .steps = (char *)h->d_step_pages + (size_t)set * step_pages(&h->config) *
-                                               h->step_page_bytes,
-        .own = h->shape.d_own};
+    return (struct open_pages){.seats = p->memory->seat[kv],
+                               .steps = (char *)h->d_step_pages +
+                                        (size_t)set * step_pages(&h->config) * h->step_page_bytes,
+                               .own = h->shape.d_own};
 }
 
 static void launch_jobs(struct hip *h, const struct be_plan *p, int op, int packs)

@@ -278,8 +278,8 @@ struct open_pages {
 struct open_job_args {
     struct open_pages open;
     void *pages;
-    const int *jobs; /* [][2] open page, and page that it is packed to or step page that it is copied
-                        to; -1: no job */
+    const int *jobs; /* [][2] open page, and page that it is packed to or step page that it is
+                        copied to; -1: no job */
     int n_kv_heads, head_dim, packs;
 };
 

@@ -97,8 +97,8 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
 }
 
 /* Stores what a block of such threads has of rotated and transformed heads: 16 neighbouring
- * dimensions number t % octets of a query, or of a key and of a value as codes. head: -1: none; most:
- * of the largest magnitudes of the head; codes[16 THREADS] */
+ * dimensions number t % octets of a query, or of a key and of a value as codes. head: -1: none;
+ * most: of the largest magnitudes of the head; codes[16 THREADS] */
 DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int head, int is_key,
                            const int most[2], u8 *codes)
 {
@@ -164,9 +164,8 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
         largest[k * THREADS + t] = most[k];
     }
     barrier();
-    UNROLL for (int k = 0; k < 2; k++)
-        for (int i = first; i < first + octets && i < THREADS; i++)
-            most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
+    UNROLL for (int k = 0; k < 2; k++) for (int i = first; i < first + octets && i < THREADS; i++)
+        most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
     put_heads_int8(a, v, there ? head : -1, is_key, most, (u8 *)x);
 }
 
@@ -191,18 +190,17 @@ DEVICE void rope_lanes_int8(const struct rope_kernel_args *a, u8 *codes)
             load_octet(far + d + k, other);
             load_octet(a->cos + angle + k, c);
             load_octet(a->sin + angle + k, s);
-            UNROLL for (int i = 0; i < 8; i++) v[0][k + i] =
-                fma32(near[i], c[i], (d < half ? -other[i] : other[i]) * s[i]);
+            UNROLL for (int i = 0; i < 8; i++)
+                v[0][k + i] = fma32(near[i], c[i], (d < half ? -other[i] : other[i]) * s[i]);
             if (is_key) load_octet(a->v + from + d + k, v[1] + k);
         }
     }
     UNROLL for (int apart = 1; apart < 16; apart *= 2) hadamard_step(v[0], 16, apart);
-    for (int apart = 1; apart < lanes; apart *= 2)
-        UNROLL for (int i = 0; i < 16; i++)
-    {
-        float other = f32_of(shuffle_xor(bits_of(v[0][i]), apart));
-        v[0][i] = t & apart ? other - v[0][i] : v[0][i] + other;
-    }
+    for (int apart = 1; apart < lanes; apart *= 2) UNROLL for (int i = 0; i < 16; i++)
+        {
+            float other = f32_of(shuffle_xor(bits_of(v[0][i]), apart));
+            v[0][i] = t & apart ? other - v[0][i] : v[0][i] + other;
+        }
     UNROLL for (int k = 0; k < 2; k++)
     {
         UNROLL for (int i = 0; i < 16; i++) most[k] = larger_bits(v[k][i], most[k]);

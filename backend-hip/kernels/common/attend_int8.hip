@@ -1,7 +1,7 @@
-/* attend_int8.hip: attention over pages of int8 and int4, for every device, as attend.hip has it for fp16
- * and fp32: a block for each (row, query head) of prompts, for each (row, head, KV split) of decode
- * rows. Codes become numbers in registers; the scale of a key multiplies its score, that of a value
- * its weight. Bits: as in attend.hip. */
+/* attend_int8.hip: attention over pages of int8 and int4, for every device, as attend.hip has it
+ * for fp16 and fp32: a block for each (row, query head) of prompts, for each (row, head, KV split)
+ * of decode rows. Codes become numbers in registers; the scale of a key multiplies its score, that
+ * of a value its weight. Bits: as in attend.hip. */
 
 /* Loads in flight together. */
 enum { INT8_BATCH = 8 };
@@ -267,7 +267,7 @@ DEVICE void attend_int8(const struct attend_kernel_args *a, struct int8_block *b
         a->out[at + (u64)d] = int8_sum_of_slices(b, d) * inverse;
 }
 
-#define ATTEND_INT8(name, function, most, int4)                                                          \
+#define ATTEND_INT8(name, function, most, int4)                                                    \
     KERNEL(name, struct attend_kernel_args)                                                        \
     {                                                                                              \
         LDS(float, q, most);                                                                       \

@@ -295,10 +295,10 @@ DEVICE void exact_queries_int8(const struct attend_kernel_args *a, const struct 
 {
     int t = thread(), r = t / 32, hd = a->head_dim, most = 0;
     u8 *first = l->q + r * 2 * GPU_HEAD_DIM, *second = first + GPU_HEAD_DIM;
-    const float *q = a->q + ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) *
-                                 (u64)a->n_heads +
-                             (u64)block_y()) *
-                                (u64)hd;
+    const float *q =
+        a->q + ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) * (u64)a->n_heads +
+                (u64)block_y()) *
+                   (u64)hd;
     for (int d = t % 32; d < hd; d += 32) most = larger_bits(q[d], most);
     struct int_scale s = int_scale_of(most_of_row(most, (int *)l->part),
                                       exact_query_top(a->digits));
@@ -416,11 +416,11 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
         const u8 *values = exact_page_of(a, g, page0 + page, own, kv_head);
         u32x4 v[4];
         if (int4 && page0 + page < own)
-            UNROLL for (int i = 0; i < 4; i++) v[i] = int4_value_piece(
-                int4_load_values(values, i, 4 * quad, d16));
+            UNROLL for (int i = 0; i < 4; i++)
+                v[i] = int4_value_piece(int4_load_values(values, i, 4 * quad, d16));
         else
-            UNROLL for (int i = 0; i < 4; i++) v[i] =
-                *(const u32x4 *)(values + int8_value_at(4 * quad, 4 * i, d16));
+            UNROLL for (int i = 0; i < 4; i++)
+                v[i] = *(const u32x4 *)(values + int8_value_at(4 * quad, 4 * i, d16));
         UNROLL for (int r = 0; r < HALF_ROWS; r++)
         {
             const u8 *w = l->w + (half * HALF_ROWS + r) * 2 * KV_SPLIT + page * PAGE;

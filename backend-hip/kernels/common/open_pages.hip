@@ -1,5 +1,5 @@
-/* open_pages.hip: what becomes of open pages (core/step/kv_open.h) where OP_ROPE_STORE stores: pages
- * that a step goes beyond are copied from their seat, full ones are packed (kv_int4.h). */
+/* open_pages.hip: what becomes of open pages (core/step/kv_open.h) where OP_ROPE_STORE stores:
+ * pages that a step goes beyond are copied from their seat, full ones are packed (kv_int4.h). */
 
 /* One channel of a page as core/step/kv_int4.h has it. */
 struct int4_channel {
@@ -57,8 +57,7 @@ KERNEL(open_page_jobs, struct open_job_args)
             ((u32x4 *)copy)[i] = ((const u32x4 *)page)[i];
         return;
     }
-    u8 *packed = (u8 *)a->pages +
-                 ((u64)to * (u64)a->n_kv_heads + (u64)head) * (u64)INT4_PAGE(hd);
+    u8 *packed = (u8 *)a->pages + ((u64)to * (u64)a->n_kv_heads + (u64)head) * (u64)INT4_PAGE(hd);
     for (int i = thread(); i < d16; i += THREADS) {
         int value = i >= d16 / 2, n = value ? i - d16 / 2 : i;
         if (value) int4_pack_pair(page, packed, 1, 2 * n, 1, d16);

@@ -1,13 +1,11 @@
-/* attend_prefill_int8.hip: attention of prompt rows over pages of int8 and int4 by wgmma on sm_90a, as
- * attend_prefill_wgmma.hip has it for fp16: the same tiles, warps, steps and products.
- *   pipeline  a producer thread copies pieces of 16 codes of the steps ahead to its own places in
- *             shared memory, converts those of a step to halves and writes them to a stage
- *   operands  codes are exact as halves; the scales of keys multiply scores, those of values
- *             weights
- *   weights   of a row are relative to a power of two above the largest scale of the values that it
- *             has seen, so that they fit halves
- *   int4      steps over packed pages before the last page of a row, then a step for each group over
- *             its open pages, of which a warp reads that of its rows */
+/* attend_prefill_int8.hip: attention of prompt rows over pages of int8 and int4 by wgmma on sm_90a,
+ * as attend_prefill_wgmma.hip has it for fp16: the same tiles, warps, steps and products. pipeline
+ * a producer thread copies pieces of 16 codes of the steps ahead to its own places in shared
+ * memory, converts those of a step to halves and writes them to a stage operands  codes are exact
+ * as halves; the scales of keys multiply scores, those of values weights weights   of a row are
+ * relative to a power of two above the largest scale of the values that it has seen, so that they
+ * fit halves int4      steps over packed pages before the last page of a row, then a step for each
+ * group over its open pages, of which a warp reads that of its rows */
 
 enum { INT8_STAGES = ATTEND_INT8_STAGES, INT8_AHEAD = ATTEND_INT8_AHEAD };
 
@@ -183,19 +181,18 @@ DEVICE void put_packed_key(u8 *stage, const u8 *codes, const u8 *channels, int n
             pair[2 * i] = chosen_bytes(even, odd, 0x5410);
             pair[2 * i + 1] = chosen_bytes(even, odd, 0x7632);
         }
-        *(u32x4 *)(stage + ((2 * block + h) * KV_STEP + position) * 16) =
-            (u32x4){pair[0], pair[1], pair[2], pair[3]};
+        *(u32x4 *)(stage + ((2 * block + h) * KV_STEP + position) * 16) = (u32x4){pair[0], pair[1],
+                                                                                  pair[2], pair[3]};
     }
 }
 
-DEVICE void put_packed_value(u8 *values, const u8 *codes, const u8 *channels, int n,
-                             const int dims)
+DEVICE void put_packed_value(u8 *values, const u8 *codes, const u8 *channels, int n, const int dims)
 {
     int four = n % dims / (dims / 4), d = n % dims % (dims / 4) * 4,
         position = n / dims * PAGE + four * 4;
     u32x2 code = *(const u32x2 *)codes;
-    u32 lo = *(const u32 *)(channels + 2 * dims + d), step = *(const u32 *)(channels + 3 * dims + d),
-        of[4][2]; /* [dimension][odd positions] */
+    u32 lo = *(const u32 *)(channels + 2 * dims + d),
+        step = *(const u32 *)(channels + 3 * dims + d), of[4][2]; /* [dimension][odd positions] */
     UNROLL for (int j = 0; j < 4; j++)
     {
         struct channel_pairs c = row_pairs_of(lo, step, j);
@@ -260,18 +257,20 @@ DEVICE void produce_int8(const struct attend_kernel_args *a, const struct query_
         const u32x4 *codes = (const u32x4 *)(lds + int8_ahead_at(dims)) +
                              slot * 2 * INT8_PIECES(dims) * 128 + i;
         if (int4 && own < 0) UNROLL for (int j = 0; j < INT8_PIECES(dims); j++)
-        {
-            int n = j * 128 + i;
-            const u8 *channels = lds + int4_channels_at(dims) + slot * 16 * dims + n / dims * 4 * dims;
-            put_packed_key(to, (const u8 *)&codes[2 * j * 128], channels, n, dims);
-            put_packed_value(to + KV_STEP * dims * 2, (const u8 *)&codes[(2 * j + 1) * 128], channels,
-                             n, dims);
-        }
+            {
+                int n = j * 128 + i;
+                const u8 *channels = lds + int4_channels_at(dims) + slot * 16 * dims +
+                                     n / dims * 4 * dims;
+                put_packed_key(to, (const u8 *)&codes[2 * j * 128], channels, n, dims);
+                put_packed_value(to + KV_STEP * dims * 2, (const u8 *)&codes[(2 * j + 1) * 128],
+                                 channels, n, dims);
+            }
         else UNROLL for (int j = 0; j < INT8_PIECES(dims); j++)
-        {
-            put_key_piece(to, codes[2 * j * 128], j * 128 + i, dims);
-            put_value_piece(to + KV_STEP * dims * 2, codes[(2 * j + 1) * 128], j * 128 + i, dims);
-        }
+            {
+                put_key_piece(to, codes[2 * j * 128], j * 128 + i, dims);
+                put_value_piece(to + KV_STEP * dims * 2, codes[(2 * j + 1) * 128], j * 128 + i,
+                                dims);
+            }
         float scale = ((const float *)(lds + int8_scales_ahead_at(dims)))[slot * 128 + i];
         /* stale memory may hold NaN */
         ((float *)(to + 2 * KV_STEP * dims * 2))[i] =
@@ -300,8 +299,8 @@ DEVICE float exponent_above(float x)
 /* online_softmax() for scores in units of the scales of the keys. scales: of the step, in shared
  * memory, keys then values. seen: first and last visible position of each row */
 DEVICE void online_softmax_int8(struct query_rows *r, struct int8_softmax *x, float score[32],
-                                const float *scales, int p0, const int seen[2][2],
-                                float shrink[2], const int masked)
+                                const float *scales, int p0, const int seen[2][2], float shrink[2],
+                                const int masked)
 {
     float top[2][4], more[2][4], of_value[KV_STEP / 4];
     const float *of_key = scales + thread() % 4 * 2;

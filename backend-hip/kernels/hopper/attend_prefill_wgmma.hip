@@ -22,7 +22,7 @@ struct kv_ring {
 /* The tile of a block: two groups of rows of one sequence. */
 struct query_tile {
     int head, row0[TILE_GROUPS], n_rows[TILE_GROUPS], pos0[TILE_GROUPS];
-    int last, begin; /* the last visible position; the first position of the first step */
+    int last, begin;       /* the last visible position; the first position of the first step */
     int skip[TILE_GROUPS]; /* rows of a group that do not exist, its first ones */
 };
 
@@ -251,10 +251,9 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
     r->lowest = group ? w->pos0[1] : w->pos0[0];
     r->highest = r->n_rows ? r->lowest + r->n_rows - 1 : -1;
     r->row = thread() % 128 / WARP * 16 + lane / 4;
-    UNROLL for (int i = 0; i < 2; i++)
-        from[i] = r->row0 + (r->row + 8 * i >= r->skip && r->row + 8 * i < r->n_rows
-                                 ? r->row + 8 * i
-                                 : r->skip);
+    UNROLL for (int i = 0; i < 2; i++) from[i] =
+        r->row0 +
+        (r->row + 8 * i >= r->skip && r->row + 8 * i < r->n_rows ? r->row + 8 * i : r->skip);
     wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims, int8);
     UNROLL for (int i = 0; i < 2; i++)
     {

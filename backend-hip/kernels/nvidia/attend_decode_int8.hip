@@ -2,17 +2,16 @@
  * sm_90a, as attend_decode_mma.hip has it for fp16, but for
  *   grid      a block has SPLIT_INT8_WARPS warps, which take steps of 32 positions (two pages) of a
  *             split in turn
- *   pipeline  a warp has a ring of three slots in shared memory: the keys of a step, its values, the
- *             keys of the step after it, ..; what is next is copied while one is computed. So many
- *             blocks, in all phases, share a multiprocessor
- *   operands  codes as they lie, exact as halves; the scales of keys multiply scores, those of
- *             values weights; queries and weights in split precision
- *   weights   are relative to a power of two above the largest scale of the values so far
- *   int4      steps over packed pages, then one over the row's own page, which is of int8
- * In a slot a page of int8 has keys [dims / 16][place][16], where position p has place p / 2 + 8 (p
- * % 2), so that a lane of the scores has neighbouring positions, then the scales; or values [PAGE /
- * 4][dims][4] with 32 bytes between fours of positions. Keys of int4, with lo and step, and the
- * scales, or values with lo and step. */
+ *   pipeline  a warp has a ring of three slots in shared memory: the keys of a step, its values,
+ * the keys of the step after it, ..; what is next is copied while one is computed. So many blocks,
+ * in all phases, share a multiprocessor operands  codes as they lie, exact as halves; the scales of
+ * keys multiply scores, those of values weights; queries and weights in split precision weights are
+ * relative to a power of two above the largest scale of the values so far int4      steps over
+ * packed pages, then one over the row's own page, which is of int8 In a slot a page of int8 has
+ * keys [dims / 16][place][16], where position p has place p / 2 + 8 (p % 2), so that a lane of the
+ * scores has neighbouring positions, then the scales; or values [PAGE / 4][dims][4] with 32 bytes
+ * between fours of positions. Keys of int4, with lo and step, and the scales, or values with lo and
+ * step. */
 
 #define INT8_FOURS(dims) (4 * (dims) + 32)
 
@@ -71,8 +70,8 @@ DEVICE struct split_int8 split_int8_of(const struct attend_kernel_args *a, const
 DEVICE const u8 *split_page(const struct attend_kernel_args *a, const struct split_int8 *s, int p,
                             const int dims, const int int4)
 {
-    int page = (int)bits_of(
-        shuffle_from(f32_of((u32)s->page), (p - s->p0) / PAGE % (KV_SPLIT / PAGE)));
+    int page =
+        (int)bits_of(shuffle_from(f32_of((u32)s->page), (p - s->p0) / PAGE % (KV_SPLIT / PAGE)));
     return (const u8 *)a->pages + ((u64)page * (u64)a->n_kv_heads + (u64)s->kv_head) *
                                       (u64)(int4 ? INT4_PAGE(dims) : INT8_PAGE(dims));
 }
@@ -85,7 +84,8 @@ DEVICE void copy_half_int8(const u8 *page, u32 lds, const int values, const int 
     UNROLL for (int j = 0; j < dims / 32; j++)
     {
         int n = j * WARP + lane, four = n / (dims / 4), at = n % (dims / 4);
-        if (values) copy_16(lds + (u32)(four * INT8_FOURS(dims) + at * 16), page + PAGE * dims + n * 16);
+        if (values)
+            copy_16(lds + (u32)(four * INT8_FOURS(dims) + at * 16), page + PAGE * dims + n * 16);
         else
             copy_16(lds + (u32)(((2 * j + block) * PAGE + place) * 16),
                     page + int8_key_at((2 * j + block) * 16, position));
@@ -103,14 +103,14 @@ DEVICE void copy_half_int4(const u8 *page, u32 lds, const int values, const int 
     {
         int n = j + thread() % WARP;
         if (n < all)
-            copy_16(lds + (u32)(n * 16), n < n_codes ? codes + n * 16
-                                                     : page + 20 * dims + (n - n_codes) * 16);
+            copy_16(lds + (u32)(n * 16),
+                    n < n_codes ? codes + n * 16 : page + 20 * dims + (n - n_codes) * 16);
     }
 }
 
 /* Copies the keys or the values of step i to a slot: from n_steps on, those of the own page. */
-DEVICE void copy_half(const struct attend_kernel_args *a, const struct split_int8 *s, u32 lds, int i,
-                      const int values, const int dims, const int int4)
+DEVICE void copy_half(const struct attend_kernel_args *a, const struct split_int8 *s, u32 lds,
+                      int i, const int values, const int dims, const int int4)
 {
     if (i < s->n_steps) {
         UNROLL for (int k = 0; k < SPLIT_PAGES; k++)
@@ -212,10 +212,11 @@ DEVICE void put_own_int8(u8 *slot, const struct own_int8 *own, int at0, const in
 {
     int lane = thread() % WARP, d = lane * 2, at = own->at - at0, p = at % PAGE;
     if (own->at < 0 || at < 0 || at >= TURN) return;
-    u8 *page = slot + (value ? value_place_of(1, dims, 0) : key_place(1, dims, 0)) * (u32)(at / PAGE);
+    u8 *page = slot +
+               (value ? value_place_of(1, dims, 0) : key_place(1, dims, 0)) * (u32)(at / PAGE);
     if (!value && lane < 2)
         ((float *)(page + key_bytes_of(dims, 0)))[lane * PAGE + p] = lane ? own->scale[1]
-                                                                         : own->scale[0];
+                                                                          : own->scale[0];
     UNROLL for (int i = 0; i < 2 && d < dims / 2; i++)
     {
         int n = d + i * dims / 2, place = p / 2 + p % 2 * 8;
@@ -235,8 +236,7 @@ DEVICE void page_scores_int8(u32 lds, struct two_halves q[][2], float score[4], 
     UNROLL for (int c = 0; c < dims / 32; c++)
     {
         u32 k[4];
-        load_matrices(
-            lds + (u32)(((2 * c + matrix / 2) * PAGE + matrix % 2 * 8 + j) * 16), k);
+        load_matrices(lds + (u32)(((2 * c + matrix / 2) * PAGE + matrix % 2 * 8 + j) * 16), k);
         UNROLL for (int b = 0; b < 2; b++)
         {
             u32 k0 = code_halves(k[2 * b], 0), k1 = code_halves(k[2 * b + 1], 0),
@@ -355,14 +355,15 @@ DEVICE void step_weights_int8(const struct split_int8 *s, const u8 *slot, int p0
 
 /* total += weights x values of a page. Element e of total[4c + j] is of dimension 64c + 32 (e / 2)
  * + 4r + j. page: of shared memory; w: weights of positions 2r + h */
-DEVICE void page_values_int8(const u8 *page, const struct two_halves w[2],
-                             struct split_sum_int8 *y, const int dims)
+DEVICE void page_values_int8(const u8 *page, const struct two_halves w[2], struct split_sum_int8 *y,
+                             const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
     const u8 *values = page + t * INT8_FOURS(dims) + 16 * r;
     UNROLL for (int c = 0; c < dims / 64; c++)
     {
-        u32x4 lo = *(const u32x4 *)(values + 256 * c), hi = *(const u32x4 *)(values + 256 * c + 128);
+        u32x4 lo = *(const u32x4 *)(values + 256 * c),
+              hi = *(const u32x4 *)(values + 256 * c + 128);
         UNROLL for (int j = 0; j < 4; j++)
         {
             u32 v0 = code_halves(lo[j], 0), v1 = code_halves(hi[j], 0), v2 = code_halves(lo[j], 1),
@@ -374,8 +375,8 @@ DEVICE void page_values_int8(const u8 *page, const struct two_halves w[2],
 }
 
 /* The same of a packed page. */
-DEVICE void page_values_int4(const u8 *page, const struct two_halves w[2],
-                             struct split_sum_int8 *y, const int dims)
+DEVICE void page_values_int4(const u8 *page, const struct two_halves w[2], struct split_sum_int8 *y,
+                             const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
     const u8 *codes = page + (u32)((t * dims + 4 * r) * 2);
@@ -461,9 +462,9 @@ DEVICE float split_queries_int8(const struct attend_kernel_args *a, const struct
     float largest = 0, x[GPU_HEAD_DIM / 4]; /* dimension 4t + e of number i of 16 at 4i + e */
     UNROLL for (int i = 0; i < dims / 4; i++) x[i] = 0;
     if (r < s->heads) {
-        const float *from =
-            a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) * (u64)dims +
-            (u64)((int4 ? 8 : 4) * t);
+        const float *from = a->q +
+                            ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) * (u64)dims +
+                            (u64)((int4 ? 8 : 4) * t);
         UNROLL for (int i = 0; i < dims / 16; i++)
         {
             f32x4 v = *(const f32x4 *)(from + (int4 ? i / 2 * 32 + i % 2 * 4 : 16 * i));
@@ -510,8 +511,8 @@ DEVICE void put_part_int8(const struct attend_kernel_args *a, const struct split
         UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int half = 0; half < 2; half++)
         {
             f32x4 v;
-            UNROLL for (int j = 0; j < 4; j++) v[j] = y->total[4 * c + j][2 * half + e] *
-                                                      y->unit.undo;
+            UNROLL for (int j = 0; j < 4; j++)
+                v[j] = y->total[4 * c + j][2 * half + e] * y->unit.undo;
             *(f32x4 *)(out + h * (dims + 4) + 64 * c + 32 * half + 4 * r) = v;
         }
         if (r == 0) most[8 * warp + h] = y->largest[e], sum[8 * warp + h] = y->sum[e];
@@ -531,8 +532,8 @@ DEVICE void put_part_int8(const struct attend_kernel_args *a, const struct split
         }
         for (int d = thread(); d < dims; d += SPLIT_INT8_THREADS) {
             float x = 0;
-            UNROLL for (int i = 0; i < SPLIT_INT8_WARPS; i++) x = fma32(
-                ((const float *)(lds + i * warp_bytes))[h * (dims + 4) + d], weight[i], x);
+            UNROLL for (int i = 0; i < SPLIT_INT8_WARPS; i++) x =
+                fma32(((const float *)(lds + i * warp_bytes))[h * (dims + 4) + d], weight[i], x);
             part[d] = x;
         }
         if (thread() == 0) part[dims] = top, part[dims + 1] = all;

@@ -1,5 +1,5 @@
-/* exact_attend_mma.hip: attention of prompt rows over pages of int8 and int4 in the order of the CPU
- * backend (common/exact_attend_int8.hip says it), by mma of signed bytes on sm_80 and sm_90a.
+/* exact_attend_mma.hip: attention of prompt rows over pages of int8 and int4 in the order of the
+ * CPU backend (common/exact_attend_int8.hip says it), by mma of signed bytes on sm_80 and sm_90a.
  *   grid      (EXACT_TILE_ROWS rows of one sequence, query head); 256 threads
  *   warp      16 rows; of a chunk the scores of a quarter of the positions, then the values of a
  *             quarter of the dimensions
@@ -35,9 +35,9 @@ struct exact_lane_rows {
 };
 
 /* Number `at` of the pages of a chunk that begins at page page0; *packed: it is of int4. */
-DEVICE const u8 *exact_tile_page(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                                 const struct exact_lane_rows *x, int index, int kv_head,
-                                 int *packed, const int int4)
+DEVICE const u8 *exact_tile_page(const struct attend_kernel_args *a,
+                                 const struct exact_row_range *g, const struct exact_lane_rows *x,
+                                 int index, int kv_head, int *packed, const int int4)
 {
     *packed = int4 && index < x->own;
     if (!int4) return int8_page_of(a, g->table, index, kv_head);
@@ -85,11 +85,10 @@ DEVICE void exact_lane_queries(const struct attend_kernel_args *a, const struct 
     {
         int r = x->row + 8 * i, most = 0;
         float v[GPU_HEAD_DIM / 4];
-        const float *q = a->q +
-                         ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) *
-                              (u64)a->n_heads +
-                          (u64)block_y()) *
-                             (u64)hd;
+        const float *q =
+            a->q + ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) * (u64)a->n_heads +
+                    (u64)block_y()) *
+                       (u64)hd;
         UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int j = 0; j < 16; j++)
         {
             int d = 64 * c + 16 * t + j;
@@ -392,11 +391,10 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         if (int4 && to > x.own - page0) to = x.own - page0;
         float score[2][QUARTER_PAGES][4], max[2], scale[2];
         exact_tile_scores(a, &g, l, &x, kv_head, page0, from, to, score, dims, int4);
-        exact_tile_weights(a, &g, l, &x, kv_head, page0, from, to, score, max, scale,
-                           int4);
+        exact_tile_weights(a, &g, l, &x, kv_head, page0, from, to, score, max, scale, int4);
         exact_tile_sums(l);
-        exact_tile_values(a, &g, l, &x, x.quarter * (dims / QUARTERS), kv_head, page0, from, to, sum,
-                          words, int4);
+        exact_tile_values(a, &g, l, &x, x.quarter * (dims / QUARTERS), kv_head, page0, from, to,
+                          sum, words, int4);
         barrier();
         UNROLL for (int i = 0; i < 2; i++)
         {
@@ -417,7 +415,8 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < words; j++)
         {
             int d = x.quarter * (dims / QUARTERS) + words * (2 * t + e) + j;
-            if (x.row + 8 * i >= g.begin && x.row + 8 * i < g.n && d < hd) to[d] = run[j][2 * i + e] * f;
+            if (x.row + 8 * i >= g.begin && x.row + 8 * i < g.n && d < hd)
+                to[d] = run[j][2 * i + e] * f;
         }
     }
 }
