@@ -64,7 +64,7 @@ static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend
         [KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
         [KV_F32] = NO_KERNELS,
         [KV_INT8] = {K_attend_pages_int8_64, K_attend_pages_int8_128, K_attend_pages_int8_256},
-        [KV_INT4] = {K_attend_pages_int4_64, K_attend_pages_int4_128, K_attend_pages_int4_256}};
+        [KV_INT4] = {K_attend_pages_int4_64, K_attend_pages_int4_128, K_COUNT}};
     return by_head(h, attend, pages);
 }
 

@@ -406,7 +406,7 @@ KERNEL_ROW(exact_attend_rows_f16, ALL, FOR_EXACT, THREADS, 2, 0, 0, 0)
 KERNEL_ROW(exact_attend_rows_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_split_int8, ALL, FOR_EXACT, THREADS, 4, 0, 0, 0)
-KERNEL_ROW(exact_attend_rows_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_rows_int8, NO_MMA, FOR_EXACT, THREADS, 0, 0, 0, 0)
 #ifndef EXACT_ATTEND_MMA /* nvidia/exact_attend_mma.hip; dims: of a head, at most */
 #define EXACT_ATTEND_MMA(name, images, dims, blocks)                                               \
     KERNEL_ROW(name, images, FOR_EXACT, THREADS, blocks, EXACT_ATTEND_SHARED(dims), 0, 0)
@@ -529,12 +529,11 @@ ATTEND_WGMMA_INT8(attend_wgmma_half_int4_128, SM90, 128, 1, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 ATTEND_PAGES(attend_pages_256, SM90, 256)
-ATTEND_PAGES_INT8(attend_pages_int8_64, MMA, 64, 0, 15)
-ATTEND_PAGES_INT8(attend_pages_int8_128, MMA, 128, 0, 15)
+ATTEND_PAGES_INT8(attend_pages_int8_64, MMA, 64, 0, 8)
+ATTEND_PAGES_INT8(attend_pages_int8_128, MMA, 128, 0, 8)
 ATTEND_PAGES_INT8(attend_pages_int8_256, SM90, 256, 0, 0)
-ATTEND_PAGES_INT8(attend_pages_int4_64, MMA, 64, 1, 15)
-ATTEND_PAGES_INT8(attend_pages_int4_128, MMA, 128, 1, 15)
-ATTEND_PAGES_INT8(attend_pages_int4_256, SM90, 256, 1, 0)
+ATTEND_PAGES_INT8(attend_pages_int4_64, MMA, 64, 1, 8)
+ATTEND_PAGES_INT8(attend_pages_int4_128, MMA, 128, 1, 8)
 
 /* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most; rows: of a
  * chunk. *_one_*: for sequences of one row */

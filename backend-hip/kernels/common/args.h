@@ -154,7 +154,7 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
 #define ATTEND_INT4_SHARED(dims) (ATTEND_INT8_SHARED(dims) + ATTEND_INT8_AHEAD * 16 * (dims))
 #define SPLIT_SHARED(dims) (128 * (dims) * 4)
 /* nvidia/attend_decode_int8.hip: warps, threads; slots of a warp, of keys or values of two pages */
-enum { SPLIT_INT8_WARPS = 1, SPLIT_INT8_THREADS = 32 * SPLIT_INT8_WARPS, INT8_RING = 3 };
+enum { SPLIT_INT8_WARPS = 2, SPLIT_INT8_THREADS = 32 * SPLIT_INT8_WARPS, INT8_RING = 3 };
 #define INT8_SLOT(dims, int4) (2 * (((int4) ? 10 : PAGE) * (dims) + 8 * PAGE))
 #define SPLIT_INT8_SHARED(dims, int4) (SPLIT_INT8_WARPS * INT8_RING * INT8_SLOT(dims, int4))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)

@@ -440,18 +440,49 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
     return slices;
 }
 
-/* dims: threads to a row where the chunks are merged */
-DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
-                                 const struct exact_rows_int8 *l, const int dims, const int int4)
+/* What the chunks before gave in a thread: a dimension of every (THREADS / dims)-th row. */
+struct exact_rows_run {
+    float value[EXACT_ATTEND_ROWS], max[EXACT_ATTEND_ROWS], sum[EXACT_ATTEND_ROWS];
+};
+
+/* Merges a chunk, whose sums are in l->sums. dims: threads to a row */
+DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_run *x, int hd,
+                             int slices, const int dims)
 {
-    enum { ROWS = EXACT_ATTEND_ROWS };
-    const int mine = ROWS * dims / THREADS;
-    int t = thread(), head = block_y(), hd = a->head_dim, d16 = round16(hd),
-        kv_head = head / (a->n_heads / a->n_kv_heads), d = t % dims, row_of = t / dims;
-    const struct exact_row_range g = exact_rows_of(a, ROWS, int4);
-    float run[ROWS], run_max[ROWS], run_sum[ROWS];
+    int d = thread() % dims, d16 = round16(hd);
+    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS * dims / THREADS; k++)
+    {
+        int r = thread() / dims + k * (THREADS / dims), all = 0;
+        for (int i = 0; d < hd && i < slices; i++)
+            all += l->sums[(i * EXACT_ATTEND_ROWS + r) * d16 + d];
+        exact_merge_value(&x->value[k], &x->max[k], &x->sum[k], (float)all * l->scale[r], l->max[r],
+                          l->sum[r]);
+    }
+}
+
+DEVICE void exact_put_rows(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                           const struct exact_rows_run *x, const int dims)
+{
+    int d = thread() % dims, hd = a->head_dim, head = block_y();
+    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS * dims / THREADS; k++)
+    {
+        int r = thread() / dims + k * (THREADS / dims);
+        if (r >= g->begin && r < g->n && d < hd)
+            a->out[((u64)(g->row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] =
+                x->value[k] * exact_factor(x->sum[k], x->max[k], a->sinks, head);
+    }
+}
+
+DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
+                                 const struct exact_rows_int8 *l)
+{
+    int int4 = a->open.own != 0, kv_head = block_y() / (a->n_heads / a->n_kv_heads),
+        hd = a->head_dim;
+    const struct exact_row_range g = exact_rows_of(a, EXACT_ATTEND_ROWS, int4);
+    struct exact_rows_run x;
     if (g.n <= g.begin) return;
-    UNROLL for (int k = 0; k < mine; k++) run[k] = run_sum[k] = 0, run_max[k] = -__builtin_inff();
+    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS; k++) x.value[k] = x.sum[k] = 0,
+                                                       x.max[k] = -__builtin_inff();
     exact_queries_int8(a, l, &g);
     for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
         int end = g.last < c0 + KV_SPLIT - 1 ? g.last + 1 : c0 + KV_SPLIT,
@@ -461,26 +492,18 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
         exact_weights_int8(a, l, &g, c0);
         int slices = exact_values_int8(a, l, &g, kv_head, c0 / PAGE, (from - c0) / PAGE,
                                        (end - 1 - c0) / PAGE, int4);
-        UNROLL for (int k = 0; k < mine; k++)
-        {
-            int r = row_of + k * (THREADS / dims), all = 0;
-            for (int i = 0; d < hd && i < slices; i++) all += l->sums[(i * ROWS + r) * d16 + d];
-            exact_merge_value(&run[k], &run_max[k], &run_sum[k], (float)all * l->scale[r],
-                              l->max[r], l->sum[r]);
-        }
+        if (hd <= 64) exact_merge_rows(l, &x, hd, slices, 64);
+        else if (hd <= 128) exact_merge_rows(l, &x, hd, slices, 128);
+        else exact_merge_rows(l, &x, hd, slices, 256);
         barrier();
     }
-    UNROLL for (int k = 0; k < mine; k++)
-    {
-        int r = row_of + k * (THREADS / dims);
-        if (r >= g.begin && r < g.n && d < hd)
-            a->out[((u64)(g.row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] =
-                run[k] * exact_factor(run_sum[k], run_max[k], a->sinks, head);
-    }
+    if (hd <= 64) exact_put_rows(a, &g, &x, 64);
+    else if (hd <= 128) exact_put_rows(a, &g, &x, 128);
+    else exact_put_rows(a, &g, &x, 256);
 }
 
-KERNEL(exact_attend_rows_int8, struct attend_kernel_args)
-{
+/* Matrix units have exact_attend_mma.hip. */
+ON_NO_MMA(KERNEL(exact_attend_rows_int8, struct attend_kernel_args) {
     LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);
     LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);
     LDS(int, sums, 16 * THREADS); /* first the weights */
@@ -491,11 +514,7 @@ KERNEL(exact_attend_rows_int8, struct attend_kernel_args)
     LDS(float, sum, EXACT_ATTEND_ROWS);
     LDS(float, scale, EXACT_ATTEND_ROWS);
     LDS(float, query, EXACT_ATTEND_ROWS);
-    const struct attend_kernel_args *a = ARGS;
-    int int4 = a->open.own != 0;
     const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,
                                       max,     sum,           scale,   query, lanes};
-    if (a->head_dim <= 64) exact_attend_rows_of(a, &l, 64, int4);
-    else if (a->head_dim <= 128) exact_attend_rows_of(a, &l, 128, int4);
-    else exact_attend_rows_of(a, &l, 256, int4);
-}
+    exact_attend_rows_of(ARGS, &l);
+})
