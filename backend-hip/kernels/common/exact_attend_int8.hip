@@ -440,11 +440,6 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
     return slices;
 }
 
-/* What the chunks before gave in a thread: a dimension of every (THREADS / dims)-th row. */
-struct exact_rows_run {
-    float value[EXACT_ATTEND_ROWS], max[EXACT_ATTEND_ROWS], sum[EXACT_ATTEND_ROWS];
-};
-
 /* Merges a chunk, whose sums are in l->sums. dims: threads to a row */
 DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_run *x, int hd,
                              int slices, const int dims)
@@ -457,19 +452,6 @@ DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_
             all += l->sums[(i * EXACT_ATTEND_ROWS + r) * d16 + d];
         exact_merge_value(&x->value[k], &x->max[k], &x->sum[k], (float)all * l->scale[r], l->max[r],
                           l->sum[r]);
-    }
-}
-
-DEVICE void exact_put_rows(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                           const struct exact_rows_run *x, const int dims)
-{
-    int d = thread() % dims, hd = a->head_dim, head = block_y();
-    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS * dims / THREADS; k++)
-    {
-        int r = thread() / dims + k * (THREADS / dims);
-        if (r >= g->begin && r < g->n && d < hd)
-            a->out[((u64)(g->row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] =
-                x->value[k] * exact_factor(x->sum[k], x->max[k], a->sinks, head);
     }
 }
 
