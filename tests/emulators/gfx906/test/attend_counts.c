@@ -13,14 +13,12 @@ enum { DIMS = 128, HEADS = 4, PAGES = KV_SPLIT / PAGE, ROWS = EXACT_ATTEND_ROWS 
 static const struct attend_counted {
     const char *name;
     int rows; /* of a block; they see all positions but up to rows - 1 */
-    int digits, int4;
+    int digits;
     double valu;
 } counted[] = {
-    {"attend_split_f16", 1, 0, 0, 3.2},           {"attend_split_int8_256", 1, 0, 0, 3.9},
-    {"exact_attend_split_int8", 1, 2, 0, 2.5},    {"exact_attend_split_int8", 1, 1, 0, 2.4},
-    {"exact_attend_rows_int8", ROWS, 2, 0, 1.35}, {"attend_split_int8_512", 1, 0, 1, 20},
-    {"exact_attend_split_int8", 1, 2, 1, 20},     {"exact_attend_split_int8", 1, 1, 1, 20},
-    {"exact_attend_rows_int8", ROWS, 2, 1, 20},
+    {"attend_split_f16", 1, 0, 3.2},          {"attend_split_int8_256", 1, 0, 3.9},
+    {"exact_attend_split_int8", 1, 2, 2.5},   {"exact_attend_split_int8", 1, 1, 2.4},
+    {"exact_attend_rows_int8", ROWS, 2, 1.35},
 };
 
 /* Device memory of zeros; NULL: there is none. */
@@ -52,9 +50,6 @@ static int count(void *module, const struct attend_counted *k, struct gfx906_sta
                                    .head_dim = DIMS,
                                    .n_splits = 1,
                                    .digits = k->digits};
-    if (k->int4)
-        a.open = (struct open_pages){.seats = zeros((size_t)HEADS * INT8_PAGE(DIMS)),
-                                     .own = zeros(ROWS * 4)};
     size_t bytes = sizeof a;
     void *f, *extra[] = {(void *)1, &a, (void *)2, &bytes, (void *)3};
     if (!a.q || !a.pages || !a.out || !a.pos || !a.seq || !a.table || !a.tiles || !a.parts ||
@@ -81,7 +76,7 @@ void test_attend_counts(const char *build_dir, int show)
         skip("counts of attention: no code object for gfx906 in this build");
         return;
     }
-    if (show) printf("kernel\tint4\tdigits\tvalu\tlds\tvmem\tvgprs\tlds_size\n");
+    if (show) printf("kernel\tdigits\tvalu\tlds\tvmem\tvgprs\tlds_size\n");
     for (int i = 0; i < COUNT(counted); i++) {
         const struct attend_counted *k = &counted[i];
         struct gfx906_stats s;
@@ -90,10 +85,10 @@ void test_attend_counts(const char *build_dir, int show)
             continue;
         }
         double valu = per_element(k, s.valu);
-        check(valu <= k->valu, "%s%s: %.3f vector instructions an element and row, at most %.2f",
-              k->name, k->int4 ? ", int4" : "", valu, k->valu);
+        check(valu <= k->valu, "%s: %.3f vector instructions an element and row, at most %.2f",
+              k->name, valu, k->valu);
         if (show)
-            printf("%s\t%d\t%d\t%.3f\t%.3f\t%.3f\t%u\t%u\n", k->name, k->int4, k->digits, valu,
+            printf("%s\t%d\t%.3f\t%.3f\t%.3f\t%u\t%u\n", k->name, k->digits, valu,
                    per_element(k, s.lds), per_element(k, s.vmem), s.vgprs, s.lds_size);
     }
     gpu.unload(module);
