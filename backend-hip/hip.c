@@ -16,6 +16,7 @@ static size_t hip_kv_page_bytes(enum kv_type t, const struct kv_cache *kv)
 {
     size_t dims = ((size_t)kv->head_dim + 7) / 8 * 8;
     if (t == KV_INT8) return (size_t)kv->n_kv_heads * INT8_PAGE((size_t)kv->head_dim);
+    if (t == KV_INT4) return (size_t)kv->n_kv_heads * INT4_PAGE((size_t)kv->head_dim);
     return (size_t)kv->n_kv_heads * 2 * PAGE * dims * (t == KV_F32 ? 4 : 2);
 }
 
@@ -151,10 +152,8 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->state_to, &s->d_state_to, (size_t)b->n_seqs},
         {b->block_table, &s->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
-    size_t n = 2 * TILE_GROUPS *
-                   ((size_t)b->n_seqs +
-                    (size_t)b->n_rows / (TILE_GROUPS * GROUP_ROWS)) + /* of tiles, at most */
-               (size_t)b->n_decode * (size_t)s->n_splits;
+    size_t n = hip_most_tiles(b->n_rows, b->n_seqs) + (size_t)b->n_decode * (size_t)s->n_splits +
+               hip_open_ints(&h->config);
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     CHECK(n <= hip_batch_ints(&h->config));
     n = 0;
@@ -168,6 +167,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     n += 2 * TILE_GROUPS * (size_t)s->n_tiles;
     s->d_work = h->d_batch + n;
     n += (size_t)hip_fill_work(h, b, h->batch_copy + n);
+    n += hip_fill_open(h, b, h->batch_copy + n, h->d_batch + n);
     hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
 }
 
@@ -201,7 +201,7 @@ int hip_list_devices(const char *library, struct err *e)
 const struct backend backend_hip = {
     .name = "hip",
     .kinds = (1u << OP_KINDS) - 1,
-    .kv_types = 1u << KV_F16 | 1u << KV_F32 | 1u << KV_INT8,
+    .kv_types = 1u << KV_F16 | 1u << KV_F32 | 1u << KV_INT8 | 1u << KV_INT4,
     .asynchronous = 1,
     .phases = 1,
     .available = hip_available,

@@ -2,11 +2,12 @@
  * decode row is split over blocks (flash-decoding, Dao et al. 2023), whose results the next launch
  * combines; prompt rows attend in tiles. Must not know: linears. */
 #include "backend-hip/hip_plan.h"
+#include "core/step/kv_open.h"
 
 #include <string.h>
 
 _Static_assert((int)PAGE_F16 == (int)KV_F16 && (int)PAGE_F32 == (int)KV_F32 &&
-                   (int)PAGE_INT8 == (int)KV_INT8,
+                   (int)PAGE_INT8 == (int)KV_INT8 && (int)PAGE_INT4 == (int)KV_INT4,
                "enum page_kind");
 
 enum { HEADS_64, HEADS_128, HEADS_256, HEADS };
@@ -33,14 +34,17 @@ static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
 /* attend_prefill_wgmma.hip. With fp16 activations the softmax weights are fp16, too. */
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend)
 {
-    static const enum hip_kernel
-        half[][HEADS] = {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
-                         [KV_F32] = NO_KERNELS,
-                         [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128,
-                                      K_COUNT}},
-        full[][HEADS] = {[KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
-                         [KV_F32] = NO_KERNELS,
-                         [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128, K_COUNT}};
+    static const enum hip_kernel half[][HEADS] =
+        {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
+         [KV_F32] = NO_KERNELS,
+         [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128, K_COUNT},
+         [KV_INT4] = {K_attend_wgmma_half_int4_64, K_attend_wgmma_half_int4_128, K_COUNT}},
+                                 full[][HEADS] = {
+                                     [KV_F16] = {K_attend_wgmma_64, K_attend_wgmma_128, K_COUNT},
+                                     [KV_F32] = NO_KERNELS,
+                                     [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128,
+                                                  K_COUNT},
+                                     [KV_INT4] = NO_KERNELS};
     return by_head(h, attend, h->config.act == ACT_F16 ? half : full);
 }
 
@@ -49,7 +53,8 @@ static enum hip_kernel tile_kernel(const struct hip *h, const struct op *attend)
     static const enum hip_kernel tile[][HEADS] = {
         [KV_F16] = {K_attend_tile_64, K_attend_tile_128, K_attend_tile_256},
         [KV_F32] = NO_KERNELS,
-        [KV_INT8] = {K_attend_tile_int8_64, K_attend_tile_int8_128, K_attend_tile_int8_256}};
+        [KV_INT8] = {K_attend_tile_int8_64, K_attend_tile_int8_128, K_attend_tile_int8_256},
+        [KV_INT4] = NO_KERNELS};
     return by_head(h, attend, tile);
 }
 
@@ -58,7 +63,8 @@ static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend
     static const enum hip_kernel pages[][HEADS] = {
         [KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
         [KV_F32] = NO_KERNELS,
-        [KV_INT8] = {K_attend_pages_int8_64, K_attend_pages_int8_128, K_attend_pages_int8_256}};
+        [KV_INT8] = {K_attend_pages_int8_64, K_attend_pages_int8_128, K_attend_pages_int8_256},
+        [KV_INT4] = {K_attend_pages_int4_64, K_attend_pages_int4_128, K_COUNT}};
     return by_head(h, attend, pages);
 }
 
@@ -159,13 +165,32 @@ int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
     return launches * max_blocks;
 }
 
-/* The number of groups of a sequence's prompt rows; *begin: the first of these rows. */
-static int prompt_groups(const struct batch *b, int seq, int *begin)
+/* A sequence's prompt rows, row begin .. end - 1, and how many groups they are. KV_INT4: groups end
+ * at multiples of GROUP_ROWS positions, so that neighbouring rows share their own page; `skip` rows
+ * are missing in the first. */
+struct prompt {
+    int begin, end, skip, groups;
+};
+
+static struct prompt prompt_of(const struct hip *h, const struct batch *b, int seq)
 {
-    *begin = b->seq_start[seq] > b->n_decode ? b->seq_start[seq] : b->n_decode;
-    return b->seq_start[seq + 1] > *begin
-               ? (b->seq_start[seq + 1] - *begin + GROUP_ROWS - 1) / GROUP_ROWS
-               : 0;
+    struct prompt p = {.begin = b->seq_start[seq], .end = b->seq_start[seq + 1]};
+    if (p.begin < b->n_decode) p.begin = b->n_decode;
+    if (p.end <= p.begin) return p;
+    if (kv_has_open(h->config.kv)) p.skip = b->pos[p.begin] % GROUP_ROWS;
+    p.groups = (p.end - p.begin + p.skip + GROUP_ROWS - 1) / GROUP_ROWS;
+    return p;
+}
+
+/* First row of a group. */
+static int group_begin(const struct prompt *p, int group)
+{
+    return group ? p->begin + group * GROUP_ROWS - p->skip : p->begin;
+}
+
+size_t hip_most_tiles(int rows, int seqs)
+{
+    return 2 * TILE_GROUPS * (2 * (size_t)seqs + (size_t)rows / (TILE_GROUPS * GROUP_ROWS));
 }
 
 /* A tile has two groups of one sequence. If all tiles run at once, an early group is paired with a
@@ -174,24 +199,23 @@ static int prompt_groups(const struct batch *b, int seq, int *begin)
  * start are short. */
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
 {
-    int n = 0, all = 0, begin;
-    for (int i = 0; i < b->n_seqs; i++) all += (prompt_groups(b, i, &begin) + 1) / 2;
+    int n = 0, all = 0;
+    for (int i = 0; i < b->n_seqs; i++) all += (prompt_of(h, b, i).groups + 1) / 2;
     int at_once = all * h->most_heads <= hip_stream_multiprocessors(h->stream);
     for (int i = 0; i < b->n_seqs; i++) {
-        int groups = prompt_groups(b, i, &begin), end = b->seq_start[i + 1];
+        const struct prompt p = prompt_of(h, b, i);
+        int groups = p.groups;
         for (int j = (groups + 1) / 2 - 1; j >= 0; j--) {
             int of[TILE_GROUPS] = {at_once ? groups - 1 - j : 2 * j + 1, at_once ? j : 2 * j},
                 at = n++;
-            int last = begin + (of[0] < groups ? of[0] : of[1]) * GROUP_ROWS; /* row */
+            int last = group_begin(&p, of[0] < groups ? of[0] : of[1]); /* row */
             for (; at > 0 && b->pos[tile[4 * at - 4]] < b->pos[last]; at--)
                 memcpy(tile + 4 * at, tile + 4 * at - 4, 4 * sizeof *tile);
             for (int g = 0; g < TILE_GROUPS; g++) {
-                int row = begin + of[g] * GROUP_ROWS,
-                    there = of[g] < groups && (g == 0 || of[1] != of[0]);
-                tile[4 * at + 2 * g] = there ? row : last;
-                tile[4 * at + 2 * g + 1] = !there                   ? 0
-                                           : end - row < GROUP_ROWS ? end - row
-                                                                    : GROUP_ROWS;
+                int there = of[g] < groups && (g == 0 || of[1] != of[0]), row = last, end = last;
+                if (there) row = group_begin(&p, of[g]), end = group_begin(&p, of[g] + 1);
+                tile[4 * at + 2 * g] = row;
+                tile[4 * at + 2 * g + 1] = (end < p.end ? end : p.end) - row;
             }
         }
     }
@@ -213,6 +237,8 @@ struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan 
         .sin = hip_in(p, op, 4),
         .slot = h->shape.d_slot,
         .pages = stores ? p->memory->kv[hip_op(p, op)->as.rope.kv] : NULL,
+        .open = hip_open_pages(h, p, stores ? hip_op(p, op)->as.rope.kv : -1,
+                               hip_op(p, op)->as.rope.step_set),
         .eps = hip_op(p, op)->as.rope.eps,
         .n_heads = g->n_heads,
         .n_kv_heads = stores ? g->n_kv_heads : 0,
@@ -234,8 +260,9 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
     a.cos += half;
     a.sin += half;
     a.slot += at;
+    if (a.open.own) a.open.own += at;
     hip_launch(h,
-               a.kv == PAGE_INT8           ? K_rope_store_int8
+               a.kv >= PAGE_INT8           ? K_rope_store_int8
                : a.head_dim > GPU_HEAD_DIM ? K_rope_store_512
                                            : K_rope_store,
                (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0},
@@ -245,15 +272,17 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
 void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
 {
     struct rope_kernel_args a = hip_rope_args(h, p, op);
+    hip_open_begin(h, p, op);
     launch_rope(h, &a, 0, h->shape.n_rows);
+    hip_open_pack(h, p, op);
 }
 
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend)
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
-    return r->in[1] >= 0 && a->in[0] == r->out[0] && a->as.attend.kv == r->as.rope.kv &&
-           hip_rope_args(h, p, rope).in_octets && pages_kernel(h, a) < K_COUNT &&
-           a->as.attend.heads.head_dim <= 128;
+    return !kv_has_open(h->config.kv) && r->in[1] >= 0 && a->in[0] == r->out[0] &&
+           a->as.attend.kv == r->as.rope.kv && hip_rope_args(h, p, rope).in_octets &&
+           pages_kernel(h, a) < K_COUNT && a->as.attend.heads.head_dim <= 128;
 }
 
 int hip_single_rows(const struct batch *b)
@@ -313,7 +342,8 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     static const enum hip_kernel split_kernel[][2] = {
         [KV_F16] = {K_attend_split_f16, K_attend_split_f16_512},
         [KV_F32] = {K_attend_split_f32, K_attend_split_f32_512},
-        [KV_INT8] = {K_attend_split_int8_256, K_attend_split_int8_512}};
+        [KV_INT8] = {K_attend_split_int8_256, K_attend_split_int8_512},
+        [KV_INT4] = {K_attend_split_int8_512, K_attend_split_int8_512}};
     int is_long = g->head_dim > GPU_HEAD_DIM;
     enum hip_kernel split = split_kernel[h->config.kv][is_long],
                     pages = pages_kernel(h, hip_op(p, op));
@@ -326,6 +356,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         s.q += row * q_row;
         s.pos += row;
         s.seq += row;
+        if (s.open.own) s.open.own += row;
         if (s.cos) s.cos += row * half, s.sin += row * half;
         if (s.k) s.k += row * kv_row, s.v += row * kv_row;
         s.parts = h->d_parts;
@@ -364,9 +395,11 @@ static void attend_prompts(struct hip *h, const struct op *attend,
     a.out += n_decode * q_row;
     a.pos += n_decode;
     a.seq += n_decode;
+    if (a.open.own) a.open.own += n_decode;
     static const enum hip_kernel kernel[][2] = {[KV_F16] = {K_attend_f16, K_attend_f16_512},
                                                 [KV_F32] = {K_attend_f32, K_attend_f32_512},
-                                                [KV_INT8] = {K_attend_int8_256, K_attend_int8_512}};
+                                                [KV_INT8] = {K_attend_int8_256, K_attend_int8_512},
+                                                [KV_INT4] = {K_attend_int8_512, K_attend_int8_512}};
     hip_launch(h, kernel[h->config.kv][g->head_dim > GPU_HEAD_DIM],
                (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
 }
@@ -414,6 +447,7 @@ struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_p
         .n_heads = g->n_heads,
         .n_kv_heads = g->n_kv_heads,
         .head_dim = g->head_dim,
+        .open = hip_open_pages(h, p, o->as.attend.kv, o->as.attend.step_set),
     };
 }
 

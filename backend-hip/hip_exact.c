@@ -300,10 +300,12 @@ void hip_exact_experts(struct hip *h, const struct be_plan *p, int op)
 void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)
 {
     struct rope_kernel_args a = hip_rope_args(h, p, op);
+    hip_open_begin(h, p, op);
     hip_launch(
         h, K_exact_rope_store,
         (struct hip_blocks){(size_t)h->shape.n_rows, (size_t)(a.n_heads + a.n_kv_heads), 1, 0}, &a,
         sizeof a);
+    hip_open_pack(h, p, op);
 }
 
 /* Attention by type of keys and values: a block for each (row, head), for each chunk of these, for
@@ -314,6 +316,7 @@ static const struct {
     [KV_F16] = {K_exact_attend_f16, K_exact_attend_split_f16, K_exact_attend_rows_f16},
     [KV_F32] = {K_exact_attend_f32, K_exact_attend_split_f32, K_exact_attend_rows_f32},
     [KV_INT8] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int8},
+    [KV_INT4] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int8},
 };
 
 /* Decode rows: a block for each chunk of positions, then their combination. */
@@ -328,6 +331,7 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
         a.q += row * q_row;
         a.pos += row;
         a.seq += row;
+        if (a.open.own) a.open.own += row;
         a.parts = h->d_parts;
         a.n_splits = h->shape.n_splits;
         hip_launch(h, attend_kernels[h->config.kv].split,
@@ -351,7 +355,7 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
         enum hip_kernel mma = a.head_dim <= 64    ? K_exact_attend_mma_64
                               : a.head_dim <= 128 ? K_exact_attend_mma_128
                                                   : K_exact_attend_mma_256;
-        int by_mma = h->config.kv == KV_INT8 && hip_has(h, mma),
+        int by_mma = kv_is_integer(h->config.kv) && hip_has(h, mma),
             rows = by_mma ? EXACT_TILE_ROWS : EXACT_ATTEND_ROWS;
         a.tiles = h->shape.d_tiles;
         hip_launch(h, by_mma ? mma : attend_kernels[h->config.kv].rows,
@@ -366,6 +370,7 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
     a.out += at * q_row;
     a.pos += at;
     a.seq += at;
+    if (a.open.own) a.open.own += at;
     hip_launch(h, attend_kernels[h->config.kv].row,
                (struct hip_blocks){(size_t)n, (size_t)a.n_heads, 1, 0}, &a, sizeof a);
 }

@@ -56,9 +56,10 @@ struct hip_shape {
     int work_blocks; /* blocks of each head in a launch for decode rows, listed in d_work; 0: one
                         for each row and split */
     int n_tiles;     /* tiles of prompt rows */
+    int n_copies, n_packs; /* jobs of open pages, rounded up */
     /* the step's arrays, in one block: */
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_seq_start,
-        *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work;
+        *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work, *d_own, *d_copies, *d_packs;
 };
 
 /* What the slots of a step were last grouped by (hip_experts.c). */
@@ -101,6 +102,8 @@ struct hip {
     float *d_parts; /* partial results of KV splits: hip_part_floats */
     struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
     struct hip_experts experts;
+    void *d_step_pages; /* [step sets][step pages] of step_page_bytes: hip_open.c */
+    size_t step_page_bytes, step_bytes;
     void *d_sums;              /* [max_rows][max_stride] fp16 sums of paper/linear_paper.hip */
     int max_stride;
     void *d_stage; /* [STAGE_BYTES] staging buffer for weights before they are packed */
@@ -168,12 +171,22 @@ int hip_kv_splits(const struct batch *b);
 /* Whether every decode row is the only row of its sequence, so that no row attends to a key that
  * another row of the step stores. */
 int hip_single_rows(const struct batch *b);
-/* Fills the tiles of prompt rows (args.h, attend_kernel_args.tiles); returns their number. */
+/* Fills the tiles of prompt rows (args.h, attend_kernel_args.tiles); returns their number. Integers
+ * that they take at most. */
+size_t hip_most_tiles(int rows, int seqs);
 int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
 /* Lists the KV splits of decode rows (args.h, attend_kernel_args.work), work_blocks for each
  * launch, if that saves an eighth of the grid of rows x splits. Returns the length of all lists, 0:
  * none. */
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work);
+
+/* Open pages of KV_INT4 (hip_open.c). Bytes of the step pages of a plan, and of its largest one. */
+size_t hip_open_need(const struct be_config *c, const struct step_plan *p);
+size_t hip_open_page_bytes(const struct be_config *c, const struct step_plan *p);
+/* Fills the rows' own pages and the lists of jobs of a step, at most hip_open_ints; returns their
+ * number. d_ints: where they will be on the device */
+size_t hip_open_ints(const struct be_config *c);
+size_t hip_fill_open(struct hip *h, const struct batch *b, int32_t *ints, const int32_t *d_ints);
 
 uint64_t hip_packed_bytes(const struct linear *w);
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);

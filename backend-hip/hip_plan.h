@@ -180,6 +180,13 @@ int hip_rows_at_once(const struct hip *h);
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
 struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
 
+/* ---- hip_open.c: open pages of KV_INT4 */
+struct open_pages hip_open_pages(const struct hip *h, const struct be_plan *p, int kv, int set);
+/* Launches around the stores of an OP_ROPE_STORE: copies pages that the step goes beyond from their
+ * seats; packs those that it fills. */
+void hip_open_begin(struct hip *h, const struct be_plan *p, int op);
+void hip_open_pack(struct hip *h, const struct be_plan *p, int op);
+
 /* ---- hip_state.c */
 /* Whether the kernels take the operation's sizes. 0 or -1. */
 int hip_check_state(const struct op *op, struct err *e);

@@ -6,14 +6,12 @@
 #include <string.h>
 
 /* The arrays of a step: token, pos, seq, slot, logit_row, top_row, seq_start, state_from, state_to,
- * block table, tiles, work. */
+ * block table, tiles, work, open pages. */
 size_t hip_batch_ints(const struct be_config *c)
 {
     return 6 * (size_t)c->max_rows + 3 * (size_t)c->max_seqs + 1 +
-           (size_t)c->max_seqs * (size_t)c->max_pages +
-           2 * TILE_GROUPS *
-               ((size_t)c->max_seqs + (size_t)c->max_rows / (TILE_GROUPS * GROUP_ROWS)) +
-           (size_t)c->max_rows * (size_t)hip_max_splits(c);
+           (size_t)c->max_seqs * (size_t)c->max_pages + hip_most_tiles(c->max_rows, c->max_seqs) +
+           (size_t)c->max_rows * (size_t)hip_max_splits(c) + hip_open_ints(c);
 }
 
 /* The sizes that determine scratch memory, each the maximum over all plans. */
@@ -60,6 +58,7 @@ uint64_t hip_scratch_bytes(const struct be_config *c, const struct step_plan *p)
     size_t experts[EXPERTS_SCRATCH];
     hip_experts_need(c, p, experts);
     for (int i = 0; i < EXPERTS_SCRATCH; i++) sum += experts[i];
+    sum += hip_open_need(c, p);
     scratch_sizes(c, bytes);
     for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
     return sum;
@@ -96,6 +95,14 @@ int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e)
         if (regrow(h, (void **)&h->d_parts, floats * sizeof(float), e)) return -1;
         h->split_floats = n.split_floats;
     }
+    size_t open = hip_open_need(&h->config, p);
+    if (open > h->step_bytes) {
+        h->step_bytes = 0;
+        if (regrow(h, &h->d_step_pages, open, e)) return -1;
+        h->step_bytes = open;
+    }
+    if (hip_open_page_bytes(&h->config, p) > h->step_page_bytes)
+        h->step_page_bytes = hip_open_page_bytes(&h->config, p);
     void **const d[EXPERTS_SCRATCH] = {&h->experts.d_packed, (void **)&h->experts.d_scale,
                                        (void **)&h->experts.d_groups};
     size_t need[EXPERTS_SCRATCH];
@@ -125,8 +132,9 @@ int hip_scratch_open(struct hip *h, struct err *e)
 void hip_scratch_close(struct hip *h)
 {
     const struct hip_experts *x = &h->experts;
-    void *const d[] = {h->d_batch, h->d_parts,   h->d_packed, h->d_scale, h->d_sums,
-                       h->d_stage, h->d_largest, x->d_packed, x->d_scale, x->d_groups};
+    void *const d[] = {h->d_batch, h->d_parts,  h->d_packed,    h->d_scale,
+                       h->d_sums,  h->d_stage,  h->d_largest,   x->d_packed,
+                       x->d_scale, x->d_groups, h->d_step_pages};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(&h->be, d[i]);
     free(h->batch_copy);
 }

@@ -215,7 +215,7 @@ int bench_roofline(const struct bench_options *o, const struct model *m,
     if (size.max_rows > o->n_batch)
         return err_set(e, "--roofline: -p %d is more than the %d rows of one step (-b)",
                        size.max_rows, o->n_batch);
-    size.n_pages = setup_pages(1, depth + size.max_rows);
+    size.n_pages = size.seq_pages = setup_pages(1, depth + (size.max_rows > 1 ? size.max_rows : 1));
     if (setup_pages(size.max_seqs, depth + 1) > size.n_pages)
         size.n_pages = setup_pages(size.max_seqs, depth + 1);
     if (size.max_seqs > size.max_rows) size.max_rows = size.max_seqs;

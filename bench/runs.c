@@ -104,7 +104,8 @@ static struct setup_size size_of(const struct bench_options *o)
         parallel = gen ? largest(&o->parallel) : 1;
     int rows = prompt < o->n_batch ? prompt : o->n_batch;
     struct setup_size s = {rows > parallel ? rows : parallel, parallel,
-                           setup_pages(1, depth + prompt)};
+                           setup_pages(1, depth + prompt),
+                           setup_pages(1, depth + (prompt > gen ? prompt : gen))};
     if (setup_pages(parallel, depth + gen) > s.n_pages)
         s.n_pages = setup_pages(parallel, depth + gen);
     return s;

@@ -46,7 +46,7 @@ static int setup_open(struct setup *r, const struct model *m, const struct setup
                                 .max_rows = size->max_rows,
                                 .max_logits = size->max_seqs,
                                 .max_seqs = size->max_seqs,
-                                .max_pages = size->n_pages};
+                                .max_pages = size->seq_pages};
     r->size = *size;
     if (forward_open(&r->forward, m, r->config.backend, &o, e)) return -1;
     r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) +
@@ -182,8 +182,9 @@ void setup_batch(struct setup *r, const struct step_shape *s, enum setup_output 
     int rows = s->n_seqs * s->rows, stride = setup_pages(1, s->depth + s->rows),
         vocab = r->forward.model->config.vocab;
     CHECK(rows <= r->size.max_rows && s->n_seqs <= r->size.max_seqs &&
-          s->n_seqs * stride <= r->size.n_pages);
+          s->n_seqs * stride <= r->size.n_pages && stride <= r->size.seq_pages);
     struct page_map map = {r->size.n_pages, r->size.n_pages / s->n_seqs, r->ints};
+    if (map.stride > r->size.seq_pages) map.stride = r->size.seq_pages;
     struct batch *b = &r->batch;
     batch_place(b, r->ints + r->size.n_pages, r->size.max_rows, s->n_seqs, r->size.max_seqs,
                 map.stride);

@@ -24,7 +24,8 @@ struct setup_config {
 /* The largest sizes of a run, for which every setup is opened. */
 struct setup_size {
     int max_rows, max_seqs;
-    int n_pages; /* KV pages of the largest case */
+    int n_pages;   /* KV pages of the largest case */
+    int seq_pages; /* of its longest sequence */
 };
 
 struct setup {

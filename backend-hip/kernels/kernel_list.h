@@ -414,7 +414,7 @@ KERNEL_ROW(exact_attend_rows_f16, ALL, FOR_EXACT, THREADS, 2, 0, 0, 0)
 KERNEL_ROW(exact_attend_rows_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_split_int8, ALL, FOR_EXACT, THREADS, 4, 0, 0, 0)
-KERNEL_ROW(exact_attend_rows_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_rows_int8, NO_MMA, FOR_EXACT, THREADS, 0, 0, 0, 0)
 #ifndef EXACT_ATTEND_MMA /* nvidia/exact_attend_mma.hip; dims: of a head, at most */
 #define EXACT_ATTEND_MMA(name, images, dims, blocks)                                               \
     KERNEL_ROW(name, images, FOR_EXACT, THREADS, blocks, EXACT_ATTEND_SHARED(dims), 0, 0)
@@ -468,6 +468,7 @@ KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store_int8, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(open_page_jobs, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
@@ -508,12 +509,14 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
     KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, ATTEND_TILE_SHARED(dims), 0, 0)
 #endif
 #ifndef ATTEND_WGMMA_INT8 /* hopper/attend_prefill_int8.hip */
-#define ATTEND_WGMMA_INT8(name, images, dims, halves)                                              \
-    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_INT8_SHARED(dims), 0, 0)
+#define ATTEND_WGMMA_INT8(name, images, dims, halves, int4)                                        \
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1,                                  \
+               (int4) ? ATTEND_INT4_SHARED(dims) : ATTEND_INT8_SHARED(dims), 0, 0)
 #endif
 #ifndef ATTEND_PAGES_INT8 /* nvidia/attend_decode_int8.hip */
-#define ATTEND_PAGES_INT8(name, images, dims)                                                      \
-    KERNEL_ROW(name, images, FOR_ATTEND, SPLIT_THREADS, 0, SPLIT_INT8_SHARED(dims), 0, 0)
+#define ATTEND_PAGES_INT8(name, images, dims, int4, blocks)                                        \
+    KERNEL_ROW(name, images, FOR_ATTEND, SPLIT_INT8_THREADS, blocks,                               \
+               SPLIT_INT8_SHARED(dims, int4), 0, 0)
 #endif
 ATTEND_TILE(attend_tile_64, SM80, 64)
 ATTEND_TILE(attend_tile_128, SM80, 128)
@@ -525,16 +528,20 @@ ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
 ATTEND_TILE_INT8(attend_tile_int8_64, SM80, 64)
 ATTEND_TILE_INT8(attend_tile_int8_128, SM80, 128)
 ATTEND_TILE_INT8(attend_tile_int8_256, MMA, 256)
-ATTEND_WGMMA_INT8(attend_wgmma_int8_64, SM90, 64, 2)
-ATTEND_WGMMA_INT8(attend_wgmma_int8_128, SM90, 128, 2)
-ATTEND_WGMMA_INT8(attend_wgmma_half_int8_64, SM90, 64, 1)
-ATTEND_WGMMA_INT8(attend_wgmma_half_int8_128, SM90, 128, 1)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_64, SM90, 64, 2, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_128, SM90, 128, 2, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_64, SM90, 64, 1, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_128, SM90, 128, 1, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int4_64, SM90, 64, 1, 1)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int4_128, SM90, 128, 1, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 ATTEND_PAGES(attend_pages_256, SM90, 256)
-ATTEND_PAGES_INT8(attend_pages_int8_64, MMA, 64)
-ATTEND_PAGES_INT8(attend_pages_int8_128, MMA, 128)
-ATTEND_PAGES_INT8(attend_pages_int8_256, SM90, 256)
+ATTEND_PAGES_INT8(attend_pages_int8_64, MMA, 64, 0, 8)
+ATTEND_PAGES_INT8(attend_pages_int8_128, MMA, 128, 0, 8)
+ATTEND_PAGES_INT8(attend_pages_int8_256, SM90, 256, 0, 0)
+ATTEND_PAGES_INT8(attend_pages_int4_64, MMA, 64, 1, 8)
+ATTEND_PAGES_INT8(attend_pages_int4_128, MMA, 128, 1, 8)
 
 /* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most; rows: of a
  * chunk. *_one_*: for sequences of one row */

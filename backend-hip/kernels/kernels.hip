@@ -19,6 +19,7 @@
 
 #include "backend-hip/kernels/common/exact_math.h"
 #include "backend-hip/kernels/common/kv_int8.h"
+#include "backend-hip/kernels/common/kv_int4.h"
 
 #include "backend-hip/kernels/common/argmax.hip"
 #include "backend-hip/kernels/common/attend.hip"
@@ -34,6 +35,7 @@
 #endif
 #include "backend-hip/kernels/common/linear_prefill.hip"
 #include "backend-hip/kernels/common/norm.hip"
+#include "backend-hip/kernels/common/open_pages.hip"
 #include "backend-hip/kernels/common/top.hip"
 
 #if HAS_MMA

@@ -45,6 +45,15 @@ done
 answer demo two.jsonl cpu.own --backend cpu
 answer demo two.jsonl cpu.kv8 --backend cpu --kv int8
 is "--same-bits takes --kv int8" "$dir/cpu.own" "$dir/cpu.kv8"
+# pages that a step begins, fills and packs, in other steps on the CPU
+words=$(for i in $(seq 9); do printf 'the people of the state were %d ' "$i"; done)
+printf '{"custom_id":"p","method":"POST","url":"/v1/completions","body":{"prompt":"%s","max_tokens":4,"logprobs":2,"temperature":0.9}}\n' \
+    "$words" >"$dir/pages.jsonl"
+answer demo pages.jsonl cpu.kv4 --backend cpu --kv int4 -b 23
+for gpu in hip-fibers cuda-fibers-80 cuda-fibers-90; do
+    answer demo pages.jsonl $gpu.kv4 $on/lib$gpu.so --kv int4 -b 37
+    is "$gpu, keys and values in 4 bits" "$dir/cpu.kv4" "$dir/$gpu.kv4"
+done
 if [ -e "$build/tests/bin/libamdhip64-gfx906.so" ]; then
     answer demo two.jsonl cpu.two --backend cpu
     answer demo two.jsonl gfx906.two $on/libamdhip64-gfx906.so

@@ -25,7 +25,11 @@
  *   fp16, fp32  keys [d8 / 8][PAGE][8], then values [PAGE][d8]
  *   int8        keys [d16 / 16][PAGE][16], values [PAGE / 4][d16][4], so that a word of either is
  *               an operand of an integer dot product; then fp32 scales of the keys [PAGE] and of
- *               the values [PAGE] */
+ *               the values [PAGE]
+ *   int4        of the keys the codes [8 d16], lo plus 128 and step [d16] of the channels (bytes);
+ *               the same of the values; the scales as they are. The codes of two neighbouring words
+ *               of int8 are a word, the first in the low bits of its bytes. Pages that are not full
+ *               are of int8: struct open_pages */
 #ifndef KERNELS_ARGS_H
 #define KERNELS_ARGS_H
 
@@ -57,9 +61,10 @@ enum { THREADS_1024 = 1024 };
 enum { CLUSTER = 4 }; /* blocks of a cluster (linear_decode_wgmma.hip) */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
 /* types of keys and values, in the order of enum kv_type */
-enum page_kind { PAGE_F16, PAGE_F32, PAGE_INT8 };
-/* Bytes of a page of int8 for one KV head. */
+enum page_kind { PAGE_F16, PAGE_F32, PAGE_INT8, PAGE_INT4 };
+/* Bytes of a page of int8, of int4 for one KV head. */
 #define INT8_PAGE(head_dim) (2 * PAGE * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
+#define INT4_PAGE(head_dim) (20 * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
 
 /* Columns of kernel_list.h. The operation: */
 enum kernel_op {
@@ -145,10 +150,13 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
 #define ATTEND_INT8_SHARED(dims)                                                                   \
     (ATTEND_INT8_STAGES * ATTEND_INT8_STAGE(dims) +                                                \
      ATTEND_INT8_AHEAD * (2 * ATTEND_WGMMA_STEP * (dims) + 512) + 128)
+/* with the channels of the steps ahead */
+#define ATTEND_INT4_SHARED(dims) (ATTEND_INT8_SHARED(dims) + ATTEND_INT8_AHEAD * 16 * (dims))
 #define SPLIT_SHARED(dims) (128 * (dims) * 4)
-/* nvidia/attend_decode_int8.hip: a page of a step, of a split */
-#define INT8_PLACE(dims) (32 * (dims) + 256)
-#define SPLIT_INT8_SHARED(dims) (KV_SPLIT / PAGE * INT8_PLACE(dims))
+/* nvidia/attend_decode_int8.hip: warps, threads; slots of a warp, of keys or values of two pages */
+enum { SPLIT_INT8_WARPS = 2, SPLIT_INT8_THREADS = 32 * SPLIT_INT8_WARPS, INT8_RING = 3 };
+#define INT8_SLOT(dims, int4) (2 * (((int4) ? 10 : PAGE) * (dims) + 8 * PAGE))
+#define SPLIT_INT8_SHARED(dims, int4) (SPLIT_INT8_WARPS * INT8_RING * INT8_SLOT(dims, int4))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
 /* Shared memory that a launch of SwiGLU asks for if it has few rows, so that a multiprocessor takes
@@ -261,6 +269,20 @@ struct angles_args {
     int rows, half;
 };
 
+/* int4: the pages of int8 that rows of the step store and read (core/step/kv_open.h) */
+struct open_pages {
+    void *seats, *steps; /* pages of n_kv_heads * INT8_PAGE bytes */
+    const int *own;      /* [rows] the row's own page: a seat, or step page ~number */
+};
+
+struct open_job_args {
+    struct open_pages open;
+    void *pages;
+    const int *jobs; /* [][2] open page, and page that it is packed to or step page that it is
+                        copied to; -1: no job */
+    int n_kv_heads, head_dim, packs;
+};
+
 struct rope_kernel_args {
     float *q;                     /* [rows][n_heads * head_dim] */
     const float *k, *v;           /* [rows][n_kv_heads * head_dim]; NULL: n_kv_heads is 0 */
@@ -268,6 +290,7 @@ struct rope_kernel_args {
     const float *cos, *sin;       /* [rows][head_dim / 2] */
     const int *slot;              /* [rows] */
     void *pages;
+    struct open_pages open; /* int4 */
     float eps;
     int n_heads, n_kv_heads, head_dim, kv; /* kv: enum page_kind */
     int in_octets; /* a block takes several heads: no q or k norm, head_dim is a multiple of 16 */
@@ -294,6 +317,8 @@ struct attend_kernel_args {
     const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of
                          one sequence */
     int digits; /* exact_attend_int8.hip: of queries */
+    struct open_pages open; /* int4; tiles begin at multiples of GROUP_ROWS positions, or at a
+                               sequence's first row */
 };
 
 struct combine_args {

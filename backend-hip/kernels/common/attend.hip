@@ -96,6 +96,44 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     }
 }
 
+/* Stores what a block of such threads has of rotated and transformed heads: 16 neighbouring
+ * dimensions number t % octets of a query, or of a key and of a value as codes. head: -1: none;
+ * most: of the largest magnitudes of the head; codes[16 THREADS] */
+DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int head, int is_key,
+                           const int most[2], u8 *codes)
+{
+    int row = block_x(), t = thread(), hd = a->head_dim, octets = hd / 16, part = t % octets,
+        slot = a->slot ? a->slot[row] : 0, offset = slot % PAGE;
+    if (head >= 0 && !is_key) {
+        u64 to = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)(part * 16);
+        float factor = 1.0f / (float)hadamard_run(hd);
+        UNROLL for (int i = 0; i < 16; i++) v[0][i] *= factor;
+        UNROLL for (int i = 0; i < 2; i++) store_octet(a->q, to + 8 * i, v[0] + 8 * i, 1);
+    }
+    if (!a->n_kv_heads) return;
+    u8 *page = head >= 0 && is_key ? stored_page(a, row, slot, head) : (u8 *)0;
+    UNROLL for (int k = 0; k < 2; k++)
+    {
+        struct int_scale s = int_scale_of(most[k], 127);
+        u32 word[4] = {0, 0, 0, 0};
+        if (!page) continue;
+        UNROLL for (int i = 0; i < 16; i++)
+            word[i / 4] |= ((u32)rounded_int(v[k][i], s.inverse) & 0xff) << (8 * (i % 4));
+        u32x4 *to = k ? (u32x4 *)codes + t : (u32x4 *)(page + int8_key_at(part * 16, offset));
+        *to = (u32x4){word[0], word[1], word[2], word[3]};
+        if (part == 0) int8_scales(page, hd)[k * PAGE + offset] = s.scale;
+    }
+    barrier();
+    /* the codes of values by neighbouring threads, which share lines of memory */
+    int of = block_y() * (THREADS / octets) - a->n_heads, d = t;
+    for (; d >= hd; d -= hd) of++;
+    for (int i = t; i < THREADS / octets * hd; i += THREADS) {
+        if (of >= 0 && of < a->n_kv_heads)
+            stored_page(a, row, slot, of)[int8_value_at(d, offset, hd)] = codes[i];
+        for (d += THREADS; d >= hd; d -= hd) of++;
+    }
+}
+
 /* The same for pages of int8: thread t then has 16 neighbouring dimensions, those of number t of
  * all heads of the block. x[HADAMARD_FLOATS], largest[2 THREADS] */
 DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *largest)
@@ -126,35 +164,54 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
         largest[k * THREADS + t] = most[k];
     }
     barrier();
-    if (!there) return;
-    if (!is_key) {
-        float factor = 1.0f / (float)hadamard_run(hd);
-        UNROLL for (int i = 0; i < 16; i++) v[0][i] *= factor;
-        UNROLL for (int i = 0; i < 2; i++)
-            store_octet(a->q, from + part * 16 + 8 * i, v[0] + 8 * i, 1);
-        return;
+    UNROLL for (int k = 0; k < 2; k++) for (int i = first; i < first + octets && i < THREADS; i++)
+        most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
+    put_heads_int8(a, v, there ? head : -1, is_key, most, (u8 *)x);
+}
+
+#if !defined(__AMDGCN__)
+/* The same where the threads of a head are 2, 4, 8 or 16 lanes. */
+DEVICE void rope_lanes_int8(const struct rope_kernel_args *a, u8 *codes)
+{
+    int row = block_x(), t = thread(), hd = a->head_dim, half = hd / 2, lanes = hd / 16,
+        d = t % lanes * 16, head = block_y() * (THREADS / lanes) + t / lanes,
+        is_key = head >= a->n_heads, there = head < a->n_heads + a->n_kv_heads, most[2] = {0, 0};
+    if (is_key) head -= a->n_heads;
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
+    float v[2][16];
+    UNROLL for (int i = 0; i < 16; i++) v[0][i] = v[1][i] = 0;
+    if (there) {
+        const float *x = (is_key ? a->k : a->q) + from, *far = x + (d < half ? half : -half);
+        u64 angle = (u64)row * (u64)half + (u64)(d % half);
+        UNROLL for (int k = 0; k < 16; k += 8)
+        {
+            float near[8], other[8], c[8], s[8];
+            load_octet(x + d + k, near);
+            load_octet(far + d + k, other);
+            load_octet(a->cos + angle + k, c);
+            load_octet(a->sin + angle + k, s);
+            UNROLL for (int i = 0; i < 8; i++)
+                v[0][k + i] = fma32(near[i], c[i], (d < half ? -other[i] : other[i]) * s[i]);
+            if (is_key) load_octet(a->v + from + d + k, v[1] + k);
+        }
     }
-    int slot = a->slot[row], offset = slot % PAGE;
-    u8 *page = (u8 *)a->pages +
-               ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * INT8_PAGE(hd);
+    UNROLL for (int apart = 1; apart < 16; apart *= 2) hadamard_step(v[0], 16, apart);
+    for (int apart = 1; apart < lanes; apart *= 2) UNROLL for (int i = 0; i < 16; i++)
+        {
+            float other = f32_of(shuffle_xor(bits_of(v[0][i]), apart));
+            v[0][i] = t & apart ? other - v[0][i] : v[0][i] + other;
+        }
     UNROLL for (int k = 0; k < 2; k++)
     {
-        for (int i = first; i < first + octets; i++)
-            most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
-        struct int_scale s = int_scale_of(most[k], 127);
-        u32 word[4] = {0, 0, 0, 0};
-        UNROLL for (int i = 0; i < 16; i++)
-        {
-            u32 code = (u32)rounded_int(v[k][i], s.inverse) & 0xff;
-            word[i / 4] |= code << (8 * (i % 4));
-            if (k) page[int8_value_at(part * 16 + i, offset, hd)] = (u8)code;
+        UNROLL for (int i = 0; i < 16; i++) most[k] = larger_bits(v[k][i], most[k]);
+        for (int apart = 1; apart < lanes; apart *= 2) {
+            int other = (int)shuffle_xor((u32)most[k], apart);
+            most[k] = other > most[k] ? other : most[k];
         }
-        if (!k)
-            *(u32x4 *)(page + int8_key_at(part * 16, offset)) = (u32x4){word[0], word[1], word[2],
-                                                                        word[3]};
-        if (part == 0) int8_scales(page, hd)[k * PAGE + offset] = s.scale;
     }
+    put_heads_int8(a, v, there ? head : -1, is_key, most, codes);
 }
+#endif
 
 /* Block (row, head): query heads, then KV heads; thread t has dimensions t, t + THREADS, .. below
  * `most`. x[most] */
@@ -197,7 +254,7 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
         UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS) x[d] = y[j];
         hadamard_head(x, hd);
         if (is_key)
-            int8_store_head((u8 *)a->pages + page * INT8_PAGE(hd), offset, x, a->v + from, hd,
+            int8_store_head(stored_page(a, row, slot, head), offset, x, a->v + from, hd,
                             (int *)scratch);
         else
             for (int d = thread(); d < hd; d += THREADS)
@@ -234,6 +291,13 @@ KERNEL(rope_store_int8, struct rope_kernel_args)
     LDS(float, scratch, 2 * THREADS);
     LDS(float, x, HADAMARD_FLOATS);
     const struct rope_kernel_args *a = ARGS;
+#if !defined(__AMDGCN__)
+    int lanes = a->head_dim / 16;
+    if (a->in_octets && lanes <= 16 && !(lanes & (lanes - 1))) {
+        rope_lanes_int8(a, (u8 *)x);
+        return;
+    }
+#endif
     if (a->in_octets) rope_octets_int8(a, x, (int *)scratch);
     else rope_head(a, scratch, x, LONG_HEAD_DIM, 1);
 }

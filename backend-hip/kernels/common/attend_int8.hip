@@ -1,7 +1,7 @@
-/* attend_int8.hip: attention over pages of int8, for every device, as attend.hip has it for fp16
- * and fp32: a block for each (row, query head) of prompts, for each (row, head, KV split) of decode
- * rows. Codes become numbers in registers; the scale of a key multiplies its score, that of a value
- * its weight. Bits: as in attend.hip. */
+/* attend_int8.hip: attention over pages of int8 and int4, for every device, as attend.hip has it
+ * for fp16 and fp32: a block for each (row, query head) of prompts, for each (row, head, KV split)
+ * of decode rows. Codes become numbers in registers; the scale of a key multiplies its score, that
+ * of a value its weight. Bits: as in attend.hip. */
 
 /* Loads in flight together. */
 enum { INT8_BATCH = 8 };
@@ -13,12 +13,13 @@ struct int8_block {
     const u8 *memory;
     int d16, quads, slices, slice, quad; /* of values: a thread has 4 dimensions of every slices-th
                                             four of positions */
+    int own; /* int4: which of the split's pages is of int8, those before it are packed */
 };
 
 DEVICE struct int8_block int8_block_of(const struct attend_kernel_args *a, float *q, float *p,
                                        float *scratch, float *sums, u64 *pages)
 {
-    struct int8_block b = {q, p, scratch, sums, pages, (const u8 *)a->pages, 0, 0, 0, 0, 0};
+    struct int8_block b = {q, p, scratch, sums, pages, (const u8 *)a->pages, 0, 0, 0, 0, 0, 0};
     b.d16 = round16(a->head_dim);
     b.quads = b.d16 / 4;
     b.slices = THREADS / b.quads;
@@ -28,13 +29,27 @@ DEVICE struct int8_block int8_block_of(const struct attend_kernel_args *a, float
 }
 
 /* The pages of positions from .. to of the split that begins at p0. */
-DEVICE void int8_pages_of(const struct attend_kernel_args *a, const struct int8_block *b, int row,
-                          int kv_head, int p0, int from, int to)
+DEVICE void int8_pages_of(const struct attend_kernel_args *a, struct int8_block *b, int row,
+                          int kv_head, int p0, int from, int to, const int int4)
 {
     int t = thread();
+    b->own = int4 ? (a->pos[row] - p0) / PAGE : 0;
     if (t < from / PAGE || t > to / PAGE) return;
     int page = a->table[(u64)a->seq[row] * (u64)a->table_stride + (u64)(p0 / PAGE + t)];
-    b->pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) * INT8_PAGE(a->head_dim);
+    b->pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) *
+                  (u64)(int4 ? INT4_PAGE(a->head_dim) : INT8_PAGE(a->head_dim));
+    if (int4 && t == b->own) b->pages[t] = (u64)(own_page_of(a, row, kv_head) - b->memory);
+}
+
+DEVICE const u8 *int8_page_at(const struct int8_block *b, int page)
+{
+    return b->memory + (long long)b->pages[page];
+}
+
+/* Whether a page of the split is packed. */
+DEVICE int is_packed(const struct int8_block *b, int page, const int int4)
+{
+    return int4 && page < b->own;
 }
 
 /* Adds q . codes of n * 16 dimensions; key: the first 16 of them */
@@ -47,6 +62,17 @@ DEVICE void int8_add_dot(const float *q, const u8 *key, float *sum, const int n)
         await_16(&k[j]); /* converted here, not ahead */
         UNROLL for (int i = 0; i < 4; i++) add_codes(k[j][i], q + 16 * j + 4 * i, sum);
     }
+}
+
+/* q . codes of a position of a packed page. */
+DEVICE float int4_key_dot(const float *q, const u8 *page, int position, int d16)
+{
+    float sum = 0;
+    for (int d = 0; d < d16; d += 16) {
+        u32x4 k = int4_key_piece(page, int8_key_at(d, position), d, d16);
+        UNROLL for (int i = 0; i < 4; i++) add_codes(k[i], q + d + 4 * i, &sum);
+    }
+    return sum;
 }
 
 /* q . codes of a position; key: its first 16 dimensions */
@@ -64,51 +90,104 @@ DEVICE float int8_key_dot(const float *q, const u8 *key, int d16)
     return sum;
 }
 
+/* Fours of positions first .. end - 1 whose values are of one kind, with the visible positions from
+ * .. to: those of packed pages; the others, which are all but for int4. */
+struct int8_fours {
+    int first, end, from, to; /* end = first: none */
+};
+
+DEVICE struct int8_fours packed_fours_of(const struct int8_block *b, int from, int to,
+                                         const int int4)
+{
+    int end = b->own < KV_SPLIT / PAGE ? 4 * b->own : KV_SPLIT / 4,
+        last = to < 4 * end ? to : 4 * end - 1;
+    return (struct int8_fours){0, int4 && from <= last ? end : 0, from, last};
+}
+DEVICE struct int8_fours plain_fours_of(const struct int8_block *b, int from, int to,
+                                        const int int4)
+{
+    int first = 4 * b->own;
+    if (!int4) return (struct int8_fours){0, KV_SPLIT / 4, from, to};
+    return (struct int8_fours){first, to >= 4 * first ? first + 4 : first, from, to};
+}
+
 /* Loads 4 dimensions of fours of positions number four, four + slices, .. ; a visible four replaces
- * one that is not visible. */
-DEVICE void int8_load_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int four, int from,
-                             int to)
+ * one that is not visible. packed: as int4_load_values() has them */
+DEVICE void int8_load_values(const struct int8_block *b, const struct int8_fours *f,
+                             u32x4 v[INT8_BATCH], int four, const int packed)
 {
     UNROLL for (int j = 0; j < INT8_BATCH; j++)
     {
         int at = four + j * b->slices;
-        at = at < from / 4 ? from / 4 : at > to / 4 ? to / 4 : at;
-        v[j] = *(const u32x4 *)(b->memory + b->pages[at / 4] +
-                                int8_value_at(4 * b->quad, at % 4 * 4, b->d16));
+        at = at < f->from / 4 ? f->from / 4 : at > f->to / 4 ? f->to / 4 : at;
+        const u8 *page = int8_page_at(b, at / 4);
+        if (packed) v[j] = int4_load_values(page, at % 4, 4 * b->quad, b->d16);
+        else v[j] = *(const u32x4 *)(page + int8_value_at(4 * b->quad, at % 4 * 4, b->d16));
     }
 }
 
-/* Adds the weighted values of a split; v: the first batch. */
-DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int from, int to,
-                            float acc[4])
+/* Adds the weighted values of such fours; v: the first batch. */
+DEVICE void int8_add_fours(const struct int8_block *b, const struct int8_fours *f,
+                           u32x4 v[INT8_BATCH], float acc[4], const int packed)
 {
-    for (int four = b->slice; four < KV_SPLIT / 4; four += INT8_BATCH * b->slices) {
-        if (four > b->slice) int8_load_values(b, v, four, from, to);
+    for (int four = f->first + b->slice; four < f->end; four += INT8_BATCH * b->slices) {
+        if (four > f->first + b->slice) int8_load_values(b, f, v, four, packed);
         UNROLL for (int j = 0; j < INT8_BATCH; j++)
         {
-            int at = four + j * b->slices, there = at < KV_SPLIT / 4;
+            int at = four + j * b->slices, there = at < f->end;
             const f32x4 p = ((const f32x4 *)b->p)[there ? at : 0];
             float w[4];
             UNROLL for (int i = 0; i < 4; i++) w[i] = there ? p[i] : 0;
             await_16(&v[j]); /* converted here, not ahead */
-            UNROLL for (int d = 0; d < 4; d++) add_codes(v[j][d], w, &acc[d]);
+            u32x4 codes = packed ? int4_value_piece(v[j]) : v[j];
+            UNROLL for (int d = 0; d < 4; d++) add_codes(codes[d], w, &acc[d]);
         }
     }
+}
+
+/* Loads the first values of a split; adds all, of which those are v. */
+DEVICE void int8_first_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int from, int to,
+                              const int int4)
+{
+    struct int8_fours packed = packed_fours_of(b, from, to, int4),
+                      plain = plain_fours_of(b, from, to, int4);
+    if (b->slice >= b->slices) return;
+    if (packed.end) int8_load_values(b, &packed, v, b->slice, 1);
+    else if (plain.first + b->slice < plain.end)
+        int8_load_values(b, &plain, v, plain.first + b->slice, 0);
+}
+
+DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int from, int to,
+                            float acc[4], const int int4)
+{
+    struct int8_fours packed = packed_fours_of(b, from, to, int4),
+                      plain = plain_fours_of(b, from, to, int4);
+    if (b->slice >= b->slices) return;
+    if (packed.end) {
+        int8_add_fours(b, &packed, v, acc, 1);
+        if (plain.first + b->slice < plain.end)
+            int8_load_values(b, &plain, v, plain.first + b->slice, 0);
+    }
+    int8_add_fours(b, &plain, v, acc, 0);
 }
 
 /* Scores of positions from .. to of a split become p, weights times the scale of the value, 0 for
  * other positions; returns the factor of what was summed with the old *max. */
 DEVICE float int8_weights(const struct attend_kernel_args *a, const struct int8_block *b, int from,
-                          int to, float *max, float *sum)
+                          int to, float *max, float *sum, const int int4)
 {
     int t = thread(), seen = t >= from && t <= to;
     float score = -__builtin_inff(), of_value = 0;
     if (seen) {
-        const u8 *page = b->memory + b->pages[t / PAGE];
-        const float *scales = int8_scales_of(page, b->d16) + t % PAGE;
+        const u8 *page = int8_page_at(b, t / PAGE);
+        int packed = is_packed(b, t / PAGE, int4);
+        const float *scales =
+            (packed ? int4_scales_of(page, b->d16) : int8_scales_of(page, b->d16)) + t % PAGE;
         float of_key = scales[0];
         of_value = scales[PAGE];
-        score = int8_key_dot(b->q, page + t % PAGE * 16, b->d16) * of_key * a->scale;
+        score = (packed ? int4_key_dot(b->q, page, t % PAGE, b->d16)
+                        : int8_key_dot(b->q, page + t % PAGE * 16, b->d16)) *
+                of_key * a->scale;
         if (a->softcap > 0) score = softcapped(score, a->softcap);
     }
     float larger = max32(block_max(score, b->scratch), *max), shrink = exp32(*max - larger);
@@ -135,8 +214,8 @@ DEVICE void int8_put_sums(const struct int8_block *b, const float acc[4])
 }
 
 /* Block (row, head, split). most: dimensions */
-DEVICE void attend_split_int8(const struct attend_kernel_args *a, const struct int8_block *b,
-                              const int most)
+DEVICE void attend_split_int8(const struct attend_kernel_args *a, struct int8_block *b,
+                              const int most, const int int4)
 {
     const struct row_split work = row_split_of(a, block_x(), block_z());
     int row = work.row, head = block_y(), p0 = work.split * KV_SPLIT, hd = a->head_dim,
@@ -150,19 +229,19 @@ DEVICE void attend_split_int8(const struct attend_kernel_args *a, const struct i
     float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
     u32x4 v[INT8_BATCH]; /* the first values are loaded with the keys */
     load_query(a, of_row * (u64)hd, b->q, most);
-    int8_pages_of(a, b, row, kv_head, p0, from, to);
+    int8_pages_of(a, b, row, kv_head, p0, from, to, int4);
     barrier();
-    if (b->slice < b->slices) int8_load_values(b, v, b->slice, from, to);
-    int8_weights(a, b, from, to, &max, &sum);
-    if (b->slice < b->slices) int8_add_values(b, v, from, to, acc);
+    int8_first_values(b, v, from, to, int4);
+    int8_weights(a, b, from, to, &max, &sum, int4);
+    int8_add_values(b, v, from, to, acc, int4);
     int8_put_sums(b, acc);
     for (int d = thread(); d < d8; d += THREADS) part[d] = int8_sum_of_slices(b, d);
     if (thread() == 0) part[d8] = max, part[d8 + 1] = sum;
 }
 
 /* Block (row, head). most: dimensions */
-DEVICE void attend_int8(const struct attend_kernel_args *a, const struct int8_block *b,
-                        const int most)
+DEVICE void attend_int8(const struct attend_kernel_args *a, struct int8_block *b, const int most,
+                        const int int4)
 {
     int row = block_x(), head = block_y(), hd = a->head_dim,
         kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
@@ -175,12 +254,12 @@ DEVICE void attend_int8(const struct attend_kernel_args *a, const struct int8_bl
             to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1;
         u32x4 v[INT8_BATCH];
         barrier();
-        int8_pages_of(a, b, row, kv_head, p0, from, to);
+        int8_pages_of(a, b, row, kv_head, p0, from, to, int4);
         barrier();
-        if (b->slice < b->slices) int8_load_values(b, v, b->slice, from, to);
-        float shrink = int8_weights(a, b, from, to, &max, &sum);
+        int8_first_values(b, v, from, to, int4);
+        float shrink = int8_weights(a, b, from, to, &max, &sum, int4);
         UNROLL for (int d = 0; d < 4; d++) acc[d] *= shrink;
-        if (b->slice < b->slices) int8_add_values(b, v, from, to, acc);
+        int8_add_values(b, v, from, to, acc, int4);
     }
     int8_put_sums(b, acc);
     float inverse = a->sinks ? inverse_with_sink(sum, max, a->sinks[head], 1) : rcp32(sum);
@@ -188,7 +267,7 @@ DEVICE void attend_int8(const struct attend_kernel_args *a, const struct int8_bl
         a->out[at + (u64)d] = int8_sum_of_slices(b, d) * inverse;
 }
 
-#define ATTEND_INT8(name, function, most)                                                          \
+#define ATTEND_INT8(name, function, most, int4)                                                    \
     KERNEL(name, struct attend_kernel_args)                                                        \
     {                                                                                              \
         LDS(float, q, most);                                                                       \
@@ -198,10 +277,10 @@ DEVICE void attend_int8(const struct attend_kernel_args *a, const struct int8_bl
         LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
         const struct attend_kernel_args *a = ARGS;                                                 \
         struct int8_block b = int8_block_of(a, q, (float *)p, scratch, (float *)sums, pages);      \
-        function(a, &b, most);                                                                     \
+        function(a, &b, most, int4);                                                               \
     }
-ATTEND_INT8(attend_int8_256, attend_int8, GPU_HEAD_DIM)
-ATTEND_INT8(attend_int8_512, attend_int8, LONG_HEAD_DIM)
-ATTEND_INT8(attend_split_int8_256, attend_split_int8, GPU_HEAD_DIM)
-ATTEND_INT8(attend_split_int8_512, attend_split_int8, LONG_HEAD_DIM)
+ATTEND_INT8(attend_int8_256, attend_int8, GPU_HEAD_DIM, 0)
+ATTEND_INT8(attend_int8_512, attend_int8, LONG_HEAD_DIM, a->open.own != 0)
+ATTEND_INT8(attend_split_int8_256, attend_split_int8, GPU_HEAD_DIM, 0)
+ATTEND_INT8(attend_split_int8_512, attend_split_int8, LONG_HEAD_DIM, a->open.own != 0)
 #undef ATTEND_INT8

@@ -291,112 +291,136 @@ DEVICE void exact_merge_value(float *run, float *run_max, float *run_sum, float 
 }
 
 /* The rows of a block: row0 .. row0 + n - 1 at positions pos0 .. last of a sequence; first0: the
- * first position that the first row sees. */
+ * first position that the first row sees. aligned: pos0 is a multiple of `rows`, and the rows
+ * before number `begin` do not exist. */
 struct exact_row_range {
-    int row0, n, pos0, last, first0;
+    int row0, begin, n, pos0, last, first0; /* n <= begin: no rows */
     const int *table;
 };
 
-DEVICE struct exact_row_range exact_rows_of(const struct attend_kernel_args *a, const int rows)
+DEVICE struct exact_row_range exact_rows_of(const struct attend_kernel_args *a, const int rows,
+                                            const int aligned)
 {
     struct exact_row_range g;
     int of_tile = GROUP_ROWS / rows;
     const int *tile = a->tiles + 2 * (block_x() / of_tile);
-    g.row0 = tile[0] + block_x() % of_tile * rows;
+    int skip = aligned && tile[1] ? a->pos[tile[0]] % GROUP_ROWS : 0;
+    g.row0 = tile[0] + block_x() % of_tile * rows - skip;
+    g.begin = g.row0 < tile[0] ? tile[0] - g.row0 : 0;
     g.n = tile[0] + tile[1] - g.row0;
-    if (g.n <= 0) return g;
+    if (g.n <= g.begin) return g;
     if (g.n > rows) g.n = rows;
-    g.pos0 = a->pos[g.row0];
+    if (g.n <= g.begin) return g;
+    g.pos0 = a->pos[g.row0 + g.begin] - g.begin;
     g.last = g.pos0 + g.n - 1;
-    g.first0 = first_seen(g.pos0, a->window);
-    g.table = a->table + (u64)a->seq[g.row0] * (u64)a->table_stride;
+    g.first0 = first_seen(g.pos0 + g.begin, a->window);
+    g.table = a->table + (u64)a->seq[g.row0 + g.begin] * (u64)a->table_stride;
     return g;
 }
 
-/* dims: threads to a row; a thread has a dimension of every (THREADS / dims)-th row */
-DEVICE void exact_attend_rows(const struct attend_kernel_args *a, const struct exact_rows *l,
-                              const int f32, const int dims)
+/* What the chunks before gave in a thread: a dimension of every (THREADS / dims)-th row. */
+struct exact_rows_run {
+    float value[EXACT_ATTEND_ROWS], max[EXACT_ATTEND_ROWS], sum[EXACT_ATTEND_ROWS];
+};
+
+/* Merges the values of positions from .. end - 1 of the chunk that begins at c0. values: of the KV
+ * head, of_page elements a page; dims: threads to a row */
+DEVICE void exact_merge_chunk(const struct exact_rows *l, const void *values, const int *table,
+                              u64 of_page, u64 of_head, int hd, int c0, int from, int end,
+                              struct exact_rows_run *x, const int f32, const int dims)
 {
-    enum { ROWS = EXACT_ATTEND_ROWS };
-    const int mine = ROWS * dims / THREADS;
-    int t = thread(), head = block_y(), hd = a->head_dim, d8 = round8(hd),
-        kv_head = head / (a->n_heads / a->n_kv_heads), d = t % dims, row_of = t / dims;
-    const struct exact_row_range g = exact_rows_of(a, ROWS);
-    int row0 = g.row0, n = g.n, pos0 = g.pos0, last = g.last, first0 = g.first0;
-    const int *table = g.table;
-    if (n <= 0) return;
-    u64 of_head = head_page(hd);
-    float run[ROWS], run_max[ROWS], run_sum[ROWS];
-    UNROLL for (int k = 0; k < mine; k++) run[k] = run_sum[k] = 0, run_max[k] = -__builtin_inff();
-    for (int i = t; i < ROWS * d8; i += THREADS) {
-        int r = i / d8, e = i % d8;
-        l->q[r * GPU_HEAD_DIM + e] =
-            r < n && e < hd
-                ? a->q[((u64)(row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)e]
-                : 0;
-    }
-    barrier();
-    for (int c0 = first0 / KV_SPLIT * KV_SPLIT; c0 <= last; c0 += KV_SPLIT) {
-        int end = last < c0 + KV_SPLIT - 1 ? last + 1 : c0 + KV_SPLIT,
-            from = (first0 > c0 ? first0 : c0) / PAGE * PAGE, p = c0 + t;
-        float s[ROWS];
-        if (p >= first0 && p < end) {
-            u64 page = ((u64)table[p / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head;
-            exact_scores(l, a->pages, page + (u64)(p % PAGE * 8), d8, s, f32);
-        }
-        UNROLL for (int r = 0; r < ROWS; r++)
+    const int mine = EXACT_ATTEND_ROWS * dims / THREADS;
+    int d = thread() % dims, row_of = thread() / dims, d8 = round8(hd);
+    float acc[EXACT_ATTEND_ROWS];
+    UNROLL for (int k = 0; k < mine; k++) acc[k] = 0;
+    for (int i = d < hd ? from : end; i < end; i += PAGE) {
+        u64 page = (u64)table[i / PAGE] * of_page + of_head + (u64)(PAGE * d8 + d);
+        int positions = end - i < PAGE ? end - i : PAGE;
+        float value[PAGE];
+        UNROLL for (int c = 0; c < PAGE; c++)
+            value[c] = c < positions ? page_value(values, page + (u64)(c * d8), f32) : 0;
+        UNROLL for (int c = 0; c < PAGE; c += 4)
         {
-            int pos = pos0 + r, sees = r < n && p <= pos && p >= first0 && p < end &&
-                                       (!a->window || pos - p < a->window);
-            float score = s[r] * a->scale;
-            if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
-            l->weight[r * KV_SPLIT + t] = sees ? score : -__builtin_inff();
-        }
-        exact_weights(l);
-        float acc[ROWS];
-        UNROLL for (int k = 0; k < mine; k++) acc[k] = 0;
-        for (int i = d < hd ? from : end; i < end; i += PAGE) {
-            u64 page = ((u64)table[i / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) * of_head +
-                       (u64)(PAGE * d8 + d);
-            int positions = end - i < PAGE ? end - i : PAGE;
-            float value[PAGE];
-            UNROLL for (int c = 0; c < PAGE; c++)
-                value[c] = c < positions ? page_value(a->pages, page + (u64)(c * d8), f32) : 0;
-            UNROLL for (int c = 0; c < PAGE; c += 4)
+            const float *v = value + c;
+            UNROLL for (int k = 0; k < mine; k++)
             {
-                const float *v = value + c;
-                UNROLL for (int k = 0; k < mine; k++)
-                {
-                    f32x4 w = *(const f32x4 *)(l->weight +
-                                               (row_of + k * (THREADS / dims)) * KV_SPLIT + i - c0 +
-                                               c);
-                    UNROLL for (int e = 0; e < 4; e++) acc[k] = fma32(w[e], v[e], acc[k]);
-                }
+                f32x4 w = *(const f32x4 *)(l->weight + (row_of + k * (THREADS / dims)) * KV_SPLIT +
+                                           i - c0 + c);
+                UNROLL for (int e = 0; e < 4; e++) acc[k] = fma32(w[e], v[e], acc[k]);
             }
         }
-        UNROLL for (int k = 0; k < mine; k++)
-        {
-            int r = row_of + k * (THREADS / dims);
-            exact_merge_value(&run[k], &run_max[k], &run_sum[k], acc[k], l->max[r],
-                              exact_fold(l->lanes + r * EXACT_LANES));
-        }
-        barrier();
     }
     UNROLL for (int k = 0; k < mine; k++)
     {
         int r = row_of + k * (THREADS / dims);
-        if (r < n && d < hd)
-            a->out[((u64)(row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] =
-                run[k] * exact_factor(run_sum[k], run_max[k], a->sinks, head);
+        exact_merge_value(&x->value[k], &x->max[k], &x->sum[k], acc[k], l->max[r],
+                          exact_fold(l->lanes + r * EXACT_LANES));
+    }
+}
+
+DEVICE void exact_put_rows(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                           const struct exact_rows_run *x, const int dims)
+{
+    int d = thread() % dims, hd = a->head_dim, head = block_y();
+    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS * dims / THREADS; k++)
+    {
+        int r = thread() / dims + k * (THREADS / dims);
+        if (r >= g->begin && r < g->n && d < hd)
+            a->out[((u64)(g->row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] =
+                x->value[k] * exact_factor(x->sum[k], x->max[k], a->sinks, head);
     }
 }
 
 DEVICE void exact_attend_any(const struct attend_kernel_args *a, const struct exact_rows *l,
                              const int f32)
 {
-    if (a->head_dim <= 64) exact_attend_rows(a, l, f32, 64);
-    else if (a->head_dim <= 128) exact_attend_rows(a, l, f32, 128);
-    else exact_attend_rows(a, l, f32, 256);
+    enum { ROWS = EXACT_ATTEND_ROWS };
+    int t = thread(), head = block_y(), hd = a->head_dim, d8 = round8(hd),
+        kv_head = head / (a->n_heads / a->n_kv_heads);
+    const struct exact_row_range g = exact_rows_of(a, ROWS, 0);
+    struct exact_rows_run x;
+    if (g.n <= 0) return;
+    u64 of_page = (u64)a->n_kv_heads * head_page(hd), of_head = (u64)kv_head * head_page(hd);
+    UNROLL for (int k = 0; k < ROWS; k++) x.value[k] = x.sum[k] = 0, x.max[k] = -__builtin_inff();
+    for (int i = t; i < ROWS * d8; i += THREADS) {
+        int r = i / d8, e = i % d8;
+        l->q[r * GPU_HEAD_DIM + e] =
+            r < g.n && e < hd
+                ? a->q[((u64)(g.row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)e]
+                : 0;
+    }
+    barrier();
+    for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
+        int end = g.last < c0 + KV_SPLIT - 1 ? g.last + 1 : c0 + KV_SPLIT,
+            from = (g.first0 > c0 ? g.first0 : c0) / PAGE * PAGE, p = c0 + t;
+        float s[ROWS];
+        if (p >= g.first0 && p < end)
+            exact_scores(l, a->pages,
+                         (u64)g.table[p / PAGE] * of_page + of_head + (u64)(p % PAGE * 8), d8, s,
+                         f32);
+        UNROLL for (int r = 0; r < ROWS; r++)
+        {
+            int pos = g.pos0 + r, sees = r < g.n && p <= pos && p >= g.first0 && p < end &&
+                                         (!a->window || pos - p < a->window);
+            float score = s[r] * a->scale;
+            if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
+            l->weight[r * KV_SPLIT + t] = sees ? score : -__builtin_inff();
+        }
+        exact_weights(l);
+        if (hd <= 64)
+            exact_merge_chunk(l, a->pages, g.table, of_page, of_head, hd, c0, from, end, &x, f32,
+                              64);
+        else if (hd <= 128)
+            exact_merge_chunk(l, a->pages, g.table, of_page, of_head, hd, c0, from, end, &x, f32,
+                              128);
+        else
+            exact_merge_chunk(l, a->pages, g.table, of_page, of_head, hd, c0, from, end, &x, f32,
+                              256);
+        barrier();
+    }
+    if (hd <= 64) exact_put_rows(a, &g, &x, 64);
+    else if (hd <= 128) exact_put_rows(a, &g, &x, 128);
+    else exact_put_rows(a, &g, &x, 256);
 }
 
 #define EXACT_ROWS_LDS(l)                                                                          \

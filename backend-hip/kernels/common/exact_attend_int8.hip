@@ -1,4 +1,4 @@
-/* exact_attend_int8.hip: attention over pages of int8 in the order of the CPU backend
+/* exact_attend_int8.hip: attention over pages of int8 and int4 in the order of the CPU backend
  * (backend-cpu/attend_int8.h), to the bit: a query is quantized once, of one or two int8 digits; a
  * score is an exact integer sum times the scales of query and key; the weights of a chunk of 256
  * positions, times the scales of their values, are quantized together, of two digits; their sums
@@ -77,30 +77,60 @@ DEVICE int exact_key_sum(const u8 *q, const u8 *key, int d16, const int digits)
     return of_digits(first, second, digits);
 }
 
+/* Query . codes of a position of a packed page. */
+DEVICE int exact_packed_key_sum(const u8 *q, const u8 *page, int position, int d16,
+                                const int digits)
+{
+    int first = 0, second = 0;
+    for (int d = 0; d < d16; d += 16) {
+        u32x4 k = int4_key_piece(page, int8_key_at(d, position), d, d16),
+              low = *(const u32x4 *)(q + LONG_HEAD_DIM + d),
+              high = digits == 2 ? *(const u32x4 *)(q + d) : low;
+        UNROLL for (int i = 0; i < 4; i++)
+        {
+            if (digits == 2) first = dot4(high[i], k[i], first);
+            second = dot4(low[i], k[i], second);
+        }
+    }
+    return of_digits(first, second, digits);
+}
+
+/* Adds the sums of weights and codes over such fours to those of the two digits. */
+DEVICE void exact_add_fours(const struct exact_int8 *l, const struct int8_block *b,
+                            const struct int8_fours *f, int first[4], int second[4],
+                            const int packed)
+{
+    for (int four = f->first + b->slice; b->slice < b->slices && four < f->end;
+         four += INT8_BATCH * b->slices) {
+        u32x4 v[INT8_BATCH];
+        int8_load_values(b, f, v, four, packed);
+        UNROLL for (int j = 0; j < INT8_BATCH; j++)
+        {
+            int at = four + j * b->slices, there = at < f->end;
+            u32 high = ((const u32 *)l->w)[there ? at : 0],
+                low = ((const u32 *)l->w)[KV_SPLIT / 4 + (there ? at : 0)];
+            if (!there) high = low = 0;
+            u32x4 codes = packed ? int4_value_piece(v[j]) : v[j];
+            UNROLL for (int d = 0; d < 4; d++)
+            {
+                first[d] = dot4(high, codes[d], first[d]);
+                second[d] = dot4(low, codes[d], second[d]);
+            }
+        }
+    }
+}
+
 /* The sums of weights and codes over positions from .. to of a chunk, whose weights elsewhere are
  * 0: thread (slice, four dimensions) takes fours of positions in turn. b: as of attend_int8.hip.
  * Leaves [slices][d16] of them in l->sums. */
 DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block *b, int from,
-                             int to)
+                             int to, const int int4)
 {
     int first[4] = {0, 0, 0, 0}, second[4] = {0, 0, 0, 0};
-    for (int four = b->slice; b->slice < b->slices && four < KV_SPLIT / 4;
-         four += INT8_BATCH * b->slices) {
-        u32x4 v[INT8_BATCH];
-        int8_load_values(b, v, four, from, to);
-        UNROLL for (int j = 0; j < INT8_BATCH; j++)
-        {
-            int at = four + j * b->slices, there = at < KV_SPLIT / 4;
-            u32 high = ((const u32 *)l->w)[there ? at : 0],
-                low = ((const u32 *)l->w)[KV_SPLIT / 4 + (there ? at : 0)];
-            if (!there) high = low = 0;
-            UNROLL for (int d = 0; d < 4; d++)
-            {
-                first[d] = dot4(high, v[j][d], first[d]);
-                second[d] = dot4(low, v[j][d], second[d]);
-            }
-        }
-    }
+    struct int8_fours packed = packed_fours_of(b, from, to, int4),
+                      plain = plain_fours_of(b, from, to, int4);
+    exact_add_fours(l, b, &packed, first, second, 1);
+    exact_add_fours(l, b, &plain, first, second, 0);
     if (b->slice < b->slices)
         UNROLL for (int d = 0; d < 4; d++)
             l->sums[b->slice * b->d16 + 4 * b->quad + d] = of_digits(first[d], second[d], 2);
@@ -109,26 +139,33 @@ DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block
 
 /* A row's chunk that begins at position c0, as exact_attend_chunk() has it. */
 DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct exact_int8 *l,
-                             const struct int8_block *b, int row, int head, int pos, int first,
-                             int c0, float acc[EXACT_DIMS], float *most, float *sum)
+                             struct int8_block *b, int row, int head, int pos, int first, int c0,
+                             float acc[EXACT_DIMS], float *most, float *sum, const int int4)
 {
     int hd = a->head_dim, t = thread(), kv_head = head / (a->n_heads / a->n_kv_heads),
         from = first > c0 ? first - c0 : 0, to = pos - c0 < KV_SPLIT - 1 ? pos - c0 : KV_SPLIT - 1,
         seen = t >= from && t <= to;
     float score = -__builtin_inff(), of_value = 0, lane = 0;
-    int8_pages_of(a, b, row, kv_head, c0, from, to);
+    int8_pages_of(a, b, row, kv_head, c0, from, to, int4);
     barrier();
-    for (int i = t; i < KV_SPLIT / PAGE * (b->d16 / 8); i += THREADS) { /* lines of the values */
-        int page = i / (b->d16 / 8);
+    int lines = int4 ? (10 * b->d16 + 127) / 128 : b->d16 / 8; /* of the values of a page */
+    for (int i = t; i < KV_SPLIT / PAGE * lines; i += THREADS) {
+        int page = i / lines;
         if (page >= from / PAGE && page <= to / PAGE)
-            prefetch_line(b->memory + b->pages[page] + PAGE * b->d16 + i % (b->d16 / 8) * 128);
+            prefetch_line(int8_page_at(b, page) + (int4 ? 10 : PAGE) * b->d16 + i % lines * 128);
     }
     if (seen) {
-        const u8 *page = b->memory + b->pages[t / PAGE], *key = page + t % PAGE * 16;
-        const float *scales = int8_scales_of(page, b->d16) + t % PAGE;
+        const u8 *page = int8_page_at(b, t / PAGE), *key = page + t % PAGE * 16;
+        int packed = is_packed(b, t / PAGE, int4), s;
+        const float *scales =
+            (packed ? int4_scales_of(page, b->d16) : int8_scales_of(page, b->d16)) + t % PAGE;
         float of_key = scales[0];
         of_value = scales[PAGE];
-        int s = a->digits == 2 ? exact_key_sum(l->q, key, b->d16, 2)
+        if (packed)
+            s = a->digits == 2 ? exact_packed_key_sum(l->q, page, t % PAGE, b->d16, 2)
+                               : exact_packed_key_sum(l->q, page, t % PAGE, b->d16, 1);
+        else
+            s = a->digits == 2 ? exact_key_sum(l->q, key, b->d16, 2)
                                : exact_key_sum(l->q, key, b->d16, 1);
         score = (float)s * (l->query * of_key) * a->scale;
         if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
@@ -144,7 +181,7 @@ DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct ex
         b->scratch[t] = lane;
     }
     barrier();
-    exact_value_sums(l, b, from, to);
+    exact_value_sums(l, b, from, to, int4);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++)
     {
         int d = t + j * THREADS, all = 0;
@@ -159,7 +196,7 @@ DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct ex
 
 /* Block (row, head) */
 DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
-                                    const struct int8_block *b)
+                                    struct int8_block *b, const int int4)
 {
     int row = block_x(), head = block_y(), pos = a->pos[row], first = first_seen(pos, a->window);
     u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
@@ -167,7 +204,7 @@ DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct e
     exact_query_int8(a, l, b->scratch, at);
     for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
         float acc[EXACT_DIMS], max, sum;
-        exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum);
+        exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
         exact_merge(&r, acc, max, sum);
     }
     exact_end_run(&r, a->sinks, head, a->head_dim, a->out + at);
@@ -175,7 +212,7 @@ DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct e
 
 /* Block (row, head, chunk): the chunk alone, for exact_combine. */
 DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
-                             const struct int8_block *b)
+                             struct int8_block *b, const int int4)
 {
     int row = block_x(), head = block_y(), hd = a->head_dim, c0 = block_z() * KV_SPLIT,
         pos = a->pos[row], first = first_seen(pos, a->window);
@@ -183,7 +220,7 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
     float acc[EXACT_DIMS], max, sum;
     if (c0 > pos || c0 + KV_SPLIT <= first) return;
     exact_query_int8(a, l, b->scratch, of * (u64)hd);
-    exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum);
+    exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
     float *part = a->parts + (of * (u64)a->n_splits + (u64)block_z()) * (u64)part_floats(hd);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
         part[thread() + j * THREADS] = acc[j];
@@ -205,7 +242,7 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
         const struct attend_kernel_args *a = ARGS;                                                 \
         struct exact_int8 l = {(u8 *)q, (u8 *)w, sums, 0};                                         \
         struct int8_block b = int8_block_of(a, (float *)0, p, scratch, (float *)0, pages);         \
-        function(a, &l, &b);                                                                       \
+        function(a, &l, &b, a->open.own != 0);                                                     \
     }
 EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8)
 EXACT_INT8(exact_attend_split_int8, exact_split_int8)
@@ -229,7 +266,16 @@ enum { HALF_ROWS = EXACT_ATTEND_ROWS / 2, HALF_THREADS = THREADS / 2 };
 /* Whether row r of a block sees position p; first: its first one. */
 DEVICE int sees_position(const struct exact_row_range *g, int r, int p, int first)
 {
-    return r < g->n && p <= g->pos0 + r && p >= first;
+    return r >= g->begin && r < g->n && p <= g->pos0 + r && p >= first;
+}
+
+/* A page of a block's sequence. own: the page that its rows are in, -1: none is of int8 alone */
+DEVICE const u8 *exact_page_of(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                               int index, int own, int kv_head)
+{
+    if (own < 0) return int8_page_of(a, g->table, index, kv_head);
+    return index < own ? int4_page_of(a, g->table[index], kv_head)
+                       : own_page_of(a, g->row0 + g->begin, kv_head);
 }
 
 /* The largest number of the 32 threads of a row, of one each. */
@@ -250,7 +296,9 @@ DEVICE void exact_queries_int8(const struct attend_kernel_args *a, const struct 
     int t = thread(), r = t / 32, hd = a->head_dim, most = 0;
     u8 *first = l->q + r * 2 * GPU_HEAD_DIM, *second = first + GPU_HEAD_DIM;
     const float *q =
-        a->q + ((u64)(g->row0 + (r < g->n ? r : 0)) * (u64)a->n_heads + (u64)block_y()) * (u64)hd;
+        a->q + ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) * (u64)a->n_heads +
+                (u64)block_y()) *
+                   (u64)hd;
     for (int d = t % 32; d < hd; d += 32) most = larger_bits(q[d], most);
     struct int_scale s = int_scale_of(most_of_row(most, (int *)l->part),
                                       exact_query_top(a->digits));
@@ -266,25 +314,32 @@ DEVICE void exact_queries_int8(const struct attend_kernel_args *a, const struct 
 /* The scores of positions c0 + u and c0 + u + HALF_THREADS of half of the rows. */
 DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
                               const struct exact_row_range *g, int kv_head, int c0, int from,
-                              int end, const int digits)
+                              int end, const int digits, const int int4)
 {
     int t = thread(), half = t / HALF_THREADS, d16 = round16(a->head_dim), first[HALF_ROWS][2],
-        second[HALF_ROWS][2];
+        second[HALF_ROWS][2], place[2], packed[2], own = int4 ? g->pos0 / PAGE : -1;
     const u8 *key[2];
     const float *scales[2];
     UNROLL for (int j = 0; j < 2; j++)
     {
         int p = c0 + t % HALF_THREADS + j * HALF_THREADS;
         p = p < from ? from : p < end ? p : end - 1; /* a visible one for one that is not */
-        const u8 *page = int8_page_of(a, g->table, p / PAGE, kv_head);
-        key[j] = page + p % PAGE * 16;
-        scales[j] = int8_scales_of(page, d16) + p % PAGE;
+        const u8 *page = exact_page_of(a, g, p / PAGE, own, kv_head);
+        packed[j] = p / PAGE < own;
+        place[j] = p % PAGE;
+        key[j] = page;
+        scales[j] = (packed[j] ? int4_scales_of(page, d16) : int8_scales_of(page, d16)) + place[j];
         UNROLL for (int r = 0; r < HALF_ROWS; r++) first[r][j] = second[r][j] = 0;
     }
     NO_UNROLL for (int d = 0; d < d16; d += 16)
     {
         u32x4 k[2];
-        UNROLL for (int j = 0; j < 2; j++) k[j] = *(const u32x4 *)(key[j] + (u32)(d * PAGE));
+        UNROLL for (int j = 0; j < 2; j++)
+        {
+            u32 at = int8_key_at(d, place[j]);
+            if (int4 && packed[j]) k[j] = int4_key_piece(key[j], at, d, d16);
+            else k[j] = *(const u32x4 *)(key[j] + at);
+        }
         UNROLL for (int r = 0; r < HALF_ROWS; r++)
         {
             const u8 *q = l->q + (half * HALF_ROWS + r) * 2 * GPU_HEAD_DIM + d;
@@ -347,8 +402,10 @@ DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct 
  * thread (half of the rows, slice, four dimensions) takes pages in turn. Leaves them in l->sums
  * [slices][EXACT_ATTEND_ROWS][d16]; returns the number of slices. */
 DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
-                             const int *table, int kv_head, int page0, int from, int to)
+                             const struct exact_row_range *g, int kv_head, int page0, int from,
+                             int to, const int int4)
 {
+    int own = int4 ? g->pos0 / PAGE : -1;
     int d16 = round16(a->head_dim), quads = d16 / 4, slices = HALF_THREADS / quads,
         u = thread() % HALF_THREADS, half = thread() / HALF_THREADS, slice = u / quads,
         quad = u % quads, first[HALF_ROWS][4], second[HALF_ROWS][4];
@@ -356,10 +413,14 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
         first[r][d] = second[r][d] = 0;
     NO_UNROLL for (int page = from + slice; slice < slices && page <= to; page += slices)
     {
-        const u8 *values = int8_page_of(a, table, page0 + page, kv_head);
+        const u8 *values = exact_page_of(a, g, page0 + page, own, kv_head);
         u32x4 v[4];
-        UNROLL for (int i = 0; i < 4; i++)
-            v[i] = *(const u32x4 *)(values + int8_value_at(4 * quad, 4 * i, d16));
+        if (int4 && page0 + page < own)
+            UNROLL for (int i = 0; i < 4; i++)
+                v[i] = int4_value_piece(int4_load_values(values, i, 4 * quad, d16));
+        else
+            UNROLL for (int i = 0; i < 4; i++)
+                v[i] = *(const u32x4 *)(values + int8_value_at(4 * quad, 4 * i, d16));
         UNROLL for (int r = 0; r < HALF_ROWS; r++)
         {
             const u8 *w = l->w + (half * HALF_ROWS + r) * 2 * KV_SPLIT + page * PAGE;
@@ -379,47 +440,52 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
     return slices;
 }
 
-/* dims: threads to a row where the chunks are merged */
-DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
-                                 const struct exact_rows_int8 *l, const int dims)
+/* Merges a chunk, whose sums are in l->sums. dims: threads to a row */
+DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_run *x, int hd,
+                             int slices, const int dims)
 {
-    enum { ROWS = EXACT_ATTEND_ROWS };
-    const int mine = ROWS * dims / THREADS;
-    int t = thread(), head = block_y(), hd = a->head_dim, d16 = round16(hd),
-        kv_head = head / (a->n_heads / a->n_kv_heads), d = t % dims, row_of = t / dims;
-    const struct exact_row_range g = exact_rows_of(a, ROWS);
-    float run[ROWS], run_max[ROWS], run_sum[ROWS];
-    if (g.n <= 0) return;
-    UNROLL for (int k = 0; k < mine; k++) run[k] = run_sum[k] = 0, run_max[k] = -__builtin_inff();
+    int d = thread() % dims, d16 = round16(hd);
+    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS * dims / THREADS; k++)
+    {
+        int r = thread() / dims + k * (THREADS / dims), all = 0;
+        for (int i = 0; d < hd && i < slices; i++)
+            all += l->sums[(i * EXACT_ATTEND_ROWS + r) * d16 + d];
+        exact_merge_value(&x->value[k], &x->max[k], &x->sum[k], (float)all * l->scale[r], l->max[r],
+                          l->sum[r]);
+    }
+}
+
+DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
+                                 const struct exact_rows_int8 *l)
+{
+    int int4 = a->open.own != 0, kv_head = block_y() / (a->n_heads / a->n_kv_heads),
+        hd = a->head_dim;
+    const struct exact_row_range g = exact_rows_of(a, EXACT_ATTEND_ROWS, int4);
+    struct exact_rows_run x;
+    if (g.n <= g.begin) return;
+    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS; k++) x.value[k] = x.sum[k] = 0,
+                                                       x.max[k] = -__builtin_inff();
     exact_queries_int8(a, l, &g);
     for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
         int end = g.last < c0 + KV_SPLIT - 1 ? g.last + 1 : c0 + KV_SPLIT,
             from = (g.first0 > c0 ? g.first0 : c0) / PAGE * PAGE;
-        if (a->digits == 2) exact_scores_int8(a, l, &g, kv_head, c0, from, end, 2);
-        else exact_scores_int8(a, l, &g, kv_head, c0, from, end, 1);
+        if (a->digits == 2) exact_scores_int8(a, l, &g, kv_head, c0, from, end, 2, int4);
+        else exact_scores_int8(a, l, &g, kv_head, c0, from, end, 1, int4);
         exact_weights_int8(a, l, &g, c0);
-        int slices = exact_values_int8(a, l, g.table, kv_head, c0 / PAGE, (from - c0) / PAGE,
-                                       (end - 1 - c0) / PAGE);
-        UNROLL for (int k = 0; k < mine; k++)
-        {
-            int r = row_of + k * (THREADS / dims), all = 0;
-            for (int i = 0; d < hd && i < slices; i++) all += l->sums[(i * ROWS + r) * d16 + d];
-            exact_merge_value(&run[k], &run_max[k], &run_sum[k], (float)all * l->scale[r],
-                              l->max[r], l->sum[r]);
-        }
+        int slices = exact_values_int8(a, l, &g, kv_head, c0 / PAGE, (from - c0) / PAGE,
+                                       (end - 1 - c0) / PAGE, int4);
+        if (hd <= 64) exact_merge_rows(l, &x, hd, slices, 64);
+        else if (hd <= 128) exact_merge_rows(l, &x, hd, slices, 128);
+        else exact_merge_rows(l, &x, hd, slices, 256);
         barrier();
     }
-    UNROLL for (int k = 0; k < mine; k++)
-    {
-        int r = row_of + k * (THREADS / dims);
-        if (r < g.n && d < hd)
-            a->out[((u64)(g.row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] =
-                run[k] * exact_factor(run_sum[k], run_max[k], a->sinks, head);
-    }
+    if (hd <= 64) exact_put_rows(a, &g, &x, 64);
+    else if (hd <= 128) exact_put_rows(a, &g, &x, 128);
+    else exact_put_rows(a, &g, &x, 256);
 }
 
-KERNEL(exact_attend_rows_int8, struct attend_kernel_args)
-{
+/* Matrix units have exact_attend_mma.hip. */
+ON_NO_MMA(KERNEL(exact_attend_rows_int8, struct attend_kernel_args) {
     LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);
     LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);
     LDS(int, sums, 16 * THREADS); /* first the weights */
@@ -430,10 +496,7 @@ KERNEL(exact_attend_rows_int8, struct attend_kernel_args)
     LDS(float, sum, EXACT_ATTEND_ROWS);
     LDS(float, scale, EXACT_ATTEND_ROWS);
     LDS(float, query, EXACT_ATTEND_ROWS);
-    const struct attend_kernel_args *a = ARGS;
     const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,
                                       max,     sum,           scale,   query, lanes};
-    if (a->head_dim <= 64) exact_attend_rows_of(a, &l, 64);
-    else if (a->head_dim <= 128) exact_attend_rows_of(a, &l, 128);
-    else exact_attend_rows_of(a, &l, 256);
-}
+    exact_attend_rows_of(ARGS, &l);
+})

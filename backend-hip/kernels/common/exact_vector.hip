@@ -250,8 +250,8 @@ KERNEL(exact_rope_store, struct rope_kernel_args)
     for (int d = thread(); d < hd; d += THREADS) x[d] = weight ? all[d] * f * weight[d] : all[d];
     barrier();
     int slot = is_key ? a->slot[row] : 0, offset = slot % PAGE;
-    int held = a->kv == PAGE_INT8; /* the head is kept in shared memory */
-    u64 number = (u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head, page = number * head_page(hd);
+    int held = a->kv >= PAGE_INT8; /* the head is kept in shared memory */
+    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
     for (int d = thread(); d < d8; d += THREADS) {
         float y = 0; /* also the padding of a key to a multiple of 8 */
         if (d < hd) {
@@ -269,8 +269,8 @@ KERNEL(exact_rope_store, struct rope_kernel_args)
     if (!held) return;
     hadamard_head(scratch + THREADS, hd);
     if (is_key)
-        int8_store_head((u8 *)a->pages + number * INT8_PAGE(hd), offset, scratch + THREADS,
-                        a->v + from, hd, (int *)scratch);
+        int8_store_head(stored_page(a, row, slot, head), offset, scratch + THREADS, a->v + from, hd,
+                        (int *)scratch);
     else
         for (int d = thread(); d < hd; d += THREADS)
             a->q[from + (u64)d] = scratch[THREADS + d] * (1.0f / (float)hadamard_run(hd));

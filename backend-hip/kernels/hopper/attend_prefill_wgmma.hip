@@ -22,10 +22,12 @@ struct kv_ring {
 /* The tile of a block: two groups of rows of one sequence. */
 struct query_tile {
     int head, row0[TILE_GROUPS], n_rows[TILE_GROUPS], pos0[TILE_GROUPS];
-    int last, begin; /* the last visible position; the first position of the first step */
+    int last, begin;       /* the last visible position; the first position of the first step */
+    int skip[TILE_GROUPS]; /* rows of a group that do not exist, its first ones */
 };
 
-DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a)
+/* aligned: groups begin at multiples of GROUP_ROWS positions */
+DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a, const int aligned)
 {
     struct query_tile w;
     int lowest = 0;
@@ -38,6 +40,10 @@ DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a)
         w.pos0[g] = a->pos[w.row0[g]];
         if (w.pos0[g] + w.n_rows[g] - 1 > w.last) w.last = w.pos0[g] + w.n_rows[g] - 1;
         if (g == 0 || w.pos0[g] < lowest) lowest = w.pos0[g];
+        w.skip[g] = aligned && w.n_rows[g] ? w.pos0[g] % GROUP_ROWS : 0;
+        w.row0[g] -= w.skip[g];
+        w.pos0[g] -= w.skip[g];
+        w.n_rows[g] += w.skip[g];
     }
     w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / KV_STEP * KV_STEP;
     return w;
@@ -157,7 +163,7 @@ DEVICE void wgmma_scores(u32 keys, struct two_halves q[][4], float score[32], co
 /* The state of a lane of a consumer warpgroup: rows `row` and row + 8 of its group of n_rows rows
  * from row0 of the step on. */
 struct query_rows {
-    int row0, row, n_rows, lowest,
+    int row0, row, skip, n_rows, lowest,
         highest; /* positions of the first and the last row; -1: the group is empty */
     struct two_halves q[GPU_HEAD_DIM / 16][4];
     float to_log2[2], largest[2], sum[2], total[GPU_HEAD_DIM / 2]; /* to_log2: of a score */
@@ -241,11 +247,13 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
     int lane = thread() % WARP, group = thread() / 128, from[2];
     r->row0 = group ? w->row0[1] : w->row0[0];
     r->n_rows = group ? w->n_rows[1] : w->n_rows[0];
+    r->skip = group ? w->skip[1] : w->skip[0];
     r->lowest = group ? w->pos0[1] : w->pos0[0];
     r->highest = r->n_rows ? r->lowest + r->n_rows - 1 : -1;
     r->row = thread() % 128 / WARP * 16 + lane / 4;
-    UNROLL for (int i = 0; i < 2; i++)
-        from[i] = r->row0 + (r->row + 8 * i < r->n_rows ? r->row + 8 * i : 0);
+    UNROLL for (int i = 0; i < 2; i++) from[i] =
+        r->row0 +
+        (r->row + 8 * i >= r->skip && r->row + 8 * i < r->n_rows ? r->row + 8 * i : r->skip);
     wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims, int8);
     UNROLL for (int i = 0; i < 2; i++)
     {
@@ -274,7 +282,7 @@ DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct 
             inverse = wgmma_inverse(all, r->largest[i] * r->to_log2[i], a->sinks[w->head], unit[i]);
         float *to = a->out + (u64)(r->row0 + r->row + 8 * i) * (u64)(a->n_heads * dims) +
                     (u64)(w->head * dims + thread() % 4 * 2);
-        if (r->row + 8 * i >= r->n_rows) continue;
+        if (r->row + 8 * i < r->skip || r->row + 8 * i >= r->n_rows) continue;
         UNROLL for (int d = 0; d < dims / 8; d++) * (f32x2 *)(to + 8 * d) =
             (f32x2){r->total[4 * d + 2 * i] * inverse, r->total[4 * d + 2 * i + 1] * inverse};
     }
@@ -330,7 +338,7 @@ DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const
     r.full = r.stages + KV_STAGES * 2 * KV_STEP * (u32)dims * 2;
     r.empty = r.full + 8 * KV_STAGES;
     begin_ring(&r, KV_STAGES);
-    struct query_tile w = query_tile_of(early);
+    struct query_tile w = query_tile_of(early, 0);
     barrier();
     wait_for_producer();
     if (thread() >= TILE_GROUPS * 128) {

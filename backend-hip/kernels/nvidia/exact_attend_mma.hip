@@ -1,5 +1,5 @@
-/* exact_attend_mma.hip: attention of prompt rows over pages of int8 in the order of the CPU backend
- * (common/exact_attend_int8.hip says it), by mma of signed bytes on sm_80 and sm_90a.
+/* exact_attend_mma.hip: attention of prompt rows over pages of int8 and int4 in the order of the
+ * CPU backend (common/exact_attend_int8.hip says it), by mma of signed bytes on sm_80 and sm_90a.
  *   grid      (EXACT_TILE_ROWS rows of one sequence, query head); 256 threads
  *   warp      16 rows; of a chunk the scores of a quarter of the positions, then the values of a
  *             quarter of the dimensions
@@ -30,7 +30,23 @@ struct exact_tile_lds {
 struct exact_lane_rows {
     int row, quarter, seen[2], first[2]; /* seen: the last visible position, -1: no row */
     float query[2];                      /* scale of the query */
+    int own; /* int4: the warp's rows are all of this page, which is open; -1: none is */
+    const u8 *own_page;
 };
+
+/* Number `at` of the pages of a chunk that begins at page page0; *packed: it is of int4. */
+DEVICE const u8 *exact_tile_page(const struct attend_kernel_args *a,
+                                 const struct exact_row_range *g, const struct exact_lane_rows *x,
+                                 int index, int kv_head, int *packed, const int int4)
+{
+    *packed = int4 && index < x->own;
+    if (!int4) return int8_page_of(a, g->table, index, kv_head);
+    return *packed ? int4_page_of(a, g->table[index], kv_head) : x->own_page;
+}
+DEVICE const float *exact_page_scales(const u8 *page, int packed, int d16)
+{
+    return packed ? int4_scales_of(page, d16) : int8_scales_of(page, d16);
+}
 
 DEVICE u32 int8_bytes(const int v[4])
 {
@@ -69,9 +85,10 @@ DEVICE void exact_lane_queries(const struct attend_kernel_args *a, const struct 
     {
         int r = x->row + 8 * i, most = 0;
         float v[GPU_HEAD_DIM / 4];
-        const float *q = a->q +
-                         ((u64)(g->row0 + (r < g->n ? r : 0)) * (u64)a->n_heads + (u64)block_y()) *
-                             (u64)hd;
+        const float *q =
+            a->q + ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) * (u64)a->n_heads +
+                    (u64)block_y()) *
+                       (u64)hd;
         UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int j = 0; j < 16; j++)
         {
             int d = 64 * c + 16 * t + j;
@@ -96,36 +113,57 @@ DEVICE void exact_lane_queries(const struct attend_kernel_args *a, const struct 
             to[dims / 16] = second;
         }
         x->query[i] = s.scale;
-        x->seen[i] = r < g->n ? g->pos0 + r : -1;
+        x->seen[i] = r >= g->begin && r < g->n ? g->pos0 + r : -1;
         x->first[i] = first_seen(g->pos0 + r, a->window);
     }
     barrier();
 }
 
-/* Sums of the digits of two rows, q [64 dimensions][digit][row], and the keys of half h of a
- * page. */
-DEVICE void exact_page_scores(u32x4 q[][2][2], const u8 *page, int h, int d16, int digits,
-                              int sum[4], const int dims)
+/* 16 dimensions from d on of a lane's keys of both halves of a page. */
+DEVICE void exact_page_keys(const u8 *page, int packed, int d, int d16, u32x4 k[2])
 {
-    int r = thread() % WARP / 4, t = thread() % 4, first[4] = {0, 0, 0, 0},
-        second[4] = {0, 0, 0, 0};
-    const u8 *key = page + (r / 2 * 4 + 2 * h + r % 2) * 16;
+    int r = thread() % WARP / 4;
+    u32 at = int8_key_at(d, r / 2 * 4 + r % 2);
+    if (!packed) {
+        k[0] = *(const u32x4 *)(page + at);
+        k[1] = *(const u32x4 *)(page + at + 32);
+        return;
+    }
+    u32x4 lo = *(const u32x4 *)(page + int4_lo_at(0, d16) + (u32)d),
+          step = *(const u32x4 *)(page + int4_step_at(0, d16) + (u32)d);
+    u32x2 code[2] = {*(const u32x2 *)(page + at / 2), *(const u32x2 *)(page + at / 2 + 16)};
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        struct channel_pairs c = channel_pairs_of(lo[i], step[i], 1152);
+        UNROLL for (int h = 0; h < 2; h++) k[h][i] = int4_key_bytes(code[h][i / 2], &c, i % 2);
+    }
+}
+
+/* Sums of the digits of two rows, q [64 dimensions][digit][row], and the keys of both halves of a
+ * page. */
+DEVICE void exact_page_scores(u32x4 q[][2][2], const u8 *page, int packed, int d16, int digits,
+                              int sum[2][4], const int dims)
+{
+    int t = thread() % 4, first[2][4], second[2][4];
+    UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 4; i++)
+        first[h][i] = second[h][i] = 0;
     UNROLL for (int c = 0; c < dims / 64; c++)
     {
-        u32x4 k = {0, 0, 0, 0};
-        if (64 * c + 16 * t < d16) k = *(const u32x4 *)(key + (4 * c + t) * (PAGE * 16));
-        UNROLL for (int m = 0; m < 2; m++)
+        u32x4 k[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+        if (64 * c + 16 * t < d16) exact_page_keys(page, packed, 64 * c + 16 * t, d16, k);
+        UNROLL for (int h = 0; h < 2; h++) UNROLL for (int m = 0; m < 2; m++)
         {
             const u32x4 *x = q[c][1];
-            mma_s8(second, x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1], k[2 * m],
-                   k[2 * m + 1]);
+            mma_s8(second[h], x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1],
+                   k[h][2 * m], k[h][2 * m + 1]);
             x = q[c][0];
             if (digits == 2)
-                mma_s8(first, x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1], k[2 * m],
-                       k[2 * m + 1]);
+                mma_s8(first[h], x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1],
+                       k[h][2 * m], k[h][2 * m + 1]);
         }
     }
-    UNROLL for (int i = 0; i < 4; i++) sum[i] = first[i] * 128 + second[i];
+    UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 4; i++)
+        sum[h][i] = first[h][i] * 128 + second[h][i];
 }
 
 /* The scores of a warp's positions; from, to: first and last page of the chunk that begins at page
@@ -133,7 +171,7 @@ DEVICE void exact_page_scores(u32x4 q[][2][2], const u8 *page, int h, int d16, i
 DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct exact_row_range *g,
                               const struct exact_tile_lds *l, const struct exact_lane_rows *x,
                               int kv_head, int page0, int from, int to,
-                              float score[2][QUARTER_PAGES][4], const int dims)
+                              float score[2][QUARTER_PAGES][4], const int dims, const int int4)
 {
     int t = thread() % 4, d16 = round16(a->head_dim);
     u32x4 q[GPU_HEAD_DIM / 64][2][2];
@@ -147,16 +185,17 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
         UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 4; e++)
             score[i][k][e] = -__builtin_inff();
         if (!there) continue;
-        const u8 *page = int8_page_of(a, g->table, page0 + at, kv_head);
-        f32x4 of_key = *(const f32x4 *)(int8_scales_of(page, d16) + 4 * t);
+        int packed, sum[2][4];
+        const u8 *page = exact_tile_page(a, g, x, page0 + at, kv_head, &packed, int4);
+        f32x4 of_key = *(const f32x4 *)(exact_page_scales(page, packed, d16) + 4 * t);
+        if (packed) exact_page_scores(q, page, 1, d16, a->digits, sum, dims);
+        else exact_page_scores(q, page, 0, d16, a->digits, sum, dims);
         UNROLL for (int h = 0; h < 2; h++)
         {
-            int sum[4];
-            exact_page_scores(q, page, h, d16, a->digits, sum, dims);
             UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 2; e++)
             {
                 int n = 2 * h + e, p = p0 + n;
-                float s = (float)sum[2 * i + e] * (x->query[i] * of_key[n]) * a->scale;
+                float s = (float)sum[h][2 * i + e] * (x->query[i] * of_key[n]) * a->scale;
                 score[i][k][n] = p <= x->seen[i] && p >= x->first[i] ? s : -__builtin_inff();
             }
         }
@@ -175,7 +214,8 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
 DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct exact_row_range *g,
                                const struct exact_tile_lds *l, const struct exact_lane_rows *x,
                                int kv_head, int page0, int from, int to,
-                               float score[2][QUARTER_PAGES][4], float max[2], float scale[2])
+                               float score[2][QUARTER_PAGES][4], float max[2], float scale[2],
+                               const int int4)
 {
     int t = thread() % 4, d16 = round16(a->head_dim), p0 = page0 * PAGE;
     float w[2][QUARTER_PAGES][4];
@@ -199,10 +239,11 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
     {
         int at = x->quarter * QUARTER_PAGES + k;
         f32x4 of_value = {0, 0, 0, 0};
-        if (at >= from && at <= to)
-            of_value = *(
-                const f32x4 *)(int8_scales_of(int8_page_of(a, g->table, page0 + at, kv_head), d16) +
-                               PAGE + 4 * t);
+        if (at >= from && at <= to) {
+            int packed;
+            const u8 *page = exact_tile_page(a, g, x, page0 + at, kv_head, &packed, int4);
+            of_value = *(const f32x4 *)(exact_page_scales(page, packed, d16) + PAGE + 4 * t);
+        }
         UNROLL for (int i = 0; i < 2; i++)
         {
             f32x4 p;
@@ -261,14 +302,41 @@ DEVICE void exact_tile_sums(const struct exact_tile_lds *l)
     }
 }
 
+/* Values of four positions, number t of a page, of the dimensions d .. d + words - 1. */
+DEVICE void exact_page_values(const u8 *page, int t, int d, int d16, u32 v[8], const int words)
+{
+    const u32 *codes = (const u32 *)(page + int8_value_at(d, 4 * t, d16));
+    UNROLL for (int j = 0; j < words; j += 2)
+    {
+        u64 two = d + j < d16 ? *(const u64 *)(codes + j) : 0;
+        v[j] = (u32)two;
+        v[j + 1] = (u32)(two >> 32);
+    }
+}
+DEVICE void exact_packed_values(const u8 *page, int t, int d, int d16, u32 v[8], const int words)
+{
+    UNROLL for (int j = 0; j < words; j += 2)
+    {
+        u32 lo = 0, step = 0, code = 0;
+        if (d + j < d16) {
+            code = *(const u32 *)(page + int4_part_at(1, d16) + (u32)((t * d16 + d + j) * 2));
+            lo = *(const u16 *)(page + int4_lo_at(1, d16) + (u32)(d + j));
+            step = *(const u16 *)(page + int4_step_at(1, d16) + (u32)(d + j));
+        }
+        UNROLL for (int e = 0; e < 2; e++)
+            v[j + e] = int4_row_bytes(code, lo >> (8 * e) & 0xff, step >> (8 * e) & 0xff, e);
+    }
+}
+
 /* The sums of weights and codes of a warp's dimensions: sum[j][2i + e] of row i and dimension
  * first + words (2t + e) + j. from, to: pages of the chunk */
 DEVICE void exact_tile_values(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                              const struct exact_tile_lds *l, int row, int first_dim, int kv_head,
-                              int page0, int from, int to, int sum[][4], const int words)
+                              const struct exact_tile_lds *l, const struct exact_lane_rows *x,
+                              int first_dim, int kv_head, int page0, int from, int to, int sum[][4],
+                              const int words, const int int4)
 {
     int r = thread() % WARP / 4, t = thread() % 4, d = first_dim + words * r,
-        d16 = round16(a->head_dim), high[8][4], low[8][4];
+        d16 = round16(a->head_dim), row = x->row, high[8][4], low[8][4];
     UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++)
         high[j][e] = low[j][e] = 0;
     NO_UNROLL for (int k = from / 2; k <= to / 2; k++)
@@ -278,14 +346,10 @@ DEVICE void exact_tile_values(const struct attend_kernel_args *a, const struct e
         {
             /* the weights of a page outside are 0 */
             int at = 2 * k + i < from ? from : 2 * k + i > to ? to : 2 * k + i;
-            const u32 *codes = (const u32 *)(int8_page_of(a, g->table, page0 + at, kv_head) +
-                                             int8_value_at(d, 4 * t, d16));
-            UNROLL for (int j = 0; j < words; j += 2)
-            {
-                u64 two = d + j < d16 ? *(const u64 *)(codes + j) : 0;
-                v[i][j] = (u32)two;
-                v[i][j + 1] = (u32)(two >> 32);
-            }
+            int packed;
+            const u8 *page = exact_tile_page(a, g, x, page0 + at, kv_head, &packed, int4);
+            if (packed) exact_packed_values(page, t, d, d16, v[i], words);
+            else exact_page_values(page, t, d, d16, v[i], words);
             UNROLL for (int n = 0; n < 2; n++) UNROLL for (int h = 0; h < 2; h++)
                 w[n][2 * i + h] = l->w[(n * EXACT_TILE_ROWS + row + 8 * h) * DIGIT_STRIDE +
                                        (2 * k + i) * (PAGE / 4) + t];
@@ -301,16 +365,22 @@ DEVICE void exact_tile_values(const struct attend_kernel_args *a, const struct e
 }
 
 DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct exact_tile_lds *l,
-                              const int dims)
+                              const int dims, const int int4)
 {
     const int words = dims / QUARTERS / 8;
     int warp = thread() / WARP, r = thread() % WARP / 4, t = thread() % 4, head = block_y(),
         hd = a->head_dim, kv_head = head / (a->n_heads / a->n_kv_heads);
-    const struct exact_row_range g = exact_rows_of(a, EXACT_TILE_ROWS);
-    if (g.n <= 0) return;
+    const struct exact_row_range g = exact_rows_of(a, EXACT_TILE_ROWS, int4);
+    if (g.n <= g.begin) return;
     struct exact_lane_rows x;
     x.row = warp % 2 * 16 + r;
     x.quarter = warp / 2;
+    x.own = -1;
+    if (int4) {
+        int of_warp = warp % 2 * 16 < g.begin ? g.begin : warp % 2 * 16;
+        x.own = (g.pos0 + warp % 2 * 16) / PAGE;
+        x.own_page = own_page_of(a, g.row0 + (of_warp < g.n ? of_warp : g.n - 1), kv_head);
+    }
     float run[8][4], run_max[2], run_sum[2];
     UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++) run[j][e] = 0;
     UNROLL for (int i = 0; i < 2; i++) run_max[i] = -__builtin_inff(), run_sum[i] = 0;
@@ -318,12 +388,13 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
     for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
         int page0 = c0 / PAGE, from = g.first0 > c0 ? (g.first0 - c0) / PAGE : 0,
             to = (g.last < c0 + KV_SPLIT - 1 ? g.last - c0 : KV_SPLIT - 1) / PAGE, sum[8][4];
+        if (int4 && to > x.own - page0) to = x.own - page0;
         float score[2][QUARTER_PAGES][4], max[2], scale[2];
-        exact_tile_scores(a, &g, l, &x, kv_head, page0, from, to, score, dims);
-        exact_tile_weights(a, &g, l, &x, kv_head, page0, from, to, score, max, scale);
+        exact_tile_scores(a, &g, l, &x, kv_head, page0, from, to, score, dims, int4);
+        exact_tile_weights(a, &g, l, &x, kv_head, page0, from, to, score, max, scale, int4);
         exact_tile_sums(l);
-        exact_tile_values(a, &g, l, x.row, x.quarter * (dims / QUARTERS), kv_head, page0, from, to,
-                          sum, words);
+        exact_tile_values(a, &g, l, &x, x.quarter * (dims / QUARTERS), kv_head, page0, from, to,
+                          sum, words, int4);
         barrier();
         UNROLL for (int i = 0; i < 2; i++)
         {
@@ -344,7 +415,8 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < words; j++)
         {
             int d = x.quarter * (dims / QUARTERS) + words * (2 * t + e) + j;
-            if (x.row + 8 * i < g.n && d < hd) to[d] = run[j][2 * i + e] * f;
+            if (x.row + 8 * i >= g.begin && x.row + 8 * i < g.n && d < hd)
+                to[d] = run[j][2 * i + e] * f;
         }
     }
 }
@@ -361,6 +433,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
                                          sum,                                                      \
                                          most,                                                     \
                                          (u32x4 *)(w + 2 * EXACT_TILE_ROWS * DIGIT_STRIDE)};       \
-        exact_attend_tile(ARGS, &l, dims);                                                         \
+        const struct attend_kernel_args *a = ARGS;                                                 \
+        exact_attend_tile(a, &l, dims, a->open.own != 0);                                          \
     })
 #include "backend-hip/kernels/kernel_list.h"

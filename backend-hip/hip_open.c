@@ -1,0 +1,111 @@
+/* hip_open.c: the open pages of KV_INT4 (core/step/kv_open.h) on a GPU: step pages, the page that
+ * each row stores and reads, and the jobs of OP_ROPE_STORE (kernels/common/open_pages.hip). Must
+ * not know: what attention does with them. */
+#include "backend-hip/hip_plan.h"
+#include "core/step/kv_open.h"
+
+static size_t largest(enum kv_type t, const struct step_plan *p)
+{
+    size_t most = 0;
+    for (int i = 0; i < p->n_kv; i++)
+        if (kv_open_bytes(t, &p->kv[i]) > most) most = kv_open_bytes(t, &p->kv[i]);
+    return most;
+}
+
+static size_t step_pages(const struct be_config *c)
+{
+    return kv_has_open(c->kv) ? (size_t)kv_most_step_pages(c->max_rows, c->max_seqs) : 0;
+}
+
+size_t hip_open_need(const struct be_config *c, const struct step_plan *p)
+{
+    return step_pages(c) * (size_t)p->n_step_sets * largest(c->kv, p);
+}
+
+/* n rounded up, so that successive steps have equal launches and can be replayed. */
+static int rounded(int n)
+{
+    int all = n ? 1 : 0;
+    while (all < n) all *= 2;
+    return all;
+}
+
+size_t hip_open_ints(const struct be_config *c)
+{
+    size_t seqs = (size_t)c->max_seqs;
+    return kv_has_open(c->kv) ? (size_t)c->max_rows + seqs + 8 * (seqs + step_pages(c) + 1) : 0;
+}
+
+/* Ends a list of n jobs. */
+static int pad(int32_t *jobs, int n)
+{
+    for (; n < rounded(n); n++) jobs[2 * n] = jobs[2 * n + 1] = -1;
+    return n;
+}
+
+size_t hip_fill_open(struct hip *h, const struct batch *b, int32_t *ints, const int32_t *d_ints)
+{
+    struct hip_shape *s = &h->shape;
+    if (!kv_has_open(h->config.kv)) return 0;
+    int32_t *own = ints, *first = own + b->n_rows, *copies = first + b->n_seqs;
+    CHECK((size_t)kv_number_step_pages(b, first) <= step_pages(&h->config));
+    for (int q = 0; q < b->n_seqs; q++) {
+        struct kv_stored p = kv_stored_pages(b, q);
+        for (int i = b->seq_start[q]; i < b->seq_start[q + 1]; i++) {
+            int page = b->pos[i] / PAGE;
+            own[i] = page == p.last ? b->seat[q] : ~(first[q] + page - p.first);
+        }
+        if (!p.begun || p.first == p.last) continue;
+        copies[2 * s->n_copies] = b->seat[q];
+        copies[2 * s->n_copies++ + 1] = first[q];
+    }
+    s->n_copies = pad(copies, s->n_copies);
+    int32_t *packs = copies + 2 * s->n_copies;
+    for (int q = 0; q < b->n_seqs; q++) {
+        struct kv_stored p = kv_stored_pages(b, q);
+        const int32_t *table = b->block_table + (size_t)q * (size_t)b->table_stride;
+        for (int page = p.first; page < p.end / PAGE; page++) {
+            packs[2 * s->n_packs] = page == p.last ? b->seat[q] : ~(first[q] + page - p.first);
+            packs[2 * s->n_packs++ + 1] = table[page];
+        }
+    }
+    s->n_packs = pad(packs, s->n_packs);
+    s->d_own = d_ints;
+    s->d_copies = d_ints + (copies - ints);
+    s->d_packs = d_ints + (packs - ints);
+    return (size_t)(packs - ints) + 2 * (size_t)s->n_packs;
+}
+
+struct open_pages hip_open_pages(const struct hip *h, const struct be_plan *p, int kv, int set)
+{
+    if (!kv_has_open(h->config.kv) || kv < 0) return (struct open_pages){0};
+    return (struct open_pages){.seats = p->memory->seat[kv],
+                               .steps = (char *)h->d_step_pages +
+                                        (size_t)set * step_pages(&h->config) * h->step_page_bytes,
+                               .own = h->shape.d_own};
+}
+
+static void launch_jobs(struct hip *h, const struct be_plan *p, int op, int packs)
+{
+    const struct op *o = hip_op(p, op);
+    int n = packs ? h->shape.n_packs : h->shape.n_copies;
+    if (!kv_has_open(h->config.kv) || o->in[1] < 0 || !n) return;
+    struct open_job_args a = {
+        .open = hip_open_pages(h, p, o->as.rope.kv, o->as.rope.step_set),
+        .pages = p->memory->kv[o->as.rope.kv],
+        .jobs = packs ? h->shape.d_packs : h->shape.d_copies,
+        .n_kv_heads = o->as.rope.heads.n_kv_heads,
+        .head_dim = o->as.rope.heads.head_dim,
+        .packs = packs,
+    };
+    hip_launch(h, K_open_page_jobs, (struct hip_blocks){(size_t)n, (size_t)a.n_kv_heads, 1, 0}, &a,
+               sizeof a);
+}
+
+void hip_open_begin(struct hip *h, const struct be_plan *p, int op) { launch_jobs(h, p, op, 0); }
+void hip_open_pack(struct hip *h, const struct be_plan *p, int op) { launch_jobs(h, p, op, 1); }
+
+size_t hip_open_page_bytes(const struct be_config *c, const struct step_plan *p)
+{
+    return largest(c->kv, p);
+}
