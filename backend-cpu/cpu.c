@@ -180,6 +180,8 @@ static const char *cpu_describe(const struct be *be)
     return ((const struct cpu *)be)->description;
 }
 
+static struct pool *cpu_pool(const struct be *be) { return ((const struct cpu *)be)->pool; }
+
 const char *cpu_variant_of(const struct be *be) { return ((const struct cpu *)be)->kernels->name; }
 
 static int cpu_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
@@ -282,6 +284,7 @@ const struct backend backend_cpu = {
     .open = cpu_open,
     .close = cpu_close,
     .describe = cpu_describe,
+    .pool = cpu_pool,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .view = cpu_view,

@@ -166,59 +166,69 @@ static void run_add(const struct call *t)
     pool_run(t->c->pool, rows_of(t, x), add_task, &j);
 }
 
-/* Some linears of one input (already packed for the 4-bit ones) as one list of tasks. */
+/* Fewest rows of a part where rows are cut to make more tasks: as many as the kernels take to pay
+ * for unpacking the codes. */
+enum { PART_ROWS = 128 };
+
+/* Some linears of one input as one list of tasks: the rows in parts, for each part the outputs of
+ * all linears in strips. */
 struct linear_job {
-    const struct cpu *c;
+    struct cpu *c;
     const struct linear *w[OP_OUTS];
-    float *y[OP_OUTS];
-    const float *x;
-    struct q4_digits digits; /* rows == 0: x holds the activations */
+    float *y[OP_OUTS]; /* [rows][out] */
+    const float *x;    /* [rows][in] */
     int n, rows;
-    int end[OP_OUTS]; /* tasks of linears 0 .. i */
+    int part_rows, n_digits; /* rows of a part, but the last; 0: activations are fp32 */
+    int packed;              /* they are in c->packed */
+    int panels;              /* of a strip */
+    int end[OP_OUTS];        /* strips of linears 0 .. i */
 };
 
-static int linear_tasks(const struct linear *w)
+static int is_integer(enum act act) { return act == ACT_I16 || act == ACT_INT8; }
+
+static int part_first(const struct linear_job *j, int part) { return part * j->part_rows; }
+
+static int rows_of_part(const struct linear_job *j, int part)
 {
-    int unit = w->codes ? CPU_PANELS * 16 : CPU_DENSE_ROWS;
-    return (w->out + unit - 1) / unit;
+    int left = j->rows - part_first(j, part);
+    return left < j->part_rows ? left : j->part_rows;
 }
 
-/* Threads claim tasks in turns. Renumbered, each gets neighbours: what a kernel asks for beyond the
- * end of a task is then the beginning of the same thread's next one. Of n tasks the i-th to be
- * claimed. */
-static int neighbours(int i, int n, int n_threads)
+static struct q4_digits digits_of_part(const struct linear_job *j, int part)
 {
-    int k = i % n_threads, each = n / n_threads, more = n % n_threads;
-    return k * each + (k < more ? k : more) + i / n_threads;
+    const struct cpu *c = j->c;
+    size_t first = (size_t)part_first(j, part), k = (size_t)j->w[0]->k,
+           scales = first * (k / MF_GROUP_MULTIPLE);
+    return (struct q4_digits){rows_of_part(j, part), j->n_digits,
+                              c->digit + first * k * (size_t)j->n_digits, c->act_scale + scales,
+                              c->act_sum + scales};
 }
 
 static void linear_task(void *arg, int task, int thread)
 {
     const struct linear_job *j = arg;
-    int i = 0;
-    task = neighbours(task, j->end[j->n - 1], pool_n_threads(j->c->pool));
-    while (task >= j->end[i]) i++;
-    if (i) task -= j->end[i - 1];
+    const struct cpu *c = j->c;
+    int i = 0, strips = j->end[j->n - 1], part = task / strips, strip = task % strips;
+    while (strip >= j->end[i]) i++;
+    if (i) strip -= j->end[i - 1];
     const struct linear *w = j->w[i];
+    int rows = rows_of_part(j, part);
+    size_t first = (size_t)part_first(j, part);
+    float *y = j->y[i] + first * (size_t)w->out;
+    const float *x = j->packed ? c->packed + first * (size_t)w->k : j->x + first * (size_t)w->in;
     if (w->codes) {
-        int panels = (w->out + 15) / 16, p0 = task * CPU_PANELS,
-            p1 = p0 + CPU_PANELS < panels ? p0 + CPU_PANELS : panels;
-        float *scratch = (float *)(j->c->scratch + (size_t)thread * j->c->scratch_bytes);
-        if (j->digits.rows) j->c->kernels->q4i(w, &j->digits, j->y[i], p0, p1, scratch);
-        else j->c->kernels->q4(w, j->x, j->y[i], j->rows, p0, p1, scratch);
+        int panels = (w->out + 15) / 16, p0 = strip * j->panels,
+            p1 = p0 + j->panels < panels ? p0 + j->panels : panels;
+        float *scratch = (float *)(c->scratch + (size_t)thread * c->scratch_bytes);
+        if (j->n_digits) {
+            struct q4_digits d = digits_of_part(j, part);
+            c->kernels->q4i(w, &d, y, p0, p1, scratch);
+        } else c->kernels->q4(w, x, y, rows, p0, p1, scratch);
     } else {
-        int n0 = task * CPU_DENSE_ROWS,
-            n1 = n0 + CPU_DENSE_ROWS < w->out ? n0 + CPU_DENSE_ROWS : w->out;
-        j->c->kernels->dense(w, j->x, j->y[i], j->rows, n0, n1);
+        int unit = j->panels * 16, n0 = strip * unit, n1 = n0 + unit < w->out ? n0 + unit : w->out;
+        c->kernels->dense(w, x, y, rows, n0, n1);
     }
 }
-
-struct pack_job {
-    const struct linear *w;
-    const float *x;
-    float *out;
-    int rows, round_f16;
-};
 
 /* Powers of two whose product brings the largest magnitude of packed inputs into [2^14, 2^15), for
  * ACT_F16. In two steps, because one factor may be beyond fp32. */
@@ -255,25 +265,21 @@ void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, i
     }
 }
 
-static void pack_task(void *arg, int row, int thread)
+/* Converts a row of the input for all linears. */
+static void convert_task(void *arg, int row, int thread)
 {
-    const struct pack_job *j = arg;
+    const struct linear_job *j = arg;
+    const struct cpu *c = j->c;
+    const struct linear *w = j->w[0];
+    const float *x = j->x + (size_t)row * (size_t)w->in;
+    int part = row / j->part_rows, first = part_first(j, part);
     (void)thread;
-    cpu_pack_row(j->w, j->x + (size_t)row * (size_t)j->w->in, j->out, j->rows, row, j->round_f16);
-}
-
-struct quantize_job {
-    const struct linear *w;
-    const float *x;
-    const struct q4_digits *digits;
-    const struct cpu_kernels *kernels;
-};
-
-static void quantize_task(void *arg, int row, int thread)
-{
-    const struct quantize_job *j = arg;
-    (void)thread;
-    j->kernels->quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
+    if (j->n_digits) {
+        struct q4_digits d = digits_of_part(j, part);
+        c->kernels->quantize(w, x, row - first, &d);
+    } else
+        cpu_pack_row(w, x, c->packed + (size_t)first * (size_t)w->k, rows_of_part(j, part),
+                     row - first, c->config.act == ACT_F16);
 }
 
 int cpu_same_input(const struct linear *a, const struct linear *b)
@@ -282,56 +288,62 @@ int cpu_same_input(const struct linear *a, const struct linear *b)
            (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
 }
 
-/* The linears w[0 .. n-1] that read the same input, for rows that are few enough (cached_bytes in
- * kernels.h). */
-static void linear_rows(struct cpu *c, struct linear_job *j)
+/* Tasks a thread, so that the last ones are a small part of all. */
+enum { TASKS_EACH = 8 };
+
+/* Cuts the outputs into strips; returns their number. */
+static int cut_strips(struct linear_job *j, int panels)
 {
-    const struct linear *first = j->w[0];
-    int integers = c->config.act == ACT_I16 || c->config.act == ACT_INT8;
-    if (first->codes && integers) {
-        j->digits = (struct q4_digits){j->rows, c->config.act == ACT_I16 ? 2 : 1, c->digit,
-                                       c->act_scale, c->act_sum};
-        struct quantize_job q = {first, j->x, &j->digits, c->kernels};
-        pool_run(c->pool, j->rows, quantize_task, &q);
-    } else if (first->codes && (first->perm || j->rows > 1 || c->config.act == ACT_F16)) {
-        struct pack_job p = {first, j->x, c->packed, j->rows, c->config.act == ACT_F16};
-        pool_run(c->pool, j->rows, pack_task, &p);
-        j->x = c->packed;
+    int strips = 0;
+    j->panels = panels;
+    for (int i = 0; i < j->n; i++) {
+        strips += (j->w[i]->out + panels * 16 - 1) / (panels * 16);
+        j->end[i] = strips;
     }
-    pool_run(c->pool, j->end[j->n - 1], linear_task, j);
+    return strips;
 }
 
-/* Rows that linears with this input take at a time. */
-static int rows_at_once(const struct cpu *c, const struct linear *w, int rows)
+/* Cuts the rows so that the activations of a part stay in a core's cache (cached_bytes in
+ * kernels.h); then rows and outputs so that there are enough tasks. */
+static void cut_tasks(struct linear_job *j)
 {
-    size_t each = c->config.act == ACT_I16 ? 2 : c->config.act == ACT_INT8 ? 1 : sizeof(float);
-    size_t bytes = (size_t)rows * (size_t)w->k * each, most = c->kernels->cached_bytes;
-    if (!w->codes || !most || bytes <= most) return rows;
-    int parts = (int)((bytes + most - 1) / most);
-    return ((rows + parts - 1) / parts + 15) / 16 * 16;
+    const struct cpu *c = j->c;
+    const struct linear *w = j->w[0];
+    int parts = 1, enough = TASKS_EACH * pool_n_threads(c->pool);
+    size_t each = j->n_digits ? (size_t)j->n_digits : sizeof(float),
+           bytes = (size_t)j->rows * (size_t)w->k * each, most = c->kernels->cached_bytes;
+    if (w->codes && most && bytes > most) parts = (int)((bytes + most - 1) / most);
+    int strips = cut_strips(j, CPU_PANELS), most_parts = j->rows / PART_ROWS;
+    while (parts < most_parts && parts * strips < enough) parts++;
+    if (parts * strips < enough) cut_strips(j, CPU_PANELS / 2);
+    j->part_rows = parts == 1 ? j->rows : ((j->rows + parts - 1) / parts + 15) / 16 * 16;
+}
+
+/* The linears w[0 .. n-1] of j, which read the same input. */
+static void run_linears(struct linear_job *j)
+{
+    struct cpu *c = j->c;
+    const struct linear *w = j->w[0];
+    enum act act = c->config.act;
+    j->n_digits = !w->codes || !is_integer(act) ? 0 : act == ACT_I16 ? 2 : 1;
+    j->packed = w->codes && !j->n_digits && (w->perm || j->rows > 1 || act == ACT_F16);
+    cut_tasks(j);
+    if (j->n_digits || j->packed) pool_run(c->pool, j->rows, convert_task, j);
+    int parts = j->rows ? (j->rows + j->part_rows - 1) / j->part_rows : 0;
+    pool_run(c->pool, parts * j->end[j->n - 1], linear_task, j);
 }
 
 static void run_linear(const struct call *t)
 {
-    struct cpu *c = t->c;
-    const float *x = in_of(t, 0);
     int rows = rows_of(t, t->op->in[0]), n = t->op->n;
-    for (int i = 0, from; i < n;) {
-        struct linear_job all = {.c = c};
+    for (int i = 0; i < n;) {
+        struct linear_job j = {.c = t->c, .x = in_of(t, 0), .rows = rows};
         const struct linear *first = linear_of(t, i);
-        int tasks = 0, at_once = rows_at_once(c, first, rows);
-        for (from = i; i < n && cpu_same_input(first, linear_of(t, i)); i++) {
-            all.w[all.n] = linear_of(t, i);
-            all.end[all.n++] = tasks += linear_tasks(linear_of(t, i));
+        for (; i < n && cpu_same_input(first, linear_of(t, i)); i++) {
+            j.w[j.n] = linear_of(t, i);
+            j.y[j.n++] = out_of(t, i);
         }
-        for (int r = 0; r < rows; r += at_once) {
-            struct linear_job j = all;
-            j.rows = rows - r < at_once ? rows - r : at_once;
-            j.x = x + (size_t)r * (size_t)first->in;
-            for (int k = 0; k < j.n; k++)
-                j.y[k] = (float *)out_of(t, from + k) + (size_t)r * (size_t)j.w[k]->out;
-            linear_rows(c, &j);
-        }
+        run_linears(&j);
     }
 }
 

@@ -54,6 +54,7 @@ struct be_config {
     int max_pages; /* pages of one sequence; used by hip */
 };
 
+struct pool;
 struct be;        /* an open backend; every backend's own struct begins with one */
 struct be_linear; /* a linear in the backend's private layout */
 struct be_plan;   /* a compiled plan */
@@ -74,6 +75,9 @@ struct backend {
     void (*close)(struct be *be);
     /* One line for messages: instruction set and threads, or the device. Valid while open. */
     const char *(*describe)(const struct be *be);
+    /* The threads that steps run on, free for the host's work between them; NULL: a backend that
+     * computes elsewhere. */
+    struct pool *(*pool)(const struct be *be);
 
     /* Zeroed, 64-byte aligned; NULL: out of memory. */
     void *(*alloc)(struct be *be, size_t bytes);
