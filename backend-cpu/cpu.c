@@ -71,7 +71,7 @@ static void free_scratch(struct cpu *c)
 {
     void **const d[] = {(void **)&c->packed,  (void **)&c->digit,   (void **)&c->act_scale,
                         (void **)&c->act_sum, (void **)&c->rotated, (void **)&c->delta,
-                        (void **)&c->scratch};
+                        (void **)&c->scratch, (void **)&c->strips};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) {
         cpu_free(&c->be, *d[i]);
         *d[i] = NULL;
@@ -220,7 +220,11 @@ static int grow_scratch(struct cpu *c, const struct step_plan *p, struct err *e)
     c->rotated = cpu_alloc(&c->be, rows * (size_t)c->max_kv * sizeof(float));
     c->delta = cpu_alloc(&c->be, rows * (size_t)c->max_delta * sizeof(float));
     c->scratch = cpu_alloc(&c->be, (size_t)pool_n_threads(c->pool) * c->scratch_bytes);
-    if (c->packed && c->digit && c->act_scale && c->act_sum && c->rotated && c->delta && c->scratch)
+    c->strip_floats = 2 * STRIP_ROWS * CPU_PANELS * 16 + 16;
+    c->strips = cpu_alloc(&c->be,
+                          (size_t)pool_n_threads(c->pool) * c->strip_floats * sizeof(float));
+    if (c->packed && c->digit && c->act_scale && c->act_sum && c->rotated && c->delta &&
+        c->scratch && c->strips)
         return 0;
     free_scratch(c);
     return err_memory_for(e, "out of memory for the CPU backend's scratch");
@@ -271,7 +275,7 @@ static void cpu_run(struct be *be, const struct be_plan *p)
 {
     struct cpu *c = (struct cpu *)be;
     int n = c->batch->n_logits ? p->plan->n_ops : p->plan->n_body;
-    for (int i = 0; i < n; i++) cpu_run_op(c, p, &p->plan->op[i]);
+    cpu_run_ops(c, p, n);
 }
 
 const struct backend backend_cpu = {

@@ -107,7 +107,7 @@ static void norm_task(void *arg, int row, int thread)
     }
 }
 
-static void run_norm(const struct call *t)
+static struct norm_job norm_job_of(const struct call *t)
 {
     int groups = t->op->as.norm.groups > 1 ? t->op->as.norm.groups : 1,
         width = width_of(t, t->op->in[0]);
@@ -124,6 +124,12 @@ static void run_norm(const struct call *t)
         .centered = t->op->as.norm.centered,
     };
     CHECK(width % groups == 0 && !(j.delta && (groups > 1 || j.out == j.x)));
+    return j;
+}
+
+static void run_norm(const struct call *t)
+{
+    struct norm_job j = norm_job_of(t);
     pool_run(t->c->pool, rows_of(t, t->op->in[0]), norm_task, &j);
 }
 
@@ -164,187 +170,6 @@ static void run_add(const struct call *t)
                         of == ROWS_LOGITS ? t->c->batch->logit_row : NULL, width_of(t, x)};
     CHECK(of != ROWS_TOP && t->op->out[0] == x);
     pool_run(t->c->pool, rows_of(t, x), add_task, &j);
-}
-
-/* Fewest rows of a part where rows are cut to make more tasks: as many as the kernels take to pay
- * for unpacking the codes. */
-enum { PART_ROWS = 128 };
-
-/* Some linears of one input as one list of tasks: the rows in parts, for each part the outputs of
- * all linears in strips. */
-struct linear_job {
-    struct cpu *c;
-    const struct linear *w[OP_OUTS];
-    float *y[OP_OUTS]; /* [rows][out] */
-    const float *x;    /* [rows][in] */
-    int n, rows;
-    int part_rows, n_digits; /* rows of a part, but the last; 0: activations are fp32 */
-    int packed;              /* they are in c->packed */
-    int panels;              /* of a strip */
-    int end[OP_OUTS];        /* strips of linears 0 .. i */
-};
-
-static int is_integer(enum act act) { return act == ACT_I16 || act == ACT_INT8; }
-
-static int part_first(const struct linear_job *j, int part) { return part * j->part_rows; }
-
-static int rows_of_part(const struct linear_job *j, int part)
-{
-    int left = j->rows - part_first(j, part);
-    return left < j->part_rows ? left : j->part_rows;
-}
-
-static struct q4_digits digits_of_part(const struct linear_job *j, int part)
-{
-    const struct cpu *c = j->c;
-    size_t first = (size_t)part_first(j, part), k = (size_t)j->w[0]->k,
-           scales = first * (k / MF_GROUP_MULTIPLE);
-    return (struct q4_digits){rows_of_part(j, part), j->n_digits,
-                              c->digit + first * k * (size_t)j->n_digits, c->act_scale + scales,
-                              c->act_sum + scales};
-}
-
-static void linear_task(void *arg, int task, int thread)
-{
-    const struct linear_job *j = arg;
-    const struct cpu *c = j->c;
-    int i = 0, strips = j->end[j->n - 1], part = task / strips, strip = task % strips;
-    while (strip >= j->end[i]) i++;
-    if (i) strip -= j->end[i - 1];
-    const struct linear *w = j->w[i];
-    int rows = rows_of_part(j, part);
-    size_t first = (size_t)part_first(j, part);
-    float *y = j->y[i] + first * (size_t)w->out;
-    const float *x = j->packed ? c->packed + first * (size_t)w->k : j->x + first * (size_t)w->in;
-    if (w->codes) {
-        int panels = (w->out + 15) / 16, p0 = strip * j->panels,
-            p1 = p0 + j->panels < panels ? p0 + j->panels : panels;
-        float *scratch = (float *)(c->scratch + (size_t)thread * c->scratch_bytes);
-        if (j->n_digits) {
-            struct q4_digits d = digits_of_part(j, part);
-            c->kernels->q4i(w, &d, y, p0, p1, scratch);
-        } else c->kernels->q4(w, x, y, rows, p0, p1, scratch);
-    } else {
-        int unit = j->panels * 16, n0 = strip * unit, n1 = n0 + unit < w->out ? n0 + unit : w->out;
-        c->kernels->dense(w, x, y, rows, n0, n1);
-    }
-}
-
-/* Powers of two whose product brings the largest magnitude of packed inputs into [2^14, 2^15), for
- * ACT_F16. In two steps, because one factor may be beyond fp32. */
-struct two_factors {
-    float a, b;
-};
-
-static struct two_factors f16_factors(const struct linear *w, const float *x)
-{
-    float largest = 0;
-    int e;
-    for (int j = 0; j < w->k; j++) {
-        float v = !w->perm ? fabsf(x[j]) : w->perm[j] < 0 ? 0 : fabsf(x[w->perm[j]]);
-        largest = v > largest ? v : largest;
-    }
-    frexpf(largest, &e);
-    return (struct two_factors){ldexpf(1, (15 - e) / 2), ldexpf(1, 15 - e - (15 - e) / 2)};
-}
-
-void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, int row,
-                  int round_f16)
-{
-    struct two_factors f = round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
-    for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
-        j1 = q4_next(w, j0);
-        float *group = to + (size_t)j0 * (size_t)rows + (size_t)row * (size_t)(j1 - j0),
-              *out = group;
-        if (w->perm)
-            for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
-        else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
-        if (round_f16)
-            for (int i = 0; i < j1 - j0; i++)
-                group[i] = f32_from_f16(f16_from_f32(group[i] * f.a * f.b)) / f.a / f.b;
-    }
-}
-
-/* Converts a row of the input for all linears. */
-static void convert_task(void *arg, int row, int thread)
-{
-    const struct linear_job *j = arg;
-    const struct cpu *c = j->c;
-    const struct linear *w = j->w[0];
-    const float *x = j->x + (size_t)row * (size_t)w->in;
-    int part = row / j->part_rows, first = part_first(j, part);
-    (void)thread;
-    if (j->n_digits) {
-        struct q4_digits d = digits_of_part(j, part);
-        c->kernels->quantize(w, x, row - first, &d);
-    } else
-        cpu_pack_row(w, x, c->packed + (size_t)first * (size_t)w->k, rows_of_part(j, part),
-                     row - first, c->config.act == ACT_F16);
-}
-
-int cpu_same_input(const struct linear *a, const struct linear *b)
-{
-    return !!a->codes == !!b->codes &&
-           (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
-}
-
-/* Tasks a thread, so that the last ones are a small part of all. */
-enum { TASKS_EACH = 8 };
-
-/* Cuts the outputs into strips; returns their number. */
-static int cut_strips(struct linear_job *j, int panels)
-{
-    int strips = 0;
-    j->panels = panels;
-    for (int i = 0; i < j->n; i++) {
-        strips += (j->w[i]->out + panels * 16 - 1) / (panels * 16);
-        j->end[i] = strips;
-    }
-    return strips;
-}
-
-/* Cuts the rows so that the activations of a part stay in a core's cache (cached_bytes in
- * kernels.h); then rows and outputs so that there are enough tasks. */
-static void cut_tasks(struct linear_job *j)
-{
-    const struct cpu *c = j->c;
-    const struct linear *w = j->w[0];
-    int parts = 1, enough = TASKS_EACH * pool_n_threads(c->pool);
-    size_t each = j->n_digits ? (size_t)j->n_digits : sizeof(float),
-           bytes = (size_t)j->rows * (size_t)w->k * each, most = c->kernels->cached_bytes;
-    if (w->codes && most && bytes > most) parts = (int)((bytes + most - 1) / most);
-    int strips = cut_strips(j, CPU_PANELS), most_parts = j->rows / PART_ROWS;
-    while (parts < most_parts && parts * strips < enough) parts++;
-    if (parts * strips < enough) cut_strips(j, CPU_PANELS / 2);
-    j->part_rows = parts == 1 ? j->rows : ((j->rows + parts - 1) / parts + 15) / 16 * 16;
-}
-
-/* The linears w[0 .. n-1] of j, which read the same input. */
-static void run_linears(struct linear_job *j)
-{
-    struct cpu *c = j->c;
-    const struct linear *w = j->w[0];
-    enum act act = c->config.act;
-    j->n_digits = !w->codes || !is_integer(act) ? 0 : act == ACT_I16 ? 2 : 1;
-    j->packed = w->codes && !j->n_digits && (w->perm || j->rows > 1 || act == ACT_F16);
-    cut_tasks(j);
-    if (j->n_digits || j->packed) pool_run(c->pool, j->rows, convert_task, j);
-    int parts = j->rows ? (j->rows + j->part_rows - 1) / j->part_rows : 0;
-    pool_run(c->pool, parts * j->end[j->n - 1], linear_task, j);
-}
-
-static void run_linear(const struct call *t)
-{
-    int rows = rows_of(t, t->op->in[0]), n = t->op->n;
-    for (int i = 0; i < n;) {
-        struct linear_job j = {.c = t->c, .x = in_of(t, 0), .rows = rows};
-        const struct linear *first = linear_of(t, i);
-        for (; i < n && cpu_same_input(first, linear_of(t, i)); i++) {
-            j.w[j.n] = linear_of(t, i);
-            j.y[j.n++] = out_of(t, i);
-        }
-        run_linears(&j);
-    }
 }
 
 struct rope_job {
@@ -525,38 +350,55 @@ static void run_attend(const struct call *t)
         .softcap = t->op->as.attend.softcap,
         .sinks = vector_of(t, 0),
     };
-    j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
     cut_blocks(t->c, group);
+    int each_head = t->c->n_blocks * g->n_kv_heads, threads = pool_n_threads(t->c->pool);
+    /* too few tasks for all threads: a KV head's keys are read by several */
+    while (j.heads_per_task > 1 &&
+           each_head * (group + j.heads_per_task - 1) / j.heads_per_task < threads)
+        j.heads_per_task = (j.heads_per_task + 1) / 2;
+    j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
     pool_run(t->c->pool, t->c->n_blocks * g->n_kv_heads * j.head_tasks, attend_task_run, &j);
 }
 
-enum { GLU_TASK = 16384 };
+enum { ELEMENTS_TASK = 16384 };
 
 struct glu_job {
     const struct cpu_kernels *k;
     struct cpu_glu a;
     float *gate;
     const float *up; /* or NULL */
-    size_t n;
+    size_t n, each;  /* elements, those of a task */
 };
 
 static void glu_task(void *arg, int task, int thread)
 {
     const struct glu_job *j = arg;
     (void)thread;
-    size_t at = (size_t)task * GLU_TASK;
+    size_t at = (size_t)task * j->each;
     j->k->glu(&j->a, j->gate + at, j->up ? j->up + at : NULL,
-              j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+              j->n - at < j->each ? j->n - at : j->each);
+}
+
+struct cpu_glu cpu_glu_of(const struct op *op)
+{
+    return (struct cpu_glu){op->as.glu.activation, op->as.glu.limit, op->as.glu.alpha};
+}
+
+/* A task is a row. */
+static struct glu_job glu_job_of(const struct call *t)
+{
+    size_t width = (size_t)width_of(t, t->op->in[0]);
+    struct glu_job j = {t->c->kernels, cpu_glu_of(t->op), in_of(t, 0), in_of(t, 1),
+                        (size_t)rows_of(t, t->op->in[0]) * width, width};
+    CHECK(j.up || j.a.activation != ACTIVATION_SWIGLU_CLAMPED);
+    return j;
 }
 
 static void run_glu(const struct call *t)
 {
-    int gate = t->op->in[0];
-    size_t n = (size_t)rows_of(t, gate) * (size_t)width_of(t, gate);
-    struct cpu_glu a = {t->op->as.glu.activation, t->op->as.glu.limit, t->op->as.glu.alpha};
-    struct glu_job j = {t->c->kernels, a, in_of(t, 0), in_of(t, 1), n};
-    CHECK(j.up || a.activation != ACTIVATION_SWIGLU_CLAMPED);
-    pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), glu_task, &j);
+    struct glu_job j = glu_job_of(t);
+    j.each = ELEMENTS_TASK;
+    pool_run(t->c->pool, (int)((j.n + j.each - 1) / j.each), glu_task, &j);
 }
 
 struct softcap_job {
@@ -569,8 +411,8 @@ static void softcap_task(void *arg, int task, int thread)
 {
     const struct softcap_job *j = arg;
     (void)thread;
-    size_t at = (size_t)task * GLU_TASK;
-    j->k->softcap(j->x + at, j->cap, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+    size_t at = (size_t)task * ELEMENTS_TASK;
+    j->k->softcap(j->x + at, j->cap, j->n - at < ELEMENTS_TASK ? j->n - at : ELEMENTS_TASK);
 }
 
 static void run_softcap(const struct call *t)
@@ -578,7 +420,7 @@ static void run_softcap(const struct call *t)
     int x = t->op->in[0];
     size_t n = (size_t)rows_of(t, x) * (size_t)width_of(t, x);
     struct softcap_job j = {t->c->kernels, in_of(t, 0), t->op->as.softcap.cap, n};
-    pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), softcap_task, &j);
+    pool_run(t->c->pool, (int)((n + ELEMENTS_TASK - 1) / ELEMENTS_TASK), softcap_task, &j);
 }
 
 static void run_gather(const struct call *t)
@@ -610,6 +452,8 @@ static void run_argmax(const struct call *t)
     pool_run(t->c->pool, t->c->batch->n_logits, argmax_task, &j);
 }
 
+static void run_linear(const struct call *t) { cpu_run_linear(t, NULL, NULL); }
+
 static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
     [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
@@ -619,7 +463,53 @@ static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EXPERTS] = cpu_run_experts,   [OP_MIX] = cpu_run_mix,
 };
 
-void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op)
+/* 1: the linear b begins with the rows that operation a ends with, so that a row passes through
+ * both at once. */
+static int is_input(const struct op *a, const struct op *b)
 {
-    run_kind[op->kind](&(struct call){c, p, op});
+    return b->kind == OP_LINEAR && b->in[0] == a->out[0] &&
+           (a->kind == OP_NORM || a->kind == OP_GLU);
+}
+
+/* 1: operation `at` has two linears whose results only the next operation, an OP_GLU, reads. */
+static int has_glu(const struct be_plan *p, int at)
+{
+    const struct op *a = &p->plan->op[at], *b = a + 1;
+    if (a->kind != OP_LINEAR || a->n != 2 || b->kind != OP_GLU) return 0;
+    const struct linear *gate = &p->memory->linear[a->w[0]]->w,
+                        *up = &p->memory->linear[a->w[1]]->w;
+    return b->in[0] == a->out[0] && b->in[1] == a->out[1] && a->last[1] == at + 1 &&
+           cpu_same_input(gate, up) && gate->codes && gate->out == up->out;
+}
+
+/* Runs the operation `at`, before `end`, and those after it that pass through its tasks; returns
+ * the one after them. */
+static int run_from(struct cpu *c, const struct be_plan *p, int at, int end)
+{
+    const struct op *op = p->plan->op;
+    struct call first = {c, p, &op[at]};
+    union {
+        struct norm_job norm;
+        struct glu_job glu;
+    } job;
+    struct row_work before = {NULL, &job};
+    if (at + 1 < end && is_input(&op[at], &op[at + 1])) {
+        before.fn = first.op->kind == OP_NORM ? norm_task : glu_task;
+        if (first.op->kind == OP_NORM) job.norm = norm_job_of(&first);
+        else job.glu = glu_job_of(&first);
+        at++;
+    }
+    if (op[at].kind != OP_LINEAR) {
+        run_kind[op[at].kind](&first);
+        return at + 1;
+    }
+    const struct call linear = {c, p, &op[at]}, glu = {c, p, &op[at + 1]};
+    int fused = at + 1 < end && has_glu(p, at);
+    cpu_run_linear(&linear, before.fn ? &before : NULL, fused ? &glu : NULL);
+    return at + 1 + fused;
+}
+
+void cpu_run_ops(struct cpu *c, const struct be_plan *p, int n)
+{
+    for (int at = 0; at < n;) at = run_from(c, p, at, n);
 }
