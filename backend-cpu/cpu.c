@@ -159,7 +159,7 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     c->kernels = cpu_choose(cpu_ladder, config->variant ? config->variant : "auto", note,
                             sizeof note, e);
     if (!c->kernels) goto fail;
-    int n = config->n_threads > 0 ? config->n_threads : pool_n_processors();
+    int n = config->n_threads > 0 ? config->n_threads : pool_n_cores();
     if (pool_open(&c->pool, n, e)) goto fail;
     c->blocks = cpu_alloc(&c->be, (size_t)config->max_rows * sizeof *c->blocks);
     if (!c->blocks) {

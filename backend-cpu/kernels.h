@@ -153,7 +153,7 @@ extern const struct cpu_kernels cpu_ref, cpu_scalar;
 #if defined(__x86_64__)
 extern const struct cpu_kernels cpu_avx2, cpu_avx512, cpu_vnni, cpu_amx;
 #elif defined(__aarch64__)
-extern const struct cpu_kernels cpu_neon, cpu_dotprod;
+extern const struct cpu_kernels cpu_neon, cpu_dotprod, cpu_i8mm;
 #endif
 
 /* The ladder from slowest to fastest, NULL-terminated; the reference first. */

@@ -2,6 +2,7 @@
 
 #include "core/base/cgroup.h"
 #include "core/base/clock.h"
+#include "core/base/topology.h"
 
 #include <linux/futex.h>
 #include <math.h>
@@ -122,14 +123,26 @@ static void *worker_main(void *arg)
     }
 }
 
+/* At most as many as the control group's quota has processors: more threads would use it up early
+ * and then all stall. */
+static int within_quota(int n)
+{
+    double quota = cgroup_cpus(CGROUP_SELF, CGROUP_MOUNT);
+    if (quota > 0 && quota < n) n = (int)ceil(quota);
+    return n > 0 ? n : 1;
+}
+
 int pool_n_processors(void)
 {
     cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
-    double quota = cgroup_cpus(CGROUP_SELF, CGROUP_MOUNT);
-    /* More threads would use up the quota early and then all stall. */
-    if (quota > 0 && quota < n) n = (int)ceil(quota);
-    return n > 0 ? n : 1;
+    return within_quota(sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set));
+}
+
+int pool_n_cores(void)
+{
+    cpu_set_t set;
+    return within_quota(
+        sched_getaffinity(0, sizeof set, &set) ? 0 : topology_n_cores(&set, TOPOLOGY_SYS));
 }
 
 int pool_open(struct pool **out, int n_threads, struct err *e)

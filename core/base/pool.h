@@ -29,5 +29,8 @@ void pool_run(struct pool *p, int n_tasks, void (*fn)(void *arg, int task, int t
 /* Processors that this process may use: its affinity, limited by the control group's quota of
  * processor time (rounded up). */
 int pool_n_processors(void);
+/* The cores that they belong to, limited in the same way: how many threads are worth while, for
+ * those of one core share its arithmetic units. */
+int pool_n_cores(void);
 
 #endif

@@ -66,7 +66,7 @@ static int open_arrays(struct sched *s, struct err *e)
 static int open_threads(struct sched *s, struct err *e)
 {
     const struct forward *f = s->forward;
-    int n = f->options.n_threads > 0 ? f->options.n_threads : pool_n_processors();
+    int n = f->options.n_threads > 0 ? f->options.n_threads : pool_n_cores();
     if (f->be->ops->pool) s->pool = f->be->ops->pool(f->be);
     else if (pool_open(&s->own_pool, least(n, f->options.max_logits), e)) return -1;
     else s->pool = s->own_pool;

@@ -43,7 +43,7 @@ static inline int kv_weight_top(enum act act)
 struct be_config {
     const char *variant; /* cpu: an instruction-set variant ("auto", "ref", ..); hip: a kernel for
                             linears or "auto" */
-    int n_threads;       /* cpu: 0 = as many as this process may use */
+    int n_threads;       /* cpu: 0 = as many as this process has cores */
     const char *library; /* hip: path of the runtime library; NULL: the first known one found */
     int device;          /* hip: index of the device */
     int wait_seconds;    /* hip: a wait for the device that lasts longer is a failure; 0: 120 */
