@@ -21,6 +21,7 @@ struct linear_job {
     int part_rows, n_digits; /* rows of a part, but the last; 0: activations are fp32 */
     int packed;              /* they are in c->packed */
     int panels;              /* of a strip */
+    int fetches;             /* each thread fetches all digits: one part of several rows */
     int end[OP_OUTS];        /* strips of linears 0 .. i */
     const struct row_work *before; /* what makes a row of x, or NULL */
     int is_glu;                    /* w[0], w[1] are gate and up of `glu`, whose result is y[0] */
@@ -96,10 +97,23 @@ static void glu_strip(const struct linear_job *j, int part, int strip, int threa
         memcpy(y, gate, (size_t)width * sizeof *y);
 }
 
+/* The digits of a few rows, each of which another thread has just written, into this thread's
+ * cache; each thread begins elsewhere, so that they do not all ask the same one. */
+static void fetch_digits(const struct linear_job *j, int thread)
+{
+    enum { LINE = 64 };
+    const struct q4_digits d = digits_of_part(j, 0);
+    size_t lines = (size_t)d.rows * (size_t)d.n_digits * (size_t)j->w[0]->k / LINE,
+           at = lines * (size_t)thread / (size_t)pool_n_threads(j->c->pool);
+    for (size_t i = 0; i < lines; i++, at = at + 1 < lines ? at + 1 : 0)
+        __builtin_prefetch(d.digit + at * LINE, 0, 2);
+}
+
 static void linear_task(void *arg, int task, int thread)
 {
     const struct linear_job *j = arg;
     int i = 0, strips = j->end[j->n - 1], part = task / strips, strip = task % strips;
+    if (j->fetches && task == pool_first_task(j->c->pool, strips, thread)) fetch_digits(j, thread);
     if (j->is_glu) {
         glu_strip(j, part, strip, thread);
         return;
@@ -214,6 +228,8 @@ static void run_linears(struct linear_job *j)
     j->packed = w->codes && !j->n_digits && (w->perm || j->rows > 1 || act == ACT_F16);
     cut_tasks(j);
     if (j->n_digits || j->packed || j->before) pool_run(c->pool, j->rows, convert_task, j);
+    j->fetches = j->n_digits && j->rows > 1 && j->part_rows == j->rows &&
+                 pool_n_threads(c->pool) > 2;
     int parts = j->rows ? (j->rows + j->part_rows - 1) / j->part_rows : 0;
     pool_run(c->pool, parts * j->end[j->n - 1], linear_task, j);
 }

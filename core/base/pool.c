@@ -183,15 +183,20 @@ int pool_n_threads(const struct pool *p) { return p->n_threads; }
 
 void pool_watch(struct pool *p, struct pool_watch *w) { p->watch = w; }
 
+int pool_first_task(const struct pool *p, int n_tasks, int thread)
+{
+    int each = n_tasks / p->n_threads, more = n_tasks % p->n_threads;
+    return thread * each + (thread < more ? thread : more);
+}
+
 /* Shares out the tasks, neighbours to the same thread, and wakes the workers. */
 static void begin(struct pool *p, int n_tasks)
 {
     uint32_t epoch = atomic_load(&p->epoch) + 1;
-    int each = n_tasks / p->n_threads, more = n_tasks % p->n_threads;
     p->n_tasks = n_tasks;
     atomic_store(&p->n_done, 0);
-    for (int i = 0, first = 0, end; i < p->n_threads; i++, first = end) {
-        end = first + each + (i < more);
+    for (int i = 0; i < p->n_threads; i++) {
+        int first = pool_first_task(p, n_tasks, i), end = pool_first_task(p, n_tasks, i + 1);
         atomic_store_explicit(&p->share[i].left, share_word(epoch, first, end),
                               memory_order_release);
     }

@@ -26,6 +26,8 @@ void pool_watch(struct pool *p, struct pool_watch *w);
  * n_threads-1; 0 is the caller) and returns when all are done. At most 2^20 - 1 tasks. No
  * allocation; no system call but futex. */
 void pool_run(struct pool *p, int n_tasks, void (*fn)(void *arg, int task, int thread), void *arg);
+/* The first task of the share that a thread begins with. */
+int pool_first_task(const struct pool *p, int n_tasks, int thread);
 /* Processors that this process may use: its affinity, limited by the control group's quota of
  * processor time (rounded up). */
 int pool_n_processors(void);
