@@ -43,10 +43,12 @@ $G/%.co: $(GPU_SOURCES) backend-hip/gpu.mk
 $G/%.text: $G/%.ptx
 	$(Q)sed -E 's,[ \t]*//.*,,; s/^[ \t]+//; /^$$/d' $< >$@
 $G/amd.xz: $(GPU_ARCHS:%=$G/%.co) $(GENERICS:%=$G/%.co)
+$G/amd.xz: XZ_FOR := ,lc=0,lp=2,pb=2# words of 4 bytes
 $G/nvidia.xz: $(PTX_ARCHS:%=$G/%.text)
+$G/nvidia.xz: XZ_FOR := ,lc=4,lp=0,pb=0# text
 $G/sources.xz: $G/sources
 $(IMAGES): backend-hip/gpu.mk
-	$(Q)for f in $(filter-out %.mk,$^); do echo $$(stat -c %s $$f) $$(gzip -1c $$f | tail -c 8 | od -An -N4 -tx4); cat $$f; done | xz -9ec >$@
+	$(Q)for f in $(filter-out %.mk,$^); do echo $$(stat -c %s $$f) $$(gzip -1c $$f | tail -c 8 | od -An -N4 -tx4); cat $$f; done | xz --lzma2=preset=9e$(XZ_FOR) -c >$@
 
 # for a device that none of the code objects fits: hip_compile.c
 $G/sources: $(GPU_SOURCES)

@@ -21,12 +21,13 @@ int hip_image_family(const char *arch)
     static const struct {
         const char *prefix;
         int family;
-    } family[] = {{"gfx908", IMAGES_MFMA},  {"gfx90a", IMAGES_MFMA}, {"gfx94", IMAGES_MFMA},
-                  {"gfx95", IMAGES_MFMA},   {"gfx9-4", IMAGES_MFMA}, {"gfx11", IMAGES_WMMA},
-                  {"gfx12", IMAGES_WMMA12}, {"sm_80", IMAGES_SM80},  {"sm_90a", IMAGES_SM90}};
+    } family[] = {{"gfx906", IMAGES_GFX906}, {"gfx908", IMAGES_MFMA}, {"gfx90a", IMAGES_MFMA},
+                  {"gfx94", IMAGES_MFMA},    {"gfx95", IMAGES_MFMA},  {"gfx9-4", IMAGES_MFMA},
+                  {"gfx11", IMAGES_WMMA},    {"gfx12", IMAGES_WMMA12}, {"sm_80", IMAGES_SM80},
+                  {"sm_90a", IMAGES_SM90}};
     for (size_t i = 0; i < sizeof family / sizeof *family; i++)
         if (!strncmp(arch, family[i].prefix, strlen(family[i].prefix))) return family[i].family;
-    return IMAGES_SIMD;
+    return IMAGES_VECTOR;
 }
 
 /* Linear kernel number i of an operation, or NULL. */
@@ -74,7 +75,7 @@ static int next_linear(int images, int k)
     return K_COUNT;
 }
 
-/* The paper's kernels, which every image has with 1 to 8 rows: "paper_{base,smb}_{1..8}". */
+/* The paper's kernels, which an image has with 1 to 8 rows or not: "paper_{base,smb}_{1..8}". */
 static void add_papers(struct text *t)
 {
     const int prefix = (int)strlen("paper_");
@@ -105,7 +106,7 @@ size_t hip_variant_names(int images, char *text, size_t size)
         before = name;
         k = after;
     }
-    add_papers(&t);
+    if (images & IMAGES_ABLATION) add_papers(&t);
     return t.length;
 }
 

@@ -29,7 +29,9 @@
 #include "backend-hip/kernels/common/experts.hip"
 #include "backend-hip/kernels/common/linear_decode.hip"
 #include "backend-hip/kernels/common/pack.hip"
+#if HAS_ABLATION
 #include "backend-hip/kernels/paper/linear_paper.hip"
+#endif
 #include "backend-hip/kernels/common/linear_prefill.hip"
 #include "backend-hip/kernels/common/norm.hip"
 #include "backend-hip/kernels/common/top.hip"

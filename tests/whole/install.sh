@@ -35,7 +35,7 @@ for p in run convert bench; do
 done
 case $build in
 *-san) ;;
-*) expect "opt4gptq-run with all kernels is at most 7 MB" test "$(stat -c %s "$at/bin/opt4gptq-run")" -le 7000000 ;;
+*) expect "opt4gptq-run with all kernels is at most 6 MB" test "$(stat -c %s "$at/bin/opt4gptq-run")" -le 6000000 ;;
 esac
 expect "the documents" test -s "$at/share/doc/opt4gptq-run/manual.md"
 expect "merge-shards" test -x "$at/bin/opt4gptq-merge-shards"

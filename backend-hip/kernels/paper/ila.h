@@ -3,9 +3,8 @@
  * these compute one half, so a pair takes two instructions: v_mad_f16 again with op_sel on the high
  * halves, and v_add_f16 by SDWA, which keep the low half. The packed forms are v_pk_fma_f16 and
  * v_pk_add_f16, one instruction each, which is what a compiler makes of __hfma2 and __hadd2.
- * v_mad_f16 rounds the product; from gfx10 on it does not exist, and v_fma_f16 replaces it, as it
- * replaces the addition from gfx11 on, where SDWA does not exist. NVIDIA has the packed forms
- * only. */
+ * v_mad_f16 rounds the product. gfx906 is the one AMD image with these kernels; NVIDIA has the
+ * packed forms only. */
 #ifndef KERNELS_ILA_H
 #define KERNELS_ILA_H
 
@@ -23,15 +22,9 @@ DEVICE f16x2 multiply_add(f16x2 a, f16x2 b, f16x2 c, const enum ila how)
         return d;
     }
     if (how == ILA_LITERAL) {
-#if HAS_MAD_F16
         __asm__("v_mad_f16 %0, %1, %2, %3\n\tv_mad_f16 %0, %1, %2, %3 op_sel:[1,1,1,1]"
                 : "=&v"(d)
                 : "v"(a), "v"(b), "v"(c));
-#else
-        __asm__("v_fma_f16 %0, %1, %2, %3\n\tv_fma_f16 %0, %1, %2, %3 op_sel:[1,1,1,1]"
-                : "=&v"(d)
-                : "v"(a), "v"(b), "v"(c));
-#endif
         return d;
     }
 #else
@@ -50,16 +43,11 @@ DEVICE f16x2 add(f16x2 a, f16x2 b, const enum ila how)
         return d;
     }
     if (how == ILA_LITERAL) {
-#if defined(GFX11) || defined(GFX12)
-        const f16x2 one = {1, 1};
-        return multiply_add(a, one, b, how);
-#else
         __asm__("v_add_f16 %0, %1, %2\n\tv_add_f16_sdwa %0, %1, %2 dst_sel:WORD_1 "
                 "dst_unused:UNUSED_PRESERVE src0_sel:WORD_1 src1_sel:WORD_1"
                 : "=&v"(d)
                 : "v"(a), "v"(b));
         return d;
-#endif
     }
 #else
     (void)how;

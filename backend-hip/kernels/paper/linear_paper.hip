@@ -160,8 +160,9 @@ KERNEL(paper_result, struct paper_result_args)
 }
 
 #define PAPER(name, images, of_block, smb, vml, ila)                                               \
-    ON_##images(KERNEL(name, struct paper_args) {                                                  \
+    KERNEL(name, struct paper_args)                                                                \
+    {                                                                                              \
         LDS(u32x4, xs, PAPER_X(of_block, smb) / 8);                                                \
         paper(ARGS, (f16 *)xs, of_block, smb, vml, ila);                                           \
-    })
+    }
 #include "backend-hip/kernels/kernel_list.h"
