@@ -31,10 +31,10 @@
 
 enum {
     CPU_SUBGROUP = 128, /* longest run of products summed before the scale is applied */
-    CPU_PANELS = 4,     /* panels of 16 outputs per q4 task */
+    CPU_PANELS = 4,     /* most panels of 16 outputs of a q4 task */
     CPU_ROW_TILE =
         240, /* rows per pass over the codes; the heights of the register blocks divide it */
-    CPU_DENSE_ROWS = 64, /* outputs per dense task */
+    CPU_DENSE_ROWS = 64, /* most outputs of a dense task */
     ATTEND_CHUNK = 256,
     ATTEND_QUERIES = 32, /* most (row, head) pairs of one attend task */
 };
