@@ -179,7 +179,8 @@ static const struct probe_peak *peak_of(const char *variant, enum probe_kind kin
     } own[] = {{"ref", "plain", "plain"},  {"scalar", "plain", "plain"},
                {"avx2", "avx2", "avx2"},   {"avx512", "avx512", "avx512"},
                {"vnni", "avx512", "vnni"}, {"amx", "avx512", "amx"},
-               {"neon", "neon", "neon"},   {"dotprod", "neon", "dotprod"}, {"i8mm", "neon", "i8mm"}};
+               {"neon", "neon", "neon"},   {"dotprod", "neon", "dotprod"},
+               {"i8mm", "neon", "i8mm"}};
     const char *isa = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcmp(variant, own[i].variant)) isa = kind == PROBE_FP32 ? own[i].fp32 : own[i].int8;
