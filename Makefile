@@ -60,7 +60,7 @@ CPU     := $(call objects,backend-cpu)
 CPU_ALL := $(CPU)
 # In a sanitized build the variants of checkop, which runs every shape, are sanitized; whole models would take ten times as long
 # with them, so the other programs get them as they are.
-VARIANTS   := ref scalar avx2 avx512 vnni amx neon dotprod
+VARIANTS   := ref scalar avx2 avx512 vnni amx neon dotprod i8mm
 CPU     := $(if $(SAN),$(filter-out $(VARIANTS:%=$B/backend-cpu/%.o),$(CPU)) $(VARIANTS:%=$B/fast/backend-cpu/%.o),$(CPU))
 HIP     := $(filter-out $(if $(STATIC),,%/no_loader.o),$(call objects,backend-hip))
 RUN     := $(call objects,cli)
@@ -94,8 +94,9 @@ $(call variant_objects,vnni): ALL_CFLAGS += -mavx512vnni
 $(call variant_objects,amx): ALL_CFLAGS += -mamx-tile -mamx-int8
 else ifeq ($(MACHINE),aarch64)
 # gcc 12's first scheduling pass moves loads of the register blocks so far ahead that they spill.
-$(call variant_objects,neon dotprod): ALL_CFLAGS += -fno-schedule-insns
+$(call variant_objects,neon dotprod i8mm): ALL_CFLAGS += -fno-schedule-insns
 $(call variant_objects,dotprod): ALL_CFLAGS += -march=armv8.2-a+dotprod
+$(call variant_objects,i8mm): ALL_CFLAGS += -march=armv8.2-a+dotprod+i8mm
 endif
 
 # What --version and the manual pages say of the commit; compiled anew when it changes.

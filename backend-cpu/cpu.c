@@ -71,7 +71,7 @@ static void free_scratch(struct cpu *c)
 {
     void **const d[] = {(void **)&c->packed,  (void **)&c->digit,   (void **)&c->act_scale,
                         (void **)&c->act_sum, (void **)&c->rotated, (void **)&c->delta,
-                        (void **)&c->scratch};
+                        (void **)&c->scratch, (void **)&c->strips};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) {
         cpu_free(&c->be, *d[i]);
         *d[i] = NULL;
@@ -159,7 +159,7 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     c->kernels = cpu_choose(cpu_ladder, config->variant ? config->variant : "auto", note,
                             sizeof note, e);
     if (!c->kernels) goto fail;
-    int n = config->n_threads > 0 ? config->n_threads : pool_n_processors();
+    int n = config->n_threads > 0 ? config->n_threads : pool_n_cores();
     if (pool_open(&c->pool, n, e)) goto fail;
     c->blocks = cpu_alloc(&c->be, (size_t)config->max_rows * sizeof *c->blocks);
     if (!c->blocks) {
@@ -179,6 +179,8 @@ static const char *cpu_describe(const struct be *be)
 {
     return ((const struct cpu *)be)->description;
 }
+
+static struct pool *cpu_pool(const struct be *be) { return ((const struct cpu *)be)->pool; }
 
 const char *cpu_variant_of(const struct be *be) { return ((const struct cpu *)be)->kernels->name; }
 
@@ -218,7 +220,11 @@ static int grow_scratch(struct cpu *c, const struct step_plan *p, struct err *e)
     c->rotated = cpu_alloc(&c->be, rows * (size_t)c->max_kv * sizeof(float));
     c->delta = cpu_alloc(&c->be, rows * (size_t)c->max_delta * sizeof(float));
     c->scratch = cpu_alloc(&c->be, (size_t)pool_n_threads(c->pool) * c->scratch_bytes);
-    if (c->packed && c->digit && c->act_scale && c->act_sum && c->rotated && c->delta && c->scratch)
+    c->strip_floats = 2 * STRIP_ROWS * CPU_PANELS * 16 + 16;
+    c->strips = cpu_alloc(&c->be,
+                          (size_t)pool_n_threads(c->pool) * c->strip_floats * sizeof(float));
+    if (c->packed && c->digit && c->act_scale && c->act_sum && c->rotated && c->delta &&
+        c->scratch && c->strips)
         return 0;
     free_scratch(c);
     return err_memory_for(e, "out of memory for the CPU backend's scratch");
@@ -269,7 +275,7 @@ static void cpu_run(struct be *be, const struct be_plan *p)
 {
     struct cpu *c = (struct cpu *)be;
     int n = c->batch->n_logits ? p->plan->n_ops : p->plan->n_body;
-    for (int i = 0; i < n; i++) cpu_run_op(c, p, &p->plan->op[i]);
+    cpu_run_ops(c, p, n);
 }
 
 const struct backend backend_cpu = {
@@ -282,6 +288,7 @@ const struct backend backend_cpu = {
     .open = cpu_open,
     .close = cpu_close,
     .describe = cpu_describe,
+    .pool = cpu_pool,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .view = cpu_view,

@@ -230,20 +230,6 @@ static void gather_task(void *arg, int task, int thread)
     for (; place < end && place < j->n_slots; place++) gather(j, place);
 }
 
-/* Outputs n0 .. n1-1 as a linear; n0 is a multiple of 16 where it has codes. */
-static struct linear strip_of(struct linear w, int n0, int n1)
-{
-    size_t n = (size_t)n0;
-    w.out = n1 - n0;
-    if (w.bias) w.bias += n;
-    if (w.codes) {
-        w.codes += n * (size_t)w.k / 2;
-        w.scales = (const char *)w.scales + n * (size_t)w.n_groups * dtype_bytes(w.scale_type);
-        w.zeros += n * (size_t)w.n_groups;
-    } else w.weight = (const char *)w.weight + n * (size_t)w.in * dtype_bytes(w.weight_type);
-    return w;
-}
-
 /* All outputs of w for a unit, y [rows][out]. */
 static void multiply(const struct experts_job *j, const struct unit *u, const struct linear *w,
                      float *y, int thread)
@@ -292,7 +278,7 @@ static void experts_task(void *arg, int any, int thread)
     while (task >= j->end[i]) i++;
     if (i) task -= j->end[i - 1];
     int out = j->w[i]->out, n0 = task * STRIP, n1 = n0 + STRIP < out ? n0 + STRIP : out;
-    struct linear w = strip_of(linear_of_stack(j->w[i], u->expert), n0, n1);
+    struct linear w = cpu_strip_of(linear_of_stack(j->w[i], u->expert), n0, n1);
     const int32_t *slot = j->s->slot + u->first;
     float *y = j->y[i] + n0;
     if (u->rows == 1) {

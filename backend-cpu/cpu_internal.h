@@ -46,6 +46,8 @@ struct cpu {
     float *delta;      /* [max_rows * max_delta] q and k over their norms and gates of OP_DELTA */
     char *scratch;     /* [n_threads][scratch_bytes] */
     size_t scratch_bytes;
+    float *strips; /* [n_threads][strip_floats] gate and up of one task, [STRIP_ROWS][64] each */
+    size_t strip_floats;
     struct attend_block *blocks; /* [max_rows] of this step, for heads in groups of: */
     int n_blocks, block_group;   /* query heads to a KV head; 0: not cut yet */
     struct open_pages *open; /* of KV_INT4 (cpu_open.c) */
@@ -100,6 +102,22 @@ void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, i
                   int round_f16);
 /* 1 when the two can read the same packed activations. */
 int cpu_same_input(const struct linear *a, const struct linear *b);
+/* Outputs n0 .. n1-1 as a linear; n0 is a multiple of 16 where it has codes. */
+struct linear cpu_strip_of(struct linear w, int n0, int n1);
+
+/* The work of one row, on any thread. */
+struct row_work {
+    void (*fn)(void *job, int row, int thread);
+    void *job;
+};
+
+/* Rows of a part whose gate and up stay with a thread, and where they begin. */
+enum { STRIP_ROWS = 256, STRIP_OFF_LINE = 4 };
+
+/* OP_LINEAR. before: makes the rows of the input, or NULL; glu: an OP_GLU of its two results, which
+ * no other operation reads, or NULL. */
+void cpu_run_linear(const struct call *t, const struct row_work *before, const struct call *glu);
+struct cpu_glu cpu_glu_of(const struct op *op);
 
 /* cpu_experts.c. Scratch for the experts of a plan: c->experts grows where it is smaller. */
 int cpu_experts_grow(struct cpu *c, const struct step_plan *p, struct err *e);
@@ -137,7 +155,7 @@ int cpu_states_check(const struct op *op, struct err *e);
 void cpu_run_conv(const struct call *t);
 void cpu_run_delta(const struct call *t);
 
-/* Runs one operation of a compiled plan on c->batch. */
-void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op);
+/* Runs operations 0 .. n-1 of a compiled plan on c->batch. */
+void cpu_run_ops(struct cpu *c, const struct be_plan *p, int n);
 
 #endif

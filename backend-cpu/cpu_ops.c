@@ -107,7 +107,7 @@ static void norm_task(void *arg, int row, int thread)
     }
 }
 
-static void run_norm(const struct call *t)
+static struct norm_job norm_job_of(const struct call *t)
 {
     int groups = t->op->as.norm.groups > 1 ? t->op->as.norm.groups : 1,
         width = width_of(t, t->op->in[0]);
@@ -124,6 +124,12 @@ static void run_norm(const struct call *t)
         .centered = t->op->as.norm.centered,
     };
     CHECK(width % groups == 0 && !(j.delta && (groups > 1 || j.out == j.x)));
+    return j;
+}
+
+static void run_norm(const struct call *t)
+{
+    struct norm_job j = norm_job_of(t);
     pool_run(t->c->pool, rows_of(t, t->op->in[0]), norm_task, &j);
 }
 
@@ -164,175 +170,6 @@ static void run_add(const struct call *t)
                         of == ROWS_LOGITS ? t->c->batch->logit_row : NULL, width_of(t, x)};
     CHECK(of != ROWS_TOP && t->op->out[0] == x);
     pool_run(t->c->pool, rows_of(t, x), add_task, &j);
-}
-
-/* Some linears of one input (already packed for the 4-bit ones) as one list of tasks. */
-struct linear_job {
-    const struct cpu *c;
-    const struct linear *w[OP_OUTS];
-    float *y[OP_OUTS];
-    const float *x;
-    struct q4_digits digits; /* rows == 0: x holds the activations */
-    int n, rows;
-    int end[OP_OUTS]; /* tasks of linears 0 .. i */
-};
-
-static int linear_tasks(const struct linear *w)
-{
-    int unit = w->codes ? CPU_PANELS * 16 : CPU_DENSE_ROWS;
-    return (w->out + unit - 1) / unit;
-}
-
-/* Threads claim tasks in turns. Renumbered, each gets neighbours: what a kernel asks for beyond the
- * end of a task is then the beginning of the same thread's next one. Of n tasks the i-th to be
- * claimed. */
-static int neighbours(int i, int n, int n_threads)
-{
-    int k = i % n_threads, each = n / n_threads, more = n % n_threads;
-    return k * each + (k < more ? k : more) + i / n_threads;
-}
-
-static void linear_task(void *arg, int task, int thread)
-{
-    const struct linear_job *j = arg;
-    int i = 0;
-    task = neighbours(task, j->end[j->n - 1], pool_n_threads(j->c->pool));
-    while (task >= j->end[i]) i++;
-    if (i) task -= j->end[i - 1];
-    const struct linear *w = j->w[i];
-    if (w->codes) {
-        int panels = (w->out + 15) / 16, p0 = task * CPU_PANELS,
-            p1 = p0 + CPU_PANELS < panels ? p0 + CPU_PANELS : panels;
-        float *scratch = (float *)(j->c->scratch + (size_t)thread * j->c->scratch_bytes);
-        if (j->digits.rows) j->c->kernels->q4i(w, &j->digits, j->y[i], p0, p1, scratch);
-        else j->c->kernels->q4(w, j->x, j->y[i], j->rows, p0, p1, scratch);
-    } else {
-        int n0 = task * CPU_DENSE_ROWS,
-            n1 = n0 + CPU_DENSE_ROWS < w->out ? n0 + CPU_DENSE_ROWS : w->out;
-        j->c->kernels->dense(w, j->x, j->y[i], j->rows, n0, n1);
-    }
-}
-
-struct pack_job {
-    const struct linear *w;
-    const float *x;
-    float *out;
-    int rows, round_f16;
-};
-
-/* Powers of two whose product brings the largest magnitude of packed inputs into [2^14, 2^15), for
- * ACT_F16. In two steps, because one factor may be beyond fp32. */
-struct two_factors {
-    float a, b;
-};
-
-static struct two_factors f16_factors(const struct linear *w, const float *x)
-{
-    float largest = 0;
-    int e;
-    for (int j = 0; j < w->k; j++) {
-        float v = !w->perm ? fabsf(x[j]) : w->perm[j] < 0 ? 0 : fabsf(x[w->perm[j]]);
-        largest = v > largest ? v : largest;
-    }
-    frexpf(largest, &e);
-    return (struct two_factors){ldexpf(1, (15 - e) / 2), ldexpf(1, 15 - e - (15 - e) / 2)};
-}
-
-void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, int row,
-                  int round_f16)
-{
-    struct two_factors f = round_f16 ? f16_factors(w, x) : (struct two_factors){1, 1};
-    for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
-        j1 = q4_next(w, j0);
-        float *group = to + (size_t)j0 * (size_t)rows + (size_t)row * (size_t)(j1 - j0),
-              *out = group;
-        if (w->perm)
-            for (int i = j0; i < j1; i++) *out++ = w->perm[i] < 0 ? 0 : x[w->perm[i]];
-        else memcpy(out, x + j0, (size_t)(j1 - j0) * sizeof *out);
-        if (round_f16)
-            for (int i = 0; i < j1 - j0; i++)
-                group[i] = f32_from_f16(f16_from_f32(group[i] * f.a * f.b)) / f.a / f.b;
-    }
-}
-
-static void pack_task(void *arg, int row, int thread)
-{
-    const struct pack_job *j = arg;
-    (void)thread;
-    cpu_pack_row(j->w, j->x + (size_t)row * (size_t)j->w->in, j->out, j->rows, row, j->round_f16);
-}
-
-struct quantize_job {
-    const struct linear *w;
-    const float *x;
-    const struct q4_digits *digits;
-    const struct cpu_kernels *kernels;
-};
-
-static void quantize_task(void *arg, int row, int thread)
-{
-    const struct quantize_job *j = arg;
-    (void)thread;
-    j->kernels->quantize(j->w, j->x + (size_t)row * (size_t)j->w->in, row, j->digits);
-}
-
-int cpu_same_input(const struct linear *a, const struct linear *b)
-{
-    return !!a->codes == !!b->codes &&
-           (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
-}
-
-/* The linears w[0 .. n-1] that read the same input, for rows that are few enough (cached_bytes in
- * kernels.h). */
-static void linear_rows(struct cpu *c, struct linear_job *j)
-{
-    const struct linear *first = j->w[0];
-    int integers = c->config.act == ACT_I16 || c->config.act == ACT_INT8;
-    if (first->codes && integers) {
-        j->digits = (struct q4_digits){j->rows, c->config.act == ACT_I16 ? 2 : 1, c->digit,
-                                       c->act_scale, c->act_sum};
-        struct quantize_job q = {first, j->x, &j->digits, c->kernels};
-        pool_run(c->pool, j->rows, quantize_task, &q);
-    } else if (first->codes && (first->perm || j->rows > 1 || c->config.act == ACT_F16)) {
-        struct pack_job p = {first, j->x, c->packed, j->rows, c->config.act == ACT_F16};
-        pool_run(c->pool, j->rows, pack_task, &p);
-        j->x = c->packed;
-    }
-    pool_run(c->pool, j->end[j->n - 1], linear_task, j);
-}
-
-/* Rows that linears with this input take at a time. */
-static int rows_at_once(const struct cpu *c, const struct linear *w, int rows)
-{
-    size_t each = c->config.act == ACT_I16 ? 2 : c->config.act == ACT_INT8 ? 1 : sizeof(float);
-    size_t bytes = (size_t)rows * (size_t)w->k * each, most = c->kernels->cached_bytes;
-    if (!w->codes || !most || bytes <= most) return rows;
-    int parts = (int)((bytes + most - 1) / most);
-    return ((rows + parts - 1) / parts + 15) / 16 * 16;
-}
-
-static void run_linear(const struct call *t)
-{
-    struct cpu *c = t->c;
-    const float *x = in_of(t, 0);
-    int rows = rows_of(t, t->op->in[0]), n = t->op->n;
-    for (int i = 0, from; i < n;) {
-        struct linear_job all = {.c = c};
-        const struct linear *first = linear_of(t, i);
-        int tasks = 0, at_once = rows_at_once(c, first, rows);
-        for (from = i; i < n && cpu_same_input(first, linear_of(t, i)); i++) {
-            all.w[all.n] = linear_of(t, i);
-            all.end[all.n++] = tasks += linear_tasks(linear_of(t, i));
-        }
-        for (int r = 0; r < rows; r += at_once) {
-            struct linear_job j = all;
-            j.rows = rows - r < at_once ? rows - r : at_once;
-            j.x = x + (size_t)r * (size_t)first->in;
-            for (int k = 0; k < j.n; k++)
-                j.y[k] = (float *)out_of(t, from + k) + (size_t)r * (size_t)j.w[k]->out;
-            linear_rows(c, &j);
-        }
-    }
 }
 
 struct rope_job {
@@ -513,38 +350,55 @@ static void run_attend(const struct call *t)
         .softcap = t->op->as.attend.softcap,
         .sinks = vector_of(t, 0),
     };
-    j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
     cut_blocks(t->c, group);
+    int each_head = t->c->n_blocks * g->n_kv_heads, threads = pool_n_threads(t->c->pool);
+    /* too few tasks for all threads: a KV head's keys are read by several */
+    while (j.heads_per_task > 1 &&
+           each_head * (group + j.heads_per_task - 1) / j.heads_per_task < threads)
+        j.heads_per_task = (j.heads_per_task + 1) / 2;
+    j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
     pool_run(t->c->pool, t->c->n_blocks * g->n_kv_heads * j.head_tasks, attend_task_run, &j);
 }
 
-enum { GLU_TASK = 16384 };
+enum { ELEMENTS_TASK = 16384 };
 
 struct glu_job {
     const struct cpu_kernels *k;
     struct cpu_glu a;
     float *gate;
     const float *up; /* or NULL */
-    size_t n;
+    size_t n, each;  /* elements, those of a task */
 };
 
 static void glu_task(void *arg, int task, int thread)
 {
     const struct glu_job *j = arg;
     (void)thread;
-    size_t at = (size_t)task * GLU_TASK;
+    size_t at = (size_t)task * j->each;
     j->k->glu(&j->a, j->gate + at, j->up ? j->up + at : NULL,
-              j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+              j->n - at < j->each ? j->n - at : j->each);
+}
+
+struct cpu_glu cpu_glu_of(const struct op *op)
+{
+    return (struct cpu_glu){op->as.glu.activation, op->as.glu.limit, op->as.glu.alpha};
+}
+
+/* A task is a row. */
+static struct glu_job glu_job_of(const struct call *t)
+{
+    size_t width = (size_t)width_of(t, t->op->in[0]);
+    struct glu_job j = {t->c->kernels, cpu_glu_of(t->op), in_of(t, 0), in_of(t, 1),
+                        (size_t)rows_of(t, t->op->in[0]) * width, width};
+    CHECK(j.up || j.a.activation != ACTIVATION_SWIGLU_CLAMPED);
+    return j;
 }
 
 static void run_glu(const struct call *t)
 {
-    int gate = t->op->in[0];
-    size_t n = (size_t)rows_of(t, gate) * (size_t)width_of(t, gate);
-    struct cpu_glu a = {t->op->as.glu.activation, t->op->as.glu.limit, t->op->as.glu.alpha};
-    struct glu_job j = {t->c->kernels, a, in_of(t, 0), in_of(t, 1), n};
-    CHECK(j.up || a.activation != ACTIVATION_SWIGLU_CLAMPED);
-    pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), glu_task, &j);
+    struct glu_job j = glu_job_of(t);
+    j.each = ELEMENTS_TASK;
+    pool_run(t->c->pool, (int)((j.n + j.each - 1) / j.each), glu_task, &j);
 }
 
 struct softcap_job {
@@ -557,8 +411,8 @@ static void softcap_task(void *arg, int task, int thread)
 {
     const struct softcap_job *j = arg;
     (void)thread;
-    size_t at = (size_t)task * GLU_TASK;
-    j->k->softcap(j->x + at, j->cap, j->n - at < GLU_TASK ? j->n - at : GLU_TASK);
+    size_t at = (size_t)task * ELEMENTS_TASK;
+    j->k->softcap(j->x + at, j->cap, j->n - at < ELEMENTS_TASK ? j->n - at : ELEMENTS_TASK);
 }
 
 static void run_softcap(const struct call *t)
@@ -566,7 +420,7 @@ static void run_softcap(const struct call *t)
     int x = t->op->in[0];
     size_t n = (size_t)rows_of(t, x) * (size_t)width_of(t, x);
     struct softcap_job j = {t->c->kernels, in_of(t, 0), t->op->as.softcap.cap, n};
-    pool_run(t->c->pool, (int)((n + GLU_TASK - 1) / GLU_TASK), softcap_task, &j);
+    pool_run(t->c->pool, (int)((n + ELEMENTS_TASK - 1) / ELEMENTS_TASK), softcap_task, &j);
 }
 
 static void run_gather(const struct call *t)
@@ -598,6 +452,8 @@ static void run_argmax(const struct call *t)
     pool_run(t->c->pool, t->c->batch->n_logits, argmax_task, &j);
 }
 
+static void run_linear(const struct call *t) { cpu_run_linear(t, NULL, NULL); }
+
 static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
     [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
@@ -607,7 +463,53 @@ static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EXPERTS] = cpu_run_experts,   [OP_MIX] = cpu_run_mix,
 };
 
-void cpu_run_op(struct cpu *c, const struct be_plan *p, const struct op *op)
+/* 1: the linear b begins with the rows that operation a ends with, so that a row passes through
+ * both at once. */
+static int is_input(const struct op *a, const struct op *b)
 {
-    run_kind[op->kind](&(struct call){c, p, op});
+    return b->kind == OP_LINEAR && b->in[0] == a->out[0] &&
+           (a->kind == OP_NORM || a->kind == OP_GLU);
+}
+
+/* 1: operation `at` has two linears whose results only the next operation, an OP_GLU, reads. */
+static int has_glu(const struct be_plan *p, int at)
+{
+    const struct op *a = &p->plan->op[at], *b = a + 1;
+    if (a->kind != OP_LINEAR || a->n != 2 || b->kind != OP_GLU) return 0;
+    const struct linear *gate = &p->memory->linear[a->w[0]]->w,
+                        *up = &p->memory->linear[a->w[1]]->w;
+    return b->in[0] == a->out[0] && b->in[1] == a->out[1] && a->last[1] == at + 1 &&
+           cpu_same_input(gate, up) && gate->codes && gate->out == up->out;
+}
+
+/* Runs the operation `at`, before `end`, and those after it that pass through its tasks; returns
+ * the one after them. */
+static int run_from(struct cpu *c, const struct be_plan *p, int at, int end)
+{
+    const struct op *op = p->plan->op;
+    struct call first = {c, p, &op[at]};
+    union {
+        struct norm_job norm;
+        struct glu_job glu;
+    } job;
+    struct row_work before = {NULL, &job};
+    if (at + 1 < end && is_input(&op[at], &op[at + 1])) {
+        before.fn = first.op->kind == OP_NORM ? norm_task : glu_task;
+        if (first.op->kind == OP_NORM) job.norm = norm_job_of(&first);
+        else job.glu = glu_job_of(&first);
+        at++;
+    }
+    if (op[at].kind != OP_LINEAR) {
+        run_kind[op[at].kind](&first);
+        return at + 1;
+    }
+    const struct call linear = {c, p, &op[at]}, glu = {c, p, &op[at + 1]};
+    int fused = at + 1 < end && has_glu(p, at);
+    cpu_run_linear(&linear, before.fn ? &before : NULL, fused ? &glu : NULL);
+    return at + 1 + fused;
+}
+
+void cpu_run_ops(struct cpu *c, const struct be_plan *p, int n)
+{
+    for (int at = 0; at < n;) at = run_from(c, p, at, n);
 }

@@ -109,7 +109,7 @@ static void dot_values(const int16_t *w, int n, const int8_t *values, int head_d
     }
 }
 
-static void dotprod_attend(const struct attend_task *t, float *scratch)
+void dotprod_attend(const struct attend_task *t, float *scratch)
 {
     if (t->kv == KV_INT8 && t->q_top) neon_int8_attend(t, scratch, dot_keys, dot_values);
     else neon_attend(t, scratch);

@@ -31,10 +31,10 @@
 
 enum {
     CPU_SUBGROUP = 128, /* longest run of products summed before the scale is applied */
-    CPU_PANELS = 4,     /* panels of 16 outputs per q4 task */
+    CPU_PANELS = 4,     /* most panels of 16 outputs of a q4 task */
     CPU_ROW_TILE =
         240, /* rows per pass over the codes; the heights of the register blocks divide it */
-    CPU_DENSE_ROWS = 64, /* outputs per dense task */
+    CPU_DENSE_ROWS = 64, /* most outputs of a dense task */
     ATTEND_CHUNK = 256,
     ATTEND_QUERIES = 32, /* most (row, head) pairs of one attend task */
 };
@@ -153,7 +153,7 @@ extern const struct cpu_kernels cpu_ref, cpu_scalar;
 #if defined(__x86_64__)
 extern const struct cpu_kernels cpu_avx2, cpu_avx512, cpu_vnni, cpu_amx;
 #elif defined(__aarch64__)
-extern const struct cpu_kernels cpu_neon, cpu_dotprod;
+extern const struct cpu_kernels cpu_neon, cpu_dotprod, cpu_i8mm;
 #endif
 
 /* The ladder from slowest to fastest, NULL-terminated; the reference first. */

@@ -9,7 +9,7 @@ const struct cpu_kernels *const cpu_ladder[] = {
 #if defined(__x86_64__)
     &cpu_avx2, &cpu_avx512, &cpu_vnni, &cpu_amx,
 #elif defined(__aarch64__)
-    &cpu_neon, &cpu_dotprod,
+    &cpu_neon, &cpu_dotprod, &cpu_i8mm,
 #endif
     NULL,
 };

@@ -18,6 +18,7 @@ void neon_layer_norm(float *x, const float *delta, const float *weight, const fl
 void neon_add(float *x, const float *y, const float *gate, float factor, int n);
 void neon_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight, float eps,
                const float *cosv, const float *sinv);
+void dotprod_attend(const struct attend_task *t, float *scratch);
 void neon_unpack(const char *page, enum kv_part part, int head_dim, char *to);
 void neon_int8_attend(const struct attend_task *t, float *scratch, int8_keys_fn *keys,
                       int8_values_fn *values);
@@ -79,8 +80,9 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, float
 }
 
 /* The codes of a sub-group of one panel: packed as in the model file, or a byte each: per block of
- * 8 inputs 64 bytes for inputs 0..3 ([output][input]), then 64 for inputs 4..7. */
-enum code_form { CODES_PACKED, CODES_BYTES };
+ * 8 inputs 64 bytes for inputs 0..3 ([output][input]), then 64 for inputs 4..7; or as pairs, 8
+ * inputs of an output together. */
+enum code_form { CODES_PACKED, CODES_BYTES, CODES_PAIRS };
 
 /* Quarter h of a block: codes of inputs 0..3 and 4..7, [4 outputs][4 inputs] each. */
 ALWAYS_INLINE void load_codes(const uint8_t *block, int h, enum code_form form, int8x16_t *low,
@@ -147,13 +149,19 @@ ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_
         }
 }
 
-/* Unpacks n inputs of packed codes to CODES_BYTES. */
-static void spread_codes(const uint8_t *codes, int n, uint8_t *dst)
+/* Unpacks n inputs of packed codes to CODES_BYTES or CODES_PAIRS. */
+ALWAYS_INLINE void spread_codes(const uint8_t *codes, int n, uint8_t *dst, enum code_form form)
 {
     for (int j = 0; j < n; j += 8, codes += 64, dst += 128)
         EACH (h, 4) {
             int8x16_t low, high;
             load_codes(codes, h, CODES_PACKED, &low, &high);
+            if (form == CODES_PAIRS) {
+                int32x4_t a = vreinterpretq_s32_s8(low), b = vreinterpretq_s32_s8(high);
+                vst1q_u8(dst + h * 32, vreinterpretq_u8_s32(vzip1q_s32(a, b)));
+                vst1q_u8(dst + h * 32 + 16, vreinterpretq_u8_s32(vzip2q_s32(a, b)));
+                continue;
+            }
             vst1q_u8(dst + h * 16, vreinterpretq_u8_s8(low));
             vst1q_u8(dst + 64 + h * 16, vreinterpretq_u8_s8(high));
         }
@@ -177,14 +185,14 @@ ALWAYS_INLINE void q4i_panel(const struct q4i_call *c, int p, int r0, int nr, fl
         const int8_t *digit = x->digit + (size_t)j0 * rows * k.digits + (size_t)r0 * (size_t)n;
         size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
         struct q4i_group g = {.n = n,
-                              .codes = k.form == CODES_BYTES ? bytes : packed,
+                              .codes = k.form == CODES_PACKED ? packed : bytes,
                               .digit = {digit, digit + rows * (size_t)n},
                               .zeros = w->zeros + at,
                               .sum = x->sum + s,
                               .act_scale = x->scale + s,
                               .total = total};
         load_16(w->scales, w->scale_type, at, g.scale);
-        if (k.form == CODES_BYTES) spread_codes(packed, n, bytes);
+        if (k.form != CODES_PACKED) spread_codes(packed, n, bytes, k.form);
         int r = 0;
         for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot);
         for (; k.m > 1 && r < nr; r++)
@@ -196,24 +204,31 @@ ALWAYS_INLINE void q4i_panel(const struct q4i_call *c, int p, int r0, int nr, fl
                           vld1q_f32(total + r * 16 + h * 4));
 }
 
-/* planes: 2 or 4, the planes of the variant's register block. */
-ALWAYS_INLINE void q4i_128(const struct q4i_call *c, float *scratch, const int planes,
-                           planes_fn *dot)
+/* Several rows. planes: 2 or 4, the planes of the variant's register block. */
+ALWAYS_INLINE void q4i_rows(const struct q4i_call *c, float *scratch, const int planes,
+                            const enum code_form form, planes_fn *dot)
 {
     const struct q4_digits *x = c->x;
-    const struct q4i_block two_row = {2, 1, CODES_PACKED}, one_row = {1, 1, CODES_PACKED},
-                           two = {2, planes / 2, CODES_BYTES}, one = {1, planes, CODES_BYTES};
-    for (int p = c->p0; p < c->p1; p++) {
-        if (x->rows == 1) {
-            if (x->n_digits == 2) q4i_panel(c, p, 0, 1, scratch, two_row, dot);
-            else q4i_panel(c, p, 0, 1, scratch, one_row, dot);
-            continue;
-        }
+    const struct q4i_block two = {2, planes / 2, form}, one = {1, planes, form};
+    for (int p = c->p0; p < c->p1; p++)
         for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
             int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE;
             if (x->n_digits == 2) q4i_panel(c, p, r, nr, scratch, two, dot);
             else q4i_panel(c, p, r, nr, scratch, one, dot);
         }
+}
+
+ALWAYS_INLINE void q4i_128(const struct q4i_call *c, float *scratch, const int planes,
+                           planes_fn *dot)
+{
+    const struct q4i_block two_row = {2, 1, CODES_PACKED}, one_row = {1, 1, CODES_PACKED};
+    if (c->x->rows > 1) {
+        q4i_rows(c, scratch, planes, CODES_BYTES, dot);
+        return;
+    }
+    for (int p = c->p0; p < c->p1; p++) {
+        if (c->x->n_digits == 2) q4i_panel(c, p, 0, 1, scratch, two_row, dot);
+        else q4i_panel(c, p, 0, 1, scratch, one_row, dot);
     }
 }
 

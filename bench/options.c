@@ -25,7 +25,7 @@ static const struct args_row table[] = {
              "rows of linears, 1,2,4,..32)"},
     {HEADING("Configurations, each with each")},
     {NAMES("-t", "--threads"), INTS(threads, 0, 1024),
-     .help = "threads, at most the processors this process may use (default 0: as many)"},
+     .help = "threads, at most the processors this process may use (default 0: their cores)"},
     {NAMES("--act"), TEXTS(act, "A,.."), VALUES("auto", "f32", "f16", "i16", "int8"),
      .help = "auto, f32, f16, i16, int8 (default auto: i16, with hip f16, as opt4gptq-run; --ops: "
              "f32,i16,int8)"},

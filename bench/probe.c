@@ -14,7 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PEAK_PASSES = 5, READ_PASSES = 12, SLICE = 4096 };
+/* A pass reads the buffer in pieces that threads claim: one that is slower than the others does not
+ * hold them up. */
+enum { PEAK_PASSES = 5, READ_PASSES = 12, PIECE = 1 << 20 };
 
 /* n threads that start together. */
 enum { GATE_SHUT, GATE_OPEN, GATE_GO_HOME };
@@ -116,33 +118,39 @@ size_t probe_cache_bytes(void)
 
 struct read_job {
     char *p;
-    size_t slice; /* bytes of one thread */
+    int n_pieces;
+    _Atomic int next;
     _Atomic uint64_t sum;
 };
 
 static void touch_work(void *arg, int thread)
 {
     struct read_job *j = arg;
-    memset(j->p + (size_t)thread * j->slice, 1, j->slice);
+    (void)thread;
+    for (int i; (i = j->next++) < j->n_pieces;) memset(j->p + (size_t)i * PIECE, 1, PIECE);
 }
 
 static void read_work(void *arg, int thread)
 {
     struct read_job *j = arg;
-    j->sum += probe_read(j->p + (size_t)thread * j->slice, j->slice);
+    uint64_t sum = 0;
+    (void)thread;
+    for (int i; (i = j->next++) < j->n_pieces;) sum += probe_read(j->p + (size_t)i * PIECE, PIECE);
+    j->sum += sum;
 }
 
 static int read_rate(int n_threads, size_t bytes, int huge, double *rate, struct err *e)
 {
-    struct read_job j = {.slice = bytes / (size_t)n_threads / SLICE * SLICE};
+    struct read_job j = {.n_pieces = (int)(bytes / PIECE)};
     j.p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (j.p == MAP_FAILED) return err_sys(e, "the bandwidth probe wants %zu bytes", bytes);
     madvise(j.p, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* where the kernel knows it */
     double t = team_run(n_threads, touch_work, &j);
     *rate = 0;
     for (int i = 0; i < READ_PASSES && t >= 0; i++) {
+        j.next = 0;
         t = team_run(n_threads, read_work, &j);
-        double r = (double)j.slice * n_threads / t;
+        double r = (double)j.n_pieces * PIECE / t;
         if (t > 0 && r > *rate) *rate = r;
     }
     munmap(j.p, bytes);
@@ -171,7 +179,8 @@ static const struct probe_peak *peak_of(const char *variant, enum probe_kind kin
     } own[] = {{"ref", "plain", "plain"},  {"scalar", "plain", "plain"},
                {"avx2", "avx2", "avx2"},   {"avx512", "avx512", "avx512"},
                {"vnni", "avx512", "vnni"}, {"amx", "avx512", "amx"},
-               {"neon", "neon", "neon"},   {"dotprod", "neon", "dotprod"}};
+               {"neon", "neon", "neon"},   {"dotprod", "neon", "dotprod"},
+               {"i8mm", "neon", "i8mm"}};
     const char *isa = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcmp(variant, own[i].variant)) isa = kind == PROBE_FP32 ? own[i].fp32 : own[i].int8;

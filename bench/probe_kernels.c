@@ -280,6 +280,21 @@ __attribute__((target("arch=armv8.2-a+dotprod"))) static double int8_dotprod(lon
     return 24 * 32.0 * (double)iterations;
 }
 
+static int has_i8mm(void) { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
+
+__attribute__((target("arch=armv8.2-a+i8mm"))) static double int8_i8mm(long iterations)
+{
+    int32x4_t a[24];
+    int8x16_t x = vdupq_n_s8(3), y = vdupq_n_s8(1);
+#pragma GCC unroll 24
+    for (int i = 0; i < 24; i++) a[i] = vdupq_n_s32(i);
+    for (long n = 0; n < iterations; n++)
+#pragma GCC unroll 24
+        for (int i = 0; i < 24; i++) a[i] = vmmlaq_s32(a[i], x, y);
+    KEEP_VECTORS(a);
+    return 24 * 64.0 * (double)iterations;
+}
+
 uint64_t probe_read(const void *p, size_t bytes) { return read_plain(p, bytes); }
 
 #else
@@ -306,6 +321,7 @@ const struct probe_peak probe_peaks[] = {
 #elif defined(__aarch64__)
     {"neon", PROBE_INT8, always, int8_neon},
     {"dotprod", PROBE_INT8, has_dotprod, int8_dotprod},
+    {"i8mm", PROBE_INT8, has_i8mm, int8_i8mm},
 #endif
     {0},
 };

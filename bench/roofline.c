@@ -15,10 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Seconds of an operation in which not all threads compute: the slowest thread beyond the mean, the
+ * start and end of operations on all threads, and what runs on one thread. */
+struct waits {
+    double imbalance, barrier, serial;
+};
+
+static struct waits waits_of(double seconds, const struct pool_watch *w)
+{
+    return (struct waits){w->slowest - w->mean, w->wall - w->slowest, seconds - w->wall};
+}
+
 /* One line of the table: an operation, or several together. */
 struct line {
     const char *name, *bound;
     double seconds, bytes, products, floor;
+    struct waits waits;
 };
 
 static double floor_of(const struct cost *w, const struct probe_limits *l, const char **bound)
@@ -46,7 +58,11 @@ static int is_small(const struct timed *t, int what)
 struct measured {
     struct timed timed; /* what was timed */
     double op[TIMED_MOST], between, sampling, step;
+    struct waits waits[TIMED_MOST]; /* of one thread: nothing */
 };
+
+/* What is measured of each operation in each repetition. */
+enum { OF_SECONDS, OF_IMBALANCE, OF_BARRIER, OF_SERIAL, OF_OPERATION };
 
 static int sample_time(struct setup *r, double *seconds, struct err *e)
 {
@@ -73,31 +89,54 @@ static int sample_time(struct setup *r, double *seconds, struct err *e)
     return rc;
 }
 
+/* The scheduler samples the rows of a step on as many. */
+static int threads_of(const struct setup *r)
+{
+    const struct be *be = r->forward.be;
+    return be->ops->pool ? pool_n_threads(be->ops->pool(be)) : 1;
+}
+
 static int measure(struct setup *r, const struct step_shape *s, int repetitions, struct measured *m,
                    struct err *e)
 {
     struct timed *t = &m->timed;
     if (timed_attach(t, &r->forward, e)) return -1;
     int n = t->n, rc = -1;
-    /* [n + between + sampling][repetitions] */
-    double *v = malloc((size_t)(n + 2) * (size_t)repetitions * sizeof *v);
+    /* [n * OF_OPERATION + between + sampling][repetitions] */
+    const int after = n * OF_OPERATION;
+    double *v = malloc((size_t)(after + 2) * (size_t)repetitions * sizeof *v);
     rc = v ? setup_step(r, s, SETUP_SAMPLED, e) : err_memory(e);
     for (int i = 0; i < repetitions && !rc; i++) {
         timed_reset(t);
         double start = clock_now();
         rc = setup_step(r, s, SETUP_SAMPLED, e);
         double between = clock_now() - start;
-        for (int op = 0; op < n; op++) between -= v[op * repetitions + i] = t->seconds[op];
-        v[n * repetitions + i] = between;
+        for (int op = 0; op < n; op++) {
+            double *of = v + op * OF_OPERATION * repetitions + i;
+            struct waits w = waits_of(t->seconds[op], &t->threads[op]);
+            between -= of[OF_SECONDS * repetitions] = t->seconds[op];
+            of[OF_IMBALANCE * repetitions] = w.imbalance;
+            of[OF_BARRIER * repetitions] = w.barrier;
+            of[OF_SERIAL * repetitions] = w.serial;
+        }
+        v[after * repetitions + i] = between;
         double one = 0;
         if (!rc) rc = sample_time(r, &one, e);
-        v[(n + 1) * repetitions + i] = one * s->n_seqs;
+        v[(after + 1) * repetitions + i] = one * s->n_seqs / threads_of(r);
     }
     timed_detach(t, &r->forward);
-    if (!rc) m->step = m->between = stats_of(v + n * repetitions, repetitions).median;
-    for (int op = 0; op < n && !rc; op++)
-        m->step += m->op[op] = stats_of(v + op * repetitions, repetitions).median;
-    if (!rc) m->sampling = stats_of(v + (n + 1) * repetitions, repetitions).median;
+    if (!rc) m->step = m->between = stats_of(v + after * repetitions, repetitions).median;
+    for (int op = 0; op < n && !rc; op++) {
+        double median[OF_OPERATION];
+        for (int of = 0; of < OF_OPERATION; of++)
+            median[of] =
+                stats_of(v + (op * OF_OPERATION + of) * repetitions, repetitions).median;
+        m->step += m->op[op] = median[OF_SECONDS];
+        if (threads_of(r) > 1)
+            m->waits[op] =
+                (struct waits){median[OF_IMBALANCE], median[OF_BARRIER], median[OF_SERIAL]};
+    }
+    if (!rc) m->sampling = stats_of(v + (after + 1) * repetitions, repetitions).median;
     free(v);
     return rc;
 }
@@ -110,14 +149,16 @@ static int write_line(struct out *out, const struct setup_config *c,
     if (!out_is_md(out))
         return out_record(
             out,
-            json_pack("{s:s s:s s:s s:s s:s s:s s:i s:s s:i s:i s:i s:f s:f s:f s:f s:s s:f s:f}",
+            json_pack("{s:s s:s s:s s:s s:s s:s s:i s:s s:i s:i s:i s:f s:f s:f s:f s:s s:f s:f "
+                      "s:f s:f s:f}",
                       "cpu_info", facts->cpu_info, "model_type", facts->model_type, "act",
                       act_name[c->act], "type_k", kv_formats[c->kv].name, "cpu", c->cpu, "phase",
                       s->decode ? "decode" : "prompt", "n_parallel", s->n_seqs, "op", l->name,
                       "n_rows", s->rows * s->n_seqs, "n_depth", s->depth, "n_threads", c->threads,
                       "median_ns", l->seconds * 1e9, "bytes", l->bytes, "ops", l->products,
                       "floor_ns", l->floor * 1e9, "bound", l->bound, "reached", reached, "of_step",
-                      l->seconds / step),
+                      l->seconds / step, "imbalance_ns", l->waits.imbalance * 1e9, "barrier_ns",
+                      l->waits.barrier * 1e9, "serial_ns", l->waits.serial * 1e9),
             e);
     if (out_row(out, e)) return -1;
     out_cell(out, 0, "%s", l->name);
@@ -127,7 +168,12 @@ static int write_line(struct out *out, const struct setup_config *c,
     out_cell(out, 4, "%.2f", l->products * 1e-9);
     out_cell(out, 5, "%.3f", l->floor * 1e3);
     if (l->floor > 0) out_cell(out, 6, "%.0f%%", 100 * reached);
-    out_cell(out, 7, "%s", l->bound);
+    if (c->threads > 1) {
+        out_cell(out, 7, "%.3f", l->waits.imbalance * 1e3);
+        out_cell(out, 8, "%.3f", l->waits.barrier * 1e3);
+        out_cell(out, 9, "%.3f", l->waits.serial * 1e3);
+    }
+    out_cell(out, 10, "%s", l->bound);
     return 0;
 }
 
@@ -135,20 +181,26 @@ static int write_step(struct out *out, struct setup *r, const struct bench_facts
                       const struct probe_limits *limits, const struct step_shape *s,
                       const struct measured *m, struct err *e)
 {
-    static const char *const heading[] = {"operation:", "ms",       "of step", "MB",
-                                          "GOP",        "floor ms", "reached", "bound:"};
+    enum { COLUMNS = 11 };
+    static const char *const heading[COLUMNS] = {
+        "operation:", "ms",        "of step", "MB",     "GOP",   "floor ms",
+        "reached",    "imbalance", "barrier", "serial", "bound:"};
     const struct setup_config *c = &r->config;
     struct line sum = {.name = "step", .bound = "-", .seconds = m->step},
                 rest = {.name = "all small ones", .bound = "-"};
     double head = 0, large = 0;
-    if (out_is_md(out) && out_table(out, 8, heading, e)) return -1;
+    if (out_is_md(out) && out_table(out, COLUMNS, heading, e)) return -1;
     for (int op = 0; op < m->timed.n; op++) {
         const char *name = timed_name(&m->timed, op);
         struct cost w = cost_step(&r->forward.plan, name, s, c->act, c->kv);
         struct line l = {.name = name,
                          .seconds = m->op[op],
                          .bytes = w.weights + w.kv,
-                         .products = cost_products(&w, c->act)};
+                         .products = cost_products(&w, c->act),
+                         .waits = m->waits[op]};
+        sum.waits.imbalance += l.waits.imbalance;
+        sum.waits.barrier += l.waits.barrier;
+        sum.waits.serial += l.waits.serial;
         int small = is_small(&m->timed, op);
         l.floor = floor_of(&w, limits, &l.bound);
         if (small) l.floor = 0, l.bound = "-";
@@ -173,7 +225,8 @@ static int write_step(struct out *out, struct setup *r, const struct bench_facts
            s->depth, act_name[c->act], kv_formats[c->kv].name, c->cpu, c->threads,
            c->threads == 1 ? "" : "s", s->n_seqs * s->rows / m->step,
            limits->fp32 < INFINITY ? "" : " of memory alone", s->n_seqs * s->rows / sum.floor);
-    out_print(out, NULL);
+    const int hide[COLUMNS] = {[7] = c->threads <= 1, [8] = c->threads <= 1, [9] = c->threads <= 1};
+    out_print(out, hide);
     printf("\nall small ones (no linear, no attention; with the sampling): %.1f%% of step and "
            "sampling; head: %.0f%% of the read "
            "bandwidth\n\n",

@@ -139,7 +139,7 @@ static struct setup_config config_of(const struct bench_options *o, const struct
     return (struct setup_config){.backend = b->ops,
                                  .cpu = host ? setup_variant_name(variants->v[v])
                                              : bench_options_variants(o, b)->v[v],
-                                 .threads = host && !threads ? pool_n_processors() : threads,
+                                 .threads = host && !threads ? pool_n_cores() : threads,
                                  .library = o->hip_library,
                                  .device = o->device,
                                  .act = backend_act(o->act.v[act]),

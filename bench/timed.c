@@ -50,11 +50,15 @@ static void timed_run(struct be *be, const struct be_plan *whole)
     struct timed *t = timed_of(be);
     const struct step_plan *p = &t->forward->plan;
     (void)whole;
+    struct pool *pool = t->inner->pool ? t->inner->pool(be) : NULL;
     for (int i = 0; i < p->n_ops; i++) {
+        int what = TIMED_OPS + cost_name(&t->names, p->op[i].name);
         double start = clock_now();
+        if (pool) pool_watch(pool, &t->threads[what]);
         t->inner->run(be, t->compiled[i]);
-        stop(be, TIMED_OPS + cost_name(&t->names, p->op[i].name), start);
+        stop(be, what, start);
     }
+    if (pool) pool_watch(pool, NULL);
 }
 
 static void timed_download(struct be *be, void *dst, const void *d_src, size_t bytes)
@@ -115,4 +119,5 @@ void timed_reset(struct timed *t)
 {
     memset(t->seconds, 0, sizeof t->seconds);
     memset(t->calls, 0, sizeof t->calls);
+    memset(t->threads, 0, sizeof t->threads);
 }

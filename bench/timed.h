@@ -4,6 +4,7 @@
 #define BENCH_TIMED_H
 
 #include "bench/cost.h"
+#include "core/base/pool.h"
 #include "core/step/forward.h"
 
 /* What is timed: the start of a step, every name of the plan, what comes after. */
@@ -19,6 +20,7 @@ struct timed {
     int n;                      /* what is timed: "begin_step", names.name .., "download", "sync" */
     double seconds[TIMED_MOST]; /* since timed_reset */
     int calls[TIMED_MOST];
+    struct pool_watch threads[TIMED_MOST]; /* of the backend's pool, if it has one */
 };
 
 /* From now on the operations of f are timed: each ends with a sync, so that an asynchronous backend

@@ -251,7 +251,7 @@ static const struct args_row table[] = {
      .help = "instruction set of the CPU backend: auto (default), one that --version lists, or "
              "ref, the double-precision reference"},
     {NAMES("-t", "--threads"), INT(threads, 0, 1024),
-     .help = "threads, at most the processors this process may use (default 0: as many)"},
+     .help = "threads, at most the processors this process may use (default 0: their cores)"},
     {NAMES("--act"), TEXT(act, "ACT"), VALUES("auto", "f32", "f16", "i16", "int8"),
      .help = "activations of 4-bit linears: f32 exact, f16 rounded to fp16 (as GPUs do), i16 "
              "integers of 15 bits, int8 of 8; auto (default): i16, on a GPU f16"},

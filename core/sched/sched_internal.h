@@ -138,7 +138,7 @@ struct sched {
     struct states states; /* without slots where the model has no states */
     int32_t *free_seat;   /* [n_seats] seats that no sequence has, at most n_slots */
     int n_seats;
-    struct pool *pool;
+    struct pool *pool, *own_pool; /* the backend's, or an own one */
     struct sampler *sampler; /* [threads of the pool] */
     float *adjusted;         /* [threads][vocab] */
     uint32_t *masks;         /* [n_held][n_mask] */

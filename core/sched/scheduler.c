@@ -61,14 +61,18 @@ static int open_arrays(struct sched *s, struct err *e)
     return 0;
 }
 
-/* Opens the threads for the rows of a step and their samplers. */
+/* The threads for the rows of a step, and their samplers: those of the backend, whose idle threads
+ * would else take processors from others while they still spin. */
 static int open_threads(struct sched *s, struct err *e)
 {
-    int n = s->forward->options.n_threads > 0 ? s->forward->options.n_threads : pool_n_processors();
-    n = least(n, s->forward->options.max_logits);
+    const struct forward *f = s->forward;
+    int n = f->options.n_threads > 0 ? f->options.n_threads : pool_n_cores();
+    if (f->be->ops->pool) s->pool = f->be->ops->pool(f->be);
+    else if (pool_open(&s->own_pool, least(n, f->options.max_logits), e)) return -1;
+    else s->pool = s->own_pool;
+    n = pool_n_threads(s->pool);
     s->sampler = calloc((size_t)n, sizeof *s->sampler);
     if (!s->sampler) return err_memory(e);
-    if (pool_open(&s->pool, n, e)) return -1;
     for (int i = 0; i < n; i++)
         if (sampler_open(&s->sampler[i], s->forward->model->config.vocab, e)) return -1;
     return 0;
@@ -108,8 +112,8 @@ void sched_close(struct sched *s)
         queued_close(&s->queue[(s->queue_first + i) % s->queue_size]);
     kv_close(&s->kv);
     states_close(&s->states);
-    for (int i = 0; s->pool && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
-    pool_close(s->pool);
+    for (int i = 0; s->sampler && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
+    pool_close(s->own_pool);
     free(s->sampler);
     free(s->seq);
     free(s->job);

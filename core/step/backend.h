@@ -43,7 +43,7 @@ static inline int kv_weight_top(enum act act)
 struct be_config {
     const char *variant; /* cpu: an instruction-set variant ("auto", "ref", ..); hip: a kernel for
                             linears or "auto" */
-    int n_threads;       /* cpu: 0 = as many as this process may use */
+    int n_threads;       /* cpu: 0 = as many as this process has cores */
     const char *library; /* hip: path of the runtime library; NULL: the first known one found */
     int device;          /* hip: index of the device */
     int wait_seconds;    /* hip: a wait for the device that lasts longer is a failure; 0: 120 */
@@ -54,6 +54,7 @@ struct be_config {
     int max_pages; /* pages of one sequence; used by hip */
 };
 
+struct pool;
 struct be;        /* an open backend; every backend's own struct begins with one */
 struct be_linear; /* a linear in the backend's private layout */
 struct be_plan;   /* a compiled plan */
@@ -74,6 +75,9 @@ struct backend {
     void (*close)(struct be *be);
     /* One line for messages: instruction set and threads, or the device. Valid while open. */
     const char *(*describe)(const struct be *be);
+    /* The threads that steps run on, free for the host's work between them; NULL: a backend that
+     * computes elsewhere. */
+    struct pool *(*pool)(const struct be *be);
 
     /* Zeroed, 64-byte aligned; NULL: out of memory. */
     void *(*alloc)(struct be *be, size_t bytes);

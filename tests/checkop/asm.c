@@ -36,6 +36,7 @@ static const struct variant {
     {"amx", "elf64-x86-64", {"tdpbssd", "tdpbssd"}, 1, 0},
     {"neon", "elf64-littleaarch64", {"fmla", "smlal"}, 0, 0},
     {"dotprod", "elf64-littleaarch64", {"sdot", "sdot"}, 1, 0},
+    {"i8mm", "elf64-littleaarch64", {"smmla", "smmla"}, 1, 0},
 };
 
 enum { N_VARIANTS = sizeof variants / sizeof *variants };

@@ -7,6 +7,7 @@
 #include "core/text/stop.h"
 
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -249,6 +250,41 @@ static void every_task_runs_once(void **state)
     }
 }
 
+struct held {
+    _Atomic int n_done, by_caller;
+    int n;
+};
+
+/* The caller's first task lasts until all others are done. */
+static void hold_task(void *arg, int task, int thread)
+{
+    struct held *h = arg;
+    (void)task;
+    if (thread == 0 && !h->by_caller++)
+        while (h->n_done < h->n - 1) sched_yield();
+    h->n_done++;
+}
+
+static void the_share_of_a_slow_thread_goes_to_others(void **state)
+{
+    (void)state;
+    struct err e;
+    struct pool *p;
+    struct pool_watch w = {0};
+    struct held h = {.n = 64};
+    assert_int_equal(pool_open(&p, 4, &e), 0);
+    pool_watch(p, &w);
+    for (int round = 0; round < 1000 && h.by_caller != 1; round++) {
+        h = (struct held){.n = 64};
+        pool_run(p, h.n, hold_task, &h);
+        assert_int_equal(h.n_done, h.n);
+        assert_true(h.by_caller <= 1); /* 0: the others had been faster from the start */
+    }
+    assert_int_equal(h.by_caller, 1);
+    assert_true(w.wall >= w.slowest && w.slowest >= w.mean && w.mean > 0);
+    pool_close(p);
+}
+
 /* --- options */
 static int parse(struct options *o, struct err *e, char **argv)
 {
@@ -296,6 +332,7 @@ int main(void)
         cmocka_unit_test(a_header_ends_with_its_file),
         cmocka_unit_test(stop_strings_straddle_pieces),
         cmocka_unit_test(every_task_runs_once),
+        cmocka_unit_test(the_share_of_a_slow_thread_goes_to_others),
         cmocka_unit_test(options_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

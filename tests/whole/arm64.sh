@@ -26,7 +26,7 @@ generations() { # NAME MODEL ARGS...
     for act in f32 i16 int8; do
         "$build/opt4gptq-run" -m "$model" --temp 0 --act $act --format ids --logits-out "$dir/want" "$@" >"$dir/want.ids" 2>"$dir/err" ||
             cat "$dir/err"
-        for run in "scalar 1" "neon 1" "dotprod 1" "auto 2"; do
+        for run in "scalar 1" "neon 1" "dotprod 1" "i8mm 1" "auto 2"; do
             variant=${run% *} threads=${run#* }
             rm -f "$dir/got"
             emulate 3600 qemu-aarch64 "$arm/opt4gptq-run" -m "$model" --temp 0 --act $act --format ids --cpu $variant -t $threads \
