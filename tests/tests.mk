@@ -124,7 +124,7 @@ tests:
 	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(FIBERS) $(FIBERS_CUDA) $(GFX) $(GFX_TEST)
 
 test: tests
-	@scripts/test $B $(SHARED) $(T)
+	@scripts/test $B $(SHARED) '$(T)'
 
 # libFuzzer on strangers' grammars, with sanitizers, for SECONDS; what it finds lies in build-fuzz/found
 FUZZ    := build-fuzz

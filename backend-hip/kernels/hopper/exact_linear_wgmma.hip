@@ -138,6 +138,7 @@ DEVICE void exact_consume(const struct exact_linear_args *a, u32 lds, u32 full, 
             u32 x = lds + (u32)stage * r.bytes;
             mbarrier_wait(full + 8 * (u32)stage, parity);
             exact_wgmma_sub(x, x + codes, x + meta, x + r.scaled, total, digits);
+            warp_barrier(); /* all lanes have read the scales of the rows */
             if (lane == 0) mbarrier_arrive(empty + 8 * (u32)stage);
             if (++stage == stages) stage = 0, parity ^= 1;
         }

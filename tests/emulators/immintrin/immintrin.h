@@ -333,10 +333,22 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 /* The value of an immediate that the emulation knows. */
 #define EMULATED_ONLY(value, known) _Static_assert((value) == (known), "tests/emulators/immintrin: only " #known)
 
+/* Bit 4a + 2b + c of the table is the result for bits a, b, c. */
+EMULATED __m512i emulated_ternarylogic_epi32(__m512i a, __m512i b, __m512i c, int table)
+{
+    union emulated_512 x = {.si = a}, y = {.si = b}, z = {.si = c}, r = {.u32 = {0}};
+    for (int i = 0; i < 16; i++)
+        for (int k = 0; k < 8; k++)
+            if (table >> k & 1)
+                r.u32[i] |= (k & 4 ? x.u32[i] : ~x.u32[i]) & (k & 2 ? y.u32[i] : ~y.u32[i]) & (k & 1 ? z.u32[i] : ~z.u32[i]);
+    return r.si;
+}
+
 /* The names that the variants use. */
 #undef _mm512_sub_epi16
 #undef _mm512_max_epu32
 #undef _mm512_xor_si512
+#undef _mm512_ternarylogic_epi32
 #undef _mm512_packus_epi16
 #undef _mm512_packus_epi32
 #undef _mm512_srli_epi64
@@ -354,6 +366,7 @@ EMULATED __m512i emulated_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 #define _mm512_sub_epi16 emulated_sub_epi16
 #define _mm512_max_epu32 emulated_max_epu32
 #define _mm512_xor_si512 emulated_xor_si512
+#define _mm512_ternarylogic_epi32 emulated_ternarylogic_epi32
 #define _mm512_packus_epi16 emulated_packus_epi16
 #define _mm512_packus_epi32 emulated_packus_epi32
 #define _mm512_srli_epi64 emulated_srli_epi64
