@@ -343,7 +343,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         [KV_F16] = {K_attend_split_f16, K_attend_split_f16_512},
         [KV_F32] = {K_attend_split_f32, K_attend_split_f32_512},
         [KV_INT8] = {K_attend_split_int8_256, K_attend_split_int8_512},
-        [KV_INT4] = {K_attend_split_int8_512, K_attend_split_int8_512}};
+        [KV_INT4] = {K_attend_split_int4, K_attend_split_int4}};
     int is_long = g->head_dim > GPU_HEAD_DIM;
     enum hip_kernel split = split_kernel[h->config.kv][is_long],
                     pages = pages_kernel(h, hip_op(p, op));
@@ -399,7 +399,7 @@ static void attend_prompts(struct hip *h, const struct op *attend,
     static const enum hip_kernel kernel[][2] = {[KV_F16] = {K_attend_f16, K_attend_f16_512},
                                                 [KV_F32] = {K_attend_f32, K_attend_f32_512},
                                                 [KV_INT8] = {K_attend_int8_256, K_attend_int8_512},
-                                                [KV_INT4] = {K_attend_int8_512, K_attend_int8_512}};
+                                                [KV_INT4] = {K_attend_int4, K_attend_int4}};
     hip_launch(h, kernel[h->config.kv][g->head_dim > GPU_HEAD_DIM],
                (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
 }

@@ -316,7 +316,7 @@ static const struct {
     [KV_F16] = {K_exact_attend_f16, K_exact_attend_split_f16, K_exact_attend_rows_f16},
     [KV_F32] = {K_exact_attend_f32, K_exact_attend_split_f32, K_exact_attend_rows_f32},
     [KV_INT8] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int8},
-    [KV_INT4] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int8},
+    [KV_INT4] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int4},
 };
 
 /* Decode rows: a block for each chunk of positions, then their combination. */

@@ -6,6 +6,16 @@
 /* Loads in flight together. */
 enum { INT8_BATCH = 8 };
 
+/* v in a vector register: kernels of two kinds of pages have more uniform numbers than AMD's scalar
+ * registers. */
+DEVICE int in_vector(int v)
+{
+#if defined(__AMDGCN__)
+    __asm__("" : "+v"(v));
+#endif
+    return v;
+}
+
 /* Shared memory of a block, and what it knows of its head. */
 struct int8_block {
     float *q, *p, *scratch, *sums; /* [most dimensions], [KV_SPLIT], [THREADS], [4 THREADS] */
@@ -33,7 +43,7 @@ DEVICE void int8_pages_of(const struct attend_kernel_args *a, struct int8_block 
                           int kv_head, int p0, int from, int to, const int int4)
 {
     int t = thread();
-    b->own = int4 ? (a->pos[row] - p0) / PAGE : 0;
+    b->own = int4 ? in_vector((a->pos[row] - p0) / PAGE) : 0;
     if (t < from / PAGE || t > to / PAGE) return;
     int page = a->table[(u64)a->seq[row] * (u64)a->table_stride + (u64)(p0 / PAGE + t)];
     b->pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) *
@@ -64,12 +74,14 @@ DEVICE void int8_add_dot(const float *q, const u8 *key, float *sum, const int n)
     }
 }
 
-/* q . codes of a position of a packed page. */
-DEVICE float int4_key_dot(const float *q, const u8 *page, int position, int d16)
+/* q . codes of a position of a page, packed or of int8. */
+DEVICE float int4_key_dot(const float *q, const u8 *page, int position, int d16, int packed)
 {
     float sum = 0;
-    for (int d = 0; d < d16; d += 16) {
-        u32x4 k = int4_key_piece(page, int8_key_at(d, position), d, d16);
+    NO_UNROLL for (int d = 0; d < d16; d += 16)
+    {
+        u32 at = int8_key_at(d, position);
+        u32x4 k = packed ? int4_key_piece(page, at, d, d16) : *(const u32x4 *)(page + at);
         UNROLL for (int i = 0; i < 4; i++) add_codes(k[i], q + d + 4 * i, &sum);
     }
     return sum;
@@ -126,12 +138,12 @@ DEVICE void int8_load_values(const struct int8_block *b, const struct int8_fours
     }
 }
 
-/* Adds the weighted values of such fours; v: the first batch. */
+/* Adds the weighted values of such fours of int8; v: the first batch. */
 DEVICE void int8_add_fours(const struct int8_block *b, const struct int8_fours *f,
-                           u32x4 v[INT8_BATCH], float acc[4], const int packed)
+                           u32x4 v[INT8_BATCH], float acc[4])
 {
     for (int four = f->first + b->slice; four < f->end; four += INT8_BATCH * b->slices) {
-        if (four > f->first + b->slice) int8_load_values(b, f, v, four, packed);
+        if (four > f->first + b->slice) int8_load_values(b, f, v, four, 0);
         UNROLL for (int j = 0; j < INT8_BATCH; j++)
         {
             int at = four + j * b->slices, there = at < f->end;
@@ -139,36 +151,43 @@ DEVICE void int8_add_fours(const struct int8_block *b, const struct int8_fours *
             float w[4];
             UNROLL for (int i = 0; i < 4; i++) w[i] = there ? p[i] : 0;
             await_16(&v[j]); /* converted here, not ahead */
-            u32x4 codes = packed ? int4_value_piece(v[j]) : v[j];
-            UNROLL for (int d = 0; d < 4; d++) add_codes(codes[d], w, &acc[d]);
+            UNROLL for (int d = 0; d < 4; d++) add_codes(v[j][d], w, &acc[d]);
         }
     }
 }
 
-/* Loads the first values of a split; adds all, of which those are v. */
+/* Adds the weighted values of positions from .. to of both kinds of pages, a four at a time. */
+DEVICE void int4_add_values(const struct int8_block *b, int from, int to, float acc[4])
+{
+    NO_UNROLL for (int four = b->slice; b->slice < b->slices && four <= to / 4; four += b->slices)
+    {
+        int at = four < from / 4 ? from / 4 : four; /* a visible one for one that is not */
+        const u8 *page = int8_page_at(b, at / 4);
+        const f32x4 p = ((const f32x4 *)b->p)[four];
+        float w[4];
+        u32x4 codes;
+        if (at / 4 < b->own)
+            codes = int4_value_piece(int4_load_values(page, at % 4, 4 * b->quad, b->d16));
+        else codes = *(const u32x4 *)(page + int8_value_at(4 * b->quad, at % 4 * 4, b->d16));
+        UNROLL for (int i = 0; i < 4; i++) w[i] = p[i];
+        UNROLL for (int d = 0; d < 4; d++) add_codes(codes[d], w, &acc[d]);
+    }
+}
+
+/* Loads the first values of a split of int8; adds all, of which those are v. */
 DEVICE void int8_first_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int from, int to,
                               const int int4)
 {
-    struct int8_fours packed = packed_fours_of(b, from, to, int4),
-                      plain = plain_fours_of(b, from, to, int4);
-    if (b->slice >= b->slices) return;
-    if (packed.end) int8_load_values(b, &packed, v, b->slice, 1);
-    else if (plain.first + b->slice < plain.end)
-        int8_load_values(b, &plain, v, plain.first + b->slice, 0);
+    struct int8_fours plain = plain_fours_of(b, from, to, 0);
+    if (!int4 && b->slice < b->slices) int8_load_values(b, &plain, v, b->slice, 0);
 }
 
 DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int from, int to,
                             float acc[4], const int int4)
 {
-    struct int8_fours packed = packed_fours_of(b, from, to, int4),
-                      plain = plain_fours_of(b, from, to, int4);
-    if (b->slice >= b->slices) return;
-    if (packed.end) {
-        int8_add_fours(b, &packed, v, acc, 1);
-        if (plain.first + b->slice < plain.end)
-            int8_load_values(b, &plain, v, plain.first + b->slice, 0);
-    }
-    int8_add_fours(b, &plain, v, acc, 0);
+    struct int8_fours plain = plain_fours_of(b, from, to, 0);
+    if (int4) int4_add_values(b, from, to, acc);
+    else if (b->slice < b->slices) int8_add_fours(b, &plain, v, acc);
 }
 
 /* Scores of positions from .. to of a split become p, weights times the scale of the value, 0 for
@@ -185,8 +204,8 @@ DEVICE float int8_weights(const struct attend_kernel_args *a, const struct int8_
             (packed ? int4_scales_of(page, b->d16) : int8_scales_of(page, b->d16)) + t % PAGE;
         float of_key = scales[0];
         of_value = scales[PAGE];
-        score = (packed ? int4_key_dot(b->q, page, t % PAGE, b->d16)
-                        : int8_key_dot(b->q, page + t % PAGE * 16, b->d16)) *
+        score = (int4 ? int4_key_dot(b->q, page, t % PAGE, b->d16, packed)
+                      : int8_key_dot(b->q, page + t % PAGE * 16, b->d16)) *
                 of_key * a->scale;
         if (a->softcap > 0) score = softcapped(score, a->softcap);
     }
@@ -277,10 +296,14 @@ DEVICE void attend_int8(const struct attend_kernel_args *a, struct int8_block *b
         LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
         const struct attend_kernel_args *a = ARGS;                                                 \
         struct int8_block b = int8_block_of(a, q, (float *)p, scratch, (float *)sums, pages);      \
+        if (int4) b.d16 = in_vector(b.d16), b.quads = in_vector(b.quads);                          \
+        if (int4) b.slices = in_vector(b.slices);                                                  \
         function(a, &b, most, int4);                                                               \
     }
 ATTEND_INT8(attend_int8_256, attend_int8, GPU_HEAD_DIM, 0)
-ATTEND_INT8(attend_int8_512, attend_int8, LONG_HEAD_DIM, a->open.own != 0)
+ATTEND_INT8(attend_int8_512, attend_int8, LONG_HEAD_DIM, 0)
+ATTEND_INT8(attend_int4, attend_int8, LONG_HEAD_DIM, 1)
 ATTEND_INT8(attend_split_int8_256, attend_split_int8, GPU_HEAD_DIM, 0)
-ATTEND_INT8(attend_split_int8_512, attend_split_int8, LONG_HEAD_DIM, a->open.own != 0)
+ATTEND_INT8(attend_split_int8_512, attend_split_int8, LONG_HEAD_DIM, 0)
+ATTEND_INT8(attend_split_int4, attend_split_int8, LONG_HEAD_DIM, 1)
 #undef ATTEND_INT8

@@ -306,7 +306,7 @@ DEVICE struct exact_row_range exact_rows_of(const struct attend_kernel_args *a, 
     const int *tile = a->tiles + 2 * (block_x() / of_tile);
     int skip = aligned && tile[1] ? a->pos[tile[0]] % GROUP_ROWS : 0;
     g.row0 = tile[0] + block_x() % of_tile * rows - skip;
-    g.begin = g.row0 < tile[0] ? tile[0] - g.row0 : 0;
+    g.begin = aligned && g.row0 < tile[0] ? tile[0] - g.row0 : 0;
     g.n = tile[0] + tile[1] - g.row0;
     if (g.n <= g.begin) return g;
     if (g.n > rows) g.n = rows;

@@ -325,9 +325,9 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
         int p = c0 + t % HALF_THREADS + j * HALF_THREADS;
         p = p < from ? from : p < end ? p : end - 1; /* a visible one for one that is not */
         const u8 *page = exact_page_of(a, g, p / PAGE, own, kv_head);
-        packed[j] = p / PAGE < own;
+        packed[j] = int4 && p / PAGE < own;
         place[j] = p % PAGE;
-        key[j] = page;
+        key[j] = packed[j] ? page : page + int8_key_at(0, place[j]);
         scales[j] = (packed[j] ? int4_scales_of(page, d16) : int8_scales_of(page, d16)) + place[j];
         UNROLL for (int r = 0; r < HALF_ROWS; r++) first[r][j] = second[r][j] = 0;
     }
@@ -336,9 +336,9 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
         u32x4 k[2];
         UNROLL for (int j = 0; j < 2; j++)
         {
-            u32 at = int8_key_at(d, place[j]);
-            if (int4 && packed[j]) k[j] = int4_key_piece(key[j], at, d, d16);
-            else k[j] = *(const u32x4 *)(key[j] + at);
+            if (int4 && packed[j])
+                k[j] = int4_key_piece(key[j], int8_key_at(d, place[j]), d, d16);
+            else k[j] = *(const u32x4 *)(key[j] + (u32)(d * PAGE));
         }
         UNROLL for (int r = 0; r < HALF_ROWS; r++)
         {
@@ -444,22 +444,23 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
 DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_run *x, int hd,
                              int slices, const int dims)
 {
-    int d = thread() % dims, d16 = round16(hd);
+    int d = thread() % dims, row_of = thread() / dims, d16 = round16(hd), n = d < hd ? slices : 0;
+    const int *sums = l->sums + row_of * d16 + d;
     UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS * dims / THREADS; k++)
     {
-        int r = thread() / dims + k * (THREADS / dims), all = 0;
-        for (int i = 0; d < hd && i < slices; i++)
-            all += l->sums[(i * EXACT_ATTEND_ROWS + r) * d16 + d];
+        int r = row_of + k * (THREADS / dims), all = 0;
+        const int *from = sums;
+        for (int i = 0; i < n; i++, from += EXACT_ATTEND_ROWS * d16) all += *from;
         exact_merge_value(&x->value[k], &x->max[k], &x->sum[k], (float)all * l->scale[r], l->max[r],
                           l->sum[r]);
+        sums += THREADS / dims * d16;
     }
 }
 
 DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
-                                 const struct exact_rows_int8 *l)
+                                 const struct exact_rows_int8 *l, const int int4)
 {
-    int int4 = a->open.own != 0, kv_head = block_y() / (a->n_heads / a->n_kv_heads),
-        hd = a->head_dim;
+    int kv_head = block_y() / (a->n_heads / a->n_kv_heads), hd = a->head_dim;
     const struct exact_row_range g = exact_rows_of(a, EXACT_ATTEND_ROWS, int4);
     struct exact_rows_run x;
     if (g.n <= g.begin) return;
@@ -474,29 +475,31 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
         exact_weights_int8(a, l, &g, c0);
         int slices = exact_values_int8(a, l, &g, kv_head, c0 / PAGE, (from - c0) / PAGE,
                                        (end - 1 - c0) / PAGE, int4);
-        if (hd <= 64) exact_merge_rows(l, &x, hd, slices, 64);
-        else if (hd <= 128) exact_merge_rows(l, &x, hd, slices, 128);
+        if (hd <= 128) exact_merge_rows(l, &x, hd, slices, 128);
         else exact_merge_rows(l, &x, hd, slices, 256);
         barrier();
     }
-    if (hd <= 64) exact_put_rows(a, &g, &x, 64);
-    else if (hd <= 128) exact_put_rows(a, &g, &x, 128);
+    if (hd <= 128) exact_put_rows(a, &g, &x, 128);
     else exact_put_rows(a, &g, &x, 256);
 }
 
 /* Matrix units have exact_attend_mma.hip. */
-ON_NO_MMA(KERNEL(exact_attend_rows_int8, struct attend_kernel_args) {
-    LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);
-    LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);
-    LDS(int, sums, 16 * THREADS); /* first the weights */
-    LDS(float, part, THREADS);
-    LDS(float, of_value, KV_SPLIT);
-    LDS(float, max, EXACT_ATTEND_ROWS);
-    LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);
-    LDS(float, sum, EXACT_ATTEND_ROWS);
-    LDS(float, scale, EXACT_ATTEND_ROWS);
-    LDS(float, query, EXACT_ATTEND_ROWS);
-    const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,
-                                      max,     sum,           scale,   query, lanes};
-    exact_attend_rows_of(ARGS, &l);
-})
+#define EXACT_ROWS_INT8(name, int4)                                                                \
+    ON_NO_MMA(KERNEL(name, struct attend_kernel_args) {                                            \
+        LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);                                  \
+        LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);                                      \
+        LDS(int, sums, 16 * THREADS); /* first the weights */                                      \
+        LDS(float, part, THREADS);                                                                 \
+        LDS(float, of_value, KV_SPLIT);                                                            \
+        LDS(float, max, EXACT_ATTEND_ROWS);                                                        \
+        LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);                                         \
+        LDS(float, sum, EXACT_ATTEND_ROWS);                                                        \
+        LDS(float, scale, EXACT_ATTEND_ROWS);                                                      \
+        LDS(float, query, EXACT_ATTEND_ROWS);                                                      \
+        const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,  \
+                                          max,     sum,           scale,   query, lanes};          \
+        exact_attend_rows_of(ARGS, &l, int4);                                                      \
+    })
+EXACT_ROWS_INT8(exact_attend_rows_int8, 0)
+EXACT_ROWS_INT8(exact_attend_rows_int4, 1)
+#undef EXACT_ROWS_INT8
