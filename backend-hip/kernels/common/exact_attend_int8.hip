@@ -337,8 +337,7 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
         u32x4 k[2];
         UNROLL for (int j = 0; j < 2; j++)
         {
-            if (int4 && packed[j])
-                k[j] = int4_key_piece(key[j], int8_key_at(d, place[j]), d, d16);
+            if (int4 && packed[j]) k[j] = int4_key_piece(key[j], int8_key_at(d, place[j]), d, d16);
             else k[j] = *(const u32x4 *)(key[j] + (u32)(d * PAGE));
         }
         UNROLL for (int r = 0; r < HALF_ROWS; r++)
