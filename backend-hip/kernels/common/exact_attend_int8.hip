@@ -230,7 +230,7 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
     }
 }
 
-#define EXACT_INT8(name, function)                                                                 \
+#define EXACT_INT8(name, function, apart)                                                                 \
     KERNEL(name, struct attend_kernel_args)                                                        \
     {                                                                                              \
         LDS(float, scratch, THREADS);                                                              \
@@ -242,11 +242,12 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
         const struct attend_kernel_args *a = ARGS;                                                 \
         struct exact_int8 l = {(u8 *)q, (u8 *)w, sums, 0};                                         \
         struct int8_block b = int8_block_of(a, (float *)0, p, scratch, (float *)0, pages);         \
-        if (a->open.own) function(a, &l, &b, 1);                                                   \
+        if (!(apart)) function(a, &l, &b, a->open.own != 0);                                       \
+        else if (a->open.own) function(a, &l, &b, 1);                                              \
         else function(a, &l, &b, 0);                                                               \
     }
-EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8)
-EXACT_INT8(exact_attend_split_int8, exact_split_int8)
+EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8, 0)
+EXACT_INT8(exact_attend_split_int8, exact_split_int8, !HAS_MMA) /* faster, for its size */
 #undef EXACT_INT8
 
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
