@@ -247,7 +247,7 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
         else function(a, &l, &b, 0);                                                               \
     }
 EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8, 0)
-EXACT_INT8(exact_attend_split_int8, exact_split_int8, !HAS_MMA) /* faster, for its size */
+EXACT_INT8(exact_attend_split_int8, exact_split_int8, THIS_IMAGE & IMAGES_GFX906) /* its size */
 #undef EXACT_INT8
 
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
