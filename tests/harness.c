@@ -39,6 +39,39 @@ void skip(const char *format, ...)
     va_end(v);
 }
 
+/* Runs the command line; what it was (malloc'd). */
+static char *shell(struct process *p, const char *format, va_list v)
+{
+    char *command;
+    if (vasprintf(&command, format, v) < 0) exit(2);
+    process_run(p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    return command;
+}
+
+int shell_code(const char *format, ...)
+{
+    struct process p;
+    va_list v;
+    va_start(v, format);
+    free(shell(&p, format, v));
+    va_end(v);
+    int code = p.code;
+    process_free(&p);
+    return code;
+}
+
+void shell_ok(const char *format, ...)
+{
+    struct process p;
+    va_list v;
+    va_start(v, format);
+    char *command = shell(&p, format, v);
+    va_end(v);
+    check(p.code == 0, command, &p);
+    process_free(&p);
+    free(command);
+}
+
 int report(const char *name)
 {
     printf("%s: %d passed, %d failed, %d skipped\n", name, n_passed, n_failed, n_skipped);
@@ -72,4 +105,14 @@ void write_file(const char *path, const void *data, size_t n)
 {
     FILE *f = fopen(path, "wb");
     if (!f || fwrite(data, 1, n, f) != n || fclose(f)) exit(2);
+}
+
+int same_file(const char *a, const char *b)
+{
+    size_t n, m;
+    char *x = read_file(a, &n), *y = read_file(b, &m);
+    int same = x && y && n == m && n && !memcmp(x, y, n);
+    free(x);
+    free(y);
+    return same;
 }

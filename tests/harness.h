@@ -18,10 +18,16 @@ void skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints "NAME: N passed, N failed, N skipped"; the exit code of main. */
 int report(const char *name);
 
+/* The exit code of a command line of the shell. */
+int shell_code(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A command line that must succeed, as a check. */
+void shell_ok(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Newlines in a text. */
 int lines(const char *s);
 /* A whole file (malloc'd, *n bytes and a NUL), NULL when it cannot be opened; *n is 0 then. */
 char *read_file(const char *path, size_t *n);
+/* Whether two files have the same bytes, and some. */
+int same_file(const char *a, const char *b);
 /* Exits when it cannot. */
 void write_file(const char *path, const void *data, size_t n);
 

@@ -5,7 +5,6 @@
 #include "tests/whole/batch_tools.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +13,6 @@
 #include <unistd.h>
 
 static char chat_model[300];
-
-static int same_file(const char *a, const char *b)
-{
-    size_t n, m;
-    char *x = read_file(a, &n), *y = read_file(b, &m);
-    int same = x && y && n == m && n && !memcmp(x, y, n);
-    free(x);
-    free(y);
-    return same;
-}
 
 static int count(const char *s, const char *what)
 {
@@ -197,24 +186,24 @@ static void formats(void)
     process_free(&p);
 
     snprintf(packed, sizeof packed, "%s/out.jsonl.gz", dir);
-    shell("gzip -c tests/data/batch/in.jsonl >%s/in.gz", dir);
+    shell_ok("gzip -c tests/data/batch/in.jsonl >%s/in.gz", dir);
     snprintf(path, sizeof path, "%s/in.gz", dir);
     RUN(&p, NULL, "-i", path, "-o", packed, "-c", "64");
     check(p.code == 3, "gzip in and out", &p);
     process_free(&p);
-    shell("gzip -dc %s | cmp - tests/data/batch/expected.jsonl", packed);
-    shell("head -c 500 %s/in.gz >%s/out.cut", dir, dir);
+    shell_ok("gzip -dc %s | cmp - tests/data/batch/expected.jsonl", packed);
+    shell_ok("head -c 500 %s/in.gz >%s/out.cut", dir, dir);
     snprintf(path, sizeof path, "%s/out.cut", dir);
     RUN(&p, NULL, "-i", path, "-o", "-", "-c", "64");
     check(p.code == 1 && strstr(p.err, "gzip"), "a cut gzip file", &p);
     process_free(&p);
 
-    shell("%s -m %s -t 1 -i - -o - -c 64 <tests/data/batch/in.jsonl 2>/dev/null | cmp - "
+    shell_ok("%s -m %s -t 1 -i - -o - -c 64 <tests/data/batch/in.jsonl 2>/dev/null | cmp - "
           "tests/data/batch/expected.jsonl",
           run_bin, model);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64", "--order", "done");
     process_free(&p);
-    shell("! cmp -s %s tests/data/batch/expected.jsonl && sort %s >%s/out.a && sort "
+    shell_ok("! cmp -s %s tests/data/batch/expected.jsonl && sort %s >%s/out.a && sort "
           "tests/data/batch/expected.jsonl | cmp - %s/out.a",
           out, out, dir, dir);
     clean();
@@ -227,7 +216,7 @@ static void formats(void)
         check(p.code == 3, "a shard", &p);
         process_free(&p);
     }
-    shell("scripts/merge-shards %s && gzip -dc %s | cmp - tests/data/batch/expected.jsonl", packed,
+    shell_ok("scripts/merge-shards %s && gzip -dc %s | cmp - tests/data/batch/expected.jsonl", packed,
           packed);
     clean();
     setenv("SLURM_PROCID", "1", 1), setenv("SLURM_NTASKS", "2", 1);
@@ -327,7 +316,7 @@ static void refusals(void)
     RUN(&p, NULL, "-i", in, "-o", "/dev/full", "-n", "2");
     check(p.code == 1 && strstr(p.err, "No space left"), "a full disk under a stream", &p);
     process_free(&p);
-    shell("{ %s -m %s -i %s -o - -n 2 2>%s; echo $? >>%s; } | true; tail -n 1 %s | grep -qx 1 && "
+    shell_ok("{ %s -m %s -i %s -o - -n 2 2>%s; echo $? >>%s; } | true; tail -n 1 %s | grep -qx 1 && "
           "grep -q 'Broken pipe' %s",
           run_bin, model, in, log_path, log_path, log_path, log_path);
     clean();
@@ -522,7 +511,7 @@ static void binary_inputs(void)
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         write_file(path, inputs[i].bytes, inputs[i].n);
         for (int packed = 0; packed < 2; packed++) {
-            if (packed) shell("gzip -f %s && mv %s.gz %s", path, path, path);
+            if (packed) shell_ok("gzip -f %s && mv %s.gz %s", path, path, path);
             RUN(&p, NULL, "-i", path, "-o", out, "-n", "1");
             if (inputs[i].says)
                 check(p.code == 1 && strstr(p.err, inputs[i].says) && count(p.err, "\n") == 1 &&
@@ -541,7 +530,7 @@ static void binary_inputs(void)
           "a byte order mark, and a line that is not UTF-8", &p);
     process_free(&p);
     clean();
-    shell("seq 1 5000 | gzip -c | head -c 5000 >%s", path);
+    shell_ok("seq 1 5000 | gzip -c | head -c 5000 >%s", path);
     RUN(&p, NULL, "-i", path, "-o", out);
     check(p.code == 1 && strstr(p.err, "damaged or cut gzip file: ") && !strstr(p.err, "<fd"),
           "a cut gzip file names no descriptor", &p);
@@ -626,7 +615,7 @@ int main(int argc, char **argv)
     if (argc < 3) return 2;
     begin(argv);
     snprintf(chat_model, sizeof chat_model, "%s/chat.safetensors", dir);
-    shell(
+    shell_ok(
         "mkdir %s/chat && cp models/demo/*.json models/demo/*.safetensors %s/chat && printf '%%s' "
         "\"{{ bos_token }}{%% for m in "
         "messages %%}{{ "
@@ -658,6 +647,6 @@ int main(int argc, char **argv)
                "20", 1, "sampled text over 8-bit pages");
 #endif
     conversations(argv[2]);
-    shell("rm -r %s", dir);
+    shell_ok("rm -r %s", dir);
     return report("batch");
 }

@@ -6,7 +6,6 @@
 #include "tests/harness.h"
 
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,22 +17,7 @@ static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-batch-XXXXXX"
 #define RUN(p, input, ...)                                                                         \
     process_run(p, (char *[]){run_bin, "-m", model, "-t", "1", __VA_ARGS__, NULL}, input)
 
-/* A command that must succeed. */
-__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
-{
-    struct process p;
-    char *command;
-    va_list ap;
-    va_start(ap, fmt);
-    if (vasprintf(&command, fmt, ap) < 0) exit(2);
-    va_end(ap);
-    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
-    check(p.code == 0, command, &p);
-    process_free(&p);
-    free(command);
-}
-
-static void clean(void) { shell("cd %s && rm -rf out*", dir); }
+static void clean(void) { shell_ok("cd %s && rm -rf out*", dir); }
 
 static json_t *line_of(const char *text, int i)
 {

@@ -4,7 +4,6 @@
 #include "tests/harness.h"
 
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +14,6 @@ static char run_bin[512], dir[] = "/tmp/opt4gptq-constrained-XXXXXX", model[300]
 
 #define RUN(p, input, ...)                                                                         \
     process_run(p, (char *[]){run_bin, "-m", model, "-t", "1", __VA_ARGS__, NULL}, input)
-
-__attribute__((format(printf, 1, 2))) static int shell(const char *fmt, ...)
-{
-    struct process p;
-    char *command;
-    va_list ap;
-    va_start(ap, fmt);
-    if (vasprintf(&command, fmt, ap) < 0) exit(2);
-    va_end(ap);
-    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
-    int code = p.code;
-    process_free(&p);
-    free(command);
-    return code;
-}
 
 /* ---- records */
 
@@ -102,8 +86,6 @@ static void expect_choice(const json_t *answer, int line)
     check_that(stopped(answer) ? whole : begins, "line %d: \"%s\" is a choice", line + 1, text);
 }
 
-static int same_file(const char *a, const char *b) { return !shell("cmp -s %s %s", a, b); }
-
 /* The same bytes by any schedule; preempted, killed and continued, in shards. */
 static void invariance(const char *name)
 {
@@ -114,15 +96,15 @@ static void invariance(const char *name)
         RUN(&p, NULL, "-i", in, "-o", out2, "-c", "120", (char *)ways[i][0], (char *)ways[i][1]);
         check(p.code == 0 && same_file(out, out2), name, &p);
         process_free(&p);
-        shell("rm -f %s %s.journal", out2, out2);
+        shell_code("rm -f %s %s.journal", out2, out2);
     }
     for (int i = 0; i < 3; i++)
-        shell("timeout -s KILL 0.%d %s -m %s -t 1 -i %s -o %s -c 120 2>/dev/null", 2 + 3 * i,
+        shell_code("timeout -s KILL 0.%d %s -m %s -t 1 -i %s -o %s -c 120 2>/dev/null", 2 + 3 * i,
               run_bin, model, in, out2);
     RUN(&p, NULL, "-i", in, "-o", out2, "-c", "120");
     check(p.code == 0 && same_file(out, out2), "killed and continued", &p);
     process_free(&p);
-    shell("rm -f %s %s.journal", out2, out2);
+    shell_code("rm -f %s %s.journal", out2, out2);
     for (int i = 0; i < 3; i++) {
         char shard[8];
         snprintf(shard, sizeof shard, "%d/3", i);
@@ -130,9 +112,9 @@ static void invariance(const char *name)
         check(p.code == 0, "a shard", &p);
         process_free(&p);
     }
-    check(!shell("scripts/merge-shards %s && cmp %s %s", out2, out, out2), "three shards merged",
+    check(!shell_code("scripts/merge-shards %s && cmp %s %s", out2, out, out2), "three shards merged",
           NULL);
-    shell("rm -f %s*", out2);
+    shell_code("rm -f %s*", out2);
 }
 
 static void choices_of_records(void)
@@ -148,7 +130,7 @@ static void choices_of_records(void)
     RUN(&p, NULL, "-i", in, "--check");
     check(p.code == 0 && strstr(p.out, "40 records, 0 would fail"), "--check", &p);
     process_free(&p);
-    shell("rm -f %s*", out);
+    shell_code("rm -f %s*", out);
 }
 
 /* ---- documents */
@@ -255,7 +237,7 @@ static void documents_of_records(void)
     check(each(out, expect_document) == 60, "60 answers", NULL);
     check_that(n_stopped > 30 && n_cut > 4, "%d complete answers, %d cut", n_stopped, n_cut);
     invariance("the same documents");
-    shell("rm -f %s*", out);
+    shell_code("rm -f %s*", out);
 }
 
 /* ---- refusals */
@@ -358,7 +340,7 @@ static void options(void)
     RUN(&p, NULL, "-i", in, "-o", out, "--choice", "theirs", "--format", "text", "--temp", "0");
     check(p.code == 1 && strstr(p.err, "constraint"), "another constraint does not continue", &p);
     process_free(&p);
-    shell("rm -f %s*", out);
+    shell_code("rm -f %s*", out);
 }
 
 int main(int argc, char **argv)
@@ -369,12 +351,12 @@ int main(int argc, char **argv)
     snprintf(in, sizeof in, "%s/in.jsonl", dir);
     snprintf(out, sizeof out, "%s/out", dir);
     snprintf(out2, sizeof out2, "%s/two", dir);
-    check(!shell("%s/opt4gptq-convert -q models/demo %s", argv[1], model), "convert models/demo",
+    check(!shell_code("%s/opt4gptq-convert -q models/demo %s", argv[1], model), "convert models/demo",
           NULL);
     choices_of_records();
     documents_of_records();
     refusals();
     options();
-    shell("rm -r %s", dir);
+    shell_code("rm -r %s", dir);
     return report("constrained");
 }

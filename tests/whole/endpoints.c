@@ -10,7 +10,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,24 +21,7 @@ static char run_bin[512], convert_bin[512], library[512], dir[] = "/tmp/opt4gptq
 #define RUN(p, model, ...)                                                                         \
     process_run(p, (char *[]){run_bin, "-m", model, "-t", "1", __VA_ARGS__, NULL}, NULL)
 
-__attribute__((format(printf, 1, 2))) static int shell(const char *fmt, ...)
-{
-    struct process p;
-    char *command;
-    va_list ap;
-    va_start(ap, fmt);
-    if (vasprintf(&command, fmt, ap) < 0) exit(2);
-    va_end(ap);
-    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
-    int code = p.code;
-    process_free(&p);
-    free(command);
-    return code;
-}
-
-static int same_file(const char *a, const char *b) { return !shell("cmp -s %s %s", a, b); }
-
-static void remove_outputs(void) { shell("rm -f %s* %s*", out, out2); }
+static void remove_outputs(void) { shell_code("rm -f %s* %s*", out, out2); }
 
 /* The body of the answer to custom_id ID in a file; a new reference or NULL. */
 static json_t *body_of(const char *path, const char *id)
@@ -176,7 +158,7 @@ static void check_vectors(const char *from)
     double v[MOST_DIM];
     size_t n;
     snprintf(model, sizeof model, "%s/fixture.safetensors", dir);
-    check_that(!shell("%s -q %s %s 2>/dev/null", convert_bin, from, model), "convert %s", from);
+    check_that(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, from, model), "convert %s", from);
     if (mf_open(&h.file, model, &e)) {
         check_that(0, "%s", e.msg);
         return;
@@ -287,23 +269,23 @@ static void invariance(const char *pooling)
         check(p.code == 0, ways[i][0], &p);
         check_that(same_file(out, out2), "%s: the same bytes with %s", pooling, ways[i][0]);
         process_free(&p);
-        shell("rm -f %s*", out2);
+        shell_code("rm -f %s*", out2);
     }
     for (int i = 0; i < 3; i++)
-        shell("timeout -s KILL 0.0%d %s -m %s -t 1 -i %s -o %s -c 512 --pooling %s --score-tokens "
+        shell_code("timeout -s KILL 0.0%d %s -m %s -t 1 -i %s -o %s -c 512 --pooling %s --score-tokens "
               "is,was 2>/dev/null",
               3 + 2 * i, run_bin, demo, in, out2, pooling);
     MIXED("-o", out2);
     check(p.code == 0 && same_file(out, out2), "killed and continued", &p);
     process_free(&p);
-    shell("rm -f %s*", out2);
+    shell_code("rm -f %s*", out2);
     for (int i = 0; i < 2; i++) {
         MIXED("-o", out2, "--shard", i ? "1/2" : "0/2");
         check(p.code == 0, "a shard", &p);
         process_free(&p);
     }
-    check(!shell("scripts/merge-shards %s && cmp %s %s", out2, out, out2), "two shards", NULL);
-    shell("rm -f %s*", out2);
+    check(!shell_code("scripts/merge-shards %s && cmp %s %s", out2, out, out2), "two shards", NULL);
+    shell_code("rm -f %s*", out2);
 #undef MIXED
     remove_outputs();
 }
@@ -343,7 +325,7 @@ static void completions_beside(void)
     write_mixed(in, 40, 0);
     RUN(&p, demo, "-i", in, "-o", out2, "-c", "512", "--pooling", "mean");
     process_free(&p);
-    check(!shell("grep text_completion %s | cmp - %s", out2, out), "beside embeddings", NULL);
+    check(!shell_code("grep text_completion %s | cmp - %s", out2, out), "beside embeddings", NULL);
     remove_outputs();
 }
 
@@ -675,14 +657,14 @@ static void checkpoints(void)
     snprintf(copy, sizeof copy, "%s/copy", dir);
     snprintf(model, sizeof model, "%s.safetensors", copy);
     snprintf(headless, sizeof headless, "%s.headless.safetensors", copy);
-    shell("cp -r tests/data/gptq/qwen3 %s && mkdir %s/1_Pooling", copy, copy);
-    shell("echo '[{\"type\":\"sentence_transformers.models.Transformer\"},{\"type\":"
+    shell_code("cp -r tests/data/gptq/qwen3 %s && mkdir %s/1_Pooling", copy, copy);
+    shell_code("echo '[{\"type\":\"sentence_transformers.models.Transformer\"},{\"type\":"
           "\"sentence_transformers.models.Pooling\"}]' > %s/modules.json",
           copy);
-    shell("echo '{\"pooling_mode_mean_tokens\":true,\"pooling_mode_lasttoken\":false}' > "
+    shell_code("echo '{\"pooling_mode_mean_tokens\":true,\"pooling_mode_lasttoken\":false}' > "
           "%s/1_Pooling/config.json",
           copy);
-    check(!shell("%s -q %s %s 2>/dev/null", convert_bin, copy, model), "convert", NULL);
+    check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, model), "convert", NULL);
     write_file(in, line, strlen(line));
     RUN(&p, model, "-i", in, "-o", out, "--format", "ids");
     process_free(&p);
@@ -697,22 +679,22 @@ static void checkpoints(void)
     RUN(&p, model, "-i", in, "-o", out, "--format", "ids");
     check(p.code == 0 && !same_file(out, out2), "the last row is another", &p);
     process_free(&p);
-    shell("cp %s %s.keep", out, out);
+    shell_code("cp %s %s.keep", out, out);
     /* the same without its head: what would be the embedding takes no other value */
-    shell("cd %s && LC_ALL=C sed -i 's/lm_head.weight/visual.weights/' model.safetensors && sed -i "
+    shell_code("cd %s && LC_ALL=C sed -i 's/lm_head.weight/visual.weights/' model.safetensors && sed -i "
           "'s/Qwen3ForCausalLM/Qwen3Model/' config.json",
           copy);
-    check(!shell("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "without head", NULL);
-    shell("rm -f %s*", out2);
+    check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "without head", NULL);
+    shell_code("rm -f %s*", out2);
     RUN(&p, headless, "-i", in, "-o", out2, "--format", "ids");
-    check(p.code == 3 && !shell("[ \"$(head -n 1 %s)\" = \"$(head -n 1 %s.keep)\" ]", out2, out),
+    check(p.code == 3 && !shell_code("[ \"$(head -n 1 %s)\" = \"$(head -n 1 %s.keep)\" ]", out2, out),
           "embeddings without head, and nothing else", &p);
     process_free(&p);
     RUN(&p, headless, "--prompt-ids", "1,2", "-n", "1");
     check(p.code == 1 && strstr(p.err, "no head"), "nothing is generated without head", &p);
     process_free(&p);
-    shell("sed -i 's/Pooling\"/Dense\"/' %s/modules.json && rm -r %s/1_Pooling", copy, copy);
-    check(!shell("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "with Dense", NULL);
+    shell_code("sed -i 's/Pooling\"/Dense\"/' %s/modules.json && rm -r %s/1_Pooling", copy, copy);
+    check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "with Dense", NULL);
     RUN(&p, headless, "-i", in, "--check", "--format", "ids");
     check(p.code == 3 && strstr(p.out, "Dense"), "a module that is not served", &p);
     process_free(&p);
@@ -729,7 +711,7 @@ int main(int argc, char **argv)
     snprintf(in, sizeof in, "%s/in.jsonl", dir);
     snprintf(out, sizeof out, "%s/out", dir);
     snprintf(out2, sizeof out2, "%s/two", dir);
-    check(!shell("%s -q models/demo %s", convert_bin, demo), "convert models/demo", NULL);
+    check(!shell_code("%s -q models/demo %s", convert_bin, demo), "convert models/demo", NULL);
     vectors(argc > 2 ? argv[2] : NULL);
     invariance("mean");
     invariance("last");
@@ -744,6 +726,6 @@ int main(int argc, char **argv)
     truncation();
     refusals();
     checkpoints();
-    shell("rm -r %s", dir);
+    shell_code("rm -r %s", dir);
     return report("endpoints");
 }

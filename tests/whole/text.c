@@ -5,27 +5,11 @@
 #include "tests/harness.h"
 
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static char run_bin[512], convert_bin[512], dir[] = "/tmp/opt4gptq-text-XXXXXX";
-
-/* A command that must succeed. */
-__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
-{
-    struct process p;
-    char *command;
-    va_list ap;
-    va_start(ap, fmt);
-    if (vasprintf(&command, fmt, ap) < 0) exit(2);
-    va_end(ap);
-    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
-    check(p.code == 0, command, &p);
-    process_free(&p);
-    free(command);
-}
 
 static json_t *line_of(const char *text) { return json_loads(text, JSON_DISABLE_EOF_CHECK, NULL); }
 
@@ -43,7 +27,7 @@ static void open_pieces(void)
         if (strcmp(json_string_value(json_object_get(c, "name")), "llama2")) continue;
         struct tok_source src = {.json = json_string_value(json),
                                  .json_bytes = json_string_length(json)};
-        shell("mkdir %s/pieces && cp tests/data/gptq/llama/* %s/pieces", dir, dir);
+        shell_ok("mkdir %s/pieces && cp tests/data/gptq/llama/* %s/pieces", dir, dir);
         snprintf(path, sizeof path, "%s/pieces/tokenizer.json", dir);
         FILE *f = fopen(path, "wb");
         if (!f || fwrite(src.json, 1, src.json_bytes, f) != src.json_bytes || fclose(f)) exit(2);
@@ -51,7 +35,7 @@ static void open_pieces(void)
     }
     json_decref(cases);
     snprintf(pieces_model, sizeof pieces_model, "%s/pieces.safetensors", dir);
-    shell("%s -q %s/pieces %s", convert_bin, dir, pieces_model);
+    shell_ok("%s -q %s/pieces %s", convert_bin, dir, pieces_model);
 }
 
 static void add_ids(struct tok_ids *to, const json_t *ids)
@@ -309,6 +293,6 @@ int main(int argc, char **argv)
     behind_a_prompt();
     tools();
     tok_close(pieces);
-    shell("rm -r %s", dir);
+    shell_ok("rm -r %s", dir);
     return report("text");
 }

@@ -6,7 +6,6 @@
 #include "tests/harness.h"
 
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +18,6 @@ static char run_bin[512], dir[] = "/tmp/opt4gptq-tools-XXXXXX", model[300], spec
     process_run(p, (char *[]){run_bin, "-t", "1", "-c", "600", __VA_ARGS__, NULL}, input)
 #define TRUST "--trust-request-chat-template"
 
-__attribute__((format(printf, 1, 2))) static int shell(const char *fmt, ...)
-{
-    struct process p;
-    char *command;
-    va_list ap;
-    va_start(ap, fmt);
-    if (vasprintf(&command, fmt, ap) < 0) exit(2);
-    va_end(ap);
-    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
-    int code = p.code;
-    process_free(&p);
-    free(command);
-    return code;
-}
-
 /* The demo's checkpoint with its last tokens made added ones, all special but the first. */
 static const char *const tokens[] = {"<｜tool▁calls▁begin｜>", "[TOOL_CALLS]", "[ARGS]", "<think>",
                                      "</think>"};
@@ -45,7 +29,7 @@ static void make_special(const char *build)
     const char *key;
     json_t *v;
     void *next;
-    shell("cp -r models/demo %s/special", dir);
+    shell_code("cp -r models/demo %s/special", dir);
     snprintf(path, sizeof path, "%s/special/tokenizer.json", dir);
     json_t *t = json_load_file(path, 0, NULL), *bpe = json_object_get(t, "model"),
            *merges = json_object_get(bpe, "merges");
@@ -63,7 +47,7 @@ static void make_special(const char *build)
     }
     json_dump_file(t, path, 0);
     json_decref(t);
-    check(!shell("%s/opt4gptq-convert -q %s/special %s", build, dir, special),
+    check(!shell_code("%s/opt4gptq-convert -q %s/special %s", build, dir, special),
           "convert the demo with special tokens", NULL);
 }
 
@@ -198,8 +182,6 @@ static void expect_calls(const json_t *choice, int line)
     free(shown);
 }
 
-static int same_file(const char *a, const char *b) { return !shell("cmp -s %s %s", a, b); }
-
 static void invariance(char *m)
 {
     const char *const ways[][2] = {{"-np", "1"}, {"-np", "8"}, {"-b", "20"}};
@@ -209,16 +191,16 @@ static void invariance(char *m)
             (char *)ways[i][1]);
         check(p.code == 0 && same_file(out, out2), "the same calls", &p);
         process_free(&p);
-        shell("rm -f %s %s.journal", out2, out2);
+        shell_code("rm -f %s %s.journal", out2, out2);
     }
     for (int i = 0; i < 3; i++)
-        shell("timeout -s KILL 0.%d %s -t 1 -c 600 -m %s -i %s -o %s " TRUST
+        shell_code("timeout -s KILL 0.%d %s -t 1 -c 600 -m %s -i %s -o %s " TRUST
               " --compact-json 2>/dev/null",
               2 + 3 * i, run_bin, m, in, out2);
     RUN(&p, NULL, "-m", m, "-i", in, "-o", out2, TRUST, "--compact-json");
     check(p.code == 0 && same_file(out, out2), "killed and continued", &p);
     process_free(&p);
-    shell("rm -f %s*", out2);
+    shell_code("rm -f %s*", out2);
 }
 
 static void forced_calls(void)
@@ -240,7 +222,7 @@ static void forced_calls(void)
     check(p.code == 1 && strstr(p.err, "--tool-call-parser"), "another syntax does not continue",
           &p);
     process_free(&p);
-    shell("rm -f %s*", out);
+    shell_code("rm -f %s*", out);
 }
 
 /* ---- special tokens */
@@ -280,7 +262,7 @@ static void special_tokens(void)
     each(out, expect_token);
     check_that(n_token == 12, "%d of 12 calls", n_token);
     invariance(special);
-    shell("rm -f %s*", out);
+    shell_code("rm -f %s*", out);
 }
 
 /* ---- single records */
@@ -522,7 +504,7 @@ int main(int argc, char **argv)
     snprintf(in, sizeof in, "%s/in.jsonl", dir);
     snprintf(out, sizeof out, "%s/out", dir);
     snprintf(out2, sizeof out2, "%s/two", dir);
-    check(!shell("%s/opt4gptq-convert -q models/demo %s", argv[1], model), "convert models/demo",
+    check(!shell_code("%s/opt4gptq-convert -q models/demo %s", argv[1], model), "convert models/demo",
           NULL);
     make_special(argv[1]);
     forced_calls();
@@ -531,6 +513,6 @@ int main(int argc, char **argv)
     continued();
     call_or_document();
     refusals();
-    shell("rm -r %s", dir);
+    shell_code("rm -r %s", dir);
     return report("tools");
 }
