@@ -118,22 +118,9 @@ void dotprod_attend(const struct attend_task *t, float *scratch)
 const struct cpu_kernels cpu_dotprod = {
     .name = "dotprod",
     .unusable = dotprod_unusable,
-    .q4 = neon_q4,
-    .quantize = neon_quantize,
     .q4i = dotprod_q4i,
-    .dense = neon_dense,
-    .norm = neon_norm,
-    .layer_norm = neon_layer_norm,
-    .add = neon_add,
-    .rope = neon_rope,
     .attend = dotprod_attend,
-    .glu = neon_glu,
-    .softcap = neon_softcap,
-    .states = &neon_states,
-    .copy_digits = digits_copy,
-    .route = neon_route,
-    .mix = neon_mix,
-    .unpack = neon_unpack,
+    NEON_KERNELS,
 };
 
 #else

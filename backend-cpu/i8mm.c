@@ -63,22 +63,9 @@ static void i8mm_q4i(const struct linear *w, const struct q4_digits *x, float *y
 const struct cpu_kernels cpu_i8mm = {
     .name = "i8mm",
     .unusable = i8mm_unusable,
-    .q4 = neon_q4,
-    .quantize = neon_quantize,
     .q4i = i8mm_q4i,
-    .dense = neon_dense,
-    .norm = neon_norm,
-    .layer_norm = neon_layer_norm,
-    .add = neon_add,
-    .rope = neon_rope,
     .attend = dotprod_attend,
-    .glu = neon_glu,
-    .softcap = neon_softcap,
-    .states = &neon_states,
-    .copy_digits = digits_copy,
-    .route = neon_route,
-    .mix = neon_mix,
-    .unpack = neon_unpack,
+    NEON_KERNELS,
 };
 
 #else

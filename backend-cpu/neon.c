@@ -571,22 +571,9 @@ void neon_mix(const float *x, const float *weight, int top_k, float *out, int n)
 const struct cpu_kernels cpu_neon = {
     .name = "neon",
     .unusable = always,
-    .q4 = neon_q4,
-    .quantize = neon_quantize,
     .q4i = neon_q4i,
-    .dense = neon_dense,
-    .norm = neon_norm,
-    .layer_norm = neon_layer_norm,
-    .add = neon_add,
-    .rope = neon_rope,
     .attend = neon_attend,
-    .glu = neon_glu,
-    .softcap = neon_softcap,
-    .states = &neon_states,
-    .copy_digits = digits_copy,
-    .route = neon_route,
-    .mix = neon_mix,
-    .unpack = neon_unpack,
+    NEON_KERNELS,
 };
 
 #else

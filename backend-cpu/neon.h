@@ -232,4 +232,11 @@ ALWAYS_INLINE void q4i_128(const struct q4i_call *c, float *scratch, const int p
     }
 }
 
+/* What the variants of arm64 share in their tables. */
+#define NEON_KERNELS                                                                               \
+    .q4 = neon_q4, .quantize = neon_quantize, .dense = neon_dense, .norm = neon_norm,              \
+    .layer_norm = neon_layer_norm, .add = neon_add, .rope = neon_rope, .glu = neon_glu,            \
+    .softcap = neon_softcap, .states = &neon_states, .copy_digits = digits_copy,                   \
+    .route = neon_route, .mix = neon_mix, .unpack = neon_unpack
+
 #endif

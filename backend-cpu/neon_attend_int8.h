@@ -65,6 +65,38 @@ ALWAYS_INLINE void neon_values_words(const int16_t *w, int n, const int8_t *valu
         }
 }
 
+/* Adds the products of query x and one dimension's key codes of 16 positions to sum[4]. */
+ALWAYS_INLINE void add_dimension(float32x4_t *sum, uint8x16_t codes, float x)
+{
+    int8x16_t c = vreinterpretq_s8_u8(veorq_u8(codes, vdupq_n_u8(KEY_BIAS)));
+    int16x8_t low = vmovl_s8(vget_low_s8(c)), high = vmovl_s8(vget_high_s8(c));
+    sum[0] = vfmaq_n_f32(sum[0], vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), x);
+    sum[1] = vfmaq_n_f32(sum[1], vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))), x);
+    sum[2] = vfmaq_n_f32(sum[2], vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), x);
+    sum[3] = vfmaq_n_f32(sum[3], vcvtq_f32_s32(vmovl_s16(vget_high_s16(high))), x);
+}
+
+/* plain_scores_f32 with the positions of a page as lanes. */
+ALWAYS_INLINE void neon_scores_f32(const float *const *q, int n, const void *const *keys,
+                                   int n_pages, int head_dim, enum kv_type kv, float *scores)
+{
+    (void)kv;
+    for (int k = 0; k < n_pages; k++)
+        for (int i = 0; i < n; i++) {
+            const uint8_t *key = keys[k];
+            const float *scale = key_scales(key, head_dim);
+            float *to = scores + i * ATTEND_CHUNK + k * KV_PAGE;
+            float32x4_t sum[4];
+            EACH (c, 4) sum[c] = vdupq_n_f32(0);
+            for (int d = 0; d < head_dim; d += 4, key += 4 * KV_PAGE) {
+                uint8x16x4_t four = vld4q_u8(key);
+                EACH (j, 4)
+                    if (d + j < head_dim) add_dimension(sum, four.val[j], q[i][d + j]);
+            }
+            EACH (c, 4) vst1q_f32(to + c * 4, vmulq_f32(sum[c], vld1q_f32(scale + c * 4)));
+        }
+}
+
 /* Integer attention with a variant's sums. */
 void neon_int8_attend(const struct attend_task *t, float *scratch, int8_keys_fn *keys,
                       int8_values_fn *values)
@@ -77,7 +109,7 @@ static __attribute__((noinline)) void attend_int8(const struct attend_task *t, f
     if (t->q_top)
         int8_attend(t, scratch, neon_keys, neon_values_words, neon_exps, fp32_mask, neon_softcap);
     else
-        fp32_attend(t, scratch, plain_scores_f32, plain_values_f32, neon_exps, fp32_mask,
+        fp32_attend(t, scratch, neon_scores_f32, plain_values_f32, neon_exps, fp32_mask,
                     neon_softcap);
 }
 

@@ -102,8 +102,8 @@ struct hip {
     float *d_parts; /* partial results of KV splits: hip_part_floats */
     struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
     struct hip_experts experts;
-    void *d_step_pages; /* [step sets][step pages] of step_page_bytes: hip_open.c */
-    size_t step_page_bytes, step_bytes;
+    void *d_step_pages; /* [step sets][step pages] of a plan's largest: hip_open.c */
+    size_t step_bytes;
     void *d_sums;              /* [max_rows][max_stride] fp16 sums of paper/linear_paper.hip */
     int max_stride;
     void *d_stage; /* [STAGE_BYTES] staging buffer for weights before they are packed */
@@ -180,9 +180,8 @@ int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
  * none. */
 int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work);
 
-/* Open pages of KV_INT4 (hip_open.c). Bytes of the step pages of a plan, and of its largest one. */
-size_t hip_open_need(const struct be_config *c, const struct step_plan *p);
-size_t hip_open_page_bytes(const struct be_config *c, const struct step_plan *p);
+/* Open pages of KV_INT4 (hip_open.c). Bytes of the step pages of a plan's step set. */
+size_t hip_open_set_bytes(const struct be_config *c, const struct step_plan *p);
 /* Fills the rows' own pages and the lists of jobs of a step, at most hip_open_ints; returns their
  * number. d_ints: where they will be on the device */
 size_t hip_open_ints(const struct be_config *c);

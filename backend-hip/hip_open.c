@@ -4,22 +4,17 @@
 #include "backend-hip/hip_plan.h"
 #include "core/step/kv_open.h"
 
-static size_t largest(enum kv_type t, const struct step_plan *p)
-{
-    size_t most = 0;
-    for (int i = 0; i < p->n_kv; i++)
-        if (kv_open_bytes(t, &p->kv[i]) > most) most = kv_open_bytes(t, &p->kv[i]);
-    return most;
-}
-
 static size_t step_pages(const struct be_config *c)
 {
     return kv_has_open(c->kv) ? (size_t)kv_most_step_pages(c->max_rows, c->max_seqs) : 0;
 }
 
-size_t hip_open_need(const struct be_config *c, const struct step_plan *p)
+size_t hip_open_set_bytes(const struct be_config *c, const struct step_plan *p)
 {
-    return step_pages(c) * (size_t)p->n_step_sets * largest(c->kv, p);
+    size_t most = 0;
+    for (int i = 0; i < p->n_kv; i++)
+        if (kv_open_bytes(c->kv, &p->kv[i]) > most) most = kv_open_bytes(c->kv, &p->kv[i]);
+    return step_pages(c) * most;
 }
 
 /* n rounded up, so that successive steps have equal launches and can be replayed. */
@@ -81,7 +76,7 @@ struct open_pages hip_open_pages(const struct hip *h, const struct be_plan *p, i
     if (!kv_has_open(h->config.kv) || kv < 0) return (struct open_pages){0};
     return (struct open_pages){.seats = p->memory->seat[kv],
                                .steps = (char *)h->d_step_pages +
-                                        (size_t)set * step_pages(&h->config) * h->step_page_bytes,
+                                        (size_t)set * p->step_set_bytes,
                                .own = h->shape.d_own};
 }
 
@@ -104,8 +99,3 @@ static void launch_jobs(struct hip *h, const struct be_plan *p, int op, int pack
 
 void hip_open_begin(struct hip *h, const struct be_plan *p, int op) { launch_jobs(h, p, op, 0); }
 void hip_open_pack(struct hip *h, const struct be_plan *p, int op) { launch_jobs(h, p, op, 1); }
-
-size_t hip_open_page_bytes(const struct be_config *c, const struct step_plan *p)
-{
-    return largest(c->kv, p);
-}

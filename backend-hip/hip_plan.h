@@ -40,6 +40,7 @@ struct be_plan {
     const struct plan_memory *memory;
     unsigned serial;             /* unique among the backend's plans, for replay */
     int replays;                 /* its launches can be replayed as a graph */
+    size_t step_set_bytes;       /* hip_open_set_bytes */
     struct hip_linears *linears; /* [n_ops] */
     uint16_t *kernels;           /* memory of hip_linear_run.kernel */
     struct hip_group *group[REGIMES];

@@ -58,7 +58,7 @@ uint64_t hip_scratch_bytes(const struct be_config *c, const struct step_plan *p)
     size_t experts[EXPERTS_SCRATCH];
     hip_experts_need(c, p, experts);
     for (int i = 0; i < EXPERTS_SCRATCH; i++) sum += experts[i];
-    sum += hip_open_need(c, p);
+    sum += hip_open_set_bytes(c, p) * (size_t)p->n_step_sets;
     scratch_sizes(c, bytes);
     for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
     return sum;
@@ -95,14 +95,12 @@ int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e)
         if (regrow(h, (void **)&h->d_parts, floats * sizeof(float), e)) return -1;
         h->split_floats = n.split_floats;
     }
-    size_t open = hip_open_need(&h->config, p);
+    size_t open = hip_open_set_bytes(&h->config, p) * (size_t)p->n_step_sets;
     if (open > h->step_bytes) {
         h->step_bytes = 0;
         if (regrow(h, &h->d_step_pages, open, e)) return -1;
         h->step_bytes = open;
     }
-    if (hip_open_page_bytes(&h->config, p) > h->step_page_bytes)
-        h->step_page_bytes = hip_open_page_bytes(&h->config, p);
     void **const d[EXPERTS_SCRATCH] = {&h->experts.d_packed, (void **)&h->experts.d_scale,
                                        (void **)&h->experts.d_groups};
     size_t need[EXPERTS_SCRATCH];

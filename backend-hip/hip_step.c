@@ -26,8 +26,11 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
     if (hip_reserve(h, plan, e)) return -1;
     struct be_plan *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e);
-    *p = (struct be_plan){
-        .plan = plan, .memory = m, .serial = ++h->n_plans, .replays = !hip_runs_paper(h)};
+    *p = (struct be_plan){.plan = plan,
+                          .memory = m,
+                          .serial = ++h->n_plans,
+                          .replays = !hip_runs_paper(h),
+                          .step_set_bytes = hip_open_set_bytes(&h->config, plan)};
     if (hip_compile_linears(h, p, e) || hip_fuse(h, p, e)) {
         hip_step_drop(be, p);
         return -1;

@@ -75,6 +75,7 @@ static int products(const struct insn *i, int *integers)
     if (starts(o, "vpmaddubsw") || starts(o, "vpdpbusd")) return w / 8;
     if (!strcmp(o, "tdpbssd")) return 16 * 16 * 64;
     if (!strcmp(o, "sdot")) return w / 8;
+    if (!strcmp(o, "smmla")) return w / 4;
     return !strcmp(o, "smlal") || !strcmp(o, "smlal2") ? 8 : 0;
 }
 
