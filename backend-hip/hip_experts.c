@@ -261,48 +261,12 @@ void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
 }
 
 /* ---- the router of a single row */
-int hip_router_takes(const struct hip *h, const struct be_plan *p, int norm, int op)
-{
-    const struct op *n = hip_op(p, norm), *o = hip_op(p, op);
-    int complete = n->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
-    if (h->pinned >= 0 || !complete || !hip_norm_is_plain(p, norm) || o->in[0] != n->out[0] ||
-        !hip_has(h, K_norm_router_f16))
-        return 0;
-    for (int i = 0; i < o->n; i++) {
-        const struct be_linear *w = hip_weight(p, op, i);
-        if (!w->dense || w->kind == WEIGHT_F32 || w->kind != hip_weight(p, op, 0)->kind ||
-            w->in > ROUTER_INPUTS || w->in % 64)
-            return 0;
-    }
-    return 1;
-}
-
 int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
     return !o->as.experts.each && hip_n_together(h, p, op, 0) == o->n &&
            choose(h, PHASE_DECODE, hip_weight(p, op, 0), (size_t)o->as.experts.top_k)->gathers &&
            !hip_weight(p, op, 0)->perm;
-}
-
-void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts)
-{
-    const struct op *o = hip_op(p, op);
-    const struct be_linear *first = hip_weight(p, op, 0);
-    struct norm_router_args a = {
-        .norm = hip_norm_args(h, p, norm),
-        .linear = {.n_parts = o->n, .rows = 1, .n_chunks = first->n_chunks}};
-    for (int i = 0; i < o->n; i++) {
-        a.linear.part[i] = hip_part_of(hip_weight(p, op, i), hip_out(p, op, i), a.linear.n_blocks);
-        a.linear.n_blocks += (hip_weight(p, op, i)->out + PANEL - 1) / PANEL;
-    }
-    if (experts >= 0) {
-        a.packed = h->experts.d_packed;
-        a.scale = h->experts.d_scale;
-        a.stride = hip_weight(p, experts, 0)->n_chunks * CHUNK;
-    }
-    hip_launch_rows(h, first->kind == WEIGHT_F16 ? K_norm_router_f16 : K_norm_router_bf16,
-                    a.linear.n_blocks, &a, sizeof a);
 }
 
 static struct route_args route_args_of(const struct be_plan *p, int op)

@@ -100,7 +100,7 @@ static void launch_rope_attend_linear(struct hip *h, const struct be_plan *p, in
 /* ---- steps of a single decode row: GEMVs */
 static int is_gemv(const struct be_plan *p, int op)
 {
-    return hip_op(p, op)->kind == OP_LINEAR && p->linears[op].gemv;
+    return hip_op(p, op)->kind == OP_LINEAR && p->linears[op].gemv == GEMV_CODES;
 }
 
 static int gemv_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -125,14 +125,19 @@ static void launch_norm_gemv(struct hip *h, const struct be_plan *p, int first)
     hip_gemv(h, p, first + 1, first, -1, -1);
 }
 
+/* Whether a launch of two linears can include the SwiGLU after them. */
+static int gates(const struct be_plan *p, int op)
+{
+    const struct op *linear = hip_op(p, op), *glu = hip_op(p, op + 1);
+    return linear->n == 2 && glu->as.glu.activation == ACTIVATION_SILU &&
+           glu->in[0] == linear->out[0] && glu->in[1] == linear->out[1] &&
+           glu->out[0] == linear->out[0] && only_for(p, op, 1, op + 1) &&
+           hip_weight(p, op, 0)->out == hip_weight(p, op, 1)->out;
+}
+
 static int norm_gemv_glu_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    const struct op *linear = hip_op(p, first + 1), *glu = hip_op(p, first + 2);
-    return norm_gemv_fits(h, p, first) && linear->n == 2 &&
-           glu->as.glu.activation == ACTIVATION_SILU && glu->in[0] == linear->out[0] &&
-           glu->in[1] == linear->out[1] && glu->out[0] == linear->out[0] &&
-           only_for(p, first + 1, 1, first + 2) &&
-           hip_weight(p, first + 1, 0)->out == hip_weight(p, first + 1, 1)->out;
+    return norm_gemv_fits(h, p, first) && gates(p, first + 1);
 }
 
 static void launch_norm_gemv_glu(struct hip *h, const struct be_plan *p, int first)
@@ -167,20 +172,81 @@ static void launch_rope_attend_gemv(struct hip *h, const struct be_plan *p, int 
     attend_then_gemv(h, p, first + 1, first);
 }
 
-/* ---- steps of a single decode row: routers */
-static int norm_router_fits(const struct hip *h, const struct be_plan *p, int first)
+/* ---- steps of a single decode row: GEMVs of plain linears */
+/* Whether the x of a norm is complete: it adds nothing, or the operation before it has added it. */
+static int is_complete(const struct be_plan *p, int norm)
 {
-    return hip_router_takes(h, p, first, first + 1);
+    return hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
 }
 
-static void launch_norm_router(struct hip *h, const struct be_plan *p, int first)
+static int dense_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    hip_router(h, p, first, first + 1, -1);
+    (void)h;
+    return hip_dense_together(p, first, 1);
+}
+
+static void launch_dense(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first, 1, -1, -1, -1, -1});
+}
+
+static int dense_glu_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return dense_fits(h, p, first) && gates(p, first);
+}
+
+static void launch_dense_glu(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first, 1, -1, first + 1, -1, -1});
+}
+
+static int dense_add_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h;
+    return hip_dense_adds(p, first, first + 1);
+}
+
+static void launch_dense_add(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first, 1, -1, -1, first + 1, -1});
+}
+
+static int norm_dense_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h;
+    return hip_norm_is_plain(p, first) && is_complete(p, first) &&
+           hip_width(p, first) <= NORM_PARTS_INPUTS && hip_dense_together(p, first + 1, 1) &&
+           hip_op(p, first + 1)->in[0] == hip_op(p, first)->out[0];
+}
+
+static void launch_norm_dense(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first + 1, 1, first, -1, -1, -1});
+}
+
+static int norm_dense_glu_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_dense_fits(h, p, first) && gates(p, first + 1);
+}
+
+static void launch_norm_dense_glu(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first + 1, 1, first, first + 2, -1, -1});
+}
+
+static int norm_two_dense_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_dense_fits(h, p, first) && hip_dense_together(p, first + 1, 2);
+}
+
+static void launch_norm_two_dense(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first + 1, 2, first, -1, -1, -1});
 }
 
 static int norm_router_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_router_fits(h, p, first) &&
+    return norm_dense_fits(h, p, first) &&
            hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
            hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
            hip_op(p, first + 3)->in[1] == hip_op(p, first + 2)->out[0] &&
@@ -189,7 +255,7 @@ static int norm_router_experts_fits(const struct hip *h, const struct be_plan *p
 
 static void launch_norm_router_experts(struct hip *h, const struct be_plan *p, int first)
 {
-    hip_router(h, p, first, first + 1, first + 3);
+    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first + 1, 1, first, -1, -1, first + 3});
     hip_route_experts(h, p, first + 2);
 }
 
@@ -267,11 +333,20 @@ static const struct hip_pattern patterns[] = {
     {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR},
      attend_gemv_fits, launch_attend_gemv, K_q4_gemv_combine},
     {"norm + router + route + experts", SINGLE_ROW, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
-     norm_router_experts_fits, launch_norm_router_experts, K_norm_router_f16},
+     norm_router_experts_fits, launch_norm_router_experts, K_dense_gemv_norm_f16},
     {"glu + experts + mix", SINGLE_ROW, 3, {OP_GLU, OP_EXPERTS, OP_MIX},
      glu_experts_mix_fits, launch_glu_experts_mix, K_q4_experts_mix},
-    {"norm + router", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
-     norm_router_fits, launch_norm_router, K_norm_router_f16},
+    {"norm + dense gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU},
+     norm_dense_glu_fits, launch_norm_dense_glu, K_dense_gemv_norm_f16},
+    {"norm + two dense gemvs", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_LINEAR},
+     norm_two_dense_fits, launch_norm_two_dense, K_dense_gemv_norm_f16},
+    {"norm + dense gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
+     norm_dense_fits, launch_norm_dense, K_dense_gemv_norm_f16},
+    {"dense gemv + glu", SINGLE_ROW, 2, {OP_LINEAR, OP_GLU},
+     dense_glu_fits, launch_dense_glu, K_dense_gemv_row_f16},
+    {"dense gemv + add", SINGLE_ROW, 2, {OP_LINEAR, OP_ADD},
+     dense_add_fits, launch_dense_add, K_dense_gemv_row_f16},
+    {"dense gemv", SINGLE_ROW, 1, {OP_LINEAR}, dense_fits, launch_dense, K_dense_gemv_row_f16},
     {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv, K_q4_gemv_row},
     {"mix + norm + linear", ANY_ROWS, 3, {OP_MIX, OP_NORM, OP_LINEAR},
      mix_norm_fits, hip_mix_norm_linear, K_mix_norm_1024_4},
@@ -363,7 +438,7 @@ static int applies(const struct hip *h, const struct be_plan *p, const struct hi
     if (first + t->n > end) return 0;
     for (int i = 0; i < t->n; i++) {
         if (hip_op(p, first + i)->kind != t->kind[i]) return 0;
-        if (r == SINGLE_ROW && t->regime == ANY_ROWS && is_gemv(p, first + i)) return 0;
+        if (r == SINGLE_ROW && t->regime == ANY_ROWS && p->linears[first + i].gemv) return 0;
     }
     return !t->fits || t->fits(h, p, first);
 }
@@ -393,8 +468,7 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
  * nothing, or the GEMV before it has added it), and the result has no other reader. */
 static int gemv_takes_norm(const struct be_plan *p, int norm)
 {
-    int complete = hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
-    return complete && hip_width(p, norm) <= GEMV_NORM_PIECES * PIECE &&
+    return is_complete(p, norm) && hip_width(p, norm) <= GEMV_NORM_PIECES * PIECE &&
            only_for(p, norm, 0, norm + 1);
 }
 
@@ -406,20 +480,23 @@ static int feeds_norm(const struct be_plan *p, int op, int width)
            hip_width(p, op + 1) == width;
 }
 
-/* Chooses the linears that are GEMVs in steps of a single row, and among them and the weighted sums
- * of experts those that add their result to the x of the next norm. A linear whose norm does not
- * fit a GEMV stays with the general kernels. */
+/* Chooses the linears that are GEMVs in steps of a single row, and among them, the weighted sums of
+ * experts and the additions those that add their result to the x of the next norm. A linear whose
+ * norm does not fit a GEMV of codes stays with the general kernels. */
 static void compile_gemvs(const struct hip *h, struct be_plan *p)
 {
     for (int i = 0; i < p->plan->n_ops; i++) {
         const struct op *op = hip_op(p, i);
         struct hip_linears *l = &p->linears[i];
-        if (op->kind == OP_MIX && hip_has(h, K_norm_router_f16))
+        if (op->kind == OP_MIX && hip_has(h, K_dense_gemv_row_f16))
             l->adds = feeds_norm(p, i, hip_width(p, i) / op->as.mix.top_k);
-        if (op->kind != OP_LINEAR || !hip_gemv_takes(h, p, i)) continue;
+        if (op->kind == OP_ADD && i > 0)
+            l->adds = hip_dense_adds(p, i - 1, i) && feeds_norm(p, i, hip_width(p, i));
+        if (op->kind != OP_LINEAR) continue;
         int normed = i > 0 && hip_op(p, i - 1)->kind == OP_NORM && hip_norm_is_plain(p, i - 1) &&
                      hip_op(p, i - 1)->out[0] == op->in[0];
-        l->gemv = !normed || gemv_takes_norm(p, i - 1);
+        l->gemv = hip_gemv_of(h, p, i);
+        if (l->gemv == GEMV_CODES && normed && !gemv_takes_norm(p, i - 1)) l->gemv = GEMV_NONE;
         l->adds = l->gemv && op->n == 1 && feeds_norm(p, i, hip_weight(p, i, 0)->out);
     }
 }

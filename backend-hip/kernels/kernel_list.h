@@ -346,8 +346,6 @@ KERNEL_ROW(slots_prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_f16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_bf16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
-KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 1, EXPERTS_MMA_SHARED(EXPERTS_ROUTE_DEPTH),
            0, 0)
 KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 1, MIX_SHARED, 0, 0)
@@ -363,6 +361,16 @@ Q4_GEMV(q4_gemv_norm, SM90, GEMV_NORM, 1, 6, 3, GEMV_NORM_PIECES)
 Q4_GEMV(q4_gemv_norm_glu, SM90, GEMV_NORM, 2, 6, 3, GEMV_NORM_PIECES)
 Q4_GEMV(q4_gemv_combine, SM90, GEMV_COMBINE, 1, 8, 2, ROW_PIECES)
 Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
+
+/* GEMVs of fp16 and bf16 weights, likewise (hopper/dense_gemv.hip) */
+#ifndef DENSE_GEMV
+#define DENSE_GEMV(name, images, source, weights)                                                  \
+    KERNEL_ROW(name, images, FOR_GEMV, THREADS, 2, DENSE_GEMV_SHARED, 0, 0)
+#endif
+DENSE_GEMV(dense_gemv_norm_f16, SM90, DENSE_NORM, WEIGHT_F16)
+DENSE_GEMV(dense_gemv_norm_bf16, SM90, DENSE_NORM, WEIGHT_BF16)
+DENSE_GEMV(dense_gemv_row_f16, SM90, DENSE_ROW, WEIGHT_F16)
+DENSE_GEMV(dense_gemv_row_bf16, SM90, DENSE_ROW, WEIGHT_BF16)
 
 /* The CPU's order (common/exact_linear.hip, common/exact_vector.hip, common/exact_attend.hip).
  * of_block: rows of a block */
@@ -594,6 +602,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef DENSE_PREFILL
 #undef PAPER
 #undef Q4_GEMV
+#undef DENSE_GEMV
 #undef EXACT_Q4
 #undef EXACT_TILE
 #undef EXACT_WGMMA

@@ -129,23 +129,24 @@ void arch_attend_block(struct builder *b, const struct arch_attention *a, int in
                          arch_linear(b, "layers.%d.self_attn.k_proj", dim, kv_dim(n)),
                          arch_linear(b, "layers.%d.self_attn.v_proj", dim, kv_dim(n))};
     struct arch_head_norms norms = head_norms(b, a);
+    int gate = NO_BUFFER;
     arch_linears(b, "qkv", in, 3, w_qkv, qkv);
+    if (a->gated) {
+        int w_gate = arch_linear(b, "layers.%d.self_attn.gate_proj", dim, q_dim(n));
+        gate = arch_room(b, "attend_gate", q_dim(n));
+        arch_linears(b, "attend_gate", in, 1, &w_gate, &gate);
+    }
     if (a->head_norm == HEAD_NORM_WHOLE) norm_rows(b, n, qkv);
     int kv = arch_rope_store(b, qkv, a->rope, *n, norms);
-    arch_attend_out(b, a, qkv[0], kv, in, out);
+    arch_attend_out(b, a, qkv[0], kv, gate, out);
 }
 
-void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int in,
+void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int gate,
                      int out)
 {
     int dim = b->config->dim, q_all = q_dim(&a->heads), result = arch_room(b, "a", q_all);
-    int sinks = NO_WEIGHT, w_gate = NO_WEIGHT, gate = NO_BUFFER;
+    int sinks = NO_WEIGHT;
     if (a->sinks) sinks = arch_vector(b, "layers.%d.self_attn.sinks", a->heads.n_heads);
-    if (a->gated) {
-        w_gate = arch_linear(b, "layers.%d.self_attn.gate_proj", dim, q_all);
-        gate = arch_room(b, "attend_gate", q_all);
-        arch_linears(b, "attend_gate", in, 1, &w_gate, &gate);
-    }
     int w_o = arch_linear(b, "layers.%d.self_attn.o_proj", q_all, dim);
     if (a->query_original) {
         struct op *op = arch_add(b, "query_scale", q, NO_BUFFER);
@@ -155,8 +156,8 @@ void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, i
     struct op *op = arch_attend(b, q, result, a->heads, kv, a->window, a->scale);
     op->as.attend.softcap = a->softcap;
     op->w[0] = sinks;
-    if (a->gated) arch_glu(b, gate, result, ACTIVATION_SIGMOID);
-    arch_linears(b, "o", a->gated ? gate : result, 1, &w_o, &out);
+    if (gate != NO_BUFFER) arch_glu(b, gate, result, ACTIVATION_SIGMOID);
+    arch_linears(b, "o", gate != NO_BUFFER ? gate : result, 1, &w_o, &out);
 }
 
 /* ---- MLP */

@@ -43,6 +43,8 @@ enum buffers {
     B_GATES,
     B_UPS,
     B_SLOTS,
+    B_SHARED_GATE,
+    B_SHARED,
     B_D2,
     B_H3,
     B_G,
@@ -96,7 +98,9 @@ enum more {
     ADDED = 16,   /* an addition of its own in place of a norm's */
     SIGMOID = 32, /* activations of the MLP */
     CLAMPED = 64,
-    ALONE = 128 /* one without `up` */
+    ALONE = 128, /* one without `up` */
+    APART = 256, /* q, then k and v: two operations read a norm */
+    SHARED = 512 /* experts: the MLP's linears as a shared expert, whose gate is given */
 };
 
 /* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */

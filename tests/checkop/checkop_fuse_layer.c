@@ -69,7 +69,7 @@ static struct linear make_dense(struct arena *a, struct rng *r, enum format form
 static int linears_of(const struct fuse_case *k)
 {
     return (k->parts & QKV ? BIT(W_Q) | BIT(W_K) | BIT(W_V) : 0) | (k->parts & O ? BIT(W_O) : 0) |
-           (k->parts & MLP ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
+           (k->parts & MLP || k->more & SHARED ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
            (k->parts & MOE ? BIT(W_ROUTER) | BIT(W_GATES) | BIT(W_UPS) | BIT(W_DOWNS) : 0) |
            (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
 }
@@ -157,8 +157,9 @@ void fuse_widths(struct fuse *f)
     const int n[N_BUFFERS] = {k->dim,   half,     half,   k->dim,      q,           kv,
                               kv,       q,        channels, channels,  heads,       heads,
                               k->dim,   k->dim,   ffn,    ffn,         EXPERTS,     TOP_K,
-                              TOP_K,    TOP_K * ffn, TOP_K * ffn,      TOP_K * k->dim, k->dim,
-                              k->dim,   k->dim,   VOCAB,  1,           0};
+                              TOP_K,    TOP_K * ffn, TOP_K * ffn,      TOP_K * k->dim, 1,
+                              k->dim,   k->dim,   k->dim, k->dim,      VOCAB,          1,
+                              0};
     for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
     f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
 }
@@ -293,6 +294,16 @@ static void add_moe(struct trial *t, const struct numbers *n)
     op->in[1] = n->buffer[B_ROUTED];
     op->out[0] = n->buffer[B_D2];
     op->as.mix.top_k = TOP_K;
+    if (!(n->more & SHARED)) return;
+    trial_linears(t, n->buffer[B_H2], 2, n->linear + W_GATE, n->buffer + B_GATE);
+    op = trial_op(t, OP_GLU);
+    op->in[0] = op->out[0] = n->buffer[B_GATE];
+    op->in[1] = n->buffer[B_UP];
+    trial_linears(t, n->buffer[B_GATE], 1, n->linear + W_DOWN, n->buffer + B_SHARED);
+    op = trial_op(t, OP_ADD);
+    op->in[0] = op->out[0] = n->buffer[B_D2];
+    op->in[1] = n->buffer[B_SHARED];
+    op->in[2] = n->buffer[B_SHARED_GATE];
 }
 
 static void add_tail(const struct fuse *f, struct trial *t, const struct numbers *n)
@@ -314,6 +325,17 @@ static void add_tail(const struct fuse *f, struct trial *t, const struct numbers
     op->out[0] = n->buffer[B_TOP];
 }
 
+/* The first norm of a layer, which adds delta if that is not negative, and its linears. */
+static void add_qkv(const struct fuse *f, struct trial *t, const struct numbers *n, int delta)
+{
+    int first = n->more & APART ? 1 : f->k->n_qkv;
+    add_norm(t, n, delta, V_NORM1, B_H1);
+    trial_linears(t, n->buffer[B_H1], first, n->linear + W_Q, n->buffer + B_Q);
+    if (first < f->k->n_qkv)
+        trial_linears(t, n->buffer[B_H1], f->k->n_qkv - first, n->linear + W_Q + first,
+                      n->buffer + B_Q + first);
+}
+
 /* The first linears of a norm that reads the x which o or experts have left, where the case has
  * these and not what is between them: as from one layer to the next. */
 void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
@@ -325,19 +347,13 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
         op->out[0] = n->buffer[B_X];
     }
     if (next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
-    if (parts & QKV && !(parts & MOE)) {
-        add_norm(t, n, next ? B_D1 : -1, V_NORM1, B_H1);
-        trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
-    }
+    if (parts & QKV && !(parts & MOE)) add_qkv(f, t, n, next ? B_D1 : -1);
     if (parts & ROPE) add_rope(f, t, n);
     if (parts & ATTEND) add_attend(f, t, n);
     if (parts & STATES) add_states(f, t, n);
     if (parts & O && !next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
     if (parts & MLP) add_mlp(t, n);
     if (parts & MOE) add_moe(t, n);
-    if (parts & MOE && parts & QKV) {
-        add_norm(t, n, B_D2, V_NORM1, B_H1);
-        trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
-    }
+    if (parts & MOE && parts & QKV) add_qkv(f, t, n, B_D2);
     if (parts & TAIL) add_tail(f, t, n);
 }

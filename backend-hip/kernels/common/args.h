@@ -130,11 +130,12 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
 /* nvidia/linear_plain_mma.hip */
 #define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
-/* nvidia/linear_few_mma.hip: inputs, and shared memory for so many; hopper/router_gemv.hip: parts
- * of a row, the row, and a sum of a panel for each 64 inputs */
-enum { FEW_INPUTS = 8192, ROUTER_INPUTS = 4096 };
+/* nvidia/linear_few_mma.hip: inputs, and shared memory for so many; hopper/dense_gemv.hip: inputs,
+ * linears of a launch; parts of a row, two buffers with a sum of two panels for each 64 inputs, and
+ * mbarriers */
+enum { FEW_INPUTS = 8192, DENSE_GEMV_INPUTS = 8192, DENSE_PARTS = 4 };
 #define FEW_SHARED(inputs) ((inputs) / 64 * 1024)
-#define ROUTER_SHARED(inputs) ((inputs) * (2 * 3 + 4 + 1))
+#define DENSE_GEMV_SHARED (DENSE_GEMV_INPUTS * (2 * 3 + 4) + 64)
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
 /* paper/linear_paper.hip: inputs of a k-slice; a thread has 4 outputs */
@@ -505,13 +506,27 @@ struct norm_parts_args {
     int n_half;
 };
 
-/* router_gemv.hip: a norm without delta and linears of its result, for one row */
-struct norm_router_args {
-    struct norm_args norm;
-    struct linear_args linear; /* x, scale: unused */
-    void *packed;              /* fp16 [stride], as prepare_args has it; NULL: none */
-    float *scale;              /* [1] of packed */
-    int stride;
+/* dense_gemv.hip: linears of one row, of the norm of a row without delta or of x [in] */
+struct dense_part {
+    const void *weight;
+    const float *bias; /* [out] or NULL */
+    float *y;          /* [out] */
+    int out, first;    /* first: output tile */
+};
+
+struct dense_gemv_args {
+    struct dense_part part[DENSE_PARTS];
+    const float *x;
+    struct norm_args norm; /* out: NULL, or the normed row, which has other readers */
+    int n_parts, n_tiles, n_chunks;
+    int together;  /* panels of a tile: 1; 2: part[0].y = silu(part 0) * part 1, whose tiles are the
+                      same */
+    /* of a single part: v = its result, or before + result / (1 + e^-gate[0]); y = v or y += v */
+    const float *before, *gate; /* [out], [1] or NULL */
+    int add;
+    void *packed;  /* norm only: fp16 [stride], as prepare_args has it; NULL: none */
+    float *scale;  /* [1] of packed */
+    int stride;    /* at most DENSE_GEMV_INPUTS */
 };
 
 /* experts_decode_mma.hip: one row; experts.expert: the results of `route` */
