@@ -139,5 +139,10 @@ void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_den
     enum hip_kernel k = of->norm >= 0 ? (half ? K_dense_gemv_norm_f16 : K_dense_gemv_norm_bf16)
                                       : (half ? K_dense_gemv_row_f16 : K_dense_gemv_row_bf16);
     int resident = hip_kernels[k].blocks * hip_stream_multiprocessors(h->stream);
-    hip_launch_rows(h, k, a.n_tiles < resident ? a.n_tiles : resident, &a, sizeof a);
+    const struct hip_blocks blocks = {
+        .x = (size_t)(a.n_tiles < resident ? a.n_tiles : resident),
+        .y = 1,
+        .z = 1,
+        .shared = (unsigned)DENSE_GEMV_SHARED(first->in, half ? 2 : 3, a.together)};
+    hip_launch(h, k, blocks, &a, sizeof a);
 }

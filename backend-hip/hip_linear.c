@@ -218,7 +218,7 @@ static void prepare_produced(struct hip *h, const struct be_plan *p, int produce
                                 (size_t)hip_width(p, producer),
                                 hip_op(p, producer)->as.glu.activation == ACTIVATION_GELU_TANH};
         struct glu_prepare_args both = {gate, *a, keep};
-        int spread = a->first_tile && rows == a->n_first &&
+        unsigned spread = a->first_tile && rows == a->n_first &&
                      rows <= hip_stream_multiprocessors(h->stream) / 2;
         hip_launch(h, by_1024 ? K_glu_1024_14 : glu[size],
                    (struct hip_blocks){(size_t)rows, 1, 1, spread}, &both, sizeof both);

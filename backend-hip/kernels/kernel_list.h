@@ -365,7 +365,7 @@ Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
 /* GEMVs of fp16 and bf16 weights, likewise (hopper/dense_gemv.hip) */
 #ifndef DENSE_GEMV
 #define DENSE_GEMV(name, images, source, weights)                                                  \
-    KERNEL_ROW(name, images, FOR_GEMV, THREADS, 2, DENSE_GEMV_SHARED, 0, 0)
+    KERNEL_ROW(name, images, FOR_GEMV, THREADS, 2, DENSE_GEMV_SHARED(DENSE_GEMV_INPUTS, 3, 2), 0, 0)
 #endif
 DENSE_GEMV(dense_gemv_norm_f16, SM90, DENSE_NORM, WEIGHT_F16)
 DENSE_GEMV(dense_gemv_norm_bf16, SM90, DENSE_NORM, WEIGHT_BF16)

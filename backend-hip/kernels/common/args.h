@@ -131,11 +131,11 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 /* nvidia/linear_plain_mma.hip */
 #define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
 /* nvidia/linear_few_mma.hip: inputs, and shared memory for so many; hopper/dense_gemv.hip: inputs,
- * linears of a launch; parts of a row, two buffers with a sum of two panels for each 64 inputs, and
- * mbarriers */
-enum { FEW_INPUTS = 8192, DENSE_GEMV_INPUTS = 8192, DENSE_PARTS = 4 };
+ * linears of a launch; shared memory for a row in parts, two buffers with a sum of each panel's
+ * outputs for each 64 inputs, and mbarriers */
+enum { FEW_INPUTS = 8192, DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 #define FEW_SHARED(inputs) ((inputs) / 64 * 1024)
-#define DENSE_GEMV_SHARED (DENSE_GEMV_INPUTS * (2 * 3 + 4) + 64)
+#define DENSE_GEMV_SHARED(inputs, parts, panels) ((inputs) * (4 * (parts) + 2 * (panels)) + 64)
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
 /* paper/linear_paper.hip: inputs of a k-slice; a thread has 4 outputs */

@@ -12,24 +12,36 @@
  * packed rows those of prepare_row(). */
 enum { DENSE_AHEAD = 4, DENSE_BUFFERS = 2 };
 enum dense_source { DENSE_NORM, DENSE_ROW };
-/* Elements of a row that a thread has: number t, t + THREADS, .. */
-#define DENSE_SINGLES(source)                                                                      \
-    (((source) == DENSE_NORM ? NORM_PARTS_INPUTS : DENSE_GEMV_INPUTS) / THREADS)
-#define FOR_SINGLES(n, j, i, dim)                                                                  \
-    UNROLL for (int j = 0, i = thread(); j < (n); j++, i += THREADS) if (i < (dim))
+/* Pieces of the longest row. */
+#define DENSE_PIECES(source)                                                                       \
+    (((source) == DENSE_NORM ? NORM_PARTS_INPUTS : DENSE_GEMV_INPUTS) / PIECE)
 
-/* Shared memory of a block, in order: the row in parts, [chunk][part][h][4 lanes][2 words]; sums
+/* Shared memory of a block, in order: the row in parts as operand a of mma, which all rows of the
+ * operand have, [chunk][part][h][4 lanes][4 words], the second and fourth word 0; sums
  * [DENSE_BUFFERS][parts of a tile][stages][PANEL]; mbarriers [2][DENSE_BUFFERS]. */
 struct dense_shared {
-    u32 *packed;
+    u32x4 *packed;
     float *sums;
     u32 full, empty; /* addresses of the mbarriers of each buffer */
+};
+
+/* The weights of a stage that a lane has: 16 outputs, each 8 inputs of two chunks. */
+struct dense_weights {
+    u32x4 q[SUM_CHUNKS][2];
 };
 
 /* A warp's place in its sequence of stages: of a tile's parts in turn, then of the next tile. */
 struct dense_walk {
     int tile, sub, item;
 };
+
+DEVICE struct dense_part dense_part_of(const struct dense_gemv_args *a, int tile)
+{
+    struct dense_part p = a->part[0];
+    UNROLL for (int i = 1; i < DENSE_PARTS; i++) if (i < a->n_parts && tile >= a->part[i].first)
+        p = a->part[i];
+    return p;
+}
 
 /* Goes to the next stage. 1: the stage was the last one of its tile. */
 DEVICE int dense_advance(const struct dense_gemv_args *a, struct dense_walk *at, int n_items)
@@ -43,71 +55,120 @@ DEVICE int dense_advance(const struct dense_gemv_args *a, struct dense_walk *at,
     return 1;
 }
 
-DEVICE struct dense_part dense_part_of(const struct dense_gemv_args *a, int tile)
+/* Loads a lane's weights of the stage, w, and goes on to the next one. Beyond the last tile and in
+ * a warp without stages w stays where it is: nobody reads what is loaded. */
+DEVICE struct dense_weights dense_load(const struct dense_gemv_args *a, struct dense_walk *at,
+                                       const char **w, int n_items)
 {
-    struct dense_part p = a->part[0];
-    UNROLL for (int i = 1; i < DENSE_PARTS; i++) if (i < a->n_parts && tile >= a->part[i].first)
-        p = a->part[i];
-    return p;
+    struct dense_weights v;
+    int item = at->item, sub = at->sub;
+    UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int j = 0; j < 2; j++)
+        v.q[c][j] = load_once(*w + c * (2 * DENSE_PIECE) + j * 128);
+    int ended = dense_advance(a, at, n_items);
+    if (!ended && sub == at->sub) {
+        *w += (at->item - item) * (SUM_CHUNKS * 2 * DENSE_PIECE);
+    } else if (at->tile < a->n_tiles && item < n_items) {
+        struct dense_part p = dense_part_of(a, at->tile);
+        const char *first = (const char *)(at->sub ? a->part[1].weight : p.weight);
+        int lane = thread() % WARP;
+        *w = first +
+             ((u64)(at->tile - p.first) * (u64)a->n_chunks + (u64)(at->item * SUM_CHUNKS)) *
+                 (2 * DENSE_PIECE) +
+             (lane % 4 * PANEL + lane / 4) * 16;
+    }
+    return v;
 }
 
-/* The weights of a lane at a stage; beyond the last tile zeros, which nobody reads. */
-DEVICE struct few_weights dense_load(const struct dense_gemv_args *a, const struct dense_walk *at)
+/* Where a lane's weights of the first stage are; of a warp without stages those of warp 0. */
+DEVICE const char *dense_begin(const struct dense_gemv_args *a, const struct dense_walk *at,
+                               int n_items)
 {
-    if (at->tile >= a->n_tiles) return few_load(0, (const char *)0, 0);
     struct dense_part p = dense_part_of(a, at->tile);
-    int panel = at->tile - p.first;
-    const char *w = (const char *)(at->sub ? a->part[1].weight : p.weight);
-    return few_load(a->n_chunks, w + (u64)panel * (u64)a->n_chunks * (2 * DENSE_PIECE), at->item);
+    int lane = thread() % WARP, item = at->item < n_items ? at->item : 0;
+    return (const char *)p.weight +
+           ((u64)(at->tile - p.first) * (u64)a->n_chunks + (u64)(item * SUM_CHUNKS)) *
+               (2 * DENSE_PIECE) +
+           (lane % 4 * PANEL + lane / 4) * 16;
 }
 
-/* Waits for the row and loads it. */
-DEVICE void dense_row(const struct dense_gemv_args *a, float *v, float *scratch,
+/* The products of a stage. x: the packed row, of this lane */
+DEVICE void dense_stage(const struct dense_weights *w, const u32x4 *x, int item, float part[2][4],
+                        const int kind)
+{
+    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    x += item * (SUM_CHUNKS * parts * 2 * 4);
+    UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[j][i] = 0;
+    UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
+        UNROLL for (int h = 0; h < 2; h++)
+    {
+        u32x4 v = x[((c * parts + s) * 2 + h) * 4];
+        UNROLL for (int j = 0; j < 2; j++)
+        {
+            u32 b0 = w->q[c][j][2 * h], b1 = w->q[c][j][2 * h + 1];
+            if (kind == WEIGHT_BF16) mma_bf16(part[j], v[0], v[1], v[2], v[3], b0, b1);
+            else mma_16x8x16(part[j], v[0], v[1], v[2], v[3], b0, b1);
+        }
+    }
+}
+
+/* Waits for the row and loads it, normed if it is to be. The norm's sum is that of norm_rows:
+ * thread t has elements t, t + THREADS, .. */
+DEVICE void dense_row(const struct dense_gemv_args *a, f32x4 *v, float *scratch,
                       const enum dense_source source)
 {
-    const int singles = DENSE_SINGLES(source);
     const struct norm_args *n = &a->norm;
     int dim = a->n_chunks * CHUNK;
-    float sum = 0, w[NORM_PARTS_INPUTS / THREADS];
-    if (source == DENSE_NORM) FOR_SINGLES(singles, j, i, dim) w[j] = n->weight[i];
+    const int pieces = DENSE_PIECES(source);
+    float sum = 0, single[NORM_PARTS_INPUTS / THREADS];
+    f32x4 w[NORM_PARTS_INPUTS / PIECE];
+    if (source == DENSE_NORM) FOR_PIECES(pieces, j, i, dim) w[j] = *(const f32x4 *)(n->weight + i);
     wait_for_producer();
     const float *x = source == DENSE_NORM ? n->x : a->x;
-    FOR_SINGLES(singles, j, i, dim) v[j] = x[i];
+    FOR_PIECES(pieces, j, i, dim) v[j] = *(const f32x4 *)(x + i);
     if (source == DENSE_ROW) return;
-    FOR_SINGLES(singles, j, i, dim) sum = fma32(v[j], v[j], sum);
-    float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
-    FOR_SINGLES(singles, j, i, dim)
+    UNROLL for (int j = 0; j < NORM_PARTS_INPUTS / THREADS; j++)
     {
-        v[j] = v[j] * f * w[j];
-        if (block_x() == 0 && n->out) n->out[i] = v[j];
+        int i = thread() + j * THREADS;
+        single[j] = i < dim ? x[i] : 0;
+    }
+    UNROLL for (int j = 0; j < NORM_PARTS_INPUTS / THREADS; j++) if (thread() + j * THREADS < dim)
+        sum = fma32(single[j], single[j], sum);
+    float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
+    FOR_PIECES(pieces, j, i, dim)
+    {
+        UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
+        if (block_x() == 0 && n->out) *(f32x4 *)(n->out + i) = v[j];
     }
 }
 
 /* Stores the row in parts, and the experts' input if there is one. Returns what the sums are
  * multiplied by. */
-DEVICE float dense_pack(const struct dense_gemv_args *a, u32 *packed, const float *v,
-                        float *scratch, const int singles, const int kind)
+DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, const f32x4 *v,
+                        float *scratch, const int pieces, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
     int dim = a->n_chunks * CHUNK;
     float largest = 0;
     struct power_of_two power = {1, 1}, half = power;
     if (kind == WEIGHT_F16 || a->packed) {
-        FOR_SINGLES(singles, j, i, dim) largest = max32(abs32(v[j]), largest);
+        FOR_PIECES(pieces, j, i, dim) largest = largest_of(v[j], largest);
         half = power_for(block_max(largest, scratch), 14);
         if (kind == WEIGHT_F16) power = half;
     }
-    FOR_SINGLES(singles, j, i, dim)
+    FOR_PIECES(pieces, j, i, dim)
     {
-        u32 part[3];
-        int to = (i / CHUNK * parts * 2 + i / 4 % 2) * 8 + i % CHUNK / 8 * 2 + i % 4 / 2;
-        split_two(v[j] * power.factor, 0, part, kind);
+        u32 low[3], high[3];
+        split_two(v[j][0] * power.factor, v[j][1] * power.factor, low, kind);
+        split_two(v[j][2] * power.factor, v[j][3] * power.factor, high, kind);
         UNROLL for (int q = 0; q < parts; q++)
-            ((unsigned short *)packed)[2 * (to + q * 16) + i % 2] = (unsigned short)part[q];
+            packed[((i / CHUNK * parts + q) * 2 + i / 4 % 2) * 4 + i % CHUNK / 8] =
+                (u32x4){low[q], 0, high[q], 0};
     }
     if (block_x() == 0 && a->packed) {
-        FOR_SINGLES(singles, j, i, a->stride)
-            ((f16 *)a->packed)[i] = i < dim ? (f16)(v[j] * half.factor) : (f16)0;
+        f16 *to = (f16 *)a->packed;
+        FOR_PIECES(pieces, j, i, a->stride)
+        UNROLL for (int e = 0; e < 4; e++)
+            to[i + e] = i < dim ? (f16)(v[j][e] * half.factor) : (f16)0;
         if (thread() == 0) *a->scale = half.undo;
     }
     return power.undo;
@@ -127,8 +188,8 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
 {
     int lane = thread() % WARP, sub = lane / PANEL;
     u32 buffer = turn % DENSE_BUFFERS, parity = turn / DENSE_BUFFERS % 2;
-    const float *of =
-        l->sums + (int)buffer * a->together * n_items * PANEL + lane % (a->together * PANEL);
+    const float *of = l->sums + (int)buffer * a->together * n_items * PANEL +
+                      lane % (a->together * PANEL);
     if (sub < a->together) of += sub * (n_items - 1) * PANEL;
     warp_barrier();
     mbarrier_arrive(l->full + 8 * buffer);
@@ -137,7 +198,8 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
     int output = (tile - p.first) * PANEL + lane % PANEL, there = output < p.out && lane < PANEL;
     const float *bias = a->together > 1 && sub ? a->part[1].bias : p.bias;
     float base = a->before && there ? a->before[output] : 0;
-    float y = a->add && there ? p.y[output] : 0, gate = a->gate ? sigmoid32(a->gate[0]) : 1, sum = 0;
+    float y = a->add && there ? p.y[output] : 0, gate = a->gate ? sigmoid32(a->gate[0]) : 1,
+          sum = 0;
     mbarrier_wait(l->full + 8 * buffer, parity);
     UNROLL_8 for (int i = 0; i < n_items; i++) sum += of[i * PANEL];
     sum *= scale;
@@ -160,11 +222,12 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, u32 *lds, float *scratch
     int warp = thread() / WARP, t = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS;
     struct dense_shared l;
     struct dense_walk load = {block_x(), 0, warp}, at = load;
-    struct few_weights early[DENSE_AHEAD];
-    float v[DENSE_GEMV_INPUTS / THREADS];
+    struct dense_weights early[DENSE_AHEAD];
+    const char *w = dense_begin(a, &load, n_items);
+    f32x4 v[DENSE_GEMV_INPUTS / PIECE];
     u32 turn = 0;
-    l.packed = lds;
-    l.sums = (float *)(lds + a->n_chunks * parts * 16);
+    l.packed = (u32x4 *)lds;
+    l.sums = (float *)(l.packed + a->n_chunks * parts * 8);
     l.full = lds_address(l.sums + DENSE_BUFFERS * a->together * n_items * PANEL);
     l.empty = l.full + 8 * DENSE_BUFFERS;
     if (thread() == 0) {
@@ -174,13 +237,9 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, u32 *lds, float *scratch
         }
         mbarrier_init_done();
     }
-    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
-    {
-        early[k] = dense_load(a, &load);
-        dense_advance(a, &load, n_items);
-    }
+    UNROLL for (int k = 0; k < DENSE_AHEAD; k++) early[k] = dense_load(a, &load, &w, n_items);
     dense_row(a, v, scratch, source);
-    float scale = dense_pack(a, l.packed, v, scratch, DENSE_SINGLES(source), kind);
+    float scale = dense_pack(a, l.packed, v, scratch, DENSE_PIECES(source), kind);
     barrier();
     for (; warp >= n_items && at.tile < a->n_tiles; at.tile += grid_x()) { /* it has no stages */
         dense_wait_buffer(&l, turn);
@@ -190,17 +249,15 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, u32 *lds, float *scratch
         UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
         {
             float part[2][4];
-            u32 buffer = turn % DENSE_BUFFERS;
-            float *to = l.sums +
-                        (((int)buffer * a->together + at.sub) * n_items + at.item) * PANEL;
-            int tile = at.tile;
+            int tile = at.tile, place = (int)(turn % DENSE_BUFFERS) * a->together + at.sub;
+            float *to = l.sums + (place * n_items + at.item) * PANEL;
             if (tile >= a->n_tiles) continue;
             if (at.sub == 0 && at.item == warp) dense_wait_buffer(&l, turn);
-            few_stage(a->n_chunks, &early[k], l.packed, at.item, part, kind, 1);
-            early[k] = dense_load(a, &load);
-            dense_advance(a, &load, n_items);
-            if (t < 4) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
-                to[8 * j + 2 * t + i] = part[j][i];
+            dense_stage(&early[k], l.packed + t % 4, at.item, part, kind);
+            early[k] = dense_load(a, &load, &w, n_items);
+            if (t < 4)
+                UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
+                    to[8 * j + 2 * t + i] = part[j][i];
             if (dense_advance(a, &at, n_items))
                 dense_finish_tile(a, &l, tile, turn++, scale, n_items);
         }

@@ -10,8 +10,7 @@ struct few_weights {
     u32x4 q[SUM_CHUNKS][2];
 };
 
-/* w: of the panel; beyond n_chunks zeros */
-DEVICE struct few_weights few_load(int n_chunks, const char *w, int item)
+DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, int item)
 {
     const u32x4 none = {0, 0, 0, 0};
     struct few_weights v;
@@ -20,33 +19,25 @@ DEVICE struct few_weights few_load(int n_chunks, const char *w, int item)
     {
         int chunk = item * SUM_CHUNKS + c;
         const u32x4 *from = (const u32x4 *)(w + (u64)chunk * (2 * DENSE_PIECE) + at + j * 128);
-        v.q[c][j] = chunk < n_chunks ? *from : none;
+        v.q[c][j] = chunk < a->n_chunks ? *from : none;
     }
     return v;
 }
 
-/* The products of stage `item`. x: parts of rows as prepare_parts() packs them, of this lane; with
- * `single` the words of row 0 alone, [chunk][part][h][4 lanes][2 words]. */
-DEVICE void few_stage(int n_chunks, const struct few_weights *w, const void *x, int item,
-                      float part[2][4], const int kind, const int single)
+/* The products of stage `item`. x: parts of rows as prepare_parts() packs them, of this lane */
+DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, const u32x4 *x,
+                      int item, float part[2][4], const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
     const u32x4 none = {0, 0, 0, 0};
-    int lane = thread() % WARP, r = lane / 4, t = lane % 4;
     UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[j][i] = 0;
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
-        int chunk = item * SUM_CHUNKS + c, there = chunk < n_chunks;
+        int chunk = item * SUM_CHUNKS + c, there = chunk < a->n_chunks;
         const u32x4 *q = w->q[c];
         UNROLL for (int s = 0; s < parts; s++) UNROLL for (int h = 0; h < 2; h++)
         {
-            u32x4 v = none;
-            int at = (chunk * parts + s) * 2 + h;
-            if (there && !single) v = ((const u32x4 *)x)[(u64)at * WARP];
-            if (there && single && r == 0) {
-                u64 two = ((const u64 *)x)[at * 4 + t];
-                v = (u32x4){(u32)two, 0, (u32)(two >> 32), 0};
-            }
+            u32x4 v = there ? x[(u64)((chunk * parts + s) * 2 + h) * WARP] : none;
             UNROLL for (int j = 0; j < 2; j++)
             {
                 if (kind == WEIGHT_BF16)
@@ -68,15 +59,15 @@ DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
                     (u64)(block_x() - p.first) * (u64)a->n_chunks * (2 * DENSE_PIECE);
     const u32x4 *x = (const u32x4 *)a->x +
                      (u64)block_y() * (u64)(a->n_chunks * parts * 2 * WARP) + (u64)(t % WARP);
-    struct few_weights next = few_load(a->n_chunks, w, t / WARP);
+    struct few_weights next = few_load(a, w, t / WARP);
     prefetch_lines(w, a->n_chunks * 2 * DENSE_PIECE);
     wait_for_producer();
     for (int item = t / WARP; item < n_items; item += WARPS) {
         struct few_weights now = next;
         float part[2][4], *to = sums + item * (DENSE_ROWS * PANEL);
         int r = t % WARP / 4;
-        next = few_load(a->n_chunks, w, item + WARPS);
-        few_stage(a->n_chunks, &now, x, item, part, kind, 0);
+        next = few_load(a, w, item + WARPS);
+        few_stage(a, &now, x, item, part, kind);
         UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
             to[(r + i / 2 * 8) * PANEL + 8 * j + 2 * (t % 4) + i % 2] = part[j][i];
     }
