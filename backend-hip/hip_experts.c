@@ -35,10 +35,12 @@ void hip_experts_need(const struct be_config *c, const struct step_plan *p,
                    some = smaller((size_t)w->stack, slots),
                    places = slots + some * (MAX_DECODE_TILE + MAX_PREFILL_TILE);
             size_t k = ((size_t)w->k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK),
-                   element = !w->codes ? 6 : c->act == ACT_F16 ? 2 : 4;
-            const size_t sizes[EXPERTS_SCRATCH] = {
-                places * k * element, places * sizeof(float),
-                (slots + places + 2 * (slots + 2 * some) + 2) * sizeof(int)};
+                   element = !w->codes           ? 6
+                             : c->act == ACT_F16 ? 2
+                                                 : 4;
+            const size_t sizes[EXPERTS_SCRATCH] = {places * k * element, places * sizeof(float),
+                                                   (slots + places + 2 * (slots + 2 * some) + 2) *
+                                                       sizeof(int)};
             for (int s = 0; s < EXPERTS_SCRATCH; s++)
                 if (sizes[s] > need[s]) need[s] = sizes[s];
         }
@@ -64,8 +66,8 @@ static const struct hip_kernel_row *choose(const struct hip *h, enum linear_phas
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *v = &hip_kernels[k];
         if (!hip_linear_applies(h, (enum hip_kernel)k, FOR_EXPERTS, phase, w)) continue;
-        if (!best || (best->rows < want ? v->rows > best->rows
-                                        : v->rows >= want && v->rows < best->rows))
+        if (!best ||
+            (best->rows < want ? v->rows > best->rows : v->rows >= want && v->rows < best->rows))
             best = v;
     }
     CHECK(best);
@@ -95,9 +97,8 @@ static void lay_out(const struct hip *h, const struct be_plan *p, int op, const 
         s->grouped = tile > 1 && !(s->v->gathers && s->rows == 1);
         if (!s->grouped) s->tiles = slots;
         place0 += s->tiles * tile;
-        s->groups = (struct expert_groups){.id = id + (size_t)s->row0 * (size_t)top_k,
-                                           .n_slots = (int)slots,
-                                           .tile = (int)tile};
+        s->groups = (struct expert_groups){
+            .id = id + (size_t)s->row0 * (size_t)top_k, .n_slots = (int)slots, .tile = (int)tile};
         if (!s->grouped) continue;
         s->groups.place = ints;
         s->groups.slot = s->groups.place + slots;
@@ -122,9 +123,9 @@ static void group(struct hip *h, const struct be_linear *w, const struct phase_s
         grouped = 1;
     }
     struct hip_grouping *last = &h->experts.grouping;
-    if (!grouped || (last->n_experts == g.n_experts && last->id[0] == g.id[0] &&
-                     last->id[1] == g.id[1] && last->tile[0] == g.tile[0] &&
-                     last->tile[1] == g.tile[1]))
+    if (!grouped ||
+        (last->n_experts == g.n_experts && last->id[0] == g.id[0] && last->id[1] == g.id[1] &&
+         last->tile[0] == g.tile[0] && last->tile[1] == g.tile[1]))
         return;
     *last = g;
     hip_launch(h, K_group_slots, (struct hip_blocks){(size_t)w->stack, 2, 1, 0}, &a, sizeof a);
@@ -201,17 +202,16 @@ static struct experts_args args_of(const struct hip *h, const struct be_plan *p,
     const struct hip_kernel_row *v = s->v;
     const struct be_linear *w0 = hip_weight(p, op, first);
     int scaled = preparation_of(h, w0, v) != K_slots_prepare_f32;
-    struct experts_args a = {
-        .linear = {.x = packed_at(h, w0, s),
-                   .scale = scaled ? h->experts.d_scale + s->place0 : NULL,
-                   .n_parts = n,
-                   .rows = s->groups.n_slots,
-                   .n_chunks = w0->n_chunks,
-                   .slot = s->groups.slot},
-        .expert = s->groups.expert ? s->groups.expert : s->groups.id,
-        .end = s->groups.end,
-        .n_tiles = s->groups.n_tiles,
-        .top_k = slots_of_row(p, op, w0)};
+    struct experts_args a = {.linear = {.x = packed_at(h, w0, s),
+                                        .scale = scaled ? h->experts.d_scale + s->place0 : NULL,
+                                        .n_parts = n,
+                                        .rows = s->groups.n_slots,
+                                        .n_chunks = w0->n_chunks,
+                                        .slot = s->groups.slot},
+                             .expert = s->groups.expert ? s->groups.expert : s->groups.id,
+                             .end = s->groups.end,
+                             .n_tiles = s->groups.n_tiles,
+                             .top_k = slots_of_row(p, op, w0)};
     size_t slot0 = (size_t)s->row0 * (size_t)hip_op(p, op)->as.experts.top_k;
     for (int i = 0; i < n; i++) {
         const struct be_linear *w = hip_weight(p, op, first + i);
@@ -274,17 +274,17 @@ static struct route_args route_args_of(const struct be_plan *p, int op)
     const struct op *o = hip_op(p, op);
     int groups = o->as.route.groups ? o->as.route.groups : 1;
     return (struct route_args){.x = hip_in(p, op, 0),
-                           .bias = hip_vector(p, op, 0),
-                           .factor = hip_vector(p, op, 1),
-                           .id = hip_out(p, op, 0),
-                           .weight = hip_out(p, op, 1),
-                           .n = o->as.route.n_experts,
-                           .top_k = o->as.route.top_k,
-                           .sigmoid = o->as.route.score == ROUTER_SIGMOID,
-                           .normalize = o->as.route.normalize,
-                           .groups = groups,
-                           .kept_groups = o->as.route.groups ? o->as.route.kept_groups : 1,
-                           .scale = o->as.route.scale != 0 ? o->as.route.scale : 1};
+                               .bias = hip_vector(p, op, 0),
+                               .factor = hip_vector(p, op, 1),
+                               .id = hip_out(p, op, 0),
+                               .weight = hip_out(p, op, 1),
+                               .n = o->as.route.n_experts,
+                               .top_k = o->as.route.top_k,
+                               .sigmoid = o->as.route.score == ROUTER_SIGMOID,
+                               .normalize = o->as.route.normalize,
+                               .groups = groups,
+                               .kept_groups = o->as.route.groups ? o->as.route.kept_groups : 1,
+                               .scale = o->as.route.scale != 0 ? o->as.route.scale : 1};
 }
 
 void hip_route(struct hip *h, const struct be_plan *p, int op)
@@ -297,18 +297,20 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
 
 void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
 {
-    const struct be_linear *w = hip_weight(p, norm + 3, 0);
+    int two = hip_op(p, norm + 2)->kind == OP_LINEAR, experts = norm + 3 + two;
+    const struct be_linear *w = hip_weight(p, experts, 0);
     struct phase_slots of[2];
-    lay_out(h, p, norm + 3, w, of);
+    lay_out(h, p, experts, w, of);
     int takes = of[0].rows && of[0].v->gathers && !w->perm && !w->dense &&
-                !hip_op(p, norm + 3)->as.experts.each;
+                !hip_op(p, experts)->as.experts.each;
     struct prepare_args half = {.packed = h->experts.d_packed,
                                 .scale = h->experts.d_scale,
                                 .stride = w->n_chunks * CHUNK,
                                 .top = 14};
     hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
-    hip_route(h, p, norm + 2);
-    hip_experts(h, p, norm + 3, takes ? EXPERTS_PREPARED : -1);
+    if (two) hip_linear_prepared(h, p, norm + 2);
+    hip_route(h, p, experts - 1);
+    hip_experts(h, p, experts, takes ? EXPERTS_PREPARED : -1);
 }
 
 void hip_route_experts(struct hip *h, const struct be_plan *p, int op)
@@ -353,15 +355,15 @@ void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
         .slots = hip_op(p, op)->as.experts.top_k,
         .gelu = hip_op(p, op - 1)->as.glu.activation == ACTIVATION_GELU_TANH,
         .add = adds};
-    a.experts.linear.part[0] =
-        hip_part_of(w, adds ? hip_in(p, op + 2, 0) : hip_out(p, op + 1, 0), 0);
+    a.experts.linear.part[0] = hip_part_of(w, adds ? hip_in(p, op + 2, 0) : hip_out(p, op + 1, 0),
+                                           0);
     hip_launch_rows(h, K_q4_experts_mix, blocks, &a, sizeof a);
 }
 
 struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode),
-        top_k = hip_op(p, op)->as.mix.top_k, n = hip_width(p, op) / top_k;
+                  top_k = hip_op(p, op)->as.mix.top_k, n = hip_width(p, op) / top_k;
     return (struct mix_args){.x = hip_in(p, op, 0),
                              .weight = hip_in(p, op, 1),
                              .out = hip_out(p, op, 0),

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATTERN = 4 };
+enum { MAX_PATTERN = 5 };
 
 struct hip_pattern {
     const char *name;
@@ -179,6 +179,12 @@ static int is_complete(const struct be_plan *p, int norm)
     return hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
 }
 
+/* A launch of n linears from op on, by themselves. */
+static struct hip_dense_gemv dense_of(int op, int n)
+{
+    return (struct hip_dense_gemv){op, n, -1, -1, -1, -1, -1};
+}
+
 static int dense_fits(const struct hip *h, const struct be_plan *p, int first)
 {
     (void)h;
@@ -187,7 +193,8 @@ static int dense_fits(const struct hip *h, const struct be_plan *p, int first)
 
 static void launch_dense(struct hip *h, const struct be_plan *p, int first)
 {
-    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first, 1, -1, -1, -1, -1});
+    struct hip_dense_gemv g = dense_of(first, 1);
+    hip_dense_gemv(h, p, &g);
 }
 
 static int dense_glu_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -197,7 +204,9 @@ static int dense_glu_fits(const struct hip *h, const struct be_plan *p, int firs
 
 static void launch_dense_glu(struct hip *h, const struct be_plan *p, int first)
 {
-    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first, 1, -1, first + 1, -1, -1});
+    struct hip_dense_gemv g = dense_of(first, 1);
+    g.glu = first + 1;
+    hip_dense_gemv(h, p, &g);
 }
 
 static int dense_add_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -208,7 +217,9 @@ static int dense_add_fits(const struct hip *h, const struct be_plan *p, int firs
 
 static void launch_dense_add(struct hip *h, const struct be_plan *p, int first)
 {
-    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first, 1, -1, -1, first + 1, -1});
+    struct hip_dense_gemv g = dense_of(first, 1);
+    g.add = first + 1;
+    hip_dense_gemv(h, p, &g);
 }
 
 static int norm_dense_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -221,7 +232,9 @@ static int norm_dense_fits(const struct hip *h, const struct be_plan *p, int fir
 
 static void launch_norm_dense(struct hip *h, const struct be_plan *p, int first)
 {
-    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first + 1, 1, first, -1, -1, -1});
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.norm = first;
+    hip_dense_gemv(h, p, &g);
 }
 
 static int norm_dense_glu_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -231,7 +244,10 @@ static int norm_dense_glu_fits(const struct hip *h, const struct be_plan *p, int
 
 static void launch_norm_dense_glu(struct hip *h, const struct be_plan *p, int first)
 {
-    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first + 1, 1, first, first + 2, -1, -1});
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.norm = first;
+    g.glu = first + 2;
+    hip_dense_gemv(h, p, &g);
 }
 
 static int norm_two_dense_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -241,22 +257,76 @@ static int norm_two_dense_fits(const struct hip *h, const struct be_plan *p, int
 
 static void launch_norm_two_dense(struct hip *h, const struct be_plan *p, int first)
 {
-    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first + 1, 2, first, -1, -1, -1});
+    struct hip_dense_gemv g = dense_of(first + 1, 2);
+    g.norm = first;
+    hip_dense_gemv(h, p, &g);
+}
+
+/* Whether a router, the choice and the stacks after it, from operation route on, belong to a norm. */
+static int routes(const struct be_plan *p, int norm, int router, int route)
+{
+    return hip_op(p, route)->in[0] == hip_op(p, router)->out[0] &&
+           hip_op(p, route + 1)->in[0] == hip_op(p, norm)->out[0] &&
+           hip_op(p, route + 1)->in[1] == hip_op(p, route)->out[0];
 }
 
 static int norm_router_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_dense_fits(h, p, first) &&
-           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
-           hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
-           hip_op(p, first + 3)->in[1] == hip_op(p, first + 2)->out[0] &&
+    return norm_dense_fits(h, p, first) && routes(p, first, first + 1, first + 2) &&
            hip_router_prepares(h, p, first + 3);
 }
 
 static void launch_norm_router_experts(struct hip *h, const struct be_plan *p, int first)
 {
-    hip_dense_gemv(h, p, &(struct hip_dense_gemv){first + 1, 1, first, -1, -1, first + 3});
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.norm = first;
+    g.experts = first + 3;
+    hip_dense_gemv(h, p, &g);
     hip_route_experts(h, p, first + 2);
+}
+
+static int norm_router_shared_experts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_two_dense_fits(h, p, first) && routes(p, first, first + 1, first + 3) &&
+           hip_router_prepares(h, p, first + 4);
+}
+
+static void launch_norm_router_shared_experts(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 2);
+    g.norm = first;
+    g.experts = first + 4;
+    hip_dense_gemv(h, p, &g);
+    hip_route_experts(h, p, first + 3);
+}
+
+/* The input of a plain linear is gated in its launch. */
+static int glu_dense_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    const struct op *glu = hip_op(p, first);
+    return glu->as.glu.activation == ACTIVATION_SILU && hip_glu_is_plain(p, first) &&
+           dense_fits(h, p, first + 1) && hip_op(p, first + 1)->in[0] == glu->out[0] &&
+           only_for(p, first, 0, first + 1);
+}
+
+static void launch_glu_dense(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.gates = first;
+    hip_dense_gemv(h, p, &g);
+}
+
+static int glu_dense_add_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return glu_dense_fits(h, p, first) && dense_add_fits(h, p, first + 1);
+}
+
+static void launch_glu_dense_add(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.add = first + 2;
+    g.gates = first;
+    hip_dense_gemv(h, p, &g);
 }
 
 static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first);
@@ -286,10 +356,13 @@ static void launch_norm_parts(struct hip *h, const struct be_plan *p, int first)
 
 static int norm_route_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_parts_fits(h, p, first) &&
-           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
-           hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
-           hip_op(p, first + 3)->in[1] == hip_op(p, first + 2)->out[0];
+    return norm_parts_fits(h, p, first) && routes(p, first, first + 1, first + 2);
+}
+
+static int norm_two_route_experts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_parts_fits(h, p, first) && hip_linears_alike(p, first + 1, first + 2) &&
+           routes(p, first, first + 1, first + 3);
 }
 
 /* ---- experts with the activation of their inputs */
@@ -332,6 +405,9 @@ static const struct hip_pattern patterns[] = {
      rope_attend_gemv_fits, launch_rope_attend_gemv, K_q4_gemv_combine},
     {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR},
      attend_gemv_fits, launch_attend_gemv, K_q4_gemv_combine},
+    {"norm + router + linear + route + experts", SINGLE_ROW, 5,
+     {OP_NORM, OP_LINEAR, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
+     norm_router_shared_experts_fits, launch_norm_router_shared_experts, K_dense_gemv_norm_f16},
     {"norm + router + route + experts", SINGLE_ROW, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
      norm_router_experts_fits, launch_norm_router_experts, K_dense_gemv_norm_f16},
     {"glu + experts + mix", SINGLE_ROW, 3, {OP_GLU, OP_EXPERTS, OP_MIX},
@@ -342,6 +418,10 @@ static const struct hip_pattern patterns[] = {
      norm_two_dense_fits, launch_norm_two_dense, K_dense_gemv_norm_f16},
     {"norm + dense gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
      norm_dense_fits, launch_norm_dense, K_dense_gemv_norm_f16},
+    {"glu + dense gemv + add", SINGLE_ROW, 3, {OP_GLU, OP_LINEAR, OP_ADD},
+     glu_dense_add_fits, launch_glu_dense_add, K_dense_gemv_row_f16},
+    {"glu + dense gemv", SINGLE_ROW, 2, {OP_GLU, OP_LINEAR},
+     glu_dense_fits, launch_glu_dense, K_dense_gemv_row_f16},
     {"dense gemv + glu", SINGLE_ROW, 2, {OP_LINEAR, OP_GLU},
      dense_glu_fits, launch_dense_glu, K_dense_gemv_row_f16},
     {"dense gemv + add", SINGLE_ROW, 2, {OP_LINEAR, OP_ADD},
@@ -358,6 +438,9 @@ static const struct hip_pattern patterns[] = {
      rope_fits, launch_rope_attend, K_attend_pages_64},
     {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR},
      attend_fits, launch_attend_linear, K_COUNT},
+    {"norm + two linears + route + experts", ANY_ROWS, 5,
+     {OP_NORM, OP_LINEAR, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
+     norm_two_route_experts_fits, hip_norm_route_experts, K_norm_parts_f16},
     {"norm + linear + route + experts", ANY_ROWS, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
      norm_route_experts_fits, hip_norm_route_experts, K_norm_parts_f16},
     {"norm + plain linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR},

@@ -106,7 +106,8 @@ static void add_to_residual(const struct be_plan *p, int op, struct dense_gemv_a
 void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of)
 {
     const struct be_linear *first = hip_weight(p, of->op, 0);
-    int half = first->kind == WEIGHT_F16, last = of->experts >= 0 ? of->experts : of->op + of->n - 1;
+    int half = first->kind == WEIGHT_F16,
+        last = of->experts >= 0 ? of->experts : of->op + of->n - 1;
     struct dense_gemv_args a = {
         .x = hip_in(p, of->op, 0), .n_chunks = first->n_chunks, .together = 1 + (of->glu >= 0)};
     for (int op = of->op; op < of->op + of->n; op++)
@@ -120,6 +121,7 @@ void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_den
             a.n_tiles += (w->out + PANEL - 1) / PANEL;
         }
     if (of->glu >= 0) a.n_parts = 1, a.n_tiles = a.part[1].first;
+    if (of->gates >= 0) a.up = hip_in(p, of->gates, 1);
     if (of->norm >= 0) {
         a.norm = hip_norm_args(h, p, of->norm);
         if (hip_op(p, of->norm)->last[0] <= last) a.norm.out = NULL;

@@ -385,6 +385,19 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer)
     }
 }
 
+int hip_linears_alike(const struct be_plan *p, int a, int b)
+{
+    const struct hip_linears *l = &p->linears[b];
+    return l->n_runs == 1 && l->run[0].parts && hip_op(p, a)->in[0] == hip_op(p, b)->in[0] &&
+           same_input(hip_weight(p, a, 0), hip_weight(p, b, 0));
+}
+
+void hip_linear_prepared(struct hip *h, const struct be_plan *p, int op)
+{
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    launch(h, p, op, &p->linears[op].run[0], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
+}
+
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op)
 {
     const struct hip_linears *l = &p->linears[op];

@@ -16,10 +16,10 @@ struct hip_group {
 
 /* Linears of one operation that one launch computes; they read the same prepared input. */
 struct hip_linear_run {
-    int first, n;       /* index of the first; number */
-    int prepares;       /* 0: reads the input that the run before has prepared */
-    int half;           /* activations are fp16, whole or in parts; else fp32 */
-    int parts;          /* activations are in split precision: one launch for both phases */
+    int first, n;        /* index of the first; number */
+    int prepares;        /* 0: reads the input that the run before has prepared */
+    int half;            /* activations are fp16, whole or in parts; else fp32 */
+    int parts;           /* activations are in split precision: one launch for both phases */
     uint16_t *kernel[2]; /* [PHASE_DECODE, PHASE_PREFILL][row class] enum hip_kernel */
 };
 
@@ -30,7 +30,8 @@ enum hip_gemv { GEMV_NONE, GEMV_CODES, GEMV_DENSE };
 struct hip_linears {
     int n_runs; /* 0: not an OP_LINEAR */
     enum hip_gemv gemv;
-    int adds; /* then it, an OP_MIX or an OP_ADD adds its result to the x of the norm that follows */
+    int adds; /* then it, an OP_MIX or an OP_ADD adds its result to the x of the norm that follows
+               */
     struct hip_linear_run run[OP_OUTS];
 };
 
@@ -117,6 +118,10 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op);
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
                     const struct prepare_args *half, int n_half);
+/* Whether linears b read the input that has been prepared for linears a, with one launch; the
+ * launch. */
+int hip_linears_alike(const struct be_plan *p, int a, int b);
+void hip_linear_prepared(struct hip *h, const struct be_plan *p, int op);
 /* Whether a producer's launch can include the preparation: fp16 activations, one preparation for
  * all linears. */
 int hip_takes_producer(const struct be_plan *p, int op);
@@ -143,8 +148,9 @@ enum { EXPERTS_PREPARED = -2 };
 void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu);
 /* Whether the launch of a router's norm can prepare the input of the stacks of op. */
 int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op);
-/* Launches norm, router, choice of experts and the stacks after it, four operations from `norm` on,
- * where the norm prepares the inputs of the router and of decode rows' experts. */
+/* Launches norm, router, perhaps linears alike, choice of experts and the stacks after it,
+ * operations from `norm` on, where the norm prepares the inputs of the router and of decode rows'
+ * experts. */
 void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm);
 /* Launches the choice of experts, op, of a single row and the stacks after it, whose input is
  * prepared. */
@@ -173,6 +179,7 @@ struct hip_dense_gemv {
     int norm;
     int glu, add; /* of the result */
     int experts;  /* the OP_EXPERTS whose input the norm prepares */
+    int gates;    /* the OP_GLU of the input */
 };
 
 /* Whether one launch can compute n OP_LINEARs from op on. */

@@ -100,7 +100,8 @@ enum more {
     CLAMPED = 64,
     ALONE = 128, /* one without `up` */
     APART = 256, /* q, then k and v: two operations read a norm */
-    SHARED = 512 /* experts: the MLP's linears as a shared expert, whose gate is given */
+    SHARED = 512, /* experts: the MLP's linears as a shared expert, whose gate is given */
+    BESIDE = 1024 /* its gate and up come right after the router */
 };
 
 /* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */

@@ -101,8 +101,19 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
     int ffn = k->ffn ? k->ffn : 16;
     const int in[] = {k->dim, k->dim, k->dim, q,   k->dim, k->dim, ffn,
                       k->dim, k->dim, k->dim, ffn, k->dim, k->dim},
-              out[] = {q,       kv,            kv,            k->dim,           ffn,   ffn,  k->dim,
-                       EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim, VOCAB, VOCAB};
+              out[] = {q,
+                       kv,
+                       kv,
+                       k->dim,
+                       ffn,
+                       ffn,
+                       k->dim,
+                       EXPERTS,
+                       EXPERTS * ffn,
+                       EXPERTS * ffn,
+                       EXPERTS * k->dim,
+                       VOCAB,
+                       VOCAB};
     const int32_t *before = NULL;
     for (int i = 0; i < N_LINEARS; i++) {
         if (!(linears_of(k) & BIT(i))) {
@@ -123,8 +134,9 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
         if (is_stack(i)) make_stack(&f->w[i]);
         if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
         int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
-        f->w[i].perm = before =
-            alike ? before : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
+        f->w[i].perm = before = alike
+                                    ? before
+                                    : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
     }
     int channels = q + 2 * k->heads.head_dim;
     const int n[] = {k->dim,
@@ -154,12 +166,21 @@ void fuse_widths(struct fuse *f)
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int half = k->heads.head_dim / 2, ffn = k->ffn ? k->ffn : 16;
     int channels = q + 2 * k->heads.head_dim, heads = k->heads.n_heads;
-    const int n[N_BUFFERS] = {k->dim,   half,     half,   k->dim,      q,           kv,
-                              kv,       q,        channels, channels,  heads,       heads,
-                              k->dim,   k->dim,   ffn,    ffn,         EXPERTS,     TOP_K,
-                              TOP_K,    TOP_K * ffn, TOP_K * ffn,      TOP_K * k->dim, 1,
-                              k->dim,   k->dim,   k->dim, k->dim,      VOCAB,          1,
-                              0};
+    const int n[N_BUFFERS] = {k->dim,      half,
+                              half,        k->dim,
+                              q,           kv,
+                              kv,          q,
+                              channels,    channels,
+                              heads,       heads,
+                              k->dim,      k->dim,
+                              ffn,         ffn,
+                              EXPERTS,     TOP_K,
+                              TOP_K,       TOP_K * ffn,
+                              TOP_K * ffn, TOP_K * k->dim,
+                              1,           k->dim,
+                              k->dim,      k->dim,
+                              k->dim,      VOCAB,
+                              1,           0};
     for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
     f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
 }
@@ -268,8 +289,7 @@ static struct op *add_experts(struct trial *t, const struct numbers *n, int in, 
     op->in[0] = n->buffer[in];
     op->in[1] = n->buffer[B_IDS];
     op->as.experts.top_k = TOP_K;
-    for (int i = 0; i < count; i++)
-        op->w[i] = n->linear[w + i], op->out[i] = n->buffer[out + i];
+    for (int i = 0; i < count; i++) op->w[i] = n->linear[w + i], op->out[i] = n->buffer[out + i];
     return op;
 }
 
@@ -277,6 +297,8 @@ static void add_moe(struct trial *t, const struct numbers *n)
 {
     add_norm(t, n, B_D1, V_NORM2, B_H2);
     trial_linears(t, n->buffer[B_H2], 1, n->linear + W_ROUTER, n->buffer + B_SCORES);
+    if (n->more & BESIDE)
+        trial_linears(t, n->buffer[B_H2], 2, n->linear + W_GATE, n->buffer + B_GATE);
     struct op *op = trial_op(t, OP_ROUTE);
     op->in[0] = n->buffer[B_SCORES];
     op->out[0] = n->buffer[B_IDS];
@@ -295,7 +317,8 @@ static void add_moe(struct trial *t, const struct numbers *n)
     op->out[0] = n->buffer[B_D2];
     op->as.mix.top_k = TOP_K;
     if (!(n->more & SHARED)) return;
-    trial_linears(t, n->buffer[B_H2], 2, n->linear + W_GATE, n->buffer + B_GATE);
+    if (!(n->more & BESIDE))
+        trial_linears(t, n->buffer[B_H2], 2, n->linear + W_GATE, n->buffer + B_GATE);
     op = trial_op(t, OP_GLU);
     op->in[0] = op->out[0] = n->buffer[B_GATE];
     op->in[1] = n->buffer[B_UP];

@@ -516,7 +516,7 @@ struct dense_part {
 
 struct dense_gemv_args {
     struct dense_part part[DENSE_PARTS];
-    const float *x;
+    const float *x, *up;   /* up: x is silu(x) * up; NULL: as it is */
     struct norm_args norm; /* out: NULL, or the normed row, which has other readers */
     int n_parts, n_tiles, n_chunks;
     int together;  /* panels of a tile: 1; 2: part[0].y = silu(part 0) * part 1, whose tiles are the

@@ -1,6 +1,6 @@
 /* dense_gemv.hip: fp16 and bf16 linears of one row on sm_90a with fused prologue and epilogue.
- *   fusion    prologue: a norm, or the row as it is, into shared memory in split precision;
- *             epilogue: y, y += (residual stream), or SwiGLU of two parts
+ *   fusion    prologue: a norm, SwiGLU, or the row as it is, into shared memory in split
+ *             precision; epilogue: y, y += (residual stream), or SwiGLU of two parts
  *   grid      persistent: 2 blocks of 256 threads a multiprocessor; they take output tiles of one
  *             panel (16 outputs) in turn, with SwiGLU the same panel of both parts
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
@@ -125,7 +125,13 @@ DEVICE void dense_row(const struct dense_gemv_args *a, f32x4 *v, float *scratch,
     wait_for_producer();
     const float *x = source == DENSE_NORM ? n->x : a->x;
     FOR_PIECES(pieces, j, i, dim) v[j] = *(const f32x4 *)(x + i);
-    if (source == DENSE_ROW) return;
+    if (source == DENSE_ROW) {
+        f32x4 up[DENSE_GEMV_INPUTS / PIECE];
+        if (a->up) FOR_PIECES(pieces, j, i, dim) up[j] = *(const f32x4 *)(a->up + i);
+        if (a->up) FOR_PIECES(pieces, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] =
+            gated(v[j][e], up[j][e], 0);
+        return;
+    }
     UNROLL for (int j = 0; j < NORM_PARTS_INPUTS / THREADS; j++)
     {
         int i = thread() + j * THREADS;
