@@ -84,12 +84,12 @@ size_t hip_split_floats(const struct heads *g)
     return (size_t)g->n_heads * (size_t)((g->head_dim + 7) / 8 * 8 + 8);
 }
 
-/* Room for the partial results of 128 decode rows of the maximal length, in at most 128 MiB unless
+/* Room for the partial results of 256 decode rows of the maximal length, in at most 128 MiB unless
  * one row takes more. */
 size_t hip_part_floats(const struct be_config *c, size_t split_floats)
 {
     size_t row = split_floats * (size_t)hip_max_splits(c);
-    size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128;
+    size_t n = c->max_rows < 256 ? (size_t)c->max_rows : 256;
     size_t fit = row ? ((size_t)32 << 20) / row : n;
     return (fit < 1 ? 1 : fit < n ? fit : n) * row;
 }
@@ -280,9 +280,10 @@ void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend)
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
+    int f16 = h->config.kv == KV_F16; /* its kernels have norms and heads of 256 */
     return !kv_has_open(h->config.kv) && r->in[1] >= 0 && a->in[0] == r->out[0] &&
-           a->as.attend.kv == r->as.rope.kv && hip_rope_args(h, p, rope).in_octets &&
-           pages_kernel(h, a) < K_COUNT && a->as.attend.heads.head_dim <= 128;
+           a->as.attend.kv == r->as.rope.kv && pages_kernel(h, a) < K_COUNT &&
+           (f16 || (hip_rope_args(h, p, rope).in_octets && a->as.attend.heads.head_dim <= 128));
 }
 
 int hip_single_rows(const struct batch *b)
@@ -417,10 +418,13 @@ static void rotate(struct hip *h, const struct op *attend, const struct rope_ker
         decode->sin = rope->sin;
         decode->k = rope->k;
         decode->v = rope->v;
+        decode->q_norm = rope->q_norm;
+        decode->k_norm = rope->k_norm;
+        decode->eps = rope->eps;
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }
-    if (wgmma_kernel(h, attend) < K_COUNT) {
+    if (wgmma_kernel(h, attend) < K_COUNT && rope->in_octets) {
         prompts->cos = rope->cos;
         prompts->sin = rope->sin;
         keys.n_heads = 0; /* keys only */

@@ -309,8 +309,10 @@ struct attend_kernel_args {
     float *parts; /* attend_split, attend_pages: as in combine_args */
     /* attend_decode_mma.hip, attend_prefill_wgmma.hip. cos not NULL: the kernel rotates the
      * queries. k not NULL: it also rotates the keys of decode rows, and stores keys and values. */
-    const float *k, *v;     /* [rows][n_kv_heads * head_dim] */
-    const float *cos, *sin; /* [rows][head_dim / 2] */
+    const float *k, *v;           /* [rows][n_kv_heads * head_dim] */
+    const float *cos, *sin;       /* [rows][head_dim / 2] */
+    const float *q_norm, *k_norm; /* [head_dim] or NULL; attend_decode_mma.hip: normed before */
+    float eps;
     int n_splits;           /* KV splits of the longest decode row, or more */
     const int *work;  /* [] row << 16 | split for each block of decode rows; NULL: the grid has a
                          block for each row and split */
