@@ -331,9 +331,9 @@ struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *
 }
 
 /* Decode rows: one block for each KV split, then the combination of the splits. leave: the next
- * launch combines. */
+ * launch combines. gate: as in combine_args */
 static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
-                             const struct attend_kernel_args *a, int leave)
+                             const struct attend_kernel_args *a, int leave, float *gate)
 {
     const struct heads *g = &hip_op(p, op)->as.attend.heads;
     const struct hip_shape *t = &h->shape;
@@ -370,6 +370,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
         if (leave) continue;
         struct combine_args m = combine_from_row(h, p, op, row);
+        if (gate) m.gate = gate + row * q_row;
         hip_launch(h, is_long ? K_attend_combine_512 : K_attend_combine,
                    (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m, sizeof m);
     }
@@ -455,7 +456,7 @@ struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_p
     };
 }
 
-void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
+static void attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave, float *gate)
 {
     const struct op *o = hip_op(p, op);
     struct attend_kernel_args a = hip_attend_args(h, p, op), prompts = a;
@@ -463,6 +464,25 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
         struct rope_kernel_args r = hip_rope_args(h, p, rope);
         rotate(h, o, &r, &a, &prompts);
     }
-    attend_kv_splits(h, p, op, &a, leave);
+    attend_kv_splits(h, p, op, &a, leave, gate);
     if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, o, &prompts);
+}
+
+void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
+{
+    attend(h, p, op, rope, leave, NULL);
+}
+
+int hip_attend_gates(const struct be_plan *p, int op)
+{
+    const struct op *glu = hip_op(p, op + 1);
+    return hip_op(p, op)->as.attend.heads.head_dim <= GPU_HEAD_DIM &&
+           glu->in[1] == hip_op(p, op)->out[0] && glu->as.glu.activation == ACTIVATION_SIGMOID;
+}
+
+void hip_attend_gated(struct hip *h, const struct be_plan *p, int op, int rope)
+{
+    int decodes = h->shape.n_decode == h->shape.n_rows;
+    attend(h, p, op, rope, 0, decodes ? hip_in(p, op + 1, 0) : NULL);
+    if (!decodes) hip_glu(h, p, op + 1);
 }

@@ -77,6 +77,8 @@ struct hip_experts {
     int *d_groups;
     size_t bytes[EXPERTS_SCRATCH];
     struct hip_grouping grouping;
+    int routed; /* the OP_ROUTE that was last launched with the stacks after it, -1: none; its
+                   scores are there for the early part of the next launch */
 };
 
 struct hip {

@@ -127,6 +127,8 @@ DENSE_MMA(dense_mma_f16_64, MMA, WEIGHT_F16, 2, 2, 2, 4, 1)
 DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
+DENSE_MMA(dense_narrow_f16_64, SM90, WEIGHT_F16, 2, 2, 2, 2, 1)
+DENSE_MMA(dense_narrow_bf16_64, SM90, WEIGHT_BF16, 3, 2, 2, 2, 1)
 
 /* Dense linears of all rows with few outputs (nvidia/linear_few_mma.hip) */
 #ifndef DENSE_FEW
@@ -348,9 +350,8 @@ KERNEL_ROW(norm_parts_f16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_bf16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
-KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 1, EXPERTS_MMA_SHARED(EXPERTS_ROUTE_DEPTH),
-           0, 0)
-KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 1, MIX_SHARED, 0, 0)
+KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 4, EXPERTS_ROUTE_SHARED, 0, 0)
+KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 2, MIX_SHARED, 0, 0)
 KERNEL_ROW(mix_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 
 /* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
@@ -561,6 +562,11 @@ DELTA(delta_128, ALL, 128, 16)
 DELTA(delta_256, ALL, 256, 8)
 DELTA_ONE(delta_one_128, ALL, 128, 5)
 DELTA_ONE(delta_one_256, ALL, 256, 3)
+#ifndef DELTA_GATED /* hopper/delta_gated.hip */
+#define DELTA_GATED(name, images)                                                                  \
+    LINEAR(name, images, FOR_STATE, DELTA_THREADS, 5, 0, .in_clusters = 1)
+#endif
+DELTA_GATED(delta_gated_128, SM90)
 
 /* Rows of logits (common/argmax.hip, common/vector.hip, common/top.hip) */
 KERNEL_ROW(argmax_spans, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
@@ -608,3 +614,4 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef ATTEND_TILE_INT8
 #undef DELTA
 #undef DELTA_ONE
+#undef DELTA_GATED

@@ -119,6 +119,14 @@ static struct arch_head_norms head_norms(struct builder *b, const struct arch_at
     }
 }
 
+/* The gate of the result, computed ahead of rotation and attention, which are neighbours then. */
+static void attend_gate(struct builder *b, const struct arch_attention *a, int in)
+{
+    int q_all = q_dim(&a->heads), gate = arch_room(b, "attend_gate", q_all);
+    int w = arch_linear(b, "layers.%d.self_attn.gate_proj", b->config->dim, q_all);
+    arch_linears(b, "attend_gate", in, 1, &w, &gate);
+}
+
 void arch_attend_block(struct builder *b, const struct arch_attention *a, int in, int out)
 {
     const struct heads *n = &a->heads;
@@ -130,22 +138,17 @@ void arch_attend_block(struct builder *b, const struct arch_attention *a, int in
                          arch_linear(b, "layers.%d.self_attn.v_proj", dim, kv_dim(n))};
     struct arch_head_norms norms = head_norms(b, a);
     arch_linears(b, "qkv", in, 3, w_qkv, qkv);
+    if (a->gated) attend_gate(b, a, in);
     if (a->head_norm == HEAD_NORM_WHOLE) norm_rows(b, n, qkv);
     int kv = arch_rope_store(b, qkv, a->rope, *n, norms);
-    arch_attend_out(b, a, qkv[0], kv, in, out);
+    arch_attend_out(b, a, qkv[0], kv, out);
 }
 
-void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int in,
-                     int out)
+void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int out)
 {
     int dim = b->config->dim, q_all = q_dim(&a->heads), result = arch_room(b, "a", q_all);
-    int sinks = NO_WEIGHT, w_gate = NO_WEIGHT, gate = NO_BUFFER;
+    int sinks = NO_WEIGHT, gate = a->gated ? arch_room(b, "attend_gate", q_all) : NO_BUFFER;
     if (a->sinks) sinks = arch_vector(b, "layers.%d.self_attn.sinks", a->heads.n_heads);
-    if (a->gated) {
-        w_gate = arch_linear(b, "layers.%d.self_attn.gate_proj", dim, q_all);
-        gate = arch_room(b, "attend_gate", q_all);
-        arch_linears(b, "attend_gate", in, 1, &w_gate, &gate);
-    }
     int w_o = arch_linear(b, "layers.%d.self_attn.o_proj", q_all, dim);
     if (a->query_original) {
         struct op *op = arch_add(b, "query_scale", q, NO_BUFFER);

@@ -54,8 +54,7 @@ void arch_attention_rooms(struct builder *b, const struct arch_attention *a);
 /* out = o_proj(attention) of the current layer. in, out: [dim] */
 void arch_attend_block(struct builder *b, const struct arch_attention *a, int in, int out);
 /* The last part of it: q [n_heads * head_dim] attends to the cache kv. */
-void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int in,
-                     int out);
+void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int out);
 
 /* ---- MLP */
 /* out = down(activation(gate(in)) * up(in)) of the linears layers.L.mlp.{gate,up,down}_proj */

@@ -120,7 +120,11 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
-enum { EXPERTS_ROUTE_DEPTH = 16 };
+/* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
+ * and shared memory for a block of experts_mix_gemv.hip beside them; experts that a warp chooses
+ * among; rings and sums of 8 warps, and a scale */
+enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512 };
+#define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
 /* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs
  * and results of 8 warps */
 enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8 };
@@ -329,6 +333,7 @@ struct combine_args {
     const int *pos;     /* [rows] */
     const float *sinks; /* [n_heads] logits without a value, or NULL */
     float weight_scale; /* factor of the weights in `parts` */
+    float *gate; /* NULL, or in place of `out`: sigmoid(gate) times the result; attend_combine */
     int n_splits, window, n_heads, head_dim;
 };
 
@@ -446,6 +451,14 @@ struct delta_args {
                                                         x; value_dim: of 2 */
 };
 
+/* hopper/delta_gated.hip: sequences of one row; gate = silu(gate) * norm(out), out is not written */
+struct delta_gated_args {
+    struct delta_args delta;
+    const float *norm; /* [value_dim] */
+    float *gate;       /* [rows][value_heads * value_dim] */
+    float eps;
+};
+
 /* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an
  * expert's slots are neighbours, ascending, and every tile of `tile` places is of one expert: tile
  * t has places t * tile .. end[t] - 1, those up to (t + 1) * tile are unused. All numbers count
@@ -459,6 +472,7 @@ struct route_args {
     int *id;             /* [rows][top_k] */
     float *weight;       /* [rows][top_k] */
     int n, top_k, sigmoid, normalize, groups, kept_groups;
+    int by_warp; /* a warp can choose (hopper/experts_route_gemv.hip) */
     float scale;
 };
 
@@ -507,7 +521,8 @@ struct norm_parts_args {
     int n_half;
 };
 
-/* router_gemv.hip: a norm without delta and linears of its result, for one row */
+/* router_gemv.hip: a norm without delta and linears of its result, for one row; a part's first
+ * block: in panels */
 struct norm_router_args {
     struct norm_args norm;
     struct linear_args linear; /* x, scale: unused */
@@ -516,7 +531,7 @@ struct norm_router_args {
     int stride;
 };
 
-/* experts_decode_mma.hip: one row; experts.expert: the results of `route` */
+/* experts_route_gemv.hip: one row; experts.expert: unused */
 struct route_experts_args {
     struct route_args route;
     struct experts_args experts;
@@ -527,6 +542,9 @@ struct experts_mix_args {
     struct experts_args experts; /* every slot is a tile; part[0].y [n] */
     const float *gate, *up;      /* [slots][in] */
     const float *weight;         /* [slots] */
+    struct route_args route;     /* by_warp: the choice is made here, too, from the scores of the
+                                    launch before the last one, which let this one start after
+                                    them; else experts.expert has it */
     int in, slots, gelu;
     int add; /* y += */
 };

@@ -78,6 +78,13 @@ DEVICE u32x4 lds_words(u32 lds)
                  : "memory");
     return v;
 }
+/* A load past the L1 cache, which may have the line of an earlier step. */
+DEVICE float load_fresh(const float *from)
+{
+    float v;
+    asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(from) : "memory");
+    return v;
+}
 /* The largest v of the warp. */
 DEVICE u32 max_of_warp(u32 v)
 {
