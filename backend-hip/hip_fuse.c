@@ -121,8 +121,8 @@ static void launch_rope_attend_glu(struct hip *h, const struct be_plan *p, int f
 /* ---- the delta rule with what follows it */
 static int delta_gated_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return hip_stream_has_clusters(h->stream) && hip_delta_gates(p, first) && only_for(p, first, 0, first + 1) &&
-           only_for(p, first + 1, 0, first + 2);
+    return hip_stream_has_clusters(h->stream) && hip_delta_gates(p, first) &&
+           only_for(p, first, 0, first + 1) && only_for(p, first + 1, 0, first + 2);
 }
 
 /* ---- steps of a single decode row: GEMVs */

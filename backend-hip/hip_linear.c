@@ -63,10 +63,8 @@ static int n_tiles(const struct hip_kernel_row *v, int rows)
 /* Estimated time of a launch: outputs x rows that a multiprocessor computes one after the other. */
 static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
 {
-    double at_once = v->persistent            ? (double)v->blocks * hip_stream_multiprocessors(h->stream)
-                     : v->phase == PHASE_BOTH ? (double)hip_stream_multiprocessors(h->stream)
-                                              : 1,
-           cluster = v->in_clusters ? CLUSTER : 1;
+    double all = hip_stream_multiprocessors(h->stream), cluster = v->in_clusters ? CLUSTER : 1;
+    double at_once = v->persistent ? v->blocks * all : v->phase == PHASE_BOTH ? all : 1;
     double waves = ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) *
                         cluster / at_once);
     return waves * v->outputs / cluster * v->rows * (100 + v->slower);

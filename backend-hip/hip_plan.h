@@ -196,8 +196,8 @@ void hip_open_pack(struct hip *h, const struct be_plan *p, int op);
 int hip_check_state(const struct op *op, struct err *e);
 void hip_conv(struct hip *h, const struct be_plan *p, int op);
 void hip_delta(struct hip *h, const struct be_plan *p, int op);
-/* Whether one launch can compute the delta rule, the norm of its heads and their gate, operations op
- * .. op + 2, for sequences of one row; their launches. */
+/* Whether one launch can compute the delta rule, the norm of its heads and their gate, operations
+ * op .. op + 2, for sequences of one row; their launches. */
 int hip_delta_gates(const struct be_plan *p, int op);
 void hip_delta_gated(struct hip *h, const struct be_plan *p, int op);
 

@@ -59,17 +59,17 @@ static struct delta_args delta_args(const struct hip *h, const struct be_plan *p
     int nk = o->as.delta.key_heads, nv = o->as.delta.value_heads, dk = o->as.delta.key_dim,
         dv = o->as.delta.value_dim;
     return (struct delta_args){.state = state_rows(h, p, o->as.delta.state),
-                           .x = hip_in(p, op, 0),
-                           .a = hip_in(p, op, 1),
-                           .b = hip_in(p, op, 2),
-                           .decay = hip_vector(p, op, 0),
-                           .dt = hip_vector(p, op, 1),
-                           .out = hip_out(p, op, 0),
-                           .q_scale = 1 / sqrtf((float)dk),
-                           .key_heads = nk,
-                           .value_heads = nv,
-                           .key_dim = dk,
-                           .value_dim = dv};
+                               .x = hip_in(p, op, 0),
+                               .a = hip_in(p, op, 1),
+                               .b = hip_in(p, op, 2),
+                               .decay = hip_vector(p, op, 0),
+                               .dt = hip_vector(p, op, 1),
+                               .out = hip_out(p, op, 0),
+                               .q_scale = 1 / sqrtf((float)dk),
+                               .key_heads = nk,
+                               .value_heads = nv,
+                               .key_dim = dk,
+                               .value_dim = dv};
 }
 
 void hip_delta(struct hip *h, const struct be_plan *p, int op)
@@ -87,8 +87,7 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op)
     enum hip_kernel k = dk <= 128 ? one ? K_delta_one_128 : K_delta_128
                         : one     ? K_delta_one_256
                                   : K_delta_256;
-    hip_launch(h, k,
-               (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,
+    hip_launch(h, k, (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,
                sizeof a);
 }
 
@@ -113,8 +112,8 @@ void hip_delta_gated(struct hip *h, const struct be_plan *p, int op)
                                  .norm = hip_vector(p, op + 1, 0),
                                  .gate = hip_in(p, op + 2, 0),
                                  .eps = hip_op(p, op + 1)->as.norm.eps};
-    hip_launch(h, K_delta_gated_128,
-               (struct hip_blocks){(size_t)a.delta.value_heads * CLUSTER, (size_t)h->shape.n_seqs,
-                                   1, 0},
-               &a, sizeof a);
+    hip_launch(
+        h, K_delta_gated_128,
+        (struct hip_blocks){(size_t)a.delta.value_heads * CLUSTER, (size_t)h->shape.n_seqs, 1, 0},
+        &a, sizeof a);
 }

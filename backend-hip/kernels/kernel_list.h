@@ -119,7 +119,8 @@ Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
            DENSE_MMA_SHARED(16 * (tiles) * (ways), THREADS / 32 / (ways) * (panels) * PANEL,       \
                             parts),                                                                \
            .phase = PHASE_BOTH, .format = FORMAT_DENSE(weights), .rows = 16 * (tiles) * (ways),    \
-           .outputs = THREADS / 32 / (ways) * (panels) * PANEL)
+           .outputs = THREADS / 32 / (ways) * (panels) * PANEL,                                    \
+           .slower = (panels) == (ways) && (ways) > 1 ? 14 : 0)
 #endif
 DENSE_MMA(dense_mma_f16_16, MMA, WEIGHT_F16, 2, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_f16_32, MMA, WEIGHT_F16, 2, 2, 1, 2, 1)
@@ -133,7 +134,7 @@ DENSE_MMA(dense_narrow_bf16_64, SM90, WEIGHT_BF16, 3, 2, 2, 2, 1)
 /* Dense linears of all rows with few outputs (nvidia/linear_few_mma.hip) */
 #ifndef DENSE_FEW
 #define DENSE_FEW(name, images, weights)                                                           \
-    LINEAR(name, images, FOR_LINEAR, THREADS, 0, FEW_SHARED(FEW_INPUTS), .phase = PHASE_BOTH,      \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 2, FEW_SHARED, .phase = PHASE_BOTH,                  \
            .format = FORMAT_DENSE(weights), .rows = 16, .outputs = PANEL, .few = 1)
 #endif
 DENSE_FEW(dense_few_f16, MMA, WEIGHT_F16)

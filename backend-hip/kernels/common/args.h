@@ -134,10 +134,9 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
 /* nvidia/linear_plain_mma.hip */
 #define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
-/* nvidia/linear_few_mma.hip: inputs, and shared memory for so many; hopper/router_gemv.hip: parts
- * of a row, the row, and a sum of a panel for each 64 inputs */
-enum { FEW_INPUTS = 8192, ROUTER_INPUTS = 4096 };
-#define FEW_SHARED(inputs) ((inputs) / 64 * 1024)
+/* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/router_gemv.hip: parts of
+ * a row, the row, and a sum of a panel for each 64 inputs */
+enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4, ROUTER_INPUTS = 4096 };
 #define ROUTER_SHARED(inputs) ((inputs) * (2 * 3 + 4 + 1))
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
@@ -451,7 +450,8 @@ struct delta_args {
                                                         x; value_dim: of 2 */
 };
 
-/* hopper/delta_gated.hip: sequences of one row; gate = silu(gate) * norm(out), out is not written */
+/* hopper/delta_gated.hip: sequences of one row; gate = silu(gate) * norm(out); out is not
+ * written */
 struct delta_gated_args {
     struct delta_args delta;
     const float *norm; /* [value_dim] */

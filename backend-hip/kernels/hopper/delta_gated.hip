@@ -44,6 +44,7 @@ KERNEL(delta_gated_128, struct delta_gated_args)
         float f = gated_factor(lds_address(result), g->eps);
         g->gate[at] = gated(gate, result[thread()] * f * weight, 0);
     }
+    cluster_arrive(); /* no block ends while another reads its results */
     delta_write(a, &b, &c, DIMS);
-    cluster_barrier(); /* no block ends while another reads its results */
+    cluster_wait();
 }

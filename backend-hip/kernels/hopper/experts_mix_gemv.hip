@@ -69,24 +69,23 @@ KERNEL(q4_experts_mix, struct experts_mix_args)
     u32 *lds = dynamic_lds;
     int lane = thread() % WARP, warp = warp_number(), n_items = e->linear.n_chunks / ITEM_CHUNKS,
         panel = block_x(), at = 0, slice = 1;
-    const u32 *ring = lds + warp * (RING / 4);
+    u32 *ring = lds + warp * (RING / 4);
     f16 *inputs = (f16 *)(lds + WARPS * (RING / 4)) + warp * MIX_INPUTS;
     float *results = (float *)(lds + WARPS * (RING / 4) + WARPS * (MIX_INPUTS / 2));
     u32 to = lds_address(ring) + 16 * (u32)lane;
     int output = panel * PANEL + thread(), early = a->route.by_warp, expert;
     if (early) {
         next_may_start();
-        expert = (int)bits_of(shuffle_from(f32_of((u32)chosen_by_warp(&a->route)), warp));
+        int chosen = chosen_by_warp(&a->route, (int *)ring);
+        expert = (int)bits_of(shuffle_from(f32_of((u32)chosen), warp));
     } else {
         wait_for_producer();
         expert = warp < a->slots ? e->expert[warp] : 0;
     }
     struct linear_part p = part_of_expert(&e->linear.part[0], expert);
-    struct mix_prefetch f = {(const char *)p.weight +
-                                 (u64)panel * (u64)n_items * ITEM_BYTES + lane * 16,
-                             (const char *)p.meta +
-                                 (u64)panel * (u64)((p.last_group + 1) * PANEL * 4) + lane * 16,
-                             0};
+    struct mix_prefetch f = {
+        (const char *)p.weight + (u64)panel * (u64)n_items * ITEM_BYTES + lane * 16,
+        (const char *)p.meta + (u64)panel * (u64)((p.last_group + 1) * PANEL * 4) + lane * 16, 0};
     NO_UNROLL for (int i = 0; i < MIX_DEPTH; i++)
         mix_prefetch_item(&p, &f, warp < a->slots ? n_items : 0, to + (u32)(i * SLOT));
     if (early) wait_for_producer();

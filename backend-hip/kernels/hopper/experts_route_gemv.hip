@@ -15,14 +15,12 @@ DEVICE u32 ordered_bits(float x)
     return u >> 31 ? ~u : u | 0x80000000u;
 }
 
-/* The experts of the row, chosen by a warp: lane i has the i-th of them, ascending; -1: none. The
- * scores are those of a launch that has ended. Only if a->by_warp. */
-DEVICE int chosen_by_warp(const struct route_args *a)
+/* chosen_by_warp() of `each` scores in a lane. */
+DEVICE int chosen_of(const struct route_args *a, int *ids, const int each)
 {
-    enum { EACH = WARP_EXPERTS / WARP };
-    int lane = thread() % WARP, ranked = -1, place = 0, chosen = -1;
-    u32 key[EACH], bad = 0;
-    UNROLL for (int j = 0; j < EACH; j++)
+    int lane = thread() % WARP, ranked = -1, place = 0;
+    u32 key[WARP_EXPERTS / WARP], bad = 0;
+    UNROLL for (int j = 0; j < each; j++)
     {
         int i = j * WARP + lane;
         key[j] = 0;
@@ -34,7 +32,7 @@ DEVICE int chosen_by_warp(const struct route_args *a)
     NO_UNROLL for (int r = 0; r < a->top_k; r++)
     {
         u32 best = 0, at = 0;
-        UNROLL for (int j = 0; j < EACH; j++)
+        UNROLL for (int j = 0; j < each; j++)
         {
             at = key[j] > best ? (u32)(j * WARP + lane) : at;
             best = key[j] > best ? key[j] : best;
@@ -44,18 +42,26 @@ DEVICE int chosen_by_warp(const struct route_args *a)
             bad |= (u32)(top <= ordered_bits(-__builtin_inff()) ||
                          top >= ordered_bits(__builtin_inff()));
         if (lane == r) ranked = (int)first;
-        UNROLL for (int j = 0; j < EACH; j++) key[j] = first == (u32)(j * WARP + lane) ? 0 : key[j];
+        UNROLL for (int j = 0; j < each; j++) key[j] = first == (u32)(j * WARP + lane) ? 0 : key[j];
     }
     if (max_of_warp(bad)) return lane < a->top_k ? lane : -1;
-    NO_UNROLL for (int r = 0; r < a->top_k; r++)
-        place += (int)bits_of(shuffle_from(f32_of((u32)ranked), r)) < ranked;
-    NO_UNROLL for (int r = 0; r < a->top_k; r++)
+    NO_UNROLL for (int from = 0; from < a->top_k; from += 8) UNROLL for (int r = 0; r < 8; r++)
     {
-        u32 id = bits_of(shuffle_from(f32_of((u32)ranked), r)),
-            to = bits_of(shuffle_from(f32_of((u32)place), r));
-        if (to == (u32)lane) chosen = (int)id;
+        int other = (int)bits_of(shuffle_from(f32_of((u32)ranked), from + r));
+        place += other >= 0 && other < ranked;
     }
-    return chosen;
+    if (lane < a->top_k) ids[place] = ranked;
+    warp_barrier();
+    return lane < a->top_k ? ids[lane] : -1;
+}
+
+/* The experts of the row, chosen by a warp: lane i has the i-th of them, ascending; -1: none. The
+ * scores are those of a launch that has ended. Only if a->by_warp. ids[WARP]: of the warp */
+DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
+{
+    return a->n <= 4 * WARP   ? chosen_of(a, ids, 4)
+           : a->n <= 8 * WARP ? chosen_of(a, ids, 8)
+                              : chosen_of(a, ids, WARP_EXPERTS / WARP);
 }
 
 /* Shared memory of route(), in that of a block without tasks. */
@@ -82,8 +88,8 @@ struct slice_prefetch {
 DEVICE struct linear_part slot_part(const struct experts_args *e, int task, int chosen)
 {
     struct linear_part p = part_of(&e->linear, task % e->linear.n_blocks);
-    return part_of_expert(&p, (int)bits_of(shuffle_from(f32_of((u32)chosen),
-                                                        task / e->linear.n_blocks)));
+    return part_of_expert(
+        &p, (int)bits_of(shuffle_from(f32_of((u32)chosen), task / e->linear.n_blocks)));
 }
 
 DEVICE void slice_prefetch_begin(const struct experts_args *e, struct slice_prefetch *f)
@@ -99,8 +105,8 @@ DEVICE void slice_prefetch_begin(const struct experts_args *e, struct slice_pref
     f->last_group = p.last_group;
 }
 
-/* Loads an item asynchronously into `slot` of shared memory and advances to the next one, of the block's next task after the
- * last. */
+/* Loads an item asynchronously into `slot` of shared memory and advances to the next one, of the
+ * block's next task after the last. */
 DEVICE void slice_prefetch_item(const struct experts_args *e, struct slice_prefetch *f, int n_tasks,
                                 u32 slot)
 {
@@ -153,6 +159,17 @@ DEVICE void slice_products(const struct experts_args *e, struct slice_prefetch *
     }
 }
 
+/* Brings the inputs of the slice into the L1 cache. */
+DEVICE void touch_slice(const struct experts_args *e, const struct slice_prefetch *f)
+{
+    const char *x = (const char *)e->linear.x + f->begin * (ITEM_CHUNKS * CHUNK * 2);
+    int lines = (f->end - f->begin) * (ITEM_CHUNKS * CHUNK * 2 / 128);
+    for (int i = thread() % WARP; i < lines; i += WARP) {
+        const char *const at[4] = {x + i * 128, x + i * 128, x + i * 128, x + i * 128};
+        touch(at);
+    }
+}
+
 /* lds: rings [WARPS][EXPERTS_ROUTE_DEPTH][SLOT], sums [2][WARPS][PANEL], the
  * row's scale */
 DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
@@ -167,7 +184,9 @@ DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
     f.task = block_x();
     f.begin = slice_begin(n_items, warp);
     f.end = slice_begin(n_items, warp + 1);
-    f.chosen = chosen_by_warp(&a->route);
+    touch_slice(e, &f);
+    f.chosen = chosen_by_warp(&a->route, (int *)(lds + warp * (RING / 4)));
+    warp_barrier();
     if (thread() == 0) sums[2 * WARPS * PANEL] = e->linear.scale[0];
     if (f.task < n_tasks) slice_prefetch_begin(e, &f);
     if (f.begin == f.end) f.task = n_tasks;
@@ -177,8 +196,9 @@ DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
     {
         float total[1][4] = {{0, 0, 0, 0}}, *of = sums + turn % 2 * (WARPS * PANEL);
         slice_products(e, &f, n_tasks, ring, &from, total);
-        if (lane % 4 == 0) UNROLL for (int j = 0; j < 2; j++)
-            of[warp * PANEL + lane / 4 + 8 * j] = total[0][2 * j];
+        if (lane % 4 == 0)
+            UNROLL for (int j = 0; j < 2; j++)
+                of[warp * PANEL + lane / 4 + 8 * j] = total[0][2 * j];
         barrier();
         if ((u32)warp != turn % WARPS) continue;
         struct linear_part p = slot_part(e, task, f.chosen);

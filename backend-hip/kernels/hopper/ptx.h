@@ -121,6 +121,12 @@ DEVICE void cluster_barrier(void)
         "barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
             : "memory");
 }
+/* The same without visible writes; work of its own between the two. */
+DEVICE void cluster_arrive(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+DEVICE void cluster_wait(void) { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 /* The float at address lds of block `rank` of the cluster (distributed shared memory). */
 DEVICE float load_of_block(u32 lds, int rank)
 {

@@ -32,8 +32,7 @@ DEVICE void router_stages(const struct linear_args *a, const struct router_weigh
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
     int lane = thread() % WARP;
-    UNROLL for (int k = 0; k < ROUTER_EARLY; k++) UNROLL for (int i = 0; i < 4; i++)
-        part[k][i] = 0;
+    UNROLL for (int k = 0; k < ROUTER_EARLY; k++) UNROLL for (int i = 0; i < 4; i++) part[k][i] = 0;
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
         UNROLL for (int h = 0; h < 2; h++) UNROLL for (int k = 0; k < ROUTER_EARLY; k++)
     {
@@ -71,7 +70,8 @@ DEVICE float router_norm(const struct norm_args *n, float *y, float *scratch, in
     UNROLL for (int j = 0; j < PIECES; j++)
         weight[j] = t + j * THREADS < dim ? n->weight[t + j * THREADS] : 0;
     wait_for_producer();
-    UNROLL for (int j = 0; j < PIECES; j++) v[j] = t + j * THREADS < dim ? n->x[t + j * THREADS] : 0;
+    UNROLL for (int j = 0; j < PIECES; j++) v[j] = t + j * THREADS < dim ? n->x[t + j * THREADS]
+                                                                         : 0;
     UNROLL for (int j = 0; j < PIECES; j++) sum = fma32(v[j], v[j], sum);
     float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
     UNROLL for (int j = 0; j < PIECES; j++)
@@ -100,7 +100,8 @@ DEVICE void norm_router(const struct norm_router_args *a, u32 *lds, float *scrat
     float *y = (float *)(lds + l->n_chunks * parts * 16), *sums = y + dim, sum = 0;
     struct power_of_two power = {1, 1};
     struct router_weights early[ROUTER_EARLY];
-    UNROLL for (int i = 0; i < ROUTER_EARLY; i++) early[i] = router_load(l, w, t / WARP + i * WARPS);
+    UNROLL for (int i = 0; i < ROUTER_EARLY; i++)
+        early[i] = router_load(l, w, t / WARP + i * WARPS);
     float largest = router_norm(&a->norm, y, scratch, is_last);
     if (is_last) {
         power = power_for(largest, 14);
@@ -115,8 +116,9 @@ DEVICE void norm_router(const struct norm_router_args *a, u32 *lds, float *scrat
     for (int first = t / WARP; first < n_items; first += ROUTER_EARLY * WARPS) {
         float part[ROUTER_EARLY][4];
         router_stages(l, early, packed, first, part, kind);
-        UNROLL for (int k = 0; k < ROUTER_EARLY; k++)
-            if (t % WARP < 4 && first + k * WARPS < n_items) UNROLL for (int i = 0; i < 2; i++)
+        UNROLL for (int k = 0; k < ROUTER_EARLY;
+                    k++) if (t % WARP < 4 && first + k * WARPS < n_items)
+            UNROLL for (int i = 0; i < 2; i++)
                 sums[(first + k * WARPS) * ROUTER_OUTPUTS + 2 * (t % 4) + i] = part[k][i];
         UNROLL for (int k = 0; k < ROUTER_EARLY; k++)
             early[k] = router_load(l, w, first + (ROUTER_EARLY + k) * WARPS);

@@ -34,6 +34,8 @@ DEVICE void change_by(u32 *v, int zero) { *v ^= (u32)zero; }
 DEVICE int cluster_blocks(void) { return fiber_cluster_blocks; }
 DEVICE int cluster_rank(void) { return fiber_cluster_rank(); }
 DEVICE void cluster_barrier(void) { fiber_cluster_barrier(); }
+DEVICE void cluster_arrive(void) { fiber_cluster_barrier(); }
+DEVICE void cluster_wait(void) {}
 DEVICE float load_of_block(u32 lds, int rank) { return fiber_load_of_block(lds, rank); }
 DEVICE void bulk_copy(u32 lds, const void *from, u32 bytes, u32 barrier)
 {

@@ -174,8 +174,7 @@ DEVICE void norm_own(const struct attend_kernel_args *a, f32x2 x[], const int di
     float s[OWN_PAIRS][2];
     UNROLL for (int i = 0; i < n; i++) UNROLL for (int e = 0; e < 2; e++)
         s[i][e] = x[i][e] * x[i][e];
-    UNROLL for (int i = 0; i < n; i += 2) UNROLL for (int e = 0; e < 2; e++)
-        s[i][e] += s[i + 1][e];
+    UNROLL for (int i = 0; i < n; i += 2) UNROLL for (int e = 0; e < 2; e++) s[i][e] += s[i + 1][e];
     UNROLL for (int i = 2; i < n; i += 2) UNROLL for (int e = 0; e < 2; e++) s[0][e] += s[i][e];
     float f = head_factor(a, s[0], dims < 128 ? dims / 4 : WARP, dims);
     UNROLL for (int i = 0; i < n; i++)
@@ -420,6 +419,8 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
         copy_keys(a, &s, at, 0, dims);
         copy_values(a, &s, at, 0, dims);
     }
+    if (a->q_norm) prefetch_lines(a->q_norm, dims * 4);
+    if (a->k_norm) prefetch_lines(a->k_norm, dims * 4);
     if (a->k) wait_for_producer();
     if (nothing) return;
     struct own_pairs new_pairs = own_of(a, &s, dims);
