@@ -84,12 +84,12 @@ size_t hip_split_floats(const struct heads *g)
     return (size_t)g->n_heads * (size_t)((g->head_dim + 7) / 8 * 8 + 8);
 }
 
-/* Room for the partial results of 128 decode rows of the maximal length, in at most 128 MiB unless
+/* Room for the partial results of 256 decode rows of the maximal length, in at most 128 MiB unless
  * one row takes more. */
 size_t hip_part_floats(const struct be_config *c, size_t split_floats)
 {
     size_t row = split_floats * (size_t)hip_max_splits(c);
-    size_t n = c->max_rows < 128 ? (size_t)c->max_rows : 128;
+    size_t n = c->max_rows < 256 ? (size_t)c->max_rows : 256;
     size_t fit = row ? ((size_t)32 << 20) / row : n;
     return (fit < 1 ? 1 : fit < n ? fit : n) * row;
 }
@@ -280,9 +280,10 @@ void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend)
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
+    int f16 = h->config.kv == KV_F16; /* its kernels have norms and heads of 256 */
     return !kv_has_open(h->config.kv) && r->in[1] >= 0 && a->in[0] == r->out[0] &&
-           a->as.attend.kv == r->as.rope.kv && hip_rope_args(h, p, rope).in_octets &&
-           pages_kernel(h, a) < K_COUNT && a->as.attend.heads.head_dim <= 128;
+           a->as.attend.kv == r->as.rope.kv && pages_kernel(h, a) < K_COUNT &&
+           (f16 || (hip_rope_args(h, p, rope).in_octets && a->as.attend.heads.head_dim <= 128));
 }
 
 int hip_single_rows(const struct batch *b)
@@ -330,9 +331,9 @@ struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *
 }
 
 /* Decode rows: one block for each KV split, then the combination of the splits. leave: the next
- * launch combines. */
+ * launch combines. gate: as in combine_args */
 static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
-                             const struct attend_kernel_args *a, int leave)
+                             const struct attend_kernel_args *a, int leave, float *gate)
 {
     const struct heads *g = &hip_op(p, op)->as.attend.heads;
     const struct hip_shape *t = &h->shape;
@@ -369,6 +370,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
         if (leave) continue;
         struct combine_args m = combine_from_row(h, p, op, row);
+        if (gate) m.gate = gate + row * q_row;
         hip_launch(h, is_long ? K_attend_combine_512 : K_attend_combine,
                    (struct hip_blocks){n, (size_t)g->n_heads, 1, 0}, &m, sizeof m);
     }
@@ -417,10 +419,13 @@ static void rotate(struct hip *h, const struct op *attend, const struct rope_ker
         decode->sin = rope->sin;
         decode->k = rope->k;
         decode->v = rope->v;
+        decode->q_norm = rope->q_norm;
+        decode->k_norm = rope->k_norm;
+        decode->eps = rope->eps;
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }
-    if (wgmma_kernel(h, attend) < K_COUNT) {
+    if (wgmma_kernel(h, attend) < K_COUNT && rope->in_octets) {
         prompts->cos = rope->cos;
         prompts->sin = rope->sin;
         keys.n_heads = 0; /* keys only */
@@ -451,7 +456,7 @@ struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_p
     };
 }
 
-void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
+static void attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave, float *gate)
 {
     const struct op *o = hip_op(p, op);
     struct attend_kernel_args a = hip_attend_args(h, p, op), prompts = a;
@@ -459,6 +464,25 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
         struct rope_kernel_args r = hip_rope_args(h, p, rope);
         rotate(h, o, &r, &a, &prompts);
     }
-    attend_kv_splits(h, p, op, &a, leave);
+    attend_kv_splits(h, p, op, &a, leave, gate);
     if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, o, &prompts);
+}
+
+void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
+{
+    attend(h, p, op, rope, leave, NULL);
+}
+
+int hip_attend_gates(const struct be_plan *p, int op)
+{
+    const struct op *glu = hip_op(p, op + 1);
+    return hip_op(p, op)->as.attend.heads.head_dim <= GPU_HEAD_DIM &&
+           glu->in[1] == hip_op(p, op)->out[0] && glu->as.glu.activation == ACTIVATION_SIGMOID;
+}
+
+void hip_attend_gated(struct hip *h, const struct be_plan *p, int op, int rope)
+{
+    int decodes = h->shape.n_decode == h->shape.n_rows;
+    attend(h, p, op, rope, 0, decodes ? hip_in(p, op + 1, 0) : NULL);
+    if (!decodes) hip_glu(h, p, op + 1);
 }

@@ -131,7 +131,11 @@ static void group(struct hip *h, const struct be_linear *w, const struct phase_s
     hip_launch(h, K_group_slots, (struct hip_blocks){(size_t)w->stack, 2, 1, 0}, &a, sizeof a);
 }
 
-void hip_forget_grouping(struct hip *h) { h->experts.grouping = (struct hip_grouping){0}; }
+void hip_forget_grouping(struct hip *h)
+{
+    h->experts.grouping = (struct hip_grouping){0};
+    h->experts.routed = -1;
+}
 
 /* Bytes of an input: of halves, floats, or parts of a float. */
 static size_t element_of(const struct hip *h, const struct be_linear *w,
@@ -272,19 +276,24 @@ int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op)
 static struct route_args route_args_of(const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
-    int groups = o->as.route.groups ? o->as.route.groups : 1;
+    int groups = o->as.route.groups ? o->as.route.groups : 1,
+        kept = o->as.route.groups ? o->as.route.kept_groups : 1,
+        sigmoid = o->as.route.score == ROUTER_SIGMOID;
     return (struct route_args){.x = hip_in(p, op, 0),
-                               .bias = hip_vector(p, op, 0),
-                               .factor = hip_vector(p, op, 1),
-                               .id = hip_out(p, op, 0),
-                               .weight = hip_out(p, op, 1),
-                               .n = o->as.route.n_experts,
-                               .top_k = o->as.route.top_k,
-                               .sigmoid = o->as.route.score == ROUTER_SIGMOID,
-                               .normalize = o->as.route.normalize,
-                               .groups = groups,
-                               .kept_groups = o->as.route.groups ? o->as.route.kept_groups : 1,
-                               .scale = o->as.route.scale != 0 ? o->as.route.scale : 1};
+                           .bias = hip_vector(p, op, 0),
+                           .factor = hip_vector(p, op, 1),
+                           .id = hip_out(p, op, 0),
+                           .weight = hip_out(p, op, 1),
+                           .n = o->as.route.n_experts,
+                           .top_k = o->as.route.top_k,
+                           .sigmoid = sigmoid,
+                           .normalize = o->as.route.normalize,
+                           .groups = groups,
+                           .kept_groups = kept,
+                           .by_warp = o->as.route.n_experts <= WARP_EXPERTS &&
+                                      o->as.route.top_k <= 32 && kept == groups &&
+                                      (sigmoid || o->w[0] < 0),
+                           .scale = o->as.route.scale != 0 ? o->as.route.scale : 1};
 }
 
 void hip_route(struct hip *h, const struct be_plan *p, int op)
@@ -319,17 +328,18 @@ void hip_route_experts(struct hip *h, const struct be_plan *p, int op)
     struct phase_slots of[2];
     lay_out(h, p, op + 1, w, of);
     CHECK(!of[0].grouped && of[0].v->gathers);
-    if (of[0].v != &hip_kernels[K_q4_experts_mma_8]) {
+    struct route_experts_args a = {.route = route_args_of(p, op)};
+    if (of[0].v != &hip_kernels[K_q4_experts_mma_8] || !a.route.by_warp) {
         hip_route(h, p, op);
         hip_experts(h, p, op + 1, EXPERTS_PREPARED);
         return;
     }
-    struct route_experts_args a = {route_args_of(p, op),
-                                   args_of(h, p, op + 1, 0, hip_op(p, op + 1)->n, &of[0])};
+    a.experts = args_of(h, p, op + 1, 0, hip_op(p, op + 1)->n, &of[0]);
+    size_t tasks = of[0].tiles * (size_t)a.experts.linear.n_blocks,
+           resident = EXPERTS_ROUTE_BLOCKS * (size_t)hip_stream_multiprocessors(h->stream);
     hip_forget_grouping(h);
-    hip_launch(h, K_q4_experts_route,
-               blocks_of(h, &hip_kernels[K_q4_experts_route], &of[0], a.experts.linear.n_blocks),
-               &a, sizeof a);
+    hip_launch_rows(h, K_q4_experts_route, (int)smaller(tasks + 1, resident), &a, sizeof a);
+    h->experts.routed = op;
 }
 
 int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op)
@@ -355,8 +365,9 @@ void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
         .slots = hip_op(p, op)->as.experts.top_k,
         .gelu = hip_op(p, op - 1)->as.glu.activation == ACTIVATION_GELU_TANH,
         .add = adds};
-    a.experts.linear.part[0] = hip_part_of(w, adds ? hip_in(p, op + 2, 0) : hip_out(p, op + 1, 0),
-                                           0);
+    if (h->experts.routed == op - 3) a.route = route_args_of(p, op - 3);
+    a.experts.linear.part[0] =
+        hip_part_of(w, adds ? hip_in(p, op + 2, 0) : hip_out(p, op + 1, 0), 0);
     hip_launch_rows(h, K_q4_experts_mix, blocks, &a, sizeof a);
 }
 

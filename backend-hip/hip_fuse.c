@@ -97,6 +97,34 @@ static void launch_rope_attend_linear(struct hip *h, const struct be_plan *p, in
     attend_then_linear(h, p, first + 1, first);
 }
 
+static int attend_glu_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h;
+    return hip_attend_gates(p, first) && only_for(p, first, 0, first + 1);
+}
+
+static void launch_attend_glu(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_attend_gated(h, p, first, -1);
+}
+
+static int rope_attend_glu_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return rope_fits(h, p, first) && attend_glu_fits(h, p, first + 1);
+}
+
+static void launch_rope_attend_glu(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_attend_gated(h, p, first + 1, first);
+}
+
+/* ---- the delta rule with what follows it */
+static int delta_gated_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return hip_stream_has_clusters(h->stream) && hip_delta_gates(p, first) &&
+           only_for(p, first, 0, first + 1) && only_for(p, first + 1, 0, first + 2);
+}
+
 /* ---- steps of a single decode row: GEMVs */
 static int is_gemv(const struct be_plan *p, int op)
 {
@@ -434,10 +462,16 @@ static const struct hip_pattern patterns[] = {
     {"glu + linear", ANY_ROWS, 2, {OP_GLU, OP_LINEAR}, glu_fits, launch_produced, K_COUNT},
     {"rope + attend + linear", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
      rope_attend_fits, launch_rope_attend_linear, K_attend_pages_64},
-    {"rope + attend", ANY_ROWS, 2, {OP_ROPE_STORE, OP_ATTEND},
-     rope_fits, launch_rope_attend, K_attend_pages_64},
     {"attend + linear", ANY_ROWS, 2, {OP_ATTEND, OP_LINEAR},
      attend_fits, launch_attend_linear, K_COUNT},
+    {"rope + attend + glu", ANY_ROWS, 3, {OP_ROPE_STORE, OP_ATTEND, OP_GLU},
+     rope_attend_glu_fits, launch_rope_attend_glu, K_attend_pages_64},
+    {"rope + attend", ANY_ROWS, 2, {OP_ROPE_STORE, OP_ATTEND},
+     rope_fits, launch_rope_attend, K_attend_pages_64},
+    {"attend + glu", ANY_ROWS, 2, {OP_ATTEND, OP_GLU},
+     attend_glu_fits, launch_attend_glu, K_COUNT},
+    {"delta + norm + glu", ANY_ROWS, 3, {OP_DELTA, OP_NORM, OP_GLU},
+     delta_gated_fits, hip_delta_gated, K_delta_gated_128},
     {"norm + two linears + route + experts", ANY_ROWS, 5,
      {OP_NORM, OP_LINEAR, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
      norm_two_route_experts_fits, hip_norm_route_experts, K_norm_parts_f16},

@@ -45,7 +45,7 @@ struct hip_view {
     size_t bytes;
 };
 
-enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 64 };
+enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 96 };
 
 /* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
  * equal launches; filled from zeros, compared as bytes. */
@@ -77,6 +77,8 @@ struct hip_experts {
     int *d_groups;
     size_t bytes[EXPERTS_SCRATCH];
     struct hip_grouping grouping;
+    int routed; /* the OP_ROUTE that was last launched with the stacks after it, -1: none; its
+                   scores are there for the early part of the next launch */
 };
 
 struct hip {

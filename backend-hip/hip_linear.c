@@ -63,8 +63,8 @@ static int n_tiles(const struct hip_kernel_row *v, int rows)
 /* Estimated time of a launch: outputs x rows that a multiprocessor computes one after the other. */
 static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
 {
-    double at_once = v->persistent ? (double)v->blocks * hip_stream_multiprocessors(h->stream) : 1,
-           cluster = v->in_clusters ? CLUSTER : 1;
+    double all = hip_stream_multiprocessors(h->stream), cluster = v->in_clusters ? CLUSTER : 1;
+    double at_once = v->persistent ? v->blocks * all : v->phase == PHASE_BOTH ? all : 1;
     double waves = ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) *
                         cluster / at_once);
     return waves * v->outputs / cluster * v->rows * (100 + v->slower);
@@ -81,15 +81,19 @@ static int better(const struct hip *h, enum linear_phase phase, const struct hip
     return time_of(h, a, outputs, rows) < time_of(h, b, outputs, rows);
 }
 
-/* Whether a kernel for few outputs is better than kernel b: always up to FEW_OUTPUTS, and for few
- * rows where b would leave half of the multiprocessors idle. */
-static int better_for_few(const struct hip *h, const struct hip_kernel_row *b, int outputs,
-                          int rows)
+/* Whether a kernel for few outputs, a, is better than kernel b: always up to FEW_OUTPUTS, and for
+ * few rows where b would leave half of the multiprocessors idle, unless its small blocks, one at a
+ * time, each take longer than FEW_BLOCK outputs x rows of b. */
+static int better_for_few(const struct hip *h, const struct hip_kernel_row *a,
+                          const struct hip_kernel_row *b, int outputs, int rows)
 {
-    enum { FEW_OUTPUTS = 512, FEW_ROWS = 64 };
-    int blocks = (outputs + b->outputs - 1) / b->outputs * n_tiles(b, rows);
-    return outputs <= FEW_OUTPUTS ||
-           (rows <= FEW_ROWS && 2 * blocks <= hip_stream_multiprocessors(h->stream));
+    enum { FEW_OUTPUTS = 512, FEW_ROWS = 64, FEW_BLOCK = 1750 };
+    int all = hip_stream_multiprocessors(h->stream),
+        blocks = (outputs + b->outputs - 1) / b->outputs * n_tiles(b, rows);
+    double waves = ceil((double)((outputs + a->outputs - 1) / a->outputs) * n_tiles(a, rows) / all);
+    if (outputs <= FEW_OUTPUTS) return 1;
+    return rows <= FEW_ROWS && 2 * blocks <= all &&
+           (rows <= a->rows || 100 * waves * FEW_BLOCK <= time_of(h, b, outputs, rows));
 }
 
 /* The kernel for n linears of one format and input: the pinned kernel where it applies, else the
@@ -108,7 +112,7 @@ static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int 
     CHECK(best >= 0);
     for (int k = 0; k < K_COUNT; k++)
         if (hip_kernels[k].few && applies(h, (enum hip_kernel)k, phase, w[0]) &&
-            better_for_few(h, &hip_kernels[best], outputs, rows))
+            better_for_few(h, &hip_kernels[k], &hip_kernels[best], outputs, rows))
             return (enum hip_kernel)k;
     return (enum hip_kernel)best;
 }

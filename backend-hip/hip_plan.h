@@ -196,6 +196,9 @@ int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, i
 /* Attention. rope: the rotation that it includes, -1: none. leave: the next launch combines the KV
  * splits; only if hip_leaves_combine(). */
 void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave);
+/* Whether attention can include its gate, the OP_GLU after it; both. */
+int hip_attend_gates(const struct be_plan *p, int op);
+void hip_attend_gated(struct hip *h, const struct be_plan *p, int op, int rope);
 struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op);
 struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op);
 /* Decode rows whose partial results have room at a time. */
@@ -215,6 +218,10 @@ void hip_open_pack(struct hip *h, const struct be_plan *p, int op);
 int hip_check_state(const struct op *op, struct err *e);
 void hip_conv(struct hip *h, const struct be_plan *p, int op);
 void hip_delta(struct hip *h, const struct be_plan *p, int op);
+/* Whether one launch can compute the delta rule, the norm of its heads and their gate, operations
+ * op .. op + 2, for sequences of one row; their launches. */
+int hip_delta_gates(const struct be_plan *p, int op);
+void hip_delta_gated(struct hip *h, const struct be_plan *p, int op);
 
 /* ---- hip_exact.c: operations in the CPU's order */
 void hip_exact_angles(struct hip *h, const struct be_plan *p, int op);

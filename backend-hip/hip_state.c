@@ -53,23 +53,29 @@ void hip_conv(struct hip *h, const struct be_plan *p, int op)
                &a, sizeof a);
 }
 
-void hip_delta(struct hip *h, const struct be_plan *p, int op)
+static struct delta_args delta_args(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
     int nk = o->as.delta.key_heads, nv = o->as.delta.value_heads, dk = o->as.delta.key_dim,
         dv = o->as.delta.value_dim;
-    struct delta_args a = {.state = state_rows(h, p, o->as.delta.state),
-                           .x = hip_in(p, op, 0),
-                           .a = hip_in(p, op, 1),
-                           .b = hip_in(p, op, 2),
-                           .decay = hip_vector(p, op, 0),
-                           .dt = hip_vector(p, op, 1),
-                           .out = hip_out(p, op, 0),
-                           .q_scale = 1 / sqrtf((float)dk),
-                           .key_heads = nk,
-                           .value_heads = nv,
-                           .key_dim = dk,
-                           .value_dim = dv};
+    return (struct delta_args){.state = state_rows(h, p, o->as.delta.state),
+                               .x = hip_in(p, op, 0),
+                               .a = hip_in(p, op, 1),
+                               .b = hip_in(p, op, 2),
+                               .decay = hip_vector(p, op, 0),
+                               .dt = hip_vector(p, op, 1),
+                               .out = hip_out(p, op, 0),
+                               .q_scale = 1 / sqrtf((float)dk),
+                               .key_heads = nk,
+                               .value_heads = nv,
+                               .key_dim = dk,
+                               .value_dim = dv};
+}
+
+void hip_delta(struct hip *h, const struct be_plan *p, int op)
+{
+    struct delta_args a = delta_args(h, p, op);
+    int nv = a.value_heads, dk = a.key_dim, dv = a.value_dim;
     if (hip_is_exact(h)) {
         size_t blocks = (size_t)nv * (((size_t)dv + THREADS - 1) / THREADS);
         hip_launch(h, K_exact_delta, (struct hip_blocks){blocks, (size_t)h->shape.n_seqs, 1, 0}, &a,
@@ -81,7 +87,33 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op)
     enum hip_kernel k = dk <= 128 ? one ? K_delta_one_128 : K_delta_128
                         : one     ? K_delta_one_256
                                   : K_delta_256;
-    hip_launch(h, k,
-               (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,
+    hip_launch(h, k, (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,
                sizeof a);
+}
+
+int hip_delta_gates(const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op), *norm = hip_op(p, op + 1), *glu = hip_op(p, op + 2);
+    return o->as.delta.value_dim == CLUSTER * DELTA_COLUMNS && o->as.delta.key_dim <= 128 &&
+           norm->in[0] == o->out[0] && norm->in[1] < 0 && !norm->as.norm.centered &&
+           norm->as.norm.groups == o->as.delta.value_heads && glu->in[1] == norm->out[0] &&
+           glu->as.glu.activation == ACTIVATION_SILU;
+}
+
+void hip_delta_gated(struct hip *h, const struct be_plan *p, int op)
+{
+    if (h->shape.n_rows != h->shape.n_seqs) { /* a sequence has several rows */
+        hip_delta(h, p, op);
+        hip_norm(h, p, op + 1);
+        hip_glu(h, p, op + 2);
+        return;
+    }
+    struct delta_gated_args a = {.delta = delta_args(h, p, op),
+                                 .norm = hip_vector(p, op + 1, 0),
+                                 .gate = hip_in(p, op + 2, 0),
+                                 .eps = hip_op(p, op + 1)->as.norm.eps};
+    hip_launch(
+        h, K_delta_gated_128,
+        (struct hip_blocks){(size_t)a.delta.value_heads * CLUSTER, (size_t)h->shape.n_seqs, 1, 0},
+        &a, sizeof a);
 }

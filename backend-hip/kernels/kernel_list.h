@@ -119,7 +119,8 @@ Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
            DENSE_MMA_SHARED(16 * (tiles) * (ways), THREADS / 32 / (ways) * (panels) * PANEL,       \
                             parts),                                                                \
            .phase = PHASE_BOTH, .format = FORMAT_DENSE(weights), .rows = 16 * (tiles) * (ways),    \
-           .outputs = THREADS / 32 / (ways) * (panels) * PANEL)
+           .outputs = THREADS / 32 / (ways) * (panels) * PANEL,                                    \
+           .slower = (panels) == (ways) && (ways) > 1 ? 14 : 0)
 #endif
 DENSE_MMA(dense_mma_f16_16, MMA, WEIGHT_F16, 2, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_f16_32, MMA, WEIGHT_F16, 2, 2, 1, 2, 1)
@@ -127,11 +128,13 @@ DENSE_MMA(dense_mma_f16_64, MMA, WEIGHT_F16, 2, 2, 2, 4, 1)
 DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
+DENSE_MMA(dense_narrow_f16_64, SM90, WEIGHT_F16, 2, 2, 2, 2, 1)
+DENSE_MMA(dense_narrow_bf16_64, SM90, WEIGHT_BF16, 3, 2, 2, 2, 1)
 
 /* Dense linears of all rows with few outputs (nvidia/linear_few_mma.hip) */
 #ifndef DENSE_FEW
 #define DENSE_FEW(name, images, weights)                                                           \
-    LINEAR(name, images, FOR_LINEAR, THREADS, 0, FEW_SHARED(FEW_INPUTS), .phase = PHASE_BOTH,      \
+    LINEAR(name, images, FOR_LINEAR, THREADS, 2, FEW_SHARED, .phase = PHASE_BOTH,                  \
            .format = FORMAT_DENSE(weights), .rows = 16, .outputs = PANEL, .few = 1)
 #endif
 DENSE_FEW(dense_few_f16, MMA, WEIGHT_F16)
@@ -346,9 +349,8 @@ KERNEL_ROW(slots_prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_f16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_bf16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 1, EXPERTS_MMA_SHARED(EXPERTS_ROUTE_DEPTH),
-           0, 0)
-KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 1, MIX_SHARED, 0, 0)
+KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 4, EXPERTS_ROUTE_SHARED, 0, 0)
+KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 2, MIX_SHARED, 0, 0)
 KERNEL_ROW(mix_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 
 /* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
@@ -569,6 +571,11 @@ DELTA(delta_128, ALL, 128, 16)
 DELTA(delta_256, ALL, 256, 8)
 DELTA_ONE(delta_one_128, ALL, 128, 5)
 DELTA_ONE(delta_one_256, ALL, 256, 3)
+#ifndef DELTA_GATED /* hopper/delta_gated.hip */
+#define DELTA_GATED(name, images)                                                                  \
+    LINEAR(name, images, FOR_STATE, DELTA_THREADS, 5, 0, .in_clusters = 1)
+#endif
+DELTA_GATED(delta_gated_128, SM90)
 
 /* Rows of logits (common/argmax.hip, common/vector.hip, common/top.hip) */
 KERNEL_ROW(argmax_spans, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
@@ -617,3 +624,4 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef ATTEND_TILE_INT8
 #undef DELTA
 #undef DELTA_ONE
+#undef DELTA_GATED

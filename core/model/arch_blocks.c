@@ -119,6 +119,15 @@ static struct arch_head_norms head_norms(struct builder *b, const struct arch_at
     }
 }
 
+/* The gate of the result, computed ahead of rotation and attention, which are neighbours then. */
+static int attend_gate(struct builder *b, const struct arch_attention *a, int in)
+{
+    int q_all = q_dim(&a->heads), gate = arch_room(b, "attend_gate", q_all);
+    int w = arch_linear(b, "layers.%d.self_attn.gate_proj", b->config->dim, q_all);
+    arch_linears(b, "attend_gate", in, 1, &w, &gate);
+    return gate;
+}
+
 void arch_attend_block(struct builder *b, const struct arch_attention *a, int in, int out)
 {
     const struct heads *n = &a->heads;
@@ -131,11 +140,7 @@ void arch_attend_block(struct builder *b, const struct arch_attention *a, int in
     struct arch_head_norms norms = head_norms(b, a);
     int gate = NO_BUFFER;
     arch_linears(b, "qkv", in, 3, w_qkv, qkv);
-    if (a->gated) {
-        int w_gate = arch_linear(b, "layers.%d.self_attn.gate_proj", dim, q_dim(n));
-        gate = arch_room(b, "attend_gate", q_dim(n));
-        arch_linears(b, "attend_gate", in, 1, &w_gate, &gate);
-    }
+    if (a->gated) gate = attend_gate(b, a, in);
     if (a->head_norm == HEAD_NORM_WHOLE) norm_rows(b, n, qkv);
     int kv = arch_rope_store(b, qkv, a->rope, *n, norms);
     arch_attend_out(b, a, qkv[0], kv, gate, out);

@@ -29,6 +29,7 @@ enum buffers {
     B_K,
     B_V,
     B_A,
+    B_Z,
     B_MIXED,
     B_CONV,
     B_DECAY,
@@ -101,14 +102,15 @@ enum more {
     ALONE = 128, /* one without `up` */
     APART = 256, /* q, then k and v: two operations read a norm */
     SHARED = 512, /* experts: the MLP's linears as a shared expert, whose gate is given */
-    BESIDE = 1024 /* its gate and up come right after the router */
+    BESIDE = 1024, /* its gate and up come right after the router */
+    GATED = 2048 /* the result that o reads */
 };
 
 /* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */
 enum format { Q4_128, Q4_32, Q4_F32, DENSE_F16, DENSE_BF16, DENSE_F32 };
 enum order { IN_PLACE, ALIKE, OWN }; /* ALIKE: linears of one input have one permutation */
 
-enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 96, EXPERTS = 7, TOP_K = 3 };
+enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 96, EXPERTS = 37, TOP_K = 3 };
 
 #define BIT(w) (1 << (w))
 

@@ -94,6 +94,14 @@ static int32_t *make_perms(struct arena *a, struct rng *r, int n, int k, int in)
     return perms;
 }
 
+/* Gives output i of a dense router the weights of output n - 1 - i, so that scores tie. */
+static void make_ties(struct linear *w)
+{
+    size_t row = (size_t)w->in * (w->weight_type == DT_F32 ? 4 : 2), n = (size_t)w->out;
+    for (size_t i = 0; !w->codes && i < n / 2; i++)
+        memcpy((char *)w->weight + i * row, (const char *)w->weight + (n - 1 - i) * row, row);
+}
+
 void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
 {
     const struct fuse_case *k = f->k;
@@ -132,6 +140,7 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
             f->w[i].bias = bias;
         }
         if (is_stack(i)) make_stack(&f->w[i]);
+        if (i == W_ROUTER) make_ties(&f->w[i]);
         if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
         int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
         f->w[i].perm = before = alike
@@ -166,21 +175,11 @@ void fuse_widths(struct fuse *f)
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int half = k->heads.head_dim / 2, ffn = k->ffn ? k->ffn : 16;
     int channels = q + 2 * k->heads.head_dim, heads = k->heads.n_heads;
-    const int n[N_BUFFERS] = {k->dim,      half,
-                              half,        k->dim,
-                              q,           kv,
-                              kv,          q,
-                              channels,    channels,
-                              heads,       heads,
-                              k->dim,      k->dim,
-                              ffn,         ffn,
-                              EXPERTS,     TOP_K,
-                              TOP_K,       TOP_K * ffn,
-                              TOP_K * ffn, TOP_K * k->dim,
-                              1,           k->dim,
-                              k->dim,      k->dim,
-                              k->dim,      VOCAB,
-                              1,           0};
+    const int n[N_BUFFERS] = {k->dim,   half,     half,   k->dim,      q,           kv,
+                              kv,       q,        q,      channels, channels,  heads,       heads,
+                              k->dim,   k->dim,   ffn,    ffn,         EXPERTS,     TOP_K,
+                              TOP_K,    TOP_K * ffn, TOP_K * ffn,      TOP_K * k->dim, 1, k->dim,
+                              k->dim,   k->dim,   k->dim,   VOCAB,  1,           0};
     for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
     f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
 }
@@ -263,6 +262,15 @@ static void add_states(const struct fuse *f, struct trial *t, const struct numbe
     op->w[0] = n->vector[V_Q_NORM];
     op->as.norm.eps = 1e-6f;
     op->as.norm.groups = f->k->heads.n_heads;
+}
+
+/* The gate of the result that o reads. */
+static void add_gate(struct trial *t, const struct numbers *n, enum activation activation)
+{
+    struct op *op = trial_op(t, OP_GLU);
+    op->in[0] = op->out[0] = n->buffer[B_Z];
+    op->in[1] = n->buffer[B_A];
+    op->as.glu.activation = activation;
 }
 
 static void add_mlp(struct trial *t, const struct numbers *n)
@@ -363,18 +371,22 @@ static void add_qkv(const struct fuse *f, struct trial *t, const struct numbers 
  * these and not what is between them: as from one layer to the next. */
 void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
 {
-    int parts = f->k->parts, next = (parts & (O | MLP | ATTEND | QKV)) == (O | QKV);
+    int parts = f->k->parts, next = (parts & (O | MLP | ATTEND | QKV)) == (O | QKV),
+        result = n->more & GATED ? B_Z : B_A;
     if (parts & EMBED) {
         struct op *op = trial_op(t, OP_EMBED);
         op->w[0] = n->linear[W_TABLE];
         op->out[0] = n->buffer[B_X];
     }
-    if (next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
+    if (next) trial_linears(t, n->buffer[result], 1, n->linear + W_O, n->buffer + B_D1);
     if (parts & QKV && !(parts & MOE)) add_qkv(f, t, n, next ? B_D1 : -1);
     if (parts & ROPE) add_rope(f, t, n);
     if (parts & ATTEND) add_attend(f, t, n);
     if (parts & STATES) add_states(f, t, n);
-    if (parts & O && !next) trial_linears(t, n->buffer[B_A], 1, n->linear + W_O, n->buffer + B_D1);
+    if (n->more & GATED)
+        add_gate(t, n, parts & STATES ? ACTIVATION_SILU : ACTIVATION_SIGMOID);
+    if (parts & O && !next)
+        trial_linears(t, n->buffer[result], 1, n->linear + W_O, n->buffer + B_D1);
     if (parts & MLP) add_mlp(t, n);
     if (parts & MOE) add_moe(t, n);
     if (parts & MOE && parts & QKV) add_qkv(f, t, n, B_D2);

@@ -120,7 +120,11 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 #define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
-enum { EXPERTS_ROUTE_DEPTH = 16 };
+/* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
+ * and shared memory for a block of experts_mix_gemv.hip beside them; experts that a warp chooses
+ * among; rings and sums of 8 warps, and a scale */
+enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512 };
+#define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
 /* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs
  * and results of 8 warps */
 enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8 };
@@ -130,11 +134,11 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
 /* nvidia/linear_plain_mma.hip */
 #define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
-/* nvidia/linear_few_mma.hip: inputs, and shared memory for so many; hopper/dense_gemv.hip: inputs,
+/* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/dense_gemv.hip: most inputs,
  * linears of a launch; shared memory for a row in parts, two buffers with a sum of each panel's
  * outputs for each 64 inputs, and mbarriers */
-enum { FEW_INPUTS = 8192, DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
-#define FEW_SHARED(inputs) ((inputs) / 64 * 1024)
+enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4 };
+enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 #define DENSE_GEMV_SHARED(inputs, parts, panels) ((inputs) * (4 * (parts) + 2 * (panels)) + 64)
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
@@ -310,8 +314,10 @@ struct attend_kernel_args {
     float *parts; /* attend_split, attend_pages: as in combine_args */
     /* attend_decode_mma.hip, attend_prefill_wgmma.hip. cos not NULL: the kernel rotates the
      * queries. k not NULL: it also rotates the keys of decode rows, and stores keys and values. */
-    const float *k, *v;     /* [rows][n_kv_heads * head_dim] */
-    const float *cos, *sin; /* [rows][head_dim / 2] */
+    const float *k, *v;           /* [rows][n_kv_heads * head_dim] */
+    const float *cos, *sin;       /* [rows][head_dim / 2] */
+    const float *q_norm, *k_norm; /* [head_dim] or NULL; attend_decode_mma.hip: normed before */
+    float eps;
     int n_splits;           /* KV splits of the longest decode row, or more */
     const int *work;  /* [] row << 16 | split for each block of decode rows; NULL: the grid has a
                          block for each row and split */
@@ -328,6 +334,7 @@ struct combine_args {
     const int *pos;     /* [rows] */
     const float *sinks; /* [n_heads] logits without a value, or NULL */
     float weight_scale; /* factor of the weights in `parts` */
+    float *gate; /* NULL, or in place of `out`: sigmoid(gate) times the result; attend_combine */
     int n_splits, window, n_heads, head_dim;
 };
 
@@ -445,6 +452,15 @@ struct delta_args {
                                                         x; value_dim: of 2 */
 };
 
+/* hopper/delta_gated.hip: sequences of one row; gate = silu(gate) * norm(out); out is not
+ * written */
+struct delta_gated_args {
+    struct delta_args delta;
+    const float *norm; /* [value_dim] */
+    float *gate;       /* [rows][value_heads * value_dim] */
+    float eps;
+};
+
 /* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an
  * expert's slots are neighbours, ascending, and every tile of `tile` places is of one expert: tile
  * t has places t * tile .. end[t] - 1, those up to (t + 1) * tile are unused. All numbers count
@@ -458,6 +474,7 @@ struct route_args {
     int *id;             /* [rows][top_k] */
     float *weight;       /* [rows][top_k] */
     int n, top_k, sigmoid, normalize, groups, kept_groups;
+    int by_warp; /* a warp can choose (hopper/experts_route_gemv.hip) */
     float scale;
 };
 
@@ -529,7 +546,7 @@ struct dense_gemv_args {
     int stride;    /* at most DENSE_GEMV_INPUTS */
 };
 
-/* experts_decode_mma.hip: one row; experts.expert: the results of `route` */
+/* experts_route_gemv.hip: one row; experts.expert: unused */
 struct route_experts_args {
     struct route_args route;
     struct experts_args experts;
@@ -540,6 +557,9 @@ struct experts_mix_args {
     struct experts_args experts; /* every slot is a tile; part[0].y [n] */
     const float *gate, *up;      /* [slots][in] */
     const float *weight;         /* [slots] */
+    struct route_args route;     /* by_warp: the choice is made here, too, from the scores of the
+                                    launch before the last one, which let this one start after
+                                    them; else experts.expert has it */
     int in, slots, gelu;
     int add; /* y += */
 };

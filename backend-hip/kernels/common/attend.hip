@@ -618,8 +618,10 @@ KERNEL(attend_combine, struct combine_args)
             y = s0 + i ? y + group[i * d8 + d] : group[d];
         barrier();
     }
-    if (slice == 0 && d < hd)
-        m->out[((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d] = y * weights[n];
+    if (slice || d >= hd) return;
+    u64 to = ((u64)row * (u64)m->n_heads + (u64)head) * (u64)hd + (u64)d;
+    if (m->gate) m->gate[to] = sigmoid32(m->gate[to]) * (y * weights[n]);
+    else m->out[to] = y * weights[n];
 }
 
 /* The same for heads of more than THREADS dimensions: thread t has dimensions t, t + THREADS, .. */

@@ -9,6 +9,9 @@
  *   EARLY_ARGS                          the same at once: before wait_for_producer(), which every
  *                                       thread calls, a kernel writes nothing and reads only
  *                                       memory that no launch of a step writes
+ *   wait_before_next()                  wait_for_producer() first, then the next launch may start:
+ *                                       all that this launch's producers wrote is there for it
+ *   next_may_start()                    the next launch may start now
  *   KERNEL_TWICE(name, struct args) { ... }   a kernel with an occupancy of two blocks on AMD
  *   DEVICE float f(...)                 a function, always inlined, so that constant arguments are
  *                                       constants inside
@@ -54,6 +57,8 @@ typedef float f32x4 __attribute__((vector_size(16)));
 #define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
 DEVICE void wait_for_producer(void) {}
+DEVICE void wait_before_next(void) {}
+DEVICE void next_may_start(void) {}
 DEVICE int thread(void) { return (int)__builtin_amdgcn_workitem_id_x(); }
 DEVICE int block_x(void) { return (int)__builtin_amdgcn_workgroup_id_x(); }
 DEVICE int block_y(void) { return (int)__builtin_amdgcn_workgroup_id_y(); }
@@ -90,6 +95,18 @@ DEVICE void wait_for_producer(void)
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+DEVICE void wait_before_next(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+DEVICE void next_may_start(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 DEVICE int thread(void) { return __nvvm_read_ptx_sreg_tid_x(); }
@@ -131,6 +148,8 @@ DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 #define UNROLL_8
 #define NO_UNROLL
 DEVICE void wait_for_producer(void) {}
+DEVICE void wait_before_next(void) {}
+DEVICE void next_may_start(void) {}
 DEVICE int thread(void) { return fiber_thread; }
 DEVICE int block_x(void) { return fiber_block[0]; }
 DEVICE int block_y(void) { return fiber_block[1]; }

@@ -91,22 +91,29 @@ DEVICE const char *dense_begin(const struct dense_gemv_args *a, const struct den
            (lane % 4 * PANEL + lane / 4) * 16;
 }
 
-/* The products of a stage. x: the packed row, of this lane */
-DEVICE void dense_stage(const struct dense_weights *w, const u32x4 *x, int item, float part[2][4],
-                        const int kind)
+/* The products of the stages from `at` on, in turn: those of one stage depend on each other. x: the
+ * packed row, of this lane */
+DEVICE void dense_stages(const struct dense_gemv_args *a, const struct dense_weights *w,
+                         const u32x4 *x, struct dense_walk at, int n_items,
+                         float part[DENSE_AHEAD][2][4], const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
-    x += item * (SUM_CHUNKS * parts * 2 * 4);
-    UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[j][i] = 0;
-    UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
-        UNROLL for (int h = 0; h < 2; h++)
+    const int parts = kind == WEIGHT_BF16 ? 3 : 2, of_stage = SUM_CHUNKS * parts * 2 * 4;
+    int from[DENSE_AHEAD];
+    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
     {
-        u32x4 v = x[((c * parts + s) * 2 + h) * 4];
+        from[k] = at.item < n_items ? at.item * of_stage : 0;
+        dense_advance(a, &at, n_items);
+        UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[k][j][i] = 0;
+    }
+    UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
+        UNROLL for (int h = 0; h < 2; h++) UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+    {
+        u32x4 v = x[from[k] + ((c * parts + s) * 2 + h) * 4];
         UNROLL for (int j = 0; j < 2; j++)
         {
-            u32 b0 = w->q[c][j][2 * h], b1 = w->q[c][j][2 * h + 1];
-            if (kind == WEIGHT_BF16) mma_bf16(part[j], v[0], v[1], v[2], v[3], b0, b1);
-            else mma_16x8x16(part[j], v[0], v[1], v[2], v[3], b0, b1);
+            u32 b0 = w[k].q[c][j][2 * h], b1 = w[k].q[c][j][2 * h + 1];
+            if (kind == WEIGHT_BF16) mma_bf16(part[k][j], v[0], v[1], v[2], v[3], b0, b1);
+            else mma_16x8x16(part[k][j], v[0], v[1], v[2], v[3], b0, b1);
         }
     }
 }
@@ -252,18 +259,17 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, u32 *lds, float *scratch
         dense_finish_tile(a, &l, at.tile, turn++, scale, n_items);
     }
     while (at.tile < a->n_tiles) {
+        float part[DENSE_AHEAD][2][4];
+        dense_stages(a, early, l.packed + t % 4, at, n_items, part, kind);
+        UNROLL for (int k = 0; k < DENSE_AHEAD; k++) early[k] = dense_load(a, &load, &w, n_items);
         UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
         {
-            float part[2][4];
             int tile = at.tile, place = (int)(turn % DENSE_BUFFERS) * a->together + at.sub;
             float *to = l.sums + (place * n_items + at.item) * PANEL;
             if (tile >= a->n_tiles) continue;
             if (at.sub == 0 && at.item == warp) dense_wait_buffer(&l, turn);
-            dense_stage(&early[k], l.packed + t % 4, at.item, part, kind);
-            early[k] = dense_load(a, &load, &w, n_items);
-            if (t < 4)
-                UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
-                    to[8 * j + 2 * t + i] = part[j][i];
+            if (t < 4) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
+                to[8 * j + 2 * t + i] = part[k][j][i];
             if (dense_advance(a, &at, n_items))
                 dense_finish_tile(a, &l, tile, turn++, scale, n_items);
         }

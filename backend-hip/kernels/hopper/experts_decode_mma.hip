@@ -222,16 +222,4 @@ DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int tiles,
     ON_##images(KERNEL(name, struct experts_args) {                                                \
         experts_mma(EARLY_ARGS, dynamic_lds, tiles, depth, (which) == PLAIN_LINEAR);               \
     })
-/* The stacks of a single row with the choice of its experts: every block makes it, block 0 writes
- * it. */
-KERNEL(q4_experts_route, struct route_experts_args)
-{
-    const struct route_experts_args *a = EARLY_ARGS;
-    struct experts_args e = a->experts;
-    ROUTE_LDS(l);
-    wait_for_producer();
-    route(&a->route, 0, &l, block_x() == 0, 0);
-    e.expert = l.id;
-    experts_mma(&e, dynamic_lds, 1, EXPERTS_ROUTE_DEPTH, 1);
-}
 #include "backend-hip/kernels/kernel_list.h"

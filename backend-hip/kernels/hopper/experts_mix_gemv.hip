@@ -2,6 +2,8 @@
  * sm_90a, with the activation that precedes it and the weighted sum that follows; plain weights.
  *   grid      one block of 256 threads for each panel of 16 outputs
  *   warp      one slot: its activation, packed into shared memory, and its panel over all inputs
+ *   choice    with a->route.by_warp made again by every warp (experts_route_gemv.hip), so that the
+ *             weights are loaded before the producer launch has ended
  *   pipeline  a ring of MIX_DEPTH items in shared memory for each warp, filled by cp.async
  *   epilogue  the results of the slots are in shared memory and are added in order
  * Bits: those of slots_prepare_f16, hopper/experts_decode_mma.hip and mix_slots. */
@@ -35,6 +37,29 @@ DEVICE float mix_inputs(const struct experts_mix_args *a, int slot, f16 *to)
     return p.undo;
 }
 
+/* The next item that a warp loads: codes and scales of this lane. */
+struct mix_prefetch {
+    const char *codes, *meta;
+    int item;
+};
+
+DEVICE void mix_prefetch_item(const struct linear_part *p, struct mix_prefetch *f, int n_items,
+                              u32 to)
+{
+    if (f->item < n_items) {
+        copy_16(to, f->codes);
+        copy_16(to + 512, f->codes + 512);
+        if (thread() % WARP < 4) {
+            int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)p->group_magic >> 31);
+            copy_16(to + ITEM_BYTES,
+                    f->meta + (group < p->last_group ? group : p->last_group) * (PANEL * 4));
+        }
+        f->codes += ITEM_BYTES;
+        f->item++;
+    }
+    copies_commit();
+}
+
 /* lds: rings [WARPS][MIX_DEPTH][SLOT], inputs [WARPS][MIX_INPUTS], results [WARPS][PANEL] */
 KERNEL(q4_experts_mix, struct experts_mix_args)
 {
@@ -44,20 +69,31 @@ KERNEL(q4_experts_mix, struct experts_mix_args)
     u32 *lds = dynamic_lds;
     int lane = thread() % WARP, warp = warp_number(), n_items = e->linear.n_chunks / ITEM_CHUNKS,
         panel = block_x(), at = 0, slice = 1;
-    const u32 *ring = lds + warp * (RING / 4);
+    u32 *ring = lds + warp * (RING / 4);
     f16 *inputs = (f16 *)(lds + WARPS * (RING / 4)) + warp * MIX_INPUTS;
     float *results = (float *)(lds + WARPS * (RING / 4) + WARPS * (MIX_INPUTS / 2));
-    u32 ring_end = lds_address(ring) + RING + 16 * (u32)lane;
-    wait_for_producer();
+    u32 to = lds_address(ring) + 16 * (u32)lane;
+    int output = panel * PANEL + thread(), early = a->route.by_warp, expert;
+    if (early) {
+        next_may_start();
+        int chosen = chosen_by_warp(&a->route, (int *)ring);
+        expert = (int)bits_of(shuffle_from(f32_of((u32)chosen), warp));
+    } else {
+        wait_for_producer();
+        expert = warp < a->slots ? e->expert[warp] : 0;
+    }
+    struct linear_part p = part_of_expert(&e->linear.part[0], expert);
+    struct mix_prefetch f = {
+        (const char *)p.weight + (u64)panel * (u64)n_items * ITEM_BYTES + lane * 16,
+        (const char *)p.meta + (u64)panel * (u64)((p.last_group + 1) * PANEL * 4) + lane * 16, 0};
+    NO_UNROLL for (int i = 0; i < MIX_DEPTH; i++)
+        mix_prefetch_item(&p, &f, warp < a->slots ? n_items : 0, to + (u32)(i * SLOT));
+    if (early) wait_for_producer();
+    float weight = 0, before = 0;
+    if (warp == 0 && lane < a->slots) weight = a->weight[lane];
+    if (a->add && thread() < PANEL && output < p.out) before = p.y[output];
     if (warp < a->slots) {
-        struct task_prefetch f;
         float part[1][4], total[1][4] = {{0, 0, 0, 0}}, sum[4] = {0, 0, 0, 0};
-        int task = warp * e->linear.n_blocks + panel;
-        struct linear_part p = task_part(e, task);
-        task_prefetch_begin(e, &f, task);
-        f.to = ring_end - RING;
-        NO_UNROLL for (int i = 0; i < MIX_DEPTH; i++)
-            task_prefetch_item(e, &f, task + 1, n_items, ring_end, RING, 1);
         float scale = mix_inputs(a, warp, inputs);
         warp_barrier();
         NO_UNROLL for (int item = 0; item < n_items; item++)
@@ -74,7 +110,7 @@ KERNEL(q4_experts_mix, struct experts_mix_args)
                 q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
             UNROLL for (int j = 0; j < 2; j++) meta[j] = ring[at + ITEM_CODES + lane / 4 + 8 * j];
             warp_barrier();
-            task_prefetch_item(e, &f, task + 1, n_items, ring_end, RING, 1);
+            mix_prefetch_item(&p, &f, n_items, to + (u32)(4 * at));
             UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
             {
                 u32x4 v[4];
@@ -86,16 +122,16 @@ KERNEL(q4_experts_mix, struct experts_mix_args)
         }
         UNROLL for (int j = 0; j < 2; j++)
         {
-            int output = panel * PANEL + lane / 4 + 8 * j;
+            int of = panel * PANEL + lane / 4 + 8 * j;
             float v = (sum[2 * j] + total[0][2 * j]) * scale;
-            if (p.bias && output < p.out) v += p.bias[output];
+            if (p.bias && of < p.out) v += p.bias[of];
             if (lane % 4 == 0) results[warp * PANEL + lane / 4 + 8 * j] = v;
         }
     }
     barrier();
-    int t = thread(), output = panel * PANEL + t;
-    if (t >= PANEL || output >= e->linear.part[0].out) return;
-    float mixed = a->weight[0] * results[t], *y = e->linear.part[0].y + output;
-    for (int j = 1; j < a->slots; j++) mixed = fma32(a->weight[j], results[j * PANEL + t], mixed);
-    *y = a->add ? *y + mixed : mixed;
+    if (warp) return;
+    float mixed = shuffle_from(weight, 0) * results[lane % PANEL];
+    for (int j = 1; j < a->slots; j++)
+        mixed = fma32(shuffle_from(weight, j), results[j * PANEL + lane % PANEL], mixed);
+    if (lane < PANEL && output < p.out) p.y[output] = a->add ? before + mixed : mixed;
 }

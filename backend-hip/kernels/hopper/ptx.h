@@ -78,6 +78,13 @@ DEVICE u32x4 lds_words(u32 lds)
                  : "memory");
     return v;
 }
+/* A load past the L1 cache, which may have the line of an earlier step. */
+DEVICE float load_fresh(const float *from)
+{
+    float v;
+    asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(from) : "memory");
+    return v;
+}
 /* The largest v of the warp. */
 DEVICE u32 max_of_warp(u32 v)
 {
@@ -114,6 +121,12 @@ DEVICE void cluster_barrier(void)
         "barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
             : "memory");
 }
+/* The same without visible writes; work of its own between the two. */
+DEVICE void cluster_arrive(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+DEVICE void cluster_wait(void) { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 /* The float at address lds of block `rank` of the cluster (distributed shared memory). */
 DEVICE float load_of_block(u32 lds, int rank)
 {

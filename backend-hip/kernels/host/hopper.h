@@ -19,6 +19,7 @@ DEVICE void mbarrier_arrive_expect(u32 barrier, u32 bytes)
 DEVICE void mbarrier_wait(u32 barrier, u32 parity) { fiber_phase_wait(barrier, parity); }
 DEVICE u32 lds_word(u32 lds) { return *(const u32 *)fiber_lds_pointer(lds); }
 DEVICE u32x4 lds_words(u32 lds) { return *(const u32x4 *)fiber_lds_pointer(lds); }
+DEVICE float load_fresh(const float *from) { return *from; }
 DEVICE u32 max_of_warp(u32 v)
 {
     for (int i = 1; i < 32; i *= 2) {
@@ -33,6 +34,8 @@ DEVICE void change_by(u32 *v, int zero) { *v ^= (u32)zero; }
 DEVICE int cluster_blocks(void) { return fiber_cluster_blocks; }
 DEVICE int cluster_rank(void) { return fiber_cluster_rank(); }
 DEVICE void cluster_barrier(void) { fiber_cluster_barrier(); }
+DEVICE void cluster_arrive(void) { fiber_cluster_barrier(); }
+DEVICE void cluster_wait(void) {}
 DEVICE float load_of_block(u32 lds, int rank) { return fiber_load_of_block(lds, rank); }
 DEVICE void bulk_copy(u32 lds, const void *from, u32 bytes, u32 barrier)
 {

@@ -9,6 +9,7 @@
  *             halves, 22 bits)
  *   epilogue  the warps' results are combined in order and written as one partial result
  * With a->k the kernel also rotates queries and the row's own key, and stores its key and value.
+ * With a->q_norm and a->k_norm heads are normed before; bits: those of rope_head().
  * TURN: positions of a warp's step; TURNS: steps of a split. */
 
 enum {
@@ -17,6 +18,32 @@ enum {
     TURNS = KV_SPLIT / (SPLIT_WARPS * TURN),
     SPLIT_PAGES = TURN / PAGE
 };
+
+/* The factor of a head's norm; s: the sums of squares of dimensions d, d + 1 of this lane, of all
+ * that are equal modulo 2 * lanes. */
+DEVICE float head_factor(const struct attend_kernel_args *a, const float s[2], const int lanes,
+                         const int dims)
+{
+    float v[2] = {s[0], s[1]};
+    UNROLL for (int i = lanes / 2; i; i /= 2) UNROLL for (int e = 0; e < 2; e++)
+        v[e] += f32_of(shuffle_xor(bits_of(v[e]), i));
+    return rsqrt32((v[0] + v[1]) / (float)dims + a->eps);
+}
+
+/* Norms a head. x[dims / 8][2]: of each 8 dimensions the pair 2t; weight: the same. The squares are
+ * folded in a tree, as block_tree() does. */
+DEVICE void norm_pairs(const struct attend_kernel_args *a, float x[][2], const float weight[][2],
+                       const int dims)
+{
+    float s[GPU_HEAD_DIM / 8][2];
+    UNROLL for (int i = 0; i < dims / 8; i++) UNROLL for (int e = 0; e < 2; e++)
+        s[i][e] = x[i][e] * x[i][e];
+    UNROLL for (int w = dims / 16; w; w /= 2) UNROLL for (int i = 0; i < w; i++)
+        UNROLL for (int e = 0; e < 2; e++) s[i][e] += s[i + w][e];
+    float f = head_factor(a, s[0], 4, dims);
+    UNROLL for (int i = 0; i < dims / 8; i++) UNROLL for (int e = 0; e < 2; e++)
+        x[i][e] = x[i][e] * f * weight[i][e];
+}
 
 /* x[dims / 8][2]: of each 8 dimensions the pair 2t; those dims / 2 apart are rotated together. */
 DEVICE void rotate_pairs(const struct attend_kernel_args *a, int row, float x[][2], const int dims)
@@ -127,45 +154,81 @@ DEVICE void copy_values(const struct attend_kernel_args *a, const struct split *
     copies_commit();
 }
 
-/* The row's own key, rotated, and value: lane l has dimensions 2l and 2l + 1, and the same + dims /
- * 2. */
+/* The row's own key, rotated, and value: lane l has dimensions 2l and 2l + 1 of each 64, and the
+ * same + dims / 2; number 2i + j: those from 64i + j * dims / 2 on. */
+enum { OWN_PAIRS = GPU_HEAD_DIM / 64 };
 struct own_pairs {
-    u32 key[2], value[2];
+    u32 key[OWN_PAIRS], value[OWN_PAIRS];
 };
+#define OWN_OF(dims) ((dims) > 64 ? (dims) / 64 : 2)
+
+DEVICE int own_at(const int i, const int dims)
+{
+    return i / 2 * 64 + i % 2 * (dims / 2) + thread() % WARP * 2;
+}
+
+/* Norms the own key x[OWN_OF(dims)]. */
+DEVICE void norm_own(const struct attend_kernel_args *a, f32x2 x[], const int dims)
+{
+    const int n = OWN_OF(dims);
+    float s[OWN_PAIRS][2];
+    UNROLL for (int i = 0; i < n; i++) UNROLL for (int e = 0; e < 2; e++)
+        s[i][e] = x[i][e] * x[i][e];
+    UNROLL for (int i = 0; i < n; i += 2) UNROLL for (int e = 0; e < 2; e++) s[i][e] += s[i + 1][e];
+    UNROLL for (int i = 2; i < n; i += 2) UNROLL for (int e = 0; e < 2; e++) s[0][e] += s[i][e];
+    float f = head_factor(a, s[0], dims < 128 ? dims / 4 : WARP, dims);
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        f32x2 w = *(const f32x2 *)(a->k_norm + own_at(i, dims) % dims);
+        UNROLL for (int e = 0; e < 2; e++) x[i][e] = x[i][e] * f * w[e];
+    }
+}
 
 /* Loads them, and stores them in the page, in the warp that has the row's position. */
 DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct split *s,
                                const int dims)
 {
-    struct own_pairs own = {{0, 0}, {0, 0}};
+    const int n = OWN_OF(dims);
+    struct own_pairs own = {{0}, {0}};
     int d = thread() % WARP * 2, at = s->pos - s->p0, turn = at / (SPLIT_WARPS * TURN),
-        in_turn = at % (SPLIT_WARPS * TURN);
-    if (!a->k || at < 0 || turn >= TURNS || in_turn >= TURN || d >= dims / 2) return own;
-    u64 from = ((u64)s->row * (u64)a->n_kv_heads + (u64)s->kv_head) * (u64)dims + (u64)d,
-        angle = (u64)s->row * (u64)(dims / 2) + (u64)d;
-    f32x2 lo = *(const f32x2 *)(a->k + from), hi = *(const f32x2 *)(a->k + from + dims / 2),
-          v0 = *(const f32x2 *)(a->v + from), v1 = *(const f32x2 *)(a->v + from + dims / 2),
-          cos = *(const f32x2 *)(a->cos + angle), sin = *(const f32x2 *)(a->sin + angle);
-    float y[2][2];
-    UNROLL for (int e = 0; e < 2; e++)
+        in_turn = at % (SPLIT_WARPS * TURN), there = d < dims / 2;
+    if (!a->k || at < 0 || turn >= TURNS || in_turn >= TURN) return own;
+    u64 from = ((u64)s->row * (u64)a->n_kv_heads + (u64)s->kv_head) * (u64)dims,
+        angle = (u64)s->row * (u64)(dims / 2);
+    f32x2 x[OWN_PAIRS];
+    UNROLL for (int i = 0; i < n; i++)
     {
-        y[0][e] = fma32(lo[e], cos[e], -hi[e] * sin[e]);
-        y[1][e] = fma32(hi[e], cos[e], lo[e] * sin[e]);
+        const f32x2 none = {0, 0};
+        x[i] = there ? *(const f32x2 *)(a->k + from + own_at(i, dims)) : none;
+        f32x2 v = there ? *(const f32x2 *)(a->v + from + own_at(i, dims)) : none;
+        own.value[i] = word_of((f16x2){(f16)v[0], (f16)v[1]});
     }
-    UNROLL for (int i = 0; i < 2; i++) own.key[i] = word_of((f16x2){(f16)y[i][0], (f16)y[i][1]});
-    own.value[0] = word_of((f16x2){(f16)v0[0], (f16)v0[1]});
-    own.value[1] = word_of((f16x2){(f16)v1[0], (f16)v1[1]});
+    if (a->k_norm) norm_own(a, x, dims);
+    if (!there) return own;
+    UNROLL for (int i = 0; i < n; i += 2)
+    {
+        f32x2 cos = *(const f32x2 *)(a->cos + angle + own_at(i, dims)),
+              sin = *(const f32x2 *)(a->sin + angle + own_at(i, dims));
+        float y[2][2];
+        UNROLL for (int e = 0; e < 2; e++)
+        {
+            y[0][e] = fma32(x[i][e], cos[e], -x[i + 1][e] * sin[e]);
+            y[1][e] = fma32(x[i + 1][e], cos[e], x[i][e] * sin[e]);
+        }
+        UNROLL for (int j = 0; j < 2; j++)
+            own.key[i + j] = word_of((f16x2){(f16)y[j][0], (f16)y[j][1]});
+    }
     if (!s->first_heads) return own;
     u64 number = s->page[0][0];
     UNROLL for (int k = 0; k < TURNS; k++)
         UNROLL for (int i = 0; i < SPLIT_PAGES; i++) if (k == turn && i == in_turn / PAGE)
             number = s->page[k][i];
     f16 *page = (f16 *)a->pages + number;
-    UNROLL for (int i = 0; i < 2; i++)
+    UNROLL for (int i = 0; i < n; i++)
     {
-        int n = d + i * dims / 2, p = in_turn % PAGE;
-        *(u32 *)(page + (n / 8 * PAGE + p) * 8 + n % 8) = own.key[i];
-        *(u32 *)(page + PAGE * dims + p * dims + n) = own.value[i];
+        int to = own_at(i, dims), p = in_turn % PAGE;
+        *(u32 *)(page + (to / 8 * PAGE + p) * 8 + to % 8) = own.key[i];
+        *(u32 *)(page + PAGE * dims + p * dims + to) = own.value[i];
     }
     return own;
 }
@@ -177,9 +240,9 @@ DEVICE void put_own(const struct attend_kernel_args *a, const struct split *s, u
     int d = thread() % WARP * 2, at = s->pos - turn_begin(s, turn), p = at % PAGE;
     if (!a->k || at < 0 || at >= TURN) return;
     u8 *page = lds + (value * SPLIT_PAGES + at / PAGE) * (PAGE * dims * 2);
-    UNROLL for (int i = 0; i < 2 && d < dims / 2; i++)
+    UNROLL for (int i = 0; i < OWN_OF(dims) && d < dims / 2; i++)
     {
-        int n = d + i * dims / 2;
+        int n = own_at(i, dims);
         *(u32 *)(page + (value ? value_place(p, n / 8, dims) : (u32)((n / 8 * PAGE + p) * 16)) +
                  n % 8 * 2) = value ? own->value[i] : own->key[i];
     }
@@ -294,8 +357,13 @@ DEVICE float split_queries(const struct attend_kernel_args *a, const struct spli
         load_pairs(a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) * (u64)dims +
                        (u64)(2 * t),
                    x, dims);
-        if (a->cos) rotate_pairs(a, s->row, x, dims);
     }
+    if (a->q_norm) {
+        float weight[GPU_HEAD_DIM / 8][2];
+        load_pairs(a->q_norm + 2 * t, weight, dims);
+        norm_pairs(a, x, weight, dims);
+    }
+    if (a->cos) rotate_pairs(a, s->row, x, dims);
     UNROLL for (int i = 0; i < dims / 8; i++)
         largest = max32(max32(abs32(x[i][0]), abs32(x[i][1])), largest);
     struct power_of_two p = power_for(quad_max(largest), 14);
@@ -351,6 +419,8 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
         copy_keys(a, &s, at, 0, dims);
         copy_values(a, &s, at, 0, dims);
     }
+    if (a->q_norm) prefetch_lines(a->q_norm, dims * 4);
+    if (a->k_norm) prefetch_lines(a->k_norm, dims * 4);
     if (a->k) wait_for_producer();
     if (nothing) return;
     struct own_pairs new_pairs = own_of(a, &s, dims);

@@ -2,7 +2,7 @@
  * sm_80 and sm_90a, for all rows.
  *   grid      (panel of 16 outputs, 16 rows), so that few outputs still occupy many multiprocessors
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
- *   epilogue  the sums of every stage are in shared memory and are added in order of the inputs
+ *   epilogue  the sums of eight stages are in shared memory and are added in order of the inputs
  * Bits: those of linear_plain_mma.hip, whose order of sums is the same. */
 
 /* The weights of a stage that a lane has. */
@@ -42,44 +42,45 @@ DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, 
             {
                 if (kind == WEIGHT_BF16)
                     mma_bf16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
-                else
-                    mma_16x8x16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
+                else mma_16x8x16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
             }
         }
     }
 }
 
-/* sums [stages][DENSE_ROWS][PANEL] */
+/* sums [2][WARPS][DENSE_ROWS][PANEL] */
 DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
     struct linear_part p = part_of(a, block_x());
-    int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS, t = thread();
+    int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS, t = thread(), warp = t / WARP,
+        r = t % WARP / 4;
     const char *w = (const char *)p.weight +
                     (u64)(block_x() - p.first) * (u64)a->n_chunks * (2 * DENSE_PIECE);
-    const u32x4 *x = (const u32x4 *)a->x +
-                     (u64)block_y() * (u64)(a->n_chunks * parts * 2 * WARP) + (u64)(t % WARP);
-    struct few_weights next = few_load(a, w, t / WARP);
+    const u32x4 *x = (const u32x4 *)a->x + (u64)block_y() * (u64)(a->n_chunks * parts * 2 * WARP) +
+                     (u64)(t % WARP);
+    struct few_weights next = few_load(a, w, warp);
+    float sum = 0;
     prefetch_lines(w, a->n_chunks * 2 * DENSE_PIECE);
     wait_for_producer();
-    for (int item = t / WARP; item < n_items; item += WARPS) {
+    for (int first = 0, turn = 0; first < n_items; first += WARPS, turn ^= 1) {
         struct few_weights now = next;
-        float part[2][4], *to = sums + item * (DENSE_ROWS * PANEL);
-        int r = t % WARP / 4;
-        next = few_load(a, w, item + WARPS);
-        few_stage(a, &now, x, item, part, kind);
+        float part[2][4], *of = sums + turn * (WARPS * DENSE_ROWS * PANEL),
+                          *to = of + warp * (DENSE_ROWS * PANEL);
+        int left = n_items - first < WARPS ? n_items - first : WARPS;
+        next = few_load(a, w, first + WARPS + warp);
+        few_stage(a, &now, x, first + warp, part, kind);
         UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
             to[(r + i / 2 * 8) * PANEL + 8 * j + 2 * (t % 4) + i % 2] = part[j][i];
+        barrier(); /* of the turn after next, too, whose sums replace these */
+        UNROLL for (int i = 0; i < WARPS; i++) if (i < left)
+            sum += of[i * (DENSE_ROWS * PANEL) + t];
     }
-    barrier();
-    float sum = 0;
-    for (int item = 0; item < n_items; item++) sum += sums[item * (DENSE_ROWS * PANEL) + t];
     write_output(a, &p, block_y() * DENSE_ROWS + t / PANEL,
                  (block_x() - p.first) * PANEL + t % PANEL, sum);
 }
 
 #define DENSE_FEW(name, images, weights)                                                           \
-    ON_##images(KERNEL(name, struct linear_args) {                                                 \
-        few_mma(EARLY_ARGS, (float *)dynamic_lds, weights);                                        \
-    })
+    ON_##images(                                                                                   \
+        KERNEL(name, struct linear_args) { few_mma(EARLY_ARGS, (float *)dynamic_lds, weights); })
 #include "backend-hip/kernels/kernel_list.h"

@@ -1,0 +1,225 @@
+/* hopper/experts_route_gemv.hip: the first stacks of a mixture of experts for a single decode row
+ * on sm_90a with the choice of the experts; plain weights.
+ *   grid      persistent; blocks take tasks (slot, panel of 16 outputs) in turn; the last block
+ *             writes the choice and computes no task
+ *   choice    every warp makes it by itself: its lanes have the scores, a round for each expert
+ *   warp      split-K in the block: each of the 8 warps has an eighth of the inputs (a slice)
+ *   pipeline  a ring of EXPERTS_ROUTE_DEPTH items in shared memory for each warp, filled by
+ *             cp.async across tasks
+ * Bits: route(), and hopper/linear_decode_mma.hip: the slices are added in order. */
+
+/* A number in an order of bits; not 0. -0 is 0. */
+DEVICE u32 ordered_bits(float x)
+{
+    u32 u = bits_of(x + 0.0f);
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+
+/* chosen_by_warp() of `each` scores in a lane. */
+DEVICE int chosen_of(const struct route_args *a, int *ids, const int each)
+{
+    int lane = thread() % WARP, ranked = -1, place = 0;
+    u32 key[WARP_EXPERTS / WARP], bad = 0;
+    UNROLL for (int j = 0; j < each; j++)
+    {
+        int i = j * WARP + lane;
+        key[j] = 0;
+        if (i >= a->n) continue;
+        float x = load_fresh(a->x + i);
+        bad |= (u32)(x != x);
+        key[j] = ordered_bits(a->bias ? rcp32(1 + exp32(-x)) + a->bias[i] : x);
+    }
+    NO_UNROLL for (int r = 0; r < a->top_k; r++)
+    {
+        u32 best = 0, at = 0;
+        UNROLL for (int j = 0; j < each; j++)
+        {
+            at = key[j] > best ? (u32)(j * WARP + lane) : at;
+            best = key[j] > best ? key[j] : best;
+        }
+        u32 top = max_of_warp(best), first = ~max_of_warp(best == top ? ~at : 0);
+        if (r == 0 && !a->sigmoid) /* the largest is infinite */
+            bad |= (u32)(top <= ordered_bits(-__builtin_inff()) ||
+                         top >= ordered_bits(__builtin_inff()));
+        if (lane == r) ranked = (int)first;
+        UNROLL for (int j = 0; j < each; j++) key[j] = first == (u32)(j * WARP + lane) ? 0 : key[j];
+    }
+    if (max_of_warp(bad)) return lane < a->top_k ? lane : -1;
+    NO_UNROLL for (int from = 0; from < a->top_k; from += 8) UNROLL for (int r = 0; r < 8; r++)
+    {
+        int other = (int)bits_of(shuffle_from(f32_of((u32)ranked), from + r));
+        place += other >= 0 && other < ranked;
+    }
+    if (lane < a->top_k) ids[place] = ranked;
+    warp_barrier();
+    return lane < a->top_k ? ids[lane] : -1;
+}
+
+/* The experts of the row, chosen by a warp: lane i has the i-th of them, ascending; -1: none. The
+ * scores are those of a launch that has ended. Only if a->by_warp. ids[WARP]: of the warp */
+DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
+{
+    return a->n <= 4 * WARP   ? chosen_of(a, ids, 4)
+           : a->n <= 8 * WARP ? chosen_of(a, ids, 8)
+                              : chosen_of(a, ids, WARP_EXPERTS / WARP);
+}
+
+/* Shared memory of route(), in that of a block without tasks. */
+DEVICE struct route_shared route_shared_at(u32 *lds)
+{
+    struct route_shared l;
+    l.score = (float *)lds;
+    l.choice = l.score + MAX_EXPERTS;
+    l.other = l.choice + MAX_EXPERTS;
+    l.scratch = l.other + MAX_EXPERTS;
+    l.list = (int *)(l.scratch + THREADS);
+    l.id = l.list + MAX_TOP_K;
+    return l;
+}
+
+/* Position of a warp's prefetch: the next item of its slice. chosen: chosen_by_warp() */
+struct slice_prefetch {
+    const char *codes, *meta; /* the item's, of this lane; the panel's */
+    int task, item, begin, end, last_group, chosen;
+    u32 magic;
+};
+
+/* The part of a task, with the weights of its expert. */
+DEVICE struct linear_part slot_part(const struct experts_args *e, int task, int chosen)
+{
+    struct linear_part p = part_of(&e->linear, task % e->linear.n_blocks);
+    return part_of_expert(
+        &p, (int)bits_of(shuffle_from(f32_of((u32)chosen), task / e->linear.n_blocks)));
+}
+
+DEVICE void slice_prefetch_begin(const struct experts_args *e, struct slice_prefetch *f)
+{
+    struct linear_part p = slot_part(e, f->task, f->chosen);
+    int lane = thread() % WARP, panel = f->task % e->linear.n_blocks - p.first;
+    f->item = f->begin;
+    f->codes = (const char *)p.weight +
+               (u64)(panel * (e->linear.n_chunks / ITEM_CHUNKS) + f->begin) * ITEM_BYTES +
+               lane * 16;
+    f->meta = (const char *)p.meta + (u64)panel * (u64)((p.last_group + 1) * PANEL * 4) + lane * 16;
+    f->magic = p.group_magic;
+    f->last_group = p.last_group;
+}
+
+/* Loads an item asynchronously into `slot` of shared memory and advances to the next one, of the
+ * block's next task after the last. */
+DEVICE void slice_prefetch_item(const struct experts_args *e, struct slice_prefetch *f, int n_tasks,
+                                u32 slot)
+{
+    if (f->task < n_tasks) {
+        u32 to = slot + (u32)(thread() % WARP * 16);
+        copy_16(to, f->codes);
+        copy_16(to + 512, f->codes + 512);
+        if (thread() % WARP < 4) {
+            int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
+            copy_16(to + ITEM_BYTES,
+                    f->meta + (group < f->last_group ? group : f->last_group) * (PANEL * 4));
+        }
+        f->codes += ITEM_BYTES;
+        if (++f->item == f->end) {
+            f->task += grid_x() - 1;
+            if (f->task < n_tasks) slice_prefetch_begin(e, f);
+        }
+    }
+    copies_commit();
+}
+
+/* The products of a warp's slice, in total. */
+DEVICE void slice_products(const struct experts_args *e, struct slice_prefetch *f, int n_tasks,
+                           u32 ring, u32 *from, float total[1][4])
+{
+    int lane = thread() % WARP;
+    const struct linear_part p = e->linear.part[0]; /* of plain linears nothing is read */
+    float part[1][4];
+    NO_UNROLL for (int item = f->begin; item < f->end; item++)
+    {
+        const u32x4 *x = (const u32x4 *)e->linear.x + item * (ITEM_CHUNKS * 4) + lane % 4;
+        u32x4 q[2], v[2][4];
+        u32 meta[2];
+        v[0][0] = load_input(x);
+        COPIES_WAIT(EXPERTS_ROUTE_DEPTH - 1);
+        warp_barrier();
+        UNROLL for (int b = 0; b < 2; b++)
+            q[b] = lds_words(ring + *from + (u32)(b * (ITEM_BYTES / 2) + lane * 16));
+        UNROLL for (int j = 0; j < 2; j++)
+            meta[j] = lds_word(ring + *from + (u32)(ITEM_BYTES + lane / 4 * 4 + 32 * j));
+        warp_barrier();
+        slice_prefetch_item(e, f, n_tasks, ring + *from);
+        UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
+        {
+            if (c < ITEM_CHUNKS - 1) v[1 - c % 2][0] = load_input(x + 4 * (c + 1));
+            task_chunk(&p, q[c / 2][c % 2 * 2], q[c / 2][c % 2 * 2 + 1], meta, v[c % 2], 0, item,
+                       part, total, c, 1, 1);
+        }
+        *from = *from == (EXPERTS_ROUTE_DEPTH - 1) * SLOT ? 0 : *from + SLOT;
+    }
+}
+
+/* Brings the inputs of the slice into the L1 cache. */
+DEVICE void touch_slice(const struct experts_args *e, const struct slice_prefetch *f)
+{
+    const char *x = (const char *)e->linear.x + f->begin * (ITEM_CHUNKS * CHUNK * 2);
+    int lines = (f->end - f->begin) * (ITEM_CHUNKS * CHUNK * 2 / 128);
+    for (int i = thread() % WARP; i < lines; i += WARP) {
+        const char *const at[4] = {x + i * 128, x + i * 128, x + i * 128, x + i * 128};
+        touch(at);
+    }
+}
+
+/* lds: rings [WARPS][EXPERTS_ROUTE_DEPTH][SLOT], sums [2][WARPS][PANEL], the
+ * row's scale */
+DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
+{
+    enum { RING = EXPERTS_ROUTE_DEPTH * SLOT };
+    const struct experts_args *e = &a->experts;
+    int lane = thread() % WARP, warp = warp_number(), n_items = e->linear.n_chunks / ITEM_CHUNKS,
+        n_tasks = e->linear.rows * e->linear.n_blocks;
+    u32 ring = lds_address(lds) + (u32)(warp * RING), from = 0, turn = 0;
+    float *sums = (float *)(lds + WARPS * (RING / 4));
+    struct slice_prefetch f;
+    f.task = block_x();
+    f.begin = slice_begin(n_items, warp);
+    f.end = slice_begin(n_items, warp + 1);
+    touch_slice(e, &f);
+    f.chosen = chosen_by_warp(&a->route, (int *)(lds + warp * (RING / 4)));
+    warp_barrier();
+    if (thread() == 0) sums[2 * WARPS * PANEL] = e->linear.scale[0];
+    if (f.task < n_tasks) slice_prefetch_begin(e, &f);
+    if (f.begin == f.end) f.task = n_tasks;
+    NO_UNROLL for (int i = 0; i < EXPERTS_ROUTE_DEPTH; i++)
+        slice_prefetch_item(e, &f, n_tasks, ring + (u32)(i * SLOT));
+    NO_UNROLL for (int task = block_x(); task < n_tasks; task += grid_x() - 1, turn++)
+    {
+        float total[1][4] = {{0, 0, 0, 0}}, *of = sums + turn % 2 * (WARPS * PANEL);
+        slice_products(e, &f, n_tasks, ring, &from, total);
+        if (lane % 4 == 0)
+            UNROLL for (int j = 0; j < 2; j++)
+                of[warp * PANEL + lane / 4 + 8 * j] = total[0][2 * j];
+        barrier();
+        if ((u32)warp != turn % WARPS) continue;
+        struct linear_part p = slot_part(e, task, f.chosen);
+        int output = (task % e->linear.n_blocks - p.first) * PANEL + lane;
+        if (lane >= PANEL || output >= p.out) continue;
+        float sum = 0;
+        UNROLL for (int w = 0; w < WARPS; w++) sum += of[w * PANEL + lane];
+        sum *= sums[2 * WARPS * PANEL];
+        p.y[(u64)(task / e->linear.n_blocks) * (u64)p.out + (u64)output] =
+            p.bias ? sum + p.bias[output] : sum;
+    }
+}
+
+KERNEL(q4_experts_route, struct route_experts_args)
+{
+    const struct route_experts_args *a = EARLY_ARGS;
+    wait_before_next();
+    if (block_x() < grid_x() - 1) {
+        experts_route(a, dynamic_lds);
+        return;
+    }
+    const struct route_shared l = route_shared_at(dynamic_lds);
+    route(&a->route, 0, &l, 1, 0);
+}
