@@ -139,7 +139,8 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
  * outputs for each 64 inputs, and mbarriers */
 enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4 };
 enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
-#define DENSE_GEMV_SHARED(inputs, parts, panels) ((inputs) * (4 * (parts) + 2 * (panels)) + 64)
+#define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
+    ((inputs) * 4 * (parts) + ((inputs) > 1536 ? 3 * (inputs) : 6144) * (panels) + 128)
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
 /* paper/linear_paper.hip: inputs of a k-slice; a thread has 4 outputs */

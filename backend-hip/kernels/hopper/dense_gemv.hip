@@ -7,21 +7,19 @@
  *   pipeline  the weights of DENSE_AHEAD stages are in registers, across tiles; the first ones are
  *             loaded before the producer launch has ended (programmatic dependent launch)
  *   products  mma with the row as the first of 16; a warp leaves the sums of every stage in one of
- *             DENSE_BUFFERS buffers guarded by mbarriers, and one warp in turn adds the stages
+ *             several buffers guarded by mbarriers, and one warp in turn adds the stages
  * Bits: the order of sums is that of nvidia/linear_plain_mma.hip, norms are those of norm_rows, the
  * packed rows those of prepare_row(). */
-enum { DENSE_AHEAD = 4, DENSE_BUFFERS = 2 };
+enum { DENSE_AHEAD = 4 };
 enum dense_source { DENSE_NORM, DENSE_ROW };
-/* Pieces of the longest row. */
-#define DENSE_PIECES(source)                                                                       \
-    (((source) == DENSE_NORM ? NORM_PARTS_INPUTS : DENSE_GEMV_INPUTS) / PIECE)
 
 /* Shared memory of a block, in order: the row in parts as operand a of mma, which all rows of the
  * operand have, [chunk][part][h][4 lanes][4 words], the second and fourth word 0; sums
- * [DENSE_BUFFERS][parts of a tile][stages][PANEL]; mbarriers [2][DENSE_BUFFERS]. */
+ * [buffers][parts of a tile][stages][PANEL]; mbarriers [2][buffers]. */
 struct dense_shared {
     u32x4 *packed;
     float *sums;
+    u32 buffers;
     u32 full, empty; /* addresses of the mbarriers of each buffer */
 };
 
@@ -118,95 +116,83 @@ DEVICE void dense_stages(const struct dense_gemv_args *a, const struct dense_wei
     }
 }
 
-/* Waits for the row and loads it, normed if it is to be. The norm's sum is that of norm_rows:
- * thread t has elements t, t + THREADS, .. */
-DEVICE void dense_row(const struct dense_gemv_args *a, f32x4 *v, float *scratch,
-                      const enum dense_source source)
+/* Elements i .. i + 3 of the row; f: the norm's factor */
+DEVICE f32x4 dense_four(const struct dense_gemv_args *a, float f, int i,
+                        const enum dense_source source)
 {
-    const struct norm_args *n = &a->norm;
-    int dim = a->n_chunks * CHUNK;
-    const int pieces = DENSE_PIECES(source);
-    float sum = 0, single[NORM_PARTS_INPUTS / THREADS];
-    f32x4 w[NORM_PARTS_INPUTS / PIECE];
-    if (source == DENSE_NORM) FOR_PIECES(pieces, j, i, dim) w[j] = *(const f32x4 *)(n->weight + i);
-    wait_for_producer();
-    const float *x = source == DENSE_NORM ? n->x : a->x;
-    FOR_PIECES(pieces, j, i, dim) v[j] = *(const f32x4 *)(x + i);
-    if (source == DENSE_ROW) {
-        f32x4 up[DENSE_GEMV_INPUTS / PIECE];
-        if (a->up) FOR_PIECES(pieces, j, i, dim) up[j] = *(const f32x4 *)(a->up + i);
-        if (a->up) FOR_PIECES(pieces, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] =
-            gated(v[j][e], up[j][e], 0);
-        return;
+    f32x4 v = *(const f32x4 *)((source == DENSE_NORM ? a->norm.x : a->x) + i), other;
+    if (source == DENSE_NORM) {
+        other = *(const f32x4 *)(a->norm.weight + i);
+        UNROLL for (int e = 0; e < 4; e++) v[e] = v[e] * f * other[e];
+    } else if (a->up) {
+        other = *(const f32x4 *)(a->up + i);
+        UNROLL for (int e = 0; e < 4; e++) v[e] = gated(v[e], other[e], 0);
     }
-    UNROLL for (int j = 0; j < NORM_PARTS_INPUTS / THREADS; j++)
-    {
-        int i = thread() + j * THREADS;
-        single[j] = i < dim ? x[i] : 0;
-    }
-    UNROLL for (int j = 0; j < NORM_PARTS_INPUTS / THREADS; j++) if (thread() + j * THREADS < dim)
-        sum = fma32(single[j], single[j], sum);
-    float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
-    FOR_PIECES(pieces, j, i, dim)
-    {
-        UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
-        if (block_x() == 0 && n->out) *(f32x4 *)(n->out + i) = v[j];
-    }
+    return v;
 }
 
-/* Stores the row in parts, and the experts' input if there is one. Returns what the sums are
- * multiplied by. */
-DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, const f32x4 *v,
-                        float *scratch, const int pieces, const int kind)
+/* Waits for the row and stores it in parts, and the experts' input if there is one. Returns what the
+ * sums are multiplied by. Loops stay loops, because a launch reads its instructions from afar. The
+ * norm's sum is that of norm_rows: thread t has elements t, t + THREADS, .. */
+DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, float *scratch,
+                        const enum dense_source source, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
-    int dim = a->n_chunks * CHUNK;
-    float largest = 0;
+    int dim = a->n_chunks * CHUNK, writes = block_x() == 0;
+    float f = 1, sum = 0, largest = 0;
+    f16 *to = writes ? (f16 *)a->packed : (f16 *)0;
+    float *out = writes && source == DENSE_NORM ? a->norm.out : (float *)0;
     struct power_of_two power = {1, 1}, half = power;
-    if (kind == WEIGHT_F16 || a->packed) {
-        FOR_PIECES(pieces, j, i, dim) largest = largest_of(v[j], largest);
+    if (source == DENSE_NORM) prefetch_lines(a->norm.weight, dim * 4);
+    wait_for_producer();
+    if (source == DENSE_NORM) {
+        UNROLL_8 for (int i = thread(); i < dim; i += THREADS) sum =
+            fma32(a->norm.x[i], a->norm.x[i], sum);
+        f = rsqrt32(block_sum(sum, scratch) / (float)dim + a->norm.eps);
+    }
+    if (kind == WEIGHT_F16 || to) {
+        NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS) largest =
+            largest_of(dense_four(a, f, i, source), largest);
         half = power_for(block_max(largest, scratch), 14);
         if (kind == WEIGHT_F16) power = half;
     }
-    FOR_PIECES(pieces, j, i, dim)
+    NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS)
     {
+        f32x4 v = dense_four(a, f, i, source);
         u32 low[3], high[3];
-        split_two(v[j][0] * power.factor, v[j][1] * power.factor, low, kind);
-        split_two(v[j][2] * power.factor, v[j][3] * power.factor, high, kind);
+        split_two(v[0] * power.factor, v[1] * power.factor, low, kind);
+        split_two(v[2] * power.factor, v[3] * power.factor, high, kind);
         UNROLL for (int q = 0; q < parts; q++)
             packed[((i / CHUNK * parts + q) * 2 + i / 4 % 2) * 4 + i % CHUNK / 8] =
                 (u32x4){low[q], 0, high[q], 0};
+        if (out) *(f32x4 *)(out + i) = v;
+        if (to) UNROLL for (int e = 0; e < 4; e++) to[i + e] = (f16)(v[e] * half.factor);
     }
-    if (block_x() == 0 && a->packed) {
-        f16 *to = (f16 *)a->packed;
-        FOR_PIECES(pieces, j, i, a->stride)
-        UNROLL for (int e = 0; e < 4; e++)
-            to[i + e] = i < dim ? (f16)(v[j][e] * half.factor) : (f16)0;
+    if (to) {
+        for (int i = dim + thread(); i < a->stride; i += THREADS) to[i] = (f16)0;
         if (thread() == 0) *a->scale = half.undo;
     }
     return power.undo;
 }
 
-/* Waits until the buffer of tile number `turn` of this block has been read. */
-DEVICE void dense_wait_buffer(const struct dense_shared *l, u32 turn)
+/* Buffers for the sums of tiles: those that the stages in registers may end, and two that are being
+ * filled and read. */
+DEVICE u32 dense_buffers(const struct dense_gemv_args *a, int n_items)
 {
-    if (turn >= DENSE_BUFFERS)
-        mbarrier_wait(l->empty + 8 * (turn % DENSE_BUFFERS), (turn / DENSE_BUFFERS % 2) ^ 1);
+    int of_tile = (n_items + WARPS - 1) / WARPS * a->together;
+    return (u32)(2 + (DENSE_AHEAD + of_tile - 1) / of_tile);
 }
 
-/* The warp in turn waits for all stages of the tile, adds them in order and runs the epilogue. The
- * other warps continue. */
+/* Waits for all stages of tile number `turn` of this block, adds them in order and runs the
+ * epilogue. */
 DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dense_shared *l,
                               int tile, u32 turn, float scale, int n_items)
 {
     int lane = thread() % WARP, sub = lane / PANEL;
-    u32 buffer = turn % DENSE_BUFFERS, parity = turn / DENSE_BUFFERS % 2;
-    const float *of = l->sums + (int)buffer * a->together * n_items * PANEL +
-                      lane % (a->together * PANEL);
+    u32 buffer = turn % l->buffers, parity = turn / l->buffers % 2;
+    const float *of =
+        l->sums + (int)buffer * a->together * n_items * PANEL + lane % (a->together * PANEL);
     if (sub < a->together) of += sub * (n_items - 1) * PANEL;
-    warp_barrier();
-    mbarrier_arrive(l->full + 8 * buffer);
-    if ((u32)(thread() / WARP) != turn % WARPS) return;
     struct dense_part p = dense_part_of(a, tile);
     int output = (tile - p.first) * PANEL + lane % PANEL, there = output < p.out && lane < PANEL;
     const float *bias = a->together > 1 && sub ? a->part[1].bias : p.bias;
@@ -228,51 +214,69 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
     mbarrier_arrive(l->empty + 8 * buffer);
 }
 
+/* Waits until the buffer of tile number `turn` has been read. */
+DEVICE void dense_wait_buffer(const struct dense_shared *l, u32 turn)
+{
+    u32 buffer = turn % l->buffers;
+    if (turn >= l->buffers) mbarrier_wait(l->empty + 8 * buffer, (turn / l->buffers % 2) ^ 1);
+}
+
+/* Leaves tile number `turn` to the warp whose turn it is. */
+DEVICE void dense_end_tile(const struct dense_shared *l, u32 turn)
+{
+    warp_barrier();
+    mbarrier_arrive(l->full + 8 * (turn % l->buffers));
+}
+
 DEVICE void dense_gemv(const struct dense_gemv_args *a, u32 *lds, float *scratch,
                        const enum dense_source source, const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
-    int warp = thread() / WARP, t = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS;
+    int warp = thread() / WARP, t = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS,
+        done = block_x();
     struct dense_shared l;
     struct dense_walk load = {block_x(), 0, warp}, at = load;
     struct dense_weights early[DENSE_AHEAD];
     const char *w = dense_begin(a, &load, n_items);
-    f32x4 v[DENSE_GEMV_INPUTS / PIECE];
-    u32 turn = 0;
+    u32 turn = 0, finished = 0;
+    l.buffers = dense_buffers(a, n_items);
     l.packed = (u32x4 *)lds;
     l.sums = (float *)(l.packed + a->n_chunks * parts * 8);
-    l.full = lds_address(l.sums + DENSE_BUFFERS * a->together * n_items * PANEL);
-    l.empty = l.full + 8 * DENSE_BUFFERS;
+    l.full = lds_address(l.sums + (int)l.buffers * a->together * n_items * PANEL);
+    l.empty = l.full + 8 * l.buffers;
     if (thread() == 0) {
-        for (u32 i = 0; i < DENSE_BUFFERS; i++) {
+        for (u32 i = 0; i < l.buffers; i++) {
             mbarrier_init(l.full + 8 * i, WARPS * WARP);
             mbarrier_init(l.empty + 8 * i, WARP);
         }
         mbarrier_init_done();
     }
     UNROLL for (int k = 0; k < DENSE_AHEAD; k++) early[k] = dense_load(a, &load, &w, n_items);
-    dense_row(a, v, scratch, source);
-    float scale = dense_pack(a, l.packed, v, scratch, DENSE_PIECES(source), kind);
+    float scale = dense_pack(a, l.packed, scratch, source, kind);
     barrier();
-    for (; warp >= n_items && at.tile < a->n_tiles; at.tile += grid_x()) { /* it has no stages */
-        dense_wait_buffer(&l, turn);
-        dense_finish_tile(a, &l, at.tile, turn++, scale, n_items);
-    }
-    while (at.tile < a->n_tiles) {
+    while (done < a->n_tiles) {
         float part[DENSE_AHEAD][2][4];
-        dense_stages(a, early, l.packed + t % 4, at, n_items, part, kind);
-        UNROLL for (int k = 0; k < DENSE_AHEAD; k++) early[k] = dense_load(a, &load, &w, n_items);
-        UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
-        {
-            int tile = at.tile, place = (int)(turn % DENSE_BUFFERS) * a->together + at.sub;
-            float *to = l.sums + (place * n_items + at.item) * PANEL;
-            if (tile >= a->n_tiles) continue;
-            if (at.sub == 0 && at.item == warp) dense_wait_buffer(&l, turn);
-            if (t < 4) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
-                to[8 * j + 2 * t + i] = part[k][j][i];
-            if (dense_advance(a, &at, n_items))
-                dense_finish_tile(a, &l, tile, turn++, scale, n_items);
+        if (warp < n_items) {
+            dense_stages(a, early, l.packed + t % 4, at, n_items, part, kind);
+            UNROLL for (int k = 0; k < DENSE_AHEAD; k++) early[k] =
+                dense_load(a, &load, &w, n_items);
+            UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+            {
+                int place = (int)(turn % l.buffers) * a->together + at.sub;
+                float *to = l.sums + (place * n_items + at.item) * PANEL;
+                if (at.tile >= a->n_tiles) continue;
+                if (at.sub == 0 && at.item == warp) dense_wait_buffer(&l, turn);
+                if (t < 4) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
+                    to[8 * j + 2 * t + i] = part[k][j][i];
+                if (dense_advance(a, &at, n_items)) dense_end_tile(&l, turn++);
+            }
+        } else { /* it has no stages */
+            dense_wait_buffer(&l, turn);
+            dense_end_tile(&l, turn++);
         }
+        for (; finished < turn; finished++, done += grid_x())
+            if (finished % WARPS == (u32)warp)
+                dense_finish_tile(a, &l, done, finished, scale, n_items);
     }
 }
 
