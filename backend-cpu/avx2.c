@@ -480,7 +480,7 @@ ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, fl
         __m256i sum[4][4];
         c.at = codes + (size_t)q4i_packed(w, j0) * 8;
         if (digits == 1) dot_bytes(&c, digit, n, sum, nh, m, w->pairs);
-        else if (w->pairs) dot_words(&c, digit, n, sum, nh, m, 1);
+        else if (nh < 4 && w->pairs) dot_words(&c, digit, n, sum, nh, m, 1);
         else dot_words(&c, digit, n, sum, nh, m, 0);
         EACH (h, nh) {
             size_t at = (size_t)((h0 + h) / 2) * panel_groups +
@@ -625,7 +625,8 @@ ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x,
     int h = 2 * p0, h1 = 2 * p1, r0 = b.first;
     switch (b.n) {
     case 1:
-        for (; h + 4 <= h1; h += 4) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 4, 1});
+        for (; !w->pairs && h + 4 <= h1; h += 4)
+            q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 4, 1});
         for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 2, 1});
         break;
     case 2:

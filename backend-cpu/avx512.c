@@ -230,17 +230,6 @@ ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 #endif
 }
 
-/* The same for codes of 8 bits, whose products do not fit the 16 bits of maddubs: by their halves.
- */
-ALWAYS_INLINE __m512i dot_halves(__m512i acc, __m512i codes, __m512i digits)
-{
-    const __m512i mask = _mm512_set1_epi8(15);
-    __m512i high = _mm512_and_si512(_mm512_srli_epi16(codes, 4), mask),
-            low = _mm512_and_si512(codes, mask);
-    high = _mm512_madd_epi16(_mm512_maddubs_epi16(high, digits), _mm512_set1_epi16(16));
-    return dot_maddubs(_mm512_add_epi32(acc, high), low, digits);
-}
-
 /* quantize_scale of act_quant.h, n a multiple of 32. */
 ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, float *scale)
 {
@@ -305,8 +294,8 @@ void avx512_quantize(const struct linear *w, const float *x, int row, const stru
 static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                        float *scratch)
 {
-    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 10, 4,
-            (struct dot4){dot_maddubs, dot_halves});
+    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 10,
+            (struct dot4){dot_maddubs, NULL});
 }
 
 /* 16 weights from element `at` on; lanes outside m are 0. */

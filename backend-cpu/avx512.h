@@ -75,7 +75,8 @@ ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m5
 /* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
 typedef __m512i dot4_fn(__m512i acc, __m512i codes, __m512i digits);
 
-/* For codes of 4 bits, of 8 bits. */
+/* For codes of 4 bits, of 8 bits; without the latter pairs are 16 times the sum of their high halves
+ * and that of the low ones. */
 struct dot4 {
     dot4_fn *half, *whole;
 };
@@ -138,26 +139,36 @@ ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_
                             const struct dot4 *dot)
 {
     enum { MAX = 12 };
-    const int n = g->n, np = k.np, digits = k.digits, m = k.m, pairs = k.pairs;
-    dot4_fn *const dot4 = pairs ? dot->whole : dot->half;
-    const uint8_t *c0 = g->codes[0], *c1 = g->codes[1];
-    const int8_t *first = g->digit[0] + r0 * n, *second = g->digit[1] + r0 * n;
+    const int n = g->n, np = k.np, digits = k.digits, m = k.m, whole = k.pairs && dot->whole,
+              passes = k.pairs && !dot->whole ? 2 : 1;
+    dot4_fn *const dot4 = whole ? dot->whole : dot->half;
     const int32_t *sum = g->sum + r0;
     const float *act_scale = g->act_scale + r0;
     float *total = g->total + r0 * np * 16;
     __m512i a0[MAX], b0[MAX], a1[MAX], b1[MAX]; /* first and second digit of panel 0, of panel 1 */
     EACH (r, m) a0[r] = b0[r] = a1[r] = b1[r] = _mm512_setzero_si512();
-    for (int j = 0; j < n; j += 8, c0 += 64, c1 += 64, first += 8, second += 8) {
-        struct block_codes v0 = load_block(c0, g->apart, pairs),
-                           v1 = np == 2 ? load_block(c1, g->apart, pairs) : v0;
-        EACH (r, m) {
-            __m512i f = load_4(first + r * n), h = load_4(first + r * n + 4);
-            a0[r] = dot4(dot4(a0[r], v0.low, f), v0.high, h);
-            if (np == 2) a1[r] = dot4(dot4(a1[r], v1.low, f), v1.high, h);
-            if (digits == 2) {
-                f = load_4(second + r * n), h = load_4(second + r * n + 4);
-                b0[r] = dot4(dot4(b0[r], v0.low, f), v0.high, h);
-                if (np == 2) b1[r] = dot4(dot4(b1[r], v1.low, f), v1.high, h);
+    for (int pass = 0; pass < passes; pass++) {
+        const uint8_t *c0 = g->codes[0], *c1 = g->codes[1];
+        const int8_t *first = g->digit[0] + r0 * n, *second = g->digit[1] + r0 * n;
+        if (pass) {
+            c0 += g->apart, c1 += g->apart;
+            EACH (r, m) {
+                a0[r] = _mm512_slli_epi32(a0[r], 4), b0[r] = _mm512_slli_epi32(b0[r], 4);
+                a1[r] = _mm512_slli_epi32(a1[r], 4), b1[r] = _mm512_slli_epi32(b1[r], 4);
+            }
+        }
+        for (int j = 0; j < n; j += 8, c0 += 64, c1 += 64, first += 8, second += 8) {
+            struct block_codes v0 = load_block(c0, g->apart, whole),
+                               v1 = np == 2 ? load_block(c1, g->apart, whole) : v0;
+            EACH (r, m) {
+                __m512i f = load_4(first + r * n), h = load_4(first + r * n + 4);
+                a0[r] = dot4(dot4(a0[r], v0.low, f), v0.high, h);
+                if (np == 2) a1[r] = dot4(dot4(a1[r], v1.low, f), v1.high, h);
+                if (digits == 2) {
+                    f = load_4(second + r * n), h = load_4(second + r * n + 4);
+                    b0[r] = dot4(dot4(b0[r], v0.low, f), v0.high, h);
+                    if (np == 2) b1[r] = dot4(dot4(b1[r], v1.low, f), v1.high, h);
+                }
             }
         }
     }
@@ -220,7 +231,8 @@ enum { AHEAD = 8192 };
 ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, float *y, int p,
                            const int digits, const int pairs, const struct dot4 *dot)
 {
-    dot4_fn *const dot4 = pairs ? dot->whole : dot->half;
+    const int whole = pairs && dot->whole, passes = pairs && !dot->whole ? 2 : 1;
+    dot4_fn *const dot4 = whole ? dot->whole : dot->half;
     const size_t apart = (size_t)w->group * 8;
     const uint8_t *panel = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
     const int8_t *first = x->digit, *second;
@@ -229,19 +241,24 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
         n = q4_next(w, j0) - j0;
         second = first + n;
         size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) * 16;
-        const uint8_t *c = panel + (size_t)q4i_packed(w, j0) * 8;
         __m512i a[4], b[4];
         EACH (i, 4) a[i] = b[i] = _mm512_setzero_si512();
-        for (int j = 0; j < n; j += 16, c += 128) {
-            EACH (i, 2) {
-                struct block_codes v = load_block(c + i * 64, apart, pairs);
-                _mm_prefetch((const char *)c + i * 64 + AHEAD, _MM_HINT_T0);
-                if (pairs) _mm_prefetch((const char *)c + i * 64 + apart + AHEAD, _MM_HINT_T0);
-                a[2 * i] = dot4(a[2 * i], v.low, load_4(first + j + i * 8));
-                a[2 * i + 1] = dot4(a[2 * i + 1], v.high, load_4(first + j + i * 8 + 4));
-                if (digits == 2) {
-                    b[2 * i] = dot4(b[2 * i], v.low, load_4(second + j + i * 8));
-                    b[2 * i + 1] = dot4(b[2 * i + 1], v.high, load_4(second + j + i * 8 + 4));
+        for (int pass = 0; pass < passes; pass++) {
+            const uint8_t *c = panel + (size_t)q4i_packed(w, j0) * 8 + (pass ? apart : 0);
+            if (pass)
+                EACH (i, 4)
+                    a[i] = _mm512_slli_epi32(a[i], 4), b[i] = _mm512_slli_epi32(b[i], 4);
+            for (int j = 0; j < n; j += 16, c += 128) {
+                EACH (i, 2) {
+                    struct block_codes v = load_block(c + i * 64, apart, whole);
+                    _mm_prefetch((const char *)c + i * 64 + AHEAD, _MM_HINT_T0);
+                    if (whole) _mm_prefetch((const char *)c + i * 64 + apart + AHEAD, _MM_HINT_T0);
+                    a[2 * i] = dot4(a[2 * i], v.low, load_4(first + j + i * 8));
+                    a[2 * i + 1] = dot4(a[2 * i + 1], v.high, load_4(first + j + i * 8 + 4));
+                    if (digits == 2) {
+                        b[2 * i] = dot4(b[2 * i], v.low, load_4(second + j + i * 8));
+                        b[2 * i + 1] = dot4(b[2 * i + 1], v.high, load_4(second + j + i * 8 + 4));
+                    }
                 }
             }
         }
@@ -288,11 +305,12 @@ ALWAYS_INLINE void q4i_blocks(const struct q4i_call *c, float *scratch, const in
 }
 
 /* max_digits: digit rows of a register block; each takes two accumulators and what `dot` needs.
- * pair_rows: of one digit; pairs have small blocks, for the size of the program. */
+ * Blocks of pairs are small, for the size of the program. */
 ALWAYS_INLINE void q4i_512(const struct q4i_call *c, float *scratch, const int max_digits,
-                           const int pair_rows, const struct dot4 dot)
+                           const struct dot4 dot)
 {
-    if (c->w->pairs) q4i_blocks(c, scratch, 4, pair_rows, 1, 1, &dot);
+    if (!dot.whole) q4i_blocks(c, scratch, max_digits / 2, max_digits, 2, c->w->pairs, &dot);
+    else if (c->w->pairs) q4i_blocks(c, scratch, 4, 8, 1, 1, &dot);
     else q4i_blocks(c, scratch, max_digits / 2, max_digits, 2, 0, &dot);
 }
 
