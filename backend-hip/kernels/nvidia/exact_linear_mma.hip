@@ -60,12 +60,15 @@ DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exac
     int lane = thread() % WARP, of_row = x0 + lane / 4, row = lane % 4 * 2, sum[4] = {0, 0, 0, 0};
     u64 x[2][4];
     struct exact_scaled of[2] = {{0, 0}, {0, 0}};
-    UNROLL for (int d = 0; d < digits; d++) UNROLL for (int c = 0; c < 4; c++) x[d][c] =
-        c < s->n && of_row < end ? exact_octet(&a->of, of_row, d, s->first + c, lane % 4) : 0;
+    UNROLL for (int d = 0; d < 2; d++) UNROLL for (int c = 0; c < 4; c++) x[d][c] =
+        d < digits && c < s->n && of_row < end
+            ? exact_octet(&a->of, of_row, d, s->first + c, lane % 4)
+            : 0;
     UNROLL for (int e = 0; e < 2; e++) if (x0 + row + e < end)
         of[e] = *exact_scaled_at(&a->of, x0 + row + e, sub);
-    UNROLL for (int d = 0; d < digits; d++)
+    UNROLL for (int d = 0; d < 2; d++)
     {
+        if (d == digits) break;
         UNROLL for (int c = 0; c < 4; c++)
         {
             struct exact_bytes q = pairs ? exact_unpack_pair(s->q[c], s->l[c])
@@ -135,8 +138,7 @@ KERNEL(exact_split_8, struct exact_linear_args)
 KERNEL(exact_pairs_split, struct exact_linear_args)
 {
     const struct exact_linear_args *a = EARLY_ARGS;
-    if (a->of.digits == 2) exact_split(a, 2, 1);
-    else exact_split(a, 1, 1);
+    exact_split(a, a->of.digits, 1);
 }
 
 /* ---- many rows: tiles of 64 rows and 4 * panels panels: a warp has 32 rows and `panels` panels.
@@ -168,8 +170,9 @@ DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_pa
     const struct exact_digits *x = &a->of;
     int t = thread(), rows = a->linear.rows, n, first = exact_begin(&a->groups, sub, &n),
         row = t / 8, part = t % 8;
-    UNROLL for (int d = 0; d < digits; d++) UNROLL for (int i = 0; i < EXACT_MMA_ROWS; i += 32)
+    UNROLL for (int d = 0; d < 2; d++) UNROLL for (int i = 0; i < EXACT_MMA_ROWS; i += 32)
     {
+        if (d == digits) break;
         int there = row0 + row + i < rows && part / 2 < n;
         const u8 *from = (const u8 *)x->digit;
         if (there)
@@ -245,8 +248,9 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
         const u8 *lds = (const u8 *)dynamic_lds + stage * at.bytes;
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
             UNROLL for (int e = 0; e < 4; e++) sum[k][i][e] = 0;
-        UNROLL for (int d = 0; d < digits; d++)
+        UNROLL for (int d = 0; d < 2; d++)
         {
+            if (d == digits) break;
             UNROLL for (int c = 0; c < 4; c++)
             {
                 struct exact_bytes q[2];
@@ -304,7 +308,8 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
 #define EXACT_TILE(name, images, panels, pairs)                                                    \
     ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
         const struct exact_linear_args *a = ARGS;                                                  \
-        if (a->of.digits == 2) exact_tile(a, panels, 2, pairs);                                    \
-        else exact_tile(a, panels, 1, pairs);                                                      \
+        if (pairs) exact_tile(a, panels, a->of.digits, 1);                                         \
+        else if (a->of.digits == 2) exact_tile(a, panels, 2, 0);                                   \
+        else exact_tile(a, panels, 1, 0);                                                          \
     })
 #include "backend-hip/kernels/kernel_list.h"
