@@ -389,12 +389,13 @@ DENSE_GEMV(dense_gemv_row_bf16, SM90, DENSE_ROW, WEIGHT_BF16)
 EXACT_Q4(exact_q4_1, NO_MMA, 1)
 EXACT_Q4(exact_q4_4, NO_MMA, 4)
 EXACT_Q4(exact_q4_8, NO_MMA, 8)
-#ifndef EXACT_TILE /* nvidia/exact_linear_mma.hip; panels: of a warp */
-#define EXACT_TILE(name, images, panels)                                                           \
-    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(panels), 0, 0)
+#ifndef EXACT_TILE /* nvidia/exact_linear_mma.hip; panels: of a warp; pairs: codes of 8 bits */
+#define EXACT_TILE(name, images, panels, pairs)                                                    \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(panels, pairs), 0, 0)
 #endif
-EXACT_TILE(exact_tile_1, MMA, 1)
-EXACT_TILE(exact_tile_2, MMA, 2)
+EXACT_TILE(exact_tile_1, MMA, 1, 0)
+EXACT_TILE(exact_tile_2, MMA, 2, 0)
+EXACT_TILE(exact_pairs_tile, MMA, 1, 1)
 #ifndef EXACT_WGMMA /* hopper/exact_linear_wgmma.hip; groups: warpgroups of 64 outputs */
 #define EXACT_WGMMA(name, images, groups, stages, blocks)                                          \
     KERNEL_ROW(name, images, FOR_EXACT, 128 * (groups) + WGMMA_PRODUCERS, blocks,                  \
@@ -404,6 +405,7 @@ EXACT_WGMMA(exact_wgmma_192, SM90, 3, 6, 1)
 EXACT_WGMMA(exact_wgmma_128, SM90, 2, 7, 1)
 EXACT_WGMMA(exact_wgmma_64, SM90, 1, 4, 2)
 KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
+KERNEL_ROW(exact_pairs_split, MMA, FOR_EXACT, THREADS, 2, EXACT_SPLIT_TERMS * 4, 0, 0)
 EXACT_DENSE(exact_dense_f16, ALL, WEIGHT_F16)
 EXACT_DENSE(exact_dense_bf16, ALL, WEIGHT_BF16)
 EXACT_DENSE(exact_dense_f32, ALL, WEIGHT_F32)

@@ -584,6 +584,7 @@ struct mix_norm_args {
 /* Sub-groups of a 4-bit linear: at most 4 chunks of one group each, `each` to a group, n in all. */
 struct exact_groups {
     int group_chunks, each, n, n_chunks; /* n_chunks: of all inputs, without padding */
+    int pairs; /* codes of 8 bits: their halves are groups 2 i and 2 i + 1 of the weights */
 };
 
 /* Activations as integers: digit [row][digit][stride] bytes, 128 * first digit + second; within 8
@@ -626,9 +627,9 @@ struct exact_linear_args {
  * stages; terms of a block for few rows */
 enum { EXACT_MMA_ROWS = 64, EXACT_MMA_STRIDE = 160, EXACT_STAGES = 3 };
 enum { EXACT_SPLIT_TERMS = 8192 };
-#define EXACT_TILE_SHARED(panels)                                                                  \
-    (EXACT_STAGES *                                                                                \
-     (2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE + EXACT_MMA_ROWS * 8 + 4 * (panels) * (1024 + 128)))
+#define EXACT_TILE_SHARED(panels, pairs)                                                           \
+    (EXACT_STAGES * (2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE + EXACT_MMA_ROWS * 8 +                  \
+                     4 * (panels) * (1024 * (1 + (pairs)) + 128)))
 
 /* hopper/exact_linear_wgmma.hip: columns of a tile, one for each digit of a row; bytes of a stage of
  * a ring: the integers, codes, scales of the weights, scales of the rows */
