@@ -27,7 +27,9 @@
  * rows; depth: items of a ring */
 #ifndef Q4_DECODE_HOPPER
 #define Q4_DECODE_HOPPER(name, images, tiles, depth, which, blocks)                                \
-    LINEAR(name, images, FOR_LINEAR, THREADS, blocks, DECODE_HOPPER_SHARED(tiles, depth),          \
+    LINEAR(name, images, FOR_LINEAR, THREADS, blocks,                                              \
+           DECODE_HOPPER_SHARED(                                                                   \
+               tiles, (which) == PLAIN_LINEAR ? PLAIN_ITEM_BYTES : OTHER_ITEM_BYTES, depth),       \
            .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8 * (tiles), .outputs = PANEL,  \
            .persistent = 1, .linears = which)
 #endif

@@ -104,8 +104,10 @@ enum linear_format {
 /* The linears that a kernel takes; plain ones have one 16-bit scale for each 128 inputs or more. */
 enum linear_set { ANY_LINEAR, PLAIN_LINEAR, OTHER_LINEAR };
 
-/* An item: the codes of ITEM_CHUNKS chunks of a panel, of a plain linear with their 16 scales. */
+/* An item: the codes of ITEM_CHUNKS chunks of a panel, of a plain linear with their 16 scales, of
+ * another one with 16 for each chunk. */
 enum { ITEM_CHUNKS = 4, ITEM_BYTES = 1024, PLAIN_ITEM_BYTES = ITEM_BYTES + 64 };
+enum { OTHER_ITEM_BYTES = ITEM_BYTES + 64 * ITEM_CHUNKS };
 
 /* hopper/linear_prefill_wgmma.hip: threads of the producer warpgroup, which follow the consumers; a
  * pipeline stage: an item of the inputs of a row tile, and of the weights */
@@ -117,7 +119,7 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 #define CLUSTER_SHARED(rows, stages)                                                               \
     (WGMMA_SHARED(rows, CLUSTER_OUTPUTS, stages) + 4 * (rows) * CLUSTER_STRIDE)
 /* hopper/linear_decode_mma.hip: sums, then the rings of 8 warps */
-#define DECODE_HOPPER_SHARED(tiles, depth) (8 * (4096 * (tiles) + PLAIN_ITEM_BYTES * (depth)))
+#define DECODE_HOPPER_SHARED(tiles, bytes, depth) (8 * (4096 * (tiles) + (bytes) * (depth)))
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
 /* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers

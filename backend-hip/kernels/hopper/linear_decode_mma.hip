@@ -10,23 +10,32 @@
  * scaled and added, and slices are added in order. hopper/linear_prefill_wgmma.hip (decode
  * kernels), linear_decode_wgmma.hip and linear_gemv.hip have the same order and the same bits. */
 
-/* SLOT: bytes of an item's codes and scales in the ring */
+/* SLOT: bytes of an item's codes and scales in the ring of a plain linear */
 enum { DECODE_SLICES = WARPS, SLOT = PLAIN_ITEM_BYTES };
+/* Bytes of an item's codes and scales in the ring. */
+#define DECODE_SLOT(plain) ((plain) ? (int)SLOT : (int)OTHER_ITEM_BYTES)
 
 /* The first item of a slice. */
 DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / DECODE_SLICES; }
 
-/* Codes and scales of an item that one lane has. */
+/* Codes and scales of an item that one lane has: of outputs r and r + 8, of linears that are not
+ * plain for each chunk. */
 struct item_words {
     u32x4 q[2];
-    u32 meta[2];
+    u32 meta[2 * ITEM_CHUNKS];
 };
+
+/* Whether each chunk is a group, whose scales come with the codes. */
+DEVICE int has_chunk_groups(const struct linear_part *p)
+{
+    return p->group_chunks == 1 && !p->scale_f32;
+}
 
 /* Position of a warp's prefetch: the next item that it loads. */
 struct decode_prefetch {
     const char *codes; /* the item's, for this lane */
     const u32 *meta;   /* the panel's, for this lane */
-    int out_tile, item, part_end, last_group;
+    int out_tile, item, part_end, last_group, by_chunk;
     u32 to, magic;
 };
 
@@ -42,7 +51,8 @@ DEVICE void decode_prefetch_tile(const struct linear_args *a, struct decode_pref
     f->codes = (const char *)p.weight +
                (panel * (u64)(a->n_chunks / ITEM_CHUNKS) + (u64)item) * (ITEM_CODES * 4) +
                lane * 16;
-    f->meta = (const u32 *)p.meta + panel * (u64)((p.last_group + 1) * PANEL) + lane * 4;
+    f->meta = (const u32 *)p.meta + panel * (u64)((p.last_group + 1) * PANEL) + lane % 4 * 4;
+    f->by_chunk = has_chunk_groups(&p);
     f->magic = p.group_magic;
     f->last_group = p.last_group;
 }
@@ -60,7 +70,12 @@ DEVICE void decode_prefetch_item(const struct linear_args *a, struct decode_pref
             copy_16(f->to + ITEM_CODES * 4,
                     f->meta + (group < f->last_group ? group : f->last_group) * PANEL);
         }
-        f->to += SLOT;
+        if (!plain && f->by_chunk && thread() % WARP < 4 * ITEM_CHUNKS) {
+            int group = f->item * ITEM_CHUNKS + thread() % WARP / 4;
+            copy_16(f->to + ITEM_CODES * 4,
+                    f->meta + (group < f->last_group ? group : f->last_group) * PANEL);
+        }
+        f->to += DECODE_SLOT(plain);
         if (f->to == ring_end) f->to -= ring_bytes;
         f->codes += ITEM_CODES * 4;
         if (++f->item == end) {
@@ -77,10 +92,10 @@ DEVICE void decode_prefetch_item(const struct linear_args *a, struct decode_pref
 }
 
 /* Multiplies half an item, chunks 2b and 2b + 1, by v[tile][chunk]. part carries the sums of an
- * item of one group from half to half. */
+ * item of one group from half to half. by_chunk: h->meta has the scales of every chunk */
 DEVICE void decode_half(const struct linear_part *p, const struct item_words *h,
                         u32x4 v[][ITEM_CHUNKS], int panel, int number, float part[][4],
-                        float total[][4], const int b, const int tiles, const int plain)
+                        float total[][4], int by_chunk, const int b, const int tiles, const int plain)
 {
     int lane = thread() % WARP;
     struct scale_zero g[2];
@@ -91,7 +106,10 @@ DEVICE void decode_half(const struct linear_part *p, const struct item_words *h,
     {
         f16x2 lo[4], hi[4];
         int whole = plain || p->whole_items;
-        if (!plain)
+        if (!plain && by_chunk)
+            UNROLL for (int j = 0; j < 2; j++) g[j] = scale_zero_of(
+                (float)half_of(h->meta[2 * c + j]), half_of(h->meta[2 * c + j] >> 16));
+        else if (!plain)
             UNROLL for (int j = 0; j < 2; j++)
                 g[j] = meta_at(p, meta_row(p, panel, number * ITEM_CHUNKS + c), lane / 4 + 8 * j);
         unpack_word(h->q[b][c % 2 * 2], &g[0], lo);
@@ -172,11 +190,11 @@ DEVICE void load_item(const u32x4 *const x[], u32x4 v[][ITEM_CHUNKS], int item, 
 
 /* tiles: of 8 rows; depth: items of a ring; early_x: the inputs of the next item are loaded once
  * those of this item have arrived (earlier, the wait for these would cover those, too). lds: sums,
- * rings [DECODE_SLICES][depth][SLOT] */
+ * rings [DECODE_SLICES][depth][DECODE_SLOT] */
 DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles,
                              const int depth, const int plain, const int early_x)
 {
-    const int ring_bytes = depth * SLOT;
+    const int slot = DECODE_SLOT(plain), ring_bytes = depth * slot;
     int lane = thread() % WARP, warp = warp_number(), n_items = a->n_chunks / ITEM_CHUNKS,
         row0 = block_y() * 8 * tiles;
     int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1),
@@ -219,19 +237,23 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
         UNROLL for (int k = 0; k < 2; k++)
         {
             struct item_words h;
+            int by_chunk = !plain && has_chunk_groups(&p);
             COPIES_WAIT(depth - 1);
             warp_barrier();
             UNROLL for (int b = 0; b < 2; b++)
                 h.q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
-            UNROLL for (int j = 0; j < 2; j++)
-                h.meta[j] = plain ? ring[at + ITEM_CODES + lane / 4 + 8 * j] : 0;
+            UNROLL for (int j = 0; j < 2 * ITEM_CHUNKS; j++)
+                h.meta[j] = (plain ? j < 2 : by_chunk) ? ring[at + ITEM_CODES + lane / 4 + 8 * j]
+                                                       : 0;
             if (!early_x) load_item(x, v[k], item, tiles);
-            decode_half(&p, &h, v[k], out_tile - p.first, item, part, total, 0, tiles, plain);
+            decode_half(&p, &h, v[k], out_tile - p.first, item, part, total, by_chunk, 0, tiles,
+                        plain);
             warp_barrier();
             decode_prefetch_item(a, &f, begin, end, ring_end, ring_bytes, plain);
             if (early_x) load_item(x, v[1 - k], item + 1 == end ? begin : item + 1, tiles);
-            decode_half(&p, &h, v[k], out_tile - p.first, item, part, total, 1, tiles, plain);
-            at = at == (depth - 1) * (SLOT / 4) ? 0 : at + SLOT / 4;
+            decode_half(&p, &h, v[k], out_tile - p.first, item, part, total, by_chunk, 1, tiles,
+                        plain);
+            at = at == (depth - 1) * (slot / 4) ? 0 : at + slot / 4;
             if (++item < end) continue;
             finish_panel(a, (float *)lds, out_tile, turn++, total, scale, tiles);
             item = begin;
