@@ -294,8 +294,7 @@ void avx512_quantize(const struct linear *w, const float *x, int row, const stru
 static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                        float *scratch)
 {
-    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 10,
-            (struct dot4){dot_maddubs, NULL});
+    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 10, 0, dot_maddubs);
 }
 
 /* 16 weights from element `at` on; lanes outside m are 0. */

@@ -75,12 +75,6 @@ ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m5
 /* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
 typedef __m512i dot4_fn(__m512i acc, __m512i codes, __m512i digits);
 
-/* For codes of 4 bits, of 8 bits; without the latter pairs are 16 times the sum of their high halves
- * and that of the low ones. */
-struct dot4 {
-    dot4_fn *half, *whole;
-};
-
 /* A block of 8 inputs x 16 outputs: inputs 0..3 of each output, inputs 4..7. */
 struct block_codes {
     __m512i low, high;
@@ -97,7 +91,7 @@ ALWAYS_INLINE struct block_codes load_block(const uint8_t *c, size_t apart, cons
     enum { SELECT = 0xca }; /* bits of the second operand where the first has 1, else the third */
     __m512i l = _mm512_loadu_si512(c + apart);
     return (struct block_codes){
-        _mm512_ternarylogic_epi32(mask, l, _mm512_slli_epi16(v, 4), SELECT),
+        _mm512_ternarylogic_epi32(mask, l, _mm512_slli_epi32(v, 4), SELECT),
         _mm512_ternarylogic_epi32(mask, _mm512_srli_epi16(l, 4), v, SELECT)};
 }
 
@@ -129,19 +123,20 @@ struct q4i_group {
     float *total;           /* [rows][np*16] */
 };
 
-/* A register block: np panels (1 or 2) x m rows. Constants after inlining. */
+/* A register block: np panels (1 or 2) x m rows. whole: codes of pairs are multiplied as codes of 8
+ * bits, else half by half: 16 times the sum of the high halves and that of the low ones. Constants
+ * after inlining, but for pairs where whole is 0. */
 struct q4i_block {
-    int np, digits, m, pairs;
+    int np, digits, m, pairs, whole;
 };
 
 /* total[m][np*16] += the sub-group x m rows from r0 on. */
 ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_block k,
-                            const struct dot4 *dot)
+                            dot4_fn *dot4)
 {
     enum { MAX = 12 };
-    const int n = g->n, np = k.np, digits = k.digits, m = k.m, whole = k.pairs && dot->whole,
-              passes = k.pairs && !dot->whole ? 2 : 1;
-    dot4_fn *const dot4 = whole ? dot->whole : dot->half;
+    const int n = g->n, np = k.np, digits = k.digits, m = k.m, whole = k.whole,
+              passes = k.pairs && !whole ? 2 : 1;
     const int32_t *sum = g->sum + r0;
     const float *act_scale = g->act_scale + r0;
     float *total = g->total + r0 * np * 16;
@@ -187,11 +182,13 @@ ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_
 /* q4i GEMM: k.np panels from p on x rows r0 .. r0+nr-1, k.m rows at a time. total [nr][np*16] is
  * scratch. */
 ALWAYS_INLINE void q4i_panels(const struct q4i_call *c, int p, int r0, int nr, float *total,
-                              const struct q4i_block k, const struct dot4 *dot)
+                              const struct q4i_block k, dot4_fn *dot4)
 {
     const struct linear *w = c->w;
     const struct q4_digits *x = c->x;
     const int np = k.np;
+    const struct q4i_block four = {np, k.digits, 4, k.pairs, k.whole},
+                           one = {np, k.digits, 1, k.pairs, k.whole};
     size_t rows = (size_t)x->rows, s = (size_t)r0, panel = (size_t)(w->k / 8) * 64;
     memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
     for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += rows) {
@@ -211,10 +208,9 @@ ALWAYS_INLINE void q4i_panels(const struct q4i_call *c, int p, int r0, int nr, f
             g.scale[i] = load_scales(w, at);
         }
         int r = 0;
-        for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot);
-        for (; k.m > 4 && r + 4 <= nr; r += 4)
-            q4i_tile(&g, r, (struct q4i_block){np, k.digits, 4, k.pairs}, dot);
-        for (; r < nr; r++) q4i_tile(&g, r, (struct q4i_block){np, k.digits, 1, k.pairs}, dot);
+        for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot4);
+        for (; k.m > 4 && r + 4 <= nr; r += 4) q4i_tile(&g, r, four, dot4);
+        for (; r < nr; r++) q4i_tile(&g, r, one, dot4);
     }
     for (int r = 0; r < nr; r++)
         EACH (i, np)
@@ -229,10 +225,9 @@ enum { AHEAD = 8192 };
 /* q4i GEMV of one row, bound by memory: the codes are read once in memory order and prefetched. A
  * low and a high accumulator per digit and block of two hide the latency of sums. */
 ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, float *y, int p,
-                           const int digits, const int pairs, const struct dot4 *dot)
+                           const struct q4i_block k, dot4_fn *dot4)
 {
-    const int whole = pairs && dot->whole, passes = pairs && !dot->whole ? 2 : 1;
-    dot4_fn *const dot4 = whole ? dot->whole : dot->half;
+    const int digits = k.digits, whole = k.whole, passes = k.pairs && !whole ? 2 : 1;
     const size_t apart = (size_t)w->group * 8;
     const uint8_t *panel = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
     const int8_t *first = x->digit, *second;
@@ -268,7 +263,7 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
                 _mm512_slli_epi32(v, 7),
                 _mm512_add_epi32(_mm512_add_epi32(b[0], b[1]), _mm512_add_epi32(b[2], b[3])));
         v = _mm512_sub_epi32(
-            v, _mm512_mullo_epi32(load_zeros(w, at, pairs), _mm512_set1_epi32(x->sum[s])));
+            v, _mm512_mullo_epi32(load_zeros(w, at, k.pairs), _mm512_set1_epi32(x->sum[s])));
         total = _mm512_add_ps(
             total, _mm512_mul_ps(_mm512_cvtepi32_ps(v),
                                  _mm512_mul_ps(_mm512_set1_ps(x->scale[s]), load_scales(w, at))));
@@ -276,42 +271,45 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
     store_outputs(w, y, p * 16, total);
 }
 
-/* m: rows of a register block of two digits, of one; np: panels of one */
-ALWAYS_INLINE void q4i_blocks(const struct q4i_call *c, float *scratch, const int m_two,
-                              const int m_one, const int np, const int pairs,
-                              const struct dot4 *dot)
+/* two, one: register blocks of two digits, of one */
+ALWAYS_INLINE void q4i_blocks(const struct q4i_call *c, float *scratch, const struct q4i_block two,
+                              const struct q4i_block one, dot4_fn *dot4)
 {
     const struct q4_digits *x = c->x;
-    const struct q4i_block two = {np, 2, m_two, pairs}, one = {np, 1, m_one, pairs},
-                           two_odd = {1, 2, m_two, pairs}, one_odd = {1, 1, m_one, pairs};
+    const struct q4i_block two_odd = {1, 2, two.m, two.pairs, two.whole},
+                           one_odd = {1, 1, one.m, one.pairs, one.whole};
     if (x->rows == 1) {
         for (int p = c->p0; p < c->p1; p++) {
-            if (x->n_digits == 2) q4i_row(c->w, x, c->y, p, 2, pairs, dot);
-            else q4i_row(c->w, x, c->y, p, 1, pairs, dot);
+            if (x->n_digits == 2) q4i_row(c->w, x, c->y, p, two, dot4);
+            else q4i_row(c->w, x, c->y, p, one, dot4);
         }
         return;
     }
     for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
         int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE, p = c->p0;
-        for (; p + np <= c->p1; p += np) {
-            if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two, dot);
-            else q4i_panels(c, p, r, nr, scratch, one, dot);
+        for (; p + two.np <= c->p1; p += two.np) {
+            if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two, dot4);
+            else q4i_panels(c, p, r, nr, scratch, one, dot4);
         }
-        if (np == 1 || p == c->p1) continue;
-        if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two_odd, dot);
-        else q4i_panels(c, p, r, nr, scratch, one_odd, dot);
+        if (two.np == 1 || p == c->p1) continue;
+        if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two_odd, dot4);
+        else q4i_panels(c, p, r, nr, scratch, one_odd, dot4);
     }
     _mm_sfence();
 }
 
-/* max_digits: digit rows of a register block; each takes two accumulators and what `dot` needs.
- * Blocks of pairs are small, for the size of the program. */
+/* max_digits: digit rows of a register block; each takes two accumulators and what dot4 needs.
+ * whole: dot4 takes codes of 8 bits; their blocks are small, for the size of the program. */
 ALWAYS_INLINE void q4i_512(const struct q4i_call *c, float *scratch, const int max_digits,
-                           const struct dot4 dot)
+                           const int whole, dot4_fn *dot4)
 {
-    if (!dot.whole) q4i_blocks(c, scratch, max_digits / 2, max_digits, 2, c->w->pairs, &dot);
-    else if (c->w->pairs) q4i_blocks(c, scratch, 4, 8, 1, 1, &dot);
-    else q4i_blocks(c, scratch, max_digits / 2, max_digits, 2, 0, &dot);
+    const int pairs = whole ? 0 : c->w->pairs;
+    if (whole && c->w->pairs)
+        q4i_blocks(c, scratch, (struct q4i_block){1, 2, 4, 1, 1}, (struct q4i_block){1, 1, 8, 1, 1},
+                   dot4);
+    else
+        q4i_blocks(c, scratch, (struct q4i_block){2, 2, max_digits / 2, pairs, 0},
+                   (struct q4i_block){2, 1, max_digits, pairs, 0}, dot4);
 }
 
 #endif

@@ -3,7 +3,6 @@
 #ifndef BACKEND_CPU_AVX512_ATTEND_INT8_H
 #define BACKEND_CPU_AVX512_ATTEND_INT8_H
 
-#include "backend-cpu/attend_int8.h"
 #include "backend-cpu/avx512_softmax.h"
 
 /* Byte j of each of 16 lanes as a float. */
