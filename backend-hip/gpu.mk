@@ -40,8 +40,9 @@ $G/%.co: $(GPU_SOURCES) backend-hip/gpu.mk
 
 # As they lie in the program: all images of a vendor in one stream, since they are much alike, each behind a line with its size
 # and its crc32 (the end of a gzip file has it); in the order of hip_images.c. PTX without comments and indentation.
-$G/%.text: $G/%.ptx
-	$(Q)sed -E 's,[ \t]*//.*,,; s/^[ \t]+//; /^$$/d' $< >$@
+$G/%.text: $G/%.ptx scripts/relative-registers
+	$(Q)sed -E 's,[ \t]*//.*,,; s/^[ \t]+//; /^$$/d' $< >$@.plain
+	$(Q)scripts/relative-registers $@.plain >$@
 $G/amd.xz: $(GPU_ARCHS:%=$G/%.co) $(GENERICS:%=$G/%.co)
 $G/amd.xz: XZ_FOR := ,lc=0,lp=2,pb=2# words of 4 bytes
 $G/nvidia.xz: $(PTX_ARCHS:%=$G/%.text)
