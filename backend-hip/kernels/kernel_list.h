@@ -128,7 +128,6 @@ DENSE_MMA(dense_mma_f16_64, MMA, WEIGHT_F16, 2, 2, 2, 4, 1)
 DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
-DENSE_MMA(dense_narrow_f16_64, SM90, WEIGHT_F16, 2, 2, 2, 2, 1)
 DENSE_MMA(dense_narrow_bf16_64, SM90, WEIGHT_BF16, 3, 2, 2, 2, 1)
 
 /* Dense linears of all rows with few outputs (nvidia/linear_few_mma.hip) */
