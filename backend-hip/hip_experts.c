@@ -165,6 +165,14 @@ static int slots_of_row(const struct be_plan *p, int op, const struct be_linear 
     return o->as.experts.each || w->perm ? 1 : o->as.experts.top_k;
 }
 
+/* Whether a warp can gate and prepare the input of a slot. */
+static int gates_by_warp(const struct hip *h, const struct be_linear *w,
+                         const struct hip_kernel_row *v)
+{
+    return hip_has(h, K_slots_gate_f16) && preparation_of(h, w, v) == K_slots_prepare_f16 &&
+           !w->perm && w->in % 4 == 0 && w->n_chunks * CHUNK <= MIX_INPUTS;
+}
+
 /* Prepares the inputs of a phase's slots, or rows. glu: the activation in the same launch, -1:
  * none. */
 static void prepare(struct hip *h, const struct be_plan *p, int op, const struct be_linear *w,
@@ -193,6 +201,12 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
         a.up = (const float *)hip_in(p, glu, 1) + first;
         a.gelu = hip_op(p, glu)->as.glu.activation == ACTIVATION_GELU_TANH;
         a.keep = hip_op(p, glu)->last[0] != op || hip_n_together(h, p, op, 0) < o->n;
+    }
+    if (glu >= 0 && !a.keep && gates_by_warp(h, w, s->v)) {
+        enum { OF_BLOCK = THREADS / 32 };
+        a.n_slots = s->groups.n_slots;
+        hip_launch_rows(h, K_slots_gate_f16, (a.n_slots + OF_BLOCK - 1) / OF_BLOCK, &a, sizeof a);
+        return;
     }
     hip_launch_rows(h, preparation_of(h, w, s->v), s->groups.n_slots / by_row / copies, &a,
                     sizeof a);

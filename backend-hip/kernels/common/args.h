@@ -501,6 +501,7 @@ struct slot_prepare_args {
     const float *up;
     int gelu;
     int keep; /* gate has other readers, too */
+    int n_slots; /* slots_gate_f16 */
 };
 
 /* A stack of linears on the tiles of a grouping. linear: the first expert's, rows are places */
