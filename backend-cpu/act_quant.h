@@ -15,12 +15,13 @@ struct q4i_call {
     int p0, p1;
 };
 
-/* Inputs j0 .. j0+n-1 of w in packed order: inside x, or gathered into group [n]. */
+/* Inputs j0 .. j0+n-1 of q4i: inside x, or gathered into group [n]. */
 ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x, int j0, int n,
                                           float *group)
 {
-    if (!w->perm) return x + j0;
-    for (int i = 0; i < n; i++) group[i] = w->perm[j0 + i] < 0 ? 0 : x[w->perm[j0 + i]];
+    if (!w->perm || w->in_order) return x + j0;
+    const int32_t *perm = w->perm + q4i_packed(w, j0);
+    for (int i = 0; i < n; i++) group[i] = perm[i] < 0 ? 0 : x[perm[i]];
     return group;
 }
 
@@ -56,7 +57,7 @@ ALWAYS_INLINE void fp32_quantize(const struct linear *w, const float *x, int row
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+    for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits +
                         (size_t)row * (size_t)n;
@@ -71,7 +72,7 @@ static inline void digits_copy(const struct linear *w, const struct q4_digits *f
                                const struct q4_digits *to, int row)
 {
     size_t rows = (size_t)to->rows, digits = (size_t)to->n_digits, s = (size_t)row;
-    for (int j0 = 0, n, i = 0; j0 < w->k; j0 += n, s += rows, i++) {
+    for (int j0 = 0, n, i = 0; j0 < q4i_inputs(w); j0 += n, s += rows, i++) {
         n = q4_next(w, j0) - j0;
         size_t length = (size_t)n;
         int8_t *at = (int8_t *)to->digit + (size_t)j0 * rows * digits + (size_t)row * length;

@@ -37,12 +37,17 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* Tiles 0 .. 3 are sums and digits of `rows` rows, 4 .. 7 codes. */
-static void configure(int rows)
+/* Sub-groups of half a tile's inputs, for which tiles of digits and codes are halved. */
+ALWAYS_INLINE int half_tiles(const struct linear *w) { return w->group == TILE_INPUTS / 2; }
+
+/* Tiles 0, 1 are sums, 2, 3 digits of `rows` rows, 4 .. 7 codes; `inputs` of a tile. */
+static void configure(int rows, int inputs)
 {
     struct tile_config c = {.palette = 1};
-    for (int i = 0; i < 8; i++)
-        c.rows[i] = (uint8_t)(i < 4 ? rows : TILE_ROWS), c.row_bytes[i] = 64;
+    for (int i = 0; i < 8; i++) {
+        c.rows[i] = (uint8_t)(i < 4 ? rows : inputs / 4);
+        c.row_bytes[i] = (uint16_t)(i == 2 || i == 3 ? inputs : 64);
+    }
     __asm__ volatile(
         ""
         :
@@ -65,35 +70,49 @@ struct stage {
     int8_t *codes;             /* unpacked: whole tiles of both panels */
     const uint8_t *packed[2];  /* codes of each panel in the model file */
     const uint8_t *prefetch[2];
+    size_t apart;    /* pairs: bytes from high to low halves */
     __m512i zero[2]; /* zero points of each panel's outputs, each four times */
 };
 
 ALWAYS_INLINE size_t panel_bytes(int n) { return n > TILE_INPUTS ? 2 * TILE_BYTES : TILE_BYTES; }
 
-/* Unpacks `count` blocks of 8 inputs to bytes code - zero. The blocks of a stage are numbered
- * through both panels, GROUP_BLOCKS each. */
-ALWAYS_INLINE void unpack_blocks(const struct stage *s, int first, const int count)
+/* Unpacks block i of 8 inputs of panel p to bytes code - zero. */
+ALWAYS_INLINE void unpack_block(const struct stage *s, int p, int i, const int pairs)
 {
-    const __m512i mask = _mm512_set1_epi8(15);
-    EACH (i, count) {
-        int p = first + i >= GROUP_BLOCKS, block = (first + i) % GROUP_BLOCKS;
-        int8_t *to = s->codes + (p ? panel_bytes(s->n) : 0) + block * 128;
-        __m512i c = _mm512_loadu_si512(s->packed[p] + block * 64);
-        _mm_prefetch((const char *)s->prefetch[p] + block * 64, _MM_HINT_T1);
-        _mm512_storeu_si512(to, _mm512_sub_epi8(_mm512_and_si512(c, mask), s->zero[p]));
-        _mm512_storeu_si512(
-            to + 64, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(c, 4), mask), s->zero[p]));
+    int8_t *to = s->codes + (p ? panel_bytes(s->n) : 0) + i * 128;
+    struct block_codes c = load_block(s->packed[p] + i * 64, s->apart, pairs);
+    _mm_prefetch((const char *)s->prefetch[p] + i * 64, _MM_HINT_T1);
+    if (pairs) _mm_prefetch((const char *)s->prefetch[p] + i * 64 + s->apart, _MM_HINT_T1);
+    _mm512_storeu_si512(to, _mm512_sub_epi8(c.low, s->zero[p]));
+    _mm512_storeu_si512(to + 64, _mm512_sub_epi8(c.high, s->zero[p]));
+}
+
+/* Unpacks a stage of pairs, or a short one. */
+NOT_INLINE void unpack_other(const struct stage *s)
+{
+    for (int i = 0; i < s->n / 4; i++) {
+        int p = i >= s->n / 8, k = i - p * (s->n / 8);
+        if (s->apart) unpack_block(s, p, k, 1);
+        else unpack_block(s, p, k, 0);
     }
 }
 
-/* Unpacks a whole stage; the last tile is filled up with 0. */
-static void unpack_stage(const struct stage *s)
+/* Share i of `shares` of a stage's blocks; the first half of the shares is of the first panel. Only
+ * whole sub-groups of codes of 4 bits are shared out. */
+ALWAYS_INLINE void unpack_share(const struct stage *s, const int i, const int shares)
 {
-    for (int p = 0; p < 2; p++) {
-        for (int i = 0; i < s->n / 8; i++) unpack_blocks(s, p * GROUP_BLOCKS + i, 1);
-        if (s->n % TILE_INPUTS)
-            memset(s->codes + (size_t)p * panel_bytes(s->n) + s->n * 16, 0, TILE_BYTES / 2);
-    }
+    const int p = i >= shares / 2, count = 2 * GROUP_BLOCKS / shares,
+              first = (i - p * shares / 2) * count;
+    if (s->n == CPU_SUBGROUP && !s->apart)
+        EACH (k, count) unpack_block(s, p, first + k, 0);
+    else if (!i) unpack_other(s);
+}
+
+/* Fills the last tile of each panel up with 0. */
+static void fill_up_stage(const struct stage *s)
+{
+    for (int p = 0; p < 2; p++)
+        memset(s->codes + (size_t)p * panel_bytes(s->n) + s->n * 16, 0, TILE_BYTES / 2);
 }
 
 /* The integer sums of a block, not scaled and added yet. */
@@ -127,7 +146,7 @@ ALWAYS_INLINE void vector_work(const struct pending *u, const struct stage *next
                                const int shares, const int digits, const int whole)
 {
     const int rows = whole ? TILE_ROWS / shares : 0;
-    if (next) unpack_blocks(next, i * (2 * GROUP_BLOCKS / shares), 2 * GROUP_BLOCKS / shares);
+    if (next) unpack_share(next, i, shares);
     EACH (r, rows) add_row(u, i * rows + r, digits);
     if (!whole) {
         int n = u->to - u->from;
@@ -241,18 +260,18 @@ ALWAYS_INLINE int stage_panel(const struct q4i_call *c, const struct stage *s, i
 ALWAYS_INLINE void prepare_stage(const struct q4i_call *c, struct stage *s, int8_t *codes, int few)
 {
     const struct linear *w = c->w;
-    size_t panel = (size_t)(w->k / 8) * 64, from = (size_t)s->j0 * 8;
+    size_t panel = (size_t)(w->k / 8) * 64, from = (size_t)q4i_packed(w, s->j0) * 8;
     s->n = q4_next(w, s->j0) - s->j0;
     s->codes = codes;
+    s->apart = w->pairs ? (size_t)w->group * 8 : 0;
+    if (s->n % TILE_INPUTS && !half_tiles(w)) fill_up_stage(s);
     EACH (i, 2) {
         int p = stage_panel(c, s, i);
         s->packed[i] = w->codes + (size_t)p * panel + from;
         s->prefetch[i] = s->packed[i] + PREFETCH_BYTES +
                          (from + PREFETCH_BYTES < panel ? 0 : panel * (few ? 1 : CPU_PANELS - 1));
-        const uint8_t *z = w->zeros +
-                           ((size_t)p * (size_t)w->n_groups + (size_t)(s->j0 / w->group)) * 16;
-        s->zero[i] = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)z)),
-                                        _mm512_set1_epi32(0x01010101));
+        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)q4i_group_of(w, s->j0)) * 16;
+        s->zero[i] = _mm512_mullo_epi32(load_zeros(w, at, w->pairs), _mm512_set1_epi32(0x01010101));
     }
 }
 
@@ -262,12 +281,12 @@ ALWAYS_INLINE int next_stage(const struct q4i_call *c, const struct stage *s, st
 {
     next->pair = s->pair, next->subgroup = s->subgroup + 1, next->j0 = s->j0 + s->n;
     if (few) {
-        if (next->j0 == c->w->k) next->pair++, next->subgroup = next->j0 = 0;
+        if (next->j0 == q4i_inputs(c->w)) next->pair++, next->subgroup = next->j0 = 0;
         return next->pair < pairs;
     }
     if (++next->pair < pairs) next->subgroup = s->subgroup, next->j0 = s->j0;
     else next->pair = 0;
-    return next->j0 < c->w->k;
+    return next->j0 < q4i_inputs(c->w);
 }
 
 /* Loads the stage's codes into tiles 4 .. 7. */
@@ -295,10 +314,11 @@ ALWAYS_INLINE void gemm_rows(const struct q4i_call *c, int r0, int nr, struct sc
     struct stage stages[2] = {{0}};
     memset(m->total, 0, (size_t)(pairs * nr * 32) * sizeof *m->total);
     prepare_stage(c, &stages[0], m->codes, few);
-    if (!r0) unpack_stage(&stages[0]);
+    EACH (i, 4)
+        if (!r0) unpack_share(&stages[0], i, 4);
     for (int has_next = 1, slot = 0; has_next; slot ^= 1) {
         struct stage *s = &stages[slot], *next = &stages[slot ^ 1];
-        int n = s->n, pipelined;
+        int n = s->n;
         struct operands o = {n,
                              nr,
                              block,
@@ -311,7 +331,7 @@ ALWAYS_INLINE void gemm_rows(const struct q4i_call *c, int r0, int nr, struct sc
                              NULL};
         EACH (i, 2)
             o.w_scale[i] = load_scales(w, ((size_t)stage_panel(c, s, i) * (size_t)w->n_groups +
-                                           (size_t)(s->j0 / w->group)) *
+                                           (size_t)q4i_group_of(w, s->j0)) *
                                               16);
         load_codes(s);
         has_next = next_stage(c, s, next, pairs, few);
@@ -319,11 +339,9 @@ ALWAYS_INLINE void gemm_rows(const struct q4i_call *c, int r0, int nr, struct sc
             prepare_stage(
                 c, next,
                 keep ? s->codes + 2 * panel_bytes(n) : m->codes + (slot ^ 1) * 4 * TILE_BYTES, few);
-        pipelined = has_next && !r0 && next->n == CPU_SUBGROUP;
-        if (pipelined) o.next = next;
+        if (has_next && !r0) o.next = next;
         if (n > TILE_INPUTS) run_stage(&o, &line, (struct tiling){digits, tiles, 2});
         else run_stage(&o, &line, (struct tiling){digits, tiles, 1});
-        if (has_next && !r0 && !pipelined) unpack_stage(next);
     }
     for (int r = line.pending.from; r < line.pending.to; r++) add_row(&line.pending, r, digits);
     for (int r = 0; r < nr; r++)
@@ -376,7 +394,7 @@ static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y,
         vnni_q4i(w, x, y, p0, p1, scratch);
         return;
     }
-    configure(rows < TILE_ROWS ? rows : TILE_ROWS);
+    configure(rows < TILE_ROWS ? rows : TILE_ROWS, half_tiles(w) ? TILE_INPUTS / 2 : TILE_INPUTS);
     if (in_a_tile) gemm_digits_in_a_tile(&call, m);
     else if (x->n_digits == 2) gemm_two_digits(&call, m);
     else gemm_one_digit(&call, m);

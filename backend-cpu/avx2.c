@@ -336,8 +336,8 @@ static void avx2_quantize(const struct linear *w, const float *x, int row,
     size_t rows = (size_t)q->rows, s = (size_t)row;
     struct row_block b = q->n_digits == 2 ? row_block_of(row, q->rows)
                                           : (struct row_block){0, q->rows};
-    int8_t *block = (int8_t *)q->digit + (size_t)b.first * (size_t)w->k * 2;
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+    int8_t *block = (int8_t *)q->digit + (size_t)b.first * (size_t)q4i_inputs(w) * 2;
+    for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         const float *from = quantize_input(w, x, j0, n, group);
         float inverse = quantize_scale(from, n, q->n_digits, (float *)q->scale + s);
@@ -376,29 +376,42 @@ ALWAYS_INLINE __m256 add_group(__m256 total, __m256i sum, __m256 scale, float ac
 
 ALWAYS_INLINE __m256i load_zeros_int(const struct linear *w, size_t at)
 {
+    if (w->pairs) return _mm256_set1_epi32(PAIR_ZERO);
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(w->zeros + at)));
 }
 
-/* Codes of panel half h (0 .. 3: two of one panel, two of the next) at c: 8 inputs. */
-ALWAYS_INLINE __m256i load_codes(const uint8_t *c, size_t panel_codes, int h)
+/* Codes of a sub-group of some panel halves (h = 0 .. 3: two of one panel, two of the next). */
+struct q4i_codes {
+    const uint8_t *at;
+    size_t panel_bytes, apart; /* apart: of pairs, from high to low halves; else 0 */
+};
+
+/* Panel half h of the block of 8 inputs at `offset`. */
+ALWAYS_INLINE __m256i load_codes(const struct q4i_codes *c, int h, size_t offset)
 {
     return _mm256_loadu_si256(
-        (const void *)(c + (size_t)(h / 2) * panel_codes + (size_t)(h % 2 * 32)));
+        (const void *)(c->at + (size_t)(h / 2) * c->panel_bytes + (size_t)(h % 2 * 32) + offset));
 }
 
 /* Integer sums of n inputs of nh panel halves x m rows of two-digit activations x [m][n], decoded
  * from the codes. */
-ALWAYS_INLINE void dot_words(const uint8_t *c, size_t panel_codes, const int8_t *x, int n,
-                             __m256i sum[4][4], const int nh, const int m)
+ALWAYS_INLINE void dot_words(const struct q4i_codes *c, const int8_t *x, int n, __m256i sum[4][4],
+                             const int nh, const int m, const int is_pair)
 {
     EACH (h, nh)
         EACH (r, m) sum[h][r] = _mm256_setzero_si256();
-    for (int j = 0; j < n; j += 8, c += 64) {
-        __m256i v[4];
-        EACH (h, nh) v[h] = load_codes(c, panel_codes, h);
+    for (int j = 0; j < n; j += 8) {
+        __m256i v[4], low[4];
+        EACH (h, nh) {
+            v[h] = load_codes(c, h, (size_t)j * 8);
+            if (is_pair) low[h] = load_codes(c, h, (size_t)j * 8 + c->apart);
+        }
         EACH (i, 4) {
             __m256i q[4];
-            EACH (h, nh) q[h] = pairs(v[h], i);
+            EACH (h, nh) {
+                q[h] = pairs(v[h], i);
+                if (is_pair) q[h] = _mm256_or_si256(_mm256_slli_epi16(q[h], 4), pairs(low[h], i));
+            }
             EACH (r, m) {
                 __m256i d = broadcast_4(x + (r * n + j) * 2 + i * 4);
                 EACH (h, nh) add_32(&sum[h][r], _mm256_madd_epi16(q[h], d));
@@ -408,29 +421,37 @@ ALWAYS_INLINE void dot_words(const uint8_t *c, size_t panel_codes, const int8_t 
 }
 
 /* The same for one digit. maddubs adds two products of at most 15 * 127 in 16 bits; 8 of these sums
- * fit before they are widened. */
-ALWAYS_INLINE void dot_bytes(const uint8_t *c, size_t panel_codes, const int8_t *x, int n,
-                             __m256i sum[4][4], const int nh, const int m)
+ * fit before they are widened. So pairs are 16 times the sum of their high halves and that of the
+ * low ones. */
+ALWAYS_INLINE void dot_bytes(const struct q4i_codes *c, const int8_t *x, int n, __m256i sum[4][4],
+                             const int nh, const int m, const int is_pair)
 {
     const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
     EACH (h, nh)
         EACH (r, m) sum[h][r] = _mm256_setzero_si256();
-    for (int j = 0; j < n; j += 32, c += 256) {
-        __m256i part[4][4];
+    for (int half = 0; half <= is_pair; half++) {
         EACH (h, nh)
-            EACH (r, m) part[h][r] = _mm256_setzero_si256();
-        EACH (i, 4)
-            EACH (h, nh) {
-                __m256i v = load_codes(c + i * 64, panel_codes, h), low = _mm256_and_si256(v, mask);
-                __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
-                EACH (r, m) {
-                    const int8_t *d = x + r * n + j + i * 8;
-                    add_16(&part[h][r], _mm256_maddubs_epi16(low, broadcast_4(d)));
-                    add_16(&part[h][r], _mm256_maddubs_epi16(high, broadcast_4(d + 4)));
+            EACH (r, m)
+                if (half) sum[h][r] = _mm256_slli_epi32(sum[h][r], 4);
+        for (int j = 0; j < n; j += 32) {
+            size_t at = (size_t)j * 8 + (half ? c->apart : 0);
+            __m256i part[4][4];
+            EACH (h, nh)
+                EACH (r, m) part[h][r] = _mm256_setzero_si256();
+            EACH (i, 4)
+                EACH (h, nh) {
+                    __m256i v = load_codes(c, h, at + (size_t)i * 64),
+                            low = _mm256_and_si256(v, mask);
+                    __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
+                    EACH (r, m) {
+                        const int8_t *d = x + r * n + j + i * 8;
+                        add_16(&part[h][r], _mm256_maddubs_epi16(low, broadcast_4(d)));
+                        add_16(&part[h][r], _mm256_maddubs_epi16(high, broadcast_4(d + 4)));
+                    }
                 }
-            }
-        EACH (h, nh)
-            EACH (r, m) add_32(&sum[h][r], _mm256_madd_epi16(part[h][r], ones));
+            EACH (h, nh)
+                EACH (r, m) add_32(&sum[h][r], _mm256_madd_epi16(part[h][r], ones));
+        }
     }
 }
 
@@ -444,23 +465,26 @@ ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, fl
                            int r0, const struct q4i_block k)
 {
     const int digits = k.digits, nh = k.nh, m = k.m;
-    size_t rows = (size_t)x->rows, s = (size_t)r0, panel_codes = (size_t)(w->k / 8) * 64,
-           panel_groups = (size_t)w->n_groups * 16;
-    const uint8_t *c = w->codes + (size_t)(h0 / 2) * panel_codes + (size_t)(h0 % 2 * 32);
+    size_t rows = (size_t)x->rows, s = (size_t)r0, panel_groups = (size_t)w->n_groups * 16,
+           inputs = (size_t)q4i_inputs(w);
+    struct q4i_codes c = {NULL, (size_t)(w->k / 8) * 64, w->pairs ? (size_t)w->group * 8 : 0};
+    const uint8_t *codes = w->codes + (size_t)(h0 / 2) * c.panel_bytes + (size_t)(h0 % 2 * 32);
     __m256 total[4][4];
     EACH (h, nh)
         EACH (r, m) total[h][r] = _mm256_setzero_ps();
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+    for (int j0 = 0, n; j0 < (int)inputs; j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        const int8_t *digit = x->digit + (digits == 2 ? (size_t)r0 * (size_t)w->k + (size_t)(j0 * m)
+        const int8_t *digit = x->digit + (digits == 2 ? (size_t)r0 * inputs + (size_t)(j0 * m)
                                                       : (size_t)j0 * rows + (size_t)(r0 * n)) *
                                              digits;
         __m256i sum[4][4];
-        if (digits == 2) dot_words(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
-        else dot_bytes(c + (size_t)j0 * 8, panel_codes, digit, n, sum, nh, m);
+        c.at = codes + (size_t)q4i_packed(w, j0) * 8;
+        if (digits == 1) dot_bytes(&c, digit, n, sum, nh, m, w->pairs);
+        else if (nh < 4 && w->pairs) dot_words(&c, digit, n, sum, nh, m, 1);
+        else dot_words(&c, digit, n, sum, nh, m, 0);
         EACH (h, nh) {
             size_t at = (size_t)((h0 + h) / 2) * panel_groups +
-                        (size_t)(j0 / w->group * 16 + (h0 + h) % 2 * 8);
+                        (size_t)(q4i_group_of(w, j0) * 16 + (h0 + h) % 2 * 8);
             __m256i zero = load_zeros_int(w, at);
             __m256 scale = load_scales(w, at);
             EACH (r, m) {
@@ -475,8 +499,8 @@ ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, fl
             store_outputs(w, y + (size_t)(r0 + r) * (size_t)w->out, (h0 + h) * 8, total[h][r]);
 }
 
-/* Unpacks n inputs of one panel from j0 on to bytes with the zero points left in: dst [n/4][16][4].
- */
+/* Unpacks n packed inputs of one panel from j0 on to bytes with the zero points left in: dst
+ * [n/4][16][4]. */
 static void unpack_bytes(const struct linear *w, int p, int j0, int n, int8_t *dst)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
@@ -493,7 +517,8 @@ static void unpack_bytes(const struct linear *w, int p, int j0, int n, int8_t *d
 /* Operands of one sub-group of a panel and a tile of rows. */
 struct q4i_group {
     int n;               /* inputs */
-    const int8_t *codes; /* [n/4][16][4] unpacked */
+    int halves;          /* of codes: 2 for pairs, the high ones first */
+    const int8_t *codes; /* [halves][n/4][16][4] unpacked */
     const int8_t *x;     /* [rows][n] digits */
     const float *scale;  /* [rows] */
     const int32_t *sum;  /* [rows] */
@@ -509,7 +534,10 @@ ALWAYS_INLINE void tile_bytes(const struct q4i_group *t, int r0, const int m)
     __m256i a[3], b[3];
     const int8_t *x = t->x + r0 * t->n, *c = t->codes;
     EACH (r, m) a[r] = b[r] = _mm256_setzero_si256();
-    for (int j0 = 0; j0 < t->n; j0 += 32) {
+    for (int i0 = 0; i0 < t->n * t->halves; i0 += 32) {
+        int j0 = i0 < t->n ? i0 : i0 - t->n;
+        if (i0 == t->n)
+            EACH (r, m) a[r] = _mm256_slli_epi32(a[r], 4), b[r] = _mm256_slli_epi32(b[r], 4);
         __m256i part_a[3], part_b[3];
         EACH (r, m) part_a[r] = part_b[r] = _mm256_setzero_si256();
         EACH (i, 8) {
@@ -562,13 +590,15 @@ static __attribute__((noinline)) void q4i_many(const struct q4i_call *q, int r0,
     float *total = scratch + CPU_SUBGROUP * 16;
     memset(total, 0, (size_t)((p1 - p0) * nr * 16) * sizeof *total);
     size_t rows = (size_t)x->rows, s = (size_t)r0;
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+    for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         const int8_t *digit = x->digit + (size_t)j0 * rows + (size_t)r0 * (size_t)n;
         for (int p = p0; p < p1; p++) {
-            size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
-            unpack_bytes(w, p, j0, n, codes);
+            size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) * 16;
+            unpack_bytes(w, p, q4i_packed(w, j0), n, codes);
+            if (w->pairs) unpack_bytes(w, p, q4i_packed(w, j0) + w->group, n, codes + n * 16);
             tiles_bytes(&(struct q4i_group){n,
+                                            w->pairs ? 2 : 1,
                                             codes,
                                             digit,
                                             x->scale + s,
@@ -595,7 +625,8 @@ ALWAYS_INLINE void q4i_direct(const struct linear *w, const struct q4_digits *x,
     int h = 2 * p0, h1 = 2 * p1, r0 = b.first;
     switch (b.n) {
     case 1:
-        for (; h + 4 <= h1; h += 4) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 4, 1});
+        for (; !w->pairs && h + 4 <= h1; h += 4)
+            q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 4, 1});
         for (; h < h1; h += 2) q4i_few(w, x, y, h, r0, (struct q4i_block){digits, 2, 1});
         break;
     case 2:

@@ -37,9 +37,9 @@ static void avx2_copy_digits(const struct linear *w, const struct q4_digits *fro
         return;
     }
     struct row_block b = row_block_of(row, to->rows);
-    int8_t *block = (int8_t *)to->digit + (size_t)b.first * (size_t)w->k * 2;
+    int8_t *block = (int8_t *)to->digit + (size_t)b.first * (size_t)q4i_inputs(w) * 2;
     size_t s = (size_t)row;
-    for (int j0 = 0, n, i = 0; j0 < w->k; j0 += n, s += (size_t)to->rows, i++) {
+    for (int j0 = 0, n, i = 0; j0 < q4i_inputs(w); j0 += n, s += (size_t)to->rows, i++) {
         n = q4_next(w, j0) - j0;
         memcpy(block + ((size_t)j0 * (size_t)b.n + (size_t)(row - b.first) * (size_t)n) * 2,
                from->digit + (size_t)j0 * 2, (size_t)n * 2);

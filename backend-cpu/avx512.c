@@ -275,7 +275,7 @@ ALWAYS_INLINE void quantize_row(const struct linear *w, const float *x, int row,
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+    for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)n_digits +
                         (size_t)row * (size_t)n;
@@ -294,7 +294,8 @@ void avx512_quantize(const struct linear *w, const float *x, int row, const stru
 static void avx512_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                        float *scratch)
 {
-    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 10, dot_maddubs);
+    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 10,
+            (struct dot4){dot_maddubs, NULL});
 }
 
 /* 16 weights from element `at` on; lanes outside m are 0. */

@@ -75,6 +75,39 @@ ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m5
 /* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
 typedef __m512i dot4_fn(__m512i acc, __m512i codes, __m512i digits);
 
+/* For codes of 4 bits, of 8 bits; without the latter pairs are 16 times the sum of their high halves
+ * and that of the low ones. */
+struct dot4 {
+    dot4_fn *half, *whole;
+};
+
+/* A block of 8 inputs x 16 outputs: inputs 0..3 of each output, inputs 4..7. */
+struct block_codes {
+    __m512i low, high;
+};
+
+/* From c; of pairs with the low halves `apart` bytes further. */
+ALWAYS_INLINE struct block_codes load_block(const uint8_t *c, size_t apart, const int pairs)
+{
+    const __m512i mask = _mm512_set1_epi8(15);
+    __m512i v = _mm512_loadu_si512(c);
+    if (!pairs)
+        return (struct block_codes){_mm512_and_si512(v, mask),
+                                    _mm512_and_si512(_mm512_srli_epi16(v, 4), mask)};
+    enum { SELECT = 0xca }; /* bits of the second operand where the first has 1, else the third */
+    __m512i l = _mm512_loadu_si512(c + apart);
+    return (struct block_codes){
+        _mm512_ternarylogic_epi32(mask, l, _mm512_slli_epi16(v, 4), SELECT),
+        _mm512_ternarylogic_epi32(mask, _mm512_srli_epi16(l, 4), v, SELECT)};
+}
+
+/* The zero points of 16 outputs; at: of the panel and group */
+ALWAYS_INLINE __m512i load_zeros(const struct linear *w, size_t at, const int pairs)
+{
+    return pairs ? _mm512_set1_epi32(PAIR_ZERO)
+                 : _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
+}
+
 /* 4 activation digits, broadcast to every lane. */
 ALWAYS_INLINE __m512i load_4(const int8_t *p)
 {
@@ -87,6 +120,7 @@ ALWAYS_INLINE __m512i load_4(const int8_t *p)
 struct q4i_group {
     int n;                   /* inputs */
     const uint8_t *codes[2]; /* of each panel */
+    size_t apart;            /* pairs: from high to low halves */
     const int8_t *digit[2];  /* [rows][n] first digits; second digits */
     __m512i zero[2];
     __m512 scale[2];
@@ -97,37 +131,44 @@ struct q4i_group {
 
 /* A register block: np panels (1 or 2) x m rows. Constants after inlining. */
 struct q4i_block {
-    int np, digits, m;
+    int np, digits, m, pairs;
 };
 
 /* total[m][np*16] += the sub-group x m rows from r0 on. */
 ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_block k,
-                            dot4_fn *dot4)
+                            const struct dot4 *dot)
 {
     enum { MAX = 12 };
-    const __m512i mask = _mm512_set1_epi8(15);
-    const int n = g->n, np = k.np, digits = k.digits, m = k.m;
-    const uint8_t *c0 = g->codes[0], *c1 = g->codes[1];
-    const int8_t *first = g->digit[0] + r0 * n, *second = g->digit[1] + r0 * n;
+    const int n = g->n, np = k.np, digits = k.digits, m = k.m, whole = k.pairs && dot->whole,
+              passes = k.pairs && !dot->whole ? 2 : 1;
+    dot4_fn *const dot4 = whole ? dot->whole : dot->half;
     const int32_t *sum = g->sum + r0;
     const float *act_scale = g->act_scale + r0;
     float *total = g->total + r0 * np * 16;
     __m512i a0[MAX], b0[MAX], a1[MAX], b1[MAX]; /* first and second digit of panel 0, of panel 1 */
     EACH (r, m) a0[r] = b0[r] = a1[r] = b1[r] = _mm512_setzero_si512();
-    for (int j = 0; j < n; j += 8, c0 += 64, c1 += 64, first += 8, second += 8) {
-        __m512i v0 = _mm512_loadu_si512(c0), v1 = np == 2 ? _mm512_loadu_si512(c1) : v0;
-        __m512i low0 = _mm512_and_si512(v0, mask),
-                high0 = _mm512_and_si512(_mm512_srli_epi16(v0, 4), mask);
-        __m512i low1 = _mm512_and_si512(v1, mask),
-                high1 = _mm512_and_si512(_mm512_srli_epi16(v1, 4), mask);
-        EACH (r, m) {
-            __m512i f = load_4(first + r * n), h = load_4(first + r * n + 4);
-            a0[r] = dot4(dot4(a0[r], low0, f), high0, h);
-            if (np == 2) a1[r] = dot4(dot4(a1[r], low1, f), high1, h);
-            if (digits == 2) {
-                f = load_4(second + r * n), h = load_4(second + r * n + 4);
-                b0[r] = dot4(dot4(b0[r], low0, f), high0, h);
-                if (np == 2) b1[r] = dot4(dot4(b1[r], low1, f), high1, h);
+    for (int pass = 0; pass < passes; pass++) {
+        const uint8_t *c0 = g->codes[0], *c1 = g->codes[1];
+        const int8_t *first = g->digit[0] + r0 * n, *second = g->digit[1] + r0 * n;
+        if (pass) {
+            c0 += g->apart, c1 += g->apart;
+            EACH (r, m) {
+                a0[r] = _mm512_slli_epi32(a0[r], 4), b0[r] = _mm512_slli_epi32(b0[r], 4);
+                a1[r] = _mm512_slli_epi32(a1[r], 4), b1[r] = _mm512_slli_epi32(b1[r], 4);
+            }
+        }
+        for (int j = 0; j < n; j += 8, c0 += 64, c1 += 64, first += 8, second += 8) {
+            struct block_codes v0 = load_block(c0, g->apart, whole),
+                               v1 = np == 2 ? load_block(c1, g->apart, whole) : v0;
+            EACH (r, m) {
+                __m512i f = load_4(first + r * n), h = load_4(first + r * n + 4);
+                a0[r] = dot4(dot4(a0[r], v0.low, f), v0.high, h);
+                if (np == 2) a1[r] = dot4(dot4(a1[r], v1.low, f), v1.high, h);
+                if (digits == 2) {
+                    f = load_4(second + r * n), h = load_4(second + r * n + 4);
+                    b0[r] = dot4(dot4(b0[r], v0.low, f), v0.high, h);
+                    if (np == 2) b1[r] = dot4(dot4(b1[r], v1.low, f), v1.high, h);
+                }
             }
         }
     }
@@ -146,32 +187,34 @@ ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_
 /* q4i GEMM: k.np panels from p on x rows r0 .. r0+nr-1, k.m rows at a time. total [nr][np*16] is
  * scratch. */
 ALWAYS_INLINE void q4i_panels(const struct q4i_call *c, int p, int r0, int nr, float *total,
-                              const struct q4i_block k, dot4_fn *dot4)
+                              const struct q4i_block k, const struct dot4 *dot)
 {
     const struct linear *w = c->w;
     const struct q4_digits *x = c->x;
     const int np = k.np;
     size_t rows = (size_t)x->rows, s = (size_t)r0, panel = (size_t)(w->k / 8) * 64;
     memset(total, 0, (size_t)(nr * np * 16) * sizeof *total);
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+    for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
-        const uint8_t *codes = w->codes + (size_t)p * panel + (size_t)j0 * 8;
+        const uint8_t *codes = w->codes + (size_t)p * panel + (size_t)q4i_packed(w, j0) * 8;
         const int8_t *digit = x->digit + (size_t)j0 * rows * k.digits + (size_t)r0 * (size_t)n;
         struct q4i_group g = {.n = n,
                               .codes = {codes, codes + panel},
+                              .apart = (size_t)w->group * 8,
                               .digit = {digit, digit + rows * (size_t)n},
                               .sum = x->sum + s,
                               .act_scale = x->scale + s,
                               .total = total};
         EACH (i, np) {
-            size_t at = ((size_t)(p + i) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
-            g.zero[i] = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
+            size_t at = ((size_t)(p + i) * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) * 16;
+            g.zero[i] = load_zeros(w, at, k.pairs);
             g.scale[i] = load_scales(w, at);
         }
         int r = 0;
-        for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot4);
-        for (; r + 4 <= nr; r += 4) q4i_tile(&g, r, (struct q4i_block){np, k.digits, 4}, dot4);
-        for (; r < nr; r++) q4i_tile(&g, r, (struct q4i_block){np, k.digits, 1}, dot4);
+        for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot);
+        for (; k.m > 4 && r + 4 <= nr; r += 4)
+            q4i_tile(&g, r, (struct q4i_block){np, k.digits, 4, k.pairs}, dot);
+        for (; r < nr; r++) q4i_tile(&g, r, (struct q4i_block){np, k.digits, 1, k.pairs}, dot);
     }
     for (int r = 0; r < nr; r++)
         EACH (i, np)
@@ -184,30 +227,38 @@ ALWAYS_INLINE void q4i_panels(const struct q4i_call *c, int p, int r0, int nr, f
 enum { AHEAD = 8192 };
 
 /* q4i GEMV of one row, bound by memory: the codes are read once in memory order and prefetched. A
- * low and a high accumulator per digit and block of a pair hide the latency of sums. */
+ * low and a high accumulator per digit and block of two hide the latency of sums. */
 ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, float *y, int p,
-                           const int digits, dot4_fn *dot4)
+                           const int digits, const int pairs, const struct dot4 *dot)
 {
-    const __m512i mask = _mm512_set1_epi8(15);
-    const uint8_t *c = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
+    const int whole = pairs && dot->whole, passes = pairs && !dot->whole ? 2 : 1;
+    dot4_fn *const dot4 = whole ? dot->whole : dot->half;
+    const size_t apart = (size_t)w->group * 8;
+    const uint8_t *panel = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
     const int8_t *first = x->digit, *second;
     __m512 total = _mm512_setzero_ps();
-    for (int j0 = 0, n, s = 0; j0 < w->k; j0 += n, s++, first += n * digits) {
+    for (int j0 = 0, n, s = 0; j0 < q4i_inputs(w); j0 += n, s++, first += n * digits) {
         n = q4_next(w, j0) - j0;
         second = first + n;
-        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) * 16;
         __m512i a[4], b[4];
         EACH (i, 4) a[i] = b[i] = _mm512_setzero_si512();
-        for (int j = 0; j < n; j += 16, c += 128) {
-            EACH (i, 2) {
-                __m512i v = _mm512_loadu_si512(c + i * 64), low = _mm512_and_si512(v, mask),
-                        high = _mm512_and_si512(_mm512_srli_epi16(v, 4), mask);
-                _mm_prefetch((const char *)c + i * 64 + AHEAD, _MM_HINT_T0);
-                a[2 * i] = dot4(a[2 * i], low, load_4(first + j + i * 8));
-                a[2 * i + 1] = dot4(a[2 * i + 1], high, load_4(first + j + i * 8 + 4));
-                if (digits == 2) {
-                    b[2 * i] = dot4(b[2 * i], low, load_4(second + j + i * 8));
-                    b[2 * i + 1] = dot4(b[2 * i + 1], high, load_4(second + j + i * 8 + 4));
+        for (int pass = 0; pass < passes; pass++) {
+            const uint8_t *c = panel + (size_t)q4i_packed(w, j0) * 8 + (pass ? apart : 0);
+            if (pass)
+                EACH (i, 4)
+                    a[i] = _mm512_slli_epi32(a[i], 4), b[i] = _mm512_slli_epi32(b[i], 4);
+            for (int j = 0; j < n; j += 16, c += 128) {
+                EACH (i, 2) {
+                    struct block_codes v = load_block(c + i * 64, apart, whole);
+                    _mm_prefetch((const char *)c + i * 64 + AHEAD, _MM_HINT_T0);
+                    if (whole) _mm_prefetch((const char *)c + i * 64 + apart + AHEAD, _MM_HINT_T0);
+                    a[2 * i] = dot4(a[2 * i], v.low, load_4(first + j + i * 8));
+                    a[2 * i + 1] = dot4(a[2 * i + 1], v.high, load_4(first + j + i * 8 + 4));
+                    if (digits == 2) {
+                        b[2 * i] = dot4(b[2 * i], v.low, load_4(second + j + i * 8));
+                        b[2 * i + 1] = dot4(b[2 * i + 1], v.high, load_4(second + j + i * 8 + 4));
+                    }
                 }
             }
         }
@@ -216,8 +267,8 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
             v = _mm512_add_epi32(
                 _mm512_slli_epi32(v, 7),
                 _mm512_add_epi32(_mm512_add_epi32(b[0], b[1]), _mm512_add_epi32(b[2], b[3])));
-        __m512i zero = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(w->zeros + at)));
-        v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero, _mm512_set1_epi32(x->sum[s])));
+        v = _mm512_sub_epi32(
+            v, _mm512_mullo_epi32(load_zeros(w, at, pairs), _mm512_set1_epi32(x->sum[s])));
         total = _mm512_add_ps(
             total, _mm512_mul_ps(_mm512_cvtepi32_ps(v),
                                  _mm512_mul_ps(_mm512_set1_ps(x->scale[s]), load_scales(w, at))));
@@ -225,31 +276,42 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
     store_outputs(w, y, p * 16, total);
 }
 
-/* max_digits: digit rows of a register block; each takes two accumulators and what dot4 needs. */
-ALWAYS_INLINE void q4i_512(const struct q4i_call *c, float *scratch, const int max_digits,
-                           dot4_fn *dot4)
+/* m: rows of a register block of two digits, of one; np: panels of one */
+ALWAYS_INLINE void q4i_blocks(const struct q4i_call *c, float *scratch, const int m_two,
+                              const int m_one, const int np, const int pairs,
+                              const struct dot4 *dot)
 {
     const struct q4_digits *x = c->x;
-    const struct q4i_block two = {2, 2, max_digits / 2}, one = {2, 1, max_digits},
-                           two_odd = {1, 2, max_digits / 2}, one_odd = {1, 1, max_digits};
+    const struct q4i_block two = {np, 2, m_two, pairs}, one = {np, 1, m_one, pairs},
+                           two_odd = {1, 2, m_two, pairs}, one_odd = {1, 1, m_one, pairs};
     if (x->rows == 1) {
         for (int p = c->p0; p < c->p1; p++) {
-            if (x->n_digits == 2) q4i_row(c->w, x, c->y, p, 2, dot4);
-            else q4i_row(c->w, x, c->y, p, 1, dot4);
+            if (x->n_digits == 2) q4i_row(c->w, x, c->y, p, 2, pairs, dot);
+            else q4i_row(c->w, x, c->y, p, 1, pairs, dot);
         }
         return;
     }
     for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
         int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE, p = c->p0;
-        for (; p + 2 <= c->p1; p += 2) {
-            if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two, dot4);
-            else q4i_panels(c, p, r, nr, scratch, one, dot4);
+        for (; p + np <= c->p1; p += np) {
+            if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two, dot);
+            else q4i_panels(c, p, r, nr, scratch, one, dot);
         }
-        if (p == c->p1) continue;
-        if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two_odd, dot4);
-        else q4i_panels(c, p, r, nr, scratch, one_odd, dot4);
+        if (np == 1 || p == c->p1) continue;
+        if (x->n_digits == 2) q4i_panels(c, p, r, nr, scratch, two_odd, dot);
+        else q4i_panels(c, p, r, nr, scratch, one_odd, dot);
     }
     _mm_sfence();
+}
+
+/* max_digits: digit rows of a register block; each takes two accumulators and what `dot` needs.
+ * Blocks of pairs are small, for the size of the program. */
+ALWAYS_INLINE void q4i_512(const struct q4i_call *c, float *scratch, const int max_digits,
+                           const struct dot4 dot)
+{
+    if (!dot.whole) q4i_blocks(c, scratch, max_digits / 2, max_digits, 2, c->w->pairs, &dot);
+    else if (c->w->pairs) q4i_blocks(c, scratch, 4, 8, 1, 1, &dot);
+    else q4i_blocks(c, scratch, max_digits / 2, max_digits, 2, 0, &dot);
 }
 
 #endif

@@ -161,7 +161,7 @@ static struct q4_digits digits_of(const struct experts_job *j, const struct unit
 {
     const struct cpu *c = j->c;
     const struct experts_scratch *s = j->s;
-    size_t at = (size_t)place, inputs = (size_t)j->w[0]->k * (size_t)j->n_digits,
+    size_t at = (size_t)place, inputs = (size_t)q4i_inputs(j->w[0]) * (size_t)j->n_digits,
            groups = (size_t)j->subgroups;
     if (!u)
         return (struct q4_digits){1, j->n_digits, c->digit + at * inputs,
@@ -370,12 +370,12 @@ void cpu_run_experts(const struct call *t)
         struct experts_job j = all;
         const struct linear *w = linear_of(t, i);
         int tasks = 0;
-        j.by_slot = j.each || w->perm;
         if (w->codes) {
             j.n_digits = act == ACT_I16 ? 2 : act == ACT_INT8;
             j.round_f16 = act == ACT_F16;
-            for (int j0 = 0; j0 < w->k; j0 = q4_next(w, j0)) j.subgroups++;
+            for (int j0 = 0; j0 < q4i_inputs(w); j0 = q4_next(w, j0)) j.subgroups++;
         }
+        j.by_slot = j.each || (w->perm && !(j.n_digits && w->in_order));
         for (; i < op->n && cpu_same_input(w, linear_of(t, i)); i++) {
             j.w[j.n] = linear_of(t, i);
             j.y[j.n] = out_of(t, i);

@@ -41,7 +41,7 @@ static int rows_of_part(const struct linear_job *j, int part)
 static struct q4_digits digits_of_part(const struct linear_job *j, int part)
 {
     const struct cpu *c = j->c;
-    size_t first = (size_t)part_first(j, part), k = (size_t)j->w[0]->k,
+    size_t first = (size_t)part_first(j, part), k = (size_t)q4i_inputs(j->w[0]),
            scales = first * (k / MF_GROUP_MULTIPLE);
     return (struct q4_digits){rows_of_part(j, part), j->n_digits,
                               c->digit + first * k * (size_t)j->n_digits, c->act_scale + scales,
@@ -103,7 +103,7 @@ static void fetch_digits(const struct linear_job *j, int thread)
 {
     enum { LINE = 64 };
     const struct q4_digits d = digits_of_part(j, 0);
-    size_t lines = (size_t)d.rows * (size_t)d.n_digits * (size_t)j->w[0]->k / LINE,
+    size_t lines = (size_t)d.rows * (size_t)d.n_digits * (size_t)q4i_inputs(j->w[0]) / LINE,
            at = lines * (size_t)thread / (size_t)pool_n_threads(j->c->pool);
     for (size_t i = 0; i < lines; i++, at = at + 1 < lines ? at + 1 : 0)
         __builtin_prefetch(d.digit + at * LINE, 0, 2);
@@ -181,7 +181,8 @@ static void convert_task(void *arg, int row, int thread)
 int cpu_same_input(const struct linear *a, const struct linear *b)
 {
     return !!a->codes == !!b->codes &&
-           (!a->codes || (a->perm == b->perm && a->k == b->k && a->group == b->group));
+           (!a->codes || ((a->perm == b->perm || (a->in_order && b->in_order)) && a->k == b->k &&
+                          a->group == b->group && a->pairs == b->pairs));
 }
 
 /* Tasks a thread, so that the last ones are a small part of all. */
@@ -208,7 +209,8 @@ static void cut_tasks(struct linear_job *j)
     const struct linear *w = j->w[0];
     int parts = 1, enough = TASKS_EACH * pool_n_threads(c->pool);
     size_t each = j->n_digits ? (size_t)j->n_digits : sizeof(float),
-           bytes = (size_t)j->rows * (size_t)w->k * each, most = c->kernels->cached_bytes;
+           inputs = (size_t)(j->n_digits ? q4i_inputs(w) : w->k),
+           bytes = (size_t)j->rows * inputs * each, most = c->kernels->cached_bytes;
     if (w->codes && most && bytes > most) parts = (int)((bytes + most - 1) / most);
     if (j->is_glu && parts < (j->rows + STRIP_ROWS - 1) / STRIP_ROWS)
         parts = (j->rows + STRIP_ROWS - 1) / STRIP_ROWS;

@@ -10,7 +10,8 @@
  *  q4      per output: sub-groups of min(group, 128) inputs; within one, products summed input by
  *          input from 0; then total = total + scale * sum, sub-group by sub-group; bias last
  *  q4i     per output: sub-group by sub-group, total = total + integer sum * (activation scale *
- *          weight scale), each operation rounded; bias last
+ *          weight scale), each operation rounded; bias last. Groups that are pairs (core/model/
+ *          linear.h) are one group of codes of 8 bits with the scale of the low one
  *  dense   16 lanes, lane l takes inputs l, l+16, ..; the lanes are then folded 8, 4, 2, 1; bias
  *          last
  *  route   scores: exponentials summed in 16 lanes, then divided; chosen ones summed in order
@@ -251,6 +252,25 @@ static inline int q4_next(const struct linear *w, int j0)
     int group_end = (j0 / w->group + 1) * w->group;
     return j0 + CPU_SUBGROUP < group_end ? j0 + CPU_SUBGROUP : group_end;
 }
+
+/* Inputs that q4i reads: of pairs those of a pair once. Sub-groups are counted along these. */
+static inline int q4i_inputs(const struct linear *w) { return w->pairs ? w->k / 2 : w->k; }
+
+/* The packed input that has the codes of input j0 of q4i; of pairs the high halves, the low ones
+ * are a group further. */
+static inline int q4i_packed(const struct linear *w, int j0)
+{
+    return w->pairs ? j0 + j0 / w->group * w->group : j0;
+}
+
+/* The group that has the scale of input j0 of q4i, and its zero point unless they are pairs. */
+static inline int q4i_group_of(const struct linear *w, int j0)
+{
+    return w->pairs ? j0 / w->group * 2 + 1 : j0 / w->group;
+}
+
+/* What code - zero point subtracts of pairs. */
+enum { PAIR_ZERO = 128 };
 
 /* First position that row r sees. */
 static inline int attend_first(const struct attend_task *t, int r)

@@ -205,7 +205,7 @@ void neon_quantize(const struct linear *w, const float *x, int row, const struct
 {
     float group[CPU_SUBGROUP];
     size_t rows = (size_t)q->rows, s = (size_t)row;
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows) {
+    for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits +
                         (size_t)row * (size_t)n,

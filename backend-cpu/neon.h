@@ -105,19 +105,21 @@ typedef void planes_fn(const uint8_t *codes, const int8_t *const *digit, int n,
 /* One sub-group of a panel, and rows of activations. */
 struct q4i_group {
     int n; /* inputs */
-    const uint8_t *codes;
+    const uint8_t *codes, *low; /* low: pairs, multiplied half by half: the low halves; or NULL */
     const int8_t *digit[2]; /* [rows][n] first digits; second digits */
-    const uint8_t *zeros;   /* [16] */
+    const uint8_t *zeros;   /* [16] that the codes have left in */
     float32x4_t scale[4];
     const int32_t *sum;     /* [rows] of the integers */
     const float *act_scale; /* [rows] */
     float *total;           /* [rows][16] */
 };
 
-/* A register block: m rows. Constants after inlining. */
+/* A register block: m rows. whole: the dot product takes codes of 8 bits. Constants after inlining.
+ */
 struct q4i_block {
     int digits, m;
     enum code_form form;
+    int whole;
 };
 
 /* total[m][16] += the sub-group x m rows from r0 on. */
@@ -132,6 +134,12 @@ ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_
         if (digits == 2) digit[m + r] = g->digit[1] + (r0 + r) * g->n;
     }
     dot(g->codes, digit, g->n, s, m * digits, k.form);
+    if (g->low) {
+        int32x4_t of_low[MAX_PLANES][4];
+        dot(g->low, digit, g->n, of_low, m * digits, k.form);
+        EACH (i, m * digits)
+            EACH (h, 4) s[i][h] = vaddq_s32(vshlq_n_s32(s[i][h], 4), of_low[i][h]);
+    }
     uint16x8_t z0 = vmovl_u8(vld1_u8(g->zeros)), z1 = vmovl_u8(vld1_u8(g->zeros + 8));
     int32x4_t zero[4] = {
         vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(z0))),
@@ -149,13 +157,26 @@ ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_
         }
 }
 
-/* Unpacks n inputs of packed codes to CODES_BYTES or CODES_PAIRS. */
-ALWAYS_INLINE void spread_codes(const uint8_t *codes, int n, uint8_t *dst, enum code_form form)
+/* Codes of 8 bits minus PAIR_ZERO from high halves and low ones. */
+ALWAYS_INLINE int8x16_t join_halves(int8x16_t high, int8x16_t low)
+{
+    return vaddq_s8(vorrq_s8(vshlq_n_s8(high, 4), low), vdupq_n_s8(-PAIR_ZERO));
+}
+
+/* Unpacks n inputs of packed codes to CODES_BYTES or CODES_PAIRS. low_halves: of pairs, to become
+ * codes of 8 bits minus PAIR_ZERO; or NULL. */
+ALWAYS_INLINE void spread_codes(const uint8_t *codes, const uint8_t *low_halves, int n,
+                                uint8_t *dst, enum code_form form)
 {
     for (int j = 0; j < n; j += 8, codes += 64, dst += 128)
         EACH (h, 4) {
             int8x16_t low, high;
             load_codes(codes, h, CODES_PACKED, &low, &high);
+            if (low_halves) {
+                int8x16_t low2, high2;
+                load_codes(low_halves + j * 8, h, CODES_PACKED, &low2, &high2);
+                low = join_halves(low, low2), high = join_halves(high, high2);
+            }
             if (form == CODES_PAIRS) {
                 int32x4_t a = vreinterpretq_s32_s8(low), b = vreinterpretq_s32_s8(high);
                 vst1q_u8(dst + h * 32, vreinterpretq_u8_s32(vzip1q_s32(a, b)));
@@ -168,35 +189,48 @@ ALWAYS_INLINE void spread_codes(const uint8_t *codes, int n, uint8_t *dst, enum 
 }
 
 /* Panel p x rows r0 .. r0+nr-1, k.m rows at a time. One row reads the packed codes; for more, the
- * codes of a sub-group are unpacked to bytes once (2 KiB, stays in L1). scratch: total [nr][16],
- * then those bytes. */
+ * codes of a sub-group are unpacked to bytes once (2 KiB, stays in L1; pairs half by half 4 KiB).
+ * scratch: total [nr][16], then those bytes. */
 ALWAYS_INLINE void q4i_panel(const struct q4i_call *c, int p, int r0, int nr, float *scratch,
                              const struct q4i_block k, planes_fn *dot)
 {
     const struct linear *w = c->w;
     const struct q4_digits *x = c->x;
+    static const uint8_t no_zeros[16],
+        pair_zeros[16] = {PAIR_ZERO, PAIR_ZERO, PAIR_ZERO, PAIR_ZERO, PAIR_ZERO, PAIR_ZERO,
+                          PAIR_ZERO, PAIR_ZERO, PAIR_ZERO, PAIR_ZERO, PAIR_ZERO, PAIR_ZERO,
+                          PAIR_ZERO, PAIR_ZERO, PAIR_ZERO, PAIR_ZERO};
     float *total = scratch;
     uint8_t *bytes = (uint8_t *)(scratch + CPU_ROW_TILE * 16);
     size_t rows = (size_t)x->rows, s = (size_t)r0;
-    const uint8_t *packed = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
+    const uint8_t *panel = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
     memset(total, 0, (size_t)(nr * 16) * sizeof *total);
-    for (int j0 = 0, n; j0 < w->k; j0 += n, s += rows, packed += n * 8) {
+    for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
+        const uint8_t *packed = panel + (size_t)q4i_packed(w, j0) * 8,
+                      *low = w->pairs ? packed + (size_t)w->group * 8 : NULL;
         const int8_t *digit = x->digit + (size_t)j0 * rows * k.digits + (size_t)r0 * (size_t)n;
-        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) * 16;
+        int by_halves = low && !k.whole;
         struct q4i_group g = {.n = n,
                               .codes = k.form == CODES_PACKED ? packed : bytes,
+                              .low = !by_halves               ? NULL
+                                     : k.form == CODES_PACKED ? low
+                                                              : bytes + n * 16,
                               .digit = {digit, digit + rows * (size_t)n},
-                              .zeros = w->zeros + at,
+                              .zeros = by_halves ? pair_zeros
+                                       : low     ? no_zeros
+                                                 : w->zeros + at,
                               .sum = x->sum + s,
                               .act_scale = x->scale + s,
                               .total = total};
         load_16(w->scales, w->scale_type, at, g.scale);
-        if (k.form != CODES_PACKED) spread_codes(packed, n, bytes, k.form);
+        if (k.form != CODES_PACKED) spread_codes(packed, k.whole ? low : NULL, n, bytes, k.form);
+        if (k.form != CODES_PACKED && by_halves) spread_codes(low, NULL, n, bytes + n * 16, k.form);
         int r = 0;
         for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot);
         for (; k.m > 1 && r < nr; r++)
-            q4i_tile(&g, r, (struct q4i_block){k.digits, 1, k.form}, dot);
+            q4i_tile(&g, r, (struct q4i_block){k.digits, 1, k.form, k.whole}, dot);
     }
     for (int r = 0; r < nr; r++)
         EACH (h, 4)
@@ -204,12 +238,14 @@ ALWAYS_INLINE void q4i_panel(const struct q4i_call *c, int p, int r0, int nr, fl
                           vld1q_f32(total + r * 16 + h * 4));
 }
 
-/* Several rows. planes: 2 or 4, the planes of the variant's register block. */
+/* Several rows. planes: the planes of the variant's register block, 2, or 4 where it takes codes of
+ * 8 bits. */
 ALWAYS_INLINE void q4i_rows(const struct q4i_call *c, float *scratch, const int planes,
                             const enum code_form form, planes_fn *dot)
 {
     const struct q4_digits *x = c->x;
-    const struct q4i_block two = {2, planes / 2, form}, one = {1, planes, form};
+    const int whole = planes == 4;
+    const struct q4i_block two = {2, planes / 2, form, whole}, one = {1, planes, form, whole};
     for (int p = c->p0; p < c->p1; p++)
         for (int r = 0; r < x->rows; r += CPU_ROW_TILE) {
             int nr = x->rows - r < CPU_ROW_TILE ? x->rows - r : CPU_ROW_TILE;
@@ -221,7 +257,7 @@ ALWAYS_INLINE void q4i_rows(const struct q4i_call *c, float *scratch, const int 
 ALWAYS_INLINE void q4i_128(const struct q4i_call *c, float *scratch, const int planes,
                            planes_fn *dot)
 {
-    const struct q4i_block two_row = {2, 1, CODES_PACKED}, one_row = {1, 1, CODES_PACKED};
+    const struct q4i_block two_row = {2, 1, CODES_PACKED, 0}, one_row = {1, 1, CODES_PACKED, 0};
     if (c->x->rows > 1) {
         q4i_rows(c, scratch, planes, CODES_BYTES, dot);
         return;

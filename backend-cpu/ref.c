@@ -58,6 +58,14 @@ static void ref_quantize(const struct linear *w, const float *x, int row, const 
     fp32_quantize(w, x, row, q);
 }
 
+/* Code - zero point of input j of q4i. */
+static int integer_code(const struct linear *w, int n, int j, int zero)
+{
+    int at = q4i_packed(w, j);
+    return w->pairs ? 16 * code_at(w, n, at) + code_at(w, n, at + w->group) - PAIR_ZERO
+                    : code_at(w, n, at) - zero;
+}
+
 static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                     float *scratch)
 {
@@ -67,9 +75,9 @@ static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y,
         for (int r = 0; r < x->rows; r++) {
             double total = 0;
             size_t s = (size_t)r;
-            for (int j0 = 0, j1; j0 < w->k; j0 = j1, s += (size_t)x->rows) {
+            for (int j0 = 0, j1; j0 < q4i_inputs(w); j0 = j1, s += (size_t)x->rows) {
                 j1 = q4_next(w, j0);
-                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) *
+                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) *
                                 16 +
                             (size_t)(n % 16),
                        length = (size_t)(j1 - j0);
@@ -80,7 +88,7 @@ static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y,
                 long sum = 0;
                 for (int j = j0; j < j1; j++) {
                     int v = x->n_digits == 2 ? 128 * first[j - j0] + second[j - j0] : first[j - j0];
-                    sum += (long)(code_at(w, n, j) - w->zeros[at]) * v;
+                    sum += (long)integer_code(w, n, j, w->zeros[at]) * v;
                 }
                 total += (double)f32_at(w->scales, w->scale_type, at) * (double)x->scale[s] *
                          (double)sum;

@@ -58,7 +58,7 @@ static void scalar_q4(const struct linear *w, const float *x, float *y, int rows
         }
 }
 
-/* Unpacks one sub-group to codes with the zero points left in: dst [n][16]. */
+/* Unpacks n packed inputs from j0 on to codes with the zero points left in: dst [n][16]. */
 static void unpack_raw(const struct linear *w, int p, int j0, int n, int16_t *dst)
 {
     const uint8_t *c = w->codes + ((size_t)p * (size_t)(w->k / 8) + (size_t)(j0 / 8)) * 64;
@@ -70,8 +70,16 @@ static void unpack_raw(const struct linear *w, int p, int j0, int n, int16_t *ds
             }
 }
 
+/* codes [n][16]: high halves, which become codes of 8 bits with the low ones from packed input j0
+ * on; low: scratch */
+static void unpack_low(const struct linear *w, int p, int j0, int n, int16_t *codes, int16_t *low)
+{
+    unpack_raw(w, p, j0, n, low);
+    for (int i = 0; i < n * LANES; i++) codes[i] = (int16_t)(16 * codes[i] + low[i]);
+}
+
 /* sum[16] = factor * sum + codes[n][16] * x[n]; 16 products of at most 15 * 128 fit int16. */
-ALWAYS_INLINE void dot_digit(const int16_t *codes, const int8_t *x, int n, int factor, int32_t *sum)
+static void dot_digit(const int16_t *codes, const int8_t *x, int n, int factor, int32_t *sum)
 {
     for (int l = 0; l < LANES; l++) sum[l] *= factor;
     for (int j0 = 0; j0 < n; j0 += 16) {
@@ -83,6 +91,14 @@ ALWAYS_INLINE void dot_digit(const int16_t *codes, const int8_t *x, int n, int f
     }
 }
 
+/* dot_digit of codes of 8 bits. */
+static void dot_pairs(const int16_t *codes, const int8_t *x, int n, int factor, int32_t *sum)
+{
+    for (int l = 0; l < LANES; l++) sum[l] *= factor;
+    for (int j = 0; j < n; j++)
+        for (int l = 0; l < LANES; l++) sum[l] += codes[j * LANES + l] * x[j];
+}
+
 static void scalar_quantize(const struct linear *w, const float *x, int row,
                             const struct q4_digits *q)
 {
@@ -92,27 +108,32 @@ static void scalar_quantize(const struct linear *w, const float *x, int row,
 static void scalar_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                        float *scratch)
 {
-    int16_t *codes = (int16_t *)scratch;
+    int16_t *codes = (int16_t *)scratch,
+            *low = codes + CPU_SUBGROUP * LANES; /* [CPU_SUBGROUP][16] */
     float *total = scratch + CPU_SUBGROUP * LANES;
+    void (*dot)(const int16_t *, const int8_t *, int, int, int32_t *) = w->pairs ? dot_pairs
+                                                                                 : dot_digit;
     for (int p = p0; p < p1; p++)
         for (int r0 = 0; r0 < x->rows; r0 += CPU_ROW_TILE) {
             int nr = x->rows - r0 < CPU_ROW_TILE ? x->rows - r0 : CPU_ROW_TILE,
                 n1 = w->out - p * LANES < LANES ? w->out - p * LANES : LANES;
             size_t s = (size_t)r0;
             memset(total, 0, (size_t)(nr * LANES) * sizeof *total);
-            for (int j0 = 0, n; j0 < w->k; j0 += n, s += (size_t)x->rows) {
+            for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += (size_t)x->rows) {
                 n = q4_next(w, j0) - j0;
-                size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * LANES;
+                size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) * LANES;
                 const int8_t *digit = x->digit + (size_t)j0 * (size_t)(x->rows * x->n_digits) +
                                       (size_t)r0 * (size_t)n;
-                unpack_raw(w, p, j0, n, codes);
+                unpack_raw(w, p, q4i_packed(w, j0), n, codes);
+                if (w->pairs) unpack_low(w, p, q4i_packed(w, j0) + w->group, n, codes, low);
                 for (int r = 0; r < nr; r++, digit += n) {
                     int32_t sum[LANES] = {0};
-                    dot_digit(codes, digit, n, 1, sum);
+                    dot(codes, digit, n, 1, sum);
                     if (x->n_digits == 2)
-                        dot_digit(codes, digit + (size_t)x->rows * (size_t)n, n, 128, sum);
+                        dot(codes, digit + (size_t)x->rows * (size_t)n, n, 128, sum);
                     for (int l = 0; l < LANES; l++) {
-                        int32_t v = sum[l] - w->zeros[at + (size_t)l] * x->sum[s + (size_t)r];
+                        int zero = w->pairs ? PAIR_ZERO : w->zeros[at + (size_t)l];
+                        int32_t v = sum[l] - zero * x->sum[s + (size_t)r];
                         total[r * LANES + l] += (float)v *
                                                 (x->scale[s + (size_t)r] *
                                                  f32_at(w->scales, w->scale_type, at + (size_t)l));

@@ -13,6 +13,7 @@ enum {
     OUT = 68,  /* 4 panels and a quarter: two tasks */
     ROWS = 13, /* 12 + 1, 8 + 4 + 1, 6 + 6 + 1: every height of register block */
     MANY = 17, /* for q4i, which then unpacks its codes: a tile of 16 and one more row */
+    PAIRS_GROUPS = 4, /* of 32 packed inputs, for codes of 8 bits */
     DENSE_IN = 37,
     DENSE_OUT = 5,
     HEAD_DIM = 20,
@@ -25,7 +26,7 @@ enum {
 /* All inputs and outputs of a check; on the caller's stack, about 90 KiB. */
 struct vectors {
     uint8_t codes[(OUT + 15) / 16 * K * 8], zeros[(OUT + 15) / 16 * 16];
-    uint16_t half[DENSE_IN * DENSE_OUT], scales[(OUT + 15) / 16 * 16];
+    uint16_t half[DENSE_IN * DENSE_OUT], scales[(OUT + 15) / 16 * 16 * PAIRS_GROUPS];
     float x[MANY * K], bias[OUT], weight[DENSE_IN * DENSE_OUT];
     float page[PAGES * 2 * KV_PAGE * HEAD_DIM]; /* fp32 or, in its first half, fp16 */
     float scratch[CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) + CPU_PANELS * 8 * K];
@@ -74,6 +75,14 @@ static struct linear quantized(const struct vectors *v)
                            .scale_type = DT_F16};
 }
 
+static struct linear of_pairs(const struct vectors *v)
+{
+    struct linear w = quantized(v);
+    w.group = 32, w.n_groups = PAIRS_GROUPS, w.k = w.group * w.n_groups;
+    w.pairs = w.in_order = 1;
+    return w;
+}
+
 enum { PANELS = (OUT + 15) / 16 };
 
 /* One row on all panels, several on two: the first two have only zero points 8, which may be a
@@ -86,28 +95,29 @@ static void run_q4(const struct cpu_kernels *k, struct vectors *v, int rows, str
         k->q4(&w, v->x, r->f, rows, p, p + CPU_PANELS < p1 ? p + CPU_PANELS : p1, v->scratch);
 }
 
-static struct q4_digits quantize(const struct cpu_kernels *k, struct vectors *v, int rows,
-                                 int digits)
+static struct q4_digits quantize(const struct cpu_kernels *k, const struct linear *w,
+                                 struct vectors *v, int rows, int digits)
 {
-    struct linear w = quantized(v);
     struct q4_digits q = {rows, digits, v->digit, v->act_scale, v->act_sum};
-    for (int row = 0; row < rows; row++) k->quantize(&w, v->x + row * K, row, &q);
+    for (int row = 0; row < rows; row++) k->quantize(w, v->x + row * K, row, &q);
     return q;
 }
 
 static void run_quantize(const struct cpu_kernels *k, struct vectors *v, int digits,
                          struct result *r)
 {
-    quantize(k, v, MANY, digits);
+    struct linear w = quantized(v);
+    quantize(k, &w, v, MANY, digits);
     memcpy(r->f, v->act_scale, sizeof v->act_scale);
     memcpy(r->sum, v->act_sum, sizeof v->act_sum);
 }
 
-/* variant: rows * 10 + digits */
+/* variant: rows * 10 + digits, below 0 of pairs */
 static void run_q4i(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
-    struct linear w = quantized(v);
-    struct q4_digits q = quantize(k, v, variant / 10, variant % 10);
+    struct linear w = variant < 0 ? of_pairs(v) : quantized(v);
+    if (variant < 0) variant = -variant;
+    struct q4_digits q = quantize(k, &w, v, variant / 10, variant % 10);
     for (int p = 0; p < PANELS; p += CPU_PANELS)
         k->q4i(&w, &q, r->f, p, p + CPU_PANELS < PANELS ? p + CPU_PANELS : PANELS, v->scratch);
 }
@@ -309,6 +319,12 @@ static const struct {
     {"q4i", run_q4i, 10 * ROWS + 2},
     {"q4i", run_q4i, 10 * MANY + 1},
     {"q4i", run_q4i, 10 * MANY + 2},
+    {"q4i", run_q4i, -11},
+    {"q4i", run_q4i, -12},
+    {"q4i", run_q4i, -(10 * ROWS + 1)},
+    {"q4i", run_q4i, -(10 * ROWS + 2)},
+    {"q4i", run_q4i, -(10 * MANY + 1)},
+    {"q4i", run_q4i, -(10 * MANY + 2)},
     {"dense", run_dense, DT_F16},
     {"dense", run_dense, DT_BF16},
     {"dense", run_dense, DT_F32},

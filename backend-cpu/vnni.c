@@ -31,7 +31,7 @@ ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
               float *scratch)
 {
-    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 12, dot_vnni);
+    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 12, (struct dot4){dot_vnni, dot_vnni});
 }
 
 const struct cpu_kernels cpu_vnni = {

@@ -30,7 +30,8 @@ static struct exact_groups groups_of(const struct be_linear *w)
 {
     struct exact_groups g = {.group_chunks = w->group_chunks,
                              .each = (w->group_chunks + 3) / 4,
-                             .n_chunks = w->k / CHUNK};
+                             .n_chunks = w->k / CHUNK,
+                             .pairs = w->pairs};
     int whole = g.n_chunks / g.group_chunks, rest = g.n_chunks % g.group_chunks;
     g.n = whole * g.each + (rest + 3) / 4;
     return g;
@@ -41,7 +42,7 @@ static struct exact_digits digits_at(const struct hip *h, void *d, const struct 
                                      size_t rows)
 {
     struct exact_digits x = {.digit = d,
-                             .stride = w->n_chunks * CHUNK,
+                             .stride = (w->k / CHUNK + 3) / 4 * 4 * CHUNK,
                              .digits = h->config.act == ACT_I16 ? 2 : 1,
                              .rows = (int)rows};
     x.scaled = (struct exact_scaled *)((char *)d + rows * (size_t)(x.stride * x.digits));
@@ -51,7 +52,8 @@ static struct exact_digits digits_at(const struct hip *h, void *d, const struct 
 static int same_digits(const struct be_linear *a, const struct be_linear *b)
 {
     return a->dense == b->dense && (!a->dense || a->kind == b->kind) && a->perm == b->perm &&
-           a->k == b->k && (a->dense || a->group_chunks == b->group_chunks);
+           a->k == b->k &&
+           (a->dense || (a->group_chunks == b->group_chunks && a->pairs == b->pairs));
 }
 
 /* Rows of a launch of linears or stacks, and the rows of its input; experts: slots. */
@@ -87,7 +89,8 @@ static int takes_wgmma(const struct hip *h, const struct be_plan *p, int op, int
 {
     for (int i = first; i < first + n; i++) {
         const struct be_linear *w = hip_weight(p, op, i);
-        if (w->dense || !hip_is_plain(w) || !w->d_maps || w->k / CHUNK % ITEM_CHUNKS) return 0;
+        if (w->dense || w->pairs || !hip_is_plain(w) || !w->d_maps || w->k / CHUNK % ITEM_CHUNKS)
+            return 0;
     }
     return hip_has(h, K_exact_wgmma_192);
 }
@@ -140,7 +143,8 @@ static enum hip_kernel q4_kernel(const struct hip *h, const struct exact_linear_
     enum hip_kernel k = K_COUNT;
     if (!hip_has(h, K_exact_tile_2))
         return experts || rows == 1 ? K_exact_q4_1 : rows <= 4 ? K_exact_q4_4 : K_exact_q4_8;
-    if (experts || rows <= 16) return K_exact_split_8;
+    if (experts || rows <= 16) return a->groups.pairs ? K_exact_pairs_split : K_exact_split_8;
+    if (a->groups.pairs) return K_exact_pairs_tile;
     if (by_wgmma) k = wgmma_kernel(h, a, digits);
     if (k != K_COUNT) return k;
     /* the wider tile reads digits less often, but may leave multiprocessors without one */
@@ -160,10 +164,10 @@ static void launch_wgmma(struct hip *h, enum hip_kernel k, const struct exact_li
 
 static void launch_q4(struct hip *h, enum hip_kernel k, const struct exact_linear_args *a)
 {
-    int tile = k == K_exact_tile_1 || k == K_exact_tile_2,
-        panels = k == K_exact_tile_2   ? 8
-                 : k == K_exact_tile_1 ? 4
-                                       : 1,
+    int tile = k == K_exact_tile_1 || k == K_exact_tile_2 || k == K_exact_pairs_tile,
+        panels = k == K_exact_tile_2 ? 8
+                 : tile              ? 4
+                                     : 1,
         rows = tile                ? EXACT_MMA_ROWS
                : a->slot_expert    ? 1
                : k == K_exact_q4_1 ? 1

@@ -35,10 +35,12 @@ void hip_experts_need(const struct be_config *c, const struct step_plan *p,
                    some = smaller((size_t)w->stack, slots),
                    places = slots + some * (MAX_DECODE_TILE + MAX_PREFILL_TILE);
             size_t k = ((size_t)w->k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK),
-                   element = !w->codes ? 6 : c->act == ACT_F16 ? 2 : 4;
-            const size_t sizes[EXPERTS_SCRATCH] = {
-                places * k * element, places * sizeof(float),
-                (slots + places + 2 * (slots + 2 * some) + 2) * sizeof(int)};
+                   element = !w->codes           ? 6
+                             : c->act == ACT_F16 ? 2
+                                                 : 4;
+            const size_t sizes[EXPERTS_SCRATCH] = {places * k * element, places * sizeof(float),
+                                                   (slots + places + 2 * (slots + 2 * some) + 2) *
+                                                       sizeof(int)};
             for (int s = 0; s < EXPERTS_SCRATCH; s++)
                 if (sizes[s] > need[s]) need[s] = sizes[s];
         }
@@ -64,8 +66,8 @@ static const struct hip_kernel_row *choose(const struct hip *h, enum linear_phas
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *v = &hip_kernels[k];
         if (!hip_linear_applies(h, (enum hip_kernel)k, FOR_EXPERTS, phase, w)) continue;
-        if (!best || (best->rows < want ? v->rows > best->rows
-                                        : v->rows >= want && v->rows < best->rows))
+        if (!best ||
+            (best->rows < want ? v->rows > best->rows : v->rows >= want && v->rows < best->rows))
             best = v;
     }
     CHECK(best);
@@ -95,9 +97,8 @@ static void lay_out(const struct hip *h, const struct be_plan *p, int op, const 
         s->grouped = tile > 1 && !(s->v->gathers && s->rows == 1);
         if (!s->grouped) s->tiles = slots;
         place0 += s->tiles * tile;
-        s->groups = (struct expert_groups){.id = id + (size_t)s->row0 * (size_t)top_k,
-                                           .n_slots = (int)slots,
-                                           .tile = (int)tile};
+        s->groups = (struct expert_groups){
+            .id = id + (size_t)s->row0 * (size_t)top_k, .n_slots = (int)slots, .tile = (int)tile};
         if (!s->grouped) continue;
         s->groups.place = ints;
         s->groups.slot = s->groups.place + slots;
@@ -122,9 +123,9 @@ static void group(struct hip *h, const struct be_linear *w, const struct phase_s
         grouped = 1;
     }
     struct hip_grouping *last = &h->experts.grouping;
-    if (!grouped || (last->n_experts == g.n_experts && last->id[0] == g.id[0] &&
-                     last->id[1] == g.id[1] && last->tile[0] == g.tile[0] &&
-                     last->tile[1] == g.tile[1]))
+    if (!grouped ||
+        (last->n_experts == g.n_experts && last->id[0] == g.id[0] && last->id[1] == g.id[1] &&
+         last->tile[0] == g.tile[0] && last->tile[1] == g.tile[1]))
         return;
     *last = g;
     hip_launch(h, K_group_slots, (struct hip_blocks){(size_t)w->stack, 2, 1, 0}, &a, sizeof a);
@@ -219,17 +220,16 @@ static struct experts_args args_of(const struct hip *h, const struct be_plan *p,
     const struct hip_kernel_row *v = s->v;
     const struct be_linear *w0 = hip_weight(p, op, first);
     int scaled = preparation_of(h, w0, v) != K_slots_prepare_f32;
-    struct experts_args a = {
-        .linear = {.x = packed_at(h, w0, s),
-                   .scale = scaled ? h->experts.d_scale + s->place0 : NULL,
-                   .n_parts = n,
-                   .rows = s->groups.n_slots,
-                   .n_chunks = w0->n_chunks,
-                   .slot = s->groups.slot},
-        .expert = s->groups.expert ? s->groups.expert : s->groups.id,
-        .end = s->groups.end,
-        .n_tiles = s->groups.n_tiles,
-        .top_k = slots_of_row(p, op, w0)};
+    struct experts_args a = {.linear = {.x = packed_at(h, w0, s),
+                                        .scale = scaled ? h->experts.d_scale + s->place0 : NULL,
+                                        .n_parts = n,
+                                        .rows = s->groups.n_slots,
+                                        .n_chunks = w0->n_chunks,
+                                        .slot = s->groups.slot},
+                             .expert = s->groups.expert ? s->groups.expert : s->groups.id,
+                             .end = s->groups.end,
+                             .n_tiles = s->groups.n_tiles,
+                             .top_k = slots_of_row(p, op, w0)};
     size_t slot0 = (size_t)s->row0 * (size_t)hip_op(p, op)->as.experts.top_k;
     for (int i = 0; i < n; i++) {
         const struct be_linear *w = hip_weight(p, op, first + i);
@@ -279,48 +279,12 @@ void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
 }
 
 /* ---- the router of a single row */
-int hip_router_takes(const struct hip *h, const struct be_plan *p, int norm, int op)
-{
-    const struct op *n = hip_op(p, norm), *o = hip_op(p, op);
-    int complete = n->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
-    if (h->pinned >= 0 || !complete || !hip_norm_is_plain(p, norm) || o->in[0] != n->out[0] ||
-        !hip_has(h, K_norm_router_f16))
-        return 0;
-    for (int i = 0; i < o->n; i++) {
-        const struct be_linear *w = hip_weight(p, op, i);
-        if (!w->dense || w->kind == WEIGHT_F32 || w->kind != hip_weight(p, op, 0)->kind ||
-            w->in > ROUTER_INPUTS || w->in % 64)
-            return 0;
-    }
-    return 1;
-}
-
 int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
     return !o->as.experts.each && hip_n_together(h, p, op, 0) == o->n &&
            choose(h, PHASE_DECODE, hip_weight(p, op, 0), (size_t)o->as.experts.top_k)->gathers &&
            !hip_weight(p, op, 0)->perm;
-}
-
-void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts)
-{
-    const struct op *o = hip_op(p, op);
-    const struct be_linear *first = hip_weight(p, op, 0);
-    struct norm_router_args a = {
-        .norm = hip_norm_args(h, p, norm),
-        .linear = {.n_parts = o->n, .rows = 1, .n_chunks = first->n_chunks}};
-    for (int i = 0; i < o->n; i++) {
-        a.linear.part[i] = hip_part_of(hip_weight(p, op, i), hip_out(p, op, i), a.linear.n_blocks);
-        a.linear.n_blocks += (hip_weight(p, op, i)->out + PANEL - 1) / PANEL;
-    }
-    if (experts >= 0) {
-        a.packed = h->experts.d_packed;
-        a.scale = h->experts.d_scale;
-        a.stride = hip_weight(p, experts, 0)->n_chunks * CHUNK;
-    }
-    hip_launch_rows(h, first->kind == WEIGHT_F16 ? K_norm_router_f16 : K_norm_router_bf16,
-                    2 * a.linear.n_blocks + 1, &a, sizeof a);
 }
 
 static struct route_args route_args_of(const struct be_plan *p, int op)
@@ -356,18 +320,20 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
 
 void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
 {
-    const struct be_linear *w = hip_weight(p, norm + 3, 0);
+    int two = hip_op(p, norm + 2)->kind == OP_LINEAR, experts = norm + 3 + two;
+    const struct be_linear *w = hip_weight(p, experts, 0);
     struct phase_slots of[2];
-    lay_out(h, p, norm + 3, w, of);
+    lay_out(h, p, experts, w, of);
     int takes = of[0].rows && of[0].v->gathers && !w->perm && !w->dense &&
-                !hip_op(p, norm + 3)->as.experts.each;
+                !hip_op(p, experts)->as.experts.each;
     struct prepare_args half = {.packed = h->experts.d_packed,
                                 .scale = h->experts.d_scale,
                                 .stride = w->n_chunks * CHUNK,
                                 .top = 14};
     hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
-    hip_route(h, p, norm + 2);
-    hip_experts(h, p, norm + 3, takes ? EXPERTS_PREPARED : -1);
+    if (two) hip_linear_prepared(h, p, norm + 2);
+    hip_route(h, p, experts - 1);
+    hip_experts(h, p, experts, takes ? EXPERTS_PREPARED : -1);
 }
 
 void hip_route_experts(struct hip *h, const struct be_plan *p, int op)
@@ -422,7 +388,7 @@ void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
 struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode),
-        top_k = hip_op(p, op)->as.mix.top_k, n = hip_width(p, op) / top_k;
+                  top_k = hip_op(p, op)->as.mix.top_k, n = hip_width(p, op) / top_k;
     return (struct mix_args){.x = hip_in(p, op, 0),
                              .weight = hip_in(p, op, 1),
                              .out = hip_out(p, op, 0),

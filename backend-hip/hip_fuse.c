@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATTERN = 4 };
+enum { MAX_PATTERN = 5 };
 
 struct hip_pattern {
     const char *name;
@@ -128,7 +128,7 @@ static int delta_gated_fits(const struct hip *h, const struct be_plan *p, int fi
 /* ---- steps of a single decode row: GEMVs */
 static int is_gemv(const struct be_plan *p, int op)
 {
-    return hip_op(p, op)->kind == OP_LINEAR && p->linears[op].gemv;
+    return hip_op(p, op)->kind == OP_LINEAR && p->linears[op].gemv == GEMV_CODES;
 }
 
 static int gemv_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -153,14 +153,19 @@ static void launch_norm_gemv(struct hip *h, const struct be_plan *p, int first)
     hip_gemv(h, p, first + 1, first, -1, -1);
 }
 
+/* Whether a launch of two linears can include the SwiGLU after them. */
+static int gates(const struct be_plan *p, int op)
+{
+    const struct op *linear = hip_op(p, op), *glu = hip_op(p, op + 1);
+    return linear->n == 2 && glu->as.glu.activation == ACTIVATION_SILU &&
+           glu->in[0] == linear->out[0] && glu->in[1] == linear->out[1] &&
+           glu->out[0] == linear->out[0] && only_for(p, op, 1, op + 1) &&
+           hip_weight(p, op, 0)->out == hip_weight(p, op, 1)->out;
+}
+
 static int norm_gemv_glu_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    const struct op *linear = hip_op(p, first + 1), *glu = hip_op(p, first + 2);
-    return norm_gemv_fits(h, p, first) && linear->n == 2 &&
-           glu->as.glu.activation == ACTIVATION_SILU && glu->in[0] == linear->out[0] &&
-           glu->in[1] == linear->out[1] && glu->out[0] == linear->out[0] &&
-           only_for(p, first + 1, 1, first + 2) &&
-           hip_weight(p, first + 1, 0)->out == hip_weight(p, first + 1, 1)->out;
+    return norm_gemv_fits(h, p, first) && gates(p, first + 1);
 }
 
 static void launch_norm_gemv_glu(struct hip *h, const struct be_plan *p, int first)
@@ -195,30 +200,161 @@ static void launch_rope_attend_gemv(struct hip *h, const struct be_plan *p, int 
     attend_then_gemv(h, p, first + 1, first);
 }
 
-/* ---- steps of a single decode row: routers */
-static int norm_router_fits(const struct hip *h, const struct be_plan *p, int first)
+/* ---- steps of a single decode row: GEMVs of plain linears */
+/* Whether the x of a norm is complete: it adds nothing, or the operation before it has added it. */
+static int is_complete(const struct be_plan *p, int norm)
 {
-    return hip_router_takes(h, p, first, first + 1);
+    return hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
 }
 
-static void launch_norm_router(struct hip *h, const struct be_plan *p, int first)
+/* A launch of n linears from op on, by themselves. */
+static struct hip_dense_gemv dense_of(int op, int n)
 {
-    hip_router(h, p, first, first + 1, -1);
+    return (struct hip_dense_gemv){op, n, -1, -1, -1, -1, -1};
+}
+
+static int dense_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h;
+    return hip_dense_together(p, first, 1);
+}
+
+static void launch_dense(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first, 1);
+    hip_dense_gemv(h, p, &g);
+}
+
+static int dense_glu_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return dense_fits(h, p, first) && gates(p, first);
+}
+
+static void launch_dense_glu(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first, 1);
+    g.glu = first + 1;
+    hip_dense_gemv(h, p, &g);
+}
+
+static int dense_add_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h;
+    return hip_dense_adds(p, first, first + 1);
+}
+
+static void launch_dense_add(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first, 1);
+    g.add = first + 1;
+    hip_dense_gemv(h, p, &g);
+}
+
+static int norm_dense_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h;
+    return hip_norm_is_plain(p, first) && is_complete(p, first) &&
+           hip_width(p, first) <= NORM_PARTS_INPUTS && hip_dense_together(p, first + 1, 1) &&
+           hip_op(p, first + 1)->in[0] == hip_op(p, first)->out[0];
+}
+
+static void launch_norm_dense(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.norm = first;
+    hip_dense_gemv(h, p, &g);
+}
+
+static int norm_dense_glu_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_dense_fits(h, p, first) && gates(p, first + 1);
+}
+
+static void launch_norm_dense_glu(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.norm = first;
+    g.glu = first + 2;
+    hip_dense_gemv(h, p, &g);
+}
+
+static int norm_two_dense_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_dense_fits(h, p, first) && hip_dense_together(p, first + 1, 2);
+}
+
+static void launch_norm_two_dense(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 2);
+    g.norm = first;
+    hip_dense_gemv(h, p, &g);
+}
+
+/* Whether a router, the choice and the stacks after it, from operation route on, belong to a norm. */
+static int routes(const struct be_plan *p, int norm, int router, int route)
+{
+    return hip_op(p, route)->in[0] == hip_op(p, router)->out[0] &&
+           hip_op(p, route + 1)->in[0] == hip_op(p, norm)->out[0] &&
+           hip_op(p, route + 1)->in[1] == hip_op(p, route)->out[0];
 }
 
 static int norm_router_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_router_fits(h, p, first) &&
-           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
-           hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
-           hip_op(p, first + 3)->in[1] == hip_op(p, first + 2)->out[0] &&
+    return norm_dense_fits(h, p, first) && routes(p, first, first + 1, first + 2) &&
            hip_router_prepares(h, p, first + 3);
 }
 
 static void launch_norm_router_experts(struct hip *h, const struct be_plan *p, int first)
 {
-    hip_router(h, p, first, first + 1, first + 3);
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.norm = first;
+    g.experts = first + 3;
+    hip_dense_gemv(h, p, &g);
     hip_route_experts(h, p, first + 2);
+}
+
+static int norm_router_shared_experts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_two_dense_fits(h, p, first) && routes(p, first, first + 1, first + 3) &&
+           hip_router_prepares(h, p, first + 4);
+}
+
+static void launch_norm_router_shared_experts(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 2);
+    g.norm = first;
+    g.experts = first + 4;
+    hip_dense_gemv(h, p, &g);
+    hip_route_experts(h, p, first + 3);
+}
+
+/* The input of a plain linear is gated in its launch. */
+static int glu_dense_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    const struct op *glu = hip_op(p, first);
+    return glu->as.glu.activation == ACTIVATION_SILU && hip_glu_is_plain(p, first) &&
+           dense_fits(h, p, first + 1) && hip_op(p, first + 1)->in[0] == glu->out[0] &&
+           only_for(p, first, 0, first + 1);
+}
+
+static void launch_glu_dense(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.gates = first;
+    hip_dense_gemv(h, p, &g);
+}
+
+static int glu_dense_add_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return glu_dense_fits(h, p, first) && dense_add_fits(h, p, first + 1);
+}
+
+static void launch_glu_dense_add(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 1);
+    g.add = first + 2;
+    g.gates = first;
+    hip_dense_gemv(h, p, &g);
 }
 
 static int glu_experts_fits(const struct hip *h, const struct be_plan *p, int first);
@@ -248,10 +384,13 @@ static void launch_norm_parts(struct hip *h, const struct be_plan *p, int first)
 
 static int norm_route_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_parts_fits(h, p, first) &&
-           hip_op(p, first + 2)->in[0] == hip_op(p, first + 1)->out[0] &&
-           hip_op(p, first + 3)->in[0] == hip_op(p, first)->out[0] &&
-           hip_op(p, first + 3)->in[1] == hip_op(p, first + 2)->out[0];
+    return norm_parts_fits(h, p, first) && routes(p, first, first + 1, first + 2);
+}
+
+static int norm_two_route_experts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_parts_fits(h, p, first) && hip_linears_alike(p, first + 1, first + 2) &&
+           routes(p, first, first + 1, first + 3);
 }
 
 /* ---- experts with the activation of their inputs */
@@ -294,12 +433,28 @@ static const struct hip_pattern patterns[] = {
      rope_attend_gemv_fits, launch_rope_attend_gemv, K_q4_gemv_combine},
     {"attend + gemv", SINGLE_ROW, 2, {OP_ATTEND, OP_LINEAR},
      attend_gemv_fits, launch_attend_gemv, K_q4_gemv_combine},
+    {"norm + router + linear + route + experts", SINGLE_ROW, 5,
+     {OP_NORM, OP_LINEAR, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
+     norm_router_shared_experts_fits, launch_norm_router_shared_experts, K_dense_gemv_norm_f16},
     {"norm + router + route + experts", SINGLE_ROW, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
-     norm_router_experts_fits, launch_norm_router_experts, K_norm_router_f16},
+     norm_router_experts_fits, launch_norm_router_experts, K_dense_gemv_norm_f16},
     {"glu + experts + mix", SINGLE_ROW, 3, {OP_GLU, OP_EXPERTS, OP_MIX},
      glu_experts_mix_fits, launch_glu_experts_mix, K_q4_experts_mix},
-    {"norm + router", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
-     norm_router_fits, launch_norm_router, K_norm_router_f16},
+    {"norm + dense gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU},
+     norm_dense_glu_fits, launch_norm_dense_glu, K_dense_gemv_norm_f16},
+    {"norm + two dense gemvs", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_LINEAR},
+     norm_two_dense_fits, launch_norm_two_dense, K_dense_gemv_norm_f16},
+    {"norm + dense gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
+     norm_dense_fits, launch_norm_dense, K_dense_gemv_norm_f16},
+    {"glu + dense gemv + add", SINGLE_ROW, 3, {OP_GLU, OP_LINEAR, OP_ADD},
+     glu_dense_add_fits, launch_glu_dense_add, K_dense_gemv_row_f16},
+    {"glu + dense gemv", SINGLE_ROW, 2, {OP_GLU, OP_LINEAR},
+     glu_dense_fits, launch_glu_dense, K_dense_gemv_row_f16},
+    {"dense gemv + glu", SINGLE_ROW, 2, {OP_LINEAR, OP_GLU},
+     dense_glu_fits, launch_dense_glu, K_dense_gemv_row_f16},
+    {"dense gemv + add", SINGLE_ROW, 2, {OP_LINEAR, OP_ADD},
+     dense_add_fits, launch_dense_add, K_dense_gemv_row_f16},
+    {"dense gemv", SINGLE_ROW, 1, {OP_LINEAR}, dense_fits, launch_dense, K_dense_gemv_row_f16},
     {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv, K_q4_gemv_row},
     {"mix + norm + linear", ANY_ROWS, 3, {OP_MIX, OP_NORM, OP_LINEAR},
      mix_norm_fits, hip_mix_norm_linear, K_mix_norm_1024_4},
@@ -317,6 +472,9 @@ static const struct hip_pattern patterns[] = {
      attend_glu_fits, launch_attend_glu, K_COUNT},
     {"delta + norm + glu", ANY_ROWS, 3, {OP_DELTA, OP_NORM, OP_GLU},
      delta_gated_fits, hip_delta_gated, K_delta_gated_128},
+    {"norm + two linears + route + experts", ANY_ROWS, 5,
+     {OP_NORM, OP_LINEAR, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
+     norm_two_route_experts_fits, hip_norm_route_experts, K_norm_parts_f16},
     {"norm + linear + route + experts", ANY_ROWS, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
      norm_route_experts_fits, hip_norm_route_experts, K_norm_parts_f16},
     {"norm + plain linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR},
@@ -397,7 +555,7 @@ static int applies(const struct hip *h, const struct be_plan *p, const struct hi
     if (first + t->n > end) return 0;
     for (int i = 0; i < t->n; i++) {
         if (hip_op(p, first + i)->kind != t->kind[i]) return 0;
-        if (r == SINGLE_ROW && t->regime == ANY_ROWS && is_gemv(p, first + i)) return 0;
+        if (r == SINGLE_ROW && t->regime == ANY_ROWS && p->linears[first + i].gemv) return 0;
     }
     return !t->fits || t->fits(h, p, first);
 }
@@ -427,8 +585,7 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
  * nothing, or the GEMV before it has added it), and the result has no other reader. */
 static int gemv_takes_norm(const struct be_plan *p, int norm)
 {
-    int complete = hip_op(p, norm)->in[1] < 0 || (norm > 0 && p->linears[norm - 1].adds);
-    return complete && hip_width(p, norm) <= GEMV_NORM_PIECES * PIECE &&
+    return is_complete(p, norm) && hip_width(p, norm) <= GEMV_NORM_PIECES * PIECE &&
            only_for(p, norm, 0, norm + 1);
 }
 
@@ -440,20 +597,23 @@ static int feeds_norm(const struct be_plan *p, int op, int width)
            hip_width(p, op + 1) == width;
 }
 
-/* Chooses the linears that are GEMVs in steps of a single row, and among them and the weighted sums
- * of experts those that add their result to the x of the next norm. A linear whose norm does not
- * fit a GEMV stays with the general kernels. */
+/* Chooses the linears that are GEMVs in steps of a single row, and among them, the weighted sums of
+ * experts and the additions those that add their result to the x of the next norm. A linear whose
+ * norm does not fit a GEMV of codes stays with the general kernels. */
 static void compile_gemvs(const struct hip *h, struct be_plan *p)
 {
     for (int i = 0; i < p->plan->n_ops; i++) {
         const struct op *op = hip_op(p, i);
         struct hip_linears *l = &p->linears[i];
-        if (op->kind == OP_MIX && hip_has(h, K_norm_router_f16))
+        if (op->kind == OP_MIX && hip_has(h, K_dense_gemv_row_f16))
             l->adds = feeds_norm(p, i, hip_width(p, i) / op->as.mix.top_k);
-        if (op->kind != OP_LINEAR || !hip_gemv_takes(h, p, i)) continue;
+        if (op->kind == OP_ADD && i > 0)
+            l->adds = hip_dense_adds(p, i - 1, i) && feeds_norm(p, i, hip_width(p, i));
+        if (op->kind != OP_LINEAR) continue;
         int normed = i > 0 && hip_op(p, i - 1)->kind == OP_NORM && hip_norm_is_plain(p, i - 1) &&
                      hip_op(p, i - 1)->out[0] == op->in[0];
-        l->gemv = !normed || gemv_takes_norm(p, i - 1);
+        l->gemv = hip_gemv_of(h, p, i);
+        if (l->gemv == GEMV_CODES && normed && !gemv_takes_norm(p, i - 1)) l->gemv = GEMV_NONE;
         l->adds = l->gemv && op->n == 1 && feeds_norm(p, i, hip_weight(p, i, 0)->out);
     }
 }

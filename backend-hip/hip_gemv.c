@@ -1,15 +1,14 @@
 /* hip_gemv.c: linears of a single decode row, fused with the operations around them
- * (hopper/linear_gemv.hip): as prologue the norm or the combination of KV splits, as epilogue the
- * addition to the residual stream or SwiGLU. Only images of sm_90a have these kernels; the general
- * ones (hip_linear.c) give the same bits. */
+ * (hopper/linear_gemv.hip, hopper/dense_gemv.hip): as prologue the norm or the combination of KV
+ * splits, as epilogue additions, to the residual stream among them, or SwiGLU. Only images of
+ * sm_90a have these kernels; the general ones (hip_linear.c) give the same bits. */
 #include "backend-hip/hip_plan.h"
 
-int hip_gemv_takes(const struct hip *h, const struct be_plan *p, int op)
+static int takes_codes(const struct hip *h, const struct be_plan *p, int op)
 {
     int n = hip_op(p, op)->n;
     const struct be_linear *first = hip_weight(p, op, 0);
-    if (!hip_has(h, K_q4_gemv_norm) || h->pinned >= 0 || h->config.act != ACT_F16 || n > MAX_PARTS)
-        return 0;
+    if (!hip_has(h, K_q4_gemv_norm) || h->config.act != ACT_F16 || n > MAX_PARTS) return 0;
     for (int i = 0; i < n; i++) {
         const struct be_linear *w = hip_weight(p, op, i);
         if (!hip_is_plain(w) || w->stride || w->perm != first->perm || (w->perm && !w->d_place) ||
@@ -20,6 +19,25 @@ int hip_gemv_takes(const struct hip *h, const struct be_plan *p, int op)
             return 0;
     }
     return 1;
+}
+
+static int takes_dense(const struct hip *h, const struct be_plan *p, int op)
+{
+    const struct be_linear *first = hip_weight(p, op, 0);
+    if (!hip_has(h, K_dense_gemv_row_f16)) return 0;
+    for (int i = 0; i < hip_op(p, op)->n; i++) {
+        const struct be_linear *w = hip_weight(p, op, i);
+        if (!w->dense || w->kind == WEIGHT_F32 || w->kind != first->kind || w->in % 64 ||
+            w->in > DENSE_GEMV_INPUTS)
+            return 0;
+    }
+    return 1;
+}
+
+enum hip_gemv hip_gemv_of(const struct hip *h, const struct be_plan *p, int op)
+{
+    if (h->pinned >= 0) return GEMV_NONE;
+    return takes_codes(h, p, op) ? GEMV_CODES : takes_dense(h, p, op) ? GEMV_DENSE : GEMV_NONE;
 }
 
 int hip_gemv_combines(const struct hip *h, const struct be_plan *p, int attend)
@@ -53,4 +71,80 @@ void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int atte
     size_t blocks = (size_t)a.linear.n_blocks,
            resident = hip_kernels[k].blocks * (size_t)hip_stream_multiprocessors(h->stream);
     hip_launch_rows(h, k, (int)(blocks < resident ? blocks : resident), &a, sizeof a);
+}
+
+int hip_dense_together(const struct be_plan *p, int op, int n)
+{
+    int parts = 0;
+    for (int i = op; i < op + n; i++) {
+        if (hip_op(p, i)->kind != OP_LINEAR || p->linears[i].gemv != GEMV_DENSE ||
+            hip_op(p, i)->in[0] != hip_op(p, op)->in[0] ||
+            hip_weight(p, i, 0)->kind != hip_weight(p, op, 0)->kind)
+            return 0;
+        parts += hip_op(p, i)->n;
+    }
+    return parts <= DENSE_PARTS;
+}
+
+int hip_dense_adds(const struct be_plan *p, int op, int add)
+{
+    const struct op *o = hip_op(p, op), *a = hip_op(p, add);
+    return hip_dense_together(p, op, 1) && o->n == 1 && a->in[1] == o->out[0] &&
+           o->last[0] == add && !a->as.add.original && !a->as.add.beta &&
+           (a->as.add.scale == 0 || a->as.add.scale == 1) &&
+           hip_width(p, add) == hip_weight(p, op, 0)->out;
+}
+
+/* The result of the operation goes to the x of the norm that follows instead. */
+static void add_to_residual(const struct be_plan *p, int op, struct dense_gemv_args *a)
+{
+    if (!p->linears[op].adds) return;
+    a->part[0].y = hip_in(p, op + 1, 0);
+    a->add = 1;
+}
+
+void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of)
+{
+    const struct be_linear *first = hip_weight(p, of->op, 0);
+    int half = first->kind == WEIGHT_F16,
+        last = of->experts >= 0 ? of->experts : of->op + of->n - 1;
+    struct dense_gemv_args a = {
+        .x = hip_in(p, of->op, 0), .n_chunks = first->n_chunks, .together = 1 + (of->glu >= 0)};
+    for (int op = of->op; op < of->op + of->n; op++)
+        for (int i = 0; i < hip_op(p, op)->n; i++) {
+            const struct be_linear *w = hip_weight(p, op, i);
+            a.part[a.n_parts++] = (struct dense_part){.weight = w->d_weight,
+                                                      .bias = w->d_bias,
+                                                      .y = hip_out(p, op, i),
+                                                      .out = w->out,
+                                                      .first = a.n_tiles};
+            a.n_tiles += (w->out + PANEL - 1) / PANEL;
+        }
+    if (of->glu >= 0) a.n_parts = 1, a.n_tiles = a.part[1].first;
+    if (of->gates >= 0) a.up = hip_in(p, of->gates, 1);
+    if (of->norm >= 0) {
+        a.norm = hip_norm_args(h, p, of->norm);
+        if (hip_op(p, of->norm)->last[0] <= last) a.norm.out = NULL;
+    }
+    if (of->experts >= 0) {
+        a.packed = h->experts.d_packed;
+        a.scale = h->experts.d_scale;
+        a.stride = hip_weight(p, of->experts, 0)->n_chunks * CHUNK;
+    }
+    if (of->add >= 0) {
+        a.before = a.part[0].y = hip_in(p, of->add, 0);
+        a.gate = hip_in(p, of->add, 2);
+        add_to_residual(p, of->add, &a);
+    } else {
+        add_to_residual(p, of->op + of->n - 1, &a);
+    }
+    enum hip_kernel k = of->norm >= 0 ? (half ? K_dense_gemv_norm_f16 : K_dense_gemv_norm_bf16)
+                                      : (half ? K_dense_gemv_row_f16 : K_dense_gemv_row_bf16);
+    int resident = hip_kernels[k].blocks * hip_stream_multiprocessors(h->stream);
+    const struct hip_blocks blocks = {
+        .x = (size_t)(a.n_tiles < resident ? a.n_tiles : resident),
+        .y = 1,
+        .z = 1,
+        .shared = (unsigned)DENSE_GEMV_SHARED(first->in, half ? 2 : 3, a.together)};
+    hip_launch(h, k, blocks, &a, sizeof a);
 }

@@ -15,6 +15,8 @@ struct be_linear {
     int in, out, k, n_chunks,
         dense; /* k: packed inputs; n_chunks: a multiple of 4 for 4-bit ones */
     int group_chunks, group_shift, n_groups, scale_f32;
+    int pairs; /* in i16 and int8: codes of 8 bits (core/model/linear.h); k and perm name an input
+                  once */
     enum weight_kind kind;   /* dense */
     void *d_weight, *d_meta; /* layouts in kernels/args.h */
     int32_t *d_perm;
@@ -45,7 +47,7 @@ struct hip_view {
     size_t bytes;
 };
 
-enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 64 };
+enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 96 };
 
 /* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
  * equal launches; filled from zeros, compared as bytes. */

@@ -48,7 +48,9 @@ void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, cons
                              .name = row->name,
                              .grid = {(unsigned)blocks.x, (unsigned)blocks.y, (unsigned)blocks.z},
                              .threads = row->threads,
-                             .shared = blocks.spread ? row->spread : row->shared,
+                             .shared = !blocks.shared      ? row->shared
+                                       : blocks.shared == 1 ? row->spread
+                                                            : blocks.shared,
                              .cluster = row->in_clusters ? CLUSTER : 1,
                              .args = args,
                              .bytes = bytes};

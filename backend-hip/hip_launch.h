@@ -19,7 +19,8 @@ int hip_has(const struct hip *h, enum hip_kernel k);
 /* The grid of a launch, in blocks; kernel_list.h has the rest. */
 struct hip_blocks {
     size_t x, y, z; /* 0: no launch */
-    int spread;     /* with the shared memory of column spread */
+    unsigned shared; /* bytes of dynamic shared memory: 0: of column shared, 1: of column spread; or
+                        fewer than column shared has */
 };
 
 /* Adds a launch to the step unless something has failed. It is issued by hip_issue() or

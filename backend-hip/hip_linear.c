@@ -222,7 +222,7 @@ static void prepare_produced(struct hip *h, const struct be_plan *p, int produce
                                 (size_t)hip_width(p, producer),
                                 hip_op(p, producer)->as.glu.activation == ACTIVATION_GELU_TANH};
         struct glu_prepare_args both = {gate, *a, keep};
-        int spread = a->first_tile && rows == a->n_first &&
+        unsigned spread = a->first_tile && rows == a->n_first &&
                      rows <= hip_stream_multiprocessors(h->stream) / 2;
         hip_launch(h, by_1024 ? K_glu_1024_14 : glu[size],
                    (struct hip_blocks){(size_t)rows, 1, 1, spread}, &both, sizeof both);
@@ -387,6 +387,19 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer)
                    &(struct phase_rows){PHASE_PREFILL, n_decode, rows - n_decode, rest_at});
         }
     }
+}
+
+int hip_linears_alike(const struct be_plan *p, int a, int b)
+{
+    const struct hip_linears *l = &p->linears[b];
+    return l->n_runs == 1 && l->run[0].parts && hip_op(p, a)->in[0] == hip_op(p, b)->in[0] &&
+           same_input(hip_weight(p, a, 0), hip_weight(p, b, 0));
+}
+
+void hip_linear_prepared(struct hip *h, const struct be_plan *p, int op)
+{
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    launch(h, p, op, &p->linears[op].run[0], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
 }
 
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op)

@@ -200,6 +200,20 @@ static int pack_order(struct be *be, const struct linear *w, struct be_linear *l
     return l->d_order ? 0 : -1;
 }
 
+/* Uploads d_perm; of pairs each input once, where the high halves name it. 0 or -1. */
+static int pack_perm(struct be *be, const struct linear *w, struct be_linear *l)
+{
+    size_t n = number_of(w) * (size_t)l->k, group = (size_t)w->group;
+    if (!l->perm) return 0;
+    int32_t *once = l->pairs ? malloc(n * sizeof *once) : NULL;
+    l->d_perm = hip_alloc(be, n * sizeof *l->d_perm);
+    int bad = !l->d_perm || (l->pairs && !once);
+    for (size_t j = 0; !bad && l->pairs && j < n; j++) once[j] = w->perm[j + j / group * group];
+    if (!bad) hip_upload(be, l->d_perm, once ? once : w->perm, n * sizeof *l->d_perm);
+    free(once);
+    return bad ? -1 : 0;
+}
+
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
 {
     struct hip *h = (struct hip *)be;
@@ -213,6 +227,11 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     l->k = l->dense ? w->in : w->k;
     l->perm = w->perm;
     l->n_chunks = (l->k + CHUNK - 1) / CHUNK;
+    if (w->pairs && hip_is_exact(h)) {
+        l->pairs = 1;
+        l->k = w->k / 2;
+        if (w->in_order) l->perm = NULL;
+    }
     if (l->dense) {
         l->kind = w->weight_type == DT_F32    ? WEIGHT_F32
                   : w->weight_type == DT_BF16 ? WEIGHT_BF16
@@ -231,20 +250,18 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
         }
         if (!l->stride) l->n_chunks = chunks_of(w);
     }
-    size_t n = number_of(w), perm = n * (size_t)w->k * sizeof *l->d_perm,
-           bias = n * (size_t)w->out * sizeof *l->d_bias;
+    size_t n = number_of(w), bias = n * (size_t)w->out * sizeof *l->d_bias;
     l->stack = w->stack;
     l->weight_bytes = size;
     l->meta_bytes = meta;
     l->d_weight = hip_alloc(be, n * size);
     if (meta) l->d_meta = hip_alloc(be, n * meta);
-    if (w->perm) l->d_perm = hip_alloc(be, perm);
     if (w->bias) l->d_bias = hip_alloc(be, bias);
     int mapped = !l->dense && !l->stride && h->tensor_maps;
     if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
-    int no_order = pack_places(be, w, l) || pack_order(be, w, l);
+    int no_order = pack_perm(be, w, l) || pack_places(be, w, l) || pack_order(be, w, l);
     if (no_order || (mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) ||
-        (w->perm && !l->d_perm) || (w->bias && !l->d_bias)) {
+        (w->bias && !l->d_bias)) {
         size_t left = 0, total = 0;
         h->device->library->api.memory_info(&left, &total);
         hip_drop(be, l);
@@ -268,7 +285,6 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
         pack_meta(h, w, l);
         if (mapped) make_maps(h, l);
     }
-    if (w->perm) hip_upload(be, l->d_perm, w->perm, perm);
     if (w->bias) hip_upload(be, l->d_bias, w->bias, bias);
     if (h->failed.msg[0]) {
         *e = h->failed;

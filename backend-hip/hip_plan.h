@@ -16,17 +16,22 @@ struct hip_group {
 
 /* Linears of one operation that one launch computes; they read the same prepared input. */
 struct hip_linear_run {
-    int first, n;       /* index of the first; number */
-    int prepares;       /* 0: reads the input that the run before has prepared */
-    int half;           /* activations are fp16, whole or in parts; else fp32 */
-    int parts;          /* activations are in split precision: one launch for both phases */
+    int first, n;        /* index of the first; number */
+    int prepares;        /* 0: reads the input that the run before has prepared */
+    int half;            /* activations are fp16, whole or in parts; else fp32 */
+    int parts;           /* activations are in split precision: one launch for both phases */
     uint16_t *kernel[2]; /* [PHASE_DECODE, PHASE_PREFILL][row class] enum hip_kernel */
 };
 
+/* What computes the linears of an operation in steps of a single row: the general kernels, those of
+ * hopper/linear_gemv.hip or of hopper/dense_gemv.hip. */
+enum hip_gemv { GEMV_NONE, GEMV_CODES, GEMV_DENSE };
+
 struct hip_linears {
     int n_runs; /* 0: not an OP_LINEAR */
-    int gemv;   /* in steps of a single row a kernel of hopper/linear_gemv.hip computes it */
-    int adds;   /* it, or an OP_MIX, then adds its result to the x of the norm that follows */
+    enum hip_gemv gemv;
+    int adds; /* then it, an OP_MIX or an OP_ADD adds its result to the x of the norm that follows
+               */
     struct hip_linear_run run[OP_OUTS];
 };
 
@@ -113,6 +118,10 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op);
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
                     const struct prepare_args *half, int n_half);
+/* Whether linears b read the input that has been prepared for linears a, with one launch; the
+ * launch. */
+int hip_linears_alike(const struct be_plan *p, int a, int b);
+void hip_linear_prepared(struct hip *h, const struct be_plan *p, int op);
 /* Whether a producer's launch can include the preparation: fp16 activations, one preparation for
  * all linears. */
 int hip_takes_producer(const struct be_plan *p, int op);
@@ -137,18 +146,15 @@ void hip_route(struct hip *h, const struct be_plan *p, int op);
  * EXPERTS_PREPARED: the input of decode rows is prepared. */
 enum { EXPERTS_PREPARED = -2 };
 void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu);
-/* Whether one launch can compute the norm and the router after it, op, in steps of a single row. */
-int hip_router_takes(const struct hip *h, const struct be_plan *p, int norm, int op);
-/* Whether it can also prepare the input of the stacks of op. */
+/* Whether the launch of a router's norm can prepare the input of the stacks of op. */
 int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op);
-/* Launches norm, router, choice of experts and the stacks after it, four operations from `norm` on,
- * where the norm prepares the inputs of the router and of decode rows' experts. */
+/* Launches norm, router, perhaps linears alike, choice of experts and the stacks after it,
+ * operations from `norm` on, where the norm prepares the inputs of the router and of decode rows'
+ * experts. */
 void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm);
 /* Launches the choice of experts, op, of a single row and the stacks after it, whose input is
  * prepared. */
 void hip_route_experts(struct hip *h, const struct be_plan *p, int op);
-/* Launches the norm and the router. experts: the OP_EXPERTS whose input it prepares, -1: none. */
-void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts);
 /* Whether one launch can compute the stack of op with the OP_GLU before it and the OP_MIX after it
  * in steps of a single row; the launch. */
 int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op);
@@ -159,12 +165,28 @@ void hip_mix(struct hip *h, const struct be_plan *p, int op);
 void hip_forget_grouping(struct hip *h);
 
 /* ---- hip_gemv.c: linears of a single decode row. */
-/* Whether a GEMV kernel can compute the operation's linears. */
-int hip_gemv_takes(const struct hip *h, const struct be_plan *p, int op);
+/* Which GEMV kernels can compute the operation's linears. */
+enum hip_gemv hip_gemv_of(const struct hip *h, const struct be_plan *p, int op);
 /* Launches the linears of op as a GEMV. norm, attend, glu: the operation in the same launch, -1:
  * none; attend: its combination, which must fit (hip_gemv_combines). */
 void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int attend, int glu);
 int hip_gemv_combines(const struct hip *h, const struct be_plan *p, int attend);
+
+/* A launch of dense_gemv.hip: the linears of one or two operations of one input, and the operations
+ * around them, -1: none. */
+struct hip_dense_gemv {
+    int op, n; /* the first OP_LINEAR, number */
+    int norm;
+    int glu, add; /* of the result */
+    int experts;  /* the OP_EXPERTS whose input the norm prepares */
+    int gates;    /* the OP_GLU of the input */
+};
+
+/* Whether one launch can compute n OP_LINEARs from op on. */
+int hip_dense_together(const struct be_plan *p, int op, int n);
+/* Whether it can add their result as operation add has it. */
+int hip_dense_adds(const struct be_plan *p, int op, int add);
+void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of);
 
 /* ---- hip_attend.c */
 /* Rotation of queries and keys, storage of keys and values. */

@@ -16,7 +16,7 @@
 
 /* A pass reads the buffer in pieces that threads claim: one that is slower than the others does not
  * hold them up. */
-enum { PEAK_PASSES = 5, READ_PASSES = 12, PIECE = 1 << 20 };
+enum { PEAK_PASSES = 5, READ_PASSES = 6, PIECE = 1 << 20 };
 
 /* n threads that start together. */
 enum { GATE_SHUT, GATE_OPEN, GATE_GO_HOME };
@@ -159,14 +159,13 @@ static int read_rate(int n_threads, size_t bytes, int huge, double *rate, struct
 
 int probe_bandwidth(int n_threads, double *rate, size_t *buffer_bytes, struct err *e)
 {
-    size_t bytes = 4 * probe_cache_bytes();
-    if (bytes < (size_t)128 << 20) bytes = (size_t)128 << 20;
+    *buffer_bytes = 2 * probe_cache_bytes();
+    if (*buffer_bytes < (size_t)256 << 20) *buffer_bytes = (size_t)256 << 20;
     *rate = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int huge = 0; huge < 2; huge++) {
         double r = 0;
-        size_t n = i < 2 ? bytes : 2 * bytes;
-        if (read_rate(n_threads, n, i % 2, &r, e)) return -1;
-        if (r > *rate) *rate = r, *buffer_bytes = n;
+        if (read_rate(n_threads, *buffer_bytes, huge, &r, e)) return -1;
+        if (r > *rate) *rate = r;
     }
     return 0;
 }

@@ -98,9 +98,13 @@ static void make_linear(struct pool_of_bytes *p, struct linear *w, int group, in
     w->codes = c, w->zeros = z, w->scales = s, w->perm = perm;
     if (!p->at) return;
     fill_random(c, codes, (uint64_t)w->out + p->n);
-    memset(z, 8, groups);
-    for (size_t i = 0; i < groups; i++) s[i] = 0x2000; /* 2^-7 */
+    for (size_t i = 0; i < groups; i++) {
+        int low = eight && i / 16 % 2; /* of a pair of groups */
+        z[i] = low ? 0 : 8;
+        s[i] = low ? 0x1000 : 0x2000; /* 2^-7, 2^-11 */
+    }
     for (int i = 0; eight && i < k; i++) perm[i] = i / (2 * group) * group + i % group;
+    linear_find_pairs(w);
 }
 
 /* How a linear is stored. */

@@ -118,10 +118,23 @@ $(EMULATED_PROGRAMS):
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 endif
 
+# --- plain C compiled for this machine's processor: the bits are the same, but without an instruction for it fmaf() is a call
+ifndef SAN
+NATIVE_PROGRAM := $(BIN)/run-native
+$B/native/scalar.o: backend-cpu/scalar.c Makefile
+	@mkdir -p $(@D)
+	$(SAY) CC $< native
+	$(Q)$(CC) $(ALL_CFLAGS) -O2 -ftree-vectorize -march=native -MMD -MP -c -o $@ $<
+$(NATIVE_PROGRAM): $(RUN) $(CORE) $B/native/scalar.o $(filter-out $B/backend-cpu/scalar.o,$(CPU)) $(HIP)
+	@mkdir -p $(@D)
+	$(SAY) LD $@
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+endif
+
 # all that `make test` runs
 tests:
 	@scripts/deps --test
-	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(FIBERS) $(FIBERS_CUDA) $(GFX) $(GFX_TEST)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(NATIVE_PROGRAM) $(FIBERS) $(FIBERS_CUDA) $(GFX) $(GFX_TEST)
 
 test: tests
 	@scripts/test $B $(SHARED) '$(T)'

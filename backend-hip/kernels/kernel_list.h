@@ -348,8 +348,6 @@ KERNEL_ROW(slots_prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_f16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_bf16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
-KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 4, EXPERTS_ROUTE_SHARED, 0, 0)
 KERNEL_ROW(slots_gate_f16, SM90, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 2, MIX_SHARED, 0, 0)
@@ -366,6 +364,16 @@ Q4_GEMV(q4_gemv_norm_glu, SM90, GEMV_NORM, 2, 6, 3, GEMV_NORM_PIECES)
 Q4_GEMV(q4_gemv_combine, SM90, GEMV_COMBINE, 1, 8, 2, ROW_PIECES)
 Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
 
+/* GEMVs of fp16 and bf16 weights, likewise (hopper/dense_gemv.hip) */
+#ifndef DENSE_GEMV
+#define DENSE_GEMV(name, images, source, weights)                                                  \
+    KERNEL_ROW(name, images, FOR_GEMV, THREADS, 2, DENSE_GEMV_SHARED(DENSE_GEMV_INPUTS, 3, 2), 0, 0)
+#endif
+DENSE_GEMV(dense_gemv_norm_f16, SM90, DENSE_NORM, WEIGHT_F16)
+DENSE_GEMV(dense_gemv_norm_bf16, SM90, DENSE_NORM, WEIGHT_BF16)
+DENSE_GEMV(dense_gemv_row_f16, SM90, DENSE_ROW, WEIGHT_F16)
+DENSE_GEMV(dense_gemv_row_bf16, SM90, DENSE_ROW, WEIGHT_BF16)
+
 /* The CPU's order (common/exact_linear.hip, common/exact_vector.hip, common/exact_attend.hip).
  * of_block: rows of a block */
 #ifndef EXACT_Q4
@@ -381,12 +389,13 @@ Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
 EXACT_Q4(exact_q4_1, NO_MMA, 1)
 EXACT_Q4(exact_q4_4, NO_MMA, 4)
 EXACT_Q4(exact_q4_8, NO_MMA, 8)
-#ifndef EXACT_TILE /* nvidia/exact_linear_mma.hip; panels: of a warp */
-#define EXACT_TILE(name, images, panels)                                                           \
-    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(panels), 0, 0)
+#ifndef EXACT_TILE /* nvidia/exact_linear_mma.hip; panels: of a warp; pairs: codes of 8 bits */
+#define EXACT_TILE(name, images, panels, pairs)                                                    \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(panels, pairs), 0, 0)
 #endif
-EXACT_TILE(exact_tile_1, MMA, 1)
-EXACT_TILE(exact_tile_2, MMA, 2)
+EXACT_TILE(exact_tile_1, MMA, 1, 0)
+EXACT_TILE(exact_tile_2, MMA, 2, 0)
+EXACT_TILE(exact_pairs_tile, MMA, 1, 1)
 #ifndef EXACT_WGMMA /* hopper/exact_linear_wgmma.hip; groups: warpgroups of 64 outputs */
 #define EXACT_WGMMA(name, images, groups, stages, blocks)                                          \
     KERNEL_ROW(name, images, FOR_EXACT, 128 * (groups) + WGMMA_PRODUCERS, blocks,                  \
@@ -396,6 +405,7 @@ EXACT_WGMMA(exact_wgmma_192, SM90, 3, 6, 1)
 EXACT_WGMMA(exact_wgmma_128, SM90, 2, 7, 1)
 EXACT_WGMMA(exact_wgmma_64, SM90, 1, 4, 2)
 KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
+KERNEL_ROW(exact_pairs_split, MMA, FOR_EXACT, THREADS, 2, EXACT_SPLIT_TERMS * 4, 0, 0)
 EXACT_DENSE(exact_dense_f16, ALL, WEIGHT_F16)
 EXACT_DENSE(exact_dense_bf16, ALL, WEIGHT_BF16)
 EXACT_DENSE(exact_dense_f32, ALL, WEIGHT_F32)
@@ -601,6 +611,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef DENSE_PREFILL
 #undef PAPER
 #undef Q4_GEMV
+#undef DENSE_GEMV
 #undef EXACT_Q4
 #undef EXACT_TILE
 #undef EXACT_WGMMA

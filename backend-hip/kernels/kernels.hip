@@ -71,7 +71,7 @@
 #include "backend-hip/kernels/nvidia/linear_plain_mma.hip"
 #include "backend-hip/kernels/nvidia/linear_few_mma.hip"
 #if HAS_WGMMA
-#include "backend-hip/kernels/hopper/router_gemv.hip"
+#include "backend-hip/kernels/hopper/dense_gemv.hip"
 #endif
 #endif
 

@@ -120,11 +120,12 @@ static struct arch_head_norms head_norms(struct builder *b, const struct arch_at
 }
 
 /* The gate of the result, computed ahead of rotation and attention, which are neighbours then. */
-static void attend_gate(struct builder *b, const struct arch_attention *a, int in)
+static int attend_gate(struct builder *b, const struct arch_attention *a, int in)
 {
     int q_all = q_dim(&a->heads), gate = arch_room(b, "attend_gate", q_all);
     int w = arch_linear(b, "layers.%d.self_attn.gate_proj", b->config->dim, q_all);
     arch_linears(b, "attend_gate", in, 1, &w, &gate);
+    return gate;
 }
 
 void arch_attend_block(struct builder *b, const struct arch_attention *a, int in, int out)
@@ -137,17 +138,19 @@ void arch_attend_block(struct builder *b, const struct arch_attention *a, int in
                          arch_linear(b, "layers.%d.self_attn.k_proj", dim, kv_dim(n)),
                          arch_linear(b, "layers.%d.self_attn.v_proj", dim, kv_dim(n))};
     struct arch_head_norms norms = head_norms(b, a);
+    int gate = NO_BUFFER;
     arch_linears(b, "qkv", in, 3, w_qkv, qkv);
-    if (a->gated) attend_gate(b, a, in);
+    if (a->gated) gate = attend_gate(b, a, in);
     if (a->head_norm == HEAD_NORM_WHOLE) norm_rows(b, n, qkv);
     int kv = arch_rope_store(b, qkv, a->rope, *n, norms);
-    arch_attend_out(b, a, qkv[0], kv, out);
+    arch_attend_out(b, a, qkv[0], kv, gate, out);
 }
 
-void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int out)
+void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int gate,
+                     int out)
 {
     int dim = b->config->dim, q_all = q_dim(&a->heads), result = arch_room(b, "a", q_all);
-    int sinks = NO_WEIGHT, gate = a->gated ? arch_room(b, "attend_gate", q_all) : NO_BUFFER;
+    int sinks = NO_WEIGHT;
     if (a->sinks) sinks = arch_vector(b, "layers.%d.self_attn.sinks", a->heads.n_heads);
     int w_o = arch_linear(b, "layers.%d.self_attn.o_proj", q_all, dim);
     if (a->query_original) {
@@ -158,29 +161,39 @@ void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, i
     struct op *op = arch_attend(b, q, result, a->heads, kv, a->window, a->scale);
     op->as.attend.softcap = a->softcap;
     op->w[0] = sinks;
-    if (a->gated) arch_glu(b, gate, result, ACTIVATION_SIGMOID);
-    arch_linears(b, "o", a->gated ? gate : result, 1, &w_o, &out);
+    if (gate != NO_BUFFER) arch_glu(b, gate, result, ACTIVATION_SIGMOID);
+    arch_linears(b, "o", gate != NO_BUFFER ? gate : result, 1, &w_o, &out);
 }
 
 /* ---- MLP */
 
-/* A gated MLP and what its linears and operations are called. */
+/* A gated MLP and what its linears, operations and buffers are called. */
 struct mlp {
-    const char *gate_proj, *up_proj, *down_proj, *gate_up, *down;
+    const char *gate_proj, *up_proj, *down_proj, *gate_up, *down, *gate, *up;
     int ffn;
     enum activation activation;
 };
 
-static void gated_mlp(struct builder *b, const struct mlp *m, int in, int out)
+/* The weights of gate and up. */
+static void mlp_weights(struct builder *b, const struct mlp *m, int w[2])
 {
-    int dim = b->config->dim;
-    const int gate_up[] = {arch_room(b, "gate", m->ffn), arch_room(b, "up", m->ffn)};
-    const int w[] = {arch_linear(b, m->gate_proj, dim, m->ffn),
-                     arch_linear(b, m->up_proj, dim, m->ffn)};
-    int w_down = arch_linear(b, m->down_proj, m->ffn, dim);
+    w[0] = arch_linear(b, m->gate_proj, b->config->dim, m->ffn);
+    w[1] = arch_linear(b, m->up_proj, b->config->dim, m->ffn);
+}
+
+static void mlp_gate_up(struct builder *b, const struct mlp *m, int in, const int w[2])
+{
+    const int gate_up[] = {arch_room(b, m->gate, m->ffn), arch_room(b, m->up, m->ffn)};
     arch_linears(b, m->gate_up, in, 2, w, gate_up);
-    arch_glu(b, gate_up[0], gate_up[1], m->activation);
-    arch_linears(b, m->down, gate_up[0], 1, &w_down, &out);
+}
+
+/* What follows them. */
+static void mlp_down(struct builder *b, const struct mlp *m, int out)
+{
+    int gate = arch_room(b, m->gate, m->ffn), up = arch_room(b, m->up, m->ffn);
+    int w_down = arch_linear(b, m->down_proj, m->ffn, b->config->dim);
+    arch_glu(b, gate, up, m->activation);
+    arch_linears(b, m->down, gate, 1, &w_down, &out);
 }
 
 void arch_mlp(struct builder *b, int ffn, enum activation activation, int in, int out)
@@ -190,9 +203,14 @@ void arch_mlp(struct builder *b, int ffn, enum activation activation, int in, in
                           "layers.%d.mlp.down_proj",
                           "gate_up",
                           "down",
+                          "gate",
+                          "up",
                           ffn,
                           activation};
-    gated_mlp(b, &m, in, out);
+    int w[2];
+    mlp_weights(b, &m, w);
+    mlp_gate_up(b, &m, in, w);
+    mlp_down(b, &m, out);
 }
 
 void arch_mlp_ungated(struct builder *b, int ffn, enum activation activation, int in, int out)
@@ -239,21 +257,29 @@ static int weights_room(struct builder *b, const struct arch_moe *m)
     return arch_room(b, "expert_weights", m->top_k);
 }
 
-void arch_moe_route(struct builder *b, const struct arch_moe *m, int in)
+/* Returns the router's weight. */
+static int scores(struct builder *b, const struct arch_moe *m, int in)
 {
-    int dim = b->config->dim, n = 1, w[2], out[2], bias = NO_WEIGHT, factor = NO_WEIGHT;
+    int dim = b->config->dim, n = 1, w[2], out[2];
     w[0] = arch_linear(b, "layers.%d.mlp.router", dim, m->n_experts);
     out[0] = arch_room(b, "scores", m->n_experts);
     if (m->shared_gate) {
         w[n] = arch_linear(b, "layers.%d.mlp.shared_expert_gate", dim, 1);
         out[n++] = arch_room(b, "shared_gate", 1);
     }
+    arch_linears(b, "router", in, n, w, out);
+    return w[0];
+}
+
+static void choice(struct builder *b, const struct arch_moe *m)
+{
+    int bias = NO_WEIGHT, factor = NO_WEIGHT;
     if (m->choice_bias) bias = arch_vector(b, "layers.%d.mlp.router.choice_bias", m->n_experts);
     if (m->expert_scale) factor = arch_vector(b, "layers.%d.mlp.router.expert_scale", m->n_experts);
-    int ids = ids_room(b, m), weights = weights_room(b, m);
-    arch_linears(b, "router", in, n, w, out);
+    int of = arch_room(b, "scores", m->n_experts), ids = ids_room(b, m),
+        weights = weights_room(b, m);
     struct op *op = arch_op(b, OP_ROUTE, "route");
-    op->in[0] = out[0];
+    op->in[0] = of;
     op->out[0] = ids;
     op->out[1] = weights;
     op->w[0] = bias;
@@ -265,6 +291,12 @@ void arch_moe_route(struct builder *b, const struct arch_moe *m, int in)
     op->as.route.groups = m->groups;
     op->as.route.kept_groups = m->kept_groups;
     op->as.route.scale = m->scale;
+}
+
+void arch_moe_route(struct builder *b, const struct arch_moe *m, int in)
+{
+    scores(b, m, in);
+    choice(b, m);
 }
 
 void arch_moe_experts(struct builder *b, const struct arch_moe *m, int in, int out)
@@ -288,24 +320,39 @@ void arch_moe_experts(struct builder *b, const struct arch_moe *m, int in, int o
     op->as.mix.top_k = m->top_k;
 }
 
-static void shared_expert(struct builder *b, const struct arch_moe *m, int in, int out)
+static struct mlp shared_expert(const struct arch_moe *m)
 {
-    const struct mlp shared = {"layers.%d.mlp.shared_expert.gate_proj",
-                               "layers.%d.mlp.shared_expert.up_proj",
-                               "layers.%d.mlp.shared_expert.down_proj",
-                               "shared_gate_up",
-                               "shared_down",
-                               m->shared_ffn,
-                               m->activation};
-    int y = arch_room(b, "shared", b->config->dim);
-    gated_mlp(b, &shared, in, y);
-    struct op *op = arch_add(b, "shared_add", out, y);
-    if (m->shared_gate) op->in[2] = arch_room(b, "shared_gate", 1);
+    return (struct mlp){"layers.%d.mlp.shared_expert.gate_proj",
+                        "layers.%d.mlp.shared_expert.up_proj",
+                        "layers.%d.mlp.shared_expert.down_proj",
+                        "shared_gate_up",
+                        "shared_down",
+                        "shared_expert_gate",
+                        "shared_expert_up",
+                        m->shared_ffn,
+                        m->activation};
+}
+
+static int is_plain(const struct builder *b, int w)
+{
+    return !b->failed && b->plan->weight[w].linear.weight != NULL;
 }
 
 void arch_moe_block(struct builder *b, const struct arch_moe *m, int in, int out)
 {
-    arch_moe_route(b, m, in);
+    const struct mlp shared = shared_expert(m);
+    int w[2], beside = 0, router = scores(b, m, in);
+    if (m->shared_ffn) {
+        mlp_weights(b, &shared, w);
+        beside = is_plain(b, router) && is_plain(b, w[0]);
+        if (beside) mlp_gate_up(b, &shared, in, w); /* the router's launch may include them */
+    }
+    choice(b, m);
     arch_moe_experts(b, m, in, out);
-    if (m->shared_ffn) shared_expert(b, m, in, out);
+    if (!m->shared_ffn) return;
+    int y = arch_room(b, "shared", b->config->dim);
+    if (!beside) mlp_gate_up(b, &shared, in, w);
+    mlp_down(b, &shared, y);
+    struct op *op = arch_add(b, "shared_add", out, y);
+    if (m->shared_gate) op->in[2] = arch_room(b, "shared_gate", 1);
 }

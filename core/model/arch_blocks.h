@@ -53,8 +53,10 @@ struct arch_attention arch_attention(const struct builder *b);
 void arch_attention_rooms(struct builder *b, const struct arch_attention *a);
 /* out = o_proj(attention) of the current layer. in, out: [dim] */
 void arch_attend_block(struct builder *b, const struct arch_attention *a, int in, int out);
-/* The last part of it: q [n_heads * head_dim] attends to the cache kv. */
-void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int out);
+/* The last part of it: q [n_heads * head_dim] attends to the cache kv. gate: of the result, the
+ * same size, or NO_BUFFER */
+void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, int kv, int gate,
+                     int out);
 
 /* ---- MLP */
 /* out = down(activation(gate(in)) * up(in)) of the linears layers.L.mlp.{gate,up,down}_proj */

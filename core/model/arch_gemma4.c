@@ -112,7 +112,7 @@ static void attention(struct builder *b, struct gemma4 *m)
         arch_linears(b, "q", m->s.h, 1, &w_q, &q);
         arch_rope(b, q, a->rope, a->heads, q_norm, cache);
     }
-    arch_attend_out(b, a, q, cache, m->s.delta);
+    arch_attend_out(b, a, q, cache, NO_BUFFER, m->s.delta);
     arch_stream_norm_delta(b, &m->s, "layers.%d.post_attention_layernorm");
 }
 

@@ -1,6 +1,7 @@
 #include "core/model/linear.h"
 
 #include <stddef.h>
+#include <string.h>
 
 static const void *moved(const void *p, size_t elements, size_t bytes)
 {
@@ -20,4 +21,64 @@ struct linear linear_of_stack(const struct linear *w, int i)
     one.weight = moved(w->weight, at * out * (size_t)w->in, dtype_bytes(w->weight_type));
     one.bias = moved(w->bias, at * out, sizeof *w->bias);
     return one;
+}
+
+/* 1: groups 2i, 2i + 1 of every linear of the stack have the same inputs. *in_order: those of the
+ * pairs are 0, 1, .. */
+static int same_inputs(const struct linear *w, int *in_order)
+{
+    size_t group = (size_t)w->group,
+           n = (size_t)(w->stack ? w->stack : 1) * (size_t)w->n_groups / 2,
+           each = (size_t)w->n_groups / 2;
+    *in_order = w->k == 2 * w->in;
+    for (size_t i = 0; i < n; i++) {
+        const int32_t *high = w->perm + 2 * i * group;
+        if (memcmp(high, high + group, group * sizeof *high)) return 0;
+        for (size_t j = 0; j < group && *in_order; j++)
+            *in_order = (size_t)high[j] == i % each * group + j;
+    }
+    return 1;
+}
+
+/* 1: the n scales from `high` on are 16 times those from `low` on. Loops that the compiler
+ * vectorizes: a model has billions of groups. */
+static int is_sixteenfold(const struct linear *w, size_t high, size_t low, int n)
+{
+    unsigned bad = 0;
+    if (w->scale_type == DT_F16) { /* normal halves have exponents 4 apart, the same fractions */
+        const uint16_t *h = (const uint16_t *)w->scales + high, *l = h - high + low;
+        for (int i = 0; i < n; i++)
+            bad |= ((uint16_t)(h[i] - l[i]) != 4 << 10) | ((l[i] & 0x7c00) == 0);
+        if (!bad) return 1;
+    }
+    bad = 0;
+    for (int i = 0; i < n; i++)
+        bad |= f32_at(w->scales, w->scale_type, high + (size_t)i) !=
+               16 * f32_at(w->scales, w->scale_type, low + (size_t)i);
+    return !bad;
+}
+
+/* 1: scales 16 : 1 and zero points 8 and 0, of outputs that are there. */
+static int same_weights(const struct linear *w)
+{
+    size_t panels = ((size_t)w->out + 15) / 16, all = panels * (size_t)(w->stack ? w->stack : 1),
+           at = 0;
+    for (size_t p = 0; p < all; p++) {
+        int left = w->out - (int)(p % panels) * 16, n = left < 16 ? left : 16;
+        for (int i = 0; i < w->n_groups / 2; i++, at += 32) {
+            unsigned bad = 0;
+            for (int l = 0; l < n; l++)
+                bad |= (unsigned)(w->zeros[at + (size_t)l] ^ 8) | w->zeros[at + (size_t)l + 16];
+            if (bad || !is_sixteenfold(w, at, at + 16, n)) return 0;
+        }
+    }
+    return 1;
+}
+
+void linear_find_pairs(struct linear *w)
+{
+    int in_order = 0;
+    w->pairs = w->codes && w->perm && w->n_groups % 2 == 0 && same_inputs(w, &in_order) &&
+               same_weights(w);
+    w->in_order = w->pairs && in_order;
 }

@@ -12,11 +12,14 @@
 enum { MODEL_MAX_SIZE = 1 << 24 };
 
 /* y = W x + bias. codes != NULL: 4-bit, W = scale (code - zero); else `weight` is W. A stack of n
- * linears: every array has one more leading dimension [n]. */
+ * linears: every array has one more leading dimension [n]. Pairs: groups 2i and 2i + 1 are the high
+ * and the low halves of the same inputs' codes of 8 bits, W = low scale (16 high + low - 128). */
 struct linear {
     int in, out;
     int stack; /* 0: one linear; n: a stack of n */
     int k, group, n_groups; /* 4-bit: packed inputs, k = group * n_groups; else k = in */
+    int pairs;              /* all groups are pairs */
+    int in_order;           /* and input j of the layer is number j of the pairs' inputs */
     const uint8_t *codes;   /* [ceil(out/16)][k/8][16][4] or NULL */
     const void *scales;     /* [ceil(out/16)][n_groups][16] of scale_type F16 | F32 */
     const uint8_t *zeros;   /* [ceil(out/16)][n_groups][16], 0..16 */
@@ -28,5 +31,9 @@ struct linear {
 
 /* Number i of a stack, or the linear itself. */
 struct linear linear_of_stack(const struct linear *w, int i);
+
+/* Sets w->pairs and w->in_order: each two groups have the same inputs, and each output scales 16 :
+ * 1 and the zero points 8 and 0. */
+void linear_find_pairs(struct linear *w);
 
 #endif

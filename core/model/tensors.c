@@ -112,6 +112,7 @@ static int fetch_quantized(const struct modelfile *f, const char *prefix, int in
     } else if (w->k != in) {
         return err_set(e, "%s: '%s' packs %d inputs of %d and has no perm", path, prefix, w->k, in);
     }
+    linear_find_pairs(w);
     return 0;
 }
 

@@ -263,6 +263,10 @@ static const struct experts_case experts_cases[] = {
     {{{64, 64, 32, 64, PERM_NONE, SCALE_F16, 0, 0, 0},
       {64, 64, 32, 64, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 3, 2, 300, 0, 1},
     {{{64, 20, 32, 64, PERM_NONE, SCALE_F16, 1, 0, 0}}, 1, 3, 2, 140, 1, 2},
+    {{{96, 70, 32, 192, PERM_PAIRS, SCALE_F32, 1, 0, ZEROS_PAIRS},
+      {96, 33, 32, 192, PERM_PAIRS, SCALE_F32, 0, 0, ZEROS_PAIRS}}, 2, 5, 2, 9, 0, 0},
+    {{{120, 40, 64, 256, PERM_PAIRS_SHUFFLED, SCALE_F16, 0, 0, ZEROS_PAIRS}}, 1, 4, 2, 12, 0, 1},
+    {{{64, 20, 32, 128, PERM_PAIRS, SCALE_F16, 0, 0, ZEROS_PAIRS}}, 1, 3, 2, 7, 1, 2},
 };
 
 struct experts_call {
@@ -302,6 +306,8 @@ static struct linear stack_of(struct arena *a, const struct weights *q, int n)
     JOIN(perm, k * sizeof(int32_t));
     JOIN(weight, out * (size_t)w.in * dtype_bytes(w.weight_type));
     JOIN(bias, out * sizeof(float));
+    linear_find_pairs(&w);
+    CHECK(w.pairs == q[0].w.pairs);
     return w;
 }
 

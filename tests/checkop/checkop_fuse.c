@@ -39,6 +39,8 @@ static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "gate of experts",
                                                     "up of experts",
                                                     "down of experts",
+                                                    "gate of the shared expert",
+                                                    "shared expert",
                                                     "delta of down",
                                                     "h of logits",
                                                     "gathered",
@@ -65,6 +67,8 @@ static const char *const order_names[] = {"", ", permuted", ", permuted each"};
     {                                                                                              \
         4, 2, 36                                                                                   \
     }
+
+#define SHARED_ONE (BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN))
 
 static const struct fuse_case cases[] = {
     /* whole layers */
@@ -133,6 +137,15 @@ static const struct fuse_case cases[] = {
     {0, MLP, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, MLP | TAIL, 256, 384, H64, KV_F16, 0, 0, Q4_128, DENSE_F32, BIT(W_GATE), IN_PLACE, 0},
     {1, QKV, 256, 0, H64, KV_F16, 0, 2, DENSE_F16, 0, 0, IN_PLACE, 0},
+    /* plain linears */
+    {1, QKV, 640, 0, H64, KV_F16, 0, 3, DENSE_BF16, 0, 0, IN_PLACE, APART},
+    {1, O | QKV, 256, 0, H128, KV_F16, 0, 3, DENSE_F16, 0, 0, IN_PLACE, APART},
+    {0, O | QKV, 4096, 0, H64, KV_F16, 0, 3, DENSE_BF16, DENSE_F16, BIT(W_K) | BIT(W_V), IN_PLACE,
+     APART},
+    {1, BLOCK | TAIL, 256, 1088, H64, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, 0},
+    {0, BLOCK | TAIL, 4160, 8192, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, 0},
+    {0, BLOCK, 64, 8256, H64, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, 0},
+    {1, MLP, 128, 576, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, 0},
     /* mixtures of experts */
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 144, H64, KV_F16, 0, 0, Q4_128, DENSE_F16, BIT(W_ROUTER), OWN,
@@ -146,6 +159,16 @@ static const struct fuse_case cases[] = {
     {0, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, DENSE_BF16, Q4_128, BIT(W_O),
      IN_PLACE, 0},
     {0, MOE | TAIL, 1152, 2176, H64, KV_F16, 0, 0, Q4_128, Q4_32, BIT(W_UPS), IN_PLACE, 0},
+    {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, DENSE_BF16, SHARED_ONE,
+     IN_PLACE, SHARED},
+    {1, BLOCK_OF_EXPERTS | TAIL, 384, 128, H64, KV_F16, 0, 0, Q4_128, DENSE_BF16, SHARED_ONE,
+     IN_PLACE, SHARED | BESIDE},
+    {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_F16, SHARED_ONE, IN_PLACE, SHARED},
+    {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_F16, SHARED_ONE | BIT(W_ROUTER),
+     IN_PLACE, SHARED | BESIDE},
+    {0, BLOCK_OF_EXPERTS, 256, 128, H64, KV_F16, 0, 0, Q4_128, DENSE_F32, SHARED_ONE, ALIKE,
+     SHARED | BESIDE},
+    {0, BLOCK_OF_EXPERTS, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, SHARED},
     /* sizes of norms */
     {0, O | QKV, 4096, 0, H64, KV_F16, 0, 1, Q4_128, 0, 0, ALIKE, 0},
     {0, O | QKV, 4224, 0, H64, KV_F16, 0, 1, Q4_128, 0, 0, IN_PLACE, 0},

@@ -44,6 +44,8 @@ enum buffers {
     B_GATES,
     B_UPS,
     B_SLOTS,
+    B_SHARED_GATE,
+    B_SHARED,
     B_D2,
     B_H3,
     B_G,
@@ -98,7 +100,10 @@ enum more {
     SIGMOID = 32, /* activations of the MLP */
     CLAMPED = 64,
     ALONE = 128, /* one without `up` */
-    GATED = 256  /* the result that o reads */
+    APART = 256, /* q, then k and v: two operations read a norm */
+    SHARED = 512, /* experts: the MLP's linears as a shared expert, whose gate is given */
+    BESIDE = 1024, /* its gate and up come right after the router */
+    GATED = 2048 /* the result that o reads */
 };
 
 /* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */

@@ -69,7 +69,7 @@ static struct linear make_dense(struct arena *a, struct rng *r, enum format form
 static int linears_of(const struct fuse_case *k)
 {
     return (k->parts & QKV ? BIT(W_Q) | BIT(W_K) | BIT(W_V) : 0) | (k->parts & O ? BIT(W_O) : 0) |
-           (k->parts & MLP ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
+           (k->parts & MLP || k->more & SHARED ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
            (k->parts & MOE ? BIT(W_ROUTER) | BIT(W_GATES) | BIT(W_UPS) | BIT(W_DOWNS) : 0) |
            (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
 }
@@ -109,8 +109,19 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
     int ffn = k->ffn ? k->ffn : 16;
     const int in[] = {k->dim, k->dim, k->dim, q,   k->dim, k->dim, ffn,
                       k->dim, k->dim, k->dim, ffn, k->dim, k->dim},
-              out[] = {q,       kv,            kv,            k->dim,           ffn,   ffn,  k->dim,
-                       EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim, VOCAB, VOCAB};
+              out[] = {q,
+                       kv,
+                       kv,
+                       k->dim,
+                       ffn,
+                       ffn,
+                       k->dim,
+                       EXPERTS,
+                       EXPERTS * ffn,
+                       EXPERTS * ffn,
+                       EXPERTS * k->dim,
+                       VOCAB,
+                       VOCAB};
     const int32_t *before = NULL;
     for (int i = 0; i < N_LINEARS; i++) {
         if (!(linears_of(k) & BIT(i))) {
@@ -132,8 +143,9 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
         if (i == W_ROUTER) make_ties(&f->w[i]);
         if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
         int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
-        f->w[i].perm = before =
-            alike ? before : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
+        f->w[i].perm = before = alike
+                                    ? before
+                                    : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
     }
     int channels = q + 2 * k->heads.head_dim;
     const int n[] = {k->dim,
@@ -166,8 +178,8 @@ void fuse_widths(struct fuse *f)
     const int n[N_BUFFERS] = {k->dim,   half,     half,   k->dim,      q,           kv,
                               kv,       q,        q,      channels, channels,  heads,       heads,
                               k->dim,   k->dim,   ffn,    ffn,         EXPERTS,     TOP_K,
-                              TOP_K,    TOP_K * ffn, TOP_K * ffn,      TOP_K * k->dim, k->dim,
-                              k->dim,   k->dim,   VOCAB,  1,           0};
+                              TOP_K,    TOP_K * ffn, TOP_K * ffn,      TOP_K * k->dim, 1, k->dim,
+                              k->dim,   k->dim,   k->dim,   VOCAB,  1,           0};
     for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
     f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
 }
@@ -285,8 +297,7 @@ static struct op *add_experts(struct trial *t, const struct numbers *n, int in, 
     op->in[0] = n->buffer[in];
     op->in[1] = n->buffer[B_IDS];
     op->as.experts.top_k = TOP_K;
-    for (int i = 0; i < count; i++)
-        op->w[i] = n->linear[w + i], op->out[i] = n->buffer[out + i];
+    for (int i = 0; i < count; i++) op->w[i] = n->linear[w + i], op->out[i] = n->buffer[out + i];
     return op;
 }
 
@@ -294,6 +305,8 @@ static void add_moe(struct trial *t, const struct numbers *n)
 {
     add_norm(t, n, B_D1, V_NORM2, B_H2);
     trial_linears(t, n->buffer[B_H2], 1, n->linear + W_ROUTER, n->buffer + B_SCORES);
+    if (n->more & BESIDE)
+        trial_linears(t, n->buffer[B_H2], 2, n->linear + W_GATE, n->buffer + B_GATE);
     struct op *op = trial_op(t, OP_ROUTE);
     op->in[0] = n->buffer[B_SCORES];
     op->out[0] = n->buffer[B_IDS];
@@ -311,6 +324,17 @@ static void add_moe(struct trial *t, const struct numbers *n)
     op->in[1] = n->buffer[B_ROUTED];
     op->out[0] = n->buffer[B_D2];
     op->as.mix.top_k = TOP_K;
+    if (!(n->more & SHARED)) return;
+    if (!(n->more & BESIDE))
+        trial_linears(t, n->buffer[B_H2], 2, n->linear + W_GATE, n->buffer + B_GATE);
+    op = trial_op(t, OP_GLU);
+    op->in[0] = op->out[0] = n->buffer[B_GATE];
+    op->in[1] = n->buffer[B_UP];
+    trial_linears(t, n->buffer[B_GATE], 1, n->linear + W_DOWN, n->buffer + B_SHARED);
+    op = trial_op(t, OP_ADD);
+    op->in[0] = op->out[0] = n->buffer[B_D2];
+    op->in[1] = n->buffer[B_SHARED];
+    op->in[2] = n->buffer[B_SHARED_GATE];
 }
 
 static void add_tail(const struct fuse *f, struct trial *t, const struct numbers *n)
@@ -332,6 +356,17 @@ static void add_tail(const struct fuse *f, struct trial *t, const struct numbers
     op->out[0] = n->buffer[B_TOP];
 }
 
+/* The first norm of a layer, which adds delta if that is not negative, and its linears. */
+static void add_qkv(const struct fuse *f, struct trial *t, const struct numbers *n, int delta)
+{
+    int first = n->more & APART ? 1 : f->k->n_qkv;
+    add_norm(t, n, delta, V_NORM1, B_H1);
+    trial_linears(t, n->buffer[B_H1], first, n->linear + W_Q, n->buffer + B_Q);
+    if (first < f->k->n_qkv)
+        trial_linears(t, n->buffer[B_H1], f->k->n_qkv - first, n->linear + W_Q + first,
+                      n->buffer + B_Q + first);
+}
+
 /* The first linears of a norm that reads the x which o or experts have left, where the case has
  * these and not what is between them: as from one layer to the next. */
 void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
@@ -344,10 +379,7 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
         op->out[0] = n->buffer[B_X];
     }
     if (next) trial_linears(t, n->buffer[result], 1, n->linear + W_O, n->buffer + B_D1);
-    if (parts & QKV && !(parts & MOE)) {
-        add_norm(t, n, next ? B_D1 : -1, V_NORM1, B_H1);
-        trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
-    }
+    if (parts & QKV && !(parts & MOE)) add_qkv(f, t, n, next ? B_D1 : -1);
     if (parts & ROPE) add_rope(f, t, n);
     if (parts & ATTEND) add_attend(f, t, n);
     if (parts & STATES) add_states(f, t, n);
@@ -357,9 +389,6 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
         trial_linears(t, n->buffer[result], 1, n->linear + W_O, n->buffer + B_D1);
     if (parts & MLP) add_mlp(t, n);
     if (parts & MOE) add_moe(t, n);
-    if (parts & MOE && parts & QKV) {
-        add_norm(t, n, B_D2, V_NORM1, B_H1);
-        trial_linears(t, n->buffer[B_H1], f->k->n_qkv, n->linear + W_Q, n->buffer + B_Q);
-    }
+    if (parts & MOE && parts & QKV) add_qkv(f, t, n, B_D2);
     if (parts & TAIL) add_tail(f, t, n);
 }

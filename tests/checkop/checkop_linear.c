@@ -18,9 +18,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const perm_names[] = {"none", "shuffled", "padded", "twice"};
+static const char *const perm_names[] = {"none",  "shuffled", "padded",
+                                         "twice", "pairs",    "pairs shuffled"};
 static const char *const scale_names[] = {"f16", "f32", "f16-subnormal"};
-static const char *const zero_names[] = {"any", "8", "mixed"};
+static const char *const zero_names[] = {"any", "8", "mixed", "8 and 0"};
 static const char *const type_names[DT_COUNT] =
     {[DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
 
@@ -42,6 +43,14 @@ static const struct shape shapes[] = {
     {160, 24, 32, 320, PERM_TWICE, SCALE_F16, 1, 0, 0},
     {256, 40, 64, 256, PERM_NONE, SCALE_SUBNORMAL, 0, 0, 0},
     {4096, 35, 128, 4096, PERM_SHUFFLED, SCALE_F16, 1, 0, 0},
+    /* codes of 8 bits, and what only looks like them */
+    {256, 40, 32, 512, PERM_PAIRS, SCALE_F32, 1, 0, ZEROS_PAIRS},
+    {200, 33, 64, 512, PERM_PAIRS_SHUFFLED, SCALE_F16, 1, 0, ZEROS_PAIRS},
+    {256, 100, 128, 512, PERM_PAIRS, SCALE_F16, 0, 0, ZEROS_PAIRS},
+    {288, 17, 96, 576, PERM_PAIRS_SHUFFLED, SCALE_F32, 0, 0, ZEROS_PAIRS},
+    {480, 21, 160, 960, PERM_PAIRS, SCALE_F16, 0, 0, ZEROS_PAIRS},
+    {256, 37, 256, 512, PERM_PAIRS_SHUFFLED, SCALE_F32, 1, 0, ZEROS_PAIRS},
+    {192, 24, 32, 384, PERM_PAIRS, SCALE_F16, 1, 0, ZEROS_EIGHT},
     /* dense: in, out */
     {256, 130, 0, 256, PERM_NONE, 0, 0, DT_F16, 0},
     {80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16, 0},
@@ -64,6 +73,16 @@ int32_t *make_perm(struct arena *a, struct rng *r, const struct shape *s)
 {
     if (s->perm == PERM_NONE) return NULL;
     int32_t *perm = arena_get(a, (size_t)s->k * sizeof *perm);
+    if (s->perm >= PERM_PAIRS) {
+        struct shape once = *s;
+        once.k = s->k / 2, once.perm = PERM_PADDED;
+        const int32_t *inputs = s->perm == PERM_PAIRS ? NULL : make_perm(a, r, &once);
+        for (int i = 0; i < s->k; i++) {
+            int j = i / (2 * s->group) * s->group + i % s->group;
+            perm[i] = inputs ? inputs[j] : j;
+        }
+        return perm;
+    }
     for (int i = 0; i < s->k; i++) perm[i] = s->perm == PERM_TWICE ? i % s->in : i < s->in ? i : -1;
     for (int i = s->k - 1; i > 0; i--) {
         int j = rng_below(r, i + 1), t = perm[i];
@@ -85,7 +104,9 @@ static void make_quantized(struct arena *a, struct rng *r, const struct shape *s
     for (size_t i = 0; i < n_scales / 16; i++)
         eight[i] = s->zeros == ZEROS_EIGHT || (s->zeros == ZEROS_MIXED && rng_below(r, 3));
     for (size_t i = 0; i < n_scales; i++)
-        zeros[i] = eight[i / 16] ? 8 : (uint8_t)rng_below(r, 17); /* also beyond `out` */
+        zeros[i] = s->zeros == ZEROS_PAIRS ? (i / 16 % 2 ? 0 : 8)
+                   : eight[i / 16]         ? 8
+                                           : (uint8_t)rng_below(r, 17); /* also beyond `out` */
     for (int n = 0; n < s->out; n++)
         for (int j = 0; j < s->k; j++) {
             size_t at = ((size_t)(n / 16) * (size_t)groups + (size_t)(j / s->group)) * 16 +
@@ -93,6 +114,9 @@ static void make_quantized(struct arena *a, struct rng *r, const struct shape *s
             if (j % s->group == 0) {
                 float v = (0.5f + (float)rng_below(r, 1000) / 1000) * 0.01f *
                           (rng_below(r, 8) ? 1 : -1);
+                int is_low = s->zeros == ZEROS_PAIRS && j / s->group % 2;
+                if (is_low && half) v = f32_from_f16(half[at - 16]) / 16;
+                else if (is_low) v = single[at - 16] / 16;
                 if (s->scale == SCALE_SUBNORMAL)
                     half[at] = (uint16_t)rng_below(r, 1024); /* 0 included: a group of zeros */
                 else if (half) half[at] = f16_from_f32(v);
@@ -148,6 +172,8 @@ struct weights make_weights(struct arena *a, struct rng *r, const struct shape *
         for (int n = 0; n < s->out; n++) bias[n] = rng_normal(r);
         q.w.bias = bias;
     }
+    linear_find_pairs(&q.w);
+    CHECK(q.w.pairs == (s->zeros == ZEROS_PAIRS));
     return q;
 }
 
@@ -360,20 +386,30 @@ void describe(char *name, const struct shape *s, int rows, int n_decode)
                  type_names[s->weight_type], s->in, s->out, s->bias, rows, n_decode);
 }
 
-/* All inputs equal and all codes 15: the largest possible integer sums over one group. */
-static void check_extremes(struct check *c)
+/* All inputs equal and all codes 15, of pairs 0: the largest possible integer sums over one group.
+ */
+static void check_extremes(struct check *c, int pairs)
 {
-    static const struct shape s = {11008, 17, 11008, 11008, PERM_NONE, SCALE_F16, 0, 0, 0};
+    static const struct shape shape[] = {
+        {11008, 17, 11008, 11008, PERM_NONE, SCALE_F16, 0, 0, 0},
+        {11008, 17, 11008, 22016, PERM_PAIRS, SCALE_F16, 0, 0, ZEROS_PAIRS},
+    };
+    const struct shape s = shape[pairs];
     char name[NAME_BYTES];
     struct arena a = {0};
-    snprintf(name, NAME_BYTES, "extreme digits over one group of %d", s.in);
+    snprintf(name, NAME_BYTES, "extreme digits over one group of %d, perm %s", s.in,
+             perm_names[s.perm]);
     struct rng r = rng_for(c->seed, name);
-    struct weights q = make_weights(&a, &r, &s, NULL);
-    memset((uint8_t *)q.w.codes, 0xff, (size_t)((s.out + 15) / 16 * s.k * 8));
-    memset((uint8_t *)q.w.zeros, 0, (size_t)((s.out + 15) / 16 * 16));
+    struct weights q = make_weights(&a, &r, &s, make_perm(&a, &r, &s));
+    int panels = (s.out + 15) / 16, groups = s.k / s.group;
+    memset((uint8_t *)q.w.codes, pairs ? 0 : 0xff, (size_t)(panels * s.k * 8));
+    if (!pairs) memset((uint8_t *)q.w.zeros, 0, (size_t)(panels * 16));
     for (int j = 0; j < s.k; j++)
-        for (int n = 0; n < s.out; n++)
-            q.value[j * s.out + n] = f32_at(q.w.scales, q.w.scale_type, (size_t)n) * 15;
+        for (int n = 0; n < s.out; n++) {
+            size_t at = (size_t)((n / 16 * groups + j / s.group) * 16 + n % 16);
+            q.value[j * s.out + n] = f32_at(q.w.scales, q.w.scale_type, at) *
+                                     (float)((pairs ? 0 : 15) - q.w.zeros[at]);
+        }
     float *x = arena_get(&a, (size_t)(3 * s.in) * sizeof *x);
     for (int j = 0; j < s.in; j++)
         x[j] = 100, x[s.in + j] = -100, x[2 * s.in + j] = j % 2 ? 99.99f : -100;
@@ -404,7 +440,7 @@ static void check_shape(struct check *c, const struct shape *s, int rows, int n_
 }
 
 /* Several linears of one input: mixed widths, equal permutations (by address and by value) and
- * different ones. */
+ * different ones, pairs. */
 static void check_fused(struct check *c, int rows)
 {
     static const struct shape same[] = {{192, 40, 64, 192, PERM_SHUFFLED, SCALE_F16, 1, 0, 0},
@@ -416,21 +452,28 @@ static void check_fused(struct check *c, int rows)
     static const struct shape dense[] = {{192, 40, 0, 192, PERM_NONE, 0, 1, DT_F16, 0},
                                          {192, 9, 0, 192, PERM_NONE, 0, 0, DT_BF16, 0},
                                          {192, 33, 0, 192, PERM_NONE, 0, 0, DT_F32, 0}};
-    for (int kind = 0; kind < 5; kind++) {
+    static const struct shape pairs[] = {
+        {192, 40, 32, 384, PERM_PAIRS, SCALE_F32, 1, 0, ZEROS_PAIRS},
+        {192, 17, 32, 384, PERM_PAIRS, SCALE_F32, 0, 0, ZEROS_PAIRS},
+        {192, 70, 32, 384, PERM_PAIRS, SCALE_F32, 0, 0, ZEROS_EIGHT}};
+    for (int kind = 0; kind < 6; kind++) {
         char name[NAME_BYTES];
         struct arena a = {0};
         struct weights q[3];
         int n = kind == 3 ? 2 : 3;
         snprintf(name, NAME_BYTES, "%d linears, %s, %d rows", n,
                  (const char *const[]){"one perm", "equal perms", "different perms",
-                                       "with and without perm, dense",
-                                       "dense of three types"}[kind],
+                                       "with and without perm, dense", "dense of three types",
+                                       "pairs"}[kind],
                  rows);
         if (kind == 3) n = 3;
         struct rng r = rng_for(c->seed, name);
         const int32_t *first = make_perm(&a, &r, &same[0]);
         for (int i = 0; i < n; i++) {
-            const struct shape *s = kind == 4 ? &dense[i] : kind == 3 ? &mixed[i] : &same[i];
+            const struct shape *s = kind == 5   ? &pairs[i]
+                                    : kind == 4 ? &dense[i]
+                                    : kind == 3 ? &mixed[i]
+                                                : &same[i];
             const int32_t *perm = first;
             if (kind >= 2) perm = make_perm(&a, &r, s);
             if (kind == 1)
@@ -471,6 +514,8 @@ static void check_tiles(struct check *c)
     static const struct shape s[] = {
         {512, 200, 128, 512, PERM_NONE, SCALE_F16, 1, 0, 0},
         {512, 192, 256, 512, PERM_SHUFFLED, SCALE_F16, 0, 0, ZEROS_MIXED},
+        {256, 72, 32, 512, PERM_PAIRS, SCALE_F32, 0, 0, ZEROS_PAIRS},
+        {512, 40, 128, 1024, PERM_PAIRS_SHUFFLED, SCALE_F16, 1, 0, ZEROS_PAIRS},
     };
     static const int rows[] = {17, 70, 130};
     for (size_t i = 0; i < sizeof s / sizeof *s; i++)
@@ -520,7 +565,8 @@ void check_linear(struct check *c)
     if (!c->quick) check_fused(c, 40);
     if (!cpu) check_long(c);
     if (!cpu && gpu.act != ACT_F32) check_tiles(c);
-    check_extremes(c);
+    check_extremes(c, 0);
+    check_extremes(c, 1);
 }
 
 /* The CPU uses its fp32 kernels on rounded inputs, so few cases suffice. A GPU has kernels of its

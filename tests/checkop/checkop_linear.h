@@ -5,9 +5,18 @@
 
 #include "tests/checkop/checkop.h"
 
-enum perm_kind { PERM_NONE, PERM_SHUFFLED, PERM_PADDED, PERM_TWICE };
-/* A panel and group has only zero points 8, for which a kernel may have a special case, or any. */
-enum zero_kind { ZEROS_ANY, ZEROS_EIGHT, ZEROS_MIXED };
+/* PERM_PAIRS: each two groups have the same inputs; in order, or shuffled and padded. */
+enum perm_kind {
+    PERM_NONE,
+    PERM_SHUFFLED,
+    PERM_PADDED,
+    PERM_TWICE,
+    PERM_PAIRS,
+    PERM_PAIRS_SHUFFLED
+};
+/* A panel and group has only zero points 8, for which a kernel may have a special case, or any;
+ * ZEROS_PAIRS: 8 and 0 in turn, as pairs of groups have them, and scales 16 : 1. */
+enum zero_kind { ZEROS_ANY, ZEROS_EIGHT, ZEROS_MIXED, ZEROS_PAIRS };
 enum scale_kind { SCALE_F16, SCALE_F32, SCALE_SUBNORMAL };
 
 struct shape {

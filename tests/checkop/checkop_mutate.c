@@ -110,11 +110,14 @@ static void break_quantized(struct mutant_be *m, struct linear *w)
 {
     size_t panels = (size_t)(w->out + 15) / 16 * (size_t)(w->stack ? w->stack : 1),
            n_scales = panels * (size_t)w->n_groups * 16;
-    int n = w->out - 1, j = w->k / 2 + 3;
+    int n = w->out - 1, j = w->k / 2 + 3, in_half = now == HIGH_HALF || now == LOW_HALF;
+    if (in_half && w->pairs) j = w->k / 2 / (2 * w->group) * 2 * w->group + 3;
+    if (now == LOW_HALF && w->pairs) j += w->group;
     while (w->perm && w->perm[j] < 0) j = (j + 1) % w->k;
     size_t group_at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j / w->group)) * 16 +
                       (size_t)(n % 16);
-    if (now == CODE) {
+    if (now == PAIRS_APART) w->pairs = w->in_order = 0;
+    if (now == CODE || (in_half && w->pairs)) {
         uint8_t *codes = copy(m, w->codes, panels * (size_t)w->k * 8);
         codes[((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 +
               (size_t)(n % 16 * 4 + j % 4)] ^= j % 8 < 4 ? 1 : 16;
@@ -553,7 +556,8 @@ static int failures(const struct check *c, const struct operation *op, enum kind
 /* Whether the mutant shows in this arithmetic. */
 static int shows(const struct mutant *m)
 {
-    return in_this_arithmetic(m->op) && (m->kind != DIGIT || gpu.act != ACT_F32);
+    int by_bits = m->kind == DIGIT || m->kind == PAIRS_APART;
+    return in_this_arithmetic(m->op) && (!by_bits || gpu.act != ACT_F32);
 }
 
 int check_mutants(const struct check *c, const struct variant *v, const char *only, int *n_mutants)

@@ -189,8 +189,18 @@ static int close_call(const char *model, const char *prompt, const char *greedy,
 struct subject {
     const char *name, *model; /* model: path of the model file */
     struct st_file want;
+    int trained;
     int short_context; /* answers of up to so many tokens have longrope's short frequencies */
 };
+
+/* The program for one configuration: plain C takes minutes for a trained model where fmaf() is a
+ * call, so that it is compiled for this processor there (tests.mk). */
+static void program_of(const struct subject *m, const struct config *r, char bin[512])
+{
+    snprintf(bin, 512, "%s/tests/bin/run-native", build_dir);
+    if (!m->trained || strcmp(r->cpu, "scalar") || access(bin, X_OK))
+        snprintf(bin, 512, "%s/opt4gptq-run", build_dir);
+}
 
 /* All prompts of one model in one configuration: logits of the prompt, then the greedy
  * continuation. */
@@ -203,7 +213,7 @@ static double test_config(const struct subject *m, const struct config *r, doubl
     static char ids[MAX_IDS * 8], greedy[MAX_IDS * 8], got[MAX_IDS * 8];
     char bin[512], logits[512], count[16], key[32];
     double worst = 0;
-    snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
+    program_of(m, r, bin);
     snprintf(logits, sizeof logits, "%s/logits.safetensors", temp_dir);
     *greedy_ok = 1;
     for (int i = 0;; i++) {
@@ -269,7 +279,7 @@ static double test_config(const struct subject *m, const struct config *r, doubl
 static void test_checkpoint(const char *name, const char *dir, int trained)
 {
     char path[2048], model[512], bin[512];
-    struct subject m = {.name = name, .model = model, .short_context = short_context(dir)};
+    struct subject m = {.name = name, .model = model, .trained = trained, .short_context = short_context(dir)};
     struct err e;
     snprintf(path, sizeof path, "%s/expected.safetensors", dir);
     if (access(path, R_OK)) return;

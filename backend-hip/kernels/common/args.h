@@ -134,10 +134,13 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
 /* nvidia/linear_plain_mma.hip */
 #define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
-/* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/router_gemv.hip: parts of
- * a row, the row, and a sum of a panel for each 64 inputs */
-enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4, ROUTER_INPUTS = 4096 };
-#define ROUTER_SHARED(inputs) ((inputs) * (2 * 3 + 4 + 1))
+/* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/dense_gemv.hip: most inputs,
+ * linears of a launch; shared memory for a row in parts, two buffers with a sum of each panel's
+ * outputs for each 64 inputs, and mbarriers */
+enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4 };
+enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
+#define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
+    ((inputs) * 4 * (parts) + ((inputs) > 1536 ? 3 * (inputs) : 6144) * (panels) + 128)
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
 /* paper/linear_paper.hip: inputs of a k-slice; a thread has 4 outputs */
@@ -522,14 +525,27 @@ struct norm_parts_args {
     int n_half;
 };
 
-/* router_gemv.hip: a norm without delta and linears of its result, for one row; a part's first
- * block: in panels */
-struct norm_router_args {
-    struct norm_args norm;
-    struct linear_args linear; /* x, scale: unused */
-    void *packed;              /* fp16 [stride], as prepare_args has it; NULL: none */
-    float *scale;              /* [1] of packed */
-    int stride;
+/* dense_gemv.hip: linears of one row, of the norm of a row without delta or of x [in] */
+struct dense_part {
+    const void *weight;
+    const float *bias; /* [out] or NULL */
+    float *y;          /* [out] */
+    int out, first;    /* first: output tile */
+};
+
+struct dense_gemv_args {
+    struct dense_part part[DENSE_PARTS];
+    const float *x, *up;   /* up: x is silu(x) * up; NULL: as it is */
+    struct norm_args norm; /* out: NULL, or the normed row, which has other readers */
+    int n_parts, n_tiles, n_chunks;
+    int together;  /* panels of a tile: 1; 2: part[0].y = silu(part 0) * part 1, whose tiles are the
+                      same */
+    /* of a single part: v = its result, or before + result / (1 + e^-gate[0]); y = v or y += v */
+    const float *before, *gate; /* [out], [1] or NULL */
+    int add;
+    void *packed;  /* norm only: fp16 [stride], as prepare_args has it; NULL: none */
+    float *scale;  /* [1] of packed */
+    int stride;    /* at most DENSE_GEMV_INPUTS */
 };
 
 /* experts_route_gemv.hip: one row; experts.expert: unused */
@@ -569,6 +585,7 @@ struct mix_norm_args {
 /* Sub-groups of a 4-bit linear: at most 4 chunks of one group each, `each` to a group, n in all. */
 struct exact_groups {
     int group_chunks, each, n, n_chunks; /* n_chunks: of all inputs, without padding */
+    int pairs; /* codes of 8 bits: their halves are groups 2 i and 2 i + 1 of the weights */
 };
 
 /* Activations as integers: digit [row][digit][stride] bytes, 128 * first digit + second; within 8
@@ -611,9 +628,9 @@ struct exact_linear_args {
  * stages; terms of a block for few rows */
 enum { EXACT_MMA_ROWS = 64, EXACT_MMA_STRIDE = 160, EXACT_STAGES = 3 };
 enum { EXACT_SPLIT_TERMS = 8192 };
-#define EXACT_TILE_SHARED(panels)                                                                  \
-    (EXACT_STAGES *                                                                                \
-     (2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE + EXACT_MMA_ROWS * 8 + 4 * (panels) * (1024 + 128)))
+#define EXACT_TILE_SHARED(panels, pairs)                                                           \
+    (EXACT_STAGES * (2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE + EXACT_MMA_ROWS * 8 +                  \
+                     4 * (panels) * (1024 * (1 + (pairs)) + 128)))
 
 /* hopper/exact_linear_wgmma.hip: columns of a tile, one for each digit of a row; bytes of a stage of
  * a ring: the integers, codes, scales of the weights, scales of the rows */

@@ -7,6 +7,34 @@
 enum { EXACT_TERMS = 8192 };
 #define EXACT_SUBS(rows) (EXACT_TERMS / PANEL / (rows))
 
+/* Codes of a chunk as bytes: of the low nibbles of two words, of the high ones. */
+struct exact_bytes {
+    u32 low[2], high[2];
+};
+
+DEVICE struct exact_bytes exact_unpack_half(const u32 q[2])
+{
+    struct exact_bytes b;
+    UNROLL for (int j = 0; j < 2; j++)
+    {
+        b.low[j] = q[j] & 0x0f0f0f0fu;
+        b.high[j] = q[j] >> 4 & 0x0f0f0f0fu;
+    }
+    return b;
+}
+
+/* Codes of 8 bits minus 128, q: the high halves, l: the low ones */
+DEVICE struct exact_bytes exact_unpack_pair(const u32 q[2], const u32 l[2])
+{
+    struct exact_bytes b;
+    UNROLL for (int j = 0; j < 2; j++)
+    {
+        b.low[j] = ((q[j] << 4 & 0xf0f0f0f0u) | (l[j] & 0x0f0f0f0fu)) ^ 0x80808080u;
+        b.high[j] = ((q[j] & 0xf0f0f0f0u) | (l[j] >> 4 & 0x0f0f0f0fu)) ^ 0x80808080u;
+    }
+    return b;
+}
+
 struct exact_scale {
     float scale;
     int zero;
@@ -75,12 +103,16 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
         int sum[8][2];
         UNROLL for (int m = 0; m < rows; m++) sum[m][0] = sum[m][1] = 0;
         u32 q[4][2];
-        exact_codes(codes, first, n, lane, q);
+        int packed = exact_packed(&a->groups, first);
+        exact_codes(codes, packed, n, lane, q);
         UNROLL for (int i = 0; i < 4; i++)
         {
             if (i >= n) break;
-            u32 low[2] = {q[i][0] & 0x0f0f0f0fu, q[i][1] & 0x0f0f0f0fu},
-                high[2] = {q[i][0] >> 4 & 0x0f0f0f0fu, q[i][1] >> 4 & 0x0f0f0f0fu};
+            struct exact_bytes b = exact_unpack_half(q[i]);
+            if (a->groups.pairs) {
+                int c = packed + a->groups.group_chunks + i;
+                b = exact_unpack_pair(q[i], codes + (u64)((c / 2 * 32 + lane) * 4 + c % 2 * 2));
+            }
             UNROLL for (int m = 0; m < rows; m++)
             {
                 if (row0 + m >= n_rows) break;
@@ -89,15 +121,19 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
                     u64 x = exact_octet(&a->of, row0 + m, d, first + i, lane % 4);
                     UNROLL for (int j = 0; j < 2; j++)
                     {
-                        int s = dot4((u32)x, low[j], dot4((u32)(x >> 32), high[j], 0));
+                        int s = dot4((u32)x, b.low[j], dot4((u32)(x >> 32), b.high[j], 0));
                         sum[m][j] += digits == 2 && d == 0 ? s * 128 : s;
                     }
                 }
             }
         }
         struct exact_scale w[2];
-        int group = first / a->groups.group_chunks;
-        UNROLL for (int j = 0; j < 2; j++) w[j] = exact_scale_of(p, panel, group, lane / 4 + 8 * j);
+        int group = exact_group_of(&a->groups, first);
+        UNROLL for (int j = 0; j < 2; j++)
+        {
+            w[j] = exact_scale_of(p, panel, group, lane / 4 + 8 * j);
+            if (a->groups.pairs) w[j].zero = 0;
+        }
         UNROLL for (int m = 0; m < rows; m++) UNROLL for (int j = 0; j < 2; j++)
         {
             int all = int_sum_of_4(sum[m][j]);

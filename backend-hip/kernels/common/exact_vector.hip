@@ -11,6 +11,19 @@ DEVICE int exact_begin(const struct exact_groups *g, int sub, int *n)
     return first;
 }
 
+/* The chunk that has the codes of chunk `first` of the inputs; of pairs the high halves, the low
+ * ones are a group further. */
+DEVICE int exact_packed(const struct exact_groups *g, int first)
+{
+    return g->pairs ? first + first / g->group_chunks * g->group_chunks : first;
+}
+
+/* The group that has the scale of chunk `first` of the inputs. */
+DEVICE int exact_group_of(const struct exact_groups *g, int first)
+{
+    return g->pairs ? first / g->group_chunks * 2 + 1 : first / g->group_chunks;
+}
+
 /* activation(g) * up, by enum activation; up NULL: the activation alone */
 DEVICE float exact_gated(const struct glu_any_args *a, float g, const float *of_up)
 {

@@ -24,6 +24,7 @@ DEVICE void copy_8(u32 lds, const void *from) { fiber_copy(lds, from, 8); }
 DEVICE void copy_4(u32 lds, const void *from) { fiber_copy(lds, from, 4); }
 DEVICE void copies_commit(void) { fiber_copies_commit(); }
 #define COPIES_WAIT(n) fiber_copies_wait(n)
+DEVICE u32x4 load_once(const void *from) { return *(const u32x4 *)from; }
 DEVICE u32x4 load_input(const void *from) { return *(const u32x4 *)from; }
 DEVICE void touch(const char *const p[4]) { (void)p; }
 

@@ -4,10 +4,9 @@
 
 /* The codes of a chunk as operand A: outputs lane / 4 and lane / 4 + 8, octet lane % 4. b: 8 bytes
  * of a row, operand B */
-DEVICE void exact_mma_chunk(int sum[4], const u32 q[2], u64 b)
+DEVICE void exact_mma_chunk(int sum[4], const struct exact_bytes *q, u64 b)
 {
-    mma_s8(sum, q[0] & 0x0f0f0f0fu, q[1] & 0x0f0f0f0fu, q[0] >> 4 & 0x0f0f0f0fu,
-           q[1] >> 4 & 0x0f0f0f0fu, (u32)b, (u32)(b >> 32));
+    mma_s8(sum, q->low[0], q->low[1], q->high[0], q->high[1], (u32)b, (u32)(b >> 32));
 }
 
 /* A panel of the launch: its part, its number there, its codes. */
@@ -29,39 +28,53 @@ DEVICE struct exact_panel exact_panel_of(const struct exact_linear_args *a, int 
 
 /* ---- few rows: the sub-groups are shared out among the warps of a block */
 
-/* Codes and scales of a sub-group of a lane. */
+/* Codes and scales of a sub-group of a lane; l: the low halves of pairs. */
 struct exact_sub {
-    u32 q[4][2];
+    u32 q[4][2], l[4][2];
     struct exact_scale scale[2];
     int first, n;
 };
 
 DEVICE void exact_load_sub(const struct exact_linear_args *a, const struct exact_panel *p, int sub,
-                           struct exact_sub *s)
+                           struct exact_sub *s, const int pairs)
 {
     int lane = thread() % WARP;
     s->n = 0;
     if (sub >= a->groups.n) return;
     s->first = exact_begin(&a->groups, sub, &s->n);
-    exact_codes(p->codes, s->first, s->n, lane, s->q);
-    UNROLL for (int j = 0; j < 2; j++) s->scale[j] =
-        exact_scale_of(&p->part, p->number, s->first / a->groups.group_chunks, lane / 4 + 8 * j);
+    int packed = pairs ? exact_packed(&a->groups, s->first) : s->first,
+        group = pairs ? exact_group_of(&a->groups, s->first) : s->first / a->groups.group_chunks;
+    exact_codes(p->codes, packed, s->n, lane, s->q);
+    if (pairs) exact_codes(p->codes, packed + a->groups.group_chunks, s->n, lane, s->l);
+    UNROLL for (int j = 0; j < 2; j++)
+    {
+        s->scale[j] = exact_scale_of(&p->part, p->number, group, lane / 4 + 8 * j);
+        if (pairs) s->scale[j].zero = 0;
+    }
 }
 
 /* The terms of a sub-group, rows x0 .. end - 1: terms [rows][PANEL]. */
 DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exact_sub *s, int sub,
-                            int x0, int end, float *terms, const int digits)
+                            int x0, int end, float *terms, const int digits, const int pairs)
 {
     int lane = thread() % WARP, of_row = x0 + lane / 4, row = lane % 4 * 2, sum[4] = {0, 0, 0, 0};
     u64 x[2][4];
     struct exact_scaled of[2] = {{0, 0}, {0, 0}};
-    UNROLL for (int d = 0; d < digits; d++) UNROLL for (int c = 0; c < 4; c++) x[d][c] =
-        c < s->n && of_row < end ? exact_octet(&a->of, of_row, d, s->first + c, lane % 4) : 0;
+    UNROLL for (int d = 0; d < 2; d++) UNROLL for (int c = 0; c < 4; c++) x[d][c] =
+        d < digits && c < s->n && of_row < end
+            ? exact_octet(&a->of, of_row, d, s->first + c, lane % 4)
+            : 0;
     UNROLL for (int e = 0; e < 2; e++) if (x0 + row + e < end)
         of[e] = *exact_scaled_at(&a->of, x0 + row + e, sub);
-    UNROLL for (int d = 0; d < digits; d++)
+    UNROLL for (int d = 0; d < 2; d++)
     {
-        UNROLL for (int c = 0; c < 4; c++) exact_mma_chunk(sum, s->q[c], x[d][c]);
+        if (d == digits) break;
+        UNROLL for (int c = 0; c < 4; c++)
+        {
+            struct exact_bytes q = pairs ? exact_unpack_pair(s->q[c], s->l[c])
+                                         : exact_unpack_half(s->q[c]);
+            exact_mma_chunk(sum, &q, x[d][c]);
+        }
         if (d + 1 < digits) UNROLL for (int e = 0; e < 4; e++) sum[e] *= 128;
     }
     UNROLL for (int e = 0; e < 2; e++)
@@ -75,7 +88,7 @@ DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exac
 /* Block (panel of all parts, 8 rows); experts: (panel, slot). Warp w has sub-groups w, w + 8, ..;
  * it has asked for the codes of EXACT_AHEAD of them before it needs the first. */
 enum { EXACT_AHEAD = 2 };
-DEVICE void exact_split(const struct exact_linear_args *a, const int digits)
+DEVICE void exact_split(const struct exact_linear_args *a, const int digits, const int pairs)
 {
     const int all = 8 * PANEL, pass = EXACT_SPLIT_TERMS / all;
     int t = thread(), row0 = block_y() * (a->slot_expert ? 1 : 8), x0 = row0, end = a->linear.rows;
@@ -91,7 +104,7 @@ DEVICE void exact_split(const struct exact_linear_args *a, const int digits)
         end = x0 + 1;
     }
     UNROLL for (int i = 0; i < EXACT_AHEAD; i++)
-        exact_load_sub(a, &p, warp_number() + i * WARPS, &s[i]);
+        exact_load_sub(a, &p, warp_number() + i * WARPS, &s[i], pairs);
     if (!a->slot_expert) wait_for_producer();
     int there = t < all && x0 + t / PANEL < end;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
@@ -101,8 +114,8 @@ DEVICE void exact_split(const struct exact_linear_args *a, const int digits)
             UNROLL for (int i = 0; i < EXACT_AHEAD; i++) if (at + i * WARPS < n_subs)
             {
                 exact_sub_terms(a, &s[i], sub0 + at + i * WARPS, x0, end,
-                                terms + (at + i * WARPS) * all, digits);
-                exact_load_sub(a, &p, sub0 + at + (i + EXACT_AHEAD) * WARPS, &s[i]);
+                                terms + (at + i * WARPS) * all, digits, pairs);
+                exact_load_sub(a, &p, sub0 + at + (i + EXACT_AHEAD) * WARPS, &s[i], pairs);
             }
         }
         barrier();
@@ -118,24 +131,31 @@ DEVICE void exact_split(const struct exact_linear_args *a, const int digits)
 KERNEL(exact_split_8, struct exact_linear_args)
 {
     const struct exact_linear_args *a = EARLY_ARGS;
-    if (a->of.digits == 2) exact_split(a, 2);
-    else exact_split(a, 1);
+    if (a->of.digits == 2) exact_split(a, 2, 0);
+    else exact_split(a, 1, 0);
+}
+
+KERNEL(exact_pairs_split, struct exact_linear_args)
+{
+    const struct exact_linear_args *a = EARLY_ARGS;
+    exact_split(a, a->of.digits, 1);
 }
 
 /* ---- many rows: tiles of 64 rows and 4 * panels panels: a warp has 32 rows and `panels` panels.
  * Sub-groups go through stages of shared memory, EXACT_STAGES - 1 ahead. */
 
-/* A stage: digits [digit][row][EXACT_MMA_STRIDE bytes], codes [panel][chunk][lane][2 words], scales
- * and sums of the rows, scales and zero points of the panels [panel][16][2 words]. */
+/* A stage: digits [digit][row][EXACT_MMA_STRIDE bytes], codes [panel][4 chunks][lane][2 words], of
+ * pairs 4 chunks of the low halves behind each 4 of high ones, scales and sums of the rows, scales
+ * and zero points of the panels [panel][16][2 words]. */
 struct exact_stage_places {
     u32 codes, scaled, meta, bytes;
 };
 
-DEVICE struct exact_stage_places exact_places(const int panels, const int digits)
+DEVICE struct exact_stage_places exact_places(const int panels, const int digits, const int pairs)
 {
     struct exact_stage_places s;
     s.codes = (u32)(digits * EXACT_MMA_ROWS * EXACT_MMA_STRIDE);
-    s.scaled = s.codes + (u32)(4 * panels * 4 * 256);
+    s.scaled = s.codes + (u32)(4 * panels * 4 * 256 * (1 + pairs));
     s.meta = s.scaled + EXACT_MMA_ROWS * 8;
     s.bytes = s.meta + (u32)(4 * panels * PANEL * 8);
     return s;
@@ -144,14 +164,15 @@ DEVICE struct exact_stage_places exact_places(const int panels, const int digits
 /* Copies a sub-group of n chunks from `first` on to a stage; rows that are not there become zeros.
  */
 DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_panel *panel, u32 to,
-                        int row0, int sub, const int panels, const int digits)
+                        int row0, int sub, const int panels, const int digits, const int pairs)
 {
-    const struct exact_stage_places at = exact_places(panels, digits);
+    const struct exact_stage_places at = exact_places(panels, digits, pairs);
     const struct exact_digits *x = &a->of;
     int t = thread(), rows = a->linear.rows, n, first = exact_begin(&a->groups, sub, &n),
         row = t / 8, part = t % 8;
-    UNROLL for (int d = 0; d < digits; d++) UNROLL for (int i = 0; i < EXACT_MMA_ROWS; i += 32)
+    UNROLL for (int d = 0; d < 2; d++) UNROLL for (int i = 0; i < EXACT_MMA_ROWS; i += 32)
     {
+        if (d == digits) break;
         int there = row0 + row + i < rows && part / 2 < n;
         const u8 *from = (const u8 *)x->digit;
         if (there)
@@ -161,22 +182,21 @@ DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_pa
                          from, there);
     }
     /* panel: the thread's, of which 64 / panels threads copy codes */
-    const int of_panel = THREADS / (4 * panels);
-    int number = t / of_panel;
-    UNROLL for (int i = 0; i < 128 / of_panel; i++)
+    const int of_panel = THREADS / (4 * panels), chunks = 4 * (1 + pairs);
+    int number = t / of_panel, packed = pairs ? exact_packed(&a->groups, first) : first,
+        group = pairs ? exact_group_of(&a->groups, first) : first / a->groups.group_chunks;
+    UNROLL for (int i = 0; i < 32 * chunks / of_panel; i++)
     {
         int place = t % of_panel + i * of_panel, c = place / 32, lane = place % 32,
-            chunk = first + (c < n ? c : 0);
-        copy_8(to + at.codes + (u32)((number * 4 + c) * 256 + lane * 8),
+            chunk = packed + (c % 4 < n ? c % 4 : 0) + c / 4 * a->groups.group_chunks;
+        copy_8(to + at.codes + (u32)((number * chunks + c) * 256 + lane * 8),
                panel->codes + (u64)((chunk / 2 * 32 + lane) * 4 + chunk % 2 * 2));
     }
     if (t < EXACT_MMA_ROWS)
         copy_8(to + at.scaled + (u32)t * 8,
                exact_scaled_at(x, row0 + t < rows ? row0 + t : 0, sub));
     if (t % of_panel < PANEL) {
-        u32 from = (u32)(panel->number * (panel->part.last_group + 1) +
-                         first / a->groups.group_chunks) *
-                       PANEL +
+        u32 from = (u32)(panel->number * (panel->part.last_group + 1) + group) * PANEL +
                    (u32)(t % of_panel),
             place = to + at.meta + (u32)((number * PANEL + t % of_panel) * 8);
         if (panel->part.scale_f32) copy_8(place, (const u32 *)panel->part.meta + 2 * from);
@@ -192,9 +212,10 @@ DEVICE struct exact_scale exact_scale_in(const u32 *meta, int f32)
 
 enum { EXACT_TILES = EXACT_MMA_ROWS / 2 / 8 };
 
-DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, const int digits)
+DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, const int digits,
+                       const int pairs)
 {
-    const struct exact_stage_places at = exact_places(panels, digits);
+    const struct exact_stage_places at = exact_places(panels, digits, pairs);
     int lane = thread() % WARP, row0 = block_x() * EXACT_MMA_ROWS,
         half = warp_number() / 4 * (EXACT_MMA_ROWS / 2), mine = warp_number() % 4 * panels,
         first = block_y() * 4 * panels;
@@ -210,7 +231,7 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
     UNROLL for (int i = 0; i < EXACT_STAGES - 1; i++)
     {
         if (i < a->groups.n)
-            exact_stage(a, &copies, shared + (u32)i * at.bytes, row0, i, panels, digits);
+            exact_stage(a, &copies, shared + (u32)i * at.bytes, row0, i, panels, digits, pairs);
         copies_commit();
     }
     u32 stage = 0;
@@ -222,22 +243,25 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
         int next = sub + EXACT_STAGES - 1;
         if (next < a->groups.n)
             exact_stage(a, &copies, shared + (stage ? stage - 1 : EXACT_STAGES - 1) * at.bytes,
-                        row0, next, panels, digits);
+                        row0, next, panels, digits, pairs);
         copies_commit();
         const u8 *lds = (const u8 *)dynamic_lds + stage * at.bytes;
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
             UNROLL for (int e = 0; e < 4; e++) sum[k][i][e] = 0;
-        UNROLL for (int d = 0; d < digits; d++)
+        UNROLL for (int d = 0; d < 2; d++)
         {
+            if (d == digits) break;
             UNROLL for (int c = 0; c < 4; c++)
             {
-                u32 q[2][2];
+                struct exact_bytes q[2];
                 UNROLL for (int k = 0; k < panels; k++)
                 {
-                    u64 both = *(const u64 *)(lds + at.codes +
-                                              (u32)(((mine + k) * 4 + c) * 256 + lane * 8));
-                    q[k][0] = (u32)both;
-                    q[k][1] = (u32)(both >> 32);
+                    const u32 *of_chunk =
+                        (const u32 *)(lds + at.codes +
+                                      (u32)(((mine + k) * 4 * (1 + pairs) + c) * 256 + lane * 8));
+                    u64 both = *(const u64 *)of_chunk;
+                    u32 w[2] = {(u32)both, (u32)(both >> 32)};
+                    q[k] = pairs ? exact_unpack_pair(w, of_chunk + 256) : exact_unpack_half(w);
                 }
                 UNROLL for (int i = 0; i < EXACT_TILES; i++)
                 {
@@ -245,7 +269,7 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
                                            (d * EXACT_MMA_ROWS + half + 8 * i + lane / 4) *
                                                EXACT_MMA_STRIDE +
                                            c * CHUNK + lane % 4 * 8);
-                    UNROLL for (int k = 0; k < panels; k++) exact_mma_chunk(sum[k][i], q[k], b);
+                    UNROLL for (int k = 0; k < panels; k++) exact_mma_chunk(sum[k][i], &q[k], b);
                 }
             }
             if (d + 1 < digits)
@@ -254,9 +278,12 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
         }
         struct exact_scale w[2][2];
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
+        {
             w[k][j] = exact_scale_in(
                 (const u32 *)(lds + at.meta + (u32)(((mine + k) * PANEL + lane / 4 + 8 * j) * 8)),
                 f32[k]);
+            if (pairs) w[k][j].zero = 0;
+        }
         const struct exact_scaled *x = (const struct exact_scaled *)(lds + at.scaled) + half +
                                        lane % 4 * 2;
         UNROLL for (int i = 0; i < EXACT_TILES; i++) UNROLL for (int e = 0; e < 4; e++)
@@ -278,10 +305,11 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
     }
 }
 
-#define EXACT_TILE(name, images, panels)                                                           \
+#define EXACT_TILE(name, images, panels, pairs)                                                    \
     ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
         const struct exact_linear_args *a = ARGS;                                                  \
-        if (a->of.digits == 2) exact_tile(a, panels, 2);                                           \
-        else exact_tile(a, panels, 1);                                                             \
+        if (pairs) exact_tile(a, panels, a->of.digits, 1);                                         \
+        else if (a->of.digits == 2) exact_tile(a, panels, 2, 0);                                   \
+        else exact_tile(a, panels, 1, 0);                                                          \
     })
 #include "backend-hip/kernels/kernel_list.h"

@@ -24,14 +24,12 @@ DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, i
     return v;
 }
 
-/* The products of stage `item`. x: parts of rows as prepare_parts() packs them, of this lane; with
- * `single` the words of row 0 alone, [chunk][part][h][4 lanes][2 words]. */
-DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, const void *x,
-                      int item, float part[2][4], const int kind, const int single)
+/* The products of stage `item`. x: parts of rows as prepare_parts() packs them, of this lane */
+DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, const u32x4 *x,
+                      int item, float part[2][4], const int kind)
 {
     const int parts = kind == WEIGHT_BF16 ? 3 : 2;
     const u32x4 none = {0, 0, 0, 0};
-    int lane = thread() % WARP, r = lane / 4, t = lane % 4;
     UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[j][i] = 0;
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
@@ -39,13 +37,7 @@ DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, 
         const u32x4 *q = w->q[c];
         UNROLL for (int s = 0; s < parts; s++) UNROLL for (int h = 0; h < 2; h++)
         {
-            u32x4 v = none;
-            int at = (chunk * parts + s) * 2 + h;
-            if (there && !single) v = ((const u32x4 *)x)[(u64)at * WARP];
-            if (there && single && r == 0) {
-                u64 two = ((const u64 *)x)[at * 4 + t];
-                v = (u32x4){(u32)two, 0, (u32)(two >> 32), 0};
-            }
+            u32x4 v = there ? x[(u64)((chunk * parts + s) * 2 + h) * WARP] : none;
             UNROLL for (int j = 0; j < 2; j++)
             {
                 if (kind == WEIGHT_BF16)
@@ -77,7 +69,7 @@ DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
                           *to = of + warp * (DENSE_ROWS * PANEL);
         int left = n_items - first < WARPS ? n_items - first : WARPS;
         next = few_load(a, w, first + WARPS + warp);
-        few_stage(a, &now, x, first + warp, part, kind, 0);
+        few_stage(a, &now, x, first + warp, part, kind);
         UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
             to[(r + i / 2 * 8) * PANEL + 8 * j + 2 * (t % 4) + i % 2] = part[j][i];
         barrier(); /* of the turn after next, too, whose sums replace these */

@@ -49,6 +49,16 @@ DEVICE void copies_commit(void) { asm volatile("cp.async.commit_group;" ::: "mem
 /* Waits until at most n groups of this thread are in flight; n is a constant. */
 #define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
+/* Weights that this launch reads once: they leave no trace in L1, whose lines would bound the loads
+ * in flight. */
+DEVICE u32x4 load_once(const void *from)
+{
+    u32x4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "l"(from));
+    return v;
+}
 /* A load that keeps its order among the others of its kind. */
 DEVICE u32x4 load_input(const void *from)
 {

@@ -1,0 +1,288 @@
+/* dense_gemv.hip: fp16 and bf16 linears of one row on sm_90a with fused prologue and epilogue.
+ *   fusion    prologue: a norm, SwiGLU, or the row as it is, into shared memory in split
+ *             precision; epilogue: y, y += (residual stream), or SwiGLU of two parts
+ *   grid      persistent: 2 blocks of 256 threads a multiprocessor; they take output tiles of one
+ *             panel (16 outputs) in turn, with SwiGLU the same panel of both parts
+ *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
+ *   pipeline  the weights of DENSE_AHEAD stages are in registers, across tiles; the first ones are
+ *             loaded before the producer launch has ended (programmatic dependent launch)
+ *   products  mma with the row as the first of 16; a warp leaves the sums of every stage in one of
+ *             several buffers guarded by mbarriers, and one warp in turn adds the stages
+ * Bits: the order of sums is that of nvidia/linear_plain_mma.hip, norms are those of norm_rows, the
+ * packed rows those of prepare_row(). */
+enum { DENSE_AHEAD = 4 };
+enum dense_source { DENSE_NORM, DENSE_ROW };
+
+/* Shared memory of a block, in order: the row in parts as operand a of mma, which all rows of the
+ * operand have, [chunk][part][h][4 lanes][4 words], the second and fourth word 0; sums
+ * [buffers][parts of a tile][stages][PANEL]; mbarriers [2][buffers]. */
+struct dense_shared {
+    u32x4 *packed;
+    float *sums;
+    u32 buffers;
+    u32 full, empty; /* addresses of the mbarriers of each buffer */
+};
+
+/* The weights of a stage that a lane has: 16 outputs, each 8 inputs of two chunks. */
+struct dense_weights {
+    u32x4 q[SUM_CHUNKS][2];
+};
+
+/* A warp's place in its sequence of stages: of a tile's parts in turn, then of the next tile. */
+struct dense_walk {
+    int tile, sub, item;
+};
+
+DEVICE struct dense_part dense_part_of(const struct dense_gemv_args *a, int tile)
+{
+    struct dense_part p = a->part[0];
+    UNROLL for (int i = 1; i < DENSE_PARTS; i++) if (i < a->n_parts && tile >= a->part[i].first)
+        p = a->part[i];
+    return p;
+}
+
+/* Goes to the next stage. 1: the stage was the last one of its tile. */
+DEVICE int dense_advance(const struct dense_gemv_args *a, struct dense_walk *at, int n_items)
+{
+    at->item += WARPS;
+    if (at->item < n_items) return 0;
+    at->item = thread() / WARP;
+    if (++at->sub < a->together) return 0;
+    at->sub = 0;
+    at->tile += grid_x();
+    return 1;
+}
+
+/* Loads a lane's weights of the stage, w, and goes on to the next one. Beyond the last tile and in
+ * a warp without stages w stays where it is: nobody reads what is loaded. */
+DEVICE struct dense_weights dense_load(const struct dense_gemv_args *a, struct dense_walk *at,
+                                       const char **w, int n_items)
+{
+    struct dense_weights v;
+    int item = at->item, sub = at->sub;
+    UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int j = 0; j < 2; j++)
+        v.q[c][j] = load_once(*w + c * (2 * DENSE_PIECE) + j * 128);
+    int ended = dense_advance(a, at, n_items);
+    if (!ended && sub == at->sub) {
+        *w += (at->item - item) * (SUM_CHUNKS * 2 * DENSE_PIECE);
+    } else if (at->tile < a->n_tiles && item < n_items) {
+        struct dense_part p = dense_part_of(a, at->tile);
+        const char *first = (const char *)(at->sub ? a->part[1].weight : p.weight);
+        int lane = thread() % WARP;
+        *w = first +
+             ((u64)(at->tile - p.first) * (u64)a->n_chunks + (u64)(at->item * SUM_CHUNKS)) *
+                 (2 * DENSE_PIECE) +
+             (lane % 4 * PANEL + lane / 4) * 16;
+    }
+    return v;
+}
+
+/* Where a lane's weights of the first stage are; of a warp without stages those of warp 0. */
+DEVICE const char *dense_begin(const struct dense_gemv_args *a, const struct dense_walk *at,
+                               int n_items)
+{
+    struct dense_part p = dense_part_of(a, at->tile);
+    int lane = thread() % WARP, item = at->item < n_items ? at->item : 0;
+    return (const char *)p.weight +
+           ((u64)(at->tile - p.first) * (u64)a->n_chunks + (u64)(item * SUM_CHUNKS)) *
+               (2 * DENSE_PIECE) +
+           (lane % 4 * PANEL + lane / 4) * 16;
+}
+
+/* The products of the stages from `at` on, in turn: those of one stage depend on each other. x: the
+ * packed row, of this lane */
+DEVICE void dense_stages(const struct dense_gemv_args *a, const struct dense_weights *w,
+                         const u32x4 *x, struct dense_walk at, int n_items,
+                         float part[DENSE_AHEAD][2][4], const int kind)
+{
+    const int parts = kind == WEIGHT_BF16 ? 3 : 2, of_stage = SUM_CHUNKS * parts * 2 * 4;
+    int from[DENSE_AHEAD];
+    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+    {
+        from[k] = at.item < n_items ? at.item * of_stage : 0;
+        dense_advance(a, &at, n_items);
+        UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[k][j][i] = 0;
+    }
+    UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
+        UNROLL for (int h = 0; h < 2; h++) UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+    {
+        u32x4 v = x[from[k] + ((c * parts + s) * 2 + h) * 4];
+        UNROLL for (int j = 0; j < 2; j++)
+        {
+            u32 b0 = w[k].q[c][j][2 * h], b1 = w[k].q[c][j][2 * h + 1];
+            if (kind == WEIGHT_BF16) mma_bf16(part[k][j], v[0], v[1], v[2], v[3], b0, b1);
+            else mma_16x8x16(part[k][j], v[0], v[1], v[2], v[3], b0, b1);
+        }
+    }
+}
+
+/* Elements i .. i + 3 of the row; f: the norm's factor */
+DEVICE f32x4 dense_four(const struct dense_gemv_args *a, float f, int i,
+                        const enum dense_source source)
+{
+    f32x4 v = *(const f32x4 *)((source == DENSE_NORM ? a->norm.x : a->x) + i), other;
+    if (source == DENSE_NORM) {
+        other = *(const f32x4 *)(a->norm.weight + i);
+        UNROLL for (int e = 0; e < 4; e++) v[e] = v[e] * f * other[e];
+    } else if (a->up) {
+        other = *(const f32x4 *)(a->up + i);
+        UNROLL for (int e = 0; e < 4; e++) v[e] = gated(v[e], other[e], 0);
+    }
+    return v;
+}
+
+/* Waits for the row and stores it in parts, and the experts' input if there is one. Returns what the
+ * sums are multiplied by. Loops stay loops, because a launch reads its instructions from afar. The
+ * norm's sum is that of norm_rows: thread t has elements t, t + THREADS, .. */
+DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, float *scratch,
+                        const enum dense_source source, const int kind)
+{
+    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    int dim = a->n_chunks * CHUNK, writes = block_x() == 0;
+    float f = 1, sum = 0, largest = 0;
+    f16 *to = writes ? (f16 *)a->packed : (f16 *)0;
+    float *out = writes && source == DENSE_NORM ? a->norm.out : (float *)0;
+    struct power_of_two power = {1, 1}, half = power;
+    if (source == DENSE_NORM) prefetch_lines(a->norm.weight, dim * 4);
+    wait_for_producer();
+    if (source == DENSE_NORM) {
+        UNROLL_8 for (int i = thread(); i < dim; i += THREADS) sum =
+            fma32(a->norm.x[i], a->norm.x[i], sum);
+        f = rsqrt32(block_sum(sum, scratch) / (float)dim + a->norm.eps);
+    }
+    if (kind == WEIGHT_F16 || to) {
+        NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS) largest =
+            largest_of(dense_four(a, f, i, source), largest);
+        half = power_for(block_max(largest, scratch), 14);
+        if (kind == WEIGHT_F16) power = half;
+    }
+    NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS)
+    {
+        f32x4 v = dense_four(a, f, i, source);
+        u32 low[3], high[3];
+        split_two(v[0] * power.factor, v[1] * power.factor, low, kind);
+        split_two(v[2] * power.factor, v[3] * power.factor, high, kind);
+        UNROLL for (int q = 0; q < parts; q++)
+            packed[((i / CHUNK * parts + q) * 2 + i / 4 % 2) * 4 + i % CHUNK / 8] =
+                (u32x4){low[q], 0, high[q], 0};
+        if (out) *(f32x4 *)(out + i) = v;
+        if (to) UNROLL for (int e = 0; e < 4; e++) to[i + e] = (f16)(v[e] * half.factor);
+    }
+    if (to) {
+        for (int i = dim + thread(); i < a->stride; i += THREADS) to[i] = (f16)0;
+        if (thread() == 0) *a->scale = half.undo;
+    }
+    return power.undo;
+}
+
+/* Buffers for the sums of tiles: those that the stages in registers may end, and two that are being
+ * filled and read. */
+DEVICE u32 dense_buffers(const struct dense_gemv_args *a, int n_items)
+{
+    int of_tile = (n_items + WARPS - 1) / WARPS * a->together;
+    return (u32)(2 + (DENSE_AHEAD + of_tile - 1) / of_tile);
+}
+
+/* Waits for all stages of tile number `turn` of this block, adds them in order and runs the
+ * epilogue. */
+DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dense_shared *l,
+                              int tile, u32 turn, float scale, int n_items)
+{
+    int lane = thread() % WARP, sub = lane / PANEL;
+    u32 buffer = turn % l->buffers, parity = turn / l->buffers % 2;
+    const float *of =
+        l->sums + (int)buffer * a->together * n_items * PANEL + lane % (a->together * PANEL);
+    if (sub < a->together) of += sub * (n_items - 1) * PANEL;
+    struct dense_part p = dense_part_of(a, tile);
+    int output = (tile - p.first) * PANEL + lane % PANEL, there = output < p.out && lane < PANEL;
+    const float *bias = a->together > 1 && sub ? a->part[1].bias : p.bias;
+    float base = a->before && there ? a->before[output] : 0;
+    float y = a->add && there ? p.y[output] : 0, gate = a->gate ? sigmoid32(a->gate[0]) : 1,
+          sum = 0;
+    mbarrier_wait(l->full + 8 * buffer, parity);
+    UNROLL_8 for (int i = 0; i < n_items; i++) sum += of[i * PANEL];
+    sum *= scale;
+    if (bias && output < p.out) sum += bias[output];
+    if (a->together > 1) {
+        float up = shuffle_from(sum, lane % PANEL + PANEL);
+        if (there) p.y[output] = gated(sum, up, 0);
+    } else if (there) {
+        if (a->before) sum = fma32(sum, gate, base);
+        p.y[output] = a->add ? y + sum : sum;
+    }
+    warp_barrier();
+    mbarrier_arrive(l->empty + 8 * buffer);
+}
+
+/* Waits until the buffer of tile number `turn` has been read. */
+DEVICE void dense_wait_buffer(const struct dense_shared *l, u32 turn)
+{
+    u32 buffer = turn % l->buffers;
+    if (turn >= l->buffers) mbarrier_wait(l->empty + 8 * buffer, (turn / l->buffers % 2) ^ 1);
+}
+
+/* Leaves tile number `turn` to the warp whose turn it is. */
+DEVICE void dense_end_tile(const struct dense_shared *l, u32 turn)
+{
+    warp_barrier();
+    mbarrier_arrive(l->full + 8 * (turn % l->buffers));
+}
+
+DEVICE void dense_gemv(const struct dense_gemv_args *a, u32 *lds, float *scratch,
+                       const enum dense_source source, const int kind)
+{
+    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    int warp = thread() / WARP, t = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS,
+        done = block_x();
+    struct dense_shared l;
+    struct dense_walk load = {block_x(), 0, warp}, at = load;
+    struct dense_weights early[DENSE_AHEAD];
+    const char *w = dense_begin(a, &load, n_items);
+    u32 turn = 0, finished = 0;
+    l.buffers = dense_buffers(a, n_items);
+    l.packed = (u32x4 *)lds;
+    l.sums = (float *)(l.packed + a->n_chunks * parts * 8);
+    l.full = lds_address(l.sums + (int)l.buffers * a->together * n_items * PANEL);
+    l.empty = l.full + 8 * l.buffers;
+    if (thread() == 0) {
+        for (u32 i = 0; i < l.buffers; i++) {
+            mbarrier_init(l.full + 8 * i, WARPS * WARP);
+            mbarrier_init(l.empty + 8 * i, WARP);
+        }
+        mbarrier_init_done();
+    }
+    UNROLL for (int k = 0; k < DENSE_AHEAD; k++) early[k] = dense_load(a, &load, &w, n_items);
+    float scale = dense_pack(a, l.packed, scratch, source, kind);
+    barrier();
+    while (done < a->n_tiles) {
+        float part[DENSE_AHEAD][2][4];
+        if (warp < n_items) {
+            dense_stages(a, early, l.packed + t % 4, at, n_items, part, kind);
+            UNROLL for (int k = 0; k < DENSE_AHEAD; k++) early[k] =
+                dense_load(a, &load, &w, n_items);
+            UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+            {
+                int place = (int)(turn % l.buffers) * a->together + at.sub;
+                float *to = l.sums + (place * n_items + at.item) * PANEL;
+                if (at.tile >= a->n_tiles) continue;
+                if (at.sub == 0 && at.item == warp) dense_wait_buffer(&l, turn);
+                if (t < 4) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
+                    to[8 * j + 2 * t + i] = part[k][j][i];
+                if (dense_advance(a, &at, n_items)) dense_end_tile(&l, turn++);
+            }
+        } else { /* it has no stages */
+            dense_wait_buffer(&l, turn);
+            dense_end_tile(&l, turn++);
+        }
+        for (; finished < turn; finished++, done += grid_x())
+            if (finished % WARPS == (u32)warp)
+                dense_finish_tile(a, &l, done, finished, scale, n_items);
+    }
+}
+
+#define DENSE_GEMV(name, images, source, weights)                                                  \
+    ON_##images(KERNEL(name, struct dense_gemv_args) {                                             \
+        LDS(float, scratch, THREADS);                                                              \
+        dense_gemv(EARLY_ARGS, dynamic_lds, scratch, source, weights);                             \
+    })
+#include "backend-hip/kernels/kernel_list.h"
