@@ -287,6 +287,24 @@ int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op)
            !hip_weight(p, op, 0)->perm;
 }
 
+void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts)
+{
+    const struct op *o = hip_op(p, op);
+    const struct be_linear *first = hip_weight(p, op, 0);
+    struct norm_router_args a = {.norm = hip_norm_args(h, p, norm),
+                                 .linear = {.n_parts = o->n, .n_chunks = first->n_chunks},
+                                 .packed = h->experts.d_packed,
+                                 .scale = h->experts.d_scale,
+                                 .stride = hip_weight(p, experts, 0)->n_chunks * CHUNK};
+    CHECK(o->n <= MAX_PARTS);
+    for (int i = 0; i < o->n; i++) {
+        a.linear.part[i] = hip_part_of(hip_weight(p, op, i), hip_out(p, op, i), a.linear.n_blocks);
+        a.linear.n_blocks += (hip_weight(p, op, i)->out + PANEL - 1) / PANEL;
+    }
+    hip_launch_rows(h, first->kind == WEIGHT_F16 ? K_norm_router_f16 : K_norm_router_bf16,
+                    2 * a.linear.n_blocks + 1, &a, sizeof a);
+}
+
 static struct route_args route_args_of(const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
