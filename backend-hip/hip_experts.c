@@ -166,6 +166,14 @@ static int slots_of_row(const struct be_plan *p, int op, const struct be_linear 
     return o->as.experts.each || w->perm ? 1 : o->as.experts.top_k;
 }
 
+/* Whether a warp can gate and prepare the input of a slot. */
+static int gates_by_warp(const struct hip *h, const struct be_linear *w,
+                         const struct hip_kernel_row *v)
+{
+    return hip_has(h, K_slots_gate_f16) && preparation_of(h, w, v) == K_slots_prepare_f16 &&
+           !w->perm && w->in % 4 == 0 && w->n_chunks * CHUNK <= MIX_INPUTS;
+}
+
 /* Prepares the inputs of a phase's slots, or rows. glu: the activation in the same launch, -1:
  * none. */
 static void prepare(struct hip *h, const struct be_plan *p, int op, const struct be_linear *w,
@@ -194,6 +202,12 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
         a.up = (const float *)hip_in(p, glu, 1) + first;
         a.gelu = hip_op(p, glu)->as.glu.activation == ACTIVATION_GELU_TANH;
         a.keep = hip_op(p, glu)->last[0] != op || hip_n_together(h, p, op, 0) < o->n;
+    }
+    if (glu >= 0 && !a.keep && gates_by_warp(h, w, s->v)) {
+        enum { OF_BLOCK = THREADS / 32 };
+        a.n_slots = s->groups.n_slots;
+        hip_launch_rows(h, K_slots_gate_f16, (a.n_slots + OF_BLOCK - 1) / OF_BLOCK, &a, sizeof a);
+        return;
     }
     hip_launch_rows(h, preparation_of(h, w, s->v), s->groups.n_slots / by_row / copies, &a,
                     sizeof a);
@@ -271,6 +285,24 @@ int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op)
     return !o->as.experts.each && hip_n_together(h, p, op, 0) == o->n &&
            choose(h, PHASE_DECODE, hip_weight(p, op, 0), (size_t)o->as.experts.top_k)->gathers &&
            !hip_weight(p, op, 0)->perm;
+}
+
+void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts)
+{
+    const struct op *o = hip_op(p, op);
+    const struct be_linear *first = hip_weight(p, op, 0);
+    struct norm_router_args a = {.norm = hip_norm_args(h, p, norm),
+                                 .linear = {.n_parts = o->n, .n_chunks = first->n_chunks},
+                                 .packed = h->experts.d_packed,
+                                 .scale = h->experts.d_scale,
+                                 .stride = hip_weight(p, experts, 0)->n_chunks * CHUNK};
+    CHECK(o->n <= MAX_PARTS);
+    for (int i = 0; i < o->n; i++) {
+        a.linear.part[i] = hip_part_of(hip_weight(p, op, i), hip_out(p, op, i), a.linear.n_blocks);
+        a.linear.n_blocks += (hip_weight(p, op, i)->out + PANEL - 1) / PANEL;
+    }
+    hip_launch_rows(h, first->kind == WEIGHT_F16 ? K_norm_router_f16 : K_norm_router_bf16,
+                    2 * a.linear.n_blocks + 1, &a, sizeof a);
 }
 
 static struct route_args route_args_of(const struct be_plan *p, int op)

@@ -304,12 +304,10 @@ static int norm_router_experts_fits(const struct hip *h, const struct be_plan *p
            hip_router_prepares(h, p, first + 3);
 }
 
+/* The norm fits ROUTER_INPUTS as it does NORM_PARTS_INPUTS. */
 static void launch_norm_router_experts(struct hip *h, const struct be_plan *p, int first)
 {
-    struct hip_dense_gemv g = dense_of(first + 1, 1);
-    g.norm = first;
-    g.experts = first + 3;
-    hip_dense_gemv(h, p, &g);
+    hip_router(h, p, first, first + 1, first + 3);
     hip_route_experts(h, p, first + 2);
 }
 

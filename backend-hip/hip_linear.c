@@ -87,7 +87,7 @@ static int better(const struct hip *h, enum linear_phase phase, const struct hip
 static int better_for_few(const struct hip *h, const struct hip_kernel_row *a,
                           const struct hip_kernel_row *b, int outputs, int rows)
 {
-    enum { FEW_OUTPUTS = 512, FEW_ROWS = 64, FEW_BLOCK = 1750 };
+    enum { FEW_OUTPUTS = 512, FEW_ROWS = 64, FEW_BLOCK = 750 };
     int all = hip_stream_multiprocessors(h->stream),
         blocks = (outputs + b->outputs - 1) / b->outputs * n_tiles(b, rows);
     double waves = ceil((double)((outputs + a->outputs - 1) / a->outputs) * n_tiles(a, rows) / all);

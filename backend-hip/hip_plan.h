@@ -148,6 +148,9 @@ enum { EXPERTS_PREPARED = -2 };
 void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu);
 /* Whether the launch of a router's norm can prepare the input of the stacks of op. */
 int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op);
+/* Launches a norm and the router after it, op, of a single row, which prepare the input of the
+ * stacks of `experts`. */
+void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts);
 /* Launches norm, router, perhaps linears alike, choice of experts and the stacks after it,
  * operations from `norm` on, where the norm prepares the inputs of the router and of decode rows'
  * experts. */

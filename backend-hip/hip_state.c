@@ -102,7 +102,11 @@ int hip_delta_gates(const struct be_plan *p, int op)
 
 void hip_delta_gated(struct hip *h, const struct be_plan *p, int op)
 {
-    if (h->shape.n_rows != h->shape.n_seqs) { /* a sequence has several rows */
+    size_t blocks = (size_t)hip_op(p, op)->as.delta.value_heads * CLUSTER,
+           resident = hip_kernels[K_delta_gated_128].blocks *
+                      (size_t)hip_stream_multiprocessors(h->stream);
+    /* a sequence has several rows, or clusters would wait for places */
+    if (h->shape.n_rows != h->shape.n_seqs || blocks * (size_t)h->shape.n_seqs > resident) {
         hip_delta(h, p, op);
         hip_norm(h, p, op + 1);
         hip_glu(h, p, op + 2);
@@ -112,8 +116,6 @@ void hip_delta_gated(struct hip *h, const struct be_plan *p, int op)
                                  .norm = hip_vector(p, op + 1, 0),
                                  .gate = hip_in(p, op + 2, 0),
                                  .eps = hip_op(p, op + 1)->as.norm.eps};
-    hip_launch(
-        h, K_delta_gated_128,
-        (struct hip_blocks){(size_t)a.delta.value_heads * CLUSTER, (size_t)h->shape.n_seqs, 1, 0},
-        &a, sizeof a);
+    hip_launch(h, K_delta_gated_128, (struct hip_blocks){blocks, (size_t)h->shape.n_seqs, 1, 0}, &a,
+               sizeof a);
 }

@@ -72,6 +72,7 @@
 #include "backend-hip/kernels/nvidia/linear_few_mma.hip"
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/dense_gemv.hip"
+#include "backend-hip/kernels/hopper/router_gemv.hip"
 #endif
 #endif
 

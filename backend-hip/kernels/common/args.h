@@ -143,6 +143,10 @@ enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4 };
 enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 #define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
     ((inputs) * 4 * (parts) + ((inputs) > 1536 ? 3 * (inputs) : 6144) * (panels) + 128)
+/* hopper/router_gemv.hip: inputs; parts of a row, the row, and a sum of half a panel for each 64
+ * inputs */
+enum { ROUTER_INPUTS = 4096 };
+#define ROUTER_SHARED(inputs) ((inputs) * (2 * 3 + 4 + 1))
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
 /* paper/linear_paper.hip: inputs of a k-slice; a thread has 4 outputs */
@@ -506,6 +510,7 @@ struct slot_prepare_args {
     const float *up;
     int gelu;
     int keep; /* gate has other readers, too */
+    int n_slots; /* slots_gate_f16 */
 };
 
 /* A stack of linears on the tiles of a grouping. linear: the first expert's, rows are places */
@@ -547,6 +552,16 @@ struct dense_gemv_args {
     void *packed;  /* norm only: fp16 [stride], as prepare_args has it; NULL: none */
     float *scale;  /* [1] of packed */
     int stride;    /* at most DENSE_GEMV_INPUTS */
+};
+
+/* router_gemv.hip: a norm without delta and linears of its result, for one row; a part's first
+ * block: in panels */
+struct norm_router_args {
+    struct norm_args norm;
+    struct linear_args linear; /* x, scale: unused */
+    void *packed;              /* fp16 [stride], as prepare_args has it */
+    float *scale;              /* [1] of packed */
+    int stride;
 };
 
 /* experts_route_gemv.hip: one row; experts.expert: unused */

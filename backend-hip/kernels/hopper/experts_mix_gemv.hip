@@ -6,35 +6,55 @@
  *             weights are loaded before the producer launch has ended
  *   pipeline  a ring of MIX_DEPTH items in shared memory for each warp, filled by cp.async
  *   epilogue  the results of the slots are in shared memory and are added in order
- * Bits: those of slots_prepare_f16, hopper/experts_decode_mma.hip and mix_slots. */
+ * Beside it the activation of the slots of many rows. Bits: those of slots_prepare_f16,
+ * hopper/experts_decode_mma.hip and mix_slots. */
+
+/* The activated inputs v of a slot, by a warp: lane l has elements 4l .. 4l + 3 of each 128, zeros
+ * from `in` on. Returns the power of two of the row. */
+DEVICE struct power_of_two warp_gated(const float *gate, const float *up, int in, int gelu,
+                                      f32x4 v[MIX_INPUTS / 128])
+{
+    float largest = 0;
+    UNROLL for (int j = 0; j < MIX_INPUTS / 128; j++)
+    {
+        int i = j * 128 + thread() % WARP * 4;
+        v[j] = (f32x4){0, 0, 0, 0};
+        if (i >= in) continue;
+        f32x4 g = *(const f32x4 *)(gate + i), u = *(const f32x4 *)(up + i);
+        UNROLL for (int k = 0; k < 4; k++) v[j][k] = gated(g[k], u[k], gelu);
+        largest = largest_of(v[j], largest);
+    }
+    return power_for(f32_of(max_of_warp(bits_of(largest))), 14);
+}
 
 /* Packs the activated inputs of a slot into `to` [inputs]; returns the row's scale. */
 DEVICE float mix_inputs(const struct experts_mix_args *a, int slot, f16 *to)
 {
-    int lane = thread() % WARP, in = a->in, whole = a->experts.linear.n_chunks * CHUNK;
-    const float *gate = a->gate + slot * in, *up = a->up + slot * in;
+    const struct row_place place = {to, 0, 0};
     f32x4 v[MIX_INPUTS / 128];
-    float largest = 0;
-    UNROLL for (int j = 0; j < MIX_INPUTS / 128; j++)
-    {
-        int i = j * 128 + lane * 4;
-        if (i >= in) continue;
-        f32x4 g = *(const f32x4 *)(gate + i), u = *(const f32x4 *)(up + i);
-        UNROLL for (int k = 0; k < 4; k++) v[j][k] = gated(g[k], u[k], a->gelu);
-        largest = largest_of(v[j], largest);
-    }
-    struct power_of_two p = power_for(f32_of(max_of_warp(bits_of(largest))), 14);
-    UNROLL for (int j = 0; j < MIX_INPUTS / 128; j++)
-    {
-        int i = j * 128 + lane * 4;
-        if (i >= whole) continue;
-        const f32x4 none = {0, 0, 0, 0};
-        f32x4 y = i < in ? v[j] : none;
-        f16x2 lo = {(f16)(y[0] * p.factor), (f16)(y[1] * p.factor)},
-              hi = {(f16)(y[2] * p.factor), (f16)(y[3] * p.factor)};
-        *(u64 *)(to + i) = (u64)word_of(lo) | (u64)word_of(hi) << 32;
-    }
+    struct power_of_two p = warp_gated(a->gate + slot * a->in, a->up + slot * a->in, a->in, a->gelu,
+                                       v);
+    UNROLL for (int j = 0; j < MIX_INPUTS / 128;
+                j++) if (j * 128 < a->experts.linear.n_chunks * CHUNK)
+        place_piece(&place, j * 128 + thread() % WARP * 4, v[j], p.factor);
     return p.undo;
+}
+
+/* slots_prepare_f16 for activations without another reader, a slot to a warp. */
+KERNEL(slots_gate_f16, struct slot_prepare_args)
+{
+    const struct slot_prepare_args *s = ARGS;
+    const struct prepare_args *a = &s->prepare;
+    int slot = block_x() * WARPS + warp_number();
+    if (slot >= s->n_slots) return;
+    int to = place_of_slot(s, slot);
+    struct row_place place = place_of(a, to);
+    f32x4 v[MIX_INPUTS / 128];
+    u64 at = (u64)slot * (u64)a->in;
+    struct power_of_two p = warp_gated(s->gate + at, s->up + at, a->in, s->gelu, v);
+    UNROLL for (int j = 0; j < MIX_INPUTS / 128; j++) if (j * 128 < a->stride)
+        place_piece(&place, j * 128 + thread() % WARP * 4, v[j], p.factor);
+    if (thread() % WARP == 0) a->scale[to] = p.undo;
 }
 
 /* The next item that a warp loads: codes and scales of this lane. */

@@ -15,16 +15,19 @@ DEVICE u32 ordered_bits(float x)
     return u >> 31 ? ~u : u | 0x80000000u;
 }
 
-/* chosen_by_warp() of `each` scores in a lane. */
-DEVICE int chosen_of(const struct route_args *a, int *ids, const int each)
+/* The experts of the row, chosen by a warp: lane i has the i-th of them, ascending; -1: none. The
+ * scores are those of a launch that has ended. Only if a->by_warp. ids[WARP]: of the warp. Loops
+ * over a lane's scores end with them, at the same number in all lanes. */
+DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
 {
-    int lane = thread() % WARP, ranked = -1, place = 0;
-    u32 key[WARP_EXPERTS / WARP], bad = 0;
-    UNROLL for (int j = 0; j < each; j++)
+    enum { EACH = WARP_EXPERTS / WARP };
+    int lane = thread() % WARP, ranked = -1, place = 0, n = a->n;
+    u32 key[EACH], bad = 0;
+    UNROLL for (int j = 0; j < EACH; j++)
     {
         int i = j * WARP + lane;
         key[j] = 0;
-        if (i >= a->n) continue;
+        if (i >= n) continue;
         float x = load_fresh(a->x + i);
         bad |= (u32)(x != x);
         key[j] = ordered_bits(a->bias ? rcp32(1 + exp32(-x)) + a->bias[i] : x);
@@ -32,8 +35,9 @@ DEVICE int chosen_of(const struct route_args *a, int *ids, const int each)
     NO_UNROLL for (int r = 0; r < a->top_k; r++)
     {
         u32 best = 0, at = 0;
-        UNROLL for (int j = 0; j < each; j++)
+        UNROLL for (int j = 0; j < EACH; j++)
         {
+            if (j * WARP >= n) break;
             at = key[j] > best ? (u32)(j * WARP + lane) : at;
             best = key[j] > best ? key[j] : best;
         }
@@ -42,7 +46,11 @@ DEVICE int chosen_of(const struct route_args *a, int *ids, const int each)
             bad |= (u32)(top <= ordered_bits(-__builtin_inff()) ||
                          top >= ordered_bits(__builtin_inff()));
         if (lane == r) ranked = (int)first;
-        UNROLL for (int j = 0; j < each; j++) key[j] = first == (u32)(j * WARP + lane) ? 0 : key[j];
+        UNROLL for (int j = 0; j < EACH; j++)
+        {
+            if (j * WARP >= n) break;
+            key[j] = first == (u32)(j * WARP + lane) ? 0 : key[j];
+        }
     }
     if (max_of_warp(bad)) return lane < a->top_k ? lane : -1;
     NO_UNROLL for (int from = 0; from < a->top_k; from += 8) UNROLL for (int r = 0; r < 8; r++)
@@ -53,15 +61,6 @@ DEVICE int chosen_of(const struct route_args *a, int *ids, const int each)
     if (lane < a->top_k) ids[place] = ranked;
     warp_barrier();
     return lane < a->top_k ? ids[lane] : -1;
-}
-
-/* The experts of the row, chosen by a warp: lane i has the i-th of them, ascending; -1: none. The
- * scores are those of a launch that has ended. Only if a->by_warp. ids[WARP]: of the warp */
-DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
-{
-    return a->n <= 4 * WARP   ? chosen_of(a, ids, 4)
-           : a->n <= 8 * WARP ? chosen_of(a, ids, 8)
-                              : chosen_of(a, ids, WARP_EXPERTS / WARP);
 }
 
 /* Shared memory of route(), in that of a block without tasks. */
