@@ -612,7 +612,8 @@ static void compile_gemvs(const struct hip *h, struct be_plan *p)
                      hip_op(p, i - 1)->out[0] == op->in[0];
         l->gemv = hip_gemv_of(h, p, i);
         if (l->gemv == GEMV_CODES && normed && !gemv_takes_norm(p, i - 1)) l->gemv = GEMV_NONE;
-        l->adds = l->gemv && op->n == 1 && feeds_norm(p, i, hip_weight(p, i, 0)->out);
+        /* not to the x that blocks of the same launch norm */
+        l->adds = l->gemv && !normed && op->n == 1 && feeds_norm(p, i, hip_weight(p, i, 0)->out);
     }
 }
 
