@@ -4,6 +4,7 @@
 #include "backend-hip/hip_kernels.h"
 #include "backend-hip/runtime/hip_images.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,6 +116,29 @@ static void known_variants(void **state)
     assert_int_equal(n, 1); /* "auto" */
 }
 
+/* Every register of a module has a number below the count that its function declares. */
+static void check_registers(const char *ptx)
+{
+    enum { CLASSES = 16 };
+    char name[CLASSES][8] = {{0}}, class[8];
+    long count[CLASSES] = {0};
+    size_t n_seen = 0;
+    for (const char *p = ptx; (p = strchr(p, '%')) != NULL;) {
+        size_t length = strspn(++p, "abcdefghijklmnopqrstuvwxyz");
+        int k = 0, declared = p[length] == '<';
+        if (!length || length >= sizeof class || (!declared && !isdigit((unsigned char)p[length])))
+            continue;
+        snprintf(class, sizeof class, "%.*s", (int)length, p);
+        while (name[k][0] && strcmp(name[k], class)) assert_true(++k < CLASSES);
+        strcpy(name[k], class);
+        long number = strtol(p + length + declared, NULL, 10);
+        if (declared) count[k] = number;
+        else assert_true(number > 0 && number < count[k]);
+        n_seen += !declared;
+    }
+    assert_true(n_seen > 10000);
+}
+
 static void images_unpack(void **state)
 {
     struct err e;
@@ -122,7 +146,7 @@ static void images_unpack(void **state)
     for (const struct hip_image *m = hip_images; m->arch; m++) {
         char *object = hip_image_unpack(m, &e);
         assert_non_null(object);
-        if (m->is_ptx) assert_non_null(strstr(object, ".version"));
+        if (m->is_ptx) assert_non_null(strstr(object, ".version")), check_registers(object);
         else assert_memory_equal(object, "\177ELF", 4);
         free(object);
     }
