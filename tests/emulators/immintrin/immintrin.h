@@ -73,6 +73,7 @@ EMULATED_PS(emulated_max_ps, _mm256_max_ps)
 EMULATED_SI(emulated_add_epi32, _mm256_add_epi32)
 EMULATED_SI(emulated_sub_epi32, _mm256_sub_epi32)
 EMULATED_SI(emulated_sub_epi8, _mm256_sub_epi8)
+EMULATED_SI(emulated_sub_epi16, _mm256_sub_epi16)
 EMULATED_SI(emulated_max_epu32, _mm256_max_epu32)
 EMULATED_SI(emulated_xor_si512, _mm256_xor_si256)
 EMULATED_SI(emulated_packus_epi16, _mm256_packus_epi16)
@@ -92,6 +93,7 @@ EMULATED_SHIFT(emulated_slli_epi32, _mm256_slli_epi32)
 EMULATED_SHIFT(emulated_srai_epi32, _mm256_srai_epi32)
 EMULATED_SHIFT(emulated_srli_epi32, _mm256_srli_epi32)
 EMULATED_SHIFT(emulated_srli_epi16, _mm256_srli_epi16)
+EMULATED_SHIFT(emulated_srli_epi64, _mm256_srli_epi64)
 
 EMULATED __m512 emulated_set1_ps(float v) { return (union emulated_512){.half_ps = {_mm256_set1_ps(v), _mm256_set1_ps(v)}}.ps; }
 
@@ -127,6 +129,22 @@ EMULATED __m512 emulated_mask_loadu_ps(__m512 source, __mmask16 m, const void *p
     for (int i = 0; i < 16; i++)
         if (m >> i & 1) v.f32[i] = ((const float *)p)[i];
     return v.ps;
+}
+
+EMULATED __m256i emulated_maskz_loadu_epi32(__mmask8 m, const void *p)
+{
+    int32_t v[8] = {0};
+    for (int i = 0; i < 8; i++)
+        if (m >> i & 1) v[i] = ((const int32_t *)p)[i];
+    return _mm256_loadu_si256((const void *)v);
+}
+
+EMULATED void emulated_mask_storeu_epi32(void *p, __mmask8 m, __m256i a)
+{
+    int32_t v[8];
+    _mm256_storeu_si256((void *)v, a);
+    for (int i = 0; i < 8; i++)
+        if (m >> i & 1) ((int32_t *)p)[i] = v[i];
 }
 
 EMULATED __m256i emulated_maskz_loadu_epi16(__mmask16 m, const void *p)
@@ -207,6 +225,14 @@ EMULATED __m128i emulated_cvtepi32_epi8(__m512i a)
 }
 
 /* The lower half of each 64-bit lane. */
+EMULATED __m256i emulated_cvtepi64_epi32(__m512i a)
+{
+    union emulated_512 x = {.si = a};
+    int32_t v[8];
+    for (int i = 0; i < 8; i++) v[i] = x.i32[2 * i];
+    return _mm256_loadu_si256((const void *)v);
+}
+
 EMULATED uint32_t emulated_reduce_max_epu32(__m512i a)
 {
     union emulated_512 x = {.si = a};
@@ -242,6 +268,18 @@ EMULATED float emulated_reduce_max_ps(__m512 a)
 EMULATED __m512i emulated_cvtepu8_epi32(__m128i a)
 {
     return (union emulated_512){.half_si = {_mm256_cvtepu8_epi32(a), _mm256_cvtepu8_epi32(_mm_srli_si128(a, 8))}}.si;
+}
+
+EMULATED __m512i emulated_cvtepi8_epi16(__m256i a)
+{
+    __m128i low = _mm256_castsi256_si128(a), high = _mm256_extracti128_si256(a, 1);
+    return (union emulated_512){.half_si = {_mm256_cvtepi8_epi16(low), _mm256_cvtepi8_epi16(high)}}.si;
+}
+
+EMULATED __m512i emulated_cvtepu8_epi16(__m256i a)
+{
+    __m128i low = _mm256_castsi256_si128(a), high = _mm256_extracti128_si256(a, 1);
+    return (union emulated_512){.half_si = {_mm256_cvtepu8_epi16(low), _mm256_cvtepu8_epi16(high)}}.si;
 }
 
 EMULATED __m512i emulated_cvtepu16_epi32(__m256i a)
@@ -307,24 +345,40 @@ EMULATED __m512i emulated_ternarylogic_epi32(__m512i a, __m512i b, __m512i c, in
 }
 
 /* The names that the variants use. */
+#undef _mm512_sub_epi16
 #undef _mm512_max_epu32
 #undef _mm512_xor_si512
 #undef _mm512_ternarylogic_epi32
 #undef _mm512_packus_epi16
 #undef _mm512_packus_epi32
+#undef _mm512_srli_epi64
 #undef _mm512_mask_loadu_ps
+#undef _mm256_maskz_loadu_epi32
+#undef _mm256_mask_storeu_epi32
 #undef _mm512_permutexvar_epi32
+#undef _mm512_cvtepi64_epi32
 #undef _mm512_reduce_max_epu32
+#undef _mm512_cvtepi8_epi16
+#undef _mm512_cvtepu8_epi16
+#undef _mm512_set1_epi64
 #undef _mm512_setr_epi32
 #undef _mm512_castps_si512
+#define _mm512_sub_epi16 emulated_sub_epi16
 #define _mm512_max_epu32 emulated_max_epu32
 #define _mm512_xor_si512 emulated_xor_si512
 #define _mm512_ternarylogic_epi32 emulated_ternarylogic_epi32
 #define _mm512_packus_epi16 emulated_packus_epi16
 #define _mm512_packus_epi32 emulated_packus_epi32
+#define _mm512_srli_epi64 emulated_srli_epi64
 #define _mm512_mask_loadu_ps emulated_mask_loadu_ps
+#define _mm256_maskz_loadu_epi32 emulated_maskz_loadu_epi32
+#define _mm256_mask_storeu_epi32 emulated_mask_storeu_epi32
 #define _mm512_permutexvar_epi32 emulated_permutexvar_epi32
+#define _mm512_cvtepi64_epi32 emulated_cvtepi64_epi32
 #define _mm512_reduce_max_epu32 emulated_reduce_max_epu32
+#define _mm512_cvtepi8_epi16 emulated_cvtepi8_epi16
+#define _mm512_cvtepu8_epi16 emulated_cvtepu8_epi16
+#define _mm512_set1_epi64(v) emulated_set1(_mm256_set1_epi64x(v))
 #define _mm512_setr_epi32(...) ((union emulated_512){.i32 = {__VA_ARGS__}}.si)
 #define _mm512_castps_si512(v) ((union emulated_512){.ps = (v)}.si)
 #undef _mm512_add_epi32
