@@ -124,6 +124,7 @@ static const struct fuse_case cases[] = {
     {1, STATES | O, 64, 0, H128, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, GATED},
     {1, ROPE | ATTEND | O, 64, 0, {4, 1, 256}, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, GATED | Q_NORM},
     {1, ATTEND | O, 64, 0, H64, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, GATED},
+    {1, ROPE | ATTEND | O, 64, 0, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, GATED},
     {0, ROPE | ATTEND | O, 64, 0, {2, 1, 512}, KV_F16, 300, 0, Q4_128, 0, 0, ALIKE, GATED},
     /* one and two linears of a norm; gating by itself and with what follows */
     {1, QKV, 256, 0, H64, KV_F16, 0, 1, Q4_128, 0, 0, IN_PLACE, 0},
