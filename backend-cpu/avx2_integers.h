@@ -1,5 +1,5 @@
-/* avx2_integers.h: linears from integer activations of variant "avx2"; a part of avx2.c, which alone
- * includes it. */
+/* avx2_integers.h: linears from integer activations of variant "avx2"; a part of avx2.c, which
+ * alone includes it. */
 #ifndef BACKEND_CPU_AVX2_INTEGERS_H
 #define BACKEND_CPU_AVX2_INTEGERS_H
 

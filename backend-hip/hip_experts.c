@@ -35,12 +35,10 @@ void hip_experts_need(const struct be_config *c, const struct step_plan *p,
                    some = smaller((size_t)w->stack, slots),
                    places = slots + some * (MAX_DECODE_TILE + MAX_PREFILL_TILE);
             size_t k = ((size_t)w->k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK),
-                   element = !w->codes           ? 6
-                             : c->act == ACT_F16 ? 2
-                                                 : 4;
-            const size_t sizes[EXPERTS_SCRATCH] = {places * k * element, places * sizeof(float),
-                                                   (slots + places + 2 * (slots + 2 * some) + 2) *
-                                                       sizeof(int)};
+                   element = !w->codes ? 6 : c->act == ACT_F16 ? 2 : 4;
+            const size_t sizes[EXPERTS_SCRATCH] = {
+                places * k * element, places * sizeof(float),
+                (slots + places + 2 * (slots + 2 * some) + 2) * sizeof(int)};
             for (int s = 0; s < EXPERTS_SCRATCH; s++)
                 if (sizes[s] > need[s]) need[s] = sizes[s];
         }
@@ -66,8 +64,8 @@ static const struct hip_kernel_row *choose(const struct hip *h, enum linear_phas
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *v = &hip_kernels[k];
         if (!hip_linear_applies(h, (enum hip_kernel)k, FOR_EXPERTS, phase, w)) continue;
-        if (!best ||
-            (best->rows < want ? v->rows > best->rows : v->rows >= want && v->rows < best->rows))
+        if (!best || (best->rows < want ? v->rows > best->rows
+                                        : v->rows >= want && v->rows < best->rows))
             best = v;
     }
     CHECK(best);
@@ -97,8 +95,9 @@ static void lay_out(const struct hip *h, const struct be_plan *p, int op, const 
         s->grouped = tile > 1 && !(s->v->gathers && s->rows == 1);
         if (!s->grouped) s->tiles = slots;
         place0 += s->tiles * tile;
-        s->groups = (struct expert_groups){
-            .id = id + (size_t)s->row0 * (size_t)top_k, .n_slots = (int)slots, .tile = (int)tile};
+        s->groups = (struct expert_groups){.id = id + (size_t)s->row0 * (size_t)top_k,
+                                           .n_slots = (int)slots,
+                                           .tile = (int)tile};
         if (!s->grouped) continue;
         s->groups.place = ints;
         s->groups.slot = s->groups.place + slots;
@@ -123,9 +122,9 @@ static void group(struct hip *h, const struct be_linear *w, const struct phase_s
         grouped = 1;
     }
     struct hip_grouping *last = &h->experts.grouping;
-    if (!grouped ||
-        (last->n_experts == g.n_experts && last->id[0] == g.id[0] && last->id[1] == g.id[1] &&
-         last->tile[0] == g.tile[0] && last->tile[1] == g.tile[1]))
+    if (!grouped || (last->n_experts == g.n_experts && last->id[0] == g.id[0] &&
+                     last->id[1] == g.id[1] && last->tile[0] == g.tile[0] &&
+                     last->tile[1] == g.tile[1]))
         return;
     *last = g;
     hip_launch(h, K_group_slots, (struct hip_blocks){(size_t)w->stack, 2, 1, 0}, &a, sizeof a);
@@ -220,16 +219,17 @@ static struct experts_args args_of(const struct hip *h, const struct be_plan *p,
     const struct hip_kernel_row *v = s->v;
     const struct be_linear *w0 = hip_weight(p, op, first);
     int scaled = preparation_of(h, w0, v) != K_slots_prepare_f32;
-    struct experts_args a = {.linear = {.x = packed_at(h, w0, s),
-                                        .scale = scaled ? h->experts.d_scale + s->place0 : NULL,
-                                        .n_parts = n,
-                                        .rows = s->groups.n_slots,
-                                        .n_chunks = w0->n_chunks,
-                                        .slot = s->groups.slot},
-                             .expert = s->groups.expert ? s->groups.expert : s->groups.id,
-                             .end = s->groups.end,
-                             .n_tiles = s->groups.n_tiles,
-                             .top_k = slots_of_row(p, op, w0)};
+    struct experts_args a = {
+        .linear = {.x = packed_at(h, w0, s),
+                   .scale = scaled ? h->experts.d_scale + s->place0 : NULL,
+                   .n_parts = n,
+                   .rows = s->groups.n_slots,
+                   .n_chunks = w0->n_chunks,
+                   .slot = s->groups.slot},
+        .expert = s->groups.expert ? s->groups.expert : s->groups.id,
+        .end = s->groups.end,
+        .n_tiles = s->groups.n_tiles,
+        .top_k = slots_of_row(p, op, w0)};
     size_t slot0 = (size_t)s->row0 * (size_t)hip_op(p, op)->as.experts.top_k;
     for (int i = 0; i < n; i++) {
         const struct be_linear *w = hip_weight(p, op, first + i);
@@ -406,7 +406,7 @@ void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
 struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode),
-                  top_k = hip_op(p, op)->as.mix.top_k, n = hip_width(p, op) / top_k;
+        top_k = hip_op(p, op)->as.mix.top_k, n = hip_width(p, op) / top_k;
     return (struct mix_args){.x = hip_in(p, op, 0),
                              .weight = hip_in(p, op, 1),
                              .out = hip_out(p, op, 0),

@@ -290,7 +290,8 @@ static void launch_norm_two_dense(struct hip *h, const struct be_plan *p, int fi
     hip_dense_gemv(h, p, &g);
 }
 
-/* Whether a router, the choice and the stacks after it, from operation route on, belong to a norm. */
+/* Whether a router, the choice and the stacks after it, from operation `route` on, belong to a
+ * norm. */
 static int routes(const struct be_plan *p, int norm, int router, int route)
 {
     return hip_op(p, route)->in[0] == hip_op(p, router)->out[0] &&

@@ -16,10 +16,10 @@ struct hip_group {
 
 /* Linears of one operation that one launch computes; they read the same prepared input. */
 struct hip_linear_run {
-    int first, n;        /* index of the first; number */
-    int prepares;        /* 0: reads the input that the run before has prepared */
-    int half;            /* activations are fp16, whole or in parts; else fp32 */
-    int parts;           /* activations are in split precision: one launch for both phases */
+    int first, n;       /* index of the first; number */
+    int prepares;       /* 0: reads the input that the run before has prepared */
+    int half;           /* activations are fp16, whole or in parts; else fp32 */
+    int parts;          /* activations are in split precision: one launch for both phases */
     uint16_t *kernel[2]; /* [PHASE_DECODE, PHASE_PREFILL][row class] enum hip_kernel */
 };
 

@@ -109,19 +109,8 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
     int ffn = k->ffn ? k->ffn : 16;
     const int in[] = {k->dim, k->dim, k->dim, q,   k->dim, k->dim, ffn,
                       k->dim, k->dim, k->dim, ffn, k->dim, k->dim},
-              out[] = {q,
-                       kv,
-                       kv,
-                       k->dim,
-                       ffn,
-                       ffn,
-                       k->dim,
-                       EXPERTS,
-                       EXPERTS * ffn,
-                       EXPERTS * ffn,
-                       EXPERTS * k->dim,
-                       VOCAB,
-                       VOCAB};
+              out[] = {q,       kv,            kv,            k->dim,           ffn,   ffn,  k->dim,
+                       EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim, VOCAB, VOCAB};
     const int32_t *before = NULL;
     for (int i = 0; i < N_LINEARS; i++) {
         if (!(linears_of(k) & BIT(i))) {
@@ -143,9 +132,8 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
         if (i == W_ROUTER) make_ties(&f->w[i]);
         if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
         int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
-        f->w[i].perm = before = alike
-                                    ? before
-                                    : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
+        f->w[i].perm = before =
+            alike ? before : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
     }
     int channels = q + 2 * k->heads.head_dim;
     const int n[] = {k->dim,
@@ -297,7 +285,8 @@ static struct op *add_experts(struct trial *t, const struct numbers *n, int in, 
     op->in[0] = n->buffer[in];
     op->in[1] = n->buffer[B_IDS];
     op->as.experts.top_k = TOP_K;
-    for (int i = 0; i < count; i++) op->w[i] = n->linear[w + i], op->out[i] = n->buffer[out + i];
+    for (int i = 0; i < count; i++)
+        op->w[i] = n->linear[w + i], op->out[i] = n->buffer[out + i];
     return op;
 }
 

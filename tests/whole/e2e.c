@@ -36,14 +36,6 @@ static const struct config {
                    {NULL, 0, 0, NULL, NULL, NULL, NULL}};
 
 enum { MAX_IDS = 4096, MAX_CONFIGS = 16 };
-
-/* Prompts of a trained model; sanitized, one takes as long as all otherwise, and the others lead to
- * no other code. */
-#ifdef __SANITIZE_ADDRESS__
-enum { TRAINED_PROMPTS = 1 };
-#else
-enum { TRAINED_PROMPTS = 1000 };
-#endif
 #define ROUNDED 1.5
 
 static const struct config *configs = cpu_configs;
@@ -228,7 +220,6 @@ static double test_config(const struct subject *m, const struct config *r, doubl
         size_t n = 0, n_greedy = 0, n_logits = 0;
         snprintf(key, sizeof key, "ids.%d", i);
         int64_t *prompt = load(want, key, DT_I64, &n);
-        if (prompt && m->trained && i == TRAINED_PROMPTS) free(prompt), prompt = NULL;
         if (!prompt) return i ? worst : INFINITY;
         snprintf(key, sizeof key, "greedy.%d", i);
         int64_t *expected = load(want, key, DT_I64, &n_greedy);

@@ -131,8 +131,8 @@ DEVICE f32x4 dense_four(const struct dense_gemv_args *a, float f, int i,
     return v;
 }
 
-/* Waits for the row and stores it in parts, and the experts' input if there is one. Returns what the
- * sums are multiplied by. Loops stay loops, because a launch reads its instructions from afar. The
+/* Waits for the row and stores it in parts, and the experts' input if there is one. Returns what
+ * the sums are multiplied by. Loops stay loops, because a launch reads its instructions from afar. The
  * norm's sum is that of norm_rows: thread t has elements t, t + THREADS, .. */
 DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, float *scratch,
                         const enum dense_source source, const int kind)

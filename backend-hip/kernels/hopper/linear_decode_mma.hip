@@ -95,7 +95,8 @@ DEVICE void decode_prefetch_item(const struct linear_args *a, struct decode_pref
  * item of one group from half to half. by_chunk: h->meta has the scales of every chunk */
 DEVICE void decode_half(const struct linear_part *p, const struct item_words *h,
                         u32x4 v[][ITEM_CHUNKS], int panel, int number, float part[][4],
-                        float total[][4], int by_chunk, const int b, const int tiles, const int plain)
+                        float total[][4], int by_chunk, const int b, const int tiles,
+                        const int plain)
 {
     int lane = thread() % WARP;
     struct scale_zero g[2];

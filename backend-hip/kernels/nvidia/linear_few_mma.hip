@@ -42,7 +42,8 @@ DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, 
             {
                 if (kind == WEIGHT_BF16)
                     mma_bf16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
-                else mma_16x8x16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
+                else
+                    mma_16x8x16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
             }
         }
     }
@@ -81,6 +82,7 @@ DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
 }
 
 #define DENSE_FEW(name, images, weights)                                                           \
-    ON_##images(                                                                                   \
-        KERNEL(name, struct linear_args) { few_mma(EARLY_ARGS, (float *)dynamic_lds, weights); })
+    ON_##images(KERNEL(name, struct linear_args) {                                                 \
+        few_mma(EARLY_ARGS, (float *)dynamic_lds, weights);                                        \
+    })
 #include "backend-hip/kernels/kernel_list.h"
