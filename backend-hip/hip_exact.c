@@ -305,10 +305,11 @@ void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)
 {
     struct rope_kernel_args a = hip_rope_args(h, p, op);
     hip_open_begin(h, p, op);
-    hip_launch(
-        h, K_exact_rope_store,
-        (struct hip_blocks){(size_t)h->shape.n_rows, (size_t)(a.n_heads + a.n_kv_heads), 1, 0}, &a,
-        sizeof a);
+    int in_octets = a.head_dim % 16 == 0 && a.head_dim <= GPU_HEAD_DIM,
+        of_block = in_octets ? THREADS / (a.head_dim / 16) : 1,
+        blocks = (a.n_heads + a.n_kv_heads + of_block - 1) / of_block;
+    hip_launch(h, in_octets ? K_exact_rope_octets : K_exact_rope_store,
+               (struct hip_blocks){(size_t)h->shape.n_rows, (size_t)blocks, 1, 0}, &a, sizeof a);
     hip_open_pack(h, p, op);
 }
 
