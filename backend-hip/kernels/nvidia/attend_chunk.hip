@@ -62,25 +62,35 @@ DEVICE u8 *chunk_page(const struct chunk_lds *l, const struct chunk_work *w, int
     return int4 && page == w->own ? l->own : l->pages + page * CHUNK_STRIDE(dims, int4);
 }
 
-/* Copies the warp's pages. */
+DEVICE void chunk_copy_bytes(u8 *to, const u8 *from, const int bytes)
+{
+    int at = thread() % WARP * 16;
+    UNROLL for (int k = 0; k < bytes; k += 16 * WARP)
+        if (at + k < bytes) copy_16(lds_address(to) + (u32)(at + k), from + at + k);
+}
+
+/* Copies the keys with the scales, or the values, of the warp's pages, as a group. */
 DEVICE void chunk_copy(const struct attend_kernel_args *a, const struct chunk_work *w,
-                       const struct chunk_lds *l, const int dims, const int int4)
+                       const struct chunk_lds *l, const int values, const int dims, const int int4)
 {
     const int *table = a->table + (u64)a->seq[w->row] * (u64)a->table_stride;
     UNROLL for (int i = 0; i < 2; i++)
     {
-        int page = thread() / WARP * 2 + i, at = thread() % WARP * 16;
+        int page = thread() / WARP * 2 + i;
         if (page < w->from || page > w->to) continue;
         u64 of = (u64)table[w->c0 / PAGE + page] * (u64)a->n_kv_heads + (u64)w->kv_head;
-        const u8 *from = (const u8 *)a->pages + of * (u64)(int4 ? INT4_PAGE(dims) : INT8_PAGE(dims));
-        u32 to = lds_address(chunk_page(l, w, page, dims, int4));
-        if (int4 && page == w->own) {
-            from = own_page_of(a, w->row, w->kv_head);
-            for (; at < INT8_PAGE(dims); at += 16 * WARP) copy_16(to + (u32)at, from + at);
+        u8 *to = chunk_page(l, w, page, dims, int4);
+        if (int4 && page != w->own) {
+            const u8 *from = (const u8 *)a->pages + of * INT4_PAGE(dims);
+            u32 at = int4_part_at(values, dims);
+            chunk_copy_bytes(to + at, from + at, 10 * dims);
+            if (!values) chunk_copy_bytes(to + 20 * dims, from + 20 * dims, 8 * PAGE);
         } else {
-            UNROLL for (int k = 0; k < INT8_PAGE(dims); k += 16 * WARP)
-                if (at + k < (int4 ? INT4_PAGE(dims) : INT8_PAGE(dims)))
-                    copy_16(to + (u32)(at + k), from + at + k);
+            const u8 *from = int4 ? own_page_of(a, w->row, w->kv_head)
+                                  : (const u8 *)a->pages + of * INT8_PAGE(dims);
+            int at = values ? PAGE * dims : 0;
+            chunk_copy_bytes(to + at, from + at, PAGE * dims);
+            if (!values) chunk_copy_bytes(to + 32 * dims, from + 32 * dims, 8 * PAGE);
         }
     }
     copies_commit();
@@ -203,7 +213,10 @@ DEVICE void chunk_packed_keys(const u8 *page, int s, u32 k[4], const int dims)
     UNROLL for (int n = 0; n < 2; n++)
     {
         struct channel_pairs c = channel_pairs_of(lo[n], step[n], 1152);
-        UNROLL for (int i = 0; i < 2; i++) k[2 * n + i] = int4_key_bytes(of[i], &c, n);
+        UNROLL for (int i = 0; i < 2; i++)
+            k[2 * n + i] = chosen_bytes(int4_halves(of[i], &c, n, 0), int4_halves(of[i], &c, n, 1),
+                                        0x6240) ^
+                           0x80808080u;
     }
 }
 
@@ -242,7 +255,8 @@ DEVICE u32 largest_of_warps(const u32 *from)
     return most;
 }
 
-/* Scores become weights, and the weights times the scales of the values digits. */
+/* Scores become weights, and the weights times the scales of the values digits; then all values are
+ * there, too. */
 DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk_work *w,
                           const struct chunk_lds *l, const int most_heads, const int dims,
                           const int int4)
@@ -285,6 +299,7 @@ DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk
         put_digits(first, first + PAGE, rounded_int(x[h], s.inverse));
         if (t == 0) l->unit[h] = s.scale;
     }
+    COPIES_WAIT(0);
     barrier();
 }
 
@@ -319,8 +334,10 @@ DEVICE void chunk_values(const u8 *page, int four, int d0, u32 v[4][4], const in
         u32 lo = *(const u32 *)(page + int4_lo_at(1, dims) + (u32)d),
             step = *(const u32 *)(page + int4_step_at(1, dims) + (u32)d);
         UNROLL for (int j = 0; j < 4; j++)
-            v[j][i] = int4_row_bytes(code[j / 2], lo >> (8 * j) & 0xff, step >> (8 * j) & 0xff,
-                                     j % 2);
+            v[j][i] = ((code[j / 2] >> (j % 2 * 4) & 0x0f0f0f0fu) *
+                           chosen_bytes(step, 0, 0x4440 + (u32)j) +
+                       chosen_bytes(lo, 0, 0x1111 * (u32)j)) ^
+                      0x80808080u;
     }
 }
 
@@ -348,7 +365,7 @@ DEVICE void chunk_value_sums(const struct chunk_work *w, const struct chunk_lds 
     int r = thread() % WARP / 4, t = thread() % 4;
     UNROLL for (int i = 0; i < 2; i++) UNROLL for (int j = 0; j < 4; j++)
         UNROLL for (int e = 0; e < 4; e++) sum[i][j][e] = 0;
-    for (int u = begin; u < end; u++) {
+    UNROLL for (int u = begin; u < end; u++) {
         u32 v[4][4];
         int group = u / 2 * 4, page = group + t, four = u % 2 * 2;
         if (group > w->to || group + 3 < w->from) continue;
@@ -411,19 +428,23 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     if (!early) wait_for_producer();
     const struct chunk_work w = chunk_work_of(a, int4);
     int nothing = w.c0 > w.pos || w.c0 + KV_SPLIT <= w.first;
-    if (!nothing) chunk_copy(a, &w, l, dims, int4);
+    if (!nothing) UNROLL for (int values = 0; values < 2; values++)
+        chunk_copy(a, &w, l, values, dims, int4);
     if (early) wait_for_producer();
     if (nothing) return;
     if (CHUNK_WARPS - 1 - warp < w.heads) chunk_query(a, &w, l, CHUNK_WARPS - 1 - warp, dims);
     barrier();
-    COPIES_WAIT(0);
+    COPIES_WAIT(1); /* the keys */
     warp_barrier();
     for (int page = 2 * warp; page < 2 * warp + 2; page++) {
         u8 *of = chunk_page(l, &w, page, dims, int4);
         int packed = int4 && page != w.own;
         if (page < w.from || page > w.to) continue;
-        if (!int4 && dims <= 128 && a->k && page == w.pos / PAGE - w.c0 / PAGE)
+        if (!int4 && dims <= 128 && a->k && page == w.pos / PAGE - w.c0 / PAGE) {
+            COPIES_WAIT(0);
+            warp_barrier();
             chunk_store(a, &w, of, dims);
+        }
         if (w.heads > 4) chunk_scores(l, of, packed, w.heads, 2, dims);
         else chunk_scores(l, of, packed, w.heads, 1, dims);
     }
