@@ -394,12 +394,13 @@ EXACT_Q4(exact_q4_1, NO_MMA, 1)
 EXACT_Q4(exact_q4_4, NO_MMA, 4)
 EXACT_Q4(exact_q4_8, NO_MMA, 8)
 #ifndef EXACT_TILE /* nvidia/exact_linear_mma.hip; panels: of a warp; pairs: codes of 8 bits */
-#define EXACT_TILE(name, images, panels, pairs)                                                    \
-    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(panels, pairs), 0, 0)
+#define EXACT_TILE(name, images, rows, panels, pairs)                                              \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(rows, panels, pairs), 0, 0)
 #endif
-EXACT_TILE(exact_tile_1, MMA, 1, 0)
-EXACT_TILE(exact_tile_2, MMA, 2, 0)
-EXACT_TILE(exact_pairs_tile, MMA, 1, 1)
+EXACT_TILE(exact_tile_1, MMA, 64, 1, 0)
+EXACT_TILE(exact_tile_2, MMA, 64, 2, 0)
+EXACT_TILE(exact_tile_32, MMA, 32, 1, 0)
+EXACT_TILE(exact_pairs_tile, MMA, 64, 1, 1)
 #ifndef EXACT_WGMMA /* hopper/exact_linear_wgmma.hip; groups: warpgroups of 64 outputs */
 #define EXACT_WGMMA(name, images, groups, stages, blocks)                                          \
     KERNEL_ROW(name, images, FOR_EXACT, 128 * (groups) + WGMMA_PRODUCERS, blocks,                  \

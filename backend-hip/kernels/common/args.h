@@ -632,21 +632,23 @@ struct exact_quantize_args {
 };
 
 struct exact_linear_args {
-    struct linear_args linear; /* x: dense linears only */
+    struct linear_args linear; /* x: dense linears only; experts: rows are slots, slot of places */
     struct exact_digits of;
     struct exact_groups groups;
-    const int
-        *slot_expert; /* experts: of slot i, the input of row i / top_k (each: i); NULL: rows */
-    int top_k, n_experts;
+    /* experts: the tiles of a grouping, as experts_args has them; expert NULL: rows. The input of
+     * slot i is row i / top_k */
+    const int *expert, *end, *n_tiles;
+    int top_k;
 };
 
-/* nvidia/exact_linear_mma.hip: rows of a tile, bytes between rows of digits in shared memory,
- * stages; terms of a block for few rows */
-enum { EXACT_MMA_ROWS = 64, EXACT_MMA_STRIDE = 160, EXACT_STAGES = 3 };
-enum { EXACT_SPLIT_TERMS = 8192 };
-#define EXACT_TILE_SHARED(panels, pairs)                                                           \
-    (EXACT_STAGES * (2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE + EXACT_MMA_ROWS * 8 +                  \
-                     4 * (panels) * (1024 * (1 + (pairs)) + 128)))
+/* nvidia/exact_linear_mma.hip: rows of a warp; panels of a block of 8 warps; bytes between rows of
+ * digits in shared memory, stages; rows of a block for few rows, its terms */
+enum { EXACT_WARP_ROWS = 32, EXACT_MMA_STRIDE = 160, EXACT_STAGES = 3 };
+#define EXACT_TILE_PANELS(rows, panels) (8 * EXACT_WARP_ROWS / (rows) * (panels))
+enum { EXACT_SPLIT_ROWS = 8, EXACT_SPLIT_TERMS = 8192 };
+#define EXACT_TILE_SHARED(rows, panels, pairs)                                                     \
+    (EXACT_STAGES * ((rows) * (2 * EXACT_MMA_STRIDE + 8) +                                         \
+                     EXACT_TILE_PANELS(rows, panels) * (1024 * (1 + (pairs)) + 128)))
 
 /* hopper/exact_linear_wgmma.hip: columns of a tile, one for each digit of a row; bytes of a stage of
  * a ring: the integers, codes, scales of the weights, scales of the rows */

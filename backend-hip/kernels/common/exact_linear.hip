@@ -67,6 +67,37 @@ DEVICE const struct exact_scaled *exact_scaled_at(const struct exact_digits *x, 
     return x->scaled + (u64)sub * (u64)x->rows + (u64)row;
 }
 
+/* The rows of a block: places first .. end - 1 of the expert of a tile, or rows. */
+struct exact_block_rows {
+    int first, end;
+};
+
+DEVICE int exact_tile_exists(const struct exact_linear_args *a, int tile)
+{
+    return !a->end || tile < *a->n_tiles;
+}
+
+/* Those of tile number `tile` of `rows` rows. */
+DEVICE struct exact_block_rows exact_rows_of_tile(const struct exact_linear_args *a, int tile,
+                                                    int rows)
+{
+    if (a->end) return (struct exact_block_rows){tile * rows, uniform_int(a->end[tile])};
+    if (a->expert) return (struct exact_block_rows){tile, tile + 1};
+    int end = tile * rows + rows;
+    return (struct exact_block_rows){tile * rows, end < a->linear.rows ? end : a->linear.rows};
+}
+
+/* The row of the results of a place; of the inputs. */
+DEVICE int exact_slot(const struct exact_linear_args *a, int place)
+{
+    return a->linear.slot ? a->linear.slot[place] : place;
+}
+
+DEVICE int exact_input(const struct exact_linear_args *a, int place)
+{
+    return a->expert ? exact_slot(a, place) / a->top_k : place;
+}
+
 /* A lane's codes of the n chunks from `first` on: octet lane % 4 of outputs lane / 4 and lane / 4 +
  * 8. */
 DEVICE void exact_codes(const u32 *codes, int first, int n, int lane, u32 q[4][2])
@@ -88,12 +119,12 @@ DEVICE void exact_codes(const u32 *codes, int first, int n, int lane, u32 q[4][2
     }
 }
 
-/* The sub-groups sub0 .. sub1 - 1 of rows row0 .. n_rows - 1 of a panel: terms[sub -
+/* The sub-groups sub0 .. sub1 - 1 of input rows x [n_rows] of a panel: terms[sub -
  * sub0][rows][PANEL]. Warps of 32 threads take sub-groups in turn; lane 4r + t has octet t of
  * outputs r and r + 8. */
 DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_part *p, int panel,
-                        int row0, int n_rows, int sub0, int sub1, float *terms, const int rows,
-                        const int digits)
+                        const int x[8], int n_rows, int sub0, int sub1, float *terms,
+                        const int rows, const int digits)
 {
     int lane = thread() % 32;
     const u32 *codes = (const u32 *)p->weight + (u64)panel * (u64)(a->linear.n_chunks * 4 * PANEL);
@@ -115,13 +146,13 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
             }
             UNROLL for (int m = 0; m < rows; m++)
             {
-                if (row0 + m >= n_rows) break;
+                if (m >= n_rows) break;
                 UNROLL for (int d = 0; d < digits; d++)
                 {
-                    u64 x = exact_octet(&a->of, row0 + m, d, first + i, lane % 4);
+                    u64 v = exact_octet(&a->of, x[m], d, first + i, lane % 4);
                     UNROLL for (int j = 0; j < 2; j++)
                     {
-                        int s = dot4((u32)x, b.low[j], dot4((u32)(x >> 32), b.high[j], 0));
+                        int s = dot4((u32)v, b.low[j], dot4((u32)(v >> 32), b.high[j], 0));
                         sum[m][j] += digits == 2 && d == 0 ? s * 128 : s;
                     }
                 }
@@ -137,34 +168,37 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
         UNROLL for (int m = 0; m < rows; m++) UNROLL for (int j = 0; j < 2; j++)
         {
             int all = int_sum_of_4(sum[m][j]);
-            if (lane % 4 == m % 4 && row0 + m < n_rows && sub < sub1)
+            if (lane % 4 == m % 4 && m < n_rows && sub < sub1)
                 terms[((sub - sub0) * rows + m) * PANEL + lane / 4 + 8 * j] =
-                    exact_term(exact_scaled_at(&a->of, row0 + m, sub), &w[j], all);
+                    exact_term(exact_scaled_at(&a->of, x[m], sub), &w[j], all);
         }
     }
 }
-/* Block (panel of all parts, `rows` rows); experts: (the same, slot) */
+/* Block (panel of all parts, `rows` rows); experts: (the same, tile of `rows` places) */
 DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, const int rows,
                      const int digits)
 {
+    if (!exact_tile_exists(a, block_y())) return;
     struct linear_part p = part_of(&a->linear, block_x());
-    int panel = block_x() - p.first, row0 = block_y() * rows, end = a->linear.rows, t = thread(),
-        output = panel * PANEL + t % PANEL, row = row0 + t / PANEL, x0 = row0;
-    int there = t < PANEL * rows && row < end && output < p.out;
-    if (a->slot_expert) {
-        p = part_of_expert(&p, uniform_int(a->slot_expert[row0]));
-        x0 = row0 / a->top_k;
-        end = x0 + 1;
-    }
+    if (a->expert) p = part_of_expert(&p, uniform_int(a->expert[block_y()]));
+    const struct exact_block_rows r = exact_rows_of_tile(a, block_y(), rows);
+    int panel = block_x() - p.first, t = thread(), output = panel * PANEL + t % PANEL,
+        place = r.first + t / PANEL, n_rows = r.end - r.first, x[8];
+    int there = t < PANEL * rows && place < r.end && output < p.out;
+    UNROLL for (int m = 0; m < rows; m++) x[m] = m < n_rows
+                                                     ? uniform_int(exact_input(a, r.first + m))
+                                                     : 0;
     float sum = 0;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += EXACT_SUBS(rows)) {
         int n = a->groups.n - sub0 < EXACT_SUBS(rows) ? a->groups.n - sub0 : EXACT_SUBS(rows);
-        exact_terms(a, &p, panel, x0, end, sub0, sub0 + n, terms, rows, digits);
+        exact_terms(a, &p, panel, x, n_rows, sub0, sub0 + n, terms, rows, digits);
         barrier();
         if (there) UNROLL_8 for (int i = 0; i < n; i++) sum = sum + terms[i * rows * PANEL + t];
         barrier();
     }
-    if (there) p.y[(u64)row * (u64)p.out + (u64)output] = p.bias ? sum + p.bias[output] : sum;
+    if (there)
+        p.y[(u64)exact_slot(a, place) * (u64)p.out + (u64)output] =
+            p.bias ? sum + p.bias[output] : sum;
 }
 
 #define EXACT_Q4(name, images, of_block)                                                           \
@@ -225,8 +259,8 @@ DEVICE void exact_dense_row(const struct exact_linear_args *a, u32x4 *span, floa
         in = a->groups.n;
     struct linear_part p = part_of(l, block_x());
     int panel = block_x() - p.first, all = l->n_chunks * CHUNK * bytes / 16;
-    if (a->slot_expert) p = part_of_expert(&p, uniform_int(a->slot_expert[row]));
-    const float *from = (const float *)l->x + (u64)(row / a->top_k) * (u64)in;
+    if (a->expert) p = part_of_expert(&p, uniform_int(a->expert[row]));
+    const float *from = (const float *)l->x + (u64)exact_input(a, row) * (u64)in;
     const u32x4 *weight = (const u32x4 *)p.weight + (u64)panel * (u64)(all * PANEL);
     float sum = 0;
     for (int p0 = 0, j0 = 0; p0 < all; p0 += pieces, j0 += inputs) {
