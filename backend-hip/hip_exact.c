@@ -150,6 +150,7 @@ static enum hip_kernel experts_kernel(const struct hip *h, int slots, int stack,
 {
     int rows = (slots + slots / 2) / stack;
     enum hip_kernel k = few_kernel(h, rows, pairs);
+    if (k == K_exact_split_8) return K_exact_experts_split;
     return k != K_COUNT ? k : rows <= 64 ? K_exact_tile_32 : K_exact_tile_2;
 }
 
@@ -224,16 +225,47 @@ static size_t group_slots(struct hip *h, const struct be_linear *w, const struct
     return tiles;
 }
 
+/* Plain linears. */
+static void launch_dense(struct hip *h, struct exact_linear_args *a, enum weight_kind kind)
+{
+    static const enum hip_kernel row[] = {[WEIGHT_F16] = K_exact_dense_f16,
+                                          [WEIGHT_BF16] = K_exact_dense_bf16,
+                                          [WEIGHT_F32] = K_exact_dense_f32},
+                                 rows_8[] = {[WEIGHT_F16] = K_exact_dense_f16_8,
+                                             [WEIGHT_BF16] = K_exact_dense_bf16_8,
+                                             [WEIGHT_F32] = K_exact_dense_f32_8},
+                                 tile_8[] = {[WEIGHT_F16] = K_exact_dense_tile_8_f16,
+                                             [WEIGHT_BF16] = K_exact_dense_tile_8_bf16},
+                                 tile_4[] = {[WEIGHT_F16] = K_exact_dense_tile_4_f16,
+                                             [WEIGHT_BF16] = K_exact_dense_tile_4_bf16};
+    size_t panels = (size_t)a->linear.n_blocks, rows = (size_t)a->linear.rows;
+    enum hip_kernel k = row[kind];
+    struct hip_blocks blocks = {panels, rows, 1, 0};
+    if (!a->expert && rows > EXACT_DENSE_ROWS / 2) {
+        k = rows_8[kind];
+        blocks.x = (panels + 2 * EXACT_DENSE_PANELS - 1) / (2 * EXACT_DENSE_PANELS);
+        blocks.y = (rows + EXACT_DENSE_ROWS - 1) / EXACT_DENSE_ROWS;
+    }
+    /* neighbouring blocks share weights; a tile of 8 where it leaves no multiprocessor idle */
+    for (int tile = 8; k == rows_8[kind] && kind != WEIGHT_F32 && tile >= 4; tile -= 4) {
+        enum hip_kernel of_tile = tile == 8 ? tile_8[kind] : tile_4[kind];
+        if (!hip_has(h, of_tile)) break;
+        a->row_warps = rows <= (size_t)DENSE_TILE_ROWS(tile, 1) ? 1 : 2;
+        size_t down = (size_t)DENSE_TILE_ROWS(tile, a->row_warps),
+               across = (size_t)DENSE_TILE_PANELS(tile, a->row_warps);
+        blocks = (struct hip_blocks){(rows + down - 1) / down, (panels + across - 1) / across, 1,
+                                     0};
+        if (tile == 4 ||
+            blocks.x * blocks.y >= (size_t)hip_stream_multiprocessors(h->stream))
+            k = of_tile;
+    }
+    hip_launch(h, k, blocks, a, sizeof *a);
+}
+
 /* Linears first .. first + n - 1 of the operation, which read the same integers. */
 static void linears(struct hip *h, const struct be_plan *p, int op, int first, int n,
                     const struct exact_rows *of)
 {
-    static const enum hip_kernel dense[] = {[WEIGHT_F16] = K_exact_dense_f16,
-                                            [WEIGHT_BF16] = K_exact_dense_bf16,
-                                            [WEIGHT_F32] = K_exact_dense_f32},
-                                 dense_8[] = {[WEIGHT_F16] = K_exact_dense_f16_8,
-                                              [WEIGHT_BF16] = K_exact_dense_bf16_8,
-                                              [WEIGHT_F32] = K_exact_dense_f32_8};
     const struct be_linear *w = hip_weight(p, op, first);
     struct exact_linear_args a = {
         .linear = {.x = hip_in(p, op, 0), .n_parts = n, .rows = of->rows, .n_chunks = w->n_chunks},
@@ -243,20 +275,14 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
         a.linear.part[i] = hip_part_of(v, hip_out(p, op, first + i), a.linear.n_blocks);
         a.linear.n_blocks += (v->out + PANEL - 1) / PANEL;
     }
-    size_t panels = (size_t)a.linear.n_blocks, rows = (size_t)of->rows;
     if (w->dense) {
-        int few = of->expert || rows <= EXACT_DENSE_TILE / 2;
-        size_t across = few ? 1 : 2 * EXACT_DENSE_PANELS, down = few ? 1 : EXACT_DENSE_TILE;
         a.groups.n = w->in;
         a.expert = of->expert;
-        hip_launch(
-            h, few ? dense[w->kind] : dense_8[w->kind],
-            (struct hip_blocks){(panels + across - 1) / across, (rows + down - 1) / down, 1, 0}, &a,
-            sizeof a);
+        launch_dense(h, &a, w->kind);
         return;
     }
     int by_slot = of->expert && w->perm;
-    size_t prepared = by_slot ? rows : (size_t)of->inputs, tiles = 0;
+    size_t prepared = (size_t)(by_slot ? of->rows : of->inputs), tiles = 0;
     a.groups = groups_of(w);
     int digits = h->config.act == ACT_I16 ? 2 : 1;
     enum hip_kernel k;

@@ -89,6 +89,8 @@
 #if HAS_MMA
 #include "backend-hip/kernels/nvidia/exact_attend_mma.hip"
 #include "backend-hip/kernels/nvidia/exact_linear_mma.hip"
+#include "backend-hip/kernels/nvidia/exact_dense.hip"
+#include "backend-hip/kernels/nvidia/exact_delta.hip"
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/exact_linear_wgmma.hip"
 #endif

@@ -445,6 +445,7 @@ struct conv_args {
 
 /* A block has DELTA_COLUMNS columns of the state of a value head: DELTA_THREADS consumers, and as
  * many producers where a sequence has several rows. DELTA_STAGE: floats of a chunk of rows */
+enum { EXACT_DELTA_KEYS = 128, EXACT_DELTA_COLUMNS = 64, EXACT_DELTA_THREADS = 192 };
 enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4 };
 #define DELTA_STAGE(dims, rows) ((rows) * (2 * (dims) + DELTA_COLUMNS + 2))
 
@@ -639,6 +640,7 @@ struct exact_linear_args {
      * slot i is row i / top_k */
     const int *expert, *end, *n_tiles;
     int top_k;
+    int row_warps; /* nvidia/exact_dense.hip: 1 or 2 */
 };
 
 /* nvidia/exact_linear_mma.hip: rows of a warp; panels of a block of 8 warps; bytes between rows of
@@ -658,7 +660,14 @@ enum { EXACT_COLUMNS = 128 };
 #define EXACT_WGMMA_SHARED(groups, stages) ((stages) * EXACT_WGMMA_STAGE(groups) + 1024)
 
 /* Rows and panels of a block of exact_dense */
-enum { EXACT_DENSE_TILE = 8, EXACT_DENSE_PANELS = THREADS / 32 };
+enum { EXACT_DENSE_ROWS = 8, EXACT_DENSE_PANELS = THREADS / 32 };
+/* nvidia/exact_dense.hip: inputs of a stage, stages, floats between rows; rows and panels of a
+ * block; bytes of all stages, which are most where row_warps is 1 */
+enum { DENSE_SPAN = 128, DENSE_STAGES = 3, DENSE_STRIDE = DENSE_SPAN + 16 };
+#define DENSE_TILE_ROWS(tile, row_warps) (2 * (tile) * (row_warps))
+#define DENSE_TILE_PANELS(tile, row_warps) ((tile) / (row_warps))
+#define DENSE_TILE_SHARED(tile)                                                                    \
+    (DENSE_STAGES * (2 * (tile) * DENSE_STRIDE * 4 + DENSE_SPAN / 8 * (256 * (tile) + 32)))
 
 /* Rows of a block of exact_attend_rows, a divisor of GROUP_ROWS */
 enum { EXACT_ATTEND_ROWS = 8 };

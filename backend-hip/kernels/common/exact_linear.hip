@@ -79,10 +79,11 @@ DEVICE int exact_tile_exists(const struct exact_linear_args *a, int tile)
 
 /* Those of tile number `tile` of `rows` rows. */
 DEVICE struct exact_block_rows exact_rows_of_tile(const struct exact_linear_args *a, int tile,
-                                                    int rows)
+                                                  int rows, const int experts)
 {
-    if (a->end) return (struct exact_block_rows){tile * rows, uniform_int(a->end[tile])};
-    if (a->expert) return (struct exact_block_rows){tile, tile + 1};
+    if (experts && a->end)
+        return (struct exact_block_rows){tile * rows, uniform_int(a->end[tile])};
+    if (experts) return (struct exact_block_rows){tile, tile + 1};
     int end = tile * rows + rows;
     return (struct exact_block_rows){tile * rows, end < a->linear.rows ? end : a->linear.rows};
 }
@@ -95,7 +96,9 @@ DEVICE int exact_slot(const struct exact_linear_args *a, int place)
 
 DEVICE int exact_input(const struct exact_linear_args *a, int place)
 {
-    return a->expert ? exact_slot(a, place) / a->top_k : place;
+    if (!a->expert) return place;
+    int slot = exact_slot(a, place);
+    return a->top_k == 1 ? slot : slot / a->top_k;
 }
 
 /* A lane's codes of the n chunks from `first` on: octet lane % 4 of outputs lane / 4 and lane / 4 +
@@ -181,7 +184,7 @@ DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, const int 
     if (!exact_tile_exists(a, block_y())) return;
     struct linear_part p = part_of(&a->linear, block_x());
     if (a->expert) p = part_of_expert(&p, uniform_int(a->expert[block_y()]));
-    const struct exact_block_rows r = exact_rows_of_tile(a, block_y(), rows);
+    const struct exact_block_rows r = exact_rows_of_tile(a, block_y(), rows, !!a->expert);
     int panel = block_x() - p.first, t = thread(), output = panel * PANEL + t % PANEL,
         place = r.first + t / PANEL, n_rows = r.end - r.first, x[8];
     int there = t < PANEL * rows && place < r.end && output < p.out;
@@ -300,11 +303,11 @@ enum { EXACT_DENSE_SPAN = 256 };
 DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lanes, const int kind)
 {
     const struct linear_args *l = &a->linear;
-    int t = thread(), half = t / PANEL % 2, row0 = block_y() * EXACT_DENSE_TILE, in = a->groups.n,
+    int t = thread(), half = t / PANEL % 2, row0 = block_y() * EXACT_DENSE_ROWS, in = a->groups.n,
         panel[2], there[2];
     struct linear_part p[2];
     u64 first[2];
-    float sum[2][EXACT_DENSE_TILE][8];
+    float sum[2][EXACT_DENSE_ROWS][8];
     UNROLL for (int k = 0; k < 2; k++)
     {
         int block = (block_x() * EXACT_DENSE_PANELS + t / 32) * 2 + k;
@@ -312,13 +315,13 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
         p[k] = part_of(l, there[k] ? block : 0);
         panel[k] = there[k] ? block - p[k].first : 0;
         first[k] = (u64)panel[k] * (u64)(l->n_chunks * (CHUNK / 8));
-        UNROLL for (int m = 0; m < EXACT_DENSE_TILE; m++) UNROLL for (int i = 0; i < 8; i++)
+        UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++) UNROLL for (int i = 0; i < 8; i++)
             sum[k][m][i] = 0;
     }
     NO_UNROLL for (int j0 = 0; j0 < in; j0 += EXACT_DENSE_SPAN)
     {
         barrier();
-        UNROLL for (int i = 0; i < EXACT_DENSE_TILE; i++)
+        UNROLL for (int i = 0; i < EXACT_DENSE_ROWS; i++)
         {
             int there_too = row0 + i < l->rows && j0 + t < in;
             x[i * EXACT_DENSE_SPAN + t] =
@@ -331,7 +334,7 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
             float w[2][8];
             UNROLL for (int k = 0; k < 2; k++)
                 dense_octet(p[k].weight, first[k] + (u64)((j0 + j) / 8), t % PANEL, kind, w[k]);
-            UNROLL for (int m = 0; m < EXACT_DENSE_TILE; m++)
+            UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
             {
                 float v[8];
                 load_octet(x + m * EXACT_DENSE_SPAN + j, v);
@@ -340,7 +343,7 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
             }
         }
     }
-    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < EXACT_DENSE_TILE; m++)
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
         dense_write(&p[k], there[k] && row0 + m < l->rows, row0 + m, panel[k] * PANEL + t % PANEL,
                     sum[k][m], lanes);
 }
@@ -351,10 +354,10 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
         LDS(float, x, EXACT_SPAN_BYTES / 2);                                                       \
         exact_dense_row(ARGS, span, x, kind);                                                      \
     })
-#define EXACT_DENSE_ROWS(name, images, kind)                                                       \
+#define EXACT_DENSE_8(name, images, kind)                                                       \
     ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
         LDS(float, lanes, THREADS * 8);                                                            \
-        LDS(float, x, EXACT_DENSE_TILE *EXACT_DENSE_SPAN);                                         \
+        LDS(float, x, EXACT_DENSE_ROWS *EXACT_DENSE_SPAN);                                         \
         exact_dense(ARGS, x, lanes, kind);                                                         \
     })
 #include "backend-hip/kernels/kernel_list.h"

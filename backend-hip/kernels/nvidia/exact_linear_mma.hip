@@ -9,7 +9,8 @@ DEVICE void exact_mma_chunk(int sum[4], const struct exact_bytes *q, u64 b)
     mma_s8(sum, q->low[0], q->low[1], q->high[0], q->high[1], (u32)b, (u32)(b >> 32));
 }
 
-/* A panel of the launch: its part, its number there, its codes; of the expert of a tile. */
+/* A panel of the launch: its part, its number there, its codes; of the expert of a tile, -1: of no
+ * stack. */
 struct exact_panel {
     struct linear_part part;
     const u32 *codes;
@@ -22,7 +23,7 @@ DEVICE struct exact_panel exact_panel_of(const struct exact_linear_args *a, int 
     p.exists = block < a->linear.n_blocks;
     p.part = part_of(&a->linear, p.exists ? block : 0);
     p.number = p.exists ? block - p.part.first : 0;
-    if (a->expert) p.part = part_of_expert(&p.part, a->expert[tile]);
+    if (tile >= 0) p.part = part_of_expert(&p.part, a->expert[tile]);
     p.codes = (const u32 *)p.part.weight + (u64)p.number * (u64)(a->linear.n_chunks * 4 * PANEL);
     return p;
 }
@@ -91,23 +92,24 @@ DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exac
  * w has sub-groups w, w + 8, ..; it has asked for the codes of EXACT_AHEAD of them before it needs
  * the first. */
 enum { EXACT_AHEAD = 2 };
-DEVICE void exact_split(const struct exact_linear_args *a, const int digits, const int pairs)
+DEVICE void exact_split(const struct exact_linear_args *a, const int digits, const int pairs,
+                        const int experts)
 {
     const int all = EXACT_SPLIT_ROWS * PANEL, pass = EXACT_SPLIT_TERMS / all;
     int t = thread(), lane = t % WARP, of_rows[3];
     float *terms = (float *)dynamic_lds, total = 0;
     struct exact_sub s[EXACT_AHEAD];
-    if (a->expert) wait_for_producer();
-    if (!exact_tile_exists(a, block_y())) return;
-    struct exact_panel p = exact_panel_of(a, block_x(), block_y());
+    if (experts) wait_for_producer();
+    if (experts && !exact_tile_exists(a, block_y())) return;
+    struct exact_panel p = exact_panel_of(a, block_x(), experts ? block_y() : -1);
     UNROLL for (int i = 0; i < EXACT_AHEAD; i++)
         exact_load_sub(a, &p, warp_number() + i * WARPS, &s[i], pairs);
-    if (!a->expert) wait_for_producer();
-    const struct exact_block_rows r = exact_rows_of_tile(a, block_y(), EXACT_SPLIT_ROWS);
+    if (!experts) wait_for_producer();
+    const struct exact_block_rows r = exact_rows_of_tile(a, block_y(), EXACT_SPLIT_ROWS, experts);
     UNROLL for (int i = 0; i < 3; i++)
     {
         int place = r.first + (i ? lane % 4 * 2 + i - 1 : lane / 4);
-        of_rows[i] = place < r.end ? exact_input(a, place) : -1;
+        of_rows[i] = place >= r.end ? -1 : experts ? exact_input(a, place) : place;
     }
     int place = r.first + t / PANEL, there = t < all && place < r.end;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
@@ -127,21 +129,28 @@ DEVICE void exact_split(const struct exact_linear_args *a, const int digits, con
     }
     int output = p.number * PANEL + t % PANEL;
     if (there && output < p.part.out)
-        p.part.y[(u64)exact_slot(a, place) * (u64)p.part.out + (u64)output] =
+        p.part.y[(u64)(experts ? exact_slot(a, place) : place) * (u64)p.part.out + (u64)output] =
             p.part.bias ? total + p.part.bias[output] : total;
 }
 
 KERNEL(exact_split_8, struct exact_linear_args)
 {
     const struct exact_linear_args *a = EARLY_ARGS;
-    if (a->of.digits == 2) exact_split(a, 2, 0);
-    else exact_split(a, 1, 0);
+    if (a->of.digits == 2) exact_split(a, 2, 0, 0);
+    else exact_split(a, 1, 0, 0);
+}
+
+KERNEL(exact_experts_split, struct exact_linear_args)
+{
+    const struct exact_linear_args *a = EARLY_ARGS;
+    if (a->of.digits == 2) exact_split(a, 2, 0, 1);
+    else exact_split(a, 1, 0, 1);
 }
 
 KERNEL(exact_pairs_split, struct exact_linear_args)
 {
     const struct exact_linear_args *a = EARLY_ARGS;
-    exact_split(a, a->of.digits, 1);
+    exact_split(a, a->of.digits, 1, !!a->expert);
 }
 
 /* ---- many rows: tiles of 32 or 64 rows and EXACT_TILE_PANELS panels: a warp has 32 rows and
@@ -231,7 +240,8 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
     const struct exact_stage_places at = exact_places(rows, panels, digits, pairs);
     const int across = EXACT_TILE_PANELS(rows, panels) / panels; /* warps */
     if (!exact_tile_exists(a, block_x())) return;
-    const struct exact_block_rows r = exact_rows_of_tile(a, block_x(), rows);
+    const struct exact_block_rows r = exact_rows_of_tile(a, block_x(), rows, !!a->expert);
+    const int of_expert = a->expert ? block_x() : -1;
     int lane = thread() % WARP, half = warp_number() / across * EXACT_WARP_ROWS,
         mine = warp_number() % across * panels, first = block_y() * across * panels;
     u32 shared = lds_address(dynamic_lds);
@@ -239,7 +249,7 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
         UNROLL for (int e = 0; e < 4; e++) total[k][i][e] = 0;
     struct exact_copies of;
-    of.panel = exact_panel_of(a, first + thread() / (THREADS / (across * panels)), block_x());
+    of.panel = exact_panel_of(a, first + thread() / (THREADS / (across * panels)), of_expert);
     of.digits[1] = -1;
     UNROLL for (int i = 0; i < rows / 32; i++)
     {
@@ -249,7 +259,7 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
     of.scaled = r.first + thread() < r.end ? exact_input(a, r.first + thread()) : -1;
     int f32[2]; /* of the warp's panels */
     UNROLL for (int k = 0; k < panels; k++)
-        f32[k] = exact_panel_of(a, first + mine + k, block_x()).part.scale_f32;
+        f32[k] = exact_panel_of(a, first + mine + k, of_expert).part.scale_f32;
     UNROLL for (int i = 0; i < EXACT_STAGES - 1; i++)
     {
         if (i < a->groups.n)
@@ -315,7 +325,7 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
     }
     UNROLL for (int k = 0; k < panels; k++)
     {
-        const struct exact_panel p = exact_panel_of(a, first + mine + k, block_x());
+        const struct exact_panel p = exact_panel_of(a, first + mine + k, of_expert);
         UNROLL for (int i = 0; i < EXACT_TILES; i++) UNROLL for (int e = 0; e < 4; e++)
         {
             int place = r.first + half + 8 * i + lane % 4 * 2 + e % 2,
