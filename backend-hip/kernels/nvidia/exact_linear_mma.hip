@@ -55,20 +55,19 @@ DEVICE void exact_load_sub(const struct exact_linear_args *a, const struct exact
     }
 }
 
-/* The terms of a sub-group: terms [rows][PANEL]. x: a lane's inputs, of rows lane / 4, 2 (lane % 4)
- * and the next; -1: none */
+/* The terms of a sub-group: terms [rows][PANEL]. of_rows: a lane's inputs, of rows lane / 4, 2 (lane
+ * % 4) and the next */
 DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exact_sub *s, int sub,
                             const int of_rows[3], float *terms, const int digits, const int pairs)
 {
     int lane = thread() % WARP, row = lane % 4 * 2, sum[4] = {0, 0, 0, 0};
     u64 x[2][4];
-    struct exact_scaled of[2] = {{0, 0}, {0, 0}};
+    struct exact_scaled of[2];
     UNROLL for (int d = 0; d < 2; d++) UNROLL for (int c = 0; c < 4; c++) x[d][c] =
-        d < digits && c < s->n && of_rows[0] >= 0
+        d < digits && c < s->n
             ? exact_octet(&a->of, of_rows[0], d, s->first + c, lane % 4)
             : 0;
-    UNROLL for (int e = 0; e < 2; e++) if (of_rows[1 + e] >= 0)
-        of[e] = *exact_scaled_at(&a->of, of_rows[1 + e], sub);
+    UNROLL for (int e = 0; e < 2; e++) of[e] = *exact_scaled_at(&a->of, of_rows[1 + e], sub);
     UNROLL for (int d = 0; d < 2; d++)
     {
         if (d == digits) break;
@@ -82,7 +81,6 @@ DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exac
     }
     UNROLL for (int e = 0; e < 2; e++)
     {
-        if (of_rows[1 + e] < 0) continue;
         UNROLL for (int j = 0; j < 2; j++) terms[(row + e) * PANEL + lane / 4 + 8 * j] =
             exact_term(&of[e], &s->scale[j], sum[e + 2 * j]);
     }
@@ -109,7 +107,8 @@ DEVICE void exact_split(const struct exact_linear_args *a, const int digits, con
     UNROLL for (int i = 0; i < 3; i++)
     {
         int place = r.first + (i ? lane % 4 * 2 + i - 1 : lane / 4);
-        of_rows[i] = place >= r.end ? -1 : experts ? exact_input(a, place) : place;
+        if (place >= r.end) place = r.first; /* results that nobody reads */
+        of_rows[i] = experts ? exact_input(a, place) : place;
     }
     int place = r.first + t / PANEL, there = t < all && place < r.end;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
