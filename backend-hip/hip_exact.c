@@ -198,9 +198,7 @@ static void launch_q4(struct hip *h, enum hip_kernel k, const struct exact_linea
                       size_t tiles)
 {
     int rows = block_rows(k), tile = rows > EXACT_SPLIT_ROWS,
-        panels = !tile                                       ? 1
-                 : k == K_exact_tile_1 || k == K_exact_pairs_tile ? 4
-                                                             : 8;
+        four = k == K_exact_tile_1 || k == K_exact_pairs_tile, panels = !tile ? 1 : four ? 4 : 8;
     size_t across = (size_t)((a->linear.n_blocks + panels - 1) / panels),
            down = tiles ? tiles : (size_t)((a->linear.rows + rows - 1) / rows);
     /* neighbouring blocks of tiles share weights */
@@ -225,7 +223,16 @@ static size_t group_slots(struct hip *h, const struct be_linear *w, const struct
     return tiles;
 }
 
-/* Plain linears. */
+/* Blocks of exact_dense_tile_*; neighbouring ones share weights. */
+static struct hip_blocks dense_tiles(struct exact_linear_args *a, int tile)
+{
+    size_t rows = (size_t)a->linear.rows, panels = (size_t)a->linear.n_blocks;
+    a->row_warps = rows <= (size_t)DENSE_TILE_ROWS(tile, 1) ? 1 : 2;
+    size_t down = (size_t)DENSE_TILE_ROWS(tile, a->row_warps),
+           across = (size_t)DENSE_TILE_PANELS(tile, a->row_warps);
+    return (struct hip_blocks){(rows + down - 1) / down, (panels + across - 1) / across, 1, 0};
+}
+
 static void launch_dense(struct hip *h, struct exact_linear_args *a, enum weight_kind kind)
 {
     static const enum hip_kernel row[] = {[WEIGHT_F16] = K_exact_dense_f16,
@@ -234,30 +241,28 @@ static void launch_dense(struct hip *h, struct exact_linear_args *a, enum weight
                                  rows_8[] = {[WEIGHT_F16] = K_exact_dense_f16_8,
                                              [WEIGHT_BF16] = K_exact_dense_bf16_8,
                                              [WEIGHT_F32] = K_exact_dense_f32_8},
-                                 tile_8[] = {[WEIGHT_F16] = K_exact_dense_tile_8_f16,
-                                             [WEIGHT_BF16] = K_exact_dense_tile_8_bf16},
                                  tile_4[] = {[WEIGHT_F16] = K_exact_dense_tile_4_f16,
-                                             [WEIGHT_BF16] = K_exact_dense_tile_4_bf16};
+                                             [WEIGHT_BF16] = K_exact_dense_tile_4_bf16},
+                                 tile_8[] = {[WEIGHT_F16] = K_exact_dense_tile_8_f16,
+                                             [WEIGHT_BF16] = K_exact_dense_tile_8_bf16};
     size_t panels = (size_t)a->linear.n_blocks, rows = (size_t)a->linear.rows;
-    enum hip_kernel k = row[kind];
-    struct hip_blocks blocks = {panels, rows, 1, 0};
-    if (!a->expert && rows > EXACT_DENSE_ROWS / 2) {
+    enum hip_kernel k;
+    struct hip_blocks blocks;
+    if (a->expert || rows <= EXACT_DENSE_ROWS / 2) {
+        k = row[kind];
+        blocks = (struct hip_blocks){panels, rows, 1, 0};
+    } else if (kind == WEIGHT_F32 || !hip_has(h, tile_8[kind])) {
         k = rows_8[kind];
-        blocks.x = (panels + 2 * EXACT_DENSE_PANELS - 1) / (2 * EXACT_DENSE_PANELS);
-        blocks.y = (rows + EXACT_DENSE_ROWS - 1) / EXACT_DENSE_ROWS;
-    }
-    /* neighbouring blocks share weights; a tile of 8 where it leaves no multiprocessor idle */
-    for (int tile = 8; k == rows_8[kind] && kind != WEIGHT_F32 && tile >= 4; tile -= 4) {
-        enum hip_kernel of_tile = tile == 8 ? tile_8[kind] : tile_4[kind];
-        if (!hip_has(h, of_tile)) break;
-        a->row_warps = rows <= (size_t)DENSE_TILE_ROWS(tile, 1) ? 1 : 2;
-        size_t down = (size_t)DENSE_TILE_ROWS(tile, a->row_warps),
-               across = (size_t)DENSE_TILE_PANELS(tile, a->row_warps);
-        blocks = (struct hip_blocks){(rows + down - 1) / down, (panels + across - 1) / across, 1,
-                                     0};
-        if (tile == 4 ||
-            blocks.x * blocks.y >= (size_t)hip_stream_multiprocessors(h->stream))
-            k = of_tile;
+        blocks = (struct hip_blocks){
+            (panels + 2 * EXACT_DENSE_PANELS - 1) / (2 * EXACT_DENSE_PANELS),
+            (rows + EXACT_DENSE_ROWS - 1) / EXACT_DENSE_ROWS, 1, 0};
+    } else {
+        k = tile_8[kind];
+        blocks = dense_tiles(a, 8);
+        if (blocks.x * blocks.y < (size_t)hip_stream_multiprocessors(h->stream)) {
+            k = tile_4[kind];
+            blocks = dense_tiles(a, 4);
+        }
     }
     hip_launch(h, k, blocks, a, sizeof *a);
 }

@@ -164,8 +164,8 @@ int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op);
 void hip_experts_mix(struct hip *h, const struct be_plan *p, int op);
 struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_mix(struct hip *h, const struct be_plan *p, int op);
-/* Groups all slots of a step by expert, whatever their phase, in tiles of `tile` places; id [slots].
- * Returns the largest number of tiles. */
+/* Groups all slots of a step by expert, whatever their phase, in tiles of `tile` places; id
+ * [slots]. Returns the largest number of tiles. */
 size_t hip_group_slots(struct hip *h, const struct be_linear *w, const int *id, int slots, int tile,
                        struct expert_groups *groups);
 /* At the begin of a run: results of earlier runs are grouped anew. */

@@ -387,7 +387,7 @@ DENSE_GEMV(dense_gemv_row_bf16, SM90, DENSE_ROW, WEIGHT_BF16)
 #define EXACT_DENSE(name, images, weights) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
 #endif
 #ifndef EXACT_DENSE_8
-#define EXACT_DENSE_8(name, images, weights)                                                    \
+#define EXACT_DENSE_8(name, images, weights)                                                       \
     KERNEL_ROW(name, images, FOR_EXACT, THREADS, 1, 0, 0, 0)
 #endif
 EXACT_Q4(exact_q4_1, NO_MMA, 1)

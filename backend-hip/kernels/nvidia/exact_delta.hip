@@ -108,8 +108,7 @@ DEVICE void exact_delta_producers(const struct delta_args *a, const struct exact
     {
         NO_UNROLL for (int i = (thread() - EXACT_DELTA_COLUMNS) / WARP;
                        i < EXACT_DELTA_ROWS && row0 + i < r->end; i += 4)
-            exact_delta_produce(a, row0 + i, r->head, r->column,
-                                &r->buffer[at + i]);
+            exact_delta_produce(a, row0 + i, r->head, r->column, &r->buffer[at + i]);
         at += EXACT_DELTA_ROWS;
         if (at == EXACT_DELTA_BUFFERS * EXACT_DELTA_ROWS) at = 0;
         barrier();

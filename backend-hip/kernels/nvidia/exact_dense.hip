@@ -5,8 +5,8 @@
  *   thread    `tile` rows x `tile` outputs of lanes 2i and 2i + 1; the 8 threads of such a tile
  *             fold their lanes at the end
  *   pipeline  stages of DENSE_SPAN inputs in shared memory, DENSE_STAGES - 1 ahead
- * Rows and outputs of the four tiles of a warp alternate, and strides are odd multiples of 64 and 32
- * bytes, so that no two threads meet in a bank. */
+ * Rows and outputs of the four tiles of a warp alternate, and strides are odd multiples of 64 and
+ * 32 bytes, so that no two threads meet in a bank. */
 
 /* The block's part of the launch. */
 struct dense_block {
@@ -28,8 +28,8 @@ DEVICE struct dense_block dense_block_of(const struct exact_linear_args *a, cons
     return b;
 }
 
-/* What a thread copies of a stage: 4 inputs of every eighth row, 8 of every (of_panel / 16)th piece of
- * an output. */
+/* What a thread copies of a stage: 4 inputs of every eighth row, 8 of every (of_panel / 16)th piece
+ * of an output. */
 struct dense_copies {
     const float *x;
     const u32x4 *weight;

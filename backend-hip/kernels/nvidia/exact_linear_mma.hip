@@ -55,8 +55,8 @@ DEVICE void exact_load_sub(const struct exact_linear_args *a, const struct exact
     }
 }
 
-/* The terms of a sub-group: terms [rows][PANEL]. of_rows: a lane's inputs, of rows lane / 4, 2 (lane
- * % 4) and the next */
+/* The terms of a sub-group: terms [rows][PANEL]. of_rows: a lane's inputs, of rows lane / 4,
+ * 2 (lane % 4) and the next */
 DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exact_sub *s, int sub,
                             const int of_rows[3], float *terms, const int digits, const int pairs)
 {
@@ -79,11 +79,9 @@ DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exac
         }
         if (d + 1 < digits) UNROLL for (int e = 0; e < 4; e++) sum[e] *= 128;
     }
-    UNROLL for (int e = 0; e < 2; e++)
-    {
-        UNROLL for (int j = 0; j < 2; j++) terms[(row + e) * PANEL + lane / 4 + 8 * j] =
+    UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < 2; j++)
+        terms[(row + e) * PANEL + lane / 4 + 8 * j] =
             exact_term(&of[e], &s->scale[j], sum[e + 2 * j]);
-    }
 }
 
 /* Block (panel of all parts, EXACT_SPLIT_ROWS rows); experts: (panel, tile of so many places). Warp
