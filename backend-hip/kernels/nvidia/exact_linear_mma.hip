@@ -100,7 +100,6 @@ DEVICE void exact_split(const struct exact_linear_args *a, const int digits, con
     struct exact_panel p = exact_panel_of(a, block_x(), experts ? block_y() : -1);
     UNROLL for (int i = 0; i < EXACT_AHEAD; i++)
         exact_load_sub(a, &p, warp_number() + i * WARPS, &s[i], pairs);
-    if (!experts) wait_for_producer();
     const struct exact_block_rows r = exact_rows_of_tile(a, block_y(), EXACT_SPLIT_ROWS, experts);
     UNROLL for (int i = 0; i < 3; i++)
     {
@@ -108,6 +107,7 @@ DEVICE void exact_split(const struct exact_linear_args *a, const int digits, con
         if (place >= r.end) place = r.first; /* results that nobody reads */
         of_rows[i] = experts ? exact_input(a, place) : place;
     }
+    if (!experts) wait_for_producer();
     int place = r.first + t / PANEL, there = t < all && place < r.end;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
         int n_subs = a->groups.n - sub0 < pass ? a->groups.n - sub0 : pass;
