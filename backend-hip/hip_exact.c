@@ -61,6 +61,7 @@ struct exact_rows {
     int rows, inputs;
     const int *expert; /* of slots, or NULL */
     int top_k;         /* slot i reads input i / top_k */
+    int single;        /* all slots are of one row */
     void *d_digits;
     int producer; /* operation in the launch that quantizes: OP_NORM, OP_GLU; -1: none */
 };
@@ -135,20 +136,35 @@ static enum hip_kernel wgmma_kernel(const struct hip *h, const struct exact_line
     return (n + at_once - 1) / at_once * 34 < waves * 44 ? K_exact_wgmma_128 : K_exact_wgmma_192;
 }
 
-/* A kernel of the 4-bit linears; experts: one row a block. by_wgmma: those kernels may be chosen */
+/* A kernel for so many rows that share codes, K_COUNT: tiles of 64 rows. */
+static enum hip_kernel few_kernel(const struct hip *h, int rows, int pairs)
+{
+    if (!hip_has(h, K_exact_tile_2))
+        return rows <= 1 ? K_exact_q4_1 : rows <= 4 ? K_exact_q4_4 : K_exact_q4_8;
+    if (rows <= 16) return pairs ? K_exact_pairs_split : K_exact_split_8;
+    return pairs ? K_exact_pairs_tile : K_COUNT;
+}
+
+/* A kernel whose tiles hold the slots of most experts of a stack. */
+static enum hip_kernel experts_kernel(const struct hip *h, int slots, int stack, int pairs)
+{
+    int rows = (slots + slots / 2) / stack;
+    enum hip_kernel k = few_kernel(h, rows, pairs);
+    if (k == K_exact_split_8) return K_exact_experts_split;
+    return k != K_COUNT ? k : rows <= 64 ? K_exact_tile_32 : K_exact_tile_2;
+}
+
+/* A kernel of the 4-bit linears. by_wgmma: those kernels may be chosen */
 static enum hip_kernel q4_kernel(const struct hip *h, const struct exact_linear_args *a,
                                  int by_wgmma, int digits)
 {
-    int rows = a->linear.rows, panels = a->linear.n_blocks, experts = a->slot_expert != NULL;
-    enum hip_kernel k = K_COUNT;
-    if (!hip_has(h, K_exact_tile_2))
-        return experts || rows == 1 ? K_exact_q4_1 : rows <= 4 ? K_exact_q4_4 : K_exact_q4_8;
-    if (experts || rows <= 16) return a->groups.pairs ? K_exact_pairs_split : K_exact_split_8;
-    if (a->groups.pairs) return K_exact_pairs_tile;
+    int rows = a->linear.rows, panels = a->linear.n_blocks;
+    enum hip_kernel k = few_kernel(h, rows, a->groups.pairs);
+    if (k != K_COUNT) return k;
     if (by_wgmma) k = wgmma_kernel(h, a, digits);
     if (k != K_COUNT) return k;
     /* the wider tile reads digits less often, but may leave multiprocessors without one */
-    int tiles = (rows + EXACT_MMA_ROWS - 1) / EXACT_MMA_ROWS * ((panels + 7) / 8);
+    int tiles = (rows + 63) / 64 * ((panels + 7) / 8);
     return tiles >= hip_stream_multiprocessors(h->stream) ? K_exact_tile_2 : K_exact_tile_1;
 }
 
@@ -162,60 +178,121 @@ static void launch_wgmma(struct hip *h, enum hip_kernel k, const struct exact_li
     hip_launch(h, k, (struct hip_blocks){tiles < at_once ? tiles : at_once, 1, 1, 0}, &a, sizeof a);
 }
 
-static void launch_q4(struct hip *h, enum hip_kernel k, const struct exact_linear_args *a)
+/* Rows of a block of a kernel without wgmma. */
+static int block_rows(enum hip_kernel k)
 {
-    int tile = k == K_exact_tile_1 || k == K_exact_tile_2 || k == K_exact_pairs_tile,
-        panels = k == K_exact_tile_2 ? 8
-                 : tile              ? 4
-                                     : 1,
-        rows = tile                ? EXACT_MMA_ROWS
-               : a->slot_expert    ? 1
-               : k == K_exact_q4_1 ? 1
-               : k == K_exact_q4_4 ? 4
-                                   : 8;
+    switch (k) {
+    case K_exact_q4_1: return 1;
+    case K_exact_q4_4: return 4;
+    case K_exact_q4_8: return 8;
+    case K_exact_tile_32: return 32;
+    case K_exact_tile_1:
+    case K_exact_tile_2:
+    case K_exact_pairs_tile: return 64;
+    default: return EXACT_SPLIT_ROWS;
+    }
+}
+
+/* tiles: of the experts' grouping, 0: of rows */
+static void launch_q4(struct hip *h, enum hip_kernel k, const struct exact_linear_args *a,
+                      size_t tiles)
+{
+    int rows = block_rows(k), tile = rows > EXACT_SPLIT_ROWS,
+        four = k == K_exact_tile_1 || k == K_exact_pairs_tile, panels = !tile ? 1 : four ? 4 : 8;
     size_t across = (size_t)((a->linear.n_blocks + panels - 1) / panels),
-           down = (size_t)((a->linear.rows + rows - 1) / rows);
+           down = tiles ? tiles : (size_t)((a->linear.rows + rows - 1) / rows);
     /* neighbouring blocks of tiles share weights */
     hip_launch(h, k, (struct hip_blocks){tile ? down : across, tile ? across : down, 1, 0}, a,
                sizeof *a);
+}
+
+/* Chooses a kernel for the slots of stacks, and groups them for it; a single row's are a tile each.
+ * Returns the number of tiles. */
+static size_t group_slots(struct hip *h, const struct be_linear *w, const struct exact_rows *of,
+                          struct exact_linear_args *a, enum hip_kernel *k)
+{
+    struct expert_groups g;
+    *k = experts_kernel(h, of->rows, w->stack, w->pairs);
+    a->expert = of->expert;
+    if (of->single || block_rows(*k) == 1) return (size_t)of->rows;
+    size_t tiles = hip_group_slots(h, w, of->expert, of->rows, block_rows(*k), &g);
+    a->expert = g.expert;
+    a->end = g.end;
+    a->n_tiles = g.n_tiles;
+    a->linear.slot = g.slot;
+    return tiles;
+}
+
+/* Blocks of exact_dense_tile_*; neighbouring ones share weights. */
+static struct hip_blocks dense_tiles(struct exact_linear_args *a, int tile)
+{
+    size_t rows = (size_t)a->linear.rows, panels = (size_t)a->linear.n_blocks;
+    a->row_warps = rows <= (size_t)DENSE_TILE_ROWS(tile, 1) ? 1 : 2;
+    size_t down = (size_t)DENSE_TILE_ROWS(tile, a->row_warps),
+           across = (size_t)DENSE_TILE_PANELS(tile, a->row_warps);
+    return (struct hip_blocks){(rows + down - 1) / down, (panels + across - 1) / across, 1, 0};
+}
+
+static void launch_dense(struct hip *h, struct exact_linear_args *a, enum weight_kind kind)
+{
+    static const enum hip_kernel row[] = {[WEIGHT_F16] = K_exact_dense_f16,
+                                          [WEIGHT_BF16] = K_exact_dense_bf16,
+                                          [WEIGHT_F32] = K_exact_dense_f32},
+                                 rows_8[] = {[WEIGHT_F16] = K_exact_dense_f16_8,
+                                             [WEIGHT_BF16] = K_exact_dense_bf16_8,
+                                             [WEIGHT_F32] = K_exact_dense_f32_8},
+                                 tile_4[] = {[WEIGHT_F16] = K_exact_dense_tile_4_f16,
+                                             [WEIGHT_BF16] = K_exact_dense_tile_4_bf16},
+                                 tile_8[] = {[WEIGHT_F16] = K_exact_dense_tile_8_f16,
+                                             [WEIGHT_BF16] = K_exact_dense_tile_8_bf16};
+    size_t panels = (size_t)a->linear.n_blocks, rows = (size_t)a->linear.rows;
+    enum hip_kernel k;
+    struct hip_blocks blocks;
+    if (a->expert || rows <= EXACT_DENSE_ROWS / 2) {
+        k = row[kind];
+        blocks = (struct hip_blocks){panels, rows, 1, 0};
+    } else if (kind == WEIGHT_F32 || !hip_has(h, tile_8[kind])) {
+        k = rows_8[kind];
+        blocks = (struct hip_blocks){
+            (panels + 2 * EXACT_DENSE_PANELS - 1) / (2 * EXACT_DENSE_PANELS),
+            (rows + EXACT_DENSE_ROWS - 1) / EXACT_DENSE_ROWS, 1, 0};
+    } else {
+        k = tile_8[kind];
+        blocks = dense_tiles(a, 8);
+        if (blocks.x * blocks.y < (size_t)hip_stream_multiprocessors(h->stream)) {
+            k = tile_4[kind];
+            blocks = dense_tiles(a, 4);
+        }
+    }
+    hip_launch(h, k, blocks, a, sizeof *a);
 }
 
 /* Linears first .. first + n - 1 of the operation, which read the same integers. */
 static void linears(struct hip *h, const struct be_plan *p, int op, int first, int n,
                     const struct exact_rows *of)
 {
-    static const enum hip_kernel dense[] = {[WEIGHT_F16] = K_exact_dense_f16,
-                                            [WEIGHT_BF16] = K_exact_dense_bf16,
-                                            [WEIGHT_F32] = K_exact_dense_f32},
-                                 dense_8[] = {[WEIGHT_F16] = K_exact_dense_f16_8,
-                                              [WEIGHT_BF16] = K_exact_dense_bf16_8,
-                                              [WEIGHT_F32] = K_exact_dense_f32_8};
     const struct be_linear *w = hip_weight(p, op, first);
     struct exact_linear_args a = {
         .linear = {.x = hip_in(p, op, 0), .n_parts = n, .rows = of->rows, .n_chunks = w->n_chunks},
-        .slot_expert = of->expert,
         .top_k = of->top_k};
     for (int i = 0; i < n; i++) {
         const struct be_linear *v = hip_weight(p, op, first + i);
         a.linear.part[i] = hip_part_of(v, hip_out(p, op, first + i), a.linear.n_blocks);
         a.linear.n_blocks += (v->out + PANEL - 1) / PANEL;
     }
-    size_t panels = (size_t)a.linear.n_blocks, rows = (size_t)of->rows;
     if (w->dense) {
-        int few = of->expert || rows <= EXACT_DENSE_TILE / 2;
-        size_t across = few ? 1 : 2 * EXACT_DENSE_PANELS, down = few ? 1 : EXACT_DENSE_TILE;
         a.groups.n = w->in;
-        hip_launch(
-            h, few ? dense[w->kind] : dense_8[w->kind],
-            (struct hip_blocks){(panels + across - 1) / across, (rows + down - 1) / down, 1, 0}, &a,
-            sizeof a);
+        a.expert = of->expert;
+        launch_dense(h, &a, w->kind);
         return;
     }
     int by_slot = of->expert && w->perm;
-    size_t prepared = by_slot ? rows : (size_t)of->inputs;
+    size_t prepared = (size_t)(by_slot ? of->rows : of->inputs), tiles = 0;
     a.groups = groups_of(w);
     int digits = h->config.act == ACT_I16 ? 2 : 1;
-    enum hip_kernel k = q4_kernel(h, &a, takes_wgmma(h, p, op, first, n), digits);
+    enum hip_kernel k;
+    if (of->expert) tiles = group_slots(h, w, of, &a, &k);
+    else k = q4_kernel(h, &a, takes_wgmma(h, p, op, first, n), digits);
     int by_wgmma = wgmma_panels(k) > 0, tile = by_wgmma ? EXACT_COLUMNS / digits : 1;
     a.of = digits_at(h, of->d_digits, w,
                      (prepared + (size_t)tile - 1) / (size_t)tile * (size_t)tile);
@@ -231,7 +308,7 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     if (by_slot) a.top_k = 1;
     quantize(h, p, &q, prepared, first ? -1 : of->producer);
     if (by_wgmma) launch_wgmma(h, k, &a);
-    else launch_q4(h, k, &a);
+    else launch_q4(h, k, &a, tiles);
 }
 
 static void all_linears(struct hip *h, const struct be_plan *p, int op, const struct exact_rows *of)
@@ -287,7 +364,7 @@ void hip_exact_produced_linear(struct hip *h, const struct be_plan *p, int produ
     produced_linear(h, p, producer + 1, producer);
 }
 
-void hip_exact_experts(struct hip *h, const struct be_plan *p, int op)
+static void experts(struct hip *h, const struct be_plan *p, int op, int producer)
 {
     const struct op *o = hip_op(p, op);
     int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode), slots = rows * o->as.experts.top_k,
@@ -297,8 +374,19 @@ void hip_exact_experts(struct hip *h, const struct be_plan *p, int op)
                                      .inputs = each ? slots : rows,
                                      .expert = hip_in(p, op, 1),
                                      .top_k = each ? 1 : o->as.experts.top_k,
+                                     .single = rows == 1,
                                      .d_digits = h->experts.d_packed,
-                                     .producer = -1});
+                                     .producer = producer});
+}
+
+void hip_exact_experts(struct hip *h, const struct be_plan *p, int op)
+{
+    experts(h, p, op, -1);
+}
+
+void hip_exact_produced_experts(struct hip *h, const struct be_plan *p, int producer)
+{
+    experts(h, p, producer + 1, producer);
 }
 
 void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)

@@ -72,6 +72,19 @@ static const struct hip_kernel_row *choose(const struct hip *h, enum linear_phas
     return best;
 }
 
+/* Lays out the slots of a phase in tiles; ints: room for its grouping. Returns what is left. */
+static int *in_tiles(struct phase_slots *s, const int *id, size_t slots, size_t tile, int *ints)
+{
+    s->groups = (struct expert_groups){.id = id, .n_slots = (int)slots, .tile = (int)tile};
+    if (!s->grouped) return ints;
+    s->groups.place = ints;
+    s->groups.slot = s->groups.place + slots;
+    s->groups.expert = s->groups.slot + s->tiles * tile;
+    s->groups.end = s->groups.expert + s->tiles;
+    s->groups.n_tiles = s->groups.end + s->tiles;
+    return s->groups.n_tiles + 1;
+}
+
 /* Fills both phases for a stack; their groupings lie one behind the other in scratch. */
 static void lay_out(const struct hip *h, const struct be_plan *p, int op, const struct be_linear *w,
                     struct phase_slots of[2])
@@ -95,16 +108,7 @@ static void lay_out(const struct hip *h, const struct be_plan *p, int op, const 
         s->grouped = tile > 1 && !(s->v->gathers && s->rows == 1);
         if (!s->grouped) s->tiles = slots;
         place0 += s->tiles * tile;
-        s->groups = (struct expert_groups){.id = id + (size_t)s->row0 * (size_t)top_k,
-                                           .n_slots = (int)slots,
-                                           .tile = (int)tile};
-        if (!s->grouped) continue;
-        s->groups.place = ints;
-        s->groups.slot = s->groups.place + slots;
-        s->groups.expert = s->groups.slot + s->tiles * tile;
-        s->groups.end = s->groups.expert + s->tiles;
-        s->groups.n_tiles = s->groups.end + s->tiles;
-        ints = s->groups.n_tiles + 1;
+        ints = in_tiles(s, id + (size_t)s->row0 * (size_t)top_k, slots, tile, ints);
     }
 }
 
@@ -128,6 +132,17 @@ static void group(struct hip *h, const struct be_linear *w, const struct phase_s
         return;
     *last = g;
     hip_launch(h, K_group_slots, (struct hip_blocks){(size_t)w->stack, 2, 1, 0}, &a, sizeof a);
+}
+
+size_t hip_group_slots(struct hip *h, const struct be_linear *w, const int *id, int slots, int tile,
+                       struct expert_groups *groups)
+{
+    struct phase_slots of[2] = {{.grouped = 1}};
+    of[0].tiles = most_tiles((size_t)slots, (size_t)w->stack, (size_t)tile);
+    in_tiles(&of[0], id, (size_t)slots, (size_t)tile, h->experts.d_groups);
+    group(h, w, of);
+    *groups = of[0].groups;
+    return of[0].tiles;
 }
 
 void hip_forget_grouping(struct hip *h)

@@ -501,6 +501,8 @@ static const struct hip_pattern patterns[] = {
      hip_exact_takes_norm, hip_exact_produced_linear, K_COUNT},
     {"exact glu + linear", EXACT_ROWS, 2, {OP_GLU, OP_LINEAR},
      hip_exact_takes_glu, hip_exact_produced_linear, K_COUNT},
+    {"exact glu + experts", EXACT_ROWS, 2, {OP_GLU, OP_EXPERTS},
+     hip_exact_takes_glu, hip_exact_produced_experts, K_COUNT},
     {"exact embed", EXACT_ROWS, 1, {OP_EMBED}, NULL, hip_embed, K_COUNT},
     {"exact angles", EXACT_ROWS, 1, {OP_ANGLES}, NULL, hip_exact_angles, K_COUNT},
     {"exact norm", EXACT_ROWS, 1, {OP_NORM}, NULL, hip_exact_norm, K_COUNT},

@@ -164,6 +164,10 @@ int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op);
 void hip_experts_mix(struct hip *h, const struct be_plan *p, int op);
 struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_mix(struct hip *h, const struct be_plan *p, int op);
+/* Groups all slots of a step by expert, whatever their phase, in tiles of `tile` places; id
+ * [slots]. Returns the largest number of tiles. */
+size_t hip_group_slots(struct hip *h, const struct be_linear *w, const int *id, int slots, int tile,
+                       struct expert_groups *groups);
 /* At the begin of a run: results of earlier runs are grouped anew. */
 void hip_forget_grouping(struct hip *h);
 
@@ -246,6 +250,7 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_glu(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_add(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_experts(struct hip *h, const struct be_plan *p, int op);
+void hip_exact_produced_experts(struct hip *h, const struct be_plan *p, int producer);
 void hip_exact_softcap(struct hip *h, const struct be_plan *p, int op);
 
 /* ---- hip_vector.c */

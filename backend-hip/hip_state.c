@@ -77,9 +77,12 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op)
     struct delta_args a = delta_args(h, p, op);
     int nv = a.value_heads, dk = a.key_dim, dv = a.value_dim;
     if (hip_is_exact(h)) {
-        size_t blocks = (size_t)nv * (((size_t)dv + THREADS - 1) / THREADS);
-        hip_launch(h, K_exact_delta, (struct hip_blocks){blocks, (size_t)h->shape.n_seqs, 1, 0}, &a,
-                   sizeof a);
+        int in_registers = dk == EXACT_DELTA_KEYS && dv % EXACT_DELTA_COLUMNS == 0 &&
+                           hip_has(h, K_exact_delta_128);
+        size_t columns = in_registers ? EXACT_DELTA_COLUMNS : THREADS,
+               blocks = (size_t)nv * (((size_t)dv + columns - 1) / columns);
+        hip_launch(h, in_registers ? K_exact_delta_128 : K_exact_delta,
+                   (struct hip_blocks){blocks, (size_t)h->shape.n_seqs, 1, 0}, &a, sizeof a);
         return;
     }
     size_t of_head = ((size_t)dv + DELTA_COLUMNS - 1) / DELTA_COLUMNS;

@@ -386,20 +386,21 @@ DENSE_GEMV(dense_gemv_row_bf16, SM90, DENSE_ROW, WEIGHT_BF16)
 #ifndef EXACT_DENSE
 #define EXACT_DENSE(name, images, weights) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
 #endif
-#ifndef EXACT_DENSE_ROWS
-#define EXACT_DENSE_ROWS(name, images, weights)                                                    \
+#ifndef EXACT_DENSE_8
+#define EXACT_DENSE_8(name, images, weights)                                                       \
     KERNEL_ROW(name, images, FOR_EXACT, THREADS, 1, 0, 0, 0)
 #endif
 EXACT_Q4(exact_q4_1, NO_MMA, 1)
 EXACT_Q4(exact_q4_4, NO_MMA, 4)
 EXACT_Q4(exact_q4_8, NO_MMA, 8)
 #ifndef EXACT_TILE /* nvidia/exact_linear_mma.hip; panels: of a warp; pairs: codes of 8 bits */
-#define EXACT_TILE(name, images, panels, pairs)                                                    \
-    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(panels, pairs), 0, 0)
+#define EXACT_TILE(name, images, rows, panels, pairs)                                              \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(rows, panels, pairs), 0, 0)
 #endif
-EXACT_TILE(exact_tile_1, MMA, 1, 0)
-EXACT_TILE(exact_tile_2, MMA, 2, 0)
-EXACT_TILE(exact_pairs_tile, MMA, 1, 1)
+EXACT_TILE(exact_tile_1, MMA, 64, 1, 0)
+EXACT_TILE(exact_tile_2, MMA, 64, 2, 0)
+EXACT_TILE(exact_tile_32, MMA, 32, 1, 0)
+EXACT_TILE(exact_pairs_tile, MMA, 64, 1, 1)
 #ifndef EXACT_WGMMA /* hopper/exact_linear_wgmma.hip; groups: warpgroups of 64 outputs */
 #define EXACT_WGMMA(name, images, groups, stages, blocks)                                          \
     KERNEL_ROW(name, images, FOR_EXACT, 128 * (groups) + WGMMA_PRODUCERS, blocks,                  \
@@ -409,13 +410,22 @@ EXACT_WGMMA(exact_wgmma_192, SM90, 3, 6, 1)
 EXACT_WGMMA(exact_wgmma_128, SM90, 2, 7, 1)
 EXACT_WGMMA(exact_wgmma_64, SM90, 1, 4, 2)
 KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
+KERNEL_ROW(exact_experts_split, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
 KERNEL_ROW(exact_pairs_split, MMA, FOR_EXACT, THREADS, 2, EXACT_SPLIT_TERMS * 4, 0, 0)
 EXACT_DENSE(exact_dense_f16, ALL, WEIGHT_F16)
 EXACT_DENSE(exact_dense_bf16, ALL, WEIGHT_BF16)
 EXACT_DENSE(exact_dense_f32, ALL, WEIGHT_F32)
-EXACT_DENSE_ROWS(exact_dense_f16_8, ALL, WEIGHT_F16)
-EXACT_DENSE_ROWS(exact_dense_bf16_8, ALL, WEIGHT_BF16)
-EXACT_DENSE_ROWS(exact_dense_f32_8, ALL, WEIGHT_F32)
+EXACT_DENSE_8(exact_dense_f16_8, NO_MMA, WEIGHT_F16)
+EXACT_DENSE_8(exact_dense_bf16_8, NO_MMA, WEIGHT_BF16)
+EXACT_DENSE_8(exact_dense_f32_8, ALL, WEIGHT_F32)
+#ifndef EXACT_DENSE_TILE /* nvidia/exact_dense.hip; tile: rows and outputs of a thread */
+#define EXACT_DENSE_TILE(name, images, weights, tile, blocks)                                      \
+    KERNEL_ROW(name, images, FOR_EXACT, THREADS, blocks, DENSE_TILE_SHARED(tile), 0, 0)
+#endif
+EXACT_DENSE_TILE(exact_dense_tile_4_f16, MMA, WEIGHT_F16, 4, 2)
+EXACT_DENSE_TILE(exact_dense_tile_4_bf16, MMA, WEIGHT_BF16, 4, 2)
+EXACT_DENSE_TILE(exact_dense_tile_8_f16, MMA, WEIGHT_F16, 8, 1)
+EXACT_DENSE_TILE(exact_dense_tile_8_bf16, MMA, WEIGHT_BF16, 8, 1)
 KERNEL_ROW(exact_quantize, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_norm, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_norm_quantize, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
@@ -445,6 +455,7 @@ KERNEL_ROW(exact_add, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_route, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_conv, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_delta, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_delta_128, MMA, FOR_EXACT, EXACT_DELTA_THREADS, 2, 0, 0, 0)
 KERNEL_ROW(exact_softcap, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 
 /* common/pack.hip */
@@ -622,7 +633,8 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef EXACT_WGMMA
 #undef EXACT_ATTEND_MMA
 #undef EXACT_DENSE
-#undef EXACT_DENSE_ROWS
+#undef EXACT_DENSE_8
+#undef EXACT_DENSE_TILE
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES

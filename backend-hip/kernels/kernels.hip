@@ -89,6 +89,8 @@
 #include "backend-hip/kernels/nvidia/attend_chunk.hip"
 #include "backend-hip/kernels/nvidia/exact_attend_mma.hip"
 #include "backend-hip/kernels/nvidia/exact_linear_mma.hip"
+#include "backend-hip/kernels/nvidia/exact_dense.hip"
+#include "backend-hip/kernels/nvidia/exact_delta.hip"
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/exact_linear_wgmma.hip"
 #endif

@@ -267,6 +267,9 @@ static const struct experts_case experts_cases[] = {
       {96, 33, 32, 192, PERM_PAIRS, SCALE_F32, 0, 0, ZEROS_PAIRS}}, 2, 5, 2, 9, 0, 0},
     {{{120, 40, 64, 256, PERM_PAIRS_SHUFFLED, SCALE_F16, 0, 0, ZEROS_PAIRS}}, 1, 4, 2, 12, 0, 1},
     {{{64, 20, 32, 128, PERM_PAIRS, SCALE_F16, 0, 0, ZEROS_PAIRS}}, 1, 3, 2, 7, 1, 2},
+    {{{256, 150, 128, 256, PERM_NONE, SCALE_F16, 1, 0, ZEROS_MIXED},
+      {256, 33, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 3, 2, 60, 0, 0},
+    {{{96, 70, 32, 192, PERM_PAIRS, SCALE_F16, 1, 0, ZEROS_PAIRS}}, 1, 3, 2, 70, 1, 0},
 };
 
 struct experts_call {

@@ -446,6 +446,7 @@ struct conv_args {
 
 /* A block has DELTA_COLUMNS columns of the state of a value head: DELTA_THREADS consumers, and as
  * many producers where a sequence has several rows. DELTA_STAGE: floats of a chunk of rows */
+enum { EXACT_DELTA_KEYS = 128, EXACT_DELTA_COLUMNS = 64, EXACT_DELTA_THREADS = 192 };
 enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4 };
 #define DELTA_STAGE(dims, rows) ((rows) * (2 * (dims) + DELTA_COLUMNS + 2))
 
@@ -633,21 +634,24 @@ struct exact_quantize_args {
 };
 
 struct exact_linear_args {
-    struct linear_args linear; /* x: dense linears only */
+    struct linear_args linear; /* x: dense linears only; experts: rows are slots, slot of places */
     struct exact_digits of;
     struct exact_groups groups;
-    const int
-        *slot_expert; /* experts: of slot i, the input of row i / top_k (each: i); NULL: rows */
-    int top_k, n_experts;
+    /* experts: the tiles of a grouping, as experts_args has them; expert NULL: rows. The input of
+     * slot i is row i / top_k */
+    const int *expert, *end, *n_tiles;
+    int top_k;
+    int row_warps; /* nvidia/exact_dense.hip: 1 or 2 */
 };
 
-/* nvidia/exact_linear_mma.hip: rows of a tile, bytes between rows of digits in shared memory,
- * stages; terms of a block for few rows */
-enum { EXACT_MMA_ROWS = 64, EXACT_MMA_STRIDE = 160, EXACT_STAGES = 3 };
-enum { EXACT_SPLIT_TERMS = 8192 };
-#define EXACT_TILE_SHARED(panels, pairs)                                                           \
-    (EXACT_STAGES * (2 * EXACT_MMA_ROWS * EXACT_MMA_STRIDE + EXACT_MMA_ROWS * 8 +                  \
-                     4 * (panels) * (1024 * (1 + (pairs)) + 128)))
+/* nvidia/exact_linear_mma.hip: rows of a warp; panels of a block of 8 warps; bytes between rows of
+ * digits in shared memory, stages; rows of a block for few rows, its terms */
+enum { EXACT_WARP_ROWS = 32, EXACT_MMA_STRIDE = 160, EXACT_STAGES = 3 };
+#define EXACT_TILE_PANELS(rows, panels) (8 * EXACT_WARP_ROWS / (rows) * (panels))
+enum { EXACT_SPLIT_ROWS = 8, EXACT_SPLIT_TERMS = 8192 };
+#define EXACT_TILE_SHARED(rows, panels, pairs)                                                     \
+    (EXACT_STAGES * ((rows) * (2 * EXACT_MMA_STRIDE + 8) +                                         \
+                     EXACT_TILE_PANELS(rows, panels) * (1024 * (1 + (pairs)) + 128)))
 
 /* hopper/exact_linear_wgmma.hip: columns of a tile, one for each digit of a row; bytes of a stage of
  * a ring: the integers, codes, scales of the weights, scales of the rows */
@@ -657,7 +661,14 @@ enum { EXACT_COLUMNS = 128 };
 #define EXACT_WGMMA_SHARED(groups, stages) ((stages) * EXACT_WGMMA_STAGE(groups) + 1024)
 
 /* Rows and panels of a block of exact_dense */
-enum { EXACT_DENSE_TILE = 8, EXACT_DENSE_PANELS = THREADS / 32 };
+enum { EXACT_DENSE_ROWS = 8, EXACT_DENSE_PANELS = THREADS / 32 };
+/* nvidia/exact_dense.hip: inputs of a stage, stages, floats between rows; rows and panels of a
+ * block; bytes of all stages, which are most where row_warps is 1 */
+enum { DENSE_SPAN = 128, DENSE_STAGES = 3, DENSE_STRIDE = DENSE_SPAN + 16 };
+#define DENSE_TILE_ROWS(tile, row_warps) (2 * (tile) * (row_warps))
+#define DENSE_TILE_PANELS(tile, row_warps) ((tile) / (row_warps))
+#define DENSE_TILE_SHARED(tile)                                                                    \
+    (DENSE_STAGES * (2 * (tile) * DENSE_STRIDE * 4 + DENSE_SPAN / 8 * (256 * (tile) + 32)))
 
 /* Rows of a block of exact_attend_rows, a divisor of GROUP_ROWS */
 enum { EXACT_ATTEND_ROWS = 8 };

@@ -67,6 +67,40 @@ DEVICE const struct exact_scaled *exact_scaled_at(const struct exact_digits *x, 
     return x->scaled + (u64)sub * (u64)x->rows + (u64)row;
 }
 
+/* The rows of a block: places first .. end - 1 of the expert of a tile, or rows. */
+struct exact_block_rows {
+    int first, end;
+};
+
+DEVICE int exact_tile_exists(const struct exact_linear_args *a, int tile)
+{
+    return !a->end || tile < *a->n_tiles;
+}
+
+/* Those of tile number `tile` of `rows` rows. */
+DEVICE struct exact_block_rows exact_rows_of_tile(const struct exact_linear_args *a, int tile,
+                                                  int rows, const int experts)
+{
+    if (experts && a->end)
+        return (struct exact_block_rows){tile * rows, uniform_int(a->end[tile])};
+    if (experts) return (struct exact_block_rows){tile, tile + 1};
+    int end = tile * rows + rows;
+    return (struct exact_block_rows){tile * rows, end < a->linear.rows ? end : a->linear.rows};
+}
+
+/* The row of the results of a place; of the inputs. */
+DEVICE int exact_slot(const struct exact_linear_args *a, int place)
+{
+    return a->linear.slot ? a->linear.slot[place] : place;
+}
+
+DEVICE int exact_input(const struct exact_linear_args *a, int place)
+{
+    if (!a->expert) return place;
+    int slot = exact_slot(a, place);
+    return a->top_k == 1 ? slot : slot / a->top_k;
+}
+
 /* A lane's codes of the n chunks from `first` on: octet lane % 4 of outputs lane / 4 and lane / 4 +
  * 8. */
 DEVICE void exact_codes(const u32 *codes, int first, int n, int lane, u32 q[4][2])
@@ -88,12 +122,12 @@ DEVICE void exact_codes(const u32 *codes, int first, int n, int lane, u32 q[4][2
     }
 }
 
-/* The sub-groups sub0 .. sub1 - 1 of rows row0 .. n_rows - 1 of a panel: terms[sub -
+/* The sub-groups sub0 .. sub1 - 1 of input rows x [n_rows] of a panel: terms[sub -
  * sub0][rows][PANEL]. Warps of 32 threads take sub-groups in turn; lane 4r + t has octet t of
  * outputs r and r + 8. */
 DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_part *p, int panel,
-                        int row0, int n_rows, int sub0, int sub1, float *terms, const int rows,
-                        const int digits)
+                        const int x[8], int n_rows, int sub0, int sub1, float *terms,
+                        const int rows, const int digits)
 {
     int lane = thread() % 32;
     const u32 *codes = (const u32 *)p->weight + (u64)panel * (u64)(a->linear.n_chunks * 4 * PANEL);
@@ -115,13 +149,13 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
             }
             UNROLL for (int m = 0; m < rows; m++)
             {
-                if (row0 + m >= n_rows) break;
+                if (m >= n_rows) break;
                 UNROLL for (int d = 0; d < digits; d++)
                 {
-                    u64 x = exact_octet(&a->of, row0 + m, d, first + i, lane % 4);
+                    u64 v = exact_octet(&a->of, x[m], d, first + i, lane % 4);
                     UNROLL for (int j = 0; j < 2; j++)
                     {
-                        int s = dot4((u32)x, b.low[j], dot4((u32)(x >> 32), b.high[j], 0));
+                        int s = dot4((u32)v, b.low[j], dot4((u32)(v >> 32), b.high[j], 0));
                         sum[m][j] += digits == 2 && d == 0 ? s * 128 : s;
                     }
                 }
@@ -137,34 +171,37 @@ DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_p
         UNROLL for (int m = 0; m < rows; m++) UNROLL for (int j = 0; j < 2; j++)
         {
             int all = int_sum_of_4(sum[m][j]);
-            if (lane % 4 == m % 4 && row0 + m < n_rows && sub < sub1)
+            if (lane % 4 == m % 4 && m < n_rows && sub < sub1)
                 terms[((sub - sub0) * rows + m) * PANEL + lane / 4 + 8 * j] =
-                    exact_term(exact_scaled_at(&a->of, row0 + m, sub), &w[j], all);
+                    exact_term(exact_scaled_at(&a->of, x[m], sub), &w[j], all);
         }
     }
 }
-/* Block (panel of all parts, `rows` rows); experts: (the same, slot) */
+/* Block (panel of all parts, `rows` rows); experts: (the same, tile of `rows` places) */
 DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, const int rows,
                      const int digits)
 {
+    if (!exact_tile_exists(a, block_y())) return;
     struct linear_part p = part_of(&a->linear, block_x());
-    int panel = block_x() - p.first, row0 = block_y() * rows, end = a->linear.rows, t = thread(),
-        output = panel * PANEL + t % PANEL, row = row0 + t / PANEL, x0 = row0;
-    int there = t < PANEL * rows && row < end && output < p.out;
-    if (a->slot_expert) {
-        p = part_of_expert(&p, uniform_int(a->slot_expert[row0]));
-        x0 = row0 / a->top_k;
-        end = x0 + 1;
-    }
+    if (a->expert) p = part_of_expert(&p, uniform_int(a->expert[block_y()]));
+    const struct exact_block_rows r = exact_rows_of_tile(a, block_y(), rows, !!a->expert);
+    int panel = block_x() - p.first, t = thread(), output = panel * PANEL + t % PANEL,
+        place = r.first + t / PANEL, n_rows = r.end - r.first, x[8];
+    int there = t < PANEL * rows && place < r.end && output < p.out;
+    UNROLL for (int m = 0; m < rows; m++) x[m] = m < n_rows
+                                                     ? uniform_int(exact_input(a, r.first + m))
+                                                     : 0;
     float sum = 0;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += EXACT_SUBS(rows)) {
         int n = a->groups.n - sub0 < EXACT_SUBS(rows) ? a->groups.n - sub0 : EXACT_SUBS(rows);
-        exact_terms(a, &p, panel, x0, end, sub0, sub0 + n, terms, rows, digits);
+        exact_terms(a, &p, panel, x, n_rows, sub0, sub0 + n, terms, rows, digits);
         barrier();
         if (there) UNROLL_8 for (int i = 0; i < n; i++) sum = sum + terms[i * rows * PANEL + t];
         barrier();
     }
-    if (there) p.y[(u64)row * (u64)p.out + (u64)output] = p.bias ? sum + p.bias[output] : sum;
+    if (there)
+        p.y[(u64)exact_slot(a, place) * (u64)p.out + (u64)output] =
+            p.bias ? sum + p.bias[output] : sum;
 }
 
 #define EXACT_Q4(name, images, of_block)                                                           \
@@ -225,8 +262,8 @@ DEVICE void exact_dense_row(const struct exact_linear_args *a, u32x4 *span, floa
         in = a->groups.n;
     struct linear_part p = part_of(l, block_x());
     int panel = block_x() - p.first, all = l->n_chunks * CHUNK * bytes / 16;
-    if (a->slot_expert) p = part_of_expert(&p, uniform_int(a->slot_expert[row]));
-    const float *from = (const float *)l->x + (u64)(row / a->top_k) * (u64)in;
+    if (a->expert) p = part_of_expert(&p, uniform_int(a->expert[row]));
+    const float *from = (const float *)l->x + (u64)exact_input(a, row) * (u64)in;
     const u32x4 *weight = (const u32x4 *)p.weight + (u64)panel * (u64)(all * PANEL);
     float sum = 0;
     for (int p0 = 0, j0 = 0; p0 < all; p0 += pieces, j0 += inputs) {
@@ -266,11 +303,11 @@ enum { EXACT_DENSE_SPAN = 256 };
 DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lanes, const int kind)
 {
     const struct linear_args *l = &a->linear;
-    int t = thread(), half = t / PANEL % 2, row0 = block_y() * EXACT_DENSE_TILE, in = a->groups.n,
+    int t = thread(), half = t / PANEL % 2, row0 = block_y() * EXACT_DENSE_ROWS, in = a->groups.n,
         panel[2], there[2];
     struct linear_part p[2];
     u64 first[2];
-    float sum[2][EXACT_DENSE_TILE][8];
+    float sum[2][EXACT_DENSE_ROWS][8];
     UNROLL for (int k = 0; k < 2; k++)
     {
         int block = (block_x() * EXACT_DENSE_PANELS + t / 32) * 2 + k;
@@ -278,13 +315,13 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
         p[k] = part_of(l, there[k] ? block : 0);
         panel[k] = there[k] ? block - p[k].first : 0;
         first[k] = (u64)panel[k] * (u64)(l->n_chunks * (CHUNK / 8));
-        UNROLL for (int m = 0; m < EXACT_DENSE_TILE; m++) UNROLL for (int i = 0; i < 8; i++)
+        UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++) UNROLL for (int i = 0; i < 8; i++)
             sum[k][m][i] = 0;
     }
     NO_UNROLL for (int j0 = 0; j0 < in; j0 += EXACT_DENSE_SPAN)
     {
         barrier();
-        UNROLL for (int i = 0; i < EXACT_DENSE_TILE; i++)
+        UNROLL for (int i = 0; i < EXACT_DENSE_ROWS; i++)
         {
             int there_too = row0 + i < l->rows && j0 + t < in;
             x[i * EXACT_DENSE_SPAN + t] =
@@ -297,7 +334,7 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
             float w[2][8];
             UNROLL for (int k = 0; k < 2; k++)
                 dense_octet(p[k].weight, first[k] + (u64)((j0 + j) / 8), t % PANEL, kind, w[k]);
-            UNROLL for (int m = 0; m < EXACT_DENSE_TILE; m++)
+            UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
             {
                 float v[8];
                 load_octet(x + m * EXACT_DENSE_SPAN + j, v);
@@ -306,7 +343,7 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
             }
         }
     }
-    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < EXACT_DENSE_TILE; m++)
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
         dense_write(&p[k], there[k] && row0 + m < l->rows, row0 + m, panel[k] * PANEL + t % PANEL,
                     sum[k][m], lanes);
 }
@@ -317,10 +354,10 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
         LDS(float, x, EXACT_SPAN_BYTES / 2);                                                       \
         exact_dense_row(ARGS, span, x, kind);                                                      \
     })
-#define EXACT_DENSE_ROWS(name, images, kind)                                                       \
+#define EXACT_DENSE_8(name, images, kind)                                                       \
     ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
         LDS(float, lanes, THREADS * 8);                                                            \
-        LDS(float, x, EXACT_DENSE_TILE *EXACT_DENSE_SPAN);                                         \
+        LDS(float, x, EXACT_DENSE_ROWS *EXACT_DENSE_SPAN);                                         \
         exact_dense(ARGS, x, lanes, kind);                                                         \
     })
 #include "backend-hip/kernels/kernel_list.h"

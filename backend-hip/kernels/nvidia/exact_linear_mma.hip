@@ -9,19 +9,21 @@ DEVICE void exact_mma_chunk(int sum[4], const struct exact_bytes *q, u64 b)
     mma_s8(sum, q->low[0], q->low[1], q->high[0], q->high[1], (u32)b, (u32)(b >> 32));
 }
 
-/* A panel of the launch: its part, its number there, its codes. */
+/* A panel of the launch: its part, its number there, its codes; of the expert of a tile, -1: of no
+ * stack. */
 struct exact_panel {
     struct linear_part part;
     const u32 *codes;
     int number, exists;
 };
 
-DEVICE struct exact_panel exact_panel_of(const struct exact_linear_args *a, int block)
+DEVICE struct exact_panel exact_panel_of(const struct exact_linear_args *a, int block, int tile)
 {
     struct exact_panel p;
     p.exists = block < a->linear.n_blocks;
     p.part = part_of(&a->linear, p.exists ? block : 0);
     p.number = p.exists ? block - p.part.first : 0;
+    if (tile >= 0) p.part = part_of_expert(&p.part, a->expert[tile]);
     p.codes = (const u32 *)p.part.weight + (u64)p.number * (u64)(a->linear.n_chunks * 4 * PANEL);
     return p;
 }
@@ -53,19 +55,19 @@ DEVICE void exact_load_sub(const struct exact_linear_args *a, const struct exact
     }
 }
 
-/* The terms of a sub-group, rows x0 .. end - 1: terms [rows][PANEL]. */
+/* The terms of a sub-group: terms [rows][PANEL]. of_rows: a lane's inputs, of rows lane / 4,
+ * 2 (lane % 4) and the next */
 DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exact_sub *s, int sub,
-                            int x0, int end, float *terms, const int digits, const int pairs)
+                            const int of_rows[3], float *terms, const int digits, const int pairs)
 {
-    int lane = thread() % WARP, of_row = x0 + lane / 4, row = lane % 4 * 2, sum[4] = {0, 0, 0, 0};
+    int lane = thread() % WARP, row = lane % 4 * 2, sum[4] = {0, 0, 0, 0};
     u64 x[2][4];
-    struct exact_scaled of[2] = {{0, 0}, {0, 0}};
+    struct exact_scaled of[2];
     UNROLL for (int d = 0; d < 2; d++) UNROLL for (int c = 0; c < 4; c++) x[d][c] =
-        d < digits && c < s->n && of_row < end
-            ? exact_octet(&a->of, of_row, d, s->first + c, lane % 4)
+        d < digits && c < s->n
+            ? exact_octet(&a->of, of_rows[0], d, s->first + c, lane % 4)
             : 0;
-    UNROLL for (int e = 0; e < 2; e++) if (x0 + row + e < end)
-        of[e] = *exact_scaled_at(&a->of, x0 + row + e, sub);
+    UNROLL for (int e = 0; e < 2; e++) of[e] = *exact_scaled_at(&a->of, of_rows[1 + e], sub);
     UNROLL for (int d = 0; d < 2; d++)
     {
         if (d == digits) break;
@@ -77,43 +79,43 @@ DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exac
         }
         if (d + 1 < digits) UNROLL for (int e = 0; e < 4; e++) sum[e] *= 128;
     }
-    UNROLL for (int e = 0; e < 2; e++)
-    {
-        if (x0 + row + e >= end) continue;
-        UNROLL for (int j = 0; j < 2; j++) terms[(row + e) * PANEL + lane / 4 + 8 * j] =
+    UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < 2; j++)
+        terms[(row + e) * PANEL + lane / 4 + 8 * j] =
             exact_term(&of[e], &s->scale[j], sum[e + 2 * j]);
-    }
 }
 
-/* Block (panel of all parts, 8 rows); experts: (panel, slot). Warp w has sub-groups w, w + 8, ..;
- * it has asked for the codes of EXACT_AHEAD of them before it needs the first. */
+/* Block (panel of all parts, EXACT_SPLIT_ROWS rows); experts: (panel, tile of so many places). Warp
+ * w has sub-groups w, w + 8, ..; it has asked for the codes of EXACT_AHEAD of them before it needs
+ * the first. */
 enum { EXACT_AHEAD = 2 };
-DEVICE void exact_split(const struct exact_linear_args *a, const int digits, const int pairs)
+DEVICE void exact_split(const struct exact_linear_args *a, const int digits, const int pairs,
+                        const int experts)
 {
-    const int all = 8 * PANEL, pass = EXACT_SPLIT_TERMS / all;
-    int t = thread(), row0 = block_y() * (a->slot_expert ? 1 : 8), x0 = row0, end = a->linear.rows;
+    const int all = EXACT_SPLIT_ROWS * PANEL, pass = EXACT_SPLIT_TERMS / all;
+    int t = thread(), lane = t % WARP, of_rows[3];
     float *terms = (float *)dynamic_lds, total = 0;
     struct exact_sub s[EXACT_AHEAD];
-    if (a->slot_expert) wait_for_producer();
-    struct exact_panel p = exact_panel_of(a, block_x());
-    if (a->slot_expert) {
-        p.part = part_of_expert(&p.part, a->slot_expert[row0]);
-        p.codes = (const u32 *)p.part.weight +
-                  (u64)p.number * (u64)(a->linear.n_chunks * 4 * PANEL);
-        x0 = row0 / a->top_k;
-        end = x0 + 1;
-    }
+    if (experts) wait_for_producer();
+    if (experts && !exact_tile_exists(a, block_y())) return;
+    struct exact_panel p = exact_panel_of(a, block_x(), experts ? block_y() : -1);
     UNROLL for (int i = 0; i < EXACT_AHEAD; i++)
         exact_load_sub(a, &p, warp_number() + i * WARPS, &s[i], pairs);
-    if (!a->slot_expert) wait_for_producer();
-    int there = t < all && x0 + t / PANEL < end;
+    const struct exact_block_rows r = exact_rows_of_tile(a, block_y(), EXACT_SPLIT_ROWS, experts);
+    UNROLL for (int i = 0; i < 3; i++)
+    {
+        int place = r.first + (i ? lane % 4 * 2 + i - 1 : lane / 4);
+        if (place >= r.end) place = r.first; /* results that nobody reads */
+        of_rows[i] = experts ? exact_input(a, place) : place;
+    }
+    if (!experts) wait_for_producer();
+    int place = r.first + t / PANEL, there = t < all && place < r.end;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
         int n_subs = a->groups.n - sub0 < pass ? a->groups.n - sub0 : pass;
         NO_UNROLL for (int at = warp_number(); at < n_subs; at += EXACT_AHEAD * WARPS)
         {
             UNROLL for (int i = 0; i < EXACT_AHEAD; i++) if (at + i * WARPS < n_subs)
             {
-                exact_sub_terms(a, &s[i], sub0 + at + i * WARPS, x0, end,
+                exact_sub_terms(a, &s[i], sub0 + at + i * WARPS, of_rows,
                                 terms + (at + i * WARPS) * all, digits, pairs);
                 exact_load_sub(a, &p, sub0 + at + (i + EXACT_AHEAD) * WARPS, &s[i], pairs);
             }
@@ -124,25 +126,32 @@ DEVICE void exact_split(const struct exact_linear_args *a, const int digits, con
     }
     int output = p.number * PANEL + t % PANEL;
     if (there && output < p.part.out)
-        p.part.y[(u64)(row0 + t / PANEL) * (u64)p.part.out + (u64)output] =
+        p.part.y[(u64)(experts ? exact_slot(a, place) : place) * (u64)p.part.out + (u64)output] =
             p.part.bias ? total + p.part.bias[output] : total;
 }
 
 KERNEL(exact_split_8, struct exact_linear_args)
 {
     const struct exact_linear_args *a = EARLY_ARGS;
-    if (a->of.digits == 2) exact_split(a, 2, 0);
-    else exact_split(a, 1, 0);
+    if (a->of.digits == 2) exact_split(a, 2, 0, 0);
+    else exact_split(a, 1, 0, 0);
+}
+
+KERNEL(exact_experts_split, struct exact_linear_args)
+{
+    const struct exact_linear_args *a = EARLY_ARGS;
+    if (a->of.digits == 2) exact_split(a, 2, 0, 1);
+    else exact_split(a, 1, 0, 1);
 }
 
 KERNEL(exact_pairs_split, struct exact_linear_args)
 {
     const struct exact_linear_args *a = EARLY_ARGS;
-    exact_split(a, a->of.digits, 1);
+    exact_split(a, a->of.digits, 1, !!a->expert);
 }
 
-/* ---- many rows: tiles of 64 rows and 4 * panels panels: a warp has 32 rows and `panels` panels.
- * Sub-groups go through stages of shared memory, EXACT_STAGES - 1 ahead. */
+/* ---- many rows: tiles of 32 or 64 rows and EXACT_TILE_PANELS panels: a warp has 32 rows and
+ * `panels` panels. Sub-groups go through stages of shared memory, EXACT_STAGES - 1 ahead. */
 
 /* A stage: digits [digit][row][EXACT_MMA_STRIDE bytes], codes [panel][4 chunks][lane][2 words], of
  * pairs 4 chunks of the low halves behind each 4 of high ones, scales and sums of the rows, scales
@@ -151,38 +160,48 @@ struct exact_stage_places {
     u32 codes, scaled, meta, bytes;
 };
 
-DEVICE struct exact_stage_places exact_places(const int panels, const int digits, const int pairs)
+DEVICE struct exact_stage_places exact_places(const int rows, const int panels, const int digits,
+                                              const int pairs)
 {
+    const int all = EXACT_TILE_PANELS(rows, panels);
     struct exact_stage_places s;
-    s.codes = (u32)(digits * EXACT_MMA_ROWS * EXACT_MMA_STRIDE);
-    s.scaled = s.codes + (u32)(4 * panels * 4 * 256 * (1 + pairs));
-    s.meta = s.scaled + EXACT_MMA_ROWS * 8;
-    s.bytes = s.meta + (u32)(4 * panels * PANEL * 8);
+    s.codes = (u32)(digits * rows * EXACT_MMA_STRIDE);
+    s.scaled = s.codes + (u32)(all * 4 * 256 * (1 + pairs));
+    s.meta = s.scaled + (u32)rows * 8;
+    s.bytes = s.meta + (u32)(all * PANEL * 8);
     return s;
 }
 
+/* What a thread copies: the panel of its codes; inputs, -1: none: rows t / 8 and 32 more of the
+ * tile for digits; row t for scales and sums */
+struct exact_copies {
+    struct exact_panel panel;
+    int digits[2], scaled;
+};
+
 /* Copies a sub-group of n chunks from `first` on to a stage; rows that are not there become zeros.
  */
-DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_panel *panel, u32 to,
-                        int row0, int sub, const int panels, const int digits, const int pairs)
+DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_copies *of, u32 to,
+                        int sub, const int rows, const int panels, const int digits,
+                        const int pairs)
 {
-    const struct exact_stage_places at = exact_places(panels, digits, pairs);
+    const struct exact_stage_places at = exact_places(rows, panels, digits, pairs);
     const struct exact_digits *x = &a->of;
-    int t = thread(), rows = a->linear.rows, n, first = exact_begin(&a->groups, sub, &n),
-        row = t / 8, part = t % 8;
-    UNROLL for (int d = 0; d < 2; d++) UNROLL for (int i = 0; i < EXACT_MMA_ROWS; i += 32)
+    const struct exact_panel *panel = &of->panel;
+    int t = thread(), n, first = exact_begin(&a->groups, sub, &n), row = t / 8, part = t % 8;
+    UNROLL for (int d = 0; d < 2; d++) UNROLL for (int i = 0; i < rows / 32; i++)
     {
         if (d == digits) break;
-        int there = row0 + row + i < rows && part / 2 < n;
+        int there = of->digits[i] >= 0 && part / 2 < n;
         const u8 *from = (const u8 *)x->digit;
         if (there)
-            from += (u64)((row0 + row + i) * x->digits + d) * (u64)x->stride +
+            from += (u64)(of->digits[i] * x->digits + d) * (u64)x->stride +
                     (u64)(first * CHUNK + part * 16);
-        copy_16_or_zeros(to + (u32)((d * EXACT_MMA_ROWS + row + i) * EXACT_MMA_STRIDE + part * 16),
-                         from, there);
+        copy_16_or_zeros(to + (u32)((d * rows + row + 32 * i) * EXACT_MMA_STRIDE + part * 16), from,
+                         there);
     }
-    /* panel: the thread's, of which 64 / panels threads copy codes */
-    const int of_panel = THREADS / (4 * panels), chunks = 4 * (1 + pairs);
+    /* threads that copy the codes of a panel */
+    const int of_panel = THREADS / EXACT_TILE_PANELS(rows, panels), chunks = 4 * (1 + pairs);
     int number = t / of_panel, packed = pairs ? exact_packed(&a->groups, first) : first,
         group = pairs ? exact_group_of(&a->groups, first) : first / a->groups.group_chunks;
     UNROLL for (int i = 0; i < 32 * chunks / of_panel; i++)
@@ -192,9 +211,9 @@ DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_pa
         copy_8(to + at.codes + (u32)((number * chunks + c) * 256 + lane * 8),
                panel->codes + (u64)((chunk / 2 * 32 + lane) * 4 + chunk % 2 * 2));
     }
-    if (t < EXACT_MMA_ROWS)
+    if (t < rows)
         copy_8(to + at.scaled + (u32)t * 8,
-               exact_scaled_at(x, row0 + t < rows ? row0 + t : 0, sub));
+               exact_scaled_at(x, of->scaled < 0 ? 0 : of->scaled, sub));
     if (t % of_panel < PANEL) {
         u32 from = (u32)(panel->number * (panel->part.last_group + 1) + group) * PANEL +
                    (u32)(t % of_panel),
@@ -210,28 +229,38 @@ DEVICE struct exact_scale exact_scale_in(const u32 *meta, int f32)
     return (struct exact_scale){(float)half_of(meta[0]), (int)half_of(meta[0] >> 16)};
 }
 
-enum { EXACT_TILES = EXACT_MMA_ROWS / 2 / 8 };
+enum { EXACT_TILES = EXACT_WARP_ROWS / 8 };
 
-DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, const int digits,
-                       const int pairs)
+DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const int panels,
+                       const int digits, const int pairs)
 {
-    const struct exact_stage_places at = exact_places(panels, digits, pairs);
-    int lane = thread() % WARP, row0 = block_x() * EXACT_MMA_ROWS,
-        half = warp_number() / 4 * (EXACT_MMA_ROWS / 2), mine = warp_number() % 4 * panels,
-        first = block_y() * 4 * panels;
+    const struct exact_stage_places at = exact_places(rows, panels, digits, pairs);
+    const int across = EXACT_TILE_PANELS(rows, panels) / panels; /* warps */
+    if (!exact_tile_exists(a, block_x())) return;
+    const struct exact_block_rows r = exact_rows_of_tile(a, block_x(), rows, !!a->expert);
+    const int of_expert = a->expert ? block_x() : -1;
+    int lane = thread() % WARP, half = warp_number() / across * EXACT_WARP_ROWS,
+        mine = warp_number() % across * panels, first = block_y() * across * panels;
     u32 shared = lds_address(dynamic_lds);
     float total[2][EXACT_TILES][4];
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
         UNROLL for (int e = 0; e < 4; e++) total[k][i][e] = 0;
-    const struct exact_panel copies = exact_panel_of(a,
-                                                     first + thread() / (THREADS / (4 * panels)));
+    struct exact_copies of;
+    of.panel = exact_panel_of(a, first + thread() / (THREADS / (across * panels)), of_expert);
+    of.digits[1] = -1;
+    UNROLL for (int i = 0; i < rows / 32; i++)
+    {
+        int place = r.first + thread() / 8 + 32 * i;
+        of.digits[i] = place < r.end ? exact_input(a, place) : -1;
+    }
+    of.scaled = r.first + thread() < r.end ? exact_input(a, r.first + thread()) : -1;
     int f32[2]; /* of the warp's panels */
     UNROLL for (int k = 0; k < panels; k++)
-        f32[k] = exact_panel_of(a, first + mine + k).part.scale_f32;
+        f32[k] = exact_panel_of(a, first + mine + k, of_expert).part.scale_f32;
     UNROLL for (int i = 0; i < EXACT_STAGES - 1; i++)
     {
         if (i < a->groups.n)
-            exact_stage(a, &copies, shared + (u32)i * at.bytes, row0, i, panels, digits, pairs);
+            exact_stage(a, &of, shared + (u32)i * at.bytes, i, rows, panels, digits, pairs);
         copies_commit();
     }
     u32 stage = 0;
@@ -242,8 +271,8 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
         barrier();
         int next = sub + EXACT_STAGES - 1;
         if (next < a->groups.n)
-            exact_stage(a, &copies, shared + (stage ? stage - 1 : EXACT_STAGES - 1) * at.bytes,
-                        row0, next, panels, digits, pairs);
+            exact_stage(a, &of, shared + (stage ? stage - 1 : EXACT_STAGES - 1) * at.bytes, next,
+                        rows, panels, digits, pairs);
         copies_commit();
         const u8 *lds = (const u8 *)dynamic_lds + stage * at.bytes;
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
@@ -266,7 +295,7 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
                 UNROLL for (int i = 0; i < EXACT_TILES; i++)
                 {
                     u64 b = *(const u64 *)(lds +
-                                           (d * EXACT_MMA_ROWS + half + 8 * i + lane / 4) *
+                                           (d * rows + half + 8 * i + lane / 4) *
                                                EXACT_MMA_STRIDE +
                                            c * CHUNK + lane % 4 * 8);
                     UNROLL for (int k = 0; k < panels; k++) exact_mma_chunk(sum[k][i], &q[k], b);
@@ -293,23 +322,23 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int panels, cons
     }
     UNROLL for (int k = 0; k < panels; k++)
     {
-        const struct exact_panel p = exact_panel_of(a, first + mine + k);
+        const struct exact_panel p = exact_panel_of(a, first + mine + k, of_expert);
         UNROLL for (int i = 0; i < EXACT_TILES; i++) UNROLL for (int e = 0; e < 4; e++)
         {
-            int row = row0 + half + 8 * i + lane % 4 * 2 + e % 2,
+            int place = r.first + half + 8 * i + lane % 4 * 2 + e % 2,
                 output = p.number * PANEL + lane / 4 + e / 2 * 8;
-            if (!p.exists || row >= a->linear.rows || output >= p.part.out) continue;
-            p.part.y[(u64)row * (u64)p.part.out + (u64)output] =
+            if (!p.exists || place >= r.end || output >= p.part.out) continue;
+            p.part.y[(u64)exact_slot(a, place) * (u64)p.part.out + (u64)output] =
                 p.part.bias ? total[k][i][e] + p.part.bias[output] : total[k][i][e];
         }
     }
 }
 
-#define EXACT_TILE(name, images, panels, pairs)                                                    \
+#define EXACT_TILE(name, images, rows, panels, pairs)                                              \
     ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
         const struct exact_linear_args *a = ARGS;                                                  \
-        if (pairs) exact_tile(a, panels, a->of.digits, 1);                                         \
-        else if (a->of.digits == 2) exact_tile(a, panels, 2, 0);                                   \
-        else exact_tile(a, panels, 1, 0);                                                          \
+        if (pairs) exact_tile(a, rows, panels, a->of.digits, 1);                                   \
+        else if (a->of.digits == 2) exact_tile(a, rows, panels, 2, 0);                             \
+        else exact_tile(a, rows, panels, 1, 0);                                                    \
     })
 #include "backend-hip/kernels/kernel_list.h"
