@@ -128,7 +128,7 @@ ALWAYS_INLINE void keys_words(const int16_t *q, int row, const __m256i *words, i
         EACH (i, m) v[i] = load_4_words(q + i * row + d);
         EACH (h, 4) {
             __m256i k = words[h];
-            __asm__("" : "+x"(k));
+            __asm__("" : "+x"(k)); /* loaded once */
             EACH (i, m) a[i][h] = _mm256_add_epi32(a[i][h], _mm256_madd_epi16(k, v[i]));
         }
     }
@@ -177,7 +177,7 @@ ALWAYS_INLINE void values_words(struct attend_state *a, int i, const int16_t *w,
                 EACH (r, m) {
                     __m256i y = load_4_words(x + r * ATTEND_CHUNK);
                     s[r][0] = _mm256_add_epi32(s[r][0], _mm256_madd_epi16(v0, y));
-                    __asm__("" : "+x"(s[r][0])); /* as in keys_words */
+                    __asm__("" : "+x"(s[r][0])); /* in this order, or gcc 12 spills sums */
                     s[r][1] = _mm256_add_epi32(s[r][1], _mm256_madd_epi16(v1, y));
                     __asm__("" : "+x"(s[r][1]));
                 }
