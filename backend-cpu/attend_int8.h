@@ -34,20 +34,30 @@ ALWAYS_INLINE void quantize_queries(const struct attend_state *a, struct int8_qu
     }
 }
 
+/* Sums of a page are kept in the place of its scores, and those of a chunk scaled together: a
+ * compiler vectorizes long loops. */
 ALWAYS_INLINE void int8_scores(struct attend_state *a, const struct int8_queries *s,
                                int8_keys_fn *keys)
 {
     const struct attend_task *t = a->t;
+    const int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
     int32_t sums[ATTEND_QUERIES * KV_PAGE];
+    float scale[ATTEND_CHUNK];
     for (int page = a->page0; page < a->page1; page++) {
         const uint8_t *k = page_keys(t, page);
-        const float *scale = key_scales(k, t->head_dim);
+        const int c = page * KV_PAGE - a->c0;
         if (page + 1 < a->page1) ask_for(page_keys(t, page + 1), t);
+        memcpy(scale + c, key_scales(k, t->head_dim), KV_PAGE * sizeof *scale);
         keys(s->q, a->n, k, kv_padded(KV_INT8, t->head_dim), sums);
-        for (int i = 0; i < a->n; i++) {
-            float *p = a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0;
-            for (int c = 0; c < KV_PAGE; c++)
-                p[c] = (float)sums[i * KV_PAGE + c] * (s->scale[i] * scale[c]);
+        for (int i = 0; i < a->n; i++)
+            memcpy(a->scores + i * ATTEND_CHUNK + c, sums + i * KV_PAGE, KV_PAGE * sizeof *sums);
+    }
+    for (int i = 0; i < a->n; i++) {
+        float *p = a->scores + i * ATTEND_CHUNK, q_scale = s->scale[i];
+        for (int c = from; c < to; c++) {
+            int32_t sum;
+            memcpy(&sum, p + c, sizeof sum);
+            p[c] = (float)sum * (q_scale * scale[c]);
         }
     }
 }

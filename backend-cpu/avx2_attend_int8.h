@@ -112,71 +112,126 @@ ALWAYS_INLINE __m256i sums_of_pairs(__m256i a, __m256i b)
     return _mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xd8);
 }
 
-/* int8_keys_fn for m queries: lane pairs are positions. */
-ALWAYS_INLINE void keys_words(const int16_t *q, const uint8_t *keys, int dims, int32_t *sums,
-                              const int m)
+/* Keys are converted to words once for all queries, so many dimensions at a time. */
+enum { KEY_DIMS = 64 };
+
+/* sums[i][c] += sum over dims dimensions of q[i][d] * key(c)[d] for m queries, rows of `row`; lane
+ * pairs are positions. words [dims / 4][4] vectors of 4 positions */
+ALWAYS_INLINE void keys_words(const int16_t *q, int row, const __m256i *words, int dims,
+                              int32_t *sums, const int m)
 {
-    const __m256i bias = _mm256_set1_epi16(KEY_BIAS);
     __m256i a[2][4];
     EACH (i, m)
         EACH (h, 4) a[i][h] = _mm256_setzero_si256();
-    for (int d = 0; d < dims; d += 4) {
+    for (int d = 0; d < dims; d += 4, words += 4) {
         __m256i v[2];
-        const __m128i *at = (const void *)(keys + d * KV_PAGE);
-        EACH (i, m) v[i] = load_4_words(q + i * dims + d);
+        EACH (i, m) v[i] = load_4_words(q + i * row + d);
         EACH (h, 4) {
-            __m256i k = _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(at + h)), bias);
-            EACH (i, m) {
-                a[i][h] = _mm256_add_epi32(a[i][h], _mm256_madd_epi16(k, v[i]));
-                __asm__("" : "+x"(a[i][h])); /* in this order, or gcc 12 spills sums */
-            }
+            __m256i k = words[h];
+            __asm__("" : "+x"(k)); /* loaded once */
+            EACH (i, m) a[i][h] = _mm256_add_epi32(a[i][h], _mm256_madd_epi16(k, v[i]));
         }
     }
     EACH (i, m)
-        for (int h = 0; h < 4; h += 2)
-            _mm256_storeu_si256((void *)(sums + i * KV_PAGE + h * 4),
-                                sums_of_pairs(a[i][h], a[i][h + 1]));
+        for (int h = 0; h < 4; h += 2) {
+            __m256i *to = (void *)(sums + i * KV_PAGE + h * 4);
+            _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to),
+                                                     sums_of_pairs(a[i][h], a[i][h + 1])));
+        }
 }
 
+/* An int8_keys_fn. */
 ALWAYS_INLINE void avx2_keys(const int16_t *q, int n, const uint8_t *keys, int dims, int32_t *sums)
 {
-    int i = 0;
-    for (; i + 2 <= n; i += 2) keys_words(q + i * dims, keys, dims, sums + i * KV_PAGE, 2);
-    for (; i < n; i++) keys_words(q + i * dims, keys, dims, sums + i * KV_PAGE, 1);
-}
-
-/* An int8_values_fn: lane pairs are dimensions. */
-ALWAYS_INLINE void avx2_values_words(const int16_t *w, int n, const int8_t *values, int head_dim,
-                                     int32_t *sums)
-{
-    size_t row = (size_t)kv_padded(KV_INT8, head_dim) * 4;
-    int d = 0;
-    for (; d + 8 <= head_dim; d += 8) {
-        __m256i v[4][2];
-        EACH (c, 4)
-            EACH (h, 2) v[c][h] = words_of(values + (size_t)c * row + d * 4 + h * 16);
-        for (int i = 0; i < n; i++) {
-            __m256i a = _mm256_setzero_si256(), b = a;
-            EACH (c, 4) {
-                __m256i x = load_4_words(w + i * ATTEND_CHUNK + c * 4);
-                a = _mm256_add_epi32(a, _mm256_madd_epi16(v[c][0], x));
-                b = _mm256_add_epi32(b, _mm256_madd_epi16(v[c][1], x));
-            }
-            __m256i *to = (void *)(sums + i * head_dim + d);
-            _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), sums_of_pairs(a, b)));
-        }
+    const __m256i bias = _mm256_set1_epi16(KEY_BIAS);
+    __m256i words[KEY_DIMS];
+    memset(sums, 0, (size_t)(n * KV_PAGE) * sizeof *sums);
+    for (int d = 0, some; d < dims; d += some, q += some) {
+        some = dims - d < KEY_DIMS ? dims - d : KEY_DIMS;
+        for (int j = 0; j < some; j++, keys += 16)
+            words[j] = _mm256_sub_epi16(
+                _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)keys)), bias);
+        int i = 0;
+        for (; i + 2 <= n; i += 2)
+            keys_words(q + i * dims, dims, words, some, sums + i * KV_PAGE, 2);
+        if (i < n) keys_words(q + i * dims, dims, words, some, sums + i * KV_PAGE, 1);
     }
-    for (; d < head_dim; d++)
-        for (int i = 0; i < n; i++)
-            for (int c = 0; c < KV_PAGE; c++)
-                sums[i * head_dim + d] += w[i * ATTEND_CHUNK + c] *
-                                          values[value_at(d, c, head_dim)];
 }
 
-/* Each in a function of its own, for gcc's register allocation. */
+/* The values of a chunk for m queries from i on, w [n][ATTEND_CHUNK] their integers, 8 dimensions
+ * at a time: lane pairs are dimensions. page: of the chunk's pages */
+ALWAYS_INLINE void values_words(struct attend_state *a, int i, const int16_t *w, const float *scale,
+                                const int8_t *const *page, const int m)
+{
+    const int hd = a->t->head_dim, pages = a->page1 - a->page0;
+    const size_t row = (size_t)kv_padded(KV_INT8, hd) * 4;
+    w += i * ATTEND_CHUNK + a->page0 * KV_PAGE - a->c0;
+    for (int d = 0; d + 8 <= hd; d += 8) {
+        __m256i s[4][2];
+        EACH (r, m) s[r][0] = s[r][1] = _mm256_setzero_si256();
+        for (int k = 0; k < pages; k++) {
+            const int8_t *v = page[k] + d * 4;
+            const int16_t *x = w + k * KV_PAGE;
+            for (int c = 0; c < KV_PAGE; c += 4, v += row, x += 4) {
+                __m256i v0 = words_of(v), v1 = words_of(v + 16);
+                EACH (r, m) {
+                    __m256i y = load_4_words(x + r * ATTEND_CHUNK);
+                    s[r][0] = _mm256_add_epi32(s[r][0], _mm256_madd_epi16(v0, y));
+                    __asm__("" : "+x"(s[r][0])); /* in this order, or gcc 12 spills sums */
+                    s[r][1] = _mm256_add_epi32(s[r][1], _mm256_madd_epi16(v1, y));
+                    __asm__("" : "+x"(s[r][1]));
+                }
+            }
+        }
+        EACH (r, m)
+            _mm256_storeu_ps(a->acc + (i + r) * hd + d,
+                             _mm256_mul_ps(_mm256_cvtepi32_ps(sums_of_pairs(s[r][0], s[r][1])),
+                                           _mm256_set1_ps(scale[i + r])));
+    }
+    for (int r = 0; r < m; r++)
+        for (int d = hd & -8; d < hd; d++) {
+            int32_t sum = 0;
+            for (int k = 0; k < pages; k++)
+                for (int c = 0; c < KV_PAGE; c++)
+                    sum += w[r * ATTEND_CHUNK + k * KV_PAGE + c] * page[k][value_at(d, c, hd)];
+            a->acc[(i + r) * hd + d] = (float)sum * scale[i + r];
+        }
+}
+
+/* acc = the values of the chunk. */
+ALWAYS_INLINE void values_integers(struct attend_state *a, const int16_t *w, const float *scale)
+{
+    const int8_t *page[ATTEND_CHUNK / KV_PAGE];
+    int i = 0;
+    for (int k = 0; k < a->page1 - a->page0; k++) {
+        page[k] = page_values(a->t, a->page0 + k);
+        if (!a->t->unpack) ask_for(page[k], a->t);
+    }
+    for (; i + 4 <= a->n; i += 4) values_words(a, i, w, scale, page, 4);
+    for (; i < a->n; i++) values_words(a, i, w, scale, page, 1);
+}
+
+/* int8_attend, but for values a chunk at a time. Each in a function of its own, for gcc's register
+ * allocation. */
 static __attribute__((noinline)) void attend_integers(const struct attend_task *t, float *scratch)
 {
-    int8_attend(t, scratch, avx2_keys, avx2_values_words, avx2_exps, avx2_mask, avx2_softcap);
+    struct attend_state a;
+    struct int8_queries q;
+    float scale[ATTEND_QUERIES];
+    attend_begin(&a, t, scratch);
+    int16_t *w = (int16_t *)a.more;
+    quantize_queries(&a, &q);
+    while (attend_next(&a)) {
+        if (t->unpack) attend_unpack(&a, KEYS);
+        int8_scores(&a, &q, avx2_keys);
+        attend_weights(&a, avx2_exps, avx2_mask, avx2_softcap);
+        attend_scale_weights(&a);
+        quantize_weights(&a, w, scale);
+        if (t->unpack) attend_unpack(&a, VALUES);
+        values_integers(&a, w, scale);
+        attend_merge(&a);
+    }
+    attend_end(&a);
 }
 
 static __attribute__((noinline)) void attend_codes(const struct attend_task *t, float *scratch)

@@ -346,19 +346,19 @@ ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn
 ALWAYS_INLINE void attend_scale_weights(struct attend_state *a)
 {
     const struct attend_task *t = a->t;
+    const int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
+    float scale[ATTEND_CHUNK];
+    for (int page = a->page0; page < a->page1; page++)
+        memcpy(scale + page * KV_PAGE - a->c0,
+               key_scales(page_keys(t, page), t->head_dim) + KV_PAGE, KV_PAGE * sizeof *scale);
     for (int i = 0; i < a->n; i++) {
+        float *p = a->scores + (size_t)i * ATTEND_CHUNK;
         int low, high;
         attend_sees(a, i / t->n_heads, &low, &high);
-        for (int page = a->page0; page < a->page1; page++) {
-            int at = page * KV_PAGE - a->c0;
-            float scale[KV_PAGE], *p = a->scores + (size_t)i * ATTEND_CHUNK + at;
-            memcpy(scale, key_scales(page_keys(t, page), t->head_dim) + KV_PAGE, sizeof scale);
-            if (low <= at && at + KV_PAGE - 1 <= high)
-                for (int c = 0; c < KV_PAGE; c++) p[c] *= scale[c];
-            else
-                for (int c = 0; c < KV_PAGE; c++)
-                    p[c] = at + c >= low && at + c <= high ? p[c] * scale[c] : 0;
-        }
+        if (low <= from && to - 1 <= high)
+            for (int c = from; c < to; c++) p[c] *= scale[c];
+        else
+            for (int c = from; c < to; c++) p[c] = c >= low && c <= high ? p[c] * scale[c] : 0;
     }
 }
 
