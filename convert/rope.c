@@ -35,6 +35,16 @@ static int number(const struct rope_options *o, const char *key, double fallback
     return 0;
 }
 
+/* A positive number, or `fallback` where the key is missing or 0: transformers' `or`. */
+static int number_or(const struct rope_options *o, const char *key, double fallback, double *out,
+                     struct err *e)
+{
+    const json_t *v = not_null(o->j, key);
+    *out = fallback;
+    int none = !v || (json_is_number(v) && json_number_value(v) == 0);
+    return none ? 0 : number(o, key, 0, out, e);
+}
+
 /* pos_freqs of the plain table: theta ** (2i / dim), correctly rounded (torch is within one unit of
  * it). */
 static float pos_freq(double theta, int i, int dim)
@@ -78,15 +88,16 @@ static double correction_dim(double rotations, int dim, double theta, double con
 
 static int yarn(struct hf_config *c, const struct rope_options *o, struct err *e)
 {
+    enum { NONE = -1 };
     int dim = c->rotary;
     double factor, old, fast, slow, m, m_all, attention;
     if (number(o, "original_max_position_embeddings", c->context, &old, e) ||
         number(o, "factor", c->context / old, &factor, e))
         return -1;
-    if (number(o, "beta_fast", 32, &fast, e) || number(o, "beta_slow", 1, &slow, e) ||
-        number(o, "mscale", 1, &m, e) || number(o, "mscale_all_dim", 1, &m_all, e))
+    if (number_or(o, "beta_fast", 32, &fast, e) || number_or(o, "beta_slow", 1, &slow, e) ||
+        number_or(o, "mscale", NONE, &m, e) || number_or(o, "mscale_all_dim", NONE, &m_all, e))
         return -1;
-    int both = not_null(o->j, "mscale") && not_null(o->j, "mscale_all_dim");
+    int both = m != NONE && m_all != NONE;
     if (number(o, "attention_factor",
                both ? mscale_of(factor, m) / mscale_of(factor, m_all) : mscale_of(factor, 1),
                &attention, e))
