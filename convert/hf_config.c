@@ -176,7 +176,7 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
         json_array_get(json_object_get(config, "architectures"), 0));
     size_t letters = class ? strlen(class) : 0;
     c->may_lack_head = letters > 5 && !strcmp(class + letters - 5, "Model");
-    c->tied = hff_flag(config, "tie_word_embeddings", f->tied || c->traits & HF_HEAD_IF_THERE);
+    c->tied = c->traits & HF_TIED || hff_flag(config, "tie_word_embeddings", f->tied);
     if (take_sizes(c, config, f, e) || refuse(c, config, e)) return -1;
     take_flags(c, config, f);
     if (f->gemma ? hff_gemma(c, config, f, n, e)
@@ -202,7 +202,7 @@ int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation
             json_decref(both);
             return err_memory(e);
         }
-        if (nested == 2) c->traits = HF_HEAD_IF_THERE;
+        if (hff_flag(config, "tie_word_embeddings", f->tied || nested == 2)) c->traits = HF_TIED;
     }
     int rc = read_family(c, both ? both : config, generation, f, n, e);
     json_decref(both);
