@@ -50,6 +50,24 @@ static int take_activation(const struct hf_family *f, const json_t *config, stru
                    names[0]);
 }
 
+/* Old and new spelling beside each other must say the same: transformers takes all of the old one,
+ * and the theta of neither. */
+static int check_ropes(const json_t *config, struct err *e)
+{
+    json_t *old = json_object_get(config, "rope_scaling"), *value;
+    const json_t *new = hff_value(config, "rope_parameters");
+    const char *key;
+    json_object_foreach (old, key, value) {
+        const json_t *other = json_object_get(new, strcmp(key, "type") ? key : "rope_type");
+        if (new && !json_equal(value, other))
+            return err_set(e,
+                           "config.json: rope_scaling and rope_parameters differ in %.40s: remove "
+                           "the one that is not meant",
+                           key);
+    }
+    return 0;
+}
+
 /* Keys with a value that the program does not compute. */
 static int refuse(const struct hf_config *c, const json_t *config, struct err *e)
 {
@@ -177,7 +195,7 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
     size_t letters = class ? strlen(class) : 0;
     c->may_lack_head = letters > 5 && !strcmp(class + letters - 5, "Model");
     c->tied = c->traits & HF_TIED || hff_flag(config, "tie_word_embeddings", f->tied);
-    if (take_sizes(c, config, f, e) || refuse(c, config, e)) return -1;
+    if (take_sizes(c, config, f, e) || refuse(c, config, e) || check_ropes(config, e)) return -1;
     take_flags(c, config, f);
     if (f->gemma ? hff_gemma(c, config, f, n, e)
                  : take_activation(f, config, e) || take_numbers(c, config, e) ||

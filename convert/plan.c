@@ -171,8 +171,8 @@ static int add_head(struct plan *p, const struct hf_tensor *embed, struct err *e
                             "of its own: using that");
     if (c->tied && copy) {
         if (!p->options.plain8) return 0;
-        snprintf(module, sizeof module, "%.*s", (int)(strrchr(embed->t->name, '.') - embed->t->name),
-                 embed->t->name);
+        snprintf(module, sizeof module, "%s", embed->t->name);
+        *strrchr(module, '.') = 0;
         from.bias = BIAS_IGNORED;
     } else if (c->headless) {
         note_detail(p->notes,
@@ -368,7 +368,8 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
     if (plan_linear(p, &table, "embed_tokens", e)) return -1;
     p->facts.n_plain--; /* it is no linear */
     if (find_headless(p, &c->headless, e)) return -1;
-    if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, embed, e) || plan_rope_tables(p, e))
+    if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, embed, e) ||
+        plan_rope_tables(p, e))
         return -1;
     if (check_unused(p, e) || plan_texts(p, o->no_tokenizer, e)) return -1;
     uint64_t at = 0;

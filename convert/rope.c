@@ -104,7 +104,8 @@ static int yarn(struct hf_config *c, const struct rope_options *o, struct err *e
         return -1;
     double low = correction_dim(fast, dim, o->theta, old),
            high = correction_dim(slow, dim, o->theta, old);
-    if (!json_is_false(json_object_get(o->j, "truncate"))) low = floor(low), high = ceil(high);
+    const json_t *truncate = json_object_get(o->j, "truncate");
+    if (!truncate || json_is_true(truncate)) low = floor(low), high = ceil(high);
     low = fmax(low, 0), high = fmin(high, dim - 1);
     if (low == high) high += 0.001;
     for (int i = 0; i < dim / 2; i++) {

@@ -392,9 +392,14 @@ static void test_refusals(void **state)
          "short_factor"},
         {"Phi3ForCausalLM", ", \"rope_scaling\": {\"type\": \"axial\"}", "axial"},
         {"Glm4ForCausalLM", ", \"partial_rotary_factor\": 1.5", "partial_rotary_factor"},
+        {"Qwen3ForCausalLM",
+         ", \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e6}, "
+         "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}",
+         "differ in type"},
         {"Gemma4ForCausalLM", ", \"vocab_size_per_layer_input\": 8", "vocab_size_per_layer_input"},
         {"Gemma4ForCausalLM",
-         ", \"hidden_size_per_layer_input\": 0, \"per_layer_config\": {\"29\": {\"head_dim\": 512}}",
+         ", \"hidden_size_per_layer_input\": 0, \"per_layer_config\": {\"29\": "
+         "{\"head_dim\": 512}}",
          "layer 5 has 4 key heads of 256"},
         {"Gemma4ForCausalLM",
          ", \"hidden_size_per_layer_input\": 0, \"per_layer_config\": {\"7\": "

@@ -576,14 +576,16 @@ static void heads(void)
         struct tview w, v;
         make_model(put_compressed, &how, NULL, CT("4", "32", "group", "true"));
         uint16_t *head = add_random(SHAPE(VOCAB, DIM), "lm_head.weight");
-        struct tensor *embed = tensor("model.embed_tokens.weight"), *last = tensor("lm_head.weight");
+        struct tensor *embed = tensor("model.embed_tokens.weight"),
+                      *last = tensor("lm_head.weight");
         if (i == COPY) memcpy(head, embed->data, embed->bytes);
         if (i == ONLY) snprintf(embed->name, sizeof embed->name, "unused.weight");
         int rc = convert("", &p);
         check(rc == 0, what[i], &p);
         process_free(&p);
         if (rc || open_result(&m)) continue;
-        int found = mf_find(&m, "lm_head.weight", &w), table = mf_find(&m, "embed_tokens.weight", &v);
+        int found = mf_find(&m, "lm_head.weight", &w),
+            table = mf_find(&m, "embed_tokens.weight", &v);
         check_that(found == (i == OWN), "%s: %s", what[i], found ? "is written" : "is not there");
         check_that(!found || !memcmp(w.data, head, last->bytes), "%s: its weights", what[i]);
         check_that(table && !memcmp(v.data, i == ONLY ? last->data : embed->data, last->bytes),
