@@ -177,7 +177,7 @@ static int take_rotary(struct hf_config *c, double part, int proportional, struc
 }
 
 static int options_of(struct rope_options *o, const struct hf_config *c, const json_t *config,
-                      const struct hf_rope_defaults *d, struct err *e)
+                      const struct hf_rope_defaults *d, const struct notes *n, struct err *e)
 {
     const json_t *params = not_null(config, "rope_parameters"),
                  *scaling = not_null(config, "rope_scaling");
@@ -196,8 +196,13 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
         return err_set(e, "config.json: rope_theta is out of range");
     const json_t *partial = not_null(o->j, "partial_rotary_factor");
     if (!partial) partial = not_null(config, "partial_rotary_factor");
-    o->part = partial ? json_number_value(partial) : d->partial > 0 ? d->partial : 1;
     int phi = c->architecture && !strcmp(c->architecture, "phi3");
+    if (partial && !phi && d->partial == 0 && strcmp(o->type, "proportional")) {
+        note_warn(n, "config.json: partial_rotary_factor is ignored for this model, as "
+                     "transformers does");
+        partial = NULL;
+    }
+    o->part = partial ? json_number_value(partial) : d->partial > 0 ? d->partial : 1;
     if (phi && (!strcmp(o->type, "su") || !strcmp(o->type, "yarn"))) o->type = "longrope";
     if (c->traits & HF_MROPE) return 0; /* all positions of a text's token are equal */
     if (not_null(o->j, "mrope_section") || !strcmp(o->type, "mrope"))
@@ -254,7 +259,7 @@ int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_def
 {
     struct rope_options o;
     double factor = 1;
-    if (options_of(&o, c, config, d, e) ||
+    if (options_of(&o, c, config, d, n, e) ||
         take_rotary(c, o.part, !strcmp(o.type, "proportional"), e))
         return -1;
     if (!(c->inv_freq = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq))) return err_memory(e);

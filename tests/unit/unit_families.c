@@ -465,6 +465,11 @@ static void test_ropes(void **state)
     near((float)c.rope_scale, 0.1 * log(32) + 1);
     assert_true(c.windows[0] == 128 && c.windows[1] == 0);
     hfc_free(&c);
+    /* of Llama's heads all dimensions rotate */
+    assert_int_equal(
+        read_class(&c, "LlamaForCausalLM", ", \"partial_rotary_factor\": 0.5", &e), 0);
+    assert_int_equal(c.rotary, c.head_dim);
+    hfc_free(&c);
     /* numbers of YaRN that are 0 count as missing */
     assert_int_equal(read_class(&c, "LlamaForCausalLM",
                                 ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8, "
