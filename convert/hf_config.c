@@ -50,16 +50,20 @@ static int take_activation(const struct hf_family *f, const json_t *config, stru
                    names[0]);
 }
 
-/* Old and new spelling beside each other must say the same: transformers takes all of the old one,
- * and the theta of neither. */
+/* Old and new spelling beside each other must say the same: transformers takes the old one, and
+ * no theta of the new one. */
 static int check_ropes(const json_t *config, struct err *e)
 {
     json_t *old = json_object_get(config, "rope_scaling"), *value;
     const json_t *new = hff_value(config, "rope_parameters");
     const char *key;
     json_object_foreach (old, key, value) {
-        const json_t *other = json_object_get(new, strcmp(key, "type") ? key : "rope_type");
-        if (new && !json_equal(value, other))
+        int type = !strcmp(key, "type") || !strcmp(key, "rope_type");
+        const json_t *other = hff_value(new, type ? "rope_type" : key);
+        if (type && !other) other = hff_value(new, "type");
+        int numbers = json_is_number(value) && json_is_number(other);
+        if (new && (numbers ? json_number_value(value) != json_number_value(other)
+                            : !json_equal(value, other)))
             return err_set(e,
                            "config.json: rope_scaling and rope_parameters differ in %.40s: remove "
                            "the one that is not meant",

@@ -5,8 +5,7 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* Below so many bytes zlib alone is as fast. */
-enum { LEAST = 256 };
+enum { LEAST = 256 }; /* shorter data is zlib's */
 
 /* x times a power of the variable, modulo the polynomial, plus what stands there: the numbers of
  * k are those of Gopal et al. 2009, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
