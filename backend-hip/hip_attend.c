@@ -12,18 +12,23 @@ _Static_assert((int)PAGE_F16 == (int)KV_F16 && (int)PAGE_F32 == (int)KV_F32 &&
 
 enum { HEADS_64, HEADS_128, HEADS_256, HEADS };
 
-/* The kernel for the operation, of kernels [KV_TYPES] for heads of 64, 128 and 256 dimensions and
- * scores without a softcap; K_COUNT: none */
-static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
+/* The kernel for heads of 64, 128 or 256 dimensions, of kernels [KV_TYPES]; K_COUNT: none */
+static enum hip_kernel by_dims(const struct hip *h, const struct op *attend,
                                const enum hip_kernel (*kernels)[HEADS])
 {
     int dim = attend->as.attend.heads.head_dim, i = dim == 64    ? HEADS_64
                                                     : dim == 128 ? HEADS_128
                                                                  : HEADS_256;
     enum hip_kernel k = kernels[h->config.kv][i];
-    if ((i == HEADS_256 && dim != 256) || attend->as.attend.softcap > 0 || k == K_COUNT)
-        return K_COUNT;
+    if ((i == HEADS_256 && dim != 256) || k == K_COUNT) return K_COUNT;
     return hip_has(h, k) ? k : K_COUNT;
+}
+
+/* The same of kernels that have no softcap. */
+static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
+                               const enum hip_kernel (*kernels)[HEADS])
+{
+    return attend->as.attend.softcap > 0 ? K_COUNT : by_dims(h, attend, kernels);
 }
 
 #define NO_KERNELS                                                                                 \
@@ -58,14 +63,27 @@ static enum hip_kernel tile_kernel(const struct hip *h, const struct op *attend)
     return by_head(h, attend, tile);
 }
 
+/* attend_chunk.hip: integers, as the integer arithmetics have them and fp16 may. */
+enum hip_kernel hip_chunk_kernel(const struct hip *h, const struct op *attend)
+{
+    static const enum hip_kernel chunk[][HEADS] =
+        {[KV_F16] = NO_KERNELS,
+         [KV_F32] = NO_KERNELS,
+         [KV_INT8] = {K_attend_chunk_int8_64, K_attend_chunk_int8_128, K_attend_chunk_int8_256},
+         [KV_INT4] = {K_attend_chunk_int4_64, K_attend_chunk_int4_128, K_attend_chunk_int4_256}};
+    return h->config.act == ACT_F32 ? K_COUNT : by_dims(h, attend, chunk);
+}
+
+/* Of decode rows with fp16 or fp32 activations. */
 static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend)
 {
-    static const enum hip_kernel pages[][HEADS] = {
-        [KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
-        [KV_F32] = NO_KERNELS,
-        [KV_INT8] = {K_attend_pages_int8_64, K_attend_pages_int8_128, K_attend_pages_int8_256},
-        [KV_INT4] = {K_attend_pages_int4_64, K_attend_pages_int4_128, K_COUNT}};
-    return by_head(h, attend, pages);
+    static const enum hip_kernel pages[][HEADS] =
+        {[KV_F16] = {K_attend_pages_64, K_attend_pages_128, K_attend_pages_256},
+         [KV_F32] = NO_KERNELS,
+         [KV_INT8] = NO_KERNELS,
+         [KV_INT4] = NO_KERNELS};
+    enum hip_kernel chunk = hip_chunk_kernel(h, attend);
+    return chunk < K_COUNT ? chunk : by_head(h, attend, pages);
 }
 
 /* The KV splits of so many positions, rounded up to a power of two or 3/2 of one, so that
@@ -318,7 +336,9 @@ static struct combine_args combine_from_row(const struct hip *h, const struct be
                                  .out = out + row * (size_t)(g->n_heads * g->head_dim),
                                  .pos = h->shape.d_pos + row,
                                  .sinks = hip_vector(p, op, 0),
-                                 .weight_scale = pages_kernel(h, o) < K_COUNT ? 0x1p14f : 1,
+                                 .weight_scale = h->config.kv == KV_F16 && pages_kernel(h, o) < K_COUNT
+                                                 ? 0x1p14f
+                                                 : 1,
                                  .n_splits = h->shape.n_splits,
                                  .window = o->as.attend.window,
                                  .n_heads = g->n_heads,
@@ -328,6 +348,19 @@ static struct combine_args combine_from_row(const struct hip *h, const struct be
 struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op)
 {
     return combine_from_row(h, p, op, 0);
+}
+
+struct hip_blocks hip_pages_grid(const struct hip *h, const struct heads *g, size_t n)
+{
+    size_t of_kv = (size_t)(g->n_heads / g->n_kv_heads), blocks = (size_t)h->shape.work_blocks;
+    return (struct hip_blocks){(size_t)g->n_kv_heads * ((of_kv + 7) / 8), blocks ? blocks : n,
+                               blocks ? 1 : (size_t)h->shape.n_splits, 0};
+}
+
+const int32_t *hip_row_work(const struct hip *h, size_t row)
+{
+    size_t blocks = (size_t)h->shape.work_blocks;
+    return blocks ? h->shape.d_work + row / (size_t)hip_rows_at_once(h) * blocks : NULL;
 }
 
 /* Decode rows: one block for each KV split, then the combination of the splits. leave: the next
@@ -349,10 +382,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     enum hip_kernel split = split_kernel[h->config.kv][is_long],
                     pages = pages_kernel(h, hip_op(p, op));
     for (size_t row = 0; row < n_decode; row += at_once) {
-        size_t n = n_decode - row < at_once ? n_decode - row : at_once,
-               of_kv = (size_t)(g->n_heads / g->n_kv_heads),
-               blocks = t->work_blocks ? (size_t)t->work_blocks : n,
-               of_row = t->work_blocks ? 1 : (size_t)t->n_splits;
+        size_t n = n_decode - row < at_once ? n_decode - row : at_once;
         struct attend_kernel_args s = *a;
         s.q += row * q_row;
         s.pos += row;
@@ -362,11 +392,10 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         if (s.k) s.k += row * kv_row, s.v += row * kv_row;
         s.parts = h->d_parts;
         s.n_splits = t->n_splits;
-        s.work = t->work_blocks ? t->d_work + row / at_once * (size_t)t->work_blocks : NULL;
-        struct hip_blocks grid = {blocks, (size_t)g->n_heads, of_row, 0};
-        if (pages < K_COUNT)
-            grid = (struct hip_blocks){(size_t)g->n_kv_heads * ((of_kv + 7) / 8), blocks, of_row,
-                                       0};
+        s.work = hip_row_work(h, row);
+        struct hip_blocks grid = hip_pages_grid(h, g, n);
+        if (pages == K_COUNT)
+            grid = (struct hip_blocks){grid.y, (size_t)g->n_heads, grid.z, 0};
         hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
         if (leave) continue;
         struct combine_args m = combine_from_row(h, p, op, row);
@@ -452,6 +481,7 @@ struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_p
         .n_heads = g->n_heads,
         .n_kv_heads = g->n_kv_heads,
         .head_dim = g->head_dim,
+        .digits = h->config.act == ACT_INT8 ? 1 : 2,
         .open = hip_open_pages(h, p, o->as.attend.kv, o->as.attend.step_set),
     };
 }

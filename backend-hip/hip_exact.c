@@ -305,10 +305,11 @@ void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)
 {
     struct rope_kernel_args a = hip_rope_args(h, p, op);
     hip_open_begin(h, p, op);
-    hip_launch(
-        h, K_exact_rope_store,
-        (struct hip_blocks){(size_t)h->shape.n_rows, (size_t)(a.n_heads + a.n_kv_heads), 1, 0}, &a,
-        sizeof a);
+    int in_octets = a.head_dim % 16 == 0 && a.head_dim <= GPU_HEAD_DIM,
+        of_block = in_octets ? THREADS / (a.head_dim / 16) : 1,
+        blocks = (a.n_heads + a.n_kv_heads + of_block - 1) / of_block;
+    hip_launch(h, in_octets ? K_exact_rope_octets : K_exact_rope_store,
+               (struct hip_blocks){(size_t)h->shape.n_rows, (size_t)blocks, 1, 0}, &a, sizeof a);
     hip_open_pack(h, p, op);
 }
 
@@ -329,6 +330,7 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
 {
     size_t n_decode = (size_t)h->shape.n_decode, at_once = (size_t)hip_rows_at_once(h),
            q_row = (size_t)all->n_heads * (size_t)all->head_dim;
+    enum hip_kernel chunk = hip_chunk_kernel(h, hip_op(p, op));
     for (size_t row = 0, n; row < n_decode; row += n) {
         struct attend_kernel_args a = *all;
         n = n_decode - row < at_once ? n_decode - row : at_once;
@@ -338,8 +340,13 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
         if (a.open.own) a.open.own += row;
         a.parts = h->d_parts;
         a.n_splits = h->shape.n_splits;
-        hip_launch(h, attend_kernels[h->config.kv].split,
-                   (struct hip_blocks){n, (size_t)a.n_heads, (size_t)a.n_splits, 0}, &a, sizeof a);
+        struct hip_blocks grid = {n, (size_t)a.n_heads, (size_t)a.n_splits, 0};
+        if (chunk < K_COUNT) {
+            a.work = hip_row_work(h, row);
+            grid = hip_pages_grid(h, &hip_op(p, op)->as.attend.heads, n);
+        }
+        hip_launch(h, chunk < K_COUNT ? chunk : attend_kernels[h->config.kv].split, grid, &a,
+                   sizeof a);
         struct combine_args m = hip_combine_args(h, p, op);
         m.out += row * q_row;
         m.pos += row;
@@ -352,7 +359,6 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
 {
     struct attend_kernel_args a = hip_attend_args(h, p, op);
     int n = h->shape.n_rows - h->shape.n_decode;
-    a.digits = h->config.act == ACT_I16 ? 2 : 1;
     if (h->shape.n_decode) attend_splits(h, p, op, &a);
     if (!n) return;
     if (a.head_dim <= GPU_HEAD_DIM) {

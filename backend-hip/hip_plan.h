@@ -206,6 +206,12 @@ struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan 
 struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op);
 /* Decode rows whose partial results have room at a time. */
 int hip_rows_at_once(const struct hip *h);
+/* The kernel of nvidia/attend_chunk.hip for an operation's decode rows; K_COUNT: none */
+enum hip_kernel hip_chunk_kernel(const struct hip *h, const struct op *attend);
+/* Its launch grid, and that of attend_decode_mma.hip, for n rows; the work list of the rows that are
+ * launched together from row `row` on, or NULL. */
+struct hip_blocks hip_pages_grid(const struct hip *h, const struct heads *g, size_t n);
+const int32_t *hip_row_work(const struct hip *h, size_t row);
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
 struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
 

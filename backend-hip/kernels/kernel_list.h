@@ -421,6 +421,7 @@ KERNEL_ROW(exact_norm, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_norm_quantize, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_angles, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_rope_store, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_rope_octets, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_f16, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_split_f16, ALL, FOR_EXACT, THREADS, 3, 0, 0, 0)
@@ -532,10 +533,9 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
     KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1,                                  \
                (int4) ? ATTEND_INT4_SHARED(dims) : ATTEND_INT8_SHARED(dims), 0, 0)
 #endif
-#ifndef ATTEND_PAGES_INT8 /* nvidia/attend_decode_int8.hip */
-#define ATTEND_PAGES_INT8(name, images, dims, int4, blocks)                                        \
-    KERNEL_ROW(name, images, FOR_ATTEND, SPLIT_INT8_THREADS, blocks,                               \
-               SPLIT_INT8_SHARED(dims, int4), 0, 0)
+#ifndef ATTEND_CHUNK /* nvidia/attend_chunk.hip */
+#define ATTEND_CHUNK(name, images, dims, int4, blocks)                                             \
+    KERNEL_ROW(name, images, FOR_ATTEND, THREADS, blocks, CHUNK_SHARED(dims, int4), 0, 0)
 #endif
 ATTEND_TILE(attend_tile_64, SM80, 64)
 ATTEND_TILE(attend_tile_128, SM80, 128)
@@ -556,11 +556,12 @@ ATTEND_WGMMA_INT8(attend_wgmma_half_int4_128, SM90, 128, 1, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 ATTEND_PAGES(attend_pages_256, SM90, 256)
-ATTEND_PAGES_INT8(attend_pages_int8_64, MMA, 64, 0, 8)
-ATTEND_PAGES_INT8(attend_pages_int8_128, MMA, 128, 0, 8)
-ATTEND_PAGES_INT8(attend_pages_int8_256, SM90, 256, 0, 0)
-ATTEND_PAGES_INT8(attend_pages_int4_64, MMA, 64, 1, 8)
-ATTEND_PAGES_INT8(attend_pages_int4_128, MMA, 128, 1, 8)
+ATTEND_CHUNK(attend_chunk_int8_64, MMA, 64, 0, 4)
+ATTEND_CHUNK(attend_chunk_int8_128, MMA, 128, 0, 3)
+ATTEND_CHUNK(attend_chunk_int8_256, SM90, 256, 0, 1)
+ATTEND_CHUNK(attend_chunk_int4_64, MMA, 64, 1, 4)
+ATTEND_CHUNK(attend_chunk_int4_128, MMA, 128, 1, 4)
+ATTEND_CHUNK(attend_chunk_int4_256, SM90, 256, 1, 2)
 
 /* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most; rows: of a
  * chunk. *_one_*: for sequences of one row */
@@ -625,7 +626,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES
-#undef ATTEND_PAGES_INT8
+#undef ATTEND_CHUNK
 #undef ATTEND_WGMMA_INT8
 #undef ATTEND_TILE_INT8
 #undef DELTA

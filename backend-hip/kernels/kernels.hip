@@ -42,7 +42,6 @@
 #include "backend-hip/kernels/nvidia/ptx.h"
 
 #include "backend-hip/kernels/nvidia/attend_decode_mma.hip"
-#include "backend-hip/kernels/nvidia/attend_decode_int8.hip"
 #include "backend-hip/kernels/nvidia/attend_prefill_mma.hip"
 #include "backend-hip/kernels/nvidia/attend_prefill_int8.hip"
 
@@ -87,6 +86,7 @@
 #include "backend-hip/kernels/common/exact_linear.hip"
 #include "backend-hip/kernels/common/exact_states.hip"
 #if HAS_MMA
+#include "backend-hip/kernels/nvidia/attend_chunk.hip"
 #include "backend-hip/kernels/nvidia/exact_attend_mma.hip"
 #include "backend-hip/kernels/nvidia/exact_linear_mma.hip"
 #if HAS_WGMMA

@@ -22,7 +22,9 @@
  * of the largest, which shows where v is 0 at all positions that count:
  *     + 2^-37 max |v| for each position
  * With fp16 activations a backend may round probabilities to halves (of
- * 11 bits), as it stores values: another 2^-11 A. */
+ * 11 bits), as it stores values: another 2^-11 A. Over integers a GPU may round queries and weights
+ * to those of i16: the steps of the weights as above, and half a step of the query times sum |k_i|
+ * * scale in d. */
 #include "cli/backends.h"
 #include "core/step/kv_open.h"
 #include "tests/checkop/checkop.h"
@@ -159,6 +161,7 @@ struct attend_data {
     float *q, *q_after;              /* [batch rows][n_heads * head_dim], as given, as attended */
     int q_top, w_top;                /* largest integers of queries, of weights; 0: fp32 */
     int halves;                      /* weights may be two halves */
+    int query_step_top;              /* queries may be rounded to integers up to this; 0: not */
     float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
     float *sinks;                    /* [n_heads] or NULL */
     size_t q_row, kv_row;
@@ -281,6 +284,8 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
     if (kv_is_integer(k->kv)) {
         d.q_top = kv_query_top(act), d.w_top = kv_weight_top(act);
         d.halves = on_gpu && !d.w_top;
+        if (on_gpu && act == ACT_F16)
+            d.query_step_top = kv_query_top(ACT_I16), d.w_top = kv_weight_top(ACT_I16);
     }
     store(a, &d);
     d.inv_freq = arena_get(a, (size_t)k->head_dim / 2 * 4);
@@ -331,22 +336,25 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
     size_t at = (size_t)(d->start[seq] + first) * d->kv_row + (size_t)(kv_head * hd);
     const float *q = d->q_after + (size_t)row * d->q_row + (size_t)(head * hd);
     double sink = d->sinks ? d->sinks[head] : -INFINITY, *p = x->p;
-    double max = sink, magnitude = 0, rounded[512];
+    double max = sink, magnitude = 0, largest_query = 0, keys = 0, rounded[512];
     for (int j = 0; j < hd; j++) rounded[j] = q[j];
     if (d->q_top) round_group(q, hd, d->q_top, rounded);
     for (int i = 0; i <= pos - first; i++) {
         const double *k = (i < own ? d->k_stored : d->k_own) + at + (size_t)i * d->kv_row;
-        double s = 0, m = 0;
+        double s = 0, m = 0, all = 0;
         for (int j = 0; j < hd; j++) {
             double t = rounded[j] * k[j];
             s += t;
             m += fabs(t);
+            all += fabs(k[j]);
         }
         p[i] = s * d->scale;
         if (d->softcap > 0) p[i] = d->softcap * tanh(p[i] / d->softcap);
         max = fmax(max, p[i]);
         magnitude = fmax(magnitude, m);
+        keys = fmax(keys, all);
     }
+    for (int j = 0; j < hd; j++) largest_query = fmax(largest_query, fabs(q[j]));
     double allowed = 0x1p-14 + (d->config.act == ACT_F16 ? 0x1p-11 : 0);
     double acc[512] = {0}, mass[512] = {0}, rounding[512] = {0},
            sum = d->sinks ? exp(sink - max) : 0,
@@ -370,7 +378,11 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
     }
     if (d->w_top)
         expect_rounding(d, at, first, pos - first + 1, own, p, rounding);
+    double steps = d->query_step_top
+                       ? 0.5 * (1 + 0x1p-10) * largest_query / d->query_step_top * keys * d->scale
+                       : 0;
     for (int j = 0; j < hd; j++) {
+        rounding[j] += 2 * (expm1(off + steps) - expm1(off)) * mass[j];
         x->y[j] = (float)(acc[j] / sum);
         x->bound[j] = (float)((allowed + 2 * expm1(off)) * mass[j] / sum);
         x->rounding[j] = (float)(rounding[j] / sum);
@@ -654,6 +666,8 @@ void check_attend(struct check *c)
             check_case(c, &cases[i], NULL);
     for (const struct attend_form *f = forms; f < forms + N_FORMS; f++)
         for (int i = 0; i < f->n; i++)
-            if (f->k[i].kv != KV_F32 && !c->quick) check_case(c, &f->k[i], f);
+            if (f->k[i].kv != KV_F32 && (!c->quick || (f->k == integers && i == 1) ||
+                                         (f->k == packed && i == 0)))
+                check_case(c, &f->k[i], f);
     c->act = ACT_F32;
 }

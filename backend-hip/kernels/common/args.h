@@ -165,10 +165,11 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
 /* with the channels of the steps ahead */
 #define ATTEND_INT4_SHARED(dims) (ATTEND_INT8_SHARED(dims) + ATTEND_INT8_AHEAD * 16 * (dims))
 #define SPLIT_SHARED(dims) (128 * (dims) * 4)
-/* nvidia/attend_decode_int8.hip: warps, threads; slots of a warp, of keys or values of two pages */
-enum { SPLIT_INT8_WARPS = 2, SPLIT_INT8_THREADS = 32 * SPLIT_INT8_WARPS, INT8_RING = 3 };
-#define INT8_SLOT(dims, int4) (2 * (((int4) ? 10 : PAGE) * (dims) + 8 * PAGE))
-#define SPLIT_INT8_SHARED(dims, int4) (SPLIT_INT8_WARPS * INT8_RING * INT8_SLOT(dims, int4))
+/* nvidia/attend_chunk.hip: from one page in shared memory to the next; pages, the own page, digits */
+#define CHUNK_STRIDE(dims, int4) (((int4) ? INT4_PAGE(dims) : INT8_PAGE(dims)) + 32)
+#define CHUNK_SHARED(dims, int4)                                                                   \
+    (KV_SPLIT / PAGE * CHUNK_STRIDE(dims, int4) + ((int4) ? INT8_PAGE(dims) : 0) +                 \
+     16 * ((dims) > 240 ? (dims) + 16 : 256))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
 /* Shared memory that a launch of SwiGLU asks for if it has few rows, so that a multiprocessor takes
@@ -330,7 +331,7 @@ struct attend_kernel_args {
                          block for each row and split */
     const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of
                          one sequence */
-    int digits; /* exact_attend_int8.hip: of queries */
+    int digits; /* exact_attend_int8.hip, attend_chunk.hip: of queries */
     struct open_pages open; /* int4; tiles begin at multiples of GROUP_ROWS positions, or at a
                                sequence's first row */
 };

@@ -66,26 +66,40 @@ DEVICE void rope_octet(const struct rope_kernel_args *a, const float *x, int row
     }
 }
 
-/* Block (row, several heads), for heads without norm: thread (head, octet) has dimensions d .. d +
- * 7 and the same + half. */
-DEVICE void rope_octets(const struct rope_kernel_args *a)
+/* A thread's part of the heads of a block, which are of one row. */
+struct head_octets {
+    int part, first; /* octet of both halves of its head; the first thread of the head */
+    int head, is_key, there;
+    u64 from; /* element of the head in a->q or a->k */
+};
+
+DEVICE struct head_octets head_octets_of(const struct rope_kernel_args *a)
 {
-    int row = block_x(), hd = a->head_dim, half = hd / 2, octets = half / 8,
-        d = thread() % octets * 8;
-    int head = block_y() * (THREADS / octets) + thread() / octets, is_key = head >= a->n_heads;
-    if (thread() >= THREADS / octets * octets || head >= a->n_heads + a->n_kv_heads) return;
-    if (is_key) head -= a->n_heads;
-    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd +
-               (u64)d;
-    float v[2][8], y[2][8];
-    rope_octet(a, (is_key ? a->k : a->q) + from, row, d, y);
-    if (is_key) UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
+    int octets = a->head_dim / 16, t = thread(), part = t % octets;
+    struct head_octets o = {part, t - part, block_y() * (THREADS / octets) + t / octets, 0, 0, 0};
+    o.is_key = o.head >= a->n_heads;
+    o.there = t < THREADS / octets * octets && o.head < a->n_heads + a->n_kv_heads;
+    if (o.is_key) o.head -= a->n_heads;
+    o.from = ((u64)block_x() * (u64)(o.is_key ? a->n_kv_heads : a->n_heads) + (u64)o.head) *
+             (u64)a->head_dim;
+    return o;
+}
+
+/* Stores a part y of rotated heads. */
+DEVICE void store_octets(const struct rope_kernel_args *a, const struct head_octets *o,
+                         float y[2][8])
+{
+    int row = block_x(), hd = a->head_dim, half = hd / 2, d = o->part * 8;
+    u64 from = o->from + (u64)d;
+    float v[2][8];
+    if (o->is_key)
+        UNROLL for (int i = 0; i < 2; i++) load_octet(a->v + from + (u64)(i * half), v[i]);
     int slot = a->slot[row], offset = slot % PAGE;
-    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
+    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)o->head) * head_page(hd);
     UNROLL for (int i = 0; i < 2; i++)
     {
         int at = d + i * half;
-        if (is_key) {
+        if (o->is_key) {
             store_octet(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8), y[i],
                         a->kv == PAGE_F32);
             store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + at), v[i],
@@ -94,6 +108,17 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
             store_octet(a->q, from + (u64)(i * half), y[i], 1);
         }
     }
+}
+
+/* Block (row, several heads), for heads without norm: thread (head, octet) has dimensions d .. d +
+ * 7 and the same + half. */
+DEVICE void rope_octets(const struct rope_kernel_args *a)
+{
+    const struct head_octets o = head_octets_of(a);
+    float y[2][8];
+    if (!o.there) return;
+    rope_octet(a, (o.is_key ? a->k : a->q) + o.from + o.part * 8, block_x(), o.part * 8, y);
+    store_octets(a, &o, y);
 }
 
 /* Stores what a block of such threads has of rotated and transformed heads: 16 neighbouring
@@ -134,39 +159,44 @@ DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int
     }
 }
 
-/* The same for pages of int8: thread t then has 16 neighbouring dimensions, those of number t of
- * all heads of the block. x[HADAMARD_FLOATS], largest[2 THREADS] */
-DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *largest)
+/* Transforms and stores rotated heads for pages of int8: thread t then has 16 neighbouring
+ * dimensions, those of number t of all heads of the block. y: of its part; x[HADAMARD_FLOATS],
+ * largest[2 THREADS] */
+DEVICE void store_octets_int8(const struct rope_kernel_args *a, const struct head_octets *o,
+                              float y[2][8], float *x, int *largest)
 {
-    int row = block_x(), t = thread(), hd = a->head_dim, half = hd / 2, octets = half / 8,
-        part = t % octets, first = t - part, most[2] = {0, 0};
-    int head = block_y() * (THREADS / octets) + t / octets, is_key = head >= a->n_heads,
-        there = t < THREADS / octets * octets && head < a->n_heads + a->n_kv_heads;
-    if (is_key) head -= a->n_heads;
-    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
-    float v[2][16], y[2][8];
-    if (there) {
-        rope_octet(a, (is_key ? a->k : a->q) + from + part * 8, row, part * 8, y);
+    int t = thread(), hd = a->head_dim, half = hd / 2, octets = hd / 16, most[2] = {0, 0};
+    float v[2][16];
+    if (o->there)
         UNROLL for (int i = 0; i < 16; i++)
-            x[HADAMARD_AT(first * 16 + part * 8 + i / 8 * half + i % 8)] = y[i / 8][i % 8];
-    } else {
+            x[HADAMARD_AT(o->first * 16 + o->part * 8 + i / 8 * half + i % 8)] = y[i / 8][i % 8];
+    else
         UNROLL for (int i = 0; i < 16; i++) x[20 * t + i] = 0;
-    }
     hadamard_heads(x, hadamard_run(hd));
     UNROLL for (int i = 0; i < 16; i++) v[0][i] = x[20 * t + i];
-    if (there && is_key)
+    if (o->there && o->is_key)
         UNROLL for (int i = 0; i < 2; i++)
-            load_octet(a->v + from + part * 16 + 8 * i, v[1] + 8 * i);
+            load_octet(a->v + o->from + o->part * 16 + 8 * i, v[1] + 8 * i);
     UNROLL for (int k = 0; k < 2; k++)
     {
-        if (there && is_key)
+        if (o->there && o->is_key)
             UNROLL for (int i = 0; i < 16; i++) most[k] = larger_bits(v[k][i], most[k]);
         largest[k * THREADS + t] = most[k];
     }
     barrier();
-    UNROLL for (int k = 0; k < 2; k++) for (int i = first; i < first + octets && i < THREADS; i++)
-        most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
-    put_heads_int8(a, v, there ? head : -1, is_key, most, (u8 *)x);
+    UNROLL for (int k = 0; k < 2; k++)
+        for (int i = o->first; i < o->first + octets && i < THREADS; i++)
+            most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
+    put_heads_int8(a, v, o->there ? o->head : -1, o->is_key, most, (u8 *)x);
+}
+
+DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *largest)
+{
+    const struct head_octets o = head_octets_of(a);
+    float y[2][8];
+    if (o.there)
+        rope_octet(a, (o.is_key ? a->k : a->q) + o.from + o.part * 8, block_x(), o.part * 8, y);
+    store_octets_int8(a, &o, y, x, largest);
 }
 
 #if !defined(__AMDGCN__)

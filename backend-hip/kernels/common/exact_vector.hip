@@ -289,6 +289,69 @@ KERNEL(exact_rope_store, struct rope_kernel_args)
             a->q[from + (u64)d] = scratch[THREADS + d] * (1.0f / (float)hadamard_run(hd));
 }
 
+/* 1 over the root of the mean square of a thread's head. v: its part; x[HADAMARD_FLOATS] */
+DEVICE float exact_head_factor(const struct rope_kernel_args *a, const struct head_octets *o,
+                               float v[2][8], float *x)
+{
+    int hd = a->head_dim, lanes = THREADS / (hd / 16) * EXACT_LANES;
+    float sum[EXACT_LANES];
+    if (o->there)
+        UNROLL for (int i = 0; i < 16; i++)
+            x[HADAMARD_AT(o->first * 16 + o->part * 8 + i / 8 * (hd / 2) + i % 8)] =
+                v[i / 8][i % 8] * v[i / 8][i % 8];
+    barrier();
+    UNROLL for (int k = 0; k < EXACT_LANES; k++) /* (head, lane) */
+    {
+        int i = thread() + k * THREADS, at = i / EXACT_LANES * hd + i % EXACT_LANES;
+        sum[k] = 0;
+        if (i < lanes)
+            for (int d = 0; d < hd; d += EXACT_LANES) sum[k] += x[HADAMARD_AT(at + d)];
+    }
+    barrier();
+    UNROLL for (int k = 0; k < EXACT_LANES; k++)
+    {
+        int i = thread() + k * THREADS;
+        if (i < lanes) x[HADAMARD_AT(i / EXACT_LANES * hd) + i % EXACT_LANES] = sum[k];
+    }
+    barrier();
+    float all = exact_fold(x + HADAMARD_AT(o->first * 16));
+    barrier();
+    return 1.0f / exact_sqrt(all / (float)hd + a->eps);
+}
+
+/* Block (row, several heads), for heads of a multiple of 16 dimensions up to 256: as rope_octets()
+ * and rope_octets_int8(). */
+KERNEL(exact_rope_octets, struct rope_kernel_args)
+{
+    LDS(int, largest, 2 * THREADS);
+    LDS(float, x, HADAMARD_FLOATS);
+    const struct rope_kernel_args *a = ARGS;
+    const struct head_octets o = head_octets_of(a);
+    int half = a->head_dim / 2, d = o.part * 8;
+    const float *weight = o.is_key ? a->k_norm : a->q_norm, *head = (o.is_key ? a->k : a->q) + o.from;
+    float v[2][8], y[2][8], c[8], s[8];
+    UNROLL for (int i = 0; i < 16; i++) v[i / 8][i % 8] = 0;
+    if (o.there) UNROLL for (int i = 0; i < 2; i++) load_octet(head + i * half + d, v[i]);
+    if (a->q_norm || a->k_norm) {
+        float f = exact_head_factor(a, &o, v, x);
+        if (o.there && weight)
+            UNROLL for (int i = 0; i < 16; i++)
+                v[i / 8][i % 8] = v[i / 8][i % 8] * f * weight[i / 8 * half + d + i % 8];
+    }
+    if (o.there) {
+        u64 angle = (u64)block_x() * (u64)half + (u64)d;
+        load_octet(a->cos + angle, c);
+        load_octet(a->sin + angle, s);
+        UNROLL for (int i = 0; i < 8; i++)
+        {
+            y[0][i] = v[0][i] * c[i] - v[1][i] * s[i];
+            y[1][i] = v[1][i] * c[i] + v[0][i] * s[i];
+        }
+    }
+    if (a->kv >= PAGE_INT8) store_octets_int8(a, &o, y, x, largest);
+    else if (o.there) store_octets(a, &o, y);
+}
+
 KERNEL(exact_glu, struct glu_any_args)
 {
     const struct glu_any_args *a = ARGS;

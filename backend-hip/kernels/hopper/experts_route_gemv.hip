@@ -8,13 +8,6 @@
  *             cp.async across tasks
  * Bits: route(), and hopper/linear_decode_mma.hip: the slices are added in order. */
 
-/* A number in an order of bits; not 0. -0 is 0. */
-DEVICE u32 ordered_bits(float x)
-{
-    u32 u = bits_of(x + 0.0f);
-    return u >> 31 ? ~u : u | 0x80000000u;
-}
-
 /* The experts of the row, chosen by a warp: lane i has the i-th of them, ascending; -1: none. The
  * scores are those of a launch that has ended. Only if a->by_warp. ids[WARP]: of the warp. Loops
  * over a lane's scores end with them, at the same number in all lanes. */

@@ -85,13 +85,6 @@ DEVICE float load_fresh(const float *from)
     asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(from) : "memory");
     return v;
 }
-/* The largest v of the warp. */
-DEVICE u32 max_of_warp(u32 v)
-{
-    u32 max;
-    asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(max) : "r"(v));
-    return max;
-}
 /* v, kept in a register rather than recomputed. */
 DEVICE u32 keep(u32 v)
 {

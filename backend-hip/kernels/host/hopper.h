@@ -20,14 +20,6 @@ DEVICE void mbarrier_wait(u32 barrier, u32 parity) { fiber_phase_wait(barrier, p
 DEVICE u32 lds_word(u32 lds) { return *(const u32 *)fiber_lds_pointer(lds); }
 DEVICE u32x4 lds_words(u32 lds) { return *(const u32x4 *)fiber_lds_pointer(lds); }
 DEVICE float load_fresh(const float *from) { return *from; }
-DEVICE u32 max_of_warp(u32 v)
-{
-    for (int i = 1; i < 32; i *= 2) {
-        u32 other = shuffle_xor(v, i);
-        v = v > other ? v : other;
-    }
-    return v;
-}
 DEVICE u32 keep(u32 v) { return v; }
 DEVICE void change_by(u32 *v, int zero) { *v ^= (u32)zero; }
 

@@ -36,6 +36,14 @@ DEVICE u32 chosen_bytes(u32 a, u32 b, u32 which)
     return v;
 }
 DEVICE float shuffle_from(float x, int lane) { return f32_of(fiber_shuffle(bits_of(x), lane)); }
+DEVICE u32 max_of_warp(u32 v)
+{
+    for (int i = 1; i < 32; i *= 2) {
+        u32 other = shuffle_xor(v, i);
+        v = v > other ? v : other;
+    }
+    return v;
+}
 DEVICE int warp_number(void) { return fiber_thread / WARP; }
 DEVICE u32 transposed(u32 v) { return fiber_transposed(v); }
 DEVICE void load_matrices(u32 address, u32 m[4]) { fiber_load_matrices(address, m, 0); }

@@ -110,6 +110,14 @@ DEVICE float shuffle_from(float x, int lane)
     return f32_of(other);
 }
 
+/* The largest v of the warp. */
+DEVICE u32 max_of_warp(u32 v)
+{
+    u32 max;
+    asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(max) : "r"(v));
+    return max;
+}
+
 /* The number of this thread's warp, uniform to the compiler, which then computes what depends on it
  * once a warp. */
 DEVICE int warp_number(void)
@@ -178,6 +186,14 @@ DEVICE void mma_s8(int c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 }
 
 #endif
+
+/* A number in an order of bits; not 0. -0 is 0. */
+DEVICE u32 ordered_bits(float x)
+{
+    u32 u = bits_of(x + 0.0f);
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+DEVICE float of_ordered(u32 u) { return f32_of(u >> 31 ? u & 0x7fffffffu : ~u); }
 
 DEVICE float quad_max(float x)
 {

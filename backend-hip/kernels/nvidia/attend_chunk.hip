@@ -1,0 +1,455 @@
+/* attend_chunk.hip: attention of decode rows over pages of int8 and int4, by mma of signed bytes on
+ * sm_80 and sm_90a, in the order of the CPU backend (common/exact_attend_int8.hip says it). A block
+ * has a chunk, the KV_SPLIT positions of a split, and up to 8 query heads of a KV head.
+ *   memory    a warp copies two pages to shared memory. Pages have 32 bytes between them, so that
+ *             lanes that read the same place of four of them share no bank
+ *   scores    of a warp's own pages: keys as they lie are operand a; column 2h + d of operand b is
+ *             digit d of the query of head h
+ *   weights   a thread is a position
+ *   values    a warp has 64 dimensions and a share of the positions: values as they lie are operand
+ *             a, of four pages at a time; column 2h + d is digit d of the weights of head h
+ *   int4      codes become signed bytes in registers; the row's own page, which is of int8, is
+ *             behind the others
+ * With f16 activations (a->cos, a->k) the block rotates the queries, and the row's own key, which
+ * it stores with the value. */
+
+enum { CHUNK_PAGES = KV_SPLIT / PAGE, CHUNK_HEADS = 8, CHUNK_WARPS = THREADS / 32 };
+
+/* The work of a block. */
+struct chunk_work {
+    int row, split, kv_head, head0, heads;
+    int pos, first, c0; /* visible positions are first .. pos; the chunk's first position */
+    int from, to;       /* pages of the chunk with visible positions */
+    int own;            /* int4: the row's own page, of int8; -1: another chunk's */
+};
+
+/* Shared memory of a block; see CHUNK_SHARED. */
+struct chunk_lds {
+    u8 *pages;         /* [CHUNK_PAGES], CHUNK_STRIDE apart; keys make way for scores and weights
+                          [head][position] */
+    u8 *own;           /* int4: the own page */
+    u8 *digits;        /* queries [2h + d][dims + 16], then weights [page][2h + d][PAGE] */
+    float *query;      /* [CHUNK_HEADS] scales */
+    u32 *largest;      /* [CHUNK_HEADS][CHUNK_WARPS] scores, ordered as integers */
+    u32 *most;         /* the same: bits of weights times scales of values */
+    float *max, *unit; /* [CHUNK_HEADS] the largest score, the scale of the weights' integers */
+};
+
+DEVICE struct chunk_work chunk_work_of(const struct attend_kernel_args *a, const int int4)
+{
+    struct chunk_work w;
+    int of_kv = a->n_heads / a->n_kv_heads, groups = (of_kv + CHUNK_HEADS - 1) / CHUNK_HEADS,
+        group = block_x() % groups;
+    w.kv_head = block_x() / groups;
+    w.head0 = w.kv_head * of_kv + group * CHUNK_HEADS;
+    w.heads = of_kv - group * CHUNK_HEADS < CHUNK_HEADS ? of_kv - group * CHUNK_HEADS : CHUNK_HEADS;
+    const struct row_split work = row_split_of(a, block_y(), block_z());
+    w.row = work.row;
+    w.split = work.split;
+    w.pos = a->pos[w.row];
+    w.first = first_seen(w.pos, a->window);
+    w.c0 = w.split * KV_SPLIT;
+    int own = w.pos / PAGE - w.c0 / PAGE;
+    w.from = w.first > w.c0 ? (w.first - w.c0) / PAGE : 0;
+    w.to = own < CHUNK_PAGES ? own : CHUNK_PAGES - 1;
+    w.own = int4 && own < CHUNK_PAGES ? own : -1;
+    return w;
+}
+
+DEVICE u8 *chunk_page(const struct chunk_lds *l, const struct chunk_work *w, int page,
+                      const int dims, const int int4)
+{
+    return int4 && page == w->own ? l->own : l->pages + page * CHUNK_STRIDE(dims, int4);
+}
+
+/* Copies the warp's pages. */
+DEVICE void chunk_copy(const struct attend_kernel_args *a, const struct chunk_work *w,
+                       const struct chunk_lds *l, const int dims, const int int4)
+{
+    const int *table = a->table + (u64)a->seq[w->row] * (u64)a->table_stride;
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int page = thread() / WARP * 2 + i, at = thread() % WARP * 16;
+        if (page < w->from || page > w->to) continue;
+        u64 of = (u64)table[w->c0 / PAGE + page] * (u64)a->n_kv_heads + (u64)w->kv_head;
+        const u8 *from = (const u8 *)a->pages + of * (u64)(int4 ? INT4_PAGE(dims) : INT8_PAGE(dims));
+        u32 to = lds_address(chunk_page(l, w, page, dims, int4));
+        if (int4 && page == w->own) {
+            from = own_page_of(a, w->row, w->kv_head);
+            for (; at < INT8_PAGE(dims); at += 16 * WARP) copy_16(to + (u32)at, from + at);
+        } else {
+            UNROLL for (int k = 0; k < INT8_PAGE(dims); k += 16 * WARP)
+                if (at + k < (int4 ? INT4_PAGE(dims) : INT8_PAGE(dims)))
+                    copy_16(to + (u32)(at + k), from + at + k);
+        }
+    }
+    copies_commit();
+}
+
+/* A head of a row, rotated and transformed: of lane l, x[k] has dimensions 2l + k * dims / 2 and
+ * the next one, of heads of 256 also those 64 further. Lanes beyond dims / 4 have none. */
+DEVICE void chunk_head(const struct attend_kernel_args *a, const float *head, int row,
+                       float x[2][4], const int dims)
+{
+    int d = thread() % WARP * 2;
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 4; e++) x[k][e] = 0;
+    if (d < dims / 2)
+        UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < (dims > 128 ? 4 : 2); e += 2)
+        {
+            f32x2 v = *(const f32x2 *)(head + k * (dims / 2) + d + 32 * e);
+            x[k][e] = v[0];
+            x[k][e + 1] = v[1];
+        }
+    if (!a->cos || dims > 128) return;
+    float y[4];
+    u64 angle = (u64)row * (u64)(dims / 2) + (u64)d;
+    f32x2 cos = {0, 0}, sin = {0, 0};
+    if (d < dims / 2) {
+        cos = *(const f32x2 *)(a->cos + angle);
+        sin = *(const f32x2 *)(a->sin + angle);
+    }
+    UNROLL for (int e = 0; e < 2; e++)
+    {
+        y[e] = fma32(x[0][e], cos[e], -x[1][e] * sin[e]);
+        y[2 + e] = fma32(x[1][e], cos[e], x[0][e] * sin[e]);
+    }
+    hadamard_step(y, 4, 1);
+    UNROLL for (int lanes = 1; lanes < dims / 4; lanes *= 2) hadamard_lanes(y, 4, lanes);
+    hadamard_step(y, 4, 2);
+    UNROLL for (int e = 0; e < 2; e++) x[0][e] = y[e], x[1][e] = y[2 + e];
+}
+
+DEVICE int chunk_most(float x[2][4])
+{
+    int most = 0;
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 4; e++)
+        most = larger_bits(x[k][e], most);
+    return (int)max_of_warp((u32)most);
+}
+
+/* The digits of the query of head h, by the warp. */
+DEVICE void chunk_query(const struct attend_kernel_args *a, const struct chunk_work *w,
+                        const struct chunk_lds *l, int h, const int dims)
+{
+    float x[2][4];
+    int d = thread() % WARP * 2;
+    chunk_head(a, a->q + ((u64)w->row * (u64)a->n_heads + (u64)(w->head0 + h)) * (u64)dims, w->row,
+               x, dims);
+    if (a->cos && dims <= 128) UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
+        x[k][e] *= 1.0f / (float)dims;
+    struct int_scale s = int_scale_of(chunk_most(x), exact_query_top(a->digits));
+    u8 *first = l->digits + 2 * h * (dims + 16), *second = first + dims + 16;
+    if (d < dims / 2)
+        UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < (dims > 128 ? 4 : 2); e++)
+        {
+            int v = rounded_int(x[k][e], s.inverse), at = k * (dims / 2) + d + e % 2 + e / 2 * 64;
+            if (a->digits == 2) put_digits(first + at, second + at, v);
+            else first[at] = 0, second[at] = (u8)v;
+        }
+    if (d == 0) l->query[h] = s.scale;
+}
+
+/* Rotates, transforms and rounds the row's own key, rounds its value, and puts both into the page
+ * in shared memory and the one in memory. By the warp that has copied it. */
+DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *page,
+                        const int dims)
+{
+    int d = thread() % WARP * 2, p = w->pos % PAGE, stores = w->head0 % (a->n_heads / a->n_kv_heads);
+    u64 from = ((u64)w->row * (u64)a->n_kv_heads + (u64)w->kv_head) * (u64)dims;
+    int id = a->table[(u64)a->seq[w->row] * (u64)a->table_stride + (u64)(w->pos / PAGE)];
+    u8 *to[2] = {page, stores ? page : (u8 *)a->pages + ((u64)id * (u64)a->n_kv_heads +
+                                                         (u64)w->kv_head) * INT8_PAGE(dims)};
+    struct attend_kernel_args plain = *a;
+    plain.cos = (const float *)0;
+    UNROLL for (int value = 0; value < 2; value++)
+    {
+        float x[2][4];
+        chunk_head(value ? &plain : a, (value ? a->v : a->k) + from, w->row, x, dims);
+        struct int_scale s = int_scale_of(chunk_most(x), 127);
+        UNROLL for (int n = 0; n < 2; n++)
+        {
+            if (d < dims / 2)
+                UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
+                {
+                    int at = k * (dims / 2) + d + e;
+                    to[n][value ? int8_value_at(at, p, dims) : int8_key_at(at, p)] =
+                        (u8)rounded_int(x[k][e], s.inverse);
+                }
+            if (d == 0) int8_scales(to[n], dims)[value * PAGE + p] = s.scale;
+        }
+    }
+    warp_barrier();
+}
+
+/* Operand a of 16 positions and 32 dimensions, number s, of a page. */
+DEVICE void chunk_keys(const u8 *page, int s, u32 k[4])
+{
+    int lane = thread() % WARP, matrix = lane / 8;
+    load_matrices(lds_address(page) +
+                      (u32)(((2 * s + matrix / 2) * PAGE + matrix % 2 * 8 + lane % 8) * 16),
+                  k);
+}
+
+/* The same of a packed page: a lane has dimensions 8t .. 8t + 7 of the 32. */
+DEVICE void chunk_packed_keys(const u8 *page, int s, u32 k[4], const int dims)
+{
+    int r = thread() % WARP / 4, t = thread() % 4, swap = t / 2;
+    const u8 *code = page + (2 * s + swap) * 8 * PAGE + t % 2 * 4;
+    u32 one = *(const u32 *)(code + 8 * (r + 8 * swap)),
+        other = *(const u32 *)(code + 8 * (r + 8 - 8 * swap)), of[2] = {one, other};
+    if (swap) of[0] = other, of[1] = one;
+    u32x2 lo = *(const u32x2 *)(page + int4_lo_at(0, dims) + (u32)(32 * s + 8 * t)),
+          step = *(const u32x2 *)(page + int4_step_at(0, dims) + (u32)(32 * s + 8 * t));
+    UNROLL for (int n = 0; n < 2; n++)
+    {
+        struct channel_pairs c = channel_pairs_of(lo[n], step[n], 1152);
+        UNROLL for (int i = 0; i < 2; i++) k[2 * n + i] = int4_key_bytes(of[i], &c, n);
+    }
+}
+
+/* Integer scores of a page, in the place of its keys. tiles: 4 heads each */
+DEVICE void chunk_scores(const struct chunk_lds *l, u8 *page, int packed, int heads,
+                         const int tiles, const int dims)
+{
+    int r = thread() % WARP / 4, t = thread() % 4, sum[2][4];
+    UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 4; e++) sum[i][e] = 0;
+    UNROLL for (int s = 0; s < dims / 32; s++)
+    {
+        u32 k[4];
+        if (packed) chunk_packed_keys(page, s, k, dims);
+        else chunk_keys(page, s, k);
+        UNROLL for (int i = 0; i < tiles; i++)
+        {
+            const u8 *q = l->digits + (8 * i + r) * (dims + 16) + 32 * s;
+            u32 b0 = *(const u32 *)(q + (packed ? 8 * t : 4 * t)),
+                b1 = *(const u32 *)(q + (packed ? 8 * t + 4 : 4 * t + 16));
+            mma_s8(sum[i], k[0], k[1], k[2], k[3], b0, b1);
+        }
+    }
+    warp_barrier();
+    UNROLL for (int i = 0; i < tiles; i++) if (4 * i + t < heads)
+    {
+        int *score = (int *)page + (4 * i + t) * PAGE;
+        UNROLL for (int e = 0; e < 2; e++)
+            score[r + 8 * e] = of_digits(sum[i][2 * e], sum[i][2 * e + 1], 2);
+    }
+}
+
+DEVICE u32 largest_of_warps(const u32 *from)
+{
+    u32 most = from[0];
+    UNROLL for (int i = 1; i < CHUNK_WARPS; i++) most = from[i] > most ? from[i] : most;
+    return most;
+}
+
+/* Scores become weights, and the weights times the scales of the values digits. */
+DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk_work *w,
+                          const struct chunk_lds *l, const int most_heads, const int dims,
+                          const int int4)
+{
+    int t = thread(), warp = t / WARP, page = t / PAGE, place = t % PAGE, p = w->c0 + t,
+        seen = p >= w->first && p <= w->pos;
+    u8 *at = chunk_page(l, w, page, dims, int4);
+    const float *scales = int4 && page != w->own ? int4_scales_of(at, dims)
+                                                 : int8_scales_of(at, dims);
+    float of_key = seen ? scales[place] : 0, of_value = seen ? scales[PAGE + place] : 0,
+          *to = (float *)at + place, x[CHUNK_HEADS];
+    UNROLL for (int h = 0; h < most_heads; h++) if (h < w->heads)
+    {
+        x[h] = -__builtin_inff();
+        if (seen) {
+            int sum = ((const int *)to)[h * PAGE];
+            x[h] = (float)sum * (l->query[h] * of_key) * a->scale;
+            if (a->softcap > 0) x[h] = a->softcap * exact_tanh(x[h] / a->softcap);
+        }
+        u32 largest = max_of_warp(ordered_bits(x[h]));
+        if (t % WARP == 0) l->largest[h * CHUNK_WARPS + warp] = largest;
+    }
+    barrier();
+    UNROLL for (int h = 0; h < most_heads; h++) if (h < w->heads)
+    {
+        float max = of_ordered(largest_of_warps(l->largest + h * CHUNK_WARPS)),
+              weight = seen ? exact_exp(x[h] - max) : 0;
+        to[h * PAGE] = weight;
+        x[h] = weight * of_value;
+        u32 most = max_of_warp((u32)larger_bits(x[h], 0));
+        if (t % WARP == 0) l->most[h * CHUNK_WARPS + warp] = most;
+        if (t == 0) l->max[h] = max;
+    }
+    barrier();
+    UNROLL for (int h = 0; h < most_heads; h++) if (h < w->heads)
+    {
+        struct int_scale s = int_scale_of((int)largest_of_warps(l->most + h * CHUNK_WARPS),
+                                          EXACT_WEIGHT_TOP);
+        u8 *first = l->digits + (page * 2 * CHUNK_HEADS + 2 * h) * PAGE + place;
+        put_digits(first, first + PAGE, rounded_int(x[h], s.inverse));
+        if (t == 0) l->unit[h] = s.scale;
+    }
+    barrier();
+}
+
+/* The sum of a head's weights in 16 lanes, folded; by 16 threads, in each of them. All threads of a
+ * warp come. */
+DEVICE float chunk_sum(const struct chunk_work *w, const struct chunk_lds *l, int h,
+                       const int dims, const int int4)
+{
+    float sum = 0, v[CHUNK_PAGES];
+    UNROLL for (int i = 0; i < CHUNK_PAGES; i++)
+        v[i] = ((const float *)chunk_page(l, w, i, dims, int4))[h * PAGE + thread() % EXACT_LANES];
+    UNROLL for (int i = 0; i < CHUNK_PAGES; i++) sum += v[i];
+    UNROLL for (int i = EXACT_LANES / 2; i; i /= 2) sum += f32_of(shuffle_xor(bits_of(sum), i));
+    return sum;
+}
+
+/* Operand a, for each of 4 matrices, of 64 dimensions from d0 on: row r of matrix j is dimension d0
+ * + 4r + j, row 8 + r 32 further; lane t of a quad has the fours `four` and four + 1 of a page. */
+DEVICE void chunk_values(const u8 *page, int four, int d0, u32 v[4][4], const int dims,
+                         const int int4)
+{
+    int r = thread() % WARP / 4;
+    UNROLL for (int i = 0; i < 4; i++) /* dimensions 32 (i % 2) further, four i / 2 */
+    {
+        int d = d0 + i % 2 * 32 + 4 * r, at = (four + i / 2) * dims + d;
+        if (!int4) {
+            u32x4 words = *(const u32x4 *)(page + PAGE * dims + 4 * at);
+            UNROLL for (int j = 0; j < 4; j++) v[j][i] = words[j];
+            continue;
+        }
+        u32x2 code = *(const u32x2 *)(page + int4_part_at(1, dims) + (u32)(2 * at));
+        u32 lo = *(const u32 *)(page + int4_lo_at(1, dims) + (u32)d),
+            step = *(const u32 *)(page + int4_step_at(1, dims) + (u32)d);
+        UNROLL for (int j = 0; j < 4; j++)
+            v[j][i] = int4_row_bytes(code[j / 2], lo >> (8 * j) & 0xff, step >> (8 * j) & 0xff,
+                                     j % 2);
+    }
+}
+
+/* Adds the own page's values of 64 dimensions from d0 on: lane t of a quad has four number t. */
+DEVICE void chunk_own_values(const struct chunk_work *w, const struct chunk_lds *l, int d0,
+                             int sum[2][4][4], const int tiles, const int dims)
+{
+    int r = thread() % WARP / 4, t = thread() % 4;
+    const u8 *values = l->own + PAGE * dims + 4 * (t * dims + d0 + 4 * r);
+    u32x4 lo = *(const u32x4 *)values, hi = *(const u32x4 *)(values + 128);
+    UNROLL for (int i = 0; i < tiles; i++)
+    {
+        u32 b = *(const u32 *)(l->digits + (w->own * 2 * CHUNK_HEADS + 8 * i + r) * PAGE + 4 * t);
+        UNROLL for (int j = 0; j < 4; j++) mma_s8(sum[i][j], lo[j], hi[j], 0, 0, b, 0);
+    }
+}
+
+/* Sums of weights and values over a warp's share of the positions: 64 dimensions from d0 on, pairs
+ * of fours number begin .. end - 1; pair u is of pages 4 (u / 2) .. 4 (u / 2) + 3. sum[i][j][2e + n]:
+ * digit n of head 4i + t, dimension d0 + 32e + 4r + j */
+DEVICE void chunk_value_sums(const struct chunk_work *w, const struct chunk_lds *l, int d0,
+                             int begin, int end, int sum[2][4][4], const int tiles, const int dims,
+                             const int int4)
+{
+    int r = thread() % WARP / 4, t = thread() % 4;
+    UNROLL for (int i = 0; i < 2; i++) UNROLL for (int j = 0; j < 4; j++)
+        UNROLL for (int e = 0; e < 4; e++) sum[i][j][e] = 0;
+    for (int u = begin; u < end; u++) {
+        u32 v[4][4];
+        int group = u / 2 * 4, page = group + t, four = u % 2 * 2;
+        if (group > w->to || group + 3 < w->from) continue;
+        chunk_values(l->pages + page * CHUNK_STRIDE(dims, int4), four, d0, v, dims, int4);
+        UNROLL for (int i = 0; i < tiles; i++)
+        {
+            u32x2 b = *(const u32x2 *)(l->digits + (page * 2 * CHUNK_HEADS + 8 * i + r) * PAGE +
+                                       4 * four);
+            if (int4 && page == w->own) b = (u32x2){0, 0};
+            UNROLL for (int j = 0; j < 4; j++)
+                mma_s8(sum[i][j], v[j][0], v[j][1], v[j][2], v[j][3], b[0], b[1]);
+        }
+        if (int4 && four == 0 && w->own >= group && w->own < group + 4)
+            chunk_own_values(w, l, d0, sum, tiles, dims);
+    }
+}
+
+/* Values, once the digits of the weights are there: the partial results of the block's heads. */
+DEVICE void chunk_results(const struct attend_kernel_args *a, const struct chunk_work *w,
+                          const struct chunk_lds *l, const int tiles, const int dims,
+                          const int int4)
+{
+    const int halves = dims / 64, ways = CHUNK_WARPS / halves, units = CHUNK_PAGES / 2 / ways;
+    int t = thread() % 4, r = thread() % WARP / 4, warp = thread() / WARP, way = warp / halves,
+        d0 = warp % halves * 64, sum[2][4][4];
+    int *sums = (int *)l->pages; /* [ways][heads][dims] */
+    float *part = a->parts +
+                  (((u64)w->row * (u64)a->n_heads + (u64)w->head0) * (u64)a->n_splits +
+                   (u64)w->split) *
+                      (u64)(dims + 8);
+    u64 next = (u64)a->n_splits * (u64)(dims + 8);
+    if (warp < (w->heads + 1) / 2) {
+        int h = thread() / EXACT_LANES;
+        float all = chunk_sum(w, l, h < w->heads ? h : 0, dims, int4);
+        if (h < w->heads && thread() % EXACT_LANES == 0)
+            part[(u64)h * next + dims] = l->max[h], part[(u64)h * next + dims + 1] = all;
+    }
+    chunk_value_sums(w, l, d0, way * units, (way + 1) * units, sum, tiles, dims, int4);
+    barrier();
+    UNROLL for (int i = 0; i < tiles; i++) if (4 * i + t < w->heads)
+        UNROLL for (int e = 0; e < 2; e++)
+    {
+        int *to = sums + (way * w->heads + 4 * i + t) * dims + d0 + 32 * e + 4 * r;
+        UNROLL for (int j = 0; j < 4; j++)
+            to[j] = of_digits(sum[i][j][2 * e], sum[i][j][2 * e + 1], 2);
+    }
+    barrier();
+    for (int i = thread(); i < w->heads * dims; i += THREADS) {
+        int all = 0, h = i / dims;
+        UNROLL for (int k = 0; k < ways; k++) all += sums[k * w->heads * dims + i];
+        part[(u64)h * next + (u64)(i % dims)] = (float)all * l->unit[h];
+    }
+}
+
+DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_lds *l,
+                         const int dims, const int int4)
+{
+    /* Pages that no launch of this step writes are loaded before the producer launch has ended. */
+    int early = a->k != 0, warp = thread() / WARP;
+    if (!early) wait_for_producer();
+    const struct chunk_work w = chunk_work_of(a, int4);
+    int nothing = w.c0 > w.pos || w.c0 + KV_SPLIT <= w.first;
+    if (!nothing) chunk_copy(a, &w, l, dims, int4);
+    if (early) wait_for_producer();
+    if (nothing) return;
+    if (CHUNK_WARPS - 1 - warp < w.heads) chunk_query(a, &w, l, CHUNK_WARPS - 1 - warp, dims);
+    barrier();
+    COPIES_WAIT(0);
+    warp_barrier();
+    for (int page = 2 * warp; page < 2 * warp + 2; page++) {
+        u8 *of = chunk_page(l, &w, page, dims, int4);
+        int packed = int4 && page != w.own;
+        if (page < w.from || page > w.to) continue;
+        if (!int4 && dims <= 128 && a->k && page == w.pos / PAGE - w.c0 / PAGE)
+            chunk_store(a, &w, of, dims);
+        if (w.heads > 4) chunk_scores(l, of, packed, w.heads, 2, dims);
+        else chunk_scores(l, of, packed, w.heads, 1, dims);
+    }
+    barrier();
+    if (w.heads > 1) chunk_weights(a, &w, l, CHUNK_HEADS, dims, int4);
+    else chunk_weights(a, &w, l, 1, dims, int4);
+    if (w.heads > 4) chunk_results(a, &w, l, 2, dims, int4);
+    else chunk_results(a, &w, l, 1, dims, int4);
+}
+
+#define ATTEND_CHUNK(name, images, dims, int4, blocks)                                             \
+    ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
+        LDS(float, query, CHUNK_HEADS);                                                            \
+        LDS(u32, largest, CHUNK_HEADS *CHUNK_WARPS);                                               \
+        LDS(u32, most, CHUNK_HEADS *CHUNK_WARPS);                                                  \
+        LDS(float, max, CHUNK_HEADS);                                                              \
+        LDS(float, unit, CHUNK_HEADS);                                                             \
+        u8 *pages = (u8 *)dynamic_lds, *own = pages + CHUNK_PAGES * CHUNK_STRIDE(dims, int4);      \
+        const struct chunk_lds l = {pages,                                                         \
+                                    own,                                                           \
+                                    own + ((int4) ? INT8_PAGE(dims) : 0),                          \
+                                    query,                                                         \
+                                    largest,                                                       \
+                                    most,                                                          \
+                                    max,                                                           \
+                                    unit};                                                         \
+        attend_chunk(EARLY_ARGS, &l, dims, int4);                                                  \
+    })
+#include "backend-hip/kernels/kernel_list.h"
