@@ -44,13 +44,14 @@ static double floor_of(const struct cost *w, const struct probe_limits *l, const
     return memory > compute ? memory : compute;
 }
 
-/* Linears, experts and attention: their floor says something; the rest is small change that ought
- * to be small. what: of timed.h. */
+/* Linears, experts, attention and recurrent states: their floor says something; the rest is small
+ * change that ought to be small. what: of timed.h. */
 static int is_small(const struct timed *t, int what)
 {
     if (what < TIMED_OPS || what >= TIMED_OPS + t->names.n) return 1;
     enum op_kind kind = t->forward->plan.op[t->names.first[what - TIMED_OPS]].kind;
-    return kind != OP_LINEAR && kind != OP_EXPERTS && kind != OP_ATTEND;
+    return kind != OP_LINEAR && kind != OP_EXPERTS && kind != OP_ATTEND && kind != OP_CONV &&
+           kind != OP_DELTA;
 }
 
 /* Medians, seconds. The step is their sum: a neighbour that takes the processor away during some
@@ -227,7 +228,7 @@ static int write_step(struct out *out, struct setup *r, const struct bench_facts
            limits->fp32 < INFINITY ? "" : " of memory alone", s->n_seqs * s->rows / sum.floor);
     const int hide[COLUMNS] = {[7] = c->threads <= 1, [8] = c->threads <= 1, [9] = c->threads <= 1};
     out_print(out, hide);
-    printf("\nall small ones (no linear, no attention; with the sampling): %.1f%% of step and "
+    printf("\nall small ones (no linear, attention, states; with the sampling): %.1f%% of step and "
            "sampling; head: %.0f%% of the read "
            "bandwidth\n\n",
            100 * rest.seconds / (m->step + m->sampling), 100 * head);

@@ -50,6 +50,28 @@ static int take_activation(const struct hf_family *f, const json_t *config, stru
                    names[0]);
 }
 
+/* Old and new spelling beside each other must say the same: transformers takes the old one, and
+ * no theta of the new one. */
+static int check_ropes(const json_t *config, struct err *e)
+{
+    json_t *old = json_object_get(config, "rope_scaling"), *value;
+    const json_t *new = hff_value(config, "rope_parameters");
+    const char *key;
+    json_object_foreach (old, key, value) {
+        int type = !strcmp(key, "type") || !strcmp(key, "rope_type");
+        const json_t *other = hff_value(new, type ? "rope_type" : key);
+        if (type && !other) other = hff_value(new, "type");
+        int numbers = json_is_number(value) && json_is_number(other);
+        if (new && (numbers ? json_number_value(value) != json_number_value(other)
+                            : !json_equal(value, other)))
+            return err_set(e,
+                           "config.json: rope_scaling and rope_parameters differ in %.40s: remove "
+                           "the one that is not meant",
+                           key);
+    }
+    return 0;
+}
+
 /* Keys with a value that the program does not compute. */
 static int refuse(const struct hf_config *c, const json_t *config, struct err *e)
 {
@@ -176,8 +198,8 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
         json_array_get(json_object_get(config, "architectures"), 0));
     size_t letters = class ? strlen(class) : 0;
     c->may_lack_head = letters > 5 && !strcmp(class + letters - 5, "Model");
-    c->tied = hff_flag(config, "tie_word_embeddings", f->tied || c->traits & HF_HEAD_IF_THERE);
-    if (take_sizes(c, config, f, e) || refuse(c, config, e)) return -1;
+    c->tied = c->traits & HF_TIED || hff_flag(config, "tie_word_embeddings", f->tied);
+    if (take_sizes(c, config, f, e) || refuse(c, config, e) || check_ropes(config, e)) return -1;
     take_flags(c, config, f);
     if (f->gemma ? hff_gemma(c, config, f, n, e)
                  : take_activation(f, config, e) || take_numbers(c, config, e) ||
@@ -202,7 +224,7 @@ int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation
             json_decref(both);
             return err_memory(e);
         }
-        if (nested == 2) c->traits = HF_HEAD_IF_THERE;
+        if (hff_flag(config, "tie_word_embeddings", f->tied || nested == 2)) c->traits = HF_TIED;
     }
     int rc = read_family(c, both ? both : config, generation, f, n, e);
     json_decref(both);

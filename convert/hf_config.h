@@ -36,14 +36,14 @@ enum hf_trait {
     HF_SCALES = 1 << 22,        /* four multipliers (Granite) */
     HF_QUERY_SCALE = 1 << 23,   /* queries grow with the position (Ministral 3) */
     HF_MROPE = 1 << 24,         /* RoPE has sections for images: of text all positions are equal */
-    HF_HEAD_IF_THERE = 1 << 25, /* tie_word_embeddings does not hide a head in the checkpoint */
+    HF_TIED = 1 << 25, /* tied, whatever the language model alone says */
 };
 
 struct hf_config {
     const char *architecture; /* value of the model file's key */
     unsigned traits;
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
-    int tied; /* the embedding is also the head (lm_head) */
+    int tied;          /* the embedding is also the head, unless the checkpoint has another */
     int may_lack_head; /* its class has none: it makes embeddings */
     int headless;      /* plan_build found none */
     double norm_eps, rope_scale;

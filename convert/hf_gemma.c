@@ -2,6 +2,7 @@
 #include "convert/hf_family.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,15 +28,65 @@ static json_t *rope_of(const json_t *config, const struct hf_family *f, const ch
                      "rope_theta", theta ? json_incref(theta) : json_real(f->rope.theta));
 }
 
+/* transformers 5.24 writes keys of single layers in place of global_head_dim and
+ * num_global_key_value_heads: {"05": {"head_dim": 512}}. NULL: the layer has none of its own. */
+static const json_t *keys_of_layer(const json_t *config, int layer)
+{
+    json_t *all = json_object_get(config, "per_layer_config"), *keys;
+    const char *number;
+    json_object_foreach (all, number, keys)
+        if (strtol(number, NULL, 10) == layer) return keys;
+    return NULL;
+}
+
+/* Sizes of the layers without a window, of which the last layer is one. */
+static int full_sizes(const struct hf_config *c, const json_t *config, int *head_dim, int *kv_heads,
+                      struct err *e)
+{
+    const json_t *last = keys_of_layer(config, c->n_layers - 1);
+    int listed = hff_value(config, "per_layer_config") != NULL;
+    if (hff_int(listed ? last : config, listed ? "head_dim" : "global_head_dim",
+                listed ? c->head_dim : 512, 1, 4096, head_dim, e) ||
+        hff_int(listed ? last : config,
+                listed ? "num_key_value_heads" : "num_global_key_value_heads", c->n_kv_heads, 1,
+                1 << 16, kv_heads, e))
+        return -1;
+    if (!listed && !c->k_eq_v) *kv_heads = c->n_kv_heads;
+    return 0;
+}
+
+/* A layer of per_layer_config has the sizes of its kind, and nothing else of its own. */
+static int check_layer(const struct hf_config *c, const json_t *config, int layer, struct err *e)
+{
+    const json_t *own = keys_of_layer(config, layer);
+    const char *key;
+    json_t *value;
+    int dim, kv;
+    if (hff_int(own, "head_dim", c->head_dim, 1, 4096, &dim, e) ||
+        hff_int(own, "num_key_value_heads", c->n_kv_heads, 1, 1 << 16, &kv, e))
+        return -1;
+    if (dim != c->head_dims[layer] || kv != c->kv_heads[layer])
+        return err_set(e,
+                       "config.json: per_layer_config: layer %d has %d key heads of %d, others "
+                       "with its attention have %d of %d: not supported",
+                       layer, kv, dim, c->kv_heads[layer], c->head_dims[layer]);
+    json_object_foreach ((json_t *)(uintptr_t)own, key, value)
+        if (strcmp(key, "head_dim") && strcmp(key, "num_key_value_heads") &&
+            !json_equal(value, json_object_get(config, key)))
+            return err_set(e,
+                           "config.json: per_layer_config: layer %d has its own %.40s: not "
+                           "supported",
+                           layer, key);
+    return 0;
+}
+
 static int take_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
                       const struct notes *n, struct err *e)
 {
     struct hf_config sliding = {.head_dim = c->head_dim, .context = c->context}, full = sliding;
     json_t *keys = rope_of(config, f, "full_attention"),
            *local = rope_of(config, f, "sliding_attention");
-    int rc = hff_int(config, "global_head_dim", f->gemma == 4 ? 512 : c->head_dim, 1, 4096,
-                     &full.head_dim, e);
-    if (f->gemma != 4) full.head_dim = c->head_dim;
+    int kv, rc = f->gemma == 4 ? full_sizes(c, config, &full.head_dim, &kv, e) : 0;
     if (!rc)
         rc = !keys || !local ? err_memory(e)
                              : hfc_rope(&full, keys, &f->rope, n, e) ||
@@ -74,8 +125,6 @@ static int take_gemma4(struct hf_config *c, const json_t *config, const struct h
                        "config.json: vocab_size_per_layer_input %d differs from vocab_size %d: not "
                        "supported",
                        vocab, c->vocab);
-    if (hff_value(config, "per_layer_config"))
-        return err_set(e, "config.json: per_layer_config is not supported");
     c->attend_scale = 1;
     c->k_eq_v = hff_flag(config, "attention_k_eq_v", 0);
     if (c->ple_dim) c->traits |= HF_PLE;
@@ -125,14 +174,12 @@ int hff_gemma4_layers(struct hf_config *c, const json_t *config, struct err *e)
         return -1;
     if (!(c->layer_scalar = calloc((size_t)n, sizeof *c->layer_scalar))) return err_memory(e);
     if (hff_int(config, "num_kv_shared_layers", 0, 0, n - 1, &shared, e) ||
-        hff_int(config, "global_head_dim", 512, 1, 4096, &full_dim, e) ||
-        hff_int(config, "num_global_key_value_heads", c->n_kv_heads, 1, 1 << 16, &full_kv, e))
+        full_sizes(c, config, &full_dim, &full_kv, e))
         return -1;
-    if (!c->k_eq_v) full_kv = c->n_kv_heads;
     if (c->n_heads % full_kv)
         return err_set(e,
-                       "config.json: num_attention_heads %d is not a multiple of "
-                       "num_global_key_value_heads %d",
+                       "config.json: num_attention_heads %d is not a multiple of the %d key heads "
+                       "of layers without a window",
                        c->n_heads, full_kv);
     int first = n - shared, wide = hff_flag(config, "use_double_wide_mlp", 0);
     for (int i = 0; i < n; i++) {
@@ -146,5 +193,7 @@ int hff_gemma4_layers(struct hf_config *c, const json_t *config, struct err *e)
                            "kind to share keys and values with",
                            shared, i);
     }
+    for (int i = 0; i < n && hff_value(config, "per_layer_config"); i++)
+        if (check_layer(c, config, i, e)) return -1;
     return 0;
 }

@@ -2,6 +2,7 @@
 
 #include "convert/plan.h"
 #include "core/base/json.h"
+#include "core/base/units.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -313,9 +314,11 @@ static void print_layers(FILE *out, const json_t *c)
     double bytes = 4.0 * (double)n *
                    (double)(values * integer(c, "linear_key_dim") +
                             (2 * keys + values) * (integer(c, "conv_width") - 1));
+    char text[UNITS_TEXT];
     if (n)
-        fprintf(out, "states         %lld of %lld layers are recurrent: %.2f MB for a sequence\n",
-                (long long)n, (long long)integer(c, "n_layers"), bytes / 1e6);
+        fprintf(out, "states         %lld of %lld layers are recurrent: %s for a sequence\n",
+                (long long)n, (long long)integer(c, "n_layers"),
+                units_bytes((uint64_t)bytes, text));
 }
 
 static void print_all(FILE *out, const struct modelfile *m, const json_t *c, const json_t *s,

@@ -138,19 +138,41 @@ static int find_headless(const struct plan *p, int *headless, struct err *e)
     return 0;
 }
 
+/* *same: 1 if the tensors hold the same bytes. */
+static int compare(const struct hf_tensor *a, const struct hf_tensor *b, int *same, struct err *e)
+{
+    enum { STEP = 1 << 15 };
+    char x[STEP], y[STEP];
+    uint64_t bytes = a->t->bytes;
+    *same = a == b || (a->t->dtype == b->t->dtype && bytes == b->t->bytes);
+    for (uint64_t at = 0, n; *same && a != b && at < bytes; at += n) {
+        n = bytes - at < STEP ? bytes - at : STEP;
+        if (st_read(a->shard, x, a->t->offset + at, n, e) ||
+            st_read(b->shard, y, b->t->offset + at, n, e))
+            return -1;
+        *same = !memcmp(x, y, n);
+    }
+    return 0;
+}
+
 /* A tied head is the embedding, and needs no tensors; with --plain 8bit it gets codes of its own.
- */
-static int add_head(struct plan *p, struct err *e)
+ * Where the checkpoint has another head, that one is taken, as by transformers 5. */
+static int add_head(struct plan *p, const struct hf_tensor *embed, struct err *e)
 {
     const struct hf_config *c = p->config;
     char module[NAME_MAX_BYTES];
     struct linear_from from = {.part = {{.module = module, .out = c->vocab}}, .in = c->dim};
     snprintf(module, sizeof module, "%slm_head", p->head_prefix);
-    int there = plan_linear_exists(p, module), plain = plan_find(p, module, "weight") != NULL;
-    /* a weight beside a tied head is a copy: transformers uses the embedding */
-    if (c->tied && (!there || (plain && !(c->traits & HF_HEAD_IF_THERE)))) {
+    const struct hf_tensor *plain = plan_find(p, module, "weight");
+    int there = plan_linear_exists(p, module), copy = !there;
+    if (c->tied && plain && compare(plain, embed, &copy, e)) return -1;
+    if (c->tied && !copy)
+        note_info(p->notes, "config.json says tie_word_embeddings, but the checkpoint has a head "
+                            "of its own: using that");
+    if (c->tied && copy) {
         if (!p->options.plain8) return 0;
-        snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
+        snprintf(module, sizeof module, "%s", embed->t->name);
+        *strrchr(module, '.') = 0;
         from.bias = BIAS_IGNORED;
     } else if (c->headless) {
         note_detail(p->notes,
@@ -304,9 +326,9 @@ static void find_prefixes(struct plan *p)
                                                "thinker.", NULL};
     char name[64];
     p->prefix = "model.", p->head_prefix = "";
-    if (!plan_linear_exists(p, "model.embed_tokens"))
+    if (!plan_linear_exists(p, "model.norm"))
         for (const char *const *x = layers; *x; x++) {
-            snprintf(name, sizeof name, "%sembed_tokens", *x);
+            snprintf(name, sizeof name, "%snorm", *x);
             if (!plan_linear_exists(p, name)) continue;
             p->prefix = *x;
             break;
@@ -330,6 +352,11 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
     if (!(p->used = calloc(d->n_tensors + 1, 1))) return err_memory(e);
     snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
     const struct hf_tensor *embed = plan_find(p, module, "weight");
+    if (!embed && c->tied) { /* saved under the other of the two names */
+        char head[NAME_MAX_BYTES];
+        snprintf(head, sizeof head, "%slm_head", p->head_prefix);
+        if ((embed = plan_find(p, head, "weight"))) memcpy(module, head, sizeof module);
+    }
     if (!embed) return err_set(e, "%s: tensor '%s.weight' is missing", d->path, module);
     if (embed->t->n_dims == 2 && embed->t->shape[0] != c->vocab)
         return err_set(e, "%s: tensor '%s' has %" PRId64 " rows, vocab_size in config.json is %d",
@@ -341,7 +368,8 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
     if (plan_linear(p, &table, "embed_tokens", e)) return -1;
     p->facts.n_plain--; /* it is no linear */
     if (find_headless(p, &c->headless, e)) return -1;
-    if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, e) || plan_rope_tables(p, e))
+    if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, embed, e) ||
+        plan_rope_tables(p, e))
         return -1;
     if (check_unused(p, e) || plan_texts(p, o->no_tokenizer, e)) return -1;
     uint64_t at = 0;

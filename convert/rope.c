@@ -35,6 +35,16 @@ static int number(const struct rope_options *o, const char *key, double fallback
     return 0;
 }
 
+/* A positive number, or `fallback` where the key is missing or 0: transformers' `or`. */
+static int number_or(const struct rope_options *o, const char *key, double fallback, double *out,
+                     struct err *e)
+{
+    const json_t *v = not_null(o->j, key);
+    *out = fallback;
+    int none = !v || (json_is_number(v) && json_number_value(v) == 0);
+    return none ? 0 : number(o, key, 0, out, e);
+}
+
 /* pos_freqs of the plain table: theta ** (2i / dim), correctly rounded (torch is within one unit of
  * it). */
 static float pos_freq(double theta, int i, int dim)
@@ -78,22 +88,24 @@ static double correction_dim(double rotations, int dim, double theta, double con
 
 static int yarn(struct hf_config *c, const struct rope_options *o, struct err *e)
 {
+    enum { NONE = -1 };
     int dim = c->rotary;
     double factor, old, fast, slow, m, m_all, attention;
     if (number(o, "original_max_position_embeddings", c->context, &old, e) ||
         number(o, "factor", c->context / old, &factor, e))
         return -1;
-    if (number(o, "beta_fast", 32, &fast, e) || number(o, "beta_slow", 1, &slow, e) ||
-        number(o, "mscale", 1, &m, e) || number(o, "mscale_all_dim", 1, &m_all, e))
+    if (number_or(o, "beta_fast", 32, &fast, e) || number_or(o, "beta_slow", 1, &slow, e) ||
+        number_or(o, "mscale", NONE, &m, e) || number_or(o, "mscale_all_dim", NONE, &m_all, e))
         return -1;
-    int both = not_null(o->j, "mscale") && not_null(o->j, "mscale_all_dim");
+    int both = m != NONE && m_all != NONE;
     if (number(o, "attention_factor",
                both ? mscale_of(factor, m) / mscale_of(factor, m_all) : mscale_of(factor, 1),
                &attention, e))
         return -1;
     double low = correction_dim(fast, dim, o->theta, old),
            high = correction_dim(slow, dim, o->theta, old);
-    if (!json_is_false(json_object_get(o->j, "truncate"))) low = floor(low), high = ceil(high);
+    const json_t *truncate = json_object_get(o->j, "truncate");
+    if (!truncate || json_is_true(truncate)) low = floor(low), high = ceil(high);
     low = fmax(low, 0), high = fmin(high, dim - 1);
     if (low == high) high += 0.001;
     for (int i = 0; i < dim / 2; i++) {
@@ -165,7 +177,7 @@ static int take_rotary(struct hf_config *c, double part, int proportional, struc
 }
 
 static int options_of(struct rope_options *o, const struct hf_config *c, const json_t *config,
-                      const struct hf_rope_defaults *d, struct err *e)
+                      const struct hf_rope_defaults *d, const struct notes *n, struct err *e)
 {
     const json_t *params = not_null(config, "rope_parameters"),
                  *scaling = not_null(config, "rope_scaling");
@@ -184,8 +196,13 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
         return err_set(e, "config.json: rope_theta is out of range");
     const json_t *partial = not_null(o->j, "partial_rotary_factor");
     if (!partial) partial = not_null(config, "partial_rotary_factor");
-    o->part = partial ? json_number_value(partial) : d->partial > 0 ? d->partial : 1;
     int phi = c->architecture && !strcmp(c->architecture, "phi3");
+    if (partial && !phi && d->partial == 0 && strcmp(o->type, "proportional")) {
+        note_warn(n, "config.json: partial_rotary_factor is ignored for this model, as "
+                     "transformers does");
+        partial = NULL;
+    }
+    o->part = partial ? json_number_value(partial) : d->partial > 0 ? d->partial : 1;
     if (phi && (!strcmp(o->type, "su") || !strcmp(o->type, "yarn"))) o->type = "longrope";
     if (c->traits & HF_MROPE) return 0; /* all positions of a text's token are equal */
     if (not_null(o->j, "mrope_section") || !strcmp(o->type, "mrope"))
@@ -242,7 +259,7 @@ int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_def
 {
     struct rope_options o;
     double factor = 1;
-    if (options_of(&o, c, config, d, e) ||
+    if (options_of(&o, c, config, d, n, e) ||
         take_rotary(c, o.part, !strcmp(o.type, "proportional"), e))
         return -1;
     if (!(c->inv_freq = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq))) return err_memory(e);

@@ -167,6 +167,16 @@ static const struct {
      "{\"architecture\": \"gemma4\", \"head_dims\": [32, 64, 32, 64, 32, 64], \"kv_heads\": [1, 1, "
      "1, 1, 1, 1], \"ffns\": [192, 192, 192, 192, 384, 384], \"kv_from\": [0, 1, 2, 3, 2, 3], "
      "\"ple_dim\": 32}"},
+    {"gemma4-ple as transformers 5.24 saves it",
+     "{\"architectures\": [\"Gemma4ForCausalLM\"], \"model_type\": \"gemma4_text\", "
+     "\"hidden_size\": 128, \"intermediate_size\": 192, \"num_hidden_layers\": 12, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 32, "
+     "\"attention_k_eq_v\": true, \"moe_intermediate_size\": null, \"num_experts\": null, "
+     "\"hidden_size_per_layer_input\": 0, \"per_layer_config\": {\"05\": {\"head_dim\": 64, "
+     "\"num_key_value_heads\": 1}, \"11\": {\"head_dim\": 64, \"num_key_value_heads\": 1, "
+     "\"intermediate_size\": 192}}, \"vocab_size\": 320}",
+     "{\"architecture\": \"gemma4\", \"head_dims\": [32, 32, 32, 32, 32, 64, 32, 32, 32, 32, 32, "
+     "64], \"kv_heads\": [2, 2, 2, 2, 2, 1, 2, 2, 2, 2, 2, 1]}"},
     {"phi3",
      "{\"architectures\": [\"Phi3ForCausalLM\"], \"model_type\": \"phi3\", \"hidden_size\": 192, "
      "\"intermediate_size\": 256, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
@@ -382,7 +392,19 @@ static void test_refusals(void **state)
          "short_factor"},
         {"Phi3ForCausalLM", ", \"rope_scaling\": {\"type\": \"axial\"}", "axial"},
         {"Glm4ForCausalLM", ", \"partial_rotary_factor\": 1.5", "partial_rotary_factor"},
+        {"Qwen3ForCausalLM",
+         ", \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e6}, "
+         "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}",
+         "differ in type"},
         {"Gemma4ForCausalLM", ", \"vocab_size_per_layer_input\": 8", "vocab_size_per_layer_input"},
+        {"Gemma4ForCausalLM",
+         ", \"hidden_size_per_layer_input\": 0, \"per_layer_config\": {\"29\": "
+         "{\"head_dim\": 512}}",
+         "layer 5 has 4 key heads of 256"},
+        {"Gemma4ForCausalLM",
+         ", \"hidden_size_per_layer_input\": 0, \"per_layer_config\": {\"7\": "
+         "{\"intermediate_size\": 8}}",
+         "layer 7 has its own intermediate_size"},
         {"SmolLM3ForCausalLM", ", \"no_rope_layers\": [1, 0]", "no_rope_layers"},
         {"Qwen2MoeForCausalLM", ", \"layer_types\": [\"chunked_attention\"]", "chunked"},
     };
@@ -442,6 +464,19 @@ static void test_ropes(void **state)
     assert_int_equal(read_class(&c, "GptOssForCausalLM", "", &e), 0);
     near((float)c.rope_scale, 0.1 * log(32) + 1);
     assert_true(c.windows[0] == 128 && c.windows[1] == 0);
+    hfc_free(&c);
+    /* of Llama's heads all dimensions rotate */
+    assert_int_equal(
+        read_class(&c, "LlamaForCausalLM", ", \"partial_rotary_factor\": 0.5", &e), 0);
+    assert_int_equal(c.rotary, c.head_dim);
+    hfc_free(&c);
+    /* numbers of YaRN that are 0 count as missing */
+    assert_int_equal(read_class(&c, "LlamaForCausalLM",
+                                ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8, "
+                                "\"beta_fast\": 0, \"mscale\": 1, \"mscale_all_dim\": 0}",
+                                &e),
+                     0);
+    near((float)c.rope_scale, 0.1 * log(8) + 1);
     hfc_free(&c);
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char bench_bin[512], dir[] = "/tmp/opt4gptq-bench-XXXXXX", model[600];
+static char bench_bin[512], dir[] = "/tmp/opt4gptq-bench-XXXXXX", model[600], hybrid[600];
 
 #define RUN(p, ...) process_run(p, (char *[]){bench_bin, __VA_ARGS__, NULL}, NULL)
 
@@ -256,6 +256,18 @@ static void modes(void)
     json_decref(all);
     process_free(&p);
 
+    RUN(&p, "-m", hybrid, "--roofline", "-p", "9", "-np", "2", "-r", "1", "-o", "json");
+    all = parse(&p);
+    int states = 0, experts = 0;
+    json_array_foreach (all, i, r) {
+        int bound = number(r, "floor_ns") > 0 && number(r, "bytes") > 0;
+        states += bound && (text_is(r, "op", "conv") || text_is(r, "op", "delta"));
+        experts += bound && text_is(r, "op", "expert_down");
+    }
+    check(states == 4 && experts == 2, "--roofline: floors of states and experts", &p);
+    json_decref(all);
+    process_free(&p);
+
     RUN(&p, "--probe", "-t", "1", "-o", "json");
     all = parse(&p);
     int read = 0, fp32 = 0, int8 = 0;
@@ -320,6 +332,10 @@ int main(int argc, char **argv)
     process_run(&p, (char *[]){convert, "models/demo", model, NULL}, NULL);
     check(p.code == 0, "convert models/demo", &p);
     process_free(&p);
+    snprintf(hybrid, sizeof hybrid, "%s/hybrid.safetensors", dir);
+    process_run(&p, (char *[]){convert, "-q", "tests/data/gptq/qwen3.5-moe", hybrid, NULL}, NULL);
+    check(p.code == 0, "convert a hybrid", &p);
+    process_free(&p);
     RUN(&p, "--help");
     check(p.code == 0 && strstr(p.out, "--n-prompt") && strstr(p.out, "-np, "), "--help", &p);
     process_free(&p);
@@ -329,6 +345,7 @@ int main(int argc, char **argv)
     modes();
     schemas();
     unlink(model);
+    unlink(hybrid);
     rmdir(dir);
     return report("bench");
 }

@@ -562,6 +562,38 @@ static void foreign(void)
     }
 }
 
+/* ---- heads of models that say tie_word_embeddings */
+
+static void heads(void)
+{
+    static const struct how how = {4, 32, 0, 0, 0};
+    static const char *const what[] = {"a copy of the embedding", "a head of its own",
+                                       "the embedding under the head's name"};
+    enum { COPY, OWN, ONLY };
+    for (int i = COPY; i <= ONLY; i++) {
+        struct process p;
+        struct modelfile m;
+        struct tview w, v;
+        make_model(put_compressed, &how, NULL, CT("4", "32", "group", "true"));
+        uint16_t *head = add_random(SHAPE(VOCAB, DIM), "lm_head.weight");
+        struct tensor *embed = tensor("model.embed_tokens.weight"),
+                      *last = tensor("lm_head.weight");
+        if (i == COPY) memcpy(head, embed->data, embed->bytes);
+        if (i == ONLY) snprintf(embed->name, sizeof embed->name, "unused.weight");
+        int rc = convert("", &p);
+        check(rc == 0, what[i], &p);
+        process_free(&p);
+        if (rc || open_result(&m)) continue;
+        int found = mf_find(&m, "lm_head.weight", &w),
+            table = mf_find(&m, "embed_tokens.weight", &v);
+        check_that(found == (i == OWN), "%s: %s", what[i], found ? "is written" : "is not there");
+        check_that(!found || !memcmp(w.data, head, last->bytes), "%s: its weights", what[i]);
+        check_that(table && !memcmp(v.data, i == ONLY ? last->data : embed->data, last->bytes),
+                   "%s: the table's weights", what[i]);
+        mf_close(&m);
+    }
+}
+
 /* ---- --list */
 
 static void list(void)
@@ -609,6 +641,7 @@ int main(int argc, char **argv)
     rounded();
     damaged();
     foreign();
+    heads();
     list();
     clear();
     process_run(&p, (char *[]){"/bin/rm", "-rf", dir, NULL}, NULL);
