@@ -393,7 +393,9 @@ void hip_exact_rope(struct hip *h, const struct be_plan *p, int op)
 {
     struct rope_kernel_args a = hip_rope_args(h, p, op);
     hip_open_begin(h, p, op);
-    int in_octets = a.head_dim % 16 == 0 && a.head_dim <= GPU_HEAD_DIM,
+    enum { FEW_ROWS = 16 }; /* fewer are faster in blocks of one head */
+    int in_octets = a.head_dim % 16 == 0 && a.head_dim <= GPU_HEAD_DIM &&
+                    h->shape.n_rows >= FEW_ROWS,
         of_block = in_octets ? THREADS / (a.head_dim / 16) : 1,
         blocks = (a.n_heads + a.n_kv_heads + of_block - 1) / of_block;
     hip_launch(h, in_octets ? K_exact_rope_octets : K_exact_rope_store,
