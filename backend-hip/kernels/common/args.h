@@ -676,7 +676,7 @@ enum { EXACT_ATTEND_ROWS = 8 };
  * those of queries */
 enum { EXACT_TILE_ROWS = 32 };
 #define EXACT_ATTEND_SHARED(dims)                                                                  \
-    (EXACT_TILE_ROWS * (4 * (KV_SPLIT + 16) + 2 * 4 * (KV_SPLIT / 4 + 4) + 2 * (dims)))
+    (EXACT_TILE_ROWS * (4 * (KV_SPLIT + 16) + 2 * 4 * (KV_SPLIT / 4 + 4) + 2 * (dims) + 64))
 
 struct exact_norm_args {
     struct norm_args norm;

@@ -4,8 +4,7 @@
  *   warp      16 rows; of a chunk the scores of a quarter of the positions, then the values of a
  *             quarter of the dimensions
  *   operands  codes as they lie: a lane loads 16 dimensions of a key, neighbouring dimensions of 4
- *             positions of the values. Digits of queries and of weights are in shared memory, those
- *             of queries in registers while the scores of a chunk are computed
+ *             positions of the values. Digits of queries and of weights are in shared memory
  * Columns: column 2t + e of half h of a page's scores is position 4t + 2h + e. Head dimensions up
  * to dims; pieces that a head lacks are zeros. */
 
@@ -17,13 +16,15 @@ enum {
     DIGIT_STRIDE = KV_SPLIT / 4 + 4
 };
 
+#define QUERY_STRIDE(dims) ((dims) / 8 + 4)
+
 /* Shared memory of a block, by row. */
 struct exact_tile_lds {
     float *p;         /* [EXACT_TILE_ROWS][WEIGHT_STRIDE] weights */
     u32 *w;           /* [2 digits][EXACT_TILE_ROWS][DIGIT_STRIDE] of fours of positions */
     float *max, *sum; /* [QUARTERS][EXACT_TILE_ROWS]; [EXACT_TILE_ROWS] */
     int *most;        /* [QUARTERS][EXACT_TILE_ROWS] bits of the largest scaled weights */
-    u32x4 *q;         /* [EXACT_TILE_ROWS][2 digits][dims / 16] */
+    u32x4 *q;         /* [EXACT_TILE_ROWS], QUERY_STRIDE apart, [2 digits][dims / 16] */
 };
 
 /* A lane's two rows, number row and row + 8 of the block. */
@@ -108,7 +109,7 @@ DEVICE void exact_lane_queries(const struct attend_kernel_args *a, const struct 
                 second[j] = a->digits == 2 ? int8_word(n, 1) : int8_bytes(n);
             }
             if (x->quarter) continue;
-            u32x4 *to = l->q + r * 2 * (dims / 16) + 4 * c + t;
+            u32x4 *to = l->q + r * QUERY_STRIDE(dims) + 4 * c + t;
             to[0] = first;
             to[dims / 16] = second;
         }
@@ -139,10 +140,9 @@ DEVICE void exact_page_keys(const u8 *page, int packed, int d, int d16, u32x4 k[
     }
 }
 
-/* Sums of the digits of two rows, q [64 dimensions][digit][row], and the keys of both halves of a
- * page. */
-DEVICE void exact_page_scores(u32x4 q[][2][2], const u8 *page, int packed, int d16, int digits,
-                              int sum[2][4], const int dims)
+/* Sums of the digits of a lane's two rows and the keys of both halves of a page. */
+DEVICE void exact_page_scores(const struct exact_tile_lds *l, int row, const u8 *page, int packed,
+                              int d16, int digits, int sum[2][4], const int dims)
 {
     int t = thread() % 4, first[2][4], second[2][4];
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 4; i++)
@@ -151,15 +151,14 @@ DEVICE void exact_page_scores(u32x4 q[][2][2], const u8 *page, int packed, int d
     {
         u32x4 k[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
         if (64 * c + 16 * t < d16) exact_page_keys(page, packed, 64 * c + 16 * t, d16, k);
-        UNROLL for (int h = 0; h < 2; h++) UNROLL for (int m = 0; m < 2; m++)
+        UNROLL for (int n = 0; n < 2; n++)
         {
-            const u32x4 *x = q[c][1];
-            mma_s8(second[h], x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1],
-                   k[h][2 * m], k[h][2 * m + 1]);
-            x = q[c][0];
-            if (digits == 2)
-                mma_s8(first[h], x[0][2 * m], x[1][2 * m], x[0][2 * m + 1], x[1][2 * m + 1],
-                       k[h][2 * m], k[h][2 * m + 1]);
+            if (n == 0 && digits != 2) continue;
+            const u32x4 *q = l->q + row * QUERY_STRIDE(dims) + n * (dims / 16) + 4 * c + t;
+            u32x4 x[2] = {q[0], q[8 * QUERY_STRIDE(dims)]};
+            UNROLL for (int h = 0; h < 2; h++) UNROLL for (int m = 0; m < 2; m++)
+                mma_s8(n ? second[h] : first[h], x[0][2 * m], x[1][2 * m], x[0][2 * m + 1],
+                       x[1][2 * m + 1], k[h][2 * m], k[h][2 * m + 1]);
         }
     }
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 4; i++)
@@ -174,10 +173,6 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
                               float score[2][QUARTER_PAGES][4], const int dims, const int int4)
 {
     int t = thread() % 4, d16 = round16(a->head_dim);
-    u32x4 q[GPU_HEAD_DIM / 64][2][2];
-    UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int n = 0; n < 2; n++)
-        UNROLL for (int i = 0; i < 2; i++)
-            q[c][n][i] = l->q[((x->row + 8 * i) * 2 + n) * (dims / 16) + 4 * c + t];
     UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
     {
         int at = x->quarter * QUARTER_PAGES + k, there = at >= from && at <= to,
@@ -188,8 +183,8 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
         int packed, sum[2][4];
         const u8 *page = exact_tile_page(a, g, x, page0 + at, kv_head, &packed, int4);
         f32x4 of_key = *(const f32x4 *)(exact_page_scales(page, packed, d16) + 4 * t);
-        if (packed) exact_page_scores(q, page, 1, d16, a->digits, sum, dims);
-        else exact_page_scores(q, page, 0, d16, a->digits, sum, dims);
+        if (packed) exact_page_scores(l, x->row, page, 1, d16, a->digits, sum, dims);
+        else exact_page_scores(l, x->row, page, 0, d16, a->digits, sum, dims);
         UNROLL for (int h = 0; h < 2; h++)
         {
             UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 2; e++)
@@ -328,6 +323,21 @@ DEVICE void exact_packed_values(const u8 *page, int t, int d, int d16, u32 v[8],
     }
 }
 
+/* The values of two pages, number 2k and 2k + 1 of the chunk; the weights of one outside are 0. */
+DEVICE void exact_two_pages(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                            const struct exact_lane_rows *x, int d, int kv_head, int page0, int k,
+                            int from, int to, u32 v[2][8], const int words, const int int4)
+{
+    int t = thread() % 4, d16 = round16(a->head_dim);
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int at = 2 * k + i < from ? from : 2 * k + i > to ? to : 2 * k + i, packed;
+        const u8 *page = exact_tile_page(a, g, x, page0 + at, kv_head, &packed, int4);
+        if (packed) exact_packed_values(page, t, d, d16, v[i], words);
+        else exact_page_values(page, t, d, d16, v[i], words);
+    }
+}
+
 /* The sums of weights and codes of a warp's dimensions: sum[j][2i + e] of row i and dimension
  * first + words (2t + e) + j. from, to: pages of the chunk */
 DEVICE void exact_tile_values(const struct attend_kernel_args *a, const struct exact_row_range *g,
@@ -335,25 +345,20 @@ DEVICE void exact_tile_values(const struct attend_kernel_args *a, const struct e
                               int first_dim, int kv_head, int page0, int from, int to, int sum[][4],
                               const int words, const int int4)
 {
-    int r = thread() % WARP / 4, t = thread() % 4, d = first_dim + words * r,
-        d16 = round16(a->head_dim), row = x->row, high[8][4], low[8][4];
+    int t = thread() % 4, d = first_dim + words * (thread() % WARP / 4), high[8][4], low[8][4];
+    u32 next[2][8]; /* loaded while those before are multiplied */
     UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++)
         high[j][e] = low[j][e] = 0;
+    exact_two_pages(a, g, x, d, kv_head, page0, from / 2, from, to, next, words, int4);
     NO_UNROLL for (int k = from / 2; k <= to / 2; k++)
     {
         u32 v[2][8], w[2][4];
-        UNROLL for (int i = 0; i < 2; i++)
-        {
-            /* the weights of a page outside are 0 */
-            int at = 2 * k + i < from ? from : 2 * k + i > to ? to : 2 * k + i;
-            int packed;
-            const u8 *page = exact_tile_page(a, g, x, page0 + at, kv_head, &packed, int4);
-            if (packed) exact_packed_values(page, t, d, d16, v[i], words);
-            else exact_page_values(page, t, d, d16, v[i], words);
-            UNROLL for (int n = 0; n < 2; n++) UNROLL for (int h = 0; h < 2; h++)
-                w[n][2 * i + h] = l->w[(n * EXACT_TILE_ROWS + row + 8 * h) * DIGIT_STRIDE +
-                                       (2 * k + i) * (PAGE / 4) + t];
-        }
+        UNROLL for (int i = 0; i < 2; i++) UNROLL for (int j = 0; j < words; j++)
+            v[i][j] = next[i][j];
+        exact_two_pages(a, g, x, d, kv_head, page0, k + 1, from, to, next, words, int4);
+        UNROLL for (int n = 0; n < 2; n++) UNROLL for (int i = 0; i < 4; i++)
+            w[n][i] = l->w[(n * EXACT_TILE_ROWS + x->row + 8 * (i % 2)) * DIGIT_STRIDE +
+                           (2 * k + i / 2) * (PAGE / 4) + t];
         UNROLL for (int j = 0; j < words; j++)
         {
             mma_s8(high[j], w[0][0], w[0][1], w[0][2], w[0][3], v[0][j], v[1][j]);
@@ -434,6 +439,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
                                          most,                                                     \
                                          (u32x4 *)(w + 2 * EXACT_TILE_ROWS * DIGIT_STRIDE)};       \
         const struct attend_kernel_args *a = ARGS;                                                 \
-        exact_attend_tile(a, &l, dims, a->open.own != 0);                                          \
+        if (a->open.own) exact_attend_tile(a, &l, dims, 1);                                        \
+        else exact_attend_tile(a, &l, dims, 0);                                                    \
     })
 #include "backend-hip/kernels/kernel_list.h"
