@@ -113,14 +113,14 @@ static int in_tiles(struct exact_linear_args *a, int panels)
     return n;
 }
 
-/* A kernel of wgmma for these rows, or K_COUNT where others are faster. The costs are times on an
- * H200, of tiles that run at once: 192 outputs 34 (i16) and 44 (int8), 128 outputs 34 (int8), 64
- * outputs, two to a multiprocessor, 26, alone 22 (i16). */
+/* A kernel of wgmma for these rows. The costs are times on an H200, of tiles that run at once: 192
+ * outputs 34 (i16) and 44 (int8), 128 outputs 34 (int8), 64 outputs, two to a multiprocessor, 26,
+ * alone 22 (i16). */
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct exact_linear_args *a,
                                     int digits)
 {
     struct exact_linear_args of = *a;
-    int rows = a->linear.rows, row_tiles = (rows * digits + EXACT_COLUMNS - 1) / EXACT_COLUMNS,
+    int row_tiles = (a->linear.rows * digits + EXACT_COLUMNS - 1) / EXACT_COLUMNS,
         at_once = hip_stream_multiprocessors(h->stream),
         wide = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_192)),
         waves = (wide + at_once - 1) / at_once;
@@ -132,7 +132,7 @@ static enum hip_kernel wgmma_kernel(const struct hip *h, const struct exact_line
         return cost < waves * 34 ? K_exact_wgmma_64 : K_exact_wgmma_192;
     }
     int n = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_128));
-    if (rows <= EXACT_COLUMNS / 2 && n < at_once / 2) return K_COUNT;
+    if (n < at_once / 2) return K_exact_wgmma_64;
     return (n + at_once - 1) / at_once * 34 < waves * 44 ? K_exact_wgmma_128 : K_exact_wgmma_192;
 }
 
@@ -161,8 +161,7 @@ static enum hip_kernel q4_kernel(const struct hip *h, const struct exact_linear_
     int rows = a->linear.rows, panels = a->linear.n_blocks;
     enum hip_kernel k = few_kernel(h, rows, a->groups.pairs);
     if (k != K_COUNT) return k;
-    if (by_wgmma) k = wgmma_kernel(h, a, digits);
-    if (k != K_COUNT) return k;
+    if (by_wgmma) return wgmma_kernel(h, a, digits);
     /* the wider tile reads digits less often, but may leave multiprocessors without one */
     int tiles = (rows + 63) / 64 * ((panels + 7) / 8);
     return tiles >= hip_stream_multiprocessors(h->stream) ? K_exact_tile_2 : K_exact_tile_1;

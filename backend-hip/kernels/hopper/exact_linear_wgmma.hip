@@ -161,7 +161,7 @@ DEVICE void exact_consume(const struct exact_linear_args *a, u32 lds, u32 full, 
     }
 }
 
-/* groups: consumer warpgroups; 1: two digits only. The mbarriers are behind the ring. */
+/* groups: consumer warpgroups. The mbarriers are behind the ring. */
 DEVICE void exact_wgmma(const struct exact_linear_args *a, u32 *memory, const int groups,
                         const int stages)
 {
@@ -184,7 +184,7 @@ DEVICE void exact_wgmma(const struct exact_linear_args *a, u32 *memory, const in
         wait_for_producer();
         if (groups < 3) REGISTERS_MORE(232);
         else REGISTERS_MORE(160);
-        if (groups == 1 || a->of.digits == 2) exact_consume(a, lds, full, empty, groups, stages, 2);
+        if (a->of.digits == 2) exact_consume(a, lds, full, empty, groups, stages, 2);
         else exact_consume(a, lds, full, empty, groups, stages, 1);
     }
 }
