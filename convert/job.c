@@ -1,11 +1,10 @@
 #include "convert/job.h"
 
-#include "core/base/crc.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 int job_buffers_init(struct job_buffers *b, const struct plan *p, struct err *e)
 {
@@ -44,7 +43,7 @@ int job_put(struct job_task *k, size_t tensor, uint64_t offset, const void *data
     struct out_tensor *t = &k->plan->tensors[tensor];
     size_t piece = k->job->piece;
     CHECK(piece < t->n_pieces && offset + bytes <= t->bytes);
-    t->crc[piece] = crc_of(0, data, bytes);
+    t->crc[piece] = (uint32_t)crc32_z(0, data, bytes);
     t->crc_bytes[piece] = bytes;
     k->n_bytes += bytes;
     return job_write(k->output, data, bytes, k->output->data_start + t->offset + offset, e);

@@ -1,6 +1,5 @@
 #include "core/model/modelfile.h"
 
-#include "core/base/crc.h"
 #include "core/base/json.h"
 #include "core/model/whatis.h"
 
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <zlib.h>
 
 /* The mapping is used in place, so file and machine must have one byte order. */
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -46,8 +46,9 @@ int mf_header_crc(const char *header, size_t n, uint32_t *crc, size_t *at)
     if (!p) return -1;
     *at = (size_t)(p - header) + sizeof key - 1;
     if (n - *at < DIGITS) return -1;
-    *crc = crc_of(crc_of(0, header, *at), "00000000", DIGITS);
-    *crc = crc_of(*crc, header + *at + DIGITS, n - *at - DIGITS);
+    uLong c = crc32_z(0, (const Bytef *)header, *at);
+    c = crc32_z(c, (const Bytef *)"00000000", DIGITS);
+    *crc = (uint32_t)crc32_z(c, (const Bytef *)header + *at + DIGITS, n - *at - DIGITS);
     return 0;
 }
 
@@ -139,17 +140,17 @@ struct sum {
     uint64_t done, total;      /* bytes */
 };
 
-static uint32_t sum_of(struct sum *s, const uint8_t *p, uint64_t n)
+static uint32_t crc_of(struct sum *s, const uint8_t *p, uint64_t n)
 {
-    uint32_t c = 0;
+    uLong c = crc32(0, NULL, 0);
     for (; n;) {
-        uint64_t piece = n > CRC_PIECE ? CRC_PIECE : n;
-        c = crc_of(c, p, piece);
+        uInt piece = n > CRC_PIECE ? CRC_PIECE : (uInt)n;
+        c = crc32(c, p, piece);
         p += piece, n -= piece;
         s->done += piece;
         if (s->progress) progress_bytes(s->progress, "checking", s->done, s->total);
     }
-    return c;
+    return (uint32_t)c;
 }
 
 int mf_verify(const struct modelfile *m, struct progress *progress, size_t *n_checked,
@@ -176,7 +177,7 @@ int mf_verify(const struct modelfile *m, struct progress *progress, size_t *n_ch
         if (is_pad(t->name)) continue;
         const char *want = json_string_value(json_object_get(crcs, t->name));
         char have[9];
-        snprintf(have, sizeof have, "%08" PRIx32, sum_of(&sum, m->map + t->offset, t->bytes));
+        snprintf(have, sizeof have, "%08" PRIx32, crc_of(&sum, m->map + t->offset, t->bytes));
         if (!want) {
             err_set(e, "%s: tensor '%s' has no crc32", path, t->name);
             goto fail;

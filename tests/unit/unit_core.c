@@ -1,8 +1,7 @@
 /* unit_core.c: number formats, elementary functions, safetensors headers, stop strings, thread
- * pool, options, crc32. */
+ * pool, options. */
 #include "backend-cpu/cpu_math.h"
 #include "cli/options.h"
-#include "core/base/crc.h"
 #include "core/base/pool.h"
 #include "core/base/safetensors.h"
 #include "core/text/stop.h"
@@ -17,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -323,21 +321,6 @@ static void options_are_checked(void **state)
     }
 }
 
-/* Every length up to 700, at every place of 16, whole and in two parts: zlib's sum. */
-static void sums_are_those_of_zlib(void **state)
-{
-    (void)state;
-    uint8_t data[800];
-    uint32_t x = 9;
-    for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)((x = x * 1664525 + 7) >> 24);
-    for (size_t n = 0; n <= 700; n++) {
-        const uint8_t *p = data + n % 16;
-        uint32_t want = (uint32_t)crc32_z(0, p, n);
-        assert_int_equal(crc_of(0, p, n), want);
-        assert_int_equal(crc_of(crc_of(0, p, n / 3), p + n / 3, n - n / 3), want);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,7 +334,6 @@ int main(void)
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(the_share_of_a_slow_thread_goes_to_others),
         cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(sums_are_those_of_zlib),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
