@@ -332,13 +332,12 @@ static struct combine_args combine_from_row(const struct hip *h, const struct be
     const struct op *o = hip_op(p, op);
     const struct heads *g = &o->as.attend.heads;
     float *out = hip_out(p, op, 0);
+    int scaled = h->config.kv == KV_F16 && pages_kernel(h, o) < K_COUNT;
     return (struct combine_args){.parts = h->d_parts,
                                  .out = out + row * (size_t)(g->n_heads * g->head_dim),
                                  .pos = h->shape.d_pos + row,
                                  .sinks = hip_vector(p, op, 0),
-                                 .weight_scale = h->config.kv == KV_F16 && pages_kernel(h, o) < K_COUNT
-                                                 ? 0x1p14f
-                                                 : 1,
+                                 .weight_scale = scaled ? 0x1p14f : 1,
                                  .n_splits = h->shape.n_splits,
                                  .window = o->as.attend.window,
                                  .n_heads = g->n_heads,

@@ -165,7 +165,7 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
 /* with the channels of the steps ahead */
 #define ATTEND_INT4_SHARED(dims) (ATTEND_INT8_SHARED(dims) + ATTEND_INT8_AHEAD * 16 * (dims))
 #define SPLIT_SHARED(dims) (128 * (dims) * 4)
-/* nvidia/attend_chunk.hip: from one page in shared memory to the next; pages, the own page, digits */
+/* nvidia/attend_chunk.hip: from a page in shared memory to the next; pages, own page, digits */
 #define CHUNK_STRIDE(dims, int4) (((int4) ? INT4_PAGE(dims) : INT8_PAGE(dims)) + 32)
 #define CHUNK_SHARED(dims, int4)                                                                   \
     (KV_SPLIT / PAGE * CHUNK_STRIDE(dims, int4) + ((int4) ? INT8_PAGE(dims) : 0) +                 \

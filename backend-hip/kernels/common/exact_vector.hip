@@ -328,7 +328,8 @@ KERNEL(exact_rope_octets, struct rope_kernel_args)
     const struct rope_kernel_args *a = ARGS;
     const struct head_octets o = head_octets_of(a);
     int half = a->head_dim / 2, d = o.part * 8;
-    const float *weight = o.is_key ? a->k_norm : a->q_norm, *head = (o.is_key ? a->k : a->q) + o.from;
+    const float *weight = o.is_key ? a->k_norm : a->q_norm,
+                *head = (o.is_key ? a->k : a->q) + o.from;
     float v[2][8], y[2][8], c[8], s[8];
     UNROLL for (int i = 0; i < 16; i++) v[i / 8][i % 8] = 0;
     if (o.there) UNROLL for (int i = 0; i < 2; i++) load_octet(head + i * half + d, v[i]);

@@ -96,10 +96,10 @@ DEVICE void chunk_copy(const struct attend_kernel_args *a, const struct chunk_wo
     copies_commit();
 }
 
-/* A head of a row, rotated and transformed: of lane l, x[k] has dimensions 2l + k * dims / 2 and
+/* A head of a row, with `rotate` rotated and transformed: of lane l, x[k] has dimensions 2l + k * dims / 2 and
  * the next one, of heads of 256 also those 64 further. Lanes beyond dims / 4 have none. */
 DEVICE void chunk_head(const struct attend_kernel_args *a, const float *head, int row,
-                       float x[2][4], const int dims)
+                       float x[2][4], const int rotate, const int dims)
 {
     int d = thread() % WARP * 2;
     UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 4; e++) x[k][e] = 0;
@@ -110,7 +110,7 @@ DEVICE void chunk_head(const struct attend_kernel_args *a, const float *head, in
             x[k][e] = v[0];
             x[k][e + 1] = v[1];
         }
-    if (!a->cos || dims > 128) return;
+    if (!rotate || !a->cos || dims > 128) return;
     float y[4];
     u64 angle = (u64)row * (u64)(dims / 2) + (u64)d;
     f32x2 cos = {0, 0}, sin = {0, 0};
@@ -144,7 +144,7 @@ DEVICE void chunk_query(const struct attend_kernel_args *a, const struct chunk_w
     float x[2][4];
     int d = thread() % WARP * 2;
     chunk_head(a, a->q + ((u64)w->row * (u64)a->n_heads + (u64)(w->head0 + h)) * (u64)dims, w->row,
-               x, dims);
+               x, 1, dims);
     if (a->cos && dims <= 128) UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
         x[k][e] *= 1.0f / (float)dims;
     struct int_scale s = int_scale_of(chunk_most(x), exact_query_top(a->digits));
@@ -160,23 +160,22 @@ DEVICE void chunk_query(const struct attend_kernel_args *a, const struct chunk_w
 }
 
 /* Rotates, transforms and rounds the row's own key, rounds its value, and puts both into the page
- * in shared memory and the one in memory. By the warp that has copied it. */
+ * in shared memory and, by the first heads, the one in memory. By the warp that has copied it. */
 DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *page,
                         const int dims)
 {
-    int d = thread() % WARP * 2, p = w->pos % PAGE, stores = w->head0 % (a->n_heads / a->n_kv_heads);
-    u64 from = ((u64)w->row * (u64)a->n_kv_heads + (u64)w->kv_head) * (u64)dims;
-    int id = a->table[(u64)a->seq[w->row] * (u64)a->table_stride + (u64)(w->pos / PAGE)];
-    u8 *to[2] = {page, stores ? page : (u8 *)a->pages + ((u64)id * (u64)a->n_kv_heads +
-                                                         (u64)w->kv_head) * INT8_PAGE(dims)};
-    struct attend_kernel_args plain = *a;
-    plain.cos = (const float *)0;
+    int d = thread() % WARP * 2, p = w->pos % PAGE,
+        copies = w->head0 % (a->n_heads / a->n_kv_heads) ? 1 : 2;
+    u64 from = ((u64)w->row * (u64)a->n_kv_heads + (u64)w->kv_head) * (u64)dims,
+        id = (u64)a->table[(u64)a->seq[w->row] * (u64)a->table_stride + (u64)(w->pos / PAGE)];
+    u8 *to[2] = {page, (u8 *)a->pages + (id * (u64)a->n_kv_heads + (u64)w->kv_head) *
+                                            (u64)INT8_PAGE(dims)};
     UNROLL for (int value = 0; value < 2; value++)
     {
         float x[2][4];
-        chunk_head(value ? &plain : a, (value ? a->v : a->k) + from, w->row, x, dims);
+        chunk_head(a, (value ? a->v : a->k) + from, w->row, x, !value, dims);
         struct int_scale s = int_scale_of(chunk_most(x), 127);
-        UNROLL for (int n = 0; n < 2; n++)
+        UNROLL for (int n = 0; n < 2; n++) if (n < copies)
         {
             if (d < dims / 2)
                 UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
@@ -356,8 +355,8 @@ DEVICE void chunk_own_values(const struct chunk_work *w, const struct chunk_lds 
 }
 
 /* Sums of weights and values over a warp's share of the positions: 64 dimensions from d0 on, pairs
- * of fours number begin .. end - 1; pair u is of pages 4 (u / 2) .. 4 (u / 2) + 3. sum[i][j][2e + n]:
- * digit n of head 4i + t, dimension d0 + 32e + 4r + j */
+ * of fours number begin .. end - 1; pair u is of pages 4 (u / 2) .. 4 (u / 2) + 3.
+ * sum[i][j][2e + n]: digit n of head 4i + t, dimension d0 + 32e + 4r + j */
 DEVICE void chunk_value_sums(const struct chunk_work *w, const struct chunk_lds *l, int d0,
                              int begin, int end, int sum[2][4][4], const int tiles, const int dims,
                              const int int4)
