@@ -88,9 +88,13 @@ ALWAYS_INLINE void int8_values(struct attend_state *a, const int16_t *w, const f
         for (int d = 0; d < hd; d++) a->acc[i * hd + d] = (float)sums[i * hd + d] * scale[i];
 }
 
-ALWAYS_INLINE void int8_attend(const struct attend_task *t, float *scratch, int8_keys_fn *keys,
-                               int8_values_fn *values, exps_fn *exps, mask_fn *mask,
-                               softcap_fn *softcap)
+/* acc = the values of a chunk, w [n][ATTEND_CHUNK] their weights as integers with a scale each. */
+typedef void int8_chunk_fn(struct attend_state *a, const int16_t *w, const float *scale);
+
+/* Values a page at a time, or with `chunk` a chunk at a time. */
+ALWAYS_INLINE void int8_attend_by(const struct attend_task *t, float *scratch, int8_keys_fn *keys,
+                                  int8_values_fn *values, int8_chunk_fn *chunk, exps_fn *exps,
+                                  mask_fn *mask, softcap_fn *softcap)
 {
     struct attend_state a;
     struct int8_queries q;
@@ -105,10 +109,18 @@ ALWAYS_INLINE void int8_attend(const struct attend_task *t, float *scratch, int8
         attend_scale_weights(&a);
         quantize_weights(&a, w, w_scale);
         if (t->unpack) attend_unpack(&a, VALUES);
-        int8_values(&a, w, w_scale, values);
+        if (chunk) chunk(&a, w, w_scale);
+        else int8_values(&a, w, w_scale, values);
         attend_merge(&a);
     }
     attend_end(&a);
+}
+
+ALWAYS_INLINE void int8_attend(const struct attend_task *t, float *scratch, int8_keys_fn *keys,
+                               int8_values_fn *values, exps_fn *exps, mask_fn *mask,
+                               softcap_fn *softcap)
+{
+    int8_attend_by(t, scratch, keys, values, NULL, exps, mask, softcap);
 }
 
 /* Plain C for the sums. */

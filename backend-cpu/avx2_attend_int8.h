@@ -198,7 +198,7 @@ ALWAYS_INLINE void values_words(struct attend_state *a, int i, const int16_t *w,
         }
 }
 
-/* acc = the values of the chunk. */
+/* An int8_chunk_fn. */
 ALWAYS_INLINE void values_integers(struct attend_state *a, const int16_t *w, const float *scale)
 {
     const int8_t *page[ATTEND_CHUNK / KV_PAGE];
@@ -211,27 +211,11 @@ ALWAYS_INLINE void values_integers(struct attend_state *a, const int16_t *w, con
     for (; i < a->n; i++) values_words(a, i, w, scale, page, 1);
 }
 
-/* int8_attend, but for values a chunk at a time. Each in a function of its own, for gcc's register
- * allocation. */
+/* Each in a function of its own, for gcc's register allocation. */
 static __attribute__((noinline)) void attend_integers(const struct attend_task *t, float *scratch)
 {
-    struct attend_state a;
-    struct int8_queries q;
-    float scale[ATTEND_QUERIES];
-    attend_begin(&a, t, scratch);
-    int16_t *w = (int16_t *)a.more;
-    quantize_queries(&a, &q);
-    while (attend_next(&a)) {
-        if (t->unpack) attend_unpack(&a, KEYS);
-        int8_scores(&a, &q, avx2_keys);
-        attend_weights(&a, avx2_exps, avx2_mask, avx2_softcap);
-        attend_scale_weights(&a);
-        quantize_weights(&a, w, scale);
-        if (t->unpack) attend_unpack(&a, VALUES);
-        values_integers(&a, w, scale);
-        attend_merge(&a);
-    }
-    attend_end(&a);
+    int8_attend_by(t, scratch, avx2_keys, NULL, values_integers, avx2_exps, avx2_mask,
+                   avx2_softcap);
 }
 
 static __attribute__((noinline)) void attend_codes(const struct attend_task *t, float *scratch)

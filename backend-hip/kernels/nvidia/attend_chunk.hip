@@ -96,8 +96,9 @@ DEVICE void chunk_copy(const struct attend_kernel_args *a, const struct chunk_wo
     copies_commit();
 }
 
-/* A head of a row, with `rotate` rotated and transformed: of lane l, x[k] has dimensions 2l + k * dims / 2 and
- * the next one, of heads of 256 also those 64 further. Lanes beyond dims / 4 have none. */
+/* A head of a row, with `rotate` rotated and transformed: of lane l, x[k] has dimensions 2l + k *
+ * dims / 2 and the next one, of heads of 256 also those 64 further. Lanes beyond dims / 4 have
+ * none. */
 DEVICE void chunk_head(const struct attend_kernel_args *a, const float *head, int row,
                        float x[2][4], const int rotate, const int dims)
 {
