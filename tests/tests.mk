@@ -87,7 +87,7 @@ FIBERS_DEPS := $(wildcard tests/emulators/fibers/*.h) $(GPU_SOURCES) Makefile te
 # The matrix instructions, most of the time: never sanitized, their operands are what the kernels give them.
 FIBERS_MATRIX := $B/fast/tests/emulators/fibers/fiber_matrix.o
 FIBERS_SRC += $(FIBERS_MATRIX)
-$(FIBERS_MATRIX): ALL_CFLAGS += -O2 -march=native -fno-strict-aliasing -fPIC
+$(FIBERS_MATRIX): ALL_CFLAGS += -O3 -march=native -fno-strict-aliasing -fPIC
 FIBERS := $(BIN)/libhip-fibers.so
 $(FIBERS): $(FIBERS_SRC) $(FIBERS_DEPS)
 	@mkdir -p $(@D)

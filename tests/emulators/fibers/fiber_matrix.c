@@ -80,13 +80,12 @@ void fiber_copies_wait(int n)
 }
 
 /* ---- instructions of NVIDIA's warps ---- */
-/* A register of each lane of the warp. Two buffers are used alternately: a lane reaches the
- * exchange after the next only when all have read this one. */
+/* A register of each lane of the warp. Two buffers are used, by the parity of the warp's barrier: a
+ * lane comes to a barrier after the next only when all have read this one's. */
 static const unsigned *exchange(unsigned mine)
 {
     static unsigned mail[2][MAX_THREADS];
-    static int turn_of[MAX_THREADS];
-    int t = fibers.self, turn = turn_of[t] ^= 1;
+    int t = fibers.self, turn = warp_barrier[t / 32].number & 1;
     mail[turn][t] = mine;
     fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     return mail[turn] + t / 32 * 32;
@@ -119,25 +118,24 @@ void fiber_load_matrices(unsigned address, unsigned m[4], int transposed)
                           32); /* no lane continues before all have read */
 }
 
-static float number_of(unsigned bits, int is_bf16)
-{
-    unsigned wide = bits << 16;
-    uint16_t narrow = (uint16_t)bits;
-    _Float16 half;
-    float f;
-    if (is_bf16) memcpy(&f, &wide, 4);
-    else memcpy(&half, &narrow, 2), f = (float)half;
-    return f;
-}
+enum { LANES = 16 };
+typedef float vector __attribute__((vector_size(4 * LANES)));
+typedef int ints __attribute__((vector_size(4 * LANES)));
+typedef unsigned words __attribute__((vector_size(4 * LANES)));
+typedef uint16_t shorts __attribute__((vector_size(2 * LANES)));
 
-typedef float vector __attribute__((vector_size(64)));
-
-static float sum_of_products(const vector *a, const vector *b)
+/* Numbers of 16 bits. */
+static inline vector numbers_of(const uint16_t from[LANES], int is_bf16)
 {
-    vector v = *a * *b;
-    float sum = 0;
-    for (int i = 0; i < 16; i++) sum += v[i];
-    return sum;
+    shorts narrow;
+    memcpy(&narrow, from, sizeof narrow);
+    words h = __builtin_convertvector(narrow, words);
+    if (is_bf16) return (vector)(h << 16);
+    words magnitude = h & 0x7fff, is_subnormal = (words)(magnitude < 0x400);
+    words rebias = (112u << 23) + ((words)(magnitude >= 0x7c00) & 112u << 23); /* infinity, NaN */
+    words subnormal = (words)(__builtin_convertvector((ints)magnitude, vector) * 0x1p-24f);
+    words bits = (is_subnormal & subnormal) | (~is_subnormal & ((magnitude << 13) + rebias));
+    return (vector)(bits | (h & 0x8000) << 16);
 }
 
 static int wrong_lane(void)
@@ -147,29 +145,53 @@ static int wrong_lane(void)
     return asked;
 }
 
+/* The last lane to come computes for the warp. */
+static int is_last_of_warp(void) { return warp_barrier[fibers.self / 32].came == 31; }
+
+/* A [16][16]: halves as the lanes have them. */
+static void store_a(uint16_t half[16][16], int lane, const unsigned *a)
+{
+    for (int i = 0; i < 4; i++)
+        memcpy(&half[lane / 4 + i % 2 * 8][lane % 4 * 2 + i / 2 * 8], &a[i], 4);
+}
+
+/* sum [16][LANES] = A [16][16] B [16][LANES], each sum in the order of the inputs. */
+static void multiply(const vector a[16], const vector *b, size_t b_stride, vector *sum,
+                     size_t sum_stride)
+{
+    vector s[16] = {0};
+    for (int k = 0; k < 16; k++)
+        for (int r = 0; r < 16; r++) s[r] += a[r][k] * b[(size_t)k * b_stride];
+    for (int r = 0; r < 16; r++) sum[(size_t)r * sum_stride] = s[r];
+}
+
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
 {
-    /* Two buffers used alternately, as in exchange(): rows of A and columns of B. */
-    static vector operand[2][MAX_THREADS / 32][24];
-    static int turn_of[MAX_THREADS];
-    int t = fibers.self, lane = t % 32, turn = turn_of[t] ^= 1;
-    vector *of = operand[turn][t / 32];
-    for (int i = 0; i < 8; i++)
-        of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i),
-                                                                                   is_bf16);
+    /* Two buffers, as in exchange(): A, B (its other columns are zeros), the product. */
+    static struct {
+        uint16_t a[16][16], b[16][LANES];
+        vector sum[16];
+    } operand[2][MAX_THREADS / 32];
+    int t = fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
+    __typeof__(operand[0][0]) *of = &operand[turn][t / 32];
+    store_a(of->a, lane, a);
     for (int i = 0; i < 4; i++)
-        of[16 + lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number_of(half_at(b, i), is_bf16);
+        of->b[lane % 4 * 2 + i / 2 * 8 + i % 2][lane / 4] = (uint16_t)half_at(b, i);
+    if (is_last_of_warp()) {
+        vector rows[16], by_input[16];
+        for (int r = 0; r < 16; r++) rows[r] = numbers_of(of->a[r], is_bf16);
+        for (int k = 0; k < 16; k++) by_input[k] = numbers_of(of->b[k], is_bf16);
+        multiply(rows, by_input, 1, of->sum, 1);
+    }
     fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int i = 0; i < 4; i++)
-        c[i] += sum_of_products(&of[lane / 4 + i / 2 * 8], &of[16 + lane % 4 * 2 + i % 2]);
+    for (int i = 0; i < 4; i++) c[i] += of->sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
 void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b)
 {
     static signed char operand[2][MAX_THREADS / 32][24][32]; /* rows of A and columns of B */
-    static int turn_of[MAX_THREADS];
-    int t = fibers.self, lane = t % 32, turn = turn_of[t] ^= 1;
+    int t = fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
     signed char(*of)[32] = operand[turn][t / 32];
     for (int i = 0; i < 4; i++)
         memcpy(&of[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &a[i], 4);
@@ -316,6 +338,8 @@ void fiber_copy_box(unsigned to, const void *map, int c0, int c1, int c2, unsign
     count(phase_at(barrier), 0, -(int)bytes);
 }
 
+enum { MAX_COLUMNS = 256 }; /* of B in wgmma */
+
 /* Offset of input k of row n by the descriptor: PTX ISA, "Matrix descriptor" and the layouts of
  * shared memory. */
 static unsigned place_of(unsigned long long b, int by_columns, unsigned n, unsigned k)
@@ -328,34 +352,47 @@ static unsigned place_of(unsigned long long b, int by_columns, unsigned n, unsig
     return at ^ (at >> 7 & 7) << 4;
 }
 
+/* B [16][n] by its descriptor; 8 halves lie together in every layout, of a column or of an input. */
+static void load_b(float to[16][MAX_COLUMNS], unsigned long long b, int n, int by_columns)
+{
+    for (int j = 0; j < n; j += 8)
+        for (int i = 0; i < 16; i++) {
+            int column = by_columns ? j : j + i % 8, k = by_columns ? i : i / 8 * 8;
+            uint16_t half[LANES] = {0};
+            memcpy(half, at_address(place_of(b, by_columns, (unsigned)column, (unsigned)k)), 16);
+            vector f = numbers_of(half, 0);
+            if (by_columns) memcpy(&to[k][column], &f, 8 * sizeof(float));
+            else
+                for (int e = 0; e < 8; e++) to[k + e][column] = f[e];
+        }
+}
+
 void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
                  int accumulate)
 {
-    static vector operand[MAX_THREADS / 32][16];
-    int t = fibers.self, lane = t % 32;
-    vector *of = operand[t / 32];
-    for (int i = 0; i < 8; i++)
-        of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i),
-                                                                                   0);
-    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
+    static uint16_t rows[MAX_THREADS / 32][16][16];
+    static float sum[MAX_THREADS / 32][16][MAX_COLUMNS] __attribute__((aligned(64)));
+    int t = fibers.self, lane = t % 32, warp = t / 32;
+    store_a(rows[warp], lane, a);
+    if (is_last_of_warp()) {
+        static float columns[16][MAX_COLUMNS] __attribute__((aligned(64)));
+        vector of[16];
+        for (int r = 0; r < 16; r++) of[r] = numbers_of(rows[warp][r], 0);
+        load_b(columns, b, n, by_columns);
+        for (int j = 0; j < n; j += LANES)
+            multiply(of, (const vector *)&columns[0][j], MAX_COLUMNS / LANES,
+                     (vector *)&sum[warp][0][j], MAX_COLUMNS / LANES);
+    }
+    fiber_arrive_and_wait(&warp_barrier[warp], 32);
     if (wrong_lane() && lane == 1) lane = 2;
     for (int j = 0; j < n / 8; j++)
-        for (int e = 0; e < 2; e++) {
-            vector column;
-            for (unsigned k = 0; k < 16; k++) {
-                uint16_t bits;
-                memcpy(&bits,
-                       at_address(place_of(b, by_columns, (unsigned)(8 * j + lane % 4 * 2 + e), k)),
-                       2);
-                column[k] = number_of(bits, 0);
-            }
-            for (int o = 0; o < 2; o++) {
-                float *to = &c[4 * j + 2 * o + e];
-                *to = (accumulate ? *to : 0) + sum_of_products(&of[lane / 4 + 8 * o], &column);
-            }
+        for (int e = 0; e < 4; e++) {
+            float *to = &c[4 * j + e];
+            int row = lane / 4 + e / 2 * 8, column = 8 * j + lane % 4 * 2 + e % 2;
+            *to = (accumulate ? *to : 0) + sum[warp][row][column];
         }
     fiber_arrive_and_wait(
-        &warp_barrier[t / 32],
+        &warp_barrier[warp],
         32); /* no lane continues, and reports that b was read, before all have read */
 }
 
