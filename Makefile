@@ -16,7 +16,7 @@ SHARED  ?= ../shared
 VERSION := 0.1
 STATIC  := $(if $(STATIC)$(filter -static%,$(LDFLAGS)),1)
 B       := $(if $(SAN),build-san,$(if $(STATIC),build-static,build))
-CFLAGS  ?= -O2 -g
+CFLAGS  ?= -O2 $(if $(SAN),-g1,-g)
 Q       := $(if $(V),,@)
 SAY     := @$(if $(V),:,echo ' ')
 

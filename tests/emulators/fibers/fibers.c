@@ -24,8 +24,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* An odd number of cache lines: the tops of the stacks lie in different sets of a cache. */
-enum { STACK_BYTES = (64 << 10) + 17 * 64 };
+enum { STACK_BYTES = 64 << 10 };
 enum {
     OK = 0,
     INVALID_VALUE = 1,
@@ -576,7 +575,6 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
         stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (stacks == MAP_FAILED) return OUT_OF_MEMORY;
-        madvise(stacks, (size_t)MAX_THREADS * STACK_BYTES, MADV_HUGEPAGE);
     }
     kernel = (void (*)(const void *))f;
     kernel_args = args;
