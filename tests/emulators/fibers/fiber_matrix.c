@@ -149,9 +149,9 @@ static int wrong_lane(void)
 static int is_last_of_warp(void) { return warp_barrier[fibers.self / 32].came == 31; }
 
 /* A [16][16]: halves as the lanes have them. */
-static void store_a(uint16_t half[16][16], int lane, const unsigned *a)
+static void store_a(uint16_t half[16][16], unsigned lane, const unsigned *a)
 {
-    for (int i = 0; i < 4; i++)
+    for (unsigned i = 0; i < 4; i++)
         memcpy(&half[lane / 4 + i % 2 * 8][lane % 4 * 2 + i / 2 * 8], &a[i], 4);
 }
 
@@ -165,27 +165,32 @@ static void multiply(const vector a[16], const vector *b, size_t b_stride, vecto
     for (int r = 0; r < 16; r++) sum[(size_t)r * sum_stride] = s[r];
 }
 
+/* Of a warp: A, B (its other columns are zeros), the product. */
+struct operands {
+    uint16_t a[16][16], b[16][LANES];
+    vector sum[16];
+};
+
+static __attribute__((noinline)) void multiply_operands(struct operands *of, int is_bf16)
+{
+    vector rows[16], by_input[16];
+    for (int r = 0; r < 16; r++) rows[r] = numbers_of(of->a[r], is_bf16);
+    for (int k = 0; k < 16; k++) by_input[k] = numbers_of(of->b[k], is_bf16);
+    multiply(rows, by_input, 1, of->sum, 1);
+}
+
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
 {
-    /* Two buffers, as in exchange(): A, B (its other columns are zeros), the product. */
-    static struct {
-        uint16_t a[16][16], b[16][LANES];
-        vector sum[16];
-    } operand[2][MAX_THREADS / 32];
-    int t = fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
-    __typeof__(operand[0][0]) *of = &operand[turn][t / 32];
+    static struct operands operands[2][MAX_THREADS / 32]; /* two buffers, as in exchange() */
+    unsigned t = (unsigned)fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
+    struct operands *of = &operands[turn][t / 32];
     store_a(of->a, lane, a);
-    for (int i = 0; i < 4; i++)
-        of->b[lane % 4 * 2 + i / 2 * 8 + i % 2][lane / 4] = (uint16_t)half_at(b, i);
-    if (is_last_of_warp()) {
-        vector rows[16], by_input[16];
-        for (int r = 0; r < 16; r++) rows[r] = numbers_of(of->a[r], is_bf16);
-        for (int k = 0; k < 16; k++) by_input[k] = numbers_of(of->b[k], is_bf16);
-        multiply(rows, by_input, 1, of->sum, 1);
-    }
+    for (unsigned i = 0; i < 4; i++)
+        of->b[lane % 4 * 2 + i / 2 * 8 + i % 2][lane / 4] = (uint16_t)half_at(b, (int)i);
+    if (is_last_of_warp()) multiply_operands(of, is_bf16);
     fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int i = 0; i < 4; i++) c[i] += of->sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+    for (unsigned i = 0; i < 4; i++) c[i] += of->sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
 void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b)
@@ -352,7 +357,7 @@ static unsigned place_of(unsigned long long b, int by_columns, unsigned n, unsig
     return at ^ (at >> 7 & 7) << 4;
 }
 
-/* B [16][n] by its descriptor; 8 halves lie together in every layout, of a column or of an input. */
+/* B [16][n] by its descriptor; 8 halves of a column, or of an input, lie together. */
 static void load_b(float to[16][MAX_COLUMNS], unsigned long long b, int n, int by_columns)
 {
     for (int j = 0; j < n; j += 8)
@@ -367,33 +372,36 @@ static void load_b(float to[16][MAX_COLUMNS], unsigned long long b, int n, int b
         }
 }
 
+static __attribute__((noinline)) void multiply_described(const uint16_t a[16][16],
+                                                         unsigned long long b, int n,
+                                                         int by_columns, vector *sum)
+{
+    static float columns[16][MAX_COLUMNS] __attribute__((aligned(64)));
+    vector rows[16];
+    for (int r = 0; r < 16; r++) rows[r] = numbers_of(a[r], 0);
+    load_b(columns, b, n, by_columns);
+    for (int j = 0; j < n; j += LANES)
+        multiply(rows, (const vector *)&columns[0][j], MAX_COLUMNS / LANES, sum + j / LANES,
+                 MAX_COLUMNS / LANES);
+}
+
 void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
                  int accumulate)
 {
     static uint16_t rows[MAX_THREADS / 32][16][16];
-    static float sum[MAX_THREADS / 32][16][MAX_COLUMNS] __attribute__((aligned(64)));
-    int t = fibers.self, lane = t % 32, warp = t / 32;
+    static vector sums[MAX_THREADS / 32][16][MAX_COLUMNS / LANES];
+    unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
     store_a(rows[warp], lane, a);
-    if (is_last_of_warp()) {
-        static float columns[16][MAX_COLUMNS] __attribute__((aligned(64)));
-        vector of[16];
-        for (int r = 0; r < 16; r++) of[r] = numbers_of(rows[warp][r], 0);
-        load_b(columns, b, n, by_columns);
-        for (int j = 0; j < n; j += LANES)
-            multiply(of, (const vector *)&columns[0][j], MAX_COLUMNS / LANES,
-                     (vector *)&sum[warp][0][j], MAX_COLUMNS / LANES);
-    }
+    if (is_last_of_warp()) multiply_described(rows[warp], b, n, by_columns, sums[warp][0]);
     fiber_arrive_and_wait(&warp_barrier[warp], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int j = 0; j < n / 8; j++)
-        for (int e = 0; e < 4; e++) {
-            float *to = &c[4 * j + e];
-            int row = lane / 4 + e / 2 * 8, column = 8 * j + lane % 4 * 2 + e % 2;
-            *to = (accumulate ? *to : 0) + sum[warp][row][column];
-        }
-    fiber_arrive_and_wait(
-        &warp_barrier[warp],
-        32); /* no lane continues, and reports that b was read, before all have read */
+    for (unsigned e = 0; e < 4; e++) {
+        const float *sum = (const float *)sums[warp][lane / 4 + e / 2 * 8] + lane % 4 * 2 + e % 2;
+        for (int j = 0; j < n / 8; j++)
+            c[4 * j + (int)e] = (accumulate ? c[4 * j + (int)e] : 0) + sum[8 * j];
+    }
+    /* no lane continues, and reports that b was read, before all have read */
+    fiber_arrive_and_wait(&warp_barrier[warp], 32);
 }
 
 void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumulate)
