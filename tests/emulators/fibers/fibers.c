@@ -507,41 +507,58 @@ int hipModuleUnload(void *module)
     return OK;
 }
 
-/* 1 if the PTX has a kernel of this name. Its text has megabytes and is searched once, by hand:
- * the sanitizers' strstr() measures the whole text first. */
-static int text_has(const char *image, const char *name)
+/* Where the names of the last image's kernels begin: in PTX behind ".entry ", in a code object's
+ * strings ahead of ".kd". It has megabytes and is searched once, not for each name. */
+enum { MAX_NAMES = 2048 };
+static const char *names[MAX_NAMES];
+static int n_names;
+
+static void add_name(const char *name)
 {
-    enum { MAX_ENTRIES = 2048 };
-    static const char entry[] = ".entry ";
-    static const char *of, *names[MAX_ENTRIES];
-    static int n_names;
-    if (of != image) {
-        of = image;
-        n_names = 0;
-        for (const char *p = image; *p; p++)
-            if (p[0] == '.' && p[1] == 'e' && !strncmp(p, entry, sizeof entry - 1) &&
-                n_names < MAX_ENTRIES)
-                names[n_names++] = p + sizeof entry - 1;
-    }
-    size_t n = strlen(name);
-    for (int i = 0; i < n_names; i++)
-        if (!strncmp(names[i], name, n) && names[i][n] == '(') return 1;
-    return 0;
+    if (n_names < MAX_NAMES) names[n_names++] = name;
 }
 
-/* 1 if the code object has a symbol of this name. */
-static int image_has(const char *image, const char *name)
+/* By hand: the sanitizers' strstr() measures the whole text first. */
+static void find_entries(const char *text)
+{
+    static const char entry[] = ".entry ";
+    for (const char *p = text; *p; p++)
+        if (p[0] == '.' && p[1] == 'e' && !strncmp(p, entry, sizeof entry - 1))
+            add_name(p + sizeof entry - 1);
+}
+
+static void find_descriptors(const char *image)
 {
     enum { SECTIONS_AT = 40, SECTION_BYTES_AT = 58, N_SECTIONS_AT = 60 };
     uint64_t bytes;
     uint16_t each, n;
-    char text[128];
-    if (IS_CUDA) return text_has(image, name);
     memcpy(&bytes, image + SECTIONS_AT, sizeof bytes);
     memcpy(&each, image + SECTION_BYTES_AT, sizeof each);
     memcpy(&n, image + N_SECTIONS_AT, sizeof n);
-    int length = snprintf(text, sizeof text, "%c%s.kd", 0, name);
-    return memmem(image, bytes + (uint64_t)each * n, text, (size_t)length + 1) != NULL;
+    const char *end = image + bytes + (uint64_t)each * n;
+    for (const char *p = image; (p = memmem(p, (size_t)(end - p), ".kd", sizeof ".kd")); p++) {
+        const char *name = p;
+        while (name > image && name[-1]) name--;
+        add_name(name);
+    }
+}
+
+/* 1 if the image has a kernel of this name. */
+static int image_has(const char *image, const char *name)
+{
+    static const char *of;
+    size_t n = strlen(name);
+    if (of != image) {
+        n_names = 0;
+        if (IS_CUDA) find_entries(image);
+        else find_descriptors(image);
+        of = image;
+    }
+    for (int i = 0; i < n_names; i++)
+        if (!strncmp(names[i], name, n) &&
+            (IS_CUDA ? names[i][n] == '(' : !strcmp(names[i] + n, ".kd")))
+            return 1;
+    return 0;
 }
 
 int hipModuleGetFunction(void **f, void *module, const char *name)
