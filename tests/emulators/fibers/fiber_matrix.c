@@ -193,19 +193,52 @@ void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
     for (unsigned i = 0; i < 4; i++) c[i] += of->sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
+/* The same with 32 inputs of signed bytes: sums of 32 products are exact as fp32. */
+struct bytes {
+    signed char a[16][2][LANES], b[2][LANES][LANES]; /* inputs by halves */
+    vector sum[2][16];
+};
+
+static vector numbers_of_bytes(const signed char from[LANES])
+{
+    typedef signed char chars __attribute__((vector_size(LANES)));
+    chars narrow;
+    memcpy(&narrow, from, sizeof narrow);
+    return __builtin_convertvector(narrow, vector);
+}
+
+/* A [16][32] as the lanes have it. */
+static void store_bytes(signed char of[16][2][LANES], unsigned lane, const unsigned *a)
+{
+    for (unsigned i = 0; i < 4; i++)
+        memcpy(&of[lane / 4 + i % 2 * 8][i / 2][lane % 4 * 4], &a[i], 4);
+}
+
+static __attribute__((noinline)) void multiply_bytes(struct bytes *of)
+{
+    for (int half = 0; half < 2; half++) {
+        vector rows[16], by_input[16];
+        for (int r = 0; r < 16; r++) rows[r] = numbers_of_bytes(of->a[r][half]);
+        for (int k = 0; k < 16; k++) by_input[k] = numbers_of_bytes(of->b[half][k]);
+        multiply(rows, by_input, 1, of->sum[half], 1);
+    }
+}
+
 void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b)
 {
-    static signed char operand[2][MAX_THREADS / 32][24][32]; /* rows of A and columns of B */
-    int t = fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
-    signed char(*of)[32] = operand[turn][t / 32];
-    for (int i = 0; i < 4; i++)
-        memcpy(&of[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &a[i], 4);
-    for (int i = 0; i < 2; i++) memcpy(&of[16 + lane / 4][lane % 4 * 4 + i * 16], &b[i], 4);
+    static struct bytes operands[2][MAX_THREADS / 32]; /* two buffers, as in exchange() */
+    unsigned t = (unsigned)fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
+    struct bytes *of = &operands[turn][t / 32];
+    store_bytes(of->a, lane, a);
+    for (unsigned i = 0; i < 8; i++)
+        of->b[i / 4][lane % 4 * 4 + i % 4][lane / 4] = (signed char)(b[i / 4] >> i % 4 * 8);
+    if (is_last_of_warp()) multiply_bytes(of);
     fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 32; j++)
-            c[i] += of[lane / 4 + i / 2 * 8][j] * of[16 + lane % 4 * 2 + i % 2][j];
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        c[i] += (int)(of->sum[0][row][column] + of->sum[1][row][column]);
+    }
 }
 
 /* ---- matrix instructions of AMD ---- */
@@ -404,28 +437,46 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
     fiber_arrive_and_wait(&warp_barrier[warp], 32);
 }
 
+enum { BYTE_COLUMNS = 128 };
+
+typedef vector byte_sums[16][BYTE_COLUMNS / LANES];
+
+static __attribute__((noinline)) void multiply_described_bytes(const signed char a[16][2][LANES],
+                                                               unsigned long long b,
+                                                               byte_sums sum[2])
+{
+    static float columns[16][BYTE_COLUMNS] __attribute__((aligned(64)));
+    for (unsigned half = 0; half < 2; half++) { /* 16 bytes, which are 8 halves for others */
+        vector rows[16];
+        for (int r = 0; r < 16; r++) rows[r] = numbers_of_bytes(a[r][half]);
+        for (unsigned n = 0; n < BYTE_COLUMNS; n++) {
+            vector f = numbers_of_bytes(
+                (const signed char *)at_address(place_of(b, 0, n, 8 * half)));
+            for (int k = 0; k < 16; k++) columns[k][n] = f[k];
+        }
+        for (int j = 0; j < BYTE_COLUMNS / LANES; j++)
+            multiply(rows, (const vector *)columns[0] + j, BYTE_COLUMNS / LANES, &sum[half][0][j],
+                     BYTE_COLUMNS / LANES);
+    }
+}
+
 void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumulate)
 {
-    static signed char operand[MAX_THREADS / 32][16][32];
-    int t = fibers.self, lane = t % 32;
-    signed char(*of)[32] = operand[t / 32];
-    for (int i = 0; i < 4; i++)
-        memcpy(&of[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &a[i], 4);
-    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
+    static signed char rows[MAX_THREADS / 32][16][2][LANES];
+    static byte_sums sums[MAX_THREADS / 32][2];
+    unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
+    store_bytes(rows[warp], lane, a);
+    if (is_last_of_warp()) multiply_described_bytes(rows[warp], b, sums[warp]);
+    fiber_arrive_and_wait(&warp_barrier[warp], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int j = 0; j < 16; j++)
-        for (int e = 0; e < 2; e++) {
-            signed char column[32];
-            for (unsigned i = 0; i < 2; i++) /* 16 bytes, which are 8 halves for others */
-                memcpy(column + 16 * i,
-                       at_address(place_of(b, 0, (unsigned)(8 * j + lane % 4 * 2 + e), 8 * i)), 16);
-            for (int o = 0; o < 2; o++) {
-                int *to = &c[4 * j + 2 * o + e], sum = accumulate ? *to : 0;
-                for (int k = 0; k < 32; k++) sum += of[lane / 4 + 8 * o][k] * column[k];
-                *to = sum;
-            }
-        }
-    fiber_arrive_and_wait(&warp_barrier[t / 32], 32); /* as in fiber_wgmma */
+    for (unsigned e = 0; e < 4; e++) {
+        unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+        const float *first = (const float *)sums[warp][0][row] + column,
+                    *second = (const float *)sums[warp][1][row] + column;
+        for (unsigned j = 0; j < BYTE_COLUMNS / 8; j++)
+            c[4 * j + e] = (accumulate ? c[4 * j + e] : 0) + (int)(first[8 * j] + second[8 * j]);
+    }
+    fiber_arrive_and_wait(&warp_barrier[warp], 32); /* as in fiber_wgmma */
 }
 
 /* Finished threads of the cluster do not count. */
