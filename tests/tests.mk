@@ -132,10 +132,10 @@ $(NATIVE_PROGRAM): $(RUN) $(CORE) $B/native/scalar.o $(filter-out $B/backend-cpu
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 endif
 
-# all that `make test` runs
+# all that `make test` runs; a program without kernels has nothing for the libraries of fibers to run. They take longest.
 tests:
 	@scripts/deps --test
-	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(NATIVE_PROGRAM) $(FIBERS) $(FIBERS_CUDA) $(GFX) $(GFX_TEST)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(CLANG),$(FIBERS) $(FIBERS_CUDA)) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(NATIVE_PROGRAM) $(GFX) $(GFX_TEST)
 
 test: tests
 	@scripts/test $B $(SHARED) '$(T)'
@@ -162,7 +162,7 @@ ARM := build-arm64
 test-arm64:
 	@if scripts/deps --arm64; then \
 	    $(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS) $(BIN)/asm && \
-	    $(MAKE) --no-print-directory -j$$(nproc) CC=aarch64-linux-gnu-gcc B=$(ARM) $(ARM)/opt4gptq-run $(ARM)/tests/bin/checkop \
+	    $(MAKE) --no-print-directory -j$$(nproc) CC=aarch64-linux-gnu-gcc B=$(ARM) G=$B/gpu $(ARM)/opt4gptq-run $(ARM)/tests/bin/checkop \
 	        $(ARM)/tests/checkop/asm_sample.o && \
 	    tests/whole/arm64.sh $B $(ARM); \
 	else \
