@@ -483,7 +483,7 @@ static void wrong_lane(void)
     setenv("FIBERS_ARCH", "gfx1100", 1);
     process_run(&p,
                 (char *[]){checkop_bin, "--backend", "hip", "--hip-library", fibers, "--variant",
-                           "auto", "--quick", "--op", "f16", NULL},
+                           "auto", "--quick", "--first", "--op", "f16", NULL},
                 NULL);
     check(p.code == 1 && strstr(p.out, "FAIL"),
           "a wrong lane of a matrix instruction of AMD's is noticed", &p);
@@ -491,7 +491,7 @@ static void wrong_lane(void)
     unsetenv("FIBERS_ARCH");
     process_run(&p,
                 (char *[]){checkop_bin, "--backend", "hip", "--hip-library", cuda, "--variant",
-                           "auto", "--quick", "--op", "attend", NULL},
+                           "auto", "--quick", "--first", "--op", "attend", NULL},
                 NULL);
     check(p.code == 1 && strstr(p.out, "FAIL"),
           "a wrong lane of a matrix instruction of NVIDIA's is noticed", &p);
