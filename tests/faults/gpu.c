@@ -190,6 +190,9 @@ static void compiled(void)
                  {"crash", "the compiler crashed: Aborted"},
                  {"hang", "the compiler hangs: killed after 1 s"}};
     struct process plain, p;
+    char kept[320];
+    snprintf(kept, sizeof kept, "%s/kept.co", dir);
+    setenv("GFX906_RTC_KEPT", kept, 1);
     setenv("GFX906_ONLY_COMPILED", "1", 1);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("GFX906_RTC", wrong[i].mode, 1);
