@@ -82,14 +82,17 @@ $(BIN)/gfx906-kernels-%.co: $(GFX_SRC)/test/kernels.hip Makefile
 
 # --- the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
 FIBERS_SRC := $(addprefix tests/emulators/fibers/,fibers.c fiber_kernels.c)
-# -g1, lines only: for names of variables gcc takes as long as for everything else
-FIBERS_CC   = $(CC) $(ALL_CFLAGS) -O2 -g1 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS))
+# -g1, lines only: for names of variables gcc takes as long as for everything else. Sanitized and with -O2, those for CUDA take it
+# longer than their tests take with -O1.
+FIBERS_O    := $(if $(SAN),-O1,-O2)
+FIBERS_CC   = $(CC) $(ALL_CFLAGS) $(FIBERS_O) -g1 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS))
 FIBERS_DEPS := $(wildcard tests/emulators/fibers/*.h) $(GPU_SOURCES) Makefile tests/tests.mk
 # The matrix instructions, most of the time: never sanitized, their operands are what the kernels give them.
 FIBERS_MATRIX := $B/fast/tests/emulators/fibers/fiber_matrix.o
 FIBERS_SRC += $(FIBERS_MATRIX)
 $(FIBERS_MATRIX): ALL_CFLAGS += -O3 -march=native -fno-strict-aliasing -fPIC
 FIBERS := $(BIN)/libhip-fibers.so
+$(FIBERS): FIBERS_O := -O2
 $(FIBERS): $(FIBERS_SRC) $(FIBERS_DEPS)
 	@mkdir -p $(@D)
 	$(SAY) CC $@
