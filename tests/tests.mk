@@ -82,8 +82,8 @@ $(BIN)/gfx906-kernels-%.co: $(GFX_SRC)/test/kernels.hip Makefile
 
 # --- the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
 FIBERS_SRC := $(addprefix tests/emulators/fibers/,fibers.c fiber_kernels.c)
-# -g1, lines only: for names of variables gcc takes as long as for everything else. Sanitized and with -O2, those for CUDA take it
-# longer than their tests take with -O1.
+# -g1, lines only: for names of variables gcc takes as long as for everything else. Sanitized, those for CUDA take it twice as long
+# with -O2.
 FIBERS_O    := $(if $(SAN),-O1,-O2)
 FIBERS_CC   = $(CC) $(ALL_CFLAGS) $(FIBERS_O) -g1 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS))
 FIBERS_DEPS := $(wildcard tests/emulators/fibers/*.h) $(GPU_SOURCES) Makefile tests/tests.mk

@@ -132,7 +132,8 @@ static inline vector numbers_of(const uint16_t from[LANES], int is_bf16)
     words h = __builtin_convertvector(narrow, words);
     if (is_bf16) return (vector)(h << 16);
     words magnitude = h & 0x7fff, is_subnormal = (words)(magnitude < 0x400);
-    words rebias = (112u << 23) + ((words)(magnitude >= 0x7c00) & 112u << 23); /* infinity, NaN */
+    words is_special = (words)(magnitude >= 0x7c00); /* infinity, NaN */
+    words rebias = (112u << 23) + (is_special & (112u << 23));
     words subnormal = (words)(__builtin_convertvector((ints)magnitude, vector) * 0x1p-24f);
     words bits = (is_subnormal & subnormal) | (~is_subnormal & ((magnitude << 13) + rebias));
     return (vector)(bits | (h & 0x8000) << 16);
