@@ -1,7 +1,7 @@
 # make             build/opt4gptq-run, build/opt4gptq-convert and build/opt4gptq-bench
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/;
-#                  T=NAME: only the test programs whose command has NAME in it
+#                  T=NAME: only the test programs whose command has NAME in it; T='A|B': A or B
 # make static      the three programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make fuzz        libFuzzer on grammars for SECONDS=300, in build-fuzz/ (clang-19)
@@ -16,7 +16,7 @@ SHARED  ?= ../shared
 VERSION := 0.1
 STATIC  := $(if $(STATIC)$(filter -static%,$(LDFLAGS)),1)
 B       := $(if $(SAN),build-san,$(if $(STATIC),build-static,build))
-CFLAGS  ?= -O2 -g
+CFLAGS  ?= -O2 $(if $(SAN),-g1,-g)
 Q       := $(if $(V),,@)
 SAY     := @$(if $(V),:,echo ' ')
 

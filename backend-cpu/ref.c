@@ -9,9 +9,9 @@ static const char *always(void) { return 0; }
 
 static int code_at(const struct linear *w, int n, int j)
 {
-    uint8_t b = w->codes[((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 +
-                         (size_t)(n % 16) * 4 + (size_t)(j % 4)];
-    return j % 8 < 4 ? b & 15 : b >> 4;
+    const uint8_t *of = w->codes + (size_t)(n / 16) * (size_t)(w->k / 8) * 64 + n % 16 * 4;
+    unsigned i = (unsigned)j; /* of which remainders are bits */
+    return of[(size_t)(i / 8 * 64 + i % 4)] >> (i % 8 / 4 * 4) & 15;
 }
 
 /* n inputs of output n from j0 on as code - zero (one group). */

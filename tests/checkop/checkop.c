@@ -1,8 +1,9 @@
 /* checkop.c: compares every variant of every operation with the reference.
  * usage: checkop [--backend NAME] [--hip-library PATH] [--device N] [--variant NAME,..]
- *                [--op NAME,..] [--act i16|int8] [--seed N] [--quick] [--mutate] [--list]
+ *                [--op NAME,..] [--act i16|int8] [--seed N] [--quick] [--first] [--mutate] [--list]
  * --act: --backend hip alone in this arithmetic, to the bit as the CPU's variant scalar
- * --quick: the small cases, and no mutants; --mutate: only mutants */
+ * --quick: the small cases, and no mutants; --first: an operation ends with its first failure;
+ * --mutate: only mutants */
 #include "tests/checkop/checkop.h"
 
 #include "backend-cpu/cpu.h"
@@ -50,7 +51,7 @@ static int has_act(const struct backend_entry *b, enum act act)
 struct args {
     const char *backend, *variant, *op;
     uint64_t seed;
-    int quick, mutate, list;
+    int quick, first, mutate, list;
 };
 
 static int usage(const char *why)
@@ -59,7 +60,7 @@ static int usage(const char *why)
             "checkop: %s\nusage: checkop [--backend " BACKEND_CHOICE
             "] [--hip-library PATH] [--device N] "
             "[--variant NAME,..] [--op NAME,..] [--act i16|int8] [--seed N] "
-            "[--quick] [--mutate] [--list]\n",
+            "[--quick] [--first] [--mutate] [--list]\n",
             why);
     return 2;
 }
@@ -165,6 +166,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *o = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(o, "--quick")) a.quick = 1; /* the small cases, no mutants */
+        else if (!strcmp(o, "--first")) a.first = 1;
         else if (!strcmp(o, "--mutate")) a.mutate = 1;
         else if (!strcmp(o, "--list")) a.list = 1;
         else if (!value) return usage(o);
@@ -178,8 +180,11 @@ int main(int argc, char **argv)
         else if (!strcmp(o, "--seed")) a.seed = strtoull(value, NULL, 10), i++;
         else return usage(o);
     }
-    struct check c = {
-        .ref = {&backend_cpu, "ref", 0}, .seed = a.seed, .quick = a.quick, .act = gpu.act};
+    struct check c = {.ref = {&backend_cpu, "ref", 0},
+                      .seed = a.seed,
+                      .quick = a.quick,
+                      .first = a.first,
+                      .act = gpu.act};
     int n_skipped = 0, n_failed = 0, n_passed = 0, n_ops = 0;
     find_variants(&c, &a, &n_skipped);
     if (!c.n) return usage("no such backend or variant here");

@@ -53,6 +53,7 @@ struct check {
     uint64_t seed;
     int quick; /* the small cases only */
     int quiet; /* failures are counted, not printed: a mutant is under test */
+    int first; /* the first failure ends the operation */
     const char *op;
     enum act act; /* arithmetic of the linears under test */
 };
@@ -155,7 +156,7 @@ void compare_fences(struct check *c, int v, const char *name, const char *what, 
                     const struct dbuf *b);
 void fail(struct check *c, int v, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* 1 when a mutant is under test and has failed: what is left to check says no more. */
+/* 1 when a mutant, or what shall only fail, has failed: what is left to check says no more. */
 int is_caught(const struct check *c);
 /* Counts a case for variant v. */
 void count_case(struct check *c, int v);

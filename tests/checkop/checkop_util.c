@@ -160,7 +160,10 @@ static struct tally *tally_of(struct check *c, int v)
     return v == REF ? &c->ref_tally : &c->tally[v];
 }
 
-int is_caught(const struct check *c) { return c->quiet && c->tally[c->n - 1].n_failed; }
+int is_caught(const struct check *c)
+{
+    return (c->quiet || c->first) && c->tally[c->n - 1].n_failed;
+}
 
 void count_case(struct check *c, int v) { tally_of(c, v)->n_cases++; }
 

@@ -190,6 +190,9 @@ static void compiled(void)
                  {"crash", "the compiler crashed: Aborted"},
                  {"hang", "the compiler hangs: killed after 1 s"}};
     struct process plain, p;
+    char kept[320];
+    snprintf(kept, sizeof kept, "%s/kept.co", dir);
+    setenv("GFX906_RTC_KEPT", kept, 1);
     setenv("GFX906_ONLY_COMPILED", "1", 1);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("GFX906_RTC", wrong[i].mode, 1);
@@ -483,7 +486,7 @@ static void wrong_lane(void)
     setenv("FIBERS_ARCH", "gfx1100", 1);
     process_run(&p,
                 (char *[]){checkop_bin, "--backend", "hip", "--hip-library", fibers, "--variant",
-                           "auto", "--quick", "--op", "f16", NULL},
+                           "auto", "--quick", "--first", "--op", "f16", NULL},
                 NULL);
     check(p.code == 1 && strstr(p.out, "FAIL"),
           "a wrong lane of a matrix instruction of AMD's is noticed", &p);
@@ -491,7 +494,7 @@ static void wrong_lane(void)
     unsetenv("FIBERS_ARCH");
     process_run(&p,
                 (char *[]){checkop_bin, "--backend", "hip", "--hip-library", cuda, "--variant",
-                           "auto", "--quick", "--op", "attend", NULL},
+                           "auto", "--quick", "--first", "--op", "attend", NULL},
                 NULL);
     check(p.code == 1 && strstr(p.out, "FAIL"),
           "a wrong lane of a matrix instruction of NVIDIA's is noticed", &p);

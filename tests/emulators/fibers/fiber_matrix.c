@@ -80,13 +80,12 @@ void fiber_copies_wait(int n)
 }
 
 /* ---- instructions of NVIDIA's warps ---- */
-/* A register of each lane of the warp. Two buffers are used alternately: a lane reaches the
- * exchange after the next only when all have read this one. */
+/* A register of each lane of the warp. Two buffers are used, by the parity of the warp's barrier: a
+ * lane comes to a barrier after the next only when all have read this one's. */
 static const unsigned *exchange(unsigned mine)
 {
     static unsigned mail[2][MAX_THREADS];
-    static int turn_of[MAX_THREADS];
-    int t = fibers.self, turn = turn_of[t] ^= 1;
+    int t = fibers.self, turn = warp_barrier[t / 32].number & 1;
     mail[turn][t] = mine;
     fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     return mail[turn] + t / 32 * 32;
@@ -119,25 +118,25 @@ void fiber_load_matrices(unsigned address, unsigned m[4], int transposed)
                           32); /* no lane continues before all have read */
 }
 
-static float number_of(unsigned bits, int is_bf16)
-{
-    unsigned wide = bits << 16;
-    uint16_t narrow = (uint16_t)bits;
-    _Float16 half;
-    float f;
-    if (is_bf16) memcpy(&f, &wide, 4);
-    else memcpy(&half, &narrow, 2), f = (float)half;
-    return f;
-}
+enum { LANES = 16 };
+typedef float vector __attribute__((vector_size(4 * LANES)));
+typedef int ints __attribute__((vector_size(4 * LANES)));
+typedef unsigned words __attribute__((vector_size(4 * LANES)));
+typedef uint16_t shorts __attribute__((vector_size(2 * LANES)));
 
-typedef float vector __attribute__((vector_size(64)));
-
-static float sum_of_products(const vector *a, const vector *b)
+/* Numbers of 16 bits. */
+static inline vector numbers_of(const uint16_t from[LANES], int is_bf16)
 {
-    vector v = *a * *b;
-    float sum = 0;
-    for (int i = 0; i < 16; i++) sum += v[i];
-    return sum;
+    shorts narrow;
+    memcpy(&narrow, from, sizeof narrow);
+    words h = __builtin_convertvector(narrow, words);
+    if (is_bf16) return (vector)(h << 16);
+    words magnitude = h & 0x7fff, is_subnormal = (words)(magnitude < 0x400);
+    words is_special = (words)(magnitude >= 0x7c00); /* infinity, NaN */
+    words rebias = (112u << 23) + (is_special & (112u << 23));
+    words subnormal = (words)(__builtin_convertvector((ints)magnitude, vector) * 0x1p-24f);
+    words bits = (is_subnormal & subnormal) | (~is_subnormal & ((magnitude << 13) + rebias));
+    return (vector)(bits | (h & 0x8000) << 16);
 }
 
 static int wrong_lane(void)
@@ -147,38 +146,100 @@ static int wrong_lane(void)
     return asked;
 }
 
+/* The last lane to come computes for the warp. */
+static int is_last_of_warp(void) { return warp_barrier[fibers.self / 32].came == 31; }
+
+/* A [16][16]: halves as the lanes have them. */
+static void store_a(uint16_t half[16][16], unsigned lane, const unsigned *a)
+{
+    for (unsigned i = 0; i < 4; i++)
+        memcpy(&half[lane / 4 + i % 2 * 8][lane % 4 * 2 + i / 2 * 8], &a[i], 4);
+}
+
+/* sum [16][LANES] = A [16][16] B [16][LANES], each sum in the order of the inputs. */
+static void multiply(const vector a[16], const vector *b, size_t b_stride, vector *sum,
+                     size_t sum_stride)
+{
+    vector s[16] = {0};
+    for (int k = 0; k < 16; k++)
+        for (int r = 0; r < 16; r++) s[r] += a[r][k] * b[(size_t)k * b_stride];
+    for (int r = 0; r < 16; r++) sum[(size_t)r * sum_stride] = s[r];
+}
+
+/* Of a warp: A, B (its other columns are zeros), the product. */
+struct operands {
+    uint16_t a[16][16], b[16][LANES];
+    vector sum[16];
+};
+
+static __attribute__((noinline)) void multiply_operands(struct operands *of, int is_bf16)
+{
+    vector rows[16], by_input[16];
+    for (int r = 0; r < 16; r++) rows[r] = numbers_of(of->a[r], is_bf16);
+    for (int k = 0; k < 16; k++) by_input[k] = numbers_of(of->b[k], is_bf16);
+    multiply(rows, by_input, 1, of->sum, 1);
+}
+
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
 {
-    /* Two buffers used alternately, as in exchange(): rows of A and columns of B. */
-    static vector operand[2][MAX_THREADS / 32][24];
-    static int turn_of[MAX_THREADS];
-    int t = fibers.self, lane = t % 32, turn = turn_of[t] ^= 1;
-    vector *of = operand[turn][t / 32];
-    for (int i = 0; i < 8; i++)
-        of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i),
-                                                                                   is_bf16);
-    for (int i = 0; i < 4; i++)
-        of[16 + lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number_of(half_at(b, i), is_bf16);
+    static struct operands operands[2][MAX_THREADS / 32]; /* two buffers, as in exchange() */
+    unsigned t = (unsigned)fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
+    struct operands *of = &operands[turn][t / 32];
+    store_a(of->a, lane, a);
+    for (unsigned i = 0; i < 4; i++)
+        of->b[lane % 4 * 2 + i / 2 * 8 + i % 2][lane / 4] = (uint16_t)half_at(b, (int)i);
+    if (is_last_of_warp()) multiply_operands(of, is_bf16);
     fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int i = 0; i < 4; i++)
-        c[i] += sum_of_products(&of[lane / 4 + i / 2 * 8], &of[16 + lane % 4 * 2 + i % 2]);
+    for (unsigned i = 0; i < 4; i++) c[i] += of->sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+}
+
+/* The same with 32 inputs of signed bytes: sums of 32 products are exact as fp32. */
+struct bytes {
+    signed char a[16][2][LANES], b[2][LANES][LANES]; /* inputs by halves */
+    vector sum[2][16];
+};
+
+static vector numbers_of_bytes(const signed char from[LANES])
+{
+    typedef signed char chars __attribute__((vector_size(LANES)));
+    chars narrow;
+    memcpy(&narrow, from, sizeof narrow);
+    return __builtin_convertvector(narrow, vector);
+}
+
+/* A [16][32] as the lanes have it. */
+static void store_bytes(signed char of[16][2][LANES], unsigned lane, const unsigned *a)
+{
+    for (unsigned i = 0; i < 4; i++)
+        memcpy(&of[lane / 4 + i % 2 * 8][i / 2][lane % 4 * 4], &a[i], 4);
+}
+
+static __attribute__((noinline)) void multiply_bytes(struct bytes *of)
+{
+    for (int half = 0; half < 2; half++) {
+        vector rows[16], by_input[16];
+        for (int r = 0; r < 16; r++) rows[r] = numbers_of_bytes(of->a[r][half]);
+        for (int k = 0; k < 16; k++) by_input[k] = numbers_of_bytes(of->b[half][k]);
+        multiply(rows, by_input, 1, of->sum[half], 1);
+    }
 }
 
 void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b)
 {
-    static signed char operand[2][MAX_THREADS / 32][24][32]; /* rows of A and columns of B */
-    static int turn_of[MAX_THREADS];
-    int t = fibers.self, lane = t % 32, turn = turn_of[t] ^= 1;
-    signed char(*of)[32] = operand[turn][t / 32];
-    for (int i = 0; i < 4; i++)
-        memcpy(&of[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &a[i], 4);
-    for (int i = 0; i < 2; i++) memcpy(&of[16 + lane / 4][lane % 4 * 4 + i * 16], &b[i], 4);
+    static struct bytes operands[2][MAX_THREADS / 32]; /* two buffers, as in exchange() */
+    unsigned t = (unsigned)fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
+    struct bytes *of = &operands[turn][t / 32];
+    store_bytes(of->a, lane, a);
+    for (unsigned i = 0; i < 8; i++)
+        of->b[i / 4][lane % 4 * 4 + i % 4][lane / 4] = (signed char)(b[i / 4] >> i % 4 * 8);
+    if (is_last_of_warp()) multiply_bytes(of);
     fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 32; j++)
-            c[i] += of[lane / 4 + i / 2 * 8][j] * of[16 + lane % 4 * 2 + i % 2][j];
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        c[i] += (int)(of->sum[0][row][column] + of->sum[1][row][column]);
+    }
 }
 
 /* ---- matrix instructions of AMD ---- */
@@ -316,6 +377,8 @@ void fiber_copy_box(unsigned to, const void *map, int c0, int c1, int c2, unsign
     count(phase_at(barrier), 0, -(int)bytes);
 }
 
+enum { MAX_COLUMNS = 256 }; /* of B in wgmma */
+
 /* Offset of input k of row n by the descriptor: PTX ISA, "Matrix descriptor" and the layouts of
  * shared memory. */
 static unsigned place_of(unsigned long long b, int by_columns, unsigned n, unsigned k)
@@ -328,59 +391,93 @@ static unsigned place_of(unsigned long long b, int by_columns, unsigned n, unsig
     return at ^ (at >> 7 & 7) << 4;
 }
 
+/* B [16][n] by its descriptor; 8 halves of a column, or of an input, lie together. */
+static void load_b(float to[16][MAX_COLUMNS], unsigned long long b, int n, int by_columns)
+{
+    for (int j = 0; j < n; j += 8)
+        for (int i = 0; i < 16; i++) {
+            int column = by_columns ? j : j + i % 8, k = by_columns ? i : i / 8 * 8;
+            uint16_t half[LANES] = {0};
+            memcpy(half, at_address(place_of(b, by_columns, (unsigned)column, (unsigned)k)), 16);
+            vector f = numbers_of(half, 0);
+            if (by_columns) memcpy(&to[k][column], &f, 8 * sizeof(float));
+            else
+                for (int e = 0; e < 8; e++) to[k + e][column] = f[e];
+        }
+}
+
+static __attribute__((noinline)) void multiply_described(const uint16_t a[16][16],
+                                                         unsigned long long b, int n,
+                                                         int by_columns, vector *sum)
+{
+    static float columns[16][MAX_COLUMNS] __attribute__((aligned(64)));
+    vector rows[16];
+    for (int r = 0; r < 16; r++) rows[r] = numbers_of(a[r], 0);
+    load_b(columns, b, n, by_columns);
+    for (int j = 0; j < n; j += LANES)
+        multiply(rows, (const vector *)&columns[0][j], MAX_COLUMNS / LANES, sum + j / LANES,
+                 MAX_COLUMNS / LANES);
+}
+
 void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
                  int accumulate)
 {
-    static vector operand[MAX_THREADS / 32][16];
-    int t = fibers.self, lane = t % 32;
-    vector *of = operand[t / 32];
-    for (int i = 0; i < 8; i++)
-        of[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number_of(half_at(a, i),
-                                                                                   0);
-    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
+    static uint16_t rows[MAX_THREADS / 32][16][16];
+    static vector sums[MAX_THREADS / 32][16][MAX_COLUMNS / LANES];
+    unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
+    store_a(rows[warp], lane, a);
+    if (is_last_of_warp()) multiply_described(rows[warp], b, n, by_columns, sums[warp][0]);
+    fiber_arrive_and_wait(&warp_barrier[warp], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int j = 0; j < n / 8; j++)
-        for (int e = 0; e < 2; e++) {
-            vector column;
-            for (unsigned k = 0; k < 16; k++) {
-                uint16_t bits;
-                memcpy(&bits,
-                       at_address(place_of(b, by_columns, (unsigned)(8 * j + lane % 4 * 2 + e), k)),
-                       2);
-                column[k] = number_of(bits, 0);
-            }
-            for (int o = 0; o < 2; o++) {
-                float *to = &c[4 * j + 2 * o + e];
-                *to = (accumulate ? *to : 0) + sum_of_products(&of[lane / 4 + 8 * o], &column);
-            }
+    for (unsigned e = 0; e < 4; e++) {
+        const float *sum = (const float *)sums[warp][lane / 4 + e / 2 * 8] + lane % 4 * 2 + e % 2;
+        for (int j = 0; j < n / 8; j++)
+            c[4 * j + (int)e] = (accumulate ? c[4 * j + (int)e] : 0) + sum[8 * j];
+    }
+    /* no lane continues, and reports that b was read, before all have read */
+    fiber_arrive_and_wait(&warp_barrier[warp], 32);
+}
+
+enum { BYTE_COLUMNS = 128 };
+
+typedef vector byte_sums[16][BYTE_COLUMNS / LANES];
+
+static __attribute__((noinline)) void multiply_described_bytes(const signed char a[16][2][LANES],
+                                                               unsigned long long b,
+                                                               byte_sums sum[2])
+{
+    static float columns[16][BYTE_COLUMNS] __attribute__((aligned(64)));
+    for (unsigned half = 0; half < 2; half++) { /* 16 bytes, which are 8 halves for others */
+        vector rows[16];
+        for (int r = 0; r < 16; r++) rows[r] = numbers_of_bytes(a[r][half]);
+        for (unsigned n = 0; n < BYTE_COLUMNS; n++) {
+            vector f = numbers_of_bytes(
+                (const signed char *)at_address(place_of(b, 0, n, 8 * half)));
+            for (int k = 0; k < 16; k++) columns[k][n] = f[k];
         }
-    fiber_arrive_and_wait(
-        &warp_barrier[t / 32],
-        32); /* no lane continues, and reports that b was read, before all have read */
+        for (int j = 0; j < BYTE_COLUMNS / LANES; j++)
+            multiply(rows, (const vector *)columns[0] + j, BYTE_COLUMNS / LANES, &sum[half][0][j],
+                     BYTE_COLUMNS / LANES);
+    }
 }
 
 void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumulate)
 {
-    static signed char operand[MAX_THREADS / 32][16][32];
-    int t = fibers.self, lane = t % 32;
-    signed char(*of)[32] = operand[t / 32];
-    for (int i = 0; i < 4; i++)
-        memcpy(&of[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &a[i], 4);
-    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
+    static signed char rows[MAX_THREADS / 32][16][2][LANES];
+    static byte_sums sums[MAX_THREADS / 32][2];
+    unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
+    store_bytes(rows[warp], lane, a);
+    if (is_last_of_warp()) multiply_described_bytes(rows[warp], b, sums[warp]);
+    fiber_arrive_and_wait(&warp_barrier[warp], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int j = 0; j < 16; j++)
-        for (int e = 0; e < 2; e++) {
-            signed char column[32];
-            for (unsigned i = 0; i < 2; i++) /* 16 bytes, which are 8 halves for others */
-                memcpy(column + 16 * i,
-                       at_address(place_of(b, 0, (unsigned)(8 * j + lane % 4 * 2 + e), 8 * i)), 16);
-            for (int o = 0; o < 2; o++) {
-                int *to = &c[4 * j + 2 * o + e], sum = accumulate ? *to : 0;
-                for (int k = 0; k < 32; k++) sum += of[lane / 4 + 8 * o][k] * column[k];
-                *to = sum;
-            }
-        }
-    fiber_arrive_and_wait(&warp_barrier[t / 32], 32); /* as in fiber_wgmma */
+    for (unsigned e = 0; e < 4; e++) {
+        unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+        const float *first = (const float *)sums[warp][0][row] + column,
+                    *second = (const float *)sums[warp][1][row] + column;
+        for (unsigned j = 0; j < BYTE_COLUMNS / 8; j++)
+            c[4 * j + e] = (accumulate ? c[4 * j + e] : 0) + (int)(first[8 * j] + second[8 * j]);
+    }
+    fiber_arrive_and_wait(&warp_barrier[warp], 32); /* as in fiber_wgmma */
 }
 
 /* Finished threads of the cluster do not count. */

@@ -43,32 +43,27 @@ unsigned long long env_number(const char *name, unsigned long long otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* ---- fibers ---- */
+/* ---- fibers: each goes on with the next one itself ---- */
+enum { LAUNCH = MAX_THREADS }; /* the context of hipModuleLaunchKernel */
 static void (*kernel)(const void *args);
 static const void *kernel_args;
 static char *stacks, done[MAX_THREADS];
+/* Of the pass over all threads: the first, the one after the last, the next one's distance. */
+static int pass_first, pass_end, pass_step, were_done, first_block;
+
+static void enter(void);
 
 #if defined(__x86_64__)
-static void *stack_pointer[MAX_THREADS], *scheduler;
+static void *context[MAX_THREADS + 1];
 void fiber_switch(void **save, void *to);
-__asm__(".text\n.globl fiber_switch\n.type fiber_switch,@function\nfiber_switch:\n"
+__asm__(".text\n.globl fiber_switch\n.hidden fiber_switch\n.type fiber_switch,@function\n"
+        "fiber_switch:\n"
         "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
         "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
         "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
         ".size fiber_switch,.-fiber_switch\n");
 
-static void resume(int t) { fiber_switch(&scheduler, stack_pointer[t]); }
-static void suspend(int t) { fiber_switch(&stack_pointer[t], scheduler); }
-
-static void enter(void)
-{
-    int t = fibers.self;
-    kernel(kernel_args);
-    done[t] = 1;
-    fibers.n_done++;
-    suspend(t);
-    abort(); /* a finished thread is never resumed */
-}
+static inline void go_on(int from, int to) { fiber_switch(&context[from], context[to]); }
 
 static void start(int t)
 {
@@ -76,13 +71,50 @@ static void start(int t)
     *--s = NULL; /* enter's return address, and alignment of its stack */
     *--s = (void *)enter;
     for (int i = 0; i < 6; i++) *--s = NULL;
-    stack_pointer[t] = s;
+    context[t] = s;
 }
 #else
 #include <ucontext.h>
-static ucontext_t context[MAX_THREADS], scheduler;
-static void resume(int t) { swapcontext(&scheduler, &context[t]); }
-static void suspend(int t) { swapcontext(&context[t], &scheduler); }
+static ucontext_t context[MAX_THREADS + 1];
+static void go_on(int from, int to) { swapcontext(&context[from], &context[to]); }
+
+static void start(int t)
+{
+    getcontext(&context[t]);
+    context[t].uc_stack.ss_sp = stacks + (size_t)t * STACK_BYTES;
+    context[t].uc_stack.ss_size = STACK_BYTES;
+    makecontext(&context[t], enter, 0);
+}
+#endif
+
+static void set_self(int t)
+{
+    fibers.self = t;
+    fibers.block = fiber_cluster_blocks == 1 ? 0 : t / fibers.n_threads;
+    fiber_thread = t - fibers.block * fibers.n_threads;
+    fiber_block[0] = first_block + fibers.block;
+}
+
+/* The next thread that has not returned becomes the running one; there is one. */
+static int next_thread(void)
+{
+    int t = fibers.self;
+    do {
+        t += pass_step;
+        if (t != pass_end) continue;
+        if (!fibers.progress && fibers.n_done == were_done) {
+            fprintf(stderr,
+                    "fibers: %d of %d threads returned while the others wait at a barrier\n",
+                    fibers.n_done, fibers.n_threads * fiber_cluster_blocks);
+            abort();
+        }
+        fibers.progress = 0;
+        were_done = fibers.n_done;
+        t = pass_first;
+    } while (done[t]);
+    set_self(t);
+    return t;
+}
 
 static void enter(void)
 {
@@ -90,19 +122,15 @@ static void enter(void)
     kernel(kernel_args);
     done[t] = 1;
     fibers.n_done++;
+    go_on(t, fibers.n_done == fibers.n_threads * fiber_cluster_blocks ? LAUNCH : next_thread());
+    abort(); /* a finished thread is never resumed */
 }
 
-static void start(int t)
+void fiber_suspend(void)
 {
-    getcontext(&context[t]);
-    context[t].uc_stack.ss_sp = stacks + (size_t)t * STACK_BYTES;
-    context[t].uc_stack.ss_size = STACK_BYTES;
-    context[t].uc_link = &scheduler;
-    makecontext(&context[t], enter, 0);
+    int from = fibers.self, to = next_thread();
+    if (to != from) go_on(from, to);
 }
-#endif
-
-void fiber_suspend(void) { suspend(fibers.self); }
 
 /* The last of n to arrive continues at once. */
 void fiber_arrive_and_wait(struct thread_barrier *m, int n)
@@ -158,31 +186,19 @@ void *fiber_lds(size_t bytes)
 static void run_blocks(int x, int y, int z)
 {
     int all = fibers.n_threads * fiber_cluster_blocks,
-        parity = (x / fiber_cluster_blocks + y + z) & 1;
+        descending = (x / fiber_cluster_blocks + y + z) & 1;
     memset(done, 0, (size_t)all);
     memset(lds_taken, 0, (size_t)all * sizeof *lds_taken);
     memset(fibers.lds_high, 0, sizeof fibers.lds_high);
-    fibers.n_done = 0;
+    fibers.n_done = fibers.progress = were_done = 0;
     fiber_matrix_begin();
     for (int t = 0; t < all; t++) start(t);
-    while (fibers.n_done < all) {
-        int were_done = fibers.n_done;
-        fibers.progress = 0;
-        for (int i = 0; i < all; i++) {
-            int t = parity ? all - 1 - i : i;
-            if (done[t]) continue;
-            fibers.self = t;
-            fiber_thread = t % fibers.n_threads;
-            fiber_block[0] = x + t / fibers.n_threads, fiber_block[1] = y, fiber_block[2] = z;
-            resume(t);
-        }
-        if (!fibers.progress && fibers.n_done == were_done) {
-            fprintf(stderr,
-                    "fibers: %d of %d threads returned while the others wait at a barrier\n",
-                    fibers.n_done, all);
-            abort();
-        }
-    }
+    pass_first = descending ? all - 1 : 0;
+    pass_end = descending ? -1 : all;
+    pass_step = descending ? -1 : 1;
+    first_block = x, fiber_block[1] = y, fiber_block[2] = z;
+    set_self(pass_first);
+    go_on(LAUNCH, pass_first);
 }
 
 /* ---- the runtime's entry points; prototypes of backend-hip/runtime/hip_api.h ---- */
@@ -491,41 +507,58 @@ int hipModuleUnload(void *module)
     return OK;
 }
 
-/* 1 if the PTX has a kernel of this name. Its text has megabytes and is searched once, by hand:
- * the sanitizers' strstr() measures the whole text first. */
-static int text_has(const char *image, const char *name)
+/* Where the names of the last image's kernels begin: in PTX behind ".entry ", in a code object's
+ * strings ahead of ".kd". It has megabytes and is searched once, not for each name. */
+enum { MAX_NAMES = 2048 };
+static const char *names[MAX_NAMES];
+static int n_names;
+
+static void add_name(const char *name)
 {
-    enum { MAX_ENTRIES = 2048 };
-    static const char entry[] = ".entry ";
-    static const char *of, *names[MAX_ENTRIES];
-    static int n_names;
-    if (of != image) {
-        of = image;
-        n_names = 0;
-        for (const char *p = image; *p; p++)
-            if (p[0] == '.' && p[1] == 'e' && !strncmp(p, entry, sizeof entry - 1) &&
-                n_names < MAX_ENTRIES)
-                names[n_names++] = p + sizeof entry - 1;
-    }
-    size_t n = strlen(name);
-    for (int i = 0; i < n_names; i++)
-        if (!strncmp(names[i], name, n) && names[i][n] == '(') return 1;
-    return 0;
+    if (n_names < MAX_NAMES) names[n_names++] = name;
 }
 
-/* 1 if the code object has a symbol of this name. */
-static int image_has(const char *image, const char *name)
+/* By hand: the sanitizers' strstr() measures the whole text first. */
+static void find_entries(const char *text)
+{
+    static const char entry[] = ".entry ";
+    for (const char *p = text; *p; p++)
+        if (p[0] == '.' && p[1] == 'e' && !strncmp(p, entry, sizeof entry - 1))
+            add_name(p + sizeof entry - 1);
+}
+
+static void find_descriptors(const char *image)
 {
     enum { SECTIONS_AT = 40, SECTION_BYTES_AT = 58, N_SECTIONS_AT = 60 };
     uint64_t bytes;
     uint16_t each, n;
-    char text[128];
-    if (IS_CUDA) return text_has(image, name);
     memcpy(&bytes, image + SECTIONS_AT, sizeof bytes);
     memcpy(&each, image + SECTION_BYTES_AT, sizeof each);
     memcpy(&n, image + N_SECTIONS_AT, sizeof n);
-    int length = snprintf(text, sizeof text, "%c%s.kd", 0, name);
-    return memmem(image, bytes + (uint64_t)each * n, text, (size_t)length + 1) != NULL;
+    const char *end = image + bytes + (uint64_t)each * n;
+    for (const char *p = image; (p = memmem(p, (size_t)(end - p), ".kd", sizeof ".kd")); p++) {
+        const char *name = p;
+        while (name > image && name[-1]) name--;
+        add_name(name);
+    }
+}
+
+/* 1 if the image has a kernel of this name. */
+static int image_has(const char *image, const char *name)
+{
+    static const char *of;
+    size_t n = strlen(name);
+    if (of != image) {
+        n_names = 0;
+        if (IS_CUDA) find_entries(image);
+        else find_descriptors(image);
+        of = image;
+    }
+    for (int i = 0; i < n_names; i++)
+        if (!strncmp(names[i], name, n) &&
+            (IS_CUDA ? names[i][n] == '(' : !strcmp(names[i] + n, ".kd")))
+            return 1;
+    return 0;
 }
 
 int hipModuleGetFunction(void **f, void *module, const char *name)

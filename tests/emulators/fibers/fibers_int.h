@@ -10,6 +10,7 @@ enum { MAX_BLOCKS = 4, MAX_THREADS = 1536, LDS_BYTES = 64 << 10, DYNAMIC_BYTES =
 
 struct fibers {
     int self;                    /* index in the cluster of the running thread */
+    int block;                   /* of the cluster, the running thread's */
     int n_threads, n_done;       /* of a block; of the cluster */
     int progress;                /* a thread has run since the last pass over all threads */
     size_t lds_high[MAX_BLOCKS]; /* of fiber_static_lds */
@@ -18,7 +19,7 @@ struct fibers {
 extern struct fibers fibers;
 extern char fiber_static_lds[MAX_BLOCKS][LDS_BYTES];
 
-static inline int fiber_block_of_cluster(void) { return fibers.self / fibers.n_threads; }
+static inline int fiber_block_of_cluster(void) { return fibers.block; }
 
 unsigned long long env_number(const char *name, unsigned long long otherwise);
 

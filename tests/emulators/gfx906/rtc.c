@@ -3,7 +3,8 @@
  * device accepts only code objects from here (hipModuleLoadData); GFX906_RTC=fail|crash|hang: the
  * compiler fails, crashes, or hangs; GFX906_RTC=locked: the compiler takes a lock that the runtime
  * holds once it is initialized; GFX906_RTC=real: AMD's compiler of an installed
- * libamdhip64.so.5 (which needs no GPU). */
+ * libamdhip64.so.5 (which needs no GPU). GFX906_RTC_KEPT=FILE: what clang-19 makes is left there for
+ * processes that compile the same. */
 #include "gfx906.h"
 #include "gpu.h"
 
@@ -22,6 +23,7 @@ struct program {
     char dir[64], log[4096];
     char *code;
     size_t bytes;
+    uint64_t of; /* checksum of the sources and options */
     void *library, *real; /* AMD's, NULL: clang-19 */
 };
 
@@ -67,15 +69,25 @@ static int compile_real(struct program *p, int n, const char **options)
     return code;
 }
 
-/* Writes a text to DIR/NAME, whose folders are made. */
-static int put(const char *dir, const char *name, const char *text)
+/* FNV-1a */
+static void add_to_checksum(struct program *p, const char *text)
+{
+    if (!p->of) p->of = 0xcbf29ce484222325u;
+    do p->of = (p->of ^ (unsigned char)*text) * 0x100000001b3u;
+    while (*text++);
+}
+
+/* Writes a text to NAME in the program's folder; folders are made. */
+static int put(struct program *p, const char *name, const char *text)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    for (char *p = path + strlen(dir) + 1; (p = strchr(p, '/')); p++) {
-        *p = 0;
+    add_to_checksum(p, name);
+    add_to_checksum(p, text);
+    snprintf(path, sizeof path, "%s/%s", p->dir, name);
+    for (char *slash = path + strlen(p->dir) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
         mkdir(path, 0700);
-        *p = '/';
+        *slash = '/';
     }
     FILE *f = fopen(path, "w");
     if (!f) return -1;
@@ -103,20 +115,19 @@ API int hiprtcCreateProgram(void **program, const char *source, const char *name
         return create(&p->real, source, name, n, headers, names);
     }
     strcpy(p->dir, "/tmp/gfx906-rtc-XXXXXX");
-    if (!mkdtemp(p->dir) || put(p->dir, "main.hip", source)) return 1;
+    if (!mkdtemp(p->dir) || put(p, "main.hip", source)) return 1;
     for (int i = 0; i < n; i++)
-        if (put(p->dir, names[i], headers[i])) return 1;
+        if (put(p, names[i], headers[i])) return 1;
     return 0;
 }
 
-static int read_code(struct program *p)
+/* The code in a file, behind `skip` bytes. */
+static int read_code(struct program *p, const char *path, size_t skip)
 {
-    char path[128];
     struct stat st;
-    snprintf(path, sizeof path, "%s/out.co", p->dir);
     FILE *f = fopen(path, "rb");
-    if (!f || fstat(fileno(f), &st)) return -1;
-    p->bytes = (size_t)st.st_size;
+    if (!f || fstat(fileno(f), &st) || fseek(f, (long)skip, SEEK_SET)) return -1;
+    p->bytes = (size_t)st.st_size - skip;
     p->code = malloc(p->bytes);
     int bad = !p->code || fread(p->code, 1, p->bytes, f) != p->bytes || p->bytes < 16;
     fclose(f);
@@ -124,12 +135,32 @@ static int read_code(struct program *p)
     return bad ? -1 : 0;
 }
 
+/* GFX906_RTC_KEPT: the checksum of what was compiled, the code. */
+static int read_kept(struct program *p, const char *path)
+{
+    uint64_t of = 0;
+    FILE *f = path ? fopen(path, "rb") : NULL;
+    if (!f) return -1;
+    int bad = fread(&of, sizeof of, 1, f) != 1 || of != p->of;
+    fclose(f);
+    return bad ? -1 : read_code(p, path, sizeof of);
+}
+
+static void keep(const struct program *p, const char *path)
+{
+    FILE *f = path ? fopen(path, "wb") : NULL;
+    if (!f) return;
+    fwrite(&p->of, sizeof p->of, 1, f);
+    fwrite(p->code, 1, p->bytes, f);
+    fclose(f);
+}
+
 API int hiprtcCompileProgram(void *program, int n, const char **options);
 API int hiprtcCompileProgram(void *program, int n, const char **options)
 {
     struct program *p = program;
-    char command[2048], all[MAX_OPTIONS] = "";
-    const char *mode = getenv("GFX906_RTC");
+    char command[2048], all[MAX_OPTIONS] = "", path[128];
+    const char *mode = getenv("GFX906_RTC"), *kept = getenv("GFX906_RTC_KEPT");
     if (p->real) return compile_real(p, n, options);
     for (int i = 0; i < n; i++)
         snprintf(all + strlen(all), sizeof all - strlen(all), " '%s'", options[i]);
@@ -142,7 +173,13 @@ API int hiprtcCompileProgram(void *program, int n, const char **options)
                  ? " -Xclang -target-feature -Xclang -dot10-insts -Xclang -target-feature -Xclang "
                    "-dot1-insts"
                  : "");
-    int bad = (mode && !strcmp(mode, "fail")) || system(command) || read_code(p);
+    add_to_checksum(p, command + strlen("cd ") + strlen(p->dir));
+    snprintf(path, sizeof path, "%s/out.co", p->dir);
+    int bad = mode && !strcmp(mode, "fail");
+    if (!bad && read_kept(p, kept)) {
+        bad = system(command) || read_code(p, path, 0);
+        if (!bad) keep(p, kept);
+    }
     if (bad) snprintf(p->log, sizeof p->log, "main.hip: does not compile\n");
     snprintf(command, sizeof command, "rm -rf %s", p->dir);
     if (system(command)) snprintf(p->log, sizeof p->log, "%s stays\n", p->dir);
