@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/base/topology.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <math.h>
 #include <pthread.h>
@@ -180,6 +181,15 @@ void pool_close(struct pool *p)
 }
 
 int pool_n_threads(const struct pool *p) { return p->n_threads; }
+
+int pool_spread(struct pool *p, const struct numa *m, struct err *e)
+{
+    for (int i = 1; m->n && i < p->n_threads; i++)
+        if ((errno = pthread_setaffinity_np(p->worker[i].thread, sizeof(cpu_set_t),
+                                            numa_of(m, i, p->n_threads))))
+            return err_sys(e, "--numa distribute: cannot keep a thread on its node");
+    return 0;
+}
 
 void pool_watch(struct pool *p, struct pool_watch *w) { p->watch = w; }
 

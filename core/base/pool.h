@@ -7,6 +7,7 @@
 #define CORE_POOL_H
 
 #include "core/base/err.h"
+#include "core/base/numa.h"
 
 struct pool;
 
@@ -14,6 +15,8 @@ struct pool;
 int pool_open(struct pool **p, int n_threads, struct err *e);
 void pool_close(struct pool *p);
 int pool_n_threads(const struct pool *p);
+/* Keeps every thread but the caller on the processors of a node of *m (numa_of). */
+int pool_spread(struct pool *p, const struct numa *m, struct err *e);
 /* Seconds of the operations since they were last set to 0: from call to return, and what the
  * threads spent in tasks, on average and the one that spent most. */
 struct pool_watch {
