@@ -204,8 +204,6 @@ void setup_batch(struct setup *r, const struct step_shape *s, enum setup_output 
 
 void setup_begin(struct setup *r, const struct step_shape *s, enum setup_output output)
 {
-    struct be *be = r->forward.be;
-    if (be->ops->pool) pool_heed(be->ops->pool(be));
     setup_batch(r, s, output);
     memset(r->wanted, output == SETUP_SAMPLED && r->forward.plan.top < 0, (size_t)s->n_seqs);
     forward_begin(&r->forward, &r->batch, r->wanted);
