@@ -4,8 +4,8 @@
 #include "bench/setup.h"
 #include "bench/stats.h"
 #include "core/base/clock.h"
-#include "core/base/pool.h"
 #include "core/base/json.h"
+#include "core/base/pool.h"
 
 #include <math.h>
 #include <stdio.h>
