@@ -33,8 +33,8 @@ struct bench_options {
 
 /* Fills *o with defaults, then from argv. */
 int bench_options_parse(struct bench_options *o, int argc, char **argv, struct err *e);
-/* Lets --numa take effect, then: no more threads than processors, each number of them once; says so,
- * and the notes, on stderr. */
+/* Lets --numa take effect, then: no more threads than processors, each number of them once; says
+ * so, and the notes, on stderr. */
 int bench_options_settle(struct bench_options *o, struct err *e);
 /* The variants of a backend to measure: the value of its --cpu or --variant. */
 const struct args_texts *bench_options_variants(const struct bench_options *o,
