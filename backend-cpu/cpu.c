@@ -161,6 +161,7 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     if (!c->kernels) goto fail;
     int n = config->n_threads > 0 ? config->n_threads : pool_n_cores();
     if (pool_open(&c->pool, n, e)) goto fail;
+    if (config->numa && pool_spread(c->pool, config->numa, e)) goto fail;
     c->blocks = cpu_alloc(&c->be, (size_t)config->max_rows * sizeof *c->blocks);
     if (!c->blocks) {
         err_memory_for(e, "out of memory for the CPU backend's scratch");

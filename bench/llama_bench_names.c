@@ -40,7 +40,6 @@ const struct args_other llama_bench_names[] = {
     {"--list-devices", ARGS_REFUSED, "opt4gptq-run --list-devices"},
     {"-C --cpu-mask", ARGS_REFUSED,
      "threads run on the processors of the process: taskset -c LIST opt4gptq-bench ..."},
-    {"--numa", ARGS_REFUSED, "numactl --interleave=all opt4gptq-bench ... places the memory"},
     {"--prio", ARGS_REFUSED, "nice -n N opt4gptq-bench ... sets the priority"},
     {"-oe --output-err", ARGS_REFUSED, "-o FORMAT goes to stdout, nothing to stderr"},
     {"-fitt --fit-target -fitc --fit-ctx", ARGS_REFUSED,

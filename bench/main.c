@@ -112,9 +112,8 @@ int main(int argc, char **argv)
             return fflush(stdout) ? 1 : 0;
         }
         if (!check_variants(&o, &e)) {
-            bench_options_settle(&o);
             out_open(&out, o.output);
-            rc = measure(&o, &out, &e) || out_close(&out, &e) ? 1 : 0;
+            rc = bench_options_settle(&o, &e) || measure(&o, &out, &e) || out_close(&out, &e);
         }
     }
     if (e.msg[0]) fprintf(stderr, "opt4gptq-bench: %s\n", e.msg);

@@ -26,6 +26,9 @@ static const struct args_row table[] = {
     {HEADING("Configurations, each with each")},
     {NAMES("-t", "--threads"), INTS(threads, 0, 1024),
      .help = "threads, at most the processors this process may use (default 0: their cores)"},
+    {NAMES("--numa"), TEXT(numa, "MODE"), VALUES("distribute", "isolate", "numactl"),
+     .help = "memory with several nodes, as opt4gptq-run",
+     .modes = MODE(BENCH_RUNS) | MODE(BENCH_OPS) | MODE(BENCH_ROOFLINE) | MODE(BENCH_PROBE)},
     {NAMES("--act"), TEXTS(act, "A,.."), VALUES("auto", "f32", "f16", "i16", "int8"),
      .help = "auto, f32, f16, i16, int8 (default auto: i16, with hip f16, as opt4gptq-run; --ops: "
              "f32,i16,int8)"},
@@ -204,8 +207,9 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, struct e
     return args_asks(&o->common) ? 0 : check(o, e);
 }
 
-void bench_options_settle(struct bench_options *o)
+int bench_options_settle(struct bench_options *o, struct err *e)
 {
+    if (numa_begin(&o->nodes, o->numa, e)) return -1;
     struct args_ints settled = {.is_default = o->threads.is_default};
     int processors = pool_n_processors();
     args_say(&o->given);
@@ -221,6 +225,7 @@ void bench_options_settle(struct bench_options *o)
         if (k == settled.n) settled.v[settled.n++] = t;
     }
     o->threads = settled;
+    return 0;
 }
 
 const struct args_texts *bench_options_variants(const struct bench_options *o,

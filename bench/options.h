@@ -6,6 +6,7 @@
 
 #include "core/base/args.h"
 #include "cli/backends.h"
+#include "core/base/numa.h"
 
 /* The modes of opt4gptq-bench. */
 enum bench_mode {
@@ -22,7 +23,8 @@ struct bench_options {
     const char *schemas; /* a file of them, or NULL */
     struct args_ints prompt, gen, depth, parallel, threads;
     struct args_texts act, kv, cpu, variant, shape;
-    const char *backend, *output, *hip_library;
+    const char *backend, *output, *hip_library, *numa;
+    struct numa nodes; /* what --numa found; filled by bench_options_settle */
     int n_batch, repetitions, cpu_time, device, layers;
     int ops, roofline, probe, ablation;
     struct args_common common;
@@ -31,8 +33,9 @@ struct bench_options {
 
 /* Fills *o with defaults, then from argv. */
 int bench_options_parse(struct bench_options *o, int argc, char **argv, struct err *e);
-/* No more threads than processors, each number of them once; says so, and the notes, on stderr. */
-void bench_options_settle(struct bench_options *o);
+/* Lets --numa take effect, then: no more threads than processors, each number of them once; says
+ * so, and the notes, on stderr. */
+int bench_options_settle(struct bench_options *o, struct err *e);
 /* The variants of a backend to measure: the value of its --cpu or --variant. */
 const struct args_texts *bench_options_variants(const struct bench_options *o,
                                                 const struct backend_entry *b);

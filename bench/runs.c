@@ -5,6 +5,7 @@
 #include "bench/stats.h"
 #include "core/base/clock.h"
 #include "core/base/json.h"
+#include "core/base/pool.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,11 +28,19 @@ struct tests {
     int n;
 };
 
+/* Between steps, as the scheduler does. */
+static void heed_neighbours(const struct test *t)
+{
+    struct be *be = t->setup->forward.be;
+    if (be->ops->pool) pool_heed(be->ops->pool(be));
+}
+
 static int run_prompt(const struct test *t, int n, int n_batch, struct err *e)
 {
     for (int i = 0; i < n; i += n_batch) {
         int rows = n - i < n_batch ? n - i : n_batch;
         struct step_shape s = {1, rows, t->depth + i, 0};
+        heed_neighbours(t);
         if (setup_step(t->setup, &s, i + rows == n ? SETUP_BEST : SETUP_NOTHING, e)) return -1;
     }
     return 0;
@@ -44,6 +53,7 @@ static int run_gen(const struct test *t, int n, struct err *e)
                                              scheduler does */
     for (int i = 0; i < n + ahead; i++) {
         struct step_shape s = {t->n_parallel, 1, t->depth + i, 1};
+        heed_neighbours(t);
         if (i < n) setup_begin(t->setup, &s, SETUP_BEST);
         if (i >= ahead && forward_end(f, e)) return -1;
     }

@@ -38,6 +38,7 @@ static int setup_open(struct setup *r, const struct model *m, const struct setup
 {
     struct forward_options o = {.variant = r->config.cpu,
                                 .n_threads = r->config.threads,
+                                .numa = r->config.numa,
                                 .library = r->config.library,
                                 .device = r->config.device,
                                 .act = r->config.act,
@@ -140,6 +141,7 @@ static struct setup_config config_of(const struct bench_options *o, const struct
                                  .cpu = host ? setup_variant_name(variants->v[v])
                                              : bench_options_variants(o, b)->v[v],
                                  .threads = host && !threads ? pool_n_cores() : threads,
+                                 .numa = &o->nodes,
                                  .library = o->hip_library,
                                  .device = o->device,
                                  .act = backend_act(o->act.v[act]),

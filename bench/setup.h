@@ -15,6 +15,7 @@ struct setup_config {
     const struct backend *backend;
     const char *cpu; /* name of the variant */
     int threads;     /* 0 on a GPU */
+    const struct numa *numa;
     const char *library;
     int device;
     enum act act;

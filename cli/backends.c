@@ -77,8 +77,8 @@ static void hip_print_version(FILE *f)
 const struct backend_entry backend_entries[] = {
     {
         .ops = &backend_cpu,
-        .options = "--cpu --threads",
-        .bench_options = "--cpu --threads --cpu-time --probe",
+        .options = "--cpu --threads --numa",
+        .bench_options = "--cpu --threads --numa --cpu-time --probe",
         .variant_option = "--cpu",
         .act = {ACT_I16, ACT_F32, ACT_F16, ACT_INT8},
         .n_acts = 4,

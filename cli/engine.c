@@ -29,8 +29,9 @@ static const struct backend_entry *asked_for(const struct options *o)
     return asked;
 }
 
-void engine_settle(struct options *o)
+int engine_settle(struct options *o, struct err *e)
 {
+    if (numa_begin(&o->nodes, o->numa, e)) return -1;
     const struct backend_entry *b = strcmp(o->backend, "auto") ? backend_find(o->backend) : NULL;
     if (!b) b = asked_for(o);
     if (!b) b = backend_best(o->act);
@@ -48,6 +49,7 @@ void engine_settle(struct options *o)
                 o->threads, processors, processors == 1 ? "" : "s");
         o->threads = processors;
     }
+    return 0;
 }
 
 /* What settled options say about the backend. */
@@ -57,6 +59,7 @@ static struct forward_options forward_of(const struct engine *g)
     return (struct forward_options){
         .variant = options_text(o, g->entry->variant_option),
         .n_threads = o->threads,
+        .numa = &o->nodes,
         .library = o->hip_library,
         .device = o->device,
         .wait_seconds = o->gpu_timeout,

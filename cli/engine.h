@@ -29,8 +29,8 @@ struct engine_one {
 
 /* Replaces "auto" in --backend and --act and fills in -b and -np: a backend that an option of its
  * own asks for, else the best that this machine can run; then the fastest arithmetic whose error is
- * not above that of fp16 activations (docs/performance.md). */
-void engine_settle(struct options *o);
+ * not above that of fp16 activations (docs/performance.md). Before it, --numa takes effect. */
+int engine_settle(struct options *o, struct err *e);
 
 /* Opens model and tokenizer; --check-tensors compares the tensors. Of settled options, which must
  * outlive the engine. */

@@ -156,7 +156,6 @@ const struct args_other llama_names[] = {
      ARGS_REFUSED, ONE_DEVICE},
     {"-C --cpu-mask -Cr --cpu-range -Cb --cpu-mask-batch -Crb --cpu-range-batch", ARGS_REFUSED,
      AFFINITY},
-    {"--numa", ARGS_REFUSED, "numactl --interleave=all opt4gptq-run ... places the memory"},
     {"--prio --prio-batch", ARGS_REFUSED, "nice -n N opt4gptq-run ... sets the priority"},
     {"-tb --threads-batch", ARGS_REFUSED, "-t N is for prompts, too"},
 

@@ -252,6 +252,9 @@ static const struct args_row table[] = {
              "ref, the double-precision reference"},
     {NAMES("-t", "--threads"), INT(threads, 0, 1024),
      .help = "threads, at most the processors this process may use (default 0: their cores)"},
+    {NAMES("--numa"), TEXT(numa, "MODE"), VALUES("distribute", "isolate", "numactl"),
+     .help = "memory with several nodes: distribute spreads threads and pages over all, isolate "
+             "keeps to the one it starts on, numactl takes what numactl has set, as without it"},
     {NAMES("--act"), TEXT(act, "ACT"), VALUES("auto", "f32", "f16", "i16", "int8"),
      .help = "activations of 4-bit linears: f32 exact, f16 rounded to fp16 (as GPUs do), i16 "
              "integers of 15 bits, int8 of 8; auto (default): i16, on a GPU f16"},

@@ -5,6 +5,7 @@
 
 #include "core/base/args.h"
 #include "core/base/err.h"
+#include "core/base/numa.h"
 
 #include <stdint.h>
 
@@ -62,6 +63,8 @@ struct options {
     /* machine */
     const char *backend, *cpu, *act, *kv, *hip_library, *variant;
     int threads, check_tensors, device, gpu_timeout;
+    const char *numa; /* NULL: not given */
+    struct numa nodes; /* what it found; filled by engine_settle */
     /* other modes */
     int tokenize, detokenize, list_devices, escape, no_escape, same_bits;
     struct args_common common;

@@ -42,6 +42,8 @@ static int check_relations(const struct options *o, struct err *e)
         return err_set(e, "%s needs --few-shot-file", options_given(o, &o->n_few_shot));
     if (o->few_shot_file && !o->n_few_shot)
         return err_set(e, "%s needs --few-shot", options_given(o, &o->few_shot_file));
+    if (o->numa && !strcmp(o->backend, "hip"))
+        return err_set(e, "%s needs --backend cpu", options_given(o, &o->numa));
     if (o->conversation && o->format && strcmp(o->format, "text"))
         return err_set(e, "%s %s: a conversation is text", options_given(o, &o->format), o->format);
     if (o->chat_template_file && !o->chat && !o->conversation && !o->input)

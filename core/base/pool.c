@@ -2,8 +2,10 @@
 
 #include "core/base/cgroup.h"
 #include "core/base/clock.h"
+#include "core/base/crowd.h"
 #include "core/base/topology.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <math.h>
 #include <pthread.h>
@@ -12,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,10 +42,12 @@ struct pool {
     _Alignas(CACHE_LINE) _Atomic uint32_t n_done; /* futex of the waiting caller */
     _Alignas(CACHE_LINE) _Atomic int n_sleeping;
     _Atomic int caller_sleeps, stop;
+    _Atomic uint32_t n_used; /* threads that begin with a share; futex of the others */
     void (*fn)(void *arg, int task, int thread);
     void *arg;
     int n_tasks, n_threads, n_started;
     struct pool_watch *watch;
+    struct crowd crowd;
     struct worker *worker; /* [n_threads], the first is unused */
     struct share share[];  /* [n_threads] */
 };
@@ -109,6 +114,8 @@ static void *worker_main(void *arg)
     struct pool *p = w->pool;
     uint32_t seen = 0;
     for (;;) {
+        for (uint32_t n; (n = atomic_load(&p->n_used)) <= (uint32_t)w->index;)
+            futex_wait(&p->n_used, n);
         for (int i = 0; i < SPINS && atomic_load_explicit(&p->epoch, memory_order_acquire) == seen;
              i++)
             relax();
@@ -152,6 +159,7 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     if (!p) return err_memory(e);
     memset(p, 0, bytes);
     p->n_threads = n_threads;
+    p->n_used = (uint32_t)n_threads;
     if (!(p->worker = calloc((size_t)n_threads, sizeof *p->worker))) {
         free(p);
         return err_memory(e);
@@ -172,6 +180,7 @@ void pool_close(struct pool *p)
 {
     if (!p) return;
     atomic_store(&p->stop, 1);
+    pool_use(p, p->n_threads);
     atomic_fetch_add(&p->epoch, 1);
     futex_wake(&p->epoch, p->n_threads);
     for (int i = 1; i <= p->n_started; i++) pthread_join(p->worker[i].thread, NULL);
@@ -181,11 +190,37 @@ void pool_close(struct pool *p)
 
 int pool_n_threads(const struct pool *p) { return p->n_threads; }
 
+int pool_spread(struct pool *p, const struct numa *m, struct err *e)
+{
+    for (int i = 1; m->n && i < p->n_threads; i++)
+        if ((errno = pthread_setaffinity_np(p->worker[i].thread, sizeof(cpu_set_t),
+                                            numa_of(m, i, p->n_threads))))
+            return err_sys(e, "--numa distribute: cannot keep a thread on its node");
+    return 0;
+}
+
 void pool_watch(struct pool *p, struct pool_watch *w) { p->watch = w; }
+
+void pool_use(struct pool *p, int n)
+{
+    atomic_store(&p->n_used, (uint32_t)n);
+    futex_wake(&p->n_used, p->n_threads);
+}
+
+void pool_heed(struct pool *p)
+{
+    struct rusage use;
+    double now = clock_now();
+    if (p->n_threads == 1 || !crowd_due(&p->crowd, now) || getrusage(RUSAGE_SELF, &use)) return;
+    int used = (int)p->n_used, n = crowd_look(&p->crowd, used, p->n_threads, now, use.ru_nivcsw);
+    if (n != used) pool_use(p, n);
+}
 
 int pool_first_task(const struct pool *p, int n_tasks, int thread)
 {
-    int each = n_tasks / p->n_threads, more = n_tasks % p->n_threads;
+    int n = (int)atomic_load_explicit(&p->n_used, memory_order_relaxed);
+    int each = n_tasks / n, more = n_tasks % n;
+    if (thread > n) thread = n; /* it has none of its own */
     return thread * each + (thread < more ? thread : more);
 }
 

@@ -5,19 +5,26 @@
 
 enum { PATH_BYTES = 256, LIST_BYTES = 1024 };
 
-/* The first processor of a list like "3,19" or "0-1,8" that is in *set; -1: none is. */
-static int first_of(const char *list, const cpu_set_t *set)
+void topology_list(cpu_set_t *set, const char *list)
 {
+    CPU_ZERO(set);
     for (const char *p = list; *p;) {
         char *end;
         long from = strtol(p, &end, 10), to = from;
         if (end == p) break;
         if (*end == '-') to = strtol(end + 1, &end, 10);
         for (long i = from < 0 ? 0 : from; i <= to && i < CPU_SETSIZE; i++)
-            if (CPU_ISSET((size_t)i, set)) return (int)i;
+            CPU_SET((size_t)i, set);
         if (*end != ',') break;
         p = end + 1;
     }
+}
+
+/* The lowest number; -1: it is empty. */
+static int first_of(const cpu_set_t *set)
+{
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET((size_t)i, set)) return i;
     return -1;
 }
 
@@ -32,7 +39,10 @@ int topology_n_cores(const cpu_set_t *set, const char *sys)
         FILE *f = fopen(path, "re");
         if (f && !fgets(list, sizeof list, f)) *list = 0;
         if (f) fclose(f);
-        int first = first_of(list, set);
+        cpu_set_t siblings;
+        topology_list(&siblings, list);
+        CPU_AND(&siblings, &siblings, set);
+        int first = first_of(&siblings);
         n += first < 0 || first == i;
     }
     return n;

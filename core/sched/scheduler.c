@@ -376,6 +376,7 @@ static int emit(struct sched *s, struct flight *f, struct err *e)
  * hidden rows: the next step overwrites them. */
 int sched_step(struct sched *s, struct err *e)
 {
+    pool_heed(s->pool);
     struct flight *f = oldest(s);
     int settled = f && (f->n_wanted || f->shows);
     if (settled && settle(s, f, e)) return -1;

@@ -39,11 +39,14 @@ static inline int kv_weight_top(enum act act)
     return act == ACT_I16 || act == ACT_INT8 ? KV_TOP_I16 : 0;
 }
 
+struct numa;
+
 /* Fixed for the life of a backend; sizes its scratch, so that a step allocates nothing. */
 struct be_config {
     const char *variant; /* cpu: an instruction-set variant ("auto", "ref", ..); hip: a kernel for
                             linears or "auto" */
     int n_threads;       /* cpu: 0 = as many as this process has cores */
+    const struct numa *numa; /* cpu: nodes to spread threads over; NULL: not at all */
     const char *library; /* hip: path of the runtime library; NULL: the first known one found */
     int device;          /* hip: index of the device */
     int wait_seconds;    /* hip: a wait for the device that lasts longer is a failure; 0: 120 */

@@ -1,5 +1,6 @@
 #include "core/step/forward.h"
 
+#include "core/base/numa.h"
 #include "core/base/progress.h"
 #include "core/step/kv_open.h"
 
@@ -46,6 +47,7 @@ static struct be_config config_of(const struct forward_options *o)
     return (struct be_config){
         .variant = o->variant,
         .n_threads = o->n_threads,
+        .numa = o->numa,
         .library = o->library,
         .device = o->device,
         .wait_seconds = o->wait_seconds,
@@ -211,6 +213,9 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
         goto fail;
     }
     if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e)) goto fail;
+    if (o->numa && m->file.map &&
+        numa_interleave(o->numa, (void *)(uintptr_t)m->file.map, m->file.st.file_bytes, e))
+        goto fail;
     struct plan_memory *to = &f->memory;
     to->buffer = calloc((size_t)f->plan.n_buffers, sizeof *to->buffer);
     to->linear = calloc((size_t)f->plan.n_weights, sizeof *to->linear);

@@ -9,6 +9,7 @@
 struct forward_options {
     const char *variant; /* --cpu, or --variant of a GPU */
     int n_threads;       /* 0: as many as this process may use */
+    const struct numa *numa; /* nodes to spread threads and weights over; NULL: not at all */
     const char *library; /* GPU runtime, NULL: the known ones */
     int device;
     int wait_seconds; /* limit of a wait for a GPU; 0: the backend's default */

@@ -285,6 +285,52 @@ static void the_share_of_a_slow_thread_goes_to_others(void **state)
     pool_close(p);
 }
 
+enum { USE_THREADS = 4, USE_ROUNDS = 2000 };
+struct used {
+    _Atomic int n_tasks[USE_THREADS]; /* of the operation */
+    _Atomic int begun;
+    int together; /* tasks that begin before any ends; 0: each ends at once */
+};
+
+static void use_task(void *arg, int task, int thread)
+{
+    struct used *u = arg;
+    (void)task;
+    u->n_tasks[thread]++;
+    for (u->begun++; u->begun < u->together;) sched_yield();
+}
+
+/* A thread that is no longer used takes part in at most one operation, into which it came late;
+ * used again, all work at once. */
+static void threads_may_be_left_out(void **state)
+{
+    (void)state;
+    struct err e;
+    struct pool *p;
+    assert_int_equal(pool_open(&p, USE_THREADS, &e), 0);
+    for (int n = USE_THREADS; n >= 1; n--) {
+        int late[USE_THREADS] = {0};
+        pool_use(p, n);
+        for (int round = 0; round < USE_ROUNDS; round++) {
+            struct used u = {.together = 0};
+            int sum = 0;
+            pool_run(p, 13, use_task, &u);
+            for (int i = 0; i < USE_THREADS; i++) sum += u.n_tasks[i], late[i] += u.n_tasks[i] > 0;
+            assert_int_equal(sum, 13);
+        }
+        for (int i = n; i < USE_THREADS; i++) assert_true(late[i] <= 1);
+        for (int i = 0; i <= USE_THREADS; i++)
+            assert_int_equal(pool_first_task(p, 13, i),
+                             i < n ? i * (13 / n) + (i < 13 % n ? i : 13 % n) : 13);
+    }
+    pool_use(p, USE_THREADS);
+    struct used u = {.together = USE_THREADS};
+    pool_run(p, USE_THREADS, use_task, &u);
+    for (int i = 0; i < USE_THREADS; i++) assert_int_equal(u.n_tasks[i], 1);
+    pool_use(p, 2);
+    pool_close(p); /* with threads that sleep */
+}
+
 /* --- options */
 static int parse(struct options *o, struct err *e, char **argv)
 {
@@ -333,6 +379,7 @@ int main(void)
         cmocka_unit_test(stop_strings_straddle_pieces),
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(the_share_of_a_slow_thread_goes_to_others),
+        cmocka_unit_test(threads_may_be_left_out),
         cmocka_unit_test(options_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

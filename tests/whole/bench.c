@@ -65,6 +65,7 @@ static void errors(void)
          2},
         {"--backend=hip", "--cpu=avx2", "--cpu needs --backend cpu", 2},
         {"--backend=hip", "--threads=2", "--threads needs --backend cpu", 2},
+        {"--backend=hip", "--numa=isolate", "--numa needs --backend cpu", 2},
         {"--device", "0", "--device needs --backend hip", 2},
         {"--cpu-time", "--threads=2", "needs -t 1", 2},
         {"--n-prompt=0", "--n-gen=0", "nothing to measure", 2},

@@ -85,6 +85,8 @@ static void usage(void)
           "-n5");
     USAGE("unknown option '-vh'", "-vh");
     USAGE("unknown option '-prompt' (", "-prompt", "x");
+    USAGE("--numa x: must be one of distribute, isolate, numactl", "-p", "x", "--numa", "x");
+    USAGE("--numa needs --backend cpu", "-p", "x", "--numa", "isolate", "--backend", "hip");
     USAGE("--chat takes no value", "--chat=yes", "-p", "x");
     USAGE("option '-n' needs an argument", "-p", "x", "-n");
     USAGE("option '-ub' needs an argument", "-p", "x", "-ub");
