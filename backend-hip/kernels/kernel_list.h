@@ -493,7 +493,7 @@ KERNEL_ROW(glu_prepare_14, ALL, FOR_GLU, THREADS, 4, 0, ROW_PIECES, SPREAD_SHARE
 KERNEL_ROW(glu_1024_14, SM90, FOR_GLU, THREADS_1024, 1, 0, ROW_PIECES, SPREAD_SHARED_1024)
 KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 
-/* Rotation and attention (common/attend.hip, hopper/vector_1024.hip) */
+/* Rotation and attention (common/rope.hip, common/attend.hip, hopper/vector_1024.hip) */
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store_int8, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)

@@ -22,6 +22,7 @@
 #include "backend-hip/kernels/common/kv_int4.h"
 
 #include "backend-hip/kernels/common/argmax.hip"
+#include "backend-hip/kernels/common/rope.hip"
 #include "backend-hip/kernels/common/attend.hip"
 #include "backend-hip/kernels/common/attend_int8.hip"
 #include "backend-hip/kernels/common/conv.hip"

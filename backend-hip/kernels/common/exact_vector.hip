@@ -326,6 +326,12 @@ KERNEL(exact_rope_octets, struct rope_kernel_args)
     LDS(int, largest, 2 * THREADS);
     LDS(float, x, HADAMARD_FLOATS);
     const struct rope_kernel_args *a = ARGS;
+#if !defined(__AMDGCN__)
+    if (a->kv >= PAGE_INT8 && a->in_octets && rope_in_lanes(a)) {
+        rope_lanes_int8(a, (u8 *)x, 1);
+        return;
+    }
+#endif
     const struct head_octets o = head_octets_of(a);
     int half = a->head_dim / 2, d = o.part * 8;
     const float *weight = o.is_key ? a->k_norm : a->q_norm,

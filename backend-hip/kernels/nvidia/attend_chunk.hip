@@ -214,9 +214,7 @@ DEVICE void chunk_packed_keys(const u8 *page, int s, u32 k[4], const int dims)
     {
         struct channel_pairs c = channel_pairs_of(lo[n], step[n], 1152);
         UNROLL for (int i = 0; i < 2; i++)
-            k[2 * n + i] = chosen_bytes(int4_halves(of[i], &c, n, 0), int4_halves(of[i], &c, n, 1),
-                                        0x6240) ^
-                           0x80808080u;
+            k[2 * n + i] = int4_key_bytes(of[i], &c, n);
     }
 }
 
@@ -334,10 +332,7 @@ DEVICE void chunk_values(const u8 *page, int four, int d0, u32 v[4][4], const in
         u32 lo = *(const u32 *)(page + int4_lo_at(1, dims) + (u32)d),
             step = *(const u32 *)(page + int4_step_at(1, dims) + (u32)d);
         UNROLL for (int j = 0; j < 4; j++)
-            v[j][i] = ((code[j / 2] >> (j % 2 * 4) & 0x0f0f0f0fu) *
-                           chosen_bytes(step, 0, 0x4440 + (u32)j) +
-                       chosen_bytes(lo, 0, 0x1111 * (u32)j)) ^
-                      0x80808080u;
+            v[j][i] = int4_row_bytes(code[j / 2], lo, step, j, j % 2);
     }
 }
 
