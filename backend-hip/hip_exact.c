@@ -96,10 +96,25 @@ static int takes_wgmma(const struct hip *h, const struct be_plan *p, int op, int
     return hip_has(h, K_exact_wgmma_192);
 }
 
-/* Panels of a tile, 0 for kernels without tiles of wgmma. */
-static int wgmma_panels(enum hip_kernel k)
+/* Kernels with tiles of wgmma: panels and columns of a tile; the cost of as many tiles as run at
+ * once, of half as many or fewer, with one digit and with two: times on an H200; 0: not for such
+ * rows. */
+static const struct wgmma_form {
+    enum hip_kernel kernel;
+    int panels, columns, cost[2], half[2];
+} wgmma_forms[] = {
+    {K_exact_wgmma_192, 12, 128, {0, 36}, {0, 36}},
+    {K_exact_wgmma_64, 4, 128, {31, 25}, {21, 18}},
+    {K_exact_few_192, 12, 64, {30, 26}, {30, 26}},
+    {K_exact_few_64, 4, 64, {23, 18}, {17, 15}},
+};
+
+/* The form of a kernel, or NULL. */
+static const struct wgmma_form *wgmma_form(enum hip_kernel k)
 {
-    return k == K_exact_wgmma_192 ? 12 : k == K_exact_wgmma_128 ? 8 : k == K_exact_wgmma_64 ? 4 : 0;
+    for (size_t i = 0; i < sizeof wgmma_forms / sizeof *wgmma_forms; i++)
+        if (wgmma_forms[i].kernel == k) return &wgmma_forms[i];
+    return NULL;
 }
 
 /* Tiles of a kernel's outputs; `first` of the parts becomes one of tiles. */
@@ -113,27 +128,27 @@ static int in_tiles(struct exact_linear_args *a, int panels)
     return n;
 }
 
-/* A kernel of wgmma for these rows. The costs are times on an H200, of tiles that run at once: 192
- * outputs 34 (i16) and 44 (int8), 128 outputs 34 (int8), 64 outputs, two to a multiprocessor, 26,
- * alone 22 (i16). */
+/* A kernel of wgmma for these rows. */
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct exact_linear_args *a,
                                     int digits)
 {
-    struct exact_linear_args of = *a;
-    int row_tiles = (a->linear.rows * digits + EXACT_COLUMNS - 1) / EXACT_COLUMNS,
-        at_once = hip_stream_multiprocessors(h->stream),
-        wide = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_192)),
-        waves = (wide + at_once - 1) / at_once;
-    if (digits == 2) {
-        int n = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_64)), rest = n % (2 * at_once),
-            cost = n / (2 * at_once) * 26 + (rest > at_once ? 26
-                                             : rest         ? 22
-                                                            : 0);
-        return cost < waves * 34 ? K_exact_wgmma_64 : K_exact_wgmma_192;
+    const struct wgmma_form *best = NULL;
+    int least = 0;
+    for (size_t i = 0; i < sizeof wgmma_forms / sizeof *wgmma_forms; i++) {
+        const struct wgmma_form *f = &wgmma_forms[i];
+        struct exact_linear_args of = *a;
+        if (!f->cost[digits - 1]) continue;
+        int at_once = hip_stream_multiprocessors(h->stream) * (int)hip_kernels[f->kernel].blocks,
+            n = (a->linear.rows * digits + f->columns - 1) / f->columns * in_tiles(&of, f->panels),
+            rest = n % at_once,
+            cost = n / at_once * f->cost[digits - 1] + (rest > at_once / 2 ? f->cost[digits - 1]
+                                                        : rest             ? f->half[digits - 1]
+                                                                           : 0);
+        if (best && cost >= least) continue;
+        best = f;
+        least = cost;
     }
-    int n = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_128));
-    if (n < at_once / 2) return K_exact_wgmma_64;
-    return (n + at_once - 1) / at_once * 34 < waves * 44 ? K_exact_wgmma_128 : K_exact_wgmma_192;
+    return best->kernel;
 }
 
 /* A kernel for so many rows that share codes, K_COUNT: tiles of 64 rows. */
@@ -170,7 +185,7 @@ static enum hip_kernel q4_kernel(const struct hip *h, const struct exact_linear_
 static void launch_wgmma(struct hip *h, enum hip_kernel k, const struct exact_linear_args *all)
 {
     struct exact_linear_args a = *all;
-    a.linear.n_blocks = in_tiles(&a, wgmma_panels(k));
+    a.linear.n_blocks = in_tiles(&a, wgmma_form(k)->panels);
     size_t tiles = (size_t)a.linear.n_blocks *
                    (size_t)((a.linear.rows + a.of.tile - 1) / a.of.tile),
            at_once = (size_t)(hip_stream_multiprocessors(h->stream) * hip_kernels[k].blocks);
@@ -292,7 +307,8 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     enum hip_kernel k;
     if (of->expert) tiles = group_slots(h, w, of, &a, &k);
     else k = q4_kernel(h, &a, takes_wgmma(h, p, op, first, n), digits);
-    int by_wgmma = wgmma_panels(k) > 0, tile = by_wgmma ? EXACT_COLUMNS / digits : 1;
+    const struct wgmma_form *by_wgmma = wgmma_form(k);
+    int tile = by_wgmma ? by_wgmma->columns / digits : 1;
     a.of = digits_at(h, of->d_digits, w,
                      (prepared + (size_t)tile - 1) / (size_t)tile * (size_t)tile);
     a.of.tile = by_wgmma ? tile : 0;

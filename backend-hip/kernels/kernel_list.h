@@ -401,14 +401,16 @@ EXACT_TILE(exact_tile_1, MMA, 64, 1, 0)
 EXACT_TILE(exact_tile_2, MMA, 64, 2, 0)
 EXACT_TILE(exact_tile_32, MMA, 32, 1, 0)
 EXACT_TILE(exact_pairs_tile, MMA, 64, 1, 1)
-#ifndef EXACT_WGMMA /* hopper/exact_linear_wgmma.hip; groups: warpgroups of 64 outputs */
-#define EXACT_WGMMA(name, images, groups, stages, blocks)                                          \
+#ifndef EXACT_WGMMA /* hopper/exact_linear_wgmma.hip; groups: warpgroups of 64 outputs; columns: of
+                       a tile of rows */
+#define EXACT_WGMMA(name, images, groups, columns, stages, blocks)                                 \
     KERNEL_ROW(name, images, FOR_EXACT, 128 * (groups) + WGMMA_PRODUCERS, blocks,                  \
-               EXACT_WGMMA_SHARED(groups, stages), 0, 0)
+               EXACT_WGMMA_SHARED(groups, columns, stages), 0, 0)
 #endif
-EXACT_WGMMA(exact_wgmma_192, SM90, 3, 6, 1)
-EXACT_WGMMA(exact_wgmma_128, SM90, 2, 7, 1)
-EXACT_WGMMA(exact_wgmma_64, SM90, 1, 4, 2)
+EXACT_WGMMA(exact_wgmma_192, SM90, 3, 128, 6, 1)
+EXACT_WGMMA(exact_wgmma_64, SM90, 1, 128, 4, 2)
+EXACT_WGMMA(exact_few_192, SM90, 3, 64, 8, 1)
+EXACT_WGMMA(exact_few_64, SM90, 1, 64, 7, 2)
 KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
 KERNEL_ROW(exact_experts_split, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
 KERNEL_ROW(exact_pairs_split, MMA, FOR_EXACT, THREADS, 2, EXACT_SPLIT_TERMS * 4, 0, 0)

@@ -653,12 +653,12 @@ enum { EXACT_SPLIT_ROWS = 8, EXACT_SPLIT_TERMS = 8192 };
     (EXACT_STAGES * ((rows) * (2 * EXACT_MMA_STRIDE + 8) +                                         \
                      EXACT_TILE_PANELS(rows, panels) * (1024 * (1 + (pairs)) + 128)))
 
-/* hopper/exact_linear_wgmma.hip: columns of a tile, one for each digit of a row; bytes of a stage of
- * a ring: the integers, codes, scales of the weights, scales of the rows */
-enum { EXACT_COLUMNS = 128 };
-#define EXACT_WGMMA_STAGE(groups)                                                                  \
-    (EXACT_COLUMNS * 128 + ((groups) * 4 * (1024 + 64) + EXACT_COLUMNS * 8 + 1023) / 1024 * 1024)
-#define EXACT_WGMMA_SHARED(groups, stages) ((stages) * EXACT_WGMMA_STAGE(groups) + 1024)
+/* hopper/exact_linear_wgmma.hip: bytes of a stage of a ring: the integers of a tile's columns, one
+ * for each digit of a row; codes, scales of the weights, scales of the rows */
+#define EXACT_WGMMA_STAGE(groups, columns)                                                         \
+    ((columns) * 128 + ((groups) * 4 * (1024 + 64) + (columns) * 8 + 1023) / 1024 * 1024)
+#define EXACT_WGMMA_SHARED(groups, columns, stages)                                                \
+    ((stages) * EXACT_WGMMA_STAGE(groups, columns) + 1024)
 
 /* Rows and panels of a block of exact_dense */
 enum { EXACT_DENSE_ROWS = 8, EXACT_DENSE_PANELS = THREADS / 32 };

@@ -84,9 +84,10 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
     sums[t] = sum;
     barrier();
     if (there && a->to.tile) {
-        int tile = row / a->to.tile, column = row % a->to.tile * a->to.digits;
+        int tile = row / a->to.tile, columns = a->to.tile * a->to.digits,
+            column = row % a->to.tile * a->to.digits;
         u8 *to = (u8 *)a->to.digit +
-                 ((u64)(tile * a->groups.n + sub) * EXACT_COLUMNS + (u64)column) * 128;
+                 ((u64)(tile * a->groups.n + sub) * (u64)columns + (u64)column) * 128;
         UNROLL for (int d = 0; d < 2; d++) if (d < a->to.digits)
         {
             UNROLL for (int half = 0; half < 2; half++)

@@ -368,7 +368,7 @@ void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumul
         memcpy(&of[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &a[i], 4);
     fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int j = 0; j < 16; j++)
+    for (int j = 0; j < 8; j++)
         for (int e = 0; e < 2; e++) {
             signed char column[32];
             for (unsigned i = 0; i < 2; i++) /* 16 bytes, which are 8 halves for others */
