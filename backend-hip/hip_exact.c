@@ -74,6 +74,9 @@ static void quantize(struct hip *h, const struct be_plan *p, const struct exact_
     struct exact_quantize_args a = *q;
     if (producer >= 0 && hip_op(p, producer)->kind == OP_NORM) {
         struct exact_norm_quantize_args both = {norm_args(h, p, producer), a};
+        if (hip_op(p, producer)->last[0] == producer + 1 && !both.norm.centered &&
+            EXACT_NORM_IN_SPAN(both.norm.norm.dim))
+            both.norm.norm.out = NULL;
         hip_launch_rows(h, K_exact_norm_quantize, (int)rows, &both, sizeof both);
         return;
     }

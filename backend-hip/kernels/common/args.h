@@ -678,13 +678,17 @@ enum { EXACT_TILE_ROWS = 32 };
 #define EXACT_ATTEND_SHARED(dims)                                                                  \
     (EXACT_TILE_ROWS * (4 * (KV_SPLIT + 16) + 2 * 4 * (KV_SPLIT / 4 + 4) + 2 * (dims) + 64))
 
+/* Floats of a row in shared memory; whether a norm keeps its row there. */
+enum { EXACT_SPAN = 4096 };
+#define EXACT_NORM_IN_SPAN(dim) ((dim) <= EXACT_SPAN && (dim) % 4 == 0)
+
 struct exact_norm_args {
     struct norm_args norm;
     const float *bias; /* centered: [dim] or NULL */
     int groups, centered;
 };
 
-/* A norm and the quantization of its result, which is stored, too. */
+/* A norm and the quantization of its result, which is stored, too, unless norm.out is NULL. */
 struct exact_norm_quantize_args {
     struct exact_norm_args norm;
     struct exact_quantize_args quantize;
