@@ -432,9 +432,10 @@ static const struct {
     [KV_INT4] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int4},
 };
 
-/* Decode rows: a block for each chunk of positions, then their combination. */
+/* Decode rows: a block for each chunk of positions, then their combination, which `leave` leaves to
+ * the next launch. */
 static void attend_splits(struct hip *h, const struct be_plan *p, int op,
-                          const struct attend_kernel_args *all)
+                          const struct attend_kernel_args *all, int leave)
 {
     size_t n_decode = (size_t)h->shape.n_decode, at_once = (size_t)hip_rows_at_once(h),
            q_row = (size_t)all->n_heads * (size_t)all->head_dim;
@@ -442,10 +443,7 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
     for (size_t row = 0, n; row < n_decode; row += n) {
         struct attend_kernel_args a = *all;
         n = n_decode - row < at_once ? n_decode - row : at_once;
-        a.q += row * q_row;
-        a.pos += row;
-        a.seq += row;
-        if (a.open.own) a.open.own += row;
+        hip_skip_rows(&a, row);
         a.parts = h->d_parts;
         a.n_splits = h->shape.n_splits;
         struct hip_blocks grid = {n, (size_t)a.n_heads, (size_t)a.n_splits, 0};
@@ -455,6 +453,7 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
         }
         hip_launch(h, chunk < K_COUNT ? chunk : attend_kernels[h->config.kv].split, grid, &a,
                    sizeof a);
+        if (leave) continue;
         struct combine_args m = hip_combine_args(h, p, op);
         m.out += row * q_row;
         m.pos += row;
@@ -463,11 +462,17 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
     }
 }
 
-void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
+void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
 {
     struct attend_kernel_args a = hip_attend_args(h, p, op);
     int n = h->shape.n_rows - h->shape.n_decode;
-    if (h->shape.n_decode) attend_splits(h, p, op, &a);
+    if (rope >= 0 && !n && h->shape.single_rows) {
+        struct rope_kernel_args r = hip_rope_args(h, p, rope);
+        hip_rotate_in(&a, &r);
+    } else if (rope >= 0) {
+        hip_exact_rope(h, p, rope);
+    }
+    if (h->shape.n_decode) attend_splits(h, p, op, &a, leave);
     if (!n) return;
     if (a.head_dim <= GPU_HEAD_DIM) {
         enum hip_kernel mma = a.head_dim <= 64    ? K_exact_attend_mma_64

@@ -411,6 +411,15 @@ EXACT_WGMMA(exact_wgmma_192, SM90, 3, 128, 6, 1)
 EXACT_WGMMA(exact_wgmma_64, SM90, 1, 128, 4, 2)
 EXACT_WGMMA(exact_few_192, SM90, 3, 64, 8, 1)
 EXACT_WGMMA(exact_few_64, SM90, 1, 64, 7, 2)
+#ifndef EXACT_GEMV /* hopper/exact_gemv.hip; panels: of an output tile */
+#define EXACT_GEMV(name, images, source, panels)                                                   \
+    KERNEL_ROW(name, images, FOR_EXACT, EXACT_GEMV_THREADS, 2,                                     \
+               EXACT_GEMV_SHARED(EXACT_GEMV_SUBS(source), panels, (source) == GEMV_NORM), 0, 0)
+#endif
+EXACT_GEMV(exact_gemv_norm, SM90, GEMV_NORM, 1)
+EXACT_GEMV(exact_gemv_norm_glu, SM90, GEMV_NORM, 2)
+EXACT_GEMV(exact_gemv_combine, SM90, GEMV_COMBINE, 1)
+EXACT_GEMV(exact_gemv_row, SM90, GEMV_ROW, 1)
 KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
 KERNEL_ROW(exact_experts_split, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
 KERNEL_ROW(exact_pairs_split, MMA, FOR_EXACT, THREADS, 2, EXACT_SPLIT_TERMS * 4, 0, 0)
@@ -633,6 +642,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef EXACT_Q4
 #undef EXACT_TILE
 #undef EXACT_WGMMA
+#undef EXACT_GEMV
 #undef EXACT_ATTEND_MMA
 #undef EXACT_DENSE
 #undef EXACT_DENSE_8

@@ -10,8 +10,8 @@
  *             a, of four pages at a time; column 2h + d is digit d of the weights of head h
  *   int4      codes become signed bytes in registers; the row's own page, which is of int8, is
  *             behind the others
- * With f16 activations (a->cos, a->k) the block rotates the queries, and the row's own key, which
- * it stores with the value. */
+ * With a->cos and a->k the block rotates the queries, and the row's own key, which it stores with
+ * the value. */
 
 enum { CHUNK_PAGES = KV_SPLIT / PAGE, CHUNK_HEADS = 8, CHUNK_WARPS = THREADS / 32 };
 
@@ -121,8 +121,10 @@ DEVICE void chunk_head(const struct attend_kernel_args *a, const float *head, in
     }
     UNROLL for (int e = 0; e < 2; e++)
     {
-        y[e] = fma32(x[0][e], cos[e], -x[1][e] * sin[e]);
-        y[2 + e] = fma32(x[1][e], cos[e], x[0][e] * sin[e]);
+        y[e] = a->exact ? x[0][e] * cos[e] - x[1][e] * sin[e]
+                        : fma32(x[0][e], cos[e], -x[1][e] * sin[e]);
+        y[2 + e] = a->exact ? x[1][e] * cos[e] + x[0][e] * sin[e]
+                            : fma32(x[1][e], cos[e], x[0][e] * sin[e]);
     }
     hadamard_step(y, 4, 1);
     UNROLL for (int lanes = 1; lanes < dims / 4; lanes *= 2) hadamard_lanes(y, 4, lanes);
