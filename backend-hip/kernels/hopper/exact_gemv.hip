@@ -15,8 +15,9 @@
  * output, sub-group by sub-group (common/exact_linear.hip). */
 enum { GEMV_COPIES = THREADS / 32, GEMV_ADDS }; /* warps */
 
-/* Addresses in shared memory: the ring, digits [digit][inputs], struct exact_scaled [sub-group],
- * terms [2][panels][sub-groups][PANEL], mbarriers; `row` is where the terms are. */
+/* Shared memory of a block, in order: the ring, mbarriers, digits [digit][inputs], scales and sums
+ * [sub-group], terms [2][panels][sub-groups][PANEL]; `row`, the squares of a normed row, is in the
+ * place of these. */
 struct exact_gemv_lds {
     u32 ring, full, empty, added, added_empty;
     u8 *digits;
