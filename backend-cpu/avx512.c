@@ -309,7 +309,7 @@ ALWAYS_INLINE __m512 load_weights(const void *w, enum dtype t, size_t at, __mmas
 /* Read pointers of nn outputs x m rows. With bases three rows apart, every row is a base plus 0, 1
  * or 2 strides, which an address holds. */
 struct dense_at {
-    const char *x[3], *weight, *ahead;
+    const char *x[3], *weight;
     size_t x_row, weight_row; /* bytes */
 };
 
@@ -321,6 +321,7 @@ ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16
     EACH (i, nn) u[i] = load_weights(at->weight + (size_t)i * at->weight_row, t, 0, mask);
     EACH (r, m) {
         __m512 v = _mm512_maskz_loadu_ps(mask, at->x[r / 3] + (size_t)(r % 3) * at->x_row);
+        KEEP_LOADED(v);
         EACH (i, nn) a[i][r] = _mm512_fmadd_ps(u[i], v, a[i][r]);
     }
 }
@@ -329,14 +330,16 @@ ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16
 struct dense_call {
     const struct linear *w;
     enum dtype t;
-    const float *x; /* [rows][in] */
-    float *y;       /* [rows][out] */
-    size_t ahead;   /* prefetch distance, bytes */
+    const float *x;    /* [rows][in] */
+    float *y;          /* [rows][out] */
+    size_t ahead;      /* prefetch distance, bytes; or */
+    const char **next; /* the next weights, of which each step prefetches next_bytes; else NULL */
+    size_t next_bytes;
 };
 
 /* nn outputs from n0 on x m rows, inputs j0 .. j1-1, with the lanes of these outputs. */
 ALWAYS_INLINE void dense_block(const struct dense_call *c, int n0, int j0, int j1, float *lanes,
-                               const int nn, const int m)
+                               const int nn, const int m, const int spread)
 {
     const struct linear *w = c->w;
     size_t in = (size_t)w->in, bytes = c->t == DT_F32 ? 4 : 2;
@@ -346,16 +349,18 @@ ALWAYS_INLINE void dense_block(const struct dense_call *c, int n0, int j0, int j
                           .weight_row = in * bytes};
     __m512 a[4][8];
     EACH (i, 3) at.x[i] = (const char *)(c->x + (3 * i < m ? 3 * i : 0) * (ptrdiff_t)in + j0);
-    at.ahead = at.weight + c->ahead;
+    const char *ahead = c->next ? *c->next : at.weight + c->ahead;
     EACH (i, nn)
         EACH (r, m)
             a[i][r] = j0 ? _mm512_loadu_ps(lanes + (i * m + r) * LANES) : _mm512_setzero_ps();
     for (int left = (j1 - j0) / LANES; left; left--) {
-        EACH (i, nn) _mm_prefetch(at.ahead + (size_t)i * at.weight_row, _MM_HINT_T0);
+        if (spread) _mm_prefetch(ahead, _MM_HINT_T1);
+        else EACH (i, nn) _mm_prefetch(ahead + (size_t)i * at.weight_row, _MM_HINT_T0);
         dense_step(&at, c->t, 0xffff, a, nn, m);
-        at.weight += LANES * bytes, at.ahead += LANES * bytes;
+        at.weight += LANES * bytes, ahead += spread ? c->next_bytes : LANES * bytes;
         EACH (i, 3) at.x[i] += LANES * 4;
     }
+    if (spread) *c->next = ahead;
     if ((j1 - j0) % LANES)
         dense_step(&at, c->t, (__mmask16)((1u << (j1 - j0) % LANES) - 1), a, nn, m);
     EACH (i, nn)
@@ -372,41 +377,50 @@ ALWAYS_INLINE void dense_block(const struct dense_call *c, int n0, int j0, int j
 /* m rows from r on x outputs n0 .. n1-1. The inputs are processed in blocks, so that those of all
  * rows stay in L1; the lanes are saved between blocks. The first rows fetch the weights and
  * prefetch one block ahead; the other rows find them in L2. */
-ALWAYS_INLINE void dense_rows(const struct dense_call *all, int r, int n0, int n1, const int m)
+/* spread: while `passes` passes of m rows read these outputs, the next n1 - n0 come from memory. */
+ALWAYS_INLINE void dense_rows(const struct dense_call *all, int r, int n0, int n1, const int m,
+                              const int spread)
 {
     enum { INPUTS = 1024, OUTPUTS = 3 };
     const struct linear *w = all->w;
     float lanes[CPU_DENSE_ROWS * 8 * LANES];
-    const struct dense_call c = {
-        .w = w,
-        .t = all->t,
-        .x = all->x + (size_t)r * (size_t)w->in,
-        .y = all->y + (size_t)r * (size_t)w->out,
-        .ahead = r ? 0 : (size_t)OUTPUTS * (size_t)w->in * (all->t == DT_F32 ? 4 : 2)};
+    struct dense_call c = *all;
+    c.x += (size_t)r * (size_t)w->in;
+    c.y += (size_t)r * (size_t)w->out;
+    c.ahead = r ? 0 : (size_t)OUTPUTS * (size_t)w->in * (c.t == DT_F32 ? 4 : 2);
     CHECK(n1 - n0 <= CPU_DENSE_ROWS);
     for (int j0 = 0; j0 < w->in; j0 += INPUTS) {
         int j1 = j0 + INPUTS < w->in ? j0 + INPUTS : w->in, n = n0;
         for (; n + OUTPUTS <= n1; n += OUTPUTS)
-            dense_block(&c, n, j0, j1, lanes + (n - n0) * m * LANES, OUTPUTS, m);
-        for (; n < n1; n++) dense_block(&c, n, j0, j1, lanes + (n - n0) * m * LANES, 1, m);
+            dense_block(&c, n, j0, j1, lanes + (n - n0) * m * LANES, OUTPUTS, m,
+                        spread);
+        for (; n < n1; n++)
+            dense_block(&c, n, j0, j1, lanes + (n - n0) * m * LANES, 1, m, spread);
     }
 }
 
 ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float *x, float *y,
                                int rows, int n0, int n1)
 {
-    const struct dense_call c = {w, t, x, y, AHEAD};
+    size_t weight_row = (size_t)w->in * (t == DT_F32 ? 4 : 2);
+    const char *next = (const char *)w->weight + (size_t)n1 * weight_row;
+    struct dense_call c = {.w = w, .t = t, .x = x, .y = y, .ahead = AHEAD};
     float lanes[4 * LANES];
-    int n = n0, r = 0;
+    int n = n0, r = 0, passes = rows / 8;
     if (rows == 1) {
-        for (; n + 4 <= n1; n += 4) dense_block(&c, n, 0, w->in, lanes, 4, 1);
-        for (; n < n1; n++) dense_block(&c, n, 0, w->in, lanes, 1, 1);
+        for (; n + 4 <= n1; n += 4) dense_block(&c, n, 0, w->in, lanes, 4, 1, 0);
+        for (; n < n1; n++) dense_block(&c, n, 0, w->in, lanes, 1, 1, 0);
         return;
     }
-    for (; r + 8 <= rows; r += 8) dense_rows(&c, r, n0, n1, 8);
-    for (; r + 4 <= rows; r += 4) dense_rows(&c, r, n0, n1, 4);
-    for (; r + 2 <= rows; r += 2) dense_rows(&c, r, n0, n1, 2);
-    for (; r < rows; r++) dense_rows(&c, r, n0, n1, 1);
+    if (passes > 1) {
+        c.next = &next;
+        c.next_bytes = 3 * LANES * (weight_row / (size_t)w->in) / (size_t)passes;
+        for (; r + 8 <= rows; r += 8) dense_rows(&c, r, n0, n1, 8, 1);
+    }
+    for (; r + 8 <= rows; r += 8) dense_rows(&c, r, n0, n1, 8, 0);
+    for (; r + 4 <= rows; r += 4) dense_rows(&c, r, n0, n1, 4, 0);
+    for (; r + 2 <= rows; r += 2) dense_rows(&c, r, n0, n1, 2, 0);
+    for (; r < rows; r++) dense_rows(&c, r, n0, n1, 1, 0);
 }
 
 void avx512_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)

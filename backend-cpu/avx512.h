@@ -72,6 +72,9 @@ ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m5
     _mm512_stream_ps(y + n0, v);
 }
 
+/* v, just loaded, is used from its register: gcc else gives each of several products the load. */
+#define KEEP_LOADED(v) __asm__("" : "+v"(v))
+
 /* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
 typedef __m512i dot4_fn(__m512i acc, __m512i codes, __m512i digits);
 
