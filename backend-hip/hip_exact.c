@@ -56,6 +56,17 @@ static int same_digits(const struct be_linear *a, const struct be_linear *b)
            (a->dense || (a->group_chunks == b->group_chunks && a->pairs == b->pairs));
 }
 
+/* Whether one launch computes all linears of an operation, and so one quantization its input. */
+static int quantizes_once(const struct be_plan *p, int op)
+{
+    const struct op *linear = hip_op(p, op);
+    for (int i = 0; i < linear->n; i++)
+        if (hip_weight(p, op, i)->dense ||
+            !same_digits(hip_weight(p, op, 0), hip_weight(p, op, i)))
+            return 0;
+    return linear->n <= MAX_PARTS;
+}
+
 /* Rows of a launch of linears or stacks, and the rows of its input; experts: slots. */
 struct exact_rows {
     int rows, inputs;
@@ -74,8 +85,8 @@ static void quantize(struct hip *h, const struct be_plan *p, const struct exact_
     struct exact_quantize_args a = *q;
     if (producer >= 0 && hip_op(p, producer)->kind == OP_NORM) {
         struct exact_norm_quantize_args both = {norm_args(h, p, producer), a};
-        if (hip_op(p, producer)->last[0] == producer + 1 && !both.norm.centered &&
-            EXACT_NORM_IN_SPAN(both.norm.norm.dim))
+        if (hip_op(p, producer)->last[0] == producer + 1 && quantizes_once(p, producer + 1) &&
+            !both.norm.centered && EXACT_NORM_IN_SPAN(both.norm.norm.dim))
             both.norm.norm.out = NULL;
         hip_launch_rows(h, K_exact_norm_quantize, (int)rows, &both, sizeof both);
         return;
@@ -367,13 +378,8 @@ int hip_exact_takes_norm(const struct hip *h, const struct be_plan *p, int norm)
 
 int hip_exact_takes_glu(const struct hip *h, const struct be_plan *p, int glu)
 {
-    const struct op *linear = hip_op(p, glu + 1);
     (void)h;
-    for (int i = 0; i < linear->n; i++)
-        if (hip_weight(p, glu + 1, i)->dense ||
-            !same_digits(hip_weight(p, glu + 1, 0), hip_weight(p, glu + 1, i)))
-            return 0;
-    return linear->n <= MAX_PARTS && linear->in[0] == hip_op(p, glu)->out[0] &&
+    return quantizes_once(p, glu + 1) && hip_op(p, glu + 1)->in[0] == hip_op(p, glu)->out[0] &&
            hip_op(p, glu)->last[0] == glu + 1;
 }
 

@@ -11,7 +11,7 @@ enum { MAX_PATTERN = 5 };
 
 struct hip_pattern {
     const char *name;
-    int regime; /* enum hip_regime, or EXACT_ROWS */
+    int regime; /* enum hip_regime, EXACT_ROWS or EXACT_SINGLE */
     int n;
     enum op_kind kind[MAX_PATTERN];
     /* Whether the pattern applies to the operations from first on, whose kinds match; NULL:
