@@ -34,18 +34,54 @@ struct kv_pages {
     int n;
 };
 
-/* Pages i .. i+n-1 in reading order; with convert they are converted into the scratch behind the
- * queries. */
+/* A page's keys or values as those of KV_F32, to [head_dim][KV_PAGE] or [KV_PAGE][head_dim]. */
+ALWAYS_INLINE void convert_f16(const char *page, int head_dim, float *to)
+{
+    for (int d = 0; d < head_dim * KV_PAGE; d += LANES)
+        _mm512_storeu_ps(to + d, load_f16(page + d * 2));
+}
+
+ALWAYS_INLINE void convert_keys_int8(const char *page, int head_dim, float *to)
+{
+    const __m512i bias = _mm512_set1_epi8((char)KEY_BIAS);
+    for (int d = 0; d < head_dim; d += 4) {
+        __m512i v = _mm512_xor_si512(_mm512_loadu_si512(page + d * KV_PAGE), bias);
+        EACH (j, 4)
+            if (d + j < head_dim) _mm512_storeu_ps(to + (d + j) * KV_PAGE, code_of_lane(v, j));
+    }
+}
+
+ALWAYS_INLINE void convert_values_int8(const char *page, int head_dim, float *to)
+{
+    int row = kv_padded(KV_INT8, head_dim) * 4;
+    for (int c = 0; c < KV_PAGE; c += 4, page += row, to += 4 * head_dim) {
+        int d = 0;
+        for (; d + LANES <= head_dim; d += LANES) { /* no masks: they are not forwarded to loads */
+            __m512i v = _mm512_loadu_si512(page + d * 4);
+            EACH (j, 4) _mm512_storeu_ps(to + j * head_dim + d, code_of_lane(v, j));
+        }
+        if (d == head_dim) continue;
+        __m512i v = _mm512_loadu_si512(page + d * 4);
+        EACH (j, 4)
+            _mm512_mask_storeu_ps(to + j * head_dim + d, (__mmask16)((1u << (head_dim - d)) - 1),
+                                  code_of_lane(v, j));
+    }
+}
+
+/* Pages i .. i+n-1 in reading order; those stored as `convert` are converted into the scratch
+ * behind the queries (KV_F32: none). */
 ALWAYS_INLINE struct kv_pages take_pages(const struct attend_state *a, int i, int n,
-                                         const int convert)
+                                         const enum kv_type convert)
 {
     struct kv_pages p = {.n = n};
-    int size = a->t->head_dim * KV_PAGE;
+    int hd = a->t->head_dim, keys = i < a->page1 - a->page0;
     for (int k = 0; k < n; k++) {
         p.at[k] = page_in_turn(a, i + k), p.ahead[k] = page_in_turn(a, i + n + k);
-        if (!convert) continue;
-        float *to = a->rest + (ATTEND_QUERIES + k * KV_PAGE) * a->t->head_dim;
-        for (int d = 0; d < size; d += LANES) _mm512_storeu_ps(to + d, load_f16(p.at[k] + d * 2));
+        if (convert == KV_F32) continue;
+        float *to = a->rest + (ATTEND_QUERIES + k * KV_PAGE) * hd;
+        if (convert == KV_F16) convert_f16(p.at[k], hd, to);
+        else if (keys) convert_keys_int8(p.at[k], hd, to);
+        else convert_values_int8(p.at[k], hd, to);
         p.at[k] = (const char *)to;
     }
     return p;
@@ -77,8 +113,8 @@ ALWAYS_INLINE void scores_block(const float *q, const struct kv_pages *keys, int
     for (int d = 0; d < head_dim;
          /* head_dim is even, since RoPE rotates pairs */
          d += 2) {
-        prefetch_lines(a0, stored == KV_F16 ? 1 : 2);
-        if (np == 2) prefetch_lines(a1, stored == KV_F16 ? 1 : 2);
+        prefetch_lines(a0, stored == KV_F32 ? 2 : 1);
+        if (np == 2) prefetch_lines(a1, stored == KV_F32 ? 2 : 1);
         EACH (h, 2) {
             __m512 x = load_kv(k0 + h * line, kv), y = np == 2 ? load_kv(k1 + h * line, kv) : x;
             EACH (i, m) {
@@ -116,15 +152,28 @@ ALWAYS_INLINE void scores_pages(const struct attend_state *a, const struct kv_pa
     }
 }
 
+/* Multiplies the scores of np pages with the scales of their keys. */
+ALWAYS_INLINE void scale_scores(const struct attend_state *a, int page, int np, float *scores)
+{
+    for (int k = 0; k < np; k++, scores += KV_PAGE) {
+        __m512 scale = _mm512_loadu_ps(key_scales(page_keys(a->t, page + k), a->t->head_dim));
+        for (int i = 0; i < a->n; i++) {
+            float *s = scores + i * ATTEND_CHUNK;
+            _mm512_storeu_ps(s, _mm512_mul_ps(_mm512_loadu_ps(s), scale));
+        }
+    }
+}
+
 ALWAYS_INLINE void scores_chunk(struct attend_state *a, enum kv_type stored, const int convert)
 {
     const struct kv_types t = {convert ? KV_F32 : stored, stored};
     for (int i = 0, n = a->page1 - a->page0; i < n; i += PAGES_TOGETHER) {
         struct kv_pages p = take_pages(a, i, n - i < PAGES_TOGETHER ? n - i : PAGES_TOGETHER,
-                                       convert);
+                                       convert ? stored : KV_F32);
         float *s = a->scores + (a->page0 + i) * KV_PAGE - a->c0;
         if (p.n == 2) scores_pages(a, &p, s, 2, t);
         else scores_pages(a, &p, s, 1, t);
+        if (stored == KV_INT8) scale_scores(a, a->page0 + i, p.n, s);
     }
 }
 
@@ -146,7 +195,7 @@ ALWAYS_INLINE void values_block(const float *p, const struct kv_pages *v, int pr
             __m512 u[2];
             if (nd == 2) {
                 EACH (k, 2) u[k] = load_kv(x + k * LANES * bytes, kv);
-                prefetch_lines(next, stored == KV_F16 ? 1 : 2);
+                prefetch_lines(next, stored == KV_F32 ? 2 : 1);
             } else if (kv == KV_F16) u[0] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, x));
             else u[0] = _mm512_maskz_loadu_ps(mask, x);
             EACH (i, m) {
@@ -180,7 +229,8 @@ ALWAYS_INLINE void values_chunk(struct attend_state *a, enum kv_type stored, con
     const int together = convert ? PAGES_TOGETHER : 1;
     int hd = a->t->head_dim, n = a->page1 - a->page0;
     for (int i = 0; i < n; i += together) {
-        struct kv_pages v = take_pages(a, n + i, n - i < together ? n - i : together, convert);
+        struct kv_pages v = take_pages(a, n + i, n - i < together ? n - i : together,
+                                       convert ? stored : KV_F32);
         int left = a->end - (a->page0 + i) * KV_PAGE,
             n_pos = left < v.n * KV_PAGE ? left
                                          : v.n * KV_PAGE; /* later positions are not stored yet */
@@ -222,21 +272,42 @@ NOT_INLINE void avx512_attend_values_converted(struct attend_state *a)
 {
     values_chunk(a, KV_F16, 1);
 }
+NOT_INLINE void avx512_attend_keys_int8(struct attend_state *a) { scores_chunk(a, KV_INT8, 1); }
+NOT_INLINE void avx512_attend_values_int8(struct attend_state *a) { values_chunk(a, KV_INT8, 1); }
 NOT_INLINE void avx512_attend_keys_f32(struct attend_state *a) { scores_chunk(a, KV_F32, 0); }
 NOT_INLINE void avx512_attend_values_f32(struct attend_state *a) { values_chunk(a, KV_F32, 0); }
 
 /* gcc vectorizes it. */
 void avx512_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
+/* Of KV_INT8 in fp32. */
+static void attend_codes(struct attend_state *a)
+{
+    while (attend_next(a)) {
+        if (a->t->unpack) attend_unpack(a, KEYS);
+        avx512_attend_keys_int8(a);
+        attend_weights(a, avx512_exps, avx512_mask, avx512_softcap);
+        attend_scale_weights(a);
+        if (a->t->unpack) attend_unpack(a, VALUES);
+        avx512_attend_values_int8(a);
+        attend_merge(a);
+    }
+    attend_end(a);
+}
+
 void avx512_attend(const struct attend_task *t, float *scratch)
 {
     struct attend_state a;
-    if (t->kv == KV_INT8) {
+    if (t->kv == KV_INT8 && (t->q_top || t->n_rows * t->n_heads < CONVERT_FROM)) {
         attend_int8(t, scratch);
         return;
     }
     attend_begin(&a, t, scratch);
     pack_queries(&a);
+    if (t->kv == KV_INT8) {
+        attend_codes(&a);
+        return;
+    }
     while (attend_next(&a)) {
         int convert = t->kv == KV_F16 && a.n >= CONVERT_FROM;
         if (t->kv == KV_F32) avx512_attend_keys_f32(&a);

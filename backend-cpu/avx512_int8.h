@@ -142,20 +142,23 @@ ALWAYS_INLINE void split_weights(const float *p, int from, int to, float factor,
 }
 
 /* Exponentials of scores and their sum, as avx512_exps; the weights, exponentials times scales of
- * values, in their place, 0 where query i does not see; returns the bits of the largest. Weights
- * are not negative, so unsigned integers order them, NaN above all. */
+ * values, in their place, 0 where query i does not see or the exponential is below least_weight;
+ * returns the bits of the largest. Weights are not negative, so unsigned integers order them, NaN
+ * above all. */
 ALWAYS_INLINE int32_t exps_and_weights(struct digits_state *s, int i, int from, int to, int low,
-                                       int high)
+                                       int high, float least_weight)
 {
+    const __m512 least = _mm512_set1_ps(least_weight);
     float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
     __m512 max = _mm512_set1_ps(s->a.max[i]), sum = _mm512_setzero_ps();
     __m512i top = _mm512_setzero_si512();
     for (int c = from; c < to; c += KV_PAGE) {
         __m512 e = exp16(_mm512_sub_ps(_mm512_loadu_ps(p + c), max), 0),
                scale = _mm512_loadu_ps(s->v_scale + c), w;
+        __mmask16 counts = _mm512_cmp_ps_mask(e, least, _CMP_NLT_UQ);
         sum = _mm512_add_ps(sum, e);
-        if (low <= c && c + KV_PAGE - 1 <= high) w = _mm512_mul_ps(e, scale);
-        else w = _mm512_maskz_mul_ps(seen_of_page(c, low, high), e, scale);
+        if (low > c || c + KV_PAGE - 1 > high) counts &= seen_of_page(c, low, high);
+        w = _mm512_maskz_mul_ps(counts, e, scale);
         _mm512_storeu_ps(p + c, w);
         top = _mm512_max_epu32(top, _mm512_castps_si512(w));
     }
@@ -170,6 +173,8 @@ ALWAYS_INLINE void weigh_chunk(struct digits_state *s)
     int from = s->a.page0 * KV_PAGE - s->a.c0, to = s->a.page1 * KV_PAGE - s->a.c0;
     int low[ATTEND_QUERIES], high[ATTEND_QUERIES], sees[ATTEND_QUERIES];
     int32_t top[ATTEND_QUERIES];
+    float least = attend_scales_even(s->v_scale + from, s->a.end - s->a.c0 - from) ? LEAST_WEIGHT
+                                                                                   : 0;
     if (s->a.t->softcap > 0) attend_softcap(&s->a, 0, s->a.n, from, to, avx512_softcap);
     for (int i = 0; i < s->a.n; i++) {
         float *p = s->a.scores + (size_t)i * ATTEND_CHUNK;
@@ -183,7 +188,7 @@ ALWAYS_INLINE void weigh_chunk(struct digits_state *s)
         for (; asked * s->a.n < (i + 1) * (ATTEND_CHUNK / KV_PAGE); asked++)
             ask_next_chunk(s, asked, PART_VALUES);
         s->a.sum[i] = 0, top[i] = 0;
-        if (sees[i]) top[i] = exps_and_weights(s, i, from, to, low[i], high[i]);
+        if (sees[i]) top[i] = exps_and_weights(s, i, from, to, low[i], high[i], least);
     }
     for (int i = 0; i < s->a.n; i++) {
         uint8_t *first = s->w + i * ATTEND_CHUNK, *second = first + s->a.n * ATTEND_CHUNK;

@@ -9,6 +9,7 @@
 #include "backend-cpu/kernels.h"
 #include "backend-cpu/packed.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -342,23 +343,48 @@ ALWAYS_INLINE void attend_weights(struct attend_state *a, exps_fn *exps, mask_fn
     }
 }
 
-/* KV_INT8: multiplies the weights by the scales of the values; 0 where a query does not see. */
+/* Exponentials below this count as 0 in integers when attend_scales_even holds: their product with
+ * a scale cannot become an integer other than 0, and the subnormal ones would be slow. */
+#define LEAST_WEIGHT 0x1p-60f
+
+/* 1: every scale [n] of a chunk's values is at least 2^-60, and 2^-40 of the largest. The weight of
+ * the position with the largest score, exponential 1, is then 2^-40 of the largest scale or more,
+ * and one below LEAST_WEIGHT is less than 2^-20 of it: less than half of 1 / KV_TOP_I16. */
+ALWAYS_INLINE int attend_scales_even(const float *scale, int n)
+{
+    float most = 0;
+    int even = 1;
+    for (int i = 0; i < n; i++) most = scale[i] > most ? scale[i] : most;
+    for (int i = 0; i < n; i++)
+        even &= scale[i] >= LEAST_WEIGHT && scale[i] >= most * 0x1p-40f; /* NaN: 0 */
+    return even;
+}
+
+/* KV_INT8: multiplies the weights by the scales of the values; 0 where a query does not see, and in
+ * fp32 in place of a subnormal product, which would make every sum with it a slow one. */
 ALWAYS_INLINE void attend_scale_weights(struct attend_state *a)
 {
     const struct attend_task *t = a->t;
     const int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
-    float scale[ATTEND_CHUNK];
+    float scale[ATTEND_CHUNK], least_weight, least_product = t->q_top ? 0 : FLT_MIN;
     for (int page = a->page0; page < a->page1; page++)
         memcpy(scale + page * KV_PAGE - a->c0,
                key_scales(page_keys(t, page), t->head_dim) + KV_PAGE, KV_PAGE * sizeof *scale);
+    least_weight = t->q_top && attend_scales_even(scale + from, a->end - a->c0 - from)
+                       ? LEAST_WEIGHT
+                       : 0;
     for (int i = 0; i < a->n; i++) {
         float *p = a->scores + (size_t)i * ATTEND_CHUNK;
         int low, high;
         attend_sees(a, i / t->n_heads, &low, &high);
-        if (low <= from && to - 1 <= high)
-            for (int c = from; c < to; c++) p[c] *= scale[c];
-        else
-            for (int c = from; c < to; c++) p[c] = c >= low && c <= high ? p[c] * scale[c] : 0;
+        low = low < from ? from : low < to ? low : to;
+        high = high < low ? low : high + 1 < to ? high + 1 : to;
+        for (int c = from; c < low; c++) p[c] = 0;
+        for (int c = low; c < high; c++) {
+            float x = (p[c] < least_weight ? 0 : p[c]) * scale[c];
+            p[c] = x < least_product ? 0 : x;
+        }
+        for (int c = high; c < to; c++) p[c] = 0;
     }
 }
 

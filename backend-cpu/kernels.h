@@ -19,8 +19,9 @@
  *  attend  chunks of ATTEND_CHUNK positions at absolute multiples: scores summed dimension by
  *          dimension, maximum, exponentials, their sum in 16 lanes, values summed position by
  *          position; chunks merged in order, a sink after the last. KV_INT8: scores times the
- *          scales of keys, exponentials times those of values; in integers a score and a chunk's
- *          value are an exact sum times one scale (attend_int8.h)
+ *          scales of keys, exponentials times those of values (in fp32 a subnormal product is 0);
+ *          in integers a score and a chunk's value are an exact sum times one scale
+ *          (attend_int8.h)
  *  layer_norm  mean: 16 lanes, folded; the squares of the differences likewise
  *  add     in1 * gate + in0 fused, then the product with the factor */
 #ifndef BACKEND_CPU_KERNELS_H

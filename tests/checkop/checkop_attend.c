@@ -128,21 +128,31 @@ static const struct attend_case sunk[] = {
     {8, 1, 64, KV_INT4, 100, 2, 1, 2, {{0, 280, 1}, {1, 20, 50}}},
 };
 
+/* Scores that exponentials take to the smallest floats, and values of which every third is tiny. */
+static const struct attend_case uneven[] = {
+    {4, 2, 64, KV_INT8, 0, 8, 2, 3, {{0, 280, 1}, {1, 600, 1}, {2, 30, 20}}},
+    {4, 4, 36, KV_INT8, 0, 4, 1, 2, {{0, 40, 1}, {1, 250, 12}}},
+    {4, 1, 64, KV_INT4, 0, 8, 1, 2, {{0, 280, 1}, {1, 30, 20}}},
+};
+
 /* Attributes that a list of cases has in common. */
 struct attend_form {
     const char *name;
     float softcap, scale; /* scale 0: 1 / sqrt(head_dim) */
+    float faint;          /* factor of the values of every third position; 0: as all */
     int sinks;
     const struct attend_case *k;
     int n, n_quick; /* the first n_quick with --quick */
 };
 #define CASES(k) k, sizeof k / sizeof *k
 static const struct attend_form forms[] = {
-    {"capped, ", 5, 0, 0, CASES(capped), 2},
-    {"sinks, ", 0, 0, 1, CASES(sunk), 2},
-    {"scale 1, ", 0, 1, 0, CASES(large), 1},
-    {"", 0, 0, 0, CASES(integers), 2},
-    {"", 0, 0, 0, CASES(packed), 2},
+    {"capped, ", 5, 0, 0, 0, CASES(capped), 2},
+    {"sinks, ", 0, 0, 0, 1, CASES(sunk), 2},
+    {"scale 1, ", 0, 1, 0, 0, CASES(large), 1},
+    {"", 0, 0, 0, 0, CASES(integers), 2},
+    {"", 0, 0, 0, 0, CASES(packed), 2},
+    {"scale 1, faint values, ", 0, 1, 1e-20f, 0, CASES(uneven), 1},
+    {"scale 1, values alike, ", 0, 1, 0, 0, CASES(uneven), 1},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, N_FORMS = sizeof forms / sizeof *forms };
 
@@ -255,7 +265,7 @@ static void store(struct arena *a, struct attend_data *d)
 }
 
 static struct attend_data make_data(struct arena *a, struct rng *r, const struct attend_case *k,
-                                    enum act act, int on_gpu)
+                                    float faint, enum act act, int on_gpu)
 {
     struct attend_data d = {.k = k,
                             .q_row = (size_t)(k->n_heads * k->head_dim),
@@ -274,6 +284,8 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
     d.value = arena_get(a, n * 4);
     for (size_t i = 0; i < n; i++)
         d.key[i] = rng_normal(r), d.value[i] = rng_normal(r) * (i % 97 == 5 ? 30 : 1);
+    for (size_t i = 0; i < n && faint > 0; i++)
+        if (i / d.kv_row % 3 == 1) d.value[i] *= faint;
     d.q = arena_get(a, (size_t)d.batch.n_rows * d.q_row * 4);
     for (int i = 0; i < d.batch.n_rows; i++) {
         float *q = d.q + (size_t)i * d.q_row;
@@ -369,13 +381,12 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
             mass[j] += fabs(t);
         }
     }
-    if (d->halves) {
-        double largest = 0;
-        for (int i = 0; i <= pos - first; i++)
-            for (int j = 0; j < hd; j++)
-                largest = fmax(largest, fabs(value_seen(d, at, i, own, j)));
-        for (int j = 0; j < hd; j++) rounding[j] = (pos - first + 1) * 0x1p-37 * largest;
-    }
+    double largest = 0, none = 0x1p-125; /* exponentials below that, from -87 on, count as 0 */
+    for (int i = 0; i <= pos - first; i++)
+        for (int j = 0; j < hd; j++)
+            largest = fmax(largest, fabs(value_seen(d, at, i, own, j)));
+    for (int j = 0; j < hd; j++)
+        rounding[j] = (pos - first + 1) * (d->halves ? 0x1p-37 : none) * largest + none;
     if (d->w_top)
         expect_rounding(d, at, first, pos - first + 1, own, p, rounding);
     double steps = d->query_step_top
@@ -594,7 +605,8 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,
                       k->span[i].rows);
     struct rng r = rng_for(c->seed, name);
-    struct attend_data d = make_data(&a, &r, k, c->act, strcmp(c->v[0].ops->name, "cpu") != 0);
+    struct attend_data d = make_data(&a, &r, k, f ? f->faint : 0, c->act,
+                                   strcmp(c->v[0].ops->name, "cpu") != 0);
     if (f) d.softcap = f->softcap;
     if (f && f->scale > 0) d.scale = f->scale;
     if (f && f->sinks) d.sinks = make_sinks(&a, &r, k->n_heads);
