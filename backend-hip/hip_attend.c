@@ -300,7 +300,8 @@ int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, i
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
     int f16 = h->config.kv == KV_F16; /* its kernels have norms and heads of 256 */
     return !kv_has_open(h->config.kv) && r->in[1] >= 0 && a->in[0] == r->out[0] &&
-           a->as.attend.kv == r->as.rope.kv && pages_kernel(h, a) < K_COUNT &&
+           a->as.attend.kv == r->as.rope.kv &&
+           (hip_is_exact(h) ? hip_chunk_kernel(h, a) : pages_kernel(h, a)) < K_COUNT &&
            (f16 || (hip_rope_args(h, p, rope).in_octets && a->as.attend.heads.head_dim <= 128));
 }
 
@@ -369,9 +370,8 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
 {
     const struct heads *g = &hip_op(p, op)->as.attend.heads;
     const struct hip_shape *t = &h->shape;
-    size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim,
-           kv_row = (size_t)g->n_kv_heads * (size_t)g->head_dim, half = (size_t)g->head_dim / 2,
-           n_decode = (size_t)t->n_decode, at_once = (size_t)hip_rows_at_once(h);
+    size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim, n_decode = (size_t)t->n_decode,
+           at_once = (size_t)hip_rows_at_once(h);
     static const enum hip_kernel split_kernel[][2] = {
         [KV_F16] = {K_attend_split_f16, K_attend_split_f16_512},
         [KV_F32] = {K_attend_split_f32, K_attend_split_f32_512},
@@ -383,12 +383,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     for (size_t row = 0; row < n_decode; row += at_once) {
         size_t n = n_decode - row < at_once ? n_decode - row : at_once;
         struct attend_kernel_args s = *a;
-        s.q += row * q_row;
-        s.pos += row;
-        s.seq += row;
-        if (s.open.own) s.open.own += row;
-        if (s.cos) s.cos += row * half, s.sin += row * half;
-        if (s.k) s.k += row * kv_row, s.v += row * kv_row;
+        hip_skip_rows(&s, row);
         s.parts = h->d_parts;
         s.n_splits = t->n_splits;
         s.work = hip_row_work(h, row);
@@ -434,6 +429,31 @@ static void attend_prompts(struct hip *h, const struct op *attend,
                (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
 }
 
+/* Has attention rotate and store decode rows. */
+void hip_rotate_in(struct attend_kernel_args *a, const struct rope_kernel_args *rope)
+{
+    a->cos = rope->cos;
+    a->sin = rope->sin;
+    a->k = rope->k;
+    a->v = rope->v;
+    a->q_norm = rope->q_norm;
+    a->k_norm = rope->k_norm;
+    a->eps = rope->eps;
+}
+
+/* The arguments for rows from row `row` on. */
+void hip_skip_rows(struct attend_kernel_args *a, size_t row)
+{
+    size_t q_row = (size_t)a->n_heads * (size_t)a->head_dim,
+           kv_row = (size_t)a->n_kv_heads * (size_t)a->head_dim, half = (size_t)a->head_dim / 2;
+    a->q += row * q_row;
+    a->pos += row;
+    a->seq += row;
+    if (a->open.own) a->open.own += row;
+    if (a->cos) a->cos += row * half, a->sin += row * half;
+    if (a->k) a->k += row * kv_row, a->v += row * kv_row;
+}
+
 /* Divides rotation and storage among attention and rope_store. Attention itself rotates and stores
  * decode rows that are the only row of their sequence in this step, and rotates queries of prompts
  * where its kernel can; rope_store does the rest. */
@@ -443,13 +463,7 @@ static void rotate(struct hip *h, const struct op *attend, const struct rope_ker
     int n = h->shape.n_rows, n_decode = h->shape.n_decode;
     struct rope_kernel_args keys = *rope;
     if (n_decode && h->shape.single_rows) {
-        decode->cos = rope->cos;
-        decode->sin = rope->sin;
-        decode->k = rope->k;
-        decode->v = rope->v;
-        decode->q_norm = rope->q_norm;
-        decode->k_norm = rope->k_norm;
-        decode->eps = rope->eps;
+        hip_rotate_in(decode, rope);
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }
@@ -481,6 +495,7 @@ struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_p
         .n_kv_heads = g->n_kv_heads,
         .head_dim = g->head_dim,
         .digits = h->config.act == ACT_INT8 ? 1 : 2,
+        .exact = hip_is_exact(h),
         .open = hip_open_pages(h, p, o->as.attend.kv, o->as.attend.step_set),
     };
 }

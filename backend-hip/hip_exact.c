@@ -56,6 +56,17 @@ static int same_digits(const struct be_linear *a, const struct be_linear *b)
            (a->dense || (a->group_chunks == b->group_chunks && a->pairs == b->pairs));
 }
 
+/* Whether one launch computes all linears of an operation, and so one quantization its input. */
+static int quantizes_once(const struct be_plan *p, int op)
+{
+    const struct op *linear = hip_op(p, op);
+    for (int i = 0; i < linear->n; i++)
+        if (hip_weight(p, op, i)->dense ||
+            !same_digits(hip_weight(p, op, 0), hip_weight(p, op, i)))
+            return 0;
+    return linear->n <= MAX_PARTS;
+}
+
 /* Rows of a launch of linears or stacks, and the rows of its input; experts: slots. */
 struct exact_rows {
     int rows, inputs;
@@ -74,6 +85,9 @@ static void quantize(struct hip *h, const struct be_plan *p, const struct exact_
     struct exact_quantize_args a = *q;
     if (producer >= 0 && hip_op(p, producer)->kind == OP_NORM) {
         struct exact_norm_quantize_args both = {norm_args(h, p, producer), a};
+        if (hip_op(p, producer)->last[0] == producer + 1 && quantizes_once(p, producer + 1) &&
+            !both.norm.centered && EXACT_NORM_IN_SPAN(both.norm.norm.dim))
+            both.norm.norm.out = NULL;
         hip_launch_rows(h, K_exact_norm_quantize, (int)rows, &both, sizeof both);
         return;
     }
@@ -96,10 +110,25 @@ static int takes_wgmma(const struct hip *h, const struct be_plan *p, int op, int
     return hip_has(h, K_exact_wgmma_192);
 }
 
-/* Panels of a tile, 0 for kernels without tiles of wgmma. */
-static int wgmma_panels(enum hip_kernel k)
+/* Kernels with tiles of wgmma: panels and columns of a tile; the cost of as many tiles as run at
+ * once, of half as many or fewer, with one digit and with two: times on an H200; 0: not for such
+ * rows. */
+static const struct wgmma_form {
+    enum hip_kernel kernel;
+    int panels, columns, cost[2], half[2];
+} wgmma_forms[] = {
+    {K_exact_wgmma_192, 12, 128, {0, 36}, {0, 36}},
+    {K_exact_wgmma_64, 4, 128, {31, 25}, {21, 18}},
+    {K_exact_few_192, 12, 64, {30, 26}, {30, 26}},
+    {K_exact_few_64, 4, 64, {23, 18}, {17, 15}},
+};
+
+/* The form of a kernel, or NULL. */
+static const struct wgmma_form *wgmma_form(enum hip_kernel k)
 {
-    return k == K_exact_wgmma_192 ? 12 : k == K_exact_wgmma_128 ? 8 : k == K_exact_wgmma_64 ? 4 : 0;
+    for (size_t i = 0; i < sizeof wgmma_forms / sizeof *wgmma_forms; i++)
+        if (wgmma_forms[i].kernel == k) return &wgmma_forms[i];
+    return NULL;
 }
 
 /* Tiles of a kernel's outputs; `first` of the parts becomes one of tiles. */
@@ -113,27 +142,27 @@ static int in_tiles(struct exact_linear_args *a, int panels)
     return n;
 }
 
-/* A kernel of wgmma for these rows. The costs are times on an H200, of tiles that run at once: 192
- * outputs 34 (i16) and 44 (int8), 128 outputs 34 (int8), 64 outputs, two to a multiprocessor, 26,
- * alone 22 (i16). */
+/* A kernel of wgmma for these rows. */
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct exact_linear_args *a,
                                     int digits)
 {
-    struct exact_linear_args of = *a;
-    int row_tiles = (a->linear.rows * digits + EXACT_COLUMNS - 1) / EXACT_COLUMNS,
-        at_once = hip_stream_multiprocessors(h->stream),
-        wide = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_192)),
-        waves = (wide + at_once - 1) / at_once;
-    if (digits == 2) {
-        int n = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_64)), rest = n % (2 * at_once),
-            cost = n / (2 * at_once) * 26 + (rest > at_once ? 26
-                                             : rest         ? 22
-                                                            : 0);
-        return cost < waves * 34 ? K_exact_wgmma_64 : K_exact_wgmma_192;
+    const struct wgmma_form *best = NULL;
+    int least = 0;
+    for (size_t i = 0; i < sizeof wgmma_forms / sizeof *wgmma_forms; i++) {
+        const struct wgmma_form *f = &wgmma_forms[i];
+        struct exact_linear_args of = *a;
+        if (!f->cost[digits - 1]) continue;
+        int at_once = hip_stream_multiprocessors(h->stream) * (int)hip_kernels[f->kernel].blocks,
+            n = (a->linear.rows * digits + f->columns - 1) / f->columns * in_tiles(&of, f->panels),
+            rest = n % at_once,
+            cost = n / at_once * f->cost[digits - 1] + (rest > at_once / 2 ? f->cost[digits - 1]
+                                                        : rest             ? f->half[digits - 1]
+                                                                           : 0);
+        if (best && cost >= least) continue;
+        best = f;
+        least = cost;
     }
-    int n = row_tiles * in_tiles(&of, wgmma_panels(K_exact_wgmma_128));
-    if (n < at_once / 2) return K_exact_wgmma_64;
-    return (n + at_once - 1) / at_once * 34 < waves * 44 ? K_exact_wgmma_128 : K_exact_wgmma_192;
+    return best->kernel;
 }
 
 /* A kernel for so many rows that share codes, K_COUNT: tiles of 64 rows. */
@@ -170,7 +199,7 @@ static enum hip_kernel q4_kernel(const struct hip *h, const struct exact_linear_
 static void launch_wgmma(struct hip *h, enum hip_kernel k, const struct exact_linear_args *all)
 {
     struct exact_linear_args a = *all;
-    a.linear.n_blocks = in_tiles(&a, wgmma_panels(k));
+    a.linear.n_blocks = in_tiles(&a, wgmma_form(k)->panels);
     size_t tiles = (size_t)a.linear.n_blocks *
                    (size_t)((a.linear.rows + a.of.tile - 1) / a.of.tile),
            at_once = (size_t)(hip_stream_multiprocessors(h->stream) * hip_kernels[k].blocks);
@@ -292,7 +321,8 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     enum hip_kernel k;
     if (of->expert) tiles = group_slots(h, w, of, &a, &k);
     else k = q4_kernel(h, &a, takes_wgmma(h, p, op, first, n), digits);
-    int by_wgmma = wgmma_panels(k) > 0, tile = by_wgmma ? EXACT_COLUMNS / digits : 1;
+    const struct wgmma_form *by_wgmma = wgmma_form(k);
+    int tile = by_wgmma ? by_wgmma->columns / digits : 1;
     a.of = digits_at(h, of->d_digits, w,
                      (prepared + (size_t)tile - 1) / (size_t)tile * (size_t)tile);
     a.of.tile = by_wgmma ? tile : 0;
@@ -348,13 +378,8 @@ int hip_exact_takes_norm(const struct hip *h, const struct be_plan *p, int norm)
 
 int hip_exact_takes_glu(const struct hip *h, const struct be_plan *p, int glu)
 {
-    const struct op *linear = hip_op(p, glu + 1);
     (void)h;
-    for (int i = 0; i < linear->n; i++)
-        if (hip_weight(p, glu + 1, i)->dense ||
-            !same_digits(hip_weight(p, glu + 1, 0), hip_weight(p, glu + 1, i)))
-            return 0;
-    return linear->n <= MAX_PARTS && linear->in[0] == hip_op(p, glu)->out[0] &&
+    return quantizes_once(p, glu + 1) && hip_op(p, glu + 1)->in[0] == hip_op(p, glu)->out[0] &&
            hip_op(p, glu)->last[0] == glu + 1;
 }
 
@@ -413,9 +438,10 @@ static const struct {
     [KV_INT4] = {K_exact_attend_int8, K_exact_attend_split_int8, K_exact_attend_rows_int4},
 };
 
-/* Decode rows: a block for each chunk of positions, then their combination. */
+/* Decode rows: a block for each chunk of positions, then their combination, which `leave` leaves to
+ * the next launch. */
 static void attend_splits(struct hip *h, const struct be_plan *p, int op,
-                          const struct attend_kernel_args *all)
+                          const struct attend_kernel_args *all, int leave)
 {
     size_t n_decode = (size_t)h->shape.n_decode, at_once = (size_t)hip_rows_at_once(h),
            q_row = (size_t)all->n_heads * (size_t)all->head_dim;
@@ -423,10 +449,7 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
     for (size_t row = 0, n; row < n_decode; row += n) {
         struct attend_kernel_args a = *all;
         n = n_decode - row < at_once ? n_decode - row : at_once;
-        a.q += row * q_row;
-        a.pos += row;
-        a.seq += row;
-        if (a.open.own) a.open.own += row;
+        hip_skip_rows(&a, row);
         a.parts = h->d_parts;
         a.n_splits = h->shape.n_splits;
         struct hip_blocks grid = {n, (size_t)a.n_heads, (size_t)a.n_splits, 0};
@@ -436,6 +459,7 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
         }
         hip_launch(h, chunk < K_COUNT ? chunk : attend_kernels[h->config.kv].split, grid, &a,
                    sizeof a);
+        if (leave) continue;
         struct combine_args m = hip_combine_args(h, p, op);
         m.out += row * q_row;
         m.pos += row;
@@ -444,11 +468,17 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
     }
 }
 
-void hip_exact_attend(struct hip *h, const struct be_plan *p, int op)
+void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
 {
     struct attend_kernel_args a = hip_attend_args(h, p, op);
     int n = h->shape.n_rows - h->shape.n_decode;
-    if (h->shape.n_decode) attend_splits(h, p, op, &a);
+    if (rope >= 0 && !n && h->shape.single_rows) {
+        struct rope_kernel_args r = hip_rope_args(h, p, rope);
+        hip_rotate_in(&a, &r);
+    } else if (rope >= 0) {
+        hip_exact_rope(h, p, rope);
+    }
+    if (h->shape.n_decode) attend_splits(h, p, op, &a, leave);
     if (!n) return;
     if (a.head_dim <= GPU_HEAD_DIM) {
         enum hip_kernel mma = a.head_dim <= 64    ? K_exact_attend_mma_64

@@ -11,7 +11,7 @@ enum { MAX_PATTERN = 5 };
 
 struct hip_pattern {
     const char *name;
-    int regime; /* enum hip_regime, or EXACT_ROWS */
+    int regime; /* enum hip_regime, EXACT_ROWS or EXACT_SINGLE */
     int n;
     enum op_kind kind[MAX_PATTERN];
     /* Whether the pattern applies to the operations from first on, whose kinds match; NULL:
@@ -153,14 +153,18 @@ static void launch_norm_gemv(struct hip *h, const struct be_plan *p, int first)
     hip_gemv(h, p, first + 1, first, -1, -1);
 }
 
-/* Whether a launch of two linears can include the SwiGLU after them. */
-static int gates(const struct be_plan *p, int op)
+/* Whether a launch of two linears can include the activation after them, SwiGLU. */
+static int activates(const struct be_plan *p, int op)
 {
     const struct op *linear = hip_op(p, op), *glu = hip_op(p, op + 1);
-    return linear->n == 2 && glu->as.glu.activation == ACTIVATION_SILU &&
-           glu->in[0] == linear->out[0] && glu->in[1] == linear->out[1] &&
+    return linear->n == 2 && glu->in[0] == linear->out[0] && glu->in[1] == linear->out[1] &&
            glu->out[0] == linear->out[0] && only_for(p, op, 1, op + 1) &&
            hip_weight(p, op, 0)->out == hip_weight(p, op, 1)->out;
+}
+
+static int gates(const struct be_plan *p, int op)
+{
+    return hip_op(p, op + 1)->as.glu.activation == ACTIVATION_SILU && activates(p, op);
 }
 
 static int norm_gemv_glu_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -198,6 +202,73 @@ static int rope_attend_gemv_fits(const struct hip *h, const struct be_plan *p, i
 static void launch_rope_attend_gemv(struct hip *h, const struct be_plan *p, int first)
 {
     attend_then_gemv(h, p, first + 1, first);
+}
+
+/* ---- the same in the CPU's order */
+static int exact_norm_gemv_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h; /* the norm itself was checked by compile_gemvs() */
+    return is_gemv(p, first + 1) && hip_norm_is_plain(p, first) &&
+           hip_op(p, first + 1)->in[0] == hip_op(p, first)->out[0];
+}
+
+static void launch_exact_norm_gemv(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_exact_gemv(h, p, first + 1, first, -1, -1);
+}
+
+static int exact_norm_gemv_glu_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return exact_norm_gemv_fits(h, p, first) && activates(p, first + 1);
+}
+
+static void launch_exact_norm_gemv_glu(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_exact_gemv(h, p, first + 1, first, -1, first + 2);
+}
+
+static void exact_attend_gemv(struct hip *h, const struct be_plan *p, int attend, int rope)
+{
+    int leave = hip_exact_combines(h, p, attend);
+    hip_exact_attend(h, p, attend, rope, leave);
+    hip_exact_gemv(h, p, attend + 1, -1, leave ? attend : -1, -1);
+}
+
+static int exact_attend_gemv_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h;
+    return is_gemv(p, first + 1) && only_for(p, first, 0, first + 1) &&
+           hip_op(p, first + 1)->in[0] == hip_op(p, first)->out[0];
+}
+
+static void launch_exact_attend_gemv(struct hip *h, const struct be_plan *p, int first)
+{
+    exact_attend_gemv(h, p, first, -1);
+}
+
+static int exact_rope_attend_gemv_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return rope_fits(h, p, first) && exact_attend_gemv_fits(h, p, first + 1);
+}
+
+static void launch_exact_rope_attend_gemv(struct hip *h, const struct be_plan *p, int first)
+{
+    exact_attend_gemv(h, p, first + 1, first);
+}
+
+static void launch_exact_gemv(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_exact_gemv(h, p, first, -1, -1, -1);
+}
+
+static void launch_exact_rope_attend(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_exact_attend(h, p, first + 1, first, 0);
+}
+
+static void launch_exact_attend(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_exact_attend(h, p, first, -1, 0);
 }
 
 /* ---- steps of a single decode row: GEMVs of plain linears */
@@ -497,6 +568,17 @@ static const struct hip_pattern patterns[] = {
     {"experts", ANY_ROWS, 1, {OP_EXPERTS}, NULL, launch_experts, K_COUNT},
     {"mix", ANY_ROWS, 1, {OP_MIX}, NULL, hip_mix, K_COUNT},
     {"top", ANY_ROWS, 1, {OP_TOP}, NULL, hip_top, K_COUNT},
+    {"exact norm + gemv + glu", EXACT_SINGLE, 3, {OP_NORM, OP_LINEAR, OP_GLU},
+     exact_norm_gemv_glu_fits, launch_exact_norm_gemv_glu, K_exact_gemv_norm_glu},
+    {"exact norm + gemv", EXACT_SINGLE, 2, {OP_NORM, OP_LINEAR},
+     exact_norm_gemv_fits, launch_exact_norm_gemv, K_exact_gemv_norm},
+    {"exact rope + attend + gemv", EXACT_SINGLE, 3, {OP_ROPE_STORE, OP_ATTEND, OP_LINEAR},
+     exact_rope_attend_gemv_fits, launch_exact_rope_attend_gemv, K_exact_gemv_combine},
+    {"exact attend + gemv", EXACT_SINGLE, 2, {OP_ATTEND, OP_LINEAR},
+     exact_attend_gemv_fits, launch_exact_attend_gemv, K_exact_gemv_combine},
+    {"exact gemv", EXACT_SINGLE, 1, {OP_LINEAR}, gemv_fits, launch_exact_gemv, K_exact_gemv_row},
+    {"exact rope + attend", EXACT_ROWS, 2, {OP_ROPE_STORE, OP_ATTEND},
+     rope_fits, launch_exact_rope_attend, K_attend_chunk_int8_64},
     {"exact norm + linear", EXACT_ROWS, 2, {OP_NORM, OP_LINEAR},
      hip_exact_takes_norm, hip_exact_produced_linear, K_COUNT},
     {"exact glu + linear", EXACT_ROWS, 2, {OP_GLU, OP_LINEAR},
@@ -508,7 +590,7 @@ static const struct hip_pattern patterns[] = {
     {"exact norm", EXACT_ROWS, 1, {OP_NORM}, NULL, hip_exact_norm, K_COUNT},
     {"exact linear", EXACT_ROWS, 1, {OP_LINEAR}, NULL, hip_exact_linear, K_COUNT},
     {"exact rope", EXACT_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_exact_rope, K_COUNT},
-    {"exact attend", EXACT_ROWS, 1, {OP_ATTEND}, NULL, hip_exact_attend, K_COUNT},
+    {"exact attend", EXACT_ROWS, 1, {OP_ATTEND}, NULL, launch_exact_attend, K_COUNT},
     {"exact glu", EXACT_ROWS, 1, {OP_GLU}, NULL, hip_exact_glu, K_COUNT},
     {"exact add", EXACT_ROWS, 1, {OP_ADD}, NULL, hip_exact_add, K_COUNT},
     {"exact softcap", EXACT_ROWS, 1, {OP_SOFTCAP}, NULL, hip_exact_softcap, K_COUNT},
@@ -536,7 +618,7 @@ long hip_pattern_count(const struct be *be, int i)
 int hip_has_pattern(const struct be *be, int i)
 {
     const struct hip *h = (const struct hip *)be;
-    if ((patterns[i].regime == EXACT_ROWS) != hip_is_exact(h)) return 0;
+    if ((patterns[i].regime >= EXACT_ROWS) != hip_is_exact(h)) return 0;
     if (patterns[i].regime == SINGLE_ROW && h->pinned >= 0) return 0;
     return patterns[i].needs == K_COUNT || hip_has(h, (enum hip_kernel)patterns[i].needs);
 }
@@ -556,9 +638,16 @@ static int applies(const struct hip *h, const struct be_plan *p, const struct hi
     if (first + t->n > end) return 0;
     for (int i = 0; i < t->n; i++) {
         if (hip_op(p, first + i)->kind != t->kind[i]) return 0;
-        if (r == SINGLE_ROW && t->regime == ANY_ROWS && p->linears[first + i].gemv) return 0;
+        if (r == SINGLE_ROW && (t->regime == ANY_ROWS || t->regime == EXACT_ROWS) &&
+            p->linears[first + i].gemv)
+            return 0;
     }
     return !t->fits || t->fits(h, p, first);
+}
+
+static int is_of_single(const struct hip_pattern *t)
+{
+    return t->regime == SINGLE_ROW || t->regime == EXACT_SINGLE;
 }
 
 static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, struct err *e)
@@ -567,8 +656,8 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
     if (!(p->group[r] = calloc((size_t)n, sizeof *p->group[r]))) return err_memory(e);
     for (int at = 0; at < n;) {
         int end = at < p->plan->n_body ? p->plan->n_body : n, k = 0;
-        while (k < N_PATTERNS && ((patterns[k].regime == EXACT_ROWS) != hip_is_exact(h) ||
-                                  (patterns[k].regime == SINGLE_ROW && r == ANY_ROWS) ||
+        while (k < N_PATTERNS && ((patterns[k].regime >= EXACT_ROWS) != hip_is_exact(h) ||
+                                  (is_of_single(&patterns[k]) && r == ANY_ROWS) ||
                                   !applies(h, p, &patterns[k], r, at, end)))
             k++;
         if (k == N_PATTERNS)
@@ -606,14 +695,16 @@ static void compile_gemvs(const struct hip *h, struct be_plan *p)
     for (int i = 0; i < p->plan->n_ops; i++) {
         const struct op *op = hip_op(p, i);
         struct hip_linears *l = &p->linears[i];
-        if (op->kind == OP_MIX && hip_has(h, K_dense_gemv_row_f16))
+        if (op->kind == OP_MIX && hip_has(h, K_dense_gemv_row_f16) && !hip_is_exact(h))
             l->adds = feeds_norm(p, i, hip_width(p, i) / op->as.mix.top_k);
         if (op->kind == OP_ADD && i > 0)
             l->adds = hip_dense_adds(p, i - 1, i) && feeds_norm(p, i, hip_width(p, i));
         if (op->kind != OP_LINEAR) continue;
         int normed = i > 0 && hip_op(p, i - 1)->kind == OP_NORM && hip_norm_is_plain(p, i - 1) &&
                      hip_op(p, i - 1)->out[0] == op->in[0];
-        l->gemv = hip_gemv_of(h, p, i);
+        l->gemv = !hip_is_exact(h)           ? hip_gemv_of(h, p, i)
+                  : hip_exact_is_gemv(h, p, i) ? GEMV_CODES
+                                               : GEMV_NONE;
         if (l->gemv == GEMV_CODES && normed && !gemv_takes_norm(p, i - 1)) l->gemv = GEMV_NONE;
         /* not to the x that blocks of the same launch norm */
         l->adds = l->gemv && !normed && op->n == 1 && feeds_norm(p, i, hip_weight(p, i, 0)->out);
@@ -622,6 +713,6 @@ static void compile_gemvs(const struct hip *h, struct be_plan *p)
 
 int hip_fuse(const struct hip *h, struct be_plan *p, struct err *e)
 {
-    if (!hip_is_exact(h)) compile_gemvs(h, p);
+    compile_gemvs(h, p);
     return match(h, p, ANY_ROWS, e) || match(h, p, SINGLE_ROW, e) ? -1 : 0;
 }

@@ -24,7 +24,7 @@ struct hip_linear_run {
 };
 
 /* What computes the linears of an operation in steps of a single row: the general kernels, those of
- * hopper/linear_gemv.hip or of hopper/dense_gemv.hip. */
+ * hopper/linear_gemv.hip (exact_gemv.hip in the CPU's order) or of hopper/dense_gemv.hip. */
 enum hip_gemv { GEMV_NONE, GEMV_CODES, GEMV_DENSE };
 
 struct hip_linears {
@@ -38,7 +38,8 @@ struct hip_linears {
 /* Steps of a single decode row have groups of their own: GEMVs fused with the operations around
  * them. */
 enum hip_regime { ANY_ROWS, SINGLE_ROW, REGIMES };
-enum { EXACT_ROWS = REGIMES }; /* of a pattern: any rows, in the CPU's order (hip_exact.c) */
+/* Of a pattern: any rows, a single decode row, in the CPU's order (hip_exact.c). */
+enum { EXACT_ROWS = REGIMES, EXACT_SINGLE };
 
 struct be_plan {
     const struct step_plan *plan;
@@ -206,6 +207,8 @@ void hip_attend(struct hip *h, const struct be_plan *p, int op, int rope, int le
 /* Whether attention can include its gate, the OP_GLU after it; both. */
 int hip_attend_gates(const struct be_plan *p, int op);
 void hip_attend_gated(struct hip *h, const struct be_plan *p, int op, int rope);
+void hip_rotate_in(struct attend_kernel_args *a, const struct rope_kernel_args *rope);
+void hip_skip_rows(struct attend_kernel_args *a, size_t row);
 struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op);
 struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op);
 /* Decode rows whose partial results have room at a time. */
@@ -246,12 +249,21 @@ int hip_exact_takes_norm(const struct hip *h, const struct be_plan *p, int norm)
 int hip_exact_takes_glu(const struct hip *h, const struct be_plan *p, int glu);
 void hip_exact_produced_linear(struct hip *h, const struct be_plan *p, int producer);
 void hip_exact_rope(struct hip *h, const struct be_plan *p, int op);
-void hip_exact_attend(struct hip *h, const struct be_plan *p, int op);
+/* Attention. rope: the rotation that it includes where it can, hip_exact_rope() elsewhere; -1:
+ * none. leave: the next launch combines the chunks, of a single decode row only. */
+void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave);
 void hip_exact_glu(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_add(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_experts(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_produced_experts(struct hip *h, const struct be_plan *p, int producer);
 void hip_exact_softcap(struct hip *h, const struct be_plan *p, int op);
+
+/* ---- hip_exact_gemv.c */
+/* Whether a GEMV can compute the operation's linears of a single decode row in the CPU's order, and
+ * combine the chunks of the attention before them; the launch, as hip_gemv has it. */
+int hip_exact_is_gemv(const struct hip *h, const struct be_plan *p, int op);
+int hip_exact_combines(const struct hip *h, const struct be_plan *p, int attend);
+void hip_exact_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int attend, int glu);
 
 /* ---- hip_vector.c */
 struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op);

@@ -401,14 +401,25 @@ EXACT_TILE(exact_tile_1, MMA, 64, 1, 0)
 EXACT_TILE(exact_tile_2, MMA, 64, 2, 0)
 EXACT_TILE(exact_tile_32, MMA, 32, 1, 0)
 EXACT_TILE(exact_pairs_tile, MMA, 64, 1, 1)
-#ifndef EXACT_WGMMA /* hopper/exact_linear_wgmma.hip; groups: warpgroups of 64 outputs */
-#define EXACT_WGMMA(name, images, groups, stages, blocks)                                          \
+#ifndef EXACT_WGMMA /* hopper/exact_linear_wgmma.hip; groups: warpgroups of 64 outputs; columns: of
+                       a tile of rows */
+#define EXACT_WGMMA(name, images, groups, columns, stages, blocks)                                 \
     KERNEL_ROW(name, images, FOR_EXACT, 128 * (groups) + WGMMA_PRODUCERS, blocks,                  \
-               EXACT_WGMMA_SHARED(groups, stages), 0, 0)
+               EXACT_WGMMA_SHARED(groups, columns, stages), 0, 0)
 #endif
-EXACT_WGMMA(exact_wgmma_192, SM90, 3, 6, 1)
-EXACT_WGMMA(exact_wgmma_128, SM90, 2, 7, 1)
-EXACT_WGMMA(exact_wgmma_64, SM90, 1, 4, 2)
+EXACT_WGMMA(exact_wgmma_192, SM90, 3, 128, 6, 1)
+EXACT_WGMMA(exact_wgmma_64, SM90, 1, 128, 4, 2)
+EXACT_WGMMA(exact_few_192, SM90, 3, 64, 8, 1)
+EXACT_WGMMA(exact_few_64, SM90, 1, 64, 7, 2)
+#ifndef EXACT_GEMV /* hopper/exact_gemv.hip; panels: of an output tile */
+#define EXACT_GEMV(name, images, source, panels)                                                   \
+    KERNEL_ROW(name, images, FOR_EXACT, EXACT_GEMV_THREADS, 2,                                     \
+               EXACT_GEMV_SHARED(EXACT_GEMV_SUBS(source), panels, (source) == GEMV_NORM), 0, 0)
+#endif
+EXACT_GEMV(exact_gemv_norm, SM90, GEMV_NORM, 1)
+EXACT_GEMV(exact_gemv_norm_glu, SM90, GEMV_NORM, 2)
+EXACT_GEMV(exact_gemv_combine, SM90, GEMV_COMBINE, 1)
+EXACT_GEMV(exact_gemv_row, SM90, GEMV_ROW, 1)
 KERNEL_ROW(exact_split_8, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
 KERNEL_ROW(exact_experts_split, MMA, FOR_EXACT, THREADS, 3, EXACT_SPLIT_TERMS * 4, 0, 0)
 KERNEL_ROW(exact_pairs_split, MMA, FOR_EXACT, THREADS, 2, EXACT_SPLIT_TERMS * 4, 0, 0)
@@ -426,9 +437,9 @@ EXACT_DENSE_TILE(exact_dense_tile_4_f16, MMA, WEIGHT_F16, 4, 2)
 EXACT_DENSE_TILE(exact_dense_tile_4_bf16, MMA, WEIGHT_BF16, 4, 2)
 EXACT_DENSE_TILE(exact_dense_tile_8_f16, MMA, WEIGHT_F16, 8, 1)
 EXACT_DENSE_TILE(exact_dense_tile_8_bf16, MMA, WEIGHT_BF16, 8, 1)
-KERNEL_ROW(exact_quantize, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_quantize, ALL, FOR_EXACT, THREADS, 4, 0, 0, 0)
 KERNEL_ROW(exact_norm, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(exact_norm_quantize, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_norm_quantize, ALL, FOR_EXACT, THREADS, 4, 0, 0, 0)
 KERNEL_ROW(exact_angles, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_rope_store, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_rope_octets, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
@@ -493,7 +504,7 @@ KERNEL_ROW(glu_prepare_14, ALL, FOR_GLU, THREADS, 4, 0, ROW_PIECES, SPREAD_SHARE
 KERNEL_ROW(glu_1024_14, SM90, FOR_GLU, THREADS_1024, 1, 0, ROW_PIECES, SPREAD_SHARED_1024)
 KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 
-/* Rotation and attention (common/attend.hip, hopper/vector_1024.hip) */
+/* Rotation and attention (common/rope.hip, common/attend.hip, hopper/vector_1024.hip) */
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store_int8, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
@@ -631,6 +642,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef EXACT_Q4
 #undef EXACT_TILE
 #undef EXACT_WGMMA
+#undef EXACT_GEMV
 #undef EXACT_ATTEND_MMA
 #undef EXACT_DENSE
 #undef EXACT_DENSE_8

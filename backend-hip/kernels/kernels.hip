@@ -22,6 +22,7 @@
 #include "backend-hip/kernels/common/kv_int4.h"
 
 #include "backend-hip/kernels/common/argmax.hip"
+#include "backend-hip/kernels/common/rope.hip"
 #include "backend-hip/kernels/common/attend.hip"
 #include "backend-hip/kernels/common/attend_int8.hip"
 #include "backend-hip/kernels/common/conv.hip"
@@ -93,5 +94,6 @@
 #include "backend-hip/kernels/nvidia/exact_delta.hip"
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/exact_linear_wgmma.hip"
+#include "backend-hip/kernels/hopper/exact_gemv.hip"
 #endif
 #endif

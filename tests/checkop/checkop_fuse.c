@@ -82,7 +82,7 @@ static const struct fuse_case cases[] = {
     {0, WHOLE, 256, 384, H64, KV_F16, 0, 3, DENSE_BF16, Q4_128, BIT(W_Q) | BIT(W_GATE), IN_PLACE,
      0},
     {0, WHOLE, 250, 370, H36, KV_F32, 0, 3, DENSE_F32, Q4_32, BIT(W_GATE) | BIT(W_UP), ALIKE, 1},
-    {0, WHOLE, 256, 384, H64, KV_F16, 0, 3, Q4_128, Q4_32, BIT(W_V) | BIT(W_UP), IN_PLACE, 0},
+    {1, WHOLE, 256, 384, H64, KV_F16, 0, 3, Q4_128, Q4_32, BIT(W_V) | BIT(W_UP), IN_PLACE, 0},
     {0, WHOLE, 256, 384, H64, KV_F16, 0, 3, Q4_128, Q4_128, BIT(W_HEAD), ALIKE, 0},
     /* attention without rotation before it, without a linear behind it, heads of other sizes */
     {1, ATTEND | O, 256, 0, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},

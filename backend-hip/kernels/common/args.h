@@ -332,6 +332,7 @@ struct attend_kernel_args {
     const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of
                          one sequence */
     int digits; /* exact_attend_int8.hip, attend_chunk.hip: of queries */
+    int exact;  /* attend_chunk.hip: rotation as exact_rope_store has it */
     struct open_pages open; /* int4; tiles begin at multiples of GROUP_ROWS positions, or at a
                                sequence's first row */
 };
@@ -387,6 +388,9 @@ struct gemv_args {
     const unsigned short *place; /* [in] packed position of each input; NULL: not permuted */
     int add;                     /* residual epilogue: part[0].y += the result of the only part */
 };
+
+/* What the prologue of a GEMV has for its input. */
+enum gemv_source { GEMV_NORM, GEMV_COMBINE, GEMV_ROW };
 
 /* Limits: pieces of a normed row; KV splits of a combined row, and their weights, splits + 1 for
  * each head. */
@@ -653,12 +657,40 @@ enum { EXACT_SPLIT_ROWS = 8, EXACT_SPLIT_TERMS = 8192 };
     (EXACT_STAGES * ((rows) * (2 * EXACT_MMA_STRIDE + 8) +                                         \
                      EXACT_TILE_PANELS(rows, panels) * (1024 * (1 + (pairs)) + 128)))
 
-/* hopper/exact_linear_wgmma.hip: columns of a tile, one for each digit of a row; bytes of a stage of
- * a ring: the integers, codes, scales of the weights, scales of the rows */
-enum { EXACT_COLUMNS = 128 };
-#define EXACT_WGMMA_STAGE(groups)                                                                  \
-    (EXACT_COLUMNS * 128 + ((groups) * 4 * (1024 + 64) + EXACT_COLUMNS * 8 + 1023) / 1024 * 1024)
-#define EXACT_WGMMA_SHARED(groups, stages) ((stages) * EXACT_WGMMA_STAGE(groups) + 1024)
+/* hopper/exact_linear_wgmma.hip: bytes of a stage of a ring: the integers of a tile's columns, one
+ * for each digit of a row; codes, scales of the weights, scales of the rows */
+#define EXACT_WGMMA_STAGE(groups, columns)                                                         \
+    ((columns) * 128 + ((groups) * 4 * (1024 + 64) + (columns) * 8 + 1023) / 1024 * 1024)
+#define EXACT_WGMMA_SHARED(groups, columns, stages)                                                \
+    ((stages) * EXACT_WGMMA_STAGE(groups, columns) + 1024)
+
+/* hopper/exact_gemv.hip */
+struct exact_gemv_args {
+    struct linear_args linear; /* n_blocks: panels; with an activation those of the first part, and
+                                  part[0].y = activation(part 0) * part 1 */
+    struct norm_args norm;     /* without delta; out: not written */
+    struct combine_args combine;
+    struct glu_any_args glu; /* the activation alone */
+    int n_subs, digits;
+    int add; /* part[0].y += the result of the only part */
+};
+
+/* Sub-groups of a stage, stages, bytes of a stage and of the mbarriers; octets of a thread of a
+ * normed row, of another. After the ring and the digits of the row: terms in two buffers, which a
+ * lane reads 15 sub-groups too far; in their place first the squares of a normed row. */
+enum { EXACT_GEMV_ITEMS = 16, EXACT_GEMV_STAGES = 4, EXACT_GEMV_THREADS = THREADS + 64 };
+enum { EXACT_GEMV_STAGE = EXACT_GEMV_ITEMS * PLAIN_ITEM_BYTES, EXACT_GEMV_BARRIERS = 128 };
+enum { EXACT_GEMV_NORM_OCTETS = 3, EXACT_GEMV_ROW_OCTETS = 7 };
+#define EXACT_GEMV_SUBS(source)                                                                    \
+    (((source) == GEMV_NORM ? EXACT_GEMV_NORM_OCTETS : EXACT_GEMV_ROW_OCTETS) * 8 * THREADS / 128)
+#define EXACT_GEMV_TERMS(subs, panels) (4 * PANEL * (2 * (panels) * (subs) + 15))
+#define EXACT_GEMV_PLACE(subs, panels, norm)                                                       \
+    ((norm) && 4 * 128 * (subs) > EXACT_GEMV_TERMS(subs, panels)                                   \
+         ? 4 * 128 * (subs)                                                                        \
+         : EXACT_GEMV_TERMS(subs, panels))
+#define EXACT_GEMV_SHARED(subs, panels, norm)                                                      \
+    (EXACT_GEMV_STAGES * EXACT_GEMV_STAGE + EXACT_GEMV_BARRIERS + 2 * 128 * (subs) +               \
+     ((subs) + 1) / 2 * 16 + EXACT_GEMV_PLACE(subs, panels, norm))
 
 /* Rows and panels of a block of exact_dense */
 enum { EXACT_DENSE_ROWS = 8, EXACT_DENSE_PANELS = THREADS / 32 };
@@ -678,13 +710,17 @@ enum { EXACT_TILE_ROWS = 32 };
 #define EXACT_ATTEND_SHARED(dims)                                                                  \
     (EXACT_TILE_ROWS * (4 * (KV_SPLIT + 16) + 2 * 4 * (KV_SPLIT / 4 + 4) + 2 * (dims) + 64))
 
+/* Floats of a row in shared memory; whether a norm keeps its row there. */
+enum { EXACT_SPAN = 4096 };
+#define EXACT_NORM_IN_SPAN(dim) ((dim) <= EXACT_SPAN && (dim) % 4 == 0)
+
 struct exact_norm_args {
     struct norm_args norm;
     const float *bias; /* centered: [dim] or NULL */
     int groups, centered;
 };
 
-/* A norm and the quantization of its result, which is stored, too. */
+/* A norm and the quantization of its result, which is stored, too, unless norm.out is NULL. */
 struct exact_norm_quantize_args {
     struct exact_norm_args norm;
     struct exact_quantize_args quantize;

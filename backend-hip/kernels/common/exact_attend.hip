@@ -93,11 +93,21 @@ struct exact_run {
     float acc[EXACT_DIMS], max, sum;
 };
 
+/* Adds a chunk's maximum and sum; the factors of the values so far and of the chunk's. */
+DEVICE void exact_merge_scales(float *all_max, float *all_sum, float max, float sum, float *old,
+                               float *now)
+{
+    float m = *all_max > max ? *all_max : max;
+    *old = exact_exp(*all_max - m);
+    *now = exact_exp(max - m);
+    *all_max = m;
+    *all_sum = *all_sum * *old + sum * *now;
+}
+
 DEVICE void exact_merge(struct exact_run *r, const float acc[EXACT_DIMS], float max, float sum)
 {
-    float m = r->max > max ? r->max : max, old = exact_exp(r->max - m), now = exact_exp(max - m);
-    r->max = m;
-    r->sum = r->sum * old + sum * now;
+    float old, now;
+    exact_merge_scales(&r->max, &r->sum, max, sum, &old, &now);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) r->acc[j] = r->acc[j] * old + acc[j] * now;
 }
 

@@ -42,85 +42,137 @@ DEVICE float exact_gated(const struct glu_any_args *a, float g, const float *of_
     return of_up ? y * up : y;
 }
 
-/* Sub-groups sub0 .. sub0 + 15 of a row with inputs x: 16 threads to a sub-group, 8 inputs each.
- * The integers are those of backend-cpu/act_quant.h. */
-DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *x, int sub0,
-                              int row, int *largest_bits, int *sums)
+/* The largest v >= 0 or the sum of v over 16 neighbouring threads, in each of them.
+ * scratch[THREADS] */
+DEVICE int exact_over_16(int v, int *scratch, const int largest)
 {
-    int t = thread(), octet = t % 16, sub = sub0 + t / 16, n = 0, most = 0;
-    int first = sub < a->groups.n ? exact_begin(&a->groups, sub, &n) * CHUNK : 0;
-    int there = octet * 8 < n * CHUNK, at = first + octet * 8;
-    const float *up = a->glu.up ? a->glu.up + (u64)(row / a->top_k) * (u64)a->in : a->glu.up;
-    const int *perm = a->perm;
-    if (perm && a->slot_expert) perm += (u64)a->slot_expert[row] * (u64)a->k;
-    float v[8];
+#if defined(__AMDGCN__)
+    int t = thread();
+    scratch[t] = v;
+    barrier();
+    for (int i = 1; i < 16; i++) {
+        int other = scratch[t / 16 * 16 + (t + i) % 16];
+        v = !largest ? v + other : other > v ? other : v;
+    }
+    barrier();
+#else
+    (void)scratch;
+    UNROLL for (int i = 1; i < 16; i *= 2)
+    {
+        int other = (int)shuffle_xor((u32)v, i);
+        v = !largest ? v + other : other > v ? other : v;
+    }
+#endif
+    return v;
+}
+
+/* 8 inputs as integers, of a sub-group that 16 neighbouring threads have: digit d in the order of
+ * struct exact_digits is word[d]. */
+struct exact_integers {
+    u32 word[2][2];
+    struct exact_scaled scaled; /* of the sub-group */
+};
+
+/* The integers are those of backend-cpu/act_quant.h. two: digits */
+DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int *scratch)
+{
+    struct exact_integers to = {{{0, 0}, {0, 0}}, {0, 0}};
+    int most = 0, sum = 0;
     UNROLL for (int i = 0; i < 8; i++)
     {
-        int from = !there ? -1 : perm ? perm[at + i] : at + i;
-        v[i] = from < 0 ? 0 : x[from];
-        if (a->glu.gate && from >= 0) v[i] = exact_gated(&a->glu, v[i], up ? up + from : up);
         int bits = (int)(bits_of(v[i]) & 0x7fffffffu);
         most = bits > most ? bits : most;
     }
-    largest_bits[t] = most;
-    barrier();
-    UNROLL for (int i = 0; i < 16; i++)
-    {
-        int bits = largest_bits[t / 16 * 16 + i];
-        most = bits > most ? bits : most;
-    }
-    int two = a->to.digits == 2, finite = most < 0x7f800000, sum = 0;
-    float largest = f32_of((u32)most), top = two ? 16256 : 127;
-    float inverse = finite && largest > 0x1p-100f ? top / largest : 0;
-    u32 word[2][2] = {{0, 0}, {0, 0}};
+    most = exact_over_16(most, scratch, 1);
+    int finite = most < 0x7f800000;
+    float largest = f32_of((u32)most), top = two ? 16256 : 127,
+          inverse = finite && largest > 0x1p-100f ? top / largest : 0;
     UNROLL for (int i = 0; i < 8; i++)
     {
         int q = inverse == 0 ? 0 : (int)(v[i] * inverse + 0x1.8p23f - 0x1.8p23f);
         int high = two ? (q + 64) >> 7 : q, low = q - high * 128, place = i % 2 * 16 + i / 4 * 8;
         sum += q;
-        word[0][i / 2 % 2] |= ((u32)high & 0xff) << place;
-        word[1][i / 2 % 2] |= ((u32)low & 0xff) << place;
+        to.word[0][i / 2 % 2] |= ((u32)high & 0xff) << place;
+        to.word[1][i / 2 % 2] |= ((u32)low & 0xff) << place;
     }
-    sums[t] = sum;
-    barrier();
+    to.scaled.sum = exact_over_16(sum, scratch, 0);
+    to.scaled.scale = finite ? largest / top : f32_of(0x7fc00000u);
+    return to;
+}
+
+/* 8 inputs of row `row` from number `at` on. */
+DEVICE void exact_inputs(const struct exact_quantize_args *a, const float *x, int row, int at,
+                         float v[8])
+{
+    const int *perm = a->perm;
+    const float *of_up = a->glu.up ? a->glu.up + (u64)(row / a->top_k) * (u64)a->in : a->glu.up;
+    float up[8];
+    if (perm && a->slot_expert) perm += (u64)a->slot_expert[row] * (u64)a->k;
+    if (!perm) {
+        load_octet(x + at, v);
+        if (of_up) load_octet(of_up + at, up);
+    } else {
+        UNROLL for (int i = 0; i < 8; i++)
+        {
+            int from = perm[at + i];
+            v[i] = from < 0 ? 0 : x[from];
+            if (of_up) up[i] = from < 0 ? 0 : of_up[from];
+        }
+    }
+    if (!a->glu.gate) return;
+    if (a->glu.activation == IS_SILU && of_up) {
+        UNROLL for (int i = 0; i < 8; i++) v[i] = exact_silu(v[i]) * up[i];
+        return;
+    }
+    UNROLL for (int i = 0; i < 8; i++) if (!perm || perm[at + i] >= 0)
+        v[i] = exact_gated(&a->glu, v[i], of_up ? up + i : of_up);
+}
+
+/* Sub-groups sub0 .. sub0 + 15 of a row with inputs x: 16 threads to a sub-group, 8 inputs each. */
+DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *x, int sub0,
+                              int row, int *scratch)
+{
+    int octet = thread() % 16, sub = sub0 + thread() / 16, n = 0;
+    int first = sub < a->groups.n ? exact_begin(&a->groups, sub, &n) * CHUNK : 0;
+    int there = octet * 8 < n * CHUNK, at = first + octet * 8, digits = a->to.digits;
+    float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    if (there) exact_inputs(a, x, row, at, v);
+    struct exact_integers of = exact_integers_of(v, digits == 2, scratch);
     if (there && a->to.tile) {
-        int tile = row / a->to.tile, column = row % a->to.tile * a->to.digits;
+        int tile = row / a->to.tile, columns = a->to.tile * digits,
+            column = row % a->to.tile * digits;
         u8 *to = (u8 *)a->to.digit +
-                 ((u64)(tile * a->groups.n + sub) * EXACT_COLUMNS + (u64)column) * 128;
-        UNROLL for (int d = 0; d < 2; d++) if (d < a->to.digits)
+                 ((u64)(tile * a->groups.n + sub) * (u64)columns + (u64)column) * 128;
+        UNROLL for (int d = 0; d < 2; d++) if (d < digits)
         {
             UNROLL for (int half = 0; half < 2; half++)
             {
                 int piece = octet / 4 * 2 + half;
                 *(u32 *)(to + d * 128 + (piece ^ (column + d) % 8) * 16 + octet % 4 * 4) =
-                    word[d][half];
+                    of.word[d][half];
             }
         }
     } else if (there) {
-        u8 *to = (u8 *)a->to.digit + (u64)row * (u64)(a->to.digits * a->to.stride) + (u64)at;
-        *(u64 *)to = (u64)word[0][0] | (u64)word[0][1] << 32;
-        if (two) *(u64 *)(to + a->to.stride) = (u64)word[1][0] | (u64)word[1][1] << 32;
+        u8 *to = (u8 *)a->to.digit + (u64)row * (u64)(digits * a->to.stride) + (u64)at;
+        UNROLL for (int d = 0; d < 2; d++) if (d < digits)
+            *(u64 *)(to + d * a->to.stride) = (u64)of.word[d][0] | (u64)of.word[d][1] << 32;
     }
-    if (octet || sub >= a->groups.n) return;
-    for (int i = 1; i < 16; i++) sum += sums[t + i];
-    a->to.scaled[(u64)sub * (u64)a->to.rows + (u64)row] =
-        (struct exact_scaled){finite ? largest / top : f32_of(0x7fc00000u), sum};
+    if (octet == 0 && sub < a->groups.n)
+        a->to.scaled[(u64)sub * (u64)a->to.rows + (u64)row] = of.scaled;
 }
 
 /* Block (16 sub-groups, row) */
 KERNEL(exact_quantize, struct exact_quantize_args)
 {
-    LDS(int, largest_bits, THREADS);
-    LDS(int, sums, THREADS);
+    LDS(int, scratch, THREADS);
     const struct exact_quantize_args *a = ARGS;
     int row = block_y();
-    exact_quantize_16(a, a->x + (u64)(row / a->top_k) * (u64)a->in, block_x() * 16, row,
-                      largest_bits, sums);
+    exact_quantize_16(a, a->x + (u64)(row / a->top_k) * (u64)a->in, block_x() * 16, row, scratch);
 }
 
 /* Sums of a row in 16 lanes, EXACT_SPAN elements at a time through shared memory; a thread holds
- * EXACT_HELD of a span. */
-enum { EXACT_SPAN = 4096, EXACT_HELD = EXACT_SPAN / THREADS };
+ * EXACT_HELD fours of a span. */
+enum { EXACT_HELD = EXACT_SPAN / THREADS / 4 };
 
 /* Adds a span of n elements in shared memory to the lanes, of which the first threads have one
  * each. */
@@ -165,75 +217,80 @@ DEVICE float exact_sum(const float *x, int n, float mean, const int power, float
     return exact_fold_lanes(lane, span);
 }
 
-/* A row, or one of its groups. A row of one span stays in registers; its result is in `span`, too.
+/* A row, or one of its groups; if it does not fit a span. */
+DEVICE void exact_norm_long(const struct exact_norm_args *a, float *x, const float *delta,
+                            float *out, float *span)
+{
+    int dim = a->norm.dim, t = thread();
+    float mean = 0;
+    for (int i = t; delta && i < dim; i += THREADS) x[i] += delta[i];
+    barrier();
+    if (a->centered) mean = exact_sum(x, dim, 0, 1, span) / (float)dim;
+    float f = 1.0f / exact_sqrt(exact_sum(x, dim, mean, 2, span) / (float)dim + a->norm.eps);
+    for (int i = t; i < dim; i += THREADS) {
+        float y = (x[i] - mean) * f * a->norm.weight[i];
+        out[i] = a->bias ? y + a->bias[i] : y;
+    }
+}
+
+DEVICE int exact_norm_in_span(const struct exact_norm_args *a)
+{
+    return EXACT_NORM_IN_SPAN(a->norm.dim) && !a->centered;
+}
+
+/* The same; if it does, it stays in registers, and its result is in `span`, too; out may be NULL.
  */
 DEVICE void exact_norm_row(const struct exact_norm_args *a, float *span)
 {
     const struct norm_args *of = &a->norm;
-    int dim = of->dim, t = thread();
+    int dim = of->dim, t = thread() * 4;
     u64 at = (u64)block_x() * (u64)dim;
-    float *x = of->x + at, *out = of->out + at, mean = 0, v[EXACT_HELD], w[EXACT_HELD];
+    float *x = of->x + at, *out = of->out ? of->out + at : of->out;
     const float *delta = of->delta ? of->delta + at : of->delta;
-    if (dim > EXACT_SPAN || a->centered) {
-        for (int i = t; delta && i < dim; i += THREADS) x[i] += delta[i];
-        barrier();
-        if (a->centered) mean = exact_sum(x, dim, 0, 1, span) / (float)dim;
-        float f = 1.0f / exact_sqrt(exact_sum(x, dim, mean, 2, span) / (float)dim + of->eps);
-        for (int i = t; i < dim; i += THREADS) {
-            float y = (x[i] - mean) * f * of->weight[i];
-            out[i] = a->bias ? y + a->bias[i] : y;
-        }
+    f32x4 v[EXACT_HELD];
+    if (!exact_norm_in_span(a)) {
+        exact_norm_long(a, x, delta, out, span);
         return;
     }
-    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
+    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * 4 * THREADS < dim)
+        v[k] = *(const f32x4 *)(x + t + k * 4 * THREADS);
+    if (delta) UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * 4 * THREADS < dim)
     {
-        int i = t + k * THREADS;
-        v[k] = x[i];
-        w[k] = of->weight[i];
+        v[k] += *(const f32x4 *)(delta + t + k * 4 * THREADS);
+        *(f32x4 *)(x + t + k * 4 * THREADS) = v[k];
     }
-    if (delta) {
-        float d[EXACT_HELD];
-        UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
-            d[k] = delta[t + k * THREADS];
-        UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
-        {
-            v[k] += d[k];
-            x[t + k * THREADS] = v[k];
-        }
-    }
-    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
-        span[t + k * THREADS] = v[k] * v[k];
+    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * 4 * THREADS < dim)
+        *(f32x4 *)(span + t + k * 4 * THREADS) = v[k] * v[k];
     float sum = exact_fold_lanes(exact_add_span(span, dim, 0), span),
           f = 1.0f / exact_sqrt(sum / (float)dim + of->eps);
-    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * THREADS < dim)
+    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * 4 * THREADS < dim)
     {
-        float y = v[k] * f * w[k];
-        out[t + k * THREADS] = y;
-        span[t + k * THREADS] = y;
+        f32x4 y = v[k] * (f32x4){f, f, f, f} * *(const f32x4 *)(of->weight + t + k * 4 * THREADS);
+        if (out) *(f32x4 *)(out + t + k * 4 * THREADS) = y;
+        *(f32x4 *)(span + t + k * 4 * THREADS) = y;
     }
 }
 
 KERNEL(exact_norm, struct exact_norm_args)
 {
-    LDS(float, span, EXACT_SPAN);
-    exact_norm_row(ARGS, span);
+    LDS(f32x4, span, EXACT_SPAN / 4);
+    exact_norm_row(ARGS, (float *)span);
 }
 
 KERNEL(exact_norm_quantize, struct exact_norm_quantize_args)
 {
-    LDS(float, span, EXACT_SPAN);
-    LDS(int, largest_bits, THREADS);
-    LDS(int, sums, THREADS);
+    LDS(f32x4, fours, EXACT_SPAN / 4);
+    LDS(int, scratch, THREADS);
     const struct exact_norm_quantize_args *a = ARGS;
+    float *span = (float *)fours;
     const struct exact_quantize_args *q = &a->quantize;
-    int row = block_x(), in_span = a->norm.norm.dim <= EXACT_SPAN && !a->norm.centered;
+    int row = block_x();
     exact_norm_row(&a->norm, span);
     barrier();
-    for (int sub = 0; sub < q->groups.n; sub += 16) {
-        if (in_span) exact_quantize_16(q, span, sub, row, largest_bits, sums);
-        else exact_quantize_16(q, q->x + (u64)row * (u64)q->in, sub, row, largest_bits, sums);
-        barrier();
-    }
+    for (int sub = 0; sub < q->groups.n; sub += 16)
+        exact_quantize_16(q,
+                          exact_norm_in_span(&a->norm) ? span : q->x + (u64)row * (u64)q->in, sub,
+                          row, scratch);
 }
 
 KERNEL(exact_angles, struct angles_args)
@@ -326,6 +383,12 @@ KERNEL(exact_rope_octets, struct rope_kernel_args)
     LDS(int, largest, 2 * THREADS);
     LDS(float, x, HADAMARD_FLOATS);
     const struct rope_kernel_args *a = ARGS;
+#if !defined(__AMDGCN__)
+    if (a->kv >= PAGE_INT8 && a->in_octets && rope_in_lanes(a)) {
+        rope_lanes_int8(a, (u8 *)x, 1);
+        return;
+    }
+#endif
     const struct head_octets o = head_octets_of(a);
     int half = a->head_dim / 2, d = o.part * 8;
     const float *weight = o.is_key ? a->k_norm : a->q_norm,

@@ -78,7 +78,7 @@ DEVICE u32 int4_halves(u32 word, const struct channel_pairs *c, const int high, 
 DEVICE u32 int4_key_bytes(u32 word, const struct channel_pairs *c, const int high)
 {
     u32 even = int4_halves(word, c, high, 0), odd = int4_halves(word, c, high, 1);
-    return ((even & 0x00ff00ffu) | (odd << 8 & 0xff00ff00u)) ^ 0x80808080u;
+    return chosen_bytes(even, odd, 0x6240) ^ 0x80808080u;
 }
 
 DEVICE u32 int4_bytes(u32 word, u32 lo, u32 step, const int high)
@@ -99,10 +99,12 @@ DEVICE struct channel_pairs row_pairs_of(u32 lo, u32 step, const int i)
     return c;
 }
 
-/* Four codes of one channel. */
-DEVICE u32 int4_row_bytes(u32 word, u32 lo, u32 step, const int high)
+/* Four codes of one channel, byte i of lo and step; as signed bytes. */
+DEVICE u32 int4_row_bytes(u32 word, u32 lo, u32 step, const int i, const int high)
 {
-    return ((word >> (4 * high) & 0x0f0f0f0fu) * step + lo * 0x01010101u) ^ 0x80808080u;
+    return ((word >> (4 * high) & 0x0f0f0f0fu) * chosen_bytes(step, 0, 0x4440 + (u32)i) +
+            chosen_bytes(lo, 0, 0x1111 * (u32)i)) ^
+           0x80808080u;
 }
 #else
 DEVICE u32 packed_mad(u32 a, u32 b, u32 c)
@@ -124,9 +126,10 @@ DEVICE u32 int4_bytes(u32 word, u32 lo, u32 step, const int high)
     return (even | odd << 8) ^ 0x80808080u;
 }
 
-DEVICE u32 int4_row_bytes(u32 word, u32 lo, u32 step, const int high)
+DEVICE u32 int4_row_bytes(u32 word, u32 lo, u32 step, const int i, const int high)
 {
-    return packed_mad(word >> (4 * high) & 0x0f0f0f0fu, step * 0x00010001u, lo * 0x01010101u) ^
+    return packed_mad(word >> (4 * high) & 0x0f0f0f0fu, (step >> (8 * i) & 0xff) * 0x00010001u,
+                      (lo >> (8 * i) & 0xff) * 0x01010101u) ^
            0x80808080u;
 }
 #endif
@@ -155,7 +158,7 @@ DEVICE u32x4 int4_value_piece(u32x4 v)
 {
     u32x4 k;
     UNROLL for (int i = 0; i < 4; i++)
-        k[i] = int4_row_bytes(v[i / 2], v[2] >> (8 * i) & 0xff, v[3] >> (8 * i) & 0xff, i % 2);
+        k[i] = int4_row_bytes(v[i / 2], v[2], v[3], i, i % 2);
     return k;
 }
 

@@ -265,6 +265,25 @@ DEVICE u32 spread_bytes(u32 word, const int odd, u32 high)
 #endif
 }
 
+/* Bytes of a (0 to 3) and b (4 to 7): the nibbles of `which`, the lowest first; a constant. */
+DEVICE u32 chosen_bytes(u32 a, u32 b, u32 which)
+{
+#if defined(__NVPTX__)
+    u32 v;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(which));
+    return v;
+#elif defined(__AMDGCN__)
+    return __builtin_amdgcn_perm(b, a,
+                                 (which & 7) | (which >> 4 & 7) << 8 | (which >> 8 & 7) << 16 |
+                                     (which >> 12 & 7) << 24);
+#else
+    u64 bytes = (u64)a | (u64)b << 32;
+    u32 v = 0;
+    for (int i = 0; i < 4; i++) v |= (u32)(bytes >> (which >> (4 * i) & 7) * 8 & 0xff) << (8 * i);
+    return v;
+#endif
+}
+
 /* Addresses of a uniform pointer and a 32-bit offset of the thread: AMD's loads add the two.
  * Without these the compiler computes each address in advance, in two registers. */
 DEVICE const u8 *uniform(const u8 *p)

@@ -16,7 +16,6 @@
 
 /* GEMV_BUFFERS: tiles whose sums are in shared memory at a time; GEMV_SCRATCH: floats */
 enum { GEMV_BUFFERS = 2, GEMV_SCRATCH = 2 * GEMV_COMBINE_WEIGHTS, GEMV_ITEM = PLAIN_ITEM_BYTES };
-enum gemv_source { GEMV_NORM, GEMV_COMBINE, GEMV_ROW };
 
 /* Shared memory of a block, in order: rings [DECODE_SLICES][items][GEMV_ITEM bytes], sums
  * [GEMV_BUFFERS][DECODE_SLICES][panels][PANEL], mbarriers [2][GEMV_BUFFERS], scratch, inputs. */

@@ -56,7 +56,7 @@ DEVICE void wgmma_s8(int *c, const u32 a[4], u64 b, int accumulate)
 {
     fiber_wgmma_s8(c, a, b, accumulate);
 }
-DEVICE void wgmma_wait_s8(int *c) { (void)c; }
+DEVICE void wgmma_wait_s8(int *c, int others) { (void)c, (void)others; }
 
 DEVICE void wgmma_by_columns(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int n)
 {

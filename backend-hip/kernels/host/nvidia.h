@@ -28,13 +28,6 @@ DEVICE u32x4 load_once(const void *from) { return *(const u32x4 *)from; }
 DEVICE u32x4 load_input(const void *from) { return *(const u32x4 *)from; }
 DEVICE void touch(const char *const p[4]) { (void)p; }
 
-DEVICE u32 chosen_bytes(u32 a, u32 b, u32 which)
-{
-    u64 bytes = (u64)a | (u64)b << 32;
-    u32 v = 0;
-    for (int i = 0; i < 4; i++) v |= (u32)(bytes >> (which >> (4 * i) & 7) * 8 & 0xff) << (8 * i);
-    return v;
-}
 DEVICE float shuffle_from(float x, int lane) { return f32_of(fiber_shuffle(bits_of(x), lane)); }
 DEVICE u32 max_of_warp(u32 v)
 {

@@ -10,8 +10,8 @@
  *             a, of four pages at a time; column 2h + d is digit d of the weights of head h
  *   int4      codes become signed bytes in registers; the row's own page, which is of int8, is
  *             behind the others
- * With f16 activations (a->cos, a->k) the block rotates the queries, and the row's own key, which
- * it stores with the value. */
+ * With a->cos and a->k the block rotates the queries, and the row's own key, which it stores with
+ * the value. */
 
 enum { CHUNK_PAGES = KV_SPLIT / PAGE, CHUNK_HEADS = 8, CHUNK_WARPS = THREADS / 32 };
 
@@ -121,8 +121,10 @@ DEVICE void chunk_head(const struct attend_kernel_args *a, const float *head, in
     }
     UNROLL for (int e = 0; e < 2; e++)
     {
-        y[e] = fma32(x[0][e], cos[e], -x[1][e] * sin[e]);
-        y[2 + e] = fma32(x[1][e], cos[e], x[0][e] * sin[e]);
+        y[e] = a->exact ? x[0][e] * cos[e] - x[1][e] * sin[e]
+                        : fma32(x[0][e], cos[e], -x[1][e] * sin[e]);
+        y[2 + e] = a->exact ? x[1][e] * cos[e] + x[0][e] * sin[e]
+                            : fma32(x[1][e], cos[e], x[0][e] * sin[e]);
     }
     hadamard_step(y, 4, 1);
     UNROLL for (int lanes = 1; lanes < dims / 4; lanes *= 2) hadamard_lanes(y, 4, lanes);
@@ -214,9 +216,7 @@ DEVICE void chunk_packed_keys(const u8 *page, int s, u32 k[4], const int dims)
     {
         struct channel_pairs c = channel_pairs_of(lo[n], step[n], 1152);
         UNROLL for (int i = 0; i < 2; i++)
-            k[2 * n + i] = chosen_bytes(int4_halves(of[i], &c, n, 0), int4_halves(of[i], &c, n, 1),
-                                        0x6240) ^
-                           0x80808080u;
+            k[2 * n + i] = int4_key_bytes(of[i], &c, n);
     }
 }
 
@@ -334,10 +334,7 @@ DEVICE void chunk_values(const u8 *page, int four, int d0, u32 v[4][4], const in
         u32 lo = *(const u32 *)(page + int4_lo_at(1, dims) + (u32)d),
             step = *(const u32 *)(page + int4_step_at(1, dims) + (u32)d);
         UNROLL for (int j = 0; j < 4; j++)
-            v[j][i] = ((code[j / 2] >> (j % 2 * 4) & 0x0f0f0f0fu) *
-                           chosen_bytes(step, 0, 0x4440 + (u32)j) +
-                       chosen_bytes(lo, 0, 0x1111 * (u32)j)) ^
-                      0x80808080u;
+            v[j][i] = int4_row_bytes(code[j / 2], lo, step, j, j % 2);
     }
 }
 

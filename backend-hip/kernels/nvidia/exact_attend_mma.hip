@@ -319,7 +319,7 @@ DEVICE void exact_packed_values(const u8 *page, int t, int d, int d16, u32 v[8],
             step = *(const u16 *)(page + int4_step_at(1, d16) + (u32)(d + j));
         }
         UNROLL for (int e = 0; e < 2; e++)
-            v[j + e] = int4_row_bytes(code, lo >> (8 * e) & 0xff, step >> (8 * e) & 0xff, e);
+            v[j + e] = int4_row_bytes(code, lo, step, e, e);
     }
 }
 

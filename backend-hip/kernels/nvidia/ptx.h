@@ -93,14 +93,6 @@ DEVICE void barrier_arrive(int id)
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
 }
 
-/* Bytes of a (0 to 3) and b (4 to 7): the nibbles of `which`, the lowest first; a constant. */
-DEVICE u32 chosen_bytes(u32 a, u32 b, u32 which)
-{
-    u32 v;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(which));
-    return v;
-}
-
 DEVICE float shuffle_from(float x, int lane)
 {
     u32 other;

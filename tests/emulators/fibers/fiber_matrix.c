@@ -438,7 +438,7 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
     fiber_arrive_and_wait(&warp_barrier[warp], 32);
 }
 
-enum { BYTE_COLUMNS = 128 };
+enum { BYTE_COLUMNS = 64 };
 
 typedef vector byte_sums[16][BYTE_COLUMNS / LANES];
 
