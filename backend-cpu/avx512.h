@@ -73,7 +73,11 @@ ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m5
 }
 
 /* v, just loaded, is used from its register: gcc else gives each of several products the load. */
+#ifdef __AVX512F__ /* emulated vectors are no operands */
 #define KEEP_LOADED(v) __asm__("" : "+v"(v))
+#else
+#define KEEP_LOADED(v) ((void)(v))
+#endif
 
 /* acc + sum of 4 products per 32-bit lane, codes unsigned, digits signed */
 typedef __m512i dot4_fn(__m512i acc, __m512i codes, __m512i digits);
