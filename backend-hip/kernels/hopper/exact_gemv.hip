@@ -185,9 +185,10 @@ DEVICE void exact_gemv_as_it_is(const struct exact_gemv_args *a, const struct ex
 
 /* ---- products */
 
-/* The term of a sub-group: lanes 4r and 4r + 1 of outputs r and r + 8. */
+/* The term of a sub-group: lanes 4r and 4r + 1 of outputs r and r + 8. there: 0 if it has no codes,
+ * and what is computed is not kept. */
 DEVICE float exact_gemv_term(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
-                             u32 stage, int at, int sub, const int digits)
+                             u32 stage, int at, int sub, int there, const int digits)
 {
     int lane = thread() % WARP, digit = lane / 4 % digits, h = lane % 2, sum[4] = {0, 0, 0, 0};
     u32 x = lds_address(l->digits) + (u32)((digit * a->n_subs + sub) * 128 + lane % 4 * 16);
@@ -202,6 +203,7 @@ DEVICE float exact_gemv_term(const struct exact_gemv_args *a, const struct exact
     }
     u32 meta = lds_word(stage + (u32)(EXACT_GEMV_ITEMS * ITEM_BYTES + at * PANEL * 4 +
                                       (lane / 4 + 8 * h) * 4));
+    meta = there ? meta : 0;
     struct exact_scale w = {(float)half_of(meta), (int)half_of(meta >> 16)};
     int high = h ? sum[2] : sum[0], low = h ? sum[3] : sum[1];
     return exact_term(&l->scaled[sub], &w, digits == 2 ? high * 128 + low : high);
@@ -223,9 +225,10 @@ DEVICE void exact_gemv_terms(const struct exact_gemv_args *a, const struct exact
                 mbarrier_wait(l->full + 8 * (u32)stage, parity);
                 UNROLL for (int k = 0; k < 2; k++)
                 {
-                    int there = sub + 8 * k < a->n_subs; /* else the term is not kept */
-                    term[k] = exact_gemv_term(a, l, l->ring + (u32)(stage * EXACT_GEMV_STAGE),
-                                              warp + 8 * k, there ? sub + 8 * k : 0, digits);
+                    int there = sub + 8 * k < a->n_subs;
+                    term[k] =
+                        exact_gemv_term(a, l, l->ring + (u32)(stage * EXACT_GEMV_STAGE),
+                                        warp + 8 * k, there ? sub + 8 * k : 0, there, digits);
                 }
                 UNROLL for (int k = 0; k < 2; k++)
                     if (lane % 4 < 2 && sub + 8 * k < a->n_subs)
