@@ -3,8 +3,8 @@
  * device accepts only code objects from here (hipModuleLoadData); GFX906_RTC=fail|crash|hang: the
  * compiler fails, crashes, or hangs; GFX906_RTC=locked: the compiler takes a lock that the runtime
  * holds once it is initialized; GFX906_RTC=real: AMD's compiler of an installed
- * libamdhip64.so.5 (which needs no GPU). GFX906_RTC_KEPT=FILE: what clang-19 makes is left there for
- * processes that compile the same. */
+ * libamdhip64.so.5 (which needs no GPU). GFX906_RTC_KEPT=FILE: what clang-19 makes is left there
+ * for processes that compile the same. */
 #include "gfx906.h"
 #include "gpu.h"
 
