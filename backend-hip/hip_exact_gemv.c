@@ -38,15 +38,7 @@ void hip_exact_gemv(struct hip *h, const struct be_plan *p, int op, int norm, in
     if (norm >= 0) a.norm = hip_norm_args(h, p, norm);
     if (attend >= 0) a.combine = hip_combine_args(h, p, attend);
     if (glu >= 0) a.glu = hip_glu_args(h, p, glu);
-    for (int i = 0; i < n; i++) {
-        a.linear.part[i] = hip_part_of(hip_weight(p, op, i), hip_out(p, op, i), a.linear.n_blocks);
-        a.linear.n_blocks += (hip_weight(p, op, i)->out + PANEL - 1) / PANEL;
-    }
-    if (glu >= 0) a.linear.n_blocks = a.linear.part[1].first;
-    if (p->linears[op].adds) {
-        a.linear.part[0].y = hip_in(p, op + 1, 0);
-        a.add = 1;
-    }
+    a.add = hip_gemv_parts(p, op, glu >= 0, &a.linear);
     size_t blocks = (size_t)a.linear.n_blocks,
            at_once = (size_t)hip_stream_multiprocessors(h->stream) * hip_kernels[k].blocks;
     hip_launch(h, k,

@@ -46,6 +46,18 @@ int hip_gemv_combines(const struct hip *h, const struct be_plan *p, int attend)
     return n <= GEMV_SPLITS && n_heads * (n + 1) <= GEMV_COMBINE_WEIGHTS;
 }
 
+int hip_gemv_parts(const struct be_plan *p, int op, int glu, struct linear_args *l)
+{
+    for (int i = 0; i < l->n_parts; i++) {
+        l->part[i] = hip_part_of(hip_weight(p, op, i), hip_out(p, op, i), l->n_blocks);
+        l->n_blocks += (hip_weight(p, op, i)->out + PANEL - 1) / PANEL;
+    }
+    if (glu) l->n_blocks = l->part[1].first;
+    if (!p->linears[op].adds) return 0;
+    l->part[0].y = hip_in(p, op + 1, 0);
+    return 1;
+}
+
 void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int attend, int glu)
 {
     int n = hip_op(p, op)->n;
@@ -59,15 +71,7 @@ void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int atte
                                               : K_q4_gemv_row;
     if (norm >= 0) a.norm = hip_norm_args(h, p, norm);
     if (attend >= 0) a.combine = hip_combine_args(h, p, attend);
-    for (int i = 0; i < n; i++) {
-        a.linear.part[i] = hip_part_of(hip_weight(p, op, i), hip_out(p, op, i), a.linear.n_blocks);
-        a.linear.n_blocks += (hip_weight(p, op, i)->out + PANEL - 1) / PANEL;
-    }
-    if (glu >= 0) a.linear.n_blocks = a.linear.part[1].first;
-    if (p->linears[op].adds) {
-        a.linear.part[0].y = hip_in(p, op + 1, 0);
-        a.add = 1;
-    }
+    a.add = hip_gemv_parts(p, op, glu >= 0, &a.linear);
     size_t blocks = (size_t)a.linear.n_blocks,
            resident = hip_kernels[k].blocks * (size_t)hip_stream_multiprocessors(h->stream);
     hip_launch_rows(h, k, (int)(blocks < resident ? blocks : resident), &a, sizeof a);

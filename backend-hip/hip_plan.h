@@ -178,6 +178,9 @@ enum hip_gemv hip_gemv_of(const struct hip *h, const struct be_plan *p, int op);
 /* Launches the linears of op as a GEMV. norm, attend, glu: the operation in the same launch, -1:
  * none; attend: its combination, which must fit (hip_gemv_combines). */
 void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int attend, int glu);
+/* The parts and blocks of l, of which n_parts is set and n_blocks 0; with glu the blocks of the first
+ * part alone. 1: the result goes to the residual, and part[0].y is that. */
+int hip_gemv_parts(const struct be_plan *p, int op, int glu, struct linear_args *l);
 int hip_gemv_combines(const struct hip *h, const struct be_plan *p, int attend);
 
 /* A launch of dense_gemv.hip: the linears of one or two operations of one input, and the operations
