@@ -117,6 +117,7 @@ static const struct wgmma_form {
     enum hip_kernel kernel;
     int panels, columns, cost[2], half[2];
 } wgmma_forms[] = {
+    {K_exact_wgmma_128, 8, 256, {0, 36}, {0, 20}},
     {K_exact_wgmma_192, 12, 128, {0, 36}, {0, 36}},
     {K_exact_wgmma_64, 4, 128, {31, 25}, {21, 18}},
     {K_exact_few_192, 12, 64, {30, 26}, {30, 26}},
@@ -203,6 +204,7 @@ static void launch_wgmma(struct hip *h, enum hip_kernel k, const struct exact_li
     size_t tiles = (size_t)a.linear.n_blocks *
                    (size_t)((a.linear.rows + a.of.tile - 1) / a.of.tile),
            at_once = (size_t)(hip_stream_multiprocessors(h->stream) * hip_kernels[k].blocks);
+    if (k == K_exact_wgmma_128 && 2 * tiles <= at_once) tiles *= 2; /* halves */
     hip_launch(h, k, (struct hip_blocks){tiles < at_once ? tiles : at_once, 1, 1, 0}, &a, sizeof a);
 }
 

@@ -128,6 +128,14 @@ DEVICE void exact_inputs(const struct exact_quantize_args *a, const float *x, in
         v[i] = exact_gated(&a->glu, v[i], of_up ? up + i : of_up);
 }
 
+/* Where hopper/exact_linear_wgmma.hip has the scale of a row of a tile. */
+DEVICE int exact_scale_place(int row, int digits)
+{
+    int of_16 = row % 16;
+    return row - of_16 + (digits == 2 ? of_16 % 4 * 4 + of_16 / 4
+                                      : of_16 % 8 / 2 * 4 + of_16 / 8 * 2 + of_16 % 2);
+}
+
 /* Sub-groups sub0 .. sub0 + 15 of a row with inputs x: 16 threads to a sub-group, 8 inputs each. */
 DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *x, int sub0,
                               int row, int *scratch)
@@ -138,11 +146,11 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
     float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (there) exact_inputs(a, x, row, at, v);
     struct exact_integers of = exact_integers_of(v, digits == 2, scratch);
-    if (there && a->to.tile) {
-        int tile = row / a->to.tile, columns = a->to.tile * digits,
-            column = row % a->to.tile * digits;
-        u8 *to = (u8 *)a->to.digit +
-                 ((u64)(tile * a->groups.n + sub) * (u64)columns + (u64)column) * 128;
+    if (sub < a->groups.n && a->to.tile) {
+        int tile = row / a->to.tile, at_row = row % a->to.tile, column = at_row * digits;
+        u8 *rows = (u8 *)a->to.digit +
+                   (u64)(tile * a->groups.n + sub) * (u64)(a->to.tile * (digits * 128 + 4)),
+           *to = rows + column * 128;
         UNROLL for (int d = 0; d < 2; d++) if (d < digits)
         {
             UNROLL for (int half = 0; half < 2; half++)
@@ -152,7 +160,12 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
                     of.word[d][half];
             }
         }
-    } else if (there) {
+        if (octet == 0)
+            ((float *)(rows + a->to.tile * digits * 128))[exact_scale_place(at_row, digits)] =
+                of.scaled.scale;
+        return;
+    }
+    if (there) {
         u8 *to = (u8 *)a->to.digit + (u64)row * (u64)(digits * a->to.stride) + (u64)at;
         UNROLL for (int d = 0; d < 2; d++) if (d < digits)
             *(u64 *)(to + d * a->to.stride) = (u64)of.word[d][0] | (u64)of.word[d][1] << 32;
