@@ -117,11 +117,11 @@ static const struct wgmma_form {
     enum hip_kernel kernel;
     int panels, columns, cost[2], half[2];
 } wgmma_forms[] = {
-    {K_exact_wgmma_128, 8, 256, {0, 36}, {0, 20}},
-    {K_exact_wgmma_192, 12, 128, {0, 36}, {0, 36}},
-    {K_exact_wgmma_64, 4, 128, {31, 25}, {21, 18}},
-    {K_exact_few_192, 12, 64, {30, 26}, {30, 26}},
-    {K_exact_few_64, 4, 64, {23, 18}, {17, 15}},
+    {K_exact_wgmma_128, 8, 256, {0, 35}, {0, 22}},
+    {K_exact_wgmma_192, 12, 128, {0, 29}, {0, 29}},
+    {K_exact_wgmma_64, 4, 128, {26, 20}, {17, 15}},
+    {K_exact_few_192, 12, 64, {24, 21}, {24, 21}},
+    {K_exact_few_64, 4, 64, {19, 15}, {13, 12}},
 };
 
 /* The form of a kernel, or NULL. */

@@ -198,15 +198,13 @@ DEVICE void exact_next(struct exact_consumer *c, const struct exact_ring *r,
 /* The terms of the sub-group of weights w[now]; the next one's are read while its first product is
  * in flight. */
 DEVICE void exact_sub(struct exact_consumer *c, const struct exact_ring *r, const int now,
-                      const int columns, const int stages, const int digits)
+                      const int n, const int products, const int stages, const int digits)
 {
-    const int n = EXACT_PRODUCT(columns);
     u32 x = c->lds + (u32)c->stage * r->bytes, empty = c->empty + 8 * (u32)c->stage;
-    UNROLL for (int i = 0; i < columns / n; i++)
+    UNROLL for (int i = 0; i < products; i++)
     {
         u32 product = (u32)(c->piece.first + i);
         int part[64];
-        if (i && c->piece.n < 2) break;
         exact_begin_products(part, &c->w[now], x + product * (u32)(n * 128), n);
         if (!i) {
             if (++c->stage == stages) c->stage = 0, c->parity ^= 1;
@@ -215,7 +213,7 @@ DEVICE void exact_sub(struct exact_consumer *c, const struct exact_ring *r, cons
         wgmma_wait_s8(part, n);
         exact_add_terms(part, c->w[now].scale, x + r->scaled + product * (u32)(n / digits * 4),
                         c->total[i], n, digits);
-        if (columns > n) wgmma_done(c->total[i], n / digits);
+        if (products > 1) wgmma_done(c->total[i], n / digits);
     }
     warp_barrier(); /* all lanes have read the scales of the rows */
     if (thread() % WARP == 0) mbarrier_arrive(empty);
@@ -243,6 +241,30 @@ DEVICE void exact_write(const struct exact_linear_args *a, const struct linear_p
     }
 }
 
+/* The results of a piece of n columns a product. */
+DEVICE void exact_compute(const struct exact_linear_args *a, struct exact_consumer *c,
+                          const struct exact_ring *r, const int groups, const int n,
+                          const int products, const int stages, const int digits)
+{
+    const int rows = n / digits;
+    int warp = thread() / WARP;
+    UNROLL for (int i = 0; i < products; i++) UNROLL for (int k = 0; k < rows / 2; k++)
+        c->total[i][k] = 0;
+    c->left = a->groups.n;
+    exact_next(c, r, &c->w[0]);
+    for (int sub = 0; sub < a->groups.n; sub += 2) {
+        exact_sub(c, r, 0, n, products, stages, digits);
+        if (sub + 1 == a->groups.n) break;
+        exact_sub(c, r, 1, n, products, stages, digits);
+    }
+    struct linear_part p = part_of(&a->linear, c->piece.out_tile);
+    int output = ((c->piece.out_tile - p.first) * groups * 4 + warp) * PANEL +
+                 thread() % WARP / 4;
+    UNROLL for (int i = 0; i < products; i++)
+        exact_write(a, &p, c->total[i], c->piece.row_tile * a->of.tile + (c->piece.first + i) * rows,
+                    output, n, digits);
+}
+
 /* A consumer warpgroup. */
 DEVICE void exact_consume(const struct exact_linear_args *a, u32 lds, u32 full, u32 empty,
                           const int groups, const int columns, const int stages, const int digits)
@@ -261,25 +283,9 @@ DEVICE void exact_consume(const struct exact_linear_args *a, u32 lds, u32 full, 
     c.stage = 0;
     for (int index = block_x(); index < pieces.n; index += grid_x()) {
         c.piece = exact_piece_of(a, &pieces, index, products);
-        if (!c.piece.n) continue;
-        UNROLL for (int i = 0; i < products; i++) UNROLL for (int k = 0; k < n / 2 / digits; k++)
-            c.total[i][k] = 0;
-        c.left = a->groups.n;
-        exact_next(&c, &r, &c.w[0]);
-        for (int sub = 0; sub < a->groups.n; sub += 2) {
-            exact_sub(&c, &r, 0, columns, stages, digits);
-            if (sub + 1 == a->groups.n) break;
-            exact_sub(&c, &r, 1, columns, stages, digits);
-        }
-        struct linear_part p = part_of(&a->linear, c.piece.out_tile);
-        int output = ((c.piece.out_tile - p.first) * groups * 4 + warp) * PANEL + lane / 4;
-        UNROLL for (int i = 0; i < products; i++)
-        {
-            if (i && c.piece.n < 2) break;
-            exact_write(a, &p, c.total[i],
-                        c.piece.row_tile * (columns / digits) + (c.piece.first + i) * (n / digits),
-                        output, n, digits);
-        }
+        if (c.piece.n == products)
+            exact_compute(a, &c, &r, groups, n, products, stages, digits);
+        else if (c.piece.n) exact_compute(a, &c, &r, groups, n, 1, stages, digits);
     }
 }
 

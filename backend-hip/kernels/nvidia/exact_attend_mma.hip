@@ -49,12 +49,6 @@ DEVICE const float *exact_page_scales(const u8 *page, int packed, int d16)
     return packed ? int4_scales_of(page, d16) : int8_scales_of(page, d16);
 }
 
-DEVICE u32 int8_bytes(const int v[4])
-{
-    return chosen_bytes(chosen_bytes((u32)v[0], (u32)v[1], 0x40),
-                        chosen_bytes((u32)v[2], (u32)v[3], 0x40), 0x5410);
-}
-
 /* The first or second digits of four integers. */
 DEVICE u32 int8_word(const int v[4], const int second)
 {
