@@ -490,9 +490,10 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, 
             rows = by_mma ? EXACT_TILE_ROWS : EXACT_ATTEND_ROWS;
         a.tiles = h->shape.d_tiles;
         hip_launch(h, by_mma ? mma : attend_kernels[h->config.kv].rows,
-                   (struct hip_blocks){(size_t)h->shape.n_tiles * TILE_GROUPS *
+                   (struct hip_blocks){(size_t)a.n_heads,
+                                       (size_t)h->shape.n_tiles * TILE_GROUPS *
                                            (size_t)(GROUP_ROWS / rows),
-                                       (size_t)a.n_heads, 1, 0},
+                                       1, 0},
                    &a, sizeof a);
         return;
     }
