@@ -118,10 +118,10 @@ static const struct wgmma_form {
     int panels, columns, cost[2], half[2];
 } wgmma_forms[] = {
     {K_exact_wgmma_128, 8, 256, {0, 35}, {0, 22}},
-    {K_exact_wgmma_192, 12, 128, {0, 29}, {0, 29}},
-    {K_exact_wgmma_64, 4, 128, {26, 20}, {17, 15}},
-    {K_exact_few_192, 12, 64, {24, 21}, {24, 21}},
-    {K_exact_few_64, 4, 64, {19, 15}, {13, 12}},
+    {K_exact_wgmma_192, 12, 128, {0, 28}, {0, 28}},
+    {K_exact_wgmma_64, 4, 128, {25, 20}, {17, 15}},
+    {K_exact_few_192, 12, 64, {23, 20}, {23, 20}},
+    {K_exact_few_64, 4, 64, {18, 14}, {12, 11}},
 };
 
 /* The form of a kernel, or NULL. */

@@ -2,8 +2,8 @@
  * many rows: plain linears (scales in fp16, groups of multiples of 128 inputs).
  *   grid      persistent: a block, of which a multiprocessor has one or two, takes output x row
  *             tiles in turn, rows first
- *   warps     warp-specialized as hopper/linear_prefill_wgmma.hip: one producer warp, one to three
- *             consumer warpgroups of 64 outputs each
+ *   warps     warp-specialized as hopper/linear_prefill_wgmma.hip: three producer warps, one to
+ *             three consumer warpgroups of 64 outputs each
  *   pipeline  a ring of stages in shared memory, full and empty mbarriers; a stage is a sub-group:
  *             128 inputs
  *   products  code - zero as signed bytes in registers, the integers of the rows in shared memory;
@@ -65,48 +65,45 @@ DEVICE struct exact_piece exact_piece_of(const struct exact_linear_args *a,
     return x;
 }
 
-/* The producer warp, whose first lane copies: rows by bulk copies, TMA boxes of 4 panels for codes
- * and scales of the weights; those of the first stages ahead of the rows. */
+/* A producer warp, whose first lane copies: the rows, behind the launches before; or TMA boxes of 4
+ * panels of the codes or of the scales of the weights, which are there. */
+enum exact_copied { COPIES_CODES, COPIES_SCALES, COPIES_ROWS, EXACT_PRODUCERS };
+
 DEVICE void exact_produce(const struct exact_linear_args *a, u32 lds, u32 full, u32 empty,
-                          const int groups, const int columns, const int stages)
+                          const int groups, const int columns, const int stages, int copied)
 {
     const struct exact_ring r = exact_ring_of(groups, columns, a->of.digits);
-    const int products = columns / EXACT_PRODUCT(columns), on = thread() % WARP == 0;
+    const int products = columns / EXACT_PRODUCT(columns), codes = copied == COPIES_CODES;
     const struct exact_pieces pieces = exact_pieces_of(a, products);
-    int subs = a->groups.n, stage = 0, early = subs < stages ? subs : stages;
+    const u32 box = codes ? 4 * ITEM_BYTES : 4 * PANEL * 4, at = codes ? r.codes : r.meta,
+              bytes = copied == COPIES_ROWS ? r.codes : (u32)groups * box;
+    int subs = a->groups.n, stage = 0;
     u32 parity = 1; /* an unused stage is empty */
+    if (copied == COPIES_ROWS) wait_for_producer();
     for (int index = block_x(); index < pieces.n; index += grid_x()) {
         struct exact_piece piece = exact_piece_of(a, &pieces, index, products);
         struct linear_part p = part_of(&a->linear, piece.out_tile);
         const char *x = (const char *)a->of.digit + (u64)piece.row_tile * (u64)subs * (u64)r.codes,
-                   *maps = (const char *)p.maps;
+                   *map = (const char *)p.maps + (codes ? 0 : 128);
         int panel = (piece.out_tile - p.first) * groups * 4, group = 0, left = p.group_chunks;
         if (!piece.n) continue;
         for (int sub = 0; sub < subs; sub++) {
             u32 to = lds + (u32)stage * r.bytes, count = full + 8 * (u32)stage;
             mbarrier_wait(empty + 8 * (u32)stage, parity);
-            if (on) mbarrier_arrive_expect(count, r.meta + (u32)groups * 4 * PANEL * 4);
-            UNROLL for (int j = 0; j < groups; j++) if (on)
-            {
-                tma_load(to + r.codes + (u32)(j * 4 * ITEM_BYTES), maps, 0, sub, panel + 4 * j,
-                         count);
-                tma_load(to + r.meta + (u32)(j * 4 * PANEL * 4), maps + 128, 0, group,
-                         panel + 4 * j, count);
+            if (thread() % WARP == 0) {
+                mbarrier_arrive_expect(count, bytes);
+                if (copied == COPIES_ROWS)
+                    bulk_copy(to, x + (u64)sub * (u64)r.codes, r.codes, count);
+                else UNROLL for (int j = 0; j < groups; j++)
+                    tma_load(to + at + (u32)j * box, map, 0, codes ? sub : group, panel + 4 * j,
+                             count);
             }
             left -= ITEM_CHUNKS;
             if (!left && group < p.last_group) left = p.group_chunks, group++;
-            if (sub + 1 == early) wait_for_producer();
-            for (int i = sub + 1 == early ? 0 : sub; i <= sub && sub + 1 >= early; i++) {
-                u32 at = (u32)(early ? i : stage);
-                if (on)
-                    bulk_copy(lds + at * r.bytes, x + (u64)i * (u64)r.codes, r.codes,
-                              full + 8 * at);
-            }
-            if (sub + 1 == early) early = 0;
             if (++stage == stages) stage = 0, parity ^= 1;
         }
     }
-    if (early) wait_for_producer(); /* no piece */
+    if (copied != COPIES_ROWS) wait_for_producer();
 }
 
 /* A word of codes as code - zero: bytes of the low nibbles, of the high ones; less: 4 times 128 -
@@ -297,7 +294,7 @@ DEVICE void exact_wgmma(const struct exact_linear_args *a, u32 *memory, const in
         empty = full + 8 * (u32)stages;
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
-            mbarrier_init(full + 8 * (u32)i, 1);
+            mbarrier_init(full + 8 * (u32)i, EXACT_PRODUCERS);
             mbarrier_init(empty + 8 * (u32)i, (u32)groups * 4); /* warps */
         }
         mbarrier_init_done();
@@ -307,8 +304,9 @@ DEVICE void exact_wgmma(const struct exact_linear_args *a, u32 *memory, const in
         if (groups == 1) REGISTERS_LESS(24);
         else if (groups == 2) REGISTERS_LESS(40);
         else REGISTERS_LESS(32);
-        if (warp_number() == groups * 4)
-            exact_produce(a, lds, full, empty, groups, columns, stages);
+        int copied = warp_number() - groups * 4;
+        if (copied < EXACT_PRODUCERS)
+            exact_produce(a, lds, full, empty, groups, columns, stages, copied);
         else wait_for_producer();
     } else {
         wait_for_producer();
