@@ -134,8 +134,8 @@ DEVICE void exact_inputs(const struct exact_quantize_args *a, const float *x, in
 DEVICE int exact_scale_place(int row, int digits)
 {
     int of_16 = row % 16;
-    return row - of_16 + (digits == 2 ? of_16 % 4 * 4 + of_16 / 4
-                                      : of_16 % 8 / 2 * 4 + of_16 / 8 * 2 + of_16 % 2);
+    if (digits == 2) return row - of_16 + of_16 % 4 * 4 + of_16 / 4;
+    return row - of_16 + of_16 % 8 / 2 * 4 + of_16 / 8 * 2 + of_16 % 2;
 }
 
 /* Sub-groups sub0 .. sub0 + 15 of a row with inputs x: 16 threads to a sub-group, 8 inputs each. */

@@ -94,9 +94,9 @@ DEVICE void exact_produce(const struct exact_linear_args *a, u32 lds, u32 full, 
                 mbarrier_arrive_expect(count, bytes);
                 if (copied == COPIES_ROWS)
                     bulk_copy(to, x + (u64)sub * (u64)r.codes, r.codes, count);
-                else UNROLL for (int j = 0; j < groups; j++)
-                    tma_load(to + at + (u32)j * box, map, 0, codes ? sub : group, panel + 4 * j,
-                             count);
+                else
+                    UNROLL for (int j = 0; j < groups; j++) tma_load(
+                        to + at + (u32)j * box, map, 0, codes ? sub : group, panel + 4 * j, count);
             }
             left -= ITEM_CHUNKS;
             if (!left && group < p.last_group) left = p.group_chunks, group++;
@@ -255,11 +255,10 @@ DEVICE void exact_compute(const struct exact_linear_args *a, struct exact_consum
         exact_sub(c, r, 1, n, products, stages, digits);
     }
     struct linear_part p = part_of(&a->linear, c->piece.out_tile);
-    int output = ((c->piece.out_tile - p.first) * groups * 4 + warp) * PANEL +
-                 thread() % WARP / 4;
-    UNROLL for (int i = 0; i < products; i++)
-        exact_write(a, &p, c->total[i], c->piece.row_tile * a->of.tile + (c->piece.first + i) * rows,
-                    output, n, digits);
+    int output = ((c->piece.out_tile - p.first) * groups * 4 + warp) * PANEL + thread() % WARP / 4;
+    UNROLL for (int i = 0; i < products; i++) exact_write(
+        a, &p, c->total[i], c->piece.row_tile * a->of.tile + (c->piece.first + i) * rows, output, n,
+        digits);
 }
 
 /* A consumer warpgroup. */
@@ -280,8 +279,7 @@ DEVICE void exact_consume(const struct exact_linear_args *a, u32 lds, u32 full, 
     c.stage = 0;
     for (int index = block_x(); index < pieces.n; index += grid_x()) {
         c.piece = exact_piece_of(a, &pieces, index, products);
-        if (c.piece.n == products)
-            exact_compute(a, &c, &r, groups, n, products, stages, digits);
+        if (c.piece.n == products) exact_compute(a, &c, &r, groups, n, products, stages, digits);
         else if (c.piece.n) exact_compute(a, &c, &r, groups, n, 1, stages, digits);
     }
 }

@@ -46,12 +46,15 @@ struct exact_tile_chunk {
 };
 
 DEVICE struct exact_tile_chunk exact_tile_chunk_of(const struct exact_row_range *g,
-                                         const struct exact_tile_lds *l, int c0)
+                                                   const struct exact_tile_lds *l, int c0)
 {
-    int last = c0 + KV_SPLIT - 1;
-    return (struct exact_tile_chunk){l->page + c0 / KV_SPLIT % 2 * TILE_PAGES, c0 / PAGE,
-                                g->first0 > c0 ? (g->first0 - c0) / PAGE : 0,
-                                ((g->last < last ? g->last : last) - c0) / PAGE};
+    int last = g->last < c0 + KV_SPLIT ? g->last : c0 + KV_SPLIT - 1;
+    struct exact_tile_chunk c;
+    c.page = l->page + c0 / KV_SPLIT % 2 * TILE_PAGES;
+    c.page0 = c0 / PAGE;
+    c.from = g->first0 > c0 ? (g->first0 - c0) / PAGE : 0;
+    c.to = (last - c0) / PAGE;
+    return c;
 }
 
 /* Looks up the pages of a chunk, if there is one; those that it lacks are others of its. */
@@ -356,14 +359,13 @@ DEVICE void exact_packed_values(const u8 *page, int t, int d, int d16, u32 v[8],
             lo = *(const u16 *)(page + int4_lo_at(1, d16) + (u32)(d + j));
             step = *(const u16 *)(page + int4_step_at(1, d16) + (u32)(d + j));
         }
-        UNROLL for (int e = 0; e < 2; e++)
-            v[j + e] = int4_row_bytes(code, lo, step, e, e);
+        UNROLL for (int e = 0; e < 2; e++) v[j + e] = int4_row_bytes(code, lo, step, e, e);
     }
 }
 
 /* The values of two pages, number 2k and 2k + 1 of the chunk; the weights of one outside are 0. */
-DEVICE void exact_two_pages(const struct exact_lane_rows *x, const struct exact_tile_chunk *c, int d,
-                            int d16, int k, u32 v[2][8], const int words, const int int4)
+DEVICE void exact_two_pages(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
+                            int d, int d16, int k, u32 v[2][8], const int words, const int int4)
 {
     UNROLL for (int i = 0; i < 2; i++)
     {
@@ -377,8 +379,8 @@ DEVICE void exact_two_pages(const struct exact_lane_rows *x, const struct exact_
 /* The sums of weights and codes of a warp's dimensions: sum[j][2i + e] of row i and dimension
  * first + words (2t + e) + j. */
 DEVICE void exact_tile_values(const struct exact_tile_lds *l, const struct exact_lane_rows *x,
-                              const struct exact_tile_chunk *c, int first_dim, int d16, int sum[][4],
-                              const int words, const int int4)
+                              const struct exact_tile_chunk *c, int first_dim, int d16,
+                              int sum[][4], const int words, const int int4)
 {
     int t = thread() % 4, d = first_dim + words * (thread() % WARP / 4), high[8][4], low[8][4];
     u32 next[2][2][8]; /* loaded while those before are multiplied */
@@ -504,7 +506,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         LDS(float, sum, EXACT_TILE_ROWS);                                                          \
         LDS(int, most, QUARTERS *EXACT_TILE_ROWS);                                                 \
         LDS(float, query, EXACT_TILE_ROWS);                                                        \
-        LDS(const u8 *, page, 2 * TILE_PAGES);                                                    \
+        LDS(const u8 *, page, 2 * TILE_PAGES);                                                     \
         u32 *w = dynamic_lds + EXACT_TILE_ROWS * WEIGHT_STRIDE;                                    \
         const struct exact_tile_lds l = {(float *)dynamic_lds,                                     \
                                          w,                                                        \
