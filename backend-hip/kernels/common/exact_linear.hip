@@ -3,10 +3,6 @@
  * computes it; its terms sum * (activation scale * weight scale) are added sub-group by sub-group,
  * each operation rounded. Dense ones add in 16 lanes. */
 
-/* Terms of a block in shared memory; the sub-groups of one pass over `rows` rows */
-enum { EXACT_TERMS = 8192 };
-#define EXACT_SUBS(rows) (EXACT_TERMS / PANEL / (rows))
-
 /* Codes of a chunk as bytes: of the low nibbles of two words, of the high ones. */
 struct exact_bytes {
     u32 low[2], high[2];
@@ -48,13 +44,6 @@ DEVICE struct exact_scale exact_scale_of(const struct linear_part *p, int panel,
     if (p->scale_f32)
         return (struct exact_scale){f32_of(meta[2 * at]), (int)f32_of(meta[2 * at + 1])};
     return (struct exact_scale){(float)half_of(meta[at]), (int)half_of(meta[at] >> 16)};
-}
-
-/* 8 bytes of a row's integers: those of one octet of a chunk. */
-DEVICE u64 exact_octet(const struct exact_digits *x, int row, int digit, int chunk, int octet)
-{
-    const u8 *from = (const u8 *)x->digit + (u64)(row * x->digits + digit) * (u64)x->stride;
-    return *(const u64 *)(from + (u64)(chunk * CHUNK + octet * 8));
 }
 
 DEVICE float exact_term(const struct exact_scaled *x, const struct exact_scale *w, int sum)
@@ -100,117 +89,6 @@ DEVICE int exact_input(const struct exact_linear_args *a, int place)
     int slot = exact_slot(a, place);
     return a->top_k == 1 ? slot : slot / a->top_k;
 }
-
-/* A lane's codes of the n chunks from `first` on: octet lane % 4 of outputs lane / 4 and lane / 4 +
- * 8. */
-DEVICE void exact_codes(const u32 *codes, int first, int n, int lane, u32 q[4][2])
-{
-    if (n == 4 && first % 2 == 0) {
-        UNROLL for (int i = 0; i < 2; i++)
-        {
-            u32x4 v = *(const u32x4 *)(codes + (u64)(((first / 2 + i) * 32 + lane) * 4));
-            UNROLL for (int j = 0; j < 4; j++) q[2 * i + j / 2][j % 2] = v[j];
-        }
-        return;
-    }
-    UNROLL for (int i = 0; i < 4; i++)
-    {
-        int c = first + (i < n ? i : 0);
-        const u32 *from = codes + (u64)((c / 2 * 32 + lane) * 4 + c % 2 * 2);
-        q[i][0] = from[0];
-        q[i][1] = from[1];
-    }
-}
-
-/* The sub-groups sub0 .. sub1 - 1 of input rows x [n_rows] of a panel: terms[sub -
- * sub0][rows][PANEL]. Warps of 32 threads take sub-groups in turn; lane 4r + t has octet t of
- * outputs r and r + 8. */
-DEVICE void exact_terms(const struct exact_linear_args *a, const struct linear_part *p, int panel,
-                        const int x[8], int n_rows, int sub0, int sub1, float *terms,
-                        const int rows, const int digits)
-{
-    int lane = thread() % 32;
-    const u32 *codes = (const u32 *)p->weight + (u64)panel * (u64)(a->linear.n_chunks * 4 * PANEL);
-    for (int step = sub0; step < sub1; step += THREADS / 32) {
-        int sub = step + thread() / 32, n = 0;
-        int first = sub < sub1 ? exact_begin(&a->groups, sub, &n) : 0;
-        int sum[8][2];
-        UNROLL for (int m = 0; m < rows; m++) sum[m][0] = sum[m][1] = 0;
-        u32 q[4][2];
-        int packed = exact_packed(&a->groups, first);
-        exact_codes(codes, packed, n, lane, q);
-        UNROLL for (int i = 0; i < 4; i++)
-        {
-            if (i >= n) break;
-            struct exact_bytes b = exact_unpack_half(q[i]);
-            if (a->groups.pairs) {
-                int c = packed + a->groups.group_chunks + i;
-                b = exact_unpack_pair(q[i], codes + (u64)((c / 2 * 32 + lane) * 4 + c % 2 * 2));
-            }
-            UNROLL for (int m = 0; m < rows; m++)
-            {
-                if (m >= n_rows) break;
-                UNROLL for (int d = 0; d < digits; d++)
-                {
-                    u64 v = exact_octet(&a->of, x[m], d, first + i, lane % 4);
-                    UNROLL for (int j = 0; j < 2; j++)
-                    {
-                        int s = dot4((u32)v, b.low[j], dot4((u32)(v >> 32), b.high[j], 0));
-                        sum[m][j] += digits == 2 && d == 0 ? s * 128 : s;
-                    }
-                }
-            }
-        }
-        struct exact_scale w[2];
-        int group = exact_group_of(&a->groups, first);
-        UNROLL for (int j = 0; j < 2; j++)
-        {
-            w[j] = exact_scale_of(p, panel, group, lane / 4 + 8 * j);
-            if (a->groups.pairs) w[j].zero = 0;
-        }
-        UNROLL for (int m = 0; m < rows; m++) UNROLL for (int j = 0; j < 2; j++)
-        {
-            int all = int_sum_of_4(sum[m][j]);
-            if (lane % 4 == m % 4 && m < n_rows && sub < sub1)
-                terms[((sub - sub0) * rows + m) * PANEL + lane / 4 + 8 * j] =
-                    exact_term(exact_scaled_at(&a->of, x[m], sub), &w[j], all);
-        }
-    }
-}
-/* Block (panel of all parts, `rows` rows); experts: (the same, tile of `rows` places) */
-DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, const int rows,
-                     const int digits)
-{
-    if (!exact_tile_exists(a, block_y())) return;
-    struct linear_part p = part_of(&a->linear, block_x());
-    if (a->expert) p = part_of_expert(&p, uniform_int(a->expert[block_y()]));
-    const struct exact_block_rows r = exact_rows_of_tile(a, block_y(), rows, !!a->expert);
-    int panel = block_x() - p.first, t = thread(), output = panel * PANEL + t % PANEL,
-        place = r.first + t / PANEL, n_rows = r.end - r.first, x[8];
-    int there = t < PANEL * rows && place < r.end && output < p.out;
-    UNROLL for (int m = 0; m < rows; m++) x[m] = m < n_rows
-                                                     ? uniform_int(exact_input(a, r.first + m))
-                                                     : 0;
-    float sum = 0;
-    for (int sub0 = 0; sub0 < a->groups.n; sub0 += EXACT_SUBS(rows)) {
-        int n = a->groups.n - sub0 < EXACT_SUBS(rows) ? a->groups.n - sub0 : EXACT_SUBS(rows);
-        exact_terms(a, &p, panel, x, n_rows, sub0, sub0 + n, terms, rows, digits);
-        barrier();
-        if (there) UNROLL_8 for (int i = 0; i < n; i++) sum = sum + terms[i * rows * PANEL + t];
-        barrier();
-    }
-    if (there)
-        p.y[(u64)exact_slot(a, place) * (u64)p.out + (u64)output] =
-            p.bias ? sum + p.bias[output] : sum;
-}
-
-#define EXACT_Q4(name, images, of_block)                                                           \
-    ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
-        LDS(float, terms, EXACT_TERMS);                                                            \
-        const struct exact_linear_args *a = ARGS;                                                  \
-        if (a->of.digits == 2) exact_q4(a, terms, of_block, 2);                                    \
-        else exact_q4(a, terms, of_block, 1);                                                      \
-    })
 
 /* ---- dense linears: a thread has half of the lanes of an output. Inputs that are not there have
  * weights of 0 and values of 0, and add nothing. */
