@@ -117,10 +117,11 @@ static const struct wgmma_form {
     enum hip_kernel kernel;
     int panels, columns, cost[2], half[2];
 } wgmma_forms[] = {
-    {K_exact_wgmma_192, 12, 128, {0, 36}, {0, 36}},
-    {K_exact_wgmma_64, 4, 128, {31, 25}, {21, 18}},
-    {K_exact_few_192, 12, 64, {30, 26}, {30, 26}},
-    {K_exact_few_64, 4, 64, {23, 18}, {17, 15}},
+    {K_exact_wgmma_128, 8, 256, {0, 35}, {0, 22}},
+    {K_exact_wgmma_192, 12, 128, {0, 28}, {0, 28}},
+    {K_exact_wgmma_64, 4, 128, {25, 20}, {17, 15}},
+    {K_exact_few_192, 12, 64, {23, 20}, {23, 20}},
+    {K_exact_few_64, 4, 64, {18, 14}, {12, 11}},
 };
 
 /* The form of a kernel, or NULL. */
@@ -213,6 +214,7 @@ static void launch_wgmma(struct hip *h, enum hip_kernel k, const struct exact_li
     size_t tiles = (size_t)a.linear.n_blocks *
                    (size_t)((a.linear.rows + a.of.tile - 1) / a.of.tile),
            at_once = (size_t)(hip_stream_multiprocessors(h->stream) * hip_kernels[k].blocks);
+    if (k == K_exact_wgmma_128 && 2 * tiles <= at_once) tiles *= 2; /* halves */
     hip_launch(h, k, (struct hip_blocks){tiles < at_once ? tiles : at_once, 1, 1, 0}, &a, sizeof a);
 }
 
@@ -517,9 +519,10 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, 
             rows = by_mma ? EXACT_TILE_ROWS : EXACT_ATTEND_ROWS;
         a.tiles = h->shape.d_tiles;
         hip_launch(h, by_mma ? mma : attend_kernels[h->config.kv].rows,
-                   (struct hip_blocks){(size_t)h->shape.n_tiles * TILE_GROUPS *
+                   (struct hip_blocks){(size_t)a.n_heads,
+                                       (size_t)h->shape.n_tiles * TILE_GROUPS *
                                            (size_t)(GROUP_ROWS / rows),
-                                       (size_t)a.n_heads, 1, 0},
+                                       1, 0},
                    &a, sizeof a);
         return;
     }

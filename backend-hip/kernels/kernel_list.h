@@ -413,6 +413,7 @@ EXACT_TILE(exact_pairs_tile, MMA, 64, 1, 1)
     KERNEL_ROW(name, images, FOR_EXACT, 128 * (groups) + WGMMA_PRODUCERS, blocks,                  \
                EXACT_WGMMA_SHARED(groups, columns, stages), 0, 0)
 #endif
+EXACT_WGMMA(exact_wgmma_128, SM90, 2, 256, 5, 1)
 EXACT_WGMMA(exact_wgmma_192, SM90, 3, 128, 6, 1)
 EXACT_WGMMA(exact_wgmma_64, SM90, 1, 128, 4, 2)
 EXACT_WGMMA(exact_few_192, SM90, 3, 64, 8, 1)

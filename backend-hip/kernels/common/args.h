@@ -612,7 +612,8 @@ struct exact_groups {
 
 /* Activations as integers: digit [row][digit][stride] bytes, 128 * first digit + second; within 8
  * inputs in the order 0 4 1 5 2 6 3 7, as exact_linear.hip unpacks the codes. tile: not 0: in tiles
- * of so many rows for hopper/exact_linear_wgmma.hip, which says their layout. */
+ * of so many rows, with their scales, for hopper/exact_linear_wgmma.hip, which says their layout;
+ * scaled is unused. */
 struct exact_scaled {
     float scale; /* activation = scale * integer */
     int sum;     /* of the integers */
@@ -667,7 +668,7 @@ enum { EXACT_SPLIT_ROWS = 8, EXACT_SPLIT_TERMS = 8192 };
 /* hopper/exact_linear_wgmma.hip: bytes of a stage of a ring: the integers of a tile's columns, one
  * for each digit of a row; codes, scales of the weights, scales of the rows */
 #define EXACT_WGMMA_STAGE(groups, columns)                                                         \
-    ((columns) * 128 + ((groups) * 4 * (1024 + 64) + (columns) * 8 + 1023) / 1024 * 1024)
+    ((columns) * 128 + ((groups) * 4 * (1024 + 64) + (columns) * 4 + 1023) / 1024 * 1024)
 #define EXACT_WGMMA_SHARED(groups, columns, stages)                                                \
     ((stages) * EXACT_WGMMA_STAGE(groups, columns) + 1024)
 

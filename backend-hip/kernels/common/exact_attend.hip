@@ -313,9 +313,9 @@ DEVICE struct exact_row_range exact_rows_of(const struct attend_kernel_args *a, 
 {
     struct exact_row_range g;
     int of_tile = GROUP_ROWS / rows;
-    const int *tile = a->tiles + 2 * (block_x() / of_tile);
+    const int *tile = a->tiles + 2 * (block_y() / of_tile);
     int skip = aligned && tile[1] ? a->pos[tile[0]] % GROUP_ROWS : 0;
-    g.row0 = tile[0] + block_x() % of_tile * rows - skip;
+    g.row0 = tile[0] + block_y() % of_tile * rows - skip;
     g.begin = aligned && g.row0 < tile[0] ? tile[0] - g.row0 : 0;
     g.n = tile[0] + tile[1] - g.row0;
     if (g.n <= g.begin) return g;
@@ -371,7 +371,7 @@ DEVICE void exact_merge_chunk(const struct exact_rows *l, const void *values, co
 DEVICE void exact_put_rows(const struct attend_kernel_args *a, const struct exact_row_range *g,
                            const struct exact_rows_run *x, const int dims)
 {
-    int d = thread() % dims, hd = a->head_dim, head = block_y();
+    int d = thread() % dims, hd = a->head_dim, head = block_x();
     UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS * dims / THREADS; k++)
     {
         int r = thread() / dims + k * (THREADS / dims);
@@ -385,7 +385,7 @@ DEVICE void exact_attend_any(const struct attend_kernel_args *a, const struct ex
                              const int f32)
 {
     enum { ROWS = EXACT_ATTEND_ROWS };
-    int t = thread(), head = block_y(), hd = a->head_dim, d8 = round8(hd),
+    int t = thread(), head = block_x(), hd = a->head_dim, d8 = round8(hd),
         kv_head = head / (a->n_heads / a->n_kv_heads);
     const struct exact_row_range g = exact_rows_of(a, ROWS, 0);
     struct exact_rows_run x;

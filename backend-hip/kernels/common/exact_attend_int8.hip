@@ -299,7 +299,7 @@ DEVICE void exact_queries_int8(const struct attend_kernel_args *a, const struct 
     u8 *first = l->q + r * 2 * GPU_HEAD_DIM, *second = first + GPU_HEAD_DIM;
     const float *q =
         a->q + ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) * (u64)a->n_heads +
-                (u64)block_y()) *
+                (u64)block_x()) *
                    (u64)hd;
     for (int d = t % 32; d < hd; d += 32) most = larger_bits(q[d], most);
     struct int_scale s = int_scale_of(most_of_row(most, (int *)l->part),
@@ -461,7 +461,7 @@ DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_
 DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
                                  const struct exact_rows_int8 *l, const int int4)
 {
-    int kv_head = block_y() / (a->n_heads / a->n_kv_heads), hd = a->head_dim;
+    int kv_head = block_x() / (a->n_heads / a->n_kv_heads), hd = a->head_dim;
     const struct exact_row_range g = exact_rows_of(a, EXACT_ATTEND_ROWS, int4);
     struct exact_rows_run x;
     if (g.n <= g.begin) return;

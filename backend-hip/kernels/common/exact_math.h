@@ -3,11 +3,12 @@
 #ifndef KERNELS_EXACT_MATH_H
 #define KERNELS_EXACT_MATH_H
 
-/* e^r - 1 of |r| <= ln2 / 2, and n of x = n ln2 + r */
-DEVICE float exact_expm1(float x, float *n)
+/* e^r - 1 of |r| <= ln2 / 2, and 2^n of x = n ln2 + r: 1.5 2^23 + n has n in its low bits */
+DEVICE float exact_expm1(float x, float *two_n)
 {
-    *n = x * 0x1.715476p+0f + 0x1.8p23f - 0x1.8p23f;
-    float r = fma32(-*n, 0x1.7f7d1cp-20f, fma32(-*n, 0x1.62e4p-1f, x));
+    float shifted = x * 0x1.715476p+0f + 0x1.8p23f, n = shifted - 0x1.8p23f;
+    *two_n = f32_of((bits_of(shifted) << 23) + 0x3f800000u);
+    float r = fma32(-n, 0x1.7f7d1cp-20f, fma32(-n, 0x1.62e4p-1f, x));
     float p = fma32(0x1.6d4328p-10f, r, 0x1.120b74p-7f);
     p = fma32(p, r, 0x1.5554eap-5f);
     p = fma32(p, r, 0x1.5554dcp-3f);
@@ -17,17 +18,16 @@ DEVICE float exact_expm1(float x, float *n)
 
 DEVICE float exact_exp(float x)
 {
-    float n, e = exact_expm1(x > 88 ? 88 : x >= -87 ? x : -87, &n) + 1;
-    e = e * f32_of((u32)((int)n + 127) << 23);
+    float two_n, e = exact_expm1(x > 88 ? 88 : x >= -87 ? x : -87, &two_n) + 1;
+    e = e * two_n;
     return x != x ? x : x >= -87 ? e : 0;
 }
 
 DEVICE float exact_tanh(float x)
 {
-    float y = 2 * abs32(x), n;
+    float y = 2 * abs32(x), two_n;
     y = y <= 20 ? y : 20;
-    float e = exact_expm1(y, &n), two_n = f32_of((u32)((int)n + 127) << 23),
-          m = fma32(two_n, e, two_n - 1), t = m / (m + 2);
+    float e = exact_expm1(y, &two_n), m = fma32(two_n, e, two_n - 1), t = m / (m + 2);
     return x != x ? x : f32_of((bits_of(t) & 0x7fffffffu) | (bits_of(x) & 0x80000000u));
 }
 

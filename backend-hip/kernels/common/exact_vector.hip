@@ -73,30 +73,32 @@ struct exact_integers {
     struct exact_scaled scaled; /* of the sub-group */
 };
 
-/* The integers are those of backend-cpu/act_quant.h. two: digits */
-DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int *scratch)
+/* The integers are those of backend-cpu/act_quant.h. two: digits; sums: whether their sum is asked
+ * for */
+DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int sums, int *scratch)
 {
     struct exact_integers to = {{{0, 0}, {0, 0}}, {0, 0}};
-    int most = 0, sum = 0;
-    UNROLL for (int i = 0; i < 8; i++)
-    {
-        int bits = (int)(bits_of(v[i]) & 0x7fffffffu);
-        most = bits > most ? bits : most;
-    }
+    int most = 0, sum = 0, high[8], low[8];
+    UNROLL for (int i = 0; i < 8; i++) most = larger_bits(v[i], most);
     most = exact_over_16(most, scratch, 1);
-    int finite = most < 0x7f800000;
-    float largest = f32_of((u32)most), top = two ? 16256 : 127,
-          inverse = finite && largest > 0x1p-100f ? top / largest : 0;
+    struct int_scale s = int_scale_of(most, two ? 16256 : 127);
     UNROLL for (int i = 0; i < 8; i++)
     {
-        int q = inverse == 0 ? 0 : (int)(v[i] * inverse + 0x1.8p23f - 0x1.8p23f);
-        int high = two ? (q + 64) >> 7 : q, low = q - high * 128, place = i % 2 * 16 + i / 4 * 8;
+        int q = rounded_int(v[i], s.inverse);
+        high[i] = two ? (q + 64) >> 7 : q;
+        low[i] = q - high[i] * 128;
         sum += q;
-        to.word[0][i / 2 % 2] |= ((u32)high & 0xff) << place;
-        to.word[1][i / 2 % 2] |= ((u32)low & 0xff) << place;
     }
-    to.scaled.sum = exact_over_16(sum, scratch, 0);
-    to.scaled.scale = finite ? largest / top : f32_of(0x7fc00000u);
+    UNROLL for (int w = 0; w < 2; w++)
+    {
+        const int at[4] = {2 * w, 2 * w + 4, 2 * w + 1, 2 * w + 5};
+        const int first[4] = {high[at[0]], high[at[1]], high[at[2]], high[at[3]]},
+                  second[4] = {low[at[0]], low[at[1]], low[at[2]], low[at[3]]};
+        to.word[0][w] = int8_bytes(first);
+        to.word[1][w] = int8_bytes(second);
+    }
+    if (sums) to.scaled.sum = exact_over_16(sum, scratch, 0);
+    to.scaled.scale = s.scale;
     return to;
 }
 
@@ -128,6 +130,14 @@ DEVICE void exact_inputs(const struct exact_quantize_args *a, const float *x, in
         v[i] = exact_gated(&a->glu, v[i], of_up ? up + i : of_up);
 }
 
+/* Where hopper/exact_linear_wgmma.hip has the scale of a row of a tile. */
+DEVICE int exact_scale_place(int row, int digits)
+{
+    int of_16 = row % 16;
+    if (digits == 2) return row - of_16 + of_16 % 4 * 4 + of_16 / 4;
+    return row - of_16 + of_16 % 8 / 2 * 4 + of_16 / 8 * 2 + of_16 % 2;
+}
+
 /* Sub-groups sub0 .. sub0 + 15 of a row with inputs x: 16 threads to a sub-group, 8 inputs each. */
 DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *x, int sub0,
                               int row, int *scratch)
@@ -137,12 +147,12 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
     int there = octet * 8 < n * CHUNK, at = first + octet * 8, digits = a->to.digits;
     float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (there) exact_inputs(a, x, row, at, v);
-    struct exact_integers of = exact_integers_of(v, digits == 2, scratch);
-    if (there && a->to.tile) {
-        int tile = row / a->to.tile, columns = a->to.tile * digits,
-            column = row % a->to.tile * digits;
-        u8 *to = (u8 *)a->to.digit +
-                 ((u64)(tile * a->groups.n + sub) * (u64)columns + (u64)column) * 128;
+    struct exact_integers of = exact_integers_of(v, digits == 2, !a->to.tile, scratch);
+    if (sub < a->groups.n && a->to.tile) {
+        int tile = row / a->to.tile, at_row = row % a->to.tile, column = at_row * digits;
+        u8 *rows = (u8 *)a->to.digit +
+                   (u64)(tile * a->groups.n + sub) * (u64)(a->to.tile * (digits * 128 + 4)),
+           *to = rows + column * 128;
         UNROLL for (int d = 0; d < 2; d++) if (d < digits)
         {
             UNROLL for (int half = 0; half < 2; half++)
@@ -152,7 +162,12 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
                     of.word[d][half];
             }
         }
-    } else if (there) {
+        if (octet == 0)
+            ((float *)(rows + a->to.tile * digits * 128))[exact_scale_place(at_row, digits)] =
+                of.scaled.scale;
+        return;
+    }
+    if (there) {
         u8 *to = (u8 *)a->to.digit + (u64)row * (u64)(digits * a->to.stride) + (u64)at;
         UNROLL for (int d = 0; d < 2; d++) if (d < digits)
             *(u64 *)(to + d * a->to.stride) = (u64)of.word[d][0] | (u64)of.word[d][1] << 32;

@@ -42,6 +42,13 @@ DEVICE int rounded_int(float x, float inverse)
     return inverse == 0 ? 0 : (int)bits_of(x * inverse + 0x1.8p23f) - 0x4b400000;
 }
 
+/* The low bytes of four integers. */
+DEVICE u32 int8_bytes(const int v[4])
+{
+    return chosen_bytes(chosen_bytes((u32)v[0], (u32)v[1], 0x40),
+                        chosen_bytes((u32)v[2], (u32)v[3], 0x40), 0x5410);
+}
+
 /* Magnitudes are compared by their bits, so that NaN is above infinity. */
 DEVICE int larger_bits(float x, int most)
 {

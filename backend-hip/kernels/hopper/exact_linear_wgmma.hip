@@ -2,74 +2,108 @@
  * many rows: plain linears (scales in fp16, groups of multiples of 128 inputs).
  *   grid      persistent: a block, of which a multiprocessor has one or two, takes output x row
  *             tiles in turn, rows first
- *   warps     warp-specialized as hopper/linear_prefill_wgmma.hip: one producer thread, one to
+ *   warps     warp-specialized as hopper/linear_prefill_wgmma.hip: three producer warps, one to
  *             three consumer warpgroups of 64 outputs each
  *   pipeline  a ring of stages in shared memory, full and empty mbarriers; a stage is a sub-group:
  *             128 inputs
  *   products  code - zero as signed bytes in registers, the integers of the rows in shared memory;
- *             64 columns at a time
- *   rows      [row tile][sub-group][columns][128 bytes]: digit d of row r is column r * digits + d,
- *             so that a lane has both digits of a row. Octet o of chunk c: the bytes for low
- *             nibbles are at 32c + 4o, those for high ones at 32c + 16 + 4o; 16 bytes number i of
- *             a column are at i ^ (column % 8)
+ *             of 64 or 128 columns, two of 128 where a tile has 256
+ *   rows      [row tile][sub-group] of [columns][128 bytes], then a scale for each row. Digit d of
+ *             row r is column r * digits + d, so that a lane has both digits of a row. Octet o of
+ *             chunk c: the bytes for low nibbles are at 32c + 4o, those for high ones at 32c + 16 +
+ *             4o; 16 bytes number i of a column are at i ^ (column % 8). Scales: of each 16 rows
+ *             four that a lane needs lie together (exact_scale_place)
  * Bits: the matrix unit sums the integers of a sub-group, the lane that has an output adds its
  * terms, sub-group by sub-group (common/exact_linear.hip). */
 struct exact_ring {
-    u32 codes, meta, scaled, bytes; /* offsets in a stage */
+    u32 scaled, codes, meta, bytes; /* offsets in a stage */
 };
 
-DEVICE struct exact_ring exact_ring_of(const int groups, const int columns)
+DEVICE struct exact_ring exact_ring_of(const int groups, const int columns, int digits)
 {
     struct exact_ring r;
-    r.codes = (u32)columns * 128;
+    r.scaled = (u32)columns * 128;
+    r.codes = r.scaled + (u32)(columns / digits) * 4;
     r.meta = r.codes + (u32)groups * 4 * ITEM_BYTES;
-    r.scaled = r.meta + (u32)groups * 4 * PANEL * 4;
     r.bytes = EXACT_WGMMA_STAGE(groups, columns);
     return r;
 }
 
-/* The producer thread: bulk copies for the integers and scales of the rows, TMA boxes of 4 panels
- * for codes and scales of the weights; those of the first stages ahead of the rows. */
-DEVICE void exact_produce(const struct exact_linear_args *a, u32 lds, u32 full, u32 empty,
-                          const int groups, const int columns, const int stages)
+/* Columns of a product. */
+#define EXACT_PRODUCT(columns) ((columns) < 128 ? (columns) : 128)
+
+/* What a block computes at a time: products first .. first + n - 1 of a tile. */
+struct exact_piece {
+    int out_tile, row_tile, first, n;
+};
+
+/* Pieces of a launch. The tiles that do not fill a grid are halved if their halves fit one. */
+struct exact_pieces {
+    int row_tiles, whole, n; /* pieces that are whole tiles; all */
+};
+
+DEVICE struct exact_pieces exact_pieces_of(const struct exact_linear_args *a, const int products)
 {
-    const struct exact_ring r = exact_ring_of(groups, columns);
-    const u32 of_rows = (u32)a->of.tile * 8;
-    int n_tiles = (a->linear.rows + a->of.tile - 1) / a->of.tile, n = a->linear.n_blocks * n_tiles,
-        subs = a->groups.n, stage = 0, early = subs < stages ? subs : stages;
+    struct exact_pieces p;
+    p.row_tiles = (a->linear.rows + a->of.tile - 1) / a->of.tile;
+    int n = a->linear.n_blocks * p.row_tiles, rest = n % grid_x();
+    p.whole = n - (products == 2 && 2 * rest <= grid_x() ? rest : 0);
+    p.n = 2 * n - p.whole;
+    return p;
+}
+
+DEVICE struct exact_piece exact_piece_of(const struct exact_linear_args *a,
+                                         const struct exact_pieces *p, int index,
+                                         const int products)
+{
+    int halved = index - p->whole, tile = halved < 0 ? index : p->whole + halved / 2;
+    struct exact_piece x = {tile / p->row_tiles, tile % p->row_tiles, 0, 1};
+    if (products == 1) return x;
+    int rows = a->linear.rows - x.row_tile * a->of.tile;
+    x.first = halved < 0 ? 0 : halved % 2;
+    x.n = halved < 0 && rows > a->of.tile / 2 ? 2 : rows > x.first * (a->of.tile / 2);
+    return x;
+}
+
+/* A producer warp, whose first lane copies: the rows, behind the launches before; or TMA boxes of 4
+ * panels of the codes or of the scales of the weights, which are there. */
+enum exact_copied { COPIES_CODES, COPIES_SCALES, COPIES_ROWS, EXACT_PRODUCERS };
+
+DEVICE void exact_produce(const struct exact_linear_args *a, u32 lds, u32 full, u32 empty,
+                          const int groups, const int columns, const int stages, int copied)
+{
+    const struct exact_ring r = exact_ring_of(groups, columns, a->of.digits);
+    const int products = columns / EXACT_PRODUCT(columns), codes = copied == COPIES_CODES;
+    const struct exact_pieces pieces = exact_pieces_of(a, products);
+    const u32 box = codes ? 4 * ITEM_BYTES : 4 * PANEL * 4, at = codes ? r.codes : r.meta,
+              bytes = copied == COPIES_ROWS ? r.codes : (u32)groups * box;
+    int subs = a->groups.n, stage = 0;
     u32 parity = 1; /* an unused stage is empty */
-    if (block_x() >= n) wait_for_producer();
-    for (int index = block_x(); index < n; index += grid_x()) {
-        int row_tile = index % n_tiles, out_tile = index / n_tiles;
-        struct linear_part p = part_of(&a->linear, out_tile);
-        const char *x = (const char *)a->of.digit +
-                        (u64)row_tile * (u64)subs * (u64)(columns * 128),
-                   *scaled = (const char *)(a->of.scaled + (u64)row_tile * (u64)a->of.tile),
-                   *maps = (const char *)p.maps;
-        u64 next = (u64)a->of.rows * 8;
-        int panel = (out_tile - p.first) * groups * 4;
+    if (copied == COPIES_ROWS) wait_for_producer();
+    for (int index = block_x(); index < pieces.n; index += grid_x()) {
+        struct exact_piece piece = exact_piece_of(a, &pieces, index, products);
+        struct linear_part p = part_of(&a->linear, piece.out_tile);
+        const char *x = (const char *)a->of.digit + (u64)piece.row_tile * (u64)subs * (u64)r.codes,
+                   *map = (const char *)p.maps + (codes ? 0 : 128);
+        int panel = (piece.out_tile - p.first) * groups * 4, group = 0, left = p.group_chunks;
+        if (!piece.n) continue;
         for (int sub = 0; sub < subs; sub++) {
             u32 to = lds + (u32)stage * r.bytes, count = full + 8 * (u32)stage;
             mbarrier_wait(empty + 8 * (u32)stage, parity);
-            mbarrier_arrive_expect(count, r.scaled + of_rows);
-            UNROLL for (int j = 0; j < groups; j++)
-            {
-                tma_load(to + r.codes + (u32)(j * 4 * ITEM_BYTES), maps, 0, sub, panel + 4 * j,
-                         count);
-                tma_load(to + r.meta + (u32)(j * 4 * PANEL * 4), maps + 128, 0,
-                         group_of(&p, sub * ITEM_CHUNKS), panel + 4 * j, count);
+            if (thread() % WARP == 0) {
+                mbarrier_arrive_expect(count, bytes);
+                if (copied == COPIES_ROWS)
+                    bulk_copy(to, x + (u64)sub * (u64)r.codes, r.codes, count);
+                else
+                    UNROLL for (int j = 0; j < groups; j++) tma_load(
+                        to + at + (u32)j * box, map, 0, codes ? sub : group, panel + 4 * j, count);
             }
-            if (sub + 1 == early) wait_for_producer();
-            for (int i = sub + 1 == early ? 0 : sub; i <= sub && sub + 1 >= early; i++) {
-                u32 at = lds + (u32)(early ? i : stage) * r.bytes,
-                    of = full + 8 * (u32)(early ? i : stage);
-                bulk_copy(at, x + (u64)i * (u64)(columns * 128), (u32)columns * 128, of);
-                bulk_copy(at + r.scaled, scaled + (u64)i * next, of_rows, of);
-            }
-            if (sub + 1 == early) early = 0;
+            left -= ITEM_CHUNKS;
+            if (!left && group < p.last_group) left = p.group_chunks, group++;
             if (++stage == stages) stage = 0, parity ^= 1;
         }
     }
+    if (copied != COPIES_ROWS) wait_for_producer();
 }
 
 /* A word of codes as code - zero: bytes of the low nibbles, of the high ones; less: 4 times 128 -
@@ -104,43 +138,47 @@ DEVICE void exact_read_weights(u32 codes, u32 meta, struct exact_weights *w)
     }
 }
 
-/* Begins the products of a sub-group with 64 columns. */
-DEVICE void exact_begin_products(int *part, const struct exact_weights *w, u64 columns)
+/* Begins the products of a sub-group with n columns, at this address in shared memory. */
+DEVICE void exact_begin_products(int *part, const struct exact_weights *w, u32 columns, const int n)
 {
+    u64 rows = wgmma_rows(columns), high = rows >> 32 << 32;
     wgmma_begin();
-    UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
-        wgmma_s8(part, w->a[c], columns + (u64)(2 * c), c > 0);
+    UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) /* a chunk is two times 16 bytes */
+        wgmma_s8(part, w->a[c], high | (u32)((u32)rows + 2u * (u32)c), c > 0, n);
     wgmma_commit();
 }
 
-/* total += terms of 64 columns. scaled: of their rows, an address in shared memory. total[4j + 2h +
+/* total += terms of n columns. scaled: of their rows, an address in shared memory. total[4j + 2h +
  * e]: output lane / 4 + 8h, row 8j + 2 (lane % 4) + e; with two digits total[2j + h]: row 4j + lane
  * % 4 */
 DEVICE void exact_add_terms(const int *part, const float *scale, u32 scaled, float *total,
-                            const int digits)
+                            const int n, const int digits)
 {
-    int t = thread() % 4;
-    UNROLL for (int j = 0; j < 8; j++)
+    UNROLL for (int i = 0; i < n / digits / 16; i++)
     {
-        if (digits == 2) {
-            float xs = f32_of(lds_word(scaled + (u32)((4 * j + t) * 8)));
-            UNROLL for (int h = 0; h < 2; h++) total[2 * j + h] =
-                total[2 * j + h] +
-                (float)(part[4 * j + 2 * h] * 128 + part[4 * j + 2 * h + 1]) * (xs * scale[h]);
-            continue;
+        u32x4 xs = lds_words(scaled + (u32)(i * 64 + thread() % 4 * 16));
+        UNROLL for (int k = 0; k < 8; k++)
+        {
+            int j = 8 * i + k;
+            if (digits == 2) {
+                float sum = (float)(part[2 * j] * 128 + part[2 * j + 1]);
+                total[j] = total[j] + sum * (f32_of(xs[k / 2]) * scale[k % 2]);
+            } else {
+                float x = f32_of(xs[k / 4 * 2 + k % 2]);
+                total[j] = total[j] + (float)part[j] * (x * scale[k / 2 % 2]);
+            }
         }
-        u32x4 xs = lds_words(scaled + (u32)((8 * j + 2 * t) * 8));
-        UNROLL for (int e = 0; e < 4; e++) total[4 * j + e] =
-            total[4 * j + e] + (float)part[4 * j + e] * (f32_of(xs[e % 2 * 2]) * scale[e / 2]);
     }
 }
 
-/* A consumer's place in the ring and what it has of a tile. codes, meta: of the lane, in a stage */
+/* A consumer's place in the ring and what it has of a piece. codes, meta: of the lane, in a stage
+ */
 struct exact_consumer {
     u32 lds, full, empty, codes, meta, parity;
     int stage, left; /* stage of the weights that are read next; sub-groups that are not read yet */
+    struct exact_piece piece;
     struct exact_weights w[2];
-    float total[64]; /* of which 32 a product of 64 columns and one digit, 16 two digits */
+    float total[2][64]; /* of a product; of which 32 with 64 columns, half with two digits */
 };
 
 /* Waits for the next sub-group of the tile, if there is one, and reads its weights. */
@@ -154,56 +192,83 @@ DEVICE void exact_next(struct exact_consumer *c, const struct exact_ring *r,
     exact_read_weights(x + c->codes, x + c->meta, w);
 }
 
-/* The terms of the sub-group of weights w[now]; the next one's are read while its products are in
- * flight. */
+/* The terms of the sub-group of weights w[now]; the next one's are read while its first product is
+ * in flight. */
 DEVICE void exact_sub(struct exact_consumer *c, const struct exact_ring *r, const int now,
-                      const int columns, const int stages, const int digits)
+                      const int n, const int products, const int stages, const int digits)
 {
-    const int halves = columns / 64;
-    int part[2][32];
     u32 x = c->lds + (u32)c->stage * r->bytes, empty = c->empty + 8 * (u32)c->stage;
-    UNROLL for (int h = 0; h < halves; h++)
-        exact_begin_products(part[h], &c->w[now], wgmma_rows(x + (u32)(h * 64 * 128)));
-    if (++c->stage == stages) c->stage = 0, c->parity ^= 1;
-    exact_next(c, r, &c->w[!now]);
-    UNROLL for (int h = 0; h < halves; h++)
+    UNROLL for (int i = 0; i < products; i++)
     {
-        wgmma_wait_s8(part[h], halves - 1 - h);
-        exact_add_terms(part[h], c->w[now].scale, x + r->scaled + (u32)(h * 64 / digits * 8),
-                        c->total + h * (32 / digits), digits);
+        u32 product = (u32)(c->piece.first + i);
+        int part[64];
+        exact_begin_products(part, &c->w[now], x + product * (u32)(n * 128), n);
+        if (!i) {
+            if (++c->stage == stages) c->stage = 0, c->parity ^= 1;
+            exact_next(c, r, &c->w[!now]);
+        }
+        wgmma_wait_s8(part, n);
+        exact_add_terms(part, c->w[now].scale, x + r->scaled + product * (u32)(n / digits * 4),
+                        c->total[i], n, digits);
+        if (products > 1) wgmma_done(c->total[i], n / digits);
     }
     warp_barrier(); /* all lanes have read the scales of the rows */
     if (thread() % WARP == 0) mbarrier_arrive(empty);
 }
 
-/* Writes the results of a tile. output: the first of the lane */
+/* Writes the results of a product: rows row0 .., output: the first of the lane */
 DEVICE void exact_write(const struct exact_linear_args *a, const struct linear_part *p,
-                        const float *total, int row0, int output, const int columns,
-                        const int digits)
+                        const float *total, int row0, int output, const int n, const int digits)
 {
-    int lane = thread() % WARP;
-    UNROLL for (int h = 0; h < 2; h++)
+    const int rows = digits == 2 ? 1 : 2, step = digits == 2 ? 4 : 8;
+    int row = row0 + thread() % 4 * rows;
+    float *y = p->y + (u64)row * (u64)p->out + (u64)output, bias[2] = {0, 0};
+    UNROLL for (int h = 0; h < 2; h++) if (p->bias && output + 8 * h < p->out)
+        bias[h] = p->bias[output + 8 * h];
+    UNROLL for (int i = 0; i < n / digits / step; i++)
     {
-        if (output + 8 * h >= p->out) continue;
-        UNROLL for (int i = 0; i < columns / 4 / digits; i++)
+        UNROLL for (int e = 0; e < rows; e++) UNROLL for (int h = 0; h < 2; h++)
         {
-            int row = row0 + (digits == 2 ? 4 * i + lane % 4 : i / 2 * 8 + lane % 4 * 2 + i % 2);
-            float v = total[digits == 2 ? 2 * i + h : i / 2 * 4 + 2 * h + i % 2];
-            if (row < a->linear.rows)
-                p->y[(u64)row * (u64)p->out + (u64)(output + 8 * h)] =
-                    p->bias ? v + p->bias[output + 8 * h] : v;
+            float v = total[2 * rows * i + rows * h + e];
+            if (row + e < a->linear.rows && output + 8 * h < p->out)
+                y[(e ? p->out : 0) + 8 * h] = p->bias ? v + bias[h] : v;
         }
+        row += step;
+        y += (u64)step * (u64)p->out;
     }
+}
+
+/* The results of a piece of n columns a product. */
+DEVICE void exact_compute(const struct exact_linear_args *a, struct exact_consumer *c,
+                          const struct exact_ring *r, const int groups, const int n,
+                          const int products, const int stages, const int digits)
+{
+    const int rows = n / digits;
+    int warp = thread() / WARP;
+    UNROLL for (int i = 0; i < products; i++) UNROLL for (int k = 0; k < rows / 2; k++)
+        c->total[i][k] = 0;
+    c->left = a->groups.n;
+    exact_next(c, r, &c->w[0]);
+    for (int sub = 0; sub < a->groups.n; sub += 2) {
+        exact_sub(c, r, 0, n, products, stages, digits);
+        if (sub + 1 == a->groups.n) break;
+        exact_sub(c, r, 1, n, products, stages, digits);
+    }
+    struct linear_part p = part_of(&a->linear, c->piece.out_tile);
+    int output = ((c->piece.out_tile - p.first) * groups * 4 + warp) * PANEL + thread() % WARP / 4;
+    UNROLL for (int i = 0; i < products; i++) exact_write(
+        a, &p, c->total[i], c->piece.row_tile * a->of.tile + (c->piece.first + i) * rows, output, n,
+        digits);
 }
 
 /* A consumer warpgroup. */
 DEVICE void exact_consume(const struct exact_linear_args *a, u32 lds, u32 full, u32 empty,
                           const int groups, const int columns, const int stages, const int digits)
 {
-    const struct exact_ring r = exact_ring_of(groups, columns);
-    const int rows = columns / digits;
-    int lane = thread() % WARP, warp = thread() / WARP,
-        n_tiles = (a->linear.rows + rows - 1) / rows, n = a->linear.n_blocks * n_tiles;
+    const struct exact_ring r = exact_ring_of(groups, columns, digits);
+    const int n = EXACT_PRODUCT(columns), products = columns / n;
+    const struct exact_pieces pieces = exact_pieces_of(a, products);
+    int lane = thread() % WARP, warp = thread() / WARP;
     struct exact_consumer c;
     c.lds = lds;
     c.full = full;
@@ -212,19 +277,10 @@ DEVICE void exact_consume(const struct exact_linear_args *a, u32 lds, u32 full, 
     c.meta = r.meta + (u32)(warp * PANEL * 4 + lane / 4 * 4);
     c.parity = 0;
     c.stage = 0;
-    for (int index = block_x(); index < n; index += grid_x()) {
-        UNROLL for (int i = 0; i < columns / 2 / digits; i++) c.total[i] = 0;
-        c.left = a->groups.n;
-        exact_next(&c, &r, &c.w[0]);
-        for (int sub = 0; sub < a->groups.n; sub += 2) {
-            exact_sub(&c, &r, 0, columns, stages, digits);
-            if (sub + 1 == a->groups.n) break;
-            exact_sub(&c, &r, 1, columns, stages, digits);
-        }
-        struct linear_part p = part_of(&a->linear, index / n_tiles);
-        exact_write(a, &p, c.total, index % n_tiles * rows,
-                    ((index / n_tiles - p.first) * groups * 4 + warp) * PANEL + lane / 4, columns,
-                    digits);
+    for (int index = block_x(); index < pieces.n; index += grid_x()) {
+        c.piece = exact_piece_of(a, &pieces, index, products);
+        if (c.piece.n == products) exact_compute(a, &c, &r, groups, n, products, stages, digits);
+        else if (c.piece.n) exact_compute(a, &c, &r, groups, n, 1, stages, digits);
     }
 }
 
@@ -236,23 +292,26 @@ DEVICE void exact_wgmma(const struct exact_linear_args *a, u32 *memory, const in
         empty = full + 8 * (u32)stages;
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
-            mbarrier_init(full + 8 * (u32)i, 1);
+            mbarrier_init(full + 8 * (u32)i, EXACT_PRODUCERS);
             mbarrier_init(empty + 8 * (u32)i, (u32)groups * 4); /* warps */
         }
         mbarrier_init_done();
     }
     barrier();
     if (thread() >= groups * 128) {
-        if (groups < 3) REGISTERS_LESS(24);
+        if (groups == 1) REGISTERS_LESS(24);
+        else if (groups == 2) REGISTERS_LESS(40);
         else REGISTERS_LESS(32);
-        if (thread() == groups * 128) exact_produce(a, lds, full, empty, groups, columns, stages);
+        int copied = warp_number() - groups * 4;
+        if (copied < EXACT_PRODUCERS)
+            exact_produce(a, lds, full, empty, groups, columns, stages, copied);
         else wait_for_producer();
     } else {
         wait_for_producer();
         if (groups < 3) REGISTERS_MORE(232);
         else REGISTERS_MORE(160);
         if (a->of.digits == 2) exact_consume(a, lds, full, empty, groups, columns, stages, 2);
-        else if (groups < 3 || columns < 128)
+        else if (groups == 1 || columns < 128)
             exact_consume(a, lds, full, empty, groups, columns, stages, 1);
     }
 }

@@ -289,9 +289,9 @@ DEVICE void wgmma_wait(float *c, const int n)
     else wgmma_wait_32(c);
 }
 
-/* 64 outputs, 32 inputs and 64 rows of signed bytes; a as in mma_s8, b: wgmma_rows with rows of
- * 128 inputs. */
-DEVICE void wgmma_s8(int *c, const u32 a[4], u64 b, int accumulate)
+/* 64 outputs, 32 inputs and n rows of signed bytes, n 64 or 128, a constant; a as in mma_s8, b:
+ * wgmma_rows with rows of 128 inputs. */
+DEVICE void wgmma_s8_64(int *c, const u32 a[4], u64 b, int accumulate)
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "
                  "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
@@ -307,13 +307,39 @@ DEVICE void wgmma_s8(int *c, const u32 a[4], u64 b, int accumulate)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate)
                  : "memory");
 }
-/* Waits until at most `others` commit groups behind that of c are in flight, 0 or 1, a constant; c
- * can be read. */
-DEVICE void wgmma_wait_s8(int *c, const int others)
+DEVICE void wgmma_s8_128(int *c, const u32 a[4], u64 b, int accumulate)
 {
-    if (others) asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-    else asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    UNROLL for (int i = 0; i < 32; i++) asm volatile("" : "+r"(c[i]));
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+                 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+                 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
+                 "{%64,%65,%66,%67}, %68, p; }"
+                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]),
+                   "+r"(c[6]), "+r"(c[7]), "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]),
+                   "+r"(c[12]), "+r"(c[13]), "+r"(c[14]), "+r"(c[15]), "+r"(c[16]), "+r"(c[17]),
+                   "+r"(c[18]), "+r"(c[19]), "+r"(c[20]), "+r"(c[21]), "+r"(c[22]), "+r"(c[23]),
+                   "+r"(c[24]), "+r"(c[25]), "+r"(c[26]), "+r"(c[27]), "+r"(c[28]), "+r"(c[29]),
+                   "+r"(c[30]), "+r"(c[31]), "+r"(c[32]), "+r"(c[33]), "+r"(c[34]), "+r"(c[35]),
+                   "+r"(c[36]), "+r"(c[37]), "+r"(c[38]), "+r"(c[39]), "+r"(c[40]), "+r"(c[41]),
+                   "+r"(c[42]), "+r"(c[43]), "+r"(c[44]), "+r"(c[45]), "+r"(c[46]), "+r"(c[47]),
+                   "+r"(c[48]), "+r"(c[49]), "+r"(c[50]), "+r"(c[51]), "+r"(c[52]), "+r"(c[53]),
+                   "+r"(c[54]), "+r"(c[55]), "+r"(c[56]), "+r"(c[57]), "+r"(c[58]), "+r"(c[59]),
+                   "+r"(c[60]), "+r"(c[61]), "+r"(c[62]), "+r"(c[63])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate)
+                 : "memory");
+}
+DEVICE void wgmma_s8(int *c, const u32 a[4], u64 b, int accumulate, const int n)
+{
+    if (n == 128) wgmma_s8_128(c, a, b, accumulate);
+    else wgmma_s8_64(c, a, b, accumulate);
+}
+/* Waits for all products; c can be read. */
+DEVICE void wgmma_wait_s8(int *c, const int n)
+{
+    wgmma_wait_all();
+    UNROLL for (int i = 0; i < n / 2; i++) asm volatile("" : "+r"(c[i]));
 }
 
 DEVICE void wgmma_by_columns_64(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b)

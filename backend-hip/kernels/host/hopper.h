@@ -52,11 +52,12 @@ DEVICE void wgmma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulat
     fiber_wgmma(c, a, b, n, 0, accumulate);
 }
 
-DEVICE void wgmma_s8(int *c, const u32 a[4], u64 b, int accumulate)
+DEVICE void wgmma_s8(int *c, const u32 a[4], u64 b, int accumulate, int n)
 {
-    fiber_wgmma_s8(c, a, b, accumulate);
+    /* 64 rows are 8 KB, which a descriptor counts in 16 bytes */
+    for (int i = 0; i < n / 64; i++) fiber_wgmma_s8(c + 32 * i, a, b + 512 * (u64)i, accumulate);
 }
-DEVICE void wgmma_wait_s8(int *c, int others) { (void)c, (void)others; }
+DEVICE void wgmma_wait_s8(int *c, int n) { (void)c, (void)n; }
 
 DEVICE void wgmma_by_columns(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int n)
 {

@@ -1,16 +1,18 @@
 /* exact_attend_mma.hip: attention of prompt rows over pages of int8 and int4 in the order of the
  * CPU backend (common/exact_attend_int8.hip says it), by mma of signed bytes on sm_80 and sm_90a.
- *   grid      (EXACT_TILE_ROWS rows of one sequence, query head); 256 threads
+ *   grid      (query head, EXACT_TILE_ROWS rows of one sequence); 256 threads
  *   warp      16 rows; of a chunk the scores of a quarter of the positions, then the values of a
  *             quarter of the dimensions
  *   operands  codes as they lie: a lane loads 16 dimensions of a key, neighbouring dimensions of 4
- *             positions of the values. Digits of queries and of weights are in shared memory
+ *             positions of the values, a page or two pairs of pages ahead. Digits of queries and of
+ *             weights are in shared memory
  * Columns: column 2t + e of half h of a page's scores is position 4t + 2h + e. Head dimensions up
  * to dims; pieces that a head lacks are zeros. */
 
 enum {
     QUARTERS = 4,
-    QUARTER_PAGES = KV_SPLIT / PAGE / QUARTERS,
+    TILE_PAGES = KV_SPLIT / PAGE,
+    QUARTER_PAGES = TILE_PAGES / QUARTERS,
     /* rows of weights and of their digits in shared memory: no two lanes of a load share a bank */
     WEIGHT_STRIDE = KV_SPLIT + 16,
     DIGIT_STRIDE = KV_SPLIT / 4 + 4
@@ -24,7 +26,9 @@ struct exact_tile_lds {
     u32 *w;           /* [2 digits][EXACT_TILE_ROWS][DIGIT_STRIDE] of fours of positions */
     float *max, *sum; /* [QUARTERS][EXACT_TILE_ROWS]; [EXACT_TILE_ROWS] */
     int *most;        /* [QUARTERS][EXACT_TILE_ROWS] bits of the largest scaled weights */
+    float *query;     /* [EXACT_TILE_ROWS] scales of the queries */
     u32x4 *q;         /* [EXACT_TILE_ROWS], QUERY_STRIDE apart, [2 digits][dims / 16] */
+    const u8 **page;  /* [2][TILE_PAGES] of a chunk and of the next */
 };
 
 /* A lane's two rows, number row and row + 8 of the block. */
@@ -35,24 +39,44 @@ struct exact_lane_rows {
     const u8 *own_page;
 };
 
-/* Number `at` of the pages of a chunk that begins at page page0; *packed: it is of int4. */
-DEVICE const u8 *exact_tile_page(const struct attend_kernel_args *a,
-                                 const struct exact_row_range *g, const struct exact_lane_rows *x,
-                                 int index, int kv_head, int *packed, const int int4)
+/* The pages from .. to of a chunk, and where the block has them. */
+struct exact_tile_chunk {
+    const u8 **page;
+    int page0, from, to;
+};
+
+DEVICE struct exact_tile_chunk exact_tile_chunk_of(const struct exact_row_range *g,
+                                                   const struct exact_tile_lds *l, int c0)
 {
-    *packed = int4 && index < x->own;
-    if (!int4) return int8_page_of(a, g->table, index, kv_head);
-    return *packed ? int4_page_of(a, g->table[index], kv_head) : x->own_page;
+    int last = g->last < c0 + KV_SPLIT ? g->last : c0 + KV_SPLIT - 1;
+    struct exact_tile_chunk c;
+    c.page = l->page + c0 / KV_SPLIT % 2 * TILE_PAGES;
+    c.page0 = c0 / PAGE;
+    c.from = g->first0 > c0 ? (g->first0 - c0) / PAGE : 0;
+    c.to = (last - c0) / PAGE;
+    return c;
+}
+
+/* Looks up the pages of a chunk, if there is one; those that it lacks are others of its. */
+DEVICE void exact_look_up(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                          const struct exact_tile_chunk *c, int kv_head, const int int4)
+{
+    int t = thread(), at = t < c->from ? c->from : t > c->to ? c->to : t;
+    if (t >= TILE_PAGES || c->page0 * PAGE > g->last) return;
+    c->page[t] = int4 ? int4_page_of(a, g->table[c->page0 + at], kv_head)
+                      : int8_page_of(a, g->table, c->page0 + at, kv_head);
+}
+
+/* Page number `at` of a chunk; *packed: it is of int4. */
+DEVICE const u8 *exact_tile_page(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
+                                 int at, int *packed, const int int4)
+{
+    *packed = int4 && c->page0 + at < x->own;
+    return *packed || !int4 ? c->page[at] : x->own_page;
 }
 DEVICE const float *exact_page_scales(const u8 *page, int packed, int d16)
 {
     return packed ? int4_scales_of(page, d16) : int8_scales_of(page, d16);
-}
-
-DEVICE u32 int8_bytes(const int v[4])
-{
-    return chosen_bytes(chosen_bytes((u32)v[0], (u32)v[1], 0x40),
-                        chosen_bytes((u32)v[2], (u32)v[3], 0x40), 0x5410);
 }
 
 /* The first or second digits of four integers. */
@@ -77,47 +101,46 @@ DEVICE int quad_most(int x)
     return x;
 }
 
-DEVICE void exact_lane_queries(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                               const struct exact_tile_lds *l, struct exact_lane_rows *x,
-                               const int dims)
+/* The digits of the queries: dims / 16 neighbouring threads have a row. */
+DEVICE void exact_tile_queries(const struct attend_kernel_args *a, const struct exact_row_range *g,
+                               const struct exact_tile_lds *l, const int dims)
 {
-    int t = thread() % 4, hd = a->head_dim;
-    UNROLL for (int i = 0; i < 2; i++)
-    {
-        int r = x->row + 8 * i, most = 0;
-        float v[GPU_HEAD_DIM / 4];
+    const int lanes = dims / 16;
+    int lane = thread() % lanes, hd = a->head_dim;
+    for (int r = thread() / lanes; r < EXACT_TILE_ROWS; r += THREADS / lanes) {
+        int most = 0, n[4];
         const float *q =
             a->q + ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) * (u64)a->n_heads +
-                    (u64)block_y()) *
+                    (u64)block_x()) *
                        (u64)hd;
-        UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int j = 0; j < 16; j++)
+        f32x4 v[4];
+        UNROLL for (int j = 0; j < 4; j++)
         {
-            int d = 64 * c + 16 * t + j;
-            v[16 * c + j] = d < hd ? q[d] : 0;
-            most = larger_bits(v[16 * c + j], most);
+            int d = 16 * lane + 4 * j;
+            v[j] = (f32x4){0, 0, 0, 0};
+            if (hd % 4 == 0 && d < hd) v[j] = *(const f32x4 *)(q + d);
+            else UNROLL for (int e = 0; e < 4; e++) if (d + e < hd) v[j][e] = q[d + e];
         }
-        struct int_scale s = int_scale_of(quad_most(most), exact_query_top(a->digits));
-        UNROLL for (int c = 0; c < dims / 64; c++)
+        UNROLL for (int j = 0; j < 4; j++) UNROLL for (int e = 0; e < 4; e++)
+            most = larger_bits(v[j][e], most);
+        UNROLL for (int i = 1; i < lanes; i *= 2)
         {
-            u32x4 first, second;
-            UNROLL for (int j = 0; j < 4; j++)
-            {
-                int n[4];
-                UNROLL for (int e = 0; e < 4; e++)
-                    n[e] = rounded_int(v[16 * c + 4 * j + e], s.inverse);
-                first[j] = int8_word(n, 0);
-                second[j] = a->digits == 2 ? int8_word(n, 1) : int8_bytes(n);
-            }
-            if (x->quarter) continue;
-            u32x4 *to = l->q + r * QUERY_STRIDE(dims) + 4 * c + t;
-            to[0] = first;
-            to[dims / 16] = second;
+            int other = (int)shuffle_xor((u32)most, i);
+            most = other > most ? other : most;
         }
-        x->query[i] = s.scale;
-        x->seen[i] = r >= g->begin && r < g->n ? g->pos0 + r : -1;
-        x->first[i] = first_seen(g->pos0 + r, a->window);
+        struct int_scale s = int_scale_of(most, exact_query_top(a->digits));
+        u32x4 first, second;
+        UNROLL for (int j = 0; j < 4; j++)
+        {
+            UNROLL for (int e = 0; e < 4; e++) n[e] = rounded_int(v[j][e], s.inverse);
+            first[j] = int8_word(n, 0);
+            second[j] = a->digits == 2 ? int8_word(n, 1) : int8_bytes(n);
+        }
+        u32x4 *to = l->q + r * QUERY_STRIDE(dims) + lane;
+        to[0] = first;
+        to[dims / 16] = second;
+        if (lane == 0) l->query[r] = s.scale;
     }
-    barrier();
 }
 
 /* 16 dimensions from d on of a lane's keys of both halves of a page. */
@@ -140,51 +163,69 @@ DEVICE void exact_page_keys(const u8 *page, int packed, int d, int d16, u32x4 k[
     }
 }
 
+/* A lane's keys of a page. */
+struct exact_keys {
+    u32x4 k[GPU_HEAD_DIM / 64][2];
+};
+
+DEVICE void exact_lane_keys(const u8 *page, int packed, int d16, struct exact_keys *x,
+                            const int dims)
+{
+    UNROLL for (int c = 0; c < dims / 64; c++)
+    {
+        int d = 64 * c + thread() % 4 * 16;
+        UNROLL for (int h = 0; h < 2; h++) x->k[c][h] = (u32x4){0, 0, 0, 0};
+        if (d >= d16) continue;
+        if (packed) exact_page_keys(page, 1, d, d16, x->k[c]);
+        else exact_page_keys(page, 0, d, d16, x->k[c]);
+    }
+}
+
 /* Sums of the digits of a lane's two rows and the keys of both halves of a page. */
-DEVICE void exact_page_scores(const struct exact_tile_lds *l, int row, const u8 *page, int packed,
-                              int d16, int digits, int sum[2][4], const int dims)
+DEVICE void exact_page_scores(const struct exact_tile_lds *l, int row, const struct exact_keys *x,
+                              int digits, int sum[2][4], const int dims)
 {
     int t = thread() % 4, first[2][4], second[2][4];
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 4; i++)
         first[h][i] = second[h][i] = 0;
-    UNROLL for (int c = 0; c < dims / 64; c++)
+    UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int n = 0; n < 2; n++)
     {
-        u32x4 k[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-        if (64 * c + 16 * t < d16) exact_page_keys(page, packed, 64 * c + 16 * t, d16, k);
-        UNROLL for (int n = 0; n < 2; n++)
-        {
-            if (n == 0 && digits != 2) continue;
-            const u32x4 *q = l->q + row * QUERY_STRIDE(dims) + n * (dims / 16) + 4 * c + t;
-            u32x4 x[2] = {q[0], q[8 * QUERY_STRIDE(dims)]};
-            UNROLL for (int h = 0; h < 2; h++) UNROLL for (int m = 0; m < 2; m++)
-                mma_s8(n ? second[h] : first[h], x[0][2 * m], x[1][2 * m], x[0][2 * m + 1],
-                       x[1][2 * m + 1], k[h][2 * m], k[h][2 * m + 1]);
-        }
+        if (n == 0 && digits != 2) continue;
+        const u32x4 *q = l->q + row * QUERY_STRIDE(dims) + n * (dims / 16) + 4 * c + t;
+        u32x4 v[2] = {q[0], q[8 * QUERY_STRIDE(dims)]};
+        UNROLL for (int h = 0; h < 2; h++) UNROLL for (int m = 0; m < 2; m++)
+            mma_s8(n ? second[h] : first[h], v[0][2 * m], v[1][2 * m], v[0][2 * m + 1],
+                   v[1][2 * m + 1], x->k[c][h][2 * m], x->k[c][h][2 * m + 1]);
     }
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 4; i++)
         sum[h][i] = first[h][i] * 128 + second[h][i];
 }
 
-/* The scores of a warp's positions; from, to: first and last page of the chunk that begins at page
- * page0. */
-DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                              const struct exact_tile_lds *l, const struct exact_lane_rows *x,
-                              int kv_head, int page0, int from, int to,
+/* The scores of a warp's positions. */
+DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct exact_tile_lds *l,
+                              const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
                               float score[2][QUARTER_PAGES][4], const int dims, const int int4)
 {
-    int t = thread() % 4, d16 = round16(a->head_dim);
+    int t = thread() % 4, d16 = round16(a->head_dim), at0 = x->quarter * QUARTER_PAGES, packed;
+    const int ahead = !int4; /* registers for the next page's keys */
+    struct exact_keys next;
+    const u8 *page = exact_tile_page(x, c, at0, &packed, int4);
+    if (ahead) exact_lane_keys(page, packed, d16, &next, dims);
     UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
     {
-        int at = x->quarter * QUARTER_PAGES + k, there = at >= from && at <= to,
-            p0 = (page0 + at) * PAGE + 4 * t;
+        int at = at0 + k, p0 = (c->page0 + at) * PAGE + 4 * t, sum[2][4];
         UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 4; e++)
             score[i][k][e] = -__builtin_inff();
-        if (!there) continue;
-        int packed, sum[2][4];
-        const u8 *page = exact_tile_page(a, g, x, page0 + at, kv_head, &packed, int4);
+        if (!ahead) page = exact_tile_page(x, c, at, &packed, int4);
         f32x4 of_key = *(const f32x4 *)(exact_page_scales(page, packed, d16) + 4 * t);
-        if (packed) exact_page_scores(l, x->row, page, 1, d16, a->digits, sum, dims);
-        else exact_page_scores(l, x->row, page, 0, d16, a->digits, sum, dims);
+        struct exact_keys now = next;
+        if (ahead && k + 1 < QUARTER_PAGES) {
+            page = exact_tile_page(x, c, at + 1, &packed, int4);
+            exact_lane_keys(page, packed, d16, &next, dims);
+        }
+        if (at < c->from || at > c->to) continue;
+        if (!ahead) exact_lane_keys(page, packed, d16, &now, dims);
+        exact_page_scores(l, x->row, &now, a->digits, sum, dims);
         UNROLL for (int h = 0; h < 2; h++)
         {
             UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 2; e++)
@@ -206,14 +247,20 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
 
 /* Scores become weights and the digits of weights times the scales of their values, in shared
  * memory. max, scale: of a lane's rows */
-DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                               const struct exact_tile_lds *l, const struct exact_lane_rows *x,
-                               int kv_head, int page0, int from, int to,
+DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct exact_tile_lds *l,
+                               const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
                                float score[2][QUARTER_PAGES][4], float max[2], float scale[2],
                                const int int4)
 {
-    int t = thread() % 4, d16 = round16(a->head_dim), p0 = page0 * PAGE;
+    int t = thread() % 4, d16 = round16(a->head_dim), p0 = c->page0 * PAGE;
     float w[2][QUARTER_PAGES][4];
+    f32x4 of_value[QUARTER_PAGES];
+    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
+    {
+        int packed;
+        const u8 *page = exact_tile_page(x, c, x->quarter * QUARTER_PAGES + k, &packed, int4);
+        of_value[k] = *(const f32x4 *)(exact_page_scales(page, packed, d16) + PAGE + 4 * t);
+    }
     UNROLL for (int i = 0; i < 2; i++)
     {
         float largest = -__builtin_inff();
@@ -233,12 +280,6 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
     UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
     {
         int at = x->quarter * QUARTER_PAGES + k;
-        f32x4 of_value = {0, 0, 0, 0};
-        if (at >= from && at <= to) {
-            int packed;
-            const u8 *page = exact_tile_page(a, g, x, page0 + at, kv_head, &packed, int4);
-            of_value = *(const f32x4 *)(exact_page_scales(page, packed, d16) + PAGE + 4 * t);
-        }
         UNROLL for (int i = 0; i < 2; i++)
         {
             f32x4 p;
@@ -247,7 +288,7 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
                 int n = p0 + at * PAGE + 4 * t + e, seen = n <= x->seen[i] && n >= x->first[i];
                 p[e] = exact_exp(score[i][k][e] - max[i]);
                 p[e] = seen ? p[e] : 0;
-                w[i][k][e] = seen ? p[e] * of_value[e] : 0;
+                w[i][k][e] = seen ? p[e] * of_value[k][e] : 0;
                 most[i] = larger_bits(w[i][k][e], most[i]);
             }
             *(f32x4 *)(l->p + (x->row + 8 * i) * WEIGHT_STRIDE + at * PAGE + 4 * t) = p;
@@ -318,44 +359,44 @@ DEVICE void exact_packed_values(const u8 *page, int t, int d, int d16, u32 v[8],
             lo = *(const u16 *)(page + int4_lo_at(1, d16) + (u32)(d + j));
             step = *(const u16 *)(page + int4_step_at(1, d16) + (u32)(d + j));
         }
-        UNROLL for (int e = 0; e < 2; e++)
-            v[j + e] = int4_row_bytes(code, lo, step, e, e);
+        UNROLL for (int e = 0; e < 2; e++) v[j + e] = int4_row_bytes(code, lo, step, e, e);
     }
 }
 
 /* The values of two pages, number 2k and 2k + 1 of the chunk; the weights of one outside are 0. */
-DEVICE void exact_two_pages(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                            const struct exact_lane_rows *x, int d, int kv_head, int page0, int k,
-                            int from, int to, u32 v[2][8], const int words, const int int4)
+DEVICE void exact_two_pages(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
+                            int d, int d16, int k, u32 v[2][8], const int words, const int int4)
 {
-    int t = thread() % 4, d16 = round16(a->head_dim);
     UNROLL for (int i = 0; i < 2; i++)
     {
-        int at = 2 * k + i < from ? from : 2 * k + i > to ? to : 2 * k + i, packed;
-        const u8 *page = exact_tile_page(a, g, x, page0 + at, kv_head, &packed, int4);
-        if (packed) exact_packed_values(page, t, d, d16, v[i], words);
-        else exact_page_values(page, t, d, d16, v[i], words);
+        int at = 2 * k + i < c->from ? c->from : 2 * k + i > c->to ? c->to : 2 * k + i, packed;
+        const u8 *page = exact_tile_page(x, c, at, &packed, int4);
+        if (packed) exact_packed_values(page, thread() % 4, d, d16, v[i], words);
+        else exact_page_values(page, thread() % 4, d, d16, v[i], words);
     }
 }
 
 /* The sums of weights and codes of a warp's dimensions: sum[j][2i + e] of row i and dimension
- * first + words (2t + e) + j. from, to: pages of the chunk */
-DEVICE void exact_tile_values(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                              const struct exact_tile_lds *l, const struct exact_lane_rows *x,
-                              int first_dim, int kv_head, int page0, int from, int to, int sum[][4],
-                              const int words, const int int4)
+ * first + words (2t + e) + j. */
+DEVICE void exact_tile_values(const struct exact_tile_lds *l, const struct exact_lane_rows *x,
+                              const struct exact_tile_chunk *c, int first_dim, int d16,
+                              int sum[][4], const int words, const int int4)
 {
     int t = thread() % 4, d = first_dim + words * (thread() % WARP / 4), high[8][4], low[8][4];
-    u32 next[2][8]; /* loaded while those before are multiplied */
+    u32 next[2][2][8]; /* loaded while those before are multiplied */
     UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++)
         high[j][e] = low[j][e] = 0;
-    exact_two_pages(a, g, x, d, kv_head, page0, from / 2, from, to, next, words, int4);
-    NO_UNROLL for (int k = from / 2; k <= to / 2; k++)
+    UNROLL for (int n = 0; n < 2; n++)
+        exact_two_pages(x, c, d, d16, c->from / 2 + n, next[n], words, int4);
+    NO_UNROLL for (int k = c->from / 2; k <= c->to / 2; k++)
     {
         u32 v[2][8], w[2][4];
         UNROLL for (int i = 0; i < 2; i++) UNROLL for (int j = 0; j < words; j++)
-            v[i][j] = next[i][j];
-        exact_two_pages(a, g, x, d, kv_head, page0, k + 1, from, to, next, words, int4);
+        {
+            v[i][j] = next[0][i][j];
+            next[0][i][j] = next[1][i][j];
+        }
+        exact_two_pages(x, c, d, d16, k + 2, next[1], words, int4);
         UNROLL for (int n = 0; n < 2; n++) UNROLL for (int i = 0; i < 4; i++)
             w[n][i] = l->w[(n * EXACT_TILE_ROWS + x->row + 8 * (i % 2)) * DIGIT_STRIDE +
                            (2 * k + i / 2) * (PAGE / 4) + t];
@@ -369,38 +410,74 @@ DEVICE void exact_tile_values(const struct attend_kernel_args *a, const struct e
         sum[j][e] = high[j][e] * 128 + low[j][e];
 }
 
+/* Writes a lane's results of its row number i. */
+DEVICE void exact_write_row(float *to, int d, int hd, float run[][4], int i, float f,
+                            const int words)
+{
+    UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < words; j += 2)
+    {
+        int at = d + words * e + j;
+        float y[2] = {run[j][2 * i + e] * f, run[j + 1][2 * i + e] * f};
+        if (hd % 2 == 0) {
+            if (at < hd) *(u64 *)(to + at) = (u64)bits_of(y[0]) | (u64)bits_of(y[1]) << 32;
+            continue;
+        }
+        UNROLL for (int n = 0; n < 2; n++) if (at + n < hd) to[at + n] = y[n];
+    }
+}
+
+DEVICE struct exact_lane_rows exact_lane_rows_of(const struct attend_kernel_args *a,
+                                                 const struct exact_row_range *g,
+                                                 const struct exact_tile_lds *l, int kv_head,
+                                                 const int int4)
+{
+    struct exact_lane_rows x;
+    int warp = thread() / WARP, of_warp = warp % 2 * 16;
+    x.row = of_warp + thread() % WARP / 4;
+    x.quarter = warp / 2;
+    x.own = -1;
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int r = x.row + 8 * i;
+        x.query[i] = l->query[r];
+        x.seen[i] = r >= g->begin && r < g->n ? g->pos0 + r : -1;
+        x.first[i] = first_seen(g->pos0 + r, a->window);
+    }
+    if (!int4) return x;
+    x.own = (g->pos0 + of_warp) / PAGE;
+    if (of_warp < g->begin) of_warp = g->begin;
+    x.own_page = own_page_of(a, g->row0 + (of_warp < g->n ? of_warp : g->n - 1), kv_head);
+    return x;
+}
+
 DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct exact_tile_lds *l,
                               const int dims, const int int4)
 {
     const int words = dims / QUARTERS / 8;
-    int warp = thread() / WARP, r = thread() % WARP / 4, t = thread() % 4, head = block_y(),
-        hd = a->head_dim, kv_head = head / (a->n_heads / a->n_kv_heads);
+    int t = thread() % 4, head = block_x(), hd = a->head_dim,
+        kv_head = head / (a->n_heads / a->n_kv_heads);
     const struct exact_row_range g = exact_rows_of(a, EXACT_TILE_ROWS, int4);
     if (g.n <= g.begin) return;
-    struct exact_lane_rows x;
-    x.row = warp % 2 * 16 + r;
-    x.quarter = warp / 2;
-    x.own = -1;
-    if (int4) {
-        int of_warp = warp % 2 * 16 < g.begin ? g.begin : warp % 2 * 16;
-        x.own = (g.pos0 + warp % 2 * 16) / PAGE;
-        x.own_page = own_page_of(a, g.row0 + (of_warp < g.n ? of_warp : g.n - 1), kv_head);
-    }
+    struct exact_tile_chunk c = exact_tile_chunk_of(&g, l, g.first0 / KV_SPLIT * KV_SPLIT);
+    exact_look_up(a, &g, &c, kv_head, int4);
+    exact_tile_queries(a, &g, l, dims);
+    barrier();
+    struct exact_lane_rows x = exact_lane_rows_of(a, &g, l, kv_head, int4);
     float run[8][4], run_max[2], run_sum[2];
     UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++) run[j][e] = 0;
     UNROLL for (int i = 0; i < 2; i++) run_max[i] = -__builtin_inff(), run_sum[i] = 0;
-    exact_lane_queries(a, &g, l, &x, dims);
     for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
-        int page0 = c0 / PAGE, from = g.first0 > c0 ? (g.first0 - c0) / PAGE : 0,
-            to = (g.last < c0 + KV_SPLIT - 1 ? g.last - c0 : KV_SPLIT - 1) / PAGE, sum[8][4];
-        if (int4 && to > x.own - page0) to = x.own - page0;
+        int sum[8][4];
         float score[2][QUARTER_PAGES][4], max[2], scale[2];
-        exact_tile_scores(a, &g, l, &x, kv_head, page0, from, to, score, dims, int4);
-        exact_tile_weights(a, &g, l, &x, kv_head, page0, from, to, score, max, scale, int4);
+        const struct exact_tile_chunk next = exact_tile_chunk_of(&g, l, c0 + KV_SPLIT);
+        exact_look_up(a, &g, &next, kv_head, int4);
+        if (int4 && c.to > x.own - c.page0) c.to = x.own - c.page0;
+        exact_tile_scores(a, l, &x, &c, score, dims, int4);
+        exact_tile_weights(a, l, &x, &c, score, max, scale, int4);
         exact_tile_sums(l);
-        exact_tile_values(a, &g, l, &x, x.quarter * (dims / QUARTERS), kv_head, page0, from, to,
-                          sum, words, int4);
+        exact_tile_values(l, &x, &c, x.quarter * (dims / QUARTERS), round16(hd), sum, words, int4);
         barrier();
+        c = next;
         UNROLL for (int i = 0; i < 2; i++)
         {
             if (!(max[i] > -__builtin_inff())) continue;
@@ -417,12 +494,9 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         float f = exact_factor(run_sum[i], run_max[i], a->sinks, head);
         float *to = a->out +
                     ((u64)(g.row0 + x.row + 8 * i) * (u64)a->n_heads + (u64)head) * (u64)hd;
-        UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < words; j++)
-        {
-            int d = x.quarter * (dims / QUARTERS) + words * (2 * t + e) + j;
-            if (x.row + 8 * i >= g.begin && x.row + 8 * i < g.n && d < hd)
-                to[d] = run[j][2 * i + e] * f;
-        }
+        if (x.row + 8 * i >= g.begin && x.row + 8 * i < g.n)
+            exact_write_row(to, x.quarter * (dims / QUARTERS) + words * 2 * t, hd, run, i, f,
+                            words);
     }
 }
 
@@ -431,13 +505,17 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         LDS(float, max, QUARTERS *EXACT_TILE_ROWS);                                                \
         LDS(float, sum, EXACT_TILE_ROWS);                                                          \
         LDS(int, most, QUARTERS *EXACT_TILE_ROWS);                                                 \
+        LDS(float, query, EXACT_TILE_ROWS);                                                        \
+        LDS(const u8 *, page, 2 * TILE_PAGES);                                                     \
         u32 *w = dynamic_lds + EXACT_TILE_ROWS * WEIGHT_STRIDE;                                    \
         const struct exact_tile_lds l = {(float *)dynamic_lds,                                     \
                                          w,                                                        \
                                          max,                                                      \
                                          sum,                                                      \
                                          most,                                                     \
-                                         (u32x4 *)(w + 2 * EXACT_TILE_ROWS * DIGIT_STRIDE)};       \
+                                         query,                                                    \
+                                         (u32x4 *)(w + 2 * EXACT_TILE_ROWS * DIGIT_STRIDE),        \
+                                         page};                                                    \
         const struct attend_kernel_args *a = ARGS;                                                 \
         if (a->open.own) exact_attend_tile(a, &l, dims, 1);                                        \
         else exact_attend_tile(a, &l, dims, 0);                                                    \
