@@ -372,8 +372,8 @@ static int routes(const struct be_plan *p, int norm, int router, int route)
 
 static int norm_router_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_dense_fits(h, p, first) && routes(p, first, first + 1, first + 2) &&
-           hip_router_prepares(h, p, first + 3);
+    return norm_dense_fits(h, p, first) && hip_weight(p, first + 1, 0)->kind != WEIGHT_I8 &&
+           routes(p, first, first + 1, first + 2) && hip_router_prepares(h, p, first + 3);
 }
 
 /* The norm fits ROUTER_INPUTS as it does NORM_PARTS_INPUTS. */

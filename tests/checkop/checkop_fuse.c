@@ -52,7 +52,8 @@ enum keep { KEEP_NONE, KEEP_ALL, KEEP_SOME, KEEPS };
 
 static const char *const keep_names[KEEPS] = {"kept none", "kept all", "kept some"};
 static const char *const format_names[] = {"4-bit", "4-bit of 32", "4-bit, f32 scales",
-                                           "f16",   "bf16",        "f32"};
+                                           "8-bit", "f16",         "bf16",
+                                           "f32"};
 static const char *const order_names[] = {"", ", permuted", ", permuted each"};
 
 #define H64                                                                                        \
@@ -147,6 +148,15 @@ static const struct fuse_case cases[] = {
     {0, BLOCK | TAIL, 4160, 8192, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, 0},
     {0, BLOCK, 64, 8256, H64, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, 0},
     {1, MLP, 128, 576, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, 0},
+    /* codes of 8 bits */
+    {1, QKV, 640, 0, H64, KV_F16, 0, 3, Q8_32, DENSE_BF16, BIT(W_K) | BIT(W_V), IN_PLACE, APART},
+    {1, BLOCK | TAIL, 256, 1088, H64, KV_F16, 0, 0, Q8_32, Q8_32, BIT(W_HEAD), IN_PLACE, 0},
+    {0, O | QKV, 4096, 0, H64, KV_F16, 0, 3, Q8_32, DENSE_F16, BIT(W_Q), IN_PLACE, APART},
+    {0, BLOCK | TAIL, 4160, 8192, H64, KV_F16, 0, 0, Q8_32, 0, 0, IN_PLACE, 0},
+    {1, BLOCK_OF_EXPERTS | TAIL, 384, 128, H64, KV_F16, 0, 0, Q4_128, Q8_32, SHARED_ONE, IN_PLACE,
+     SHARED | BESIDE},
+    {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, Q8_32, SHARED_ONE | BIT(W_ROUTER), IN_PLACE,
+     SHARED | BESIDE},
     /* mixtures of experts */
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 144, H64, KV_F16, 0, 0, Q4_128, DENSE_F16, BIT(W_ROUTER), OWN,

@@ -106,8 +106,9 @@ enum more {
     GATED = 2048 /* the result that o reads */
 };
 
-/* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */
-enum format { Q4_128, Q4_32, Q4_F32, DENSE_F16, DENSE_BF16, DENSE_F32 };
+/* 4-bit: groups of 128 or of 32 inputs, fp32 scales; codes of 8 bits as pairs of groups of 32; dense
+ * types */
+enum format { Q4_128, Q4_32, Q4_F32, Q8_32, DENSE_F16, DENSE_BF16, DENSE_F32 };
 enum order { IN_PLACE, ALIKE, OWN }; /* ALIKE: linears of one input have one permutation */
 
 enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 96, EXPERTS = 37, TOP_K = 3 };

@@ -46,6 +46,27 @@ static struct linear make_quantized(struct arena *a, struct rng *r, enum format 
                            .scale_type = format == Q4_F32 ? DT_F32 : DT_F16};
 }
 
+/* Codes of 8 bits, in order. */
+static struct linear make_pairs(struct arena *a, struct rng *r, int in, int out)
+{
+    struct linear w = make_quantized(a, r, Q4_32, 2 * in, out);
+    int32_t *perm = arena_get(a, (size_t)w.k * sizeof *perm);
+    uint16_t *scale = (uint16_t *)w.scales;
+    uint8_t *zero = (uint8_t *)w.zeros;
+    for (int j = 0; j < w.k; j++) perm[j] = j / 64 * 32 + j % 32;
+    for (size_t i = 0; i < ((size_t)out + 15) / 16 * (size_t)w.n_groups * 16; i++) {
+        int low = i / 16 % 2 != 0;
+        zero[i] = low ? 0 : 8;
+        scale[i] = f16_from_f32(low ? f32_from_f16(scale[i - 16]) / 16
+                                    : (2 + (float)rng_below(r, 1000) / 100) * 0x1p-9f);
+    }
+    w.in = in;
+    w.perm = perm;
+    linear_find_pairs(&w);
+    CHECK(w.in_order);
+    return w;
+}
+
 static struct linear make_dense(struct arena *a, struct rng *r, enum format format, int in, int out)
 {
     size_t n = (size_t)in * (size_t)out;
@@ -122,6 +143,7 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
                              : i == W_ROUTER    ? DENSE_BF16
                                                 : k->format;
         f->w[i] = format >= DENSE_F16 ? make_dense(a, r, format, in[i], out[i])
+                  : format == Q8_32   ? make_pairs(a, r, in[i], out[i])
                                       : make_quantized(a, r, format, in[i], out[i]);
         if (i % 2 == 0 && i < W_HEAD) {
             float *bias = arena_get(a, (size_t)out[i] * sizeof *bias);
@@ -130,7 +152,7 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
         }
         if (is_stack(i)) make_stack(&f->w[i]);
         if (i == W_ROUTER) make_ties(&f->w[i]);
-        if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
+        if (format >= Q8_32 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
         int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
         f->w[i].perm = before =
             alike ? before : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);

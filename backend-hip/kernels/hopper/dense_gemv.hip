@@ -1,4 +1,4 @@
-/* dense_gemv.hip: fp16 and bf16 linears of one row on sm_90a with fused prologue and epilogue.
+/* dense_gemv.hip: fp16, bf16 and 8-bit linears of one row on sm_90a with fused prologue and epilogue.
  *   fusion    prologue: a norm, SwiGLU, or the row as it is, into shared memory in split
  *             precision; epilogue: y, y += (residual stream), or SwiGLU of two parts
  *   grid      persistent: 2 blocks of 256 threads a multiprocessor; they take output tiles of one
@@ -6,16 +6,15 @@
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
  *   pipeline  the weights of DENSE_AHEAD stages are in registers, across tiles; the first ones are
  *             loaded before the producer launch has ended (programmatic dependent launch)
- *   products  mma with the row as the first of 16; a warp leaves the sums of every stage in one of
+ *   products  mma with the row in all 8 columns; a warp leaves the sums of every stage in one of
  *             several buffers guarded by mbarriers, and one warp in turn adds the stages
  * Bits: the order of sums is that of nvidia/linear_plain_mma.hip, norms are those of norm_rows, the
  * packed rows those of prepare_row(). */
 enum { DENSE_AHEAD = 4 };
 enum dense_source { DENSE_NORM, DENSE_ROW };
 
-/* Shared memory of a block, in order: the row in parts as operand a of mma, which all rows of the
- * operand have, [chunk][part][h][4 lanes][4 words], the second and fourth word 0; sums
- * [buffers][parts of a tile][stages][PANEL]; mbarriers [2][buffers]. */
+/* Shared memory of a block, in order: the row in parts as operand b of mma, [chunk][part][4
+ * lanes][4 words]; sums [buffers][parts of a tile][stages][PANEL]; mbarriers [2][buffers]. */
 struct dense_shared {
     u32x4 *packed;
     float *sums;
@@ -23,9 +22,16 @@ struct dense_shared {
     u32 full, empty; /* addresses of the mbarriers of each buffer */
 };
 
-/* The weights of a stage that a lane has: 16 outputs, each 8 inputs of two chunks. */
+/* The weights of a stage that a lane has: outputs r and r + 8, 8 inputs of two chunks. Codes of 8
+ * bits are in q[0] alone. */
 struct dense_weights {
     u32x4 q[SUM_CHUNKS][2];
+    u64 scales;
+};
+
+/* Output tiles first, first + step, .. < end of a block. */
+struct dense_tiles {
+    int first, step, end;
 };
 
 /* A warp's place in its sequence of stages: of a tile's parts in turn, then of the next tile. */
@@ -42,78 +48,91 @@ DEVICE struct dense_part dense_part_of(const struct dense_gemv_args *a, int tile
 }
 
 /* Goes to the next stage. 1: the stage was the last one of its tile. */
-DEVICE int dense_advance(const struct dense_gemv_args *a, struct dense_walk *at, int n_items)
+DEVICE int dense_advance(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                         struct dense_walk *at, int n_items)
 {
     at->item += WARPS;
     if (at->item < n_items) return 0;
     at->item = thread() / WARP;
     if (++at->sub < a->together) return 0;
     at->sub = 0;
-    at->tile += grid_x();
+    at->tile += of->step;
     return 1;
+}
+
+/* Where a lane's weights of a stage are. */
+DEVICE const char *dense_place_of(const struct dense_gemv_args *a, const struct dense_walk *at,
+                                  int item, const int kind)
+{
+    const int of_stage = dense_stage_bytes(kind);
+    struct dense_part p = dense_part_of(a, at->tile);
+    const char *first = (const char *)(at->sub ? a->part[1].weight : p.weight);
+    int lane = thread() % WARP;
+    return first +
+           ((u64)(at->tile - p.first) * (u64)(a->n_chunks / SUM_CHUNKS) + (u64)item) * of_stage +
+           (lane % 4 * PANEL + lane / 4) * 16;
 }
 
 /* Loads a lane's weights of the stage, w, and goes on to the next one. Beyond the last tile and in
  * a warp without stages w stays where it is: nobody reads what is loaded. */
-DEVICE struct dense_weights dense_load(const struct dense_gemv_args *a, struct dense_walk *at,
-                                       const char **w, int n_items)
+DEVICE struct dense_weights dense_load(const struct dense_gemv_args *a,
+                                       const struct dense_tiles *of, struct dense_walk *at,
+                                       const char **w, int n_items, const int kind)
 {
-    struct dense_weights v;
-    int item = at->item, sub = at->sub;
-    UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int j = 0; j < 2; j++)
+    const int pieces = kind == WEIGHT_I8 ? 1 : SUM_CHUNKS;
+    const u32x4 none = {0, 0, 0, 0};
+    struct dense_weights v = {{{none, none}, {none, none}}, 0};
+    int item = at->item, sub = at->sub, lane = thread() % WARP;
+    UNROLL for (int c = 0; c < pieces; c++) UNROLL for (int j = 0; j < 2; j++)
         v.q[c][j] = load_once(*w + c * (2 * DENSE_PIECE) + j * 128);
-    int ended = dense_advance(a, at, n_items);
-    if (!ended && sub == at->sub) {
-        *w += (at->item - item) * (SUM_CHUNKS * 2 * DENSE_PIECE);
-    } else if (at->tile < a->n_tiles && item < n_items) {
-        struct dense_part p = dense_part_of(a, at->tile);
-        const char *first = (const char *)(at->sub ? a->part[1].weight : p.weight);
-        int lane = thread() % WARP;
-        *w = first +
-             ((u64)(at->tile - p.first) * (u64)a->n_chunks + (u64)(at->item * SUM_CHUNKS)) *
-                 (2 * DENSE_PIECE) +
-             (lane % 4 * PANEL + lane / 4) * 16;
-    }
+    if (kind == WEIGHT_I8)
+        v.scales = *(const u64 *)(*w - (lane % 4 * PANEL + lane / 4) * 16 + BYTES_CODES +
+                                  lane / 4 * 8);
+    int ended = dense_advance(a, of, at, n_items);
+    if (!ended && sub == at->sub) *w += (at->item - item) * dense_stage_bytes(kind);
+    else if (at->tile < of->end && item < n_items) *w = dense_place_of(a, at, at->item, kind);
     return v;
 }
 
-/* Where a lane's weights of the first stage are; of a warp without stages those of warp 0. */
-DEVICE const char *dense_begin(const struct dense_gemv_args *a, const struct dense_walk *at,
-                               int n_items)
-{
-    struct dense_part p = dense_part_of(a, at->tile);
-    int lane = thread() % WARP, item = at->item < n_items ? at->item : 0;
-    return (const char *)p.weight +
-           ((u64)(at->tile - p.first) * (u64)a->n_chunks + (u64)(item * SUM_CHUNKS)) *
-               (2 * DENSE_PIECE) +
-           (lane % 4 * PANEL + lane / 4) * 16;
-}
-
 /* The products of the stages from `at` on, in turn: those of one stage depend on each other. x: the
- * packed row, of this lane */
-DEVICE void dense_stages(const struct dense_gemv_args *a, const struct dense_weights *w,
-                         const u32x4 *x, struct dense_walk at, int n_items,
-                         float part[DENSE_AHEAD][2][4], const int kind)
+ * packed row, of this lane; part[][0 and 2]: outputs r and r + 8 */
+DEVICE void dense_stages(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                         const struct dense_weights *w, const u32x4 *x, struct dense_walk at,
+                         int n_items, float part[DENSE_AHEAD][4], const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2, of_stage = SUM_CHUNKS * parts * 2 * 4;
+    const int parts = dense_parts(kind), of_stage = SUM_CHUNKS * parts * 4;
     int from[DENSE_AHEAD];
+    float eight[SUM_CHUNKS][DENSE_AHEAD][4];
     UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
     {
         from[k] = at.item < n_items ? at.item * of_stage : 0;
-        dense_advance(a, &at, n_items);
-        UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[k][j][i] = 0;
+        dense_advance(a, of, &at, n_items);
+        UNROLL for (int i = 0; i < 4; i++) eight[0][k][i] = eight[1][k][i] = part[k][i] = 0;
     }
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
-        UNROLL for (int h = 0; h < 2; h++) UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+        UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
     {
-        u32x4 v = x[from[k] + ((c * parts + s) * 2 + h) * 4];
-        UNROLL for (int j = 0; j < 2; j++)
+        u32x4 v = x[from[k] + (c * parts + s) * 4];
+        UNROLL for (int h = 0; h < 2; h++)
         {
-            u32 b0 = w[k].q[c][j][2 * h], b1 = w[k].q[c][j][2 * h + 1];
-            if (kind == WEIGHT_BF16) mma_bf16(part[k][j], v[0], v[1], v[2], v[3], b0, b1);
-            else mma_16x8x16(part[k][j], v[0], v[1], v[2], v[3], b0, b1);
+            u32 a0 = w[k].q[c][0][2 * h], a1 = w[k].q[c][1][2 * h], a2 = w[k].q[c][0][2 * h + 1],
+                a3 = w[k].q[c][1][2 * h + 1];
+            if (kind == WEIGHT_I8) {
+                u32 low[2], high[2];
+                unpack_bytes(w[k].q[0][0][2 * c + h], low);
+                unpack_bytes(w[k].q[0][1][2 * c + h], high);
+                mma_16x8x16(eight[c][k], low[0], high[0], low[1], high[1], v[2 * h], v[2 * h + 1]);
+            } else if (kind == WEIGHT_BF16) {
+                mma_bf16(part[k], a0, a1, a2, a3, v[2 * h], v[2 * h + 1]);
+            } else {
+                mma_16x8x16(part[k], a0, a1, a2, a3, v[2 * h], v[2 * h + 1]);
+            }
         }
     }
+    if (kind == WEIGHT_I8)
+        UNROLL for (int k = 0; k < DENSE_AHEAD; k++) UNROLL for (int j = 0; j < 2; j++)
+            part[k][2 * j] = scaled_bytes((u32)(w[k].scales >> (32 * j)), eight[0][k][2 * j],
+                                          eight[1][k][2 * j]);
 }
 
 /* Elements i .. i + 3 of the row; f: the norm's factor */
@@ -137,7 +156,7 @@ DEVICE f32x4 dense_four(const struct dense_gemv_args *a, float f, int i,
 DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, float *scratch,
                         const enum dense_source source, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = dense_parts(kind);
     int dim = a->n_chunks * CHUNK, writes = block_x() == 0;
     float f = 1, sum = 0, largest = 0;
     f16 *to = writes ? (f16 *)a->packed : (f16 *)0;
@@ -150,11 +169,11 @@ DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, float *s
             fma32(a->norm.x[i], a->norm.x[i], sum);
         f = rsqrt32(block_sum(sum, scratch) / (float)dim + a->norm.eps);
     }
-    if (kind == WEIGHT_F16 || to) {
+    if (kind != WEIGHT_BF16 || to) {
         NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS) largest =
             largest_of(dense_four(a, f, i, source), largest);
         half = power_for(block_max(largest, scratch), 14);
-        if (kind == WEIGHT_F16) power = half;
+        if (kind != WEIGHT_BF16) power = half;
     }
     NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS)
     {
@@ -163,8 +182,8 @@ DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, float *s
         split_two(v[0] * power.factor, v[1] * power.factor, low, kind);
         split_two(v[2] * power.factor, v[3] * power.factor, high, kind);
         UNROLL for (int q = 0; q < parts; q++)
-            packed[((i / CHUNK * parts + q) * 2 + i / 4 % 2) * 4 + i % CHUNK / 8] =
-                (u32x4){low[q], 0, high[q], 0};
+            ((u64 *)packed)[((i / CHUNK * parts + q) * 4 + i % CHUNK / 8) * 2 + i / 4 % 2] =
+                (u64)low[q] | (u64)high[q] << 32;
         if (out) *(f32x4 *)(out + i) = v;
         if (to) UNROLL for (int e = 0; e < 4; e++) to[i + e] = (f16)(v[e] * half.factor);
     }
@@ -228,20 +247,20 @@ DEVICE void dense_end_tile(const struct dense_shared *l, u32 turn)
     mbarrier_arrive(l->full + 8 * (turn % l->buffers));
 }
 
-DEVICE void dense_gemv(const struct dense_gemv_args *a, u32 *lds, float *scratch,
-                       const enum dense_source source, const int kind)
+DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u32 *lds,
+                       float *scratch, const enum dense_source source, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = dense_parts(kind);
     int warp = thread() / WARP, t = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS,
-        done = block_x();
+        done = of.first;
     struct dense_shared l;
-    struct dense_walk load = {block_x(), 0, warp}, at = load;
+    struct dense_walk load = {of.first, 0, warp}, at = load;
     struct dense_weights early[DENSE_AHEAD];
-    const char *w = dense_begin(a, &load, n_items);
+    const char *w = dense_place_of(a, &load, warp < n_items ? warp : 0, kind);
     u32 turn = 0, finished = 0;
     l.buffers = dense_buffers(a, n_items);
     l.packed = (u32x4 *)lds;
-    l.sums = (float *)(l.packed + a->n_chunks * parts * 8);
+    l.sums = (float *)(l.packed + a->n_chunks * parts * 4);
     l.full = lds_address(l.sums + (int)l.buffers * a->together * n_items * PANEL);
     l.empty = l.full + 8 * l.buffers;
     if (thread() == 0) {
@@ -251,30 +270,30 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, u32 *lds, float *scratch
         }
         mbarrier_init_done();
     }
-    UNROLL for (int k = 0; k < DENSE_AHEAD; k++) early[k] = dense_load(a, &load, &w, n_items);
+    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+        early[k] = dense_load(a, &of, &load, &w, n_items, kind);
     float scale = dense_pack(a, l.packed, scratch, source, kind);
     barrier();
-    while (done < a->n_tiles) {
-        float part[DENSE_AHEAD][2][4];
+    while (done < of.end) {
+        float part[DENSE_AHEAD][4];
         if (warp < n_items) {
-            dense_stages(a, early, l.packed + t % 4, at, n_items, part, kind);
-            UNROLL for (int k = 0; k < DENSE_AHEAD; k++) early[k] =
-                dense_load(a, &load, &w, n_items);
+            dense_stages(a, &of, early, l.packed + t % 4, at, n_items, part, kind);
+            UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+                early[k] = dense_load(a, &of, &load, &w, n_items, kind);
             UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
             {
                 int place = (int)(turn % l.buffers) * a->together + at.sub;
-                float *to = l.sums + (place * n_items + at.item) * PANEL;
-                if (at.tile >= a->n_tiles) continue;
+                float *to = l.sums + (place * n_items + at.item) * PANEL + t / 4;
+                if (at.tile >= of.end) continue;
                 if (at.sub == 0 && at.item == warp) dense_wait_buffer(&l, turn);
-                if (t < 4) UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 2; i++)
-                    to[8 * j + 2 * t + i] = part[k][j][i];
-                if (dense_advance(a, &at, n_items)) dense_end_tile(&l, turn++);
+                if (t % 4 == 0) to[0] = part[k][0], to[8] = part[k][2];
+                if (dense_advance(a, &of, &at, n_items)) dense_end_tile(&l, turn++);
             }
         } else { /* it has no stages */
             dense_wait_buffer(&l, turn);
             dense_end_tile(&l, turn++);
         }
-        for (; finished < turn; finished++, done += grid_x())
+        for (; finished < turn; finished++, done += of.step)
             if (finished % WARPS == (u32)warp)
                 dense_finish_tile(a, &l, done, finished, scale, n_items);
     }
@@ -283,6 +302,20 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, u32 *lds, float *scratch
 #define DENSE_GEMV(name, images, source, weights)                                                  \
     ON_##images(KERNEL(name, struct dense_gemv_args) {                                             \
         LDS(float, scratch, THREADS);                                                              \
-        dense_gemv(EARLY_ARGS, dynamic_lds, scratch, source, weights);                             \
+        const struct dense_gemv_args *a = EARLY_ARGS;                                              \
+        const struct dense_tiles of = {block_x(), grid_x(), a->n_tiles};                           \
+        dense_gemv(a, of, dynamic_lds, scratch, source, weights);                                  \
+    })
+/* Codes of 8 bits in the first blocks, other weights in the others. */
+#define DENSE_GEMV_MIXED(name, images, source, weights)                                            \
+    ON_##images(KERNEL(name, struct dense_gemv_args) {                                             \
+        LDS(float, scratch, THREADS);                                                              \
+        const struct dense_gemv_args *a = EARLY_ARGS;                                              \
+        const struct dense_tiles eight = {block_x(), a->byte_blocks, a->byte_tiles},               \
+                                 other = {a->byte_tiles + block_x() - a->byte_blocks,              \
+                                          grid_x() - a->byte_blocks, a->n_tiles};                  \
+        if (block_x() < a->byte_blocks)                                                            \
+            dense_gemv(a, eight, dynamic_lds, scratch, source, WEIGHT_I8);                         \
+        else dense_gemv(a, other, dynamic_lds, scratch, source, weights);                          \
     })
 #include "backend-hip/kernels/kernel_list.h"
