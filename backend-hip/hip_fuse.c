@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATTERN = 5 };
+enum { MAX_PATTERN = 6 };
 
 struct hip_pattern {
     const char *name;
@@ -441,6 +441,17 @@ static void launch_glu_experts_mix(struct hip *h, const struct be_plan *p, int f
     hip_experts_mix(h, p, first + 1);
 }
 
+static int experts_mix_shared_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return glu_experts_mix_fits(h, p, first) && glu_dense_add_fits(h, p, first + 3) &&
+           hip_mixes_shared(p, first + 1);
+}
+
+static void launch_experts_mix_shared(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_experts_mix_shared(h, p, first + 1);
+}
+
 /* ---- routers and other plain linears with the norm before them */
 static int norm_parts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
@@ -508,6 +519,9 @@ static const struct hip_pattern patterns[] = {
      norm_router_shared_experts_fits, launch_norm_router_shared_experts, K_dense_gemv_norm_f16},
     {"norm + router + route + experts", SINGLE_ROW, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
      norm_router_experts_fits, launch_norm_router_experts, K_dense_gemv_norm_f16},
+    {"glu + experts + mix + shared expert", SINGLE_ROW, 6,
+     {OP_GLU, OP_EXPERTS, OP_MIX, OP_GLU, OP_LINEAR, OP_ADD},
+     experts_mix_shared_fits, launch_experts_mix_shared, K_q4_experts_mix_bf16},
     {"glu + experts + mix", SINGLE_ROW, 3, {OP_GLU, OP_EXPERTS, OP_MIX},
      glu_experts_mix_fits, launch_glu_experts_mix, K_q4_experts_mix},
     {"norm + dense gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU},

@@ -163,6 +163,10 @@ void hip_route_experts(struct hip *h, const struct be_plan *p, int op);
  * in steps of a single row; the launch. */
 int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op);
 void hip_experts_mix(struct hip *h, const struct be_plan *p, int op);
+/* Whether the launch can include the last linear of a shared expert and its addition, operations op
+ * + 3 and op + 4 behind an OP_GLU that fits; the launch. */
+int hip_mixes_shared(const struct be_plan *p, int op);
+void hip_experts_mix_shared(struct hip *h, const struct be_plan *p, int op);
 struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_mix(struct hip *h, const struct be_plan *p, int op);
 /* Groups all slots of a step by expert, whatever their phase, in tiles of `tile` places; id

@@ -295,7 +295,7 @@ KERNEL_ROW(paper_result, ABLATION, FOR_PAPER, THREADS, 0, 0, 0, 0)
 EXPERTS_MMA(q4_experts_mma_8, SM90, 1, 5, PLAIN_LINEAR, 3)
 EXPERTS_MMA(q4_experts_mma_any, SM90, 1, 5, OTHER_LINEAR, 2)
 EXPERTS_WGMMA(q4_experts_wgmma_decode_16, SM90, PHASE_DECODE, 16, 2, 12, PLAIN_LINEAR)
-EXPERTS_WGMMA(q4_experts_wgmma_decode_32, SM90, PHASE_DECODE, 32, 2, 10, PLAIN_LINEAR)
+EXPERTS_WGMMA(q4_experts_wgmma_decode_32, SM90, PHASE_DECODE, 32, 3, 8, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, PHASE_PREFILL, 64, 2, 8, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, PHASE_PREFILL, 64, 2, 7, OTHER_LINEAR)
 #ifndef Q4_DECODE_MMA_EXPERTS
@@ -360,7 +360,14 @@ KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_IN
 KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 4, EXPERTS_ROUTE_SHARED, 0, 0)
 KERNEL_ROW(slots_gate_f16, SM90, FOR_PREPARE, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 2, MIX_SHARED, 0, 0)
+#ifndef EXPERTS_MIX /* hopper/experts_mix_gemv.hip; shared: weights of a shared expert */
+#define EXPERTS_MIX(name, images, shared)                                                          \
+    KERNEL_ROW(name, images, FOR_ROUTE, THREADS, 2, MIX_SHARED, 0, 0)
+#endif
+EXPERTS_MIX(q4_experts_mix, SM90, MIX_ALONE)
+EXPERTS_MIX(q4_experts_mix_f16, SM90, WEIGHT_F16)
+EXPERTS_MIX(q4_experts_mix_bf16, SM90, WEIGHT_BF16)
+EXPERTS_MIX(q4_experts_mix_i8, SM90, WEIGHT_I8)
 KERNEL_ROW(mix_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 
 /* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
@@ -644,6 +651,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef DENSE_MMA_EXPERTS
 #undef EXPERTS_MMA
 #undef EXPERTS_WGMMA
+#undef EXPERTS_MIX
 #undef DENSE_DECODE_EXPERTS
 #undef Q4_PREFILL_EXPERTS
 #undef DENSE_PREFILL_EXPERTS

@@ -133,10 +133,13 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
  * among; rings and sums of 8 warps, and a scale */
 enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512 };
 #define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
-/* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs
- * and results of 8 warps */
-enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8 };
-#define MIX_SHARED (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL))
+/* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; inputs of a
+ * shared expert, four to a thread; rings, inputs and results of 8 warps, the shared expert's row in
+ * parts and a sum of each output for each 64 of its inputs */
+enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8, MIX_ALONE = -1 };
+enum { MIX_SHARED_INPUTS = 4 * THREADS };
+#define MIX_SHARED                                                                                 \
+    (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL) + 7 * MIX_SHARED_INPUTS)
 /* nvidia/linear_decode_mma.hip: words of an item with scales for each chunk; of sums */
 enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
@@ -598,6 +601,12 @@ struct experts_mix_args {
                                     them; else experts.expert has it */
     int in, slots, gelu;
     int add; /* y += */
+    /* the last linear of a shared expert; not in q4_experts_mix: y = result + its result [n] of
+     * silu(shared_gate) * shared_up / (1 + e^-gate_of_shared[0]) */
+    const void *shared; /* weight */
+    const float *shared_bias, *shared_gate, *shared_up, *gate_of_shared; /* NULL: none; the last: 1
+                                                                            in place of the gate */
+    int shared_chunks;
 };
 
 struct mix_args {

@@ -13,10 +13,10 @@
 enum { DENSE_AHEAD = 4 };
 enum dense_source { DENSE_NORM, DENSE_ROW };
 
-/* Shared memory of a block, in order: the row in parts as operand b of mma, [chunk][part][4
- * lanes][4 words]; sums [buffers][parts of a tile][stages][PANEL]; mbarriers [2][buffers]. */
+/* Shared memory of a block, in order: the row in parts as operand b of mma, [chunk][part][h][4
+ * lanes][2 words]; sums [buffers][parts of a tile][stages][PANEL]; mbarriers [2][buffers]. */
 struct dense_shared {
-    u32x4 *packed;
+    u64 *packed;
     float *sums;
     u32 buffers;
     u32 full, empty; /* addresses of the mbarriers of each buffer */
@@ -73,66 +73,95 @@ DEVICE const char *dense_place_of(const struct dense_gemv_args *a, const struct 
            (lane % 4 * PANEL + lane / 4) * 16;
 }
 
-/* Loads a lane's weights of the stage, w, and goes on to the next one. Beyond the last tile and in
- * a warp without stages w stays where it is: nobody reads what is loaded. */
-DEVICE struct dense_weights dense_load(const struct dense_gemv_args *a,
-                                       const struct dense_tiles *of, struct dense_walk *at,
-                                       const char **w, int n_items, const int kind)
+/* A lane's weights of the stage at w. */
+DEVICE struct dense_weights dense_read(const char *w, const int kind)
 {
     const int pieces = kind == WEIGHT_I8 ? 1 : SUM_CHUNKS;
     const u32x4 none = {0, 0, 0, 0};
     struct dense_weights v = {{{none, none}, {none, none}}, 0};
-    int item = at->item, sub = at->sub, lane = thread() % WARP;
+    int lane = thread() % WARP;
     UNROLL for (int c = 0; c < pieces; c++) UNROLL for (int j = 0; j < 2; j++)
-        v.q[c][j] = load_once(*w + c * (2 * DENSE_PIECE) + j * 128);
+        v.q[c][j] = load_once(w + c * (2 * DENSE_PIECE) + j * 128);
     if (kind == WEIGHT_I8)
-        v.scales = *(const u64 *)(*w - (lane % 4 * PANEL + lane / 4) * 16 + BYTES_CODES +
+        v.scales = *(const u64 *)(w - (lane % 4 * PANEL + lane / 4) * 16 + BYTES_CODES +
                                   lane / 4 * 8);
-    int ended = dense_advance(a, of, at, n_items);
-    if (!ended && sub == at->sub) *w += (at->item - item) * dense_stage_bytes(kind);
-    else if (at->tile < of->end && item < n_items) *w = dense_place_of(a, at, at->item, kind);
     return v;
 }
 
-/* The products of the stages from `at` on, in turn: those of one stage depend on each other. x: the
- * packed row, of this lane; part[][0 and 2]: outputs r and r + 8 */
-DEVICE void dense_stages(const struct dense_gemv_args *a, const struct dense_tiles *of,
-                         const struct dense_weights *w, const u32x4 *x, struct dense_walk at,
-                         int n_items, float part[DENSE_AHEAD][4], const int kind)
+/* Loads the stage at *w and goes on to the next one. Beyond the last tile and in a warp without
+ * stages *w stays where it is: nobody reads what is loaded. */
+DEVICE struct dense_weights dense_load(const struct dense_gemv_args *a,
+                                       const struct dense_tiles *of, struct dense_walk *at,
+                                       const char **w, int n_items, const int kind)
 {
-    const int parts = dense_parts(kind), of_stage = SUM_CHUNKS * parts * 4;
-    int from[DENSE_AHEAD];
+    struct dense_weights v = dense_read(*w, kind);
+    int item = at->item, sub = at->sub, ended = dense_advance(a, of, at, n_items);
+    if (at->tile >= of->end || item >= n_items) return v;
+    if (!ended && sub == at->sub) *w += (at->item - item) * dense_stage_bytes(kind);
+    else *w = dense_place_of(a, at, at->item, kind);
+    return v;
+}
+
+/* 64-bit words of the packed row for a stage. */
+DEVICE int dense_of_stage(const int kind) { return SUM_CHUNKS * dense_parts(kind) * 2 * 4; }
+
+/* The products of n stages, in turn: those of one stage depend on each other. x: the packed row, of
+ * this lane; from[n]: where their inputs begin; part[n][0 and 2]: outputs r and r + 8 */
+DEVICE void dense_products(const struct dense_weights *w, const u64 *x, const int *from,
+                           float part[][4], const int n, const int kind)
+{
+    const int parts = dense_parts(kind);
     float eight[SUM_CHUNKS][DENSE_AHEAD][4];
-    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
-    {
-        from[k] = at.item < n_items ? at.item * of_stage : 0;
-        dense_advance(a, of, &at, n_items);
-        UNROLL for (int i = 0; i < 4; i++) eight[0][k][i] = eight[1][k][i] = part[k][i] = 0;
-    }
+    UNROLL for (int k = 0; k < n; k++) UNROLL for (int i = 0; i < 4; i++)
+        eight[0][k][i] = eight[1][k][i] = part[k][i] = 0;
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
-        UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+        UNROLL for (int h = 0; h < 2; h++) UNROLL for (int k = 0; k < n; k++)
     {
-        u32x4 v = x[from[k] + (c * parts + s) * 4];
-        UNROLL for (int h = 0; h < 2; h++)
-        {
-            u32 a0 = w[k].q[c][0][2 * h], a1 = w[k].q[c][1][2 * h], a2 = w[k].q[c][0][2 * h + 1],
-                a3 = w[k].q[c][1][2 * h + 1];
-            if (kind == WEIGHT_I8) {
-                u32 low[2], high[2];
-                unpack_bytes(w[k].q[0][0][2 * c + h], low);
-                unpack_bytes(w[k].q[0][1][2 * c + h], high);
-                mma_16x8x16(eight[c][k], low[0], high[0], low[1], high[1], v[2 * h], v[2 * h + 1]);
-            } else if (kind == WEIGHT_BF16) {
-                mma_bf16(part[k], a0, a1, a2, a3, v[2 * h], v[2 * h + 1]);
-            } else {
-                mma_16x8x16(part[k], a0, a1, a2, a3, v[2 * h], v[2 * h + 1]);
-            }
+        u64 v = x[from[k] + ((c * parts + s) * 2 + h) * 4];
+        u32 b0 = (u32)v, b1 = (u32)(v >> 32);
+        u32 a0 = w[k].q[c][0][2 * h], a1 = w[k].q[c][1][2 * h], a2 = w[k].q[c][0][2 * h + 1],
+            a3 = w[k].q[c][1][2 * h + 1];
+        if (kind == WEIGHT_I8) {
+            u32 low[2], high[2];
+            unpack_bytes(w[k].q[0][0][2 * c + h], low);
+            unpack_bytes(w[k].q[0][1][2 * c + h], high);
+            mma_16x8x16(eight[c][k], low[0], high[0], low[1], high[1], b0, b1);
+        } else if (kind == WEIGHT_BF16) {
+            mma_bf16(part[k], a0, a1, a2, a3, b0, b1);
+        } else {
+            mma_16x8x16(part[k], a0, a1, a2, a3, b0, b1);
         }
     }
     if (kind == WEIGHT_I8)
-        UNROLL for (int k = 0; k < DENSE_AHEAD; k++) UNROLL for (int j = 0; j < 2; j++)
+        UNROLL for (int k = 0; k < n; k++) UNROLL for (int j = 0; j < 2; j++)
             part[k][2 * j] = scaled_bytes((u32)(w[k].scales >> (32 * j)), eight[0][k][2 * j],
                                           eight[1][k][2 * j]);
+}
+
+/* The products of the stages from `at` on. */
+DEVICE void dense_stages(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                         const struct dense_weights *w, const u64 *x, struct dense_walk at,
+                         int n_items, float part[DENSE_AHEAD][4], const int kind)
+{
+    int from[DENSE_AHEAD];
+    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+    {
+        from[k] = at.item < n_items ? at.item * dense_of_stage(kind) : 0;
+        dense_advance(a, of, &at, n_items);
+    }
+    dense_products(w, x, from, part, DENSE_AHEAD, kind);
+}
+
+/* Packs elements i .. i + 3 of a row. */
+DEVICE void dense_pack_four(u64 *packed, int i, f32x4 v, float factor, const int kind)
+{
+    const int parts = dense_parts(kind);
+    u32 low[3], high[3];
+    split_two(v[0] * factor, v[1] * factor, low, kind);
+    split_two(v[2] * factor, v[3] * factor, high, kind);
+    UNROLL for (int q = 0; q < parts; q++)
+        packed[((i / CHUNK * parts + q) * 2 + i / 4 % 2) * 4 + i % CHUNK / 8] =
+            (u64)low[q] | (u64)high[q] << 32;
 }
 
 /* Elements i .. i + 3 of the row; f: the norm's factor */
@@ -153,10 +182,9 @@ DEVICE f32x4 dense_four(const struct dense_gemv_args *a, float f, int i,
 /* Waits for the row and stores it in parts, and the experts' input if there is one. Returns what
  * the sums are multiplied by. Loops stay loops, because a launch reads its instructions from afar. The
  * norm's sum is that of norm_rows: thread t has elements t, t + THREADS, .. */
-DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, float *scratch,
+DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scratch,
                         const enum dense_source source, const int kind)
 {
-    const int parts = dense_parts(kind);
     int dim = a->n_chunks * CHUNK, writes = block_x() == 0;
     float f = 1, sum = 0, largest = 0;
     f16 *to = writes ? (f16 *)a->packed : (f16 *)0;
@@ -178,12 +206,7 @@ DEVICE float dense_pack(const struct dense_gemv_args *a, u32x4 *packed, float *s
     NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS)
     {
         f32x4 v = dense_four(a, f, i, source);
-        u32 low[3], high[3];
-        split_two(v[0] * power.factor, v[1] * power.factor, low, kind);
-        split_two(v[2] * power.factor, v[3] * power.factor, high, kind);
-        UNROLL for (int q = 0; q < parts; q++)
-            ((u64 *)packed)[((i / CHUNK * parts + q) * 4 + i % CHUNK / 8) * 2 + i / 4 % 2] =
-                (u64)low[q] | (u64)high[q] << 32;
+        dense_pack_four(packed, i, v, power.factor, kind);
         if (out) *(f32x4 *)(out + i) = v;
         if (to) UNROLL for (int e = 0; e < 4; e++) to[i + e] = (f16)(v[e] * half.factor);
     }
@@ -259,8 +282,8 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
     const char *w = dense_place_of(a, &load, warp < n_items ? warp : 0, kind);
     u32 turn = 0, finished = 0;
     l.buffers = dense_buffers(a, n_items);
-    l.packed = (u32x4 *)lds;
-    l.sums = (float *)(l.packed + a->n_chunks * parts * 4);
+    l.packed = (u64 *)lds;
+    l.sums = (float *)(l.packed + a->n_chunks * parts * 8);
     l.full = lds_address(l.sums + (int)l.buffers * a->together * n_items * PANEL);
     l.empty = l.full + 8 * l.buffers;
     if (thread() == 0) {
