@@ -281,7 +281,7 @@ static int is_complete(const struct be_plan *p, int norm)
 /* A launch of n linears from op on, by themselves. */
 static struct hip_dense_gemv dense_of(int op, int n)
 {
-    return (struct hip_dense_gemv){op, n, -1, -1, -1, -1, -1};
+    return (struct hip_dense_gemv){op, n, -1, -1, -1, -1, -1, -1};
 }
 
 static int dense_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -358,6 +358,19 @@ static void launch_norm_two_dense(struct hip *h, const struct be_plan *p, int fi
 {
     struct hip_dense_gemv g = dense_of(first + 1, 2);
     g.norm = first;
+    hip_dense_gemv(h, p, &g);
+}
+
+static int norm_two_dense_conv_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return norm_two_dense_fits(h, p, first) && hip_dense_convolves(p, first + 1, 2, first + 3);
+}
+
+static void launch_norm_two_dense_conv(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 1, 2);
+    g.norm = first;
+    g.conv = first + 3;
     hip_dense_gemv(h, p, &g);
 }
 
@@ -526,6 +539,8 @@ static const struct hip_pattern patterns[] = {
      glu_experts_mix_fits, launch_glu_experts_mix, K_q4_experts_mix},
     {"norm + dense gemv + glu", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_GLU},
      norm_dense_glu_fits, launch_norm_dense_glu, K_dense_gemv_norm_f16},
+    {"norm + two dense gemvs + conv", SINGLE_ROW, 4, {OP_NORM, OP_LINEAR, OP_LINEAR, OP_CONV},
+     norm_two_dense_conv_fits, launch_norm_two_dense_conv, K_dense_gemv_norm_f16},
     {"norm + two dense gemvs", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_LINEAR},
      norm_two_dense_fits, launch_norm_two_dense, K_dense_gemv_norm_f16},
     {"norm + dense gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},

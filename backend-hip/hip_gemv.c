@@ -99,6 +99,16 @@ int hip_dense_adds(const struct be_plan *p, int op, int add)
            hip_width(p, add) == hip_weight(p, op, 0)->out;
 }
 
+int hip_dense_convolves(const struct be_plan *p, int op, int n, int conv)
+{
+    const struct be_linear *w = hip_weight(p, op, 0);
+    int first = 1; /* its tiles come first */
+    for (int i = op; i < op + n; i++) first = first && hip_weight(p, i, 0)->kind == w->kind;
+    return w->kind != WEIGHT_F16 && (first || w->kind == WEIGHT_I8) && hip_op(p, conv)->in[0] == hip_op(p, op)->out[0] &&
+           hip_op(p, op)->last[0] == conv && hip_op(p, conv)->as.conv.width == 4 &&
+           hip_op(p, conv)->as.conv.channels == w->out;
+}
+
 /* The result of the operation goes to the x of the norm that follows instead. */
 static void add_to_residual(const struct be_plan *p, int op, struct dense_gemv_args *a)
 {
@@ -150,6 +160,10 @@ void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_den
     dense_parts(p, of, 0, &a);
     if (of->glu >= 0) a.n_parts = 1, a.n_tiles = a.part[1].first;
     if (of->gates >= 0) a.up = hip_in(p, of->gates, 1);
+    if (of->conv >= 0) {
+        a.conv = hip_conv_args(h, p, of->conv);
+        a.conv_tiles = (a.conv.channels + PANEL - 1) / PANEL;
+    }
     if (of->norm >= 0) {
         a.norm = hip_norm_args(h, p, of->norm);
         if (hip_op(p, of->norm)->last[0] <= last) a.norm.out = NULL;

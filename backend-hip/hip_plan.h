@@ -195,12 +195,16 @@ struct hip_dense_gemv {
     int glu, add; /* of the result */
     int experts;  /* the OP_EXPERTS whose input the norm prepares */
     int gates;    /* the OP_GLU of the input */
+    int conv;     /* the OP_CONV of the first result; hip_dense_convolves() */
 };
 
 /* Whether one launch can compute n OP_LINEARs from op on. */
 int hip_dense_together(const struct be_plan *p, int op, int n);
 /* Whether it can add their result as operation add has it. */
 int hip_dense_adds(const struct be_plan *p, int op, int add);
+/* Whether it can include operation conv of its first result, in the launch of n OP_LINEARs from op
+ * on. */
+int hip_dense_convolves(const struct be_plan *p, int op, int n, int conv);
 void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of);
 
 /* ---- hip_attend.c */
@@ -239,6 +243,7 @@ void hip_open_pack(struct hip *h, const struct be_plan *p, int op);
 /* ---- hip_state.c */
 /* Whether the kernels take the operation's sizes. 0 or -1. */
 int hip_check_state(const struct op *op, struct err *e);
+struct conv_args hip_conv_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_conv(struct hip *h, const struct be_plan *p, int op);
 void hip_delta(struct hip *h, const struct be_plan *p, int op);
 /* Whether one launch can compute the delta rule, the norm of its heads and their gate, operations

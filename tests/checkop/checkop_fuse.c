@@ -148,7 +148,11 @@ static const struct fuse_case cases[] = {
     {0, BLOCK | TAIL, 4160, 8192, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, 0},
     {0, BLOCK, 64, 8256, H64, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, 0},
     {1, MLP, 128, 576, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, 0},
+    {1, STATES | O, 256, 0, H64, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, MIXES},
+    {0, STATES | O, 640, 0, H128, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, MIXES | GATED},
+    {0, STATES | O, 256, 0, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, MIXES},
     /* codes of 8 bits */
+    {1, STATES | O, 384, 0, H64, KV_F16, 0, 0, DENSE_BF16, Q8_32, BIT(W_MIXED), IN_PLACE, MIXES},
     {1, QKV, 640, 0, H64, KV_F16, 0, 3, Q8_32, DENSE_BF16, BIT(W_K) | BIT(W_V), IN_PLACE, APART},
     {1, BLOCK | TAIL, 256, 1088, H64, KV_F16, 0, 0, Q8_32, Q8_32, BIT(W_HEAD), IN_PLACE, 0},
     {0, O | QKV, 4096, 0, H64, KV_F16, 0, 3, Q8_32, DENSE_F16, BIT(W_Q), IN_PLACE, APART},

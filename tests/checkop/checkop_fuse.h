@@ -67,6 +67,7 @@ enum weights {
     W_GATES,
     W_UPS,
     W_DOWNS,
+    W_MIXED, /* of what the convolution reads */
     W_HEAD,
     W_TABLE,
     N_LINEARS
@@ -103,7 +104,8 @@ enum more {
     APART = 256, /* q, then k and v: two operations read a norm */
     SHARED = 512, /* experts: the MLP's linears as a shared expert, whose gate is given */
     BESIDE = 1024, /* its gate and up come right after the router */
-    GATED = 2048 /* the result that o reads */
+    GATED = 2048, /* the result that o reads */
+    MIXES = 4096  /* two operations of a norm: what the convolution reads, and k */
 };
 
 /* 4-bit: groups of 128 or of 32 inputs, fp32 scales; codes of 8 bits as pairs of groups of 32; dense

@@ -92,7 +92,7 @@ static int linears_of(const struct fuse_case *k)
     return (k->parts & QKV ? BIT(W_Q) | BIT(W_K) | BIT(W_V) : 0) | (k->parts & O ? BIT(W_O) : 0) |
            (k->parts & MLP || k->more & SHARED ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
            (k->parts & MOE ? BIT(W_ROUTER) | BIT(W_GATES) | BIT(W_UPS) | BIT(W_DOWNS) : 0) |
-           (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
+           (k->more & MIXES ? BIT(W_MIXED) | BIT(W_K) : 0) | (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
 }
 
 static int shares_input(int w) { return w == W_K || w == W_V || w == W_UP || w == W_UPS; }
@@ -129,9 +129,10 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int ffn = k->ffn ? k->ffn : 16;
     const int in[] = {k->dim, k->dim, k->dim, q,   k->dim, k->dim, ffn,
-                      k->dim, k->dim, k->dim, ffn, k->dim, k->dim},
-              out[] = {q,       kv,            kv,            k->dim,           ffn,   ffn,  k->dim,
-                       EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim, VOCAB, VOCAB};
+                      k->dim, k->dim, k->dim, ffn, k->dim, k->dim, k->dim},
+              out[] = {q,      kv,      kv,            k->dim,        ffn,              ffn,
+                       k->dim, EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim,
+                       q + 2 * k->heads.head_dim, VOCAB, VOCAB};
     const int32_t *before = NULL;
     for (int i = 0; i < N_LINEARS; i++) {
         if (!(linears_of(k) & BIT(i))) {
@@ -393,6 +394,11 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
     if (parts & QKV && !(parts & MOE)) add_qkv(f, t, n, next ? B_D1 : -1);
     if (parts & ROPE) add_rope(f, t, n);
     if (parts & ATTEND) add_attend(f, t, n);
+    if (n->more & MIXES) {
+        add_norm(t, n, -1, V_NORM1, B_H1);
+        trial_linears(t, n->buffer[B_H1], 1, n->linear + W_MIXED, n->buffer + B_MIXED);
+        trial_linears(t, n->buffer[B_H1], 1, n->linear + W_K, n->buffer + B_K);
+    }
     if (parts & STATES) add_states(f, t, n);
     if (n->more & GATED)
         add_gate(t, n, parts & STATES ? ACTIVATION_SILU : ACTIVATION_SIGMOID);

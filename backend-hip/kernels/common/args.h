@@ -570,6 +570,10 @@ struct dense_gemv_args {
     /* of a single part: v = its result, or before + result / (1 + e^-gate[0]); y = v or y += v */
     const float *before, *gate; /* [out], [1] or NULL */
     int add;
+    /* tiles of part 0 whose results are the input of a convolution of a width of 4, a step of one
+     * sequence: conv.out and its state take their place; 0: none */
+    int conv_tiles;
+    struct conv_args conv;
     void *packed;  /* norm only: fp16 [stride], as prepare_args has it; NULL: none */
     float *scale;  /* [1] of packed */
     int stride;    /* at most DENSE_GEMV_INPUTS */

@@ -19,7 +19,7 @@ struct dense_shared {
     u64 *packed;
     float *sums;
     u32 buffers;
-    u32 full, empty; /* addresses of the mbarriers of each buffer */
+    u32 full; /* address of the mbarriers of each buffer: full, then empty */
 };
 
 /* The weights of a stage that a lane has: outputs r and r + 8, 8 inputs of two chunks. Codes of 8
@@ -88,15 +88,15 @@ DEVICE struct dense_weights dense_read(const char *w, const int kind)
     return v;
 }
 
-/* Loads the stage at *w and goes on to the next one. Beyond the last tile and in a warp without
- * stages *w stays where it is: nobody reads what is loaded. */
+/* Loads the stage at *w and goes on to the next one. Beyond the last tile *w stays where it is:
+ * nobody reads what is loaded. */
 DEVICE struct dense_weights dense_load(const struct dense_gemv_args *a,
                                        const struct dense_tiles *of, struct dense_walk *at,
                                        const char **w, int n_items, const int kind)
 {
     struct dense_weights v = dense_read(*w, kind);
     int item = at->item, sub = at->sub, ended = dense_advance(a, of, at, n_items);
-    if (at->tile >= of->end || item >= n_items) return v;
+    if (at->tile >= of->end) return v;
     if (!ended && sub == at->sub) *w += (at->item - item) * dense_stage_bytes(kind);
     else *w = dense_place_of(a, at, at->item, kind);
     return v;
@@ -185,10 +185,9 @@ DEVICE f32x4 dense_four(const struct dense_gemv_args *a, float f, int i,
 DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scratch,
                         const enum dense_source source, const int kind)
 {
-    int dim = a->n_chunks * CHUNK, writes = block_x() == 0;
+    int dim = a->n_chunks * CHUNK, packs = block_x() == 0 && a->packed,
+        writes = block_x() == 0 && source == DENSE_NORM && a->norm.out;
     float f = 1, sum = 0, largest = 0;
-    f16 *to = writes ? (f16 *)a->packed : (f16 *)0;
-    float *out = writes && source == DENSE_NORM ? a->norm.out : (float *)0;
     struct power_of_two power = {1, 1}, half = power;
     if (source == DENSE_NORM) prefetch_lines(a->norm.weight, dim * 4);
     wait_for_producer();
@@ -197,7 +196,7 @@ DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scr
             fma32(a->norm.x[i], a->norm.x[i], sum);
         f = rsqrt32(block_sum(sum, scratch) / (float)dim + a->norm.eps);
     }
-    if (kind != WEIGHT_BF16 || to) {
+    if (kind != WEIGHT_BF16 || packs) {
         NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS) largest =
             largest_of(dense_four(a, f, i, source), largest);
         half = power_for(block_max(largest, scratch), 14);
@@ -207,11 +206,13 @@ DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scr
     {
         f32x4 v = dense_four(a, f, i, source);
         dense_pack_four(packed, i, v, power.factor, kind);
-        if (out) *(f32x4 *)(out + i) = v;
-        if (to) UNROLL for (int e = 0; e < 4; e++) to[i + e] = (f16)(v[e] * half.factor);
+        if (writes) *(f32x4 *)(a->norm.out + i) = v;
+        if (packs)
+            UNROLL for (int e = 0; e < 4; e++) ((f16 *)a->packed)[i + e] =
+                (f16)(v[e] * half.factor);
     }
-    if (to) {
-        for (int i = dim + thread(); i < a->stride; i += THREADS) to[i] = (f16)0;
+    if (packs) {
+        for (int i = dim + thread(); i < a->stride; i += THREADS) ((f16 *)a->packed)[i] = (f16)0;
         if (thread() == 0) *a->scale = half.undo;
     }
     return power.undo;
@@ -225,10 +226,38 @@ DEVICE u32 dense_buffers(const struct dense_gemv_args *a, int n_items)
     return (u32)(2 + (DENSE_AHEAD + of_tile - 1) / of_tile);
 }
 
+/* The state of a convolution of an output's channel, and the last input. */
+struct dense_channel {
+    f32x4 x;
+};
+
+DEVICE struct dense_channel dense_channel_of(const struct conv_args *a, int channel)
+{
+    struct dense_channel c;
+    int from = a->state.from[a->state.seq[0]];
+    const float *old = (const float *)a->state.slots + (u64)from * a->state.slot_floats + channel;
+    UNROLL for (int t = 0; t < 3; t++) c.x[t] = from < 0 ? 0 : old[t * a->channels];
+    return c;
+}
+
+/* The operations of conv_begin() for a single row. */
+DEVICE void dense_convolve(const struct conv_args *a, struct dense_channel *c, int channel,
+                           float x)
+{
+    f32x4 weight = *(const f32x4 *)(a->weight + 4 * channel);
+    float sum = weight[0] * c->x[0], *after = (float *)a->state.slots + channel +
+                                           (u64)a->state.to[a->state.seq[0]] * a->state.slot_floats;
+    c->x[3] = x;
+    UNROLL for (int t = 1; t < 4; t++) sum = fma32(weight[t], c->x[t], sum);
+    a->out[channel] = gated(sum, 1, 0);
+    UNROLL for (int t = 0; t < 3; t++) after[t * a->channels] = c->x[t + 1];
+}
+
 /* Waits for all stages of tile number `turn` of this block, adds them in order and runs the
- * epilogue. */
+ * epilogue. convolved: the kernel includes convolutions; those of fp16 have no registers for it */
 DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dense_shared *l,
-                              int tile, u32 turn, float scale, int n_items)
+                              int tile, u32 turn, float scale, int n_items,
+                              const int convolved)
 {
     int lane = thread() % WARP, sub = lane / PANEL;
     u32 buffer = turn % l->buffers, parity = turn / l->buffers % 2;
@@ -238,6 +267,9 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
     struct dense_part p = dense_part_of(a, tile);
     int output = (tile - p.first) * PANEL + lane % PANEL, there = output < p.out && lane < PANEL;
     const float *bias = a->together > 1 && sub ? a->part[1].bias : p.bias;
+    int convolves = convolved && tile < a->conv_tiles && there;
+    struct dense_channel channel;
+    if (convolves) channel = dense_channel_of(&a->conv, output);
     float base = a->before && there ? a->before[output] : 0;
     float y = a->add && there ? p.y[output] : 0, gate = a->gate ? sigmoid32(a->gate[0]) : 1,
           sum = 0;
@@ -248,19 +280,21 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
     if (a->together > 1) {
         float up = shuffle_from(sum, lane % PANEL + PANEL);
         if (there) p.y[output] = gated(sum, up, 0);
+    } else if (convolves) {
+        dense_convolve(&a->conv, &channel, output, sum);
     } else if (there) {
         if (a->before) sum = fma32(sum, gate, base);
         p.y[output] = a->add ? y + sum : sum;
     }
     warp_barrier();
-    mbarrier_arrive(l->empty + 8 * buffer);
+    mbarrier_arrive(l->full + 8 * (l->buffers + buffer));
 }
 
 /* Waits until the buffer of tile number `turn` has been read. */
 DEVICE void dense_wait_buffer(const struct dense_shared *l, u32 turn)
 {
     u32 buffer = turn % l->buffers;
-    if (turn >= l->buffers) mbarrier_wait(l->empty + 8 * buffer, (turn / l->buffers % 2) ^ 1);
+    if (turn >= l->buffers) mbarrier_wait(l->full + 8 * (l->buffers + buffer), (turn / l->buffers % 2) ^ 1);
 }
 
 /* Leaves tile number `turn` to the warp whose turn it is. */
@@ -274,22 +308,21 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
                        float *scratch, const enum dense_source source, const int kind)
 {
     const int parts = dense_parts(kind);
-    int warp = thread() / WARP, t = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS,
-        done = of.first;
+    int warp = thread() / WARP, t = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS;
     struct dense_shared l;
     struct dense_walk load = {of.first, 0, warp}, at = load;
     struct dense_weights early[DENSE_AHEAD];
     const char *w = dense_place_of(a, &load, warp < n_items ? warp : 0, kind);
-    u32 turn = 0, finished = 0;
+    if (warp >= n_items) load.tile = of.end; /* it has no stages */
+    u32 turn = 0; /* tiles that have ended */
     l.buffers = dense_buffers(a, n_items);
     l.packed = (u64 *)lds;
     l.sums = (float *)(l.packed + a->n_chunks * parts * 8);
     l.full = lds_address(l.sums + (int)l.buffers * a->together * n_items * PANEL);
-    l.empty = l.full + 8 * l.buffers;
     if (thread() == 0) {
         for (u32 i = 0; i < l.buffers; i++) {
             mbarrier_init(l.full + 8 * i, WARPS * WARP);
-            mbarrier_init(l.empty + 8 * i, WARP);
+            mbarrier_init(l.full + 8 * (l.buffers + i), WARP);
         }
         mbarrier_init_done();
     }
@@ -297,8 +330,9 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
         early[k] = dense_load(a, &of, &load, &w, n_items, kind);
     float scale = dense_pack(a, l.packed, scratch, source, kind);
     barrier();
-    while (done < of.end) {
+    while (of.first + (int)turn * of.step < of.end) {
         float part[DENSE_AHEAD][4];
+        u32 finished = turn;
         if (warp < n_items) {
             dense_stages(a, &of, early, l.packed + t % 4, at, n_items, part, kind);
             UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
@@ -316,9 +350,10 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
             dense_wait_buffer(&l, turn);
             dense_end_tile(&l, turn++);
         }
-        for (; finished < turn; finished++, done += of.step)
+        for (; finished < turn; finished++)
             if (finished % WARPS == (u32)warp)
-                dense_finish_tile(a, &l, done, finished, scale, n_items);
+                dense_finish_tile(a, &l, of.first + (int)finished * of.step, finished, scale,
+                                  n_items, source == DENSE_NORM && kind != WEIGHT_F16);
     }
 }
 
