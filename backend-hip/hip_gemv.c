@@ -79,15 +79,16 @@ void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int atte
 
 int hip_dense_together(const struct be_plan *p, int op, int n)
 {
-    int parts = 0, kinds = 0; /* kinds: a bit for each that is not of codes of 8 bits */
+    int parts = 0, kinds = 0; /* a bit for each */
     for (int i = op; i < op + n; i++) {
         if (hip_op(p, i)->kind != OP_LINEAR || p->linears[i].gemv != GEMV_DENSE ||
             hip_op(p, i)->in[0] != hip_op(p, op)->in[0])
             return 0;
-        if (hip_weight(p, i, 0)->kind != WEIGHT_I8) kinds |= 1 << hip_weight(p, i, 0)->kind;
+        kinds |= 1 << hip_weight(p, i, 0)->kind;
         parts += hip_op(p, i)->n;
     }
-    return parts <= DENSE_PARTS && (kinds & (kinds - 1)) == 0;
+    return parts <= DENSE_PARTS &&
+           ((kinds & (kinds - 1)) == 0 || kinds == (1 << WEIGHT_I8 | 1 << WEIGHT_BF16));
 }
 
 int hip_dense_adds(const struct be_plan *p, int op, int add)
@@ -149,7 +150,6 @@ void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_den
     static const enum hip_kernel kernel[2][WEIGHT_I8 + 1] = {
         {K_dense_gemv_row_f16, K_dense_gemv_row_bf16, K_COUNT, K_dense_gemv_row_i8},
         {K_dense_gemv_norm_f16, K_dense_gemv_norm_bf16, K_COUNT, K_dense_gemv_norm_i8}};
-    static const enum hip_kernel mixed[] = {K_dense_gemv_mixed_f16, K_dense_gemv_mixed_bf16};
     static const int parts[] = {[WEIGHT_F16] = 2, [WEIGHT_BF16] = 3, [WEIGHT_I8] = 1};
     const struct be_linear *first = hip_weight(p, of->op, 0);
     int last = of->experts >= 0 ? of->experts : of->op + of->n - 1;
@@ -186,7 +186,7 @@ void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_den
     int resident = hip_kernels[k].blocks * hip_stream_multiprocessors(h->stream),
         n = a.n_tiles < resident ? a.n_tiles : resident;
     if (a.byte_tiles && a.byte_tiles < a.n_tiles) {
-        k = mixed[kind];
+        k = K_dense_gemv_mixed_bf16;
         a.byte_blocks = byte_blocks(&a, n);
     }
     const struct hip_blocks blocks = {

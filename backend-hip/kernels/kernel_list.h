@@ -396,7 +396,6 @@ DENSE_GEMV(dense_gemv_row_i8, SM90, DENSE_ROW, WEIGHT_I8)
 #ifndef DENSE_GEMV_MIXED
 #define DENSE_GEMV_MIXED DENSE_GEMV
 #endif
-DENSE_GEMV_MIXED(dense_gemv_mixed_f16, SM90, DENSE_NORM, WEIGHT_F16)
 DENSE_GEMV_MIXED(dense_gemv_mixed_bf16, SM90, DENSE_NORM, WEIGHT_BF16)
 
 /* The CPU's order (common/exact_linear.hip, common/exact_vector.hip, common/exact_attend.hip).

@@ -5,12 +5,13 @@
  *             panel (16 outputs) in turn, with SwiGLU the same panel of both parts
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
  *   pipeline  the weights of DENSE_AHEAD stages are in registers, across tiles; the first ones are
- *             loaded before the producer launch has ended (programmatic dependent launch)
+ *             loaded before the producer launch has ended (programmatic dependent launch), those of
+ *             DENSE_PREFETCHED more come into the L2 cache
  *   products  mma with the row in all 8 columns; a warp leaves the sums of every stage in one of
  *             several buffers guarded by mbarriers, and one warp in turn adds the stages
  * Bits: the order of sums is that of nvidia/linear_plain_mma.hip, norms are those of norm_rows, the
  * packed rows those of prepare_row(). */
-enum { DENSE_AHEAD = 4 };
+enum { DENSE_AHEAD = 4, DENSE_PREFETCHED = 8 };
 enum dense_source { DENSE_NORM, DENSE_ROW };
 
 /* Shared memory of a block, in order: the row in parts as operand b of mma, [chunk][part][h][4
@@ -100,6 +101,19 @@ DEVICE struct dense_weights dense_load(const struct dense_gemv_args *a,
     if (!ended && sub == at->sub) *w += (at->item - item) * dense_stage_bytes(kind);
     else *w = dense_place_of(a, at, at->item, kind);
     return v;
+}
+
+/* Brings the weights of a warp's stages from `at` on into the L2 cache. */
+DEVICE void dense_prefetch(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                           struct dense_walk at, int n_items, const int kind)
+{
+    int lane = thread() % WARP;
+    NO_UNROLL for (int k = 0; k < DENSE_PREFETCHED && at.tile < of->end; k++)
+    {
+        const char *w = dense_place_of(a, &at, at.item, kind) - (lane % 4 * PANEL + lane / 4) * 16;
+        if (lane * 128 < dense_stage_bytes(kind)) prefetch_line(w + lane * 128);
+        dense_advance(a, of, &at, n_items);
+    }
 }
 
 /* 64-bit words of the packed row for a stage. */
@@ -328,6 +342,7 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
     }
     UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
         early[k] = dense_load(a, &of, &load, &w, n_items, kind);
+    if (kind != WEIGHT_F16) dense_prefetch(a, &of, load, n_items, kind);
     float scale = dense_pack(a, l.packed, scratch, source, kind);
     barrier();
     while (of.first + (int)turn * of.step < of.end) {
