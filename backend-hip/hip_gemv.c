@@ -105,7 +105,8 @@ int hip_dense_convolves(const struct be_plan *p, int op, int n, int conv)
     const struct be_linear *w = hip_weight(p, op, 0);
     int first = 1; /* its tiles come first */
     for (int i = op; i < op + n; i++) first = first && hip_weight(p, i, 0)->kind == w->kind;
-    return w->kind != WEIGHT_F16 && (first || w->kind == WEIGHT_I8) && hip_op(p, conv)->in[0] == hip_op(p, op)->out[0] &&
+    return w->kind != WEIGHT_F16 && (first || w->kind == WEIGHT_I8) &&
+           hip_op(p, conv)->in[0] == hip_op(p, op)->out[0] &&
            hip_op(p, op)->last[0] == conv && hip_op(p, conv)->as.conv.width == 4 &&
            hip_op(p, conv)->as.conv.channels == w->out;
 }

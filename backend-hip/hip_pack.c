@@ -75,8 +75,8 @@ static void pack_dense(struct hip *h, const struct linear *w, const struct be_li
     }
 }
 
-/* Whether the codes are pairs that the device keeps as bytes (WEIGHT_I8): where groups are shorter than
- * an item, so that halves would be scaled for every chunk. */
+/* Whether the codes are pairs that the device keeps as bytes (WEIGHT_I8): where groups are shorter
+ * than an item, so that halves would be scaled for every chunk. */
 static int takes_bytes(const struct hip *h, const struct linear *w)
 {
     return w->pairs && w->in_order && !w->stack && w->scale_type == DT_F16 &&

@@ -1,5 +1,5 @@
 /* hip_plan.h: a compiled plan: a kernel for every linear and row class, and the groups of
- * operations that one launch computes (patterns of hip_fuse.c). Owns: the compiled plan. Must not
+ * operations that one launch computes (patterns of hip_patterns.c). Owns: the compiled plan. Must not
  * know: what a kernel does inside. */
 #ifndef BACKEND_HIP_HIP_PLAN_H
 #define BACKEND_HIP_HIP_PLAN_H

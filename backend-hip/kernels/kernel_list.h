@@ -119,7 +119,7 @@ Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
 #define DENSE_MMA(name, images, weights, parts, tiles, ways, panels, blocks)                       \
     LINEAR(name, images, FOR_LINEAR, THREADS, blocks,                                              \
            DENSE_MMA_SHARED(16 * (tiles) * (ways), THREADS / 32 / (ways) * (panels) * PANEL,       \
-                            parts, weights),                                                                \
+                            parts, weights),                                                       \
            .phase = PHASE_BOTH, .format = FORMAT_DENSE(weights), .rows = 16 * (tiles) * (ways),    \
            .outputs = THREADS / 32 / (ways) * (panels) * PANEL,                                    \
            .slower = (panels) == (ways) && (ways) > 1 ? 14 : 0)
@@ -318,7 +318,7 @@ EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, PHASE_PREFILL, 64, 2, 7, OTHER_LINEAR)
 #define DENSE_MMA_EXPERTS(name, images, weights, parts, tiles, ways, panels, blocks)               \
     LINEAR(name, images, FOR_EXPERTS, THREADS, blocks,                                             \
            DENSE_MMA_SHARED(16 * (tiles) * (ways), THREADS / 32 / (ways) * (panels) * PANEL,       \
-                            parts, weights),                                                                \
+                            parts, weights),                                                       \
            .phase = PHASE_BOTH, .format = FORMAT_DENSE(weights), .rows = 16 * (tiles) * (ways),    \
            .outputs = THREADS / 32 / (ways) * (panels) * PANEL)
 #endif

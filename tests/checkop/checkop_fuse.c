@@ -3,7 +3,7 @@
  * cannot. All results that are read after the plan have the same bits in both: those of the last
  * operations always, the intermediate ones (normed rows, rotated queries, results of attention and
  * gating) in runs that keep them, and the pages of keys and values. A generated row by itself has
- * the bits that it has beside others. For the hip backend every pattern of backend-hip/hip_fuse.c
+ * the bits that it has beside others. For the hip backend every pattern of backend-hip/hip_patterns.c
  * that the device has kernels for must have been launched.
  * Which result is good to which error is checked by the other operations of checkop. */
 #include "tests/checkop/checkop_fuse.h"
@@ -178,7 +178,8 @@ static const struct fuse_case cases[] = {
      IN_PLACE, SHARED},
     {1, BLOCK_OF_EXPERTS | TAIL, 384, 128, H64, KV_F16, 0, 0, Q4_128, DENSE_BF16, SHARED_ONE,
      IN_PLACE, SHARED | BESIDE},
-    {1, MOE, 64, 1088, H64, KV_F16, 0, 0, Q4_128, DENSE_BF16, SHARED_ONE, IN_PLACE, SHARED | BESIDE},
+    {1, MOE, 64, 1088, H64, KV_F16, 0, 0, Q4_128, DENSE_BF16, SHARED_ONE, IN_PLACE,
+     SHARED | BESIDE},
     {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_F16, SHARED_ONE, IN_PLACE, SHARED},
     {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_F16, SHARED_ONE | BIT(W_ROUTER),
      IN_PLACE, SHARED | BESIDE},

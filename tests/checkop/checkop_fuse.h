@@ -108,8 +108,8 @@ enum more {
     MIXES = 4096  /* two operations of a norm: what the convolution reads, and k */
 };
 
-/* 4-bit: groups of 128 or of 32 inputs, fp32 scales; codes of 8 bits as pairs of groups of 32; dense
- * types */
+/* 4-bit: groups of 128 or of 32 inputs, fp32 scales; codes of 8 bits as pairs of groups of 32;
+ * dense types */
 enum format { Q4_128, Q4_32, Q4_F32, Q8_32, DENSE_F16, DENSE_BF16, DENSE_F32 };
 enum order { IN_PLACE, ALIKE, OWN }; /* ALIKE: linears of one input have one permutation */
 

@@ -92,7 +92,8 @@ static int linears_of(const struct fuse_case *k)
     return (k->parts & QKV ? BIT(W_Q) | BIT(W_K) | BIT(W_V) : 0) | (k->parts & O ? BIT(W_O) : 0) |
            (k->parts & MLP || k->more & SHARED ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
            (k->parts & MOE ? BIT(W_ROUTER) | BIT(W_GATES) | BIT(W_UPS) | BIT(W_DOWNS) : 0) |
-           (k->more & MIXES ? BIT(W_MIXED) | BIT(W_K) : 0) | (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
+           (k->more & MIXES ? BIT(W_MIXED) | BIT(W_K) : 0) |
+           (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
 }
 
 static int shares_input(int w) { return w == W_K || w == W_V || w == W_UP || w == W_UPS; }

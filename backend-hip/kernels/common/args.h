@@ -12,10 +12,10 @@
  *   meta    [panel][group][16] of one word (fp16 scale, fp16 zero point << 16), or of two words
  *           (fp32 scale, fp32 zero point)
  *   weight  [panel][piece][16 outputs][16 bytes]. A piece is 8 inputs of fp16 or bf16, or 4 of fp32
- *     I8    [panel][two chunks][BYTES_STAGE bytes]: [t = 0 .. 3][16 outputs][16 bytes], the codes plus
- *           128 of inputs 8t .. 8t+7 of the first chunk and of the second, then a word of two fp16
- *           scales, of the first and the second chunk, for outputs 0 8 1 9 .. 7 15. An even number of
- *           chunks
+ *     I8    [panel][two chunks][BYTES_STAGE bytes]: [t = 0 .. 3][16 outputs][16 bytes], the codes
+ *           plus 128 of inputs 8t .. 8t+7 of the first chunk and of the second, then a word of two
+ *           fp16 scales, of the first and the second chunk, for outputs 0 8 1 9 .. 7 15. An even
+ *           number of chunks
  *   x       [rows][32 * chunks] of fp16 with a power of two for each row, or of fp32
  *     wgmma [tile][64 inputs][rows of a tile][128 bytes] of fp16. The 16 bytes at place i ^ (row %
  *           8) of a row (the 128-byte swizzle of TMA and wgmma) are, with p = i % 4, inputs 2p and
@@ -148,8 +148,8 @@ enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
 #define DENSE_MMA_SHARED(rows, outputs, parts, weights)                                            \
     (512 * (rows) * (parts) + ((weights) == WEIGHT_I8 ? 272 : 512) * (outputs))
 /* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/dense_gemv.hip: most
- * inputs, linears of a launch; shared memory for a row in parts, two buffers with a sum of each panel's
- * outputs for each 64 inputs, and mbarriers */
+ * inputs, linears of a launch; shared memory for a row in parts, two buffers with a sum of each
+ * panel's outputs for each 64 inputs, and mbarriers */
 enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4 };
 enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 #define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \

@@ -90,8 +90,8 @@ KERNEL(repack_dense_16, struct repack_args) { repack_pieces(ARGS, 4); }
 KERNEL(repack_dense_32, struct repack_args) { repack_pieces(ARGS, 8); }
 
 #if HAS_WGMMA
-/* Codes of 8 bits from pairs: groups 2i and 2i + 1 of `group` inputs have their high and low halves.
- * One thread writes 16 bytes, those of t = 0 a word of scales, too. n_chunks: even */
+/* Codes of 8 bits from pairs: groups 2i and 2i + 1 of `group` inputs have their high and low
+ * halves. One thread writes 16 bytes, those of t = 0 a word of scales, too. n_chunks: even */
 KERNEL(repack_bytes, struct repack_args)
 {
     const struct repack_args *a = ARGS;

@@ -1,4 +1,5 @@
-/* dense_gemv.hip: fp16, bf16 and 8-bit linears of one row on sm_90a with fused prologue and epilogue.
+/* dense_gemv.hip: fp16, bf16 and 8-bit linears of one row on sm_90a with fused prologue and
+ * epilogue.
  *   fusion    prologue: a norm, SwiGLU, or the row as it is, into shared memory in split
  *             precision; epilogue: y, y += (residual stream), or SwiGLU of two parts
  *   grid      persistent: 2 blocks of 256 threads a multiprocessor; they take output tiles of one
@@ -194,8 +195,8 @@ DEVICE f32x4 dense_four(const struct dense_gemv_args *a, float f, int i,
 }
 
 /* Waits for the row and stores it in parts, and the experts' input if there is one. Returns what
- * the sums are multiplied by. Loops stay loops, because a launch reads its instructions from afar. The
- * norm's sum is that of norm_rows: thread t has elements t, t + THREADS, .. */
+ * the sums are multiplied by. Loops stay loops, because a launch reads its instructions from afar.
+ * The norm's sum is that of norm_rows: thread t has elements t, t + THREADS, .. */
 DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scratch,
                         const enum dense_source source, const int kind)
 {
@@ -308,7 +309,8 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
 DEVICE void dense_wait_buffer(const struct dense_shared *l, u32 turn)
 {
     u32 buffer = turn % l->buffers;
-    if (turn >= l->buffers) mbarrier_wait(l->full + 8 * (l->buffers + buffer), (turn / l->buffers % 2) ^ 1);
+    if (turn >= l->buffers)
+        mbarrier_wait(l->full + 8 * (l->buffers + buffer), (turn / l->buffers % 2) ^ 1);
 }
 
 /* Leaves tile number `turn` to the warp whose turn it is. */

@@ -162,8 +162,8 @@ DEVICE void touch_slice(const struct experts_args *e, const struct slice_prefetc
     }
 }
 
-/* lds: rings [WARPS][EXPERTS_ROUTE_DEPTH][SLOT], sums [2][WARPS][PANEL], the second of which has the
- * choice at first, the row's scale */
+/* lds: rings [WARPS][EXPERTS_ROUTE_DEPTH][SLOT], sums [2][WARPS][PANEL], the second of which has
+ * the choice at first, the row's scale */
 DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
 {
     enum { RING = EXPERTS_ROUTE_DEPTH * SLOT };

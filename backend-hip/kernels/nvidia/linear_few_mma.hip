@@ -1,5 +1,5 @@
-/* linear_few_mma.hip: fp16, bf16 and 8-bit linears with few outputs (routers, gates of heads) by mma
- * on sm_80 and sm_90a, for all rows.
+/* linear_few_mma.hip: fp16, bf16 and 8-bit linears with few outputs (routers, gates of heads) by
+ * mma on sm_80 and sm_90a, for all rows.
  *   grid      (panel of 16 outputs, 16 rows), so that few outputs still occupy many multiprocessors
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
  *   epilogue  the sums of eight stages are in shared memory and are added in order of the inputs

@@ -1,8 +1,8 @@
 /* fibers.c: a GPU runtime that runs the kernels as host code. It offers the entry points of
  * backend-hip/runtime/hip_api.h as a shared library (build/tests/bin/libhip-fibers.so), so that the
  * real host runtime loads it with --hip-library and everything above it is what a GPU would see.
- * Device memory is malloc'd to the byte where AddressSanitizer sees what a kernel does outside of it;
- * elsewhere a page without access follows each block, rounded up to 256 bytes. It
+ * Device memory is malloc'd to the byte where AddressSanitizer sees what a kernel does outside of
+ * it; elsewhere a page without access follows each block, rounded up to 256 bytes. It
  * pretends to be one architecture, refuses code objects for anything else, and runs the functions
  * of the same names that are compiled into this library (fiber_kernels.c) instead of those in the
  * code object. A copy from pinned memory happens as late as it may: source memory that is written
@@ -352,7 +352,8 @@ static char *block_new(size_t bytes)
     return posix_memalign((void **)&p, 256, bytes + 256) ? NULL : p;
 #else
     size_t n = block_pages(bytes);
-    char *p = mmap(NULL, n + BLOCK_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = mmap(NULL, n + BLOCK_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                   0);
     if (p == MAP_FAILED) return NULL;
     if (mprotect(p + n, BLOCK_PAGE, PROT_NONE)) abort();
     return p + n - (bytes + 255) / 256 * 256 - 256;
