@@ -416,6 +416,7 @@ const struct cpu_kernels cpu_amx = {
     .add = avx512_add,
     .rope = avx512_rope,
     .attend = amx_attend,
+    .merge = avx512_merge,
     .glu = avx512_glu,
     .softcap = avx512_softcap,
     .cached_bytes = CACHED_BYTES,

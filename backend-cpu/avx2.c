@@ -431,6 +431,7 @@ const struct cpu_kernels cpu_avx2 = {
     .add = avx2_add,
     .rope = avx2_rope,
     .attend = avx2_attend,
+    .merge = avx2_merge,
     .glu = avx2_glu,
     .softcap = avx2_softcap,
     .states = &avx2_states,

@@ -220,6 +220,9 @@ static void avx2_attend_plain(const struct attend_task *t, float *scratch)
     fp32_attend(t, scratch, avx2_scores, avx2_values, avx2_exps, avx2_mask, avx2_softcap);
 }
 
+/* gcc vectorizes it. */
+static void avx2_merge(const struct attend_task *t, float *scratch) { fp32_merge(t, scratch); }
+
 /* fp32_glu on 8 lanes. */
 ALWAYS_INLINE __m256 glu8(const struct cpu_glu *a, const enum activation k, __m256 g, __m256 u,
                           const int has_up)

@@ -483,6 +483,7 @@ const struct cpu_kernels cpu_avx512 = {
     .add = avx512_add,
     .rope = avx512_rope,
     .attend = avx512_attend,
+    .merge = avx512_merge,
     .glu = avx512_glu,
     .softcap = avx512_softcap,
     .cached_bytes = CACHED_BYTES,

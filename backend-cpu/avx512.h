@@ -18,6 +18,7 @@ void avx512_add(float *x, const float *y, const float *gate, float factor, int n
 void avx512_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
                  float eps, const float *cosv, const float *sinv);
 void avx512_attend(const struct attend_task *t, float *scratch);
+void avx512_merge(const struct attend_task *t, float *scratch);
 void avx512_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n);
 void avx512_softcap(float *x, float cap, size_t n);
 void avx512_scatter(float *y, size_t stride, const int32_t *row, const float *from, int rows,

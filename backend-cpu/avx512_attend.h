@@ -322,6 +322,9 @@ void avx512_attend(const struct attend_task *t, float *scratch)
     attend_end(&a);
 }
 
+/* gcc vectorizes it. */
+void avx512_merge(const struct attend_task *t, float *scratch) { fp32_merge(t, scratch); }
+
 /* fp32_glu on 16 lanes. */
 ALWAYS_INLINE __m512 glu16(const struct cpu_glu *a, const enum activation k, __m512 g, __m512 u,
                            const int has_up)

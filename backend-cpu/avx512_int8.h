@@ -72,7 +72,7 @@ ALWAYS_INLINE void ask_next_chunk(const struct digits_state *s, int i, enum page
 {
     const struct attend_task *t = s->a.t;
     int next = s->a.c0 / KV_PAGE + ATTEND_CHUNK / KV_PAGE + i;
-    if (next > s->a.last_page || (t->unpack && next == s->a.last_page)) return;
+    if (next > s->a.last_page || (t->unpack && next == t->pos0 / KV_PAGE)) return;
     size_t bytes = t->unpack ? packed_part_bytes(s->dims) : kv_part_bytes(KV_INT8, t->head_dim),
            half = bytes / 2 & -(size_t)64;
     const char *page = t->unpack ? packed_page(t, next) : page_keys(t, next);

@@ -86,7 +86,7 @@ static void cpu_close(struct be *be)
     free_scratch(c);
     cpu_experts_free(c);
     cpu_open_free(c);
-    cpu_free(be, c->blocks);
+    cpu_attend_free(c);
     free(c);
 }
 
@@ -162,11 +162,7 @@ static int cpu_open(struct be **out, const struct be_config *config, struct err 
     int n = config->n_threads > 0 ? config->n_threads : pool_n_cores();
     if (pool_open(&c->pool, n, e)) goto fail;
     if (config->numa && pool_spread(c->pool, config->numa, e)) goto fail;
-    c->blocks = cpu_alloc(&c->be, (size_t)config->max_rows * sizeof *c->blocks);
-    if (!c->blocks) {
-        err_memory_for(e, "out of memory for the CPU backend's scratch");
-        goto fail;
-    }
+    if (cpu_attend_open(c, e)) goto fail;
     snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s%s", c->kernels->name, n,
              n == 1 ? "" : "s", note);
     *out = &c->be;
@@ -260,7 +256,7 @@ static void cpu_begin_step(struct be *be, const struct batch *b)
     struct cpu *c = (struct cpu *)be;
     CHECK(b->n_rows <= c->config.max_rows);
     c->batch = b;
-    c->block_group = 0;
+    c->cut_for.n_heads = 0;
     cpu_open_step(c);
 }
 

@@ -1,5 +1,5 @@
 /* cpu_internal.h: what cpu.c (memory, scratch, plans) and the files of the operations (cpu_ops.c,
- * cpu_states.c) share. */
+ * cpu_attend.c, cpu_states.c ..) share. */
 #ifndef BACKEND_CPU_CPU_INTERNAL_H
 #define BACKEND_CPU_CPU_INTERNAL_H
 
@@ -13,9 +13,17 @@ struct be_linear {
     struct linear w; /* read straight from the mapping: nothing is packed */
 };
 
-/* Rows of one sequence that one attend task takes. */
+/* Rows of one sequence that one attend task takes, and the chunks of positions that they see. */
 struct attend_block {
     int row, n_rows, seq;
+    int chunk0, chunk1;
+    int cut;     /* 1: its chunks are in several parts, and kept */
+    size_t kept; /* where, in struct cpu */
+};
+
+/* Chunks chunk0 .. chunk1-1 of a block, of one task for each of its heads. */
+struct attend_part {
+    int block, chunk0, chunk1;
 };
 
 struct be_plan {
@@ -48,8 +56,12 @@ struct cpu {
     size_t scratch_bytes;
     float *strips; /* [n_threads][strip_floats] gate and up of one task, [STRIP_ROWS][64] each */
     size_t strip_floats;
-    struct attend_block *blocks; /* [max_rows] of this step, for heads in groups of: */
-    int n_blocks, block_group;   /* query heads to a KV head; 0: not cut yet */
+    struct attend_block *blocks; /* [max_rows] of this step (cpu_attend.c) */
+    struct attend_part *parts;
+    float *kept;
+    int n_blocks, n_parts;
+    struct heads cut_for; /* n_heads 0: not cut yet */
+    int cut_window;
     struct open_pages *open; /* of KV_INT4 (cpu_open.c) */
     char description[224];
 };
@@ -118,6 +130,11 @@ enum { STRIP_ROWS = 256, STRIP_OFF_LINE = 4 };
  * no other operation reads, or NULL. */
 void cpu_run_linear(const struct call *t, const struct row_work *before, const struct call *glu);
 struct cpu_glu cpu_glu_of(const struct op *op);
+
+/* cpu_attend.c: memory for the parts of a step's attention, once a pool is open. */
+int cpu_attend_open(struct cpu *c, struct err *e);
+void cpu_attend_free(struct cpu *c);
+void cpu_run_attend(const struct call *t);
 
 /* cpu_experts.c. Scratch for the experts of a plan: c->experts grows where it is smaller. */
 int cpu_experts_grow(struct cpu *c, const struct step_plan *p, struct err *e);

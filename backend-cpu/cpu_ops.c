@@ -39,27 +39,6 @@ static void run_angles(const struct call *t)
     pool_run(t->c->pool, t->c->batch->n_rows, angles_task, &j);
 }
 
-/* All sequences are cut into blocks at once, so that one pool_run serves a step of many short ones.
- */
-static void cut_blocks(struct cpu *c, int group)
-{
-    const struct batch *b = c->batch;
-    int most = ATTEND_QUERIES / (group < ATTEND_QUERIES ? group : ATTEND_QUERIES);
-    if (c->block_group == group) return;
-    c->block_group = group;
-    c->n_blocks = 0;
-    for (int s = 0; s < b->n_seqs; s++)
-        for (int row = b->seq_start[s], n; row < b->seq_start[s + 1]; row += n) {
-            int left = b->seq_start[s + 1] - row;
-            n = left < most ? left : most;
-            if (kv_has_open(c->config.kv)) { /* the rows of a task have one page */
-                int in_page = KV_PAGE - b->pos[row] % KV_PAGE;
-                n = n < in_page ? n : in_page;
-            }
-            c->blocks[c->n_blocks++] = (struct attend_block){row, n, s};
-        }
-}
-
 struct embed_job {
     const struct cpu *c;
     const struct linear *w;
@@ -277,89 +256,6 @@ static void run_rope_store(const struct call *t)
     if (opens) cpu_open_pack(t, kv);
 }
 
-struct attend_job {
-    const struct call *t;
-    const struct cpu *c;
-    const float *q; /* [rows][n_heads * head_dim] */
-    float *out;     /* the same */
-    const char *pages;
-    size_t page_bytes;
-    struct heads heads;
-    int window, heads_per_task, head_tasks; /* query heads of one task, such tasks of a KV head */
-    float scale, softcap;
-    const float *sinks; /* [n_heads] or NULL */
-};
-
-static void attend_task_run(void *arg, int task, int thread)
-{
-    const struct attend_job *j = arg;
-    const struct cpu *c = j->c;
-    const struct batch *b = c->batch;
-    const struct heads *g = &j->heads;
-    int per_block = g->n_kv_heads * j->head_tasks, kv_head = task % per_block / j->head_tasks,
-        part = task % j->head_tasks;
-    const struct attend_block *block = &c->blocks[task / per_block];
-    int group = g->n_heads / g->n_kv_heads, first = part * j->heads_per_task, row = block->row,
-        head = kv_head * group + first;
-    size_t stride = (size_t)g->n_heads * (size_t)g->head_dim,
-           at = (size_t)row * stride + (size_t)head * (size_t)g->head_dim;
-    struct attend_task t = {
-        .q = j->q + at,
-        .out = j->out + at,
-        .row_stride = (int)stride,
-        .n_rows = block->n_rows,
-        .n_heads = group - first < j->heads_per_task ? group - first : j->heads_per_task,
-        .pos0 = b->pos[row],
-        .window = j->window,
-        .head_dim = g->head_dim,
-        .scale = j->scale,
-        .softcap = j->softcap,
-        .sinks = j->sinks ? j->sinks + head : NULL,
-        .kv = c->config.kv,
-        .q_top = kv_query_top(c->config.act),
-        .pages = j->pages + (size_t)kv_head * kv_head_bytes(c->config.kv, g->head_dim),
-        .page_bytes = j->page_bytes,
-        .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,
-    };
-    float *scratch = (float *)(c->scratch + (size_t)thread * c->scratch_bytes);
-    if (kv_has_open(t.kv)) {
-        t.kv = KV_INT8;
-        t.unpack = c->kernels->unpack;
-        t.own = cpu_open_page(j->t, j->t->op->as.attend.kv, block->seq, t.pos0 / KV_PAGE) +
-                (size_t)kv_head * kv_head_bytes(KV_INT8, g->head_dim);
-        t.unpacked = (char *)(scratch + attend_floats(g->head_dim));
-    }
-    c->kernels->attend(&t, scratch);
-}
-
-static void run_attend(const struct call *t)
-{
-    const struct heads *g = &t->op->as.attend.heads;
-    int group = g->n_heads / g->n_kv_heads, kv = t->op->as.attend.kv;
-    struct attend_job j = {
-        .t = t,
-        .c = t->c,
-        .q = in_of(t, 0),
-        .out = out_of(t, 0),
-        .pages = t->p->memory->kv[kv],
-        .page_bytes = cpu_kv_page_bytes(t->c->config.kv, &t->p->plan->kv[kv]),
-        .heads = *g,
-        .window = t->op->as.attend.window,
-        .heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES,
-        .scale = t->op->as.attend.scale,
-        .softcap = t->op->as.attend.softcap,
-        .sinks = vector_of(t, 0),
-    };
-    cut_blocks(t->c, group);
-    int each_head = t->c->n_blocks * g->n_kv_heads, threads = pool_n_threads(t->c->pool);
-    /* too few tasks for all threads: a KV head's keys are read by several */
-    while (j.heads_per_task > 1 &&
-           each_head * (group + j.heads_per_task - 1) / j.heads_per_task < threads)
-        j.heads_per_task = (j.heads_per_task + 1) / 2;
-    j.head_tasks = (group + j.heads_per_task - 1) / j.heads_per_task;
-    pool_run(t->c->pool, t->c->n_blocks * g->n_kv_heads * j.head_tasks, attend_task_run, &j);
-}
-
 enum { ELEMENTS_TASK = 16384 };
 
 struct glu_job {
@@ -456,7 +352,7 @@ static void run_linear(const struct call *t) { cpu_run_linear(t, NULL, NULL); }
 
 static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
-    [OP_LINEAR] = run_linear,         [OP_ATTEND] = run_attend, [OP_GLU] = run_glu,
+    [OP_LINEAR] = run_linear,         [OP_ATTEND] = cpu_run_attend, [OP_GLU] = run_glu,
     [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
     [OP_SOFTCAP] = run_softcap,       [OP_ADD] = run_add,       [OP_CONV] = cpu_run_conv,
     [OP_DELTA] = cpu_run_delta,       [OP_ROUTE] = cpu_run_route,

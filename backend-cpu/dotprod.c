@@ -120,6 +120,7 @@ const struct cpu_kernels cpu_dotprod = {
     .unusable = dotprod_unusable,
     .q4i = dotprod_q4i,
     .attend = dotprod_attend,
+    .merge = neon_merge,
     NEON_KERNELS,
 };
 

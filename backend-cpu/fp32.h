@@ -149,6 +149,7 @@ struct attend_state {
     const struct attend_task *t;
     int n;         /* queries; row r, head h is query r * n_heads + h */
     int last_page; /* last page of the task */
+    int c_end;     /* end of the task's chunks */
     int c0, page0,
         page1;        /* the chunk: first position; first page and end of the pages that are read */
     int end;          /* end of the positions that are stored */
@@ -166,20 +167,49 @@ ALWAYS_INLINE const float *attend_query(const struct attend_task *t, int i)
            (size_t)(i % t->n_heads) * (size_t)t->head_dim;
 }
 
+/* Begins to merge; none: what the sums of values begin with. */
+ALWAYS_INLINE void attend_clear(struct attend_state *a, float none)
+{
+    for (int i = 0; i < a->n; i++) a->run_max[i] = -INFINITY, a->run_sum[i] = 0;
+    for (int i = 0; i < a->n * a->t->head_dim; i++) a->run[i] = none;
+}
+
+/* Merged with these, a chunk is kept as it is: x * 1 + -0 has the bits of x. */
+#define KEPT_BEGINS -0.0f
+
 ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task *t, float *scratch)
 {
     size_t each = (size_t)ATTEND_QUERIES * (size_t)t->head_dim;
+    int first = attend_first(t, 0) / ATTEND_CHUNK, last = t->pos0 + t->n_rows - 1;
     a->t = t;
     a->n = t->n_rows * t->n_heads;
-    a->last_page = (t->pos0 + t->n_rows - 1) / KV_PAGE;
+    a->c0 = (first > t->chunk0 ? first : t->chunk0) * ATTEND_CHUNK - ATTEND_CHUNK;
+    a->c_end = last + 1;
+    if (t->kept && t->chunk1 * ATTEND_CHUNK <= last) a->c_end = t->chunk1 * ATTEND_CHUNK;
+    a->last_page = (a->c_end - 1) / KV_PAGE;
     a->scores = scratch;
     a->acc = scratch + ATTEND_QUERIES * ATTEND_CHUNK;
     a->run = a->acc + each;
     a->rest = a->run + each;
     a->more = a->rest + 2 * each + 32 * ATTEND_QUERIES;
-    a->c0 = attend_first(t, 0) / ATTEND_CHUNK * ATTEND_CHUNK - ATTEND_CHUNK;
-    for (int i = 0; i < a->n; i++) a->run_max[i] = -INFINITY, a->run_sum[i] = 0;
-    memset(a->run, 0, (size_t)(a->n * t->head_dim) * sizeof *a->run);
+    attend_clear(a, t->kept ? KEPT_BEGINS : 0);
+}
+
+/* Where the task keeps chunk i of the sequence: the largest score and the sum of each query, then
+ * the values [n][head_dim]. */
+ALWAYS_INLINE float *kept_chunk(const struct attend_state *a, int i)
+{
+    return a->t->kept + (size_t)(i - a->t->chunk0) * (size_t)(a->n * (2 + a->t->head_dim));
+}
+
+/* Keeps the chunk that was computed, and begins to merge anew. */
+ALWAYS_INLINE void attend_keep(struct attend_state *a)
+{
+    float *to = kept_chunk(a, a->c0 / ATTEND_CHUNK);
+    memcpy(to, a->run_max, (size_t)a->n * sizeof *to);
+    memcpy(to + a->n, a->run_sum, (size_t)a->n * sizeof *to);
+    memcpy(to + 2 * a->n, a->run, (size_t)(a->n * a->t->head_dim) * sizeof *to);
+    attend_clear(a, KEPT_BEGINS);
 }
 
 /* Asks for one part of a packed page, and with the keys for the scales. */
@@ -228,10 +258,11 @@ ALWAYS_INLINE void attend_unpack(const struct attend_state *a, enum kv_part part
 /* Advances to the next chunk and clears acc; 0: there is none. */
 ALWAYS_INLINE int attend_next(struct attend_state *a)
 {
-    int first = attend_first(a->t, 0), last = a->t->pos0 + a->t->n_rows - 1;
+    int first = attend_first(a->t, 0);
+    if (a->t->kept && a->c0 >= a->t->chunk0 * ATTEND_CHUNK) attend_keep(a);
     a->c0 += ATTEND_CHUNK;
-    if (a->c0 > last) return 0;
-    a->end = (last < a->c0 + ATTEND_CHUNK - 1 ? last : a->c0 + ATTEND_CHUNK - 1) + 1;
+    if (a->c0 >= a->c_end) return 0;
+    a->end = a->c_end < a->c0 + ATTEND_CHUNK ? a->c_end : a->c0 + ATTEND_CHUNK;
     a->page0 = (first > a->c0 ? first : a->c0) / KV_PAGE;
     a->page1 = (a->end - 1) / KV_PAGE + 1;
     memset(a->acc, 0, (size_t)(a->n * a->t->head_dim) * sizeof *a->acc);
@@ -437,13 +468,36 @@ ALWAYS_INLINE float attend_factor(const struct attend_state *a, int i)
     return scaled / (a->run_sum[i] * scaled + cpu_expf(sink - m));
 }
 
-ALWAYS_INLINE void attend_end(const struct attend_state *a)
+/* The results of merging. */
+ALWAYS_INLINE void attend_write(const struct attend_state *a)
 {
     int hd = a->t->head_dim;
     for (int i = 0; i < a->n; i++) {
         float *out = a->t->out + (attend_query(a->t, i) - a->t->q), f = attend_factor(a, i);
         for (int d = 0; d < hd; d++) out[d] = a->run[i * hd + d] * f;
     }
+}
+
+ALWAYS_INLINE void attend_end(const struct attend_state *a)
+{
+    if (!a->t->kept) attend_write(a);
+}
+
+/* cpu_kernels.merge */
+ALWAYS_INLINE void fp32_merge(const struct attend_task *t, float *scratch)
+{
+    struct attend_state a;
+    int hd = t->head_dim;
+    attend_begin(&a, t, scratch);
+    attend_clear(&a, 0);
+    for (int c = t->chunk0; c < t->chunk1; c++) {
+        const float *max = kept_chunk(&a, c), *sum = max + a.n, *values = sum + a.n;
+        for (int i = 0; i < a.n; i++)
+            if (max[i] > -INFINITY)
+                merge_chunk(&a.run_max[i], &a.run_sum[i], a.run + i * hd, max[i], sum[i],
+                            values + i * hd, hd);
+    }
+    attend_write(&a);
 }
 
 /* z of the exponential e^-z of an activation */

@@ -65,6 +65,7 @@ const struct cpu_kernels cpu_i8mm = {
     .unusable = i8mm_unusable,
     .q4i = i8mm_q4i,
     .attend = dotprod_attend,
+    .merge = neon_merge,
     NEON_KERNELS,
 };
 

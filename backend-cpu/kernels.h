@@ -64,6 +64,11 @@ struct attend_task {
     float *out;     /* the same shape */
     int row_stride, n_rows, n_heads; /* n_rows * n_heads <= ATTEND_QUERIES */
     int pos0; /* position of the first row; row r attends to positions <= pos0 + r */
+    /* NULL, and chunk0 0: all chunks, `out` is written. Else the chunks chunk0 .. chunk1-1, at
+     * least one that the first row sees, are kept here apart, [chunk][(2 + head_dim) * n_rows *
+     * n_heads] (fp32.h), for `merge` */
+    float *kept;
+    int chunk0, chunk1;
     int window, head_dim;
     float scale, softcap; /* softcap 0: none */
     const float *sinks;   /* [n_heads] of these heads; NULL: none */
@@ -127,6 +132,9 @@ struct cpu_kernels {
                  float eps, const float *cos, const float *sin);
     /* scratch: attend_floats(head_dim) floats */
     void (*attend)(const struct attend_task *t, float *scratch);
+    /* What attend writes, from all chunks that tasks have kept; NULL: tasks keep none. scratch as
+     * attend */
+    void (*merge)(const struct attend_task *t, float *scratch);
     /* gate, up [n]; up NULL: the activation alone */
     void (*glu)(const struct cpu_glu *a, float *gate, const float *up, size_t n);
     /* x[i] = cap * tanh(x[i] / cap) */

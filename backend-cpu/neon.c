@@ -516,6 +516,8 @@ void neon_attend(const struct attend_task *t, float *scratch)
     else fp32_attend(t, scratch, neon_scores, neon_values, neon_exps, fp32_mask, neon_softcap);
 }
 
+void neon_merge(const struct attend_task *t, float *scratch) { fp32_merge(t, scratch); }
+
 /* fp32_glu on 4 lanes; vmin and vmax keep NaN. */
 ALWAYS_INLINE float32x4_t glu4(const struct cpu_glu *a, const enum activation k, float32x4_t g,
                                float32x4_t u, const int has_up)
@@ -573,6 +575,7 @@ const struct cpu_kernels cpu_neon = {
     .unusable = always,
     .q4i = neon_q4i,
     .attend = neon_attend,
+    .merge = neon_merge,
     NEON_KERNELS,
 };
 

@@ -23,6 +23,7 @@ void neon_unpack(const char *page, enum kv_part part, int head_dim, char *to);
 void neon_int8_attend(const struct attend_task *t, float *scratch, int8_keys_fn *keys,
                       int8_values_fn *values);
 void neon_attend(const struct attend_task *t, float *scratch);
+void neon_merge(const struct attend_task *t, float *scratch);
 void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n);
 void neon_softcap(float *x, float cap, size_t n);
 void neon_route(const struct route_task *t);

@@ -245,6 +245,8 @@ static void scalar_attend(const struct attend_task *t, float *scratch)
                     scalar_softcap);
 }
 
+static void scalar_merge(const struct attend_task *t, float *scratch) { fp32_merge(t, scratch); }
+
 static void scalar_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) gate[i] = fp32_glu(a, gate[i], up ? up + i : NULL);
@@ -301,6 +303,7 @@ const struct cpu_kernels cpu_scalar = {
     .add = scalar_add,
     .rope = scalar_rope,
     .attend = scalar_attend,
+    .merge = scalar_merge,
     .glu = scalar_glu,
     .softcap = scalar_softcap,
     .states = &scalar_states,

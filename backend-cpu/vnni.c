@@ -46,6 +46,7 @@ const struct cpu_kernels cpu_vnni = {
     .add = avx512_add,
     .rope = avx512_rope,
     .attend = vnni_attend,
+    .merge = avx512_merge,
     .glu = avx512_glu,
     .softcap = avx512_softcap,
     .cached_bytes = CACHED_BYTES,

@@ -165,9 +165,20 @@ static enum hip_kernel wgmma_kernel(const struct hip *h, const struct exact_line
     return best->kernel;
 }
 
+/* Tiles of 64 rows by AMD's matrix instructions, or K_COUNT. */
+static enum hip_kernel matrix_kernel(const struct hip *h)
+{
+    static const enum hip_kernel k[] = {K_exact_mfma, K_exact_wmma, K_exact_wmma12};
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++)
+        if (hip_has(h, k[i])) return k[i];
+    return K_COUNT;
+}
+
 /* A kernel for so many rows that share codes, K_COUNT: tiles of 64 rows. */
 static enum hip_kernel few_kernel(const struct hip *h, int rows, int pairs)
 {
+    enum hip_kernel matrix = matrix_kernel(h);
+    if (matrix != K_COUNT && rows > 2 * EXACT_SPLIT_ROWS) return matrix;
     if (!hip_has(h, K_exact_tile_2))
         return rows <= 1 ? K_exact_q4_1 : rows <= 4 ? K_exact_q4_4 : K_exact_q4_8;
     if (rows <= 16) return pairs ? K_exact_pairs_split : K_exact_split_8;
@@ -217,6 +228,9 @@ static int block_rows(enum hip_kernel k)
     case K_exact_tile_1:
     case K_exact_tile_2:
     case K_exact_pairs_tile: return 64;
+    case K_exact_mfma:
+    case K_exact_wmma:
+    case K_exact_wmma12: return EXACT_MATRIX_ROWS;
     default: return EXACT_SPLIT_ROWS;
     }
 }

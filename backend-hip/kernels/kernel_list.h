@@ -413,6 +413,12 @@ DENSE_GEMV_MIXED(dense_gemv_mixed_bf16, SM90, DENSE_NORM, WEIGHT_BF16)
 EXACT_Q4(exact_q4_1, NO_MMA, 1)
 EXACT_Q4(exact_q4_4, NO_MMA, 4)
 EXACT_Q4(exact_q4_8, NO_MMA, 8)
+#ifndef EXACT_MATRIX /* amd/exact_linear_matrix.hip */
+#define EXACT_MATRIX(name, images, kind) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
+#endif
+EXACT_MATRIX(exact_mfma, MFMA, MATRIX_MFMA)
+EXACT_MATRIX(exact_wmma, WMMA, MATRIX_WMMA)
+EXACT_MATRIX(exact_wmma12, WMMA12, MATRIX_WMMA12)
 #ifndef EXACT_TILE /* nvidia/exact_linear_mma.hip; panels: of a warp; pairs: codes of 8 bits */
 #define EXACT_TILE(name, images, rows, panels, pairs)                                              \
     KERNEL_ROW(name, images, FOR_EXACT, THREADS, 2, EXACT_TILE_SHARED(rows, panels, pairs), 0, 0)
@@ -664,6 +670,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef DENSE_GEMV
 #undef DENSE_GEMV_MIXED
 #undef EXACT_Q4
+#undef EXACT_MATRIX
 #undef EXACT_TILE
 #undef EXACT_WGMMA
 #undef EXACT_GEMV

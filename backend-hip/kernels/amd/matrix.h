@@ -1,5 +1,6 @@
-/* matrix.h: AMD's matrix instructions: 16x16 sums of 16 products of halves, in fp32. Three kinds
- * differ in what lane l holds of A (16 rows), B (16 columns) and the result:
+/* matrix.h: AMD's matrix instructions: 16x16 sums of 16 products of halves, in fp32, or of signed
+ * bytes, in 32-bit integers. Three kinds differ in what lane l holds of A (16 rows), B (16 columns)
+ * and the result:
  *   MATRIX_MFMA    gfx908, gfx90a, gfx94x, gfx95x: v_mfma_f32_16x16x16 (f16), 64 lanes.
  *                  A: row l % 16, inputs 4 (l / 16) .. + 3; B: column l % 16, the same inputs;
  *                  result: column l % 16, rows 4 (l / 16) .. + 3
@@ -9,6 +10,8 @@
  *   MATRIX_WMMA12  gfx12: the same instruction.
  *                  A: row l % 16, inputs 8 (l / 16) .. + 7; B: column l % 16, the same inputs;
  *                  result: column l % 16, rows 8 (l / 16) .. + 7
+ * Bytes are held in the same way; gfx94x and gfx95x have v_mfma_i32_16x16x32 in place of 16x16x16:
+ * inputs 8 (l / 16) .. + 7.
  * Source: AMD's instruction set documents of CDNA 1 to 3, RDNA 3 and 4. The numbering of an
  * instruction's inputs is free if A and B agree: a lane takes words of 8 inputs of a chunk in
  * memory order. On the host tests/emulators/fibers/fiber_matrix.c computes the documented
@@ -88,6 +91,63 @@ DEVICE void matrix_chunk(const int kind, const u32x4 *a, const u32x4 *b, float *
             y[i] = b[from / 4][from % 4];
         }
         matrix_multiply_add(kind, x, y, c);
+    }
+}
+
+/* The same of signed bytes: a, b: 1, 4 or 2 registers, which on gfx94x hold 32 inputs in 2. */
+DEVICE void matrix_multiply_add_s8(const int kind, const u32 *a, const u32 *b, int *c)
+{
+#if defined(__AMDGCN__)
+#if THIS_IMAGE & IMAGES_MFMA
+    typedef int result __attribute__((vector_size(16)));
+#else
+    typedef int result __attribute__((vector_size(32)));
+    typedef int operand __attribute__((vector_size(THIS_IMAGE & IMAGES_WMMA ? 16 : 8)));
+    operand x, y;
+    __builtin_memcpy(&x, a, sizeof x);
+    __builtin_memcpy(&y, b, sizeof y);
+#endif
+    result r;
+    __builtin_memcpy(&r, c, sizeof r);
+#if defined(GFX94)
+    long x, y;
+    __builtin_memcpy(&x, a, sizeof x);
+    __builtin_memcpy(&y, b, sizeof y);
+    r = __builtin_amdgcn_mfma_i32_16x16x32_i8(x, y, r, 0, 0, 0);
+#elif THIS_IMAGE & IMAGES_MFMA
+    r = __builtin_amdgcn_mfma_i32_16x16x16i8((int)*a, (int)*b, r, 0, 0, 0);
+#elif THIS_IMAGE & IMAGES_WMMA
+    r = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(1, x, 1, y, r, 0);
+#else
+    r = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(1, x, 1, y, r, 0);
+#endif
+    __builtin_memcpy(c, &r, sizeof r);
+    (void)kind;
+#else
+    fiber_matrix_s8(kind, a, b, c);
+#endif
+}
+
+/* c[values] += the sum over a chunk of bytes; a, b: the words, of 8 inputs in 8 bytes, that a lane
+ * holds of it. */
+DEVICE void matrix_add_chunk_s8(const int kind, const u32x2 *a, const u32x2 *b, int *c)
+{
+#if defined(GFX94)
+    const int instructions = 1;
+#else
+    const int instructions = 2;
+#endif
+    const int registers = 2 * matrix_words(kind) / instructions;
+    UNROLL for (int k = 0; k < instructions; k++)
+    {
+        u32 x[4], y[4];
+        UNROLL for (int i = 0; i < registers; i++)
+        {
+            int from = k * registers + i;
+            x[i] = a[from / 2][from % 2];
+            y[i] = b[from / 2][from % 2];
+        }
+        matrix_multiply_add_s8(kind, x, y, c);
     }
 }
 

@@ -673,6 +673,9 @@ struct exact_linear_args {
     int row_warps; /* nvidia/exact_dense.hip: 1 or 2 */
 };
 
+/* amd/exact_linear_matrix.hip: rows and panels of a block */
+enum { EXACT_MATRIX_ROWS = 64, EXACT_MATRIX_PANELS = 8 };
+
 /* nvidia/exact_linear_mma.hip: rows of a warp; panels of a block of 8 warps; bytes between rows of
  * digits in shared memory, stages; rows of a block for few rows, its terms */
 enum { EXACT_WARP_ROWS = 32, EXACT_MMA_STRIDE = 160, EXACT_STAGES = 3 };

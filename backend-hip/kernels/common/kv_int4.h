@@ -107,6 +107,7 @@ DEVICE u32 int4_row_bytes(u32 word, u32 lo, u32 step, const int i, const int hig
            0x80808080u;
 }
 #else
+/* a * b + c of halves of 16 bits */
 DEVICE u32 packed_mad(u32 a, u32 b, u32 c)
 {
     u16x2 x, y, z;
@@ -120,16 +121,17 @@ DEVICE u32 packed_mad(u32 a, u32 b, u32 c)
 
 DEVICE u32 int4_bytes(u32 word, u32 lo, u32 step, const int high)
 {
-    u32 even = packed_mad(word >> (4 * high) & 0x000f000fu, step & 0x00ff00ffu, lo & 0x00ff00ffu),
-        odd = packed_mad(word >> (4 * high + 8) & 0x000f000fu, step >> 8 & 0x00ff00ffu,
-                         lo >> 8 & 0x00ff00ffu);
-    return (even | odd << 8) ^ 0x80808080u;
+    u32 code = word >> (4 * high) & 0x0f0f0f0fu;
+    /* the low byte of a half does not depend on the high ones of its operands */
+    u32 even = packed_mad(code, step, lo), odd = packed_mad(code >> 8, step >> 8, lo >> 8);
+    return chosen_bytes(even, odd, 0x6240) ^ 0x80808080u;
 }
 
 DEVICE u32 int4_row_bytes(u32 word, u32 lo, u32 step, const int i, const int high)
 {
-    return packed_mad(word >> (4 * high) & 0x0f0f0f0fu, (step >> (8 * i) & 0xff) * 0x00010001u,
-                      (lo >> (8 * i) & 0xff) * 0x01010101u) ^
+    return packed_mad(word >> (4 * high) & 0x0f0f0f0fu,
+                      chosen_bytes(step, 0, 0x4040 + 0x0101 * (u32)i),
+                      chosen_bytes(lo, 0, 0x1111 * (u32)i)) ^
            0x80808080u;
 }
 #endif

@@ -18,6 +18,7 @@ void *fiber_lds(size_t bytes);
  * each lane: c += a b. Every thread of the block reaches it; the lane is the thread's number modulo
  * 64 or 32. */
 void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c);
+void fiber_matrix_s8(int kind, const unsigned *a, const unsigned *b, int *c);
 
 /* ---- for nvidia/ptx.h; a warp is 32 threads from a multiple of 32 on, all of which arrive ---- */
 void fiber_warp_barrier(void);

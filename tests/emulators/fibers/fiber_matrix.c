@@ -289,6 +289,29 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
     }
 }
 
+void fiber_matrix_s8(int kind, const unsigned *a, const unsigned *b, int *c)
+{
+    static signed char operand[2][MAX_THREADS / 32][2][16][16]; /* as above */
+    static int turn_of[MAX_THREADS];
+    int lanes = kind == MFMA ? 64 : 32,
+        bytes = kind == MFMA   ? 4
+                : kind == WMMA ? 16
+                               : 8,
+        values = kind == MFMA ? 4 : 8;
+    int t = fibers.self, lane = t % lanes, turn = turn_of[t] ^= 1;
+    signed char(*of)[16][16] = operand[turn][t / lanes];
+    for (int n = 0; n < bytes; n++) {
+        of[0][lane % 16][matrix_input(kind, lane, n)] = ((const signed char *)a)[n];
+        of[1][lane % 16][matrix_input(kind, lane, n)] = ((const signed char *)b)[n];
+    }
+    fiber_barrier();
+    if (wrong_lane() && lane == 1) lane = 2;
+    for (int n = 0; n < values; n++) {
+        const signed char *x = of[0][matrix_row_of(kind, lane, n)], *y = of[1][lane % 16];
+        for (int k = 0; k < 16; k++) c[n] += x[k] * y[k];
+    }
+}
+
 /* ---- Hopper: mbarriers that count bytes, TMA copies, products of warpgroups (wgmma), clusters
  * ---- */
 static struct phase {

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DIMS = 128, HEADS = 4, PAGES = KV_SPLIT / PAGE, ROWS = EXACT_ATTEND_ROWS };
 
@@ -13,12 +14,14 @@ enum { DIMS = 128, HEADS = 4, PAGES = KV_SPLIT / PAGE, ROWS = EXACT_ATTEND_ROWS 
 static const struct attend_counted {
     const char *name;
     int rows; /* of a block; they see all positions but up to rows - 1 */
-    int digits;
+    int digits, packed; /* packed: int4, all pages but the last */
     double valu;
 } counted[] = {
-    {"attend_split_f16", 1, 0, 3.2},          {"attend_split_int8_256", 1, 0, 3.9},
-    {"exact_attend_split_int8", 1, 2, 2.5},   {"exact_attend_split_int8", 1, 1, 2.4},
-    {"exact_attend_rows_int8", ROWS, 2, 1.35},
+    {"attend_split_f16", 1, 0, 0, 3.2},        {"attend_split_int8_256", 1, 0, 0, 3.9},
+    {"attend_split_int4", 1, 0, 1, 6.5},       {"exact_attend_split_int8", 1, 2, 0, 2.5},
+    {"exact_attend_split_int8", 1, 1, 0, 2.4}, {"exact_attend_split_int8", 1, 2, 1, 5.7},
+    {"exact_attend_split_int8", 1, 1, 1, 5.5}, {"exact_attend_rows_int8", ROWS, 2, 0, 1.35},
+    {"exact_attend_rows_int4", ROWS, 2, 1, 2},
 };
 
 /* Device memory of zeros; NULL: there is none. */
@@ -42,6 +45,8 @@ static int count(void *module, const struct attend_counted *k, struct gfx906_sta
                                    .seq = zeros(ROWS * 4),
                                    .table = zeros(sizeof table),
                                    .tiles = zeros(sizeof tiles),
+                                   .open = {.seats = zeros(HEADS * INT8_PAGE(DIMS)),
+                                            .own = k->packed ? zeros(sizeof pos) : NULL},
                                    .parts = zeros(HEADS * (DIMS + 8) * 4),
                                    .scale = 1,
                                    .table_stride = PAGES,
@@ -51,15 +56,18 @@ static int count(void *module, const struct attend_counted *k, struct gfx906_sta
                                    .n_splits = 1,
                                    .digits = k->digits};
     size_t bytes = sizeof a;
+    /* of int4 a tile begins at a multiple of its rows: the last of its blocks has these */
+    unsigned blocks = k->packed && k->rows > 1 ? GROUP_ROWS / (unsigned)k->rows : 1;
     void *f, *extra[] = {(void *)1, &a, (void *)2, &bytes, (void *)3};
-    if (!a.q || !a.pages || !a.out || !a.pos || !a.seq || !a.table || !a.tiles || !a.parts ||
+    if (!a.q || !a.pages || !a.out || !a.pos || !a.seq || !a.table || !a.tiles || !a.parts || !a.open.seats ||
+        (k->packed && !a.open.own) ||
         gpu.to_device((void *)a.pos, pos, sizeof pos) ||
         gpu.to_device((void *)a.table, table, sizeof table) ||
         gpu.to_device((void *)a.tiles, tiles, sizeof tiles))
         return -1;
     gpu.stats_reset();
     return gpu.function(&f, module, k->name) ||
-           gpu.launch(f, 1, HEADS, 1, THREADS, 1, 1, 0, NULL, NULL, extra) || gpu.sync() ||
+           gpu.launch(f, blocks, HEADS, 1, THREADS, 1, 1, 0, NULL, NULL, extra) || gpu.sync() ||
            gpu.stats(k->name, s);
 }
 
@@ -76,7 +84,7 @@ void test_attend_counts(const char *build_dir, int show)
         skip("counts of attention: no code object for gfx906 in this build");
         return;
     }
-    if (show) printf("kernel\tdigits\tvalu\tlds\tvmem\tvgprs\tlds_size\n");
+    if (show) printf("kernel\tdigits\tpages\tvalu\tlds\tvmem\tvgprs\tlds_size\n");
     for (int i = 0; i < COUNT(counted); i++) {
         const struct attend_counted *k = &counted[i];
         struct gfx906_stats s;
@@ -88,7 +96,8 @@ void test_attend_counts(const char *build_dir, int show)
         check(valu <= k->valu, "%s: %.3f vector instructions an element and row, at most %.2f",
               k->name, valu, k->valu);
         if (show)
-            printf("%s\t%d\t%.3f\t%.3f\t%.3f\t%u\t%u\n", k->name, k->digits, valu,
+            printf("%s\t%d\t%s\t%.3f\t%.3f\t%.3f\t%u\t%u\n", k->name, k->digits,
+                   k->packed ? "int4" : k->digits || strstr(k->name, "int8") ? "int8" : "f16", valu,
                    per_element(k, s.lds), per_element(k, s.vmem), s.vgprs, s.lds_size);
     }
     gpu.unload(module);
