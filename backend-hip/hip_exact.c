@@ -185,10 +185,9 @@ static enum hip_kernel few_kernel(const struct hip *h, int rows, int pairs)
     return pairs ? K_exact_pairs_tile : K_COUNT;
 }
 
-/* A kernel whose tiles hold the slots of most experts of a stack. */
-static enum hip_kernel experts_kernel(const struct hip *h, int slots, int stack, int pairs)
+/* A kernel of stacks for so many slots of an expert. */
+static enum hip_kernel experts_kernel(const struct hip *h, int rows, int pairs)
 {
-    int rows = (slots + slots / 2) / stack;
     enum hip_kernel k = few_kernel(h, rows, pairs);
     if (k == K_exact_split_8) return K_exact_experts_split;
     return k != K_COUNT ? k : rows <= 64 ? K_exact_tile_32 : K_exact_tile_2;
@@ -217,7 +216,7 @@ static void launch_wgmma(struct hip *h, enum hip_kernel k, const struct exact_li
     hip_launch(h, k, (struct hip_blocks){tiles < at_once ? tiles : at_once, 1, 1, 0}, &a, sizeof a);
 }
 
-/* Rows of a block of a kernel without wgmma. */
+/* Rows of a block of a kernel without wgmma, of one tile of exact_q4_8. */
 static int block_rows(enum hip_kernel k)
 {
     switch (k) {
@@ -235,12 +234,22 @@ static int block_rows(enum hip_kernel k)
     }
 }
 
+/* Tiles of a block, for so many rows that share codes. */
+static int row_tiles(enum hip_kernel k, int rows)
+{
+    return k != K_exact_q4_8 || rows <= 8 ? 1 : rows <= 16 ? 2 : EXACT_ROW_TILES;
+}
+
 /* tiles: of the experts' grouping, 0: of rows */
-static void launch_q4(struct hip *h, enum hip_kernel k, const struct exact_linear_args *a,
+static void launch_q4(struct hip *h, enum hip_kernel k, const struct exact_linear_args *all,
                       size_t tiles)
 {
-    int rows = block_rows(k), tile = rows > EXACT_SPLIT_ROWS,
-        four = k == K_exact_tile_1 || k == K_exact_pairs_tile, panels = !tile ? 1 : four ? 4 : 8;
+    struct exact_linear_args of = *all, *a = &of;
+    int by_lanes = k == K_exact_q4_1 || k == K_exact_q4_4 || k == K_exact_q4_8;
+    if (by_lanes) a->linear.n_blocks = in_tiles(a, EXACT_OUTPUTS / PANEL);
+    int rows = block_rows(k) * a->tiles, tile = by_lanes || rows > EXACT_SPLIT_ROWS,
+        four = k == K_exact_tile_1 || k == K_exact_pairs_tile,
+        panels = by_lanes || !tile ? 1 : four ? 4 : 8;
     size_t across = (size_t)((a->linear.n_blocks + panels - 1) / panels),
            down = tiles ? tiles : (size_t)((a->linear.rows + rows - 1) / rows);
     /* neighbouring blocks of tiles share weights */
@@ -254,10 +263,12 @@ static size_t group_slots(struct hip *h, const struct be_linear *w, const struct
                           struct exact_linear_args *a, enum hip_kernel *k)
 {
     struct expert_groups g;
-    *k = experts_kernel(h, of->rows, w->stack, w->pairs);
+    int rows = (of->rows + of->rows / 2) / w->stack; /* of most experts */
+    *k = experts_kernel(h, rows, w->pairs);
+    a->tiles = row_tiles(*k, rows);
     a->expert = of->expert;
     if (of->single || block_rows(*k) == 1) return (size_t)of->rows;
-    size_t tiles = hip_group_slots(h, w, of->expert, of->rows, block_rows(*k), &g);
+    size_t tiles = hip_group_slots(h, w, of->expert, of->rows, block_rows(*k) * a->tiles, &g);
     a->expert = g.expert;
     a->end = g.end;
     a->n_tiles = g.n_tiles;
@@ -333,8 +344,12 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     a.groups = groups_of(w);
     int digits = h->config.act == ACT_I16 ? 2 : 1;
     enum hip_kernel k;
-    if (of->expert) tiles = group_slots(h, w, of, &a, &k);
-    else k = q4_kernel(h, &a, takes_wgmma(h, p, op, first, n), digits);
+    if (of->expert) {
+        tiles = group_slots(h, w, of, &a, &k);
+    } else {
+        k = q4_kernel(h, &a, takes_wgmma(h, p, op, first, n), digits);
+        a.tiles = row_tiles(k, of->rows);
+    }
     const struct wgmma_form *by_wgmma = wgmma_form(k);
     int tile = by_wgmma ? by_wgmma->columns / digits : 1;
     a.of = digits_at(h, of->d_digits, w,

@@ -26,8 +26,10 @@ static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *
                                 .n_chunks = w->k / CHUNK,
                                 .first = (int)p,
                                 .stride = l->stride};
-        hip_launch_elements(h, l->stride ? K_repack_rows : K_repack_codes, n * packed_bytes / 4, &a,
-                            sizeof a);
+        enum hip_kernel k = l->stride                                          ? K_repack_rows
+                            : hip_is_exact(h) && hip_has(h, K_repack_lanes) ? K_repack_lanes
+                                                                               : K_repack_codes;
+        hip_launch_elements(h, k, n * packed_bytes / 4, &a, sizeof a);
     }
 }
 

@@ -398,10 +398,10 @@ DENSE_GEMV(dense_gemv_row_i8, SM90, DENSE_ROW, WEIGHT_I8)
 #endif
 DENSE_GEMV_MIXED(dense_gemv_mixed_bf16, SM90, DENSE_NORM, WEIGHT_BF16)
 
-/* The CPU's order (common/exact_linear.hip, common/exact_vector.hip, common/exact_attend.hip).
- * of_block: rows of a block */
+/* The CPU's order (common/exact_linear.hip, common/exact_vector.hip, common/exact_attend.hip). rows:
+ * of a tile, a block has one or several */
 #ifndef EXACT_Q4
-#define EXACT_Q4(name, images, of_block) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
+#define EXACT_Q4(name, images, rows) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
 #endif
 #ifndef EXACT_DENSE
 #define EXACT_DENSE(name, images, weights) KERNEL_ROW(name, images, FOR_EXACT, THREADS, 0, 0, 0, 0)
@@ -497,6 +497,7 @@ KERNEL_ROW(exact_softcap, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 
 /* common/pack.hip */
 KERNEL_ROW(repack_codes, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(repack_lanes, NO_MMA, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_rows, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_meta, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_dense_16, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)

@@ -16,8 +16,8 @@ struct exact_matrix_lds {
     struct exact_scale *outputs; /* [EXACT_MATRIX_PANELS * PANEL] */
 };
 
-/* What a thread copies of each sub-group: 16 bytes of the integers of two rows, a lane's codes of a
- * panel, the scale of an output, that of a row. */
+/* What a thread copies of each sub-group: 16 bytes of the integers of two rows, two chunks of an
+ * output's codes, the scale of an output, that of a row. */
 struct exact_matrix_copies {
     struct linear_part codes, scales;
     int codes_panel, scales_panel; /* numbers in their parts; -1: none */
@@ -26,7 +26,7 @@ struct exact_matrix_copies {
 
 struct exact_matrix_next {
     u32x4 digits[2][2]; /* [digit][row] */
-    u32 high[4][2], low[4][2]; /* low: of pairs */
+    u32x4 codes[2], low[2];    /* low: of pairs */
     struct exact_scale output;
     struct exact_scaled row;
     int n; /* chunks */
@@ -57,11 +57,17 @@ DEVICE void exact_matrix_fetch(const struct exact_linear_args *a,
         x->digits[d][i] = of->row[i] >= 0 && part / 2 < x->n ? *(const u32x4 *)from
                                                              : (u32x4){0, 0, 0, 0};
     }
-    const u32 *codes = (const u32 *)of->codes.weight +
-                       (u64)(of->codes_panel < 0 ? 0 : of->codes_panel) *
-                           (u64)(a->linear.n_chunks * 4 * PANEL);
-    exact_codes(codes, packed, x->n, t % 32, x->high);
-    if (pairs) exact_codes(codes, packed + a->groups.group_chunks, x->n, t % 32, x->low);
+    const u32x4 *codes =
+        (const u32x4 *)((const u8 *)of->codes.weight +
+                        exact_lane_at(a, of->codes_panel < 0 ? 0 : of->codes_panel, t % PANEL,
+                                      packed));
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        int c = t / PANEL % 2 + 2 * i;
+        const u32x4 *from = codes + (c < x->n ? c * PANEL : 0);
+        x->codes[i] = from[0];
+        if (pairs) x->low[i] = from[a->groups.group_chunks * PANEL];
+    }
     x->output = (struct exact_scale){0, 0};
     if (t < EXACT_MATRIX_PANELS * PANEL && of->scales_panel >= 0)
         x->output = exact_scale_of(&of->scales, of->scales_panel, group, t % PANEL);
@@ -73,17 +79,18 @@ DEVICE void exact_matrix_fetch(const struct exact_linear_args *a,
 DEVICE void exact_matrix_store(const struct exact_matrix_lds *l, const struct exact_matrix_next *x,
                                const int digits, const int pairs)
 {
-    int t = thread(), lane = t % 32;
+    int t = thread();
     UNROLL for (int d = 0; d < 2; d++) UNROLL for (int i = 0; i < 2; i++) if (d < digits)
         *(u32x4 *)(l->digits + (d * EXACT_MATRIX_ROWS + t / 8 + 32 * i) * EXACT_MATRIX_STRIDE +
                    t % 8 * 16) = x->digits[d][i];
-    UNROLL for (int c = 0; c < 4; c++)
+    UNROLL for (int i = 0; i < 2; i++)
     {
-        struct exact_bytes q = pairs ? exact_unpack_pair(x->high[c], x->low[c])
-                                     : exact_unpack_half(x->high[c]);
-        UNROLL for (int j = 0; j < 2; j++)
-            *(u32x2 *)(l->codes + (t / 32 * PANEL + lane / 4 + 8 * j) * EXACT_MATRIX_STRIDE +
-                       c * CHUNK + lane % 4 * 8) = (u32x2){q.low[j], q.high[j]};
+        const struct exact_lane_bytes b = exact_lane_unpack(&x->codes[i], &x->low[i], pairs);
+        u8 *to = l->codes + (t / 32 * PANEL + t % PANEL) * EXACT_MATRIX_STRIDE +
+                 (t / PANEL % 2 + 2 * i) * CHUNK;
+        UNROLL for (int k = 0; k < 2; k++)
+            *(u32x4 *)(to + 16 * k) = (u32x4){b.half[k].low[0], b.half[k].high[0],
+                                              b.half[k].low[1], b.half[k].high[1]};
     }
     if (t < EXACT_MATRIX_PANELS * PANEL) l->outputs[t] = x->output;
     if (t < EXACT_MATRIX_ROWS) l->rows[t] = x->row;

@@ -30,6 +30,24 @@ KERNEL(repack_codes, struct repack_args)
     ((u32 *)a->dst)[i] = reorder(codes);
 }
 
+/* The same for the integer arithmetics without NVIDIA's matrix instructions
+ * (common/exact_linear.hip): [panel][chunk][16 outputs][4 words], a word an octet. */
+#if !HAS_MMA
+KERNEL(repack_lanes, struct repack_args)
+{
+    const struct repack_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), whole = (u64)(a->n_chunks + 3) / 4 * 4,
+        per_panel = whole * (PANEL * 4), panel = i / per_panel,
+        chunk = i % per_panel / (PANEL * 4), output = i / 4 % PANEL, word = i % 4;
+    if (panel >= (u64)a->n_panels) return;
+    u32 codes = 0;
+    if (chunk < (u64)a->n_chunks)
+        codes =
+            ((const u32 *)a->src)[((panel * (u64)a->n_chunks + chunk) * 4 + word) * PANEL + output];
+    ((u32 *)a->dst)[i] = reorder(codes);
+}
+#endif
+
 /* The same for linear_paper.hip, where the words of one octet of inputs are adjacent for all
  * outputs. */
 KERNEL(repack_rows, struct repack_args)

@@ -354,6 +354,36 @@ DEVICE int dot4(u32 a, u32 b, int c)
 #endif
 }
 
+/* n words from an address that is the same in all lanes of a wave, of memory that no thread of the
+ * launch writes: by scalar loads on AMD. */
+DEVICE void uniform_words(const void *p, const int n, u32 *to)
+{
+#if defined(__AMDGCN__)
+    const __attribute__((address_space(4)))
+    u32 *from = (const __attribute__((address_space(4))) u32 *)(u64)p;
+#else
+    const u32 *from = (const u32 *)p;
+#endif
+    UNROLL for (int i = 0; i < n; i++) to[i] = from[i];
+}
+
+/* The same number, from which the compiler computes nothing ahead: scalar registers are few. */
+DEVICE u32 in_scalar(u32 v)
+{
+#if defined(__AMDGCN__)
+    __asm__ volatile("" : "+s"(v));
+#endif
+    return v;
+}
+
+/* The compiler moves nothing across: what it would load early needs registers. */
+DEVICE void no_mixing(void)
+{
+#if defined(__AMDGCN__) && __has_builtin(__builtin_amdgcn_sched_barrier)
+    __builtin_amdgcn_sched_barrier(0);
+#endif
+}
+
 /* c + a[0] * b[0] + a[1] * b[1]: exact products, fp32 sums. */
 DEVICE float dot2(f16x2 a, f16x2 b, float c)
 {

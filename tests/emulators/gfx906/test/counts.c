@@ -16,16 +16,27 @@ static const struct counted {
     const char *name;
     int rows, outputs, inputs, threads; /* of a block; inputs 0: all */
     double valu, conflicts;             /* at most; valu 0: no limit */
+    int digits; /* of integer activations; 0: fp16 or fp32 ones */
 } counted[] = {
-    {"q4_decode_f16_1", 1, PANEL, 0, 256, 1.90, 0},
-    {"q4_decode_f16_2", 2, PANEL, 0, 256, 1.26, 0},
-    {"q4_decode_f16_4", 4, PANEL, 0, 256, 0.93, 0},
-    {"q4_decode_f16_8", 8, PANEL, 0, 256, 0.78, 0},
-    {"q4_decode_f32_1", 1, PANEL, 0, 256, 2.45, 0},
-    {"q4_decode_f32_4", 4, PANEL, 0, 256, 1.50, 0},
-    {"q4_prefill_f16", PREFILL_ROWS, 64, 0, 256, 0.65, 0},
+    {"q4_decode_f16_1", 1, PANEL, 0, 256, 1.90, 0, 0},
+    {"q4_decode_f16_2", 2, PANEL, 0, 256, 1.26, 0, 0},
+    {"q4_decode_f16_4", 4, PANEL, 0, 256, 0.93, 0, 0},
+    {"q4_decode_f16_8", 8, PANEL, 0, 256, 0.78, 0, 0},
+    {"q4_decode_f32_1", 1, PANEL, 0, 256, 2.45, 0, 0},
+    {"q4_decode_f32_4", 4, PANEL, 0, 256, 1.50, 0, 0},
+    {"q4_prefill_f16", PREFILL_ROWS, 64, 0, 256, 0.65, 0, 0},
+    {"exact_q4_1", 1, EXACT_OUTPUTS, 0, 256, 1.40, 0, 1},
+    {"exact_q4_1", 1, EXACT_OUTPUTS, 0, 256, 1.65, 0, 2},
+    {"exact_q4_4", 4, EXACT_OUTPUTS, 0, 256, 0.60, 0, 1},
+    {"exact_q4_4", 4, EXACT_OUTPUTS, 0, 256, 0.86, 0, 2},
+    {"exact_q4_8", 8, EXACT_OUTPUTS, 0, 256, 0.50, 0, 1},
+    {"exact_q4_8", 8, EXACT_OUTPUTS, 0, 256, 0.79, 0, 2},
+    {"exact_q4_8", 16, EXACT_OUTPUTS, 0, 256, 0.43, 0, 1},
+    {"exact_q4_8", 16, EXACT_OUTPUTS, 0, 256, 0.71, 0, 2},
+    {"exact_q4_8", 32, EXACT_OUTPUTS, 0, 256, 0.40, 0, 1},
+    {"exact_q4_8", 32, EXACT_OUTPUTS, 0, 256, 0.67, 0, 2},
 #define PAPER(name, images, of_block, smb, vml, ila)                                               \
-    {#name, of_block, PAPER_OUTPUTS(smb), PAPER_INPUTS *PAPER_SLICES(smb), PAPER_THREADS, 0, 8},
+    {#name, of_block, PAPER_OUTPUTS(smb), PAPER_INPUTS *PAPER_SLICES(smb), PAPER_THREADS, 0, 8, 0},
 #include "backend-hip/kernels/kernel_list.h"
 };
 
@@ -71,12 +82,19 @@ static int count(void *module, const struct counted *k, const struct memory *m, 
                                      .group_shift = 2,
                                      .last_group = in / GROUP - 1,
                                      .whole_items = 1};
-    size_t bytes = k->inputs ? sizeof p : sizeof a;
-    void *f,
-        *extra[] = {(void *)1, k->inputs ? (void *)&p : (void *)&a, (void *)2, &bytes, (void *)3};
+    struct exact_linear_args e = {
+        .linear = a,
+        .of = {m->x, (struct exact_scaled *)((char *)m->x + in * k->digits * k->rows), in,
+               k->digits, k->rows, 0},
+        .groups = {GROUP / CHUNK, 1, in / GROUP, in / CHUNK, 0},
+        .tiles = k->rows > 8 ? k->rows / 8 : 1};
+    size_t bytes = k->inputs ? sizeof p : k->digits ? sizeof e : sizeof a;
+    void *args = k->inputs ? (void *)&p : k->digits ? (void *)&e : (void *)&a, *f,
+         *extra[] = {(void *)1, args, (void *)2, &bytes, (void *)3};
     gpu.stats_reset();
     return gpu.function(&f, module, k->name) ||
-           gpu.launch(f, (unsigned)(out / k->outputs), 1,
+           gpu.launch(f, k->digits ? 1 : (unsigned)(out / k->outputs),
+                      k->digits ? (unsigned)(out / k->outputs) : 1,
                       k->inputs ? (unsigned)((in + k->inputs - 1) / k->inputs) : 1,
                       (unsigned)k->threads, 1, 1, 0, NULL, NULL, extra) ||
            gpu.sync() || gpu.stats(k->name, s);
@@ -117,7 +135,9 @@ int print_counts(const char *build_dir, int in, int out)
                               s.smem,          s.vmem,         s.lds,     s.branch + s.other,
                               s.bytes_loaded,  s.bytes_stored, s.atomics, s.lds_bytes,
                               s.lds_conflicts, s.barriers};
-        printf("%s\t%d", counted[i].name, counted[i].rows);
+        printf("%s", counted[i].name);
+        if (counted[i].digits) printf("/%d/%d", counted[i].digits, counted[i].rows);
+        printf("\t%d", counted[i].rows);
         for (int k = 0; k < COUNT(n); k++) printf("\t%llu", (unsigned long long)n[k]);
         printf("\t%u\t%u\n", s.vgprs, s.lds_size);
     }
