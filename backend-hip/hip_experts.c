@@ -364,7 +364,8 @@ void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
                                 .stride = w->n_chunks * CHUNK,
                                 .top = 14};
     hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
-    if (two) hip_linear_prepared(h, p, norm + 2);
+    if (two && hip_linears_alike(p, norm + 1, norm + 2)) hip_linear_prepared(h, p, norm + 2);
+    else if (two) hip_linear(h, p, norm + 2, -1);
     hip_route(h, p, experts - 1);
     hip_experts(h, p, experts, takes ? EXPERTS_PREPARED : -1);
 }

@@ -452,7 +452,8 @@ static int norm_route_experts_fits(const struct hip *h, const struct be_plan *p,
 
 static int norm_two_route_experts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return norm_parts_fits(h, p, first) && hip_linears_alike(p, first + 1, first + 2) &&
+    return norm_parts_fits(h, p, first) &&
+           hip_op(p, first + 2)->in[0] == hip_op(p, first)->out[0] &&
            routes(p, first, first + 1, first + 3);
 }
 

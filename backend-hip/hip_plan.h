@@ -152,9 +152,9 @@ int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op);
 /* Launches a norm and the router after it, op, of a single row, which prepare the input of the
  * stacks of `experts`. */
 void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts);
-/* Launches norm, router, perhaps linears alike, choice of experts and the stacks after it,
- * operations from `norm` on, where the norm prepares the inputs of the router and of decode rows'
- * experts. */
+/* Launches norm, router, perhaps other linears of the norm, choice of experts and the stacks after
+ * it, operations from `norm` on, where the norm prepares the inputs of the router, of linears alike
+ * and of decode rows' experts. */
 void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm);
 /* Launches the choice of experts, op, of a single row and the stacks after it, whose input is
  * prepared. */

@@ -7,7 +7,7 @@
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
  *   pipeline  the weights of DENSE_AHEAD stages are in registers, across tiles; the first ones are
  *             loaded before the producer launch has ended (programmatic dependent launch), those of
- *             DENSE_PREFETCHED more come into the L2 cache
+ *             DENSE_PREFETCHED more come into the L2 cache then, but of fp16
  *   products  mma with the row in all 8 columns; a warp leaves the sums of every stage in one of
  *             several buffers guarded by mbarriers, and one warp in turn adds the stages
  * Bits: the order of sums is that of nvidia/linear_plain_mma.hip, norms are those of norm_rows, the
@@ -344,7 +344,8 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
     }
     UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
         early[k] = dense_load(a, &of, &load, &w, n_items, kind);
-    if (kind != WEIGHT_F16) dense_prefetch(a, &of, load, n_items, kind);
+    if (kind != WEIGHT_F16) /* it has no registers for that */
+        dense_prefetch(a, &of, load, n_items, kind);
     float scale = dense_pack(a, l.packed, scratch, source, kind);
     barrier();
     while (of.first + (int)turn * of.step < of.end) {
