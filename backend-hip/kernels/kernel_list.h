@@ -131,10 +131,10 @@ DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
 DENSE_MMA(dense_narrow_bf16_64, SM90, WEIGHT_BF16, 3, 2, 2, 2, 1)
-DENSE_MMA(dense_mma_i8_16, SM90, WEIGHT_I8, 1, 1, 1, 1, 2)
-DENSE_MMA(dense_mma_i8_32, SM90, WEIGHT_I8, 1, 2, 1, 2, 1)
-DENSE_MMA(dense_mma_i8_64, SM90, WEIGHT_I8, 1, 2, 2, 4, 1)
-DENSE_MMA(dense_narrow_i8_64, SM90, WEIGHT_I8, 1, 2, 2, 2, 1)
+DENSE_MMA(dense_i8_16, SM90, WEIGHT_I8, 1, 1, 1, 1, 2)
+DENSE_MMA(dense_i8_32, SM90, WEIGHT_I8, 1, 2, 1, 2, 1)
+DENSE_MMA(dense_i8_64, SM90, WEIGHT_I8, 1, 2, 2, 4, 1)
+DENSE_MMA(dense_i8_narrow, SM90, WEIGHT_I8, 1, 2, 2, 2, 1)
 
 /* Dense linears of all rows with few outputs (nvidia/linear_few_mma.hip) */
 #ifndef DENSE_FEW
