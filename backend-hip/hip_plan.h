@@ -1,6 +1,6 @@
 /* hip_plan.h: a compiled plan: a kernel for every linear and row class, and the groups of
- * operations that one launch computes (patterns of hip_patterns.c). Owns: the compiled plan. Must not
- * know: what a kernel does inside. */
+ * operations that one launch computes (patterns of hip_patterns.c). Owns: the compiled plan. Must
+ * not know: what a kernel does inside. */
 #ifndef BACKEND_HIP_HIP_PLAN_H
 #define BACKEND_HIP_HIP_PLAN_H
 

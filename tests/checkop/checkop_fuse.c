@@ -3,8 +3,8 @@
  * cannot. All results that are read after the plan have the same bits in both: those of the last
  * operations always, the intermediate ones (normed rows, rotated queries, results of attention and
  * gating) in runs that keep them, and the pages of keys and values. A generated row by itself has
- * the bits that it has beside others. For the hip backend every pattern of backend-hip/hip_patterns.c
- * that the device has kernels for must have been launched.
+ * the bits that it has beside others. For the hip backend every pattern of
+ * backend-hip/hip_patterns.c that the device has kernels for must have been launched.
  * Which result is good to which error is checked by the other operations of checkop. */
 #include "tests/checkop/checkop_fuse.h"
 
