@@ -86,6 +86,9 @@
 #include "backend-hip/kernels/common/exact_attend_int8.hip"
 #include "backend-hip/kernels/common/exact_linear.hip"
 #include "backend-hip/kernels/common/exact_states.hip"
+#if !HAS_MMA
+#include "backend-hip/kernels/common/exact_linear_lanes.hip"
+#endif
 #if HAS_AMD_MATRIX
 #include "backend-hip/kernels/amd/exact_linear_matrix.hip"
 #endif

@@ -17,7 +17,7 @@
 static const char main_source[] = "backend-hip/kernels/kernels.hip";
 static const char *const compilers[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
                                         "libhiprtc.so"};
-enum { MAX_HEADERS = 64, MAX_NAMES = 16 };
+enum { MAX_HEADERS = 128, MAX_NAMES = 16 };
 enum { NOT_STARTED = 127 }; /* exit status */
 
 /* hiprtc's functions, with the prototypes of its header. */

@@ -671,10 +671,10 @@ struct exact_linear_args {
     const int *expert, *end, *n_tiles;
     int top_k;
     int row_warps; /* nvidia/exact_dense.hip: 1 or 2 */
-    int tiles;     /* common/exact_linear.hip: of the rows of a block, at most EXACT_ROW_TILES */
+    int tiles;     /* common/exact_linear_lanes.hip: of the rows of a block */
 };
 
-/* common/exact_linear.hip: outputs of a block without matrix instructions, most tiles of 8 rows */
+/* common/exact_linear_lanes.hip: outputs of a block, most tiles of 8 rows */
 enum { EXACT_OUTPUTS = 64, EXACT_ROW_TILES = 4 };
 
 /* amd/exact_linear_matrix.hip: rows and panels of a block */

@@ -31,7 +31,7 @@ KERNEL(repack_codes, struct repack_args)
 }
 
 /* The same for the integer arithmetics without NVIDIA's matrix instructions
- * (common/exact_linear.hip): [panel][chunk][16 outputs][4 words], a word an octet. */
+ * (common/exact_linear_lanes.hip): [panel][chunk][16 outputs][4 words], a word an octet. */
 #if !HAS_MMA
 KERNEL(repack_lanes, struct repack_args)
 {

@@ -2,6 +2,34 @@
  * (common/exact_linear.hip): the integers of a sub-group are summed by mma, its terms are added by
  * one thread of an output, sub-group by sub-group. */
 
+/* 8 bytes of a row's integers: those of one octet of a chunk. */
+DEVICE u64 exact_octet(const struct exact_digits *x, int row, int digit, int chunk, int octet)
+{
+    const u8 *from = (const u8 *)x->digit + (u64)(row * x->digits + digit) * (u64)x->stride;
+    return *(const u64 *)(from + (u64)(chunk * CHUNK + octet * 8));
+}
+
+/* A lane's codes of the n chunks from `first` on: octet lane % 4 of outputs lane / 4 and lane / 4 +
+ * 8. */
+DEVICE void exact_codes(const u32 *codes, int first, int n, int lane, u32 q[4][2])
+{
+    if (n == 4 && first % 2 == 0) {
+        UNROLL for (int i = 0; i < 2; i++)
+        {
+            u32x4 v = *(const u32x4 *)(codes + (u64)(((first / 2 + i) * 32 + lane) * 4));
+            UNROLL for (int j = 0; j < 4; j++) q[2 * i + j / 2][j % 2] = v[j];
+        }
+        return;
+    }
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        int c = first + (i < n ? i : 0);
+        const u32 *from = codes + (u64)((c / 2 * 32 + lane) * 4 + c % 2 * 2);
+        q[i][0] = from[0];
+        q[i][1] = from[1];
+    }
+}
+
 /* The codes of a chunk as operand A: outputs lane / 4 and lane / 4 + 8, octet lane % 4. b: 8 bytes
  * of a row, operand B */
 DEVICE void exact_mma_chunk(int sum[4], const struct exact_bytes *q, u64 b)

@@ -59,8 +59,8 @@ static int count(void *module, const struct attend_counted *k, struct gfx906_sta
     /* of int4 a tile begins at a multiple of its rows: the last of its blocks has these */
     unsigned blocks = k->packed && k->rows > 1 ? GROUP_ROWS / (unsigned)k->rows : 1;
     void *f, *extra[] = {(void *)1, &a, (void *)2, &bytes, (void *)3};
-    if (!a.q || !a.pages || !a.out || !a.pos || !a.seq || !a.table || !a.tiles || !a.parts || !a.open.seats ||
-        (k->packed && !a.open.own) ||
+    if (!a.q || !a.pages || !a.out || !a.pos || !a.seq || !a.table || !a.tiles || !a.parts ||
+        !a.open.seats || (k->packed && !a.open.own) ||
         gpu.to_device((void *)a.pos, pos, sizeof pos) ||
         gpu.to_device((void *)a.table, table, sizeof table) ||
         gpu.to_device((void *)a.tiles, tiles, sizeof tiles))

@@ -116,7 +116,8 @@ void *gfx906_module(const char *build_dir)
 int print_counts(const char *build_dir, int in, int out)
 {
     struct memory m;
-    void *module = in > 0 && in % GROUP == 0 && out > 0 && out % 512 == 0 ? gfx906_module(build_dir) : NULL;
+    void *module = NULL;
+    if (in > 0 && in % GROUP == 0 && out > 0 && out % 512 == 0) module = gfx906_module(build_dir);
     if (!module || fill(&m, in, out)) {
         fprintf(stderr, "gfx906: --count: needs a build with clang-19, IN a multiple of 128 and "
                         "OUT one of 512\n");
