@@ -15,7 +15,7 @@ const char *hip_variant_name(int i);
 /* Number i of the paper's kernels, which can be pinned, too (sums in packed halves, atomics); NULL
  * after the last. */
 const char *hip_paper_variant_name(int i);
-/* Name of fusion pattern i (hip_fuse.c); NULL after the last. */
+/* Name of fusion pattern i (hip_patterns.c); NULL after the last. */
 const char *hip_pattern_name(int i);
 /* Launches of pattern i on an open backend; those replayed from a graph are not counted. */
 long hip_pattern_count(const struct be *be, int i);

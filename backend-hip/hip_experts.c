@@ -364,7 +364,8 @@ void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
                                 .stride = w->n_chunks * CHUNK,
                                 .top = 14};
     hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
-    if (two) hip_linear_prepared(h, p, norm + 2);
+    if (two && hip_linears_alike(p, norm + 1, norm + 2)) hip_linear_prepared(h, p, norm + 2);
+    else if (two) hip_linear(h, p, norm + 2, -1);
     hip_route(h, p, experts - 1);
     hip_experts(h, p, experts, takes ? EXPERTS_PREPARED : -1);
 }
@@ -398,12 +399,14 @@ int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op)
            w->in % 4 == 0 && w->n_chunks * CHUNK <= MIX_INPUTS;
 }
 
-void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
+static struct experts_mix_args mix_args_of(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct be_linear *w = hip_weight(p, op, 0);
-    int adds = p->linears[op + 1].adds, blocks = (w->out + PANEL - 1) / PANEL;
+    int adds = p->linears[op + 1].adds;
     struct experts_mix_args a = {
-        .experts = {.linear = {.n_parts = 1, .n_chunks = w->n_chunks, .n_blocks = blocks},
+        .experts = {.linear = {.n_parts = 1,
+                               .n_chunks = w->n_chunks,
+                               .n_blocks = (w->out + PANEL - 1) / PANEL},
                     .expert = hip_in(p, op, 1)},
         .gate = hip_in(p, op - 1, 0),
         .up = hip_in(p, op - 1, 1),
@@ -415,7 +418,40 @@ void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
     if (h->experts.routed == op - 3) a.route = route_args_of(p, op - 3);
     a.experts.linear.part[0] =
         hip_part_of(w, adds ? hip_in(p, op + 2, 0) : hip_out(p, op + 1, 0), 0);
-    hip_launch_rows(h, K_q4_experts_mix, blocks, &a, sizeof a);
+    return a;
+}
+
+void hip_experts_mix(struct hip *h, const struct be_plan *p, int op)
+{
+    struct experts_mix_args a = mix_args_of(h, p, op);
+    hip_launch_rows(h, K_q4_experts_mix, a.experts.linear.n_blocks, &a, sizeof a);
+}
+
+int hip_mixes_shared(const struct be_plan *p, int op)
+{
+    const struct be_linear *shared = hip_weight(p, op + 3, 0);
+    return hip_dense_adds(p, op + 3, op + 4) && shared->in <= MIX_SHARED_INPUTS &&
+           shared->out == hip_weight(p, op, 0)->out &&
+           hip_op(p, op + 4)->in[0] == hip_op(p, op + 1)->out[0] &&
+           hip_op(p, op + 1)->last[0] == op + 4;
+}
+
+void hip_experts_mix_shared(struct hip *h, const struct be_plan *p, int op)
+{
+    static const enum hip_kernel kernel[] = {[WEIGHT_F16] = K_q4_experts_mix_f16,
+                                             [WEIGHT_BF16] = K_q4_experts_mix_bf16,
+                                             [WEIGHT_I8] = K_q4_experts_mix_i8};
+    const struct be_linear *shared = hip_weight(p, op + 3, 0);
+    struct experts_mix_args a = mix_args_of(h, p, op);
+    a.add = p->linears[op + 4].adds;
+    a.experts.linear.part[0].y = a.add ? hip_in(p, op + 5, 0) : hip_out(p, op + 4, 0);
+    a.shared = shared->d_weight;
+    a.shared_bias = shared->d_bias;
+    a.shared_gate = hip_in(p, op + 2, 0);
+    a.shared_up = hip_in(p, op + 2, 1);
+    a.gate_of_shared = hip_in(p, op + 4, 2);
+    a.shared_chunks = shared->n_chunks;
+    hip_launch_rows(h, kernel[shared->kind], a.experts.linear.n_blocks, &a, sizeof a);
 }
 
 struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op)

@@ -79,15 +79,16 @@ void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int atte
 
 int hip_dense_together(const struct be_plan *p, int op, int n)
 {
-    int parts = 0;
+    int parts = 0, kinds = 0; /* a bit for each */
     for (int i = op; i < op + n; i++) {
         if (hip_op(p, i)->kind != OP_LINEAR || p->linears[i].gemv != GEMV_DENSE ||
-            hip_op(p, i)->in[0] != hip_op(p, op)->in[0] ||
-            hip_weight(p, i, 0)->kind != hip_weight(p, op, 0)->kind)
+            hip_op(p, i)->in[0] != hip_op(p, op)->in[0])
             return 0;
+        kinds |= 1 << hip_weight(p, i, 0)->kind;
         parts += hip_op(p, i)->n;
     }
-    return parts <= DENSE_PARTS;
+    return parts <= DENSE_PARTS &&
+           ((kinds & (kinds - 1)) == 0 || kinds == (1 << WEIGHT_I8 | 1 << WEIGHT_BF16));
 }
 
 int hip_dense_adds(const struct be_plan *p, int op, int add)
@@ -99,6 +100,17 @@ int hip_dense_adds(const struct be_plan *p, int op, int add)
            hip_width(p, add) == hip_weight(p, op, 0)->out;
 }
 
+int hip_dense_convolves(const struct be_plan *p, int op, int n, int conv)
+{
+    const struct be_linear *w = hip_weight(p, op, 0);
+    int first = 1; /* its tiles come first */
+    for (int i = op; i < op + n; i++) first = first && hip_weight(p, i, 0)->kind == w->kind;
+    return w->kind != WEIGHT_F16 && (first || w->kind == WEIGHT_I8) &&
+           hip_op(p, conv)->in[0] == hip_op(p, op)->out[0] &&
+           hip_op(p, op)->last[0] == conv && hip_op(p, conv)->as.conv.width == 4 &&
+           hip_op(p, conv)->as.conv.channels == w->out;
+}
+
 /* The result of the operation goes to the x of the norm that follows instead. */
 static void add_to_residual(const struct be_plan *p, int op, struct dense_gemv_args *a)
 {
@@ -107,25 +119,52 @@ static void add_to_residual(const struct be_plan *p, int op, struct dense_gemv_a
     a->add = 1;
 }
 
-void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of)
+/* The parts of a launch whose weights are of codes of 8 bits, or are not. */
+static void dense_parts(const struct be_plan *p, const struct hip_dense_gemv *of, int bytes,
+                        struct dense_gemv_args *a)
 {
-    const struct be_linear *first = hip_weight(p, of->op, 0);
-    int half = first->kind == WEIGHT_F16,
-        last = of->experts >= 0 ? of->experts : of->op + of->n - 1;
-    struct dense_gemv_args a = {
-        .x = hip_in(p, of->op, 0), .n_chunks = first->n_chunks, .together = 1 + (of->glu >= 0)};
     for (int op = of->op; op < of->op + of->n; op++)
         for (int i = 0; i < hip_op(p, op)->n; i++) {
             const struct be_linear *w = hip_weight(p, op, i);
-            a.part[a.n_parts++] = (struct dense_part){.weight = w->d_weight,
-                                                      .bias = w->d_bias,
-                                                      .y = hip_out(p, op, i),
-                                                      .out = w->out,
-                                                      .first = a.n_tiles};
-            a.n_tiles += (w->out + PANEL - 1) / PANEL;
+            if ((w->kind == WEIGHT_I8) != bytes) continue;
+            a->part[a->n_parts++] = (struct dense_part){.weight = w->d_weight,
+                                                        .bias = w->d_bias,
+                                                        .y = hip_out(p, op, i),
+                                                        .out = w->out,
+                                                        .first = a->n_tiles};
+            a->n_tiles += (w->out + PANEL - 1) / PANEL;
         }
+}
+
+/* Blocks for the tiles of codes of 8 bits, of all blocks of a launch: a share by bytes. */
+static int byte_blocks(const struct dense_gemv_args *a, int blocks)
+{
+    int others = a->n_tiles - a->byte_tiles,
+        n = (blocks * 2 * others + a->n_tiles + others - 1) / (a->n_tiles + others);
+    if (n > others) n = others;
+    return blocks - n;
+}
+
+void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of)
+{
+    /* by source and kind: [of a norm][enum weight_kind] */
+    static const enum hip_kernel kernel[2][WEIGHT_I8 + 1] = {
+        {K_dense_gemv_row_f16, K_dense_gemv_row_bf16, K_COUNT, K_dense_gemv_row_i8},
+        {K_dense_gemv_norm_f16, K_dense_gemv_norm_bf16, K_COUNT, K_dense_gemv_norm_i8}};
+    static const int parts[] = {[WEIGHT_F16] = 2, [WEIGHT_BF16] = 3, [WEIGHT_I8] = 1};
+    const struct be_linear *first = hip_weight(p, of->op, 0);
+    int last = of->experts >= 0 ? of->experts : of->op + of->n - 1;
+    struct dense_gemv_args a = {
+        .x = hip_in(p, of->op, 0), .n_chunks = first->n_chunks, .together = 1 + (of->glu >= 0)};
+    dense_parts(p, of, 1, &a);
+    a.byte_tiles = a.n_tiles;
+    dense_parts(p, of, 0, &a);
     if (of->glu >= 0) a.n_parts = 1, a.n_tiles = a.part[1].first;
     if (of->gates >= 0) a.up = hip_in(p, of->gates, 1);
+    if (of->conv >= 0) {
+        a.conv = hip_conv_args(h, p, of->conv);
+        a.conv_tiles = (a.conv.channels + PANEL - 1) / PANEL;
+    }
     if (of->norm >= 0) {
         a.norm = hip_norm_args(h, p, of->norm);
         if (hip_op(p, of->norm)->last[0] <= last) a.norm.out = NULL;
@@ -142,13 +181,19 @@ void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_den
     } else {
         add_to_residual(p, of->op + of->n - 1, &a);
     }
-    enum hip_kernel k = of->norm >= 0 ? (half ? K_dense_gemv_norm_f16 : K_dense_gemv_norm_bf16)
-                                      : (half ? K_dense_gemv_row_f16 : K_dense_gemv_row_bf16);
-    int resident = hip_kernels[k].blocks * hip_stream_multiprocessors(h->stream);
+    enum weight_kind kind = first->kind;
+    if (kind == WEIGHT_I8) kind = hip_weight(p, of->op + of->n - 1, 0)->kind;
+    enum hip_kernel k = kernel[of->norm >= 0][kind];
+    int resident = hip_kernels[k].blocks * hip_stream_multiprocessors(h->stream),
+        n = a.n_tiles < resident ? a.n_tiles : resident;
+    if (a.byte_tiles && a.byte_tiles < a.n_tiles) {
+        k = K_dense_gemv_mixed_bf16;
+        a.byte_blocks = byte_blocks(&a, n);
+    }
     const struct hip_blocks blocks = {
-        .x = (size_t)(a.n_tiles < resident ? a.n_tiles : resident),
+        .x = (size_t)n,
         .y = 1,
         .z = 1,
-        .shared = (unsigned)DENSE_GEMV_SHARED(first->in, half ? 2 : 3, a.together)};
+        .shared = (unsigned)DENSE_GEMV_SHARED(first->in, parts[kind], a.together)};
     hip_launch(h, k, blocks, &a, sizeof a);
 }

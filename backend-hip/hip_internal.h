@@ -92,7 +92,7 @@ struct hip {
     struct hip_stream *stream;
     int tensor_maps; /* the device has TMA, and linears have maps for it */
     unsigned n_plans;
-    long n_launched[MAX_PATTERNS]; /* of each pattern of hip_fuse.c, replays not counted */
+    long n_launched[MAX_PATTERNS]; /* of each pattern of hip_patterns.c, replays not counted */
     int n_classes[2];       /* row classes of linears: [PHASE_DECODE, PHASE_PREFILL] */
     struct hip_shape shape; /* of this step */
     int32_t *d_batch;       /* its arrays */

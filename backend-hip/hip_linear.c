@@ -11,8 +11,8 @@
 
 void hip_print_variants(const struct be *be, FILE *f)
 {
-    static const char *const format[] = {"4-bit, f16", "4-bit, f32", "f16",
-                                         "bf16",       "f32",        "4-bit, f16"};
+    static const char *const format[] = {"4-bit, f16", "4-bit, f32", "f16",       "bf16",
+                                         "f32",        "8-bit, f16", "4-bit, f16"};
     const struct hip *h = (const struct hip *)be;
     if (hip_has(h, K_q4_gemv_norm) && h->pinned < 0)
         fprintf(f, "kernel: %-20s %-10s %-9s a single row, with the operations around it\n",
@@ -34,7 +34,10 @@ void hip_print_variants(const struct be *be, FILE *f)
 static enum linear_format format_of(const struct hip *h, const struct be_linear *w)
 {
     static const enum linear_format dense[] = {
-        [WEIGHT_F16] = FORMAT_F16, [WEIGHT_BF16] = FORMAT_BF16, [WEIGHT_F32] = FORMAT_F32};
+        [WEIGHT_F16] = FORMAT_F16,
+        [WEIGHT_BF16] = FORMAT_BF16,
+        [WEIGHT_F32] = FORMAT_F32,
+        [WEIGHT_I8] = FORMAT_I8};
     if (w->dense) return dense[w->kind];
     return h->config.act == ACT_F16 ? FORMAT_Q4_F16 : FORMAT_Q4_F32;
 }
@@ -263,6 +266,9 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
 {
     static const enum hip_kernel by_size[SIZES] = {
         [SIZE_4] = K_prepare_f16_4, [SIZE_11] = K_prepare_f16_11, [SIZE_14] = K_prepare_f16_14};
+    static const enum hip_kernel parts[] = {[WEIGHT_F16] = K_prepare_parts_f16,
+                                            [WEIGHT_BF16] = K_prepare_parts_bf16,
+                                            [WEIGHT_I8] = K_prepare_parts_i8};
     const struct be_linear *w = hip_weight(p, op, r->first);
     struct prepare_args a = prepare_args_of(h, p, op, r, rows, n_decode);
     enum hip_kernel k = K_prepare_f32;
@@ -270,7 +276,7 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
         prepare_produced(h, p, producer, &a, rows, hip_op(p, producer)->last[0] != op);
         return;
     }
-    if (r->parts) k = w->kind == WEIGHT_F16 ? K_prepare_parts_f16 : K_prepare_parts_bf16;
+    if (r->parts) k = parts[w->kind];
     else if (r->half) k = by_size[hip_size_of(longest_of(&a))];
     hip_launch_rows(h, k, rows, &a, sizeof a);
 }
@@ -416,6 +422,9 @@ int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm,
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
                     const struct prepare_args *half, int n_half)
 {
+    static const enum hip_kernel kernel[] = {[WEIGHT_F16] = K_norm_parts_f16,
+                                             [WEIGHT_BF16] = K_norm_parts_bf16,
+                                             [WEIGHT_I8] = K_norm_parts_i8};
     const struct hip_linears *l = &p->linears[op];
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     struct norm_parts_args a = {
@@ -425,9 +434,7 @@ void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
     if (n_half) a.half = *half;
     CHECK(rows <= h->config.max_rows);
     if (!rows) return;
-    hip_launch_rows(h,
-                    hip_weight(p, op, 0)->kind == WEIGHT_F16 ? K_norm_parts_f16 : K_norm_parts_bf16,
-                    rows, &a, sizeof a);
+    hip_launch_rows(h, kernel[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
     for (int i = 0; i < l->n_runs; i++)
         launch(h, p, op, &l->run[i], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
 }

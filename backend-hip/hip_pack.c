@@ -77,6 +77,38 @@ static void pack_dense(struct hip *h, const struct linear *w, const struct be_li
     }
 }
 
+/* Whether the codes are pairs that the device keeps as bytes (WEIGHT_I8): where groups are shorter
+ * than an item, so that halves would be scaled for every chunk. */
+static int takes_bytes(const struct hip *h, const struct linear *w)
+{
+    return w->pairs && w->in_order && !w->stack && w->scale_type == DT_F16 &&
+           w->group % CHUNK == 0 && w->group % (ITEM_CHUNKS * CHUNK) &&
+           h->config.act == ACT_F16 && !hip_runs_paper(h) && hip_has(h, K_repack_bytes);
+}
+
+static void pack_bytes(struct hip *h, const struct linear *w, const struct be_linear *l)
+{
+    size_t panels = panels_of(w), panel_codes = (size_t)w->k * 8,
+           panel_scales = (size_t)w->n_groups * PANEL * 2,
+           at_once = STAGE_BYTES / (panel_codes + panel_scales);
+    CHECK(at_once > 0);
+    for (size_t p = 0; p < panels; p += at_once) {
+        size_t n = panels - p < at_once ? panels - p : at_once,
+               panel_bytes = (size_t)l->n_chunks / 2 * BYTES_STAGE;
+        char *d_scales = (char *)h->d_stage + n * panel_codes;
+        hip_upload(&h->be, h->d_stage, w->codes + p * panel_codes, n * panel_codes);
+        hip_upload(&h->be, d_scales, (const char *)w->scales + p * panel_scales, n * panel_scales);
+        struct repack_args a = {.src = h->d_stage,
+                                .dst = (char *)l->d_weight + p * panel_bytes,
+                                .n_panels = (int)n,
+                                .n_chunks = l->n_chunks,
+                                .in = w->in,
+                                .scales = d_scales,
+                                .group = w->group};
+        hip_launch_elements(h, K_repack_bytes, n * (size_t)l->n_chunks * 32, &a, sizeof a);
+    }
+}
+
 /* Tensor maps for TMA: a box is 4 panels of an item of codes, or of the scales of a group. */
 static void make_maps(struct hip *h, struct be_linear *l)
 {
@@ -225,16 +257,22 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     sizes_of(w, &size, &meta);
     l->in = w->in;
     l->out = w->out;
-    l->dense = !w->codes;
+    int bytes = takes_bytes(h, w);
+    l->dense = !w->codes || bytes;
     l->k = l->dense ? w->in : w->k;
-    l->perm = w->perm;
+    l->perm = bytes ? NULL : w->perm;
     l->n_chunks = (l->k + CHUNK - 1) / CHUNK;
     if (w->pairs && hip_is_exact(h)) {
         l->pairs = 1;
         l->k = w->k / 2;
         if (w->in_order) l->perm = NULL;
     }
-    if (l->dense) {
+    if (bytes) {
+        l->kind = WEIGHT_I8;
+        l->n_chunks = (l->n_chunks + 1) / 2 * 2;
+        size = panels_of(w) * (size_t)l->n_chunks / 2 * BYTES_STAGE;
+        meta = 0;
+    } else if (l->dense) {
         l->kind = w->weight_type == DT_F32    ? WEIGHT_F32
                   : w->weight_type == DT_BF16 ? WEIGHT_BF16
                                               : WEIGHT_F16;
@@ -261,7 +299,7 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     if (w->bias) l->d_bias = hip_alloc(be, bias);
     int mapped = !l->dense && !l->stride && h->tensor_maps;
     if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
-    int no_order = pack_perm(be, w, l) || pack_places(be, w, l) || pack_order(be, w, l);
+    int no_order = bytes ? 0 : pack_perm(be, w, l) || pack_places(be, w, l) || pack_order(be, w, l);
     if (no_order || (mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) ||
         (w->bias && !l->d_bias)) {
         size_t left = 0, total = 0;
@@ -277,7 +315,9 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
                        h->device->name, (double)h->bytes / (1 << 30), (double)left / (1 << 30),
                        (double)total / (1 << 30));
     }
-    if (l->dense) {
+    if (bytes) {
+        pack_bytes(h, w, l);
+    } else if (l->dense) {
         for (size_t i = 0; i < n; i++) {
             struct linear one = linear_of_stack(w, (int)i);
             pack_dense(h, &one, l, (char *)l->d_weight + i * size);

@@ -1,6 +1,6 @@
 /* hip_plan.h: a compiled plan: a kernel for every linear and row class, and the groups of
- * operations that one launch computes (patterns of hip_fuse.c). Owns: the compiled plan. Must not
- * know: what a kernel does inside. */
+ * operations that one launch computes (patterns of hip_patterns.c). Owns: the compiled plan. Must
+ * not know: what a kernel does inside. */
 #ifndef BACKEND_HIP_HIP_PLAN_H
 #define BACKEND_HIP_HIP_PLAN_H
 
@@ -152,9 +152,9 @@ int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op);
 /* Launches a norm and the router after it, op, of a single row, which prepare the input of the
  * stacks of `experts`. */
 void hip_router(struct hip *h, const struct be_plan *p, int norm, int op, int experts);
-/* Launches norm, router, perhaps linears alike, choice of experts and the stacks after it,
- * operations from `norm` on, where the norm prepares the inputs of the router and of decode rows'
- * experts. */
+/* Launches norm, router, perhaps other linears of the norm, choice of experts and the stacks after
+ * it, operations from `norm` on, where the norm prepares the inputs of the router, of linears alike
+ * and of decode rows' experts. */
 void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm);
 /* Launches the choice of experts, op, of a single row and the stacks after it, whose input is
  * prepared. */
@@ -163,6 +163,10 @@ void hip_route_experts(struct hip *h, const struct be_plan *p, int op);
  * in steps of a single row; the launch. */
 int hip_experts_mixes(const struct hip *h, const struct be_plan *p, int op);
 void hip_experts_mix(struct hip *h, const struct be_plan *p, int op);
+/* Whether the launch can include the last linear of a shared expert and its addition, operations op
+ * + 3 and op + 4 behind an OP_GLU that fits; the launch. */
+int hip_mixes_shared(const struct be_plan *p, int op);
+void hip_experts_mix_shared(struct hip *h, const struct be_plan *p, int op);
 struct mix_args hip_mix_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_mix(struct hip *h, const struct be_plan *p, int op);
 /* Groups all slots of a step by expert, whatever their phase, in tiles of `tile` places; id
@@ -191,12 +195,16 @@ struct hip_dense_gemv {
     int glu, add; /* of the result */
     int experts;  /* the OP_EXPERTS whose input the norm prepares */
     int gates;    /* the OP_GLU of the input */
+    int conv;     /* the OP_CONV of the first result; hip_dense_convolves() */
 };
 
 /* Whether one launch can compute n OP_LINEARs from op on. */
 int hip_dense_together(const struct be_plan *p, int op, int n);
 /* Whether it can add their result as operation add has it. */
 int hip_dense_adds(const struct be_plan *p, int op, int add);
+/* Whether it can include operation conv of its first result, in the launch of n OP_LINEARs from op
+ * on. */
+int hip_dense_convolves(const struct be_plan *p, int op, int n, int conv);
 void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of);
 
 /* ---- hip_attend.c */
@@ -235,6 +243,7 @@ void hip_open_pack(struct hip *h, const struct be_plan *p, int op);
 /* ---- hip_state.c */
 /* Whether the kernels take the operation's sizes. 0 or -1. */
 int hip_check_state(const struct op *op, struct err *e);
+struct conv_args hip_conv_args(const struct hip *h, const struct be_plan *p, int op);
 void hip_conv(struct hip *h, const struct be_plan *p, int op);
 void hip_delta(struct hip *h, const struct be_plan *p, int op);
 /* Whether one launch can compute the delta rule, the norm of its heads and their gate, operations

@@ -33,23 +33,28 @@ static struct state_rows state_rows(const struct hip *h, const struct be_plan *p
                                .slot_floats = p->plan->state[state].bytes / sizeof(float)};
 }
 
-void hip_conv(struct hip *h, const struct be_plan *p, int op)
+struct conv_args hip_conv_args(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
-    int rows = h->shape.n_rows, channels = o->as.conv.channels,
+    int rows = h->shape.n_rows,
         of_thread = rows - h->shape.n_decode >= MANY_ROWS ? CONV_ROWS : 1;
-    struct conv_args a = {.state = state_rows(h, p, o->as.conv.state),
-                          .x = hip_in(p, op, 0),
-                          .weight = hip_vector(p, op, 0),
-                          .out = hip_out(p, op, 0),
-                          .rows = rows,
-                          .channels = channels,
-                          .width = o->as.conv.width,
-                          .of_thread = of_thread};
+    return (struct conv_args){.state = state_rows(h, p, o->as.conv.state),
+                              .x = hip_in(p, op, 0),
+                              .weight = hip_vector(p, op, 0),
+                              .out = hip_out(p, op, 0),
+                              .rows = rows,
+                              .channels = o->as.conv.channels,
+                              .width = o->as.conv.width,
+                              .of_thread = of_thread};
+}
+
+void hip_conv(struct hip *h, const struct be_plan *p, int op)
+{
+    struct conv_args a = hip_conv_args(h, p, op);
+    size_t of_thread = (size_t)a.of_thread;
     hip_launch(h, hip_is_exact(h) ? K_exact_conv : K_conv_rows,
-               (struct hip_blocks){((size_t)channels + THREADS - 1) / THREADS,
-                                   ((size_t)rows + (size_t)of_thread - 1) / (size_t)of_thread, 1,
-                                   0},
+               (struct hip_blocks){((size_t)a.channels + THREADS - 1) / THREADS,
+                                   ((size_t)a.rows + of_thread - 1) / of_thread, 1, 0},
                &a, sizeof a);
 }
 

@@ -1,5 +1,5 @@
 /* hip_step.h: compiling a plan and running it on the batch of a step: entries of the backend's
- * table. Must not know: what an operation launches (hip_fuse.c). */
+ * table. Must not know: what an operation launches (hip_patterns.c). */
 #ifndef BACKEND_HIP_HIP_STEP_H
 #define BACKEND_HIP_HIP_STEP_H
 

@@ -119,7 +119,7 @@ Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
 #define DENSE_MMA(name, images, weights, parts, tiles, ways, panels, blocks)                       \
     LINEAR(name, images, FOR_LINEAR, THREADS, blocks,                                              \
            DENSE_MMA_SHARED(16 * (tiles) * (ways), THREADS / 32 / (ways) * (panels) * PANEL,       \
-                            parts),                                                                \
+                            parts, weights),                                                       \
            .phase = PHASE_BOTH, .format = FORMAT_DENSE(weights), .rows = 16 * (tiles) * (ways),    \
            .outputs = THREADS / 32 / (ways) * (panels) * PANEL,                                    \
            .slower = (panels) == (ways) && (ways) > 1 ? 14 : 0)
@@ -131,6 +131,10 @@ DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
 DENSE_MMA(dense_narrow_bf16_64, SM90, WEIGHT_BF16, 3, 2, 2, 2, 1)
+DENSE_MMA(dense_i8_16, SM90, WEIGHT_I8, 1, 1, 1, 1, 2)
+DENSE_MMA(dense_i8_32, SM90, WEIGHT_I8, 1, 2, 1, 2, 1)
+DENSE_MMA(dense_i8_64, SM90, WEIGHT_I8, 1, 2, 2, 4, 1)
+DENSE_MMA(dense_i8_narrow, SM90, WEIGHT_I8, 1, 2, 2, 2, 1)
 
 /* Dense linears of all rows with few outputs (nvidia/linear_few_mma.hip) */
 #ifndef DENSE_FEW
@@ -140,6 +144,7 @@ DENSE_MMA(dense_narrow_bf16_64, SM90, WEIGHT_BF16, 3, 2, 2, 2, 1)
 #endif
 DENSE_FEW(dense_few_f16, MMA, WEIGHT_F16)
 DENSE_FEW(dense_few_bf16, MMA, WEIGHT_BF16)
+DENSE_FEW(dense_few_i8, SM90, WEIGHT_I8)
 
 /* Dense linears of decode rows (common/linear_decode.hip) */
 #ifndef DENSE_DECODE
@@ -290,7 +295,7 @@ KERNEL_ROW(paper_result, ABLATION, FOR_PAPER, THREADS, 0, 0, 0, 0)
 EXPERTS_MMA(q4_experts_mma_8, SM90, 1, 5, PLAIN_LINEAR, 3)
 EXPERTS_MMA(q4_experts_mma_any, SM90, 1, 5, OTHER_LINEAR, 2)
 EXPERTS_WGMMA(q4_experts_wgmma_decode_16, SM90, PHASE_DECODE, 16, 2, 12, PLAIN_LINEAR)
-EXPERTS_WGMMA(q4_experts_wgmma_decode_32, SM90, PHASE_DECODE, 32, 2, 10, PLAIN_LINEAR)
+EXPERTS_WGMMA(q4_experts_wgmma_decode_32, SM90, PHASE_DECODE, 32, 3, 8, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, PHASE_PREFILL, 64, 2, 8, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, PHASE_PREFILL, 64, 2, 7, OTHER_LINEAR)
 #ifndef Q4_DECODE_MMA_EXPERTS
@@ -313,7 +318,7 @@ EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, PHASE_PREFILL, 64, 2, 7, OTHER_LINEAR)
 #define DENSE_MMA_EXPERTS(name, images, weights, parts, tiles, ways, panels, blocks)               \
     LINEAR(name, images, FOR_EXPERTS, THREADS, blocks,                                             \
            DENSE_MMA_SHARED(16 * (tiles) * (ways), THREADS / 32 / (ways) * (panels) * PANEL,       \
-                            parts),                                                                \
+                            parts, weights),                                                       \
            .phase = PHASE_BOTH, .format = FORMAT_DENSE(weights), .rows = 16 * (tiles) * (ways),    \
            .outputs = THREADS / 32 / (ways) * (panels) * PANEL)
 #endif
@@ -350,11 +355,19 @@ KERNEL_ROW(slots_prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(slots_prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_f16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_bf16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(norm_parts_i8, SM90, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 4, EXPERTS_ROUTE_SHARED, 0, 0)
 KERNEL_ROW(slots_gate_f16, SM90, FOR_PREPARE, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(q4_experts_mix, SM90, FOR_ROUTE, THREADS, 2, MIX_SHARED, 0, 0)
+#ifndef EXPERTS_MIX /* hopper/experts_mix_gemv.hip; shared: weights of a shared expert */
+#define EXPERTS_MIX(name, images, shared)                                                          \
+    KERNEL_ROW(name, images, FOR_ROUTE, THREADS, 2, MIX_SHARED, 0, 0)
+#endif
+EXPERTS_MIX(q4_experts_mix, SM90, MIX_ALONE)
+EXPERTS_MIX(q4_experts_mix_f16, SM90, WEIGHT_F16)
+EXPERTS_MIX(q4_experts_mix_bf16, SM90, WEIGHT_BF16)
+EXPERTS_MIX(q4_experts_mix_i8, SM90, WEIGHT_I8)
 KERNEL_ROW(mix_slots, ALL, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 
 /* 4-bit GEMVs with fused prologue and epilogue (hopper/linear_gemv.hip). panels: of an output tile,
@@ -368,7 +381,8 @@ Q4_GEMV(q4_gemv_norm_glu, SM90, GEMV_NORM, 2, 6, 3, GEMV_NORM_PIECES)
 Q4_GEMV(q4_gemv_combine, SM90, GEMV_COMBINE, 1, 8, 2, ROW_PIECES)
 Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
 
-/* GEMVs of fp16 and bf16 weights, likewise (hopper/dense_gemv.hip) */
+/* GEMVs of fp16 and bf16 weights and of codes of 8 bits, likewise (hopper/dense_gemv.hip). mixed:
+ * codes of 8 bits beside other weights */
 #ifndef DENSE_GEMV
 #define DENSE_GEMV(name, images, source, weights)                                                  \
     KERNEL_ROW(name, images, FOR_GEMV, THREADS, 2, DENSE_GEMV_SHARED(DENSE_GEMV_INPUTS, 3, 2), 0, 0)
@@ -377,6 +391,12 @@ DENSE_GEMV(dense_gemv_norm_f16, SM90, DENSE_NORM, WEIGHT_F16)
 DENSE_GEMV(dense_gemv_norm_bf16, SM90, DENSE_NORM, WEIGHT_BF16)
 DENSE_GEMV(dense_gemv_row_f16, SM90, DENSE_ROW, WEIGHT_F16)
 DENSE_GEMV(dense_gemv_row_bf16, SM90, DENSE_ROW, WEIGHT_BF16)
+DENSE_GEMV(dense_gemv_norm_i8, SM90, DENSE_NORM, WEIGHT_I8)
+DENSE_GEMV(dense_gemv_row_i8, SM90, DENSE_ROW, WEIGHT_I8)
+#ifndef DENSE_GEMV_MIXED
+#define DENSE_GEMV_MIXED DENSE_GEMV
+#endif
+DENSE_GEMV_MIXED(dense_gemv_mixed_bf16, SM90, DENSE_NORM, WEIGHT_BF16)
 
 /* The CPU's order (common/exact_linear.hip, common/exact_vector.hip, common/exact_attend.hip). rows:
  * of a tile, a block has one or several */
@@ -483,6 +503,7 @@ KERNEL_ROW(repack_rows, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_meta, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_dense_16, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_dense_32, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(repack_bytes, SM90, FOR_PACK, THREADS, 0, 0, 0, 0)
 
 /* Rows of activations (common/vector.hip, common/norm.hip, common/element.hip,
  * nvidia/linear_plain_mma.hip, hopper/vector_1024.hip) */
@@ -492,6 +513,7 @@ KERNEL_ROW(prepare_f16_11, ALL, FOR_PREPARE, THREADS, 4, 0, MEDIUM_PIECES, 0)
 KERNEL_ROW(prepare_f16_14, ALL, FOR_PREPARE, THREADS, 3, 0, ROW_PIECES, 0)
 KERNEL_ROW(prepare_parts_f16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(prepare_parts_bf16, MMA, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(prepare_parts_i8, SM90, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(embed_rows, ALL, FOR_EMBED, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_rows, ALL, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_rows_by_4, ALL, FOR_NORM, THREADS, 0, 0, 0, 0)
@@ -636,6 +658,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef DENSE_MMA_EXPERTS
 #undef EXPERTS_MMA
 #undef EXPERTS_WGMMA
+#undef EXPERTS_MIX
 #undef DENSE_DECODE_EXPERTS
 #undef Q4_PREFILL_EXPERTS
 #undef DENSE_PREFILL_EXPERTS
@@ -647,6 +670,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef PAPER
 #undef Q4_GEMV
 #undef DENSE_GEMV
+#undef DENSE_GEMV_MIXED
 #undef EXACT_Q4
 #undef EXACT_MATRIX
 #undef EXACT_TILE

@@ -52,7 +52,6 @@
 #include "backend-hip/kernels/hopper/linear_decode_mma.hip"
 #include "backend-hip/kernels/hopper/experts_decode_mma.hip"
 #include "backend-hip/kernels/hopper/experts_route_gemv.hip"
-#include "backend-hip/kernels/hopper/experts_mix_gemv.hip"
 #include "backend-hip/kernels/hopper/delta_gated.hip"
 #include "backend-hip/kernels/hopper/vector_1024.hip"
 
@@ -73,6 +72,7 @@
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/dense_gemv.hip"
 #include "backend-hip/kernels/hopper/router_gemv.hip"
+#include "backend-hip/kernels/hopper/experts_mix_gemv.hip"
 #endif
 #endif
 

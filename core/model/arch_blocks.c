@@ -333,9 +333,11 @@ static struct mlp shared_expert(const struct arch_moe *m)
                         m->activation};
 }
 
+/* Fp16, bf16 or fp32 weights, or those that --plain 8bit makes of them. */
 static int is_plain(const struct builder *b, int w)
 {
-    return !b->failed && b->plan->weight[w].linear.weight != NULL;
+    const struct linear *of = &b->plan->weight[w].linear;
+    return !b->failed && (of->weight || (of->in_order && of->group < 128));
 }
 
 void arch_moe_block(struct builder *b, const struct arch_moe *m, int in, int out)

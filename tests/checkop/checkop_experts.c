@@ -333,9 +333,10 @@ static void fill_ids(struct rng *r, const struct experts_case *k, int32_t *id)
     }
 }
 
-/* OP_LINEAR with every expert of stack i: the slots' outputs. x [rows][in], of slot j with each. */
+/* OP_LINEAR with every expert of stack i: the slots' outputs. x [rows][in], of slot j with each. In
+ * fp16 stacks scale the halves of codes of 8 bits apart, so the linears do. */
 static void by_linear(struct side *s, const struct experts_call *q, int i, const struct batch *b,
-                      struct arena *a)
+                      struct arena *a, enum act act)
 {
     const struct experts_case *k = q->k;
     size_t in = (size_t)q->stack[i].in, out = (size_t)q->stack[i].out, rows = (size_t)k->rows,
@@ -345,14 +346,16 @@ static void by_linear(struct side *s, const struct experts_call *q, int i, const
     for (int e = 0; e < k->experts; e++) {
         struct be_linear *packed;
         struct err err;
-        CHECK(!s->ops->pack(s->be, &q->q[i][e].w, &packed, &err));
+        struct linear one = q->q[i][e].w;
+        if (act == ACT_F16) one.pairs = one.in_order = 0;
+        CHECK(!s->ops->pack(s->be, &one, &packed, &err));
         for (size_t j = 0; j < (k->each ? top : 1); j++) {
             size_t stride = k->each ? top * in : in;
             for (size_t r = 0; r < rows; r++)
                 memcpy(x + r * in, q->x + r * stride + j * in, in * 4);
             s->ops->upload(s->be, dx.d, x, rows * in * 4);
             struct trial t = {0};
-            int w = trial_linear(&t, &q->q[i][e].w, packed);
+            int w = trial_linear(&t, &one, packed);
             int from = trial_buffer(&t, dx.d, ROWS_STEP, in * 4),
                 to = trial_buffer(&t, dy.d, ROWS_STEP, out * 4);
             trial_linears(&t, from, 1, &w, &to);
@@ -407,7 +410,7 @@ static void run_experts(struct check *c, int v, const char *name, const struct v
     for (int i = 0; i < k->n; i++) {
         dbuf_get(&s, &y[i], q->y[i]);
         compare_fences(c, v, name, "output", &s, &y[i]);
-        if (q->by_linear[i]) by_linear(&s, q, i, &b, &a);
+        if (q->by_linear[i]) by_linear(&s, q, i, &b, &a, c->act);
         s.ops->drop(s.be, packed[i]);
         dbuf_free(&s, &y[i]);
     }

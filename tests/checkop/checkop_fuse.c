@@ -3,8 +3,8 @@
  * cannot. All results that are read after the plan have the same bits in both: those of the last
  * operations always, the intermediate ones (normed rows, rotated queries, results of attention and
  * gating) in runs that keep them, and the pages of keys and values. A generated row by itself has
- * the bits that it has beside others. For the hip backend every pattern of backend-hip/hip_fuse.c
- * that the device has kernels for must have been launched.
+ * the bits that it has beside others. For the hip backend every pattern of
+ * backend-hip/hip_patterns.c that the device has kernels for must have been launched.
  * Which result is good to which error is checked by the other operations of checkop. */
 #include "tests/checkop/checkop_fuse.h"
 
@@ -52,7 +52,8 @@ enum keep { KEEP_NONE, KEEP_ALL, KEEP_SOME, KEEPS };
 
 static const char *const keep_names[KEEPS] = {"kept none", "kept all", "kept some"};
 static const char *const format_names[] = {"4-bit", "4-bit of 32", "4-bit, f32 scales",
-                                           "f16",   "bf16",        "f32"};
+                                           "8-bit", "f16",         "bf16",
+                                           "f32"};
 static const char *const order_names[] = {"", ", permuted", ", permuted each"};
 
 #define H64                                                                                        \
@@ -147,6 +148,19 @@ static const struct fuse_case cases[] = {
     {0, BLOCK | TAIL, 4160, 8192, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, 0},
     {0, BLOCK, 64, 8256, H64, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, 0},
     {1, MLP, 128, 576, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, 0},
+    {1, STATES | O, 256, 0, H64, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, MIXES},
+    {0, STATES | O, 640, 0, H128, KV_F16, 0, 0, DENSE_BF16, 0, 0, IN_PLACE, MIXES | GATED},
+    {0, STATES | O, 256, 0, H64, KV_F16, 0, 0, DENSE_F16, 0, 0, IN_PLACE, MIXES},
+    /* codes of 8 bits */
+    {1, STATES | O, 384, 0, H64, KV_F16, 0, 0, DENSE_BF16, Q8_32, BIT(W_MIXED), IN_PLACE, MIXES},
+    {1, QKV, 640, 0, H64, KV_F16, 0, 3, Q8_32, DENSE_BF16, BIT(W_K) | BIT(W_V), IN_PLACE, APART},
+    {1, BLOCK | TAIL, 256, 1088, H64, KV_F16, 0, 0, Q8_32, Q8_32, BIT(W_HEAD), IN_PLACE, 0},
+    {0, O | QKV, 4096, 0, H64, KV_F16, 0, 3, Q8_32, DENSE_F16, BIT(W_Q), IN_PLACE, APART},
+    {0, BLOCK | TAIL, 4160, 8192, H64, KV_F16, 0, 0, Q8_32, 0, 0, IN_PLACE, 0},
+    {1, BLOCK_OF_EXPERTS | TAIL, 384, 128, H64, KV_F16, 0, 0, Q4_128, Q8_32, SHARED_ONE, IN_PLACE,
+     SHARED | BESIDE},
+    {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, Q8_32, SHARED_ONE | BIT(W_ROUTER), IN_PLACE,
+     SHARED | BESIDE},
     /* mixtures of experts */
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 144, H64, KV_F16, 0, 0, Q4_128, DENSE_F16, BIT(W_ROUTER), OWN,
@@ -164,6 +178,8 @@ static const struct fuse_case cases[] = {
      IN_PLACE, SHARED},
     {1, BLOCK_OF_EXPERTS | TAIL, 384, 128, H64, KV_F16, 0, 0, Q4_128, DENSE_BF16, SHARED_ONE,
      IN_PLACE, SHARED | BESIDE},
+    {1, MOE, 64, 1088, H64, KV_F16, 0, 0, Q4_128, DENSE_BF16, SHARED_ONE, IN_PLACE,
+     SHARED | BESIDE},
     {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_F16, SHARED_ONE, IN_PLACE, SHARED},
     {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_F16, SHARED_ONE | BIT(W_ROUTER),
      IN_PLACE, SHARED | BESIDE},

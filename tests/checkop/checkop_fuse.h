@@ -67,6 +67,7 @@ enum weights {
     W_GATES,
     W_UPS,
     W_DOWNS,
+    W_MIXED, /* of what the convolution reads */
     W_HEAD,
     W_TABLE,
     N_LINEARS
@@ -103,11 +104,13 @@ enum more {
     APART = 256, /* q, then k and v: two operations read a norm */
     SHARED = 512, /* experts: the MLP's linears as a shared expert, whose gate is given */
     BESIDE = 1024, /* its gate and up come right after the router */
-    GATED = 2048 /* the result that o reads */
+    GATED = 2048, /* the result that o reads */
+    MIXES = 4096  /* two operations of a norm: what the convolution reads, and k */
 };
 
-/* 4-bit: groups of 128 or of 32 inputs, fp32 scales; dense types */
-enum format { Q4_128, Q4_32, Q4_F32, DENSE_F16, DENSE_BF16, DENSE_F32 };
+/* 4-bit: groups of 128 or of 32 inputs, fp32 scales; codes of 8 bits as pairs of groups of 32;
+ * dense types */
+enum format { Q4_128, Q4_32, Q4_F32, Q8_32, DENSE_F16, DENSE_BF16, DENSE_F32 };
 enum order { IN_PLACE, ALIKE, OWN }; /* ALIKE: linears of one input have one permutation */
 
 enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 96, EXPERTS = 37, TOP_K = 3 };

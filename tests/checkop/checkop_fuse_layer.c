@@ -46,6 +46,27 @@ static struct linear make_quantized(struct arena *a, struct rng *r, enum format 
                            .scale_type = format == Q4_F32 ? DT_F32 : DT_F16};
 }
 
+/* Codes of 8 bits, in order. */
+static struct linear make_pairs(struct arena *a, struct rng *r, int in, int out)
+{
+    struct linear w = make_quantized(a, r, Q4_32, 2 * in, out);
+    int32_t *perm = arena_get(a, (size_t)w.k * sizeof *perm);
+    uint16_t *scale = (uint16_t *)w.scales;
+    uint8_t *zero = (uint8_t *)w.zeros;
+    for (int j = 0; j < w.k; j++) perm[j] = j / 64 * 32 + j % 32;
+    for (size_t i = 0; i < ((size_t)out + 15) / 16 * (size_t)w.n_groups * 16; i++) {
+        int low = i / 16 % 2 != 0;
+        zero[i] = low ? 0 : 8;
+        scale[i] = f16_from_f32(low ? f32_from_f16(scale[i - 16]) / 16
+                                    : (2 + (float)rng_below(r, 1000) / 100) * 0x1p-9f);
+    }
+    w.in = in;
+    w.perm = perm;
+    linear_find_pairs(&w);
+    CHECK(w.in_order);
+    return w;
+}
+
 static struct linear make_dense(struct arena *a, struct rng *r, enum format format, int in, int out)
 {
     size_t n = (size_t)in * (size_t)out;
@@ -71,6 +92,7 @@ static int linears_of(const struct fuse_case *k)
     return (k->parts & QKV ? BIT(W_Q) | BIT(W_K) | BIT(W_V) : 0) | (k->parts & O ? BIT(W_O) : 0) |
            (k->parts & MLP || k->more & SHARED ? BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN) : 0) |
            (k->parts & MOE ? BIT(W_ROUTER) | BIT(W_GATES) | BIT(W_UPS) | BIT(W_DOWNS) : 0) |
+           (k->more & MIXES ? BIT(W_MIXED) | BIT(W_K) : 0) |
            (k->parts & TAIL ? BIT(W_HEAD) : 0) | (k->parts & EMBED ? BIT(W_TABLE) : 0);
 }
 
@@ -108,9 +130,10 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int ffn = k->ffn ? k->ffn : 16;
     const int in[] = {k->dim, k->dim, k->dim, q,   k->dim, k->dim, ffn,
-                      k->dim, k->dim, k->dim, ffn, k->dim, k->dim},
-              out[] = {q,       kv,            kv,            k->dim,           ffn,   ffn,  k->dim,
-                       EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim, VOCAB, VOCAB};
+                      k->dim, k->dim, k->dim, ffn, k->dim, k->dim, k->dim},
+              out[] = {q,      kv,      kv,            k->dim,        ffn,              ffn,
+                       k->dim, EXPERTS, EXPERTS * ffn, EXPERTS * ffn, EXPERTS * k->dim,
+                       q + 2 * k->heads.head_dim, VOCAB, VOCAB};
     const int32_t *before = NULL;
     for (int i = 0; i < N_LINEARS; i++) {
         if (!(linears_of(k) & BIT(i))) {
@@ -122,6 +145,7 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
                              : i == W_ROUTER    ? DENSE_BF16
                                                 : k->format;
         f->w[i] = format >= DENSE_F16 ? make_dense(a, r, format, in[i], out[i])
+                  : format == Q8_32   ? make_pairs(a, r, in[i], out[i])
                                       : make_quantized(a, r, format, in[i], out[i]);
         if (i % 2 == 0 && i < W_HEAD) {
             float *bias = arena_get(a, (size_t)out[i] * sizeof *bias);
@@ -130,7 +154,7 @@ void fuse_weights(struct fuse *f, struct arena *a, struct rng *r)
         }
         if (is_stack(i)) make_stack(&f->w[i]);
         if (i == W_ROUTER) make_ties(&f->w[i]);
-        if (format >= DENSE_F16 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
+        if (format >= Q8_32 || (k->order == IN_PLACE && f->w[i].k == in[i])) continue;
         int alike = k->order != OWN && shares_input(i) && before && f->w[i].k == f->w[i - 1].k;
         f->w[i].perm = before =
             alike ? before : make_perms(a, r, is_stack(i) ? EXPERTS : 1, f->w[i].k, in[i]);
@@ -371,6 +395,11 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
     if (parts & QKV && !(parts & MOE)) add_qkv(f, t, n, next ? B_D1 : -1);
     if (parts & ROPE) add_rope(f, t, n);
     if (parts & ATTEND) add_attend(f, t, n);
+    if (n->more & MIXES) {
+        add_norm(t, n, -1, V_NORM1, B_H1);
+        trial_linears(t, n->buffer[B_H1], 1, n->linear + W_MIXED, n->buffer + B_MIXED);
+        trial_linears(t, n->buffer[B_H1], 1, n->linear + W_K, n->buffer + B_K);
+    }
     if (parts & STATES) add_states(f, t, n);
     if (n->more & GATED)
         add_gate(t, n, parts & STATES ? ACTIVATION_SILU : ACTIVATION_SIGMOID);

@@ -12,6 +12,10 @@
  *   meta    [panel][group][16] of one word (fp16 scale, fp16 zero point << 16), or of two words
  *           (fp32 scale, fp32 zero point)
  *   weight  [panel][piece][16 outputs][16 bytes]. A piece is 8 inputs of fp16 or bf16, or 4 of fp32
+ *     I8    [panel][two chunks][BYTES_STAGE bytes]: [t = 0 .. 3][16 outputs][16 bytes], the codes
+ *           plus 128 of inputs 8t .. 8t+7 of the first chunk and of the second, then a word of two
+ *           fp16 scales, of the first and the second chunk, for outputs 0 8 1 9 .. 7 15. An even
+ *           number of chunks
  *   x       [rows][32 * chunks] of fp16 with a power of two for each row, or of fp32
  *     wgmma [tile][64 inputs][rows of a tile][128 bytes] of fp16. The 16 bytes at place i ^ (row %
  *           8) of a row (the 128-byte swizzle of TMA and wgmma) are, with p = i % 4, inputs 2p and
@@ -59,7 +63,8 @@ enum { COMBINE_PIECES = COMBINE_DIMS / PIECE }; /* of a combined row */
 enum { THREADS_1024 = 1024 };
 #define PIECES_FOR(pieces, threads) (((pieces) * PIECE + 4 * (threads) - 1) / (4 * (threads)))
 enum { CLUSTER = 4 }; /* blocks of a cluster (linear_decode_wgmma.hip) */
-enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32 };
+/* WEIGHT_I8: codes of 8 bits with a scale for each chunk, laid out as plain weights */
+enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32, WEIGHT_I8 };
 /* types of keys and values, in the order of enum kv_type */
 enum page_kind { PAGE_F16, PAGE_F32, PAGE_INT8, PAGE_INT4 };
 /* Bytes of a page of int8, of int4 for one KV head. */
@@ -90,14 +95,15 @@ enum kernel_op {
 /* The rows that a linear kernel computes. */
 enum linear_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
 /* The operands of a linear kernel: 4-bit codes with fp16 or fp32 activations, or dense weights with
- * fp32 activations, in the order of enum weight_kind; FORMAT_PAPER: 4-bit codes in the paper's
- * layout. */
+ * fp32 activations, codes of 8 bits with fp16 ones, in the order of enum weight_kind; FORMAT_PAPER:
+ * 4-bit codes in the paper's layout. */
 enum linear_format {
     FORMAT_Q4_F16,
     FORMAT_Q4_F32,
     FORMAT_F16,
     FORMAT_BF16,
     FORMAT_F32,
+    FORMAT_I8,
     FORMAT_PAPER
 };
 #define FORMAT_DENSE(weights) (FORMAT_F16 + (int)(weights))
@@ -127,22 +133,27 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
  * among; rings and sums of 8 warps, and a scale */
 enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512 };
 #define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
-/* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; rings, inputs
- * and results of 8 warps */
-enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8 };
-#define MIX_SHARED (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL))
+/* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; inputs of a
+ * shared expert, four to a thread; rings, inputs and results of 8 warps, the shared expert's row in
+ * parts and a sum of each output for each 64 of its inputs */
+enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8, MIX_ALONE = -1 };
+enum { MIX_SHARED_INPUTS = 4 * THREADS };
+#define MIX_SHARED                                                                                 \
+    (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL) + 7 * MIX_SHARED_INPUTS)
 /* nvidia/linear_decode_mma.hip: words of an item with scales for each chunk; of sums */
 enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
-/* nvidia/linear_plain_mma.hip */
-#define DENSE_MMA_SHARED(rows, outputs, parts) (512 * ((outputs) + (rows) * (parts)))
+/* nvidia/linear_plain_mma.hip; codes of 64 inputs of a panel, with their scales */
+enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
+#define DENSE_MMA_SHARED(rows, outputs, parts, weights)                                            \
+    (512 * (rows) * (parts) + ((weights) == WEIGHT_I8 ? 272 : 512) * (outputs))
 /* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/dense_gemv.hip: most
- * inputs, linears of a launch; shared memory for a row in parts, two buffers with a sum of each panel's
- * outputs for each 64 inputs, and mbarriers */
+ * inputs, linears of a launch; shared memory for a row in parts, two buffers with a sum of each
+ * panel's outputs for each 64 inputs, and mbarriers */
 enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4 };
 enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 #define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
-    ((inputs) * 4 * (parts) + ((inputs) > 1536 ? 3 * (inputs) : 6144) * (panels) + 128)
+    ((inputs) * 2 * (parts) + ((inputs) > 1536 ? 3 * (inputs) : 6144) * (panels) + 128)
 /* hopper/router_gemv.hip: inputs; parts of a row, the row, and a sum of half a panel for each 64
  * inputs */
 enum { ROUTER_INPUTS = 4096 };
@@ -228,6 +239,8 @@ struct repack_args { /* whole panels */
     int n_panels, n_chunks;
     int in, out_left;  /* dense: inputs; rows that exist from the first panel on */
     int first, stride; /* the paper's layout: the first of these panels; outputs of a row */
+    const void *scales; /* codes of 8 bits as pairs: of n_panels, as in the model file */
+    int group;
 };
 
 struct repack_meta_args {
@@ -550,11 +563,17 @@ struct dense_gemv_args {
     const float *x, *up;   /* up: x is silu(x) * up; NULL: as it is */
     struct norm_args norm; /* out: NULL, or the normed row, which has other readers */
     int n_parts, n_tiles, n_chunks;
+    int byte_tiles, byte_blocks; /* of codes of 8 bits, which come first; only where a launch has
+                                    other weights, too */
     int together;  /* panels of a tile: 1; 2: part[0].y = silu(part 0) * part 1, whose tiles are the
                       same */
     /* of a single part: v = its result, or before + result / (1 + e^-gate[0]); y = v or y += v */
     const float *before, *gate; /* [out], [1] or NULL */
     int add;
+    /* tiles of part 0 whose results are the input of a convolution of a width of 4, a step of one
+     * sequence: conv.out and its state take their place; 0: none */
+    int conv_tiles;
+    struct conv_args conv;
     void *packed;  /* norm only: fp16 [stride], as prepare_args has it; NULL: none */
     float *scale;  /* [1] of packed */
     int stride;    /* at most DENSE_GEMV_INPUTS */
@@ -586,6 +605,12 @@ struct experts_mix_args {
                                     them; else experts.expert has it */
     int in, slots, gelu;
     int add; /* y += */
+    /* the last linear of a shared expert; not in q4_experts_mix: y = result + its result [n] of
+     * silu(shared_gate) * shared_up / (1 + e^-gate_of_shared[0]) */
+    const void *shared; /* weight */
+    const float *shared_bias, *shared_gate, *shared_up, *gate_of_shared; /* NULL: none; the last: 1
+                                                                            in place of the gate */
+    int shared_chunks;
 };
 
 struct mix_args {

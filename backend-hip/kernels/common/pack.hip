@@ -106,3 +106,37 @@ DEVICE void repack_pieces(const struct repack_args *a, const int pieces)
 
 KERNEL(repack_dense_16, struct repack_args) { repack_pieces(ARGS, 4); }
 KERNEL(repack_dense_32, struct repack_args) { repack_pieces(ARGS, 8); }
+
+#if HAS_WGMMA
+/* Codes of 8 bits from pairs: groups 2i and 2i + 1 of `group` inputs have their high and low
+ * halves. One thread writes 16 bytes, those of t = 0 a word of scales, too. n_chunks: even */
+KERNEL(repack_bytes, struct repack_args)
+{
+    const struct repack_args *a = ARGS;
+    u64 i = (u64)block_x() * THREADS + (u64)thread(), n_stages = (u64)a->n_chunks / 2,
+        stage = i / 64 % n_stages, panel = i / 64 / n_stages;
+    int t = (int)(i / PANEL % 4), output = (int)(i % PANEL), octets = a->group / 8;
+    const u32 *src = (const u32 *)a->src + panel * (u64)(a->in / 4) * PANEL + (u64)output;
+    char *to = (char *)a->dst + (panel * n_stages + stage) * BYTES_STAGE;
+    u32x4 v;
+    if (panel >= (u64)a->n_panels) return;
+    u32 scales = 0;
+    UNROLL for (int c = 0; c < 2; c++)
+    {
+        int octet = (int)stage * 8 + 4 * c + t, group = octet / octets;
+        u32 high = 0x88888888u, low = 0;
+        if (octet * 8 < a->in) {
+            u64 at = (u64)(2 * group * octets + octet % octets);
+            high = src[at * PANEL];
+            low = src[(at + (u64)octets) * PANEL];
+            scales |= (u32)((const u16 *)a->scales)[(panel * (u64)(a->in / a->group) * 2 +
+                                                     (u64)(2 * group + 1)) * PANEL + (u64)output]
+                      << (16 * c);
+        }
+        v[2 * c] = (high << 4 & 0xf0f0f0f0u) | (low & 0x0f0f0f0fu);
+        v[2 * c + 1] = (high & 0xf0f0f0f0u) | (low >> 4 & 0x0f0f0f0fu);
+    }
+    ((u32x4 *)to)[t * PANEL + output] = v;
+    if (t == 0) ((u32 *)(to + BYTES_CODES))[output % 8 * 2 + output / 8] = scales;
+}
+#endif

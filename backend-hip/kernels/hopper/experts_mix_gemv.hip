@@ -1,13 +1,15 @@
 /* hopper/experts_mix_gemv.hip: the last stack of a mixture of experts for a single decode row on
  * sm_90a, with the activation that precedes it and the weighted sum that follows; plain weights.
+ * Beside it the last linear of a shared expert, with its activation and its gated addition.
  *   grid      one block of 256 threads for each panel of 16 outputs
- *   warp      one slot: its activation, packed into shared memory, and its panel over all inputs
+ *   warp      one slot: its activation, packed into shared memory, and its panel over all inputs;
+ *             of the shared expert stages w, w + 8, .. of 64 inputs
  *   choice    with a->route.by_warp made again by every warp (experts_route_gemv.hip), so that the
  *             weights are loaded before the producer launch has ended
  *   pipeline  a ring of MIX_DEPTH items in shared memory for each warp, filled by cp.async
  *   epilogue  the results of the slots are in shared memory and are added in order
- * Beside it the activation of the slots of many rows. Bits: those of slots_prepare_f16,
- * hopper/experts_decode_mma.hip and mix_slots. */
+ * Bits: those of slots_prepare_f16, hopper/experts_decode_mma.hip, mix_slots and
+ * hopper/dense_gemv.hip. Last the activation of the slots of many rows. */
 
 /* The activated inputs v of a slot, by a warp: lane l has elements 4l .. 4l + 3 of each 128, zeros
  * from `in` on. Returns the power of two of the row. */
@@ -80,13 +82,88 @@ DEVICE void mix_prefetch_item(const struct linear_part *p, struct mix_prefetch *
     copies_commit();
 }
 
-/* lds: rings [WARPS][MIX_DEPTH][SLOT], inputs [WARPS][MIX_INPUTS], results [WARPS][PANEL] */
-KERNEL(q4_experts_mix, struct experts_mix_args)
+/* What is known of the shared expert: a warp's weights of its first stage; the row, packed; sums of
+ * stages [stages][PANEL]. */
+struct mix_shared {
+    struct dense_weights first;
+    const char *w; /* of the lane: the panel's weights */
+    u64 *packed;
+    float *sums;
+    float scale;
+    int n_items;
+};
+
+DEVICE void mix_shared_read(const struct experts_mix_args *a, struct mix_shared *s, u32 *lds,
+                            const int kind)
 {
-    const struct experts_mix_args *a = EARLY_ARGS;
+    int lane = thread() % WARP, warp = warp_number();
+    s->n_items = a->shared_chunks / SUM_CHUNKS;
+    s->packed = (u64 *)lds;
+    s->sums = (float *)(s->packed + a->shared_chunks * dense_parts(kind) * 8);
+    s->w = (const char *)a->shared +
+           (u64)block_x() * (u64)s->n_items * (u64)dense_stage_bytes(kind) +
+           (lane % 4 * PANEL + lane / 4) * 16;
+    s->first = dense_read(s->w + (warp < s->n_items ? warp : 0) * dense_stage_bytes(kind), kind);
+}
+
+/* The activated row; its gate and up are those of a launch that has ended. */
+DEVICE void mix_shared_pack(const struct experts_mix_args *a, struct mix_shared *s, float *scratch,
+                            const int kind)
+{
+    struct power_of_two power = {1, 1};
+    float largest = 0;
+    int i = 4 * thread();
+    f32x4 v = {0, 0, 0, 0};
+    if (i < a->shared_chunks * CHUNK)
+        UNROLL for (int e = 0; e < 4; e++)
+            v[e] = gated(load_fresh(a->shared_gate + i + e), load_fresh(a->shared_up + i + e), 0);
+    if (kind != WEIGHT_BF16) {
+        largest = largest_of(v, 0);
+        power = power_for(block_max(largest, scratch), 14);
+    }
+    if (i < a->shared_chunks * CHUNK) dense_pack_four(s->packed, i, v, power.factor, kind);
+    s->scale = power.undo;
+}
+
+/* The sums of a warp's stages. */
+DEVICE void mix_shared_products(const struct mix_shared *s, const int kind)
+{
+    int lane = thread() % WARP;
+    struct dense_weights now = s->first;
+    NO_UNROLL for (int item = warp_number(); item < s->n_items; item += WARPS)
+    {
+        const int from[1] = {item * dense_of_stage(kind)};
+        float part[1][4];
+        dense_products(&now, s->packed + lane % 4, from, part, 1, kind);
+        if (lane % 4 == 0) {
+            s->sums[item * PANEL + lane / 4] = part[0][0];
+            s->sums[item * PANEL + lane / 4 + 8] = part[0][2];
+        }
+        if (item + WARPS < s->n_items)
+            now = dense_read(s->w + (item + WARPS) * dense_stage_bytes(kind), kind);
+    }
+}
+
+/* before + the gated result of the shared expert, of a lane's output */
+DEVICE float mix_shared_add(const struct experts_mix_args *a, const struct mix_shared *s,
+                            int output, float before)
+{
+    const float *of = s->sums + thread() % PANEL;
+    float sum = 0;
+    UNROLL_8 for (int i = 0; i < s->n_items; i++) sum += of[i * PANEL];
+    sum *= s->scale;
+    if (a->shared_bias && output < a->experts.linear.part[0].out) sum += a->shared_bias[output];
+    return fma32(sum, a->gate_of_shared ? sigmoid32(a->gate_of_shared[0]) : 1, before);
+}
+
+/* lds: rings [WARPS][MIX_DEPTH][SLOT], inputs [WARPS][MIX_INPUTS], results [WARPS][PANEL], the
+ * shared expert's row and sums. shared: the kind of its weights, MIX_ALONE: none */
+DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scratch,
+                        const int shared)
+{
     const struct experts_args *e = &a->experts;
     enum { RING = MIX_DEPTH * SLOT };
-    u32 *lds = dynamic_lds;
+    struct mix_shared beside;
     int lane = thread() % WARP, warp = warp_number(), n_items = e->linear.n_chunks / ITEM_CHUNKS,
         panel = block_x(), at = 0, slice = 1;
     u32 *ring = lds + warp * (RING / 4);
@@ -94,6 +171,8 @@ KERNEL(q4_experts_mix, struct experts_mix_args)
     float *results = (float *)(lds + WARPS * (RING / 4) + WARPS * (MIX_INPUTS / 2));
     u32 to = lds_address(ring) + 16 * (u32)lane;
     int output = panel * PANEL + thread(), early = a->route.by_warp, expert;
+    if (shared != MIX_ALONE)
+        mix_shared_read(a, &beside, (u32 *)(results + WARPS * PANEL), shared);
     if (early) {
         next_may_start();
         int chosen = chosen_by_warp(&a->route, (int *)ring);
@@ -108,6 +187,11 @@ KERNEL(q4_experts_mix, struct experts_mix_args)
         (const char *)p.meta + (u64)panel * (u64)((p.last_group + 1) * PANEL * 4) + lane * 16, 0};
     NO_UNROLL for (int i = 0; i < MIX_DEPTH; i++)
         mix_prefetch_item(&p, &f, warp < a->slots ? n_items : 0, to + (u32)(i * SLOT));
+    if (shared != MIX_ALONE) {
+        mix_shared_pack(a, &beside, scratch, shared);
+        barrier();
+        mix_shared_products(&beside, shared);
+    }
     if (early) wait_for_producer();
     float weight = 0, before = 0;
     if (warp == 0 && lane < a->slots) weight = a->weight[lane];
@@ -153,5 +237,14 @@ KERNEL(q4_experts_mix, struct experts_mix_args)
     float mixed = shuffle_from(weight, 0) * results[lane % PANEL];
     for (int j = 1; j < a->slots; j++)
         mixed = fma32(shuffle_from(weight, j), results[j * PANEL + lane % PANEL], mixed);
+    if (shared != MIX_ALONE)
+        mixed = mix_shared_add(a, &beside, panel * PANEL + lane % PANEL, mixed);
     if (lane < PANEL && output < p.out) p.y[output] = a->add ? before + mixed : mixed;
 }
+
+#define EXPERTS_MIX(name, images, shared)                                                          \
+    ON_##images(KERNEL(name, struct experts_mix_args) {                                            \
+        LDS(float, scratch, THREADS);                                                              \
+        experts_mix(EARLY_ARGS, dynamic_lds, scratch, shared);                                     \
+    })
+#include "backend-hip/kernels/kernel_list.h"

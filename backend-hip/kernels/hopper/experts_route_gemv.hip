@@ -2,7 +2,7 @@
  * on sm_90a with the choice of the experts; plain weights.
  *   grid      persistent; blocks take tasks (slot, panel of 16 outputs) in turn; the last block
  *             writes the choice and computes no task
- *   choice    every warp makes it by itself: its lanes have the scores, a round for each expert
+ *   choice    by a warp of each block, whose lanes have the scores, a round for each expert
  *   warp      split-K in the block: each of the 8 warps has an eighth of the inputs (a slice)
  *   pipeline  a ring of EXPERTS_ROUTE_DEPTH items in shared memory for each warp, filled by
  *             cp.async across tasks
@@ -162,8 +162,8 @@ DEVICE void touch_slice(const struct experts_args *e, const struct slice_prefetc
     }
 }
 
-/* lds: rings [WARPS][EXPERTS_ROUTE_DEPTH][SLOT], sums [2][WARPS][PANEL], the
- * row's scale */
+/* lds: rings [WARPS][EXPERTS_ROUTE_DEPTH][SLOT], sums [2][WARPS][PANEL], the second of which has
+ * the choice at first, the row's scale */
 DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
 {
     enum { RING = EXPERTS_ROUTE_DEPTH * SLOT };
@@ -176,9 +176,11 @@ DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
     f.task = block_x();
     f.begin = slice_begin(n_items, warp);
     f.end = slice_begin(n_items, warp + 1);
+    int *choice = (int *)(sums + WARPS * PANEL);
+    if (warp == 0) choice[WARP + lane] = chosen_by_warp(&a->route, choice);
     touch_slice(e, &f);
-    f.chosen = chosen_by_warp(&a->route, (int *)(lds + warp * (RING / 4)));
-    warp_barrier();
+    barrier();
+    f.chosen = choice[WARP + lane];
     if (thread() == 0) sums[2 * WARPS * PANEL] = e->linear.scale[0];
     if (f.task < n_tasks) slice_prefetch_begin(e, &f);
     if (f.begin == f.end) f.task = n_tasks;

@@ -99,12 +99,19 @@ DEVICE void produce_tiles(const struct linear_args *a, const struct experts_args
         const char *x = (const char *)a->x +
                         (u64)t.row_tile * (u64)n * (u64)(a->n_chunks * CHUNK * 2),
                    *maps = (const char *)t.p.maps;
+        int used = e ? (t.rows - t.row_tile * n + 7) / 8 * 8 : n;
         for (int item = s.begin; item < s.end; item++) {
             u32 to = lds + (u32)(stage * r.stage_bytes), count = full + 8 * (u32)stage;
+            const char *of = x + (u64)item * (u64)r.x_bytes;
             mbarrier_wait(empty + 8 * (u32)stage, parity);
             mbarrier_arrive_expect(
-                count, (u32)(r.x_bytes + r.code_bytes + (plain ? r.panels * PANEL * 4 : 0)));
-            if (!early) bulk_copy(to, x + (u64)item * (u64)r.x_bytes, (u32)r.x_bytes, count);
+                count, (u32)(used * 256 + r.code_bytes + (plain ? r.panels * PANEL * 4 : 0)));
+            if (e) { /* rows that are there: an expert has few, and nobody reads what others give */
+                UNROLL for (int j = 0; j < 2; j++)
+                    bulk_copy(to + (u32)(j * n * 128), of + j * n * 128, (u32)(used * 128), count);
+            } else if (!early) {
+                bulk_copy(to, of, (u32)r.x_bytes, count);
+            }
             to += (u32)r.x_bytes;
             UNROLL for (int j = 0; j < groups; j++)
             {

@@ -1,5 +1,5 @@
-/* linear_few_mma.hip: fp16 and bf16 linears with few outputs (routers, gates of heads) by mma on
- * sm_80 and sm_90a, for all rows.
+/* linear_few_mma.hip: fp16, bf16 and 8-bit linears with few outputs (routers, gates of heads) by
+ * mma on sm_80 and sm_90a, for all rows.
  *   grid      (panel of 16 outputs, 16 rows), so that few outputs still occupy many multiprocessors
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
  *   epilogue  the sums of eight stages are in shared memory and are added in order of the inputs
@@ -7,14 +7,24 @@
 
 /* The weights of a stage that a lane has. */
 struct few_weights {
-    u32x4 q[SUM_CHUNKS][2];
+    u32x4 q[SUM_CHUNKS][2]; /* codes of 8 bits: q[0] alone */
+    u32x4 scales;           /* of outputs 2 t, 2 t + 8, 2 t + 1 and 2 t + 9 */
 };
 
-DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, int item)
+DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, int item,
+                                   const int kind)
 {
     const u32x4 none = {0, 0, 0, 0};
-    struct few_weights v;
+    struct few_weights v = {{{none, none}, {none, none}}, none};
     int lane = thread() % WARP, at = (lane % 4 * PANEL + lane / 4) * 16;
+    if (kind == WEIGHT_I8) {
+        const char *from = w + (u64)item * BYTES_STAGE;
+        int there = item * SUM_CHUNKS < a->n_chunks;
+        UNROLL for (int j = 0; j < 2; j++)
+            v.q[0][j] = there ? *(const u32x4 *)(from + at + j * 128) : none;
+        v.scales = there ? *(const u32x4 *)(from + BYTES_CODES + lane % 4 * 16) : none;
+        return v;
+    }
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int j = 0; j < 2; j++)
     {
         int chunk = item * SUM_CHUNKS + c;
@@ -28,9 +38,11 @@ DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, i
 DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, const u32x4 *x,
                       int item, float part[2][4], const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = dense_parts(kind);
     const u32x4 none = {0, 0, 0, 0};
-    UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[j][i] = 0;
+    float eight[SUM_CHUNKS][2][4];
+    UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
+        eight[0][j][i] = eight[1][j][i] = part[j][i] = 0;
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
         int chunk = item * SUM_CHUNKS + c, there = chunk < a->n_chunks;
@@ -40,36 +52,45 @@ DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, 
             u32x4 v = there ? x[(u64)((chunk * parts + s) * 2 + h) * WARP] : none;
             UNROLL for (int j = 0; j < 2; j++)
             {
-                if (kind == WEIGHT_BF16)
+                if (kind == WEIGHT_I8) {
+                    u32 b[2];
+                    unpack_bytes(w->q[0][j][2 * c + h], b);
+                    mma_16x8x16(eight[c][j], v[0], v[1], v[2], v[3], b[0], b[1]);
+                } else if (kind == WEIGHT_BF16)
                     mma_bf16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
                 else
                     mma_16x8x16(part[j], v[0], v[1], v[2], v[3], q[j][2 * h], q[j][2 * h + 1]);
             }
         }
     }
+    if (kind == WEIGHT_I8)
+        UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
+            part[j][i] = scaled_bytes(w->scales[2 * (i % 2) + j], eight[0][j][i], eight[1][j][i]);
 }
 
 /* sums [2][WARPS][DENSE_ROWS][PANEL] */
 DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = dense_parts(kind), of_stage = dense_stage_bytes(kind);
     struct linear_part p = part_of(a, block_x());
     int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS, t = thread(), warp = t / WARP,
         r = t % WARP / 4;
     const char *w = (const char *)p.weight +
-                    (u64)(block_x() - p.first) * (u64)a->n_chunks * (2 * DENSE_PIECE);
+                    (u64)(block_x() - p.first) *
+                        (kind == WEIGHT_I8 ? (u64)n_items * of_stage
+                                           : (u64)a->n_chunks * (2 * DENSE_PIECE));
     const u32x4 *x = (const u32x4 *)a->x + (u64)block_y() * (u64)(a->n_chunks * parts * 2 * WARP) +
                      (u64)(t % WARP);
-    struct few_weights next = few_load(a, w, warp);
+    struct few_weights next = few_load(a, w, warp, kind);
     float sum = 0;
-    prefetch_lines(w, a->n_chunks * 2 * DENSE_PIECE);
+    prefetch_lines(w, n_items * of_stage);
     wait_for_producer();
     for (int first = 0, turn = 0; first < n_items; first += WARPS, turn ^= 1) {
         struct few_weights now = next;
         float part[2][4], *of = sums + turn * (WARPS * DENSE_ROWS * PANEL),
                           *to = of + warp * (DENSE_ROWS * PANEL);
         int left = n_items - first < WARPS ? n_items - first : WARPS;
-        next = few_load(a, w, first + WARPS + warp);
+        next = few_load(a, w, first + WARPS + warp, kind);
         few_stage(a, &now, x, first + warp, part, kind);
         UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
             to[(r + i / 2 * 8) * PANEL + 8 * j + 2 * (t % 4) + i % 2] = part[j][i];

@@ -1,6 +1,7 @@
-/* linear_plain_mma.hip: linears with fp16 or bf16 weights by mma on sm_80 and sm_90a, for all rows.
- * Activations are fp32 in split precision: two halves with a power of two for each row (22 bits),
- * or three bfloats (24 bits); each part is multiplied by itself, so that all products are exact.
+/* linear_plain_mma.hip: linears with fp16 or bf16 weights by mma on sm_80 and sm_90a, with codes of
+ * 8 bits on sm_90a, for all rows. Activations are fp32 in split precision: two halves with a power
+ * of two for each row (22 bits), or three bfloats (24 bits); each part is multiplied by itself, so
+ * that all products are exact. Those of codes of 8 bits are one half, as of 4-bit linears.
  *   grid      one block of 256 threads for each tile of outputs x rows
  *   warp      whole outputs over all inputs: no split-K
  *   pipeline  a ring in shared memory of DENSE_DEPTH stages of 64 inputs, filled by the whole block
@@ -13,10 +14,38 @@
  * ring; bytes that a warp reads at once. */
 enum { DENSE_ROWS = 16, SUM_CHUNKS = 2, DENSE_DEPTH = 4, DENSE_PIECE = 16 * WARP };
 
+/* Parts of an activation; bytes of a panel's weights of a stage. */
+DEVICE int dense_parts(const int kind)
+{
+    return kind == WEIGHT_BF16 ? 3 : kind == WEIGHT_F16 ? 2 : 1;
+}
+DEVICE int dense_stage_bytes(const int kind)
+{
+    return kind == WEIGHT_I8 ? BYTES_STAGE : SUM_CHUNKS * 2 * DENSE_PIECE;
+}
+
+/* Codes of 8 bits, code - 128, as pairs of neighbours; exact. */
+DEVICE void unpack_bytes(u32 word, u32 pair[2])
+{
+    const f16x2 zero = {(f16)1152, (f16)1152};
+    pair[0] = word_of(pair_of(chosen_bytes(word, 0x64646464u, 0x4140)) - zero);
+    pair[1] = word_of(pair_of(chosen_bytes(word, 0x64646464u, 0x4342)) - zero);
+}
+
+/* The sum of a stage, of those of its two chunks; scales: a half for each */
+DEVICE float scaled_bytes(u32 scales, float first, float second)
+{
+    return fma32((float)half_of(scales >> 16), second, (float)half_of(scales) * first);
+}
+
 /* Splits two numbers into parts that add up to them, the largest first: 11 bits each by rounding
- * (halves), or 8 bits by truncation (bfloats). */
+ * (halves), or 8 bits by truncation (bfloats). With codes of 8 bits the first half is all. */
 DEVICE void split_two(float a, float b, u32 part[3], const int kind)
 {
+    if (kind == WEIGHT_I8) {
+        part[0] = word_of((f16x2){(f16)a, (f16)b});
+        return;
+    }
     if (kind == WEIGHT_F16) {
         f16x2 high = {(f16)a, (f16)b}, low = {(f16)(a - (float)high[0]), (f16)(b - (float)high[1])};
         part[0] = word_of(high);
@@ -36,13 +65,13 @@ DEVICE void split_two(float a, float b, u32 part[3], const int kind)
 DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_row, float *scratch,
                           const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = dense_parts(kind);
     int row = to_row % DENSE_ROWS;
     u32 *packed = (u32 *)a->packed +
                   (u64)(to_row / DENSE_ROWS) * (u64)(a->stride / 2 * parts * DENSE_ROWS) +
                   row % 8 * 16 + row / 8;
     struct power_of_two p = {1, 1};
-    if (kind == WEIGHT_F16) {
+    if (kind != WEIGHT_BF16) {
         float largest = 0;
         for (int j = thread(); j < a->k; j += THREADS)
             largest = max32(abs32(permuted(a, x, j)), largest);
@@ -70,6 +99,12 @@ KERNEL(prepare_parts_bf16, struct prepare_args)
     const struct prepare_args *a = ARGS;
     prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_BF16);
 }
+
+ON_SM90(KERNEL(prepare_parts_i8, struct prepare_args) {
+    LDS(float, scratch, THREADS);
+    const struct prepare_args *a = ARGS;
+    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_I8);
+})
 
 /* The norm of a row, its preparation for a plain linear, and that for the experts of a decode row.
  * y [NORM_PARTS_INPUTS] */
@@ -116,6 +151,12 @@ KERNEL(norm_parts_bf16, struct norm_parts_args)
     norm_parts(ARGS, scratch, y, WEIGHT_BF16);
 }
 
+ON_SM90(KERNEL(norm_parts_i8, struct norm_parts_args) {
+    LDS(float, scratch, THREADS);
+    LDS(float, y, NORM_PARTS_INPUTS);
+    norm_parts(ARGS, scratch, y, WEIGHT_I8);
+})
+
 KERNEL(slots_prepare_parts_f16, struct slot_prepare_args)
 {
     const struct slot_prepare_args *s = ARGS;
@@ -151,7 +192,7 @@ DEVICE int dense_place(int piece, int output)
 DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4], const int tiles,
                            const int panels, const int w_stride, const int x_stride, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = dense_parts(kind);
     float part[4][2][4][4];
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
         UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
@@ -181,10 +222,60 @@ DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4],
             total[k][j][m][i] += part[k][j][m][i];
 }
 
+/* The same with codes of 8 bits; scales: of outputs 2 t and 2 t + 1. */
+DEVICE void multiply_bytes(const char *w, const char *scales, const char *x,
+                           float total[][2][4][4], const int tiles, const int panels,
+                           const int x_stride)
+{
+    u32x4 v[SUM_CHUNKS][2][4];
+    UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int h = 0; h < 2; h++)
+        UNROLL for (int m = 0; m < tiles; m++)
+            v[c][h][m] = *(const u32x4 *)(x + m * x_stride + (c * 2 + h) * DENSE_PIECE);
+    UNROLL for (int k = 0; k < panels; k++)
+    {
+        u32x4 of = *(const u32x4 *)(scales + k * BYTES_STAGE);
+        UNROLL for (int j = 0; j < 2; j++)
+        {
+            u32x4 q = *(const u32x4 *)(w + k * BYTES_STAGE + j * 128);
+            float part[SUM_CHUNKS][4][4];
+            UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
+            {
+                UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
+                    part[c][m][i] = 0;
+                UNROLL for (int h = 0; h < 2; h++)
+                {
+                    u32 b[2];
+                    unpack_bytes(q[2 * c + h], b);
+                    UNROLL for (int m = 0; m < tiles; m++)
+                        mma_16x8x16(part[c][m], v[c][h][m][0], v[c][h][m][1], v[c][h][m][2],
+                                    v[c][h][m][3], b[0], b[1]);
+                }
+            }
+            UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
+                total[k][j][m][i] +=
+                    scaled_bytes(of[2 * (i % 2) + j], part[0][m][i], part[1][m][i]);
+        }
+    }
+}
+
 /* Copies a warp's share of the weights of a stage. */
 DEVICE void fetch_weights(const struct linear_args *a, const char *const weights[2], u32 to,
-                          int item, const int panels)
+                          int item, const int panels, const int kind)
 {
+    if (kind == WEIGHT_I8) {
+        int lane = thread() % WARP, there = item * SUM_CHUNKS < a->n_chunks;
+        UNROLL for (int k = 0; k < panels; k++)
+        {
+            const char *from = weights[k] + (u64)(there ? item : 0) * BYTES_STAGE;
+            u32 at = to + (u32)(k * BYTES_STAGE);
+            UNROLL for (int j = 0; j < 2; j++)
+                copy_16_or_zeros(at + (u32)dense_place(lane / PANEL + 2 * j, lane % PANEL),
+                                 from + j * DENSE_PIECE, there);
+            if (lane < 4)
+                copy_16_or_zeros(at + BYTES_CODES + (u32)(lane * 16), from + BYTES_CODES, there);
+        }
+        return;
+    }
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
         int lane = thread() % WARP, chunk = item * SUM_CHUNKS + c, there = chunk < a->n_chunks;
@@ -201,8 +292,8 @@ DEVICE void fetch_weights(const struct linear_args *a, const char *const weights
 DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, const int ways,
                       const int panels, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2, columns = WARPS / ways, copied = panels / ways;
-    const int panel_bytes = SUM_CHUNKS * 2 * DENSE_PIECE, w_bytes = columns * panels * panel_bytes;
+    const int parts = dense_parts(kind), columns = WARPS / ways, copied = panels / ways;
+    const int panel_bytes = dense_stage_bytes(kind), w_bytes = columns * panels * panel_bytes;
     const int of_tile = SUM_CHUNKS * parts * 2,
               pieces = tiles * ways * of_tile; /* pieces of activations in a stage */
     const int slot_bytes = w_bytes + pieces * DENSE_PIECE,
@@ -224,14 +315,16 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
     {
         int last = (p.out - 1) / PANEL, panel = first + warp * copied + k;
         weights[k] = (const char *)p.weight +
-                     (u64)(panel < last ? panel : last) * (u64)a->n_chunks * (2 * DENSE_PIECE) +
+                     (u64)(panel < last ? panel : last) *
+                         (kind == WEIGHT_I8 ? (u64)(a->n_chunks / SUM_CHUNKS) * BYTES_STAGE
+                                            : (u64)a->n_chunks * (2 * DENSE_PIECE)) +
                      (u64)(lane * 16);
     }
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
         UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
             total[k][j][m][i] = 0;
     UNROLL for (int item = 0; item < DENSE_DEPTH - 1; item++)
-        fetch_weights(a, weights, ring + w_to + (u32)(item * slot_bytes), item, copied);
+        fetch_weights(a, weights, ring + w_to + (u32)(item * slot_bytes), item, copied, kind);
     wait_for_producer();
     NO_UNROLL for (int item = 1 - DENSE_DEPTH; item < n_items;
                    item++) /* before item 0: activations of the stages whose weights are loaded
@@ -243,7 +336,7 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
             barrier();
         }
         if (next < n_items) {
-            if (item >= 0) fetch_weights(a, weights, ring + w_to + to, next, copied);
+            if (item >= 0) fetch_weights(a, weights, ring + w_to + to, next, copied, kind);
             UNROLL for (int j = 0; j < (pieces + WARPS - 1) / WARPS; j++)
             {
                 int piece = warp + j * WARPS, m = piece / of_tile, at = piece % of_tile;
@@ -261,9 +354,14 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
         to = to == (u32)last_slot ? 0 : to + (u32)slot_bytes;
         if (item < 0) continue;
         const char *slot = (const char *)lds + (u32)(item % DENSE_DEPTH) * (u32)slot_bytes;
-        multiply_dense(slot + column * panel_bytes + dense_place(t, r),
-                       slot + w_bytes + tile * (of_tile * DENSE_PIECE) + lane * 16, total, tiles,
-                       panels, panel_bytes, of_tile * DENSE_PIECE, kind);
+        const char *w = slot + column * panel_bytes,
+                   *v = slot + w_bytes + tile * (of_tile * DENSE_PIECE) + lane * 16;
+        if (kind == WEIGHT_I8)
+            multiply_bytes(w + dense_place(t, r), w + BYTES_CODES + t * 16, v, total, tiles, panels,
+                           of_tile * DENSE_PIECE);
+        else
+            multiply_dense(w + dense_place(t, r), v, total, tiles, panels, panel_bytes,
+                           of_tile * DENSE_PIECE, kind);
     }
     UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int k = 0; k < panels; k++)
         UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)

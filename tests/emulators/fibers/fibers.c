@@ -1,7 +1,8 @@
 /* fibers.c: a GPU runtime that runs the kernels as host code. It offers the entry points of
  * backend-hip/runtime/hip_api.h as a shared library (build/tests/bin/libhip-fibers.so), so that the
  * real host runtime loads it with --hip-library and everything above it is what a GPU would see.
- * Device memory is malloc'd to the byte: AddressSanitizer sees what a kernel does outside of it. It
+ * Device memory is malloc'd to the byte where AddressSanitizer sees what a kernel does outside of
+ * it; elsewhere a page without access follows each block, rounded up to 256 bytes. It
  * pretends to be one architecture, refuses code objects for anything else, and runs the functions
  * of the same names that are compiled into this library (fiber_kernels.c) instead of those in the
  * code object. A copy from pinned memory happens as late as it may: source memory that is written
@@ -335,12 +336,46 @@ int hipMemGetInfo(size_t *left, size_t *total)
     return OK;
 }
 
+enum { BLOCK_PAGE = 4096 };
+#ifndef __SANITIZE_ADDRESS__
+static size_t block_pages(size_t bytes)
+{
+    return ((bytes + 255) / 256 * 256 + 256 + BLOCK_PAGE - 1) / BLOCK_PAGE * BLOCK_PAGE;
+}
+#endif
+
+/* Memory of `bytes` behind 256 bytes; NULL: there is none. */
+static char *block_new(size_t bytes)
+{
+#ifdef __SANITIZE_ADDRESS__
+    char *p;
+    return posix_memalign((void **)&p, 256, bytes + 256) ? NULL : p;
+#else
+    size_t n = block_pages(bytes);
+    char *p = mmap(NULL, n + BLOCK_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                   0);
+    if (p == MAP_FAILED) return NULL;
+    if (mprotect(p + n, BLOCK_PAGE, PROT_NONE)) abort();
+    return p + n - (bytes + 255) / 256 * 256 - 256;
+#endif
+}
+
+static void block_free(char *p, size_t bytes)
+{
+#ifdef __SANITIZE_ADDRESS__
+    (void)bytes;
+    free(p);
+#else
+    size_t n = block_pages(bytes);
+    munmap(p + 256 + (bytes + 255) / 256 * 256 - n, n + BLOCK_PAGE);
+#endif
+}
+
 /* The length is stored 256 bytes before the block. */
 int hipMalloc(void **d, size_t bytes)
 {
     char *p;
-    if (allocation_fails() || bytes > memory_limit() - allocated ||
-        posix_memalign((void **)&p, 256, bytes + 256))
+    if (allocation_fails() || bytes > memory_limit() - allocated || !(p = block_new(bytes)))
         return OUT_OF_MEMORY;
     memcpy(p, &bytes, sizeof bytes);
     allocated += bytes;
@@ -355,7 +390,7 @@ int hipFree(void *d)
     copy_pending();
     memcpy(&bytes, (char *)d - 256, sizeof bytes);
     allocated -= bytes;
-    free((char *)d - 256);
+    block_free((char *)d - 256, bytes);
     return OK;
 }
 
