@@ -63,7 +63,7 @@ static size_t kept_floats(const struct attend_block *block, const struct heads *
            (size_t)(2 + g->head_dim);
 }
 
-/* Cuts the step into c->blocks, first those whose chunks are in several of c->parts. */
+/* Cuts the step into c->blocks, and those that see many chunks into several of c->parts. */
 static void cut(struct cpu *c, const struct heads *g, int window)
 {
     int threads = pool_n_threads(c->pool);

@@ -183,7 +183,7 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
     int first = attend_first(t, 0) / ATTEND_CHUNK, last = t->pos0 + t->n_rows - 1;
     a->t = t;
     a->n = t->n_rows * t->n_heads;
-    a->c0 = (first > t->chunk0 ? first : t->chunk0) * ATTEND_CHUNK - ATTEND_CHUNK;
+    a->c0 = (t->kept ? t->chunk0 : first) * ATTEND_CHUNK - ATTEND_CHUNK;
     a->c_end = last + 1;
     if (t->kept && t->chunk1 * ATTEND_CHUNK <= last) a->c_end = t->chunk1 * ATTEND_CHUNK;
     a->last_page = (a->c_end - 1) / KV_PAGE;

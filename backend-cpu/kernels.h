@@ -64,7 +64,7 @@ struct attend_task {
     float *out;     /* the same shape */
     int row_stride, n_rows, n_heads; /* n_rows * n_heads <= ATTEND_QUERIES */
     int pos0; /* position of the first row; row r attends to positions <= pos0 + r */
-    /* NULL, and chunk0 0: all chunks, `out` is written. Else the chunks chunk0 .. chunk1-1, at
+    /* NULL: all chunks, `out` is written. Else the chunks chunk0 .. chunk1-1, at
      * least one that the first row sees, are kept here apart, [chunk][(2 + head_dim) * n_rows *
      * n_heads] (fp32.h), for `merge` */
     float *kept;

@@ -179,7 +179,7 @@ static enum hip_kernel matrix_kernel(const struct hip *h)
 static enum hip_kernel few_kernel(const struct hip *h, int rows, int pairs)
 {
     enum hip_kernel matrix = matrix_kernel(h);
-    if (matrix != K_COUNT && rows > 2 * EXACT_SPLIT_ROWS) return matrix;
+    if (matrix != K_COUNT && rows > 16) return matrix;
     if (!hip_has(h, K_exact_tile_2))
         return rows <= 1 ? K_exact_q4_1 : rows <= 4 ? K_exact_q4_4 : K_exact_q4_8;
     if (rows <= 16) return pairs ? K_exact_pairs_split : K_exact_split_8;

@@ -19,9 +19,8 @@ struct exact_matrix_lds {
 /* What a thread copies of each sub-group: 16 bytes of the integers of two rows, two chunks of an
  * output's codes, the scale of an output, that of a row. */
 struct exact_matrix_copies {
-    struct linear_part codes, scales;
-    int codes_panel, scales_panel; /* numbers in their parts; -1: none */
-    int row[2], scaled;            /* inputs; -1: none */
+    struct exact_panel codes, scales;
+    int row[2], scaled; /* inputs; -1: none */
 };
 
 struct exact_matrix_next {
@@ -31,16 +30,6 @@ struct exact_matrix_next {
     struct exact_scaled row;
     int n; /* chunks */
 };
-
-/* The part of a panel of the launch; *number: its number there, -1: there is no such panel. */
-DEVICE struct linear_part exact_matrix_part(const struct exact_linear_args *a, int panel,
-                                            int *number)
-{
-    int exists = panel < a->linear.n_blocks;
-    struct linear_part p = part_of(&a->linear, exists ? panel : 0);
-    *number = exists ? panel - p.first : -1;
-    return a->expert ? part_of_expert(&p, a->expert[block_x()]) : p;
-}
 
 DEVICE void exact_matrix_fetch(const struct exact_linear_args *a,
                                const struct exact_matrix_copies *of, struct exact_matrix_next *x,
@@ -57,10 +46,7 @@ DEVICE void exact_matrix_fetch(const struct exact_linear_args *a,
         x->digits[d][i] = of->row[i] >= 0 && part / 2 < x->n ? *(const u32x4 *)from
                                                              : (u32x4){0, 0, 0, 0};
     }
-    const u32x4 *codes =
-        (const u32x4 *)((const u8 *)of->codes.weight +
-                        exact_lane_at(a, of->codes_panel < 0 ? 0 : of->codes_panel, t % PANEL,
-                                      packed));
+    const u32x4 *codes = (const u32x4 *)of->codes.codes + packed * PANEL + t % PANEL;
     UNROLL for (int i = 0; i < 2; i++)
     {
         int c = t / PANEL % 2 + 2 * i;
@@ -69,8 +55,8 @@ DEVICE void exact_matrix_fetch(const struct exact_linear_args *a,
         if (pairs) x->low[i] = from[a->groups.group_chunks * PANEL];
     }
     x->output = (struct exact_scale){0, 0};
-    if (t < EXACT_MATRIX_PANELS * PANEL && of->scales_panel >= 0)
-        x->output = exact_scale_of(&of->scales, of->scales_panel, group, t % PANEL);
+    if (t < EXACT_MATRIX_PANELS * PANEL && of->scales.exists)
+        x->output = exact_scale_of(&of->scales.part, of->scales.number, group, t % PANEL);
     if (pairs) x->output.zero = 0;
     x->row = (struct exact_scaled){0, 0};
     if (of->scaled >= 0) x->row = *exact_scaled_at(&a->of, of->scaled, sub);
@@ -152,13 +138,14 @@ DEVICE void exact_matrix(const struct exact_linear_args *a, const struct exact_m
     if (!exact_tile_exists(a, block_x())) return;
     const struct exact_block_rows r = exact_rows_of_tile(a, block_x(), EXACT_MATRIX_ROWS,
                                                          !!a->expert);
+    const int of_expert = a->expert ? block_x() : -1;
     int t = thread(), lane = t % lanes, wave = t / lanes, panel0 = block_y() * EXACT_MATRIX_PANELS,
         first_row = wave % 2 * EXACT_DOWN * MATRIX + lane % MATRIX,
         first_output = wave / 2 * across * MATRIX + lane % MATRIX;
     struct exact_matrix_copies of;
     struct exact_matrix_next next;
-    of.codes = exact_matrix_part(a, panel0 + t / 32, &of.codes_panel);
-    of.scales = exact_matrix_part(a, panel0 + t / PANEL % EXACT_MATRIX_PANELS, &of.scales_panel);
+    of.codes = exact_panel_of(a, panel0 + t / 32, of_expert);
+    of.scales = exact_panel_of(a, panel0 + t / PANEL % EXACT_MATRIX_PANELS, of_expert);
     UNROLL for (int i = 0; i < 2; i++)
     {
         int place = r.first + t / 8 + 32 * i;
@@ -180,11 +167,11 @@ DEVICE void exact_matrix(const struct exact_linear_args *a, const struct exact_m
     }
     UNROLL for (int j = 0; j < across; j++)
     {
-        int number;
-        const struct linear_part p = exact_matrix_part(a, panel0 + first_output / PANEL + j,
-                                                       &number);
-        int output = number * PANEL + lane % PANEL;
-        if (number < 0 || output >= p.out) continue;
+        const struct exact_panel panel = exact_panel_of(a, panel0 + first_output / PANEL + j,
+                                                        of_expert);
+        const struct linear_part p = panel.part;
+        int output = panel.number * PANEL + lane % PANEL;
+        if (!panel.exists || output >= p.out) continue;
         UNROLL for (int i = 0; i < EXACT_DOWN; i++) UNROLL for (int v = 0; v < values; v++)
         {
             int place = r.first + first_row - lane % MATRIX + i * MATRIX +

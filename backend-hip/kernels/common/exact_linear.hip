@@ -90,6 +90,25 @@ DEVICE int exact_input(const struct exact_linear_args *a, int place)
     return a->top_k == 1 ? slot : slot / a->top_k;
 }
 
+/* A panel of the launch: its part, its number there, its codes; of the expert of a tile, -1: of no
+ * stack. */
+struct exact_panel {
+    struct linear_part part;
+    const u32 *codes;
+    int number, exists;
+};
+
+DEVICE struct exact_panel exact_panel_of(const struct exact_linear_args *a, int block, int tile)
+{
+    struct exact_panel p;
+    p.exists = block < a->linear.n_blocks;
+    p.part = part_of(&a->linear, p.exists ? block : 0);
+    p.number = p.exists ? block - p.part.first : 0;
+    if (tile >= 0) p.part = part_of_expert(&p.part, a->expert[tile]);
+    p.codes = (const u32 *)p.part.weight + (u64)p.number * (u64)(a->linear.n_chunks * 4 * PANEL);
+    return p;
+}
+
 /* ---- dense linears: a thread has half of the lanes of an output. Inputs that are not there have
  * weights of 0 and values of 0, and add nothing. */
 

@@ -27,20 +27,6 @@ DEVICE u32 exact_lane_at(const struct exact_linear_args *a, int panel, int outpu
     return (u32)((panel * a->linear.n_chunks + chunk) * PANEL + output) * 16;
 }
 
-/* As exact_scale_of(), for a part that is the same in all lanes. */
-DEVICE struct exact_scale exact_lane_scale(const struct linear_part *p, int panel, int group,
-                                           int output)
-{
-    const u8 *meta = uniform((const u8 *)p->meta);
-    u32 at = (u32)((panel * (p->last_group + 1) + group) * PANEL + output);
-    if (p->scale_f32) {
-        const float *v = (const float *)(meta + of_lane(8 * at));
-        return (struct exact_scale){v[0], (int)v[1]};
-    }
-    u32 v = *(const u32 *)(meta + of_lane(4 * at));
-    return (struct exact_scale){(float)half_of(v), (int)half_of(v >> 16)};
-}
-
 DEVICE void exact_lane_load(const struct exact_linear_args *a, const struct linear_part *p,
                             int panel, int output, int sub, struct exact_lane_codes *s,
                             const int pairs)
@@ -57,7 +43,7 @@ DEVICE void exact_lane_load(const struct exact_linear_args *a, const struct line
     at = of_lane(exact_lane_at(a, panel, output, packed + (pairs ? a->groups.group_chunks : 0)));
     UNROLL for (int i = 0; i < 4; i++) if (pairs && i < s->n)
         s->low[i] = *(const u32x4 *)(codes + at + i * PANEL * 16);
-    s->scale = exact_lane_scale(p, panel, group, output);
+    s->scale = exact_scale_of(p, panel, group, output);
     if (pairs) s->scale.zero = 0;
 }
 
@@ -92,7 +78,7 @@ DEVICE void exact_lane_terms(const struct exact_linear_args *a, const struct exa
         {
             int place = r->first + tile * rows + m;
             sum[m][0] = sum[m][1] = 0;
-            x[m] = in_scalar((u32)uniform_int(exact_input(a, place < r->end ? place : r->first)));
+            x[m] = (u32)uniform_int(exact_input(a, place < r->end ? place : r->first));
         }
         UNROLL for (int i = 0; i < 4; i++)
         {

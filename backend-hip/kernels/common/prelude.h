@@ -367,15 +367,6 @@ DEVICE void uniform_words(const void *p, const int n, u32 *to)
     UNROLL for (int i = 0; i < n; i++) to[i] = from[i];
 }
 
-/* The same number, from which the compiler computes nothing ahead: scalar registers are few. */
-DEVICE u32 in_scalar(u32 v)
-{
-#if defined(__AMDGCN__)
-    __asm__ volatile("" : "+s"(v));
-#endif
-    return v;
-}
-
 /* The compiler moves nothing across: what it would load early needs registers. */
 DEVICE void no_mixing(void)
 {

@@ -37,25 +37,6 @@ DEVICE void exact_mma_chunk(int sum[4], const struct exact_bytes *q, u64 b)
     mma_s8(sum, q->low[0], q->low[1], q->high[0], q->high[1], (u32)b, (u32)(b >> 32));
 }
 
-/* A panel of the launch: its part, its number there, its codes; of the expert of a tile, -1: of no
- * stack. */
-struct exact_panel {
-    struct linear_part part;
-    const u32 *codes;
-    int number, exists;
-};
-
-DEVICE struct exact_panel exact_panel_of(const struct exact_linear_args *a, int block, int tile)
-{
-    struct exact_panel p;
-    p.exists = block < a->linear.n_blocks;
-    p.part = part_of(&a->linear, p.exists ? block : 0);
-    p.number = p.exists ? block - p.part.first : 0;
-    if (tile >= 0) p.part = part_of_expert(&p.part, a->expert[tile]);
-    p.codes = (const u32 *)p.part.weight + (u64)p.number * (u64)(a->linear.n_chunks * 4 * PANEL);
-    return p;
-}
-
 /* ---- few rows: the sub-groups are shared out among the warps of a block */
 
 /* Codes and scales of a sub-group of a lane; l: the low halves of pairs. */
