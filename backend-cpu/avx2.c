@@ -60,6 +60,7 @@ ALWAYS_INLINE void q4_few(const struct linear *w, const float *x, float *y, int 
         EACH (r, m) total[h][r] = _mm256_setzero_ps();
     for (int g = 0; g < w->n_groups; g++) {
         __m256 zero[4];
+        if (!r0) fetch_panels(w, p, g * w->group, w->group, np);
         EACH (h, 2 * np)
             zero[h] = load_zeros(w->zeros + (size_t)(p + h / 2) * panel_groups +
                                  (size_t)(g * 16 + h % 2 * 8));
@@ -181,6 +182,7 @@ static void q4_row(const struct linear *w, const float *x, float *y, int p)
                                       z + _mm256_set1_ps(0x1p7f)}};
             sum[h] = _mm256_setzero_ps();
         }
+        fetch_panels(w, p, j0, j1 - j0, 2);
         for (int j = j0; j < j1; j += 8, c += 64) q4_step(c, c + panel_codes, x + j, zero, sum);
         EACH (h, 4) {
             __m256 s = load_scales(w, (size_t)(p + h / 2) * panel_groups + group * 16 +
@@ -256,6 +258,7 @@ static void q4_many(const struct q4_call *c, int r0, int nr, float *scratch)
         n = q4_next(w, j0) - j0;
         for (int p = p0; p < p1; p++) {
             size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16;
+            if (!r0) fetch_panels(w, p, j0, n, 1);
             unpack_panel(w, p, j0, n, codes);
             tiles(codes, c->x + (size_t)j0 * (size_t)c->rows + (size_t)r0 * (size_t)n, n,
                   load_scales(w, at), load_scales(w, at + 8), total + (p - p0) * nr * 16, nr);
@@ -331,15 +334,19 @@ static __attribute__((noinline)) void dense_tail(const struct linear *w, enum dt
     a[1] = _mm256_loadu_ps(lane + 8);
 }
 
-/* nn outputs x m rows, each with 16 lanes. */
+/* nn outputs x m rows, each with 16 lanes; asks for the weights `ahead` outputs further on. */
 ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float *x, float *y,
-                               int n0, const int nn, const int m)
+                               int n0, const int nn, const int m, int ahead)
 {
     int in = w->in, j = 0;
+    size_t bytes = t == DT_F32 ? 4 : 2;
     __m256 a[4][3][2];
     EACH (i, nn)
         EACH (r, m) a[i][r][0] = a[i][r][1] = _mm256_setzero_ps();
-    for (; j + LANES <= in; j += LANES)
+    for (; j + LANES <= in; j += LANES) {
+        EACH (i, nn)
+            __builtin_prefetch((const char *)w->weight +
+                               ((size_t)(n0 + ahead + i) * (size_t)in + (size_t)j) * bytes);
         EACH (h, 2) {
             __m256 v[4];
             EACH (i, nn)
@@ -352,6 +359,7 @@ ALWAYS_INLINE void dense_block(const struct linear *w, enum dtype t, const float
                 EACH (i, nn) a[i][r][h] = _mm256_fmadd_ps(v[i], xr, a[i][r][h]);
             }
         }
+    }
     EACH (i, nn)
         EACH (r, m) {
             if (j < in) dense_tail(w, t, x + (size_t)r * (size_t)in, n0 + i, j, a[i][r]);
@@ -368,7 +376,7 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
     size_t in = (size_t)w->in, out = (size_t)w->out;
     int n = n0;
     if (rows == 1)
-        for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 4, 1);
+        for (; n + 4 <= n1; n += 4) dense_block(w, t, x, y, n, 4, 1, 4);
     for (int end; n + 2 <= n1; n = end) { /* blocks of up to three rows of equal height, which stay
                                              in L1; the weights of some outputs stay in L2 */
         end = n + DENSE_CHUNK <= n1 ? n + DENSE_CHUNK : n + (n1 - n) / 2 * 2;
@@ -376,17 +384,18 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
             m = (rows - r) / left;
             const float *xr = x + (size_t)r * in;
             float *yr = y + (size_t)r * out;
+            int ahead = r ? 0 : 2; /* further rows find the weights in L2 */
             if (m == 3)
-                for (int i = n; i < end; i += 2) dense_block(w, t, xr, yr, i, 2, 3);
+                for (int i = n; i < end; i += 2) dense_block(w, t, xr, yr, i, 2, 3, ahead);
             else if (m == 2)
-                for (int i = n; i < end; i += 2) dense_block(w, t, xr, yr, i, 2, 2);
+                for (int i = n; i < end; i += 2) dense_block(w, t, xr, yr, i, 2, 2, ahead);
             else
-                for (int i = n; i < end; i += 2) dense_block(w, t, xr, yr, i, 2, 1);
+                for (int i = n; i < end; i += 2) dense_block(w, t, xr, yr, i, 2, 1, ahead);
         }
     }
     for (; n < n1; n++)
         for (int r = 0; r < rows; r++)
-            dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 1);
+            dense_block(w, t, x + (size_t)r * in, y + (size_t)r * out, n, 1, 1, 0);
 }
 
 static void avx2_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)

@@ -188,6 +188,7 @@ ALWAYS_INLINE void q4i_few(const struct linear *w, const struct q4_digits *x, fl
                                              digits;
         __m256i sum[4][4];
         c.at = codes + (size_t)q4i_packed(w, j0) * 8;
+        if (!r0 && h0 % 2 == 0) fetch_panels_q4i(w, h0 / 2, j0, n, (nh + 1) / 2);
         if (digits == 1) dot_bytes(&c, digit, n, sum, nh, m, w->pairs);
         else if (nh < 4 && w->pairs) dot_words(&c, digit, n, sum, nh, m, 1);
         else dot_words(&c, digit, n, sum, nh, m, 0);
@@ -304,6 +305,7 @@ static __attribute__((noinline)) void q4i_many(const struct q4i_call *q, int r0,
         const int8_t *digit = x->digit + (size_t)j0 * rows + (size_t)r0 * (size_t)n;
         for (int p = p0; p < p1; p++) {
             size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) * 16;
+            if (!r0) fetch_panels_q4i(w, p, j0, n, 1);
             unpack_bytes(w, p, q4i_packed(w, j0), n, codes);
             if (w->pairs) unpack_bytes(w, p, q4i_packed(w, j0) + w->group, n, codes + n * 16);
             tiles_bytes(&(struct q4i_group){n,

@@ -176,6 +176,7 @@ ALWAYS_INLINE void q4_many(const struct q4_call *c, int p, int r0, int nr, float
         EACH (i, np)
             s[i] = load_scales(
                 w, ((size_t)(p + i) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16);
+        if (!r0) fetch_panels(w, p, j0, n, np);
         EACH (i, np) unpack_panel(w, p + i, j0, n, codes + i * 16, np * 16);
         tiles(codes, c->x + (size_t)j0 * (size_t)c->rows + (size_t)r0 * (size_t)n, n, s, total, nr,
               np);
@@ -408,6 +409,7 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
     float lanes[4 * LANES];
     int n = n0, r = 0, passes = rows / 8;
     if (rows == 1) {
+        c.ahead = 4 * weight_row;
         for (; n + 4 <= n1; n += 4) dense_block(&c, n, 0, w->in, lanes, 4, 1, 0);
         for (; n < n1; n++) dense_block(&c, n, 0, w->in, lanes, 1, 1, 0);
         return;

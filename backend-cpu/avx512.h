@@ -187,6 +187,12 @@ ALWAYS_INLINE void q4i_tile(const struct q4i_group *g, int r0, const struct q4i_
         }
 }
 
+/* Of 8 rows, blocks of 6 leave two that are multiplied one by one, of 9 three. */
+ALWAYS_INLINE int fours_leave_less(int rows, const int m)
+{
+    return m == 6 && (rows == 8 || rows == 9);
+}
+
 /* q4i GEMM: k.np panels from p on x rows r0 .. r0+nr-1, k.m rows at a time. total [nr][np*16] is
  * scratch. */
 ALWAYS_INLINE void q4i_panels(const struct q4i_call *c, int p, int r0, int nr, float *total,
@@ -215,8 +221,9 @@ ALWAYS_INLINE void q4i_panels(const struct q4i_call *c, int p, int r0, int nr, f
             g.zero[i] = load_zeros(w, at, k.pairs);
             g.scale[i] = load_scales(w, at);
         }
+        if (!r0) fetch_panels_q4i(w, p, j0, n, np);
         int r = 0;
-        for (; r + k.m <= nr; r += k.m) q4i_tile(&g, r, k, dot4);
+        for (; r + k.m <= nr && !fours_leave_less(nr - r, k.m); r += k.m) q4i_tile(&g, r, k, dot4);
         for (; k.m > 4 && r + 4 <= nr; r += 4) q4i_tile(&g, r, four, dot4);
         for (; r < nr; r++) q4i_tile(&g, r, one, dot4);
     }
