@@ -58,11 +58,33 @@ static void *take(struct pool_of_bytes *p, size_t bytes)
     return got;
 }
 
+/* SplitMix64 (Steele, Lea, Flood, 2014): all bits of a word are random. */
+static uint64_t random_word(uint64_t n)
+{
+    n *= 0x9e3779b97f4a7c15;
+    n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9;
+    n = (n ^ n >> 27) * 0x94d049bb133111eb;
+    return n ^ n >> 31;
+}
+
 static void fill_random(void *p, size_t bytes, uint64_t seed)
 {
     uint64_t *v = p;
-    for (size_t i = 0; i < bytes / 8; i++)
-        v[i] = seed = seed * 6364136223846793005u + 1442695040888963407u;
+    for (size_t i = 0; i < bytes / 8; i++) v[i] = random_word(seed + i);
+}
+
+/* Codes whose mean is the zero point 8: there is none of 0. Otherwise all outputs have a part of
+ * the sum of the inputs in common, which grows from layer to layer until all tokens are alike and
+ * choose the same experts. */
+static void fill_codes(void *p, size_t bytes, uint64_t seed)
+{
+    const uint64_t lowest = 0x1111111111111111;
+    uint64_t *v = p;
+    fill_random(p, bytes, seed);
+    for (size_t i = 0; i < bytes / 8; i++) {
+        uint64_t some = v[i] | v[i] >> 2;
+        v[i] |= (~(some | some >> 1) & lowest) << 3;
+    }
 }
 
 static void fill_halves(uint16_t *p, size_t n, float scale)
@@ -75,12 +97,12 @@ static void fill_halves(uint16_t *p, size_t n, float scale)
         memcpy(p + i, p, (n - i < PERIOD ? n - i : PERIOD) * sizeof *p);
 }
 
-/* Random signs and mantissas with one exponent, of fp16 2^-7, of bf16 2^-6: the rows of a router
- * differ, so that experts are chosen equally often. */
-static void fill_plain(void *p, size_t n, enum dtype type, uint64_t seed)
+/* Random signs and mantissas of bf16 with one exponent: 2^-6; of embeddings 2^0, so that a layer
+ * adds little to a token and tokens stay different. */
+static void fill_plain(void *p, size_t n, int is_embedding, uint64_t seed)
 {
-    uint64_t keep = type == DT_F16 ? 0x83ff83ff83ff83ff : 0x807f807f807f807f,
-             exponent = type == DT_F16 ? 0x2000200020002000 : 0x3c803c803c803c80, *v = p;
+    uint64_t keep = 0x807f807f807f807f,
+             exponent = is_embedding ? 0x3f803f803f803f80 : 0x3c803c803c803c80, *v = p;
     fill_random(p, (n + 3) / 4 * 8, seed);
     for (size_t i = 0; i < (n + 3) / 4; i++) v[i] = (v[i] & keep) | exponent;
 }
@@ -97,11 +119,11 @@ static void make_linear(struct pool_of_bytes *p, struct linear *w, int group, in
     w->k = k, w->group = group, w->n_groups = k / group, w->scale_type = DT_F16;
     w->codes = c, w->zeros = z, w->scales = s, w->perm = perm;
     if (!p->at) return;
-    fill_random(c, codes, (uint64_t)w->out + p->n);
+    fill_codes(c, codes, (uint64_t)w->out + p->n);
     for (size_t i = 0; i < groups; i++) {
         int low = eight && i / 16 % 2; /* of a pair of groups */
         z[i] = low ? 0 : 8;
-        s[i] = low ? 0x1000 : 0x2000; /* 2^-7, 2^-11 */
+        s[i] = low ? 0x0c00 : 0x1c00; /* 2^-8, 2^-12 */
     }
     for (int i = 0; eight && i < k; i++) perm[i] = i / (2 * group) * group + i % group;
     linear_find_pairs(w);
@@ -142,7 +164,7 @@ static int made_linear(void *self, const char *name, int stack, int in, int out,
     uint16_t *v = take(p, (n + 3) / 4 * 8);
     w->weight_type = s->json ? DT_BF16 : DT_F16;
     w->weight = p->at ? v : self; /* while bytes are counted: not NULL */
-    if (p->at && s->json) fill_plain(v, n, DT_BF16, p->n);
+    if (p->at && s->json) fill_plain(v, n, !!strstr(name, "embed_tokens"), p->n);
     else if (p->at) fill_halves(v, n, 0.01f);
     return 1;
 }
