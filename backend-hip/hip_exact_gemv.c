@@ -11,7 +11,7 @@ int hip_exact_is_gemv(const struct hip *h, const struct be_plan *p, int op)
         const struct be_linear *w = hip_weight(p, op, i);
         if (!hip_is_plain(w) || w->pairs || w->stride || w->perm || w->in != in || w->k != in ||
             w->group_chunks != ITEM_CHUNKS || in != w->n_chunks * CHUNK ||
-            in % (ITEM_CHUNKS * CHUNK) || in > EXACT_GEMV_ROW_OCTETS * 8 * THREADS)
+            in % (ITEM_CHUNKS * CHUNK) || in > EXACT_GEMV_INPUTS(EXACT_GEMV_ROW_OCTETS))
             return 0;
     }
     return 1;

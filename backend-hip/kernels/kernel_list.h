@@ -440,7 +440,7 @@ EXACT_WGMMA(exact_few_192, SM90, 3, 64, 8, 1)
 EXACT_WGMMA(exact_few_64, SM90, 1, 64, 7, 2)
 #ifndef EXACT_GEMV /* hopper/exact_gemv.hip; panels: of an output tile */
 #define EXACT_GEMV(name, images, source, panels)                                                   \
-    KERNEL_ROW(name, images, FOR_EXACT, EXACT_GEMV_THREADS, 2,                                     \
+    KERNEL_ROW(name, images, FOR_EXACT, EXACT_GEMV_THREADS, 1,                                     \
                EXACT_GEMV_SHARED(EXACT_GEMV_SUBS(source), panels, (source) == GEMV_NORM), 0, 0)
 #endif
 EXACT_GEMV(exact_gemv_norm, SM90, GEMV_NORM, 1)

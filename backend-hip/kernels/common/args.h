@@ -708,14 +708,18 @@ struct exact_gemv_args {
     int add; /* part[0].y += the result of the only part */
 };
 
-/* Sub-groups of a stage, stages, bytes of a stage and of the mbarriers; octets of a thread of a
- * normed row, of another. After the ring and the digits of the row: terms in two buffers, which a
- * lane reads 15 sub-groups too far; in their place first the squares of a normed row. */
-enum { EXACT_GEMV_ITEMS = 16, EXACT_GEMV_STAGES = 4, EXACT_GEMV_THREADS = THREADS + 64 };
-enum { EXACT_GEMV_STAGE = EXACT_GEMV_ITEMS * PLAIN_ITEM_BYTES, EXACT_GEMV_BARRIERS = 128 };
-enum { EXACT_GEMV_NORM_OCTETS = 3, EXACT_GEMV_ROW_OCTETS = 7 };
+/* Sub-groups of a stage, one for each warp that computes; stages; bytes of a stage and of the
+ * mbarriers; octets of a thread of a normed row, of another. After the ring and the digits of the
+ * row: terms in two buffers, which a lane reads 15 sub-groups too far; in their place first the
+ * squares of a normed row. */
+enum { EXACT_GEMV_ITEMS = 16, EXACT_GEMV_STAGES = 10, EXACT_GEMV_COMPUTE = 32 * EXACT_GEMV_ITEMS };
+enum { EXACT_GEMV_THREADS = EXACT_GEMV_COMPUTE + 64 };
+enum { EXACT_GEMV_STAGE = EXACT_GEMV_ITEMS * PLAIN_ITEM_BYTES, EXACT_GEMV_BARRIERS = 256 };
+enum { EXACT_GEMV_NORM_OCTETS = 2, EXACT_GEMV_ROW_OCTETS = 4 };
+#define EXACT_GEMV_INPUTS(octets) ((octets) * 8 * EXACT_GEMV_COMPUTE)
 #define EXACT_GEMV_SUBS(source)                                                                    \
-    (((source) == GEMV_NORM ? EXACT_GEMV_NORM_OCTETS : EXACT_GEMV_ROW_OCTETS) * 8 * THREADS / 128)
+    (EXACT_GEMV_INPUTS((source) == GEMV_NORM ? EXACT_GEMV_NORM_OCTETS : EXACT_GEMV_ROW_OCTETS) /   \
+     128)
 #define EXACT_GEMV_TERMS(subs, panels) (4 * PANEL * (2 * (panels) * (subs) + 15))
 #define EXACT_GEMV_PLACE(subs, panels, norm)                                                       \
     ((norm) && 4 * 128 * (subs) > EXACT_GEMV_TERMS(subs, panels)                                   \

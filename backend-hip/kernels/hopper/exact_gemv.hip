@@ -2,10 +2,10 @@
  * before and after them: plain linears with groups of 128 inputs.
  *   fusion    prologue: norm, combination of KV chunks, or the row as it is, then its digits, in
  *             every block; epilogue: y, y += (residual stream), or the activation of two parts
- *   grid      persistent: two blocks a multiprocessor, which no third one fits beside, take output
- *             tiles of one panel (16 outputs) in turn, with an activation the same panel of both
- *             parts
- *   warps     8 that compute, one whose first thread copies, one that adds
+ *   grid      persistent: a block a multiprocessor, beside which no other one fits, so that the row
+ *             is prepared once there; blocks take output tiles of one panel (16 outputs) in turn,
+ *             with an activation the same panel of both parts
+ *   warps     16 that compute, one whose first thread copies, one that adds
  *   pipeline  a ring of stages in shared memory, full and empty mbarriers; a stage is
  *             EXACT_GEMV_ITEMS sub-groups of a panel, two bulk copies; the first ones are copied
  *             before the producer launch has ended
@@ -13,7 +13,8 @@
  *             digits of the row
  * Bits: the terms of a tile go to one of two buffers; a lane of the adding warp adds those of an
  * output, sub-group by sub-group (common/exact_linear.hip). */
-enum { GEMV_COPIES = THREADS / 32, GEMV_ADDS }; /* warps */
+enum { GEMV_COPIES = EXACT_GEMV_ITEMS, GEMV_ADDS }; /* warps */
+#define GEMV_BARRIER() BARRIER_OF(1, EXACT_GEMV_COMPUTE)
 
 /* Shared memory of a block, in order: the ring, mbarriers, digits [digit][inputs], scales and sums
  * [sub-group], terms [2][panels][sub-groups][PANEL]; `row`, the squares of a normed row, is in the
@@ -94,13 +95,13 @@ DEVICE void exact_gemv_normed(const struct exact_gemv_args *a, const struct exac
     float v[EXACT_GEMV_NORM_OCTETS][8], w[EXACT_GEMV_NORM_OCTETS][8], lane = 0;
     UNROLL for (int i = 0; i < EXACT_GEMV_NORM_OCTETS; i++)
     {
-        int at = (i * THREADS + thread()) * 8;
+        int at = (i * EXACT_GEMV_COMPUTE + thread()) * 8;
         if (at < of->dim) load_octet(of->weight + at, w[i]);
     }
     wait_for_producer();
     UNROLL for (int i = 0; i < EXACT_GEMV_NORM_OCTETS; i++)
     {
-        int at = (i * THREADS + thread()) * 8;
+        int at = (i * EXACT_GEMV_COMPUTE + thread()) * 8;
         UNROLL for (int e = 0; e < 8; e++) v[i][e] = 0;
         if (at >= of->dim) continue;
         load_octet(of->x + at, v[i]);
@@ -108,7 +109,7 @@ DEVICE void exact_gemv_normed(const struct exact_gemv_args *a, const struct exac
             (f32x4){v[i][e] * v[i][e], v[i][e + 1] * v[i][e + 1], v[i][e + 2] * v[i][e + 2],
                     v[i][e + 3] * v[i][e + 3]};
     }
-    barrier_numbered(1);
+    GEMV_BARRIER();
     if (thread() < WARP) { /* both halves of the warp have the same lanes */
         const float *from = l->row + thread() % EXACT_LANES, *end = from + of->dim;
         float s[8], next[8];
@@ -123,12 +124,12 @@ DEVICE void exact_gemv_normed(const struct exact_gemv_args *a, const struct exac
         warp_barrier();
         if (thread() == 0) l->row[0] = 1.0f / exact_sqrt(lane / (float)of->dim + of->eps);
     }
-    barrier_numbered(1);
+    GEMV_BARRIER();
     float f = l->row[0];
     UNROLL for (int i = 0; i < EXACT_GEMV_NORM_OCTETS; i++)
     {
-        int octet = i * THREADS + thread();
-        if (i * THREADS * 8 >= of->dim) break;
+        int octet = i * EXACT_GEMV_COMPUTE + thread();
+        if (i * EXACT_GEMV_COMPUTE * 8 >= of->dim) break;
         if (octet * 8 < of->dim)
             UNROLL for (int e = 0; e < 8; e++) v[i][e] = v[i][e] * f * w[i][e];
         exact_gemv_digits(a, l, octet, v[i], digits);
@@ -158,7 +159,7 @@ DEVICE void exact_gemv_combined(const struct exact_gemv_args *a, const struct ex
                                 const int digits)
 {
     wait_for_producer();
-    NO_UNROLL for (int i = 0; i < a->n_subs * 16; i += THREADS)
+    NO_UNROLL for (int i = 0; i < a->n_subs * 16; i += EXACT_GEMV_COMPUTE)
     {
         int octet = i + thread();
         float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -174,23 +175,23 @@ DEVICE void exact_gemv_as_it_is(const struct exact_gemv_args *a, const struct ex
     wait_for_producer();
     UNROLL for (int i = 0; i < EXACT_GEMV_ROW_OCTETS; i++)
     {
-        int octet = i * THREADS + thread();
+        int octet = i * EXACT_GEMV_COMPUTE + thread();
         UNROLL for (int e = 0; e < 8; e++) v[i][e] = 0;
         if (octet < a->n_subs * 16) load_octet((const float *)a->linear.x + octet * 8, v[i]);
     }
     UNROLL for (int i = 0; i < EXACT_GEMV_ROW_OCTETS; i++)
-        if (i * THREADS < a->n_subs * 16)
-            exact_gemv_digits(a, l, i * THREADS + thread(), v[i], digits);
+        if (i * EXACT_GEMV_COMPUTE < a->n_subs * 16)
+            exact_gemv_digits(a, l, i * EXACT_GEMV_COMPUTE + thread(), v[i], digits);
 }
 
 /* ---- products */
 
-/* The term of a sub-group: lanes 4r and 4r + 1 of outputs r and r + 8. there: 0 if it has no codes,
- * and what is computed is not kept. */
+/* The term of a sub-group, the warp's of a stage: lanes 4r and 4r + 1 of outputs r and r + 8. */
 DEVICE float exact_gemv_term(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
-                             u32 stage, int at, int sub, int there, const int digits)
+                             u32 stage, int sub, const int digits)
 {
-    int lane = thread() % WARP, digit = lane / 4 % digits, h = lane % 2, sum[4] = {0, 0, 0, 0};
+    int lane = thread() % WARP, digit = lane / 4 % digits, h = lane % 2, at = warp_number(),
+        sum[4] = {0, 0, 0, 0};
     u32 x = lds_address(l->digits) + (u32)((digit * a->n_subs + sub) * 128 + lane % 4 * 16);
     UNROLL for (int i = 0; i < 2; i++)
     {
@@ -203,40 +204,62 @@ DEVICE float exact_gemv_term(const struct exact_gemv_args *a, const struct exact
     }
     u32 meta = lds_word(stage + (u32)(EXACT_GEMV_ITEMS * ITEM_BYTES + at * PANEL * 4 +
                                       (lane / 4 + 8 * h) * 4));
-    meta = there ? meta : 0;
     struct exact_scale w = {(float)half_of(meta), (int)half_of(meta >> 16)};
     int high = h ? sum[2] : sum[0], low = h ? sum[3] : sum[1];
     return exact_term(&l->scaled[sub], &w, digits == 2 ? high * 128 + low : high);
 }
 
-/* A warp that computes: sub-groups number warp and warp + 8 of every stage. */
+/* A position in the ring. */
+struct exact_gemv_place {
+    int stage;
+    u32 parity;
+};
+
+/* n stages, a constant, from sub-group `sub` of a panel on. there: whether the warp has one of the
+ * last. to: terms of the panel */
+DEVICE void exact_gemv_stages(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
+                              struct exact_gemv_place *at, int sub, int there, float *to,
+                              const int n, const int digits)
+{
+    float term[2];
+    int stage[2], lane = thread() % WARP;
+    UNROLL for (int k = 0; k < n; k++)
+    {
+        stage[k] = at->stage;
+        mbarrier_wait(l->full + 8 * (u32)stage[k], at->parity);
+        if (++at->stage == EXACT_GEMV_STAGES) at->stage = 0, at->parity ^= 1;
+    }
+    if (n == 2 || there) {
+        UNROLL for (int k = 0; k < n; k++)
+            term[k] = exact_gemv_term(a, l, l->ring + (u32)(stage[k] * EXACT_GEMV_STAGE),
+                                      sub + EXACT_GEMV_ITEMS * k, digits);
+        UNROLL for (int k = 0; k < n; k++) if (lane % 4 < 2)
+            to[(sub + EXACT_GEMV_ITEMS * k) * PANEL] = term[k];
+    }
+    warp_barrier();
+    UNROLL for (int k = 0; k < n; k++) if (lane == 0) mbarrier_arrive(l->empty +
+                                                                      8 * (u32)stage[k]);
+}
+
+/* A warp that computes: its sub-group of every stage, of two stages at a time where both have one.
+ */
 DEVICE void exact_gemv_terms(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
                              const int panels, const int digits)
 {
-    int lane = thread() % WARP, warp = warp_number(), stage = 0;
-    u32 parity = 0, turn = 0;
+    int lane = thread() % WARP, warp = warp_number();
+    struct exact_gemv_place at = {0, 0};
+    u32 turn = 0;
     for (int tile = block_x(); tile < a->linear.n_blocks; tile += grid_x(), turn++) {
         u32 buffer = turn % 2;
         float *to = l->terms + (int)buffer * l->of_buffer + lane / 4 + lane % 2 * 8;
         if (turn > 1) mbarrier_wait(l->added_empty + 8 * buffer, (turn / 2 + 1) % 2);
-        for (int i = 0; i < panels; i++)
-            for (int sub = warp; sub - warp < a->n_subs; sub += EXACT_GEMV_ITEMS) {
-                float term[2];
-                mbarrier_wait(l->full + 8 * (u32)stage, parity);
-                UNROLL for (int k = 0; k < 2; k++)
-                {
-                    int there = sub + 8 * k < a->n_subs;
-                    term[k] =
-                        exact_gemv_term(a, l, l->ring + (u32)(stage * EXACT_GEMV_STAGE),
-                                        warp + 8 * k, there ? sub + 8 * k : 0, there, digits);
-                }
-                UNROLL for (int k = 0; k < 2; k++)
-                    if (lane % 4 < 2 && sub + 8 * k < a->n_subs)
-                        to[(i * a->n_subs + sub + 8 * k) * PANEL] = term[k];
-                warp_barrier();
-                if (lane == 0) mbarrier_arrive(l->empty + 8 * (u32)stage);
-                if (++stage == EXACT_GEMV_STAGES) stage = 0, parity ^= 1;
-            }
+        for (int i = 0; i < panels; i++, to += a->n_subs * PANEL) {
+            int sub = warp;
+            for (; sub + EXACT_GEMV_ITEMS < a->n_subs; sub += 2 * EXACT_GEMV_ITEMS)
+                exact_gemv_stages(a, l, &at, sub, 1, to, 2, digits);
+            for (; sub - warp < a->n_subs; sub += EXACT_GEMV_ITEMS)
+                exact_gemv_stages(a, l, &at, sub, sub < a->n_subs, to, 1, digits);
+        }
         if (lane == 0) mbarrier_arrive(l->added + 8 * buffer);
     }
 }
@@ -283,10 +306,10 @@ DEVICE void exact_gemv(const struct exact_gemv_args *a, u32 *lds, const enum gem
     if (thread() == 0) {
         for (int i = 0; i < EXACT_GEMV_STAGES; i++) {
             mbarrier_init(l.full + 8 * (u32)i, 1);
-            mbarrier_init(l.empty + 8 * (u32)i, THREADS / 32);
+            mbarrier_init(l.empty + 8 * (u32)i, EXACT_GEMV_ITEMS);
         }
         for (int i = 0; i < 2; i++) {
-            mbarrier_init(l.added + 8 * (u32)i, THREADS / 32);
+            mbarrier_init(l.added + 8 * (u32)i, EXACT_GEMV_ITEMS);
             mbarrier_init(l.added_empty + 8 * (u32)i, 1);
         }
         mbarrier_init_done();
@@ -302,7 +325,7 @@ DEVICE void exact_gemv(const struct exact_gemv_args *a, u32 *lds, const enum gem
         if (source == GEMV_NORM) exact_gemv_normed(a, &l, digits);
         else if (source == GEMV_COMBINE) exact_gemv_combined(a, &l, digits);
         else exact_gemv_as_it_is(a, &l, digits);
-        barrier_numbered(1);
+        GEMV_BARRIER();
         exact_gemv_terms(a, &l, panels, digits);
     }
 }

@@ -10,6 +10,7 @@
 DEVICE int grid_x(void) { return fiber_grid_x; }
 DEVICE void warp_barrier(void) { fiber_warp_barrier(); }
 DEVICE void barrier_numbered(int id) { fiber_barrier_numbered(id, THREADS); }
+#define BARRIER_OF(id, n) fiber_barrier_numbered(id, n)
 DEVICE void warpgroup_barrier(int id) { fiber_barrier_numbered(id, 128); }
 DEVICE void barrier_arrive(int id) { fiber_barrier_arrive(id, THREADS); }
 DEVICE float exp2_estimate(float x) { return exp2f(x); }

@@ -86,6 +86,8 @@ DEVICE void barrier_numbered(int id)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
 }
+/* The same of n threads, a constant. */
+#define BARRIER_OF(id, n) asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(n) : "memory")
 /* The same of the 128 threads of a warpgroup. */
 DEVICE void warpgroup_barrier(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 DEVICE void barrier_arrive(int id)
