@@ -113,6 +113,23 @@ Q4_DECODE(q4_decode_f16_8, NO_MMA, 8, 1)
 Q4_DECODE(q4_decode_f32_1, ALL, 1, 0)
 Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
 
+/* Dense linears of prompt rows with fp16 activations (hopper/linear_plain_wgmma.hip). groups:
+ * consumer warpgroups, 64 outputs each */
+#ifndef PLAIN_WGMMA
+#define PLAIN_WGMMA(name, images, weights, groups, stages)                                         \
+    LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, 1,                          \
+           PLAIN_WGMMA_SHARED(weights, groups, stages), .phase = PHASE_PREFILL,                    \
+           .format = FORMAT_DENSE(weights), .rows = PLAIN_WGMMA_ROWS, .outputs = 64 * (groups),    \
+           .persistent = 1, .tile = PLAIN_WGMMA_ROWS)
+#endif
+PLAIN_WGMMA(plain_wgmma_f16_256, SM90, WEIGHT_F16, 4, 3)
+PLAIN_WGMMA(plain_wgmma_f16_64, SM90, WEIGHT_F16, 1, 5)
+PLAIN_WGMMA(plain_wgmma_bf16_256, SM90, WEIGHT_BF16, 4, 3)
+PLAIN_WGMMA(plain_wgmma_bf16_128, SM90, WEIGHT_BF16, 2, 4)
+PLAIN_WGMMA(plain_wgmma_bf16_64, SM90, WEIGHT_BF16, 1, 5)
+PLAIN_WGMMA(plain_wgmma_i8_192, SM90, WEIGHT_I8, 3, 7)
+PLAIN_WGMMA(plain_wgmma_i8_128, SM90, WEIGHT_I8, 2, 8)
+
 /* Dense linears of all rows (nvidia/linear_plain_mma.hip). A warp has `tiles` x 16 rows and
  * `panels` panels; `ways` warps share panels and have different rows. parts: of an activation */
 #ifndef DENSE_MMA
@@ -680,6 +697,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef EXACT_DENSE
 #undef EXACT_DENSE_8
 #undef EXACT_DENSE_TILE
+#undef PLAIN_WGMMA
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES
