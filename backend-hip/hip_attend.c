@@ -40,7 +40,7 @@ static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend)
 {
     static const enum hip_kernel half[][HEADS] =
-        {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
+        {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_attend_wgmma_half_256},
          [KV_F32] = NO_KERNELS,
          [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128, K_COUNT},
          [KV_INT4] = {K_attend_wgmma_half_int4_64, K_attend_wgmma_half_int4_128, K_COUNT}},

@@ -194,6 +194,10 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
      16 * ((dims) > 240 ? (dims) + 16 : 256))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
+/* hopper/attend_prefill_256.hip: slots of a ring, and the queries of a tile in two parts */
+enum { ATTEND_LONG_SLOTS = 3 };
+#define ATTEND_LONG_SHARED                                                                         \
+    ((ATTEND_LONG_SLOTS + 2 * TILE_GROUPS) * ATTEND_WGMMA_STEP * 256 * 2 + 16 * ATTEND_LONG_SLOTS)
 /* Shared memory that a launch of SwiGLU asks for if it has few rows, so that a multiprocessor takes
  * one block only. Without it all blocks of a launch that starts early (programmatic dependent
  * launch) go to the few multiprocessors that are idle then. A block of linear_decode_wgmma.hip fits

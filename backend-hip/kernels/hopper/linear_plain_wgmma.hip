@@ -145,7 +145,7 @@ DEVICE void plain_wgmma(const struct linear_args *a, u32 *lds, const int groups,
     }
 }
 
-#define PLAIN_WGMMA(name, images, weights, groups, stages)                                         \
+#define PLAIN_WGMMA(name, images, weights, groups, stages, percent)                                \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         plain_wgmma(EARLY_ARGS, dynamic_lds, groups, stages, weights);                             \
     })

@@ -286,6 +286,24 @@ DEVICE void wgmma_of(float *c, const u32 a[4], u64 b, int accumulate, const int 
     else wgmma_128(c, a[0], a[1], a[2], a[3], b, accumulate);
 }
 
+/* 64 rows: both operands in shared memory, a as wgmma_octets() describes b. */
+DEVICE void wgmma_shared_64(float *c, u64 a, u64 b, int accumulate)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+                 "%32, %33, p, 1, 1, 0, 0; }"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
+                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
+                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]),
+                   "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]),
+                   "+f"(c[30]), "+f"(c[31])
+                 : "l"(a), "l"(b), "r"(accumulate)
+                 : "memory");
+}
+
 /* Keeps reads of results behind the wait for them. */
 DEVICE void wgmma_done(float *c, const int n)
 {

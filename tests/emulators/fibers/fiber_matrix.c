@@ -474,6 +474,16 @@ void fiber_wgmma_bf16(float *c, const unsigned *a, unsigned long long b, int n, 
     wgmma_of_type(c, a, b, n, 0, 1, accumulate);
 }
 
+void fiber_wgmma_shared(float *c, unsigned long long a, unsigned long long b, int n,
+                        int accumulate)
+{
+    unsigned held[4], lane = (unsigned)fibers.self % 32, warp = (unsigned)fibers.self % 128 / 32;
+    for (unsigned i = 0; i < 4; i++)
+        memcpy(&held[i], at_address(place_of(a, 0, 16 * warp + lane / 4 + i % 2 * 8,
+                                             lane % 4 * 2 + i / 2 * 8)), 4);
+    wgmma_of_type(c, held, b, n, 0, 0, accumulate);
+}
+
 enum { BYTE_COLUMNS = 64 };
 
 typedef vector byte_sums[16][BYTE_COLUMNS / LANES];
