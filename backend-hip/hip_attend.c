@@ -273,7 +273,7 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
     size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
            half = at * (size_t)(a.head_dim / 2);
     int by_warps = !a.in_octets && a.kv < PAGE_INT8 && hip_has(h, K_rope_store_warps) &&
-                   (a.head_dim == 64 || a.head_dim == 128 || a.head_dim == 256);
+                   (a.head_dim == 128 || a.head_dim == 256);
     int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? THREADS / (a.head_dim / 16)
                                                      : by_warps  ? THREADS / 32
                                                                  : 1;
@@ -472,7 +472,7 @@ static void rotate(struct hip *h, const struct op *attend, const struct rope_ker
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }
-    if (wgmma_kernel(h, attend) < K_COUNT && rope->in_octets) {
+    if (wgmma_kernel(h, attend) < K_COUNT && rope->in_octets && rope->head_dim <= 128) {
         prompts->cos = rope->cos;
         prompts->sin = rope->sin;
         keys.n_heads = 0; /* keys only */

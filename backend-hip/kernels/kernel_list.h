@@ -122,13 +122,10 @@ Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
            .format = FORMAT_DENSE(weights), .rows = PLAIN_WGMMA_ROWS, .outputs = 64 * (groups),    \
            .persistent = 1, .tile = PLAIN_WGMMA_ROWS, .slower = percent)
 #endif
-PLAIN_WGMMA(plain_wgmma_f16_256, SM90, WEIGHT_F16, 4, 3, 0)
-PLAIN_WGMMA(plain_wgmma_f16_64, SM90, WEIGHT_F16, 1, 5, 60)
+PLAIN_WGMMA(plain_wgmma_f16_128, SM90, WEIGHT_F16, 2, 4, 0)
 PLAIN_WGMMA(plain_wgmma_bf16_256, SM90, WEIGHT_BF16, 4, 3, 0)
-PLAIN_WGMMA(plain_wgmma_bf16_128, SM90, WEIGHT_BF16, 2, 4, 15)
 PLAIN_WGMMA(plain_wgmma_bf16_64, SM90, WEIGHT_BF16, 1, 5, 60)
-PLAIN_WGMMA(plain_wgmma_i8_192, SM90, WEIGHT_I8, 3, 7, 0)
-PLAIN_WGMMA(plain_wgmma_i8_128, SM90, WEIGHT_I8, 2, 8, 10)
+PLAIN_WGMMA(plain_wgmma_i8_128, SM90, WEIGHT_I8, 2, 8, 0)
 
 /* Dense linears of all rows (nvidia/linear_plain_mma.hip). A warp has `tiles` x 16 rows and
  * `panels` panels; `ways` warps share panels and have different rows. parts: of an activation */
@@ -615,7 +612,8 @@ ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2)
 ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2)
 ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 1)
 ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
-KERNEL_ROW(attend_wgmma_half_256, SM90, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_LONG_SHARED, 0, 0)
+KERNEL_ROW(attend_wgmma_half_256, SM90, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_LONG_SHARED, 0,
+           0)
 ATTEND_TILE_INT8(attend_tile_int8_64, SM80, 64)
 ATTEND_TILE_INT8(attend_tile_int8_128, SM80, 128)
 ATTEND_TILE_INT8(attend_tile_int8_256, MMA, 256)

@@ -270,6 +270,7 @@ static const struct experts_case experts_cases[] = {
     {{{256, 150, 128, 256, PERM_NONE, SCALE_F16, 1, 0, ZEROS_MIXED},
       {256, 33, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 3, 2, 60, 0, 0},
     {{{96, 70, 32, 192, PERM_PAIRS, SCALE_F16, 1, 0, ZEROS_PAIRS}}, 1, 3, 2, 70, 1, 0},
+    {{{256, 150, 128, 256, PERM_NONE, SCALE_F16, 1, 0, 0}}, 1, 2, 1, 300, 0, 0}, /* many slots */
 };
 
 struct experts_call {

@@ -354,8 +354,7 @@ DEVICE void rope_warp(const struct rope_kernel_args *a, const int n)
 KERNEL(rope_store_warps, struct rope_kernel_args)
 {
     const struct rope_kernel_args *a = ARGS;
-    if (a->head_dim == 64) rope_warp(a, 2);
-    else if (a->head_dim == 128) rope_warp(a, 4);
+    if (a->head_dim == 128) rope_warp(a, 4);
     else rope_warp(a, 8);
 }
 #endif

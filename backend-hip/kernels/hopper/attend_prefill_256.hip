@@ -46,28 +46,31 @@ DEVICE void produce_long(const struct attend_kernel_args *a, const struct query_
     if (before >= 0) mbarrier_arrive(r->full + (u32)(8 * before));
 }
 
-/* A lane's queries, as wgmma_queries() has them, in shared memory at `to`. */
+/* A lane's queries, as wgmma_queries() has them, in shared memory at `to`; they are rotated. Loops stay
+ * loops: queries are loaded once. */
 DEVICE void put_long_queries(const struct attend_kernel_args *a, const int row[2], u64 at, char *to,
                              float undo[2])
 {
     int of_group = thread() % 128 / WARP * 16 + thread() % WARP / 4;
     UNROLL for (int i = 0; i < 2; i++)
     {
-        float v[LONG_DIMS / 8][2], largest = 0;
+        const float *x = a->q + (u64)row[i] * (u64)(a->n_heads * LONG_DIMS) + at;
         char *of = to + (of_group + 8 * i) * 16 + thread() % 4 * 4;
-        load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * LONG_DIMS) + at, v, LONG_DIMS);
-        if (a->cos) rotate_pairs(a, row[i], v, LONG_DIMS);
-        UNROLL for (int c = 0; c < LONG_DIMS / 8; c++)
-            largest = max32(max32(abs32(v[c][0]), abs32(v[c][1])), largest);
+        float largest = 0;
+        UNROLL_4 for (int c = 0; c < LONG_DIMS; c += 8)
+        {
+            f32x2 v = *(const f32x2 *)(x + c);
+            largest = max32(max32(abs32(v[0]), abs32(v[1])), largest);
+        }
         struct power_of_two p = power_for(quad_max(largest), 14);
         undo[i] = p.undo;
-        UNROLL for (int c = 0; c < LONG_DIMS / 8; c++)
+        UNROLL_4 for (int c = 0; c < LONG_DIMS; c += 8)
         {
-            struct two_halves x = split_pair(v[c][0] * p.factor, v[c][1] * p.factor);
-            *(u32 *)(of + c * (GROUP_ROWS * 16)) = x.high;
-            *(u32 *)(of + LONG_PART + c * (GROUP_ROWS * 16)) = x.low;
+            f32x2 v = *(const f32x2 *)(x + c);
+            struct two_halves pair = split_pair(v[0] * p.factor, v[1] * p.factor);
+            *(u32 *)(of + c * (GROUP_ROWS * 2)) = pair.high;
+            *(u32 *)(of + LONG_PART + c * (GROUP_ROWS * 2)) = pair.low;
         }
-        warp_barrier(); /* one row after the other: there are registers for one */
     }
 }
 

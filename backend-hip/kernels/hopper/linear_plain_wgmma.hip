@@ -139,7 +139,6 @@ DEVICE void plain_wgmma(const struct linear_args *a, u32 *lds, const int groups,
         if (thread() < groups * 128 + WARP) produce_plain(a, &r, groups, stages, kind);
     } else {
         if (groups == 4) REGISTERS_MORE(112);
-        else if (groups == 3) REGISTERS_MORE(160);
         else REGISTERS_MORE(232);
         consume_plain(a, &r, groups, stages, kind);
     }

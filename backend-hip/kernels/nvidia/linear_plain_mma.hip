@@ -60,6 +60,7 @@ DEVICE void split_two(float a, float b, u32 part[3], const int kind)
     }
 }
 
+#if HAS_WGMMA
 /* Where inputs j and j + 1 of 64 are in a row of a tile for hopper/linear_plain_wgmma.hip, in halves:
  * in the 128-byte swizzle; for codes in the order of args.h, else one after the other. */
 DEVICE int plain_place(int j, int row, const int kind)
@@ -101,12 +102,15 @@ DEVICE void prepare_plain_row(const struct prepare_args *a, const float *x, int 
                                                         plain_place(j % 64, of_tile, kind)) = part[q];
     }
 }
+#endif
 
 /* packed [rows / 16][chunk][part][h][lane][4 words], operand a: lane 4r + t has inputs 8t + 4h and
- * 8t + 4h + 1 of rows r and r + 8, then the next two inputs of both. */
+ * 8t + 4h + 1 of rows r and r + 8, then the next two inputs of both. tiles: prompt
+ * rows may be in tiles */
 DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_row, float *scratch,
-                          const int kind)
+                          const int kind, const int tiles)
 {
+    (void)tiles;
     const int parts = dense_parts(kind);
     int row = to_row % DENSE_ROWS;
     u32 *packed = (u32 *)a->packed +
@@ -120,10 +124,12 @@ DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_r
         p = power_for(block_max(largest, scratch), a->top);
     }
     if (thread() == 0) a->scale[to_row] = p.undo;
-    if (HAS_WGMMA && a->rest_tile && to_row >= a->n_first) {
+#if HAS_WGMMA
+    if (tiles && a->rest_tile && to_row >= a->n_first) {
         prepare_plain_row(a, x, to_row - a->n_first, p.factor, kind);
         return;
     }
+#endif
     for (int j = 2 * thread(); j < a->stride; j += 2 * THREADS) {
         u32 part[3], *to = packed + j / CHUNK * (parts * 2 * DENSE_PIECE / 4) +
                            j / 4 % 2 * (DENSE_PIECE / 4) + j % CHUNK / 8 * 4 + j % 4;
@@ -136,20 +142,20 @@ KERNEL(prepare_parts_f16, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
     const struct prepare_args *a = ARGS;
-    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_F16);
+    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_F16, 1);
 }
 
 KERNEL(prepare_parts_bf16, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
     const struct prepare_args *a = ARGS;
-    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_BF16);
+    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_BF16, 1);
 }
 
 ON_SM90(KERNEL(prepare_parts_i8, struct prepare_args) {
     LDS(float, scratch, THREADS);
     const struct prepare_args *a = ARGS;
-    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_I8);
+    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_I8, 1);
 })
 
 /* The norm of a row, its preparation for a plain linear, and that for the experts of a decode row.
@@ -174,7 +180,7 @@ DEVICE void norm_parts(const struct norm_parts_args *a, float *scratch, float *y
         largest = max32(abs32(v), largest);
     }
     barrier();
-    prepare_parts(&a->parts, y, row, scratch, kind);
+    prepare_parts(&a->parts, y, row, scratch, kind, 1);
     if (row >= a->n_half) return;
     struct power_of_two p = power_for(block_max(largest, scratch), a->half.top);
     for (int i = thread(); i < a->half.stride; i += THREADS)
@@ -210,7 +216,7 @@ KERNEL(slots_prepare_parts_f16, struct slot_prepare_args)
     struct prepare_args a;
     for (int c = 0, slot = block_x() * s->copies; c < s->copies; c++, slot++) {
         const float *x = slot_input(s, slot, &a);
-        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_F16);
+        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_F16, 0);
     }
 }
 
@@ -221,7 +227,7 @@ KERNEL(slots_prepare_parts_bf16, struct slot_prepare_args)
     struct prepare_args a;
     for (int c = 0, slot = block_x() * s->copies; c < s->copies; c++, slot++) {
         const float *x = slot_input(s, slot, &a);
-        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_BF16);
+        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_BF16, 0);
     }
 }
 
