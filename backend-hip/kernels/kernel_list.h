@@ -122,7 +122,6 @@ Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
            .format = FORMAT_DENSE(weights), .rows = PLAIN_WGMMA_ROWS, .outputs = 64 * (groups),    \
            .persistent = 1, .tile = PLAIN_WGMMA_ROWS, .slower = percent)
 #endif
-PLAIN_WGMMA(plain_wgmma_f16_128, SM90, WEIGHT_F16, 2, 4, 0)
 PLAIN_WGMMA(plain_wgmma_bf16_256, SM90, WEIGHT_BF16, 4, 3, 0)
 PLAIN_WGMMA(plain_wgmma_bf16_64, SM90, WEIGHT_BF16, 1, 5, 60)
 PLAIN_WGMMA(plain_wgmma_i8_128, SM90, WEIGHT_I8, 2, 8, 0)

@@ -22,8 +22,8 @@
  *           8) of a row (the 128-byte swizzle of TMA and wgmma) are, with p = i % 4, inputs 2p and
  *           2p + 1 of each eight of chunk i / 4
  *     parts split precision: two fp16 parts of an fp32 activation, with a power of two for each
- *           row, or three bf16 parts (nvidia/linear_plain_mma.hip); prompt rows in tiles, of fp16 or
- *           bf16 in two parts (hopper/linear_plain_wgmma.hip)
+ *           row, or three bf16 parts (nvidia/linear_plain_mma.hip); prompt rows in tiles, of bf16 in
+ *           two parts (hopper/linear_plain_wgmma.hip)
  * The paper's kernels: codes [k / 8][outputs padded to 16] words, meta [group][the same] one word.
  *
  * PAGES of keys and values of one layer, [page][kv head]. d8 and d16 are head_dim rounded up to 8

@@ -1,11 +1,11 @@
-/* linear_plain_wgmma.hip: linears with fp16 or bf16 weights, or codes of 8 bits, by wgmma on sm_90a:
- * prompt rows, with fp16 activations.
+/* linear_plain_wgmma.hip: linears with bf16 weights or codes of 8 bits by wgmma on sm_90a: prompt
+ * rows, with fp16 activations.
  *   grid      persistent: one block a multiprocessor takes output x row tiles in turn, rows first
  *   warps     one producer warp (bulk copies), and consumer warpgroups of 64 outputs each
  *   pipeline  a ring of stages in shared memory, full and empty mbarriers; a stage has 64 inputs:
  *             the rows of the tile in parts, then the weights of its panels
- *   operands  weights are operand a, in registers, rows are operand b. Activations in two parts, of
- *             bfloats (16 bits) or halves (22 bits); of codes one half
+ *   operands  weights are operand a, in registers, rows are operand b. Activations in two parts of
+ *             bfloats (16 bits); of codes one half
  * Bits: all products of an output are added in the order of the inputs, both parts of each 16
  * inputs; those of codes are summed for each chunk, scaled and added. */
 

@@ -125,7 +125,7 @@ DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_r
     }
     if (thread() == 0) a->scale[to_row] = p.undo;
 #if HAS_WGMMA
-    if (tiles && a->rest_tile && to_row >= a->n_first) {
+    if (tiles && kind != WEIGHT_F16 && a->rest_tile && to_row >= a->n_first) {
         prepare_plain_row(a, x, to_row - a->n_first, p.factor, kind);
         return;
     }
