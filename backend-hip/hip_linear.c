@@ -46,7 +46,7 @@ static enum linear_format format_of(const struct hip *h, const struct be_linear 
 static int by_plain_wgmma(const struct hip *h, const struct be_linear *w)
 {
     return w->dense && (w->kind == WEIGHT_BF16 || w->kind == WEIGHT_I8) &&
-           h->config.act == ACT_F16 && w->n_chunks % 2 == 0 && hip_has(h, K_plain_wgmma_bf16_256);
+           h->config.act == ACT_F16 && w->n_chunks % 2 == 0 && hip_has(h, K_plain_256);
 }
 
 int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of,

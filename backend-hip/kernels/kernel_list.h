@@ -122,9 +122,9 @@ Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
            .format = FORMAT_DENSE(weights), .rows = PLAIN_WGMMA_ROWS, .outputs = 64 * (groups),    \
            .persistent = 1, .tile = PLAIN_WGMMA_ROWS, .slower = percent)
 #endif
-PLAIN_WGMMA(plain_wgmma_bf16_256, SM90, WEIGHT_BF16, 4, 3, 0)
-PLAIN_WGMMA(plain_wgmma_bf16_64, SM90, WEIGHT_BF16, 1, 5, 60)
-PLAIN_WGMMA(plain_wgmma_i8_128, SM90, WEIGHT_I8, 2, 8, 0)
+PLAIN_WGMMA(plain_256, SM90, WEIGHT_BF16, 4, 3, 0)
+PLAIN_WGMMA(plain_64, SM90, WEIGHT_BF16, 1, 5, 60)
+PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 2, 8, 0)
 
 /* Dense linears of all rows (nvidia/linear_plain_mma.hip). A warp has `tiles` x 16 rows and
  * `panels` panels; `ways` warps share panels and have different rows. parts: of an activation */
