@@ -40,7 +40,7 @@ static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
 static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend)
 {
     static const enum hip_kernel half[][HEADS] =
-        {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_COUNT},
+        {[KV_F16] = {K_attend_wgmma_half_64, K_attend_wgmma_half_128, K_attend_wgmma_half_256},
          [KV_F32] = NO_KERNELS,
          [KV_INT8] = {K_attend_wgmma_half_int8_64, K_attend_wgmma_half_int8_128, K_COUNT},
          [KV_INT4] = {K_attend_wgmma_half_int4_64, K_attend_wgmma_half_int4_128, K_COUNT}},
@@ -272,7 +272,11 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
     struct rope_kernel_args a = *all;
     size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
            half = at * (size_t)(a.head_dim / 2);
-    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? THREADS / (a.head_dim / 16) : 1;
+    int by_warps = !a.in_octets && a.kv < PAGE_INT8 && hip_has(h, K_rope_store_warps) &&
+                   (a.head_dim == 128 || a.head_dim == 256);
+    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? THREADS / (a.head_dim / 16)
+                                                     : by_warps  ? THREADS / 32
+                                                                 : 1;
     a.q += at * (size_t)(a.n_heads * a.head_dim);
     if (a.k) a.k += kv, a.v += kv;
     a.cos += half;
@@ -281,6 +285,7 @@ static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int r
     if (a.open.own) a.open.own += at;
     hip_launch(h,
                a.kv >= PAGE_INT8           ? K_rope_store_int8
+               : by_warps                  ? K_rope_store_warps
                : a.head_dim > GPU_HEAD_DIM ? K_rope_store_512
                                            : K_rope_store,
                (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0},
@@ -467,7 +472,7 @@ static void rotate(struct hip *h, const struct op *attend, const struct rope_ker
     } else if (n_decode) {
         launch_rope(h, rope, 0, n_decode);
     }
-    if (wgmma_kernel(h, attend) < K_COUNT && rope->in_octets) {
+    if (wgmma_kernel(h, attend) < K_COUNT && rope->in_octets && rope->head_dim <= 128) {
         prompts->cos = rope->cos;
         prompts->sin = rope->sin;
         keys.n_heads = 0; /* keys only */

@@ -42,14 +42,23 @@ static enum linear_format format_of(const struct hip *h, const struct be_linear 
     return h->config.act == ACT_F16 ? FORMAT_Q4_F16 : FORMAT_Q4_F32;
 }
 
+/* Whether hopper/linear_plain_wgmma.hip computes the linear in prompt rows, all of them. */
+static int by_plain_wgmma(const struct hip *h, const struct be_linear *w)
+{
+    return w->dense && (w->kind == WEIGHT_BF16 || w->kind == WEIGHT_I8) &&
+           h->config.act == ACT_F16 && w->n_chunks % 2 == 0 && hip_has(h, K_plain_256);
+}
+
 int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of,
                        enum linear_phase phase, const struct be_linear *w)
 {
     const struct hip_kernel_row *v = &hip_kernels[k];
-    return v->rows && v->op == of && (v->phase == phase || v->phase == PHASE_BOTH) &&
+    int by_phase = w->dense && of == FOR_LINEAR && phase == PHASE_PREFILL && by_plain_wgmma(h, w);
+    return v->rows && v->op == of && (v->phase == phase || (v->phase == PHASE_BOTH && !by_phase)) &&
            v->format == format_of(h, w) && hip_has(h, k) && (!v->few || w->in <= FEW_INPUTS) &&
            (!v->linears || (v->linears == PLAIN_LINEAR) == hip_is_plain(w)) &&
-           (!v->tile || w->d_maps) && (!v->in_clusters || hip_stream_has_clusters(h->stream));
+           (!v->tile || w->d_maps || by_phase) &&
+           (!v->in_clusters || hip_stream_has_clusters(h->stream));
 }
 
 static int applies(const struct hip *h, enum hip_kernel k, enum linear_phase phase,
@@ -170,6 +179,12 @@ static struct layout layout_of(const struct hip_linear_run *r, const struct be_l
 {
     struct layout l = {0};
     int n_first = n_decode;
+    if (r->parts) { /* the rows that are not in tiles are, at most, three parts of whole sixteens */
+        if (!r->by_phase) return l;
+        l.rest_tile = PLAIN_WGMMA_ROWS;
+        l.rest_at = 3 * (size_t)((n_decode + 15) / 16 * 16) * (size_t)w->n_chunks * CHUNK;
+        return l;
+    }
     if (!w->stride && n_decode) l.first_tile = kernel_of(r, PHASE_DECODE, n_decode)->tile;
     if (!w->stride && rows > n_decode)
         l.rest_tile = kernel_of(r, PHASE_PREFILL, rows - n_decode)->tile;
@@ -373,6 +388,16 @@ static void launch(struct hip *h, const struct be_plan *p, int op, const struct 
     hip_launch(h, id_of(v), (struct hip_blocks){blocks, v->tile ? 1 : tiles, 1, 0}, &a, sizeof a);
 }
 
+/* The rows of both phases, whose inputs are prepared. */
+static void launch_prepared(struct hip *h, const struct be_plan *p, int op,
+                            const struct hip_linear_run *r, int rows, int n_decode)
+{
+    if (r->parts && !r->by_phase) n_decode = rows;
+    size_t rest_at = layout_of(r, hip_weight(p, op, r->first), rows, n_decode).rest_at;
+    launch(h, p, op, r, &(struct phase_rows){PHASE_DECODE, 0, n_decode, 0});
+    launch(h, p, op, r, &(struct phase_rows){PHASE_PREFILL, n_decode, rows - n_decode, rest_at});
+}
+
 void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer)
 {
     const struct hip_linears *l = &p->linears[op];
@@ -382,16 +407,8 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer)
         const struct hip_linear_run *r = &l->run[i];
         const struct be_linear *w = hip_weight(p, op, r->first);
         if (r->prepares) prepare(h, p, op, r, rows, n_decode, i == 0 ? producer : -1);
-        if (w->stride) {
-            run_paper(h, w, hip_out(p, op, r->first), rows);
-        } else if (r->parts) {
-            launch(h, p, op, r, &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
-        } else {
-            size_t rest_at = layout_of(r, w, rows, n_decode).rest_at;
-            launch(h, p, op, r, &(struct phase_rows){PHASE_DECODE, 0, n_decode, 0});
-            launch(h, p, op, r,
-                   &(struct phase_rows){PHASE_PREFILL, n_decode, rows - n_decode, rest_at});
-        }
+        if (w->stride) run_paper(h, w, hip_out(p, op, r->first), rows);
+        else launch_prepared(h, p, op, r, rows, n_decode);
     }
 }
 
@@ -405,7 +422,7 @@ int hip_linears_alike(const struct be_plan *p, int a, int b)
 void hip_linear_prepared(struct hip *h, const struct be_plan *p, int op)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
-    launch(h, p, op, &p->linears[op].run[0], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
+    launch_prepared(h, p, op, &p->linears[op].run[0], rows, n_decode);
 }
 
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op)
@@ -435,8 +452,7 @@ void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
     CHECK(rows <= h->config.max_rows);
     if (!rows) return;
     hip_launch_rows(h, kernel[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
-    for (int i = 0; i < l->n_runs; i++)
-        launch(h, p, op, &l->run[i], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
+    for (int i = 0; i < l->n_runs; i++) launch_prepared(h, p, op, &l->run[i], rows, n_decode);
 }
 
 void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
@@ -492,6 +508,7 @@ static void compile_run(const struct hip *h, const struct be_plan *p, int op,
             r->kernel[phase][c] = (uint16_t)choose(h, (enum linear_phase)phase, r->n, w,
                                                    rows_of_class((enum linear_phase)phase, c));
     r->parts = w[0]->dense && hip_kernels[r->kernel[PHASE_DECODE][0]].phase == PHASE_BOTH;
+    r->by_phase = by_plain_wgmma(h, w[0]);
     if (r->parts) r->half = 1;
 }
 

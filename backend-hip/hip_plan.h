@@ -19,7 +19,8 @@ struct hip_linear_run {
     int first, n;       /* index of the first; number */
     int prepares;       /* 0: reads the input that the run before has prepared */
     int half;           /* activations are fp16, whole or in parts; else fp32 */
-    int parts;          /* activations are in split precision: one launch for both phases */
+    int parts;          /* activations are in split precision */
+    int by_phase;       /* of parts: prompt rows have a launch of their own; 0: all rows have one */
     uint16_t *kernel[2]; /* [PHASE_DECODE, PHASE_PREFILL][row class] enum hip_kernel */
 };
 

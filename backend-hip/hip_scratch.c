@@ -32,11 +32,11 @@ static struct scratch_need need_of(const struct step_plan *p)
     return n;
 }
 
-/* Bytes of packed inputs: three parts, or two phases with a partial tile each. */
+/* Bytes of packed inputs: three parts, or two phases with a partial tile each, in three parts. */
 static size_t packed_size(const struct be_config *c, int max_k)
 {
     size_t k = ((size_t)max_k + 4 * CHUNK - 1) / (4 * CHUNK) * (4 * CHUNK);
-    return (3 * (size_t)c->max_rows + MAX_TILE_ROWS) * k * 2;
+    return 3 * ((size_t)c->max_rows + MAX_TILE_ROWS) * k * 2;
 }
 
 enum { N_SCRATCH = 4 };

@@ -113,6 +113,19 @@ Q4_DECODE(q4_decode_f16_8, NO_MMA, 8, 1)
 Q4_DECODE(q4_decode_f32_1, ALL, 1, 0)
 Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
 
+/* Dense linears of prompt rows with fp16 activations (hopper/linear_plain_wgmma.hip). groups:
+ * consumer warpgroups, 64 outputs each */
+#ifndef PLAIN_WGMMA
+#define PLAIN_WGMMA(name, images, weights, groups, stages, percent)                                         \
+    LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, 1,                          \
+           PLAIN_WGMMA_SHARED(weights, groups, stages), .phase = PHASE_PREFILL,                    \
+           .format = FORMAT_DENSE(weights), .rows = PLAIN_WGMMA_ROWS, .outputs = 64 * (groups),    \
+           .persistent = 1, .tile = PLAIN_WGMMA_ROWS, .slower = percent)
+#endif
+PLAIN_WGMMA(plain_256, SM90, WEIGHT_BF16, 4, 3, 0)
+PLAIN_WGMMA(plain_64, SM90, WEIGHT_BF16, 1, 5, 60)
+PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 2, 8, 0)
+
 /* Dense linears of all rows (nvidia/linear_plain_mma.hip). A warp has `tiles` x 16 rows and
  * `panels` panels; `ways` warps share panels and have different rows. parts: of an activation */
 #ifndef DENSE_MMA
@@ -297,6 +310,7 @@ EXPERTS_MMA(q4_experts_mma_any, SM90, 1, 5, OTHER_LINEAR, 2)
 EXPERTS_WGMMA(q4_experts_wgmma_decode_16, SM90, PHASE_DECODE, 16, 2, 12, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_decode_32, SM90, PHASE_DECODE, 32, 3, 8, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, PHASE_PREFILL, 64, 2, 8, PLAIN_LINEAR)
+EXPERTS_WGMMA(q4_experts_wgmma_128, SM90, PHASE_PREFILL, 128, 2, 5, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, PHASE_PREFILL, 64, 2, 7, OTHER_LINEAR)
 #ifndef Q4_DECODE_MMA_EXPERTS
 #define Q4_DECODE_MMA_EXPERTS(name, images, tiles, panels, depth, blocks)                          \
@@ -538,6 +552,7 @@ KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store_int8, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(rope_store_warps, MMA, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(open_page_jobs, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
@@ -596,6 +611,8 @@ ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2)
 ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2)
 ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 1)
 ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
+KERNEL_ROW(attend_wgmma_half_256, SM90, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_LONG_SHARED, 0,
+           0)
 ATTEND_TILE_INT8(attend_tile_int8_64, SM80, 64)
 ATTEND_TILE_INT8(attend_tile_int8_128, SM80, 128)
 ATTEND_TILE_INT8(attend_tile_int8_256, MMA, 256)
@@ -680,6 +697,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef EXACT_DENSE
 #undef EXACT_DENSE_8
 #undef EXACT_DENSE_TILE
+#undef PLAIN_WGMMA
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES

@@ -61,6 +61,7 @@
 #include "backend-hip/kernels/hopper/linear_decode_wgmma.hip"
 
 #include "backend-hip/kernels/hopper/attend_prefill_wgmma.hip"
+#include "backend-hip/kernels/hopper/attend_prefill_256.hip"
 #include "backend-hip/kernels/hopper/attend_prefill_int8.hip"
 #else
 #include "backend-hip/kernels/nvidia/linear_decode_mma.hip"
@@ -70,6 +71,7 @@
 #include "backend-hip/kernels/nvidia/linear_plain_mma.hip"
 #include "backend-hip/kernels/nvidia/linear_few_mma.hip"
 #if HAS_WGMMA
+#include "backend-hip/kernels/hopper/linear_plain_wgmma.hip"
 #include "backend-hip/kernels/hopper/dense_gemv.hip"
 #include "backend-hip/kernels/hopper/router_gemv.hip"
 #include "backend-hip/kernels/hopper/experts_mix_gemv.hip"

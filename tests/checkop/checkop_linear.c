@@ -211,7 +211,7 @@ static void round_to_f16(double *x, int k)
 /* The loop over outputs is innermost: no reduction, so the compiler vectorizes it. */
 void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound, int rows)
 {
-    enum { MAX_OUT = 256 };
+    enum { MAX_OUT = 520 };
     int out = q->w.out;
     for (int r = 0; r < rows; r++, x += q->w.in, y += out, bound += out) {
         double sum[MAX_OUT] = {0}, magnitude[MAX_OUT] = {0};
@@ -526,6 +526,25 @@ static void check_tiles(struct check *c)
             check_shape(c, &s[i], rows[m], (int)m % 2 * 40, (int)(i + m), ", tiles");
 }
 
+/* Many rows of plain weights and codes of 8 bits, in tiles (hopper/linear_plain_wgmma.hip; the device
+ * of two multiprocessors chooses each of its kernels for one of these). */
+static void check_plain_tiles(struct check *c)
+{
+    static const struct shape s[] = {
+        {320, 520, 0, 320, PERM_NONE, 0, 1, DT_BF16, 0},
+        {512, 140, 0, 512, PERM_NONE, 0, 0, DT_BF16, 0},
+        {1000, 40, 0, 1000, PERM_NONE, 0, 1, DT_BF16, 0},
+        {448, 264, 0, 448, PERM_NONE, 0, 1, DT_F16, 0},
+        {256, 40, 0, 256, PERM_NONE, 0, 0, DT_F16, 0},
+        {512, 200, 32, 1024, PERM_PAIRS, SCALE_F16, 1, 0, ZEROS_PAIRS},
+        {320, 360, 32, 640, PERM_PAIRS, SCALE_F16, 0, 0, ZEROS_PAIRS},
+    };
+    static const int rows[] = {1, 70, 130};
+    for (size_t i = 0; i < sizeof s / sizeof *s; i++)
+        for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
+            check_shape(c, &s[i], rows[m], (int)m % 2 * 40, (int)(i + m), ", tiles");
+}
+
 void check_linear(struct check *c)
 {
     int cpu = !strcmp(c->v[0].ops->name, "cpu"); /* an emulated GPU is slow for many rows */
@@ -568,6 +587,7 @@ void check_linear(struct check *c)
     if (!c->quick) check_fused(c, 40);
     if (!cpu) check_long(c);
     if (!cpu && gpu.act != ACT_F32) check_tiles(c);
+    if (!cpu && c->act == ACT_F16) check_plain_tiles(c);
     check_extremes(c, 0);
     check_extremes(c, 1);
 }

@@ -12,16 +12,18 @@
  *   meta    [panel][group][16] of one word (fp16 scale, fp16 zero point << 16), or of two words
  *           (fp32 scale, fp32 zero point)
  *   weight  [panel][piece][16 outputs][16 bytes]. A piece is 8 inputs of fp16 or bf16, or 4 of fp32
- *     I8    [panel][two chunks][BYTES_STAGE bytes]: [t = 0 .. 3][16 outputs][16 bytes], the codes
- *           plus 128 of inputs 8t .. 8t+7 of the first chunk and of the second, then a word of two
- *           fp16 scales, of the first and the second chunk, for outputs 0 8 1 9 .. 7 15. An even
- *           number of chunks
+ *     I8    [panel][two chunks][BYTES_STAGE bytes]: [t = 0 .. 3][16 outputs, number o at place o ^
+ *           2t][16 bytes], the codes plus 128 of inputs 8t .. 8t+7 of the first chunk and of the
+ *           second, so that a warp reads them from shared memory without bank conflicts; then a
+ *           word of two fp16 scales, of the first and the second chunk, for outputs 0 8 1 9 .. 7
+ *           15. An even number of chunks
  *   x       [rows][32 * chunks] of fp16 with a power of two for each row, or of fp32
  *     wgmma [tile][64 inputs][rows of a tile][128 bytes] of fp16. The 16 bytes at place i ^ (row %
  *           8) of a row (the 128-byte swizzle of TMA and wgmma) are, with p = i % 4, inputs 2p and
  *           2p + 1 of each eight of chunk i / 4
  *     parts split precision: two fp16 parts of an fp32 activation, with a power of two for each
- *           row, or three bf16 parts (nvidia/linear_plain_mma.hip)
+ *           row, or three bf16 parts (nvidia/linear_plain_mma.hip); prompt rows in tiles, of bf16 in
+ *           two parts (hopper/linear_plain_wgmma.hip)
  * The paper's kernels: codes [k / 8][outputs padded to 16] words, meta [group][the same] one word.
  *
  * PAGES of keys and values of one layer, [page][kv head]. d8 and d16 are head_dim rounded up to 8
@@ -147,6 +149,15 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
 #define DENSE_MMA_SHARED(rows, outputs, parts, weights)                                            \
     (512 * (rows) * (parts) + ((weights) == WEIGHT_I8 ? 272 : 512) * (outputs))
+/* hopper/linear_plain_wgmma.hip: rows of a tile; parts of an activation; a stage of 64 inputs, in
+ * whole KB for the swizzle; the ring and its mbarriers */
+enum { PLAIN_WGMMA_ROWS = 128 };
+#define PLAIN_WGMMA_PARTS(weights) ((weights) == WEIGHT_I8 ? 1 : 2)
+#define PLAIN_WGMMA_STAGE(weights, groups)                                                         \
+    ((PLAIN_WGMMA_PARTS(weights) * PLAIN_WGMMA_ROWS * 128 +                                         \
+      (groups) * 4 * ((weights) == WEIGHT_I8 ? BYTES_STAGE : 2048) + 1023) / 1024 * 1024)
+#define PLAIN_WGMMA_SHARED(weights, groups, stages)                                                \
+    ((stages) * PLAIN_WGMMA_STAGE(weights, groups) + 16 * (stages))
 /* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/dense_gemv.hip: most
  * inputs, linears of a launch; shared memory for a row in parts, two buffers with a sum of each
  * panel's outputs for each 64 inputs, and mbarriers */
@@ -183,6 +194,10 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
      16 * ((dims) > 240 ? (dims) + 16 : 256))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
+/* hopper/attend_prefill_256.hip: slots of a ring, and the queries of a tile in two parts */
+enum { ATTEND_LONG_SLOTS = 3 };
+#define ATTEND_LONG_SHARED                                                                         \
+    ((ATTEND_LONG_SLOTS + 2 * TILE_GROUPS) * ATTEND_WGMMA_STEP * 256 * 2 + 16 * ATTEND_LONG_SLOTS)
 /* Shared memory that a launch of SwiGLU asks for if it has few rows, so that a multiprocessor takes
  * one block only. Without it all blocks of a launch that starts early (programmatic dependent
  * launch) go to the few multiprocessors that are idle then. A block of linear_decode_wgmma.hip fits

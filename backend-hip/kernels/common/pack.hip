@@ -136,7 +136,7 @@ KERNEL(repack_bytes, struct repack_args)
         v[2 * c] = (high << 4 & 0xf0f0f0f0u) | (low & 0x0f0f0f0fu);
         v[2 * c + 1] = (high & 0xf0f0f0f0u) | (low >> 4 & 0x0f0f0f0fu);
     }
-    ((u32x4 *)to)[t * PANEL + output] = v;
+    ((u32x4 *)to)[t * PANEL + (output ^ 2 * t)] = v;
     if (t == 0) ((u32 *)(to + BYTES_CODES))[output % 8 * 2 + output / 8] = scales;
 }
 #endif

@@ -536,13 +536,11 @@ DEVICE void sincos32(float x, float *s, float *c)
 DEVICE float sum_or_max(float a, float b, const int max) { return max ? max32(a, b) : a + b; }
 
 #if !defined(__AMDGCN__)
-/* The tree over scratch[THREADS] by one warp, the last levels by shuffles; the result is in every
- * lane. */
-DEVICE float warp_tree(const float *scratch, const int max)
+/* The tree by one warp, whose lanes have values i, i + 32, .. in v, the last levels by shuffles; the
+ * result is in every lane. */
+DEVICE float tree_of_lanes(float v[THREADS / 32], const int max)
 {
     int t = thread();
-    float v[THREADS / 32];
-    UNROLL for (int i = 0; i < THREADS / 32; i++) v[i] = scratch[t % 32 + 32 * i];
     UNROLL for (int w = THREADS / 64; w; w /= 2) UNROLL for (int i = 0; i < w; i++)
         v[i] = sum_or_max(v[i], v[i + w], max);
     UNROLL for (int w = 16; w; w /= 2)
@@ -551,6 +549,14 @@ DEVICE float warp_tree(const float *scratch, const int max)
         v[0] = t & w ? sum_or_max(other, v[0], max) : sum_or_max(v[0], other, max);
     }
     return v[0];
+}
+
+/* The same over scratch[THREADS]. */
+DEVICE float warp_tree(const float *scratch, const int max)
+{
+    float v[THREADS / 32];
+    UNROLL for (int i = 0; i < THREADS / 32; i++) v[i] = scratch[thread() % 32 + 32 * i];
+    return tree_of_lanes(v, max);
 }
 #endif
 

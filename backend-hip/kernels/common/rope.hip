@@ -1,5 +1,5 @@
 /* rope.hip: RoPE and storage of keys and values in pages, for every device: heads by blocks of
- * several, or one where they have norms. Must not know: attention. */
+ * several, with norms by a warp each, or one a block. Must not know: attention. */
 
 DEVICE int round8(int n) { return (n + 7) / 8 * 8; }
 
@@ -307,6 +307,57 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
               a->kv == PAGE_F32);
     }
 }
+
+#if HAS_MMA
+/* Block (row, 8 heads): a warp has a head of 32 n dimensions, lane i dimensions i, i + 32, ..; the
+ * sum of squares by the tree of rope_head(). */
+DEVICE void rope_warp(const struct rope_kernel_args *a, const int n)
+{
+    int row = block_x(), lane = thread() % 32, head = block_y() * (THREADS / 32) + thread() / 32,
+        is_key = head >= a->n_heads;
+    const int hd = 32 * n, half = hd / 2;
+    if (head >= a->n_heads + a->n_kv_heads) return;
+    if (is_key) head -= a->n_heads;
+    u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd +
+               (u64)lane,
+        angle = (u64)row * (u64)half + (u64)lane;
+    const float *weight = is_key ? a->k_norm : a->q_norm, *x = (is_key ? a->k : a->q) + from;
+    float v[THREADS / 32], square[THREADS / 32], y[THREADS / 32], f = 1;
+    UNROLL for (int i = 0; i < THREADS / 32; i++)
+    {
+        v[i] = i < n ? x[32 * i] : 0;
+        square[i] = v[i] * v[i];
+    }
+    if (weight) f = rsqrt32(tree_of_lanes(square, 0) / (float)hd + a->eps);
+    UNROLL for (int i = 0; i < n; i++) if (weight) v[i] = v[i] * f * weight[lane + 32 * i];
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        float other = i < n / 2 ? -v[i + n / 2] : v[i - n / 2];
+        u64 at = angle + (u64)(i % (n / 2) * 32);
+        y[i] = fma32(v[i], a->cos[at], other * a->sin[at]);
+    }
+    if (!is_key) {
+        UNROLL for (int i = 0; i < n; i++) a->q[from + (u64)(32 * i)] = y[i];
+        return;
+    }
+    int slot = a->slot[row], offset = slot % PAGE;
+    u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head) * head_page(hd);
+    UNROLL for (int i = 0; i < n; i++)
+    {
+        int d = lane + 32 * i;
+        store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y[i], a->kv == PAGE_F32);
+        store(a->pages, page + (u64)(PAGE * hd + offset * hd + d), a->v[from + (u64)(32 * i)],
+              a->kv == PAGE_F32);
+    }
+}
+
+KERNEL(rope_store_warps, struct rope_kernel_args)
+{
+    const struct rope_kernel_args *a = ARGS;
+    if (a->head_dim == 128) rope_warp(a, 4);
+    else rope_warp(a, 8);
+}
+#endif
 
 /* in_octets: as in rope_octets() */
 #define ROPE_STORE(name, most)                                                                     \

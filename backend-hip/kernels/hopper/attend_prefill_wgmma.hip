@@ -49,13 +49,13 @@ DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a, const
     return w;
 }
 
-/* Loads a step of keys and values into a stage. Positions beyond the last are zeros: stale memory
- * may hold NaN or infinity, so a weight of 0 is not enough. */
-DEVICE void load_kv_step(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
-                         int last, const int dims)
+/* Loads the keys of a step. Positions beyond the last are zeros: stale memory may hold NaN or
+ * infinity, so a weight of 0 is not enough. */
+DEVICE void load_kv_keys(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
+                      int last, const int dims)
 {
-    const int lanes = dims / 8, key_bytes = KV_STEP * dims * 2;
-    int i = thread() % 128, octet = i % lanes, of = i / lanes;
+    const int lanes = dims / 8;
+    int i = thread() % 128;
     UNROLL for (int j = 0; j < KV_STEP / PAGE * lanes / 8; j++) /* 8 octets of a page */
     {
         int p = j * 8 / lanes * PAGE + i % PAGE, o = j * 8 % lanes + i / PAGE,
@@ -64,16 +64,23 @@ DEVICE void load_kv_step(const char *pages, const int *table, u64 page_stride, u
         copy_16_or_zeros(to + (u32)((o * KV_STEP + p) * 16), page + (o * PAGE + p % PAGE) * 16,
                          seen);
     }
+}
+
+/* The same of the values. */
+DEVICE void load_kv_values(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
+                        int last, const int dims)
+{
+    const int lanes = dims / 8;
+    int i = thread() % 128, octet = i % lanes, of = i / lanes;
     UNROLL for (int j = 0; j < KV_STEP; j += 128 / lanes)
     {
         int p = j + of, seen = p0 + p <= last;
         const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride +
                            PAGE * dims * 2;
-        copy_16_or_zeros(to + (u32)(key_bytes + octet / 8 * (KV_STEP * 128) + p * 128 +
+        copy_16_or_zeros(to + (u32)(octet / 8 * (KV_STEP * 128) + p * 128 +
                                     (octet % 8 ^ p % 8) * 16),
                          page + (p % PAGE * dims + octet * 8) * 2, seen);
     }
-    copies_commit();
 }
 
 /* The producer warpgroup. */
@@ -85,11 +92,14 @@ DEVICE void produce_kv(const struct attend_kernel_args *a, const struct query_ti
     const int *table = a->table + (u64)a->seq[w->row0[0]] * (u64)a->table_stride;
     const char *pages = (const char *)a->pages +
                         (u64)(w->head / (a->n_heads / a->n_kv_heads)) * (u64)page_bytes;
+    u64 stride = (u64)a->n_kv_heads * (u64)page_bytes;
     u32 parity = 1; /* an unused stage is empty */
     for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
         mbarrier_wait(r->empty + (u32)(8 * stage), parity);
-        load_kv_step(pages, table, (u64)a->n_kv_heads * (u64)page_bytes,
-                     r->stages + (u32)(stage * stage_bytes), p0, w->last, dims);
+        u32 to = r->stages + (u32)(stage * stage_bytes);
+        load_kv_keys(pages, table, stride, to, p0, w->last, dims);
+        load_kv_values(pages, table, stride, to + (u32)(stage_bytes / 2), p0, w->last, dims);
+        copies_commit();
         if (p0 > w->begin) { /* the copies of the stage before have arrived */
             COPIES_WAIT(1);
             matrix_reads_after();
@@ -241,10 +251,10 @@ DEVICE void wgmma_values(u32 values, struct two_halves p[][4], float *total, con
     wgmma_commit();
 }
 
-DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_tile *w,
-                       struct query_rows *r, const int dims, const int int8)
+/* The rows of a lane; from[]: those of the step whose queries it loads. */
+DEVICE void begin_group(const struct query_tile *w, struct query_rows *r, int from[2])
 {
-    int lane = thread() % WARP, group = thread() / 128, from[2];
+    int lane = thread() % WARP, group = thread() / 128;
     r->row0 = group ? w->row0[1] : w->row0[0];
     r->n_rows = group ? w->n_rows[1] : w->n_rows[0];
     r->skip = group ? w->skip[1] : w->skip[0];
@@ -254,7 +264,11 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
     UNROLL for (int i = 0; i < 2; i++) from[i] =
         r->row0 +
         (r->row + 8 * i >= r->skip && r->row + 8 * i < r->n_rows ? r->row + 8 * i : r->skip);
-    wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims, int8);
+}
+
+/* to_log2: what the scaling of the queries has left to undo */
+DEVICE void begin_sums(const struct attend_kernel_args *a, struct query_rows *r, const int dims)
+{
     UNROLL for (int i = 0; i < 2; i++)
     {
         r->to_log2[i] *= a->scale * 0x1.715476p+0f;
@@ -262,6 +276,15 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
         r->sum[i] = 0;
     }
     UNROLL for (int i = 0; i < dims / 2; i++) r->total[i] = 0;
+}
+
+DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_tile *w,
+                       struct query_rows *r, const int dims, const int int8)
+{
+    int lane = thread() % WARP, from[2];
+    begin_group(w, r, from);
+    wgmma_queries(a, from, (u64)(w->head * dims + 2 * (lane % 4)), r->q, r->to_log2, dims, int8);
+    begin_sums(a, r, dims);
 }
 
 /* The inverse of a sum of weights 2^(score - max + 14 - unit) with the weight of a sink. */

@@ -69,10 +69,9 @@ DEVICE const char *dense_place_of(const struct dense_gemv_args *a, const struct 
     const int of_stage = dense_stage_bytes(kind);
     struct dense_part p = dense_part_of(a, at->tile);
     const char *first = (const char *)(at->sub ? a->part[1].weight : p.weight);
-    int lane = thread() % WARP;
     return first +
            ((u64)(at->tile - p.first) * (u64)(a->n_chunks / SUM_CHUNKS) + (u64)item) * of_stage +
-           (lane % 4 * PANEL + lane / 4) * 16;
+           dense_lane(kind);
 }
 
 /* A lane's weights of the stage at w. */
@@ -85,8 +84,7 @@ DEVICE struct dense_weights dense_read(const char *w, const int kind)
     UNROLL for (int c = 0; c < pieces; c++) UNROLL for (int j = 0; j < 2; j++)
         v.q[c][j] = load_once(w + c * (2 * DENSE_PIECE) + j * 128);
     if (kind == WEIGHT_I8)
-        v.scales = *(const u64 *)(w - (lane % 4 * PANEL + lane / 4) * 16 + BYTES_CODES +
-                                  lane / 4 * 8);
+        v.scales = *(const u64 *)(w - dense_lane(kind) + BYTES_CODES + lane / 4 * 8);
     return v;
 }
 
@@ -111,7 +109,7 @@ DEVICE void dense_prefetch(const struct dense_gemv_args *a, const struct dense_t
     int lane = thread() % WARP;
     NO_UNROLL for (int k = 0; k < DENSE_PREFETCHED && at.tile < of->end; k++)
     {
-        const char *w = dense_place_of(a, &at, at.item, kind) - (lane % 4 * PANEL + lane / 4) * 16;
+        const char *w = dense_place_of(a, &at, at.item, kind) - dense_lane(kind);
         if (lane * 128 < dense_stage_bytes(kind)) prefetch_line(w + lane * 128);
         dense_advance(a, of, &at, n_items);
     }

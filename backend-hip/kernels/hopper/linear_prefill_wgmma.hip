@@ -287,20 +287,20 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
     }
 }
 
-/* Where a lane's results of a tile of experts go; loaded ahead of the products. */
+/* Where the results of a tile of experts go, loaded ahead of the products: lane i has rows i, i + 32,
+ * .. of the tile. */
 struct slot_rows {
-    int slot[16]; /* -1: none */
-    float scale[16];
+    float slot[4], scale[4]; /* slot: bits of a number, -1: none */
 };
 
 DEVICE void slot_rows_of(const struct linear_args *a, struct slot_rows *to, int row0, int rows,
                          const int n)
 {
-    UNROLL for (int i = 0; i < n / 4; i++)
+    UNROLL for (int i = 0; i < (n + WARP - 1) / WARP; i++)
     {
-        int row = row0 + i / 2 * 8 + i % 2;
-        to->slot[i] = row < rows ? a->slot[row] : -1;
-        to->scale[i] = row < rows ? a->scale[row] : 0;
+        int row = row0 + thread() % WARP + i * WARP, there = row < rows;
+        to->slot[i] = f32_of(there ? (u32)a->slot[row] : ~0u);
+        to->scale[i] = there ? a->scale[row] : 0;
     }
 }
 
@@ -316,10 +316,13 @@ DEVICE void write_slots(const struct linear_part *p, const struct slot_rows *to,
     }
     UNROLL for (int i = 0; i < n / 4; i++)
     {
-        float *y = p->y + (u64)to->slot[i] * (u64)p->out + (u64)output;
-        if (to->slot[i] >= 0) UNROLL for (int j = 0; j < 2; j++)
+        int lane = i / 2 % 4 * 8 + thread() % 4 * 2 + i % 2,
+            slot = (int)bits_of(shuffle_from(to->slot[i / 8], lane));
+        float scale = shuffle_from(to->scale[i / 8], lane), *y = p->y + (u64)slot * (u64)p->out +
+                                                                 (u64)output;
+        if (slot >= 0) UNROLL for (int j = 0; j < 2; j++)
             {
-                float v = total[i / 2 * 4 + 2 * j + i % 2] * to->scale[i];
+                float v = total[i / 2 * 4 + 2 * j + i % 2] * scale;
                 if (there[j]) y[8 * j] = p->bias ? v + bias[j] : v;
             }
     }
@@ -357,7 +360,7 @@ DEVICE void consume_tiles(const struct linear_args *a, const struct experts_args
         float total[64], sum[64], part[64];
         int panel = t.out_tile * r.panels + warp, last = (t.p.out - 1) / PANEL, slice = 1;
         struct slot_rows to;
-        if (e) slot_rows_of(a, &to, t.row_tile * n + lane % 4 * 2, t.rows, n);
+        if (e) slot_rows_of(a, &to, t.row_tile * n, t.rows, n);
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
         if (prefetches) prefetch_item(&at, &h, groups, n, stages);
         for (int item = 0; item < n_items; item++) {

@@ -56,6 +56,10 @@ void fiber_copy_box(unsigned to, const void *map, int c0, int c1, int c2, unsign
 /* c[n / 2] (+)= a[4] b for n rows of b, whose descriptor is NVIDIA's. */
 void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
                  int accumulate);
+void fiber_wgmma_bf16(float *c, const unsigned *a, unsigned long long b, int n, int accumulate);
+/* The same with a in shared memory, by a descriptor. */
+void fiber_wgmma_shared(float *c, unsigned long long a, unsigned long long b, int n,
+                        int accumulate);
 /* 64 outputs, 32 inputs, 64 rows of signed bytes */
 void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumulate);
 void fiber_cluster_barrier(void);

@@ -51,6 +51,15 @@ DEVICE void wgmma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulat
     const u32 a[] = {a0, a1, a2, a3};
     fiber_wgmma(c, a, b, n, 0, accumulate);
 }
+DEVICE void wgmma_shared_64(float *c, u64 a, u64 b, int accumulate)
+{
+    fiber_wgmma_shared(c, a, b, 64, accumulate);
+}
+DEVICE void wgmma_of(float *c, const u32 a[4], u64 b, int accumulate, int bf16)
+{
+    if (bf16) fiber_wgmma_bf16(c, a, b, 128, accumulate);
+    else fiber_wgmma(c, a, b, 128, 0, accumulate);
+}
 
 DEVICE void wgmma_s8(int *c, const u32 a[4], u64 b, int accumulate, int n)
 {

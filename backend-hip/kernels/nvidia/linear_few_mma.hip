@@ -16,7 +16,7 @@ DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, i
 {
     const u32x4 none = {0, 0, 0, 0};
     struct few_weights v = {{{none, none}, {none, none}}, none};
-    int lane = thread() % WARP, at = (lane % 4 * PANEL + lane / 4) * 16;
+    int lane = thread() % WARP, at = dense_lane(kind);
     if (kind == WEIGHT_I8) {
         const char *from = w + (u64)item * BYTES_STAGE;
         int there = item * SUM_CHUNKS < a->n_chunks;

@@ -60,11 +60,57 @@ DEVICE void split_two(float a, float b, u32 part[3], const int kind)
     }
 }
 
-/* packed [rows / 16][chunk][part][h][lane][4 words], operand a: lane 4r + t has inputs 8t + 4h and
- * 8t + 4h + 1 of rows r and r + 8, then the next two inputs of both. */
-DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_row, float *scratch,
-                          const int kind)
+#if HAS_WGMMA
+/* Where inputs j and j + 1 of 64 are in a row of a tile for hopper/linear_plain_wgmma.hip, in halves:
+ * in the 128-byte swizzle; for codes in the order of args.h, else one after the other. */
+DEVICE int plain_place(int j, int row, const int kind)
 {
+    int piece = kind == WEIGHT_I8 ? j / CHUNK * 4 + j % 8 / 2 : j / 8,
+        within = kind == WEIGHT_I8 ? j % CHUNK / 8 * 2 : j % 8;
+    return (piece ^ row % 8) * 8 + within;
+}
+
+/* Two numbers as two bfloats each, rounded to nearest. */
+DEVICE void split_rounded(float a, float b, u32 part[2])
+{
+    UNROLL for (int q = 0; q < 2; q++)
+    {
+        u32 of_a = bits_of(a) + 0x7fff + (bits_of(a) >> 16 & 1),
+            of_b = bits_of(b) + 0x7fff + (bits_of(b) >> 16 & 1);
+        part[q] = of_a >> 16 | (of_b & 0xffff0000u);
+        a -= f32_of(of_a & 0xffff0000u);
+        b -= f32_of(of_b & 0xffff0000u);
+    }
+}
+
+enum { PLAIN_PART = PLAIN_WGMMA_ROWS * 128 }; /* bytes of a part of 64 inputs of a tile */
+
+/* Packs a prompt row [tile][64 inputs][part][rows of a tile][128 bytes]; row: among these rows. */
+DEVICE void prepare_plain_row(const struct prepare_args *a, const float *x, int row, float factor,
+                              const int kind)
+{
+    const int parts = PLAIN_WGMMA_PARTS(kind);
+    int of_tile = row % PLAIN_WGMMA_ROWS;
+    f16 *to = (f16 *)a->packed + a->rest_at +
+              (u64)(row - of_tile) * (u64)(a->stride * parts) + of_tile * 64;
+    for (int j = 2 * thread(); j < a->stride; j += 2 * THREADS) {
+        u32 part[3];
+        float first = permuted(a, x, j) * factor, second = permuted(a, x, j + 1) * factor;
+        if (kind == WEIGHT_BF16) split_rounded(first, second, part);
+        else split_two(first, second, part, kind);
+        UNROLL for (int q = 0; q < parts; q++) *(u32 *)(to + (j / 64 * parts + q) * (PLAIN_PART / 2) +
+                                                        plain_place(j % 64, of_tile, kind)) = part[q];
+    }
+}
+#endif
+
+/* packed [rows / 16][chunk][part][h][lane][4 words], operand a: lane 4r + t has inputs 8t + 4h and
+ * 8t + 4h + 1 of rows r and r + 8, then the next two inputs of both. tiles: prompt
+ * rows may be in tiles */
+DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_row, float *scratch,
+                          const int kind, const int tiles)
+{
+    (void)tiles;
     const int parts = dense_parts(kind);
     int row = to_row % DENSE_ROWS;
     u32 *packed = (u32 *)a->packed +
@@ -77,33 +123,39 @@ DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_r
             largest = max32(abs32(permuted(a, x, j)), largest);
         p = power_for(block_max(largest, scratch), a->top);
     }
+    if (thread() == 0) a->scale[to_row] = p.undo;
+#if HAS_WGMMA
+    if (tiles && kind != WEIGHT_F16 && a->rest_tile && to_row >= a->n_first) {
+        prepare_plain_row(a, x, to_row - a->n_first, p.factor, kind);
+        return;
+    }
+#endif
     for (int j = 2 * thread(); j < a->stride; j += 2 * THREADS) {
         u32 part[3], *to = packed + j / CHUNK * (parts * 2 * DENSE_PIECE / 4) +
                            j / 4 % 2 * (DENSE_PIECE / 4) + j % CHUNK / 8 * 4 + j % 4;
         split_two(permuted(a, x, j) * p.factor, permuted(a, x, j + 1) * p.factor, part, kind);
         UNROLL for (int q = 0; q < parts; q++) to[q * (2 * DENSE_PIECE / 4)] = part[q];
     }
-    if (thread() == 0) a->scale[to_row] = p.undo;
 }
 
 KERNEL(prepare_parts_f16, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
     const struct prepare_args *a = ARGS;
-    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_F16);
+    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_F16, 1);
 }
 
 KERNEL(prepare_parts_bf16, struct prepare_args)
 {
     LDS(float, scratch, THREADS);
     const struct prepare_args *a = ARGS;
-    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_BF16);
+    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_BF16, 1);
 }
 
 ON_SM90(KERNEL(prepare_parts_i8, struct prepare_args) {
     LDS(float, scratch, THREADS);
     const struct prepare_args *a = ARGS;
-    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_I8);
+    prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_I8, 1);
 })
 
 /* The norm of a row, its preparation for a plain linear, and that for the experts of a decode row.
@@ -128,7 +180,7 @@ DEVICE void norm_parts(const struct norm_parts_args *a, float *scratch, float *y
         largest = max32(abs32(v), largest);
     }
     barrier();
-    prepare_parts(&a->parts, y, row, scratch, kind);
+    prepare_parts(&a->parts, y, row, scratch, kind, 1);
     if (row >= a->n_half) return;
     struct power_of_two p = power_for(block_max(largest, scratch), a->half.top);
     for (int i = thread(); i < a->half.stride; i += THREADS)
@@ -164,7 +216,7 @@ KERNEL(slots_prepare_parts_f16, struct slot_prepare_args)
     struct prepare_args a;
     for (int c = 0, slot = block_x() * s->copies; c < s->copies; c++, slot++) {
         const float *x = slot_input(s, slot, &a);
-        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_F16);
+        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_F16, 0);
     }
 }
 
@@ -175,7 +227,7 @@ KERNEL(slots_prepare_parts_bf16, struct slot_prepare_args)
     struct prepare_args a;
     for (int c = 0, slot = block_x() * s->copies; c < s->copies; c++, slot++) {
         const float *x = slot_input(s, slot, &a);
-        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_BF16);
+        prepare_parts(&a, x, place_of_slot(s, slot), scratch, WEIGHT_BF16, 0);
     }
 }
 
@@ -184,6 +236,13 @@ KERNEL(slots_prepare_parts_bf16, struct slot_prepare_args)
 DEVICE int dense_place(int piece, int output)
 {
     return (piece * PANEL + (output ^ (2 * piece))) * 16;
+}
+
+/* Where a lane's 16 bytes of a stage begin in memory: piece t of output r. */
+DEVICE int dense_lane(const int kind)
+{
+    int r = thread() % WARP / 4, t = thread() % 4;
+    return kind == WEIGHT_I8 ? dense_place(t, r) : (t * PANEL + r) * 16;
 }
 
 /* total[panel][outputs 0 .. 7 or 8 .. 15][rows] += SUM_CHUNKS chunks of `panels` panels times
@@ -269,8 +328,8 @@ DEVICE void fetch_weights(const struct linear_args *a, const char *const weights
             const char *from = weights[k] + (u64)(there ? item : 0) * BYTES_STAGE;
             u32 at = to + (u32)(k * BYTES_STAGE);
             UNROLL for (int j = 0; j < 2; j++)
-                copy_16_or_zeros(at + (u32)dense_place(lane / PANEL + 2 * j, lane % PANEL),
-                                 from + j * DENSE_PIECE, there);
+                copy_16_or_zeros(at + (u32)(j * DENSE_PIECE + lane * 16), from + j * DENSE_PIECE,
+                                 there);
             if (lane < 4)
                 copy_16_or_zeros(at + BYTES_CODES + (u32)(lane * 16), from + BYTES_CODES, there);
         }

@@ -415,14 +415,15 @@ static unsigned place_of(unsigned long long b, int by_columns, unsigned n, unsig
 }
 
 /* B [16][n] by its descriptor; 8 halves of a column, or of an input, lie together. */
-static void load_b(float to[16][MAX_COLUMNS], unsigned long long b, int n, int by_columns)
+static void load_b(float to[16][MAX_COLUMNS], unsigned long long b, int n, int by_columns,
+                   int is_bf16)
 {
     for (int j = 0; j < n; j += 8)
         for (int i = 0; i < 16; i++) {
             int column = by_columns ? j : j + i % 8, k = by_columns ? i : i / 8 * 8;
             uint16_t half[LANES] = {0};
             memcpy(half, at_address(place_of(b, by_columns, (unsigned)column, (unsigned)k)), 16);
-            vector f = numbers_of(half, 0);
+            vector f = numbers_of(half, is_bf16);
             if (by_columns) memcpy(&to[k][column], &f, 8 * sizeof(float));
             else
                 for (int e = 0; e < 8; e++) to[k + e][column] = f[e];
@@ -431,25 +432,26 @@ static void load_b(float to[16][MAX_COLUMNS], unsigned long long b, int n, int b
 
 static __attribute__((noinline)) void multiply_described(const uint16_t a[16][16],
                                                          unsigned long long b, int n,
-                                                         int by_columns, vector *sum)
+                                                         int by_columns, int is_bf16,
+                                                         vector *sum)
 {
     static float columns[16][MAX_COLUMNS] __attribute__((aligned(64)));
     vector rows[16];
-    for (int r = 0; r < 16; r++) rows[r] = numbers_of(a[r], 0);
-    load_b(columns, b, n, by_columns);
+    for (int r = 0; r < 16; r++) rows[r] = numbers_of(a[r], is_bf16);
+    load_b(columns, b, n, by_columns, is_bf16);
     for (int j = 0; j < n; j += LANES)
         multiply(rows, (const vector *)&columns[0][j], MAX_COLUMNS / LANES, sum + j / LANES,
                  MAX_COLUMNS / LANES);
 }
 
-void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
-                 int accumulate)
+static void wgmma_of_type(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
+                          int is_bf16, int accumulate)
 {
     static uint16_t rows[MAX_THREADS / 32][16][16];
     static vector sums[MAX_THREADS / 32][16][MAX_COLUMNS / LANES];
     unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
     store_a(rows[warp], lane, a);
-    if (is_last_of_warp()) multiply_described(rows[warp], b, n, by_columns, sums[warp][0]);
+    if (is_last_of_warp()) multiply_described(rows[warp], b, n, by_columns, is_bf16, sums[warp][0]);
     fiber_arrive_and_wait(&warp_barrier[warp], 32);
     if (wrong_lane() && lane == 1) lane = 2;
     for (unsigned e = 0; e < 4; e++) {
@@ -459,6 +461,27 @@ void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int b
     }
     /* no lane continues, and reports that b was read, before all have read */
     fiber_arrive_and_wait(&warp_barrier[warp], 32);
+}
+
+void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
+                 int accumulate)
+{
+    wgmma_of_type(c, a, b, n, by_columns, 0, accumulate);
+}
+
+void fiber_wgmma_bf16(float *c, const unsigned *a, unsigned long long b, int n, int accumulate)
+{
+    wgmma_of_type(c, a, b, n, 0, 1, accumulate);
+}
+
+void fiber_wgmma_shared(float *c, unsigned long long a, unsigned long long b, int n,
+                        int accumulate)
+{
+    unsigned held[4], lane = (unsigned)fibers.self % 32, warp = (unsigned)fibers.self % 128 / 32;
+    for (unsigned i = 0; i < 4; i++)
+        memcpy(&held[i], at_address(place_of(a, 0, 16 * warp + lane / 4 + i % 2 * 8,
+                                             lane % 4 * 2 + i / 2 * 8)), 4);
+    wgmma_of_type(c, held, b, n, 0, 0, accumulate);
 }
 
 enum { BYTE_COLUMNS = 64 };
