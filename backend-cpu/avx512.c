@@ -406,11 +406,10 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
     size_t weight_row = (size_t)w->in * (t == DT_F32 ? 4 : 2);
     const char *next = (const char *)w->weight + (size_t)n1 * weight_row;
     struct dense_call c = {.w = w, .t = t, .x = x, .y = y, .ahead = AHEAD};
-    float lanes[4 * LANES];
+    float lanes[LANES];
     int n = n0, r = 0, passes = rows / 8;
     if (rows == 1) {
-        c.ahead = 4 * weight_row;
-        for (; n + 4 <= n1; n += 4) dense_block(&c, n, 0, w->in, lanes, 4, 1, 0);
+        c.ahead = 4 * weight_row; /* and one output at a time: memory is read in order */
         for (; n < n1; n++) dense_block(&c, n, 0, w->in, lanes, 1, 1, 0);
         return;
     }
