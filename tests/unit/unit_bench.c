@@ -1,10 +1,12 @@
 /* unit_bench.c: the cost model of opt4gptq-bench (bytes read and operations of a step), statistics,
- * lists of options. */
+ * lists of options, made-up weights. */
+#include "backend-cpu/cpu.h"
 #include "bench/batches.h"
 #include "bench/options.h"
 #include "bench/shape.h"
 #include "bench/stats.h"
 #include "bench/cost.h"
+#include "core/step/forward.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -194,6 +196,52 @@ static void rows_of_several_sequences(void **state)
                 b.block_table[2] == 5);
 }
 
+/* Were tokens alike behind some layers, all would choose the same experts, and a mixture would be
+ * timed with a part of its weights. */
+static void made_up_weights_keep_tokens_different(void **state)
+{
+    enum { ROWS = 32, DIM = 256, VOCAB = 1024, PAGES = ROWS / KV_PAGE };
+    const struct shape mixture = {
+        "mixture", 6, DIM, 128, 4, 2, 64, VOCAB, 2048, 128, "qwen3_moe",
+        "{\"n_experts\":32,\"top_k\":4,\"expert_ffn\":128,\"shared_ffn\":0,"
+        "\"router_score\":\"softmax\",\"router_normalize\":1,\"router_scale\":1,"
+        "\"router_groups\":1,\"router_kept_groups\":1}",
+        0};
+    static float logits[ROWS][VOCAB];
+    int32_t memory[512], table[PAGES] = {0, 1};
+    uint8_t wanted[ROWS];
+    struct page_map map = {PAGES, PAGES, table};
+    struct span span = {0, 0, ROWS};
+    struct model m;
+    struct forward f;
+    struct batch b;
+    struct err e;
+    (void)state;
+    struct forward_options o = {.max_rows = ROWS, .max_seqs = 1, .max_pages = PAGES,
+                                .n_pages = PAGES, .max_logits = ROWS, .act = ACT_I16,
+                                .kv = KV_F16};
+    assert_int_equal(shape_open(&m, &mixture, 0, &e), 0);
+    assert_int_equal(forward_open(&f, &m, &backend_cpu, &o, &e), 0);
+    assert_true(batch_ints(ROWS, 1, ROWS, PAGES) <= sizeof memory / sizeof *memory);
+    batch_place(&b, memory, ROWS, 1, ROWS, PAGES);
+    batch_set(&b, &map, &span, 1, 0);
+    for (int i = 0; i < ROWS; i++) b.token[i] = 5 + 7 * i, b.logit_row[i] = i;
+    b.n_logits = ROWS;
+    memset(wanted, 1, sizeof wanted);
+    assert_int_equal(forward_step(&f, &b, wanted, &e), 0);
+    memcpy(logits, f.logits, sizeof logits);
+    for (int i = 1; i < ROWS; i++) {
+        double ii = 0, jj = 0, ij = 0;
+        for (int k = 0; k < VOCAB; k++) {
+            double x = logits[i][k], y = logits[i - 1][k];
+            ii += x * x, jj += y * y, ij += x * y;
+        }
+        assert_true(fabs(ij) < 0.6 * sqrt(ii * jj));
+    }
+    forward_close(&f);
+    shape_close(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +254,7 @@ int main(void)
         cmocka_unit_test(statistics),
         cmocka_unit_test(lists_of_options),
         cmocka_unit_test(rows_of_several_sequences),
+        cmocka_unit_test(made_up_weights_keep_tokens_different),
     };
     return cmocka_run_group_tests(tests, open_tiny, close_tiny);
 }
