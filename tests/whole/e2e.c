@@ -138,8 +138,13 @@ static void find_rungs(void)
     char *argv[] = {bin, "--version", NULL};
     char *from = run(argv, version, sizeof version) ? NULL : strstr(version, "cpu (ref scalar");
     if (from) from[strcspn(from, ")")] = 0;
-    for (char *name = from ? strtok(from + strlen("cpu (ref scalar"), " \n") : NULL;
-         name && n < MAX_CONFIGS - 1 && strcmp(name, "not"); name = strtok(NULL, " \n")) {
+    /* "avx2 avx512 [not on this processor] vnni [not on this processor]" */
+    for (char *at = from ? from + strlen("cpu (ref scalar") : NULL, *name;
+         at && n < MAX_CONFIGS - 1 && (name = strtok_r(at, " \n", &at));) {
+        if (*at == '[') {
+            at = strchr(at, ']') ? strchr(at, ']') + 1 : NULL;
+            continue;
+        }
         if (shares_fp32(name)) continue;
         every_rung[n] = every_rung[n - 1];
         every_rung[n].name = every_rung[n].cpu = name;
