@@ -316,9 +316,9 @@ struct dense_at {
 
 /* Adds 16 inputs to the lanes. */
 ALWAYS_INLINE void dense_step(const struct dense_at *at, enum dtype t, __mmask16 mask,
-                              __m512 a[4][8], const int nn, const int m)
+                              __m512 a[3][8], const int nn, const int m)
 {
-    __m512 u[4];
+    __m512 u[3];
     EACH (i, nn) u[i] = load_weights(at->weight + (size_t)i * at->weight_row, t, 0, mask);
     EACH (r, m) {
         __m512 v = _mm512_maskz_loadu_ps(mask, at->x[r / 3] + (size_t)(r % 3) * at->x_row);
@@ -348,7 +348,7 @@ ALWAYS_INLINE void dense_block(const struct dense_call *c, int n0, int j0, int j
                                     ((size_t)n0 * in + (size_t)j0) * bytes,
                           .x_row = in * 4,
                           .weight_row = in * bytes};
-    __m512 a[4][8];
+    __m512 a[3][8];
     EACH (i, 3) at.x[i] = (const char *)(c->x + (3 * i < m ? 3 * i : 0) * (ptrdiff_t)in + j0);
     const char *ahead = c->next ? *c->next : at.weight + c->ahead;
     EACH (i, nn)
@@ -405,11 +405,11 @@ ALWAYS_INLINE void dense_typed(const struct linear *w, enum dtype t, const float
 {
     size_t weight_row = (size_t)w->in * (t == DT_F32 ? 4 : 2);
     const char *next = (const char *)w->weight + (size_t)n1 * weight_row;
-    struct dense_call c = {.w = w, .t = t, .x = x, .y = y, .ahead = AHEAD};
+    struct dense_call c = {.w = w, .t = t, .x = x, .y = y, .ahead = 4 * weight_row};
     float lanes[LANES];
     int n = n0, r = 0, passes = rows / 8;
     if (rows == 1) {
-        c.ahead = 4 * weight_row; /* and one output at a time: memory is read in order */
+        /* one output at a time: memory is read in order */
         for (; n < n1; n++) dense_block(&c, n, 0, w->in, lanes, 1, 1, 0);
         return;
     }
