@@ -278,10 +278,13 @@ static inline int q4i_group_of(const struct linear *w, int j0)
     return w->pairs ? j0 / w->group * 2 + 1 : j0 / w->group;
 }
 
+/* gcc 12 removes calls of functions that do nothing but prefetch. */
+#define FETCHES static inline __attribute__((always_inline)) void
+
 /* Asks for the codes of packed inputs j0 .. j0+n-1 of the np panels behind p .. p+np-1, which are
- * being read. That is early enough for memory, and the hardware prefetches no further than the end of
- * a panel. always_inline: gcc 12 removes calls of functions that do nothing but prefetch. */
-static inline __attribute__((always_inline)) void fetch_panels(const struct linear *w, int p, int j0, int n, int np)
+ * being read. That is early enough for memory, and the hardware prefetches no further than the end
+ * of a panel. */
+FETCHES fetch_panels(const struct linear *w, int p, int j0, int n, int np)
 {
     enum { LINE = 64, INPUT_BYTES = 8 };
     size_t panel = (size_t)(w->k * INPUT_BYTES);
@@ -291,7 +294,7 @@ static inline __attribute__((always_inline)) void fetch_panels(const struct line
 }
 
 /* The same for inputs j0 .. j0+n-1 of q4i. */
-static inline __attribute__((always_inline)) void fetch_panels_q4i(const struct linear *w, int p, int j0, int n, int np)
+FETCHES fetch_panels_q4i(const struct linear *w, int p, int j0, int n, int np)
 {
     fetch_panels(w, p, q4i_packed(w, j0), n, np);
     if (w->pairs) fetch_panels(w, p, q4i_packed(w, j0) + w->group, n, np);
