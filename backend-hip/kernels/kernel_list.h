@@ -116,7 +116,7 @@ Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
 /* Dense linears of prompt rows with fp16 activations (hopper/linear_plain_wgmma.hip). groups:
  * consumer warpgroups, 64 outputs each */
 #ifndef PLAIN_WGMMA
-#define PLAIN_WGMMA(name, images, weights, groups, stages, percent)                                         \
+#define PLAIN_WGMMA(name, images, weights, groups, stages, percent)                                \
     LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, 1,                          \
            PLAIN_WGMMA_SHARED(weights, groups, stages), .phase = PHASE_PREFILL,                    \
            .format = FORMAT_DENSE(weights), .rows = PLAIN_WGMMA_ROWS, .outputs = 64 * (groups),    \
@@ -310,7 +310,6 @@ EXPERTS_MMA(q4_experts_mma_any, SM90, 1, 5, OTHER_LINEAR, 2)
 EXPERTS_WGMMA(q4_experts_wgmma_decode_16, SM90, PHASE_DECODE, 16, 2, 12, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_decode_32, SM90, PHASE_DECODE, 32, 3, 8, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, PHASE_PREFILL, 64, 2, 8, PLAIN_LINEAR)
-EXPERTS_WGMMA(q4_experts_wgmma_128, SM90, PHASE_PREFILL, 128, 2, 5, PLAIN_LINEAR)
 EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, PHASE_PREFILL, 64, 2, 7, OTHER_LINEAR)
 #ifndef Q4_DECODE_MMA_EXPERTS
 #define Q4_DECODE_MMA_EXPERTS(name, images, tiles, panels, depth, blocks)                          \
