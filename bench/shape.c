@@ -29,6 +29,8 @@ const struct shape shapes[] = {
     {"qwen1.5-1.8b", 24, 2048, 5504, 16, 16, 128, 151936, 32768, 128, NULL, NULL, 0},
     {"qwen1.5-4b", 40, 2560, 6912, 20, 20, 128, 151936, 32768, 128, NULL, NULL, 0},
     {"qwen3-30b-a3b", 48, 2048, 768, 32, 4, 128, 151936, 32768, 128, "qwen3_moe", QWEN3_MOE, 0},
+    {"qwen3-30b-a3b-8bit", 48, 2048, 768, 32, 4, 128, 151936, 32768, 128, "qwen3_moe", QWEN3_MOE,
+     SHAPE_HEAD_8BIT},
     {"mixtral-8x7b", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 128, "mixtral", MIXTRAL, 0},
     {"qwen3.5-35b-a3b", 40, 2048, 512, 16, 2, 256, 248320, 32768, 128, "qwen3_next", QWEN3_5_MOE,
      SHAPE_PLAIN},
@@ -141,9 +143,10 @@ static enum storage storage_of(const struct shape *s, const char *name)
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strstr(name, plain[i])) return PLAIN;
     for (size_t i = 0; i < sizeof mostly / sizeof *mostly; i++)
-        if (s->plain && strstr(name, mostly[i]))
-            return s->plain == SHAPE_PLAIN_8BIT ? EIGHT_BIT : PLAIN;
-    return strcmp(name, "lm_head") ? FOUR_BIT : PLAIN;
+        if ((s->plain == SHAPE_PLAIN || s->plain == SHAPE_PLAIN_8BIT) && strstr(name, mostly[i]))
+            return s->plain == SHAPE_PLAIN ? PLAIN : EIGHT_BIT;
+    if (strcmp(name, "lm_head")) return FOUR_BIT;
+    return s->plain == SHAPE_HEAD_8BIT ? EIGHT_BIT : PLAIN;
 }
 
 static int made_linear(void *self, const char *name, int stack, int in, int out, struct linear *w,
@@ -204,7 +207,7 @@ static json_t *make_json(const struct shape *s, int n_layers)
 
 int shape_find(const char *name, const struct shape **s, struct err *e)
 {
-    char names[400] = "";
+    char names[512] = "";
     for (*s = shapes; (*s)->name; ++*s) {
         if (!strcmp((*s)->name, name)) return 0;
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "",

@@ -10,11 +10,12 @@ struct shape {
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context, group;
     const char *architecture; /* NULL: "llama" */
     const char *json;         /* NULL, or more of its opt4gptq.config, as the text of an object */
-    int plain;                /* 0, SHAPE_PLAIN, SHAPE_PLAIN_8BIT */
+    int plain;                /* 0, or one of those below */
 };
 
-/* Attention, shared expert and head are plain bf16, or 8-bit linears with a scale per 32 inputs. */
-enum { SHAPE_PLAIN = 1, SHAPE_PLAIN_8BIT };
+/* Attention, shared expert and head are plain bf16, or 8-bit linears with a scale per 32 inputs, as
+ * `--plain 8bit` makes them; or the head alone is such an 8-bit linear. */
+enum { SHAPE_PLAIN = 1, SHAPE_PLAIN_8BIT, SHAPE_HEAD_8BIT };
 
 /* TinyLlama-1.1B, the six models of the paper's Table 1, mixtures of experts, and one that is small
  * enough for tests: 4-bit linears of group 128, no biases, plain embedding, router and head. Ends

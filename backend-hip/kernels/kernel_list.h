@@ -293,24 +293,24 @@ KERNEL_ROW(paper_result, ABLATION, FOR_PAPER, THREADS, 0, 0, 0, 0)
            .outputs = PREFILL_OUTPUTS)
 #endif
 #ifndef EXPERTS_MMA /* hopper/experts_decode_mma.hip */
-#define EXPERTS_MMA(name, images, tiles, depth, which, blocks)                                     \
+#define EXPERTS_MMA(name, images, depth, which, blocks)                                            \
     LINEAR(name, images, FOR_EXPERTS, THREADS, blocks, EXPERTS_MMA_SHARED(depth),                  \
-           .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8 * (tiles), .outputs = PANEL,  \
+           .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8, .outputs = PANEL,            \
            .persistent = 1, .gathers = 1, .linears = which)
 #endif
 #ifndef EXPERTS_WGMMA /* hopper/linear_prefill_wgmma.hip */
-#define EXPERTS_WGMMA(name, images, of_phase, tile_rows, groups, stages, which)                    \
-    LINEAR(name, images, FOR_EXPERTS, 128 * (groups) + WGMMA_PRODUCERS, 1,                         \
+#define EXPERTS_WGMMA(name, images, of_phase, tile_rows, groups, stages, which, blocks)            \
+    LINEAR(name, images, FOR_EXPERTS, 128 * (groups) + WGMMA_PRODUCERS, blocks,                    \
            WGMMA_SHARED(tile_rows, 64 * (groups), stages), .phase = of_phase,                      \
            .format = FORMAT_Q4_F16, .rows = tile_rows, .outputs = 64 * (groups), .persistent = 1,  \
            .tile = tile_rows, .linears = which)
 #endif
-EXPERTS_MMA(q4_experts_mma_8, SM90, 1, 5, PLAIN_LINEAR, 3)
-EXPERTS_MMA(q4_experts_mma_any, SM90, 1, 5, OTHER_LINEAR, 2)
-EXPERTS_WGMMA(q4_experts_wgmma_decode_16, SM90, PHASE_DECODE, 16, 2, 12, PLAIN_LINEAR)
-EXPERTS_WGMMA(q4_experts_wgmma_decode_32, SM90, PHASE_DECODE, 32, 3, 8, PLAIN_LINEAR)
-EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, PHASE_PREFILL, 64, 2, 8, PLAIN_LINEAR)
-EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, PHASE_PREFILL, 64, 2, 7, OTHER_LINEAR)
+EXPERTS_MMA(q4_experts_mma_8, SM90, 3, PLAIN_LINEAR, 2)
+EXPERTS_MMA(q4_experts_mma_any, SM90, 4, OTHER_LINEAR, 2)
+EXPERTS_WGMMA(q4_experts_wgmma_decode_16, SM90, PHASE_DECODE, 16, 2, 7, PLAIN_LINEAR, 2)
+EXPERTS_WGMMA(q4_experts_wgmma_decode_32, SM90, PHASE_DECODE, 32, 2, 6, PLAIN_LINEAR, 2)
+EXPERTS_WGMMA(q4_experts_wgmma_64, SM90, PHASE_PREFILL, 64, 2, 8, PLAIN_LINEAR, 1)
+EXPERTS_WGMMA(q4_experts_wgmma_any, SM90, PHASE_PREFILL, 64, 2, 7, OTHER_LINEAR, 1)
 #ifndef Q4_DECODE_MMA_EXPERTS
 #define Q4_DECODE_MMA_EXPERTS(name, images, tiles, panels, depth, blocks)                          \
     LINEAR(name, images, FOR_EXPERTS, THREADS, blocks, DECODE_MMA_SHARED(panels, depth),           \

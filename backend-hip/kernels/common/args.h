@@ -129,7 +129,8 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 /* hopper/linear_decode_mma.hip: sums, then the rings of 8 warps */
 #define DECODE_HOPPER_SHARED(tiles, bytes, depth) (8 * (4096 * (tiles) + (bytes) * (depth)))
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
-#define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * (depth))
+enum { EXPERTS_MMA_PANELS = 2 };
+#define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * EXPERTS_MMA_PANELS * (depth))
 /* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
  * and shared memory for a block of experts_mix_gemv.hip beside them; experts that a warp chooses
  * among; rings and sums of 8 warps, and a scale */

@@ -1,74 +1,97 @@
 /* hopper/experts_decode_mma.hip: stacks of 4-bit linears for decode rows by mma on sm_90a.
  *   grid      persistent; every warp works for itself and has an equal range of the tasks (tile of
  *             a grouping, panel of 16 outputs), tiles first
- *   warp      a panel over all inputs: no sums are exchanged
- *   pipeline  a ring of `depth` items in shared memory for each warp, filled by cp.async across
- *             tasks
- *   inputs    row-major, each slot's row found by index (gather), through the L1 cache
+ *   warp      two panels of a part at once, one where a range or a part ends, over all inputs: no
+ *             sums are exchanged; both multiply the same registers of inputs
+ *   pipeline  a ring of `depth` items of both panels in shared memory for each warp, filled by
+ *             cp.async across tasks
+ *   inputs    row-major, each slot's row found by index (gather), through the L1 cache; those of
+ *             the next item are loaded behind the products of this one
  * Bits: those of hopper/linear_decode_mma.hip: the eighths of the inputs are summed by themselves
  * and added in order. */
 
-/* Position of a warp's prefetch: the next item that it loads. */
-struct task_prefetch {
-    const char *codes, *meta; /* the item's, of this lane; the panel's */
-    int task, item, last_group;
-    u32 to, magic;
+/* Panels of a warp. */
+enum { TASK_PANELS = EXPERTS_MMA_PANELS };
+
+/* A task: panel `block`, counted over all parts, of tile `tile`; left: tasks of the range from it
+ * on. */
+struct task {
+    int tile, block, left;
 };
 
-DEVICE int task_expert(const struct experts_args *e, int task)
+DEVICE void task_advance(const struct experts_args *e, struct task *t, int n)
 {
-    return e->expert[task / e->linear.n_blocks];
+    t->left -= n;
+    t->block += n;
+    if (t->block == e->linear.n_blocks) t->block = 0, t->tile++;
 }
 
 /* The part of a task, with the weights of its expert. */
-DEVICE struct linear_part task_part(const struct experts_args *e, int task)
+DEVICE struct linear_part task_part(const struct experts_args *e, const struct task *t)
 {
-    struct linear_part p = part_of(&e->linear, task % e->linear.n_blocks);
-    return part_of_expert(&p, task_expert(e, task));
+    struct linear_part p = part_of(&e->linear, t->block);
+    return part_of_expert(&p, e->expert[t->tile]);
 }
 
-DEVICE void task_prefetch_begin(const struct experts_args *e, struct task_prefetch *f, int task)
+/* How many tasks of the part a warp takes at once. */
+DEVICE int tasks_at_once(const struct linear_part *p, const struct task *t)
 {
-    struct linear_part p = task_part(e, task);
-    int lane = thread() % WARP, panel = task % e->linear.n_blocks - p.first;
-    f->task = task;
+    int panels = p->first + (p->out + PANEL - 1) / PANEL - t->block;
+    if (panels > t->left) panels = t->left;
+    return panels < TASK_PANELS ? panels : (int)TASK_PANELS;
+}
+
+/* Position of a warp's prefetch: the next item that it loads, of n panels. Of a panel that is not
+ * there the first one's codes are copied again, without a branch. */
+struct task_prefetch {
+    const char *codes, *meta; /* the item's, of this lane; the panel's whose scales the lane copies */
+    struct task task;
+    int n, second, item, last_group; /* second: from a panel to the second one, bytes */
+    u32 to, to_meta, magic;
+};
+
+DEVICE void task_prefetch_begin(const struct experts_args *e, struct task_prefetch *f, int n_items)
+{
+    struct linear_part p = task_part(e, &f->task);
+    int lane = thread() % WARP, panel = f->task.block - p.first;
+    f->n = tasks_at_once(&p, &f->task);
     f->item = 0;
-    f->codes = (const char *)p.weight +
-               (u64)panel * (u64)(e->linear.n_chunks / ITEM_CHUNKS) * ITEM_BYTES + lane * 16;
-    f->meta = (const char *)p.meta + (u64)panel * (u64)((p.last_group + 1) * PANEL * 4) + lane * 16;
+    f->second = f->n > 1 ? n_items * ITEM_BYTES : 0;
+    f->codes = (const char *)p.weight + (u64)panel * (u64)(n_items * ITEM_BYTES) + lane * 16;
+    if (f->n > 1 && lane / 4 == 1) panel++;
+    f->meta = (const char *)p.meta + (u64)panel * (u64)((p.last_group + 1) * PANEL * 4) +
+              lane % 4 * 16;
     f->magic = p.group_magic;
     f->last_group = p.last_group;
 }
 
-/* Loads an item asynchronously and advances to the next one, of the next task after the last. */
-DEVICE void task_prefetch_item(const struct experts_args *e, struct task_prefetch *f, int end_task,
-                               int n_items, u32 ring_end, u32 ring_bytes, const int plain)
+/* Loads an item asynchronously and advances to the next one, of the next tasks after the last. */
+DEVICE void task_prefetch_item(const struct experts_args *e, struct task_prefetch *f, int n_items,
+                               u32 ring_end, u32 ring_bytes, const int plain)
 {
-    if (f->task < end_task) {
-        copy_16(f->to, f->codes);
-        copy_16(f->to + 512, f->codes + 512);
-        if (plain && thread() % WARP < 4) {
-            int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
-            copy_16(f->to + ITEM_BYTES,
-                    f->meta + (group < f->last_group ? group : f->last_group) * (PANEL * 4));
-        }
-        f->to += SLOT;
+    if (f->task.left) {
+        int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
+        if (group > f->last_group) group = f->last_group;
+        UNROLL for (int i = 0; i < 2 * TASK_PANELS; i++)
+            copy_16(f->to + i / 2 * SLOT + i % 2 * 512, f->codes + i / 2 * f->second + i % 2 * 512);
+        if (plain && thread() % WARP < 4 * TASK_PANELS)
+            copy_16(f->to + f->to_meta, f->meta + group * (PANEL * 4));
+        f->to += TASK_PANELS * SLOT;
         if (f->to == ring_end) f->to -= ring_bytes;
         f->codes += ITEM_BYTES;
         if (++f->item == n_items) {
-            f->task++;
-            f->item = 0;
-            if (f->task < end_task) task_prefetch_begin(e, f, f->task);
+            task_advance(e, &f->task, f->n);
+            if (f->task.left) task_prefetch_begin(e, f, n_items);
         }
     }
     copies_commit();
 }
 
-/* The rows of a tile that a lane loads, and those of its results. */
+/* The row of a tile that a lane loads, and those of its results. */
 struct tile_rows {
-    const u32x4 *x[4];
-    int slot[8]; /* -1: none */
-    float scale[8];
+    const u32x4 *x;
+    int slot[2]; /* -1: none */
+    float scale[2];
 };
 
 /* Brings the inputs of a tile's rows into the L1 cache together. */
@@ -89,137 +112,151 @@ DEVICE void touch_tile(const struct experts_args *e, int first, int end)
     }
 }
 
-DEVICE void tile_rows_of(const struct experts_args *e, struct tile_rows *r, int tile,
-                         const int tiles)
+DEVICE void tile_rows_of(const struct experts_args *e, struct tile_rows *r, int tile)
 {
     const struct linear_args *a = &e->linear;
-    int lane = thread() % WARP, first = e->end ? tile * 8 * tiles : tile,
-        end = e->end ? e->end[tile] : tile + 1;
+    int lane = thread() % WARP, first = e->end ? tile * 8 : tile,
+        end = e->end ? e->end[tile] : tile + 1,
+        place = first + lane / 4; /* one beyond the last is a copy of the first */
     touch_tile(e, first, end);
-    UNROLL for (int m = 0; m < tiles; m++)
+    if (place >= end) place = first;
+    int slot = e->end ? a->slot[place] : place;
+    r->x = (const u32x4 *)a->x + ((u64)(slot / e->top_k) * (u64)(a->n_chunks * 4) + (u64)(lane % 4));
+    UNROLL for (int i = 0; i < 2; i++)
     {
-        int place = first + 8 * m + lane / 4; /* one beyond the last is a copy of the first */
-        if (place >= end) place = first;
-        int slot = e->end ? a->slot[place] : place;
-        r->x[m] = (const u32x4 *)a->x + ((u64)(slot / e->top_k) * (u64)(a->n_chunks * 4) +
-                                         (u64)(lane % 4));
-        UNROLL for (int i = 0; i < 2; i++)
-        {
-            int to = first + 8 * m + lane % 4 * 2 + i;
-            r->slot[2 * m + i] = -1;
-            r->scale[2 * m + i] = 0;
-            if (to >= end) continue;
-            r->slot[2 * m + i] = e->end ? a->slot[to] : to;
-            r->scale[2 * m + i] = a->scale[r->slot[2 * m + i] / e->top_k];
-        }
+        int to = first + lane % 4 * 2 + i;
+        r->slot[i] = -1;
+        r->scale[i] = 0;
+        if (to >= end) continue;
+        r->slot[i] = e->end ? a->slot[to] : to;
+        r->scale[i] = a->scale[r->slot[i] / e->top_k];
     }
 }
 
-/* Multiplies chunk c of an item by v[tile]. part carries the sums of an item of one group from
- * chunk to chunk. */
-DEVICE void task_chunk(const struct linear_part *p, u32 q0, u32 q1, const u32 meta[2],
-                       const u32x4 v[4], int panel, int item, float part[][4], float total[][4],
-                       const int c, const int tiles, const int plain)
+/* Codes and scales of an item of a panel that one lane has: of outputs r and r + 8. */
+struct task_words {
+    u32x4 q[2];
+    u32 meta[2];
+};
+
+DEVICE void task_words_of(struct task_words *w, const u32 *item, const int plain)
+{
+    int lane = thread() % WARP;
+    UNROLL for (int b = 0; b < 2; b++)
+        w->q[b] = *(const u32x4 *)(item + b * (ITEM_CODES / 2) + lane * 4);
+    UNROLL for (int j = 0; j < 2; j++)
+        w->meta[j] = plain ? item[ITEM_CODES + lane / 4 + 8 * j] : 0;
+}
+
+/* Multiplies chunk c of an item by v. part carries the sums of an item of one group from chunk to
+ * chunk. */
+DEVICE void task_chunk(const struct linear_part *p, const struct task_words *w, u32x4 v, int panel,
+                       int item, float part[4], float total[4], const int c, const int plain)
 {
     int lane = thread() % WARP, whole = plain || p->whole_items;
     struct scale_zero g[2];
     f16x2 lo[4], hi[4];
     UNROLL for (int j = 0; j < 2; j++)
-        g[j] = plain ? scale_zero_of((float)half_of(meta[j]), half_of(meta[j] >> 16))
+        g[j] = plain ? scale_zero_of((float)half_of(w->meta[j]), half_of(w->meta[j] >> 16))
                      : meta_at(p, meta_row(p, panel, item * ITEM_CHUNKS + c), lane / 4 + 8 * j);
-    unpack_word(q0, &g[0], lo);
-    unpack_word(q1, &g[1], hi);
-    UNROLL for (int m = 0; m < tiles; m++)
-    {
-        if (c == 0 || !whole) UNROLL for (int i = 0; i < 4; i++) part[m][i] = 0;
-        mma_16x8x16(part[m], word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]),
-                    v[m][0], v[m][1]);
-        mma_16x8x16(part[m], word_of(lo[2]), word_of(hi[2]), word_of(lo[3]), word_of(hi[3]),
-                    v[m][2], v[m][3]);
-        if (c < ITEM_CHUNKS - 1 && whole) continue;
-        UNROLL for (int i = 0; i < 4; i++)
-            total[m][i] = fma32(g[i / 2].scale, part[m][i], total[m][i]);
-    }
+    unpack_word(w->q[c / 2][c % 2 * 2], &g[0], lo);
+    unpack_word(w->q[c / 2][c % 2 * 2 + 1], &g[1], hi);
+    if (c == 0 || !whole) UNROLL for (int i = 0; i < 4; i++) part[i] = 0;
+    mma_16x8x16(part, word_of(lo[0]), word_of(hi[0]), word_of(lo[1]), word_of(hi[1]), v[0], v[1]);
+    mma_16x8x16(part, word_of(lo[2]), word_of(hi[2]), word_of(lo[3]), word_of(hi[3]), v[2], v[3]);
+    if (c < ITEM_CHUNKS - 1 && whole) return;
+    UNROLL for (int i = 0; i < 4; i++) total[i] = fma32(g[i / 2].scale, part[i], total[i]);
 }
 
 DEVICE void task_write(const struct linear_part *p, const struct tile_rows *r, int panel,
-                       float sum[][4], const int tiles)
+                       const float sum[4])
 {
     int lane = thread() % WARP;
-    UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
+    UNROLL for (int i = 0; i < 4; i++)
     {
-        int output = panel * PANEL + lane / 4 + i / 2 * 8, slot = r->slot[2 * m + i % 2];
-        float v = sum[m][i] * r->scale[2 * m + i % 2];
+        int output = panel * PANEL + lane / 4 + i / 2 * 8, slot = r->slot[i % 2];
+        float v = sum[i] * r->scale[i % 2];
         if (slot >= 0 && output < p->out)
             p->y[(u64)slot * (u64)p->out + (u64)output] = p->bias ? v + p->bias[output] : v;
     }
 }
 
-/* tiles: of 8 rows; depth: items of a ring. lds: rings [WARPS][depth][SLOT] */
-DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int tiles, const int depth,
-                        const int plain)
+/* The range of tasks of a warp. */
+DEVICE struct task first_task(const struct experts_args *e)
 {
-    const int ring_bytes = depth * SLOT;
-    int lane = thread() % WARP, warp = warp_number(), n_items = e->linear.n_chunks / ITEM_CHUNKS;
-    const u32 *ring = lds + warp * (ring_bytes / 4);
-    u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)lane;
+    int n_blocks = e->linear.n_blocks, n = (e->end ? *e->n_tiles : e->linear.rows) * n_blocks,
+        number = block_x() * WARPS + warp_number(), all = grid_x() * WARPS, some = n / all,
+        more = n % all, first = number * some + (number < more ? number : more);
+    return (struct task){first / n_blocks, first % n_blocks, some + (number < more)};
+}
+
+/* depth: items of a ring. lds: rings [WARPS][depth][TASK_PANELS][SLOT] */
+DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int depth, const int plain)
+{
+    const int ring_bytes = depth * TASK_PANELS * SLOT;
+    int n_items = e->linear.n_chunks / ITEM_CHUNKS, at = 0, tile = -1;
+    const u32 *ring = lds + warp_number() * (ring_bytes / 4);
+    u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)(thread() % WARP);
     wait_for_producer();
-    int n_blocks = e->linear.n_blocks, n_tasks = (e->end ? *e->n_tiles : e->linear.rows) * n_blocks,
-        at = 0, tile = -1;
-    u64 number = (u64)(block_x() * WARPS + warp), all = (u64)(grid_x() * WARPS);
-    int task = (int)((u64)n_tasks * number / all),
-        end_task = (int)((u64)n_tasks * (number + 1) / all);
     struct task_prefetch f;
     struct tile_rows r;
-    if (task == end_task) return;
-    task_prefetch_begin(e, &f, task);
+    struct task task = f.task = first_task(e);
+    u32x4 v[ITEM_CHUNKS];
+    if (!task.left) return;
+    task_prefetch_begin(e, &f, n_items);
     f.to = ring_end - (u32)ring_bytes;
+    int lane = thread() % WARP; /* f.to has the lane's 16 bytes of codes */
+    f.to_meta = (u32)(lane / 4 * SLOT + ITEM_BYTES - lane / 4 * 64);
     NO_UNROLL for (int i = 0; i < depth; i++)
-        task_prefetch_item(e, &f, end_task, n_items, ring_end, (u32)ring_bytes, plain);
-    NO_UNROLL for (; task < end_task; task++)
+        task_prefetch_item(e, &f, n_items, ring_end, (u32)ring_bytes, plain);
+    NO_UNROLL while (task.left)
     {
-        float part[4][4], total[4][4], sum[4][4];
-        int panel, slice = 1;
-        struct linear_part p = task_part(e, task);
-        if (task / n_blocks != tile) tile_rows_of(e, &r, tile = task / n_blocks, tiles);
-        panel = task % n_blocks - p.first;
-        UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
-            total[m][i] = sum[m][i] = 0;
+        float total[TASK_PANELS][4], sum[TASK_PANELS][4];
+        struct linear_part p = task_part(e, &task);
+        int n = tasks_at_once(&p, &task), panel = task.block - p.first, slice = 0, slice_end = 0;
+        if (task.tile != tile) {
+            tile_rows_of(e, &r, tile = task.tile);
+            UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) v[c] = load_input(r.x + 4 * c);
+        }
+        UNROLL for (int k = 0; k < TASK_PANELS; k++) UNROLL for (int i = 0; i < 4; i++)
+            total[k][i] = sum[k][i] = 0;
         NO_UNROLL for (int item = 0; item < n_items; item++)
         {
-            u32x4 q[2], v[2][4];
-            u32 meta[2];
-            if (item >= slice_begin(n_items, slice)) {
-                UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
-                    sum[m][i] += total[m][i], total[m][i] = 0;
-                while (item >= slice_begin(n_items, slice)) slice++;
+            struct task_words w[TASK_PANELS];
+            float part[TASK_PANELS][4];
+            const u32x4 *next = r.x + (item + 1 < n_items ? item + 1 : 0) * 16;
+            if (item == slice_end) {
+                UNROLL for (int k = 0; k < TASK_PANELS; k++) UNROLL for (int i = 0; i < 4; i++)
+                    sum[k][i] += total[k][i], total[k][i] = 0;
+                while (slice_end <= item) slice_end = slice_begin(n_items, ++slice);
             }
-            UNROLL for (int m = 0; m < tiles; m++) v[0][m] = load_input(r.x[m] + item * 16);
             COPIES_WAIT(depth - 1);
             warp_barrier();
-            UNROLL for (int b = 0; b < 2; b++)
-                q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
-            UNROLL for (int j = 0; j < 2; j++)
-                meta[j] = plain ? ring[at + ITEM_CODES + lane / 4 + 8 * j] : 0;
+            UNROLL for (int k = 0; k < TASK_PANELS; k++)
+                task_words_of(&w[k], ring + at + k * (SLOT / 4), plain);
             warp_barrier();
-            task_prefetch_item(e, &f, end_task, n_items, ring_end, (u32)ring_bytes, plain);
+            task_prefetch_item(e, &f, n_items, ring_end, (u32)ring_bytes, plain);
             UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
             {
-                if (c < ITEM_CHUNKS - 1) UNROLL for (int m = 0; m < tiles; m++)
-                    v[1 - c % 2][m] = load_input(r.x[m] + item * 16 + 4 * (c + 1));
-                task_chunk(&p, q[c / 2][c % 2 * 2], q[c / 2][c % 2 * 2 + 1], meta, v[c % 2], panel,
-                           item, part, total, c, tiles, plain);
+                /* of a panel that is not there, what the ring has; nothing is written */
+                UNROLL for (int k = 0; k < TASK_PANELS; k++)
+                    task_chunk(&p, &w[k], v[c], panel + (k < n ? k : 0), item, part[k], total[k], c,
+                               plain);
+                v[c] = load_input(next + 4 * c);
             }
-            at = at == (depth - 1) * (SLOT / 4) ? 0 : at + SLOT / 4;
+            at += TASK_PANELS * (SLOT / 4);
+            if (at == ring_bytes / 4) at = 0;
         }
-        UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
-            sum[m][i] += total[m][i];
-        task_write(&p, &r, panel, sum, tiles);
+        UNROLL for (int k = 0; k < TASK_PANELS; k++) UNROLL for (int i = 0; i < 4; i++)
+            sum[k][i] += total[k][i];
+        UNROLL for (int k = 0; k < TASK_PANELS; k++)
+            if (k < n) task_write(&p, &r, panel + k, sum[k]);
+        task_advance(e, &task, n);
     }
 }
 
-#define EXPERTS_MMA(name, images, tiles, depth, which, blocks)                                     \
+#define EXPERTS_MMA(name, images, depth, which, blocks)                                            \
     ON_##images(KERNEL(name, struct experts_args) {                                                \
-        experts_mma(EARLY_ARGS, dynamic_lds, tiles, depth, (which) == PLAIN_LINEAR);               \
+        experts_mma(EARLY_ARGS, dynamic_lds, depth, (which) == PLAIN_LINEAR);                      \
     })
 #include "backend-hip/kernels/kernel_list.h"

@@ -196,37 +196,32 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
     if (warp == 0 && lane < a->slots) weight = a->weight[lane];
     if (a->add && thread() < PANEL && output < p.out) before = p.y[output];
     if (warp < a->slots) {
-        float part[1][4], total[1][4] = {{0, 0, 0, 0}}, sum[4] = {0, 0, 0, 0};
+        float part[4], total[4] = {0, 0, 0, 0}, sum[4] = {0, 0, 0, 0};
         float scale = mix_inputs(a, warp, inputs);
         warp_barrier();
         NO_UNROLL for (int item = 0; item < n_items; item++)
         {
-            u32x4 q[2];
-            u32 meta[2];
+            struct task_words w;
             if (item >= slice_begin(n_items, slice)) {
-                UNROLL for (int i = 0; i < 4; i++) sum[i] += total[0][i], total[0][i] = 0;
+                UNROLL for (int i = 0; i < 4; i++) sum[i] += total[i], total[i] = 0;
                 while (item >= slice_begin(n_items, slice)) slice++;
             }
             COPIES_WAIT(MIX_DEPTH - 1);
             warp_barrier();
-            UNROLL for (int b = 0; b < 2; b++)
-                q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
-            UNROLL for (int j = 0; j < 2; j++) meta[j] = ring[at + ITEM_CODES + lane / 4 + 8 * j];
+            task_words_of(&w, ring + at, 1);
             warp_barrier();
             mix_prefetch_item(&p, &f, n_items, to + (u32)(4 * at));
             UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
             {
-                u32x4 v[4];
-                v[0] = *(const u32x4 *)(inputs + (item * ITEM_CHUNKS + c) * CHUNK + lane % 4 * 8);
-                task_chunk(&p, q[c / 2][c % 2 * 2], q[c / 2][c % 2 * 2 + 1], meta, v, panel, item,
-                           part, total, c, 1, 1);
+                u32x4 v = *(const u32x4 *)(inputs + (item * ITEM_CHUNKS + c) * CHUNK + lane % 4 * 8);
+                task_chunk(&p, &w, v, panel, item, part, total, c, 1);
             }
             at = at == (MIX_DEPTH - 1) * (SLOT / 4) ? 0 : at + SLOT / 4;
         }
         UNROLL for (int j = 0; j < 2; j++)
         {
             int of = panel * PANEL + lane / 4 + 8 * j;
-            float v = (sum[2 * j] + total[0][2 * j]) * scale;
+            float v = (sum[2 * j] + total[2 * j]) * scale;
             if (p.bias && of < p.out) v += p.bias[of];
             if (lane % 4 == 0) results[warp * PANEL + lane / 4 + 8 * j] = v;
         }

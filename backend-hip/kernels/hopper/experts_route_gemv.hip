@@ -122,30 +122,29 @@ DEVICE void slice_prefetch_item(const struct experts_args *e, struct slice_prefe
 
 /* The products of a warp's slice, in total. */
 DEVICE void slice_products(const struct experts_args *e, struct slice_prefetch *f, int n_tasks,
-                           u32 ring, u32 *from, float total[1][4])
+                           u32 ring, u32 *from, float total[4])
 {
     int lane = thread() % WARP;
     const struct linear_part p = e->linear.part[0]; /* of plain linears nothing is read */
-    float part[1][4];
+    float part[4];
     NO_UNROLL for (int item = f->begin; item < f->end; item++)
     {
         const u32x4 *x = (const u32x4 *)e->linear.x + item * (ITEM_CHUNKS * 4) + lane % 4;
-        u32x4 q[2], v[2][4];
-        u32 meta[2];
-        v[0][0] = load_input(x);
+        struct task_words w;
+        u32x4 v[2];
+        v[0] = load_input(x);
         COPIES_WAIT(EXPERTS_ROUTE_DEPTH - 1);
         warp_barrier();
         UNROLL for (int b = 0; b < 2; b++)
-            q[b] = lds_words(ring + *from + (u32)(b * (ITEM_BYTES / 2) + lane * 16));
+            w.q[b] = lds_words(ring + *from + (u32)(b * (ITEM_BYTES / 2) + lane * 16));
         UNROLL for (int j = 0; j < 2; j++)
-            meta[j] = lds_word(ring + *from + (u32)(ITEM_BYTES + lane / 4 * 4 + 32 * j));
+            w.meta[j] = lds_word(ring + *from + (u32)(ITEM_BYTES + lane / 4 * 4 + 32 * j));
         warp_barrier();
         slice_prefetch_item(e, f, n_tasks, ring + *from);
         UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
         {
-            if (c < ITEM_CHUNKS - 1) v[1 - c % 2][0] = load_input(x + 4 * (c + 1));
-            task_chunk(&p, q[c / 2][c % 2 * 2], q[c / 2][c % 2 * 2 + 1], meta, v[c % 2], 0, item,
-                       part, total, c, 1, 1);
+            if (c < ITEM_CHUNKS - 1) v[1 - c % 2] = load_input(x + 4 * (c + 1));
+            task_chunk(&p, &w, v[c % 2], 0, item, part, total, c, 1);
         }
         *from = *from == (EXPERTS_ROUTE_DEPTH - 1) * SLOT ? 0 : *from + SLOT;
     }
@@ -188,11 +187,11 @@ DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
         slice_prefetch_item(e, &f, n_tasks, ring + (u32)(i * SLOT));
     NO_UNROLL for (int task = block_x(); task < n_tasks; task += grid_x() - 1, turn++)
     {
-        float total[1][4] = {{0, 0, 0, 0}}, *of = sums + turn % 2 * (WARPS * PANEL);
+        float total[4] = {0, 0, 0, 0}, *of = sums + turn % 2 * (WARPS * PANEL);
         slice_products(e, &f, n_tasks, ring, &from, total);
         if (lane % 4 == 0)
             UNROLL for (int j = 0; j < 2; j++)
-                of[warp * PANEL + lane / 4 + 8 * j] = total[0][2 * j];
+                of[warp * PANEL + lane / 4 + 8 * j] = total[2 * j];
         barrier();
         if ((u32)warp != turn % WARPS) continue;
         struct linear_part p = slot_part(e, task, f.chosen);

@@ -1,6 +1,7 @@
 /* linear_prefill_wgmma.hip: 4-bit GEMM by wgmma on sm_90a, for prompt rows and for many decode
  * rows.
- *   grid      persistent: one block a multiprocessor takes output x row tiles in turn, rows first
+ *   grid      persistent: one block a multiprocessor, two for few rows of experts, takes output x
+ *             row tiles in turn, rows first
  *   warps     warp-specialized: one producer thread (TMA and bulk copies), and two or three
  *             consumer warpgroups of 64 outputs each
  *   pipeline  a ring of stages in shared memory, full and empty mbarriers; a stage is an item of
@@ -385,11 +386,11 @@ DEVICE void consume_tiles(const struct linear_args *a, const struct experts_args
     }
 }
 
-/* groups: consumer warpgroups, 64 outputs each; n: rows of a tile. The mbarriers are behind the
- * ring. e: NULL, or the experts that `early` belongs to */
+/* groups: consumer warpgroups, 64 outputs each; n: rows of a tile; blocks: of a multiprocessor. The
+ * mbarriers are behind the ring. e: NULL, or the experts that `early` belongs to */
 DEVICE void q4_wgmma(const struct linear_args *early, const struct experts_args *e, u32 *lds,
                      const int groups, const int n, const int stages, const int plain,
-                     const int sliced)
+                     const int sliced, const int blocks)
 {
     struct ring r = ring_of(groups, n);
     u32 full = lds_address(lds) + (u32)(stages * r.stage_bytes), empty = full + 8 * (u32)stages;
@@ -408,7 +409,8 @@ DEVICE void q4_wgmma(const struct linear_args *early, const struct experts_args 
         else wait_for_producer();
     } else {
         wait_for_producer();
-        if (groups == 2) REGISTERS_MORE(232);
+        if (blocks == 2) REGISTERS_MORE(104);
+        else if (groups == 2) REGISTERS_MORE(232);
         else REGISTERS_MORE(160);
         consume_tiles(early, e, consumer_state_of(lds_address(lds), full, empty, groups, n), groups,
                       n, stages, plain, sliced);
@@ -418,12 +420,12 @@ DEVICE void q4_wgmma(const struct linear_args *early, const struct experts_args 
 #define Q4_WGMMA(name, images, phase, tile_rows, groups, stages, which, percent)                   \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         q4_wgmma(EARLY_ARGS, 0, dynamic_lds, groups, tile_rows, stages, (which) == PLAIN_LINEAR,      \
-                 (phase) == PHASE_DECODE);                                                         \
+                 (phase) == PHASE_DECODE, 1);                                                      \
     })
-#define EXPERTS_WGMMA(name, images, phase, tile_rows, groups, stages, which)                       \
+#define EXPERTS_WGMMA(name, images, phase, tile_rows, groups, stages, which, blocks)               \
     ON_##images(KERNEL(name, struct experts_args) {                                                \
         const struct experts_args *e = EARLY_ARGS;                                                 \
         q4_wgmma(&e->linear, e, dynamic_lds, groups, tile_rows, stages, (which) == PLAIN_LINEAR,   \
-                 (phase) == PHASE_DECODE);                                                         \
+                 (phase) == PHASE_DECODE, blocks);                                                 \
     })
 #include "backend-hip/kernels/kernel_list.h"
