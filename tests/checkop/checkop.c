@@ -175,7 +175,7 @@ int main(int argc, char **argv)
         else if (!strcmp(o, "--hip-library")) gpu.library = value, i++;
         else if (!strcmp(o, "--device")) gpu.device = atoi(value), i++;
         else if (!strcmp(o, "--op")) a.op = value, i++;
-        else if (!strcmp(o, "--act"))
+        else if (!strcmp(o, "--act") && listed("i16,int8", value))
             gpu.act = !strcmp(value, "i16") ? ACT_I16 : ACT_INT8, i++;
         else if (!strcmp(o, "--seed")) a.seed = strtoull(value, NULL, 10), i++;
         else return usage(o);
