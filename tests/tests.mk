@@ -140,6 +140,8 @@ tests:
 	@scripts/deps --test
 	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(CLANG),$(FIBERS) $(FIBERS_CUDA)) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(NATIVE_PROGRAM) $(GFX) $(GFX_TEST)
 
+$(if $(filter all,$(MAKECMDGOALS)),tests: | all)# make -j all tests: both would write the same files
+
 test: tests
 	@scripts/test $B $(SHARED) '$(T)'
 
