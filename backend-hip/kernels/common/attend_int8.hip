@@ -1,6 +1,6 @@
 /* attend_int8.hip: attention over pages of int8 and int4, for every device, as attend.hip has it
- * for fp16 and fp32: a block for each (row, query head) of prompts, for each (row, head, KV split)
- * of decode rows. Codes become numbers in registers; the scale of a key multiplies its score, that
+ * for fp16 and fp32: a block for each (row, head, KV split) of decode rows; for each (row, query
+ * head) of prompts with fp32 activations, by online softmax (Milakov & Gimelshein 2018). Codes become numbers in registers; the scale of a key multiplies its score, that
  * of a value its weight. Bits: as in attend.hip. */
 
 /* Loads in flight together. */
@@ -259,8 +259,8 @@ DEVICE void attend_split_int8(const struct attend_kernel_args *a, struct int8_bl
 }
 
 /* Block (row, head). most: dimensions */
-DEVICE void attend_int8(const struct attend_kernel_args *a, struct int8_block *b, const int most,
-                        const int int4)
+DEVICE void attend_rows_int8(const struct attend_kernel_args *a, struct int8_block *b,
+                             const int most, const int int4)
 {
     int row = block_x(), head = block_y(), hd = a->head_dim,
         kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
@@ -300,9 +300,8 @@ DEVICE void attend_int8(const struct attend_kernel_args *a, struct int8_block *b
         if (int4) b.slices = in_vector(b.slices);                                                  \
         function(a, &b, most, int4);                                                               \
     }
-ATTEND_INT8(attend_int8_256, attend_int8, GPU_HEAD_DIM, 0)
-ATTEND_INT8(attend_int8_512, attend_int8, LONG_HEAD_DIM, 0)
-ATTEND_INT8(attend_int4, attend_int8, LONG_HEAD_DIM, 1)
+ATTEND_INT8(attend_int8, attend_rows_int8, LONG_HEAD_DIM, 0)
+ATTEND_INT8(attend_int4, attend_rows_int8, LONG_HEAD_DIM, 1)
 ATTEND_INT8(attend_split_int8_256, attend_split_int8, GPU_HEAD_DIM, 0)
 ATTEND_INT8(attend_split_int8_512, attend_split_int8, LONG_HEAD_DIM, 0)
 ATTEND_INT8(attend_split_int4, attend_split_int8, LONG_HEAD_DIM, 1)

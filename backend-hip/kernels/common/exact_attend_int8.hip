@@ -484,9 +484,9 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
     else exact_put_rows(a, &g, &x, 256);
 }
 
-/* Matrix units have exact_attend_mma.hip. */
+/* Matrix units have amd/attend_matrix.hip and nvidia/exact_attend_mma.hip. */
 #define EXACT_ROWS_INT8(name, int4)                                                                \
-    ON_NO_MMA(KERNEL(name, struct attend_kernel_args) {                                            \
+    ON_SIMD(KERNEL(name, struct attend_kernel_args) {                                              \
         LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);                                  \
         LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);                                      \
         LDS(int, sums, 16 * THREADS); /* first the weights */                                      \
