@@ -516,20 +516,16 @@ static void attend_each_row(struct hip *h, enum hip_kernel k, const struct atten
 /* A kernel of AMD's matrix instructions (amd/attend_matrix.hip), or K_COUNT. */
 static enum hip_kernel attend_matrix_kernel(const struct hip *h, int head_dim)
 {
-    static const struct {
-        enum hip_kernel exact[3], half[2];
-    } of_image[] = {
-        {{K_exact_attend_mfma_64, K_exact_attend_mfma_128, K_exact_attend_mfma_256},
-         {K_attend_mfma_64, K_attend_mfma_128}},
-        {{K_exact_attend_wmma_64, K_exact_attend_wmma_128, K_exact_attend_wmma_256},
-         {K_attend_wmma_64, K_attend_wmma_128}},
-        {{K_exact_attend_wmma12_64, K_exact_attend_wmma12_128, K_exact_attend_wmma12_256},
-         {K_attend_wmma12_64, K_attend_wmma12_128}}};
-    int i = head_dim <= 64 ? 0 : head_dim <= 128 ? 1 : 2, half = h->config.kv == KV_F16;
-    if (half ? i == 2 || h->config.act != ACT_F16 : !kv_is_integer(h->config.kv)) return K_COUNT;
-    for (size_t k = 0; k < sizeof of_image / sizeof *of_image; k++) {
-        enum hip_kernel kernel = half ? of_image[k].half[i] : of_image[k].exact[i];
-        if (hip_has(h, kernel)) return kernel;
+    static const enum hip_kernel exact[] = {K_exact_attend_mfma, K_exact_attend_wmma,
+                                            K_exact_attend_wmma12},
+                                 half[] = {K_attend_mfma, K_attend_wmma, K_attend_wmma12};
+    int of_halves = h->config.kv == KV_F16;
+    if (of_halves ? head_dim > ATTEND_HALVES_DIM || h->config.act != ACT_F16
+                  : !kv_is_integer(h->config.kv))
+        return K_COUNT;
+    for (size_t i = 0; i < sizeof half / sizeof *half; i++) {
+        enum hip_kernel k = of_halves ? half[i] : exact[i];
+        if (hip_has(h, k)) return k;
     }
     return K_COUNT;
 }

@@ -498,25 +498,16 @@ KERNEL_ROW(exact_attend_rows_int4, SIMD, FOR_EXACT, THREADS, 0, 0, 0, 0)
 #define EXACT_ATTEND_MMA(name, images, dims, blocks)                                               \
     KERNEL_ROW(name, images, FOR_EXACT, THREADS, blocks, EXACT_ATTEND_SHARED(dims), 0, 0)
 #endif
-#ifndef ATTEND_MATRIX /* amd/attend_matrix.hip; dims: of a head, at most; half: pages of fp16 */
-#define ATTEND_MATRIX(name, images, kind, threads, dims, half)                                     \
+#ifndef ATTEND_MATRIX /* amd/attend_matrix.hip; half: pages of fp16, else of integers */
+#define ATTEND_MATRIX(name, images, kind, threads, half)                                           \
     KERNEL_ROW(name, images, (half) ? FOR_ATTEND : FOR_EXACT, threads, 0, 0, 0, 0)
 #endif
-ATTEND_MATRIX(exact_attend_mfma_64, MFMA, MATRIX_MFMA, 256, 64, 0)
-ATTEND_MATRIX(exact_attend_mfma_128, MFMA, MATRIX_MFMA, 256, 128, 0)
-ATTEND_MATRIX(exact_attend_mfma_256, MFMA, MATRIX_MFMA, 256, 256, 0)
-ATTEND_MATRIX(exact_attend_wmma_64, WMMA, MATRIX_WMMA, 128, 64, 0)
-ATTEND_MATRIX(exact_attend_wmma_128, WMMA, MATRIX_WMMA, 128, 128, 0)
-ATTEND_MATRIX(exact_attend_wmma_256, WMMA, MATRIX_WMMA, 128, 256, 0)
-ATTEND_MATRIX(exact_attend_wmma12_64, WMMA12, MATRIX_WMMA12, 128, 64, 0)
-ATTEND_MATRIX(exact_attend_wmma12_128, WMMA12, MATRIX_WMMA12, 128, 128, 0)
-ATTEND_MATRIX(exact_attend_wmma12_256, WMMA12, MATRIX_WMMA12, 128, 256, 0)
-ATTEND_MATRIX(attend_mfma_64, MFMA, MATRIX_MFMA, 256, 64, 1)
-ATTEND_MATRIX(attend_mfma_128, MFMA, MATRIX_MFMA, 256, 128, 1)
-ATTEND_MATRIX(attend_wmma_64, WMMA, MATRIX_WMMA, 128, 64, 1)
-ATTEND_MATRIX(attend_wmma_128, WMMA, MATRIX_WMMA, 128, 128, 1)
-ATTEND_MATRIX(attend_wmma12_64, WMMA12, MATRIX_WMMA12, 128, 64, 1)
-ATTEND_MATRIX(attend_wmma12_128, WMMA12, MATRIX_WMMA12, 128, 128, 1)
+ATTEND_MATRIX(exact_attend_mfma, MFMA, MATRIX_MFMA, 256, 0)
+ATTEND_MATRIX(exact_attend_wmma, WMMA, MATRIX_WMMA, 128, 0)
+ATTEND_MATRIX(exact_attend_wmma12, WMMA12, MATRIX_WMMA12, 128, 0)
+ATTEND_MATRIX(attend_mfma, MFMA, MATRIX_MFMA, 256, 1)
+ATTEND_MATRIX(attend_wmma, WMMA, MATRIX_WMMA, 128, 1)
+ATTEND_MATRIX(attend_wmma12, WMMA12, MATRIX_WMMA12, 128, 1)
 EXACT_ATTEND_MMA(exact_attend_mma_64, MMA, 64, 2)
 EXACT_ATTEND_MMA(exact_attend_mma_128, MMA, 128, 2)
 EXACT_ATTEND_MMA(exact_attend_mma_256, MMA, 256, 1)
