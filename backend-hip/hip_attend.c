@@ -380,11 +380,12 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     static const enum hip_kernel split_kernel[][2] = {
         [KV_F16] = {K_attend_split_f16, K_attend_split_f16_512},
         [KV_F32] = {K_attend_split_f32, K_attend_split_f32_512},
-        [KV_INT8] = {K_attend_split_int8_256, K_attend_split_int8_512},
+        [KV_INT8] = {K_attend_split_int8, K_attend_split_int8},
         [KV_INT4] = {K_attend_split_int4, K_attend_split_int4}};
     int is_long = g->head_dim > GPU_HEAD_DIM;
     enum hip_kernel split = split_kernel[h->config.kv][is_long],
                     pages = pages_kernel(h, hip_op(p, op));
+    if (kv_is_integer(h->config.kv) && h->config.act == ACT_F16) split = K_exact_attend_split_int8;
     for (size_t row = 0; row < n_decode; row += at_once) {
         size_t n = n_decode - row < at_once ? n_decode - row : at_once;
         struct attend_kernel_args s = *a;

@@ -36,14 +36,15 @@ struct matrix_attend_tile {
     struct exact_row_range g;
     int kv_head, of_kv, row0, first, last; /* matrix row row0 on; positions that they see */
     int row_bytes, pieces; /* of a query; pieces of 16 bytes of a key */
-    const u8 *pages, *own_page; /* of the KV head; int4: of int8, which all rows are in */
-    u64 page_bytes;             /* between pages of the KV head */
-    int own;                    /* number of own_page; -1: none is packed */
+    u64 pages, own_page; /* addresses, of the KV head; int4: of int8, which all rows are in */
+    u64 page_bytes;      /* between pages of the KV head */
+    int own;             /* number of own_page; -1: none is packed */
 };
 
 /* v of the 16 lanes with this one, which go round. On the host 32 threads arrive. */
 #if defined(__AMDGCN__)
-#define ROTATE_16(v, by) ((u32)__builtin_amdgcn_update_dpp(0, (int)(v), 0x120 + (by), 0xf, 0xf, 1))
+#define ROTATE_16(v, by)                                                                           \
+    ((u32)__builtin_amdgcn_update_dpp(0, (int)(v), 0x120 + (by), 0xf, 0xf, 1))
 #else
 #define ROTATE_16(v, by) fiber_shuffle(v, (fiber_thread & 16) | ((fiber_thread + (by)) & 15))
 #endif
@@ -106,24 +107,38 @@ DEVICE int matrix_attend_tile_of(const struct attend_kernel_args *a, struct matr
     if (begin > end) return 0;
     x->first = first_seen(x->g.pos0 + begin, a->window);
     x->last = x->g.pos0 + end;
-    x->pages = (const u8 *)a->pages + (u64)x->kv_head * bytes;
+    x->pages = (u64)a->pages + (u64)x->kv_head * bytes;
     x->page_bytes = (u64)a->n_kv_heads * bytes;
     x->pieces = half ? round8(hd) / 8 : round16(hd) / 16;
     x->row_bytes = (x->pieces + 3) / 4 * 64;
     x->own = int4 ? x->last / PAGE : -1;
-    x->own_page = int4 ? own_page_of(a, x->g.row0 + begin, x->kv_head) : x->pages;
+    x->own_page = int4 ? (u64)own_page_of(a, x->g.row0 + begin, x->kv_head) : x->pages;
     return 1;
 }
 
-/* A page of the sequence, the same in all lanes of a wave. */
-DEVICE const u8 *matrix_page_of(const struct matrix_attend_tile *x, int index)
+/* The address of a page of the sequence, the same in all lanes of a wave. */
+DEVICE u64 matrix_page_of(const struct matrix_attend_tile *x, int index)
 {
     u32 page;
     if (index == x->own) return x->own_page;
     uniform_words(x->g.table + index, 1, &page);
     return x->pages + page * x->page_bytes;
 }
-DEVICE int matrix_is_packed(const struct matrix_attend_tile *x, int index) { return index < x->own; }
+
+/* Not in shared memory, which a pointer alone would leave open. */
+DEVICE const u8 *at_page(u64 address)
+{
+#if defined(__AMDGCN__)
+    return (const u8 *)(const __attribute__((address_space(1))) u8 *)address;
+#else
+    return (const u8 *)address;
+#endif
+}
+
+DEVICE int matrix_is_packed(const struct matrix_attend_tile *x, int index, const int half)
+{
+    return !half && index < x->own;
+}
 
 /* Prepares matrix row m: 16 threads. */
 DEVICE void matrix_put_query(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
@@ -164,9 +179,10 @@ DEVICE void matrix_put_query(const struct attend_kernel_args *a, const struct ma
 }
 
 /* A lane's four pieces number 4 part .. of a page's keys, of its position. */
-DEVICE void matrix_keys(const struct matrix_attend_tile *x, const u8 *page, int packed, int part,
+DEVICE void matrix_keys(const struct matrix_attend_tile *x, u64 address, int packed, int part,
                         u32x4 k[4], const int kind)
 {
+    const u8 *page = at_page(address);
     int lane = thread() % matrix_lanes(kind), position = lane % MATRIX;
     UNROLL for (int i = 0; i < matrix_words(kind); i++)
     {
@@ -175,7 +191,7 @@ DEVICE void matrix_keys(const struct matrix_attend_tile *x, const u8 *page, int 
         if (packed)
             k[i] = int4_key_piece(page, int8_key_at(16 * piece, position), 16 * piece,
                                   16 * x->pieces);
-        else k[i] = *(const u32x4 *)(page + (u32)((piece * PAGE + position) * 16));
+        else k[i] = *(const u32x4 *)(page + of_lane((u32)((piece * PAGE + position) * 16)));
     }
 }
 
@@ -211,15 +227,17 @@ DEVICE void matrix_add_part(const struct attend_kernel_args *a, const struct mat
 
 /* Writes the scores of page number `at` of a chunk. */
 DEVICE void matrix_put_scores(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
-                              const struct matrix_attend_tile *x, const u8 *page, int packed,
-                              int at, const struct matrix_sums *s, const int half, const int kind)
+                              const struct matrix_attend_tile *x, u64 page, int packed, int at,
+                              const struct matrix_sums *s, const int half, const int kind)
 {
     int lane = thread() % matrix_lanes(kind), column = at * PAGE + lane % MATRIX;
-    const float *scales = (packed ? int4_scales_of(page, 16 * x->pieces)
-                                  : int8_scales_of(page, 16 * x->pieces)) +
-                          lane % MATRIX;
-    float of_key = half ? 1 : scales[0];
-    if (!half) l->of_value[column] = scales[PAGE];
+    float of_key = 1;
+    if (!half) {
+        const u8 *scales = at_page(page) + (packed ? 20 : 2 * PAGE) * 16 * x->pieces +
+                           of_lane((u32)(lane % MATRIX * 4));
+        of_key = ((const float *)scales)[0];
+        l->of_value[column] = ((const float *)scales)[PAGE];
+    }
     UNROLL for (int v = 0; v < matrix_values(kind); v++)
     {
         int m = matrix_row(kind, lane, v);
@@ -238,7 +256,7 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
 {
     int wave = uniform_int(thread() / matrix_lanes(kind)), parts = (x->pieces + 3) / 4, part = 0,
         at = from + ((wave - from) & (ATTEND_WAVES - 1)), before = -1, part_before = 0;
-    const u8 *page = x->own_page, *page_before = page;
+    u64 page = x->own_page, page_before = page;
     u32x4 next[4];
     struct matrix_sums sums;
     matrix_no_sums(&sums, kind);
@@ -249,11 +267,11 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
         UNROLL for (int i = 0; i < matrix_words(kind); i++) k[i] = next[i];
         if (at <= to) {
             if (part == 0) page = matrix_page_of(x, page0 + at);
-            matrix_keys(x, page, matrix_is_packed(x, page0 + at), part, next, kind);
+            matrix_keys(x, page, matrix_is_packed(x, page0 + at, half), part, next, kind);
         }
         if (before >= 0) matrix_add_part(a, l, x, part_before, k, &sums, half, kind);
         if (before >= 0 && part_before + 1 == parts) {
-            matrix_put_scores(a, l, x, page_before, matrix_is_packed(x, page0 + before), before,
+            matrix_put_scores(a, l, x, page_before, matrix_is_packed(x, page0 + before, half), before,
                               &sums, half, kind);
             matrix_no_sums(&sums, kind);
         }
@@ -330,12 +348,24 @@ DEVICE int matrix_positions(const int kind, int lane, int i)
 }
 
 /* Word number `four` of 4 positions of dimension d of a page's values. */
-DEVICE u32 matrix_value_s8(const u8 *page, int packed, int four, int d, int d16)
+DEVICE u32 matrix_value_s8(u64 address, const int packed, int four, int d, int d16)
 {
-    if (!packed) return *(const u32 *)(page + int8_value_at(d, 4 * four, d16));
+    const u8 *page = at_page(address);
+    if (!packed) return *(const u32 *)(page + of_lane(int8_value_at(d, 4 * four, d16)));
     u32 codes = *(const u32 *)(page + int4_part_at(1, d16) + (u32)((four * d16 + d / 2 * 2) * 2));
     return int4_row_bytes(codes >> (4 * (d % 2)), page[int4_lo_at(1, d16) + (u32)d],
                           page[int4_step_at(1, d16) + (u32)d], 0, 0);
+}
+
+/* A lane's words of a page's values of dimensions d + 64 j: v [MATRIX_SLICES], 4 words apart. */
+DEVICE void matrix_load_values(const struct matrix_attend_tile *x, u64 page, const int packed,
+                               int d, u32 *v, const int kind)
+{
+    int lane = thread() % matrix_lanes(kind), d16 = 16 * x->pieces;
+    UNROLL for (int j = 0; j < MATRIX_SLICES; j++) if (64 * j < d16)
+        UNROLL for (int i = 0; i < matrix_words(kind); i++) v[4 * j + i] =
+            matrix_value_s8(page, packed, matrix_positions(kind, lane, i),
+                            d + 64 * j < d16 ? d + 64 * j : 0, d16);
 }
 
 /* Adds the weighted values of a chunk to those before. A lane has dimensions d + 64 j; the next
@@ -367,14 +397,10 @@ DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
             {
                 int at = pages * k + n;
                 at = at < from ? from : at > to ? to : at; /* elsewhere the weights are 0 */
-                const u8 *page = matrix_page_of(x, page0 + at);
-                int packed = matrix_is_packed(x, page0 + at);
-                UNROLL for (int j = 0; j < MATRIX_SLICES; j++) if (64 * j < d16)
-                {
-                    int of = d + 64 * j < d16 ? d + 64 * j : 0;
-                    UNROLL for (int i = 0; i < words; i++) next[j][n * words + i] =
-                        matrix_value_s8(page, packed, matrix_positions(kind, lane, i), of, d16);
-                }
+                u64 page = matrix_page_of(x, page0 + at);
+                if (matrix_is_packed(x, page0 + at, 0))
+                    matrix_load_values(x, page, 1, d, next[0] + n * words, kind);
+                else matrix_load_values(x, page, 0, d, next[0] + n * words, kind);
             }
         if (before >= 0) {
             UNROLL for (int n = 0; n < pages; n++) UNROLL for (int digit = 0; digit < 2; digit++)
@@ -396,8 +422,9 @@ DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
         float old = l->old[m], now = l->now[m], scale = l->scale[m];
         UNROLL for (int j = 0; j < MATRIX_SLICES; j++)
         {
-            float all = (float)(first[j][v] * 128 + second[j][v]) * scale;
-            run[j][v] = old < 0 ? run[j][v] : run[j][v] * old + all * now;
+            float all = (float)(first[j][v] * 128 + second[j][v]) * scale,
+                  merged = run[j][v] * old + all * now;
+            run[j][v] = old < 0 ? run[j][v] : merged;
         }
     }
 }
@@ -416,12 +443,12 @@ DEVICE void matrix_add_values_f16(const struct matrix_attend_lds *l,
     UNROLL for (int v = 0; v < values; v++)
     {
         float old = l->old[matrix_row(kind, lane, v)];
-        UNROLL for (int j = 0; j < pair; j++) run[j][v] = old < 0 ? run[j][v] : run[j][v] * old;
+        UNROLL for (int j = 0; j < pair; j++) run[j][v] *= old < 0 ? 1 : old;
     }
     NO_UNROLL for (int at = from; at <= to; at++)
     {
         u32 w[8], v[2][8];
-        const u16 *value = (const u16 *)matrix_page_of(x, page0 + at) + (u32)(PAGE * d8 + d);
+        const u8 *value = at_page(matrix_page_of(x, page0 + at));
         int left = x->last - (page0 + at) * PAGE; /* stale memory may hold NaN */
         UNROLL for (int i = 0; i < words; i++)
         {
@@ -430,8 +457,8 @@ DEVICE void matrix_add_values_f16(const struct matrix_attend_lds *l,
             load_words(weights + at * PAGE * 2 + 8 * i, 2, w + 2 * i);
             UNROLL for (int e = 0; e < 4; e++)
             {
-                const u16 *one = value + (u32)((p0 + e) * d8);
-                of[e] = pair == 1 ? *one : *(const u32 *)one;
+                const u8 *one = value + of_lane((u32)(2 * ((PAGE + p0 + e) * d8 + d)));
+                of[e] = pair == 1 ? *(const u16 *)one : *(const u32 *)one;
                 of[e] = p0 + e <= left ? of[e] : 0;
             }
             UNROLL for (int j = 0; j < pair; j++) UNROLL for (int e = 0; e < 2; e++)
@@ -488,7 +515,7 @@ DEVICE void attend_matrix(const struct attend_kernel_args *a, const struct matri
 }
 
 #define ATTEND_MATRIX(name, images, kind, threads, half)                                           \
-    ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
+    ON_##images(KERNEL_TWICE(name, struct attend_kernel_args) {                                    \
         LDS(f32x4, score, MATRIX *SCORE_STRIDE / 4);                                               \
         LDS(u32x4, q, 2 * MATRIX * GPU_HEAD_DIM / 16);                                             \
         LDS(float, of_value, KV_SPLIT);                                                            \

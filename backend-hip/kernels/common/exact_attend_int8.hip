@@ -210,18 +210,20 @@ DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct e
     exact_end_run(&r, a->sinks, head, a->head_dim, a->out + at);
 }
 
-/* Block (row, head, chunk): the chunk alone, for exact_combine. */
+/* Block (row, head, chunk): the chunk alone, for exact_combine, or for attend_combine with fp16
+ * activations. */
 DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
                              struct int8_block *b, const int int4)
 {
-    int row = block_x(), head = block_y(), hd = a->head_dim, c0 = block_z() * KV_SPLIT,
+    const struct row_split work = row_split_of(a, block_x(), block_z());
+    int row = work.row, head = block_y(), hd = a->head_dim, c0 = work.split * KV_SPLIT,
         pos = a->pos[row], first = first_seen(pos, a->window);
     u64 of = (u64)row * (u64)a->n_heads + (u64)head;
     float acc[EXACT_DIMS], max, sum;
     if (c0 > pos || c0 + KV_SPLIT <= first) return;
     exact_query_int8(a, l, b->scratch, of * (u64)hd);
     exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
-    float *part = a->parts + (of * (u64)a->n_splits + (u64)block_z()) * (u64)part_floats(hd);
+    float *part = a->parts + (of * (u64)a->n_splits + (u64)work.split) * (u64)part_floats(hd);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
         part[thread() + j * THREADS] = acc[j];
     if (thread() == 0) {
