@@ -271,8 +271,8 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
         }
         if (before >= 0) matrix_add_part(a, l, x, part_before, k, &sums, half, kind);
         if (before >= 0 && part_before + 1 == parts) {
-            matrix_put_scores(a, l, x, page_before, matrix_is_packed(x, page0 + before, half), before,
-                              &sums, half, kind);
+            matrix_put_scores(a, l, x, page_before, matrix_is_packed(x, page0 + before, half),
+                              before, &sums, half, kind);
             matrix_no_sums(&sums, kind);
         }
         if (at > to) return;

@@ -340,15 +340,27 @@ DEVICE void exact_merge_chunk(const struct exact_rows *l, const void *values, co
                               struct exact_rows_run *x, const int f32, const int dims)
 {
     const int mine = EXACT_ATTEND_ROWS * dims / THREADS;
+    const int bytes = f32 ? 4 : 2; /* of a value */
     int d = thread() % dims, row_of = thread() / dims, d8 = round8(hd);
+    u32 of_thread = (u32)((d < hd ? d : 0) * bytes);
     float acc[EXACT_ATTEND_ROWS];
     UNROLL for (int k = 0; k < mine; k++) acc[k] = 0;
-    for (int i = d < hd ? from : end; i < end; i += PAGE) {
-        u64 page = (u64)table[i / PAGE] * of_page + of_head + (u64)(PAGE * d8 + d);
-        int positions = end - i < PAGE ? end - i : PAGE;
+    for (int i = from; i < end; i += PAGE) {
+        u32 number;
         float value[PAGE];
-        UNROLL for (int c = 0; c < PAGE; c++)
-            value[c] = c < positions ? page_value(values, page + (u64)(c * d8), f32) : 0;
+        uniform_words(table + i / PAGE, 1, &number);
+        const u8 *page = (const u8 *)values +
+                         (number * of_page + of_head + (u64)(PAGE * d8)) * (u64)bytes;
+        if (end - i >= PAGE)
+            UNROLL for (int c = 0; c < PAGE; c++) value[c] =
+                page_value(uniform(page + c * d8 * bytes) + of_lane(of_thread), 0, f32);
+        else
+            UNROLL for (int c = 0; c < PAGE; c++)
+        {
+            value[c] = 0;
+            if (i + c < end)
+                value[c] = page_value(uniform(page + c * d8 * bytes) + of_lane(of_thread), 0, f32);
+        }
         UNROLL for (int c = 0; c < PAGE; c += 4)
         {
             const float *v = value + c;
