@@ -232,7 +232,7 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
     }
 }
 
-#define EXACT_INT8(name, function, apart)                                                                 \
+#define EXACT_INT8(name, function, apart)                                                          \
     KERNEL(name, struct attend_kernel_args)                                                        \
     {                                                                                              \
         LDS(float, scratch, THREADS);                                                              \
@@ -255,13 +255,14 @@ EXACT_INT8(exact_attend_split_int8, exact_split_int8, THIS_IMAGE & IMAGES_GFX906
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
  * read keys and values once. Half of the threads has the first half of the rows. */
 struct exact_rows_int8 {
+    struct exact_rows_run *run;
     u8 *q;                            /* [EXACT_ATTEND_ROWS][2 digits][GPU_HEAD_DIM] */
     float *p;                         /* [EXACT_ATTEND_ROWS][KV_SPLIT] scores, then weights */
     u8 *w;                            /* [EXACT_ATTEND_ROWS][2 digits][KV_SPLIT] */
     int *sums;                        /* [16 THREADS] */
     float *part;                      /* [THREADS] */
     float *of_value;                  /* [KV_SPLIT] scales */
-    float *max, *sum, *scale, *query; /* [EXACT_ATTEND_ROWS]; scales of weights and queries */
+    float *max, *scale, *query;       /* [EXACT_ATTEND_ROWS]; scales of weights and queries */
     float *lanes;                     /* [EXACT_ATTEND_ROWS][EXACT_LANES] */
 };
 
@@ -377,7 +378,7 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
 DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
                                const struct exact_row_range *g, int c0)
 {
-    const struct exact_rows scores = {0, l->p, l->part, l->max, l->lanes};
+    const struct exact_rows scores = {0, 0, l->p, l->part, l->max, l->lanes};
     int t = thread(), r = t / 32, lane = t % 32, most = 0,
         first = first_seen(g->pos0 + r, a->window);
     float w[KV_SPLIT / 32];
@@ -396,7 +397,7 @@ DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct 
     }
     if (lane == 0) {
         l->scale[r] = s.scale;
-        l->sum[r] = exact_fold(l->lanes + r * EXACT_LANES);
+        exact_merge_row(l->run, r, l->max[r], exact_fold(l->lanes + r * EXACT_LANES));
     }
     barrier();
 }
@@ -444,8 +445,8 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
 }
 
 /* Merges a chunk, whose sums are in l->sums. dims: threads to a row */
-DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_run *x, int hd,
-                             int slices, const int dims)
+DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, float *value, int hd, int slices,
+                             const int dims)
 {
     int d = thread() % dims, row_of = thread() / dims, d16 = round16(hd), n = d < hd ? slices : 0;
     const int *sums = l->sums + row_of * d16 + d;
@@ -454,8 +455,7 @@ DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_
         int r = row_of + k * (THREADS / dims), all = 0;
         const int *from = sums;
         for (int i = 0; i < n; i++, from += EXACT_ATTEND_ROWS * d16) all += *from;
-        exact_merge_value(&x->value[k], &x->max[k], &x->sum[k], (float)all * l->scale[r], l->max[r],
-                          l->sum[r]);
+        value[k] = exact_merged(l->run, r, value[k], (float)all * l->scale[r]);
         sums += THREADS / dims * d16;
     }
 }
@@ -465,10 +465,10 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
 {
     int kv_head = block_x() / (a->n_heads / a->n_kv_heads), hd = a->head_dim;
     const struct exact_row_range g = exact_rows_of(a, EXACT_ATTEND_ROWS, int4);
-    struct exact_rows_run x;
+    float value[EXACT_ATTEND_ROWS];
     if (g.n <= g.begin) return;
-    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS; k++) x.value[k] = x.sum[k] = 0,
-                                                       x.max[k] = -__builtin_inff();
+    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS; k++) value[k] = 0;
+    exact_begin_rows(l->run);
     exact_queries_int8(a, l, &g);
     for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
         int end = g.last < c0 + KV_SPLIT - 1 ? g.last + 1 : c0 + KV_SPLIT,
@@ -478,12 +478,13 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
         exact_weights_int8(a, l, &g, c0);
         int slices = exact_values_int8(a, l, &g, kv_head, c0 / PAGE, (from - c0) / PAGE,
                                        (end - 1 - c0) / PAGE, int4);
-        if (hd <= 128) exact_merge_rows(l, &x, hd, slices, 128);
-        else exact_merge_rows(l, &x, hd, slices, 256);
+        if (hd <= 128) exact_merge_rows(l, value, hd, slices, 128);
+        else exact_merge_rows(l, value, hd, slices, 256);
         barrier();
     }
-    if (hd <= 128) exact_put_rows(a, &g, &x, 128);
-    else exact_put_rows(a, &g, &x, 256);
+    exact_end_rows(l->run, a->sinks, block_x());
+    if (hd <= 128) exact_put_rows(a, &g, l->run, value, 128);
+    else exact_put_rows(a, &g, l->run, value, 256);
 }
 
 /* Matrix units have amd/attend_matrix.hip and nvidia/exact_attend_mma.hip. */
@@ -496,11 +497,11 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
         LDS(float, of_value, KV_SPLIT);                                                            \
         LDS(float, max, EXACT_ATTEND_ROWS);                                                        \
         LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);                                         \
-        LDS(float, sum, EXACT_ATTEND_ROWS);                                                        \
+        LDS(struct exact_rows_run, run, 1);                                                        \
         LDS(float, scale, EXACT_ATTEND_ROWS);                                                      \
         LDS(float, query, EXACT_ATTEND_ROWS);                                                      \
-        const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,  \
-                                          max,     sum,           scale,   query, lanes};          \
+        const struct exact_rows_int8 l = {run,      (u8 *)q, (float *)sums, (u8 *)w, sums, part,   \
+                                          of_value, max,     scale,         query,   lanes};       \
         exact_attend_rows_of(ARGS, &l, int4);                                                      \
     })
 EXACT_ROWS_INT8(exact_attend_rows_int8, 0)
