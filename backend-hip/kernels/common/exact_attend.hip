@@ -237,6 +237,7 @@ KERNEL(exact_attend_split_f32, struct attend_kernel_args)
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
  * read keys and values once. Positions that a row does not see have a weight of 0 and add nothing.
  */
+
 /* Of its rows, in shared memory: maximum and sum of the chunks so far; what their values are
  * multiplied by when a chunk is merged, and the chunk's. old -1: the row sees nothing of it. */
 struct exact_rows_run {
@@ -307,7 +308,7 @@ DEVICE void exact_begin_rows(struct exact_rows_run *run)
 /* Adds a chunk's maximum and sum to a row's: one thread of the row. */
 DEVICE void exact_merge_row(struct exact_rows_run *run, int r, float max, float sum)
 {
-    run->old[r] = -1;
+    run->old[r] = -1, run->now[r] = 0;
     if (!(max > -__builtin_inff())) return;
     exact_merge_scales(&run->max[r], &run->sum[r], max, sum, &run->old[r], &run->now[r]);
 }
