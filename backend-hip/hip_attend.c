@@ -380,11 +380,12 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     static const enum hip_kernel split_kernel[][2] = {
         [KV_F16] = {K_attend_split_f16, K_attend_split_f16_512},
         [KV_F32] = {K_attend_split_f32, K_attend_split_f32_512},
-        [KV_INT8] = {K_attend_split_int8_256, K_attend_split_int8_512},
+        [KV_INT8] = {K_attend_split_int8, K_attend_split_int8},
         [KV_INT4] = {K_attend_split_int4, K_attend_split_int4}};
     int is_long = g->head_dim > GPU_HEAD_DIM;
     enum hip_kernel split = split_kernel[h->config.kv][is_long],
                     pages = pages_kernel(h, hip_op(p, op));
+    if (kv_is_integer(h->config.kv) && h->config.act == ACT_F16) split = K_exact_attend_split_int8;
     for (size_t row = 0; row < n_decode; row += at_once) {
         size_t n = n_decode - row < at_once ? n_decode - row : at_once;
         struct attend_kernel_args s = *a;
@@ -409,7 +410,6 @@ static void attend_prompts(struct hip *h, const struct op *attend,
 {
     const struct heads *g = &attend->as.attend.heads;
     struct attend_kernel_args a = *all;
-    size_t n_decode = (size_t)h->shape.n_decode, n_prompt = (size_t)h->shape.n_rows - n_decode;
     enum hip_kernel wgmma = wgmma_kernel(h, attend), tile = tile_kernel(h, attend);
     if (wgmma < K_COUNT || tile < K_COUNT) {
         size_t of_tile = wgmma < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
@@ -420,18 +420,7 @@ static void attend_prompts(struct hip *h, const struct op *attend,
             sizeof a);
         return;
     }
-    size_t q_row = (size_t)g->n_heads * (size_t)g->head_dim;
-    a.q += n_decode * q_row;
-    a.out += n_decode * q_row;
-    a.pos += n_decode;
-    a.seq += n_decode;
-    if (a.open.own) a.open.own += n_decode;
-    static const enum hip_kernel kernel[][2] = {[KV_F16] = {K_attend_f16, K_attend_f16_512},
-                                                [KV_F32] = {K_attend_f32, K_attend_f32_512},
-                                                [KV_INT8] = {K_attend_int8_256, K_attend_int8_512},
-                                                [KV_INT4] = {K_attend_int4, K_attend_int4}};
-    hip_launch(h, kernel[h->config.kv][g->head_dim > GPU_HEAD_DIM],
-               (struct hip_blocks){n_prompt, (size_t)g->n_heads, 1, 0}, &a, sizeof a);
+    hip_attend_rows(h, &a);
 }
 
 /* Has attention rotate and store decode rows. */

@@ -499,6 +499,73 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
     }
 }
 
+/* Prompt rows, each in a block of its own for each head. */
+static void attend_each_row(struct hip *h, enum hip_kernel k, const struct attend_kernel_args *all)
+{
+    struct attend_kernel_args a = *all;
+    size_t at = (size_t)h->shape.n_decode, n = (size_t)h->shape.n_rows - at,
+           q_row = (size_t)a.n_heads * (size_t)a.head_dim;
+    a.q += at * q_row;
+    a.out += at * q_row;
+    a.pos += at;
+    a.seq += at;
+    if (a.open.own) a.open.own += at;
+    hip_launch(h, k, (struct hip_blocks){n, (size_t)a.n_heads, 1, 0}, &a, sizeof a);
+}
+
+/* A kernel of AMD's matrix instructions (amd/attend_matrix.hip), or K_COUNT. */
+static enum hip_kernel attend_matrix_kernel(const struct hip *h, int head_dim)
+{
+    static const enum hip_kernel exact[] = {K_exact_attend_mfma, K_exact_attend_wmma,
+                                            K_exact_attend_wmma12},
+                                 half[] = {K_attend_mfma, K_attend_wmma, K_attend_wmma12};
+    int of_halves = h->config.kv == KV_F16;
+    if (of_halves ? head_dim > ATTEND_HALVES_DIM || h->config.act != ACT_F16
+                  : !kv_is_integer(h->config.kv))
+        return K_COUNT;
+    for (size_t i = 0; i < sizeof half / sizeof *half; i++) {
+        enum hip_kernel k = of_halves ? half[i] : exact[i];
+        if (hip_has(h, k)) return k;
+    }
+    return K_COUNT;
+}
+
+void hip_attend_rows(struct hip *h, const struct attend_kernel_args *all)
+{
+    enum kv_type kv = h->config.kv;
+    struct attend_kernel_args a = *all;
+    if (kv_is_integer(kv) && h->config.act == ACT_F32) {
+        attend_each_row(h, kv == KV_INT4 ? K_attend_int4 : K_attend_int8, &a);
+        return;
+    }
+    if (a.head_dim > GPU_HEAD_DIM) {
+        attend_each_row(h, attend_kernels[kv].row, &a);
+        return;
+    }
+    enum hip_kernel mma = a.head_dim <= 64    ? K_exact_attend_mma_64
+                          : a.head_dim <= 128 ? K_exact_attend_mma_128
+                                              : K_exact_attend_mma_256;
+    int by_mma = kv_is_integer(kv) && hip_has(h, mma),
+        rows = by_mma ? EXACT_TILE_ROWS : EXACT_ATTEND_ROWS;
+    enum hip_kernel matrix = attend_matrix_kernel(h, a.head_dim);
+    a.tiles = h->shape.d_tiles;
+    if (matrix < K_COUNT) {
+        hip_launch(h, matrix,
+                   (struct hip_blocks){(size_t)(GROUP_ROWS / ATTEND_MATRIX_ROWS *
+                                                (a.n_heads / a.n_kv_heads)),
+                                       (size_t)h->shape.n_tiles * TILE_GROUPS,
+                                       (size_t)a.n_kv_heads, 0},
+                   &a, sizeof a);
+        return;
+    }
+    hip_launch(h, by_mma ? mma : attend_kernels[kv].rows,
+               (struct hip_blocks){(size_t)a.n_heads,
+                                   (size_t)h->shape.n_tiles * TILE_GROUPS *
+                                       (size_t)(GROUP_ROWS / rows),
+                                   1, 0},
+               &a, sizeof a);
+}
+
 void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
 {
     struct attend_kernel_args a = hip_attend_args(h, p, op);
@@ -510,30 +577,7 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, 
         hip_exact_rope(h, p, rope);
     }
     if (h->shape.n_decode) attend_splits(h, p, op, &a, leave);
-    if (!n) return;
-    if (a.head_dim <= GPU_HEAD_DIM) {
-        enum hip_kernel mma = a.head_dim <= 64    ? K_exact_attend_mma_64
-                              : a.head_dim <= 128 ? K_exact_attend_mma_128
-                                                  : K_exact_attend_mma_256;
-        int by_mma = kv_is_integer(h->config.kv) && hip_has(h, mma),
-            rows = by_mma ? EXACT_TILE_ROWS : EXACT_ATTEND_ROWS;
-        a.tiles = h->shape.d_tiles;
-        hip_launch(h, by_mma ? mma : attend_kernels[h->config.kv].rows,
-                   (struct hip_blocks){(size_t)a.n_heads,
-                                       (size_t)h->shape.n_tiles * TILE_GROUPS *
-                                           (size_t)(GROUP_ROWS / rows),
-                                       1, 0},
-                   &a, sizeof a);
-        return;
-    }
-    size_t at = (size_t)h->shape.n_decode, q_row = (size_t)a.n_heads * (size_t)a.head_dim;
-    a.q += at * q_row;
-    a.out += at * q_row;
-    a.pos += at;
-    a.seq += at;
-    if (a.open.own) a.open.own += at;
-    hip_launch(h, attend_kernels[h->config.kv].row,
-               (struct hip_blocks){(size_t)n, (size_t)a.n_heads, 1, 0}, &a, sizeof a);
+    if (n) hip_attend_rows(h, &a);
 }
 
 void hip_exact_glu(struct hip *h, const struct be_plan *p, int op)

@@ -265,6 +265,9 @@ void hip_exact_rope(struct hip *h, const struct be_plan *p, int op);
 /* Attention. rope: the rotation that it includes where it can, hip_exact_rope() elsewhere; -1:
  * none. leave: the next launch combines the chunks, of a single decode row only. */
 void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave);
+/* Attention of the prompt rows, in the CPU's order unless --act f32 reads integers: kernels that
+ * neighbouring rows share; in f16 and f32 for heads that no other kernel takes. */
+void hip_attend_rows(struct hip *h, const struct attend_kernel_args *all);
 void hip_exact_glu(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_add(struct hip *h, const struct be_plan *p, int op);
 void hip_exact_experts(struct hip *h, const struct be_plan *p, int op);

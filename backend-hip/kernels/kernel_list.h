@@ -492,12 +492,22 @@ KERNEL_ROW(exact_attend_rows_f16, ALL, FOR_EXACT, THREADS, 2, 0, 0, 0)
 KERNEL_ROW(exact_attend_rows_f32, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_int8, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_attend_split_int8, ALL, FOR_EXACT, THREADS, 4, 0, 0, 0)
-KERNEL_ROW(exact_attend_rows_int8, NO_MMA, FOR_EXACT, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(exact_attend_rows_int4, NO_MMA, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_rows_int8, SIMD, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_attend_rows_int4, SIMD, FOR_EXACT, THREADS, 0, 0, 0, 0)
 #ifndef EXACT_ATTEND_MMA /* nvidia/exact_attend_mma.hip; dims: of a head, at most */
 #define EXACT_ATTEND_MMA(name, images, dims, blocks)                                               \
     KERNEL_ROW(name, images, FOR_EXACT, THREADS, blocks, EXACT_ATTEND_SHARED(dims), 0, 0)
 #endif
+#ifndef ATTEND_MATRIX /* amd/attend_matrix.hip; half: pages of fp16, else of integers */
+#define ATTEND_MATRIX(name, images, kind, threads, half)                                           \
+    KERNEL_ROW(name, images, (half) ? FOR_ATTEND : FOR_EXACT, threads, 0, 0, 0, 0)
+#endif
+ATTEND_MATRIX(exact_attend_mfma, MFMA, MATRIX_MFMA, 256, 0)
+ATTEND_MATRIX(exact_attend_wmma, WMMA, MATRIX_WMMA, 128, 0)
+ATTEND_MATRIX(exact_attend_wmma12, WMMA12, MATRIX_WMMA12, 128, 0)
+ATTEND_MATRIX(attend_mfma, MFMA, MATRIX_MFMA, 256, 1)
+ATTEND_MATRIX(attend_wmma, WMMA, MATRIX_WMMA, 128, 1)
+ATTEND_MATRIX(attend_wmma12, WMMA12, MATRIX_WMMA12, 128, 1)
 EXACT_ATTEND_MMA(exact_attend_mma_64, MMA, 64, 2)
 EXACT_ATTEND_MMA(exact_attend_mma_128, MMA, 128, 2)
 EXACT_ATTEND_MMA(exact_attend_mma_256, MMA, 256, 1)
@@ -553,21 +563,15 @@ KERNEL_ROW(rope_store, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store_int8, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store_warps, MMA, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(open_page_jobs, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(attend_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(attend_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f32, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_combine, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store_512, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(attend_f16_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(attend_f32_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f16_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_f32_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(attend_int8_256, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(attend_int8_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_int8, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_int4, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(attend_split_int8_256, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(attend_split_int8_512, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_split_int8, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_split_int4, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_combine_512, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
@@ -693,6 +697,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef EXACT_WGMMA
 #undef EXACT_GEMV
 #undef EXACT_ATTEND_MMA
+#undef ATTEND_MATRIX
 #undef EXACT_DENSE
 #undef EXACT_DENSE_8
 #undef EXACT_DENSE_TILE

@@ -93,6 +93,7 @@
 #endif
 #if HAS_AMD_MATRIX
 #include "backend-hip/kernels/amd/exact_linear_matrix.hip"
+#include "backend-hip/kernels/amd/attend_matrix.hip"
 #endif
 #if HAS_MMA
 #include "backend-hip/kernels/nvidia/attend_chunk.hip"

@@ -478,27 +478,34 @@ static void some_logits(void)
     free(first);
 }
 
-/* The test of the test of matrix instructions: one lane that gets what is another's. */
-static void wrong_lane(void)
+/* One lane of a matrix instruction gets what is another's: checkop of `op` in --act `act` fails. */
+static void wrong_lane_of(const char *library, const char *op, const char *act, const char *what)
 {
     struct process p;
+    process_run(&p,
+                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", (char *)library,
+                           "--variant", "auto", "--quick", "--first", "--op", (char *)op,
+                           act ? "--act" : NULL, (char *)act, NULL},
+                NULL);
+    check(p.code == 1 && strstr(p.out, "FAIL"), what, &p);
+    process_free(&p);
+}
+
+/* The test of the test of matrix instructions, of each family. */
+static void wrong_lane(void)
+{
     setenv("FIBERS_WRONG_LANE", "1", 1);
     setenv("FIBERS_ARCH", "gfx1100", 1);
-    process_run(&p,
-                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", fibers, "--variant",
-                           "auto", "--quick", "--first", "--op", "f16", NULL},
-                NULL);
-    check(p.code == 1 && strstr(p.out, "FAIL"),
-          "a wrong lane of a matrix instruction of AMD's is noticed", &p);
-    process_free(&p);
+    wrong_lane_of(fibers, "f16", NULL, "a wrong lane of a matrix instruction of AMD's is noticed");
+    static const char *const arch[] = {"gfx90a", "gfx1100", "gfx1201"};
+    for (int i = 0; i < 3; i++) {
+        setenv("FIBERS_ARCH", arch[i], 1);
+        wrong_lane_of(fibers, "attend", NULL, "a wrong lane in attention in fp16 is noticed");
+        wrong_lane_of(fibers, "attend", "i16", "a wrong lane in attention in i16 is noticed");
+    }
     unsetenv("FIBERS_ARCH");
-    process_run(&p,
-                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", cuda, "--variant",
-                           "auto", "--quick", "--first", "--op", "attend", NULL},
-                NULL);
-    check(p.code == 1 && strstr(p.out, "FAIL"),
-          "a wrong lane of a matrix instruction of NVIDIA's is noticed", &p);
-    process_free(&p);
+    wrong_lane_of(cuda, "attend", NULL,
+                  "a wrong lane of a matrix instruction of NVIDIA's is noticed");
     unsetenv("FIBERS_WRONG_LANE");
 }
 

@@ -76,11 +76,10 @@ DEVICE void matrix_multiply_add(const int kind, const u32 *a, const u32 *b, floa
 #endif
 }
 
-/* c[values] = the sum over a chunk; a, b: the words that a lane holds of it. Two instructions. */
-DEVICE void matrix_chunk(const int kind, const u32x4 *a, const u32x4 *b, float *c)
+/* c[values] += the sum over a chunk; a, b: the words that a lane holds of it. Two instructions. */
+DEVICE void matrix_add_chunk(const int kind, const u32x4 *a, const u32x4 *b, float *c)
 {
     const int words = matrix_words(kind), registers = 2 * words;
-    UNROLL for (int i = 0; i < matrix_values(kind); i++) c[i] = 0;
     UNROLL for (int half = 0; half < 2; half++)
     {
         u32 x[8], y[8];
@@ -92,6 +91,12 @@ DEVICE void matrix_chunk(const int kind, const u32x4 *a, const u32x4 *b, float *
         }
         matrix_multiply_add(kind, x, y, c);
     }
+}
+
+DEVICE void matrix_chunk(const int kind, const u32x4 *a, const u32x4 *b, float *c)
+{
+    UNROLL for (int i = 0; i < matrix_values(kind); i++) c[i] = 0;
+    matrix_add_chunk(kind, a, b, c);
 }
 
 /* The same of signed bytes: a, b: 1, 4 or 2 registers, which on gfx94x hold 32 inputs in 2. */
@@ -128,26 +133,44 @@ DEVICE void matrix_multiply_add_s8(const int kind, const u32 *a, const u32 *b, i
 #endif
 }
 
-/* c[values] += the sum over a chunk of bytes; a, b: the words, of 8 inputs in 8 bytes, that a lane
- * holds of it. */
-DEVICE void matrix_add_chunk_s8(const int kind, const u32x2 *a, const u32x2 *b, int *c)
+/* c[values] += the sum over 32 inputs of bytes; a, b: the 2 matrix_words() registers that a lane
+ * holds of them. */
+DEVICE void matrix_add_words_s8(const int kind, const u32 *a, const u32 *b, int *c)
 {
 #if defined(GFX94)
-    const int instructions = 1;
+    matrix_multiply_add_s8(kind, a, b, c);
 #else
-    const int instructions = 2;
+    matrix_multiply_add_s8(kind, a, b, c);
+    matrix_multiply_add_s8(kind, a + matrix_words(kind), b + matrix_words(kind), c);
 #endif
-    const int registers = 2 * matrix_words(kind) / instructions;
-    UNROLL for (int k = 0; k < instructions; k++)
+}
+
+/* The same; a, b: the words, of 8 inputs in 8 bytes, that a lane holds of a chunk. */
+DEVICE void matrix_add_chunk_s8(const int kind, const u32x2 *a, const u32x2 *b, int *c)
+{
+    u32 x[8], y[8];
+    UNROLL for (int i = 0; i < 2 * matrix_words(kind); i++)
     {
-        u32 x[4], y[4];
+        x[i] = a[i / 2][i % 2];
+        y[i] = b[i / 2][i % 2];
+    }
+    matrix_add_words_s8(kind, x, y, c);
+}
+
+/* The same of 64 inputs, of 16 in each word. */
+DEVICE void matrix_add_pieces_s8(const int kind, const u32x4 *a, const u32x4 *b, int *c)
+{
+    const int registers = 2 * matrix_words(kind);
+    UNROLL for (int half = 0; half < 2; half++)
+    {
+        u32 x[8], y[8];
         UNROLL for (int i = 0; i < registers; i++)
         {
-            int from = k * registers + i;
-            x[i] = a[from / 2][from % 2];
-            y[i] = b[from / 2][from % 2];
+            int from = half * registers + i;
+            x[i] = a[from / 4][from % 4];
+            y[i] = b[from / 4][from % 4];
         }
-        matrix_multiply_add_s8(kind, x, y, c);
+        matrix_add_words_s8(kind, x, y, c);
     }
 }
 

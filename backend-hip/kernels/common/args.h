@@ -757,6 +757,9 @@ enum { DENSE_SPAN = 128, DENSE_STAGES = 3, DENSE_STRIDE = DENSE_SPAN + 16 };
 
 /* Rows of a block of exact_attend_rows, a divisor of GROUP_ROWS */
 enum { EXACT_ATTEND_ROWS = 8 };
+/* amd/attend_matrix.hip: rows times query heads of a block, a divisor of GROUP_ROWS; maximal
+ * dimensions of a head over pages of fp16 */
+enum { ATTEND_MATRIX_ROWS = 16, ATTEND_HALVES_DIM = 128 };
 /* nvidia/exact_attend_mma.hip: rows of a block, a divisor of GROUP_ROWS; weights, their digits and
  * those of queries */
 enum { EXACT_TILE_ROWS = 32 };

@@ -1,7 +1,6 @@
-/* attend.hip: attention over pages, for every device.
- * Prompt rows: a block of THREADS threads for each (row, query head) goes over the row's positions
- * with online softmax (Milakov & Gimelshein 2018). Decode rows: flash-decoding (Dao et al. 2023): a
- * block for each (row, head, KV split of KV_SPLIT positions), then a combination of the splits.
+/* attend.hip: attention of decode rows over pages of fp16 and fp32, for every device:
+ * flash-decoding (Dao et al. 2023), a block for each (row, head, KV split of KV_SPLIT positions),
+ * then a combination of the splits. Prompt rows: exact_attend.hip.
  * Bits: splits begin at absolute multiples of KV_SPLIT and are combined in order, so a row's result
  * does not depend on the batch. */
 
@@ -64,87 +63,6 @@ DEVICE void load_query(const struct attend_kernel_args *a, u64 at, float *q, con
     UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
         q[d] = d < a->head_dim ? a->q[at + (u64)d] : 0;
 }
-
-/* Block (row, head). In a split, thread t has the score of position t; then thread (slice, pair)
- * sums two dimensions of the values over positions slice, slice + slices, .. Splits are combined in
- * order, slices at the end. most: dimensions; q[most], sums[2 THREADS] */
-DEVICE void attend(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
-                   float *sums, const int f32, const int most)
-{
-    int row = block_x(), head = block_y(), t = thread(), hd = a->head_dim, d8 = round8(hd);
-    int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
-        first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
-    const int *table = a->table + (u64)a->seq[row] * (u64)a->table_stride;
-    u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
-    int pairs = d8 / 2, slices = THREADS / pairs, slice = t / pairs, d = 2 * (t % pairs);
-    float max = -__builtin_inff(), sum = 0, acc0 = 0, acc1 = 0;
-    load_query(a, at, q, most);
-    for (int p0 = first / KV_SPLIT * KV_SPLIT; p0 <= pos; p0 += KV_SPLIT) {
-        int seen = p0 + t >= first && p0 + t <= pos;
-        float score = -__builtin_inff();
-        barrier();
-        if (seen) {
-            u64 page = ((u64)table[(p0 + t) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) *
-                       head_page(hd);
-            score = key_dot(q, a->pages, page + (u64)(t % PAGE * 8), d8, f32) * a->scale;
-            if (a->softcap > 0) score = softcapped(score, a->softcap);
-        }
-        float larger = max32(block_max(score, scratch), max), shrink = exp32(max - larger);
-        float weight = seen ? exp32(score - larger) : 0;
-        p[t] = weight;
-        sum = fma32(sum, shrink, block_sum(weight, scratch));
-        max = larger;
-        acc0 *= shrink;
-        acc1 *= shrink;
-        if (slice >= slices) continue;
-        for (int i = slice; i < KV_SPLIT && p0 + i <= pos; i += slices) {
-            if (p0 + i < first) continue;
-            u64 value = ((u64)table[(p0 + i) / PAGE] * (u64)a->n_kv_heads + (u64)kv_head) *
-                            head_page(hd) +
-                        (u64)(PAGE * d8 + i % PAGE * d8 + d);
-            float v0, v1;
-            if (f32) {
-                v0 = ((const float *)a->pages)[value];
-                v1 = ((const float *)a->pages)[value + 1];
-            } else {
-                f16x2 v = *(const f16x2 *)((const f16 *)a->pages + value);
-                v0 = (float)v[0];
-                v1 = (float)v[1];
-            }
-            acc0 = fma32(p[i], v0, acc0);
-            acc1 = fma32(p[i], v1, acc1);
-        }
-    }
-    barrier();
-    if (slice < slices) {
-        sums[slice * d8 + d] = acc0;
-        sums[slice * d8 + d + 1] = acc1;
-    }
-    barrier();
-    float inverse = a->sinks ? inverse_with_sink(sum, max, a->sinks[head], 1) : rcp32(sum);
-    UNROLL for (int j = 0, i = t; j < most / THREADS; j++, i += THREADS)
-    {
-        if (i >= hd) return;
-        float y = 0;
-        for (int s = 0; s < slices; s++) y += sums[s * d8 + i];
-        a->out[at + (u64)i] = y * inverse;
-    }
-}
-
-#define ATTEND(name, f32, most)                                                                    \
-    KERNEL(name, struct attend_kernel_args)                                                        \
-    {                                                                                              \
-        LDS(float, q, most);                                                                       \
-        LDS(float, p, KV_SPLIT);                                                                   \
-        LDS(float, scratch, THREADS);                                                              \
-        LDS(float, sums, 2 * THREADS);                                                             \
-        attend(ARGS, q, p, scratch, sums, f32, most);                                              \
-    }
-ATTEND(attend_f16, 0, GPU_HEAD_DIM)
-ATTEND(attend_f32, 1, GPU_HEAD_DIM)
-ATTEND(attend_f16_512, 0, LONG_HEAD_DIM)
-ATTEND(attend_f32_512, 1, LONG_HEAD_DIM)
-#undef ATTEND
 
 /* Floats of a partial result, of one head and split: weighted sums of values [head_dim rounded up
  * to 8], maximum, sum of weights. */

@@ -1,7 +1,8 @@
-/* attend_int8.hip: attention over pages of int8 and int4, for every device, as attend.hip has it
- * for fp16 and fp32: a block for each (row, query head) of prompts, for each (row, head, KV split)
- * of decode rows. Codes become numbers in registers; the scale of a key multiplies its score, that
- * of a value its weight. Bits: as in attend.hip. */
+/* attend_int8.hip: attention over pages of int8 and int4 with fp32 activations, for every device:
+ * decode rows as attend.hip has them for fp16 and fp32; prompt rows in a block for each (row, query
+ * head), by online softmax (Milakov & Gimelshein 2018). Codes become numbers in registers; the
+ * scale of a key multiplies its score, that of a value its weight. With fp16 activations rows
+ * attend as exact_attend_int8.hip has it. Bits: as in attend.hip. */
 
 /* Loads in flight together. */
 enum { INT8_BATCH = 8 };
@@ -232,9 +233,9 @@ DEVICE void int8_put_sums(const struct int8_block *b, const float acc[4])
     barrier();
 }
 
-/* Block (row, head, split). most: dimensions */
-DEVICE void attend_split_int8(const struct attend_kernel_args *a, struct int8_block *b,
-                              const int most, const int int4)
+/* Block (row, head, split) */
+DEVICE void attend_splits_int8(const struct attend_kernel_args *a, struct int8_block *b,
+                               const int int4)
 {
     const struct row_split work = row_split_of(a, block_x(), block_z());
     int row = work.row, head = block_y(), p0 = work.split * KV_SPLIT, hd = a->head_dim,
@@ -247,7 +248,7 @@ DEVICE void attend_split_int8(const struct attend_kernel_args *a, struct int8_bl
     float *part = a->parts + (of_row * (u64)a->n_splits + (u64)work.split) * (u64)part_floats(hd);
     float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
     u32x4 v[INT8_BATCH]; /* the first values are loaded with the keys */
-    load_query(a, of_row * (u64)hd, b->q, most);
+    load_query(a, of_row * (u64)hd, b->q, LONG_HEAD_DIM);
     int8_pages_of(a, b, row, kv_head, p0, from, to, int4);
     barrier();
     int8_first_values(b, v, from, to, int4);
@@ -258,16 +259,16 @@ DEVICE void attend_split_int8(const struct attend_kernel_args *a, struct int8_bl
     if (thread() == 0) part[d8] = max, part[d8 + 1] = sum;
 }
 
-/* Block (row, head). most: dimensions */
-DEVICE void attend_int8(const struct attend_kernel_args *a, struct int8_block *b, const int most,
-                        const int int4)
+/* Block (row, head) */
+DEVICE void attend_rows_int8(const struct attend_kernel_args *a, struct int8_block *b,
+                             const int int4)
 {
     int row = block_x(), head = block_y(), hd = a->head_dim,
         kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
         first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
     u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
     float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
-    load_query(a, at, b->q, most);
+    load_query(a, at, b->q, LONG_HEAD_DIM);
     for (int p0 = first / KV_SPLIT * KV_SPLIT; p0 <= pos; p0 += KV_SPLIT) {
         int from = first > p0 ? first - p0 : 0,
             to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1;
@@ -286,10 +287,10 @@ DEVICE void attend_int8(const struct attend_kernel_args *a, struct int8_block *b
         a->out[at + (u64)d] = int8_sum_of_slices(b, d) * inverse;
 }
 
-#define ATTEND_INT8(name, function, most, int4)                                                    \
+#define ATTEND_INT8(name, function, int4)                                                          \
     KERNEL(name, struct attend_kernel_args)                                                        \
     {                                                                                              \
-        LDS(float, q, most);                                                                       \
+        LDS(float, q, LONG_HEAD_DIM);                                                              \
         LDS(f32x4, p, KV_SPLIT / 4);                                                               \
         LDS(float, scratch, THREADS);                                                              \
         LDS(f32x4, sums, THREADS);                                                                 \
@@ -298,12 +299,10 @@ DEVICE void attend_int8(const struct attend_kernel_args *a, struct int8_block *b
         struct int8_block b = int8_block_of(a, q, (float *)p, scratch, (float *)sums, pages);      \
         if (int4) b.d16 = in_vector(b.d16), b.quads = in_vector(b.quads);                          \
         if (int4) b.slices = in_vector(b.slices);                                                  \
-        function(a, &b, most, int4);                                                               \
+        function(a, &b, int4);                                                                     \
     }
-ATTEND_INT8(attend_int8_256, attend_int8, GPU_HEAD_DIM, 0)
-ATTEND_INT8(attend_int8_512, attend_int8, LONG_HEAD_DIM, 0)
-ATTEND_INT8(attend_int4, attend_int8, LONG_HEAD_DIM, 1)
-ATTEND_INT8(attend_split_int8_256, attend_split_int8, GPU_HEAD_DIM, 0)
-ATTEND_INT8(attend_split_int8_512, attend_split_int8, LONG_HEAD_DIM, 0)
-ATTEND_INT8(attend_split_int4, attend_split_int8, LONG_HEAD_DIM, 1)
+ATTEND_INT8(attend_int8, attend_rows_int8, 0)
+ATTEND_INT8(attend_int4, attend_rows_int8, 1)
+ATTEND_INT8(attend_split_int8, attend_splits_int8, 0)
+ATTEND_INT8(attend_split_int4, attend_splits_int8, 1)
 #undef ATTEND_INT8

@@ -237,7 +237,17 @@ KERNEL(exact_attend_split_f32, struct attend_kernel_args)
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
  * read keys and values once. Positions that a row does not see have a weight of 0 and add nothing.
  */
+
+/* Of its rows, in shared memory: maximum and sum of the chunks so far; what their values are
+ * multiplied by when a chunk is merged, and the chunk's. old -1: the row sees nothing of it. */
+struct exact_rows_run {
+    float max[EXACT_ATTEND_ROWS], sum[EXACT_ATTEND_ROWS], old[EXACT_ATTEND_ROWS],
+        now[EXACT_ATTEND_ROWS];
+};
+
+/* Shared memory of a block. */
 struct exact_rows {
+    struct exact_rows_run *run;
     float *q;           /* [EXACT_ATTEND_ROWS][GPU_HEAD_DIM] */
     float *weight;      /* [EXACT_ATTEND_ROWS][KV_SPLIT] scores, then weights */
     float *part;        /* [THREADS] */
@@ -288,16 +298,34 @@ DEVICE void exact_weights(const struct exact_rows *l)
     barrier();
 }
 
-/* Merges a chunk into a value of the chunks before, unless the row sees nothing of it. */
-DEVICE void exact_merge_value(float *run, float *run_max, float *run_sum, float acc, float max,
-                              float sum)
+/* Before the first chunk. */
+DEVICE void exact_begin_rows(struct exact_rows_run *run)
 {
+    int r = thread();
+    if (r < EXACT_ATTEND_ROWS) run->max[r] = -__builtin_inff(), run->sum[r] = 0;
+}
+
+/* Adds a chunk's maximum and sum to a row's: one thread of the row. */
+DEVICE void exact_merge_row(struct exact_rows_run *run, int r, float max, float sum)
+{
+    run->old[r] = -1, run->now[r] = 0;
     if (!(max > -__builtin_inff())) return;
-    float m = *run_max > max ? *run_max : max, old = exact_exp(*run_max - m),
-          now = exact_exp(max - m);
-    *run_max = m;
-    *run_sum = *run_sum * old + sum * now;
-    *run = *run * old + acc * now;
+    exact_merge_scales(&run->max[r], &run->sum[r], max, sum, &run->old[r], &run->now[r]);
+}
+
+/* The factors of the results, in now, after a barrier. */
+DEVICE void exact_end_rows(struct exact_rows_run *run, const float *sinks, int head)
+{
+    int r = thread();
+    if (r < EXACT_ATTEND_ROWS) run->now[r] = exact_factor(run->sum[r], run->max[r], sinks, head);
+    barrier();
+}
+
+/* A value of the chunks so far and of a chunk. */
+DEVICE float exact_merged(const struct exact_rows_run *run, int r, float before, float acc)
+{
+    float old = run->old[r], both = before * old + acc * run->now[r];
+    return old < 0 ? before : both;
 }
 
 /* The rows of a block: row0 .. row0 + n - 1 at positions pos0 .. last of a sequence; first0: the
@@ -328,27 +356,35 @@ DEVICE struct exact_row_range exact_rows_of(const struct attend_kernel_args *a, 
     return g;
 }
 
-/* What the chunks before gave in a thread: a dimension of every (THREADS / dims)-th row. */
-struct exact_rows_run {
-    float value[EXACT_ATTEND_ROWS], max[EXACT_ATTEND_ROWS], sum[EXACT_ATTEND_ROWS];
-};
-
-/* Merges the values of positions from .. end - 1 of the chunk that begins at c0. values: of the KV
- * head, of_page elements a page; dims: threads to a row */
+/* Merges the values of positions from .. end - 1 of the chunk that begins at c0 into value_of[],
+ * a dimension of every (THREADS / dims)-th row. values: of the KV head, of_page elements a page;
+ * dims: threads to a row */
 DEVICE void exact_merge_chunk(const struct exact_rows *l, const void *values, const int *table,
                               u64 of_page, u64 of_head, int hd, int c0, int from, int end,
-                              struct exact_rows_run *x, const int f32, const int dims)
+                              float *value_of, const int f32, const int dims)
 {
     const int mine = EXACT_ATTEND_ROWS * dims / THREADS;
+    const int bytes = f32 ? 4 : 2; /* of a value */
     int d = thread() % dims, row_of = thread() / dims, d8 = round8(hd);
+    u32 of_thread = (u32)((d < hd ? d : 0) * bytes);
     float acc[EXACT_ATTEND_ROWS];
     UNROLL for (int k = 0; k < mine; k++) acc[k] = 0;
-    for (int i = d < hd ? from : end; i < end; i += PAGE) {
-        u64 page = (u64)table[i / PAGE] * of_page + of_head + (u64)(PAGE * d8 + d);
-        int positions = end - i < PAGE ? end - i : PAGE;
+    for (int i = from; i < end; i += PAGE) {
+        u32 number;
         float value[PAGE];
-        UNROLL for (int c = 0; c < PAGE; c++)
-            value[c] = c < positions ? page_value(values, page + (u64)(c * d8), f32) : 0;
+        uniform_words(table + i / PAGE, 1, &number);
+        const u8 *page = (const u8 *)values +
+                         (number * of_page + of_head + (u64)(PAGE * d8)) * (u64)bytes;
+        if (end - i >= PAGE)
+            UNROLL for (int c = 0; c < PAGE; c++) value[c] =
+                page_value(uniform(page + c * d8 * bytes) + of_lane(of_thread), 0, f32);
+        else
+            UNROLL for (int c = 0; c < PAGE; c++)
+        {
+            value[c] = 0;
+            if (i + c < end)
+                value[c] = page_value(uniform(page + c * d8 * bytes) + of_lane(of_thread), 0, f32);
+        }
         UNROLL for (int c = 0; c < PAGE; c += 4)
         {
             const float *v = value + c;
@@ -362,14 +398,12 @@ DEVICE void exact_merge_chunk(const struct exact_rows *l, const void *values, co
     }
     UNROLL for (int k = 0; k < mine; k++)
     {
-        int r = row_of + k * (THREADS / dims);
-        exact_merge_value(&x->value[k], &x->max[k], &x->sum[k], acc[k], l->max[r],
-                          exact_fold(l->lanes + r * EXACT_LANES));
+        value_of[k] = exact_merged(l->run, row_of + k * (THREADS / dims), value_of[k], acc[k]);
     }
 }
 
 DEVICE void exact_put_rows(const struct attend_kernel_args *a, const struct exact_row_range *g,
-                           const struct exact_rows_run *x, const int dims)
+                           const struct exact_rows_run *run, const float *value, const int dims)
 {
     int d = thread() % dims, hd = a->head_dim, head = block_x();
     UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS * dims / THREADS; k++)
@@ -377,7 +411,7 @@ DEVICE void exact_put_rows(const struct attend_kernel_args *a, const struct exac
         int r = thread() / dims + k * (THREADS / dims);
         if (r >= g->begin && r < g->n && d < hd)
             a->out[((u64)(g->row0 + r) * (u64)a->n_heads + (u64)head) * (u64)hd + (u64)d] =
-                x->value[k] * exact_factor(x->sum[k], x->max[k], a->sinks, head);
+                value[k] * run->now[r];
     }
 }
 
@@ -388,10 +422,11 @@ DEVICE void exact_attend_any(const struct attend_kernel_args *a, const struct ex
     int t = thread(), head = block_x(), hd = a->head_dim, d8 = round8(hd),
         kv_head = head / (a->n_heads / a->n_kv_heads);
     const struct exact_row_range g = exact_rows_of(a, ROWS, 0);
-    struct exact_rows_run x;
+    float value[ROWS];
     if (g.n <= 0) return;
     u64 of_page = (u64)a->n_kv_heads * head_page(hd), of_head = (u64)kv_head * head_page(hd);
-    UNROLL for (int k = 0; k < ROWS; k++) x.value[k] = x.sum[k] = 0, x.max[k] = -__builtin_inff();
+    UNROLL for (int k = 0; k < ROWS; k++) value[k] = 0;
+    exact_begin_rows(l->run);
     for (int i = t; i < ROWS * d8; i += THREADS) {
         int r = i / d8, e = i % d8;
         l->q[r * GPU_HEAD_DIM + e] =
@@ -417,20 +452,24 @@ DEVICE void exact_attend_any(const struct attend_kernel_args *a, const struct ex
             l->weight[r * KV_SPLIT + t] = sees ? score : -__builtin_inff();
         }
         exact_weights(l);
+        if (t < ROWS)
+            exact_merge_row(l->run, t, l->max[t], exact_fold(l->lanes + t * EXACT_LANES));
+        barrier();
         if (hd <= 64)
-            exact_merge_chunk(l, a->pages, g.table, of_page, of_head, hd, c0, from, end, &x, f32,
+            exact_merge_chunk(l, a->pages, g.table, of_page, of_head, hd, c0, from, end, value, f32,
                               64);
         else if (hd <= 128)
-            exact_merge_chunk(l, a->pages, g.table, of_page, of_head, hd, c0, from, end, &x, f32,
+            exact_merge_chunk(l, a->pages, g.table, of_page, of_head, hd, c0, from, end, value, f32,
                               128);
         else
-            exact_merge_chunk(l, a->pages, g.table, of_page, of_head, hd, c0, from, end, &x, f32,
+            exact_merge_chunk(l, a->pages, g.table, of_page, of_head, hd, c0, from, end, value, f32,
                               256);
         barrier();
     }
-    if (hd <= 64) exact_put_rows(a, &g, &x, 64);
-    else if (hd <= 128) exact_put_rows(a, &g, &x, 128);
-    else exact_put_rows(a, &g, &x, 256);
+    exact_end_rows(l->run, a->sinks, head);
+    if (hd <= 64) exact_put_rows(a, &g, l->run, value, 64);
+    else if (hd <= 128) exact_put_rows(a, &g, l->run, value, 128);
+    else exact_put_rows(a, &g, l->run, value, 256);
 }
 
 #define EXACT_ROWS_LDS(l)                                                                          \
@@ -439,7 +478,8 @@ DEVICE void exact_attend_any(const struct attend_kernel_args *a, const struct ex
     LDS(float, part, THREADS);                                                                     \
     LDS(float, max, EXACT_ATTEND_ROWS);                                                            \
     LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);                                             \
-    const struct exact_rows l = {(float *)q, (float *)weight, part, max, lanes}
+    LDS(struct exact_rows_run, run, 1);                                                            \
+    const struct exact_rows l = {run, (float *)q, (float *)weight, part, max, lanes}
 
 KERNEL(exact_attend_rows_f16, struct attend_kernel_args)
 {

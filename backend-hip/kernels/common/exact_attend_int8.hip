@@ -210,18 +210,20 @@ DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct e
     exact_end_run(&r, a->sinks, head, a->head_dim, a->out + at);
 }
 
-/* Block (row, head, chunk): the chunk alone, for exact_combine. */
+/* Block (row, head, chunk): the chunk alone, for exact_combine, or for attend_combine with fp16
+ * activations. */
 DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
                              struct int8_block *b, const int int4)
 {
-    int row = block_x(), head = block_y(), hd = a->head_dim, c0 = block_z() * KV_SPLIT,
+    const struct row_split work = row_split_of(a, block_x(), block_z());
+    int row = work.row, head = block_y(), hd = a->head_dim, c0 = work.split * KV_SPLIT,
         pos = a->pos[row], first = first_seen(pos, a->window);
     u64 of = (u64)row * (u64)a->n_heads + (u64)head;
     float acc[EXACT_DIMS], max, sum;
     if (c0 > pos || c0 + KV_SPLIT <= first) return;
     exact_query_int8(a, l, b->scratch, of * (u64)hd);
     exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
-    float *part = a->parts + (of * (u64)a->n_splits + (u64)block_z()) * (u64)part_floats(hd);
+    float *part = a->parts + (of * (u64)a->n_splits + (u64)work.split) * (u64)part_floats(hd);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
         part[thread() + j * THREADS] = acc[j];
     if (thread() == 0) {
@@ -230,7 +232,7 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
     }
 }
 
-#define EXACT_INT8(name, function, apart)                                                                 \
+#define EXACT_INT8(name, function, apart)                                                          \
     KERNEL(name, struct attend_kernel_args)                                                        \
     {                                                                                              \
         LDS(float, scratch, THREADS);                                                              \
@@ -253,13 +255,14 @@ EXACT_INT8(exact_attend_split_int8, exact_split_int8, THIS_IMAGE & IMAGES_GFX906
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
  * read keys and values once. Half of the threads has the first half of the rows. */
 struct exact_rows_int8 {
+    struct exact_rows_run *run;
     u8 *q;                            /* [EXACT_ATTEND_ROWS][2 digits][GPU_HEAD_DIM] */
     float *p;                         /* [EXACT_ATTEND_ROWS][KV_SPLIT] scores, then weights */
     u8 *w;                            /* [EXACT_ATTEND_ROWS][2 digits][KV_SPLIT] */
     int *sums;                        /* [16 THREADS] */
     float *part;                      /* [THREADS] */
     float *of_value;                  /* [KV_SPLIT] scales */
-    float *max, *sum, *scale, *query; /* [EXACT_ATTEND_ROWS]; scales of weights and queries */
+    float *max, *scale, *query;       /* [EXACT_ATTEND_ROWS]; scales of weights and queries */
     float *lanes;                     /* [EXACT_ATTEND_ROWS][EXACT_LANES] */
 };
 
@@ -375,7 +378,7 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
 DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
                                const struct exact_row_range *g, int c0)
 {
-    const struct exact_rows scores = {0, l->p, l->part, l->max, l->lanes};
+    const struct exact_rows scores = {0, 0, l->p, l->part, l->max, l->lanes};
     int t = thread(), r = t / 32, lane = t % 32, most = 0,
         first = first_seen(g->pos0 + r, a->window);
     float w[KV_SPLIT / 32];
@@ -394,7 +397,7 @@ DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct 
     }
     if (lane == 0) {
         l->scale[r] = s.scale;
-        l->sum[r] = exact_fold(l->lanes + r * EXACT_LANES);
+        exact_merge_row(l->run, r, l->max[r], exact_fold(l->lanes + r * EXACT_LANES));
     }
     barrier();
 }
@@ -442,8 +445,8 @@ DEVICE int exact_values_int8(const struct attend_kernel_args *a, const struct ex
 }
 
 /* Merges a chunk, whose sums are in l->sums. dims: threads to a row */
-DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_run *x, int hd,
-                             int slices, const int dims)
+DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, float *value, int hd, int slices,
+                             const int dims)
 {
     int d = thread() % dims, row_of = thread() / dims, d16 = round16(hd), n = d < hd ? slices : 0;
     const int *sums = l->sums + row_of * d16 + d;
@@ -452,8 +455,7 @@ DEVICE void exact_merge_rows(const struct exact_rows_int8 *l, struct exact_rows_
         int r = row_of + k * (THREADS / dims), all = 0;
         const int *from = sums;
         for (int i = 0; i < n; i++, from += EXACT_ATTEND_ROWS * d16) all += *from;
-        exact_merge_value(&x->value[k], &x->max[k], &x->sum[k], (float)all * l->scale[r], l->max[r],
-                          l->sum[r]);
+        value[k] = exact_merged(l->run, r, value[k], (float)all * l->scale[r]);
         sums += THREADS / dims * d16;
     }
 }
@@ -463,10 +465,10 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
 {
     int kv_head = block_x() / (a->n_heads / a->n_kv_heads), hd = a->head_dim;
     const struct exact_row_range g = exact_rows_of(a, EXACT_ATTEND_ROWS, int4);
-    struct exact_rows_run x;
+    float value[EXACT_ATTEND_ROWS];
     if (g.n <= g.begin) return;
-    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS; k++) x.value[k] = x.sum[k] = 0,
-                                                       x.max[k] = -__builtin_inff();
+    UNROLL for (int k = 0; k < EXACT_ATTEND_ROWS; k++) value[k] = 0;
+    exact_begin_rows(l->run);
     exact_queries_int8(a, l, &g);
     for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
         int end = g.last < c0 + KV_SPLIT - 1 ? g.last + 1 : c0 + KV_SPLIT,
@@ -476,17 +478,18 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
         exact_weights_int8(a, l, &g, c0);
         int slices = exact_values_int8(a, l, &g, kv_head, c0 / PAGE, (from - c0) / PAGE,
                                        (end - 1 - c0) / PAGE, int4);
-        if (hd <= 128) exact_merge_rows(l, &x, hd, slices, 128);
-        else exact_merge_rows(l, &x, hd, slices, 256);
+        if (hd <= 128) exact_merge_rows(l, value, hd, slices, 128);
+        else exact_merge_rows(l, value, hd, slices, 256);
         barrier();
     }
-    if (hd <= 128) exact_put_rows(a, &g, &x, 128);
-    else exact_put_rows(a, &g, &x, 256);
+    exact_end_rows(l->run, a->sinks, block_x());
+    if (hd <= 128) exact_put_rows(a, &g, l->run, value, 128);
+    else exact_put_rows(a, &g, l->run, value, 256);
 }
 
-/* Matrix units have exact_attend_mma.hip. */
+/* Matrix units have amd/attend_matrix.hip and nvidia/exact_attend_mma.hip. */
 #define EXACT_ROWS_INT8(name, int4)                                                                \
-    ON_NO_MMA(KERNEL(name, struct attend_kernel_args) {                                            \
+    ON_SIMD(KERNEL(name, struct attend_kernel_args) {                                              \
         LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);                                  \
         LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);                                      \
         LDS(int, sums, 16 * THREADS); /* first the weights */                                      \
@@ -494,11 +497,11 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
         LDS(float, of_value, KV_SPLIT);                                                            \
         LDS(float, max, EXACT_ATTEND_ROWS);                                                        \
         LDS(float, lanes, EXACT_ATTEND_ROWS *EXACT_LANES);                                         \
-        LDS(float, sum, EXACT_ATTEND_ROWS);                                                        \
+        LDS(struct exact_rows_run, run, 1);                                                        \
         LDS(float, scale, EXACT_ATTEND_ROWS);                                                      \
         LDS(float, query, EXACT_ATTEND_ROWS);                                                      \
-        const struct exact_rows_int8 l = {(u8 *)q, (float *)sums, (u8 *)w, sums,  part, of_value,  \
-                                          max,     sum,           scale,   query, lanes};          \
+        const struct exact_rows_int8 l = {run,      (u8 *)q, (float *)sums, (u8 *)w, sums, part,   \
+                                          of_value, max,     scale,         query,   lanes};       \
         exact_attend_rows_of(ARGS, &l, int4);                                                      \
     })
 EXACT_ROWS_INT8(exact_attend_rows_int8, 0)

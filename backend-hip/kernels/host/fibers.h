@@ -15,7 +15,7 @@ void fiber_barrier(void);
 void *fiber_lds(size_t bytes);
 
 /* A matrix instruction of AMD, of enum matrix_kind (amd/matrix.h), by the documented contents of
- * each lane: c += a b. Every thread of the block reaches it; the lane is the thread's number modulo
+ * each lane: c += a b. Every thread of the wave reaches it; the lane is the thread's number modulo
  * 64 or 32. */
 void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c);
 void fiber_matrix_s8(int kind, const unsigned *a, const unsigned *b, int *c);

@@ -237,11 +237,13 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
         }
     }
     if (!(a->softcap > 0)) return;
-    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
-        UNROLL for (int i = 0; i < 2; i++) for (int e = 0; e < 4; e++)
+    /* the scores of one page after another, which go round: a fourth of the code */
+    NO_UNROLL for (int n = 0; n < QUARTER_PAGES; n++)
+        UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 4; e++)
     {
-        float s = score[i][k][e];
-        if (s > -__builtin_inff()) score[i][k][e] = a->softcap * exact_tanh(s / a->softcap);
+        float s = score[i][0][e], capped = a->softcap * exact_tanh(s / a->softcap);
+        UNROLL for (int k = 0; k + 1 < QUARTER_PAGES; k++) score[i][k][e] = score[i][k + 1][e];
+        score[i][QUARTER_PAGES - 1][e] = s > -__builtin_inff() ? capped : s;
     }
 }
 

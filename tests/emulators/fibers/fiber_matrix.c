@@ -259,6 +259,12 @@ static int matrix_row_of(int kind, int lane, int n)
                           : 8 * (lane / 16) + n;
 }
 
+/* Waits for the lanes of a wave. */
+static void wave_barrier(int lanes)
+{
+    fiber_arrive_and_wait(&warp_barrier[fibers.self / lanes * (lanes / 32)], lanes);
+}
+
 void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
 {
     /* Two buffers used alternately: a lane reaches the instruction after the next only after a
@@ -279,7 +285,7 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
         of[0][lane % 16][matrix_input(kind, lane, n)] = (float)x;
         of[1][lane % 16][matrix_input(kind, lane, n)] = (float)y;
     }
-    fiber_barrier();
+    wave_barrier(lanes);
     if (wrong_lane() && lane == 1) lane = 2;
     for (int n = 0; n < values; n++) {
         const float *x = of[0][matrix_row_of(kind, lane, n)], *y = of[1][lane % 16];
@@ -304,7 +310,7 @@ void fiber_matrix_s8(int kind, const unsigned *a, const unsigned *b, int *c)
         of[0][lane % 16][matrix_input(kind, lane, n)] = ((const signed char *)a)[n];
         of[1][lane % 16][matrix_input(kind, lane, n)] = ((const signed char *)b)[n];
     }
-    fiber_barrier();
+    wave_barrier(lanes);
     if (wrong_lane() && lane == 1) lane = 2;
     for (int n = 0; n < values; n++) {
         const signed char *x = of[0][matrix_row_of(kind, lane, n)], *y = of[1][lane % 16];

@@ -7,7 +7,7 @@
  * of the same names that are compiled into this library (fiber_kernels.c) instead of those in the
  * code object. A copy from pinned memory happens as late as it may: source memory that is written
  * again too early shows.
- *   FIBERS_ARCH=NAME      the architecture: gfx90a (default), gfx1030, gfx1100, gfx1201, which
+ *   FIBERS_ARCH=NAME      the architecture: gfx90a (default), another one of arch[] below, which
  *                         differ in their matrix instructions
  * Faults are injected by the environment (numbers begin at 1):
  *   FIBERS_MEMORY=BYTES   limits the device memory
@@ -518,7 +518,8 @@ int hipModuleLoadData(void **module, const void *image)
     static const struct {
         const char *name;
         uint8_t flags;
-    } arch[] = {{"gfx90a", 0x3f}, {"gfx1030", 0x36}, {"gfx1100", 0x41}, {"gfx1201", 0x4e}};
+    } arch[] = {{"gfx90a", 0x3f},  {"gfx906", 0x2f},  {"gfx908", 0x30}, {"gfx942", 0x4c},
+                {"gfx1030", 0x36}, {"gfx1100", 0x41}, {"gfx1201", 0x4e}};
     const uint8_t *p = image;
     const char *name = getenv("FIBERS_ARCH");
     if (IS_CUDA) { /* PTX, a text */

@@ -19,14 +19,15 @@ static const struct attend_counted {
     double valu;
 } counted[] = {
     {"attend_split_f16", 1, 0, "f16", 3.2},
-    {"attend_split_int8_256", 1, 0, "int8", 3.9},
+    {"attend_split_int8", 1, 0, "int8", 3.9},
     {"attend_split_int4", 1, 0, "int4", 6.5},
     {"exact_attend_split_int8", 1, 2, "int8", 2.5},
     {"exact_attend_split_int8", 1, 1, "int8", 2.4},
     {"exact_attend_split_int8", 1, 2, "int4", 5.7},
     {"exact_attend_split_int8", 1, 1, "int4", 5.5},
-    {"exact_attend_rows_int8", ROWS, 2, "int8", 1.35},
-    {"exact_attend_rows_int4", ROWS, 2, "int4", 2},
+    {"exact_attend_rows_f16", ROWS, 0, "f16", 1.7},
+    {"exact_attend_rows_int8", ROWS, 2, "int8", 1.3},
+    {"exact_attend_rows_int4", ROWS, 2, "int4", 1.85},
 };
 
 /* Device memory of zeros; NULL: there is none. */
