@@ -4,6 +4,7 @@
 #include "backend-hip/hip_plan.h"
 #include "core/step/kv_open.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert((int)PAGE_F16 == (int)KV_F16 && (int)PAGE_F32 == (int)KV_F32 &&
@@ -72,6 +73,22 @@ enum hip_kernel hip_chunk_kernel(const struct hip *h, const struct op *attend)
          [KV_INT8] = {K_attend_chunk_int8_64, K_attend_chunk_int8_128, K_attend_chunk_int8_256},
          [KV_INT4] = {K_attend_chunk_int4_64, K_attend_chunk_int4_128, K_attend_chunk_int4_256}};
     return h->config.act == ACT_F32 ? K_COUNT : by_dims(h, attend, chunk);
+}
+
+/* hopper/attend_warp.hip in place of it, where so many blocks are that warps need not share one. */
+enum hip_kernel hip_warp_kernel(const struct hip *h, const struct heads *g, enum hip_kernel chunk,
+                                const struct hip_blocks *grid)
+{
+    enum { BLOCKS = 8 }; /* of a multiprocessor */
+    enum hip_kernel warp = chunk == K_attend_chunk_int8_128   ? K_attend_warp_int8_128
+                           : chunk == K_attend_chunk_int4_128 ? K_attend_warp_int4_128
+                                                              : K_COUNT;
+    size_t blocks = getenv("G23") ? (size_t)atoi(getenv("G23")) : BLOCKS;
+    return warp < K_COUNT && hip_has(h, warp) && g->n_heads == g->n_kv_heads &&
+                   grid->x * grid->y * grid->z >=
+                       blocks * (size_t)hip_stream_multiprocessors(h->stream)
+               ? warp
+               : chunk;
 }
 
 /* Of decode rows with fp16 or fp32 activations. */
@@ -395,7 +412,8 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         struct hip_blocks grid = hip_pages_grid(h, g, n);
         if (pages == K_COUNT)
             grid = (struct hip_blocks){grid.y, (size_t)g->n_heads, grid.z, 0};
-        hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
+        hip_launch(h, pages < K_COUNT ? hip_warp_kernel(h, g, pages, &grid) : split, grid, &s,
+                   sizeof s);
         if (leave) continue;
         struct combine_args m = combine_from_row(h, p, op, row);
         if (gate) m.gate = gate + row * q_row;
