@@ -4,7 +4,6 @@
 #include "backend-hip/hip_plan.h"
 #include "core/step/kv_open.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 _Static_assert((int)PAGE_F16 == (int)KV_F16 && (int)PAGE_F32 == (int)KV_F32 &&
@@ -75,20 +74,18 @@ enum hip_kernel hip_chunk_kernel(const struct hip *h, const struct op *attend)
     return h->config.act == ACT_F32 ? K_COUNT : by_dims(h, attend, chunk);
 }
 
-/* hopper/attend_warp.hip in place of it, where so many blocks are that warps need not share one. */
+/* hopper/attend_warp.hip in place of it, where a multiprocessor has so many blocks that eight warps
+ * need not share one. */
 enum hip_kernel hip_warp_kernel(const struct hip *h, const struct heads *g, enum hip_kernel chunk,
                                 const struct hip_blocks *grid)
 {
-    enum { BLOCKS = 8 }; /* of a multiprocessor */
-    enum hip_kernel warp = chunk == K_attend_chunk_int8_128   ? K_attend_warp_int8_128
-                           : chunk == K_attend_chunk_int4_128 ? K_attend_warp_int4_128
-                                                              : K_COUNT;
-    size_t blocks = getenv("G23") ? (size_t)atoi(getenv("G23")) : BLOCKS;
-    return warp < K_COUNT && hip_has(h, warp) && g->n_heads == g->n_kv_heads &&
-                   grid->x * grid->y * grid->z >=
-                       blocks * (size_t)hip_stream_multiprocessors(h->stream)
-               ? warp
-               : chunk;
+    int int4 = chunk == K_attend_chunk_int4_128;
+    enum hip_kernel warp = int4 ? K_attend_warp_int4_128 : K_attend_warp_int8_128;
+    size_t least = int4 ? 24 : 8, n = (size_t)hip_stream_multiprocessors(h->stream);
+    if ((!int4 && chunk != K_attend_chunk_int8_128) || g->n_heads != g->n_kv_heads ||
+        grid->x * grid->y * grid->z < least * n)
+        return chunk;
+    return hip_has(h, warp) ? warp : chunk;
 }
 
 /* Of decode rows with fp16 or fp32 activations. */

@@ -64,16 +64,13 @@ DEVICE const u8 *warp_begin(const struct attend_kernel_args *a, const struct chu
     return page;
 }
 
-/* Operand b of the scores: the digits of the query. */
-DEVICE void warp_query(const struct warp_lds *l, u32 b[][2], int packed, const int dims)
+/* Operand b of the scores, number s: the digits of the query. */
+DEVICE u32x2 warp_query(const struct warp_lds *l, int s, int packed, const int dims)
 {
     int r = thread() / 4, t = thread() % 4;
-    UNROLL for (int s = 0; s < dims / 32; s++)
-    {
-        const u8 *q = l->query + r % 2 * (dims + 16) + 32 * s;
-        b[s][0] = *(const u32 *)(q + (packed ? 8 * t : 4 * t));
-        b[s][1] = *(const u32 *)(q + (packed ? 8 * t + 4 : 4 * t + 16));
-    }
+    const u8 *q = l->query + r % 2 * (dims + 16) + 32 * s;
+    if (packed) return *(const u32x2 *)(q + 8 * t);
+    return (u32x2){*(const u32 *)(q + 4 * t), *(const u32 *)(q + 4 * t + 16)};
 }
 
 DEVICE void warp_put_scores(const struct warp_lds *l, int page, const int sum[4])
@@ -86,17 +83,20 @@ DEVICE void warp_put_scores(const struct warp_lds *l, int page, const int sum[4]
 
 /* Scores of pages group .. group + 3, whose keys are at `keys`. */
 DEVICE void warp_scores(const struct chunk_work *w, const struct warp_lds *l, const u8 *keys,
-                        int group, u32 b[][2], const int dims, const int int4)
+                        int group, const int dims, const int int4)
 {
+    const int steps = int4 ? 1 : dims / 32; /* int4: a small loop, for the instruction cache */
     int sum[4][4];
     UNROLL for (int i = 0; i < 4; i++) UNROLL for (int e = 0; e < 4; e++) sum[i][e] = 0;
-    UNROLL for (int s = 0; s < dims / 32; s++) UNROLL for (int i = 0; i < 4; i++)
+    NO_UNROLL for (int s0 = 0; s0 < dims / 32; s0 += steps)
+        UNROLL for (int s = s0; s < s0 + steps; s++) UNROLL for (int i = 0; i < 4; i++)
     {
+        u32x2 b = warp_query(l, s, int4, dims);
         const u8 *of = keys + i * (WARP_PART(dims, int4) + 32);
         u32 k[4];
         if (int4) chunk_packed_keys(of, s, k, dims);
         else chunk_keys(of, s, k);
-        mma_s8(sum[i], k[0], k[1], k[2], k[3], b[s][0], b[s][1]);
+        mma_s8(sum[i], k[0], k[1], k[2], k[3], b[0], b[1]);
     }
     UNROLL for (int i = 0; i < 4; i++) if (!int4 || group + i != w->own)
         warp_put_scores(l, group + i, sum[i]);
@@ -106,13 +106,12 @@ DEVICE void warp_scores(const struct chunk_work *w, const struct warp_lds *l, co
 DEVICE void warp_own_scores(const struct warp_lds *l, const u8 *own, int page, const int dims)
 {
     int r = thread() / 4, t = thread() % 4, sum[4] = {0, 0, 0, 0};
-    u32 b[4][2];
-    warp_query(l, b, 0, dims);
     UNROLL for (int s = 0; s < dims / 32; s++)
     {
+        u32x2 b = warp_query(l, s, 0, dims);
         const u8 *k = own + 2 * s * PAGE * 16 + r * 16 + 4 * t;
         mma_s8(sum, *(const u32 *)k, *(const u32 *)(k + 8 * 16), *(const u32 *)(k + PAGE * 16),
-               *(const u32 *)(k + (PAGE + 8) * 16), b[s][0], b[s][1]);
+               *(const u32 *)(k + (PAGE + 8) * 16), b[0], b[1]);
     }
     warp_put_scores(l, page, sum);
 }
@@ -126,15 +125,13 @@ DEVICE float warp_weights(const struct attend_kernel_args *a, const struct chunk
     int lane = thread(), place = lane % PAGE;
     float x[N], other[N];
     u32 largest = 0;
+    NO_UNROLL for (int p = lane; p < KV_SPLIT; p += WARP)
+        l->scores[p] = (int)bits_of(
+            chunk_score(a, l->scores[p], of_query * l->scales[p / PAGE * 2 * PAGE + place]));
     UNROLL for (int i = 0; i < N; i++)
     {
-        int p = w->c0 + 32 * i + lane, page = 2 * i + lane / PAGE;
-        x[i] = -__builtin_inff();
-        if (p >= w->first && p <= w->pos) {
-            float of_key = l->scales[page * 2 * PAGE + place];
-            x[i] = (float)l->scores[32 * i + lane] * (of_query * of_key) * a->scale;
-            if (a->softcap > 0) x[i] = a->softcap * exact_tanh(x[i] / a->softcap);
-        }
+        int p = w->c0 + 32 * i + lane, seen = p >= w->first && p <= w->pos;
+        x[i] = seen ? f32_of((u32)l->scores[32 * i + lane]) : -__builtin_inff();
         u32 bits = ordered_bits(x[i]);
         largest = bits > largest ? bits : largest;
     }
@@ -144,7 +141,8 @@ DEVICE float warp_weights(const struct attend_kernel_args *a, const struct chunk
     {
         int p = w->c0 + 32 * i + lane, page = 2 * i + lane / PAGE,
             seen = p >= w->first && p <= w->pos;
-        float weight = seen ? exact_exp(x[i] - *max) : 0;
+        float weight = f32_of(keep(bits_of(exact_exp(x[i] - *max))));
+        if (!seen) weight = 0;
         other[i] = f32_of(shuffle_xor(bits_of(weight), PAGE));
         float even = lane < PAGE ? weight : other[i], odd = lane < PAGE ? other[i] : weight;
         *sum = i ? *sum + even + odd : even + odd;
@@ -295,13 +293,11 @@ DEVICE void attend_warp(const struct attend_kernel_args *a, u8 *lds, const int d
     float max, all, of_query = chunk_query(a, &w, l.query, 0, dims);
     struct warp_own own;
     if (!int4) own = warp_own_of(a, &w, &l, dims, depth);
-    u32 b[4][2];
     warp_barrier();
-    warp_query(&l, b, int4, dims);
     if (packed_own) warp_own_scores(&l, packed_own, w.own, dims);
     NO_UNROLL for (int n = 0; n < 4; n++) {
         const u8 *stage = warp_stage(&w, &l, &own, n, 0, dims, int4, depth);
-        if (4 * n <= w.to && 4 * n + 3 >= w.from) warp_scores(&w, &l, stage, 4 * n, b, dims, int4);
+        if (4 * n <= w.to && 4 * n + 3 >= w.from) warp_scores(&w, &l, stage, 4 * n, dims, int4);
         warp_barrier();
         warp_copy(&w, &l, page, n + depth, dims, int4, depth);
     }

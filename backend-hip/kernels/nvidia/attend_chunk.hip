@@ -243,7 +243,7 @@ DEVICE void chunk_packed_keys(const u8 *page, int s, u32 k[4], const int dims)
           step = *(const u32x2 *)(page + int4_step_at(0, dims) + (u32)(32 * s + 8 * t));
     UNROLL for (int n = 0; n < 2; n++)
     {
-        struct channel_pairs c = channel_pairs_of(lo[n], step[n], 1152);
+        struct key_channels c = key_channels_of(lo[n], step[n], n);
         UNROLL for (int i = 0; i < 2; i++)
             k[2 * n + i] = int4_key_bytes(of[i], &c, n);
     }
@@ -284,11 +284,16 @@ DEVICE u32 largest_of_warps(const u32 *from)
     return most;
 }
 
+DEVICE float chunk_score(const struct attend_kernel_args *a, int sum, float scale)
+{
+    float x = (float)sum * scale * a->scale;
+    return a->softcap > 0 ? a->softcap * exact_tanh(x / a->softcap) : x;
+}
+
 /* Scores become weights, and the weights times the scales of the values digits; then all values are
- * there, too. */
+ * there, too. Head by head, a position's numbers in the place of its score: a loop of little code. */
 DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk_work *w,
-                          const struct chunk_lds *l, const int most_heads, const int dims,
-                          const int int4)
+                          const struct chunk_lds *l, const int dims, const int int4)
 {
     int t = thread(), warp = t / WARP, page = t / PAGE, place = t % PAGE, p = w->c0 + t,
         seen = p >= w->first && p <= w->pos;
@@ -296,36 +301,29 @@ DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk
     const float *scales = int4 && page != w->own ? int4_scales_of(at, dims)
                                                  : int8_scales_of(at, dims);
     float of_key = seen ? scales[place] : 0, of_value = seen ? scales[PAGE + place] : 0,
-          *to = (float *)at + place, x[CHUNK_HEADS];
-    UNROLL for (int h = 0; h < most_heads; h++) if (h < w->heads)
-    {
-        x[h] = -__builtin_inff();
-        if (seen) {
-            int sum = ((const int *)to)[h * PAGE];
-            x[h] = (float)sum * (l->query[h] * of_key) * a->scale;
-            if (a->softcap > 0) x[h] = a->softcap * exact_tanh(x[h] / a->softcap);
-        }
-        u32 largest = max_of_warp(ordered_bits(x[h]));
+          *to = (float *)at + place;
+    NO_UNROLL for (int h = 0; h < w->heads; h++) {
+        float x = -__builtin_inff();
+        if (seen) x = chunk_score(a, ((const int *)to)[h * PAGE], l->query[h] * of_key);
+        to[h * PAGE] = x;
+        u32 largest = max_of_warp(ordered_bits(x));
         if (t % WARP == 0) l->largest[h * CHUNK_WARPS + warp] = largest;
     }
     barrier();
-    UNROLL for (int h = 0; h < most_heads; h++) if (h < w->heads)
-    {
+    NO_UNROLL for (int h = 0; h < w->heads; h++) {
         float max = of_ordered(largest_of_warps(l->largest + h * CHUNK_WARPS)),
-              weight = seen ? exact_exp(x[h] - max) : 0;
+              weight = seen ? exact_exp(to[h * PAGE] - max) : 0;
         to[h * PAGE] = weight;
-        x[h] = weight * of_value;
-        u32 most = max_of_warp((u32)larger_bits(x[h], 0));
+        u32 most = max_of_warp((u32)larger_bits(weight * of_value, 0));
         if (t % WARP == 0) l->most[h * CHUNK_WARPS + warp] = most;
         if (t == 0) l->max[h] = max;
     }
     barrier();
-    UNROLL for (int h = 0; h < most_heads; h++) if (h < w->heads)
-    {
+    NO_UNROLL for (int h = 0; h < w->heads; h++) {
         struct int_scale s = int_scale_of((int)largest_of_warps(l->most + h * CHUNK_WARPS),
                                           EXACT_WEIGHT_TOP);
         u8 *first = l->digits + (page * 2 * CHUNK_HEADS + 2 * h) * PAGE + place;
-        put_digits(first, first + PAGE, rounded_int(x[h], s.inverse));
+        put_digits(first, first + PAGE, rounded_int(to[h * PAGE] * of_value, s.inverse));
         if (t == 0) l->unit[h] = s.scale;
     }
     COPIES_WAIT(0);
@@ -482,8 +480,7 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
         else chunk_scores(l, of, packed, w.heads, 1, dims);
     }
     barrier();
-    if (w.heads > 1) chunk_weights(a, &w, l, CHUNK_HEADS, dims, int4);
-    else chunk_weights(a, &w, l, 1, dims, int4);
+    chunk_weights(a, &w, l, dims, int4);
     if (w.heads > 4) chunk_results(a, &w, l, 2, dims, int4);
     else chunk_results(a, &w, l, 1, dims, int4);
 }
