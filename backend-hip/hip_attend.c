@@ -74,6 +74,20 @@ enum hip_kernel hip_chunk_kernel(const struct hip *h, const struct op *attend)
     return h->config.act == ACT_F32 ? K_COUNT : by_dims(h, attend, chunk);
 }
 
+/* hopper/attend_warp.hip in place of it, where a multiprocessor has so many blocks that eight warps
+ * need not share one. */
+enum hip_kernel hip_warp_kernel(const struct hip *h, const struct heads *g, enum hip_kernel chunk,
+                                const struct hip_blocks *grid)
+{
+    int int4 = chunk == K_attend_chunk_int4_128;
+    enum hip_kernel warp = int4 ? K_attend_warp_int4_128 : K_attend_warp_int8_128;
+    size_t least = int4 ? 24 : 8, n = (size_t)hip_stream_multiprocessors(h->stream);
+    if ((!int4 && chunk != K_attend_chunk_int8_128) || g->n_heads != g->n_kv_heads ||
+        grid->x * grid->y * grid->z < least * n)
+        return chunk;
+    return hip_has(h, warp) ? warp : chunk;
+}
+
 /* Of decode rows with fp16 or fp32 activations. */
 static enum hip_kernel pages_kernel(const struct hip *h, const struct op *attend)
 {
@@ -396,7 +410,8 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
         struct hip_blocks grid = hip_pages_grid(h, g, n);
         if (pages == K_COUNT)
             grid = (struct hip_blocks){grid.y, (size_t)g->n_heads, grid.z, 0};
-        hip_launch(h, pages < K_COUNT ? pages : split, grid, &s, sizeof s);
+        hip_launch(h, pages < K_COUNT ? hip_warp_kernel(h, g, pages, &grid) : split, grid, &s,
+                   sizeof s);
         if (leave) continue;
         struct combine_args m = combine_from_row(h, p, op, row);
         if (gate) m.gate = gate + row * q_row;

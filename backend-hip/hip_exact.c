@@ -476,7 +476,8 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
 {
     size_t n_decode = (size_t)h->shape.n_decode, at_once = (size_t)hip_rows_at_once(h),
            q_row = (size_t)all->n_heads * (size_t)all->head_dim;
-    enum hip_kernel chunk = hip_chunk_kernel(h, hip_op(p, op));
+    enum hip_kernel chunk = hip_chunk_kernel(h, hip_op(p, op)),
+                    split = attend_kernels[h->config.kv].split;
     for (size_t row = 0, n; row < n_decode; row += n) {
         struct attend_kernel_args a = *all;
         n = n_decode - row < at_once ? n_decode - row : at_once;
@@ -487,9 +488,9 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
         if (chunk < K_COUNT) {
             a.work = hip_row_work(h, row);
             grid = hip_pages_grid(h, &hip_op(p, op)->as.attend.heads, n);
+            split = hip_warp_kernel(h, &hip_op(p, op)->as.attend.heads, chunk, &grid);
         }
-        hip_launch(h, chunk < K_COUNT ? chunk : attend_kernels[h->config.kv].split, grid, &a,
-                   sizeof a);
+        hip_launch(h, split, grid, &a, sizeof a);
         if (leave) continue;
         struct combine_args m = hip_combine_args(h, p, op);
         m.out += row * q_row;

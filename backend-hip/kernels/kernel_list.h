@@ -607,6 +607,10 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
 #define ATTEND_CHUNK(name, images, dims, int4, blocks)                                             \
     KERNEL_ROW(name, images, FOR_ATTEND, THREADS, blocks, CHUNK_SHARED(dims, int4), 0, 0)
 #endif
+#ifndef ATTEND_WARP /* hopper/attend_warp.hip; depth: stages */
+#define ATTEND_WARP(name, images, dims, int4, depth, blocks)                                       \
+    KERNEL_ROW(name, images, FOR_ATTEND, 32, blocks, ATTEND_WARP_SHARED(dims, int4, depth), 0, 0)
+#endif
 ATTEND_TILE(attend_tile_64, SM80, 64)
 ATTEND_TILE(attend_tile_128, SM80, 128)
 ATTEND_TILE(attend_tile_256, MMA, 256)
@@ -634,6 +638,8 @@ ATTEND_CHUNK(attend_chunk_int8_256, SM90, 256, 0, 1)
 ATTEND_CHUNK(attend_chunk_int4_64, MMA, 64, 1, 4)
 ATTEND_CHUNK(attend_chunk_int4_128, MMA, 128, 1, 4)
 ATTEND_CHUNK(attend_chunk_int4_256, SM90, 256, 1, 2)
+ATTEND_WARP(attend_warp_int8_128, SM90, 128, 0, 2, 11)
+ATTEND_WARP(attend_warp_int4_128, SM90, 128, 1, 2, 15)
 
 /* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most; rows: of a
  * chunk. *_one_*: for sequences of one row */
@@ -706,6 +712,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef ATTEND_WGMMA
 #undef ATTEND_PAGES
 #undef ATTEND_CHUNK
+#undef ATTEND_WARP
 #undef ATTEND_WGMMA_INT8
 #undef ATTEND_TILE_INT8
 #undef DELTA

@@ -97,6 +97,9 @@
 #endif
 #if HAS_MMA
 #include "backend-hip/kernels/nvidia/attend_chunk.hip"
+#if HAS_WGMMA
+#include "backend-hip/kernels/hopper/attend_warp.hip"
+#endif
 #include "backend-hip/kernels/nvidia/exact_attend_mma.hip"
 #include "backend-hip/kernels/nvidia/exact_linear_mma.hip"
 #include "backend-hip/kernels/nvidia/exact_dense.hip"

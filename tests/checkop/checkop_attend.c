@@ -76,7 +76,9 @@ static const struct attend_case cases[] = {
 
 static const struct attend_case integers[] = {
     {8, 2, 64, KV_INT8, 0, 2, 2, 4, {{0, 15, 1}, {1, 256, 1}, {2, 0, 17}, {3, 250, 12}}},
+    {4, 4, 128, KV_INT8, 0, 2, 10, 11, MIXED_ROWS}, /* a warp a chunk: hip_warp_kernel() */
     {32, 4, 64, KV_INT8, 0, 1, 1, 2, {{0, 530, 1}, {1, 300, 9}}},
+    {8, 8, 128, KV_INT8, 300, 4, 10, 11, MIXED_ROWS},
     {4, 4, 32, KV_INT8, 0, 1, 0, 1, {{0, 0, 1}}},
     {4, 1, 80, KV_INT8, 0, 1, 3, 4, {{0, 0, 1}, {1, 511, 1}, {2, 300, 1}, {3, 100, 20}}},
     {7, 1, 36, KV_INT8, 0, 4, 1, 3, {{0, 31, 1}, {1, 8, 13}, {2, 0, 5}}},
@@ -90,7 +92,9 @@ static const struct attend_case integers[] = {
 /* positions before, in and behind a page that a step begins, continues or fills */
 static const struct attend_case packed[] = {
     {8, 2, 64, KV_INT4, 0, 2, 3, 5, {{0, 15, 1}, {1, 16, 1}, {2, 33, 1}, {3, 0, 49}, {4, 250, 12}}},
+    {4, 4, 128, KV_INT4, 0, 2, 10, 11, MIXED_ROWS}, /* a warp a chunk: hip_warp_kernel() */
     {32, 4, 64, KV_INT4, 0, 8, 1, 2, {{0, 530, 1}, {1, 300, 9}}},
+    {8, 8, 128, KV_INT4, 300, 4, 10, 11, MIXED_ROWS},
     {4, 4, 32, KV_INT4, 0, 1, 0, 1, {{0, 0, 1}}},
     {4, 1, 80, KV_INT4, 0, 1, 3, 4, {{0, 0, 1}, {1, 511, 1}, {2, 300, 1}, {3, 100, 20}}},
     {7, 1, 36, KV_INT4, 0, 4, 1, 3, {{0, 31, 1}, {1, 8, 13}, {2, 0, 65}}},
@@ -108,6 +112,7 @@ static const struct attend_case capped[] = {
     {2, 1, 128, KV_F16, 0, 8, 1, 2, {{0, 1040, 1}, {1, 300, 12}}},
     {2, 1, 256, KV_F16, 16, 4, 1, 2, {{0, 280, 1}, {1, 20, 7}}},
     {8, 2, 64, KV_INT8, 100, 8, 1, 3, {{0, 600, 1}, {1, 0, 130}, {2, 350, 12}}},
+    {4, 4, 128, KV_INT4, 0, 8, 10, 11, MIXED_ROWS},
 };
 /* heads of 256 and 512 dimensions; scores of scale 1 reach 700 */
 static const struct attend_case large[] = {
@@ -149,8 +154,8 @@ static const struct attend_form forms[] = {
     {"capped, ", 5, 0, 0, 0, CASES(capped), 2},
     {"sinks, ", 0, 0, 0, 1, CASES(sunk), 2},
     {"scale 1, ", 0, 1, 0, 0, CASES(large), 1},
-    {"", 0, 0, 0, 0, CASES(integers), 2},
-    {"", 0, 0, 0, 0, CASES(packed), 2},
+    {"", 0, 0, 0, 0, CASES(integers), 3},
+    {"", 0, 0, 0, 0, CASES(packed), 3},
     {"scale 1, faint values, ", 0, 1, 1e-20f, 0, CASES(uneven), 1},
     {"scale 1, values alike, ", 0, 1, 0, 0, CASES(uneven), 1},
 };

@@ -193,6 +193,12 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
 #define CHUNK_SHARED(dims, int4)                                                                   \
     (KV_SPLIT / PAGE * CHUNK_STRIDE(dims, int4) + ((int4) ? INT8_PAGE(dims) : 0) +                 \
      16 * ((dims) > 240 ? (dims) + 16 : 256))
+/* hopper/attend_warp.hip: keys or values of a page, of a stage of 4 pages; stages, scales of a chunk,
+ * scores, digits of the query, mbarriers */
+#define WARP_PART(dims, int4) ((int4) ? 10 * (dims) : PAGE * (dims))
+#define WARP_STAGE(dims, int4) (4 * (WARP_PART(dims, int4) + 32))
+#define ATTEND_WARP_SHARED(dims, int4, depth)                                                      \
+    ((depth) * WARP_STAGE(dims, int4) + 12 * KV_SPLIT + 2 * ((dims) + 16) + 8 * ((depth) + 1))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
 /* hopper/attend_prefill_256.hip: slots of a ring, and the queries of a tile in two parts */

@@ -74,16 +74,37 @@ DEVICE u32 int4_halves(u32 word, const struct channel_pairs *c, const int high, 
     return word_of(fma16x2(pair_of((at & 0x00f000f0u) | 0x54005400u), c->step[odd], c->add[odd]));
 }
 
-/* The same of all bytes, as signed bytes; c: with a bias of 1152 */
-DEVICE u32 int4_key_bytes(u32 word, const struct channel_pairs *c, const int high)
+/* Four channels of keys: a half whose high bits are 0 is its bits times 2^-24, so bits of codes as
+ * they lie times step and plus lo give the bits of the sum: no instruction makes numbers of codes. */
+struct key_channels {
+    f16x2 step[2], lo[2]; /* of bytes 0 and 2, of 1 and 3; step of high bits: a 16th */
+};
+
+DEVICE struct key_channels key_channels_of(u32 lo, u32 step, const int high)
 {
-    u32 even = int4_halves(word, c, high, 0), odd = int4_halves(word, c, high, 1);
-    return chosen_bytes(even, odd, 0x6240) ^ 0x80808080u;
+    struct key_channels c;
+    UNROLL for (int odd = 0; odd < 2; odd++)
+    {
+        f16x2 m = pair_of(chosen_bytes(step, 0x64646464u, odd ? 0x4341 : 0x4240));
+        c.step[odd] = high ? fma16x2(m, (f16x2){(f16)0.0625, (f16)0.0625}, (f16x2){(f16)-64, (f16)-64})
+                           : m - (f16x2){(f16)1024, (f16)1024};
+        c.lo[odd] = pair_of(chosen_bytes(lo ^ 0x80808080u, 0, odd ? 0x4341 : 0x4240));
+    }
+    return c;
+}
+
+/* The codes in the low (high 0) or high bits of the bytes of a word, as signed bytes. */
+DEVICE u32 int4_key_bytes(u32 word, const struct key_channels *c, const int high)
+{
+    const u32 mask = high ? 0x00f000f0u : 0x000f000fu;
+    u32 even = word_of(fma16x2(pair_of(word & mask), c->step[0], c->lo[0])),
+        odd = word_of(fma16x2(pair_of(word >> 8 & mask), c->step[1], c->lo[1]));
+    return chosen_bytes(even, odd, 0x6240);
 }
 
 DEVICE u32 int4_bytes(u32 word, u32 lo, u32 step, const int high)
 {
-    struct channel_pairs c = channel_pairs_of(lo, step, 1152);
+    struct key_channels c = key_channels_of(lo, step, high);
     return int4_key_bytes(word, &c, high);
 }
 

@@ -140,9 +140,9 @@ DEVICE int chunk_most(float x[2][4])
     return (int)max_of_warp((u32)most);
 }
 
-/* The digits of the query of head h, by the warp. */
-DEVICE void chunk_query(const struct attend_kernel_args *a, const struct chunk_work *w,
-                        const struct chunk_lds *l, int h, const int dims)
+/* The digits of the query of head h, by the warp: [2][dims + 16]. Returns their scale. */
+DEVICE float chunk_query(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *digits,
+                         int h, const int dims)
 {
     float x[2][4];
     int d = thread() % WARP * 2;
@@ -151,44 +151,73 @@ DEVICE void chunk_query(const struct attend_kernel_args *a, const struct chunk_w
     if (a->cos && dims <= 128) UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
         x[k][e] *= 1.0f / (float)dims;
     struct int_scale s = int_scale_of(chunk_most(x), exact_query_top(a->digits));
-    u8 *first = l->digits + 2 * h * (dims + 16), *second = first + dims + 16;
+    u8 *second = digits + dims + 16;
     if (d < dims / 2)
         UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < (dims > 128 ? 4 : 2); e++)
         {
             int v = rounded_int(x[k][e], s.inverse), at = k * (dims / 2) + d + e % 2 + e / 2 * 64;
-            if (a->digits == 2) put_digits(first + at, second + at, v);
-            else first[at] = 0, second[at] = (u8)v;
+            if (a->digits == 2) put_digits(digits + at, second + at, v);
+            else digits[at] = 0, second[at] = (u8)v;
         }
-    if (d == 0) l->query[h] = s.scale;
+    return s.scale;
 }
 
-/* Rotates, transforms and rounds the row's own key, rounds its value, and puts both into the page
- * in shared memory and, by the first heads, the one in memory. By the warp that has copied it. */
+/* The row's own key, rotated and transformed, or its value, rounded: a lane has dimensions as in
+ * chunk_head(). */
+struct chunk_own {
+    int code[2][2];
+    float scale;
+};
+
+DEVICE struct chunk_own chunk_own_of(const struct attend_kernel_args *a, const struct chunk_work *w,
+                                     const int value, const int dims)
+{
+    float x[2][4];
+    struct chunk_own own;
+    u64 from = ((u64)w->row * (u64)a->n_kv_heads + (u64)w->kv_head) * (u64)dims;
+    chunk_head(a, (value ? a->v : a->k) + from, w->row, x, !value, dims);
+    struct int_scale s = int_scale_of(chunk_most(x), 127);
+    UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
+        own.code[k][e] = rounded_int(x[k][e], s.inverse);
+    own.scale = s.scale;
+    return own;
+}
+
+/* Puts it into a page's keys or values and their scales. */
+DEVICE void chunk_put(const struct chunk_own *own, int pos, u8 *part, float *scales,
+                      const int value, const int dims)
+{
+    int d = thread() % WARP * 2, p = pos % PAGE;
+    if (d < dims / 2)
+        UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
+        {
+            int at = k * (dims / 2) + d + e;
+            part[value ? int8_value_at(at, p, dims) - (u32)(PAGE * dims) : int8_key_at(at, p)] =
+                (u8)own->code[k][e];
+        }
+    if (d == 0) scales[p] = own->scale;
+}
+
+/* The page of memory that the row is stored in. */
+DEVICE u8 *chunk_own_page(const struct attend_kernel_args *a, const struct chunk_work *w,
+                          const int dims)
+{
+    u64 id = (u64)a->table[(u64)a->seq[w->row] * (u64)a->table_stride + (u64)(w->pos / PAGE)];
+    return (u8 *)a->pages + (id * (u64)a->n_kv_heads + (u64)w->kv_head) * (u64)INT8_PAGE(dims);
+}
+
+/* Stores the row's own key and value in the page in shared memory and, by the first heads, in the
+ * one in memory. By the warp that has copied it. */
 DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *page,
                         const int dims)
 {
-    int d = thread() % WARP * 2, p = w->pos % PAGE,
-        copies = w->head0 % (a->n_heads / a->n_kv_heads) ? 1 : 2;
-    u64 from = ((u64)w->row * (u64)a->n_kv_heads + (u64)w->kv_head) * (u64)dims,
-        id = (u64)a->table[(u64)a->seq[w->row] * (u64)a->table_stride + (u64)(w->pos / PAGE)];
-    u8 *to[2] = {page, (u8 *)a->pages + (id * (u64)a->n_kv_heads + (u64)w->kv_head) *
-                                            (u64)INT8_PAGE(dims)};
+    u8 *to = w->head0 % (a->n_heads / a->n_kv_heads) ? 0 : chunk_own_page(a, w, dims);
     UNROLL for (int value = 0; value < 2; value++)
     {
-        float x[2][4];
-        chunk_head(a, (value ? a->v : a->k) + from, w->row, x, !value, dims);
-        struct int_scale s = int_scale_of(chunk_most(x), 127);
-        UNROLL for (int n = 0; n < 2; n++) if (n < copies)
-        {
-            if (d < dims / 2)
-                UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
-                {
-                    int at = k * (dims / 2) + d + e;
-                    to[n][value ? int8_value_at(at, p, dims) : int8_key_at(at, p)] =
-                        (u8)rounded_int(x[k][e], s.inverse);
-                }
-            if (d == 0) int8_scales(to[n], dims)[value * PAGE + p] = s.scale;
-        }
+        const struct chunk_own own = chunk_own_of(a, w, value, dims);
+        int at = value * PAGE * dims;
+        chunk_put(&own, w->pos, page + at, int8_scales(page, dims) + value * PAGE, value, dims);
+        if (to) chunk_put(&own, w->pos, to + at, int8_scales(to, dims) + value * PAGE, value, dims);
     }
     warp_barrier();
 }
@@ -214,7 +243,7 @@ DEVICE void chunk_packed_keys(const u8 *page, int s, u32 k[4], const int dims)
           step = *(const u32x2 *)(page + int4_step_at(0, dims) + (u32)(32 * s + 8 * t));
     UNROLL for (int n = 0; n < 2; n++)
     {
-        struct channel_pairs c = channel_pairs_of(lo[n], step[n], 1152);
+        struct key_channels c = key_channels_of(lo[n], step[n], n);
         UNROLL for (int i = 0; i < 2; i++)
             k[2 * n + i] = int4_key_bytes(of[i], &c, n);
     }
@@ -255,11 +284,16 @@ DEVICE u32 largest_of_warps(const u32 *from)
     return most;
 }
 
+DEVICE float chunk_score(const struct attend_kernel_args *a, int sum, float scale)
+{
+    float x = (float)sum * scale * a->scale;
+    return a->softcap > 0 ? a->softcap * exact_tanh(x / a->softcap) : x;
+}
+
 /* Scores become weights, and the weights times the scales of the values digits; then all values are
- * there, too. */
+ * there, too. Head by head, a position's numbers in the place of its score: a loop of little code. */
 DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk_work *w,
-                          const struct chunk_lds *l, const int most_heads, const int dims,
-                          const int int4)
+                          const struct chunk_lds *l, const int dims, const int int4)
 {
     int t = thread(), warp = t / WARP, page = t / PAGE, place = t % PAGE, p = w->c0 + t,
         seen = p >= w->first && p <= w->pos;
@@ -267,36 +301,29 @@ DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk
     const float *scales = int4 && page != w->own ? int4_scales_of(at, dims)
                                                  : int8_scales_of(at, dims);
     float of_key = seen ? scales[place] : 0, of_value = seen ? scales[PAGE + place] : 0,
-          *to = (float *)at + place, x[CHUNK_HEADS];
-    UNROLL for (int h = 0; h < most_heads; h++) if (h < w->heads)
-    {
-        x[h] = -__builtin_inff();
-        if (seen) {
-            int sum = ((const int *)to)[h * PAGE];
-            x[h] = (float)sum * (l->query[h] * of_key) * a->scale;
-            if (a->softcap > 0) x[h] = a->softcap * exact_tanh(x[h] / a->softcap);
-        }
-        u32 largest = max_of_warp(ordered_bits(x[h]));
+          *to = (float *)at + place;
+    NO_UNROLL for (int h = 0; h < w->heads; h++) {
+        float x = -__builtin_inff();
+        if (seen) x = chunk_score(a, ((const int *)to)[h * PAGE], l->query[h] * of_key);
+        to[h * PAGE] = x;
+        u32 largest = max_of_warp(ordered_bits(x));
         if (t % WARP == 0) l->largest[h * CHUNK_WARPS + warp] = largest;
     }
     barrier();
-    UNROLL for (int h = 0; h < most_heads; h++) if (h < w->heads)
-    {
+    NO_UNROLL for (int h = 0; h < w->heads; h++) {
         float max = of_ordered(largest_of_warps(l->largest + h * CHUNK_WARPS)),
-              weight = seen ? exact_exp(x[h] - max) : 0;
+              weight = seen ? exact_exp(to[h * PAGE] - max) : 0;
         to[h * PAGE] = weight;
-        x[h] = weight * of_value;
-        u32 most = max_of_warp((u32)larger_bits(x[h], 0));
+        u32 most = max_of_warp((u32)larger_bits(weight * of_value, 0));
         if (t % WARP == 0) l->most[h * CHUNK_WARPS + warp] = most;
         if (t == 0) l->max[h] = max;
     }
     barrier();
-    UNROLL for (int h = 0; h < most_heads; h++) if (h < w->heads)
-    {
+    NO_UNROLL for (int h = 0; h < w->heads; h++) {
         struct int_scale s = int_scale_of((int)largest_of_warps(l->most + h * CHUNK_WARPS),
                                           EXACT_WEIGHT_TOP);
         u8 *first = l->digits + (page * 2 * CHUNK_HEADS + 2 * h) * PAGE + place;
-        put_digits(first, first + PAGE, rounded_int(x[h], s.inverse));
+        put_digits(first, first + PAGE, rounded_int(to[h * PAGE] * of_value, s.inverse));
         if (t == 0) l->unit[h] = s.scale;
     }
     COPIES_WAIT(0);
@@ -317,8 +344,9 @@ DEVICE float chunk_sum(const struct chunk_work *w, const struct chunk_lds *l, in
 }
 
 /* Operand a, for each of 4 matrices, of 64 dimensions from d0 on: row r of matrix j is dimension d0
- * + 4r + j, row 8 + r 32 further; lane t of a quad has the fours `four` and four + 1 of a page. */
-DEVICE void chunk_values(const u8 *page, int four, int d0, u32 v[4][4], const int dims,
+ * + 4r + j, row 8 + r 32 further; lane t of a quad has the fours `four` and four + 1 of a page.
+ * values: those of the page, int4: with lo and step behind the codes */
+DEVICE void chunk_values(const u8 *values, int four, int d0, u32 v[4][4], const int dims,
                          const int int4)
 {
     int r = thread() % WARP / 4;
@@ -326,13 +354,13 @@ DEVICE void chunk_values(const u8 *page, int four, int d0, u32 v[4][4], const in
     {
         int d = d0 + i % 2 * 32 + 4 * r, at = (four + i / 2) * dims + d;
         if (!int4) {
-            u32x4 words = *(const u32x4 *)(page + PAGE * dims + 4 * at);
+            u32x4 words = *(const u32x4 *)(values + 4 * at);
             UNROLL for (int j = 0; j < 4; j++) v[j][i] = words[j];
             continue;
         }
-        u32x2 code = *(const u32x2 *)(page + int4_part_at(1, dims) + (u32)(2 * at));
-        u32 lo = *(const u32 *)(page + int4_lo_at(1, dims) + (u32)d),
-            step = *(const u32 *)(page + int4_step_at(1, dims) + (u32)d);
+        u32x2 code = *(const u32x2 *)(values + 2 * at);
+        u32 lo = *(const u32 *)(values + 8 * dims + d),
+            step = *(const u32 *)(values + 9 * dims + d);
         UNROLL for (int j = 0; j < 4; j++)
             v[j][i] = int4_row_bytes(code[j / 2], lo, step, j, j % 2);
     }
@@ -366,7 +394,9 @@ DEVICE void chunk_value_sums(const struct chunk_work *w, const struct chunk_lds 
         u32 v[4][4];
         int group = u / 2 * 4, page = group + t, four = u % 2 * 2;
         if (group > w->to || group + 3 < w->from) continue;
-        chunk_values(l->pages + page * CHUNK_STRIDE(dims, int4), four, d0, v, dims, int4);
+        chunk_values(l->pages + page * CHUNK_STRIDE(dims, int4) +
+                         (int4 ? int4_part_at(1, dims) : (u32)(PAGE * dims)),
+                     four, d0, v, dims, int4);
         UNROLL for (int i = 0; i < tiles; i++)
         {
             u32x2 b = *(const u32x2 *)(l->digits + (page * 2 * CHUNK_HEADS + 8 * i + r) * PAGE +
@@ -429,7 +459,11 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
         chunk_copy(a, &w, l, values, dims, int4);
     if (early) wait_for_producer();
     if (nothing) return;
-    if (CHUNK_WARPS - 1 - warp < w.heads) chunk_query(a, &w, l, CHUNK_WARPS - 1 - warp, dims);
+    int of_warp = CHUNK_WARPS - 1 - warp;
+    if (of_warp < w.heads) {
+        float scale = chunk_query(a, &w, l->digits + 2 * of_warp * (dims + 16), of_warp, dims);
+        if (thread() % WARP == 0) l->query[of_warp] = scale;
+    }
     barrier();
     COPIES_WAIT(1); /* the keys */
     warp_barrier();
@@ -446,8 +480,7 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
         else chunk_scores(l, of, packed, w.heads, 1, dims);
     }
     barrier();
-    if (w.heads > 1) chunk_weights(a, &w, l, CHUNK_HEADS, dims, int4);
-    else chunk_weights(a, &w, l, 1, dims, int4);
+    chunk_weights(a, &w, l, dims, int4);
     if (w.heads > 4) chunk_results(a, &w, l, 2, dims, int4);
     else chunk_results(a, &w, l, 1, dims, int4);
 }

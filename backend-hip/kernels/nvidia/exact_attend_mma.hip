@@ -158,7 +158,7 @@ DEVICE void exact_page_keys(const u8 *page, int packed, int d, int d16, u32x4 k[
     u32x2 code[2] = {*(const u32x2 *)(page + at / 2), *(const u32x2 *)(page + at / 2 + 16)};
     UNROLL for (int i = 0; i < 4; i++)
     {
-        struct channel_pairs c = channel_pairs_of(lo[i], step[i], 1152);
+        struct key_channels c = key_channels_of(lo[i], step[i], i % 2);
         UNROLL for (int h = 0; h < 2; h++) k[h][i] = int4_key_bytes(code[h][i / 2], &c, i % 2);
     }
 }
