@@ -75,7 +75,7 @@ DEVICE u32 int4_halves(u32 word, const struct channel_pairs *c, const int high, 
 }
 
 /* Four channels of keys: a half whose high bits are 0 is its bits times 2^-24, so bits of codes as
- * they lie times step and plus lo give the bits of the sum: no instruction makes numbers of codes. */
+ * they lie times step and plus lo give the bits of the sum: nothing makes numbers of codes. */
 struct key_channels {
     f16x2 step[2], lo[2]; /* of bytes 0 and 2, of 1 and 3; step of high bits: a 16th */
 };
@@ -86,7 +86,8 @@ DEVICE struct key_channels key_channels_of(u32 lo, u32 step, const int high)
     UNROLL for (int odd = 0; odd < 2; odd++)
     {
         f16x2 m = pair_of(chosen_bytes(step, 0x64646464u, odd ? 0x4341 : 0x4240));
-        c.step[odd] = high ? fma16x2(m, (f16x2){(f16)0.0625, (f16)0.0625}, (f16x2){(f16)-64, (f16)-64})
+        c.step[odd] = high ? fma16x2(m, (f16x2){(f16)0.0625, (f16)0.0625},
+                                     (f16x2){(f16)-64, (f16)-64})
                            : m - (f16x2){(f16)1024, (f16)1024};
         c.lo[odd] = pair_of(chosen_bytes(lo ^ 0x80808080u, 0, odd ? 0x4341 : 0x4240));
     }

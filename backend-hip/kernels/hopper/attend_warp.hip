@@ -1,5 +1,5 @@
-/* attend_warp.hip: attention of many decode rows over pages of int8 and int4 where a KV head has one
- * query head, by mma of signed bytes on sm_90a, with the bits of nvidia/attend_chunk.hip, whose
+/* attend_warp.hip: attention of many decode rows over pages of int8 and int4 where a KV head has
+ * one query head, by mma of signed bytes on sm_90a, with the bits of nvidia/attend_chunk.hip, whose
  * operands it has. A block is a warp; it has a chunk, the KV_SPLIT positions of a split: no thread
  * waits for another warp's, and what a block of eight warps does once a warp is done once a chunk.
  *   memory    keys, then values, go through a ring of stages of four pages: bulk copies, a lane a
@@ -161,7 +161,7 @@ DEVICE float warp_weights(const struct attend_kernel_args *a, const struct chunk
     return s.scale;
 }
 
-/* Adds the products of weights and values of pages group .. group + 3, whose values are at `values`.
+/* Adds the products of weights and values of pages group .. group + 3, values at `values`.
  * sum[h][j][2e + n]: digit n of dimension 64h + 32e + 4r + j, in lanes of t = 0 */
 DEVICE void warp_values(const struct chunk_work *w, const struct warp_lds *l, const u8 *values,
                         int group, int sum[][4][4], const int dims, const int int4)
@@ -302,7 +302,8 @@ DEVICE void attend_warp(const struct attend_kernel_args *a, u8 *lds, const int d
         warp_copy(&w, &l, page, n + depth, dims, int4, depth);
     }
     mbarrier_wait(l.full + (u32)(8 * depth), 0);
-    if (packed_own) l.scales[w.own * 2 * PAGE + thread()] = int8_scales_of(packed_own, dims)[thread()];
+    if (packed_own)
+        l.scales[w.own * 2 * PAGE + thread()] = int8_scales_of(packed_own, dims)[thread()];
     warp_barrier();
     float unit = warp_weights(a, &w, &l, of_query, &max, &all);
     int sum[2][4][4];

@@ -291,7 +291,7 @@ DEVICE float chunk_score(const struct attend_kernel_args *a, int sum, float scal
 }
 
 /* Scores become weights, and the weights times the scales of the values digits; then all values are
- * there, too. Head by head, a position's numbers in the place of its score: a loop of little code. */
+ * there, too. Head by head, a position's numbers in place of its score: a loop of little code. */
 DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk_work *w,
                           const struct chunk_lds *l, const int dims, const int int4)
 {
