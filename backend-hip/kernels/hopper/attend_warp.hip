@@ -268,8 +268,8 @@ DEVICE u8 *warp_stage(const struct chunk_work *w, const struct warp_lds *l,
     mbarrier_wait(l->full + (u32)(8 * (n % depth)), (u32)(n / depth % 2));
     if (!int4 && own->page >= 0 && own->page / 4 == n % 4) {
         chunk_put(&own->part[value], w->pos,
-                  stage + own->page % 4 * (WARP_PART(dims, int4) + 32), (float *)l->query, value,
-                  dims);
+                  stage + own->page % 4 * (WARP_PART(dims, int4) + 32),
+                  l->scales + (own->page * 2 + value) * PAGE, value, dims);
         matrix_reads_after();
         warp_barrier();
     }
