@@ -111,6 +111,8 @@ static const struct fuse_case cases[] = {
     {0, ROPE | ATTEND, 64, 0, {18, 2, 256}, KV_F16, 300, 0, Q4_128, 0, 0, OWN, 0},
     {1, ROPE | ATTEND | O, 256, 0, H64, KV_INT8, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {1, ROPE | ATTEND, 256, 0, H128, KV_INT8, 300, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    /* so many heads, each with its own key: a chunk is a warp's (hopper/attend_warp.hip) */
+    {1, ROPE | ATTEND | O, 64, 0, {16, 16, 128}, KV_INT8, 0, 0, Q4_128, 0, 0, ALIKE, 0},
     {0, WHOLE, 256, 384, H128, KV_INT8, 0, 3, Q4_128, 0, 0, OWN, SINKS},
     {0, ROPE | ATTEND | O, 128, 0, {40, 2, 64}, KV_INT8, 20, 0, Q4_128, 0, 0, ALIKE, 0},
     {0, ROPE | ATTEND | O, 64, 0, {2, 1, 256}, KV_INT8, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
