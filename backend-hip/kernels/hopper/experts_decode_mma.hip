@@ -44,7 +44,7 @@ DEVICE int tasks_at_once(const struct linear_part *p, const struct task *t)
 /* Position of a warp's prefetch: the next item that it loads, of n panels. Of a panel that is not
  * there the first one's codes are copied again, without a branch. */
 struct task_prefetch {
-    const char *codes, *meta; /* the item's, of this lane; the panel's whose scales the lane copies */
+    const char *codes, *meta; /* the item's, of this lane; of the panel whose scales it copies */
     struct task task;
     int n, second, item, last_group; /* second: from a panel to the second one, bytes */
     u32 to, to_meta, magic;
@@ -121,7 +121,7 @@ DEVICE void tile_rows_of(const struct experts_args *e, struct tile_rows *r, int 
     touch_tile(e, first, end);
     if (place >= end) place = first;
     int slot = e->end ? a->slot[place] : place;
-    r->x = (const u32x4 *)a->x + ((u64)(slot / e->top_k) * (u64)(a->n_chunks * 4) + (u64)(lane % 4));
+    r->x = (const u32x4 *)a->x + (u64)(slot / e->top_k) * (u64)(a->n_chunks * 4) + lane % 4;
     UNROLL for (int i = 0; i < 2; i++)
     {
         int to = first + lane % 4 * 2 + i;

@@ -213,7 +213,8 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
             mix_prefetch_item(&p, &f, n_items, to + (u32)(4 * at));
             UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
             {
-                u32x4 v = *(const u32x4 *)(inputs + (item * ITEM_CHUNKS + c) * CHUNK + lane % 4 * 8);
+                const f16 *x = inputs + (item * ITEM_CHUNKS + c) * CHUNK + lane % 4 * 8;
+                u32x4 v = *(const u32x4 *)x;
                 task_chunk(&p, &w, v, panel, item, part, total, c, 1);
             }
             at = at == (MIX_DEPTH - 1) * (SLOT / 4) ? 0 : at + SLOT / 4;
