@@ -227,6 +227,7 @@ struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_p
 int hip_rows_at_once(const struct hip *h);
 /* The kernel of nvidia/attend_chunk.hip for an operation's decode rows; K_COUNT: none */
 enum hip_kernel hip_chunk_kernel(const struct hip *h, const struct op *attend);
+/* chunk, or hopper/attend_warp.hip in its place for a launch of this grid */
 enum hip_kernel hip_warp_kernel(const struct hip *h, const struct heads *g, enum hip_kernel chunk,
                                 const struct hip_blocks *grid);
 /* Its launch grid, and that of attend_decode_mma.hip, for n rows; the work list of the rows that are
