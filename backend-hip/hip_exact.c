@@ -218,6 +218,12 @@ static void launch_wgmma(struct hip *h, enum hip_kernel k, const struct exact_li
     hip_launch(h, k, (struct hip_blocks){tiles < at_once ? tiles : at_once, 1, 1, 0}, &a, sizeof a);
 }
 
+/* Whether it is one of common/exact_linear_lanes.hip. */
+static int by_lanes(enum hip_kernel k)
+{
+    return k == K_exact_q4_1 || k == K_exact_q4_4 || k == K_exact_q4_8;
+}
+
 /* Rows of a block of a kernel without wgmma, of one tile of exact_q4_8. */
 static int block_rows(enum hip_kernel k)
 {
@@ -247,11 +253,11 @@ static void launch_q4(struct hip *h, enum hip_kernel k, const struct exact_linea
                       size_t tiles)
 {
     struct exact_linear_args of = *all, *a = &of;
-    int by_lanes = k == K_exact_q4_1 || k == K_exact_q4_4 || k == K_exact_q4_8;
-    if (by_lanes) a->linear.n_blocks = in_tiles(a, EXACT_OUTPUTS / PANEL);
-    int rows = block_rows(k) * a->tiles, tile = by_lanes || rows > EXACT_SPLIT_ROWS,
+    int lanes = by_lanes(k);
+    if (lanes) a->linear.n_blocks = in_tiles(a, EXACT_OUTPUTS / PANEL);
+    int rows = block_rows(k) * a->tiles, tile = lanes || rows > EXACT_SPLIT_ROWS,
         four = k == K_exact_tile_1 || k == K_exact_pairs_tile,
-        panels = by_lanes || !tile ? 1 : four ? 4 : 8;
+        panels = lanes || !tile ? 1 : four ? 4 : 8;
     size_t across = (size_t)((a->linear.n_blocks + panels - 1) / panels),
            down = tiles ? tiles : (size_t)((a->linear.rows + rows - 1) / rows);
     /* neighbouring blocks of tiles share weights */
@@ -357,6 +363,7 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     a.of = digits_at(h, of->d_digits, w,
                      (prepared + (size_t)tile - 1) / (size_t)tile * (size_t)tile);
     a.of.tile = by_wgmma ? tile : 0;
+    a.of.lanes = by_lanes(k) && !w->pairs;
     struct exact_quantize_args q = {.x = hip_in(p, op, 0),
                                     .perm = w->d_perm,
                                     .to = a.of,

@@ -12,7 +12,8 @@ struct exact_groups {
 /* Activations as integers: digit [row][digit][stride] bytes, 128 * first digit + second; within 8
  * inputs in the order 0 4 1 5 2 6 3 7, as exact_linear.hip unpacks the codes. tile: not 0: in tiles
  * of so many rows, with their scales, for hopper/exact_linear_wgmma.hip, which says their layout;
- * scaled is unused. */
+ * scaled is unused. lanes: for 4-bit codes in common/exact_linear_lanes.hip, which says their
+ * layout in images that have v_dot8. */
 struct exact_scaled {
     float scale; /* activation = scale * integer */
     int sum;     /* of the integers */
@@ -21,7 +22,7 @@ struct exact_scaled {
 struct exact_digits {
     void *digit;
     struct exact_scaled *scaled; /* [sub-group][rows] */
-    int stride, digits, rows, tile;
+    int stride, digits, rows, tile, lanes;
 };
 
 struct exact_quantize_args {

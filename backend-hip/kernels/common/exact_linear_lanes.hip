@@ -1,19 +1,34 @@
 /* exact_linear_lanes.hip: 4-bit linears in the CPU's order (common/exact_linear.hip) by dot
- * products of four bytes, for all images without NVIDIA's matrix instructions. Codes lie as
+ * products of bytes or nibbles, for all images without NVIDIA's matrix instructions. Codes lie as
  * repack_lanes() leaves them. A lane has an output, EXACT_OUTPUTS outputs of a part a block of
  * EXACT_UNITS such groups of lanes, which take sub-groups in turn. A lane's codes stay in registers
  * while all rows of the block are gone through; a row's integers are the same in all lanes, on AMD
- * in scalar registers. */
+ * in scalar registers.
+ *
+ * Where there is v_dot8, codes of 4 bits are multiplied as they lie, with nibbles of the integers
+ * plus EXACT_OFFSET, so that none is negative: digit [row][chunk][nibble, the highest first][octet]
+ * words. The offset times the sum of the codes is where the sums of all rows start. */
 
-/* Terms of a block in shared memory */
-enum { EXACT_TERMS = 8192 };
+/* Terms of a block in shared memory; few rows leave registers for more than two blocks a unit. */
+#define EXACT_TERMS(rows) ((rows) < 8 ? 4096 : 8192)
 enum { EXACT_UNITS = THREADS / EXACT_OUTPUTS };
 
-/* Codes of a sub-group of n chunks of an output; low: of pairs, the low halves. */
+/* What is added to integers of so many digits before they become nibbles. */
+#define EXACT_OFFSET(digits) ((digits) == 2 ? 32768u : 128u)
+
+/* A sub-group of an output: its chunks are the first four of n from number `first` of the inputs
+ * on; `packed`, `low`: the chunks that have their codes, and of pairs the low halves. meta: zero
+ * point and scale as they lie. All but these are the same in all lanes. n is 0 where there is no
+ * such sub-group. */
+struct exact_lane_sub {
+    int first, n;
+    u32 packed, low;
+    u32 meta[2];
+};
+
+/* Codes of the chunks of a sub-group; low: of pairs, the low halves. */
 struct exact_lane_codes {
     u32x4 q[4], low[4];
-    struct exact_scale scale;
-    int first, n;
 };
 
 /* A chunk of an output as bytes, octet by octet. */
@@ -21,30 +36,57 @@ struct exact_lane_bytes {
     struct exact_bytes half[2]; /* octets 0 and 1, 2 and 3 */
 };
 
-/* Bytes from a part's codes to those of a chunk of an output. */
-DEVICE u32 exact_lane_at(const struct exact_linear_args *a, int panel, int output, int chunk)
+/* The output of a lane: codes and meta of the part, the same in all lanes, and bytes from there to
+ * the output's; input: of the row of the block that is the lane's number. */
+struct exact_lane_output {
+    const u8 *codes, *meta;
+    u32 to_codes, to_meta;
+    int scale_f32;
+    u32 input;
+};
+
+DEVICE struct exact_lane_sub exact_lane_sub_of(const struct exact_linear_args *a,
+                                               struct exact_lane_output *o, int sub,
+                                               const int pairs)
 {
-    return (u32)((panel * a->linear.n_chunks + chunk) * PANEL + output) * 16;
+    struct exact_lane_sub s;
+    s.first = s.n = 0;
+    s.packed = s.low = 0;
+    if (sub >= a->groups.n) return s;
+    const struct exact_groups *g = &a->groups;
+    int of = g->each == 1 ? sub : sub / g->each, at = (sub - of * g->each) * 4,
+        left = g->group_chunks - at, group = pairs ? 2 * of + 1 : of;
+    s.first = of * g->group_chunks + at;
+    s.n = left < g->n_chunks - s.first ? left : g->n_chunks - s.first;
+    s.packed = (u32)(s.first + (pairs ? of * g->group_chunks : 0));
+    s.low = s.packed + (u32)g->group_chunks;
+    const u8 *meta = uniform(o->meta) + (u32)group * (u32)(PANEL * 4 << o->scale_f32);
+    o->to_meta = of_lane(o->to_meta);
+    s.meta[0] = *(const u32 *)(meta + o->to_meta);
+    if (o->scale_f32) s.meta[1] = *(const u32 *)(meta + o->to_meta + 4);
+    return s;
 }
 
-DEVICE void exact_lane_load(const struct exact_linear_args *a, const struct linear_part *p,
-                            int panel, int output, int sub, struct exact_lane_codes *s,
-                            const int pairs)
+/* The scale, and minus the zero point. */
+DEVICE struct exact_scale exact_lane_scale(struct exact_lane_output *o,
+                                           const u32 meta[2], const int pairs)
 {
-    s->n = 0;
-    if (sub >= a->groups.n) return;
-    s->first = exact_begin(&a->groups, sub, &s->n);
-    int packed = pairs ? exact_packed(&a->groups, s->first) : s->first,
-        group = pairs ? exact_group_of(&a->groups, s->first) : s->first / a->groups.group_chunks;
-    const u8 *codes = uniform((const u8 *)p->weight);
-    u32 at = of_lane(exact_lane_at(a, panel, output, packed));
-    UNROLL for (int i = 0; i < 4; i++) if (i < s->n)
-        s->q[i] = *(const u32x4 *)(codes + at + i * PANEL * 16);
-    at = of_lane(exact_lane_at(a, panel, output, packed + (pairs ? a->groups.group_chunks : 0)));
-    UNROLL for (int i = 0; i < 4; i++) if (pairs && i < s->n)
-        s->low[i] = *(const u32x4 *)(codes + at + i * PANEL * 16);
-    s->scale = exact_scale_of(p, panel, group, output);
-    if (pairs) s->scale.zero = 0;
+    float scale = o->scale_f32 ? f32_of(meta[0]) : (float)half_of(meta[0]),
+          zero = o->scale_f32 ? f32_of(meta[1]) : (float)half_of(meta[0] >> 16);
+    int minus = pairs ? 0 : (int)-zero;
+    return (struct exact_scale){scale, (int)((u32)minus << 8) >> 8}; /* of 24 bits */
+}
+
+/* Chunk i of a sub-group. */
+DEVICE void exact_lane_load(struct exact_lane_output *o, const struct exact_lane_sub *s,
+                            int i, struct exact_lane_codes *to, const int pairs)
+{
+    const u8 *codes = uniform(o->codes);
+    if (i >= s->n) return;
+    o->to_codes = of_lane(o->to_codes);
+    to->q[i] = *(const u32x4 *)(codes + (s->packed + (u32)i) * (PANEL * 16) + o->to_codes);
+    if (pairs)
+        to->low[i] = *(const u32x4 *)(codes + (s->low + (u32)i) * (PANEL * 16) + o->to_codes);
 }
 
 DEVICE struct exact_lane_bytes exact_lane_unpack(const u32x4 *q, const u32x4 *low,
@@ -62,54 +104,163 @@ DEVICE struct exact_lane_bytes exact_lane_unpack(const u32x4 *q, const u32x4 *lo
     return b;
 }
 
-/* The terms of a sub-group: terms [a->tiles * rows][EXACT_OUTPUTS]; rows that are not there have
- * those of the first. */
-DEVICE void exact_lane_terms(const struct exact_linear_args *a, const struct exact_block_rows *r,
-                             const struct exact_lane_codes *s, int sub, float *terms, int digits,
-                             const int rows, const int pairs)
+/* The sums of a sub-group for `rows` rows x, by bytes. Chunks of `next` take the place of those
+ * that are done. */
+DEVICE void exact_lane_sums(const struct exact_linear_args *a, struct exact_lane_output *o,
+                            const struct exact_lane_sub *s, const struct exact_lane_sub *next,
+                            struct exact_lane_codes *codes, const u32 x[8], int sum[8], int digits,
+                            const int rows, const int pairs)
 {
-    int lane = thread() % EXACT_OUTPUTS;
     const u8 *of_sub = (const u8 *)a->of.digit + (u32)(s->first * CHUNK);
-    NO_UNROLL for (int tile = 0; tile < a->tiles; tile++)
+    int first[8];
+    UNROLL for (int m = 0; m < rows; m++) first[m] = sum[m] = 0;
+    UNROLL for (int i = 0; i < 4; i++)
     {
-        int sum[8][2];
-        u32 x[8];
-        UNROLL for (int m = 0; m < rows; m++)
-        {
-            int place = r->first + tile * rows + m;
-            sum[m][0] = sum[m][1] = 0;
-            x[m] = (u32)uniform_int(exact_input(a, place < r->end ? place : r->first));
-        }
-        UNROLL for (int i = 0; i < 4; i++)
-        {
-            if (i >= s->n) break;
-            const struct exact_lane_bytes b = exact_lane_unpack(&s->q[i], &s->low[i], pairs);
+        if (!i || i < s->n) {
+            const struct exact_lane_bytes b =
+                exact_lane_unpack(codes->q + i, codes->low + i, pairs);
             UNROLL for (int m = 0; m < rows; m++)
             {
                 UNROLL for (int d = 0; d < 2; d++)
                 {
                     u32 v[8];
                     if (d == digits) break;
-                    uniform_words(of_sub + (x[m] * (u32)digits + (u32)d) * (u32)a->of.stride +
-                                      (u32)(i * CHUNK),
+                    uniform_words(of_sub +
+                                      of_wave((x[m] * (u32)digits + (u32)d) * (u32)a->of.stride +
+                                              (u32)(i * CHUNK)),
                                   8, v);
+                    int *to = d == digits - 1 ? sum + m : first + m;
                     UNROLL for (int j = 0; j < 4; j++)
-                        sum[m][d] = dot4(v[2 * j], b.half[j / 2].low[j % 2],
-                                         dot4(v[2 * j + 1], b.half[j / 2].high[j % 2], sum[m][d]));
+                        *to = dot4(v[2 * j], b.half[j / 2].low[j % 2],
+                                   dot4(v[2 * j + 1], b.half[j / 2].high[j % 2], *to));
                 }
+                if (digits == 2) await_4((u32 *)first + m);
+                await_4((u32 *)sum + m);
                 if (m % 2) no_mixing(); /* scalar registers are few */
             }
-            no_mixing();
         }
+        no_mixing();
+        exact_lane_load(o, next, i, codes, pairs);
+    }
+    if (digits == 2) UNROLL for (int m = 0; m < rows; m++) sum[m] += first[m] * 128;
+}
+
+/* The same by nibbles; codes are not pairs. */
+DEVICE void exact_lane_sums_of_nibbles(const struct exact_linear_args *a,
+                                       struct exact_lane_output *o,
+                                       const struct exact_lane_sub *s,
+                                       const struct exact_lane_sub *next,
+                                       struct exact_lane_codes *codes, const u32 x[8], int sum[8],
+                                       int digits, const int rows)
+{
+    const u8 *of_sub = (const u8 *)a->of.digit + (u32)(s->first * CHUNK * digits);
+    u32 of_codes = 0, of_nibble[8][4];
+    UNROLL for (int i = 0; i < 4; i++) if (!i || i < s->n)
+        UNROLL for (int j = 0; j < 4; j++)
+            of_codes = dot8_u4(codes->q[i][j], 0x11111111u, of_codes);
+    UNROLL for (int m = 0; m < rows; m++) UNROLL for (int n = 0; n < 4; n++)
+        of_nibble[m][n] = n == 2 * digits - 1 ? 0u - of_codes * EXACT_OFFSET(digits) : 0;
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        if (!i || i < s->n) UNROLL for (int m = 0; m < rows; m++)
+        {
+            const u8 *from =
+                of_sub + of_wave((x[m] * (u32)a->of.stride + (u32)(i * CHUNK)) * (u32)digits);
+            UNROLL for (int n = 0; n < 4; n += 2)
+            {
+                u32 v[8];
+                if (n == 2 * digits) break;
+                uniform_words(from + 16 * n, 8, v);
+                UNROLL for (int j = 0; j < 8; j++)
+                    of_nibble[m][n + j / 4] =
+                        dot8_u4(codes->q[i][j % 4], v[j], of_nibble[m][n + j / 4]);
+            }
+            UNROLL for (int n = 0; n < 4; n++) if (n < 2 * digits) await_4(&of_nibble[m][n]);
+            if (m % 2) no_mixing(); /* scalar registers are few */
+        }
+        no_mixing();
+        exact_lane_load(o, next, i, codes, 0);
+    }
+    UNROLL for (int m = 0; m < rows; m++)
+    {
+        u32 all = of_nibble[m][0];
+        UNROLL for (int n = 1; n < 4; n++) if (n < 2 * digits)
+        {
+            all = (all << 4) + of_nibble[m][n];
+            await_4(&all); /* one instruction a nibble */
+        }
+        sum[m] = (int)all;
+    }
+}
+
+/* The input of row `row` of the block; of the first where there is none. */
+DEVICE u32 exact_lane_input(const struct exact_linear_args *a, struct exact_lane_output *o,
+                            const struct exact_block_rows *r, int row)
+{
+#if defined(__AMDGCN__)
+    (void)a, (void)r;
+    return (u32)__builtin_amdgcn_readlane((int)o->input, row);
+#else
+    (void)o;
+    return (u32)exact_input(a, r->first + row < r->end ? r->first + row : r->first);
+#endif
+}
+
+/* The terms of sub-group number `sub`, s: terms [rows][EXACT_OUTPUTS], EXACT_TERMS(rows) / tiles
+ * from a tile to the next; rows that are not there have those of the first. In the end the codes
+ * are those of `next`. */
+DEVICE void exact_lane_terms(const struct exact_linear_args *a, struct exact_lane_output *o,
+                             const struct exact_block_rows *r, int sub,
+                             const struct exact_lane_sub *s, const struct exact_lane_sub *next,
+                             struct exact_lane_codes *codes, float *terms, int tiles,
+                             int digits, const int rows, const int pairs)
+{
+    int lane = thread() % EXACT_OUTPUTS;
+    const struct exact_scale w = exact_lane_scale(o, s->meta, pairs);
+    NO_UNROLL for (int tile = 0; tile < tiles; tile++)
+    {
+        struct exact_lane_sub then = *next;
+        int sum[8];
+        u32 x[8];
+        if (tile + 1 < tiles) then.n = 0;
+        UNROLL for (int m = 0; m < rows; m++)
+            x[m] = exact_lane_input(a, o, r, tile * rows + m);
+        if (HAS_DOT8 && !pairs)
+            exact_lane_sums_of_nibbles(a, o, s, &then, codes, x, sum, digits, rows);
+        else exact_lane_sums(a, o, s, &then, codes, x, sum, digits, rows, pairs);
         UNROLL for (int m = 0; m < rows; m++)
         {
             u32 v[2];
             uniform_words(a->of.scaled + ((u32)(sub * a->of.rows) + x[m]), 2, v);
-            const struct exact_scaled of = {f32_of(v[0]), (int)(v[1] << 8) >> 8}; /* of 24 bits */
-            terms[(tile * rows + m) * EXACT_OUTPUTS + lane] =
-                exact_term(&of, &s->scale, digits == 2 ? sum[m][0] * 128 + sum[m][1] : sum[m][0]);
+            int of_row = (int)(v[1] << 8) >> 8; /* of 24 bits */
+            terms[EXACT_TERMS(rows) / tiles * tile + m * EXACT_OUTPUTS + lane] =
+                (float)(w.zero * of_row + sum[m]) * (f32_of(v[0]) * w.scale);
         }
     }
+}
+
+/* The part of the block; of its expert. */
+DEVICE struct linear_part exact_lane_part(const struct exact_linear_args *a)
+{
+    struct linear_part p = part_of(&a->linear, block_y());
+    return a->expert ? part_of_expert(&p, uniform_int(a->expert[block_x()])) : p;
+}
+
+DEVICE struct exact_lane_output exact_lane_output_of(const struct exact_linear_args *a,
+                                                     const struct exact_block_rows *r)
+{
+    const struct linear_part p = exact_lane_part(a);
+    int output = (block_y() - p.first) * EXACT_OUTPUTS + thread() % EXACT_OUTPUTS,
+        panel = output / PANEL, last = (p.out - 1) / PANEL,
+        place = r->first + thread() % (8 * EXACT_ROW_TILES);
+    if (panel > last) panel = last;
+    return (struct exact_lane_output){
+        .codes = (const u8 *)p.weight,
+        .meta = (const u8 *)p.meta,
+        .to_codes = (u32)(panel * a->linear.n_chunks * PANEL + output % PANEL) * 16,
+        .to_meta = (u32)(panel * (p.last_group + 1) * PANEL + output % PANEL) * 4 << p.scale_f32,
+        .scale_f32 = p.scale_f32,
+        .input = (u32)exact_input(a, place < r->end ? place : r->first)};
 }
 
 /* Block (a->tiles tiles of rows or places of an expert, EXACT_OUTPUTS outputs of a part):
@@ -118,50 +269,58 @@ DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, int digits
                      const int pairs)
 {
     const int held = rows < 8 ? 1 : EXACT_ROW_TILES * rows * EXACT_OUTPUTS / THREADS;
-    int all = rows * a->tiles * EXACT_OUTPUTS, pass = EXACT_TERMS / all;
+    const int of_sub = rows * EXACT_OUTPUTS, tiles = rows < 8 ? 1 : a->tiles,
+              pass = EXACT_TERMS(rows) / tiles / of_sub;
     if (!exact_tile_exists(a, block_x())) return;
-    struct linear_part p = part_of(&a->linear, block_y());
-    int t = thread(), unit = uniform_int(t / EXACT_OUTPUTS),
-        output0 = (block_y() - p.first) * EXACT_OUTPUTS,
-        panel = (output0 + t % EXACT_OUTPUTS) / PANEL, last = (p.out - 1) / PANEL;
-    if (a->expert) p = part_of_expert(&p, uniform_int(a->expert[block_x()]));
-    const struct exact_block_rows r = exact_rows_of_tile(a, block_x(), rows * a->tiles,
+    int t = thread(), unit = uniform_int(t / EXACT_OUTPUTS);
+    const struct exact_block_rows r = exact_rows_of_tile(a, block_x(), rows * tiles,
                                                          !!a->expert);
-    if (panel > last) panel = last;
+    struct exact_lane_output o = exact_lane_output_of(a, &r);
     float total[EXACT_ROW_TILES * 8 * EXACT_OUTPUTS / THREADS];
-    struct exact_lane_codes s;
+    struct exact_lane_codes codes;
+    struct exact_lane_sub now = exact_lane_sub_of(a, &o, unit, pairs);
+    UNROLL for (int i = 0; i < 4; i++) exact_lane_load(&o, &now, i, &codes, pairs);
     UNROLL for (int k = 0; k < held; k++) total[k] = 0;
-    exact_lane_load(a, &p, panel, t % PANEL, unit, &s, pairs);
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
         int left = a->groups.n - sub0, n = left < pass ? left : pass;
         NO_UNROLL for (int i = unit; i < n; i += EXACT_UNITS)
         {
-            const struct exact_lane_codes now = s;
-            exact_lane_load(a, &p, panel, t % PANEL, sub0 + i + EXACT_UNITS, &s, pairs);
-            exact_lane_terms(a, &r, &now, sub0 + i, terms + i * all, digits, rows, pairs);
+            const struct exact_lane_sub next =
+                exact_lane_sub_of(a, &o, sub0 + i + EXACT_UNITS, pairs);
+            exact_lane_terms(a, &o, &r, sub0 + i, &now, &next, &codes, terms + i * of_sub,
+                             tiles, digits, rows, pairs);
+            now = next;
         }
         barrier();
-        UNROLL for (int k = 0; k < held; k++) if (t + k * THREADS < all)
-            UNROLL_8 for (int i = 0; i < n; i++)
-                total[k] = total[k] + terms[i * all + t + k * THREADS];
+        UNROLL for (int k = 0; k < held; k++)
+        {
+            const int tile = k * EXACT_UNITS / rows, row = unit + k * EXACT_UNITS % rows;
+            const float *of = terms + EXACT_TERMS(rows) / tiles * tile + row * EXACT_OUTPUTS;
+            if (tile < tiles && row < rows) UNROLL_8 for (int i = 0; i < n; i++)
+                total[k] = total[k] + of[i * of_sub + t % EXACT_OUTPUTS];
+        }
         barrier();
     }
+    const struct exact_linear_args *late = LATE_ARGS(a);
+    const struct linear_part p = exact_lane_part(late);
+    int output0 = (block_y() - p.first) * EXACT_OUTPUTS, output = output0 + t % EXACT_OUTPUTS;
+    if (output >= p.out) return;
+    float bias = p.bias ? p.bias[output] : 0;
     UNROLL for (int k = 0; k < held; k++)
     {
-        int at = t + k * THREADS, place = r.first + at / EXACT_OUTPUTS,
-            output = output0 + at % EXACT_OUTPUTS;
-        if (at >= all || place >= r.end || output >= p.out) continue;
-        p.y[(u64)exact_slot(a, place) * (u64)p.out + (u64)output] =
-            p.bias ? total[k] + p.bias[output] : total[k];
+        int i = unit + k * EXACT_UNITS, place = r.first + i;
+        if (i >= rows * tiles || place >= r.end) continue;
+        float *y = p.y + (u64)uniform_int(exact_slot(late, place)) * (u64)p.out + (u64)output0;
+        y[t % EXACT_OUTPUTS] = p.bias ? total[k] + bias : total[k];
     }
 }
 
 #define EXACT_Q4(name, images, rows)                                                               \
     ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
-        LDS(float, terms, EXACT_TERMS);                                                            \
+        LDS(float, terms, EXACT_TERMS(rows));                                                      \
         const struct exact_linear_args *a = ARGS;                                                  \
-        if (a->groups.pairs) exact_q4(a, terms, a->of.digits, rows, 1);                            \
-        else if (a->of.digits == 2) exact_q4(a, terms, 2, rows, 0);                                \
-        else exact_q4(a, terms, 1, rows, 0);                                                       \
+        if (a->groups.pairs) exact_q4(LATE_ARGS(a), terms, a->of.digits, rows, 1);                 \
+        else if (a->of.digits == 2) exact_q4(LATE_ARGS(a), terms, 2, rows, 0);                     \
+        else exact_q4(LATE_ARGS(a), terms, 1, rows, 0);                                            \
     })
 #include "backend-hip/kernels/kernel_list.h"

@@ -66,10 +66,9 @@ DEVICE int exact_over_16(int v, int *scratch, const int largest)
     return v;
 }
 
-/* 8 inputs as integers, of a sub-group that 16 neighbouring threads have: digit d in the order of
- * struct exact_digits is word[d]. */
+/* 8 inputs as integers, of a sub-group that 16 neighbouring threads have. */
 struct exact_integers {
-    u32 word[2][2];
+    int of[8];
     struct exact_scaled scaled; /* of the sub-group */
 };
 
@@ -77,29 +76,53 @@ struct exact_integers {
  * for */
 DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int sums, int *scratch)
 {
-    struct exact_integers to = {{{0, 0}, {0, 0}}, {0, 0}};
-    int most = 0, sum = 0, high[8], low[8];
+    struct exact_integers to = {{0, 0, 0, 0, 0, 0, 0, 0}, {0, 0}};
+    int most = 0, sum = 0;
     UNROLL for (int i = 0; i < 8; i++) most = larger_bits(v[i], most);
     most = exact_over_16(most, scratch, 1);
     struct int_scale s = int_scale_of(most, two ? 16256 : 127);
     UNROLL for (int i = 0; i < 8; i++)
     {
-        int q = rounded_int(v[i], s.inverse);
-        high[i] = two ? (q + 64) >> 7 : q;
-        low[i] = q - high[i] * 128;
-        sum += q;
+        to.of[i] = rounded_int(v[i], s.inverse);
+        sum += to.of[i];
+    }
+    if (sums) to.scaled.sum = exact_over_16(sum, scratch, 0);
+    to.scaled.scale = s.scale;
+    return to;
+}
+
+/* Their digits as bytes: digit d in the order of struct exact_digits is word[d]. */
+DEVICE void exact_bytes_of(const int q[8], int two, u32 word[2][2])
+{
+    int high[8], low[8];
+    UNROLL for (int i = 0; i < 8; i++)
+    {
+        high[i] = two ? (q[i] + 64) >> 7 : q[i];
+        low[i] = q[i] - high[i] * 128;
     }
     UNROLL for (int w = 0; w < 2; w++)
     {
         const int at[4] = {2 * w, 2 * w + 4, 2 * w + 1, 2 * w + 5};
         const int first[4] = {high[at[0]], high[at[1]], high[at[2]], high[at[3]]},
                   second[4] = {low[at[0]], low[at[1]], low[at[2]], low[at[3]]};
-        to.word[0][w] = int8_bytes(first);
-        to.word[1][w] = int8_bytes(second);
+        word[0][w] = int8_bytes(first);
+        word[1][w] = int8_bytes(second);
     }
-    if (sums) to.scaled.sum = exact_over_16(sum, scratch, 0);
-    to.scaled.scale = s.scale;
-    return to;
+}
+
+/* The integers plus 128 (two: 32,768) as nibbles, the highest of all 8 first, in the order of a
+ * word of codes: of inputs 0 2 4 6 1 3 5 7. */
+DEVICE void exact_nibbles_of(const int q[8], int two, u32 word[4])
+{
+    UNROLL for (int n = 0; n < 4; n++)
+    {
+        word[n] = 0;
+        UNROLL for (int i = 0; i < 8; i++)
+        {
+            u32 v = (u32)(q[i] + (two ? 32768 : 128)) << (two ? 0 : 8);
+            word[n] |= (v >> (12 - 4 * n) & 15) << (16 * (i % 2) + i / 2 * 4);
+        }
+    }
 }
 
 /* 8 inputs of row `row` from number `at` on. */
@@ -148,6 +171,8 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
     float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (there) exact_inputs(a, x, row, at, v);
     struct exact_integers of = exact_integers_of(v, digits == 2, !a->to.tile, scratch);
+    u32 word[2][2];
+    exact_bytes_of(of.of, digits == 2, word);
     if (sub < a->groups.n && a->to.tile) {
         int tile = row / a->to.tile, at_row = row % a->to.tile, column = at_row * digits;
         u8 *rows = (u8 *)a->to.digit +
@@ -159,7 +184,7 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
             {
                 int piece = octet / 4 * 2 + half;
                 *(u32 *)(to + d * 128 + (piece ^ (column + d) % 8) * 16 + octet % 4 * 4) =
-                    of.word[d][half];
+                    word[d][half];
             }
         }
         if (octet == 0)
@@ -167,10 +192,14 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
                 of.scaled.scale;
         return;
     }
-    if (there) {
-        u8 *to = (u8 *)a->to.digit + (u64)row * (u64)(digits * a->to.stride) + (u64)at;
+    u8 *of_row = (u8 *)a->to.digit + (u64)row * (u64)(digits * a->to.stride);
+    if (there && HAS_DOT8 && a->to.lanes) {
+        u32 nibbles[4], *to = (u32 *)(of_row + at / CHUNK * CHUNK * digits) + octet % 4;
+        exact_nibbles_of(of.of, digits == 2, nibbles);
+        UNROLL for (int i = 0; i < 4; i++) if (i < 2 * digits) to[4 * i] = nibbles[i];
+    } else if (there) {
         UNROLL for (int d = 0; d < 2; d++) if (d < digits)
-            *(u64 *)(to + d * a->to.stride) = (u64)of.word[d][0] | (u64)of.word[d][1] << 32;
+            *(u64 *)(of_row + d * a->to.stride + at) = (u64)word[d][0] | (u64)word[d][1] << 32;
     }
     if (octet == 0 && sub < a->groups.n)
         a->to.scaled[(u64)sub * (u64)a->to.rows + (u64)row] = of.scaled;

@@ -82,6 +82,9 @@
 #define HAS_DOT2 0
 #endif
 
+/* v_dot8_u32_u4 is where v_dot2_f32_f16 is. */
+#define HAS_DOT8 HAS_DOT2
+
 /* ON_set(kernel): the kernel where this image is one of the set. */
 #define ON_ALL(...) __VA_ARGS__
 #if THIS_IMAGE & IMAGES_NO_MMA

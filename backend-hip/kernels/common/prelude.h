@@ -176,6 +176,18 @@ DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 #define KERNEL_TWICE(name, type) KERNEL(name, type)
 #endif
 #define ARGS (wait_for_producer(), EARLY_ARGS)
+/* The arguments at a, read again: what was read before need not be kept in registers. */
+#if defined(__AMDGCN__)
+DEVICE const void *late_args(void)
+{
+    u64 args = (u64)__builtin_amdgcn_kernarg_segment_ptr();
+    __asm__ volatile("" : "+s"(args));
+    return (const void *)(const __attribute__((address_space(4))) void *)args;
+}
+#define LATE_ARGS(a) ((__typeof__(a))late_args())
+#else
+#define LATE_ARGS(a) (a)
+#endif
 
 /* Prefetches the line of 128 bytes at p into the L2 cache. */
 DEVICE void prefetch_line(const void *p)
@@ -316,7 +328,16 @@ DEVICE u32 of_lane(u32 offset)
     return offset;
 }
 
-/* Waits for the load of a value here. */
+/* The same in a scalar register; what is loaded from there is not loaded earlier than here. */
+DEVICE u32 of_wave(u32 offset)
+{
+#if defined(__AMDGCN__)
+    __asm__ volatile("" : "+s"(offset));
+#endif
+    return offset;
+}
+
+/* Waits for the load of a value, or computes it, here. */
 DEVICE void await_16(u32x4 *v)
 {
 #if defined(__AMDGCN__)
@@ -350,6 +371,17 @@ DEVICE int dot4(u32 a, u32 b, int c)
     return d;
 #else
     for (int i = 0; i < 32; i += 8) c += (int)(signed char)(a >> i) * (int)(signed char)(b >> i);
+    return c;
+#endif
+}
+
+/* c + the sum of products of 8 unsigned nibbles. */
+DEVICE u32 dot8_u4(u32 a, u32 b, u32 c)
+{
+#if HAS_DOT8
+    return __builtin_amdgcn_udot8(a, b, c, 0);
+#else
+    for (int i = 0; i < 32; i += 4) c += (a >> i & 15) * (b >> i & 15);
     return c;
 #endif
 }

@@ -81,10 +81,12 @@ DEVICE void exact_gemv_digits(const struct exact_gemv_args *a, const struct exac
 {
     struct exact_integers of = exact_integers_of(v, digits == 2, 1, (int *)0);
     int chunk = octet / 4;
+    u32 word[2][2];
     if (octet >= a->n_subs * 16) return;
+    exact_bytes_of(of.of, digits == 2, word);
     UNROLL for (int d = 0; d < digits; d++)
         *(u64 *)(l->digits + d * a->n_subs * 128 + chunk / 2 * 64 + octet % 4 * 16 +
-                 chunk % 2 * 8) = (u64)of.word[d][0] | (u64)of.word[d][1] << 32;
+                 chunk % 2 * 8) = (u64)word[d][0] | (u64)word[d][1] << 32;
     if (octet % 16 == 0) l->scaled[octet / 16] = of.scaled;
 }
 
