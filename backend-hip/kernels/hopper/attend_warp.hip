@@ -7,7 +7,8 @@
  *   scores    keys as they lie are operand a; column d of operand b is digit d of the query
  *   weights   lane l has positions l, l + 32, ..
  *   values    lane t of a quad has page t of a stage
- *   int4      the row's own page, of int8, is read from memory, behind the others */
+ *   int4      the row's own page, of int8, is read from memory, behind the others; with a->k the
+ *             row's key and value are stored there first, and the page is packed if it is full */
 
 /* Shared memory of a block. */
 struct warp_lds {
@@ -232,6 +233,18 @@ DEVICE struct chunk_work warp_work_of(const struct attend_kernel_args *a, const 
     return w;
 }
 
+/* int4: stores the row's own key and value. */
+DEVICE void warp_store(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *to,
+                       const int dims)
+{
+    UNROLL for (int value = 0; value < 2; value++)
+    {
+        const struct chunk_own own = chunk_own_of(a, w, value, dims);
+        chunk_put(&own, w->pos, to + value * PAGE * dims, int8_scales(to, dims) + value * PAGE,
+                  value, dims);
+    }
+}
+
 /* The row's own key and value of int8, which the block stores; page: of the chunk, or -1. */
 struct warp_own {
     struct chunk_own part[2];
@@ -246,7 +259,7 @@ DEVICE struct warp_own warp_own_of(const struct attend_kernel_args *a, const str
     own.page = -1;
     if (!a->k || page >= CHUNK_PAGES) return own;
     own.page = page;
-    u8 *to = chunk_own_page(a, w, dims);
+    u8 *to = chunk_own_page(a, w, dims, 0);
     mbarrier_wait(l->full + (u32)(8 * depth), 0);
     UNROLL for (int value = 0; value < 2; value++)
     {
@@ -286,10 +299,12 @@ DEVICE void attend_warp(const struct attend_kernel_args *a, u8 *lds, const int d
     u8 *scales = lds + depth * WARP_STAGE(dims, int4), *query = scales + 12 * KV_SPLIT;
     const struct warp_lds l = {lds, (float *)scales, (int *)(scales + 8 * KV_SPLIT), query,
                                lds_address(query + 2 * (dims + 16))};
-    const u8 *page = nothing ? 0 : warp_begin(a, &w, &l, dims, int4, depth), *packed_own = 0;
+    const u8 *page = nothing ? 0 : warp_begin(a, &w, &l, dims, int4, depth);
+    u8 *packed_own = 0;
     if (early) wait_for_producer();
     if (nothing) return;
-    if (int4 && w.own >= 0) packed_own = own_page_of(a, w.row, w.kv_head);
+    if (int4 && w.own >= 0) packed_own = chunk_own_page(a, &w, dims, 1);
+    if (packed_own && a->k) warp_store(a, &w, packed_own, dims);
     float max, all, of_query = chunk_query(a, &w, l.query, 0, dims);
     struct warp_own own;
     if (!int4) own = warp_own_of(a, &w, &l, dims, depth);
@@ -318,6 +333,7 @@ DEVICE void attend_warp(const struct attend_kernel_args *a, u8 *lds, const int d
     }
     if (packed_own) warp_own_values(&l, packed_own, w.own, sum, dims);
     warp_results(a, &w, sum, unit, max, all, dims);
+    if (int4) chunk_pack(a, &w, dims, 32);
 }
 
 #define ATTEND_WARP(name, images, dims, int4, depth, blocks)                                       \

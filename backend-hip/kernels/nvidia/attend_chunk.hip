@@ -11,7 +11,7 @@
  *   int4      codes become signed bytes in registers; the row's own page, which is of int8, is
  *             behind the others
  * With a->cos and a->k the block rotates the queries, and the row's own key, which it stores with
- * the value. */
+ * the value; int4: in the own page, which it packs if the row is its last. */
 
 enum { CHUNK_PAGES = KV_SPLIT / PAGE, CHUNK_HEADS = 8, CHUNK_WARPS = THREADS / 32 };
 
@@ -198,20 +198,40 @@ DEVICE void chunk_put(const struct chunk_own *own, int pos, u8 *part, float *sca
     if (d == 0) scales[p] = own->scale;
 }
 
-/* The page of memory that the row is stored in. */
-DEVICE u8 *chunk_own_page(const struct attend_kernel_args *a, const struct chunk_work *w,
-                          const int dims)
+/* The page of memory that the row is stored in, int4: once it is full. */
+DEVICE u8 *chunk_stored_page(const struct attend_kernel_args *a, const struct chunk_work *w,
+                             const int dims, const int int4)
 {
     u64 id = (u64)a->table[(u64)a->seq[w->row] * (u64)a->table_stride + (u64)(w->pos / PAGE)];
-    return (u8 *)a->pages + (id * (u64)a->n_kv_heads + (u64)w->kv_head) * (u64)INT8_PAGE(dims);
+    return (u8 *)a->pages + (id * (u64)a->n_kv_heads + (u64)w->kv_head) *
+                                (u64)(int4 ? INT4_PAGE(dims) : INT8_PAGE(dims));
+}
+
+/* The page of memory, of int8, that the row's own key and value are stored in. */
+DEVICE u8 *chunk_own_page(const struct attend_kernel_args *a, const struct chunk_work *w,
+                          const int dims, const int int4)
+{
+    if (int4) return (u8 *)own_page_of(a, w->row, w->kv_head);
+    return chunk_stored_page(a, w, dims, 0);
+}
+
+/* int4: packs the own page if the row has filled it, once it is stored. By `threads` threads */
+DEVICE void chunk_pack(const struct attend_kernel_args *a, const struct chunk_work *w,
+                       const int dims, const int threads)
+{
+    if (!a->k || w->own < 0 || w->pos % PAGE != PAGE - 1 ||
+        w->head0 % (a->n_heads / a->n_kv_heads))
+        return;
+    int4_pack_page(own_page_of(a, w->row, w->kv_head), chunk_stored_page(a, w, dims, 1), dims,
+                   threads);
 }
 
 /* Stores the row's own key and value in the page in shared memory and, by the first heads, in the
  * one in memory. By the warp that has copied it. */
 DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *page,
-                        const int dims)
+                        const int dims, const int int4)
 {
-    u8 *to = w->head0 % (a->n_heads / a->n_kv_heads) ? 0 : chunk_own_page(a, w, dims);
+    u8 *to = w->head0 % (a->n_heads / a->n_kv_heads) ? 0 : chunk_own_page(a, w, dims, int4);
     UNROLL for (int value = 0; value < 2; value++)
     {
         const struct chunk_own own = chunk_own_of(a, w, value, dims);
@@ -471,10 +491,10 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
         u8 *of = chunk_page(l, &w, page, dims, int4);
         int packed = int4 && page != w.own;
         if (page < w.from || page > w.to) continue;
-        if (!int4 && dims <= 128 && a->k && page == w.pos / PAGE - w.c0 / PAGE) {
+        if (dims <= 128 && a->k && page == w.pos / PAGE - w.c0 / PAGE) {
             COPIES_WAIT(0);
             warp_barrier();
-            chunk_store(a, &w, of, dims);
+            chunk_store(a, &w, of, dims, int4);
         }
         if (w.heads > 4) chunk_scores(l, of, packed, w.heads, 2, dims);
         else chunk_scores(l, of, packed, w.heads, 1, dims);
@@ -483,6 +503,7 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     chunk_weights(a, &w, l, dims, int4);
     if (w.heads > 4) chunk_results(a, &w, l, 2, dims, int4);
     else chunk_results(a, &w, l, 1, dims, int4);
+    if (int4 && dims <= 128) chunk_pack(a, &w, dims, THREADS);
 }
 
 #define ATTEND_CHUNK(name, images, dims, int4, blocks)                                             \
