@@ -119,6 +119,8 @@ static const struct fuse_case cases[] = {
     {1, ROPE | ATTEND | O, 256, 0, H64, KV_INT4, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, ROPE | ATTEND, 256, 0, {18, 1, 128}, KV_INT4, 300, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {1, ROPE | ATTEND | O, 64, 0, {16, 16, 128}, KV_INT4, 0, 0, Q4_128, 0, 0, ALIKE, 0},
+    {1, ROPE | ATTEND | O, 64, 0, {12, 4, 128}, KV_INT4, 0, 0, Q4_128, 0, 0, ALIKE, 0},
+    {1, ROPE | ATTEND | O, 64, 0, {16, 4, 128}, KV_INT8, 0, 0, Q4_128, 0, 0, ALIKE, 0},
     {0, WHOLE, 256, 384, H128, KV_INT4, 0, 3, Q4_128, 0, 0, OWN, SINKS},
     {0, ROPE | ATTEND | O, 64, 0, {2, 1, 256}, KV_INT4, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
     {0, ROPE | ATTEND | O, 128, 0, {40, 2, 64}, KV_INT8, 20, 0, Q4_128, 0, 0, ALIKE, 0},

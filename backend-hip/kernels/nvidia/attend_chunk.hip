@@ -35,14 +35,16 @@ struct chunk_lds {
     float *max, *unit; /* [CHUNK_HEADS] the largest score, the scale of the weights' integers */
 };
 
-DEVICE struct chunk_work chunk_work_of(const struct attend_kernel_args *a, const int int4)
+/* heads: query heads of a block, at most */
+DEVICE struct chunk_work chunk_work_of(const struct attend_kernel_args *a, const int int4,
+                                       const int heads)
 {
     struct chunk_work w;
-    int of_kv = a->n_heads / a->n_kv_heads, groups = (of_kv + CHUNK_HEADS - 1) / CHUNK_HEADS,
+    int of_kv = a->n_heads / a->n_kv_heads, groups = (of_kv + heads - 1) / heads,
         group = block_x() % groups;
     w.kv_head = block_x() / groups;
-    w.head0 = w.kv_head * of_kv + group * CHUNK_HEADS;
-    w.heads = of_kv - group * CHUNK_HEADS < CHUNK_HEADS ? of_kv - group * CHUNK_HEADS : CHUNK_HEADS;
+    w.head0 = w.kv_head * of_kv + group * heads;
+    w.heads = of_kv - group * heads < heads ? of_kv - group * heads : heads;
     const struct row_split work = row_split_of(a, block_y(), block_z());
     w.row = work.row;
     w.split = work.split;
@@ -140,9 +142,9 @@ DEVICE int chunk_most(float x[2][4])
     return (int)max_of_warp((u32)most);
 }
 
-/* The digits of the query of head h, by the warp: [2][dims + 16]. Returns their scale. */
+/* The digits of the query of head h, by the warp: [2][stride]. Returns their scale. */
 DEVICE float chunk_query(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *digits,
-                         int h, const int dims)
+                         const int stride, int h, const int dims)
 {
     float x[2][4];
     int d = thread() % WARP * 2;
@@ -151,7 +153,7 @@ DEVICE float chunk_query(const struct attend_kernel_args *a, const struct chunk_
     if (a->cos && dims <= 128) UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
         x[k][e] *= 1.0f / (float)dims;
     struct int_scale s = int_scale_of(chunk_most(x), exact_query_top(a->digits));
-    u8 *second = digits + dims + 16;
+    u8 *second = digits + stride;
     if (d < dims / 2)
         UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < (dims > 128 ? 4 : 2); e++)
         {
@@ -473,7 +475,7 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     /* Pages that no launch of this step writes are loaded before the producer launch has ended. */
     int early = a->k != 0, warp = thread() / WARP;
     if (!early) wait_for_producer();
-    const struct chunk_work w = chunk_work_of(a, int4);
+    const struct chunk_work w = chunk_work_of(a, int4, CHUNK_HEADS);
     int nothing = w.c0 > w.pos || w.c0 + KV_SPLIT <= w.first;
     if (!nothing) UNROLL for (int values = 0; values < 2; values++)
         chunk_copy(a, &w, l, values, dims, int4);
@@ -481,7 +483,8 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     if (nothing) return;
     int of_warp = CHUNK_WARPS - 1 - warp;
     if (of_warp < w.heads) {
-        float scale = chunk_query(a, &w, l->digits + 2 * of_warp * (dims + 16), of_warp, dims);
+        float scale = chunk_query(a, &w, l->digits + 2 * of_warp * (dims + 16), dims + 16,
+                                  of_warp, dims);
         if (thread() % WARP == 0) l->query[of_warp] = scale;
     }
     barrier();
