@@ -4,7 +4,6 @@
 #include "backend-hip/hip_plan.h"
 #include "core/step/kv_open.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 _Static_assert((int)PAGE_F16 == (int)KV_F16 && (int)PAGE_F32 == (int)KV_F32 &&
@@ -12,13 +11,6 @@ _Static_assert((int)PAGE_F16 == (int)KV_F16 && (int)PAGE_F32 == (int)KV_F32 &&
                "enum page_kind");
 
 enum { HEADS_64, HEADS_128, HEADS_256, HEADS };
-
-/* From so many blocks a multiprocessor on hopper/attend_warp.hip is faster than attend_chunk.hip. */
-static int env_(const char *n, int d) { const char *v = getenv(n); return v ? atoi(v) : d; }
-#define WARP_LEAST_8 (size_t)env_("W8",8)
-#define WARP_LEAST_4 (size_t)env_("W4",12)
-#define WARP_LEAST_HEADS_8 (size_t)env_("H8",8)
-#define WARP_LEAST_HEADS_4 (size_t)env_("H4",8)
 
 /* The kernel for heads of 64, 128 or 256 dimensions, of kernels [KV_TYPES]; K_COUNT: none */
 static enum hip_kernel by_dims(const struct hip *h, const struct op *attend,
@@ -87,17 +79,17 @@ enum hip_kernel hip_chunk_kernel(const struct hip *h, const struct op *attend)
 enum hip_kernel hip_warp_kernel(const struct hip *h, const struct heads *g, enum hip_kernel chunk,
                                 const struct hip_blocks *grid)
 {
-    const struct {
-        enum hip_kernel chunk, one, four; /* by query heads of a KV head */
-        size_t least[2];
+    static const struct {
+        enum hip_kernel chunk, warp, of_heads; /* of_heads: of several query heads */
+        size_t least[2];                       /* blocks of a multiprocessor */
     } forms[] = {{K_attend_chunk_int8_128, K_attend_warp_int8_128, K_attend_warp_heads_int8_128,
-                  {WARP_LEAST_8, WARP_LEAST_HEADS_8}},
+                  {6, 12}},
                  {K_attend_chunk_int4_128, K_attend_warp_int4_128, K_attend_warp_heads_int4_128,
-                  {WARP_LEAST_4, WARP_LEAST_HEADS_4}}};
+                  {12, 12}}};
     size_t n = (size_t)hip_stream_multiprocessors(h->stream);
     int of_kv = g->n_heads / g->n_kv_heads;
     for (size_t i = 0; i < sizeof forms / sizeof *forms && of_kv <= WARP_HEADS; i++) {
-        enum hip_kernel warp = of_kv > 1 ? forms[i].four : forms[i].one;
+        enum hip_kernel warp = of_kv > 1 ? forms[i].of_heads : forms[i].warp;
         if (forms[i].chunk == chunk && hip_has(h, warp) &&
             grid->x * grid->y * grid->z >= forms[i].least[of_kv > 1] * n)
             return warp;
