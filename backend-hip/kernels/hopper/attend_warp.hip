@@ -1,14 +1,14 @@
-/* attend_warp.hip: attention of many decode rows over pages of int8 and int4 by mma of signed bytes on
- * sm_90a, with the bits of nvidia/attend_chunk.hip, whose operands it has. A block is a warp; it has
- * a chunk, the KV_SPLIT positions of a split, and the query heads of a KV head, one or up to 4: no
- * thread waits for another warp's, and what a block of eight warps does once a warp is done once a
- * chunk.
- *   memory    keys, then values, go through a ring of two stages of WARP_PAGES pages: bulk copies, a
- *             lane a page, counted by mbarriers. The scales of the chunk come at once
+/* attend_warp.hip: attention of many decode rows over pages of int8 and int4 by mma of signed bytes
+ * on sm_90a, with the bits of nvidia/attend_chunk.hip, whose operands it has. A block is a warp; it
+ * has a chunk, the KV_SPLIT positions of a split, and the query heads of a KV head, one or up to 4:
+ * no thread waits for another warp's, and what a block of eight warps does once a warp is done once
+ * a chunk.
+ *   memory    keys, then values, go through a ring of two stages of WARP_PAGES pages: bulk copies,
+ *             a lane a page, counted by mbarriers. The scales of the chunk come at once
  *   scores    keys as they lie are operand a; column 2h + d of operand b is digit d of the query of
  *             head h, with one head column d is digit d % 2
- *   weights   one head: lane l has positions l, l + 32, ..; more: lane 4r + h of a quad has positions
- *             r and r + 8 of every page for head h
+ *   weights   one head: lane l has positions l, l + 32, ..; more: lane 4r + h of the warp has
+ *             positions r and r + 8 of every page for head h
  *   values    of four pages lane t of a quad has page t, of two page t / 2
  *   int4      the row's own page, of int8, is read from memory, behind the others; with a->k the
  *             row's key and value are stored there first, and the page is packed if it is full */
