@@ -278,8 +278,8 @@ DEVICE const u8 *warp_digits(const struct warp_lds *l, int page, const int heads
 }
 
 /* Adds the products of weights and values of the pages of a stage, values at `values`.
- * sum[h][j][2e + n]: digit n of dimension 64h + 32e + 4r + j, in lanes of t = 0; of several heads of
- * head t */
+ * sum[h][j][2e + n]: digit n of dimension 64h + 32e + 4r + j, in lanes of t = 0; of several heads
+ * of head t */
 DEVICE void warp_values(const struct chunk_work *w, const struct warp_lds *l, const u8 *values,
                         int group, int sum[][4][4], const int dims, const int int4,
                         const int heads)
