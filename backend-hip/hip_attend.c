@@ -79,13 +79,22 @@ enum hip_kernel hip_chunk_kernel(const struct hip *h, const struct op *attend)
 enum hip_kernel hip_warp_kernel(const struct hip *h, const struct heads *g, enum hip_kernel chunk,
                                 const struct hip_blocks *grid)
 {
-    int int4 = chunk == K_attend_chunk_int4_128;
-    enum hip_kernel warp = int4 ? K_attend_warp_int4_128 : K_attend_warp_int8_128;
-    size_t least = int4 ? 24 : 8, n = (size_t)hip_stream_multiprocessors(h->stream);
-    if ((!int4 && chunk != K_attend_chunk_int8_128) || g->n_heads != g->n_kv_heads ||
-        grid->x * grid->y * grid->z < least * n)
-        return chunk;
-    return hip_has(h, warp) ? warp : chunk;
+    static const struct {
+        enum hip_kernel chunk, warp, of_heads; /* of_heads: of several query heads */
+        size_t least[2];                       /* blocks of a multiprocessor */
+    } forms[] = {{K_attend_chunk_int8_128, K_attend_warp_int8_128, K_attend_warp_heads_int8_128,
+                  {6, 12}},
+                 {K_attend_chunk_int4_128, K_attend_warp_int4_128, K_attend_warp_heads_int4_128,
+                  {12, 12}}};
+    size_t n = (size_t)hip_stream_multiprocessors(h->stream);
+    int of_kv = g->n_heads / g->n_kv_heads;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && of_kv <= WARP_HEADS; i++) {
+        enum hip_kernel warp = of_kv > 1 ? forms[i].of_heads : forms[i].warp;
+        if (forms[i].chunk == chunk && hip_has(h, warp) &&
+            grid->x * grid->y * grid->z >= forms[i].least[of_kv > 1] * n)
+            return warp;
+    }
+    return chunk;
 }
 
 /* Of decode rows with fp16 or fp32 activations. */
@@ -280,23 +289,29 @@ struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan 
     };
 }
 
-/* Launches rope_store for rows row .. row + rows - 1; all: the arguments for row 0. */
-static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
+struct rope_kernel_args hip_rope_from(const struct rope_kernel_args *all, int row)
 {
     struct rope_kernel_args a = *all;
     size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
            half = at * (size_t)(a.head_dim / 2);
-    int by_warps = !a.in_octets && a.kv < PAGE_INT8 && hip_has(h, K_rope_store_warps) &&
-                   (a.head_dim == 128 || a.head_dim == 256);
-    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? THREADS / (a.head_dim / 16)
-                                                     : by_warps  ? THREADS / 32
-                                                                 : 1;
     a.q += at * (size_t)(a.n_heads * a.head_dim);
     if (a.k) a.k += kv, a.v += kv;
     a.cos += half;
     a.sin += half;
     a.slot += at;
     if (a.open.own) a.open.own += at;
+    return a;
+}
+
+/* Launches rope_store for rows row .. row + rows - 1; all: the arguments for row 0. */
+static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
+{
+    struct rope_kernel_args a = hip_rope_from(all, row);
+    int by_warps = !a.in_octets && a.kv < PAGE_INT8 && hip_has(h, K_rope_store_warps) &&
+                   (a.head_dim == 128 || a.head_dim == 256);
+    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? THREADS / (a.head_dim / 16)
+                                                     : by_warps  ? THREADS / 32
+                                                                 : 1;
     hip_launch(h,
                a.kv >= PAGE_INT8           ? K_rope_store_int8
                : by_warps                  ? K_rope_store_warps
@@ -311,14 +326,14 @@ void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
     struct rope_kernel_args a = hip_rope_args(h, p, op);
     hip_open_begin(h, p, op);
     launch_rope(h, &a, 0, h->shape.n_rows);
-    hip_open_pack(h, p, op);
+    hip_open_pack(h, p, op, 0);
 }
 
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend)
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
     int f16 = h->config.kv == KV_F16; /* its kernels have norms and heads of 256 */
-    return !kv_has_open(h->config.kv) && r->in[1] >= 0 && a->in[0] == r->out[0] &&
+    return r->in[1] >= 0 && a->in[0] == r->out[0] &&
            a->as.attend.kv == r->as.rope.kv &&
            (hip_is_exact(h) ? hip_chunk_kernel(h, a) : pages_kernel(h, a)) < K_COUNT &&
            (f16 || (hip_rope_args(h, p, rope).in_octets && a->as.attend.heads.head_dim <= 128));
@@ -466,22 +481,25 @@ void hip_skip_rows(struct attend_kernel_args *a, size_t row)
 /* Divides rotation and storage among attention and rope_store. Attention itself rotates and stores
  * decode rows that are the only row of their sequence in this step, and rotates queries of prompts
  * where its kernel can; rope_store does the rest. */
-static void rotate(struct hip *h, const struct op *attend, const struct rope_kernel_args *rope,
+static void rotate(struct hip *h, const struct be_plan *p, const struct op *attend, int op,
                    struct attend_kernel_args *decode, struct attend_kernel_args *prompts)
 {
     int n = h->shape.n_rows, n_decode = h->shape.n_decode;
-    struct rope_kernel_args keys = *rope;
+    const struct rope_kernel_args rope = hip_rope_args(h, p, op);
+    struct rope_kernel_args keys = rope;
+    hip_open_begin(h, p, op);
     if (n_decode && h->shape.single_rows) {
-        hip_rotate_in(decode, rope);
+        hip_rotate_in(decode, &rope);
     } else if (n_decode) {
-        launch_rope(h, rope, 0, n_decode);
+        launch_rope(h, &rope, 0, n_decode);
     }
-    if (wgmma_kernel(h, attend) < K_COUNT && rope->in_octets && rope->head_dim <= 128) {
-        prompts->cos = rope->cos;
-        prompts->sin = rope->sin;
+    if (wgmma_kernel(h, attend) < K_COUNT && rope.in_octets && rope.head_dim <= 128) {
+        prompts->cos = rope.cos;
+        prompts->sin = rope.sin;
         keys.n_heads = 0; /* keys only */
     }
     if (n > n_decode) launch_rope(h, &keys, n_decode, n - n_decode);
+    hip_open_pack(h, p, op, h->shape.single_rows);
 }
 
 struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op)
@@ -513,10 +531,7 @@ static void attend(struct hip *h, const struct be_plan *p, int op, int rope, int
 {
     const struct op *o = hip_op(p, op);
     struct attend_kernel_args a = hip_attend_args(h, p, op), prompts = a;
-    if (rope >= 0) {
-        struct rope_kernel_args r = hip_rope_args(h, p, rope);
-        rotate(h, o, &r, &a, &prompts);
-    }
+    if (rope >= 0) rotate(h, p, o, rope, &a, &prompts);
     attend_kv_splits(h, p, op, &a, leave, gate);
     if (h->shape.n_rows > h->shape.n_decode) attend_prompts(h, o, &prompts);
 }

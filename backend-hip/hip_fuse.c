@@ -64,7 +64,9 @@ static int is_of_single(const struct hip_pattern *t)
     return t->regime == SINGLE_ROW || t->regime == EXACT_SINGLE;
 }
 
-static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, struct err *e)
+/* *apart becomes 1 where a launch stores keys and values by itself. */
+static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, int *apart,
+                 struct err *e)
 {
     int n = p->plan->n_ops;
     if (!(p->group[r] = calloc((size_t)n, sizeof *p->group[r]))) return err_memory(e);
@@ -80,6 +82,7 @@ static int match(const struct hip *h, struct be_plan *p, enum hip_regime r, stru
                            hip_is_exact(h) ? " with integer activations (--act)" : "",
                            hip_op(p, at)->name);
         p->group[r][p->n_groups[r]++] = (struct hip_group){&hip_patterns[k], at};
+        if (hip_op(p, at)->kind == OP_ROPE_STORE && hip_patterns[k].n == 1) *apart = 1;
         at += hip_patterns[k].n;
         if (at <= p->plan->n_body) p->n_body[r] = p->n_groups[r];
     }
@@ -119,8 +122,11 @@ static void compile_gemvs(const struct hip *h, struct be_plan *p)
     }
 }
 
-int hip_fuse(const struct hip *h, struct be_plan *p, struct err *e)
+int hip_fuse(struct hip *h, struct be_plan *p, struct err *e)
 {
     compile_gemvs(h, p);
-    return match(h, p, ANY_ROWS, e) || match(h, p, SINGLE_ROW, e) ? -1 : 0;
+    return match(h, p, ANY_ROWS, &h->stores_apart, e) ||
+                   match(h, p, SINGLE_ROW, &h->stores_apart, e)
+               ? -1
+               : 0;
 }

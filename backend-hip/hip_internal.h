@@ -59,6 +59,7 @@ struct hip_shape {
                         for each row and split */
     int n_tiles;     /* tiles of prompt rows */
     int n_copies, n_packs; /* jobs of open pages, rounded up */
+    int n_row_packs;       /* the first ones of n_packs, of decode rows that attention may store */
     /* the step's arrays, in one block: */
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_seq_start,
         *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work, *d_own, *d_copies, *d_packs;
@@ -106,6 +107,7 @@ struct hip {
     float *d_parts; /* partial results of KV splits: hip_part_floats */
     struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
     struct hip_experts experts;
+    int stores_apart;   /* a plan stores decode rows of KV_INT4 in launches of their own */
     void *d_step_pages; /* [step sets][step pages] of a plan's largest: hip_open.c */
     size_t step_bytes;
     void *d_sums;              /* [max_rows][max_stride] fp16 sums of paper/linear_paper.hip */

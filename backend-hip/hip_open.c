@@ -38,6 +38,21 @@ static int pad(int32_t *jobs, int n)
     return n;
 }
 
+/* Appends what sequences begin .. end - 1 fill to a list of n jobs. Returns the number of jobs. */
+static int list_packs(const struct batch *b, int begin, int end, const int32_t *first,
+                      int32_t *packs, int n)
+{
+    for (int q = begin; q < end; q++) {
+        struct kv_stored p = kv_stored_pages(b, q);
+        const int32_t *table = b->block_table + (size_t)q * (size_t)b->table_stride;
+        for (int page = p.first; page < p.end / PAGE; page++) {
+            packs[2 * n] = page == p.last ? b->seat[q] : ~(first[q] + page - p.first);
+            packs[2 * n++ + 1] = table[page];
+        }
+    }
+    return n;
+}
+
 size_t hip_fill_open(struct hip *h, const struct batch *b, int32_t *ints, const int32_t *d_ints)
 {
     struct hip_shape *s = &h->shape;
@@ -56,15 +71,10 @@ size_t hip_fill_open(struct hip *h, const struct batch *b, int32_t *ints, const 
     }
     s->n_copies = pad(copies, s->n_copies);
     int32_t *packs = copies + 2 * s->n_copies;
-    for (int q = 0; q < b->n_seqs; q++) {
-        struct kv_stored p = kv_stored_pages(b, q);
-        const int32_t *table = b->block_table + (size_t)q * (size_t)b->table_stride;
-        for (int page = p.first; page < p.end / PAGE; page++) {
-            packs[2 * s->n_packs] = page == p.last ? b->seat[q] : ~(first[q] + page - p.first);
-            packs[2 * s->n_packs++ + 1] = table[page];
-        }
-    }
-    s->n_packs = pad(packs, s->n_packs);
+    int alone = s->single_rows ? b->n_decode : 0; /* sequences of one decode row: the first ones */
+    if (h->stores_apart)
+        s->n_row_packs = pad(packs, list_packs(b, 0, alone, first, packs, 0));
+    s->n_packs = pad(packs, list_packs(b, alone, b->n_seqs, first, packs, s->n_row_packs));
     s->d_own = d_ints;
     s->d_copies = d_ints + (copies - ints);
     s->d_packs = d_ints + (packs - ints);
@@ -80,22 +90,31 @@ struct open_pages hip_open_pages(const struct hip *h, const struct be_plan *p, i
                                .own = h->shape.d_own};
 }
 
-static void launch_jobs(struct hip *h, const struct be_plan *p, int op, int packs)
+/* Jobs of an OP_ROPE_STORE, number begin .. end - 1. */
+static void launch_jobs(struct hip *h, const struct be_plan *p, int op, int packs, int begin,
+                        int end)
 {
     const struct op *o = hip_op(p, op);
-    int n = packs ? h->shape.n_packs : h->shape.n_copies;
-    if (!kv_has_open(h->config.kv) || o->in[1] < 0 || !n) return;
+    if (!kv_has_open(h->config.kv) || o->in[1] < 0) return;
     struct open_job_args a = {
         .open = hip_open_pages(h, p, o->as.rope.kv, o->as.rope.step_set),
         .pages = p->memory->kv[o->as.rope.kv],
-        .jobs = packs ? h->shape.d_packs : h->shape.d_copies,
+        .jobs = (packs ? h->shape.d_packs : h->shape.d_copies) + 2 * begin,
         .n_kv_heads = o->as.rope.heads.n_kv_heads,
         .head_dim = o->as.rope.heads.head_dim,
         .packs = packs,
     };
-    hip_launch(h, K_open_page_jobs, (struct hip_blocks){(size_t)n, (size_t)a.n_kv_heads, 1, 0}, &a,
+    hip_launch(h, K_open_page_jobs,
+               (struct hip_blocks){(size_t)(end - begin), (size_t)a.n_kv_heads, 1, 0}, &a,
                sizeof a);
 }
 
-void hip_open_begin(struct hip *h, const struct be_plan *p, int op) { launch_jobs(h, p, op, 0); }
-void hip_open_pack(struct hip *h, const struct be_plan *p, int op) { launch_jobs(h, p, op, 1); }
+void hip_open_begin(struct hip *h, const struct be_plan *p, int op)
+{
+    launch_jobs(h, p, op, 0, 0, h->shape.n_copies);
+}
+
+void hip_open_pack(struct hip *h, const struct be_plan *p, int op, int by_attention)
+{
+    launch_jobs(h, p, op, 1, by_attention ? h->shape.n_row_packs : 0, h->shape.n_packs);
+}

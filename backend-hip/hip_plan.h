@@ -105,7 +105,7 @@ static inline int hip_single(const struct hip *h)
 
 /* ---- hip_fuse.c */
 /* Fills the groups of a plan from the table of patterns. 0 or -1. */
-int hip_fuse(const struct hip *h, struct be_plan *p, struct err *e);
+int hip_fuse(struct hip *h, struct be_plan *p, struct err *e);
 void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_group *g);
 
 /* ---- hip_linear.c */
@@ -222,6 +222,8 @@ void hip_attend_gated(struct hip *h, const struct be_plan *p, int op, int rope);
 void hip_rotate_in(struct attend_kernel_args *a, const struct rope_kernel_args *rope);
 void hip_skip_rows(struct attend_kernel_args *a, size_t row);
 struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op);
+/* The arguments for rows from row `row` on. */
+struct rope_kernel_args hip_rope_from(const struct rope_kernel_args *all, int row);
 struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op);
 /* Decode rows whose partial results have room at a time. */
 int hip_rows_at_once(const struct hip *h);
@@ -240,9 +242,9 @@ struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *
 /* ---- hip_open.c: open pages of KV_INT4 */
 struct open_pages hip_open_pages(const struct hip *h, const struct be_plan *p, int kv, int set);
 /* Launches around the stores of an OP_ROPE_STORE: copies pages that the step goes beyond from their
- * seats; packs those that it fills. */
+ * seats; packs those that it fills. by_attention: attention packs those of decode rows */
 void hip_open_begin(struct hip *h, const struct be_plan *p, int op);
-void hip_open_pack(struct hip *h, const struct be_plan *p, int op);
+void hip_open_pack(struct hip *h, const struct be_plan *p, int op, int by_attention);
 
 /* ---- hip_state.c */
 /* Whether the kernels take the operation's sizes. 0 or -1. */

@@ -607,9 +607,9 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
 #define ATTEND_CHUNK(name, images, dims, int4, blocks)                                             \
     KERNEL_ROW(name, images, FOR_ATTEND, THREADS, blocks, CHUNK_SHARED(dims, int4), 0, 0)
 #endif
-#ifndef ATTEND_WARP /* hopper/attend_warp.hip; depth: stages */
-#define ATTEND_WARP(name, images, dims, int4, depth, blocks)                                       \
-    KERNEL_ROW(name, images, FOR_ATTEND, 32, blocks, ATTEND_WARP_SHARED(dims, int4, depth), 0, 0)
+#ifndef ATTEND_WARP /* hopper/attend_warp.hip; heads: query heads of a KV head, at most */
+#define ATTEND_WARP(name, images, dims, int4, heads, blocks)                                       \
+    KERNEL_ROW(name, images, FOR_ATTEND, 32, blocks, ATTEND_WARP_SHARED(dims, int4, heads), 0, 0)
 #endif
 ATTEND_TILE(attend_tile_64, SM80, 64)
 ATTEND_TILE(attend_tile_128, SM80, 128)
@@ -638,8 +638,10 @@ ATTEND_CHUNK(attend_chunk_int8_256, SM90, 256, 0, 1)
 ATTEND_CHUNK(attend_chunk_int4_64, MMA, 64, 1, 4)
 ATTEND_CHUNK(attend_chunk_int4_128, MMA, 128, 1, 4)
 ATTEND_CHUNK(attend_chunk_int4_256, SM90, 256, 1, 2)
-ATTEND_WARP(attend_warp_int8_128, SM90, 128, 0, 2, 11)
-ATTEND_WARP(attend_warp_int4_128, SM90, 128, 1, 2, 15)
+ATTEND_WARP(attend_warp_int8_128, SM90, 128, 0, 1, 16)
+ATTEND_WARP(attend_warp_int4_128, SM90, 128, 1, 1, 16)
+ATTEND_WARP(attend_warp_heads_int8_128, SM90, 128, 0, WARP_HEADS, 14)
+ATTEND_WARP(attend_warp_heads_int4_128, SM90, 128, 1, WARP_HEADS, 12)
 
 /* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most; rows: of a
  * chunk. *_one_*: for sequences of one row */

@@ -79,6 +79,7 @@ static const struct attend_case integers[] = {
     {4, 4, 128, KV_INT8, 0, 2, 10, 11, MIXED_ROWS}, /* a warp a chunk: hip_warp_kernel() */
     {32, 4, 64, KV_INT8, 0, 1, 1, 2, {{0, 530, 1}, {1, 300, 9}}},
     {8, 8, 128, KV_INT8, 300, 4, 10, 11, MIXED_ROWS},
+    {12, 4, 128, KV_INT8, 0, 2, 10, 11, MIXED_ROWS}, /* the same of several query heads */
     {4, 4, 32, KV_INT8, 0, 1, 0, 1, {{0, 0, 1}}},
     {4, 1, 80, KV_INT8, 0, 1, 3, 4, {{0, 0, 1}, {1, 511, 1}, {2, 300, 1}, {3, 100, 20}}},
     {7, 1, 36, KV_INT8, 0, 4, 1, 3, {{0, 31, 1}, {1, 8, 13}, {2, 0, 5}}},
@@ -95,6 +96,7 @@ static const struct attend_case packed[] = {
     {4, 4, 128, KV_INT4, 0, 2, 10, 11, MIXED_ROWS}, /* a warp a chunk: hip_warp_kernel() */
     {32, 4, 64, KV_INT4, 0, 8, 1, 2, {{0, 530, 1}, {1, 300, 9}}},
     {8, 8, 128, KV_INT4, 300, 4, 10, 11, MIXED_ROWS},
+    {12, 4, 128, KV_INT4, 0, 2, 10, 11, MIXED_ROWS},
     {4, 4, 32, KV_INT4, 0, 1, 0, 1, {{0, 0, 1}}},
     {4, 1, 80, KV_INT4, 0, 1, 3, 4, {{0, 0, 1}, {1, 511, 1}, {2, 300, 1}, {3, 100, 20}}},
     {7, 1, 36, KV_INT4, 0, 4, 1, 3, {{0, 31, 1}, {1, 8, 13}, {2, 0, 65}}},
@@ -154,8 +156,8 @@ static const struct attend_form forms[] = {
     {"capped, ", 5, 0, 0, 0, CASES(capped), 2},
     {"sinks, ", 0, 0, 0, 1, CASES(sunk), 2},
     {"scale 1, ", 0, 1, 0, 0, CASES(large), 1},
-    {"", 0, 0, 0, 0, CASES(integers), 3},
-    {"", 0, 0, 0, 0, CASES(packed), 3},
+    {"", 0, 0, 0, 0, CASES(integers), 5},
+    {"", 0, 0, 0, 0, CASES(packed), 5},
     {"scale 1, faint values, ", 0, 1, 1e-20f, 0, CASES(uneven), 1},
     {"scale 1, values alike, ", 0, 1, 0, 0, CASES(uneven), 1},
 };

@@ -10,6 +10,7 @@
 
 #include "backend-hip/hip.h"
 #include "core/base/dtype.h"
+#include "core/step/kv_open.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -114,6 +115,14 @@ static const struct fuse_case cases[] = {
     /* so many heads, each with its own key: a chunk is a warp's (hopper/attend_warp.hip) */
     {1, ROPE | ATTEND | O, 64, 0, {16, 16, 128}, KV_INT8, 0, 0, Q4_128, 0, 0, ALIKE, 0},
     {0, WHOLE, 256, 384, H128, KV_INT8, 0, 3, Q4_128, 0, 0, OWN, SINKS},
+    /* attention packs pages that decode rows fill */
+    {1, ROPE | ATTEND | O, 256, 0, H64, KV_INT4, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    {0, ROPE | ATTEND, 256, 0, {18, 1, 128}, KV_INT4, 300, 0, Q4_128, 0, 0, IN_PLACE, 0},
+    {1, ROPE | ATTEND | O, 64, 0, {16, 16, 128}, KV_INT4, 0, 0, Q4_128, 0, 0, ALIKE, 0},
+    {1, ROPE | ATTEND | O, 64, 0, {12, 4, 128}, KV_INT4, 0, 0, Q4_128, 0, 0, ALIKE, 0},
+    {1, ROPE | ATTEND | O, 64, 0, {16, 4, 128}, KV_INT8, 0, 0, Q4_128, 0, 0, ALIKE, 0},
+    {0, WHOLE, 256, 384, H128, KV_INT4, 0, 3, Q4_128, 0, 0, OWN, SINKS},
+    {0, ROPE | ATTEND | O, 64, 0, {2, 1, 256}, KV_INT4, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
     {0, ROPE | ATTEND | O, 128, 0, {40, 2, 64}, KV_INT8, 20, 0, Q4_128, 0, 0, ALIKE, 0},
     {0, ROPE | ATTEND | O, 64, 0, {2, 1, 256}, KV_INT8, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
     {0, ROPE | ATTEND | O, 256, 0, H36, KV_INT8, 0, 0, Q4_32, 0, 0, ALIKE, 0},
@@ -254,8 +263,8 @@ enum { N_ROWS = sizeof rows / sizeof *rows };
 struct content {
     struct batch b;
     uint32_t *buffer[N_BUFFERS]; /* [rows][width] */
-    void *pages;
-    size_t page_bytes;
+    void *pages, *seats; /* seats: of KV_INT4 */
+    size_t page_bytes, seat_bytes;
 };
 
 static int rows_of(const struct batch *b, int buffer)
@@ -320,10 +329,12 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
 {
     struct trial t = {0};
     struct numbers n = {.more = f->k->more};
-    struct dbuf d[N_BUFFERS], pages = dbuf_from(&f->s, in->pages, in->page_bytes), state[2];
+    struct dbuf d[N_BUFFERS], pages = dbuf_from(&f->s, in->pages, in->page_bytes),
+                              seats = dbuf_from(&f->s, in->seats, in->seat_bytes), state[2];
     for (int i = 0; i < N_LINEARS; i++) n.linear[i] = trial_linear(&t, &f->w[i], f->packed[i]);
     for (int i = 0; i < N_VECTORS; i++) n.vector[i] = trial_vector(&t, f->d_vector[i].d, f->n[i]);
     n.kv = trial_kv(&t, pages.d, f->k->heads.n_kv_heads, f->k->heads.head_dim);
+    t.d_seat[n.kv] = seats.d;
     open_states(f, &t, &n, state);
     for (int i = 0; i < N_BUFFERS; i++) {
         int same = kept ? i : i == B_H2 || i == B_H3 ? B_H1 : i == B_D2 ? B_D1 : i;
@@ -346,7 +357,9 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
         t.kept[n.buffer[i]] = u.written && (u.last || kept >> i & 1 || i == B_X);
     }
     trial_run(&t, &f->s, &in->b, apart);
-    *out = (struct content){.b = in->b, .page_bytes = in->page_bytes};
+    *out = (struct content){.b = in->b,
+                            .page_bytes = in->page_bytes,
+                            .seat_bytes = in->seat_bytes};
     for (int i = 0; i < N_BUFFERS; i++) {
         if (i > 0 && has_id(n.buffer, i, n.buffer[i])) continue;
         if (t.kept[n.buffer[i]]) {
@@ -360,6 +373,10 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
     dbuf_get(&f->s, &pages, out->pages);
     compare_fences(f->c, f->v, f->name, "pages", &f->s, &pages);
     dbuf_free(&f->s, &pages);
+    out->seats = arena_get(a, in->seat_bytes);
+    dbuf_get(&f->s, &seats, out->seats);
+    compare_fences(f->c, f->v, f->name, "seats", &f->s, &seats);
+    dbuf_free(&f->s, &seats);
     for (int i = 0; i < 2; i++) {
         compare_fences(f->c, f->v, f->name, "states", &f->s, &state[i]);
         dbuf_free(&f->s, &state[i]);
@@ -367,15 +384,16 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
 }
 
 /* ---- inputs */
-/* int8: bytes of small numbers are codes in any layout, and the numbers scales. */
+/* Integers: bytes of small numbers are codes in any layout, and the numbers scales. */
 static void fill_pages(const struct fuse *f, struct rng *r, struct content *x)
 {
-    float factor = f->k->kv == KV_INT8 ? 0.01f : 1;
+    float factor = kv_is_integer(f->k->kv) ? 0.01f : 1;
     for (size_t i = 0; i < x->page_bytes / (f->k->kv == KV_F16 ? 2 : 4); i++) {
         float value = rng_normal(r) * factor;
         if (f->k->kv == KV_F16) ((uint16_t *)x->pages)[i] = f16_from_f32(value);
         else ((float *)x->pages)[i] = value;
     }
+    for (size_t i = 0; i < x->seat_bytes / 4; i++) ((float *)x->seats)[i] = rng_normal(r) * 0.01f;
 }
 
 /* The logits of the last row of each sequence, so of every generated row but where a sequence has
@@ -423,6 +441,9 @@ static struct content make_content(const struct fuse *f, struct arena *a, struct
     }
     if (!x.page_bytes) x.page_bytes = 64;
     x.pages = arena_get(a, x.page_bytes);
+    x.seat_bytes = MAX_SPANS * kv_open_bytes(f->k->kv, &kv);
+    if (!x.seat_bytes) x.seat_bytes = 64;
+    x.seats = arena_get(a, x.seat_bytes);
     fill_pages(f, r, &x);
     return x;
 }
@@ -464,6 +485,7 @@ static void compare_contents(struct fuse *f, const char *name, struct content *f
                      f->width[i] / 4);
     }
     compare_bits(f->c, f->v, name, "pages", fused->pages, apart->pages, fused->page_bytes / 4, 64);
+    compare_bits(f->c, f->v, name, "seats", fused->seats, apart->seats, fused->seat_bytes / 4, 64);
 }
 
 /* Each generated row as the only one of a step, where it is the only one of its sequence. */

@@ -193,12 +193,19 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
 #define CHUNK_SHARED(dims, int4)                                                                   \
     (KV_SPLIT / PAGE * CHUNK_STRIDE(dims, int4) + ((int4) ? INT8_PAGE(dims) : 0) +                 \
      16 * ((dims) > 240 ? (dims) + 16 : 256))
-/* hopper/attend_warp.hip: keys or values of a page, of a stage of 4 pages; stages, scales of a chunk,
- * scores, digits of the query, mbarriers */
+/* hopper/attend_warp.hip: pages of a stage; keys or values of a page, of a stage; from a digit of a
+ * query to the next; stages, scales of a chunk, scores, digits of queries, mbarriers */
+enum { WARP_DEPTH = 2, WARP_HEADS = 4 };
+#define WARP_PAGES(int4) ((int4) ? 4 : 2)
 #define WARP_PART(dims, int4) ((int4) ? 10 * (dims) : PAGE * (dims))
-#define WARP_STAGE(dims, int4) (4 * (WARP_PART(dims, int4) + 32))
-#define ATTEND_WARP_SHARED(dims, int4, depth)                                                      \
-    ((depth) * WARP_STAGE(dims, int4) + 12 * KV_SPLIT + 2 * ((dims) + 16) + 8 * ((depth) + 1))
+#define WARP_STAGE(dims, int4) (WARP_PAGES(int4) * (WARP_PART(dims, int4) + 32) - 32)
+#define WARP_IN_PLACE(int4, heads) ((int4) && (heads) == 1) /* queries in the last scores' place */
+#define WARP_QUERY(dims, int4, heads) (WARP_IN_PLACE(int4, heads) ? (dims) : (dims) + 16)
+#define WARP_QUERIES(dims, int4, heads)                                                            \
+    (WARP_IN_PLACE(int4, heads) ? 0 : 2 * (heads) * WARP_QUERY(dims, int4, heads))
+#define ATTEND_WARP_SHARED(dims, int4, heads)                                                      \
+    (WARP_DEPTH * WARP_STAGE(dims, int4) + (8 + 4 * (heads)) * KV_SPLIT +                          \
+     WARP_QUERIES(dims, int4, heads) + 8 * (WARP_DEPTH + 1))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
 /* hopper/attend_prefill_256.hip: slots of a ring, and the queries of a tile in two parts */

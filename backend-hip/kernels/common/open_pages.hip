@@ -43,6 +43,18 @@ DEVICE void int4_pack_pair(const u8 *from, u8 *to, int value, int d, int apart, 
     }
 }
 
+/* Packs a full page of a KV head, by `threads` threads. */
+DEVICE void int4_pack_page(const u8 *page, u8 *packed, int d16, const int threads)
+{
+    NO_UNROLL for (int i = thread(); i < d16; i += threads) {
+        int value = i >= d16 / 2, n = value ? i - d16 / 2 : i;
+        if (value) int4_pack_pair(page, packed, 1, 2 * n, 1, d16);
+        else int4_pack_pair(page, packed, 0, n / 4 * 8 + n % 4, 4, d16);
+    }
+    for (int i = thread(); i < 2 * PAGE; i += threads)
+        ((float *)(packed + 20 * d16))[i] = int8_scales_of(page, d16)[i];
+}
+
 /* Block (job, KV head): packs a full page, or copies an open one. */
 KERNEL(open_page_jobs, struct open_job_args)
 {
@@ -58,11 +70,5 @@ KERNEL(open_page_jobs, struct open_job_args)
         return;
     }
     u8 *packed = (u8 *)a->pages + ((u64)to * (u64)a->n_kv_heads + (u64)head) * (u64)INT4_PAGE(hd);
-    for (int i = thread(); i < d16; i += THREADS) {
-        int value = i >= d16 / 2, n = value ? i - d16 / 2 : i;
-        if (value) int4_pack_pair(page, packed, 1, 2 * n, 1, d16);
-        else int4_pack_pair(page, packed, 0, n / 4 * 8 + n % 4, 4, d16);
-    }
-    for (int i = thread(); i < 2 * PAGE; i += THREADS)
-        ((float *)(packed + 20 * d16))[i] = int8_scales_of(page, d16)[i];
+    int4_pack_page(page, packed, d16, THREADS);
 }

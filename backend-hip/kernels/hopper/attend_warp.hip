@@ -1,45 +1,70 @@
-/* attend_warp.hip: attention of many decode rows over pages of int8 and int4 where a KV head has
- * one query head, by mma of signed bytes on sm_90a, with the bits of nvidia/attend_chunk.hip, whose
- * operands it has. A block is a warp; it has a chunk, the KV_SPLIT positions of a split: no thread
- * waits for another warp's, and what a block of eight warps does once a warp is done once a chunk.
- *   memory    keys, then values, go through a ring of stages of four pages: bulk copies, a lane a
- *             page, counted by mbarriers. The scales of the chunk come at once
- *   scores    keys as they lie are operand a; column d of operand b is digit d of the query
- *   weights   lane l has positions l, l + 32, ..
- *   values    lane t of a quad has page t of a stage
- *   int4      the row's own page, of int8, is read from memory, behind the others */
+/* attend_warp.hip: attention of many decode rows over pages of int8 and int4 by mma of signed bytes
+ * on sm_90a, with the bits of nvidia/attend_chunk.hip, whose operands it has. A block is a warp; it
+ * has a chunk, the KV_SPLIT positions of a split, and the query heads of a KV head, one or up to 4:
+ * no thread waits for another warp's, and what a block of eight warps does once a warp is done once
+ * a chunk.
+ *   memory    keys, then values, go through a ring of two stages of WARP_PAGES pages: bulk copies,
+ *             a lane a page, counted by mbarriers. The scales of the chunk come at once
+ *   scores    keys as they lie are operand a; column 2h + d of operand b is digit d of the query of
+ *             head h, with one head column d is digit d % 2
+ *   weights   one head: lane l has positions l, l + 32, ..; more: lane 4r + h of the warp has
+ *             positions r and r + 8 of every page for head h
+ *   values    of four pages lane t of a quad has page t, of two page t / 2
+ *   int4      the row's own page, of int8, is read from memory, behind the others; with a->k the
+ *             row's key and value are stored there first, and the page is packed if it is full */
 
 /* Shared memory of a block. */
 struct warp_lds {
-    u8 *ring;      /* [depth] stages */
+    u8 *ring;      /* [WARP_DEPTH] stages */
     float *scales; /* [page][keys, values][PAGE] */
-    int *scores;   /* [KV_SPLIT], then digits of weights [page][2][PAGE] */
-    u8 *query;     /* digits [2][dims + 16] */
+    int *scores;   /* one head: [KV_SPLIT], then digits of weights [page][2][PAGE]; more: [page][2]
+                      [WARP], then digits [page][2 heads][PAGE] */
+    u8 *query;     /* digits [2 heads][WARP_QUERY], WARP_IN_PLACE: where the last stage's scores
+                      will be */
     u32 full;      /* mbarriers: of each stage, of the scales */
 };
 
-/* Begins the copies of stage n of a chunk: keys of pages 4n .. 4n + 3, from n = 4 on values. page:
- * that of this lane */
-DEVICE void warp_copy(const struct chunk_work *w, const struct warp_lds *l, const u8 *page, int n,
-                      const int dims, const int int4, const int depth)
+/* The stages of a chunk: `count` of keys, from pages `first` on, then as many of values. */
+struct warp_stages {
+    int first, count;
+};
+
+DEVICE struct warp_stages warp_stages_of(const struct chunk_work *w, const int int4)
+{
+    int first = w->from / WARP_PAGES(int4), last = w->to / WARP_PAGES(int4);
+    return (struct warp_stages){first, last - first + 1};
+}
+
+/* The first page of stage n. */
+DEVICE int warp_group(const struct warp_stages *s, int n, const int int4)
+{
+    return (s->first + (n < s->count ? n : n - s->count)) * WARP_PAGES(int4);
+}
+
+/* Begins the copies of stage n. page: that of this lane */
+DEVICE void warp_copy(const struct chunk_work *w, const struct warp_lds *l,
+                      const struct warp_stages *s, const u8 *page, int n, const int dims,
+                      const int int4)
 {
     const int part = WARP_PART(dims, int4);
-    int lane = thread(), group = n % 4 * 4, first = w->from > group ? w->from : group,
-        last = w->to < group + 3 ? w->to : group + 3, count = last < first ? 0 : last - first + 1;
+    if (n >= 2 * s->count) return;
+    int lane = thread(), group = warp_group(s, n, int4), end = group + WARP_PAGES(int4) - 1,
+        first = w->from > group ? w->from : group, last = w->to < end ? w->to : end,
+        count = last < first ? 0 : last - first + 1;
     if (int4 && w->own >= first && w->own <= last) count--;
-    u32 slot = (u32)(n % depth), full = l->full + 8 * slot;
+    u32 slot = (u32)(n % WARP_DEPTH), full = l->full + 8 * slot;
     if (lane == 0) mbarrier_arrive_expect(full, (u32)(count * part));
     warp_barrier();
     if (lane >= first && lane <= last && !(int4 && lane == w->own))
         bulk_copy(lds_address(l->ring) + slot * (u32)WARP_STAGE(dims, int4) +
                       (u32)((lane - group) * (part + 32)),
-                  page + n / 4 * part, (u32)part, full);
+                  page + (n < s->count ? 0 : part), (u32)part, full);
 }
 
 /* Begins all copies that there is room for. Returns this lane's page. */
 DEVICE const u8 *warp_begin(const struct attend_kernel_args *a, const struct chunk_work *w,
-                            const struct warp_lds *l, const int dims, const int int4,
-                            const int depth)
+                            const struct warp_lds *l, const struct warp_stages *s, const int dims,
+                            const int int4)
 {
     int lane = thread(), there = lane >= w->from && lane <= w->to && !(int4 && lane == w->own),
         count = w->to - w->from + 1 - (int4 && w->own >= w->from);
@@ -50,131 +75,227 @@ DEVICE const u8 *warp_begin(const struct attend_kernel_args *a, const struct chu
                      (u64)a->n_kv_heads +
                  (u64)w->kv_head) *
                 (u64)(int4 ? INT4_PAGE(dims) : INT8_PAGE(dims));
-    u32 scales = l->full + 8 * (u32)depth;
+    u32 scales = l->full + 8 * WARP_DEPTH;
     if (lane == 0) {
-        UNROLL for (int i = 0; i <= depth; i++) mbarrier_init(l->full + 8 * (u32)i, 1);
+        UNROLL for (int i = 0; i <= WARP_DEPTH; i++) mbarrier_init(l->full + 8 * (u32)i, 1);
         mbarrier_init_done();
         mbarrier_arrive_expect(scales, (u32)(8 * PAGE * count));
     }
     warp_barrier();
-    UNROLL for (int n = 0; n < depth; n++) warp_copy(w, l, page, n, dims, int4, depth);
+    UNROLL for (int n = 0; n < WARP_DEPTH; n++) warp_copy(w, l, s, page, n, dims, int4);
     if (there)
         bulk_copy(lds_address(l->scales) + (u32)(8 * PAGE * lane),
                   page + 2 * WARP_PART(dims, int4), 8 * PAGE, scales);
     return page;
 }
 
-/* Operand b of the scores, number s: the digits of the query. */
-DEVICE u32x2 warp_query(const struct warp_lds *l, int s, int packed, const int dims)
+/* Operand b of the scores, number s: the digits of the queries. */
+DEVICE u32x2 warp_query(const struct warp_lds *l, int s, int packed, const int dims,
+                        const int int4, const int heads)
 {
     int r = thread() / 4, t = thread() % 4;
-    const u8 *q = l->query + r % 2 * (dims + 16) + 32 * s;
+    const u8 *q = l->query + (heads == 1 ? r % 2 : r) * WARP_QUERY(dims, int4, heads) + 32 * s;
     if (packed) return *(const u32x2 *)(q + 8 * t);
     return (u32x2){*(const u32 *)(q + 4 * t), *(const u32 *)(q + 4 * t + 16)};
 }
 
-DEVICE void warp_put_scores(const struct warp_lds *l, int page, const int sum[4])
+DEVICE void warp_put_scores(const struct warp_lds *l, int page, const int sum[4], const int heads)
 {
-    if (thread() % 4 == 0)
-        UNROLL for (int e = 0; e < 2; e++)
-            l->scores[page * PAGE + thread() / 4 + 8 * e] =
-                of_digits(sum[2 * e], sum[2 * e + 1], 2);
+    UNROLL for (int e = 0; e < 2; e++)
+    {
+        int score = of_digits(sum[2 * e], sum[2 * e + 1], 2);
+        if (heads > 1) l->scores[(2 * page + e) * WARP + thread()] = score;
+        else if (thread() % 4 == 0) l->scores[page * PAGE + thread() / 4 + 8 * e] = score;
+    }
 }
 
-/* Scores of pages group .. group + 3, whose keys are at `keys`. */
+/* Scores of the pages of a stage, whose keys are at `keys`. */
 DEVICE void warp_scores(const struct chunk_work *w, const struct warp_lds *l, const u8 *keys,
-                        int group, const int dims, const int int4)
+                        int group, const int dims, const int int4, const int heads)
 {
     const int steps = int4 ? 1 : dims / 32; /* int4: a small loop, for the instruction cache */
     int sum[4][4];
-    UNROLL for (int i = 0; i < 4; i++) UNROLL for (int e = 0; e < 4; e++) sum[i][e] = 0;
-    NO_UNROLL for (int s0 = 0; s0 < dims / 32; s0 += steps)
-        UNROLL for (int s = s0; s < s0 + steps; s++) UNROLL for (int i = 0; i < 4; i++)
+    UNROLL for (int i = 0; i < WARP_PAGES(int4); i++) UNROLL for (int e = 0; e < 4; e++)
+        sum[i][e] = 0;
+    NO_UNROLL for (int s0 = 0; s0 < dims / 32; s0 += steps) UNROLL for (int s = s0; s < s0 + steps;
+                                                                        s++)
     {
-        u32x2 b = warp_query(l, s, int4, dims);
-        const u8 *of = keys + i * (WARP_PART(dims, int4) + 32);
-        u32 k[4];
-        if (int4) chunk_packed_keys(of, s, k, dims);
-        else chunk_keys(of, s, k);
-        mma_s8(sum[i], k[0], k[1], k[2], k[3], b[0], b[1]);
+        u32x2 b = warp_query(l, s, int4, dims, int4, heads);
+        UNROLL for (int i = 0; i < WARP_PAGES(int4); i++)
+        {
+            const u8 *of = keys + i * (WARP_PART(dims, int4) + 32);
+            u32 k[4];
+            if (int4) chunk_packed_keys(of, s, k, dims);
+            else chunk_keys(of, s, k);
+            mma_s8(sum[i], k[0], k[1], k[2], k[3], b[0], b[1]);
+        }
     }
-    UNROLL for (int i = 0; i < 4; i++) if (!int4 || group + i != w->own)
-        warp_put_scores(l, group + i, sum[i]);
+    if (WARP_IN_PLACE(int4, heads)) warp_barrier();
+    UNROLL for (int i = 0; i < WARP_PAGES(int4); i++) if (!int4 || group + i != w->own)
+        warp_put_scores(l, group + i, sum[i], heads);
 }
 
-/* int4: scores of the own page, from memory. */
-DEVICE void warp_own_scores(const struct warp_lds *l, const u8 *own, int page, const int dims)
+/* int4: sums of the own page, from memory. */
+DEVICE void warp_own_scores(const struct warp_lds *l, const u8 *own, int sum[4], const int dims,
+                            const int heads)
 {
-    int r = thread() / 4, t = thread() % 4, sum[4] = {0, 0, 0, 0};
+    int r = thread() / 4, t = thread() % 4;
+    UNROLL for (int e = 0; e < 4; e++) sum[e] = 0;
     UNROLL for (int s = 0; s < dims / 32; s++)
     {
-        u32x2 b = warp_query(l, s, 0, dims);
+        u32x2 b = warp_query(l, s, 0, dims, 1, heads);
         const u8 *k = own + 2 * s * PAGE * 16 + r * 16 + 4 * t;
         mma_s8(sum, *(const u32 *)k, *(const u32 *)(k + 8 * 16), *(const u32 *)(k + PAGE * 16),
                *(const u32 *)(k + (PAGE + 8) * 16), b[0], b[1]);
     }
-    warp_put_scores(l, page, sum);
+}
+
+/* The place of the results of a chunk of a head of the block. */
+DEVICE float *warp_part(const struct attend_kernel_args *a, const struct chunk_work *w, int head,
+                        const int dims)
+{
+    return a->parts +
+           (((u64)w->row * (u64)a->n_heads + (u64)(w->head0 + head)) * (u64)a->n_splits +
+            (u64)w->split) *
+               (u64)(dims + 8);
+}
+
+DEVICE int warp_sees(const struct chunk_work *w, int place)
+{
+    return w->c0 + place >= w->first && w->c0 + place <= w->pos;
 }
 
 /* Scores become weights, and the weights times the scales of the values digits, as chunk_weights()
- * has it: position of number i: 32i + lane. Returns the digits' scale. */
+ * has it; the largest score and the sum of the weights are results. Returns the digits' scale. */
 DEVICE float warp_weights(const struct attend_kernel_args *a, const struct chunk_work *w,
-                          const struct warp_lds *l, float of_query, float *max, float *sum)
+                          const struct warp_lds *l, float of_query, const int dims)
 {
     enum { N = KV_SPLIT / WARP };
-    int lane = thread(), place = lane % PAGE;
-    float x[N], other[N];
+    int lane = thread(), place = lane % PAGE, most = 0;
+    float x[N], other[N], sum = 0, *part = warp_part(a, w, 0, dims);
     u32 largest = 0;
     NO_UNROLL for (int p = lane; p < KV_SPLIT; p += WARP)
         l->scores[p] = (int)bits_of(
             chunk_score(a, l->scores[p], of_query * l->scales[p / PAGE * 2 * PAGE + place]));
     UNROLL for (int i = 0; i < N; i++)
     {
-        int p = w->c0 + 32 * i + lane, seen = p >= w->first && p <= w->pos;
-        x[i] = seen ? f32_of((u32)l->scores[32 * i + lane]) : -__builtin_inff();
+        x[i] = warp_sees(w, 32 * i + lane) ? f32_of((u32)l->scores[32 * i + lane])
+                                           : -__builtin_inff();
         u32 bits = ordered_bits(x[i]);
         largest = bits > largest ? bits : largest;
     }
-    *max = of_ordered(max_of_warp(largest));
-    int most = 0;
+    float max = of_ordered(max_of_warp(largest));
     UNROLL for (int i = 0; i < N; i++)
     {
-        int p = w->c0 + 32 * i + lane, page = 2 * i + lane / PAGE,
-            seen = p >= w->first && p <= w->pos;
-        float weight = f32_of(keep(bits_of(exact_exp(x[i] - *max))));
+        int page = 2 * i + lane / PAGE, seen = warp_sees(w, 32 * i + lane);
+        float weight = f32_of(keep(bits_of(exact_exp(x[i] - max))));
         if (!seen) weight = 0;
         other[i] = f32_of(shuffle_xor(bits_of(weight), PAGE));
         float even = lane < PAGE ? weight : other[i], odd = lane < PAGE ? other[i] : weight;
-        *sum = i ? *sum + even + odd : even + odd;
+        sum = i ? sum + even + odd : even + odd;
         x[i] = seen ? weight * l->scales[page * 2 * PAGE + PAGE + place] : 0;
         most = larger_bits(x[i], most);
     }
-    UNROLL for (int i = EXACT_LANES / 2; i; i /= 2)
-        *sum += f32_of(shuffle_xor(bits_of(*sum), i));
+    UNROLL for (int i = EXACT_LANES / 2; i; i /= 2) sum += f32_of(shuffle_xor(bits_of(sum), i));
     struct int_scale s = int_scale_of((int)max_of_warp((u32)most), EXACT_WEIGHT_TOP);
     UNROLL for (int i = 0; i < N; i++)
     {
         u8 *to = (u8 *)l->scores + (2 * i + lane / PAGE) * 2 * PAGE + place;
         put_digits(to, to + PAGE, rounded_int(x[i], s.inverse));
     }
+    if (lane == 0) part[dims] = max, part[dims + 1] = sum;
     warp_barrier();
     return s.scale;
 }
 
-/* Adds the products of weights and values of pages group .. group + 3, values at `values`.
- * sum[h][j][2e + n]: digit n of dimension 64h + 32e + 4r + j, in lanes of t = 0 */
-DEVICE void warp_values(const struct chunk_work *w, const struct warp_lds *l, const u8 *values,
-                        int group, int sum[][4][4], const int dims, const int int4)
+/* The largest of a head's numbers: of the lanes of one t. */
+DEVICE u32 max_of_head(u32 v)
 {
-    int r = thread() / 4, t = thread() % 4, page = group + t;
-    UNROLL for (int u = 0; u < 2; u++)
+    UNROLL for (int i = 4; i < WARP; i *= 2)
     {
-        u32x2 b = *(const u32x2 *)((const u8 *)l->scores + (page * 2 + r % 2) * PAGE + 8 * u);
+        u32 other = shuffle_xor(v, i);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+
+/* The same of several heads: a lane's numbers of every page one after another, in their place. */
+DEVICE float warp_weights_of_heads(const struct attend_kernel_args *a, const struct chunk_work *w,
+                                   const struct warp_lds *l, float of_query, const int dims,
+                                   const int heads)
+{
+    enum { AT_ONCE = 4 }; /* pages */
+    int lane = thread(), r = lane / 4, t = lane % 4, most = 0,
+        begin = w->from / AT_ONCE * AT_ONCE, end = w->to / AT_ONCE * AT_ONCE + AT_ONCE;
+    u32 largest = 0;
+    float sum[2] = {0, 0}, *part = warp_part(a, w, t, dims);
+    NO_UNROLL for (int p0 = begin; p0 < end; p0 += AT_ONCE)
+        UNROLL for (int p = p0; p < p0 + AT_ONCE; p++) UNROLL for (int e = 0; e < 2; e++)
+    {
+        int *score = l->scores + (2 * p + e) * WARP + lane;
+        float of_key = of_query * l->scales[p * 2 * PAGE + r + 8 * e],
+              x = warp_sees(w, p * PAGE + r + 8 * e) ? chunk_score(a, *score, of_key)
+                                                     : -__builtin_inff();
+        u32 bits = ordered_bits(x);
+        largest = bits > largest ? bits : largest;
+        *score = (int)bits_of(x);
+    }
+    float max = of_ordered(max_of_head(largest));
+    NO_UNROLL for (int p0 = begin; p0 < end; p0 += AT_ONCE)
+        UNROLL for (int p = p0; p < p0 + AT_ONCE; p++) UNROLL for (int e = 0; e < 2; e++)
+    {
+        int *at = l->scores + (2 * p + e) * WARP + lane, seen = warp_sees(w, p * PAGE + r + 8 * e);
+        float weight = seen ? exact_exp(f32_of((u32)*at) - max) : 0,
+              x = seen ? weight * l->scales[p * 2 * PAGE + PAGE + r + 8 * e] : 0;
+        sum[e] += weight;
+        most = larger_bits(x, most);
+        *at = (int)bits_of(x);
+    }
+    float all = sum[0] + sum[1];
+    UNROLL for (int i = WARP / 2; i > 2; i /= 2) all += f32_of(shuffle_xor(bits_of(all), i));
+    struct int_scale s = int_scale_of((int)max_of_head((u32)most), EXACT_WEIGHT_TOP);
+    NO_UNROLL for (int p0 = begin; p0 < end; p0 += AT_ONCE) {
+        float x[AT_ONCE][2];
+        UNROLL for (int i = 0; i < AT_ONCE; i++) UNROLL for (int e = 0; e < 2; e++)
+            x[i][e] = f32_of((u32)l->scores[(2 * (p0 + i) + e) * WARP + lane]);
+        warp_barrier();
+        UNROLL for (int i = 0; i < AT_ONCE; i++) UNROLL for (int e = 0; e < 2; e++)
+        {
+            u8 *to = (u8 *)l->scores + ((p0 + i) * 2 * heads + 2 * t) * PAGE + r + 8 * e;
+            put_digits(to, to + PAGE, rounded_int(x[i][e], s.inverse));
+        }
+    }
+    if (r == 0 && t < w->heads) part[dims] = max, part[dims + 1] = all;
+    warp_barrier();
+    return s.scale;
+}
+
+/* The digits of the weights of a page for column r of operand b. */
+DEVICE const u8 *warp_digits(const struct warp_lds *l, int page, const int heads)
+{
+    int r = thread() / 4;
+    return (const u8 *)l->scores + (page * 2 * heads + (heads == 1 ? r % 2 : r)) * PAGE;
+}
+
+/* Adds the products of weights and values of the pages of a stage, values at `values`.
+ * sum[h][j][2e + n]: digit n of dimension 64h + 32e + 4r + j, in lanes of t = 0; of several heads
+ * of head t */
+DEVICE void warp_values(const struct chunk_work *w, const struct warp_lds *l, const u8 *values,
+                        int group, int sum[][4][4], const int dims, const int int4,
+                        const int heads)
+{
+    const int lanes = 4 / WARP_PAGES(int4); /* of a quad, that share a page */
+    int t = thread() % 4, page = group + t / lanes;
+    UNROLL for (int u = 0; u < 2 / lanes; u++)
+    {
+        int four = 2 * (lanes == 1 ? u : t % 2);
+        u32x2 b = *(const u32x2 *)(warp_digits(l, page, heads) + 4 * four);
         if (int4 && page == w->own) b = (u32x2){0, 0};
         UNROLL for (int h = 0; h < dims / 64; h++)
         {
             u32 v[4][4];
-            chunk_values(values + t * (WARP_PART(dims, int4) + 32), 2 * u, 64 * h, v, dims, int4);
+            chunk_values(values + t / lanes * (WARP_PART(dims, int4) + 32), four, 64 * h, v, dims,
+                         int4);
             UNROLL for (int j = 0; j < 4; j++)
                 mma_s8(sum[h][j], v[j][0], v[j][1], v[j][2], v[j][3], b[0], b[1]);
         }
@@ -183,10 +304,10 @@ DEVICE void warp_values(const struct chunk_work *w, const struct warp_lds *l, co
 
 /* int4: the same of the own page, from memory: lane t of a quad has four number t. */
 DEVICE void warp_own_values(const struct warp_lds *l, const u8 *own, int page, int sum[][4][4],
-                            const int dims)
+                            const int dims, const int heads)
 {
     int r = thread() / 4, t = thread() % 4;
-    u32 b = *(const u32 *)((const u8 *)l->scores + (page * 2 + r % 2) * PAGE + 4 * t);
+    u32 b = *(const u32 *)(warp_digits(l, page, heads) + 4 * t);
     UNROLL for (int h = 0; h < dims / 64; h++)
     {
         const u8 *values = own + PAGE * dims + 4 * (t * dims + 64 * h + 4 * r);
@@ -196,14 +317,11 @@ DEVICE void warp_own_values(const struct warp_lds *l, const u8 *own, int page, i
 }
 
 DEVICE void warp_results(const struct attend_kernel_args *a, const struct chunk_work *w,
-                         int sum[][4][4], float unit, float max, float all, const int dims)
+                         int sum[][4][4], float unit, const int dims)
 {
-    int r = thread() / 4;
-    float *part = a->parts +
-                  (((u64)w->row * (u64)a->n_heads + (u64)w->head0) * (u64)a->n_splits +
-                   (u64)w->split) *
-                      (u64)(dims + 8);
-    if (thread() % 4) return;
+    int r = thread() / 4, t = thread() % 4;
+    float *part = warp_part(a, w, t, dims);
+    if (t >= w->heads) return;
     UNROLL for (int h = 0; h < dims / 64; h++) UNROLL for (int e = 0; e < 2; e++)
     {
         f32x4 v;
@@ -211,25 +329,18 @@ DEVICE void warp_results(const struct attend_kernel_args *a, const struct chunk_
             v[j] = (float)of_digits(sum[h][j][2 * e], sum[h][j][2 * e + 1], 2) * unit;
         *(f32x4 *)(part + 64 * h + 32 * e + 4 * r) = v;
     }
-    if (thread() == 0) part[dims] = max, part[dims + 1] = all;
 }
 
-DEVICE struct chunk_work warp_work_of(const struct attend_kernel_args *a, const int int4)
+/* int4: stores the row's own key and value. */
+DEVICE void warp_store(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *to,
+                       const int dims)
 {
-    struct chunk_work w;
-    const struct row_split work = row_split_of(a, block_y(), block_z());
-    w.kv_head = w.head0 = block_x();
-    w.heads = 1;
-    w.row = work.row;
-    w.split = work.split;
-    w.pos = a->pos[w.row];
-    w.first = first_seen(w.pos, a->window);
-    w.c0 = w.split * KV_SPLIT;
-    int own = w.pos / PAGE - w.c0 / PAGE;
-    w.from = w.first > w.c0 ? (w.first - w.c0) / PAGE : 0;
-    w.to = own < CHUNK_PAGES ? own : CHUNK_PAGES - 1;
-    w.own = int4 && own < CHUNK_PAGES ? own : -1;
-    return w;
+    UNROLL for (int value = 0; value < 2; value++)
+    {
+        const struct chunk_own own = chunk_own_of(a, w, value, dims);
+        chunk_put(&own, w->pos, to + value * PAGE * dims, int8_scales(to, dims) + value * PAGE,
+                  value, dims);
+    }
 }
 
 /* The row's own key and value of int8, which the block stores; page: of the chunk, or -1. */
@@ -239,15 +350,15 @@ struct warp_own {
 };
 
 DEVICE struct warp_own warp_own_of(const struct attend_kernel_args *a, const struct chunk_work *w,
-                                   const struct warp_lds *l, const int dims, const int depth)
+                                   const struct warp_lds *l, const int dims)
 {
     struct warp_own own;
     int page = w->pos / PAGE - w->c0 / PAGE;
     own.page = -1;
     if (!a->k || page >= CHUNK_PAGES) return own;
     own.page = page;
-    u8 *to = chunk_own_page(a, w, dims);
-    mbarrier_wait(l->full + (u32)(8 * depth), 0);
+    u8 *to = chunk_own_page(a, w, dims, 0);
+    mbarrier_wait(l->full + 8 * WARP_DEPTH, 0);
     UNROLL for (int value = 0; value < 2; value++)
     {
         own.part[value] = chunk_own_of(a, w, value, dims);
@@ -261,14 +372,14 @@ DEVICE struct warp_own warp_own_of(const struct attend_kernel_args *a, const str
 
 /* Waits for stage n; puts the row's own key or value into it. */
 DEVICE u8 *warp_stage(const struct chunk_work *w, const struct warp_lds *l,
-                      const struct warp_own *own, int n, const int value, const int dims,
-                      const int int4, const int depth)
+                      const struct warp_own *own, int n, int group, const int value,
+                      const int dims, const int int4)
 {
-    u8 *stage = l->ring + n % depth * WARP_STAGE(dims, int4);
-    mbarrier_wait(l->full + (u32)(8 * (n % depth)), (u32)(n / depth % 2));
-    if (!int4 && own->page >= 0 && own->page / 4 == n % 4) {
+    u8 *stage = l->ring + n % WARP_DEPTH * WARP_STAGE(dims, int4);
+    mbarrier_wait(l->full + (u32)(8 * (n % WARP_DEPTH)), (u32)(n / WARP_DEPTH % 2));
+    if (!int4 && own->page >= group && own->page < group + WARP_PAGES(int4)) {
         chunk_put(&own->part[value], w->pos,
-                  stage + own->page % 4 * (WARP_PART(dims, int4) + 32),
+                  stage + (own->page - group) * (WARP_PART(dims, int4) + 32),
                   l->scales + (own->page * 2 + value) * PAGE, value, dims);
         matrix_reads_after();
         warp_barrier();
@@ -276,52 +387,77 @@ DEVICE u8 *warp_stage(const struct chunk_work *w, const struct warp_lds *l,
     return stage;
 }
 
+/* The digits of the block's queries; returns the scale of head t in lanes of t, of one head in all.
+ */
+DEVICE float warp_queries(const struct attend_kernel_args *a, const struct chunk_work *w,
+                          const struct warp_lds *l, const int dims, const int int4,
+                          const int heads)
+{
+    const int stride = WARP_QUERY(dims, int4, heads);
+    if (heads == 1) return chunk_query(a, w, l->query, stride, 0, dims);
+    float of_query = 0;
+    NO_UNROLL for (int h = 0; h < w->heads; h++) {
+        float scale = chunk_query(a, w, l->query + 2 * h * stride, stride, h, dims);
+        if (thread() % 4 == h) of_query = scale;
+    }
+    return of_query;
+}
+
 DEVICE void attend_warp(const struct attend_kernel_args *a, u8 *lds, const int dims, const int int4,
-                        const int depth)
+                        const int heads)
 {
     int early = a->k != 0;
     if (!early) wait_for_producer();
-    const struct chunk_work w = warp_work_of(a, int4);
-    int nothing = w.c0 > w.pos || w.c0 + KV_SPLIT <= w.first;
-    u8 *scales = lds + depth * WARP_STAGE(dims, int4), *query = scales + 12 * KV_SPLIT;
-    const struct warp_lds l = {lds, (float *)scales, (int *)(scales + 8 * KV_SPLIT), query,
-                               lds_address(query + 2 * (dims + 16))};
-    const u8 *page = nothing ? 0 : warp_begin(a, &w, &l, dims, int4, depth), *packed_own = 0;
+    const struct chunk_work w = chunk_work_of(a, int4, heads);
+    const struct warp_stages s = warp_stages_of(&w, int4);
+    int nothing = w.c0 > w.pos || w.c0 + KV_SPLIT <= w.first, own_sum[4];
+    u8 *scales = lds + WARP_DEPTH * WARP_STAGE(dims, int4), *scores = scales + 8 * KV_SPLIT,
+       *behind = scores + 4 * KV_SPLIT * heads;
+    const struct warp_lds l = {lds, (float *)scales, (int *)scores,
+                               WARP_IN_PLACE(int4, heads) ? behind - 2 * dims : behind,
+                               lds_address(behind) + (u32)WARP_QUERIES(dims, int4, heads)};
+    const u8 *page = nothing ? 0 : warp_begin(a, &w, &l, &s, dims, int4);
+    u8 *packed_own = 0;
     if (early) wait_for_producer();
     if (nothing) return;
-    if (int4 && w.own >= 0) packed_own = own_page_of(a, w.row, w.kv_head);
-    float max, all, of_query = chunk_query(a, &w, l.query, 0, dims);
+    if (int4 && w.own >= 0) packed_own = chunk_own_page(a, &w, dims, 1);
+    if (packed_own && a->k) warp_store(a, &w, packed_own, dims);
+    float of_query = warp_queries(a, &w, &l, dims, int4, heads);
     struct warp_own own;
-    if (!int4) own = warp_own_of(a, &w, &l, dims, depth);
+    if (!int4) own = warp_own_of(a, &w, &l, dims);
     warp_barrier();
-    if (packed_own) warp_own_scores(&l, packed_own, w.own, dims);
-    NO_UNROLL for (int n = 0; n < 4; n++) {
-        const u8 *stage = warp_stage(&w, &l, &own, n, 0, dims, int4, depth);
-        if (4 * n <= w.to && 4 * n + 3 >= w.from) warp_scores(&w, &l, stage, 4 * n, dims, int4);
+    if (packed_own) warp_own_scores(&l, packed_own, own_sum, dims, heads);
+    NO_UNROLL for (int n = 0; n < s.count; n++) {
+        int group = warp_group(&s, n, int4);
+        const u8 *stage = warp_stage(&w, &l, &own, n, group, 0, dims, int4);
+        warp_scores(&w, &l, stage, group, dims, int4, heads);
         warp_barrier();
-        warp_copy(&w, &l, page, n + depth, dims, int4, depth);
+        warp_copy(&w, &l, &s, page, n + WARP_DEPTH, dims, int4);
     }
-    mbarrier_wait(l.full + (u32)(8 * depth), 0);
+    if (packed_own) warp_put_scores(&l, w.own, own_sum, heads);
+    mbarrier_wait(l.full + 8 * WARP_DEPTH, 0);
     if (packed_own)
         l.scales[w.own * 2 * PAGE + thread()] = int8_scales_of(packed_own, dims)[thread()];
     warp_barrier();
-    float unit = warp_weights(a, &w, &l, of_query, &max, &all);
+    float unit = heads == 1 ? warp_weights(a, &w, &l, of_query, dims)
+                            : warp_weights_of_heads(a, &w, &l, of_query, dims, heads);
     int sum[2][4][4];
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int j = 0; j < 4; j++)
         UNROLL for (int e = 0; e < 4; e++) sum[h][j][e] = 0;
-    NO_UNROLL for (int n = 4; n < 8; n++) {
-        const u8 *stage = warp_stage(&w, &l, &own, n, 1, dims, int4, depth);
-        if (4 * (n - 4) <= w.to && 4 * (n - 4) + 3 >= w.from)
-            warp_values(&w, &l, stage, 4 * (n - 4), sum, dims, int4);
+    NO_UNROLL for (int n = s.count; n < 2 * s.count; n++) {
+        int group = warp_group(&s, n, int4);
+        const u8 *stage = warp_stage(&w, &l, &own, n, group, 1, dims, int4);
+        warp_values(&w, &l, stage, group, sum, dims, int4, heads);
         warp_barrier();
-        if (n + depth < 8) warp_copy(&w, &l, page, n + depth, dims, int4, depth);
+        warp_copy(&w, &l, &s, page, n + WARP_DEPTH, dims, int4);
     }
-    if (packed_own) warp_own_values(&l, packed_own, w.own, sum, dims);
-    warp_results(a, &w, sum, unit, max, all, dims);
+    if (packed_own) warp_own_values(&l, packed_own, w.own, sum, dims, heads);
+    warp_results(a, &w, sum, unit, dims);
+    if (int4) chunk_pack(a, &w, dims, WARP);
 }
 
-#define ATTEND_WARP(name, images, dims, int4, depth, blocks)                                       \
+#define ATTEND_WARP(name, images, dims, int4, heads, blocks)                                       \
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
-        attend_warp(EARLY_ARGS, (u8 *)dynamic_lds, dims, int4, depth);                             \
+        attend_warp(EARLY_ARGS, (u8 *)dynamic_lds, dims, int4, heads);                             \
     })
 #include "backend-hip/kernels/kernel_list.h"

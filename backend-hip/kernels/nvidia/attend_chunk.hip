@@ -11,7 +11,7 @@
  *   int4      codes become signed bytes in registers; the row's own page, which is of int8, is
  *             behind the others
  * With a->cos and a->k the block rotates the queries, and the row's own key, which it stores with
- * the value. */
+ * the value; int4: in the own page, which it packs if the row is its last. */
 
 enum { CHUNK_PAGES = KV_SPLIT / PAGE, CHUNK_HEADS = 8, CHUNK_WARPS = THREADS / 32 };
 
@@ -35,14 +35,16 @@ struct chunk_lds {
     float *max, *unit; /* [CHUNK_HEADS] the largest score, the scale of the weights' integers */
 };
 
-DEVICE struct chunk_work chunk_work_of(const struct attend_kernel_args *a, const int int4)
+/* heads: query heads of a block, at most */
+DEVICE struct chunk_work chunk_work_of(const struct attend_kernel_args *a, const int int4,
+                                       const int heads)
 {
     struct chunk_work w;
-    int of_kv = a->n_heads / a->n_kv_heads, groups = (of_kv + CHUNK_HEADS - 1) / CHUNK_HEADS,
+    int of_kv = a->n_heads / a->n_kv_heads, groups = (of_kv + heads - 1) / heads,
         group = block_x() % groups;
     w.kv_head = block_x() / groups;
-    w.head0 = w.kv_head * of_kv + group * CHUNK_HEADS;
-    w.heads = of_kv - group * CHUNK_HEADS < CHUNK_HEADS ? of_kv - group * CHUNK_HEADS : CHUNK_HEADS;
+    w.head0 = w.kv_head * of_kv + group * heads;
+    w.heads = of_kv - group * heads < heads ? of_kv - group * heads : heads;
     const struct row_split work = row_split_of(a, block_y(), block_z());
     w.row = work.row;
     w.split = work.split;
@@ -140,9 +142,9 @@ DEVICE int chunk_most(float x[2][4])
     return (int)max_of_warp((u32)most);
 }
 
-/* The digits of the query of head h, by the warp: [2][dims + 16]. Returns their scale. */
+/* The digits of the query of head h, by the warp: [2][stride]. Returns their scale. */
 DEVICE float chunk_query(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *digits,
-                         int h, const int dims)
+                         const int stride, int h, const int dims)
 {
     float x[2][4];
     int d = thread() % WARP * 2;
@@ -151,7 +153,7 @@ DEVICE float chunk_query(const struct attend_kernel_args *a, const struct chunk_
     if (a->cos && dims <= 128) UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
         x[k][e] *= 1.0f / (float)dims;
     struct int_scale s = int_scale_of(chunk_most(x), exact_query_top(a->digits));
-    u8 *second = digits + dims + 16;
+    u8 *second = digits + stride;
     if (d < dims / 2)
         UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < (dims > 128 ? 4 : 2); e++)
         {
@@ -198,20 +200,40 @@ DEVICE void chunk_put(const struct chunk_own *own, int pos, u8 *part, float *sca
     if (d == 0) scales[p] = own->scale;
 }
 
-/* The page of memory that the row is stored in. */
-DEVICE u8 *chunk_own_page(const struct attend_kernel_args *a, const struct chunk_work *w,
-                          const int dims)
+/* The page of memory that the row is stored in, int4: once it is full. */
+DEVICE u8 *chunk_stored_page(const struct attend_kernel_args *a, const struct chunk_work *w,
+                             const int dims, const int int4)
 {
     u64 id = (u64)a->table[(u64)a->seq[w->row] * (u64)a->table_stride + (u64)(w->pos / PAGE)];
-    return (u8 *)a->pages + (id * (u64)a->n_kv_heads + (u64)w->kv_head) * (u64)INT8_PAGE(dims);
+    return (u8 *)a->pages + (id * (u64)a->n_kv_heads + (u64)w->kv_head) *
+                                (u64)(int4 ? INT4_PAGE(dims) : INT8_PAGE(dims));
+}
+
+/* The page of memory, of int8, that the row's own key and value are stored in. */
+DEVICE u8 *chunk_own_page(const struct attend_kernel_args *a, const struct chunk_work *w,
+                          const int dims, const int int4)
+{
+    if (int4) return (u8 *)own_page_of(a, w->row, w->kv_head);
+    return chunk_stored_page(a, w, dims, 0);
+}
+
+/* int4: packs the own page if the row has filled it, once it is stored. By `threads` threads */
+DEVICE void chunk_pack(const struct attend_kernel_args *a, const struct chunk_work *w,
+                       const int dims, const int threads)
+{
+    if (!a->k || w->own < 0 || w->pos % PAGE != PAGE - 1 ||
+        w->head0 % (a->n_heads / a->n_kv_heads))
+        return;
+    int4_pack_page(own_page_of(a, w->row, w->kv_head), chunk_stored_page(a, w, dims, 1), dims,
+                   threads);
 }
 
 /* Stores the row's own key and value in the page in shared memory and, by the first heads, in the
  * one in memory. By the warp that has copied it. */
 DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *page,
-                        const int dims)
+                        const int dims, const int int4)
 {
-    u8 *to = w->head0 % (a->n_heads / a->n_kv_heads) ? 0 : chunk_own_page(a, w, dims);
+    u8 *to = w->head0 % (a->n_heads / a->n_kv_heads) ? 0 : chunk_own_page(a, w, dims, int4);
     UNROLL for (int value = 0; value < 2; value++)
     {
         const struct chunk_own own = chunk_own_of(a, w, value, dims);
@@ -453,7 +475,7 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     /* Pages that no launch of this step writes are loaded before the producer launch has ended. */
     int early = a->k != 0, warp = thread() / WARP;
     if (!early) wait_for_producer();
-    const struct chunk_work w = chunk_work_of(a, int4);
+    const struct chunk_work w = chunk_work_of(a, int4, CHUNK_HEADS);
     int nothing = w.c0 > w.pos || w.c0 + KV_SPLIT <= w.first;
     if (!nothing) UNROLL for (int values = 0; values < 2; values++)
         chunk_copy(a, &w, l, values, dims, int4);
@@ -461,7 +483,8 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     if (nothing) return;
     int of_warp = CHUNK_WARPS - 1 - warp;
     if (of_warp < w.heads) {
-        float scale = chunk_query(a, &w, l->digits + 2 * of_warp * (dims + 16), of_warp, dims);
+        float scale = chunk_query(a, &w, l->digits + 2 * of_warp * (dims + 16), dims + 16,
+                                  of_warp, dims);
         if (thread() % WARP == 0) l->query[of_warp] = scale;
     }
     barrier();
@@ -471,10 +494,10 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
         u8 *of = chunk_page(l, &w, page, dims, int4);
         int packed = int4 && page != w.own;
         if (page < w.from || page > w.to) continue;
-        if (!int4 && dims <= 128 && a->k && page == w.pos / PAGE - w.c0 / PAGE) {
+        if (dims <= 128 && a->k && page == w.pos / PAGE - w.c0 / PAGE) {
             COPIES_WAIT(0);
             warp_barrier();
-            chunk_store(a, &w, of, dims);
+            chunk_store(a, &w, of, dims, int4);
         }
         if (w.heads > 4) chunk_scores(l, of, packed, w.heads, 2, dims);
         else chunk_scores(l, of, packed, w.heads, 1, dims);
@@ -483,6 +506,7 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     chunk_weights(a, &w, l, dims, int4);
     if (w.heads > 4) chunk_results(a, &w, l, 2, dims, int4);
     else chunk_results(a, &w, l, 1, dims, int4);
+    if (int4 && dims <= 128) chunk_pack(a, &w, dims, THREADS);
 }
 
 #define ATTEND_CHUNK(name, images, dims, int4, blocks)                                             \
