@@ -611,6 +611,19 @@ struct norm_router_args {
     int stride;
 };
 
+/* norm_route.hip: decode rows; the router's weights are plain, its inputs are those of the norm and
+ * whole stages. half, parts: preparations of the normed rows, packed NULL: none */
+enum { NORM_ROUTE_SHARED = 110 << 10, NORM_ROUTE_CHOICE = 4 * (4 * MAX_EXPERTS + THREADS + 2 * MAX_TOP_K) };
+struct norm_route_args {
+    struct norm_args norm;
+    struct linear_args linear; /* rows, n_chunks */
+    struct linear_part router;
+    struct prepare_args half, parts;
+    struct route_args route;     /* x: unused */
+    struct expert_groups groups; /* n_slots 0: not grouped here */
+    int *counter;                /* [1] 0 between launches */
+};
+
 /* experts_route_gemv.hip: one row; experts.expert: unused */
 struct route_experts_args {
     struct route_args route;

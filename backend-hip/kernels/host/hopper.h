@@ -29,6 +29,8 @@ DEVICE void cluster_barrier(void) { fiber_cluster_barrier(); }
 DEVICE void cluster_arrive(void) { fiber_cluster_barrier(); }
 DEVICE void cluster_wait(void) {}
 DEVICE float load_of_block(u32 lds, int rank) { return fiber_load_of_block(lds, rank); }
+DEVICE void store_to_block(u32 lds, int rank, u64 v) { fiber_store_to_block(lds, rank, v); }
+DEVICE int count_block(int *counter) { return (*counter)++; }
 DEVICE void bulk_copy(u32 lds, const void *from, u32 bytes, u32 barrier)
 {
     fiber_copy_bytes(lds, from, bytes, barrier);
