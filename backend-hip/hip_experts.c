@@ -56,15 +56,27 @@ struct phase_slots {
     struct expert_groups groups;
 };
 
-/* The kernel whose tile holds the slots of most experts, with so many slots in all. */
+/* Whether a kernel of experts_split_mma.hip takes the stack: the inputs of the units of a warp fit
+ * its registers. */
+static int splits(const struct hip_kernel_row *v, const struct be_linear *w)
+{
+    enum { WARPS = THREADS / 32 };
+    int items = w->n_chunks / ITEM_CHUNKS, units = items < WARPS ? items : (int)WARPS, turns = 1;
+    while (turns * WARPS % units) turns++;
+    return turns == v->turns && (items + units - 1) / units <= v->unit_items;
+}
+
+/* The kernel whose tile holds the slots of most experts, with so many slots in all. single: not
+ * those of grouped slots alone. */
 static const struct hip_kernel_row *choose(const struct hip *h, enum linear_phase phase,
-                                           const struct be_linear *w, size_t slots)
+                                           const struct be_linear *w, size_t slots, int single)
 {
     const struct hip_kernel_row *best = NULL;
     int want = (int)((slots + slots / 2) / (size_t)w->stack);
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *v = &hip_kernels[k];
         if (!hip_linear_applies(h, (enum hip_kernel)k, FOR_EXPERTS, phase, w)) continue;
+        if (v->turns && (single || !splits(v, w))) continue;
         if (!best || (best->rows < want ? v->rows > best->rows
                                         : v->rows >= want && v->rows < best->rows))
             best = v;
@@ -103,7 +115,7 @@ static void lay_out(const struct hip *h, const struct be_plan *p, int op, const 
                                   .place0 = place0};
         size_t slots = (size_t)s->rows * (size_t)top_k;
         if (!slots) continue;
-        s->v = choose(h, s->phase, w, slots);
+        s->v = choose(h, s->phase, w, slots, s->rows == 1);
         size_t tile = (size_t)s->v->rows;
         s->tiles = most_tiles(slots, (size_t)w->stack, tile);
         s->grouped = tile > 1 && !(s->v->gathers && s->rows == 1);
@@ -304,7 +316,7 @@ int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
     return !o->as.experts.each && hip_n_together(h, p, op, 0) == o->n &&
-           choose(h, PHASE_DECODE, hip_weight(p, op, 0), (size_t)o->as.experts.top_k)->gathers &&
+           choose(h, PHASE_DECODE, hip_weight(p, op, 0), (size_t)o->as.experts.top_k, 1)->gathers &&
            !hip_weight(p, op, 0)->perm;
 }
 

@@ -131,6 +131,11 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 enum { EXPERTS_MMA_PANELS = 2 };
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * EXPERTS_MMA_PANELS * (depth))
+/* hopper/experts_split_mma.hip: items of a ring; turns of the warps whose sums are kept; rings and
+ * sums */
+enum { EXPERTS_SPLIT_DEPTH = 4, SPLIT_TURNS = 3 };
+#define EXPERTS_SPLIT_SHARED                                                                       \
+    (8 * (PLAIN_ITEM_BYTES * 2 * EXPERTS_SPLIT_DEPTH + 4 * THREADS * SPLIT_TURNS))
 /* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
  * and shared memory for a block of experts_mix_gemv.hip beside them; experts that a warp chooses
  * among; rings and sums of 8 warps, and a scale */
