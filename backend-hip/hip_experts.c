@@ -56,27 +56,15 @@ struct phase_slots {
     struct expert_groups groups;
 };
 
-/* Whether a kernel of experts_split_mma.hip takes the stack: the inputs of the units of a warp fit
- * its registers. */
-static int splits(const struct hip_kernel_row *v, const struct be_linear *w)
-{
-    enum { WARPS = THREADS / 32 };
-    int items = w->n_chunks / ITEM_CHUNKS, units = items < WARPS ? items : (int)WARPS, turns = 1;
-    while (turns * WARPS % units) turns++;
-    return turns == v->turns && (items + units - 1) / units <= v->unit_items;
-}
-
-/* The kernel whose tile holds the slots of most experts, with so many slots in all. single: not
- * those of grouped slots alone. */
+/* The kernel whose tile holds the slots of most experts, with so many slots in all. */
 static const struct hip_kernel_row *choose(const struct hip *h, enum linear_phase phase,
-                                           const struct be_linear *w, size_t slots, int single)
+                                           const struct be_linear *w, size_t slots)
 {
     const struct hip_kernel_row *best = NULL;
     int want = (int)((slots + slots / 2) / (size_t)w->stack);
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *v = &hip_kernels[k];
         if (!hip_linear_applies(h, (enum hip_kernel)k, FOR_EXPERTS, phase, w)) continue;
-        if (v->turns && (single || !splits(v, w))) continue;
         if (!best || (best->rows < want ? v->rows > best->rows
                                         : v->rows >= want && v->rows < best->rows))
             best = v;
@@ -115,7 +103,7 @@ static void lay_out(const struct hip *h, const struct be_plan *p, int op, const 
                                   .place0 = place0};
         size_t slots = (size_t)s->rows * (size_t)top_k;
         if (!slots) continue;
-        s->v = choose(h, s->phase, w, slots, s->rows == 1);
+        s->v = choose(h, s->phase, w, slots);
         size_t tile = (size_t)s->v->rows;
         s->tiles = most_tiles(slots, (size_t)w->stack, tile);
         s->grouped = tile > 1 && !(s->v->gathers && s->rows == 1);
@@ -245,9 +233,10 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
                     sizeof a);
 }
 
-/* Arguments for stacks first .. first + n - 1 of the operation on a phase's slots. */
+/* Arguments for stacks first .. first + n - 1 of the operation on a phase's slots, by blocks of so
+ * many outputs. */
 static struct experts_args args_of(const struct hip *h, const struct be_plan *p, int op, int first,
-                                   int n, const struct phase_slots *s)
+                                   int n, const struct phase_slots *s, int outputs)
 {
     const struct hip_kernel_row *v = s->v;
     const struct be_linear *w0 = hip_weight(p, op, first);
@@ -268,7 +257,7 @@ static struct experts_args args_of(const struct hip *h, const struct be_plan *p,
         const struct be_linear *w = hip_weight(p, op, first + i);
         float *y = (float *)hip_out(p, op, first + i) + slot0 * (size_t)w->out;
         a.linear.part[i] = hip_part_of(w, y, a.linear.n_blocks);
-        a.linear.n_blocks += (w->out + v->outputs - 1) / v->outputs;
+        a.linear.n_blocks += (w->out + outputs - 1) / outputs;
     }
     return a;
 }
@@ -289,7 +278,10 @@ static struct hip_blocks blocks_of(const struct hip *h, const struct hip_kernel_
 static void launch(struct hip *h, const struct be_plan *p, int op, int first, int n,
                    const struct phase_slots *s)
 {
-    struct experts_args a = args_of(h, p, op, first, n, s);
+    struct experts_args a = args_of(h, p, op, first, n, s, s->v->outputs);
+    int waits = s->v->op == FOR_EXPERTS && s->v->gathers && s->grouped;
+    a.early = waits && h->experts.grouping.waited;
+    h->experts.grouping.waited |= waits;
     hip_launch(h, (enum hip_kernel)(s->v - hip_kernels), blocks_of(h, s->v, s, a.linear.n_blocks),
                &a, sizeof a);
 }
@@ -316,7 +308,7 @@ int hip_router_prepares(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
     return !o->as.experts.each && hip_n_together(h, p, op, 0) == o->n &&
-           choose(h, PHASE_DECODE, hip_weight(p, op, 0), (size_t)o->as.experts.top_k, 1)->gathers &&
+           choose(h, PHASE_DECODE, hip_weight(p, op, 0), (size_t)o->as.experts.top_k)->gathers &&
            !hip_weight(p, op, 0)->perm;
 }
 
@@ -411,7 +403,7 @@ static void norm_route(struct hip *h, const struct be_plan *p, int norm, int rou
         .route = route_args_of(p, route),
         .counter = h->experts.d_groups};
     hip_forget_grouping(h);
-    if (of[0].grouped && w->stack == router->out) {
+    if (of[0].grouped && w->stack == router->out && of[0].groups.n_slots <= NORM_ROUTE_SLOTS) {
         a.groups = of[0].groups;
         h->experts.grouping = grouping_of(w, of);
     }
@@ -458,7 +450,7 @@ void hip_route_experts(struct hip *h, const struct be_plan *p, int op)
         hip_experts(h, p, op + 1, EXPERTS_PREPARED);
         return;
     }
-    a.experts = args_of(h, p, op + 1, 0, hip_op(p, op + 1)->n, &of[0]);
+    a.experts = args_of(h, p, op + 1, 0, hip_op(p, op + 1)->n, &of[0], PANEL);
     size_t tasks = of[0].tiles * (size_t)a.experts.linear.n_blocks,
            resident = EXPERTS_ROUTE_BLOCKS * (size_t)hip_stream_multiprocessors(h->stream);
     hip_forget_grouping(h);

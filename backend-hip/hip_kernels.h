@@ -38,8 +38,6 @@ struct hip_kernel_row {
     int slower;      /* percent, against others of its phase for the same outputs and rows */
     int few;         /* for few outputs and up to FEW_INPUTS inputs */
     int gathers;     /* FOR_EXPERTS: takes inputs by row, and finds each slot's row */
-    int turns, unit_items; /* FOR_EXPERTS: template constants of experts_split_mma.hip, 0: another
-                              kernel */
     int in_clusters; /* a cluster of CLUSTER blocks computes a tile */
 };
 

@@ -295,8 +295,9 @@ KERNEL_ROW(paper_result, ABLATION, FOR_PAPER, THREADS, 0, 0, 0, 0)
 #ifndef EXPERTS_MMA /* hopper/experts_decode_mma.hip */
 #define EXPERTS_MMA(name, images, depth, which, blocks)                                            \
     LINEAR(name, images, FOR_EXPERTS, THREADS, blocks, EXPERTS_MMA_SHARED(depth),                  \
-           .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8, .outputs = PANEL,            \
-           .persistent = 1, .gathers = 1, .linears = which)
+           .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8,                              \
+           .outputs = EXPERTS_MMA_PANELS * PANEL, .persistent = 1, .gathers = 1,                   \
+           .linears = which)
 #endif
 #ifndef EXPERTS_WGMMA /* hopper/linear_prefill_wgmma.hip */
 #define EXPERTS_WGMMA(name, images, of_phase, tile_rows, groups, stages, which, blocks)            \
@@ -305,14 +306,6 @@ KERNEL_ROW(paper_result, ABLATION, FOR_PAPER, THREADS, 0, 0, 0, 0)
            .format = FORMAT_Q4_F16, .rows = tile_rows, .outputs = 64 * (groups), .persistent = 1,  \
            .tile = tile_rows, .linears = which)
 #endif
-#ifndef EXPERTS_SPLIT /* hopper/experts_split_mma.hip; of_warp, items: of its template */
-#define EXPERTS_SPLIT(name, images, of_warp, items)                                                \
-    LINEAR(name, images, FOR_EXPERTS, THREADS, 2, EXPERTS_SPLIT_SHARED, .phase = PHASE_DECODE,     \
-           .format = FORMAT_Q4_F16, .rows = 8, .outputs = 2 * PANEL, .persistent = 1,              \
-           .gathers = 1, .linears = PLAIN_LINEAR, .turns = of_warp, .unit_items = items)
-#endif
-EXPERTS_SPLIT(q4_experts_split_1, SM90, 1, 2)
-EXPERTS_SPLIT(q4_experts_split_3, SM90, 3, 1)
 EXPERTS_MMA(q4_experts_mma_8, SM90, 3, PLAIN_LINEAR, 2)
 EXPERTS_MMA(q4_experts_mma_any, SM90, 4, OTHER_LINEAR, 2)
 EXPERTS_WGMMA(q4_experts_wgmma_decode_16, SM90, PHASE_DECODE, 16, 2, 7, PLAIN_LINEAR, 2)
@@ -697,7 +690,6 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef Q4_PREFILL_MATRIX_EXPERTS
 #undef DENSE_MMA_EXPERTS
 #undef EXPERTS_MMA
-#undef EXPERTS_SPLIT
 #undef EXPERTS_WGMMA
 #undef EXPERTS_MIX
 #undef NORM_ROUTE

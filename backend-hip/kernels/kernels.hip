@@ -51,7 +51,6 @@
 
 #include "backend-hip/kernels/hopper/linear_decode_mma.hip"
 #include "backend-hip/kernels/hopper/experts_decode_mma.hip"
-#include "backend-hip/kernels/hopper/experts_split_mma.hip"
 #include "backend-hip/kernels/hopper/experts_route_gemv.hip"
 #include "backend-hip/kernels/hopper/delta_gated.hip"
 #include "backend-hip/kernels/hopper/vector_1024.hip"

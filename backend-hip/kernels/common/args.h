@@ -131,11 +131,6 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 /* hopper/experts_decode_mma.hip: rings of 8 warps */
 enum { EXPERTS_MMA_PANELS = 2 };
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * EXPERTS_MMA_PANELS * (depth))
-/* hopper/experts_split_mma.hip: items of a ring; turns of the warps whose sums are kept; rings and
- * sums */
-enum { EXPERTS_SPLIT_DEPTH = 4, SPLIT_TURNS = 3 };
-#define EXPERTS_SPLIT_SHARED                                                                       \
-    (8 * (PLAIN_ITEM_BYTES * 2 * EXPERTS_SPLIT_DEPTH + 4 * THREADS * SPLIT_TURNS))
 /* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
  * and shared memory for a block of experts_mix_gemv.hip beside them; experts that a warp chooses
  * among; rings and sums of 8 warps, and a scale */
@@ -566,6 +561,8 @@ struct experts_args {
     const int *end;            /* [tiles]; NULL: every slot is a tile */
     const int *n_tiles;        /* [1] */
     int top_k; /* experts_decode_mma.hip: x and scale are of rows, each of so many slots */
+    int early; /* experts_decode_mma.hip: a launch before the preceding one waited for the grouping
+                  before it let others start */
 };
 
 /* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows
@@ -617,8 +614,10 @@ struct norm_router_args {
 };
 
 /* norm_route.hip: decode rows; the router's weights are plain, its inputs are those of the norm and
- * whole stages. half, parts: preparations of the normed rows, packed NULL: none */
-enum { NORM_ROUTE_SHARED = 110 << 10, NORM_ROUTE_CHOICE = 4 * (4 * MAX_EXPERTS + THREADS + 2 * MAX_TOP_K) };
+ * whole stages. half, parts: preparations of the normed rows, packed NULL: none. Shared memory at
+ * most, and of route() with the scores; slots that it groups at most */
+enum { NORM_ROUTE_SHARED = 110 << 10, NORM_ROUTE_SLOTS = 2048 };
+enum { NORM_ROUTE_CHOICE = 4 * (4 * MAX_EXPERTS + THREADS + 2 * MAX_TOP_K) };
 struct norm_route_args {
     struct norm_args norm;
     struct linear_args linear; /* rows, n_chunks */

@@ -9,7 +9,7 @@
  *   groups    by the block that ends last
  * Bits: those of norm_parts(), few_mma(), route() and group_expert(). */
 
-enum { ROUTE_EARLY = 4 };
+enum { ROUTE_EARLY = 4, GROUP_IDS = NORM_ROUTE_SLOTS / THREADS };
 
 /* The weights of a stage of a panel that a lane has: few_load() of numbered pairs. */
 DEVICE struct few_weights pair_load(const struct norm_route_args *a, int pair, int n_panels,
@@ -87,12 +87,18 @@ DEVICE void group_rows(const struct norm_route_args *a, u32 *lds)
     int n = a->route.n, top_k = a->route.top_k, n_words = (a->linear.rows + 31) / 32,
         each = (n + THREADS - 1) / THREADS, from = thread() * each, tiles = 0;
     int to = from + each < n ? from + each : n;
-    int *first = (int *)(lds + n * n_words);
+    int *first = (int *)(lds + n * n_words), id[GROUP_IDS];
+    UNROLL for (int j = 0; j < GROUP_IDS; j++)
+    {
+        int i = thread() + j * THREADS;
+        id[j] = i < g->n_slots ? load_fresh_int(g->id + i) : -1;
+    }
     for (int i = thread(); i < n * n_words; i += THREADS) lds[i] = 0;
     barrier();
-    for (int i = thread(); i < g->n_slots; i += THREADS) {
-        int id = (int)bits_of(load_fresh((const float *)g->id + i)), row = i / top_k;
-        set_bits(&lds[id * n_words + row / 32], 1u << row % 32);
+    UNROLL for (int j = 0; j < GROUP_IDS; j++)
+    {
+        int row = (thread() + j * THREADS) / top_k;
+        if (id[j] >= 0) set_bits(&lds[id[j] * n_words + row / 32], 1u << row % 32);
     }
     barrier();
     for (int e = from; e < to; e++) {
@@ -112,10 +118,11 @@ DEVICE void group_rows(const struct norm_route_args *a, u32 *lds)
         }
     }
     barrier();
-    for (int i = thread(); i < g->n_slots; i += THREADS) {
-        int id = (int)bits_of(load_fresh((const float *)g->id + i)), row = i / top_k;
-        int place = first[id];
-        const u32 *rows = lds + id * n_words;
+    UNROLL for (int j = 0; j < GROUP_IDS; j++)
+    {
+        if (id[j] < 0) break;
+        int i = thread() + j * THREADS, row = i / top_k, place = first[id[j]];
+        const u32 *rows = lds + id[j] * n_words;
         for (int w = 0; w < row / 32; w++) place += __builtin_popcount(rows[w]);
         place += __builtin_popcount(rows[row / 32] & ((1u << row % 32) - 1));
         g->slot[place] = i;

@@ -85,6 +85,12 @@ DEVICE float load_fresh(const float *from)
     asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(from) : "memory");
     return v;
 }
+DEVICE int load_fresh_int(const int *from)
+{
+    int v;
+    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+    return v;
+}
 /* v, kept in a register rather than recomputed. */
 DEVICE u32 keep(u32 v)
 {

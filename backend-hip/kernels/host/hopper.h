@@ -20,6 +20,7 @@ DEVICE void mbarrier_wait(u32 barrier, u32 parity) { fiber_phase_wait(barrier, p
 DEVICE u32 lds_word(u32 lds) { return *(const u32 *)fiber_lds_pointer(lds); }
 DEVICE u32x4 lds_words(u32 lds) { return *(const u32x4 *)fiber_lds_pointer(lds); }
 DEVICE float load_fresh(const float *from) { return *from; }
+DEVICE int load_fresh_int(const int *from) { return *from; }
 DEVICE u32 keep(u32 v) { return v; }
 DEVICE void change_by(u32 *v, int zero) { *v ^= (u32)zero; }
 
