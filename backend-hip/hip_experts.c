@@ -364,7 +364,8 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
 /* Bytes of shared memory of norm_route.hip for these rows, a multiple of 16. */
 static size_t norm_route_shared(const struct be_linear *router, const struct phase_slots *s)
 {
-    size_t panels = ((size_t)router->out + PANEL - 1) / PANEL, stages = (size_t)router->n_chunks / 2,
+    size_t panels = ((size_t)router->out + PANEL - 1) / PANEL,
+           stages = (size_t)router->n_chunks / 2,
            share = (stages + CLUSTER - 1) / CLUSTER,
            sums = stages * panels * PANEL * sizeof(float),
            rows = share * 2 * 3 * 2 * 8 * CLUSTER * 4 + (size_t)router->in * sizeof(float),

@@ -14,8 +14,8 @@
 /* Panels of a warp. */
 enum { TASK_PANELS = EXPERTS_MMA_PANELS };
 
-/* A task: number `block` of all parts', of tile `tile`, whose expert `expert` is; left: tasks of the
- * block's range from it on. */
+/* A task: number `block` of all parts', of tile `tile`, whose expert `expert` is; left: tasks of
+ * the block's range from it on. */
 struct task {
     int tile, block, left, expert;
 };
