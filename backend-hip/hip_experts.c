@@ -10,8 +10,9 @@
 _Static_assert((int)MAX_EXPERTS >= (int)ROUTE_MAX_EXPERTS && (int)MAX_TOP_K >= (int)ROUTE_MAX_TOP,
                "kernels and core agree");
 
-/* The largest tile of a phase (rows of the kernels of kernel_list.h). */
-enum { MAX_DECODE_TILE = 32, MAX_PREFILL_TILE = 128 };
+/* The largest tile of a phase (rows of the kernels of kernel_list.h); where groupings begin in
+ * their scratch memory, behind the counter of norm_route.hip. */
+enum { MAX_DECODE_TILE = 32, MAX_PREFILL_TILE = 128, GROUPS_FIRST = 4 };
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -38,7 +39,7 @@ void hip_experts_need(const struct be_config *c, const struct step_plan *p,
                    element = !w->codes ? 6 : c->act == ACT_F16 ? 2 : 4;
             const size_t sizes[EXPERTS_SCRATCH] = {
                 places * k * element, places * sizeof(float),
-                (slots + places + 2 * (slots + 2 * some) + 2) * sizeof(int)};
+                (GROUPS_FIRST + slots + places + 2 * (slots + 2 * some) + 2) * sizeof(int)};
             for (int s = 0; s < EXPERTS_SCRATCH; s++)
                 if (sizes[s] > need[s]) need[s] = sizes[s];
         }
@@ -92,7 +93,7 @@ static void lay_out(const struct hip *h, const struct be_plan *p, int op, const 
     int top_k = hip_op(p, op)->as.experts.top_k, n_decode,
         rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     const int *id = hip_in(p, op, 1);
-    int *ints = h->experts.d_groups;
+    int *ints = h->experts.d_groups + GROUPS_FIRST;
     size_t place0 = 0;
     for (int i = 0; i < 2; i++) {
         struct phase_slots *s = &of[i];
@@ -112,23 +113,28 @@ static void lay_out(const struct hip *h, const struct be_plan *p, int op, const 
     }
 }
 
+/* What a grouping is known by. */
+static struct hip_grouping grouping_of(const struct be_linear *w, const struct phase_slots of[2])
+{
+    struct hip_grouping g = {.n_experts = w->stack};
+    for (int i = 0; i < 2; i++) {
+        if (!of[i].grouped) continue;
+        g.id[i] = of[i].groups.id;
+        g.tile[i] = of[i].groups.tile;
+    }
+    return g;
+}
+
 /* Groups the slots unless the step has grouped the same ones by the same tiles before. */
 static void group(struct hip *h, const struct be_linear *w, const struct phase_slots of[2])
 {
     struct group_args a = {.n_experts = w->stack};
-    struct hip_grouping g = {.n_experts = w->stack};
-    int grouped = 0;
-    for (int i = 0; i < 2; i++) {
-        if (!of[i].grouped) continue;
-        a.phase[i] = of[i].groups;
-        g.id[i] = of[i].groups.id;
-        g.tile[i] = of[i].groups.tile;
-        grouped = 1;
-    }
-    struct hip_grouping *last = &h->experts.grouping;
-    if (!grouped || (last->n_experts == g.n_experts && last->id[0] == g.id[0] &&
-                     last->id[1] == g.id[1] && last->tile[0] == g.tile[0] &&
-                     last->tile[1] == g.tile[1]))
+    struct hip_grouping g = grouping_of(w, of), *last = &h->experts.grouping;
+    for (int i = 0; i < 2; i++)
+        if (of[i].grouped) a.phase[i] = of[i].groups;
+    if ((!of[0].grouped && !of[1].grouped) ||
+        (last->n_experts == g.n_experts && last->id[0] == g.id[0] && last->id[1] == g.id[1] &&
+         last->tile[0] == g.tile[0] && last->tile[1] == g.tile[1]))
         return;
     *last = g;
     hip_launch(h, K_group_slots, (struct hip_blocks){(size_t)w->stack, 2, 1, 0}, &a, sizeof a);
@@ -139,7 +145,7 @@ size_t hip_group_slots(struct hip *h, const struct be_linear *w, const int *id, 
 {
     struct phase_slots of[2] = {{.grouped = 1}};
     of[0].tiles = most_tiles((size_t)slots, (size_t)w->stack, (size_t)tile);
-    in_tiles(&of[0], id, (size_t)slots, (size_t)tile, h->experts.d_groups);
+    in_tiles(&of[0], id, (size_t)slots, (size_t)tile, h->experts.d_groups + GROUPS_FIRST);
     group(h, w, of);
     *groups = of[0].groups;
     return of[0].tiles;
@@ -227,9 +233,10 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
                     sizeof a);
 }
 
-/* Arguments for stacks first .. first + n - 1 of the operation on a phase's slots. */
+/* Arguments for stacks first .. first + n - 1 of the operation on a phase's slots, by blocks of so
+ * many outputs. */
 static struct experts_args args_of(const struct hip *h, const struct be_plan *p, int op, int first,
-                                   int n, const struct phase_slots *s)
+                                   int n, const struct phase_slots *s, int outputs)
 {
     const struct hip_kernel_row *v = s->v;
     const struct be_linear *w0 = hip_weight(p, op, first);
@@ -250,7 +257,7 @@ static struct experts_args args_of(const struct hip *h, const struct be_plan *p,
         const struct be_linear *w = hip_weight(p, op, first + i);
         float *y = (float *)hip_out(p, op, first + i) + slot0 * (size_t)w->out;
         a.linear.part[i] = hip_part_of(w, y, a.linear.n_blocks);
-        a.linear.n_blocks += (w->out + v->outputs - 1) / v->outputs;
+        a.linear.n_blocks += (w->out + outputs - 1) / outputs;
     }
     return a;
 }
@@ -271,7 +278,10 @@ static struct hip_blocks blocks_of(const struct hip *h, const struct hip_kernel_
 static void launch(struct hip *h, const struct be_plan *p, int op, int first, int n,
                    const struct phase_slots *s)
 {
-    struct experts_args a = args_of(h, p, op, first, n, s);
+    struct experts_args a = args_of(h, p, op, first, n, s, s->v->outputs);
+    int waits = s->v->op == FOR_EXPERTS && s->v->gathers && s->grouped;
+    a.early = waits && h->experts.grouping.waited;
+    h->experts.grouping.waited |= waits;
     hip_launch(h, (enum hip_kernel)(s->v - hip_kernels), blocks_of(h, s->v, s, a.linear.n_blocks),
                &a, sizeof a);
 }
@@ -351,22 +361,81 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
     hip_launch_rows(h, hip_is_exact(h) ? K_exact_route : K_route_rows, rows, &a, sizeof a);
 }
 
+/* Bytes of shared memory of norm_route.hip for these rows, a multiple of 16. */
+static size_t norm_route_shared(const struct be_linear *router, const struct phase_slots *s)
+{
+    size_t panels = ((size_t)router->out + PANEL - 1) / PANEL,
+           stages = (size_t)router->n_chunks / 2,
+           share = (stages + CLUSTER - 1) / CLUSTER,
+           sums = stages * panels * PANEL * sizeof(float),
+           rows = share * 2 * 3 * 2 * 8 * CLUSTER * 4 + (size_t)router->in * sizeof(float),
+           words = ((size_t)s->rows + 31) / 32,
+           groups = ((size_t)router->out * (words + 1) + 8) * sizeof(int);
+    if (rows < NORM_ROUTE_CHOICE) rows = NORM_ROUTE_CHOICE;
+    return (sums + rows > groups ? sums + rows : groups + 15) / 16 * 16;
+}
+
+/* Whether one launch computes norm, router and choice: the step has decode rows alone. s: their
+ * slots, in the stacks of `experts`. */
+static int routes_together(const struct hip *h, const struct be_plan *p, int norm, int route,
+                           const struct phase_slots of[2])
+{
+    const struct be_linear *w = hip_weight(p, norm + 1, 0);
+    return h->pinned < 0 && of[0].rows && !of[1].rows && hip_op(p, norm + 1)->n == 1 &&
+           hip_has(h, K_norm_route_bf16) && hip_stream_has_clusters(h->stream) &&
+           (w->kind == WEIGHT_F16 || w->kind == WEIGHT_BF16) &&
+           w->in == w->n_chunks * CHUNK && w->n_chunks % 2 == 0 && w->in <= ROUTER_INPUTS &&
+           w->out == hip_op(p, route)->as.route.n_experts &&
+           norm_route_shared(w, &of[0]) <= NORM_ROUTE_SHARED;
+}
+
+/* half, parts: packed NULL: none */
+static void norm_route(struct hip *h, const struct be_plan *p, int norm, int route,
+                       const struct phase_slots of[2], const struct prepare_args *half,
+                       const struct prepare_args *parts)
+{
+    const struct be_linear *router = hip_weight(p, norm + 1, 0), *w = hip_weight(p, route + 1, 0);
+    struct norm_route_args a = {
+        .norm = hip_norm_args(h, p, norm),
+        .linear = {.rows = of[0].rows, .n_chunks = router->n_chunks},
+        .router = hip_part_of(router, hip_out(p, norm + 1, 0), 0),
+        .half = *half,
+        .parts = *parts,
+        .route = route_args_of(p, route),
+        .counter = h->experts.d_groups};
+    hip_forget_grouping(h);
+    if (of[0].grouped && w->stack == router->out && of[0].groups.n_slots <= NORM_ROUTE_SLOTS) {
+        a.groups = of[0].groups;
+        h->experts.grouping = grouping_of(w, of);
+    }
+    size_t blocks = ((size_t)of[0].rows + CLUSTER - 1) / CLUSTER * CLUSTER;
+    hip_launch(h, router->kind == WEIGHT_F16 ? K_norm_route_f16 : K_norm_route_bf16,
+               (struct hip_blocks){blocks, 1, 1, norm_route_shared(router, &of[0])}, &a, sizeof a);
+}
+
 void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
 {
-    int two = hip_op(p, norm + 2)->kind == OP_LINEAR, experts = norm + 3 + two;
+    int two = hip_op(p, norm + 2)->kind == OP_LINEAR, route = norm + 2 + two, experts = route + 1,
+        alike = two && hip_linears_alike(p, norm + 1, norm + 2);
     const struct be_linear *w = hip_weight(p, experts, 0);
     struct phase_slots of[2];
     lay_out(h, p, experts, w, of);
     int takes = of[0].rows && of[0].v->gathers && !w->perm && !w->dense &&
                 !hip_op(p, experts)->as.experts.each;
-    struct prepare_args half = {.packed = h->experts.d_packed,
-                                .scale = h->experts.d_scale,
-                                .stride = w->n_chunks * CHUNK,
-                                .top = 14};
-    hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
-    if (two && hip_linears_alike(p, norm + 1, norm + 2)) hip_linear_prepared(h, p, norm + 2);
+    struct prepare_args none = {0}, half = {.packed = h->experts.d_packed,
+                                            .scale = h->experts.d_scale,
+                                            .stride = w->n_chunks * CHUNK,
+                                            .top = 14};
+    int together = routes_together(h, p, norm, route, of);
+    if (together) {
+        struct prepare_args parts = alike ? hip_parts_args(h, p, norm + 2) : none;
+        norm_route(h, p, norm, route, of, takes ? &half : &none, &parts);
+    } else {
+        hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
+    }
+    if (alike) hip_linear_prepared(h, p, norm + 2);
     else if (two) hip_linear(h, p, norm + 2, -1);
-    hip_route(h, p, experts - 1);
+    if (!together) hip_route(h, p, route);
     hip_experts(h, p, experts, takes ? EXPERTS_PREPARED : -1);
 }
 
@@ -382,7 +451,7 @@ void hip_route_experts(struct hip *h, const struct be_plan *p, int op)
         hip_experts(h, p, op + 1, EXPERTS_PREPARED);
         return;
     }
-    a.experts = args_of(h, p, op + 1, 0, hip_op(p, op + 1)->n, &of[0]);
+    a.experts = args_of(h, p, op + 1, 0, hip_op(p, op + 1)->n, &of[0], PANEL);
     size_t tasks = of[0].tiles * (size_t)a.experts.linear.n_blocks,
            resident = EXPERTS_ROUTE_BLOCKS * (size_t)hip_stream_multiprocessors(h->stream);
     hip_forget_grouping(h);

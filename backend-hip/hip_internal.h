@@ -69,6 +69,7 @@ struct hip_shape {
 struct hip_grouping {
     const int *id[2]; /* NULL: not grouped; by phase */
     int tile[2], n_experts;
+    int waited; /* a launch waited for it before it let others start */
 };
 
 enum { EXPERTS_SCRATCH = 3 };

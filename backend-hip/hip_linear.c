@@ -274,6 +274,12 @@ static struct prepare_args prepare_args_of(const struct hip *h, const struct be_
                                  .rest_at = l.rest_at};
 }
 
+struct prepare_args hip_parts_args(const struct hip *h, const struct be_plan *p, int op)
+{
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    return prepare_args_of(h, p, op, &p->linears[op].run[0], rows, n_decode);
+}
+
 /* Prepares the input of a run: permutes it, and converts it to the precision that the run's kernels
  * take. producer: as hip_linear() has it, for the first run. */
 static void prepare(struct hip *h, const struct be_plan *p, int op, const struct hip_linear_run *r,

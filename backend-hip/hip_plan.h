@@ -124,6 +124,8 @@ void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
  * launch. */
 int hip_linears_alike(const struct be_plan *p, int a, int b);
 void hip_linear_prepared(struct hip *h, const struct be_plan *p, int op);
+/* What a launch needs to prepare the input of the plain linears of op in split precision. */
+struct prepare_args hip_parts_args(const struct hip *h, const struct be_plan *p, int op);
 /* Whether a producer's launch can include the preparation: fp16 activations, one preparation for
  * all linears. */
 int hip_takes_producer(const struct be_plan *p, int op);

@@ -295,8 +295,9 @@ KERNEL_ROW(paper_result, ABLATION, FOR_PAPER, THREADS, 0, 0, 0, 0)
 #ifndef EXPERTS_MMA /* hopper/experts_decode_mma.hip */
 #define EXPERTS_MMA(name, images, depth, which, blocks)                                            \
     LINEAR(name, images, FOR_EXPERTS, THREADS, blocks, EXPERTS_MMA_SHARED(depth),                  \
-           .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8, .outputs = PANEL,            \
-           .persistent = 1, .gathers = 1, .linears = which)
+           .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = 8,                              \
+           .outputs = EXPERTS_MMA_PANELS * PANEL, .persistent = 1, .gathers = 1,                   \
+           .linears = which)
 #endif
 #ifndef EXPERTS_WGMMA /* hopper/linear_prefill_wgmma.hip */
 #define EXPERTS_WGMMA(name, images, of_phase, tile_rows, groups, stages, which, blocks)            \
@@ -371,6 +372,12 @@ KERNEL_ROW(norm_parts_bf16, MMA, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_parts_i8, SM90, FOR_NORM, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
+#ifndef NORM_ROUTE /* hopper/norm_route.hip */
+#define NORM_ROUTE(name, images)                                                                   \
+    LINEAR(name, images, FOR_ROUTE, THREADS, 2, NORM_ROUTE_SHARED, .in_clusters = 1)
+#endif
+NORM_ROUTE(norm_route_f16, SM90)
+NORM_ROUTE(norm_route_bf16, SM90)
 KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 4, EXPERTS_ROUTE_SHARED, 0, 0)
 KERNEL_ROW(slots_gate_f16, SM90, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 #ifndef EXPERTS_MIX /* hopper/experts_mix_gemv.hip; shared: weights of a shared expert */
@@ -687,6 +694,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef EXPERTS_MMA
 #undef EXPERTS_WGMMA
 #undef EXPERTS_MIX
+#undef NORM_ROUTE
 #undef DENSE_DECODE_EXPERTS
 #undef Q4_PREFILL_EXPERTS
 #undef DENSE_PREFILL_EXPERTS

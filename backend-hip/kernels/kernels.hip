@@ -74,6 +74,7 @@
 #include "backend-hip/kernels/hopper/linear_plain_wgmma.hip"
 #include "backend-hip/kernels/hopper/dense_gemv.hip"
 #include "backend-hip/kernels/hopper/router_gemv.hip"
+#include "backend-hip/kernels/hopper/norm_route.hip"
 #include "backend-hip/kernels/hopper/experts_mix_gemv.hip"
 #endif
 #endif

@@ -271,6 +271,13 @@ static const struct experts_case experts_cases[] = {
       {256, 33, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 3, 2, 60, 0, 0},
     {{{96, 70, 32, 192, PERM_PAIRS, SCALE_F16, 1, 0, ZEROS_PAIRS}}, 1, 3, 2, 70, 1, 0},
     {{{256, 150, 128, 256, PERM_NONE, SCALE_F16, 1, 0, 0}}, 1, 2, 1, 300, 0, 0}, /* many slots */
+    /* 3, 6, 12 and 16 items: odd numbers of panels, several tiles of an expert */
+    {{{384, 16, 128, 384, PERM_NONE, SCALE_F16, 0, 0, 0},
+      {384, 40, 128, 384, PERM_NONE, SCALE_F16, 1, 0, ZEROS_MIXED}}, 2, 12, 3, 7, 0, 0},
+    {{{768, 70, 128, 768, PERM_NONE, SCALE_F16, 1, 0, ZEROS_MIXED}}, 1, 5, 2, 16, 1, 0},
+    {{{1536, 24, 128, 1536, PERM_NONE, SCALE_F16, 0, 0, 0}}, 1, 4, 2, 9, 1, 2},
+    {{{2048, 33, 256, 2048, PERM_NONE, SCALE_F16, 0, 0, ZEROS_MIXED},
+      {2048, 48, 128, 2048, PERM_NONE, SCALE_F16, 1, 0, 0}}, 2, 6, 2, 13, 0, 0},
 };
 
 struct experts_call {

@@ -568,6 +568,8 @@ struct experts_args {
     const int *end;            /* [tiles]; NULL: every slot is a tile */
     const int *n_tiles;        /* [1] */
     int top_k; /* experts_decode_mma.hip: x and scale are of rows, each of so many slots */
+    int early; /* experts_decode_mma.hip: a launch before the preceding one waited for the grouping
+                  before it let others start */
 };
 
 /* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows
@@ -616,6 +618,21 @@ struct norm_router_args {
     void *packed;              /* fp16 [stride], as prepare_args has it */
     float *scale;              /* [1] of packed */
     int stride;
+};
+
+/* norm_route.hip: decode rows; the router's weights are plain, its inputs are those of the norm and
+ * whole stages. half, parts: preparations of the normed rows, packed NULL: none. Shared memory at
+ * most, and of route() with the scores; slots that it groups at most */
+enum { NORM_ROUTE_SHARED = 110 << 10, NORM_ROUTE_SLOTS = 2048 };
+enum { NORM_ROUTE_CHOICE = 4 * (4 * MAX_EXPERTS + THREADS + 2 * MAX_TOP_K) };
+struct norm_route_args {
+    struct norm_args norm;
+    struct linear_args linear; /* rows, n_chunks */
+    struct linear_part router;
+    struct prepare_args half, parts;
+    struct route_args route;     /* x: unused */
+    struct expert_groups groups; /* n_slots 0: not grouped here */
+    int *counter;                /* [1] 0 between launches */
 };
 
 /* experts_route_gemv.hip: one row; experts.expert: unused */

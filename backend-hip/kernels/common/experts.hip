@@ -113,13 +113,12 @@ DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
     barrier();
 }
 
-/* Chooses the experts of a row; their ids are in l->id when it returns. writes: the results, too.
- * The order of scores without a bias is that of the inputs, which have no rounding; exact: that of
+/* Chooses the experts of a row, of its inputs x [n]; their ids are in l->id when it returns. writes:
+ * the results, too. The order of scores without a bias is that of the inputs, which have no rounding; exact: that of
  * the scores, as on the CPU. */
-DEVICE void route(const struct route_args *a, int row, const struct route_shared *l, int writes,
-                  const int exact)
+DEVICE void route(const struct route_args *a, const float *x, int row,
+                  const struct route_shared *l, int writes, const int exact)
 {
-    const float *x = a->x + (u64)row * (u64)a->n;
     int *id = a->id + (u64)row * (u64)a->top_k, by_groups = a->kept_groups < a->groups,
         t = thread();
     float *weight = a->weight + (u64)row * (u64)a->top_k;
@@ -176,13 +175,15 @@ DEVICE void route(const struct route_args *a, int row, const struct route_shared
 KERNEL(route_rows, struct route_args)
 {
     ROUTE_LDS(l);
-    route(ARGS, block_x(), &l, 1, 0);
+    const struct route_args *a = ARGS;
+    route(a, a->x + (u64)block_x() * (u64)a->n, block_x(), &l, 1, 0);
 }
 
 KERNEL(exact_route, struct route_args)
 {
     ROUTE_LDS(l);
-    route(ARGS, block_x(), &l, 1, 1);
+    const struct route_args *a = ARGS;
+    route(a, a->x + (u64)block_x() * (u64)a->n, block_x(), &l, 1, 1);
 }
 
 /* sum[t] = the sum of v of threads 0 .. t. */

@@ -21,6 +21,7 @@
  *                                       visible after it
  *   take_numbers(counter, n)            counter += n of an int in shared memory, atomically; gives
  *                                       the old value
+ *   set_bits(word, bits)                word |= bits in shared memory, atomically (NVIDIA)
  *
  * -ffp-contract=off everywhere: fma32 is the only fused multiply-add. So the bits of a result
  * follow from the source, whatever it is inlined into, and kernels for one row and for sixteen
@@ -118,6 +119,7 @@ DEVICE int take_numbers(int *counter, int n)
 {
     return __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
+DEVICE void set_bits(u32 *word, u32 bits) { __atomic_fetch_or(word, bits, __ATOMIC_RELAXED); }
 DEVICE u32 shuffle_xor(u32 v, int lanes)
 {
     u32 other;
@@ -161,6 +163,7 @@ DEVICE int take_numbers(int *counter, int n)
     *counter += n;
     return first;
 }
+DEVICE void set_bits(u32 *word, u32 bits) { *word |= bits; }
 DEVICE u32 shuffle_xor(u32 v, int lanes) { return fiber_shuffle(v, fiber_thread % 32 ^ lanes); }
 DEVICE float rcp_estimate(float x) { return 1 / x; }
 DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }

@@ -1,10 +1,11 @@
 /* hopper/experts_decode_mma.hip: stacks of 4-bit linears for decode rows by mma on sm_90a.
- *   grid      persistent; every warp works for itself and has an equal range of the tasks (tile of
- *             a grouping, panel of 16 outputs), tiles first
- *   warp      two panels of a part at once, one where a range or a part ends, over all inputs: no
- *             sums are exchanged; both multiply the same registers of inputs
+ *   grid      persistent; every block has an equal range of the tasks (tile of a grouping, two
+ *             panels of 16 outputs), tiles first; its warps take them in turn, so that they have
+ *             inputs in common and what is left over is spread over all multiprocessors
+ *   warp      both panels of a task at once, over all inputs: no sums are exchanged; both multiply
+ *             the same registers of inputs
  *   pipeline  a ring of `depth` items of both panels in shared memory for each warp, filled by
- *             cp.async across tasks
+ *             cp.async across tasks; with e->early before the producer launch has ended
  *   inputs    row-major, each slot's row found by index (gather), through the L1 cache; those of
  *             the next item are loaded behind the products of this one
  * Bits: those of hopper/linear_decode_mma.hip: the eighths of the inputs are summed by themselves
@@ -13,31 +14,43 @@
 /* Panels of a warp. */
 enum { TASK_PANELS = EXPERTS_MMA_PANELS };
 
-/* A task: panel `block`, counted over all parts, of tile `tile`; left: tasks of the range from it
- * on. */
+/* A task: number `block` of all parts', of tile `tile`, whose expert `expert` is; left: tasks of
+ * the block's range from it on. */
 struct task {
-    int tile, block, left;
+    int tile, block, left, expert;
 };
 
-DEVICE void task_advance(const struct experts_args *e, struct task *t, int n)
+/* Fetches the expert of a task, from memory that an earlier launch wrote. */
+DEVICE void task_expert(const struct experts_args *e, struct task *t)
 {
-    t->left -= n;
-    t->block += n;
-    if (t->block == e->linear.n_blocks) t->block = 0, t->tile++;
+    t->expert = load_fresh_int(e->expert + t->tile);
+}
+
+DEVICE void task_advance(const struct experts_args *e, struct task *t)
+{
+    int tile = t->tile;
+    t->left -= WARPS;
+    t->block += WARPS;
+    while (t->block >= e->linear.n_blocks) t->block -= e->linear.n_blocks, t->tile++;
+    if (t->tile != tile && t->left > 0) task_expert(e, t);
 }
 
 /* The part of a task, with the weights of its expert. */
 DEVICE struct linear_part task_part(const struct experts_args *e, const struct task *t)
 {
     struct linear_part p = part_of(&e->linear, t->block);
-    return part_of_expert(&p, e->expert[t->tile]);
+    return part_of_expert(&p, t->expert);
 }
 
-/* How many tasks of the part a warp takes at once. */
-DEVICE int tasks_at_once(const struct linear_part *p, const struct task *t)
+/* The first panel of a task; how many it has. */
+DEVICE int task_panel(const struct linear_part *p, const struct task *t)
 {
-    int panels = p->first + (p->out + PANEL - 1) / PANEL - t->block;
-    if (panels > t->left) panels = t->left;
+    return (t->block - p->first) * TASK_PANELS;
+}
+
+DEVICE int task_panels(const struct linear_part *p, const struct task *t)
+{
+    int panels = (p->out + PANEL - 1) / PANEL - task_panel(p, t);
     return panels < TASK_PANELS ? panels : (int)TASK_PANELS;
 }
 
@@ -53,8 +66,8 @@ struct task_prefetch {
 DEVICE void task_prefetch_begin(const struct experts_args *e, struct task_prefetch *f, int n_items)
 {
     struct linear_part p = task_part(e, &f->task);
-    int lane = thread() % WARP, panel = f->task.block - p.first;
-    f->n = tasks_at_once(&p, &f->task);
+    int lane = thread() % WARP, panel = task_panel(&p, &f->task);
+    f->n = task_panels(&p, &f->task);
     f->item = 0;
     f->second = f->n > 1 ? n_items * ITEM_BYTES : 0;
     f->codes = (const char *)p.weight + (u64)panel * (u64)(n_items * ITEM_BYTES) + lane * 16;
@@ -69,7 +82,7 @@ DEVICE void task_prefetch_begin(const struct experts_args *e, struct task_prefet
 DEVICE void task_prefetch_item(const struct experts_args *e, struct task_prefetch *f, int n_items,
                                u32 ring_end, u32 ring_bytes, const int plain)
 {
-    if (f->task.left) {
+    if (f->task.left > 0) {
         int group = (int)((u64)(u32)(f->item * ITEM_CHUNKS) * (u64)f->magic >> 31);
         if (group > f->last_group) group = f->last_group;
         UNROLL for (int i = 0; i < 2 * TASK_PANELS; i++)
@@ -80,8 +93,8 @@ DEVICE void task_prefetch_item(const struct experts_args *e, struct task_prefetc
         if (f->to == ring_end) f->to -= ring_bytes;
         f->codes += ITEM_BYTES;
         if (++f->item == n_items) {
-            task_advance(e, &f->task, f->n);
-            if (f->task.left) task_prefetch_begin(e, f, n_items);
+            task_advance(e, &f->task);
+            if (f->task.left > 0) task_prefetch_begin(e, f, n_items);
         }
     }
     copies_commit();
@@ -181,13 +194,16 @@ DEVICE void task_write(const struct linear_part *p, const struct tile_rows *r, i
     }
 }
 
-/* The range of tasks of a warp. */
+/* The first task of a warp. */
 DEVICE struct task first_task(const struct experts_args *e)
 {
-    int n_blocks = e->linear.n_blocks, n = (e->end ? *e->n_tiles : e->linear.rows) * n_blocks,
-        number = block_x() * WARPS + warp_number(), all = grid_x() * WARPS, some = n / all,
-        more = n % all, first = number * some + (number < more ? number : more);
-    return (struct task){first / n_blocks, first % n_blocks, some + (number < more)};
+    int tiles = e->end ? load_fresh_int(e->n_tiles) : e->linear.rows,
+        n = tiles * e->linear.n_blocks, some = n / grid_x(), more = n % grid_x(),
+        first = block_x() * some + (block_x() < more ? block_x() : more) + warp_number();
+    struct task t = {first / e->linear.n_blocks, first % e->linear.n_blocks,
+                     some + (block_x() < more) - warp_number(), 0};
+    if (t.left > 0) task_expert(e, &t);
+    return t;
 }
 
 /* depth: items of a ring. lds: rings [WARPS][depth][TASK_PANELS][SLOT] */
@@ -197,23 +213,25 @@ DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int depth,
     int n_items = e->linear.n_chunks / ITEM_CHUNKS, at = 0, tile = -1;
     const u32 *ring = lds + warp_number() * (ring_bytes / 4);
     u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)(thread() % WARP);
-    wait_for_producer();
+    if (e->early) next_may_start();
+    else wait_before_next();
     struct task_prefetch f;
     struct tile_rows r;
     struct task task = f.task = first_task(e);
     u32x4 v[ITEM_CHUNKS];
-    if (!task.left) return;
+    if (task.left <= 0) return;
     task_prefetch_begin(e, &f, n_items);
     f.to = ring_end - (u32)ring_bytes;
     int lane = thread() % WARP; /* f.to has the lane's 16 bytes of codes */
     f.to_meta = (u32)(lane / 4 * SLOT + ITEM_BYTES - lane / 4 * 64);
     NO_UNROLL for (int i = 0; i < depth; i++)
         task_prefetch_item(e, &f, n_items, ring_end, (u32)ring_bytes, plain);
-    NO_UNROLL while (task.left)
+    if (e->early) wait_for_producer();
+    NO_UNROLL while (task.left > 0)
     {
         float total[TASK_PANELS][4], sum[TASK_PANELS][4];
         struct linear_part p = task_part(e, &task);
-        int n = tasks_at_once(&p, &task), panel = task.block - p.first, slice = 0, slice_end = 0;
+        int n = task_panels(&p, &task), panel = task_panel(&p, &task), slice = 0, slice_end = 0;
         if (task.tile != tile) {
             tile_rows_of(e, &r, tile = task.tile);
             UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) v[c] = load_input(r.x + 4 * c);
@@ -251,7 +269,7 @@ DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int depth,
             sum[k][i] += total[k][i];
         UNROLL for (int k = 0; k < TASK_PANELS; k++)
             if (k < n) task_write(&p, &r, panel + k, sum[k]);
-        task_advance(e, &task, n);
+        task_advance(e, &task);
     }
 }
 

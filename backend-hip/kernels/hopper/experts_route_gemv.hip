@@ -214,5 +214,5 @@ KERNEL(q4_experts_route, struct route_experts_args)
         return;
     }
     const struct route_shared l = route_shared_at(dynamic_lds);
-    route(&a->route, 0, &l, 1, 0);
+    route(&a->route, a->route.x, 0, &l, 1, 0);
 }

@@ -85,6 +85,12 @@ DEVICE float load_fresh(const float *from)
     asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(v) : "l"(from) : "memory");
     return v;
 }
+DEVICE int load_fresh_int(const int *from)
+{
+    int v;
+    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+    return v;
+}
 /* v, kept in a register rather than recomputed. */
 DEVICE u32 keep(u32 v)
 {
@@ -130,6 +136,29 @@ DEVICE float load_of_block(u32 lds, int rank)
         : "r"(lds), "r"(rank)
         : "memory");
     return v;
+}
+
+/* Stores v at address lds of block `rank`, which runs. */
+DEVICE void store_to_block(u32 lds, int rank, u64 v)
+{
+    asm volatile(
+        "{ .reg .u32 a; mapa.shared::cluster.u32 a, %0, %1; st.shared::cluster.u64 [a], %2; }" ::"r"(
+            lds),
+        "r"(rank), "l"(v)
+        : "memory");
+}
+
+/* Counts the blocks that reach it, by one thread of each behind a barrier: the number of those
+ * before, whose writes the block sees if its threads read past the L1 cache. */
+DEVICE int count_block(int *counter)
+{
+    int before;
+    asm volatile("fence.acq_rel.gpu;\n\tatom.relaxed.gpu.global.add.s32 %0, [%1], "
+                 "1;\n\tfence.acq_rel.gpu;"
+                 : "=r"(before)
+                 : "l"(counter)
+                 : "memory");
+    return before;
 }
 
 /* Bulk copy from global to shared memory; bytes and addresses are multiples of 16; counted by the

@@ -61,17 +61,25 @@ DEVICE void router_parts(const float *y, u32 *to, int dim, float factor, const i
     }
 }
 
-/* The normed row in y [dim]; returns its largest magnitude. */
-DEVICE float router_norm(const struct norm_args *n, float *y, float *scratch, int writes)
+/* The normed row in y [dim]; returns its largest magnitude. adds: the delta may be there */
+DEVICE float router_norm(const struct norm_args *n, int row, float *y, float *scratch, int writes,
+                         const int adds)
 {
     enum { PIECES = ROUTER_INPUTS / THREADS };
     int t = thread(), dim = n->dim;
-    float v[PIECES], weight[PIECES], sum = 0, largest = 0;
+    u64 at = (u64)row * (u64)dim;
+    float *x = n->x + at, v[PIECES], weight[PIECES], sum = 0, largest = 0;
     UNROLL for (int j = 0; j < PIECES; j++)
         weight[j] = t + j * THREADS < dim ? n->weight[t + j * THREADS] : 0;
     wait_for_producer();
-    UNROLL for (int j = 0; j < PIECES; j++) v[j] = t + j * THREADS < dim ? n->x[t + j * THREADS]
-                                                                         : 0;
+    UNROLL for (int j = 0; j < PIECES; j++) v[j] = t + j * THREADS < dim ? x[t + j * THREADS] : 0;
+    if (adds && n->delta) {
+        float delta[PIECES];
+        UNROLL for (int j = 0; j < PIECES; j++)
+            delta[j] = t + j * THREADS < dim ? n->delta[at + (u64)(t + j * THREADS)] : 0;
+        UNROLL for (int j = 0; j < PIECES; j++) if (t + j * THREADS < dim)
+            x[t + j * THREADS] = v[j] = v[j] + delta[j];
+    }
     UNROLL for (int j = 0; j < PIECES; j++) sum = fma32(v[j], v[j], sum);
     float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
     UNROLL for (int j = 0; j < PIECES; j++)
@@ -81,7 +89,7 @@ DEVICE float router_norm(const struct norm_args *n, float *y, float *scratch, in
         v[j] = v[j] * f * weight[j];
         y[i] = v[j];
         largest = max32(abs32(v[j]), largest);
-        if (writes && n->out) n->out[i] = v[j];
+        if (writes && n->out) n->out[at + (u64)i] = v[j];
     }
     return block_max(largest, scratch);
 }
@@ -102,7 +110,7 @@ DEVICE void norm_router(const struct norm_router_args *a, u32 *lds, float *scrat
     struct router_weights early[ROUTER_EARLY];
     UNROLL for (int i = 0; i < ROUTER_EARLY; i++)
         early[i] = router_load(l, w, t / WARP + i * WARPS);
-    float largest = router_norm(&a->norm, y, scratch, is_last);
+    float largest = router_norm(&a->norm, 0, y, scratch, is_last, 0);
     if (is_last) {
         power = power_for(largest, 14);
         for (int i = t; i < a->stride; i += THREADS)

@@ -65,6 +65,7 @@ void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumul
 void fiber_cluster_barrier(void);
 int fiber_cluster_rank(void);
 float fiber_load_of_block(unsigned address, int rank);
+void fiber_store_to_block(unsigned address, int rank, unsigned long long v);
 void fiber_barrier_numbered(int id, int n);
 void fiber_barrier_arrive(int id, int n);
 

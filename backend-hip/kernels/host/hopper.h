@@ -20,6 +20,7 @@ DEVICE void mbarrier_wait(u32 barrier, u32 parity) { fiber_phase_wait(barrier, p
 DEVICE u32 lds_word(u32 lds) { return *(const u32 *)fiber_lds_pointer(lds); }
 DEVICE u32x4 lds_words(u32 lds) { return *(const u32x4 *)fiber_lds_pointer(lds); }
 DEVICE float load_fresh(const float *from) { return *from; }
+DEVICE int load_fresh_int(const int *from) { return *from; }
 DEVICE u32 keep(u32 v) { return v; }
 DEVICE void change_by(u32 *v, int zero) { *v ^= (u32)zero; }
 
@@ -29,6 +30,8 @@ DEVICE void cluster_barrier(void) { fiber_cluster_barrier(); }
 DEVICE void cluster_arrive(void) { fiber_cluster_barrier(); }
 DEVICE void cluster_wait(void) {}
 DEVICE float load_of_block(u32 lds, int rank) { return fiber_load_of_block(lds, rank); }
+DEVICE void store_to_block(u32 lds, int rank, u64 v) { fiber_store_to_block(lds, rank, v); }
+DEVICE int count_block(int *counter) { return (*counter)++; }
 DEVICE void bulk_copy(u32 lds, const void *from, u32 bytes, u32 barrier)
 {
     fiber_copy_bytes(lds, from, bytes, barrier);

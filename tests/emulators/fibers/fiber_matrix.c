@@ -558,6 +558,11 @@ float fiber_load_of_block(unsigned address, int rank)
     return v;
 }
 
+void fiber_store_to_block(unsigned address, int rank, unsigned long long v)
+{
+    memcpy(of_block(address, rank), &v, sizeof v);
+}
+
 static struct thread_barrier numbered[MAX_BLOCKS][16];
 
 void fiber_barrier_numbered(int id, int n)
