@@ -37,7 +37,8 @@ struct exact_lane_bytes {
 };
 
 /* The output of a lane: codes and meta of the part, the same in all lanes, and bytes from there to
- * the output's; input: of the row of the block that is the lane's number. */
+ * the output's, by of_lane() at each load, which then takes both as they are; input: of the row of
+ * the block that is the lane's number. */
 struct exact_lane_output {
     const u8 *codes, *meta;
     u32 to_codes, to_meta;
@@ -53,13 +54,10 @@ DEVICE struct exact_lane_sub exact_lane_sub_of(const struct exact_linear_args *a
     s.first = s.n = 0;
     s.packed = s.low = 0;
     if (sub >= a->groups.n) return s;
-    const struct exact_groups *g = &a->groups;
-    int of = g->each == 1 ? sub : sub / g->each, at = (sub - of * g->each) * 4,
-        left = g->group_chunks - at, group = pairs ? 2 * of + 1 : of;
-    s.first = of * g->group_chunks + at;
-    s.n = left < g->n_chunks - s.first ? left : g->n_chunks - s.first;
-    s.packed = (u32)(s.first + (pairs ? of * g->group_chunks : 0));
-    s.low = s.packed + (u32)g->group_chunks;
+    s.first = exact_first(&a->groups, sub, &s.n);
+    int group = pairs ? exact_group_of(&a->groups, s.first) : exact_group_with(&a->groups, sub);
+    s.packed = (u32)(pairs ? exact_packed(&a->groups, s.first) : s.first);
+    s.low = s.packed + (u32)a->groups.group_chunks;
     const u8 *meta = uniform(o->meta) + (u32)group * (u32)(PANEL * 4 << o->scale_f32);
     o->to_meta = of_lane(o->to_meta);
     s.meta[0] = *(const u32 *)(meta + o->to_meta);

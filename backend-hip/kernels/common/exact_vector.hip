@@ -1,13 +1,26 @@
 /* exact_vector.hip: quantization, norms, angles, rotation and operations on elements in the order
  * of the CPU backend (docs/numerics.md), to the bit. */
 
-/* The first chunk of a sub-group, and its number of chunks. */
+/* The group of a sub-group; most groups are one, which saves a division. */
+DEVICE int exact_group_with(const struct exact_groups *g, int sub)
+{
+    return g->each == 1 ? sub : sub / g->each;
+}
+
+/* The first chunk of a sub-group; *left: how many its group has from there on. */
+DEVICE int exact_first(const struct exact_groups *g, int sub, int *left)
+{
+    int group = exact_group_with(g, sub), at = (sub - group * g->each) * 4,
+        first = group * g->group_chunks + at, of_group = g->group_chunks - at;
+    *left = of_group < g->n_chunks - first ? of_group : g->n_chunks - first;
+    return first;
+}
+
+/* The same with the number of the sub-group's chunks. */
 DEVICE int exact_begin(const struct exact_groups *g, int sub, int *n)
 {
-    int group = sub / g->each, at = sub % g->each * 4, first = group * g->group_chunks + at,
-        left = g->group_chunks - at;
-    if (left > g->n_chunks - first) left = g->n_chunks - first;
-    *n = left < 4 ? left : 4;
+    int first = exact_first(g, sub, n);
+    if (*n > 4) *n = 4;
     return first;
 }
 
@@ -171,8 +184,9 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
     float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (there) exact_inputs(a, x, row, at, v);
     struct exact_integers of = exact_integers_of(v, digits == 2, !a->to.tile, scratch);
+    int nibbles = HAS_DOT8 ? a->to.lanes : 0;
     u32 word[2][2];
-    exact_bytes_of(of.of, digits == 2, word);
+    if (!nibbles) exact_bytes_of(of.of, digits == 2, word);
     if (sub < a->groups.n && a->to.tile) {
         int tile = row / a->to.tile, at_row = row % a->to.tile, column = at_row * digits;
         u8 *rows = (u8 *)a->to.digit +
@@ -193,10 +207,10 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
         return;
     }
     u8 *of_row = (u8 *)a->to.digit + (u64)row * (u64)(digits * a->to.stride);
-    if (there && HAS_DOT8 && a->to.lanes) {
-        u32 nibbles[4], *to = (u32 *)(of_row + at / CHUNK * CHUNK * digits) + octet % 4;
-        exact_nibbles_of(of.of, digits == 2, nibbles);
-        UNROLL for (int i = 0; i < 4; i++) if (i < 2 * digits) to[4 * i] = nibbles[i];
+    if (there && nibbles) {
+        u32 of_octet[4], *to = (u32 *)(of_row + at / CHUNK * CHUNK * digits) + octet % 4;
+        exact_nibbles_of(of.of, digits == 2, of_octet);
+        UNROLL for (int i = 0; i < 4; i++) if (i < 2 * digits) to[4 * i] = of_octet[i];
     } else if (there) {
         UNROLL for (int d = 0; d < 2; d++) if (d < digits)
             *(u64 *)(of_row + d * a->to.stride + at) = (u64)word[d][0] | (u64)word[d][1] << 32;

@@ -113,9 +113,9 @@ DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
     barrier();
 }
 
-/* Chooses the experts of a row, of its inputs x [n]; their ids are in l->id when it returns. writes:
- * the results, too. The order of scores without a bias is that of the inputs, which have no rounding; exact: that of
- * the scores, as on the CPU. */
+/* Chooses the experts of a row, of its inputs x [n]; their ids are in l->id when it returns.
+ * writes: the results, too. The order of scores without a bias is that of the inputs, which have no
+ * rounding; exact: that of the scores, as on the CPU. */
 DEVICE void route(const struct route_args *a, const float *x, int row,
                   const struct route_shared *l, int writes, const int exact)
 {

@@ -9,6 +9,7 @@
  *   EARLY_ARGS                          the same at once: before wait_for_producer(), which every
  *                                       thread calls, a kernel writes nothing and reads only
  *                                       memory that no launch of a step writes
+ *   LATE_ARGS(a)                        the arguments at a, read again
  *   wait_before_next()                  wait_for_producer() first, then the next launch may start:
  *                                       all that this launch's producers wrote is there for it
  *   next_may_start()                    the next launch may start now

@@ -3,8 +3,8 @@
  *   grid      a block of 256 threads for each row, in clusters of CLUSTER rows
  *   norm      of the block's row, whose parts go to the blocks that have the inputs
  *   products  a block has an equal share of the inputs, in stages of 64, for the rows of its
- *             cluster and all experts; a warp takes (stage, panel of 16 experts) in turn, the weights of
- *             ROUTE_EARLY of them are loaded before the producer launch has ended
+ *             cluster and all experts; a warp takes (stage, panel of 16 experts) in turn, the
+ *             weights of ROUTE_EARLY of them are loaded before the producer launch has ended
  *   sums      those of a stage go to the block of the row, which adds them in order and chooses
  *   groups    by the block that ends last
  * Bits: those of norm_parts(), few_mma(), route() and group_expert(). */
