@@ -47,7 +47,7 @@ static int open_device(struct hip *h, struct err *e)
                        d->name, d->arch[0] ? ", " : "", d->arch,
                        d->why[0] ? ", and to compile them for it failed: " : "", d->why);
     int family = hip_image_family(d->image);
-    if (hip_find_variant(h->config.variant, family, &h->pinned, e) || hip_load_kernels(h, e))
+    if (hip_find_variant(h->config.variant, family, &h->pinned, e) || hip_find_kernels(h, e))
         return -1;
     h->tensor_maps = d->library->is_cuda && api_of(h)->cuda_tensor_map && family == IMAGES_SM90;
     if (h->pinned >= 0 && !hip_has(h, (enum hip_kernel)h->pinned))

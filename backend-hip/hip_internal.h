@@ -90,7 +90,8 @@ struct hip {
     struct be_config config;
     struct hip_device *device;
     int pinned;              /* enum hip_kernel, by --variant; -1: none */
-    void *function[K_COUNT]; /* the kernels; NULL: not in this device's image (hip_has) */
+    char has[K_COUNT];       /* whether the device's image has a kernel (hip_has) */
+    void *function[K_COUNT]; /* NULL: not launched yet */
     struct hip_stream *stream;
     int tensor_maps; /* the device has TMA, and linears have maps for it */
     unsigned n_plans;

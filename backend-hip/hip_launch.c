@@ -10,32 +10,42 @@ void hip_fail(struct hip *h, int code, const char *what)
             hip_error_text(h->device->library, code, text, sizeof text));
 }
 
-int hip_has(const struct hip *h, enum hip_kernel k) { return h->function[k] != NULL; }
+int hip_has(const struct hip *h, enum hip_kernel k) { return h->has[k]; }
 
-/* Whether the device allows a kernel so much shared memory. */
-static int allow_shared(const struct hip *h, enum hip_kernel k, unsigned bytes)
+/* Most shared memory that launches of a kernel ask for. */
+static unsigned shared_of(const struct hip *h, enum hip_kernel k)
 {
-    const struct hip_api *api = &h->device->library->api;
-    return !api->cuda_function_set(h->function[k], CUDA_FUNCTION_SHARED_BYTES, (int)bytes);
+    const struct hip_kernel_row *row = &hip_kernels[k];
+    int spreads = hip_image_family(h->device->image) == IMAGES_SM90;
+    return spreads && row->spread > row->shared ? row->spread : row->shared;
 }
 
-int hip_load_kernels(struct hip *h, struct err *e)
+int hip_find_kernels(struct hip *h, struct err *e)
 {
     int family = hip_image_family(h->device->image);
     for (int k = 0; k < K_COUNT; k++) {
         const struct hip_kernel_row *row = &hip_kernels[k];
-        unsigned shared = row->spread > row->shared && family == IMAGES_SM90 ? row->spread
-                                                                           : row->shared;
-        h->function[k] = NULL;
-        if (!(row->images & family)) continue;
-        if (hip_device_function(h->device, row->name, &h->function[k], e)) return -1;
-        if (!shared || allow_shared(h, k, shared)) continue;
-        h->function[k] = NULL;
+        h->has[k] = (row->images & family) != 0;
+        if (!h->has[k] || shared_of(h, k) <= h->device->shared) continue;
+        h->has[k] = 0;
         if (row->op != FOR_LINEAR)
             return err_set(e, "%s: %s: cannot have %u bytes of shared memory", h->device->name,
-                           row->name, shared);
+                           row->name, shared_of(h, k));
     }
     return 0;
+}
+
+/* Loads a kernel before its first launch. */
+static void load_kernel(struct hip *h, enum hip_kernel k)
+{
+    const char *name = hip_kernels[k].name;
+    CHECK(h->has[k]);
+    if (hip_device_function(h->device, name, &h->function[k], &h->failed)) return;
+    if (shared_of(h, k))
+        hip_fail(h,
+                 h->device->library->api.cuda_function_set(
+                     h->function[k], CUDA_FUNCTION_SHARED_BYTES, (int)shared_of(h, k)),
+                 name);
 }
 
 void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, const void *args,
@@ -43,6 +53,8 @@ void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, cons
 {
     const struct hip_kernel_row *row = &hip_kernels[k];
     if (h->failed.msg[0] || !blocks.x || !blocks.y || !blocks.z) return;
+    if (!h->function[k]) load_kernel(h, k);
+    if (h->failed.msg[0]) return;
     CHECK(blocks.x < 1u << 31 && blocks.y < 1u << 16 && blocks.z < 1u << 16);
     const struct launch l = {.function = h->function[k],
                              .name = row->name,
@@ -54,7 +66,6 @@ void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, cons
                              .cluster = row->in_clusters ? CLUSTER : 1,
                              .args = args,
                              .bytes = bytes};
-    CHECK(l.function);
     if (hip_stream_add(h->stream, &l)) err_memory(&h->failed);
 }
 

@@ -10,10 +10,10 @@ struct hip;
 
 /* Records the first failure; code 0: none. what: a string that outlives the device. */
 void hip_fail(struct hip *h, int code, const char *what);
-/* Finds the kernels of the device's image and has the device allow their shared memory. Absent
+/* Finds the kernels of the device's image, each of which is loaded before its first launch. Absent
  * (hip_has): kernels of other images, and linears that need more shared memory than the device has.
  * 0 or -1. */
-int hip_load_kernels(struct hip *h, struct err *e);
+int hip_find_kernels(struct hip *h, struct err *e);
 int hip_has(const struct hip *h, enum hip_kernel k);
 
 /* The grid of a launch, in blocks; kernel_list.h has the rest. */

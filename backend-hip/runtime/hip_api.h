@@ -122,7 +122,12 @@ struct hip_api {
 /* Offsets of gcnArchName in the structures that the two calls fill, and a size that holds either
  * structure (legacy: 792 bytes, R0600: 1472 bytes in ROCm 6; later ones may be longer). */
 enum { HIP_ARCH_AT_LEGACY = 396, HIP_ARCH_AT_R0600 = 1160, HIP_PROPERTIES_BYTES = 16384 };
-enum { CUDA_ATTRIBUTE_MULTIPROCESSORS = 16, CUDA_ATTRIBUTE_MAJOR = 75, CUDA_ATTRIBUTE_MINOR = 76 };
+enum {
+    CUDA_ATTRIBUTE_MULTIPROCESSORS = 16,
+    CUDA_ATTRIBUTE_MAJOR = 75,
+    CUDA_ATTRIBUTE_MINOR = 76,
+    CUDA_ATTRIBUTE_SHARED_BYTES = 97 /* of a block that asks for more than 48 KiB */
+};
 enum {
     CUDA_FUNCTION_SHARED_BYTES = 8,
     CUDA_CAPTURE_THREAD_LOCAL = 1,

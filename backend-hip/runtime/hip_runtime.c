@@ -16,6 +16,12 @@ enum { N_KNOWN = sizeof known_libraries / sizeof *known_libraries };
 static struct hip_library *libraries;
 static struct hip_device *devices;
 
+struct hip_function {
+    const char *name;
+    void *function;
+    struct hip_function *next;
+};
+
 #define AT(field) offsetof(struct hip_api, field)
 static const struct hip_symbol {
     size_t slot;            /* in struct hip_api */
@@ -185,10 +191,73 @@ static void find_arch(struct hip_device *d)
     free(p);
 }
 
+static void find_shared(struct hip_device *d)
+{
+    int bytes = 0;
+    if (d->library->is_cuda &&
+        !d->library->api.cuda_attribute(&bytes, CUDA_ATTRIBUTE_SHARED_BYTES, d->handle))
+        d->shared = (size_t)bytes;
+}
+
 static int same_arch(const struct hip_device *d, const char *arch)
 {
     size_t n = strlen(arch);
     return !strncmp(d->arch, arch, n) && (d->arch[n] == 0 || d->arch[n] == ':');
+}
+
+static const char entry_mark[] = ".visible .entry ";
+
+/* Finds the kernels of a PTX text, which has some; -1: no memory. */
+static int find_entries(struct hip_device *d, const char *text)
+{
+    const size_t mark = sizeof entry_mark - 1;
+    const char *end = text + strlen(text), *p = text;
+    int room = 0, n = 0;
+    free(d->entry);
+    d->entry = NULL;
+    do {
+        p = memmem(p, (size_t)(end - p), entry_mark, mark);
+        if (n == room) {
+            room = room ? 2 * room : 512;
+            const char **more = realloc(d->entry, (size_t)room * sizeof *more);
+            if (!more) return -1;
+            d->entry = more;
+        }
+        d->entry[n++] = p ? p : end;
+    } while (p++);
+    d->n_entries = n - 1;
+    return 0;
+}
+
+/* A PTX text of one kernel, to be freed: what stands ahead of all of them, and this one; NULL: no
+ * memory. */
+static char *text_of_entry(const struct hip_device *d, const char *text, int i)
+{
+    size_t head = (size_t)(d->entry[0] - text), n = (size_t)(d->entry[i + 1] - d->entry[i]);
+    char *one = malloc(head + n + 1);
+    if (!one) return NULL;
+    memcpy(one, text, head);
+    memcpy(one + head, d->entry[i], n);
+    one[head + n] = 0;
+    return one;
+}
+
+/* Loads an image; of PTX the first kernel, which says whether the device accepts it. Returns whether
+ * it does; e: no memory. */
+static int load_image(struct hip_device *d, const struct hip_image *m, const char *object,
+                      struct err *e)
+{
+    void *module;
+    if (!m->is_ptx) return !d->library->api.module_load(&d->module, object);
+    if (find_entries(d, object)) return err_memory(e), 0;
+    char *one = text_of_entry(d, object, 0);
+    if (!one) return err_memory(e), 0;
+    int code = d->library->api.module_load(&module, one);
+    free(one);
+    if (code) return 0;
+    d->library->api.module_unload(module);
+    d->text = object;
+    return 1;
 }
 
 /* Tries the image of the device's own name first, then all others, because a chip may accept code
@@ -198,17 +267,15 @@ static void choose_image(struct hip_device *d)
     for (int pass = 0; pass < 2; pass++)
         for (const struct hip_image *m = hip_images; m->arch; m++) {
             if (m->is_ptx != d->library->is_cuda || (pass == 0) != same_arch(d, m->arch)) continue;
-            struct err e;
-            void *object = hip_image_unpack(m, &e);
-            if (!object) {
-                snprintf(d->why, sizeof d->why, "%.*s", (int)sizeof d->why - 1, e.msg);
+            struct err e = {0};
+            char *object = hip_image_unpack(m, &e);
+            if (object && load_image(d, m, object, &e)) {
+                d->image = m->arch; /* the object stays allocated: some runtimes read it later */
                 return;
             }
-            if (d->library->api.module_load(&d->module, object)) {
-                free(object);
-                continue;
-            }
-            d->image = m->arch; /* the object stays allocated: some runtimes read it later */
+            free(object);
+            if (!e.msg[0]) continue;
+            snprintf(d->why, sizeof d->why, "%.*s", (int)sizeof d->why - 1, e.msg);
             return;
         }
 }
@@ -265,6 +332,7 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
         return -1;
     }
     find_arch(d);
+    find_shared(d);
     choose_image(d);
     if (!d->image && !d->why[0] && compile_seconds) compile_image(d, compile_seconds);
     d->next = devices;
@@ -272,9 +340,36 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
     return 0;
 }
 
-int hip_device_function(const struct hip_device *d, const char *name, void **function,
-                        struct err *e)
+/* The module of a kernel of PTX. */
+static int load_entry(const struct hip_device *d, const char *name, void **module, struct err *e)
 {
-    int code = d->library->api.function(function, d->module, name);
+    const size_t mark = sizeof entry_mark - 1, n = strlen(name);
+    int i = 0;
+    while (i < d->n_entries &&
+           (strncmp(d->entry[i] + mark, name, n) || d->entry[i][mark + n] != '('))
+        i++;
+    if (i == d->n_entries) return err_set(e, "%s: is not among the kernels of %s", name, d->image);
+    char *one = text_of_entry(d, d->text, i);
+    if (!one) return err_memory(e);
+    int code = d->library->api.module_load(module, one);
+    free(one);
     return code ? failed(d->library, code, name, e) : 0;
+}
+
+int hip_device_function(struct hip_device *d, const char *name, void **function, struct err *e)
+{
+    for (const struct hip_function *f = d->functions; f; f = f->next)
+        if (!strcmp(f->name, name)) {
+            *function = f->function;
+            return 0;
+        }
+    void *module = d->module;
+    if (!module && load_entry(d, name, &module, e)) return -1;
+    int code = d->library->api.function(function, module, name);
+    if (code) return failed(d->library, code, name, e);
+    struct hip_function *f = calloc(1, sizeof *f);
+    if (!f) return err_memory(e);
+    *f = (struct hip_function){name, *function, d->functions};
+    d->functions = f;
+    return 0;
 }

@@ -22,8 +22,13 @@ struct hip_device {
     const char *image; /* architecture of the image in use, or of what was compiled here; NULL: none
                         */
     char why[400];     /* no image fits: why compiling failed; else "" */
-    void *module;
-    int hung; /* given up: gets no further calls */
+    size_t shared;     /* most shared memory of a block that a kernel may ask for; 0: not known */
+    void *module;      /* of a code object; PTX has one for each kernel that is used */
+    const char *text;   /* of PTX, NULL: the image is a code object */
+    const char **entry; /* where its kernels begin, [n_entries], and its end */
+    int n_entries;
+    struct hip_function *functions; /* found so far */
+    int hung;                       /* given up: gets no further calls */
     struct hip_device *next;
 };
 
@@ -37,9 +42,9 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
                     int compile_seconds, struct err *e);
 /* Makes the device current for this thread. */
 int hip_device_use(const struct hip_device *d, struct err *e);
-/* One kernel of the device's module. */
-int hip_device_function(const struct hip_device *d, const char *name, void **function,
-                        struct err *e);
+/* One kernel of the device's image. NVIDIA's driver compiles it when it is first asked for: all of
+ * an image take most of a minute, those of a run some seconds. */
+int hip_device_function(struct hip_device *d, const char *name, void **function, struct err *e);
 /* The text of a runtime's error code, or its number. */
 const char *hip_error_text(const struct hip_library *l, int code, char *buffer, size_t bytes);
 

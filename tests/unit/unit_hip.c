@@ -139,6 +139,26 @@ static void check_registers(const char *ptx)
     assert_true(n_seen > 10000);
 }
 
+/* A module may be made of what stands ahead of all kernels and any one of them. */
+static void check_entries(const char *ptx, int family)
+{
+    static const char mark[] = ".visible .entry ";
+    char name[80];
+    int n = 0, n_rows = 0;
+    for (const char *p = strstr(ptx, mark); p; n++) {
+        const char *next = strstr(p + 1, mark), *end = next ? next : p + strlen(p);
+        assert_memory_equal(end - 3, "\n}\n", 3);
+        p = next;
+    }
+    for (int k = 0; k < K_COUNT; k++) {
+        if (!(hip_kernels[k].images & family)) continue;
+        snprintf(name, sizeof name, "%s%s(", mark, hip_kernels[k].name);
+        assert_non_null(strstr(ptx, name));
+        n_rows++;
+    }
+    assert_int_equal(n, n_rows);
+}
+
 static void images_unpack(void **state)
 {
     struct err e;
@@ -146,8 +166,11 @@ static void images_unpack(void **state)
     for (const struct hip_image *m = hip_images; m->arch; m++) {
         char *object = hip_image_unpack(m, &e);
         assert_non_null(object);
-        if (m->is_ptx) assert_non_null(strstr(object, ".version")), check_registers(object);
-        else assert_memory_equal(object, "\177ELF", 4);
+        if (m->is_ptx) {
+            assert_non_null(strstr(object, ".version"));
+            check_registers(object);
+            check_entries(object, hip_image_family(m->arch));
+        } else assert_memory_equal(object, "\177ELF", 4);
         free(object);
     }
     if (hip_kernel_sources.data) {

@@ -80,15 +80,18 @@ API(cuGetErrorString(int code, const char **text))
     return OK;
 }
 
+/* Most shared memory of a block on an H100 and on an A100. */
+enum { MOST_SHARED = (FIBERS_CUDA == 90 ? 227 : 163) << 10 };
+
 API(cuDeviceGetAttribute(int *value, int attribute, int device))
 {
-    enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 };
+    enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_BYTES = 97 };
     (void)device;
     *value = attribute == MULTIPROCESSORS ? (int)env_number("FIBERS_UNITS", 2)
              : attribute == MAJOR         ? FIBERS_CUDA / 10
+             : attribute == SHARED_BYTES  ? MOST_SHARED
                                           : 0;
-    return attribute == MULTIPROCESSORS || attribute == MAJOR || attribute == MINOR ? OK
-                                                                                    : INVALID_VALUE;
+    return *value || attribute == MINOR ? OK : INVALID_VALUE;
 }
 
 API(cuDevicePrimaryCtxRetain(void **context, int device))
@@ -104,7 +107,7 @@ API(cuCtxSetCurrent(void *context)) { return context ? OK : INVALID_VALUE; }
 API(cuFuncSetAttribute(void *f, int attribute, int value))
 {
     enum { SHARED_BYTES = 8 };
-    return f && attribute == SHARED_BYTES && value <= 227 << 10 ? OK : INVALID_VALUE;
+    return f && attribute == SHARED_BYTES && value <= MOST_SHARED ? OK : INVALID_VALUE;
 }
 
 /* ---- the stream, and launches that it records during a capture ---- */

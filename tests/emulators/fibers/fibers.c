@@ -511,7 +511,9 @@ int hipEventElapsedTime(float *ms, void *from, void *to)
     return OK;
 }
 
-/* Accepts only an ELF file for EM_AMDGPU whose flags name the architecture. */
+static const char *names_of; /* the image whose kernels `names` has */
+
+/* Accepts only an ELF file for EM_AMDGPU whose flags name the architecture; PTX is copied. */
 int hipModuleLoadData(void **module, const void *image)
 {
     enum { MACHINE_AT = 18, FLAGS_AT = 48, EM_AMDGPU = 224 };
@@ -526,8 +528,9 @@ int hipModuleLoadData(void **module, const void *image)
         char target[64];
         snprintf(target, sizeof target, ".target %s\n", FIBERS_TARGET);
         if (!strstr(image, target)) return NO_BINARY;
-        *module = (void *)(uintptr_t)image;
-        return OK;
+        *module = strdup(image);
+        names_of = NULL;
+        return *module ? OK : OUT_OF_MEMORY;
     }
     size_t i = 0;
     while (name && i < sizeof arch / sizeof *arch - 1 && strcmp(arch[i].name, name)) i++;
@@ -539,7 +542,7 @@ int hipModuleLoadData(void **module, const void *image)
 
 int hipModuleUnload(void *module)
 {
-    (void)module;
+    if (IS_CUDA) free(module);
     return OK;
 }
 
@@ -582,13 +585,12 @@ static void find_descriptors(const char *image)
 /* 1 if the image has a kernel of this name. */
 static int image_has(const char *image, const char *name)
 {
-    static const char *of;
     size_t n = strlen(name);
-    if (of != image) {
+    if (names_of != image) {
         n_names = 0;
         if (IS_CUDA) find_entries(image);
         else find_descriptors(image);
-        of = image;
+        names_of = image;
     }
     for (int i = 0; i < n_names; i++)
         if (!strncmp(names[i], name, n) &&
