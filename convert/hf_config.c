@@ -147,9 +147,9 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
                         "original_max_position_embeddings", 16384, "mscale", 1.0, "mscale_all_dim",
                         1.0);
     else if (c->traits & HF_GPT_OSS)
-        own = json_pack("{s:{s:s, s:f, s:f, s:i, s:b}}", "rope_parameters", "rope_type", "yarn",
-                        "rope_theta", f->rope.theta, "factor", 32.0,
-                        "original_max_position_embeddings", 4096, "truncate", 0);
+        own = json_pack("{s:{s:s, s:f, s:i, s:b}, s:O*}", "rope_parameters", "rope_type", "yarn",
+                        "factor", 32.0, "original_max_position_embeddings", 4096, "truncate", 0,
+                        "rope_theta", json_object_get(config, "rope_theta"));
     else return hfc_rope(c, config, &f->rope, n, e);
     int rc = own ? hfc_rope(c, own, &f->rope, n, e) : err_memory(e);
     json_decref(own);

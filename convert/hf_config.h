@@ -94,7 +94,7 @@ struct hf_rope_defaults {
     double theta;
     double partial; /* part of a head that rotates */
 };
-/* Computes inv_freq, inv_freq_long, rope_scale, rotary, rope and (dynamic scaling) context from
+/* Computes inv_freq, inv_freq_long, rope_long_from, rope_scale, rotary and rope from
  * rope_theta, rope_scaling or rope_parameters. head_dim, context and traits must be set. In rope.c.
  */
 int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_defaults *d,

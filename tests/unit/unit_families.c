@@ -448,6 +448,36 @@ static void test_ropes(void **state)
     near((float)c.rope_scale, sqrt(1 + log(64) / log(64)));
     assert_int_equal(c.rope_long_from, 64);
     hfc_free(&c);
+    /* the key beside rope_scaling has priority, as in transformers */
+    assert_int_equal(read_class(&c, "LlamaForCausalLM",
+                                ", \"vocab_size\": 8, \"original_max_position_embeddings\": 64, "
+                                "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+                                "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+                                "\"original_max_position_embeddings\": 8192}",
+                                &e),
+                     0);
+    near(c.inv_freq[40], pow(1e4, -80.0 / 128) / 8);
+    hfc_free(&c);
+    /* the yarn that gpt-oss has by default takes the theta that is there */
+    assert_int_equal(read_class(&c, "GptOssForCausalLM", ", \"rope_theta\": 10000", &e), 0);
+    near(c.inv_freq[31], pow(1e4, -62.0 / 64) / 32);
+    hfc_free(&c);
+    assert_int_equal(read_class(&c, "Gemma3ForCausalLM",
+                                ", \"rope_parameters\": {\"sliding_attention\": {\"rope_type\": "
+                                "\"default\"}, \"full_attention\": {\"rope_type\": \"linear\", "
+                                "\"factor\": 8}}",
+                                &e),
+                     0);
+    near(c.sliding_inv_freq[1], pow(1e4, -2.0 / 256));
+    near(c.inv_freq[1], pow(1e6, -2.0 / 256) / 8);
+    hfc_free(&c);
+    /* Gemma 2 has one RoPE, whose angles may be scaled */
+    assert_int_equal(read_class(&c, "Gemma2ForCausalLM",
+                                ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}",
+                                &e),
+                     0);
+    assert_true(c.rope_scale > 1.1);
+    hfc_free(&c);
     /* proportional: the first quarter of the pairs of the whole head; other heads without windows
      */
     assert_int_equal(read_class(&c, "Gemma4ForCausalLM",
