@@ -33,8 +33,10 @@ static json_t *rope_of(const json_t *config, const struct hf_family *f, const ch
                                    f->rope.theta);
     if (f->gemma == 3 && sliding)
         return json_pack("{s:o}", "rope_theta", theta_of(config, f, 1));
-    return json_pack("{s:O*, s:O*, s:o}", "rope_parameters", of_types, "rope_scaling", scaling,
-                     "rope_theta", theta_of(config, f, 0));
+    return json_pack("{s:O*, s:O*, s:O*, s:o}", "rope_parameters", of_types, "rope_scaling",
+                     scaling, "original_max_position_embeddings",
+                     json_object_get(config, "original_max_position_embeddings"), "rope_theta",
+                     theta_of(config, f, 0));
 }
 
 /* transformers 5.24 writes keys of single layers in place of global_head_dim and
