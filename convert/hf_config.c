@@ -14,24 +14,32 @@ static int id_of(const json_t *v)
     return x >= 0 && x < 1 << 30 ? (int)x : -1;
 }
 
+/* Leaves out an id that no token has. n NULL: silently, a default of the class. */
+static void add_eos(struct hf_config *c, int id, const struct notes *n)
+{
+    if (id >= 0 && id < c->vocab) c->eos[c->n_eos++] = id;
+    else if (id >= 0 && n)
+        note_warn(n, "eos_token_id %d is left out: the vocabulary has %d tokens", id, c->vocab);
+}
+
 static int take_ids(struct hf_config *c, const json_t *config, const json_t *gen,
-                    const struct hf_family *f, struct err *e)
+                    const struct hf_family *f, const struct notes *notes, struct err *e)
 {
     const json_t *b = json_object_get(gen, "bos_token_id"),
                  *x = json_object_get(gen, "eos_token_id");
     if (!b || json_is_null(b)) b = json_object_get(config, "bos_token_id");
     if (!x || json_is_null(x)) x = json_object_get(config, "eos_token_id");
     c->bos = b ? id_of(b) : f->bos;
+    if (c->bos >= c->vocab) c->bos = -1;
+    if (!x || json_is_null(x)) notes = NULL;
     size_t n = json_is_array(x) ? json_array_size(x) : 1;
     if (n > 1000) return err_set(e, "eos_token_id lists %zu tokens", n);
     if (!(c->eos = calloc(n + 3, sizeof *c->eos))) return err_memory(e);
-    for (size_t i = 0; i < n; i++) {
-        int id = !x ? f->eos : id_of(json_is_array(x) ? json_array_get(x, i) : x);
-        if (id >= 0) c->eos[c->n_eos++] = id;
-    }
+    for (size_t i = 0; i < n; i++)
+        add_eos(c, !x ? f->eos : id_of(json_is_array(x) ? json_array_get(x, i) : x), notes);
     for (int i = 0; i < 2 && (!x || json_is_null(x)) && f->more_eos[i]; i++) {
-        if (!c->n_eos) c->eos[c->n_eos++] = f->eos;
-        c->eos[c->n_eos++] = f->more_eos[i];
+        if (!i && x) add_eos(c, f->eos, notes);
+        add_eos(c, f->more_eos[i], notes);
     }
     return 0;
 }
@@ -207,7 +215,7 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
         return -1;
     if (hff_layers(c, config, f, n, e)) return -1;
     if (c->traits & HF_GEMMA4 && hff_gemma4_layers(c, config, e)) return -1;
-    return take_ids(c, config, generation, f, e);
+    return take_ids(c, config, generation, f, n, e);
 }
 
 int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation,

@@ -266,7 +266,7 @@ static const struct {
      "\"num_key_value_heads\": 2, \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-06, "
      "\"rope_theta\": 500000.0, \"tie_word_embeddings\": false, \"attention_bias\": false, "
      "\"vocab_size\": 320}",
-     "{\"architecture\": \"olmo2\", \"norm_eps\": 1e-06}"},
+     "{\"architecture\": \"olmo2\", \"bos\": -1, \"eos\": [], \"norm_eps\": 1e-06}"},
     {"granite",
      "{\"architectures\": [\"GraniteForCausalLM\"], \"model_type\": \"granite\", "
      "\"hidden_size\": 192, \"intermediate_size\": 288, \"num_hidden_layers\": 2, "
