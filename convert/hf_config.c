@@ -167,6 +167,7 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
 static int take_sizes(struct hf_config *c, const json_t *config, const struct hf_family *f,
                       struct err *e)
 {
+    int of_dim = !f->head_dim || json_is_null(json_object_get(config, "head_dim"));
     if (hff_int(config, "num_hidden_layers", f->layers, 1, 2000, &c->n_layers, e) ||
         hff_int(config, "hidden_size", f->dim, 1, 1 << 20, &c->dim, e) ||
         hff_int(config, "intermediate_size", f->ffn, 1, 1 << 20, &c->ffn, e) ||
@@ -175,13 +176,13 @@ static int take_sizes(struct hf_config *c, const json_t *config, const struct hf
                 f->kv_heads && json_object_get(config, "num_key_value_heads") == NULL ? f->kv_heads
                                                                                       : c->n_heads,
                 1, 1 << 16, &c->n_kv_heads, e) ||
-        hff_int(config, "head_dim", f->head_dim ? f->head_dim : c->dim / c->n_heads, 1, 4096,
+        hff_int(config, "head_dim", of_dim ? c->dim / c->n_heads : f->head_dim, 1, 4096,
                 &c->head_dim, e) ||
         hff_int(config, "vocab_size", f->vocab, 1, 1 << 26, &c->vocab, e) ||
         hff_int(config, "max_position_embeddings", f->context, 1, 1 << 30, &c->context, e) ||
         hff_int(config, "num_nextn_predict_layers", 0, 0, 64, &c->n_drafts, e))
         return -1;
-    if (!json_object_get(config, "head_dim") && !f->head_dim && c->dim % c->n_heads)
+    if (of_dim && !hff_value(config, "head_dim") && c->dim % c->n_heads)
         return err_set(e, "config.json: hidden_size %d is not a multiple of num_attention_heads %d",
                        c->dim, c->n_heads);
     if (c->n_heads % c->n_kv_heads)

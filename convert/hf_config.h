@@ -36,7 +36,8 @@ enum hf_trait {
     HF_SCALES = 1 << 22,        /* four multipliers (Granite) */
     HF_QUERY_SCALE = 1 << 23,   /* queries grow with the position (Ministral 3) */
     HF_MROPE = 1 << 24,         /* RoPE has sections for images: of text all positions are equal */
-    HF_TIED = 1 << 25, /* tied, whatever the language model alone says */
+    HF_TURNED_EXPERTS = 1 << 25, /* tensors of all experts are [E][in][out] */
+    HF_TIED = 1 << 26, /* tied, whatever the language model alone says */
 };
 
 struct hf_config {

@@ -8,6 +8,7 @@
 enum hf_windows {
     WINDOWS_NONE,
     WINDOWS_ALL,     /* every layer, where sliding_window is not null */
+    WINDOWS_LISTED,  /* the same, or layer_types */
     WINDOWS_USED,    /* every layer, where use_sliding_window is true */
     WINDOWS_QWEN,    /* where use_sliding_window is true: layer_types, or from max_window_layers */
     WINDOWS_EVEN,    /* the same: even layers below max_window_layers (Qwen2-MoE) */

@@ -213,7 +213,10 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
     }
     o->part = partial ? json_number_value(partial) : d->partial > 0 ? d->partial : 1;
     if (phi && (!strcmp(o->type, "su") || !strcmp(o->type, "yarn"))) o->type = "longrope";
-    if (c->traits & HF_MROPE) return 0; /* all positions of a text's token are equal */
+    if (c->traits & HF_MROPE) { /* all positions of a text's token are equal */
+        if (!strcmp(o->type, "mrope")) o->type = "default";
+        return 0;
+    }
     if (not_null(o->j, "mrope_section") || !strcmp(o->type, "mrope"))
         return err_set(e, "config.json: mrope (positions of images and video) is not supported: "
                           "use the text-only model");
