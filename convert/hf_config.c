@@ -147,6 +147,7 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
                      const struct notes *n, struct err *e)
 {
     json_t *own = NULL;
+    if (c->traits & HF_SLIDING_ROPE) return hff_two_ropes(c, config, f, n, e);
     if (hff_value(config, "rope_parameters") || hff_value(config, "rope_scaling"))
         return hfc_rope(c, config, &f->rope, n, e);
     if (c->traits & HF_QUERY_SCALE)

@@ -37,7 +37,8 @@ enum hf_trait {
     HF_QUERY_SCALE = 1 << 23,   /* queries grow with the position (Ministral 3) */
     HF_MROPE = 1 << 24,         /* RoPE has sections for images: of text all positions are equal */
     HF_TURNED_EXPERTS = 1 << 25, /* tensors of all experts are [E][in][out] */
-    HF_TIED = 1 << 26, /* tied, whatever the language model alone says */
+    HF_SLIDING_ROPE = 1 << 26,   /* layers with a window have a RoPE of their own (OLMo 3) */
+    HF_TIED = 1 << 27, /* tied, whatever the language model alone says */
 };
 
 struct hf_config {
@@ -60,7 +61,7 @@ struct hf_config {
     size_t n_eos;
     int n_drafts; /* layers after n_layers that only draft tokens: left out */
     /* Gemma, Granite: */
-    float *sliding_inv_freq; /* [head_dim/2] of layers with a window */
+    float *sliding_inv_freq; /* [head_dim/2] of layers with a window; HF_SLIDING_ROPE, too */
     double embed_scale, attend_scale, attend_softcap, logits_softcap; /* softcaps 0: none */
     double residual_scale, logits_scale;
     /* HF_EXPERTS: */

@@ -81,6 +81,10 @@ static const struct hf_family families[] = {
     {.name = "olmo2", .classes = {"Olmo2ForCausalLM"},
      .layers = 32, .dim = 4096, .heads = 32, .vocab = 50304, .context = 2048, .bos = -1,
      .eos = 50279, .ffn = 11008, .traits = HF_QK_NORM_WHOLE | HF_POST_NORMS, .eps = 1e-5},
+    {.name = "olmo3", .classes = {"Olmo3ForCausalLM"},
+     .layers = 32, .dim = 4096, .heads = 32, .vocab = 50304, .context = 2048, .bos = -1,
+     .eos = 50279, .ffn = 11008, .traits = HF_QK_NORM_WHOLE | HF_POST_NORMS | HF_SLIDING_ROPE,
+     .windows = WINDOWS_TYPES, .window = 4096, .full_every = 4, .eps = 1e-5, .rope = {5e5, 0}},
     {.name = "granite", .classes = {"GraniteForCausalLM"},
      .layers = 32, .dim = 4096, .heads = 32, .vocab = 32000, .context = 2048, .bos = 1, .eos = 2,
      .ffn = 11008, .traits = HF_SCALES},
@@ -200,7 +204,8 @@ const struct hf_family *hff_find(const json_t *config, int *nested, struct err *
     else
         err_set(e,
                 "config.json: architecture '%.60s' is not supported%s (Llama, Mistral, Mixtral, "
-                "Qwen2 to Qwen3.5, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4, gpt-oss, OLMo 2, Granite, "
+                "Qwen2 to Qwen3.5, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4, gpt-oss, OLMo 2 and 3, "
+                "Granite, "
                 "SmolLM3, StableLM, Starcoder2, Seed-OSS, Ernie 4.5 and InternLM3 language models "
                 "are)",
                 class ? class : type,

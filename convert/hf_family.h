@@ -71,6 +71,9 @@ int hff_layers(struct hf_config *c, const json_t *config, const struct hf_family
 /* Gemma's keys, RoPE tables (hf_gemma.c). */
 int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family *f,
               const struct notes *n, struct err *e);
+/* The RoPE tables of layers with and without a window. */
+int hff_two_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                  const struct notes *n, struct err *e);
 /* Gemma 4: lists by layer, after hff_layers. */
 int hff_gemma4_layers(struct hf_config *c, const json_t *config, struct err *e);
 

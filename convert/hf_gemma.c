@@ -1,4 +1,5 @@
-/* hf_gemma.c: Gemma 2, 3 and 4: scales and caps, two RoPE tables; lists by layer of Gemma 4. */
+/* hf_gemma.c: Gemma 2, 3 and 4: scales and caps, two RoPE tables (OLMo 3 has two, as well); lists
+ * by layer of Gemma 4. */
 #include "convert/hf_family.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ static json_t *rope_of(const json_t *config, const struct hf_family *f, const ch
                        : json_pack("{s:{s:s, s:f, s:f}}", "rope_parameters", "rope_type",
                                    "proportional", "partial_rotary_factor", 0.25, "rope_theta",
                                    f->rope.theta);
-    if (f->gemma == 3 && sliding)
+    if (f->gemma != 2 && sliding)
         return json_pack("{s:o}", "rope_theta", theta_of(config, f, 1));
     return json_pack("{s:O*, s:O*, s:O*, s:o}", "rope_parameters", of_types, "rope_scaling",
                      scaling, "original_max_position_embeddings",
@@ -91,8 +92,8 @@ static int check_layer(const struct hf_config *c, const json_t *config, int laye
     return 0;
 }
 
-static int take_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
-                      const struct notes *n, struct err *e)
+int hff_two_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                  const struct notes *n, struct err *e)
 {
     struct hf_config sliding = {.head_dim = c->head_dim, .context = c->context}, full = sliding;
     json_t *keys = rope_of(config, f, "full_attention"),
@@ -140,7 +141,7 @@ static int take_gemma4(struct hf_config *c, const json_t *config, const struct h
     c->k_eq_v = hff_flag(config, "attention_k_eq_v", 0);
     if (c->ple_dim) c->traits |= HF_PLE;
     if (hff_flag(config, "enable_moe_block", 0)) c->traits |= HF_EXPERTS;
-    return take_ropes(c, config, f, n, e);
+    return hff_two_ropes(c, config, f, n, e);
 }
 
 int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family *f,
@@ -166,7 +167,7 @@ int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family 
         return -1;
     if (q <= 0) return err_set(e, "config.json: query_pre_attn_scalar is null");
     c->attend_scale = 1 / sqrt(q);
-    return take_ropes(c, config, f, n, e);
+    return hff_two_ropes(c, config, f, n, e);
 }
 
 /* The last layer below `first` with the kind of layer i. */

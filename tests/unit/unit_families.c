@@ -267,6 +267,14 @@ static const struct {
      "\"rope_theta\": 500000.0, \"tie_word_embeddings\": false, \"attention_bias\": false, "
      "\"vocab_size\": 320}",
      "{\"architecture\": \"olmo2\", \"bos\": -1, \"eos\": [], \"norm_eps\": 1e-06}"},
+    {"olmo3",
+     "{\"architectures\": [\"Olmo3ForCausalLM\"], \"hidden_size\": 128, \"num_attention_heads\": 4, "
+     "\"num_hidden_layers\": 4, \"sliding_window\": 16, \"max_position_embeddings\": 512, "
+     "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8.0, "
+     "\"original_max_position_embeddings\": 64, \"attention_factor\": 1.2079441541679836}}",
+     "{\"architecture\": \"olmo3\", \"windows\": [16, 16, 16, 0], \"rope_scale\": "
+     "1.2079441541679836, \"rope\": \"yarn, factor 8, theta 500000; with a window default, theta "
+     "500000\"}"},
     {"qwen2.5-vl",
      "{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"], \"hidden_size\": 128, "
      "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "
