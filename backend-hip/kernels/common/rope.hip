@@ -196,11 +196,12 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
 }
 
 #if !defined(__AMDGCN__)
-/* Whether the threads of a head are 2, 4, 8 or 16 lanes. */
+/* Whether the threads of a head are 2, 4, 8 or 16 lanes: the 16 dimensions of a thread are all of
+ * one half of it. */
 DEVICE int rope_in_lanes(const struct rope_kernel_args *a)
 {
     int lanes = a->head_dim / 16;
-    return lanes <= 16 && !(lanes & (lanes - 1));
+    return lanes > 1 && lanes <= 16 && !(lanes & (lanes - 1));
 }
 
 /* The same for such heads. exact: rotated in the CPU's order */
