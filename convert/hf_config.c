@@ -14,24 +14,32 @@ static int id_of(const json_t *v)
     return x >= 0 && x < 1 << 30 ? (int)x : -1;
 }
 
+/* Leaves out an id that no token has. n NULL: silently, a default of the class. */
+static void add_eos(struct hf_config *c, int id, const struct notes *n)
+{
+    if (id >= 0 && id < c->vocab) c->eos[c->n_eos++] = id;
+    else if (id >= 0 && n)
+        note_warn(n, "eos_token_id %d is left out: the vocabulary has %d tokens", id, c->vocab);
+}
+
 static int take_ids(struct hf_config *c, const json_t *config, const json_t *gen,
-                    const struct hf_family *f, struct err *e)
+                    const struct hf_family *f, const struct notes *notes, struct err *e)
 {
     const json_t *b = json_object_get(gen, "bos_token_id"),
                  *x = json_object_get(gen, "eos_token_id");
     if (!b || json_is_null(b)) b = json_object_get(config, "bos_token_id");
     if (!x || json_is_null(x)) x = json_object_get(config, "eos_token_id");
     c->bos = b ? id_of(b) : f->bos;
+    if (c->bos >= c->vocab) c->bos = -1;
+    if (!x || json_is_null(x)) notes = NULL;
     size_t n = json_is_array(x) ? json_array_size(x) : 1;
     if (n > 1000) return err_set(e, "eos_token_id lists %zu tokens", n);
     if (!(c->eos = calloc(n + 3, sizeof *c->eos))) return err_memory(e);
-    for (size_t i = 0; i < n; i++) {
-        int id = !x ? f->eos : id_of(json_is_array(x) ? json_array_get(x, i) : x);
-        if (id >= 0) c->eos[c->n_eos++] = id;
-    }
+    for (size_t i = 0; i < n; i++)
+        add_eos(c, !x ? f->eos : id_of(json_is_array(x) ? json_array_get(x, i) : x), notes);
     for (int i = 0; i < 2 && (!x || json_is_null(x)) && f->more_eos[i]; i++) {
-        if (!c->n_eos) c->eos[c->n_eos++] = f->eos;
-        c->eos[c->n_eos++] = f->more_eos[i];
+        if (!i && x) add_eos(c, f->eos, notes);
+        add_eos(c, f->more_eos[i], notes);
     }
     return 0;
 }
@@ -139,6 +147,7 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
                      const struct notes *n, struct err *e)
 {
     json_t *own = NULL;
+    if (c->traits & HF_SLIDING_ROPE) return hff_two_ropes(c, config, f, n, e);
     if (hff_value(config, "rope_parameters") || hff_value(config, "rope_scaling"))
         return hfc_rope(c, config, &f->rope, n, e);
     if (c->traits & HF_QUERY_SCALE)
@@ -147,9 +156,9 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
                         "original_max_position_embeddings", 16384, "mscale", 1.0, "mscale_all_dim",
                         1.0);
     else if (c->traits & HF_GPT_OSS)
-        own = json_pack("{s:{s:s, s:f, s:f, s:i, s:b}}", "rope_parameters", "rope_type", "yarn",
-                        "rope_theta", f->rope.theta, "factor", 32.0,
-                        "original_max_position_embeddings", 4096, "truncate", 0);
+        own = json_pack("{s:{s:s, s:f, s:i, s:b}, s:O*}", "rope_parameters", "rope_type", "yarn",
+                        "factor", 32.0, "original_max_position_embeddings", 4096, "truncate", 0,
+                        "rope_theta", json_object_get(config, "rope_theta"));
     else return hfc_rope(c, config, &f->rope, n, e);
     int rc = own ? hfc_rope(c, own, &f->rope, n, e) : err_memory(e);
     json_decref(own);
@@ -159,6 +168,7 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
 static int take_sizes(struct hf_config *c, const json_t *config, const struct hf_family *f,
                       struct err *e)
 {
+    int of_dim = !f->head_dim || json_is_null(json_object_get(config, "head_dim"));
     if (hff_int(config, "num_hidden_layers", f->layers, 1, 2000, &c->n_layers, e) ||
         hff_int(config, "hidden_size", f->dim, 1, 1 << 20, &c->dim, e) ||
         hff_int(config, "intermediate_size", f->ffn, 1, 1 << 20, &c->ffn, e) ||
@@ -167,13 +177,13 @@ static int take_sizes(struct hf_config *c, const json_t *config, const struct hf
                 f->kv_heads && json_object_get(config, "num_key_value_heads") == NULL ? f->kv_heads
                                                                                       : c->n_heads,
                 1, 1 << 16, &c->n_kv_heads, e) ||
-        hff_int(config, "head_dim", f->head_dim ? f->head_dim : c->dim / c->n_heads, 1, 4096,
+        hff_int(config, "head_dim", of_dim ? c->dim / c->n_heads : f->head_dim, 1, 4096,
                 &c->head_dim, e) ||
         hff_int(config, "vocab_size", f->vocab, 1, 1 << 26, &c->vocab, e) ||
         hff_int(config, "max_position_embeddings", f->context, 1, 1 << 30, &c->context, e) ||
         hff_int(config, "num_nextn_predict_layers", 0, 0, 64, &c->n_drafts, e))
         return -1;
-    if (!json_object_get(config, "head_dim") && !f->head_dim && c->dim % c->n_heads)
+    if (of_dim && !hff_value(config, "head_dim") && c->dim % c->n_heads)
         return err_set(e, "config.json: hidden_size %d is not a multiple of num_attention_heads %d",
                        c->dim, c->n_heads);
     if (c->n_heads % c->n_kv_heads)
@@ -207,7 +217,7 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
         return -1;
     if (hff_layers(c, config, f, n, e)) return -1;
     if (c->traits & HF_GEMMA4 && hff_gemma4_layers(c, config, e)) return -1;
-    return take_ids(c, config, generation, f, e);
+    return take_ids(c, config, generation, f, n, e);
 }
 
 int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation,

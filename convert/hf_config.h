@@ -36,7 +36,9 @@ enum hf_trait {
     HF_SCALES = 1 << 22,        /* four multipliers (Granite) */
     HF_QUERY_SCALE = 1 << 23,   /* queries grow with the position (Ministral 3) */
     HF_MROPE = 1 << 24,         /* RoPE has sections for images: of text all positions are equal */
-    HF_TIED = 1 << 25, /* tied, whatever the language model alone says */
+    HF_TURNED_EXPERTS = 1 << 25, /* tensors of all experts are [E][in][out] */
+    HF_SLIDING_ROPE = 1 << 26,   /* layers with a window have a RoPE of their own (OLMo 3) */
+    HF_TIED = 1 << 27, /* tied, whatever the language model alone says */
 };
 
 struct hf_config {
@@ -59,7 +61,7 @@ struct hf_config {
     size_t n_eos;
     int n_drafts; /* layers after n_layers that only draft tokens: left out */
     /* Gemma, Granite: */
-    float *sliding_inv_freq; /* [head_dim/2] of layers with a window */
+    float *sliding_inv_freq; /* [head_dim/2] of layers with a window; HF_SLIDING_ROPE, too */
     double embed_scale, attend_scale, attend_softcap, logits_softcap; /* softcaps 0: none */
     double residual_scale, logits_scale;
     /* HF_EXPERTS: */
@@ -94,7 +96,7 @@ struct hf_rope_defaults {
     double theta;
     double partial; /* part of a head that rotates */
 };
-/* Computes inv_freq, inv_freq_long, rope_scale, rotary, rope and (dynamic scaling) context from
+/* Computes inv_freq, inv_freq_long, rope_long_from, rope_scale, rotary and rope from
  * rope_theta, rope_scaling or rope_parameters. head_dim, context and traits must be set. In rope.c.
  */
 int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_defaults *d,

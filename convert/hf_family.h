@@ -8,6 +8,7 @@
 enum hf_windows {
     WINDOWS_NONE,
     WINDOWS_ALL,     /* every layer, where sliding_window is not null */
+    WINDOWS_LISTED,  /* the same, or layer_types */
     WINDOWS_USED,    /* every layer, where use_sliding_window is true */
     WINDOWS_QWEN,    /* where use_sliding_window is true: layer_types, or from max_window_layers */
     WINDOWS_EVEN,    /* the same: even layers below max_window_layers (Qwen2-MoE) */
@@ -70,6 +71,9 @@ int hff_layers(struct hf_config *c, const json_t *config, const struct hf_family
 /* Gemma's keys, RoPE tables (hf_gemma.c). */
 int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family *f,
               const struct notes *n, struct err *e);
+/* The RoPE tables of layers with and without a window. */
+int hff_two_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                  const struct notes *n, struct err *e);
 /* Gemma 4: lists by layer, after hff_layers. */
 int hff_gemma4_layers(struct hf_config *c, const json_t *config, struct err *e);
 

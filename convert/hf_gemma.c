@@ -1,4 +1,5 @@
-/* hf_gemma.c: Gemma 2, 3 and 4: scales and caps, two RoPE tables; lists by layer of Gemma 4. */
+/* hf_gemma.c: Gemma 2, 3 and 4: scales and caps, two RoPE tables (OLMo 3 has two, as well); lists
+ * by layer of Gemma 4. */
 #include "convert/hf_family.h"
 
 #include <math.h>
@@ -7,25 +8,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The theta of layers of a type where its own parameters have none. NULL: no memory. */
+static json_t *theta_of(const json_t *config, const struct hf_family *f, int sliding)
+{
+    int local = sliding && f->gemma > 2;
+    const json_t *theta = hff_value(config, local ? "rope_local_base_freq" : "rope_theta");
+    if (theta) return json_incref((json_t *)(uintptr_t)theta);
+    return json_real(local ? 10000 : f->rope.theta);
+}
+
 /* The keys that hfc_rope() reads, for layers of a type. */
 static json_t *rope_of(const json_t *config, const struct hf_family *f, const char *type)
 {
     json_t *of_types = json_object_get(config, "rope_parameters"),
            *scaling = json_object_get(config, "rope_scaling"),
-           *theta = json_object_get(config, "rope_theta"),
-           *local = json_object_get(config, "rope_local_base_freq"),
            *of_type = json_object_get(of_types, type);
     int sliding = !strcmp(type, "sliding_attention");
-    if (json_is_object(of_type)) return json_pack("{s:O}", "rope_parameters", of_type);
+    if (json_is_object(of_type))
+        return json_pack("{s:O, s:o}", "rope_parameters", of_type, "rope_theta",
+                         theta_of(config, f, sliding));
     if (f->gemma == 4)
         return sliding ? json_pack("{s:f}", "rope_theta", 10000.0)
                        : json_pack("{s:{s:s, s:f, s:f}}", "rope_parameters", "rope_type",
                                    "proportional", "partial_rotary_factor", 0.25, "rope_theta",
                                    f->rope.theta);
-    if (f->gemma == 3 && sliding)
-        return json_pack("{s:o}", "rope_theta", local ? json_incref(local) : json_real(10000));
-    return json_pack("{s:O*, s:O*, s:o}", "rope_parameters", of_types, "rope_scaling", scaling,
-                     "rope_theta", theta ? json_incref(theta) : json_real(f->rope.theta));
+    if (f->gemma != 2 && sliding)
+        return json_pack("{s:o}", "rope_theta", theta_of(config, f, 1));
+    return json_pack("{s:O*, s:O*, s:O*, s:o}", "rope_parameters", of_types, "rope_scaling",
+                     scaling, "original_max_position_embeddings",
+                     json_object_get(config, "original_max_position_embeddings"), "rope_theta",
+                     theta_of(config, f, 0));
 }
 
 /* transformers 5.24 writes keys of single layers in place of global_head_dim and
@@ -80,8 +92,8 @@ static int check_layer(const struct hf_config *c, const json_t *config, int laye
     return 0;
 }
 
-static int take_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
-                      const struct notes *n, struct err *e)
+int hff_two_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                  const struct notes *n, struct err *e)
 {
     struct hf_config sliding = {.head_dim = c->head_dim, .context = c->context}, full = sliding;
     json_t *keys = rope_of(config, f, "full_attention"),
@@ -93,7 +105,7 @@ static int take_ropes(struct hf_config *c, const json_t *config, const struct hf
                                    hfc_rope(&sliding, local, &f->rope, n, e);
     c->inv_freq = full.inv_freq, c->sliding_inv_freq = sliding.inv_freq;
     c->rope_scale = full.rope_scale, c->rotary = full.rotary, c->context = full.context;
-    if (!rc && sliding.rope_scale != 1)
+    if (!rc && sliding.rope_scale != (f->gemma == 2 ? full.rope_scale : 1))
         rc = err_set(e, "config.json: rope of sliding_attention scales angles: not supported");
     if (!rc && (full.inv_freq_long || sliding.inv_freq_long || full.rotary != full.head_dim ||
                 sliding.rotary != sliding.head_dim))
@@ -129,7 +141,7 @@ static int take_gemma4(struct hf_config *c, const json_t *config, const struct h
     c->k_eq_v = hff_flag(config, "attention_k_eq_v", 0);
     if (c->ple_dim) c->traits |= HF_PLE;
     if (hff_flag(config, "enable_moe_block", 0)) c->traits |= HF_EXPERTS;
-    return take_ropes(c, config, f, n, e);
+    return hff_two_ropes(c, config, f, n, e);
 }
 
 int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family *f,
@@ -155,7 +167,7 @@ int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family 
         return -1;
     if (q <= 0) return err_set(e, "config.json: query_pre_attn_scalar is null");
     c->attend_scale = 1 / sqrt(q);
-    return take_ropes(c, config, f, n, e);
+    return hff_two_ropes(c, config, f, n, e);
 }
 
 /* The last layer below `first` with the kind of layer i. */

@@ -48,6 +48,7 @@ static int slides(const struct hf_config *c, const struct hf_family *f, const js
                   int from, int i)
 {
     switch (f->windows) {
+    case WINDOWS_LISTED: return !types || hff_type_is(types, i, "sliding_attention");
     case WINDOWS_QWEN: return types ? hff_type_is(types, i, "sliding_attention") : i >= from;
     case WINDOWS_EVEN:
         return types ? hff_type_is(types, i, "sliding_attention") : i % 2 == 0 && i < from;
@@ -61,7 +62,7 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
 {
     const json_t *types = hff_value(config, "layer_types"),
                  *width = json_object_get(config, "sliding_window");
-    int w = 0, from = 0, by_type = f->windows > WINDOWS_USED;
+    int w = 0, from = 0, by_type = f->windows > WINDOWS_USED || f->windows == WINDOWS_LISTED;
     if (hff_list(&c->windows, c->n_layers, e) || check_types(f, types, e)) return -1;
     if (f->windows == WINDOWS_TYPES) return typed_windows(c, config, f, e);
     if (f->windows == WINDOWS_NONE) return 0;
@@ -72,7 +73,7 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
     if ((f->windows == WINDOWS_QWEN || f->windows == WINDOWS_EVEN) &&
         hff_int(config, "max_window_layers", 28, 0, 1 << 30, &from, e))
         return -1;
-    if (f->windows != WINDOWS_ALL && !hff_flag(config, "use_sliding_window", 0)) return 0;
+    if (f->windows > WINDOWS_LISTED && !hff_flag(config, "use_sliding_window", 0)) return 0;
     if (width ? json_is_null(width) : !f->window) return 0;
     if (hff_int(config, "sliding_window", f->window, 1, 1 << 30, &w, e)) return -1;
     if (w >= c->context) w = 0; /* no effect within the context */

@@ -358,7 +358,7 @@ int plan_rope_tables(struct plan *p, struct err *e)
 {
     const struct hf_config *c = p->config;
     int64_t n = c->head_dim / 2, full = n;
-    if (c->traits & HF_GEMMA) {
+    if (c->sliding_inv_freq) {
         for (int i = 0; c->traits & HF_GEMMA4 && i < c->n_layers; i++)
             if (!c->windows[i]) full = c->head_dims[i] / 2;
         return add_frequencies(p, "rope.full.inv_freq", c->inv_freq, full, e) ||

@@ -10,9 +10,11 @@
 #include <string.h>
 
 struct rope_options {
-    const json_t *j; /* rope_scaling or rope_parameters, or NULL */
+    const json_t *j;        /* rope_scaling or rope_parameters, or NULL */
+    const json_t *original; /* original_max_position_embeddings beside them, or NULL */
     const char *type;
     double theta, part; /* part of a head that rotates */
+    double context;     /* max_position_embeddings */
 };
 
 static const json_t *not_null(const json_t *j, const char *key)
@@ -45,6 +47,17 @@ static int number_or(const struct rope_options *o, const char *key, double fallb
     return none ? 0 : number(o, key, 0, out, e);
 }
 
+/* The context that the model was first trained on. The key of the configuration has priority over
+ * the one beside the factors, as in transformers. */
+static int original(const struct rope_options *o, double *out, struct err *e)
+{
+    static const char key[] = "original_max_position_embeddings";
+    if (!o->original) return number(o, key, o->context, out, e);
+    *out = json_number_value(o->original);
+    if (!(*out > 0 && *out < 1e15)) return err_set(e, "config.json: %s is out of range", key);
+    return 0;
+}
+
 /* pos_freqs of the plain table: theta ** (2i / dim), correctly rounded (torch is within one unit of
  * it). */
 static float pos_freq(double theta, int i, int dim)
@@ -52,12 +65,11 @@ static float pos_freq(double theta, int i, int dim)
     return (float)pow((double)(float)theta, (double)((float)(2 * i) / (float)dim));
 }
 
-static int llama3(float *f, int n, const struct rope_options *o, double context, struct err *e)
+static int llama3(float *f, int n, const struct rope_options *o, struct err *e)
 {
     double factor, low, high, old;
     if (number(o, "factor", 0, &factor, e) || number(o, "low_freq_factor", 0, &low, e) ||
-        number(o, "high_freq_factor", 0, &high, e) ||
-        number(o, "original_max_position_embeddings", context, &old, e))
+        number(o, "high_freq_factor", 0, &high, e) || original(o, &old, e))
         return -1;
     if (high == low)
         return err_set(e, "config.json: rope 'llama3': low_freq_factor equals high_freq_factor");
@@ -91,9 +103,7 @@ static int yarn(struct hf_config *c, const struct rope_options *o, struct err *e
     enum { NONE = -1 };
     int dim = c->rotary;
     double factor, old, fast, slow, m, m_all, attention;
-    if (number(o, "original_max_position_embeddings", c->context, &old, e) ||
-        number(o, "factor", c->context / old, &factor, e))
-        return -1;
+    if (original(o, &old, e) || number(o, "factor", c->context / old, &factor, e)) return -1;
     if (number_or(o, "beta_fast", 32, &fast, e) || number_or(o, "beta_slow", 1, &slow, e) ||
         number_or(o, "mscale", NONE, &m, e) || number_or(o, "mscale_all_dim", NONE, &m_all, e))
         return -1;
@@ -134,14 +144,11 @@ static int factors(float *f, int n, const struct rope_options *o, const char *ke
     return 0;
 }
 
-/* original: of the configuration, has priority over the one beside the factors. */
-static int longrope(struct hf_config *c, const struct rope_options *o, const json_t *original,
-                    struct err *e)
+static int longrope(struct hf_config *c, const struct rope_options *o, struct err *e)
 {
     int n = c->rotary / 2;
     double old, factor, attention;
-    if (number(o, "original_max_position_embeddings", c->context, &old, e)) return -1;
-    if (original) old = json_number_value(original);
+    if (original(o, &old, e)) return -1;
     if (!(old > 1 && old < INT_MAX) || old != floor(old))
         return err_set(e, "config.json: original_max_position_embeddings is out of range");
     if (number(o, "factor", c->context / old, &factor, e) ||
@@ -182,6 +189,8 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
     const json_t *params = not_null(config, "rope_parameters"),
                  *scaling = not_null(config, "rope_scaling");
     o->j = params ? params : scaling;
+    o->original = not_null(config, "original_max_position_embeddings");
+    o->context = c->context;
     if (o->j && !json_is_object(o->j))
         return err_set(e, "config.json: %s is not an object",
                        params ? "rope_parameters" : "rope_scaling");
@@ -204,32 +213,40 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
     }
     o->part = partial ? json_number_value(partial) : d->partial > 0 ? d->partial : 1;
     if (phi && (!strcmp(o->type, "su") || !strcmp(o->type, "yarn"))) o->type = "longrope";
-    if (c->traits & HF_MROPE) return 0; /* all positions of a text's token are equal */
+    if (c->traits & HF_MROPE) { /* all positions of a text's token are equal */
+        if (!strcmp(o->type, "mrope")) o->type = "default";
+        return 0;
+    }
     if (not_null(o->j, "mrope_section") || !strcmp(o->type, "mrope"))
         return err_set(e, "config.json: mrope (positions of images and video) is not supported: "
                           "use the text-only model");
     return 0;
 }
 
-/* transformers rescales the table with the length of the text, so that cached keys would depend on
- * later tokens. The table for the full context is fixed, as in vLLM. */
-static int dynamic(struct hf_config *c, struct rope_options *o, const struct notes *n,
-                   struct err *e)
+/* transformers rescales the table with the length of a text that exceeds the model's context, so
+ * that cached keys would depend on later tokens. Where more positions are asked for, the table for
+ * the full context serves all of them, as in vLLM. */
+static int dynamic(struct hf_config *c, const struct rope_options *o, const struct notes *n,
+                   double *factor, struct err *e)
 {
-    double factor;
     int dim = c->rotary;
-    if (number(o, "factor", 0, &factor, e)) return -1;
-    double longest = c->context * factor;
+    if (number(o, "factor", 0, factor, e)) return -1;
+    double longest = c->context * *factor;
     if (dim == 2 || longest > INT_MAX || longest < 1)
         return err_set(e, "config.json: rope 'dynamic': factor is out of range");
-    o->theta *= pow(factor * longest / c->context - (factor - 1), dim / (dim - 2.0));
-    c->context = (int)longest;
-    note_info(n, "rope 'dynamic': using the fixed table for %d positions", c->context);
+    double theta = o->theta *
+                   pow(*factor * longest / c->context - (*factor - 1), dim / (dim - 2.0));
+    if (!(c->inv_freq_long = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq_long)))
+        return err_memory(e);
+    for (int i = 0; i < dim / 2; i++) c->inv_freq_long[i] = 1.0f / pos_freq(theta, i, dim);
+    c->rope_long_from = c->context;
+    note_info(n, "rope 'dynamic': where -c exceeds %d, the fixed table for %d positions is used",
+              c->context, (int)longest);
     return 0;
 }
 
 /* The table of a type; c->inv_freq is that of the default type on entry. */
-static int scale_table(struct hf_config *c, const struct rope_options *o, const json_t *original,
+static int scale_table(struct hf_config *c, const struct rope_options *o, const struct notes *n,
                        double *factor, struct err *e)
 {
     const char *type = o->type;
@@ -242,12 +259,11 @@ static int scale_table(struct hf_config *c, const struct rope_options *o, const 
         return 0;
     }
     if (!strcmp(type, "llama3"))
-        return number(o, "factor", 0, factor, e) || llama3(c->inv_freq, pairs, o, c->context, e)
-                   ? -1
-                   : 0;
+        return number(o, "factor", 0, factor, e) || llama3(c->inv_freq, pairs, o, e) ? -1 : 0;
     if (!strcmp(type, "yarn")) return number(o, "factor", 1, factor, e) || yarn(c, o, e) ? -1 : 0;
-    if (!strcmp(type, "longrope")) return longrope(c, o, original, e);
-    if (!strcmp(type, "default") || !strcmp(type, "dynamic")) return 0;
+    if (!strcmp(type, "longrope")) return longrope(c, o, e);
+    if (!strcmp(type, "dynamic")) return dynamic(c, o, n, factor, e);
+    if (!strcmp(type, "default")) return 0;
     return err_set(e,
                    "config.json: rope type '%.40s' is not supported (default, linear, llama3, "
                    "yarn, longrope, proportional and dynamic are)",
@@ -264,13 +280,8 @@ int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_def
         return -1;
     if (!(c->inv_freq = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq))) return err_memory(e);
     c->rope_scale = 1;
-    if (!strcmp(o.type, "dynamic")) {
-        if (dynamic(c, &o, n, e)) return -1;
-        number(&o, "factor", 0, &factor, e);
-    }
     for (int i = 0; i < c->rotary / 2; i++) c->inv_freq[i] = 1.0f / pos_freq(o.theta, i, c->rotary);
-    if (scale_table(c, &o, not_null(config, "original_max_position_embeddings"), &factor, e))
-        return -1;
+    if (scale_table(c, &o, n, &factor, e)) return -1;
     for (int i = 0; i < c->head_dim / 2; i++)
         if (!isfinite(c->inv_freq[i]) || (c->inv_freq_long && !isfinite(c->inv_freq_long[i])))
             return err_set(e, "config.json: rope '%.20s' gives no finite frequencies", o.type);

@@ -3,6 +3,8 @@
  * (Gemma 3). Layers with a window and layers without one have a RoPE table each. */
 #include "core/model/arch_blocks.h"
 
+#include <string.h>
+
 /* A number that only these models have; the file must say it. */
 static float number(struct builder *b, const char *key) { return arch_number(b, key, 0, 1e6); }
 
@@ -16,7 +18,8 @@ static void build(struct builder *b)
     arch_room(b, "gate", g->ffn);
     arch_room(b, "up", g->ffn);
     struct arch_rope full = arch_angles(b, "rope.full.inv_freq", g->head_dim / 2, g->rope_scale);
-    struct arch_rope sliding = arch_angles(b, "rope.sliding.inv_freq", g->head_dim / 2, 1);
+    float scale = strcmp(g->architecture, "gemma2") ? 1 : g->rope_scale; /* Gemma 2: one RoPE */
+    struct arch_rope sliding = arch_angles(b, "rope.sliding.inv_freq", g->head_dim / 2, scale);
     a.scale = number(b, "attend_scale");
     a.softcap = number(b, "attend_softcap");
     s.tail.softcap = number(b, "logits_softcap");

@@ -1,6 +1,9 @@
 /* arch_olmo2.c: OLMo 2: blocks read the stream as it is and what they add is normed; norms over the
- * whole projections of q and k. */
+ * whole projections of q and k. OLMo 3: layers with a window have a RoPE table of their own, which
+ * is not scaled. */
 #include "core/model/arch_blocks.h"
+
+#include <string.h>
 
 static void build(struct builder *b)
 {
@@ -8,10 +11,15 @@ static void build(struct builder *b)
     struct arch_stream s = arch_stream(b, 0);
     struct arch_attention a = arch_attention(b);
     a.head_norm = HEAD_NORM_WHOLE;
-    a.rope = arch_angles(b, "rope.inv_freq", g->head_dim / 2, g->rope_scale);
+    int two = !strcmp(g->architecture, "olmo3"), pairs = g->head_dim / 2;
+    struct arch_rope full = arch_angles(b, two ? "rope.full.inv_freq" : "rope.inv_freq", pairs,
+                                        g->rope_scale),
+                     sliding = full;
+    if (two) sliding = arch_angles(b, "rope.sliding.inv_freq", pairs, 1);
     arch_embed(b, s.embed, s.x);
     for (b->layer = 0; b->layer < g->n_layers && !b->failed; b->layer++) {
         a.window = g->windows[b->layer];
+        a.rope = a.window ? sliding : full;
         arch_attend_block(b, &a, s.x, s.delta);
         arch_stream_norm_delta(b, &s, "layers.%d.post_attention_layernorm");
         arch_stream_add(b, &s, 0);
@@ -22,5 +30,5 @@ static void build(struct builder *b)
     arch_stream_end(b, &s);
 }
 
-static const char *const names[] = {"olmo2", NULL};
+static const char *const names[] = {"olmo2", "olmo3", NULL};
 const struct arch arch_olmo2 = {names, build};

@@ -178,6 +178,12 @@ static const struct {
                            LAYER "self_attn.k_norm.weight 48",
                            LAYER "post_attention_layernorm.weight 64",
                            LAYER "post_feedforward_layernorm.weight 64", NULL}},
+    {"olmo3", "{}", none,
+     (const char *const[]){ATTENTION, MLP, LAYER "self_attn.q_norm.weight 96",
+                           LAYER "self_attn.k_norm.weight 48",
+                           LAYER "post_attention_layernorm.weight 64",
+                           LAYER "post_feedforward_layernorm.weight 64",
+                           "rope.full.inv_freq 8", "rope.sliding.inv_freq 8", NULL}},
     {"granite",
      "{\"embed_scale\": 12.0, \"attend_scale\": 0.4, \"residual_scale\": 0.5,"
      "\"logits_scale\": 0.125}",

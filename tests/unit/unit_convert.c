@@ -412,8 +412,9 @@ static void test_rope(void **state)
                             "\"dynamic\", \"factor\": 2}",
                             &e),
                      0);
-    near(c.inv_freq[1], 1 / pow(10000 * pow(2 * 2 - 1, 64.0 / 62), 2.0 / 64));
-    assert_int_equal(c.context, 8192);
+    near(c.inv_freq[1], 1 / pow(10000, 2.0 / 64));
+    near(c.inv_freq_long[1], 1 / pow(10000 * pow(2 * 2 - 1, 64.0 / 62), 2.0 / 64));
+    assert_true(c.context == 4096 && c.rope_long_from == 4096);
     hfc_free(&c);
     assert_int_equal(config(&c, ", \"rope_scaling\": {\"type\": \"longrope\", \"factor\": 2}", &e),
                      -1);

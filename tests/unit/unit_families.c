@@ -266,7 +266,42 @@ static const struct {
      "\"num_key_value_heads\": 2, \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-06, "
      "\"rope_theta\": 500000.0, \"tie_word_embeddings\": false, \"attention_bias\": false, "
      "\"vocab_size\": 320}",
-     "{\"architecture\": \"olmo2\", \"norm_eps\": 1e-06}"},
+     "{\"architecture\": \"olmo2\", \"bos\": -1, \"eos\": [], \"norm_eps\": 1e-06}"},
+    {"olmo3",
+     "{\"architectures\": [\"Olmo3ForCausalLM\"], \"hidden_size\": 128, \"num_attention_heads\": 4, "
+     "\"num_hidden_layers\": 4, \"sliding_window\": 16, \"max_position_embeddings\": 512, "
+     "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8.0, "
+     "\"original_max_position_embeddings\": 64, \"attention_factor\": 1.2079441541679836}}",
+     "{\"architecture\": \"olmo3\", \"windows\": [16, 16, 16, 0], \"rope_scale\": "
+     "1.2079441541679836, \"rope\": \"yarn, factor 8, theta 500000; with a window default, theta "
+     "500000\"}"},
+    {"qwen2.5-vl",
+     "{\"architectures\": [\"Qwen2_5_VLForConditionalGeneration\"], \"hidden_size\": 128, "
+     "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "
+     "\"use_sliding_window\": false, \"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": "
+     "[16, 8, 8]}, \"vocab_size\": 320}",
+     "{\"architecture\": \"qwen2\", \"windows\": [0, 0], \"rope\": \"default, theta 1e+06\", "
+     "\"norm_eps\": 1e-05, \"eos\": []}"},
+    {"qwen3-vl-moe",
+     "{\"architectures\": [\"Qwen3VLMoeForConditionalGeneration\"], \"text_config\": "
+     "{\"model_type\": \"qwen3_vl_moe_text\", \"hidden_size\": 128, \"num_hidden_layers\": 2, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"norm_topk_prob\": false, "
+     "\"rope_scaling\": {\"mrope_interleaved\": true, \"rope_type\": \"default\"}, "
+     "\"vocab_size\": 320}}",
+     "{\"architecture\": \"qwen3_moe\", \"experts\": [1, 1], \"n_experts\": 60, "
+     "\"router_normalize\": 1, \"rope\": \"default, theta 500000\"}"},
+    {"ministral",
+     "{\"architectures\": [\"MinistralForCausalLM\"], \"num_hidden_layers\": 3, "
+     "\"sliding_window\": 16, \"layer_types\": [\"sliding_attention\", \"full_attention\", "
+     "\"sliding_attention\"], \"vocab_size\": 320}",
+     "{\"architecture\": \"mistral\", \"windows\": [16, 0, 16]}"},
+    {"ministral without layer_types",
+     "{\"model_type\": \"ministral\", \"num_hidden_layers\": 2, \"vocab_size\": 320}",
+     "{\"architecture\": \"mistral\", \"windows\": [4096, 4096]}"},
+    {"seed-oss, a head_dim of null",
+     "{\"model_type\": \"seed_oss\", \"num_hidden_layers\": 2, \"hidden_size\": 96, "
+     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": null}",
+     "{\"architecture\": \"llama\", \"head_dim\": 24, \"n_kv_heads\": 2}"},
     {"granite",
      "{\"architectures\": [\"GraniteForCausalLM\"], \"model_type\": \"granite\", "
      "\"hidden_size\": 192, \"intermediate_size\": 288, \"num_hidden_layers\": 2, "
@@ -355,6 +390,10 @@ static void test_defaults(void **state)
         {"SmolLM3ForCausalLM", 36, 2048, 16, 4, 128, 11008, 32768, 1, 0, 0, 1e-6},
         {"Olmo2ForCausalLM", 32, 4096, 32, 32, 128, 11008, 2048, 0, 0, 0, 1e-5},
         {"GraniteForCausalLM", 32, 4096, 32, 32, 128, 11008, 2048, 0, 0, 0, 1e-6},
+        {"Ernie4_5ForCausalLM", 18, 1024, 16, 2, 128, 3072, 131072, 1, 0, 0, 1e-5},
+        {"InternLM3ForCausalLM", 48, 4096, 32, 2, 128, 10240, 32768, 0, 0, 0, 1e-5},
+        {"SeedOssForCausalLM", 64, 4096, 80, 8, 128, 27648, 524288, 0, 0, 0, 1e-6},
+        {"Qwen3VLForConditionalGeneration", 32, 4096, 32, 32, 128, 22016, 128000, 0, 0, 0, 1e-6},
         {"StableLmForCausalLM", 32, 2560, 32, 32, 80, 6912, 4096, 0, 0, 0, 1e-5},
         {"Starcoder2ForCausalLM", 30, 3072, 24, 2, 128, 12288, 4096, 1, 0, 0, 1e-5},
     };
@@ -447,6 +486,36 @@ static void test_ropes(void **state)
     near(c.inv_freq_long[1], 0.002);
     near((float)c.rope_scale, sqrt(1 + log(64) / log(64)));
     assert_int_equal(c.rope_long_from, 64);
+    hfc_free(&c);
+    /* the key beside rope_scaling has priority, as in transformers */
+    assert_int_equal(read_class(&c, "LlamaForCausalLM",
+                                ", \"vocab_size\": 8, \"original_max_position_embeddings\": 64, "
+                                "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+                                "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+                                "\"original_max_position_embeddings\": 8192}",
+                                &e),
+                     0);
+    near(c.inv_freq[40], pow(1e4, -80.0 / 128) / 8);
+    hfc_free(&c);
+    /* the yarn that gpt-oss has by default takes the theta that is there */
+    assert_int_equal(read_class(&c, "GptOssForCausalLM", ", \"rope_theta\": 10000", &e), 0);
+    near(c.inv_freq[31], pow(1e4, -62.0 / 64) / 32);
+    hfc_free(&c);
+    assert_int_equal(read_class(&c, "Gemma3ForCausalLM",
+                                ", \"rope_parameters\": {\"sliding_attention\": {\"rope_type\": "
+                                "\"default\"}, \"full_attention\": {\"rope_type\": \"linear\", "
+                                "\"factor\": 8}}",
+                                &e),
+                     0);
+    near(c.sliding_inv_freq[1], pow(1e4, -2.0 / 256));
+    near(c.inv_freq[1], pow(1e6, -2.0 / 256) / 8);
+    hfc_free(&c);
+    /* Gemma 2 has one RoPE, whose angles may be scaled */
+    assert_int_equal(read_class(&c, "Gemma2ForCausalLM",
+                                ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}",
+                                &e),
+                     0);
+    assert_true(c.rope_scale > 1.1);
     hfc_free(&c);
     /* proportional: the first quarter of the pairs of the whole head; other heads without windows
      */

@@ -22,13 +22,16 @@ static struct matrix want[EXPERTS][LINEARS];
 
 typedef void put_fn(const struct matrix *, const char *, const struct how *);
 
-static const char qwen3_moe[] =
-    "\"architectures\":[\"Qwen3MoeForCausalLM\"],\"model_type\":\"qwen3_moe\",\"hidden_size\":64,"
-    "\"intermediate_size\":48,\"moe_intermediate_size\":48,\"num_hidden_layers\":1,"
-    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":32,\"vocab_size\":32,"
-    "\"num_experts\":3,\"num_experts_per_tok\":2,\"norm_topk_prob\":true,\"decoder_sparse_step\":1,"
-    "\"mlp_only_layers\":[],\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6,"
-    "\"rope_theta\":10000.0,\"tie_word_embeddings\":true,\"hidden_act\":\"silu\"";
+#define QWEN3_MOE(class, type)                                                                      \
+    "\"architectures\":[\"" class "\"],\"model_type\":\"" type "\",\"hidden_size\":64,"           \
+    "\"intermediate_size\":48,"                                                                    \
+    "\"moe_intermediate_size\":48,\"num_hidden_layers\":1,\"num_attention_heads\":2,"            \
+    "\"num_key_value_heads\":1,\"head_dim\":32,\"vocab_size\":32,\"num_experts\":3,"             \
+    "\"num_experts_per_tok\":2,\"norm_topk_prob\":true,\"decoder_sparse_step\":1,"              \
+    "\"mlp_only_layers\":[],\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6,"             \
+    "\"rope_theta\":10000.0,\"tie_word_embeddings\":true,\"hidden_act\":\"silu\""
+static const char qwen3_moe[] = QWEN3_MOE("Qwen3MoeForCausalLM", "qwen3_moe"),
+                  qwen3_vl_moe[] = QWEN3_MOE("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe");
 
 /* All tensors of the model but its experts. */
 static void put_rest(void)
@@ -201,6 +204,37 @@ static void gptq_experts(void)
     check_that(weight_at(&m, "layers.0.mlp.experts.up_proj", 2, 7, 9) ==
                    (double)want[2][UP].w[7][9],
                "plain experts");
+    mf_close(&m);
+}
+
+/* Qwen3-VL-MoE: tensors of all experts, [in][out] each, ups behind the gates. */
+static void turned_experts(void)
+{
+    struct process p;
+    struct modelfile m;
+    int wrong = 0;
+    clear();
+    ck.model = qwen3_vl_moe;
+    put_rest();
+    add_random(SHAPE(EXPERTS, DIM, 2 * FFN), "model.layers.0.mlp.experts.gate_up_proj");
+    add_random(SHAPE(EXPERTS, FFN, DIM), "model.layers.0.mlp.experts.down_proj");
+    const void *gate_up = tensor("model.layers.0.mlp.experts.gate_up_proj")->data,
+               *down = tensor("model.layers.0.mlp.experts.down_proj")->data;
+    check(!convert("", &p), "turned experts", &p);
+    process_free(&p);
+    if (open_result(&m)) return;
+    for (int x = 0; x < EXPERTS; x++)
+        for (int r = 0; r < FFN; r++)
+            for (int i = 0; i < DIM; i++) {
+                size_t at = (size_t)((x * DIM + i) * 2 * FFN + r);
+                wrong += weight_at(&m, "layers.0.mlp.experts.gate_proj", x, r, i) !=
+                         (double)f32_at(gate_up, DT_BF16, at);
+                wrong += weight_at(&m, "layers.0.mlp.experts.up_proj", x, r, i) !=
+                         (double)f32_at(gate_up, DT_BF16, at + FFN);
+                wrong += weight_at(&m, "layers.0.mlp.experts.down_proj", x, i, r) !=
+                         (double)f32_at(down, DT_BF16, (size_t)((x * FFN + r) * DIM + i));
+            }
+    check_that(!wrong, "turned experts: %d weights are wrong", wrong);
     mf_close(&m);
 }
 
@@ -635,6 +669,7 @@ int main(int argc, char **argv)
     snprintf(run_path, sizeof run_path, "%s/opt4gptq-run", build);
     program = path, run_program = run_path;
     gptq_experts();
+    turned_experts();
     compressed_tensors();
     auto_round();
     mxfp4();
