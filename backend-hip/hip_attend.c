@@ -49,8 +49,27 @@ static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend
                                      [KV_F32] = NO_KERNELS,
                                      [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128,
                                                   K_COUNT},
-                                     [KV_INT4] = NO_KERNELS};
-    return by_head(h, attend, h->config.act == ACT_F16 ? half : full);
+                                     [KV_INT4] = NO_KERNELS},
+                                 one[][HEADS] = {
+                                     [KV_F16] = {K_attend_wgmma_one_64, K_attend_wgmma_one_128,
+                                                 K_attend_wgmma_one_256},
+                                     [KV_F32] = NO_KERNELS,
+                                     [KV_INT8] = {K_attend_wgmma_one_int8_64,
+                                                  K_attend_wgmma_one_int8_128, K_COUNT},
+                                     [KV_INT4] = {K_attend_wgmma_one_int4_64,
+                                                  K_attend_wgmma_one_int4_128, K_COUNT}};
+    return by_head(h, attend, h->config.act != ACT_F16         ? full
+                              : h->config.query_halves == 1 ? one
+                                                            : half);
+}
+
+int hip_check_queries(const struct hip *h, const struct op *attend, struct err *e)
+{
+    if (h->config.query_halves != 1 || wgmma_kernel(h, attend) < K_COUNT) return 0;
+    return err_set(e, "--query-halves 1: %s has no kernel for it with heads of %d dimensions, --kv %s%s",
+                   h->device->name, attend->as.attend.heads.head_dim,
+                   kv_formats[h->config.kv].name,
+                   attend->as.attend.softcap > 0 ? " and capped scores" : "");
 }
 
 static enum hip_kernel tile_kernel(const struct hip *h, const struct op *attend)

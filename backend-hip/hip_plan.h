@@ -211,6 +211,8 @@ int hip_dense_convolves(const struct be_plan *p, int op, int n, int conv);
 void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of);
 
 /* ---- hip_attend.c */
+/* Whether prompts have a kernel with the query_halves of the configuration. 0 or -1. */
+int hip_check_queries(const struct hip *h, const struct op *attend, struct err *e);
 /* Rotation of queries and keys, storage of keys and values. */
 void hip_rope_store(struct hip *h, const struct be_plan *p, int op);
 /* Whether attention can include the rotation and storage of operation rope. */

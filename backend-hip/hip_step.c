@@ -19,7 +19,9 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
     struct hip *h = (struct hip *)be;
     for (int i = 0; i < plan->n_ops; i++) {
         const struct op *op = &plan->op[i];
-        if (op->kind == OP_ATTEND && check_heads(&op->as.attend.heads, e)) return -1;
+        if (op->kind == OP_ATTEND &&
+            (check_heads(&op->as.attend.heads, e) || hip_check_queries(h, op, e)))
+            return -1;
         if (op->kind == OP_ROPE_STORE && check_heads(&op->as.rope.heads, e)) return -1;
         if (hip_check_state(op, e)) return -1;
     }

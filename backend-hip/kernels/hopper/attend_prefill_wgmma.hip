@@ -6,7 +6,8 @@
  *             mbarriers; steps begin at an absolute multiple of 64
  *   operands  queries in split precision (two halves), so that scores, which are exponents, have 22
  *             bits; softmax weights, too, in attend_wgmma_*; rounded to halves in
- *             attend_wgmma_half_*, like the values, because such errors average out
+ *             attend_wgmma_half_*, like the values, because such errors average out; queries, too,
+ *             in attend_wgmma_one_*
  * Bits: a row's result does not depend on the other rows of its tile: a step whose positions a row
  * does not see leaves the row unchanged. */
 
@@ -150,22 +151,26 @@ DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], 
 /* For heads of 64 dimensions ptxas 13.0 gives the softmax weights the registers of the queries,
  * which the next step needs. It does not if the queries change in the loop. zero: 0, unknown to
  * ptxas. */
-DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
+DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims, const int queries)
 {
     UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
-        change_by(&q[c][i].high, zero),
-        change_by(&q[c][i].low, zero);
+    {
+        change_by(&q[c][i].high, zero);
+        if (queries > 1) change_by(&q[c][i].low, zero);
+    }
 }
 
-/* Starts the scores of 64 rows and a step of positions; in flight on return. */
-DEVICE void wgmma_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims)
+/* Starts the scores of 64 rows and a step of positions; in flight on return. queries: halves of a
+ * query */
+DEVICE void wgmma_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims,
+                         const int queries)
 {
     wgmma_begin();
     UNROLL for (int c = 0; c < dims / 16; c++)
     {
         u64 b = wgmma_octets(keys + (u32)(c * 2 * KV_STEP * 16), KV_STEP * 16, 128);
         wgmma(score, q[c][0].high, q[c][1].high, q[c][2].high, q[c][3].high, b, c > 0, 64);
-        wgmma(score, q[c][0].low, q[c][1].low, q[c][2].low, q[c][3].low, b, 1, 64);
+        if (queries > 1) wgmma(score, q[c][0].low, q[c][1].low, q[c][2].low, q[c][3].low, b, 1, 64);
     }
     wgmma_commit();
 }
@@ -311,9 +316,11 @@ DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct 
     }
 }
 
-/* A consumer warpgroup: 64 rows of the tile. halves: parts of a softmax weight */
+/* A consumer warpgroup: 64 rows of the tile. queries, halves: parts of a query, of a softmax
+ * weight */
 DEVICE void consume_kv(const struct attend_kernel_args *a, const struct query_tile *w,
-                       const struct kv_ring *ring, const int dims, const int halves)
+                       const struct kv_ring *ring, const int dims, const int queries,
+                       const int halves)
 {
     const int key_bytes = KV_STEP * dims * 2;
     struct query_rows r;
@@ -326,8 +333,8 @@ DEVICE void consume_kv(const struct attend_kernel_args *a, const struct query_ti
         if (p0 <= r.highest) {
             struct two_halves p[KV_STEP / 16][4];
             float score[32], shrink[2];
-            if (dims == 64) keep_queries(r.q, a->window >> 31, dims);
-            wgmma_scores(keys, r.q, score, dims);
+            if (dims == 64) keep_queries(r.q, a->window >> 31, dims, queries);
+            wgmma_scores(keys, r.q, score, dims, queries);
             wgmma_wait(score, 64);
             softmax_step(a, &r, score, p0, shrink);
             UNROLL for (int i = 0; i < dims / 2; i++) r.total[i] *= shrink[i / 2 % 2];
@@ -354,7 +361,7 @@ DEVICE void begin_ring(const struct kv_ring *r, const int stages)
 }
 
 DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const int dims,
-                         const int halves)
+                         const int queries, const int halves)
 {
     struct kv_ring r;
     r.stages = lds_address(lds);
@@ -369,12 +376,12 @@ DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const
         produce_kv(early, &w, &r, dims);
     } else {
         REGISTERS_MORE(224);
-        consume_kv(early, &w, &r, dims, halves);
+        consume_kv(early, &w, &r, dims, queries, halves);
     }
 }
 
-#define ATTEND_WGMMA(name, images, dims, halves)                                                   \
+#define ATTEND_WGMMA(name, images, dims, queries, halves)                                          \
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
-        attend_wgmma(EARLY_ARGS, dynamic_lds, dims, halves);                                       \
+        attend_wgmma(EARLY_ARGS, dynamic_lds, dims, queries, halves);                              \
     })
 #include "backend-hip/kernels/kernel_list.h"
