@@ -33,7 +33,7 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
                           .serial = ++h->n_plans,
                           .replays = !hip_runs_paper(h),
                           .step_set_bytes = hip_open_set_bytes(&h->config, plan)};
-    if (hip_compile_linears(h, p, e) || hip_fuse(h, p, e)) {
+    if (hip_map_values(h, p, e) || hip_compile_linears(h, p, e) || hip_fuse(h, p, e)) {
         hip_step_drop(be, p);
         return -1;
     }
@@ -43,7 +43,7 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
 
 void hip_step_drop(struct be *be, struct be_plan *p)
 {
-    (void)be;
+    hip_free(be, p->d_values);
     free(p->linears);
     free(p->kernels);
     for (int r = 0; r < REGIMES; r++) free(p->group[r]);

@@ -147,8 +147,8 @@ DEVICE void attend_long(const struct attend_kernel_args *early, u32 *lds, const 
     r.full = r.queries + TILE_GROUPS * 2 * LONG_PART;
     r.empty = r.full + 8 * LONG_SLOTS;
     const struct kv_ring barriers = {r.slots, r.full, r.empty};
-    begin_ring(&barriers, LONG_SLOTS);
-    struct query_tile w = query_tile_of(early, 0);
+    begin_ring(&barriers, LONG_SLOTS, 128);
+    struct query_tile w = query_tile_of(early, 0, KV_STEP);
     barrier();
     wait_for_producer();
     if (thread() >= TILE_GROUPS * 128) {

@@ -413,8 +413,8 @@ DEVICE void attend_wgmma_int8(const struct attend_kernel_args *early, u32 *lds, 
     r.stages = lds_address(lds);
     r.full = r.stages + int8_scales_ahead_at(dims) + INT8_AHEAD * 128 * 4;
     r.empty = r.full + 8 * INT8_STAGES;
-    begin_ring(&r, INT8_STAGES);
-    struct query_tile w = query_tile_of(early, int4);
+    begin_ring(&r, INT8_STAGES, 128);
+    struct query_tile w = query_tile_of(early, int4, KV_STEP);
     barrier();
     wait_for_producer();
     if (thread() >= TILE_GROUPS * 128) {
