@@ -41,8 +41,6 @@ int engine_settle(struct options *o, struct err *e)
     if (!strcmp(o->act, "auto")) o->act = o->same_bits ? "i16" : backend_best_act(b);
     /* in integers attention over int8 is the fastest that every backend has (docs/kv.md) */
     if (!strcmp(o->kv, "auto")) o->kv = o->same_bits ? "int8" : "f16";
-    if (o->query_halves == 1 && (strcmp(b->ops->name, "hip") || strcmp(o->act, "f16")))
-        return err_set(e, "--query-halves 1 needs a GPU and --act f16");
     int processors = pool_n_processors();
     if (o->threads > processors) {
         /* a thread that is put to sleep within a task holds up all others: 4 on 2 processors lose a

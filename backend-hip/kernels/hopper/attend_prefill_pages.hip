@@ -2,11 +2,14 @@
  * attend_prefill_wgmma.hip has it.
  *   pipeline  stages of 128 positions, eight pages as they lie in memory: keys by bulk copies, values
  *             by TMA, which swizzles them. A step has positions 0 to 7 of each page of a stage, the
- *             next one 8 to 15: so pages are a multiple of bytes apart in the operands
+ *             next one 8 to 15, so that 8 positions and the next 8 of an operand are a page apart.
+ *             Keys and values have mbarriers full of their own
  *   turns     a consumer warpgroup asks for the scores of the next step and then for the sums of
  *             this one, which go on beside the exponentials of the next; the two take turns
  *             (FlashAttention-3, Shah et al. 2024) */
 
+/* Shared memory: stages of keys [page][dims / 8][PAGE][8] and values [page][dims / 64][PAGE][64], 16
+ * bytes number i of a row at i ^ (position % 8); mbarriers full of keys, empty, full of values. */
 enum { STAGE_POSITIONS = ATTEND_STAGE_POSITIONS, STAGE_PAGES = STAGE_POSITIONS / PAGE };
 enum { KV_STAGES = ATTEND_STAGES };
 enum { KV_TURN = 1, KV_LAST_STAGE = 3 }; /* numbers of barriers: two turns, the producers */
@@ -42,11 +45,15 @@ DEVICE void produce_pages(const struct attend_kernel_args *a, const struct query
     for (int p0 = w->begin; p0 <= w->last; p0 += STAGE_POSITIONS) {
         int whole = p0 + STAGE_POSITIONS - 1 <= w->last, n = whole ? STAGE_PAGES
                                                                    : (w->last - p0) / PAGE + 1;
-        u32 to = r->stages + (u32)(stage * stage_bytes), full = r->full + (u32)(8 * stage), of = parity;
+        u32 to = r->stages + (u32)(stage * stage_bytes), full = r->full + (u32)(8 * stage),
+            values = full + 2 * 8 * KV_STAGES, of = parity;
         if (++stage == KV_STAGES) stage = 0, parity ^= 1;
         if (whole && lane >= WARP) continue; /* they wait for the last stage */
-        int page = lane % STAGE_PAGES < n ? table[p0 / PAGE + lane % STAGE_PAGES] : 0;
+        int page = lane < n ? table[p0 / PAGE + lane] : 0;
         if (lane < WARP) mbarrier_wait(r->empty + (full - r->full), of);
+        if (lane == 0) mbarrier_arrive_expect(full, (u32)(n * part));
+        if (lane < n)
+            bulk_copy(to + (u32)(lane * part), pages + (u64)page * stride, (u32)part, full);
         if (!whole) {
             warpgroup_barrier(KV_LAST_STAGE);
             load_last_values(pages, table, stride, to + (u32)(stage_bytes / 2), p0, w->last, dims);
@@ -55,12 +62,10 @@ DEVICE void produce_pages(const struct attend_kernel_args *a, const struct query
             matrix_reads_after();
             warpgroup_barrier(KV_LAST_STAGE);
         }
-        if (lane == 0) mbarrier_arrive_expect(full, (u32)(n * part * (1 + whole)));
-        if (lane < n)
-            bulk_copy(to + (u32)(lane * part), pages + (u64)page * stride, (u32)part, full);
-        else if (whole && lane >= STAGE_PAGES && lane < 2 * STAGE_PAGES)
-            tma_load(to + (u32)(lane * part), a->values, 0,
-                     ((page * a->n_kv_heads + kv_head) * 2 + 1) * PAGE, 0, full);
+        if (lane == 0) mbarrier_arrive_expect(values, (u32)(whole * n * part));
+        if (whole && lane < STAGE_PAGES)
+            tma_load(to + (u32)((STAGE_PAGES + lane) * part), a->values, 0,
+                     ((page * a->n_kv_heads + kv_head) * 2 + 1) * PAGE, 0, values);
     }
 }
 
@@ -116,6 +121,12 @@ DEVICE u32 values_of_step(const struct kv_ring *ring, const struct page_consumer
                                 2 * STAGE_POSITIONS * dims + c->step % 2 * (8 * 128));
 }
 
+/* Waits for the values of the step. */
+DEVICE void wait_for_values(const struct kv_ring *ring, const struct page_consumer *c)
+{
+    mbarrier_wait(ring->full + (u32)(8 * (2 * KV_STAGES + c->stage)), c->parity);
+}
+
 /* Lets the producer fill the stage of a step that is over. */
 DEVICE void release_pages(const struct kv_ring *ring, int stage, int step)
 {
@@ -136,6 +147,7 @@ DEVICE void page_step(const struct attend_kernel_args *a, const struct query_til
     float score[32], shrink[2];
     u32 values = values_of_step(ring, c, dims);
     int before = c->stage;
+    wait_for_values(ring, c);
     next_step(c);
     mbarrier_wait(ring->full + (u32)(8 * c->stage), c->parity);
     if (dims == 64) keep_queries(c->r.q, a->window >> 31, dims, queries);
@@ -179,6 +191,7 @@ DEVICE void page_steps(const struct attend_kernel_args *a, const struct query_ti
         NO_UNROLL while (c->step < n - 1 && c->step + 1 >= from && c->step + 1 < to)
             page_step(a, w, ring, c, dims, queries, halves, 0);
     }
+    wait_for_values(ring, c);
     turn_wait(KV_TURN + c->group);
     page_values(values_of_step(ring, c, dims), c->p, c->r.total, dims, halves);
     if (!c->group || n < n_turns) turn_give(KV_TURN + 1 - c->group);
@@ -203,7 +216,7 @@ DEVICE void consume_pages(const struct attend_kernel_args *a, const struct query
     if (c.group) turn_give(KV_TURN);
     if (n) page_steps(a, w, ring, &c, n, turns, dims, queries, halves);
     for (; c.step < turns; next_step(&c)) { /* of the other group */
-        mbarrier_wait(ring->full + (u32)(8 * c.stage), c.parity);
+        wait_for_values(ring, &c);
         turn_wait(KV_TURN + c.group);
         if (!c.group || c.step + 1 < turns) turn_give(KV_TURN + 1 - c.group);
         release_pages(ring, c.stage, c.step);
@@ -220,6 +233,9 @@ DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const
     r.full = r.stages + KV_STAGES * 4 * STAGE_POSITIONS * (u32)dims;
     r.empty = r.full + 8 * KV_STAGES;
     begin_ring(&r, KV_STAGES, 1);
+    for (int i = 0; i < KV_STAGES && thread() == 0; i++)
+        mbarrier_init(r.full + 8 * (2 * KV_STAGES + (u32)i), 1);
+    if (thread() == 0) mbarrier_init_done();
     struct query_tile w = query_tile_of(early, 0, STAGE_POSITIONS);
     barrier();
     wait_for_producer();
