@@ -91,6 +91,10 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
         free(h);
         return err_set(e, "--variant %s: needs --act f16", config->variant);
     }
+    if (config->query_halves == 1 && config->act != ACT_F16) {
+        free(h);
+        return err_set(e, "--query-halves 1: needs --act f16");
+    }
     if (hip_stream_open(&h->stream, h->device, e)) {
         free(h);
         return -1;

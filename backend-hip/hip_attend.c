@@ -49,8 +49,56 @@ static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend
                                      [KV_F32] = NO_KERNELS,
                                      [KV_INT8] = {K_attend_wgmma_int8_64, K_attend_wgmma_int8_128,
                                                   K_COUNT},
-                                     [KV_INT4] = NO_KERNELS};
-    return by_head(h, attend, h->config.act == ACT_F16 ? half : full);
+                                     [KV_INT4] = NO_KERNELS},
+                                 one[][HEADS] = {
+                                     [KV_F16] = {K_attend_wgmma_one_64, K_attend_wgmma_one_128,
+                                                 K_attend_wgmma_one_256},
+                                     [KV_F32] = NO_KERNELS,
+                                     [KV_INT8] = {K_attend_wgmma_one_int8_64,
+                                                  K_attend_wgmma_one_int8_128, K_COUNT},
+                                     [KV_INT4] = {K_attend_wgmma_one_int4_64,
+                                                  K_attend_wgmma_one_int4_128, K_COUNT}};
+    if (h->config.kv == KV_F16 && !h->tensor_maps) return K_COUNT;
+    return by_head(h, attend, h->config.act != ACT_F16      ? full
+                              : h->config.query_halves == 1 ? one
+                                                            : half);
+}
+
+int hip_check_queries(const struct hip *h, const struct op *attend, struct err *e)
+{
+    if (h->config.query_halves != 1 || wgmma_kernel(h, attend) < K_COUNT) return 0;
+    return err_set(e, "--query-halves 1: %s has no kernel for it with heads of %d dimensions, --kv %s%s",
+                   h->device->name, attend->as.attend.heads.head_dim,
+                   kv_formats[h->config.kv].name,
+                   attend->as.attend.softcap > 0 ? " and capped scores" : "");
+}
+
+/* attend_prefill_pages.hip: a box is the values of a page, [dims / 64][PAGE][128 bytes], in 32-bit
+ * words. The rows of a map go on beyond the pages, whose number is not known here. */
+int hip_map_values(struct hip *h, struct be_plan *p, struct err *e)
+{
+    const struct step_plan *plan = p->plan;
+    int needed = 0;
+    for (int i = 0; i < plan->n_ops; i++)
+        needed |= plan->op[i].kind == OP_ATTEND && h->config.kv == KV_F16 &&
+                  wgmma_kernel(h, &plan->op[i]) < K_COUNT;
+    if (!needed) return 0;
+    p->d_values = hip_alloc(&h->be, (size_t)plan->n_kv * CUDA_MAP_BYTES);
+    if (!p->d_values) return err_set(e, "out of memory on %s", h->device->name);
+    for (int i = 0; i < plan->n_kv; i++) {
+        unsigned char map[CUDA_MAP_BYTES] __attribute__((aligned(64))) = {0};
+        const unsigned halves = (unsigned)plan->kv[i].head_dim / 64, box[] = {32, PAGE, halves},
+                       steps[] = {1, 1, 1};
+        const unsigned long long row = (unsigned long long)plan->kv[i].head_dim * 2,
+                                 sizes[] = {32, INT32_MAX, halves}, strides[] = {row, 128};
+        if (!halves) continue;
+        int code = h->device->library->api.cuda_tensor_map(map, CUDA_MAP_U32, 3, p->memory->kv[i],
+                                                           sizes, strides, box, steps, 0,
+                                                           CUDA_MAP_SWIZZLE_128, CUDA_MAP_L2_256, 0);
+        if (code) hip_fail(h, code, "a map of values");
+        hip_upload(&h->be, p->d_values + (size_t)i * CUDA_MAP_BYTES, map, sizeof map);
+    }
+    return 0;
 }
 
 static enum hip_kernel tile_kernel(const struct hip *h, const struct op *attend)
@@ -237,11 +285,17 @@ size_t hip_most_tiles(int rows, int seqs)
 /* A tile has two groups of one sequence. If all tiles run at once, an early group is paired with a
  * late one, so that all tiles take equally long. Otherwise neighbours are paired, which share most
  * of their keys and values, and tiles are ordered by falling position, so that the last ones to
- * start are short. */
-int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile)
+ * start are short. Fills shape.prompt_positions, too. */
+int hip_fill_tiles(struct hip *h, const struct batch *b, int32_t *tile)
 {
-    int n = 0, all = 0;
-    for (int i = 0; i < b->n_seqs; i++) all += (prompt_of(h, b, i).groups + 1) / 2;
+    int n = 0, all = 0, positions = 0;
+    h->shape.prompt_positions = 1;
+    for (int i = 0; i < b->n_seqs; i++) {
+        const struct prompt p = prompt_of(h, b, i);
+        all += (p.groups + 1) / 2;
+        if (p.groups) positions += b->pos[p.end - 1] + 1;
+    }
+    while (h->shape.prompt_positions < positions) h->shape.prompt_positions *= 2;
     int at_once = all * h->most_heads <= hip_stream_multiprocessors(h->stream);
     for (int i = 0; i < b->n_seqs; i++) {
         const struct prompt p = prompt_of(h, b, i);
@@ -435,6 +489,20 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     }
 }
 
+/* Query heads whose tiles run side by side: as many as have keys and values in 32 MiB of a cache,
+ * so that these are read from memory once; a divisor of their number. */
+static size_t heads_at_once(const struct hip *h, const struct heads *g)
+{
+    enum { CACHE_MIB = 32 };
+    const struct kv_cache head = {1, g->head_dim};
+    size_t all = (size_t)g->n_kv_heads, n = ((size_t)CACHE_MIB << 20) /
+                                            (kv_format_page_bytes(h->config.kv, &head) *
+                                             (size_t)kv_pages(h->shape.prompt_positions));
+    if (n > all) n = all;
+    while (n > 1 && all % n) n--;
+    return (n ? n : 1) * (size_t)(g->n_heads / g->n_kv_heads);
+}
+
 static void attend_prompts(struct hip *h, const struct op *attend,
                            const struct attend_kernel_args *all)
 {
@@ -442,12 +510,15 @@ static void attend_prompts(struct hip *h, const struct op *attend,
     struct attend_kernel_args a = *all;
     enum hip_kernel wgmma = wgmma_kernel(h, attend), tile = tile_kernel(h, attend);
     if (wgmma < K_COUNT || tile < K_COUNT) {
-        size_t of_tile = wgmma < K_COUNT ? 1 : TILE_GROUPS; /* blocks */
+        size_t tiles = (size_t)h->shape.n_tiles, heads = (size_t)g->n_heads,
+               at_once = heads_at_once(h, g);
         a.tiles = h->shape.d_tiles;
-        hip_launch(
-            h, wgmma < K_COUNT ? wgmma : tile,
-            (struct hip_blocks){(size_t)g->n_heads, (size_t)h->shape.n_tiles * of_tile, 1, 0}, &a,
-            sizeof a);
+        if (wgmma < K_COUNT)
+            hip_launch(h, wgmma, (struct hip_blocks){at_once, tiles, heads / at_once, 0}, &a,
+                       sizeof a);
+        else
+            hip_launch(h, tile, (struct hip_blocks){heads, tiles * TILE_GROUPS, 1, 0}, &a,
+                       sizeof a);
         return;
     }
     hip_attend_rows(h, &a);
@@ -521,6 +592,7 @@ struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_p
         .n_heads = g->n_heads,
         .n_kv_heads = g->n_kv_heads,
         .head_dim = g->head_dim,
+        .values = p->d_values ? p->d_values + (size_t)o->as.attend.kv * CUDA_MAP_BYTES : NULL,
         .digits = h->config.act == ACT_INT8 ? 1 : 2,
         .exact = hip_is_exact(h),
         .open = hip_open_pages(h, p, o->as.attend.kv, o->as.attend.step_set),

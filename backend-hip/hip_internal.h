@@ -58,6 +58,7 @@ struct hip_shape {
     int work_blocks; /* blocks of each head in a launch for decode rows, listed in d_work; 0: one
                         for each row and split */
     int n_tiles;     /* tiles of prompt rows */
+    int prompt_positions; /* of all sequences with prompt rows, rounded up to a power of two */
     int n_copies, n_packs; /* jobs of open pages, rounded up */
     int n_row_packs;       /* the first ones of n_packs, of decode rows that attention may store */
     /* the step's arrays, in one block: */
@@ -93,7 +94,7 @@ struct hip {
     char has[K_COUNT];       /* whether the device's image has a kernel (hip_has) */
     void *function[K_COUNT]; /* NULL: not launched yet */
     struct hip_stream *stream;
-    int tensor_maps; /* the device has TMA, and linears have maps for it */
+    int tensor_maps; /* the device has TMA, and linears and pages have maps for it */
     unsigned n_plans;
     long n_launched[MAX_PATTERNS]; /* of each pattern of hip_patterns.c, replays not counted */
     int n_classes[2];       /* row classes of linears: [PHASE_DECODE, PHASE_PREFILL] */
@@ -182,7 +183,7 @@ int hip_single_rows(const struct batch *b);
 /* Fills the tiles of prompt rows (args.h, attend_kernel_args.tiles); returns their number. Integers
  * that they take at most. */
 size_t hip_most_tiles(int rows, int seqs);
-int hip_fill_tiles(const struct hip *h, const struct batch *b, int32_t *tile);
+int hip_fill_tiles(struct hip *h, const struct batch *b, int32_t *tile);
 /* Lists the KV splits of decode rows (args.h, attend_kernel_args.work), work_blocks for each
  * launch, if that saves an eighth of the grid of rows x splits. Returns the length of all lists, 0:
  * none. */

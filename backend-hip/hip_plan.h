@@ -48,6 +48,7 @@ struct be_plan {
     unsigned serial;             /* unique among the backend's plans, for replay */
     int replays;                 /* its launches can be replayed as a graph */
     size_t step_set_bytes;       /* hip_open_set_bytes */
+    char *d_values;              /* [n_kv] tensor maps of the values of KV_F16, or NULL */
     struct hip_linears *linears; /* [n_ops] */
     uint16_t *kernels;           /* memory of hip_linear_run.kernel */
     struct hip_group *group[REGIMES];
@@ -211,6 +212,10 @@ int hip_dense_convolves(const struct be_plan *p, int op, int n, int conv);
 void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of);
 
 /* ---- hip_attend.c */
+/* Whether prompts have a kernel with the query_halves of the configuration. 0 or -1. */
+int hip_check_queries(const struct hip *h, const struct op *attend, struct err *e);
+/* Makes the tensor maps of a plan where its prompts need some. 0 or -1. */
+int hip_map_values(struct hip *h, struct be_plan *p, struct err *e);
 /* Rotation of queries and keys, storage of keys and values. */
 void hip_rope_store(struct hip *h, const struct be_plan *p, int op);
 /* Whether attention can include the rotation and storage of operation rope. */

@@ -19,7 +19,9 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
     struct hip *h = (struct hip *)be;
     for (int i = 0; i < plan->n_ops; i++) {
         const struct op *op = &plan->op[i];
-        if (op->kind == OP_ATTEND && check_heads(&op->as.attend.heads, e)) return -1;
+        if (op->kind == OP_ATTEND &&
+            (check_heads(&op->as.attend.heads, e) || hip_check_queries(h, op, e)))
+            return -1;
         if (op->kind == OP_ROPE_STORE && check_heads(&op->as.rope.heads, e)) return -1;
         if (hip_check_state(op, e)) return -1;
     }
@@ -31,7 +33,7 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
                           .serial = ++h->n_plans,
                           .replays = !hip_runs_paper(h),
                           .step_set_bytes = hip_open_set_bytes(&h->config, plan)};
-    if (hip_compile_linears(h, p, e) || hip_fuse(h, p, e)) {
+    if (hip_map_values(h, p, e) || hip_compile_linears(h, p, e) || hip_fuse(h, p, e)) {
         hip_step_drop(be, p);
         return -1;
     }
@@ -41,7 +43,7 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
 
 void hip_step_drop(struct be *be, struct be_plan *p)
 {
-    (void)be;
+    hip_free(be, p->d_values);
     free(p->linears);
     free(p->kernels);
     for (int r = 0; r < REGIMES; r++) free(p->group[r]);

@@ -41,6 +41,8 @@ static const struct args_row table[] = {
      .help = "where to compute (default cpu)"},
     {NAMES("--variant"), TEXTS(variant, "V,.."),
      .help = "kernels for linears of the GPU (default auto; --ablation: all of the paper's)"},
+    {NAMES("--query-halves"), INT(query_halves, 1, 2),
+     .help = "as opt4gptq-run (default 2)"},
     {NAMES("--device"), INT(device, 0, 1023), .help = "which GPU (default 0)"},
     {NAMES("--hip-library"), TEXT(hip_library, "PATH"),
      .help = "GPU runtime library (default: as opt4gptq-run)"},
@@ -160,6 +162,7 @@ static void set_defaults(struct bench_options *o)
                                 .backend = "cpu",
                                 .output = "md",
                                 .n_batch = 512,
+                                .query_halves = 2,
                                 .repetitions = DEFAULT_REPETITIONS};
     add_default(&o->act, "auto");
     add_default(&o->kv, "f16");

@@ -25,7 +25,7 @@ struct bench_options {
     struct args_texts act, kv, cpu, variant, shape;
     const char *backend, *output, *hip_library, *numa;
     struct numa nodes; /* what --numa found; filled by bench_options_settle */
-    int n_batch, repetitions, cpu_time, device, layers;
+    int n_batch, repetitions, cpu_time, device, layers, query_halves;
     int ops, roofline, probe, ablation;
     struct args_common common;
     struct args_given given; /* how it was written; its mode is an enum bench_mode */

@@ -43,6 +43,7 @@ static int setup_open(struct setup *r, const struct model *m, const struct setup
                                 .device = r->config.device,
                                 .act = r->config.act,
                                 .kv = r->config.kv,
+                                .query_halves = r->config.query_halves,
                                 .n_pages = size->n_pages,
                                 .max_rows = size->max_rows,
                                 .max_logits = size->max_seqs,
@@ -145,7 +146,8 @@ static struct setup_config config_of(const struct bench_options *o, const struct
                                  .library = o->hip_library,
                                  .device = o->device,
                                  .act = backend_act(o->act.v[act]),
-                                 .kv = backend_kv(o->kv.v[kv])};
+                                 .kv = backend_kv(o->kv.v[kv]),
+                                 .query_halves = o->query_halves};
 }
 
 int setups_open(struct setups *r, const struct model *m, const struct bench_options *o,

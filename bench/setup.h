@@ -20,6 +20,7 @@ struct setup_config {
     int device;
     enum act act;
     enum kv_type kv;
+    int query_halves;
 };
 
 /* The largest sizes of a run, for which every setup is opened. */

@@ -95,8 +95,8 @@ const struct backend_entry backend_entries[] = {
     },
     {
         .ops = &backend_hip,
-        .options = "--variant --hip-library --device",
-        .bench_options = "--variant --hip-library --device",
+        .options = "--variant --hip-library --device --query-halves",
+        .bench_options = "--variant --hip-library --device --query-halves",
         .variant_option = "--variant",
         .act = {ACT_F16, ACT_F32, ACT_I16, ACT_INT8},
         .n_acts = 4,

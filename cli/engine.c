@@ -65,6 +65,7 @@ static struct forward_options forward_of(const struct engine *g)
         .wait_seconds = o->gpu_timeout,
         .act = backend_act(o->act),
         .kv = backend_kv(o->kv),
+        .query_halves = o->query_halves,
         .context = engine_context(g),
         .show_progress = 1,
     };

@@ -264,6 +264,9 @@ static const struct args_row table[] = {
     {NAMES("--kv"), TEXT(kv, "KV"), VALUES("auto", "f16", "f32", "int8", "int4"),
      .help = "storage of keys and values: f16, f32, int8 (half the memory of f16), int4 (a third); "
              "auto (default): f16, with --same-bits int8"},
+    {NAMES("--query-halves"), INT(query_halves, 1, 2),
+     .help = "parts of fp16 that a query of a prompt has in attention, with --act f16 on a GPU: 2 "
+             "(default) are 22 bits, 1 is 11 and faster"},
     {NAMES("--device"), INT(device, 0, 1023), .help = "which GPU (default 0)"},
     {NAMES("--list-devices"), FLAG(list_devices),
      .help = "print the GPUs and which embedded kernels fit them", .chooses = RUN_DEVICES},
@@ -331,6 +334,7 @@ static void set_defaults(struct options *o)
     o->input_format = "auto";
     o->order = "input";
     o->grace = 20;
+    o->query_halves = 2;
     o->backend = o->cpu = o->act = o->kv = o->variant = "auto";
 }
 

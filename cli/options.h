@@ -62,7 +62,7 @@ struct options {
     int n_windows, n_few_shot, n_limit;
     /* machine */
     const char *backend, *cpu, *act, *kv, *hip_library, *variant;
-    int threads, check_tensors, device, gpu_timeout;
+    int threads, check_tensors, device, gpu_timeout, query_halves;
     const char *numa; /* NULL: not given */
     struct numa nodes; /* what it found; filled by engine_settle */
     /* other modes */

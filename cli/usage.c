@@ -55,6 +55,11 @@ static int check_relations(const struct options *o, struct err *e)
                        o->act);
     if (o->same_bits && !strcmp(o->cpu, "ref"))
         return err_set(e, "--same-bits: --cpu ref adds in double precision, as nothing else does");
+    if (o->query_halves == 1 && !strcmp(o->backend, "cpu"))
+        return err_set(e, "--query-halves 1 needs --backend hip");
+    if (o->query_halves == 1 && (o->same_bits || (strcmp(o->act, "auto") && strcmp(o->act, "f16"))))
+        return err_set(e, "--query-halves 1 needs --act f16%s",
+                       o->same_bits ? ", which --same-bits does not have" : "");
     const int *spelling = o->schema_order ? &o->schema_order : &o->compact_json;
     if (*spelling && !o->input && !o->json && !o->json_schema && !o->json_schema_file)
         return err_set(e, "%s needs --json, --json-schema or --json-schema-file",

@@ -588,14 +588,18 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
 
 /* Attention of prompt and decode rows by matrix instructions, for heads of `dims` dimensions
  * (nvidia/attend_prefill_mma.hip, hopper/attend_prefill_wgmma.hip, nvidia/attend_decode_mma.hip).
- * halves: fp16 parts of a softmax weight */
+ * queries, halves: fp16 parts of a query, of a softmax weight */
 #ifndef ATTEND_TILE
 #define ATTEND_TILE(name, images, dims)                                                            \
     KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, ATTEND_TILE_SHARED(dims), 0, 0)
 #endif
 #ifndef ATTEND_WGMMA
-#define ATTEND_WGMMA(name, images, dims, halves)                                                   \
+#define ATTEND_WGMMA(name, images, dims, queries, halves)                                          \
     KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_WGMMA_SHARED(dims), 0, 0)
+#endif
+#ifndef ATTEND_WGMMA_LONG /* hopper/attend_prefill_256.hip */
+#define ATTEND_WGMMA_LONG(name, images, queries)                                                   \
+    KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_LONG_SHARED, 0, 0)
 #endif
 #ifndef ATTEND_PAGES
 #define ATTEND_PAGES(name, images, dims)                                                           \
@@ -606,7 +610,7 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
     KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_TILE_THREADS, 0, ATTEND_TILE_SHARED(dims), 0, 0)
 #endif
 #ifndef ATTEND_WGMMA_INT8 /* hopper/attend_prefill_int8.hip */
-#define ATTEND_WGMMA_INT8(name, images, dims, halves, int4)                                        \
+#define ATTEND_WGMMA_INT8(name, images, dims, queries, halves, int4)                               \
     KERNEL_ROW(name, images, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1,                                  \
                (int4) ? ATTEND_INT4_SHARED(dims) : ATTEND_INT8_SHARED(dims), 0, 0)
 #endif
@@ -621,21 +625,27 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
 ATTEND_TILE(attend_tile_64, SM80, 64)
 ATTEND_TILE(attend_tile_128, SM80, 128)
 ATTEND_TILE(attend_tile_256, MMA, 256)
-ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2)
-ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2)
-ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 1)
-ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 1)
-KERNEL_ROW(attend_wgmma_half_256, SM90, FOR_ATTEND, ATTEND_WGMMA_THREADS, 1, ATTEND_LONG_SHARED, 0,
-           0)
+ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2, 2)
+ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2, 2)
+ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 2, 1)
+ATTEND_WGMMA(attend_wgmma_half_128, SM90, 128, 2, 1)
+ATTEND_WGMMA(attend_wgmma_one_64, SM90, 64, 1, 1)
+ATTEND_WGMMA(attend_wgmma_one_128, SM90, 128, 1, 1)
+ATTEND_WGMMA_LONG(attend_wgmma_half_256, SM90, 2)
+ATTEND_WGMMA_LONG(attend_wgmma_one_256, SM90, 1)
 ATTEND_TILE_INT8(attend_tile_int8_64, SM80, 64)
 ATTEND_TILE_INT8(attend_tile_int8_128, SM80, 128)
 ATTEND_TILE_INT8(attend_tile_int8_256, MMA, 256)
-ATTEND_WGMMA_INT8(attend_wgmma_int8_64, SM90, 64, 2, 0)
-ATTEND_WGMMA_INT8(attend_wgmma_int8_128, SM90, 128, 2, 0)
-ATTEND_WGMMA_INT8(attend_wgmma_half_int8_64, SM90, 64, 1, 0)
-ATTEND_WGMMA_INT8(attend_wgmma_half_int8_128, SM90, 128, 1, 0)
-ATTEND_WGMMA_INT8(attend_wgmma_half_int4_64, SM90, 64, 1, 1)
-ATTEND_WGMMA_INT8(attend_wgmma_half_int4_128, SM90, 128, 1, 1)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_64, SM90, 64, 2, 2, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_int8_128, SM90, 128, 2, 2, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_64, SM90, 64, 2, 1, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int8_128, SM90, 128, 2, 1, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int4_64, SM90, 64, 2, 1, 1)
+ATTEND_WGMMA_INT8(attend_wgmma_half_int4_128, SM90, 128, 2, 1, 1)
+ATTEND_WGMMA_INT8(attend_wgmma_one_int8_64, SM90, 64, 1, 1, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_one_int8_128, SM90, 128, 1, 1, 0)
+ATTEND_WGMMA_INT8(attend_wgmma_one_int4_64, SM90, 64, 1, 1, 1)
+ATTEND_WGMMA_INT8(attend_wgmma_one_int4_128, SM90, 128, 1, 1, 1)
 ATTEND_PAGES(attend_pages_64, MMA, 64)
 ATTEND_PAGES(attend_pages_128, MMA, 128)
 ATTEND_PAGES(attend_pages_256, SM90, 256)
@@ -720,6 +730,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef PLAIN_WGMMA
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
+#undef ATTEND_WGMMA_LONG
 #undef ATTEND_PAGES
 #undef ATTEND_CHUNK
 #undef ATTEND_WARP

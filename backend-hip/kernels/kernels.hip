@@ -61,6 +61,7 @@
 #include "backend-hip/kernels/hopper/linear_decode_wgmma.hip"
 
 #include "backend-hip/kernels/hopper/attend_prefill_wgmma.hip"
+#include "backend-hip/kernels/hopper/attend_prefill_pages.hip"
 #include "backend-hip/kernels/hopper/attend_prefill_256.hip"
 #include "backend-hip/kernels/hopper/attend_prefill_int8.hip"
 #else

@@ -135,7 +135,7 @@ enum {
     CUDA_LAUNCH_OVERLAPS = 6
 };
 
-enum { CUDA_MAP_BYTES = 128, CUDA_MAP_U32 = 2, CUDA_MAP_L2_256 = 3 };
+enum { CUDA_MAP_BYTES = 128, CUDA_MAP_U32 = 2, CUDA_MAP_L2_256 = 3, CUDA_MAP_SWIZZLE_128 = 3 };
 
 #define HIP_LAUNCH_BUFFER ((void *)1)
 #define HIP_LAUNCH_BYTES ((void *)2)

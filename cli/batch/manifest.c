@@ -68,6 +68,7 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
     crc(o, "chat template (crc32)", m->template_crc);
     text(o, "--act", p->act);
     text(o, "--kv", p->kv);
+    integer(o, "--query-halves", p->query_halves);
     text(o, "backend", m->backend);
     text(o, "instruction set", m->instructions);
     integer(o, "context (-c)", m->n_ctx);

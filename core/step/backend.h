@@ -52,6 +52,8 @@ struct be_config {
     int wait_seconds;    /* hip: a wait for the device that lasts longer is a failure; 0: 120 */
     enum act act;
     enum kv_type kv;
+    int query_halves; /* hip, ACT_F16: fp16 parts of a query in the attention of prompts; 1 or, 0
+                         too, 2 */
     int max_rows;  /* rows of one step, rows of logits */
     int max_seqs;  /* sequences of one step; used by hip */
     int max_pages; /* pages of one sequence; used by hip */

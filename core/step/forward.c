@@ -53,6 +53,7 @@ static struct be_config config_of(const struct forward_options *o)
         .wait_seconds = o->wait_seconds,
         .act = o->act,
         .kv = o->kv,
+        .query_halves = o->query_halves,
         .max_rows = o->max_rows > o->max_logits ? o->max_rows : o->max_logits,
         .max_seqs = o->max_seqs,
         .max_pages = o->max_pages,

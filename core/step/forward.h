@@ -15,6 +15,7 @@ struct forward_options {
     int wait_seconds; /* limit of a wait for a GPU; 0: the backend's default */
     enum act act;
     enum kv_type kv;
+    int query_halves; /* 1, 2 or 0: of struct be_config */
     int n_pages;    /* KV pages of KV_PAGE positions, shared by all sequences */
     int max_rows;   /* rows of one step */
     int max_logits; /* rows of logits of one step */

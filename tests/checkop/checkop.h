@@ -34,6 +34,10 @@ int listed(const char *list, const char *name);
 /* 0 for operations that choose their arithmetic themselves, or are about others, with --act. */
 int in_this_arithmetic(const char *op);
 
+/* 1 when the variant has queries of one half (query_halves): the device runs the kernels for sm_90a.
+ */
+int takes_one_half(const struct variant *v);
+
 /* 1 when the variant's backend has the operation. */
 int has(const struct variant *v, const char *op);
 

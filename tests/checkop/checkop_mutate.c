@@ -41,6 +41,7 @@ static int m_open(struct be **out, const struct be_config *config, struct err *e
     c.variant = healthy.name;
     if (now == INT8_FOR_I16) c.act = ACT_INT8;
     if (now == F32_FOR_F16) c.act = ACT_F32;
+    if (now == TWO_HALVES) c.query_halves = 2;
     m->be.ops = &mutant_backend;
     n_threads = c.n_threads;
     kv_type = c.kv;
@@ -557,6 +558,7 @@ static int failures(const struct check *c, const struct operation *op, enum kind
 static int shows(const struct mutant *m)
 {
     int by_bits = m->kind == DIGIT || m->kind == PAIRS_APART;
+    if (m->kind == TWO_HALVES && !takes_one_half(&healthy)) return 0;
     return in_this_arithmetic(m->op) && (!by_bits || gpu.act != ACT_F32);
 }
 

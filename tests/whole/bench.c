@@ -67,6 +67,7 @@ static void errors(void)
         {"--backend=hip", "--threads=2", "--threads needs --backend cpu", 2},
         {"--backend=hip", "--numa=isolate", "--numa needs --backend cpu", 2},
         {"--device", "0", "--device needs --backend hip", 2},
+        {"--query-halves", "1", "--query-halves needs --backend hip", 2},
         {"--cpu-time", "--threads=2", "needs -t 1", 2},
         {"--n-prompt=0", "--n-gen=0", "nothing to measure", 2},
         {"-np", "0", "not in 1..", 2},

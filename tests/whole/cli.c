@@ -87,6 +87,10 @@ static void usage(void)
     USAGE("unknown option '-prompt' (", "-prompt", "x");
     USAGE("--numa x: must be one of distribute, isolate, numactl", "-p", "x", "--numa", "x");
     USAGE("--numa needs --backend cpu", "-p", "x", "--numa", "isolate", "--backend", "hip");
+    USAGE("--query-halves 1 needs --backend hip", "-p", "x", "--query-halves", "1", "--backend",
+          "cpu");
+    USAGE("--query-halves 1 needs --act f16", "-p", "x", "--query-halves", "1", "--act", "i16");
+    USAGE("which --same-bits does not have", "-p", "x", "--query-halves", "1", "--same-bits");
     USAGE("--chat takes no value", "--chat=yes", "-p", "x");
     USAGE("option '-n' needs an argument", "-p", "x", "-n");
     USAGE("option '-ub' needs an argument", "-p", "x", "-ub");

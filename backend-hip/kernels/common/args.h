@@ -178,7 +178,9 @@ enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
 #define PAPER_OUTPUTS(smb) (4 * PAPER_THREADS / PAPER_SLICES(smb))
 /* nvidia/attend_decode_mma.hip; nvidia/attend_prefill_mma.hip; hopper/attend_prefill_wgmma.hip */
 enum { SPLIT_THREADS = 128, ATTEND_TILE_THREADS = 128, ATTEND_WGMMA_THREADS = 384 };
-enum { ATTEND_WGMMA_STEP = 64, ATTEND_WGMMA_STAGES = 6 };
+enum { ATTEND_WGMMA_STEP = 64 };
+/* hopper/attend_prefill_pages.hip: positions of a stage, stages */
+enum { ATTEND_STAGE_POSITIONS = 128, ATTEND_STAGES = 3 };
 /* hopper/attend_prefill_int8.hip: stages, and their bytes; steps copied ahead */
 enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
 #define ATTEND_INT8_STAGE(dims) (4 * ATTEND_WGMMA_STEP * (dims) + 1024)
@@ -207,7 +209,7 @@ enum { WARP_DEPTH = 2, WARP_HEADS = 4 };
     (WARP_DEPTH * WARP_STAGE(dims, int4) + (8 + 4 * (heads)) * KV_SPLIT +                          \
      WARP_QUERIES(dims, int4, heads) + 8 * (WARP_DEPTH + 1))
 #define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
-#define ATTEND_WGMMA_SHARED(dims) (ATTEND_WGMMA_STAGES * 2 * ATTEND_WGMMA_STEP * (dims) * 2 + 128)
+#define ATTEND_WGMMA_SHARED(dims) (ATTEND_STAGES * 4 * ATTEND_STAGE_POSITIONS * (dims) + 128)
 /* hopper/attend_prefill_256.hip: slots of a ring, and the queries of a tile in two parts */
 enum { ATTEND_LONG_SLOTS = 3 };
 #define ATTEND_LONG_SHARED                                                                         \
@@ -373,6 +375,7 @@ struct attend_kernel_args {
                          block for each row and split */
     const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of
                          one sequence */
+    const void *values; /* attend_prefill_pages.hip: the tensor map of the pages, or NULL */
     int digits; /* exact_attend_int8.hip, attend_chunk.hip: of queries */
     int exact;  /* attend_chunk.hip: rotation as exact_rope_store has it */
     struct open_pages open; /* int4; tiles begin at multiples of GROUP_ROWS positions, or at a

@@ -3,7 +3,7 @@
  *   pipeline  a ring of three slots in shared memory, which take the keys and the values of a step
  *             in turn
  *   operands  queries are in shared memory, [group][part][8 dimensions][64 rows][16 bytes], operand
- *             a of the scores
+ *             a of the scores, which has the first part alone in attend_wgmma_one_256
  * Bits: as there. */
 
 enum { LONG_DIMS = 256, LONG_SLOT = KV_STEP * LONG_DIMS * 2, LONG_SLOTS = ATTEND_LONG_SLOTS };
@@ -74,11 +74,11 @@ DEVICE void put_long_queries(const struct attend_kernel_args *a, const int row[2
     }
 }
 
-/* Starts the scores of 64 rows and a step of positions. */
-DEVICE void long_scores(u32 queries, u32 keys, float score[32])
+/* Starts the scores of 64 rows and a step of positions. parts: of a query */
+DEVICE void long_scores(u32 queries, u32 keys, float score[32], const int parts)
 {
     wgmma_begin();
-    UNROLL for (int c = 0; c < LONG_DIMS / 16; c++) UNROLL for (int q = 0; q < 2; q++)
+    UNROLL for (int c = 0; c < LONG_DIMS / 16; c++) UNROLL for (int q = 0; q < parts; q++)
         wgmma_shared_64(score,
                         wgmma_octets(queries + (u32)(q * LONG_PART + c * 2 * GROUP_ROWS * 16),
                                      GROUP_ROWS * 16, 128),
@@ -89,7 +89,7 @@ DEVICE void long_scores(u32 queries, u32 keys, float score[32])
 
 /* A consumer warpgroup: 64 rows of the tile. */
 DEVICE void consume_long(const struct attend_kernel_args *a, const struct query_tile *w,
-                         const struct long_ring *ring, char *lds)
+                         const struct long_ring *ring, char *lds, const int parts)
 {
     struct query_rows r;
     int slot = 0, group = thread() / 128, lane = thread() % WARP, from[2];
@@ -106,7 +106,7 @@ DEVICE void consume_long(const struct attend_kernel_args *a, const struct query_
         int sees = p0 <= r.highest;
         mbarrier_wait(ring->full + 8 * (u32)slot, parity);
         if (sees) {
-            long_scores(keep(queries), at, score);
+            long_scores(keep(queries), at, score, parts);
             wgmma_wait(score, 64);
         }
         if (lane == 0) mbarrier_arrive(ring->empty + 8 * (u32)slot);
@@ -139,16 +139,16 @@ DEVICE void consume_long(const struct attend_kernel_args *a, const struct query_
     write_rows_of_head(a, w, &r, unit, LONG_DIMS);
 }
 
-ON_SM90(KERNEL(attend_wgmma_half_256, struct attend_kernel_args) {
-    const struct attend_kernel_args *early = EARLY_ARGS;
+DEVICE void attend_long(const struct attend_kernel_args *early, u32 *lds, const int queries)
+{
     struct long_ring r;
-    r.slots = lds_address(dynamic_lds);
+    r.slots = lds_address(lds);
     r.queries = r.slots + LONG_SLOTS * LONG_SLOT;
     r.full = r.queries + TILE_GROUPS * 2 * LONG_PART;
     r.empty = r.full + 8 * LONG_SLOTS;
     const struct kv_ring barriers = {r.slots, r.full, r.empty};
-    begin_ring(&barriers, LONG_SLOTS);
-    struct query_tile w = query_tile_of(early, 0);
+    begin_ring(&barriers, LONG_SLOTS, 128);
+    struct query_tile w = query_tile_of(early, 0, KV_STEP);
     barrier();
     wait_for_producer();
     if (thread() >= TILE_GROUPS * 128) {
@@ -156,6 +156,12 @@ ON_SM90(KERNEL(attend_wgmma_half_256, struct attend_kernel_args) {
         produce_long(early, &w, &r);
     } else {
         REGISTERS_MORE(224);
-        consume_long(early, &w, &r, (char *)dynamic_lds);
+        consume_long(early, &w, &r, (char *)lds, queries);
     }
-})
+}
+
+#define ATTEND_WGMMA_LONG(name, images, queries)                                                   \
+    ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
+        attend_long(EARLY_ARGS, dynamic_lds, queries);                                             \
+    })
+#include "backend-hip/kernels/kernel_list.h"

@@ -360,7 +360,7 @@ DEVICE void online_softmax_int8(struct query_rows *r, struct int8_softmax *x, fl
 /* A consumer warpgroup, as consume_kv(). lds: shared memory */
 DEVICE void consume_int8(const struct attend_kernel_args *a, const struct query_tile *w,
                          const struct kv_ring *ring, const u8 *lds, const int dims,
-                         const int halves, const int int4)
+                         const int queries, const int halves, const int int4)
 {
     const struct int8_steps steps = int8_steps_of(w, int4);
     const int key_bytes = KV_STEP * dims * 2;
@@ -390,8 +390,8 @@ DEVICE void consume_int8(const struct attend_kernel_args *a, const struct query_
                 seen[i][1] = packed ? page - 1 : pos;
                 if (own >= 0 && seen[i][0] < page) seen[i][0] = page;
             }
-            if (dims == 64) keep_queries(r.q, a->window >> 31, dims);
-            wgmma_scores(keys, r.q, score, dims);
+            if (dims == 64) keep_queries(r.q, a->window >> 31, dims, queries);
+            wgmma_scores(keys, r.q, score, dims, queries);
             wgmma_wait(score, 64);
             if (whole) online_softmax_int8(&r, &x, score, scales, p0, seen, shrink, 0);
             else online_softmax_int8(&r, &x, score, scales, p0, seen, shrink, 1);
@@ -407,14 +407,14 @@ DEVICE void consume_int8(const struct attend_kernel_args *a, const struct query_
 }
 
 DEVICE void attend_wgmma_int8(const struct attend_kernel_args *early, u32 *lds, const int dims,
-                              const int halves, const int int4)
+                              const int queries, const int halves, const int int4)
 {
     struct kv_ring r;
     r.stages = lds_address(lds);
     r.full = r.stages + int8_scales_ahead_at(dims) + INT8_AHEAD * 128 * 4;
     r.empty = r.full + 8 * INT8_STAGES;
-    begin_ring(&r, INT8_STAGES);
-    struct query_tile w = query_tile_of(early, int4);
+    begin_ring(&r, INT8_STAGES, 128);
+    struct query_tile w = query_tile_of(early, int4, KV_STEP);
     barrier();
     wait_for_producer();
     if (thread() >= TILE_GROUPS * 128) {
@@ -422,12 +422,12 @@ DEVICE void attend_wgmma_int8(const struct attend_kernel_args *early, u32 *lds, 
         produce_int8(early, &w, &r, (u8 *)lds, dims, int4);
     } else {
         REGISTERS_MORE(224);
-        consume_int8(early, &w, &r, (const u8 *)lds, dims, halves, int4);
+        consume_int8(early, &w, &r, (const u8 *)lds, dims, queries, halves, int4);
     }
 }
 
-#define ATTEND_WGMMA_INT8(name, images, dims, halves, int4)                                        \
+#define ATTEND_WGMMA_INT8(name, images, dims, queries, halves, int4)                               \
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
-        attend_wgmma_int8(EARLY_ARGS, dynamic_lds, dims, halves, int4);                            \
+        attend_wgmma_int8(EARLY_ARGS, dynamic_lds, dims, queries, halves, int4);                   \
     })
 #include "backend-hip/kernels/kernel_list.h"

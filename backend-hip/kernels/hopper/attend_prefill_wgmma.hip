@@ -1,20 +1,24 @@
 /* attend_prefill_wgmma.hip: attention of prompt rows by wgmma on sm_90a, FlashAttention-2 (Dao
- * 2023) with online softmax (Milakov & Gimelshein 2018), warp-specialized; fp16 KV cache.
- *   grid      (query head, tile of two groups of up to 64 rows of one sequence); 384 threads
- *   warps     one producer warpgroup (cp.async) and two consumer warpgroups of 64 rows each
- *   pipeline  a ring of KV_STAGES stages of 64 positions in shared memory, full and empty
- *             mbarriers; steps begin at an absolute multiple of 64
+ * 2023) with online softmax (Milakov & Gimelshein 2018), warp-specialized: what its kernels for
+ * pages of fp16 (attend_prefill_pages.hip, attend_prefill_256.hip), int8 and int4
+ * (attend_prefill_int8.hip) share.
+ *   grid      (query head of some, tile of two groups of up to 64 rows of one sequence, which
+ *             heads); 384 threads
+ *   warps     one producer warpgroup and two consumer warpgroups of 64 rows each
+ *   pipeline  a ring of stages of keys and values in shared memory, full and empty mbarriers; steps
+ *             of 64 positions begin at absolute multiples
  *   operands  queries in split precision (two halves), so that scores, which are exponents, have 22
  *             bits; softmax weights, too, in attend_wgmma_*; rounded to halves in
- *             attend_wgmma_half_*, like the values, because such errors average out
+ *             attend_wgmma_half_*, like the values, because such errors average out; queries, too,
+ *             in attend_wgmma_one_*
  * Bits: a row's result does not depend on the other rows of its tile: a step whose positions a row
  * does not see leaves the row unchanged. */
 
-enum { KV_STEP = ATTEND_WGMMA_STEP, KV_STAGES = ATTEND_WGMMA_STAGES };
+enum { KV_STEP = ATTEND_WGMMA_STEP };
 
-/* Shared memory: stages of keys [dims / 8][position][8] and values [dims / 64][position][64], 16
- * bytes number i of a row at i ^ (position % 8); then the mbarriers full and empty of each
- * stage. */
+/* Shared memory: stages of keys and values, then the mbarriers full and empty of each stage. In
+ * attend_prefill_256.hip and attend_prefill_int8.hip keys are [dims / 8][position][8] and values
+ * [dims / 64][position][64], 16 bytes number i of a row at i ^ (position % 8). */
 struct kv_ring {
     u32 stages, full, empty;
 };
@@ -26,12 +30,14 @@ struct query_tile {
     int skip[TILE_GROUPS]; /* rows of a group that do not exist, its first ones */
 };
 
-/* aligned: groups begin at multiples of GROUP_ROWS positions */
-DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a, const int aligned)
+/* aligned: groups begin at multiples of GROUP_ROWS positions; step: the first one begins at a
+ * multiple of it */
+DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a, const int aligned,
+                                       const int step)
 {
     struct query_tile w;
     int lowest = 0;
-    w.head = block_x();
+    w.head = block_z() * grid_x() + block_x();
     w.last = -1;
     UNROLL for (int g = 0; g < TILE_GROUPS; g++)
     {
@@ -45,7 +51,7 @@ DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a, const
         w.pos0[g] -= w.skip[g];
         w.n_rows[g] += w.skip[g];
     }
-    w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / KV_STEP * KV_STEP;
+    w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / step * step;
     return w;
 }
 
@@ -81,36 +87,6 @@ DEVICE void load_kv_values(const char *pages, const int *table, u64 page_stride,
                                     (octet % 8 ^ p % 8) * 16),
                          page + (p % PAGE * dims + octet * 8) * 2, seen);
     }
-}
-
-/* The producer warpgroup. */
-DEVICE void produce_kv(const struct attend_kernel_args *a, const struct query_tile *w,
-                       const struct kv_ring *r, const int dims)
-{
-    const int page_bytes = 2 * PAGE * dims * 2, stage_bytes = 2 * KV_STEP * dims * 2;
-    int stage = 0, before = 0;
-    const int *table = a->table + (u64)a->seq[w->row0[0]] * (u64)a->table_stride;
-    const char *pages = (const char *)a->pages +
-                        (u64)(w->head / (a->n_heads / a->n_kv_heads)) * (u64)page_bytes;
-    u64 stride = (u64)a->n_kv_heads * (u64)page_bytes;
-    u32 parity = 1; /* an unused stage is empty */
-    for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
-        mbarrier_wait(r->empty + (u32)(8 * stage), parity);
-        u32 to = r->stages + (u32)(stage * stage_bytes);
-        load_kv_keys(pages, table, stride, to, p0, w->last, dims);
-        load_kv_values(pages, table, stride, to + (u32)(stage_bytes / 2), p0, w->last, dims);
-        copies_commit();
-        if (p0 > w->begin) { /* the copies of the stage before have arrived */
-            COPIES_WAIT(1);
-            matrix_reads_after();
-            mbarrier_arrive(r->full + (u32)(8 * before));
-        }
-        before = stage;
-        if (++stage == KV_STAGES) stage = 0, parity ^= 1;
-    }
-    COPIES_WAIT(0);
-    matrix_reads_after();
-    mbarrier_arrive(r->full + (u32)(8 * before));
 }
 
 /* The transform of a query; x[dims / 8][2]: of each 8 dimensions the pair 2t. */
@@ -150,22 +126,26 @@ DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], 
 /* For heads of 64 dimensions ptxas 13.0 gives the softmax weights the registers of the queries,
  * which the next step needs. It does not if the queries change in the loop. zero: 0, unknown to
  * ptxas. */
-DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims)
+DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims, const int queries)
 {
     UNROLL for (int c = 0; c < dims / 16; c++) UNROLL for (int i = 0; i < 4; i++)
-        change_by(&q[c][i].high, zero),
-        change_by(&q[c][i].low, zero);
+    {
+        change_by(&q[c][i].high, zero);
+        if (queries > 1) change_by(&q[c][i].low, zero);
+    }
 }
 
-/* Starts the scores of 64 rows and a step of positions; in flight on return. */
-DEVICE void wgmma_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims)
+/* Starts the scores of 64 rows and a step of positions; in flight on return. queries: halves of a
+ * query */
+DEVICE void wgmma_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims,
+                         const int queries)
 {
     wgmma_begin();
     UNROLL for (int c = 0; c < dims / 16; c++)
     {
         u64 b = wgmma_octets(keys + (u32)(c * 2 * KV_STEP * 16), KV_STEP * 16, 128);
         wgmma(score, q[c][0].high, q[c][1].high, q[c][2].high, q[c][3].high, b, c > 0, 64);
-        wgmma(score, q[c][0].low, q[c][1].low, q[c][2].low, q[c][3].low, b, 1, 64);
+        if (queries > 1) wgmma(score, q[c][0].low, q[c][1].low, q[c][2].low, q[c][3].low, b, 1, 64);
     }
     wgmma_commit();
 }
@@ -181,10 +161,10 @@ struct query_rows {
 
 /* Online softmax: the scores of the step from p0 on become weights times 2^14, which cancels in the
  * division by the sum and keeps the bits of small weights. shrink[]: factor for the sums so far.
- * masked: some positions are not visible to some rows. Sums and maxima use four independent
- * chains. */
-DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, int window,
-                           float shrink[2], const int masked)
+ * apart: positions from 8 scores to the next 8. masked: some positions are not visible to some rows.
+ * Sums and maxima use four independent chains. */
+DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, const int apart,
+                           int window, float shrink[2], const int masked)
 {
     float top[2][4], more[2][4];
     UNROLL for (int i = 0; i < 2; i++)
@@ -196,7 +176,7 @@ DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, int wi
         {
             float *s = &score[k / 2 * 4 + 2 * i + k % 2];
             if (masked) {
-                int p = p0 + thread() % 4 * 2 + k / 2 * 8 + k % 2;
+                int p = p0 + thread() % 4 * 2 + k / 2 * apart + k % 2;
                 *s = p <= pos && p >= first ? *s : -__builtin_inff();
             }
             top[i][k % 4] = max32(*s, top[i][k % 4]);
@@ -226,8 +206,8 @@ DEVICE void softmax_step(const struct attend_kernel_args *a, struct query_rows *
                          int p0, float shrink[2])
 {
     int whole = p0 + KV_STEP - 1 <= r->lowest && !(a->window && r->highest - a->window >= p0);
-    if (whole) online_softmax(r, score, p0, a->window, shrink, 0);
-    else online_softmax(r, score, p0, a->window, shrink, 1);
+    if (whole) online_softmax(r, score, p0, 8, a->window, shrink, 0);
+    else online_softmax(r, score, p0, 8, a->window, shrink, 1);
 }
 
 DEVICE void split_weights(const float *score, struct two_halves p[][4])
@@ -311,70 +291,13 @@ DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct 
     }
 }
 
-/* A consumer warpgroup: 64 rows of the tile. halves: parts of a softmax weight */
-DEVICE void consume_kv(const struct attend_kernel_args *a, const struct query_tile *w,
-                       const struct kv_ring *ring, const int dims, const int halves)
-{
-    const int key_bytes = KV_STEP * dims * 2;
-    struct query_rows r;
-    int stage = 0;
-    u32 parity = 0;
-    begin_rows(a, w, &r, dims, 0);
-    for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
-        u32 keys = ring->stages + (u32)(stage * 2 * key_bytes);
-        mbarrier_wait(ring->full + (u32)(8 * stage), parity);
-        if (p0 <= r.highest) {
-            struct two_halves p[KV_STEP / 16][4];
-            float score[32], shrink[2];
-            if (dims == 64) keep_queries(r.q, a->window >> 31, dims);
-            wgmma_scores(keys, r.q, score, dims);
-            wgmma_wait(score, 64);
-            softmax_step(a, &r, score, p0, shrink);
-            UNROLL for (int i = 0; i < dims / 2; i++) r.total[i] *= shrink[i / 2 % 2];
-            split_weights(score, p);
-            wgmma_values(keys + key_bytes, p, r.total, dims, halves);
-            wgmma_wait(r.total, dims);
-        }
-        if (thread() % WARP == 0) mbarrier_arrive(ring->empty + (u32)(8 * stage));
-        if (++stage == KV_STAGES) stage = 0, parity ^= 1;
-    }
-    const float unit[2] = {0, 0};
-    write_rows_of_head(a, w, &r, unit, dims);
-}
-
-/* stages: of the ring */
-DEVICE void begin_ring(const struct kv_ring *r, const int stages)
+/* stages: of the ring; arrivals: that fill one */
+DEVICE void begin_ring(const struct kv_ring *r, const int stages, const int arrivals)
 {
     if (thread() != 0) return;
     for (int i = 0; i < stages; i++) {
-        mbarrier_init(r->full + 8 * (u32)i, 128);
+        mbarrier_init(r->full + 8 * (u32)i, (u32)arrivals);
         mbarrier_init(r->empty + 8 * (u32)i, TILE_GROUPS * 4);
     }
     mbarrier_init_done();
 }
-
-DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const int dims,
-                         const int halves)
-{
-    struct kv_ring r;
-    r.stages = lds_address(lds);
-    r.full = r.stages + KV_STAGES * 2 * KV_STEP * (u32)dims * 2;
-    r.empty = r.full + 8 * KV_STAGES;
-    begin_ring(&r, KV_STAGES);
-    struct query_tile w = query_tile_of(early, 0);
-    barrier();
-    wait_for_producer();
-    if (thread() >= TILE_GROUPS * 128) {
-        REGISTERS_LESS(56);
-        produce_kv(early, &w, &r, dims);
-    } else {
-        REGISTERS_MORE(224);
-        consume_kv(early, &w, &r, dims, halves);
-    }
-}
-
-#define ATTEND_WGMMA(name, images, dims, halves)                                                   \
-    ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
-        attend_wgmma(EARLY_ARGS, dynamic_lds, dims, halves);                                       \
-    })
-#include "backend-hip/kernels/kernel_list.h"

@@ -27,6 +27,13 @@ DEVICE u64 wgmma_columns(u32 lds, u32 rows)
            (u64)1 << 62;
 }
 
+/* The same with the next 8 inputs `inputs` bytes further. */
+DEVICE u64 wgmma_columns_apart(u32 lds, u32 rows, u32 inputs)
+{
+    return (u64)(lds >> 4 & 0x3fff) | (u64)(rows >> 4) << 16 | (u64)(inputs >> 4) << 32 |
+           (u64)1 << 62;
+}
+
 #if !defined(__NVPTX__)
 #include "backend-hip/kernels/host/hopper.h"
 #else
@@ -181,6 +188,10 @@ DEVICE void tma_load(u32 lds, const void *map, int c0, int c1, int c2, u32 barri
                  "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(barrier)
                  : "memory");
 }
+
+/* Turns of two warpgroups: waits until the other one gives the turn of this number. */
+DEVICE void turn_wait(int id) { asm volatile("bar.sync %0, 256;" ::"r"(id) : "memory"); }
+DEVICE void turn_give(int id) { asm volatile("bar.arrive %0, 256;" ::"r"(id) : "memory"); }
 
 /* ---- wgmma ---- */
 DEVICE void wgmma_begin(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -339,6 +350,12 @@ DEVICE void wgmma_done(float *c, const int n)
     UNROLL for (int i = 0; i < n / 2; i++) asm volatile("" : "+f"(c[i]));
 }
 DEVICE void wgmma_wait_all(void) { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+
+/* Waits for all commit groups but the last. */
+DEVICE void wgmma_wait_but_last(void)
+{
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
 
 /* Waits for all products; c can be read. */
 DEVICE void wgmma_wait(float *c, const int n)

@@ -51,6 +51,7 @@ struct fiber_map {
     const void *d;
     unsigned long long sizes[3], strides[2];
     unsigned box[3];
+    int swizzled; /* 16 bytes number i of 128 at i ^ (number of the 128 bytes % 8) */
 };
 void fiber_copy_box(unsigned to, const void *map, int c0, int c1, int c2, unsigned barrier);
 /* c[n / 2] (+)= a[4] b for n rows of b, whose descriptor is NVIDIA's. */

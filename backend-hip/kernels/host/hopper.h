@@ -41,10 +41,14 @@ DEVICE void tma_load(u32 lds, const void *map, int c0, int c1, int c2, u32 barri
     fiber_copy_box(lds, map, c0, c1, c2, barrier);
 }
 
+DEVICE void turn_wait(int id) { fiber_barrier_numbered(id, 256); }
+DEVICE void turn_give(int id) { fiber_barrier_arrive(id, 256); }
+
 DEVICE void wgmma_begin(void) {}
 DEVICE void wgmma_commit(void) {}
 DEVICE void wgmma_wait_but_one(u32 *q0, u32 *q1) { (void)q0, (void)q1; }
 DEVICE void wgmma_wait_all(void) {}
+DEVICE void wgmma_wait_but_last(void) {}
 DEVICE void wgmma_done(float *c, int n) { (void)c, (void)n; }
 DEVICE void wgmma_wait(float *c, int n) { (void)c, (void)n; }
 DEVICE void matrix_reads_after(void) {}

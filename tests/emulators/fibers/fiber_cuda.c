@@ -229,9 +229,10 @@ API(cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *d,
                            const unsigned *box, const unsigned *steps, int interleave, int swizzle,
                            int l2, int fill))
 {
-    struct fiber_map m = {.d = d};
+    struct fiber_map m = {.d = d, .swizzled = swizzle == CUDA_MAP_SWIZZLE_128};
     (void)l2;
-    if (type != CUDA_MAP_U32 || rank != 3 || interleave || swizzle || fill || (size_t)map % 64 ||
+    if (type != CUDA_MAP_U32 || rank != 3 || interleave || fill || (swizzle && !m.swizzled) ||
+        (swizzle && box[0] > 32) || (size_t)map % 64 ||
         (size_t)d % 16)
         return INVALID_VALUE;
     for (int i = 0; i < 3; i++) {

@@ -392,11 +392,11 @@ void fiber_copy_box(unsigned to, const void *map, int c0, int c1, int c2, unsign
 {
     const struct fiber_map *m = map;
     unsigned bytes = 4 * m->box[0] * m->box[1] * m->box[2];
-    char *at = at_address(to);
-    check_piece(to, bytes, 128);
+    check_piece(to, bytes, m->swizzled ? 1024 : 128);
     for (unsigned k = 0; k < m->box[2]; k++)
         for (unsigned j = 0; j < m->box[1]; j++)
-            for (unsigned i = 0; i < m->box[0]; i++, at += 4) {
+            for (unsigned i = 0; i < m->box[0]; i++, to += 4) {
+                char *at = at_address(m->swizzled ? to ^ (to >> 7 & 7) << 4 : to);
                 unsigned long long x = (unsigned)c0 + i, y = (unsigned)c1 + j, z = (unsigned)c2 + k;
                 if (x >= m->sizes[0] || y >= m->sizes[1] || z >= m->sizes[2]) memset(at, 0, 4);
                 else
