@@ -44,6 +44,7 @@ struct weights make_weights(struct arena *a, struct rng *r, const struct shape *
 void expect(const struct weights *q, enum act act, const float *x, float *y, float *bound,
             int rows);
 /* name [NAME_BYTES] */
+extern const char *const type_names[DT_COUNT];
 void describe(char *name, const struct shape *s, int rows, int n_decode);
 
 #endif
