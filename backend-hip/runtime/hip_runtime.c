@@ -18,7 +18,7 @@ static struct hip_device *devices;
 
 struct hip_function {
     const char *name;
-    void *function;
+    void *module, *function;
     struct hip_function *next;
 };
 
@@ -363,13 +363,20 @@ int hip_device_function(struct hip_device *d, const char *name, void **function,
             *function = f->function;
             return 0;
         }
-    void *module = d->module;
-    if (!module && load_entry(d, name, &module, e)) return -1;
-    int code = d->library->api.function(function, module, name);
-    if (code) return failed(d->library, code, name, e);
     struct hip_function *f = calloc(1, sizeof *f);
     if (!f) return err_memory(e);
-    *f = (struct hip_function){name, *function, d->functions};
+    *f = (struct hip_function){name, d->module, NULL, d->functions};
+    if (!f->module && load_entry(d, name, &f->module, e)) {
+        free(f);
+        return -1;
+    }
+    int code = d->library->api.function(&f->function, f->module, name);
+    if (code) {
+        if (!d->module) d->library->api.module_unload(f->module);
+        free(f);
+        return failed(d->library, code, name, e);
+    }
+    *function = f->function;
     d->functions = f;
     return 0;
 }
