@@ -67,7 +67,9 @@ static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend
 int hip_check_queries(const struct hip *h, const struct op *attend, struct err *e)
 {
     if (h->config.query_halves != 1 || wgmma_kernel(h, attend) < K_COUNT) return 0;
-    return err_set(e, "--query-halves 1: %s has no kernel for it with heads of %d dimensions, --kv %s%s",
+    return err_set(e,
+                   "--query-halves 1: %s has no kernel for it with heads of %d dimensions, "
+                   "--kv %s%s",
                    h->device->name, attend->as.attend.heads.head_dim,
                    kv_formats[h->config.kv].name,
                    attend->as.attend.softcap > 0 ? " and capped scores" : "");
@@ -94,7 +96,8 @@ int hip_map_values(struct hip *h, struct be_plan *p, struct err *e)
         if (!halves) continue;
         int code = h->device->library->api.cuda_tensor_map(map, CUDA_MAP_U32, 3, p->memory->kv[i],
                                                            sizes, strides, box, steps, 0,
-                                                           CUDA_MAP_SWIZZLE_128, CUDA_MAP_L2_256, 0);
+                                                           CUDA_MAP_SWIZZLE_128, CUDA_MAP_L2_256,
+                                                           0);
         if (code) hip_fail(h, code, "a map of values");
         hip_upload(&h->be, p->d_values + (size_t)i * CUDA_MAP_BYTES, map, sizeof map);
     }

@@ -242,8 +242,8 @@ static char *text_of_entry(const struct hip_device *d, const char *text, int i)
     return one;
 }
 
-/* Loads an image; of PTX the first kernel, which says whether the device accepts it. Returns whether
- * it does; e: no memory. */
+/* Loads an image; of PTX the first kernel, which says whether the device accepts it. Returns
+ * whether it does; e: no memory. */
 static int load_image(struct hip_device *d, const struct hip_image *m, const char *object,
                       struct err *e)
 {

@@ -633,7 +633,8 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
                      c->act == ACT_F16                          ? "f16, "
                      : kv_is_integer(k->kv) && kv_query_top(c->act) ? act_name[c->act]
                                                                 : "",
-                     query_halves == 1 ? "queries of one half, " : "", f ? f->name : "", k->n_heads, k->n_kv_heads, k->head_dim,
+                     query_halves == 1 ? "queries of one half, " : "", f ? f->name : "",
+                     k->n_heads, k->n_kv_heads, k->head_dim,
                      kv_formats[k->kv].name, k->window, (double)k->gain);
     for (int i = 0; i < k->n_seqs; i++)
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,
@@ -732,7 +733,8 @@ static void check_in_f16(struct check *c, int query_halves)
 void check_attend(struct check *c)
 {
     for (int i = 0; i < N_CASES; i++)
-        if (!c->quick || (i >= 1 && i <= 3) || i == 11 || i == 16) check_case(c, &cases[i], NULL, 2);
+        if (!c->quick || (i >= 1 && i <= 3) || i == 11 || i == 16)
+            check_case(c, &cases[i], NULL, 2);
     for (const struct attend_form *f = forms; f < forms + N_FORMS; f++)
         for (int i = 0; i < f->n; i++)
             if (!c->quick || i < f->n_quick) check_case(c, &f->k[i], f, 2);
