@@ -1,4 +1,4 @@
-/* hip_attend.c: kernels and launches of rotation, KV storage and attention. The KV range of a
+/* hip_attend.c: kernels and launches of attention. The KV range of a
  * decode row is split over blocks (flash-decoding, Dao et al. 2023), whose results the next launch
  * combines; prompt rows attend in tiles. Must not know: linears. */
 #include "backend-hip/hip_plan.h"
@@ -320,72 +320,6 @@ int hip_fill_tiles(struct hip *h, const struct batch *b, int32_t *tile)
     return n;
 }
 
-struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op)
-{
-    const struct heads *g = &hip_op(p, op)->as.rope.heads;
-    const float *q_norm = hip_vector(p, op, 0), *k_norm = hip_vector(p, op, 1);
-    int stores = hip_op(p, op)->in[1] >= 0;
-    return (struct rope_kernel_args){
-        .q = hip_in(p, op, 0),
-        .k = hip_in(p, op, 1),
-        .v = hip_in(p, op, 2),
-        .q_norm = q_norm,
-        .k_norm = k_norm,
-        .cos = hip_in(p, op, 3),
-        .sin = hip_in(p, op, 4),
-        .slot = h->shape.d_slot,
-        .pages = stores ? p->memory->kv[hip_op(p, op)->as.rope.kv] : NULL,
-        .open = hip_open_pages(h, p, stores ? hip_op(p, op)->as.rope.kv : -1,
-                               hip_op(p, op)->as.rope.step_set),
-        .eps = hip_op(p, op)->as.rope.eps,
-        .n_heads = g->n_heads,
-        .n_kv_heads = stores ? g->n_kv_heads : 0,
-        .head_dim = g->head_dim,
-        .kv = (int)h->config.kv,
-        .in_octets = !q_norm && !k_norm && g->head_dim % 16 == 0,
-    };
-}
-
-struct rope_kernel_args hip_rope_from(const struct rope_kernel_args *all, int row)
-{
-    struct rope_kernel_args a = *all;
-    size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
-           half = at * (size_t)(a.head_dim / 2);
-    a.q += at * (size_t)(a.n_heads * a.head_dim);
-    if (a.k) a.k += kv, a.v += kv;
-    a.cos += half;
-    a.sin += half;
-    a.slot += at;
-    if (a.open.own) a.open.own += at;
-    return a;
-}
-
-/* Launches rope_store for rows row .. row + rows - 1; all: the arguments for row 0. */
-static void launch_rope(struct hip *h, const struct rope_kernel_args *all, int row, int rows)
-{
-    struct rope_kernel_args a = hip_rope_from(all, row);
-    int by_warps = !a.in_octets && a.kv < PAGE_INT8 && hip_has(h, K_rope_store_warps) &&
-                   (a.head_dim == 128 || a.head_dim == 256);
-    int heads = a.n_heads + a.n_kv_heads, of_block = a.in_octets ? THREADS / (a.head_dim / 16)
-                                                     : by_warps  ? THREADS / 32
-                                                                 : 1;
-    hip_launch(h,
-               a.kv >= PAGE_INT8           ? K_rope_store_int8
-               : by_warps                  ? K_rope_store_warps
-               : a.head_dim > GPU_HEAD_DIM ? K_rope_store_512
-                                           : K_rope_store,
-               (struct hip_blocks){(size_t)rows, (size_t)((heads + of_block - 1) / of_block), 1, 0},
-               &a, sizeof a);
-}
-
-void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
-{
-    struct rope_kernel_args a = hip_rope_args(h, p, op);
-    hip_open_begin(h, p, op);
-    launch_rope(h, &a, 0, h->shape.n_rows);
-    hip_open_pack(h, p, op, 0);
-}
-
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend)
 {
     const struct op *r = hip_op(p, rope), *a = hip_op(p, attend);
@@ -552,28 +486,24 @@ void hip_skip_rows(struct attend_kernel_args *a, size_t row)
     if (a->k) a->k += row * kv_row, a->v += row * kv_row;
 }
 
-/* Divides rotation and storage among attention and rope_store. Attention itself rotates and stores
- * decode rows that are the only row of their sequence in this step, and rotates queries of prompts
- * where its kernel can; rope_store does the rest. */
+/* Divides rotation and storage among attention and hip_rope_rows(). Attention itself rotates and
+ * stores decode rows that are the only row of their sequence in this step, and rotates queries of
+ * prompts where its kernel can. */
 static void rotate(struct hip *h, const struct be_plan *p, const struct op *attend, int op,
                    struct attend_kernel_args *decode, struct attend_kernel_args *prompts)
 {
-    int n = h->shape.n_rows, n_decode = h->shape.n_decode;
     const struct rope_kernel_args rope = hip_rope_args(h, p, op);
-    struct rope_kernel_args keys = rope;
-    hip_open_begin(h, p, op);
-    if (n_decode && h->shape.single_rows) {
+    struct hip_rope_rows rows = {.op = op};
+    if (h->shape.n_decode && h->shape.single_rows) {
         hip_rotate_in(decode, &rope);
-    } else if (n_decode) {
-        launch_rope(h, &rope, 0, n_decode);
+        rows.without_decode = 1;
     }
     if (wgmma_kernel(h, attend) < K_COUNT && rope.in_octets && rope.head_dim <= 128) {
         prompts->cos = rope.cos;
         prompts->sin = rope.sin;
-        keys.n_heads = 0; /* keys only */
+        rows.keys_of_prompts = 1;
     }
-    if (n > n_decode) launch_rope(h, &keys, n_decode, n - n_decode);
-    hip_open_pack(h, p, op, h->shape.single_rows);
+    hip_rope_rows(h, p, &rows);
 }
 
 struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op)

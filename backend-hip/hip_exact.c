@@ -451,23 +451,6 @@ void hip_exact_produced_experts(struct hip *h, const struct be_plan *p, int prod
     experts(h, p, producer + 1, producer);
 }
 
-/* Rotates and stores rows row .. h->shape.n_rows - 1. */
-static void rope_from(struct hip *h, const struct be_plan *p, int op, int row)
-{
-    const struct rope_kernel_args all = hip_rope_args(h, p, op), a = hip_rope_from(&all, row);
-    enum { FEW_ROWS = 16 }; /* fewer are faster in blocks of one head */
-    int rows = h->shape.n_rows - row, in_octets = a.head_dim % 16 == 0 &&
-                                                  a.head_dim <= GPU_HEAD_DIM && rows >= FEW_ROWS,
-        of_block = in_octets ? THREADS / (a.head_dim / 16) : 1,
-        blocks = (a.n_heads + a.n_kv_heads + of_block - 1) / of_block;
-    hip_open_begin(h, p, op);
-    hip_launch(h, in_octets ? K_exact_rope_octets : K_exact_rope_store,
-               (struct hip_blocks){(size_t)rows, (size_t)blocks, 1, 0}, &a, sizeof a);
-    hip_open_pack(h, p, op, row > 0);
-}
-
-void hip_exact_rope(struct hip *h, const struct be_plan *p, int op) { rope_from(h, p, op, 0); }
-
 /* Attention by type of keys and values: a block for each (row, head), for each chunk of these, for
  * several rows */
 static const struct {
@@ -586,7 +569,7 @@ void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, 
         int rotates = n_decode && h->shape.single_rows;
         struct rope_kernel_args r = hip_rope_args(h, p, rope);
         if (rotates) hip_rotate_in(&a, &r);
-        if (n || !rotates) rope_from(h, p, rope, rotates ? n_decode : 0);
+        hip_rope_rows(h, p, &(struct hip_rope_rows){.op = rope, .without_decode = rotates});
     }
     if (n_decode) attend_splits(h, p, op, &a, leave);
     if (n) hip_attend_rows(h, &prompts);

@@ -60,7 +60,8 @@ struct hip_shape {
     int n_tiles;     /* tiles of prompt rows */
     int prompt_positions; /* of all sequences with prompt rows, rounded up to a power of two */
     int n_copies, n_packs; /* jobs of open pages, rounded up */
-    int n_row_packs;       /* the first ones of n_packs, of decode rows that attention may store */
+    int n_row_packs;  /* the first ones of n_packs, of decode rows that attention may store */
+    int n_part_packs; /* these and those of pages that no prompt of this step fills alone */
     /* the step's arrays, in one block: */
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_seq_start,
         *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work, *d_own, *d_copies, *d_packs;

@@ -38,14 +38,24 @@ static int pad(int32_t *jobs, int n)
     return n;
 }
 
-/* Appends what sequences begin .. end - 1 fill to a list of n jobs. Returns the number of jobs. */
-static int list_packs(const struct batch *b, int begin, int end, const int32_t *first,
-                      int32_t *packs, int n)
+/* Whether all positions of page number `page` of sequence q are prompt rows of this step. */
+static int of_prompt_rows(const struct batch *b, int q, int page)
 {
+    int from = page * PAGE - b->pos[b->seq_start[q]];
+    return from >= 0 && b->seq_start[q] + from >= b->n_decode;
+}
+
+/* Lists the pages that sequences begin .. end - 1 fill, of prompt rows alone or others. Returns how
+ * many they are. */
+static int list_packs(const struct batch *b, int begin, int end, const int32_t *first,
+                      int of_prompts, int32_t *packs)
+{
+    int n = 0;
     for (int q = begin; q < end; q++) {
         struct kv_stored p = kv_stored_pages(b, q);
         const int32_t *table = b->block_table + (size_t)q * (size_t)b->table_stride;
         for (int page = p.first; page < p.end / PAGE; page++) {
+            if (of_prompt_rows(b, q, page) != of_prompts) continue;
             packs[2 * n] = page == p.last ? b->seat[q] : ~(first[q] + page - p.first);
             packs[2 * n++ + 1] = table[page];
         }
@@ -73,8 +83,11 @@ size_t hip_fill_open(struct hip *h, const struct batch *b, int32_t *ints, const 
     int32_t *packs = copies + 2 * s->n_copies;
     int alone = s->single_rows ? b->n_decode : 0; /* sequences of one decode row: the first ones */
     if (h->stores_apart)
-        s->n_row_packs = pad(packs, list_packs(b, 0, alone, first, packs, 0));
-    s->n_packs = pad(packs, list_packs(b, alone, b->n_seqs, first, packs, s->n_row_packs));
+        s->n_row_packs = pad(packs, list_packs(b, 0, alone, first, 0, packs));
+    int32_t *part = packs + 2 * s->n_row_packs;
+    s->n_part_packs = s->n_row_packs + pad(part, list_packs(b, alone, b->n_seqs, first, 0, part));
+    int32_t *whole = packs + 2 * s->n_part_packs;
+    s->n_packs = s->n_part_packs + pad(whole, list_packs(b, alone, b->n_seqs, first, 1, whole));
     s->d_own = d_ints;
     s->d_copies = d_ints + (copies - ints);
     s->d_packs = d_ints + (packs - ints);
@@ -114,7 +127,8 @@ void hip_open_begin(struct hip *h, const struct be_plan *p, int op)
     launch_jobs(h, p, op, 0, 0, h->shape.n_copies);
 }
 
-void hip_open_pack(struct hip *h, const struct be_plan *p, int op, int by_attention)
+void hip_open_pack(struct hip *h, const struct be_plan *p, int op, int by_attention, int by_pages)
 {
-    launch_jobs(h, p, op, 1, by_attention ? h->shape.n_row_packs : 0, h->shape.n_packs);
+    launch_jobs(h, p, op, 1, by_attention ? h->shape.n_row_packs : 0,
+                by_pages ? h->shape.n_part_packs : h->shape.n_packs);
 }

@@ -586,7 +586,7 @@ const struct hip_pattern hip_patterns[] = {
     {"exact angles", EXACT_ROWS, 1, {OP_ANGLES}, NULL, hip_exact_angles, K_COUNT},
     {"exact norm", EXACT_ROWS, 1, {OP_NORM}, NULL, hip_exact_norm, K_COUNT},
     {"exact linear", EXACT_ROWS, 1, {OP_LINEAR}, NULL, hip_exact_linear, K_COUNT},
-    {"exact rope", EXACT_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_exact_rope, K_COUNT},
+    {"exact rope", EXACT_ROWS, 1, {OP_ROPE_STORE}, NULL, hip_rope_store, K_COUNT},
     {"exact attend", EXACT_ROWS, 1, {OP_ATTEND}, NULL, launch_exact_attend, K_COUNT},
     {"exact glu", EXACT_ROWS, 1, {OP_GLU}, NULL, hip_exact_glu, K_COUNT},
     {"exact add", EXACT_ROWS, 1, {OP_ADD}, NULL, hip_exact_add, K_COUNT},

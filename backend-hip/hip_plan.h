@@ -216,8 +216,6 @@ void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_den
 int hip_check_queries(const struct hip *h, const struct op *attend, struct err *e);
 /* Makes the tensor maps of a plan where its prompts need some. 0 or -1. */
 int hip_map_values(struct hip *h, struct be_plan *p, struct err *e);
-/* Rotation of queries and keys, storage of keys and values. */
-void hip_rope_store(struct hip *h, const struct be_plan *p, int op);
 /* Whether attention can include the rotation and storage of operation rope. */
 int hip_attend_rotates(const struct hip *h, const struct be_plan *p, int rope, int attend);
 /* Attention. rope: the rotation that it includes, -1: none. leave: the next launch combines the KV
@@ -228,9 +226,6 @@ int hip_attend_gates(const struct be_plan *p, int op);
 void hip_attend_gated(struct hip *h, const struct be_plan *p, int op, int rope);
 void hip_rotate_in(struct attend_kernel_args *a, const struct rope_kernel_args *rope);
 void hip_skip_rows(struct attend_kernel_args *a, size_t row);
-struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op);
-/* The arguments for rows from row `row` on. */
-struct rope_kernel_args hip_rope_from(const struct rope_kernel_args *all, int row);
 struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_plan *p, int op);
 /* Decode rows whose partial results have room at a time. */
 int hip_rows_at_once(const struct hip *h);
@@ -246,12 +241,27 @@ const int32_t *hip_row_work(const struct hip *h, size_t row);
 int hip_leaves_combine(const struct hip *h, const struct be_plan *p, int op);
 struct combine_args hip_combine_args(const struct hip *h, const struct be_plan *p, int op);
 
+/* ---- hip_rope.c */
+struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op);
+/* The arguments for rows from row `row` on. */
+struct rope_kernel_args hip_rope_from(const struct rope_kernel_args *all, int row);
+struct hip_rope_rows {
+    int op;
+    int without_decode;  /* attention rotates and stores decode rows */
+    int keys_of_prompts; /* attention rotates the queries of prompt rows */
+};
+/* Rotation of queries and keys, storage of keys and values, with the jobs of open pages. */
+void hip_rope_rows(struct hip *h, const struct be_plan *p, const struct hip_rope_rows *r);
+void hip_rope_store(struct hip *h, const struct be_plan *p, int op);
+
 /* ---- hip_open.c: open pages of KV_INT4 */
 struct open_pages hip_open_pages(const struct hip *h, const struct be_plan *p, int kv, int set);
 /* Launches around the stores of an OP_ROPE_STORE: copies pages that the step goes beyond from their
- * seats; packs those that it fills. by_attention: attention packs those of decode rows */
+ * seats; packs those that it fills. by_attention: attention packs those of decode rows; by_pages:
+ * nvidia/rope_pages.hip those whose rows are all prompt rows of this step */
 void hip_open_begin(struct hip *h, const struct be_plan *p, int op);
-void hip_open_pack(struct hip *h, const struct be_plan *p, int op, int by_attention);
+void hip_open_pack(struct hip *h, const struct be_plan *p, int op, int by_attention,
+                   int by_pages);
 
 /* ---- hip_state.c */
 /* Whether the kernels take the operation's sizes. 0 or -1. */
@@ -273,8 +283,7 @@ void hip_exact_linear(struct hip *h, const struct be_plan *p, int op);
 int hip_exact_takes_norm(const struct hip *h, const struct be_plan *p, int norm);
 int hip_exact_takes_glu(const struct hip *h, const struct be_plan *p, int glu);
 void hip_exact_produced_linear(struct hip *h, const struct be_plan *p, int producer);
-void hip_exact_rope(struct hip *h, const struct be_plan *p, int op);
-/* Attention. rope: the rotation that it includes where it can, hip_exact_rope() elsewhere; -1:
+/* Attention. rope: the rotation that it includes where it can, hip_rope_rows() elsewhere; -1:
  * none. leave: the next launch combines the chunks, of a single decode row only. */
 void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave);
 /* Attention of the prompt rows, in the CPU's order unless --act f32 reads integers: kernels that

@@ -98,6 +98,7 @@
 #include "backend-hip/kernels/amd/attend_matrix.hip"
 #endif
 #if HAS_MMA
+#include "backend-hip/kernels/nvidia/rope_pages.hip"
 #include "backend-hip/kernels/nvidia/attend_chunk.hip"
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/attend_warp.hip"

@@ -353,6 +353,15 @@ struct rope_kernel_args {
     int in_octets; /* a block takes several heads: no q or k norm, head_dim is a multiple of 16 */
 };
 
+/* nvidia/rope_pages.hip: the prompt rows of tiles; pages of a group, whose first row may be any of
+ * its page */
+enum { ROPE_GROUP_PAGES = GROUP_ROWS / PAGE + 1 };
+struct rope_pages_args {
+    struct rope_kernel_args rope;
+    const int *pos, *tiles; /* as attend_kernel_args has them */
+    int exact;              /* in the CPU's order */
+};
+
 struct attend_kernel_args {
     const float *q; /* [rows][n_heads * head_dim] */
     const void *pages;

@@ -43,16 +43,20 @@ DEVICE void int4_pack_pair(const u8 *from, u8 *to, int value, int d, int apart, 
     }
 }
 
+/* Packs part i of d16 of a full page of a KV head. */
+DEVICE void int4_pack_part(const u8 *page, u8 *packed, int i, int d16)
+{
+    int value = i >= d16 / 2, n = value ? i - d16 / 2 : i;
+    if (value) int4_pack_pair(page, packed, 1, 2 * n, 1, d16);
+    else int4_pack_pair(page, packed, 0, n / 4 * 8 + n % 4, 4, d16);
+    for (; i < 2 * PAGE; i += d16)
+        ((float *)(packed + 20 * d16))[i] = int8_scales_of(page, d16)[i];
+}
+
 /* Packs a full page of a KV head, by `threads` threads. */
 DEVICE void int4_pack_page(const u8 *page, u8 *packed, int d16, const int threads)
 {
-    NO_UNROLL for (int i = thread(); i < d16; i += threads) {
-        int value = i >= d16 / 2, n = value ? i - d16 / 2 : i;
-        if (value) int4_pack_pair(page, packed, 1, 2 * n, 1, d16);
-        else int4_pack_pair(page, packed, 0, n / 4 * 8 + n % 4, 4, d16);
-    }
-    for (int i = thread(); i < 2 * PAGE; i += threads)
-        ((float *)(packed + 20 * d16))[i] = int8_scales_of(page, d16)[i];
+    NO_UNROLL for (int i = thread(); i < d16; i += threads) int4_pack_part(page, packed, i, d16);
 }
 
 /* Block (job, KV head): packs a full page, or copies an open one. */
