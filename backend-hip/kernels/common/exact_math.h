@@ -23,6 +23,14 @@ DEVICE float exact_exp(float x)
     return x != x ? x : x >= -87 ? e : 0;
 }
 
+/* The same of x <= 0 or NaN. */
+DEVICE float exact_exp_below(float x)
+{
+    int small = x < -87;
+    float two_n, e = exact_expm1(small ? -87 : x, &two_n) + 1;
+    return small ? 0 : e * two_n;
+}
+
 DEVICE float exact_tanh(float x)
 {
     float y = 2 * abs32(x), two_n;

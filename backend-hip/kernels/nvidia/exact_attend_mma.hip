@@ -1,8 +1,8 @@
 /* exact_attend_mma.hip: attention of prompt rows over pages of int8 and int4 in the order of the
  * CPU backend (common/exact_attend_int8.hip says it), by mma of signed bytes on sm_80 and sm_90a.
  *   grid      (query head, EXACT_TILE_ROWS rows of one sequence); 256 threads
- *   warp      16 rows; of a chunk the scores of a quarter of the positions, then the values of a
- *             quarter of the dimensions
+ *   warp      16 rows; of a chunk the scores of every fourth page, then the values of a quarter of
+ *             the dimensions
  *   operands  codes as they lie: a lane loads 16 dimensions of a key, neighbouring dimensions of 4
  *             positions of the values, a page or two pairs of pages ahead. Digits of queries and of
  *             weights are in shared memory
@@ -34,6 +34,8 @@ struct exact_tile_lds {
 /* A lane's two rows, number row and row + 8 of the block. */
 struct exact_lane_rows {
     int row, quarter, seen[2], first[2]; /* seen: the last visible position, -1: no row */
+    int from, to; /* both rows see positions from .. to */
+    int last;     /* of the positions of the warp's rows */
     float query[2];                      /* scale of the query */
     int own; /* int4: the warp's rows are all of this page, which is open; -1: none is */
     const u8 *own_page;
@@ -57,6 +59,23 @@ DEVICE struct exact_tile_chunk exact_tile_chunk_of(const struct exact_row_range 
     return c;
 }
 
+/* Page number k of a warp. */
+DEVICE int exact_page_at(const struct exact_lane_rows *x, int k) { return QUARTERS * k + x->quarter; }
+
+/* Whether a page is multiplied with the weights of this chunk, two at a time; those of a page
+ * outside from .. to are 0. */
+DEVICE int exact_page_counts(const struct exact_tile_chunk *c, int at)
+{
+    return at >= c->from / 2 * 2 && at <= c->to / 2 * 2 + 1;
+}
+
+/* Whether both rows of a lane see all of page `at`. */
+DEVICE int exact_sees_page(const struct exact_lane_rows *x, const struct exact_tile_chunk *c, int at)
+{
+    int p = (c->page0 + at) * PAGE;
+    return at >= c->from && at <= c->to && p >= x->from && p + PAGE - 1 <= x->to;
+}
+
 /* Looks up the pages of a chunk, if there is one; those that it lacks are others of its. */
 DEVICE void exact_look_up(const struct attend_kernel_args *a, const struct exact_row_range *g,
                           const struct exact_tile_chunk *c, int kv_head, const int int4)
@@ -77,6 +96,25 @@ DEVICE const u8 *exact_tile_page(const struct exact_lane_rows *x, const struct e
 DEVICE const float *exact_page_scales(const u8 *page, int packed, int d16)
 {
     return packed ? int4_scales_of(page, d16) : int8_scales_of(page, d16);
+}
+
+/* The digits of four numbers of 0 to 127 * 128, rounded: 1.5 2^23 + 64 + an integer has its first
+ * digit above the lowest 7 bits, and there the second one plus 64. */
+DEVICE void exact_weight_digits(const f32x4 w, float inverse, u32 *first, u32 *second)
+{
+    u32 high[4], low[4];
+    UNROLL for (int e = 0; e < 4; e++)
+    {
+        low[e] = bits_of(w[e] * inverse + (0x1.8p23f + 64));
+        high[e] = low[e] >> 7;
+    }
+    *first = chosen_bytes(chosen_bytes(high[0], high[1], 0x40),
+                          chosen_bytes(high[2], high[3], 0x40), 0x5410);
+    u32 v = (chosen_bytes(chosen_bytes(low[0], low[1], 0x40), chosen_bytes(low[2], low[3], 0x40),
+                          0x5410) &
+             0x7f7f7f7fu) ^
+            0x40404040u;
+    *second = v | (v & 0x40404040u) << 1;
 }
 
 /* The first or second digits of four integers. */
@@ -163,42 +201,25 @@ DEVICE void exact_page_keys(const u8 *page, int packed, int d, int d16, u32x4 k[
     }
 }
 
-/* A lane's keys of a page. */
-struct exact_keys {
-    u32x4 k[GPU_HEAD_DIM / 64][2];
-};
-
-DEVICE void exact_lane_keys(const u8 *page, int packed, int d16, struct exact_keys *x,
-                            const int dims)
+/* Piece number c of 64 dimensions of a lane's keys of both halves of a page. */
+DEVICE void exact_lane_keys(const u8 *page, int packed, int c, int d16, u32x4 k[2])
 {
-    UNROLL for (int c = 0; c < dims / 64; c++)
-    {
-        int d = 64 * c + thread() % 4 * 16;
-        UNROLL for (int h = 0; h < 2; h++) x->k[c][h] = (u32x4){0, 0, 0, 0};
-        if (d >= d16) continue;
-        if (packed) exact_page_keys(page, 1, d, d16, x->k[c]);
-        else exact_page_keys(page, 0, d, d16, x->k[c]);
-    }
+    int d = 64 * c + thread() % 4 * 16;
+    UNROLL for (int h = 0; h < 2; h++) k[h] = (u32x4){0, 0, 0, 0};
+    if (d >= d16) return;
+    if (packed) exact_page_keys(page, 1, d, d16, k);
+    else exact_page_keys(page, 0, d, d16, k);
 }
 
-/* Sums of the digits of a lane's two rows and the keys of both halves of a page. */
-DEVICE void exact_page_scores(const struct exact_tile_lds *l, int row, const struct exact_keys *x,
-                              int digits, int sum[2][4], const int dims)
+/* Adds the products of digit n of a lane's two rows and piece c of the keys of a page. */
+DEVICE void exact_add_scores(const struct exact_tile_lds *l, int row, const u32x4 k[2], int c,
+                             const int n, int sum[2][4], const int dims)
 {
-    int t = thread() % 4, first[2][4], second[2][4];
-    UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 4; i++)
-        first[h][i] = second[h][i] = 0;
-    UNROLL for (int c = 0; c < dims / 64; c++) UNROLL for (int n = 0; n < 2; n++)
-    {
-        if (n == 0 && digits != 2) continue;
-        const u32x4 *q = l->q + row * QUERY_STRIDE(dims) + n * (dims / 16) + 4 * c + t;
-        u32x4 v[2] = {q[0], q[8 * QUERY_STRIDE(dims)]};
-        UNROLL for (int h = 0; h < 2; h++) UNROLL for (int m = 0; m < 2; m++)
-            mma_s8(n ? second[h] : first[h], v[0][2 * m], v[1][2 * m], v[0][2 * m + 1],
-                   v[1][2 * m + 1], x->k[c][h][2 * m], x->k[c][h][2 * m + 1]);
-    }
-    UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 4; i++)
-        sum[h][i] = first[h][i] * 128 + second[h][i];
+    const u32x4 *q = l->q + row * QUERY_STRIDE(dims) + n * (dims / 16) + 4 * c + thread() % 4;
+    u32x4 v[2] = {q[0], q[8 * QUERY_STRIDE(dims)]};
+    UNROLL for (int h = 0; h < 2; h++) UNROLL for (int m = 0; m < 2; m++)
+        mma_s8(sum[h], v[0][2 * m], v[1][2 * m], v[0][2 * m + 1], v[1][2 * m + 1], k[h][2 * m],
+               k[h][2 * m + 1]);
 }
 
 /* The scores of a warp's positions. */
@@ -206,35 +227,45 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
                               const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
                               float score[2][QUARTER_PAGES][4], const int dims, const int int4)
 {
-    int t = thread() % 4, d16 = round16(a->head_dim), at0 = x->quarter * QUARTER_PAGES, packed;
-    const int ahead = !int4; /* registers for the next page's keys */
-    struct exact_keys next;
-    const u8 *page = exact_tile_page(x, c, at0, &packed, int4);
-    if (ahead) exact_lane_keys(page, packed, d16, &next, dims);
+    const int ahead = !int4, pieces = dims / 64; /* ahead: registers for the next piece */
+    int t = thread() % 4, d16 = round16(a->head_dim), packed;
+    u32x4 next[2];
+    const u8 *page = exact_tile_page(x, c, x->quarter, &packed, int4);
+    if (ahead) exact_lane_keys(page, packed, 0, d16, next);
     UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
     {
-        int at = at0 + k, p0 = (c->page0 + at) * PAGE + 4 * t, sum[2][4];
+        int at = exact_page_at(x, k), p0 = (c->page0 + at) * PAGE + 4 * t, first[2][4],
+            second[2][4], there = at >= c->from && at <= c->to;
         UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 4; e++)
-            score[i][k][e] = -__builtin_inff();
-        if (!ahead) page = exact_tile_page(x, c, at, &packed, int4);
-        f32x4 of_key = *(const f32x4 *)(exact_page_scales(page, packed, d16) + 4 * t);
-        struct exact_keys now = next;
-        if (ahead && k + 1 < QUARTER_PAGES) {
-            page = exact_tile_page(x, c, at + 1, &packed, int4);
-            exact_lane_keys(page, packed, d16, &next, dims);
-        }
-        if (at < c->from || at > c->to) continue;
-        if (!ahead) exact_lane_keys(page, packed, d16, &now, dims);
-        exact_page_scores(l, x->row, &now, a->digits, sum, dims);
-        UNROLL for (int h = 0; h < 2; h++)
         {
-            UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 2; e++)
-            {
-                int n = 2 * h + e, p = p0 + n;
-                float s = (float)sum[h][2 * i + e] * (x->query[i] * of_key[n]) * a->scale;
-                score[i][k][n] = p <= x->seen[i] && p >= x->first[i] ? s : -__builtin_inff();
-            }
+            score[i][k][e] = -__builtin_inff();
+            first[i][e] = second[i][e] = 0;
         }
+        f32x4 of_key = {0, 0, 0, 0};
+        if (there) of_key = *(const f32x4 *)(exact_page_scales(page, packed, d16) + 4 * t);
+        UNROLL for (int piece = 0; piece < pieces; piece++)
+        {
+            u32x4 now[2] = {next[0], next[1]};
+            const u8 *own = page;
+            int own_packed = packed;
+            if (piece + 1 == pieces && k + 1 < QUARTER_PAGES)
+                page = exact_tile_page(x, c, exact_page_at(x, k + 1), &packed, int4);
+            if (ahead && (piece + 1 < pieces || k + 1 < QUARTER_PAGES))
+                exact_lane_keys(page, packed, (piece + 1) % pieces, d16, next);
+            if (!there) continue;
+            if (!ahead) exact_lane_keys(own, own_packed, piece, d16, now);
+            if (a->digits == 2) exact_add_scores(l, x->row, now, piece, 0, first, dims);
+            exact_add_scores(l, x->row, now, piece, 1, second, dims);
+        }
+        if (!there) continue;
+        UNROLL for (int i = 0; i < 2; i++) UNROLL for (int n = 0; n < 4; n++)
+        {
+            int sum = first[n / 2][2 * i + n % 2] * 128 + second[n / 2][2 * i + n % 2];
+            score[i][k][n] = (float)sum * (x->query[i] * of_key[n]) * a->scale;
+        }
+        if (exact_sees_page(x, c, at)) continue;
+        UNROLL for (int i = 0; i < 2; i++) UNROLL for (int n = 0; n < 4; n++)
+            if (p0 + n > x->seen[i] || p0 + n < x->first[i]) score[i][k][n] = -__builtin_inff();
     }
     if (!(a->softcap > 0)) return;
     /* the scores of one page after another, which go round: a fourth of the code */
@@ -254,15 +285,9 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
                                float score[2][QUARTER_PAGES][4], float max[2], float scale[2],
                                const int int4)
 {
-    int t = thread() % 4, d16 = round16(a->head_dim), p0 = c->page0 * PAGE;
-    float w[2][QUARTER_PAGES][4];
+    int t = thread() % 4, d16 = round16(a->head_dim);
+    f32x4 w[2][QUARTER_PAGES];
     f32x4 of_value[QUARTER_PAGES];
-    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
-    {
-        int packed;
-        const u8 *page = exact_tile_page(x, c, x->quarter * QUARTER_PAGES + k, &packed, int4);
-        of_value[k] = *(const f32x4 *)(exact_page_scales(page, packed, d16) + PAGE + 4 * t);
-    }
     UNROLL for (int i = 0; i < 2; i++)
     {
         float largest = -__builtin_inff();
@@ -273,26 +298,33 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
     }
     barrier();
     int most[2] = {0, 0};
+    float from[2]; /* of a row that sees nothing a number, whose weights are 0 */
     UNROLL for (int i = 0; i < 2; i++)
     {
         max[i] = -__builtin_inff();
         UNROLL for (int k = 0; k < QUARTERS; k++)
             max[i] = max32(l->max[k * EXACT_TILE_ROWS + x->row + 8 * i], max[i]);
+        from[i] = max[i] == -__builtin_inff() ? 0 : max[i];
     }
     UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
     {
-        int at = x->quarter * QUARTER_PAGES + k;
+        int packed;
+        const u8 *page = exact_tile_page(x, c, exact_page_at(x, k), &packed, int4);
+        of_value[k] = *(const f32x4 *)(exact_page_scales(page, packed, d16) + PAGE + 4 * t);
+    }
+    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
+    {
+        int at = exact_page_at(x, k), all = exact_sees_page(x, c, at);
+        if (!exact_page_counts(c, at)) continue;
         UNROLL for (int i = 0; i < 2; i++)
         {
             f32x4 p;
-            UNROLL for (int e = 0; e < 4; e++)
-            {
-                int n = p0 + at * PAGE + 4 * t + e, seen = n <= x->seen[i] && n >= x->first[i];
-                p[e] = exact_exp(score[i][k][e] - max[i]);
-                p[e] = seen ? p[e] : 0;
-                w[i][k][e] = seen ? p[e] * of_value[k][e] : 0;
-                most[i] = larger_bits(w[i][k][e], most[i]);
-            }
+            UNROLL for (int e = 0; e < 4; e++) p[e] = exact_exp_below(score[i][k][e] - from[i]);
+            w[i][k] = p * of_value[k];
+            if (!all) /* scales of values that a row does not see may be anything */
+                UNROLL for (int e = 0; e < 4; e++)
+                    if (score[i][k][e] == -__builtin_inff()) w[i][k][e] = 0;
+            UNROLL for (int e = 0; e < 4; e++) most[i] = larger_bits(w[i][k][e], most[i]);
             *(f32x4 *)(l->p + (x->row + 8 * i) * WEIGHT_STRIDE + at * PAGE + 4 * t) = p;
         }
     }
@@ -314,29 +346,29 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
         scale[i] = s.scale;
         UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
         {
-            int n[4];
-            u32 *digits = l->w + r * DIGIT_STRIDE + (x->quarter * QUARTER_PAGES + k) * (PAGE / 4) +
-                          t;
-            UNROLL for (int e = 0; e < 4; e++) n[e] = rounded_int(w[i][k][e], s.inverse);
-            digits[0] = int8_word(n, 0);
-            digits[EXACT_TILE_ROWS * DIGIT_STRIDE] = int8_word(n, 1);
+            int at = exact_page_at(x, k);
+            u32 *digits = l->w + r * DIGIT_STRIDE + at * (PAGE / 4) + t;
+            if (exact_page_counts(c, at))
+                exact_weight_digits(w[i][k], s.inverse, digits,
+                                    digits + EXACT_TILE_ROWS * DIGIT_STRIDE);
         }
     }
     barrier();
 }
 
-/* The sums of the weights, in 16 lanes folded 8, 4, 2, 1: 16 threads to a row. */
-DEVICE void exact_tile_sums(const struct exact_tile_lds *l)
+/* The sums of the weights of a warp's rows, in 16 lanes folded 8, 4, 2, 1: 16 threads to a row. */
+DEVICE void exact_tile_sums(const struct exact_tile_lds *l, const struct exact_tile_chunk *c)
 {
-    int lane = thread() % EXACT_LANES;
-    UNROLL for (int k = 0; k < EXACT_TILE_ROWS / (THREADS / EXACT_LANES); k++)
+    int warp = thread() / WARP, lane = thread() % EXACT_LANES,
+        r = warp % 2 * 16 + warp / 2 * 2 + thread() % WARP / EXACT_LANES;
+    float sum[2] = {0, 0};
+    UNROLL_8 for (int i = c->from; i <= c->to; i++) UNROLL for (int k = 0; k < 2; k++)
+        sum[k] += l->p[(r + 8 * k) * WEIGHT_STRIDE + i * PAGE + lane];
+    UNROLL for (int k = 0; k < 2; k++)
     {
-        int r = thread() / EXACT_LANES + k * (THREADS / EXACT_LANES);
-        float sum = 0;
-        UNROLL for (int i = 0; i < KV_SPLIT / PAGE; i++)
-            sum += l->p[r * WEIGHT_STRIDE + i * PAGE + lane];
-        UNROLL for (int i = EXACT_LANES / 2; i; i /= 2) sum += f32_of(shuffle_xor(bits_of(sum), i));
-        if (lane == 0) l->sum[r] = sum;
+        UNROLL for (int i = EXACT_LANES / 2; i; i /= 2)
+            sum[k] += f32_of(shuffle_xor(bits_of(sum[k]), i));
+        if (lane == 0) l->sum[r + 8 * k] = sum[k];
     }
 }
 
@@ -445,6 +477,9 @@ DEVICE struct exact_lane_rows exact_lane_rows_of(const struct attend_kernel_args
         x.seen[i] = r >= g->begin && r < g->n ? g->pos0 + r : -1;
         x.first[i] = first_seen(g->pos0 + r, a->window);
     }
+    x.from = x.first[0] > x.first[1] ? x.first[0] : x.first[1];
+    x.to = x.seen[0] < x.seen[1] ? x.seen[0] : x.seen[1];
+    x.last = g->pos0 + (of_warp + 15 < g->n ? of_warp + 15 : g->n - 1);
     if (!int4) return x;
     x.own = (g->pos0 + of_warp) / PAGE;
     if (of_warp < g->begin) of_warp = g->begin;
@@ -473,10 +508,11 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         float score[2][QUARTER_PAGES][4], max[2], scale[2];
         const struct exact_tile_chunk next = exact_tile_chunk_of(&g, l, c0 + KV_SPLIT);
         exact_look_up(a, &g, &next, kv_head, int4);
-        if (int4 && c.to > x.own - c.page0) c.to = x.own - c.page0;
+        if (c.to > x.last / PAGE - c.page0) c.to = x.last / PAGE - c.page0;
+        if (c.to < c.from) c.to = c.from; /* all weights are 0 */
         exact_tile_scores(a, l, &x, &c, score, dims, int4);
         exact_tile_weights(a, l, &x, &c, score, max, scale, int4);
-        exact_tile_sums(l);
+        exact_tile_sums(l, &c);
         exact_tile_values(l, &x, &c, x.quarter * (dims / QUARTERS), round16(hd), sum, words, int4);
         barrier();
         c = next;
