@@ -81,21 +81,23 @@ struct exact_rows {
 static void quantize(struct hip *h, const struct be_plan *p, const struct exact_quantize_args *q,
                      size_t rows, int producer)
 {
-    const struct hip_blocks blocks = {((size_t)q->groups.n + 15) / 16, rows, 1, 0};
+    size_t of_block = THREADS / (q->to.tile ? 8 : 16);
+    const struct hip_blocks blocks = {((size_t)q->groups.n + of_block - 1) / of_block, rows, 1, 0};
     struct exact_quantize_args a = *q;
     if (producer >= 0 && hip_op(p, producer)->kind == OP_NORM) {
         struct exact_norm_quantize_args both = {norm_args(h, p, producer), a};
         if (hip_op(p, producer)->last[0] == producer + 1 && quantizes_once(p, producer + 1) &&
             !both.norm.centered && EXACT_NORM_IN_SPAN(both.norm.norm.dim))
             both.norm.norm.out = NULL;
-        hip_launch_rows(h, K_exact_norm_quantize, (int)rows, &both, sizeof both);
+        hip_launch_rows(h, a.to.tile ? K_exact_norm_tiles : K_exact_norm_quantize, (int)rows, &both,
+                        sizeof both);
         return;
     }
     if (producer >= 0) {
         a.glu = hip_glu_args(h, p, producer);
         a.x = a.glu.gate;
     }
-    hip_launch(h, K_exact_quantize, blocks, &a, sizeof a);
+    hip_launch(h, a.to.tile ? K_exact_quantize_tiles : K_exact_quantize, blocks, &a, sizeof a);
 }
 
 /* Whether linears first .. first + n - 1 of the operation are such as wgmma takes

@@ -108,6 +108,7 @@
 #include "backend-hip/kernels/nvidia/exact_dense.hip"
 #include "backend-hip/kernels/nvidia/exact_delta.hip"
 #if HAS_WGMMA
+#include "backend-hip/kernels/hopper/exact_digits.hip"
 #include "backend-hip/kernels/hopper/exact_linear_wgmma.hip"
 #include "backend-hip/kernels/hopper/exact_gemv.hip"
 #endif

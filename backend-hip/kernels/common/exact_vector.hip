@@ -85,9 +85,8 @@ struct exact_integers {
     struct exact_scaled scaled; /* of the sub-group */
 };
 
-/* The integers are those of backend-cpu/act_quant.h. two: digits; sums: whether their sum is asked
- * for */
-DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int sums, int *scratch)
+/* The integers are those of backend-cpu/act_quant.h. two: digits */
+DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int *scratch)
 {
     struct exact_integers to = {{0, 0, 0, 0, 0, 0, 0, 0}, {0, 0}};
     int most = 0, sum = 0;
@@ -99,7 +98,7 @@ DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int su
         to.of[i] = rounded_int(v[i], s.inverse);
         sum += to.of[i];
     }
-    if (sums) to.scaled.sum = exact_over_16(sum, scratch, 0);
+    to.scaled.sum = exact_over_16(sum, scratch, 0);
     to.scaled.scale = s.scale;
     return to;
 }
@@ -166,14 +165,6 @@ DEVICE void exact_inputs(const struct exact_quantize_args *a, const float *x, in
         v[i] = exact_gated(&a->glu, v[i], of_up ? up + i : of_up);
 }
 
-/* Where hopper/exact_linear_wgmma.hip has the scale of a row of a tile. */
-DEVICE int exact_scale_place(int row, int digits)
-{
-    int of_16 = row % 16;
-    if (digits == 2) return row - of_16 + of_16 % 4 * 4 + of_16 / 4;
-    return row - of_16 + of_16 % 8 / 2 * 4 + of_16 / 8 * 2 + of_16 % 2;
-}
-
 /* Sub-groups sub0 .. sub0 + 15 of a row with inputs x: 16 threads to a sub-group, 8 inputs each. */
 DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *x, int sub0,
                               int row, int *scratch)
@@ -183,29 +174,10 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
     int there = octet * 8 < n * CHUNK, at = first + octet * 8, digits = a->to.digits;
     float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (there) exact_inputs(a, x, row, at, v);
-    struct exact_integers of = exact_integers_of(v, digits == 2, !a->to.tile, scratch);
+    struct exact_integers of = exact_integers_of(v, digits == 2, scratch);
     int nibbles = HAS_DOT8 ? a->to.lanes : 0;
     u32 word[2][2];
     if (!nibbles) exact_bytes_of(of.of, digits == 2, word);
-    if (sub < a->groups.n && a->to.tile) {
-        int tile = row / a->to.tile, at_row = row % a->to.tile, column = at_row * digits;
-        u8 *rows = (u8 *)a->to.digit +
-                   (u64)(tile * a->groups.n + sub) * (u64)(a->to.tile * (digits * 128 + 4)),
-           *to = rows + column * 128;
-        UNROLL for (int d = 0; d < 2; d++) if (d < digits)
-        {
-            UNROLL for (int half = 0; half < 2; half++)
-            {
-                int piece = octet / 4 * 2 + half;
-                *(u32 *)(to + d * 128 + (piece ^ (column + d) % 8) * 16 + octet % 4 * 4) =
-                    word[d][half];
-            }
-        }
-        if (octet == 0)
-            ((float *)(rows + a->to.tile * digits * 128))[exact_scale_place(at_row, digits)] =
-                of.scaled.scale;
-        return;
-    }
     u8 *of_row = (u8 *)a->to.digit + (u64)row * (u64)(digits * a->to.stride);
     if (there && nibbles) {
         u32 of_octet[4], *to = (u32 *)(of_row + at / CHUNK * CHUNK * digits) + octet % 4;

@@ -1,0 +1,124 @@
+/* exact_digits.hip: quantization of rows for hopper/exact_linear_wgmma.hip, which says the layout of
+ * their tiles: sub-groups of 128 inputs as they lie. The same integers as exact_quantize and
+ * exact_norm_quantize.
+ *   grid      exact_quantize_tiles: (32 sub-groups, row); exact_norm_tiles: row
+ *   threads   8 to a sub-group: number j has octets j and j + 8 */
+
+/* 1.5 2^23 + an integer has it in its low bits; of two digits 64 more, so that the first one is
+ * above the lowest 7 bits. */
+DEVICE u32 exact_biased(float v, float inverse, const int two)
+{
+    return bits_of(v * inverse + (two ? 0x1.8p23f + 64 : 0x1.8p23f));
+}
+
+/* The bytes of inputs 2w, 2w + 4, 2w + 1 and 2w + 5 of an octet. */
+DEVICE u32 exact_four_bytes(const u32 v[8], int w)
+{
+    return chosen_bytes(chosen_bytes(v[2 * w], v[2 * w + 4], 0x40),
+                        chosen_bytes(v[2 * w + 1], v[2 * w + 5], 0x40), 0x5410);
+}
+
+/* Where a tile has the scale of its row. */
+DEVICE int exact_scale_place(int row, int digits)
+{
+    int of_16 = row % 16;
+    if (digits == 2) return row - of_16 + of_16 % 4 * 4 + of_16 / 4;
+    return row - of_16 + of_16 % 8 / 2 * 4 + of_16 / 8 * 2 + of_16 % 2;
+}
+
+/* Writes a thread's inputs of sub-group `sub` of a row. All threads of a sub-group take part. */
+DEVICE void exact_put_tile(const struct exact_quantize_args *a, const float v[2][8], int row,
+                           int sub, const int two)
+{
+    const int digits = 1 + two;
+    int most = 0, lane = thread() % 8;
+    UNROLL for (int i = 0; i < 16; i++) most = larger_bits(v[i / 8][i % 8], most);
+    UNROLL for (int i = 1; i < 8; i *= 2)
+    {
+        int other = (int)shuffle_xor((u32)most, i);
+        most = other > most ? other : most;
+    }
+    if (sub >= a->groups.n) return;
+    struct int_scale s = int_scale_of(most, two ? 16256 : 127);
+    int tile = row / a->to.tile, at_row = row - tile * a->to.tile, column = at_row * digits;
+    u8 *rows = (u8 *)a->to.digit +
+               (u64)(tile * a->groups.n + sub) * (u64)(a->to.tile * (digits * 128 + 4)),
+       *to = rows + column * 128 + lane % 4 * 4;
+    UNROLL for (int o = 0; o < 2; o++)
+    {
+        u32 bits[8], high[8];
+        int piece = (lane + 8 * o) / 4 * 2;
+        UNROLL for (int i = 0; i < 8; i++) bits[i] = exact_biased(v[o][i], s.inverse, two);
+        UNROLL for (int i = 0; i < 8; i++) high[i] = two ? bits[i] >> 7 : bits[i];
+        UNROLL for (int w = 0; w < 2; w++)
+        {
+            *(u32 *)(to + ((piece + w) ^ column % 8) * 16) = exact_four_bytes(high, w);
+            if (!two) continue;
+            u32 low = (exact_four_bytes(bits, w) & 0x7f7f7f7fu) ^ 0x40404040u;
+            *(u32 *)(to + 128 + ((piece + w) ^ (column + 1) % 8) * 16) =
+                low | (low & 0x40404040u) << 1;
+        }
+    }
+    if (lane == 0)
+        ((float *)(rows + a->to.tile * digits * 128))[exact_scale_place(at_row, digits)] = s.scale;
+}
+
+/* Inputs of a thread from a row x on. */
+DEVICE void exact_tile_inputs(const float *x, int sub, float v[2][8])
+{
+    UNROLL for (int o = 0; o < 2; o++) load_octet(x + sub * 128 + (thread() % 8 + 8 * o) * 8, v[o]);
+}
+
+/* The same in the order of a permutation, or of an activation. */
+DEVICE void exact_tile_ordered(const struct exact_quantize_args *a, const float *x, int row,
+                               int sub, float v[2][8])
+{
+    UNROLL for (int o = 0; o < 2; o++)
+        exact_inputs(a, x, row, sub * 128 + (thread() % 8 + 8 * o) * 8, v[o]);
+}
+
+DEVICE void exact_quantize_tile(const struct exact_quantize_args *a, const int two)
+{
+    int row = block_y(), sub = block_x() * (THREADS / 8) + thread() / 8, there = sub < a->groups.n;
+    u64 at = (u64)row * (u64)a->in;
+    float v[2][8], up[2][8];
+    UNROLL for (int i = 0; i < 16; i++) v[i / 8][i % 8] = 0;
+    if (there && !a->perm && !a->glu.gate) {
+        exact_tile_inputs(a->x + at, sub, v);
+    } else if (there && !a->perm && a->glu.activation == IS_SILU && a->glu.up) {
+        exact_tile_inputs(a->x + at, sub, v);
+        exact_tile_inputs(a->glu.up + at, sub, up);
+        UNROLL for (int i = 0; i < 16; i++)
+            v[i / 8][i % 8] = exact_silu(v[i / 8][i % 8]) * up[i / 8][i % 8];
+    } else if (there) {
+        exact_tile_ordered(a, a->x + at, row, sub, v);
+    }
+    exact_put_tile(a, v, row, sub, two);
+}
+
+KERNEL(exact_quantize_tiles, struct exact_quantize_args)
+{
+    const struct exact_quantize_args *a = ARGS;
+    if (a->to.digits == 2) exact_quantize_tile(a, 1);
+    else exact_quantize_tile(a, 0);
+}
+
+KERNEL(exact_norm_tiles, struct exact_norm_quantize_args)
+{
+    LDS(f32x4, fours, EXACT_SPAN / 4);
+    const struct exact_norm_quantize_args *a = ARGS;
+    const struct exact_quantize_args *q = &a->quantize;
+    float *span = (float *)fours, v[2][8];
+    int row = block_x();
+    exact_norm_row(&a->norm, span);
+    barrier();
+    const float *x = exact_norm_in_span(&a->norm) ? span : q->x + (u64)row * (u64)q->in;
+    for (int sub0 = 0; sub0 < q->groups.n; sub0 += THREADS / 8) {
+        int sub = sub0 + thread() / 8;
+        UNROLL for (int i = 0; i < 16; i++) v[i / 8][i % 8] = 0;
+        if (sub < q->groups.n && q->perm) exact_tile_ordered(q, x, row, sub, v);
+        else if (sub < q->groups.n) exact_tile_inputs(x, sub, v);
+        if (q->to.digits == 2) exact_put_tile(q, v, row, sub, 1);
+        else exact_put_tile(q, v, row, sub, 0);
+    }
+}
