@@ -222,72 +222,83 @@ DEVICE void exact_add_scores(const struct exact_tile_lds *l, int row, const u32x
                k[h][2 * m + 1]);
 }
 
+/* Puts v behind the others of x, which move one place towards the first: a loop over pages that
+ * is not unrolled has each page's numbers in registers. */
+DEVICE void exact_push(f32x4 x[QUARTER_PAGES], f32x4 v)
+{
+    UNROLL for (int k = 0; k + 1 < QUARTER_PAGES; k++) x[k] = x[k + 1];
+    x[QUARTER_PAGES - 1] = v;
+}
+
 /* The scores of a warp's positions. */
 DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct exact_tile_lds *l,
                               const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
-                              float score[2][QUARTER_PAGES][4], const int dims, const int int4)
+                              f32x4 score[2][QUARTER_PAGES], const int dims, const int int4)
 {
     const int ahead = !int4, pieces = dims / 64; /* ahead: registers for the next piece */
     int t = thread() % 4, d16 = round16(a->head_dim), packed;
     u32x4 next[2];
     const u8 *page = exact_tile_page(x, c, x->quarter, &packed, int4);
     if (ahead) exact_lane_keys(page, packed, 0, d16, next);
-    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
+    UNROLL for (int k = 0; k < QUARTER_PAGES; k++) UNROLL for (int i = 0; i < 2; i++)
+        UNROLL for (int e = 0; e < 4; e++) score[i][k][e] = -__builtin_inff();
+    NO_UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
     {
         int at = exact_page_at(x, k), p0 = (c->page0 + at) * PAGE + 4 * t, first[2][4],
             second[2][4], there = at >= c->from && at <= c->to;
+        const u8 *own = page;
+        int own_packed = packed;
+        f32x4 s[2], of_key = {0, 0, 0, 0};
+        if (there) of_key = *(const f32x4 *)(exact_page_scales(page, packed, d16) + 4 * t);
         UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 4; e++)
         {
-            score[i][k][e] = -__builtin_inff();
+            s[i][e] = -__builtin_inff();
             first[i][e] = second[i][e] = 0;
         }
-        f32x4 of_key = {0, 0, 0, 0};
-        if (there) of_key = *(const f32x4 *)(exact_page_scales(page, packed, d16) + 4 * t);
         UNROLL for (int piece = 0; piece < pieces; piece++)
         {
             u32x4 now[2] = {next[0], next[1]};
-            const u8 *own = page;
-            int own_packed = packed;
             if (piece + 1 == pieces && k + 1 < QUARTER_PAGES)
                 page = exact_tile_page(x, c, exact_page_at(x, k + 1), &packed, int4);
-            if (ahead && (piece + 1 < pieces || k + 1 < QUARTER_PAGES))
-                exact_lane_keys(page, packed, (piece + 1) % pieces, d16, next);
+            if (ahead) exact_lane_keys(page, packed, (piece + 1) % pieces, d16, next);
             if (!there) continue;
             if (!ahead) exact_lane_keys(own, own_packed, piece, d16, now);
             if (a->digits == 2) exact_add_scores(l, x->row, now, piece, 0, first, dims);
             exact_add_scores(l, x->row, now, piece, 1, second, dims);
         }
-        if (!there) continue;
-        UNROLL for (int i = 0; i < 2; i++) UNROLL for (int n = 0; n < 4; n++)
+        if (there)
+            UNROLL for (int i = 0; i < 2; i++) UNROLL for (int n = 0; n < 4; n++)
         {
             int sum = first[n / 2][2 * i + n % 2] * 128 + second[n / 2][2 * i + n % 2];
-            score[i][k][n] = (float)sum * (x->query[i] * of_key[n]) * a->scale;
+            s[i][n] = (float)sum * (x->query[i] * of_key[n]) * a->scale;
+            if (a->softcap > 0) s[i][n] = a->softcap * exact_tanh(s[i][n] / a->softcap);
         }
-        if (exact_sees_page(x, c, at)) continue;
-        UNROLL for (int i = 0; i < 2; i++) UNROLL for (int n = 0; n < 4; n++)
-            if (p0 + n > x->seen[i] || p0 + n < x->first[i]) score[i][k][n] = -__builtin_inff();
+        if (!exact_sees_page(x, c, at))
+            UNROLL for (int i = 0; i < 2; i++) UNROLL for (int n = 0; n < 4; n++)
+                if (p0 + n > x->seen[i] || p0 + n < x->first[i]) s[i][n] = -__builtin_inff();
+        UNROLL for (int i = 0; i < 2; i++) exact_push(score[i], s[i]);
     }
-    if (!(a->softcap > 0)) return;
-    /* the scores of one page after another, which go round: a fourth of the code */
-    NO_UNROLL for (int n = 0; n < QUARTER_PAGES; n++)
-        UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 4; e++)
-    {
-        float s = score[i][0][e], capped = a->softcap * exact_tanh(s / a->softcap);
-        UNROLL for (int k = 0; k + 1 < QUARTER_PAGES; k++) score[i][k][e] = score[i][k + 1][e];
-        score[i][QUARTER_PAGES - 1][e] = s > -__builtin_inff() ? capped : s;
-    }
+}
+
+/* Scales of a lane's values of the warp's page number k. */
+DEVICE f32x4 exact_lane_values(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
+                               int k, int d16, const int int4)
+{
+    int packed;
+    const u8 *page = exact_tile_page(x, c, exact_page_at(x, k), &packed, int4);
+    return *(const f32x4 *)(exact_page_scales(page, packed, d16) + PAGE + 4 * (thread() % 4));
 }
 
 /* Scores become weights and the digits of weights times the scales of their values, in shared
  * memory. max, scale: of a lane's rows */
 DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct exact_tile_lds *l,
                                const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
-                               float score[2][QUARTER_PAGES][4], float max[2], float scale[2],
+                               f32x4 score[2][QUARTER_PAGES], float max[2], float scale[2],
                                const int int4)
 {
-    int t = thread() % 4, d16 = round16(a->head_dim);
-    f32x4 w[2][QUARTER_PAGES];
-    f32x4 of_value[QUARTER_PAGES];
+    int t = thread() % 4, d16 = round16(a->head_dim), most[2] = {0, 0};
+    float from[2]; /* of a row that sees nothing a number, whose weights are 0 */
+    f32x4 next = exact_lane_values(x, c, 0, d16, int4);
     UNROLL for (int i = 0; i < 2; i++)
     {
         float largest = -__builtin_inff();
@@ -297,8 +308,6 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
         if (t == 0) l->max[x->quarter * EXACT_TILE_ROWS + x->row + 8 * i] = largest;
     }
     barrier();
-    int most[2] = {0, 0};
-    float from[2]; /* of a row that sees nothing a number, whose weights are 0 */
     UNROLL for (int i = 0; i < 2; i++)
     {
         max[i] = -__builtin_inff();
@@ -306,26 +315,25 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
             max[i] = max32(l->max[k * EXACT_TILE_ROWS + x->row + 8 * i], max[i]);
         from[i] = max[i] == -__builtin_inff() ? 0 : max[i];
     }
-    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
-    {
-        int packed;
-        const u8 *page = exact_tile_page(x, c, exact_page_at(x, k), &packed, int4);
-        of_value[k] = *(const f32x4 *)(exact_page_scales(page, packed, d16) + PAGE + 4 * t);
-    }
-    UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
+    NO_UNROLL for (int k = 0; k < QUARTER_PAGES; k++) /* the weights take the places of the scores */
     {
         int at = exact_page_at(x, k), all = exact_sees_page(x, c, at);
-        if (!exact_page_counts(c, at)) continue;
+        f32x4 of_value = next;
+        if (k + 1 < QUARTER_PAGES) next = exact_lane_values(x, c, k + 1, d16, int4);
         UNROLL for (int i = 0; i < 2; i++)
         {
-            f32x4 p;
-            UNROLL for (int e = 0; e < 4; e++) p[e] = exact_exp_below(score[i][k][e] - from[i]);
-            w[i][k] = p * of_value[k];
+            f32x4 p, w = {0, 0, 0, 0}, s = score[i][0];
+            if (!exact_page_counts(c, at)) {
+                exact_push(score[i], w);
+                continue;
+            }
+            UNROLL for (int e = 0; e < 4; e++) p[e] = exact_exp_below(s[e] - from[i]);
+            w = p * of_value;
             if (!all) /* scales of values that a row does not see may be anything */
-                UNROLL for (int e = 0; e < 4; e++)
-                    if (score[i][k][e] == -__builtin_inff()) w[i][k][e] = 0;
-            UNROLL for (int e = 0; e < 4; e++) most[i] = larger_bits(w[i][k][e], most[i]);
+                UNROLL for (int e = 0; e < 4; e++) if (s[e] == -__builtin_inff()) w[e] = 0;
+            UNROLL for (int e = 0; e < 4; e++) most[i] = larger_bits(w[e], most[i]);
             *(f32x4 *)(l->p + (x->row + 8 * i) * WEIGHT_STRIDE + at * PAGE + 4 * t) = p;
+            exact_push(score[i], w);
         }
     }
     UNROLL for (int i = 0; i < 2; i++)
@@ -334,24 +342,24 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
         if (t == 0) l->most[x->quarter * EXACT_TILE_ROWS + x->row + 8 * i] = most[i];
     }
     barrier();
+    struct int_scale s[2];
     UNROLL for (int i = 0; i < 2; i++)
     {
-        int r = x->row + 8 * i;
         UNROLL for (int k = 0; k < QUARTERS; k++)
         {
-            int other = l->most[k * EXACT_TILE_ROWS + r];
+            int other = l->most[k * EXACT_TILE_ROWS + x->row + 8 * i];
             most[i] = other > most[i] ? other : most[i];
         }
-        struct int_scale s = int_scale_of(most[i], EXACT_WEIGHT_TOP);
-        scale[i] = s.scale;
-        UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
-        {
-            int at = exact_page_at(x, k);
-            u32 *digits = l->w + r * DIGIT_STRIDE + at * (PAGE / 4) + t;
-            if (exact_page_counts(c, at))
-                exact_weight_digits(w[i][k], s.inverse, digits,
-                                    digits + EXACT_TILE_ROWS * DIGIT_STRIDE);
-        }
+        s[i] = int_scale_of(most[i], EXACT_WEIGHT_TOP);
+        scale[i] = s[i].scale;
+    }
+    UNROLL for (int k = 0; k < QUARTER_PAGES; k++) UNROLL for (int i = 0; i < 2; i++)
+    {
+        int at = exact_page_at(x, k);
+        u32 *digits = l->w + (x->row + 8 * i) * DIGIT_STRIDE + at * (PAGE / 4) + t;
+        if (exact_page_counts(c, at))
+            exact_weight_digits(score[i][k], s[i].inverse, digits,
+                                digits + EXACT_TILE_ROWS * DIGIT_STRIDE);
     }
     barrier();
 }
@@ -422,6 +430,7 @@ DEVICE void exact_tile_values(const struct exact_tile_lds *l, const struct exact
         high[j][e] = low[j][e] = 0;
     UNROLL for (int n = 0; n < 2; n++)
         exact_two_pages(x, c, d, d16, c->from / 2 + n, next[n], words, int4);
+    exact_tile_sums(l, c); /* while those are on their way */
     NO_UNROLL for (int k = c->from / 2; k <= c->to / 2; k++)
     {
         u32 v[2][8], w[2][4];
@@ -505,14 +514,14 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
     UNROLL for (int i = 0; i < 2; i++) run_max[i] = -__builtin_inff(), run_sum[i] = 0;
     for (int c0 = g.first0 / KV_SPLIT * KV_SPLIT; c0 <= g.last; c0 += KV_SPLIT) {
         int sum[8][4];
-        float score[2][QUARTER_PAGES][4], max[2], scale[2];
+        f32x4 score[2][QUARTER_PAGES];
+        float max[2], scale[2];
         const struct exact_tile_chunk next = exact_tile_chunk_of(&g, l, c0 + KV_SPLIT);
         exact_look_up(a, &g, &next, kv_head, int4);
         if (c.to > x.last / PAGE - c.page0) c.to = x.last / PAGE - c.page0;
         if (c.to < c.from) c.to = c.from; /* all weights are 0 */
         exact_tile_scores(a, l, &x, &c, score, dims, int4);
         exact_tile_weights(a, l, &x, &c, score, max, scale, int4);
-        exact_tile_sums(l, &c);
         exact_tile_values(l, &x, &c, x.quarter * (dims / QUARTERS), round16(hd), sum, words, int4);
         barrier();
         c = next;
