@@ -369,9 +369,10 @@ DEVICE void exact_tile_sums(const struct exact_tile_lds *l, const struct exact_t
 {
     int warp = thread() / WARP, lane = thread() % EXACT_LANES,
         r = warp % 2 * 16 + warp / 2 * 2 + thread() % WARP / EXACT_LANES;
+    const float *p = l->p + r * WEIGHT_STRIDE + c->from * PAGE + lane;
     float sum[2] = {0, 0};
-    UNROLL_8 for (int i = c->from; i <= c->to; i++) UNROLL for (int k = 0; k < 2; k++)
-        sum[k] += l->p[(r + 8 * k) * WEIGHT_STRIDE + i * PAGE + lane];
+    UNROLL_8 for (int i = c->from; i <= c->to; i++, p += PAGE) UNROLL for (int k = 0; k < 2; k++)
+        sum[k] += p[8 * k * WEIGHT_STRIDE];
     UNROLL for (int k = 0; k < 2; k++)
     {
         UNROLL for (int i = EXACT_LANES / 2; i; i /= 2)
@@ -384,6 +385,15 @@ DEVICE void exact_tile_sums(const struct exact_tile_lds *l, const struct exact_t
 DEVICE void exact_page_values(const u8 *page, int t, int d, int d16, u32 v[8], const int words)
 {
     const u32 *codes = (const u32 *)(page + int8_value_at(d, 4 * t, d16));
+    if (words % 4 == 0) { /* d is a multiple of 4 */
+        UNROLL for (int j = 0; j < words; j += 4)
+        {
+            u32x4 four = {0, 0, 0, 0};
+            if (d + j < d16) four = *(const u32x4 *)(codes + j);
+            UNROLL for (int i = 0; i < 4; i++) v[j + i] = four[i];
+        }
+        return;
+    }
     UNROLL for (int j = 0; j < words; j += 2)
     {
         u64 two = d + j < d16 ? *(const u64 *)(codes + j) : 0;
@@ -405,49 +415,54 @@ DEVICE void exact_packed_values(const u8 *page, int t, int d, int d16, u32 v[8],
     }
 }
 
-/* The values of two pages, number 2k and 2k + 1 of the chunk; the weights of one outside are 0. */
+/* The values of two pages, number 2k and 2k + 1 of the chunk, where int4 has open ones only up to
+ * c->to; the weights of one outside c->from .. c->to are 0. */
 DEVICE void exact_two_pages(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
                             int d, int d16, int k, u32 v[2][8], const int words, const int int4)
 {
     UNROLL for (int i = 0; i < 2; i++)
     {
-        int at = 2 * k + i < c->from ? c->from : 2 * k + i > c->to ? c->to : 2 * k + i, packed;
+        int to = int4 ? c->to : TILE_PAGES - 1, at = 2 * k + i < to ? 2 * k + i : to, packed;
+        if (int4 && at < c->from) at = c->from;
         const u8 *page = exact_tile_page(x, c, at, &packed, int4);
         if (packed) exact_packed_values(page, thread() % 4, d, d16, v[i], words);
         else exact_page_values(page, thread() % 4, d, d16, v[i], words);
     }
 }
 
-/* The sums of weights and codes of a warp's dimensions: sum[j][2i + e] of row i and dimension
+/* Adds the products of the weights of two such pages and their values. */
+DEVICE void exact_add_values(const u32 *weights, const u32 v[2][8], int high[8][4], int low[8][4],
+                             const int words)
+{
+    u32 w[2][4];
+    UNROLL for (int n = 0; n < 2; n++) UNROLL for (int i = 0; i < 4; i++)
+        w[n][i] = weights[(n * EXACT_TILE_ROWS + i % 2 * 8) * DIGIT_STRIDE + i / 2 * (PAGE / 4)];
+    UNROLL for (int j = 0; j < words; j++)
+    {
+        mma_s8(high[j], w[0][0], w[0][1], w[0][2], w[0][3], v[0][j], v[1][j]);
+        mma_s8(low[j], w[1][0], w[1][1], w[1][2], w[1][3], v[0][j], v[1][j]);
+    }
+}
+
+/* The sums of the weights and codes of a warp's dimensions: sum[j][2i + e] of row i and dimension
  * first + words (2t + e) + j. */
 DEVICE void exact_tile_values(const struct exact_tile_lds *l, const struct exact_lane_rows *x,
                               const struct exact_tile_chunk *c, int first_dim, int d16,
                               int sum[][4], const int words, const int int4)
 {
-    int t = thread() % 4, d = first_dim + words * (thread() % WARP / 4), high[8][4], low[8][4];
-    u32 next[2][2][8]; /* loaded while those before are multiplied */
+    int d = first_dim + words * (thread() % WARP / 4), k = c->from / 2, last = c->to / 2,
+        high[8][4], low[8][4];
+    const u32 *w = l->w + x->row * DIGIT_STRIDE + k * (PAGE / 2) + thread() % 4;
+    u32 next[2][2][8]; /* of two steps, loaded while those before are multiplied */
     UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++)
         high[j][e] = low[j][e] = 0;
-    UNROLL for (int n = 0; n < 2; n++)
-        exact_two_pages(x, c, d, d16, c->from / 2 + n, next[n], words, int4);
+    UNROLL for (int n = 0; n < 2; n++) exact_two_pages(x, c, d, d16, k + n, next[n], words, int4);
     exact_tile_sums(l, c); /* while those are on their way */
-    NO_UNROLL for (int k = c->from / 2; k <= c->to / 2; k++)
+    NO_UNROLL for (; k <= last; k += 2, w += PAGE) UNROLL for (int n = 0; n < 2; n++)
     {
-        u32 v[2][8], w[2][4];
-        UNROLL for (int i = 0; i < 2; i++) UNROLL for (int j = 0; j < words; j++)
-        {
-            v[i][j] = next[0][i][j];
-            next[0][i][j] = next[1][i][j];
-        }
-        exact_two_pages(x, c, d, d16, k + 2, next[1], words, int4);
-        UNROLL for (int n = 0; n < 2; n++) UNROLL for (int i = 0; i < 4; i++)
-            w[n][i] = l->w[(n * EXACT_TILE_ROWS + x->row + 8 * (i % 2)) * DIGIT_STRIDE +
-                           (2 * k + i / 2) * (PAGE / 4) + t];
-        UNROLL for (int j = 0; j < words; j++)
-        {
-            mma_s8(high[j], w[0][0], w[0][1], w[0][2], w[0][3], v[0][j], v[1][j]);
-            mma_s8(low[j], w[1][0], w[1][1], w[1][2], w[1][3], v[0][j], v[1][j]);
-        }
+        if (k + n > last) continue;
+        exact_add_values(w + n * (PAGE / 2), next[n], high, low, words);
+        exact_two_pages(x, c, d, d16, k + n + 2, next[n], words, int4);
     }
     UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++)
         sum[j][e] = high[j][e] * 128 + low[j][e];
