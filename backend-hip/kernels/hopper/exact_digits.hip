@@ -26,9 +26,8 @@ DEVICE int exact_scale_place(int row, int digits)
     return row - of_16 + of_16 % 8 / 2 * 4 + of_16 / 8 * 2 + of_16 % 2;
 }
 
-/* Writes a thread's inputs of sub-group `sub` of a row. All threads of a sub-group take part. */
-DEVICE void exact_put_tile(const struct exact_quantize_args *a, const float v[2][8], int row,
-                           int sub, const int two)
+DEVICE void exact_put_digits(const struct exact_quantize_args *a, const float v[2][8], int row,
+                             int sub, const int two)
 {
     const int digits = 1 + two;
     int most = 0, lane = thread() % 8;
@@ -63,6 +62,14 @@ DEVICE void exact_put_tile(const struct exact_quantize_args *a, const float v[2]
         ((float *)(rows + a->to.tile * digits * 128))[exact_scale_place(at_row, digits)] = s.scale;
 }
 
+/* Writes a thread's inputs of sub-group `sub` of a row. All threads of a sub-group take part. */
+DEVICE void exact_put_tile(const struct exact_quantize_args *a, const float v[2][8], int row,
+                           int sub)
+{
+    if (a->to.digits == 2) exact_put_digits(a, v, row, sub, 1);
+    else exact_put_digits(a, v, row, sub, 0);
+}
+
 /* Inputs of a thread from a row x on. */
 DEVICE void exact_tile_inputs(const float *x, int sub, float v[2][8])
 {
@@ -73,12 +80,21 @@ DEVICE void exact_tile_inputs(const float *x, int sub, float v[2][8])
 DEVICE void exact_tile_ordered(const struct exact_quantize_args *a, const float *x, int row,
                                int sub, float v[2][8])
 {
-    UNROLL for (int o = 0; o < 2; o++)
-        exact_inputs(a, x, row, sub * 128 + (thread() % 8 + 8 * o) * 8, v[o]);
+    NO_UNROLL for (int o = 0; o < 2; o++) /* half of the code */
+    {
+        float octet[8];
+        exact_inputs(a, x, row, sub * 128 + (thread() % 8 + 8 * o) * 8, octet);
+        UNROLL for (int i = 0; i < 8; i++)
+        {
+            v[0][i] = o ? v[0][i] : octet[i];
+            v[1][i] = octet[i];
+        }
+    }
 }
 
-DEVICE void exact_quantize_tile(const struct exact_quantize_args *a, const int two)
+KERNEL(exact_quantize_tiles, struct exact_quantize_args)
 {
+    const struct exact_quantize_args *a = ARGS;
     int row = block_y(), sub = block_x() * (THREADS / 8) + thread() / 8, there = sub < a->groups.n;
     u64 at = (u64)row * (u64)a->in;
     float v[2][8], up[2][8];
@@ -93,14 +109,7 @@ DEVICE void exact_quantize_tile(const struct exact_quantize_args *a, const int t
     } else if (there) {
         exact_tile_ordered(a, a->x + at, row, sub, v);
     }
-    exact_put_tile(a, v, row, sub, two);
-}
-
-KERNEL(exact_quantize_tiles, struct exact_quantize_args)
-{
-    const struct exact_quantize_args *a = ARGS;
-    if (a->to.digits == 2) exact_quantize_tile(a, 1);
-    else exact_quantize_tile(a, 0);
+    exact_put_tile(a, v, row, sub);
 }
 
 KERNEL(exact_norm_tiles, struct exact_norm_quantize_args)
@@ -118,7 +127,6 @@ KERNEL(exact_norm_tiles, struct exact_norm_quantize_args)
         UNROLL for (int i = 0; i < 16; i++) v[i / 8][i % 8] = 0;
         if (sub < q->groups.n && q->perm) exact_tile_ordered(q, x, row, sub, v);
         else if (sub < q->groups.n) exact_tile_inputs(x, sub, v);
-        if (q->to.digits == 2) exact_put_tile(q, v, row, sub, 1);
-        else exact_put_tile(q, v, row, sub, 0);
+        exact_put_tile(q, v, row, sub);
     }
 }

@@ -518,9 +518,13 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
     int t = thread() % 4, head = block_x(), hd = a->head_dim,
         kv_head = head / (a->n_heads / a->n_kv_heads);
     const struct exact_row_range g = exact_rows_of(a, EXACT_TILE_ROWS, int4);
-    if (g.n <= g.begin) return;
+    if (g.n <= g.begin) {
+        wait_for_producer();
+        return;
+    }
     struct exact_tile_chunk c = exact_tile_chunk_of(&g, l, g.first0 / KV_SPLIT * KV_SPLIT);
     exact_look_up(a, &g, &c, kv_head, int4);
+    wait_for_producer(); /* of queries, keys and values; tiles and tables are the step's */
     exact_tile_queries(a, &g, l, dims);
     barrier();
     struct exact_lane_rows x = exact_lane_rows_of(a, &g, l, kv_head, int4);
@@ -578,7 +582,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
                                          query,                                                    \
                                          (u32x4 *)(w + 2 * EXACT_TILE_ROWS * DIGIT_STRIDE),        \
                                          page};                                                    \
-        const struct attend_kernel_args *a = ARGS;                                                 \
+        const struct attend_kernel_args *a = EARLY_ARGS;                                           \
         if (a->open.own) exact_attend_tile(a, &l, dims, 1);                                        \
         else exact_attend_tile(a, &l, dims, 0);                                                    \
     })

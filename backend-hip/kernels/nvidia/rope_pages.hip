@@ -148,6 +148,7 @@ DEVICE void rope_page(const struct rope_pages_args *b, u8 *pages, u8 *packed, co
         p0 = (pos0 / PAGE + block_x() % ROPE_GROUP_PAGES) * PAGE,
         begin = p0 > pos0 ? 0 : pos0 - p0, end = pos0 + n - p0;
     if (end > PAGE) end = PAGE;
+    wait_for_producer(); /* of rows; tiles and positions are the step's */
     if (end <= begin) return;
     int head0 = block_y() * of_block, stored = a->n_kv_heads && head0 + of_block > a->n_heads;
     struct rope_part r = {t % lanes, t / lanes % PAGE, head0 + t / lanes / PAGE, 0, 0, 0, 0};
@@ -207,7 +208,7 @@ DEVICE void rope_page(const struct rope_pages_args *b, u8 *pages, u8 *packed, co
     {                                                                                              \
         LDS(u32x4, pages, THREADS / (lanes) / PAGE * INT8_PAGE(16 * (lanes)) / 16);                \
         LDS(u32x4, packed, THREADS / (lanes) / PAGE * INT4_PAGE(16 * (lanes)) / 16);               \
-        rope_page(ARGS, (u8 *)pages, (u8 *)packed, lanes);                                         \
+        rope_page(EARLY_ARGS, (u8 *)pages, (u8 *)packed, lanes);                                         \
     }
 ROPE_PAGES(rope_pages_64, 4)
 ROPE_PAGES(rope_pages_128, 8)
