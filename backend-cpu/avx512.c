@@ -358,7 +358,10 @@ ALWAYS_INLINE void fold_outputs(__m512 a[3][8], int r, const struct linear *w, f
     b = _mm512_add_ps(_mm512_shuffle_ps(b, c, 0x44), _mm512_shuffle_ps(b, c, 0xee));
     d = _mm512_add_ps(d, _mm512_shuffle_ps(d, d, 0xee));
     b = _mm512_add_ps(_mm512_shuffle_ps(b, d, 0x88), _mm512_shuffle_ps(b, d, 0xdd));
-    if (w->bias) b = _mm512_add_ps(b, _mm512_broadcast_f32x4(_mm_maskz_loadu_ps(7, w->bias + n0)));
+    if (w->bias) {
+        const float *bias = w->bias + n0;
+        b = _mm512_add_ps(b, _mm512_broadcast_f32x4(_mm_setr_ps(bias[0], bias[1], bias[2], 0)));
+    }
     EACH (i, 4)
         _mm_mask_storeu_ps(y + (size_t)(r + i) * (size_t)w->out + n0, 7,
                            _mm512_extractf32x4_ps(b, i));
