@@ -286,8 +286,8 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
     store_outputs(w, y, p * 16, total);
 }
 
-/* q4i of all rows, m of them (2 .. FEW_ROWS), bound by memory: the codes are read once in memory order
- * and prefetched, as q4i_row does. */
+/* q4i of all rows, m of them (2 .. FEW_ROWS), bound by memory: the codes are read once in memory
+ * order and prefetched, as q4i_row does. */
 enum { FEW_ROWS = 4 };
 
 ALWAYS_INLINE int takes_few(const struct linear *w, const struct q4_digits *x)
