@@ -246,7 +246,7 @@ _Static_assert(sizeof(struct scratch) + 2 * 4 * TILE_BYTES <=
 /* Order of the stages. Few rows are bound by memory and take each pair of panels from its first to
  * its last sub-group, the order of the codes in memory. More rows take all pairs for each
  * sub-group, whose digits then stay in cache. */
-enum { FEW_ROWS = 32, PREFETCH_BYTES = 2048 };
+enum { IN_ORDER_ROWS = 32, PREFETCH_BYTES = 2048 };
 
 /* Panel i (0, 1) of the stage; an odd last panel is its own partner. */
 ALWAYS_INLINE int stage_panel(const struct q4i_call *c, const struct stage *s, int i)
@@ -308,7 +308,7 @@ ALWAYS_INLINE void gemm_rows(const struct q4i_call *c, int r0, int nr, struct sc
 {
     const struct linear *w = c->w;
     int pairs = (c->p1 - c->p0 + 1) / 2, block = nr < TILE_ROWS ? nr : TILE_ROWS,
-        few = c->x->rows <= FEW_ROWS, keep = c->x->rows > nr;
+        few = c->x->rows <= IN_ORDER_ROWS, keep = c->x->rows > nr;
     size_t rows = (size_t)c->x->rows;
     struct pipeline line = {.sums = m->sums};
     struct stage stages[2] = {{0}};
@@ -382,7 +382,7 @@ static __attribute__((noinline)) void gemm_digits_in_a_tile(const struct q4i_cal
     gemm(c, m, 2, 1);
 }
 
-/* A single row is a GEMV on VNNI, which does not unpack codes. */
+/* One and few rows are bound by memory: VNNI does not unpack codes. */
 static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                     float *scratch)
 {
@@ -390,7 +390,7 @@ static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y,
     struct scratch *m = (struct scratch *)scratch;
     int in_a_tile = x->n_digits == 2 && 2 * x->rows <= TILE_ROWS,
         rows = in_a_tile ? 2 * x->rows : x->rows;
-    if (x->rows == 1) {
+    if (x->rows == 1 || takes_few(w, x)) {
         vnni_q4i(w, x, y, p0, p1, scratch);
         return;
     }

@@ -338,6 +338,35 @@ struct dense_call {
     size_t next_bytes;
 };
 
+/* Lanes of a and b folded from 16 to 8 each. */
+ALWAYS_INLINE __m512 fold_two(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+}
+
+/* Lanes of four rows folded to 4 each. */
+ALWAYS_INLINE __m512 fold_four(const __m512 a[4])
+{
+    __m512 b = fold_two(a[0], a[1]), c = fold_two(a[2], a[3]);
+    return _mm512_add_ps(_mm512_shuffle_f32x4(b, c, 0x88), _mm512_shuffle_f32x4(b, c, 0xdd));
+}
+
+/* fold_16 of three outputs x rows r .. r+3, y [rows][out]. */
+ALWAYS_INLINE void fold_outputs(__m512 a[3][8], int r, const struct linear *w, float *y, int n0)
+{
+    __m512 b = fold_four(a[0] + r), c = fold_four(a[1] + r), d = fold_four(a[2] + r);
+    b = _mm512_add_ps(_mm512_shuffle_ps(b, c, 0x44), _mm512_shuffle_ps(b, c, 0xee));
+    d = _mm512_add_ps(d, _mm512_shuffle_ps(d, d, 0xee));
+    b = _mm512_add_ps(_mm512_shuffle_ps(b, d, 0x88), _mm512_shuffle_ps(b, d, 0xdd));
+    if (w->bias) {
+        const float *bias = w->bias + n0;
+        b = _mm512_add_ps(b, _mm512_broadcast_f32x4(_mm_setr_ps(bias[0], bias[1], bias[2], 0)));
+    }
+    EACH (i, 4)
+        _mm_mask_storeu_ps(y + (size_t)(r + i) * (size_t)w->out + n0, 7,
+                           _mm512_extractf32x4_ps(b, i));
+}
+
 /* nn outputs from n0 on x m rows, inputs j0 .. j1-1, with the lanes of these outputs. */
 ALWAYS_INLINE void dense_block(const struct dense_call *c, int n0, int j0, int j1, float *lanes,
                                const int nn, const int m, const int spread)
@@ -364,12 +393,17 @@ ALWAYS_INLINE void dense_block(const struct dense_call *c, int n0, int j0, int j
     if (spread) *c->next = ahead;
     if ((j1 - j0) % LANES)
         dense_step(&at, c->t, (__mmask16)((1u << (j1 - j0) % LANES) - 1), a, nn, m);
+    if (j1 < w->in) {
+        EACH (i, nn)
+            EACH (r, m) _mm512_storeu_ps(lanes + (i * m + r) * LANES, a[i][r]);
+        return;
+    }
+    if (nn == 3 && m % 4 == 0) {
+        EACH (i, m / 4) fold_outputs(a, 4 * i, w, c->y, n0);
+        return;
+    }
     EACH (i, nn)
         EACH (r, m) {
-            if (j1 < w->in) {
-                _mm512_storeu_ps(lanes + (i * m + r) * LANES, a[i][r]);
-                continue;
-            }
             float total = fold_16(a[i][r]);
             c->y[(size_t)r * (size_t)w->out + n0 + i] = w->bias ? total + w->bias[n0 + i] : total;
         }

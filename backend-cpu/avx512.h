@@ -286,6 +286,57 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
     store_outputs(w, y, p * 16, total);
 }
 
+/* q4i of all rows, m of them (2 .. FEW_ROWS), bound by memory: the codes are read once in memory
+ * order and prefetched, as q4i_row does. */
+enum { FEW_ROWS = 4 };
+
+ALWAYS_INLINE int takes_few(const struct linear *w, const struct q4_digits *x)
+{
+    return x->rows > 1 && x->rows <= FEW_ROWS && !w->pairs;
+}
+
+ALWAYS_INLINE void q4i_rows(const struct q4i_call *c, int p, const int digits, const int m,
+                            dot4_fn *dot4)
+{
+    const struct linear *w = c->w;
+    const struct q4_digits *x = c->x;
+    const uint8_t *codes = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
+    const int8_t *first = x->digit, *second;
+    __m512 total[FEW_ROWS];
+    EACH (r, m) total[r] = _mm512_setzero_ps();
+    for (int j0 = 0, n, s = 0; j0 < w->k; j0 += n, s += m, first += n * m * digits) {
+        n = q4_next(w, j0) - j0;
+        second = first + n * m;
+        size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) * 16;
+        /* sums of the low and of the high blocks, of the first and of the second digits */
+        __m512i a[FEW_ROWS], b[FEW_ROWS], a2[FEW_ROWS], b2[FEW_ROWS];
+        EACH (r, m) a[r] = b[r] = a2[r] = b2[r] = _mm512_setzero_si512();
+        for (int j = 0; j < n; j += 8, codes += 64) {
+            struct block_codes v = load_block(codes, 0, 0);
+            _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T0);
+            EACH (r, m) {
+                a[r] = dot4(a[r], v.low, load_4(first + r * n + j));
+                b[r] = dot4(b[r], v.high, load_4(first + r * n + j + 4));
+                if (digits == 2) {
+                    a2[r] = dot4(a2[r], v.low, load_4(second + r * n + j));
+                    b2[r] = dot4(b2[r], v.high, load_4(second + r * n + j + 4));
+                }
+            }
+        }
+        __m512i zero = load_zeros(w, at, 0);
+        __m512 scale = load_scales(w, at);
+        EACH (r, m) {
+            __m512i v = _mm512_add_epi32(a[r], b[r]);
+            if (digits == 2)
+                v = _mm512_add_epi32(_mm512_slli_epi32(v, 7), _mm512_add_epi32(a2[r], b2[r]));
+            v = _mm512_sub_epi32(v, _mm512_mullo_epi32(zero, _mm512_set1_epi32(x->sum[s + r])));
+            __m512 f = _mm512_mul_ps(_mm512_set1_ps(x->scale[s + r]), scale);
+            total[r] = _mm512_add_ps(total[r], _mm512_mul_ps(_mm512_cvtepi32_ps(v), f));
+        }
+    }
+    EACH (r, m) store_outputs(w, c->y + (size_t)r * (size_t)w->out, p * 16, total[r]);
+}
+
 /* two, one: register blocks of two digits, of one */
 ALWAYS_INLINE void q4i_blocks(const struct q4i_call *c, float *scratch, const struct q4i_block two,
                               const struct q4i_block one, dot4_fn *dot4)

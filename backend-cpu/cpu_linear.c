@@ -6,9 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Fewest rows of a part where rows are cut to make more tasks: as many as the kernels take to pay
- * for unpacking the codes. */
-enum { PART_ROWS = 128 };
+/* Fewest rows of a part where rows are cut to make more tasks: of codes as many as the kernels take
+ * to pay for unpacking them. Fewest outputs of a strip of plain weights, which may be as few as
+ * those of a router. */
+enum { PART_ROWS = 128, DENSE_PART_ROWS = 16, DENSE_WIDTH = 8 };
 
 /* Some linears of one input as one list of tasks: the rows in parts, for each part the outputs of
  * all linears in strips. */
@@ -20,7 +21,7 @@ struct linear_job {
     int n, rows;
     int part_rows, n_digits; /* rows of a part, but the last; 0: activations are fp32 */
     int packed;              /* they are in c->packed */
-    int panels;              /* of a strip */
+    int width;               /* outputs of a strip, those of whole panels where there are codes */
     int fetches;             /* each thread fetches all digits: one part of several rows */
     int end[OP_OUTS];        /* strips of linears 0 .. i */
     const struct row_work *before; /* what makes a row of x, or NULL */
@@ -61,16 +62,16 @@ struct linear cpu_strip_of(struct linear w, int n0, int n1)
     return w;
 }
 
-/* Panels p0 .. p1-1 of a linear for a part, y [rows][w->out]. */
-static void multiply(const struct linear_job *j, const struct linear *w, int part, float *y, int p0,
-                     int p1, int thread)
+/* Outputs n0 .. n1-1 of a linear for a part, y [rows][w->out]. */
+static void multiply(const struct linear_job *j, const struct linear *w, int part, float *y, int n0,
+                     int n1, int thread)
 {
     const struct cpu *c = j->c;
     size_t first = (size_t)part_first(j, part);
     const float *x = j->packed ? c->packed + first * (size_t)w->k : j->x + first * (size_t)w->in;
     float *scratch = (float *)(c->scratch + (size_t)thread * c->scratch_bytes);
-    int n1 = p1 * 16 < w->out ? p1 * 16 : w->out;
-    if (!w->codes) c->kernels->dense(w, x, y, rows_of_part(j, part), p0 * 16, n1);
+    int p0 = n0 / 16, p1 = (n1 + 15) / 16;
+    if (!w->codes) c->kernels->dense(w, x, y, rows_of_part(j, part), n0, n1);
     else if (!j->n_digits) c->kernels->q4(w, x, y, rows_of_part(j, part), p0, p1, scratch);
     else {
         struct q4_digits d = digits_of_part(j, part);
@@ -82,14 +83,14 @@ static void multiply(const struct linear_job *j, const struct linear *w, int par
 static void glu_strip(const struct linear_job *j, int part, int strip, int thread)
 {
     const struct cpu *c = j->c;
-    int rows = rows_of_part(j, part), out = j->w[0]->out, n0 = strip * j->panels * 16,
-        n1 = n0 + j->panels * 16 < out ? n0 + j->panels * 16 : out, width = n1 - n0;
+    int rows = rows_of_part(j, part), out = j->w[0]->out, n0 = strip * j->width,
+        n1 = n0 + j->width < out ? n0 + j->width : out, width = n1 - n0;
     size_t n = (size_t)rows * (size_t)width, first = (size_t)part_first(j, part);
     /* Off a line's start: no kernel then stores it past the caches, from which it is read. */
     float *gate = c->strips + (size_t)thread * c->strip_floats + STRIP_OFF_LINE, *up = gate + n;
     for (int i = 0; i < 2; i++) {
         struct linear w = cpu_strip_of(*j->w[i], n0, n1);
-        multiply(j, &w, part, i ? up : gate, 0, (width + 15) / 16, thread);
+        multiply(j, &w, part, i ? up : gate, 0, width, thread);
     }
     c->kernels->glu(&j->glu, gate, up, n);
     float *y = j->y[0] + first * (size_t)out + n0;
@@ -121,9 +122,8 @@ static void linear_task(void *arg, int task, int thread)
     while (strip >= j->end[i]) i++;
     if (i) strip -= j->end[i - 1];
     const struct linear *w = j->w[i];
-    int panels = (w->out + 15) / 16, p0 = strip * j->panels,
-        p1 = p0 + j->panels < panels ? p0 + j->panels : panels;
-    multiply(j, w, part, j->y[i] + (size_t)part_first(j, part) * (size_t)w->out, p0, p1, thread);
+    int n0 = strip * j->width, n1 = n0 + j->width < w->out ? n0 + j->width : w->out;
+    multiply(j, w, part, j->y[i] + (size_t)part_first(j, part) * (size_t)w->out, n0, n1, thread);
 }
 
 /* Powers of two whose product brings the largest magnitude of packed inputs into [2^14, 2^15), for
@@ -189,12 +189,12 @@ int cpu_same_input(const struct linear *a, const struct linear *b)
 enum { TASKS_EACH = 8 };
 
 /* Cuts the outputs into strips; returns their number. */
-static int cut_strips(struct linear_job *j, int panels)
+static int cut_strips(struct linear_job *j, int width)
 {
     int strips = 0;
-    j->panels = panels;
+    j->width = width;
     for (int i = 0; i < (j->is_glu ? 1 : j->n); i++) {
-        strips += (j->w[i]->out + panels * 16 - 1) / (panels * 16);
+        strips += (j->w[i]->out + width - 1) / width;
         j->end[i] = strips;
     }
     if (j->is_glu) j->end[1] = strips;
@@ -214,9 +214,11 @@ static void cut_tasks(struct linear_job *j)
     if (w->codes && most && bytes > most) parts = (int)((bytes + most - 1) / most);
     if (j->is_glu && parts < (j->rows + STRIP_ROWS - 1) / STRIP_ROWS)
         parts = (j->rows + STRIP_ROWS - 1) / STRIP_ROWS;
-    int strips = cut_strips(j, CPU_PANELS), most_parts = j->rows / PART_ROWS;
+    int width = CPU_PANELS * 16, least = w->codes ? width / 2 : DENSE_WIDTH,
+        most_parts = j->rows / (w->codes ? PART_ROWS : DENSE_PART_ROWS), strips;
+    strips = cut_strips(j, width);
     while (parts < most_parts && parts * strips < enough) parts++;
-    if (parts * strips < enough) cut_strips(j, CPU_PANELS / 2);
+    while (width > least && parts * strips < enough) strips = cut_strips(j, width /= 2);
     j->part_rows = parts == 1 ? j->rows : ((j->rows + parts - 1) / parts + 15) / 16 * 16;
 }
 

@@ -28,10 +28,30 @@ ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 
 #include "backend-cpu/vnni_attend.h"
 
+/* Each in a function of its own, for gcc's register allocation. */
+#define ROWS(digits, m)                                                                            \
+    NOT_INLINE void rows_##digits##_##m(const struct q4i_call *c, int p)                           \
+    {                                                                                              \
+        q4i_rows(c, p, digits, m, dot_vnni);                                                       \
+    }
+ROWS(1, 2)
+ROWS(1, 3)
+ROWS(1, 4)
+ROWS(2, 2)
+ROWS(2, 3)
+ROWS(2, 4)
+
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
               float *scratch)
 {
-    q4i_512(&(struct q4i_call){w, x, y, p0, p1}, scratch, 12, 1, dot_vnni);
+    static void (*const rows[][FEW_ROWS + 1])(const struct q4i_call *c, int p) = {
+        {[2] = rows_1_2, rows_1_3, rows_1_4}, {[2] = rows_2_2, rows_2_3, rows_2_4}};
+    const struct q4i_call c = {w, x, y, p0, p1};
+    if (!takes_few(w, x)) {
+        q4i_512(&c, scratch, 12, 1, dot_vnni);
+        return;
+    }
+    for (int p = p0; p < p1; p++) rows[x->n_digits - 1][x->rows](&c, p);
 }
 
 const struct cpu_kernels cpu_vnni = {

@@ -163,6 +163,30 @@ EMULATED void emulated_mask_storeu_ps(void *p, __mmask16 m, __m512 a)
         if (m >> i & 1) ((float *)p)[i] = v.f32[i];
 }
 
+EMULATED void emulated_mask_storeu_128(float *p, __mmask8 m, __m128 a)
+{
+    float v[4];
+    _mm_storeu_ps(v, a);
+    for (int i = 0; i < 4; i++)
+        if (m >> i & 1) p[i] = v[i];
+}
+
+/* Quarters of a, then of b, by two bits each. */
+EMULATED __m512 emulated_shuffle_f32x4(__m512 a, __m512 b, int which)
+{
+    union emulated_512 x = {.ps = a}, y = {.ps = b}, r;
+    for (int i = 0; i < 16; i++) r.u32[i] = (i < 8 ? &x : &y)->u32[(which >> i / 4 * 2 & 3) * 4 + i % 4];
+    return r.ps;
+}
+
+/* Within each quarter: two lanes of a, two of b. */
+EMULATED __m512 emulated_shuffle_ps(__m512 a, __m512 b, int which)
+{
+    union emulated_512 x = {.ps = a}, y = {.ps = b}, r;
+    for (int i = 0; i < 16; i++) r.u32[i] = (i % 4 < 2 ? &x : &y)->u32[i / 4 * 4 + (which >> i % 4 * 2 & 3)];
+    return r.ps;
+}
+
 EMULATED __m512 emulated_maskz_mul_ps(__mmask16 m, __m512 a, __m512 b)
 {
     union emulated_512 v = {.ps = emulated_mul_ps(a, b)};
@@ -381,6 +405,16 @@ EMULATED __m512i emulated_ternarylogic_epi32(__m512i a, __m512i b, __m512i c, in
 #define _mm512_set1_epi64(v) emulated_set1(_mm256_set1_epi64x(v))
 #define _mm512_setr_epi32(...) ((union emulated_512){.i32 = {__VA_ARGS__}}.si)
 #define _mm512_castps_si512(v) ((union emulated_512){.ps = (v)}.si)
+#undef _mm_mask_storeu_ps
+#undef _mm512_shuffle_f32x4
+#undef _mm512_shuffle_ps
+#undef _mm512_extractf32x4_ps
+#undef _mm512_broadcast_f32x4
+#define _mm_mask_storeu_ps emulated_mask_storeu_128
+#define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
+#define _mm512_shuffle_ps emulated_shuffle_ps
+#define _mm512_extractf32x4_ps(v, i) _mm_loadu_ps((union emulated_512){.ps = (v)}.f32 + 4 * (i))
+#define _mm512_broadcast_f32x4(v) ((union emulated_512){.half_ps = {_mm256_set_m128(v, v), _mm256_set_m128(v, v)}}.ps)
 #undef _mm512_add_epi32
 #undef _mm512_castps512_ps256
 #undef _mm512_extractf32x8_ps
