@@ -31,6 +31,16 @@ void hip_print_variants(const struct be *be, FILE *f)
     }
 }
 
+int hip_rounds_parts(const struct hip *h)
+{
+    return h->config.act == ACT_F16 && hip_has(h, K_plain_256);
+}
+
+int hip_has_f16_parts(const struct hip *h, const struct be_linear *w)
+{
+    return w->kind != WEIGHT_BF16 || h->config.act == ACT_F16;
+}
+
 static enum linear_format format_of(const struct hip *h, const struct be_linear *w)
 {
     static const enum linear_format dense[] = {
@@ -49,6 +59,12 @@ static int by_plain_wgmma(const struct hip *h, const struct be_linear *w)
            h->config.act == ACT_F16 && w->n_chunks % 2 == 0 && hip_has(h, K_plain_256);
 }
 
+/* Whether the linear has kernels for row tiles: of dense ones hopper/plain_decode_wgmma.hip. */
+static int takes_tiles(const struct hip *h, const struct be_linear *w)
+{
+    return w->d_maps && (!w->dense || (h->config.act == ACT_F16 && w->n_chunks % 2 == 0));
+}
+
 int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of,
                        enum linear_phase phase, const struct be_linear *w)
 {
@@ -57,7 +73,7 @@ int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of
     return v->rows && v->op == of && (v->phase == phase || (v->phase == PHASE_BOTH && !by_phase)) &&
            v->format == format_of(h, w) && hip_has(h, k) && (!v->few || w->in <= FEW_INPUTS) &&
            (!v->linears || (v->linears == PLAIN_LINEAR) == hip_is_plain(w)) &&
-           (!v->tile || w->d_maps || by_phase) &&
+           (!v->tile || (w->dense && phase == PHASE_PREFILL ? by_phase : takes_tiles(h, w))) &&
            (!v->in_clusters || hip_stream_has_clusters(h->stream));
 }
 
@@ -179,13 +195,15 @@ static struct layout layout_of(const struct hip_linear_run *r, const struct be_l
 {
     struct layout l = {0};
     int n_first = n_decode;
-    if (r->parts) { /* the rows that are not in tiles are, at most, three parts of whole sixteens */
+    if (!w->stride && n_decode) l.first_tile = kernel_of(r, PHASE_DECODE, n_decode)->tile;
+    if (r->parts) { /* the decode rows are, at most, two parts of whole tiles or three of sixteens */
+        int whole = l.first_tile ? l.first_tile : 16;
         if (!r->by_phase) return l;
         l.rest_tile = PLAIN_WGMMA_ROWS;
-        l.rest_at = 3 * (size_t)((n_decode + 15) / 16 * 16) * (size_t)w->n_chunks * CHUNK;
+        l.rest_at = (l.first_tile ? 2 : 3) * (size_t)((n_decode + whole - 1) / whole * whole) *
+                    (size_t)w->n_chunks * CHUNK;
         return l;
     }
-    if (!w->stride && n_decode) l.first_tile = kernel_of(r, PHASE_DECODE, n_decode)->tile;
     if (!w->stride && rows > n_decode)
         l.rest_tile = kernel_of(r, PHASE_PREFILL, rows - n_decode)->tile;
     if (l.first_tile) n_first = (n_decode + l.first_tile - 1) / l.first_tile * l.first_tile;
@@ -258,6 +276,7 @@ static struct prepare_args prepare_args_of(const struct hip *h, const struct be_
                                            const struct hip_linear_run *r, int rows, int n_decode)
 {
     const struct be_linear *w = hip_weight(p, op, r->first);
+    if (r->parts && !r->by_phase) n_decode = rows;
     struct layout l = layout_of(r, w, rows, n_decode);
     return (struct prepare_args){.x = hip_in(p, op, 0),
                                  .perm = w->d_perm,
@@ -271,7 +290,8 @@ static struct prepare_args prepare_args_of(const struct hip *h, const struct be_
                                  .n_first = n_decode,
                                  .first_tile = l.first_tile,
                                  .rest_tile = l.rest_tile,
-                                 .rest_at = l.rest_at};
+                                 .rest_at = l.rest_at,
+                                 .rounded = hip_rounds_parts(h)};
 }
 
 struct prepare_args hip_parts_args(const struct hip *h, const struct be_plan *p, int op)
@@ -513,7 +533,7 @@ static void compile_run(const struct hip *h, const struct be_plan *p, int op,
         for (int c = 0; c < h->n_classes[phase]; c++)
             r->kernel[phase][c] = (uint16_t)choose(h, (enum linear_phase)phase, r->n, w,
                                                    rows_of_class((enum linear_phase)phase, c));
-    r->parts = w[0]->dense && hip_kernels[r->kernel[PHASE_DECODE][0]].phase == PHASE_BOTH;
+    r->parts = w[0]->dense && w[0]->kind != WEIGHT_F32 && hip_has(h, K_prepare_parts_f16);
     r->by_phase = by_plain_wgmma(h, w[0]);
     if (r->parts) r->half = 1;
 }
