@@ -88,23 +88,30 @@ static int n_tiles(const struct hip_kernel_row *v, int rows)
     return (rows + v->rows - 1) / v->rows;
 }
 
-/* Estimated time of a launch: outputs x rows that a multiprocessor computes one after the other. */
+/* Row tiles are powers of two up to this, or multiples of it. */
+enum { CLASS_ROWS = 64 };
+
+/* Estimated time of a launch: outputs x rows that a multiprocessor computes one after the other.
+ * Two blocks of a dense linear take turns. */
 static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
 {
     double all = hip_stream_multiprocessors(h->stream), cluster = v->in_clusters ? CLUSTER : 1;
-    double at_once = v->persistent ? v->blocks * all : v->phase == PHASE_BOTH ? all : 1;
+    double at_once = v->persistent            ? (v->format == FORMAT_Q4_F16 ? v->blocks : 1) * all
+                     : v->phase == PHASE_BOTH ? all
+                                              : 1;
     double waves = ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) *
                         cluster / at_once);
     return waves * v->outputs / cluster * v->rows * (100 + v->slower);
 }
 
 /* Whether kernel a is the better choice; both apply. For decode rows the smallest row tile that
- * holds all rows is better, and the largest tile where none does. On equal tiles, and for prompt
- * rows, the kernel with the shorter estimated time is better. */
+ * holds all rows is better, and the largest tile where none does. On equal tiles, on two of
+ * CLASS_ROWS or more, and for prompt rows, the kernel with the shorter estimated time is better. */
 static int better(const struct hip *h, enum linear_phase phase, const struct hip_kernel_row *a,
                   const struct hip_kernel_row *b, int outputs, int rows)
 {
-    if (phase == PHASE_DECODE && a->rows != b->rows)
+    int large = a->rows >= CLASS_ROWS && b->rows >= CLASS_ROWS;
+    if (phase == PHASE_DECODE && a->rows != b->rows && !large)
         return b->rows < rows ? a->rows > b->rows : a->rows >= rows && a->rows < b->rows;
     return time_of(h, a, outputs, rows) < time_of(h, b, outputs, rows);
 }
@@ -149,7 +156,7 @@ static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int 
  * tiles, and tiles have a power of two of rows, up to 64 for decode rows, or a multiple of 64 for
  * prompt rows. Classes end at 1, 2, 4, 8, 16, 32, 64, 128, 192, .. decode rows and at 64, 128, 192,
  * .. prompt rows. */
-enum { SMALL_CLASSES = 6, CLASS_ROWS = 64 };
+enum { SMALL_CLASSES = 6 };
 
 static int class_of(enum linear_phase phase, int rows)
 {
@@ -458,8 +465,7 @@ int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm,
     for (int i = 1; i < l->n_runs; i++)
         if (l->run[i].prepares) return 0;
     return hip_has(h, K_norm_parts_f16) && hip_norm_is_plain(p, norm) && l->run[0].parts &&
-           !w->perm && w->in <= NORM_PARTS_INPUTS &&
-           hip_op(p, op)->in[0] == hip_op(p, norm)->out[0];
+           !w->perm && w->in <= NORM_PARTS_INPUTS;
 }
 
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
@@ -475,6 +481,10 @@ void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
         .parts = prepare_args_of(h, p, op, &l->run[0], rows, n_decode),
         .n_half = n_half};
     if (n_half) a.half = *half;
+    if (op > norm + 1) { /* a gather is between them */
+        a.from = h->shape.d_logit_row;
+        a.norm.out = NULL;
+    }
     CHECK(rows <= h->config.max_rows);
     if (!rows) return;
     hip_launch_rows(h, kernel[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);

@@ -582,11 +582,12 @@ struct experts_args {
                   before it let others start */
 };
 
-/* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows
- */
+/* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows;
+ * from: the norm's row of each row, whose x nobody reads afterwards; NULL: all */
 enum { NORM_PARTS_INPUTS = 4096 };
 struct norm_parts_args {
     struct norm_args norm;
+    const int *from; /* [rows] */
     struct prepare_args parts, half;
     int n_half;
 };

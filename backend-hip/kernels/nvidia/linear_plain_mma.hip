@@ -172,11 +172,12 @@ DEVICE void norm_parts(const struct norm_parts_args *a, float *scratch, float *y
 {
     const struct norm_args *n = &a->norm;
     int row = block_x(), dim = n->dim;
-    u64 at = (u64)row * (u64)dim;
+    u64 at = (u64)(a->from ? a->from[row] : row) * (u64)dim;
     float sum = 0, largest = 0;
     for (int i = thread(); i < dim; i += THREADS) {
         float v = n->x[at + (u64)i];
-        if (n->delta) n->x[at + (u64)i] = v = v + n->delta[at + (u64)i];
+        if (n->delta) v = v + n->delta[at + (u64)i];
+        if (n->delta && !a->from) n->x[at + (u64)i] = v;
         y[i] = v;
         sum = fma32(v, v, sum);
     }
