@@ -136,10 +136,9 @@ PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 2, 8, 0)
            .outputs = 64 * (groups) * (tall), .persistent = 1, .tile = tile_rows,                  \
            .slower = percent)
 #endif
-PLAIN_DECODE(plain_tall_bf16_64, SM90, WEIGHT_BF16, 64, 3, 2, 3, 1, -50)
+PLAIN_DECODE(plain_decode_bf16_64, SM90, WEIGHT_BF16, 64, 3, 2, 3, 1, -50)
 PLAIN_DECODE(plain_narrow_bf16_64, SM90, WEIGHT_BF16, 64, 2, 1, 3, 2, -40)
-PLAIN_DECODE(plain_decode_bf16_128, SM90, WEIGHT_BF16, 128, 2, 2, 3, 1, -50)
-PLAIN_DECODE(plain_three_bf16_128, SM90, WEIGHT_BF16, 128, 3, 1, 4, 1, -60)
+PLAIN_DECODE(plain_decode_bf16_128, SM90, WEIGHT_BF16, 128, 3, 1, 4, 1, -60)
 PLAIN_DECODE(plain_decode_f16_64, SM90, WEIGHT_F16, 64, 4, 1, 4, 1, -48)
 PLAIN_DECODE(plain_narrow_f16_64, SM90, WEIGHT_F16, 64, 2, 1, 3, 2, -40)
 

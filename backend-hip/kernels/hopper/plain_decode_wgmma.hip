@@ -83,7 +83,7 @@ DEVICE void consume_plain_decode(const struct linear_args *a, const struct plain
     u32 parity = 0, w = (u32)(x_bytes + panel * (PANEL * 128));
     for (int index = block_x(); index < n; index += grid_x()) {
         struct tile t = tile_of(a, 0, index, rows);
-        float total[128];
+        float total[64];
         UNROLL for (int i = 0; i < rows / 2 * tall; i++) total[i] = 0;
         for (int item = 0; item < n_items; item++) {
             u32 x = r->stages + (u32)(stage * stage_bytes);
@@ -100,9 +100,9 @@ DEVICE void consume_plain_decode(const struct linear_args *a, const struct plain
     }
 }
 
-/* The mbarriers are behind the ring. blocks: of a multiprocessor */
+/* The mbarriers are behind the ring. */
 DEVICE void plain_decode(const struct linear_args *a, u32 *lds, const int rows, const int groups,
-                         const int tall, const int stages, const int blocks, const int kind)
+                         const int tall, const int stages, const int kind)
 {
     const int outputs = 64 * groups * tall;
     struct plain_ring r;
@@ -127,14 +127,13 @@ DEVICE void plain_decode(const struct linear_args *a, u32 *lds, const int rows, 
         /* together at most what the block was launched with */
         if (groups == 4) REGISTERS_MORE(112);
         else if (groups == 3) REGISTERS_MORE(160);
-        else if (blocks == 2) REGISTERS_MORE(104);
-        else REGISTERS_MORE(232);
+        else REGISTERS_MORE(104);
         consume_plain_decode(a, &r, rows, outputs, tall, stages, kind);
     }
 }
 
 #define PLAIN_DECODE(name, images, weights, tile_rows, groups, tall, stages, blocks, percent)      \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
-        plain_decode(EARLY_ARGS, dynamic_lds, tile_rows, groups, tall, stages, blocks, weights);   \
+        plain_decode(EARLY_ARGS, dynamic_lds, tile_rows, groups, tall, stages, weights);           \
     })
 #include "backend-hip/kernels/kernel_list.h"
