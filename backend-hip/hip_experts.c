@@ -212,6 +212,7 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
                                               .stride = w->n_chunks * CHUNK,
                                               .top = 14,
                                               .n_first = INT_MAX,
+                                              .rounded = hip_rounds_parts(h),
                                               .first_tile = s->v->tile},
                                   .id = s->groups.id,
                                   .place = s->v->gathers ? NULL : s->groups.place,
@@ -368,7 +369,7 @@ static size_t norm_route_shared(const struct be_linear *router, const struct pha
            stages = (size_t)router->n_chunks / 2,
            share = (stages + CLUSTER - 1) / CLUSTER,
            sums = stages * panels * PANEL * sizeof(float),
-           rows = share * 2 * 3 * 2 * 8 * CLUSTER * 4 + (size_t)router->in * sizeof(float),
+           rows = share * 2 * F16_PARTS(WEIGHT_BF16) * 2 * 8 * CLUSTER * 4 + (size_t)router->in * sizeof(float),
            words = ((size_t)s->rows + 31) / 32,
            groups = ((size_t)router->out * (words + 1) + 8) * sizeof(int);
     if (rows < NORM_ROUTE_CHOICE) rows = NORM_ROUTE_CHOICE;
@@ -383,7 +384,7 @@ static int routes_together(const struct hip *h, const struct be_plan *p, int nor
     const struct be_linear *w = hip_weight(p, norm + 1, 0);
     return h->pinned < 0 && of[0].rows && !of[1].rows && hip_op(p, norm + 1)->n == 1 &&
            hip_has(h, K_norm_route_bf16) && hip_stream_has_clusters(h->stream) &&
-           (w->kind == WEIGHT_F16 || w->kind == WEIGHT_BF16) &&
+           (w->kind == WEIGHT_F16 || w->kind == WEIGHT_BF16) && hip_has_f16_parts(h, w) &&
            w->in == w->n_chunks * CHUNK && w->n_chunks % 2 == 0 && w->in <= ROUTER_INPUTS &&
            w->out == hip_op(p, route)->as.route.n_experts &&
            norm_route_shared(w, &of[0]) <= NORM_ROUTE_SHARED;

@@ -24,7 +24,7 @@ static int takes_codes(const struct hip *h, const struct be_plan *p, int op)
 static int takes_dense(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct be_linear *first = hip_weight(p, op, 0);
-    if (!hip_has(h, K_dense_gemv_row_f16)) return 0;
+    if (!hip_has(h, K_dense_gemv_row_f16) || !hip_has_f16_parts(h, first)) return 0;
     for (int i = 0; i < hip_op(p, op)->n; i++) {
         const struct be_linear *w = hip_weight(p, op, i);
         if (!w->dense || w->kind == WEIGHT_F32 || w->kind != first->kind || w->in % 64 ||
@@ -151,7 +151,6 @@ void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_den
     static const enum hip_kernel kernel[2][WEIGHT_I8 + 1] = {
         {K_dense_gemv_row_f16, K_dense_gemv_row_bf16, K_COUNT, K_dense_gemv_row_i8},
         {K_dense_gemv_norm_f16, K_dense_gemv_norm_bf16, K_COUNT, K_dense_gemv_norm_i8}};
-    static const int parts[] = {[WEIGHT_F16] = 2, [WEIGHT_BF16] = 3, [WEIGHT_I8] = 1};
     const struct be_linear *first = hip_weight(p, of->op, 0);
     int last = of->experts >= 0 ? of->experts : of->op + of->n - 1;
     struct dense_gemv_args a = {
@@ -194,6 +193,6 @@ void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_den
         .x = (size_t)n,
         .y = 1,
         .z = 1,
-        .shared = (unsigned)DENSE_GEMV_SHARED(first->in, parts[kind], a.together)};
+        .shared = (unsigned)DENSE_GEMV_SHARED(first->in, F16_PARTS(kind), a.together)};
     hip_launch(h, k, blocks, &a, sizeof a);
 }

@@ -31,6 +31,16 @@ void hip_print_variants(const struct be *be, FILE *f)
     }
 }
 
+int hip_rounds_parts(const struct hip *h)
+{
+    return h->config.act == ACT_F16 && hip_has(h, K_plain_256);
+}
+
+int hip_has_f16_parts(const struct hip *h, const struct be_linear *w)
+{
+    return w->kind != WEIGHT_BF16 || h->config.act == ACT_F16;
+}
+
 static enum linear_format format_of(const struct hip *h, const struct be_linear *w)
 {
     static const enum linear_format dense[] = {
@@ -49,6 +59,12 @@ static int by_plain_wgmma(const struct hip *h, const struct be_linear *w)
            h->config.act == ACT_F16 && w->n_chunks % 2 == 0 && hip_has(h, K_plain_256);
 }
 
+/* Whether the linear has kernels for row tiles: of dense ones hopper/plain_decode_wgmma.hip. */
+static int takes_tiles(const struct hip *h, const struct be_linear *w)
+{
+    return w->d_maps && (!w->dense || (h->config.act == ACT_F16 && w->n_chunks % 2 == 0));
+}
+
 int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of,
                        enum linear_phase phase, const struct be_linear *w)
 {
@@ -57,7 +73,7 @@ int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of
     return v->rows && v->op == of && (v->phase == phase || (v->phase == PHASE_BOTH && !by_phase)) &&
            v->format == format_of(h, w) && hip_has(h, k) && (!v->few || w->in <= FEW_INPUTS) &&
            (!v->linears || (v->linears == PLAIN_LINEAR) == hip_is_plain(w)) &&
-           (!v->tile || w->d_maps || by_phase) &&
+           (!v->tile || (w->dense && phase == PHASE_PREFILL ? by_phase : takes_tiles(h, w))) &&
            (!v->in_clusters || hip_stream_has_clusters(h->stream));
 }
 
@@ -72,23 +88,30 @@ static int n_tiles(const struct hip_kernel_row *v, int rows)
     return (rows + v->rows - 1) / v->rows;
 }
 
-/* Estimated time of a launch: outputs x rows that a multiprocessor computes one after the other. */
+/* Row tiles are powers of two up to this, or multiples of it. */
+enum { CLASS_ROWS = 64 };
+
+/* Estimated time of a launch: outputs x rows that a multiprocessor computes one after the other.
+ * Two blocks of a dense linear take turns. */
 static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
 {
     double all = hip_stream_multiprocessors(h->stream), cluster = v->in_clusters ? CLUSTER : 1;
-    double at_once = v->persistent ? v->blocks * all : v->phase == PHASE_BOTH ? all : 1;
+    double at_once = v->persistent            ? (v->format == FORMAT_Q4_F16 ? v->blocks : 1) * all
+                     : v->phase == PHASE_BOTH ? all
+                                              : 1;
     double waves = ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) *
                         cluster / at_once);
     return waves * v->outputs / cluster * v->rows * (100 + v->slower);
 }
 
 /* Whether kernel a is the better choice; both apply. For decode rows the smallest row tile that
- * holds all rows is better, and the largest tile where none does. On equal tiles, and for prompt
- * rows, the kernel with the shorter estimated time is better. */
+ * holds all rows is better, and the largest tile where none does. On equal tiles, on two of
+ * CLASS_ROWS or more, and for prompt rows, the kernel with the shorter estimated time is better. */
 static int better(const struct hip *h, enum linear_phase phase, const struct hip_kernel_row *a,
                   const struct hip_kernel_row *b, int outputs, int rows)
 {
-    if (phase == PHASE_DECODE && a->rows != b->rows)
+    int large = a->rows >= CLASS_ROWS && b->rows >= CLASS_ROWS;
+    if (phase == PHASE_DECODE && a->rows != b->rows && !large)
         return b->rows < rows ? a->rows > b->rows : a->rows >= rows && a->rows < b->rows;
     return time_of(h, a, outputs, rows) < time_of(h, b, outputs, rows);
 }
@@ -133,7 +156,7 @@ static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int 
  * tiles, and tiles have a power of two of rows, up to 64 for decode rows, or a multiple of 64 for
  * prompt rows. Classes end at 1, 2, 4, 8, 16, 32, 64, 128, 192, .. decode rows and at 64, 128, 192,
  * .. prompt rows. */
-enum { SMALL_CLASSES = 6, CLASS_ROWS = 64 };
+enum { SMALL_CLASSES = 6 };
 
 static int class_of(enum linear_phase phase, int rows)
 {
@@ -179,13 +202,15 @@ static struct layout layout_of(const struct hip_linear_run *r, const struct be_l
 {
     struct layout l = {0};
     int n_first = n_decode;
-    if (r->parts) { /* the rows that are not in tiles are, at most, three parts of whole sixteens */
+    if (!w->stride && n_decode) l.first_tile = kernel_of(r, PHASE_DECODE, n_decode)->tile;
+    if (r->parts) { /* the decode rows are, at most, two parts of whole tiles or three of sixteens */
+        int whole = l.first_tile ? l.first_tile : 16;
         if (!r->by_phase) return l;
         l.rest_tile = PLAIN_WGMMA_ROWS;
-        l.rest_at = 3 * (size_t)((n_decode + 15) / 16 * 16) * (size_t)w->n_chunks * CHUNK;
+        l.rest_at = (l.first_tile ? 2 : 3) * (size_t)((n_decode + whole - 1) / whole * whole) *
+                    (size_t)w->n_chunks * CHUNK;
         return l;
     }
-    if (!w->stride && n_decode) l.first_tile = kernel_of(r, PHASE_DECODE, n_decode)->tile;
     if (!w->stride && rows > n_decode)
         l.rest_tile = kernel_of(r, PHASE_PREFILL, rows - n_decode)->tile;
     if (l.first_tile) n_first = (n_decode + l.first_tile - 1) / l.first_tile * l.first_tile;
@@ -258,6 +283,7 @@ static struct prepare_args prepare_args_of(const struct hip *h, const struct be_
                                            const struct hip_linear_run *r, int rows, int n_decode)
 {
     const struct be_linear *w = hip_weight(p, op, r->first);
+    if (r->parts && !r->by_phase) n_decode = rows;
     struct layout l = layout_of(r, w, rows, n_decode);
     return (struct prepare_args){.x = hip_in(p, op, 0),
                                  .perm = w->d_perm,
@@ -271,7 +297,8 @@ static struct prepare_args prepare_args_of(const struct hip *h, const struct be_
                                  .n_first = n_decode,
                                  .first_tile = l.first_tile,
                                  .rest_tile = l.rest_tile,
-                                 .rest_at = l.rest_at};
+                                 .rest_at = l.rest_at,
+                                 .rounded = hip_rounds_parts(h)};
 }
 
 struct prepare_args hip_parts_args(const struct hip *h, const struct be_plan *p, int op)
@@ -438,8 +465,7 @@ int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm,
     for (int i = 1; i < l->n_runs; i++)
         if (l->run[i].prepares) return 0;
     return hip_has(h, K_norm_parts_f16) && hip_norm_is_plain(p, norm) && l->run[0].parts &&
-           !w->perm && w->in <= NORM_PARTS_INPUTS &&
-           hip_op(p, op)->in[0] == hip_op(p, norm)->out[0];
+           !w->perm && w->in <= NORM_PARTS_INPUTS;
 }
 
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
@@ -455,6 +481,10 @@ void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
         .parts = prepare_args_of(h, p, op, &l->run[0], rows, n_decode),
         .n_half = n_half};
     if (n_half) a.half = *half;
+    if (op > norm + 1) { /* a gather is between them */
+        a.from = h->shape.d_logit_row;
+        a.norm.out = NULL;
+    }
     CHECK(rows <= h->config.max_rows);
     if (!rows) return;
     hip_launch_rows(h, kernel[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
@@ -513,7 +543,7 @@ static void compile_run(const struct hip *h, const struct be_plan *p, int op,
         for (int c = 0; c < h->n_classes[phase]; c++)
             r->kernel[phase][c] = (uint16_t)choose(h, (enum linear_phase)phase, r->n, w,
                                                    rows_of_class((enum linear_phase)phase, c));
-    r->parts = w[0]->dense && hip_kernels[r->kernel[PHASE_DECODE][0]].phase == PHASE_BOTH;
+    r->parts = w[0]->dense && w[0]->kind != WEIGHT_F32 && hip_has(h, K_prepare_parts_f16);
     r->by_phase = by_plain_wgmma(h, w[0]);
     if (r->parts) r->half = 1;
 }

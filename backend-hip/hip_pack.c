@@ -132,6 +132,22 @@ static void make_maps(struct hip *h, struct be_linear *l)
     hip_upload(&h->be, l->d_maps, maps, sizeof maps);
 }
 
+/* The same of a dense linear: a box is 64 inputs of 4 panels, in lines of 8 outputs x 8 inputs. */
+static void make_dense_map(struct hip *h, struct be_linear *l)
+{
+    const unsigned long long lines = (unsigned long long)l->n_chunks * 8,
+                             sizes[] = {32, lines,
+                                        ((unsigned long long)l->out + PANEL - 1) / PANEL},
+                             strides[] = {128, 128 * lines};
+    const unsigned box[] = {32, 16, 4}, steps[] = {1, 1, 1};
+    unsigned char map[CUDA_MAP_BYTES] __attribute__((aligned(64))) = {0};
+    int code = h->device->library->api.cuda_tensor_map(map, CUDA_MAP_U32, 3, l->d_weight, sizes,
+                                                       strides, box, steps, 0,
+                                                       CUDA_MAP_SWIZZLE_128, CUDA_MAP_L2_256, 0);
+    if (code) hip_fail(h, code, "a map of weights");
+    hip_upload(&h->be, l->d_maps, map, sizeof map);
+}
+
 static void describe_groups(const struct linear *w, struct be_linear *l)
 {
     l->group_chunks = w->group / CHUNK;
@@ -185,7 +201,7 @@ uint64_t hip_packed_bytes(const struct linear *w)
                (weight + meta +
                 (w->perm ? (4 + 2) * (size_t)w->k + 2 * (size_t)chunks_of(w) * CHUNK : 0) +
                 (w->bias ? 4 * (size_t)w->out : 0)) +
-           (w->codes ? 2 * CUDA_MAP_BYTES : 0);
+           (w->codes ? 2 : 1) * CUDA_MAP_BYTES;
 }
 
 /* Uploads d_place, the packed position of each input, if every input has exactly one and a GEMV can
@@ -297,7 +313,8 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     l->d_weight = hip_alloc(be, n * size);
     if (meta) l->d_meta = hip_alloc(be, n * meta);
     if (w->bias) l->d_bias = hip_alloc(be, bias);
-    int mapped = !l->dense && !l->stride && h->tensor_maps;
+    int mapped = !l->stride && h->tensor_maps &&
+                 (!l->dense || (!l->stack && (l->kind == WEIGHT_F16 || l->kind == WEIGHT_BF16)));
     if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
     int no_order = bytes ? 0 : pack_perm(be, w, l) || pack_places(be, w, l) || pack_order(be, w, l);
     if (no_order || (mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) ||
@@ -322,6 +339,7 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
             struct linear one = linear_of_stack(w, (int)i);
             pack_dense(h, &one, l, (char *)l->d_weight + i * size);
         }
+        if (mapped) make_dense_map(h, l);
     } else {
         pack_codes(h, w, l);
         pack_meta(h, w, l);

@@ -305,6 +305,30 @@ static void launch_norm_dense(struct hip *h, const struct be_plan *p, int first)
     hip_dense_gemv(h, p, &g);
 }
 
+/* Whether the rows of a norm are read by a gather alone, and its rows by a linear alone. */
+static int gathers(const struct be_plan *p, int norm)
+{
+    const struct op *o = hip_op(p, norm);
+    return hip_op(p, norm + 1)->in[0] == o->out[0] && hip_only_for(p, norm, 0, norm + 1) &&
+           (o->out[1] < 0 || hip_only_for(p, norm, 1, norm)) &&
+           hip_op(p, norm + 2)->in[0] == hip_op(p, norm + 1)->out[0] &&
+           hip_only_for(p, norm + 1, 0, norm + 2);
+}
+
+static int norm_gather_dense_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    (void)h;
+    return gathers(p, first) && hip_norm_is_plain(p, first) && hip_is_complete(p, first) &&
+           hip_width(p, first) <= NORM_PARTS_INPUTS && hip_dense_together(p, first + 2, 1);
+}
+
+static void launch_norm_gather_dense(struct hip *h, const struct be_plan *p, int first)
+{
+    struct hip_dense_gemv g = dense_of(first + 2, 1);
+    g.norm = first;
+    if (h->shape.n_logits) hip_dense_gemv(h, p, &g);
+}
+
 static int norm_dense_glu_fits(const struct hip *h, const struct be_plan *p, int first)
 {
     return norm_dense_fits(h, p, first) && gates(p, first + 1);
@@ -437,12 +461,24 @@ static void launch_experts_mix_shared(struct hip *h, const struct be_plan *p, in
 /* ---- routers and other plain linears with the norm before them */
 static int norm_parts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
-    return hip_takes_norm_parts(h, p, first, first + 1);
+    return hip_takes_norm_parts(h, p, first, first + 1) &&
+           hip_op(p, first + 1)->in[0] == hip_op(p, first)->out[0];
 }
 
 static void launch_norm_parts(struct hip *h, const struct be_plan *p, int first)
 {
     hip_norm_parts(h, p, first, first + 1, NULL, 0);
+}
+
+/* The last norm and the head: only the rows that have logits. */
+static int norm_gather_parts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return gathers(p, first) && hip_takes_norm_parts(h, p, first, first + 2);
+}
+
+static void launch_norm_gather_parts(struct hip *h, const struct be_plan *p, int first)
+{
+    hip_norm_parts(h, p, first, first + 2, NULL, 0);
 }
 
 static int norm_route_experts_fits(const struct hip *h, const struct be_plan *p, int first)
@@ -511,6 +547,8 @@ const struct hip_pattern hip_patterns[] = {
      norm_two_dense_conv_fits, launch_norm_two_dense_conv, K_dense_gemv_norm_f16},
     {"norm + two dense gemvs", SINGLE_ROW, 3, {OP_NORM, OP_LINEAR, OP_LINEAR},
      norm_two_dense_fits, launch_norm_two_dense, K_dense_gemv_norm_f16},
+    {"norm + gather + dense gemv", SINGLE_ROW, 3, {OP_NORM, OP_GATHER, OP_LINEAR},
+     norm_gather_dense_fits, launch_norm_gather_dense, K_dense_gemv_norm_f16},
     {"norm + dense gemv", SINGLE_ROW, 2, {OP_NORM, OP_LINEAR},
      norm_dense_fits, launch_norm_dense, K_dense_gemv_norm_f16},
     {"glu + dense gemv + add", SINGLE_ROW, 3, {OP_GLU, OP_LINEAR, OP_ADD},
@@ -544,6 +582,8 @@ const struct hip_pattern hip_patterns[] = {
      norm_two_route_experts_fits, hip_norm_route_experts, K_norm_parts_f16},
     {"norm + linear + route + experts", ANY_ROWS, 4, {OP_NORM, OP_LINEAR, OP_ROUTE, OP_EXPERTS},
      norm_route_experts_fits, hip_norm_route_experts, K_norm_parts_f16},
+    {"norm + gather + plain linear", ANY_ROWS, 3, {OP_NORM, OP_GATHER, OP_LINEAR},
+     norm_gather_parts_fits, launch_norm_gather_parts, K_norm_parts_f16},
     {"norm + plain linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR},
      norm_parts_fits, launch_norm_parts, K_norm_parts_f16},
     {"glu + experts", ANY_ROWS, 2, {OP_GLU, OP_EXPERTS},

@@ -115,8 +115,8 @@ int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e);
 /* Launches the linears of an operation. producer: the operation before it whose launch also
  * prepares their input (OP_NORM, OP_GLU, or OP_ATTEND with its combination left); -1: none. */
 void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
-/* Whether one launch can compute a norm and prepare the input of the plain linears of op; the
- * launch, then the linears. half: the preparation of the first n_half rows as fp16 beside it;
+/* Whether one launch can compute a norm and prepare the input of the plain linears of op, which
+ * follows it, or the gather of its rows; the launch, then the linears. half: the preparation of the first n_half rows as fp16 beside it;
  * n_half 0: none. */
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op);
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
@@ -125,6 +125,10 @@ void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
  * launch. */
 int hip_linears_alike(const struct be_plan *p, int a, int b);
 void hip_linear_prepared(struct hip *h, const struct be_plan *p, int op);
+/* Whether inputs of bf16 weights are two parts, rounded to nearest, instead of three; whether the
+ * inputs of a plain linear are in the parts that hopper/ has for single rows and routers. */
+int hip_rounds_parts(const struct hip *h);
+int hip_has_f16_parts(const struct hip *h, const struct be_linear *w);
 /* What a launch needs to prepare the input of the plain linears of op in split precision. */
 struct prepare_args hip_parts_args(const struct hip *h, const struct be_plan *p, int op);
 /* Whether a producer's launch can include the preparation: fp16 activations, one preparation for

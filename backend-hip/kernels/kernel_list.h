@@ -126,6 +126,22 @@ PLAIN_WGMMA(plain_256, SM90, WEIGHT_BF16, 4, 3, 0)
 PLAIN_WGMMA(plain_64, SM90, WEIGHT_BF16, 1, 5, 60)
 PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 2, 8, 0)
 
+/* Dense linears of decode rows with fp16 activations (hopper/plain_decode_wgmma.hip). groups:
+ * consumer warpgroups, `tall` times 64 outputs each */
+#ifndef PLAIN_DECODE
+#define PLAIN_DECODE(name, images, weights, tile_rows, groups, tall, stages, of_sm, percent)       \
+    LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, of_sm,                      \
+           PLAIN_DECODE_SHARED(weights, tile_rows, 64 * (groups) * (tall), stages),                \
+           .phase = PHASE_DECODE, .format = FORMAT_DENSE(weights), .rows = tile_rows,              \
+           .outputs = 64 * (groups) * (tall), .persistent = 1, .tile = tile_rows,                  \
+           .slower = percent)
+#endif
+PLAIN_DECODE(plain_decode_bf16_64, SM90, WEIGHT_BF16, 64, 3, 2, 3, 1, -50)
+PLAIN_DECODE(plain_narrow_bf16_64, SM90, WEIGHT_BF16, 64, 2, 1, 3, 2, -40)
+PLAIN_DECODE(plain_decode_bf16_128, SM90, WEIGHT_BF16, 128, 3, 1, 4, 1, -60)
+PLAIN_DECODE(plain_decode_f16_64, SM90, WEIGHT_F16, 64, 4, 1, 4, 1, -48)
+PLAIN_DECODE(plain_narrow_f16_64, SM90, WEIGHT_F16, 64, 2, 1, 3, 2, -40)
+
 /* Dense linears of all rows (nvidia/linear_plain_mma.hip). A warp has `tiles` x 16 rows and
  * `panels` panels; `ways` warps share panels and have different rows. parts: of an activation */
 #ifndef DENSE_MMA
@@ -733,6 +749,7 @@ KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 #undef EXACT_DENSE_8
 #undef EXACT_DENSE_TILE
 #undef PLAIN_WGMMA
+#undef PLAIN_DECODE
 #undef ATTEND_TILE
 #undef ATTEND_WGMMA
 #undef ATTEND_WGMMA_LONG

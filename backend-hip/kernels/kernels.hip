@@ -73,6 +73,7 @@
 #include "backend-hip/kernels/nvidia/linear_few_mma.hip"
 #if HAS_WGMMA
 #include "backend-hip/kernels/hopper/linear_plain_wgmma.hip"
+#include "backend-hip/kernels/hopper/plain_decode_wgmma.hip"
 #include "backend-hip/kernels/hopper/dense_gemv.hip"
 #include "backend-hip/kernels/hopper/router_gemv.hip"
 #include "backend-hip/kernels/hopper/norm_route.hip"

@@ -526,8 +526,9 @@ static void check_tiles(struct check *c)
             check_shape(c, &s[i], rows[m], (int)m % 2 * 40, (int)(i + m), ", tiles");
 }
 
-/* Many rows of plain weights and codes of 8 bits, in tiles (hopper/linear_plain_wgmma.hip; the device
- * of two multiprocessors chooses each of its kernels for one of these). */
+/* Many rows of plain weights and codes of 8 bits, in tiles (hopper/linear_plain_wgmma.hip,
+ * plain_decode_wgmma.hip; the device of two multiprocessors chooses each of their kernels for one of
+ * these). */
 static void check_plain_tiles(struct check *c)
 {
     static const struct shape s[] = {
@@ -539,10 +540,10 @@ static void check_plain_tiles(struct check *c)
         {512, 200, 32, 1024, PERM_PAIRS, SCALE_F16, 1, 0, ZEROS_PAIRS},
         {320, 360, 32, 640, PERM_PAIRS, SCALE_F16, 0, 0, ZEROS_PAIRS},
     };
-    static const int rows[] = {1, 70, 130};
+    static const int rows[][2] = {{1, 0}, {70, 40}, {130, 0}, {140, 130}}; /* all, decode rows */
     for (size_t i = 0; i < sizeof s / sizeof *s; i++)
         for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
-            check_shape(c, &s[i], rows[m], (int)m % 2 * 40, (int)(i + m), ", tiles");
+            check_shape(c, &s[i], rows[m][0], rows[m][1], (int)(i + m), ", tiles");
 }
 
 void check_linear(struct check *c)

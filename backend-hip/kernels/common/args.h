@@ -142,7 +142,7 @@ enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512 };
 enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8, MIX_ALONE = -1 };
 enum { MIX_SHARED_INPUTS = 4 * THREADS };
 #define MIX_SHARED                                                                                 \
-    (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL) + 7 * MIX_SHARED_INPUTS)
+    (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL) + 5 * MIX_SHARED_INPUTS)
 /* nvidia/linear_decode_mma.hip: words of an item with scales for each chunk; of sums */
 enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 #define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
@@ -150,15 +150,21 @@ enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
 enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
 #define DENSE_MMA_SHARED(rows, outputs, parts, weights)                                            \
     (512 * (rows) * (parts) + ((weights) == WEIGHT_I8 ? 272 : 512) * (outputs))
-/* hopper/linear_plain_wgmma.hip: rows of a tile; parts of an activation; a stage of 64 inputs, in
- * whole KB for the swizzle; the ring and its mbarriers */
+/* Parts of an activation of plain linears in f16 on sm_90a. */
+#define F16_PARTS(weights) ((weights) == WEIGHT_I8 ? 1 : 2)
+/* hopper/linear_plain_wgmma.hip: rows of a tile; a stage of 64 inputs, in whole KB for the swizzle;
+ * the ring and its mbarriers */
 enum { PLAIN_WGMMA_ROWS = 128 };
-#define PLAIN_WGMMA_PARTS(weights) ((weights) == WEIGHT_I8 ? 1 : 2)
 #define PLAIN_WGMMA_STAGE(weights, groups)                                                         \
-    ((PLAIN_WGMMA_PARTS(weights) * PLAIN_WGMMA_ROWS * 128 +                                         \
+    ((F16_PARTS(weights) * PLAIN_WGMMA_ROWS * 128 +                                         \
       (groups) * 4 * ((weights) == WEIGHT_I8 ? BYTES_STAGE : 2048) + 1023) / 1024 * 1024)
 #define PLAIN_WGMMA_SHARED(weights, groups, stages)                                                \
     ((stages) * PLAIN_WGMMA_STAGE(weights, groups) + 16 * (stages))
+/* hopper/plain_decode_wgmma.hip: a stage of 64 inputs of a tile of rows and of the weights */
+#define PLAIN_DECODE_STAGE(weights, rows, outputs)                                                 \
+    (F16_PARTS(weights) * (rows) * 128 + (outputs) * 128)
+#define PLAIN_DECODE_SHARED(weights, rows, outputs, stages)                                        \
+    ((stages) * PLAIN_DECODE_STAGE(weights, rows, outputs) + 16 * (stages))
 /* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/dense_gemv.hip: most
  * inputs, linears of a launch; shared memory for a row in parts, two buffers with a sum of each
  * panel's outputs for each 64 inputs, and mbarriers */
@@ -169,7 +175,7 @@ enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 /* hopper/router_gemv.hip: inputs; parts of a row, the row, and a sum of half a panel for each 64
  * inputs */
 enum { ROUTER_INPUTS = 4096 };
-#define ROUTER_SHARED(inputs) ((inputs) * (2 * 3 + 4 + 1))
+#define ROUTER_SHARED(inputs) ((inputs) * (2 * 2 + 4 + 1))
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
 /* paper/linear_paper.hip: inputs of a k-slice; a thread has 4 outputs */
@@ -234,6 +240,7 @@ struct prepare_args {
      * rest_tile rows, which begin at half rest_at; a tile of 0 rows: row-major */
     int n_first, first_tile, rest_tile;
     unsigned long long rest_at;
+    int rounded; /* linear_plain_mma.hip, bf16: two parts rounded to nearest, the third is 0 */
 };
 
 /* A part of a launch: one of up to MAX_PARTS linears with one input. */
@@ -584,11 +591,12 @@ struct experts_args {
                   before it let others start */
 };
 
-/* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows
- */
+/* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows;
+ * from: the norm's row of each row, whose x nobody reads afterwards; NULL: all */
 enum { NORM_PARTS_INPUTS = 4096 };
 struct norm_parts_args {
     struct norm_args norm;
+    const int *from; /* [rows] */
     struct prepare_args parts, half;
     int n_half;
 };

@@ -116,14 +116,14 @@ DEVICE void dense_prefetch(const struct dense_gemv_args *a, const struct dense_t
 }
 
 /* 64-bit words of the packed row for a stage. */
-DEVICE int dense_of_stage(const int kind) { return SUM_CHUNKS * dense_parts(kind) * 2 * 4; }
+DEVICE int dense_of_stage(const int kind) { return SUM_CHUNKS * F16_PARTS(kind) * 2 * 4; }
 
 /* The products of n stages, in turn: those of one stage depend on each other. x: the packed row, of
  * this lane; from[n]: where their inputs begin; part[n][0 and 2]: outputs r and r + 8 */
 DEVICE void dense_products(const struct dense_weights *w, const u64 *x, const int *from,
                            float part[][4], const int n, const int kind)
 {
-    const int parts = dense_parts(kind);
+    const int parts = F16_PARTS(kind);
     float eight[SUM_CHUNKS][DENSE_AHEAD][4];
     UNROLL for (int k = 0; k < n; k++) UNROLL for (int i = 0; i < 4; i++)
         eight[0][k][i] = eight[1][k][i] = part[k][i] = 0;
@@ -168,10 +168,10 @@ DEVICE void dense_stages(const struct dense_gemv_args *a, const struct dense_til
 /* Packs elements i .. i + 3 of a row. */
 DEVICE void dense_pack_four(u64 *packed, int i, f32x4 v, float factor, const int kind)
 {
-    const int parts = dense_parts(kind);
+    const int parts = F16_PARTS(kind);
     u32 low[3], high[3];
-    split_two(v[0] * factor, v[1] * factor, low, kind);
-    split_two(v[2] * factor, v[3] * factor, high, kind);
+    split_f16(v[0] * factor, v[1] * factor, low, kind);
+    split_f16(v[2] * factor, v[3] * factor, high, kind);
     UNROLL for (int q = 0; q < parts; q++)
         packed[((i / CHUNK * parts + q) * 2 + i / 4 % 2) * 4 + i % CHUNK / 8] =
             (u64)low[q] | (u64)high[q] << 32;
@@ -321,7 +321,7 @@ DEVICE void dense_end_tile(const struct dense_shared *l, u32 turn)
 DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u32 *lds,
                        float *scratch, const enum dense_source source, const int kind)
 {
-    const int parts = dense_parts(kind);
+    const int parts = F16_PARTS(kind);
     int warp = thread() / WARP, t = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS;
     struct dense_shared l;
     struct dense_walk load = {of.first, 0, warp}, at = load;

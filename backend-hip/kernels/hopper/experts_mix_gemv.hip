@@ -99,7 +99,7 @@ DEVICE void mix_shared_read(const struct experts_mix_args *a, struct mix_shared 
     int warp = warp_number();
     s->n_items = a->shared_chunks / SUM_CHUNKS;
     s->packed = (u64 *)lds;
-    s->sums = (float *)(s->packed + a->shared_chunks * dense_parts(kind) * 8);
+    s->sums = (float *)(s->packed + a->shared_chunks * F16_PARTS(kind) * 8);
     s->w = (const char *)a->shared +
            (u64)block_x() * (u64)s->n_items * (u64)dense_stage_bytes(kind) + dense_lane(kind);
     s->first = dense_read(s->w + (warp < s->n_items ? warp : 0) * dense_stage_bytes(kind), kind);

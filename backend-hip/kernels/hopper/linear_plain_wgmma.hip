@@ -9,6 +9,8 @@
  * Bits: all products of an output are added in the order of the inputs, both parts of each 16
  * inputs; those of codes are summed for each chunk, scaled and added. */
 
+enum { PLAIN_PART = PLAIN_WGMMA_ROWS * 128 }; /* bytes of a part of 64 inputs of a tile */
+
 struct plain_ring {
     u32 stages, full, empty;
 };
@@ -18,7 +20,7 @@ DEVICE void produce_plain(const struct linear_args *a, const struct plain_ring *
                           const int groups, const int stages, const int kind)
 {
     const int panels = 4 * groups, of_panel = dense_stage_bytes(kind),
-              x_bytes = PLAIN_WGMMA_PARTS(kind) * PLAIN_PART,
+              x_bytes = F16_PARTS(kind) * PLAIN_PART,
               stage_bytes = PLAIN_WGMMA_STAGE(kind, groups);
     int lane = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS, stage = 0,
         n = tiles_of(a, 0, PLAIN_WGMMA_ROWS);
@@ -55,7 +57,7 @@ DEVICE void plain_stage(u32 x, u32 w, float *total, int more, const int kind)
     wgmma_begin();
     UNROLL for (int s = 0; s < 4; s++) UNROLL for (int q = 0; q < 2; q++)
         wgmma_of(total, a[s], rows + (u64)(q * (PLAIN_PART >> 4) + 2 * s), more || s + q,
-                 kind == WEIGHT_BF16);
+                 PLAIN_WGMMA_ROWS, kind == WEIGHT_BF16);
     wgmma_commit();
     wgmma_wait(total, PLAIN_WGMMA_ROWS);
 }
@@ -83,7 +85,7 @@ DEVICE void plain_bytes(u32 x, u32 w, float *part, float *total)
         }
         wgmma_begin();
         UNROLL for (int h = 0; h < 2; h++)
-            wgmma_of(part, a[h], rows + (u64)(4 * c + 2 * h), h, 0);
+            wgmma_of(part, a[h], rows + (u64)(4 * c + 2 * h), h, PLAIN_WGMMA_ROWS, 0);
         wgmma_commit();
         wgmma_wait(part, PLAIN_WGMMA_ROWS);
         UNROLL for (int i = 0; i < PLAIN_WGMMA_ROWS / 2; i++) total[i] =
@@ -95,7 +97,7 @@ DEVICE void plain_bytes(u32 x, u32 w, float *part, float *total)
 DEVICE void consume_plain(const struct linear_args *a, const struct plain_ring *r,
                           const int groups, const int stages, const int kind)
 {
-    const int x_bytes = PLAIN_WGMMA_PARTS(kind) * PLAIN_PART,
+    const int x_bytes = F16_PARTS(kind) * PLAIN_PART,
               stage_bytes = PLAIN_WGMMA_STAGE(kind, groups);
     int warp = thread() / WARP, lane = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS,
         stage = 0, n = tiles_of(a, 0, PLAIN_WGMMA_ROWS);

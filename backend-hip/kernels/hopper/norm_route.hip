@@ -23,13 +23,13 @@ DEVICE struct few_weights pair_load(const struct norm_route_args *a, int pair, i
 /* Gives the parts of a row y [dim] to the blocks that have its inputs. share: stages of a block */
 DEVICE void give_parts(const float *y, u32 packed, int dim, int share, float factor, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = F16_PARTS(kind);
     for (int j = 4 * thread(); j < dim; j += 4 * THREADS) {
         f32x4 v = *(const f32x4 *)(y + j);
         u32 first[3], second[3];
         int to = j / (SUM_CHUNKS * CHUNK) / share, chunk = j / CHUNK - to * share * SUM_CHUNKS;
-        split_two(v[0] * factor, v[1] * factor, first, kind);
-        split_two(v[2] * factor, v[3] * factor, second, kind);
+        split_f16(v[0] * factor, v[1] * factor, first, kind);
+        split_f16(v[2] * factor, v[3] * factor, second, kind);
         UNROLL for (int q = 0; q < parts; q++)
         {
             int at = ((chunk * parts + q) * 2 + j / 4 % 2) * CLUSTER + cluster_rank();
@@ -43,7 +43,7 @@ DEVICE void give_parts(const float *y, u32 packed, int dim, int share, float fac
 DEVICE void pair_products(const struct few_weights *w, const u64 *packed, float part[2][4],
                           const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = F16_PARTS(kind);
     int lane = thread() % WARP;
     UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++) part[j][i] = 0;
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
@@ -135,7 +135,7 @@ DEVICE void group_rows(const struct norm_route_args *a, u32 *lds)
  * group_rows() needs */
 DEVICE void norm_route(const struct norm_route_args *a, u32 *lds, float *scratch, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = F16_PARTS(kind);
     LDS(int, last, 1);
     int t = thread(), lane = t % WARP, warp = warp_number(), row = block_x(), dim = a->norm.dim,
         there = row < a->linear.rows, n_panels = (a->router.out + PANEL - 1) / PANEL,
@@ -171,7 +171,7 @@ DEVICE void norm_route(const struct norm_route_args *a, u32 *lds, float *scratch
                 to[i] = i < dim ? (f16)(y[i] * half.factor) : (f16)0;
             if (t == 0) a->half.scale[row] = half.undo;
         }
-        if (a->parts.packed) prepare_parts(&a->parts, y, row, scratch, kind, 0);
+        if (a->parts.packed) prepare_parts(&a->parts, y, row, scratch, kind, 1);
     }
     cluster_barrier();
     NO_UNROLL for (int of = warp; of < pairs; of += ROUTE_EARLY * WARPS)

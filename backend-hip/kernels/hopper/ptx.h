@@ -235,22 +235,27 @@ DEVICE void wgmma_wait_32(float *c)
                  : "memory");
 }
 
-DEVICE void wgmma_64(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-                 "{%32,%33,%34,%35}, %36, p, 1, 1, 0; }"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
-                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
-                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]),
-                   "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]),
-                   "+f"(c[30]), "+f"(c[31])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate)
-                 : "memory");
+/* name: of fp16 or bf16 */
+#define WGMMA_64(name, type)                                                                      \
+DEVICE void name(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)                  \
+{                                                                                                  \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "                                         \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {"                  \
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"                          \
+                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "              \
+                 "{%32,%33,%34,%35}, %36, p, 1, 1, 0; }"                                           \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),         \
+                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),       \
+                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]),   \
+                   "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),   \
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]),   \
+                   "+f"(c[30]), "+f"(c[31])                                                        \
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate)                     \
+                 : "memory");                                                                      \
 }
+WGMMA_64(wgmma_64, "f16")
+WGMMA_64(wgmma_bf16_64, "bf16")
+#undef WGMMA_64
 DEVICE void wgmma_wait_64(float *c)
 {
     asm volatile("wgmma.wait_group.sync.aligned 0;"
@@ -264,7 +269,6 @@ DEVICE void wgmma_wait_64(float *c)
                  : "memory");
 }
 
-/* name: of fp16 or bf16 */
 #define WGMMA_128(name, type)                                                                      \
 DEVICE void name(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)                  \
 {                                                                                                  \
@@ -319,11 +323,12 @@ DEVICE void wgmma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulat
     else wgmma_16(c, a0, a1, a2, a3, b, accumulate);
 }
 
-/* The same of bfloats, for 128 rows, with bf16 0 of halves. */
-DEVICE void wgmma_of(float *c, const u32 a[4], u64 b, int accumulate, const int bf16)
+/* The same of bfloats, for 64 or 128 rows, with bf16 0 of halves. */
+DEVICE void wgmma_of(float *c, const u32 a[4], u64 b, int accumulate, const int n, const int bf16)
 {
-    if (bf16) wgmma_bf16_128(c, a[0], a[1], a[2], a[3], b, accumulate);
-    else wgmma_128(c, a[0], a[1], a[2], a[3], b, accumulate);
+    if (!bf16) wgmma(c, a[0], a[1], a[2], a[3], b, accumulate, n);
+    else if (n == 128) wgmma_bf16_128(c, a[0], a[1], a[2], a[3], b, accumulate);
+    else wgmma_bf16_64(c, a[0], a[1], a[2], a[3], b, accumulate);
 }
 
 /* 64 rows: both operands in shared memory, a as wgmma_octets() describes b. */

@@ -30,7 +30,7 @@ DEVICE struct router_weights router_load(const struct linear_args *a, const char
 DEVICE void router_stages(const struct linear_args *a, const struct router_weights *w,
                           const u32 *packed, int first, float part[][4], const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = F16_PARTS(kind);
     int lane = thread() % WARP;
     UNROLL for (int k = 0; k < ROUTER_EARLY; k++) UNROLL for (int i = 0; i < 4; i++) part[k][i] = 0;
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
@@ -52,11 +52,11 @@ DEVICE void router_stages(const struct linear_args *a, const struct router_weigh
 /* Splits a thread's pairs of the row y [dim] into parts. */
 DEVICE void router_parts(const float *y, u32 *to, int dim, float factor, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = F16_PARTS(kind);
     for (int j = 2 * thread(); j < dim; j += 2 * THREADS) {
         u32 part[3];
         int at = (j / CHUNK * parts * 2 + j / 4 % 2) * 8 + j % CHUNK / 8 * 2 + j % 4 / 2;
-        split_two(y[j] * factor, y[j + 1] * factor, part, kind);
+        split_f16(y[j] * factor, y[j + 1] * factor, part, kind);
         UNROLL for (int q = 0; q < parts; q++) to[at + q * 16] = part[q];
     }
 }
@@ -96,7 +96,7 @@ DEVICE float router_norm(const struct norm_args *n, int row, float *y, float *sc
 
 DEVICE void norm_router(const struct norm_router_args *a, u32 *lds, float *scratch, const int kind)
 {
-    const int parts = kind == WEIGHT_BF16 ? 3 : 2;
+    const int parts = F16_PARTS(kind);
     const struct linear_args *l = &a->linear;
     int t = thread(), dim = a->norm.dim, n_items = l->n_chunks / SUM_CHUNKS,
         panel = block_x() / 2 < l->n_blocks ? block_x() / 2 : 0, half = block_x() % 2,

@@ -62,10 +62,10 @@ DEVICE void wgmma_shared_64(float *c, u64 a, u64 b, int accumulate)
 {
     fiber_wgmma_shared(c, a, b, 64, accumulate);
 }
-DEVICE void wgmma_of(float *c, const u32 a[4], u64 b, int accumulate, int bf16)
+DEVICE void wgmma_of(float *c, const u32 a[4], u64 b, int accumulate, int n, int bf16)
 {
-    if (bf16) fiber_wgmma_bf16(c, a, b, 128, accumulate);
-    else fiber_wgmma(c, a, b, 128, 0, accumulate);
+    if (bf16) fiber_wgmma_bf16(c, a, b, n, accumulate);
+    else fiber_wgmma(c, a, b, n, 0, accumulate);
 }
 
 DEVICE void wgmma_s8(int *c, const u32 a[4], u64 b, int accumulate, int n)

@@ -60,19 +60,10 @@ DEVICE void split_two(float a, float b, u32 part[3], const int kind)
     }
 }
 
-#if HAS_WGMMA
-/* Where inputs j and j + 1 of 64 are in a row of a tile for hopper/linear_plain_wgmma.hip, in halves:
- * in the 128-byte swizzle; for codes in the order of args.h, else one after the other. */
-DEVICE int plain_place(int j, int row, const int kind)
+/* Two numbers as two bfloats each, rounded to nearest; the third parts are 0. */
+DEVICE void split_rounded(float a, float b, u32 part[3])
 {
-    int piece = kind == WEIGHT_I8 ? j / CHUNK * 4 + j % 8 / 2 : j / 8,
-        within = kind == WEIGHT_I8 ? j % CHUNK / 8 * 2 : j % 8;
-    return (piece ^ row % 8) * 8 + within;
-}
-
-/* Two numbers as two bfloats each, rounded to nearest. */
-DEVICE void split_rounded(float a, float b, u32 part[2])
-{
+    part[2] = 0;
     UNROLL for (int q = 0; q < 2; q++)
     {
         u32 of_a = bits_of(a) + 0x7fff + (bits_of(a) >> 16 & 1),
@@ -83,30 +74,44 @@ DEVICE void split_rounded(float a, float b, u32 part[2])
     }
 }
 
-enum { PLAIN_PART = PLAIN_WGMMA_ROWS * 128 }; /* bytes of a part of 64 inputs of a tile */
-
-/* Packs a prompt row [tile][64 inputs][part][rows of a tile][128 bytes]; row: among these rows. */
-DEVICE void prepare_plain_row(const struct prepare_args *a, const float *x, int row, float factor,
-                              const int kind)
+#if HAS_WGMMA
+/* The parts of F16_PARTS. */
+DEVICE void split_f16(float a, float b, u32 part[3], const int kind)
 {
-    const int parts = PLAIN_WGMMA_PARTS(kind);
-    int of_tile = row % PLAIN_WGMMA_ROWS;
-    f16 *to = (f16 *)a->packed + a->rest_at +
+    if (kind == WEIGHT_BF16) split_rounded(a, b, part);
+    else split_two(a, b, part, kind);
+}
+
+/* Where inputs j and j + 1 of 64 are in a row of a tile for hopper/linear_plain_wgmma.hip or
+ * plain_decode_wgmma.hip, in halves: in the 128-byte swizzle; in order, or in that of decode rows
+ * and codes, which lanes load in words of 8 inputs. */
+DEVICE int plain_place(int j, int row, int in_order)
+{
+    int piece = in_order ? j / 8 : j / CHUNK * 4 + j % 8 / 2,
+        within = in_order ? j % 8 : j % CHUNK / 8 * 2;
+    return (piece ^ row % 8) * 8 + within;
+}
+
+/* Packs a row [tile][64 inputs][part][rows of a tile][128 bytes]; row: among those in tiles. */
+DEVICE void prepare_plain_row(const struct prepare_args *a, const float *x, int row, int prompt,
+                              float factor, const int kind)
+{
+    const int parts = F16_PARTS(kind);
+    int tile = prompt ? a->rest_tile : a->first_tile, of_tile = row % tile;
+    f16 *to = (f16 *)a->packed + (prompt ? a->rest_at : 0) +
               (u64)(row - of_tile) * (u64)(a->stride * parts) + of_tile * 64;
     for (int j = 2 * thread(); j < a->stride; j += 2 * THREADS) {
         u32 part[3];
-        float first = permuted(a, x, j) * factor, second = permuted(a, x, j + 1) * factor;
-        if (kind == WEIGHT_BF16) split_rounded(first, second, part);
-        else split_two(first, second, part, kind);
-        UNROLL for (int q = 0; q < parts; q++) *(u32 *)(to + (j / 64 * parts + q) * (PLAIN_PART / 2) +
-                                                        plain_place(j % 64, of_tile, kind)) = part[q];
+        split_f16(permuted(a, x, j) * factor, permuted(a, x, j + 1) * factor, part, kind);
+        UNROLL for (int q = 0; q < parts; q++)
+            *(u32 *)(to + (j / 64 * parts + q) * (tile * 64) +
+                     plain_place(j % 64, of_tile, prompt && kind != WEIGHT_I8)) = part[q];
     }
 }
 #endif
 
 /* packed [rows / 16][chunk][part][h][lane][4 words], operand a: lane 4r + t has inputs 8t + 4h and
- * 8t + 4h + 1 of rows r and r + 8, then the next two inputs of both. tiles: prompt
- * rows may be in tiles */
+ * 8t + 4h + 1 of rows r and r + 8, then the next two inputs of both. tiles: rows may be in tiles */
 DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_row, float *scratch,
                           const int kind, const int tiles)
 {
@@ -125,15 +130,18 @@ DEVICE void prepare_parts(const struct prepare_args *a, const float *x, int to_r
     }
     if (thread() == 0) a->scale[to_row] = p.undo;
 #if HAS_WGMMA
-    if (tiles && kind != WEIGHT_F16 && a->rest_tile && to_row >= a->n_first) {
-        prepare_plain_row(a, x, to_row - a->n_first, p.factor, kind);
+    int prompt = to_row >= a->n_first;
+    if (tiles && (prompt ? a->rest_tile : a->first_tile)) {
+        prepare_plain_row(a, x, prompt ? to_row - a->n_first : to_row, prompt, p.factor, kind);
         return;
     }
 #endif
     for (int j = 2 * thread(); j < a->stride; j += 2 * THREADS) {
         u32 part[3], *to = packed + j / CHUNK * (parts * 2 * DENSE_PIECE / 4) +
                            j / 4 % 2 * (DENSE_PIECE / 4) + j % CHUNK / 8 * 4 + j % 4;
-        split_two(permuted(a, x, j) * p.factor, permuted(a, x, j + 1) * p.factor, part, kind);
+        float first = permuted(a, x, j) * p.factor, second = permuted(a, x, j + 1) * p.factor;
+        if (kind == WEIGHT_BF16 && a->rounded) split_rounded(first, second, part);
+        else split_two(first, second, part, kind);
         UNROLL for (int q = 0; q < parts; q++) to[q * (2 * DENSE_PIECE / 4)] = part[q];
     }
 }
@@ -164,11 +172,12 @@ DEVICE void norm_parts(const struct norm_parts_args *a, float *scratch, float *y
 {
     const struct norm_args *n = &a->norm;
     int row = block_x(), dim = n->dim;
-    u64 at = (u64)row * (u64)dim;
+    u64 at = (u64)(a->from ? a->from[row] : row) * (u64)dim;
     float sum = 0, largest = 0;
     for (int i = thread(); i < dim; i += THREADS) {
         float v = n->x[at + (u64)i];
-        if (n->delta) n->x[at + (u64)i] = v = v + n->delta[at + (u64)i];
+        if (n->delta) v = v + n->delta[at + (u64)i];
+        if (n->delta && !a->from) n->x[at + (u64)i] = v;
         y[i] = v;
         sum = fma32(v, v, sum);
     }
