@@ -76,10 +76,10 @@ Q4_WGMMA(q4_wgmma_prefill_any, SM90, PHASE_PREFILL, 128, 2, 5, OTHER_LINEAR, 0)
 Q4_WGMMA(q4_wgmma_decode_16, SM90, PHASE_DECODE, 16, 2, 12, PLAIN_LINEAR, 20)
 Q4_WGMMA(q4_wgmma_decode_32, SM90, PHASE_DECODE, 32, 2, 10, PLAIN_LINEAR, 20)
 Q4_WGMMA(q4_wgmma_decode_64, SM90, PHASE_DECODE, 64, 2, 8, PLAIN_LINEAR, 20)
+Q4_WGMMA(q4_wgmma_decode_any, SM90, PHASE_DECODE, 64, 2, 7, OTHER_LINEAR, 0)
 Q4_WGMMA(q4_wgmma_wide_16, SM90, PHASE_DECODE, 16, 3, 12, PLAIN_LINEAR, 0)
 Q4_WGMMA(q4_wgmma_wide_32, SM90, PHASE_DECODE, 32, 3, 9, PLAIN_LINEAR, 0)
 Q4_WGMMA(q4_wgmma_wide_64, SM90, PHASE_DECODE, 64, 3, 7, PLAIN_LINEAR, 0)
-Q4_WGMMA(q4_wgmma_decode_any, SM90, PHASE_DECODE, 64, 2, 7, OTHER_LINEAR, 0)
 
 /* 4-bit linears of prompt rows (nvidia/linear_prefill_mma.hip) */
 #ifndef Q4_PREFILL_MMA
@@ -127,7 +127,7 @@ PLAIN_WGMMA(plain_64, SM90, WEIGHT_BF16, 1, 5, 60)
 PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 2, 8, 0)
 
 /* Dense linears of decode rows with fp16 activations (hopper/plain_decode_wgmma.hip). groups:
- * consumer warpgroups, `tall` times 64 outputs each */
+ * consumer warpgroups, `tall` times 64 outputs each; r: bf16, h: halves, few: outputs */
 #ifndef PLAIN_DECODE
 #define PLAIN_DECODE(name, images, weights, tile_rows, groups, tall, stages, of_sm, percent)       \
     LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, of_sm,                      \
@@ -136,11 +136,11 @@ PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 2, 8, 0)
            .outputs = 64 * (groups) * (tall), .persistent = 1, .tile = tile_rows,                  \
            .slower = percent)
 #endif
-PLAIN_DECODE(plain_decode_bf16_64, SM90, WEIGHT_BF16, 64, 3, 2, 3, 1, -50)
-PLAIN_DECODE(plain_narrow_bf16_64, SM90, WEIGHT_BF16, 64, 2, 1, 3, 2, -40)
-PLAIN_DECODE(plain_decode_bf16_128, SM90, WEIGHT_BF16, 128, 3, 1, 4, 1, -60)
-PLAIN_DECODE(plain_decode_f16_64, SM90, WEIGHT_F16, 64, 4, 1, 4, 1, -48)
-PLAIN_DECODE(plain_narrow_f16_64, SM90, WEIGHT_F16, 64, 2, 1, 3, 2, -40)
+PLAIN_DECODE(plain_r64, SM90, WEIGHT_BF16, 64, 3, 2, 3, 1, -50)
+PLAIN_DECODE(plain_rfew, SM90, WEIGHT_BF16, 64, 2, 1, 3, 2, -40)
+PLAIN_DECODE(plain_r128, SM90, WEIGHT_BF16, 128, 3, 1, 4, 1, -60)
+PLAIN_DECODE(plain_h64, SM90, WEIGHT_F16, 64, 4, 1, 4, 1, -48)
+PLAIN_DECODE(plain_hfew, SM90, WEIGHT_F16, 64, 2, 1, 3, 2, -40)
 
 /* Dense linears of all rows (nvidia/linear_plain_mma.hip). A warp has `tiles` x 16 rows and
  * `panels` panels; `ways` warps share panels and have different rows. parts: of an activation */
@@ -159,7 +159,7 @@ DENSE_MMA(dense_mma_f16_64, MMA, WEIGHT_F16, 2, 2, 2, 4, 1)
 DENSE_MMA(dense_mma_bf16_16, MMA, WEIGHT_BF16, 3, 1, 1, 1, 2)
 DENSE_MMA(dense_mma_bf16_32, MMA, WEIGHT_BF16, 3, 2, 1, 2, 1)
 DENSE_MMA(dense_mma_bf16_64, MMA, WEIGHT_BF16, 3, 2, 2, 4, 1)
-DENSE_MMA(dense_narrow_bf16_64, SM90, WEIGHT_BF16, 3, 2, 2, 2, 1)
+DENSE_MMA(dense_mma_bf16_narrow, SM90, WEIGHT_BF16, 3, 2, 2, 2, 1)
 DENSE_MMA(dense_i8_16, SM90, WEIGHT_I8, 1, 1, 1, 1, 2)
 DENSE_MMA(dense_i8_32, SM90, WEIGHT_I8, 1, 2, 1, 2, 1)
 DENSE_MMA(dense_i8_64, SM90, WEIGHT_I8, 1, 2, 2, 4, 1)
