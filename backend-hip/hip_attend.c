@@ -1,6 +1,6 @@
-/* hip_attend.c: kernels and launches of attention. The KV range of a
- * decode row is split over blocks (flash-decoding, Dao et al. 2023), whose results the next launch
- * combines; prompt rows attend in tiles. Must not know: linears. */
+/* hip_attend.c: kernels and launches of attention. The KV range of a decode row is split over
+ * blocks (flash-decoding, Dao et al. 2023), whose results the next launch combines; prompt rows
+ * attend in tiles. Must not know: linears. */
 #include "backend-hip/hip_plan.h"
 #include "core/step/kv_open.h"
 

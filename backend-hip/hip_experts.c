@@ -369,7 +369,8 @@ static size_t norm_route_shared(const struct be_linear *router, const struct pha
            stages = (size_t)router->n_chunks / 2,
            share = (stages + CLUSTER - 1) / CLUSTER,
            sums = stages * panels * PANEL * sizeof(float),
-           rows = share * 2 * F16_PARTS(WEIGHT_BF16) * 2 * 8 * CLUSTER * 4 + (size_t)router->in * sizeof(float),
+           rows = share * 2 * F16_PARTS(WEIGHT_BF16) * 2 * 8 * CLUSTER * 4 +
+                  (size_t)router->in * sizeof(float),
            words = ((size_t)s->rows + 31) / 32,
            groups = ((size_t)router->out * (words + 1) + 8) * sizeof(int);
     if (rows < NORM_ROUTE_CHOICE) rows = NORM_ROUTE_CHOICE;

@@ -203,7 +203,7 @@ static struct layout layout_of(const struct hip_linear_run *r, const struct be_l
     struct layout l = {0};
     int n_first = n_decode;
     if (!w->stride && n_decode) l.first_tile = kernel_of(r, PHASE_DECODE, n_decode)->tile;
-    if (r->parts) { /* the decode rows are, at most, two parts of whole tiles or three of sixteens */
+    if (r->parts) { /* decode rows are, at most, two parts of whole tiles or three of sixteens */
         int whole = l.first_tile ? l.first_tile : 16;
         if (!r->by_phase) return l;
         l.rest_tile = PLAIN_WGMMA_ROWS;

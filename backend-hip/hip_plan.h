@@ -116,8 +116,8 @@ int hip_compile_linears(struct hip *h, struct be_plan *p, struct err *e);
  * prepares their input (OP_NORM, OP_GLU, or OP_ATTEND with its combination left); -1: none. */
 void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
 /* Whether one launch can compute a norm and prepare the input of the plain linears of op, which
- * follows it, or the gather of its rows; the launch, then the linears. half: the preparation of the first n_half rows as fp16 beside it;
- * n_half 0: none. */
+ * follows it, or the gather of its rows; the launch, then the linears. half: the preparation of the
+ * first n_half rows as fp16 beside it; n_half 0: none. */
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op);
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
                     const struct prepare_args *half, int n_half);

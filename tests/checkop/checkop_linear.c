@@ -527,8 +527,8 @@ static void check_tiles(struct check *c)
 }
 
 /* Many rows of plain weights and codes of 8 bits, in tiles (hopper/linear_plain_wgmma.hip,
- * plain_decode_wgmma.hip; the device of two multiprocessors chooses each of their kernels for one of
- * these). */
+ * plain_decode_wgmma.hip; the device of two multiprocessors chooses each of their kernels for one
+ * of these). */
 static void check_plain_tiles(struct check *c)
 {
     static const struct shape s[] = {

@@ -1,5 +1,5 @@
-/* exact_digits.hip: quantization of rows for hopper/exact_linear_wgmma.hip, which says the layout of
- * their tiles: sub-groups of 128 inputs as they lie. The same integers as exact_quantize and
+/* exact_digits.hip: quantization of rows for hopper/exact_linear_wgmma.hip, which says the layout
+ * of their tiles: sub-groups of 128 inputs. The same integers as exact_quantize and
  * exact_norm_quantize.
  *   grid      exact_quantize_tiles: (32 sub-groups, row); exact_norm_tiles: row
  *   threads   8 to a sub-group: number j has octets j and j + 8 */

@@ -9,7 +9,7 @@
  *   operands  weights are operand a, in registers, rows are operand b, 64 at a time
  * Bits: those of nvidia/linear_plain_mma.hip, of bf16 with parts that are rounded. */
 
-/* The producer thread. A box of the tensor map is 64 inputs of 4 panels, in the 128-byte swizzle. */
+/* The producer thread. A box of the tensor map is 64 inputs of 4 panels, swizzled by 128 bytes. */
 DEVICE void produce_plain_decode(const struct linear_args *a, const struct plain_ring *r,
                                  const int rows, const int outputs, const int stages,
                                  const int kind)
@@ -89,7 +89,8 @@ DEVICE void consume_plain_decode(const struct linear_args *a, const struct plain
             u32 x = r->stages + (u32)(stage * stage_bytes);
             mbarrier_wait(r->full + 8 * (u32)stage, parity);
             UNROLL for (int m = 0; m < tall; m++)
-                plain_decode_stage(x, x + w + (u32)(m * 64 * 128), total + rows / 2 * m, rows, kind);
+                plain_decode_stage(x, x + w + (u32)(m * 64 * 128), total + rows / 2 * m, rows,
+                                   kind);
             if (lane == 0) mbarrier_arrive(r->empty + 8 * (u32)stage);
             if (++stage == stages) stage = 0, parity ^= 1;
         }

@@ -60,7 +60,10 @@ DEVICE struct exact_tile_chunk exact_tile_chunk_of(const struct exact_row_range 
 }
 
 /* Page number k of a warp. */
-DEVICE int exact_page_at(const struct exact_lane_rows *x, int k) { return QUARTERS * k + x->quarter; }
+DEVICE int exact_page_at(const struct exact_lane_rows *x, int k)
+{
+    return QUARTERS * k + x->quarter;
+}
 
 /* Whether a page is multiplied with the weights of this chunk, two at a time; those of a page
  * outside from .. to are 0. */
@@ -70,7 +73,8 @@ DEVICE int exact_page_counts(const struct exact_tile_chunk *c, int at)
 }
 
 /* Whether both rows of a lane see all of page `at`. */
-DEVICE int exact_sees_page(const struct exact_lane_rows *x, const struct exact_tile_chunk *c, int at)
+DEVICE int exact_sees_page(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
+                           int at)
 {
     int p = (c->page0 + at) * PAGE;
     return at >= c->from && at <= c->to && p >= x->from && p + PAGE - 1 <= x->to;
@@ -315,7 +319,7 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
             max[i] = max32(l->max[k * EXACT_TILE_ROWS + x->row + 8 * i], max[i]);
         from[i] = max[i] == -__builtin_inff() ? 0 : max[i];
     }
-    NO_UNROLL for (int k = 0; k < QUARTER_PAGES; k++) /* the weights take the places of the scores */
+    NO_UNROLL for (int k = 0; k < QUARTER_PAGES; k++) /* the weights take the scores' places */
     {
         int at = exact_page_at(x, k), all = exact_sees_page(x, c, at);
         f32x4 of_value = next;

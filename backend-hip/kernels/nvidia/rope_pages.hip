@@ -3,8 +3,8 @@
  * too. The same bits as rope_store_int8 and, in the CPU's order, as exact_rope_octets.
  *   grid    (pages of all groups of rows, ROPE_GROUP_PAGES to a group; heads)
  *   block   the rows that a group has of one page, 16 / lanes heads
- *   lanes   4, 8 or 16 neighbouring threads have a head of a row: lane i has dimensions 4i .. 4i + 3
- *           of each quarter of the head, so both dimensions of a rotation and whole lines of memory
+ *   lanes   4, 8 or 16 neighbouring threads have a head of a row: lane i has four dimensions from
+ *           4i on of each quarter of it, so both of a rotation, and lanes share lines of memory
  * Must not know: attention. */
 
 /* What a thread has. */
@@ -171,9 +171,9 @@ DEVICE void rope_page(const struct rope_pages_args *b, u8 *pages, u8 *packed, co
     rotate_part(b, &r, v, lanes);
     transform_part(v, lanes);
     if (r.there && !r.is_key) {
-        const float factor = 1.0f / (float)hd;
+        const float f = 1.0f / (float)hd;
         UNROLL for (int k = 0; k < 4; k++)
-            *(f32x4 *)(a->q + r.from + quarter * k) = v[k] * (f32x4){factor, factor, factor, factor};
+            *(f32x4 *)(a->q + r.from + quarter * k) = v[k] * (f32x4){f, f, f, f};
     }
     if (!stored) return;
     u8 *own = pages + t / lanes / PAGE * INT8_PAGE(hd);
@@ -208,7 +208,7 @@ DEVICE void rope_page(const struct rope_pages_args *b, u8 *pages, u8 *packed, co
     {                                                                                              \
         LDS(u32x4, pages, THREADS / (lanes) / PAGE * INT8_PAGE(16 * (lanes)) / 16);                \
         LDS(u32x4, packed, THREADS / (lanes) / PAGE * INT4_PAGE(16 * (lanes)) / 16);               \
-        rope_page(EARLY_ARGS, (u8 *)pages, (u8 *)packed, lanes);                                         \
+        rope_page(EARLY_ARGS, (u8 *)pages, (u8 *)packed, lanes);                                   \
     }
 ROPE_PAGES(rope_pages_64, 4)
 ROPE_PAGES(rope_pages_128, 8)
