@@ -362,9 +362,12 @@ ALWAYS_INLINE void fold_outputs(__m512 a[3][8], int r, const struct linear *w, f
         const float *bias = w->bias + n0;
         b = _mm512_add_ps(b, _mm512_broadcast_f32x4(_mm_setr_ps(bias[0], bias[1], bias[2], 0)));
     }
-    EACH (i, 4)
-        _mm_mask_storeu_ps(y + (size_t)(r + i) * (size_t)w->out + n0, 7,
-                           _mm512_extractf32x4_ps(b, i));
+    size_t out = (size_t)w->out;
+    y += (size_t)r * out + (size_t)n0;
+    _mm_mask_storeu_ps(y, 7, _mm512_extractf32x4_ps(b, 0));
+    _mm_mask_storeu_ps(y + out, 7, _mm512_extractf32x4_ps(b, 1));
+    _mm_mask_storeu_ps(y + 2 * out, 7, _mm512_extractf32x4_ps(b, 2));
+    _mm_mask_storeu_ps(y + 3 * out, 7, _mm512_extractf32x4_ps(b, 3));
 }
 
 /* nn outputs from n0 on x m rows, inputs j0 .. j1-1, with the lanes of these outputs. */
