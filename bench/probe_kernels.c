@@ -40,11 +40,11 @@ static double int8_plain(long iterations)
 {
     int8_t x[64];
     uint8_t y[64];
-    int32_t sum = 0;
+    uint32_t sum = 0; /* wraps round */
     for (int i = 0; i < 64; i++) x[i] = (int8_t)(i - 32), y[i] = (uint8_t)(i % 16);
     for (long n = 0; n < iterations; n++) {
         KEEP(x);
-        for (int i = 0; i < 64; i++) sum += x[i] * y[i];
+        for (int i = 0; i < 64; i++) sum += (uint32_t)(x[i] * y[i]);
     }
     KEEP(sum);
     return 128.0 * (double)iterations;
