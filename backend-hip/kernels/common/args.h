@@ -156,7 +156,7 @@ enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
  * the ring and its mbarriers */
 enum { PLAIN_WGMMA_ROWS = 128 };
 #define PLAIN_WGMMA_STAGE(weights, groups)                                                         \
-    ((F16_PARTS(weights) * PLAIN_WGMMA_ROWS * 128 +                                         \
+    ((F16_PARTS(weights) * PLAIN_WGMMA_ROWS * 128 +                                                \
       (groups) * 4 * ((weights) == WEIGHT_I8 ? BYTES_STAGE : 2048) + 1023) / 1024 * 1024)
 #define PLAIN_WGMMA_SHARED(weights, groups, stages)                                                \
     ((stages) * PLAIN_WGMMA_STAGE(weights, groups) + 16 * (stages))

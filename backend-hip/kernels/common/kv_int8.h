@@ -49,12 +49,32 @@ DEVICE u32 int8_bytes(const int v[4])
                         chosen_bytes((u32)v[2], (u32)v[3], 0x40), 0x5410);
 }
 
+/* The second digits of four integers that are 128 * first + second, from the low bytes of the
+ * integers plus 64. */
+DEVICE u32 int8_second_digits(u32 bytes)
+{
+    u32 v = (bytes & 0x7f7f7f7fu) ^ 0x40404040u;
+    return v | (v & 0x40404040u) << 1;
+}
+
 /* Magnitudes are compared by their bits, so that NaN is above infinity. */
 DEVICE int larger_bits(float x, int most)
 {
     int bits = (int)(bits_of(x) & 0x7fffffffu);
     return bits > most ? bits : most;
 }
+
+#if !defined(__AMDGCN__)
+/* The largest of the numbers of `lanes` neighbouring lanes, a power of two, in each of them. */
+DEVICE int most_of_lanes(int x, int lanes)
+{
+    for (int apart = 1; apart < lanes; apart *= 2) {
+        int other = (int)shuffle_xor((u32)x, apart);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+#endif
 
 /* The largest of the block's numbers, in every thread. scratch[THREADS] may be reused afterwards.
  */

@@ -240,10 +240,7 @@ DEVICE void rope_lanes_int8(const struct rope_kernel_args *a, u8 *codes, const i
     UNROLL for (int k = 0; k < 2; k++)
     {
         UNROLL for (int i = 0; i < 16; i++) most[k] = larger_bits(v[k][i], most[k]);
-        for (int apart = 1; apart < lanes; apart *= 2) {
-            int other = (int)shuffle_xor((u32)most[k], apart);
-            most[k] = other > most[k] ? other : most[k];
-        }
+        most[k] = most_of_lanes(most[k], lanes);
     }
     put_heads_int8(a, v, there ? head : -1, is_key, most, codes);
 }

@@ -6,16 +6,16 @@
 
 /* 1.5 2^23 + an integer has it in its low bits; of two digits 64 more, so that the first one is
  * above the lowest 7 bits. */
-DEVICE u32 exact_biased(float v, float inverse, const int two)
+DEVICE int exact_biased(float v, float inverse, const int two)
 {
-    return bits_of(v * inverse + (two ? 0x1.8p23f + 64 : 0x1.8p23f));
+    return (int)bits_of(v * inverse + (two ? 0x1.8p23f + 64 : 0x1.8p23f));
 }
 
 /* The bytes of inputs 2w, 2w + 4, 2w + 1 and 2w + 5 of an octet. */
-DEVICE u32 exact_four_bytes(const u32 v[8], int w)
+DEVICE u32 exact_four_bytes(const int v[8], int w)
 {
-    return chosen_bytes(chosen_bytes(v[2 * w], v[2 * w + 4], 0x40),
-                        chosen_bytes(v[2 * w + 1], v[2 * w + 5], 0x40), 0x5410);
+    const int four[4] = {v[2 * w], v[2 * w + 4], v[2 * w + 1], v[2 * w + 5]};
+    return int8_bytes(four);
 }
 
 /* Where a tile has the scale of its row. */
@@ -32,11 +32,7 @@ DEVICE void exact_put_digits(const struct exact_quantize_args *a, const float v[
     const int digits = 1 + two;
     int most = 0, lane = thread() % 8;
     UNROLL for (int i = 0; i < 16; i++) most = larger_bits(v[i / 8][i % 8], most);
-    UNROLL for (int i = 1; i < 8; i *= 2)
-    {
-        int other = (int)shuffle_xor((u32)most, i);
-        most = other > most ? other : most;
-    }
+    most = most_of_lanes(most, 8);
     if (sub >= a->groups.n) return;
     struct int_scale s = int_scale_of(most, two ? 16256 : 127);
     int tile = row / a->to.tile, at_row = row - tile * a->to.tile, column = at_row * digits;
@@ -45,17 +41,15 @@ DEVICE void exact_put_digits(const struct exact_quantize_args *a, const float v[
        *to = rows + column * 128 + lane % 4 * 4;
     UNROLL for (int o = 0; o < 2; o++)
     {
-        u32 bits[8], high[8];
-        int piece = (lane + 8 * o) / 4 * 2;
+        int bits[8], high[8], piece = (lane + 8 * o) / 4 * 2;
         UNROLL for (int i = 0; i < 8; i++) bits[i] = exact_biased(v[o][i], s.inverse, two);
         UNROLL for (int i = 0; i < 8; i++) high[i] = two ? bits[i] >> 7 : bits[i];
         UNROLL for (int w = 0; w < 2; w++)
         {
             *(u32 *)(to + ((piece + w) ^ column % 8) * 16) = exact_four_bytes(high, w);
-            if (!two) continue;
-            u32 low = (exact_four_bytes(bits, w) & 0x7f7f7f7fu) ^ 0x40404040u;
-            *(u32 *)(to + 128 + ((piece + w) ^ (column + 1) % 8) * 16) =
-                low | (low & 0x40404040u) << 1;
+            if (two)
+                *(u32 *)(to + 128 + ((piece + w) ^ (column + 1) % 8) * 16) =
+                    int8_second_digits(exact_four_bytes(bits, w));
         }
     }
     if (lane == 0)

@@ -106,19 +106,14 @@ DEVICE const float *exact_page_scales(const u8 *page, int packed, int d16)
  * digit above the lowest 7 bits, and there the second one plus 64. */
 DEVICE void exact_weight_digits(const f32x4 w, float inverse, u32 *first, u32 *second)
 {
-    u32 high[4], low[4];
+    int high[4], low[4];
     UNROLL for (int e = 0; e < 4; e++)
     {
-        low[e] = bits_of(w[e] * inverse + (0x1.8p23f + 64));
+        low[e] = (int)bits_of(w[e] * inverse + (0x1.8p23f + 64));
         high[e] = low[e] >> 7;
     }
-    *first = chosen_bytes(chosen_bytes(high[0], high[1], 0x40),
-                          chosen_bytes(high[2], high[3], 0x40), 0x5410);
-    u32 v = (chosen_bytes(chosen_bytes(low[0], low[1], 0x40), chosen_bytes(low[2], low[3], 0x40),
-                          0x5410) &
-             0x7f7f7f7fu) ^
-            0x40404040u;
-    *second = v | (v & 0x40404040u) << 1;
+    *first = int8_bytes(high);
+    *second = int8_second_digits(int8_bytes(low));
 }
 
 /* The first or second digits of four integers. */
@@ -131,16 +126,6 @@ DEVICE u32 int8_word(const int v[4], const int second)
         digit[i] = second ? v[i] - high * 128 : high;
     }
     return int8_bytes(digit);
-}
-
-DEVICE int quad_most(int x)
-{
-    UNROLL for (int i = 1; i < 4; i *= 2)
-    {
-        int other = (int)shuffle_xor((u32)x, i);
-        x = other > x ? other : x;
-    }
-    return x;
 }
 
 /* The digits of the queries: dims / 16 neighbouring threads have a row. */
@@ -165,11 +150,7 @@ DEVICE void exact_tile_queries(const struct attend_kernel_args *a, const struct 
         }
         UNROLL for (int j = 0; j < 4; j++) UNROLL for (int e = 0; e < 4; e++)
             most = larger_bits(v[j][e], most);
-        UNROLL for (int i = 1; i < lanes; i *= 2)
-        {
-            int other = (int)shuffle_xor((u32)most, i);
-            most = other > most ? other : most;
-        }
+        most = most_of_lanes(most, lanes);
         struct int_scale s = int_scale_of(most, exact_query_top(a->digits));
         u32x4 first, second;
         UNROLL for (int j = 0; j < 4; j++)
@@ -342,7 +323,7 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
     }
     UNROLL for (int i = 0; i < 2; i++)
     {
-        most[i] = quad_most(most[i]);
+        most[i] = most_of_lanes(most[i], 4);
         if (t == 0) l->most[x->quarter * EXACT_TILE_ROWS + x->row + 8 * i] = most[i];
     }
     barrier();

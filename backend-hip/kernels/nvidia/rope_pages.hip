@@ -99,12 +99,7 @@ DEVICE void put_part(u8 *page, const struct rope_part *r, const f32x4 v[4], cons
     int most = 0;
     UNROLL for (int k = 0; k < 4; k++) UNROLL for (int e = 0; e < 4; e++)
         most = larger_bits(v[k][e], most);
-    UNROLL for (int apart = 1; apart < lanes; apart *= 2)
-    {
-        int other = (int)shuffle_xor((u32)most, apart);
-        most = other > most ? other : most;
-    }
-    struct int_scale s = int_scale_of(most, 127);
+    struct int_scale s = int_scale_of(most_of_lanes(most, lanes), 127);
     if (!r->there) return;
     UNROLL for (int k = 0; k < 4; k++)
     {
