@@ -195,7 +195,7 @@ enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
      ATTEND_INT8_AHEAD * (2 * ATTEND_WGMMA_STEP * (dims) + 512) + 128)
 /* with the channels of the steps ahead */
 #define ATTEND_INT4_SHARED(dims) (ATTEND_INT8_SHARED(dims) + ATTEND_INT8_AHEAD * 16 * (dims))
-#define SPLIT_SHARED(dims) (128 * (dims) * 4)
+#define SPLIT_SHARED(dims) ((128 + 8) * (dims) * 4) /* keys and values, queries */
 /* nvidia/attend_chunk.hip: from a page in shared memory to the next; pages, own page, digits */
 #define CHUNK_STRIDE(dims, int4) (((int4) ? INT4_PAGE(dims) : INT8_PAGE(dims)) + 32)
 #define CHUNK_SHARED(dims, int4)                                                                   \

@@ -99,6 +99,32 @@ DEVICE void hadamard_pairs(float x[][2], const int dims)
         x[i][e] *= 1.0f / (float)dims;
 }
 
+/* x[dims / 8][2]: of each 8 dimensions the pair 2t; those dims / 2 apart are rotated together. */
+DEVICE void rotate_pairs(const struct attend_kernel_args *a, int row, float x[][2], const int dims)
+{
+    const float *c = a->cos + (u64)row * (u64)(dims / 2) + thread() % 4 * 2,
+                *s = a->sin + (u64)row * (u64)(dims / 2) + thread() % 4 * 2;
+    UNROLL for (int i = 0; i < dims / 16; i++)
+    {
+        f32x2 cos = *(const f32x2 *)(c + 8 * i), sin = *(const f32x2 *)(s + 8 * i);
+        UNROLL for (int e = 0; e < 2; e++)
+        {
+            float lo = x[i][e], hi = x[i + dims / 16][e];
+            x[i][e] = fma32(lo, cos[e], -hi * sin[e]);
+            x[i + dims / 16][e] = fma32(hi, cos[e], lo * sin[e]);
+        }
+    }
+}
+
+DEVICE void load_pairs(const float *from, float x[][2], const int dims)
+{
+    UNROLL for (int i = 0; i < dims / 8; i++)
+    {
+        f32x2 v = *(const f32x2 *)(from + 8 * i);
+        x[i][0] = v[0], x[i][1] = v[1];
+    }
+}
+
 /* A lane's queries: the pairs 2t and 8 + 2t of each 16 dimensions, of rows r and r + 8 of its warp,
  * times a power of two for each row that brings the largest into [2^14, 2^15); undo[]: its inverse.
  * row[]: of the step; at: of its dimension 2t; int8: rotated queries are transformed

@@ -4,16 +4,19 @@
  *   grid      (KV head x groups of 8 query heads, row, split) or a work list; 128 threads
  *   warp      every fourth 32 positions (two pages) of the split, copied to shared memory by
  *             cp.async while those before are computed
+ *   queries   16 threads of a head prepare its query once for all warps, in shared memory
  *   products  positions or dimensions are mma's outputs, heads its rows, so that keys and values
  *             are read once for all heads of a group; queries and weights in split precision (two
  *             halves, 22 bits)
- *   epilogue  the warps' results are combined in order and written as one partial result
+ *   epilogue  the warps' results are combined in order, their weights made by a thread a head, and
+ *             written as one partial result
  * With a->k the kernel also rotates queries and the row's own key, and stores its key and value.
  * With a->q_norm and a->k_norm heads are normed before; bits: those of rope_head().
  * TURN: positions of a warp's step; TURNS: steps of a split. */
 
 enum {
     SPLIT_WARPS = SPLIT_THREADS / WARP,
+    SPLIT_HEADS = 8,
     TURN = 32,
     TURNS = KV_SPLIT / (SPLIT_WARPS * TURN),
     SPLIT_PAGES = TURN / PAGE
@@ -30,44 +33,46 @@ DEVICE float head_factor(const struct attend_kernel_args *a, const float s[2], c
     return rsqrt32((v[0] + v[1]) / (float)dims + a->eps);
 }
 
-/* Norms a head. x[dims / 8][2]: of each 8 dimensions the pair 2t; weight: the same. The squares are
- * folded in a tree, as block_tree() does. */
-DEVICE void norm_pairs(const struct attend_kernel_args *a, float x[][2], const float weight[][2],
-                       const int dims)
+/* A thread of the 16 of a head: it has the pairs 2t of octets g + 4k, k < dims / 32, of which those
+ * dims / 2 apart are rotated together. */
+enum { QUERY_THREADS = 16, QUERY_PAIRS = GPU_HEAD_DIM / 32 };
+
+DEVICE int query_at(const int k)
 {
-    float s[GPU_HEAD_DIM / 8][2];
-    UNROLL for (int i = 0; i < dims / 8; i++) UNROLL for (int e = 0; e < 2; e++)
-        s[i][e] = x[i][e] * x[i][e];
-    UNROLL for (int w = dims / 16; w; w /= 2) UNROLL for (int i = 0; i < w; i++)
-        UNROLL for (int e = 0; e < 2; e++) s[i][e] += s[i + w][e];
-    float f = head_factor(a, s[0], 4, dims);
-    UNROLL for (int i = 0; i < dims / 8; i++) UNROLL for (int e = 0; e < 2; e++)
-        x[i][e] = x[i][e] * f * weight[i][e];
+    return (thread() % QUERY_THREADS / 4 + 4 * k) * 8 + thread() % 4 * 2;
 }
 
-/* x[dims / 8][2]: of each 8 dimensions the pair 2t; those dims / 2 apart are rotated together. */
-DEVICE void rotate_pairs(const struct attend_kernel_args *a, int row, float x[][2], const int dims)
+/* Norms a head. The squares are folded in a tree, as block_tree() does. */
+DEVICE void norm_query(const struct attend_kernel_args *a, float x[][2], const int dims)
 {
-    const float *c = a->cos + (u64)row * (u64)(dims / 2) + thread() % 4 * 2,
-                *s = a->sin + (u64)row * (u64)(dims / 2) + thread() % 4 * 2;
-    UNROLL for (int i = 0; i < dims / 16; i++)
+    const int n = dims / 32;
+    float s[QUERY_PAIRS][2], weight[QUERY_PAIRS][2];
+    UNROLL for (int k = 0; k < n; k++) UNROLL for (int e = 0; e < 2; e++)
     {
-        f32x2 cos = *(const f32x2 *)(c + 8 * i), sin = *(const f32x2 *)(s + 8 * i);
+        weight[k][e] = a->q_norm[query_at(k) + e];
+        s[k][e] = x[k][e] * x[k][e];
+    }
+    UNROLL for (int w = n / 2; w; w /= 2) UNROLL for (int k = 0; k < w; k++)
+        UNROLL for (int e = 0; e < 2; e++) s[k][e] += s[k + w][e];
+    float f = head_factor(a, s[0], QUERY_THREADS, dims);
+    UNROLL for (int k = 0; k < n; k++) UNROLL for (int e = 0; e < 2; e++)
+        x[k][e] = x[k][e] * f * weight[k][e];
+}
+
+DEVICE void rotate_query(const struct attend_kernel_args *a, int row, float x[][2], const int dims)
+{
+    const int half = dims / 64; /* pairs */
+    u64 from = (u64)row * (u64)(dims / 2);
+    UNROLL for (int k = 0; k < half; k++)
+    {
+        f32x2 cos = *(const f32x2 *)(a->cos + from + query_at(k)),
+              sin = *(const f32x2 *)(a->sin + from + query_at(k));
         UNROLL for (int e = 0; e < 2; e++)
         {
-            float lo = x[i][e], hi = x[i + dims / 16][e];
-            x[i][e] = fma32(lo, cos[e], -hi * sin[e]);
-            x[i + dims / 16][e] = fma32(hi, cos[e], lo * sin[e]);
+            float lo = x[k][e], hi = x[k + half][e];
+            x[k][e] = fma32(lo, cos[e], -hi * sin[e]);
+            x[k + half][e] = fma32(hi, cos[e], lo * sin[e]);
         }
-    }
-}
-
-DEVICE void load_pairs(const float *from, float x[][2], const int dims)
-{
-    UNROLL for (int i = 0; i < dims / 8; i++)
-    {
-        f32x2 v = *(const f32x2 *)(from + 8 * i);
-        x[i][0] = v[0], x[i][1] = v[1];
     }
 }
 
@@ -184,49 +189,69 @@ DEVICE void norm_own(const struct attend_kernel_args *a, f32x2 x[], const int di
     }
 }
 
-/* Loads them, and stores them in the page, in the warp that has the row's position. */
+/* What they are made of, in the warp that has the row's position. */
+struct own_parts {
+    int turn; /* of the position, or -1 */
+    f32x2 key[OWN_PAIRS], value[OWN_PAIRS], cos[OWN_PAIRS / 2], sin[OWN_PAIRS / 2];
+};
+
+DEVICE struct own_parts own_parts_of(const struct attend_kernel_args *a, const struct split *s,
+                                     const int dims)
+{
+    const f32x2 none = {0, 0};
+    struct own_parts own;
+    int there = thread() % WARP * 2 < dims / 2, at = s->pos - s->p0;
+    own.turn = a->k && at >= 0 && at % (SPLIT_WARPS * TURN) < TURN ? at / (SPLIT_WARPS * TURN) : -1;
+    if (own.turn >= TURNS) own.turn = -1;
+    there &= own.turn >= 0;
+    u64 from = ((u64)s->row * (u64)a->n_kv_heads + (u64)s->kv_head) * (u64)dims,
+        angle = (u64)s->row * (u64)(dims / 2);
+    UNROLL for (int i = 0; i < OWN_OF(dims); i++)
+    {
+        own.key[i] = there ? *(const f32x2 *)(a->k + from + own_at(i, dims)) : none;
+        own.value[i] = there ? *(const f32x2 *)(a->v + from + own_at(i, dims)) : none;
+        if (i % 2) continue;
+        own.cos[i / 2] = there ? *(const f32x2 *)(a->cos + angle + own_at(i, dims)) : none;
+        own.sin[i / 2] = there ? *(const f32x2 *)(a->sin + angle + own_at(i, dims)) : none;
+    }
+    return own;
+}
+
+/* Makes them, and stores them in the page. */
 DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct split *s,
-                               const int dims)
+                               struct own_parts *x, const int dims)
 {
     const int n = OWN_OF(dims);
     struct own_pairs own = {{0}, {0}};
-    int d = thread() % WARP * 2, at = s->pos - s->p0, turn = at / (SPLIT_WARPS * TURN),
-        in_turn = at % (SPLIT_WARPS * TURN), there = d < dims / 2;
-    if (!a->k || at < 0 || turn >= TURNS || in_turn >= TURN) return own;
-    u64 from = ((u64)s->row * (u64)a->n_kv_heads + (u64)s->kv_head) * (u64)dims,
-        angle = (u64)s->row * (u64)(dims / 2);
-    f32x2 x[OWN_PAIRS];
-    UNROLL for (int i = 0; i < n; i++)
-    {
-        const f32x2 none = {0, 0};
-        x[i] = there ? *(const f32x2 *)(a->k + from + own_at(i, dims)) : none;
-        f32x2 v = there ? *(const f32x2 *)(a->v + from + own_at(i, dims)) : none;
-        own.value[i] = word_of((f16x2){(f16)v[0], (f16)v[1]});
-    }
-    if (a->k_norm) norm_own(a, x, dims);
-    if (!there) return own;
+    if (x->turn < 0) return own;
+    if (a->k_norm) norm_own(a, x->key, dims);
+    if (thread() % WARP * 2 >= dims / 2) return own;
     UNROLL for (int i = 0; i < n; i += 2)
     {
-        f32x2 cos = *(const f32x2 *)(a->cos + angle + own_at(i, dims)),
-              sin = *(const f32x2 *)(a->sin + angle + own_at(i, dims));
+        f32x2 cos = x->cos[i / 2], sin = x->sin[i / 2];
         float y[2][2];
         UNROLL for (int e = 0; e < 2; e++)
         {
-            y[0][e] = fma32(x[i][e], cos[e], -x[i + 1][e] * sin[e]);
-            y[1][e] = fma32(x[i + 1][e], cos[e], x[i][e] * sin[e]);
+            float lo = x->key[i][e], hi = x->key[i + 1][e];
+            y[0][e] = fma32(lo, cos[e], -hi * sin[e]);
+            y[1][e] = fma32(hi, cos[e], lo * sin[e]);
         }
         UNROLL for (int j = 0; j < 2; j++)
+        {
+            f32x2 v = x->value[i + j];
             own.key[i + j] = word_of((f16x2){(f16)y[j][0], (f16)y[j][1]});
+            own.value[i + j] = word_of((f16x2){(f16)v[0], (f16)v[1]});
+        }
     }
     if (!s->first_heads) return own;
+    int in_turn = (s->pos - s->p0) % (SPLIT_WARPS * TURN), p = in_turn % PAGE;
     u64 number = s->page[0][0];
-    UNROLL for (int k = 0; k < TURNS; k++)
-        UNROLL for (int i = 0; i < SPLIT_PAGES; i++) if (k == turn && i == in_turn / PAGE)
-            number = s->page[k][i];
+    UNROLL for (int k = 0; k < TURNS; k++) UNROLL for (int i = 0; i < SPLIT_PAGES; i++)
+        if (k == x->turn && i == in_turn / PAGE) number = s->page[k][i];
     f16 *page = (f16 *)a->pages + number;
     UNROLL for (int i = 0; i < n; i++)
     {
-        int to = own_at(i, dims), p = in_turn % PAGE;
+        int to = own_at(i, dims);
         *(u32 *)(page + (to / 8 * PAGE + p) * 8 + to % 8) = own.key[i];
         *(u32 *)(page + PAGE * dims + p * dims + to) = own.value[i];
     }
@@ -345,64 +370,109 @@ DEVICE void turn_values(u32 lds, const float score[SPLIT_PAGES][4], struct split
     }
 }
 
-/* The row's queries: the pairs 2t and 8 + 2t of each 16 dimensions, of head r of the block, times a
- * power of two for the head that brings the largest into [2^14, 2^15). Returns its inverse. */
-DEVICE float split_queries(const struct attend_kernel_args *a, const struct split *s,
-                           struct two_halves q[][2], const int dims)
+/* Shared memory of a block beside the pages. */
+struct split_shared {
+    u32x4 *query; /* [dims / 16][SPLIT_HEADS][t]: the pairs 2t and 8 + 2t, high, then low */
+    float *small; /* [SPLIT_SMALL] */
+};
+
+/* In `small`: what makes a score of a head's sum [SPLIT_HEADS]; a warp's maximum and sum
+ * [warp][SPLIT_HEADS]; weights of the warps' results [SPLIT_HEADS][warp]. */
+enum {
+    SPLIT_FACTOR = 0,
+    SPLIT_MOST = SPLIT_HEADS,
+    SPLIT_SUM = SPLIT_MOST + SPLIT_WARPS * SPLIT_HEADS,
+    SPLIT_WEIGHT = SPLIT_SUM + SPLIT_WARPS * SPLIT_HEADS,
+    SPLIT_SMALL = SPLIT_WEIGHT + SPLIT_WARPS * SPLIT_HEADS
+};
+
+/* Prepares the row's queries, times a power of two for the head that brings the largest into
+ * [2^14, 2^15); zeros beyond the block's heads. */
+DEVICE void put_split_queries(const struct attend_kernel_args *a, const struct split *s,
+                              const struct split_shared *l, const int dims)
 {
-    int r = thread() % WARP / 4, t = thread() % 4;
-    float x[GPU_HEAD_DIM / 8][2], largest = 0;
-    UNROLL for (int i = 0; i < dims / 8; i++) x[i][0] = x[i][1] = 0;
-    if (r < s->heads) {
-        load_pairs(a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + r)) * (u64)dims +
-                       (u64)(2 * t),
-                   x, dims);
+    const int n = dims / 32;
+    int head = thread() / QUERY_THREADS, there = head < s->heads;
+    float x[QUERY_PAIRS][2], largest = 0;
+    const float *from = a->q + ((u64)s->row * (u64)a->n_heads +
+                                (u64)(s->head0 + (there ? head : 0))) *
+                                   (u64)dims;
+    UNROLL for (int k = 0; k < n; k++)
+    {
+        const f32x2 none = {0, 0};
+        f32x2 v = there ? *(const f32x2 *)(from + query_at(k)) : none;
+        x[k][0] = v[0], x[k][1] = v[1];
     }
-    if (a->q_norm) {
-        float weight[GPU_HEAD_DIM / 8][2];
-        load_pairs(a->q_norm + 2 * t, weight, dims);
-        norm_pairs(a, x, weight, dims);
+    if (a->q_norm) norm_query(a, x, dims);
+    if (a->cos) rotate_query(a, s->row, x, dims);
+    UNROLL for (int k = 0; k < n; k++)
+        largest = max32(max32(abs32(x[k][0]), abs32(x[k][1])), largest);
+    UNROLL for (int i = QUERY_THREADS / 2; i; i /= 2)
+        largest = max32(f32_of(shuffle_xor(bits_of(largest), i)), largest);
+    struct power_of_two p = power_for(largest, 14);
+    UNROLL for (int k = 0; k < n; k++)
+    {
+        struct two_halves two = split_pair(x[k][0] * p.factor, x[k][1] * p.factor);
+        u32 *to = (u32 *)(l->query + (query_at(k) / 16 * SPLIT_HEADS + head) * 4 + thread() % 4) +
+                  query_at(k) / 8 % 2;
+        to[0] = two.high, to[2] = two.low;
     }
-    if (a->cos) rotate_pairs(a, s->row, x, dims);
-    UNROLL for (int i = 0; i < dims / 8; i++)
-        largest = max32(max32(abs32(x[i][0]), abs32(x[i][1])), largest);
-    struct power_of_two p = power_for(quad_max(largest), 14);
-    UNROLL for (int i = 0; i < dims / 8; i++)
-        q[i / 2][i % 2] = split_pair(x[i][0] * p.factor, x[i][1] * p.factor);
-    return p.undo;
+    if (thread() % QUERY_THREADS == 0) l->small[SPLIT_FACTOR + head] = p.undo * a->scale;
 }
 
-/* Combines the warps' results, out[warp][head][dims + 4], in order. A warp's are warp_bytes
- * apart. */
-DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split *s, const u8 *out,
-                          const float *most, const float *sum, const int warp_bytes, const int dims)
+/* Operand b of the scores: lane (r, t) has those of head r. */
+DEVICE void load_split_queries(const struct split_shared *l, struct two_halves q[][2],
+                               const int dims)
 {
-    UNROLL for (int h = 0; h < 8; h++)
+    UNROLL for (int c = 0; c < dims / 16; c++)
     {
-        if (h >= s->heads) continue;
-        float *part = a->parts +
-                      (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + h)) * (u64)a->n_splits +
-                       (u64)s->split) *
-                          (u64)(dims + 8);
-        float top = most[h], all = 0, weight[SPLIT_WARPS];
-        UNROLL for (int i = 1; i < SPLIT_WARPS; i++) top = max32(most[8 * i + h], top);
+        u32x4 v = l->query[c * (SPLIT_HEADS * 4) + thread() % WARP];
+        q[c][0] = (struct two_halves){v[0], v[2]};
+        q[c][1] = (struct two_halves){v[1], v[3]};
+    }
+}
+
+DEVICE float *split_part(const struct attend_kernel_args *a, const struct split *s, int head,
+                         const int dims)
+{
+    return a->parts +
+           (((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + head)) * (u64)a->n_splits +
+            (u64)s->split) *
+               (u64)(dims + 8);
+}
+
+/* Combines the warps' results, out [warp][head][dims + 4], in order. stride: floats from a warp's
+ * to the next */
+DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split *s, float *small,
+                          const float *out, const int stride, const int dims)
+{
+    float *weight = small + SPLIT_WEIGHT;
+    barrier();
+    if (thread() < s->heads) {
+        int h = thread();
+        const float *most = small + SPLIT_MOST + h, *sum = small + SPLIT_SUM + h;
+        float top = most[0], all = 0, *part = split_part(a, s, h, dims);
+        UNROLL for (int i = 1; i < SPLIT_WARPS; i++) top = max32(most[SPLIT_HEADS * i], top);
         UNROLL for (int i = 0; i < SPLIT_WARPS; i++)
         {
-            weight[i] = exp32(most[8 * i + h] - top);
-            all = fma32(sum[8 * i + h], weight[i], all);
+            float w = exp32(most[SPLIT_HEADS * i] - top);
+            weight[SPLIT_WARPS * h + i] = w;
+            all = fma32(sum[SPLIT_HEADS * i], w, all);
         }
-        for (int d = thread(); d < dims; d += SPLIT_THREADS) {
-            float y = 0;
-            UNROLL for (int i = 0; i < SPLIT_WARPS; i++) y =
-                fma32(((const float *)(out + i * warp_bytes))[h * (dims + 4) + d], weight[i], y);
-            part[d] = y;
-        }
-        if (thread() == 0) part[dims] = top, part[dims + 1] = all;
+        part[dims] = top, part[dims + 1] = all;
+    }
+    barrier();
+    for (int at = thread(); at < s->heads * dims; at += SPLIT_THREADS) {
+        int h = at / dims, d = at % dims;
+        float y = 0;
+        UNROLL for (int i = 0; i < SPLIT_WARPS; i++) y =
+            fma32(out[i * stride + h * (dims + 4) + d], weight[SPLIT_WARPS * h + i], y);
+        split_part(a, s, h, dims)[d] = y;
     }
 }
 
-DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *most, float *sum,
-                         const int dims)
+/* lds: keys and values of a step of each warp, then the queries; small [SPLIT_SMALL] */
+DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *small, const int dims)
 {
     const int warp_bytes = 2 * SPLIT_PAGES * PAGE * dims * 2;
     struct split s = split_of(a, 2 * PAGE * dims);
@@ -413,6 +483,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     int nothing = from > s.pos || from + KV_SPLIT <= s.first;
     u8 *own = (u8 *)lds + warp * warp_bytes;
     u32 at = lds_address(lds) + (u32)(warp * warp_bytes);
+    const struct split_shared l = {(u32x4 *)((u8 *)lds + SPLIT_WARPS * warp_bytes), small};
     /* Pages that no launch of this step writes are loaded before the producer launch has ended. */
     if (!a->k) wait_for_producer();
     if (!nothing) {
@@ -423,11 +494,15 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     if (a->k_norm) prefetch_lines(a->k_norm, dims * 4);
     if (a->k) wait_for_producer();
     if (nothing) return;
-    struct own_pairs new_pairs = own_of(a, &s, dims);
-    float undo = split_queries(a, &s, q, dims), to_score[2];
+    struct own_parts parts = own_parts_of(a, &s, dims);
+    put_split_queries(a, &s, &l, dims);
+    struct own_pairs new_pairs = own_of(a, &s, &parts, dims);
+    barrier();
+    load_split_queries(&l, q, dims);
+    float to_score[2];
     UNROLL for (int e = 0; e < 2; e++) /* heads 2t and 2t + 1 */
     {
-        to_score[e] = shuffle_from(undo, (2 * t + e) * 4) * a->scale;
+        to_score[e] = small[SPLIT_FACTOR + 2 * t + e];
         y.largest[e] = -__builtin_inff();
         y.sum[e] = 0;
     }
@@ -460,18 +535,18 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *mo
     }
     float *out = (float *)own; /* replaces the keys */
     UNROLL for (int e = 0; e < 2; e++) if (r == 0)
-        most[8 * warp + 2 * t + e] = y.largest[e],
-                                sum[8 * warp + 2 * t + e] = y.sum[e];
+    {
+        small[SPLIT_MOST + SPLIT_HEADS * warp + 2 * t + e] = y.largest[e];
+        small[SPLIT_SUM + SPLIT_HEADS * warp + 2 * t + e] = y.sum[e];
+    }
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++)
         out[(2 * t + e % 2) * (dims + 4) + 16 * d + e / 2 * 8 + r] = y.total[d][e];
-    barrier();
-    combine_warps(a, &s, (const u8 *)lds, most, sum, warp_bytes, dims);
+    combine_warps(a, &s, small, (const float *)lds, warp_bytes / 4, dims);
 }
 
 #define ATTEND_PAGES(name, images, dims)                                                           \
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
-        LDS(float, most, 8 * SPLIT_WARPS);                                                         \
-        LDS(float, sum, 8 * SPLIT_WARPS);                                                          \
-        attend_pages(EARLY_ARGS, dynamic_lds, most, sum, dims);                                    \
+        LDS(float, small, SPLIT_SMALL);                                                            \
+        attend_pages(EARLY_ARGS, dynamic_lds, small, dims);                                        \
     })
 #include "backend-hip/kernels/kernel_list.h"
