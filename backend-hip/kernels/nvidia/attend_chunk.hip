@@ -165,9 +165,9 @@ DEVICE float chunk_query(const struct attend_kernel_args *a, const struct chunk_
 }
 
 /* The row's own key, rotated and transformed, or its value, rounded: a lane has dimensions as in
- * chunk_head(). */
+ * chunk_head(), code [k][e] in byte 2k + e. */
 struct chunk_own {
-    int code[2][2];
+    u32 code;
     float scale;
 };
 
@@ -179,8 +179,9 @@ DEVICE struct chunk_own chunk_own_of(const struct attend_kernel_args *a, const s
     u64 from = ((u64)w->row * (u64)a->n_kv_heads + (u64)w->kv_head) * (u64)dims;
     chunk_head(a, (value ? a->v : a->k) + from, w->row, x, !value, dims);
     struct int_scale s = int_scale_of(chunk_most(x), 127);
+    own.code = 0;
     UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
-        own.code[k][e] = rounded_int(x[k][e], s.inverse);
+        own.code |= (u32)(u8)rounded_int(x[k][e], s.inverse) << 8 * (2 * k + e);
     own.scale = s.scale;
     return own;
 }
@@ -195,7 +196,7 @@ DEVICE void chunk_put(const struct chunk_own *own, int pos, u8 *part, float *sca
         {
             int at = k * (dims / 2) + d + e;
             part[value ? int8_value_at(at, p, dims) - (u32)(PAGE * dims) : int8_key_at(at, p)] =
-                (u8)own->code[k][e];
+                (u8)(own->code >> 8 * (2 * k + e));
         }
     if (d == 0) scales[p] = own->scale;
 }
@@ -229,17 +230,19 @@ DEVICE void chunk_pack(const struct attend_kernel_args *a, const struct chunk_wo
 }
 
 /* Stores the row's own key and value in the page in shared memory and, by the first heads, in the
- * one in memory. By the warp that has copied it. */
-DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *page,
-                        const int dims, const int int4)
+ * one in memory. By the warp that has copied it. own: of key and value */
+DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_work *w,
+                        const struct chunk_own own[2], u8 *page, const int dims, const int int4)
 {
     u8 *to = w->head0 % (a->n_heads / a->n_kv_heads) ? 0 : chunk_own_page(a, w, dims, int4);
     UNROLL for (int value = 0; value < 2; value++)
     {
-        const struct chunk_own own = chunk_own_of(a, w, value, dims);
         int at = value * PAGE * dims;
-        chunk_put(&own, w->pos, page + at, int8_scales(page, dims) + value * PAGE, value, dims);
-        if (to) chunk_put(&own, w->pos, to + at, int8_scales(to, dims) + value * PAGE, value, dims);
+        float *scales = int8_scales(page, dims) + value * PAGE;
+        chunk_put(own + value, w->pos, page + at, scales, value, dims);
+        if (to)
+            chunk_put(own + value, w->pos, to + at, int8_scales(to, dims) + value * PAGE, value,
+                      dims);
     }
     warp_barrier();
 }
@@ -469,6 +472,12 @@ DEVICE void chunk_results(const struct attend_kernel_args *a, const struct chunk
     }
 }
 
+/* Whether the warp has the page that the row's own key and value are stored in. */
+DEVICE int chunk_stores(const struct attend_kernel_args *a, const struct chunk_work *w, int warp)
+{
+    return a->k && (w->pos / PAGE - w->c0 / PAGE) / 2 == warp;
+}
+
 DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_lds *l,
                          const int dims, const int int4)
 {
@@ -482,6 +491,9 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     if (early) wait_for_producer();
     if (nothing) return;
     int of_warp = CHUNK_WARPS - 1 - warp;
+    struct chunk_own own[2];
+    if (dims <= 128 && chunk_stores(a, &w, warp)) UNROLL for (int value = 0; value < 2; value++)
+        own[value] = chunk_own_of(a, &w, value, dims);
     if (of_warp < w.heads) {
         float scale = chunk_query(a, &w, l->digits + 2 * of_warp * (dims + 16), dims + 16,
                                   of_warp, dims);
@@ -497,7 +509,7 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
         if (dims <= 128 && a->k && page == w.pos / PAGE - w.c0 / PAGE) {
             COPIES_WAIT(0);
             warp_barrier();
-            chunk_store(a, &w, of, dims, int4);
+            chunk_store(a, &w, own, of, dims, int4);
         }
         if (w.heads > 4) chunk_scores(l, of, packed, w.heads, 2, dims);
         else chunk_scores(l, of, packed, w.heads, 1, dims);
