@@ -95,7 +95,7 @@ enum { CLASS_ROWS = 64 };
  * Two blocks of a dense linear take turns. */
 static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
 {
-    double all = hip_stream_multiprocessors(h->stream), cluster = v->in_clusters ? CLUSTER : 1;
+    double all = hip_stream_multiprocessors(h->stream), cluster = v->in_clusters ? v->in_clusters : 1;
     double at_once = v->persistent            ? (v->format == FORMAT_Q4_F16 ? v->blocks : 1) * all
                      : v->phase == PHASE_BOTH ? all
                                               : 1;
@@ -416,7 +416,7 @@ static void launch(struct hip *h, const struct be_plan *p, int op, const struct 
     size_t tiles = (size_t)n_tiles(v, of->rows),
            blocks = (size_t)a.n_blocks * (v->tile ? tiles : 1),
            resident = v->persistent ? v->blocks * (size_t)hip_stream_multiprocessors(h->stream) : 0;
-    if (v->in_clusters) blocks *= CLUSTER;
+    if (v->in_clusters) blocks *= v->in_clusters;
     else if (resident && resident < blocks) blocks = resident;
     hip_launch(h, id_of(v), (struct hip_blocks){blocks, v->tile ? 1 : tiles, 1, 0}, &a, sizeof a);
 }

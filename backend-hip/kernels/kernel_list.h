@@ -55,7 +55,7 @@ Q4_DECODE_MMA(q4_mma_decode_64, SM80, 8, 4, 3, 1)
            CLUSTER_SHARED(tile_rows, stages),                                                      \
            .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = tile_rows,                      \
            .outputs = CLUSTER_OUTPUTS, .persistent = 1, .tile = tile_rows,                         \
-           .linears = PLAIN_LINEAR, .slower = percent, .in_clusters = 1)
+           .linears = PLAIN_LINEAR, .slower = percent, .in_clusters = CLUSTER)
 #endif
 Q4_WGMMA_CLUSTER(q4_wgmma_few_16, SM90, 16, 7, 230)
 Q4_WGMMA_CLUSTER(q4_wgmma_few_32, SM90, 32, 5, 230)
@@ -390,7 +390,7 @@ KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_IN
 KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 #ifndef NORM_ROUTE /* hopper/norm_route.hip */
 #define NORM_ROUTE(name, images)                                                                   \
-    LINEAR(name, images, FOR_ROUTE, THREADS, 2, NORM_ROUTE_SHARED, .in_clusters = 1)
+    LINEAR(name, images, FOR_ROUTE, THREADS, 2, NORM_ROUTE_SHARED, .in_clusters = ROUTE_CLUSTER)
 #endif
 NORM_ROUTE(norm_route_f16, SM90)
 NORM_ROUTE(norm_route_bf16, SM90)
@@ -698,7 +698,7 @@ DELTA_ONE(delta_one_128, ALL, 128, 5)
 DELTA_ONE(delta_one_256, ALL, 256, 3)
 #ifndef DELTA_GATED /* hopper/delta_gated.hip */
 #define DELTA_GATED(name, images)                                                                  \
-    LINEAR(name, images, FOR_STATE, DELTA_THREADS, 5, 0, .in_clusters = 1)
+    LINEAR(name, images, FOR_STATE, DELTA_THREADS, 5, 0, .in_clusters = CLUSTER)
 #endif
 DELTA_GATED(delta_gated_128, SM90)
 

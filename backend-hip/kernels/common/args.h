@@ -641,18 +641,19 @@ struct norm_router_args {
 };
 
 /* norm_route.hip: decode rows; the router's weights are plain, its inputs are those of the norm and
- * whole stages. half, parts: preparations of the normed rows, packed NULL: none. Shared memory at
- * most, and of route() with the scores; slots that it groups at most */
+ * whole stages. half, parts: preparations of the normed rows, packed NULL: none. Blocks of a
+ * cluster, rows of a block at most. Shared memory at most; slots that it groups at most */
+enum { ROUTE_CLUSTER = 8, ROUTE_ROWS = 2 };
 enum { NORM_ROUTE_SHARED = 110 << 10, NORM_ROUTE_SLOTS = 2048 };
-enum { NORM_ROUTE_CHOICE = 4 * (4 * MAX_EXPERTS + THREADS + 2 * MAX_TOP_K) };
 struct norm_route_args {
     struct norm_args norm;
     struct linear_args linear; /* rows, n_chunks */
     struct linear_part router;
     struct prepare_args half, parts;
-    struct route_args route;     /* x: unused */
+    struct route_args route;     /* x: unused; by_warp 0: not chosen here */
     struct expert_groups groups; /* n_slots 0: not grouped here */
     int *counter;                /* [1] 0 between launches */
+    int of_block;                /* rows of a block, 1 or ROUTE_ROWS */
 };
 
 /* experts_route_gemv.hip: one row; experts.expert: unused */

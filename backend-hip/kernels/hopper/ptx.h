@@ -127,12 +127,19 @@ DEVICE void cluster_barrier(void)
         "barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
             : "memory");
 }
-/* The same without visible writes; work of its own between the two. */
+/* The same in two halves, work of its own between them; without visible writes, or with them. */
 DEVICE void cluster_arrive(void)
 {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
-DEVICE void cluster_wait(void) { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+DEVICE void cluster_arrive_written(void)
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+DEVICE void cluster_wait(void)
+{
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 /* The float at address lds of block `rank` of the cluster (distributed shared memory). */
 DEVICE float load_of_block(u32 lds, int rank)
 {
