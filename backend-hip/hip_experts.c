@@ -359,6 +359,12 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
     struct route_args a = route_args_of(p, op);
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     hip_forget_grouping(h);
+    if (!hip_is_exact(h) && a.by_warp && hip_has(h, K_route_warps)) {
+        enum { OF_BLOCK = THREADS / 32 };
+        a.rows = rows;
+        hip_launch_rows(h, K_route_warps, (rows + OF_BLOCK - 1) / OF_BLOCK, &a, sizeof a);
+        return;
+    }
     hip_launch_rows(h, hip_is_exact(h) ? K_exact_route : K_route_rows, rows, &a, sizeof a);
 }
 
@@ -391,7 +397,7 @@ static int routes_together(const struct hip *h, const struct be_plan *p, int nor
 {
     const struct be_linear *w = hip_weight(p, norm + 1, 0);
     return h->pinned < 0 && of[0].rows && !of[1].rows && hip_op(p, norm + 1)->n == 1 &&
-           hip_has(h, K_norm_route_bf16) && hip_stream_has_clusters(h->stream) &&
+           hip_has(h, K_norm_route) && hip_stream_has_clusters(h->stream) &&
            (w->kind == WEIGHT_F16 || w->kind == WEIGHT_BF16) && hip_has_f16_parts(h, w) &&
            w->in == w->n_chunks * CHUNK && w->n_chunks % 2 == 0 && w->in <= ROUTER_INPUTS &&
            w->out == hip_op(p, route)->as.route.n_experts &&
@@ -412,7 +418,8 @@ static int norm_route(struct hip *h, const struct be_plan *p, int norm, int rout
         .parts = *parts,
         .route = route_args_of(p, route),
         .counter = h->experts.d_groups,
-        .of_block = norm_route_rows(h, of[0].rows)};
+        .of_block = norm_route_rows(h, of[0].rows),
+        .is_bf16 = router->kind == WEIGHT_BF16};
     hip_forget_grouping(h);
     if (a.route.by_warp && of[0].grouped && w->stack == router->out &&
         of[0].groups.n_slots <= NORM_ROUTE_SLOTS) {
@@ -421,7 +428,7 @@ static int norm_route(struct hip *h, const struct be_plan *p, int norm, int rout
     }
     size_t of_cluster = (size_t)(ROUTE_CLUSTER * a.of_block),
            blocks = ((size_t)of[0].rows + of_cluster - 1) / of_cluster * ROUTE_CLUSTER;
-    hip_launch(h, router->kind == WEIGHT_F16 ? K_norm_route_f16 : K_norm_route_bf16,
+    hip_launch(h, K_norm_route,
                (struct hip_blocks){blocks, 1, 1, norm_route_shared(h, router, &of[0])}, &a,
                sizeof a);
     return a.route.by_warp;

@@ -224,17 +224,23 @@ static int longest_of(const struct prepare_args *a)
     return a->stride > a->in ? a->stride : a->in;
 }
 
-/* Whether a kernel of hopper/vector_1024.hip prepares the rows in the launch of their producer: all
- * are decode rows, and each has a multiprocessor of its own. */
+/* Whether a kernel of hopper/vector_1024.hip can prepare rows of up to so many pieces in the launch
+ * of their producer. */
+static int fits_1024_threads(const struct hip *h, const struct prepare_args *a, int pieces)
+{
+    return hip_has(h, K_norm_1024_4) && longest_of(a) <= pieces * PIECE && a->in % 4 == 0 &&
+           a->k % 4 == 0 && (a->order || !a->perm);
+}
+
+/* Whether it does: all are decode rows, and each has a multiprocessor of its own. */
 static int uses_1024_threads(const struct hip *h, const struct op *producer,
                              const struct prepare_args *a, int rows)
 {
     enum op_kind kind = producer->kind;
     int pieces = kind == OP_NORM ? MEDIUM_PIECES : kind == OP_ATTEND ? COMBINE_PIECES : ROW_PIECES;
     if (kind == OP_GLU && producer->as.glu.activation != ACTIVATION_SILU) return 0;
-    return hip_has(h, K_norm_1024_4) && rows == a->n_first &&
-           rows <= hip_stream_multiprocessors(h->stream) && longest_of(a) <= pieces * PIECE &&
-           a->in % 4 == 0 && a->k % 4 == 0 && (a->order || !a->perm);
+    return rows == a->n_first && rows <= hip_stream_multiprocessors(h->stream) &&
+           fits_1024_threads(h, a, pieces);
 }
 
 /* Launches the producer of the input and its preparation as one kernel. keep: the input has other
@@ -498,8 +504,7 @@ void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
     const struct hip_linears *l = &p->linears[op];
     struct prepare_args a = prepare_args_of(h, p, op, &l->run[0], rows, n_decode);
     if (hip_single(h) || !hip_has(h, K_mix_norm_1024_4) ||
-        hip_size_of(longest_of(&a)) != SIZE_4 ||
-        !uses_1024_threads(h, hip_op(p, norm), &a, rows)) {
+        !fits_1024_threads(h, &a, SHORT_PIECES)) {
         hip_mix(h, p, mix);
         hip_linear(h, p, op, norm);
         return;
@@ -508,8 +513,7 @@ void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
     both.both.norm.delta = NULL;
     if (hip_op(p, norm)->last[0] == op) both.both.norm.out = NULL;
     hip_launch_rows(h, K_mix_norm_1024_4, rows, &both, sizeof both);
-    for (int i = 0; i < l->n_runs; i++)
-        launch(h, p, op, &l->run[i], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
+    for (int i = 0; i < l->n_runs; i++) launch_prepared(h, p, op, &l->run[i], rows, n_decode);
 }
 
 int hip_takes_producer(const struct be_plan *p, int op)

@@ -152,14 +152,14 @@ enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
     (512 * (rows) * (parts) + ((weights) == WEIGHT_I8 ? 272 : 512) * (outputs))
 /* Parts of an activation of plain linears in f16 on sm_90a. */
 #define F16_PARTS(weights) ((weights) == WEIGHT_I8 ? 1 : 2)
-/* hopper/linear_plain_wgmma.hip: rows of a tile; a stage of 64 inputs, in whole KB for the swizzle;
- * the ring and its mbarriers */
+/* hopper/linear_plain_wgmma.hip: rows of a tile in memory, of which a kernel's tile may be a part; a
+ * stage of 64 inputs, in whole KB for the swizzle; the ring and its mbarriers */
 enum { PLAIN_WGMMA_ROWS = 128 };
-#define PLAIN_WGMMA_STAGE(weights, groups)                                                         \
-    ((F16_PARTS(weights) * PLAIN_WGMMA_ROWS * 128 +                                                \
+#define PLAIN_WGMMA_STAGE(weights, rows, groups)                                                   \
+    ((F16_PARTS(weights) * (rows) * 128 +                                                          \
       (groups) * 4 * ((weights) == WEIGHT_I8 ? BYTES_STAGE : 2048) + 1023) / 1024 * 1024)
-#define PLAIN_WGMMA_SHARED(weights, groups, stages)                                                \
-    ((stages) * PLAIN_WGMMA_STAGE(weights, groups) + 16 * (stages))
+#define PLAIN_WGMMA_SHARED(weights, rows, groups, stages)                                          \
+    ((stages) * PLAIN_WGMMA_STAGE(weights, rows, groups) + 16 * (stages))
 /* hopper/plain_decode_wgmma.hip: a stage of 64 inputs of a tile of rows and of the weights */
 #define PLAIN_DECODE_STAGE(weights, rows, outputs)                                                 \
     (F16_PARTS(weights) * (rows) * 128 + (outputs) * 128)
@@ -549,6 +549,7 @@ struct route_args {
     float *weight;       /* [rows][top_k] */
     int n, top_k, sigmoid, normalize, groups, kept_groups;
     int by_warp; /* a warp can choose (hopper/experts_route_gemv.hip) */
+    int rows;    /* route_warps */
     float scale;
 };
 
@@ -654,6 +655,7 @@ struct norm_route_args {
     struct expert_groups groups; /* n_slots 0: not grouped here */
     int *counter;                /* [1] 0 between launches */
     int of_block;                /* rows of a block, 1 or ROUTE_ROWS */
+    int is_bf16;                 /* the router's weights; else halves */
 };
 
 /* experts_route_gemv.hip: one row; experts.expert: unused */

@@ -202,6 +202,15 @@ DEVICE int sum_up_to(int v, int *sum)
     return sum[t];
 }
 
+/* Experts of slots from, from + step, .., up to GROUP_AT_ONCE of them, whose loads wait for memory
+ * together; -1: there is no such slot before `to`. */
+enum { GROUP_AT_ONCE = 8 };
+DEVICE void group_ids(const int *ids, int from, int step, int to, int id[GROUP_AT_ONCE])
+{
+    UNROLL for (int j = 0; j < GROUP_AT_ONCE; j++)
+        id[j] = from + j * step < to ? ids[from + j * step] : -1;
+}
+
 /* Places and tiles of one expert's slots: every block counts the slots of all experts, then thread
  * t places those among its share of the slots. */
 DEVICE void group_expert(const struct expert_groups *g, int n_experts, int expert, int *count,
@@ -209,13 +218,22 @@ DEVICE void group_expert(const struct expert_groups *g, int n_experts, int exper
 {
     int t = thread(), share = (g->n_slots + THREADS - 1) / THREADS, tiles = 0, mine = 0;
     int from = t * share, to = from + share < g->n_slots ? from + share : g->n_slots;
+    int id[GROUP_AT_ONCE];
     for (int i = t; i < n_experts; i += THREADS) count[i] = 0;
     barrier();
-    for (int i = t; i < g->n_slots; i += THREADS) take_numbers(&count[g->id[i]], 1);
+    for (int i = t; i < g->n_slots; i += GROUP_AT_ONCE * THREADS) {
+        group_ids(g->id, i, THREADS, g->n_slots, id);
+        UNROLL for (int j = 0; j < GROUP_AT_ONCE; j++)
+            if (id[j] >= 0) take_numbers(&count[id[j]], 1);
+    }
+    for (int i = from; i < to; i += GROUP_AT_ONCE) {
+        group_ids(g->id, i, 1, to, id);
+        UNROLL for (int j = 0; j < GROUP_AT_ONCE; j++) mine += id[j] == expert;
+    }
     barrier();
     for (int i = t; i < expert; i += THREADS) tiles += (count[i] + g->tile - 1) / g->tile;
-    sum_up_to(tiles, sums);
-    int first = sums[THREADS - 1], n = count[expert], n_tiles = (n + g->tile - 1) / g->tile;
+    int first = (int)block_sum((float)tiles, (float *)sums), n = count[expert], /* exact */
+        n_tiles = (n + g->tile - 1) / g->tile;
     if (expert == n_experts - 1 && t == 0) *g->n_tiles = first + n_tiles;
     if (!n) return;
     for (int i = t; i < n_tiles; i += THREADS) {
@@ -223,12 +241,15 @@ DEVICE void group_expert(const struct expert_groups *g, int n_experts, int exper
         g->expert[first + i] = expert;
         g->end[first + i] = (first + i) * g->tile + (left < g->tile ? left : g->tile);
     }
-    for (int i = from; i < to; i++) mine += g->id[i] == expert;
     int place = first * g->tile + sum_up_to(mine, sums) - mine;
-    for (int i = from; i < to; i++) {
-        if (g->id[i] != expert) continue;
-        g->slot[place] = i;
-        g->place[i] = place++;
+    for (int i = mine ? from : to; i < to; i += GROUP_AT_ONCE) {
+        group_ids(g->id, i, 1, to, id);
+        UNROLL for (int j = 0; j < GROUP_AT_ONCE; j++)
+        {
+            if (id[j] != expert) continue;
+            g->slot[place] = i + j;
+            g->place[i + j] = place++;
+        }
     }
 }
 

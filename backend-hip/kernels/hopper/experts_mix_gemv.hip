@@ -16,15 +16,26 @@
 DEVICE struct power_of_two warp_gated(const float *gate, const float *up, int in, int gelu,
                                       f32x4 v[MIX_INPUTS / 128])
 {
+    enum { AT_ONCE = 6 }; /* whose loads wait for memory together */
     float largest = 0;
-    UNROLL for (int j = 0; j < MIX_INPUTS / 128; j++)
+    UNROLL for (int first = 0; first < MIX_INPUTS / 128; first += AT_ONCE)
     {
-        int i = j * 128 + thread() % WARP * 4;
-        v[j] = (f32x4){0, 0, 0, 0};
-        if (i >= in) continue;
-        f32x4 g = *(const f32x4 *)(gate + i), u = *(const f32x4 *)(up + i);
-        UNROLL for (int k = 0; k < 4; k++) v[j][k] = gated(g[k], u[k], gelu);
-        largest = largest_of(v[j], largest);
+        f32x4 g[AT_ONCE], u[AT_ONCE];
+        UNROLL for (int j = 0; j < AT_ONCE; j++)
+        {
+            int i = (first + j) * 128 + thread() % WARP * 4, at = i < in ? i : 0;
+            if ((first + j) * 128 >= in) break;
+            g[j] = *(const f32x4 *)(gate + at);
+            u[j] = *(const f32x4 *)(up + at);
+        }
+        UNROLL for (int j = 0; j < AT_ONCE && first + j < MIX_INPUTS / 128; j++)
+        {
+            f32x4 *to = &v[first + j];
+            *to = (f32x4){0, 0, 0, 0};
+            if ((first + j) * 128 + thread() % WARP * 4 >= in) continue;
+            UNROLL for (int k = 0; k < 4; k++) (*to)[k] = gated(g[j][k], u[j][k], gelu);
+            largest = largest_of(*to, largest);
+        }
     }
     return power_for(f32_of(max_of_warp(bits_of(largest))), 14);
 }

@@ -49,15 +49,21 @@ DEVICE int chosen_of_keys(const struct route_args *a, u32 key[WARP_SCORES], int 
 DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
 {
     int lane = thread() % WARP;
+    float x[WARP_SCORES];
     u32 key[WARP_SCORES], bad = 0, top;
+    UNROLL for (int j = 0; j < WARP_SCORES; j++) /* all loads wait for memory together */
+    {
+        int i = j * WARP + lane;
+        if (j * WARP >= a->n) break;
+        x[j] = load_fresh(a->x + (i < a->n ? i : 0));
+    }
     UNROLL for (int j = 0; j < WARP_SCORES; j++)
     {
         int i = j * WARP + lane;
         key[j] = 0;
         if (i >= a->n) continue;
-        float x = load_fresh(a->x + i);
-        bad |= (u32)(x != x);
-        key[j] = ordered_bits(a->bias ? rcp32(1 + exp32(-x)) + a->bias[i] : x);
+        bad |= (u32)(x[j] != x[j]);
+        key[j] = ordered_bits(a->bias ? rcp32(1 + exp32(-x[j])) + a->bias[i] : x[j]);
     }
     int chosen = chosen_of_keys(a, key, ids, &top);
     if (!a->sigmoid) /* the largest is infinite */

@@ -9,17 +9,19 @@
  *   sums      those of a stage go to the block of the row, which adds them in order
  *   choice    by a warp for each row, if it can (route_args.by_warp); else by another launch
  *   groups    by the block that ends last
- * Bits: those of norm_parts(), few_mma(), route() and group_expert(). */
+ * Bits: those of norm_parts(), few_mma(), route() and group_expert(). Beside it the choice alone, of
+ * rows of any kind. */
 
 enum { ROUTE_EARLY = 4, GROUP_IDS = NORM_ROUTE_SLOTS / THREADS, NORM_PIECES = 8 };
 
-/* The weights of a stage of a panel that a lane has: few_load() of numbered pairs. */
+/* The weights of a stage of a panel that a lane has: few_load() of numbered pairs, which is the same
+ * for halves and bfloats. */
 DEVICE struct few_weights pair_load(const struct norm_route_args *a, int pair, int n_panels,
-                                    int first_stage, const int kind)
+                                    int first_stage)
 {
     const char *w = (const char *)a->router.weight +
                     (u64)(pair % n_panels) * (u64)a->linear.n_chunks * (2 * DENSE_PIECE);
-    return few_load(&a->linear, w, first_stage + pair / n_panels, kind);
+    return few_load(&a->linear, w, first_stage + pair / n_panels, WEIGHT_BF16);
 }
 
 /* The block's rows, of a cluster; those from n on are not there. */
@@ -83,15 +85,20 @@ DEVICE void route_norm(const struct norm_route_args *a, float *y, float *scratch
 /* Gives the parts of row r of the block, y [dim], to the blocks that have its inputs. share: stages
  * of a block */
 DEVICE void give_parts(const float *y, u32 packed, int dim, int share, int r, int of_block,
-                       float factor, const int kind)
+                       float factor, int is_bf16)
 {
-    const int parts = F16_PARTS(kind);
+    const int parts = F16_PARTS(WEIGHT_BF16);
     for (int j = 4 * thread(); j < dim; j += 4 * THREADS) {
-        f32x4 v = *(const f32x4 *)(y + j);
+        f32x4 v = *(const f32x4 *)(y + j) * factor;
         u32 first[3], second[3];
         int to = j / (SUM_CHUNKS * CHUNK) / share, chunk = j / CHUNK - to * share * SUM_CHUNKS;
-        split_f16(v[0] * factor, v[1] * factor, first, kind);
-        split_f16(v[2] * factor, v[3] * factor, second, kind);
+        if (is_bf16) {
+            split_f16(v[0], v[1], first, WEIGHT_BF16);
+            split_f16(v[2], v[3], second, WEIGHT_BF16);
+        } else {
+            split_f16(v[0], v[1], first, WEIGHT_F16);
+            split_f16(v[2], v[3], second, WEIGHT_F16);
+        }
         UNROLL for (int q = 0; q < parts; q++)
         {
             int at = (((chunk * parts + q) * 2 + j / 4 % 2) * of_block + r) * WARP +
@@ -136,9 +143,9 @@ struct route_share {
  * ones; packed: the parts of the cluster's rows; sums [rows of a block][stages][16 panels] */
 DEVICE void route_products(const struct norm_route_args *a, const struct route_share *s,
                            struct few_weights early[ROUTE_EARLY], const u64 *packed,
-                           const float *sums, const int kind)
+                           const float *sums)
 {
-    const int of_stage = SUM_CHUNKS * F16_PARTS(kind) * 2 * WARP;
+    const int of_stage = SUM_CHUNKS * F16_PARTS(WEIGHT_BF16) * 2 * WARP;
     int lane = thread() % WARP, warp = warp_number(), of_block = a->of_block;
     NO_UNROLL for (int of = warp; of < s->n_pairs; of += ROUTE_EARLY * WARPS)
         UNROLL for (int k = 0; k < ROUTE_EARLY; k += 2)
@@ -149,11 +156,12 @@ DEVICE void route_products(const struct norm_route_args *a, const struct route_s
         const u64 *const from[2] = {
             packed + pair / s->n_panels * of_stage * of_block,
             packed + (there ? (pair + WARPS) / s->n_panels : 0) * of_stage * of_block};
-        pair_products(early + k, from, of_block, part, kind);
+        if (a->is_bf16) pair_products(early + k, from, of_block, part, WEIGHT_BF16);
+        else pair_products(early + k, from, of_block, part, WEIGHT_F16);
         UNROLL for (int i = 0; i < 2; i++)
         {
             int now = pair + i * WARPS, next = now + ROUTE_EARLY * WARPS;
-            if (next < s->n_pairs) early[k + i] = pair_load(a, next, s->n_panels, s->first, kind);
+            if (next < s->n_pairs) early[k + i] = pair_load(a, next, s->n_panels, s->first);
             u32 to = lds_address(sums + ((s->first + now / s->n_panels) * s->n_panels +
                                          now % s->n_panels) * PANEL + lane % 4 * 2);
             if (i && !there) break;
@@ -187,7 +195,8 @@ DEVICE void route_by_warp(const struct route_args *a, float *score, int *ids, in
         key[j] = 0;
         if (j * WARP >= n) continue;
         int i = j * WARP + lane;
-        float s = a->sigmoid ? rcp32(1 + exp32(-v[j])) : exp32(v[j] - largest);
+        float s = exp32(a->sigmoid ? -v[j] : v[j] - largest);
+        s = a->sigmoid ? rcp32(1 + s) : s;
         if (i < n) {
             key[j] = ordered_bits(a->bias ? s + a->bias[i] : v[j]);
             lanes[j % WARPS] += s;
@@ -291,11 +300,12 @@ DEVICE void group_rows(const struct norm_route_args *a, u32 *lds)
 
 /* lds: sums of the rows' stages [rows][stages][16 panels], parts of the cluster's rows, the normed
  * rows; then in place of the last two their scores; in place of all that what group_rows() needs */
-DEVICE void norm_route(const struct norm_route_args *a, u32 *lds, float *scratch, const int kind)
+DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *scratch)
 {
-    const int parts = F16_PARTS(kind);
+    const int parts = F16_PARTS(WEIGHT_BF16);
     LDS(int, last, 1);
     LDS(int, ids, ROUTE_ROWS * WARP);
+    LDS(float, undo, ROUTE_ROWS);
     int t = thread(), warp = warp_number(), dim = a->norm.dim, of_block = a->of_block,
         out = a->router.out, n_panels = (out + PANEL - 1) / PANEL,
         stages = a->linear.n_chunks / SUM_CHUNKS,
@@ -306,13 +316,15 @@ DEVICE void norm_route(const struct norm_route_args *a, u32 *lds, float *scratch
     float *sums = (float *)lds, *y, *scores;
     u32 *packed = lds + of_block * stages * n_panels * PANEL;
     struct few_weights early[ROUTE_EARLY];
-    struct power_of_two power[ROUTE_ROWS], half;
+    int there = 0;
+    UNROLL for (int r = 0; r < ROUTE_ROWS; r++)
+        there += r < of_block && route_row(a, r) < a->linear.rows;
     y = (float *)(packed + share * SUM_CHUNKS * parts * 2 * 2 * WARP * of_block);
     scores = (float *)packed;
     cluster_arrive(); /* all blocks of the cluster run before one writes to another */
     UNROLL for (int k = 0; k < ROUTE_EARLY; k++)
         early[k] = pair_load(a, warp + k * WARPS < pairs ? warp + k * WARPS : 0, n_panels,
-                             pairs ? first : 0, kind);
+                             pairs ? first : 0);
     if (pairs > ROUTE_EARLY * WARPS)
         for (int panel = block_x() / ROUTE_CLUSTER; panel < n_panels;
              panel += grid_x() / ROUTE_CLUSTER)
@@ -323,49 +335,47 @@ DEVICE void norm_route(const struct norm_route_args *a, u32 *lds, float *scratch
     route_norm(a, y, scratch);
     barrier();
     cluster_wait();
-    UNROLL for (int r = 0; r < ROUTE_ROWS; r++)
+    NO_UNROLL for (int r = 0; r < there; r++)
     {
-        if (r >= of_block || route_row(a, r) >= a->linear.rows) break;
-        power[r] = (struct power_of_two){1, 1};
-        if (kind == WEIGHT_F16) power[r] = power_for(warp_tree(scratch + r * THREADS, 1), 14);
-        give_parts(y + r * dim, lds_address(packed), dim, share, r, of_block, power[r].factor,
-                   kind);
+        struct power_of_two p = {1, 1};
+        if (!a->is_bf16) p = power_for(warp_tree(scratch + r * THREADS, 1), 14);
+        if (t == 0) undo[r] = p.undo;
+        give_parts(y + r * dim, lds_address(packed), dim, share, r, of_block, p.factor,
+                   a->is_bf16);
     }
     cluster_arrive_written();
-    UNROLL for (int r = 0; r < ROUTE_ROWS; r++)
+    NO_UNROLL for (int r = 0; r < there && a->half.packed; r++)
     {
         int row = route_row(a, r);
-        if (r >= of_block || row >= a->linear.rows) break;
-        if (a->half.packed) {
-            half = power_for(warp_tree(scratch + r * THREADS, 1), 14);
-            f16 *to = (f16 *)a->half.packed + (u64)row * (u64)a->half.stride;
-            for (int i = t; i < a->half.stride; i += THREADS)
-                to[i] = i < dim ? (f16)(y[r * dim + i] * half.factor) : (f16)0;
-            if (t == 0) a->half.scale[row] = half.undo;
-        }
+        struct power_of_two p = power_for(warp_tree(scratch + r * THREADS, 1), 14);
+        f16 *to = (f16 *)a->half.packed + (u64)row * (u64)a->half.stride;
+        UNROLL_4 for (int i = t; i < a->half.stride; i += THREADS) to[i] =
+            i < dim ? (f16)(y[r * dim + i] * p.factor) : (f16)0;
+        if (t == 0) a->half.scale[row] = p.undo;
     }
     cluster_wait();
-    route_products(a, &of, early, (const u64 *)packed, sums, kind);
+    route_products(a, &of, early, (const u64 *)packed, sums);
     cluster_arrive_written();
-    for (int r = 0; a->parts.packed && r < of_block && route_row(a, r) < a->linear.rows; r++) {
-        if (kind != WEIGHT_BF16) barrier(); /* scratch may be read */
-        prepare_parts(&a->parts, y + r * dim, route_row(a, r), scratch, kind, 1);
+    NO_UNROLL for (int r = 0; a->parts.packed && r < there; r++) {
+        barrier(); /* scratch may be read */
+        if (a->is_bf16)
+            prepare_parts(&a->parts, y + r * dim, route_row(a, r), scratch, WEIGHT_BF16, 1);
+        else prepare_parts(&a->parts, y + r * dim, route_row(a, r), scratch, WEIGHT_F16, 1);
     }
     cluster_wait();
-    for (int i = t; i < of_block * out; i += THREADS) {
+    for (int i = t; i < there * out; i += THREADS) {
         int r = i >= out, row = route_row(a, r), e = i - r * out;
         const float *from = sums + r * stages * n_panels * PANEL + e;
         float sum = 0;
-        if (row >= a->linear.rows) break;
         UNROLL_8 for (int s = 0; s < stages; s++) sum += from[s * n_panels * PANEL];
-        sum *= r ? power[1].undo : power[0].undo;
+        sum *= undo[r];
         if (a->router.bias) sum += a->router.bias[e];
         if (a->route.by_warp) scores[i] = sum;
         a->router.y[(u64)row * (u64)out + (u64)e] = sum;
     }
     if (!a->route.by_warp) return;
     barrier();
-    if (warp < of_block && route_row(a, warp) < a->linear.rows)
+    if (warp < there)
         route_by_warp(&a->route, scores + warp * out, ids + warp * WARP, route_row(a, warp));
     if (!a->groups.n_slots) return;
     barrier();
@@ -376,14 +386,22 @@ DEVICE void norm_route(const struct norm_route_args *a, u32 *lds, float *scratch
     group_rows(a, lds);
 }
 
-KERNEL(norm_route_f16, struct norm_route_args)
+KERNEL(norm_route, struct norm_route_args)
 {
     LDS(float, scratch, ROUTE_ROWS * THREADS);
-    norm_route(EARLY_ARGS, dynamic_lds, scratch, WEIGHT_F16);
+    route_decode_rows(EARLY_ARGS, dynamic_lds, scratch);
 }
 
-KERNEL(norm_route_bf16, struct norm_route_args)
+/* A row to a warp. */
+KERNEL(route_warps, struct route_args)
 {
-    LDS(float, scratch, ROUTE_ROWS * THREADS);
-    norm_route(EARLY_ARGS, dynamic_lds, scratch, WEIGHT_BF16);
+    LDS(float, scores, WARPS * WARP_EXPERTS);
+    LDS(int, ids, THREADS);
+    const struct route_args *a = ARGS;
+    int warp = warp_number(), row = block_x() * WARPS + warp;
+    if (row >= a->rows) return;
+    float *score = scores + warp * WARP_EXPERTS;
+    for (int i = thread() % WARP; i < a->n; i += WARP)
+        score[i] = a->x[(u64)row * (u64)a->n + (u64)i];
+    route_by_warp(a, score, ids + warp * WARP, row);
 }
