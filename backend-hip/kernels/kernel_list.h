@@ -396,7 +396,7 @@ KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_I
 NORM_ROUTE(norm_route, SM90)
 KERNEL_ROW(route_warps, SM90, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 4, EXPERTS_ROUTE_SHARED, 0, 0)
-KERNEL_ROW(slots_gate_f16, SM90, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(slots_gate_f16, SM90, FOR_PREPARE, THREADS, 0, 8 * 4 * MIX_INPUTS, 0, 0)
 #ifndef EXPERTS_MIX /* hopper/experts_mix_gemv.hip; shared: weights of a shared expert */
 #define EXPERTS_MIX(name, images, shared)                                                          \
     KERNEL_ROW(name, images, FOR_ROUTE, THREADS, 2, MIX_SHARED, 0, 0)
