@@ -385,11 +385,11 @@ static size_t norm_route_shared(const struct hip *h, const struct be_linear *rou
     size_t panels = ((size_t)router->out + PANEL - 1) / PANEL,
            stages = (size_t)router->n_chunks / 2, of_block = (size_t)norm_route_rows(h, s->rows),
            share = (stages + ROUTE_CLUSTER - 1) / ROUTE_CLUSTER,
-           sums = stages * panels * PANEL * sizeof(float),
+           sums = of_block * stages * panels * PANEL * sizeof(float),
            parts = share * 2 * F16_PARTS(WEIGHT_BF16) * 2 * 32 * sizeof(uint64_t),
            normed = (size_t)router->in * sizeof(float), words = ((size_t)s->rows + 31) / 32,
            groups = ((size_t)router->out * 2 * words + 8) * sizeof(int),
-           rows = of_block * (sums + parts + normed);
+           rows = (sums > normed ? sums : normed) + of_block * (parts + normed);
     return (rows > groups ? rows : groups + 15) / 16 * 16;
 }
 

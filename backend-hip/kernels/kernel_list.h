@@ -124,7 +124,7 @@ Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
 #endif
 PLAIN_WGMMA(plain_256, SM90, WEIGHT_BF16, 128, 4, 3, 1, 0)
 PLAIN_WGMMA(plain_64, SM90, WEIGHT_BF16, 128, 1, 5, 1, 60)
-PLAIN_WGMMA(plain_few, SM90, WEIGHT_BF16, 32, 2, 4, 2, 100)
+PLAIN_WGMMA(plain_few, SM90, WEIGHT_BF16, 32, 1, 7, 2, 100)
 PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 128, 2, 8, 1, 0)
 
 /* Dense linears of decode rows with fp16 activations (hopper/plain_decode_wgmma.hip). groups:

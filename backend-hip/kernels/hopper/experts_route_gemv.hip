@@ -8,32 +8,28 @@
  *             cp.async across tasks
  * Bits: route(), and hopper/linear_decode_mma.hip: the slices are added in order. */
 
-/* Scores of a lane: lane i has those of experts i, i + 32, .. */
-enum { WARP_SCORES = WARP_EXPERTS / WARP };
+/* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS experts a few, so
+ * that a launch fetches few instructions. */
+enum { WARP_SCORES = WARP_EXPERTS / WARP, FEW_EXPERTS = 4 * WARP };
 
 /* The experts of a row by a warp, of their keys (ordered_bits(), 0: none): lane i has the i-th of
- * them, ascending; -1: none. ids[WARP]: of the warp. Loops over a lane's keys end with them, at the
- * same number in all lanes. *top: the largest key */
-DEVICE int chosen_of_keys(const struct route_args *a, u32 key[WARP_SCORES], int *ids, u32 *top)
+ * them, ascending; -1: none. ids[WARP]: of the warp; *top: the largest key; each: keys of a lane */
+DEVICE int chosen_of_keys(const struct route_args *a, u32 *key, int *ids, u32 *top, const int each)
 {
-    int lane = thread() % WARP, ranked = -1, place = 0, n = a->n;
+    int lane = thread() % WARP, ranked = -1, place = 0;
     NO_UNROLL for (int r = 0; r < a->top_k; r++)
     {
         u32 best = 0, at = 0;
-        UNROLL for (int j = 0; j < WARP_SCORES; j++)
+        UNROLL for (int j = 0; j < each; j++)
         {
-            if (j * WARP >= n) break;
             at = key[j] > best ? (u32)(j * WARP + lane) : at;
             best = key[j] > best ? key[j] : best;
         }
         u32 most = max_of_warp(best), first = ~max_of_warp(best == most ? ~at : 0);
         if (r == 0) *top = most;
         if (lane == r) ranked = (int)first;
-        UNROLL for (int j = 0; j < WARP_SCORES; j++)
-        {
-            if (j * WARP >= n) break;
-            key[j] = first == (u32)(j * WARP + lane) ? 0 : key[j];
-        }
+        UNROLL for (int j = 0; j < each; j++) key[j] =
+            first == (u32)(j * WARP + lane) ? 0 : key[j];
     }
     NO_UNROLL for (int from = 0; from < a->top_k; from += 8) UNROLL for (int r = 0; r < 8; r++)
     {
@@ -45,19 +41,18 @@ DEVICE int chosen_of_keys(const struct route_args *a, u32 key[WARP_SCORES], int 
     return lane < a->top_k ? ids[lane] : -1;
 }
 
-/* The same of the scores of a launch that has ended. Only if a->by_warp. */
-DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
+/* The same of the scores of a launch that has ended. */
+DEVICE int chosen_of_scores(const struct route_args *a, int *ids, const int each)
 {
     int lane = thread() % WARP;
     float x[WARP_SCORES];
     u32 key[WARP_SCORES], bad = 0, top;
-    UNROLL for (int j = 0; j < WARP_SCORES; j++) /* all loads wait for memory together */
+    UNROLL for (int j = 0; j < each; j++) /* all loads wait for memory together */
     {
         int i = j * WARP + lane;
-        if (j * WARP >= a->n) break;
         x[j] = load_fresh(a->x + (i < a->n ? i : 0));
     }
-    UNROLL for (int j = 0; j < WARP_SCORES; j++)
+    UNROLL for (int j = 0; j < each; j++)
     {
         int i = j * WARP + lane;
         key[j] = 0;
@@ -65,11 +60,18 @@ DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
         bad |= (u32)(x[j] != x[j]);
         key[j] = ordered_bits(a->bias ? rcp32(1 + exp32(-x[j])) + a->bias[i] : x[j]);
     }
-    int chosen = chosen_of_keys(a, key, ids, &top);
+    int chosen = chosen_of_keys(a, key, ids, &top, each);
     if (!a->sigmoid) /* the largest is infinite */
         bad |= (u32)(top <= ordered_bits(-__builtin_inff()) ||
                      top >= ordered_bits(__builtin_inff()));
     return !max_of_warp(bad) ? chosen : lane < a->top_k ? lane : -1;
+}
+
+/* Only if a->by_warp. */
+DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
+{
+    return a->n <= FEW_EXPERTS ? chosen_of_scores(a, ids, FEW_EXPERTS / WARP)
+                               : chosen_of_scores(a, ids, WARP_SCORES);
 }
 
 /* Shared memory of route(), in that of a block without tasks. */

@@ -32,53 +32,52 @@ DEVICE int route_row(const struct norm_route_args *a, int r)
 }
 
 /* The normed rows of the block in y [rows][dim]; a thread's largest magnitudes in scratch, which is
- * to be read behind a barrier. scratch [ROUTE_ROWS][THREADS] */
-DEVICE void route_norm(const struct norm_route_args *a, float *y, float *scratch)
+ * to be read behind a barrier. weight [dim]: of the norm, on its way; scratch [ROUTE_ROWS][THREADS]
+ */
+DEVICE void route_norm(const struct norm_route_args *a, float *y, const float *weight,
+                       float *scratch, int there)
 {
     const struct norm_args *n = &a->norm;
-    int t = thread(), dim = n->dim, there[ROUTE_ROWS];
-    float sum[ROUTE_ROWS], largest[ROUTE_ROWS];
-    UNROLL for (int r = 0; r < ROUTE_ROWS; r++)
-    {
-        there[r] = r < a->of_block && route_row(a, r) < a->linear.rows;
-        sum[r] = largest[r] = 0;
-    }
-    for (int from = t; from < dim; from += NORM_PIECES * THREADS)
-        UNROLL for (int r = 0; r < ROUTE_ROWS; r++) if (there[r])
-    {
-        u64 at = (u64)route_row(a, r) * (u64)dim;
-        float v[NORM_PIECES], delta[NORM_PIECES];
-        UNROLL for (int j = 0; j < NORM_PIECES; j++)
+    int t = thread(), dim = n->dim;
+    float sum[ROUTE_ROWS] = {0, 0};
+    for (int from = t; from < dim; from += NORM_PIECES * THREADS) {
+        float v[ROUTE_ROWS][NORM_PIECES], delta[ROUTE_ROWS][NORM_PIECES];
+        UNROLL for (int r = 0; r < ROUTE_ROWS; r++) if (r < there)
+            UNROLL for (int j = 0; j < NORM_PIECES; j++)
         {
             int i = from + j * THREADS;
-            v[j] = i < dim ? n->x[at + (u64)i] : 0;
-            delta[j] = n->delta && i < dim ? n->delta[at + (u64)i] : 0;
+            u64 at = (u64)route_row(a, r) * (u64)dim + (u64)(i < dim ? i : t);
+            v[r][j] = load_fresh(n->x + at);
+            delta[r][j] = n->delta ? load_fresh(n->delta + at) : 0;
         }
-        UNROLL for (int j = 0; j < NORM_PIECES; j++)
+        UNROLL for (int r = 0; r < ROUTE_ROWS; r++) if (r < there)
+            UNROLL for (int j = 0; j < NORM_PIECES; j++)
         {
             int i = from + j * THREADS;
-            if (i >= dim) continue;
-            if (n->delta) n->x[at + (u64)i] = v[j] = v[j] + delta[j];
-            y[r * dim + i] = v[j];
-            sum[r] = fma32(v[j], v[j], sum[r]);
+            if (i >= dim) break;
+            if (n->delta)
+                n->x[(u64)route_row(a, r) * (u64)dim + (u64)i] = v[r][j] = v[r][j] + delta[r][j];
+            y[r * dim + i] = v[r][j];
+            sum[r] = fma32(v[r][j], v[r][j], sum[r]);
         }
     }
+    COPIES_WAIT(0);
     UNROLL for (int r = 0; r < ROUTE_ROWS; r++) scratch[r * THREADS + t] = sum[r];
     barrier();
     UNROLL for (int r = 0; r < ROUTE_ROWS; r++) sum[r] = warp_tree(scratch + r * THREADS, 0);
     barrier();
-    UNROLL for (int r = 0; r < ROUTE_ROWS; r++) if (there[r])
+    NO_UNROLL for (int r = 0; r < there; r++)
     {
         u64 at = (u64)route_row(a, r) * (u64)dim;
-        float f = rsqrt32(sum[r] / (float)dim + n->eps);
-        UNROLL_8 for (int i = t; i < dim; i += THREADS)
+        float f = rsqrt32((r ? sum[1] : sum[0]) / (float)dim + n->eps), largest = 0;
+        UNROLL_4 for (int i = t; i < dim; i += THREADS)
         {
-            float v = y[r * dim + i] * f * n->weight[i];
+            float v = y[r * dim + i] * f * weight[i];
             y[r * dim + i] = v;
-            largest[r] = max32(abs32(v), largest[r]);
+            largest = max32(abs32(v), largest);
             if (n->out) n->out[at + (u64)i] = v;
         }
-        scratch[r * THREADS + t] = largest[r];
+        scratch[r * THREADS + t] = largest;
     }
 }
 
@@ -175,43 +174,39 @@ DEVICE void route_products(const struct norm_route_args *a, const struct route_s
     }
 }
 
-/* route() by a warp, for a->by_warp. score [experts]: the inputs, then the scores; ids [WARP] */
-DEVICE void route_by_warp(const struct route_args *a, float *score, int *ids, int row)
+/* route() by a warp. score [experts]: the inputs, then the scores; ids [WARP]; each: scores of a
+ * lane */
+DEVICE void route_scores_of(const struct route_args *a, float *score, int *ids, int row,
+                            const int each)
 {
     int lane = thread() % WARP, n = a->n;
-    float v[WARP_SCORES], lanes[WARPS], sum;
+    float v[WARP_SCORES], lanes[WARPS], sum, most = -__builtin_inff();
     u32 key[WARP_SCORES], top;
-    UNROLL for (int j = 0; j < WARPS; j++) lanes[j] = -__builtin_inff();
-    UNROLL for (int j = 0; j < WARP_SCORES; j++)
+    UNROLL for (int j = 0; j < each; j++)
     {
-        if (j * WARP >= n) break;
         v[j] = j * WARP + lane < n ? score[j * WARP + lane] : -__builtin_inff();
-        lanes[j % WARPS] = max32(lanes[j % WARPS], v[j]);
+        most = max32(most, v[j]);
     }
-    float largest = tree_of_lanes(lanes, 1);
+    most = of_ordered(max_of_warp(ordered_bits(most)));
     UNROLL for (int j = 0; j < WARPS; j++) lanes[j] = 0;
-    UNROLL for (int j = 0; j < WARP_SCORES; j++)
+    UNROLL for (int j = 0; j < each; j++)
     {
-        key[j] = 0;
-        if (j * WARP >= n) continue;
         int i = j * WARP + lane;
-        float s = exp32(a->sigmoid ? -v[j] : v[j] - largest);
+        float s = exp32(a->sigmoid ? -v[j] : v[j] - most);
         s = a->sigmoid ? rcp32(1 + s) : s;
-        if (i < n) {
-            key[j] = ordered_bits(a->bias ? s + a->bias[i] : v[j]);
-            lanes[j % WARPS] += s;
-        }
+        key[j] = i < n ? ordered_bits(a->bias ? s + a->bias[i] : v[j]) : 0;
+        lanes[j % WARPS] += i < n ? s : 0;
         v[j] = s;
     }
     sum = tree_of_lanes(lanes, 0);
     float r = rcp32(sum);
-    UNROLL for (int j = 0; j < WARP_SCORES; j++)
+    UNROLL for (int j = 0; j < each; j++)
     {
-        if (j * WARP + lane >= n) break;
         float q = v[j] * r;
-        score[j * WARP + lane] = a->sigmoid ? v[j] : fma32(fma32(-q, sum, v[j]), r, q);
+        if (j * WARP + lane < n)
+            score[j * WARP + lane] = a->sigmoid ? v[j] : fma32(fma32(-q, sum, v[j]), r, q);
     }
-    int mine = chosen_of_keys(a, key, ids, &top), bad = sum != sum;
+    int mine = chosen_of_keys(a, key, ids, &top, each), bad = sum != sum;
     float of = mine >= 0 && !bad ? score[mine] : 0, all = 0;
     if (a->normalize) {
         NO_UNROLL for (int from = 0; from < a->top_k; from += 8) UNROLL for (int j = 0; j < 8; j++)
@@ -227,6 +222,13 @@ DEVICE void route_by_warp(const struct route_args *a, float *score, int *ids, in
     of *= a->scale;
     a->id[to] = bad ? lane : mine;
     a->weight[to] = bad ? f32_of(0x7fc00000u) : a->factor ? of * a->factor[mine] : of;
+}
+
+/* Only if a->by_warp. */
+DEVICE void route_by_warp(const struct route_args *a, float *score, int *ids, int row)
+{
+    if (a->n <= FEW_EXPERTS) route_scores_of(a, score, ids, row, FEW_EXPERTS / WARP);
+    else route_scores_of(a, score, ids, row, WARP_SCORES);
 }
 
 /* The sum of n before this thread's, over the block. scratch [WARPS] */
@@ -298,8 +300,9 @@ DEVICE void group_rows(const struct norm_route_args *a, u32 *lds)
     }
 }
 
-/* lds: sums of the rows' stages [rows][stages][16 panels], parts of the cluster's rows, the normed
- * rows; then in place of the last two their scores; in place of all that what group_rows() needs */
+/* lds: the norm's weights, then sums of the rows' stages [rows][stages][16 panels]; parts of the
+ * cluster's rows, then scores of the block's; the normed rows; then in place of all that what
+ * group_rows() needs */
 DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *scratch)
 {
     const int parts = F16_PARTS(WEIGHT_BF16);
@@ -314,7 +317,8 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
         pairs = mine > 0 ? mine * n_panels : 0;
     const struct route_share of = {n_panels, stages, first, pairs};
     float *sums = (float *)lds, *y, *scores;
-    u32 *packed = lds + of_block * stages * n_panels * PANEL;
+    int of_sums = of_block * stages * n_panels * PANEL;
+    u32 *packed = lds + (of_sums > dim ? of_sums : dim);
     struct few_weights early[ROUTE_EARLY];
     int there = 0;
     UNROLL for (int r = 0; r < ROUTE_ROWS; r++)
@@ -331,8 +335,10 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
             prefetch_lines((const char *)a->router.weight +
                                (u64)(panel * stages + first) * (2 * SUM_CHUNKS * DENSE_PIECE),
                            mine * (2 * SUM_CHUNKS * DENSE_PIECE));
+    for (int i = 4 * t; i < dim; i += 4 * THREADS) copy_16(lds_address(sums + i), a->norm.weight + i);
+    copies_commit();
     wait_for_producer();
-    route_norm(a, y, scratch);
+    route_norm(a, y, sums, scratch, there);
     barrier();
     cluster_wait();
     NO_UNROLL for (int r = 0; r < there; r++)
