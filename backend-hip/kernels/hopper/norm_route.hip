@@ -7,7 +7,8 @@
  *             cluster and all experts; a warp takes (stage, panel of 16 experts) in turn, the
  *             weights of ROUTE_EARLY of them are loaded before the producer launch has ended
  *   sums      those of a stage go to the block of the row, which adds them in order
- *   choice    by a warp for each row, if it can (route_args.by_warp); else by another launch
+ *   choice    by a warp for each row, if it can (route_args.by_warp); else by another launch. The
+ *             other warps write the experts' input
  *   groups    by the block that ends last
  * Bits: those of norm_parts(), few_mma(), route() and group_expert(). Beside it the choice alone, of
  * rows of any kind. */
@@ -130,6 +131,23 @@ DEVICE void pair_products(const struct few_weights w[2], const u64 *const packed
                 mma_16x8x16(part[k][j], (u32)first, (u32)second, (u32)(first >> 32),
                             (u32)(second >> 32), q[j][2 * h], q[j][2 * h + 1]);
         }
+    }
+}
+
+/* Writes the block's rows y as halves, by the threads from `first` on. largest: of the rows */
+DEVICE void write_halves(const struct norm_route_args *a, const float *y, const float *largest,
+                         int there, int first)
+{
+    const struct prepare_args *half = &a->half;
+    int dim = a->norm.dim;
+    NO_UNROLL for (int r = 0; r < there; r++)
+    {
+        int row = route_row(a, r);
+        struct power_of_two p = power_for(largest[r], 14);
+        f16 *to = (f16 *)half->packed + (u64)row * (u64)half->stride;
+        UNROLL_4 for (int i = thread() - first; i < half->stride; i += THREADS - first) to[i] =
+            i < dim ? (f16)(y[r * dim + i] * p.factor) : (f16)0;
+        if (thread() == first) half->scale[row] = p.undo;
     }
 }
 
@@ -309,6 +327,7 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
     LDS(int, last, 1);
     LDS(int, ids, ROUTE_ROWS * WARP);
     LDS(float, undo, ROUTE_ROWS);
+    LDS(float, largest, ROUTE_ROWS);
     int t = thread(), warp = warp_number(), dim = a->norm.dim, of_block = a->of_block,
         out = a->router.out, n_panels = (out + PANEL - 1) / PANEL,
         stages = a->linear.n_chunks / SUM_CHUNKS,
@@ -350,14 +369,9 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
                    a->is_bf16);
     }
     cluster_arrive_written();
-    NO_UNROLL for (int r = 0; r < there && a->half.packed; r++)
-    {
-        int row = route_row(a, r);
-        struct power_of_two p = power_for(warp_tree(scratch + r * THREADS, 1), 14);
-        f16 *to = (f16 *)a->half.packed + (u64)row * (u64)a->half.stride;
-        UNROLL_4 for (int i = t; i < a->half.stride; i += THREADS) to[i] =
-            i < dim ? (f16)(y[r * dim + i] * p.factor) : (f16)0;
-        if (t == 0) a->half.scale[row] = p.undo;
+    if (warp < there) {
+        float most = warp_tree(scratch + warp * THREADS, 1);
+        if (t % WARP == 0) largest[warp] = most;
     }
     cluster_wait();
     route_products(a, &of, early, (const u64 *)packed, sums);
@@ -379,10 +393,11 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
         if (a->route.by_warp) scores[i] = sum;
         a->router.y[(u64)row * (u64)out + (u64)e] = sum;
     }
-    if (!a->route.by_warp) return;
+    int choosing = a->route.by_warp ? there : 0;
     barrier();
-    if (warp < there)
+    if (warp < choosing)
         route_by_warp(&a->route, scores + warp * out, ids + warp * WARP, route_row(a, warp));
+    else if (a->half.packed) write_halves(a, y, largest, there, choosing * WARP);
     if (!a->groups.n_slots) return;
     barrier();
     if (t == 0) last[0] = count_block(a->counter) == grid_x() - 1;
