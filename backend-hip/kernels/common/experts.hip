@@ -204,7 +204,12 @@ DEVICE int sum_up_to(int v, int *sum)
 
 /* Experts of slots from, from + THREADS, .., up to GROUP_AT_ONCE of them, whose loads wait for memory
  * together; -1: there is no such slot before `to`. */
-enum { GROUP_AT_ONCE = 8, GROUP_WORDS = 8 * THREADS };
+#if defined(__NVPTX__)
+enum { GROUP_AT_ONCE = 8 };
+#else /* 11 code objects */
+enum { GROUP_AT_ONCE = 1 };
+#endif
+enum { GROUP_WORDS = 8 * THREADS };
 DEVICE void group_ids(const int *ids, int from, int to, int id[GROUP_AT_ONCE])
 {
     UNROLL for (int j = 0; j < GROUP_AT_ONCE; j++)

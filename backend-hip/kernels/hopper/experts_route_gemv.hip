@@ -10,7 +10,7 @@
 
 /* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS experts a few, so
  * that a launch fetches few instructions. */
-enum { WARP_SCORES = WARP_EXPERTS / WARP, FEW_EXPERTS = 4 * WARP };
+enum { WARP_SCORES = WARP_EXPERTS / WARP };
 
 /* The experts of a row by a warp, of their keys (ordered_bits(), 0: none): lane i has the i-th of
  * them, ascending; -1: none. ids[WARP]: of the warp; *top: the largest key; each: keys of a lane */
