@@ -227,7 +227,10 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
     if (glu >= 0 && !a.keep && gates_by_warp(h, w, s->v)) {
         enum { OF_BLOCK = THREADS / 32 };
         a.n_slots = s->groups.n_slots;
-        hip_launch_rows(h, K_slots_gate_f16, (a.n_slots + OF_BLOCK - 1) / OF_BLOCK, &a, sizeof a);
+        size_t slots = (size_t)a.n_slots, shared = OF_BLOCK * sizeof(float) * (size_t)a.prepare.stride;
+        hip_launch(h, K_slots_gate_f16,
+                   (struct hip_blocks){(slots + OF_BLOCK - 1) / OF_BLOCK, 1, 1, (unsigned)shared}, &a,
+                   sizeof a);
         return;
     }
     hip_launch_rows(h, preparation_of(h, w, s->v), s->groups.n_slots / by_row / copies, &a,
@@ -359,22 +362,35 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
     struct route_args a = route_args_of(p, op);
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     hip_forget_grouping(h);
+    if (!hip_is_exact(h) && a.by_warp && a.n <= FEW_EXPERTS && hip_has(h, K_route_warps)) {
+        enum { OF_BLOCK = THREADS / 32 };
+        a.rows = rows;
+        hip_launch_rows(h, K_route_warps, (rows + OF_BLOCK - 1) / OF_BLOCK, &a, sizeof a);
+        return;
+    }
     hip_launch_rows(h, hip_is_exact(h) ? K_exact_route : K_route_rows, rows, &a, sizeof a);
 }
 
-/* Bytes of shared memory of norm_route.hip for these rows, a multiple of 16. */
-static size_t norm_route_shared(const struct be_linear *router, const struct phase_slots *s)
+/* Rows of a block of norm_route.hip: two where the multiprocessors would have more than one block
+ * each. */
+static int norm_route_rows(const struct hip *h, int rows)
+{
+    return rows > hip_stream_multiprocessors(h->stream) ? ROUTE_ROWS : 1;
+}
+
+/* Bytes of its shared memory for these rows, a multiple of 16. */
+static size_t norm_route_shared(const struct hip *h, const struct be_linear *router,
+                                const struct phase_slots *s)
 {
     size_t panels = ((size_t)router->out + PANEL - 1) / PANEL,
-           stages = (size_t)router->n_chunks / 2,
-           share = (stages + CLUSTER - 1) / CLUSTER,
-           sums = stages * panels * PANEL * sizeof(float),
-           rows = share * 2 * F16_PARTS(WEIGHT_BF16) * 2 * 8 * CLUSTER * 4 +
-                  (size_t)router->in * sizeof(float),
-           words = ((size_t)s->rows + 31) / 32,
-           groups = ((size_t)router->out * (words + 1) + 8) * sizeof(int);
-    if (rows < NORM_ROUTE_CHOICE) rows = NORM_ROUTE_CHOICE;
-    return (sums + rows > groups ? sums + rows : groups + 15) / 16 * 16;
+           stages = (size_t)router->n_chunks / 2, of_block = (size_t)norm_route_rows(h, s->rows),
+           share = (stages + ROUTE_CLUSTER - 1) / ROUTE_CLUSTER,
+           sums = of_block * stages * panels * PANEL * sizeof(float),
+           parts = share * 2 * F16_PARTS(WEIGHT_BF16) * 2 * 32 * sizeof(uint64_t),
+           normed = (size_t)router->in * sizeof(float), words = ((size_t)s->rows + 31) / 32,
+           groups = ((size_t)router->out * 2 * words + 8) * sizeof(int),
+           rows = (sums > normed ? sums : normed) + of_block * (parts + normed);
+    return (rows > groups ? rows : groups + 15) / 16 * 16;
 }
 
 /* Whether one launch computes norm, router and choice: the step has decode rows alone. s: their
@@ -384,15 +400,15 @@ static int routes_together(const struct hip *h, const struct be_plan *p, int nor
 {
     const struct be_linear *w = hip_weight(p, norm + 1, 0);
     return h->pinned < 0 && of[0].rows && !of[1].rows && hip_op(p, norm + 1)->n == 1 &&
-           hip_has(h, K_norm_route_bf16) && hip_stream_has_clusters(h->stream) &&
+           hip_has(h, K_norm_route) && hip_stream_has_clusters(h->stream) &&
            (w->kind == WEIGHT_F16 || w->kind == WEIGHT_BF16) && hip_has_f16_parts(h, w) &&
            w->in == w->n_chunks * CHUNK && w->n_chunks % 2 == 0 && w->in <= ROUTER_INPUTS &&
            w->out == hip_op(p, route)->as.route.n_experts &&
-           norm_route_shared(w, &of[0]) <= NORM_ROUTE_SHARED;
+           norm_route_shared(h, w, &of[0]) <= NORM_ROUTE_SHARED;
 }
 
-/* half, parts: packed NULL: none */
-static void norm_route(struct hip *h, const struct be_plan *p, int norm, int route,
+/* half, parts: packed NULL: none. 0: the experts are not chosen yet */
+static int norm_route(struct hip *h, const struct be_plan *p, int norm, int route,
                        const struct phase_slots of[2], const struct prepare_args *half,
                        const struct prepare_args *parts)
 {
@@ -404,15 +420,21 @@ static void norm_route(struct hip *h, const struct be_plan *p, int norm, int rou
         .half = *half,
         .parts = *parts,
         .route = route_args_of(p, route),
-        .counter = h->experts.d_groups};
+        .counter = h->experts.d_groups,
+        .of_block = norm_route_rows(h, of[0].rows),
+        .is_bf16 = router->kind == WEIGHT_BF16};
     hip_forget_grouping(h);
-    if (of[0].grouped && w->stack == router->out && of[0].groups.n_slots <= NORM_ROUTE_SLOTS) {
+    if (a.route.by_warp && of[0].grouped && w->stack == router->out &&
+        of[0].groups.n_slots <= NORM_ROUTE_SLOTS) {
         a.groups = of[0].groups;
         h->experts.grouping = grouping_of(w, of);
     }
-    size_t blocks = ((size_t)of[0].rows + CLUSTER - 1) / CLUSTER * CLUSTER;
-    hip_launch(h, router->kind == WEIGHT_F16 ? K_norm_route_f16 : K_norm_route_bf16,
-               (struct hip_blocks){blocks, 1, 1, norm_route_shared(router, &of[0])}, &a, sizeof a);
+    size_t of_cluster = (size_t)(ROUTE_CLUSTER * a.of_block),
+           blocks = ((size_t)of[0].rows + of_cluster - 1) / of_cluster * ROUTE_CLUSTER;
+    hip_launch(h, K_norm_route,
+               (struct hip_blocks){blocks, 1, 1, norm_route_shared(h, router, &of[0])}, &a,
+               sizeof a);
+    return a.route.by_warp;
 }
 
 void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
@@ -428,16 +450,16 @@ void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
                                             .scale = h->experts.d_scale,
                                             .stride = w->n_chunks * CHUNK,
                                             .top = 14};
-    int together = routes_together(h, p, norm, route, of);
-    if (together) {
+    int chosen = 0;
+    if (routes_together(h, p, norm, route, of)) {
         struct prepare_args parts = alike ? hip_parts_args(h, p, norm + 2) : none;
-        norm_route(h, p, norm, route, of, takes ? &half : &none, &parts);
+        chosen = norm_route(h, p, norm, route, of, takes ? &half : &none, &parts);
     } else {
         hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
     }
     if (alike) hip_linear_prepared(h, p, norm + 2);
     else if (two) hip_linear(h, p, norm + 2, -1);
-    if (!together) hip_route(h, p, route);
+    if (!chosen) hip_route(h, p, route);
     hip_experts(h, p, experts, takes ? EXPERTS_PREPARED : -1);
 }
 

@@ -95,7 +95,7 @@ enum { CLASS_ROWS = 64 };
  * Two blocks of a dense linear take turns. */
 static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
 {
-    double all = hip_stream_multiprocessors(h->stream), cluster = v->in_clusters ? CLUSTER : 1;
+    double all = hip_stream_multiprocessors(h->stream), cluster = v->in_clusters ? v->in_clusters : 1;
     double at_once = v->persistent            ? (v->format == FORMAT_Q4_F16 ? v->blocks : 1) * all
                      : v->phase == PHASE_BOTH ? all
                                               : 1;
@@ -224,17 +224,23 @@ static int longest_of(const struct prepare_args *a)
     return a->stride > a->in ? a->stride : a->in;
 }
 
-/* Whether a kernel of hopper/vector_1024.hip prepares the rows in the launch of their producer: all
- * are decode rows, and each has a multiprocessor of its own. */
+/* Whether a kernel of hopper/vector_1024.hip can prepare rows of up to so many pieces in the launch
+ * of their producer. */
+static int fits_1024_threads(const struct hip *h, const struct prepare_args *a, int pieces)
+{
+    return hip_has(h, K_norm_1024_4) && longest_of(a) <= pieces * PIECE && a->in % 4 == 0 &&
+           a->k % 4 == 0 && (a->order || !a->perm);
+}
+
+/* Whether it does: all are decode rows, and each has a multiprocessor of its own. */
 static int uses_1024_threads(const struct hip *h, const struct op *producer,
                              const struct prepare_args *a, int rows)
 {
     enum op_kind kind = producer->kind;
     int pieces = kind == OP_NORM ? MEDIUM_PIECES : kind == OP_ATTEND ? COMBINE_PIECES : ROW_PIECES;
     if (kind == OP_GLU && producer->as.glu.activation != ACTIVATION_SILU) return 0;
-    return hip_has(h, K_norm_1024_4) && rows == a->n_first &&
-           rows <= hip_stream_multiprocessors(h->stream) && longest_of(a) <= pieces * PIECE &&
-           a->in % 4 == 0 && a->k % 4 == 0 && (a->order || !a->perm);
+    return rows == a->n_first && rows <= hip_stream_multiprocessors(h->stream) &&
+           fits_1024_threads(h, a, pieces);
 }
 
 /* Launches the producer of the input and its preparation as one kernel. keep: the input has other
@@ -416,7 +422,7 @@ static void launch(struct hip *h, const struct be_plan *p, int op, const struct 
     size_t tiles = (size_t)n_tiles(v, of->rows),
            blocks = (size_t)a.n_blocks * (v->tile ? tiles : 1),
            resident = v->persistent ? v->blocks * (size_t)hip_stream_multiprocessors(h->stream) : 0;
-    if (v->in_clusters) blocks *= CLUSTER;
+    if (v->in_clusters) blocks *= v->in_clusters;
     else if (resident && resident < blocks) blocks = resident;
     hip_launch(h, id_of(v), (struct hip_blocks){blocks, v->tile ? 1 : tiles, 1, 0}, &a, sizeof a);
 }
@@ -498,8 +504,7 @@ void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
     const struct hip_linears *l = &p->linears[op];
     struct prepare_args a = prepare_args_of(h, p, op, &l->run[0], rows, n_decode);
     if (hip_single(h) || !hip_has(h, K_mix_norm_1024_4) ||
-        hip_size_of(longest_of(&a)) != SIZE_4 ||
-        !uses_1024_threads(h, hip_op(p, norm), &a, rows)) {
+        !fits_1024_threads(h, &a, SHORT_PIECES)) {
         hip_mix(h, p, mix);
         hip_linear(h, p, op, norm);
         return;
@@ -508,8 +513,7 @@ void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
     both.both.norm.delta = NULL;
     if (hip_op(p, norm)->last[0] == op) both.both.norm.out = NULL;
     hip_launch_rows(h, K_mix_norm_1024_4, rows, &both, sizeof both);
-    for (int i = 0; i < l->n_runs; i++)
-        launch(h, p, op, &l->run[i], &(struct phase_rows){PHASE_DECODE, 0, rows, 0});
+    for (int i = 0; i < l->n_runs; i++) launch_prepared(h, p, op, &l->run[i], rows, n_decode);
 }
 
 int hip_takes_producer(const struct be_plan *p, int op)

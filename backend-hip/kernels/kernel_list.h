@@ -55,7 +55,7 @@ Q4_DECODE_MMA(q4_mma_decode_64, SM80, 8, 4, 3, 1)
            CLUSTER_SHARED(tile_rows, stages),                                                      \
            .phase = PHASE_DECODE, .format = FORMAT_Q4_F16, .rows = tile_rows,                      \
            .outputs = CLUSTER_OUTPUTS, .persistent = 1, .tile = tile_rows,                         \
-           .linears = PLAIN_LINEAR, .slower = percent, .in_clusters = 1)
+           .linears = PLAIN_LINEAR, .slower = percent, .in_clusters = CLUSTER)
 #endif
 Q4_WGMMA_CLUSTER(q4_wgmma_few_16, SM90, 16, 7, 230)
 Q4_WGMMA_CLUSTER(q4_wgmma_few_32, SM90, 32, 5, 230)
@@ -114,17 +114,18 @@ Q4_DECODE(q4_decode_f32_1, ALL, 1, 0)
 Q4_DECODE(q4_decode_f32_4, ALL, 4, 0)
 
 /* Dense linears of prompt rows with fp16 activations (hopper/linear_plain_wgmma.hip). groups:
- * consumer warpgroups, 64 outputs each */
+ * consumer warpgroups, 64 outputs each; few: rows, for routers and the heads of last rows */
 #ifndef PLAIN_WGMMA
-#define PLAIN_WGMMA(name, images, weights, groups, stages, percent)                                \
-    LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, 1,                          \
-           PLAIN_WGMMA_SHARED(weights, groups, stages), .phase = PHASE_PREFILL,                    \
-           .format = FORMAT_DENSE(weights), .rows = PLAIN_WGMMA_ROWS, .outputs = 64 * (groups),    \
+#define PLAIN_WGMMA(name, images, weights, tile_rows, groups, stages, of_sm, percent)              \
+    LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, of_sm,                      \
+           PLAIN_WGMMA_SHARED(weights, tile_rows, groups, stages), .phase = PHASE_PREFILL,         \
+           .format = FORMAT_DENSE(weights), .rows = tile_rows, .outputs = 64 * (groups),           \
            .persistent = 1, .tile = PLAIN_WGMMA_ROWS, .slower = percent)
 #endif
-PLAIN_WGMMA(plain_256, SM90, WEIGHT_BF16, 4, 3, 0)
-PLAIN_WGMMA(plain_64, SM90, WEIGHT_BF16, 1, 5, 60)
-PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 2, 8, 0)
+PLAIN_WGMMA(plain_256, SM90, WEIGHT_BF16, 128, 4, 3, 1, 0)
+PLAIN_WGMMA(plain_64, SM90, WEIGHT_BF16, 128, 1, 5, 1, 60)
+PLAIN_WGMMA(plain_few, SM90, WEIGHT_BF16, 32, 1, 7, 2, 100)
+PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 128, 2, 8, 1, 0)
 
 /* Dense linears of decode rows with fp16 activations (hopper/plain_decode_wgmma.hip). groups:
  * consumer warpgroups, `tall` times 64 outputs each; r: bf16, h: halves, few: outputs */
@@ -390,12 +391,12 @@ KERNEL_ROW(norm_router_f16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_IN
 KERNEL_ROW(norm_router_bf16, SM90, FOR_ROUTE, THREADS, 0, ROUTER_SHARED(ROUTER_INPUTS), 0, 0)
 #ifndef NORM_ROUTE /* hopper/norm_route.hip */
 #define NORM_ROUTE(name, images)                                                                   \
-    LINEAR(name, images, FOR_ROUTE, THREADS, 2, NORM_ROUTE_SHARED, .in_clusters = 1)
+    LINEAR(name, images, FOR_ROUTE, THREADS, 2, NORM_ROUTE_SHARED, .in_clusters = ROUTE_CLUSTER)
 #endif
-NORM_ROUTE(norm_route_f16, SM90)
-NORM_ROUTE(norm_route_bf16, SM90)
+NORM_ROUTE(norm_route, SM90)
+KERNEL_ROW(route_warps, SM90, FOR_ROUTE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(q4_experts_route, SM90, FOR_ROUTE, THREADS, 4, EXPERTS_ROUTE_SHARED, 0, 0)
-KERNEL_ROW(slots_gate_f16, SM90, FOR_PREPARE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(slots_gate_f16, SM90, FOR_PREPARE, THREADS, 0, 8 * 4 * MIX_INPUTS, 0, 0)
 #ifndef EXPERTS_MIX /* hopper/experts_mix_gemv.hip; shared: weights of a shared expert */
 #define EXPERTS_MIX(name, images, shared)                                                          \
     KERNEL_ROW(name, images, FOR_ROUTE, THREADS, 2, MIX_SHARED, 0, 0)
@@ -698,7 +699,7 @@ DELTA_ONE(delta_one_128, ALL, 128, 5)
 DELTA_ONE(delta_one_256, ALL, 256, 3)
 #ifndef DELTA_GATED /* hopper/delta_gated.hip */
 #define DELTA_GATED(name, images)                                                                  \
-    LINEAR(name, images, FOR_STATE, DELTA_THREADS, 5, 0, .in_clusters = 1)
+    LINEAR(name, images, FOR_STATE, DELTA_THREADS, 5, 0, .in_clusters = CLUSTER)
 #endif
 DELTA_GATED(delta_gated_128, SM90)
 

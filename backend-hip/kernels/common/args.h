@@ -132,9 +132,9 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 enum { EXPERTS_MMA_PANELS = 2 };
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * EXPERTS_MMA_PANELS * (depth))
 /* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
- * and shared memory for a block of experts_mix_gemv.hip beside them; experts that a warp chooses
- * among; rings and sums of 8 warps, and a scale */
-enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512 };
+ * and shared memory for a block of experts_mix_gemv.hip beside them; rings and sums of 8 warps, and a
+ * scale. Experts that a warp chooses among; and with few instructions */
+enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512, FEW_EXPERTS = 128 };
 #define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
 /* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; inputs of a
  * shared expert, four to a thread; rings, inputs and results of 8 warps, the shared expert's row in
@@ -152,14 +152,14 @@ enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
     (512 * (rows) * (parts) + ((weights) == WEIGHT_I8 ? 272 : 512) * (outputs))
 /* Parts of an activation of plain linears in f16 on sm_90a. */
 #define F16_PARTS(weights) ((weights) == WEIGHT_I8 ? 1 : 2)
-/* hopper/linear_plain_wgmma.hip: rows of a tile; a stage of 64 inputs, in whole KB for the swizzle;
- * the ring and its mbarriers */
+/* hopper/linear_plain_wgmma.hip: rows of a tile in memory, of which a kernel's tile may be a part; a
+ * stage of 64 inputs, in whole KB for the swizzle; the ring and its mbarriers */
 enum { PLAIN_WGMMA_ROWS = 128 };
-#define PLAIN_WGMMA_STAGE(weights, groups)                                                         \
-    ((F16_PARTS(weights) * PLAIN_WGMMA_ROWS * 128 +                                                \
+#define PLAIN_WGMMA_STAGE(weights, rows, groups)                                                   \
+    ((F16_PARTS(weights) * (rows) * 128 +                                                          \
       (groups) * 4 * ((weights) == WEIGHT_I8 ? BYTES_STAGE : 2048) + 1023) / 1024 * 1024)
-#define PLAIN_WGMMA_SHARED(weights, groups, stages)                                                \
-    ((stages) * PLAIN_WGMMA_STAGE(weights, groups) + 16 * (stages))
+#define PLAIN_WGMMA_SHARED(weights, rows, groups, stages)                                          \
+    ((stages) * PLAIN_WGMMA_STAGE(weights, rows, groups) + 16 * (stages))
 /* hopper/plain_decode_wgmma.hip: a stage of 64 inputs of a tile of rows and of the weights */
 #define PLAIN_DECODE_STAGE(weights, rows, outputs)                                                 \
     (F16_PARTS(weights) * (rows) * 128 + (outputs) * 128)
@@ -549,6 +549,7 @@ struct route_args {
     float *weight;       /* [rows][top_k] */
     int n, top_k, sigmoid, normalize, groups, kept_groups;
     int by_warp; /* a warp can choose (hopper/experts_route_gemv.hip) */
+    int rows;    /* route_warps */
     float scale;
 };
 
@@ -641,18 +642,20 @@ struct norm_router_args {
 };
 
 /* norm_route.hip: decode rows; the router's weights are plain, its inputs are those of the norm and
- * whole stages. half, parts: preparations of the normed rows, packed NULL: none. Shared memory at
- * most, and of route() with the scores; slots that it groups at most */
+ * whole stages. half, parts: preparations of the normed rows, packed NULL: none. Blocks of a
+ * cluster, rows of a block at most. Shared memory at most; slots that it groups at most */
+enum { ROUTE_CLUSTER = 8, ROUTE_ROWS = 2 };
 enum { NORM_ROUTE_SHARED = 110 << 10, NORM_ROUTE_SLOTS = 2048 };
-enum { NORM_ROUTE_CHOICE = 4 * (4 * MAX_EXPERTS + THREADS + 2 * MAX_TOP_K) };
 struct norm_route_args {
     struct norm_args norm;
     struct linear_args linear; /* rows, n_chunks */
     struct linear_part router;
     struct prepare_args half, parts;
-    struct route_args route;     /* x: unused */
+    struct route_args route;     /* x: unused; by_warp 0: not chosen here */
     struct expert_groups groups; /* n_slots 0: not grouped here */
     int *counter;                /* [1] 0 between launches */
+    int of_block;                /* rows of a block, 1 or ROUTE_ROWS */
+    int is_bf16;                 /* the router's weights; else halves */
 };
 
 /* experts_route_gemv.hip: one row; experts.expert: unused */

@@ -202,20 +202,38 @@ DEVICE int sum_up_to(int v, int *sum)
     return sum[t];
 }
 
-/* Places and tiles of one expert's slots: every block counts the slots of all experts, then thread
- * t places those among its share of the slots. */
-DEVICE void group_expert(const struct expert_groups *g, int n_experts, int expert, int *count,
-                         int *sums)
+/* Experts of slots from, from + THREADS, .., up to GROUP_AT_ONCE of them, whose loads wait for memory
+ * together; -1: there is no such slot before `to`. */
+#if defined(__NVPTX__)
+enum { GROUP_AT_ONCE = 8 };
+#else /* 11 code objects */
+enum { GROUP_AT_ONCE = 1 };
+#endif
+enum { GROUP_WORDS = 8 * THREADS };
+DEVICE void group_ids(const int *ids, int from, int to, int id[GROUP_AT_ONCE])
 {
-    int t = thread(), share = (g->n_slots + THREADS - 1) / THREADS, tiles = 0, mine = 0;
-    int from = t * share, to = from + share < g->n_slots ? from + share : g->n_slots;
+    UNROLL for (int j = 0; j < GROUP_AT_ONCE; j++)
+        id[j] = from + j * THREADS < to ? ids[from + j * THREADS] : -1;
+}
+
+/* Places and tiles of one expert's slots: every block counts the slots of all experts, then has a
+ * bit for each slot of its own, 32 * GROUP_WORDS slots at a time. count [MAX_EXPERTS], sums
+ * [THREADS], bits [GROUP_WORDS] */
+DEVICE void group_expert(const struct expert_groups *g, int n_experts, int expert, int *count,
+                         int *sums, int *bits)
+{
+    int t = thread(), tiles = 0, id[GROUP_AT_ONCE];
     for (int i = t; i < n_experts; i += THREADS) count[i] = 0;
     barrier();
-    for (int i = t; i < g->n_slots; i += THREADS) take_numbers(&count[g->id[i]], 1);
+    for (int i = t; i < g->n_slots; i += GROUP_AT_ONCE * THREADS) {
+        group_ids(g->id, i, g->n_slots, id);
+        UNROLL for (int j = 0; j < GROUP_AT_ONCE; j++)
+            if (id[j] >= 0) take_numbers(&count[id[j]], 1);
+    }
     barrier();
     for (int i = t; i < expert; i += THREADS) tiles += (count[i] + g->tile - 1) / g->tile;
-    sum_up_to(tiles, sums);
-    int first = sums[THREADS - 1], n = count[expert], n_tiles = (n + g->tile - 1) / g->tile;
+    int first = (int)block_sum((float)tiles, (float *)sums), n = count[expert], /* exact */
+        n_tiles = (n + g->tile - 1) / g->tile, place = first * g->tile;
     if (expert == n_experts - 1 && t == 0) *g->n_tiles = first + n_tiles;
     if (!n) return;
     for (int i = t; i < n_tiles; i += THREADS) {
@@ -223,12 +241,31 @@ DEVICE void group_expert(const struct expert_groups *g, int n_experts, int exper
         g->expert[first + i] = expert;
         g->end[first + i] = (first + i) * g->tile + (left < g->tile ? left : g->tile);
     }
-    for (int i = from; i < to; i++) mine += g->id[i] == expert;
-    int place = first * g->tile + sum_up_to(mine, sums) - mine;
-    for (int i = from; i < to; i++) {
-        if (g->id[i] != expert) continue;
-        g->slot[place] = i;
-        g->place[i] = place++;
+    for (int from = 0; from < g->n_slots; from += 32 * GROUP_WORDS) {
+        int to = g->n_slots - from < 32 * GROUP_WORDS ? g->n_slots : from + 32 * GROUP_WORDS,
+            words = (to - from + 31) / 32, each = (words + THREADS - 1) / THREADS, mine = 0;
+        for (int i = t; i < words; i += THREADS) bits[i] = 0;
+        barrier();
+        for (int i = from + t; i < to; i += GROUP_AT_ONCE * THREADS) {
+            group_ids(g->id, i, to, id);
+            UNROLL for (int j = 0; j < GROUP_AT_ONCE; j++)
+            {
+                int bit = i - from + j * THREADS;
+                if (id[j] == expert) take_numbers(&bits[bit / 32], (int)(1u << bit % 32));
+            }
+        }
+        barrier();
+        for (int w = t * each; w < (t + 1) * each && w < words; w++)
+            mine += __builtin_popcount((u32)bits[w]);
+        int at = place + sum_up_to(mine, sums) - mine;
+        for (int w = t * each; w < (t + 1) * each && w < words; w++)
+            for (u32 left = (u32)bits[w]; left; left &= left - 1) {
+                int slot = from + w * 32 + __builtin_ctz(left);
+                g->slot[at] = slot;
+                g->place[slot] = at++;
+            }
+        place += sums[THREADS - 1];
+        barrier();
     }
 }
 
@@ -238,9 +275,10 @@ KERNEL(group_slots, struct group_args)
     const struct group_args *a = ARGS;
     LDS(int, count, MAX_EXPERTS);
     LDS(int, sums, THREADS);
+    LDS(int, bits, GROUP_WORDS);
     struct expert_groups g = a->phase[0];
     if (block_y()) g = a->phase[1];
-    if (g.n_slots) group_expert(&g, a->n_experts, block_x(), count, sums);
+    if (g.n_slots) group_expert(&g, a->n_experts, block_x(), count, sums, bits);
 }
 
 /* The row of a slot's input, after the activation that precedes it; *a: with the permutation of the

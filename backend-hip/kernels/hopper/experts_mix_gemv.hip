@@ -11,20 +11,38 @@
  * Bits: those of slots_prepare_f16, hopper/experts_decode_mma.hip, mix_slots and
  * hopper/dense_gemv.hip. Last the activation of the slots of many rows. */
 
+/* Loads that keep their order, ahead of what is done with them. */
+DEVICE f32x4 load_four(const float *from)
+{
+    u32x4 v = load_input(from);
+    return (f32x4){f32_of(v[0]), f32_of(v[1]), f32_of(v[2]), f32_of(v[3])};
+}
+
 /* The activated inputs v of a slot, by a warp: lane l has elements 4l .. 4l + 3 of each 128, zeros
  * from `in` on. Returns the power of two of the row. */
 DEVICE struct power_of_two warp_gated(const float *gate, const float *up, int in, int gelu,
                                       f32x4 v[MIX_INPUTS / 128])
 {
+    enum { AT_ONCE = 6 }; /* whose loads wait for memory together */
     float largest = 0;
-    UNROLL for (int j = 0; j < MIX_INPUTS / 128; j++)
+    UNROLL for (int first = 0; first < MIX_INPUTS / 128; first += AT_ONCE)
     {
-        int i = j * 128 + thread() % WARP * 4;
-        v[j] = (f32x4){0, 0, 0, 0};
-        if (i >= in) continue;
-        f32x4 g = *(const f32x4 *)(gate + i), u = *(const f32x4 *)(up + i);
-        UNROLL for (int k = 0; k < 4; k++) v[j][k] = gated(g[k], u[k], gelu);
-        largest = largest_of(v[j], largest);
+        f32x4 g[AT_ONCE], u[AT_ONCE];
+        UNROLL for (int j = 0; j < AT_ONCE; j++)
+        {
+            int i = (first + j) * 128 + thread() % WARP * 4, at = i < in ? i : 0;
+            if ((first + j) * 128 >= in) break;
+            g[j] = load_four(gate + at);
+            u[j] = load_four(up + at);
+        }
+        UNROLL for (int j = 0; j < AT_ONCE && first + j < MIX_INPUTS / 128; j++)
+        {
+            f32x4 *to = &v[first + j];
+            *to = (f32x4){0, 0, 0, 0};
+            if ((first + j) * 128 + thread() % WARP * 4 >= in) continue;
+            UNROLL for (int k = 0; k < 4; k++) (*to)[k] = gated(g[j][k], u[j][k], gelu);
+            largest = largest_of(*to, largest);
+        }
     }
     return power_for(f32_of(max_of_warp(bits_of(largest))), 14);
 }
@@ -42,21 +60,42 @@ DEVICE float mix_inputs(const struct experts_mix_args *a, int slot, f16 *to)
     return p.undo;
 }
 
-/* slots_prepare_f16 for activations without another reader, a slot to a warp. */
+/* slots_prepare_f16 for activations without another reader, a slot to a warp. Dynamic shared memory:
+ * [WARPS][stride] floats */
 KERNEL(slots_gate_f16, struct slot_prepare_args)
 {
+    enum { AT_ONCE = 6 }; /* as above */
     const struct slot_prepare_args *s = ARGS;
     const struct prepare_args *a = &s->prepare;
-    int slot = block_x() * WARPS + warp_number();
+    int slot = block_x() * WARPS + warp_number(), lane = thread() % WARP, in = a->in;
     if (slot >= s->n_slots) return;
     int to = place_of_slot(s, slot);
     struct row_place place = place_of(a, to);
-    f32x4 v[MIX_INPUTS / 128];
-    u64 at = (u64)slot * (u64)a->in;
-    struct power_of_two p = warp_gated(s->gate + at, s->up + at, a->in, s->gelu, v);
-    UNROLL for (int j = 0; j < MIX_INPUTS / 128; j++) if (j * 128 < a->stride)
-        place_piece(&place, j * 128 + thread() % WARP * 4, v[j], p.factor);
-    if (thread() % WARP == 0) a->scale[to] = p.undo;
+    const float *gate = s->gate + (u64)slot * (u64)in, *up = s->up + (u64)slot * (u64)in;
+    float *row = (float *)dynamic_lds + warp_number() * a->stride + lane * 4, largest = 0;
+    NO_UNROLL for (int first = 0; first < a->stride; first += AT_ONCE * 128)
+    {
+        f32x4 g[AT_ONCE], u[AT_ONCE];
+        UNROLL for (int j = 0; j < AT_ONCE; j++)
+        {
+            int i = first + j * 128 + lane * 4, at = i < in ? i : 0;
+            g[j] = load_four(gate + at);
+            u[j] = load_four(up + at);
+        }
+        UNROLL for (int j = 0; j < AT_ONCE; j++)
+        {
+            int i = first + j * 128 + lane * 4;
+            f32x4 v = {0, 0, 0, 0};
+            if (i >= a->stride) break;
+            if (i < in) UNROLL for (int k = 0; k < 4; k++) v[k] = gated(g[j][k], u[j][k], s->gelu);
+            largest = largest_of(v, largest);
+            *(f32x4 *)(row + first + j * 128) = v;
+        }
+    }
+    struct power_of_two p = power_for(f32_of(max_of_warp(bits_of(largest))), 14);
+    for (int j = 0; j < a->stride; j += 128)
+        place_piece(&place, j + lane * 4, *(const f32x4 *)(row + j), p.factor);
+    if (lane == 0) a->scale[to] = p.undo;
 }
 
 /* The next item that a warp loads: codes and scales of this lane. */

@@ -8,44 +8,29 @@
  *             cp.async across tasks
  * Bits: route(), and hopper/linear_decode_mma.hip: the slices are added in order. */
 
-/* The experts of the row, chosen by a warp: lane i has the i-th of them, ascending; -1: none. The
- * scores are those of a launch that has ended. Only if a->by_warp. ids[WARP]: of the warp. Loops
- * over a lane's scores end with them, at the same number in all lanes. */
-DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
+/* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS experts a few, so
+ * that a launch fetches few instructions. */
+enum { WARP_SCORES = WARP_EXPERTS / WARP };
+
+/* The experts of a row by a warp, of their keys (ordered_bits(), 0: none): lane i has the i-th of
+ * them, ascending; -1: none. ids[WARP]: of the warp; *top: the largest key; each: keys of a lane */
+DEVICE int chosen_of_keys(const struct route_args *a, u32 *key, int *ids, u32 *top, const int each)
 {
-    enum { EACH = WARP_EXPERTS / WARP };
-    int lane = thread() % WARP, ranked = -1, place = 0, n = a->n;
-    u32 key[EACH], bad = 0;
-    UNROLL for (int j = 0; j < EACH; j++)
-    {
-        int i = j * WARP + lane;
-        key[j] = 0;
-        if (i >= n) continue;
-        float x = load_fresh(a->x + i);
-        bad |= (u32)(x != x);
-        key[j] = ordered_bits(a->bias ? rcp32(1 + exp32(-x)) + a->bias[i] : x);
-    }
+    int lane = thread() % WARP, ranked = -1, place = 0;
     NO_UNROLL for (int r = 0; r < a->top_k; r++)
     {
         u32 best = 0, at = 0;
-        UNROLL for (int j = 0; j < EACH; j++)
+        UNROLL for (int j = 0; j < each; j++)
         {
-            if (j * WARP >= n) break;
             at = key[j] > best ? (u32)(j * WARP + lane) : at;
             best = key[j] > best ? key[j] : best;
         }
-        u32 top = max_of_warp(best), first = ~max_of_warp(best == top ? ~at : 0);
-        if (r == 0 && !a->sigmoid) /* the largest is infinite */
-            bad |= (u32)(top <= ordered_bits(-__builtin_inff()) ||
-                         top >= ordered_bits(__builtin_inff()));
+        u32 most = max_of_warp(best), first = ~max_of_warp(best == most ? ~at : 0);
+        if (r == 0) *top = most;
         if (lane == r) ranked = (int)first;
-        UNROLL for (int j = 0; j < EACH; j++)
-        {
-            if (j * WARP >= n) break;
-            key[j] = first == (u32)(j * WARP + lane) ? 0 : key[j];
-        }
+        UNROLL for (int j = 0; j < each; j++) key[j] =
+            first == (u32)(j * WARP + lane) ? 0 : key[j];
     }
-    if (max_of_warp(bad)) return lane < a->top_k ? lane : -1;
     NO_UNROLL for (int from = 0; from < a->top_k; from += 8) UNROLL for (int r = 0; r < 8; r++)
     {
         int other = (int)bits_of(shuffle_from(f32_of((u32)ranked), from + r));
@@ -54,6 +39,39 @@ DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
     if (lane < a->top_k) ids[place] = ranked;
     warp_barrier();
     return lane < a->top_k ? ids[lane] : -1;
+}
+
+/* The same of the scores of a launch that has ended. */
+DEVICE int chosen_of_scores(const struct route_args *a, int *ids, const int each)
+{
+    int lane = thread() % WARP;
+    float x[WARP_SCORES];
+    u32 key[WARP_SCORES], bad = 0, top;
+    UNROLL for (int j = 0; j < each; j++) /* all loads wait for memory together */
+    {
+        int i = j * WARP + lane;
+        x[j] = load_fresh(a->x + (i < a->n ? i : 0));
+    }
+    UNROLL for (int j = 0; j < each; j++)
+    {
+        int i = j * WARP + lane;
+        key[j] = 0;
+        if (i >= a->n) continue;
+        bad |= (u32)(x[j] != x[j]);
+        key[j] = ordered_bits(a->bias ? rcp32(1 + exp32(-x[j])) + a->bias[i] : x[j]);
+    }
+    int chosen = chosen_of_keys(a, key, ids, &top, each);
+    if (!a->sigmoid) /* the largest is infinite */
+        bad |= (u32)(top <= ordered_bits(-__builtin_inff()) ||
+                     top >= ordered_bits(__builtin_inff()));
+    return !max_of_warp(bad) ? chosen : lane < a->top_k ? lane : -1;
+}
+
+/* Only if a->by_warp. */
+DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
+{
+    return a->n <= FEW_EXPERTS ? chosen_of_scores(a, ids, FEW_EXPERTS / WARP)
+                               : chosen_of_scores(a, ids, WARP_SCORES);
 }
 
 /* Shared memory of route(), in that of a block without tasks. */

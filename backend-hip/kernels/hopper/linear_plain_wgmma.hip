@@ -9,26 +9,28 @@
  * Bits: all products of an output are added in the order of the inputs, both parts of each 16
  * inputs; those of codes are summed for each chunk, scaled and added. */
 
-enum { PLAIN_PART = PLAIN_WGMMA_ROWS * 128 }; /* bytes of a part of 64 inputs of a tile */
+enum { PLAIN_PART = PLAIN_WGMMA_ROWS * 128 }; /* bytes of a part of 64 inputs of a tile in memory */
 
 struct plain_ring {
     u32 stages, full, empty;
 };
 
-/* The producer warp: lane i copies the weights of panel i, lane 0 the rows, too. */
-DEVICE void produce_plain(const struct linear_args *a, const struct plain_ring *r,
+/* The producer warp: lane i copies the weights of panel i, lane 0 the rows, too. rows: of a tile */
+DEVICE void produce_plain(const struct linear_args *a, const struct plain_ring *r, const int rows,
                           const int groups, const int stages, const int kind)
 {
-    const int panels = 4 * groups, of_panel = dense_stage_bytes(kind),
-              x_bytes = F16_PARTS(kind) * PLAIN_PART,
-              stage_bytes = PLAIN_WGMMA_STAGE(kind, groups);
+    const int panels = 4 * groups, of_panel = dense_stage_bytes(kind), parts = F16_PARTS(kind),
+              x_bytes = parts * rows * 128, stage_bytes = PLAIN_WGMMA_STAGE(kind, rows, groups),
+              tiles = PLAIN_WGMMA_ROWS / rows;
     int lane = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS, stage = 0,
-        n = tiles_of(a, 0, PLAIN_WGMMA_ROWS);
+        n = tiles_of(a, 0, rows);
     u32 parity = 1; /* an unused stage is empty */
     for (int index = block_x(); index < n; index += grid_x()) {
-        struct tile t = tile_of(a, 0, index, PLAIN_WGMMA_ROWS);
+        struct tile t = tile_of(a, 0, index, rows);
         int last = (t.p.out - 1) / PANEL, panel = t.out_tile * panels + lane % panels;
-        const char *x = (const char *)a->x + (u64)t.row_tile * (u64)n_items * (u64)x_bytes,
+        const char *x = (const char *)a->x +
+                        (u64)(t.row_tile / tiles) * (u64)n_items * (u64)(parts * PLAIN_PART) +
+                        t.row_tile % tiles * (rows * 128),
                    *w = (const char *)t.p.weight +
                         (u64)(panel < last ? panel : last) * (u64)n_items * (u64)of_panel;
         for (int item = 0; item < n_items; item++) {
@@ -36,7 +38,12 @@ DEVICE void produce_plain(const struct linear_args *a, const struct plain_ring *
             mbarrier_wait(r->empty + 8 * (u32)stage, parity);
             if (lane == 0) {
                 mbarrier_arrive_expect(count, (u32)(x_bytes + panels * of_panel));
-                bulk_copy(to, x + (u64)item * (u64)x_bytes, (u32)x_bytes, count);
+                x += item ? parts * PLAIN_PART : 0;
+                if (tiles == 1) bulk_copy(to, x, (u32)x_bytes, count);
+                else
+                    UNROLL for (int q = 0; q < parts; q++)
+                        bulk_copy(to + (u32)(q * rows * 128), x + q * PLAIN_PART, (u32)rows * 128,
+                                  count);
             }
             warp_barrier(); /* no bytes come before they are expected */
             if (lane < panels)
@@ -48,7 +55,7 @@ DEVICE void produce_plain(const struct linear_args *a, const struct plain_ring *
 }
 
 /* total = or += a stage's 64 inputs times weights at w of the warp's panel. */
-DEVICE void plain_stage(u32 x, u32 w, float *total, int more, const int kind)
+DEVICE void plain_stage(u32 x, u32 w, float *total, int more, const int n, const int kind)
 {
     u32 a[4][4];
     u64 rows = wgmma_rows(x);
@@ -56,10 +63,10 @@ DEVICE void plain_stage(u32 x, u32 w, float *total, int more, const int kind)
         load_matrices(w + (u32)(s * 2 * PANEL * 16 + thread() % WARP * 16), a[s]);
     wgmma_begin();
     UNROLL for (int s = 0; s < 4; s++) UNROLL for (int q = 0; q < 2; q++)
-        wgmma_of(total, a[s], rows + (u64)(q * (PLAIN_PART >> 4) + 2 * s), more || s + q,
-                 PLAIN_WGMMA_ROWS, kind == WEIGHT_BF16);
+        wgmma_of(total, a[s], rows + (u64)(q * (n * 128 >> 4) + 2 * s), more || s + q, n,
+                 kind == WEIGHT_BF16);
     wgmma_commit();
-    wgmma_wait(total, PLAIN_WGMMA_ROWS);
+    wgmma_wait(total, n);
 }
 
 /* The same with codes: of each chunk the products, times its scale. part: scratch */
@@ -94,38 +101,39 @@ DEVICE void plain_bytes(u32 x, u32 w, float *part, float *total)
 }
 
 /* A consumer warpgroup. */
-DEVICE void consume_plain(const struct linear_args *a, const struct plain_ring *r,
+DEVICE void consume_plain(const struct linear_args *a, const struct plain_ring *r, const int rows,
                           const int groups, const int stages, const int kind)
 {
-    const int x_bytes = F16_PARTS(kind) * PLAIN_PART,
-              stage_bytes = PLAIN_WGMMA_STAGE(kind, groups);
+    const int x_bytes = F16_PARTS(kind) * rows * 128,
+              stage_bytes = PLAIN_WGMMA_STAGE(kind, rows, groups);
     int warp = thread() / WARP, lane = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS,
-        stage = 0, n = tiles_of(a, 0, PLAIN_WGMMA_ROWS);
+        stage = 0, n = tiles_of(a, 0, rows);
     u32 parity = 0, w = (u32)(x_bytes + warp * dense_stage_bytes(kind));
     for (int index = block_x(); index < n; index += grid_x()) {
-        struct tile t = tile_of(a, 0, index, PLAIN_WGMMA_ROWS);
+        struct tile t = tile_of(a, 0, index, rows);
         float total[PLAIN_WGMMA_ROWS / 2], part[PLAIN_WGMMA_ROWS / 2];
-        UNROLL for (int i = 0; i < PLAIN_WGMMA_ROWS / 2; i++) total[i] = 0;
+        UNROLL for (int i = 0; i < rows / 2; i++) total[i] = 0;
         for (int item = 0; item < n_items; item++) {
             u32 x = r->stages + (u32)(stage * stage_bytes);
             mbarrier_wait(r->full + 8 * (u32)stage, parity);
             if (kind == WEIGHT_I8) plain_bytes(x, x + w, part, total);
-            else plain_stage(x, x + w, total, item > 0, kind);
+            else plain_stage(x, x + w, total, item > 0, rows, kind);
             if (lane == 0) mbarrier_arrive(r->empty + 8 * (u32)stage);
             if (++stage == stages) stage = 0, parity ^= 1;
         }
-        write_rows(a, &t.p, t.row_tile * PLAIN_WGMMA_ROWS + lane % 4 * 2,
-                   (t.out_tile * 4 * groups + warp) * PANEL + lane / 4, total, PLAIN_WGMMA_ROWS);
+        write_rows(a, &t.p, t.row_tile * rows + lane % 4 * 2,
+                   (t.out_tile * 4 * groups + warp) * PANEL + lane / 4, total, rows);
     }
 }
 
-/* groups: consumer warpgroups, 64 outputs each. The mbarriers are behind the ring. */
-DEVICE void plain_wgmma(const struct linear_args *a, u32 *lds, const int groups, const int stages,
-                        const int kind)
+/* groups: consumer warpgroups, 64 outputs each; blocks: of a multiprocessor. The mbarriers are
+ * behind the ring. */
+DEVICE void plain_wgmma(const struct linear_args *a, u32 *lds, const int rows, const int groups,
+                        const int stages, const int blocks, const int kind)
 {
     struct plain_ring r;
     r.stages = lds_address(lds);
-    r.full = r.stages + (u32)(stages * PLAIN_WGMMA_STAGE(kind, groups));
+    r.full = r.stages + (u32)(stages * PLAIN_WGMMA_STAGE(kind, rows, groups));
     r.empty = r.full + 8 * (u32)stages;
     if (thread() == 0) {
         for (int i = 0; i < stages; i++) {
@@ -137,17 +145,17 @@ DEVICE void plain_wgmma(const struct linear_args *a, u32 *lds, const int groups,
     barrier();
     wait_for_producer();
     if (thread() >= groups * 128) {
-        REGISTERS_LESS(24);
-        if (thread() < groups * 128 + WARP) produce_plain(a, &r, groups, stages, kind);
+        if (blocks == 1) REGISTERS_LESS(24);
+        if (thread() < groups * 128 + WARP) produce_plain(a, &r, rows, groups, stages, kind);
     } else {
-        if (groups == 4) REGISTERS_MORE(112);
-        else REGISTERS_MORE(232);
-        consume_plain(a, &r, groups, stages, kind);
+        if (blocks == 1 && groups == 4) REGISTERS_MORE(112);
+        else if (blocks == 1) REGISTERS_MORE(232);
+        consume_plain(a, &r, rows, groups, stages, kind);
     }
 }
 
-#define PLAIN_WGMMA(name, images, weights, groups, stages, percent)                                \
+#define PLAIN_WGMMA(name, images, weights, tile_rows, groups, stages, of_sm, percent)              \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
-        plain_wgmma(EARLY_ARGS, dynamic_lds, groups, stages, weights);                             \
+        plain_wgmma(EARLY_ARGS, dynamic_lds, tile_rows, groups, stages, of_sm, weights);           \
     })
 #include "backend-hip/kernels/kernel_list.h"

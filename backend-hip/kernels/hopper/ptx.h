@@ -127,12 +127,19 @@ DEVICE void cluster_barrier(void)
         "barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
             : "memory");
 }
-/* The same without visible writes; work of its own between the two. */
+/* The same in two halves, work of its own between them; without visible writes, or with them. */
 DEVICE void cluster_arrive(void)
 {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
-DEVICE void cluster_wait(void) { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+DEVICE void cluster_arrive_written(void)
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+DEVICE void cluster_wait(void)
+{
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 /* The float at address lds of block `rank` of the cluster (distributed shared memory). */
 DEVICE float load_of_block(u32 lds, int rank)
 {
@@ -213,18 +220,23 @@ DEVICE void wgmma_16(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumu
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate)
                  : "memory");
 }
-DEVICE void wgmma_32(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %21, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
-                 "{%16,%17,%18,%19}, %20, p, 1, 1, 0; }"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
-                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
-                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate)
-                 : "memory");
+/* name: of fp16 or bf16 */
+#define WGMMA_32(name, type)                                                                       \
+DEVICE void name(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)                  \
+{                                                                                                  \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %21, 0; "                                         \
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32." type "." type " {"                  \
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "                        \
+                 "{%16,%17,%18,%19}, %20, p, 1, 1, 0; }"                                           \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),         \
+                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),       \
+                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])                              \
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate)                     \
+                 : "memory");                                                                      \
 }
+WGMMA_32(wgmma_32, "f16")
+WGMMA_32(wgmma_bf16_32, "bf16")
+#undef WGMMA_32
 DEVICE void wgmma_wait_32(float *c)
 {
     asm volatile("wgmma.wait_group.sync.aligned 0;"
@@ -235,7 +247,6 @@ DEVICE void wgmma_wait_32(float *c)
                  : "memory");
 }
 
-/* name: of fp16 or bf16 */
 #define WGMMA_64(name, type)                                                                      \
 DEVICE void name(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)                  \
 {                                                                                                  \
@@ -323,12 +334,13 @@ DEVICE void wgmma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulat
     else wgmma_16(c, a0, a1, a2, a3, b, accumulate);
 }
 
-/* The same of bfloats, for 64 or 128 rows, with bf16 0 of halves. */
+/* The same of bfloats, for 32, 64 or 128 rows, with bf16 0 of halves. */
 DEVICE void wgmma_of(float *c, const u32 a[4], u64 b, int accumulate, const int n, const int bf16)
 {
     if (!bf16) wgmma(c, a[0], a[1], a[2], a[3], b, accumulate, n);
     else if (n == 128) wgmma_bf16_128(c, a[0], a[1], a[2], a[3], b, accumulate);
-    else wgmma_bf16_64(c, a[0], a[1], a[2], a[3], b, accumulate);
+    else if (n == 64) wgmma_bf16_64(c, a[0], a[1], a[2], a[3], b, accumulate);
+    else wgmma_bf16_32(c, a[0], a[1], a[2], a[3], b, accumulate);
 }
 
 /* 64 rows: both operands in shared memory, a as wgmma_octets() describes b. */

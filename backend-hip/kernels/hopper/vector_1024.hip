@@ -51,6 +51,8 @@ DEVICE float squares_of(const f32x4 *values, int dim, const int pieces)
     return sum;
 }
 
+enum { MIX_AT_ONCE = 4 };
+
 /* values [pieces * THREADS]: passes the row to the first THREADS threads, which sum the squares;
  * then holds the permuted row. */
 DEVICE void norm_1024(const struct norm_prepare_args *a, const struct mix_args *mix, float *scratch,
@@ -69,15 +71,20 @@ DEVICE void norm_1024(const struct norm_prepare_args *a, const struct mix_args *
     if (mix) {
         const float *w_mix = mix->weight + (u64)block_x() * (u64)mix->top_k,
                     *x_mix = mix->x + at * (u64)mix->top_k;
-        FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
+        NO_UNROLL for (int k = 0; k < mix->top_k; k += MIX_AT_ONCE)
+            FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
         {
-            f32x4 first = *(const f32x4 *)(x_mix + i);
-            UNROLL for (int e = 0; e < 4; e++) delta[j][e] = w_mix[0] * first[e];
-        }
-        UNROLL_8 for (int k = 1; k < mix->top_k; k++) FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
-        {
-            f32x4 x = *(const f32x4 *)(x_mix + (u64)k * (u64)dim + i);
-            UNROLL for (int e = 0; e < 4; e++) delta[j][e] = fma32(w_mix[k], x[e], delta[j][e]);
+            u32x4 x[MIX_AT_ONCE]; /* whose loads wait for memory together */
+            float by[MIX_AT_ONCE];
+            UNROLL for (int m = 0; m < MIX_AT_ONCE; m++)
+            {
+                int slot = k + m < mix->top_k ? k + m : k;
+                x[m] = load_input(x_mix + (u64)slot * (u64)dim + i);
+                by[m] = load_fresh(w_mix + slot);
+            }
+            UNROLL for (int m = 0; m < MIX_AT_ONCE; m++)
+                if (k + m < mix->top_k) UNROLL for (int e = 0; e < 4; e++) delta[j][e] =
+                    k + m ? fma32(by[m], f32_of(x[m][e]), delta[j][e]) : by[m] * f32_of(x[m][e]);
         }
         FOR_PIECES_OF(THREADS_1024, n, j, i, dim) v[j] = v[j] + delta[j];
         FOR_PIECES_OF(THREADS_1024, n, j, i, dim) * (f32x4 *)(of->x + at + i) = v[j];

@@ -28,6 +28,7 @@ DEVICE int cluster_blocks(void) { return fiber_cluster_blocks; }
 DEVICE int cluster_rank(void) { return fiber_cluster_rank(); }
 DEVICE void cluster_barrier(void) { fiber_cluster_barrier(); }
 DEVICE void cluster_arrive(void) { fiber_cluster_barrier(); }
+DEVICE void cluster_arrive_written(void) { fiber_cluster_barrier(); }
 DEVICE void cluster_wait(void) {}
 DEVICE float load_of_block(u32 lds, int rank) { return fiber_load_of_block(lds, rank); }
 DEVICE void store_to_block(u32 lds, int rank, u64 v) { fiber_store_to_block(lds, rank, v); }

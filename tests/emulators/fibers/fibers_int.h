@@ -6,7 +6,7 @@
 #include "backend-hip/kernels/host/fibers.h"
 
 /* per cluster, per block */
-enum { MAX_BLOCKS = 4, MAX_THREADS = 1536, LDS_BYTES = 64 << 10, DYNAMIC_BYTES = 227 << 10 };
+enum { MAX_BLOCKS = 8, MAX_THREADS = 2048, LDS_BYTES = 64 << 10, DYNAMIC_BYTES = 227 << 10 };
 
 struct fibers {
     int self;                    /* index in the cluster of the running thread */
