@@ -227,9 +227,9 @@ static void prepare(struct hip *h, const struct be_plan *p, int op, const struct
     if (glu >= 0 && !a.keep && gates_by_warp(h, w, s->v)) {
         enum { OF_BLOCK = THREADS / 32 };
         a.n_slots = s->groups.n_slots;
-        size_t slots = (size_t)a.n_slots, shared = OF_BLOCK * sizeof(float) * (size_t)a.prepare.stride;
-        hip_launch(h, K_slots_gate_f16,
-                   (struct hip_blocks){(slots + OF_BLOCK - 1) / OF_BLOCK, 1, 1, (unsigned)shared}, &a,
+        size_t blocks = ((size_t)a.n_slots + OF_BLOCK - 1) / OF_BLOCK,
+               shared = OF_BLOCK * sizeof(float) * (size_t)a.prepare.stride;
+        hip_launch(h, K_slots_gate_f16, (struct hip_blocks){blocks, 1, 1, (unsigned)shared}, &a,
                    sizeof a);
         return;
     }

@@ -95,7 +95,8 @@ enum { CLASS_ROWS = 64 };
  * Two blocks of a dense linear take turns. */
 static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
 {
-    double all = hip_stream_multiprocessors(h->stream), cluster = v->in_clusters ? v->in_clusters : 1;
+    double all = hip_stream_multiprocessors(h->stream),
+           cluster = v->in_clusters ? v->in_clusters : 1;
     double at_once = v->persistent            ? (v->format == FORMAT_Q4_F16 ? v->blocks : 1) * all
                      : v->phase == PHASE_BOTH ? all
                                               : 1;

@@ -132,8 +132,8 @@ enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_
 enum { EXPERTS_MMA_PANELS = 2 };
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * EXPERTS_MMA_PANELS * (depth))
 /* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
- * and shared memory for a block of experts_mix_gemv.hip beside them; rings and sums of 8 warps, and a
- * scale. Experts that a warp chooses among; and with few instructions */
+ * and shared memory for a block of experts_mix_gemv.hip beside them; rings and sums of 8 warps, and
+ * a scale. Experts that a warp chooses among; and with few instructions */
 enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512, FEW_EXPERTS = 128 };
 #define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
 /* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; inputs of a
@@ -152,8 +152,8 @@ enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
     (512 * (rows) * (parts) + ((weights) == WEIGHT_I8 ? 272 : 512) * (outputs))
 /* Parts of an activation of plain linears in f16 on sm_90a. */
 #define F16_PARTS(weights) ((weights) == WEIGHT_I8 ? 1 : 2)
-/* hopper/linear_plain_wgmma.hip: rows of a tile in memory, of which a kernel's tile may be a part; a
- * stage of 64 inputs, in whole KB for the swizzle; the ring and its mbarriers */
+/* hopper/linear_plain_wgmma.hip: rows of a tile in memory, of which a kernel's tile may be a part;
+ * a stage of 64 inputs, in whole KB for the swizzle; the ring and its mbarriers */
 enum { PLAIN_WGMMA_ROWS = 128 };
 #define PLAIN_WGMMA_STAGE(weights, rows, groups)                                                   \
     ((F16_PARTS(weights) * (rows) * 128 +                                                          \

@@ -202,8 +202,8 @@ DEVICE int sum_up_to(int v, int *sum)
     return sum[t];
 }
 
-/* Experts of slots from, from + THREADS, .., up to GROUP_AT_ONCE of them, whose loads wait for memory
- * together; -1: there is no such slot before `to`. */
+/* Experts of slots from, from + THREADS, .., up to GROUP_AT_ONCE of them, whose loads wait for
+ * memory together; -1: there is no such slot before `to`. */
 #if defined(__NVPTX__)
 enum { GROUP_AT_ONCE = 8 };
 #else /* 11 code objects */

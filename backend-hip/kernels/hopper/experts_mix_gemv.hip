@@ -60,8 +60,8 @@ DEVICE float mix_inputs(const struct experts_mix_args *a, int slot, f16 *to)
     return p.undo;
 }
 
-/* slots_prepare_f16 for activations without another reader, a slot to a warp. Dynamic shared memory:
- * [WARPS][stride] floats */
+/* slots_prepare_f16 for activations without another reader, a slot to a warp. Dynamic shared
+ * memory: [WARPS][stride] floats */
 KERNEL(slots_gate_f16, struct slot_prepare_args)
 {
     enum { AT_ONCE = 6 }; /* as above */

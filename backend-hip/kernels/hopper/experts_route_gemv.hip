@@ -8,8 +8,8 @@
  *             cp.async across tasks
  * Bits: route(), and hopper/linear_decode_mma.hip: the slices are added in order. */
 
-/* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS experts a few, so
- * that a launch fetches few instructions. */
+/* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS experts a few,
+ * so that a launch fetches few instructions. */
 enum { WARP_SCORES = WARP_EXPERTS / WARP };
 
 /* The experts of a row by a warp, of their keys (ordered_bits(), 0: none): lane i has the i-th of

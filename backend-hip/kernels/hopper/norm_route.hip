@@ -10,13 +10,13 @@
  *   choice    by a warp for each row, if it can (route_args.by_warp); else by another launch. The
  *             other warps write the experts' input
  *   groups    by the block that ends last
- * Bits: those of norm_parts(), few_mma(), route() and group_expert(). Beside it the choice alone, of
- * rows of any kind. */
+ * Bits: those of norm_parts(), few_mma(), route() and group_expert(). Beside it the choice alone,
+ * of rows of any kind. */
 
 enum { ROUTE_EARLY = 4, GROUP_IDS = NORM_ROUTE_SLOTS / THREADS, NORM_PIECES = 8 };
 
-/* The weights of a stage of a panel that a lane has: few_load() of numbered pairs, which is the same
- * for halves and bfloats. */
+/* The weights of a stage of a panel that a lane has: few_load() of numbered pairs, which is the
+ * same for halves and bfloats. */
 DEVICE struct few_weights pair_load(const struct norm_route_args *a, int pair, int n_panels,
                                     int first_stage)
 {
@@ -354,7 +354,8 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
             prefetch_lines((const char *)a->router.weight +
                                (u64)(panel * stages + first) * (2 * SUM_CHUNKS * DENSE_PIECE),
                            mine * (2 * SUM_CHUNKS * DENSE_PIECE));
-    for (int i = 4 * t; i < dim; i += 4 * THREADS) copy_16(lds_address(sums + i), a->norm.weight + i);
+    for (int i = 4 * t; i < dim; i += 4 * THREADS)
+        copy_16(lds_address(sums + i), a->norm.weight + i);
     copies_commit();
     wait_for_producer();
     route_norm(a, y, sums, scratch, there);
