@@ -183,6 +183,17 @@ int hip_probe(const char *library, int device, struct err *e)
     return open_device(&h, e);
 }
 
+enum act hip_best_act(const char *library, int device, const char *variant)
+{
+    const struct hip_library *l;
+    struct hip_device *d;
+    struct err why;
+    if ((variant && strcmp(variant, "auto")) || hip_library_open(&l, library, &why) || l->is_cuda ||
+        hip_device_open(&d, l, device, 0, &why)) /* compiles nothing */
+        return ACT_F16;
+    return hip_image_family(d->arch) == IMAGES_GFX906 ? ACT_I16 : ACT_F16;
+}
+
 int hip_list_devices(const char *library, struct err *e)
 {
     const struct hip_library *l;

@@ -27,6 +27,10 @@ const char *hip_image_name(int i);
 
 /* 0 if a device can run the embedded kernels. library NULL: the first known name that opens. */
 int hip_probe(const char *library, int device, struct err *e);
+/* The arithmetic that this device computes fastest, of those whose error is at most that of fp16
+ * activations: i16 on gfx906, by the counts and the model of docs/same-bits.md, f16 elsewhere and
+ * with a pinned variant, whose weights are laid out for f16. */
+enum act hip_best_act(const char *library, int device, const char *variant);
 /* Prints the kernels for linears that an open backend chooses among, one a line. */
 void hip_print_variants(const struct be *be, FILE *f);
 /* The name of the device that an open backend computes on. */

@@ -30,8 +30,7 @@ static const struct args_row table[] = {
      .help = "memory with several nodes, as opt4gptq-run",
      .modes = MODE(BENCH_RUNS) | MODE(BENCH_OPS) | MODE(BENCH_ROOFLINE) | MODE(BENCH_PROBE)},
     {NAMES("--act"), TEXTS(act, "A,.."), VALUES("auto", "f32", "f16", "i16", "int8"),
-     .help = "auto, f32, f16, i16, int8 (default auto: i16, with hip f16, as opt4gptq-run; --ops: "
-             "f32,i16,int8)"},
+     .help = "auto, f32, f16, i16, int8 (default auto: as opt4gptq-run; --ops: f32,i16,int8)"},
     {NAMES("--kv"), TEXTS(kv, "T,.."), VALUES("f16", "f32", "int8", "int4"),
      .help = "storage of keys and values: f16, f32, int8, int4 (default f16)"},
     {NAMES("--cpu"), TEXTS(cpu, "R,.."),
@@ -172,8 +171,15 @@ static void set_defaults(struct bench_options *o)
 }
 
 /* "auto" is what opt4gptq-run takes; each arithmetic stays once in the list. */
-static void settle_act(struct args_texts *l, const char *best)
+static void settle_act(struct bench_options *o, const struct backend_entry *b)
 {
+    struct args_texts *l = &o->act;
+    const char *variant = o->given.mode == BENCH_ABLATION ? "the paper's" : "auto", *best = NULL;
+    for (int i = 0; i < o->variant.n; i++)
+        if (strcmp(o->variant.v[i], "auto")) variant = o->variant.v[i];
+    for (int i = 0; i < l->n && !best; i++)
+        if (!strcmp(l->v[i], "auto"))
+            best = backend_best_act(b, o->hip_library, o->device, variant);
     struct args_texts settled = {.is_default = l->is_default};
     for (int i = 0; i < l->n; i++) {
         const char *act = strcmp(l->v[i], "auto") ? l->v[i] : best;
@@ -199,7 +205,7 @@ static void set_mode_defaults(struct bench_options *o)
         o->act.n = 0;
         for (int i = 0; i < b->n_timed_acts; i++) add_default(&o->act, act_name[b->timed_act[i]]);
     }
-    settle_act(&o->act, backend_best_act(b));
+    settle_act(o, b);
 }
 
 int bench_options_parse(struct bench_options *o, int argc, char **argv, struct err *e)

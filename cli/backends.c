@@ -105,6 +105,7 @@ const struct backend_entry backend_entries[] = {
         .n_batch = 2048,
         .n_seqs = 256,
         .paper = 1,
+        .best_act = hip_best_act,
         .probe = hip_probe,
         .variant = hip_variant_name,
         .is_exact = hip_is_exact,
@@ -147,7 +148,11 @@ const struct backend_entry *backend_best(const char *act)
     return best;
 }
 
-const char *backend_best_act(const struct backend_entry *b) { return act_name[b->act[0]]; }
+const char *backend_best_act(const struct backend_entry *b, const char *library, int device,
+                             const char *variant)
+{
+    return act_name[b->best_act ? b->best_act(library, device, variant) : b->act[0]];
+}
 
 enum act backend_act(const char *name)
 {

@@ -18,12 +18,15 @@ struct backend_entry {
      * differs from its default chooses it under --backend auto, and of opt4gptq-bench. */
     const char *options, *bench_options;
     const char *variant_option; /* the one that pins a variant */
-    enum act act[4];            /* arithmetics (--act) that it has, that of "auto" first */
+    enum act act[4];            /* arithmetics (--act) that it has, that of "auto" first, unless
+                                   best_act says which */
     enum act timed_act[4];      /* those that opt4gptq-bench --ops takes by default */
     int n_acts, n_timed_acts;
     int n_batch, n_seqs; /* defaults of -b and -np */
     int paper;           /* it has the kernels of the paper's ablation */
 
+    /* The arithmetic of "auto" on a device, with a variant. */
+    enum act (*best_act)(const char *library, int device, const char *variant);
     /* 0 when this machine can run it; NULL: every machine can. */
     int (*probe)(const char *library, int device, struct err *e);
     /* The names of its variants but "auto"; NULL after the last. */
@@ -52,8 +55,9 @@ int backend_asked(int argc, char **argv, int *status);
 const struct backend_entry *backend_find(const char *name);
 /* The entry of --backend auto: the last that has the arithmetic and that this machine can run. */
 const struct backend_entry *backend_best(const char *act);
-/* The arithmetic of --act auto. */
-const char *backend_best_act(const struct backend_entry *b);
+/* The arithmetic of --act auto; library, device and variant: of the options. */
+const char *backend_best_act(const struct backend_entry *b, const char *library, int device,
+                             const char *variant);
 
 /* The names of enum act, in --act; NULL-terminated. */
 extern const char *const act_name[];

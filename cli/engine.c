@@ -38,7 +38,10 @@ int engine_settle(struct options *o, struct err *e)
     o->backend = b->ops->name;
     if (o->n_batch == OPT_UNSET) o->n_batch = b->n_batch;
     if (o->n_seqs == OPT_UNSET) o->n_seqs = b->n_seqs;
-    if (!strcmp(o->act, "auto")) o->act = o->same_bits ? "i16" : backend_best_act(b);
+    if (!strcmp(o->act, "auto"))
+        o->act = o->same_bits ? "i16"
+                              : backend_best_act(b, o->hip_library, o->device,
+                                                 options_text(o, b->variant_option));
     /* in integers attention over int8 is the fastest that every backend has (docs/kv.md) */
     if (!strcmp(o->kv, "auto")) o->kv = o->same_bits ? "int8" : "f16";
     int processors = pool_n_processors();

@@ -257,7 +257,7 @@ static const struct args_row table[] = {
              "keeps to the one it starts on, numactl takes what numactl has set, as without it"},
     {NAMES("--act"), TEXT(act, "ACT"), VALUES("auto", "f32", "f16", "i16", "int8"),
      .help = "activations of 4-bit linears: f32 exact, f16 rounded to fp16 (as GPUs do), i16 "
-             "integers of 15 bits, int8 of 8; auto (default): i16, on a GPU f16"},
+             "integers of 15 bits, int8 of 8; auto (default): i16, on a GPU but gfx906 f16"},
     {NAMES("--same-bits"), FLAG(same_bits),
      .help = "the same bytes on every processor and GPU: --act i16 unless int8 is asked for, --kv "
              "int8 unless another is; what would break it is refused"},

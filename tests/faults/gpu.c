@@ -119,6 +119,27 @@ static void sizes(void)
     process_free(&p);
 }
 
+static void best_act_of(char *library, const char *arch, char *variant, const char *act)
+{
+    struct process p;
+    char what[64];
+    if (arch) setenv("FIBERS_ARCH", arch, 1);
+    start_over();
+    BATCH(&p, library, "-np", "2", "--variant", variant);
+    snprintf(what, sizeof what, "activations %s", act);
+    check(p.code == 0 && strstr(p.err, what), "the arithmetic of --act auto is the device's", &p);
+    process_free(&p);
+    unsetenv("FIBERS_ARCH");
+}
+
+static void best_acts(void)
+{
+    best_act_of(fibers, "gfx906", "auto", "i16");
+    best_act_of(fibers, "gfx906", "q4_decode_f16_4", "f16");
+    best_act_of(fibers, "gfx90a", "auto", "f16");
+    best_act_of(cuda, NULL, "auto", "f16");
+}
+
 /* While the model is uploaded, in the prompt, while it generates, until there are no more launches.
  */
 static void hangs(void)
@@ -543,6 +564,7 @@ int main(int argc, char **argv)
     kinds_of_requests();
     some_logits();
     if (!only_fibers) {
+        best_acts();
         device_lost();
         compiled();
         generic();

@@ -292,26 +292,32 @@ static void s_addk_i32(struct wave *w, const struct insn *i)
 }
 static void s_mulk_i32(struct wave *w, const struct insn *i) { w->s[i->sdst] = SRC0 * IMM; }
 
-/* --- hardware registers: MODE only */
-enum { HWREG_MODE = 1 };
-static uint32_t *hwreg(struct wave *w, const struct insn *i, int *at, uint32_t *mask)
+/* --- hardware registers: MODE; to read, what older compilers take the apertures from */
+enum { HWREG_MODE = 1, HWREG_SH_MEM_BASES = 15 };
+static int hwreg_of(const struct insn *i, int *at, uint32_t *mask)
 {
-    int id = i->simm & 63, size = (i->simm >> 11 & 31) + 1;
-    if (id != HWREG_MODE) fault(w, i, -1, "hardware register %d is not implemented", id);
+    int size = (i->simm >> 11 & 31) + 1;
     *at = i->simm >> 6 & 31;
     *mask = size == 32 ? ~0u : (1u << size) - 1;
-    return &w->mode;
+    return i->simm & 63;
 }
 static void s_getreg_b32(struct wave *w, const struct insn *i)
 {
     int at;
-    uint32_t mask, *reg = hwreg(w, i, &at, &mask);
-    w->s[i->sdst] = *reg >> at & mask;
+    uint32_t mask, reg = w->mode;
+    int id = hwreg_of(i, &at, &mask);
+    if (id == HWREG_SH_MEM_BASES)
+        reg = (uint32_t)(LDS_APERTURE >> 48 << 16 | SCRATCH_APERTURE >> 48);
+    else if (id != HWREG_MODE) fault(w, i, -1, "hardware register %d is not implemented", id);
+    w->s[i->sdst] = reg >> at & mask;
 }
 static void s_setreg_b32(struct wave *w, const struct insn *i)
 {
     int at;
-    uint32_t mask, *reg = hwreg(w, i, &at, &mask), x = i->n_words == 2 ? i->literal : w->s[i->sdst];
+    uint32_t mask, *reg = &w->mode, x = i->n_words == 2 ? i->literal : w->s[i->sdst];
+    int id = hwreg_of(i, &at, &mask);
+    if (id != HWREG_MODE)
+        fault(w, i, -1, "hardware register %d is not implemented to be written", id);
     *reg = (*reg & ~(mask << at)) | (x & mask) << at;
     if (*reg & 15) fault(w, i, -1, "rounding mode %u is not implemented", *reg & 15);
 }

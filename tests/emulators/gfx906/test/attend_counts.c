@@ -19,6 +19,7 @@ static const struct attend_counted {
     double valu;
 } counted[] = {
     {"attend_split_f16", 1, 0, "f16", 3.2},
+    {"exact_attend_split_f16", 1, 0, "f16", 3.4},
     {"attend_split_int8", 1, 0, "int8", 3.9},
     {"attend_split_int4", 1, 0, "int4", 6.5},
     {"exact_attend_split_int8", 1, 2, "int8", 2.5},
