@@ -191,7 +191,7 @@ enum act hip_best_act(const char *library, int device, const char *variant)
     if ((variant && strcmp(variant, "auto")) || hip_library_open(&l, library, &why) || l->is_cuda ||
         hip_device_open(&d, l, device, 0, &why)) /* compiles nothing */
         return ACT_F16;
-    return hip_image_family(d->arch) == IMAGES_GFX906 ? ACT_I16 : ACT_F16;
+    return hip_image_family(d->image ? d->image : d->arch) == IMAGES_GFX906 ? ACT_I16 : ACT_F16;
 }
 
 int hip_list_devices(const char *library, struct err *e)
