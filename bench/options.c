@@ -174,7 +174,8 @@ static void set_defaults(struct bench_options *o)
 static void settle_act(struct bench_options *o, const struct backend_entry *b)
 {
     struct args_texts *l = &o->act;
-    const char *variant = o->given.mode == BENCH_ABLATION ? "the paper's" : "auto", *best = NULL;
+    const char *variant = "auto", *best = NULL;
+    if (o->given.mode == BENCH_ABLATION) variant = "the paper's"; /* it pins one after the other */
     for (int i = 0; i < o->variant.n; i++)
         if (strcmp(o->variant.v[i], "auto")) variant = o->variant.v[i];
     for (int i = 0; i < l->n && !best; i++)
@@ -212,8 +213,9 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, struct e
 {
     set_defaults(o);
     if (args_parse(&bench_program, o, &o->given, argc, argv, e)) return -1;
-    set_mode_defaults(o);
-    return args_asks(&o->common) ? 0 : check(o, e);
+    if (args_asks(&o->common)) return 0;
+    set_mode_defaults(o); /* may ask a GPU which it is */
+    return check(o, e);
 }
 
 int bench_options_settle(struct bench_options *o, struct err *e)

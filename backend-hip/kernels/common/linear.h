@@ -85,14 +85,9 @@ DEVICE u32 and_or(u32 a, u32 mask, u32 bits)
 #endif
 }
 
-/* Two codes as code - zero, exact. */
-DEVICE f16x2 code_pair(u32 word, int i, f16x2 zero)
-{
-    return pair_of(and_or(word >> (4 * i), 0x000f000fu, 0x64006400u)) - zero;
-}
-
-/* The 8 inputs of a word with one shift: for the low code of each pair as above; 0x6400 | code << 4
- * is the half 1024 + 16 code, a 16th of which is 64 + code. */
+/* The 8 inputs of a word as code - zero, exact, with one shift: of the low code of each pair 0x6400
+ * | code is the half 1024 + code; 0x6400 | code << 4 is the half 1024 + 16 code, a 16th of which is
+ * 64 + code. */
 DEVICE void unpack_word(u32 word, const struct scale_zero *g, f16x2 w[4])
 {
     const f16x2 sixteenth = {(f16)0.0625f, (f16)0.0625f}, offset = {(f16)960, (f16)960};

@@ -515,11 +515,6 @@ DEVICE float sum_of_4(float x)
     x = DPP_SUM(x, SWAP_NEIGHBOURS);
     return DPP_SUM(x, SWAP_PAIRS);
 }
-DEVICE int int_sum_of_4(int x)
-{
-    x += __builtin_amdgcn_update_dpp(0, x, SWAP_NEIGHBOURS, 0xf, 0xf, 1);
-    return x + __builtin_amdgcn_update_dpp(0, x, SWAP_PAIRS, 0xf, 0xf, 1);
-}
 DEVICE float sum_of_8(float x)
 {
     x = sum_of_4(x);
@@ -530,11 +525,6 @@ DEVICE float sum_of_4(float x)
 {
     x += f32_of(shuffle_xor(bits_of(x), 1));
     return x + f32_of(shuffle_xor(bits_of(x), 2));
-}
-DEVICE int int_sum_of_4(int x)
-{
-    x += (int)shuffle_xor((u32)x, 1);
-    return x + (int)shuffle_xor((u32)x, 2);
 }
 DEVICE float sum_of_8(float x)
 {
