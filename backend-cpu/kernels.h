@@ -282,13 +282,18 @@ static inline int q4i_group_of(const struct linear *w, int j0)
 #define FETCHES static inline __attribute__((always_inline)) void
 
 /* Asks for the codes of packed inputs j0 .. j0+n-1 of the np panels behind p .. p+np-1, which are
- * being read. That is early enough for memory, and the hardware prefetches no further than the end
- * of a panel. */
+ * being read, and for the scales and zero points of the group of j0. That is early enough for
+ * memory, and the hardware prefetches no further than the end of a panel. */
 FETCHES fetch_panels(const struct linear *w, int p, int j0, int n, int np)
 {
     enum { LINE = 64, INPUT_BYTES = 8 };
-    size_t panel = (size_t)(w->k * INPUT_BYTES);
+    size_t panel = (size_t)(w->k * INPUT_BYTES), groups = (size_t)w->n_groups * 16,
+           group = (size_t)(p + np) * groups + (size_t)(j0 / w->group) * 16;
     const uint8_t *c = w->codes + (size_t)(p + np) * panel + (size_t)(j0 * INPUT_BYTES);
+    for (int k = 0; k < np; k++, group += groups) {
+        __builtin_prefetch((const char *)w->scales + group * dtype_bytes(w->scale_type));
+        __builtin_prefetch(w->zeros + group);
+    }
     for (int i = 0; i < n * INPUT_BYTES; i += LINE)
         for (int k = 0; k < np; k++) __builtin_prefetch(c + (size_t)k * panel + i);
 }
