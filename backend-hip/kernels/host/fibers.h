@@ -32,9 +32,10 @@ void *fiber_lds_pointer(unsigned address);
 void fiber_copy(unsigned to, const void *from, size_t bytes);
 void fiber_copies_commit(void);
 void fiber_copies_wait(int n);
-/* v of another lane; the transposed 8x8 matrix of halves; c[4] += a[4] b[2] of 16x8x16 (contents of
- * lanes: nvidia/ptx.h). */
+/* v of another lane; the warp's number, for which its lanes meet; the transposed 8x8 matrix of
+ * halves; c[4] += a[4] b[2] of 16x8x16 (contents of lanes: nvidia/ptx.h). */
 unsigned fiber_shuffle(unsigned v, int lane);
+int fiber_warp_number(void);
 unsigned fiber_transposed(unsigned v);
 /* Four such matrices, or their transposes; lane 8i + j gives the address of row j of matrix i. */
 void fiber_load_matrices(unsigned address, unsigned m[4], int transposed);

@@ -38,7 +38,7 @@ DEVICE u32 max_of_warp(u32 v)
     }
     return v;
 }
-DEVICE int warp_number(void) { return fiber_thread / WARP; }
+DEVICE int warp_number(void) { return fiber_warp_number(); }
 DEVICE u32 transposed(u32 v) { return fiber_transposed(v); }
 DEVICE void load_matrices(u32 address, u32 m[4]) { fiber_load_matrices(address, m, 0); }
 DEVICE void load_transposed(u32 address, u32 m[4]) { fiber_load_matrices(address, m, 1); }

@@ -12,7 +12,34 @@ enum { MAX_COPIES = 256 };
 static char dynamic[MAX_BLOCKS][DYNAMIC_BYTES] __attribute__((aligned(1024)));
 static struct thread_barrier warp_barrier[MAX_THREADS / 32];
 
-void fiber_warp_barrier(void) { fiber_arrive_and_wait(&warp_barrier[fibers.self / 32], 32); }
+/* What all 32 lanes of a warp execute together. A lane that comes to something else than the first
+ * one shows a branch that not all lanes take: a card would wait forever. */
+enum meeting {
+    MEET_BARRIER,
+    MEET_SHUFFLE,
+    MEET_NUMBER,
+    MEET_TRANSPOSED,
+    MEET_MATRICES,
+    MEET_MMA,
+    MEET_WGMMA
+};
+
+static void meet(enum meeting what)
+{
+    static const char *const name[] = {"warp_barrier", "shuffle", "warp_number", "transposed",
+                                       "load_matrices", "mma", "wgmma"};
+    static enum meeting of_first[MAX_THREADS / 32];
+    int warp = fibers.self / 32;
+    if (!warp_barrier[warp].came) of_first[warp] = what;
+    if (of_first[warp] != what) {
+        fprintf(stderr, "fibers: one lane of a warp is in %s, another in %s\n",
+                name[of_first[warp]], name[what]);
+        abort();
+    }
+    fiber_arrive_and_wait(&warp_barrier[warp], 32);
+}
+
+void fiber_warp_barrier(void) { meet(MEET_BARRIER); }
 
 static struct copies {
     struct {
@@ -82,29 +109,35 @@ void fiber_copies_wait(int n)
 /* ---- instructions of NVIDIA's warps ---- */
 /* A register of each lane of the warp. Two buffers are used, by the parity of the warp's barrier: a
  * lane comes to a barrier after the next only when all have read this one's. */
-static const unsigned *exchange(unsigned mine)
+static const unsigned *exchange(unsigned mine, enum meeting what)
 {
     static unsigned mail[2][MAX_THREADS];
     int t = fibers.self, turn = warp_barrier[t / 32].number & 1;
     mail[turn][t] = mine;
-    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
+    meet(what);
     return mail[turn] + t / 32 * 32;
 }
 
-unsigned fiber_shuffle(unsigned v, int lane) { return exchange(v)[lane & 31]; }
+unsigned fiber_shuffle(unsigned v, int lane) { return exchange(v, MEET_SHUFFLE)[lane & 31]; }
+
+int fiber_warp_number(void)
+{
+    meet(MEET_NUMBER);
+    return fiber_thread / 32;
+}
 
 static unsigned half_at(const unsigned *v, int i) { return v[i / 2] >> (16 * (i % 2)) & 0xffff; }
 
 unsigned fiber_transposed(unsigned v)
 {
-    const unsigned *of = exchange(v);
+    const unsigned *of = exchange(v, MEET_TRANSPOSED);
     int row = fiber_thread % 32 / 4, column = fiber_thread % 4 * 2;
     return half_at(of + 4 * column, row) | half_at(of + 4 * (column + 1), row) << 16;
 }
 
 void fiber_load_matrices(unsigned address, unsigned m[4], int transposed)
 {
-    const unsigned *of = exchange(address);
+    const unsigned *of = exchange(address, MEET_MATRICES);
     int row = fiber_thread % 32 / 4, column = fiber_thread % 4 * 2;
     for (int i = 0; i < 4; i++) {
         uint16_t v[2];
@@ -114,8 +147,7 @@ void fiber_load_matrices(unsigned address, unsigned m[4], int transposed)
         }
         m[i] = v[0] | (unsigned)v[1] << 16;
     }
-    fiber_arrive_and_wait(&warp_barrier[fibers.self / 32],
-                          32); /* no lane continues before all have read */
+    meet(MEET_MATRICES); /* no lane continues before all have read */
 }
 
 enum { LANES = 16 };
@@ -189,7 +221,7 @@ void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
     for (unsigned i = 0; i < 4; i++)
         of->b[lane % 4 * 2 + i / 2 * 8 + i % 2][lane / 4] = (uint16_t)half_at(b, (int)i);
     if (is_last_of_warp()) multiply_operands(of, is_bf16);
-    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
+    meet(MEET_MMA);
     if (wrong_lane() && lane == 1) lane = 2;
     for (unsigned i = 0; i < 4; i++) c[i] += of->sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
@@ -234,7 +266,7 @@ void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b)
     for (unsigned i = 0; i < 8; i++)
         of->b[i / 4][lane % 4 * 4 + i % 4][lane / 4] = (signed char)(b[i / 4] >> i % 4 * 8);
     if (is_last_of_warp()) multiply_bytes(of);
-    fiber_arrive_and_wait(&warp_barrier[t / 32], 32);
+    meet(MEET_MMA);
     if (wrong_lane() && lane == 1) lane = 2;
     for (unsigned i = 0; i < 4; i++) {
         unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
@@ -458,7 +490,7 @@ static void wgmma_of_type(float *c, const unsigned *a, unsigned long long b, int
     unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
     store_a(rows[warp], lane, a);
     if (is_last_of_warp()) multiply_described(rows[warp], b, n, by_columns, is_bf16, sums[warp][0]);
-    fiber_arrive_and_wait(&warp_barrier[warp], 32);
+    meet(MEET_WGMMA);
     if (wrong_lane() && lane == 1) lane = 2;
     for (unsigned e = 0; e < 4; e++) {
         const float *sum = (const float *)sums[warp][lane / 4 + e / 2 * 8] + lane % 4 * 2 + e % 2;
@@ -466,7 +498,7 @@ static void wgmma_of_type(float *c, const unsigned *a, unsigned long long b, int
             c[4 * j + (int)e] = (accumulate ? c[4 * j + (int)e] : 0) + sum[8 * j];
     }
     /* no lane continues, and reports that b was read, before all have read */
-    fiber_arrive_and_wait(&warp_barrier[warp], 32);
+    meet(MEET_WGMMA);
 }
 
 void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
@@ -520,7 +552,7 @@ void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumul
     unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
     store_bytes(rows[warp], lane, a);
     if (is_last_of_warp()) multiply_described_bytes(rows[warp], b, sums[warp]);
-    fiber_arrive_and_wait(&warp_barrier[warp], 32);
+    meet(MEET_WGMMA);
     if (wrong_lane() && lane == 1) lane = 2;
     for (unsigned e = 0; e < 4; e++) {
         unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
@@ -529,7 +561,7 @@ void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumul
         for (unsigned j = 0; j < BYTE_COLUMNS / 8; j++)
             c[4 * j + e] = (accumulate ? c[4 * j + e] : 0) + (int)(first[8 * j] + second[8 * j]);
     }
-    fiber_arrive_and_wait(&warp_barrier[warp], 32); /* as in fiber_wgmma */
+    meet(MEET_WGMMA); /* as in fiber_wgmma */
 }
 
 /* Finished threads of the cluster do not count. */
