@@ -390,7 +390,7 @@ static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y,
     struct scratch *m = (struct scratch *)scratch;
     int in_a_tile = x->n_digits == 2 && 2 * x->rows <= TILE_ROWS,
         rows = in_a_tile ? 2 * x->rows : x->rows;
-    if (x->rows == 1 || takes_few(w, x)) {
+    if (x->rows == 1 || takes_few(w, x, 4)) {
         vnni_q4i(w, x, y, p0, p1, scratch);
         return;
     }

@@ -288,16 +288,17 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
 
 /* q4i of all rows, m of them (2 .. FEW_ROWS), bound by memory: the codes are read once in memory
  * order and prefetched, as q4i_row does. */
-enum { FEW_ROWS = 4 };
+enum { FEW_ROWS = 8 };
 
-ALWAYS_INLINE int takes_few(const struct linear *w, const struct q4_digits *x)
+ALWAYS_INLINE int takes_few(const struct linear *w, const struct q4_digits *x, int most)
 {
-    return x->rows > 1 && x->rows <= FEW_ROWS && !w->pairs;
+    return x->rows > 1 && x->rows <= most && !w->pairs;
 }
 
 ALWAYS_INLINE void q4i_rows(const struct q4i_call *c, int p, const int digits, const int m,
                             dot4_fn *dot4)
 {
+    const int apart = digits * m < 8; /* more rows hide the latency of sums without */
     const struct linear *w = c->w;
     const struct q4_digits *x = c->x;
     const uint8_t *codes = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;
@@ -308,7 +309,7 @@ ALWAYS_INLINE void q4i_rows(const struct q4i_call *c, int p, const int digits, c
         n = q4_next(w, j0) - j0;
         second = first + n * m;
         size_t at = ((size_t)p * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) * 16;
-        /* sums of the low and of the high blocks, of the first and of the second digits */
+        /* sums of the low and of the high blocks (or of all) of the first, of the second digits */
         __m512i a[FEW_ROWS], b[FEW_ROWS], a2[FEW_ROWS], b2[FEW_ROWS];
         EACH (r, m) a[r] = b[r] = a2[r] = b2[r] = _mm512_setzero_si512();
         for (int j = 0; j < n; j += 8, codes += 64) {
@@ -316,10 +317,12 @@ ALWAYS_INLINE void q4i_rows(const struct q4i_call *c, int p, const int digits, c
             _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T0);
             EACH (r, m) {
                 a[r] = dot4(a[r], v.low, load_4(first + r * n + j));
-                b[r] = dot4(b[r], v.high, load_4(first + r * n + j + 4));
+                __m512i *high = apart ? b : a;
+                high[r] = dot4(high[r], v.high, load_4(first + r * n + j + 4));
                 if (digits == 2) {
                     a2[r] = dot4(a2[r], v.low, load_4(second + r * n + j));
-                    b2[r] = dot4(b2[r], v.high, load_4(second + r * n + j + 4));
+                    high = apart ? b2 : a2;
+                    high[r] = dot4(high[r], v.high, load_4(second + r * n + j + 4));
                 }
             }
         }

@@ -37,17 +37,23 @@ ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 ROWS(1, 2)
 ROWS(1, 3)
 ROWS(1, 4)
+ROWS(1, 5)
+ROWS(1, 6)
+ROWS(1, 7)
+ROWS(1, 8)
 ROWS(2, 2)
 ROWS(2, 3)
 ROWS(2, 4)
+ROWS(2, 5)
 
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
               float *scratch)
 {
     static void (*const rows[][FEW_ROWS + 1])(const struct q4i_call *c, int p) = {
-        {[2] = rows_1_2, rows_1_3, rows_1_4}, {[2] = rows_2_2, rows_2_3, rows_2_4}};
+        {[2] = rows_1_2, rows_1_3, rows_1_4, rows_1_5, rows_1_6, rows_1_7, rows_1_8},
+        {[2] = rows_2_2, rows_2_3, rows_2_4, rows_2_5}};
     const struct q4i_call c = {w, x, y, p0, p1};
-    if (!takes_few(w, x)) {
+    if (!takes_few(w, x, x->n_digits == 2 ? 5 : FEW_ROWS)) {
         q4i_512(&c, scratch, 12, 1, dot_vnni);
         return;
     }
