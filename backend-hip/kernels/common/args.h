@@ -133,8 +133,9 @@ enum { EXPERTS_MMA_PANELS = 2 };
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * EXPERTS_MMA_PANELS * (depth))
 /* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
  * and shared memory for a block of experts_mix_gemv.hip beside them; rings and sums of 8 warps, and
- * a scale. Experts that a warp chooses among; and with few instructions */
-enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512, FEW_EXPERTS = 128 };
+ * a scale. Experts that a warp chooses among, at most; a prompt's; and with few instructions */
+enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2 };
+enum { WARP_EXPERTS = 512, SOME_EXPERTS = 256, FEW_EXPERTS = 128 };
 #define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
 /* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; inputs of a
  * shared expert, four to a thread; rings, inputs and results of 8 warps, the shared expert's row in

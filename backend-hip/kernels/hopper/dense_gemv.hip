@@ -161,6 +161,13 @@ DEVICE void dense_pack_four(u64 *packed, int i, f32x4 v, float factor, const int
             (u64)low[q] | (u64)high[q] << 32;
 }
 
+/* Loads that keep their order, ahead of what is done with them. */
+DEVICE f32x4 load_four(const float *from)
+{
+    u32x4 v = load_input(from);
+    return (f32x4){f32_of(v[0]), f32_of(v[1]), f32_of(v[2]), f32_of(v[3])};
+}
+
 /* Elements i .. i + 3 of a row that is not normed. */
 DEVICE f32x4 dense_four(const struct dense_gemv_args *a, int i)
 {
@@ -198,7 +205,7 @@ DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scr
     f32x4 v[DENSE_HELD], weight[DENSE_HELD];
     struct power_of_two power = {1, 1}, half = power;
     if (source == DENSE_NORM)
-        FOR_PIECES(DENSE_HELD, j, i, dim) weight[j] = *(const f32x4 *)(a->norm.weight + i);
+        FOR_PIECES(DENSE_HELD, j, i, dim) weight[j] = load_four(a->norm.weight + i);
     wait_for_producer();
     if (held)
         FOR_PIECES(DENSE_HELD, j, i, dim) v[j] =
@@ -249,30 +256,54 @@ DEVICE struct dense_slots dense_slots_of(const struct conv_args *a)
     return s;
 }
 
-/* The state of an output's channel. */
-DEVICE f32x4 dense_channel_of(const struct conv_args *a, const struct dense_slots *s, int channel)
+/* Brings the state and the weights for the block's tiles into the L2 cache, a tile a warp. */
+DEVICE void dense_prefetch_channels(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                                    const struct dense_slots *s)
 {
-    f32x4 x;
-    UNROLL for (int t = 0; t < 3; t++) x[t] = s->from ? s->from[t * a->channels + channel] : 0;
-    return x;
+    int lane = thread() % WARP;
+    NO_UNROLL for (int tile = of->first + thread() / WARP * of->step; tile < a->conv_tiles;
+                   tile += WARPS * of->step)
+    {
+        if (lane < 3 && s->from) prefetch_line(s->from + lane * a->conv.channels + tile * PANEL);
+        if (lane >= 3 && lane < 5)
+            prefetch_line(a->conv.weight + 4 * tile * PANEL + (lane - 3) * 32);
+    }
 }
 
-/* The operations of conv_begin() for a single row; x: the state, and the last input */
-DEVICE void dense_convolve(const struct conv_args *a, const struct dense_slots *s, f32x4 x,
-                           int channel)
+/* The state of an output's channel, and its weights. */
+struct dense_channel {
+    f32x4 x, weight;
+};
+
+DEVICE struct dense_channel dense_channel_of(const struct conv_args *a, const struct dense_slots *s,
+                                             int channel)
 {
-    f32x4 weight = *(const f32x4 *)(a->weight + 4 * channel);
-    float sum = weight[0] * x[0];
-    UNROLL for (int t = 1; t < 4; t++) sum = fma32(weight[t], x[t], sum);
+    struct dense_channel c;
+    UNROLL for (int t = 0; t < 3; t++) c.x[t] = s->from ? s->from[t * a->channels + channel] : 0;
+    return c;
+}
+
+DEVICE f32x4 dense_conv_weight(const struct conv_args *a, int channel)
+{
+    return *(const f32x4 *)(a->weight + 4 * channel);
+}
+
+/* The operations of conv_begin() for a single row; x: its input */
+DEVICE void dense_convolve(const struct conv_args *a, const struct dense_slots *s,
+                           struct dense_channel *c, int channel, float x)
+{
+    float sum = c->weight[0] * c->x[0];
+    c->x[3] = x;
+    UNROLL for (int t = 1; t < 4; t++) sum = fma32(c->weight[t], c->x[t], sum);
     a->out[channel] = gated(sum, 1, 0);
-    UNROLL for (int t = 0; t < 3; t++) s->to[t * a->channels + channel] = x[t + 1];
+    UNROLL for (int t = 0; t < 3; t++) s->to[t * a->channels + channel] = c->x[t + 1];
 }
 
 /* Waits for all stages of tile number `turn` of this block, adds them in order and runs the
  * epilogue. convolved: the kernel includes convolutions; those of fp16 have no registers for it */
 DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dense_shared *l,
                               const struct dense_slots *slots, int tile, u32 turn, float scale,
-                              int n_items, const int convolved)
+                              int n_items, const int kind, const int convolved)
 {
     int lane = thread() % WARP, sub = lane / PANEL;
     u32 buffer = turn % DENSE_BUFFERS, parity = turn / DENSE_BUFFERS % 2;
@@ -283,8 +314,11 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
     int output = (tile - p.first) * PANEL + lane % PANEL, there = output < p.out && lane < PANEL;
     const float *bias = a->together > 1 && sub ? a->part[1].bias : p.bias;
     int convolves = convolved && tile < a->conv_tiles && there;
-    f32x4 channel;
-    if (convolves) channel = dense_channel_of(&a->conv, slots, output);
+    struct dense_channel channel;
+    if (convolves) {
+        channel = dense_channel_of(&a->conv, slots, output);
+        if (kind == WEIGHT_I8) channel.weight = dense_conv_weight(&a->conv, output);
+    }
     float base = a->before && there ? a->before[output] : 0;
     float y = a->add && there ? p.y[output] : 0, gate = a->gate ? sigmoid32(a->gate[0]) : 1,
           sum = 0;
@@ -296,8 +330,8 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
         float up = shuffle_from(sum, lane % PANEL + PANEL);
         if (there) p.y[output] = gated(sum, up, 0);
     } else if (convolves) {
-        channel[3] = sum;
-        dense_convolve(&a->conv, slots, channel, output);
+        if (kind != WEIGHT_I8) channel.weight = dense_conv_weight(&a->conv, output); /* registers */
+        dense_convolve(&a->conv, slots, &channel, output, sum);
     } else if (there) {
         if (a->before) sum = fma32(sum, gate, base);
         p.y[output] = a->add ? y + sum : sum;
@@ -327,15 +361,38 @@ DEVICE void dense_store(const struct dense_gemv_args *a, const struct dense_shar
     if (ended && lane == 0) mbarrier_arrive(buffer);
 }
 
-DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u32 *lds,
-                       float *scratch, const enum dense_source source, const int kind)
+/* Brings the next n groups into the L2 cache. */
+DEVICE void dense_prefetch_groups(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                                  struct dense_group g, int n_items, int n, const int kind)
 {
-    const int parts = F16_PARTS(kind), at_once = kind == WEIGHT_I8 ? 2 : DENSE_AHEAD,
-              convolved = source == DENSE_NORM && kind != WEIGHT_F16;
+    NO_UNROLL for (int i = 0; i < n; i++)
+    {
+        dense_prefetch(&g, dense_stages(of, &g, n_items), kind);
+        dense_advance(a, of, &g, n_items, kind);
+    }
+}
+
+/* The first groups of the block that comes to this multiprocessor when one of the producer launch
+ * has ended. */
+DEVICE void dense_prefetch_other(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                                 int n_items, const int kind)
+{
+    struct dense_group g = {0, of->first + of->step / 2, 0, thread() / WARP};
+    if (of->first >= of->step / 2 || of->first + of->step >= of->end) return;
+    g.w = dense_place_of(a, &g, kind);
+    dense_prefetch_groups(a, of, g, n_items, 1 + DENSE_PREFETCHED, kind);
+}
+
+/* convolved: tiles may be the input of a convolution */
+DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u32 *lds,
+                       float *scratch, const enum dense_source source, const int kind,
+                       const int convolved)
+{
+    const int parts = F16_PARTS(kind), at_once = kind == WEIGHT_I8 ? 2 : DENSE_AHEAD;
     int warp = thread() / WARP, lane = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS;
     struct dense_shared l;
     struct dense_slots slots = {0, 0};
-    struct dense_group now = {0, of.first, 0, warp}, next, later;
+    struct dense_group now = {0, of.first, 0, warp}, next;
     struct dense_weights w[DENSE_AHEAD];
     const u32x4 none = {0, 0, 0, 0};
     u32 turn = 0; /* tiles that have ended */
@@ -356,14 +413,14 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
     dense_load(&now, there, w, 0, DENSE_AHEAD, kind);
     next = now;
     dense_advance(a, &of, &next, n_items, kind);
-    later = next;
-    if (kind != WEIGHT_F16) /* it has no registers for that */
-        NO_UNROLL for (int i = 0; i < DENSE_PREFETCHED; i++)
-        {
-            dense_prefetch(&later, dense_stages(&of, &later, n_items), kind);
-            dense_advance(a, &of, &later, n_items, kind);
-        }
-    if (convolved && a->conv_tiles) slots = dense_slots_of(&a->conv);
+    if (kind != WEIGHT_F16) { /* it has no registers for that */
+        dense_prefetch_groups(a, &of, next, n_items, DENSE_PREFETCHED, kind);
+        dense_prefetch_other(a, &of, n_items, kind);
+    }
+    if (convolved && a->conv_tiles) {
+        slots = dense_slots_of(&a->conv);
+        dense_prefetch_channels(a, &of, &slots);
+    }
     float scale = dense_pack(a, l.packed, scratch, source, kind);
     barrier();
     NO_UNROLL while (now.tile < of.end)
@@ -386,7 +443,7 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
         if (kind == WEIGHT_I8) dense_prefetch(&next, dense_stages(&of, &next, n_items), kind);
         if (!ended) continue;
         if (turn % WARPS == (u32)warp)
-            dense_finish_tile(a, &l, &slots, finished, turn, scale, n_items, convolved);
+            dense_finish_tile(a, &l, &slots, finished, turn, scale, n_items, kind, convolved);
         turn++;
     }
 }
@@ -396,7 +453,8 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
         LDS(float, scratch, THREADS);                                                              \
         const struct dense_gemv_args *a = EARLY_ARGS;                                              \
         const struct dense_tiles of = {block_x(), grid_x(), a->n_tiles};                           \
-        dense_gemv(a, of, dynamic_lds, scratch, source, weights);                                  \
+        dense_gemv(a, of, dynamic_lds, scratch, source, weights,                                   \
+                   (source) == DENSE_NORM && (weights) != WEIGHT_F16);                             \
     })
 /* Codes of 8 bits in the first blocks, other weights in the others. */
 #define DENSE_GEMV_MIXED(name, images, source, weights)                                            \
@@ -407,7 +465,7 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
                                  other = {a->byte_tiles + block_x() - a->byte_blocks,              \
                                           grid_x() - a->byte_blocks, a->n_tiles};                  \
         if (block_x() < a->byte_blocks)                                                            \
-            dense_gemv(a, eight, dynamic_lds, scratch, source, WEIGHT_I8);                         \
-        else dense_gemv(a, other, dynamic_lds, scratch, source, weights);                          \
+            dense_gemv(a, eight, dynamic_lds, scratch, source, WEIGHT_I8, 1);                      \
+        else dense_gemv(a, other, dynamic_lds, scratch, source, weights, 0);                       \
     })
 #include "backend-hip/kernels/kernel_list.h"
