@@ -692,6 +692,22 @@ struct mix_args {
     int add; /* out += */
 };
 
+/* linear_plain_mma.hip: of every row; norm.delta is unused: the weighted sum of a row's slots +
+ * shared / (1 + e^-gate) is added */
+struct mix_parts_args {
+    struct norm_parts_args both; /* from NULL, n_half 0 */
+    struct mix_args mix;
+    const float *shared; /* [rows][n] */
+    const float *gate;   /* [rows] or NULL */
+};
+
+/* norms of groups, silu(gate) times them, and their preparation. parts: x unused, no permutation */
+struct gated_parts_args {
+    struct norm_args norm; /* dim: elements of a group, a multiple of 4; delta, out: unused */
+    const float *gate;     /* [rows][parts.in], at most NORM_PARTS_INPUTS */
+    struct prepare_args parts;
+};
+
 /* vector_1024.hip: a norm whose delta is a weighted sum of experts; norm.delta is unused */
 struct mix_norm_args {
     struct norm_prepare_args both;
