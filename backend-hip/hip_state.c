@@ -92,8 +92,7 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op)
     }
     size_t of_head = ((size_t)dv + DELTA_COLUMNS - 1) / DELTA_COLUMNS;
     int one = h->shape.n_rows == h->shape.n_seqs;
-    enum hip_kernel several = hip_has(h, K_delta_split_128) ? K_delta_split_128 : K_delta_128,
-                    k = dk <= 128 ? one ? K_delta_one_128 : several
+    enum hip_kernel k = dk <= 128 ? one ? K_delta_one_128 : K_delta_128
                         : one     ? K_delta_one_256
                                   : K_delta_256;
     hip_launch(h, k, (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,

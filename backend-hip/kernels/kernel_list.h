@@ -687,19 +687,18 @@ ATTEND_WARP(attend_warp_heads_int8_128, SM90, 128, 0, WARP_HEADS, 14)
 ATTEND_WARP(attend_warp_heads_int4_128, SM90, 128, 1, WARP_HEADS, 12)
 
 /* States of sequences (common/conv.hip, common/delta.hip). dims: of a key, at most; rows: of a
- * chunk; each: columns of eight consumers. *_one_*: for sequences of one row */
+ * chunk. *_one_*: for sequences of one row */
 KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)
 #ifndef DELTA
-#define DELTA(name, images, dims, rows, each)                                                      \
-    KERNEL_ROW(name, images, FOR_STATE, 8 * DELTA_COLUMNS / (each) + DELTA_THREADS, 1, 0, 0, 0)
+#define DELTA(name, images, dims, rows)                                                            \
+    KERNEL_ROW(name, images, FOR_STATE, 2 * DELTA_THREADS, 1, 0, 0, 0)
 #endif
 #ifndef DELTA_ONE
 #define DELTA_ONE(name, images, dims, blocks)                                                      \
     KERNEL_ROW(name, images, FOR_STATE, DELTA_THREADS, blocks, 0, 0, 0)
 #endif
-DELTA(delta_128, ALL, 128, 16, 2)
-DELTA(delta_split_128, SM90, 128, 16, 1)
-DELTA(delta_256, ALL, 256, 8, 2)
+DELTA(delta_128, ALL, 128, 16)
+DELTA(delta_256, ALL, 256, 8)
 DELTA_ONE(delta_one_128, ALL, 128, 5)
 DELTA_ONE(delta_one_256, ALL, 256, 3)
 #ifndef DELTA_GATED /* hopper/delta_gated.hip */

@@ -1,9 +1,8 @@
 /* delta.hip: the gated delta rule (OP_DELTA; Yang et al. 2025, 3), one row of a sequence after
  * another. Block (DELTA_COLUMNS columns of a value head, sequence): eight neighbouring threads, the
- * consumers, have two columns of the state S in registers, or one (each), thread `part` rows i with
- * i / 4 % 8 = part. DELTA_THREADS behind them, the producers, load rows, norm q and k and compute
- * the gates; they leave a chunk of rows in shared memory while the consumers compute the chunk
- * before.
+ * consumers, have two columns of the state S in registers, thread `part` rows i with i / 4 % 8 =
+ * part. As many threads behind them, the producers, load rows, norm q and k and compute the gates;
+ * they leave a chunk of rows in shared memory while the consumers compute the chunk before.
  * k S of a row, with its sum over the threads, is what the update depends on; q S of the row before
  * is computed beside it.
  * Bits: a sum over the key dimensions has two partial sums in each thread, i % 2, ascending and
@@ -113,8 +112,7 @@ DEVICE void delta_store(const struct delta_args *a, const struct delta_block *b,
     }
 }
 
-/* A consumer's part of its columns, the second one where it has two: element e of [j] is dimension
- * 4 (part + 8 j) + e. */
+/* A consumer's part of its two columns: element e of [j] is dimension 4 (part + 8 j) + e. */
 struct delta_columns {
     f32x4 first[8], second[8];
 };
@@ -125,87 +123,68 @@ DEVICE void delta_get(const float *x, f32x4 *y, const int dims)
     UNROLL for (int j = 0; j < dims / 32; j++) y[j] = *(const f32x4 *)(x + 32 * j);
 }
 
-/* y times the columns, of this thread. */
-DEVICE f32x2 delta_product(const struct delta_columns *c, const f32x4 *y, const int dims,
-                           const int each)
+/* y times both columns, of this thread. */
+DEVICE f32x2 delta_product(const struct delta_columns *c, const f32x4 *y, const int dims)
 {
     f32x2 first = {0, 0}, second = {0, 0};
     UNROLL for (int j = 0; j < dims / 32; j++) UNROLL for (int e = 0; e < 4; e++)
     {
         first[e % 2] = fma32(y[j][e], c->first[j][e], first[e % 2]);
-        if (each == 2) second[e % 2] = fma32(y[j][e], c->second[j][e], second[e % 2]);
+        second[e % 2] = fma32(y[j][e], c->second[j][e], second[e % 2]);
     }
     return (f32x2){first[0] + first[1], second[0] + second[1]};
 }
 
-DEVICE f32x2 delta_sum(f32x2 x, const int each)
-{
-    return (f32x2){sum_of_8(x[0]), each == 2 ? sum_of_8(x[1]) : 0};
-}
-
-/* Reads or writes the columns' elements at `at`. */
-DEVICE f32x2 delta_pair_at(const float *at, const int each)
-{
-    if (each == 2) return *(const f32x2 *)at;
-    return (f32x2){*at, 0};
-}
-
-DEVICE void delta_pair_to(float *at, f32x2 x, const int each)
-{
-    if (each == 2) *(f32x2 *)at = x;
-    else *at = x[0];
-}
+DEVICE f32x2 delta_sum(f32x2 x) { return (f32x2){sum_of_8(x[0]), sum_of_8(x[1])}; }
 
 /* S = g S + k u */
 DEVICE void delta_update(struct delta_columns *c, const f32x4 *k, f32x2 u, float decay,
-                         const int dims, const int each)
+                         const int dims)
 {
     UNROLL for (int j = 0; j < dims / 32; j++) UNROLL for (int e = 0; e < 4; e++)
     {
         c->first[j][e] = fma32(k[j][e], u[0], decay * c->first[j][e]);
-        if (each == 2) c->second[j][e] = fma32(k[j][e], u[1], decay * c->second[j][e]);
+        c->second[j][e] = fma32(k[j][e], u[1], decay * c->second[j][e]);
     }
 }
 
-/* The consumer's first column within the block. Threads beyond the last one compute it, too, so
+/* The consumer's pair of columns within the block. Threads beyond the last one compute it, too, so
  * that the rows need no branches. */
-DEVICE int delta_column(const struct delta_args *a, const struct delta_block *b, const int each)
+DEVICE int delta_pair(const struct delta_args *a, const struct delta_block *b)
 {
-    int last = a->value_dim - b->column0 - each, column = thread() / 8 * each;
-    return column < last ? column : last;
+    int last = (a->value_dim - b->column0) / 2 - 1, pair = thread() / 8;
+    return pair < last ? pair : last;
 }
 
-/* A chunk of n rows for a consumer: its column, its outputs of the first row, floats to the next
- * row. */
+/* A chunk of n rows for a consumer: its pair of columns, its outputs of the first row, floats to
+ * the next row. */
 struct delta_chunk {
     struct delta_stage s;
     float *out;
-    int n, column, stride;
+    int n, pair, stride;
 };
 
 /* Row r: k of the row; q of the row before, replaced by that of the row; next: takes k of the row
  * behind, or NULL. Writes the output of the row before; row 0 writes what the next row replaces. */
 DEVICE void delta_row(struct delta_columns *c, const struct delta_chunk *of, int r, const f32x4 *k,
-                      f32x4 *next, f32x4 *q, const int dims, const int each)
+                      f32x4 *next, f32x4 *q, const int dims)
 {
     const struct delta_stage *s = &of->s;
     int at = 4 * (thread() % 8), before = r - 1 > 0 ? r - 1 : 0;
     float decay = s->decay[r], beta = s->beta[r];
-    f32x2 v = delta_pair_at(s->v + r * DELTA_COLUMNS + of->column, each);
-    f32x2 of_k = delta_product(c, k, dims, each), of_q = delta_product(c, q, dims, each),
-          sum = delta_sum(of_k, each);
+    f32x2 v = *(const f32x2 *)(s->v + r * DELTA_COLUMNS + of->pair * 2);
+    f32x2 of_k = delta_product(c, k, dims), of_q = delta_product(c, q, dims), sum = delta_sum(of_k);
     f32x2 u = {beta * fma32(-decay, sum[0], v[0]), beta * fma32(-decay, sum[1], v[1])};
     if (next) delta_get(s->k + (r + 1 < of->n ? r + 1 : r) * dims + at, next, dims);
     delta_get(s->q + r * dims + at, q, dims);
-    delta_update(c, k, u, decay, dims, each);
-    delta_pair_to(of->out + (u64)(before * of->stride), delta_sum(of_q, each), each);
+    delta_update(c, k, u, decay, dims);
+    *(f32x2 *)(of->out + (u64)(before * of->stride)) = delta_sum(of_q);
 }
 
 /* All rows of a chunk. Four rows at a time are one piece of code without a branch, so that the
  * compiler computes q S of a row beside k S of the next. Keys of more than 128 dimensions leave no
  * registers for that. */
-DEVICE void delta_rows(struct delta_columns *c, const struct delta_chunk *of, const int dims,
-                       const int each)
+DEVICE void delta_rows(struct delta_columns *c, const struct delta_chunk *of, const int dims)
 {
     f32x4 k0[8], k1[8], q[8];
     int at = 4 * (thread() % 8), r = 0;
@@ -213,83 +192,77 @@ DEVICE void delta_rows(struct delta_columns *c, const struct delta_chunk *of, co
     delta_get(of->s.q + at, q, dims);
     NO_UNROLL for (; r + 4 <= of->n && dims <= 128; r += 4)
     {
-        delta_row(c, of, r, k0, k1, q, dims, each);
-        delta_row(c, of, r + 1, k1, k0, q, dims, each);
-        delta_row(c, of, r + 2, k0, k1, q, dims, each);
-        delta_row(c, of, r + 3, k1, k0, q, dims, each);
+        delta_row(c, of, r, k0, k1, q, dims);
+        delta_row(c, of, r + 1, k1, k0, q, dims);
+        delta_row(c, of, r + 2, k0, k1, q, dims);
+        delta_row(c, of, r + 3, k1, k0, q, dims);
     }
     NO_UNROLL for (; r < of->n; r++)
     {
         delta_get(of->s.k + r * dims + at, k0, dims);
-        delta_row(c, of, r, k0, (f32x4 *)0, q, dims, each);
+        delta_row(c, of, r, k0, (f32x4 *)0, q, dims);
     }
-    delta_pair_to(of->out + (u64)((of->n - 1) * of->stride),
-                  delta_sum(delta_product(c, q, dims, each), each), each);
+    *(f32x2 *)(of->out + (u64)((of->n - 1) * of->stride)) = delta_sum(delta_product(c, q, dims));
 }
 
-/* A slot's state from the consumer's column on. */
-DEVICE u64 delta_begin(const struct delta_args *a, const struct delta_block *b, int slot,
-                       const int each)
+/* A slot's state from a column pair on, as pairs of floats. */
+DEVICE u64 delta_begin(const struct delta_args *a, const struct delta_block *b, int slot)
 {
     return (u64)slot * a->state.slot_floats + (u64)b->head * (u64)(a->key_dim * a->value_dim) +
-           (u64)(b->column0 + delta_column(a, b, each));
+           (u64)(b->column0 + delta_pair(a, b) * 2);
 }
 
 DEVICE void delta_read(const struct delta_args *a, const struct delta_block *b,
-                       struct delta_columns *c, const int dims, const int each)
+                       struct delta_columns *c, const int dims)
 {
     int from = a->state.from[b->seq], dv = a->value_dim;
     const float *slots = (const float *)a->state.slots;
-    u64 begin = from < 0 ? 0 : delta_begin(a, b, from, each);
+    u64 begin = from < 0 ? 0 : delta_begin(a, b, from);
     UNROLL for (int j = 0, i = 4 * (thread() % 8); j < dims / 32; j++, i += 32)
     {
         c->first[j] = c->second[j] = (f32x4){0, 0, 0, 0};
         if (from < 0 || i >= a->key_dim) continue;
         UNROLL for (int e = 0; e < 4; e++)
         {
-            f32x2 v = delta_pair_at(slots + begin + (u64)((i + e) * dv), each);
+            f32x2 v = *(const f32x2 *)(slots + begin + (u64)((i + e) * dv));
             c->first[j][e] = v[0], c->second[j][e] = v[1];
         }
     }
 }
 
 DEVICE void delta_write(const struct delta_args *a, const struct delta_block *b,
-                        const struct delta_columns *c, const int dims, const int each)
+                        const struct delta_columns *c, const int dims)
 {
     int dv = a->value_dim;
     int part = (int)of_lane((u32)thread() % 8); /* conditions are not kept from delta_read() */
-    float *to = (float *)a->state.slots + delta_begin(a, b, a->state.to[b->seq], each);
+    float *to = (float *)a->state.slots + delta_begin(a, b, a->state.to[b->seq]);
     UNROLL for (int j = 0, i = 4 * part; j < dims / 32; j++, i += 32)
     {
         if (i >= a->key_dim) continue;
         UNROLL for (int e = 0; e < 4; e++)
-            delta_pair_to(to + (u64)((i + e) * dv), (f32x2){c->first[j][e], c->second[j][e]},
-                          each);
+            *(f32x2 *)(to + (u64)((i + e) * dv)) = (f32x2){c->first[j][e], c->second[j][e]};
     }
 }
 
 /* The sequence's first rows; the stage is the first. */
 DEVICE struct delta_chunk delta_chunk_of(const struct delta_args *a, const struct delta_block *b,
-                                         float *lds, const int dims, const int rows,
-                                         const int each)
+                                         float *lds, const int dims, const int rows)
 {
     struct delta_chunk c;
-    c.column = delta_column(a, b, each);
+    c.pair = delta_pair(a, b);
     c.stride = a->value_heads * a->value_dim;
     c.out = a->out + (u64)b->row * (u64)c.stride +
-            (u64)(b->head * a->value_dim + b->column0 + c.column);
+            (u64)(b->head * a->value_dim + b->column0 + c.pair * 2);
     c.s = delta_stage_of(lds, 0, dims, rows);
     c.n = b->end - b->row < rows ? b->end - b->row : rows;
     return c;
 }
 
 /* The rows of one sequence, `rows` at a time. lds [2 * DELTA_STAGE(dims, rows)] */
-DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const int rows,
-                  const int each)
+DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const int rows)
 {
-    const int consumers = 8 * DELTA_COLUMNS / each;
     struct delta_block b = delta_block_of(a);
-    int produces = thread() >= consumers, t = thread() - consumers,
+    int produces = thread() >= DELTA_THREADS, t = thread() - DELTA_THREADS,
         n_chunks = (b.end - b.row + rows - 1) / rows;
     if (produces) {
         struct delta_loads l;
@@ -305,19 +278,19 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
         barrier();
     } else {
         struct delta_columns c;
-        struct delta_chunk of = delta_chunk_of(a, &b, lds, dims, rows, each);
-        delta_read(a, &b, &c, dims, each);
+        struct delta_chunk of = delta_chunk_of(a, &b, lds, dims, rows);
+        delta_read(a, &b, &c, dims);
         barrier();
         NO_UNROLL for (int chunk = 0; chunk < n_chunks; chunk++)
         {
             int left = b.end - b.row - chunk * rows;
             of.s = delta_stage_of(lds, chunk, dims, rows);
             of.n = left < rows ? left : rows;
-            delta_rows(&c, &of, dims, each);
+            delta_rows(&c, &of, dims);
             of.out += (u64)rows * (u64)of.stride;
             barrier();
         }
-        delta_write(a, &b, &c, dims, each);
+        delta_write(a, &b, &c, dims);
     }
 }
 
@@ -325,23 +298,24 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
 DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims)
 {
     struct delta_block b = delta_block_of(a);
-    struct delta_chunk of = delta_chunk_of(a, &b, lds, dims, 1, 2);
+    struct delta_chunk of = delta_chunk_of(a, &b, lds, dims, 1);
     of.n = 1; /* a constant */
     struct delta_loads l;
     struct delta_columns c;
     delta_load(a, &b, &l, thread(), b.row, dims, 1);
-    delta_read(a, &b, &c, dims, 2);
+    delta_read(a, &b, &c, dims);
     delta_store(a, &b, &l, thread(), &of.s, dims, 1);
     barrier();
-    delta_rows(&c, &of, dims, 2);
-    delta_write(a, &b, &c, dims, 2);
+    delta_rows(&c, &of, dims);
+    delta_write(a, &b, &c, dims);
 }
 
-#define DELTA(name, images, dims, rows, each)                                                      \
-    ON_##images(KERNEL(name, struct delta_args) {                                                  \
+#define DELTA(name, images, dims, rows)                                                            \
+    KERNEL(name, struct delta_args)                                                                \
+    {                                                                                              \
         LDS(float, lds, 2 * DELTA_STAGE(dims, rows));                                              \
-        delta(ARGS, lds, dims, rows, each);                                                        \
-    })
+        delta(ARGS, lds, dims, rows);                                                              \
+    }
 #define DELTA_ONE(name, images, dims, blocks)                                                      \
     KERNEL(name, struct delta_args)                                                                \
     {                                                                                              \
