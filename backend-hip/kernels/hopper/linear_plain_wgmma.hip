@@ -69,67 +69,35 @@ DEVICE void plain_stage(u32 x, u32 w, float *total, int more, const int n, const
     wgmma_wait(total, n);
 }
 
-/* total += the products of a chunk, which are there, times its scale. scales: of outputs r and
- * r + 8 */
-DEVICE void plain_scaled(float *part, const u32 scales[2], float *total, const int c)
+/* The same with codes: of each chunk the products, times its scale. part: scratch */
+DEVICE void plain_bytes(u32 x, u32 w, float *part, float *total)
 {
-    const float scale[2] = {(float)half_of(scales[0] >> (16 * c)),
-                            (float)half_of(scales[1] >> (16 * c))};
-    wgmma_done(part, PLAIN_WGMMA_ROWS);
-    UNROLL for (int i = 0; i < PLAIN_WGMMA_ROWS / 2; i++) total[i] =
-        fma32(scale[i / 2 % 2], part[i], total[i]);
-}
-
-/* Where a consumer warp is in the ring. */
-struct plain_place {
-    int stage;
-    u32 parity;
-};
-
-/* The same as plain_stage with codes of n stages: while the products of a chunk are in flight, the
- * ones before them are scaled and added. w: the warp's weights in a stage. The assembler does not
- * let products be in flight from one turn of a loop to the next. */
-DEVICE void plain_bytes(const struct plain_ring *ring, struct plain_place *at, u32 w, float *total,
-                        const int n, const int groups, const int stages)
-{
-    const int stage_bytes = PLAIN_WGMMA_STAGE(WEIGHT_I8, PLAIN_WGMMA_ROWS, groups);
     int r = thread() % WARP / 4, t = thread() % 4;
-    float part[2][PLAIN_WGMMA_ROWS / 2];
-    u32 scales[2][2], a[2][2][4], x = 0, empty = 0;
+    u64 rows = wgmma_rows(x);
     u32x4 v[2];
-    UNROLL for (int k = 0; k < SUM_CHUNKS * n; k++)
+    u32 scales[2];
+    UNROLL for (int j = 0; j < 2; j++)
     {
-        const int c = k % SUM_CHUNKS, stage = k / SUM_CHUNKS;
-        u32 before = empty;
-        if (c == 0) {
-            x = ring->stages + (u32)(at->stage * stage_bytes);
-            mbarrier_wait(ring->full + 8 * (u32)at->stage, at->parity);
-            empty = ring->empty + 8 * (u32)at->stage;
-            if (++at->stage == stages) at->stage = 0, at->parity ^= 1;
-            UNROLL for (int j = 0; j < 2; j++)
-            {
-                v[j] = lds_words(x + w + (u32)(dense_place(t, r) + j * 128));
-                scales[stage][j] = lds_word(x + w + (u32)(BYTES_CODES + r * 8 + j * 4));
-            }
-        }
+        v[j] = lds_words(w + (u32)(dense_place(t, r) + j * 128));
+        scales[j] = lds_word(w + (u32)(BYTES_CODES + r * 8 + j * 4));
+    }
+    UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
+    {
+        u32 a[2][4];
         UNROLL for (int h = 0; h < 2; h++) UNROLL for (int j = 0; j < 2; j++)
         {
             u32 pair[2];
             unpack_bytes(v[j][2 * c + h], pair);
-            a[c][h][j] = pair[0], a[c][h][2 + j] = pair[1];
+            a[h][j] = pair[0], a[h][2 + j] = pair[1];
         }
         wgmma_begin();
         UNROLL for (int h = 0; h < 2; h++)
-            wgmma_of(part[c], a[c][h], wgmma_rows(x) + (u64)(4 * c + 2 * h), h, PLAIN_WGMMA_ROWS, 0);
+            wgmma_of(part, a[h], rows + (u64)(4 * c + 2 * h), h, PLAIN_WGMMA_ROWS, 0);
         wgmma_commit();
-        if (k == 0) continue;
-        wgmma_wait_but_last();
-        if (c == 0 && thread() % WARP == 0) mbarrier_arrive(before);
-        plain_scaled(part[(k - 1) % 2], scales[(k - 1) / 2], total, (k - 1) % 2);
+        wgmma_wait(part, PLAIN_WGMMA_ROWS);
+        UNROLL for (int i = 0; i < PLAIN_WGMMA_ROWS / 2; i++) total[i] =
+            fma32((float)half_of(scales[i / 2 % 2] >> (16 * c)), part[i], total[i]);
     }
-    wgmma_wait_all();
-    if (thread() % WARP == 0) mbarrier_arrive(empty);
-    plain_scaled(part[1], scales[n - 1], total, 1);
 }
 
 /* A consumer warpgroup. */
@@ -139,24 +107,19 @@ DEVICE void consume_plain(const struct linear_args *a, const struct plain_ring *
     const int x_bytes = F16_PARTS(kind) * rows * 128,
               stage_bytes = PLAIN_WGMMA_STAGE(kind, rows, groups);
     int warp = thread() / WARP, lane = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS,
-        n = tiles_of(a, 0, rows);
-    struct plain_place at = {0, 0};
-    u32 w = (u32)(x_bytes + warp * dense_stage_bytes(kind));
+        stage = 0, n = tiles_of(a, 0, rows);
+    u32 parity = 0, w = (u32)(x_bytes + warp * dense_stage_bytes(kind));
     for (int index = block_x(); index < n; index += grid_x()) {
         struct tile t = tile_of(a, 0, index, rows);
-        float total[PLAIN_WGMMA_ROWS / 2];
+        float total[PLAIN_WGMMA_ROWS / 2], part[PLAIN_WGMMA_ROWS / 2];
         UNROLL for (int i = 0; i < rows / 2; i++) total[i] = 0;
-        if (kind == WEIGHT_I8) {
-            for (int item = 0; item + 2 <= n_items; item += 2)
-                plain_bytes(r, &at, w, total, 2, groups, stages);
-            if (n_items % 2) plain_bytes(r, &at, w, total, 1, groups, stages);
-        }
-        for (int item = 0; item < n_items && kind != WEIGHT_I8; item++) {
-            u32 x = r->stages + (u32)(at.stage * stage_bytes);
-            mbarrier_wait(r->full + 8 * (u32)at.stage, at.parity);
-            plain_stage(x, x + w, total, item > 0, rows, kind);
-            if (lane == 0) mbarrier_arrive(r->empty + 8 * (u32)at.stage);
-            if (++at.stage == stages) at.stage = 0, at.parity ^= 1;
+        for (int item = 0; item < n_items; item++) {
+            u32 x = r->stages + (u32)(stage * stage_bytes);
+            mbarrier_wait(r->full + 8 * (u32)stage, parity);
+            if (kind == WEIGHT_I8) plain_bytes(x, x + w, part, total);
+            else plain_stage(x, x + w, total, item > 0, rows, kind);
+            if (lane == 0) mbarrier_arrive(r->empty + 8 * (u32)stage);
+            if (++stage == stages) stage = 0, parity ^= 1;
         }
         write_rows(a, &t.p, t.row_tile * rows + lane % 4 * 2,
                    (t.out_tile * 4 * groups + warp) * PANEL + lane / 4, total, rows);
@@ -186,7 +149,7 @@ DEVICE void plain_wgmma(const struct linear_args *a, u32 *lds, const int rows, c
         if (thread() < groups * 128 + WARP) produce_plain(a, &r, rows, groups, stages, kind);
     } else {
         if (blocks == 1 && groups == 4) REGISTERS_MORE(112);
-        else if (blocks == 1) REGISTERS_MORE(240);
+        else if (blocks == 1) REGISTERS_MORE(232);
         consume_plain(a, &r, rows, groups, stages, kind);
     }
 }
