@@ -358,6 +358,34 @@ KERNEL(slots_prepare_f16, struct slot_prepare_args)
     }
 }
 
+/* The weighted sum of a row's slots: element 0 of each at x, n apart. Loads of SLOTS_AT_ONCE slots
+ * wait for memory together. */
+#if defined(__NVPTX__)
+enum { SLOTS_AT_ONCE = 8 };
+#else /* as above */
+enum { SLOTS_AT_ONCE = 1 };
+#endif
+DEVICE float weighted_slots(const float *x, const float *w, int top_k, int n)
+{
+    float sum = 0;
+    NO_UNROLL for (int from = 0; from < top_k; from += SLOTS_AT_ONCE)
+    {
+        float v[SLOTS_AT_ONCE], of[SLOTS_AT_ONCE];
+        UNROLL for (int j = 0; j < SLOTS_AT_ONCE; j++)
+        {
+            int slot = from + j < top_k ? from + j : from;
+            v[j] = x[(u64)slot * (u64)n];
+            of[j] = w[slot];
+        }
+        UNROLL for (int j = 0; j < SLOTS_AT_ONCE; j++)
+        {
+            if (from + j == 0) sum = of[j] * v[j];
+            else if (from + j < top_k) sum = fma32(of[j], v[j], sum);
+        }
+    }
+    return sum;
+}
+
 /* One thread to an element. */
 KERNEL(mix_slots, struct mix_args)
 {
@@ -367,7 +395,6 @@ KERNEL(mix_slots, struct mix_args)
     u64 row = i / (u64)a->n;
     const float *x = a->x + row * (u64)a->top_k * (u64)a->n + i % (u64)a->n,
                 *w = a->weight + row * (u64)a->top_k;
-    float sum = w[0] * x[0];
-    for (int j = 1; j < a->top_k; j++) sum = fma32(w[j], x[(u64)j * (u64)a->n], sum);
+    float sum = weighted_slots(x, w, a->top_k, a->n);
     a->out[i] = a->add ? a->out[i] + sum : sum;
 }

@@ -241,19 +241,20 @@ DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scr
     return power.undo;
 }
 
-/* Slots of the state of a convolution. */
+/* Slots of the state of a convolution; from -1: zeros. */
 struct dense_slots {
-    const float *from; /* NULL: zeros */
-    float *to;
+    int from, to;
 };
 
 DEVICE struct dense_slots dense_slots_of(const struct conv_args *a)
 {
-    int seq = a->state.seq[0], from = a->state.from[seq];
-    float *slots = (float *)a->state.slots;
-    struct dense_slots s = {0, slots + (u64)a->state.to[seq] * a->state.slot_floats};
-    if (from >= 0) s.from = slots + (u64)from * a->state.slot_floats;
-    return s;
+    int seq = a->state.seq[0];
+    return (struct dense_slots){a->state.from[seq], a->state.to[seq]};
+}
+
+DEVICE float *dense_slot(const struct conv_args *a, int slot)
+{
+    return (float *)a->state.slots + (u64)slot * a->state.slot_floats;
 }
 
 /* Brings the state and the weights for the block's tiles into the L2 cache, a tile a warp. */
@@ -264,7 +265,8 @@ DEVICE void dense_prefetch_channels(const struct dense_gemv_args *a, const struc
     NO_UNROLL for (int tile = of->first + thread() / WARP * of->step; tile < a->conv_tiles;
                    tile += WARPS * of->step)
     {
-        if (lane < 3 && s->from) prefetch_line(s->from + lane * a->conv.channels + tile * PANEL);
+        if (lane < 3 && s->from >= 0)
+            prefetch_line(dense_slot(&a->conv, s->from) + lane * a->conv.channels + tile * PANEL);
         if (lane >= 3 && lane < 5)
             prefetch_line(a->conv.weight + 4 * tile * PANEL + (lane - 3) * 32);
     }
@@ -279,7 +281,8 @@ DEVICE struct dense_channel dense_channel_of(const struct conv_args *a, const st
                                              int channel)
 {
     struct dense_channel c;
-    UNROLL for (int t = 0; t < 3; t++) c.x[t] = s->from ? s->from[t * a->channels + channel] : 0;
+    const float *old = dense_slot(a, s->from < 0 ? 0 : s->from) + channel;
+    UNROLL for (int t = 0; t < 3; t++) c.x[t] = s->from < 0 ? 0 : old[t * a->channels];
     return c;
 }
 
@@ -296,7 +299,8 @@ DEVICE void dense_convolve(const struct conv_args *a, const struct dense_slots *
     c->x[3] = x;
     UNROLL for (int t = 1; t < 4; t++) sum = fma32(c->weight[t], c->x[t], sum);
     a->out[channel] = gated(sum, 1, 0);
-    UNROLL for (int t = 0; t < 3; t++) s->to[t * a->channels + channel] = c->x[t + 1];
+    float *after = dense_slot(a, s->to) + channel;
+    UNROLL for (int t = 0; t < 3; t++) after[t * a->channels] = c->x[t + 1];
 }
 
 /* Waits for all stages of tile number `turn` of this block, adds them in order and runs the

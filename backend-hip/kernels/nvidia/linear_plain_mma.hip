@@ -172,8 +172,8 @@ DEVICE float mixed_at(const struct mix_parts_args *m, int row, int i, float gate
     const struct mix_args *a = &m->mix;
     const float *x = a->x + (u64)row * (u64)a->top_k * (u64)a->n + (u64)i,
                 *w = a->weight + (u64)row * (u64)a->top_k;
-    float shared = m->shared[(u64)row * (u64)a->n + (u64)i], sum = w[0] * x[0];
-    UNROLL_8 for (int j = 1; j < a->top_k; j++) sum = fma32(w[j], x[(u64)j * (u64)a->n], sum);
+    float shared = m->shared[(u64)row * (u64)a->n + (u64)i],
+          sum = weighted_slots(x, w, a->top_k, a->n);
     return m->gate ? fma32(shared, gate, sum) : sum + shared;
 }
 
