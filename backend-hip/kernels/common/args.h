@@ -167,12 +167,12 @@ enum { PLAIN_WGMMA_ROWS = 128 };
 #define PLAIN_DECODE_SHARED(weights, rows, outputs, stages)                                        \
     ((stages) * PLAIN_DECODE_STAGE(weights, rows, outputs) + 16 * (stages))
 /* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/dense_gemv.hip: most
- * inputs, linears of a launch; shared memory for a row in parts, two buffers with a sum of each
+ * inputs, linears of a launch; shared memory for a row in parts, three buffers with a sum of each
  * panel's outputs for each 64 inputs, and mbarriers */
 enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4 };
 enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 #define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
-    ((inputs) * 2 * (parts) + ((inputs) > 1536 ? 3 * (inputs) : 6144) * (panels) + 128)
+    ((inputs) * 2 * (parts) + 3 * (inputs) * (panels) + 128)
 /* hopper/router_gemv.hip: inputs; parts of a row, the row, and a sum of half a panel for each 64
  * inputs */
 enum { ROUTER_INPUTS = 4096 };

@@ -257,7 +257,8 @@ KERNEL(embed_rows, struct embed_args)
     if (token < 0) token = a->chosen[-1 - token];
     if (token < 0) token = 0;
     u64 first = (u64)(token / PANEL) * (u64)(a->n_chunks * pieces * PANEL) + (u64)(token % PANEL);
-    for (int j = thread(); j < a->dim; j += THREADS) {
+    UNROLL_8 for (int j = thread(); j < a->dim; j += THREADS) /* whose loads wait together */
+    {
         u64 at = (first + (u64)(j / inputs * PANEL)) * (u64)inputs + (u64)(j % inputs);
         float v;
         if (a->kind == WEIGHT_F32) v = ((const float *)a->weight)[at];

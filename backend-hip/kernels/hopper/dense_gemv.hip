@@ -5,11 +5,12 @@
  *   grid      persistent: 2 blocks of 256 threads a multiprocessor; they take output tiles of one
  *             panel (16 outputs) in turn, with SwiGLU the same panel of both parts
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
- *   pipeline  the weights of DENSE_AHEAD stages are in registers, across tiles; the first ones are
- *             loaded before the producer launch has ended (programmatic dependent launch), those of
- *             DENSE_PREFETCHED more come into the L2 cache then, but of fp16
+ *   pipeline  a warp has the weights of a group of DENSE_AHEAD stages in registers, and asks for the
+ *             next group as it multiplies; the first one is loaded before the producer launch has
+ *             ended (programmatic dependent launch), DENSE_PREFETCHED more come into the L2 cache
+ *             then, but of fp16; of codes of 8 bits the group behind the next one is asked for, too
  *   products  mma with the row in all 8 columns; a warp leaves the sums of every stage in one of
- *             several buffers guarded by mbarriers, and one warp in turn adds the stages
+ *             DENSE_BUFFERS buffers guarded by mbarriers, and one warp in turn adds the stages
  * Bits: the order of sums is that of nvidia/linear_plain_mma.hip, norms are those of norm_rows, the
  * packed rows those of prepare_row(). */
 enum { DENSE_AHEAD = 4, DENSE_PREFETCHED = 2, DENSE_BUFFERS = 3, DENSE_HELD = 4 };
@@ -376,17 +377,6 @@ DEVICE void dense_prefetch_groups(const struct dense_gemv_args *a, const struct 
     }
 }
 
-/* The first groups of the block that comes to this multiprocessor when one of the producer launch
- * has ended. */
-DEVICE void dense_prefetch_other(const struct dense_gemv_args *a, const struct dense_tiles *of,
-                                 int n_items, const int kind)
-{
-    struct dense_group g = {0, of->first + of->step / 2, 0, thread() / WARP};
-    if (of->first >= of->step / 2 || of->first + of->step >= of->end) return;
-    g.w = dense_place_of(a, &g, kind);
-    dense_prefetch_groups(a, of, g, n_items, 1 + DENSE_PREFETCHED, kind);
-}
-
 /* convolved: tiles may be the input of a convolution */
 DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u32 *lds,
                        float *scratch, const enum dense_source source, const int kind,
@@ -417,10 +407,8 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
     dense_load(&now, there, w, 0, DENSE_AHEAD, kind);
     next = now;
     dense_advance(a, &of, &next, n_items, kind);
-    if (kind != WEIGHT_F16) { /* it has no registers for that */
+    if (kind != WEIGHT_F16) /* it has no registers for that */
         dense_prefetch_groups(a, &of, next, n_items, DENSE_PREFETCHED, kind);
-        dense_prefetch_other(a, &of, n_items, kind);
-    }
     if (convolved && a->conv_tiles) {
         slots = dense_slots_of(&a->conv);
         dense_prefetch_channels(a, &of, &slots);
@@ -444,7 +432,8 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
         now = next;
         there = follow;
         dense_advance(a, &of, &next, n_items, kind);
-        if (kind == WEIGHT_I8) dense_prefetch(&next, dense_stages(&of, &next, n_items), kind);
+        if (kind == WEIGHT_I8) /* of others the loads alone keep memory busy */
+            dense_prefetch(&next, dense_stages(&of, &next, n_items), kind);
         if (!ended) continue;
         if (turn % WARPS == (u32)warp)
             dense_finish_tile(a, &l, &slots, finished, turn, scale, n_items, kind, convolved);
