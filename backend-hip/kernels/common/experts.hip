@@ -315,12 +315,15 @@ KERNEL(slots_prepare_f32, struct slot_prepare_args)
     }
 }
 
-/* The same in registers, without permutation; the slots of a block have equal inputs. */
-DEVICE void prepare_copies(const struct slot_prepare_args *s, int slot, float *scratch)
+/* The same in registers, without permutation; the slots of a block have equal inputs. places
+ * [MAX_TOP_K] */
+DEVICE void prepare_copies(const struct slot_prepare_args *s, int slot, float *scratch, int *places)
 {
     const struct prepare_args *a = &s->prepare;
     const float *x = a->x + (u64)(slot / s->top_k) * (u64)a->in;
     f32x4 v[SHORT_PIECES];
+    if (thread() < s->copies) /* the barriers of power_of_pieces() are behind it */
+        places[thread()] = s->place ? s->place[slot + thread()] : slot + thread();
     FOR_PIECES(SHORT_PIECES, j, i, a->in)
     {
         if (s->gate) {
@@ -335,7 +338,7 @@ DEVICE void prepare_copies(const struct slot_prepare_args *s, int slot, float *s
     }
     struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, SHORT_PIECES);
     for (int c = 0; c < s->copies; c++) {
-        int to = place_of_slot(s, slot + c);
+        int to = uniform_int(places[c]);
         struct row_place place = place_of(a, to);
         if (thread() == 0) a->scale[to] = p.undo;
         place_pieces(a, &place, v, p.factor, 0, 0, SHORT_PIECES, THREADS);
@@ -346,9 +349,10 @@ KERNEL(slots_prepare_f16, struct slot_prepare_args)
 {
     const struct slot_prepare_args *s = ARGS;
     LDS(float, scratch, THREADS);
+    LDS(int, places, MAX_TOP_K);
     int slot = block_x() * s->copies;
     if (!s->prepare.perm && fits_pieces(&s->prepare, SHORT_PIECES)) {
-        prepare_copies(s, slot, scratch);
+        prepare_copies(s, slot, scratch, places);
         return;
     }
     for (int c = 0; c < s->copies; c++, slot++) {

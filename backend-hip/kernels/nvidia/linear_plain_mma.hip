@@ -183,16 +183,27 @@ DEVICE void norm_parts(const struct norm_parts_args *a, const struct mix_parts_a
                        float *scratch, float *y, const int kind)
 {
     const struct norm_args *n = &a->norm;
+    const int at_once = mix ? 1 : 8; /* elements of a thread whose loads wait for memory together */
     int row = block_x(), dim = n->dim;
     u64 at = (u64)(a->from ? a->from[row] : row) * (u64)dim;
     float sum = 0, largest = 0, gate = mix && mix->gate ? sigmoid32(mix->gate[row]) : 1;
-    for (int i = thread(); i < dim; i += THREADS) {
-        float v = n->x[at + (u64)i];
-        if (mix) v = v + mixed_at(mix, row, i, gate);
-        else if (n->delta) v = v + n->delta[at + (u64)i];
-        if (mix || (n->delta && !a->from)) n->x[at + (u64)i] = v;
-        y[i] = v;
-        sum = fma32(v, v, sum);
+    for (int first = thread(); first < dim; first += at_once * THREADS) {
+        float v[8], delta[8];
+        UNROLL for (int j = 0; j < at_once; j++)
+        {
+            int i = first + j * THREADS < dim ? first + j * THREADS : first;
+            v[j] = n->x[at + (u64)i];
+            delta[j] = mix ? mixed_at(mix, row, i, gate) : n->delta ? n->delta[at + (u64)i] : 0;
+        }
+        UNROLL for (int j = 0; j < at_once; j++)
+        {
+            int i = first + j * THREADS;
+            if (i >= dim) break;
+            if (mix || n->delta) v[j] = v[j] + delta[j];
+            if (mix || (n->delta && !a->from)) n->x[at + (u64)i] = v[j];
+            y[i] = v[j];
+            sum = fma32(v[j], v[j], sum);
+        }
     }
     float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
     for (int i = thread(); i < dim; i += THREADS) {
