@@ -362,26 +362,22 @@ KERNEL(slots_prepare_f16, struct slot_prepare_args)
     }
 }
 
-/* The weighted sum of a row's slots: element 0 of each at x, n apart. Loads of SLOTS_AT_ONCE slots
- * wait for memory together. */
+/* The weighted sum of a row's slots: element 0 of each at x, n apart. */
 #if defined(__NVPTX__)
-enum { SLOTS_AT_ONCE = 8 };
-#else /* as above */
-enum { SLOTS_AT_ONCE = 1 };
-#endif
 DEVICE float weighted_slots(const float *x, const float *w, int top_k, int n)
 {
+    enum { AT_ONCE = 8 }; /* whose loads wait for memory together */
     float sum = 0;
-    NO_UNROLL for (int from = 0; from < top_k; from += SLOTS_AT_ONCE)
+    NO_UNROLL for (int from = 0; from < top_k; from += AT_ONCE)
     {
-        float v[SLOTS_AT_ONCE], of[SLOTS_AT_ONCE];
-        UNROLL for (int j = 0; j < SLOTS_AT_ONCE; j++)
+        float v[AT_ONCE], of[AT_ONCE];
+        UNROLL for (int j = 0; j < AT_ONCE; j++)
         {
             int slot = from + j < top_k ? from + j : from;
             v[j] = x[(u64)slot * (u64)n];
             of[j] = w[slot];
         }
-        UNROLL for (int j = 0; j < SLOTS_AT_ONCE; j++)
+        UNROLL for (int j = 0; j < AT_ONCE; j++)
         {
             if (from + j == 0) sum = of[j] * v[j];
             else if (from + j < top_k) sum = fma32(of[j], v[j], sum);
@@ -389,6 +385,14 @@ DEVICE float weighted_slots(const float *x, const float *w, int top_k, int n)
     }
     return sum;
 }
+#else /* 11 code objects */
+DEVICE float weighted_slots(const float *x, const float *w, int top_k, int n)
+{
+    float sum = w[0] * x[0];
+    for (int j = 1; j < top_k; j++) sum = fma32(w[j], x[(u64)j * (u64)n], sum);
+    return sum;
+}
+#endif
 
 /* One thread to an element. */
 KERNEL(mix_slots, struct mix_args)

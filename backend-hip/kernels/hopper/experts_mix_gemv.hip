@@ -206,7 +206,7 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
         mix_shared_read(a, &beside, (u32 *)(results + WARPS * PANEL), shared);
     if (early) {
         next_may_start();
-        int chosen = chosen_by_warp(&a->route, (int *)ring);
+        int chosen = chosen_by_warp(&a->route, (int *)ring, 0);
         expert = (int)bits_of(shuffle_from(f32_of((u32)chosen), warp));
     } else {
         wait_for_producer();

@@ -68,12 +68,12 @@ DEVICE int chosen_of_scores(const struct route_args *a, int *ids, const int each
     return !max_of_warp(bad) ? chosen : lane < a->top_k ? lane : -1;
 }
 
-/* Only if a->by_warp. */
-DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
+/* Only if a->by_warp. hurried: others wait for it */
+DEVICE int chosen_by_warp(const struct route_args *a, int *ids, const int hurried)
 {
-    return a->n <= FEW_EXPERTS    ? chosen_of_scores(a, ids, FEW_EXPERTS / WARP)
-           : a->n <= SOME_EXPERTS ? chosen_of_scores(a, ids, SOME_EXPERTS / WARP)
-                                  : chosen_of_scores(a, ids, WARP_SCORES);
+    if (a->n <= FEW_EXPERTS) return chosen_of_scores(a, ids, FEW_EXPERTS / WARP);
+    if (hurried && a->n <= SOME_EXPERTS) return chosen_of_scores(a, ids, SOME_EXPERTS / WARP);
+    return chosen_of_scores(a, ids, WARP_SCORES);
 }
 
 /* Shared memory of route(), in that of a block without tasks. */
@@ -196,7 +196,7 @@ DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
     f.begin = slice_begin(n_items, warp);
     f.end = slice_begin(n_items, warp + 1);
     int *choice = (int *)(sums + WARPS * PANEL);
-    if (warp == 0) choice[WARP + lane] = chosen_by_warp(&a->route, choice);
+    if (warp == 0) choice[WARP + lane] = chosen_by_warp(&a->route, choice, 1);
     touch_slice(e, &f);
     barrier();
     f.chosen = choice[WARP + lane];

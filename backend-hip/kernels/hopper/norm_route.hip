@@ -246,7 +246,6 @@ DEVICE void route_scores_of(const struct route_args *a, float *score, int *ids, 
 DEVICE void route_by_warp(const struct route_args *a, float *score, int *ids, int row)
 {
     if (a->n <= FEW_EXPERTS) route_scores_of(a, score, ids, row, FEW_EXPERTS / WARP);
-    else if (a->n <= SOME_EXPERTS) route_scores_of(a, score, ids, row, SOME_EXPERTS / WARP);
     else route_scores_of(a, score, ids, row, WARP_SCORES);
 }
 

@@ -183,12 +183,12 @@ DEVICE void norm_parts(const struct norm_parts_args *a, const struct mix_parts_a
                        float *scratch, float *y, const int kind)
 {
     const struct norm_args *n = &a->norm;
-    const int at_once = mix ? 1 : 8; /* elements of a thread whose loads wait for memory together */
+    const int at_once = mix ? 1 : 4; /* elements of a thread whose loads wait for memory together */
     int row = block_x(), dim = n->dim;
     u64 at = (u64)(a->from ? a->from[row] : row) * (u64)dim;
     float sum = 0, largest = 0, gate = mix && mix->gate ? sigmoid32(mix->gate[row]) : 1;
     for (int first = thread(); first < dim; first += at_once * THREADS) {
-        float v[8], delta[8];
+        float v[4], delta[4];
         UNROLL for (int j = 0; j < at_once; j++)
         {
             int i = first + j * THREADS < dim ? first + j * THREADS : first;
