@@ -41,8 +41,8 @@ static void set_function(struct hip *h, enum hip_kernel k, int attribute, int va
     hip_fail(h, code, hip_kernels[k].name);
 }
 
-/* Loads a kernel before its first launch. On sm_90a, where launches overlap, all kernels ask for the
- * same division of a multiprocessor's memory. */
+/* Loads a kernel before its first launch. On sm_90a, where launches overlap, all kernels ask for
+ * the same division of a multiprocessor's memory. */
 static void load_kernel(struct hip *h, enum hip_kernel k)
 {
     CHECK(h->has[k]);

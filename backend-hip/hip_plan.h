@@ -121,9 +121,9 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op);
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
                     const struct prepare_args *half, int n_half);
-/* The same where the norm's row is completed by a weighted sum of experts and the result of a shared
- * expert, operations mix .. mix + 3 (OP_MIX, OP_GLU, OP_LINEAR, OP_ADD), of which the first and the
- * last are in the launch, too. */
+/* The same where the norm's row is completed by a weighted sum of experts and the result of a
+ * shared expert, operations mix .. mix + 3 (OP_MIX, OP_GLU, OP_LINEAR, OP_ADD), of which the first
+ * and the last are in the launch, too. */
 int hip_takes_mix_parts(const struct hip *h, const struct be_plan *p, int mix);
 void hip_mix_parts(struct hip *h, const struct be_plan *p, int mix);
 /* Whether one launch can norm groups, gate them and prepare the input of plain linears, operations

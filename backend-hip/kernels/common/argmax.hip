@@ -1,6 +1,6 @@
 /* argmax.hip: the index of the largest logit of a row, in two launches: a block of 256 threads for
- * each of up to ARGMAX_SPANS spans of the row, so that one row occupies as many multiprocessors, then a
- * block for each row over its spans. The lower index wins a tie. */
+ * each of up to ARGMAX_SPANS spans of the row, so that one row occupies as many multiprocessors,
+ * then a block for each row over its spans. The lower index wins a tie. */
 
 /* A logit that is NaN or infinite is larger than all others and has index -1. */
 DEVICE struct largest largest_at(float x, int at)
