@@ -362,7 +362,7 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
     struct route_args a = route_args_of(p, op);
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     hip_forget_grouping(h);
-    if (!hip_is_exact(h) && a.by_warp && a.n <= FEW_EXPERTS && hip_has(h, K_route_warps)) {
+    if (!hip_is_exact(h) && a.by_warp && a.n <= SOME_EXPERTS && hip_has(h, K_route_warps)) {
         enum { OF_BLOCK = THREADS / 32 };
         a.rows = rows;
         hip_launch_rows(h, K_route_warps, (rows + OF_BLOCK - 1) / OF_BLOCK, &a, sizeof a);

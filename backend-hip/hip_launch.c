@@ -35,17 +35,21 @@ int hip_find_kernels(struct hip *h, struct err *e)
     return 0;
 }
 
-/* Loads a kernel before its first launch. */
+static void set_function(struct hip *h, enum hip_kernel k, int attribute, int value)
+{
+    int code = h->device->library->api.cuda_function_set(h->function[k], attribute, value);
+    hip_fail(h, code, hip_kernels[k].name);
+}
+
+/* Loads a kernel before its first launch. On sm_90a, where launches overlap, all kernels ask for
+ * the same division of a multiprocessor's memory. */
 static void load_kernel(struct hip *h, enum hip_kernel k)
 {
-    const char *name = hip_kernels[k].name;
     CHECK(h->has[k]);
-    if (hip_device_function(h->device, name, &h->function[k], &h->failed)) return;
-    if (shared_of(h, k))
-        hip_fail(h,
-                 h->device->library->api.cuda_function_set(
-                     h->function[k], CUDA_FUNCTION_SHARED_BYTES, (int)shared_of(h, k)),
-                 name);
+    if (hip_device_function(h->device, hip_kernels[k].name, &h->function[k], &h->failed)) return;
+    if (shared_of(h, k)) set_function(h, k, CUDA_FUNCTION_SHARED_BYTES, (int)shared_of(h, k));
+    if (hip_image_family(h->device->image) == IMAGES_SM90)
+        set_function(h, k, CUDA_FUNCTION_SHARED_PERCENT, 100);
 }
 
 void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, const void *args,

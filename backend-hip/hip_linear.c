@@ -498,6 +498,67 @@ void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
     for (int i = 0; i < l->n_runs; i++) launch_prepared(h, p, op, &l->run[i], rows, n_decode);
 }
 
+/* By kind of weights; K_COUNT: none. */
+static const enum hip_kernel mix_parts[] = {[WEIGHT_F16] = K_COUNT,
+                                            [WEIGHT_BF16] = K_mix_parts_bf16,
+                                            [WEIGHT_F32] = K_COUNT,
+                                            [WEIGHT_I8] = K_mix_parts_i8},
+                             gated_parts[] = {[WEIGHT_F16] = K_COUNT,
+                                              [WEIGHT_BF16] = K_gated_parts_bf16,
+                                              [WEIGHT_F32] = K_COUNT,
+                                              [WEIGHT_I8] = K_gated_parts_i8};
+
+int hip_takes_mix_parts(const struct hip *h, const struct be_plan *p, int mix)
+{
+    const struct op *add = hip_op(p, mix + 3);
+    int norm = mix + 4, op = mix + 5, shared = hip_op(p, mix + 2)->out[0];
+    return hip_takes_norm_parts(h, p, norm, op) &&
+           hip_op(p, op)->in[0] == hip_op(p, norm)->out[0] &&
+           mix_parts[hip_weight(p, op, 0)->kind] < K_COUNT &&
+           add->in[0] == hip_op(p, mix)->out[0] && add->in[1] == shared &&
+           shared != hip_op(p, mix)->in[0] && hip_op(p, mix + 2)->n == 1 && !add->as.add.original &&
+           !add->as.add.beta && (add->as.add.scale == 0 || add->as.add.scale == 1);
+}
+
+void hip_mix_parts(struct hip *h, const struct be_plan *p, int mix)
+{
+    int norm = mix + 4, op = mix + 5, n_decode,
+        rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    const struct hip_linears *l = &p->linears[op];
+    struct mix_parts_args a = {
+        .both = {.norm = hip_norm_args(h, p, norm),
+                 .parts = prepare_args_of(h, p, op, &l->run[0], rows, n_decode)},
+        .mix = hip_mix_args(h, p, mix),
+        .shared = hip_in(p, mix + 3, 1),
+        .gate = hip_in(p, mix + 3, 2)};
+    if (hip_op(p, norm)->last[0] == op) a.both.norm.out = NULL;
+    hip_launch_rows(h, mix_parts[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
+    for (int i = 0; i < l->n_runs; i++) launch_prepared(h, p, op, &l->run[i], rows, n_decode);
+}
+
+int hip_takes_gated_parts(const struct hip *h, const struct be_plan *p, int norm)
+{
+    const struct op *of = hip_op(p, norm), *glu = hip_op(p, norm + 1);
+    const struct hip_linears *l = &p->linears[norm + 2];
+    const struct be_linear *w = hip_weight(p, norm + 2, 0);
+    return l->n_runs == 1 && l->run[0].parts && hip_has(h, K_gated_parts_i8) &&
+           gated_parts[w->kind] < K_COUNT && !w->perm && w->in <= NORM_PARTS_INPUTS &&
+           hip_op(p, norm + 2)->in[0] == glu->out[0] && of->as.norm.groups > 0 &&
+           w->in % (4 * of->as.norm.groups) == 0 && hip_width(p, norm) == w->in;
+}
+
+void hip_gated_parts(struct hip *h, const struct be_plan *p, int norm)
+{
+    int op = norm + 2, n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    const struct hip_linear_run *r = &p->linears[op].run[0];
+    struct gated_parts_args a = {.norm = hip_norm_args(h, p, norm),
+                                 .gate = hip_in(p, norm + 1, 0),
+                                 .parts = prepare_args_of(h, p, op, r, rows, n_decode)};
+    a.norm.dim /= hip_op(p, norm)->as.norm.groups;
+    hip_launch_rows(h, gated_parts[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
+    launch_prepared(h, p, op, r, rows, n_decode);
+}
+
 void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
 {
     int norm = mix + 1, op = mix + 2, n_decode,

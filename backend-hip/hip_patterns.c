@@ -100,6 +100,12 @@ static int delta_gated_fits(const struct hip *h, const struct be_plan *p, int fi
            hip_only_for(p, first, 0, first + 1) && hip_only_for(p, first + 1, 0, first + 2);
 }
 
+static int delta_gated_linear_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return delta_gated_fits(h, p, first) && hip_only_for(p, first + 2, 0, first + 3) &&
+           hip_takes_gated_parts(h, p, first + 1);
+}
+
 /* ---- steps of a single decode row: GEMVs */
 static int is_gemv(const struct be_plan *p, int op)
 {
@@ -470,6 +476,26 @@ static void launch_norm_parts(struct hip *h, const struct be_plan *p, int first)
     hip_norm_parts(h, p, first, first + 1, NULL, 0);
 }
 
+/* The weighted sum comes behind the shared expert, with its addition and the norm. */
+static int mix_parts_fits(const struct hip *h, const struct be_plan *p, int first)
+{
+    return hip_takes_mix_parts(h, p, first) && hip_only_for(p, first, 0, first + 3) &&
+           hip_only_for(p, first + 2, 0, first + 3) &&
+           hip_feeds_norm(p, first + 3, hip_width(p, first + 3));
+}
+
+static void launch_mix_parts(struct hip *h, const struct be_plan *p, int first)
+{
+    int glu = first + 1;
+    if (glu_fits(h, p, glu)) {
+        hip_linear(h, p, glu + 1, glu);
+    } else {
+        hip_glu(h, p, glu);
+        hip_linear(h, p, glu + 1, -1);
+    }
+    hip_mix_parts(h, p, first);
+}
+
 /* The last norm and the head: only the rows that have logits. */
 static int norm_gather_parts_fits(const struct hip *h, const struct be_plan *p, int first)
 {
@@ -561,6 +587,9 @@ const struct hip_pattern hip_patterns[] = {
      dense_add_fits, launch_dense_add, K_dense_gemv_row_f16},
     {"dense gemv", SINGLE_ROW, 1, {OP_LINEAR}, dense_fits, launch_dense, K_dense_gemv_row_f16},
     {"gemv", SINGLE_ROW, 1, {OP_LINEAR}, gemv_fits, launch_gemv, K_q4_gemv_row},
+    {"mix + shared expert + norm + plain linear", ANY_ROWS, 6,
+     {OP_MIX, OP_GLU, OP_LINEAR, OP_ADD, OP_NORM, OP_LINEAR},
+     mix_parts_fits, launch_mix_parts, K_mix_parts_i8},
     {"mix + norm + linear", ANY_ROWS, 3, {OP_MIX, OP_NORM, OP_LINEAR},
      mix_norm_fits, hip_mix_norm_linear, K_mix_norm_1024_4},
     {"norm + linear", ANY_ROWS, 2, {OP_NORM, OP_LINEAR}, norm_fits, launch_produced, K_COUNT},
@@ -575,6 +604,8 @@ const struct hip_pattern hip_patterns[] = {
      rope_fits, launch_rope_attend, K_attend_pages_64},
     {"attend + glu", ANY_ROWS, 2, {OP_ATTEND, OP_GLU},
      attend_glu_fits, launch_attend_glu, K_COUNT},
+    {"delta + norm + glu + plain linear", ANY_ROWS, 4, {OP_DELTA, OP_NORM, OP_GLU, OP_LINEAR},
+     delta_gated_linear_fits, hip_delta_gated_linear, K_gated_parts_i8},
     {"delta + norm + glu", ANY_ROWS, 3, {OP_DELTA, OP_NORM, OP_GLU},
      delta_gated_fits, hip_delta_gated, K_delta_gated_128},
     {"norm + two linears + route + experts", ANY_ROWS, 5,

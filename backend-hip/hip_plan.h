@@ -121,6 +121,15 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer);
 int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op);
 void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
                     const struct prepare_args *half, int n_half);
+/* The same where the norm's row is completed by a weighted sum of experts and the result of a
+ * shared expert, operations mix .. mix + 3 (OP_MIX, OP_GLU, OP_LINEAR, OP_ADD), of which the first
+ * and the last are in the launch, too. */
+int hip_takes_mix_parts(const struct hip *h, const struct be_plan *p, int mix);
+void hip_mix_parts(struct hip *h, const struct be_plan *p, int mix);
+/* Whether one launch can norm groups, gate them and prepare the input of plain linears, operations
+ * norm .. norm + 2; the launch, then the linears. */
+int hip_takes_gated_parts(const struct hip *h, const struct be_plan *p, int norm);
+void hip_gated_parts(struct hip *h, const struct be_plan *p, int norm);
 /* Whether linears b read the input that has been prepared for linears a, with one launch; the
  * launch. */
 int hip_linears_alike(const struct be_plan *p, int a, int b);
@@ -277,6 +286,8 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op);
  * op .. op + 2, for sequences of one row; their launches. */
 int hip_delta_gates(const struct be_plan *p, int op);
 void hip_delta_gated(struct hip *h, const struct be_plan *p, int op);
+/* The same with the linear that follows, of hip_takes_gated_parts(). */
+void hip_delta_gated_linear(struct hip *h, const struct be_plan *p, int op);
 
 /* ---- hip_exact.c: operations in the CPU's order */
 void hip_exact_angles(struct hip *h, const struct be_plan *p, int op);

@@ -108,13 +108,33 @@ int hip_delta_gates(const struct be_plan *p, int op)
            glu->as.glu.activation == ACTIVATION_SILU;
 }
 
-void hip_delta_gated(struct hip *h, const struct be_plan *p, int op)
+/* Blocks of a launch with norm and gate; 0: none, because a sequence has several rows, or clusters
+ * would wait for places. */
+static size_t gated_blocks(const struct hip *h, const struct be_plan *p, int op)
 {
     size_t blocks = (size_t)hip_op(p, op)->as.delta.value_heads * CLUSTER,
            resident = hip_kernels[K_delta_gated_128].blocks *
                       (size_t)hip_stream_multiprocessors(h->stream);
-    /* a sequence has several rows, or clusters would wait for places */
-    if (h->shape.n_rows != h->shape.n_seqs || blocks * (size_t)h->shape.n_seqs > resident) {
+    return h->shape.n_rows == h->shape.n_seqs && blocks * (size_t)h->shape.n_seqs <= resident
+               ? blocks
+               : 0;
+}
+
+void hip_delta_gated_linear(struct hip *h, const struct be_plan *p, int op)
+{
+    if (gated_blocks(h, p, op)) {
+        hip_delta_gated(h, p, op);
+        hip_linear(h, p, op + 3, -1);
+        return;
+    }
+    hip_delta(h, p, op);
+    hip_gated_parts(h, p, op + 1);
+}
+
+void hip_delta_gated(struct hip *h, const struct be_plan *p, int op)
+{
+    size_t blocks = gated_blocks(h, p, op);
+    if (!blocks) {
         hip_delta(h, p, op);
         hip_norm(h, p, op + 1);
         hip_glu(h, p, op + 2);

@@ -166,10 +166,12 @@ void hip_gather(struct hip *h, const struct be_plan *p, int op)
 
 void hip_argmax(struct hip *h, const struct be_plan *p, int op)
 {
-    struct argmax_args a = {hip_in(p, op, 0), h->d_largest, hip_out(p, op, 0), hip_width(p, op)};
-    int rows = h->shape.n_logits;
+    int rows = h->shape.n_logits,
+        spans = rows <= ARGMAX_FEW_ROWS ? ARGMAX_SPANS : ARGMAX_SPANS_OF_MANY;
+    struct argmax_args a = {hip_in(p, op, 0), h->d_largest, hip_out(p, op, 0), hip_width(p, op),
+                            spans};
     CHECK(rows <= h->config.max_rows);
-    hip_launch(h, K_argmax_spans, (struct hip_blocks){ARGMAX_SPANS, (size_t)rows, 1, 0}, &a,
+    hip_launch(h, K_argmax_spans, (struct hip_blocks){(size_t)spans, (size_t)rows, 1, 0}, &a,
                sizeof a);
     hip_launch_rows(h, K_argmax_rows, rows, &a, sizeof a);
 }

@@ -130,6 +130,7 @@ enum {
 };
 enum {
     CUDA_FUNCTION_SHARED_BYTES = 8,
+    CUDA_FUNCTION_SHARED_PERCENT = 9, /* of a multiprocessor's memory beside the L1 cache */
     CUDA_CAPTURE_THREAD_LOCAL = 1,
     CUDA_LAUNCH_CLUSTER = 4,
     CUDA_LAUNCH_OVERLAPS = 6

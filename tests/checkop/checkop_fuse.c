@@ -71,6 +71,7 @@ static const char *const order_names[] = {"", ", permuted", ", permuted each"};
     }
 
 #define SHARED_ONE (BIT(W_GATE) | BIT(W_UP) | BIT(W_DOWN))
+#define OF_QKV (BIT(W_Q) | BIT(W_K) | BIT(W_V))
 
 static const struct fuse_case cases[] = {
     /* whole layers */
@@ -172,6 +173,12 @@ static const struct fuse_case cases[] = {
      SHARED | BESIDE},
     {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, Q8_32, SHARED_ONE | BIT(W_ROUTER), IN_PLACE,
      SHARED | BESIDE},
+    {1, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, Q8_32, SHARED_ONE | OF_QKV, IN_PLACE,
+     SHARED | BESIDE},
+    {1, MOE | QKV, 256, 128, H64, KV_F16, 0, 2, Q4_128, DENSE_BF16, SHARED_ONE | OF_QKV, IN_PLACE,
+     SHARED},
+    {0, MOE | QKV, 384, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_BF16, OF_QKV, ALIKE, SHARED},
+    {1, STATES | O, 64, 0, H128, KV_F16, 0, 0, Q8_32, 0, 0, IN_PLACE, GATED},
     /* mixtures of experts */
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 144, H64, KV_F16, 0, 0, Q4_128, DENSE_F16, BIT(W_ROUTER), OWN,

@@ -1,6 +1,6 @@
 /* argmax.hip: the index of the largest logit of a row, in two launches: a block of 256 threads for
- * each of ARGMAX_SPANS spans of the row, so that one row occupies as many multiprocessors, then a
- * block for each row over its spans. The lower index wins a tie. */
+ * each of up to ARGMAX_SPANS spans of the row, so that one row occupies as many multiprocessors,
+ * then a block for each row over its spans. The lower index wins a tie. */
 
 /* A logit that is NaN or infinite is larger than all others and has index -1. */
 DEVICE struct largest largest_at(float x, int at)
@@ -30,13 +30,13 @@ KERNEL(argmax_spans, struct argmax_args)
     LDS(struct largest, scratch, THREADS);
     const struct argmax_args *a = ARGS;
     const float *x = a->logits + (u64)block_y() * (u64)a->vocab;
-    int span = (a->vocab + ARGMAX_SPANS - 1) / ARGMAX_SPANS, first = block_x() * span;
+    int span = (a->vocab + a->n_spans - 1) / a->n_spans, first = block_x() * span;
     int end = first + span < a->vocab ? first + span : a->vocab;
     struct largest best = {-__builtin_inff(), 0x7fffffff};
     UNROLL_8 for (int i = first + thread(); i < end; i += THREADS)
         best = larger_of(best, largest_at(x[i], i));
     best = block_largest(best, scratch);
-    if (thread() == 0) a->spans[block_y() * ARGMAX_SPANS + block_x()] = best;
+    if (thread() == 0) a->spans[block_y() * a->n_spans + block_x()] = best;
 }
 
 KERNEL(argmax_rows, struct argmax_args)
@@ -45,7 +45,7 @@ KERNEL(argmax_rows, struct argmax_args)
     const struct argmax_args *a = ARGS;
     int t = thread();
     struct largest best = {-__builtin_inff(), -1};
-    if (t < ARGMAX_SPANS) best = a->spans[block_x() * ARGMAX_SPANS + t];
+    if (t < a->n_spans) best = a->spans[block_x() * a->n_spans + t];
     best = block_largest(best, scratch);
     if (t == 0) a->id[block_x()] = best.value == -__builtin_inff() ? -1 : best.at;
 }

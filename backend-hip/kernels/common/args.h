@@ -133,8 +133,9 @@ enum { EXPERTS_MMA_PANELS = 2 };
 #define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * EXPERTS_MMA_PANELS * (depth))
 /* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
  * and shared memory for a block of experts_mix_gemv.hip beside them; rings and sums of 8 warps, and
- * a scale. Experts that a warp chooses among; and with few instructions */
-enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2, WARP_EXPERTS = 512, FEW_EXPERTS = 128 };
+ * a scale. Experts that a warp chooses among, at most; a prompt's; and with few instructions */
+enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2 };
+enum { WARP_EXPERTS = 512, SOME_EXPERTS = 256, FEW_EXPERTS = 128 };
 #define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
 /* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; inputs of a
  * shared expert, four to a thread; rings, inputs and results of 8 warps, the shared expert's row in
@@ -166,12 +167,12 @@ enum { PLAIN_WGMMA_ROWS = 128 };
 #define PLAIN_DECODE_SHARED(weights, rows, outputs, stages)                                        \
     ((stages) * PLAIN_DECODE_STAGE(weights, rows, outputs) + 16 * (stages))
 /* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/dense_gemv.hip: most
- * inputs, linears of a launch; shared memory for a row in parts, two buffers with a sum of each
+ * inputs, linears of a launch; shared memory for a row in parts, three buffers with a sum of each
  * panel's outputs for each 64 inputs, and mbarriers */
 enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4 };
 enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 #define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
-    ((inputs) * 2 * (parts) + ((inputs) > 1536 ? 3 * (inputs) : 6144) * (panels) + 128)
+    ((inputs) * 2 * (parts) + 3 * (inputs) * (panels) + 128)
 /* hopper/router_gemv.hip: inputs; parts of a row, the row, and a sum of half a panel for each 64
  * inputs */
 enum { ROUTER_INPUTS = 4096 };
@@ -689,6 +690,22 @@ struct mix_args {
     unsigned long long count;
     int n, top_k;
     int add; /* out += */
+};
+
+/* linear_plain_mma.hip: of every row; norm.delta is unused: the weighted sum of a row's slots +
+ * shared / (1 + e^-gate) is added */
+struct mix_parts_args {
+    struct norm_parts_args both; /* from NULL, n_half 0 */
+    struct mix_args mix;
+    const float *shared; /* [rows][n] */
+    const float *gate;   /* [rows] or NULL */
+};
+
+/* norms of groups, silu(gate) times them, and their preparation. parts: x unused, no permutation */
+struct gated_parts_args {
+    struct norm_args norm; /* dim: elements of a group, a multiple of 4; delta, out: unused */
+    const float *gate;     /* [rows][parts.in], at most NORM_PARTS_INPUTS */
+    struct prepare_args parts;
 };
 
 /* vector_1024.hip: a norm whose delta is a weighted sum of experts; norm.delta is unused */

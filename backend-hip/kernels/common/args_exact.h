@@ -148,7 +148,8 @@ struct gather_args {
     int dim;
 };
 
-enum { ARGMAX_SPANS = 32 }; /* spans of a row of logits */
+/* Spans of a row of logits, at most; where there are more than so many rows */
+enum { ARGMAX_SPANS = 128, ARGMAX_FEW_ROWS = 8, ARGMAX_SPANS_OF_MANY = 32 };
 
 struct largest {
     float value;
@@ -157,9 +158,9 @@ struct largest {
 
 struct argmax_args {
     const float *logits;   /* [rows][vocab] */
-    struct largest *spans; /* [rows][ARGMAX_SPANS] */
+    struct largest *spans; /* [rows][n_spans] */
     int *id;               /* [rows] */
-    int vocab;
+    int vocab, n_spans;
 };
 
 /* the largest logits of a row; room for all logits that are among them at some point; threads of a

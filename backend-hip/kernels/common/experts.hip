@@ -315,12 +315,15 @@ KERNEL(slots_prepare_f32, struct slot_prepare_args)
     }
 }
 
-/* The same in registers, without permutation; the slots of a block have equal inputs. */
-DEVICE void prepare_copies(const struct slot_prepare_args *s, int slot, float *scratch)
+/* The same in registers, without permutation; the slots of a block have equal inputs. places
+ * [MAX_TOP_K] */
+DEVICE void prepare_copies(const struct slot_prepare_args *s, int slot, float *scratch, int *places)
 {
     const struct prepare_args *a = &s->prepare;
     const float *x = a->x + (u64)(slot / s->top_k) * (u64)a->in;
     f32x4 v[SHORT_PIECES];
+    if (thread() < s->copies) /* the barriers of power_of_pieces() are behind it */
+        places[thread()] = s->place ? s->place[slot + thread()] : slot + thread();
     FOR_PIECES(SHORT_PIECES, j, i, a->in)
     {
         if (s->gate) {
@@ -335,7 +338,7 @@ DEVICE void prepare_copies(const struct slot_prepare_args *s, int slot, float *s
     }
     struct power_of_two p = power_of_pieces(v, a->in, a->top, scratch, SHORT_PIECES);
     for (int c = 0; c < s->copies; c++) {
-        int to = place_of_slot(s, slot + c);
+        int to = uniform_int(places[c]);
         struct row_place place = place_of(a, to);
         if (thread() == 0) a->scale[to] = p.undo;
         place_pieces(a, &place, v, p.factor, 0, 0, SHORT_PIECES, THREADS);
@@ -346,9 +349,10 @@ KERNEL(slots_prepare_f16, struct slot_prepare_args)
 {
     const struct slot_prepare_args *s = ARGS;
     LDS(float, scratch, THREADS);
+    LDS(int, places, MAX_TOP_K);
     int slot = block_x() * s->copies;
     if (!s->prepare.perm && fits_pieces(&s->prepare, SHORT_PIECES)) {
-        prepare_copies(s, slot, scratch);
+        prepare_copies(s, slot, scratch, places);
         return;
     }
     for (int c = 0; c < s->copies; c++, slot++) {
@@ -357,6 +361,38 @@ KERNEL(slots_prepare_f16, struct slot_prepare_args)
         prepare_row(&a, x, place_of_slot(s, slot), scratch);
     }
 }
+
+/* The weighted sum of a row's slots: element 0 of each at x, n apart. */
+#if defined(__NVPTX__)
+DEVICE float weighted_slots(const float *x, const float *w, int top_k, int n)
+{
+    enum { AT_ONCE = 8 }; /* whose loads wait for memory together */
+    float sum = 0;
+    NO_UNROLL for (int from = 0; from < top_k; from += AT_ONCE)
+    {
+        float v[AT_ONCE], of[AT_ONCE];
+        UNROLL for (int j = 0; j < AT_ONCE; j++)
+        {
+            int slot = from + j < top_k ? from + j : from;
+            v[j] = x[(u64)slot * (u64)n];
+            of[j] = w[slot];
+        }
+        UNROLL for (int j = 0; j < AT_ONCE; j++)
+        {
+            if (from + j == 0) sum = of[j] * v[j];
+            else if (from + j < top_k) sum = fma32(of[j], v[j], sum);
+        }
+    }
+    return sum;
+}
+#else /* 11 code objects */
+DEVICE float weighted_slots(const float *x, const float *w, int top_k, int n)
+{
+    float sum = w[0] * x[0];
+    for (int j = 1; j < top_k; j++) sum = fma32(w[j], x[(u64)j * (u64)n], sum);
+    return sum;
+}
+#endif
 
 /* One thread to an element. */
 KERNEL(mix_slots, struct mix_args)
@@ -367,7 +403,6 @@ KERNEL(mix_slots, struct mix_args)
     u64 row = i / (u64)a->n;
     const float *x = a->x + row * (u64)a->top_k * (u64)a->n + i % (u64)a->n,
                 *w = a->weight + row * (u64)a->top_k;
-    float sum = w[0] * x[0];
-    for (int j = 1; j < a->top_k; j++) sum = fma32(w[j], x[(u64)j * (u64)a->n], sum);
+    float sum = weighted_slots(x, w, a->top_k, a->n);
     a->out[i] = a->add ? a->out[i] + sum : sum;
 }

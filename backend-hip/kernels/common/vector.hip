@@ -249,6 +249,12 @@ KERNEL(prepare_f16_14, struct prepare_args)
     prepare_rows(EARLY_ARGS, scratch, ordered, PIECES_OF_prepare_f16_14);
 }
 
+/* Loads wait for memory together. */
+#if defined(__NVPTX__)
+#define EMBED_UNROLL UNROLL_8
+#else /* 11 code objects */
+#define EMBED_UNROLL NO_UNROLL
+#endif
 KERNEL(embed_rows, struct embed_args)
 {
     const struct embed_args *a = ARGS;
@@ -257,7 +263,8 @@ KERNEL(embed_rows, struct embed_args)
     if (token < 0) token = a->chosen[-1 - token];
     if (token < 0) token = 0;
     u64 first = (u64)(token / PANEL) * (u64)(a->n_chunks * pieces * PANEL) + (u64)(token % PANEL);
-    for (int j = thread(); j < a->dim; j += THREADS) {
+    EMBED_UNROLL for (int j = thread(); j < a->dim; j += THREADS)
+    {
         u64 at = (first + (u64)(j / inputs * PANEL)) * (u64)inputs + (u64)(j % inputs);
         float v;
         if (a->kind == WEIGHT_F32) v = ((const float *)a->weight)[at];

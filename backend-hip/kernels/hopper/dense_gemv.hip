@@ -5,22 +5,23 @@
  *   grid      persistent: 2 blocks of 256 threads a multiprocessor; they take output tiles of one
  *             panel (16 outputs) in turn, with SwiGLU the same panel of both parts
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
- *   pipeline  the weights of DENSE_AHEAD stages are in registers, across tiles; the first ones are
- *             loaded before the producer launch has ended (programmatic dependent launch), those of
- *             DENSE_PREFETCHED more come into the L2 cache then, but of fp16
+ *   pipeline  a warp has the weights of a group of DENSE_AHEAD stages in registers, and asks for the
+ *             next group as it multiplies; the first one is loaded before the producer launch has
+ *             ended (programmatic dependent launch), DENSE_PREFETCHED more come into the L2 cache
+ *             then, but of fp16; of codes of 8 bits the group behind the next one is asked for, too
  *   products  mma with the row in all 8 columns; a warp leaves the sums of every stage in one of
- *             several buffers guarded by mbarriers, and one warp in turn adds the stages
+ *             DENSE_BUFFERS buffers guarded by mbarriers, and one warp in turn adds the stages
  * Bits: the order of sums is that of nvidia/linear_plain_mma.hip, norms are those of norm_rows, the
  * packed rows those of prepare_row(). */
-enum { DENSE_AHEAD = 4, DENSE_PREFETCHED = 8 };
+enum { DENSE_AHEAD = 4, DENSE_PREFETCHED = 2, DENSE_BUFFERS = 3, DENSE_HELD = 4 };
 enum dense_source { DENSE_NORM, DENSE_ROW };
 
 /* Shared memory of a block, in order: the row in parts as operand b of mma, [chunk][part][h][4
- * lanes][2 words]; sums [buffers][parts of a tile][stages][PANEL]; mbarriers [2][buffers]. */
+ * lanes][2 words]; sums [DENSE_BUFFERS][parts of a tile][stages][PANEL]; mbarriers
+ * [2][DENSE_BUFFERS]. */
 struct dense_shared {
     u64 *packed;
     float *sums;
-    u32 buffers;
     u32 full; /* address of the mbarriers of each buffer: full, then empty */
 };
 
@@ -36,8 +37,11 @@ struct dense_tiles {
     int first, step, end;
 };
 
-/* A warp's place in its sequence of stages: of a tile's parts in turn, then of the next tile. */
-struct dense_walk {
+/* A warp's group of DENSE_AHEAD stages: item, item + WARPS, .. of one part of a tile, as far as
+ * there are n_items; of a tile's parts in turn, then of the next tile. w: the lane's weights of the
+ * first */
+struct dense_group {
+    const char *w;
     int tile, sub, item;
 };
 
@@ -49,29 +53,33 @@ DEVICE struct dense_part dense_part_of(const struct dense_gemv_args *a, int tile
     return p;
 }
 
-/* Goes to the next stage. 1: the stage was the last one of its tile. */
-DEVICE int dense_advance(const struct dense_gemv_args *a, const struct dense_tiles *of,
-                         struct dense_walk *at, int n_items)
+/* Where a lane's weights of a group begin. */
+DEVICE const char *dense_place_of(const struct dense_gemv_args *a, const struct dense_group *g,
+                                  const int kind)
 {
-    at->item += WARPS;
-    if (at->item < n_items) return 0;
-    at->item = thread() / WARP;
-    if (++at->sub < a->together) return 0;
-    at->sub = 0;
-    at->tile += of->step;
-    return 1;
+    struct dense_part p = dense_part_of(a, g->tile);
+    const char *first = (const char *)(g->sub ? a->part[1].weight : p.weight);
+    return first + ((u64)(g->tile - p.first) * (u64)(a->n_chunks / SUM_CHUNKS) + (u64)g->item) *
+                       (u64)dense_stage_bytes(kind) +
+           dense_lane(kind);
 }
 
-/* Where a lane's weights of a stage are. */
-DEVICE const char *dense_place_of(const struct dense_gemv_args *a, const struct dense_walk *at,
-                                  int item, const int kind)
+/* Goes to the next group. Beyond the last tile w stays where it is. */
+DEVICE void dense_advance(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                          struct dense_group *g, int n_items, const int kind)
 {
-    const int of_stage = dense_stage_bytes(kind);
-    struct dense_part p = dense_part_of(a, at->tile);
-    const char *first = (const char *)(at->sub ? a->part[1].weight : p.weight);
-    return first +
-           ((u64)(at->tile - p.first) * (u64)(a->n_chunks / SUM_CHUNKS) + (u64)item) * of_stage +
-           dense_lane(kind);
+    g->item += WARPS * DENSE_AHEAD;
+    g->w += WARPS * DENSE_AHEAD * dense_stage_bytes(kind);
+    if (g->item < n_items) return;
+    g->item = thread() / WARP;
+    if (++g->sub == a->together) g->sub = 0, g->tile += of->step;
+    if (g->tile < of->end) g->w = dense_place_of(a, g, kind);
+}
+
+/* Stages of the group. */
+DEVICE int dense_stages(const struct dense_tiles *of, const struct dense_group *g, int n_items)
+{
+    return g->tile < of->end ? (n_items - g->item + WARPS - 1) / WARPS : 0;
 }
 
 /* A lane's weights of the stage at w. */
@@ -88,31 +96,22 @@ DEVICE struct dense_weights dense_read(const char *w, const int kind)
     return v;
 }
 
-/* Loads the stage at *w and goes on to the next one. Beyond the last tile *w stays where it is:
- * nobody reads what is loaded. */
-DEVICE struct dense_weights dense_load(const struct dense_gemv_args *a,
-                                       const struct dense_tiles *of, struct dense_walk *at,
-                                       const char **w, int n_items, const int kind)
+/* Loads stages from .. from + n - 1 of the group, which has `there`. */
+DEVICE void dense_load(const struct dense_group *g, int there, struct dense_weights *v,
+                       const int from, const int n, const int kind)
 {
-    struct dense_weights v = dense_read(*w, kind);
-    int item = at->item, sub = at->sub, ended = dense_advance(a, of, at, n_items);
-    if (at->tile >= of->end) return v;
-    if (!ended && sub == at->sub) *w += (at->item - item) * dense_stage_bytes(kind);
-    else *w = dense_place_of(a, at, at->item, kind);
-    return v;
+    UNROLL for (int k = from; k < from + n; k++) if (k < there)
+        v[k] = dense_read(g->w + k * WARPS * dense_stage_bytes(kind), kind);
 }
 
-/* Brings the weights of a warp's stages from `at` on into the L2 cache. */
-DEVICE void dense_prefetch(const struct dense_gemv_args *a, const struct dense_tiles *of,
-                           struct dense_walk at, int n_items, const int kind)
+/* Brings a group into the L2 cache. */
+DEVICE void dense_prefetch(const struct dense_group *g, int there, const int kind)
 {
     int lane = thread() % WARP;
-    NO_UNROLL for (int k = 0; k < DENSE_PREFETCHED && at.tile < of->end; k++)
-    {
-        const char *w = dense_place_of(a, &at, at.item, kind) - dense_lane(kind);
-        if (lane * 128 < dense_stage_bytes(kind)) prefetch_line(w + lane * 128);
-        dense_advance(a, of, &at, n_items);
-    }
+    const char *w = g->w - dense_lane(kind) + lane * 128;
+    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+        if (k < there && lane * 128 < dense_stage_bytes(kind))
+            prefetch_line(w + k * WARPS * dense_stage_bytes(kind));
 }
 
 /* 64-bit words of the packed row for a stage. */
@@ -151,20 +150,6 @@ DEVICE void dense_products(const struct dense_weights *w, const u64 *x, const in
                                           eight[1][k][2 * j]);
 }
 
-/* The products of the stages from `at` on. */
-DEVICE void dense_stages(const struct dense_gemv_args *a, const struct dense_tiles *of,
-                         const struct dense_weights *w, const u64 *x, struct dense_walk at,
-                         int n_items, float part[DENSE_AHEAD][4], const int kind)
-{
-    int from[DENSE_AHEAD];
-    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
-    {
-        from[k] = at.item < n_items ? at.item * dense_of_stage(kind) : 0;
-        dense_advance(a, of, &at, n_items);
-    }
-    dense_products(w, x, from, part, DENSE_AHEAD, kind);
-}
-
 /* Packs elements i .. i + 3 of a row. */
 DEVICE void dense_pack_four(u64 *packed, int i, f32x4 v, float factor, const int kind)
 {
@@ -177,52 +162,78 @@ DEVICE void dense_pack_four(u64 *packed, int i, f32x4 v, float factor, const int
             (u64)low[q] | (u64)high[q] << 32;
 }
 
-/* Elements i .. i + 3 of the row; f: the norm's factor */
-DEVICE f32x4 dense_four(const struct dense_gemv_args *a, float f, int i,
-                        const enum dense_source source)
+/* Loads that keep their order, ahead of what is done with them. */
+DEVICE f32x4 load_four(const float *from)
 {
-    f32x4 v = *(const f32x4 *)((source == DENSE_NORM ? a->norm.x : a->x) + i), other;
-    if (source == DENSE_NORM) {
-        other = *(const f32x4 *)(a->norm.weight + i);
-        UNROLL for (int e = 0; e < 4; e++) v[e] = v[e] * f * other[e];
-    } else if (a->up) {
-        other = *(const f32x4 *)(a->up + i);
-        UNROLL for (int e = 0; e < 4; e++) v[e] = gated(v[e], other[e], 0);
+    u32x4 v = load_input(from);
+    return (f32x4){f32_of(v[0]), f32_of(v[1]), f32_of(v[2]), f32_of(v[3])};
+}
+
+/* Elements i .. i + 3 of a row that is not normed. */
+DEVICE f32x4 dense_four(const struct dense_gemv_args *a, int i)
+{
+    f32x4 v = *(const f32x4 *)(a->x + i);
+    if (a->up) {
+        f32x4 up = *(const f32x4 *)(a->up + i);
+        UNROLL for (int e = 0; e < 4; e++) v[e] = gated(v[e], up[e], 0);
     }
     return v;
 }
 
+/* Elements i .. i + 3 of the row in parts, and for the experts and other readers. */
+DEVICE void dense_place_four(const struct dense_gemv_args *a, u64 *packed, int i, f32x4 v,
+                             float factor, float half, const enum dense_source source,
+                             const int kind)
+{
+    dense_pack_four(packed, i, v, factor, kind);
+    if (source != DENSE_NORM || block_x()) return;
+    if (a->norm.out) *(f32x4 *)(a->norm.out + i) = v;
+    if (a->packed)
+        UNROLL for (int e = 0; e < 4; e++) ((f16 *)a->packed)[i + e] = (f16)(v[e] * half);
+}
+
 /* Waits for the row and stores it in parts, and the experts' input if there is one. Returns what
- * the sums are multiplied by. Loops stay loops, because a launch reads its instructions from afar.
- * The norm's sum is that of norm_rows: thread t has elements t, t + THREADS, .. */
+ * the sums are multiplied by. A row of up to DENSE_HELD * 4 inputs a thread is in registers, so that
+ * its loads wait for memory once; a norm has no longer one. Other loops stay loops, because a
+ * launch reads its instructions from afar. The norm's sum is that of norm_rows: thread t has
+ * elements t, t + THREADS, .. */
 DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scratch,
                         const enum dense_source source, const int kind)
 {
     int dim = a->n_chunks * CHUNK, packs = block_x() == 0 && a->packed,
-        writes = block_x() == 0 && source == DENSE_NORM && a->norm.out;
-    float f = 1, sum = 0, largest = 0;
+        held = source == DENSE_NORM || (dim <= DENSE_HELD * 4 * THREADS && !a->up);
+    float sum = 0, largest = 0;
+    f32x4 v[DENSE_HELD], weight[DENSE_HELD];
     struct power_of_two power = {1, 1}, half = power;
-    if (source == DENSE_NORM) prefetch_lines(a->norm.weight, dim * 4);
+    if (source == DENSE_NORM)
+        FOR_PIECES(DENSE_HELD, j, i, dim) weight[j] = load_four(a->norm.weight + i);
     wait_for_producer();
+    if (held)
+        FOR_PIECES(DENSE_HELD, j, i, dim) v[j] =
+            *(const f32x4 *)((source == DENSE_NORM ? a->norm.x : a->x) + i);
     if (source == DENSE_NORM) {
         UNROLL_8 for (int i = thread(); i < dim; i += THREADS) sum =
             fma32(a->norm.x[i], a->norm.x[i], sum);
-        f = rsqrt32(block_sum(sum, scratch) / (float)dim + a->norm.eps);
+        float f = rsqrt32(block_sum(sum, scratch) / (float)dim + a->norm.eps);
+        FOR_PIECES(DENSE_HELD, j, i, dim) UNROLL for (int e = 0; e < 4; e++) v[j][e] =
+            v[j][e] * f * weight[j][e];
     }
     if (kind != WEIGHT_BF16 || packs) {
-        NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS) largest =
-            largest_of(dense_four(a, f, i, source), largest);
+        if (held) {
+            FOR_PIECES(DENSE_HELD, j, i, dim) largest = largest_of(v[j], largest);
+        } else {
+            NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS) largest =
+                largest_of(dense_four(a, i), largest);
+        }
         half = power_for(block_max(largest, scratch), 14);
         if (kind != WEIGHT_BF16) power = half;
     }
-    NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS)
-    {
-        f32x4 v = dense_four(a, f, i, source);
-        dense_pack_four(packed, i, v, power.factor, kind);
-        if (writes) *(f32x4 *)(a->norm.out + i) = v;
-        if (packs)
-            UNROLL for (int e = 0; e < 4; e++) ((f16 *)a->packed)[i + e] =
-                (f16)(v[e] * half.factor);
+    if (held) {
+        FOR_PIECES(DENSE_HELD, j, i, dim)
+            dense_place_four(a, packed, i, v[j], power.factor, half.factor, source, kind);
+    } else {
+        NO_UNROLL for (int i = 4 * thread(); i < dim; i += 4 * THREADS)
+            dense_pack_four(packed, i, dense_four(a, i), power.factor, kind);
     }
     if (packs) {
         for (int i = dim + thread(); i < a->stride; i += THREADS) ((f16 *)a->packed)[i] = (f16)0;
@@ -231,49 +242,76 @@ DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scr
     return power.undo;
 }
 
-/* Buffers for the sums of tiles: those that the stages in registers may end, and two that are being
- * filled and read. */
-DEVICE u32 dense_buffers(const struct dense_gemv_args *a, int n_items)
-{
-    int of_tile = (n_items + WARPS - 1) / WARPS * a->together;
-    return (u32)(2 + (DENSE_AHEAD + of_tile - 1) / of_tile);
-}
-
-/* The state of a convolution of an output's channel, and the last input. */
-struct dense_channel {
-    f32x4 x;
+/* Slots of the state of a convolution; from -1: zeros. */
+struct dense_slots {
+    int from, to;
 };
 
-DEVICE struct dense_channel dense_channel_of(const struct conv_args *a, int channel)
+DEVICE struct dense_slots dense_slots_of(const struct conv_args *a)
+{
+    int seq = a->state.seq[0];
+    return (struct dense_slots){a->state.from[seq], a->state.to[seq]};
+}
+
+DEVICE float *dense_slot(const struct conv_args *a, int slot)
+{
+    return (float *)a->state.slots + (u64)slot * a->state.slot_floats;
+}
+
+/* Brings the state and the weights for the block's tiles into the L2 cache, a tile a warp. */
+DEVICE void dense_prefetch_channels(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                                    const struct dense_slots *s)
+{
+    int lane = thread() % WARP;
+    NO_UNROLL for (int tile = of->first + thread() / WARP * of->step; tile < a->conv_tiles;
+                   tile += WARPS * of->step)
+    {
+        if (lane < 3 && s->from >= 0)
+            prefetch_line(dense_slot(&a->conv, s->from) + lane * a->conv.channels + tile * PANEL);
+        if (lane >= 3 && lane < 5)
+            prefetch_line(a->conv.weight + 4 * tile * PANEL + (lane - 3) * 32);
+    }
+}
+
+/* The state of an output's channel, and its weights. */
+struct dense_channel {
+    f32x4 x, weight;
+};
+
+DEVICE struct dense_channel dense_channel_of(const struct conv_args *a, const struct dense_slots *s,
+                                             int channel)
 {
     struct dense_channel c;
-    int from = a->state.from[a->state.seq[0]];
-    const float *old = (const float *)a->state.slots + (u64)from * a->state.slot_floats + channel;
-    UNROLL for (int t = 0; t < 3; t++) c.x[t] = from < 0 ? 0 : old[t * a->channels];
+    const float *old = dense_slot(a, s->from < 0 ? 0 : s->from) + channel;
+    UNROLL for (int t = 0; t < 3; t++) c.x[t] = s->from < 0 ? 0 : old[t * a->channels];
     return c;
 }
 
-/* The operations of conv_begin() for a single row. */
-DEVICE void dense_convolve(const struct conv_args *a, struct dense_channel *c, int channel,
-                           float x)
+DEVICE f32x4 dense_conv_weight(const struct conv_args *a, int channel)
 {
-    f32x4 weight = *(const f32x4 *)(a->weight + 4 * channel);
-    float sum = weight[0] * c->x[0], *after = (float *)a->state.slots + channel +
-                                           (u64)a->state.to[a->state.seq[0]] * a->state.slot_floats;
+    return *(const f32x4 *)(a->weight + 4 * channel);
+}
+
+/* The operations of conv_begin() for a single row; x: its input */
+DEVICE void dense_convolve(const struct conv_args *a, const struct dense_slots *s,
+                           struct dense_channel *c, int channel, float x)
+{
+    float sum = c->weight[0] * c->x[0];
     c->x[3] = x;
-    UNROLL for (int t = 1; t < 4; t++) sum = fma32(weight[t], c->x[t], sum);
+    UNROLL for (int t = 1; t < 4; t++) sum = fma32(c->weight[t], c->x[t], sum);
     a->out[channel] = gated(sum, 1, 0);
+    float *after = dense_slot(a, s->to) + channel;
     UNROLL for (int t = 0; t < 3; t++) after[t * a->channels] = c->x[t + 1];
 }
 
 /* Waits for all stages of tile number `turn` of this block, adds them in order and runs the
  * epilogue. convolved: the kernel includes convolutions; those of fp16 have no registers for it */
 DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dense_shared *l,
-                              int tile, u32 turn, float scale, int n_items,
-                              const int convolved)
+                              const struct dense_slots *slots, int tile, u32 turn, float scale,
+                              int n_items, const int kind, const int convolved)
 {
     int lane = thread() % WARP, sub = lane / PANEL;
-    u32 buffer = turn % l->buffers, parity = turn / l->buffers % 2;
+    u32 buffer = turn % DENSE_BUFFERS, parity = turn / DENSE_BUFFERS % 2;
     const float *of =
         l->sums + (int)buffer * a->together * n_items * PANEL + lane % (a->together * PANEL);
     if (sub < a->together) of += sub * (n_items - 1) * PANEL;
@@ -282,7 +320,10 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
     const float *bias = a->together > 1 && sub ? a->part[1].bias : p.bias;
     int convolves = convolved && tile < a->conv_tiles && there;
     struct dense_channel channel;
-    if (convolves) channel = dense_channel_of(&a->conv, output);
+    if (convolves) {
+        channel = dense_channel_of(&a->conv, slots, output);
+        if (kind == WEIGHT_I8) channel.weight = dense_conv_weight(&a->conv, output);
+    }
     float base = a->before && there ? a->before[output] : 0;
     float y = a->add && there ? p.y[output] : 0, gate = a->gate ? sigmoid32(a->gate[0]) : 1,
           sum = 0;
@@ -294,82 +335,109 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
         float up = shuffle_from(sum, lane % PANEL + PANEL);
         if (there) p.y[output] = gated(sum, up, 0);
     } else if (convolves) {
-        dense_convolve(&a->conv, &channel, output, sum);
+        if (kind != WEIGHT_I8) channel.weight = dense_conv_weight(&a->conv, output); /* registers */
+        dense_convolve(&a->conv, slots, &channel, output, sum);
     } else if (there) {
         if (a->before) sum = fma32(sum, gate, base);
         p.y[output] = a->add ? y + sum : sum;
     }
     warp_barrier();
-    mbarrier_arrive(l->full + 8 * (l->buffers + buffer));
+    if (lane == 0) mbarrier_arrive(l->full + 8 * (DENSE_BUFFERS + buffer));
 }
 
-/* Waits until the buffer of tile number `turn` has been read. */
-DEVICE void dense_wait_buffer(const struct dense_shared *l, u32 turn)
+/* Leaves the sums of a group's stages in the buffer of tile number `turn`; waits first until the
+ * tile before it in the buffer has been read. ended: the group is the tile's last */
+DEVICE void dense_store(const struct dense_gemv_args *a, const struct dense_shared *l,
+                        const struct dense_group *g, int there, u32 turn, int ended, int n_items,
+                        float part[DENSE_AHEAD][4])
 {
-    u32 buffer = turn % l->buffers;
-    if (turn >= l->buffers)
-        mbarrier_wait(l->full + 8 * (l->buffers + buffer), (turn / l->buffers % 2) ^ 1);
-}
-
-/* Leaves tile number `turn` to the warp whose turn it is. */
-DEVICE void dense_end_tile(const struct dense_shared *l, u32 turn)
-{
+    int lane = thread() % WARP, place = (int)(turn % DENSE_BUFFERS) * a->together + g->sub;
+    u32 buffer = l->full + 8 * (turn % DENSE_BUFFERS);
+    float *to = l->sums + (place * n_items + g->item) * PANEL + lane / 4;
+    if (turn >= DENSE_BUFFERS)
+        mbarrier_wait(buffer + 8 * DENSE_BUFFERS, (turn / DENSE_BUFFERS % 2) ^ 1);
+    if (lane % 4 == 0)
+        UNROLL for (int k = 0; k < DENSE_AHEAD; k++) if (k < there)
+        {
+            to[k * WARPS * PANEL] = part[k][0];
+            to[k * WARPS * PANEL + 8] = part[k][2];
+        }
     warp_barrier();
-    mbarrier_arrive(l->full + 8 * (turn % l->buffers));
+    if (ended && lane == 0) mbarrier_arrive(buffer);
 }
 
-DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u32 *lds,
-                       float *scratch, const enum dense_source source, const int kind)
+/* Brings the next n groups into the L2 cache. */
+DEVICE void dense_prefetch_groups(const struct dense_gemv_args *a, const struct dense_tiles *of,
+                                  struct dense_group g, int n_items, int n, const int kind)
 {
-    const int parts = F16_PARTS(kind);
-    int warp = thread() / WARP, t = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS;
+    NO_UNROLL for (int i = 0; i < n; i++)
+    {
+        dense_prefetch(&g, dense_stages(of, &g, n_items), kind);
+        dense_advance(a, of, &g, n_items, kind);
+    }
+}
+
+/* convolved: tiles may be the input of a convolution */
+DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u32 *lds,
+                       float *scratch, const enum dense_source source, const int kind,
+                       const int convolved)
+{
+    const int parts = F16_PARTS(kind), at_once = kind == WEIGHT_I8 ? 2 : DENSE_AHEAD;
+    int warp = thread() / WARP, lane = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS;
     struct dense_shared l;
-    struct dense_walk load = {of.first, 0, warp}, at = load;
-    struct dense_weights early[DENSE_AHEAD];
-    const char *w = dense_place_of(a, &load, warp < n_items ? warp : 0, kind);
-    if (warp >= n_items) load.tile = of.end; /* it has no stages */
+    struct dense_slots slots = {0, 0};
+    struct dense_group now = {0, of.first, 0, warp}, next;
+    struct dense_weights w[DENSE_AHEAD];
+    const u32x4 none = {0, 0, 0, 0};
     u32 turn = 0; /* tiles that have ended */
-    l.buffers = dense_buffers(a, n_items);
     l.packed = (u64 *)lds;
     l.sums = (float *)(l.packed + a->n_chunks * parts * 8);
-    l.full = lds_address(l.sums + (int)l.buffers * a->together * n_items * PANEL);
+    l.full = lds_address(l.sums + DENSE_BUFFERS * a->together * n_items * PANEL);
     if (thread() == 0) {
-        for (u32 i = 0; i < l.buffers; i++) {
-            mbarrier_init(l.full + 8 * i, WARPS * WARP);
-            mbarrier_init(l.full + 8 * (l.buffers + i), WARP);
+        for (u32 i = 0; i < DENSE_BUFFERS; i++) {
+            mbarrier_init(l.full + 8 * i, WARPS);
+            mbarrier_init(l.full + 8 * (DENSE_BUFFERS + i), 1);
         }
         mbarrier_init_done();
     }
-    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
-        early[k] = dense_load(a, &of, &load, &w, n_items, kind);
+    now.w = dense_place_of(a, &now, kind);
+    UNROLL for (int k = 0; k < DENSE_AHEAD; k++) w[k] =
+        (struct dense_weights){{{none, none}, {none, none}}, 0};
+    int there = dense_stages(&of, &now, n_items);
+    dense_load(&now, there, w, 0, DENSE_AHEAD, kind);
+    next = now;
+    dense_advance(a, &of, &next, n_items, kind);
     if (kind != WEIGHT_F16) /* it has no registers for that */
-        dense_prefetch(a, &of, load, n_items, kind);
+        dense_prefetch_groups(a, &of, next, n_items, DENSE_PREFETCHED, kind);
+    if (convolved && a->conv_tiles) {
+        slots = dense_slots_of(&a->conv);
+        dense_prefetch_channels(a, &of, &slots);
+    }
     float scale = dense_pack(a, l.packed, scratch, source, kind);
     barrier();
-    while (of.first + (int)turn * of.step < of.end) {
+    NO_UNROLL while (now.tile < of.end)
+    {
         float part[DENSE_AHEAD][4];
-        u32 finished = turn;
-        if (warp < n_items) {
-            dense_stages(a, &of, early, l.packed + t % 4, at, n_items, part, kind);
-            UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
-                early[k] = dense_load(a, &of, &load, &w, n_items, kind);
-            UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
-            {
-                int place = (int)(turn % l.buffers) * a->together + at.sub;
-                float *to = l.sums + (place * n_items + at.item) * PANEL + t / 4;
-                if (at.tile >= of.end) continue;
-                if (at.sub == 0 && at.item == warp) dense_wait_buffer(&l, turn);
-                if (t % 4 == 0) to[0] = part[k][0], to[8] = part[k][2];
-                if (dense_advance(a, &of, &at, n_items)) dense_end_tile(&l, turn++);
-            }
-        } else { /* it has no stages */
-            dense_wait_buffer(&l, turn);
-            dense_end_tile(&l, turn++);
+        int follow = dense_stages(&of, &next, n_items), ended = next.tile != now.tile;
+        UNROLL for (int k = 0; k < DENSE_AHEAD; k += at_once)
+        {
+            int from[DENSE_AHEAD];
+            UNROLL for (int j = 0; j < at_once; j++) from[j] =
+                k + j < there ? (now.item + (k + j) * WARPS) * dense_of_stage(kind) : 0;
+            dense_products(w + k, l.packed + lane % 4, from, part + k, at_once, kind);
+            dense_load(&next, follow, w, k, at_once, kind);
         }
-        for (; finished < turn; finished++)
-            if (finished % WARPS == (u32)warp)
-                dense_finish_tile(a, &l, of.first + (int)finished * of.step, finished, scale,
-                                  n_items, source == DENSE_NORM && kind != WEIGHT_F16);
+        dense_store(a, &l, &now, there, turn, ended, n_items, part);
+        int finished = now.tile;
+        now = next;
+        there = follow;
+        dense_advance(a, &of, &next, n_items, kind);
+        if (kind == WEIGHT_I8) /* of others the loads alone keep memory busy */
+            dense_prefetch(&next, dense_stages(&of, &next, n_items), kind);
+        if (!ended) continue;
+        if (turn % WARPS == (u32)warp)
+            dense_finish_tile(a, &l, &slots, finished, turn, scale, n_items, kind, convolved);
+        turn++;
     }
 }
 
@@ -378,7 +446,8 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
         LDS(float, scratch, THREADS);                                                              \
         const struct dense_gemv_args *a = EARLY_ARGS;                                              \
         const struct dense_tiles of = {block_x(), grid_x(), a->n_tiles};                           \
-        dense_gemv(a, of, dynamic_lds, scratch, source, weights);                                  \
+        dense_gemv(a, of, dynamic_lds, scratch, source, weights,                                   \
+                   (source) == DENSE_NORM && (weights) != WEIGHT_F16);                             \
     })
 /* Codes of 8 bits in the first blocks, other weights in the others. */
 #define DENSE_GEMV_MIXED(name, images, source, weights)                                            \
@@ -389,7 +458,7 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
                                  other = {a->byte_tiles + block_x() - a->byte_blocks,              \
                                           grid_x() - a->byte_blocks, a->n_tiles};                  \
         if (block_x() < a->byte_blocks)                                                            \
-            dense_gemv(a, eight, dynamic_lds, scratch, source, WEIGHT_I8);                         \
-        else dense_gemv(a, other, dynamic_lds, scratch, source, weights);                          \
+            dense_gemv(a, eight, dynamic_lds, scratch, source, WEIGHT_I8, 1);                      \
+        else dense_gemv(a, other, dynamic_lds, scratch, source, weights, 0);                       \
     })
 #include "backend-hip/kernels/kernel_list.h"

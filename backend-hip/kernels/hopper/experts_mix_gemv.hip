@@ -11,13 +11,6 @@
  * Bits: those of slots_prepare_f16, hopper/experts_decode_mma.hip, mix_slots and
  * hopper/dense_gemv.hip. Last the activation of the slots of many rows. */
 
-/* Loads that keep their order, ahead of what is done with them. */
-DEVICE f32x4 load_four(const float *from)
-{
-    u32x4 v = load_input(from);
-    return (f32x4){f32_of(v[0]), f32_of(v[1]), f32_of(v[2]), f32_of(v[3])};
-}
-
 /* The activated inputs v of a slot, by a warp: lane l has elements 4l .. 4l + 3 of each 128, zeros
  * from `in` on. Returns the power of two of the row. */
 DEVICE struct power_of_two warp_gated(const float *gate, const float *up, int in, int gelu,
@@ -182,16 +175,16 @@ DEVICE void mix_shared_products(const struct mix_shared *s, const int kind)
     }
 }
 
-/* before + the gated result of the shared expert, of a lane's output */
+/* before + the result of the shared expert times gate, of a lane's output */
 DEVICE float mix_shared_add(const struct experts_mix_args *a, const struct mix_shared *s,
-                            int output, float before)
+                            int output, float gate, float before)
 {
     const float *of = s->sums + thread() % PANEL;
     float sum = 0;
     UNROLL_8 for (int i = 0; i < s->n_items; i++) sum += of[i * PANEL];
     sum *= s->scale;
     if (a->shared_bias && output < a->experts.linear.part[0].out) sum += a->shared_bias[output];
-    return fma32(sum, a->gate_of_shared ? sigmoid32(a->gate_of_shared[0]) : 1, before);
+    return fma32(sum, gate, before);
 }
 
 /* lds: rings [WARPS][MIX_DEPTH][SLOT], inputs [WARPS][MIX_INPUTS], results [WARPS][PANEL], the
@@ -213,7 +206,7 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
         mix_shared_read(a, &beside, (u32 *)(results + WARPS * PANEL), shared);
     if (early) {
         next_may_start();
-        int chosen = chosen_by_warp(&a->route, (int *)ring);
+        int chosen = chosen_by_warp(&a->route, (int *)ring, 0);
         expert = (int)bits_of(shuffle_from(f32_of((u32)chosen), warp));
     } else {
         wait_for_producer();
@@ -231,8 +224,9 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
         mix_shared_products(&beside, shared);
     }
     if (early) wait_for_producer();
-    float weight = 0, before = 0;
+    float weight = 0, before = 0, gate = 1;
     if (warp == 0 && lane < a->slots) weight = a->weight[lane];
+    if (shared != MIX_ALONE && warp == 0 && a->gate_of_shared) gate = a->gate_of_shared[0];
     if (a->add && thread() < PANEL && output < p.out) before = p.y[output];
     if (warp < a->slots) {
         float part[4], total[4] = {0, 0, 0, 0}, sum[4] = {0, 0, 0, 0};
@@ -266,13 +260,14 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
             if (lane % 4 == 0) results[warp * PANEL + lane / 4 + 8 * j] = v;
         }
     }
+    if (shared != MIX_ALONE && a->gate_of_shared) gate = sigmoid32(gate);
     barrier();
     if (warp) return;
     float mixed = shuffle_from(weight, 0) * results[lane % PANEL];
     for (int j = 1; j < a->slots; j++)
         mixed = fma32(shuffle_from(weight, j), results[j * PANEL + lane % PANEL], mixed);
     if (shared != MIX_ALONE)
-        mixed = mix_shared_add(a, &beside, panel * PANEL + lane % PANEL, mixed);
+        mixed = mix_shared_add(a, &beside, panel * PANEL + lane % PANEL, gate, mixed);
     if (lane < PANEL && output < p.out) p.y[output] = a->add ? before + mixed : mixed;
 }
 

@@ -8,8 +8,8 @@
  *             cp.async across tasks
  * Bits: route(), and hopper/linear_decode_mma.hip: the slices are added in order. */
 
-/* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS experts a few,
- * so that a launch fetches few instructions. */
+/* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS and SOME_EXPERTS
+ * experts fewer, so that a launch fetches few instructions. */
 enum { WARP_SCORES = WARP_EXPERTS / WARP };
 
 /* The experts of a row by a warp, of their keys (ordered_bits(), 0: none): lane i has the i-th of
@@ -19,13 +19,14 @@ DEVICE int chosen_of_keys(const struct route_args *a, u32 *key, int *ids, u32 *t
     int lane = thread() % WARP, ranked = -1, place = 0;
     NO_UNROLL for (int r = 0; r < a->top_k; r++)
     {
-        u32 best = 0, at = 0;
-        UNROLL for (int j = 0; j < each; j++)
+        u32 best[WARP_SCORES], at[WARP_SCORES]; /* by a tree: ascending they would wait for each other */
+        UNROLL for (int j = 0; j < each; j++) best[j] = key[j], at[j] = (u32)(j * WARP + lane);
+        UNROLL for (int w = 1; w < each; w *= 2) UNROLL for (int j = 0; j < each; j += 2 * w)
         {
-            at = key[j] > best ? (u32)(j * WARP + lane) : at;
-            best = key[j] > best ? key[j] : best;
+            at[j] = best[j + w] > best[j] ? at[j + w] : at[j];
+            best[j] = best[j + w] > best[j] ? best[j + w] : best[j];
         }
-        u32 most = max_of_warp(best), first = ~max_of_warp(best == most ? ~at : 0);
+        u32 most = max_of_warp(best[0]), first = ~max_of_warp(best[0] == most ? ~at[0] : 0);
         if (r == 0) *top = most;
         if (lane == r) ranked = (int)first;
         UNROLL for (int j = 0; j < each; j++) key[j] =
@@ -67,11 +68,12 @@ DEVICE int chosen_of_scores(const struct route_args *a, int *ids, const int each
     return !max_of_warp(bad) ? chosen : lane < a->top_k ? lane : -1;
 }
 
-/* Only if a->by_warp. */
-DEVICE int chosen_by_warp(const struct route_args *a, int *ids)
+/* Only if a->by_warp. hurried: others wait for it */
+DEVICE int chosen_by_warp(const struct route_args *a, int *ids, const int hurried)
 {
-    return a->n <= FEW_EXPERTS ? chosen_of_scores(a, ids, FEW_EXPERTS / WARP)
-                               : chosen_of_scores(a, ids, WARP_SCORES);
+    if (a->n <= FEW_EXPERTS) return chosen_of_scores(a, ids, FEW_EXPERTS / WARP);
+    if (hurried && a->n <= SOME_EXPERTS) return chosen_of_scores(a, ids, SOME_EXPERTS / WARP);
+    return chosen_of_scores(a, ids, WARP_SCORES);
 }
 
 /* Shared memory of route(), in that of a block without tasks. */
@@ -194,7 +196,7 @@ DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
     f.begin = slice_begin(n_items, warp);
     f.end = slice_begin(n_items, warp + 1);
     int *choice = (int *)(sums + WARPS * PANEL);
-    if (warp == 0) choice[WARP + lane] = chosen_by_warp(&a->route, choice);
+    if (warp == 0) choice[WARP + lane] = chosen_by_warp(&a->route, choice, 1);
     touch_slice(e, &f);
     barrier();
     f.chosen = choice[WARP + lane];

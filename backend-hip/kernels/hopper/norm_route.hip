@@ -414,16 +414,17 @@ KERNEL(norm_route, struct norm_route_args)
     route_decode_rows(EARLY_ARGS, dynamic_lds, scratch);
 }
 
-/* A row to a warp, of up to FEW_EXPERTS experts. */
+/* A row to a warp, of up to SOME_EXPERTS experts. */
 KERNEL(route_warps, struct route_args)
 {
-    LDS(float, scores, WARPS * FEW_EXPERTS);
+    LDS(float, scores, WARPS * SOME_EXPERTS);
     LDS(int, ids, THREADS);
     const struct route_args *a = ARGS;
     int warp = warp_number(), row = block_x() * WARPS + warp;
     if (row >= a->rows) return;
-    float *score = scores + warp * FEW_EXPERTS;
+    float *score = scores + warp * SOME_EXPERTS;
     for (int i = thread() % WARP; i < a->n; i += WARP)
         score[i] = a->x[(u64)row * (u64)a->n + (u64)i];
-    route_scores_of(a, score, ids + warp * WARP, row, FEW_EXPERTS / WARP);
+    if (a->n <= FEW_EXPERTS) route_scores_of(a, score, ids + warp * WARP, row, FEW_EXPERTS / WARP);
+    else route_scores_of(a, score, ids + warp * WARP, row, SOME_EXPERTS / WARP);
 }

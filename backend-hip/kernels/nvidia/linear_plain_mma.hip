@@ -166,20 +166,44 @@ ON_SM90(KERNEL(prepare_parts_i8, struct prepare_args) {
     prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_I8, 1);
 })
 
+/* Element i of what is added to a row: of mix_slots and add_rows. */
+DEVICE float mixed_at(const struct mix_parts_args *m, int row, int i, float gate)
+{
+    const struct mix_args *a = &m->mix;
+    const float *x = a->x + (u64)row * (u64)a->top_k * (u64)a->n + (u64)i,
+                *w = a->weight + (u64)row * (u64)a->top_k;
+    float shared = m->shared[(u64)row * (u64)a->n + (u64)i],
+          sum = weighted_slots(x, w, a->top_k, a->n);
+    return m->gate ? fma32(shared, gate, sum) : sum + shared;
+}
+
 /* The norm of a row, its preparation for a plain linear, and that for the experts of a decode row.
- * y [NORM_PARTS_INPUTS] */
-DEVICE void norm_parts(const struct norm_parts_args *a, float *scratch, float *y, const int kind)
+ * mix: NULL, or what a belongs to. y [NORM_PARTS_INPUTS] */
+DEVICE void norm_parts(const struct norm_parts_args *a, const struct mix_parts_args *mix,
+                       float *scratch, float *y, const int kind)
 {
     const struct norm_args *n = &a->norm;
+    const int at_once = mix ? 1 : 4; /* elements of a thread whose loads wait for memory together */
     int row = block_x(), dim = n->dim;
     u64 at = (u64)(a->from ? a->from[row] : row) * (u64)dim;
-    float sum = 0, largest = 0;
-    for (int i = thread(); i < dim; i += THREADS) {
-        float v = n->x[at + (u64)i];
-        if (n->delta) v = v + n->delta[at + (u64)i];
-        if (n->delta && !a->from) n->x[at + (u64)i] = v;
-        y[i] = v;
-        sum = fma32(v, v, sum);
+    float sum = 0, largest = 0, gate = mix && mix->gate ? sigmoid32(mix->gate[row]) : 1;
+    for (int first = thread(); first < dim; first += at_once * THREADS) {
+        float v[4], delta[4];
+        UNROLL for (int j = 0; j < at_once; j++)
+        {
+            int i = first + j * THREADS < dim ? first + j * THREADS : first;
+            v[j] = n->x[at + (u64)i];
+            delta[j] = mix ? mixed_at(mix, row, i, gate) : n->delta ? n->delta[at + (u64)i] : 0;
+        }
+        UNROLL for (int j = 0; j < at_once; j++)
+        {
+            int i = first + j * THREADS;
+            if (i >= dim) break;
+            if (mix || n->delta) v[j] = v[j] + delta[j];
+            if (mix || (n->delta && !a->from)) n->x[at + (u64)i] = v[j];
+            y[i] = v[j];
+            sum = fma32(v[j], v[j], sum);
+        }
     }
     float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
     for (int i = thread(); i < dim; i += THREADS) {
@@ -202,21 +226,73 @@ KERNEL(norm_parts_f16, struct norm_parts_args)
 {
     LDS(float, scratch, THREADS);
     LDS(float, y, NORM_PARTS_INPUTS);
-    norm_parts(ARGS, scratch, y, WEIGHT_F16);
+    norm_parts(ARGS, 0, scratch, y, WEIGHT_F16);
 }
 
 KERNEL(norm_parts_bf16, struct norm_parts_args)
 {
     LDS(float, scratch, THREADS);
     LDS(float, y, NORM_PARTS_INPUTS);
-    norm_parts(ARGS, scratch, y, WEIGHT_BF16);
+    norm_parts(ARGS, 0, scratch, y, WEIGHT_BF16);
 }
 
 ON_SM90(KERNEL(norm_parts_i8, struct norm_parts_args) {
     LDS(float, scratch, THREADS);
     LDS(float, y, NORM_PARTS_INPUTS);
-    norm_parts(ARGS, scratch, y, WEIGHT_I8);
+    norm_parts(ARGS, 0, scratch, y, WEIGHT_I8);
 })
+
+#if HAS_WGMMA
+/* The norms of a row's groups, gated, and their preparation: norm_groups, glu and prepare_parts. */
+DEVICE void gated_parts(const struct gated_parts_args *a, float *scratch, float *y, const int kind)
+{
+    int dim = a->norm.dim, t = thread() % 8;
+    u64 row = (u64)block_x() * (u64)a->parts.in;
+    for (int begin = 0; begin < a->parts.in; begin += THREADS / 8 * dim) {
+        int group = begin + thread() / 8 * dim, there = group < a->parts.in,
+            first = there ? group : 0; /* all threads add */
+        const float *x = a->norm.x + row + (u64)first, *gate = a->gate + row + (u64)first;
+        float sum = 0;
+        UNROLL_4 for (int i = 4 * t; i < dim; i += 32)
+        {
+            f32x4 v = *(const f32x4 *)(x + i);
+            UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[e], v[e], sum);
+        }
+        float f = rsqrt32(sum_of_8(sum) / (float)dim + a->norm.eps);
+        UNROLL_4 for (int i = 4 * t; i < dim && there; i += 32)
+        {
+            f32x4 v = *(const f32x4 *)(x + i), g = *(const f32x4 *)(gate + i),
+                  w = *(const f32x4 *)(a->norm.weight + i);
+            UNROLL for (int e = 0; e < 4; e++) v[e] = gated(g[e], v[e] * f * w[e], 0);
+            *(f32x4 *)(y + first + i) = v;
+        }
+    }
+    barrier();
+    prepare_parts(&a->parts, y, block_x(), scratch, kind, 1);
+}
+
+#define MIX_PARTS(name, weights)                                                                   \
+    KERNEL(name, struct mix_parts_args)                                                            \
+    {                                                                                              \
+        LDS(float, scratch, THREADS);                                                              \
+        LDS(float, y, NORM_PARTS_INPUTS);                                                          \
+        const struct mix_parts_args *a = ARGS;                                                     \
+        norm_parts(&a->both, a, scratch, y, weights);                                              \
+    }
+#define GATED_PARTS(name, weights)                                                                 \
+    KERNEL(name, struct gated_parts_args)                                                          \
+    {                                                                                              \
+        LDS(float, scratch, THREADS);                                                              \
+        LDS(f32x4, y, NORM_PARTS_INPUTS / 4);                                                      \
+        gated_parts(ARGS, scratch, (float *)y, weights);                                           \
+    }
+MIX_PARTS(mix_parts_bf16, WEIGHT_BF16)
+MIX_PARTS(mix_parts_i8, WEIGHT_I8)
+GATED_PARTS(gated_parts_bf16, WEIGHT_BF16)
+GATED_PARTS(gated_parts_i8, WEIGHT_I8)
+#undef MIX_PARTS
+#undef GATED_PARTS
+#endif
 
 KERNEL(slots_prepare_parts_f16, struct slot_prepare_args)
 {

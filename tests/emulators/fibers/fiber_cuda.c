@@ -106,8 +106,9 @@ API(cuCtxSetCurrent(void *context)) { return context ? OK : INVALID_VALUE; }
 
 API(cuFuncSetAttribute(void *f, int attribute, int value))
 {
-    enum { SHARED_BYTES = 8 };
-    return f && attribute == SHARED_BYTES && value <= MOST_SHARED ? OK : INVALID_VALUE;
+    enum { SHARED_BYTES = 8, SHARED_PERCENT = 9 };
+    int most = attribute == SHARED_BYTES ? MOST_SHARED : attribute == SHARED_PERCENT ? 100 : -1;
+    return f && value >= 0 && value <= most ? OK : INVALID_VALUE;
 }
 
 /* ---- the stream, and launches that it records during a capture ---- */
