@@ -345,8 +345,8 @@ ALWAYS_INLINE void q4i_blocks(const struct q4i_call *c, float *scratch, const st
                               const struct q4i_block one, dot4_fn *dot4)
 {
     const struct q4_digits *x = c->x;
-    const struct q4i_block two_odd = {1, 2, two.m, two.pairs, two.whole},
-                           one_odd = {1, 1, one.m, one.pairs, one.whole};
+    const struct q4i_block two_odd = {1, 2, 4, two.pairs, two.whole}, /* small: at most one panel */
+                           one_odd = {1, 1, 4, one.pairs, one.whole};
     if (x->rows == 1) {
         for (int p = c->p0; p < c->p1; p++) {
             if (x->n_digits == 2) q4i_row(c->w, x, c->y, p, two, dot4);
