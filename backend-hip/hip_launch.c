@@ -48,7 +48,7 @@ static void load_kernel(struct hip *h, enum hip_kernel k)
     CHECK(h->has[k]);
     if (hip_device_function(h->device, hip_kernels[k].name, &h->function[k], &h->failed)) return;
     if (shared_of(h, k)) set_function(h, k, CUDA_FUNCTION_SHARED_BYTES, (int)shared_of(h, k));
-    if (hip_image_family(h->device->image) == IMAGES_SM90)
+    if (hip_image_family(h->device->image) == IMAGES_SM90 && !hip_is_exact(h))
         set_function(h, k, CUDA_FUNCTION_SHARED_PERCENT, 100);
 }
 
