@@ -109,7 +109,7 @@ struct hip {
                        linear */
     float *d_scale; /* [max_rows] scales of fp16 inputs */
     float *d_parts; /* partial results of KV splits: hip_part_floats */
-    struct largest *d_largest; /* [max_rows][ARGMAX_SPANS] */
+    struct largest *d_largest; /* of argmax_args */
     struct hip_experts experts;
     int stores_apart;   /* a plan stores decode rows of KV_INT4 in launches of their own */
     void *d_step_pages; /* [step sets][step pages] of a plan's largest: hip_open.c */

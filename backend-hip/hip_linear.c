@@ -512,7 +512,7 @@ int hip_takes_mix_parts(const struct hip *h, const struct be_plan *p, int mix)
 {
     const struct op *add = hip_op(p, mix + 3);
     int norm = mix + 4, op = mix + 5, shared = hip_op(p, mix + 2)->out[0];
-    return hip_takes_norm_parts(h, p, norm, op) &&
+    return hip_has(h, K_mix_parts_i8) && hip_takes_norm_parts(h, p, norm, op) &&
            hip_op(p, op)->in[0] == hip_op(p, norm)->out[0] &&
            mix_parts[hip_weight(p, op, 0)->kind] < K_COUNT &&
            add->in[0] == hip_op(p, mix)->out[0] && add->in[1] == shared &&

@@ -46,7 +46,8 @@ static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows;
     const size_t sizes[N_SCRATCH] = {rows * 4, STAGE_BYTES, hip_batch_ints(c) * 4,
-                                     rows * ARGMAX_SPANS * sizeof(struct largest)};
+                                     (rows * ARGMAX_SPANS_OF_MANY + ARGMAX_FEW_ROWS * ARGMAX_SPANS) *
+                                         sizeof(struct largest)};
     memcpy(bytes, sizes, sizeof sizes);
 }
 
