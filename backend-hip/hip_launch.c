@@ -42,7 +42,7 @@ static void set_function(struct hip *h, enum hip_kernel k, int attribute, int va
 }
 
 /* Loads a kernel before its first launch. On sm_90a, where launches overlap, all kernels ask for
- * the same division of a multiprocessor's memory. */
+ * the same division of a multiprocessor's memory; exact ones of few rows are slower so. */
 static void load_kernel(struct hip *h, enum hip_kernel k)
 {
     CHECK(h->has[k]);
