@@ -45,9 +45,9 @@ enum { N_SCRATCH = 4 };
 static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows;
+    size_t spans = rows * ARGMAX_SPANS_OF_MANY + ARGMAX_FEW_ROWS * ARGMAX_SPANS;
     const size_t sizes[N_SCRATCH] = {rows * 4, STAGE_BYTES, hip_batch_ints(c) * 4,
-                                     (rows * ARGMAX_SPANS_OF_MANY + ARGMAX_FEW_ROWS * ARGMAX_SPANS) *
-                                         sizeof(struct largest)};
+                                     spans * sizeof(struct largest)};
     memcpy(bytes, sizes, sizeof sizes);
 }
 
