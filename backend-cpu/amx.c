@@ -382,7 +382,9 @@ static __attribute__((noinline)) void gemm_digits_in_a_tile(const struct q4i_cal
     gemm(c, m, 2, 1);
 }
 
-/* One and few rows are bound by memory: VNNI does not unpack codes. */
+/* One and few rows are bound by memory: VNNI does not unpack codes. Tiles read more rows faster. */
+enum { VNNI_ROWS = 4 };
+
 static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                     float *scratch)
 {
@@ -390,7 +392,7 @@ static void amx_q4i(const struct linear *w, const struct q4_digits *x, float *y,
     struct scratch *m = (struct scratch *)scratch;
     int in_a_tile = x->n_digits == 2 && 2 * x->rows <= TILE_ROWS,
         rows = in_a_tile ? 2 * x->rows : x->rows;
-    if (x->rows == 1 || takes_few(w, x, 4)) {
+    if (x->rows == 1 || takes_few(w, x, VNNI_ROWS)) {
         vnni_q4i(w, x, y, p0, p1, scratch);
         return;
     }

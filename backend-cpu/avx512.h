@@ -290,6 +290,7 @@ ALWAYS_INLINE void q4i_row(const struct linear *w, const struct q4_digits *x, fl
  * order and prefetched, as q4i_row does. */
 enum { FEW_ROWS = 8 };
 
+/* most: rows for which the caller takes q4i_rows() */
 ALWAYS_INLINE int takes_few(const struct linear *w, const struct q4_digits *x, int most)
 {
     return x->rows > 1 && x->rows <= most && !w->pairs;

@@ -5,10 +5,11 @@
  *   grid      persistent: 2 blocks of 256 threads a multiprocessor; they take output tiles of one
  *             panel (16 outputs) in turn, with SwiGLU the same panel of both parts
  *   warp      split-K in the block: warp w has the stages of 64 inputs w, w + 8, ..
- *   pipeline  a warp has the weights of a group of DENSE_AHEAD stages in registers, and asks for the
- *             next group as it multiplies; the first one is loaded before the producer launch has
- *             ended (programmatic dependent launch), DENSE_PREFETCHED more come into the L2 cache
- *             then, but of fp16; of codes of 8 bits the group behind the next one is asked for, too
+ *   pipeline  a warp has the weights of a group of DENSE_AHEAD stages in registers, and asks for
+ *             the next group as it multiplies; the first one is loaded before the producer launch
+ *             has ended (programmatic dependent launch), DENSE_PREFETCHED more come into the L2
+ *             cache then, but of fp16; of codes of 8 bits the group behind the next one is asked
+ *             for, too
  *   products  mma with the row in all 8 columns; a warp leaves the sums of every stage in one of
  *             DENSE_BUFFERS buffers guarded by mbarriers, and one warp in turn adds the stages
  * Bits: the order of sums is that of nvidia/linear_plain_mma.hip, norms are those of norm_rows, the
@@ -193,8 +194,8 @@ DEVICE void dense_place_four(const struct dense_gemv_args *a, u64 *packed, int i
 }
 
 /* Waits for the row and stores it in parts, and the experts' input if there is one. Returns what
- * the sums are multiplied by. A row of up to DENSE_HELD * 4 inputs a thread is in registers, so that
- * its loads wait for memory once; a norm has no longer one. Other loops stay loops, because a
+ * the sums are multiplied by. A row of up to DENSE_HELD * 4 inputs a thread is in registers, so
+ * that its loads wait for memory once; a norm has no longer one. Other loops stay loops, because a
  * launch reads its instructions from afar. The norm's sum is that of norm_rows: thread t has
  * elements t, t + THREADS, .. */
 DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scratch,

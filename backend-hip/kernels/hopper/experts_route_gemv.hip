@@ -8,8 +8,8 @@
  *             cp.async across tasks
  * Bits: route(), and hopper/linear_decode_mma.hip: the slices are added in order. */
 
-/* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS and SOME_EXPERTS
- * experts fewer, so that a launch fetches few instructions. */
+/* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS and
+ * SOME_EXPERTS experts fewer, so that a launch fetches few instructions. */
 enum { WARP_SCORES = WARP_EXPERTS / WARP };
 
 /* The experts of a row by a warp, of their keys (ordered_bits(), 0: none): lane i has the i-th of
@@ -19,7 +19,8 @@ DEVICE int chosen_of_keys(const struct route_args *a, u32 *key, int *ids, u32 *t
     int lane = thread() % WARP, ranked = -1, place = 0;
     NO_UNROLL for (int r = 0; r < a->top_k; r++)
     {
-        u32 best[WARP_SCORES], at[WARP_SCORES]; /* by a tree: ascending they would wait for each other */
+        /* by a tree: ascending they would wait for each other */
+        u32 best[WARP_SCORES], at[WARP_SCORES];
         UNROLL for (int j = 0; j < each; j++) best[j] = key[j], at[j] = (u32)(j * WARP + lane);
         UNROLL for (int w = 1; w < each; w *= 2) UNROLL for (int j = 0; j < each; j += 2 * w)
         {
