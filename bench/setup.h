@@ -9,7 +9,7 @@
 #include "bench/probe.h"
 #include "bench/cost.h"
 #include "cli/backends.h"
-#include "core/step/forward.h"
+#include "core/run/forward.h"
 
 struct setup_config {
     const struct backend *backend;
@@ -69,7 +69,7 @@ int setups_open(struct setups *r, const struct model *m, const struct bench_opti
 void setups_close(struct setups *r);
 /* Fills r->batch for a step of n_seqs * rows fixed tokens. */
 void setup_batch(struct setup *r, const struct step_shape *s, enum setup_output output);
-/* Fills the batch and begins the step (core/step/forward.h), or computes it. */
+/* Fills the batch and begins the step (core/run/forward.h), or computes it. */
 void setup_begin(struct setup *r, const struct step_shape *s, enum setup_output output);
 int setup_step(struct setup *r, const struct step_shape *s, enum setup_output output,
                struct err *e);

@@ -5,7 +5,7 @@
 
 #include "bench/cost.h"
 #include "core/base/pool.h"
-#include "core/step/forward.h"
+#include "core/run/forward.h"
 
 /* What is timed: the start of a step, every name of the plan, what comes after. */
 enum { TIMED_BEGIN, TIMED_OPS, TIMED_MOST = COST_NAMES + 3 };

@@ -3,7 +3,7 @@
 #define CLI_RUN_H
 
 #include "cli/options.h"
-#include "core/step/forward.h"
+#include "core/run/forward.h"
 #include "core/text/tokenizer.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 #include "cli/sampling.h"
 
 #include "cli/breakers.h"
-#include "core/sample/gen_config.h"
+#include "core/text/gen_config.h"
 
 #include <errno.h>
 #include <math.h>

@@ -18,11 +18,6 @@ double logits_exp(double x);
 double logits_log(double x);
 /* Sum over logits [n] of exp((logit - max) * scale), scale > 0. */
 double logits_sum_exp(const float *logits, int n, double max, double scale);
-/* A logit and its token id. */
-struct logits_entry {
-    float value;
-    int32_t id;
-};
 /* Writes the ids [k] of the k largest of logits [n] (0 <= k <= n) in descending order, the lower id
  * first on ties. */
 void logits_top(const float *logits, int n, int k, int32_t *id);

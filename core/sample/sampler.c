@@ -1,6 +1,7 @@
 #include "core/sample/sampler_internal.h"
 
 #include "core/sample/logits.h"
+#include "core/step/op.h"
 
 #include <float.h>
 #include <math.h>

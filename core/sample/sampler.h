@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct logits_entry; /* core/step/op.h */
+
 /* Tokens that must not follow each other: after id[0 .. n-2], at the end of the generated tokens,
  * id[n-1] is forbidden. */
 struct sampler_bad {

@@ -15,7 +15,7 @@
 #ifndef CORE_SCHEDULER_H
 #define CORE_SCHEDULER_H
 
-#include "core/step/forward.h"
+#include "core/run/forward.h"
 #include "core/sched/request.h"
 
 struct sched_options {

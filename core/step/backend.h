@@ -1,5 +1,5 @@
 /* backend.h: the interface of a backend: one constant table of functions that allocate device
- * memory, compile the plan of a step and run it. core/step/forward.c opens and runs it. Pointers
+ * memory, compile the plan of a step and run it. core/run/forward.c opens and runs it. Pointers
  * named d_* are device addresses: core passes them back and adds byte offsets to them, but never
  * dereferences them. Calls take effect in the order issued and may be asynchronous. Those without
  * an error return latch the first failure; wait_step and sync report it.

@@ -7,8 +7,7 @@
 #ifndef CORE_OP_H
 #define CORE_OP_H
 
-#include "core/model/linear.h"
-#include "core/sample/logits.h"
+#include "core/step/linear.h"
 
 #include <stddef.h>
 
@@ -96,6 +95,12 @@ enum op_kind {
 };
 
 enum { OP_TOP_KEPT = 64, OP_TOP_ROOM = 1024 };
+
+/* A logit and its token id. */
+struct logits_entry {
+    float value;
+    int32_t id;
+};
 
 /* x / (1 + e^-x); x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016), which is
  * x / (1 + e^-z) of z = x (GELU_1 + GELU_3 x^2); 1 / (1 + e^-x); gpt-oss' SwiGLU: with a =

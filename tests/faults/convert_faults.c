@@ -11,7 +11,7 @@
 #include "convert/convert.h"
 #include "convert/info.h"
 #include "convert/list.h"
-#include "core/sample/gen_config.h"
+#include "core/text/gen_config.h"
 #include "core/model/model.h"
 #include "core/base/process.h"
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_SCHED_NAIVE_H
 #define TESTS_SCHED_NAIVE_H
 
-#include "core/step/forward.h"
+#include "core/run/forward.h"
 #include "tests/unit/sched_records.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "bench/shape.h"
 #include "bench/stats.h"
 #include "bench/cost.h"
-#include "core/step/forward.h"
+#include "core/run/forward.h"
 
 #include <math.h>
 #include <setjmp.h>

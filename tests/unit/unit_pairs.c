@@ -1,5 +1,5 @@
 /* unit_pairs.c: which linears have pairs of groups (linear_find_pairs). */
-#include "core/model/linear.h"
+#include "core/step/linear.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

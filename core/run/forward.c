@@ -1,4 +1,4 @@
-#include "core/step/forward.h"
+#include "core/run/forward.h"
 
 #include "core/base/numa.h"
 #include "core/base/progress.h"

@@ -1,4 +1,4 @@
-#include "core/model/linear.h"
+#include "core/step/linear.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "core/sample/gen_config.h"
+#include "core/text/gen_config.h"
 
 #include "core/base/json.h"
 
