@@ -10,17 +10,30 @@ OTHERS   := asm checkop fuzz fuzz_grammar step gpu batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
 CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/tests/stepwise.o $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
+# An archive a room: a test program links the objects that it uses, so that it stays as it was when others change.
+ARCHIVE  := $B/tests/lib
+ROOMS    := $(addprefix $(ARCHIVE)/,core.a cpu.a hip.a convert.a cli.a bench.a)
+$(ARCHIVE)/core.a: $(CORE)
+$(ARCHIVE)/cpu.a: $(CPU)
+$(ARCHIVE)/hip.a: $(HIP)
+$(ARCHIVE)/convert.a: $(call but_main,convert)
+$(ARCHIVE)/cli.a: $(call but_main,cli)
+$(ARCHIVE)/bench.a: $(call but_main,bench)
+$(ROOMS):
+	@mkdir -p $(@D)
+	$(SAY) AR $@
+	$(Q)rm -f $@ && $(AR) rcsT $@ $^
 
-$(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(CORE)
+$(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(ARCHIVE)/core.a
 $(BIN)/cli: $B/cli/llama_names.o # every name is tried
 $(BIN)/numbers: $(CPU) # the reference kernels
 $(BIN)/bench: $B/bench/llama_bench_names.o
 $(BIN)/checkop: $(CHECKOP) $(FROM_CLI) $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
-$(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(CORE)
-$(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(CORE)
-$(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(CORE)
-$(BIN)/step: $B/tests/faults/step.o $(HARNESS) $B/tests/stepwise.o $(call but_main,bench) $(FROM_CLI) $(CORE) $(CPU) $(HIP)
+$(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(ARCHIVE)/core.a
+$(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(ARCHIVE)/core.a
+$(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(ARCHIVE)/core.a
+$(BIN)/step: $B/tests/faults/step.o $(HARNESS) $B/tests/stepwise.o $(ROOMS)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $(BIN)/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
@@ -31,7 +44,7 @@ $(BIN)/convert_faults: $B/tests/faults/convert_faults.o $(HARNESS) $(CORE) $(cal
 
 $(UNITS:%=$B/tests/unit/%.o): ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 $(UNITS:%=$(BIN)/%): LIBS += -lcmocka
-$(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $B/tests/stepwise.o $(CORE) $(CPU) $(HIP) $(call but_main,convert) $(call but_main,cli) $(call but_main,bench)
+$(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $B/tests/stepwise.o $(ROOMS)
 # these count allocations within a step
 $(BIN)/unit_scheduler $(BIN)/unit_sched_grammar: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
 # this one fails every allocation once
@@ -40,7 +53,7 @@ $(BIN)/unit_allocation_text: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wr
 $(TEST_PROGRAMS):
 	@mkdir -p $(@D)
 	$(SAY) LD $@
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter-out %.a,$^) $(if $(filter %.a,$^),-Wl$(comma)--start-group $(filter %.a,$^) -Wl$(comma)--end-group) $(LIBS)
 
 # --- the gfx906 interpreter: a libamdhip64 that executes code objects on the CPU (tests/emulators/gfx906/gfx906.h). Its loops
 # over lanes are compiled twice; the second copy is for processors with AVX2, FMA and F16C.
