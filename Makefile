@@ -63,17 +63,17 @@ CPU_ALL := $(CPU)
 VARIANTS   := ref scalar avx2 avx512 vnni amx neon dotprod i8mm
 CPU     := $(if $(SAN),$(filter-out $(VARIANTS:%=$B/backend-cpu/%.o),$(CPU)) $(VARIANTS:%=$B/fast/backend-cpu/%.o),$(CPU))
 HIP     := $(filter-out $(if $(STATIC),,%/no_loader.o),$(call objects,backend-hip))
+ENGINE  := $(call objects,engine)
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
 BENCH   := $(call objects,bench)
-FROM_CLI := $B/cli/backends.o $B/cli/vocabulary.o # what bench takes of cli
 PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert $B/opt4gptq-bench
 
 all: $(PROGRAMS)
 
-$B/opt4gptq-run: $(RUN) $(CORE) $(CPU) $(HIP)
+$B/opt4gptq-run: $(RUN) $(ENGINE) $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
-$B/opt4gptq-bench: $(BENCH) $(FROM_CLI) $(CORE) $(CPU) $(HIP)
+$B/opt4gptq-bench: $(BENCH) $B/engine/backends.o $B/engine/vocabulary.o $(CORE) $(CPU) $(HIP)
 $(PROGRAMS):
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)

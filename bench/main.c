@@ -2,7 +2,7 @@
 #include "bench/bench.h"
 #include "bench/setup.h"
 #include "bench/shape.h"
-#include "cli/backends.h"
+#include "engine/backends.h"
 #include "core/base/process.h"
 
 #include <stdio.h>

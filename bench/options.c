@@ -1,7 +1,7 @@
 #include "bench/options.h"
 
 #include "bench/llama_bench_names.h"
-#include "cli/backends.h"
+#include "engine/backends.h"
 #include "core/base/args_table.h"
 #include "core/base/pool.h"
 

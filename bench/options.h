@@ -5,7 +5,7 @@
 #define BENCH_OPTIONS_H
 
 #include "core/base/args.h"
-#include "cli/backends.h"
+#include "engine/backends.h"
 #include "core/base/numa.h"
 
 /* The modes of opt4gptq-bench. */

@@ -3,7 +3,7 @@
  * instances take. One thread, processor time. Instances are spelled with ", " and ": ", characters
  * as UTF-8. Must not know: how masks are made. */
 #include "bench/bench.h"
-#include "cli/vocabulary.h"
+#include "engine/vocabulary.h"
 #include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/json_span.h"

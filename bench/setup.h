@@ -8,7 +8,7 @@
 #include "bench/options.h"
 #include "bench/probe.h"
 #include "bench/cost.h"
-#include "cli/backends.h"
+#include "engine/backends.h"
 #include "core/run/forward.h"
 
 struct setup_config {

@@ -1,9 +1,9 @@
 /* complete.c: one prompt: open, evaluate, generate, report. */
 #include "cli/run.h"
 
-#include "cli/constraint.h"
-#include "cli/engine.h"
-#include "cli/sampling.h"
+#include "engine/constraint.h"
+#include "engine/engine.h"
+#include "engine/sampling.h"
 #include "cli/scores.h"
 #include "cli/show.h"
 #include "core/base/clock.h"

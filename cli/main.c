@@ -1,5 +1,5 @@
 /* main.c: opt4gptq-run: from the options to the mode. */
-#include "cli/engine.h"
+#include "engine/engine.h"
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/usage.h"

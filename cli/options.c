@@ -1,6 +1,6 @@
 #include "cli/options.h"
 
-#include "cli/backends.h"
+#include "engine/backends.h"
 #include "cli/llama_names.h"
 #include "core/base/args_table.h"
 

@@ -1,6 +1,6 @@
 /* tokens.c: the modes --tokenize and --detokenize. */
 #include "cli/run.h"
-#include "cli/vocabulary.h"
+#include "engine/vocabulary.h"
 
 #include <errno.h>
 #include <fcntl.h>

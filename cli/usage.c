@@ -1,9 +1,9 @@
 #include "cli/usage.h"
 
-#include "cli/backends.h"
+#include "engine/backends.h"
 #include "cli/batch/shard.h"
 #include "cli/run.h"
-#include "cli/sampling.h"
+#include "engine/sampling.h"
 #include "core/base/memory.h"
 
 #include <stdio.h>

@@ -12,11 +12,12 @@ CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/tests
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
 # An archive a room: a test program links the objects that it uses, so that it stays as it was when others change.
 ARCHIVE  := $B/tests/lib
-ROOMS    := $(addprefix $(ARCHIVE)/,core.a cpu.a hip.a convert.a cli.a bench.a)
+ROOMS    := $(addprefix $(ARCHIVE)/,core.a cpu.a hip.a convert.a engine.a cli.a bench.a)
 $(ARCHIVE)/core.a: $(CORE)
 $(ARCHIVE)/cpu.a: $(CPU)
 $(ARCHIVE)/hip.a: $(HIP)
 $(ARCHIVE)/convert.a: $(call but_main,convert)
+$(ARCHIVE)/engine.a: $(ENGINE)
 $(ARCHIVE)/cli.a: $(call but_main,cli)
 $(ARCHIVE)/bench.a: $(call but_main,bench)
 $(ROOMS):
@@ -28,7 +29,7 @@ $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(ARCHIVE)/core.a
 $(BIN)/cli: $B/cli/llama_names.o # every name is tried
 $(BIN)/numbers: $(CPU) # the reference kernels
 $(BIN)/bench: $B/bench/llama_bench_names.o
-$(BIN)/checkop: $(CHECKOP) $(FROM_CLI) $(CORE) $(CPU_ALL) $(HIP)
+$(BIN)/checkop: $(CHECKOP) $B/engine/backends.o $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(ARCHIVE)/core.a
 $(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(ARCHIVE)/core.a
@@ -37,7 +38,7 @@ $(BIN)/step: $B/tests/faults/step.o $(HARNESS) $B/tests/stepwise.o $(ROOMS)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $(BIN)/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
-$(BIN)/batch_faults: $B/tests/faults/batch_faults.o $(HARNESS) $(CORE) $(CPU) $(HIP) $(call but_main,cli)
+$(BIN)/batch_faults: $B/tests/faults/batch_faults.o $(HARNESS) $(CORE) $(CPU) $(HIP) $(ENGINE) $(call but_main,cli)
 convert_wrapped := malloc calloc realloc strdup strndup realpath pthread_create open access pread pwrite fallocate ftruncate fsync linkat rename
 $(BIN)/convert_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(convert_wrapped))
 $(BIN)/convert_faults: $B/tests/faults/convert_faults.o $(HARNESS) $(CORE) $(call but_main,convert)
@@ -127,8 +128,8 @@ $B/emulated/%.o: backend-cpu/%.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $< emulated
 	$(Q)$(CC) $(ALL_CFLAGS) -Og -g0 -mavx2 -mfma -mf16c -Wno-psabi -Itests/emulators/immintrin -MMD -MP -c -o $@ $<
-$(BIN)/checkop-emulated: $(CHECKOP) $(FROM_CLI) $(CORE) $(EMULATED_OBJS) $(HIP)
-$(BIN)/run-emulated: $(RUN) $(CORE) $(EMULATED_OBJS) $(HIP)
+$(BIN)/checkop-emulated: $(CHECKOP) $B/engine/backends.o $(CORE) $(EMULATED_OBJS) $(HIP)
+$(BIN)/run-emulated: $(RUN) $(ENGINE) $(CORE) $(EMULATED_OBJS) $(HIP)
 $(EMULATED_PROGRAMS):
 	@mkdir -p $(@D)
 	$(SAY) LD $@
@@ -142,7 +143,7 @@ $B/native/scalar.o: backend-cpu/scalar.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $< native
 	$(Q)$(CC) $(ALL_CFLAGS) -O2 -ftree-vectorize -march=native -MMD -MP -c -o $@ $<
-$(NATIVE_PROGRAM): $(RUN) $(CORE) $B/native/scalar.o $(filter-out $B/backend-cpu/scalar.o,$(CPU)) $(HIP)
+$(NATIVE_PROGRAM): $(RUN) $(ENGINE) $(CORE) $B/native/scalar.o $(filter-out $B/backend-cpu/scalar.o,$(CPU)) $(HIP)
 	@mkdir -p $(@D)
 	$(SAY) LD $@
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)

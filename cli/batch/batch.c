@@ -4,7 +4,7 @@
 #include "cli/batch/batch.h"
 
 #include "cli/run.h"
-#include "cli/sampling.h"
+#include "engine/sampling.h"
 #include "core/base/clock.h"
 #include "core/text/chat.h"
 #include "core/base/progress.h"

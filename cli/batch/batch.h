@@ -5,7 +5,7 @@
 #define CLI_BATCH_H
 
 #include "cli/batch/answer.h"
-#include "cli/engine.h"
+#include "engine/engine.h"
 #include "cli/batch/input.h"
 #include "cli/batch/journal.h"
 #include "cli/batch/manifest.h"

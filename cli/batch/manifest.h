@@ -3,7 +3,7 @@
 #ifndef CLI_MANIFEST_H
 #define CLI_MANIFEST_H
 
-#include "cli/constraint.h"
+#include "engine/constraint.h"
 #include "cli/options.h"
 #include "cli/out.h"
 #include "cli/pooling.h"

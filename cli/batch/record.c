@@ -4,7 +4,7 @@
 #include "cli/batch/record_pooling.h"
 #include "cli/batch/record_tokens.h"
 
-#include "cli/sampling.h"
+#include "engine/sampling.h"
 #include "core/base/json.h"
 #include "core/sched/request.h"
 

@@ -4,9 +4,9 @@
 #define CLI_CONVERSATION_H
 
 #include "cli/conversation/line.h"
-#include "cli/constraint.h"
-#include "cli/engine.h"
-#include "cli/sampling.h"
+#include "engine/constraint.h"
+#include "engine/engine.h"
+#include "engine/sampling.h"
 #include "cli/show.h"
 #include "core/text/chat.h"
 

@@ -3,7 +3,7 @@
 #ifndef CLI_SCORE_H
 #define CLI_SCORE_H
 
-#include "cli/engine.h"
+#include "engine/engine.h"
 #include "core/text/tokenizer.h"
 
 /* One sequence of tokens. The caller fills id, n and from; arg of the request's sink is its own. */

@@ -8,7 +8,7 @@
 
 #include "backend-cpu/cpu.h"
 #include "backend-hip/hip.h"
-#include "cli/backends.h"
+#include "engine/backends.h"
 
 #include <stdio.h>
 #include <stdlib.h>

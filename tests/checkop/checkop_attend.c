@@ -28,7 +28,7 @@
  * With query_halves 1 the query of a prompt row is rounded to halves, and so is the harness's,
  * which stands in for ref, by the same rule: the bound is unchanged, and over integers without
  * half a step of the query. */
-#include "cli/backends.h"
+#include "engine/backends.h"
 #include "core/step/kv_open.h"
 #include "tests/checkop/checkop.h"
 

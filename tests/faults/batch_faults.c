@@ -6,7 +6,7 @@
  * The batch mode is linked into this program with its system calls and allocations wrapped
  * (Makefile: -Wl,--wrap); every run is a forked child. The clock is wrapped too, so that the
  * journal's groups end after a few steps. */
-#include "cli/engine.h"
+#include "engine/engine.h"
 #include "cli/run.h"
 #include "core/base/err.h"
 #include "tests/harness.h"

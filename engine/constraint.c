@@ -1,4 +1,4 @@
-#include "cli/constraint.h"
+#include "engine/constraint.h"
 
 #include "core/base/file.h"
 #include "core/base/json.h"

@@ -1,10 +1,10 @@
 /* sampling.h: from the options of the command line to the sampler's parameters, and the forms in
  * which people write orders of samplers and biases.
  * Must not know: records, which may have parameters of their own. */
-#ifndef CLI_SAMPLING_H
-#define CLI_SAMPLING_H
+#ifndef ENGINE_SAMPLING_H
+#define ENGINE_SAMPLING_H
 
-#include "cli/breakers.h"
+#include "engine/breakers.h"
 #include "cli/options.h"
 #include "core/model/modelfile.h"
 #include "core/sample/sampler.h"

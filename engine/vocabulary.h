@@ -1,7 +1,7 @@
 /* vocabulary.h: the tokenizer of a model file, and its tokens as the bytes that grammars read.
  * Owns: both. Must not know: options, grammars, what the tokens are for. */
-#ifndef CLI_VOCABULARY_H
-#define CLI_VOCABULARY_H
+#ifndef ENGINE_VOCABULARY_H
+#define ENGINE_VOCABULARY_H
 
 #include "core/grammar/vocab.h"
 #include "core/model/modelfile.h"

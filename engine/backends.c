@@ -1,4 +1,4 @@
-#include "cli/backends.h"
+#include "engine/backends.h"
 
 #include "backend-cpu/cpu.h"
 #include "backend-cpu/kernels.h"

@@ -1,4 +1,4 @@
-#include "cli/breakers.h"
+#include "engine/breakers.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* backends.h: the list of backends, and what the command lines of opt4gptq-run and opt4gptq-bench
  * know about each. A new backend is an entry in backends.c and its name here.
  * Must not know: the programs' structs of options, models, steps. */
-#ifndef CLI_BACKENDS_H
-#define CLI_BACKENDS_H
+#ifndef ENGINE_BACKENDS_H
+#define ENGINE_BACKENDS_H
 
 #include "core/step/backend.h"
 

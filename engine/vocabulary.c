@@ -1,4 +1,4 @@
-#include "cli/vocabulary.h"
+#include "engine/vocabulary.h"
 
 #include "core/grammar/free_text.h"
 

@@ -1,6 +1,6 @@
-#include "cli/sampling.h"
+#include "engine/sampling.h"
 
-#include "cli/breakers.h"
+#include "engine/breakers.h"
 #include "core/text/gen_config.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* engine.h: a model, its tokenizer, the backend and the scheduler, opened as the options and the
  * machine's memory say: for one prompt, a batch and an evaluation. Owns: all of them.
  * Must not know: records, prompts' texts, files of answers. */
-#ifndef CLI_ENGINE_H
-#define CLI_ENGINE_H
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
 
-#include "cli/backends.h"
+#include "engine/backends.h"
 #include "cli/options.h"
 #include "core/sched/scheduler.h"
 #include "core/text/tokenizer.h"

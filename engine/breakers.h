@@ -1,7 +1,7 @@
 /* breakers.h: DRY's sequence breakers as a model's tokenizer has them. Owns: the texts of all
  * tokens. Must not know: how they are searched (core/sample/dry.h). */
-#ifndef CLI_BREAKERS_H
-#define CLI_BREAKERS_H
+#ifndef ENGINE_BREAKERS_H
+#define ENGINE_BREAKERS_H
 
 #include "core/sample/dry.h"
 #include "core/text/tokenizer.h"

@@ -2,11 +2,11 @@
  * all who ask for the same text. Compiled on a thread of its own, so that answers are computed
  * meanwhile. Owns: the grammars, the tokenizer's vocabulary as bytes. Must not know: records,
  * requests. */
-#ifndef CLI_CONSTRAINT_H
-#define CLI_CONSTRAINT_H
+#ifndef ENGINE_CONSTRAINT_H
+#define ENGINE_CONSTRAINT_H
 
 #include "cli/options.h"
-#include "cli/vocabulary.h"
+#include "engine/vocabulary.h"
 #include "core/grammar/grammar.h"
 
 

@@ -1,7 +1,7 @@
-#include "cli/engine.h"
+#include "engine/engine.h"
 
 #include "cli/run.h"
-#include "cli/vocabulary.h"
+#include "engine/vocabulary.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
 
