@@ -1,7 +1,8 @@
 /* choices.c: accuracy on questions with given answers, as lm-evaluation-harness computes it for
  * ARC: the log-likelihood of " {choice}" after "{query}\nAnswer:", the whole tokenized together,
- * BOS in front. acc takes the likeliest choice, acc_norm the likeliest per character. A question's
- * first choice is scored before its others, which find its pages in the cache. */
+ * BOS in front where the tokenizer puts it. acc takes the likeliest choice, acc_norm the likeliest
+ * per character. A question's first choice is scored before its others, which find its pages in the
+ * cache. */
 #include "cli/meter.h"
 #include "cli/outputs.h"
 #include "cli/run.h"
@@ -161,8 +162,9 @@ static int take_example(void *arg, struct question *q, struct err *e)
     return 0;
 }
 
-/* BOS, context and continuation as lm-evaluation-harness encodes the pair: what the whole has more
- * tokens than the context is the continuation. Over n_ctx tokens the beginning is cut off. */
+/* What the tokenizer puts before a text (a text that begins with it already gets no other), context
+ * and continuation as lm-evaluation-harness encodes the pair: what the whole has more tokens than
+ * the context is the continuation. Over n_ctx tokens the beginning is cut off. */
 static int encode(const struct quiz *z, const struct question *q, struct choice *c, struct err *e)
 {
     const struct tokenizer *t = z->scorer.engine.tokenizer;
@@ -175,7 +177,10 @@ static int encode(const struct quiz *z, const struct question *q, struct choice 
         err_memory(e);
     } else if (!tok_encode(t, text, strlen(z->examples) + strlen(q->context), 0, &context, e) &&
                !tok_encode(t, text, strlen(text), 0, &whole, e)) {
-        int bos = g->bos >= 0, n = (int)whole.n + bos, cut = n > n_ctx ? n - n_ctx : 0,
+        size_t n_before;
+        const int32_t *before = tok_before(t, &n_before);
+        if (n_before && context.n && context.id[0] == before[0]) n_before = 0;
+        int bos = (int)n_before, n = (int)whole.n + bos, cut = n > n_ctx ? n - n_ctx : 0,
             from = (int)context.n + bos - cut;
         int32_t *id = malloc((size_t)n * sizeof *id);
         c->score = (struct score){.id = id, .n = n - cut, .from = from};
@@ -186,7 +191,7 @@ static int encode(const struct quiz *z, const struct question *q, struct choice 
                     from < 1 ? "does not fit into the context" : "has no tokens");
         else rc = 0;
         for (int i = cut; i < n && !rc; i++) {
-            id[i - cut] = i < bos ? g->bos : whole.id[i - bos];
+            id[i - cut] = i < bos ? before[i] : whole.id[i - bos];
             if (id[i - cut] >= g->vocab)
                 rc = err_set(e, "token id %d: the model's vocabulary ends at %d", id[i - cut],
                              g->vocab - 1);

@@ -1,6 +1,7 @@
 /* documents.c: perplexity of documents, each by itself: JSON lines {"text": ..}. A document begins
- * with BOS, where the model has one, and every token is predicted once: those of a long document in
- * windows of n_ctx + 1 tokens that overlap by one (lm-evaluation-harness calls it rolling).
+ * with BOS where the tokenizer puts it there, and every token (without BOS: but the first) is
+ * predicted once: those of a long document in windows of n_ctx + 1 tokens that overlap by one
+ * (lm-evaluation-harness calls it rolling).
  *
  * Documents are drawn independently, tokens are not: the standard error is that of the ratio of two
  * sums over documents, nll / tokens (Cochran 1977, section 6.3). */
@@ -28,9 +29,10 @@ struct document {
     uint64_t line;
     struct tok_ids ids;
     size_t n_bytes, n_words;
+    size_t first; /* the first token that is predicted */
     int n_begun, n_left, n_windows;
     struct window *window; /* [n_windows] */
-    double *logprob;       /* [ids.n - 1], with --samples */
+    double *logprob;       /* [ids.n - first], with --samples */
     double nll;
     int is_done;
 };
@@ -67,18 +69,32 @@ static int encode(struct documents *d, struct document *doc, const json_t *text,
     const char *s = json_string_value(text);
     doc->n_bytes = json_string_length(text);
     doc->n_words = count_words(s, doc->n_bytes);
-    if (g->bos >= 0) { /* room for BOS, before the text's ids */
-        ids->cap = 64;
+    const struct tokenizer *t = d->scorer.engine.tokenizer;
+    size_t n_before;
+    const int32_t *before = tok_before(t, &n_before);
+    if (n_before) { /* room for them, before the text's ids */
+        ids->cap = n_before + 64;
         if (!(ids->id = malloc(ids->cap * sizeof *ids->id))) return err_memory(e);
-        ids->id[ids->n++] = g->bos;
+        memcpy(ids->id, before, n_before * sizeof *before);
+        ids->n = n_before;
     }
-    if (tok_encode(d->scorer.engine.tokenizer, s, doc->n_bytes, 0, ids, e)) return -1;
+    doc->first = n_before ? n_before : 1;
+    if (doc->first >= (size_t)d->scorer.n_ctx)
+        return err_set(e, "-c %d: a window has at least %zu tokens", d->scorer.n_ctx,
+                       doc->first + 1);
+    if (tok_encode(t, s, doc->n_bytes, 0, ids, e)) return -1;
     if (ids->n > 1 << 30) return err_set(e, "more than 2^30 tokens");
     for (size_t i = 0; i < ids->n; i++)
         if (ids->id[i] >= g->vocab)
             return err_set(e, "token %zu is id %d, the model's vocabulary ends at %d", i,
                            ids->id[i], g->vocab - 1);
     return 0;
+}
+
+/* Number of its tokens that are predicted. */
+static size_t n_predicted(const struct document *doc)
+{
+    return doc->ids.n > doc->first ? doc->ids.n - doc->first : 0;
 }
 
 static void free_document(struct document *doc)
@@ -102,7 +118,7 @@ static int add(struct documents *d, const struct input_line *line, struct err *e
              : !json_is_string(text)  ? err_set(e, "has no \"text\" that is a string")
                                       : encode(d, doc, text, e);
     json_decref(v);
-    if (!rc && doc->ids.n < 2) {
+    if (!rc && !n_predicted(doc)) {
         d->n_empty++;
         free_document(doc);
         return 0;
@@ -119,8 +135,8 @@ static int add(struct documents *d, const struct input_line *line, struct err *e
                    ? -1
                    : err_prefix(e, "%s: line %llu", d->o->file, (unsigned long long)line->number);
     }
-    int step = d->scorer.n_ctx - 1, predicted = (int)doc->ids.n - 1;
-    doc->n_windows = doc->n_left = (predicted + step - 1) / step;
+    int step = d->scorer.n_ctx - 1, behind = (int)doc->ids.n - 1;
+    doc->n_windows = doc->n_left = (behind + step - 1) / step;
     d->document[d->n++] = doc;
     return 0;
 }
@@ -130,8 +146,6 @@ static int read_all(struct documents *d, struct err *e)
     struct input *in = NULL;
     struct input_line line;
     int more = 0, rc = 0;
-    if (d->scorer.n_ctx < 2)
-        return err_set(e, "-c %d: a window has at least 2 tokens", d->scorer.n_ctx);
     if (input_open(&in, d->o->file, NULL, e)) return -1;
     rc = input_check_text(in, e);
     while (!rc && !run_stop_requested && (!d->o->n_windows || d->n < (size_t)d->o->n_windows) &&
@@ -157,10 +171,11 @@ static int next_window(void *arg, struct score **score, struct err *e)
     struct window *w = &doc->window[doc->n_begun];
     if (n > d->scorer.n_ctx) n = d->scorer.n_ctx;
     w->document = doc;
-    w->score = (struct score){.id = doc->ids.id + first, .n = n, .from = 1};
-    if (!doc->logprob && !(doc->logprob = malloc((doc->ids.n - 1) * sizeof *doc->logprob)))
+    w->score =
+        (struct score){.id = doc->ids.id + first, .n = n, .from = first ? 1 : (int)doc->first};
+    if (!doc->logprob && !(doc->logprob = malloc(n_predicted(doc) * sizeof *doc->logprob)))
         return err_memory(e);
-    w->score.logprob = doc->logprob + first;
+    w->score.logprob = doc->logprob + (first ? (size_t)first + 1 - doc->first : 0);
     if (++doc->n_begun == doc->n_windows) d->n_begun++;
     *score = &w->score;
     return 0;
@@ -175,7 +190,7 @@ static struct sums sum_up(const struct documents *d)
         const struct document *doc = d->document[i];
         if (!doc->is_done) continue;
         s.nll += doc->nll;
-        s.n_tokens += (long)doc->ids.n - 1;
+        s.n_tokens += (long)n_predicted(doc);
         s.n_documents++;
         bytes += (double)doc->n_bytes;
         words += (double)doc->n_words;
@@ -185,7 +200,7 @@ static struct sums sum_up(const struct documents *d)
     s.nll /= (double)s.n_tokens;
     for (size_t i = 0; i < d->n; i++) {
         const struct document *doc = d->document[i];
-        double off = doc->nll - s.nll * (double)(doc->ids.n - 1);
+        double off = doc->nll - s.nll * (double)n_predicted(doc);
         if (doc->is_done) squares += off * off;
     }
     double n = (double)s.n_documents;
@@ -209,7 +224,7 @@ static int window_done(void *arg, struct score *score, struct err *e)
     struct document *doc = ((struct window *)score)->document;
     (void)e;
     if (--doc->n_left) return 0;
-    for (size_t i = 0; i + 1 < doc->ids.n; i++) doc->nll -= doc->logprob[i];
+    for (size_t i = 0; i < n_predicted(doc); i++) doc->nll -= doc->logprob[i];
     if (!d->o->samples) {
         free(doc->logprob);
         doc->logprob = NULL;
@@ -231,9 +246,9 @@ static int write_samples(struct documents *d, struct err *e)
         fprintf(f,
                 "{\"line\": %llu, \"tokens\": %zu, \"nll\": %.17g, \"perplexity\": %.17g, "
                 "\"logprobs\": [",
-                (unsigned long long)doc->line, doc->ids.n - 1, doc->nll,
-                exp(doc->nll / (double)(doc->ids.n - 1)));
-        for (size_t t = 0; t + 1 < doc->ids.n; t++)
+                (unsigned long long)doc->line, n_predicted(doc), doc->nll,
+                exp(doc->nll / (double)n_predicted(doc)));
+        for (size_t t = 0; t < n_predicted(doc); t++)
             fprintf(f, t ? ", %.17g" : "%.17g", doc->logprob[t]);
         fprintf(f, "]}\n");
     }

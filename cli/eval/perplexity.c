@@ -1,8 +1,8 @@
 /* perplexity.c: how well a model predicts a text, by the two conventions of the field.
  *
- * second-half (llama.cpp's): the text in windows of n_ctx tokens, the first of each replaced by
- * BOS; the tokens after the middle
- *   are predicted, so that every prediction has at least half a window of context.
+ * second-half (llama.cpp's): the text in windows of n_ctx tokens, the first of each replaced by BOS
+ * where the tokenizer puts BOS before a text; the tokens after the middle are predicted, so that
+ * every prediction has at least half a window of context.
  * contiguous (the GPTQ papers'): windows as they come, every token but the first is predicted. In
  * both the text is tokenized as one, without special tokens, and the last partial window is
  * dropped. */
@@ -76,15 +76,20 @@ static int open_text(struct perplexity *p, struct err *e)
                    : windows > INT32_MAX                          ? INT32_MAX
                                                                   : (int)windows;
     int second_half = !strcmp(o->perplexity, "second-half"), from = second_half ? n_ctx / 2 + 1 : 1;
-    if (second_half && g->bos < 0)
-        return err_set(e, "--perplexity second-half puts BOS before each window; this model has "
-                          "none (contiguous needs none)");
+    size_t n_before;
+    const int32_t *before = tok_before(p->scorer.engine.tokenizer, &n_before);
+    if (!second_half) n_before = 0;
+    if (n_before > (size_t)from)
+        return err_set(e,
+                       "-c %d: the tokenizer puts %zu tokens before a text, more than half a "
+                       "window",
+                       n_ctx, n_before);
     p->n_predicted = n_ctx - from;
     p->window = calloc((size_t)p->n_windows, sizeof *p->window);
     if (!p->window) return err_memory(e);
     for (int i = 0; i < p->n_windows; i++) {
         int32_t *id = p->text.id + (size_t)i * (size_t)n_ctx;
-        if (second_half) id[0] = g->bos;
+        if (n_before) memcpy(id, before, n_before * sizeof *id);
         p->window[i].score = (struct score){.id = id, .n = n_ctx, .from = from};
     }
     return 0;

@@ -37,6 +37,10 @@ int32_t tok_id_of(const struct tokenizer *t, const char *token);
 /* BOS and EOS as tokenizer_config.json (or the SentencePiece model) names them, or -1. */
 int32_t tok_bos(const struct tokenizer *t);
 int32_t tok_eos(const struct tokenizer *t);
+/* The ids that tok_encode puts before a text with add_special (*n of them, valid as long as t):
+ * BOS, more where a template names more, none where the tokenizer adds none, whatever the model's
+ * configuration calls its BOS. */
+const int32_t *tok_before(const struct tokenizer *t, size_t *n);
 /* 1 if the id is an added token marked special. */
 int tok_is_special(const struct tokenizer *t, int32_t id);
 

@@ -11,11 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *build_dir;
 static char temp_dir[] = "/tmp/opt4gptq-eval-XXXXXX";
-static int bos_id;
+static const char *model = "demo"; /* a file of temp_dir */
+static int before[4], n_before;    /* the ids that its tokenizer puts before a text */
 
 static void judge(int ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void judge(int ok, const char *format, ...)
@@ -82,8 +84,8 @@ static double nll_of(const char *ids, int from, int *count)
     double sum = 0;
     struct st_file s;
     struct err e;
-    snprintf(rest, sizeof rest, "-m %%T/demo --kv f32 -n 0 --logits-out %%T/logits --prompt-ids %s",
-             ids);
+    snprintf(rest, sizeof rest, "-m %%T/%s --kv f32 -n 0 --logits-out %%T/logits --prompt-ids %s",
+             model, ids);
     free(run("opt4gptq-run", rest, 0));
     for (const char *p = ids; *p && n < 1024; p += strcspn(p, ","), p += *p == ',')
         id[n++] = atoi(p);
@@ -104,14 +106,25 @@ static double nll_of(const char *ids, int from, int *count)
     return sum;
 }
 
-/* Ids [first .. first+n-1] of printed ids, joined by commas; BOS in the place of the first when bos
- * is set. */
-static void join(const char *ids, int first, int n, int bos, char *out)
+/* Ids [first .. first+n-1] of printed ids, joined by commas; what the tokenizer puts before a text
+ * in the place of the first n_replaced. */
+static void join(const char *ids, int first, int n, int n_replaced, char *out)
 {
     const char *p = ids;
     for (int i = 0; i < first; i++) p += strcspn(p, " ") + 1;
     for (int i = 0; i < n; i++, p += strcspn(p, " ") + 1)
-        out += sprintf(out, i ? ",%d" : "%d", i || !bos ? atoi(p) : bos_id);
+        out += sprintf(out, i ? ",%d" : "%d", i < n_replaced ? before[i] : atoi(p));
+}
+
+/* What the tokenizer puts before a text, then the printed ids, joined by commas; returns how many
+ * ids there are. */
+static int join_behind(const char *ids, char *out)
+{
+    int n = 1;
+    for (int i = 0; i < n_before; i++) out += sprintf(out, "%d,", before[i]);
+    for (const char *p = ids; *p; p++) n += *p == ' ';
+    join(ids, 0, n, 0, out);
+    return n_before + n;
 }
 
 static const char text[] = "The water of the river was cold, and the children who lived near it "
@@ -128,25 +141,55 @@ static void test_windows(const char *mode, int second_half)
     enum { WINDOW = 32, WINDOWS = 3 };
     char rest[512], ids[4096];
     snprintf(rest, sizeof rest,
-             "-m %%T/demo --kv f32 --perplexity %s -f %%T/text -c %d --windows %d --report "
+             "-m %%T/%s --kv f32 --perplexity %s -f %%T/text -c %d --windows %d --report "
              "%%T/report -b 24 -np 2",
-             mode, WINDOW, WINDOWS);
+             model, mode, WINDOW, WINDOWS);
     free(run("opt4gptq-run", rest, 0));
     json_t *report = load_json(temp_dir, "report");
     char *all = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/text", 0);
     double sum = 0;
     int tokens = 0, count = 0;
     for (int w = 0; all && w < WINDOWS; w++) {
-        join(all, w * WINDOW, WINDOW, second_half, ids);
+        join(all, w * WINDOW, WINDOW, second_half ? n_before : 0, ids);
         sum += nll_of(ids, second_half ? WINDOW / 2 + 1 : 1, &count);
         tokens += count;
     }
     double got = json_real_value(json_object_get(report, "nll")), want = sum / tokens;
     judge(fabs(got - want) < 1e-6 &&
               json_integer_value(json_object_get(report, "tokens")) == tokens,
-          "%s: nll %.9f over %d tokens, from the logits %.9f", mode, got, tokens, want);
+          "%s, %s: nll %.9f over %d tokens, from the logits %.9f", model, mode, got, tokens, want);
     json_decref(report);
     free(all);
+}
+
+static void test_documents(void)
+{
+    static const char *const texts[] = {"The water of the river was cold.", "One day", "\u20ac"};
+    char rest[512], ids[1024], lines[512] = "";
+    double sum = 0;
+    int tokens = 0, count = 0;
+    for (int i = 0; i < 3; i++) {
+        sprintf(lines + strlen(lines), "{\"text\": \"%s\"}\n", texts[i]);
+        write_text("p", texts[i]);
+        char *t = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/p", 0);
+        if (t && join_behind(t, ids) > 1) {
+            sum += nll_of(ids, n_before ? n_before : 1, &count);
+            tokens += count;
+        }
+        free(t);
+    }
+    write_text("documents", lines);
+    snprintf(rest, sizeof rest,
+             "-m %%T/%s --kv f32 --perplexity documents -f %%T/documents --report %%T/report "
+             "--samples %%T/samples",
+             model);
+    free(run("opt4gptq-run", rest, 0));
+    json_t *report = load_json(temp_dir, "report");
+    double got = json_real_value(json_object_get(report, "nll")), want = sum / tokens;
+    judge(fabs(got - want) < 1e-6 &&
+              json_integer_value(json_object_get(report, "tokens")) == tokens,
+          "%s, documents: nll %.9f over %d tokens, from the logits %.9f", model, got, tokens, want);
+    json_decref(report);
 }
 
 static void test_choices(void)
@@ -155,10 +198,12 @@ static void test_choices(void)
                             "[\"water\", \"the dry sand of the hills\", \"fire\"], \"gold\": 0}\n"
                             "\n{\"gold\": 1, \"query\": \"Question: What is warm?\", \"choices\": "
                             "[\"ice\", \"the sun\"]}\n");
-    char *out = run("opt4gptq-run",
-                    "-m %T/demo --kv f32 --multiple-choice %T/questions --samples %T/samples "
-                    "--report %T/report -np 3",
-                    0);
+    char rest[512];
+    snprintf(rest, sizeof rest,
+             "-m %%T/%s --kv f32 --multiple-choice %%T/questions --samples %%T/samples "
+             "--report %%T/report -np 3",
+             model);
+    char *out = run("opt4gptq-run", rest, 0);
     judge(out && !strncmp(out, "questions, 2 questions, 0-shot: acc ", 36),
           "multiple choice prints its accuracy: %s", out ? out : "nothing\n");
     free(out);
@@ -169,9 +214,9 @@ static void test_choices(void)
     json_t *s = f && getline(&line, &cap, f) > 0 ? json_loads(line, 0, NULL) : NULL;
     const json_t *ll = json_object_get(s, "loglikelihoods");
     static const char *const choices[] = {" water", " the dry sand of the hills", " fire"};
-    char prompt[256], ids[1024], whole[1040];
+    char prompt[256], whole[1040];
     for (int i = 0; i < 3; i++) {
-        int n_context = 0, n = 0, count;
+        int n_context = 0, count;
         snprintf(prompt, sizeof prompt, "Question: What do fish live in?\nAnswer:");
         write_text("p", prompt);
         char *c = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/p", 0);
@@ -179,13 +224,12 @@ static void test_choices(void)
         write_text("p", prompt);
         char *w = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/p", 0);
         for (const char *p = c; p && *p; p++) n_context += *p == ' ' || *p == '\n';
-        for (const char *p = w; p && *p; p++) n += *p == ' ' || *p == '\n';
-        join(w, 0, n, 0, ids);
-        snprintf(whole, sizeof whole, "%d,%s", bos_id, ids);
-        double want = -nll_of(whole, n_context + 1, &count),
+        join_behind(w, whole);
+        double want = -nll_of(whole, n_before + n_context, &count),
                got = json_real_value(json_array_get(ll, (size_t)i));
         judge(fabs(got - want) < 1e-5 && count > 0,
-              "choice \"%s\": log-likelihood %.6f, from the logits %.6f", choices[i], got, want);
+              "%s, choice \"%s\": log-likelihood %.6f, from the logits %.6f", model, choices[i],
+              got, want);
         free(c), free(w);
     }
     json_decref(s);
@@ -197,6 +241,61 @@ static void test_choices(void)
               json_is_real(json_object_get(result, "acc_stderr,none")),
           "the report has lm-evaluation-harness's shape");
     json_decref(report);
+}
+
+/* Converts the demo checkpoint with this post-processor (its configuration names BOS all the same)
+ * as `name`, which becomes the model under test. */
+static void convert_with(const char *name, json_t *post_processor, int n, const int *ids)
+{
+    static const char *const same[] = {"config.json", "model.safetensors", "tokenizer_config.json",
+                                       "quantize_config.json", "generation_config.json"};
+    char dir[512], from[1100], to[600], rest[512];
+    snprintf(dir, sizeof dir, "%s/hf-%s", temp_dir, name);
+    if (mkdir(dir, 0700)) exit(2);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        char *models = realpath("models/demo", NULL);
+        snprintf(from, sizeof from, "%s/%s", models, same[i]);
+        snprintf(to, sizeof to, "%s/%s", dir, same[i]);
+        if (access(from, R_OK) == 0 && symlink(from, to)) exit(2);
+        free(models);
+    }
+    json_t *j = load_json("models/demo", "tokenizer.json");
+    snprintf(to, sizeof to, "%s/tokenizer.json", dir);
+    if (json_object_set_new(j, "post_processor", post_processor) || json_dump_file(j, to, 0))
+        exit(2);
+    json_decref(j);
+    snprintf(rest, sizeof rest, "%%T/hf-%s %%T/%s", name, name);
+    free(run("opt4gptq-convert", rest, 0));
+    model = name;
+    memcpy(before, ids, (size_t)n * sizeof *ids);
+    n_before = n;
+}
+
+/* Evaluations put before a text what the tokenizer puts there: nothing, or more than BOS. */
+static void test_before(void)
+{
+    char *p = run("opt4gptq-run", "-m %T/demo --tokenize -p water", 0);
+    int bos = before[0], two[] = {p ? atoi(p) : 0, bos};
+    free(p);
+    for (int i = 0; i < 2; i++) {
+        if (i)
+            convert_with(
+                "two",
+                json_pack("{s:s,s:[{s:{s:s}},{s:{s:s}},{s:{s:s}}],s:{s:{s:[i]},s:{s:[i]}}}", "type",
+                          "TemplateProcessing", "single", "SpecialToken", "id", "w", "SpecialToken",
+                          "id", "b", "Sequence", "id", "A", "special_tokens", "w", "ids", two[0],
+                          "b", "ids", two[1]),
+                2, two);
+        else convert_with("none", json_null(), 0, NULL);
+        test_windows("contiguous", 0);
+        test_windows("second-half", 1);
+        test_documents();
+        test_choices();
+    }
+    free(run("opt4gptq-run", "-m %T/two --perplexity documents -f %T/documents -c 2", 1));
+    judge(strstr(run_stderr, "-c 2: a window has at least 3 tokens") != NULL,
+          "a window that has room for no token of a text");
+    model = "demo", before[0] = bos, n_before = 1;
 }
 
 /* What a report says of the part that was computed, and of names that are not UTF-8. */
@@ -388,11 +487,13 @@ int main(int argc, char **argv)
     free(run("opt4gptq-convert", "models/demo %T/demo", 0));
     write_text("text", text);
     char *first = run("opt4gptq-run", "-m %T/demo --tokenize --special -p x", 0);
-    bos_id = first ? atoi(first) : 0;
+    before[0] = first ? atoi(first) : 0, n_before = 1;
     free(first);
     test_windows("contiguous", 0);
     test_windows("second-half", 1);
+    test_documents();
     test_choices();
+    test_before();
     test_parts();
     test_long_context();
     test_refusals();

@@ -74,6 +74,12 @@ int32_t tok_bos(const struct tokenizer *t) { return t->bos; }
 
 int32_t tok_eos(const struct tokenizer *t) { return t->eos; }
 
+const int32_t *tok_before(const struct tokenizer *t, size_t *n)
+{
+    for (*n = 0; *n < t->n_around && t->around[*n] != TOK_TEXT_HERE;) ++*n;
+    return t->around;
+}
+
 int tok_is_special(const struct tokenizer *t, int32_t id)
 {
     const struct tok_added *a = tok_added_by_id(&t->added, id);
