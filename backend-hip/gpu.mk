@@ -12,7 +12,10 @@ PTX_sm_70   := ptx63
 PTX_sm_80   := ptx78
 PTX_sm_90a  := ptx80
 GPU_SOURCES := $(wildcard backend-hip/kernels/*.hip backend-hip/kernels/*.h backend-hip/kernels/*/*)
+NOT_AMD     := $(addprefix backend-hip/kernels/,hopper/% host/% nvidia/% args.h kernel_list.h)
 GPU_FLAGS   := -O3 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Werror -Wno-unused-function -I.
+# an image depends on the files that it includes
+GPU_DEPS     = -MMD -MP -MF $@.d -MT $@
 # a sanitized build has no kernels of its own
 G           := $(if $(SAN),build,$B)/gpu
 IMAGES      := $(if $(CLANG),$G/amd.xz $G/nvidia.xz $G/sources.xz)
@@ -31,12 +34,12 @@ no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this bui
 endif
 
 # clang finds the linker of its own version by PATH only. No id of the compilation: it is made of the path, and nothing here needs one.
-$G/%.co: $(GPU_SOURCES) backend-hip/gpu.mk
+$G/%.co: backend-hip/kernels/kernels.hip backend-hip/gpu.mk
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
 	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
 	    $(if $(filter %-generic,$*),-mcode-object-version=6,-mcode-object-version=4) -nogpuinc -nogpulib -fuse-cuid=none \
-	    $(GPU_FLAGS) $(if $(filter %-generic,$*),-w) -o $@ backend-hip/kernels/kernels.hip
+	    $(GPU_FLAGS) $(if $(filter %-generic,$*),-w) $(GPU_DEPS) -o $@ backend-hip/kernels/kernels.hip
 
 # As they lie in the program: all images of a vendor in one stream, since they are much alike, each behind a line with its size
 # and its crc32 (the end of a gzip file has it); in the order of hip_images.c. PTX without comments and indentation.
@@ -51,8 +54,8 @@ $G/sources.xz: $G/sources
 $(IMAGES): backend-hip/gpu.mk
 	$(Q)for f in $(filter-out %.mk,$^); do echo $$(stat -c %s $$f) $$(gzip -1c $$f | tail -c 8 | od -An -N4 -tx4); cat $$f; done | xz --lzma2=preset=9e$(XZ_FOR) -c >$@
 
-# for a device that none of the code objects fits: hip_compile.c
-$G/sources: $(GPU_SOURCES)
+# for a device of AMD's that none of the code objects fits: hip_compile.c
+$G/sources: $(filter-out $(NOT_AMD),$(GPU_SOURCES))
 	@mkdir -p $(@D)
 	$(Q)for f in $^; do printf '%s\0' $$f; cat $$f; printf '\0'; done >$@
 
@@ -60,8 +63,10 @@ $G/sources: $(GPU_SOURCES)
 $G/gfx906.tsv: $G/gfx906.co scripts/kernel-table
 	$(Q)scripts/kernel-table --tsv $(G:/gpu=) >$@
 
-$G/%.ptx: $(GPU_SOURCES) backend-hip/gpu.mk
+$G/%.ptx: backend-hip/kernels/kernels.hip backend-hip/gpu.mk
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
 	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+$(PTX_$*) -nocudainc -nocudalib --cuda-path=/nonexistent \
-	    $(GPU_FLAGS) -S -o $@ backend-hip/kernels/kernels.hip
+	    $(GPU_FLAGS) $(GPU_DEPS) -S -o $@ backend-hip/kernels/kernels.hip
+
+-include $(wildcard $G/*.d)

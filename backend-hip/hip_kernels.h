@@ -3,7 +3,7 @@
 #ifndef BACKEND_HIP_HIP_KERNELS_H
 #define BACKEND_HIP_HIP_KERNELS_H
 
-#include "backend-hip/kernels/common/args.h"
+#include "backend-hip/kernels/args.h"
 #include "backend-hip/kernels/common/images.h"
 #include "core/base/err.h"
 

@@ -16,7 +16,7 @@ void hip_fail(struct hip *h, int code, const char *what);
 int hip_find_kernels(struct hip *h, struct err *e);
 int hip_has(const struct hip *h, enum hip_kernel k);
 
-/* The grid of a launch, in blocks; kernel_list.h has the rest. */
+/* The grid of a launch, in blocks; the list of kernels has the rest. */
 struct hip_blocks {
     size_t x, y, z; /* 0: no launch */
     unsigned shared; /* bytes of dynamic shared memory: 0: of column shared, 1: of column spread; or

@@ -95,28 +95,36 @@ $(BIN)/gfx906-kernels-%.co: $(GFX_SRC)/test/kernels.hip Makefile
 	  -mcode-object-version=4 -nogpuinc -nogpulib -$* -o $@ $<
 
 # --- the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
-FIBERS_SRC := $(addprefix tests/emulators/fibers/,fibers.c fiber_kernels.c)
+FIBERS_SRC  := tests/emulators/fibers
 # -g1, lines only: for names of variables gcc takes as long as for everything else. Sanitized, those for CUDA take it twice as long
 # with -O2.
 FIBERS_O    := $(if $(SAN),-O1,-O2)
-FIBERS_CC   = $(CC) $(ALL_CFLAGS) $(FIBERS_O) -g1 -march=native -fno-strict-aliasing -fPIC -shared $(filter-out -pie,$(ALL_LDFLAGS))
-FIBERS_DEPS := $(wildcard tests/emulators/fibers/*.h) $(GPU_SOURCES) Makefile tests/tests.mk
+define FIBERS_CC
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(FIBERS_O) -g1 -march=native -fno-strict-aliasing -fPIC $(FIBERS_FOR) -MMD -MP -c -o $@ $<
+endef
 # The matrix instructions, most of the time: never sanitized, their operands are what the kernels give them.
 FIBERS_MATRIX := $B/fast/tests/emulators/fibers/fiber_matrix.o
-FIBERS_SRC += $(FIBERS_MATRIX)
 $(FIBERS_MATRIX): ALL_CFLAGS += -O3 -march=native -fno-strict-aliasing -fPIC
 FIBERS := $(BIN)/libhip-fibers.so
-$(FIBERS): FIBERS_O := -O2
-$(FIBERS): $(FIBERS_SRC) $(FIBERS_DEPS)
-	@mkdir -p $(@D)
-	$(SAY) CC $@
-	$(Q)$(FIBERS_CC) -o $@ $(filter %.c %.o,$^) -lm
+$B/hip-fibers/%.o: FIBERS_O := -O2
+$B/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
+	$(FIBERS_CC)
+$(FIBERS): $(addprefix $B/hip-fibers/,fibers.o fiber_kernels.o) $(FIBERS_MATRIX)
 # the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
 FIBERS_CUDA := $(BIN)/libcuda-fibers-80.so $(BIN)/libcuda-fibers-90.so
-$(FIBERS_CUDA): $(BIN)/libcuda-fibers-%.so: $(FIBERS_SRC) tests/emulators/fibers/fiber_cuda.c $(FIBERS_DEPS)
+$B/cuda-fibers-80/%.o: FIBERS_FOR := -DFIBERS_CUDA=80
+$B/cuda-fibers-90/%.o: FIBERS_FOR := -DFIBERS_CUDA=90
+$B/cuda-fibers-80/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
+	$(FIBERS_CC)
+$B/cuda-fibers-90/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
+	$(FIBERS_CC)
+$(FIBERS_CUDA): $(BIN)/lib%.so: $B/%/fibers.o $B/%/fiber_kernels.o $B/%/fiber_cuda.o $(FIBERS_MATRIX)
+$(FIBERS) $(FIBERS_CUDA):
 	@mkdir -p $(@D)
-	$(SAY) CC $@
-	$(Q)$(FIBERS_CC) -DFIBERS_CUDA=$* -o $@ $(filter %.c %.o,$^) -lm
+	$(SAY) LD $@
+	$(Q)$(CC) -shared $(filter-out -pie,$(ALL_LDFLAGS)) -o $@ $^ -lm
 
 # --- the variants of AVX-512, VNNI and AMX compiled for processors with AVX2 (tests/emulators/immintrin), in checkop and in a whole
 # program, so that they are tested on every machine. Not sanitized: too slow. -Og: -O2 takes gcc ten times as long.

@@ -1,6 +1,18 @@
-/* kernels.hip: all kernels as one translation unit, compiled once for each target. */
+/* kernels.hip: all kernels as one translation unit, compiled once for each target. It includes what
+ * the target has only, so that the others are not compiled anew after an edit of the rest. */
 #include "backend-hip/kernels/common/args.h"
 #include "backend-hip/kernels/common/images.h"
+#if HAS_ABLATION
+#include "backend-hip/kernels/paper/args.h"
+#endif
+#if HAS_AMD_MATRIX
+#include "backend-hip/kernels/amd/args.h"
+#endif
+#if HAS_WGMMA
+#include "backend-hip/kernels/hopper/args.h"
+#elif HAS_MMA
+#include "backend-hip/kernels/nvidia/args.h"
+#endif
 
 #define KERNEL_ROW(name, images, op, threads, blocks, shared, pieces, spread)                      \
     enum {                                                                                         \
@@ -9,7 +21,20 @@
         PIECES_OF_##name = pieces,                                                                 \
         IMAGES_OF_##name = IMAGES_##images                                                         \
     };
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/common/list.h"
+#if HAS_ABLATION
+#include "backend-hip/kernels/paper/list.h"
+#endif
+#if HAS_AMD_MATRIX
+#include "backend-hip/kernels/amd/list.h"
+#endif
+#if HAS_MMA
+#include "backend-hip/kernels/nvidia/list.h"
+#endif
+#if HAS_WGMMA
+#include "backend-hip/kernels/hopper/list.h"
+#endif
+#undef KERNEL_ROW
 
 #include "backend-hip/kernels/common/prelude.h"
 

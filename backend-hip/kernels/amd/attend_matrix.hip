@@ -535,4 +535,4 @@ DEVICE void attend_matrix(const struct attend_kernel_args *a, const struct matri
                                             numbers + 2 * MATRIX};                                 \
         attend_matrix(ARGS, &l, half, kind);                                                       \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/amd/list.h"

@@ -195,4 +195,4 @@ DEVICE void exact_matrix(const struct exact_linear_args *a, const struct exact_m
         else if (a->of.digits == 2) exact_matrix(a, &l, 2, 0, kind);                               \
         else exact_matrix(a, &l, 1, 0, kind);                                                      \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/amd/list.h"

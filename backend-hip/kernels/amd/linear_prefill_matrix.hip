@@ -128,4 +128,4 @@ DEVICE void matrix_prefill(const struct linear_args *a, u32x4 *xs, u32x4 *ws, fl
         struct linear_args a;                                                                      \
         if (expert_tile(ARGS, block_y(), &a)) matrix_prefill(&a, xs, ws, scales, kind);            \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/amd/list.h"

@@ -1,6 +1,7 @@
-/* args.h: the arguments of every kernel, filled by the host and read by the device, and the layouts
- * of the memory that they point to. Pointers are device addresses. Owns: layouts and the constants
- * that host and device share. Must not know: how a kernel computes.
+/* args.h: the arguments of kernels, filled by the host and read by the device, and the layouts of the
+ * memory that they point to: here those of all GPUs, in the folders beside this one those of their
+ * own kernels (kernels/args.h has them all). Pointers are device addresses. Owns: layouts and the
+ * constants that host and device share. Must not know: how a kernel computes.
  *
  * LINEARS. Outputs are in panels of 16, inputs in chunks of 32, the last one padded with zeros. A
  * 4-bit linear has a multiple of 4 chunks; the codes of 4 chunks of a panel are an item.
@@ -24,7 +25,6 @@
  *     parts split precision: two fp16 parts of an fp32 activation, with a power of two for each
  *           row, or three bf16 parts (nvidia/linear_plain_mma.hip); prompt rows in tiles, of bf16 in
  *           two parts (hopper/linear_plain_wgmma.hip)
- * The paper's kernels: codes [k / 8][outputs padded to 16] words, meta [group][the same] one word.
  *
  * PAGES of keys and values of one layer, [page][kv head]. d8 and d16 are head_dim rounded up to 8
  * and 16, with zeros beyond head_dim:
@@ -36,20 +36,18 @@
  *               the same of the values; the scales as they are. The codes of two neighbouring words
  *               of int8 are a word, the first in the low bits of its bytes. Pages that are not full
  *               are of int8: struct open_pages */
-#ifndef KERNELS_ARGS_H
-#define KERNELS_ARGS_H
+#ifndef KERNELS_COMMON_ARGS_H
+#define KERNELS_COMMON_ARGS_H
 
 /* PANEL and PAGE equal core's, which hip.c asserts. GPU_HEAD_DIM: maximal dimensions of a head,
  * LONG_HEAD_DIM those of kernels for long heads */
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, GPU_HEAD_DIM = 256, LONG_HEAD_DIM = 512 };
-enum { THREADS = 256 }; /* threads of a block unless kernel_list.h says otherwise */
+enum { THREADS = 256 }; /* threads of a block unless a list.h says otherwise */
 /* Positions of a KV split; splits begin at multiples of KV_SPLIT. */
 enum { KV_SPLIT = 256 };
 /* Limits of combine_prepare: KV splits of a row, outputs of all heads, and weights, which are
  * splits + 1 for each head. attend_combine takes COMBINE_WEIGHTS - 1 splits. */
 enum { COMBINE_SPLITS = 16, COMBINE_DIMS = 8192, COMBINE_WEIGHTS = 2048 };
-/* KV splits of a row that combine_1024_* and combine_prepare take, and that combine_1024_4 takes */
-enum { ROW_SPLITS = 6, SHORT_ROW_SPLITS = 3 };
 /* rows of a group, prompt rows of one sequence that attend together; groups of a tile */
 enum { GROUP_ROWS = 64, TILE_GROUPS = 2 };
 /* A block of vector.hip keeps a row in registers, in pieces of 4 elements for each thread. The
@@ -60,11 +58,6 @@ enum { COMBINE_PIECES = COMBINE_DIMS / PIECE }; /* of a combined row */
 /* Words of 8 bytes of shared memory in which a row of so many pieces is permuted: its halves, and a
  * zero. */
 #define ORDERED(pieces) ((pieces) * PIECE / 4 + 1)
-/* Threads of a block of vector_1024.hip; pieces of a thread when `pieces` pieces of THREADS threads
- * are divided among `threads`. */
-enum { THREADS_1024 = 1024 };
-#define PIECES_FOR(pieces, threads) (((pieces) * PIECE + 4 * (threads) - 1) / (4 * (threads)))
-enum { CLUSTER = 4 }; /* blocks of a cluster (linear_decode_wgmma.hip) */
 /* WEIGHT_I8: codes of 8 bits with a scale for each chunk, laid out as plain weights */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32, WEIGHT_I8 };
 /* types of keys and values, in the order of enum kv_type */
@@ -73,7 +66,7 @@ enum page_kind { PAGE_F16, PAGE_F32, PAGE_INT8, PAGE_INT4 };
 #define INT8_PAGE(head_dim) (2 * PAGE * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
 #define INT4_PAGE(head_dim) (20 * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
 
-/* Columns of kernel_list.h. The operation: */
+/* Columns of the lists of kernels. The operation: */
 enum kernel_op {
     FOR_LINEAR,
     FOR_PAPER,
@@ -117,116 +110,15 @@ enum linear_set { ANY_LINEAR, PLAIN_LINEAR, OTHER_LINEAR };
 enum { ITEM_CHUNKS = 4, ITEM_BYTES = 1024, PLAIN_ITEM_BYTES = ITEM_BYTES + 64 };
 enum { OTHER_ITEM_BYTES = ITEM_BYTES + 64 * ITEM_CHUNKS };
 
-/* hopper/linear_prefill_wgmma.hip: threads of the producer warpgroup, which follow the consumers; a
- * pipeline stage: an item of the inputs of a row tile, and of the weights */
-enum { WGMMA_PRODUCERS = 128 };
-#define WGMMA_STAGE(rows, outputs) (256 * (rows) + 64 * (outputs) + 1024)
-#define WGMMA_SHARED(rows, outputs, stages) ((stages) * WGMMA_STAGE(rows, outputs) + 1024)
-/* hopper/linear_decode_wgmma.hip: outputs of a tile, consumer threads, floats of a row of sums */
-enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_OUTPUTS + 4 };
-#define CLUSTER_SHARED(rows, stages)                                                               \
-    (WGMMA_SHARED(rows, CLUSTER_OUTPUTS, stages) + 4 * (rows) * CLUSTER_STRIDE)
-/* hopper/linear_decode_mma.hip: sums, then the rings of 8 warps */
-#define DECODE_HOPPER_SHARED(tiles, bytes, depth) (8 * (4096 * (tiles) + (bytes) * (depth)))
-/* hopper/experts_decode_mma.hip: rings of 8 warps */
-enum { EXPERTS_MMA_PANELS = 2 };
-#define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * EXPERTS_MMA_PANELS * (depth))
-/* hopper/experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
- * and shared memory for a block of experts_mix_gemv.hip beside them; rings and sums of 8 warps, and
- * a scale. Experts that a warp chooses among, at most; a prompt's; and with few instructions */
-enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2 };
-enum { WARP_EXPERTS = 512, SOME_EXPERTS = 256, FEW_EXPERTS = 128 };
-#define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
-/* hopper/experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; inputs of a
- * shared expert, four to a thread; rings, inputs and results of 8 warps, the shared expert's row in
- * parts and a sum of each output for each 64 of its inputs */
-enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8, MIX_ALONE = -1 };
-enum { MIX_SHARED_INPUTS = 4 * THREADS };
-#define MIX_SHARED                                                                                 \
-    (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL) + 5 * MIX_SHARED_INPUTS)
-/* nvidia/linear_decode_mma.hip: words of an item with scales for each chunk; of sums */
-enum { MMA_ITEM = 384, MMA_SUMS = 2560 };
-#define DECODE_MMA_SHARED(panels, depth) (4 * (8 * (depth) * (panels) * MMA_ITEM + MMA_SUMS))
 /* nvidia/linear_plain_mma.hip; codes of 64 inputs of a panel, with their scales */
 enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
-#define DENSE_MMA_SHARED(rows, outputs, parts, weights)                                            \
-    (512 * (rows) * (parts) + ((weights) == WEIGHT_I8 ? 272 : 512) * (outputs))
-/* Parts of an activation of plain linears in f16 on sm_90a. */
-#define F16_PARTS(weights) ((weights) == WEIGHT_I8 ? 1 : 2)
-/* hopper/linear_plain_wgmma.hip: rows of a tile in memory, of which a kernel's tile may be a part;
- * a stage of 64 inputs, in whole KB for the swizzle; the ring and its mbarriers */
-enum { PLAIN_WGMMA_ROWS = 128 };
-#define PLAIN_WGMMA_STAGE(weights, rows, groups)                                                   \
-    ((F16_PARTS(weights) * (rows) * 128 +                                                          \
-      (groups) * 4 * ((weights) == WEIGHT_I8 ? BYTES_STAGE : 2048) + 1023) / 1024 * 1024)
-#define PLAIN_WGMMA_SHARED(weights, rows, groups, stages)                                          \
-    ((stages) * PLAIN_WGMMA_STAGE(weights, rows, groups) + 16 * (stages))
-/* hopper/plain_decode_wgmma.hip: a stage of 64 inputs of a tile of rows and of the weights */
-#define PLAIN_DECODE_STAGE(weights, rows, outputs)                                                 \
-    (F16_PARTS(weights) * (rows) * 128 + (outputs) * 128)
-#define PLAIN_DECODE_SHARED(weights, rows, outputs, stages)                                        \
-    ((stages) * PLAIN_DECODE_STAGE(weights, rows, outputs) + 16 * (stages))
-/* nvidia/linear_few_mma.hip: most inputs; sums of 8 stages, twice; hopper/dense_gemv.hip: most
- * inputs, linears of a launch; shared memory for a row in parts, three buffers with a sum of each
- * panel's outputs for each 64 inputs, and mbarriers */
-enum { FEW_INPUTS = 8192, FEW_SHARED = 2 * 8 * 16 * PANEL * 4 };
-enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
-#define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
-    ((inputs) * 2 * (parts) + 3 * (inputs) * (panels) + 128)
-/* hopper/router_gemv.hip: inputs; parts of a row, the row, and a sum of half a panel for each 64
- * inputs */
-enum { ROUTER_INPUTS = 4096 };
-#define ROUTER_SHARED(inputs) ((inputs) * (2 * 2 + 4 + 1))
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
-/* paper/linear_paper.hip: inputs of a k-slice; a thread has 4 outputs */
-enum { PAPER_THREADS = 128, PAPER_INPUTS = 128, SMB_SLICES = 4 };
-#define PAPER_SLICES(smb) ((smb) ? SMB_SLICES : 1)
-#define PAPER_OUTPUTS(smb) (4 * PAPER_THREADS / PAPER_SLICES(smb))
-/* nvidia/attend_decode_mma.hip; nvidia/attend_prefill_mma.hip; hopper/attend_prefill_wgmma.hip */
-enum { SPLIT_THREADS = 128, ATTEND_TILE_THREADS = 128, ATTEND_WGMMA_THREADS = 384 };
-enum { ATTEND_WGMMA_STEP = 64 };
-/* hopper/attend_prefill_pages.hip: positions of a stage, stages */
-enum { ATTEND_STAGE_POSITIONS = 128, ATTEND_STAGES = 3 };
-/* hopper/attend_prefill_int8.hip: stages, and their bytes; steps copied ahead */
-enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
-#define ATTEND_INT8_STAGE(dims) (4 * ATTEND_WGMMA_STEP * (dims) + 1024)
-#define ATTEND_INT8_SHARED(dims)                                                                   \
-    (ATTEND_INT8_STAGES * ATTEND_INT8_STAGE(dims) +                                                \
-     ATTEND_INT8_AHEAD * (2 * ATTEND_WGMMA_STEP * (dims) + 512) + 128)
-/* with the channels of the steps ahead */
-#define ATTEND_INT4_SHARED(dims) (ATTEND_INT8_SHARED(dims) + ATTEND_INT8_AHEAD * 16 * (dims))
-#define SPLIT_SHARED(dims) ((128 + 8) * (dims) * 4) /* keys and values, queries */
-/* nvidia/attend_chunk.hip: from a page in shared memory to the next; pages, own page, digits */
-#define CHUNK_STRIDE(dims, int4) (((int4) ? INT4_PAGE(dims) : INT8_PAGE(dims)) + 32)
-#define CHUNK_SHARED(dims, int4)                                                                   \
-    (KV_SPLIT / PAGE * CHUNK_STRIDE(dims, int4) + ((int4) ? INT8_PAGE(dims) : 0) +                 \
-     16 * ((dims) > 240 ? (dims) + 16 : 256))
-/* hopper/attend_warp.hip: pages of a stage; keys or values of a page, of a stage; from a digit of a
- * query to the next; stages, scales of a chunk, scores, digits of queries, mbarriers */
-enum { WARP_DEPTH = 2, WARP_HEADS = 4 };
-#define WARP_PAGES(int4) ((int4) ? 4 : 2)
-#define WARP_PART(dims, int4) ((int4) ? 10 * (dims) : PAGE * (dims))
-#define WARP_STAGE(dims, int4) (WARP_PAGES(int4) * (WARP_PART(dims, int4) + 32) - 32)
-#define WARP_IN_PLACE(int4, heads) ((int4) && (heads) == 1) /* queries in the last scores' place */
-#define WARP_QUERY(dims, int4, heads) (WARP_IN_PLACE(int4, heads) ? (dims) : (dims) + 16)
-#define WARP_QUERIES(dims, int4, heads)                                                            \
-    (WARP_IN_PLACE(int4, heads) ? 0 : 2 * (heads) * WARP_QUERY(dims, int4, heads))
-#define ATTEND_WARP_SHARED(dims, int4, heads)                                                      \
-    (WARP_DEPTH * WARP_STAGE(dims, int4) + (8 + 4 * (heads)) * KV_SPLIT +                          \
-     WARP_QUERIES(dims, int4, heads) + 8 * (WARP_DEPTH + 1))
-#define ATTEND_TILE_SHARED(dims) ((dims) > 128 ? (dims) * 2 * ATTEND_TILE_THREADS : 0)
-#define ATTEND_WGMMA_SHARED(dims) (ATTEND_STAGES * 4 * ATTEND_STAGE_POSITIONS * (dims) + 128)
-/* hopper/attend_prefill_256.hip: slots of a ring, and the queries of a tile in two parts */
-enum { ATTEND_LONG_SLOTS = 3 };
-#define ATTEND_LONG_SHARED                                                                         \
-    ((ATTEND_LONG_SLOTS + 2 * TILE_GROUPS) * ATTEND_WGMMA_STEP * 256 * 2 + 16 * ATTEND_LONG_SLOTS)
 /* Shared memory that a launch of SwiGLU asks for if it has few rows, so that a multiprocessor takes
  * one block only. Without it all blocks of a launch that starts early (programmatic dependent
- * launch) go to the few multiprocessors that are idle then. A block of linear_decode_wgmma.hip fits
- * beside it. SPREAD_SHARED_1024: the same for glu_1024_14, in addition to its static shared
- * memory. */
-enum { SPREAD_SHARED = 95 << 10, SPREAD_SHARED_1024 = 87 << 10 };
+ * launch) go to the few multiprocessors that are idle then. A block of
+ * hopper/linear_decode_wgmma.hip fits beside it. */
+enum { SPREAD_SHARED = 95 << 10 };
 
 struct prepare_args {
     const float *x;              /* [rows][in] */
@@ -291,22 +183,6 @@ struct repack_meta_args {
                                     element `first` */
 };
 
-struct paper_args {
-    const void *weight; /* [k/8][stride] words of 8 codes */
-    const void *meta;   /* [k/group][stride] words: scale, zero point << 16 */
-    const void *x;      /* [rows][k] fp16 */
-    const float *scale; /* [rows] */
-    void *y;            /* [rows][stride] fp16, added to */
-    int rows, k, stride, group;
-};
-
-struct paper_result_args {
-    const void *sums; /* [rows][stride] fp16 */
-    const float *bias;
-    float *y; /* [rows][out] */
-    int rows, out, stride;
-};
-
 struct embed_args {
     const void *weight;
     const int *token;  /* [rows] */
@@ -359,15 +235,6 @@ struct rope_kernel_args {
     float eps;
     int n_heads, n_kv_heads, head_dim, kv; /* kv: enum page_kind */
     int in_octets; /* a block takes several heads: no q or k norm, head_dim is a multiple of 16 */
-};
-
-/* nvidia/rope_pages.hip: the prompt rows of tiles; pages of a group, whose first row may be any of
- * its page */
-enum { ROPE_GROUP_PAGES = GROUP_ROWS / PAGE + 1 };
-struct rope_pages_args {
-    struct rope_kernel_args rope;
-    const int *pos, *tiles; /* as attend_kernel_args has them */
-    int exact;              /* in the CPU's order */
 };
 
 struct attend_kernel_args {
@@ -440,26 +307,6 @@ struct glu_prepare_args {
     int keep; /* gate has other readers, too */
 };
 
-/* linear_gemv.hip: a linear of one row and its prologue: linear.x [in] fp32 as it is, a norm
- * without delta, or the combination of KV splits. */
-struct gemv_args {
-    struct linear_args linear; /* n_blocks: panels; with SwiGLU those of the first part, and
-                                  part[0].y = silu(part 0) * part 1 */
-    struct norm_args norm;
-    struct combine_args combine;
-    const unsigned short *place; /* [in] packed position of each input; NULL: not permuted */
-    int add;                     /* residual epilogue: part[0].y += the result of the only part */
-};
-
-/* What the prologue of a GEMV has for its input. */
-enum gemv_source { GEMV_NORM, GEMV_COMBINE, GEMV_ROW };
-
-/* Limits: pieces of a normed row; KV splits of a combined row, and their weights, splits + 1 for
- * each head. */
-enum { GEMV_NORM_PIECES = 5, GEMV_SPLITS = 3, GEMV_COMBINE_WEIGHTS = 512 };
-#define GEMV_SHARED(items, pieces)                                                                 \
-    (8 * (items) * PLAIN_ITEM_BYTES + 2048 + 64 + 8 * GEMV_COMBINE_WEIGHTS + 2 * (pieces) * PIECE)
-
 /* norm.hip. out may be x */
 struct norm_groups_args {
     struct norm_args norm; /* dim: elements of a group; delta NULL */
@@ -512,7 +359,6 @@ struct conv_args {
 
 /* A block has DELTA_COLUMNS columns of the state of a value head: DELTA_THREADS consumers, and as
  * many producers where a sequence has several rows. DELTA_STAGE: floats of a chunk of rows */
-enum { EXACT_DELTA_KEYS = 128, EXACT_DELTA_COLUMNS = 64, EXACT_DELTA_THREADS = 192 };
 enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4 };
 #define DELTA_STAGE(dims, rows) ((rows) * (2 * (dims) + DELTA_COLUMNS + 2))
 
@@ -525,15 +371,6 @@ struct delta_args {
     float q_scale;           /* 1 / sqrt(key_dim) */
     int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of
                                                         x; value_dim: of 2 */
-};
-
-/* hopper/delta_gated.hip: sequences of one row; gate = silu(gate) * norm(out); out is not
- * written */
-struct delta_gated_args {
-    struct delta_args delta;
-    const float *norm; /* [value_dim] */
-    float *gate;       /* [rows][value_heads * value_dim] */
-    float eps;
 };
 
 /* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an
@@ -593,96 +430,6 @@ struct experts_args {
                   before it let others start */
 };
 
-/* linear_plain_mma.hip. parts: x unused, no permutation; half: fp16 rows of the first n_half rows;
- * from: the norm's row of each row, whose x nobody reads afterwards; NULL: all */
-enum { NORM_PARTS_INPUTS = 4096 };
-struct norm_parts_args {
-    struct norm_args norm;
-    const int *from; /* [rows] */
-    struct prepare_args parts, half;
-    int n_half;
-};
-
-/* dense_gemv.hip: linears of one row, of the norm of a row without delta or of x [in] */
-struct dense_part {
-    const void *weight;
-    const float *bias; /* [out] or NULL */
-    float *y;          /* [out] */
-    int out, first;    /* first: output tile */
-};
-
-struct dense_gemv_args {
-    struct dense_part part[DENSE_PARTS];
-    const float *x, *up;   /* up: x is silu(x) * up; NULL: as it is */
-    struct norm_args norm; /* out: NULL, or the normed row, which has other readers */
-    int n_parts, n_tiles, n_chunks;
-    int byte_tiles, byte_blocks; /* of codes of 8 bits, which come first; only where a launch has
-                                    other weights, too */
-    int together;  /* panels of a tile: 1; 2: part[0].y = silu(part 0) * part 1, whose tiles are the
-                      same */
-    /* of a single part: v = its result, or before + result / (1 + e^-gate[0]); y = v or y += v */
-    const float *before, *gate; /* [out], [1] or NULL */
-    int add;
-    /* tiles of part 0 whose results are the input of a convolution of a width of 4, a step of one
-     * sequence: conv.out and its state take their place; 0: none */
-    int conv_tiles;
-    struct conv_args conv;
-    void *packed;  /* norm only: fp16 [stride], as prepare_args has it; NULL: none */
-    float *scale;  /* [1] of packed */
-    int stride;    /* at most DENSE_GEMV_INPUTS */
-};
-
-/* router_gemv.hip: a norm without delta and linears of its result, for one row; a part's first
- * block: in panels */
-struct norm_router_args {
-    struct norm_args norm;
-    struct linear_args linear; /* x, scale: unused */
-    void *packed;              /* fp16 [stride], as prepare_args has it */
-    float *scale;              /* [1] of packed */
-    int stride;
-};
-
-/* norm_route.hip: decode rows; the router's weights are plain, its inputs are those of the norm and
- * whole stages. half, parts: preparations of the normed rows, packed NULL: none. Blocks of a
- * cluster, rows of a block at most. Shared memory at most; slots that it groups at most */
-enum { ROUTE_CLUSTER = 8, ROUTE_ROWS = 2 };
-enum { NORM_ROUTE_SHARED = 110 << 10, NORM_ROUTE_SLOTS = 2048 };
-struct norm_route_args {
-    struct norm_args norm;
-    struct linear_args linear; /* rows, n_chunks */
-    struct linear_part router;
-    struct prepare_args half, parts;
-    struct route_args route;     /* x: unused; by_warp 0: not chosen here */
-    struct expert_groups groups; /* n_slots 0: not grouped here */
-    int *counter;                /* [1] 0 between launches */
-    int of_block;                /* rows of a block, 1 or ROUTE_ROWS */
-    int is_bf16;                 /* the router's weights; else halves */
-};
-
-/* experts_route_gemv.hip: one row; experts.expert: unused */
-struct route_experts_args {
-    struct route_args route;
-    struct experts_args experts;
-};
-
-/* experts_mix_gemv.hip: one row */
-struct experts_mix_args {
-    struct experts_args experts; /* every slot is a tile; part[0].y [n] */
-    const float *gate, *up;      /* [slots][in] */
-    const float *weight;         /* [slots] */
-    struct route_args route;     /* by_warp: the choice is made here, too, from the scores of the
-                                    launch before the last one, which let this one start after
-                                    them; else experts.expert has it */
-    int in, slots, gelu;
-    int add; /* y += */
-    /* the last linear of a shared expert; not in q4_experts_mix: y = result + its result [n] of
-     * silu(shared_gate) * shared_up / (1 + e^-gate_of_shared[0]) */
-    const void *shared; /* weight */
-    const float *shared_bias, *shared_gate, *shared_up, *gate_of_shared; /* NULL: none; the last: 1
-                                                                            in place of the gate */
-    int shared_chunks;
-};
-
 struct mix_args {
     const float *x;      /* [rows][top_k][n] */
     const float *weight; /* [rows][top_k] */
@@ -690,28 +437,6 @@ struct mix_args {
     unsigned long long count;
     int n, top_k;
     int add; /* out += */
-};
-
-/* linear_plain_mma.hip: of every row; norm.delta is unused: the weighted sum of a row's slots +
- * shared / (1 + e^-gate) is added */
-struct mix_parts_args {
-    struct norm_parts_args both; /* from NULL, n_half 0 */
-    struct mix_args mix;
-    const float *shared; /* [rows][n] */
-    const float *gate;   /* [rows] or NULL */
-};
-
-/* norms of groups, silu(gate) times them, and their preparation. parts: x unused, no permutation */
-struct gated_parts_args {
-    struct norm_args norm; /* dim: elements of a group, a multiple of 4; delta, out: unused */
-    const float *gate;     /* [rows][parts.in], at most NORM_PARTS_INPUTS */
-    struct prepare_args parts;
-};
-
-/* vector_1024.hip: a norm whose delta is a weighted sum of experts; norm.delta is unused */
-struct mix_norm_args {
-    struct norm_prepare_args both;
-    struct mix_args mix;
 };
 
 #include "backend-hip/kernels/common/args_exact.h"

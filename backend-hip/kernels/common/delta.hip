@@ -322,4 +322,4 @@ DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims)
         LDS(float, lds, DELTA_STAGE(dims, 1));                                                     \
         delta_one(ARGS, lds, dims);                                                                \
     }
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/common/list.h"

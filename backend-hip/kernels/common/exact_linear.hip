@@ -257,4 +257,4 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
         LDS(float, x, EXACT_DENSE_ROWS *EXACT_DENSE_SPAN);                                         \
         exact_dense(ARGS, x, lanes, kind);                                                         \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/common/list.h"

@@ -321,4 +321,4 @@ DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, int digits
         else if (a->of.digits == 2) exact_q4(LATE_ARGS(a), terms, 2, rows, 0);                     \
         else exact_q4(LATE_ARGS(a), terms, 1, rows, 0);                                            \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/common/list.h"

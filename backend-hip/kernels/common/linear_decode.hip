@@ -319,4 +319,4 @@ DEVICE void dense_decode(const struct linear_args *a, u32x4 *lds, const int rows
         struct linear_args a;                                                                      \
         if (expert_tile(ARGS, block_y(), &a)) dense_decode(&a, lds, of_block, weights);            \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/common/list.h"

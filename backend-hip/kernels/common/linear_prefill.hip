@@ -202,6 +202,6 @@ DEVICE void dense_prefill(const struct linear_args *a, u32 *xs, u32 *ws, const i
         struct linear_args a;                                                                      \
         if (expert_tile(ARGS, block_y(), &a)) dense_prefill(&a, (u32 *)xs, (u32 *)ws, weights);    \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/common/list.h"
 #undef Q4_PREFILL_TWICE_0
 #undef Q4_PREFILL_TWICE_1

@@ -164,4 +164,4 @@ DEVICE void attend_long(const struct attend_kernel_args *early, u32 *lds, const 
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         attend_long(EARLY_ARGS, dynamic_lds, queries);                                             \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -430,4 +430,4 @@ DEVICE void attend_wgmma_int8(const struct attend_kernel_args *early, u32 *lds, 
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         attend_wgmma_int8(EARLY_ARGS, dynamic_lds, dims, queries, halves, int4);                   \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

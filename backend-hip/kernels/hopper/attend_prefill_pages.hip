@@ -252,4 +252,4 @@ DEVICE void attend_wgmma(const struct attend_kernel_args *early, u32 *lds, const
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         attend_wgmma(EARLY_ARGS, dynamic_lds, dims, queries, halves);                              \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

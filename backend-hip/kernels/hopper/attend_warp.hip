@@ -460,4 +460,4 @@ DEVICE void attend_warp(const struct attend_kernel_args *a, u8 *lds, const int d
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         attend_warp(EARLY_ARGS, (u8 *)dynamic_lds, dims, int4, heads);                             \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

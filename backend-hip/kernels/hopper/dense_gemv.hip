@@ -462,4 +462,4 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
             dense_gemv(a, eight, dynamic_lds, scratch, source, WEIGHT_I8, 1);                      \
         else dense_gemv(a, other, dynamic_lds, scratch, source, weights, 0);                       \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -338,4 +338,4 @@ DEVICE void exact_gemv(const struct exact_gemv_args *a, u32 *lds, const enum gem
         if (a->digits == 2) exact_gemv(a, dynamic_lds, source, panels, 2);                         \
         else exact_gemv(a, dynamic_lds, source, panels, 1);                                        \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -320,4 +320,4 @@ DEVICE void exact_wgmma(const struct exact_linear_args *a, u32 *memory, const in
     ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
         exact_wgmma(EARLY_ARGS, dynamic_lds, groups, columns, stages);                             \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -277,4 +277,4 @@ DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int depth,
     ON_##images(KERNEL(name, struct experts_args) {                                                \
         experts_mma(EARLY_ARGS, dynamic_lds, depth, (which) == PLAIN_LINEAR);                      \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -276,4 +276,4 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
         LDS(float, scratch, THREADS);                                                              \
         experts_mix(EARLY_ARGS, dynamic_lds, scratch, shared);                                     \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

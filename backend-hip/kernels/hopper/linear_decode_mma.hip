@@ -271,4 +271,4 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
         const int plain = (which) == PLAIN_LINEAR;                                                 \
         q4_hopper_decode(EARLY_ARGS, dynamic_lds, tiles, depth, plain, plain);                     \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -138,4 +138,4 @@ DEVICE void q4_wgmma_cluster(const struct linear_args *early, u32 *lds, const in
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         q4_wgmma_cluster(EARLY_ARGS, dynamic_lds, tile_rows, stages);                              \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -303,4 +303,4 @@ DEVICE void q4_gemv(const struct gemv_args *a, u32 *lds, const enum gemv_source 
     ON_##images(KERNEL(name, struct gemv_args) {                                                   \
         q4_gemv(EARLY_ARGS, dynamic_lds, source, panels, items);                                   \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

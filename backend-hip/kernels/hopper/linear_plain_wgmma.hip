@@ -158,4 +158,4 @@ DEVICE void plain_wgmma(const struct linear_args *a, u32 *lds, const int rows, c
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         plain_wgmma(EARLY_ARGS, dynamic_lds, tile_rows, groups, stages, of_sm, weights);           \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -428,4 +428,4 @@ DEVICE void q4_wgmma(const struct linear_args *early, const struct experts_args 
         q4_wgmma(&e->linear, e, dynamic_lds, groups, tile_rows, stages, (which) == PLAIN_LINEAR,   \
                  (phase) == PHASE_DECODE, blocks);                                                 \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -137,4 +137,4 @@ DEVICE void plain_decode(const struct linear_args *a, u32 *lds, const int rows, 
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         plain_decode(EARLY_ARGS, dynamic_lds, tile_rows, groups, tall, stages, weights);           \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/hopper/list.h"

@@ -539,4 +539,4 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
                                     unit};                                                         \
         attend_chunk(EARLY_ARGS, &l, dims, int4);                                                  \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

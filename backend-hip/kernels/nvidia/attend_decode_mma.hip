@@ -549,4 +549,4 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *sm
         LDS(float, small, SPLIT_SMALL);                                                            \
         attend_pages(EARLY_ARGS, dynamic_lds, small, dims);                                        \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

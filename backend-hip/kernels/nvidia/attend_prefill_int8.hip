@@ -191,4 +191,4 @@ DEVICE void attend_tile_int8(const struct attend_kernel_args *a, u32 *lds, const
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         attend_tile_int8(ARGS, (dims) > 128 ? dynamic_lds : (u32 *)0, dims);                       \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

@@ -222,4 +222,4 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, u32 *lds, const int 
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         attend_tile(ARGS, (dims) > 128 ? dynamic_lds : (u32 *)0, dims);                            \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

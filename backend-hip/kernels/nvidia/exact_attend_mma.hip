@@ -571,4 +571,4 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         if (a->open.own) exact_attend_tile(a, &l, dims, 1);                                        \
         else exact_attend_tile(a, &l, dims, 0);                                                    \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

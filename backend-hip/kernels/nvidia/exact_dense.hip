@@ -176,4 +176,4 @@ DEVICE void exact_dense_tile(const struct exact_linear_args *a, const int tile, 
 
 #define EXACT_DENSE_TILE(name, images, kind, tile, blocks)                                         \
     ON_##images(KERNEL(name, struct exact_linear_args) { exact_dense_tile(ARGS, tile, kind); })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

@@ -350,4 +350,4 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
         else if (a->of.digits == 2) exact_tile(a, rows, panels, 2, 0);                             \
         else exact_tile(a, rows, panels, 1, 0);                                                    \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

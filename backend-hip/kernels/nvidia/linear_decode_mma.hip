@@ -248,4 +248,4 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
         if (expert_tile(ARGS, block_y(), &a))                                                      \
             q4_mma_decode(&a, dynamic_lds, tiles, panels, depth);                                  \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

@@ -106,4 +106,4 @@ DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
         few_mma(EARLY_ARGS, (float *)dynamic_lds, weights);                                        \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

@@ -523,4 +523,4 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
         if (expert_tile(ARGS, block_y(), &a))                                                      \
             dense_mma(&a, dynamic_lds, tiles, ways, panels, weights);                              \
     })
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

@@ -131,4 +131,4 @@ KERNEL(q4_experts_mma_prefill, struct experts_args)
 
 #define Q4_PREFILL_MMA(name, images, of_block, outs)                                               \
     _Static_assert((of_block) == MMA_ROWS && (outs) == MMA_OUTPUTS, "a block of " #name);
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/nvidia/list.h"

@@ -165,4 +165,4 @@ KERNEL(paper_result, struct paper_result_args)
         LDS(u32x4, xs, PAPER_X(of_block, smb) / 8);                                                \
         paper(ARGS, (f16 *)xs, of_block, smb, vml, ila);                                           \
     }
-#include "backend-hip/kernels/kernel_list.h"
+#include "backend-hip/kernels/paper/list.h"

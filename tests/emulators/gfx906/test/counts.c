@@ -1,7 +1,7 @@
 /* What the kernels for 4-bit linears execute on a gfx906, counted by the interpreter: instructions
  * of all units, bank conflicts of LDS, bytes, for a linear of IN x OUT with groups of 128. As a
  * test against limits; and as a table for scripts/kernel-model. */
-#include "backend-hip/kernels/common/args.h"
+#include "backend-hip/kernels/args.h"
 #include "tests/emulators/gfx906/test/harness.h"
 
 #include <stdio.h>

@@ -1,0 +1,259 @@
+/* args.h of hopper/: what the kernels for sm_90a share with the host. */
+#ifndef KERNELS_HOPPER_ARGS_H
+#define KERNELS_HOPPER_ARGS_H
+
+#include "backend-hip/kernels/nvidia/args.h"
+
+/* KV splits of a row that combine_1024_* and combine_prepare take, and that combine_1024_4 takes */
+enum { ROW_SPLITS = 6, SHORT_ROW_SPLITS = 3 };
+
+/* Threads of a block of vector_1024.hip; pieces of a thread when `pieces` pieces of THREADS threads
+ * are divided among `threads`. */
+enum { THREADS_1024 = 1024 };
+#define PIECES_FOR(pieces, threads) (((pieces) * PIECE + 4 * (threads) - 1) / (4 * (threads)))
+
+/* The same as SPREAD_SHARED for glu_1024_14, in addition to its static shared memory. */
+enum { SPREAD_SHARED_1024 = 87 << 10 };
+
+enum { CLUSTER = 4 }; /* blocks of a cluster (linear_decode_wgmma.hip) */
+
+/* linear_prefill_wgmma.hip: threads of the producer warpgroup, which follow the consumers; a
+ * pipeline stage: an item of the inputs of a row tile, and of the weights */
+enum { WGMMA_PRODUCERS = 128 };
+#define WGMMA_STAGE(rows, outputs) (256 * (rows) + 64 * (outputs) + 1024)
+#define WGMMA_SHARED(rows, outputs, stages) ((stages) * WGMMA_STAGE(rows, outputs) + 1024)
+/* linear_decode_wgmma.hip: outputs of a tile, consumer threads, floats of a row of sums */
+enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_OUTPUTS + 4 };
+#define CLUSTER_SHARED(rows, stages)                                                               \
+    (WGMMA_SHARED(rows, CLUSTER_OUTPUTS, stages) + 4 * (rows) * CLUSTER_STRIDE)
+/* linear_decode_mma.hip: sums, then the rings of 8 warps */
+#define DECODE_HOPPER_SHARED(tiles, bytes, depth) (8 * (4096 * (tiles) + (bytes) * (depth)))
+/* experts_decode_mma.hip: rings of 8 warps */
+enum { EXPERTS_MMA_PANELS = 2 };
+#define EXPERTS_MMA_SHARED(depth) (8 * PLAIN_ITEM_BYTES * EXPERTS_MMA_PANELS * (depth))
+/* experts_route_gemv.hip: items of a ring; blocks of a multiprocessor, which has registers
+ * and shared memory for a block of experts_mix_gemv.hip beside them; rings and sums of 8 warps, and
+ * a scale. Experts that a warp chooses among, at most; a prompt's; and with few instructions */
+enum { EXPERTS_ROUTE_DEPTH = 6, EXPERTS_ROUTE_BLOCKS = 2 };
+enum { WARP_EXPERTS = 512, SOME_EXPERTS = 256, FEW_EXPERTS = 128 };
+#define EXPERTS_ROUTE_SHARED (8 * (PLAIN_ITEM_BYTES * EXPERTS_ROUTE_DEPTH + 2 * 4 * PANEL) + 16)
+/* experts_mix_gemv.hip: items of a ring, most inputs of a slot, most slots; inputs of a
+ * shared expert, four to a thread; rings, inputs and results of 8 warps, the shared expert's row in
+ * parts and a sum of each output for each 64 of its inputs */
+enum { MIX_DEPTH = 8, MIX_INPUTS = 2048, MIX_SLOTS = 8, MIX_ALONE = -1 };
+enum { MIX_SHARED_INPUTS = 4 * THREADS };
+#define MIX_SHARED                                                                                 \
+    (8 * (PLAIN_ITEM_BYTES * MIX_DEPTH + 2 * MIX_INPUTS + 4 * PANEL) + 5 * MIX_SHARED_INPUTS)
+
+/* linear_plain_wgmma.hip: rows of a tile in memory, of which a kernel's tile may be a part;
+ * a stage of 64 inputs, in whole KB for the swizzle; the ring and its mbarriers */
+enum { PLAIN_WGMMA_ROWS = 128 };
+#define PLAIN_WGMMA_STAGE(weights, rows, groups)                                                   \
+    ((F16_PARTS(weights) * (rows) * 128 +                                                          \
+      (groups) * 4 * ((weights) == WEIGHT_I8 ? BYTES_STAGE : 2048) + 1023) / 1024 * 1024)
+#define PLAIN_WGMMA_SHARED(weights, rows, groups, stages)                                          \
+    ((stages) * PLAIN_WGMMA_STAGE(weights, rows, groups) + 16 * (stages))
+/* plain_decode_wgmma.hip: a stage of 64 inputs of a tile of rows and of the weights */
+#define PLAIN_DECODE_STAGE(weights, rows, outputs)                                                 \
+    (F16_PARTS(weights) * (rows) * 128 + (outputs) * 128)
+#define PLAIN_DECODE_SHARED(weights, rows, outputs, stages)                                        \
+    ((stages) * PLAIN_DECODE_STAGE(weights, rows, outputs) + 16 * (stages))
+
+/* dense_gemv.hip: inputs at most, linears of a launch; shared memory for a row in parts, three
+ * buffers with a sum of each panel's outputs for each 64 inputs, and mbarriers */
+enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
+#define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
+    ((inputs) * 2 * (parts) + 3 * (inputs) * (panels) + 128)
+/* router_gemv.hip: inputs; parts of a row, the row, and a sum of half a panel for each 64
+ * inputs */
+enum { ROUTER_INPUTS = 4096 };
+#define ROUTER_SHARED(inputs) ((inputs) * (2 * 2 + 4 + 1))
+
+/* attend_prefill_wgmma.hip */
+enum { ATTEND_WGMMA_THREADS = 384, ATTEND_WGMMA_STEP = 64 };
+/* attend_prefill_pages.hip: positions of a stage, stages */
+enum { ATTEND_STAGE_POSITIONS = 128, ATTEND_STAGES = 3 };
+/* attend_prefill_int8.hip: stages, and their bytes; steps copied ahead */
+enum { ATTEND_INT8_STAGES = 4, ATTEND_INT8_AHEAD = 3 };
+#define ATTEND_INT8_STAGE(dims) (4 * ATTEND_WGMMA_STEP * (dims) + 1024)
+#define ATTEND_INT8_SHARED(dims)                                                                   \
+    (ATTEND_INT8_STAGES * ATTEND_INT8_STAGE(dims) +                                                \
+     ATTEND_INT8_AHEAD * (2 * ATTEND_WGMMA_STEP * (dims) + 512) + 128)
+/* with the channels of the steps ahead */
+#define ATTEND_INT4_SHARED(dims) (ATTEND_INT8_SHARED(dims) + ATTEND_INT8_AHEAD * 16 * (dims))
+
+/* attend_warp.hip: pages of a stage; keys or values of a page, of a stage; from a digit of a
+ * query to the next; stages, scales of a chunk, scores, digits of queries, mbarriers */
+enum { WARP_DEPTH = 2, WARP_HEADS = 4 };
+#define WARP_PAGES(int4) ((int4) ? 4 : 2)
+#define WARP_PART(dims, int4) ((int4) ? 10 * (dims) : PAGE * (dims))
+#define WARP_STAGE(dims, int4) (WARP_PAGES(int4) * (WARP_PART(dims, int4) + 32) - 32)
+#define WARP_IN_PLACE(int4, heads) ((int4) && (heads) == 1) /* queries in the last scores' place */
+#define WARP_QUERY(dims, int4, heads) (WARP_IN_PLACE(int4, heads) ? (dims) : (dims) + 16)
+#define WARP_QUERIES(dims, int4, heads)                                                            \
+    (WARP_IN_PLACE(int4, heads) ? 0 : 2 * (heads) * WARP_QUERY(dims, int4, heads))
+#define ATTEND_WARP_SHARED(dims, int4, heads)                                                      \
+    (WARP_DEPTH * WARP_STAGE(dims, int4) + (8 + 4 * (heads)) * KV_SPLIT +                          \
+     WARP_QUERIES(dims, int4, heads) + 8 * (WARP_DEPTH + 1))
+
+#define ATTEND_WGMMA_SHARED(dims) (ATTEND_STAGES * 4 * ATTEND_STAGE_POSITIONS * (dims) + 128)
+/* attend_prefill_256.hip: slots of a ring, and the queries of a tile in two parts */
+enum { ATTEND_LONG_SLOTS = 3 };
+#define ATTEND_LONG_SHARED                                                                         \
+    ((ATTEND_LONG_SLOTS + 2 * TILE_GROUPS) * ATTEND_WGMMA_STEP * 256 * 2 + 16 * ATTEND_LONG_SLOTS)
+
+/* linear_gemv.hip: a linear of one row and its prologue: linear.x [in] fp32 as it is, a norm
+ * without delta, or the combination of KV splits. */
+struct gemv_args {
+    struct linear_args linear; /* n_blocks: panels; with SwiGLU those of the first part, and
+                                  part[0].y = silu(part 0) * part 1 */
+    struct norm_args norm;
+    struct combine_args combine;
+    const unsigned short *place; /* [in] packed position of each input; NULL: not permuted */
+    int add;                     /* residual epilogue: part[0].y += the result of the only part */
+};
+
+/* What the prologue of a GEMV has for its input. */
+enum gemv_source { GEMV_NORM, GEMV_COMBINE, GEMV_ROW };
+
+/* Limits: pieces of a normed row; KV splits of a combined row, and their weights, splits + 1 for
+ * each head. */
+enum { GEMV_NORM_PIECES = 5, GEMV_SPLITS = 3, GEMV_COMBINE_WEIGHTS = 512 };
+#define GEMV_SHARED(items, pieces)                                                                 \
+    (8 * (items) * PLAIN_ITEM_BYTES + 2048 + 64 + 8 * GEMV_COMBINE_WEIGHTS + 2 * (pieces) * PIECE)
+
+/* delta_gated.hip: sequences of one row; gate = silu(gate) * norm(out); out is not
+ * written */
+struct delta_gated_args {
+    struct delta_args delta;
+    const float *norm; /* [value_dim] */
+    float *gate;       /* [rows][value_heads * value_dim] */
+    float eps;
+};
+
+/* dense_gemv.hip: linears of one row, of the norm of a row without delta or of x [in] */
+struct dense_part {
+    const void *weight;
+    const float *bias; /* [out] or NULL */
+    float *y;          /* [out] */
+    int out, first;    /* first: output tile */
+};
+
+struct dense_gemv_args {
+    struct dense_part part[DENSE_PARTS];
+    const float *x, *up;   /* up: x is silu(x) * up; NULL: as it is */
+    struct norm_args norm; /* out: NULL, or the normed row, which has other readers */
+    int n_parts, n_tiles, n_chunks;
+    int byte_tiles, byte_blocks; /* of codes of 8 bits, which come first; only where a launch has
+                                    other weights, too */
+    int together;  /* panels of a tile: 1; 2: part[0].y = silu(part 0) * part 1, whose tiles are the
+                      same */
+    /* of a single part: v = its result, or before + result / (1 + e^-gate[0]); y = v or y += v */
+    const float *before, *gate; /* [out], [1] or NULL */
+    int add;
+    /* tiles of part 0 whose results are the input of a convolution of a width of 4, a step of one
+     * sequence: conv.out and its state take their place; 0: none */
+    int conv_tiles;
+    struct conv_args conv;
+    void *packed;  /* norm only: fp16 [stride], as prepare_args has it; NULL: none */
+    float *scale;  /* [1] of packed */
+    int stride;    /* at most DENSE_GEMV_INPUTS */
+};
+
+/* router_gemv.hip: a norm without delta and linears of its result, for one row; a part's first
+ * block: in panels */
+struct norm_router_args {
+    struct norm_args norm;
+    struct linear_args linear; /* x, scale: unused */
+    void *packed;              /* fp16 [stride], as prepare_args has it */
+    float *scale;              /* [1] of packed */
+    int stride;
+};
+
+/* norm_route.hip: decode rows; the router's weights are plain, its inputs are those of the norm and
+ * whole stages. half, parts: preparations of the normed rows, packed NULL: none. Blocks of a
+ * cluster, rows of a block at most. Shared memory at most; slots that it groups at most */
+enum { ROUTE_CLUSTER = 8, ROUTE_ROWS = 2 };
+enum { NORM_ROUTE_SHARED = 110 << 10, NORM_ROUTE_SLOTS = 2048 };
+struct norm_route_args {
+    struct norm_args norm;
+    struct linear_args linear; /* rows, n_chunks */
+    struct linear_part router;
+    struct prepare_args half, parts;
+    struct route_args route;     /* x: unused; by_warp 0: not chosen here */
+    struct expert_groups groups; /* n_slots 0: not grouped here */
+    int *counter;                /* [1] 0 between launches */
+    int of_block;                /* rows of a block, 1 or ROUTE_ROWS */
+    int is_bf16;                 /* the router's weights; else halves */
+};
+
+/* experts_route_gemv.hip: one row; experts.expert: unused */
+struct route_experts_args {
+    struct route_args route;
+    struct experts_args experts;
+};
+
+/* experts_mix_gemv.hip: one row */
+struct experts_mix_args {
+    struct experts_args experts; /* every slot is a tile; part[0].y [n] */
+    const float *gate, *up;      /* [slots][in] */
+    const float *weight;         /* [slots] */
+    struct route_args route;     /* by_warp: the choice is made here, too, from the scores of the
+                                    launch before the last one, which let this one start after
+                                    them; else experts.expert has it */
+    int in, slots, gelu;
+    int add; /* y += */
+    /* the last linear of a shared expert; not in q4_experts_mix: y = result + its result [n] of
+     * silu(shared_gate) * shared_up / (1 + e^-gate_of_shared[0]) */
+    const void *shared; /* weight */
+    const float *shared_bias, *shared_gate, *shared_up, *gate_of_shared; /* NULL: none; the last: 1
+                                                                            in place of the gate */
+    int shared_chunks;
+};
+
+/* vector_1024.hip: a norm whose delta is a weighted sum of experts; norm.delta is unused */
+struct mix_norm_args {
+    struct norm_prepare_args both;
+    struct mix_args mix;
+};
+
+/* exact_linear_wgmma.hip: bytes of a stage of a ring: the integers of a tile's columns, one
+ * for each digit of a row; codes, scales of the weights, scales of the rows */
+#define EXACT_WGMMA_STAGE(groups, columns)                                                         \
+    ((columns) * 128 + ((groups) * 4 * (1024 + 64) + (columns) * 4 + 1023) / 1024 * 1024)
+#define EXACT_WGMMA_SHARED(groups, columns, stages)                                                \
+    ((stages) * EXACT_WGMMA_STAGE(groups, columns) + 1024)
+
+/* exact_gemv.hip */
+struct exact_gemv_args {
+    struct linear_args linear; /* n_blocks: panels; with an activation those of the first part, and
+                                  part[0].y = activation(part 0) * part 1 */
+    struct norm_args norm;     /* without delta; out: not written */
+    struct combine_args combine;
+    struct glu_any_args glu; /* the activation alone */
+    int n_subs, digits;
+    int add; /* part[0].y += the result of the only part */
+};
+
+/* Sub-groups of a stage, one for each warp that computes; stages; bytes of a stage and of the
+ * mbarriers; octets of a thread of a normed row, of another. After the ring and the digits of the
+ * row: terms in two buffers, which a lane reads 15 sub-groups too far; in their place first the
+ * squares of a normed row. */
+enum { EXACT_GEMV_ITEMS = 16, EXACT_GEMV_STAGES = 10, EXACT_GEMV_COMPUTE = 32 * EXACT_GEMV_ITEMS };
+enum { EXACT_GEMV_THREADS = EXACT_GEMV_COMPUTE + 64 };
+enum { EXACT_GEMV_STAGE = EXACT_GEMV_ITEMS * PLAIN_ITEM_BYTES, EXACT_GEMV_BARRIERS = 256 };
+enum { EXACT_GEMV_NORM_OCTETS = 2, EXACT_GEMV_ROW_OCTETS = 4 };
+#define EXACT_GEMV_INPUTS(octets) ((octets) * 8 * EXACT_GEMV_COMPUTE)
+#define EXACT_GEMV_SUBS(source)                                                                    \
+    (EXACT_GEMV_INPUTS((source) == GEMV_NORM ? EXACT_GEMV_NORM_OCTETS : EXACT_GEMV_ROW_OCTETS) /   \
+     128)
+#define EXACT_GEMV_TERMS(subs, panels) (4 * PANEL * (2 * (panels) * (subs) + 15))
+#define EXACT_GEMV_PLACE(subs, panels, norm)                                                       \
+    ((norm) && 4 * 128 * (subs) > EXACT_GEMV_TERMS(subs, panels)                                   \
+         ? 4 * 128 * (subs)                                                                        \
+         : EXACT_GEMV_TERMS(subs, panels))
+#define EXACT_GEMV_SHARED(subs, panels, norm)                                                      \
+    (EXACT_GEMV_STAGES * EXACT_GEMV_STAGE + EXACT_GEMV_BARRIERS + 2 * 128 * (subs) +               \
+     ((subs) + 1) / 2 * 16 + EXACT_GEMV_PLACE(subs, panels, norm))
+
+#endif
