@@ -3,6 +3,8 @@
 ifndef STATIC
 CLANG       := $(shell command -v clang-19)
 endif
+# by ccache where CC is by it
+CCACHED     := $(if $(filter %/ccache,$(realpath $(shell command -v $(firstword $(CC))))),ccache)
 CLANG_DIR   := $(if $(CLANG),$(dir $(shell readlink -f $(CLANG))))
 GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
 # for any chip of a family, where the runtime knows code object version 6, which clang-19 warns of: tried last
@@ -37,7 +39,7 @@ endif
 $G/%.co: backend-hip/kernels/kernels.hip backend-hip/gpu.mk
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
-	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
+	$(Q)PATH=$(CLANG_DIR):$$PATH $(CCACHED) $(CLANG) -c -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
 	    $(if $(filter %-generic,$*),-mcode-object-version=6,-mcode-object-version=4) -nogpuinc -nogpulib -fuse-cuid=none \
 	    $(GPU_FLAGS) $(if $(filter %-generic,$*),-w) $(GPU_DEPS) -o $@ backend-hip/kernels/kernels.hip
 
@@ -66,7 +68,7 @@ $G/gfx906.tsv: $G/gfx906.co scripts/kernel-table
 $G/%.ptx: backend-hip/kernels/kernels.hip backend-hip/gpu.mk
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
-	$(Q)$(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+$(PTX_$*) -nocudainc -nocudalib --cuda-path=/nonexistent \
+	$(Q)$(CCACHED) $(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=$* --cuda-feature=+$(PTX_$*) -nocudainc -nocudalib --cuda-path=/nonexistent \
 	    $(GPU_FLAGS) $(GPU_DEPS) -S -o $@ backend-hip/kernels/kernels.hip
 
 -include $(wildcard $G/*.d)
