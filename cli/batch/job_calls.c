@@ -146,7 +146,8 @@ int job_calls_prepare(struct job *j, const char *text, size_t n, struct err *e)
     if (!c->syntax && t->choice != TOOLS_AUTO) c->syntax = call_syntax_plain();
     if (!c->syntax) return 0;
     if (find_special(c, j->env->tokenizer, e)) return -1;
-    return t->is_strict || j->record.grammar.field ? ask_for_calls(j, e) : 0;
+    c->is_exact = t->is_strict || j->record.grammar.field;
+    return c->is_exact ? ask_for_calls(j, e) : 0;
 }
 
 void job_calls_close(struct job_calls *c)
@@ -255,7 +256,7 @@ int job_message_open(struct job_message *m, const struct job_prompt *p, const st
 {
     const struct job *j = p->job;
     const struct toolcalls_source source = {j->calls.syntax, j->calls.special, j->record.calls.list,
-                                            c->finish == FINISH_LENGTH};
+                                            c->finish == FINISH_LENGTH, j->calls.is_exact};
     struct out o = {0};
     *m = (struct job_message){0};
     int rc = mark_text(c, j->env->tokenizer, &o, e), has_thoughts = 0;

@@ -30,6 +30,7 @@ void job_calls_env_close(struct job_calls_env *env);
 struct job_calls {
     const struct call_syntax *syntax; /* NULL: answers have no calls */
     json_t *special;                  /* the syntax's special tokens */
+    int is_exact;                     /* a grammar holds answers to the syntax */
     int splits;                       /* reasoning stands apart */
     struct grammar_thoughts thoughts; /* begins NULL: a grammar knows of none */
 };

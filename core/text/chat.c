@@ -10,7 +10,7 @@ struct chat {
     json_t *tokens;                 /* bos_token etc. as the checkpoint names them */
     char names[200]; /* of the templates, if there are several and none is the default */
     int64_t now;
-    int walks_parts; /* the template loops over the parts of a content */
+    int walks_parts;            /* the template loops over the parts of a content */
     struct chat_file source[2]; /* of plain and tool_use; owned */
 };
 
@@ -222,24 +222,61 @@ int chat_render(const struct chat *c, const struct chat_input *in, char **text, 
 
 /* Messages of an OpenAI request. */
 
+/* The key under which a part of this type has its text, as vLLM takes them; NULL: it has none. */
+static const char *text_key(const char *type)
+{
+    static const char *const keys[][2] = {{"text", "text"},
+                                          {"input_text", "text"},
+                                          {"output_text", "text"},
+                                          {"refusal", "refusal"},
+                                          {"thinking", "thinking"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(type, keys[i][0])) return keys[i][1];
+    return NULL;
+}
+
+/* A string, or the text of an object that check_parts has seen. */
+static json_t *part_text(json_t *part)
+{
+    const char *type = json_string_value(json_object_get(part, "type"));
+    return type ? json_object_get(part, text_key(type)) : part;
+}
+
 /* Joins a list of text parts. */
 static int join_parts(const json_t *parts, size_t at, json_t **out, struct err *e)
 {
     size_t n = 0, i;
     json_t *part;
     *out = NULL;
-    json_array_foreach (parts, i, part)
-        n += json_string_length(json_is_string(part) ? part : json_object_get(part, "text")) + 1;
+    json_array_foreach (parts, i, part) n += json_string_length(part_text(part)) + 1;
     char *text = malloc(n + 1), *p = text;
     if (!text) return err_memory(e);
     json_array_foreach (parts, i, part) {
-        const json_t *s = json_is_string(part) ? part : json_object_get(part, "text");
+        const json_t *s = part_text(part);
         if (i) *p++ = '\n';
         if (json_string_length(s)) p = mempcpy(p, json_string_value(s), json_string_length(s));
     }
     *out = json_stringn(text, (size_t)(p - text));
     free(text);
     return *out ? 0 : err_memory_for(e, "messages[%zu].content: out of memory", at);
+}
+
+/* The parts for a template that loops over them: those of other types become texts. */
+static int name_parts(const json_t *parts, json_t **out, struct err *e)
+{
+    size_t i;
+    json_t *part;
+    int failed = !(*out = json_array());
+    json_array_foreach (parts, i, part) {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        if (type && strcmp(type, "text"))
+            failed |= json_array_append_new(*out, json_pack("{s:s, s:O}", "type", "text", "text",
+                                                            part_text(part))) != 0;
+        else failed |= json_array_append(*out, part) != 0;
+    }
+    if (!failed) return 0;
+    json_decref(*out);
+    return err_memory(e);
 }
 
 static int check_parts(const json_t *parts, size_t at, struct err *e)
@@ -250,16 +287,57 @@ static int check_parts(const json_t *parts, size_t at, struct err *e)
         const char *type = json_string_value(json_object_get(part, "type"));
         if (json_is_string(part)) continue;
         if (!type) return err_set(e, "messages[%zu].content[%zu] has no type", at, i);
-        if (strcmp(type, "text"))
+        if (!text_key(type))
             return err_set(e, "messages[%zu].content[%zu]: '%.40s' is not supported, only text is",
                            at, i, type);
-        if (!json_is_string(json_object_get(part, "text")))
-            return err_set(e, "messages[%zu].content[%zu] has no text", at, i);
+        if (!json_is_string(part_text(part)))
+            return err_set(e, "messages[%zu].content[%zu] has no %s", at, i, text_key(type));
     }
     return 0;
 }
 
-/* Replaces the arguments of a message's tool calls, JSON in a string, by its value. */
+static int is_null(const json_t *v) { return !v || json_is_null(v); }
+
+/* The reasoning of an earlier turn under the names that templates read: of those that programs
+ * write, the first that is there fills the others. */
+static int name_reasoning(json_t *message, struct err *e)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    json_t *text = NULL;
+    for (int i = 0; i < 3 && !json_string_length(text); i++) {
+        json_t *v = json_object_get(message, names[i]);
+        if (json_is_string(v)) text = v;
+    }
+    for (int i = 0; i < 2 && text; i++)
+        if (is_null(json_object_get(message, names[i])) && json_object_set(message, names[i], text))
+            return err_memory(e);
+    return 0;
+}
+
+/* The arguments of one call: JSON in a string is its value, nothing and null are none. */
+static int read_call(json_t *function, size_t at, size_t i, struct err *e)
+{
+    json_t *arguments = json_object_get(function, "arguments"), *read = NULL;
+    const char *text = json_string_value(arguments);
+    size_t n = json_string_length(arguments);
+    json_error_t why;
+    if (!json_is_object(function) || (!is_null(arguments) && !text)) return 0;
+    if (text && strspn(text, " \t\r\n") < n) {
+        read = json_read(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why, e);
+        if (!read && err_is_memory(e)) return -1;
+        if (!read)
+            return err_set(
+                e, "messages[%zu].tool_calls[%zu].function.arguments: not JSON: %s (at byte %d)",
+                at, i, json_why(&why), why.position);
+    }
+    if (is_null(read)) {
+        json_decref(read);
+        read = json_object();
+    }
+    return !read || json_object_set_new(function, "arguments", read) ? err_memory(e) : 0;
+}
+
+/* Replaces the arguments of a message's tool calls by their values. */
 static int read_arguments(json_t *message, size_t at, struct err *e)
 {
     json_t *calls = json_object_get(message, "tool_calls"), *copy, *call;
@@ -267,23 +345,8 @@ static int read_arguments(json_t *message, size_t at, struct err *e)
     if (!json_is_array(calls)) return 0;
     if (!(copy = json_deep_copy(calls)) || json_object_set_new(message, "tool_calls", copy))
         return err_memory(e);
-    json_array_foreach (copy, i, call) {
-        json_t *function = json_object_get(call, "function"),
-               *arguments = json_object_get(function, "arguments"), *read;
-        if (!json_is_string(arguments)) continue;
-        size_t n = json_string_length(arguments);
-        json_error_t why;
-        read = n ? json_read(json_string_value(arguments), n, JSON_DECODE_ANY | JSON_ALLOW_NUL,
-                             &why, e)
-                 : json_object();
-        if (!read && !n) return err_memory(e);
-        if (!read && err_is_memory(e)) return -1;
-        if (!read)
-            return err_set(
-                e, "messages[%zu].tool_calls[%zu].function.arguments: not JSON: %s (at byte %d)",
-                at, i, json_why(&why), why.position);
-        if (json_object_set_new(function, "arguments", read)) return err_memory(e);
-    }
+    json_array_foreach (copy, i, call)
+        if (read_call(json_object_get(call, "function"), at, i, e)) return -1;
     return 0;
 }
 
@@ -307,10 +370,11 @@ int chat_messages(const struct chat *c, const json_t *messages, json_t **out, st
             rc = err_set(e, "messages[%zu].content is neither a text nor a list of parts", i);
         else if (!(copy = json_copy(m)) || json_array_append_new(list, copy)) rc = err_memory(e);
         else if (json_is_array(content)) rc = check_parts(content, i, e);
-        if (!rc && json_is_array(content) && !c->walks_parts) {
-            rc = join_parts(content, i, &text, e);
+        if (!rc && json_is_array(content)) {
+            rc = c->walks_parts ? name_parts(content, &text, e) : join_parts(content, i, &text, e);
             if (!rc && json_object_set_new(copy, "content", text)) rc = err_memory(e);
         }
+        if (!rc) rc = name_reasoning(copy, e);
         if (!rc) rc = read_arguments(copy, i, e);
     }
     if (!rc) rc = json_check(e); /* json_copy drops members when memory is short */

@@ -64,8 +64,9 @@ const char *chat_source(const struct chat *c, size_t *n);
 
 /* Converts the messages of an OpenAI request to what templates expect, as vLLM does. A content that
  * is a list of text parts is joined with newlines, unless the template loops over parts; the
- * arguments of a tool call, JSON in a string, become an object. Errors name the message by number:
- * it is no object, has no role, or has a part that is not text. *out is a new reference. */
+ * arguments of a tool call, JSON in a string, become an object, an empty one where they are null or
+ * missing. Reasoning, as reasoning_content, thinking or reasoning, gets the first two names. Errors
+ * name the message by number: it is no object, has no role, or has a part that is not text. *out is a new reference. */
 int chat_messages(const struct chat *c, const json_t *messages, json_t **out, struct err *e);
 
 #endif

@@ -25,10 +25,13 @@ struct toolcalls_source {
     const json_t *special; /* the syntax's special tokens, array of strings */
     json_t *tools;         /* array of {"name", "parameters"} */
     int is_cut;            /* the answer did not come to its end */
+    int is_exact;          /* a grammar held the answer to the syntax: nothing lacks its end */
 };
 
 /* Reads TEXT [n], in which special tokens stand between marks (core/grammar/free_text.h). Where a
- * call is not whole, there is none. Frees with toolcalls_close in every case. */
+ * call is not whole, there is none; whole is also one that lacks an outer tag or the end of a
+ * value, and one with values as Python writes them, unless is_exact. Frees with toolcalls_close in
+ * every case. */
 int toolcalls_read(struct toolcalls *t, const struct toolcalls_source *s, const char *text,
                    size_t n, struct err *e);
 void toolcalls_close(struct toolcalls *t);

@@ -227,8 +227,7 @@ static int say(const void *arg, struct result *r, struct err *e)
     keep(r, (char[]){(char)('0' + chat_reads_tools(c))}, 1);
     const struct chat_input in = {messages, json_object_get(j, "tools"),
                                   json_object_get(j, "extra"), 1};
-    if (chat_render(c, &in, &text, &n, e))
-        goto fail;
+    if (chat_render(c, &in, &text, &n, e)) goto fail;
     keep(r, text, n);
     rc = 0;
 fail:
@@ -366,8 +365,9 @@ static void grammars(void **state)
 /* ---- calls of functions: their grammars, the answers that are read, prompts that go on */
 
 #define CALL_TOOLS                                                                                 \
-    "[{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"anyOf\":[{"          \
-    "\"enum\":[\"x\",\"y\"]},{\"type\":\"null\"}]},\"b\":{\"type\":[\"string\",\"integer\"]},\"c\":{"   \
+    "[{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"anyOf\":[{"     \
+    "\"enum\":[\"x\",\"y\"]},{\"type\":\"null\"}]},\"b\":{\"type\":[\"string\",\"integer\"]},"     \
+    "\"c\":{"                                                                                      \
     "\"type\":\"array\"}},\"required\":[\"b\"]}},{\"name\":\"g\"}]"
 
 static int read_calls(const void *arg, struct result *r, struct err *e)
@@ -378,7 +378,7 @@ static int read_calls(const void *arg, struct result *r, struct err *e)
     if (!job) return -1;
     const struct toolcalls_source source = {
         call_syntax_row(json_integer_value(json_object_get(job, "syntax"))),
-        json_object_get(job, "special"), json_object_get(job, "tools"), 0};
+        json_object_get(job, "special"), json_object_get(job, "tools"), 0, 0};
     struct toolcalls t;
     int rc = toolcalls_read(&t, &source, k->text, strlen(k->text), e);
     if (!rc) keep(r, t.text, t.text_bytes);
@@ -398,8 +398,8 @@ static int go_on(const void *arg, struct result *r, struct err *e)
     if (!messages) return -1;
     int rc = chat_continue_mark(messages, &text, e);
     if (!rc) {
-        const char *marked = json_string_value(
-            json_object_get(json_array_get(messages, 0), "content"));
+        const char *marked =
+            json_string_value(json_object_get(json_array_get(messages, 0), "content"));
         size_t n = (size_t)snprintf(rendered, sizeof rendered, "[%s]", marked);
         rc = chat_continue_cut(rendered, &n, text, e);
         if (!rc) keep(r, rendered, n);
@@ -415,9 +415,12 @@ static void calls(void **state)
         const char *parser, *text;
     } answers[] = {
         {"hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": 1}}\n</tool_call>"},
-        {"qwen3_coder", "<tool_call>\n<function=f>\n<parameter=b>\n7x\n</parameter>\n<parameter=a>\n"
-                        "null\n</parameter>\n<parameter=c>\n[1e999]\n</parameter>\n</function>\n"
-                        "</tool_call>"},
+        {"qwen3_coder",
+         "<tool_call>\n<function=f>\n<parameter=b>\n7x\n</parameter>\n<parameter=a>\n"
+         "null\n</parameter>\n<parameter=c>\n[1e999]\n</parameter>\n</function>\n"
+         "</tool_call>"},
+        {"hermes", "<tool_call>{'name': 'f', 'arguments': {'b': (1, None)}}"},
+        {"qwen3_coder", "<function=f>\n<parameter=c>\n['x']\n<parameter=b>\n7\n</function>"},
         {"deepseek_v31", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}"
                          "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
     };

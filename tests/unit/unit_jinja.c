@@ -535,6 +535,44 @@ static void openai_messages(void **state)
          "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"f\","
          "\"arguments\":{\"a\":1}}},{\"function\":{"
          "\"arguments\":{}}}]}]"},
+        {"x",
+         "[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":"
+         "null}},"
+         "{\"function\":{\"name\":\"g\"}},{\"function\":{\"arguments\":\" null \"}},{\"function\":{"
+         "\"arguments\":\"\\n\"}},{\"function\":{\"arguments\":\"[1]\"}},{\"function\":{"
+         "\"arguments\":"
+         "{\"a\":1}}}]}]",
+         "[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{}}}"
+         ","
+         "{\"function\":{\"name\":\"g\",\"arguments\":{}}},{\"function\":{\"arguments\":{}}},"
+         "{\"function\":{\"arguments\":{}}},{\"function\":{\"arguments\":[1]}},{\"function\":{"
+         "\"arguments\":{\"a\":1}}}]}]"},
+        /* reasoning of earlier turns */
+        {"x", "[{\"role\":\"assistant\",\"reasoning\":\"r\"}]",
+         "[{\"role\":\"assistant\",\"reasoning\":\"r\",\"reasoning_content\":\"r\",\"thinking\":"
+         "\"r\"}]"},
+        {"x", "[{\"role\":\"assistant\",\"thinking\":\"t\",\"reasoning\":\"r\"}]",
+         "[{\"role\":\"assistant\",\"thinking\":\"t\",\"reasoning\":\"r\",\"reasoning_content\":"
+         "\"t\"}]"},
+        {"x", "[{\"role\":\"assistant\",\"reasoning_content\":null,\"reasoning\":\"r\"}]",
+         "[{\"role\":\"assistant\",\"reasoning_content\":\"r\",\"reasoning\":\"r\",\"thinking\":"
+         "\"r\"}]"},
+        {"x", "[{\"role\":\"assistant\",\"reasoning_content\":\"c\",\"thinking\":\"t\"}]",
+         "[{\"role\":\"assistant\",\"reasoning_content\":\"c\",\"thinking\":\"t\"}]"},
+        {"x", "[{\"role\":\"assistant\",\"reasoning\":null}]",
+         "[{\"role\":\"assistant\",\"reasoning\":null}]"},
+        /* parts that hold text under other names */
+        {"x",
+         "[{\"role\":\"a\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"},{\"type\":"
+         "\"refusal\","
+         "\"refusal\":\"b\"},{\"type\":\"thinking\",\"thinking\":\"c\"},\"d\",{\"type\":"
+         "\"output_text\",\"text\":\"e\"}]}]",
+         "[{\"role\":\"a\",\"content\":\"a\\nb\\nc\\nd\\ne\"}]"},
+        {"{% for m in messages %}{% for p in m['content'] %}{% endfor %}{% endfor %}",
+         "[{\"role\":\"a\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"b\"}]}]",
+         "[{\"role\":\"a\",\"content\":[{\"type\":\"text\",\"text\":\"b\"}]}]"},
+        {"x", "[{\"role\":\"a\",\"content\":[{\"type\":\"refusal\",\"text\":\"b\"}]}]",
+         "content[0] has no refusal"},
         {"x", "[]", "at least one"},
         {"x", "{}", "not a list"},
         {"x", "[1]", "messages[0] is not an object"},
