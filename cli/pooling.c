@@ -31,7 +31,7 @@ static int read_file(const struct model *m, const char *name, json_t **out, stru
     const char *text = mf_source_file(&m->file, name, &n);
     *out = NULL;
     if (!text) return 0;
-    if ((*out = json_read(text, n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e))) return 1;
+    if ((*out = json_read_python(text, n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e))) return 1;
     return err_is_memory(e) ? -1 : err_prefix(e, "%s: %s", m->file.st.path, name);
 }
 

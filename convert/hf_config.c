@@ -6,12 +6,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* An id, or the first of a list; -1: null. */
-static int id_of(const json_t *v)
+/* An id, or the first of a list; -1: null, or no token's. */
+static int id_of(const json_t *v, const char *key, int *id, struct err *e)
 {
     if (json_is_array(v)) v = json_array_get(v, 0);
+    if (v && !json_is_null(v) && !json_is_integer(v))
+        return err_set(e, "%s is not a token's id (generation_config.json or config.json)", key);
     json_int_t x = json_is_integer(v) ? json_integer_value(v) : -1;
-    return x >= 0 && x < 1 << 30 ? (int)x : -1;
+    *id = x >= 0 && x < 1 << 30 ? (int)x : -1;
+    return 0;
 }
 
 /* Leaves out an id that no token has. n NULL: silently, a default of the class. */
@@ -29,14 +32,19 @@ static int take_ids(struct hf_config *c, const json_t *config, const json_t *gen
                  *x = json_object_get(gen, "eos_token_id");
     if (!b || json_is_null(b)) b = json_object_get(config, "bos_token_id");
     if (!x || json_is_null(x)) x = json_object_get(config, "eos_token_id");
-    c->bos = b ? id_of(b) : f->bos;
+    c->bos = f->bos;
+    if (b && id_of(b, "bos_token_id", &c->bos, e)) return -1;
     if (c->bos >= c->vocab) c->bos = -1;
     if (!x || json_is_null(x)) notes = NULL;
     size_t n = json_is_array(x) ? json_array_size(x) : 1;
     if (n > 1000) return err_set(e, "eos_token_id lists %zu tokens", n);
     if (!(c->eos = calloc(n + 3, sizeof *c->eos))) return err_memory(e);
-    for (size_t i = 0; i < n; i++)
-        add_eos(c, !x ? f->eos : id_of(json_is_array(x) ? json_array_get(x, i) : x), notes);
+    for (size_t i = 0; i < n; i++) {
+        int id = f->eos;
+        if (x && id_of(json_is_array(x) ? json_array_get(x, i) : x, "eos_token_id", &id, e))
+            return -1;
+        add_eos(c, id, notes);
+    }
     for (int i = 0; i < 2 && (!x || json_is_null(x)) && f->more_eos[i]; i++) {
         if (!i && x) add_eos(c, f->eos, notes);
         add_eos(c, f->more_eos[i], notes);
@@ -80,6 +88,19 @@ static int check_ropes(const json_t *config, struct err *e)
     return 0;
 }
 
+/* Gemma has "all" for a model of embeddings and "vision" for one with images beside true and false.
+ */
+static int looks_ahead(const json_t *config, int *out, struct err *e)
+{
+    static const char key[] = "use_bidirectional_attention";
+    const char *s = json_string_value(hff_value(config, key));
+    if (!s) return hff_flag(config, key, 0, out, e);
+    *out = !strcmp(s, "all");
+    return *out || !strcmp(s, "vision")
+               ? 0
+               : err_set(e, "config.json: %s '%.40s' is not supported", key, s);
+}
+
 /* Keys with a value that the program does not compute. */
 static int refuse(const struct hf_config *c, const json_t *config, struct err *e)
 {
@@ -90,11 +111,17 @@ static int refuse(const struct hf_config *c, const json_t *config, struct err *e
         {"use_parallel_residual", HF_LAYER_NORM},
         {"qk_layernorm", HF_LAYER_NORM},
     };
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (c->traits & flags[i].of && hff_flag(config, flags[i].key, 0))
+    int causal = 1, both = 0;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        int on;
+        if (!(c->traits & flags[i].of)) continue;
+        if (hff_flag(config, flags[i].key, 0, &on, e)) return -1;
+        if (on)
             return err_set(e, "config.json: %s true is not supported for a %s model", flags[i].key,
                            c->architecture);
-    if (!hff_flag(config, "is_causal", 1) || hff_flag(config, "use_bidirectional_attention", 0))
+    }
+    if (hff_flag(config, "is_causal", 1, &causal, e) || looks_ahead(config, &both, e)) return -1;
+    if (!causal || both)
         return err_set(e, "config.json: attention to later positions (is_causal, "
                           "use_bidirectional_attention) is not supported");
     const json_t *clip = hff_value(config, "clip_qkv"), *lora = hff_value(config, "kv_lora_rank");
@@ -106,10 +133,30 @@ static int refuse(const struct hf_config *c, const json_t *config, struct err *e
 }
 
 /* Biases and norms that a key of the family switches on. */
-static void take_flags(struct hf_config *c, const json_t *config, const struct hf_family *f)
+static int take_flags(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                      struct err *e)
 {
-    if (f->bias_key && hff_flag(config, f->bias_key, f->bias_default)) c->traits |= f->bias_traits;
-    if (c->traits & HF_CHOICE_BIAS && hff_flag(config, "use_qk_norm", 0)) c->traits |= HF_QK_NORM;
+    static const struct {
+        const char *key;
+        unsigned traits;
+    } others[] = {{"attention_bias", HF_QKV_BIAS | HF_O_BIAS},
+                  {"qkv_bias", HF_QKV_BIAS},
+                  {"use_bias", HF_QKV_BIAS | HF_O_BIAS | HF_MLP_BIAS},
+                  {"mlp_bias", HF_MLP_BIAS}};
+    int bias = 0, norm = 0, known = f->bias_key || c->traits & HF_QKV_BIAS;
+    /* biases are taken where they are; where one of these keys is true they must be */
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        int on = 0;
+        if (known && others[i].traits != HF_MLP_BIAS) continue;
+        if (hff_flag(config, others[i].key, 0, &on, e)) return -1;
+        if (on) c->traits |= others[i].traits;
+    }
+    if ((f->bias_key && hff_flag(config, f->bias_key, f->bias_default, &bias, e)) ||
+        (c->traits & HF_CHOICE_BIAS && hff_flag(config, "use_qk_norm", 0, &norm, e)))
+        return -1;
+    if (bias) c->traits |= f->bias_traits;
+    if (norm) c->traits |= HF_QK_NORM;
+    return 0;
 }
 
 static int take_numbers(struct hf_config *c, const json_t *config, struct err *e)
@@ -204,13 +251,15 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
 {
     c->architecture = f->name;
     c->traits |= f->traits;
-    const char *class = json_string_value(
-        json_array_get(json_object_get(config, "architectures"), 0));
+    const char *class =
+        json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
     size_t letters = class ? strlen(class) : 0;
     c->may_lack_head = letters > 5 && !strcmp(class + letters - 5, "Model");
-    c->tied = c->traits & HF_TIED || hff_flag(config, "tie_word_embeddings", f->tied);
-    if (take_sizes(c, config, f, e) || refuse(c, config, e) || check_ropes(config, e)) return -1;
-    take_flags(c, config, f);
+    if (hff_flag(config, "tie_word_embeddings", f->tied, &c->tied, e)) return -1;
+    c->tied |= (c->traits & HF_TIED) != 0;
+    if (take_sizes(c, config, f, e) || refuse(c, config, e) || check_ropes(config, e) ||
+        take_flags(c, config, f, e))
+        return -1;
     if (f->gemma ? hff_gemma(c, config, f, n, e)
                  : take_activation(f, config, e) || take_numbers(c, config, e) ||
                        take_query_scale(c, config, e) || take_rope(c, config, f, n, e))
@@ -223,7 +272,7 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
 int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation,
              const struct notes *n, struct err *e)
 {
-    int nested = 0;
+    int nested = 0, tied = 0;
     memset(c, 0, sizeof *c);
     const struct hf_family *f = hff_find(config, &nested, e);
     if (!f) return -1;
@@ -234,7 +283,11 @@ int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation
             json_decref(both);
             return err_memory(e);
         }
-        if (hff_flag(config, "tie_word_embeddings", f->tied || nested == 2)) c->traits = HF_TIED;
+        if (hff_flag(config, "tie_word_embeddings", f->tied || nested == 2, &tied, e)) {
+            json_decref(both);
+            return -1;
+        }
+        if (tied) c->traits = HF_TIED;
     }
     int rc = read_family(c, both ? both : config, generation, f, n, e);
     json_decref(both);

@@ -2,6 +2,7 @@
 
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/model/whatis.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -74,6 +75,16 @@ fail:
     return rc;
 }
 
+/* Says what the file is, if it is known and no such file. Returns -1. */
+static int format_of(const struct hf_dir *d, const char *name, struct err *e)
+{
+    char *p = join(d->path, name);
+    if (!p) return err_memory(e);
+    whatis_format(p, e);
+    free(p);
+    return -1;
+}
+
 int hfd_json(const struct hf_dir *d, const char *name, json_t **j, struct err *e)
 {
     char *text;
@@ -82,11 +93,13 @@ int hfd_json(const struct hf_dir *d, const char *name, json_t **j, struct err *e
     *j = NULL;
     if (hfd_file(d, name, &text, &n, e)) return -1;
     if (!text) return 0;
-    *j = json_read(text, n, 0, &je, e);
+    *j = json_read_python(text, n, 0, &je, e);
     free(text);
     if (!*j && err_is_memory(e)) return err_prefix(e, "%s/%s", d->path, name);
-    if (!*j)
-        return err_set(e, "%s/%s: is not JSON: line %d: %s", d->path, name, je.line, json_why(&je));
+    if (!*j) {
+        err_set(e, "%s/%s: is not JSON: line %d: %s", d->path, name, je.line, json_why(&je));
+        return format_of(d, name, e);
+    }
     if (!json_is_object(*j)) {
         json_decref(*j);
         *j = NULL;
@@ -254,7 +267,9 @@ static int one_shard(struct hf_dir *d, const struct listing *l, struct err *e)
                        "not read because loading one can run code: "
                        "save it again with save_pretrained(safe_serialization=True)",
                        d->path, l->pickle);
-    return err_set(e, "%s: holds no .safetensors file with a model's weights", d->path);
+    err_set(e, "%s: holds no .safetensors file with a model's weights", d->path);
+    if (l->n == 1) format_of(d, l->name[0], e);
+    return -1;
 }
 
 /* Searches the directory when no usual name exists: for model-00001-of-00003.safetensors and so on
@@ -273,28 +288,90 @@ static int shards_of_listing(struct hf_dir *d, struct err *e)
     return rc;
 }
 
+/* *yes: the directory has the file, or a link of that name; its target is checked when it is
+ * opened.
+ */
+static int has_file(const struct hf_dir *d, const char *name, int *yes, struct err *e)
+{
+    struct stat sb;
+    char *path = join(d->path, name);
+    if (!path) return err_memory(e);
+    *yes = !lstat(path, &sb);
+    free(path);
+    return 0;
+}
+
+static void forget_shards(struct hf_dir *d)
+{
+    for (size_t i = 0; i < d->n_shards; i++) free(d->shard_names[i]);
+    d->n_shards = 0;
+}
+
+/* Without the files that the index names, the directory may hold another set of weights: the index
+ * was left from another upload. Takes that set if it is whole. */
+static int other_shards(struct hf_dir *d, struct err *e)
+{
+    struct err why = {0};
+    size_t n_there = 0;
+    int there = 0, total = 0;
+    for (size_t i = 0; i < d->n_shards; i++) {
+        if (has_file(d, d->shard_names[i], &there, e)) return -1;
+        n_there += (size_t)there;
+    }
+    if (n_there == d->n_shards) return 0;
+    struct hf_dir other = {.path = d->path};
+    int rc = shards_of_listing(&other, &why);
+    if (!rc && (!n_there || is_numbered(other.shard_names[0], &total))) {
+        forget_shards(d);
+        free(d->shard_names);
+        d->shard_names = other.shard_names, d->n_shards = other.n_shards;
+        return 0;
+    }
+    forget_shards(&other);
+    free(other.shard_names);
+    if (rc && err_is_memory(&why)) return *e = why, -1;
+    return 0;
+}
+
+/* The shards of the index NAME. One file SINGLE has priority, as in transformers, unless the index
+ * names it: the index of the unquantized model was left beside it. */
+static int shards_of_one_index(struct hf_dir *d, const char *name, const char *single,
+                               const json_t *j, struct err *e)
+{
+    int there = 0;
+    struct err why = {0};
+    if (has_file(d, single, &there, e)) return -1;
+    int rc = shards_of_index(d, name, j, there ? &why : e);
+    if (rc && (!there || err_is_memory(&why))) {
+        if (there) *e = why;
+        return -1;
+    }
+    for (size_t i = 0; i < d->n_shards && there; i++)
+        if (!strcmp(d->shard_names[i], single)) there = 0;
+    if (!there) return other_shards(d, e);
+    forget_shards(d);
+    return add_shard(d, single, e);
+}
+
 static int choose_shards(struct hf_dir *d, const char *base, struct err *e)
 {
     static const char *const usual = "model";
     const char *bases[2] = {usual, base && is_inside(base) ? base : NULL};
-    char name[1200];
+    char name[1200], single[1200];
     for (int i = 0; i < 2; i++) {
         if (!bases[i]) continue;
         json_t *j;
+        int found = 0;
         snprintf(name, sizeof name, "%s.safetensors.index.json", bases[i]);
+        snprintf(single, sizeof single, "%s.safetensors", bases[i]);
         if (hfd_json(d, name, &j, e)) return -1;
         if (j) {
-            int rc = shards_of_index(d, name, j, e);
+            int rc = shards_of_one_index(d, name, single, j, e);
             json_decref(j);
             return rc;
         }
-        snprintf(name, sizeof name, "%s.safetensors", bases[i]);
-        char *path = join(d->path, name);
-        if (!path) return err_memory(e);
-        struct stat sb; /* of a link itself; its target is checked when it is opened */
-        int found = !lstat(path, &sb);
-        free(path);
-        if (found) return add_shard(d, name, e);
+        if (has_file(d, single, &found, e)) return -1;
+        if (found) return add_shard(d, single, e);
     }
     return shards_of_listing(d, e);
 }
@@ -335,7 +412,7 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
                          "%s: is a git-lfs pointer, not the file itself: run 'git lfs pull' in the "
                          "directory",
                          p);
-        else rc = st_open(&d->shards[i], p, e);
+        else if ((rc = st_open(&d->shards[i], p, e))) whatis_format(p, e);
         free(p);
         if (!rc) d->n_shards++, n += d->shards[i].n_tensors;
     }

@@ -185,6 +185,17 @@ static int has_latent_attention(const json_t *config)
     return hff_value(config, "kv_lora_rank") != NULL;
 }
 
+/* What can be done with a model of a class that is not read. */
+static const char *instead_of(const char *class)
+{
+    static const char *const heads[] = {"ForSequenceClassification", "ForTokenClassification",
+                                        "ForMaskedLM", "ForQuestionAnswering"};
+    for (size_t i = 0; class && i < sizeof heads / sizeof *heads; i++)
+        if (strstr(class, heads[i])) return "no language model's head: use transformers for it";
+    return "if it is one of these by another name, put its class into architectures; else use vLLM "
+           "or llama.cpp";
+}
+
 const struct hf_family *hff_find(const json_t *config, int *nested, struct err *e)
 {
     const json_t *list = json_object_get(config, "architectures"),
@@ -206,9 +217,10 @@ const struct hf_family *hff_find(const json_t *config, int *nested, struct err *
                 "config.json: architecture '%.60s' is not supported%s (Llama, Mistral, Mixtral, "
                 "Qwen2 to Qwen3.5, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4, gpt-oss, OLMo 2 and 3, "
                 "Granite, SmolLM3, StableLM, Starcoder2, Seed-OSS, Ernie 4.5 and InternLM3 "
-                "language models are)",
+                "language models are): %s",
                 class ? class : type,
-                has_latent_attention(config) ? ": its attention is multi-head latent" : "");
+                has_latent_attention(config) ? ": its attention is multi-head latent" : "",
+                instead_of(class));
     return NULL;
 }
 
@@ -245,10 +257,14 @@ const json_t *hff_value(const json_t *j, const char *key)
     return v && !json_is_null(v) ? v : NULL;
 }
 
-int hff_flag(const json_t *j, const char *key, int fallback)
+int hff_flag(const json_t *j, const char *key, int fallback, int *out, struct err *e)
 {
     const json_t *v = hff_value(j, key);
-    return v ? json_is_true(v) : fallback;
+    json_int_t x = json_is_integer(v) ? json_integer_value(v) : json_is_true(v);
+    if (v && ((!json_is_boolean(v) && !json_is_integer(v)) || x < 0 || x > 1))
+        return err_set(e, "config.json: %s is neither true nor false", key);
+    *out = v ? (int)x : fallback;
+    return 0;
 }
 
 int hff_list(int **list, int n, struct err *e)

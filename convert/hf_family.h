@@ -56,8 +56,8 @@ int hff_number(const json_t *j, const char *key, double fallback, double lo, dou
                struct err *e);
 /* The value, or NULL for a missing key and null. */
 const json_t *hff_value(const json_t *j, const char *key);
-/* A boolean, or `fallback` for a missing key and null. */
-int hff_flag(const json_t *j, const char *key, int fallback);
+/* A boolean, also as Python's 0 or 1, or `fallback` for a missing key and null. */
+int hff_flag(const json_t *j, const char *key, int fallback, int *out, struct err *e);
 /* *list: [n] zeros. */
 int hff_list(int **list, int n, struct err *e);
 /* layer_types: NULL where it is missing; an error unless it names c->n_layers layers. */

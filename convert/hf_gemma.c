@@ -32,8 +32,7 @@ static json_t *rope_of(const json_t *config, const struct hf_family *f, const ch
                        : json_pack("{s:{s:s, s:f, s:f}}", "rope_parameters", "rope_type",
                                    "proportional", "partial_rotary_factor", 0.25, "rope_theta",
                                    f->rope.theta);
-    if (f->gemma != 2 && sliding)
-        return json_pack("{s:o}", "rope_theta", theta_of(config, f, 1));
+    if (f->gemma != 2 && sliding) return json_pack("{s:o}", "rope_theta", theta_of(config, f, 1));
     return json_pack("{s:O*, s:O*, s:O*, s:o}", "rope_parameters", of_types, "rope_scaling",
                      scaling, "original_max_position_embeddings",
                      json_object_get(config, "original_max_position_embeddings"), "rope_theta",
@@ -126,7 +125,7 @@ int hff_two_ropes(struct hf_config *c, const json_t *config, const struct hf_fam
 static int take_gemma4(struct hf_config *c, const json_t *config, const struct hf_family *f,
                        const struct notes *n, struct err *e)
 {
-    int vocab;
+    int vocab, experts;
     if (hff_int(config, "hidden_size_per_layer_input", 256, 0, 1 << 16, &c->ple_dim, e) ||
         hff_int(config, "vocab_size_per_layer_input", c->ple_dim ? 262144 : c->vocab, 1, 1 << 26,
                 &vocab, e) ||
@@ -138,25 +137,24 @@ static int take_gemma4(struct hf_config *c, const json_t *config, const struct h
                        "supported",
                        vocab, c->vocab);
     c->attend_scale = 1;
-    c->k_eq_v = hff_flag(config, "attention_k_eq_v", 0);
+    if (hff_flag(config, "attention_k_eq_v", 0, &c->k_eq_v, e) ||
+        hff_flag(config, "enable_moe_block", 0, &experts, e))
+        return -1;
     if (c->ple_dim) c->traits |= HF_PLE;
-    if (hff_flag(config, "enable_moe_block", 0)) c->traits |= HF_EXPERTS;
+    if (experts) c->traits |= HF_EXPERTS;
     return hff_two_ropes(c, config, f, n, e);
 }
 
 int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family *f,
               const struct notes *n, struct err *e)
 {
-    const json_t *act = hff_value(config, "hidden_activation"),
-                 *both = hff_value(config, "use_bidirectional_attention");
+    const json_t *act = hff_value(config, "hidden_activation");
     double q;
     if (act && (!json_is_string(act) || strcmp(json_string_value(act), "gelu_pytorch_tanh")))
         return err_set(e,
                        "config.json: hidden_activation '%.40s' is not supported, "
                        "gelu_pytorch_tanh is",
                        json_is_string(act) ? json_string_value(act) : "?");
-    if (json_is_true(both) || (json_is_string(both) && !strcmp(json_string_value(both), "all")))
-        return err_set(e, "config.json: use_bidirectional_attention: this is no language model");
     c->embed_scale = sqrt(c->dim);
     if (f->gemma == 4) return take_gemma4(c, config, f, n, e);
     if (hff_number(config, "query_pre_attn_scalar", 256, 1e-3, 1e6, &q, e) ||
@@ -193,7 +191,8 @@ int hff_gemma4_layers(struct hf_config *c, const json_t *config, struct err *e)
                        "config.json: num_attention_heads %d is not a multiple of the %d key heads "
                        "of layers without a window",
                        c->n_heads, full_kv);
-    int first = n - shared, wide = hff_flag(config, "use_double_wide_mlp", 0);
+    int first = n - shared, wide;
+    if (hff_flag(config, "use_double_wide_mlp", 0, &wide, e)) return -1;
     for (int i = 0; i < n; i++) {
         c->head_dims[i] = c->windows[i] ? c->head_dim : full_dim;
         c->kv_heads[i] = c->windows[i] ? c->n_kv_heads : full_kv;

@@ -62,7 +62,7 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
 {
     const json_t *types = hff_value(config, "layer_types"),
                  *width = json_object_get(config, "sliding_window");
-    int w = 0, from = 0, by_type = f->windows > WINDOWS_USED || f->windows == WINDOWS_LISTED;
+    int w = 0, from = 0, used, by_type = f->windows > WINDOWS_USED || f->windows == WINDOWS_LISTED;
     if (hff_list(&c->windows, c->n_layers, e) || check_types(f, types, e)) return -1;
     if (f->windows == WINDOWS_TYPES) return typed_windows(c, config, f, e);
     if (f->windows == WINDOWS_NONE) return 0;
@@ -73,7 +73,10 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
     if ((f->windows == WINDOWS_QWEN || f->windows == WINDOWS_EVEN) &&
         hff_int(config, "max_window_layers", 28, 0, 1 << 30, &from, e))
         return -1;
-    if (f->windows > WINDOWS_LISTED && !hff_flag(config, "use_sliding_window", 0)) return 0;
+    if (f->windows > WINDOWS_LISTED) {
+        if (hff_flag(config, "use_sliding_window", 0, &used, e)) return -1;
+        if (!used) return 0;
+    }
     if (width ? json_is_null(width) : !f->window) return 0;
     if (hff_int(config, "sliding_window", f->window, 1, 1 << 30, &w, e)) return -1;
     if (w >= c->context) w = 0; /* no effect within the context */
@@ -92,9 +95,12 @@ static int take_no_rope(struct hf_config *c, const json_t *config, struct err *e
     if (list && json_array_size(list) < (size_t)c->n_layers)
         return err_set(e, "config.json: no_rope_layers names %zu layers, num_hidden_layers is %d",
                        json_array_size(list), c->n_layers);
-    for (int i = 0; i < c->n_layers; i++)
-        c->no_rope[i] = list ? !json_integer_value(json_array_get(list, (size_t)i))
-                             : (i + 1) % every == 0;
+    for (int i = 0; i < c->n_layers; i++) {
+        const json_t *v = json_array_get(list, (size_t)i);
+        if (list && !json_is_integer(v) && !json_is_boolean(v))
+            return err_set(e, "config.json: no_rope_layers holds what is neither 0 nor 1");
+        c->no_rope[i] = list ? !json_is_true(v) && !json_integer_value(v) : (i + 1) % every == 0;
+    }
     return 0;
 }
 
@@ -103,7 +109,7 @@ static int take_hybrid(struct hf_config *c, const json_t *config, const struct h
                        struct err *e)
 {
     const json_t *types;
-    int every;
+    int every, gate;
     if (hff_list(&c->linear, c->n_layers, e) || hff_types(c, config, &types, e) ||
         hff_int(config, "full_attention_interval", f->full_every, 1, 1 << 16, &every, e) ||
         hff_int(config, "linear_num_key_heads", 16, 1, 1 << 16, &c->linear_key_heads, e) ||
@@ -117,8 +123,8 @@ static int take_hybrid(struct hf_config *c, const json_t *config, const struct h
                        "config.json: linear_num_value_heads %d is not a multiple of "
                        "linear_num_key_heads %d",
                        c->linear_value_heads, c->linear_key_heads);
-    if (!hff_flag(config, "attn_output_gate", 1))
-        return err_set(e, "config.json: attn_output_gate false is not supported");
+    if (hff_flag(config, "attn_output_gate", 1, &gate, e)) return -1;
+    if (!gate) return err_set(e, "config.json: attn_output_gate false is not supported");
     for (int i = 0; i < c->n_layers; i++)
         c->linear[i] = types ? hff_type_is(types, i, "linear_attention") : (i + 1) % every != 0;
     return 0;
@@ -137,6 +143,11 @@ static int take_sparse_layers(struct hf_config *c, const json_t *config, struct 
 {
     const json_t *only = hff_value(config, "mlp_only_layers");
     int step, first;
+    if (only && !json_is_array(only))
+        return err_set(e, "config.json: mlp_only_layers is not a list");
+    for (size_t k = 0; k < json_array_size(only); k++)
+        if (!json_is_integer(json_array_get(only, k)))
+            return err_set(e, "config.json: mlp_only_layers holds what is no integer");
     if (hff_int(config, "decoder_sparse_step", 1, 1, 1 << 16, &step, e) ||
         hff_int(config, "first_k_dense_replace", c->traits & HF_CHOICE_BIAS ? 1 : 0, 0, 1 << 16,
                 &first, e))
@@ -163,7 +174,8 @@ static int take_router(struct hf_config *c, const json_t *config, const struct h
                        struct err *e)
 {
     c->router_sigmoid = (c->traits & HF_CHOICE_BIAS) != 0;
-    c->router_normalize = f->normalize < 0 || hff_flag(config, "norm_topk_prob", f->normalize);
+    if (hff_flag(config, "norm_topk_prob", f->normalize, &c->router_normalize, e)) return -1;
+    if (f->normalize < 0) c->router_normalize = 1;
     c->router_groups = c->router_kept_groups = 1;
     c->router_scale = 1;
     if (!(c->traits & HF_CHOICE_BIAS)) return 0;

@@ -2,6 +2,7 @@
 
 #include "convert/plan.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/base/units.h"
 
 #include <inttypes.h>
@@ -285,7 +286,8 @@ int info_verify(FILE *out, const char *path, struct err *e)
     if (mf_open(&m, path, e)) return -1;
     struct progress progress;
     progress_begin(&progress);
-    int n_orders, rc = mf_verify(&m, &progress, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
+    int n_orders,
+        rc = mf_verify(&m, &progress, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
     if (!rc) fprintf(out, "%s: %zu tensors match their checksums\n", path, n);
     if (!rc && n_orders)
         fprintf(out, "%s: in %d layers gate and up are ordered as down wants them (mlp.order)\n",
@@ -321,6 +323,20 @@ static void print_layers(FILE *out, const json_t *c)
                 units_bytes((uint64_t)bytes, text));
 }
 
+/* Cleans the strings of a stranger's file. */
+static void make_printable(json_t *j)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach (j, key, v) {
+        char *copy = json_is_string(v) ? strdup(json_string_value(v)) : NULL;
+        if (!copy) continue;
+        err_printable(copy);
+        json_string_set(v, copy);
+        free(copy);
+    }
+}
+
 static void print_all(FILE *out, const struct modelfile *m, const json_t *c, const json_t *s,
                       const json_t *q)
 {
@@ -353,7 +369,7 @@ static void print_all(FILE *out, const struct modelfile *m, const json_t *c, con
     print_quantization(out, q, &t);
     struct tview v;
     fprintf(out, "head           %s\n",
-            mf_find(m, "lm_head.codes", &v) ? "quantized"
+            mf_find(m, "lm_head.codes", &v)    ? "quantized"
             : mf_find(m, "lm_head.weight", &v) ? "16 or 32 bits"
             : integer(c, "headless")           ? "none: embeddings only"
                                                : "the embedding");
@@ -383,7 +399,11 @@ int info_print(FILE *out, const char *path, struct err *e)
     json_t *j[3] = {NULL, NULL, NULL};
     int rc = 0;
     if (mf_open(&m, path, e)) return -1;
-    for (int i = 0; i < 3 && !rc; i++) rc = meta_json(&m, keys[i], &j[i], e);
+    for (int i = 0; i < 3 && !rc; i++) {
+        rc = meta_json(&m, keys[i], &j[i], e);
+        make_printable(j[i]);
+    }
+    if (!rc) rc = json_check(e);
     if (!rc) print_all(out, &m, j[0], j[1], j[2]);
     for (int i = 0; i < 3; i++) json_decref(j[i]);
     mf_close(&m);

@@ -1,6 +1,7 @@
 #include "convert/list.h"
 
 #include "convert/convert.h"
+#include "core/base/printable.h"
 #include "core/base/units.h"
 
 #include <inttypes.h>
@@ -9,29 +10,40 @@
 
 enum { CONTEXT = 4096 };
 
-static const char *text_at(const json_t *j, const char *key)
+enum { TEXT = 200 };
+
+/* A string of the stranger's file, fit for a terminal; "": there is none. */
+static const char *printable(const json_t *v, char text[TEXT])
 {
-    const char *s = json_string_value(json_object_get(j, key));
-    return s ? s : "";
+    const char *s = json_string_value(v);
+    snprintf(text, TEXT, "%s", s ? s : "");
+    err_printable(text);
+    return text;
+}
+
+static const char *text_at(const json_t *j, const char *key, char text[TEXT])
+{
+    return printable(json_object_get(j, key), text);
 }
 
 /* The type of model, also of one that is not supported. */
 static void print_type(FILE *out, const json_t *config)
 {
-    const char *class =
-        json_string_value(json_array_get(json_object_get(config, "architectures"), 0)),
-               *type = text_at(config, "model_type");
-    fprintf(out, "model          %s%s%s%s\n", *type ? type : "?", class ? " (" : "",
-            class ? class : "", class ? ")" : "");
+    char a[TEXT], b[TEXT];
+    const char *class = printable(json_array_get(json_object_get(config, "architectures"), 0), a),
+               *type = text_at(config, "model_type", b);
+    fprintf(out, "model          %s%s%s%s\n", *type ? type : "?", *class ? " (" : "", class,
+            *class ? ")" : "");
 }
 
 /* The method as the checkpoint declares it, whether it is supported or not. */
 static void print_declared(FILE *out, const json_t *config)
 {
-    const json_t *q = json_object_get(config, "quantization_config");
-    if (!q) q = json_object_get(json_object_get(config, "text_config"), "quantization_config");
-    const char *method = text_at(q, "quant_method"), *format = text_at(q, "format");
-    if (!*format) format = text_at(q, "packing_format");
+    const char *key;
+    const json_t *q = qc_inside(config, &key);
+    char a[TEXT], b[TEXT];
+    const char *method = text_at(q, "quant_method", a), *format = text_at(q, "format", b);
+    if (!*format) format = text_at(q, "packing_format", b);
     if (*method)
         fprintf(out, "quantization   %s%s%s, as config.json says\n", method, *format ? ", " : "",
                 format);
@@ -153,6 +165,7 @@ int list_print(FILE *out, const char *dir, int n_ctx, struct err *e)
     } else if (k.config && !err_is_memory(e)) {
         print_declared(out, k.config);
         fprintf(out, "converts       no: %s\n", e->msg);
+        err_set(e, "%s: does not convert", dir);
     }
     plan_free(&p);
     checkpoint_close(&k);

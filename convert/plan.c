@@ -235,7 +235,26 @@ static int is_skipped(const struct plan *p, const char *name, const char *layers
  * it is a note. */
 static int check_unused(struct plan *p, struct err *e)
 {
-    static const char *const harmless[] = {"rotary_emb.inv_freq", ".k_scale", ".v_scale", NULL};
+    /* scales and zero points of keys, values and queries in 8 bits, by all their names */
+    static const char *const harmless[] = {"rotary_emb.inv_freq",
+                                           ".k_scale",
+                                           ".v_scale",
+                                           ".q_scale",
+                                           ".kv_scale",
+                                           ".prob_scale",
+                                           ".k_zero_point",
+                                           ".v_zero_point",
+                                           ".q_zero_point",
+                                           ".k_proj.output_scale",
+                                           ".v_proj.output_scale",
+                                           ".q_proj.output_scale",
+                                           ".k_proj.output_zero_point",
+                                           ".v_proj.output_zero_point",
+                                           ".q_proj.output_zero_point",
+                                           ".k_global_scale",
+                                           ".v_global_scale",
+                                           ".q_global_scale",
+                                           NULL};
     const char *first = NULL;
     char layers[64];
     size_t n = 0;
@@ -243,7 +262,8 @@ static int check_unused(struct plan *p, struct err *e)
     for (size_t i = 0; i < p->dir->n_tensors; i++) {
         const char *name = p->dir->tensors[i].t->name;
         int ok = p->used[i] || !strncmp(name, "gptq_", 5);
-        for (const char *const *h = harmless; *h && !ok; h++) ok = ends_with(name, *h);
+        for (const char *const *h = harmless; *h && !ok; h++)
+            if (ends_with(name, *h)) p->facts.n_kv_scales += h > harmless, ok = 1;
         if (!ok && ends_with(name, ".g_idx")) ok = is_plain(p, name);
         if (!ok && is_skipped(p, name, layers)) p->facts.n_skipped++, ok = 1;
         if (ok) continue;
@@ -262,10 +282,25 @@ static int check_unused(struct plan *p, struct err *e)
             "%zu tensors of a vision tower, an audio tower or draft layers are left out: only "
             "the text model is converted",
             p->facts.n_skipped);
+    if (p->facts.n_kv_scales)
+        note_info(p->notes,
+                  "%zu scales of keys and values in 8 bits are left out: they change nothing where "
+                  "the cache has another format",
+                  p->facts.n_kv_scales);
     if (n)
         note_warn(p->notes, "%zu tensor%s not used, such as '%s'", n, n == 1 ? " is" : "s are",
                   first);
     return 0;
+}
+
+/* A GPTQ module without g_idx beside others with an order of their inputs has lost its own. */
+static int check_orders(const struct plan *p, struct err *e)
+{
+    if (!p->facts.no_g_idx || !p->facts.n_act_order) return 0;
+    return err_set(e,
+                   "%s: module '%s' has no g_idx, but %d others have their inputs in an order of "
+                   "their own: its order is not known",
+                   p->dir->path, p->facts.no_g_idx, p->facts.n_act_order);
 }
 
 static void report(const struct plan *p)
@@ -274,8 +309,10 @@ static void report(const struct plan *p)
     if (!f->n_quantized)
         note_warn(p->notes,
                   "%s: no module has a qweight: the checkpoint is not quantized, its weights are "
-                  "copied as they are",
-                  p->dir->path);
+                  "%s",
+                  p->dir->path,
+                  f->n_rounded ? "rounded to 8 bits (--plain 8bit)"
+                               : "copied as they are (--plain 8bit makes half of it)");
     if (f->n_label_wrong)
         note_warn(p->notes,
                   "the zero points of %d symmetric modules contradict checkpoint_format '%s': they "
@@ -371,7 +408,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
     if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, embed, e) ||
         plan_rope_tables(p, e))
         return -1;
-    if (check_unused(p, e) || plan_texts(p, o->no_tokenizer, e)) return -1;
+    if (check_orders(p, e) || check_unused(p, e) || plan_texts(p, o->no_tokenizer, e)) return -1;
     uint64_t at = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {
         p->tensors[i].offset = at;

@@ -42,6 +42,7 @@ struct quant_linear {
     int64_t n_rows;                   /* outputs that the model file takes */
     const int32_t *rows;              /* [n_rows] output i is the checkpoint's rows[i]; NULL: i */
     int bits, group;                  /* as declared; group -1: one, 0: unknown */
+    int ordered;                      /* as quant_module has it */
     enum unpack_layout layout;
     enum unpack_zeros zeros;
     enum dtype scale_type; /* in the model file */
@@ -84,6 +85,7 @@ struct plan_job {
 struct plan_facts {
     int n_quantized, n_plain, n_act_order;
     int n_unordered;   /* modules without g_idx although desc_act is set */
+    const char *no_g_idx; /* the first GPTQ module of several groups without g_idx, or NULL */
     int n_label_wrong; /* modules whose zeros contradict checkpoint_format */
     int n_v1, n_v2;    /* modules by format of the zeros */
     int word_plus;     /* v1 zeros of asymmetric modules are read as GPTQModel writes them */
@@ -95,6 +97,7 @@ struct plan_facts {
     int n_zero_biases;        /* biases dropped because all values are 0 */
     int n_rounded;            /* of n_plain, stored with 8 bits */
     size_t n_skipped;         /* tensors of vision, audio and draft layers */
+    size_t n_kv_scales;       /* tensors of keys and values in 8 bits */
     int n_sorted; /* layers whose gate and up have their outputs in the order of down's inputs */
 };
 

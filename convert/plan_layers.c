@@ -107,7 +107,28 @@ static void note_mlp(struct mlp *m, const char *to, struct plan_linear *linear)
     if (!strcmp(to, "mlp.down_proj")) m->down = linear;
 }
 
-static int add_linears(struct plan *p, const struct layer *l, struct err *e)
+enum { MAX_RULES = 96 };
+
+/* A bias that the architecture does not require is in every layer that has the module, or in none.
+ * before [MAX_RULES]: by rule, one more than the layer that was read first, negative without bias.
+ */
+static int check_bias(const struct plan *p, const struct layer *l, int rule, int *before,
+                      const struct plan_linear *linear, struct err *e)
+{
+    char name[NAME_BYTES];
+    int first = rule;
+    while (first && !strcmp(linear_rules[first - 1].to, linear_rules[rule].to)) first--;
+    CHECK(first < MAX_RULES);
+    int *had = &before[first];
+    if (!*had) *had = linear->has_bias ? l->number + 1 : -l->number - 1;
+    if ((*had > 0) == linear->has_bias) return 0;
+    source_name(p, l, linear_rules[rule].from, (linear_rules[rule].how & GLOBAL) != 0, name);
+    return err_set(e, "%s: module '%s' has %s bias, layer %d has %s: the checkpoint is damaged",
+                   p->dir->path, name, linear->has_bias ? "a" : "no", abs(*had) - 1,
+                   linear->has_bias ? "none" : "one");
+}
+
+static int add_linears(struct plan *p, const struct layer *l, int *biases, struct err *e)
 {
     enum { MOST = 32 };
     struct plan_linear *read[MOST];
@@ -120,7 +141,9 @@ static int add_linears(struct plan *p, const struct layer *l, struct err *e)
         if (rule < 0) continue;
         CHECK(n < MOST);
         to[n] = linear_rules[rule].to;
-        if (read_linear(p, l, &linear_rules[rule], &read[n], e)) return -1;
+        if (read_linear(p, l, &linear_rules[rule], &read[n], e) ||
+            check_bias(p, l, rule, biases, read[n], e))
+            return -1;
         note_mlp(&mlp, to[n], read[n]);
         n++;
     }
@@ -212,8 +235,7 @@ static int take_scalar(struct plan *p, struct hf_config *c, const struct layer *
     float *f;
     source_name(p, l, "layer_scalar", 0, name);
     const struct hf_tensor *t = plan_find(p, name, "");
-    c->layer_scalar[l->number] = 1;
-    if (!t) return 0;
+    if (!t) return err_set(e, "%s: tensor '%s' is missing", p->dir->path, name);
     if (plan_floats(t, 1, &f, e)) return -1;
     c->layer_scalar[l->number] = *f;
     free(f);
@@ -273,11 +295,12 @@ static int check_halves(const struct plan *p, struct err *e)
 int plan_layers(struct plan *p, struct hf_config *c, struct err *e)
 {
     struct layer l;
+    int biases[MAX_RULES] = {0};
     if (check_halves(p, e) || ffn_of_tensors(p, c, e)) return -1;
     for (l.number = 0; l.number < c->n_layers; l.number++) {
         traits_of(&l, p);
         rows_sizes(&l, c);
-        if (add_vectors(p, &l, e) || add_linears(p, &l, e)) return -1;
+        if (add_vectors(p, &l, e) || add_linears(p, &l, biases, e)) return -1;
         if (!(c->traits & HF_GEMMA4)) continue;
         if (take_scalar(p, c, &l, e)) return -1;
         if (!(l.traits & LAYER_KEYS)) skip_shared(p, &l);

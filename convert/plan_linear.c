@@ -375,6 +375,7 @@ static int read_bias(struct plan *p, struct plan_linear *l, struct err *e)
                      (i % l->n_parts ? l->from.part[0].n_rows : 0);
         if (take_bias(part, t, whole, l->from.n_experts, i / l->n_parts, out, e)) return -1;
     }
+    l->has_bias = n_found > 0;
     for (size_t i = 0; i < n && l->bias && zero; i++) zero = l->bias[i] == 0;
     if (l->bias && zero) { /* old AutoGPTQ gives every module a bias of zeros */
         free(l->bias);

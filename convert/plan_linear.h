@@ -82,6 +82,7 @@ struct plan_linear {
     size_t n_slots;
     int joined;               /* two parts with different orders of inputs: see plan_linear.c */
     float *bias;              /* [experts][outputs], or NULL */
+    int has_bias;             /* the checkpoint has one, be it of zeros */
     int64_t n_rows, n_panels; /* outputs, panels of one expert */
 };
 

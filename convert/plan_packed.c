@@ -47,7 +47,7 @@ int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
                        "quant_method 'compressed-tensors'",
                        p->dir->path, module);
     if (qc_module(p->quant, module, &m, e)) return -1;
-    l->bits = m.bits, l->group = m.group;
+    l->bits = m.bits, l->group = m.group, l->ordered = m.ordered;
     if (shape && check_shape(l, shape, e)) return -1;
     snprintf(why, sizeof why, "%" PRId64 " inputs and %" PRId64 " outputs at %d bits", l->in,
              l->out, l->bits);

@@ -130,6 +130,16 @@ int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct 
     int32_t *g_idx = NULL;
     if (l->store == STORE_COLUMNS) t = plan_find(p, l->module, "g_idx");
     if (l->store == STORE_ROWS) t = plan_find(p, l->module, "weight_g_idx");
+    if (!t && l->n_source > 1) {
+        if (l->ordered)
+            return err_set(
+                e,
+                "%s: module '%s' has no weight_g_idx, but actorder is 'group': the order "
+                "of its inputs is not known",
+                p->dir->path, l->module);
+        if (!p->facts.no_g_idx && l->store == STORE_COLUMNS && l->layout != UNPACK_AWQ)
+            p->facts.no_g_idx = l->module;
+    }
     if (t) {
         if (plan_expect(t, l->in, 0, "its inputs", e)) return -1;
         if (!(g_idx = malloc(t->t->bytes))) return err_memory(e);
@@ -242,6 +252,11 @@ int plan_quant_read(struct plan *p, struct quant_linear *l, struct err *e)
     if (qc_module(p->quant, module, &m, e)) return -1;
     l->group = m.group;
     l->bits = m.bits ? m.bits : p->quant->method == QUANT_AWQ ? 4 : 0;
+    if (p->quant->method == QUANT_MXFP4)
+        return err_set(e,
+                       "%s: module '%s' has qweight, but quant_method is mxfp4, which is read for "
+                       "the experts of gpt-oss alone",
+                       p->dir->path, module);
     if (!l->bits)
         return err_set(e, "%s: the quantization configuration does not say how many bits",
                        p->dir->path);

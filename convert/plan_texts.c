@@ -2,6 +2,7 @@
  * parsed here as opt4gptq-run will parse them. */
 #include "convert/plan.h"
 
+#include "core/model/whatis.h"
 #include "core/text/chat.h"
 #include "core/text/tokenizer.h"
 
@@ -56,8 +57,10 @@ static int check_tokenizer(const struct plan *p, const struct chat_file text[N_T
         return 0;
     }
     if (tok_open(&t, &s, &why)) {
+        char file[1200];
+        snprintf(file, sizeof file, "%s/%s", p->dir->path, names[s.json ? TOKENIZER : SPM]);
         *e = why;
-        return err_is_memory(e)
+        return err_is_memory(e) || whatis_format(file, e)
                    ? -1
                    : err_set(e,
                              "%s/%s (--no-tokenizer converts without it, for use with token ids)",

@@ -3,6 +3,7 @@
 #include "core/base/json.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define INSTEAD "use the W4A16 or W8A16 (pack-quantized), GPTQ or AWQ export of the model"
 
@@ -39,6 +40,21 @@ static int refuse_format(const char *format, const char *where, struct err *e)
                    *format ? format : "(none)");
 }
 
+/* actorder: "group" (also true, "dynamic") sorts the inputs by group and stores weight_g_idx;
+ * "weight" (also "static") leaves the groups in order. */
+static int order_of(const json_t *weights, int *ordered, const char *where, struct err *e)
+{
+    const json_t *v = json_object_get(weights, "actorder");
+    const char *s = json_string_value(v);
+    *ordered = json_is_true(v) || (s && (!strcasecmp(s, "group") || !strcasecmp(s, "dynamic")));
+    if (!is_there(v) || json_is_boolean(v) || *ordered) return 0;
+    if (s && (!strcasecmp(s, "weight") || !strcasecmp(s, "static"))) return 0;
+    return err_set(e,
+                   "%s: compressed-tensors actorder '%.20s' is not supported (group and weight "
+                   "are): " INSTEAD,
+                   where, s ? s : "?");
+}
+
 static int check_group(const char *name, const json_t *group, const char *format, const char *where,
                        struct err *e)
 {
@@ -46,6 +62,7 @@ static int check_group(const char *name, const json_t *group, const char *format
                  *act = json_object_get(group, "input_activations"),
                  *size = json_object_get(w, "group_size"), *bits = json_object_get(w, "num_bits");
     const char *strategy = text_of(w, "strategy"), *own = text_of(group, "format");
+    int ordered;
     json_int_t b = json_integer_value(bits);
     if (!json_is_array(json_object_get(group, "targets")) || !json_is_object(w))
         return err_set(e, "%s: compressed-tensors group '%.40s' has no targets or no weights",
@@ -70,6 +87,13 @@ static int check_group(const char *name, const json_t *group, const char *format
                        "%s: compressed-tensors strategy '%.20s' is not supported (group and "
                        "channel are): " INSTEAD,
                        where, strategy);
+    if (is_there(json_object_get(w, "symmetric")) &&
+        !json_is_boolean(json_object_get(w, "symmetric")))
+        return err_set(e,
+                       "%s: compressed-tensors group '%.40s': symmetric is neither true nor "
+                       "false",
+                       where, name);
+    if (order_of(w, &ordered, where, e)) return -1;
     if (is_there(size) && (!json_is_integer(size) || json_integer_value(size) < -1 ||
                            json_integer_value(size) > 1 << 24))
         return err_set(e, "%s: compressed-tensors group '%.40s': group_size is not usable", where,
@@ -121,7 +145,7 @@ int qct_module(const struct quant_config *q, const char *module, struct quant_mo
                struct err *e)
 {
     const json_t *best = NULL;
-    int best_fit = 0, how;
+    int best_fit = 0, how, ordered;
     const char *name;
     json_t *group;
     json_object_foreach (q->groups, name, group) {
@@ -139,10 +163,12 @@ int qct_module(const struct quant_config *q, const char *module, struct quant_mo
                        module);
     const json_t *size = json_object_get(best, "group_size");
     int channel = !strcmp(text_of(best, "strategy"), "channel");
+    if (order_of(best, &ordered, module, e)) return -1;
     *m = (struct quant_module){
         .bits = (int)json_integer_value(json_object_get(best, "num_bits")),
         .group = channel || !json_is_integer(size) ? -1 : (int)json_integer_value(size),
         .sym = !json_is_false(json_object_get(best, "symmetric")),
-        .sym_said = 1};
+        .sym_said = 1,
+        .ordered = ordered};
     return 0;
 }

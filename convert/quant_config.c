@@ -91,8 +91,9 @@ static int merge_sym(struct quant_config *q, const json_t *j, const char *where,
     if (v) {
         if (as_bool(v, &x)) return err_set(e, "%s: %s is neither true nor false", where, key);
         have = 1;
-    } else if (json_is_boolean(zp)) { /* AWQ's negated spelling */
-        x = !json_is_true(zp);
+    } else if (zp && !json_is_null(zp)) { /* AWQ's negated spelling */
+        if (as_bool(zp, &x)) return err_set(e, "%s: zero_point is neither true nor false", where);
+        x = !x;
         have = 1;
     }
     if (!have) return 0;
@@ -127,6 +128,8 @@ static int parse_auto_round(struct quant_config *q, const json_t *j, const char 
                        "weights only",
                        where, act);
     json_t *extra = json_object_get(j, "extra_config");
+    if (extra && !json_is_object(extra) && !json_is_null(extra))
+        return err_set(e, "%s: extra_config is not an object of modules", where);
     if (json_is_object(extra) && !q->extra) q->extra = json_deep_copy(extra);
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcmp(p, own[i])) return q->label = LABEL_V2, 0;
@@ -180,6 +183,7 @@ static int parse_method(struct quant_config *q, const json_t *j, const char *whe
     const json_t *v = first_of(j, method_keys, &key);
     const char *m = json_string_value(v);
     if (v && !m) return err_set(e, "%s: quant_method is not a string", where);
+    if (!m && json_object_get(j, "config_groups")) return q->method = QUANT_COMPRESSED, 0;
     if (!m || !strcasecmp(m, "gptq")) return 0;
     if (!strcasecmp(m, "awq")) return q->method = QUANT_AWQ, 0;
     if (!strcasecmp(m, "compressed-tensors")) return q->method = QUANT_COMPRESSED, 0;
@@ -208,10 +212,13 @@ static int parse_format(const struct quant_config *q, const json_t *j, const cha
     const json_t *v = first_of(j, format_keys, &key);
     const char *f = json_string_value(v);
     const char *m = json_string_value(first_of(j, method_keys, &key));
-    int flag;
+    int flag = 0;
     *label = -1;
     if (m && strcasestr(m, "round")) return 0; /* packing_format said it */
-    if (!as_bool(json_object_get(j, "is_marlin_format"), &flag) && flag) f = "marlin";
+    const json_t *marlin = json_object_get(j, "is_marlin_format");
+    if (marlin && !json_is_null(marlin) && as_bool(marlin, &flag))
+        return err_set(e, "%s: is_marlin_format is neither true nor false", where);
+    if (flag) f = "marlin";
     if (!f) return 0;
     if (!strcasecmp(f, "gptq_v2")) *label = LABEL_V2;
     else if (!strcasecmp(f, "gptq_p")) *label = LABEL_PLANAR;
@@ -273,7 +280,8 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
         merge_int(j, group_keys, &q->group, where, n, e) || merge_sym(q, j, where, n, e))
         return -1;
     const json_t *v = first_of(j, act_keys, &key);
-    if (v && !as_bool(v, &act) && first) q->desc_act = act;
+    if (v && as_bool(v, &act)) return err_set(e, "%s: %s is neither true nor false", where, key);
+    if (v && first) q->desc_act = act;
     const json_t *pack = json_object_get(j, "pack_dtype");
     if (json_is_string(pack) && !strstr(json_string_value(pack), "int32"))
         return err_set(
@@ -292,9 +300,20 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
     const char *base = json_string_value(json_object_get(j, "model_file_base_name"));
     if (base && !q->base_name && !(q->base_name = strdup(base))) return err_memory(e);
     json_t *dyn = json_object_get(j, "dynamic");
+    if (dyn && !json_is_object(dyn) && !json_is_null(dyn) && !json_is_false(dyn))
+        return err_set(e, "%s: dynamic is not an object of patterns", where);
     if (json_is_object(dyn) && !q->dynamic) q->dynamic = json_deep_copy(dyn);
     q->present = 1;
     return json_check(e);
+}
+
+const json_t *qc_inside(const json_t *config, const char **key)
+{
+    /* compression_config is the key of compressed-tensors before 0.6 */
+    static const char *const keys[] = {"quantization_config", "compression_config", NULL};
+    const json_t *found = first_of(config, keys, key);
+    /* of a model with images, now and then in its language model */
+    return found ? found : first_of(json_object_get(config, "text_config"), keys, key);
 }
 
 int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config,
@@ -310,12 +329,11 @@ int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config
         json_decref(j);
         if (rc) return err_prefix(e, "%s", d->path);
     }
-    const json_t *inside = json_object_get(config, "quantization_config");
-    if (!inside) /* of a model with images, now and then in its language model */
-        inside = json_object_get(json_object_get(config, "text_config"), "quantization_config");
-    if (inside && !json_is_null(inside)) {
+    const char *key;
+    const json_t *inside = qc_inside(config, &key);
+    if (inside) {
         if (!json_is_object(inside))
-            return err_set(e, "%s/config.json: quantization_config is not an object", d->path);
+            return err_set(e, "%s/config.json: %s is not an object", d->path, key);
         if (qc_merge(q, inside, "config.json", n, e)) return err_prefix(e, "%s", d->path);
     }
     return 0;
@@ -413,7 +431,10 @@ static int override(struct quant_module *m, const json_t *over, const char *wher
         return err_set(e, "quantization config: %s '%.100s': group_size is not an integer", where,
                        pattern);
     v = first_of(over, sym_keys, &key);
-    if (v && !as_bool(v, &m->sym)) m->sym_said = 1;
+    if (v && as_bool(v, &m->sym))
+        return err_set(e, "quantization config: %s '%.100s': sym is neither true nor false", where,
+                       pattern);
+    if (v) m->sym_said = 1;
     return 0;
 }
 
@@ -439,7 +460,7 @@ int qc_module(const struct quant_config *q, const char *module, struct quant_mod
               struct err *e)
 {
     if (q->method == QUANT_COMPRESSED) return qct_module(q, module, m, e);
-    *m = (struct quant_module){q->bits, q->group, q->sym, q->sym_said};
+    *m = (struct quant_module){q->bits, q->group, q->sym, q->sym_said, 0};
     const char *pattern;
     json_t *over;
     json_object_foreach (q->dynamic, pattern, over) {

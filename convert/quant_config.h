@@ -29,12 +29,15 @@ struct quant_config {
 /* Settings of one module, `dynamic` included. */
 struct quant_module {
     int bits, group, sym, sym_said;
+    int ordered; /* compressed-tensors: its inputs are sorted by group, and weight_g_idx says how */
 };
 
 /* Reads quantize_config.json, quant_config.json and config.json's quantization_config. CONFIG:
  * config.json, parsed. */
 int qc_read(struct quant_config *q, const struct hf_dir *d, const json_t *config,
             const struct notes *n, struct err *e);
+/* The settings in config.json, or NULL; *key: where they stand. */
+const json_t *qc_inside(const json_t *config, const char **key);
 /* Reads the settings in the shards: AutoGPTQ's metadata, TGI's gptq_bits tensors. After
  * hfd_open_shards. */
 int qc_read_shards(struct quant_config *q, const struct hf_dir *d, const struct notes *n,

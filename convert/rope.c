@@ -23,15 +23,25 @@ static const json_t *not_null(const json_t *j, const char *key)
     return v && !json_is_null(v) ? v : NULL;
 }
 
+/* The value of a number, also of one written as text. NAN: it is none. */
+static double real_of(const json_t *v)
+{
+    char *end;
+    const char *s = json_string_value(v);
+    if (!s) return json_is_number(v) ? json_number_value(v) : NAN;
+    double x = strtod(s, &end);
+    return end == s || *end || !isfinite(x) ? NAN : x;
+}
+
 /* A positive number. A missing key gives `fallback`; a fallback of 0 makes the key required. */
 static int number(const struct rope_options *o, const char *key, double fallback, double *out,
                   struct err *e)
 {
     const json_t *v = not_null(o->j, key);
-    if (v ? !json_is_number(v) : fallback == 0)
+    *out = v ? real_of(v) : fallback;
+    if (v ? isnan(*out) : fallback == 0)
         return err_set(e, "config.json: rope '%.20s': %s is %s", o->type, key,
                        v ? "not a number" : "missing");
-    *out = v ? json_number_value(v) : fallback;
     if (!(*out > 0 && *out < 1e15))
         return err_set(e, "config.json: rope '%.20s': %s is out of range", o->type, key);
     return 0;
@@ -43,7 +53,7 @@ static int number_or(const struct rope_options *o, const char *key, double fallb
 {
     const json_t *v = not_null(o->j, key);
     *out = fallback;
-    int none = !v || (json_is_number(v) && json_number_value(v) == 0);
+    int none = !v || real_of(v) == 0;
     return none ? 0 : number(o, key, 0, out, e);
 }
 
@@ -53,7 +63,7 @@ static int original(const struct rope_options *o, double *out, struct err *e)
 {
     static const char key[] = "original_max_position_embeddings";
     if (!o->original) return number(o, key, o->context, out, e);
-    *out = json_number_value(o->original);
+    *out = real_of(o->original);
     if (!(*out > 0 && *out < 1e15)) return err_set(e, "config.json: %s is out of range", key);
     return 0;
 }
@@ -98,12 +108,39 @@ static double correction_dim(double rotations, int dim, double theta, double con
     return dim * log(context / (rotations * 2 * M_PI)) / (2 * log(theta));
 }
 
+/* yarn's truncate: true where the key is missing, false where it is null, as in transformers. */
+static int truncates(const struct rope_options *o, int *out, struct err *e)
+{
+    const json_t *v = json_object_get(o->j, "truncate");
+    *out = !v || json_is_true(v) || json_integer_value(v) == 1;
+    if (!v || json_is_null(v) || json_is_boolean(v)) return 0;
+    if (json_is_integer(v) && (json_integer_value(v) == 0 || *out)) return 0;
+    return err_set(e, "config.json: rope 'yarn': truncate is neither true nor false");
+}
+
+/* Keys of yarn that transformers does not know and other programs multiply by. */
+static void note_foreign(const struct rope_options *o, const struct notes *n)
+{
+    static const char *const keys[] = {"attn_factor", "extrapolation_factor"};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *v = not_null(o->j, keys[i]);
+        if (v && real_of(v) != 1)
+            note_warn(n,
+                      "config.json: rope 'yarn': %s is left out, as transformers does; vLLM "
+                      "multiplies by it (attention_factor says the whole factor to both)",
+                      keys[i]);
+    }
+}
+
 static int yarn(struct hf_config *c, const struct rope_options *o, struct err *e)
 {
     enum { NONE = -1 };
     int dim = c->rotary;
     double factor, old, fast, slow, m, m_all, attention;
-    if (original(o, &old, e) || number(o, "factor", c->context / old, &factor, e)) return -1;
+    int whole;
+    if (original(o, &old, e) || number(o, "factor", c->context / old, &factor, e) ||
+        truncates(o, &whole, e))
+        return -1;
     if (number_or(o, "beta_fast", 32, &fast, e) || number_or(o, "beta_slow", 1, &slow, e) ||
         number_or(o, "mscale", NONE, &m, e) || number_or(o, "mscale_all_dim", NONE, &m_all, e))
         return -1;
@@ -114,8 +151,7 @@ static int yarn(struct hf_config *c, const struct rope_options *o, struct err *e
         return -1;
     double low = correction_dim(fast, dim, o->theta, old),
            high = correction_dim(slow, dim, o->theta, old);
-    const json_t *truncate = json_object_get(o->j, "truncate");
-    if (!truncate || json_is_true(truncate)) low = floor(low), high = ceil(high);
+    if (whole) low = floor(low), high = ceil(high);
     low = fmax(low, 0), high = fmin(high, dim - 1);
     if (low == high) high += 0.001;
     for (int i = 0; i < dim / 2; i++) {
@@ -135,7 +171,7 @@ static int factors(float *f, int n, const struct rope_options *o, const char *ke
     if (!list || json_array_size(list) != (size_t)n)
         return err_set(e, "config.json: rope 'longrope': %s is not a list of %d numbers", key, n);
     for (int i = 0; i < n; i++) {
-        double v = json_number_value(json_array_get(list, (size_t)i));
+        double v = real_of(json_array_get(list, (size_t)i));
         if (!(v > 0 && v < 1e15))
             return err_set(e, "config.json: rope 'longrope': %s[%d] is not a positive number", key,
                            i);
@@ -197,10 +233,10 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
     const json_t *type = not_null(o->j, "rope_type"), *theta = not_null(o->j, "rope_theta");
     if (!type) type = not_null(o->j, "type");
     if (!theta) theta = not_null(config, "rope_theta");
-    if ((type && !json_is_string(type)) || (theta && !json_is_number(theta)))
+    if ((type && !json_is_string(type)) || (theta && isnan(real_of(theta))))
         return err_set(e, "config.json: rope_type or rope_theta has the wrong type");
     o->type = type ? json_string_value(type) : "default";
-    o->theta = theta ? json_number_value(theta) : d->theta > 0 ? d->theta : 10000.0;
+    o->theta = theta ? real_of(theta) : d->theta > 0 ? d->theta : 10000.0;
     if (!(o->theta > 1 && o->theta < 1e30))
         return err_set(e, "config.json: rope_theta is out of range");
     const json_t *partial = not_null(o->j, "partial_rotary_factor");
@@ -211,7 +247,7 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
                      "transformers does");
         partial = NULL;
     }
-    o->part = partial ? json_number_value(partial) : d->partial > 0 ? d->partial : 1;
+    o->part = partial ? real_of(partial) : d->partial > 0 ? d->partial : 1;
     if (phi && (!strcmp(o->type, "su") || !strcmp(o->type, "yarn"))) o->type = "longrope";
     if (c->traits & HF_MROPE) { /* all positions of a text's token are equal */
         if (!strcmp(o->type, "mrope")) o->type = "default";
@@ -260,7 +296,10 @@ static int scale_table(struct hf_config *c, const struct rope_options *o, const 
     }
     if (!strcmp(type, "llama3"))
         return number(o, "factor", 0, factor, e) || llama3(c->inv_freq, pairs, o, e) ? -1 : 0;
-    if (!strcmp(type, "yarn")) return number(o, "factor", 1, factor, e) || yarn(c, o, e) ? -1 : 0;
+    if (!strcmp(type, "yarn")) {
+        note_foreign(o, n);
+        return number(o, "factor", 1, factor, e) || yarn(c, o, e) ? -1 : 0;
+    }
     if (!strcmp(type, "longrope")) return longrope(c, o, e);
     if (!strcmp(type, "dynamic")) return dynamic(c, o, n, factor, e);
     if (!strcmp(type, "default")) return 0;

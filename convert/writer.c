@@ -234,6 +234,7 @@ struct temp_file {
     const char *real; /* final name */
     char *dir, *temp; /* temp: temporary name in dir; `named`: the file has it */
     int fd, dir_fd, named;
+    mode_t mode; /* of the file that is replaced, or 0 */
 };
 
 static void temp_file_free(struct temp_file *u)
@@ -258,7 +259,9 @@ static int temp_file_open(struct temp_file *u, const char *real, struct err *e)
     const char *slash = strrchr(real, '/');
     char name[32];
     size_t n = slash ? (size_t)(slash - real) + (slash == real) : 1;
+    struct stat old;
     *u = (struct temp_file){.real = real, .fd = -1, .dir_fd = -1};
+    if (!stat(real, &old)) u->mode = old.st_mode & 0777;
     u->dir = strndup(slash ? real : ".", n);
     u->temp = malloc(strlen(real) + sizeof tail);
     if (!u->dir || !u->temp) return err_memory(e);
@@ -267,6 +270,7 @@ static int temp_file_open(struct temp_file *u, const char *real, struct err *e)
     u->dir_fd = open(u->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (u->dir_fd < 0) return err_sys(e, "%s", u->dir);
     u->fd = open(u->dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (u->fd >= 0 && u->mode) fchmod(u->fd, u->mode);
     if (u->fd >= 0 && !access(proc_name(u, name), F_OK)) return 0;
     if (u->fd >= 0) close(u->fd);
     u->fd = mkostemps(u->temp, sizeof ".partial" - 1, O_CLOEXEC);
@@ -274,7 +278,7 @@ static int temp_file_open(struct temp_file *u, const char *real, struct err *e)
     u->named = 1;
     mode_t mask = umask(0);
     umask(mask);
-    fchmod(u->fd, 0666 & ~mask); /* in place of mkstemp's 0600 */
+    fchmod(u->fd, u->mode ? u->mode : 0666 & ~mask); /* in place of mkstemp's 0600 */
     return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "core/base/json.h"
 
+#include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +36,69 @@ json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, s
     reading = NULL;
     if (!j) err_set(e, "%s", own.text);
     if (why) *why = own;
+    return j;
+}
+
+/* Bytes of a value at p that Python's json writes and reads and jansson does not: NaN, Infinity,
+ * -Infinity, integers beyond 64 bits, numbers beyond a double. 0: none is there. */
+static size_t odd_number(const char *p, const char *end)
+{
+    static const char *const words[] = {"-Infinity", "Infinity", "NaN"};
+    char number[400];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        n = strlen(words[i]);
+        if ((size_t)(end - p) >= n && !memcmp(p, words[i], n)) return n;
+    }
+    for (n = 0; p + n < end && p[n] && strchr("+-.0123456789eE", p[n]); n++) continue;
+    if (!n || n >= sizeof number) return n;
+    memcpy(number, p, n);
+    number[n] = 0;
+    if (strpbrk(number, ".eE")) return isinf(strtod(number, NULL)) ? n : 0;
+    errno = 0;
+    strtoll(number, NULL, 10);
+    return errno ? n : 0;
+}
+
+/* Writes text [n] to out with quotes around such values; returns its bytes. */
+static size_t quote_numbers(const char *text, size_t n, char *out)
+{
+    size_t at = 0;
+    char before = 0; /* the last character outside strings and white space */
+    for (const char *p = text, *end = text + n; p < end;) {
+        size_t odd = before && strchr(":,[", before) ? odd_number(p, end) : 0;
+        if (odd) {
+            out[at++] = '"';
+            memcpy(out + at, p, odd);
+            at += odd;
+            out[at++] = '"';
+            before = '"';
+            p += odd;
+            continue;
+        }
+        if (*p == '"') /* up to its end */
+            for (out[at++] = *p++; p < end && *p != '"';) {
+                if (*p == '\\' && p + 1 < end) out[at++] = *p++;
+                out[at++] = *p++;
+            }
+        else if (!strchr(" \t\r\n", *p)) before = *p;
+        if (p < end) out[at++] = *p++;
+    }
+    return at;
+}
+
+json_t *json_read_python(const char *text, size_t n, size_t flags, json_error_t *why, struct err *e)
+{
+    json_t *j = json_read(text, n, flags, why, e);
+    if (j || err_is_memory(e)) return j;
+    char *quoted = malloc(3 * n + 1); /* every value, with its quotes */
+    if (!quoted) {
+        err_memory(e);
+        return NULL;
+    }
+    size_t bytes = quote_numbers(text, n, quoted);
+    if (bytes != n) j = json_read(quoted, bytes, flags, why, e);
+    free(quoted);
     return j;
 }
 

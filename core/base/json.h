@@ -15,6 +15,11 @@
  * jansson's reason; WHY (may be NULL) then has line and position. */
 json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, struct err *e);
 
+/* The same for a file that Python reads and writes: NaN, Infinity and -Infinity, which JSON has not,
+ * and numbers that no 64 bits hold become strings, so that no reader takes them for a number. */
+json_t *json_read_python(const char *text, size_t n, size_t flags, json_error_t *why,
+                         struct err *e);
+
 /* The reason why a text is not JSON, in a few words. */
 const char *json_why(const json_error_t *why);
 

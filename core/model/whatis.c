@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -144,7 +145,7 @@ static const char *checkpoint_kind(const char *dir)
     size_t n = text && snprintf(path, sizeof path, "%s/config.json", dir) < (int)sizeof path
                    ? read_head(path, text, HEAD)
                    : 0;
-    json_t *config = n ? json_read(text, n, 0, NULL, &ignored) : NULL;
+    json_t *config = n ? json_read_python(text, n, 0, NULL, &ignored) : NULL;
     const char *method = json_string_value(
         json_object_get(json_object_get(config, "quantization_config"), "quant_method"));
     if (method && (!strcmp(method, "gptq") || !strcmp(method, "awq")))
@@ -357,7 +358,10 @@ static const struct {
     size_t n;
     const char *is;
 } formats[] = {
-#define MAGIC(at, text, is) {at, text, sizeof text - 1, is}
+#define MAGIC(at, text, is)                                                                        \
+    {                                                                                              \
+        at, text, sizeof text - 1, is                                                              \
+    }
 #define PACKED(how) "is packed with " how ": unpack it first"
     MAGIC(0, "\x1f\x8b", PACKED("gzip")),
     MAGIC(0,
@@ -370,16 +374,29 @@ static const struct {
     MAGIC(257, "ustar", PACKED("tar")),
     MAGIC(0, "version https://git-lfs",
           "is a git-lfs pointer, not the file itself: run 'git lfs pull' in its directory"),
-    MAGIC(0, "<!doctype", "is a web page, not a model: the download went wrong"),
-    MAGIC(0, "<!DOCTYPE", "is a web page, not a model: the download went wrong"),
-    MAGIC(0, "<html", "is a web page, not a model: the download went wrong"),
     MAGIC(0, "\x89HDF",
           "is an HDF5 file of Keras or TensorFlow; what can be converted has .safetensors files: "
           "opt4gptq-convert DIR OUT.safetensors"),
 };
 
+/* 1 for what a server sends in place of a file. */
+static int is_page(const char *head)
+{
+    static const char *const begins[] = {"<!doctype", "<html",           "<head",
+                                         "<?xml",     "Entry not found", "{\"error\"",
+                                         "Not Found", "Invalid username"};
+    if (!strncmp(head, "\xef\xbb\xbf", 3)) head += 3;
+    head += strspn(head, " \t\r\n");
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (!strncasecmp(head, begins[i], strlen(begins[i]))) return 1;
+    return 0;
+}
+
 static int of_format(const char *path, const char *head, size_t n, struct err *e)
 {
+    if (is_page(head))
+        return err_set(e, "%s: is a web page, not a model: the download went wrong", path), 1;
+
     static const char *const ggml[] = {"GGUF", "FUGG", "lmgg", "fmgg", "tjgg", "algg"};
     for (size_t i = 0; i < sizeof ggml / sizeof *ggml && n > 8; i++)
         if (!memcmp(head, ggml[i], 4))
@@ -430,6 +447,16 @@ static int of_file(const char *path, enum whatis_wanted wanted, struct err *e)
     return err_set(e, "%s: is a file of a checkpoint; convert its directory%s: %s", path,
                    wanted == WHATIS_MODEL ? " first" : "", command),
            1;
+}
+
+int whatis_format(const char *path, struct err *e)
+{
+    struct err is = {0};
+    char *head = err_is_memory(e) ? NULL : malloc(HEAD);
+    int known = head && of_format(path, head, read_head(path, head, HEAD), &is);
+    free(head);
+    if (known) *e = is;
+    return known;
 }
 
 int whatis(const char *path, enum whatis_wanted wanted, struct err *e)

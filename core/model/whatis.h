@@ -15,5 +15,8 @@ enum whatis_wanted {
  * "PATH: is a ..., COMMAND". 0, *e unchanged: PATH is of the wanted kind, unknown or unreadable, or
  * *e says that memory ran out. */
 int whatis(const char *path, enum whatis_wanted wanted, struct err *e);
+/* The same by the first bytes of a regular file alone: a web page, an archive, a file of another
+ * program. */
+int whatis_format(const char *path, struct err *e);
 
 #endif

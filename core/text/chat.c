@@ -19,7 +19,7 @@ static int load(json_t **j, const struct chat_file *f, const char *name, struct 
     *j = NULL;
     if (!f->text) return 0;
     /* Integers are read as reals: some of these files write out 1e30. */
-    *j = json_read(f->text, f->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e);
+    *j = json_read_python(f->text, f->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e);
     if (json_is_object(*j)) return 0;
     if (*j) err_set(e, "not an object");
     err_prefix(e, "%s", name);

@@ -7,7 +7,7 @@ int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct
     size_t n;
     const char *text = mf_source_file(m, "generation_config.json", &n);
     if (!text) return 0;
-    json_t *c = json_read(text, n, 0, NULL, e);
+    json_t *c = json_read_python(text, n, 0, NULL, e);
     if (!json_is_object(c)) {
         json_decref(c);
         return !c && err_is_memory(e)

@@ -2,7 +2,9 @@
  * pool, options. */
 #include "backend-cpu/cpu_math.h"
 #include "cli/options.h"
+#include "core/base/json.h"
 #include "core/base/pool.h"
+#include "core/base/printable.h"
 #include "core/base/safetensors.h"
 #include "core/text/stop.h"
 
@@ -175,6 +177,41 @@ static void a_header_ends_with_its_file(void **state)
 }
 
 /* --- stop strings */
+/* What Python's json writes and JSON has not is read as text. */
+static void numbers_of_python_are_read_as_text(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"a\": Infinity, \"b\": [-Infinity,NaN, 1.5], \"Infinity\": \"NaN, \\\" NaN\", "
+        "\"c\": 1000000000000000019884624838656, \"d\": -1e999, \"e\": 9223372036854775807, "
+        "\"f\": [\"x\", NaN], \"g\":NaN}";
+    struct err e = {0};
+    assert_null(json_read(text, sizeof text - 1, 0, NULL, &e));
+    json_t *j = json_read_python(text, sizeof text - 1, 0, NULL, &e);
+    assert_non_null(j);
+    char *have = json_dumps(j, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    assert_string_equal(have, "{\"a\":\"Infinity\",\"b\":[\"-Infinity\",\"NaN\",1.5],"
+                              "\"Infinity\":\"NaN, \\\" NaN\","
+                              "\"c\":\"1000000000000000019884624838656\",\"d\":\"-1e999\","
+                              "\"e\":9223372036854775807,\"f\":[\"x\",\"NaN\"],\"g\":\"NaN\"}");
+    free(have);
+    json_decref(j);
+    static const char *const bad[] = {"{\"a\": Nan}",      "{\"a\": NaN1}", "{NaN: 1}",
+                                      "{\"a\": \"NaN",     "{\"a\": NaN",   "NaN",
+                                      "{\"a\": +Infinity}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_null(json_read_python(bad[i], strlen(bad[i]), 0, NULL, &e));
+}
+
+static void strangers_cannot_move_a_terminal(void **state)
+{
+    (void)state;
+    char text[] = "a\x1b[2J\n\x7f \xc2\x9b"
+                  "31m \xe2\x80\xae \xe2\x81\xa7 \xc3\xa9 \xe2\x82\xac";
+    err_printable(text);
+    assert_string_equal(text, "a?[2J?? ??31m ??? ??? \xc3\xa9 \xe2\x82\xac");
+}
+
 static void feed(const char *const *stops, int n, const char *const *pieces, const char *want,
                  int want_stopped)
 {
@@ -344,8 +381,7 @@ static void options_are_checked(void **state)
     (void)state;
     struct options o;
     struct err e;
-#define ARGV(...)                                                                                  \
-    (char *[]) { "opt4gptq-run", __VA_ARGS__, NULL }
+#define ARGV(...) (char *[]){"opt4gptq-run", __VA_ARGS__, NULL}
     assert_int_equal(parse(&o, &e,
                            ARGV("-m", "x", "-n", "5", "--temp", "0.5", "--stop", "a", "--stop", "b",
                                 "-s", "18446744073709551615")),
@@ -376,6 +412,8 @@ int main(void)
         cmocka_unit_test(sincos_are_correctly_rounded_or_nearly),
         cmocka_unit_test(hostile_headers_are_refused_by_name),
         cmocka_unit_test(a_header_ends_with_its_file),
+        cmocka_unit_test(numbers_of_python_are_read_as_text),
+        cmocka_unit_test(strangers_cannot_move_a_terminal),
         cmocka_unit_test(stop_strings_straddle_pieces),
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(the_share_of_a_slow_thread_goes_to_others),

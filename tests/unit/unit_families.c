@@ -268,7 +268,8 @@ static const struct {
      "\"vocab_size\": 320}",
      "{\"architecture\": \"olmo2\", \"bos\": -1, \"eos\": [], \"norm_eps\": 1e-06}"},
     {"olmo3",
-     "{\"architectures\": [\"Olmo3ForCausalLM\"], \"hidden_size\": 128, \"num_attention_heads\": 4, "
+     "{\"architectures\": [\"Olmo3ForCausalLM\"], \"hidden_size\": 128, \"num_attention_heads\": "
+     "4, "
      "\"num_hidden_layers\": 4, \"sliding_window\": 16, \"max_position_embeddings\": 512, "
      "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8.0, "
      "\"original_max_position_embeddings\": 64, \"attention_factor\": 1.2079441541679836}}",
@@ -446,12 +447,114 @@ static void test_refusals(void **state)
          "layer 7 has its own intermediate_size"},
         {"SmolLM3ForCausalLM", ", \"no_rope_layers\": [1, 0]", "no_rope_layers"},
         {"Qwen2MoeForCausalLM", ", \"layer_types\": [\"chunked_attention\"]", "chunked"},
+        {"Qwen2MoeForCausalLM", ", \"mlp_only_layers\": \"0\"", "mlp_only_layers is not a list"},
+        {"Qwen2MoeForCausalLM", ", \"mlp_only_layers\": [0.5]", "mlp_only_layers holds"},
+        {"SmolLM3ForCausalLM", ", \"num_hidden_layers\": 2, \"no_rope_layers\": [1, \"0\"]",
+         "no_rope_layers holds"},
+        {"LlamaForCausalLM", ", \"eos_token_id\": \"2\"", "eos_token_id is not a token's id"},
+        {"LlamaForCausalLM", ", \"eos_token_id\": [2, 1.5]", "eos_token_id is not a token's id"},
+        {"LlamaForCausalLM", ", \"bos_token_id\": true", "bos_token_id is not a token's id"},
+        {"Gemma3ForCausalLM", ", \"use_bidirectional_attention\": \"all\"", "later positions"},
+        {"Gemma3ForCausalLM", ", \"use_bidirectional_attention\": 1", "later positions"},
+        {"LlamaForCausalLM",
+         ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8, \"truncate\": \"no\"}",
+         "truncate"},
+        {"LlamaForCausalLM", ", \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": \"4x\"}",
+         "factor"},
+        {"LlamaForCausalLM",
+         ", \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": \"Infinity\"}", "factor"},
+        {"LlamaForCausalLM", ", \"rms_norm_eps\": \"NaN\"", "rms_norm_eps"},
+        {"BertForSequenceClassification", "", "no language model's head"},
+        {"MambaForCausalLM", "", "use vLLM or llama.cpp"},
     };
     for (size_t i = 0; i < sizeof r / sizeof *r; i++) {
         struct hf_config c;
         struct err e = {0};
         if (!read_class(&c, r[i][0], r[i][1], &e)) fail_msg("%s%s is read", r[i][0], r[i][1]);
         if (!strstr(e.msg, r[i][2])) fail_msg("%s%s: %s", r[i][0], r[i][1], e.msg);
+        hfc_free(&c);
+    }
+}
+
+/* Booleans are true, false or Python's 1 and 0; whatever else is refused, never taken for false. */
+static void test_flags(void **state)
+{
+    (void)state;
+    static const char *const keys[][2] = {
+        {"LlamaForCausalLM", "tie_word_embeddings"},
+        {"LlamaForCausalLM", "attention_bias"},
+        {"LlamaForCausalLM", "mlp_bias"},
+        {"LlamaForCausalLM", "is_causal"},
+        {"LlamaForCausalLM", "use_bidirectional_attention"},
+        {"Qwen2ForCausalLM", "use_sliding_window"},
+        {"Qwen3MoeForCausalLM", "norm_topk_prob"},
+        {"Qwen3NextForCausalLM", "attn_output_gate"},
+        {"Glm4MoeForCausalLM", "use_qk_norm"},
+        {"GptOssForCausalLM", "attention_bias"},
+        {"StableLmForCausalLM", "use_qkv_bias"},
+        {"StableLmForCausalLM", "use_parallel_residual"},
+        {"Starcoder2ForCausalLM", "use_bias"},
+        {"Gemma4ForCausalLM", "attention_k_eq_v"},
+        {"Gemma4ForCausalLM", "enable_moe_block"},
+        {"Gemma4ForCausalLM", "use_double_wide_mlp"},
+    };
+    static const char *const wrong[] = {"\"true\"", "2", "-1", "1.0", "[]", "{}"};
+    char extra[200], says[100];
+    struct hf_config c;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+            struct err e = {0};
+            snprintf(
+                extra, sizeof extra,
+                ", \"num_attention_heads\": 32, \"hidden_size_per_layer_input\": 0, \"%s\": %s",
+                keys[i][1], wrong[k]);
+            snprintf(says, sizeof says, "config.json: %s ", keys[i][1]);
+            if (!read_class(&c, keys[i][0], extra, &e)) fail_msg("%s is read", extra);
+            if (!strstr(e.msg, says)) fail_msg("%s: %s", extra, e.msg);
+            hfc_free(&c);
+        }
+    for (int on = 0; on < 2; on++) {
+        struct err e = {0};
+        snprintf(
+            extra, sizeof extra,
+            ", \"num_attention_heads\": 32, \"norm_topk_prob\": %d, \"tie_word_embeddings\": %d",
+            on, on);
+        assert_int_equal(read_class(&c, "Glm4MoeForCausalLM", extra, &e), 0);
+        assert_int_equal(c.router_normalize, on);
+        assert_int_equal(c.tied, on);
+        hfc_free(&c);
+    }
+}
+
+/* Biases that the configuration promises must be there. */
+static void test_biases(void **state)
+{
+    (void)state;
+    struct hf_config c;
+    struct err e = {0};
+    assert_int_equal(read_class(&c, "LlamaForCausalLM", ", \"attention_bias\": true", &e), 0);
+    assert_int_equal(c.traits & (HF_QKV_BIAS | HF_O_BIAS | HF_MLP_BIAS), HF_QKV_BIAS | HF_O_BIAS);
+    hfc_free(&c);
+    assert_int_equal(read_class(&c, "LlamaForCausalLM", ", \"mlp_bias\": 1", &e), 0);
+    assert_int_equal(c.traits & (HF_QKV_BIAS | HF_O_BIAS | HF_MLP_BIAS), HF_MLP_BIAS);
+    hfc_free(&c);
+    assert_int_equal(read_class(&c, "Qwen2ForCausalLM", ", \"attention_bias\": true", &e), 0);
+    assert_false(c.traits & HF_O_BIAS);
+    hfc_free(&c);
+}
+
+/* Which layers of a hybrid have full attention, where no list says it. */
+static void test_interval(void **state)
+{
+    (void)state;
+    struct hf_config c;
+    for (int every = 2; every < 5; every++) {
+        char extra[100];
+        struct err e = {0};
+        snprintf(extra, sizeof extra, ", \"num_hidden_layers\": 9, \"full_attention_interval\": %d",
+                 every);
+        assert_int_equal(read_class(&c, "Qwen3NextForCausalLM", extra, &e), 0);
+        for (int i = 0; i < 9; i++) assert_int_equal(c.linear[i], i % every != every - 1);
         hfc_free(&c);
     }
 }
@@ -512,8 +615,7 @@ static void test_ropes(void **state)
     hfc_free(&c);
     /* Gemma 2 has one RoPE, whose angles may be scaled */
     assert_int_equal(read_class(&c, "Gemma2ForCausalLM",
-                                ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}",
-                                &e),
+                                ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}", &e),
                      0);
     assert_true(c.rope_scale > 1.1);
     hfc_free(&c);
@@ -535,9 +637,22 @@ static void test_ropes(void **state)
     assert_true(c.windows[0] == 128 && c.windows[1] == 0);
     hfc_free(&c);
     /* of Llama's heads all dimensions rotate */
-    assert_int_equal(
-        read_class(&c, "LlamaForCausalLM", ", \"partial_rotary_factor\": 0.5", &e), 0);
+    assert_int_equal(read_class(&c, "LlamaForCausalLM", ", \"partial_rotary_factor\": 0.5", &e), 0);
     assert_int_equal(c.rotary, c.head_dim);
+    hfc_free(&c);
+    /* a number as text; a list of booleans */
+    assert_int_equal(read_class(&c, "LlamaForCausalLM",
+                                ", \"rope_theta\": \"1e4\", \"rope_scaling\": {\"rope_type\": "
+                                "\"linear\", \"factor\": \"4.0\"}",
+                                &e),
+                     0);
+    near(c.inv_freq[1], pow(1e4, -2.0 / 128) / 4);
+    hfc_free(&c);
+    assert_int_equal(read_class(&c, "SmolLM3ForCausalLM",
+                                ", \"num_hidden_layers\": 2, \"no_rope_layers\": [true, false]",
+                                &e),
+                     0);
+    assert_true(!c.no_rope[0] && c.no_rope[1]);
     hfc_free(&c);
     /* numbers of YaRN that are 0 count as missing */
     assert_int_equal(read_class(&c, "LlamaForCausalLM",
@@ -620,7 +735,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families), cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_ropes),
-        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_biases),   cmocka_unit_test(test_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

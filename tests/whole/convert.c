@@ -144,7 +144,12 @@ static void orders(void)
             "'s/layers.1.mlp.up_proj.g_idx/layers.1.mlp.up_prox.g_idx/' "
             "$D/llama-act-order-asym/model.safetensors >x; rm c/model.safetensors; mv x "
             "c/model.safetensors; $C -q c out",
-            "tensor 'model.layers.1.mlp.up_prox.g_idx' is not part of");
+            "module 'model.layers.1.mlp.up_proj' has no g_idx, but 13 others");
+    refused(
+        "new llama; sed 's/layers.1.mlp.up_proj.g_idx/layers.1.mlp.up_prox.g_idx/' "
+        "$D/llama/model.safetensors >x; rm c/model.safetensors; mv x c/model.safetensors; $C -q "
+        "c out",
+        "tensor 'model.layers.1.mlp.up_prox.g_idx' is not part of");
     done("new llama; rm c/config.json c/quantize_config.json; for f in config quantize_config; do "
          "sed 's/\"desc_act\": false/\"desc_act\": true/' $D/llama/$f.json >c/$f.json; done; $C -q "
          "c out",
@@ -153,6 +158,64 @@ static void orders(void)
          "$D/llama/model.safetensors >x; rm c/model.safetensors; "
          "mv x c/model.safetensors; $C -q c out",
          2, "warning: desc_act is true, but 14 modules have no usable g_idx");
+}
+
+/* ---- files of another upload, and what is no file of a checkpoint */
+
+static void uploads(void)
+{
+    static const char other[] =
+        "new llama; echo '{\"weight_map\": {\"model.embed_tokens.weight\": "
+        "\"model-00001-of-00002.safetensors\", \"x\": \"model-00002-of-00002.safetensors\"}}' "
+        ">c/model.safetensors.index.json; ";
+    char command[1500];
+#define WITH(rest) (snprintf(command, sizeof command, "%s%s", other, rest), command)
+    done(WITH("$C -q c out && $R -m out --prompt-ids 5,6 -n 6 --format ids --temp 0 2>/dev/null "
+              ">ids"),
+         1, "neither tokenizer");
+    done(WITH("touch c/model-00001-of-00002.safetensors c/model-00002-of-00002.safetensors; "
+              "$C -q c out && same"),
+         1, "neither tokenizer");
+    done(WITH("mv c/model.safetensors c/model-00001-of-00001.safetensors; $C -q c out && same"), 1,
+         "neither tokenizer");
+    done(WITH("mv c/model.safetensors c/gptq_model-4bit-128g.safetensors; $C -q c out && same"), 1,
+         "neither tokenizer");
+    refused(WITH("mv c/model.safetensors c/model-00001-of-00002.safetensors; $C -q c out"),
+            "model-00002-of-00002.safetensors: is not there: the download is incomplete");
+    refused(WITH("rm c/model.safetensors; $C -q c out"),
+            "model-00001-of-00002.safetensors: is not there: the download is incomplete");
+    static const char *const pages[] = {"<!DOCTYPE html><html>", "\\n <HTML lang=en>",
+                                        "<?xml version=1.0?><Error>", "Entry not found"};
+    static const char *const files[] = {"model.safetensors", "config.json", "tokenizer.json",
+                                        "generation_config.json", "model.safetensors.index.json"};
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+            snprintf(command, sizeof command,
+                     "new demo; rm -f c/%s; printf '%s' >c/%s; $C -q c out", files[k], pages[i],
+                     files[k]);
+            refused(command, "is a web page, not a model: the download went wrong");
+        }
+    refused("new llama; rm c/model.safetensors; printf '<html>' >c/x.safetensors; $C -q c out",
+            "c/x.safetensors: is a web page");
+}
+
+/* ---- numbers that JSON has not, in every file of a checkpoint */
+
+static void numbers(void)
+{
+    done("new demo; for f in config generation_config tokenizer_config quantize_config; do rm -f "
+         "c/$f.json; sed '1s/{/{\"odd\": [Infinity, -Infinity, NaN, 1e400],/' "
+         "$D/../../../models/demo/$f.json >c/$f.json; done; grep -c Infinity c/*.json | grep -c "
+         "':1' && $C -q c out && $R -m out -p 'Once upon' -n 3 --temp 0 2>/dev/null && $R -m out "
+         "-i /dev/null -o out.jsonl -q 2>/dev/null; rm -f out.jsonl",
+         0, "");
+    refused("new llama; rm c/config.json; sed 's/\"rms_norm_eps\": [^,]*/\"rms_norm_eps\": NaN/' "
+            "$D/llama/config.json >c/config.json; $C -q c out",
+            "rms_norm_eps");
+    done("new llama; rm c/config.json; sed '1s/{/{\"rope_scaling\": {\"rope_type\": \"yarn\", "
+         "\"factor\": 4.0, \"attn_factor\": 0.878},/; s/\"rope_scaling\": null,//' "
+         "$D/llama/config.json | sed '/\"rope_parameters\": {/,/}/d' >c/config.json; $C -q c out",
+         2, "attn_factor is left out, as transformers does");
 }
 
 /* ---- what is printed */
@@ -171,6 +234,15 @@ static void output(void)
     process_free(&p);
     done("$C -v $D/../../../models/demo out", 2, "act-order: in 6 of 6 layers");
     done("$C -q -v $D/../../../models/demo out", 0, "");
+    shell(&p, "mkdir -p evil; printf '{\"model_type\": \"\\\\u001b[31mred\", \"architectures\": "
+              "[\"A\\\\u009b2J\\\\nB\"], \"quantization_config\": {\"quant_method\": "
+              "\"\\\\u0007x\", \"format\": \"\\\\r\"}}' >evil/config.json; $C --list evil");
+    check(p.code == 1 && lines(p.err) == 1 && lines(p.out) == 4 && !strchr(p.out, 27) &&
+              !strchr(p.out, 7) && !strchr(p.out, '\r') && !strstr(p.out, "\xc2\x9b") &&
+              strstr(p.out, "?[31mred (A??2J?B)") && strstr(p.out, "converts       no: ") &&
+              !strstr(p.err, "is not supported"),
+          "--list of a stranger's directory", &p);
+    process_free(&p);
 }
 
 /* ---- files that are touched */
@@ -205,6 +277,11 @@ static void targets(void)
     refused("mkdir -p lora; echo '{}' >lora/adapter_config.json; $C -q lora out",
             "lora: is a LoRA adapter");
     refused("touch lora/file; $C -q lora/file out", "lora/file: is ");
+    shell(&p,
+          "umask 022; rm -f out; echo >out; chmod 600 out; $C -q c out && stat -c %a out; chmod "
+          "664 out; $C -q c out && stat -c %a out; rm out");
+    check(p.code == 0 && !strcmp(p.out, "600\n664\n"), "the mode of a replaced file is kept", &p);
+    process_free(&p);
     shell(&p, "umask 027; $C -q c out && stat -c %a out; umask 0; $C -q c out2 && stat -c %a out2");
     check(p.code == 0 && !strcmp(p.out, "640\n666\n"), "the umask holds", &p);
     process_free(&p);
@@ -219,15 +296,20 @@ int main(int argc, char **argv)
         return 2;
     }
     alarm(600); /* only what waits for ever takes that long */
-    snprintf(shell_head, sizeof shell_head,
-             "cd %s; C=%s/opt4gptq-convert R=%s/opt4gptq-run D=%s; "
-             "new() { rm -rf c; mkdir c; n=$1; [ $n = demo ] && n=../../../models/demo; for f in "
-             "$D/$n/*; do ln -s $f c; done; rm -f "
-             "c/expected* c/chat_template.jinja; }; ",
-             dir, build, build, data);
+    snprintf(
+        shell_head, sizeof shell_head,
+        "cd %s; C=%s/opt4gptq-convert R=%s/opt4gptq-run D=%s; "
+        "new() { rm -rf c; mkdir c; n=$1; [ $n = demo ] && n=../../../models/demo; for f in "
+        "$D/$n/*; do ln -s $f c; done; rm -f "
+        "c/expected* c/chat_template.jinja; }; "
+        "same() { $R -m out --prompt-ids 5,6 -n 6 --format ids --temp 0 2>/dev/null | cmp - ids; "
+        "}; ",
+        dir, build, build, data);
     special_files();
     texts();
     orders();
+    uploads();
+    numbers();
     output();
     targets();
     shell(&p, "cd / && rm -rf \"$OLDPWD\"");

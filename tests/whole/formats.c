@@ -22,14 +22,19 @@ static struct matrix want[EXPERTS][LINEARS];
 
 typedef void put_fn(const struct matrix *, const char *, const struct how *);
 
-#define QWEN3_MOE(class, type)                                                                      \
-    "\"architectures\":[\"" class "\"],\"model_type\":\"" type "\",\"hidden_size\":64,"           \
-    "\"intermediate_size\":48,"                                                                    \
-    "\"moe_intermediate_size\":48,\"num_hidden_layers\":1,\"num_attention_heads\":2,"            \
-    "\"num_key_value_heads\":1,\"head_dim\":32,\"vocab_size\":32,\"num_experts\":3,"             \
-    "\"num_experts_per_tok\":2,\"norm_topk_prob\":true,\"decoder_sparse_step\":1,"              \
-    "\"mlp_only_layers\":[],\"max_position_embeddings\":128,\"rms_norm_eps\":1e-6,"             \
-    "\"rope_theta\":10000.0,\"tie_word_embeddings\":true,\"hidden_act\":\"silu\""
+#define QWEN3_MOE(class, type)                                                                     \
+    "\"architectures\":[\"" class "\"],\"model_type\":\"" type "\",\"hidden_size\":64,"            \
+                                  "\"intermediate_size\":48,"                                      \
+                                  "\"moe_intermediate_size\":48,\"num_hidden_layers\":1,\"num_"    \
+                                  "attention_heads\":2,"                                           \
+                                  "\"num_key_value_heads\":1,\"head_dim\":32,\"vocab_size\":32,"   \
+                                  "\"num_experts\":3,"                                             \
+                                  "\"num_experts_per_tok\":2,\"norm_topk_prob\":true,\"decoder_"   \
+                                  "sparse_step\":1,"                                               \
+                                  "\"mlp_only_layers\":[],\"max_position_embeddings\":128,\"rms_"  \
+                                  "norm_eps\":1e-6,"                                               \
+                                  "\"rope_theta\":10000.0,\"tie_word_embeddings\":true,\"hidden_"  \
+                                  "act\":\"silu\""
 static const char qwen3_moe[] = QWEN3_MOE("Qwen3MoeForCausalLM", "qwen3_moe"),
                   qwen3_vl_moe[] = QWEN3_MOE("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe");
 
@@ -59,7 +64,7 @@ static void make_model(put_fn *fn, const struct how *how, const struct how *odd,
     char module[100];
     clear();
     ck.model = qwen3_moe;
-    snprintf(ck.quant, sizeof ck.quant, "%s", quant);
+    snprintf(ck.quant, sizeof ck.quant, "%s", quant ? quant : "");
     put_rest();
     for (int x = 0; x < EXPERTS; x++)
         for (int k = 0; k < LINEARS; k++) {
@@ -177,12 +182,13 @@ static void refused(const char *says)
 static void gptq_experts(void)
 {
     static const struct how plain = {4, 32, 0, 0, 1}, order = {4, 32, 1, 1, 1},
-                            wide = {8, 32, 1, 0, 1}, as_stored = {4, 16, 1, 0, 0};
+                            wide = {8, 32, 1, 0, 1}, as_stored = {4, 16, 1, 0, 0},
+                            in_order = {4, 32, 0, 2, 1};
     make_model(put_gptq, &plain, NULL, GPTQ);
     same("experts of GPTQ");
     make_model(put_gptq, &order, NULL, GPTQ ",\"desc_act\":true,\"sym\":false");
     same("experts of GPTQ, each with an order of its own");
-    make_model(put_gptq, &plain, &order, GPTQ ",\"sym\":false");
+    make_model(put_gptq, &in_order, &order, GPTQ ",\"sym\":false");
     same("one expert with an order");
     make_model(put_gptq, &plain, &wide,
                GPTQ ",\"dynamic\":{\"-:.*self_attn.*\":{},\"lm_head\":{},"
@@ -565,6 +571,59 @@ static void damaged(void)
     refused("but no group of config_groups has a target for it");
 }
 
+/* Settings of compressed-tensors with actorder. */
+#define CT_ORDER(order)                                                                            \
+    CT_GROUPS("\"a\":{\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":4,\"group_size\":32,"     \
+              "\"strategy\":\"group\",\"symmetric\":false,\"actorder\":" order "}}")
+
+/* An order of inputs that is lost, or has another length than the inputs. */
+static void orders(void)
+{
+    static const struct how gptq = {4, 32, 0, 1, 1}, ct = {4, 32, 1, 1, 0}, none = {4, 32, 1, 0, 0},
+                            trivial = {4, 32, 1, 2, 0};
+    static const char *const lost[] = {"\"group\"", "true", "\"GROUP\"", "\"dynamic\""};
+    static const char *const kept[] = {"\"weight\"", "\"static\"", "false", "null"};
+    static const char up[] = "model.layers.0.mlp.experts.2.up_proj";
+    char name[100];
+    for (int i = 0; i < 4; i++) {
+        make_model(put_compressed, &none, NULL, NULL);
+        snprintf(ck.quant, sizeof ck.quant, CT_ORDER("%s"), lost[i]);
+        refused("experts.0.gate_proj' has no weight_g_idx, but actorder is 'group'");
+        make_model(put_compressed, &none, NULL, NULL);
+        snprintf(ck.quant, sizeof ck.quant, CT_ORDER("%s"), kept[i]);
+        same("compressed-tensors without an order");
+    }
+    make_model(put_compressed, &ct, NULL, CT_ORDER("\"group\""));
+    same("compressed-tensors, actorder group");
+    make_model(put_compressed, &trivial, NULL, CT_ORDER("\"group\""));
+    same("compressed-tensors, actorder group, groups in order");
+    make_model(put_compressed, &ct, NULL, CT_ORDER("\"group\""));
+    snprintf(name, sizeof name, "%s.weight_g_idx", up);
+    strcpy(tensor(name)->name, "model.extra");
+    refused("experts.2.up_proj' has no weight_g_idx, but actorder is 'group'");
+    make_model(put_compressed, &ct, NULL, CT_ORDER("\"sorted\""));
+    refused("actorder 'sorted' is not supported");
+    for (int i = 0; i < 3; i++) { /* one input too few, one too many, two dimensions */
+        for (int k = 0; k < 2; k++) {
+            make_model(k ? put_compressed : put_gptq, k ? &ct : &gptq, NULL,
+                       k ? CT_ORDER("\"group\"") : GPTQ);
+            snprintf(name, sizeof name, "%s.%sg_idx", up, k ? "weight_" : "");
+            struct tensor *t = tensor(name);
+            if (i < 2) t->shape[0] += i ? 1 : -1, t->bytes = 4 * (size_t)t->shape[0];
+            else t->n_dims = 2, t->shape[0] = 2, t->shape[1] = DIM / 2;
+            refused(i == 0   ? "g_idx' is [63], must be [64] for its inputs"
+                    : i == 1 ? "g_idx' is [65], must be [64] for its inputs"
+                             : "g_idx' is [2, 32], must be [64] for its inputs");
+        }
+    }
+    for (int k = 0; k < 2; k++) { /* with and without the promise of an order */
+        make_model(put_gptq, &gptq, NULL, k ? GPTQ ",\"desc_act\":true" : GPTQ);
+        snprintf(name, sizeof name, "%s.g_idx", up);
+        strcpy(tensor(name)->name, "model.extra");
+        refused("module 'model.layers.0.mlp.experts.2.up_proj' has no g_idx, but 8 others");
+    }
+}
+
 static void foreign(void)
 {
     static const char *const quants[][2] = {
@@ -675,6 +734,7 @@ int main(int argc, char **argv)
     mxfp4();
     rounded();
     damaged();
+    orders();
     foreign();
     heads();
     list();

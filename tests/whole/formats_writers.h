@@ -132,7 +132,7 @@ static void write_checkpoint(void)
 
 struct how {
     int bits, group; /* group 0: one */
-    int asym, act;   /* zero points that differ; a random order of inputs */
+    int asym, act;   /* zero points that differ; 1: a random order of inputs, 2: g_idx without one */
     int minus_one;   /* GPTQ: zero points are stored minus one */
 };
 
@@ -148,7 +148,7 @@ static void make_matrix(struct matrix *m, int in, int out, const struct how *how
     int group = how->group ? how->group : in, top = (1 << how->bits) - 1;
     *m = (struct matrix){.in = in, .out = out, .groups = (in + group - 1) / group};
     for (int i = 0; i < in; i++) m->of[i] = i / group;
-    for (int i = in - 1; i > 0 && how->act; i--) {
+    for (int i = in - 1; i > 0 && how->act == 1; i--) {
         int j = (int)(next_random() % (uint32_t)(i + 1)), t = m->of[i];
         m->of[i] = m->of[j], m->of[j] = t;
     }

@@ -666,7 +666,7 @@ static int load_side(json_t **out, const char *text, size_t n, const char *what,
 {
     *out = NULL;
     if (!text) return 0;
-    *out = json_read(text, n, LOAD_FLAGS, NULL, e);
+    *out = json_read_python(text, n, LOAD_FLAGS, NULL, e);
     if (!*out || !json_is_object(*out)) {
         if (*out) err_set(e, "not an object");
         err_prefix(e, "%s", what);

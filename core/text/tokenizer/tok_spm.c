@@ -328,7 +328,7 @@ int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *
     if (m.bos >= (int32_t)m.n) m.bos = -1;
     if (m.eos >= (int32_t)m.n) m.eos = -1;
     if (src->config) {
-        config = json_read(src->config, src->config_bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
+        config = json_read_python(src->config, src->config_bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
                            NULL, e);
         if (!config && err_is_memory(e)) goto fail;
     }
