@@ -9,7 +9,7 @@ enum expr_kind { EMPTY, BYTE, SEQUENCE, EITHER, REPEAT, CALL, MARK, TEST, NEED }
 
 struct expr {
     enum expr_kind kind;
-    uint32_t a, b; /* expressions; BYTE: set; CALL, NEED: rule; MARK: flag; TEST: flags */
+    uint32_t a, b; /* expressions; BYTE: set; CALL: rule; NEED: need; MARK: flag; TEST: flags */
     int min, max;
 };
 
@@ -20,14 +20,21 @@ struct rule {
     int is_nullable, mark;
 };
 
+/* LEAST of the rules needed[first] [count] have a text. */
+struct need {
+    uint32_t first, count, least;
+};
+
 struct net {
     struct expr *expr;
     struct net_node *node;
     struct rule *rule;
     uint32_t (*set)[8];
     uint64_t *flags;
-    uint32_t n_exprs, n_nodes, n_rules, n_sets, n_flags;
-    uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets, cap_flags;
+    struct need *need;
+    uint32_t *needed;
+    uint32_t n_exprs, n_nodes, n_rules, n_sets, n_flags, n_needs, n_needed;
+    uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets, cap_flags, cap_needs, cap_needed;
     uint32_t last_set[LAST_SETS]; /* by hash: the set that was asked for last, + 1 */
     uint32_t *found, n_found; /* nodes by what they are: hash table of node + 1, [n_found] */
     struct err why;
@@ -73,6 +80,8 @@ void net_close(struct net *n)
     free(n->rule);
     free(n->set);
     free(n->flags);
+    free(n->need);
+    free(n->needed);
     free(n->found);
     free(n);
 }
@@ -223,10 +232,19 @@ net_expr net_test(struct net *n, uint64_t flags)
     return add(n, (struct expr){.kind = TEST, .a = i});
 }
 
-net_expr net_need(struct net *n, uint32_t rule)
+net_expr net_need_some(struct net *n, const uint32_t *rules, int count, int least)
 {
-    return add(n, (struct expr){.kind = NEED, .a = rule});
+    const struct need x = {n->n_needed, (uint32_t)count, (uint32_t)least};
+    for (int i = 0; i < count; i++) {
+        if (grow(n, &n->needed, n->n_needed, &n->cap_needed, sizeof *n->needed)) return NET_FAILED;
+        n->needed[n->n_needed++] = rules[i];
+    }
+    if (grow(n, &n->need, n->n_needs, &n->cap_needs, sizeof *n->need)) return NET_FAILED;
+    n->need[n->n_needs] = x;
+    return add(n, (struct expr){.kind = NEED, .a = n->n_needs++});
 }
+
+net_expr net_need(struct net *n, uint32_t rule) { return net_need_some(n, &rule, 1, 1); }
 
 uint32_t net_rule(struct net *n, const char *name, size_t n_bytes)
 {
@@ -344,6 +362,15 @@ static uint32_t make(struct net *n, net_expr at, uint32_t then)
 
 /* Which rules have the empty text; which nodes lead to the end of their rule. Both grow until
  * nothing is new. */
+static int has_needed(const struct net *n, const char *good, uint32_t i)
+{
+    const struct need *x = &n->need[i];
+    uint32_t found = 0;
+    for (uint32_t k = 0; k < x->count && found < x->least; k++)
+        found += (uint32_t)good[n->rule[n->needed[x->first + k]].start];
+    return found >= x->least;
+}
+
 static int leads_on(const struct net *n, const char *good, uint32_t i)
 {
     const struct net_node *x = &n->node[i];
@@ -355,8 +382,8 @@ static int leads_on(const struct net *n, const char *good, uint32_t i)
         return any && good[x->b];
     }
     case NET_SPLIT: return good[x->a] || good[x->b];
-    case NET_CALL:
-    case NET_NEED: return good[n->rule[x->a].start] && good[x->b];
+    case NET_CALL: return good[n->rule[x->a].start] && good[x->b];
+    case NET_NEED: return has_needed(n, good, x->a) && good[x->b];
     case NET_MARK:
     case NET_TEST: return good[x->b];
     case NET_DEAD: return 0;

@@ -42,8 +42,9 @@ net_expr net_repeat(struct net *n, net_expr a, int min, int max);
  * must be able to set them, whatever it has read. */
 net_expr net_mark(struct net *n, int flag);
 net_expr net_test(struct net *n, uint64_t flags);
-/* Nothing, where RULE has a text at all. */
+/* Nothing, where RULE has a text at all; or LEAST of RULES [count] do. */
 net_expr net_need(struct net *n, uint32_t rule);
+net_expr net_need_some(struct net *n, const uint32_t *rules, int count, int least);
 
 /* A rule, to be defined once; NAME [bytes] is for messages. */
 uint32_t net_rule(struct net *n, const char *name, size_t bytes);
@@ -69,7 +70,7 @@ enum net_kind {
     NET_CALL,  /* rule a, then b */
     NET_MARK,  /* flag a, then b */
     NET_TEST,  /* flags a, then b */
-    NET_NEED,  /* as net_need: rule a, then b */
+    NET_NEED,  /* as net_need_some: the a-th of these, then b */
     NET_DEAD   /* no text ends from here */
 };
 struct net_node {

@@ -18,6 +18,7 @@ struct members {
     json_t *final;     /* names of which the schema says all, patterns included; or NULL */
     json_t *all_names; /* patterns that find something in every name, or NULL */
     net_expr other;    /* a member that it does not name; NET_FAILED: none */
+    uint32_t other_rule; /* it, where it is not NET_FAILED */
     /* such a member, and its rule, for each choice of what "opt4gptq:some" asks for [n_some] */
     net_expr some[1 << MAX_SOME];
     uint32_t some_rule[1 << MAX_SOME];
@@ -191,7 +192,7 @@ static int find_some(struct members *m, json_t *flat, const struct naming *own, 
 }
 
 /* Members that the schema does not name. */
-static int find_other(struct members *m, json_t *flat, struct naming *own)
+static int other_members(struct members *m, json_t *flat, struct naming *own)
 {
     struct schema *s = m->s;
     json_t *other = json_object_get(flat, "additionalProperties");
@@ -216,6 +217,18 @@ static int find_other(struct members *m, json_t *flat, struct naming *own)
                : net_call(s->net, net_named(s->net, "string"));
     if (key == NET_FAILED) return -1;
     m->other = member_of(s, key, rule);
+    return 0;
+}
+
+/* The same as a rule, so that it is known whether there can be any. */
+static int find_other(struct members *m, json_t *flat, struct naming *own)
+{
+    struct net *n = m->s->net;
+    if (other_members(m, flat, own)) return -1;
+    if (m->other == NET_FAILED) return 0;
+    m->other_rule = net_rule(n, "other", 5);
+    net_define(n, m->other_rule, m->other);
+    m->other = net_call(n, m->other_rule);
     return 0;
 }
 
@@ -270,26 +283,46 @@ static int add_all_required(struct any_order *o)
 }
 
 /* Members that need not be there, MOST of them: the first takes the first of so many further flags,
- * and so on; with what is required all flags count a member each. */
+ * and so on; with what is required all flags count a member each. All of a member's flags are set
+ * in front of its comma: one that no flag is left for, or that no text is, begins with none. */
 static int add_counted(struct any_order *o, int most)
 {
     struct members *m = o->m;
     struct schema *s = m->s;
     int first = o->n_flags + m->n; /* behind those that members have */
-    net_expr any = m->other, comma = then(s, text(s, ","), ws(s));
+    net_expr comma = then(s, text(s, ","), ws(s)), any = m->other, next = any;
     if (first + most > MAX_FLAGS)
         return schema_refuse(s, "maxProperties", "of so many is not served");
-    for (int i = 0, flag = o->n_flags; i < m->n; i++)
-        if (!m->is_required[i])
-            any = or_else(s, any, then(s, net_mark(s->net, flag++), m->member[i]));
+    if (next != NET_FAILED) next = then(s, comma, next);
+    for (int i = 0, flag = o->n_flags; i < m->n; i++) {
+        if (m->is_required[i]) continue;
+        net_expr mark = net_mark(s->net, flag++);
+        any = or_else(s, any, then(s, mark, m->member[i]));
+        next = or_else(s, next, then(s, mark, then(s, comma, m->member[i])));
+    }
     if (any == NET_FAILED) return 0;
     for (int i = 0; i < most; i++) {
         uint64_t before = i ? (((uint64_t)1 << i) - 1) << first : 0;
         net_expr count = then(s, net_test(s->net, before), net_mark(s->net, first + i));
         o->first = or_else(s, o->first, then(s, count, any));
-        o->next = or_else(s, o->next, then(s, count, then(s, comma, any)));
+        o->next = or_else(s, o->next, then(s, count, next));
     }
     return 0;
+}
+
+/* Nothing, where so many members can be there beyond those that are required: any number of those
+ * that the schema does not name, each other one once. */
+static net_expr enough(struct members *m, int min, int n_required)
+{
+    struct schema *s = m->s;
+    uint32_t *rules = calloc((size_t)m->n + 1, sizeof *rules);
+    int n = 0;
+    if (!rules) return NET_FAILED;
+    for (int i = 0; i < m->n; i++)
+        if (!m->is_required[i]) rules[n++] = m->rule[i];
+    net_expr x = net_need_some(s->net, rules, n, min - n_required);
+    free(rules);
+    return m->other == NET_FAILED ? x : net_either(s->net, x, net_need(s->net, m->other_rule));
 }
 
 static int any_order(struct members *m, const struct bounds *b, net_expr *x)
@@ -321,6 +354,11 @@ static int any_order(struct members *m, const struct bounds *b, net_expr *x)
     *x = then(s, *x, net_test(s->net, o.test));
     for (int i = 0; i < m->n; i++)
         if (m->is_required[i]) *x = then(s, net_need(s->net, m->rule[i]), *x);
+    if (min > n_required - m->n_some) {
+        net_expr all = enough(m, min, n_required - m->n_some);
+        if (all == NET_FAILED) return net_error(s->net, s->e), err_memory(s->e);
+        *x = then(s, all, *x);
+    }
     for (int i = 0; i < m->n_some; i++) *x = then(s, net_need(s->net, m->some_rule[1 << i]), *x);
     return 0;
 }

@@ -155,6 +155,54 @@ static void object_keyword(struct dice *d, json_t *s, int depth)
     json_decref(o);
 }
 
+/* What no value is, in the ways that a schema can say it; or some value, mostly small. */
+static json_t *perhaps_never(struct dice *d, int depth)
+{
+    static const char *const never[] = {"false",
+                                        "{\"type\":\"integer\",\"enum\":[\"x\"]}",
+                                        "{\"not\":{}}",
+                                        "{\"$ref\":\"#/$defs/endless\"}",
+                                        "{\"type\":\"string\",\"minLength\":2,\"maxLength\":1}",
+                                        "{\"type\":\"array\",\"items\":false,\"minItems\":1}",
+                                        "{\"allOf\":[{\"type\":\"null\"},{\"type\":\"string\"}]}"},
+                             *const some[] = {"true",
+                                              "{\"type\":\"integer\"}",
+                                              "{\"$ref\":\"#/$defs/chain\"}",
+                                              "{\"enum\":[1,\"a\"]}",
+                                              "{\"type\":\"null\"}"};
+    if (chance(d, 35)) return parsed(PICK(d, never));
+    return chance(d, 20) ? random_schema(d, depth, NULL) : parsed(PICK(d, some));
+}
+
+/* An object or an array whose counts meet members that cannot be. */
+static json_t *crowd(struct dice *d, int depth)
+{
+    json_t *s = json_object(), *o = json_object();
+    int is_array = chance(d, 25);
+    put(s, "type", json_string(is_array ? "array" : "object"));
+    for (unsigned i = 0, n = roll(d, 4); i < n; i++)
+        if (is_array) array_keyword(d, s, 0);
+        else put(o, PICK(d, world_names), perhaps_never(d, depth));
+    if (is_array) {
+        if (chance(d, 50) && !json_is_array(json_object_get(s, "items")))
+            put(s, "items", perhaps_never(d, depth));
+        if (chance(d, 40)) put(s, "maxItems", json_integer(roll(d, 4)));
+        json_decref(o);
+        return s;
+    }
+    if (json_object_size(o)) put(s, "properties", json_incref(o));
+    json_decref(o);
+    if (chance(d, 40)) put(s, "required", random_names(d));
+    if (chance(d, 60)) put(s, "additionalProperties", perhaps_never(d, depth));
+    if (chance(d, 25))
+        put(s, "patternProperties",
+            json_pack("{s:o}", PICK(d, world_patterns), perhaps_never(d, depth)));
+    if (chance(d, 20)) put(s, "propertyNames", random_schema(d, 0, "string"));
+    if (chance(d, 55)) put(s, "maxProperties", json_integer(roll(d, 4)));
+    if (chance(d, 35)) put(s, "minProperties", json_integer(roll(d, 4)));
+    return s;
+}
+
 static void together_keyword(struct dice *d, json_t *s, int depth, const char *type)
 {
     static const char *const lists[] = {"allOf", "anyOf", "oneOf"};
@@ -193,6 +241,7 @@ static json_t *random_schema(struct dice *d, int depth, const char *hint)
     static const char *const types[] = {"object", "object",  "object", "array",   "array", "string",
                                         "string", "integer", "number", "boolean", "null"};
     if (chance(d, 4)) return json_boolean(chance(d, 60));
+    if (depth > 1 && chance(d, 25)) return crowd(d, depth - 1);
     json_t *s = json_object();
     const char *type = hint && chance(d, 80) ? hint : PICK(d, types);
     unsigned n = 1 + roll(d, 3);

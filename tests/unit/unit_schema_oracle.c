@@ -5,6 +5,7 @@
  *
  * A program of its own: [--schemas N] [--seed S] tries others. */
 #include "core/base/json.h"
+#include "core/grammar/call_syntax.h"
 #include "core/grammar/grammar.h"
 #include "tests/unit/oracle_schemas.h"
 #include "tests/unit/oracle_validator.h"
@@ -385,6 +386,7 @@ static int32_t choose(struct dice *d, const uint32_t *bits, int n_allowed)
         if (is_set(bits, id) && left-- == 0) return id;
 }
 
+/* SCHEMA NULL: the texts are calls, which are not judged. */
 static void walk(struct grammar *g, json_t *schema, struct dice *d, struct verdict *r)
 {
     uint32_t bits[(N_TOKENS + 31) / 32];
@@ -398,11 +400,12 @@ static void walk(struct grammar *g, json_t *schema, struct dice *d, struct verdi
     for (int step = 0; step < WALK_TOKENS && n + 32 < WALK_BYTES && !ended; step++) {
         int is_closing = step > WALK_FREE, may_end = grammar_may_end(c);
         assert_int_equal(grammar_mask(c, bits, &n_allowed, NULL, &e), 0);
-        if (may_end) check_walked(schema, text, n, r);
+        if (may_end && schema) check_walked(schema, text, n, r);
         if (n_allowed == 0 && !may_end) differ(r, "a walk comes to a dead end", text, n);
         ended = n_allowed == 0 || (may_end && (is_closing || chance(d, 50)));
         if (ended) break;
         int32_t id = is_closing && chance(d, 97) ? choose_closing(d, bits, text, n) : -1;
+        if (step < 3 * WALK_FREE && is_set(bits, ',') && chance(d, 30)) id = ',';
         if (id < 0) id = choose(d, bits, n_allowed);
         const char *t = vocab_token(vocab, id, &bytes);
         memcpy(text + n, t, bytes);
@@ -414,6 +417,28 @@ static void walk(struct grammar *g, json_t *schema, struct dice *d, struct verdi
     }
     r->n_endless += !ended;
     grammar_cursor_close(c);
+}
+
+/* Calls of a function whose parameters the schema has, in some syntax: walks that come to no end. */
+static void walk_calls(json_t *schema, uint64_t of, int ordered, struct verdict *r)
+{
+    int n_rows = 0;
+    while (call_syntax_row(n_rows)) n_rows++;
+    json_t *call = json_pack("{s:i, s:s, s:b, s:[], s:[{s:s, s:O}]}", "syntax",
+                             (int)(of % (unsigned)n_rows), "choice", "required", "parallel", 0,
+                             "special", "tools", "name", "f", "parameters", schema);
+    char *text = json_dumps(call, JSON_COMPACT);
+    const struct grammar_spec spec = {
+        .kind = GRAMMAR_CALLS, .text = text, .bytes = strlen(text), .schema_order = ordered};
+    struct grammar *g;
+    struct err e = {0};
+    struct dice d = {of};
+    if (json_is_object(schema) && !grammar_open(&g, &spec, vocab, &e)) {
+        for (int i = 0; i < N_WALKS / 2; i++) walk(g, NULL, &d, r);
+        grammar_close(g);
+    }
+    free(text);
+    json_decref(call);
 }
 
 /* A schema that is said to allow nothing. */
@@ -444,6 +469,7 @@ static void judge(json_t *schema, uint64_t of, int ordered, struct verdict *r)
     if (r->is_served) {
         compare_documents(g, schema, ordered, r);
         for (int i = 0; i < N_WALKS && !r->is_lost; i++) walk(g, schema, &d, r);
+        if (!r->is_lost) walk_calls(schema, of, ordered, r);
     } else {
         snprintf(r->refusal, sizeof r->refusal, "%.255s", e.msg);
         r->is_empty = strstr(e.msg, "no text at all") != NULL;
@@ -528,7 +554,7 @@ static void schemas_against_the_validator(void **state)
         uint64_t of = seed * 1000000 + (uint64_t)n++;
         struct dice d = {of * 0x9e3779b97f4a7c15u};
         roll(&d, 2);
-        json_t *schema = random_schema(&d, 3, NULL);
+        json_t *schema = of % 5 == 0 ? crowd(&d, 1) : random_schema(&d, 3, NULL);
         if (json_is_object(schema) && chance(&d, 30))
             json_object_set_new(schema, "$defs",
                                 json_pack("{s:o, s:o}", "x", random_schema(&d, 2, NULL), "y",
@@ -536,6 +562,15 @@ static void schemas_against_the_validator(void **state)
         else if (json_is_object(schema))
             json_object_set_new(schema, "$defs",
                                 json_pack("{s:b, s:{s:s}}", "x", 1, "y", "type", "string"));
+        if (json_is_object(schema)) { /* without end, and one that ends */
+            json_t *defs = json_object_get(schema, "$defs");
+            json_object_set_new(defs, "endless", parsed("{\"type\":\"object\",\"properties\":{\"a\":"
+                                                        "{\"$ref\":\"#/$defs/endless\"}},"
+                                                        "\"required\":[\"a\"]}"));
+            json_object_set_new(defs, "chain", parsed("{\"type\":\"object\",\"properties\":{\"a\":"
+                                                      "{\"$ref\":\"#/$defs/chain\"}},"
+                                                      "\"additionalProperties\":false}"));
+        }
         int ordered = of % 4 == 3;
         struct verdict r = {0};
         judge(schema, of, ordered, &r);
