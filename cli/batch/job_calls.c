@@ -2,6 +2,7 @@
 
 #include "cli/batch/job.h"
 #include "core/base/json.h"
+#include "core/grammar/digits.h"
 #include "core/grammar/free_text.h"
 #include "core/text/reasoning.h"
 
@@ -95,7 +96,7 @@ static int ask_for_calls(struct job *j, struct err *e)
                             json_pack("{s:i, s:s%}", "kind", (int)g->spec.kind, "text",
                                       g->spec.text ? g->spec.text : "", g->spec.bytes));
     else g->field = NULL; /* the command line's is for answers without calls */
-    char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
+    char *text = v ? digits_dump(v) : NULL;
     json_decref(v);
     if (!text || json_check(e)) {
         free(text);

@@ -5,7 +5,8 @@
 #include "cli/batch/record_tokens.h"
 
 #include "engine/sampling.h"
-#include "core/base/json.h"
+#include "core/base/json_long.h"
+#include "core/base/json_span.h"
 #include "core/sched/request.h"
 
 #include <stdio.h>
@@ -547,7 +548,7 @@ static int refuse_big(const struct record *r, const json_t *body, struct refusal
     json_t *v;
     for (int i = 0; i < 2; i++)
         json_object_foreach ((json_t *)places[i], key, v)
-            if (holds_big(v)) {
+            if (v != body && !record_keeps_digits(key) && holds_big(v)) {
                 why->field = key;
                 err_set(&why->why,
                         "%.80s: holds an integer that is not from -9223372036854775808 to "
@@ -555,7 +556,19 @@ static int refuse_big(const struct record *r, const json_t *body, struct refusal
                         key);
                 return 1;
             }
-    return refuse(why, NULL, "a number is too large");
+    return 0;
+}
+
+/* Tools whose schemas have numbers that jansson does not hold, again with all their digits. */
+static int keep_digits(const struct input_line *line, const json_t *body, struct err *e)
+{
+    const char *end = line->text + line->n, *p = json_span_space(line->text, end);
+    if (!json_object_get(body, "tools") || !json_span_member(&p, &end, "body") ||
+        !json_span_member(&p, &end, "tools") || !json_has_long(p, (size_t)(end - p)))
+        return 0;
+    json_t *tools = json_read_long(p, (size_t)(end - p), e);
+    if (!tools) return -1;
+    return json_object_set_new((json_t *)(uintptr_t)body, "tools", tools) ? err_memory(e) : 0;
 }
 
 /* Lists that the record leaves out. */
@@ -617,6 +630,13 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
         const json_t *body = NULL;
         int big, rc = parse_json(r, line, &big, why, e);
         if (!rc) rc = read_envelope(r, &body, why);
+        if (!rc && keep_digits(line, body, e)) {
+            if (err_is_memory(e)) return -1;
+            why->field = "tools";
+            err_set(&why->why, "tools: %.200s", e->msg);
+            *e = (struct err){0};
+            return 1;
+        }
         r->add_special = r->kind != RECORD_CHAT &&
                          !(r->kind == RECORD_EMBEDDING &&
                            json_is_array(json_object_get(body, "messages")));

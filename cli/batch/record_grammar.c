@@ -73,6 +73,12 @@ static int take_schema(const struct reading *x, const json_t *v, const char *fir
 
 /* ---- the fields */
 
+int record_keeps_digits(const char *field)
+{
+    return !strcmp(field, "tools") || !strcmp(field, fields[0]) || !strcmp(field, fields[1]) ||
+           !strcmp(field, fields[2]);
+}
+
 static int is_nothing(const json_t *v) { return !v || json_is_null(v) || json_is_false(v); }
 
 static int read_json_schema(const struct reading *x, const json_t *v)

@@ -8,5 +8,7 @@
 /* Fills r->grammar from BODY; LINE holds it as text. As record_parse: 0, 1 with *why, -1. */
 int record_read_grammar(struct record *r, const json_t *body, const struct input_line *line,
                         struct refusal *why, struct err *e);
+/* 1: numbers in this field of the body keep all digits, however many. */
+int record_keeps_digits(const char *field);
 
 #endif

@@ -7,6 +7,7 @@
  * - special: the row's special tokens
  * - document: {"kind": enum grammar_kind, "text": ..}, in place of text, with "auto"
  * - tools: array of {"name", "parameters" (absent: none), "free": true (any arguments)} */
+#include "core/base/json_long.h"
 #include "core/grammar/call_syntax.h"
 #include "core/grammar/call_values.h"
 #include "core/grammar/free_text.h"
@@ -400,7 +401,7 @@ int notation_calls(struct net *n, const char *text, size_t bytes, int ordered, i
     net_expr x = NET_FAILED;
     if (notation_json(n, compact, &object, e)) return -1;
     json_forget();
-    json_t *v = json_read(text, bytes, JSON_ALLOW_NUL, NULL, e);
+    json_t *v = json_read_long(text, bytes, e);
     if (!v) return -1;
     c.syntax = call_syntax_row(json_integer_value(json_object_get(v, "syntax")));
     c.special = json_object_get(v, "special");

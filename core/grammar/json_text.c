@@ -1,6 +1,7 @@
 #include "core/grammar/json_text.h"
 
 #include "core/grammar/chars.h"
+#include "core/grammar/digits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -276,6 +277,25 @@ net_expr json_other_text(struct net *n, const char *const *text, int count, stru
     return net_call(n, rule);
 }
 
+/* A number without an exponent, and as jansson writes it; a whole one that is written with a point
+ * may have zeros behind it. */
+static net_expr number_of(struct net *n, const json_t *value)
+{
+    char digits[DIGITS_TEXT], text[64] = "";
+    if (json_is_real(value))
+        for (int most = 15; most < 18; most++) { /* with the fewest digits that give it back */
+            snprintf(text, sizeof text, "%.*g", most, json_real_value(value));
+            if (strtod(text, NULL) == json_real_value(value)) break;
+        }
+    if (digits_plain(value, digits)) return net_chars(n, NULL, 0);
+    net_expr x = net_text(n, digits, strlen(digits));
+    if (digits_has_point(value) && !strchr(digits, '.')) { /* 2.0 is 2 */
+        net_expr zeros = net_repeat(n, net_text(n, "0", 1), 1, NET_NO_LIMIT);
+        x = net_sequence(n, x, net_repeat(n, net_sequence(n, net_text(n, ".", 1), zeros), 0, 1));
+    }
+    return strchr(text, 'e') ? net_either(n, x, net_text(n, text, strlen(text))) : x;
+}
+
 net_expr json_value_of(struct net *n, json_t *value)
 {
     const char *key;
@@ -283,6 +303,7 @@ net_expr json_value_of(struct net *n, json_t *value)
     size_t i;
     int first = 1;
     net_expr ws = net_call(n, net_named(n, "ws")), x;
+    if (digits_is(value)) return number_of(n, value);
     if (json_is_string(value))
         return json_text_of(n, json_string_value(value), json_string_length(value));
     if (json_is_object(value)) {
@@ -305,23 +326,6 @@ net_expr json_value_of(struct net *n, json_t *value)
         }
         return net_sequence(n, x, net_text(n, "]", 1));
     }
-    double whole = json_real_value(value);
-    if (json_is_real(value) && whole > -9e15 && whole < 9e15 && whole == (double)(int64_t)whole) {
-        char digits[32]; /* 2.0 is 2 */
-        snprintf(digits, sizeof digits, "%lld", (long long)whole);
-        net_expr zeros = net_repeat(n, net_text(n, "0", 1), 1, NET_NO_LIMIT);
-        zeros = net_repeat(n, net_sequence(n, net_text(n, ".", 1), zeros), 0, 1);
-        return net_sequence(n, net_text(n, digits, strlen(digits)), zeros);
-    }
-    char *text = NULL; /* with the fewest digits that give the number back */
-    for (size_t digits = 15; digits < 18; digits++) {
-        free(text);
-        text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
-        if (!text || strtod(text, NULL) == json_real_value(value)) break;
-        if (!json_is_real(value)) break;
-    }
-    if (!text) return NET_FAILED;
-    x = net_text(n, text, strlen(text));
-    free(text);
-    return x;
+    const char *word = json_is_null(value) ? "null" : json_is_true(value) ? "true" : "false";
+    return net_text(n, word, strlen(word));
 }

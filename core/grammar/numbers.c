@@ -27,73 +27,165 @@ static int64_t power(int k)
     return x;
 }
 
-int decimal_of(struct decimal *d, double x)
+/* The digits of TEXT [n] without its sign, point and exponent; *point: how many of them stand in
+ * front of the point. Returns their number, -1: too many. */
+static int digits_of_text(const char *text, size_t n, char *out, int room, int *point)
 {
-    char text[400];
-    int n = 15;
-    *d = (struct decimal){.is_negative = x < 0};
-    x = fabs(x);
-    if (!(x <= 1e15)) return -1;
-    do snprintf(text, sizeof text, "%.*g", n++, x);
-    while (n < 18 && strtod(text, NULL) != x);
-    const char *exponent = strchr(text, 'e');
-    int behind = 0, counted = 0;
-    for (const char *p = text; p < (exponent ? exponent : text + strlen(text)); p++)
-        if (*p == '.') counted = 1;
-        else behind += counted;
-    if (exponent) behind -= atoi(exponent + 1);
-    if (behind > NUMBERS_DIGITS) return -1;
-    snprintf(text, sizeof text, "%.*f", behind > 0 ? behind : 0, x);
-    char *point = strchr(text, '.');
-    if (point) *point = 0;
-    d->whole = strtoll(text, NULL, 10);
-    if (!point) return 0;
-    snprintf(d->digits, sizeof d->digits, "%s", point + 1);
-    for (size_t k = strlen(d->digits); k && d->digits[k - 1] == '0'; k--) d->digits[k - 1] = 0;
+    int count = 0, has_point = 0;
+    size_t i = text[0] == '-';
+    *point = 0;
+    for (; i < n && text[i] != 'e' && text[i] != 'E'; i++) {
+        if (text[i] == '.') {
+            has_point = 1;
+            continue;
+        }
+        *point += !has_point;
+        if (!count && text[i] == '0') { /* in front of all others */
+            *point -= 1;
+            continue;
+        }
+        if (count == room) {
+            if (text[i] != '0') return -1;
+            continue; /* of no weight, or counted by the point */
+        }
+        out[count++] = text[i];
+    }
+    if (i < n) {
+        long exponent = strtol(text + i + 1, NULL, 10);
+        if (exponent > 100000) exponent = 100000;
+        if (exponent < -100000) exponent = -100000;
+        *point += (int)exponent;
+    }
+    while (count && out[count - 1] == '0') count--;
+    return count;
+}
+
+int decimal_read(struct decimal *d, const char *text, size_t n)
+{
+    char all[2 * NUMBERS_DIGITS];
+    int point, count = digits_of_text(text, n, all, 2 * NUMBERS_DIGITS, &point);
+    memset(d, 0, sizeof *d);
+    d->whole[0] = '0';
+    if (count < 0) return -1;
+    if (!count) return 0;
+    if (point > NUMBERS_DIGITS || count - point > NUMBERS_DIGITS) return -1;
+    d->is_negative = text[0] == '-';
+    for (int i = 0; i < point; i++) d->whole[i] = i < count ? all[i] : '0';
+    for (int i = point < 0 ? point : 0, k = 0; i < 0; i++) d->digits[k++] = '0';
+    for (int i = point > 0 ? point : 0, k = point < 0 ? -point : 0; i < count; i++)
+        d->digits[k++] = all[i];
     return 0;
 }
 
-/* ---- whole numbers */
-
-/* Numbers of exactly PLACES digits, leading zeros counted, from A to B. */
-static net_expr of_places(struct net *n, int64_t a, int64_t b, int places)
+int decimal_of(struct decimal *d, double x)
 {
+    char text[64];
+    int n = 15;
+    if (!isfinite(x)) return -1;
+    do snprintf(text, sizeof text, "%.*g", n++, x);
+    while (n < 18 && strtod(text, NULL) != x);
+    return decimal_read(d, text, strlen(text));
+}
+
+/* Of numbers without signs and zeros at their begin. */
+static int order_of_whole(const char *a, const char *b)
+{
+    size_t na = strlen(a), nb = strlen(b);
+    int order = na == nb ? strcmp(a, b) : na < nb ? -1 : 1;
+    return (order > 0) - (order < 0);
+}
+
+int decimal_is_zero(const struct decimal *d) { return d->whole[0] == '0' && !*d->digits; }
+
+int decimal_order(const struct decimal *a, const struct decimal *b)
+{
+    int below_a = a->is_negative && !decimal_is_zero(a),
+        below_b = b->is_negative && !decimal_is_zero(b);
+    if (below_a != below_b) return below_a ? -1 : 1;
+    int order = order_of_whole(a->whole, b->whole);
+    if (!order) order = strcmp(a->digits, b->digits);
+    order = (order > 0) - (order < 0);
+    return below_a ? -order : order;
+}
+
+/* ---- whole numbers, as their digits */
+
+enum { WHOLE = NUMBERS_DIGITS + 2 };
+
+static void add_one(char *x)
+{
+    size_t i = strlen(x);
+    while (i && x[i - 1] == '9') x[--i] = '0';
+    if (i) {
+        x[i - 1]++;
+        return;
+    }
+    memmove(x + 1, x, strlen(x) + 1);
+    x[0] = '1';
+}
+
+/* 0: there is none below zero. */
+static int take_one(char *x)
+{
+    size_t i = strlen(x);
+    if (!strcmp(x, "0")) return 0;
+    while (x[i - 1] == '0') x[--i] = '9';
+    x[i - 1]--;
+    if (x[0] == '0' && x[1]) memmove(x, x + 1, strlen(x));
+    return 1;
+}
+
+static int is_all(const char *x, char c)
+{
+    while (*x == c) x++;
+    return !*x;
+}
+
+/* Numbers of as many digits as A and B have, from A to B; NULL: the least, the greatest. */
+static net_expr of_places(struct net *n, const char *a, const char *b, int places)
+{
+    if (a && is_all(a, '0')) a = NULL;
+    if (b && is_all(b, '9')) b = NULL;
     if (places == 0) return net_empty(n);
-    int64_t unit = power(places - 1), high = unit - 1;
-    int first = (int)(a / unit), last = (int)(b / unit);
-    a %= unit, b %= unit;
+    if (!a && !b) return net_repeat(n, digit(n, 0, 9), places, places);
+    int first = a ? *a - '0' : 0, last = b ? *b - '0' : 9;
+    const char *rest_a = a ? a + 1 : NULL, *rest_b = b ? b + 1 : NULL;
     if (first == last)
-        return net_sequence(n, digit(n, first, first), of_places(n, a, b, places - 1));
+        return net_sequence(n, digit(n, first, first), of_places(n, rest_a, rest_b, places - 1));
     net_expr x = NET_FAILED;
-    if (a) {
-        x = net_sequence(n, digit(n, first, first), of_places(n, a, high, places - 1));
+    if (rest_a && !is_all(rest_a, '0')) {
+        x = net_sequence(n, digit(n, first, first), of_places(n, rest_a, NULL, places - 1));
         first++;
     }
-    int partly = b != high;
+    int partly = rest_b && !is_all(rest_b, '9');
     if (first + partly <= last)
         x = or_else(n, x,
                     net_sequence(n, digit(n, first, last - partly),
                                  net_repeat(n, digit(n, 0, 9), places - 1, places - 1)));
     if (partly)
-        x = or_else(n, x, net_sequence(n, digit(n, last, last), of_places(n, 0, b, places - 1)));
+        x = or_else(n, x,
+                    net_sequence(n, digit(n, last, last), of_places(n, NULL, rest_b, places - 1)));
     return x;
 }
 
-/* Whole numbers from A >= 0 to B, without a bound where B is INT64_MAX; NET_FAILED: none. */
-static net_expr whole_numbers(struct net *n, int64_t a, int64_t b)
+/* Whole numbers from A to B, without a bound where B is NULL; NET_FAILED: none. */
+static net_expr whole_numbers(struct net *n, const char *a, const char *b)
 {
-    enum { PLACES = 16 };
+    char low[WHOLE + 1], high[WHOLE + 1];
     net_expr x = NET_FAILED;
-    for (int places = 1; places <= PLACES; places++) {
-        int64_t low = places == 1 ? 0 : power(places - 1), high = power(places) - 1;
-        if (a > low) low = a;
-        if (b < high) high = b;
-        if (low <= high) x = or_else(n, x, of_places(n, low, high, places));
+    int from = (int)strlen(a), to = b ? (int)strlen(b) : from;
+    if (b && order_of_whole(a, b) > 0) return x;
+    for (int places = from; places <= to; places++) {
+        memset(low, '0', sizeof low);
+        memset(high, '9', sizeof high);
+        low[0] = places == 1 ? '0' : '1';
+        low[places] = high[places] = 0;
+        x = or_else(n, x,
+                    of_places(n, places == from ? a : low, b && places == to ? b : high, places));
     }
-    if (b == INT64_MAX)
+    if (!b)
         x = or_else(
-            n, x,
-            net_sequence(n, digit(n, 1, 9), net_repeat(n, digit(n, 0, 9), PLACES, NET_NO_LIMIT)));
+            n, x, net_sequence(n, digit(n, 1, 9), net_repeat(n, digit(n, 0, 9), to, NET_NO_LIMIT)));
     return x;
 }
 
@@ -168,26 +260,29 @@ static net_expr with_fraction(const struct fraction *f, net_expr whole, int at_l
 static net_expr above_zero(struct net *n, const struct number_bounds *b)
 {
     const struct fraction f = {n, b->low.digits, b->high.digits, b->low_open, b->high_open};
-    int64_t low = b->low.whole, high = b->has_high ? b->high.whole : INT64_MAX;
+    char low[WHOLE + 1] = "0", high[WHOLE + 1], next[WHOLE + 1];
+    strcpy(low, b->low.whole[0] ? b->low.whole : "0");
+    strcpy(high, b->high.whole);
     if (b->whole) {
-        if (*f.low || f.low_open) low++;
-        if (b->has_high && !*f.high && f.high_open) high--;
-        return low > high ? NET_FAILED : whole_numbers(n, low, high);
+        if (*f.low || f.low_open) add_one(low);
+        if (b->has_high && !*f.high && f.high_open && !take_one(high)) return NET_FAILED;
+        return whole_numbers(n, low, b->has_high ? high : NULL);
     }
-    if (low > high) return NET_FAILED;
-    if (b->has_high && low == high) return with_fraction(&f, whole_numbers(n, low, low), 1, 1);
+    if (b->has_high && order_of_whole(low, high) > 0) return NET_FAILED;
+    if (b->has_high && !strcmp(low, high))
+        return with_fraction(&f, whole_numbers(n, low, low), 1, 1);
     net_expr x = with_fraction(&f, whole_numbers(n, low, low), 1, 0);
-    if (!b->has_high)
-        return or_else(n, x, with_fraction(&f, whole_numbers(n, low + 1, high), 0, 0));
-    x = or_else(n, x, with_fraction(&f, whole_numbers(n, low + 1, high - 1), 0, 0));
-    return or_else(n, x, with_fraction(&f, whole_numbers(n, high, high), 0, 1));
+    strcpy(next, low);
+    add_one(next);
+    if (!b->has_high) return or_else(n, x, with_fraction(&f, whole_numbers(n, next, NULL), 0, 0));
+    x = or_else(n, x, with_fraction(&f, whole_numbers(n, high, high), 0, 1));
+    take_one(high);
+    return or_else(n, x, with_fraction(&f, whole_numbers(n, next, high), 0, 0));
 }
-
-static int is_zero(const struct decimal *d) { return d->whole == 0 && !*d->digits; }
 
 net_expr numbers_between(struct net *n, const struct number_bounds *b)
 {
-    static const struct decimal zero;
+    static const struct decimal zero = {.whole = "0"};
     struct number_bounds up = *b, down = *b;
     net_expr x = NET_FAILED;
     int low_below = !b->has_low || b->low.is_negative,
@@ -196,9 +291,9 @@ net_expr numbers_between(struct net *n, const struct number_bounds *b)
         if (low_below) up.has_low = 1, up.low = zero, up.low_open = 0;
         x = above_zero(n, &up);
     }
-    if (low_below || is_zero(&b->low)) { /* also -0 */
+    if (low_below || decimal_is_zero(&b->low)) { /* also -0 */
         down.low = high_above ? zero : b->high;
-        down.low_open = high_above ? b->has_high && is_zero(&b->high) && b->high_open
+        down.low_open = high_above ? b->has_high && decimal_is_zero(&b->high) && b->high_open
                                    : b->high_open;
         down.has_high = b->has_low;
         down.high = b->low;
@@ -255,8 +350,10 @@ static net_expr remainder_of(const struct multiples *m, int64_t remainder, int s
 
 net_expr numbers_multiples(struct net *n, const struct decimal *step, int whole)
 {
-    struct multiples m = {n, step->whole, (int)strlen(step->digits), whole, NULL};
-    if (m.places > 9 || m.step > MAX_RULES) return NET_FAILED;
+    struct multiples m = {n, 0, (int)strlen(step->digits), whole, NULL};
+    if (m.places > 9 || strlen(step->whole) > 9) return NET_FAILED;
+    m.step = atoll(step->whole);
+    if (m.step > MAX_RULES) return NET_FAILED;
     m.step = m.step * power(m.places) + (m.places ? atoll(step->digits) : 0);
     int stages = whole ? 1 : m.places + 2;
     if (m.step < 1 || m.step * stages > MAX_RULES) return NET_FAILED;

@@ -1,5 +1,6 @@
 #include "core/grammar/schema.h"
 
+#include "core/grammar/digits.h"
 #include "core/grammar/json_text.h"
 #include "core/grammar/notation.h"
 #include "core/grammar/schema_merge.h"
@@ -261,12 +262,7 @@ static int keep_those(struct schema *s, json_t *flat, json_t *values, json_t *ke
     json_decref(without);
     json_array_foreach (values, i, v) {
         if (rc) break;
-        double x = json_real_value(v); /* 1.0 is 1 */
-        json_t *whole = json_is_real(v) && schema_type_of(v) == SCHEMA_INTEGER
-                            ? json_integer((json_int_t)x)
-                            : json_incref(v);
-        char *text = json_dumps(whole, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-        json_decref(whole);
+        char *text = digits_dump(v);
         rc = text ? reads(w, text, s->e) : err_memory(s->e);
         free(text);
         if (rc > 0) rc = json_array_append(kept, v);
@@ -307,6 +303,8 @@ static int allowed_values(struct schema *s, json_t *flat, json_t **out)
         int is_out = rc;
         json_array_foreach (json_object_get(flat, "opt4gptq:notEnum"), k, no)
             is_out |= schema_equal(v, no);
+        if (!rc && !digits_have_room(v))
+            rc = schema_refuse(s, "enum", "a number has more digits than are served");
         if (is_out || !(schema_type_of(v) & types)) continue;
         json_array_append(says_more(flat, v) ? judged : simple, v);
     }
@@ -543,6 +541,7 @@ static int check_words(json_t *v, const char *parent, struct err *e)
     json_t *one;
     size_t i;
     int is_names = 0;
+    if (digits_is_long(v)) return 0;
     for (i = 0; parent && i < sizeof of_names / sizeof *of_names; i++)
         is_names |= !strcmp(parent, of_names[i]);
     for (i = 0; parent && i < sizeof values / sizeof *values; i++)
@@ -570,8 +569,7 @@ int notation_schema(struct net *n, const char *source, size_t bytes, int ordered
     uint32_t object;
     if (notation_json(n, compact, &object, e)) return -1;
     json_forget();
-    if (!(from.root = json_read(source, bytes, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL, e)))
-        return -1;
+    if (!(from.root = json_read_long(source, bytes, e))) return -1;
     s.rules = json_object();
     int rc = schema_check_words(from.root, e);
     if (!rc) rc = schema_rule(&s, from.root, "#", root);

@@ -1,5 +1,7 @@
 #include "core/grammar/schema_merge.h"
 
+#include "core/grammar/digits.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,16 +98,14 @@ static const struct {
 
 unsigned schema_type_of(json_t *v)
 {
+    struct decimal d;
+    if (digits_is_long(v)) return digits_of(v, &d) || *d.digits ? SCHEMA_FRACTION : SCHEMA_INTEGER;
     switch (json_typeof(v)) {
     case JSON_OBJECT: return SCHEMA_OBJECT;
     case JSON_ARRAY: return SCHEMA_ARRAY;
     case JSON_STRING: return SCHEMA_STRING;
     case JSON_INTEGER: return SCHEMA_INTEGER;
-    case JSON_REAL: {
-        double x = json_real_value(v);
-        return x > -9e15 && x < 9e15 && x == (double)(long long)x ? SCHEMA_INTEGER
-                                                                  : SCHEMA_FRACTION;
-    }
+    case JSON_REAL: return digits_of(v, &d) || *d.digits ? SCHEMA_FRACTION : SCHEMA_INTEGER;
     case JSON_NULL: return SCHEMA_NULL;
     case JSON_TRUE:
     case JSON_FALSE: break;
@@ -319,7 +319,7 @@ int schema_equal(json_t *a, json_t *b)
     json_t *v, *w;
     const char *key;
     size_t i;
-    if (json_is_number(a) && json_is_number(b)) return json_number_value(a) == json_number_value(b);
+    if (digits_is(a) && digits_is(b)) return digits_order(a, b) == 0;
     if (json_is_array(a) && json_is_array(b)) {
         if (json_array_size(a) != json_array_size(b)) return 0;
         json_array_foreach (a, i, v)
@@ -343,7 +343,14 @@ static int add_more(json_t *out, const char *key, const char *more, json_t *a, j
     return json_object_set(out, key, a);
 }
 
-static int is_larger(json_t *a, json_t *b) { return json_number_value(a) > json_number_value(b); }
+/* 1: A is larger; 0: not; -1: *e, one is no number or has too many digits. */
+static int is_larger(const char *key, json_t *a, json_t *b, struct err *e)
+{
+    int order = digits_is(a) && digits_is(b) ? digits_order(a, b) : DIGITS_UNKNOWN;
+    if (order == DIGITS_UNKNOWN)
+        return err_set(e, "%s: is not a number, or has more digits than are served", key);
+    return order > 0;
+}
 
 static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struct err *e)
 {
@@ -352,12 +359,12 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struc
     json_t *v, *w;
     size_t i, k;
     if (json_equal(a, b)) return json_object_set(out, key, a);
-    if (is_one_of(key, lower, 4) ||
-        (!strcmp(key, "exclusiveMinimum") && json_is_number(a) && json_is_number(b)))
-        return json_object_set(out, key, (is_larger(a, b) ? a : b));
-    if (is_one_of(key, upper, 4) ||
-        (!strcmp(key, "exclusiveMaximum") && json_is_number(a) && json_is_number(b)))
-        return json_object_set(out, key, (is_larger(a, b) ? b : a));
+    int is_open = (!strncmp(key, "exclusiveM", 10)) && digits_is(a) && digits_is(b),
+        is_lower = is_one_of(key, lower, 4) || (is_open && key[10] == 'i');
+    if (is_lower || is_one_of(key, upper, 4) || is_open) {
+        int larger = is_larger(key, a, b, e);
+        return larger < 0 ? -1 : json_object_set(out, key, larger == is_lower ? a : b);
+    }
     if (!strcmp(key, "enum")) {
         json_t *common = json_array();
         json_array_foreach (a, i, v)
@@ -439,7 +446,7 @@ int schema_both(json_t *a, json_t *b, json_t **out, struct err *e)
 static void open_bound(json_t *x, const char *closed, const char *open)
 {
     json_t *flag = json_object_get(x, open), *bound = json_object_get(x, closed);
-    int is_open = json_is_true(flag) && json_is_number(bound);
+    int is_open = json_is_true(flag) && digits_is(bound);
     if (!json_is_boolean(flag)) return;
     if (is_open) json_object_set(x, open, bound);
     else json_object_del(x, open);

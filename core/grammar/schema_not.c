@@ -2,6 +2,8 @@
  * fails. Schemas that are made here have keywords of their own, "opt4gptq:..". */
 #include "core/grammar/schema_merge.h"
 
+#include "core/grammar/digits.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,11 +241,12 @@ static int negate_simply(const char *key, json_t *v, json_t *cases)
         {"maxProperties", "object", "minProperties", 1},
     };
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
-        if (strcmp(key, bounds[i].key) || !json_is_number(v)) continue;
+        if (strcmp(key, bounds[i].key) || !digits_is(v)) continue;
         double x = json_number_value(v);
-        if (bounds[i].step && x + bounds[i].step < 0) return 1; /* never fails */
+        int is_count = bounds[i].step && !digits_is_long(v) && x < 1e15; /* larger: not served */
+        if (is_count && x + bounds[i].step < 0) return 1;                /* never fails */
         add_case(cases, bounds[i].type, bounds[i].other,
-                 bounds[i].step ? json_integer((json_int_t)x + bounds[i].step) : json_incref(v));
+                 is_count ? json_integer((json_int_t)x + bounds[i].step) : json_incref(v));
         return 1;
     }
     if (!strcmp(key, "enum") && json_is_array(v))

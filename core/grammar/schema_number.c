@@ -1,5 +1,6 @@
 /* schema_number.c: numbers of a schema. One condition is an expression; several are followed
  * together (regular.h). */
+#include "core/grammar/digits.h"
 #include "core/grammar/notation.h"
 #include "core/grammar/numbers.h"
 #include "core/grammar/regular.h"
@@ -7,6 +8,7 @@
 #include "core/grammar/schema_merge.h"
 
 enum { MAX_STEPS = 6, MAX_OUT = 32 };
+static const char too_many_digits[] = "has more digits than are served";
 
 /* What numbers have to be: between bounds, multiples of steps [n_steps], not multiples of those
  * behind [n_not], and not these [n_out]. */
@@ -21,37 +23,30 @@ static int bound_of(struct schema *s, json_t *flat, const char *key, const char 
                     int is_lower, int *has, int *is_open, struct decimal *value)
 {
     json_t *closed = json_object_get(flat, key), *open = json_object_get(flat, open_key);
-    double x = 0;
+    struct decimal other;
     *has = *is_open = 0;
-    if (json_is_number(closed)) {
+    if (closed && !digits_is(closed)) return schema_refuse(s, key, "is not a number");
+    if (closed) {
         *has = 1;
-        x = json_number_value(closed);
         *is_open = json_is_true(open); /* draft 4 */
-    } else if (closed) {
-        return schema_refuse(s, key, "is not a number");
+        if (digits_of(closed, value)) return schema_refuse(s, key, too_many_digits);
     }
-    if (json_is_number(open)) {
-        double y = json_number_value(open);
-        if (!*has || (is_lower ? y >= x : y <= x)) *has = *is_open = 1, x = y;
-    }
-    if (!*has) return 0;
-    if (x < -1e15 || x > 1e15) { /* beyond what is counted: of no use, or impossible */
-        if (is_lower ? x < 0 : x > 0) return *has = 0;
-        return schema_refuse(s, key, "beyond 10^15 is not served");
-    }
-    if (decimal_of(value, x)) return schema_refuse(s, key, "has more digits than are served");
+    if (!digits_is(open)) return 0;
+    if (digits_of(open, &other)) return schema_refuse(s, open_key, too_many_digits);
+    int order = *has ? decimal_order(&other, value) : 0;
+    if (!*has || (is_lower ? order >= 0 : order <= 0)) *has = *is_open = 1, *value = other;
     return 0;
 }
 
 static int add_step(struct schema *s, struct conditions *c, json_t *step, int is_not)
 {
     struct decimal *d = &c->step[c->n_steps + c->n_not];
-    if (!json_is_number(step) || json_number_value(step) <= 0)
-        return schema_refuse(s, "multipleOf", "is not a number above 0");
     if (c->n_steps + c->n_not == MAX_STEPS)
         return schema_refuse(s, "multipleOf", "more than 6 are not served");
-    if (decimal_of(d, json_number_value(step)))
-        return schema_refuse(s, "multipleOf", "has more digits than are served");
+    if (digits_is(step) && digits_of(step, d))
+        return schema_refuse(s, "multipleOf", too_many_digits);
+    if (!digits_is(step) || d->is_negative || decimal_is_zero(d))
+        return schema_refuse(s, "multipleOf", "is not a number above 0");
     if (is_not) c->n_not++;
     else c->n_steps++;
     return 0;
@@ -73,9 +68,9 @@ static int find(struct schema *s, json_t *flat, unsigned types, struct condition
     json_array_foreach (json_object_get(flat, "opt4gptq:notMultiple"), i, v)
         if (add_step(s, c, v, 1)) return -1;
     json_array_foreach (json_object_get(flat, "opt4gptq:notEnum"), i, v) {
-        if (!json_is_number(v)) continue;
+        if (!digits_is(v)) continue;
         if (c->n_out == MAX_OUT) return schema_refuse(s, "not", "of more than 32 numbers");
-        if (decimal_of(&c->out[c->n_out++], json_number_value(v)))
+        if (digits_of(v, &c->out[c->n_out++]))
             return schema_refuse(s, "not", "a number has more digits than are served");
     }
     if (!(types & SCHEMA_INTEGER)) {

@@ -1,6 +1,7 @@
 /* schema_string.c: strings of a schema. One condition is an expression; several are followed
  * together (regular.h). */
 #include "core/grammar/chars.h"
+#include "core/grammar/digits.h"
 #include "core/grammar/json_text.h"
 #include "core/grammar/notation.h"
 #include "core/grammar/regular.h"
@@ -186,11 +187,13 @@ int schema_length(struct schema *s, json_t *flat, const char *key, int *value)
 {
     json_t *v = json_object_get(flat, key);
     if (!v) return 0;
-    double x = json_is_number(v) ? json_number_value(v) : -1;
-    if (x < 0 || x != (double)(int64_t)x)
+    struct decimal d;
+    int is_read = digits_is(v) && !digits_of(v, &d);
+    if (!digits_is(v) || (is_read && (d.is_negative || *d.digits)))
         return schema_refuse(s, key, "is not a number of 0 or more");
-    if (x > MAX_LENGTH) return schema_refuse(s, key, "more than 100,000 is not served");
-    *value = (int)x;
+    if (!is_read || strlen(d.whole) > 6 || atoi(d.whole) > MAX_LENGTH)
+        return schema_refuse(s, key, "more than 100,000 is not served");
+    *value = atoi(d.whole);
     return 0;
 }
 

@@ -3,6 +3,7 @@
  * failing ones; tests/data/chat-golden.json: many conversations through whole chat templates, as
  * hashes. scripts/golden-jinja writes both. Runs from the project root; the chat templates are in
  * SHARED_DIR, without which their tests are skipped. */
+#include "core/base/json_long.h"
 #include "core/text/chat.h"
 #include "core/text/jinja.h"
 
@@ -602,6 +603,28 @@ static void openai_messages(void **state)
     }
 }
 
+/* Integers beyond 64 bits are written as Python writes them; nothing is computed from them. */
+static void long_integers_are_written(void **state)
+{
+    static const char text[] = "{\"a\": {\"maximum\": 18446744073709551616, \"b\": "
+                               "[-99999999999999999999, 0.12345678901234567890]}}",
+                      template[] = "{{ a | tojson }} {{ a.maximum }} {{ a.maximum is number }} {{ a"
+                                   ".maximum is integer }} {{ a.maximum is string }}",
+                      want[] = "{\"maximum\": 18446744073709551616, \"b\": "
+                               "[-99999999999999999999, 0.12345678901234568]} "
+                               "18446744073709551616 True True False";
+    struct err e = {0};
+    size_t n;
+    json_t *variables = json_read_long(text, strlen(text), &e);
+    (void)state;
+    char *have = render(template, strlen(template), variables, &n, &e);
+    assert_non_null(have);
+    assert_string_equal(have, want);
+    free(have);
+    assert_null(render("{{ a.maximum + 1 }}", 19, variables, &n, &e));
+    json_decref(variables);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +638,7 @@ int main(void)
         cmocka_unit_test(what_a_template_reads),
         cmocka_unit_test(nothing_is_text_too),
         cmocka_unit_test(openai_messages),
+        cmocka_unit_test(long_integers_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

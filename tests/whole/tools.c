@@ -288,6 +288,35 @@ static const json_t *choice_of(const json_t *line)
     return json_array_get(json_object_get(body, "choices"), 0);
 }
 
+/* Numbers that neither 64 bits nor a double hold: the template and the grammar see all digits. */
+static void long_numbers(void)
+{
+#define N "18446744073709551617"
+    json_t *line =
+        ask(model,
+            "{{ tools | tojson }}{{ tools[0].function.parameters.properties.n"
+            ".maximum }}",
+            ",\"max_tokens\":300,\"prompt_logprobs\":0,\"tool_choice\":\"required\","
+            "\"parallel_tool_calls\":false,\"tools\":[{\"type\":\"function\",\"function\":"
+            "{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"n\":{"
+            "\"type\":\"integer\",\"minimum\":" N ",\"maximum\":" N ",\"default\":" N "}},"
+            "\"required\":[\"n\"],\"additionalProperties\":false}}}]",
+            "--compact-json", "--schema-order");
+    const json_t *call = json_array_get(
+        json_object_get(json_object_get(choice_of(line), "message"), "tool_calls"), 0);
+    const char *arguments = text_at(call, "function", "arguments");
+    check_that(!strcmp(arguments, "{\"n\":" N "}"), "all digits in a call: %s", arguments);
+    json_decref(line);
+    line = ask(model, "{{ tools[0].x + 1 }}",
+               ",\"max_tokens\":1,\"tools\":[{\"type\":\"function\","
+               "\"x\":" N ",\"function\":{\"name\":\"f\"}}]",
+               "--temp", "0");
+    const json_t *body = json_object_get(json_object_get(line, "response"), "body");
+    check_that(json_object_get(body, "error") != NULL, "nothing is computed from such a number");
+    json_decref(line);
+#undef N
+}
+
 #define THINKS_OF_TOOLS SHOWS("<tool_call></tool_call>") "<think>\n"
 #define THINKS "{{ messages[0].content }}<think>\n"
 #define END_AT_ONCE ",\"max_tokens\":60,\"logit_bias\":{\"4095\":100}"
@@ -510,6 +539,7 @@ int main(int argc, char **argv)
     forced_calls();
     special_tokens();
     reasoning();
+    long_numbers();
     continued();
     call_or_document();
     refusals();

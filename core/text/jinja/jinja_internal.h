@@ -23,6 +23,8 @@ enum jinja_type {
     JINJA_BOOL,
     JINJA_INT,
     JINJA_FLOAT,
+    JINJA_LONG, /* an integer beyond 64 bits: its digits, s [n]; is written, and nothing is
+                   computed from it */
     JINJA_STRING,
     JINJA_LIST,
     JINJA_TUPLE,
@@ -44,7 +46,7 @@ struct jinja_value {
     uint8_t flag; /* STRING: 1 = marked safe; UNDEFINED: enum jinja_undefined; VIEW; TUPLE: 1 = of
                      groupby */
     uint8_t of;   /* UNDEFINED: type of the value that lacks the attribute */
-    size_t n;     /* STRING, UNDEFINED: bytes of s */
+    size_t n;     /* STRING, LONG, UNDEFINED: bytes of s */
     union {
         int64_t i; /* INT, BOOL */
         double f;

@@ -254,6 +254,7 @@ int jinja_put_repr(struct jinja_run *r, struct jinja_value v)
     case JINJA_INT:
         return jinja_put(r, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v.i));
     case JINJA_FLOAT: return jinja_put_float(r, v.f);
+    case JINJA_LONG: return jinja_put(r, v.s, v.n);
     case JINJA_STRING:
         if (v.flag) return jinja_fail(r, "the repr of a text marked safe is not supported");
         return put_string_repr(r, v);
@@ -449,7 +450,8 @@ static int dump(struct dumper *d, struct jinja_value v)
     case JINJA_NONE:
     case JINJA_BOOL:
     case JINJA_INT:
-    case JINJA_FLOAT: return dump_scalar(d, v);
+    case JINJA_FLOAT:
+    case JINJA_LONG: return dump_scalar(d, v);
     case JINJA_STRING: return dump_string(d, v);
     case JINJA_LIST:
     case JINJA_TUPLE:

@@ -2,6 +2,8 @@
  * iteration. */
 #include "core/text/jinja/jinja_internal.h"
 
+#include "core/base/json_long.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,10 +79,10 @@ int jinja_fail(struct jinja_run *r, const char *fmt, ...)
 
 const char *jinja_type_name(struct jinja_value v)
 {
-    static const char *const names[] = {
-        "",          "Undefined", "NoneType", "bool",      "int",       "float",
-        "str",       "list",      "tuple",    "dict_view", "generator", "dict",
-        "Namespace", "range",     "Macro",    "function",  "method",    "LoopContext"};
+    static const char *const names[] = {"",          "Undefined", "NoneType", "bool",       "int",
+                                        "float",     "int",       "str",      "list",       "tuple",
+                                        "dict_view", "generator", "dict",     "Namespace",  "range",
+                                        "Macro",     "function",  "method",   "LoopContext"};
     return names[v.type];
 }
 
@@ -235,6 +237,15 @@ int jinja_dict_set(struct jinja_run *r, struct jinja_dict *d, struct jinja_value
     return 0;
 }
 
+/* A number that jansson does not hold (json_long.h): as Python reads it. */
+static struct jinja_value long_number(const char *digits)
+{
+    if (strpbrk(digits, ".eE")) return jinja_float(strtod(digits, NULL));
+    struct jinja_value v = jinja_bytes(digits, strlen(digits));
+    v.type = JINJA_LONG;
+    return v;
+}
+
 /* Strings are not copied: the document outlives the render. */
 int jinja_from_json(struct jinja_run *r, const json_t *j, struct jinja_value *out)
 {
@@ -258,6 +269,7 @@ int jinja_from_json(struct jinja_run *r, const json_t *j, struct jinja_value *ou
         r->depth--;
         return rc;
     default:
+        if (json_long(j)) return *out = long_number(json_long(j)), 0;
         if (jinja_enter(r) || jinja_dict(r, JINJA_DICT, json_object_size(j), out)) return -1;
         json_object_foreach ((json_t *)(uintptr_t)j, key, item) {
             struct jinja_pair *p = &out->dict->pair[out->dict->n++];
@@ -350,6 +362,7 @@ int jinja_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
     switch ((enum jinja_type)a.type) {
     case JINJA_UNDEFINED:
     case JINJA_NONE: return 1;
+    case JINJA_LONG:
     case JINJA_STRING:
         if (a.n != b.n) return 0;
         if (a.n > 64 && jinja_steps(r, a.n / 64)) return -1;
