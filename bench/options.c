@@ -11,7 +11,7 @@
 #define ARGS_STRUCT struct bench_options
 static const struct args_row table[] = {
     {HEADING("What is measured")},
-    {NAMES("-m", "--model"), TEXT(model, "FILE"),
+    {NAMES("-m", "--model"), READS(model, "FILE"),
      .help = "model file (default: made-up weights of TinyLlama-1.1B's shape)",
      .modes = MODE(BENCH_RUNS) | MODE(BENCH_OPS) | MODE(BENCH_ROOFLINE) | MODE(BENCH_SCHEMAS)},
     {NAMES("-p", "--n-prompt"), INTS(prompt, 0, 1 << 20),
@@ -43,7 +43,7 @@ static const struct args_row table[] = {
     {NAMES("--query-halves"), INT(query_halves, 1, 2),
      .help = "as opt4gptq-run (default 2)"},
     {NAMES("--device"), INT(device, 0, 1023), .help = "which GPU (default 0)"},
-    {NAMES("--hip-library"), TEXT(hip_library, "PATH"),
+    {NAMES("--hip-library"), READS(hip_library, "PATH"),
      .help = "GPU runtime library (default: as opt4gptq-run)"},
     {NAMES("-b", "--batch-size"), INT(n_batch, 1, 65536),
      .help = "prompt tokens computed in one step (default 512)"},
@@ -66,7 +66,7 @@ static const struct args_row table[] = {
     {NAMES("--ablation"), FLAG(ablation),
      .help = "the paper's table on a GPU: each optimization alone, and all; without a GPU, counts",
      .chooses = BENCH_ABLATION},
-    {NAMES("--schemas"), TEXT(schemas, "FILE"),
+    {NAMES("--schemas"), READS(schemas, "FILE"),
      .help = "JSON schemas with instances, one a line: which are served, how long masks take with "
              "the tokens of -m (lines {\"name\", \"schema\", \"tests\": [{\"valid\", \"data\"}]})",
      .chooses = BENCH_SCHEMAS},

@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/json_span.h"
+#include "core/base/printable.h"
 #include "core/grammar/grammar.h"
 
 #include <math.h>
@@ -163,13 +164,14 @@ static int try_instances(struct schemas *s, struct grammar_cursor *c, const char
     size_t i;
     json_array_foreach (tests, i, test) {
         int valid = json_is_true(json_object_get(test, "valid"));
+        char shown[PRINTABLE];
         char *data = json_dumps(json_object_get(test, "data"),
                                 JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
         if (!data) continue; /* a test without data */
         int rc = valid ? follow(s, c, data, strlen(data), e)
                        : is_document(c, data, strlen(data), e);
         if (rc >= 0 && rc != valid)
-            fprintf(stderr, "%s, test %zu: a%s instance is %s\n", name, i,
+            fprintf(stderr, "%s, test %zu: a%s instance is %s\n", printable_text(name, shown), i,
                     valid ? " valid" : "n invalid", valid ? "refused" : "accepted");
         free(data);
         if (rc < 0) return -1;

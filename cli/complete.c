@@ -7,6 +7,7 @@
 #include "cli/scores.h"
 #include "cli/show.h"
 #include "core/base/clock.h"
+#include "core/base/printable.h"
 #include "core/base/progress.h"
 
 #include <math.h>
@@ -143,10 +144,11 @@ static int close_all(struct completion *c, int failed, struct err *e)
 static void say_machine(const struct completion *c)
 {
     const struct model_config *g = &c->engine.model.config;
+    char name[PRINTABLE];
     fprintf(stderr,
             "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit "
             "linears\n",
-            g->architecture, g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab,
+            printable_text(g->architecture, name), g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab,
             g->context, step_plan_n_quantized(&c->engine.model.plan));
     struct sched_stats s;
     sched_stats(c->engine.sched, &s);

@@ -27,7 +27,7 @@ int logits_file_open(struct logits_file **out, const char *path, int vocab, stru
         return err_memory(e);
     }
     int fd = -1;
-    if (dur_create(&fd, f->temp, e) || !(f->out = fdopen(fd, "wb"))) {
+    if (dur_create(&fd, f->temp, path, e) || !(f->out = fdopen(fd, "wb"))) {
         if (fd >= 0) close(fd);
         err_prefix(e, "--logits-out");
         free(f->temp); /* not ours to remove */

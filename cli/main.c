@@ -60,6 +60,6 @@ int main(int argc, char **argv)
         }
         if (!usage_check(&o, &e) && !outputs_check(&o, &e)) rc = run(&o, &e);
     }
-    if (e.msg[0]) fprintf(stderr, "opt4gptq-run: %s\n", e.msg);
+    if (rc && e.msg[0]) fprintf(stderr, "opt4gptq-run: %s\n", e.msg);
     return rc;
 }

@@ -1,5 +1,7 @@
 #include "cli/out.h"
 
+#include "core/base/printable.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +74,21 @@ void out_string(struct out *o, const char *s, size_t n)
     }
     out_bytes(o, s + from, n - from);
     out_bytes(o, "\"", 1);
+}
+
+void out_shown(struct out *o, const char *s, size_t n)
+{
+    size_t from = 0;
+    for (size_t i = 0, bytes; i < n; i += bytes ? bytes : 1) {
+        if (!printable_obeyed(s + i, n - i, &bytes)) continue;
+        char shown[16];
+        if (bytes == 1) snprintf(shown, sizeof shown, "^%c", s[i] ^ 0x40);
+        else snprintf(shown, sizeof shown, "<U+00%02X>", (unsigned char)s[i + 1]);
+        out_bytes(o, s + from, i - from);
+        out_text(o, shown);
+        from = i + bytes;
+    }
+    out_bytes(o, s + from, n - from);
 }
 
 void out_logprob(struct out *o, double v)

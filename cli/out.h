@@ -26,6 +26,8 @@ void out_int(struct out *o, int64_t v);
 /* A JSON string, quotes included. Only what JSON demands is escaped; a byte of S [n] that is not
  * UTF-8 becomes U+FFFD. */
 void out_string(struct out *o, const char *s, size_t n);
+/* S [n] as a terminal may have it: control characters but newline and tab as ^[, ^M or <U+009B>. */
+void out_shown(struct out *o, const char *s, size_t n);
 /* A log-probability: rounded to fp32 and printed with the 9 digits that give back that fp32 value.
  * The rounding hides the last bits of a double, in which the C libraries' exp and log differ
  * between machines. -inf is -9999.0, as in vLLM. */

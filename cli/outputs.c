@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -63,29 +64,43 @@ static int same(const struct place *a, const struct place *b)
 
 /* ---- all that a run reads and writes */
 
-enum { MAX_FILES = 24 };
+enum { MAX_FILES = 64, MAX_ENDING = 32 };
 
 struct file {
     const char *what; /* the option, or the standard stream */
-    char path[PATH_MAX + 64];
+    char path[PATH_MAX + MAX_ENDING];
     int written, is_stream; /* streams may be one file among each other */
     struct place place;
 };
 
 struct files {
-    struct file *file;
+    struct file *file; /* [MAX_FILES] */
     int n;
 };
 
-static void add(struct files *f, const char *what, const char *path, const char *suffix,
+static void add(struct files *f, const char *what, const char *path, const char *ending,
                 int written)
 {
-    if (!path || !strcmp(path, "-")) return;
+    CHECK(f->n < MAX_FILES);
     struct file *x = &f->file[f->n];
     *x = (struct file){.what = what, .written = written};
-    if ((size_t)snprintf(x->path, sizeof x->path, "%s%s", path, suffix) < sizeof x->path &&
+    if ((size_t)snprintf(x->path, sizeof x->path, "%s%s", path, ending) < sizeof x->path &&
         !find(x->path, &x->place))
         f->n++;
+}
+
+/* The file and those that come with it: ENDINGS separated by blanks, or NULL. */
+static void add_written(struct files *f, const char *what, const char *path, const char *endings)
+{
+    add(f, what, path, "", 1);
+    for (const char *at = endings ? endings : ""; *at; at += strspn(at, " ")) {
+        char ending[MAX_ENDING];
+        size_t n = strcspn(at, " ");
+        CHECK(n < sizeof ending);
+        snprintf(ending, sizeof ending, "%.*s", (int)n, at);
+        add(f, what, path, ending, 1);
+        at += n;
+    }
 }
 
 static void add_stream(struct files *f, const char *what, int fd, int written)
@@ -97,12 +112,10 @@ static void add_stream(struct files *f, const char *what, int fd, int written)
 }
 
 /* What -o makes. A link of that name is followed, as the batch does. */
-static int add_answers(struct files *f, const struct options *o, struct err *e)
+static int add_answers(struct files *f, const struct options *o, const char *endings, struct err *e)
 {
-    static const char *const suffix[] = {"", ".journal", ".journal.tmp", ".part"};
     char path[PATH_MAX];
     struct shard s;
-    if (!o->output || !strcmp(o->output, "-")) return 0;
     if (shard_parse(&s, o->shard, e)) return -1;
     int n = s.n > 1 ? snprintf(path, sizeof path, "%s.%llu-of-%llu", o->output,
                                (unsigned long long)s.i, (unsigned long long)s.n)
@@ -110,9 +123,27 @@ static int add_answers(struct files *f, const struct options *o, struct err *e)
     if (n >= (int)sizeof path) return err_set(e, "-o: the name is too long");
     struct stat st;
     char *target = !lstat(path, &st) && S_ISLNK(st.st_mode) ? realpath(path, NULL) : NULL;
-    for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++)
-        add(f, "-o", target ? target : path, suffix[i], 1);
+    add_written(f, "-o", target ? target : path, endings);
     free(target);
+    return 0;
+}
+
+/* All files that the options name, as the table says which do. */
+static int add_all(struct files *f, const struct options *o, struct err *e)
+{
+    add_stream(f, "stdin", 0, 0);
+    add_stream(f, "stdout", 1, 1);
+    add_stream(f, "stderr", 2, 1);
+    for (int i = 0; i < run_program.n_rows; i++) {
+        const struct args_row *r = &run_program.rows[i];
+        if (r->file == ARGS_NO_FILE) continue;
+        const char *path = options_text(o, r->names[0]);
+        if (!path || !strcmp(path, "-")) continue;
+        if (r->file == ARGS_READS) add(f, r->names[0], path, "", 0);
+        else if (r->offset != offsetof(struct options, output))
+            add_written(f, r->names[0], path, r->beside);
+        else if (add_answers(f, o, r->beside, e)) return -1;
+    }
     return 0;
 }
 
@@ -131,30 +162,33 @@ static int compare(const struct file *a, const struct file *b, struct err *e)
                    other->written ? "" : ", which would be written over");
 }
 
+/* Compares the files from FIRST on with those before them. */
+static int compare_from(const struct files *f, int first, struct err *e)
+{
+    for (int i = first; i < f->n; i++)
+        for (int j = 0; j < i; j++)
+            if (compare(&f->file[j], &f->file[i], e)) return -1;
+    return 0;
+}
+
 int outputs_check(const struct options *o, struct err *e)
 {
     struct files f = {calloc(MAX_FILES, sizeof *f.file), 0};
     if (!f.file) return err_memory(e);
-    add(&f, "-m", o->model, "", 0);
-    add(&f, "-f", o->file, "", 0);
-    add(&f, "-i", o->input, "", 0);
-    add(&f, "--chat-template-file", o->chat_template_file, "", 0);
-    add(&f, "--score-template-file", o->score_template_file, "", 0);
-    add(&f, "--multiple-choice", o->choices, "", 0);
-    add(&f, "--few-shot-file", o->few_shot_file, "", 0);
-    add(&f, "--hip-library", o->hip_library, "", 0);
-    add_stream(&f, "stdin", 0, 0);
-    add_stream(&f, "stdout", 1, 1);
-    add_stream(&f, "stderr", 2, 1);
-    int rc = add_answers(&f, o, e);
-    add(&f, "--report", o->report, "", 1);
-    add(&f, "--trace", o->trace, "", 1);
-    add(&f, "--samples", o->samples, "", 1);
-    add(&f, "--logits-out", o->logits_out, "", 1);
-    add(&f, "--logits-out", o->logits_out, ".part", 1);
-    CHECK(f.n <= MAX_FILES);
-    for (int i = 0; i < f.n && !rc; i++)
-        for (int j = 0; j < i && !rc; j++) rc = compare(&f.file[j], &f.file[i], e);
+    int rc = add_all(&f, o, e) || compare_from(&f, 0, e) ? -1 : 0;
+    free(f.file);
+    return rc;
+}
+
+int outputs_check_one(const struct options *o, const char *what, const char *path, struct err *e)
+{
+    struct files f = {calloc(MAX_FILES, sizeof *f.file), 0};
+    if (!f.file) return err_memory(e);
+    int rc = add_all(&f, o, e), n = f.n;
+    if (!rc) {
+        add(&f, what, path, "", 1);
+        rc = compare_from(&f, n, e);
+    }
     free(f.file);
     return rc;
 }

@@ -12,6 +12,9 @@
  * Opens nothing. -1: says which two are one. */
 int outputs_check(const struct options *o, struct err *e);
 
+/* The same for one file more, that WHAT (a command of a conversation) is going to write. */
+int outputs_check_one(const struct options *o, const char *what, const char *path, struct err *e);
+
 /* A file beside the answers (--report, --trace, --samples), open from the start, written at the
  * end: what it held stays until then, and if nothing comes to be written it is as it was. */
 struct side_file {

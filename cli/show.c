@@ -2,11 +2,22 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-int show_put(const char *text, size_t n, struct err *e)
+static int put_raw(const char *text, size_t n, struct err *e)
 {
     if (fwrite(text, 1, n, stdout) == n && !fflush(stdout)) return 0;
     return err_sys(e, "cannot write to stdout");
+}
+
+int show_put(const char *text, size_t n, struct err *e)
+{
+    struct out shown = {0};
+    if (!isatty(1)) return put_raw(text, n, e);
+    out_shown(&shown, text, n);
+    int rc = out_failed(&shown) ? err_memory(e) : put_raw(shown.p, shown.n, e);
+    out_free(&shown);
+    return rc;
 }
 
 enum show_reasoning show_reasoning_of(const struct options *o)
@@ -40,7 +51,7 @@ static int set_dim(struct show *s, int dim, struct err *e)
 {
     if (!s->how.terminal || s->dim == dim) return 0;
     s->dim = dim;
-    return show_put(dim ? "\033[2m" : "\033[0m", 4, e);
+    return put_raw(dim ? "\033[2m" : "\033[0m", 4, e);
 }
 
 /* White space before what is printed alone would be left over from the other part. */

@@ -42,7 +42,8 @@ void show_close(struct show *s);
 int show_token(struct show *s, int32_t id, struct err *e);
 /* Prints what was held back, unless a stop string has ended the text, and a newline. */
 int show_end(struct show *s, int stopped, struct err *e);
-/* Bytes to stdout, at once. */
+/* Bytes to stdout, at once: as they are, but on a terminal without control characters that it
+ * would obey (out_shown). */
 int show_put(const char *text, size_t n, struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
 /* tokens.c: the modes --tokenize and --detokenize. */
 #include "cli/run.h"
+#include "cli/show.h"
 #include "engine/vocabulary.h"
 
 #include <errno.h>
@@ -55,7 +56,7 @@ static int print_text(const struct tokenizer *t, const struct options *o, const 
         if (ids.id[i] >= tok_n_ids(t))
             rc = err_set(e, "token id %d: the tokenizer ends at %d", ids.id[i], tok_n_ids(t) - 1);
     if (!rc) rc = tok_decode(t, ids.id, ids.n, !o->special, &out, &n, e);
-    if (!rc) fwrite(out, 1, n, stdout), printf("\n");
+    if (!rc) rc = show_put(out, n, e) || show_put("\n", 1, e) ? -1 : 0;
     free(out);
     tok_ids_free(&ids);
     return rc;

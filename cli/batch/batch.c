@@ -7,6 +7,7 @@
 #include "engine/sampling.h"
 #include "core/base/clock.h"
 #include "core/text/chat.h"
+#include "core/base/printable.h"
 #include "core/base/progress.h"
 
 #include <errno.h>
@@ -208,11 +209,14 @@ void batch_see_id(struct batch_run *b, const struct record *r)
     for (; b->seen[i] && b->seen[i] != h; i = (i + 1) & (b->n_seen - 1)) {
     }
     if (b->seen[i]) {
+        char id[81];
+        snprintf(id, sizeof id, "%.*s", (int)(r->id_bytes < 80 ? r->id_bytes : 80), r->id);
+        printable_bytes(id, strlen(id));
         progress_clear();
         fprintf(stderr,
-                "note: line %llu has a custom_id that came before (\"%.*s\"); all of them are "
+                "note: line %llu has a custom_id that came before (\"%s\"); all of them are "
                 "answered\n",
-                (unsigned long long)r->number, (int)(r->id_bytes < 80 ? r->id_bytes : 80), r->id);
+                (unsigned long long)r->number, id);
         b->warned_of_duplicate = 1;
     }
     b->seen[i] = h;
@@ -255,7 +259,10 @@ static int open_journal(struct batch_run *b, struct err *e)
         return err_set(
             e, "%s: exists and was not written by this command: remove it or name another file",
             b->output);
-    if (journal_open(&b->journal, b->journal_path, b->n_slots, note, e)) return -1;
+    if (journal_open(&b->journal, b->journal_path, b->n_slots, note, e) ||
+        journal_take_mode(b->journal, b->output, e))
+        return -1;
+    printable_bytes(note, strlen(note));
     if (note[0]) fprintf(stderr, "note: %s\n", note);
     return 0;
 }
@@ -324,7 +331,9 @@ static int match_journal(struct batch_run *b, struct err *e)
         return err_set(e,
                        "%s: was complete and has been changed since: --restart computes it again",
                        b->output);
-    fprintf(stderr, "%s is complete: %llu records, %llu of them errors\n", b->output,
+    char name[PRINTABLE];
+    fprintf(stderr, "%s is complete: %llu records, %llu of them errors\n",
+            printable_text(b->output, name),
             (unsigned long long)b->n_slots, (unsigned long long)errors);
     b->meter.n_errors = errors;
     return 1;
@@ -351,13 +360,13 @@ static void drop_job(struct batch_run *b, struct job *j)
 /* Prepares the text of a second signal in the buffer that no handler reads now. */
 static void prepare_words(struct batch_run *b)
 {
-    char *words = b->last_words[b->n_words++ % 2];
+    char *words = b->last_words[b->n_words++ % 2], name[PRINTABLE];
     if (b->journal_path)
         snprintf(words, sizeof b->last_words[0],
-                 "%sstopped at once: %llu of %llu answers are kept in %.3000s; the same command "
+                 "%sstopped at once: %llu of %llu answers are kept in %s; the same command "
                  "continues\n",
                  progress_erase(), (unsigned long long)journal_count(b->journal),
-                 (unsigned long long)b->n_slots, b->journal_path);
+                 (unsigned long long)b->n_slots, printable_text(b->journal_path, name));
     else
         snprintf(words, sizeof b->last_words[0],
                  "%sstopped at once: answers that were not written are lost\n", progress_erase());
@@ -574,14 +583,15 @@ static void say_end(struct batch_run *b, int rc, int complete)
             (unsigned long long)m->n_errors, t, (unsigned long long)m->n_prompt_tokens,
             (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
     if (rc == OK) return;
-    if (complete) fprintf(stderr, "all answers are in %s\n", b->result.path);
+    char name[PRINTABLE];
+    if (complete) fprintf(stderr, "all answers are in %s\n", printable_text(b->result.path, name));
     else if (b->journal_path)
         fprintf(stderr, "%llu of %llu answers are kept in %s; the same command continues\n",
                 (unsigned long long)journal_count(b->journal), (unsigned long long)b->n_slots,
-                b->journal_path);
+                printable_text(b->journal_path, name));
     else
         fprintf(stderr, "answers that were not written are lost: %s cannot be continued\n",
-                b->output);
+                printable_text(b->output, name));
 }
 
 static int run(struct batch_run *b, struct err *e)

@@ -2,8 +2,10 @@
 #include "cli/batch/batch.h"
 
 #include "cli/run.h"
+#include "core/base/printable.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int batch_check(struct batch_run *b, struct err *e)
 {
@@ -20,9 +22,10 @@ int batch_check(struct batch_run *b, struct err *e)
         int rc = job_open(&j, &b->env, &line, b->plain, &b->defaults, &why, e);
         if (!rc) rc = job_take_grammar(j, 1, &why, e);
         if (rc < 0) return 1;
-        if (rc)
-            printf("line %llu (%.*s): %s\n", (unsigned long long)line.number,
-                   (int)j->record.id_bytes, j->record.id, why.why.msg);
+        char id[PRINTABLE];
+        snprintf(id, sizeof id, "%.*s", (int)j->record.id_bytes, j->record.id);
+        printable_bytes(id, strlen(id));
+        if (rc) printf("line %llu (%s): %s\n", (unsigned long long)line.number, id, why.why.msg);
         else n_prompt += (uint64_t)job_prompt_tokens(j);
         n_failed += rc != 0;
         batch_see_id(b, &j->record);

@@ -1,6 +1,7 @@
 #include "cli/batch/durable.h"
 
 #include "cli/run.h"
+#include "core/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,18 +13,35 @@
 
 enum { STOP_WAIT_MS = 20000 };
 
+static int try_open(const char *path, int flags, unsigned mode)
+{
+    int fd;
+    do fd = open(path, flags | O_CLOEXEC, mode);
+    while (fd < 0 && errno == EINTR && !run_stop_requested); /* a pipe without a reader */
+    return fd;
+}
+
 int dur_open(int *fd, const char *path, int flags, struct err *e)
 {
-    do *fd = open(path, flags | O_CLOEXEC, 0666);
-    while (*fd < 0 && errno == EINTR && !run_stop_requested); /* a pipe without a reader */
+    *fd = try_open(path, flags, 0666);
     return *fd < 0 ? err_sys(e, "%s", path) : 0;
 }
 
-int dur_create(int *fd, const char *path, struct err *e)
+int dur_create(int *fd, const char *path, const char *replaces, struct err *e)
 {
-    if (dur_open(fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, e) == 0) return 0;
-    if (errno != EEXIST || dur_remove(path, e)) return -1;
-    return dur_open(fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, e);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+    const unsigned mode = file_first_mode(replaces);
+    *fd = try_open(path, flags, mode);
+    if (*fd < 0 && errno == EEXIST) {
+        if (dur_remove(path, e)) return -1;
+        *fd = try_open(path, flags, mode);
+    }
+    if (*fd < 0) return err_sys(e, "%s", path);
+    if (!file_take_mode(*fd, replaces, e)) return 0;
+    close(*fd);
+    unlink(path);
+    *fd = -1;
+    return -1;
 }
 
 /* A signal came while a pipe was full: 1 when its reader goes on within a while, which a process

@@ -12,8 +12,9 @@
 /* Opens (flags as open(2), mode 0666); messages name PATH. */
 int dur_open(int *fd, const char *path, int flags, struct err *e);
 /* A new regular file of that name: what has the name (a link, a leftover) is removed first, so that
- * nothing is written through it. */
-int dur_create(int *fd, const char *path, struct err *e);
+ * nothing is written through it. REPLACES: the file whose place it is going to take and whose
+ * permissions it therefore gets, or NULL. */
+int dur_create(int *fd, const char *path, const char *replaces, struct err *e);
 /* Writes all N bytes at OFFSET of a file, or (offset < 0) to the end of a pipe. */
 int dur_write(int fd, const void *p, size_t n, int64_t offset, const char *path, struct err *e);
 /* Until the data and the length of the file are on the medium. */

@@ -1,6 +1,7 @@
 #include "cli/batch/journal.h"
 
 #include "cli/batch/durable.h"
+#include "core/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -372,6 +373,11 @@ int journal_open(struct journal **result, const char *path, uint64_t n_slots, ch
     return 0;
 }
 
+int journal_take_mode(struct journal *j, const char *answers, struct err *e)
+{
+    return j->path ? file_take_mode(j->fd, answers, e) : 0;
+}
+
 void journal_close(struct journal *j)
 {
     if (!j) return;
@@ -510,7 +516,7 @@ int journal_complete(struct journal *j, const char *payload, size_t n, struct er
     if (make_frame(&j->frame, 'm', 0, 0, j->manifest.p, j->manifest.n, e) ||
         make_frame(&j->frame, 'c', 0, 0, payload, n, e))
         rc = -1;
-    if (!rc) rc = dur_create(&fd, temp, e);
+    if (!rc) rc = dur_create(&fd, temp, j->path, e);
     if (!rc) rc = dur_write(fd, j->frame.p, j->frame.n, 0, temp, e);
     if (!rc) rc = dur_sync(fd, temp, e);
     if (fd >= 0) close(fd);

@@ -33,6 +33,8 @@ struct journal;
  * or "". A symbolic link is refused. */
 int journal_open(struct journal **j, const char *path, uint64_t n_slots, char note[256],
                  struct err *e);
+/* Gives the journal the permissions of the file that its answers will replace. */
+int journal_take_mode(struct journal *j, const char *answers, struct err *e);
 /* Removes the file when nothing was started in it. */
 void journal_close(struct journal *j);
 /* Manifest [*n] of a journal that was started, or NULL. */

@@ -54,9 +54,20 @@ int result_open(struct result *r, const char *path, int stream, int gzip, int as
     return dur_open(&r->fd, path, O_WRONLY, e);
 }
 
+static int show(struct result *r, const void *p, size_t n, struct err *e)
+{
+    struct out shown = {0};
+    out_shown(&shown, p, n);
+    int rc = out_failed(&shown) ? err_memory(e) : dur_write(r->fd, shown.p, shown.n, -1, r->path, e);
+    out_free(&shown);
+    return rc;
+}
+
 static int put(struct result *r, const void *p, size_t n, struct err *e)
 {
-    if (dur_write(r->fd, p, n, r->at, r->part ? r->part : r->path, e)) return -1;
+    const int terminal = !r->part && !r->gzip && isatty(r->fd);
+    const char *path = r->part ? r->part : r->path;
+    if (terminal ? show(r, p, n, e) : dur_write(r->fd, p, n, r->at, path, e)) return -1;
     if (r->at >= 0) r->at += (int64_t)n;
     r->bytes += n;
     r->crc = (uint32_t)crc32_z(r->crc, p, n);
@@ -108,7 +119,7 @@ int result_advance(struct result *r, struct journal *j, uint64_t n_slots, struct
 {
     if (r->part) {
         if (journal_count(j) < n_slots) return 0;
-        if (dur_create(&r->fd, r->part, e)) return -1;
+        if (dur_create(&r->fd, r->part, r->path, e)) return -1;
     }
     if (r->as_finished) {
         int more;

@@ -2,6 +2,7 @@
 #include "cli/conversation/conversation.h"
 
 #include "cli/batch/durable.h"
+#include "cli/outputs.h"
 #include "cli/run.h"
 #include "core/base/json.h"
 
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 enum { MAX_SAVED = 256 << 20 };
+/* The mark of a saved conversation; a record of a batch may have such metadata. */
+#define SAVED_BY "opt4gptq-run /save"
 
 static const char help[] =
     "/help           this text\n"
@@ -126,16 +129,28 @@ static int load(struct conversation *c, const char *path, enum command_then *the
     return rc;
 }
 
-/* Only a saved conversation is written over. */
-static int may_write(const char *path, struct err *e)
+/* Whether /save wrote it: its two members, one of them its mark, and no other. No messages at all
+ * are nothing to lose. */
+static int is_saved(const json_t *v)
+{
+    const json_t *messages = json_object_get(v, "messages"), *mark = json_object_get(v, "metadata");
+    const char *by = json_string_value(json_object_get(mark, "saved_by"));
+    if (!json_is_array(messages)) return 0;
+    if (json_object_size(v) == 1) return !json_array_size(messages);
+    return json_object_size(v) == 2 && json_object_size(mark) == 1 && by && !strcmp(by, SAVED_BY);
+}
+
+/* Only what /save wrote is written over, and nothing that this run reads or writes. */
+static int may_write(const struct options *o, const char *path, const char *part, struct err *e)
 {
     struct stat st;
-    json_t *v;
+    json_t *v = NULL;
+    if (outputs_check_one(o, "/save", path, e) || outputs_check_one(o, "/save", part, e)) return -1;
     if (lstat(path, &st) || (S_ISREG(st.st_mode) && !st.st_size)) return 0;
-    if (!S_ISREG(st.st_mode) || read_saved(path, &v, e))
-        return err_set(e, "%s: is there and is no saved conversation: it stays as it is", path);
+    int saved = S_ISREG(st.st_mode) && !read_saved(path, &v, e) && is_saved(v);
     json_decref(v);
-    return 0;
+    return saved ? 0
+                 : err_set(e, "%s: is there and was not written by /save: it stays as it is", path);
 }
 
 static int save(struct conversation *c, const char *path, enum command_then *then, struct err *e)
@@ -144,12 +159,13 @@ static int save(struct conversation *c, const char *path, enum command_then *the
     int fd = -1, rc = -1;
     (void)then;
     if (!*path) return err_set(e, "/save needs a file");
-    json_t *v = json_pack("{s:O}", "messages", c->messages);
+    json_t *v =
+        json_pack("{s:O, s:{s:s}}", "messages", c->messages, "metadata", "saved_by", SAVED_BY);
     if (!v || !(text = json_dumps(v, JSON_INDENT(1) | JSON_REAL_PRECISION(17))) ||
         asprintf(&part, "%s.part", path) < 0) {
         part = NULL;
         err_memory(e);
-    } else if (!may_write(path, e) && !dur_create(&fd, part, e)) {
+    } else if (!may_write(c->o, path, part, e) && !dur_create(&fd, part, path, e)) {
         FILE *f = fdopen(fd, "wb");
         int bad = !f || fprintf(f, "%s\n", text) < 0;
         if (f ? fclose(f) : close(fd)) bad = 1;

@@ -230,7 +230,8 @@ static int talk(struct conversation *c, struct err *e)
         char *first = NULL;
         size_t n;
         rc = run_read_text(c->o, &first, &n, e);
-        if (!rc && line_is_terminal(c->lines)) rc = printf("> %s\n", first) < 0;
+        if (!rc && line_is_terminal(c->lines))
+            rc = show_put("> ", 2, e) || show_put(first, n, e) || show_put("\n", 1, e) ? -1 : 0;
         if (!rc) rc = take_message(c, first, n, e);
         free(first);
     }

@@ -9,6 +9,7 @@
 #include "cli/eval/score.h"
 #include "core/base/clock.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/base/progress.h"
 
 #include <errno.h>
@@ -337,9 +338,10 @@ static int finish(struct quiz *z, double seconds, struct err *e)
     json_t *task = task_name(z->o->choices);
     if (!task) return err_memory(e);
     const char *name = json_string_value(task);
+    char shown[PRINTABLE];
     struct accuracy acc = accuracy(z, 0), norm = accuracy(z, 1);
-    printf("%s, %d questions, %d-shot: acc %.4f +/- %.4f, acc_norm %.4f +/- %.4f\n", name, z->n,
-           z->o->n_few_shot, acc.value, acc.error, norm.value, norm.error);
+    printf("%s, %d questions, %d-shot: acc %.4f +/- %.4f, acc_norm %.4f +/- %.4f\n",
+           printable_text(name, shown), z->n, z->o->n_few_shot, acc.value, acc.error, norm.value, norm.error);
     fprintf(stderr, "%.1f s\n", seconds);
     int rc = fflush(stdout) ? err_sys(e, "cannot write to stdout") : 0;
     if (!rc && z->o->samples) rc = write_samples(z, e);

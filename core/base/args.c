@@ -239,7 +239,7 @@ static int set_field(const struct found *f, void *options, struct err *e)
 
 int args_is_file(const struct args_row *r)
 {
-    return r->arg && (!strcmp(r->arg, "FILE") || !strcmp(r->arg, "PATH"));
+    return r->file != ARGS_NO_FILE;
 }
 
 /* The name of a file can be forgotten, and is then the next option. */

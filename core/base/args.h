@@ -54,6 +54,9 @@ enum args_kind {
     ARGS_IS_TEXTS,   /* struct args_texts: the same */
 };
 
+/* What becomes of the file that a TEXT names. */
+enum args_file { ARGS_NO_FILE, ARGS_READS, ARGS_WRITES };
+
 /* One option, or a heading of the help, which has a help text and no names. */
 struct args_row {
     const char *names[ARGS_NAMES]; /* "-n", "--predict", .. */
@@ -63,6 +66,8 @@ struct args_row {
     size_t offset;              /* of the field in the program's struct of options */
     double lo, hi;              /* INT, REAL, INTS */
     const char *const *allowed; /* TEXT, TEXTS: NULL allows all, else NULL ends */
+    enum args_file file;        /* TEXT: its value is the path of a file that is read or written */
+    const char *beside;         /* endings of the files that come with a written one, or NULL */
     unsigned modes;             /* bits of the modes that it belongs to; 0: all */
     int chooses;                /* the mode that it chooses; 0: none */
     int group;                  /* options of one group exclude each other; 0: none */

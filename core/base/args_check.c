@@ -1,6 +1,8 @@
 /* args_check.c: checks which options go together, by the columns modes, chooses, group, needs. */
 #include "core/base/args_internal.h"
 
+#include "core/base/printable.h"
+
 #include <string.h>
 
 /* The name of the option that chose mode `m`; NULL: it was not chosen. */
@@ -108,6 +110,9 @@ const char *args_any_given(const struct args_program *p, const struct args_given
 
 void args_say(const struct args_given *g)
 {
-    for (int i = 0; i < g->n_notes; i++)
-        fprintf(stderr, "note: %.*s: %s\n", g->note[i].n, g->note[i].word, g->note[i].says);
+    for (int i = 0; i < g->n_notes; i++) {
+        char word[PRINTABLE];
+        fprintf(stderr, "note: %.*s: %s\n", g->note[i].n, printable_text(g->note[i].word, word),
+                g->note[i].says);
+    }
 }

@@ -11,6 +11,8 @@
 #define NAMES(...) .names = {__VA_ARGS__}
 #define FLAG(field) .kind = ARGS_IS_FLAG, .offset = ARGS_AT(field)
 #define TEXT(field, what) .kind = ARGS_IS_TEXT, .arg = what, .offset = ARGS_AT(field)
+#define READS(field, what) TEXT(field, what), .file = ARGS_READS
+#define WRITES(field, what) TEXT(field, what), .file = ARGS_WRITES
 #define STRINGS(field, what) .kind = ARGS_IS_STRINGS, .arg = what, .offset = ARGS_AT(field)
 #define SEED(field) .kind = ARGS_IS_SEED, .arg = "N", .offset = ARGS_AT(field)
 #define INT(field, low, high)                                                                      \

@@ -8,23 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages may quote bytes of a hostile file: control characters must not reach the terminal. */
-void err_printable(char *s)
-{
-    for (unsigned char *p = (unsigned char *)s; *p; p++) {
-        if (*p < 0x20 || *p == 0x7f) *p = '?';
-        if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0) *p = p[1] = '?'; /* U+0080 to U+009F */
-        /* line and paragraph separators, and what turns the direction of a text */
-        if (*p == 0xe2 && ((p[1] == 0x80 && p[2] >= 0xa8 && p[2] <= 0xae) ||
-                           (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9)))
-            *p = p[1] = p[2] = '?';
-    }
-}
-
 static void err_write(struct err *e, enum err_kind kind, const char *fmt, va_list ap)
 {
     vsnprintf(e->msg, sizeof e->msg, fmt, ap);
-    err_printable(e->msg);
+    err_printable(e->msg); /* a message may quote bytes of a hostile file */
     e->kind = kind;
 }
 

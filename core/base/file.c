@@ -29,3 +29,28 @@ int file_open(int *fd, const char *path, uint64_t *bytes, struct err *e)
     errno = why;
     return -1;
 }
+
+static int is_there(const char *path, struct stat *st)
+{
+    return path && !stat(path, st) && S_ISREG(st->st_mode);
+}
+
+unsigned file_first_mode(const char *path)
+{
+    struct stat st;
+    return is_there(path, &st) ? 0600 : 0666;
+}
+
+int file_take_mode(int fd, const char *path, struct err *e)
+{
+    struct stat old, now;
+    if (!is_there(path, &old)) return 0;
+    if (fstat(fd, &now)) return err_sys(e, "%s", path);
+    if ((old.st_uid != now.st_uid || old.st_gid != now.st_gid) &&
+        fchown(fd, old.st_uid, old.st_gid) && fchown(fd, (uid_t)-1, old.st_gid))
+        old.st_mode &= ~(mode_t)070; /* another group's rights are not this one's */
+    if (fstat(fd, &now)) return err_sys(e, "%s", path);
+    return (old.st_mode & 0777) == (now.st_mode & 0777) || !fchmod(fd, old.st_mode & 0777)
+               ? 0
+               : err_sys(e, "%s: cannot keep its permissions", path);
+}

@@ -250,7 +250,7 @@ static void links_are_not_followed(void **state)
     int fd;
     snprintf(link, sizeof link, "%s/link", dir);
     assert_int_equal(symlink(victim, link), 0);
-    assert_int_equal(dur_create(&fd, link, &e), 0);
+    assert_int_equal(dur_create(&fd, link, NULL, &e), 0);
     assert_int_equal(dur_write(fd, "x", 1, 0, link, &e), 0);
     close(fd);
     assert_int_equal(lstat(link, &st), 0);

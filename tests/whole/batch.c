@@ -300,8 +300,11 @@ static void refusals(void)
               strstr(p.err, "--restart"),
           "another command", &p);
     process_free(&p);
+    struct stat st;
+    chmod(out, 0600);
     RUN(&p, NULL, "-i", in, "-o", out, "-n", "3", "--restart");
-    check(p.code == 0 && strstr(p.err, "done"), "--restart", &p);
+    check(p.code == 0 && strstr(p.err, "done") && !stat(out, &st) && (st.st_mode & 0777) == 0600,
+          "--restart, which keeps the permissions", &p);
     process_free(&p);
     write_file(out, "changed\n", 8);
     RUN(&p, NULL, "-i", in, "-o", out, "-n", "3");

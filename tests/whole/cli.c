@@ -626,6 +626,31 @@ static void chat(void)
     process_free(&q);
 }
 
+/* --logits-out: a part that was left is no error, and permissions of the file are kept. */
+static void replaced(void)
+{
+    struct process p;
+    struct stat st;
+    char part[700];
+    snprintf(part, sizeof part, "%s.part", file_a);
+    write_file(part, "stale", 5);
+    write_file(file_a, "old", 3);
+    chmod(file_a, 0600);
+    ASK(&p, "-p", "Once", "-n", "0", "--logits-out", file_a);
+    check(p.code == 0 && !strstr(p.err, "File exists") && !stat(file_a, &st) && st.st_size > 1000 &&
+              (st.st_mode & 0777) == 0600 && access(part, F_OK),
+          "--logits-out replaces a file and a part", &p);
+    process_free(&p);
+    unlink(file_a);
+    /* names of the command line are shown without what a terminal would obey */
+    ASK(&p, "-p", "x", "-n", "0", "--mlock", "--log-colors=\033[2J");
+    check(p.code == 0 && !strchr(p.err, 27), "a note on a hostile word", &p);
+    process_free(&p);
+    ASK(&p, "-p", "x", "-n", "0", "--temp=\033[2J");
+    check(p.code == 2 && !strchr(p.err, 27) && strstr(p.err, "?[2J"), "an error on one", &p);
+    process_free(&p);
+}
+
 static void failing_output(void)
 {
     struct process p;
@@ -734,6 +759,7 @@ int main(int argc, char **argv)
     invariance();
     interrupt();
     interrupt_prompt();
+    replaced();
     failing_output();
     chat();
     gpu(argv[1]);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -217,7 +218,7 @@ static void commands(void)
                                        "/load needs a file",
                                        "/nonexistent/x: No such file",
                                        "messages[0].role is not a text",
-                                       "is there and is no saved conversation",
+                                       "is also the file of -m, which would be written over",
                                        "/nonexistent/x"};
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         check(strstr(p.err, says[i]) != NULL, says[i], &p);
@@ -258,6 +259,59 @@ static void commands(void)
     process_free(&p);
 }
 
+/* /save: writes over what it wrote itself, with its permissions, and over nothing else. */
+static void saves(void)
+{
+    static const char *const strangers[] = {
+        "[1,2,3]\n",
+        "[]\n",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}\n",
+        "{\n \"messages\": [\n  {\n   \"role\": \"user\",\n   \"content\": \"Hi\"\n  }\n ]\n}\n",
+        "{\"messages\": [], \"model\": \"x\"}\n",
+        "{\"messages\": [], \"metadata\": {\"saved_by\": \"me\"}}\n",
+        "{\"messages\": [], \"metadata\": {\"saved_by\": \"opt4gptq-run /save\", \"x\": \"y\"}}\n",
+        "{\"messages\": [], \"metadata\": {\"saved_by\": \"opt4gptq-run /save\"}, \"model\": \"x\"}\n",
+        "{\"custom_id\": \"1\", \"body\": {\"messages\": []}}\n",
+        "[{\"id\": 1, \"conversations\": []}]\n",
+        "{\"messages\": []}\n{\"messages\": []}\n",
+        "Dear diary\n",
+    };
+    struct process p;
+    char text[2000], part[620];
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        size_t n;
+        write_file(saved, strangers[i], strlen(strangers[i]));
+        snprintf(text, sizeof text, "hello\n/save %s\n", saved);
+        TALK(&p, text, "-n", "2", "--temp", "0");
+        char *now = read_file(saved, &n);
+        check(p.code == 1 && now && !strcmp(now, strangers[i]) &&
+                  strstr(p.err, "was not written by /save: it stays as it is"),
+              strangers[i], &p);
+        process_free(&p);
+        free(now);
+    }
+    unlink(saved);
+    snprintf(part, sizeof part, "%s.part", saved);
+    write_file(part, "stale", 5);
+    snprintf(text, sizeof text, "/save %s\nhello\n/save %s\n", saved, saved);
+    TALK(&p, text, "-n", "2", "--temp", "0");
+    check(p.code == 0 && !strstr(p.err, "part") && access(part, F_OK),
+          "/save twice, where a part was left", &p);
+    process_free(&p);
+    struct stat st;
+    chmod(saved, 0600);
+    TALK(&p, text, "-n", "2", "--temp", "0");
+    check(p.code == 0 && !stat(saved, &st) && (st.st_mode & 0777) == 0600,
+          "/save keeps the permissions", &p);
+    process_free(&p);
+    snprintf(text, sizeof text, "/save %s\n", saved);
+    TALK(&p, text, "-n", "2", "--chat-template-file", saved);
+    check(p.code == 1 && strstr(p.err, "is also the file of --chat-template-file"),
+          "/save on a file that this run reads", &p);
+    process_free(&p);
+    unlink(saved);
+}
+
 /* ---- reasoning */
 
 static void reasoning(void)
@@ -288,7 +342,7 @@ static void reasoning(void)
     json_t *m = load_messages();
     const char *thought =
         json_string_value(json_object_get(json_array_get(m, 1), "reasoning_content"));
-    check(p.code == 1 && strstr(p.err, "/dev/null: is there and is no saved conversation"),
+    check(p.code == 1 && strstr(p.err, "/dev/null: is there and was not written by /save"),
           "/save to a device", &p);
     check(q.code == 0 && thought && strlen(thought) > 5 && !*content(m, 1) &&
               strstr(q.out, thought),
@@ -458,6 +512,16 @@ static void terminal(void)
     start(&s, (char *[]){run_bin, "-m", model, "--chat", "-n", "5", "-p", "Why?", NULL});
     finish(&s);
     check_that(s.code == 0 && !strchr(s.text, 27), "an answer is not: %s", s.text);
+
+    /* a terminal gets nothing that it would obey, a pipe gets the bytes */
+    char *args[] = {run_bin, "-m", model, "--temp", "0", "-n", "1", "-p", "a\033]0;b\007\302\2335m", NULL};
+    start(&s, args);
+    finish(&s);
+    check_that(s.code == 0 && strstr(s.text, "a^[]0;b^G<U+009B>5m") && !strchr(s.text, 27),
+               "control characters on a terminal: %s", s.text);
+    process_run(&p, args, NULL);
+    check(p.code == 0 && !strncmp(p.out, args[8], strlen(args[8])), "the same through a pipe", &p);
+    process_free(&p);
 }
 
 static void refusals(void)
@@ -509,6 +573,7 @@ int main(int argc, char **argv)
     gpu(argv[1]);
     kept();
     commands();
+    saves();
     reasoning();
     terminal();
     refusals();

@@ -285,6 +285,13 @@ static void targets(void)
     shell(&p, "umask 027; $C -q c out && stat -c %a out; umask 0; $C -q c out2 && stat -c %a out2");
     check(p.code == 0 && !strcmp(p.out, "640\n666\n"), "the umask holds", &p);
     process_free(&p);
+    shell(&p, "mkdir -p l; printf '%s' '{\"model_type\": \"\\u001b[31mred\\n\\u009b5m\", "
+              "\"architectures\": [\"E\\u0007\"], \"quantization_config\": {\"quant_method\": "
+              "\"\\u001bq\", \"format\": \"\\rf\"}}' >l/config.json; $C --list l");
+    check(p.code == 1 && strstr(p.out, "model          ?[31mred???5m (E?)\n") &&
+              !strpbrk(p.out, "\x1b\x07\r") && !strpbrk(p.err, "\x1b\x07\r"),
+          "--list shows no control characters", &p);
+    process_free(&p);
 }
 
 int main(int argc, char **argv)
