@@ -36,8 +36,9 @@ static int open_device(struct hip *h, struct err *e)
     if (!hip_images[0].arch)
         return err_set(
             e, "--backend hip: this build contains no kernels (it was made without clang-19)");
-    if (hip_library_open(&l, h->config.library, e) ||
-        hip_device_open(&h->device, l, h->config.device, hip_wait_seconds(&h->config), e))
+    if (hip_options_read(&h->options, h->config.own, e) ||
+        hip_library_open(&l, h->options.library, e) ||
+        hip_device_open(&h->device, l, h->config.device, hip_wait_seconds(h), e))
         return -1;
     const struct hip_device *d = h->device;
     if (!d->image)
@@ -91,7 +92,7 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
         free(h);
         return err_set(e, "--variant %s: needs --act f16", config->variant);
     }
-    if (config->query_halves == 1 && config->act != ACT_F16) {
+    if (h->options.query_halves == 1 && config->act != ACT_F16) {
         free(h);
         return err_set(e, "--query-halves 1: needs --act f16");
     }
@@ -179,7 +180,9 @@ const char *hip_image_name(int i) { return hip_images[i].arch; }
 
 int hip_probe(const char *library, int device, struct err *e)
 {
-    struct hip h = {.config = {.library = library, .device = device}};
+    char own[HIP_OPTIONS_BYTES];
+    hip_options_write(&(struct hip_options){.library = library}, own, sizeof own);
+    struct hip h = {.config = {.own = own, .device = device}};
     return open_device(&h, e);
 }
 

@@ -9,6 +9,19 @@
 
 extern const struct backend backend_hip;
 
+/* Its own options (be_config.own). As text: "wait=SECONDS halves=N library=PATH" in any order, each
+ * once or not at all; PATH is all that follows. */
+struct hip_options {
+    int wait_seconds;    /* a wait for the device that lasts longer is a failure; 0: 120 */
+    int query_halves;    /* ACT_F16: fp16 parts of a query in the attention of prompts; 1 or, 0 too,
+                            2 */
+    const char *library; /* path of the runtime library; NULL: the first known one found */
+};
+enum { HIP_OPTIONS_BYTES = 512 }; /* room for the text: longer paths than fit are refused anyway */
+void hip_options_write(const struct hip_options *o, char *out, size_t cap);
+/* Strings of *o are parts of the text. */
+int hip_options_read(struct hip_options *o, const char *text, struct err *e);
+
 /* Number i of the names for be_config.variant: "auto", then the production kernels for linears,
  * which all give the same bits; NULL after the last. */
 const char *hip_variant_name(int i);

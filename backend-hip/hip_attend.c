@@ -59,14 +59,15 @@ static enum hip_kernel wgmma_kernel(const struct hip *h, const struct op *attend
                                      [KV_INT4] = {K_attend_wgmma_one_int4_64,
                                                   K_attend_wgmma_one_int4_128, K_COUNT}};
     if (h->config.kv == KV_F16 && !h->tensor_maps) return K_COUNT;
-    return by_head(h, attend, h->config.act != ACT_F16      ? full
-                              : h->config.query_halves == 1 ? one
-                                                            : half);
+    return by_head(h, attend,
+                   h->config.act != ACT_F16       ? full
+                   : h->options.query_halves == 1 ? one
+                                                  : half);
 }
 
 int hip_check_queries(const struct hip *h, const struct op *attend, struct err *e)
 {
-    if (h->config.query_halves != 1 || wgmma_kernel(h, attend) < K_COUNT) return 0;
+    if (h->options.query_halves != 1 || wgmma_kernel(h, attend) < K_COUNT) return 0;
     return err_set(e,
                    "--query-halves 1: %s has no kernel for it with heads of %d dimensions, "
                    "--kv %s%s",

@@ -90,6 +90,7 @@ struct hip_experts {
 struct hip {
     struct be be;
     struct be_config config;
+    struct hip_options options; /* config.own */
     struct hip_device *device;
     int pinned;              /* enum hip_kernel, by --variant; -1: none */
     char has[K_COUNT];       /* whether the device's image has a kernel (hip_has) */
@@ -130,9 +131,9 @@ struct hip {
 
 enum { STAGE_BYTES = 16 << 20 };
 
-static inline int hip_wait_seconds(const struct be_config *c)
+static inline int hip_wait_seconds(const struct hip *h)
 {
-    return c->wait_seconds ? c->wait_seconds : 120;
+    return h->options.wait_seconds ? h->options.wait_seconds : 120;
 }
 /* Whether the arithmetic is one of integers: every operation has the CPU's bits. */
 static inline int hip_is_exact(const struct hip *h)

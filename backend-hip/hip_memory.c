@@ -1,7 +1,7 @@
 /* hip_memory.c: device memory, copies and waiting. Uploads go through two pinned buffers in order
  * with the kernels, so that reading the next piece of a model file overlaps with the copy of the
  * last; results of a step come back through pinned memory. Every wait has a limit: a device that
- * exceeds be_config.wait_seconds is given up and gets no further calls, because each could block.
+ * exceeds hip_options.wait_seconds is given up and gets no further calls, because each could block.
  * Must not know: what is stored. */
 #include "backend-hip/hip_internal.h"
 #include "core/base/clock.h"
@@ -21,7 +21,7 @@ static void *stream_of(const struct hip *h) { return hip_stream_handle(h->stream
 static void wait_for(struct hip *h, void *event)
 {
     const struct hip_api *api = api_of(h);
-    int limit = hip_wait_seconds(&h->config);
+    int limit = hip_wait_seconds(h);
     double start = clock_now();
     while (!h->failed.msg[0]) {
         int code = api->event_query(event);

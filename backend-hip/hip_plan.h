@@ -43,7 +43,8 @@ enum hip_regime { ANY_ROWS, SINGLE_ROW, REGIMES };
 enum { EXACT_ROWS = REGIMES, EXACT_SINGLE };
 
 struct be_plan {
-    const struct step_plan *plan;
+    const struct step_plan *plan; /* own */
+    struct step_plan own;         /* the caller's in the order of launches (hip_order.h) */
     const struct plan_memory *memory;
     unsigned serial;             /* unique among the backend's plans, for replay */
     int replays;                 /* its launches can be replayed as a graph */
@@ -225,7 +226,7 @@ int hip_dense_convolves(const struct be_plan *p, int op, int n, int conv);
 void hip_dense_gemv(struct hip *h, const struct be_plan *p, const struct hip_dense_gemv *of);
 
 /* ---- hip_attend.c */
-/* Whether prompts have a kernel with the query_halves of the configuration. 0 or -1. */
+/* Whether prompts have a kernel with the query_halves of the options. 0 or -1. */
 int hip_check_queries(const struct hip *h, const struct op *attend, struct err *e);
 /* Makes the tensor maps of a plan where its prompts need some. 0 or -1. */
 int hip_map_values(struct hip *h, struct be_plan *p, struct err *e);

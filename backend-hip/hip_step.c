@@ -1,5 +1,6 @@
 #include "backend-hip/hip_step.h"
 
+#include "backend-hip/hip_order.h"
 #include "backend-hip/hip_plan.h"
 #include "backend-hip/hip_scratch.h"
 
@@ -28,12 +29,13 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
     if (hip_reserve(h, plan, e)) return -1;
     struct be_plan *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e);
-    *p = (struct be_plan){.plan = plan,
+    *p = (struct be_plan){.plan = &p->own,
                           .memory = m,
                           .serial = ++h->n_plans,
                           .replays = !hip_runs_paper(h),
                           .step_set_bytes = hip_open_set_bytes(&h->config, plan)};
-    if (hip_map_values(h, p, e) || hip_compile_linears(h, p, e) || hip_fuse(h, p, e)) {
+    if (hip_order(plan, &p->own, e) || hip_map_values(h, p, e) || hip_compile_linears(h, p, e) ||
+        hip_fuse(h, p, e)) {
         hip_step_drop(be, p);
         return -1;
     }
@@ -44,6 +46,7 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
 void hip_step_drop(struct be *be, struct be_plan *p)
 {
     hip_free(be, p->d_values);
+    step_plan_free_slice(&p->own);
     free(p->linears);
     free(p->kernels);
     for (int r = 0; r < REGIMES; r++) free(p->group[r]);

@@ -1,6 +1,7 @@
 /* hip_vector.c: launches of the operations on rows: embedding, angles, norm, SwiGLU and its
  * relatives, addition, gathering, argmax and top logits, one operation each. hip_linear.c and
  * hip_gemv.c launch norm and SwiGLU fused with a linear. */
+#include "backend-hip/hip_order.h"
 #include "backend-hip/hip_plan.h"
 
 _Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&
@@ -55,7 +56,7 @@ struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int
  * activations, and its rows fit. */
 static int sums_by_4(const struct hip *h, const struct be_plan *p, int op)
 {
-    int feeds = hip_op(p, op)->feeds;
+    int feeds = hip_first_fed(p->plan, op);
     const struct be_linear *w = feeds < 0 ? NULL : p->memory->linear[feeds];
     return w && !w->dense && h->config.act == ACT_F16 && w->in % 4 == 0 && w->k % 4 == 0 &&
            w->in <= ROW_PIECES * PIECE && w->n_chunks * CHUNK <= ROW_PIECES * PIECE;

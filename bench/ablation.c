@@ -53,7 +53,7 @@ struct ablation {
     struct span span[N_PROMPTS];
     struct page_map map;
     double *sample; /* [n_families][repetitions] */
-    char device[256];
+    char device[256], own[HIP_OPTIONS_BYTES];
 };
 
 /* Improvement in the paper's table; NaN-free: -1 where it has none. */
@@ -125,8 +125,9 @@ static int open_batch(struct ablation *a, int n_gen, int *n_pages, struct err *e
 
 static int open_model(struct ablation *a, int n_gen, struct err *e)
 {
+    hip_options_write(&(struct hip_options){.library = a->o->hip_library}, a->own, sizeof a->own);
     struct forward_options f = {.variant = "paper_base_8",
-                                .library = a->o->hip_library,
+                                .own = a->own,
                                 .device = a->o->device,
                                 .act = ACT_F16,
                                 .kv = KV_F16,

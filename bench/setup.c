@@ -39,11 +39,10 @@ static int setup_open(struct setup *r, const struct model *m, const struct setup
     struct forward_options o = {.variant = r->config.cpu,
                                 .n_threads = r->config.threads,
                                 .numa = r->config.numa,
-                                .library = r->config.library,
+                                .own = r->config.own,
                                 .device = r->config.device,
                                 .act = r->config.act,
                                 .kv = r->config.kv,
-                                .query_halves = r->config.query_halves,
                                 .n_pages = size->n_pages,
                                 .max_rows = size->max_rows,
                                 .max_logits = size->max_seqs,
@@ -143,11 +142,9 @@ static struct setup_config config_of(const struct bench_options *o, const struct
                                              : bench_options_variants(o, b)->v[v],
                                  .threads = host && !threads ? pool_n_cores() : threads,
                                  .numa = &o->nodes,
-                                 .library = o->hip_library,
                                  .device = o->device,
                                  .act = backend_act(o->act.v[act]),
-                                 .kv = backend_kv(o->kv.v[kv]),
-                                 .query_halves = o->query_halves};
+                                 .kv = backend_kv(o->kv.v[kv])};
 }
 
 int setups_open(struct setups *r, const struct model *m, const struct bench_options *o,
@@ -160,7 +157,9 @@ int setups_open(struct setups *r, const struct model *m, const struct bench_opti
     r->setup = calloc((size_t)n, sizeof *r->setup);
     if (!r->setup) return err_memory(e);
     for (int i = 0; i < n; i++) {
-        r->setup[r->n++].config = config_of(o, b, &variants, i);
+        r->setup[r->n].config = config_of(o, b, &variants, i);
+        r->setup[r->n++].config.own =
+            backend_own_text(b, &(struct backend_own){o->hip_library, 0, o->query_halves}, r->own);
         CHECK(r->setup[i].config.cpu);
     }
     if (check_memory(m, r, size, e)) return -1;

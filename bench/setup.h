@@ -16,11 +16,10 @@ struct setup_config {
     const char *cpu; /* name of the variant */
     int threads;     /* 0 on a GPU */
     const struct numa *numa;
-    const char *library;
+    const char *own; /* of struct be_config */
     int device;
     enum act act;
     enum kv_type kv;
-    int query_halves;
 };
 
 /* The largest sizes of a run, for which every setup is opened. */
@@ -45,6 +44,7 @@ struct setup {
 enum setup_output { SETUP_NOTHING, SETUP_BEST, SETUP_SAMPLED };
 
 struct setups {
+    char own[BACKEND_OWN_BYTES]; /* of the configurations */
     int n;
     struct setup *setup; /* [n] in the order of the options: cpu, threads, act, kv */
 };

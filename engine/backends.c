@@ -49,7 +49,13 @@ static void cpu_print_version(FILE *f)
 
 /* ---- hip */
 
-/* The device's name up to what may follow it there. */
+static void hip_write_own(const struct backend_own *o, char *out, size_t cap)
+{
+    _Static_assert((int)BACKEND_OWN_BYTES == (int)HIP_OPTIONS_BYTES, "room for hip's text");
+    const struct hip_options own = {o->wait_seconds, o->query_halves, o->library};
+    hip_options_write(&own, out, cap);
+}
+
 /* The integer arithmetics have the CPU's order. */
 static int hip_is_exact(enum act act, const char *variant)
 {
@@ -57,6 +63,7 @@ static int hip_is_exact(enum act act, const char *variant)
     return act == ACT_I16 || act == ACT_INT8;
 }
 
+/* The device's name up to what may follow it there. */
 static void hip_identify(const struct be *be, char *out, size_t cap)
 {
     const char *name = hip_device_name(be);
@@ -105,6 +112,7 @@ const struct backend_entry backend_entries[] = {
         .n_batch = 2048,
         .n_seqs = 256,
         .paper = 1,
+        .write_own = hip_write_own,
         .best_act = hip_best_act,
         .probe = hip_probe,
         .variant = hip_variant_name,
@@ -146,6 +154,13 @@ const struct backend_entry *backend_best(const char *act)
         if (has_act(b, act) && (!b->probe || !b->probe(NULL, 0, &why))) best = b;
     }
     return best;
+}
+
+const char *backend_own_text(const struct backend_entry *b, const struct backend_own *o, char *out)
+{
+    if (!b->write_own) return NULL;
+    b->write_own(o, out, BACKEND_OWN_BYTES);
+    return out;
 }
 
 const char *backend_best_act(const struct backend_entry *b, const char *library, int device,

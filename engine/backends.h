@@ -12,6 +12,15 @@
 #define BACKEND_NAMES "cpu", "hip"
 #define BACKEND_CHOICE "cpu|hip"
 
+/* Options of the command lines that only one backend has: --hip-library (NULL: none),
+ * --gpu-timeout,
+ * --query-halves. */
+struct backend_own {
+    const char *library;
+    int wait_seconds, query_halves;
+};
+enum { BACKEND_OWN_BYTES = 512 };
+
 struct backend_entry {
     const struct backend *ops; /* its name is that of --backend */
     /* Options that only this backend has, separated by blanks: of opt4gptq-run, where one that
@@ -25,6 +34,8 @@ struct backend_entry {
     int n_batch, n_seqs; /* defaults of -b and -np */
     int paper;           /* it has the kernels of the paper's ablation */
 
+    /* Writes options that only this backend has as be_config.own wants them; NULL: it has none. */
+    void (*write_own)(const struct backend_own *o, char *out, size_t cap);
     /* The arithmetic of "auto" on a device, with a variant. */
     enum act (*best_act)(const char *library, int device, const char *variant);
     /* 0 when this machine can run it; NULL: every machine can. */
@@ -55,6 +66,8 @@ int backend_asked(int argc, char **argv, int *status);
 const struct backend_entry *backend_find(const char *name);
 /* The entry of --backend auto: the last that has the arithmetic and that this machine can run. */
 const struct backend_entry *backend_best(const char *act);
+/* The text for be_config.own, in out [BACKEND_OWN_BYTES]; NULL: the backend has no such options. */
+const char *backend_own_text(const struct backend_entry *b, const struct backend_own *o, char *out);
 /* The arithmetic of --act auto; library, device and variant: of the options. */
 const char *backend_best_act(const struct backend_entry *b, const char *library, int device,
                              const char *variant);

@@ -56,19 +56,18 @@ int engine_settle(struct options *o, struct err *e)
 }
 
 /* What settled options say about the backend. */
-static struct forward_options forward_of(const struct engine *g)
+static struct forward_options forward_of(struct engine *g)
 {
     const struct options *o = g->o;
+    const struct backend_own own = {o->hip_library, o->gpu_timeout, o->query_halves};
     return (struct forward_options){
         .variant = options_text(o, g->entry->variant_option),
         .n_threads = o->threads,
         .numa = &o->nodes,
-        .library = o->hip_library,
         .device = o->device,
-        .wait_seconds = o->gpu_timeout,
+        .own = backend_own_text(g->entry, &own, g->own),
         .act = backend_act(o->act),
         .kv = backend_kv(o->kv),
-        .query_halves = o->query_halves,
         .context = engine_context(g),
         .show_progress = 1,
     };

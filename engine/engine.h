@@ -19,6 +19,7 @@ struct engine {
     int hidden; /* the caller's, before engine_open: rows of the last norm may be handed out */
     /* The instructions or device of the backend: for reports, and for engine_sums. */
     char identity[64];
+    char own[BACKEND_OWN_BYTES]; /* of the open backend's be_config.own */
 };
 
 /* One sequence: its prompt's tokens, all positions that it may fill, and rows whose logits are

@@ -257,8 +257,7 @@ static int weights_room(struct builder *b, const struct arch_moe *m)
     return arch_room(b, "expert_weights", m->top_k);
 }
 
-/* Returns the router's weight. */
-static int scores(struct builder *b, const struct arch_moe *m, int in)
+static void scores(struct builder *b, const struct arch_moe *m, int in)
 {
     int dim = b->config->dim, n = 1, w[2], out[2];
     w[0] = arch_linear(b, "layers.%d.mlp.router", dim, m->n_experts);
@@ -268,7 +267,6 @@ static int scores(struct builder *b, const struct arch_moe *m, int in)
         out[n++] = arch_room(b, "shared_gate", 1);
     }
     arch_linears(b, "router", in, n, w, out);
-    return w[0];
 }
 
 static void choice(struct builder *b, const struct arch_moe *m)
@@ -333,27 +331,16 @@ static struct mlp shared_expert(const struct arch_moe *m)
                         m->activation};
 }
 
-/* Fp16, bf16 or fp32 weights, or those that --plain 8bit makes of them. */
-static int is_plain(const struct builder *b, int w)
-{
-    const struct linear *of = &b->plan->weight[w].linear;
-    return !b->failed && (of->weight || (of->in_order && of->group < 128));
-}
-
 void arch_moe_block(struct builder *b, const struct arch_moe *m, int in, int out)
 {
     const struct mlp shared = shared_expert(m);
-    int w[2], beside = 0, router = scores(b, m, in);
-    if (m->shared_ffn) {
-        mlp_weights(b, &shared, w);
-        beside = is_plain(b, router) && is_plain(b, w[0]);
-        if (beside) mlp_gate_up(b, &shared, in, w); /* the router's launch may include them */
-    }
-    choice(b, m);
+    int w[2];
+    arch_moe_route(b, m, in);
     arch_moe_experts(b, m, in, out);
     if (!m->shared_ffn) return;
     int y = arch_room(b, "shared", b->config->dim);
-    if (!beside) mlp_gate_up(b, &shared, in, w);
+    mlp_weights(b, &shared, w);
+    mlp_gate_up(b, &shared, in, w);
     mlp_down(b, &shared, y);
     struct op *op = arch_add(b, "shared_add", out, y);
     if (m->shared_gate) op->in[2] = arch_room(b, "shared_gate", 1);

@@ -30,16 +30,21 @@ static uint64_t state_bytes(const struct step_plan *p)
     return bytes;
 }
 
-/* Number of operations of the model's plan that the backend has: all, or all but OP_TOP, the last.
- */
-static struct step_plan plan_for(const struct model *m, const struct backend *ops)
+static int lacks_top(const struct backend *ops) { return !(ops->kinds & 1u << OP_TOP); }
+
+/* The model's plan with operations of its own, without those that the backend can do without. */
+static int make_plan(struct forward *f, const struct backend *ops, struct err *e)
 {
-    struct step_plan p = m->plan;
-    if (p.op[p.n_ops - 1].kind == OP_TOP && !(ops->kinds & 1u << OP_TOP)) {
-        p.n_ops--;
-        p.top = NO_BUFFER;
+    struct step_plan all;
+    if (step_plan_copy(&f->model->plan, &all, e)) return -1;
+    if (lacks_top(ops)) step_plan_drop_top(&all);
+    if (!f->options.hidden) {
+        f->plan = all;
+        return 0;
     }
-    return p;
+    int rc = step_plan_keep_hidden(&all, &f->plan, e);
+    step_plan_free_slice(&all);
+    return rc;
 }
 
 static struct be_config config_of(const struct forward_options *o)
@@ -48,12 +53,10 @@ static struct be_config config_of(const struct forward_options *o)
         .variant = o->variant,
         .n_threads = o->n_threads,
         .numa = o->numa,
-        .library = o->library,
         .device = o->device,
-        .wait_seconds = o->wait_seconds,
+        .own = o->own,
         .act = o->act,
         .kv = o->kv,
-        .query_halves = o->query_halves,
         .max_rows = o->max_rows > o->max_logits ? o->max_rows : o->max_logits,
         .max_seqs = o->max_seqs,
         .max_pages = o->max_pages,
@@ -76,7 +79,8 @@ void forward_need(const struct model *m, const struct backend *ops, const struct
                   struct forward_need *n)
 {
     struct be_config c = config_of(o);
-    struct step_plan p = plan_for(m, ops);
+    struct step_plan p = m->plan;
+    if (lacks_top(ops)) p.top = NO_BUFFER;
     *n = (struct forward_need){.page = forward_kv_bytes(m, ops, o->kv, 1),
                                .state = state_bytes(&p),
                                .steps = ops->scratch_bytes(&c, &p)};
@@ -203,11 +207,7 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     memset(f, 0, sizeof *f);
     f->model = m;
     f->options = *o;
-    f->plan = plan_for(m, ops);
-    if (o->hidden) {
-        const struct step_plan whole = f->plan;
-        if (step_plan_keep_hidden(&whole, &f->plan, e)) return -1;
-    }
+    if (make_plan(f, ops, e)) goto fail;
     struct be_config c = config_of(o);
     if (!(ops->kv_types >> o->kv & 1)) {
         err_set(e, "--backend %s: has no --kv %s", ops->name, kv_formats[o->kv].name);
@@ -260,7 +260,7 @@ void forward_close(struct forward *f)
     free(m->kv);
     free(m->seat);
     free(m->state);
-    if (f->plan.keeps_hidden) step_plan_free_slice(&f->plan);
+    step_plan_free_slice(&f->plan);
     memset(f, 0, sizeof *f);
 }
 

@@ -7,15 +7,13 @@
 #include "core/step/backend.h"
 
 struct forward_options {
-    const char *variant; /* --cpu, or --variant of a GPU */
+    const char *variant; /* of struct be_config */
     int n_threads;       /* 0: as many as this process may use */
     const struct numa *numa; /* nodes to spread threads and weights over; NULL: not at all */
-    const char *library; /* GPU runtime, NULL: the known ones */
     int device;
-    int wait_seconds; /* limit of a wait for a GPU; 0: the backend's default */
+    const char *own; /* of struct be_config */
     enum act act;
     enum kv_type kv;
-    int query_halves; /* 1, 2 or 0: of struct be_config */
     int n_pages;    /* KV pages of KV_PAGE positions, shared by all sequences */
     int max_rows;   /* rows of one step */
     int max_logits; /* rows of logits of one step */

@@ -43,20 +43,16 @@ struct numa;
 
 /* Fixed for the life of a backend; sizes its scratch, so that a step allocates nothing. */
 struct be_config {
-    const char *variant; /* cpu: an instruction-set variant ("auto", "ref", ..); hip: a kernel for
-                            linears or "auto" */
-    int n_threads;       /* cpu: 0 = as many as this process has cores */
-    const struct numa *numa; /* cpu: nodes to spread threads over; NULL: not at all */
-    const char *library; /* hip: path of the runtime library; NULL: the first known one found */
-    int device;          /* hip: index of the device */
-    int wait_seconds;    /* hip: a wait for the device that lasts longer is a failure; 0: 120 */
+    const char *variant;     /* one of the backend's sets of kernels, "auto" */
+    int n_threads;           /* of the host; 0 = as many as this process has cores */
+    const struct numa *numa; /* nodes to spread threads over; NULL: not at all */
+    int device;              /* index of the device */
+    const char *own; /* options that only this backend has, as its header says; NULL: defaults */
     enum act act;
     enum kv_type kv;
-    int query_halves; /* hip, ACT_F16: fp16 parts of a query in the attention of prompts; 1 or, 0
-                         too, 2 */
     int max_rows;  /* rows of one step, rows of logits */
-    int max_seqs;  /* sequences of one step; used by hip */
-    int max_pages; /* pages of one sequence; used by hip */
+    int max_seqs;  /* sequences of one step */
+    int max_pages; /* pages of one sequence */
 };
 
 struct pool;
@@ -103,7 +99,8 @@ struct backend {
 
     /* Compiles a plan whose numbers stand for the memory *m: chooses kernels, fuses operations,
      * allocates scratch. *p and *m must outlive the result. Error: an operation or a size that this
-     * backend does not support. The caller drops the result before it frees memory of *m. */
+     * backend does not support. The caller drops the result before it frees memory of *m. *p is
+     * constant: a backend that wants another order of operations makes a copy (step_plan_copy). */
     int (*compile)(struct be *be, const struct step_plan *p, const struct plan_memory *m,
                    struct be_plan **out, struct err *e);
     void (*drop_plan)(struct be *be, struct be_plan *p);

@@ -132,8 +132,6 @@ struct op {
     int in[OP_INS], out[OP_OUTS], w[OP_OUTS]; /* buffers and weights of the plan, -1: none */
     int last[OP_OUTS]; /* the last operation that reads the result out[i]; its own index: none;
                           OP_KEPT: read after the step */
-    int feeds;         /* first weight of the OP_LINEAR that is the first reader of out[0];
-                          NO_WEIGHT: another operation is, or none. A slice of a plan keeps it */
     union {
         struct {
             float scale; /* 0: 1 */

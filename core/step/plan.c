@@ -65,7 +65,7 @@ int step_plan_add_state(struct step_plan *p, struct state state, struct err *e)
 
 struct op op_of(enum op_kind kind, const char *name, int layer)
 {
-    struct op op = {.kind = kind, .name = name, .layer = layer, .n = 1, .feeds = NO_WEIGHT};
+    struct op op = {.kind = kind, .name = name, .layer = layer, .n = 1};
     for (int i = 0; i < OP_INS; i++) op.in[i] = NO_BUFFER;
     for (int i = 0; i < OP_OUTS; i++) op.out[i] = NO_BUFFER, op.w[i] = NO_WEIGHT;
     return op;
@@ -90,19 +90,6 @@ static int last_reader(const struct step_plan *p, int i, int buffer)
     int kept = buffer == p->best || buffer == p->logits || buffer == p->top ||
                (p->keeps_hidden && buffer == p->hidden);
     return kept ? OP_KEPT : last;
-}
-
-/* The first weight of the operation that reads first what operation i leaves in out[0], where it is
- * an OP_LINEAR. */
-static int weight_fed(const struct step_plan *p, int i)
-{
-    int buffer = p->op[i].out[0];
-    for (int j = i + 1; buffer >= 0 && j < p->n_ops; j++) {
-        if (uses(p->op[j].in, OP_INS, buffer))
-            return p->op[j].kind == OP_LINEAR ? p->op[j].w[0] : NO_WEIGHT;
-        if (uses(p->op[j].out, OP_OUTS, buffer)) break;
-    }
-    return NO_WEIGHT;
 }
 
 /* The last operation that attends to what operation i stores; i: none. */
@@ -144,20 +131,79 @@ void step_plan_liveness(struct step_plan *p, int keep_all)
         struct op *op = &p->op[i];
         for (int k = 0; k < OP_OUTS; k++)
             op->last[k] = op->out[k] < 0 ? i : keep_all ? OP_KEPT : last_reader(p, i, op->out[k]);
-        if (!keep_all) op->feeds = weight_fed(p, i);
     }
     if (!keep_all) choose_step_sets(p);
+}
+
+static int copy_ops(const struct step_plan *p, int first, int n, struct step_plan *out,
+                    struct err *e)
+{
+    *out = *p;
+    out->op = malloc((size_t)n * sizeof *out->op);
+    if (!out->op) return err_memory(e);
+    memcpy(out->op, p->op + first, (size_t)n * sizeof *out->op);
+    out->n_ops = n;
+    return 0;
+}
+
+int step_plan_copy(const struct step_plan *p, struct step_plan *out, struct err *e)
+{
+    return copy_ops(p, 0, p->n_ops, out, e);
+}
+
+/* Whether a and b give the same results in either order. */
+static int commute(const struct op *a, const struct op *b)
+{
+    for (int i = 0; i < OP_OUTS; i++) {
+        int x = a->out[i], y = b->out[i];
+        if (x >= 0 && (uses(b->in, OP_INS, x) || uses(b->out, OP_OUTS, x))) return 0;
+        if (y >= 0 && uses(a->in, OP_INS, y)) return 0;
+    }
+    return 1;
+}
+
+/* The last readers of the results that are not kept, after operations changed places. */
+static void renew_readers(struct step_plan *p)
+{
+    for (int i = 0; i < p->n_ops; i++)
+        for (int k = 0; k < OP_OUTS; k++)
+            if (p->op[i].out[k] < 0) p->op[i].last[k] = i;
+            else if (p->op[i].last[k] != OP_KEPT)
+                p->op[i].last[k] = last_reader(p, i, p->op[i].out[k]);
+}
+
+int step_plan_move_up(struct step_plan *p, int from, int to)
+{
+    const struct op moved = p->op[from];
+    CHECK(to >= 0 && to <= from && from < p->n_ops);
+    if ((from < p->n_body) != (to < p->n_body)) return 0;
+    for (int i = to; i < from; i++)
+        if (!commute(&p->op[i], &moved)) return 0;
+    memmove(p->op + to + 1, p->op + to, (size_t)(from - to) * sizeof *p->op);
+    p->op[to] = moved;
+    renew_readers(p);
+    return 1;
+}
+
+void step_plan_drop_top(struct step_plan *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_ops; i++) {
+        if (p->op[i].kind == OP_TOP) p->n_body -= i < p->n_body;
+        else p->op[n++] = p->op[i];
+    }
+    p->n_ops = n;
+    p->top = NO_BUFFER;
+    renew_readers(p);
 }
 
 int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out,
                     struct err *e)
 {
     CHECK(first >= 0 && n > 0 && first + n <= p->n_ops);
-    *out = *p;
-    out->op = malloc((size_t)n * sizeof *out->op);
-    if (!out->op) return err_memory(e);
-    memcpy(out->op, p->op + first, (size_t)n * sizeof *out->op);
-    out->n_ops = n;
+    if (copy_ops(p, first, n, out, e)) return -1;
+    out->whole = p->whole ? p->whole : p;
+    out->first = p->first + first;
     out->n_body = p->n_body <= first ? 0 : p->n_body < first + n ? p->n_body - first : n;
     step_plan_liveness(out, 1);
     return 0;
@@ -166,10 +212,7 @@ int step_plan_slice(const struct step_plan *p, int first, int n, struct step_pla
 int step_plan_keep_hidden(const struct step_plan *p, struct step_plan *out, struct err *e)
 {
     CHECK(p->hidden >= 0 && p->n_body < p->n_ops && p->op[p->n_body].out[0] == p->hidden);
-    *out = *p;
-    out->op = malloc((size_t)p->n_ops * sizeof *out->op);
-    if (!out->op) return err_memory(e);
-    memcpy(out->op, p->op, (size_t)p->n_ops * sizeof *out->op);
+    if (copy_ops(p, 0, p->n_ops, out, e)) return -1;
     out->n_body++;
     out->keeps_hidden = 1;
     step_plan_liveness(out, 0);

@@ -21,6 +21,8 @@ struct step_plan {
     int best, logits, top; /* buffers that are read after a step; -1: none */
     int hidden;       /* buffer of the last norm's rows [rows][dim] of the step; -1: none */
     int keeps_hidden; /* it is read after every step, too (step_plan_keep_hidden) */
+    const struct step_plan *whole; /* of a slice: the plan that it is of, else NULL */
+    int first;                     /* and the number of its first operation there */
 };
 
 /* The device addresses and packed linears of a plan's numbers on one backend. */
@@ -43,15 +45,24 @@ int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of row
 int step_plan_add_weight(struct step_plan *p, const struct weight *w, struct err *e);
 int step_plan_add_kv(struct step_plan *p, struct kv_cache kv, struct err *e);
 int step_plan_add_state(struct step_plan *p, struct state state, struct err *e);
-/* Fills `last` of every operation, and without keep_all `feeds` and the step sets. The buffers best, logits and top
- * are read after the step; with keep_all all buffers are. */
+/* Fills `last` of every operation, and without keep_all the step sets. The buffers best, logits and
+ * top are read after the step; with keep_all all buffers are. */
 void step_plan_liveness(struct step_plan *p, int keep_all);
 /* Operations first .. first + n - 1 as a plan of their own over the same buffers, weights, KV
  * caches and states; all results are kept. *out owns its operations only: free it by
- * step_plan_free_slice. */
+ * step_plan_free_slice, before the plan that it is a slice of. */
 int step_plan_slice(const struct step_plan *p, int first, int n, struct step_plan *out,
                     struct err *e);
 void step_plan_free_slice(struct step_plan *p);
+/* *out has operations of its own, which may be moved and dropped: free it by step_plan_free_slice.
+ */
+int step_plan_copy(const struct step_plan *p, struct step_plan *out, struct err *e);
+/* Moves operation `from` up to number `to`, and those between one down. 0: nothing is moved,
+ * because one of them reads or writes what it writes, or writes what it reads, or n_body lies
+ * between. */
+int step_plan_move_up(struct step_plan *p, int from, int to);
+/* Drops every OP_TOP, for a backend that lacks it. */
+void step_plan_drop_top(struct step_plan *p);
 /* *out is the plan whose body ends with the last norm, so that every step leaves the hidden rows in
  * the buffer `hidden`. It owns its operations only: free it by step_plan_free_slice. */
 int step_plan_keep_hidden(const struct step_plan *p, struct step_plan *out, struct err *e);

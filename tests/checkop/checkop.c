@@ -114,7 +114,7 @@ static void find_variants(struct check *c, const struct args *a, int *n_skipped)
             if (gpu.act != ACT_F32 && i > 0) continue;
             config.variant = v.name;
             config.n_threads = 1;
-            config.library = gpu.library;
+            config.own = gpu_own(0);
             config.device = gpu.device;
             if (v.ops->open(&be, &config, &e)) {
                 printf("SKIP %s %s: %s\n", v.ops->name, v.name, e.msg);
@@ -136,7 +136,7 @@ static int has_ablation(const struct variant *v)
     struct be *be;
     struct err e;
     config.variant = hip_paper_variant_name(0);
-    config.library = gpu.library;
+    config.own = gpu_own(0);
     config.device = gpu.device;
     config.act = ACT_F16;
     if (v->ops->open(&be, &config, &e)) {

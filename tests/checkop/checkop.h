@@ -28,6 +28,10 @@ extern struct gpu_choice {
     enum act act;
 } gpu;
 
+/* be_config.own of the hip backend: the library of gpu, queries of so many fp16 parts; 0: as many
+ * as by default. Valid until the program ends. */
+const char *gpu_own(int query_halves);
+
 /* 1 when name is one of the names between the commas of list. */
 int listed(const char *list, const char *name);
 

@@ -183,6 +183,7 @@ struct attend_data {
     float *q_rounded;                /* the same as multiplied */
     int q_top, w_top;                /* largest integers of queries, of weights; 0: fp32 */
     int halves;                      /* weights may be two halves */
+    int query_halves;                /* those of prompt rows: 1, 2 */
     int query_step_top;              /* queries may be rounded to integers up to this; 0: not */
     float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
     float *sinks;                    /* [n_heads] or NULL */
@@ -291,7 +292,7 @@ static void round_queries(struct arena *a, struct attend_data *d)
 {
     size_t n = (size_t)d->batch.n_rows * d->q_row, hd = (size_t)d->k->head_dim;
     d->q_rounded = memcpy(arena_get(a, n * sizeof(float)), d->q_after, n * sizeof(float));
-    if (d->config.query_halves != 1) return;
+    if (d->query_halves != 1) return;
     for (size_t i = (size_t)d->k->n_decode * d->q_row; i < n; i += hd)
         round_query(d->q_after + i, (int)hd, d->q_rounded + i);
 }
@@ -324,7 +325,8 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
         for (size_t j = 0; j < d.q_row; j++) q[j] = rng_normal(r) * k->gain;
         if (i % 5 == 4) memset(q, 0, d.q_row * 4); /* all positions alike: the mean of the values */
     }
-    d.config = (struct be_config){.act = act, .kv = k->kv, .query_halves = query_halves};
+    d.config = (struct be_config){.act = act, .kv = k->kv, .own = gpu_own(query_halves)};
+    d.query_halves = query_halves;
     if (kv_is_integer(k->kv)) {
         d.q_top = kv_query_top(act), d.w_top = kv_weight_top(act);
         d.halves = on_gpu && !d.w_top;
@@ -422,7 +424,7 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
         rounding[j] = (pos - first + 1) * (d->halves ? 0x1p-37 : none) * largest + none;
     if (d->w_top)
         expect_rounding(d, at, first, pos - first + 1, own, p, rounding);
-    double steps = d->query_step_top && (d->config.query_halves != 1 || row < d->k->n_decode)
+    double steps = d->query_step_top && (d->query_halves != 1 || row < d->k->n_decode)
                        ? 0.5 * (1 + 0x1p-10) * largest_query / d->query_step_top * keys * d->scale
                        : 0;
     for (int j = 0; j < hd; j++) {

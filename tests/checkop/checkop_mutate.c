@@ -41,7 +41,7 @@ static int m_open(struct be **out, const struct be_config *config, struct err *e
     c.variant = healthy.name;
     if (now == INT8_FOR_I16) c.act = ACT_INT8;
     if (now == F32_FOR_F16) c.act = ACT_F32;
-    if (now == TWO_HALVES) c.query_halves = 2;
+    if (now == TWO_HALVES) c.own = gpu_own(2);
     m->be.ops = &mutant_backend;
     n_threads = c.n_threads;
     kv_type = c.kv;

@@ -1,5 +1,7 @@
 #include "tests/checkop/checkop.h"
 
+#include "backend-hip/hip.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -82,12 +84,21 @@ void fill_rows(struct rng *r, int first, float *x, int rows, int dim)
                  x + (size_t)i * (size_t)dim, dim);
 }
 
+const char *gpu_own(int query_halves)
+{
+    static char text[3][HIP_OPTIONS_BYTES];
+    CHECK(query_halves >= 0 && query_halves < 3);
+    const struct hip_options o = {.query_halves = query_halves, .library = gpu.library};
+    hip_options_write(&o, text[query_halves], HIP_OPTIONS_BYTES);
+    return text[query_halves];
+}
+
 void side_open(struct side *s, const struct variant *v, int n_threads, struct be_config config)
 {
     struct err e;
     config.variant = v->name;
     config.n_threads = n_threads;
-    config.library = gpu.library;
+    if (!config.own) config.own = gpu_own(0);
     config.device = gpu.device;
     if (config.act == ACT_F32) config.act = gpu.act;
     s->ops = v->ops;

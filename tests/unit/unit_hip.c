@@ -47,6 +47,29 @@ static void families_of_images(void **state)
         assert_int_equal(hip_image_family(image[i].arch), image[i].family);
 }
 
+static void options_as_text(void **state)
+{
+    static const struct hip_options some[] = {
+        {0}, {7, 1, "/a b/halves=2 wait=3/lib.so"}, {0, 2, NULL}, {600, 0, "x"}};
+    static const char *const wrong[] = {"wait=", "halves=1x", "wait=-1", "device=3", "wait=1 b=2"};
+    char text[HIP_OPTIONS_BYTES];
+    struct hip_options o;
+    struct err e;
+    (void)state;
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        hip_options_write(&some[i], text, sizeof text);
+        assert_int_equal(hip_options_read(&o, text, &e), 0);
+        assert_int_equal(o.wait_seconds, some[i].wait_seconds);
+        assert_int_equal(o.query_halves, some[i].query_halves);
+        if (some[i].library) assert_string_equal(o.library, some[i].library);
+        else assert_null(o.library);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(hip_options_read(&o, wrong[i], &e), -1);
+    assert_int_equal(hip_options_read(&o, NULL, &e), 0);
+    assert_null(o.library);
+}
+
 /* The name is in the list, by itself, as the last word of a name in braces, or, of the paper's, as
  * the middle of one. */
 static int is_listed(const char *list, const char *name)
@@ -219,7 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_of_images), cmocka_unit_test(unknown_variant),
         cmocka_unit_test(known_variants),     cmocka_unit_test(images_unpack),
-        cmocka_unit_test(damaged_image),
+        cmocka_unit_test(options_as_text),    cmocka_unit_test(damaged_image),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
