@@ -81,11 +81,11 @@ static int open_engine(struct completion *c, struct err *e)
 {
     const struct options *o = c->o;
     struct engine *g = &c->engine;
-    if (engine_open_model(g, o, e)) return -1;
+    if (engine_open_model(g, o->model, &o->engine, e)) return -1;
     if (c->text_mode && !g->tokenizer && o->n_predict)
         return err_set(e, "%s: has no tokenizer: --format ids prints token ids", o->model);
-    if (read_prompt(c, e) || sampling_open(&c->request.sampling, &c->sampling, o, &g->model.file,
-                                           g->tokenizer, g->model.config.vocab, e))
+    if (read_prompt(c, e) || sampling_open(&c->request.sampling, &c->sampling, &o->sampling,
+                                           &g->model.file, g->tokenizer, g->model.config.vocab, e))
         return -1;
     const struct model_config *m = &g->model.config;
     const struct vocabulary_source tokens = {g->tokenizer, m->eos, m->n_eos, m->vocab};
@@ -102,7 +102,7 @@ static int open_all(struct completion *c, struct err *e)
     const char *of = !o->logits_out ? "" : o->logits_of ? o->logits_of : "prompt";
     c->logits_of_prompt = !strcmp(of, "prompt") || !strcmp(of, "all");
     c->logits_of_text = !strcmp(of, "generated") || !strcmp(of, "all");
-    run_say_seed(o, o->seed.value);
+    run_say_seed(o, o->sampling.seed.value);
     if (open_engine(c, e)) return -1;
     if (o->logprobs >= 0 && !c->engine.tokenizer)
         return err_set(e, "%s: has no tokenizer: --logprobs prints tokens as text", o->model);
@@ -161,7 +161,7 @@ static void say_machine(const struct completion *c)
             c->engine.forward.options.n_pages * KV_PAGE);
     if (s.n_states) fprintf(stderr, ", states %.1f MiB", (double)s.state_bytes / (1 << 20));
     fputc('\n', stderr);
-    engine_say_variants(&c->engine);
+    run_say_variants(c->o, &c->engine);
 }
 
 static int is_eos(const struct model_config *g, int32_t id)
@@ -239,7 +239,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
         show_put(c->text, c->text_bytes, e))
         return -1;
     c->begun = 1;
-    if (is_eos(&c->engine.model.config, t->id) && !c->o->ignore_eos) return 0;
+    if (is_eos(&c->engine.model.config, t->id) && !c->o->sampling.ignore_eos) return 0;
     c->ended_by_text = show(c, t->id, e);
     c->n_generated++;
     return c->ended_by_text;

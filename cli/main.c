@@ -21,7 +21,7 @@ static int list_devices(const struct options *o, struct err *e)
 {
     int rc = 0;
     for (const struct backend_entry *b = backend_entries; b->ops && !rc; b++)
-        if (b->list_devices) rc = b->list_devices(o->hip_library, e);
+        if (b->list_devices) rc = b->list_devices(o->engine.hip_library, e);
     return rc ? 1 : 0;
 }
 
@@ -29,7 +29,7 @@ static int run(struct options *o, struct err *e)
 {
     usage_say(o);
     run_draw_seed(o);
-    if (engine_settle(o, e)) return 1;
+    if (options_settle(o, e)) return 1;
     process_maps(o->model);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
     switch ((enum run_mode)o->given.mode) {

@@ -1,9 +1,11 @@
 #include "cli/options.h"
 
-#include "engine/backends.h"
 #include "cli/llama_names.h"
+#include "engine/backends.h"
+#include "engine/engine.h"
 #include "core/base/args_table.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Sets of modes, and the group of what a prompt is taken from. */
@@ -53,10 +55,11 @@ static const struct args_row table[] = {
     {NAMES("-n", "--predict", "--n-predict"), INT(n_predict, -1, 1 << 24),
      .help = "tokens to generate (default -1: until end of text or context; a batch has its own; "
              "0: only evaluate the prompt)"},
-    {NAMES("-c", "--ctx-size"), INT(n_ctx, 0, 1 << 24),
+    {NAMES("-c", "--ctx-size"), INT(engine.n_ctx, 0, 1 << 24),
      .help = "context in tokens (default 0: the model's)"},
-    {NAMES("--ignore-eos"), FLAG(ignore_eos), .help = "an end-of-text token does not stop"},
-    {NAMES("-b", "--batch-size"), INT(n_batch, 1, 65536),
+    {NAMES("--ignore-eos"), FLAG(sampling.ignore_eos),
+     .help = "an end-of-text token does not stop"},
+    {NAMES("-b", "--batch-size"), INT(engine.n_batch, 1, 65536),
      .help = "tokens computed in one step (default 512, on a GPU 2048)"},
     {NAMES("--stop"), STRINGS(stop, "TEXT"),
      .help = "stop before this text (may be given several times)"},
@@ -84,60 +87,60 @@ static const struct args_row table[] = {
     {NAMES("--compact-json"), FLAG(compact_json),
      .help = "JSON without white space between its parts", .modes = ANSWERS},
     {HEADING("Sampling (defaults: the checkpoint's generation_config, else those in parentheses)")},
-    {NAMES("--temp", "--temperature"), REAL(temperature, 0, 100),
+    {NAMES("--temp", "--temperature"), REAL(sampling.temperature, 0, 100),
      .help = "temperature (0.8); 0 takes the most likely token"},
-    {NAMES("--top-k"), INT(top_k, 0, 1 << 24),
+    {NAMES("--top-k"), INT(sampling.top_k, 0, 1 << 24),
      .help = "only the N most likely tokens (40; 0: all)"},
-    {NAMES("--top-p"), REAL(top_p, 0, 1),
+    {NAMES("--top-p"), REAL(sampling.top_p, 0, 1),
      .help = "only the most likely tokens that together reach X (0.95; 1: all)"},
-    {NAMES("--min-p"), REAL(min_p, 0, 1),
+    {NAMES("--min-p"), REAL(sampling.min_p, 0, 1),
      .help = "only tokens at least X times as likely as the likeliest (0.05; 0: all)"},
-    {NAMES("--repeat-penalty", "--repetition-penalty"), REAL(repeat_penalty, 0.01, 100),
+    {NAMES("--repeat-penalty", "--repetition-penalty"), REAL(sampling.repeat_penalty, 0.01, 100),
      .help = "divides the logits of tokens seen in prompt and text (1, which is off)"},
-    {NAMES("--presence-penalty"), REAL(presence_penalty, -100, 100),
+    {NAMES("--presence-penalty"), REAL(sampling.presence_penalty, -100, 100),
      .help = "subtracted once from tokens already generated (default 0)"},
-    {NAMES("--frequency-penalty"), REAL(frequency_penalty, -100, 100),
+    {NAMES("--frequency-penalty"), REAL(sampling.frequency_penalty, -100, 100),
      .help = "subtracted for every time a token was generated (default 0)"},
-    {NAMES("--repeat-last-n"), INT(repeat_last_n, -1, 1 << 24),
+    {NAMES("--repeat-last-n"), INT(sampling.repeat_last_n, -1, 1 << 24),
      .help = "these penalties look at the last N tokens (default -1: all; 0: off)"},
-    {NAMES("--typical", "--typical-p"), REAL(typical_p, 0, 1),
+    {NAMES("--typical", "--typical-p"), REAL(sampling.typical_p, 0, 1),
      .help = "locally typical tokens with this much probability (default 1: all)"},
-    {NAMES("--top-nsigma", "--top-n-sigma"), REAL(top_n_sigma, -1, 1000),
+    {NAMES("--top-nsigma", "--top-n-sigma"), REAL(sampling.top_n_sigma, -1, 1000),
      .help = "only logits within X standard deviations of the largest (default -1: off)"},
-    {NAMES("--xtc-probability"), REAL(xtc_probability, 0, 1),
+    {NAMES("--xtc-probability"), REAL(sampling.xtc_probability, 0, 1),
      .help = "how often XTC drops all but the last of the tokens that reach its threshold "
              "(default 0: never)"},
-    {NAMES("--xtc-threshold"), REAL(xtc_threshold, 0, 1),
+    {NAMES("--xtc-threshold"), REAL(sampling.xtc_threshold, 0, 1),
      .help = "probability at which a token counts for XTC (default 0.1)"},
-    {NAMES("--dry-multiplier"), REAL(dry_multiplier, 0, 1000),
+    {NAMES("--dry-multiplier"), REAL(sampling.dry_multiplier, 0, 1000),
      .help = "DRY: what a token loses that would repeat --dry-allowed-length tokens (default 0: "
              "off)"},
-    {NAMES("--dry-base"), REAL(dry_base, 1, 1000),
+    {NAMES("--dry-base"), REAL(sampling.dry_base, 1, 1000),
      .help = "times as much for each token more (default 1.75)"},
-    {NAMES("--dry-allowed-length"), INT(dry_allowed_length, 1, 1 << 24),
+    {NAMES("--dry-allowed-length"), INT(sampling.dry_allowed_length, 1, 1 << 24),
      .help = "tokens of a repetition that begins to count (default 2)"},
-    {NAMES("--dry-penalty-last-n"), INT(dry_last_n, -1, 1 << 24),
+    {NAMES("--dry-penalty-last-n"), INT(sampling.dry_last_n, -1, 1 << 24),
      .help = "DRY looks at the last N tokens (default -1: all; 0: off)"},
-    {NAMES("--dry-sequence-breaker"), STRINGS(dry_breakers, "TEXT"),
+    {NAMES("--dry-sequence-breaker"), STRINGS(sampling.dry_breakers, "TEXT"),
      .help = "no repetition reaches over TEXT (default newline, :, \" and *; may be given several "
              "times; none: there is none)"},
-    {NAMES("--mirostat"), INT(mirostat, 0, 2),
+    {NAMES("--mirostat"), INT(sampling.mirostat, 0, 2),
      .help = "2: Mirostat 2 instead of all truncation (default 0)"},
-    {NAMES("--mirostat-ent", "--mirostat-tau"), REAL(mirostat_tau, 0, 100),
+    {NAMES("--mirostat-ent", "--mirostat-tau"), REAL(sampling.mirostat_tau, 0, 100),
      .help = "surprise in bits that Mirostat keeps to (default 5)"},
-    {NAMES("--mirostat-lr", "--mirostat-eta"), REAL(mirostat_eta, 0, 100),
+    {NAMES("--mirostat-lr", "--mirostat-eta"), REAL(sampling.mirostat_eta, 0, 100),
      .help = "how fast it does (default 0.1)"},
-    {NAMES("--samplers"), TEXT(samplers, "A;B;.."), .group = ORDER_OF_SAMPLERS,
+    {NAMES("--samplers"), TEXT(sampling.samplers, "A;B;.."), .group = ORDER_OF_SAMPLERS,
      .help = "only these steps, in this order (default "
              "penalties; dry; temperature; top_n_sigma; min_p; top_k; typ_p; top_p; xtc)"},
-    {NAMES("--sampler-seq", "--sampling-seq"), TEXT(sampler_seq, "LETTERS"),
+    {NAMES("--sampler-seq", "--sampling-seq"), TEXT(sampling.sampler_seq, "LETTERS"),
      .group = ORDER_OF_SAMPLERS, .help = "the same by letters (default edtsmkypx)"},
-    {NAMES("-l", "--logit-bias"), STRINGS(logit_bias, "ID+X"),
+    {NAMES("-l", "--logit-bias"), STRINGS(sampling.logit_bias, "ID+X"),
      .help = "adds X to the logit of a token: 15043+1, 15043-1, 15043-inf; may be given several "
              "times"},
-    {NAMES("--min-tokens"), INT(min_tokens, 0, 1 << 24),
+    {NAMES("--min-tokens"), INT(sampling.min_tokens, 0, 1 << 24),
      .help = "no end of text before so many tokens (default 0)"},
-    {NAMES("-s", "--seed"), SEED(seed),
+    {NAMES("-s", "--seed"), SEED(sampling.seed),
      .help = "random seed (default 0: a run repeats; -1: one that is drawn and printed)"},
     {HEADING("Output")},
     {NAMES("--format"), TEXT(format, "text|ids|jsonl"), VALUES("text", "ids", "jsonl"),
@@ -189,15 +192,15 @@ static const struct args_row table[] = {
      .help = "start over instead of continuing what an earlier run left", .modes = MODE(RUN_BATCH)},
     {NAMES("--grace"), INT(grace, 0, 86400),
      .help = "seconds in which running requests may end after SIGTERM or Ctrl-C (default 20)"},
-    {NAMES("-np", "--parallel"), INT(n_seqs, 1, 65536),
+    {NAMES("-np", "--parallel"), INT(engine.n_seqs, 1, 65536),
      .help = "sequences that run at once (default 16, on a GPU 256)"},
-    {NAMES("--kv-pages"), INT(n_pages, 1, 1 << 28),
+    {NAMES("--kv-pages"), INT(engine.n_pages, 1, 1 << 28),
      .help = "pages of 16 positions in the KV cache, instead of what --mem gives",
      .modes = MODE(RUN_BATCH) | EVALUATION},
-    {NAMES("--mem"), TEXT(memory, "SIZE"),
+    {NAMES("--mem"), TEXT(engine.memory, "SIZE"),
      .help = "memory for model and cache, as 6G (default: 9/10 of what is free)",
      .modes = MODE(RUN_BATCH) | EVALUATION},
-    {NAMES("--no-prefix-cache"), FLAG(no_prefix_cache),
+    {NAMES("--no-prefix-cache"), FLAG(engine.no_prefix_cache),
      .help = "compute equal beginnings of prompts for each of them"},
     {NAMES("--shard"), TEXT(shard, "I/N"),
      .help = "only every N-th record from the I-th (from 0); auto: by Slurm or MPI rank",
@@ -245,38 +248,39 @@ static const struct args_row table[] = {
      .help = "write each question's or window's log-probabilities as JSON lines",
      .modes = EVALUATION},
     {HEADING("Machine")},
-    {NAMES("--backend"), TEXT(backend, "auto|" BACKEND_CHOICE), VALUES("auto", BACKEND_NAMES),
+    {NAMES("--backend"), TEXT(engine.backend, "auto|" BACKEND_CHOICE),
+     VALUES("auto", BACKEND_NAMES),
      .help = "where to compute; auto (default) takes a GPU that can run the embedded kernels"},
-    {NAMES("--cpu"), TEXT(cpu, "NAME"),
+    {NAMES("--cpu"), TEXT(engine.cpu, "NAME"),
      .help = "instruction set of the CPU backend: auto (default), one that --version lists, or "
              "ref, the double-precision reference"},
-    {NAMES("-t", "--threads"), INT(threads, 0, 1024),
+    {NAMES("-t", "--threads"), INT(engine.threads, 0, 1024),
      .help = "threads, at most the processors this process may use (default 0: their cores)"},
-    {NAMES("--numa"), TEXT(numa, "MODE"), VALUES("distribute", "isolate", "numactl"),
+    {NAMES("--numa"), TEXT(engine.numa, "MODE"), VALUES("distribute", "isolate", "numactl"),
      .help = "memory with several nodes: distribute spreads threads and pages over all, isolate "
              "keeps to the one it starts on, numactl takes what numactl has set, as without it"},
-    {NAMES("--act"), TEXT(act, "ACT"), VALUES("auto", "f32", "f16", "i16", "int8"),
+    {NAMES("--act"), TEXT(engine.act, "ACT"), VALUES("auto", "f32", "f16", "i16", "int8"),
      .help = "activations of 4-bit linears: f32 exact, f16 rounded to fp16 (as GPUs do), i16 "
              "integers of 15 bits, int8 of 8; auto (default): i16, on a GPU but gfx906 f16"},
-    {NAMES("--same-bits"), FLAG(same_bits),
+    {NAMES("--same-bits"), FLAG(engine.same_bits),
      .help = "the same bytes on every processor and GPU: --act i16 unless int8 is asked for, --kv "
              "int8 unless another is; what would break it is refused"},
-    {NAMES("--kv"), TEXT(kv, "KV"), VALUES("auto", "f16", "f32", "int8", "int4"),
+    {NAMES("--kv"), TEXT(engine.kv, "KV"), VALUES("auto", "f16", "f32", "int8", "int4"),
      .help = "storage of keys and values: f16, f32, int8 (half the memory of f16), int4 (a third); "
              "auto (default): f16, with --same-bits int8"},
-    {NAMES("--query-halves"), INT(query_halves, 1, 2),
+    {NAMES("--query-halves"), INT(engine.query_halves, 1, 2),
      .help = "parts of fp16 that a query of a prompt has in attention, with --act f16 on a GPU: 2 "
              "(default) are 22 bits, 1 is 11 and faster"},
-    {NAMES("--device"), INT(device, 0, 1023), .help = "which GPU (default 0)"},
+    {NAMES("--device"), INT(engine.device, 0, 1023), .help = "which GPU (default 0)"},
     {NAMES("--list-devices"), FLAG(list_devices),
      .help = "print the GPUs and which embedded kernels fit them", .chooses = RUN_DEVICES},
-    {NAMES("--hip-library"), READS(hip_library, "PATH"),
+    {NAMES("--hip-library"), READS(engine.hip_library, "PATH"),
      .help = "GPU runtime library (default: libamdhip64, libgalaxyhip or libcuda)"},
-    {NAMES("--gpu-timeout"), INT(gpu_timeout, 1, 86400),
+    {NAMES("--gpu-timeout"), INT(engine.gpu_timeout, 1, 86400),
      .help = "seconds after which a GPU that does not come to an end counts as hung (default 120)"},
-    {NAMES("--variant"), TEXT(variant, "NAME"),
+    {NAMES("--variant"), TEXT(engine.variant, "NAME"),
      .help = "pins one of the GPU's kernels for linears (default auto)"},
-    {NAMES("--check-tensors"), FLAG(check_tensors),
+    {NAMES("--check-tensors"), FLAG(engine.check_tensors),
      .help = "compare every tensor with its crc32 before use"},
     {HEADING("Other")},
     {NAMES("--tokenize"), FLAG(tokenize), .help = "print the ids of -p or -f",
@@ -320,22 +324,13 @@ static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
     o->n_predict = OPT_UNSET;
-    o->n_batch = o->n_seqs = o->logprobs = o->embd_normalize = OPT_UNSET;
-    o->temperature = o->top_p = o->min_p = o->repeat_penalty = OPT_UNSET_REAL;
-    o->top_k = OPT_UNSET;
-    o->repeat_last_n = o->dry_last_n = -1;
-    o->typical_p = 1;
-    o->top_n_sigma = -1;
-    o->xtc_threshold = 0.1;
-    o->dry_base = 1.75;
-    o->dry_allowed_length = 2;
-    o->mirostat_tau = 5;
-    o->mirostat_eta = 0.1;
+    o->logprobs = o->embd_normalize = OPT_UNSET;
+    sampling_set_defaults(&o->sampling);
     o->input_format = "auto";
     o->order = "input";
     o->grace = 20;
-    o->query_halves = 2;
-    o->backend = o->cpu = o->act = o->kv = o->variant = "auto";
+    o->engine.query_halves = 2;
+    o->engine.backend = o->engine.cpu = o->engine.act = o->engine.kv = o->engine.variant = "auto";
 }
 
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
@@ -367,7 +362,8 @@ static int differs(const struct options *o, const struct options *defaults, cons
     return !x || !y ? x != y : strcmp(x, y) != 0;
 }
 
-int options_differ(const struct options *o, const char *names)
+/* Whether one of the named options ("--a --b", integers and texts) does not have its default. */
+static int differ(const struct options *o, const char *names)
 {
     struct options defaults;
     set_defaults(&defaults);
@@ -379,4 +375,21 @@ int options_differ(const struct options *o, const char *names)
         if (differs(o, &defaults, name)) return 1;
     }
     return 0;
+}
+
+static void say(void *arg, const char *line)
+{
+    (void)arg;
+    fprintf(stderr, "%s\n", line);
+}
+
+int options_settle(struct options *o, struct err *e)
+{
+    const char *asked = o->engine.backend;
+    for (const struct backend_entry *b = backend_entries; b->ops; b++)
+        if (!strcmp(o->engine.backend, "auto") && differ(o, b->options)) asked = b->ops->name;
+    o->engine.backend = asked;
+    o->engine.embeds = o->input != NULL;
+    o->engine.note = say;
+    return engine_settle(&o->engine, e);
 }

@@ -5,12 +5,10 @@
 
 #include "core/base/args.h"
 #include "core/base/err.h"
-#include "core/base/numa.h"
+#include "engine/engine_options.h"
+#include "engine/sampling.h"
 
 #include <stdint.h>
-
-enum { OPT_UNSET = -2000000000 }; /* an int option that was not given */
-#define OPT_UNSET_REAL -1e300     /* the same for a real one */
 
 /* The modes of opt4gptq-run, in the order in which messages name two of them. */
 enum run_mode {
@@ -34,20 +32,13 @@ struct options {
     int trust_request_template;
     int chat, conversation;
     /* generation; n_predict OPT_UNSET where not given */
-    int n_predict, n_ctx, n_batch, ignore_eos, special;
+    int n_predict, special;
     struct args_strings stop;
     /* what an answer has to be; NULL and 0 where not given */
     const char *json_schema, *json_schema_file, *regex, *grammar, *grammar_file;
     struct args_strings choice;
     int json, schema_order, compact_json;
-    /* sampling; unset values come from the checkpoint */
-    double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
-    double typical_p, top_n_sigma, xtc_probability, xtc_threshold;
-    double dry_multiplier, dry_base, mirostat_tau, mirostat_eta;
-    int top_k, repeat_last_n, dry_allowed_length, dry_last_n, mirostat, min_tokens;
-    const char *samplers, *sampler_seq;
-    struct args_strings dry_breakers, logit_bias;
-    struct args_seed seed;
+    struct sampling_options sampling;
     /* output */
     const char *format, *logits_out, *logits_of;
     int logprobs; /* OPT_UNSET where not given */
@@ -55,30 +46,27 @@ struct options {
     /* batch; NULL and 0 where not given */
     const char *pooling, *score_template_file, *score_tokens;
     int embd_normalize; /* OPT_UNSET where not given */
-    const char *input, *output, *input_format, *order, *shard, *memory, *report, *trace;
-    int restart, check_only, grace, n_seqs, n_pages, no_prefix_cache;
+    const char *input, *output, *input_format, *order, *shard, *report, *trace;
+    int restart, check_only, grace;
     /* evaluation; NULL and 0 where not given */
     const char *perplexity, *choices, *few_shot_file, *samples;
     int n_windows, n_few_shot, n_limit;
-    /* machine */
-    const char *backend, *cpu, *act, *kv, *hip_library, *variant;
-    int threads, check_tensors, device, gpu_timeout, query_halves;
-    const char *numa; /* NULL: not given */
-    struct numa nodes; /* what it found; filled by engine_settle */
+    /* model and machine; settled by options_settle */
+    struct engine_options engine;
     /* other modes */
-    int tokenize, detokenize, list_devices, escape, no_escape, same_bits;
+    int tokenize, detokenize, list_devices, escape, no_escape;
     struct args_common common;
     struct args_given given; /* how it was written; its mode is an enum run_mode */
 };
 
 /* Fills *o with defaults, then from argv. */
 int options_parse(struct options *o, int argc, char **argv, struct err *e);
+/* The backend that an option of its own asks for, then engine_settle. */
+int options_settle(struct options *o, struct err *e);
 /* The name by which the option with this FIELD of *o was given; NULL when it was not. */
 const char *options_given(const struct options *o, const void *field);
 /* The value of the option with this name, which is a text. */
 const char *options_text(const struct options *o, const char *name);
-/* 1 when one of the named options ("--a --b", integers and texts) does not have its default. */
-int options_differ(const struct options *o, const char *names);
 /* The table, for its help, manual page, completion and checks. */
 extern const struct args_program run_program;
 

@@ -83,13 +83,14 @@ int run_unescape(char *text)
 
 void run_draw_seed(struct options *o)
 {
-    if (!o->seed.is_random) return;
-    while (getrandom(&o->seed.value, sizeof o->seed.value, 0) != sizeof o->seed.value) {
+    if (!o->sampling.seed.is_random) return;
+    while (getrandom(&o->sampling.seed.value, sizeof o->sampling.seed.value, 0) !=
+           sizeof o->sampling.seed.value) {
     }
-    o->seed.value >>= 32; /* easier to type */
+    o->sampling.seed.value >>= 32; /* easier to type */
 }
 
 void run_say_seed(const struct options *o, uint64_t seed)
 {
-    if (o->seed.is_random) fprintf(stderr, "seed: %llu\n", (unsigned long long)seed);
+    if (o->sampling.seed.is_random) fprintf(stderr, "seed: %llu\n", (unsigned long long)seed);
 }

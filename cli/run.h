@@ -40,6 +40,10 @@ int run_conversation(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */
 int run_tokens(const struct options *o, struct err *e);
 
+/* -v: more about the open backend, on stderr. */
+struct engine;
+void run_say_variants(const struct options *o, const struct engine *g);
+
 /* Prompt text of -p or -f (malloc'd, *bytes long, NUL-terminated). */
 int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e);
 /* The prompt of --chat: that text as a message, through the chat template; holds its special tokens

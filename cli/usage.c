@@ -42,24 +42,25 @@ static int check_relations(const struct options *o, struct err *e)
         return err_set(e, "%s needs --few-shot-file", options_given(o, &o->n_few_shot));
     if (o->few_shot_file && !o->n_few_shot)
         return err_set(e, "%s needs --few-shot", options_given(o, &o->few_shot_file));
-    if (o->numa && !strcmp(o->backend, "hip"))
-        return err_set(e, "%s needs --backend cpu", options_given(o, &o->numa));
+    if (o->engine.numa && !strcmp(o->engine.backend, "hip"))
+        return err_set(e, "%s needs --backend cpu", options_given(o, &o->engine.numa));
     if (o->conversation && o->format && strcmp(o->format, "text"))
         return err_set(e, "%s %s: a conversation is text", options_given(o, &o->format), o->format);
     if (o->chat_template_file && !o->chat && !o->conversation && !o->input)
         return err_set(e, "%s needs --chat", options_given(o, &o->chat_template_file));
     if (o->perplexity && !strcmp(o->perplexity, "documents") && !o->file)
         return err_set(e, "%s documents needs -f FILE", options_given(o, &o->perplexity));
-    if (o->same_bits && (!strcmp(o->act, "f32") || !strcmp(o->act, "f16")))
+    if (o->engine.same_bits && (!strcmp(o->engine.act, "f32") || !strcmp(o->engine.act, "f16")))
         return err_set(e, "--same-bits: --act %s has sums of its own on every backend: i16 or int8",
-                       o->act);
-    if (o->same_bits && !strcmp(o->cpu, "ref"))
+                       o->engine.act);
+    if (o->engine.same_bits && !strcmp(o->engine.cpu, "ref"))
         return err_set(e, "--same-bits: --cpu ref adds in double precision, as nothing else does");
-    if (o->query_halves == 1 && !strcmp(o->backend, "cpu"))
+    if (o->engine.query_halves == 1 && !strcmp(o->engine.backend, "cpu"))
         return err_set(e, "--query-halves 1 needs --backend hip");
-    if (o->query_halves == 1 && (o->same_bits || (strcmp(o->act, "auto") && strcmp(o->act, "f16"))))
+    if (o->engine.query_halves == 1 &&
+        (o->engine.same_bits || (strcmp(o->engine.act, "auto") && strcmp(o->engine.act, "f16"))))
         return err_set(e, "--query-halves 1 needs --act f16%s",
-                       o->same_bits ? ", which --same-bits does not have" : "");
+                       o->engine.same_bits ? ", which --same-bits does not have" : "");
     const int *spelling = o->schema_order ? &o->schema_order : &o->compact_json;
     if (*spelling && !o->input && !o->json && !o->json_schema && !o->json_schema_file)
         return err_set(e, "%s needs --json, --json-schema or --json-schema-file",
@@ -99,13 +100,14 @@ static int check_sampling(const struct options *o, struct err *e)
     struct sampler_params p = {0};
     struct sampler_bias *bias;
     int n;
-    if (o->mirostat == 1)
-        return err_set(e, "%s 1 is not here, 2 (Mirostat 2) is", options_given(o, &o->mirostat));
-    if (o->samplers && sampling_read_names(&p, o->samplers, e))
-        return err_prefix(e, "%s", options_given(o, &o->samplers));
-    if (o->sampler_seq && sampling_read_letters(&p, o->sampler_seq, e))
-        return err_prefix(e, "%s", options_given(o, &o->sampler_seq));
-    if (sampling_read_bias(&o->logit_bias, INT32_MAX, &bias, &n, e)) return -1;
+    if (o->sampling.mirostat == 1)
+        return err_set(e, "%s 1 is not here, 2 (Mirostat 2) is",
+                       options_given(o, &o->sampling.mirostat));
+    if (o->sampling.samplers && sampling_read_names(&p, o->sampling.samplers, e))
+        return err_prefix(e, "%s", options_given(o, &o->sampling.samplers));
+    if (o->sampling.sampler_seq && sampling_read_letters(&p, o->sampling.sampler_seq, e))
+        return err_prefix(e, "%s", options_given(o, &o->sampling.sampler_seq));
+    if (sampling_read_bias(&o->sampling.logit_bias, INT32_MAX, &bias, &n, e)) return -1;
     free(bias);
     return 0;
 }
@@ -113,8 +115,10 @@ static int check_sampling(const struct options *o, struct err *e)
 /* -e, in the memory of the command line: escapes are longer than what they stand for. */
 static int unescape(const struct options *o, struct err *e)
 {
-    const char *const *lists[] = {&o->prompt, &o->system_prompt, o->stop.v, o->dry_breakers.v};
-    const int n[] = {o->prompt != NULL, o->system_prompt != NULL, o->stop.n, o->dry_breakers.n};
+    const char *const *lists[] = {&o->prompt, &o->system_prompt, o->stop.v,
+                                  o->sampling.dry_breakers.v};
+    const int n[] = {o->prompt != NULL, o->system_prompt != NULL, o->stop.n,
+                     o->sampling.dry_breakers.n};
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < n[i]; k++)
             if (run_unescape((char *)(uintptr_t)lists[i][k]))
@@ -132,8 +136,8 @@ static int check_values(const struct options *o, struct err *e)
             return err_set(e, "%s %s: unknown (--version lists what there is)", b->variant_option,
                            variant);
     }
-    if (o->memory && memory_parse(&bytes, o->memory, e))
-        return err_prefix(e, "%s %s", options_given(o, &o->memory), o->memory);
+    if (o->engine.memory && memory_parse(&bytes, o->engine.memory, e))
+        return err_prefix(e, "%s %s", options_given(o, &o->engine.memory), o->engine.memory);
     int rc = o->prompt_ids ? run_parse_ids(o->prompt_ids, &ids, e) : 0;
     if (rc) err_prefix(e, "--prompt-ids");
     else if (o->prompt_ids && !ids.n) rc = err_set(e, "--prompt-ids: no ids, the prompt is empty");

@@ -5,6 +5,7 @@
 #include "backend-hip/hip.h"
 #include "backend-hip/runtime/hip_compile.h"
 
+#include <stddef.h>
 #include <string.h>
 
 const char *const act_name[] =
@@ -87,6 +88,7 @@ const struct backend_entry backend_entries[] = {
         .options = "--cpu --threads --numa",
         .bench_options = "--cpu --threads --numa --cpu-time --probe",
         .variant_option = "--cpu",
+        .variant_field = offsetof(struct engine_options, cpu),
         .act = {ACT_I16, ACT_F32, ACT_F16, ACT_INT8},
         .n_acts = 4,
         .timed_act = {ACT_F32, ACT_I16, ACT_INT8},
@@ -105,6 +107,7 @@ const struct backend_entry backend_entries[] = {
         .options = "--variant --hip-library --device --query-halves",
         .bench_options = "--variant --hip-library --device --query-halves",
         .variant_option = "--variant",
+        .variant_field = offsetof(struct engine_options, variant),
         .act = {ACT_F16, ACT_F32, ACT_I16, ACT_INT8},
         .n_acts = 4,
         .timed_act = {ACT_F16},
@@ -167,6 +170,11 @@ const char *backend_best_act(const struct backend_entry *b, const char *library,
                              const char *variant)
 {
     return act_name[b->best_act ? b->best_act(library, device, variant) : b->act[0]];
+}
+
+const char *backend_variant(const struct backend_entry *b, const struct engine_options *o)
+{
+    return *(const char *const *)((const char *)o + b->variant_field);
 }
 
 enum act backend_act(const char *name)

@@ -1,10 +1,11 @@
 /* backends.h: the list of backends, and what the command lines of opt4gptq-run and opt4gptq-bench
  * know about each. A new backend is an entry in backends.c and its name here.
- * Must not know: the programs' structs of options, models, steps. */
+ * Must not know: the programs' tables of options, models, steps. */
 #ifndef ENGINE_BACKENDS_H
 #define ENGINE_BACKENDS_H
 
 #include "core/step/backend.h"
+#include "engine/engine_options.h"
 
 #include <stdio.h>
 
@@ -27,6 +28,7 @@ struct backend_entry {
      * differs from its default chooses it under --backend auto, and of opt4gptq-bench. */
     const char *options, *bench_options;
     const char *variant_option; /* the one that pins a variant */
+    size_t variant_field;       /* offset of its value in struct engine_options */
     enum act act[4];            /* arithmetics (--act) that it has, that of "auto" first, unless
                                    best_act says which */
     enum act timed_act[4];      /* those that opt4gptq-bench --ops takes by default */
@@ -71,6 +73,9 @@ const char *backend_own_text(const struct backend_entry *b, const struct backend
 /* The arithmetic of --act auto; library, device and variant: of the options. */
 const char *backend_best_act(const struct backend_entry *b, const char *library, int device,
                              const char *variant);
+
+/* The variant that the options pin, or "auto". */
+const char *backend_variant(const struct backend_entry *b, const struct engine_options *o);
 
 /* The names of enum act, in --act; NULL-terminated. */
 extern const char *const act_name[];

@@ -1,10 +1,10 @@
 #include "engine/engine.h"
 
-#include "cli/run.h"
 #include "engine/vocabulary.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,36 +20,36 @@ static const double mib = 1048576;
 
 /* ---- options */
 
-/* The entry that an option of its own asks for. */
-static const struct backend_entry *asked_for(const struct options *o)
+static void note(const struct engine_options *o, const char *fmt, ...)
 {
-    const struct backend_entry *asked = NULL;
-    for (const struct backend_entry *b = backend_entries; b->ops; b++)
-        if (options_differ(o, b->options)) asked = b;
-    return asked;
+    char line[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    if (o->note) o->note(o->note_arg, line);
 }
 
-int engine_settle(struct options *o, struct err *e)
+int engine_settle(struct engine_options *o, struct err *e)
 {
     if (numa_begin(&o->nodes, o->numa, e)) return -1;
     const struct backend_entry *b = strcmp(o->backend, "auto") ? backend_find(o->backend) : NULL;
-    if (!b) b = asked_for(o);
     if (!b) b = backend_best(o->act);
     o->backend = b->ops->name;
-    if (o->n_batch == OPT_UNSET) o->n_batch = b->n_batch;
-    if (o->n_seqs == OPT_UNSET) o->n_seqs = b->n_seqs;
+    if (!o->n_batch) o->n_batch = b->n_batch;
+    if (!o->n_seqs) o->n_seqs = b->n_seqs;
     if (!strcmp(o->act, "auto"))
-        o->act = o->same_bits ? "i16"
-                              : backend_best_act(b, o->hip_library, o->device,
-                                                 options_text(o, b->variant_option));
+        o->act = o->same_bits
+                     ? "i16"
+                     : backend_best_act(b, o->hip_library, o->device, backend_variant(b, o));
     /* in integers attention over int8 is the fastest that every backend has (docs/kv.md) */
     if (!strcmp(o->kv, "auto")) o->kv = o->same_bits ? "int8" : "f16";
     int processors = pool_n_processors();
     if (o->threads > processors) {
         /* a thread that is put to sleep within a task holds up all others: 4 on 2 processors lose a
          * quarter */
-        fprintf(stderr, "note: -t %d: this process may use %d processor%s, so as many threads\n",
-                o->threads, processors, processors == 1 ? "" : "s");
+        note(o, "note: -t %d: this process may use %d processor%s, so as many threads", o->threads,
+             processors, processors == 1 ? "" : "s");
         o->threads = processors;
     }
     return 0;
@@ -58,10 +58,10 @@ int engine_settle(struct options *o, struct err *e)
 /* What settled options say about the backend. */
 static struct forward_options forward_of(struct engine *g)
 {
-    const struct options *o = g->o;
+    const struct engine_options *o = g->o;
     const struct backend_own own = {o->hip_library, o->gpu_timeout, o->query_halves};
     return (struct forward_options){
-        .variant = options_text(o, g->entry->variant_option),
+        .variant = backend_variant(g->entry, o),
         .n_threads = o->threads,
         .numa = &o->nodes,
         .device = o->device,
@@ -69,7 +69,7 @@ static struct forward_options forward_of(struct engine *g)
         .act = backend_act(o->act),
         .kv = backend_kv(o->kv),
         .context = engine_context(g),
-        .show_progress = 1,
+        .show_progress = !o->quiet,
     };
 }
 
@@ -81,13 +81,8 @@ int engine_context(const struct engine *g)
 void engine_say_context(const struct engine *g)
 {
     if (g->o->n_ctx <= g->model.config.context) return;
-    fprintf(stderr, "note: -c %d is more than the %d positions that the model was made for\n",
-            g->o->n_ctx, g->model.config.context);
-}
-
-void engine_say_variants(const struct engine *g)
-{
-    if (g->o->verbose && g->entry->print_variants) g->entry->print_variants(g->forward.be, stderr);
+    note(g->o, "note: -c %d is more than the %d positions that the model was made for", g->o->n_ctx,
+         g->model.config.context);
 }
 
 const char *engine_sums(const struct engine *g)
@@ -108,7 +103,7 @@ const char *engine_order(const struct engine *g)
 static int find_budget(const struct engine *g, const struct forward_options *f, uint64_t *bytes,
                        struct err *e)
 {
-    const struct options *o = g->o;
+    const struct engine_options *o = g->o;
     if (o->memory)
         return memory_parse(bytes, o->memory, e) ? err_prefix(e, "--mem %s", o->memory) : 0;
     if (forward_available(g->entry->ops, f, bytes, e)) return -1;
@@ -129,7 +124,7 @@ static int choose_states(const struct engine *g, const struct forward_need *need
 static int choose_sizes(const struct engine *g, struct forward_options *f,
                         const struct forward_need *need, struct err *e)
 {
-    const struct options *o = g->o;
+    const struct engine_options *o = g->o;
     const int positions = engine_context(g), context = kv_pages(positions);
     uint64_t budget = 0, page = need->page ? need->page : 1, left,
              fixed = need->weights + need->steps +
@@ -173,18 +168,18 @@ static const char *say_states(const struct forward_need *need, int n, char *text
 
 /* ---- opening */
 
-int engine_open_model(struct engine *g, const struct options *o, struct err *e)
+int engine_open_model(struct engine *g, const char *path, const struct engine_options *o,
+                      struct err *e)
 {
     size_t n;
     struct progress progress;
     memset(g, 0, sizeof *g);
     g->o = o;
     g->entry = backend_find(o->backend);
-    if (model_open(&g->model, o->model, e)) return -1;
-    if (g->model.config.headless && !o->input)
+    if (model_open(&g->model, path, e)) return -1;
+    if (g->model.config.headless && !o->embeds)
         return err_set(
-            e, "%s: has no head (lm_head): it makes embeddings, as lines of a batch (-i)",
-            o->model);
+            e, "%s: has no head (lm_head): it makes embeddings, as lines of a batch (-i)", path);
     progress_begin(&progress);
     if (o->check_tensors && mf_verify(&g->model.file, &progress, &n, e)) return -1;
     return vocabulary_tokenizer(&g->tokenizer, &g->model.file, e);
@@ -202,7 +197,7 @@ static int open_sized(struct engine *g, const struct forward_options *f,
 
 int engine_open(struct engine *g, struct err *e)
 {
-    const struct options *o = g->o;
+    const struct engine_options *o = g->o;
     const struct backend *ops = g->entry->ops;
     engine_say_context(g);
     int rows = o->n_batch > o->n_seqs ? o->n_batch : o->n_seqs,
@@ -226,13 +221,12 @@ int engine_open(struct engine *g, struct err *e)
                                     .overlap = ops->asynchronous};
     if (choose_sizes(g, &f, &need, e) || open_sized(g, &f, &s, e)) return -1;
     char states[96];
-    fprintf(stderr,
-            "machine: %s; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), "
-            "%ssteps %.0f MiB\n",
-            ops->describe(g->forward.be), own ? "GPU " : "", (double)need.weights / mib,
-            (double)(need.page * (uint64_t)f.n_pages) / mib, f.n_pages, KV_PAGE,
-            say_states(&need, f.n_states, states, sizeof states), (double)need.steps / mib);
-    engine_say_variants(g);
+    note(o,
+         "machine: %s; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), "
+         "%ssteps %.0f MiB",
+         ops->describe(g->forward.be), own ? "GPU " : "", (double)need.weights / mib,
+         (double)(need.page * (uint64_t)f.n_pages) / mib, f.n_pages, KV_PAGE,
+         say_states(&need, f.n_states, states, sizeof states), (double)need.steps / mib);
     return 0;
 }
 

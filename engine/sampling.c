@@ -19,8 +19,27 @@ const struct sampler_params sampling_openai = {.temperature = 1,
                                                .typical_p = 1,
                                                .repetition_penalty = 1};
 
-int sampling_choose(struct sampler_params *p, const struct options *o, const struct modelfile *m,
-                    const struct sampler_params *otherwise, struct err *e)
+void sampling_set_defaults(struct sampling_options *o)
+{
+    *o = (struct sampling_options){.temperature = OPT_UNSET_REAL,
+                                   .top_p = OPT_UNSET_REAL,
+                                   .min_p = OPT_UNSET_REAL,
+                                   .repeat_penalty = OPT_UNSET_REAL,
+                                   .top_k = OPT_UNSET,
+                                   .repeat_last_n = -1,
+                                   .dry_last_n = -1,
+                                   .typical_p = 1,
+                                   .top_n_sigma = -1,
+                                   .xtc_threshold = 0.1,
+                                   .dry_base = 1.75,
+                                   .dry_allowed_length = 2,
+                                   .mirostat_tau = 5,
+                                   .mirostat_eta = 0.1};
+}
+
+int sampling_choose(struct sampler_params *p, const struct sampling_options *o,
+                    const struct modelfile *m, const struct sampler_params *otherwise,
+                    struct err *e)
 {
     *p = *otherwise;
     if (gen_config_apply(m, p, e)) return -1;
@@ -136,7 +155,7 @@ int sampling_read_letters(struct sampler_params *p, const char *letters, struct 
 
 /* ---- breakers and biases */
 
-const char *const *sampling_breakers(const struct options *o, int *n)
+const char *const *sampling_breakers(const struct sampling_options *o, int *n)
 {
     const struct args_strings *s = &o->dry_breakers;
     *n = s->n == 1 && !strcmp(s->v[0], "none") ? 0 : s->n;
@@ -185,9 +204,9 @@ int sampling_read_bias(const struct args_strings *s, int vocab, struct sampler_b
     return 0;
 }
 
-int sampling_open(struct sampler_params *p, struct sampling_memory *own, const struct options *o,
-                  const struct modelfile *m, const struct tokenizer *tokenizer, int vocab,
-                  struct err *e)
+int sampling_open(struct sampler_params *p, struct sampling_memory *own,
+                  const struct sampling_options *o, const struct modelfile *m,
+                  const struct tokenizer *tokenizer, int vocab, struct err *e)
 {
     int n;
     const char *const *breakers = sampling_breakers(o, &n);

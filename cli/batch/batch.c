@@ -35,15 +35,16 @@ static int ends_with(const char *s, const char *end)
 static int open_defaults(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
-    if (sampling_choose(&b->defaults.sampling, o, &b->engine.model.file, &sampling_openai, e))
+    if (sampling_choose(&b->defaults.sampling, &o->sampling, &b->engine.model.file,
+                        &sampling_openai, e))
         return -1;
-    if (sampling_read_bias(&o->logit_bias, b->engine.model.config.vocab, &b->bias,
+    if (sampling_read_bias(&o->sampling.logit_bias, b->engine.model.config.vocab, &b->bias,
                            &b->defaults.sampling.n_bias, e))
         return -1;
     b->defaults.sampling.bias = b->bias;
-    b->defaults.repeat_last_n = o->repeat_last_n;
-    b->defaults.dry_last_n = o->dry_last_n;
-    b->defaults.breakers = sampling_breakers(o, &b->defaults.n_breakers);
+    b->defaults.repeat_last_n = o->sampling.repeat_last_n;
+    b->defaults.dry_last_n = o->sampling.dry_last_n;
+    b->defaults.breakers = sampling_breakers(&o->sampling, &b->defaults.n_breakers);
     b->defaults.max_tokens = o->n_predict == OPT_UNSET ? -1 : o->n_predict < 0 ? -2 : o->n_predict;
     b->defaults.stop = o->stop.v;
     b->defaults.n_stop = o->stop.n;
@@ -84,9 +85,9 @@ static int open_chat(struct batch_run *b, struct err *e)
     size_t n, n_old = 0;
     const char *old = b->journal && !b->o->restart ? journal_manifest(b->journal, &n_old) : NULL;
     b->started = run_local_time();
-    b->seed = b->o->seed.value;
+    b->seed = b->o->sampling.seed.value;
     if (old && (manifest_started(old, n_old, &b->started, e) ||
-                (b->o->seed.is_random && manifest_seed(old, n_old, &b->seed, e))))
+                (b->o->sampling.seed.is_random && manifest_seed(old, n_old, &b->seed, e))))
         return err_prefix(e, "%s", b->journal_path);
     run_say_seed(b->o, b->seed);
     if (run_read_template(b->o, &given, &n, e)) return -1;
@@ -107,8 +108,8 @@ static int open_model(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
     const char *name = strrchr(o->model, '/');
-    if (engine_open_model(&b->engine, o, e) || open_defaults(b, e) || open_constraints(b, e) ||
-        open_chat(b, e) ||
+    if (engine_open_model(&b->engine, o->model, &o->engine, e) || open_defaults(b, e) ||
+        open_constraints(b, e) || open_chat(b, e) ||
         pooling_open(&b->pooling, o, &b->engine.model, b->engine.tokenizer, b->chat, e))
         return -1;
     b->engine.hidden = b->may_pool && !b->plain;
@@ -553,11 +554,11 @@ static int write_report(struct batch_run *b, struct err *e)
     const char *machine = b->engine.forward.be->ops->describe(b->engine.forward.be);
     out_string(&s, machine, strlen(machine));
     out_text(&s, ",\"act\":");
-    out_string(&s, b->o->act, strlen(b->o->act));
+    out_string(&s, b->o->engine.act, strlen(b->o->engine.act));
     out_text(&s, ",\"parallel\":");
-    out_int(&s, b->o->n_seqs);
+    out_int(&s, b->o->engine.n_seqs);
     out_text(&s, ",\"batch_size\":");
-    out_int(&s, b->o->n_batch);
+    out_int(&s, b->o->engine.n_batch);
     out_bytes(&s, "", 1);
     if (!out_failed(&s)) meter_report(&b->meter, &stats, s.p, &o);
     int rc = out_failed(&s) || out_failed(&o) ? err_memory(e) : 0;
@@ -618,6 +619,7 @@ static int run(struct batch_run *b, struct err *e)
     if (open_model(b, e)) return FAILED;
     if (o->check_only) return batch_check(b, e);
     if (engine_open(&b->engine, e)) return FAILED;
+    run_say_variants(b->o, &b->engine);
     snprintf(b->first_words, sizeof b->first_words,
              "%sstopping: running requests have %d s to end; a second signal ends at once\n",
              progress_erase(), o->grace);

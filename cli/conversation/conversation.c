@@ -26,7 +26,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
     struct conversation *c = arg;
     (void)choice;
     c->begun = 1;
-    if (is_eos(&c->engine.model.config, t->id) && !c->o->ignore_eos) return 0;
+    if (is_eos(&c->engine.model.config, t->id) && !c->o->sampling.ignore_eos) return 0;
     c->n_tokens++;
     return c->stopped = show_token(&c->show, t->id, e);
 }
@@ -261,7 +261,7 @@ static int open_all(struct conversation *c, struct err *e)
     const struct options *o = c->o;
     char *template = NULL;
     size_t n = 0;
-    if (engine_open_model(&c->engine, o, e)) return -1;
+    if (engine_open_model(&c->engine, o->model, &o->engine, e)) return -1;
     if (!c->engine.tokenizer)
         return err_set(e, "%s: has no tokenizer: a conversation needs one", o->model);
     if (run_read_template(o, &template, &n, e)) return -1;
@@ -275,13 +275,13 @@ static int open_all(struct conversation *c, struct err *e)
     const struct model_config *g = &c->engine.model.config;
     const struct vocabulary_source tokens = {c->engine.tokenizer, g->eos, g->n_eos, g->vocab};
     if (constraint_one_open(&c->constraint, o, &tokens, &c->grammar, e)) return -1;
-    run_say_seed(o, o->seed.value);
+    run_say_seed(o, o->sampling.seed.value);
     engine_say_context(&c->engine);
-    if (sampling_open(&c->sampling, &c->memory, o, &c->engine.model.file, c->engine.tokenizer,
-                      c->engine.model.config.vocab, e) ||
+    if (sampling_open(&c->sampling, &c->memory, &o->sampling, &c->engine.model.file,
+                      c->engine.tokenizer, c->engine.model.config.vocab, e) ||
         engine_open_conversation(&c->engine, &c->n_ctx, e) || line_open(&c->lines, e))
         return -1;
-    if (!o->n_ctx && c->n_ctx < engine_context(&c->engine))
+    if (!o->engine.n_ctx && c->n_ctx < engine_context(&c->engine))
         fprintf(stderr, "note: the context is %d tokens, for which the memory suffices\n",
                 c->n_ctx);
     return 0;

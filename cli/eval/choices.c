@@ -324,9 +324,9 @@ static int write_report(struct quiz *z, const char *task, double seconds, struct
                           acc.error, "acc_norm,none", norm.value, "acc_norm_stderr,none",
                           norm.error, "n-shot", task, o->n_few_shot, "n-samples", task, "original",
                           z->n_set, "effective", z->n, "config", "model", "opt4gptq-run",
-                          "model_args", json_text(o->model), "act", o->act, "kv", o->kv, "backend",
-                          z->scorer.engine.identity, "few_shot_file", json_text(o->few_shot_file),
-                          "total_evaluation_time_seconds", seconds);
+                          "model_args", json_text(o->model), "act", o->engine.act, "kv",
+                          o->engine.kv, "backend", z->scorer.engine.identity, "few_shot_file",
+                          json_text(o->few_shot_file), "total_evaluation_time_seconds", seconds);
     if (!j) return err_memory(e);
     json_dumpf(j, side_begin(&z->report), JSON_INDENT(2));
     json_decref(j);

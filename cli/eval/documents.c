@@ -281,9 +281,10 @@ static int write_report(struct documents *d, const struct sums *s, double second
         "  \"nll_per_byte\": %.17g, \"nll_per_word\": %.17g, \"bits_per_byte\": %.17g, "
         "\"byte_perplexity\": %.17g, \"word_perplexity\": %.17g,\n"
         "  \"seconds\": %.3f\n}\n",
-        d->scorer.n_ctx, s->n_documents, d->o->act, d->o->kv, d->scorer.engine.identity,
-        s->n_tokens, exp(s->nll), error[1], s->nll, error[0], s->per_byte, s->per_word,
-        s->per_byte / log(2), exp(s->per_byte), exp(s->per_word), seconds);
+        d->scorer.n_ctx, s->n_documents, d->o->engine.act, d->o->engine.kv,
+        d->scorer.engine.identity, s->n_tokens, exp(s->nll), error[1], s->nll, error[0],
+        s->per_byte, s->per_word, s->per_byte / log(2), exp(s->per_byte), exp(s->per_word),
+        seconds);
     return side_close(&d->report, e);
 }
 

@@ -181,7 +181,7 @@ static int report(struct perplexity *p, const struct result *r, double seconds, 
             "\"byte_perplexity\": %.17g, \"word_perplexity\": "
             "%.17g,\n"
             "  \"seconds\": %.3f\n}\n",
-            o->perplexity, p->scorer.n_ctx, p->n_done, p->n_all, o->act, o->kv,
+            o->perplexity, p->scorer.n_ctx, p->n_done, p->n_all, o->engine.act, o->engine.kv,
             p->scorer.engine.identity, r->n_tokens, r->perplexity, r->perplexity_error, r->nll,
             r->nll_error, r->per_byte, r->per_word, r->per_byte / log(2), exp(r->per_byte),
             exp(r->per_word), seconds);

@@ -9,11 +9,13 @@
 int scorer_open(struct scorer *s, const struct options *o, struct err *e)
 {
     memset(s, 0, sizeof *s);
-    if (engine_open_model(&s->engine, o, e)) return -1;
+    if (engine_open_model(&s->engine, o->model, &o->engine, e)) return -1;
     if (!s->engine.tokenizer)
         return err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
     s->n_ctx = engine_context(&s->engine);
-    return engine_open(&s->engine, e);
+    if (engine_open(&s->engine, e)) return -1;
+    run_say_variants(o, &s->engine);
+    return 0;
 }
 
 void scorer_close(struct scorer *s) { engine_close(&s->engine); }

@@ -3,6 +3,7 @@
 #ifndef CLI_SCORE_H
 #define CLI_SCORE_H
 
+#include "cli/options.h"
 #include "engine/engine.h"
 #include "core/text/tokenizer.h"
 

@@ -340,7 +340,7 @@ static int batch(const char *output)
                         "-np",          "3",  "-b",  "32", "-c",  "256", "--score-tokens",
                         "\xC4\xA0the,\xC4\xA0of", NULL};
         int rc = options_parse(&o, sizeof argv / sizeof *argv - 1, argv, &e) ? 2 : 0;
-        if (!rc && engine_settle(&o, &e)) rc = 2;
+        if (!rc && options_settle(&o, &e)) rc = 2;
         o.format = "jsonl";
         active = 1;
         if (!rc) rc = run_batch(&o, &e);

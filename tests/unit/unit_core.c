@@ -388,9 +388,9 @@ static void options_are_checked(void **state)
                      0);
     assert_string_equal(o.model, "x");
     assert_int_equal(o.n_predict, 5);
-    assert_true(o.temperature == 0.5);
+    assert_true(o.sampling.temperature == 0.5);
     assert_int_equal(o.stop.n, 2);
-    assert_true(o.seed.value == UINT64_MAX && !o.seed.is_random);
+    assert_true(o.sampling.seed.value == UINT64_MAX && !o.sampling.seed.is_random);
     char **const bad[] = {
         ARGV("-n", "x"),        ARGV("-n", "-2"),   ARGV("--temp", "nan"),
         ARGV("--top-p", "1.5"), ARGV("--nonsense"), ARGV("-m"),

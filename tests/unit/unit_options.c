@@ -166,9 +166,9 @@ static void test_spellings(void **state)
                     "1.5",
                     "--no-escape"};
     assert_int_equal(options_parse(&o, 18, argv, &e), 0);
-    assert_true(o.n_predict == 3 && o.temperature == 0.5 && o.n_windows == 2 && o.n_limit == 4);
+    assert_true(o.n_predict == 3 && o.sampling.temperature == 0.5 && o.n_windows == 2 && o.n_limit == 4);
     assert_true(!strcmp(o.file, "g") && !strcmp(o.input, "i") && !strcmp(o.output, "o"));
-    assert_true(o.verbose && o.repeat_penalty == 1.5 && o.no_escape && o.given.n_notes == 0);
+    assert_true(o.verbose && o.sampling.repeat_penalty == 1.5 && o.no_escape && o.given.n_notes == 0);
     assert_string_equal(options_given(&o, &o.file), "-bf");
     assert_string_equal(options_given(&o, &o.output), "--output-file");
     assert_null(options_given(&o, &o.model));

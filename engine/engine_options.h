@@ -1,0 +1,29 @@
+/* engine_options.h: what an engine is opened with. A program fills it: from its table of options or,
+ * as the library, from its caller's. Must not know: command lines. */
+#ifndef ENGINE_ENGINE_OPTIONS_H
+#define ENGINE_ENGINE_OPTIONS_H
+
+#include "core/base/numa.h"
+
+/* Texts are the program's and outlive the engine. */
+struct engine_options {
+    const char *backend, *act, *kv; /* names, or "auto" until engine_settle has replaced it */
+    const char *cpu, *variant;      /* variants of the CPU's and of the GPU's kernels, or "auto" */
+    const char *hip_library;        /* path of a GPU's runtime library; NULL: the known ones */
+    int device, gpu_timeout, query_halves; /* of a GPU */
+    int threads;                           /* of the CPU; 0: its cores */
+    const char *numa;                      /* mode of nodes of memory; NULL: none is set */
+    struct numa nodes;                     /* what it found; filled by engine_settle */
+    int n_ctx;           /* positions of a sequence; 0: the model's */
+    int n_batch, n_seqs; /* rows of a step, sequences at once; 0: the backend's default */
+    int n_pages;         /* of the KV cache; 0: what memory gives */
+    const char *memory;  /* bytes for model and cache, as text; NULL: 9/10 of what is free */
+    int no_prefix_cache, check_tensors, same_bits;
+    int embeds; /* models without a head are welcome: the caller makes embeddings */
+    int quiet;  /* no line that shows progress */
+    /* Receives lines about what was chosen, without a newline; NULL: nobody. */
+    void (*note)(void *arg, const char *line);
+    void *note_arg;
+};
+
+#endif
