@@ -1,15 +1,32 @@
 #include "core/grammar/net.h"
 
+#include "core/grammar/counters.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_NODES = 1 << 20, MAX_EXPRS = 1 << 20, MAX_NAME = 48, LAST_SETS = 256 };
 
-enum expr_kind { EMPTY, BYTE, SEQUENCE, EITHER, REPEAT, CALL, MARK, TEST, NEED };
+enum expr_kind {
+    EMPTY,
+    BYTE,
+    SEQUENCE,
+    EITHER,
+    REPEAT,
+    CALL,
+    MARK,
+    TEST,
+    NEED,
+    COUNT,
+    CHECK_ONLY,
+    LENGTH,
+    JUMP
+};
 
 struct expr {
     enum expr_kind kind;
-    uint32_t a, b; /* expressions; BYTE: set; CALL: rule; NEED: need; MARK: flag; TEST: flags */
+    uint32_t a, b; /* expressions; BYTE: set; CALL, JUMP: rule; NEED: need; MARK: flag; TEST:
+                      flags; COUNT, CHECK_ONLY, LENGTH: counter */
     int min, max;
 };
 
@@ -32,6 +49,7 @@ struct net {
     uint32_t (*set)[8];
     uint64_t *flags;
     struct need *need;
+    struct counters *counters;
     uint32_t *needed;
     uint32_t n_exprs, n_nodes, n_rules, n_sets, n_flags, n_needs, n_needed;
     uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets, cap_flags, cap_needs, cap_needed;
@@ -81,6 +99,7 @@ void net_close(struct net *n)
     free(n->set);
     free(n->flags);
     free(n->need);
+    counters_close(n->counters);
     free(n->needed);
     free(n->found);
     free(n);
@@ -246,6 +265,34 @@ net_expr net_need_some(struct net *n, const uint32_t *rules, int count, int leas
 
 net_expr net_need(struct net *n, uint32_t rule) { return net_need_some(n, &rule, 1, 1); }
 
+int net_counter(struct net *n, uint32_t rule, int min, int max)
+{
+    if (n->failed) return 0;
+    int counter = counters_add(&n->counters, rule, min, max, &n->why);
+    if (counter < 0) n->failed = 1;
+    return counter < 0 ? 0 : counter;
+}
+
+net_expr net_count(struct net *n, int counter)
+{
+    return add(n, (struct expr){.kind = COUNT, .a = (uint32_t)counter});
+}
+
+net_expr net_check(struct net *n, int counter)
+{
+    return add(n, (struct expr){.kind = CHECK_ONLY, .a = (uint32_t)counter});
+}
+
+net_expr net_length(struct net *n, int counter)
+{
+    return add(n, (struct expr){.kind = LENGTH, .a = (uint32_t)counter});
+}
+
+net_expr net_jump(struct net *n, uint32_t rule)
+{
+    return add(n, (struct expr){.kind = JUMP, .a = rule});
+}
+
 uint32_t net_rule(struct net *n, const char *name, size_t n_bytes)
 {
     if (grow(n, &n->rule, n->n_rules, &n->cap_rules, sizeof *n->rule)) return 0;
@@ -332,6 +379,10 @@ static uint32_t make(struct net *n, net_expr at, uint32_t then)
         case MARK: return same(n, NET_MARK, x.a, then);
         case TEST: return same(n, NET_TEST, x.a, then);
         case NEED: return same(n, NET_NEED, x.a, then);
+        case COUNT: return same(n, NET_COUNT, x.a, then);
+        case CHECK_ONLY: return same(n, NET_CHECK, x.a, then);
+        case LENGTH: return same(n, NET_LENGTH, x.a, then);
+        case JUMP: return same(n, NET_JUMP, x.a, 0);
         case EITHER: { /* many are nested to the left */
             uint32_t split = make(n, x.b, then);
             for (at = x.a; !n->failed && n->expr[at].kind == EITHER; at = n->expr[at].a)
@@ -385,7 +436,11 @@ static int leads_on(const struct net *n, const char *good, uint32_t i)
     case NET_CALL: return good[n->rule[x->a].start] && good[x->b];
     case NET_NEED: return has_needed(n, good, x->a) && good[x->b];
     case NET_MARK:
+    case NET_COUNT:
+    case NET_CHECK:
+    case NET_LENGTH:
     case NET_TEST: return good[x->b];
+    case NET_JUMP: return good[n->rule[x->a].start];
     case NET_DEAD: return 0;
     }
     return 0;
@@ -437,6 +492,10 @@ static int goes_through(struct net *n, uint32_t i, uint32_t rule, uint32_t *seen
         seen[i] = rule + 1;
         if (x.kind == NET_END) return 1;
         if (x.kind == NET_READ || x.kind == NET_DEAD) return ends;
+        if (x.kind == NET_JUMP) {
+            if (look_at(n, x.a, seen, bad)) return -1;
+            return ends | n->rule[x.a].is_nullable;
+        }
         if (x.kind == NET_SPLIT) {
             int one = goes_through(n, x.a, rule, seen, bad);
             if (one < 0) return -1;
@@ -477,6 +536,25 @@ static int measure(struct net *n)
     return all > MAX_NODES ? fail(n, "is too large") : 0;
 }
 
+/* What counters let through; a rule that has no text of such a length is dead. */
+static void measure_counters(struct net *n)
+{
+    uint32_t count, rule;
+    if (!n->counters || n->failed) return;
+    uint32_t *starts = calloc((size_t)n->n_rules + 1, sizeof *starts),
+             dead = node(n, NET_DEAD, 0, 0);
+    for (uint32_t r = 0; starts && r < n->n_rules; r++) starts[r] = n->rule[r].start;
+    const struct counters_net of = {n->node, starts, n->set, n->n_nodes};
+    if (!starts || counters_measure(n->counters, &of, &n->why)) {
+        if (!starts) err_memory(&n->why);
+        n->failed = 1;
+    }
+    count = n->failed ? 0 : counters_n(n->counters);
+    for (uint32_t i = 0; i < count; i++)
+        if (counters_is_empty(n->counters, i, &rule)) n->rule[rule].start = dead;
+    free(starts);
+}
+
 int net_finish(struct net *n, uint32_t root, struct err *e)
 {
     if (!n->failed) measure(n);
@@ -490,6 +568,7 @@ int net_finish(struct net *n, uint32_t root, struct err *e)
             n->rule[r].start = start;
         }
     }
+    measure_counters(n);
     if (!n->failed && bury(n)) {
         n->failed = 1;
         err_memory(&n->why);
@@ -530,4 +609,12 @@ const struct net_node *net_nodes(const struct net *n, uint32_t *count)
 }
 const uint32_t *net_set(const struct net *n, uint32_t set) { return n->set[set]; }
 uint64_t net_flags(const struct net *n, uint32_t flags) { return n->flags[flags]; }
+int net_goes_on(const struct net *n, uint32_t a, int is_check, uint64_t *count)
+{
+    return counters_go_on(n->counters, a, is_check, count);
+}
+int net_is_long(const struct net *n, uint32_t a, uint64_t count)
+{
+    return counters_is_long(n->counters, a, count);
+}
 uint32_t net_start(const struct net *n, uint32_t rule) { return n->rule[rule].start; }

@@ -46,6 +46,17 @@ net_expr net_test(struct net *n, uint64_t flags);
 net_expr net_need(struct net *n, uint32_t rule);
 net_expr net_need_some(struct net *n, const uint32_t *rules, int count, int least);
 
+/* A counter of a rule, whose flags are then its number, and which has no marks: net_count adds one
+ * where what follows it can still end with MIN to MAX (NET_NO_LIMIT) of them, net_check adds none,
+ * net_length reads nothing where there are MIN. Ways that part within what is counted begin with
+ * net_check. */
+int net_counter(struct net *n, uint32_t rule, int min, int max);
+net_expr net_count(struct net *n, int counter);
+net_expr net_check(struct net *n, int counter);
+net_expr net_length(struct net *n, int counter);
+/* Goes on as a rule does, in place of the rest of this one, with its flags. */
+net_expr net_jump(struct net *n, uint32_t rule);
+
 /* A rule, to be defined once; NAME [bytes] is for messages. */
 uint32_t net_rule(struct net *n, const char *name, size_t bytes);
 /* The rule of that name, which is there. */
@@ -64,14 +75,18 @@ int net_is_empty(const struct net *n);
 /* ---- the finished network */
 
 enum net_kind {
-    NET_END,   /* of a rule */
-    NET_READ,  /* a byte of set a, then b */
-    NET_SPLIT, /* a or b */
-    NET_CALL,  /* rule a, then b */
-    NET_MARK,  /* flag a, then b */
-    NET_TEST,  /* flags a, then b */
-    NET_NEED,  /* as net_need_some: the a-th of these, then b */
-    NET_DEAD   /* no text ends from here */
+    NET_END,    /* of a rule */
+    NET_READ,   /* a byte of set a, then b */
+    NET_SPLIT,  /* a or b */
+    NET_CALL,   /* rule a, then b */
+    NET_MARK,   /* flag a, then b */
+    NET_TEST,   /* flags a, then b */
+    NET_NEED,   /* as net_need_some: the a-th of these, then b */
+    NET_COUNT,  /* as net_count, at the a-th place of all counters, then b */
+    NET_CHECK,  /* as net_check, likewise */
+    NET_LENGTH, /* of counter a, then b */
+    NET_JUMP,   /* rule a */
+    NET_DEAD    /* no text ends from here */
 };
 struct net_node {
     enum net_kind kind;
@@ -80,6 +95,11 @@ struct net_node {
 const struct net_node *net_nodes(const struct net *n, uint32_t *count);
 const uint32_t *net_set(const struct net *n, uint32_t set); /* [8] */
 uint64_t net_flags(const struct net *n, uint32_t flags);
+/* *count: what a counter has after NET_COUNT at place A or, where IS_CHECK, NET_CHECK, from *count;
+ * returns 0 where nothing that follows can end. */
+int net_goes_on(const struct net *n, uint32_t a, int is_check, uint64_t *count);
+/* 1: COUNT is enough for counter A. */
+int net_is_long(const struct net *n, uint32_t a, uint64_t count);
 /* The first node of a rule. */
 uint32_t net_start(const struct net *n, uint32_t rule);
 

@@ -11,8 +11,9 @@ int notation_regex(struct net *n, const char *text, size_t bytes, uint32_t *root
 /* How the characters of an expression are read, and what it describes. */
 struct regex_way {
     net_expr (*chars)(struct net *n, const struct net_range *ranges, int n_ranges);
-    /* of what may stand around the expression, where no ^ and $ end it; NULL: nothing */
-    net_expr (*around)(struct net *n);
+    /* a character that may stand around the expression, where no ^ and $ end it; NULL: none */
+    net_expr (*any)(struct net *n);
+    int counter; /* of the net, which counts characters; -1: none */
 };
 int notation_regex_as(struct net *n, const char *text, size_t bytes, const struct regex_way *way,
                       net_expr *x, struct err *e);

@@ -165,6 +165,18 @@ static int group(struct regex *r, net_expr *x)
     return 0;
 }
 
+static net_expr counted(const struct regex *r, net_expr x)
+{
+    int counter = r->way->counter;
+    return counter < 0 ? x : net_sequence(r->net, net_count(r->net, counter), x);
+}
+
+/* Characters that may stand around the expression. */
+static net_expr around(const struct regex *r)
+{
+    return net_repeat(r->net, counted(r, r->way->any(r->net)), 0, NET_NO_LIMIT);
+}
+
 /* One atom; *is_anchor: one that reads nothing. */
 static int atom(struct regex *r, net_expr *x)
 {
@@ -188,7 +200,7 @@ static int atom(struct regex *r, net_expr *x)
         rc = character(r, 0, &s, &c, &is_class);
         if (!rc && !is_class) rc = char_set_add(&s, c, c, r->e);
     }
-    if (!rc) *x = r->way->chars(r->net, s.range, s.n);
+    if (!rc) *x = counted(r, r->way->chars(r->net, s.range, s.n));
     char_set_close(&s);
     return rc;
 }
@@ -235,9 +247,9 @@ static int sequence(struct regex *r, net_expr *x)
         if (atom(r, &next) || repeated(r, &next)) return -1;
         *x = net_sequence(r->net, *x, next);
     }
-    if (r->depth || !r->way->around) return 0;
-    if (!begins) *x = net_sequence(r->net, r->way->around(r->net), *x);
-    if (!ends) *x = net_sequence(r->net, *x, r->way->around(r->net));
+    if (r->depth || !r->way->any) return 0;
+    if (!begins) *x = net_sequence(r->net, around(r), *x);
+    if (!ends) *x = net_sequence(r->net, *x, around(r));
     return 0;
 }
 
@@ -263,7 +275,7 @@ int notation_regex_as(struct net *n, const char *text, size_t bytes, const struc
 
 int notation_regex(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e)
 {
-    static const struct regex_way plain = {net_chars, NULL};
+    static const struct regex_way plain = {net_chars, NULL, -1};
     net_expr x;
     *root = net_rule(n, "root", 4);
     if (notation_regex_as(n, text, bytes, &plain, &x, e)) return -1;

@@ -9,6 +9,7 @@ struct product {
     struct net *net;
     struct walk *const *walk;
     int n_in, n; /* walks */
+    int counter; /* of the net; -1: none */
     uint32_t (*state)[MAX_WALKS];
     uint32_t *rule, *slot; /* of states; hash table of states + 1, [n_slots] */
     uint32_t n_states, cap, n_slots;
@@ -29,7 +30,7 @@ static int find(struct product *p, const uint32_t *place, uint32_t *out, struct 
         if (!memcmp(p->state[p->slot[at] - 1], place, (size_t)p->n * sizeof *place))
             return *out = p->slot[at] - 1, 0;
     if (p->n_states == MAX_STATES)
-        return err_set(e, "pattern: these together are more than %d cases", MAX_STATES);
+        return err_set(e, "these together are more than %d cases", MAX_STATES);
     memcpy(p->state[p->n_states], place, (size_t)p->n * sizeof *place);
     p->rule[p->n_states] = net_rule(p->net, "strings", 7);
     p->slot[at] = p->n_states + 1;
@@ -70,6 +71,18 @@ static int maps_of(const struct product *p, uint32_t from, const unsigned char *
     return n;
 }
 
+static net_expr go_to(struct product *p, uint32_t state)
+{
+    return p->counter < 0 ? net_call(p->net, p->rule[state]) : net_jump(p->net, p->rule[state]);
+}
+
+/* In front of a byte: a character begins, or goes on. */
+static net_expr counted(struct product *p, const uint32_t *place)
+{
+    int i = p->n_in - 1, begins = walk_may_end(p->walk[i], place[i]);
+    return begins ? net_count(p->net, p->counter) : net_check(p->net, p->counter);
+}
+
 /* The rule of a state: the bytes that lead to each next one. */
 static int define(struct product *p, uint32_t from, struct err *e)
 {
@@ -99,29 +112,32 @@ static int define(struct product *p, uint32_t from, struct err *e)
                 set[k / 32] |= 1u << k % 32;
                 if (k > b) has[k] = 0;
             }
-        net_expr one = net_sequence(p->net, net_byte(p->net, set),
-                                    net_call(p->net, p->rule[to[b]]));
+        net_expr one = net_sequence(p->net, net_byte(p->net, set), go_to(p, to[b]));
+        if (p->counter >= 0) one = net_sequence(p->net, counted(p, p->state[from]), one);
         x = x == NET_FAILED ? one : net_either(p->net, x, one);
     }
-    if (is_accepted(p, p->state[from]))
-        x = x == NET_FAILED ? net_empty(p->net) : net_either(p->net, x, net_empty(p->net));
+    if (is_accepted(p, p->state[from])) {
+        net_expr end = p->counter < 0 ? net_empty(p->net) : net_length(p->net, p->counter);
+        x = x == NET_FAILED ? end : net_either(p->net, x, end);
+    }
     net_define(p->net, p->rule[from], x == NET_FAILED ? net_chars(p->net, NULL, 0) : x);
     return 0;
 }
 
-int regular_product(struct net *net, struct walk *const walk[], int n_in, int n_out, net_expr *x,
-                    struct err *e)
+int regular_product(struct net *net, struct walk *const walk[], int n_in, int n_out,
+                    const struct regular_lengths *lengths, net_expr *x, struct err *e)
 {
     struct product p = {
-        .net = net, .walk = walk, .n_in = n_in, .n = n_in + n_out, .n_slots = 65536};
+        .net = net, .walk = walk, .n_in = n_in, .n = n_in + n_out, .counter = -1, .n_slots = 65536};
     uint32_t start[MAX_WALKS], first;
-    if (p.n > MAX_WALKS) return err_set(e, "pattern: more than %d of these together", MAX_WALKS);
+    if (p.n > MAX_WALKS) return err_set(e, "more than %d of these together", MAX_WALKS);
     p.state = malloc(MAX_STATES * sizeof *p.state);
     p.rule = malloc(MAX_STATES * sizeof *p.rule);
     p.slot = calloc(p.n_slots, sizeof *p.slot);
     int rc = p.state && p.rule && p.slot ? 0 : err_memory(e);
     for (int i = 0; i < p.n; i++) start[i] = walk[i] ? WALK_START : WALK_DEAD;
     if (!rc) rc = find(&p, start, &first, e);
+    if (!rc && lengths) p.counter = net_counter(net, p.rule[first], lengths->min, lengths->max);
     for (uint32_t i = 0; i < p.n_states && !rc; i++) rc = define(&p, i, e);
     if (!rc) *x = net_call(net, p.rule[first]);
     free(p.state);

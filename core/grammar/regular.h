@@ -8,8 +8,12 @@
 #include "core/grammar/walk.h"
 
 /* The languages of WALK [n_in] without those of WALK [n_in .. n_in + n_out), as an expression of
- * another net. Error: more combinations than the bound, or memory. */
-int regular_product(struct net *net, struct walk *const walk[], int n_in, int n_out, net_expr *x,
-                    struct err *e);
+ * another net; LENGTHS (NULL: any) bounds how often a text of them may end in the last one of
+ * WALK [n_in]. Error: more combinations than the bound, or memory. */
+struct regular_lengths {
+    int min, max; /* NET_NO_LIMIT */
+};
+int regular_product(struct net *net, struct walk *const walk[], int n_in, int n_out,
+                    const struct regular_lengths *lengths, net_expr *x, struct err *e);
 
 #endif

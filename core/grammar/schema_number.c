@@ -127,7 +127,10 @@ static int together(struct schema *s, const struct conditions *c, net_expr *x)
     for (int i = 0; i < n && !rc; i++) rc = open_walk(s, &walk[i], c, i);
     for (int i = 0; i < n - n_out; i++) is_empty |= !walk[i];
     if (!rc && is_empty) *x = net_chars(s->net, NULL, 0);
-    else if (!rc) rc = regular_product(s->net, walk, n - n_out, n_out, x, s->e);
+    else if (!rc)
+        rc = regular_product(s->net, walk, n - n_out, n_out, NULL, x, s->e)
+                 ? (err_is_memory(s->e) ? -1 : err_prefix(s->e, "multipleOf"))
+                 : 0;
     for (int i = 0; i < n; i++) walk_close(walk[i]);
     return rc;
 }

@@ -7,6 +7,7 @@
 #include "core/grammar/regular.h"
 #include "core/grammar/schema.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,30 +80,24 @@ static const char *const unserved[] = {"iri", "iri-reference", "idn-email", "idn
                                        "regex"};
 
 static const struct net_range every[] = {{0, CHARS_LAST}};
-static net_expr around(struct net *n) { return json_any_chars(n); }
-static net_expr around_spelled(struct net *n)
-{
-    return net_repeat(n, json_chars(n, every, 1), 0, NET_NO_LIMIT);
-}
+static net_expr any(struct net *n) { return net_call(n, net_named(n, "char")); }
+static net_expr any_spelled(struct net *n) { return json_chars(n, every, 1); }
 
 /* What strings have to be, or must not be. */
 struct condition {
-    const char *pattern; /* NULL: length, or texts */
-    json_t *texts;       /* NULL: length */
-    int min, max;        /* characters */
+    const char *pattern; /* NULL: texts, or any */
+    json_t *texts;
     int is_not;
 };
 
 /* ALONE: nothing is taken away from these strings, so that characters may be spelled in any way;
- * else only as json_chars() does, which other conditions know, too. */
-static int expression(struct net *n, const struct condition *c, int alone, net_expr *x,
+ * else only as json_chars() does, which other conditions know, too. COUNTER: of characters, -1. */
+static int expression(struct net *n, const struct condition *c, int alone, int counter, net_expr *x,
                       struct err *e)
 {
-    static const struct regex_way in_any = {json_chars, around},
-                                  in_spelled = {json_chars, around_spelled};
+    const struct regex_way way = {json_chars, alone ? any : any_spelled, counter};
     if (c->pattern) {
-        if (notation_regex_as(n, c->pattern, strlen(c->pattern), alone ? &in_any : &in_spelled, x,
-                              e))
+        if (notation_regex_as(n, c->pattern, strlen(c->pattern), &way, x, e))
             return err_prefix(e, "pattern");
     } else if (c->texts) {
         json_t *one;
@@ -113,8 +108,7 @@ static int expression(struct net *n, const struct condition *c, int alone, net_e
                 *x = net_either(n, *x,
                                 json_chars_of(n, json_string_value(one), json_string_length(one)));
     } else {
-        *x = net_repeat(n, alone ? net_call(n, net_named(n, "char")) : json_chars(n, every, 1),
-                        c->min, c->max);
+        *x = net_repeat(n, way.any(n), 0, NET_NO_LIMIT);
     }
     return 0;
 }
@@ -130,7 +124,7 @@ static int open_walk(struct walk **w, const struct condition *c, struct err *e)
     int rc = notation_json(n, 1, &object, e);
     if (!rc) {
         root = net_rule(n, "strings", 7);
-        rc = expression(n, c, 0, &x, e);
+        rc = expression(n, c, 0, -1, &x, e);
     }
     if (!rc) {
         net_define(n, root, x);
@@ -145,24 +139,40 @@ static int open_walk(struct walk **w, const struct condition *c, struct err *e)
     return -1;
 }
 
-/* All conditions together; one alone that must hold needs no product. */
-static int together(struct schema *s, const struct condition *c, int n, net_expr *x)
+/* One condition that must hold, and lengths: a rule that counts its characters. */
+static int one_of_length(struct schema *s, const struct condition *c,
+                         const struct regular_lengths *lengths, net_expr *x)
 {
-    static const struct condition any = {.max = NET_NO_LIMIT};
-    struct walk *walk[MAX_CONDITIONS + 1] = {0};
-    int n_in = 0, n_all = 0, rc = 0;
+    uint32_t rule = net_rule(s->net, "string", 6);
+    int counter = net_counter(s->net, rule, lengths->min, lengths->max);
+    if (expression(s->net, c, 1, counter, x, s->e)) return -1;
+    net_define(s->net, rule, net_sequence(s->net, *x, net_length(s->net, counter)));
+    *x = net_call(s->net, rule);
+    return 0;
+}
+
+/* All conditions together, LENGTHS (NULL: any) included; one alone that must hold needs no
+ * product. */
+static int together(struct schema *s, const struct condition *c, int n,
+                    const struct regular_lengths *lengths, net_expr *x)
+{
+    static const struct condition all = {0};
+    struct walk *walk[MAX_CONDITIONS + 2] = {0};
+    int n_in = 0, n_all = 0, rc = 0, is_empty = 0;
+    if (n == 0 && lengths)
+        return *x = net_repeat(s->net, any(s->net), lengths->min, lengths->max), 0;
     if (n == 0) return *x = json_any_chars(s->net), 0;
-    if (n == 1 && !c->is_not) return expression(s->net, c, 1, x, s->e);
+    if (n == 1 && !c->is_not && lengths) return one_of_length(s, c, lengths, x);
+    if (n == 1 && !c->is_not) return expression(s->net, c, 1, -1, x, s->e);
     for (int i = 0; i < n && !rc; i++)
         if (!c[i].is_not) rc = open_walk(&walk[n_in++], &c[i], s->e);
-    if (!rc && n_in == 0) rc = open_walk(&walk[n_in++], &any, s->e);
+    if (!rc && (n_in == 0 || lengths)) rc = open_walk(&walk[n_in++], &all, s->e);
     n_all = n_in;
     for (int i = 0; i < n && !rc; i++)
         if (c[i].is_not) rc = open_walk(&walk[n_all++], &c[i], s->e);
-    int is_empty = 0;
     for (int i = 0; i < n_in; i++) is_empty |= !walk[i];
     if (!rc && is_empty) *x = net_chars(s->net, NULL, 0);
-    else if (!rc) rc = regular_product(s->net, walk, n_in, n_all - n_in, x, s->e);
+    else if (!rc) rc = regular_product(s->net, walk, n_in, n_all - n_in, lengths, x, s->e);
     for (int i = 0; i < n_all; i++) walk_close(walk[i]);
     return rc;
 }
@@ -180,7 +190,8 @@ int schema_keys(struct schema *s, json_t *patterns, unsigned chosen, json_t *nam
         i++;
     }
     if (json_array_size(names)) c[n++] = (struct condition){.texts = names, .is_not = 1};
-    return together(s, c, n, x);
+    if (!together(s, c, n, NULL, x)) return 0;
+    return err_is_memory(s->e) ? -1 : err_prefix(s->e, "patternProperties");
 }
 
 int schema_length(struct schema *s, json_t *flat, const char *key, int *value)
@@ -208,6 +219,26 @@ static int find_format(struct schema *s, const char *format, const char **patter
     return 0;
 }
 
+/* Puts the keywords that speak of strings before an error, unless it names its own. */
+static int name_keywords(struct schema *s, json_t *flat)
+{
+    static const char *const keys[] = {"pattern", "opt4gptq:morePatterns", "format", "minLength",
+                                       "maxLength"};
+    char names[100] = "";
+    const char *before = "";
+    if (!strncmp(s->e->msg, "pattern: ", 9)) return -1;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!json_object_get(flat, keys[i])) continue;
+        if (i == 1 && *before) continue; /* named already */
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", before,
+                 i == 1 ? "pattern" : keys[i]);
+        before = ", ";
+    }
+    if (json_object_get(flat, "opt4gptq:notPattern") || json_object_get(flat, "opt4gptq:notFormat"))
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%snot", before);
+    return *names ? err_prefix(s->e, "%s", names) : -1;
+}
+
 int schema_string(struct schema *s, json_t *flat, net_expr *x)
 {
     const char *pattern = json_string_value(json_object_get(flat, "pattern")),
@@ -223,7 +254,6 @@ int schema_string(struct schema *s, json_t *flat, net_expr *x)
     if (schema_length(s, flat, "minLength", &min) || schema_length(s, flat, "maxLength", &max))
         return -1;
     if (max != NET_NO_LIMIT && max < min) return *x = net_chars(s->net, NULL, 0), 0;
-    if (min > 0 || max != NET_NO_LIMIT) c[n++] = (struct condition){.min = min, .max = max};
     if (pattern) c[n++] = (struct condition){.pattern = pattern};
     if (format && find_format(s, format, &pattern)) return -1;
     if (format && pattern) c[n++] = (struct condition){.pattern = pattern};
@@ -242,9 +272,12 @@ int schema_string(struct schema *s, json_t *flat, net_expr *x)
     if (no) c[n++] = (struct condition){.texts = no, .is_not = 1};
     if (n > MAX_CONDITIONS)
         return schema_refuse(s, "pattern", "more than 7 conditions are not served");
-    if (n == 0) return *x = net_call(s->net, net_named(s->net, "string")), 0;
+    int has_length = min > 0 || max != NET_NO_LIMIT;
+    if (n == 0 && !has_length) return *x = net_call(s->net, net_named(s->net, "string")), 0;
+    const struct regular_lengths lengths = {min, max};
     net_expr body;
-    if (together(s, c, n, &body)) return -1;
+    if (together(s, c, n, has_length ? &lengths : NULL, &body))
+        return err_is_memory(s->e) ? -1 : name_keywords(s, flat);
     *x = net_sequence(s->net, net_sequence(s->net, net_text(s->net, "\"", 1), body),
                       net_text(s->net, "\"", 1));
     return 0;

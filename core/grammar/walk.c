@@ -391,6 +391,20 @@ static int close_over(struct walk *w, walk_place *out, struct err *e)
         case NET_NEED:
             if (push(w, x.b, frame, c.flags, e)) return -1;
             break;
+        case NET_COUNT:
+        case NET_CHECK: {
+            uint64_t count = c.flags;
+            if (net_goes_on(w->net, x.a, x.kind == NET_CHECK, &count) &&
+                push(w, x.b, frame, count, e))
+                return -1;
+            break;
+        }
+        case NET_LENGTH:
+            if (net_is_long(w->net, x.a, c.flags) && push(w, x.b, frame, c.flags, e)) return -1;
+            break;
+        case NET_JUMP:
+            if (push(w, net_start(w->net, x.a), frame, c.flags, e)) return -1;
+            break;
         case NET_CALL: /* the last call of a rule returns to where the rule returns */
             if (w->node[x.b].kind != NET_END &&
                 find_frame(w, (struct frame){x.b, c.frame, c.flags}, &frame, e))
