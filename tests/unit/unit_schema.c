@@ -267,7 +267,7 @@ static void by_hand(void **state)
          {"\"http://a.b/c?d\"", "\"a:\"", "\"urn:isbn:1\""},
          {"\"\"", "\"a b\"", "\"//a\""}},
         {"{\"type\":\"string\",\"format\":\"email\",\"maxLength\":9}",
-         {"\"a@b\"", "\"abc@d.efg\"", "\"a\\u0062@cdefgh\""},
+         {"\"a@b\"", "\"abc@d.efg\"", "\"ab@cdefgh\""},
          {"\"abc@d.efgh\"", "\"abcdefgh@", "\"a@[IPv6:", "\"@b\"", "\"a@b.c.d.e.\""}},
         {"{\"type\":\"string\",\"pattern\":\"^(?:\u00e9x|\u00e0|ab(?:cde)?)$\",\"maxLength\":1}",
          {"\"\xc3\xa0\"", "\"\\u00e0\""},
