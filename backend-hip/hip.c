@@ -1,9 +1,13 @@
 /* hip.c: the backend table for GPUs: opening and closing, scratch memory, the arrays of a step. All
  * work is in order on one stream. Must not know: how a runtime is found (hip_runtime.c), operations
  * (hip_step.c). */
+#include "backend-hip/hip.h"
+#include "backend-hip/hip_memory.h"
+#include "backend-hip/hip_open.h"
+#include "backend-hip/hip_pack.h"
 #include "backend-hip/hip_scratch.h"
+#include "backend-hip/hip_splits.h"
 #include "backend-hip/hip_step.h"
-
 #include "core/model/modelfile.h"
 
 #include <stdio.h>

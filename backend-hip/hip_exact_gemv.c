@@ -1,7 +1,9 @@
 /* hip_exact_gemv.c: launches of hopper/exact_gemv.hip: linears of a single decode row in the CPU's
  * order, with the operations around them. hip_exact.c has the general kernels, which give the same
  * bits. Must not know: the other arithmetics. */
-#include "backend-hip/hip_plan.h"
+#include "backend-hip/hip_args.h"
+#include "backend-hip/hip_gemv.h"
+#include "backend-hip/hip_heads.h"
 
 int hip_exact_is_gemv(const struct hip *h, const struct be_plan *p, int op)
 {
@@ -24,25 +26,25 @@ int hip_exact_combines(const struct hip *h, const struct be_plan *p, int attend)
            g->n_heads * g->head_dim == hip_weight(p, attend + 1, 0)->in;
 }
 
-void hip_exact_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int attend, int glu)
+void hip_exact_gemv(struct hip *h, const struct be_plan *p, const struct hip_gemv_ops *of)
 {
-    int n = hip_op(p, op)->n, digits = h->config.act == ACT_I16 ? 2 : 1;
+    int op = of->linear, n = hip_op(p, op)->n, digits = h->config.act == ACT_I16 ? 2 : 1;
     struct exact_gemv_args a = {
         .linear = {.x = hip_in(p, op, 0), .n_parts = n, .rows = 1},
         .n_subs = hip_weight(p, op, 0)->in / (ITEM_CHUNKS * CHUNK),
         .digits = digits};
-    enum hip_kernel k = norm >= 0 && glu >= 0 ? K_exact_gemv_norm_glu
-                        : norm >= 0           ? K_exact_gemv_norm
-                        : attend >= 0         ? K_exact_gemv_combine
-                                              : K_exact_gemv_row;
-    if (norm >= 0) a.norm = hip_norm_args(h, p, norm);
-    if (attend >= 0) a.combine = hip_combine_args(h, p, attend);
-    if (glu >= 0) a.glu = hip_glu_args(h, p, glu);
-    a.add = hip_gemv_parts(p, op, glu >= 0, &a.linear);
+    enum hip_kernel k = of->norm >= 0 && of->glu >= 0 ? K_exact_gemv_norm_glu
+                        : of->norm >= 0               ? K_exact_gemv_norm
+                        : of->attend >= 0             ? K_exact_gemv_combine
+                                                      : K_exact_gemv_row;
+    if (of->norm >= 0) a.norm = hip_norm_args(h, p, of->norm);
+    if (of->attend >= 0) a.combine = hip_combine_args(h, p, of->attend, 0);
+    if (of->glu >= 0) a.glu = hip_glu_args(h, p, of->glu);
+    a.add = hip_gemv_parts(p, op, of->glu >= 0, &a.linear);
     size_t blocks = (size_t)a.linear.n_blocks,
            at_once = (size_t)hip_stream_multiprocessors(h->stream) * hip_kernels[k].blocks;
     hip_launch(h, k,
                (struct hip_blocks){blocks < at_once ? blocks : at_once, 1, 1,
-                                   EXACT_GEMV_SHARED(a.n_subs, 1 + (glu >= 0), norm >= 0)},
+                                   EXACT_GEMV_SHARED(a.n_subs, 1 + (of->glu >= 0), of->norm >= 0)},
                &a, sizeof a);
 }

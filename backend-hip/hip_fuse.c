@@ -1,6 +1,8 @@
 /* hip_fuse.c: fusion: the patterns of hip_patterns.c are matched once when a plan is compiled, for
  * steps of any rows and for those of a single decode row. */
+#include "backend-hip/hip_gemv.h"
 #include "backend-hip/hip_patterns.h"
+#include "backend-hip/hip_vector.h"
 
 #include <stdlib.h>
 
@@ -40,7 +42,8 @@ int hip_has_pattern(const struct be *be, int i)
 void hip_launch_group(struct hip *h, const struct be_plan *p, const struct hip_group *g)
 {
     h->n_launched[g->pattern - hip_patterns]++;
-    g->pattern->launch(h, p, g->first);
+    if (g->pattern->fused) g->pattern->fused(h, p, g);
+    else g->pattern->launch(h, p, g->first);
 }
 
 /* Whether pattern t matches from operation `first` on in regime r and ends by `end`. A step without
@@ -56,7 +59,9 @@ static int applies(const struct hip *h, const struct be_plan *p, const struct hi
             p->linears[first + i].gemv)
             return 0;
     }
-    return !t->fits || t->fits(h, p, first);
+    for (int i = 0; i < MAX_CONDITIONS && t->when[i].holds; i++)
+        if (!t->when[i].holds(h, p, first + t->when[i].op)) return 0;
+    return 1;
 }
 
 static int is_of_single(const struct hip_pattern *t)
@@ -108,7 +113,7 @@ static void compile_gemvs(const struct hip *h, struct be_plan *p)
         if (op->kind == OP_MIX && hip_has(h, K_dense_gemv_row_f16) && !hip_is_exact(h))
             l->adds = hip_feeds_norm(p, i, hip_width(p, i) / op->as.mix.top_k);
         if (op->kind == OP_ADD && i > 0)
-            l->adds = hip_dense_adds(p, i - 1, i) && hip_feeds_norm(p, i, hip_width(p, i));
+            l->adds = hip_can_dense_add(p, i - 1, i) && hip_feeds_norm(p, i, hip_width(p, i));
         if (op->kind != OP_LINEAR) continue;
         int normed = i > 0 && hip_op(p, i - 1)->kind == OP_NORM && hip_norm_is_plain(p, i - 1) &&
                      hip_op(p, i - 1)->out[0] == op->in[0];

@@ -2,7 +2,10 @@
  * (hopper/linear_gemv.hip, hopper/dense_gemv.hip): as prologue the norm or the combination of KV
  * splits, as epilogue additions, to the residual stream among them, or SwiGLU. Only images of
  * sm_90a have these kernels; the general ones (hip_linear.c) give the same bits. */
-#include "backend-hip/hip_plan.h"
+#include "backend-hip/hip_args.h"
+#include "backend-hip/hip_gemv.h"
+#include "backend-hip/hip_heads.h"
+#include "backend-hip/hip_linear.h"
 
 static int takes_codes(const struct hip *h, const struct be_plan *p, int op)
 {
@@ -58,26 +61,26 @@ int hip_gemv_parts(const struct be_plan *p, int op, int glu, struct linear_args 
     return 1;
 }
 
-void hip_gemv(struct hip *h, const struct be_plan *p, int op, int norm, int attend, int glu)
+void hip_gemv(struct hip *h, const struct be_plan *p, const struct hip_gemv_ops *of)
 {
-    int n = hip_op(p, op)->n;
+    int op = of->linear, n = hip_op(p, op)->n;
     const struct be_linear *first = hip_weight(p, op, 0);
     struct gemv_args a = {
         .linear = {.x = hip_in(p, op, 0), .n_parts = n, .rows = 1, .n_chunks = first->n_chunks},
         .place = first->d_place};
-    enum hip_kernel k = norm >= 0 && glu >= 0 ? K_q4_gemv_norm_glu
-                        : norm >= 0           ? K_q4_gemv_norm
-                        : attend >= 0         ? K_q4_gemv_combine
-                                              : K_q4_gemv_row;
-    if (norm >= 0) a.norm = hip_norm_args(h, p, norm);
-    if (attend >= 0) a.combine = hip_combine_args(h, p, attend);
-    a.add = hip_gemv_parts(p, op, glu >= 0, &a.linear);
+    enum hip_kernel k = of->norm >= 0 && of->glu >= 0 ? K_q4_gemv_norm_glu
+                        : of->norm >= 0               ? K_q4_gemv_norm
+                        : of->attend >= 0             ? K_q4_gemv_combine
+                                                      : K_q4_gemv_row;
+    if (of->norm >= 0) a.norm = hip_norm_args(h, p, of->norm);
+    if (of->attend >= 0) a.combine = hip_combine_args(h, p, of->attend, 0);
+    a.add = hip_gemv_parts(p, op, of->glu >= 0, &a.linear);
     size_t blocks = (size_t)a.linear.n_blocks,
            resident = hip_kernels[k].blocks * (size_t)hip_stream_multiprocessors(h->stream);
     hip_launch_rows(h, k, (int)(blocks < resident ? blocks : resident), &a, sizeof a);
 }
 
-int hip_dense_together(const struct be_plan *p, int op, int n)
+int hip_can_dense_gemv(const struct be_plan *p, int op, int n)
 {
     int parts = 0, kinds = 0; /* a bit for each */
     for (int i = op; i < op + n; i++) {
@@ -91,16 +94,16 @@ int hip_dense_together(const struct be_plan *p, int op, int n)
            ((kinds & (kinds - 1)) == 0 || kinds == (1 << WEIGHT_I8 | 1 << WEIGHT_BF16));
 }
 
-int hip_dense_adds(const struct be_plan *p, int op, int add)
+int hip_can_dense_add(const struct be_plan *p, int op, int add)
 {
     const struct op *o = hip_op(p, op), *a = hip_op(p, add);
-    return hip_dense_together(p, op, 1) && o->n == 1 && a->in[1] == o->out[0] &&
+    return hip_can_dense_gemv(p, op, 1) && o->n == 1 && a->in[1] == o->out[0] &&
            o->last[0] == add && !a->as.add.original && !a->as.add.beta &&
            (a->as.add.scale == 0 || a->as.add.scale == 1) &&
            hip_width(p, add) == hip_weight(p, op, 0)->out;
 }
 
-int hip_dense_convolves(const struct be_plan *p, int op, int n, int conv)
+int hip_can_dense_conv(const struct be_plan *p, int op, int n, int conv)
 {
     const struct be_linear *w = hip_weight(p, op, 0);
     int first = 1; /* its tiles come first */

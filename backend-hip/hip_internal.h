@@ -1,7 +1,7 @@
 /* hip_internal.h: declarations shared by the files of the HIP backend. Owns: struct hip, the open
  * backend, and struct be_linear, a linear on the device. Must not know: plans, kernels' code. */
-#ifndef BACKEND_HIP_HIP_INT_H
-#define BACKEND_HIP_HIP_INT_H
+#ifndef BACKEND_HIP_HIP_INTERNAL_H
+#define BACKEND_HIP_HIP_INTERNAL_H
 
 #include "backend-hip/hip.h"
 #include "backend-hip/hip_kernels.h"
@@ -145,20 +145,6 @@ static inline int hip_runs_paper(const struct hip *h)
     return h->pinned >= 0 && hip_kernels[h->pinned].op == FOR_PAPER;
 }
 
-/* Device memory, zeroed; NULL when there is none. */
-void *hip_alloc(struct be *be, size_t bytes);
-void hip_free(struct be *be, void *d);
-int hip_waiting_open(struct hip *h, struct err *e);
-void hip_waiting_close(struct hip *h);
-/* Pinned memory. */
-void *hip_view(struct be *be, void *d, size_t bytes);
-void hip_drop_view(struct be *be, void *view);
-/* A copy in order with the kernels; src may change on return. */
-void hip_upload(struct be *be, void *d, const void *src, size_t bytes);
-void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes);
-int hip_sync(struct be *be, struct err *e);
-void hip_end_step(struct be *be);
-int hip_wait_step(struct be *be, struct err *e);
 /* Row size of dim elements, an index of arrays of kernels: SIZE_4 is up to SHORT_PIECES pieces,
  * SIZE_11 up to MEDIUM_PIECES, SIZE_14 longer. */
 enum hip_size { SIZE_4, SIZE_11, SIZE_14, SIZES };
@@ -172,40 +158,5 @@ static inline int hip_is_plain(const struct be_linear *w)
 {
     return !w->dense && w->group_chunks % 4 == 0 && !w->scale_f32;
 }
-
-/* Floats of a row's partial results for one KV split; of the room for all partial results; KV
- * splits of the longest row at most, and in this batch. */
-size_t hip_split_floats(const struct heads *g);
-size_t hip_part_floats(const struct be_config *c, size_t split_floats);
-int hip_max_splits(const struct be_config *c);
-int hip_kv_splits(const struct batch *b);
-/* Whether every decode row is the only row of its sequence, so that no row attends to a key that
- * another row of the step stores. */
-int hip_single_rows(const struct batch *b);
-/* Fills the tiles of prompt rows (args.h, attend_kernel_args.tiles); returns their number. Integers
- * that they take at most. */
-size_t hip_most_tiles(int rows, int seqs);
-int hip_fill_tiles(struct hip *h, const struct batch *b, int32_t *tile);
-/* Lists the KV splits of decode rows (args.h, attend_kernel_args.work), work_blocks for each
- * launch, if that saves an eighth of the grid of rows x splits. Returns the length of all lists, 0:
- * none. */
-int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work);
-
-/* Open pages of KV_INT4 (hip_open.c). Bytes of the step pages of a plan's step set. */
-size_t hip_open_set_bytes(const struct be_config *c, const struct step_plan *p);
-/* Fills the rows' own pages and the lists of jobs of a step, at most hip_open_ints; returns their
- * number. d_ints: where they will be on the device */
-size_t hip_open_ints(const struct be_config *c);
-size_t hip_fill_open(struct hip *h, const struct batch *b, int32_t *ints, const int32_t *d_ints);
-
-uint64_t hip_packed_bytes(const struct linear *w);
-int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
-void hip_drop(struct be *be, struct be_linear *w);
-/* The linear as a part of a launch; first: the part's first block in the grid. */
-struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first);
-/* Launches the paper's pinned kernel, which adds to d_sums. */
-void hip_launch_paper(struct hip *h, const struct be_linear *w, int rows);
-/* Sets n bytes of device memory to 0. */
-void hip_clear(struct hip *h, void *d, size_t n);
 
 #endif

@@ -2,7 +2,11 @@
  * Weight format, arithmetic and phase of the rows choose a family of kernels; within a family the
  * row class chooses, because all members give the same bits. All choices are made when a plan is
  * compiled. Must not know: attention, single-row GEMVs. */
-#include "backend-hip/hip_plan.h"
+#include "backend-hip/hip_args.h"
+#include "backend-hip/hip_heads.h"
+#include "backend-hip/hip_linear.h"
+#include "backend-hip/hip_memory.h"
+#include "backend-hip/hip_vector.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -225,9 +229,7 @@ static int longest_of(const struct prepare_args *a)
     return a->stride > a->in ? a->stride : a->in;
 }
 
-/* Whether a kernel of hopper/vector_1024.hip can prepare rows of up to so many pieces in the launch
- * of their producer. */
-static int fits_1024_threads(const struct hip *h, const struct prepare_args *a, int pieces)
+int hip_fits_1024_threads(const struct hip *h, const struct prepare_args *a, int pieces)
 {
     return hip_has(h, K_norm_1024_4) && longest_of(a) <= pieces * PIECE && a->in % 4 == 0 &&
            a->k % 4 == 0 && (a->order || !a->perm);
@@ -241,7 +243,7 @@ static int uses_1024_threads(const struct hip *h, const struct op *producer,
     int pieces = kind == OP_NORM ? MEDIUM_PIECES : kind == OP_ATTEND ? COMBINE_PIECES : ROW_PIECES;
     if (kind == OP_GLU && producer->as.glu.activation != ACTIVATION_SILU) return 0;
     return rows == a->n_first && rows <= hip_stream_multiprocessors(h->stream) &&
-           fits_1024_threads(h, a, pieces);
+           hip_fits_1024_threads(h, a, pieces);
 }
 
 /* Launches the producer of the input and its preparation as one kernel. keep: the input has other
@@ -277,7 +279,7 @@ static void prepare_produced(struct hip *h, const struct be_plan *p, int produce
         hip_launch(h, by_1024 ? K_glu_1024_14 : glu[size],
                    (struct hip_blocks){(size_t)rows, 1, 1, spread}, &both, sizeof both);
     } else {
-        struct combine_prepare_args both = {hip_combine_args(h, p, producer), *a};
+        struct combine_prepare_args both = {hip_combine_args(h, p, producer, 0), *a};
         k = a->order ? K_combine_prepare_ordered : K_combine_prepare;
         if (by_1024)
             k = size == SIZE_4 && h->shape.n_splits <= SHORT_ROW_SPLITS ? K_combine_1024_4
@@ -308,7 +310,7 @@ static struct prepare_args prepare_args_of(const struct hip *h, const struct be_
                                  .rounded = hip_rounds_parts(h)};
 }
 
-struct prepare_args hip_parts_args(const struct hip *h, const struct be_plan *p, int op)
+struct prepare_args hip_prepare_args(const struct hip *h, const struct be_plan *p, int op)
 {
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     return prepare_args_of(h, p, op, &p->linears[op].run[0], rows, n_decode);
@@ -373,28 +375,6 @@ static void run_paper(struct hip *h, const struct be_linear *w, float *d_y, int 
     hip_launch_elements(h, K_paper_result, (size_t)rows * (size_t)w->out, &r, sizeof r);
 }
 
-struct linear_part hip_part_of(const struct be_linear *w, float *d_y, int first)
-{
-    struct linear_part p = {.weight = w->d_weight,
-                            .meta = w->d_meta,
-                            .bias = w->d_bias,
-                            .maps = w->d_maps,
-                            .y = d_y,
-                            .out = w->out,
-                            .first = first,
-                            .group_chunks = w->group_chunks,
-                            .group_shift = w->group_shift,
-                            .last_group = w->n_groups - 1,
-                            .scale_f32 = w->scale_f32,
-                            .whole_items = w->group_chunks % 4 == 0,
-                            .next_weight = w->weight_bytes,
-                            .next_meta = w->meta_bytes};
-    if (!w->dense)
-        p.group_magic =
-            (unsigned)(((1u << 31) + (unsigned)w->group_chunks - 1) / (unsigned)w->group_chunks);
-    return p;
-}
-
 /* Rows row0 .. row0 + rows - 1 of one phase; their prepared inputs begin at element x0. */
 struct phase_rows {
     enum linear_phase phase;
@@ -452,7 +432,7 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer)
     }
 }
 
-int hip_linears_alike(const struct be_plan *p, int a, int b)
+int hip_linears_share_input(const struct be_plan *p, int a, int b)
 {
     const struct hip_linears *l = &p->linears[b];
     return l->n_runs == 1 && l->run[0].parts && hip_op(p, a)->in[0] == hip_op(p, b)->in[0] &&
@@ -461,124 +441,12 @@ int hip_linears_alike(const struct be_plan *p, int a, int b)
 
 void hip_linear_prepared(struct hip *h, const struct be_plan *p, int op)
 {
-    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
-    launch_prepared(h, p, op, &p->linears[op].run[0], rows, n_decode);
-}
-
-int hip_takes_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op)
-{
-    const struct hip_linears *l = &p->linears[op];
-    const struct be_linear *w = hip_weight(p, op, 0);
-    for (int i = 1; i < l->n_runs; i++)
-        if (l->run[i].prepares) return 0;
-    return hip_has(h, K_norm_parts_f16) && hip_norm_is_plain(p, norm) && l->run[0].parts &&
-           !w->perm && w->in <= NORM_PARTS_INPUTS;
-}
-
-void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
-                    const struct prepare_args *half, int n_half)
-{
-    static const enum hip_kernel kernel[] = {[WEIGHT_F16] = K_norm_parts_f16,
-                                             [WEIGHT_BF16] = K_norm_parts_bf16,
-                                             [WEIGHT_I8] = K_norm_parts_i8};
     const struct hip_linears *l = &p->linears[op];
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
-    struct norm_parts_args a = {
-        .norm = hip_norm_args(h, p, norm),
-        .parts = prepare_args_of(h, p, op, &l->run[0], rows, n_decode),
-        .n_half = n_half};
-    if (n_half) a.half = *half;
-    if (op > norm + 1) { /* a gather is between them */
-        a.from = h->shape.d_logit_row;
-        a.norm.out = NULL;
-    }
-    CHECK(rows <= h->config.max_rows);
-    if (!rows) return;
-    hip_launch_rows(h, kernel[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
     for (int i = 0; i < l->n_runs; i++) launch_prepared(h, p, op, &l->run[i], rows, n_decode);
 }
 
-/* By kind of weights; K_COUNT: none. */
-static const enum hip_kernel mix_parts[] = {[WEIGHT_F16] = K_COUNT,
-                                            [WEIGHT_BF16] = K_mix_parts_bf16,
-                                            [WEIGHT_F32] = K_COUNT,
-                                            [WEIGHT_I8] = K_mix_parts_i8},
-                             gated_parts[] = {[WEIGHT_F16] = K_COUNT,
-                                              [WEIGHT_BF16] = K_gated_parts_bf16,
-                                              [WEIGHT_F32] = K_COUNT,
-                                              [WEIGHT_I8] = K_gated_parts_i8};
-
-int hip_takes_mix_parts(const struct hip *h, const struct be_plan *p, int mix)
-{
-    const struct op *add = hip_op(p, mix + 3);
-    int norm = mix + 4, op = mix + 5, shared = hip_op(p, mix + 2)->out[0];
-    return hip_has(h, K_mix_parts_i8) && hip_takes_norm_parts(h, p, norm, op) &&
-           hip_op(p, op)->in[0] == hip_op(p, norm)->out[0] &&
-           mix_parts[hip_weight(p, op, 0)->kind] < K_COUNT &&
-           add->in[0] == hip_op(p, mix)->out[0] && add->in[1] == shared &&
-           shared != hip_op(p, mix)->in[0] && hip_op(p, mix + 2)->n == 1 && !add->as.add.original &&
-           !add->as.add.beta && (add->as.add.scale == 0 || add->as.add.scale == 1);
-}
-
-void hip_mix_parts(struct hip *h, const struct be_plan *p, int mix)
-{
-    int norm = mix + 4, op = mix + 5, n_decode,
-        rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
-    const struct hip_linears *l = &p->linears[op];
-    struct mix_parts_args a = {
-        .both = {.norm = hip_norm_args(h, p, norm),
-                 .parts = prepare_args_of(h, p, op, &l->run[0], rows, n_decode)},
-        .mix = hip_mix_args(h, p, mix),
-        .shared = hip_in(p, mix + 3, 1),
-        .gate = hip_in(p, mix + 3, 2)};
-    if (hip_op(p, norm)->last[0] == op) a.both.norm.out = NULL;
-    hip_launch_rows(h, mix_parts[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
-    for (int i = 0; i < l->n_runs; i++) launch_prepared(h, p, op, &l->run[i], rows, n_decode);
-}
-
-int hip_takes_gated_parts(const struct hip *h, const struct be_plan *p, int norm)
-{
-    const struct op *of = hip_op(p, norm), *glu = hip_op(p, norm + 1);
-    const struct hip_linears *l = &p->linears[norm + 2];
-    const struct be_linear *w = hip_weight(p, norm + 2, 0);
-    return l->n_runs == 1 && l->run[0].parts && hip_has(h, K_gated_parts_i8) &&
-           gated_parts[w->kind] < K_COUNT && !w->perm && w->in <= NORM_PARTS_INPUTS &&
-           hip_op(p, norm + 2)->in[0] == glu->out[0] && of->as.norm.groups > 0 &&
-           w->in % (4 * of->as.norm.groups) == 0 && hip_width(p, norm) == w->in;
-}
-
-void hip_gated_parts(struct hip *h, const struct be_plan *p, int norm)
-{
-    int op = norm + 2, n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
-    const struct hip_linear_run *r = &p->linears[op].run[0];
-    struct gated_parts_args a = {.norm = hip_norm_args(h, p, norm),
-                                 .gate = hip_in(p, norm + 1, 0),
-                                 .parts = prepare_args_of(h, p, op, r, rows, n_decode)};
-    a.norm.dim /= hip_op(p, norm)->as.norm.groups;
-    hip_launch_rows(h, gated_parts[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
-    launch_prepared(h, p, op, r, rows, n_decode);
-}
-
-void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
-{
-    int norm = mix + 1, op = mix + 2, n_decode,
-        rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
-    const struct hip_linears *l = &p->linears[op];
-    struct prepare_args a = prepare_args_of(h, p, op, &l->run[0], rows, n_decode);
-    if (hip_single(h) || !hip_has(h, K_mix_norm_1024_4) ||
-        !fits_1024_threads(h, &a, SHORT_PIECES)) {
-        hip_mix(h, p, mix);
-        hip_linear(h, p, op, norm);
-        return;
-    }
-    struct mix_norm_args both = {{hip_norm_args(h, p, norm), a}, hip_mix_args(h, p, mix)};
-    both.both.norm.delta = NULL;
-    if (hip_op(p, norm)->last[0] == op) both.both.norm.out = NULL;
-    hip_launch_rows(h, K_mix_norm_1024_4, rows, &both, sizeof both);
-    for (int i = 0; i < l->n_runs; i++) launch_prepared(h, p, op, &l->run[i], rows, n_decode);
-}
-
-int hip_takes_producer(const struct be_plan *p, int op)
+int hip_can_linear_produced(const struct be_plan *p, int op)
 {
     const struct hip_linears *l = &p->linears[op];
     for (int i = 1; i < l->n_runs; i++)

@@ -3,7 +3,8 @@
  * last; results of a step come back through pinned memory. Every wait has a limit: a device that
  * exceeds hip_options.wait_seconds is given up and gets no further calls, because each could block.
  * Must not know: what is stored. */
-#include "backend-hip/hip_internal.h"
+#include "backend-hip/hip_memory.h"
+
 #include "core/base/clock.h"
 
 #include <sched.h>

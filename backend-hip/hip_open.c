@@ -1,7 +1,9 @@
 /* hip_open.c: the open pages of KV_INT4 (core/step/kv_open.h) on a GPU: step pages, the page that
  * each row stores and reads, and the jobs of OP_ROPE_STORE (kernels/common/open_pages.hip). Must
  * not know: what attention does with them. */
-#include "backend-hip/hip_plan.h"
+#include "backend-hip/hip_args.h"
+#include "backend-hip/hip_attend.h"
+#include "backend-hip/hip_open.h"
 #include "core/step/kv_open.h"
 
 static size_t step_pages(const struct be_config *c)
@@ -92,15 +94,6 @@ size_t hip_fill_open(struct hip *h, const struct batch *b, int32_t *ints, const 
     s->d_copies = d_ints + (copies - ints);
     s->d_packs = d_ints + (packs - ints);
     return (size_t)(packs - ints) + 2 * (size_t)s->n_packs;
-}
-
-struct open_pages hip_open_pages(const struct hip *h, const struct be_plan *p, int kv, int set)
-{
-    if (!kv_has_open(h->config.kv) || kv < 0) return (struct open_pages){0};
-    return (struct open_pages){.seats = p->memory->seat[kv],
-                               .steps = (char *)h->d_step_pages +
-                                        (size_t)set * p->step_set_bytes,
-                               .own = h->shape.d_own};
 }
 
 /* Jobs of an OP_ROPE_STORE, number begin .. end - 1. */

@@ -1,8 +1,9 @@
 /* hip_pack.c: packs linears: copies them piece by piece from the mapped model file to a staging
  * buffer on the device, where a kernel brings each piece into the layout of
  * kernels/common/args.h. */
-#include "backend-hip/hip_internal.h"
+#include "backend-hip/hip_pack.h"
 
+#include "backend-hip/hip_memory.h"
 #include "core/model/modelfile.h"
 
 #include <stdlib.h>
@@ -26,9 +27,9 @@ static void pack_codes(struct hip *h, const struct linear *w, struct be_linear *
                                 .n_chunks = w->k / CHUNK,
                                 .first = (int)p,
                                 .stride = l->stride};
-        enum hip_kernel k = l->stride                                          ? K_repack_rows
+        enum hip_kernel k = l->stride                                       ? K_repack_rows
                             : hip_is_exact(h) && hip_has(h, K_repack_lanes) ? K_repack_lanes
-                                                                               : K_repack_codes;
+                                                                            : K_repack_codes;
         hip_launch_elements(h, k, n * packed_bytes / 4, &a, sizeof a);
     }
 }
@@ -77,16 +78,7 @@ static void pack_dense(struct hip *h, const struct linear *w, const struct be_li
     }
 }
 
-/* Whether the codes are pairs that the device keeps as bytes (WEIGHT_I8): where groups are shorter
- * than an item, so that halves would be scaled for every chunk. */
-static int takes_bytes(const struct hip *h, const struct linear *w)
-{
-    return w->pairs && w->in_order && !w->stack && w->scale_type == DT_F16 &&
-           w->group % CHUNK == 0 && w->group % (ITEM_CHUNKS * CHUNK) &&
-           h->config.act == ACT_F16 && !hip_runs_paper(h) && hip_has(h, K_repack_bytes);
-}
-
-static void pack_bytes(struct hip *h, const struct linear *w, const struct be_linear *l)
+static void pack_bytes(struct hip *h, const struct linear *w, struct be_linear *l)
 {
     size_t panels = panels_of(w), panel_codes = (size_t)w->k * 8,
            panel_scales = (size_t)w->n_groups * PANEL * 2,
@@ -142,35 +134,10 @@ static void make_dense_map(struct hip *h, struct be_linear *l)
     const unsigned box[] = {32, 16, 4}, steps[] = {1, 1, 1};
     unsigned char map[CUDA_MAP_BYTES] __attribute__((aligned(64))) = {0};
     int code = h->device->library->api.cuda_tensor_map(map, CUDA_MAP_U32, 3, l->d_weight, sizes,
-                                                       strides, box, steps, 0,
-                                                       CUDA_MAP_SWIZZLE_128, CUDA_MAP_L2_256, 0);
+                                                       strides, box, steps, 0, CUDA_MAP_SWIZZLE_128,
+                                                       CUDA_MAP_L2_256, 0);
     if (code) hip_fail(h, code, "a map of weights");
     hip_upload(&h->be, l->d_maps, map, sizeof map);
-}
-
-static void describe_groups(const struct linear *w, struct be_linear *l)
-{
-    l->group_chunks = w->group / CHUNK;
-    l->n_groups = w->n_groups;
-    l->scale_f32 = w->scale_type == DT_F32;
-    l->group_shift = -1;
-    for (int s = 0; s < 16; s++)
-        if (l->group_chunks == 1 << s) l->group_shift = s;
-}
-
-/* The layout of paper/linear_paper.hip, and room for the sums of the largest linear. */
-static int choose_paper_layout(struct hip *h, const struct linear *w, struct be_linear *l,
-                               struct err *e)
-{
-    if (l->scale_f32)
-        return err_set(e, "--variant %s: this model has fp32 scales, the kernel takes fp16 ones",
-                       hip_kernels[h->pinned].name);
-    l->stride = (int)panels_of(w) * PANEL;
-    if (l->stride <= h->max_stride) return 0;
-    hip_free(&h->be, h->d_sums);
-    h->max_stride = l->stride;
-    h->d_sums = hip_alloc(&h->be, (size_t)h->config.max_rows * (size_t)h->max_stride * 2);
-    return h->d_sums ? 0 : err_set(e, "out of memory on %s", h->device->name);
 }
 
 /* Chunks of 32 inputs, for 4-bit linears rounded up to a multiple of four, except in the paper's
@@ -209,7 +176,7 @@ uint64_t hip_packed_bytes(const struct linear *w)
 static int pack_places(struct be *be, const struct linear *w, struct be_linear *l)
 {
     const struct hip *h = (const struct hip *)be;
-    if (!w->perm || w->stack || !hip_has(h, K_q4_gemv_norm) || w->k != w->in || w->in > 1 << 16)
+    if (!l->perm || w->stack || !hip_has(h, K_q4_gemv_norm) || w->k != w->in || w->in > 1 << 16)
         return 0;
     uint16_t *place = calloc((size_t)w->in, sizeof *place);
     char *named = calloc((size_t)w->in, 1);
@@ -237,7 +204,7 @@ static int pack_places(struct be *be, const struct linear *w, struct be_linear *
 static int pack_order(struct be *be, const struct linear *w, struct be_linear *l)
 {
     int n = l->n_chunks * CHUNK;
-    if (!w->perm || w->stack || ((const struct hip *)be)->config.act != ACT_F16 ||
+    if (!l->perm || w->stack || ((const struct hip *)be)->config.act != ACT_F16 ||
         n > ROW_PIECES * PIECE || w->in > ROW_PIECES * PIECE)
         return 0;
     uint16_t *order = malloc((size_t)n * sizeof *order);
@@ -264,88 +231,184 @@ static int pack_perm(struct be *be, const struct linear *w, struct be_linear *l)
     return bad ? -1 : 0;
 }
 
+static void describe_groups(const struct linear *w, struct be_linear *l)
+{
+    l->group_chunks = w->group / CHUNK;
+    l->n_groups = w->n_groups;
+    l->scale_f32 = w->scale_type == DT_F32;
+    l->group_shift = -1;
+    for (int s = 0; s < 16; s++)
+        if (l->group_chunks == 1 << s) l->group_shift = s;
+}
+
+/* ---- the layouts. Each describes the packed linear, with the bytes of one linear of a stack, and
+ * packs it. */
+static void dense_kind(struct be_linear *l, enum weight_kind kind, int in)
+{
+    l->dense = 1;
+    l->kind = kind;
+    l->k = in;
+    l->n_chunks = (in + CHUNK - 1) / CHUNK;
+}
+
+static int describe_dense(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e)
+{
+    (void)h;
+    (void)e;
+    dense_kind(l,
+               w->weight_type == DT_F32    ? WEIGHT_F32
+               : w->weight_type == DT_BF16 ? WEIGHT_BF16
+                                           : WEIGHT_F16,
+               w->in);
+    sizes_of(w, &l->weight_bytes, &l->meta_bytes);
+    return 0;
+}
+
+static void pack_stack_of_dense(struct hip *h, const struct linear *w, struct be_linear *l)
+{
+    for (size_t i = 0; i < number_of(w); i++) {
+        struct linear one = linear_of_stack(w, (int)i);
+        pack_dense(h, &one, l, (char *)l->d_weight + i * l->weight_bytes);
+    }
+    if (l->d_maps) make_dense_map(h, l);
+}
+
+/* Pairs of codes as bytes, in the order of the inputs. */
+static int describe_bytes(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e)
+{
+    (void)h;
+    (void)e;
+    dense_kind(l, WEIGHT_I8, w->in);
+    l->perm = NULL;
+    l->n_chunks = (l->n_chunks + 1) / 2 * 2;
+    l->weight_bytes = panels_of(w) * (size_t)l->n_chunks / 2 * BYTES_STAGE;
+    return 0;
+}
+
+static int describe_codes(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e)
+{
+    (void)h;
+    (void)e;
+    CHECK(w->k % CHUNK == 0 && w->group % CHUNK == 0);
+    describe_groups(w, l);
+    l->n_chunks = chunks_of(w);
+    sizes_of(w, &l->weight_bytes, &l->meta_bytes);
+    return 0;
+}
+
+static void pack_codes_and_meta(struct hip *h, const struct linear *w, struct be_linear *l)
+{
+    pack_codes(h, w, l);
+    pack_meta(h, w, l);
+    if (l->d_maps) make_maps(h, l);
+}
+
+/* Codes whose pairs are one group of 8 bits: k and perm name an input once. */
+static int describe_pairs(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e)
+{
+    l->pairs = 1;
+    l->k = w->k / 2;
+    if (w->in_order) l->perm = NULL;
+    return describe_codes(h, w, l, e);
+}
+
+/* Codes for paper/linear_paper.hip, and room for the sums of the largest linear. */
+static int describe_paper(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e)
+{
+    if (w->stack)
+        return err_set(e, "--variant %s: has no mixtures of experts", hip_kernels[h->pinned].name);
+    describe_codes(h, w, l, e);
+    l->n_chunks = w->k / CHUNK;
+    if (l->scale_f32)
+        return err_set(e, "--variant %s: this model has fp32 scales, the kernel takes fp16 ones",
+                       hip_kernels[h->pinned].name);
+    l->stride = (int)panels_of(w) * PANEL;
+    if (l->stride <= h->max_stride) return 0;
+    hip_free(&h->be, h->d_sums);
+    h->max_stride = l->stride;
+    h->d_sums = hip_alloc(&h->be, (size_t)h->config.max_rows * (size_t)h->max_stride * 2);
+    return h->d_sums ? 0 : err_set(e, "out of memory on %s", h->device->name);
+}
+
+struct layout {
+    int (*describe)(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e);
+    void (*pack)(struct hip *h, const struct linear *w, struct be_linear *l);
+};
+
+/* Whether the codes are pairs that the device keeps as bytes (WEIGHT_I8): where groups are shorter
+ * than an item, so that halves would be scaled for every chunk. */
+static int takes_bytes(const struct hip *h, const struct linear *w)
+{
+    return w->pairs && w->in_order && !w->stack && w->scale_type == DT_F16 &&
+           w->group % CHUNK == 0 && w->group % (ITEM_CHUNKS * CHUNK) && h->config.act == ACT_F16 &&
+           !hip_runs_paper(h) && hip_has(h, K_repack_bytes);
+}
+
+static const struct layout *layout_of(const struct hip *h, const struct linear *w)
+{
+    static const struct layout dense = {describe_dense, pack_stack_of_dense},
+                               bytes = {describe_bytes, pack_bytes},
+                               paper = {describe_paper, pack_codes_and_meta},
+                               pairs = {describe_pairs, pack_codes_and_meta},
+                               codes = {describe_codes, pack_codes_and_meta};
+    return !w->codes                     ? &dense
+           : takes_bytes(h, w)           ? &bytes
+           : hip_runs_paper(h)           ? &paper
+           : w->pairs && hip_is_exact(h) ? &pairs
+                                         : &codes;
+}
+
+/* Drops the linear and says why there is no room for it. */
+static int no_room(struct hip *h, struct be_linear *l, struct err *e)
+{
+    size_t left = 0, total = 0;
+    h->device->library->api.memory_info(&left, &total);
+    hip_drop(&h->be, l);
+    if (h->failed.msg[0]) {
+        *e = h->failed;
+        return -1;
+    }
+    return err_set(e,
+                   "out of memory on %s: the weights do not fit (%.2f GiB are there so far, "
+                   "%.2f of %.2f GiB free)",
+                   h->device->name, (double)h->bytes / (1 << 30), (double)left / (1 << 30),
+                   (double)total / (1 << 30));
+}
+
+/* Allocates all that the description asks for, and uploads the order of the inputs. 0 or -1. */
+static int make_room(struct hip *h, const struct linear *w, struct be_linear *l)
+{
+    struct be *be = &h->be;
+    size_t n = number_of(w);
+    int mapped = !l->stride && h->tensor_maps &&
+                 (!l->dense || (!l->stack && (l->kind == WEIGHT_F16 || l->kind == WEIGHT_BF16)));
+    l->d_weight = hip_alloc(be, n * l->weight_bytes);
+    if (l->meta_bytes) l->d_meta = hip_alloc(be, n * l->meta_bytes);
+    if (w->bias) l->d_bias = hip_alloc(be, n * (size_t)w->out * sizeof *l->d_bias);
+    if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
+    int no_order = pack_perm(be, w, l) || pack_places(be, w, l) || pack_order(be, w, l);
+    return no_order || (mapped && !l->d_maps) || !l->d_weight || (l->meta_bytes && !l->d_meta) ||
+                   (w->bias && !l->d_bias)
+               ? -1
+               : 0;
+}
+
 int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, struct err *e)
 {
     struct hip *h = (struct hip *)be;
+    const struct layout *layout = layout_of(h, w);
     struct be_linear *l = calloc(1, sizeof *l);
     if (!l) return err_memory(e);
-    size_t size, meta;
-    sizes_of(w, &size, &meta);
-    l->in = w->in;
-    l->out = w->out;
-    int bytes = takes_bytes(h, w);
-    l->dense = !w->codes || bytes;
-    l->k = l->dense ? w->in : w->k;
-    l->perm = bytes ? NULL : w->perm;
-    l->n_chunks = (l->k + CHUNK - 1) / CHUNK;
-    if (w->pairs && hip_is_exact(h)) {
-        l->pairs = 1;
-        l->k = w->k / 2;
-        if (w->in_order) l->perm = NULL;
+    *l = (struct be_linear){
+        .in = w->in, .out = w->out, .k = w->k, .perm = w->perm, .stack = w->stack};
+    if (layout->describe(h, w, l, e)) {
+        free(l);
+        return -1;
     }
-    if (bytes) {
-        l->kind = WEIGHT_I8;
-        l->n_chunks = (l->n_chunks + 1) / 2 * 2;
-        size = panels_of(w) * (size_t)l->n_chunks / 2 * BYTES_STAGE;
-        meta = 0;
-    } else if (l->dense) {
-        l->kind = w->weight_type == DT_F32    ? WEIGHT_F32
-                  : w->weight_type == DT_BF16 ? WEIGHT_BF16
-                                              : WEIGHT_F16;
-    } else {
-        CHECK(w->k % CHUNK == 0 && w->group % CHUNK == 0);
-        describe_groups(w, l);
-        if (w->stack && hip_runs_paper(h)) {
-            free(l);
-            return err_set(e, "--variant %s: has no mixtures of experts",
-                           hip_kernels[h->pinned].name);
-        }
-        if (hip_runs_paper(h) && choose_paper_layout(h, w, l, e)) {
-            free(l);
-            return -1;
-        }
-        if (!l->stride) l->n_chunks = chunks_of(w);
-    }
-    size_t n = number_of(w), bias = n * (size_t)w->out * sizeof *l->d_bias;
-    l->stack = w->stack;
-    l->weight_bytes = size;
-    l->meta_bytes = meta;
-    l->d_weight = hip_alloc(be, n * size);
-    if (meta) l->d_meta = hip_alloc(be, n * meta);
-    if (w->bias) l->d_bias = hip_alloc(be, bias);
-    int mapped = !l->stride && h->tensor_maps &&
-                 (!l->dense || (!l->stack && (l->kind == WEIGHT_F16 || l->kind == WEIGHT_BF16)));
-    if (mapped) l->d_maps = hip_alloc(be, 2 * CUDA_MAP_BYTES);
-    int no_order = bytes ? 0 : pack_perm(be, w, l) || pack_places(be, w, l) || pack_order(be, w, l);
-    if (no_order || (mapped && !l->d_maps) || !l->d_weight || (meta && !l->d_meta) ||
-        (w->bias && !l->d_bias)) {
-        size_t left = 0, total = 0;
-        h->device->library->api.memory_info(&left, &total);
-        hip_drop(be, l);
-        if (h->failed.msg[0]) {
-            *e = h->failed;
-            return -1;
-        }
-        return err_set(e,
-                       "out of memory on %s: the weights do not fit (%.2f GiB are there so far, "
-                       "%.2f of %.2f GiB free)",
-                       h->device->name, (double)h->bytes / (1 << 30), (double)left / (1 << 30),
-                       (double)total / (1 << 30));
-    }
-    if (bytes) {
-        pack_bytes(h, w, l);
-    } else if (l->dense) {
-        for (size_t i = 0; i < n; i++) {
-            struct linear one = linear_of_stack(w, (int)i);
-            pack_dense(h, &one, l, (char *)l->d_weight + i * size);
-        }
-        if (mapped) make_dense_map(h, l);
-    } else {
-        pack_codes(h, w, l);
-        pack_meta(h, w, l);
-        if (mapped) make_maps(h, l);
-    }
-    if (w->bias) hip_upload(be, l->d_bias, w->bias, bias);
+    if (make_room(h, w, l)) return no_room(h, l, e);
+    layout->pack(h, w, l);
+    if (w->bias)
+        hip_upload(be, l->d_bias, w->bias, number_of(w) * (size_t)w->out * sizeof *l->d_bias);
     if (h->failed.msg[0]) {
         *e = h->failed;
         hip_drop(be, l);

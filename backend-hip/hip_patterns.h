@@ -4,18 +4,24 @@
 
 #include "backend-hip/hip_plan.h"
 
-enum { MAX_PATTERN = 6 };
+enum { MAX_PATTERN = 6, MAX_CONDITIONS = 5 };
+
+/* What must hold for operation number `op` of a pattern, whose kinds match. */
+struct hip_condition {
+    int (*holds)(const struct hip *h, const struct be_plan *p, int op);
+    int op;
+};
 
 struct hip_pattern {
     const char *name;
     int regime; /* enum hip_regime, EXACT_ROWS or EXACT_SINGLE */
+    int needs;  /* enum hip_kernel that the device must have; K_COUNT: none */
     int n;
     enum op_kind kind[MAX_PATTERN];
-    /* Whether the pattern applies to the operations from first on, whose kinds match; NULL:
-     * always. */
-    int (*fits)(const struct hip *h, const struct be_plan *p, int first);
+    struct hip_condition when[MAX_CONDITIONS]; /* in this order; holds NULL: no more */
+    /* One of them: the launch from the pattern's first operation on, or of a match. */
     void (*launch)(struct hip *h, const struct be_plan *p, int first);
-    int needs; /* enum hip_kernel that the device must have; K_COUNT: none */
+    void (*fused)(struct hip *h, const struct be_plan *p, const struct hip_group *g);
 };
 
 /* The first pattern that matches is taken. Patterns of SINGLE_ROW apply to steps of a single decode

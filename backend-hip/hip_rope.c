@@ -1,47 +1,8 @@
 /* hip_rope.c: launches of OP_ROPE_STORE: rotation of queries and keys, storage of keys and values.
  * Prompt rows over integers go a page at a time (nvidia/rope_pages.hip), others row by row. Must
  * not know: attention. */
-#include "backend-hip/hip_plan.h"
-
-struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan *p, int op)
-{
-    const struct heads *g = &hip_op(p, op)->as.rope.heads;
-    const float *q_norm = hip_vector(p, op, 0), *k_norm = hip_vector(p, op, 1);
-    int stores = hip_op(p, op)->in[1] >= 0;
-    return (struct rope_kernel_args){
-        .q = hip_in(p, op, 0),
-        .k = hip_in(p, op, 1),
-        .v = hip_in(p, op, 2),
-        .q_norm = q_norm,
-        .k_norm = k_norm,
-        .cos = hip_in(p, op, 3),
-        .sin = hip_in(p, op, 4),
-        .slot = h->shape.d_slot,
-        .pages = stores ? p->memory->kv[hip_op(p, op)->as.rope.kv] : NULL,
-        .open = hip_open_pages(h, p, stores ? hip_op(p, op)->as.rope.kv : -1,
-                               hip_op(p, op)->as.rope.step_set),
-        .eps = hip_op(p, op)->as.rope.eps,
-        .n_heads = g->n_heads,
-        .n_kv_heads = stores ? g->n_kv_heads : 0,
-        .head_dim = g->head_dim,
-        .kv = (int)h->config.kv,
-        .in_octets = !q_norm && !k_norm && g->head_dim % 16 == 0,
-    };
-}
-
-struct rope_kernel_args hip_rope_from(const struct rope_kernel_args *all, int row)
-{
-    struct rope_kernel_args a = *all;
-    size_t at = (size_t)row, kv = at * (size_t)(a.n_kv_heads * a.head_dim),
-           half = at * (size_t)(a.head_dim / 2);
-    a.q += at * (size_t)(a.n_heads * a.head_dim);
-    if (a.k) a.k += kv, a.v += kv;
-    a.cos += half;
-    a.sin += half;
-    a.slot += at;
-    if (a.open.own) a.open.own += at;
-    return a;
-}
+#include "backend-hip/hip_args.h"
+#include "backend-hip/hip_attend.h"
 
 /* Launches the row kernels in the CPU's order. */
 static void launch_exact_rows(struct hip *h, const struct rope_kernel_args *a, int rows)

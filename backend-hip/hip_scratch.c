@@ -1,6 +1,9 @@
 #include "backend-hip/hip_scratch.h"
 
-#include "backend-hip/hip_plan.h"
+#include "backend-hip/hip_experts.h"
+#include "backend-hip/hip_memory.h"
+#include "backend-hip/hip_open.h"
+#include "backend-hip/hip_splits.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,14 @@
 #include "backend-hip/hip_step.h"
 
+#include "backend-hip/hip_attend.h"
+#include "backend-hip/hip_experts.h"
+#include "backend-hip/hip_heads.h"
+#include "backend-hip/hip_linear.h"
+#include "backend-hip/hip_memory.h"
+#include "backend-hip/hip_open.h"
 #include "backend-hip/hip_order.h"
-#include "backend-hip/hip_plan.h"
 #include "backend-hip/hip_scratch.h"
+#include "backend-hip/hip_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* hip_time.c: measurements for opt4gptq-bench: the paper's kernels alone, timed by two events, and
  * copies on the device. Must not know: the use of the figures. */
-#include "backend-hip/hip_internal.h"
+#include "backend-hip/hip_linear.h"
+#include "backend-hip/hip_memory.h"
 
 #include <stdio.h>
 

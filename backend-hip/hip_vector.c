@@ -1,8 +1,9 @@
 /* hip_vector.c: launches of the operations on rows: embedding, angles, norm, SwiGLU and its
  * relatives, addition, gathering, argmax and top logits, one operation each. hip_linear.c and
  * hip_gemv.c launch norm and SwiGLU fused with a linear. */
+#include "backend-hip/hip_args.h"
 #include "backend-hip/hip_order.h"
-#include "backend-hip/hip_plan.h"
+#include "backend-hip/hip_vector.h"
 
 _Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&
                    sizeof(struct largest) == sizeof(struct logits_entry),
@@ -23,32 +24,10 @@ void hip_embed(struct hip *h, const struct be_plan *p, int op)
     hip_launch_rows(h, K_embed_rows, h->shape.n_rows, &a, sizeof a);
 }
 
-struct angles_args hip_angles_args(const struct hip *h, const struct be_plan *p, int op)
-{
-    return (struct angles_args){.pos = h->shape.d_pos,
-                                .inv_freq = hip_vector(p, op, 0),
-                                .cos = hip_out(p, op, 0),
-                                .sin = hip_out(p, op, 1),
-                                .scale = hip_op(p, op)->as.angles.scale,
-                                .rows = h->shape.n_rows,
-                                .half = hip_op(p, op)->as.angles.pairs};
-}
-
 void hip_angles(struct hip *h, const struct be_plan *p, int op)
 {
     struct angles_args a = hip_angles_args(h, p, op);
     hip_launch_elements(h, K_rope_angles, (size_t)a.rows * (size_t)a.half, &a, sizeof a);
-}
-
-struct norm_args hip_norm_args(const struct hip *h, const struct be_plan *p, int op)
-{
-    int added = hip_single(h) && op > 0 && p->linears[op - 1].adds;
-    return (struct norm_args){.x = hip_in(p, op, 0),
-                              .delta = added ? NULL : hip_in(p, op, 1),
-                              .weight = hip_vector(p, op, 0),
-                              .out = hip_out(p, op, 0),
-                              .eps = hip_op(p, op)->as.norm.eps,
-                              .dim = hip_width(p, op)};
 }
 
 /* Whether the fused kernels keep the normed rows in registers, where they sum them in another order
@@ -102,18 +81,6 @@ int hip_glu_is_plain(const struct be_plan *p, int op)
                              o->as.glu.activation == ACTIVATION_GELU_TANH);
 }
 
-struct glu_any_args hip_glu_args(const struct hip *h, const struct be_plan *p, int op)
-{
-    const struct op *o = hip_op(p, op);
-    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode);
-    return (struct glu_any_args){.gate = hip_in(p, op, 0),
-                                 .up = hip_in(p, op, 1),
-                                 .n = (size_t)rows * (size_t)hip_width(p, op),
-                                 .activation = (int)o->as.glu.activation,
-                                 .limit = o->as.glu.limit,
-                                 .alpha = o->as.glu.alpha};
-}
-
 void hip_glu(struct hip *h, const struct be_plan *p, int op)
 {
     struct glu_any_args any = hip_glu_args(h, p, op);
@@ -123,21 +90,6 @@ void hip_glu(struct hip *h, const struct be_plan *p, int op)
     }
     struct glu_args a = {any.gate, any.up, any.n, any.activation == ACTIVATION_GELU_TANH};
     hip_launch_elements(h, K_glu, a.n, &a, sizeof a);
-}
-
-struct add_args hip_add_args(const struct hip *h, const struct be_plan *p, int op)
-{
-    const struct op *o = hip_op(p, op);
-    int of_step = p->plan->buffer[o->in[0]].rows == ROWS_STEP;
-    return (struct add_args){.x = hip_in(p, op, 0),
-                             .delta = hip_in(p, op, 1),
-                             .gate = hip_in(p, op, 2),
-                             .pos = h->shape.d_pos,
-                             .row = of_step ? NULL : h->shape.d_logit_row,
-                             .dim = hip_width(p, op),
-                             .original = o->as.add.original,
-                             .scale = o->as.add.scale != 0 ? o->as.add.scale : 1,
-                             .beta = o->as.add.beta};
 }
 
 void hip_add(struct hip *h, const struct be_plan *p, int op)

@@ -1,0 +1,13 @@
+/* hip_state.h: operations that keep a state of every sequence: the causal convolution and the gated
+ * delta rule. */
+#ifndef BACKEND_HIP_HIP_STATE_H
+#define BACKEND_HIP_HIP_STATE_H
+
+#include "backend-hip/hip_plan.h"
+
+/* Whether the kernels take the operation's sizes. 0 or -1. */
+int hip_check_state(const struct op *op, struct err *e);
+void hip_conv(struct hip *h, const struct be_plan *p, int op);
+void hip_delta(struct hip *h, const struct be_plan *p, int op);
+
+#endif
