@@ -22,7 +22,7 @@ SAY     := @$(if $(V),:,echo ' ')
 
 # One line instead of a compiler's complaints; make demo and make test install what is missing themselves.
 ifeq ($(CC),gcc)
-MISSING := $(if $(filter-out demo test test-arm64 uninstall dist clean,$(or $(MAKECMDGOALS),all)),$(shell scripts/deps --missing))
+MISSING := $(if $(filter-out help check demo test test-arm64 uninstall dist clean,$(or $(MAKECMDGOALS),all)),$(shell scripts/deps --missing))
 $(if $(strip $(MISSING)),$(error not installed: $(MISSING). Run scripts/deps))
 endif
 
@@ -121,6 +121,12 @@ $B/%.o: %.c Makefile
 	$(SAY) CC $<
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# the list at the head of this file
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
+check: test
+
 demo:
 	@scripts/deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS)
@@ -154,6 +160,7 @@ install: $(PROGRAMS) $(foreach k,1 bash zsh,$(PROGRAMS:%=%.$k))
 	    install -D -m 644 $B/$$p.zsh $(SHARE)/zsh/site-functions/_$$p || exit 1; \
 	done
 	install -D -m 644 -t $(DOCDIR) $(DOCS)
+	sed -i 's,](docs/figures/[^)]*),](performance.md),g; s,](docs/,](,g; s,docs/,,g' $(DOCDIR)/README.md
 
 uninstall:
 	rm -f $(NAMES:%=$(BINDIR)/%) $(BINDIR)/opt4gptq-merge-shards $(NAMES:%=$(SHARE)/man/man1/%.1) \
@@ -178,6 +185,6 @@ clean:
 
 include tests/tests.mk
 
-.PHONY: always all demo static install uninstall dist deb clean
+.PHONY: always all help check demo static install uninstall dist deb clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

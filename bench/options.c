@@ -90,10 +90,20 @@ static const struct args_mode modes[] = {
                        .why = "--schemas computes no logits"},
 };
 
+static const char *const examples[] = {"-m model.safetensors -p 512 -n 64 -t 1,2",
+                                       "-m model.safetensors --roofline", "--probe", NULL};
+
 static const char *const usage[] = {"[-m MODEL] [options]", NULL};
 
 const struct args_program bench_program = {
     .name = "opt4gptq-bench",
+    .examples = examples,
+    .description = "Times whole runs (prompt and generation) of a model file or of made-up weights, "
+                   "single operations, or the machine itself. Field names of the JSON are those of "
+                   "llama-bench.",
+    .files = "MODEL.safetensors: a model file that opt4gptq-convert made, read only.",
+    .see_also = "opt4gptq-run(1), opt4gptq-convert(1), and performance.md beside the installed "
+                "README.md.",
     .purpose = "measure a GPTQ language model, its operations, or this machine",
     .usage = usage,
     .more = "Rates count the tokens of all sequences. In --ops and --roofline, operations are "

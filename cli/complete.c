@@ -29,7 +29,8 @@ struct completion {
     struct show show; /* of text */
     struct logits_file *logits;
     int logits_of_prompt, logits_of_text;
-    struct tok_ids chosen; /* with logits_of_text */
+    struct tok_ids chosen; /* with logits_of_text or a grammar */
+    enum finish finish;
     struct scores scores;  /* --logprobs */
     struct tok_ids prompt;
     char *text; /* prompt as text or NULL */
@@ -195,21 +196,6 @@ static int on_token_logits(void *arg, int choice, const float *logits, struct er
     return last_of_prompt ? 0 : logits_file_write(c->logits, logits, 1, e);
 }
 
-/* Keeps the id of a token whose logits were written. */
-static int keep_id(struct completion *c, int32_t id, struct err *e)
-{
-    struct tok_ids *t = &c->chosen;
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? 2 * t->cap : 64;
-        int32_t *grown = realloc(t->id, cap * sizeof *grown);
-        if (!grown) return err_memory(e);
-        t->id = grown;
-        t->cap = cap;
-    }
-    t->id[t->n++] = id;
-    return 0;
-}
-
 /* A token with --logprobs; the first of the text has none. EOS is listed, too. */
 static int list(struct completion *c, const struct token_info *t, int is_prompt, struct err *e)
 {
@@ -229,7 +215,7 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
     struct completion *c = arg;
     (void)choice;
     if (!c->begun) progress_clear();
-    if (c->logits_of_text && keep_id(c, t->id, e)) return -1;
+    if ((c->logits_of_text || c->request.grammar) && run_keep_id(&c->chosen, t->id, e)) return -1;
     if (c->o->logprobs >= 0) {
         c->begun = 1;
         c->n_generated++;
@@ -247,7 +233,8 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
 
 static int on_finished(void *arg, int choice, enum finish why, struct err *e)
 {
-    (void)arg, (void)choice, (void)why, (void)e;
+    (void)choice, (void)e;
+    ((struct completion *)arg)->finish = why;
     return 0;
 }
 
@@ -313,7 +300,8 @@ static void report(const struct completion *c)
                                      : 0; /* the first token comes from the prompt's logits */
     fprintf(stderr, "\nload %.3f s; prompt %d tokens in %.3f s (%.1f tok/s); generated %d tokens",
             c->load_s, n, c->prompt_s, n / c->prompt_s, c->n_generated);
-    if (decoded) fprintf(stderr, " in %.3f s (%.1f tok/s)", c->generate_s, decoded / c->generate_s);
+    if (decoded && c->generate_s > 0)
+        fprintf(stderr, " in %.3f s (%.1f tok/s)", c->generate_s, decoded / c->generate_s);
     fprintf(stderr, "; peak memory %.0f MiB\n", (double)u.ru_maxrss / 1024);
 }
 
@@ -332,6 +320,8 @@ int run_complete(const struct options *o, struct err *e)
             fprintf(stderr, "\nstopped after %zu of %zu prompt tokens in %.3f s\n", n_prompt,
                     c.prompt.n, c.prompt_s);
         else if (!rc) report(&c);
+        if (!rc && !stopped && c.request.grammar && c.finish == FINISH_LENGTH && c.chosen.n)
+            rc = run_say_cut(c.request.grammar, &c.chosen, c.n_used == c.n_ctx, e);
     }
     struct err close_err = {0};
     if (close_all(&c, rc || stopped, &close_err) && !rc) {

@@ -88,7 +88,7 @@ const struct args_other llama_names[] = {
     /* prompt and chat */
     {"-sysf --system-prompt-file", ARGS_REFUSED, "-sys \"$(cat FILE)\" gives a file's text"},
     {"--verbose-prompt", ARGS_REFUSED, "--tokenize -p TEXT prints the ids of a prompt"},
-    {"--interactive -if --interactive-first -ins --instruct -mli --multiline-input --in-prefix "
+    {"--interactive -if --interactive-first -ins --instruct --in-prefix "
      "--in-prefix-bos --in-suffix",
      ARGS_REFUSED, CHAT_LOOP},
     {"-st --single-turn", ARGS_REFUSED, "--chat -p TEXT answers one message and ends"},
@@ -162,7 +162,9 @@ const struct args_other llama_names[] = {
     /* output */
     {"--log-file -ld --logdir --log-test --log-prompts-dir", ARGS_REFUSED,
      "messages go to stderr: 2>FILE keeps them"},
-    {"--license --completion-bash", ARGS_REFUSED, "nothing like it is here"},
+    {"--license", ARGS_REFUSED, "the file LICENSE has it (MIT)"},
+    {"--completion-bash", ARGS_REFUSED,
+     "make install installs it; --print-completion bash (or zsh) prints it"},
     {"--mtest --dump-kv-cache -dkvc --infill", ARGS_REFUSED, "nothing like it is here"},
 
     /* other programs: perplexity, server, embedding */

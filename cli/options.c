@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include "cli/llama_names.h"
+#include "cli/vllm_names.h"
 #include "engine/backends.h"
 #include "engine/engine.h"
 #include "core/base/args_table.h"
@@ -19,6 +20,14 @@
     "hermes", "llama3_json", "mistral", "qwen3_coder", "qwen3_xml", "deepseek_v3", "deepseek_v31", \
         "glm45", "glm47", "granite", "json"
 #define REASONING_NAMES "think", "deepseek_r1", "qwen3", "glm45", "deepseek_v3", "granite"
+/* What completion offers for --cpu. */
+#if defined(__x86_64__)
+#define CPU_NAMES "scalar", "avx2", "avx512", "vnni", "amx"
+#elif defined(__aarch64__)
+#define CPU_NAMES "scalar", "neon", "dotprod", "i8mm"
+#else
+#define CPU_NAMES "scalar"
+#endif
 enum { NO_GROUP, PROMPT, ESCAPES, ORDER_OF_SAMPLERS, CONSTRAINT };
 
 #define ARGS_STRUCT struct options
@@ -28,7 +37,8 @@ static const struct args_row table[] = {
     {NAMES("-p", "--prompt"), TEXT(prompt, "TEXT"), .help = "prompt; with -cnv the first message",
      .modes = PROMPT_AS_TEXT | PROMPT_OF_TALK, .group = PROMPT},
     {NAMES("-f", "--file", "--in-file", "-bf", "--binary-file"), READS(file, "FILE"),
-     .help = "prompt from a file, byte for byte; - is stdin", .modes = PROMPT_AS_TEXT,
+     .help = "prompt from a file, byte for byte; - is stdin; with -cnv the first message",
+     .modes = PROMPT_AS_TEXT | PROMPT_OF_TALK,
      .group = PROMPT},
     {NAMES("--prompt-ids"), TEXT(prompt_ids, "1,2,3"), .help = "prompt as token ids, exactly these",
      .modes = PROMPT_AS_IDS, .group = PROMPT},
@@ -51,6 +61,8 @@ static const struct args_row table[] = {
      .help = "converse: messages from the terminal, or a line each from stdin; /help lists its "
              "commands. --chat without a prompt does so on a terminal",
      .chooses = RUN_CONVERSATION},
+    {NAMES("-mli", "--multiline-input"), FLAG(multiline),
+     .help = "with -cnv: a message goes on until a line that ends with \\", .modes = PROMPT_OF_TALK},
     {HEADING("Generation")},
     {NAMES("-n", "--predict", "--n-predict"), INT(n_predict, -1, 1 << 24),
      .help = "tokens to generate (default -1: until end of text or context; a batch has its own; "
@@ -130,7 +142,10 @@ static const struct args_row table[] = {
      .help = "surprise in bits that Mirostat keeps to (default 5)"},
     {NAMES("--mirostat-lr", "--mirostat-eta"), REAL(sampling.mirostat_eta, 0, 100),
      .help = "how fast it does (default 0.1)"},
-    {NAMES("--samplers"), TEXT(sampling.samplers, "A;B;.."), .group = ORDER_OF_SAMPLERS,
+    {NAMES("--samplers"), TEXT(sampling.samplers, "A;B;.."),
+     OFFERS("penalties", "dry", "temperature", "top_n_sigma", "min_p", "top_k", "typ_p", "top_p",
+            "xtc"),
+     .group = ORDER_OF_SAMPLERS,
      .help = "only these steps, in this order (default "
              "penalties; dry; temperature; top_n_sigma; min_p; top_k; typ_p; top_p; xtc)"},
     {NAMES("--sampler-seq", "--sampling-seq"), TEXT(sampling.sampler_seq, "LETTERS"),
@@ -251,7 +266,7 @@ static const struct args_row table[] = {
     {NAMES("--backend"), TEXT(engine.backend, "auto|" BACKEND_CHOICE),
      VALUES("auto", BACKEND_NAMES),
      .help = "where to compute; auto (default) takes a GPU that can run the embedded kernels"},
-    {NAMES("--cpu"), TEXT(engine.cpu, "NAME"),
+    {NAMES("--cpu"), TEXT(engine.cpu, "NAME"), OFFERS("auto", CPU_NAMES, "ref"),
      .help = "instruction set of the CPU backend: auto (default), one that --version lists, or "
              "ref, the double-precision reference"},
     {NAMES("-t", "--threads"), INT(engine.threads, 0, 1024),
@@ -305,17 +320,35 @@ static const struct args_mode modes[] = {
 static const char *const usage[] = {"-m MODEL -p PROMPT [options]", "-m MODEL -cnv [options]",
                                     "-m MODEL -i PROMPTS -o ANSWERS [options]", NULL};
 
+static const char *const examples[] = {
+    "-m model.safetensors -p \"Once upon a time\" -n 64", "-m model.safetensors -cnv",
+    "-m model.safetensors -i prompts.jsonl -o answers.jsonl",
+    "-m model.safetensors --chat -p \"Name a river.\" --json-schema-file river.json",
+    "-m model.safetensors -f wiki.txt --perplexity second-half -c 2048", NULL};
+
 const struct args_program run_program = {
     .name = "opt4gptq-run",
     .purpose = "answer prompts with a GPTQ language model",
     .usage = usage,
-    .more = "Options of llama.cpp that are not here are refused with what to do instead, or "
+    .more = "Options of llama.cpp and vLLM that are not here are refused with what to do instead, or "
             "accepted with a note where they change nothing.\n"
             "Text goes to stdout, everything else to stderr.",
     .exits = "0 ok, 1 failed, 2 wrong usage, 3 some records failed, 4 stopped early",
     .rows = table,
     .n_rows = sizeof table / sizeof *table,
     .others = llama_names,
+    .others_too = vllm_names,
+    .description =
+        "Answers one prompt (-p, -f), a conversation (-cnv) or a file of prompts (-i), or evaluates "
+        "(--perplexity, --multiple-choice), with a model file that opt4gptq-convert made. The same "
+        "prompt gives the same answer on any number of threads and in any batch; a batch that was "
+        "interrupted is continued by the same command.",
+    .examples = examples,
+    .files = "MODEL.safetensors: a model file, read only. ANSWERS: appears when it is complete; "
+             "until then ANSWERS.journal holds what is done, afterwards a note by which the same "
+             "command knows that nothing is left.",
+    .see_also = "opt4gptq-convert(1), opt4gptq-bench(1), opt4gptq-merge-shards(1), and manual.md "
+                "and batch.md beside the installed README.md.",
     .modes = modes,
     .n_modes = sizeof modes / sizeof *modes,
 };

@@ -30,7 +30,7 @@ struct options {
     const char *reasoning; /* NULL: not given */
     const char *tool_call_parser, *reasoning_parser; /* of a batch; NULL: not given */
     int trust_request_template;
-    int chat, conversation;
+    int chat, conversation, multiline;
     /* generation; n_predict OPT_UNSET where not given */
     int n_predict, special;
     struct args_strings stop;

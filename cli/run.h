@@ -4,6 +4,7 @@
 
 #include "cli/options.h"
 #include "core/run/forward.h"
+#include "core/grammar/grammar.h"
 #include "core/text/tokenizer.h"
 
 #include <signal.h>
@@ -40,6 +41,8 @@ int run_conversation(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */
 int run_tokens(const struct options *o, struct err *e);
 
+/* One note where the settled options ask for what is much slower than a sibling. */
+void run_say_slow(const struct options *o);
 /* -v: more about the open backend, on stderr. */
 struct engine;
 void run_say_variants(const struct options *o, const struct engine *g);
@@ -64,6 +67,11 @@ int run_read_template(const struct options *o, char **text, size_t *bytes, struc
 /* Appends {"role", "content"} to an array of messages; WHAT names the text in an error. */
 int run_add_message(json_t *messages, const char *role, const char *text, size_t n,
                     const char *what, struct err *e);
+/* Appends an id. */
+int run_keep_id(struct tok_ids *ids, int32_t id, struct err *e);
+/* After an answer that its length ended: one note where the tokens IDS are no whole document of the
+ * grammar. FULL: the context ended it, not -n. */
+int run_say_cut(struct grammar *g, const struct tok_ids *ids, int full, struct err *e);
 /* Ids separated by commas, spaces or newlines. */
 int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e);
 

@@ -11,6 +11,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+int run_keep_id(struct tok_ids *ids, int32_t id, struct err *e)
+{
+    if (ids->n == ids->cap) {
+        size_t cap = ids->cap ? 2 * ids->cap : 64;
+        int32_t *grown = realloc(ids->id, cap * sizeof *grown);
+        if (!grown) return err_memory(e);
+        ids->id = grown;
+        ids->cap = cap;
+    }
+    ids->id[ids->n++] = id;
+    return 0;
+}
+
 int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e)
 {
     for (const char *p = text;;) {
@@ -21,14 +34,7 @@ int run_parse_ids(const char *text, struct tok_ids *ids, struct err *e)
         long v = strtol(p, &end, 10);
         if (end == p || errno || v < 0 || v > INT32_MAX || (*end && !strchr(", \t\r\n", *end)))
             return err_set(e, "'%.*s' is not a token id", (int)strcspn(p, ", \t\r\n"), p);
-        if (ids->n == ids->cap) {
-            size_t cap = ids->cap ? 2 * ids->cap : 64;
-            int32_t *grown = realloc(ids->id, cap * sizeof *grown);
-            if (!grown) return err_memory(e);
-            ids->id = grown;
-            ids->cap = cap;
-        }
-        ids->id[ids->n++] = (int32_t)v;
+        if (run_keep_id(ids, (int32_t)v, e)) return -1;
         p = end;
     }
 }

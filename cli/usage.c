@@ -46,6 +46,9 @@ static int check_relations(const struct options *o, struct err *e)
         return err_set(e, "%s needs --backend cpu", options_given(o, &o->engine.numa));
     if (o->conversation && o->format && strcmp(o->format, "text"))
         return err_set(e, "%s %s: a conversation is text", options_given(o, &o->format), o->format);
+    if (o->conversation && o->file && !strcmp(o->file, "-"))
+        return err_set(e, "%s -: stdin has the messages of a conversation",
+                       options_given(o, &o->file));
     if (o->chat_template_file && !o->chat && !o->conversation && !o->input)
         return err_set(e, "%s needs --chat", options_given(o, &o->chat_template_file));
     if (o->perplexity && !strcmp(o->perplexity, "documents") && !o->file)
@@ -179,9 +182,34 @@ static void say_escapes(const char *name, const char *text)
             name, p[1]);
 }
 
+/* Options of batches that have nothing to do elsewhere. */
+static void say_idle(const struct options *o)
+{
+    static const struct {
+        const char *names;
+        int evaluation; /* evaluations have them, too */
+    } rows[] = {{"-np --no-prefix-cache", 1}, {"--order --grace --input-format", 0}};
+    const int mode = o->given.mode, evaluation = mode == RUN_PERPLEXITY || mode == RUN_CHOICES;
+    if (mode == RUN_BATCH || mode == RUN_DEVICES) return;
+    for (int i = 0; i < 2; i++) {
+        if (evaluation && rows[i].evaluation) continue;
+        for (const char *at = rows[i].names; *at; at += strspn(at, " ")) {
+            char name[64];
+            size_t n = strcspn(at, " ");
+            snprintf(name, sizeof name, "%.*s", (int)n, at);
+            at += n;
+            const char *given = args_any_given(&run_program, &o->given, name);
+            if (given)
+                fprintf(stderr, "note: %s: changes nothing here, it is for a batch (-i FILE)%s\n",
+                        given, rows[i].evaluation ? " or an evaluation" : "");
+        }
+    }
+}
+
 void usage_say(const struct options *o)
 {
     args_say(&o->given);
+    say_idle(o);
     if (o->escape || o->no_escape) return;
     say_escapes(options_given(o, &o->prompt), o->prompt);
     say_escapes(options_given(o, &o->system_prompt), o->system_prompt);

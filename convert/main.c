@@ -83,11 +83,26 @@ static const struct args_other others[] = {
     {0},
 };
 
+static const char *const examples[] = {"--list ~/hub/TinyLlama-GPTQ -c 2048",
+                                       "~/hub/TinyLlama-GPTQ tinyllama.safetensors",
+                                       "--info tinyllama.safetensors",
+                                       "--verify tinyllama.safetensors", NULL};
+
 static const char *const usage[] = {"[options] HF_DIR OUT.safetensors", "--verify FILE",
                                     "--info FILE", "--list HF_DIR", NULL};
 
 static const struct args_program program = {
     .name = "opt4gptq-convert",
+    .examples = examples,
+    .description =
+        "Makes the one file that opt4gptq-run reads of a checkpoint directory of Hugging Face with "
+        "quantized weights (GPTQ, AWQ, AutoRound, compressed-tensors, MXFP4): weights, tokenizer, "
+        "chat template and settings.",
+    .files = "HF_DIR: config.json, the weights as safetensors, tokenizer.json or tokenizer.model, "
+             "and what else the checkpoint has; read only. OUT.safetensors: appears when it is "
+             "complete.",
+    .see_also = "opt4gptq-run(1), opt4gptq-bench(1), and manual.md and model-file.md beside the "
+                "installed README.md.",
     .purpose = "convert a GPTQ or AWQ checkpoint into a model file of opt4gptq-run",
     .usage = usage,
     .about = "Converts a GPTQ (or AWQ) checkpoint directory of Hugging Face into one model file "

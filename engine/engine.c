@@ -99,15 +99,25 @@ const char *engine_order(const struct engine *g)
 
 /* ---- memory */
 
+/* BYTES, or less where the address space is bounded; MAPPED of them are taken already. */
+static uint64_t within_space(const struct engine *g, uint64_t bytes, uint64_t mapped)
+{
+    uint64_t space = memory_space_left(g->o->threads ? g->o->threads : pool_n_processors());
+    if (space == UINT64_MAX) return bytes;
+    space = space / 10 * 9 + mapped;
+    return space < bytes ? space : bytes;
+}
+
 /* Bytes that the run may take: --mem, or 9/10 of what the backend could allocate. */
-static int find_budget(const struct engine *g, const struct forward_options *f, uint64_t *bytes,
-                       struct err *e)
+static int find_budget(const struct engine *g, const struct forward_options *f, uint64_t mapped,
+                       uint64_t *bytes, struct err *e)
 {
     const struct engine_options *o = g->o;
     if (o->memory)
         return memory_parse(bytes, o->memory, e) ? err_prefix(e, "--mem %s", o->memory) : 0;
     if (forward_available(g->entry->ops, f, bytes, e)) return -1;
     *bytes = *bytes / 10 * 9;
+    if (*bytes && mapped) *bytes = within_space(g, *bytes, mapped);
     return *bytes ? 0 : err_set(e, "cannot tell how much memory is free: give --mem SIZE");
 }
 
@@ -139,7 +149,7 @@ static int choose_sizes(const struct engine *g, struct forward_options *f,
                              "one)",
                              o->n_pages, positions, context);
     }
-    if (find_budget(g, f, &budget, e)) return -1;
+    if (find_budget(g, f, g->mapped, &budget, e)) return -1;
     left = budget > fixed ? budget - fixed : 0;
     if (left / page < (uint64_t)context)
         return err_set(e,
@@ -212,7 +222,7 @@ int engine_open(struct engine *g, struct err *e)
     struct forward_need need;
     forward_need(&g->model, ops, &f, &need);
     const int own = need.weights != 0; /* else they stay in the file's mapping */
-    if (!own) need.weights = g->model.file.st.file_bytes;
+    if (!own) need.weights = g->mapped = g->model.file.st.file_bytes;
     const struct sched_options s = {.n_seqs = o->n_seqs,
                                     .n_batch = rows,
                                     .n_ctx = engine_context(g),
@@ -256,9 +266,11 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     f.n_states = 1 + FEWEST_SNAPSHOTS;
     f.max_pages = kv_pages(*n_ctx);
     forward_need(&g->model, ops, &f, &need);
-    if (!need.weights) need.weights = g->model.file.st.file_bytes; /* in the file's mapping */
+    if (!need.weights) /* in the file's mapping */
+        need.weights = g->mapped = g->model.file.st.file_bytes;
     if (forward_available(ops, &f, &budget, e)) return -1;
     budget = budget / 10 * 9;
+    if (budget && g->mapped) budget = within_space(g, budget, g->mapped);
     uint64_t fixed = need.weights + need.steps + need.state * (uint64_t)f.n_states,
              left = budget > fixed ? budget - fixed : 0;
     while (!g->o->n_ctx && budget && *n_ctx > FEWEST_POSITIONS &&

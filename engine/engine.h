@@ -10,6 +10,7 @@
 #include "core/text/tokenizer.h"
 
 struct engine {
+    uint64_t mapped; /* bytes of the model file, where the weights stay in its mapping; else 0 */
     const struct engine_options *o;
     const struct backend_entry *entry;
     struct model model;

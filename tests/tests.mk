@@ -26,7 +26,7 @@ $(ROOMS):
 	$(Q)rm -f $@ && $(AR) rcsT $@ $^
 
 $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(ARCHIVE)/core.a
-$(BIN)/cli: $B/cli/llama_names.o # every name is tried
+$(BIN)/cli: $B/cli/llama_names.o $B/cli/vllm_names.o # every name is tried
 $(BIN)/numbers: $(CPU) # the reference kernels
 $(BIN)/bench: $B/bench/llama_bench_names.o
 $(BIN)/checkop: $(CHECKOP) $B/engine/backends.o $(CORE) $(CPU_ALL) $(HIP)

@@ -28,12 +28,14 @@ static int on_token(void *arg, int choice, const struct token_info *t, struct er
     c->begun = 1;
     if (is_eos(&c->engine.model.config, t->id) && !c->o->sampling.ignore_eos) return 0;
     c->n_tokens++;
+    if (c->grammar && run_keep_id(&c->chosen, t->id, e)) return -1;
     return c->stopped = show_token(&c->show, t->id, e);
 }
 
 static int on_finished(void *arg, int choice, enum finish why, struct err *e)
 {
-    (void)arg, (void)choice, (void)why, (void)e;
+    (void)choice, (void)e;
+    ((struct conversation *)arg)->finish = why;
     return 0;
 }
 
@@ -140,6 +142,8 @@ static int answer(struct conversation *c, struct err *e)
                                  .terminal = isatty(1)};
     sched_stats(c->engine.sched, &before);
     c->begun = c->n_tokens = c->stopped = 0;
+    c->chosen.n = 0;
+    c->finish = FINISH_STOP;
     c->failed[0] = 0;
     int rc = make_prompt(c, &text, &bytes, e);
     if (!rc) {
@@ -155,6 +159,9 @@ static int answer(struct conversation *c, struct err *e)
             if (c->o->verbose) say_answer(c, &before);
             if (c->prompt.n + (size_t)c->n_tokens >= (size_t)c->n_ctx)
                 fprintf(stderr, "note: the context of %d tokens is full\n", c->n_ctx);
+            if (c->grammar && c->finish == FINISH_LENGTH)
+                rc = run_say_cut(c->grammar, &c->chosen,
+                                 c->prompt.n + (size_t)c->n_tokens >= (size_t)c->n_ctx, e);
         }
         show_close(&c->show);
     }
@@ -174,7 +181,17 @@ static void say(struct conversation *c, struct err *e)
 /* A message of the user, answered; one that cannot be is dropped. */
 static int take_message(struct conversation *c, const char *text, size_t n, struct err *e)
 {
-    if (run_add_message(c->messages, "user", text, n, "the message", e)) {
+    struct out whole = c->read; /* the text of files comes first */
+    c->read = (struct out){0};
+    if (whole.n) {
+        out_bytes(&whole, text, n);
+        text = whole.p;
+        n = whole.n;
+    }
+    int added = out_failed(&whole) ? err_memory(e)
+                                   : run_add_message(c->messages, "user", text, n, "the message", e);
+    out_free(&whole);
+    if (added) {
         if (err_is_memory(e)) return -1;
         say(c, e);
         return 0;
@@ -188,13 +205,13 @@ static int take_message(struct conversation *c, const char *text, size_t n, stru
 }
 
 /* One message or command. 1: the end was asked for. */
-static int take_text(struct conversation *c, const struct out *text, struct err *e)
+static int take_text(struct conversation *c, const struct out *text, int quoted, struct err *e)
 {
     enum command_then then;
     char *p = text->p;
-    if (p[0] != '/')
-        return take_message(c, p + (p[0] == ' ' && p[1] == '/'),
-                            text->n - 1 - (p[0] == ' ' && p[1] == '/'), e);
+    const int shift = !quoted && p[0] == ' ' && p[1] == '/';
+    if (quoted || !conversation_is_command(p))
+        return take_message(c, p + shift, text->n - 1 - (size_t)shift, e);
     if (conversation_command(c, p, &then, e)) {
         if (err_is_memory(e)) return -1;
         say(c, e);
@@ -205,17 +222,39 @@ static int take_text(struct conversation *c, const struct out *text, struct err 
     return rc < 0 ? -1 : then == COMMAND_EXIT;
 }
 
-/* A message: a line, and the next while a line ends with a backslash. *text ends with NUL. */
-static int read_text(struct conversation *c, struct out *text, struct err *e)
+#define QUOTES "\"\"\""
+
+static int begins_with(const char *s, size_t n, const char *what)
+{
+    return n >= strlen(what) && !memcmp(s, what, strlen(what));
+}
+
+/* A message: a line, and the next while a line ends with a backslash (with -mli: until one does);
+ * within three quotation marks, all lines up to the other three (*quoted). *text ends with NUL. */
+static int read_text(struct conversation *c, struct out *text, int *quoted, struct err *e)
 {
     const char *line;
     size_t n;
+    int first = 1;
     out_clear(text);
-    for (;;) {
-        int got = line_read(c->lines, text->n ? ". " : "> ", &line, &n, e);
-        if (got != LINE_TEXT && !(got == LINE_END && text->n)) return got;
-        int more = got == LINE_TEXT && n && line[n - 1] == '\\';
-        if (got == LINE_TEXT) out_bytes(text, line, n - (size_t)more);
+    *quoted = 0;
+    for (;; first = 0) {
+        int got = line_read(c->lines, first ? "> " : ". ", &line, &n, e), more;
+        if (got == LINE_END && *quoted) return err_set(e, QUOTES " without the other three");
+        if (got != LINE_TEXT && (got != LINE_END || first)) return got;
+        if (got == LINE_END) line = "", n = 0;
+        if (first && begins_with(line, n, QUOTES)) *quoted = 1, line += 3, n -= 3;
+        if (*quoted) {
+            more = got == LINE_TEXT && !(n >= 3 && begins_with(line + n - 3, 3, QUOTES));
+            if (!more) n -= 3;
+        } else {
+            int slash = got == LINE_TEXT && n && line[n - 1] == '\\';
+            n -= (size_t)slash;
+            more = slash;
+            if (c->o->multiline && !(first && conversation_is_command(line)))
+                more = got == LINE_TEXT && !slash;
+        }
+        out_bytes(text, line, n);
         out_bytes(text, more ? "\n" : "", 1);
         if (out_failed(text)) return err_memory(e);
         if (!more) return LINE_TEXT;
@@ -225,11 +264,12 @@ static int read_text(struct conversation *c, struct out *text, struct err *e)
 static int talk(struct conversation *c, struct err *e)
 {
     struct out text = {0};
-    int rc = 0, interrupted = 0;
+    int rc = 0, interrupted = 0, quoted;
     if (c->o->prompt || c->o->file) {
         char *first = NULL;
         size_t n;
         rc = run_read_text(c->o, &first, &n, e);
+        if (!rc && !n && c->o->file) rc = err_set(e, "%s: is empty", c->o->file);
         if (!rc && line_is_terminal(c->lines))
             rc = show_put("> ", 2, e) || show_put(first, n, e) || show_put("\n", 1, e) ? -1 : 0;
         if (!rc) rc = take_message(c, first, n, e);
@@ -237,7 +277,7 @@ static int talk(struct conversation *c, struct err *e)
     }
     while (!rc) {
         if (run_stop_requested == SIGINT) run_stop_requested = 0;
-        int got = run_stop_requested ? LINE_INTERRUPTED : read_text(c, &text, e);
+        int got = run_stop_requested ? LINE_INTERRUPTED : read_text(c, &text, &quoted, e);
         if (got < 0) rc = -1;
         if (got == LINE_END) break;
         if (got == LINE_INTERRUPTED) {
@@ -248,7 +288,7 @@ static int talk(struct conversation *c, struct err *e)
         if (got != LINE_TEXT) continue;
         interrupted = 0;
         size_t blank = strspn(text.p, " \t");
-        if (blank + 1 < text.n) rc = take_text(c, &text, e);
+        if (quoted || blank + 1 < text.n) rc = take_text(c, &text, quoted, e);
     }
     out_free(&text);
     return rc < 0 ? -1 : 0;
@@ -268,6 +308,9 @@ static int open_all(struct conversation *c, struct err *e)
     int rc = chat_open_model(&c->chat, &c->engine.model.file, template, n, run_local_time(), e);
     free(template);
     if (rc) return -1;
+    if (!chat_source(c->chat, &n))
+        return err_set(e, "%s: the model has no chat template (give one with --chat-template-file)",
+                       o->model);
     if (!(c->messages = json_array())) return err_memory(e);
     if (o->system_prompt && run_add_message(c->messages, "system", o->system_prompt,
                                             strlen(o->system_prompt), "--system-prompt", e))
@@ -314,6 +357,8 @@ int run_conversation(const struct options *o, struct err *e)
     sampling_close(&c.memory);
     json_decref(c.messages);
     tok_ids_free(&c.prompt);
+    tok_ids_free(&c.chosen);
+    out_free(&c.read);
     chat_close(c.chat);
     engine_close(&c.engine);
     constraint_one_close(&c.constraint);

@@ -20,6 +20,7 @@ struct conversation {
     struct grammar *grammar; /* of every answer, or NULL */
     struct line_reader *lines;
     json_t *messages; /* as a record of a batch has them */
+    struct out read; /* of /read: begins the next message */
     int n_ctx;
     uint64_t n_again; /* how often the last answer was made again: names its random stream */
     int n_failed;     /* messages and commands that failed, of a pipe */
@@ -29,14 +30,19 @@ struct conversation {
     /* the answer that is being made */
     struct show show;
     struct tok_ids prompt;
+    struct tok_ids chosen; /* the answer's, with a grammar */
     int begun, n_tokens, stopped;
+    enum finish finish;
     char failed[256]; /* of the model, or "" */
 };
 
 /* What a command leaves to be done. */
 enum command_then { COMMAND_DONE, COMMAND_ANSWER, COMMAND_EXIT };
 
-/* A line that begins with "/"; blanks at its end are taken off. -1: it failed, *e says why, and
+/* Whether a line is a command, or what somebody meant as one. Other lines that begin with "/" (a
+ * path, a comment) are messages. */
+int conversation_is_command(const char *line);
+/* A line that is a command; blanks at its end are taken off. -1: it failed, *e says why, and
  * nothing has changed. */
 int conversation_command(struct conversation *c, char *line, enum command_then *then,
                          struct err *e);

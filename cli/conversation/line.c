@@ -1,5 +1,6 @@
 #include "cli/conversation/line.h"
 
+#include "cli/out.h"
 #include "cli/run.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 #include <utf8proc.h>
 #include <wchar.h>
 
-enum { MAX_LINE = 64 << 20, HISTORY = 1000 };
+/* ESCAPE_MS: how long the bytes of one key take to come. */
+enum { MAX_LINE = 64 << 20, HISTORY = 1000, ESCAPE_MS = 50 };
 
 struct line_reader {
     EditLine *editor; /* NULL: no terminal */
@@ -22,8 +24,11 @@ struct line_reader {
     const char *prompt;
     char *line; /* [n], NUL-terminated */
     size_t n, cap;
+    struct out paste;           /* what a terminal has pasted, until it is in the line */
     unsigned char buffer[4096]; /* of a pipe: [n_buffer], the first `at` are used */
     size_t n_buffer, at;
+    unsigned char ahead[8]; /* of a terminal: keys behind an escape, [n_ahead], at_ahead are used */
+    int n_ahead, at_ahead;
     int at_end;
 };
 
@@ -44,15 +49,95 @@ static ssize_t read_some(unsigned char *to, size_t n)
     }
 }
 
+/* Keys that no keyboard has, in the editor's table: what was pasted goes into the line, a newline
+ * does. */
+enum { KEY_PASTE = 0x1e, KEY_NEWLINE = 0x1f, MAX_PASTE = 16 << 20 };
+#define PASTE_BEGINS "[200~"
+#define PASTE_ENDS "\x1b[201~"
+
+/* Reads what is pasted, up to its end. Ends of lines become newlines; of other control characters
+ * only tabs stay. */
+static void read_paste(struct line_reader *r)
+{
+    const size_t end = strlen(PASTE_ENDS);
+    size_t matched = 0;
+    unsigned char c;
+    int after_cr = 0;
+    out_clear(&r->paste);
+    while (matched < end && read_some(&c, 1) == 1) {
+        matched = c == (unsigned char)PASTE_ENDS[matched] ? matched + 1
+                  : c == 0x1b                             ? 1
+                                                          : 0;
+        const char put = c == '\r' ? '\n' : (char)c;
+        const int dropped = (c == '\n' && after_cr) || r->paste.n > MAX_PASTE ||
+                            ((c < 0x20 || c == 0x7f) && put != '\n' && c != '\t');
+        after_cr = c == '\r';
+        if (!dropped) out_bytes(&r->paste, &put, 1);
+    }
+    /* all of the end but its escape, which was dropped */
+    if (matched == end && r->paste.n >= end - 1) r->paste.n -= end - 1;
+    out_bytes(&r->paste, "", 1);
+}
+
+static unsigned char insert_paste(EditLine *editor, int key)
+{
+    struct line_reader *r;
+    (void)key;
+    el_get(editor, EL_CLIENTDATA, &r);
+    int bad = out_failed(&r->paste) || el_insertstr(editor, r->paste.p);
+    return bad && r->paste.n > 1 ? CC_ERROR : CC_REFRESH;
+}
+
+static unsigned char insert_newline(EditLine *editor, int key)
+{
+    (void)key;
+    return el_insertstr(editor, "\n") ? CC_ERROR : CC_REFRESH;
+}
+
+/* After an escape: 1 where a paste begins; else *key is the first key that was read, and the others
+ * wait in r->ahead. */
+static int reads_paste(struct line_reader *r)
+{
+    const char *const want = PASTE_BEGINS;
+    r->n_ahead = r->at_ahead = 0;
+    for (size_t i = 0; want[i]; i++) {
+        struct pollfd p = {.fd = 0, .events = POLLIN};
+        if (poll(&p, 1, ESCAPE_MS) != 1 || read_some(&r->ahead[r->n_ahead], 1) != 1) return 0;
+        if (r->ahead[r->n_ahead++] != (unsigned char)want[i]) return 0;
+    }
+    r->n_ahead = 0;
+    return 1;
+}
+
+/* A byte of a key: one that was read ahead, or the next. */
+static ssize_t read_byte(struct line_reader *r, unsigned char *c)
+{
+    if (r->at_ahead == r->n_ahead) return read_some(c, 1);
+    *c = r->ahead[r->at_ahead++];
+    return 1;
+}
+
 /* What libedit reads keys with: UTF-8, whatever the locale. */
 static int read_key(EditLine *editor, wchar_t *key)
 {
+    struct line_reader *r;
     unsigned char c[4];
-    (void)editor;
-    ssize_t got = read_some(c, 1);
+    el_get(editor, EL_CLIENTDATA, &r);
+    const int ahead = r->at_ahead < r->n_ahead;
+    ssize_t got = read_byte(r, c);
     if (got != 1) return (int)got;
+    if (c[0] == 0x1b && !ahead && reads_paste(r)) {
+        read_paste(r);
+        *key = KEY_PASTE;
+        return 1;
+    }
+    if (c[0] == 0x1b && !ahead && r->n_ahead == 1 && strchr("\r\n", r->ahead[0])) {
+        r->n_ahead = 0; /* Alt-Enter */
+        *key = KEY_NEWLINE;
+        return 1;
+    }
     int more = c[0] >= 0xf0 ? 3 : c[0] >= 0xe0 ? 2 : c[0] >= 0xc0 ? 1 : 0, n = 1;
-    while (n <= more && read_some(c + n, 1) == 1) n++;
+    while (n <= more && read_byte(r, c + n) == 1) n++;
     utf8proc_int32_t code;
     *key = utf8proc_iterate(c, n, &code) == n ? (wchar_t)code : 0xfffd;
     return 1;
@@ -63,6 +148,15 @@ static char *prompt_of(EditLine *editor)
     struct line_reader *r;
     el_get(editor, EL_CLIENTDATA, &r);
     return (char *)(uintptr_t)r->prompt;
+}
+
+/* A terminal that knows how says where a paste begins and ends. */
+static void mark_pastes(int on)
+{
+    const char *terminal = getenv("TERM");
+    if (!terminal || !strcmp(terminal, "dumb")) return;
+    fputs(on ? "\x1b[?2004h" : "\x1b[?2004l", stdout);
+    fflush(stdout);
 }
 
 static int open_editor(struct line_reader *r, struct err *e)
@@ -79,6 +173,11 @@ static int open_editor(struct line_reader *r, struct err *e)
     el_set(r->editor, EL_EDITOR, "emacs");
     el_set(r->editor, EL_HIST, history, r->history);
     el_set(r->editor, EL_GETCFN, read_key);
+    el_set(r->editor, EL_ADDFN, "insert-paste", "insert what was pasted", insert_paste);
+    el_set(r->editor, EL_ADDFN, "insert-newline", "insert a newline", insert_newline);
+    el_set(r->editor, EL_BIND, "^^", "insert-paste", NULL);
+    el_set(r->editor, EL_BIND, "^_", "insert-newline", NULL);
+    mark_pastes(1);
     return 0;
 }
 
@@ -98,9 +197,11 @@ int line_open(struct line_reader **out, struct err *e)
 void line_close(struct line_reader *r)
 {
     if (!r) return;
+    if (r->editor) mark_pastes(0);
     if (r->editor) el_end(r->editor);
     if (r->history) history_end(r->history);
     free(r->line);
+    out_free(&r->paste);
     free(r);
 }
 

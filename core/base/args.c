@@ -44,9 +44,9 @@ static const struct args_row *find_row(const struct args_program *p, const char 
     return NULL;
 }
 
-static const struct args_other *find_other(const struct args_program *p, const char *word, size_t n)
+static const struct args_other *find_in(const struct args_other *o, const char *word, size_t n)
 {
-    for (const struct args_other *o = p->others; o && o->names; o++)
+    for (; o && o->names; o++)
         for (const char *at = o->names; *at; at += strspn(at, " ")) {
             char name[64];
             size_t length = strcspn(at, " ");
@@ -55,6 +55,12 @@ static const struct args_other *find_other(const struct args_program *p, const c
             at += length;
         }
     return NULL;
+}
+
+static const struct args_other *find_other(const struct args_program *p, const char *word, size_t n)
+{
+    const struct args_other *o = find_in(p->others, word, n);
+    return o ? o : find_in(p->others_too, word, n);
 }
 
 /* on, off, .. or several of them with commas between */
@@ -290,6 +296,11 @@ int args_parse(const struct args_program *p, void *options, struct args_given *g
         } else if (!words_only && word[0] == '-' && word[1]) {
             if (take_option(&w, word, options, e)) return -1;
         } else {
+            const struct args_other *o = words_only ? NULL : find_other(p, word, strlen(word));
+            if (o && g->n_words == p->n_words) {
+                if (take_other(&w, o, word, strlen(word), e)) return -1;
+                continue;
+            }
             if (g->n_words == p->n_words)
                 return err_set(e, "unexpected argument '%s' (see --help)", word);
             g->word[g->n_words++] = word;

@@ -66,6 +66,7 @@ struct args_row {
     size_t offset;              /* of the field in the program's struct of options */
     double lo, hi;              /* INT, REAL, INTS */
     const char *const *allowed; /* TEXT, TEXTS: NULL allows all, else NULL ends */
+    const char *const *offered; /* by completion, where others are allowed, too; or NULL */
     enum args_file file;        /* TEXT: its value is the path of a file that is read or written */
     const char *beside;         /* endings of the files that come with a written one, or NULL */
     unsigned modes;             /* bits of the modes that it belongs to; 0: all */
@@ -96,7 +97,7 @@ enum args_answer {
 };
 
 struct args_other {
-    const char *names; /* separated by blanks; NULL ends the table */
+    const char *names; /* separated by blanks, also words without dashes; NULL ends the table */
     enum args_answer answer;
     const char *says;
 };
@@ -106,10 +107,13 @@ struct args_program {
     const char *purpose;         /* a phrase: the line NAME of the manual page */
     const char *const *usage;    /* command lines behind the name; NULL ends */
     const char *about;           /* text before the options, or NULL */
+    const char *description;     /* the manual page's, where it says more than that; or NULL */
     const char *more;            /* text behind them, or NULL */
     const char *exits;           /* "0 ok, 1 failed, .." */
     const struct args_row *rows; /* [n_rows] */
-    const struct args_other *others;
+    const struct args_other *others, *others_too; /* of two other programs, or NULL */
+    const char *const *examples; /* command lines behind the name, for the manual page; NULL ends */
+    const char *files, *see_also; /* of the manual page, or NULL */
     const struct args_mode *modes; /* [n_modes], or NULL: there is only one */
     int n_rows, n_modes;
     int n_words; /* most words that are no options, at most ARGS_WORDS */

@@ -10,7 +10,7 @@ static int is_long(const char *name) { return name[0] == '-' && name[1] == '-'; 
 
 /* ---- help */
 
-/* The names shown in the help, as "-n, --predict": those up to the first with two dashes. */
+/* The names shown in the help, as "-n, --predict": all of them. */
 static void names_of(const struct args_row *r, char *out, size_t cap)
 {
     *out = 0;
@@ -18,7 +18,6 @@ static void names_of(const struct args_row *r, char *out, size_t cap)
         const char *before = k ? ", " : is_long(r->names[k]) ? "    " : "";
         size_t n = strlen(out);
         snprintf(out + n, cap - n, "%s%s", before, r->names[k]);
-        if (is_long(r->names[k])) return;
     }
 }
 
@@ -149,7 +148,8 @@ void args_man(const struct args_program *p, FILE *f)
         roff_line("\\fR ", p->usage[i], f);
     }
     fputs(".fi\n", f);
-    if (p->about) roff_text(".SH DESCRIPTION\n", p->about, f);
+    if (p->description) roff_text(".SH DESCRIPTION\n", p->description, f);
+    else if (p->about) roff_text(".SH DESCRIPTION\n", p->about, f);
     fputs(".SH OPTIONS\n", f);
     for (int i = 0; i < p->n_rows; i++) {
         const struct args_row *r = &p->rows[i];
@@ -158,6 +158,14 @@ void args_man(const struct args_program *p, FILE *f)
     }
     if (p->more) roff_text(".SH NOTES\n", p->more, f);
     roff_text(".SH EXIT STATUS\n", p->exits, f);
+    if (p->examples) fputs(".SH EXAMPLES\n.nf\n", f);
+    for (int i = 0; p->examples && p->examples[i]; i++) {
+        roff(p->name, f);
+        roff_line(" ", p->examples[i], f);
+    }
+    if (p->examples) fputs(".fi\n", f);
+    if (p->files) roff_text(".SH FILES\n", p->files, f);
+    if (p->see_also) roff_text(".SH SEE ALSO\n", p->see_also, f);
 }
 
 /* ---- completion */
@@ -168,15 +176,21 @@ static void all_names(const struct args_row *r, const char *between, FILE *f)
         fprintf(f, "%s%s", k ? between : "", r->names[k]);
 }
 
+static const char *const *values_of(const struct args_row *r)
+{
+    return r->allowed ? r->allowed : r->offered;
+}
+
 /* The case of an option that takes one of some values, of a list its last element. */
 static void bash_values(const struct args_row *r, FILE *f)
 {
+    const char *const *values = values_of(r);
     const int list = r->kind == ARGS_IS_TEXTS;
     fputs("    ", f);
     all_names(r, "|", f);
     fprintf(f, ")\n        COMPREPLY=($(compgen %s-W \"",
             list ? "-P \"${cur%\"${cur##*,}\"}\" " : "");
-    for (int i = 0; r->allowed[i]; i++) fprintf(f, "%s%s", i ? " " : "", r->allowed[i]);
+    for (int i = 0; values[i]; i++) fprintf(f, "%s%s", i ? " " : "", values[i]);
     fprintf(f, "\" -- \"%s\"))\n        return ;;\n", list ? "${cur##*,}" : "$cur");
 }
 
@@ -187,7 +201,7 @@ static void bash_others(const struct args_program *p, int files, FILE *f)
     int n = 0;
     for (int i = 0; i < p->n_rows; i++) {
         const struct args_row *r = &p->rows[i];
-        if (!r->arg || r->allowed || args_is_file(r) != files) continue;
+        if (!r->arg || values_of(r) || args_is_file(r) != files) continue;
         fputs(n++ ? "|" : "    ", f);
         all_names(r, "|", f);
     }
@@ -206,11 +220,15 @@ void args_completion_bash(const struct args_program *p, FILE *f)
             "# bash completion of %s, written by %s --print-completion bash\n"
             "%s()\n{\n"
             "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+            "    # the shell takes --option=value for three words\n"
+            "    if [[ $cur == = ]]; then cur=\n"
+            "    elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+            "    fi\n"
             "    COMPREPLY=()\n"
             "    case $prev in\n",
             p->name, p->name, function);
     for (int i = 0; i < p->n_rows; i++)
-        if (p->rows[i].allowed) bash_values(&p->rows[i], f);
+        if (values_of(&p->rows[i])) bash_values(&p->rows[i], f);
     bash_others(p, 1, f);
     bash_others(p, 0, f);
     fprintf(f, "    esac\n    case $cur in\n    %s)\n        COMPREPLY=($(compgen -W \"",
@@ -236,15 +254,16 @@ static void zsh_text(const char *text, FILE *f)
 
 static void zsh_value(const struct args_row *r, FILE *f)
 {
+    const char *const *values = values_of(r);
     const int list = r->kind == ARGS_IS_TEXTS;
     fputc(':', f);
     zsh_text(r->arg, f);
     fputc(':', f);
     if (args_is_file(r)) fputs("_files", f);
-    else if (!r->allowed) fputc(' ', f);
-    if (!r->allowed) return;
+    else if (!values) fputc(' ', f);
+    if (!values) return;
     fputs(list ? "_values -s , value" : "(", f);
-    for (int i = 0; r->allowed[i]; i++) fprintf(f, "%s%s", i || list ? " " : "", r->allowed[i]);
+    for (int i = 0; values[i]; i++) fprintf(f, "%s%s", i || list ? " " : "", values[i]);
     if (!list) fputc(')', f);
 }
 

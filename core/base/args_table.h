@@ -24,6 +24,8 @@
 #define TEXTS(field, what) .kind = ARGS_IS_TEXTS, .arg = what, .offset = ARGS_AT(field)
 #define VALUES(...)                                                                                \
     .allowed = (const char *const[]) { __VA_ARGS__, NULL }
+#define OFFERS(...)                                                                                \
+    .offered = (const char *const[]) { __VA_ARGS__, NULL }
 #define MODE(m) (1u << (m))
 
 /* The options of every program; `field` is a struct args_common. */

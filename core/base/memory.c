@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 int memory_parse(uint64_t *bytes, const char *text, struct err *e)
 {
@@ -46,6 +47,19 @@ uint64_t memory_available(void)
     if (left == UINT64_MAX) return bytes;
     if (!left) left = 1; /* 0 would mean "unknown" */
     return !bytes || left < bytes ? left : bytes;
+}
+
+uint64_t memory_space_left(int n_threads)
+{
+    struct rlimit all, stack;
+    uint64_t pages = 0, used;
+    if (getrlimit(RLIMIT_AS, &all) || all.rlim_cur == RLIM_INFINITY ||
+        !read_number("/proc/self/statm", "", &pages))
+        return UINT64_MAX;
+    used = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!getrlimit(RLIMIT_STACK, &stack) && stack.rlim_cur != RLIM_INFINITY)
+        used += (uint64_t)n_threads * (uint64_t)stack.rlim_cur;
+    return (uint64_t)all.rlim_cur > used ? (uint64_t)all.rlim_cur - used : 1;
 }
 
 uint64_t memory_peak(void)

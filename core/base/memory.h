@@ -13,5 +13,8 @@ int memory_parse(uint64_t *bytes, const char *text, struct err *e);
 uint64_t memory_available(void);
 /* Largest resident size of this process so far, in bytes. */
 uint64_t memory_peak(void);
+/* What is left of the address space that this process may have (ulimit -v, RLIMIT_AS) once N_THREADS
+ * have their stacks; UINT64_MAX: it has no bound. Files that are mapped already do not count. */
+uint64_t memory_space_left(int n_threads);
 
 #endif

@@ -159,11 +159,12 @@ static int bind_buffers(struct forward *f, struct err *e)
         f->memory.kv[i] = ops->alloc(f->be, (size_t)o->n_pages * page);
         if (f->memory.kv[i]) continue;
         if (ops->sync(f->be, e)) return -1;
+        const double bytes = (double)forward_kv_bytes(f->model, ops, o->kv, o->n_pages);
+        const int giga = bytes >= 1 << 30;
         return err_memory_for(e,
-                              "out of memory: the KV cache needs %.1f GiB for %d positions; a "
-                              "smaller -c asks for less",
-                              (double)forward_kv_bytes(f->model, ops, o->kv, o->n_pages) /
-                                  (1 << 30),
+                              "out of memory: the KV cache needs %.*f %s for %d positions; a "
+                              "smaller -c, or of a batch -np or --mem, asks for less",
+                              giga, bytes / (giga ? 1 << 30 : 1 << 20), giga ? "GiB" : "MiB",
                               o->n_pages * KV_PAGE);
     }
     for (int i = 0; i < f->plan.n_kv && kv_has_open(o->kv); i++) {

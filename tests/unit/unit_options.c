@@ -3,6 +3,7 @@
 #include "bench/llama_bench_names.h"
 #include "bench/options.h"
 #include "cli/llama_names.h"
+#include "cli/vllm_names.h"
 #include "cli/options.h"
 #include "core/base/memory.h"
 
@@ -67,7 +68,7 @@ static void read_others(struct names *all, const struct args_other *o)
 {
     for (; o->names; o++)
         for (const char *p = o->names; *p; p += strspn(p, " ")) {
-            add(all, p, strcspn(p, " "));
+            if (*p == '-') add(all, p, strcspn(p, " ")); /* others are words */
             p += strcspn(p, " ");
         }
 }
@@ -128,6 +129,8 @@ static void test_run(void **state)
     assert_true(all.n_own > 70);
     read_others(&all, llama_names);
     assert_true(all.n > 500);
+    read_others(&all, vllm_names);
+    assert_true(all.n > 700);
     check_names(&all, parse_run);
 }
 

@@ -2,6 +2,7 @@
  * error, text and ids, stop strings, the same answer for any threads and chunks. Works on
  * models/demo; usage: cli BUILD_DIR. */
 #include "cli/llama_names.h"
+#include "cli/vllm_names.h"
 #include "tests/harness.h"
 
 #include <fcntl.h>
@@ -158,7 +159,7 @@ static void foreign_name(char *name, const struct args_other *o, const char *pla
 {
     struct process p;
     char want[512], what[128];
-    snprintf(what, sizeof what, "llama.cpp's %s", name);
+    snprintf(what, sizeof what, "another program's %s", name);
     if (o->answer == ARGS_REFUSED) {
         RUN(&p, NULL, name, "1", "-m", model, "-p", "The heart", "-n", "4", "--format", "ids");
         snprintf(want, sizeof want, "opt4gptq-run: %s: %s\n", name, o->says);
@@ -193,6 +194,16 @@ static void llama_cpp(void)
             foreign_name(name, o, plain.out);
         }
     check(n > 440, "llama.cpp's names were tried", NULL);
+    n = 0;
+    for (const struct args_other *o = vllm_names; o->names; o++)
+        for (const char *at = o->names; *at; at += strspn(at, " "), n++) {
+            char name[64];
+            size_t length = strcspn(at, " ");
+            snprintf(name, sizeof name, "%.*s", (int)length, at);
+            at += length;
+            foreign_name(name, o, plain.out);
+        }
+    check(n > 200, "vLLM's names were tried", NULL);
     ASK(&p, "--prompt", "The heart", "--n_predict", "4", "--format=ids", "--ctx_size", "64",
         "--batch_size=7", "--top_k", "1", "--top_p", "1", "--min_p", "0", "--repeat_penalty", "1",
         "--temperature", "0", "--mlock", "--no-mmap", "-fa", "on", "--jinja", "--no-warmup", "-ub",
@@ -234,6 +245,8 @@ static void help(void)
         process_free(&p);
     }
     RUN(&p, NULL, "--help");
+    check(strstr(p.out, "--predict, --n-predict N") && strstr(p.out, "-h, --help, --usage"),
+          "all names in the help", &p);
     check(strstr(p.out, "auto (default): f16") && strstr(p.out, "auto (default)") &&
               strstr(p.out, "(default -1:"),
           "defaults in the help", &p);
@@ -254,7 +267,9 @@ static void manual(const char *program)
              program);
     process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
     check(p.code == 0 && !p.err_bytes && strstr(p.out, "NAME\n") && strstr(p.out, "EXIT STATUS") &&
-              strstr(p.out, "--help, --usage"),
+              strstr(p.out, "--help, --usage") &&
+              strstr(p.out, "DESCRIPTION\n") && strstr(p.out, "EXAMPLES\n") &&
+              strstr(p.out, "FILES\n") && strstr(p.out, "SEE ALSO\n"),
           what, &p);
     process_free(&p);
 }
@@ -293,6 +308,10 @@ static void manuals_and_completion(void)
     completes(run_bin, "--perplexity ''", "second-half contiguous documents");
     completes(run_bin, "-m x --backend c", "cpu");
     completes(run_bin, "--model ''", "");
+    completes(run_bin, "--cpu re", "ref");
+    completes(run_bin, "--samplers top_", "top_n_sigma top_k top_p");
+    completes(run_bin, "--backend = c", "cpu");
+    completes(run_bin, "--kv =", "auto f16 f32 int8 int4");
     completes(run_bin, "-n ''", "");
     completes(convert_bin, "--ver", "--verbose --verify --version");
     completes(convert_bin, "dir", "");
@@ -651,6 +670,74 @@ static void replaced(void)
     process_free(&p);
 }
 
+/* An answer that ends before its document says so, once; options that have nothing to do say that.
+ */
+static void notes(void)
+{
+    static const char cut[] = "ended the answer before its document was complete";
+    struct process p;
+    static const struct {
+        char *args[6];
+        const char *says;
+    } runs[] = {
+        {{"--regex", "[a-z]{500}", "-n", "9"}, "note: -n ended the answer before its document"},
+        {{"--regex", "[a-z]{500}", "-c", "30"}, "note: the context ended the answer before its"},
+        {{"--chat", "--regex", "[a-z]{500}", "-n", "9"}, "note: -n ended the answer before its"},
+        {{"--regex", "[a-z]+", "-n", "9"}, NULL}, /* may end there */
+        {{"--choice", "yes", "-n", "9"}, NULL},
+        {{"-n", "9"}, NULL},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        char *argv[16] = {run_bin, "-m", model, "--temp", "0", "-p", "Hi"};
+        for (int k = 0; k < 6; k++) argv[7 + k] = runs[i].args[k];
+        process_run(&p, argv, NULL);
+        const char *note = strstr(p.err, cut);
+        check(p.code == 0 && !runs[i].says == !note && (!note || !strstr(note + 1, cut)) &&
+                  (!note || strstr(p.err, runs[i].says)),
+              "whether an answer was cut", &p);
+        process_free(&p);
+    }
+    ASK(&p, "-p", "x", "-n", "0", "-np", "4", "--order", "done", "--no-prefix-cache");
+    check(p.code == 0 && strstr(p.err, "note: -np: changes nothing here") &&
+              strstr(p.err, "note: --order: ") && strstr(p.err, "note: --no-prefix-cache: "),
+          "options of a batch with a prompt", &p);
+    process_free(&p);
+    ASK(&p, "run-batch", "-p", "x", "-n", "0");
+    check(p.code == 0 && strstr(p.err, "note: run-batch: "), "a command of vLLM", &p);
+    process_free(&p);
+}
+
+/* ulimit -v is heeded when memory is sized, and the message of what does not fit has both units
+ * and what helps. */
+static void address_space(void)
+{
+    struct process p;
+    char command[2000], in[700], out[700];
+    snprintf(in, sizeof in, "%s/in.txt", dir);
+    snprintf(out, sizeof out, "%s/out", dir);
+    write_file(in, "Hi\nHo\n", 6);
+    if (getenv("ASAN_OPTIONS") && strstr(run_bin, "-san")) {
+        skip("ulimit -v: a sanitized program takes all of the address space");
+        return;
+    }
+    /* 2000 sequences may fill 1 GiB of pages; what there is decides */
+    snprintf(command, sizeof command,
+             "ulimit -v 400000; exec %s -m %s -i %s -o - -n 2 -np 2000 -t 1 --kv f32", run_bin, model,
+             in);
+    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    check(p.code == 0 && lines(p.out) == 2, "a batch within ulimit -v", &p);
+    process_free(&p);
+    snprintf(command, sizeof command,
+             "ulimit -v 200000; exec %s -m %s -p Hi -n -1 -c 200000 -t 1 --kv f32", run_bin, model);
+    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    check(p.code == 1 && strstr(p.err, "the KV cache needs") && !strstr(p.err, "0.0 GiB") &&
+              strstr(p.err, "-c") && strstr(p.err, "-np") && strstr(p.err, "--mem"),
+          "a context beyond ulimit -v", &p);
+    process_free(&p);
+    unlink(in);
+    unlink(out);
+}
+
 static void failing_output(void)
 {
     struct process p;
@@ -760,6 +847,8 @@ int main(int argc, char **argv)
     interrupt();
     interrupt_prompt();
     replaced();
+    notes();
+    address_space();
     failing_output();
     chat();
     gpu(argv[1]);

@@ -211,7 +211,7 @@ static void commands(void)
         "/save /nonexistent/x\nWhat?\n/exit\nnever read\n",
         input, model);
     TALK(&p, text, "-n", "4", "--temp", "0");
-    static const char *const says[] = {"/nonsense is no command (/help lists them)",
+    static const char *const says[] = {"/nonsense is no command (/help lists them;",
                                        "/reset takes no text",
                                        "there is nothing to answer",
                                        "/save needs a file",
@@ -310,6 +310,116 @@ static void saves(void)
           "/save on a file that this run reads", &p);
     process_free(&p);
     unlink(saved);
+}
+
+/* ---- what is a message */
+
+/* Messages that a pipe of lines leaves, one a line, without answers. */
+static void messages_of(const char *what, const char *text, char *const args[], int code,
+                        const char *want)
+{
+    struct process p;
+    char *argv[20] = {run_bin, "-m", model, "-cnv", "-n", "2", "--temp", "0"}, all[4000] = "",
+         whole[4000];
+    int n = 8;
+    for (int i = 0; args[i]; i++) argv[n++] = args[i];
+    unlink(saved);
+    snprintf(whole, sizeof whole, "%s/save %s\n", text, saved);
+    process_run(&p, argv, whole);
+    json_t *m = load_messages(), *v;
+    size_t i;
+    json_array_foreach (m, i, v) {
+        if (strcmp(json_string_value(json_object_get(v, "role")), "user")) continue;
+        size_t at = strlen(all);
+        snprintf(all + at, sizeof all - at, "%s|", content(m, i));
+    }
+    check(p.code == code && !strcmp(all, want), what, &p);
+    if (strcmp(all, want)) printf("messages: %s\n", all);
+    json_decref(m);
+    process_free(&p);
+    unlink(saved);
+}
+
+static void messages(void)
+{
+    struct process p;
+    char text[2000], path[620];
+    char *none[] = {NULL};
+    messages_of("lines that begin with a slash and are no commands",
+                "/etc/hosts what is this?\n/usr\n//\n/* x */\n/dev/null\n/home is what?\n"
+                "/r/books\n/5\n/ \n/etc/\n /reset\n",
+                none, 0,
+                "/etc/hosts what is this?|/usr|//|/* x */|/dev/null|/home is what?|/r/books|/5|/ |"
+                "/etc/|/reset|");
+    static const char *const mistyped[] = {"/rest",   "/savee x", "/HELP", "/hlep",     "/exi",
+                                           "/sytem a", "/lod x", "/bye",  "/nonsense", "/res"};
+    for (size_t i = 0; i < sizeof mistyped / sizeof *mistyped; i++) {
+        snprintf(text, sizeof text, "%s\n", mistyped[i]);
+        messages_of(mistyped[i], text, none, 1, "");
+    }
+    messages_of("three quotation marks", "\"\"\"one\n\n/reset\n two\"\"\"\n\"\"\"/help\"\"\"\n", none,
+                0, "one\n\n/reset\n two|/help|");
+    messages_of("-mli", "one\n\ntwo\\\nthree\\\n", (char *[]){"-mli", NULL}, 0, "one\n\ntwo|three|");
+    TALK(&p, "\"\"\"one\ntwo\n", "-n", "2");
+    check(p.code == 1 && strstr(p.err, "without the other three"), "quotation marks without end", &p);
+    process_free(&p);
+    /* -f: the first message; /read: begins the next one */
+    write_file(input, "What is\nthis?\n", 14);
+    messages_of("-f", "Why?\n", (char *[]){"-f", input, NULL}, 0, "What is\nthis?\n|Why?|");
+    snprintf(path, sizeof path, "%s/notes.txt", dir);
+    write_file(path, "one\ntwo", 7);
+    snprintf(text, sizeof text, "Hi\n/read %s\n/read %s\nWhy?\nHow?\n/read %s\n/reset\nSo?\n", path,
+             input, path);
+    messages_of("/read, /reset", text, none, 0, "So?|");
+    snprintf(text, sizeof text, "Hi\n/read %s\n/read %s\nWhy?\nHow?\n", path, input);
+    messages_of("/read", text, none, 0,
+                "Hi|--- File: notes.txt ---\none\ntwo\n--- File: in ---\nWhat is\nthis?\nWhy?|How?|");
+    write_file(path, "\xff", 1);
+    snprintf(text, sizeof text, "/read %s\n/read\n/read /nonexistent/x\n/read %s\n/read /dev/null\n",
+             path, model);
+    TALK(&p, text, "-n", "2");
+    check(p.code == 1 && strstr(p.err, "is not UTF-8") && strstr(p.err, "/read needs a file") &&
+              strstr(p.err, "/nonexistent/x: No such file") && strstr(p.err, "zero bytes") &&
+              strstr(p.err, "/dev/null: is not a regular file"),
+          "/read of what is no text", &p);
+    process_free(&p);
+    unlink(path);
+    write_file(input, "", 0);
+    TALK(&p, "Hi\n", "-f", input);
+    check(p.code == 1 && strstr(p.err, "is empty"), "-f of an empty file", &p);
+    process_free(&p);
+    /* answers that end before their document does */
+    TALK(&p, "Hi\n", "--regex", "[a-z]{500}", "-n", "9");
+    check(p.code == 0 && strstr(p.err, "note: -n ended the answer before its document was complete"),
+          "an answer that -n cuts", &p);
+    process_free(&p);
+    TALK(&p, "Hi\n", "--regex", "[a-z]{500}", "-c", "30");
+    check(p.code == 0 && strstr(p.err, "note: the context ended the answer before its document"),
+          "an answer that the context cuts", &p);
+    process_free(&p);
+    TALK(&p, "Hi\n", "--choice", "yes", "--choice", "no", "-n", "9");
+    check(p.code == 0 && !strstr(p.err, "before its document"), "an answer that is whole", &p);
+    process_free(&p);
+}
+
+/* A model without a template is refused before anything is asked. */
+static void no_template(const char *convert_bin)
+{
+    struct process p;
+    char plain[640], command[3000];
+    snprintf(plain, sizeof plain, "%s/plain.safetensors", dir);
+    snprintf(command, sizeof command,
+             "cp -r models/demo %s/plain && rm %s/plain/chat_template.jinja && %s -q %s/plain %s && "
+             "rm -r %s/plain",
+             dir, dir, convert_bin, dir, plain, dir);
+    if (system(command)) exit(2);
+    for (int i = 0; i < 2; i++) {
+        process_run(&p, (char *[]){run_bin, "-m", plain, "-cnv", NULL}, i ? "Hi\n" : "");
+        check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, "the model has no chat template"),
+              "a model without a chat template", &p);
+        process_free(&p);
+    }
+    unlink(plain);
 }
 
 /* ---- reasoning */
@@ -427,8 +537,22 @@ static void finish(struct screen *s)
     close(s->fd);
 }
 
+/* 1 when this machine gives a pseudo-terminal. */
+static int has_terminals(void)
+{
+    int fd = posix_openpt(O_RDWR | O_NOCTTY), has = fd >= 0 && !grantpt(fd) && !unlockpt(fd);
+    int end = has ? open(ptsname(fd), O_RDWR | O_NOCTTY) : -1;
+    if (end >= 0) close(end);
+    if (fd >= 0) close(fd);
+    return end >= 0;
+}
+
 static void terminal(void)
 {
+    if (!has_terminals()) {
+        skip("a terminal: no pseudo-terminal can be opened here (is /dev/pts mounted?)");
+        return;
+    }
     static struct screen s;
     struct process p;
     char first[400], text[900];
@@ -504,6 +628,28 @@ static void terminal(void)
                    i ? "within an answer" : "at the prompt", s.code);
     }
 
+    /* a paste of several lines is one message, and is edited as one; so is what Alt-Enter divides */
+    start(&s, (char *[]){run_bin, "-m", model, "-cnv", "--temp", "0", "-n", "2", NULL});
+    wait_for_prompt(&s, "the first prompt");
+    check_that(strstr(s.text, "\x1b[?2004h") != NULL, "pastes are asked for: %s", s.text);
+    type(&s, "\x1b[200~one\r/reset\rtwo\x1bx\x1b[201~!");
+    wait_for(&s, "!", "a paste");
+    type(&s, "\x7f?\r");
+    wait_for_prompt(&s, "after a paste");
+    type(&s, "this\x1b\rthat\r");
+    wait_for_prompt(&s, "after Alt-Enter");
+    snprintf(text, sizeof text, "/save %s\r", saved);
+    type(&s, text);
+    wait_for_prompt(&s, "after /save");
+    type(&s, "\x04");
+    finish(&s);
+    m = load_messages();
+    check_that(s.code == 0 && !strcmp(content(m, 0), "one\n/reset\ntwox?") &&
+                   !strcmp(content(m, 2), "this\nthat"),
+               "a paste is '%s', Alt-Enter gives '%s'", content(m, 0), content(m, 2));
+    json_decref(m);
+    unlink(saved);
+
     /* reasoning is dim on a terminal */
     start(&s, (char *[]){run_bin, "-m", model, "--chat", THINK, "-p", "Why?", NULL});
     finish(&s);
@@ -538,6 +684,8 @@ static void refusals(void)
         {"-sys needs --chat or -cnv", {"-p", "x", "-sys", "y"}},
         {"no prompt given", {"--chat"}},
         {"-ins: -cnv is the interactive mode", {"-ins"}},
+        {"-f -: stdin has the messages", {"-cnv", "-f", "-"}},
+        {"-mli needs -cnv", {"-p", "x", "-mli"}},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct process p;
@@ -574,6 +722,8 @@ int main(int argc, char **argv)
     kept();
     commands();
     saves();
+    messages();
+    no_template(convert_bin);
     reasoning();
     terminal();
     refusals();
