@@ -134,7 +134,7 @@ void plan_free(struct plan *p);
 
 /* Adds the tensors file.NAME (plan_texts.c). A tokenizer that opt4gptq-run cannot use is an error,
  * such a chat template a warning. */
-int plan_texts(struct plan *p, int no_tokenizer, struct err *e);
+int plan_texts(struct plan *p, struct hf_config *c, int no_tokenizer, struct err *e);
 
 /* For plan_*.c. */
 struct tensor_shape {
