@@ -184,6 +184,15 @@ static void uploads(void)
             "model-00002-of-00002.safetensors: is not there: the download is incomplete");
     refused(WITH("rm c/model.safetensors; $C -q c out"),
             "model-00001-of-00002.safetensors: is not there: the download is incomplete");
+    /* no usual name: the one file with weights, which an adapter and a model file of ours are not
+     */
+    done("new llama; $C -q c z 2>/dev/null; mv c/model.safetensors c/w.safetensors; printf "
+         "'\\002\\0\\0\\0\\0\\0\\0\\0{}' "
+         ">c/a.safetensors; mv z c/z.safetensors; $C -q c out && same",
+         1, "neither tokenizer");
+    refused("cp c/w.safetensors c/v.safetensors; $C -q c out", "2 .safetensors files hold weights");
+    refused("rm c/[vw].safetensors; $C -q c out",
+            "holds no .safetensors file with a model's weights");
     static const char *const pages[] = {"<!DOCTYPE html><html>", "\\n <HTML lang=en>",
                                         "<?xml version=1.0?><Error>", "Entry not found"};
     static const char *const files[] = {"model.safetensors", "config.json", "tokenizer.json",
