@@ -298,7 +298,7 @@ static int check_orders(const struct plan *p, struct err *e)
 {
     if (!p->facts.no_g_idx || !p->facts.n_act_order) return 0;
     return err_set(e,
-                   "%s: module '%s' has no g_idx, but %d others have their inputs in an order of "
+                   "%s: module '%s' has no usable g_idx, but %d others have their inputs in an order of "
                    "their own: its order is not known",
                    p->dir->path, p->facts.no_g_idx, p->facts.n_act_order);
 }

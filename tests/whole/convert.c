@@ -144,7 +144,7 @@ static void orders(void)
             "'s/layers.1.mlp.up_proj.g_idx/layers.1.mlp.up_prox.g_idx/' "
             "$D/llama-act-order-asym/model.safetensors >x; rm c/model.safetensors; mv x "
             "c/model.safetensors; $C -q c out",
-            "module 'model.layers.1.mlp.up_proj' has no g_idx, but 13 others");
+            "module 'model.layers.1.mlp.up_proj' has no usable g_idx, but 13 others");
     refused(
         "new llama; sed 's/layers.1.mlp.up_proj.g_idx/layers.1.mlp.up_prox.g_idx/' "
         "$D/llama/model.safetensors >x; rm c/model.safetensors; mv x c/model.safetensors; $C -q "
