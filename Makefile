@@ -5,6 +5,8 @@
 # make static      the three programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make fuzz        libFuzzer on grammars for SECONDS=300, in build-fuzz/ (clang-19)
+# make lib         build/libopt4gptq.so.0, the library (engine/opt4gptq.h); make install-lib, make uninstall-lib
+# make wheel       build/opt4gptq-VERSION-py3-none-PLATFORM.whl, its Python package (engine/python)
 # make dist        build/opt4gptq-run-VERSION.tar.gz, the tracked tree
 # make deb         build/opt4gptq-run_VERSION+DATE-1_ARCH.deb, a Debian package
 # make install PREFIX=/usr/local       make uninstall       make clean       V=1: show every command
@@ -13,7 +15,7 @@ CC      := gcc
 endif
 PREFIX  ?= /usr/local
 SHARED  ?= ../shared
-VERSION := 0.1
+VERSION := 0.2
 STATIC  := $(if $(STATIC)$(filter -static%,$(LDFLAGS)),1)
 B       := $(if $(SAN),build-san,$(if $(STATIC),build-static,build))
 CFLAGS  ?= -O2 $(if $(SAN),-g1,-g)
@@ -29,7 +31,7 @@ endif
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 # What a program that reads strangers' files is built with (tests/whole/hardening.sh checks it); _FORTIFY_SOURCE needs optimization and
 # would hide overflows from the sanitizers.
-HARDEN_CFLAGS  := -fPIE -fstack-protector-strong $(if $(SAN),,$(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+HARDEN_CFLAGS  := -fPIC -fvisibility=hidden -fstack-protector-strong $(if $(SAN),,$(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 HARDEN_LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack
 ifeq ($(MACHINE),x86_64)
 HARDEN_CFLAGS  += -fcf-protection
@@ -63,7 +65,7 @@ CPU_ALL := $(CPU)
 VARIANTS   := ref scalar avx2 avx512 vnni amx neon dotprod i8mm
 CPU     := $(if $(SAN),$(filter-out $(VARIANTS:%=$B/backend-cpu/%.o),$(CPU)) $(VARIANTS:%=$B/fast/backend-cpu/%.o),$(CPU))
 HIP     := $(filter-out $(if $(STATIC),,%/no_loader.o),$(call objects,backend-hip))
-ENGINE  := $(call objects,engine)
+ENGINE  := $(patsubst %.c,$B/%.o,$(wildcard engine/*.c))
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
 BENCH   := $(call objects,bench)
@@ -133,6 +135,30 @@ demo:
 	$B/opt4gptq-convert models/demo $B/demo.safetensors
 	$B/opt4gptq-run -m $B/demo.safetensors -p "Once upon a time there was" -n 64 --temp 0
 
+# The library has the programs' objects: all are position-independent and hide what opt4gptq.h does not name. Its libraries are
+# shared ones, because Debian's libjansson.a is not position-independent.
+SONAME    := libopt4gptq.so.0
+LIB_LIBS  := -ljansson -lpcre2-8 -lutf8proc -lz -llzma -lm
+lib: $B/$(SONAME) $B/opt4gptq.pc
+$B/$(SONAME): $(ENGINE) $(CORE) $(CPU) $(HIP) engine/opt4gptq.map
+	$(SAY) LD $@
+	$(Q)$(CC) $(filter-out -pie,$(ALL_LDFLAGS)) -shared -Wl,-soname,$(SONAME),--no-undefined,--version-script=engine/opt4gptq.map,-rpath,'$$ORIGIN' -o $@ $(filter %.o,$^) $(LIB_LIBS)
+	$(Q)ln -sf $(SONAME) $B/libopt4gptq.so
+$B/opt4gptq.pc: engine/opt4gptq.pc.in Makefile
+	@mkdir -p $(@D)
+	$(Q)sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' $< >$@
+# Apart from `make install`, because the library needs shared libraries that the programs do without.
+LIB_FILES = include/opt4gptq.h lib/$(SONAME) lib/libopt4gptq.so lib/pkgconfig/opt4gptq.pc
+install-lib: lib
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include engine/opt4gptq.h
+	install -D -m 644 -s --strip-program=$(STRIP) -t $(DESTDIR)$(PREFIX)/lib $B/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libopt4gptq.so
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/pkgconfig $B/opt4gptq.pc
+uninstall-lib:
+	rm -f $(LIB_FILES:%=$(DESTDIR)$(PREFIX)/%)
+wheel: lib
+	@scripts/wheel $B $(VERSION)
+
 static:
 	@$(MAKE) --no-print-directory -j$$(nproc) STATIC=1 all
 
@@ -185,6 +211,6 @@ clean:
 
 include tests/tests.mk
 
-.PHONY: always all help check demo static install uninstall dist deb clean
+.PHONY: always all help check demo lib install-lib uninstall-lib wheel static install uninstall dist deb clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

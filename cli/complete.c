@@ -1,7 +1,7 @@
 /* complete.c: one prompt: open, evaluate, generate, report. */
 #include "cli/run.h"
 
-#include "engine/constraint.h"
+#include "cli/constraint_text.h"
 #include "engine/engine.h"
 #include "engine/sampling.h"
 #include "cli/scores.h"

@@ -192,3 +192,13 @@ enum kv_type backend_kv(const char *name)
     CHECK(kv_formats[i].name);
     return (enum kv_type)i;
 }
+
+int backend_check_names(const struct engine_options *o, struct err *e)
+{
+    int act = !strcmp(o->act, "auto"), kv = !strcmp(o->kv, "auto");
+    for (int i = 0; act_name[i]; i++) act |= !strcmp(o->act, act_name[i]);
+    for (int i = 0; kv_formats[i].name; i++) kv |= !strcmp(o->kv, kv_formats[i].name);
+    if (!act) return err_set(e, "there is no arithmetic %s", o->act);
+    if (!kv) return err_set(e, "there is no storage of keys and values %s", o->kv);
+    return 0;
+}

@@ -77,6 +77,9 @@ const char *backend_best_act(const struct backend_entry *b, const char *library,
 /* The variant that the options pin, or "auto". */
 const char *backend_variant(const struct backend_entry *b, const struct engine_options *o);
 
+/* Whether arithmetic and storage have names that exist, or "auto". */
+int backend_check_names(const struct engine_options *o, struct err *e);
+
 /* The names of enum act, in --act; NULL-terminated. */
 extern const char *const act_name[];
 /* The values with these names, which act_name and kv_formats have. */

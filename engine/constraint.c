@@ -1,19 +1,11 @@
 #include "engine/constraint.h"
 
-#include "core/base/file.h"
-#include "core/base/json.h"
-
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { MAX_IDLE = 64 }; /* grammars that are kept though nobody asks for them now */
-enum { MAX_TEXT = 16 << 20 };
-enum { MAX_THREADS = 4 }; /* so that one grammar that takes long holds up no others */
-enum { BRIEFLY_NS = 50000000 };
 
 enum constraint_state { WAITING, COMPILING, COMPILED, FAILED };
 
@@ -30,16 +22,15 @@ struct constraint {
 
 struct constraints {
     struct vocabulary_source source;
-    struct vocab *vocab; /* made by the first thread that needs it; vocab_lock is held meanwhile */
-    pthread_mutex_t vocab_lock;
+    struct vocab *vocab; /* made by the first who asks */
     struct constraint *all;
-    pthread_mutex_t lock; /* of all below `source` but vocab */
+    pthread_mutex_t lock; /* of all below `source` but vocab, which is the thread's */
     pthread_cond_t asked, compiled;
-    pthread_t thread[MAX_THREADS];
-    int n_threads, n_idle, n_compiling, ends;
+    pthread_t thread;
+    int has_thread, ends;
 };
 
-/* ---- the threads */
+/* ---- the thread */
 
 static struct constraint *first_waiting(const struct constraints *c)
 {
@@ -49,20 +40,6 @@ static struct constraint *first_waiting(const struct constraints *c)
     return last;
 }
 
-/* The vocabulary is there. Not once constraints_stop was called: the tokenizer may be gone. */
-static int need_vocab(struct constraints *c, struct err *e)
-{
-    pthread_mutex_lock(&c->vocab_lock);
-    pthread_mutex_lock(&c->lock);
-    int ends = c->ends;
-    pthread_mutex_unlock(&c->lock);
-    int rc = c->vocab ? 0
-             : ends   ? err_set(e, "the run ends")
-                      : vocabulary_open(&c->vocab, &c->source, e);
-    pthread_mutex_unlock(&c->vocab_lock);
-    return rc;
-}
-
 static void *compile(void *arg)
 {
     struct constraints *c = arg;
@@ -70,18 +47,14 @@ static void *compile(void *arg)
     while (!c->ends) {
         struct constraint *k = first_waiting(c);
         if (!k) {
-            c->n_idle++;
             pthread_cond_wait(&c->asked, &c->lock);
-            c->n_idle--;
             continue;
         }
         k->state = COMPILING;
-        c->n_compiling++;
         pthread_mutex_unlock(&c->lock);
-        int rc = need_vocab(c, &k->why);
+        int rc = c->vocab ? 0 : vocabulary_open(&c->vocab, &c->source, &k->why);
         if (!rc) rc = grammar_open(&k->grammar, &k->spec, c->vocab, &k->why);
         pthread_mutex_lock(&c->lock);
-        c->n_compiling--;
         k->state = rc ? FAILED : COMPILED;
         pthread_cond_broadcast(&c->compiled);
     }
@@ -89,16 +62,16 @@ static void *compile(void *arg)
     return NULL;
 }
 
-/* Signals are the main thread's. The lock is held. */
+/* Signals are the main thread's. */
 static int start_thread(struct constraints *c, struct err *e)
 {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&c->thread[c->n_threads], NULL, compile, c);
+    int rc = pthread_create(&c->thread, NULL, compile, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc && !c->n_threads) return err_set(e, "cannot start a thread: %s", strerror(rc));
-    c->n_threads += !rc;
+    if (rc) return err_set(e, "cannot start a thread: %s", strerror(rc));
+    c->has_thread = 1;
     return 0;
 }
 
@@ -111,7 +84,6 @@ int constraints_open(struct constraints **out, const struct vocabulary_source *s
     if (!c) return err_memory(e);
     c->source = *source;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_mutex_init(&c->vocab_lock, NULL);
     pthread_cond_init(&c->asked, NULL);
     pthread_cond_init(&c->compiled, NULL);
     *out = c;
@@ -125,26 +97,14 @@ static void free_constraint(struct constraint *k)
     free(k);
 }
 
-void constraints_stop(struct constraints *c)
+void constraints_close(struct constraints *c)
 {
     if (!c) return;
     pthread_mutex_lock(&c->lock);
     c->ends = 1;
-    pthread_cond_broadcast(&c->asked);
+    pthread_cond_signal(&c->asked);
     pthread_mutex_unlock(&c->lock);
-    pthread_mutex_lock(&c->vocab_lock); /* nobody reads the tokenizer any more */
-    pthread_mutex_unlock(&c->vocab_lock);
-}
-
-void constraints_close(struct constraints *c)
-{
-    if (!c) return;
-    constraints_stop(c);
-    pthread_mutex_lock(&c->lock);
-    int is_compiling = c->n_compiling > 0;
-    pthread_mutex_unlock(&c->lock);
-    if (is_compiling) return; /* the run ends, and does not wait for it: the memory stays */
-    for (int i = 0; i < c->n_threads; i++) pthread_join(c->thread[i], NULL);
+    if (c->has_thread) pthread_join(c->thread, NULL);
     for (struct constraint *k = c->all, *next; k; k = next) {
         next = k->next;
         free_constraint(k);
@@ -153,7 +113,6 @@ void constraints_close(struct constraints *c)
     pthread_cond_destroy(&c->compiled);
     pthread_cond_destroy(&c->asked);
     pthread_mutex_destroy(&c->lock);
-    pthread_mutex_destroy(&c->vocab_lock);
     free(c);
 }
 
@@ -227,15 +186,11 @@ int constraint_ask(struct constraints *c, const struct grammar_spec *spec, struc
                    struct err *e)
 {
     uint64_t hash = hash_of(spec);
+    if (!c->has_thread && start_thread(c, e)) return -1;
     pthread_mutex_lock(&c->lock);
     struct constraint *k = take(c, spec, hash);
     if (!k) k = make(spec, hash);
-    int rc = k ? 0 : err_memory(e);
-    if (k && k->state == WAITING && c->n_threads < MAX_THREADS && !c->n_idle) {
-        rc = start_thread(c, e);
-        if (rc) free_constraint(k);
-    }
-    if (!rc) {
+    if (k) {
         k->n_users++;
         k->next = c->all;
         c->all = k;
@@ -243,8 +198,8 @@ int constraint_ask(struct constraints *c, const struct grammar_spec *spec, struc
         forget(c);
     }
     pthread_mutex_unlock(&c->lock);
-    *out = rc ? NULL : k;
-    return rc;
+    *out = k;
+    return k ? 0 : err_memory(e);
 }
 
 void constraint_drop(struct constraints *c, struct constraint *k)
@@ -259,114 +214,11 @@ int constraint_get(struct constraints *c, struct constraint *k, int wait, struct
                    struct err *e)
 {
     pthread_mutex_lock(&c->lock);
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += BRIEFLY_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    while (wait == CONSTRAINT_WAIT && k->state != COMPILED && k->state != FAILED)
+    while (wait && k->state != COMPILED && k->state != FAILED)
         pthread_cond_wait(&c->compiled, &c->lock);
-    if (wait == CONSTRAINT_BRIEFLY && k->state != COMPILED && k->state != FAILED)
-        pthread_cond_timedwait(&c->compiled, &c->lock, &until);
     enum constraint_state state = k->state;
     pthread_mutex_unlock(&c->lock);
     if (state == FAILED) *e = k->why;
     if (state == COMPILED) *g = k->grammar;
     return state == FAILED ? -1 : state == COMPILED;
-}
-
-/* ---- the command line */
-
-static int read_file(struct constraint_text *t, const char *path, struct err *e)
-{
-    uint64_t bytes;
-    int fd, rc = 0;
-    size_t n = 0;
-    if (file_open(&fd, path, &bytes, e)) return -1;
-    if (bytes > MAX_TEXT) rc = err_set(e, "%s: more than 16 MiB", path);
-    else if (!(t->owned = malloc((size_t)bytes + 1))) rc = err_memory(e);
-    while (!rc && n < bytes) {
-        ssize_t got = read(fd, t->owned + n, (size_t)bytes - n);
-        if (got < 0) rc = err_sys(e, "%s", path);
-        if (got <= 0) break;
-        n += (size_t)got;
-    }
-    close(fd);
-    if (!rc) t->owned[n] = 0;
-    t->spec.bytes = n;
-    return rc;
-}
-
-/* The choices as a JSON array. */
-static int join_choices(struct constraint_text *t, const struct args_strings *s, struct err *e)
-{
-    json_forget();
-    json_t *all = json_array();
-    for (int i = 0; i < s->n; i++) json_array_append_new(all, json_text(s->v[i]));
-    t->owned = json_dumps(all, JSON_COMPACT);
-    json_decref(all);
-    return t->owned && !json_check(e) ? 0 : err_memory(e);
-}
-
-int constraint_read(struct constraint_text *t, const struct options *o, struct err *e)
-{
-    const struct {
-        const char *text, *file;
-        const void *field, *file_field;
-        enum grammar_kind kind;
-    } ways[] = {
-        {o->json_schema, o->json_schema_file, &o->json_schema, &o->json_schema_file,
-         GRAMMAR_SCHEMA},
-        {o->regex, NULL, &o->regex, NULL, GRAMMAR_REGEX},
-        {o->grammar, o->grammar_file, &o->grammar, &o->grammar_file, GRAMMAR_GBNF},
-    };
-    t->spec = (struct grammar_spec){.schema_order = o->schema_order, .compact = o->compact_json};
-    if (o->json) t->name = options_given(o, &o->json);
-    t->spec.kind = GRAMMAR_JSON;
-    for (int i = 0; i < 3; i++) {
-        if (!ways[i].text && !ways[i].file) continue;
-        t->spec.kind = ways[i].kind;
-        t->spec.text = ways[i].text;
-        t->name = options_given(o, ways[i].text ? ways[i].field : ways[i].file_field);
-        if (ways[i].file && read_file(t, ways[i].file, e)) return err_prefix(e, "%s", t->name);
-    }
-    if (o->choice.n) {
-        t->name = options_given(o, &o->choice);
-        t->spec.kind = GRAMMAR_CHOICE;
-        if (join_choices(t, &o->choice, e)) return -1;
-    }
-    if (t->owned) t->spec.text = t->owned;
-    if (t->spec.text && !t->spec.bytes) t->spec.bytes = strlen(t->spec.text);
-    if (t->spec.text && !t->spec.bytes && t->spec.kind != GRAMMAR_REGEX)
-        return err_set(e, "%s: is empty", t->name);
-    return 0;
-}
-
-void constraint_text_close(struct constraint_text *t)
-{
-    free(t->owned);
-    *t = (struct constraint_text){0};
-}
-
-int constraint_one_open(struct constraint_one *one, const struct options *o,
-                        const struct vocabulary_source *source, struct grammar **g, struct err *e)
-{
-    *g = NULL;
-    if (constraint_read(&one->text, o, e)) return -1;
-    if (!one->text.name) return 0;
-    if (!source->tokenizer)
-        return err_set(e, "%s needs a tokenizer, the model has none", one->text.name);
-    if (constraints_open(&one->all, source, e) ||
-        constraint_ask(one->all, &one->text.spec, &one->constraint, e))
-        return -1;
-    return constraint_get(one->all, one->constraint, 1, g, e) < 0
-               ? err_prefix(e, "%s", one->text.name)
-               : 0;
-}
-
-void constraint_one_close(struct constraint_one *one)
-{
-    constraints_close(one->all);
-    constraint_text_close(&one->text);
-    *one = (struct constraint_one){0};
 }

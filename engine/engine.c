@@ -184,8 +184,7 @@ int engine_open_model(struct engine *g, const char *path, const struct engine_op
     size_t n;
     struct progress progress;
     memset(g, 0, sizeof *g);
-    g->o = o;
-    g->entry = backend_find(o->backend);
+    engine_use(g, o);
     if (model_open(&g->model, path, e)) return -1;
     if (g->model.config.headless && !o->embeds)
         return err_set(
@@ -286,10 +285,23 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     return open_sized(g, &f, &s, e);
 }
 
-void engine_close(struct engine *g)
+void engine_use(struct engine *g, const struct engine_options *o)
+{
+    g->o = o;
+    g->entry = backend_find(o->backend);
+}
+
+void engine_stop(struct engine *g)
 {
     sched_close(g->sched);
     forward_close(&g->forward);
+    g->sched = NULL;
+    memset(&g->forward, 0, sizeof g->forward);
+}
+
+void engine_close(struct engine *g)
+{
+    engine_stop(g);
     tok_close(g->tokenizer);
     model_close(&g->model);
     memset(g, 0, sizeof *g);

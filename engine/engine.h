@@ -45,6 +45,10 @@ int engine_open_one(struct engine *g, const struct engine_one *one, struct err *
 /* Opens them for a conversation: one sequence at a time, whose keys and values stay for the next;
  * *n_ctx receives the context, which is the model's or less where memory is short. */
 int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e);
+/* Takes other settled options for the backend, which is not open. */
+void engine_use(struct engine *g, const struct engine_options *o);
+/* Closes backend and scheduler alone. */
+void engine_stop(struct engine *g);
 /* Also of an engine that was opened in part, or only zeroed. */
 void engine_close(struct engine *g);
 

@@ -17,6 +17,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define O4_INIT(type)                                                                              \
     {                                                                                              \
@@ -97,7 +98,8 @@ enum o4_finish { O4_STOP, O4_LENGTH, O4_ABORTED };
 struct o4_sink {
     size_t size;
     /* A token of the answer with the text that is final now (UTF-8, `bytes` long, not ended by NUL;
-     * empty while a character is incomplete). Returns 1 to end the answer here, else 0. */
+     * empty while a character is incomplete). Returns 1 to end the answer here, else 0. What was
+     * held back at the end comes with id -1. */
     int (*token)(void *arg, int32_t id, const char *text, size_t bytes);
     /* The prompt's vector [n], of length 1. */
     void (*vector)(void *arg, const float *x, int n);
@@ -114,6 +116,7 @@ int o4_step(o4_engine *g, struct o4_error *e);
 /* Ends all requests with O4_ABORTED. */
 int o4_abort(o4_engine *g, struct o4_error *e);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

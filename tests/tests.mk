@@ -160,7 +160,7 @@ endif
 # all that `make test` runs; a program without kernels has nothing for the libraries of fibers to run. They take longest.
 tests:
 	@scripts/deps --test
-	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(CLANG),$(FIBERS) $(FIBERS_CUDA)) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(NATIVE_PROGRAM) $(GFX) $(GFX_TEST)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(CLANG),$(FIBERS) $(FIBERS_CUDA)) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(NATIVE_PROGRAM) $(GFX) $(GFX_TEST) $(if $(SAN)$(STATIC),,$B/$(SONAME))
 
 $(if $(filter all,$(MAKECMDGOALS)),tests: | all)# make -j all tests: both would write the same files
 

@@ -143,12 +143,16 @@ static int compile(const char *sources, const char *runtime, const char *arch, i
  * goes to standard error. */
 enum { ARG_MARK = 1, ARG_RUNTIME, ARG_ARCH, N_ARGS };
 static const char mark[] = "--compile-gpu-kernels-of-this-program";
-static int answers; /* this program calls hip_compile_asked() */
+/* What the compiler runs in: this program, once it calls hip_compile_asked(), or another; NULL:
+ * nothing. */
+static const char *program;
+
+void hip_compile_by(const char *path) { program = path; }
 
 int hip_compile_asked(int argc, char **argv, int *status)
 {
     struct err e;
-    answers = 1;
+    program = "/proc/self/exe";
     if (argc != N_ARGS || strcmp(argv[ARG_MARK], mark)) return 0;
     int file = dup(STDOUT_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -178,14 +182,14 @@ int hip_compile(const char *runtime, const char *arch, int seconds, void **objec
 {
     if (!hip_kernel_sources.data)
         return err_set(e, "this build contains no source of the kernels");
-    if (!answers) return err_set(e, "this program compiles none");
+    if (!program) return err_set(e, "this program compiles none");
     if (!*arch) return err_set(e, "the runtime does not tell the device's architecture");
     int file = memfd_create("opt4gptq kernels", MFD_CLOEXEC);
     if (file < 0) return err_sys(e, "a file for compiled kernels");
     char *arguments[] = {"opt4gptq", (char *)mark, (char *)runtime, (char *)arch, NULL};
     pid_t child = fork();
     if (child == 0) { /* other threads may hold any lock: system calls only */
-        if (dup2(file, STDOUT_FILENO) >= 0) execv("/proc/self/exe", arguments);
+        if (dup2(file, STDOUT_FILENO) >= 0) execv(program, arguments);
         _exit(NOT_STARTED);
     }
     int status = child < 0 ? -1 : wait_child(child, seconds), rc = -1;
@@ -198,7 +202,7 @@ int hip_compile(const char *runtime, const char *arch, int seconds, void **objec
         err_set(e, "the compiler crashed: %s", strsignal(WTERMSIG(status)));
     else if (!bytes || pread(file, bytes, (size_t)n, 0) != n) err_memory(e);
     else if (WEXITSTATUS(status) == NOT_STARTED)
-        err_set(e, "/proc/self/exe, which compiles them, does not start");
+        err_set(e, "%s, which compiles them, does not start", program);
     else if (WEXITSTATUS(status)) err_set(e, "%.*s", (int)n, bytes);
     else rc = 0;
     close(file);

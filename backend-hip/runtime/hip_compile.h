@@ -12,6 +12,9 @@
  * runtime: path of the library in use, which may contain the compiler. The compiler is killed after
  * so many seconds. 0 or -1. */
 int hip_compile(const char *runtime, const char *arch, int seconds, void **object, struct err *e);
+/* For a program that is no opt4gptq program: PATH, which outlives all calls, is one that compiles;
+ * NULL: nothing is compiled. */
+void hip_compile_by(const char *path);
 /* A program's first call where hip_compile() is to work: 1 when this is the fresh process, which has
  * compiled and ends with *status. */
 int hip_compile_asked(int argc, char **argv, int *status);

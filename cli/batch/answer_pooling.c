@@ -1,7 +1,7 @@
 #include "cli/batch/answer_pooling.h"
 
 #include "cli/batch/record_pooling.h"
-#include "cli/pooling.h"
+#include "engine/pooling.h"
 
 #include <stdlib.h>
 #include <string.h>

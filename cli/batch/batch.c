@@ -72,7 +72,7 @@ static int open_constraints(struct batch_run *b, struct err *e)
     if (constraints_open(&b->constraints, &source, e)) return -1;
     if (!b->constraint.name) return 0;
     if (constraint_ask(b->constraints, &b->constraint.spec, &k, e)) return -1;
-    int rc = constraint_get(b->constraints, k, CONSTRAINT_WAIT, &compiled, e);
+    int rc = constraint_get(b->constraints, k, 1, &compiled, e);
     constraint_drop(b->constraints, k);
     return rc < 0 ? err_prefix(e, "%s", b->constraint.name) : 0;
 }
@@ -97,6 +97,24 @@ static int open_chat(struct batch_run *b, struct err *e)
     return rc;
 }
 
+/* How vectors and scores are made. */
+static int open_pooling(struct batch_run *b, struct err *e)
+{
+    const struct options *o = b->o, file = {.file = o->score_template_file};
+    char *given = NULL;
+    size_t n = 0;
+    if (o->score_template_file && run_read_text(&file, &given, &n, e)) return -1;
+    const struct pooling_options how = {
+        .kind = o->pooling,
+        .norm = o->embd_normalize == OPT_UNSET ? NULL : &o->embd_normalize,
+        .template_text = given,
+        .template_bytes = n,
+        .score_tokens = o->score_tokens};
+    int rc = pooling_open(&b->pooling, &how, &b->engine.model, b->engine.tokenizer, b->chat, e);
+    free(given);
+    return rc;
+}
+
 static void on_done(void *arg, struct job *j)
 {
     struct batch_run *b = arg;
@@ -110,7 +128,7 @@ static int open_model(struct batch_run *b, struct err *e)
     const char *name = strrchr(o->model, '/');
     if (engine_open_model(&b->engine, o->model, &o->engine, e) || open_defaults(b, e) ||
         open_constraints(b, e) || open_chat(b, e) ||
-        pooling_open(&b->pooling, o, &b->engine.model, b->engine.tokenizer, b->chat, e))
+        open_pooling(b, e))
         return -1;
     b->engine.hidden = b->may_pool && !b->plain;
     if (!b->engine.tokenizer && strcmp(o->format, "ids"))
@@ -433,14 +451,14 @@ static int submit(struct batch_run *b, struct job *j, int wait, struct err *e)
     return 0;
 }
 
-/* Submits the jobs whose grammars are there; WAIT: as constraint_get, for the first. */
+/* Submits the jobs whose grammars are there; WAIT: at least the first. */
 static int submit_pending(struct batch_run *b, int wait, struct err *e)
 {
     for (struct job **at = &b->pending; *at && !run_stop_requested;) {
         struct job *j = *at, *next = j->next_pending;
         int n = n_choices(j), rc = submit(b, j, wait, e);
         if (rc < 0) return -1;
-        wait = CONSTRAINT_NO_WAIT;
+        wait = 0;
         if (rc == 2) {
             at = &j->next_pending;
             continue;
@@ -508,8 +526,7 @@ static int loop(struct batch_run *b, struct err *e)
     double stop_at = 0;
     int busy = 1;
     while (busy || !b->at_end || (b->pending && !stop_at)) {
-        if (submit_pending(b, busy ? CONSTRAINT_NO_WAIT : CONSTRAINT_BRIEFLY, e) || feed(b, e))
-            return -1;
+        if (submit_pending(b, !busy, e) || feed(b, e)) return -1;
         if (run_stop_requested && !stop_at) {
             double now = clock_now();
             stop_at = now + b->o->grace;
@@ -679,7 +696,6 @@ int run_batch(const struct options *o, struct err *e)
     pooling_close(&b.pooling);
     chat_close(b.chat);
     job_calls_env_close(&b.calls);
-    constraints_stop(b.constraints);
     engine_close(&b.engine); /* the scheduler's cursors go before their grammars */
     constraints_close(b.constraints);
     input_close(b.input);

@@ -9,7 +9,7 @@
 #include "cli/batch/input.h"
 #include "cli/batch/journal.h"
 #include "cli/batch/manifest.h"
-#include "cli/pooling.h"
+#include "engine/pooling.h"
 #include "cli/meter.h"
 #include "cli/batch/result.h"
 #include "cli/outputs.h"

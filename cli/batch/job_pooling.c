@@ -1,7 +1,7 @@
 #include "cli/batch/job_internal.h"
 
 #include "cli/batch/record_pooling.h"
-#include "cli/pooling.h"
+#include "engine/pooling.h"
 #include "core/base/json.h"
 
 #include <math.h>

@@ -3,10 +3,10 @@
 #ifndef CLI_MANIFEST_H
 #define CLI_MANIFEST_H
 
-#include "engine/constraint.h"
+#include "cli/constraint_text.h"
 #include "cli/options.h"
 #include "cli/out.h"
-#include "cli/pooling.h"
+#include "engine/pooling.h"
 #include "cli/batch/shard.h"
 #include "core/sample/sampler.h"
 

@@ -4,7 +4,7 @@
 #define CLI_RECORD_POOLING_H
 
 #include "cli/batch/record.h"
-#include "cli/embedding.h"
+#include "engine/embedding.h"
 
 /* Reads the field NAME. 0; 1: *why. */
 int record_pooling_read(struct record *r, const char *name, const json_t *v, struct refusal *why);

@@ -4,7 +4,7 @@
 #define CLI_CONVERSATION_H
 
 #include "cli/conversation/line.h"
-#include "engine/constraint.h"
+#include "cli/constraint_text.h"
 #include "engine/engine.h"
 #include "engine/sampling.h"
 #include "cli/show.h"

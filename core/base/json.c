@@ -19,7 +19,22 @@ static void *hook(size_t n)
     return NULL;
 }
 
-__attribute__((constructor)) static void set_hook(void) { json_set_alloc_funcs(hook, free); }
+/* Unless someone else in this process has set functions of their own. */
+__attribute__((constructor)) static void set_hook(void)
+{
+    json_malloc_t allocates;
+    json_free_t frees;
+    json_get_alloc_funcs(&allocates, &frees);
+    if (allocates == malloc && frees == free) json_set_alloc_funcs(hook, free);
+}
+
+int json_is_ours(void)
+{
+    json_malloc_t allocates;
+    json_free_t frees;
+    json_get_alloc_funcs(&allocates, &frees);
+    return allocates == hook;
+}
 
 json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, struct err *e)
 {

@@ -11,6 +11,10 @@
 #include <jansson.h>
 #include <stddef.h>
 
+/* 1: a failed allocation of jansson's is seen here. 0: another part of the process has set functions
+ * of its own, and nothing of this may be used. */
+int json_is_ours(void);
+
 /* json_loadb for TEXT [n] with jansson's FLAGS. NULL: e says "out of memory" (err_is_memory) or
  * jansson's reason; WHY (may be NULL) then has line and position. */
 json_t *json_read(const char *text, size_t n, size_t flags, json_error_t *why, struct err *e);

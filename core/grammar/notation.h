@@ -5,8 +5,8 @@
 
 #include "core/grammar/net.h"
 
-/* ECMA-262's regular expressions without look-around, back references and word boundaries, and
- * Python's names of groups; TEXT [bytes] describes the whole text. ^ and $ stand for its ends. */
+/* ECMA-262's regular expressions without look-around, back references and word boundaries; TEXT
+ * [bytes] describes the whole text, so that ^ and $ may stand at its ends only. */
 int notation_regex(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e);
 /* How the characters of an expression are read, and what it describes. */
 struct regex_way {

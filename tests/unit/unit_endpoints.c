@@ -1,6 +1,6 @@
 /* unit_endpoints.c: vectors and scores against their definitions; tokens that a request forbids;
  * the plan whose body ends with the last norm. */
-#include "cli/embedding.h"
+#include "engine/embedding.h"
 #include "core/sample/sampler.h"
 #include "core/step/plan.h"
 

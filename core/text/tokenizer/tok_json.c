@@ -651,3 +651,54 @@ fail:
     json_decref(root);
     return rc;
 }
+
+/* BOS and EOS. */
+
+/* The text of a token in a config: a string, or an object with its content. NULL: not named. */
+static const json_t *named(const json_t *config, const char *key)
+{
+    const json_t *v = json_object_get(config, key);
+    if (json_is_object(v)) v = json_object_get(v, "content");
+    return json_is_string(v) ? v : NULL;
+}
+
+static int load_side(json_t **out, const char *text, size_t n, const char *what, struct err *e)
+{
+    *out = NULL;
+    if (!text) return 0;
+    *out = json_read_python(text, n, LOAD_FLAGS, NULL, e);
+    if (!*out || !json_is_object(*out)) {
+        if (*out) err_set(e, "not an object");
+        err_prefix(e, "%s", what);
+        json_decref(*out);
+        *out = NULL;
+        return -1;
+    }
+    return 0;
+}
+
+int tok_config_read(struct tokenizer *t, const struct tok_source *src, struct err *e)
+{
+    json_t *file[2] = {NULL, NULL};
+    int rc = -1;
+    if (load_side(&file[0], src->config, src->config_bytes, "tokenizer_config.json", e) ||
+        load_side(&file[1], src->special_map, src->special_map_bytes, "special_tokens_map.json", e))
+        goto fail;
+    static const char *const keys[] = {"bos_token", "eos_token"};
+    for (int k = 0; k < 2; k++) {
+        int32_t *id = k ? &t->eos : &t->bos;
+        for (int f = 0; f < 2; f++) {
+            const json_t *v = named(file[f], keys[k]);
+            if (!v) continue;
+            const struct tok_added *a = tok_added_by_text(&t->added, json_string_value(v),
+                                                          json_string_length(v));
+            *id = a ? a->id : tok_bpe_find(&t->bpe, json_string_value(v), json_string_length(v));
+            break;
+        }
+    }
+    rc = 0;
+fail:
+    json_decref(file[0]);
+    json_decref(file[1]);
+    return rc;
+}

@@ -1,7 +1,6 @@
-#include "cli/pooling.h"
+#include "engine/pooling.h"
 
-#include "cli/embedding.h"
-#include "cli/run.h"
+#include "engine/embedding.h"
 #include "core/base/json.h"
 
 #include <stdio.h>
@@ -31,8 +30,7 @@ static int read_file(const struct model *m, const char *name, json_t **out, stru
     const char *text = mf_source_file(&m->file, name, &n);
     *out = NULL;
     if (!text) return 0;
-    if ((*out = json_read_python(text, n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e)))
-        return 1;
+    if ((*out = json_read_python(text, n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e))) return 1;
     return err_is_memory(e) ? -1 : err_prefix(e, "%s: %s", m->file.st.path, name);
 }
 
@@ -58,14 +56,6 @@ static int mode_of(const char *name, enum pooling_kind *kind)
     return 0;
 }
 
-/* A boolean, also as Python's 0 or 1; -1: it is something else. */
-static int flag_of(const json_t *v)
-{
-    double x = json_is_number(v) ? json_number_value(v) : json_is_true(v);
-    int none = !v || json_is_null(v);
-    return !none && !json_is_boolean(v) && (!json_is_number(v) || (x != 0 && x != 1)) ? -1 : x != 0;
-}
-
 /* 1_Pooling/config.json: {"pooling_mode_lasttoken": true, ...}, later "pooling_mode": "lasttoken".
  */
 static void read_pooling(struct pooling *p, const json_t *j)
@@ -75,15 +65,7 @@ static void read_pooling(struct pooling *p, const json_t *j)
     json_t *v;
     int n = 0;
     json_object_foreach ((json_t *)j, key, v) {
-        int flag = strncmp(key, prefix, sizeof prefix - 1) ? 0 : flag_of(v);
-        if (flag < 0) {
-            snprintf(p->wrong, sizeof p->wrong,
-                     "the checkpoint's 1_Pooling/config.json: %.40s is neither true nor false: "
-                     "--pooling says it",
-                     key);
-            return;
-        }
-        if (!flag) continue;
+        if (strncmp(key, prefix, sizeof prefix - 1) || !json_is_true(v)) continue;
         mode = key + sizeof prefix - 1;
         n++;
     }
@@ -124,10 +106,7 @@ static int read_dimensions(struct pooling *p, const json_t *config, struct err *
 {
     const json_t *list = json_object_get(config, "matryoshka_dimensions");
     size_t n = json_array_size(list);
-    const json_t *may = json_object_get(config, "is_matryoshka");
-    int flag = flag_of(may);
-    if (flag < 0) return err_set(e, "config.json: is_matryoshka is neither true nor false");
-    p->may_cut = n || flag || !may || json_is_null(may);
+    p->may_cut = n || !json_is_false(json_object_get(config, "is_matryoshka"));
     if (!n) return 0;
     if (!(p->dimensions = malloc(n * sizeof *p->dimensions))) return err_memory(e);
     for (size_t i = 0; i < n; i++) {
@@ -179,23 +158,18 @@ static int renders_pairs(const struct model *m)
     return 0;
 }
 
-static int open_template(struct pooling *p, const struct options *o, const struct model *m,
+static int open_template(struct pooling *p, const struct pooling_options *o, const struct model *m,
                          const struct chat *chat, struct err *e)
 {
-    char *given = NULL;
-    size_t n = sizeof builtin - 1;
-    const struct options file = {.file = o->score_template_file};
-    if (!o->score_template_file && renders_pairs(m)) {
+    const char *given = o->template_text;
+    if (!given && renders_pairs(m)) {
         p->pair = chat;
         return 0;
     }
-    if (o->score_template_file) {
-        if (run_read_text(&file, &given, &n, e)) return -1;
-        p->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
-    }
+    size_t n = given ? o->template_bytes : sizeof builtin - 1;
+    if (given) p->template_crc = (uint32_t)crc32_z(0, (const unsigned char *)given, n);
     int rc = chat_open_model(&p->own, &m->file, given ? given : builtin, n, 0, e);
-    if (rc && given) err_prefix(e, "%s", o->score_template_file);
-    free(given);
+    if (rc && given) err_prefix(e, "the template of a pair");
     p->pair = p->own;
     return rc;
 }
@@ -215,7 +189,7 @@ static int token_of(const struct tokenizer *t, const char *word, size_t n, int32
     return rc;
 }
 
-static int find_tokens(struct pooling *p, const struct options *o, const struct tokenizer *t,
+static int find_tokens(struct pooling *p, const struct pooling_options *o, const struct tokenizer *t,
                        int vocab, int headless, struct err *e)
 {
     const char *words = o->score_tokens ? o->score_tokens : "yes,no", *comma = strchr(words, ',');
@@ -241,18 +215,18 @@ static int find_tokens(struct pooling *p, const struct options *o, const struct 
                : 0;
 }
 
-int pooling_open(struct pooling *p, const struct options *o, const struct model *m,
+int pooling_open(struct pooling *p, const struct pooling_options *o, const struct model *m,
                  const struct tokenizer *t, const struct chat *chat, struct err *e)
 {
     *p = (struct pooling){
         .kind = POOLING_LAST, .norm = EMBEDDING_EUCLIDEAN, .ranks = 1, .dim = m->config.dim};
     int rc = read_checkpoint(p, m, e);
-    if (!rc && o->pooling) {
-        p->ranks = !strcmp(o->pooling, "rank");
-        if (!p->ranks) mode_of(o->pooling, &p->kind);
+    if (!rc && o->kind) {
+        p->ranks = !strcmp(o->kind, "rank");
+        if (!p->ranks) mode_of(o->kind, &p->kind);
         p->wrong[0] = 0;
     }
-    if (o->embd_normalize != OPT_UNSET) p->norm = o->embd_normalize;
+    if (o->norm) p->norm = *o->norm;
     if (!rc) rc = open_template(p, o, m, chat, e);
     if (!rc) rc = find_tokens(p, o, t, m->config.vocab, m->config.headless, e);
     if (rc) pooling_close(p);

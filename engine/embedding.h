@@ -1,8 +1,8 @@
 /* embedding.h: rows of a model's last norm made into one vector, and what vectors and logits are
  * worth beside each other. Sums are taken in double precision and in order, so that equal rows give
  * equal bytes. Must not know: models, records, files. */
-#ifndef CLI_EMBEDDING_H
-#define CLI_EMBEDDING_H
+#ifndef ENGINE_EMBEDDING_H
+#define ENGINE_EMBEDDING_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "cli/embedding.h"
+#include "engine/embedding.h"
 
 #include "core/sample/logits.h"
 

@@ -1,11 +1,9 @@
 /* pooling.h: how a model makes embeddings and scores: what the checkpoint's files say (those of
- * sentence-transformers: modules.json, 1_Pooling/config.json) and the options --pooling,
- * --embd-normalize, --score-template-file, --score-tokens. Owns: the template of a pair.
- * Must not know: records, requests. */
-#ifndef CLI_POOLING_H
-#define CLI_POOLING_H
+ * sentence-transformers: modules.json, 1_Pooling/config.json) and the options. Owns: the template of
+ * a pair. Must not know: command lines, records, requests. */
+#ifndef ENGINE_POOLING_H
+#define ENGINE_POOLING_H
 
-#include "cli/options.h"
 #include "core/model/model.h"
 #include "core/text/chat.h"
 #include "core/text/tokenizer.h"
@@ -26,11 +24,20 @@ struct pooling {
     const struct chat *pair; /* what renders a pair: that, or the model's own chat template */
     int32_t yes, no;         /* token ids; -1: the tokenizer has no such single tokens */
     char wrong[256], wrong_pair[256]; /* why embeddings, and scores by yes and no, are refused */
-    uint32_t template_crc;            /* of --score-template-file; 0: none */
+    uint32_t template_crc;            /* of the options; 0: none */
 };
 
-/* CHAT: of the model. Error: an option's file, or a checkpoint's file that is no JSON. */
-int pooling_open(struct pooling *p, const struct options *o, const struct model *m,
+/* NULL stands for what the checkpoint says. */
+struct pooling_options {
+    const char *kind;          /* last, mean, cls or rank */
+    const int *norm;           /* of embedding_make */
+    const char *template_text; /* [template_bytes] Jinja template of a pair */
+    size_t template_bytes;
+    const char *score_tokens; /* the two tokens of a score with a comma between them */
+};
+
+/* CHAT: of the model. Error: the template or the tokens, or a checkpoint's file that is no JSON. */
+int pooling_open(struct pooling *p, const struct pooling_options *o, const struct model *m,
                  const struct tokenizer *t, const struct chat *chat, struct err *e);
 void pooling_close(struct pooling *p);
 /* Renders a pair of JSON strings; *text is malloc'd. EXTRA: an object of further variables of the
