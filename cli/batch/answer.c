@@ -195,6 +195,23 @@ static int put_completion_logprobs(struct out *o, const struct answer_env *env,
     return w.rc;
 }
 
+/* The bytes of a word: of a token that holds part of a character its own. */
+static void put_bytes(struct out *o, struct words *w, int32_t id, const struct word *x)
+{
+    const char *p = x->text;
+    char *own = NULL;
+    size_t n = x->n, n_own;
+    if (n && memmem(p, n, "\xef\xbf\xbd", 3)) {
+        if (tok_own_bytes(w->env->tokens->tokenizer, id, &own, &n_own, w->e)) w->rc = -1;
+        if (own) p = own, n = n_own;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i) out_text(o, ",");
+        out_int(o, (unsigned char)p[i]);
+    }
+    free(own);
+}
+
 static void put_chat_token(struct out *o, struct words *w, int32_t id, double logprob)
 {
     struct word x;
@@ -204,10 +221,7 @@ static void put_chat_token(struct out *o, struct words *w, int32_t id, double lo
     out_text(o, ",\"logprob\":");
     out_logprob(o, logprob);
     out_text(o, ",\"bytes\":[");
-    for (size_t i = 0; i < x.n; i++) {
-        if (i) out_text(o, ",");
-        out_int(o, (unsigned char)x.text[i]);
-    }
+    put_bytes(o, w, id, &x);
     out_text(o, "]");
     free(x.own);
 }
@@ -289,8 +303,7 @@ static void put_ids(struct out *o, const int32_t *id, size_t n)
     out_text(o, "]");
 }
 
-static void put_ending(struct out *o, const struct record *r, const struct job_choice *c,
-                       int calls)
+static void put_ending(struct out *o, const struct record *r, const struct job_choice *c, int calls)
 {
     out_text(o, calls                        ? ",\"finish_reason\":\"tool_calls\",\"stop_reason\":"
                 : c->finish == FINISH_LENGTH ? ",\"finish_reason\":\"length\",\"stop_reason\":"

@@ -3,6 +3,7 @@
  * sees of it. */
 #include "cli/batch/batch.h"
 
+#include "cli/batch/json_signs.h"
 #include "cli/run.h"
 #include "engine/sampling.h"
 #include "core/base/clock.h"
@@ -183,16 +184,37 @@ static int may_pool(const char *line, size_t n)
     return 0;
 }
 
+/* A line of what --input-format auto takes for plain prompts: JSON is none. */
+static int check_plain(struct batch_run *b, struct json_signs *signs, const struct input_line *line,
+                       struct err *e)
+{
+    static const char way_out[] = "(--input-format text takes any line for a prompt)";
+    const char *path = b->o->input;
+    if (strcmp(b->o->input_format, "auto") || !b->plain) return 0;
+    if (json_signs_see(signs, line->text, line->n, b->n_records, e)) {
+        char why[sizeof e->msg];
+        if (err_is_memory(e)) return -1;
+        memcpy(why, e->msg, sizeof why);
+        return err_set(e, "%s: %.200s %s", path, why, way_out);
+    }
+    if (b->n_records || !json_signs_name(path)) return 0;
+    return err_set(e,
+                   "%s: is named as JSON lines are, but its first line does not begin with '{' %s",
+                   path, way_out);
+}
+
 /* Reads the input once: its checksum, how many records, which format. */
 static int scan_input(struct batch_run *b, struct err *e)
 {
     struct input_line line;
+    struct json_signs signs = {0};
     int more;
     b->plain = !strcmp(b->o->input_format, "text");
     if (input_check_text(b->input, e)) return -1;
     while ((more = input_next(b->input, &line, e)) == 1) {
         if (!b->n_records && !strcmp(b->o->input_format, "auto"))
             b->plain = line.text[strspn(line.text, " \t")] != '{';
+        if (check_plain(b, &signs, &line, e)) return -1;
         b->may_pool |= may_pool(line.text, line.n);
         b->n_records++;
     }
@@ -613,6 +635,15 @@ static void say_end(struct batch_run *b, int rc, int complete)
                 printable_text(b->output, name));
 }
 
+/* The exit code of a run whose answers are all there. A launcher takes any code but 0 of one
+ * process for the failure of the job and ends the others: with --shard auto refused records are
+ * said, not returned. */
+static int end_code(const struct batch_run *b)
+{
+    const char *shard = b->o->shard;
+    return b->meter.n_errors && (!shard || strcmp(shard, "auto")) ? SOME_FAILED : OK;
+}
+
 static int run(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
@@ -646,7 +677,7 @@ static int run(struct batch_run *b, struct err *e)
                           */
     if (b->journal_path) {
         int complete = match_journal(b, e);
-        if (complete) return complete < 0 ? FAILED : b->meter.n_errors ? SOME_FAILED : OK;
+        if (complete) return complete < 0 ? FAILED : end_code(b);
     }
     if (result_open(&b->result, b->output, !b->journal_path, ends_with(o->output, ".gz"),
                     !strcmp(o->order, "done"), e))
@@ -672,7 +703,7 @@ static int run(struct batch_run *b, struct err *e)
         rc = -1;
     }
     say_end(b, rc, complete);
-    return rc < 0 ? FAILED : rc == STOPPED ? STOPPED : b->meter.n_errors ? SOME_FAILED : OK;
+    return rc < 0 ? FAILED : rc == STOPPED ? STOPPED : end_code(b);
 }
 
 int run_batch(const struct options *o, struct err *e)

@@ -81,6 +81,10 @@ int tok_stream_flush(struct tok_stream *s, const char **piece, size_t *bytes, st
 int tok_decode_inside(const struct tokenizer *t, int32_t id, char **text, size_t *bytes,
                       struct err *e);
 
+/* The bytes of one id that may be part of a character: of a byte-level spelling, or the byte of
+ * byte fallback; malloc'd, *n long. *bytes is NULL where the id has no such spelling. */
+int tok_own_bytes(const struct tokenizer *t, int32_t id, char **bytes, size_t *n, struct err *e);
+
 /* What each id adds inside a text, as bytes: also parts of characters. Special tokens and unused
  * ids add nothing. */
 struct tok_bytes {

@@ -693,7 +693,7 @@ static void test_bytes(void **state)
 {
     (void)state;
     static const char *const names[] = {"demo", "Llama-2", "Llama-3", "Qwen1.5-Qwen2", "Qwen3"};
-    int n_parts = 0, n_texts = 0;
+    int n_parts = 0, n_texts = 0, n_own = 0;
     for (int k = 0; k < 5; k++) {
         struct tokenizer *t = NULL;
         struct tok_bytes all;
@@ -715,6 +715,18 @@ static void test_bytes(void **state)
                 assert_memory_equal(all.text + all.start[id], text, n);
                 n_texts++;
             } else if (n) n_parts += !is_utf8(all.text + all.start[id], n);
+            if (strstr(text, "\xef\xbf\xbd")) {
+                char *own;
+                assert_int_equal(tok_own_bytes(t, id, &own, &bytes, &e), 0);
+                if (own) { /* else its text is U+FFFD itself */
+                    assert_int_equal(bytes, n);
+                    assert_memory_equal(own, all.text + all.start[id], n);
+                } else if (n) {
+                    assert_memory_equal(text, all.text + all.start[id], n);
+                }
+                n_own += own != NULL;
+                free(own);
+            }
             free(text);
         }
         const char *text = "Gr\u00fc\u00dfe \U0001f600\u6f22 {\"a\": [1, -2.5e3]}\n\t x";
@@ -734,7 +746,7 @@ static void test_bytes(void **state)
         tok_close(t);
     }
     printf("# %d texts, %d parts of characters\n", n_texts, n_parts);
-    assert_true(n_texts > 1000 && n_parts > 100);
+    assert_true(n_texts > 1000 && n_parts > 100 && n_own >= n_parts);
 }
 
 int main(void)

@@ -113,6 +113,41 @@ static void sampling(void)
         "\"completion_tokens\":1", "top_k");
 }
 
+/* Characters of several tokens: the bytes of the tokens are the answer's, chosen and likeliest. */
+static void bytes_of_parts(void)
+{
+    static const char answer[] = "\u65e5 \U0001f600!";
+    struct process p;
+    char bytes[64] = "";
+    size_t n = 0, i, k;
+    int n_parts = 0, n_others = 0;
+    json_t *entry, *byte, *top;
+    process_run(&p, (char *[]){run_bin, "-m", chat_model, "-t", "1", "-i", "-", "-o", "-", NULL},
+                "{\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\","
+                "\"content\":\"hi\"}],\"logprobs\":true,\"top_logprobs\":20,"
+                "\"structured_outputs\":{\"choice\":[\"\u65e5 \U0001f600!\"]},"
+                "\"logprob_token_ids\":[150,151,152,153,154]}}\n");
+    json_t *line = line_of(p.out, 0),
+           *c = json_array_get(
+               json_object_get(json_object_get(json_object_get(line, "response"), "body"),
+                               "choices"),
+               0);
+    json_array_foreach (json_object_get(json_object_get(c, "logprobs"), "content"), i, entry) {
+        json_array_foreach (json_object_get(entry, "bytes"), k, byte)
+            if (n < sizeof bytes - 1) bytes[n++] = (char)json_integer_value(byte);
+        n_parts += strstr(json_string_value(json_object_get(entry, "token")), "\xef\xbf\xbd") != 0;
+        json_array_foreach (json_object_get(entry, "top_logprobs"), k, top)
+            n_others += json_array_size(json_object_get(top, "bytes")) == 1;
+    }
+    const char *content =
+        json_string_value(json_object_get(json_object_get(c, "message"), "content"));
+    check(content && !strcmp(content, answer) && n == strlen(answer) && !memcmp(bytes, answer, n),
+          "bytes of tokens that are parts of characters", &p);
+    check(n_parts > 3 && n_others > 5, "bytes of the likeliest tokens", &p);
+    json_decref(line);
+    process_free(&p);
+}
+
 static void chats(void)
 {
     struct process p;
@@ -199,13 +234,13 @@ static void formats(void)
     process_free(&p);
 
     shell_ok("%s -m %s -t 1 -i - -o - -c 64 <tests/data/batch/in.jsonl 2>/dev/null | cmp - "
-          "tests/data/batch/expected.jsonl",
-          run_bin, model);
+             "tests/data/batch/expected.jsonl",
+             run_bin, model);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64", "--order", "done");
     process_free(&p);
     shell_ok("! cmp -s %s tests/data/batch/expected.jsonl && sort %s >%s/out.a && sort "
-          "tests/data/batch/expected.jsonl | cmp - %s/out.a",
-          out, out, dir, dir);
+             "tests/data/batch/expected.jsonl | cmp - %s/out.a",
+             out, out, dir, dir);
     clean();
 
     char shard[8];
@@ -216,8 +251,8 @@ static void formats(void)
         check(p.code == 3, "a shard", &p);
         process_free(&p);
     }
-    shell_ok("scripts/merge-shards %s && gzip -dc %s | cmp - tests/data/batch/expected.jsonl", packed,
-          packed);
+    shell_ok("scripts/merge-shards %s && gzip -dc %s | cmp - tests/data/batch/expected.jsonl",
+             packed, packed);
     clean();
     setenv("SLURM_PROCID", "1", 1), setenv("SLURM_NTASKS", "2", 1);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--shard", "auto");
@@ -225,8 +260,8 @@ static void formats(void)
     process_free(&p);
     setenv("SLURM_STEP_ID", "0", 1);
     RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "--shard", "auto", "-c", "64");
-    check(p.code == 3 && strstr(p.err, "32 of 32"), "--shard auto takes the Slurm task's share",
-          &p);
+    check(p.code == 0 && strstr(p.err, "32 of 32") && !strstr(p.err, " 0 of them errors"),
+          "--shard auto takes the Slurm task's share, and refused records are no failure", &p);
     process_free(&p);
     unsetenv("SLURM_PROCID"), unsetenv("SLURM_NTASKS"), unsetenv("SLURM_STEP_ID");
     clean();
@@ -319,9 +354,10 @@ static void refusals(void)
     RUN(&p, NULL, "-i", in, "-o", "/dev/full", "-n", "2");
     check(p.code == 1 && strstr(p.err, "No space left"), "a full disk under a stream", &p);
     process_free(&p);
-    shell_ok("{ %s -m %s -i %s -o - -n 2 2>%s; echo $? >>%s; } | true; tail -n 1 %s | grep -qx 1 && "
-          "grep -q 'Broken pipe' %s",
-          run_bin, model, in, log_path, log_path, log_path, log_path);
+    shell_ok(
+        "{ %s -m %s -i %s -o - -n 2 2>%s; echo $? >>%s; } | true; tail -n 1 %s | grep -qx 1 && "
+        "grep -q 'Broken pipe' %s",
+        run_bin, model, in, log_path, log_path, log_path, log_path);
     clean();
 }
 
@@ -478,6 +514,57 @@ static void error_records(void)
 
 /* ---- what is no text */
 
+/* JSON that is no JSON lines is refused, plain prompts that begin as JSON may are answered. */
+static void json_for_prompts(void)
+{
+#define RECORD "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"x\"}}"
+    static const struct {
+        const char *name, *text, *says; /* NULL: prompts */
+    } inputs[] = {
+        {"a", "[\n" RECORD ",\n" RECORD "\n]\n", "is a JSON array"},
+        {"a", "\n  [" RECORD "]\n", "is a JSON array"},
+        {"a", "\xef\xbb\xbf[ {\"role\":\"user\",\"content\":\"hi\"}]\n", "is a JSON array"},
+        {"a", "[\"x\", \"y\"]\n", "is a JSON array"},
+        {"a", "# mine\n" RECORD "\n", "begins with a comment"},
+        {"a", "// mine\n{\"prompt\": \"x\"}\n", "begins with a comment"},
+        {"a", "# mine\n\n# more\n" RECORD "\n", "has records"},
+        {"a", "hi\n[{\"role\": \"user\", \"content\": \"hi\"}]\n", "has records"},
+        {"a", "\"custom_id\":\"a\",\"body\":{\"prompt\":\"x\"}}\n", "beginning is missing"},
+        {"a", "custom_id\": \"a\", \"body\": {\"prompt\": \"x\"}}\n" RECORD "\n",
+         "beginning is missing"},
+        {"a", "\"url\":\"/v1/completions\",\"body\" : {}},\n", "beginning is missing"},
+        {"a.json", "hi\n", "named as JSON lines"},
+        {"a.JSONL", "hi\n", "named as JSON lines"},
+        {"a.ndjson.gz", "hi\n", "named as JSON lines"},
+        {"a.txt", "[INST] hi [/INST]\n[1] is a note\n", NULL},
+        {"a.txt", "# A title\nThe king\n", NULL},
+        {"a.jsonl.txt", "Repair {\"a\": 1\n{\"name\": \"x\"} is an object\n\"Yes,\" he said\n",
+         NULL},
+        {"a", "The custom_id of a record, its \"body\": what are they?\n", NULL},
+    };
+#undef RECORD
+    struct process p;
+    char path[400];
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, inputs[i].name);
+        write_file(path, inputs[i].text, strlen(inputs[i].text));
+        RUN(&p, NULL, "-i", path, "-o", out, "-n", "1");
+        if (inputs[i].says)
+            check(p.code == 1 && strstr(p.err, inputs[i].says) && strstr(p.err, path) &&
+                      strstr(p.err, "--input-format text") && count(p.err, "\n") == 1 &&
+                      access(out, F_OK),
+                  inputs[i].text, &p);
+        else check(p.code == 0 && strstr(p.err, " 0 of them errors"), inputs[i].text, &p);
+        process_free(&p);
+        clean();
+        RUN(&p, NULL, "-i", path, "-o", out, "-n", "1", "--input-format", "text");
+        check(p.code == 0 && strstr(p.err, " 0 of them errors"), "any line as a prompt", &p);
+        process_free(&p);
+        clean();
+        unlink(path);
+    }
+}
+
 static void binary_inputs(void)
 {
     static const struct {
@@ -629,6 +716,7 @@ int main(int argc, char **argv)
     log_probabilities();
     sampling();
     chats();
+    bytes_of_parts();
     formats();
     reports();
     refusals();
@@ -636,6 +724,7 @@ int main(int argc, char **argv)
     hostile_records();
     error_records();
     binary_inputs();
+    json_for_prompts();
     /* about bits, not memory: sanitized they would take minutes */
 #ifdef __SANITIZE_ADDRESS__
     skip("invariance: sanitized build");

@@ -35,6 +35,7 @@ done
 command -v less >/dev/null || ln -s /bin/cat "$dir/bin/less"
 "$build/opt4gptq-convert" -q models/demo "$work/tinyllama.safetensors" || exit 2
 ln "$work/tinyllama.safetensors" "$work/model.safetensors"
+ln -s "$root/scripts/merge-shards" "$dir/bin/opt4gptq-merge-shards"
 # SLURM, as far as the batch script asks for it
 printf '#!/bin/sh\nwhile case $1 in --*) ;; *) false ;; esac; do shift; done\nexec "$@"\n' >"$dir/bin/srun"
 printf '#!/bin/sh\nexit 0\n' >"$dir/bin/scontrol"

@@ -434,6 +434,32 @@ static int byte_of_id(const struct tokenizer *t, int32_t id, struct tok_buf *tok
     return tok_bpe_spell(&t->bpe, id, token, e) ? -2 : fallback_byte(text_of(token), token->n);
 }
 
+int tok_own_bytes(const struct tokenizer *t, int32_t id, char **bytes, size_t *n, struct err *e)
+{
+    struct stage g = {0};
+    struct tok_buf token = {0};
+    int rc = 0;
+    *bytes = NULL;
+    *n = 0;
+    if (id < 0 || id >= t->n_ids) return 0;
+    if (t->dec.n && t->dec.s[0].op == TOK_DEC_BYTE_LEVEL) {
+        rc = spelled_bytes(t, id, &g, e);
+    } else {
+        int byte = byte_of_id(t, id, &token, e);
+        char c = (char)byte;
+        if (byte == -2) rc = -1;
+        if (byte >= 0) rc = tok_buf_add(&g.held, &c, 1, e);
+    }
+    tok_buf_free(&token);
+    if (rc) {
+        tok_buf_free(&g.held);
+        return -1;
+    }
+    *bytes = g.held.p;
+    *n = g.held.n;
+    return 0;
+}
+
 /* Opens a stream in the middle of a text: behind a token of letters. */
 static int open_inside(struct tok_stream **s, const struct tokenizer *t, struct err *e)
 {
