@@ -72,8 +72,8 @@ static int take_ids(const struct job *j, const json_t *array, struct job_prompt 
         const json_t *v = json_array_get(array, i);
         json_int_t id = json_integer_value(v);
         if (!json_is_integer(v))
-            err_set(&inner,
-                    "%s: must be a string, an array of token ids, or an array of these", j->field);
+            err_set(&inner, "%s: must be a string, an array of token ids, or an array of these",
+                    j->field);
         else if (id < 0 || id >= j->env->vocab)
             err_set(&inner, "%s: token %zu is outside the vocabulary (0..%d)", j->field, i,
                     j->env->vocab - 1);
@@ -111,12 +111,39 @@ static int make_messages(const struct job *j, json_t **messages, struct err *e)
     return run_add_message(*messages, "user", r->text, r->text_bytes, "the line", e);
 }
 
-/* Renders MESSAGES; of continue_final_message, the text ends within the last one. 1: refused. */
-static int render(const struct job *j, json_t *messages, char **text, size_t *bytes,
-                  struct refusal *why, struct err *e)
+/* The template's further variables: chat_template_kwargs and the fields that are such variables. */
+static int template_variables(const struct job *j, json_t **extra, struct refusal *why,
+                              struct err *e)
 {
     const struct record *r = &j->record;
-    const struct chat_input in = {messages, r->tools, r->kwargs, r->add_generation_prompt};
+    const json_t *const words[] = {r->effort, r->verbosity};
+    static const char *const names[] = {"reasoning_effort", "verbosity"};
+    struct err inner = {0};
+    *extra = r->kwargs ? json_copy((json_t *)(uintptr_t)r->kwargs) : json_object();
+    if (!*extra) return err_memory(e);
+    for (int i = 0; i < 2; i++) {
+        const json_t *given = json_object_get(*extra, names[i]);
+        if (!words[i]) continue;
+        if (given && !json_equal(given, words[i]))
+            err_set(&inner, "%s: chat_template_kwargs says something else", names[i]);
+        else if (chat_reads(j->chat, r->tools != NULL, names[i]))
+            json_object_set(*extra, names[i], (json_t *)(uintptr_t)words[i]);
+        else if (!i)
+            err_set(&inner,
+                    "%s: the model's chat template does not read it; variables that it "
+                    "reads are set by chat_template_kwargs",
+                    names[i]);
+        if (inner.msg[0]) return job_refuse(why, names[i], &inner);
+    }
+    return json_check(e);
+}
+
+/* Renders MESSAGES; of continue_final_message, the text ends within the last one. 1: refused. */
+static int render(const struct job *j, json_t *messages, const json_t *extra, char **text,
+                  size_t *bytes, struct refusal *why, struct err *e)
+{
+    const struct record *r = &j->record;
+    const struct chat_input in = {messages, r->tools, extra, r->add_generation_prompt};
     json_t *last = NULL;
     struct err inner = {0};
     int rc = r->continue_final ? chat_continue_mark(messages, &last, &inner) : 0, is_cut = rc;
@@ -134,7 +161,7 @@ static int chat_prompt(struct job *j, struct job_prompt *p, struct refusal *why,
 {
     const struct record *r = &j->record;
     struct err inner = {0};
-    json_t *messages = NULL;
+    json_t *messages = NULL, *extra = NULL;
     char *text = NULL;
     size_t bytes = 0;
     int rc = job_calls_chat(j, &j->chat, why, e);
@@ -143,9 +170,14 @@ static int chat_prompt(struct job *j, struct job_prompt *p, struct refusal *why,
         err_set(&inner, "tools: the model's chat template does not use tools");
         return job_refuse(why, "tools", &inner);
     }
+    if ((rc = template_variables(j, &extra, why, e))) {
+        json_decref(extra);
+        return rc;
+    }
     rc = make_messages(j, &messages, &inner);
-    if (!rc) rc = render(j, messages, &text, &bytes, why, &inner);
+    if (!rc) rc = render(j, messages, extra, &text, &bytes, why, &inner);
     json_decref(messages);
+    json_decref(extra);
     if (rc == 1) {
         free(text);
         return 1;
@@ -174,8 +206,9 @@ int job_add_prompts(struct job *j, int n, struct err *e)
 static int read_prompts(struct job *j, struct refusal *why, struct err *e)
 {
     const struct record *r = &j->record;
-    j->field = r->pooling.b_field ? r->pooling.b_field : r->pooling.a_field ? r->pooling.a_field
-                                                                             : "prompt";
+    j->field = r->pooling.b_field   ? r->pooling.b_field
+               : r->pooling.a_field ? r->pooling.a_field
+                                    : "prompt";
     if (r->kind >= RECORD_EMBEDDING && job_check_pooling(j, why)) return 1;
     if (r->kind < RECORD_EMBEDDING && j->env->headless) {
         struct err none;
@@ -244,8 +277,7 @@ static int measure(struct job *j, struct refusal *why)
     for (int i = 0; i < j->n_prompts; i++) {
         const struct job_prompt *p = &j->prompt[i];
         uint64_t choice = 512 + (r->return_ids ? p->ids.n * 8 : 0);
-        if (r->prompt_logprobs >= 0)
-            choice += p->ids.n * (128 + 80 * (uint64_t)r->prompt_logprobs);
+        if (r->prompt_logprobs >= 0) choice += p->ids.n * (128 + 80 * (uint64_t)r->prompt_logprobs);
         if (r->echo) choice += p->text_bytes + (r->logprobs >= 0 ? p->ids.n * token_bytes(r) : 0);
         if (!grow(j, choice * (uint64_t)r->n)) continue;
         err_set(&inner, "%s", j->failed);

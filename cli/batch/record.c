@@ -86,6 +86,8 @@ static const struct field {
     {"messages", CHAT | EMBEDDING, F_OTHER, 0, 0, 0},
     {"tools", CHAT, F_OTHER, 0, 0, 0},
     {"tool_choice", CHAT, F_OTHER, 0, 0, 0},
+    {"reasoning_effort", CHAT, F_OTHER, 0, 0, 0},
+    {"verbosity", CHAT, F_OTHER, 0, 0, 0},
     {"chat_template_kwargs", CHAT | POOLED, F_OTHER, 0, 0, 0},
     {"chat_template", CHAT, F_OTHER, 0, 0, 0},
     {"model", ALL, F_OTHER, 0, 0, 0},
@@ -131,6 +133,9 @@ static const struct field {
     {"service_tier", BOTH, F_IGNORED, 0, 0, 0},
     {"safety_identifier", BOTH, F_IGNORED, 0, 0, 0},
     {"prompt_cache_key", BOTH, F_IGNORED, 0, 0, 0},
+    {"prompt_cache_retention", BOTH, F_IGNORED, 0, 0, 0},
+    {"prompt_cache_options", BOTH, F_IGNORED, 0, 0, 0},
+    {"prediction", CHAT, F_IGNORED, 0, 0, 0}, /* of the answer: for speed */
     {"stream_options", BOTH, F_IGNORED, 0, 0, 0},
     {"parallel_tool_calls", CHAT, F_IGNORED, 0, 0, 0},
     {"include_reasoning", CHAT, F_IGNORED, 0, 0, 0},
@@ -152,8 +157,7 @@ static int refuse(struct refusal *why, const char *field, const char *text)
 static const struct field *find_field(const char *name, enum record_kind kind)
 {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (fields[i].where & 1 << kind && !strcmp(fields[i].name, name))
-            return &fields[i];
+        if (fields[i].where & 1 << kind && !strcmp(fields[i].name, name)) return &fields[i];
     return NULL;
 }
 
@@ -328,6 +332,20 @@ static int read_template(struct record *r, const json_t *v, int is_trusted, stru
     return 0;
 }
 
+/* A word that the chat template may read. */
+static int read_word(const json_t **word, const char *name, const json_t *v,
+                     const char *const *words, struct refusal *why)
+{
+    char all[160] = "must be";
+    const char *s = json_string_value(v);
+    for (int i = 0; words[i]; i++) {
+        if (s && !strcmp(s, words[i])) return *word = v, 0;
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s \"%s\"", i ? "," : " one of", words[i]);
+    }
+    return refuse(why, name, all);
+}
+
 /* Fields that no row of numbers describes. */
 static int read_other(struct record *r, const char *name, const json_t *v,
                       const struct record_defaults *d, struct refusal *why, struct err *e)
@@ -367,6 +385,13 @@ static int read_other(struct record *r, const char *name, const json_t *v,
     } else if (!strcmp(name, "chat_template_kwargs")) {
         if (!json_is_object(v)) return refuse(why, name, "must be an object");
         r->kwargs = v;
+    } else if (!strcmp(name, "reasoning_effort")) {
+        static const char *const words[] = {"none", "minimal", "low", "medium",
+                                            "high", "xhigh",   "max", NULL};
+        return read_word(&r->effort, name, v, words, why);
+    } else if (!strcmp(name, "verbosity")) {
+        static const char *const words[] = {"low", "medium", "high", NULL};
+        return read_word(&r->verbosity, name, v, words, why);
     } else if (!strcmp(name, "chat_template")) {
         return read_template(r, v, d->trusts_templates, why);
     } else if (!strcmp(name, "modalities")) {
@@ -431,10 +456,14 @@ static int record_kind_of(const char *url)
     static const struct {
         const char *url;
         enum record_kind kind;
-    } urls[] = {{"/v1/completions", RECORD_COMPLETION}, {"/v1/chat/completions", RECORD_CHAT},
-                {"/v1/embeddings", RECORD_EMBEDDING},   {"/v1/score", RECORD_SCORE},
-                {"/score", RECORD_SCORE},               {"/v1/rerank", RECORD_RERANK},
-                {"/v2/rerank", RECORD_RERANK},          {"/rerank", RECORD_RERANK}};
+    } urls[] = {{"/v1/completions", RECORD_COMPLETION},
+                {"/v1/chat/completions", RECORD_CHAT},
+                {"/v1/embeddings", RECORD_EMBEDDING},
+                {"/v1/score", RECORD_SCORE},
+                {"/score", RECORD_SCORE},
+                {"/v1/rerank", RECORD_RERANK},
+                {"/v2/rerank", RECORD_RERANK},
+                {"/rerank", RECORD_RERANK}};
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
         if (!strcmp(urls[i].url, url)) return (int)urls[i].kind;
     return -1;
@@ -687,6 +716,7 @@ void record_settle(struct record *r)
     const char *key;
     void *next;
     r->prompt = r->messages = r->tools = r->kwargs = NULL;
+    r->effort = r->verbosity = NULL;
     r->bad_words = r->chat_template = NULL;
     if (r->kind != RECORD_RERANK) r->pooling.b = NULL;
     r->pooling.a = NULL;

@@ -75,6 +75,7 @@ struct record {
     const json_t *prompt; /* of a completion: string, ids, or array of these; or NULL */
     const json_t *messages, *tools,
         *kwargs;       /* of a chat; tools and kwargs (chat_template_kwargs) may be NULL */
+    const json_t *effort, *verbosity; /* words for the chat template; NULL: not given */
     const char *model; /* as the record names it, or NULL */
     int n, max_tokens; /* max_tokens -1: up to the context */
     int logprobs;      /* -1: none; else that many alternatives */

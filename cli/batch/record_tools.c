@@ -84,6 +84,44 @@ static int choose(struct record_tools *t, const json_t *v, struct refusal *why)
     return 0;
 }
 
+/* 1: V, an object of a type of its own, names a function; *name. */
+static int names_function(const json_t *v, json_t **name)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    *name = json_object_get(json_object_get(v, "function"), "name");
+    return type && !strcmp(type, "function") && json_is_string(*name);
+}
+
+/* {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}: leaves these functions in the
+ * list, and sees to it by a grammar that no other is called. */
+static int allow(struct record_tools *t, const json_t *choice, struct refusal *why)
+{
+    const json_t *v = json_object_get(choice, "allowed_tools");
+    const char *mode = json_string_value(json_object_get(v, "mode"));
+    json_t *tools = json_object_get(v, "tools"), *one, *tool, *name, *list = json_array();
+    size_t i, k;
+    int rc = 0;
+    if (!mode || (strcmp(mode, "auto") && strcmp(mode, "required")))
+        rc = refuse(why, "tool_choice", "allowed_tools.mode must be \"auto\" or \"required\"");
+    else if (!json_is_array(tools) || !json_array_size(tools))
+        rc = refuse(why, "tool_choice", "allowed_tools.tools must be an array of functions");
+    else t->choice = strcmp(mode, "auto") ? TOOLS_REQUIRED : TOOLS_AUTO;
+    json_array_foreach (t->list, i, tool) {
+        int is_allowed = 0;
+        json_array_foreach (tools, k, one)
+            is_allowed |= names_function(one, &name) &&
+                          json_equal(json_object_get(tool, "name"), name);
+        if (is_allowed) json_array_append(list, tool);
+    }
+    if (!rc && json_array_size(list) != json_array_size(tools))
+        rc = refuse(why, "tool_choice",
+                    "allowed_tools.tools has something that is none of the tools, or one twice");
+    json_decref(t->list);
+    t->list = list;
+    t->is_strict = 1;
+    return rc;
+}
+
 /* Every call has to have the arguments of its schema. */
 static void bind(struct record_tools *t)
 {
@@ -115,6 +153,9 @@ int record_read_tools(struct record *r, const json_t *body, struct refusal *why,
         return refuse(why, "parallel_tool_calls", "must be true or false");
     t->is_single = json_is_false(parallel);
     if (read_list(t, r->tools, why)) return 1;
+    word = json_string_value(json_object_get(choice, "type"));
+    int is_allowed = word && !strcmp(word, "allowed_tools");
+    if (is_allowed && allow(t, choice, why)) return 1;
     if (t->choice == TOOLS_NAMED && choose(t, choice, why)) return 1;
     if (t->choice != TOOLS_AUTO) bind(t);
     return json_check(e);

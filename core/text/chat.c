@@ -166,11 +166,13 @@ void chat_close(struct chat *c)
     free(c);
 }
 
-int chat_reads_tools(const struct chat *c)
+int chat_reads(const struct chat *c, int tools, const char *name)
 {
-    const struct jinja *t = c->tool_use ? c->tool_use : c->plain;
-    return !t || jinja_reads(t, "tools");
+    const struct jinja *t = tools && c->tool_use ? c->tool_use : c->plain;
+    return !t || jinja_reads(t, name);
 }
+
+int chat_reads_tools(const struct chat *c) { return chat_reads(c, 1, "tools"); }
 
 const char *chat_source(const struct chat *c, size_t *n)
 {

@@ -59,6 +59,10 @@ int chat_render(const struct chat *c, const struct chat_input *in, char **text, 
  * and without a template. */
 int chat_reads_tools(const struct chat *c);
 
+/* 1 if the template that is rendered (TOOLS: with tools) reads the variable NAME, and without a
+ * template. */
+int chat_reads(const struct chat *c, int tools, const char *name);
+
 /* The source of the template for tools, [*n]; NULL: there is none. */
 const char *chat_source(const struct chat *c, size_t *n);
 

@@ -195,8 +195,8 @@ static void invariance(char *m)
     }
     for (int i = 0; i < 3; i++)
         shell_code("timeout -s KILL 0.%d %s -t 1 -c 600 -m %s -i %s -o %s " TRUST
-              " --compact-json 2>/dev/null",
-              2 + 3 * i, run_bin, m, in, out2);
+                   " --compact-json 2>/dev/null",
+                   2 + 3 * i, run_bin, m, in, out2);
     RUN(&p, NULL, "-m", m, "-i", in, "-o", out2, TRUST, "--compact-json");
     check(p.code == 0 && same_file(out, out2), "killed and continued", &p);
     process_free(&p);
@@ -465,6 +465,73 @@ static void call_or_document(void)
     check_that(n_calls > 4 && n_documents > 6, "%d calls, %d documents", n_calls, n_documents);
 }
 
+#define ALLOWED(mode, tools)                                                                       \
+    ",\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"" mode             \
+    "\",\"tools\":[" tools "]}}"
+#define NOW "{\"type\":\"function\",\"function\":{\"name\":\"now\"}}"
+
+/* Of two functions one is allowed: no other is called, whatever is likelier. */
+static void allowed_tools(void)
+{
+    static const char *const choices_of_one[] = {ALLOWED("required", NOW), ALLOWED("auto", NOW)};
+    for (int i = 0; i < 2; i++) {
+        char fields[1200];
+        snprintf(fields, sizeof fields,
+                 ",\"n\":8,\"max_tokens\":60,\"temperature\":1.5,\"parallel_tool_calls\":false,"
+                 "\"logit_bias\":{\"%d\":100},\"tools\":%s%s",
+                 FIRST_TOKEN + 1, TOOLS, choices_of_one[i]);
+        json_t *line = ask(special, syntaxes[7].template, fields, "--compact-json", "--ignore-eos"),
+               *choice;
+        int n = 0;
+        size_t k;
+        json_array_foreach (
+            json_object_get(json_object_get(json_object_get(line, "response"), "body"), "choices"),
+            k, choice) {
+            json_t *call = json_array_get(
+                json_object_get(json_object_get(choice, "message"), "tool_calls"), 0);
+            const char *name = text_at(json_object_get(call, "function"), "name", NULL);
+            n += call && !strcmp(name, "now");
+            check_that(!call || !strcmp(name, "now"), "the function that is allowed, not %s", name);
+        }
+        check_that(n > 5, "%d calls of the function that is allowed", n);
+        json_decref(line);
+    }
+}
+
+/* Fields that are variables of the template, and those that change nothing. */
+static void template_words(void)
+{
+    static const struct {
+        const char *template, *fields, *same; /* the template whose prompt it is */
+    } cases[] = {
+        {"a{{ reasoning_effort }}", ",\"reasoning_effort\":\"low\"", "alow"},
+        {"a{{ reasoning_effort or 'x' }}", ",\"reasoning_effort\":null", "ax"},
+        {"a{{ reasoning_effort }}{{ b }}",
+         ",\"reasoning_effort\":\"high\",\"chat_template_kwargs\":{\"b\":\"c\"}", "ahighc"},
+        {"a{{ verbosity }}", ",\"verbosity\":\"low\"", "alow"},
+        {"a",
+         ",\"verbosity\":\"high\",\"prompt_cache_retention\":\"24h\",\"prediction\":{\"type\":"
+         "\"content\",\"content\":\"x\"},\"prompt_cache_key\":\"k\"",
+         "a"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char fields[500];
+        snprintf(fields, sizeof fields, ",\"max_tokens\":1,\"return_token_ids\":true%s",
+                 cases[i].fields);
+        json_t *line = ask(model, cases[i].template, fields, "--temp", "0"),
+               *same = ask(model, cases[i].same, ",\"max_tokens\":1,\"return_token_ids\":true",
+                           "--temp", "0"),
+               *a = json_object_get(json_object_get(line, "response"), "body"),
+               *b = json_object_get(json_object_get(same, "response"), "body");
+        check_that(json_array_size(json_object_get(b, "prompt_token_ids")) &&
+                       json_equal(json_object_get(a, "prompt_token_ids"),
+                                  json_object_get(b, "prompt_token_ids")),
+                   "%s", cases[i].fields);
+        json_decref(line);
+        json_decref(same);
+    }
+}
+
 #define F(inner) ",\"tools\":[{\"type\":\"function\",\"function\":" inner "}]"
 static void refusals(void)
 {
@@ -473,7 +540,15 @@ static void refusals(void)
     refused(F("{\"name\":\"f\"}") ",\"tool_choice\":\"always\"", "tool_choice", "must be");
     refused(F("{\"name\":\"f\"}") ",\"tool_choice\":7", "tool_choice", "must be");
     refused(F("{\"name\":\"f\"}") ",\"tool_choice\":{\"type\":\"allowed_tools\"}", "tool_choice",
-            "must be");
+            "allowed_tools.mode must be");
+    refused(F("{\"name\":\"f\"}") ALLOWED("auto", NOW), "tool_choice", "none of the tools");
+    refused(F("{\"name\":\"now\"}") ALLOWED("auto", NOW "," NOW), "tool_choice", "one twice");
+    refused(F("{\"name\":\"now\"}") ALLOWED("auto", ""), "tool_choice", "allowed_tools.tools must");
+    refused(",\"reasoning_effort\":\"low\"", "reasoning_effort", "chat_template_kwargs");
+    refused(",\"reasoning_effort\":\"lwo\"", "reasoning_effort", "must be one of \"none\"");
+    refused(",\"verbosity\":3", "verbosity", "must be one of \"low\"");
+    refused(",\"verbosity\":\"low\",\"chat_template_kwargs\":{\"verbosity\":\"high\"}", "verbosity",
+            "says something else");
     refused(F("{\"name\":\"f\"}") ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":"
                                   "\"g\"}}",
             "tool_choice", "'g' is none of the tools");
@@ -533,8 +608,8 @@ int main(int argc, char **argv)
     snprintf(in, sizeof in, "%s/in.jsonl", dir);
     snprintf(out, sizeof out, "%s/out", dir);
     snprintf(out2, sizeof out2, "%s/two", dir);
-    check(!shell_code("%s/opt4gptq-convert -q models/demo %s", argv[1], model), "convert models/demo",
-          NULL);
+    check(!shell_code("%s/opt4gptq-convert -q models/demo %s", argv[1], model),
+          "convert models/demo", NULL);
     make_special(argv[1]);
     forced_calls();
     special_tokens();
@@ -542,6 +617,8 @@ int main(int argc, char **argv)
     long_numbers();
     continued();
     call_or_document();
+    allowed_tools();
+    template_words();
     refusals();
     shell_code("rm -r %s", dir);
     return report("tools");
