@@ -149,8 +149,8 @@ static void say_machine(const struct completion *c)
     fprintf(stderr,
             "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit "
             "linears\n",
-            printable_text(g->architecture, name), g->n_layers, g->n_heads, g->n_kv_heads, g->head_dim, g->vocab,
-            g->context, step_plan_n_quantized(&c->engine.model.plan));
+            printable_text(g->architecture, name), g->n_layers, g->n_heads, g->n_kv_heads,
+            g->head_dim, g->vocab, g->context, step_plan_n_quantized(&c->engine.model.plan));
     struct sched_stats s;
     sched_stats(c->engine.sched, &s);
     fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions",
@@ -291,6 +291,12 @@ static int compute(struct completion *c, size_t *n_prompt, struct err *e)
     return c->text_mode ? show_end(&c->show, c->ended_by_text, e) : show_put("\n", 1, e);
 }
 
+/* Nothing where no time has passed that the clock sees. */
+static void put_rate(int n, double seconds)
+{
+    if (seconds > 0) fprintf(stderr, " (%.1f tok/s)", n / seconds);
+}
+
 static void report(const struct completion *c)
 {
     struct rusage u;
@@ -298,10 +304,12 @@ static void report(const struct completion *c)
     int n = (int)c->prompt.n,
         decoded = c->n_generated > 1 ? c->n_generated - 1
                                      : 0; /* the first token comes from the prompt's logits */
-    fprintf(stderr, "\nload %.3f s; prompt %d tokens in %.3f s (%.1f tok/s); generated %d tokens",
-            c->load_s, n, c->prompt_s, n / c->prompt_s, c->n_generated);
-    if (decoded && c->generate_s > 0)
-        fprintf(stderr, " in %.3f s (%.1f tok/s)", c->generate_s, decoded / c->generate_s);
+    fprintf(stderr, "\nload %.3f s; prompt %d token%s in %.3f s", c->load_s, n, n == 1 ? "" : "s",
+            c->prompt_s);
+    put_rate(n, c->prompt_s);
+    fprintf(stderr, "; generated %d token%s", c->n_generated, c->n_generated == 1 ? "" : "s");
+    if (decoded) fprintf(stderr, " in %.3f s", c->generate_s);
+    if (decoded) put_rate(decoded, c->generate_s);
     fprintf(stderr, "; peak memory %.0f MiB\n", (double)u.ru_maxrss / 1024);
 }
 

@@ -277,11 +277,11 @@ static int check_unused(struct plan *p, struct err *e)
         n++;
     }
     if (p->facts.n_skipped)
-        note_info(
-            p->notes,
-            "%zu tensors of a vision tower, an audio tower or draft layers are left out: only "
-            "the text model is converted",
-            p->facts.n_skipped);
+        note_info(p->notes,
+                  "%zu tensor%s of a vision tower, an audio tower or draft layers left out: only "
+                  "the text "
+                  "model is converted",
+                  p->facts.n_skipped, p->facts.n_skipped == 1 ? "" : "s");
     if (p->facts.n_kv_scales)
         note_info(p->notes,
                   "%zu scales of keys and values in 8 bits are left out: they change nothing where "

@@ -117,6 +117,12 @@ static int read_saved(const char *path, json_t **v, struct err *e)
     return no_memory ? -1 : err_set(e, "%s: is not JSON with messages", path);
 }
 
+static void say_messages(const json_t *messages)
+{
+    size_t n = json_array_size(messages);
+    fprintf(stderr, "%zu message%s\n", n, n == 1 ? "" : "s");
+}
+
 static int load(struct conversation *c, const char *path, enum command_then *then, struct err *e)
 {
     json_t *v, *checked;
@@ -129,7 +135,7 @@ static int load(struct conversation *c, const char *path, enum command_then *the
         json_decref(c->messages);
         c->messages = json_incref(messages_of(v));
         c->n_again = 0;
-        fprintf(stderr, "%zu messages\n", json_array_size(c->messages));
+        say_messages(c->messages);
     }
     json_decref(v);
     return rc;
@@ -202,8 +208,8 @@ static int save(struct conversation *c, const char *path, enum command_then *the
     int fd = -1, rc = -1;
     (void)then;
     if (!*path) return err_set(e, "/save needs a file");
-    json_t *v =
-        json_pack("{s:O, s:{s:s}}", "messages", c->messages, "metadata", "saved_by", SAVED_BY);
+    json_t *v = json_pack("{s:O, s:{s:s}}", "messages", c->messages, "metadata", "saved_by",
+                          SAVED_BY);
     if (!v || !(text = json_dumps(v, JSON_INDENT(1) | JSON_REAL_PRECISION(17))) ||
         asprintf(&part, "%s.part", path) < 0) {
         part = NULL;
@@ -214,7 +220,7 @@ static int save(struct conversation *c, const char *path, enum command_then *the
         if (f ? fclose(f) : close(fd)) bad = 1;
         rc = bad || rename(part, path) ? err_sys(e, "%s", path) : 0;
         if (rc) unlink(part);
-        else fprintf(stderr, "%zu messages\n", json_array_size(c->messages));
+        else say_messages(c->messages);
     }
     json_decref(v);
     free(text);

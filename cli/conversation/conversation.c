@@ -335,10 +335,11 @@ static void report(const struct conversation *c)
     struct sched_stats s;
     sched_stats(c->engine.sched, &s);
     fprintf(stderr,
-            "%llu answers; prompts %llu tokens, %llu kept; generated %llu in %.1f s; %.0f MiB\n",
-            (unsigned long long)c->n_answers, (unsigned long long)c->n_prompt,
-            (unsigned long long)s.n_cached_tokens, (unsigned long long)c->n_generated,
-            c->generate_seconds, (double)memory_peak() / (1 << 20));
+            "%llu answer%s; prompts %llu tokens, %llu kept; generated %llu in %.1f s; %.0f MiB\n",
+            (unsigned long long)c->n_answers, c->n_answers == 1 ? "" : "s",
+            (unsigned long long)c->n_prompt, (unsigned long long)s.n_cached_tokens,
+            (unsigned long long)c->n_generated, c->generate_seconds,
+            (double)memory_peak() / (1 << 20));
 }
 
 int run_conversation(const struct options *o, struct err *e)

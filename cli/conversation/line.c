@@ -30,6 +30,7 @@ struct line_reader {
     unsigned char ahead[8]; /* of a terminal: keys behind an escape, [n_ahead], at_ahead are used */
     int n_ahead, at_ahead;
     int at_end;
+    int has_begun; /* a line was read: no byte order mark comes any more */
 };
 
 /* Waits for bytes of stdin. 0: end of input; -1: a signal or a failure (errno). */
@@ -256,6 +257,9 @@ static int next_line(struct line_reader *r, struct err *e)
         if (end || r->at_end) {
             int any = end || r->n;
             if (r->n && r->line[r->n - 1] == '\r') r->line[--r->n] = 0;
+            if (!r->has_begun && r->n >= 3 && !memcmp(r->line, "\xef\xbb\xbf", 3))
+                memmove(r->line, r->line + 3, (r->n -= 3) + 1);
+            r->has_begun = 1;
             return any ? LINE_TEXT : LINE_END;
         }
         ssize_t got = read_some(r->buffer, sizeof r->buffer);

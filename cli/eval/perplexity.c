@@ -220,10 +220,11 @@ int run_perplexity(const struct options *o, struct err *e)
     if (rc > 0) fprintf(stderr, "stopped after %d of %d windows\n", p.n_done, p.n_windows);
     if (rc >= 0 && p.n_done) {
         struct result r = sum_up(&p);
-        printf("perplexity %.6g +/- %.4g (%s, %d windows of %d tokens, %ld predicted)\n"
+        printf("perplexity %.6g +/- %.4g (%s, %d window%s of %d tokens, %ld predicted)\n"
                "nll per token %.6f +/- %.6f, per byte %.6f, per word %.6f; word perplexity %.6g\n",
-               r.perplexity, r.perplexity_error, o->perplexity, p.n_done, p.scorer.n_ctx,
-               r.n_tokens, r.nll, r.nll_error, r.per_byte, r.per_word, exp(r.per_word));
+               r.perplexity, r.perplexity_error, o->perplexity, p.n_done, p.n_done == 1 ? "" : "s",
+               p.scorer.n_ctx, r.n_tokens, r.nll, r.nll_error, r.per_byte, r.per_word,
+               exp(r.per_word));
         fprintf(stderr, "%.1f s, %.1f tokens/s\n", seconds,
                 (double)p.n_done * p.scorer.n_ctx / seconds);
         if (fflush(stdout)) rc = err_sys(e, "cannot write to stdout");

@@ -64,9 +64,9 @@ static int begin_tag(const struct reasoning *r, const char *s, size_t n)
 
 int reasoning_next(struct reasoning *r, enum reasoning_part *part, const char **text, size_t *n)
 {
-    const char *s = r->held + r->n_taken;
     size_t left = r->n_held - r->n_taken, give = left;
-    if (!left) return 0;
+    if (!left) return 0; /* perhaps nothing was pushed, and held is NULL */
+    const char *s = r->held + r->n_taken;
     if (r->state == AT_START) {
         int tag = begin_tag(r, s, left);
         if (tag < 0) return 0;

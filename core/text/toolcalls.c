@@ -167,15 +167,16 @@ static json_t *find_tool(const struct reader *r, const char *name, size_t n)
     return NULL;
 }
 
-/* The member KEY of the object [p, end) as it is spelled, if it is an object; what a string holds.
- */
+/* The member KEY of the object [p, end) as it is spelled, if it is an object; what a string holds;
+ * {} for null. */
 static int object_of(struct reader *r, const char *p, const char *end, const char *key, char **text)
 {
     if (!json_span_member(&p, &end, key)) return 0;
     if (*p == '{') return (*text = copy(p, (size_t)(end - p), r->e)) ? 1 : -1;
     json_t *v = json_read(p, (size_t)(end - p), JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL, r->e);
     int rc = v || !err_is_memory(r->e) ? json_is_string(v) : -1;
-    if (rc > 0 && !(*text = copy(json_string_value(v), json_string_length(v), r->e))) rc = -1;
+    if (json_is_null(v) && !r->s->is_exact) rc = (*text = copy("{}", 2, r->e)) ? 2 : -1;
+    if (rc == 1 && !(*text = copy(json_string_value(v), json_string_length(v), r->e))) rc = -1;
     json_decref(v);
     return rc;
 }

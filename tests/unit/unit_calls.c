@@ -546,6 +546,13 @@ static void answers_with_literals(void **state)
          "f {\"l\": [\"a\", [1], {\"1\": 0.5, \"k\": 3, \"u\": 1000}]};"},
         {"qwen3_coder", "[]", CODER(ARG("l", "['\\x41\\u00e9\\n\\q']")), 0, "",
          "f {\"l\": [\"A\\u00e9\\u000a\\\\q\"]};"},
+        /* JSON whose numbers jansson does not read */
+        {"qwen3_coder", "[]", CODER(ARG("l", "[\"\\\"\", 1e999]") ARG("o", "{\"1\": -1e999}")), 0,
+         "", "f {\"l\": [\"\\\"\", 1e999], \"o\": {\"1\": -1e999}};"},
+        {"hermes", "[]", "<tool_call>{\"name\": \"g\", \"arguments\": null}</tool_call>", 0, "",
+         "g {};"},
+        {"hermes", "[]", "<tool_call>{\"name\": \"g\", \"arguments\": 5}</tool_call>", 0,
+         "<tool_call>{\"name\": \"g\", \"arguments\": 5}</tool_call>", ""},
         {"qwen3_coder", "[]", CODER(ARG("i", "+5") ARG("x", "1.")), 0, "",
          "f {\"i\": 5, \"x\": 1.0};"},
         /* none of these: texts */

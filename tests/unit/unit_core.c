@@ -235,6 +235,29 @@ static void feed(const char *const *stops, int n, const char *const *pieces, con
     assert_int_equal(stopped, want_stopped);
 }
 
+/* The first piece of a text may have any length. */
+static void stop_strings_in_long_pieces(void **state)
+{
+    static const char *const stops[] = {"END"};
+    char text[1100];
+    (void)state;
+    for (size_t n = 1; n <= 1000; n++) {
+        struct stop s;
+        struct err e;
+        const char *out;
+        size_t n_out;
+        memset(text, 'x', n);
+        memcpy(text + n, "EN", 2);
+        assert_int_equal(stop_open(&s, stops, 1, &e), 0);
+        assert_int_equal(stop_push(&s, text, n + 2, &out, &n_out, &e), 0);
+        assert_int_equal(n_out, n);
+        assert_memory_equal(out, text, n);
+        assert_int_equal(stop_push(&s, "D", 1, &out, &n_out, &e), 1);
+        assert_int_equal(n_out, 0);
+        stop_close(&s);
+    }
+}
+
 static void stop_strings_straddle_pieces(void **state)
 {
     (void)state;
@@ -414,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_header_ends_with_its_file),
         cmocka_unit_test(numbers_of_python_are_read_as_text),
         cmocka_unit_test(strangers_cannot_move_a_terminal),
+        cmocka_unit_test(stop_strings_in_long_pieces),
         cmocka_unit_test(stop_strings_straddle_pieces),
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(the_share_of_a_slow_thread_goes_to_others),

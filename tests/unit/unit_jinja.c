@@ -101,6 +101,8 @@ static void errors_name_line_and_construct(void **state)
         {"a\n{{ lipsum() }}", "line 2: 'lipsum' is not supported"},
         {"{{ cycler(1) }}", "'cycler'"},
         {"\n{{ 'x' | urlize }}", "line 2: 'urlize' is not supported"},
+        {"{{ 'abc'.replace('b') }}", "replace() is missing the argument"},
+        {"{{ 'abc'.replace() }}", "replace() is missing the argument"},
         {"{{ 'x'.encode() }}", "the method 'encode' of str is not supported"},
         {"{{ 9223372036854775807 + 1 }}", "64 bits"},
         {"{{ -9223372036854775807 - 2 }}", "64 bits"},

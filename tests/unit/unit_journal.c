@@ -99,8 +99,11 @@ static void holds(const char *p, size_t n, uint32_t lost, const char *says)
         assert_memory_equal(all.p + before, text, strlen(text));
     }
     uint64_t at = 0;
-    while (journal_walk(j, &at, &walked, &e) == 1) {
+    int more;
+    while ((more = journal_walk(j, &at, &walked, &e)) == 1) {
     }
+    assert_int_equal(more, 0);
+    assert_int_equal(journal_walk(j, &at, &walked, &e), 0); /* at its very end */
     assert_int_equal(walked.n, all.n);
     if (all.n) assert_memory_equal(walked.p, all.p, all.n);
     assert_int_equal(journal_count(j), N - __builtin_popcount(lost));

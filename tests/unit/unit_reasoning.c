@@ -38,6 +38,22 @@ static void split(const char *prompt, const char *text, size_t size, char out[3]
     reasoning_close(&r);
 }
 
+static void nothing_is_no_part(void **state)
+{
+    struct reasoning r;
+    struct err e;
+    enum reasoning_part part;
+    const char *p;
+    size_t n;
+    (void)state;
+    reasoning_open(&r, "", 0);
+    assert_int_equal(reasoning_next(&r, &part, &p, &n), 0);
+    assert_int_equal(reasoning_push(&r, NULL, 0, &e), 0);
+    reasoning_end(&r);
+    assert_int_equal(reasoning_next(&r, &part, &p, &n), 0);
+    reasoning_close(&r);
+}
+
 static void parts_are_told_apart(void **state)
 {
     (void)state;
@@ -94,6 +110,7 @@ static void nothing_waits_without_need(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_no_part),
         cmocka_unit_test(parts_are_told_apart),
         cmocka_unit_test(nothing_waits_without_need),
     };

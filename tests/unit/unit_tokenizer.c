@@ -172,6 +172,13 @@ static void test_refused(void **state)
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a&&b]\"},\"behavior\":"
          "\"Isolated\"}," BPE "}",
          "&&"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a[bc]]\"},\"behavior\":"
+         "\"Isolated\"}," BPE "}",
+         "a set inside a set"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[[:graph:]]\"},"
+         "\"behavior\":"
+         "\"Isolated\"}," BPE "}",
+         "a set inside a set"},
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":"
          "\"Isolated\"}," BPE "}",
          "pattern"},

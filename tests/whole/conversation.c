@@ -189,6 +189,30 @@ static void kept(void)
 
 /* ---- commands */
 
+/* A byte order mark is no part of the first message, and a backslash at the end of the input none
+ * of the last. */
+static void edges_of_input(void)
+{
+    struct process p;
+    char text[900];
+    static const char *const inputs[] = {"\xef\xbb\xbfWhat is it?\n/save %s\n",
+                                         "\xef\xbb\xbf/save %s\n", "/save %s\nWhat is\\\nit?\\"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, inputs[i], saved);
+        TALK(&p, text, "-n", "3", "--temp", "0");
+        json_t *m = load_messages();
+        if (i == 0)
+            check(p.code == 0 && !strcmp(content(m, 0), "What is it?"), "no byte order mark", &p);
+        if (i == 1) check(p.code == 0 && json_array_size(m) == 0, "a command behind one", &p);
+        if (i == 2)
+            check(p.code == 0 && strlen(p.out) > 2 && strstr(p.err, "1 answer; "),
+                  "a backslash at the end of the input", &p);
+        json_decref(m);
+        process_free(&p);
+        unlink(saved);
+    }
+}
+
 static void commands(void)
 {
     struct process p, q;
@@ -222,7 +246,7 @@ static void commands(void)
                                        "/nonexistent/x"};
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         check(strstr(p.err, says[i]) != NULL, says[i], &p);
-    check(p.code == 1 && lines(p.out) == 1 && strstr(p.err, "1 answers;"),
+    check(p.code == 1 && lines(p.out) == 1 && strstr(p.err, "1 answer;"),
           "a pipe's errors give exit code 1; /exit ends", &p);
     process_free(&p);
     /* a saved conversation goes on where it was, also from a batch's line */
@@ -254,7 +278,7 @@ static void commands(void)
     TALK(&p, "Who is it that is there, and why is it not here, and what is it?\nHi\n", "-c", "24",
          "--temp", "0");
     check(p.code == 1 && strstr(p.err, "the context 24: /reset begins") &&
-              strstr(p.err, "1 answers;") && strstr(p.err, "context of 24 tokens is full"),
+              strstr(p.err, "1 answer;") && strstr(p.err, "context of 24 tokens is full"),
           "a context that is full", &p);
     process_free(&p);
 }
@@ -270,7 +294,8 @@ static void saves(void)
         "{\"messages\": [], \"model\": \"x\"}\n",
         "{\"messages\": [], \"metadata\": {\"saved_by\": \"me\"}}\n",
         "{\"messages\": [], \"metadata\": {\"saved_by\": \"opt4gptq-run /save\", \"x\": \"y\"}}\n",
-        "{\"messages\": [], \"metadata\": {\"saved_by\": \"opt4gptq-run /save\"}, \"model\": \"x\"}\n",
+        "{\"messages\": [], \"metadata\": {\"saved_by\": \"opt4gptq-run /save\"}, \"model\": "
+        "\"x\"}\n",
         "{\"custom_id\": \"1\", \"body\": {\"messages\": []}}\n",
         "[{\"id\": 1, \"conversations\": []}]\n",
         "{\"messages\": []}\n{\"messages\": []}\n",
@@ -660,7 +685,8 @@ static void terminal(void)
     check_that(s.code == 0 && !strchr(s.text, 27), "an answer is not: %s", s.text);
 
     /* a terminal gets nothing that it would obey, a pipe gets the bytes */
-    char *args[] = {run_bin, "-m", model, "--temp", "0", "-n", "1", "-p", "a\033]0;b\007\302\2335m", NULL};
+    char *args[] = {run_bin, "-m", model, "--temp", "0", "-n", "1", "-p", "a\033]0;b\007\302\2335m",
+                    NULL};
     start(&s, args);
     finish(&s);
     check_that(s.code == 0 && strstr(s.text, "a^[]0;b^G<U+009B>5m") && !strchr(s.text, 27),
@@ -720,6 +746,7 @@ int main(int argc, char **argv)
     turns();
     gpu(argv[1]);
     kept();
+    edges_of_input();
     commands();
     saves();
     messages();

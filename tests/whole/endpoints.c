@@ -158,7 +158,8 @@ static void check_vectors(const char *from)
     double v[MOST_DIM];
     size_t n;
     snprintf(model, sizeof model, "%s/fixture.safetensors", dir);
-    check_that(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, from, model), "convert %s", from);
+    check_that(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, from, model), "convert %s",
+               from);
     if (mf_open(&h.file, model, &e)) {
         check_that(0, "%s", e.msg);
         return;
@@ -272,9 +273,10 @@ static void invariance(const char *pooling)
         shell_code("rm -f %s*", out2);
     }
     for (int i = 0; i < 3; i++)
-        shell_code("timeout -s KILL 0.0%d %s -m %s -t 1 -i %s -o %s -c 512 --pooling %s --score-tokens "
-              "is,was 2>/dev/null",
-              3 + 2 * i, run_bin, demo, in, out2, pooling);
+        shell_code(
+            "timeout -s KILL 0.0%d %s -m %s -t 1 -i %s -o %s -c 512 --pooling %s --score-tokens "
+            "is,was 2>/dev/null",
+            3 + 2 * i, run_bin, demo, in, out2, pooling);
     MIXED("-o", out2);
     check(p.code == 0 && same_file(out, out2), "killed and continued", &p);
     process_free(&p);
@@ -647,6 +649,76 @@ static void refusals(void)
 
 /* ---- checkpoints */
 
+/* Messages of an embedding are rendered without the beginning of an answer, and with it where the
+ * record asks for that; of equal scores the first document comes first. */
+static void messages_and_ties(void)
+{
+    static const char template[] = "{{ messages[0].content }}{% if add_generation_prompt %} and "
+                                   "so{% endif %}";
+    char path[320];
+    snprintf(path, sizeof path, "%s/t.jinja", dir);
+    write_file(path, template, sizeof template - 1);
+    const char *lines =
+        "{\"custom_id\":\"m\",\"url\":\"/v1/"
+        "embeddings\",\"body\":{\"messages\":[{\"role\":\"user\","
+        "\"content\":\"The king\"}],\"add_special_tokens\":true}}\n"
+        "{\"custom_id\":\"t\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"The king\"}}\n"
+        "{\"custom_id\":\"n\",\"url\":\"/v1/"
+        "embeddings\",\"body\":{\"messages\":[{\"role\":\"user\","
+        "\"content\":\"The king\"}],\"add_generation_prompt\":true,\"add_special_tokens\":true}}\n"
+        "{\"custom_id\":\"u\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"The king and "
+        "so\"}}\n";
+    const char *ties =
+        "{\"custom_id\":\"r\",\"url\":\"/v1/rerank\",\"body\":{\"query\":\"One\",\"documents\":"
+        "[\"Two\",\"Two\",\"Two\",\"Two\"]}}\n";
+    batch(lines, "--chat-template-file", path);
+    json_t *m = body_of(out, "m"), *t = body_of(out, "t"), *n = body_of(out, "n"),
+           *u = body_of(out, "u");
+    check(m && json_equal(json_object_get(m, "data"), json_object_get(t, "data")) && n &&
+              json_equal(json_object_get(n, "data"), json_object_get(u, "data")) &&
+              !json_equal(json_object_get(m, "data"), json_object_get(n, "data")),
+          "an embedding of messages is that of their text", NULL);
+    remove_outputs();
+    batch(ties, "--pooling", "last");
+    json_t *r = body_of(out, "r"), *one;
+    size_t i, n_right = 0;
+    json_array_foreach (json_object_get(r, "results"), i, one)
+        n_right += json_integer_value(json_object_get(one, "index")) == (json_int_t)i;
+    check(n_right == 4, "equal scores in the order of the documents", NULL);
+    json_decref(m);
+    json_decref(t);
+    json_decref(n);
+    json_decref(u);
+    json_decref(r);
+    remove_outputs();
+}
+
+/* The dimensions that a checkpoint lists are served, and no others. */
+static void matryoshka(void)
+{
+    static const char *const lists[] = {"\"matryoshka_dimensions\": [16, 32, 4096],",
+                                        "\"is_matryoshka\": false,"};
+    struct process p;
+    char copy[320], model[360];
+    const char *line =
+        "{\"url\":\"/v1/embeddings\",\"body\":{\"input\":[1,2,3],\"dimensions\":32}}\n"
+        "{\"url\":\"/v1/embeddings\",\"body\":{\"input\":[1,2,3],\"dimensions\":24}}\n";
+    snprintf(copy, sizeof copy, "%s/matryoshka", dir);
+    snprintf(model, sizeof model, "%s.safetensors", copy);
+    write_file(in, line, strlen(line));
+    for (int i = 0; i < 2; i++) {
+        shell_code("rm -rf %s && cp -r tests/data/gptq/qwen3 %s && sed -i '0,/{/s/{/{%s/' "
+                   "%s/config.json",
+                   copy, copy, lists[i], copy);
+        check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, model), "convert", NULL);
+        RUN(&p, model, "-i", in, "-o", "-", "--pooling", "last", "--format", "ids");
+        const char *second = p.out ? strchr(p.out, '\n') : NULL;
+        check(p.code == 3 && second && !strcmp(second, "\n\n") && (*p.out == '\n') == i,
+              "dimensions that the checkpoint lists", &p);
+        process_free(&p);
+    }
+}
+
 /* What modules.json and 1_Pooling say is what the options would; a model without head. */
 static void checkpoints(void)
 {
@@ -659,11 +731,11 @@ static void checkpoints(void)
     snprintf(headless, sizeof headless, "%s.headless.safetensors", copy);
     shell_code("cp -r tests/data/gptq/qwen3 %s && mkdir %s/1_Pooling", copy, copy);
     shell_code("echo '[{\"type\":\"sentence_transformers.models.Transformer\"},{\"type\":"
-          "\"sentence_transformers.models.Pooling\"}]' > %s/modules.json",
-          copy);
+               "\"sentence_transformers.models.Pooling\"}]' > %s/modules.json",
+               copy);
     shell_code("echo '{\"pooling_mode_mean_tokens\":true,\"pooling_mode_lasttoken\":false}' > "
-          "%s/1_Pooling/config.json",
-          copy);
+               "%s/1_Pooling/config.json",
+               copy);
     check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, model), "convert", NULL);
     write_file(in, line, strlen(line));
     RUN(&p, model, "-i", in, "-o", out, "--format", "ids");
@@ -681,13 +753,16 @@ static void checkpoints(void)
     process_free(&p);
     shell_code("cp %s %s.keep", out, out);
     /* the same without its head: what would be the embedding takes no other value */
-    shell_code("cd %s && LC_ALL=C sed -i 's/lm_head.weight/visual.weights/' model.safetensors && sed -i "
-          "'s/Qwen3ForCausalLM/Qwen3Model/' config.json",
-          copy);
-    check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "without head", NULL);
+    shell_code(
+        "cd %s && LC_ALL=C sed -i 's/lm_head.weight/visual.weights/' model.safetensors && sed -i "
+        "'s/Qwen3ForCausalLM/Qwen3Model/' config.json",
+        copy);
+    check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "without head",
+          NULL);
     shell_code("rm -f %s*", out2);
     RUN(&p, headless, "-i", in, "-o", out2, "--format", "ids");
-    check(p.code == 3 && !shell_code("[ \"$(head -n 1 %s)\" = \"$(head -n 1 %s.keep)\" ]", out2, out),
+    check(p.code == 3 &&
+              !shell_code("[ \"$(head -n 1 %s)\" = \"$(head -n 1 %s.keep)\" ]", out2, out),
           "embeddings without head, and nothing else", &p);
     process_free(&p);
     RUN(&p, headless, "--prompt-ids", "1,2", "-n", "1");
@@ -725,6 +800,8 @@ int main(int argc, char **argv)
     allowed_and_bad();
     truncation();
     refusals();
+    messages_and_ties();
+    matryoshka();
     checkpoints();
     shell_code("rm -r %s", dir);
     return report("endpoints");

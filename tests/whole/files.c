@@ -70,6 +70,9 @@ static void outputs_are_compared(void)
          "--few-shot-file"},
         {"-m m -p x -n 1 >>m", "m", "stdout"},
         {"-m m -i in -o - --report z >>z", "", "--report z"},
+        {"-m m -i in -o z 2>>z || { c=$?; cat z >&2; (exit $c); }", "", "-o z"},
+        {"-m m -i in -o $(printf '%04096d' 0)", "", "-o: the name is too long"},
+        {"-m m -i in -o $(printf '%04092d' 0) --shard 1/2", "", "-o: the name is too long"},
         {"-m m -f - -n 1 --logits-out in <in", "in", "stdin"},
     };
     SHELL(p.code == 0, "made",

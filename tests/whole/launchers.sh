@@ -124,9 +124,13 @@ expect "a job begins" await has_begun
 scancel --signal=TERM "$job"
 is_requeued() { scontrol show job "$job" | grep -q Restarts=1; }
 expect "its answers are not all there, so it is requeued" await is_requeued
-scontrol update JobId="$job" StartTime=now # not some minutes later
+# not some minutes later, but when all of the first start is gone: slurmd takes no start of the second in which it killed one
+is_gone() { ! squeue -h -o %T --states=all -j "$job" | grep -q COMPLETING; }
+await is_gone
+sleep 2
+scontrol update JobId="$job" StartTime=now
 expect "a job that was stopped ends all the same" await is_over "$job"
 expect "well" test "$(state "$job")" = COMPLETED
 expect "the bytes of one process" cmp answers.jsonl long.jsonl
-[ $failed = 0 ] || { cat job.out; tail -n 5 "$dir/ctld.log" "$dir/d.log"; }
+[ $failed = 0 ] || { cat job.out; scontrol show job "$job"; tail -n 5 "$dir/ctld.log" "$dir/d.log"; }
 echo "launchers: $passed passed, $failed failed, $skipped skipped"

@@ -400,6 +400,11 @@ static void continued(void)
         {"{% for m in messages %}[{{ m.role }}] {{ m.content }}[end]{% endfor %}",
          "[{\"type\":\"text\",\"text\":\"One\"},{\"type\":\"text\",\"text\":\"two\"}]",
          "[user] How?[end][assistant] One\\ntwo"},
+        {"{% for m in messages %}{% for p in m.content %}{{ p.text or p }}{% endfor %}[end]{% "
+         "endfor %}",
+         "[{\"type\":\"text\",\"text\":\"One\"},{\"type\":\"text\",\"text\":\" two\"}]",
+         "How?[end]One two"},
+        {"{{ messages[-1].content }}[end]", "\"The sum\"", "The sum"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char fields[1000];
@@ -574,6 +579,17 @@ static void refusals(void)
         "tools", "not an object");
     refused(F("{\"name\":\"f\",\"strict\":true,\"parameters\":{\"minProperties\":2}}"), "tools",
             "'f': minProperties");
+    /* nothing stands before the place where an empty message ends */
+    json_t *empty = ask(
+               model, "{{ messages[-1].content }}[end]",
+               ",\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"add_generation_prompt\":"
+               "false,\"continue_final_message\":true,\"max_tokens\":3,\"return_token_ids\":true",
+               "--temp", "0"),
+           *error = json_object_get(json_object_get(json_object_get(empty, "response"), "body"),
+                                    "error");
+    check_that(!strstr(text_at(error, "message", NULL), "leaves out"), "cut at byte 0: %s",
+               text_at(error, "message", NULL));
+    json_decref(empty);
     refused(",\"continue_final_message\":true", "continue_final_message", "add_generation_prompt");
     refused(
         ",\"continue_final_message\":true,\"add_generation_prompt\":false,\"messages\":[{\"role\":"
