@@ -404,6 +404,10 @@ static void continued(void)
          "endfor %}",
          "[{\"type\":\"text\",\"text\":\"One\"},{\"type\":\"text\",\"text\":\" two\"}]",
          "How?[end]One two"},
+        {"{% for m in messages %}{% for p in m.content %}{{ p.text or p }}{% endfor %}[end]{% "
+         "endfor "
+         "%}",
+         "[{\"type\":\"text\",\"text\":\"One\"}]", "How?[end]One"},
         {"{{ messages[-1].content }}[end]", "\"The sum\"", "The sum"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
