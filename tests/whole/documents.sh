@@ -58,7 +58,6 @@ printf '{"text": "A first document."}\n{"text": "Another one."}\n' >documents.js
 printf '{"name": "one", "schema": {"type": "object"}, "tests": [{"valid": true, "data": {"a": 1}}]}\n' >schemas.jsonl
 
 # A backslash at the end of a line joins it with the next; what a program printed in an example begins like none of the patterns.
-# A backslash at the end of a line joins it with the next.
 (cd "$root" && awk '
         FNR == 1 { inside = 0; whole = "" }
         /^```/ { inside = !inside; python = /python/; next }
@@ -98,5 +97,12 @@ while IFS='	' read -r document line; do
     case $line in *opt4gptq-bench* | scripts/quality*) [ $rc -ne 124 ] || rc=0 ;; esac
     result $rc "$document: $line"
 done <"$dir/lines"
+# the map of the files
+if command -v python3 >/dev/null && git -C "$root" rev-parse >/dev/null 2>&1; then
+    (cd "$root" && scripts/map --check) >"$dir/said" 2>&1
+    result $? "docs/map.md"
+else
+    skip "docs/map.md: no python3, or no clone"
+fi
 echo "documents: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 40 ]
