@@ -190,8 +190,11 @@ static int try_schema(struct schemas *s, json_t *record, const char *line, struc
     const char *end = line + strlen(line), *text = json_span_space(line, end);
     if (!json_span_member(&text, &end, "schema"))
         return err_set(e, "a line without \"schema\"");
-    const struct grammar_spec spec = {
-        .kind = GRAMMAR_SCHEMA, .text = text, .bytes = (size_t)(end - text)};
+    const struct grammar_spec spec = {.kind = GRAMMAR_SCHEMA,
+                                      .text = text,
+                                      .bytes = (size_t)(end - text),
+                                      .order = JSON_ORDER_ANY, /* instances have any */
+                                      .space = JSON_SPACE_ANY};
     struct grammar *g;
     struct grammar_cursor *c;
     struct err why = {0};

@@ -53,7 +53,15 @@ int constraint_read(struct constraint_text *t, const struct options *o, struct e
         {o->regex, NULL, &o->regex, NULL, GRAMMAR_REGEX},
         {o->grammar, o->grammar_file, &o->grammar, &o->grammar_file, GRAMMAR_GBNF},
     };
-    t->spec = (struct grammar_spec){.schema_order = o->schema_order, .compact = o->compact_json};
+    t->spec = (struct grammar_spec){
+        .order = o->any_order      ? JSON_ORDER_ANY
+                 : o->schema_order ? JSON_ORDER_STRICT
+                                   : JSON_ORDER_SCHEMA,
+        .space = o->compact_json                          ? JSON_SPACE_NONE
+                 : o->json_space && *o->json_space == 'n' ? JSON_SPACE_NONE
+                 : o->json_space && *o->json_space == 'a' ? JSON_SPACE_ANY
+                                                          : JSON_SPACE_ONE,
+        .may_begin_with_space = o->leading_space && !o->chat && !o->conversation};
     if (o->json) t->name = options_given(o, &o->json);
     t->spec.kind = GRAMMAR_JSON;
     for (int i = 0; i < 3; i++) {

@@ -37,7 +37,8 @@ struct options {
     /* what an answer has to be; NULL and 0 where not given */
     const char *json_schema, *json_schema_file, *regex, *grammar, *grammar_file;
     struct args_strings choice;
-    int json, schema_order, compact_json;
+    int json, schema_order, any_order, compact_json, leading_space;
+    const char *json_space;
     struct sampling_options sampling;
     /* output */
     const char *format, *logits_out, *logits_of;

@@ -64,8 +64,19 @@ static int check_relations(const struct options *o, struct err *e)
         (o->engine.same_bits || (strcmp(o->engine.act, "auto") && strcmp(o->engine.act, "f16"))))
         return err_set(e, "--query-halves 1 needs --act f16%s",
                        o->engine.same_bits ? ", which --same-bits does not have" : "");
-    const int *spelling = o->schema_order ? &o->schema_order : &o->compact_json;
-    if (*spelling && !o->input && !o->json && !o->json_schema && !o->json_schema_file)
+    const void *spelling = o->schema_order    ? (const void *)&o->schema_order
+                           : o->any_order     ? (const void *)&o->any_order
+                           : o->compact_json  ? (const void *)&o->compact_json
+                           : o->json_space    ? (const void *)&o->json_space
+                           : o->leading_space ? (const void *)&o->leading_space
+                                              : NULL;
+    if (o->any_order && o->schema_order)
+        return err_set(e, "%s: beside %s", options_given(o, &o->any_order),
+                       options_given(o, &o->schema_order));
+    if (o->compact_json && o->json_space && strcmp(o->json_space, "none"))
+        return err_set(e, "%s %s: beside %s", options_given(o, &o->json_space), o->json_space,
+                       options_given(o, &o->compact_json));
+    if (spelling && !o->input && !o->json && !o->json_schema && !o->json_schema_file)
         return err_set(e, "%s needs --json, --json-schema or --json-schema-file",
                        options_given(o, spelling));
     if (o->input && check_batch(o, e)) return -1;

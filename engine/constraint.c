@@ -134,8 +134,9 @@ static int have_same_thoughts(const struct grammar_thoughts *a, const struct gra
 
 static int is_same(const struct grammar_spec *a, const struct grammar_spec *b)
 {
-    return a->kind == b->kind && a->bytes == b->bytes && a->schema_order == b->schema_order &&
-           have_same_thoughts(&a->thoughts, &b->thoughts) && a->compact == b->compact &&
+    return a->kind == b->kind && a->bytes == b->bytes && a->order == b->order &&
+           have_same_thoughts(&a->thoughts, &b->thoughts) && a->space == b->space &&
+           a->may_begin_with_space == b->may_begin_with_space &&
            (!a->bytes || !memcmp(a->text, b->text, a->bytes));
 }
 

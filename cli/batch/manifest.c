@@ -116,7 +116,9 @@ int manifest_write(struct out *o, const struct manifest *m, struct err *e)
         (uint32_t)crc32_z(0, (const unsigned char *)m->constraint->spec.text,
                           m->constraint->spec.bytes));
     integer(o, "--schema-order", p->schema_order);
-    integer(o, "--compact-json", p->compact_json);
+    integer(o, "--any-order", p->any_order);
+    integer(o, "--leading-space", p->leading_space);
+    text(o, "--json-space", p->compact_json ? "none" : p->json_space);
     text(o, "--pooling", p->pooling);
     if (p->embd_normalize == OPT_UNSET) text(o, "--embd-normalize", NULL);
     else integer(o, "--embd-normalize", p->embd_normalize);

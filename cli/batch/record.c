@@ -688,8 +688,10 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
     }
     if (take_defaults(r, d, e)) return -1;
     if (!r->grammar.is_given) r->grammar = d->grammar;
-    r->grammar.spec.schema_order = d->grammar.spec.schema_order;
-    r->grammar.spec.compact |= d->grammar.spec.compact;
+    if (!r->grammar.has_order) r->grammar.spec.order = d->grammar.spec.order;
+    if (!r->grammar.has_space) r->grammar.spec.space = d->grammar.spec.space;
+    r->grammar.spec.may_begin_with_space = d->grammar.spec.may_begin_with_space &&
+                                           r->kind == RECORD_COMPLETION;
     if (r->max_tokens < 0 && d->max_tokens >= 0) r->max_tokens = d->max_tokens;
     if (r->max_tokens < 0 && d->max_tokens == -1 && r->kind == RECORD_COMPLETION)
         r->max_tokens = 16;

@@ -17,6 +17,7 @@ struct record_grammar {
     int is_given;      /* the record has a field about it, perhaps one that leaves them free */
     const char *field; /* that asks for the grammar; NULL: answers are free */
     struct grammar_spec spec;
+    int has_space, has_order; /* the record says them itself */
     char *owned; /* the spec's text, or NULL: it is the run's */
 };
 

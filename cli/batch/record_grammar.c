@@ -156,15 +156,23 @@ static int read_structured(const struct reading *x, const json_t *v)
     if (!json_is_object(v)) return refuse(x, "must be an object");
     json_object_foreach ((json_t *)v, name, member) {
         int kind = 0;
+        if (!strcmp(name, "disable_any_whitespace") && json_is_boolean(member)) {
+            x->r->grammar.spec.space = json_is_true(member) ? JSON_SPACE_NONE : JSON_SPACE_ANY;
+            x->r->grammar.has_space = 1;
+        }
+        if (!strcmp(name, "any_order") && json_is_boolean(member)) {
+            x->r->grammar.spec.order = json_is_true(member) ? JSON_ORDER_ANY : JSON_ORDER_SCHEMA;
+            x->r->grammar.has_order = 1;
+        }
         if (is_nothing(member)) continue;
         while (kind < 5 && strcmp(name, kinds[kind])) kind++;
         if (kind < 5 && chosen)
             return refuse(x, "asks for more than one of json, regex, choice, grammar, json_object");
         if (kind < 5) chosen = kinds[kind];
-        else if (!strcmp(name, "disable_any_whitespace") && json_is_true(member))
-            x->r->grammar.spec.compact = 1;
         else if (strcmp(name, "disable_fallback") && strcmp(name, "_backend") &&
-                 strcmp(name, "backend"))
+                 strcmp(name, "backend") &&
+                 ((strcmp(name, "disable_any_whitespace") && strcmp(name, "any_order")) ||
+                  !json_is_true(member)))
             return refuse_member(x, name, "is not served");
     }
     if (!chosen)
@@ -199,8 +207,8 @@ int record_read_grammar(struct record *r, const json_t *body, const struct input
     const json_t *v = json_object_get(body, "guided_whitespace_pattern");
     if (v && !json_is_null(v)) {
         x.field = "guided_whitespace_pattern";
-        return refuse(&x, "is not served: all white space of JSON is allowed, or none with "
-                          "structured_outputs.disable_any_whitespace");
+        return refuse(&x, "is not served: a space behind each comma and colon, none with "
+                          "structured_outputs.disable_any_whitespace true, any with false");
     }
     for (int i = 0; i < N_FIELDS; i++) {
         const char *before = r->grammar.field;

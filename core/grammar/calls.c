@@ -25,7 +25,8 @@ struct calls {
     struct net *net;
     const struct call_syntax *syntax;
     json_t *special;
-    int ordered, compact;
+    enum json_order order;
+    enum json_space space;
     uint32_t text, any_name; /* rules: a string as it is; a name of an argument */
     struct err *e;
 };
@@ -229,7 +230,7 @@ static int members(struct calls *c, struct schema *s, json_t *flat, net_expr *x)
     }
     json_t *other = json_object_get(flat, "additionalProperties");
     if (!a.n) return other_members(c, s, other, x);
-    if (c->ordered) *x = a.ordered;
+    if (c->order != JSON_ORDER_ANY) *x = a.ordered;
     else *x = after(c, net_repeat(c->net, a.any, 0, NET_NO_LIMIT), net_test(c->net, a.required));
     *x = after(c, a.needs, *x);
     return 0;
@@ -241,7 +242,7 @@ static int members(struct calls *c, struct schema *s, json_t *flat, net_expr *x)
 static int arguments_rule(struct calls *c, const char *name, json_t *tool, uint32_t *rule)
 {
     struct schema_source from = {.root = json_object_get(tool, "parameters")};
-    struct schema s = {.net = c->net, .from = &from, .ordered = c->ordered, .e = c->e};
+    struct schema s = {.net = c->net, .from = &from, .order = c->order, .e = c->e};
     unsigned types = SCHEMA_ALL;
     json_t *flat;
     net_expr x = NET_FAILED;
@@ -359,8 +360,8 @@ static int document(struct calls *c, const json_t *v, net_expr *x)
         .kind = (enum grammar_kind)json_integer_value(json_object_get(v, "kind")),
         .text = json_string_value(text),
         .bytes = json_string_length(text),
-        .schema_order = c->ordered,
-        .compact = c->compact,
+        .order = c->order,
+        .space = c->space,
     };
     uint32_t root;
     if (notation_of(c->net, &spec, &root, c->e)) return -1;
@@ -391,17 +392,16 @@ static int all_calls(struct calls *c, json_t *v, net_expr *x)
     return 0;
 }
 
-int notation_calls(struct net *n, const char *text, size_t bytes, int ordered, int compact,
-                   uint32_t *root, struct err *e)
+int notation_calls(struct net *n, const struct grammar_spec *spec, uint32_t *root, struct err *e)
 {
     static const struct net_range name_chars[] = {{'!', '!'}, {'#', ';'}, {'=', '='}, {'?', 'Z'},
                                                   {'^', 'z'}, {'|', '|'}, {'~', '~'}};
-    struct calls c = {.net = n, .ordered = ordered, .compact = compact, .e = e};
+    struct calls c = {.net = n, .order = spec->order, .space = spec->space, .e = e};
     uint32_t object;
     net_expr x = NET_FAILED;
-    if (notation_json(n, compact, &object, e)) return -1;
+    if (notation_json(n, spec->space, &object, e)) return -1;
     json_forget();
-    json_t *v = json_read_long(text, bytes, e);
+    json_t *v = json_read_long(spec->text, spec->bytes, e);
     if (!v) return -1;
     c.syntax = call_syntax_row(json_integer_value(json_object_get(v, "syntax")));
     c.special = json_object_get(v, "special");

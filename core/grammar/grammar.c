@@ -32,16 +32,15 @@ struct grammar_cursor {
 int notation_of(struct net *net, const struct grammar_spec *spec, uint32_t *root, struct err *e)
 {
     const char *text = spec->text;
-    const int ordered = spec->schema_order, compact = spec->compact;
     switch (spec->kind) {
     case GRAMMAR_JSON: break;
-    case GRAMMAR_SCHEMA: return notation_schema(net, text, spec->bytes, ordered, compact, root, e);
+    case GRAMMAR_SCHEMA: return notation_schema(net, spec, root, e);
     case GRAMMAR_REGEX: return notation_regex(net, text, spec->bytes, root, e);
     case GRAMMAR_CHOICE: return notation_choices(net, text, spec->bytes, root, e);
     case GRAMMAR_GBNF: return notation_gbnf(net, text, spec->bytes, root, e);
-    case GRAMMAR_CALLS: return notation_calls(net, text, spec->bytes, ordered, compact, root, e);
+    case GRAMMAR_CALLS: return notation_calls(net, spec, root, e);
     }
-    return notation_json(net, compact, root, e);
+    return notation_json(net, spec->space, root, e);
 }
 
 static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct err *e)
@@ -50,6 +49,13 @@ static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct 
     uint32_t root = 0;
     if (net_open(&net, e)) return -1;
     int rc = notation_of(net, spec, &root, e);
+    if (!rc && spec->may_begin_with_space && spec->kind <= GRAMMAR_SCHEMA) {
+        uint32_t document = root;
+        root = net_rule(net, "begin", 5);
+        net_define(net, root,
+                   net_sequence(net, net_repeat(net, net_text(net, " ", 1), 0, 1),
+                                net_call(net, document)));
+    }
     if (!rc && spec->thoughts.begins) rc = notation_thoughts(net, &spec->thoughts, &root, e);
     if (!rc) rc = net_finish(net, root, e);
     if (rc) {

@@ -35,12 +35,27 @@ struct grammar_thoughts {
     int begins_is_token, ends_is_token, is_inside; /* special tokens (free_text.h) */
 };
 
+/* White space of a JSON document between its parts; no kind has any before a comma or a colon. */
+enum json_space {
+    JSON_SPACE_ONE,  /* {"a": 1, "b": 2}: a space behind each comma and colon */
+    JSON_SPACE_NONE, /* {"a":1,"b":2} */
+    JSON_SPACE_ANY   /* as writers of JSON have it, indented or not, the model chooses */
+};
+
+/* Members of an object that a schema names. */
+enum json_order {
+    JSON_ORDER_SCHEMA, /* in its order; in any where that order is not served */
+    JSON_ORDER_STRICT, /* in its order; refused where that is not served */
+    JSON_ORDER_ANY
+};
+
 struct grammar_spec {
     enum grammar_kind kind;
     const char *text; /* [bytes] UTF-8 */
     size_t bytes;
-    int schema_order; /* properties only in the order of the schema */
-    int compact;      /* no white space but where a string has it */
+    enum json_order order;
+    enum json_space space;
+    int may_begin_with_space; /* a space may stand before a JSON document */
     struct grammar_thoughts thoughts;
 };
 

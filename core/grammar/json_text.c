@@ -302,28 +302,29 @@ net_expr json_value_of(struct net *n, json_t *value)
     json_t *member;
     size_t i;
     int first = 1;
-    net_expr ws = net_call(n, net_named(n, "ws")), x;
+    net_expr ws = net_call(n, net_named(n, "ws")), comma = net_call(n, net_named(n, "comma")), x;
     if (digits_is(value)) return number_of(n, value);
     if (json_is_string(value))
         return json_text_of(n, json_string_value(value), json_string_length(value));
     if (json_is_object(value)) {
         x = net_sequence(n, net_text(n, "{", 1), ws);
         json_object_foreach (value, key, member) {
-            if (!first) x = net_sequence(n, net_sequence(n, x, net_text(n, ",", 1)), ws);
+            if (!first) x = net_sequence(n, x, comma);
             x = net_sequence(n, x, json_text_of(n, key, strlen(key)));
-            x = net_sequence(n, net_sequence(n, x, ws), net_text(n, ":", 1));
-            x = net_sequence(n, net_sequence(n, x, ws), json_value_of(n, member));
-            x = net_sequence(n, x, ws);
+            x = net_sequence(n, x, net_call(n, net_named(n, "colon")));
+            x = net_sequence(n, x, json_value_of(n, member));
             first = 0;
         }
+        if (!first) x = net_sequence(n, x, ws);
         return net_sequence(n, x, net_text(n, "}", 1));
     }
     if (json_is_array(value)) {
         x = net_sequence(n, net_text(n, "[", 1), ws);
         json_array_foreach (value, i, member) {
-            if (i) x = net_sequence(n, net_sequence(n, x, net_text(n, ",", 1)), ws);
-            x = net_sequence(n, net_sequence(n, x, json_value_of(n, member)), ws);
+            if (i) x = net_sequence(n, x, comma);
+            x = net_sequence(n, x, json_value_of(n, member));
         }
+        if (json_array_size(value)) x = net_sequence(n, x, ws);
         return net_sequence(n, x, net_text(n, "]", 1));
     }
     const char *word = json_is_null(value) ? "null" : json_is_true(value) ? "true" : "false";

@@ -3,6 +3,7 @@
 #ifndef CORE_NOTATION_H
 #define CORE_NOTATION_H
 
+#include "core/grammar/grammar.h"
 #include "core/grammar/net.h"
 
 /* ECMA-262's regular expressions without look-around, back references and word boundaries; TEXT
@@ -20,22 +21,18 @@ int notation_regex_as(struct net *n, const char *text, size_t bytes, const struc
 /* llama.cpp's GBNF (its grammars/README.md); the root is the rule "root". */
 int notation_gbnf(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e);
 /* A JSON object (RFC 8259); *root is the rule of objects, net_named() gives value, array, string,
- * char, number, ws. White space: a space, or up to two ends of lines and then up to 20 spaces and
- * tabs; COMPACT: none. */
-int notation_json(struct net *n, int compact, uint32_t *root, struct err *e);
+ * char, number, and the parts between them: comma, colon, ws (behind an opening and before a
+ * closing bracket). */
+int notation_json(struct net *n, enum json_space space, uint32_t *root, struct err *e);
 /* The JSON documents that a schema (JSON Schema, drafts 4 to 2020-12) allows; see schema.h. */
-int notation_schema(struct net *n, const char *text, size_t bytes, int ordered, int compact,
-                    uint32_t *root, struct err *e);
+int notation_schema(struct net *n, const struct grammar_spec *spec, uint32_t *root, struct err *e);
 /* Calls of functions; calls.c says what the text is. */
-int notation_calls(struct net *n, const char *text, size_t bytes, int ordered, int compact,
-                   uint32_t *root, struct err *e);
+int notation_calls(struct net *n, const struct grammar_spec *spec, uint32_t *root, struct err *e);
 /* The texts of a JSON array. */
 int notation_choices(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e);
 /* What the spec asks for, but for its thoughts. */
-struct grammar_spec;
 int notation_of(struct net *n, const struct grammar_spec *spec, uint32_t *root, struct err *e);
 /* *root: reasoning, then what it was. */
-struct grammar_thoughts;
 int notation_thoughts(struct net *n, const struct grammar_thoughts *t, uint32_t *root,
                       struct err *e);
 

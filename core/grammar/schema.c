@@ -40,14 +40,14 @@ static int unique_items(struct schema *s, json_t *flat, json_t *items, int min, 
     }
     net_expr first = NET_FAILED, next = NET_FAILED;
     json_array_foreach (values, i, one) {
-        net_expr value = then(s, json_value_of(s->net, one), ws(s)),
-                 mark = net_mark(s->net, (int)i);
+        net_expr value = json_value_of(s->net, one), mark = net_mark(s->net, (int)i);
         first = or_else(s, first, then(s, mark, value));
-        next = or_else(s, next, then(s, mark, then(s, then(s, text(s, ","), ws(s)), value)));
+        next = or_else(s, next, then(s, mark, then(s, comma(s), value)));
     }
     json_decref(values);
     net_expr all = first == NET_FAILED ? min ? net_chars(s->net, NULL, 0) : net_empty(s->net)
                                        : then(s, first, net_repeat(s->net, next, 0, NET_NO_LIMIT));
+    all = then(s, all, ws(s));
     if (min == 0) all = net_repeat(s->net, all, 0, 1);
     *x = then(s, then(s, then(s, text(s, "["), ws(s)), all), text(s, "]"));
     return 0;
@@ -68,7 +68,7 @@ static int wanted_item(struct schema *s, json_t *items, json_t *wanted, unsigned
     both = json_pack("{s:o}", "allOf", all);
     int rc = schema_rule(s, both, "contains", rule);
     json_decref(both);
-    if (!rc) *item = then(s, marks, then(s, net_call(s->net, *rule), ws(s)));
+    if (!rc) *item = then(s, marks, net_call(s->net, *rule));
     return rc;
 }
 
@@ -78,22 +78,23 @@ static int containing(struct schema *s, json_t *flat, json_t *items, json_t *wan
                       int max, net_expr *x)
 {
     enum { MAX_WANTED = 4 };
-    net_expr comma = then(s, text(s, ","), ws(s)), first, next, all, item;
+    net_expr first, next, all, item;
     uint32_t rule;
     unsigned n = (unsigned)json_array_size(wanted);
     if (json_object_get(flat, "prefixItems") || max != NET_NO_LIMIT || n > MAX_WANTED)
         return schema_refuse(s, "contains", "beside prefixItems or maxItems is not served");
     if (schema_rule(s, items, "items", &rule)) return -1;
-    first = then(s, net_call(s->net, rule), ws(s));
-    next = then(s, comma, first);
+    first = net_call(s->net, rule);
+    next = then(s, comma(s), first);
     all = net_test(s->net, (1u << n) - 1);
     for (unsigned chosen = 1; chosen < 1u << n; chosen++) {
         if (wanted_item(s, items, wanted, chosen, &item, &rule)) return -1;
         first = net_either(s->net, first, item);
-        next = net_either(s->net, next, then(s, comma, item));
+        next = net_either(s->net, next, then(s, comma(s), item));
         if (!(chosen & (chosen - 1))) all = then(s, net_need(s->net, rule), all);
     }
     all = then(s, net_repeat(s->net, next, min > 1 ? min - 1 : 0, NET_NO_LIMIT), all);
+    all = then(s, all, ws(s));
     *x = then(s, then(s, text(s, "["), ws(s)), then(s, first, then(s, all, text(s, "]"))));
     return 0;
 }
@@ -119,8 +120,7 @@ static int array(struct schema *s, json_t *flat, net_expr *x)
         return rc;
     }
     if (items && schema_rule(s, items, "items", &rest_rule)) return -1;
-    net_expr comma = then(s, text(s, ","), ws(s)),
-             rest = then(s, net_call(s->net, rest_rule), ws(s)), tail, body;
+    net_expr rest = net_call(s->net, rest_rule), tail, body;
     n = (int)json_array_size(prefix);
     int more = min > n ? min - n : 0, most = max == NET_NO_LIMIT ? NET_NO_LIMIT
                                              : max > n           ? max - n
@@ -128,8 +128,9 @@ static int array(struct schema *s, json_t *flat, net_expr *x)
     if (n == 0) {
         if (most == 0) body = net_empty(s->net);
         else {
-            tail = net_repeat(s->net, then(s, comma, rest), more ? more - 1 : 0,
+            tail = net_repeat(s->net, then(s, comma(s), rest), more ? more - 1 : 0,
                               most == NET_NO_LIMIT ? most : most - 1);
+            tail = then(s, tail, ws(s));
             body = net_repeat(s->net, then(s, rest, tail), more ? 1 : 0, 1);
         }
     } else {
@@ -142,16 +143,17 @@ static int array(struct schema *s, json_t *flat, net_expr *x)
                 free(item);
                 return -1;
             }
-            item[i] = then(s, net_call(s->net, rule), ws(s));
+            item[i] = net_call(s->net, rule);
         }
-        body = net_repeat(s->net, then(s, comma, rest), more, most);
+        body = then(s, net_repeat(s->net, then(s, comma(s), rest), more, most), ws(s));
         for (int k = n - 1; k >= 0; k--) {
             if (max != NET_NO_LIMIT && k >= max) {
-                body = net_empty(s->net);
+                body = k ? ws(s) : net_empty(s->net);
                 continue;
             }
-            body = then(s, k ? then(s, comma, item[k]) : item[k], body);
-            if (k >= min) body = net_repeat(s->net, body, 0, 1);
+            body = then(s, k ? then(s, comma(s), item[k]) : item[k], body);
+            if (k >= min)
+                body = k ? net_either(s->net, body, ws(s)) : net_repeat(s->net, body, 0, 1);
         }
         free(item);
     }
@@ -237,7 +239,7 @@ static int reads(struct walk *w, const char *text, struct err *e)
  * the rest. */
 static int keep_those(struct schema *s, json_t *flat, json_t *values, json_t *kept)
 {
-    struct schema rest = {.from = s->from, .depth = s->depth, .ordered = 0, .e = s->e};
+    struct schema rest = {.from = s->from, .depth = s->depth, .order = JSON_ORDER_ANY, .e = s->e};
     struct walk *w = NULL;
     json_t *without = json_copy(flat), *v;
     uint32_t object, root;
@@ -247,7 +249,7 @@ static int keep_those(struct schema *s, json_t *flat, json_t *values, json_t *ke
     json_object_del(without, "opt4gptq:notEnum");
     if (!rc) {
         rest.rules = json_object();
-        rc = notation_json(rest.net, 1, &object, s->e);
+        rc = notation_json(rest.net, JSON_SPACE_NONE, &object, s->e);
         if (!rc) rc = schema_rule(&rest, without, "enum", &root);
         if (!rc) rc = net_finish(rest.net, root, s->e);
         json_decref(rest.rules);
@@ -561,15 +563,14 @@ static int check_words(json_t *v, const char *parent, struct err *e)
 
 int schema_check_words(json_t *root, struct err *e) { return check_words(root, NULL, e); }
 
-int notation_schema(struct net *n, const char *source, size_t bytes, int ordered, int compact,
-                    uint32_t *root, struct err *e)
+int notation_schema(struct net *n, const struct grammar_spec *spec, uint32_t *root, struct err *e)
 {
     struct schema_source from = {0};
-    struct schema s = {.net = n, .from = &from, .ordered = ordered, .e = e};
+    struct schema s = {.net = n, .from = &from, .order = spec->order, .e = e};
     uint32_t object;
-    if (notation_json(n, compact, &object, e)) return -1;
+    if (notation_json(n, spec->space, &object, e)) return -1;
     json_forget();
-    if (!(from.root = json_read_long(source, bytes, e))) return -1;
+    if (!(from.root = json_read_long(spec->text, spec->bytes, e))) return -1;
     s.rules = json_object();
     int rc = schema_check_words(from.root, e);
     if (!rc) rc = schema_rule(&s, from.root, "#", root);

@@ -2,12 +2,14 @@
  * schema_string.c strings, schema_number.c numbers, schema_merge.c several schemas as one.
  * Everything else is refused by its keyword and its path; nothing is applied in part.
  *
- * Strings spell a character as json_chars() has it. Members come in any order, none twice. Where a
+ * Strings spell a character as json_chars() has it. Members come in the order that
+ * is asked for, none twice. Where a
  * member that the schema does not name may come, its name is none of those that it names. */
 #ifndef CORE_SCHEMA_H
 #define CORE_SCHEMA_H
 
 #include "core/base/json.h"
+#include "core/grammar/grammar.h"
 #include "core/grammar/net.h"
 #include "core/grammar/schema_merge.h"
 
@@ -17,7 +19,7 @@ struct schema {
     struct net *net;
     struct schema_source *from;
     json_t *rules; /* text of a schema -> its rule */
-    int ordered;
+    enum json_order order;
     int depth, n_cases; /* how deep it is now; cases so far, of all anyOf and oneOf */
     struct err *e;
 };
@@ -42,6 +44,10 @@ int schema_refuse(struct schema *s, const char *keyword, const char *what);
 
 /* Parts of expressions; or_else takes NET_FAILED as none. */
 static inline net_expr ws(struct schema *s) { return net_call(s->net, net_named(s->net, "ws")); }
+static inline net_expr comma(struct schema *s)
+{
+    return net_call(s->net, net_named(s->net, "comma"));
+}
 static inline net_expr text(struct schema *s, const char *t)
 {
     return net_text(s->net, t, strlen(t));

@@ -12,7 +12,7 @@ struct members {
     struct schema *s;
     int n; /* that the schema names */
     const char **name;
-    net_expr *member; /* name, colon, value and the white space behind it */
+    net_expr *member; /* name, colon and value */
     uint32_t *rule;   /* of the value */
     char *is_required;
     json_t *final;     /* names of which the schema says all, patterns included; or NULL */
@@ -28,8 +28,8 @@ struct members {
 /* A member of a key and a value. */
 static net_expr member_of(struct schema *s, net_expr key, uint32_t rule)
 {
-    net_expr x = then(s, then(s, key, ws(s)), then(s, text(s, ":"), ws(s)));
-    return then(s, x, then(s, net_call(s->net, rule), ws(s)));
+    net_expr x = then(s, key, net_call(s->net, net_named(s->net, "colon")));
+    return then(s, x, net_call(s->net, rule));
 }
 
 static int is_in(const struct members *m, const char *name)
@@ -256,7 +256,7 @@ static void add_member(struct any_order *o, net_expr mark, net_expr member)
 {
     struct schema *s = o->m->s;
     o->first = or_else(s, o->first, then(s, mark, member));
-    o->next = or_else(s, o->next, then(s, mark, then(s, then(s, text(s, ","), ws(s)), member)));
+    o->next = or_else(s, o->next, then(s, mark, then(s, comma(s), member)));
 }
 
 /* Those that must be there have the first flags. */
@@ -268,7 +268,7 @@ static int add_all_required(struct any_order *o)
     if (n > MAX_FLAGS)
         return schema_refuse(m->s, "required",
                              "more than 64 are served in the order of the schema "
-                             "only (--schema-order)");
+                             "only (without --any-order)");
     for (int i = 0; i < m->n; i++)
         if (m->is_required[i]) add_member(o, mark_of(m->s, o->n_flags++), m->member[i]);
     for (unsigned chosen = 1; chosen < 1u << m->n_some; chosen++) {
@@ -290,15 +290,15 @@ static int add_counted(struct any_order *o, int most)
     struct members *m = o->m;
     struct schema *s = m->s;
     int first = o->n_flags + m->n; /* behind those that members have */
-    net_expr comma = then(s, text(s, ","), ws(s)), any = m->other, next = any;
+    net_expr any = m->other, next = any;
     if (first + most > MAX_FLAGS)
         return schema_refuse(s, "maxProperties", "of so many is not served");
-    if (next != NET_FAILED) next = then(s, comma, next);
+    if (next != NET_FAILED) next = then(s, comma(s), next);
     for (int i = 0, flag = o->n_flags; i < m->n; i++) {
         if (m->is_required[i]) continue;
         net_expr mark = net_mark(s->net, flag++);
         any = or_else(s, any, then(s, mark, m->member[i]));
-        next = or_else(s, next, then(s, mark, then(s, comma, m->member[i])));
+        next = or_else(s, next, then(s, mark, then(s, comma(s), m->member[i])));
     }
     if (any == NET_FAILED) return 0;
     for (int i = 0; i < most; i++) {
@@ -340,7 +340,7 @@ static int any_order(struct members *m, const struct bounds *b, net_expr *x)
     } else {
         if (m->other != NET_FAILED) {
             o.first = or_else(s, o.first, m->other);
-            o.next = or_else(s, o.next, then(s, then(s, text(s, ","), ws(s)), m->other));
+            o.next = or_else(s, o.next, then(s, comma(s), m->other));
         }
         for (int i = 0; i < m->n; i++)
             if (!m->is_required[i]) add_member(&o, mark_of(s, o.n_flags++), m->member[i]);
@@ -350,8 +350,9 @@ static int any_order(struct members *m, const struct bounds *b, net_expr *x)
         return 0;
     }
     *x = then(s, o.first, net_repeat(s->net, o.next, min > 1 ? min - 1 : 0, NET_NO_LIMIT));
-    if (!min) *x = net_repeat(s->net, *x, 0, 1);
-    *x = then(s, *x, net_test(s->net, o.test));
+    net_expr test = net_test(s->net, o.test);
+    *x = then(s, *x, then(s, test, ws(s))); /* behind white space nothing sets flags any more */
+    if (!min) *x = net_either(s->net, *x, test);
     for (int i = 0; i < m->n; i++)
         if (m->is_required[i]) *x = then(s, net_need(s->net, m->rule[i]), *x);
     if (min > n_required - m->n_some) {
@@ -363,20 +364,28 @@ static int any_order(struct members *m, const struct bounds *b, net_expr *x)
     return 0;
 }
 
+/* The keyword that the schema's order does not serve, or NULL. */
+static const char *unordered(const struct members *m, const struct bounds *b)
+{
+    if (m->n_some) return "not";
+    if (b->min > 1) return "minProperties";
+    if (b->max != NET_NO_LIMIT && (m->other != NET_FAILED || b->max < m->n)) return "maxProperties";
+    return NULL;
+}
+
 /* Members in the order of the schema, others behind them: rules of what comes from a member on,
  * behind a comma or not. */
 static int in_order(struct members *m, const struct bounds *b, net_expr *x)
 {
     struct schema *s = m->s;
     const int min = b->min;
-    net_expr comma = then(s, text(s, ","), ws(s)), others = net_empty(s->net), first = others;
+    net_expr others = ws(s), first = net_empty(s->net);
     uint32_t alone, behind;
-    if (m->n_some) return schema_refuse(s, "not", "of members is not served in the schema's order");
-    if (b->min > 1) return schema_refuse(s, "minProperties", "is not served in the schema's order");
-    if (b->max != NET_NO_LIMIT && (m->other != NET_FAILED || b->max < m->n))
-        return schema_refuse(s, "maxProperties", "is not served in the schema's order");
+    const char *keyword = unordered(m, b);
+    if (keyword) return schema_refuse(s, keyword, "is not served in the schema's order");
     if (m->other != NET_FAILED) {
-        others = net_repeat(s->net, then(s, comma, m->other), 0, NET_NO_LIMIT);
+        others = net_repeat(s->net, then(s, comma(s), m->other), 0, NET_NO_LIMIT);
+        others = then(s, others, ws(s));
         first = then(s, m->other, others);
         if (!min) first = net_repeat(s->net, first, 0, 1);
     } else if (min) {
@@ -388,7 +397,7 @@ static int in_order(struct members *m, const struct bounds *b, net_expr *x)
         alone = net_rule(s->net, m->name[i], strlen(m->name[i]));
         net_define(s->net, alone, first);
         net_expr with = then(s, m->member[i], net_call(s->net, behind)),
-                 more = then(s, comma, with);
+                 more = then(s, comma(s), with);
         first = m->is_required[i] ? with : net_either(s->net, with, net_call(s->net, alone));
         others = m->is_required[i] ? more : net_either(s->net, more, net_call(s->net, behind));
     }
@@ -489,7 +498,8 @@ int schema_object(struct schema *s, json_t *flat, net_expr *x)
         rc = schema_refuse(s, "minProperties",
                            "more than one, and more than are required, is not served");
     if (!rc && is_empty) body = net_chars(s->net, NULL, 0);
-    else if (!rc) rc = s->ordered ? in_order(&m, &b, &body) : any_order(&m, &b, &body);
+    int any = s->order == JSON_ORDER_ANY || (s->order == JSON_ORDER_SCHEMA && unordered(&m, &b));
+    if (!rc && !is_empty) rc = any ? any_order(&m, &b, &body) : in_order(&m, &b, &body);
     if (!rc) *x = then(s, then(s, then(s, text(s, "{"), ws(s)), body), text(s, "}"));
     json_decref(m.all_names);
     json_decref(own.patterns);

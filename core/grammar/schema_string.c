@@ -121,7 +121,7 @@ static int open_walk(struct walk **w, const struct condition *c, struct err *e)
     net_expr x;
     *w = NULL;
     if (net_open(&n, e)) return -1;
-    int rc = notation_json(n, 1, &object, e);
+    int rc = notation_json(n, JSON_SPACE_NONE, &object, e);
     if (!rc) {
         root = net_rule(n, "strings", 7);
         rc = expression(n, c, 0, -1, &x, e);

@@ -105,8 +105,8 @@ int grammar_input_try(const uint8_t *data, size_t n, struct grammar_cost *cost, 
     const struct grammar_spec spec = {.kind = kinds[data[0] & 3],
                                       .text = own,
                                       .bytes = bytes,
-                                      .schema_order = data[0] >> 2 & 1,
-                                      .compact = data[0] >> 3 & 1};
+                                      .order = (data[0] >> 2 & 3) % 3,
+                                      .space = (data[0] >> 4 & 3) % 3};
     double began = processor_time();
     cost->is_served = grammar_open(&g, &spec, vocab_of_bytes(), &e) == 0;
     cost->open = processor_time() - began;

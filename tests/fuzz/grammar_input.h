@@ -2,7 +2,8 @@
  * input's bytes are a grammar and a walk. Must not know: where inputs come from.
  *
  * The first byte says what the text is: its lowest two bits 0 or 3 a JSON schema, 1 a regular
- * expression, 2 GBNF; bit 2 schema_order, bit 3 compact. The text goes up to the first byte 255;
+ * expression, 2 GBNF; bits 2 and 3 the order of members, 4 and 5 the
+ * white space (3 is 0 each). The text goes up to the first byte 255;
  * behind it each byte chooses a token of a mask, and all of them are read as text, too. */
 #ifndef FUZZ_GRAMMAR_INPUT_H
 #define FUZZ_GRAMMAR_INPUT_H

@@ -218,7 +218,8 @@ static int are_allowed(const struct vocab *v, const char *name, const char *argu
     while (i < N_FUNCTIONS && strcmp(functions[i].name, name)) i++;
     assert_true(i < N_FUNCTIONS);
     if (functions[i].schema) schema = functions[i].schema;
-    struct grammar_spec spec = {.kind = GRAMMAR_SCHEMA, .text = schema};
+    struct grammar_spec spec = {
+        .kind = GRAMMAR_SCHEMA, .text = schema, .order = JSON_ORDER_ANY, .space = JSON_SPACE_ANY};
     struct grammar *g = open_grammar(v, &spec);
     struct grammar_cursor *c;
     struct err e;
@@ -250,7 +251,10 @@ static int walk_row(int row, const char *choice, int parallel, json_t *special, 
                               parallel, "special", special, "tools", tools);
     char *job = json_dumps(asked, 0);
     json_decref(asked);
-    struct grammar_spec spec = {.kind = GRAMMAR_CALLS, .text = job, .schema_order = ordered};
+    struct grammar_spec spec = {.kind = GRAMMAR_CALLS,
+                                .text = job,
+                                .order = ordered ? JSON_ORDER_STRICT : JSON_ORDER_ANY,
+                                .space = JSON_SPACE_ANY};
     struct grammar *g = open_grammar(v, &spec);
     const struct toolcalls_source source = {s, special, tools, 0, 1};
     unsigned seed = (unsigned)row + 1;

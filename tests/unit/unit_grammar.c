@@ -46,7 +46,8 @@ static struct vocab *vocab_of_test(void)
 
 static struct grammar *grammar_of(const struct vocab *v, enum grammar_kind kind, const char *text)
 {
-    const struct grammar_spec spec = {.kind = kind, .text = text, .bytes = strlen(text)};
+    const struct grammar_spec spec = {
+        .kind = kind, .text = text, .bytes = strlen(text), .space = JSON_SPACE_ANY};
     struct grammar *g = NULL;
     struct err e = {0};
     if (grammar_open(&g, &spec, v, &e)) print_message("%s: %s\n", text, e.msg);
@@ -328,7 +329,7 @@ static void json_against_jansson(void **state)
     check_mask(v, g, "{\"a\":[1", 7);
     check_mask(v, g, "{\"\xc3", 3);
     grammar_close(g);
-    const struct grammar_spec spec = {.kind = GRAMMAR_JSON, .text = "", .compact = 1};
+    const struct grammar_spec spec = {.kind = GRAMMAR_JSON, .text = "", .space = JSON_SPACE_NONE};
     struct err e;
     int ends;
     assert_int_equal(grammar_open(&g, &spec, v, &e), 0);

@@ -32,7 +32,7 @@ static void fields_and_their_texts(void **state)
         const char *line;
         enum grammar_kind kind;
         const char *text; /* NULL: none */
-        int compact;
+        enum json_space space;
     } cases[] = {
         {LINE(""), 0, NULL, 0},
         {LINE(",\"response_format\":{\"type\":\"text\"}"), 0, NULL, 0},
@@ -62,6 +62,9 @@ static void fields_and_their_texts(void **state)
          "{\"a\": 1.0}", 0},
         {LINE(",\"structured_outputs\":{\"json_object\":true,\"disable_any_whitespace\":true}"),
          GRAMMAR_JSON, "", 1},
+        {LINE(",\"structured_outputs\":{\"json_object\":true,\"disable_any_whitespace\":false}"),
+         GRAMMAR_JSON, "", JSON_SPACE_ANY},
+        {LINE(",\"structured_outputs\":{\"json\":{},\"any_order\":true}"), GRAMMAR_SCHEMA, "{}", 0},
         {LINE(",\"structured_outputs\":{\"regex\":\"a\",\"_backend\":\"x\"}"), GRAMMAR_REGEX, "a",
          0},
     };
@@ -81,7 +84,10 @@ static void fields_and_their_texts(void **state)
             assert_int_equal(r.grammar.spec.kind, cases[i].kind);
             assert_string_equal(r.grammar.spec.text, cases[i].text);
             assert_int_equal(r.grammar.spec.bytes, strlen(cases[i].text));
-            assert_int_equal(r.grammar.spec.compact, cases[i].compact);
+            assert_int_equal(r.grammar.spec.space, cases[i].space);
+            assert_int_equal(r.grammar.spec.order, strstr(cases[i].line, "any_order")
+                                                       ? JSON_ORDER_ANY
+                                                       : JSON_ORDER_SCHEMA);
         }
         record_free(&r);
     }

@@ -80,8 +80,11 @@ static struct vocab *byte_vocab(void)
 static int open_schema(struct grammar **g, const struct vocab *v, const char *text, int ordered,
                        struct err *e)
 {
-    const struct grammar_spec spec = {
-        .kind = GRAMMAR_SCHEMA, .text = text, .bytes = strlen(text), .schema_order = ordered};
+    const struct grammar_spec spec = {.kind = GRAMMAR_SCHEMA,
+                                      .text = text,
+                                      .bytes = strlen(text),
+                                      .order = ordered ? JSON_ORDER_STRICT : JSON_ORDER_ANY,
+                                      .space = JSON_SPACE_ANY};
     *g = NULL;
     return grammar_open(g, &spec, v, e);
 }
@@ -182,7 +185,7 @@ static void by_hand(void **state)
          {"{\"a\":null}", "{\"ab\":1}", "{\"ab\":true,\"a\":1}", "{}",
           "{\"ab\":true,\"ab\":true}"}},
         {"{\"type\":\"array\",\"items\":{\"enum\":[1,\"x\",null]},\"minItems\":1,\"maxItems\":2}",
-         {"[1]", "[\"x\",null]", "[ 1 , 1 ]"},
+         {"[1]", "[\"x\",null]", "[ 1, 1 ]"},
          {"[]", "[1,1,1]", "[2]"}},
         {"{\"items\":[{\"type\":\"string\"},{\"type\":\"integer\"}],\"additionalItems\":false,"
          "\"type\":\"array\"}",
@@ -365,6 +368,85 @@ static void in_the_order_of_the_schema(void **state)
     vocab_close(v);
 }
 
+/* White space as writers of JSON have it, by kind; members in the schema's order where nothing else
+ * is asked for, in any order where that order is not served. */
+static void spellings(void **state)
+{
+    static const char schema[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\"},\"b\":{\"const\":{\"x\":["
+        "0,{}]"
+        "}},\"c\":{\"type\":\"array\",\"items\":{\"enum\":[1,2]},\"uniqueItems\":true},\"d\":{"
+        "\"type\":"
+        "\"array\",\"prefixItems\":[{},{}],\"maxItems\":3},\"e\":{\"contains\":{\"const\":1}}}}";
+    static const struct {
+        enum json_space space;
+        const char *text;
+        int ok;
+    } cases[] = {
+        {JSON_SPACE_ONE,
+         "{\"a\": [1, {\"k\": 2, \"l\": []}], \"b\": {\"x\": [0, {}]}, \"c\": [2, 1]}", 1},
+        {JSON_SPACE_ONE, "{\"d\": [1, 2, 3], \"e\": [0, 1]}", 1},
+        {JSON_SPACE_ONE, "{\"d\": [], \"e\": [1]}", 1},
+        {JSON_SPACE_ONE, "{\"a\":[]}", 0},
+        {JSON_SPACE_ONE, "{\"a\": [1,2]}", 0},
+        {JSON_SPACE_ONE, "{\"a\": [],\"b\"", 0},
+        {JSON_SPACE_ONE, "{ \"a\"", 0},
+        {JSON_SPACE_ONE, "{\"a\":  []}", 0},
+        {JSON_SPACE_ONE, "{\"a\": [] }", 0},
+        {JSON_SPACE_ONE, "{\"b\": {\"x\": [0, {}]}, \"a\"", 0},
+        {JSON_SPACE_NONE, "{\"a\":[1,{\"k\":2}],\"b\":{\"x\":[0,{}]},\"c\":[2,1],\"d\":[1,2,3]}",
+         1},
+        {JSON_SPACE_NONE, "{\"a\": []}", 0},
+        {JSON_SPACE_ANY, "{\"a\":[1,{\"k\": 2}], \"b\":{\"x\":[0,{}]},\"c\":[2, 1]}", 1},
+        {JSON_SPACE_ANY,
+         "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"c\": [ 1 ],\n\t\"e\": [\r\n1 ]\n}", 1},
+        {JSON_SPACE_ANY, "{ \"b\": { \"x\": [ 0, {} ] }, \"d\": [\n 1,\n 2,\n 3\n] }", 1},
+        {JSON_SPACE_ANY, "{\"a\" ", 0},
+        {JSON_SPACE_ANY, "{\"a\":\n", 0},
+        {JSON_SPACE_ANY, "{\"a\": [] ,", 0},
+        {JSON_SPACE_ANY, "{\n\n", 0},
+        {JSON_SPACE_ANY, "{\n \t", 0},
+        {JSON_SPACE_ANY, "{\"a\": [],  ", 0},
+    };
+    struct vocab *v = byte_vocab();
+    struct grammar *g;
+    struct err e;
+    size_t at;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct grammar_spec spec = {.kind = GRAMMAR_SCHEMA,
+                                          .text = schema,
+                                          .bytes = strlen(schema),
+                                          .space = cases[i].space};
+        assert_int_equal(grammar_open(&g, &spec, v, &e), 0);
+        int ok = is_document(g, cases[i].text, &at);
+        if (ok != cases[i].ok || (!ok && at + 1 < strlen(cases[i].text) - 4))
+            print_message("%s: %d, %d bytes\n", cases[i].text, ok, (int)at);
+        assert_int_equal(ok, cases[i].ok);
+        if (ok) check_masks(v, g, cases[i].text);
+        grammar_close(g);
+    }
+    static const char counted[] = "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{},\"c\":{}}"
+                                  ",\"additionalProperties\":false,"
+                                  "\"minProperties\":2}";
+    struct grammar_spec spec = {.kind = GRAMMAR_SCHEMA, .text = counted, .bytes = strlen(counted)};
+    assert_int_equal(grammar_open(&g, &spec, v, &e), 0);
+    assert_true(is_document(g, "{\"c\": 1, \"a\": 2}", &at));
+    grammar_close(g);
+    spec.order = JSON_ORDER_STRICT;
+    assert_int_equal(grammar_open(&g, &spec, v, &e), -1);
+    assert_non_null(strstr(e.msg, "minProperties: is not served in the schema's order"));
+    spec = (struct grammar_spec){.kind = GRAMMAR_SCHEMA,
+                                 .text = "{\"type\":\"object\"}",
+                                 .bytes = 17,
+                                 .may_begin_with_space = 1};
+    assert_int_equal(grammar_open(&g, &spec, v, &e), 0);
+    assert_true(is_document(g, " {}", &at) && is_document(g, "{\"a\": 1}", &at));
+    assert_false(is_document(g, "  {}", &at));
+    grammar_close(g);
+    vocab_close(v);
+}
+
 /* 1: an instance whose text has what is read otherwise here than by the judge of the instances:
  * numbers with exponents. */
 static int is_spelled_otherwise(const char *text)
@@ -464,6 +546,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_hand),
         cmocka_unit_test(in_the_order_of_the_schema),
+        cmocka_unit_test(spellings),
         cmocka_unit_test(formats_by_hand),
         cmocka_unit_test(of_the_wild),
     };

@@ -428,8 +428,10 @@ static void walk_calls(json_t *schema, uint64_t of, int ordered, struct verdict 
                              (int)(of % (unsigned)n_rows), "choice", "required", "parallel", 0,
                              "special", "tools", "name", "f", "parameters", schema);
     char *text = json_dumps(call, JSON_COMPACT);
-    const struct grammar_spec spec = {
-        .kind = GRAMMAR_CALLS, .text = text, .bytes = strlen(text), .schema_order = ordered};
+    const struct grammar_spec spec = {.kind = GRAMMAR_CALLS,
+                                      .text = text,
+                                      .bytes = strlen(text),
+                                      .order = ordered ? JSON_ORDER_STRICT : JSON_ORDER_ANY};
     struct grammar *g;
     struct err e = {0};
     struct dice d = {of};
@@ -460,8 +462,8 @@ static void judge(json_t *schema, uint64_t of, int ordered, struct verdict *r)
     const struct grammar_spec spec = {.kind = GRAMMAR_SCHEMA,
                                       .text = text,
                                       .bytes = strlen(text),
-                                      .schema_order = ordered,
-                                      .compact = of % 2 == 0};
+                                      .order = ordered ? JSON_ORDER_STRICT : JSON_ORDER_ANY,
+                                      .space = of % 2 ? JSON_SPACE_ANY : JSON_SPACE_NONE};
     struct grammar *g = NULL;
     struct err e = {0};
     struct dice d = {of};

@@ -158,7 +158,18 @@ static int is_list(const json_t *v, const char *text)
 
 static int is_compact(const json_t *v, const char *text)
 {
-    return is_pet(v, text) && !strpbrk(text, "\n\t") && strstr(text, "\":");
+    return is_pet(v, text) && !strpbrk(text, "\n\t") && !strstr(text, "\": ");
+}
+
+/* Members in the schema's order, a space behind commas and colons. */
+static int is_plain_pet(const json_t *v, const char *text)
+{
+    char want[512];
+    const char *name = strstr(text, "\"name\": "), *kind = strstr(text, ", \"kind\": ");
+    if (!is_pet(v, text) || !name || !kind) return 0;
+    snprintf(want, sizeof want, "{%.*s, \"kind\": \"%s\", \"age\": ", (int)(kind - name), name,
+             json_string_value(json_object_get(v, "kind")));
+    return !strncmp(text, want, strlen(want)) && !strchr(text + strlen(want), ' ');
 }
 
 static int is_date(const json_t *v, const char *text)
@@ -193,7 +204,7 @@ static const struct {
 } kinds[] = {
     {"\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"pet\","
      "\"schema\":" PET "}}",
-     is_pet},
+     is_plain_pet},
     {"\"guided_json\":{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":2,"
      "\"maxItems\":4}",
      is_list},
@@ -312,6 +323,18 @@ static void options(void)
     process_free(&p);
     RUN(&p, NULL, "-p", "a", "--choice", "a", "--compact-json");
     check(p.code == 2 && strstr(p.err, "--compact-json needs"), "--compact-json alone", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-p", "a", "--json-space", "any");
+    check(p.code == 2 && strstr(p.err, "--json-space needs"), "--json-space alone", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-p", "a", "--leading-space");
+    check(p.code == 2 && strstr(p.err, "--leading-space needs"), "--leading-space alone", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-p", "a", "--json", "--any-order", "--schema-order");
+    check(p.code == 2 && strstr(p.err, "--any-order: beside --schema-order"), "two orders", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-p", "a", "--json", "--compact-json", "--json-space", "one");
+    check(p.code == 2 && strstr(p.err, "--json-space one: beside --compact-json"), "two kinds", &p);
     process_free(&p);
     RUN(&p, NULL, "-p", "a", "--grammar-file", "/nowhere/x");
     check(p.code == 1 && strstr(p.err, "--grammar-file") && strstr(p.err, "/nowhere/x"),
