@@ -294,6 +294,19 @@ int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation
     return rc;
 }
 
+int hfc_end(struct hf_config *c, int id, const struct notes *n, struct err *e)
+{
+    if (id < 0 || id >= c->vocab) return 0;
+    for (size_t i = 0; i < c->n_eos; i++)
+        if (c->eos[i] == id) return 0;
+    int *more = realloc(c->eos, (c->n_eos + 1) * sizeof *more);
+    if (!more) return err_memory(e);
+    c->eos = more;
+    c->eos[c->n_eos++] = id;
+    note_info(n, "the tokenizer's eos_token, %d, ends answers, too", id);
+    return 0;
+}
+
 void hfc_free(struct hf_config *c)
 {
     free(c->inv_freq);

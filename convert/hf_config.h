@@ -87,6 +87,8 @@ struct hf_config {
  * "config.json: ". */
 int hfc_read(struct hf_config *c, const json_t *config, const json_t *generation,
              const struct notes *n, struct err *e);
+/* Adds the tokenizer's own end token to those of the configuration; id -1: it has none. */
+int hfc_end(struct hf_config *c, int id, const struct notes *n, struct err *e);
 void hfc_free(struct hf_config *c);
 /* The metadata string "opt4gptq.config" (core/model/modelfile.h) as an object. */
 json_t *hfc_to_json(const struct hf_config *c);

@@ -298,7 +298,7 @@ static int check_orders(const struct plan *p, struct err *e)
 {
     if (!p->facts.no_g_idx || !p->facts.n_act_order) return 0;
     return err_set(e,
-                   "%s: module '%s' has no g_idx, but %d others have their inputs in an order of "
+                   "%s: module '%s' has no usable g_idx, but %d others have their inputs in an order of "
                    "their own: its order is not known",
                    p->dir->path, p->facts.no_g_idx, p->facts.n_act_order);
 }
@@ -408,7 +408,7 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
     if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, embed, e) ||
         plan_rope_tables(p, e))
         return -1;
-    if (check_orders(p, e) || check_unused(p, e) || plan_texts(p, o->no_tokenizer, e)) return -1;
+    if (check_orders(p, e) || check_unused(p, e) || plan_texts(p, c, o->no_tokenizer, e)) return -1;
     uint64_t at = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {
         p->tensors[i].offset = at;

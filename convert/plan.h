@@ -84,11 +84,11 @@ struct plan_job {
 /* Findings, for the metadata and for messages. */
 struct plan_facts {
     int n_quantized, n_plain, n_act_order;
-    int n_unordered;   /* modules without g_idx although desc_act is set */
-    const char *no_g_idx; /* the first GPTQ module of several groups without g_idx, or NULL */
-    int n_label_wrong; /* modules whose zeros contradict checkpoint_format */
-    int n_v1, n_v2;    /* modules by format of the zeros */
-    int word_plus;     /* v1 zeros of asymmetric modules are read as GPTQModel writes them */
+    int n_unordered;      /* modules without g_idx although desc_act is set */
+    const char *no_g_idx; /* the first GPTQ module of several groups without usable g_idx, or NULL */
+    int n_label_wrong;    /* modules whose zeros contradict checkpoint_format */
+    int n_v1, n_v2;       /* modules by format of the zeros */
+    int word_plus;        /* v1 zeros of asymmetric modules are read as GPTQModel writes them */
     int n_asymmetric;
     /* v1 fields of asymmetric modules with all bits set, which readers interpret differently */
     uint64_t n_all_ones;
@@ -134,7 +134,7 @@ void plan_free(struct plan *p);
 
 /* Adds the tensors file.NAME (plan_texts.c). A tokenizer that opt4gptq-run cannot use is an error,
  * such a chat template a warning. */
-int plan_texts(struct plan *p, int no_tokenizer, struct err *e);
+int plan_texts(struct plan *p, struct hf_config *c, int no_tokenizer, struct err *e);
 
 /* For plan_*.c. */
 struct tensor_shape {

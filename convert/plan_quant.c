@@ -130,16 +130,11 @@ int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct 
     int32_t *g_idx = NULL;
     if (l->store == STORE_COLUMNS) t = plan_find(p, l->module, "g_idx");
     if (l->store == STORE_ROWS) t = plan_find(p, l->module, "weight_g_idx");
-    if (!t && l->n_source > 1) {
-        if (l->ordered)
-            return err_set(
-                e,
-                "%s: module '%s' has no weight_g_idx, but actorder is 'group': the order "
-                "of its inputs is not known",
-                p->dir->path, l->module);
-        if (!p->facts.no_g_idx && l->store == STORE_COLUMNS && l->layout != UNPACK_AWQ)
-            p->facts.no_g_idx = l->module;
-    }
+    if (!t && l->n_source > 1 && l->ordered)
+        return err_set(e,
+                       "%s: module '%s' has no weight_g_idx, but actorder is 'group': the order "
+                       "of its inputs is not known",
+                       p->dir->path, l->module);
     if (t) {
         if (plan_expect(t, l->in, 0, "its inputs", e)) return -1;
         if (!(g_idx = malloc(t->t->bytes))) return err_memory(e);
@@ -154,9 +149,18 @@ int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct 
             g_idx = NULL;
         }
     }
+    const int given = g_idx != NULL;
     int rc = slots_plan(s, &(struct slots_source){g_idx, l->in, l->n_source, l->group, planes}, e);
     free(g_idx);
     if (rc) return err_prefix(e, "%s: module '%s'", l->qweight->shard->path, l->module);
+    if (s->assumed && given && l->store == STORE_ROWS) {
+        slots_free(s);
+        return err_set(e,
+                       "%s: module '%s': weight_g_idx is all 0, but there are %" PRId64 " groups",
+                       l->qweight->shard->path, l->module, l->n_source);
+    }
+    if (s->assumed && !p->facts.no_g_idx && l->store == STORE_COLUMNS && l->layout != UNPACK_AWQ)
+        p->facts.no_g_idx = l->module;
     p->facts.n_act_order += s->act_order;
     p->facts.n_unordered += s->assumed && p->quant->desc_act && p->quant->method == QUANT_GPTQ &&
                             l->store == STORE_COLUMNS;

@@ -15,6 +15,7 @@ enum {
     SPM,
     TOKENIZER_CONFIG,
     SPECIAL_MAP,
+    ADDED,
     TEMPLATE,
     TEMPLATE_JSON,
     TOOL_USE,
@@ -28,6 +29,7 @@ static const char *const names[N_TEXTS] = {"tokenizer.json",
                                            "tokenizer.model",
                                            "tokenizer_config.json",
                                            "special_tokens_map.json",
+                                           "added_tokens.json",
                                            "chat_template.jinja",
                                            "chat_template.json",
                                            "additional_chat_templates/tool_use.jinja",
@@ -36,8 +38,12 @@ static const char *const names[N_TEXTS] = {"tokenizer.json",
                                            "modules.json",
                                            "1_Pooling/config.json"};
 
-static int check_tokenizer(const struct plan *p, const struct chat_file text[N_TEXTS],
-                           struct err *e)
+/* Another name of chat_template.jinja. */
+static const char other_template[] = "additional_chat_templates/default.jinja";
+
+/* Also adds the tokenizer's end token to c. */
+static int check_tokenizer(const struct plan *p, struct hf_config *c,
+                           const struct chat_file text[N_TEXTS], struct err *e)
 {
     const struct tok_source s = {.json = text[TOKENIZER].text,
                                  .json_bytes = text[TOKENIZER].bytes,
@@ -46,7 +52,9 @@ static int check_tokenizer(const struct plan *p, const struct chat_file text[N_T
                                  .config = text[TOKENIZER_CONFIG].text,
                                  .config_bytes = text[TOKENIZER_CONFIG].bytes,
                                  .special_map = text[SPECIAL_MAP].text,
-                                 .special_map_bytes = text[SPECIAL_MAP].bytes};
+                                 .special_map_bytes = text[SPECIAL_MAP].bytes,
+                                 .added = text[ADDED].text,
+                                 .added_bytes = text[ADDED].bytes};
     struct tokenizer *t;
     struct err why = {0};
     if (!s.json && !s.spm) {
@@ -72,8 +80,9 @@ static int check_tokenizer(const struct plan *p, const struct chat_file text[N_T
                   "%s: the tokenizer has ids up to %d, but vocab_size is %d: a text that needs one "
                   "of the ids from %d on will be refused",
                   p->dir->path, n - 1, vocab, vocab);
+    int rc = hfc_end(c, tok_eos(t), p->notes, e);
     tok_close(t);
-    return 0;
+    return rc;
 }
 
 static int check_template(const struct plan *p, const struct chat_file text[N_TEXTS], struct err *e)
@@ -98,7 +107,7 @@ static int check_template(const struct plan *p, const struct chat_file text[N_TE
     return 0;
 }
 
-int plan_texts(struct plan *p, int no_tokenizer, struct err *e)
+int plan_texts(struct plan *p, struct hf_config *c, int no_tokenizer, struct err *e)
 {
     struct chat_file text[N_TEXTS] = {{0}};
     for (int i = 0; i < N_TEXTS; i++) {
@@ -106,6 +115,7 @@ int plan_texts(struct plan *p, int no_tokenizer, struct err *e)
         size_t n;
         if (no_tokenizer && (i == TOKENIZER || i == SPM)) continue;
         if (hfd_file(p->dir, names[i], &data, &n, e)) return -1;
+        if (!data && i == TEMPLATE && hfd_file(p->dir, other_template, &data, &n, e)) return -1;
         if (!data) continue;
         if (!n) {
             free(data);
@@ -115,5 +125,5 @@ int plan_texts(struct plan *p, int no_tokenizer, struct err *e)
         if (plan_memory(p, name, DT_U8, (int64_t)n, data, e)) return -1;
         text[i] = (struct chat_file){data, n};
     }
-    return (!no_tokenizer && check_tokenizer(p, text, e)) || check_template(p, text, e) ? -1 : 0;
+    return (!no_tokenizer && check_tokenizer(p, c, text, e)) || check_template(p, text, e) ? -1 : 0;
 }

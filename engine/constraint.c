@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { MAX_IDLE = 64 }; /* grammars that are kept though nobody asks for them now */
+enum { MAX_IDLE = 64 };    /* grammars that are kept though nobody asks for them now */
+enum { MAX_THREADS = 4 }; /* so that one grammar that takes long holds up no others */
+enum { BRIEFLY_NS = 50000000 };
 
 enum constraint_state { WAITING, COMPILING, COMPILED, FAILED };
 
@@ -22,15 +25,16 @@ struct constraint {
 
 struct constraints {
     struct vocabulary_source source;
-    struct vocab *vocab; /* made by the first who asks */
+    struct vocab *vocab; /* made by the first thread that needs it; vocab_lock is held meanwhile */
+    pthread_mutex_t vocab_lock;
     struct constraint *all;
-    pthread_mutex_t lock; /* of all below `source` but vocab, which is the thread's */
+    pthread_mutex_t lock; /* of all below `source` but vocab */
     pthread_cond_t asked, compiled;
-    pthread_t thread;
-    int has_thread, ends;
+    pthread_t thread[MAX_THREADS];
+    int n_threads, n_idle, n_compiling, ends;
 };
 
-/* ---- the thread */
+/* ---- the threads */
 
 static struct constraint *first_waiting(const struct constraints *c)
 {
@@ -40,6 +44,20 @@ static struct constraint *first_waiting(const struct constraints *c)
     return last;
 }
 
+/* The vocabulary is there. Not once constraints_stop was called: the tokenizer may be gone. */
+static int need_vocab(struct constraints *c, struct err *e)
+{
+    pthread_mutex_lock(&c->vocab_lock);
+    pthread_mutex_lock(&c->lock);
+    int ends = c->ends;
+    pthread_mutex_unlock(&c->lock);
+    int rc = c->vocab ? 0
+             : ends   ? err_set(e, "the run ends")
+                      : vocabulary_open(&c->vocab, &c->source, e);
+    pthread_mutex_unlock(&c->vocab_lock);
+    return rc;
+}
+
 static void *compile(void *arg)
 {
     struct constraints *c = arg;
@@ -47,14 +65,18 @@ static void *compile(void *arg)
     while (!c->ends) {
         struct constraint *k = first_waiting(c);
         if (!k) {
+            c->n_idle++;
             pthread_cond_wait(&c->asked, &c->lock);
+            c->n_idle--;
             continue;
         }
         k->state = COMPILING;
+        c->n_compiling++;
         pthread_mutex_unlock(&c->lock);
-        int rc = c->vocab ? 0 : vocabulary_open(&c->vocab, &c->source, &k->why);
+        int rc = need_vocab(c, &k->why);
         if (!rc) rc = grammar_open(&k->grammar, &k->spec, c->vocab, &k->why);
         pthread_mutex_lock(&c->lock);
+        c->n_compiling--;
         k->state = rc ? FAILED : COMPILED;
         pthread_cond_broadcast(&c->compiled);
     }
@@ -62,16 +84,16 @@ static void *compile(void *arg)
     return NULL;
 }
 
-/* Signals are the main thread's. */
+/* Signals are the main thread's. The lock is held. */
 static int start_thread(struct constraints *c, struct err *e)
 {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&c->thread, NULL, compile, c);
+    int rc = pthread_create(&c->thread[c->n_threads], NULL, compile, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc) return err_set(e, "cannot start a thread: %s", strerror(rc));
-    c->has_thread = 1;
+    if (rc && !c->n_threads) return err_set(e, "cannot start a thread: %s", strerror(rc));
+    c->n_threads += !rc;
     return 0;
 }
 
@@ -84,6 +106,7 @@ int constraints_open(struct constraints **out, const struct vocabulary_source *s
     if (!c) return err_memory(e);
     c->source = *source;
     pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->vocab_lock, NULL);
     pthread_cond_init(&c->asked, NULL);
     pthread_cond_init(&c->compiled, NULL);
     *out = c;
@@ -97,14 +120,26 @@ static void free_constraint(struct constraint *k)
     free(k);
 }
 
-void constraints_close(struct constraints *c)
+void constraints_stop(struct constraints *c)
 {
     if (!c) return;
     pthread_mutex_lock(&c->lock);
     c->ends = 1;
-    pthread_cond_signal(&c->asked);
+    pthread_cond_broadcast(&c->asked);
     pthread_mutex_unlock(&c->lock);
-    if (c->has_thread) pthread_join(c->thread, NULL);
+    pthread_mutex_lock(&c->vocab_lock); /* nobody reads the tokenizer any more */
+    pthread_mutex_unlock(&c->vocab_lock);
+}
+
+void constraints_close(struct constraints *c)
+{
+    if (!c) return;
+    constraints_stop(c);
+    pthread_mutex_lock(&c->lock);
+    int is_compiling = c->n_compiling > 0;
+    pthread_mutex_unlock(&c->lock);
+    if (is_compiling) return; /* the run ends, and does not wait for it: the memory stays */
+    for (int i = 0; i < c->n_threads; i++) pthread_join(c->thread[i], NULL);
     for (struct constraint *k = c->all, *next; k; k = next) {
         next = k->next;
         free_constraint(k);
@@ -113,6 +148,7 @@ void constraints_close(struct constraints *c)
     pthread_cond_destroy(&c->compiled);
     pthread_cond_destroy(&c->asked);
     pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->vocab_lock);
     free(c);
 }
 
@@ -187,11 +223,15 @@ int constraint_ask(struct constraints *c, const struct grammar_spec *spec, struc
                    struct err *e)
 {
     uint64_t hash = hash_of(spec);
-    if (!c->has_thread && start_thread(c, e)) return -1;
     pthread_mutex_lock(&c->lock);
     struct constraint *k = take(c, spec, hash);
     if (!k) k = make(spec, hash);
-    if (k) {
+    int rc = k ? 0 : err_memory(e);
+    if (k && k->state == WAITING && c->n_threads < MAX_THREADS && !c->n_idle) {
+        rc = start_thread(c, e);
+        if (rc) free_constraint(k);
+    }
+    if (!rc) {
         k->n_users++;
         k->next = c->all;
         c->all = k;
@@ -199,8 +239,8 @@ int constraint_ask(struct constraints *c, const struct grammar_spec *spec, struc
         forget(c);
     }
     pthread_mutex_unlock(&c->lock);
-    *out = k;
-    return k ? 0 : err_memory(e);
+    *out = rc ? NULL : k;
+    return rc;
 }
 
 void constraint_drop(struct constraints *c, struct constraint *k)
@@ -215,8 +255,15 @@ int constraint_get(struct constraints *c, struct constraint *k, int wait, struct
                    struct err *e)
 {
     pthread_mutex_lock(&c->lock);
-    while (wait && k->state != COMPILED && k->state != FAILED)
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += BRIEFLY_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (wait == CONSTRAINT_WAIT && k->state != COMPILED && k->state != FAILED)
         pthread_cond_wait(&c->compiled, &c->lock);
+    if (wait == CONSTRAINT_BRIEFLY && k->state != COMPILED && k->state != FAILED)
+        pthread_cond_timedwait(&c->compiled, &c->lock, &until);
     enum constraint_state state = k->state;
     pthread_mutex_unlock(&c->lock);
     if (state == FAILED) *e = k->why;

@@ -30,7 +30,8 @@ static int read_file(const struct model *m, const char *name, json_t **out, stru
     const char *text = mf_source_file(&m->file, name, &n);
     *out = NULL;
     if (!text) return 0;
-    if ((*out = json_read_python(text, n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e))) return 1;
+    if ((*out = json_read_python(text, n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL, e)))
+        return 1;
     return err_is_memory(e) ? -1 : err_prefix(e, "%s: %s", m->file.st.path, name);
 }
 
@@ -56,6 +57,14 @@ static int mode_of(const char *name, enum pooling_kind *kind)
     return 0;
 }
 
+/* A boolean, also as Python's 0 or 1; -1: it is something else. */
+static int flag_of(const json_t *v)
+{
+    double x = json_is_number(v) ? json_number_value(v) : json_is_true(v);
+    int none = !v || json_is_null(v);
+    return !none && !json_is_boolean(v) && (!json_is_number(v) || (x != 0 && x != 1)) ? -1 : x != 0;
+}
+
 /* 1_Pooling/config.json: {"pooling_mode_lasttoken": true, ...}, later "pooling_mode": "lasttoken".
  */
 static void read_pooling(struct pooling *p, const json_t *j)
@@ -65,7 +74,15 @@ static void read_pooling(struct pooling *p, const json_t *j)
     json_t *v;
     int n = 0;
     json_object_foreach ((json_t *)j, key, v) {
-        if (strncmp(key, prefix, sizeof prefix - 1) || !json_is_true(v)) continue;
+        int flag = strncmp(key, prefix, sizeof prefix - 1) ? 0 : flag_of(v);
+        if (flag < 0) {
+            snprintf(p->wrong, sizeof p->wrong,
+                     "the checkpoint's 1_Pooling/config.json: %.40s is neither true nor false: "
+                     "--pooling says it",
+                     key);
+            return;
+        }
+        if (!flag) continue;
         mode = key + sizeof prefix - 1;
         n++;
     }
@@ -106,7 +123,10 @@ static int read_dimensions(struct pooling *p, const json_t *config, struct err *
 {
     const json_t *list = json_object_get(config, "matryoshka_dimensions");
     size_t n = json_array_size(list);
-    p->may_cut = n || !json_is_false(json_object_get(config, "is_matryoshka"));
+    const json_t *may = json_object_get(config, "is_matryoshka");
+    int flag = flag_of(may);
+    if (flag < 0) return err_set(e, "config.json: is_matryoshka is neither true nor false");
+    p->may_cut = n || flag || !may || json_is_null(may);
     if (!n) return 0;
     if (!(p->dimensions = malloc(n * sizeof *p->dimensions))) return err_memory(e);
     for (size_t i = 0; i < n; i++) {

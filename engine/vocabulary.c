@@ -14,6 +14,7 @@ int vocabulary_tokenizer(struct tokenizer **t, const struct modelfile *m, struct
     src.spm = mf_source_file(m, "tokenizer.model", &src.spm_bytes);
     src.config = mf_source_file(m, "tokenizer_config.json", &src.config_bytes);
     src.special_map = mf_source_file(m, "special_tokens_map.json", &src.special_map_bytes);
+    src.added = mf_source_file(m, "added_tokens.json", &src.added_bytes);
     if (!src.json && !src.spm) return 0;
     return tok_open(t, &src, e) ? err_prefix(e, "%s", m->st.path) : 0;
 }

@@ -1,9 +1,11 @@
 #include "tests/harness.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int n_passed, n_failed, n_skipped;
 
@@ -115,4 +117,14 @@ int same_file(const char *a, const char *b)
     free(x);
     free(y);
     return same;
+}
+
+int has_terminal(void)
+{
+    int fd = posix_openpt(O_RDWR | O_NOCTTY), has = fd >= 0 && !grantpt(fd) && !unlockpt(fd);
+    int end = has ? open(ptsname(fd), O_RDWR | O_NOCTTY) : -1;
+    if (end >= 0) close(end);
+    if (fd >= 0) close(fd);
+    if (end < 0) skip("a terminal: no pseudo-terminal can be opened (is /dev/pts mounted?)");
+    return end >= 0;
 }

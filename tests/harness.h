@@ -18,6 +18,9 @@ void skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints "NAME: N passed, N failed, N skipped"; the exit code of main. */
 int report(const char *name);
 
+/* 1 when this machine gives a pseudo-terminal; 0: what needs one is counted as skipped. */
+int has_terminal(void);
+
 /* The exit code of a command line of the shell. */
 int shell_code(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A command line that must succeed, as a check. */

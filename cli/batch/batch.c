@@ -73,7 +73,7 @@ static int open_constraints(struct batch_run *b, struct err *e)
     if (constraints_open(&b->constraints, &source, e)) return -1;
     if (!b->constraint.name) return 0;
     if (constraint_ask(b->constraints, &b->constraint.spec, &k, e)) return -1;
-    int rc = constraint_get(b->constraints, k, 1, &compiled, e);
+    int rc = constraint_get(b->constraints, k, CONSTRAINT_WAIT, &compiled, e);
     constraint_drop(b->constraints, k);
     return rc < 0 ? err_prefix(e, "%s", b->constraint.name) : 0;
 }
@@ -473,14 +473,14 @@ static int submit(struct batch_run *b, struct job *j, int wait, struct err *e)
     return 0;
 }
 
-/* Submits the jobs whose grammars are there; WAIT: at least the first. */
+/* Submits the jobs whose grammars are there; WAIT: as constraint_get, for the first. */
 static int submit_pending(struct batch_run *b, int wait, struct err *e)
 {
     for (struct job **at = &b->pending; *at && !run_stop_requested;) {
         struct job *j = *at, *next = j->next_pending;
         int n = n_choices(j), rc = submit(b, j, wait, e);
         if (rc < 0) return -1;
-        wait = 0;
+        wait = CONSTRAINT_NO_WAIT;
         if (rc == 2) {
             at = &j->next_pending;
             continue;
@@ -548,7 +548,8 @@ static int loop(struct batch_run *b, struct err *e)
     double stop_at = 0;
     int busy = 1;
     while (busy || !b->at_end || (b->pending && !stop_at)) {
-        if (submit_pending(b, !busy, e) || feed(b, e)) return -1;
+        if (submit_pending(b, busy ? CONSTRAINT_NO_WAIT : CONSTRAINT_BRIEFLY, e) || feed(b, e))
+            return -1;
         if (run_stop_requested && !stop_at) {
             double now = clock_now();
             stop_at = now + b->o->grace;
@@ -727,6 +728,7 @@ int run_batch(const struct options *o, struct err *e)
     pooling_close(&b.pooling);
     chat_close(b.chat);
     job_calls_env_close(&b.calls);
+    constraints_stop(b.constraints);
     engine_close(&b.engine); /* the scheduler's cursors go before their grammars */
     constraints_close(b.constraints);
     input_close(b.input);

@@ -154,6 +154,8 @@ void args_say(const struct args_given *g);
 int args_asks(const struct args_common *c);
 /* Prints the text asked for; 0: none was, or it is the version, which is the program's. */
 int args_print(const struct args_program *p, const struct args_common *c, FILE *f);
+/* The commit that this program was built from, as the version says it. */
+const char *args_commit(void);
 /* The version, the commit with its date, the compiler. */
 void args_version(const struct args_program *p, FILE *f);
 /* The usage and all rows, wrapped at 80 columns on a terminal and at 100 elsewhere. */

@@ -292,6 +292,8 @@ void args_completion_zsh(const struct args_program *p, FILE *f)
     fputs(p->n_words ? " \\\n    '*:file:_files'\n" : "\n", f);
 }
 
+const char *args_commit(void) { return OPT4GPTQ_COMMIT; }
+
 void args_version(const struct args_program *p, FILE *f)
 {
     fprintf(f, "%s %s\ncommit %s of %s, compiler %s\n", p->name, OPT4GPTQ_VERSION, OPT4GPTQ_COMMIT,

@@ -82,11 +82,12 @@ static json_t *plain(const json_t *v)
     return x;
 }
 
-char *digits_dump(const json_t *v)
+static char *dump(const json_t *v, size_t sorted)
 {
     static const char begins[] = "{\"" JSON_LONG "\":\"", ends[] = "\"}";
     json_t *x = plain(v);
-    char *text = x ? json_dumps(x, JSON_COMPACT | JSON_ENCODE_ANY) : NULL, *to = text, *from = text;
+    char *text = x ? json_dumps(x, JSON_COMPACT | JSON_ENCODE_ANY | sorted) : NULL, *to = text,
+         *from = text;
     json_decref(x);
     while (text && *from) { /* quotes within strings are escaped: none has this text */
         if (strncmp(from, begins, sizeof begins - 1)) {
@@ -99,3 +100,6 @@ char *digits_dump(const json_t *v)
     if (text) *to = 0;
     return text;
 }
+
+char *digits_dump(const json_t *v) { return dump(v, 0); }
+char *digits_key(const json_t *v) { return dump(v, JSON_SORT_KEYS); }

@@ -22,6 +22,8 @@ int digits_order(const json_t *a, const json_t *b);
 /* The text of V without white space, its numbers without exponents where they have room; to be
  * freed. NULL: memory. */
 char *digits_dump(const json_t *v);
+/* The same, equal for values that JSON Schema takes for equal. */
+char *digits_key(const json_t *v);
 /* The same of one number. */
 enum { DIGITS_TEXT = 2 * NUMBERS_DIGITS + 4 };
 int digits_plain(const json_t *v, char text[DIGITS_TEXT]);

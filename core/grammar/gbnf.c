@@ -17,7 +17,8 @@ struct gbnf {
     struct net *net;
     struct chars t;
     struct name *name; /* [n] */
-    int n, cap, depth;
+    int *slot;         /* [n_slots]: hash table of names + 1 */
+    int n, cap, depth, n_slots;
     struct err *e;
 };
 
@@ -50,24 +51,45 @@ static void space(struct gbnf *g, int lines)
 
 static int at(const struct gbnf *g, char c) { return g->t.p < g->t.end && *g->t.p == c; }
 
+/* The slot of a name, which is free where it is new. */
+static int *slot_of(const struct gbnf *g, const char *text, size_t bytes)
+{
+    uint32_t h = 0x811c9dc5u;
+    for (size_t i = 0; i < bytes; i++) h = (h ^ (unsigned char)text[i]) * 0x01000193u;
+    for (uint32_t at = (h ^ h >> 15) & (uint32_t)(g->n_slots - 1);;
+         at = (at + 1) & (uint32_t)(g->n_slots - 1)) {
+        const struct name *k = &g->name[g->slot[at] - 1];
+        if (!g->slot[at] || (k->bytes == bytes && !memcmp(k->text, text, bytes)))
+            return &g->slot[at];
+    }
+}
+
+/* Room for one more name. */
+static int grow(struct gbnf *g)
+{
+    int cap = g->cap ? 2 * g->cap : 32, n_slots = 4 * cap;
+    struct name *more = realloc(g->name, (size_t)cap * sizeof *more);
+    if (more) g->name = more;
+    int *slot = more ? calloc((size_t)n_slots, sizeof *slot) : NULL;
+    if (!slot) return err_memory(g->e);
+    free(g->slot);
+    g->slot = slot;
+    g->cap = cap;
+    g->n_slots = n_slots;
+    for (int i = 0; i < g->n; i++) *slot_of(g, g->name[i].text, g->name[i].bytes) = i + 1;
+    return 0;
+}
+
 /* The name that begins here, found or made. */
 static struct name *find_name(struct gbnf *g)
 {
     const char *from = g->t.p;
     while (g->t.p < g->t.end && is_name(*g->t.p)) g->t.p++;
     size_t bytes = (size_t)(g->t.p - from);
-    for (int i = 0; i < g->n; i++)
-        if (g->name[i].bytes == bytes && !memcmp(g->name[i].text, from, bytes)) return &g->name[i];
-    if (g->n == g->cap) {
-        int cap = g->cap ? 2 * g->cap : 32;
-        struct name *more = realloc(g->name, (size_t)cap * sizeof *more);
-        if (!more) {
-            err_memory(g->e);
-            return NULL;
-        }
-        g->name = more;
-        g->cap = cap;
-    }
+    if (g->n == g->cap && grow(g)) return NULL;
+    int *slot = slot_of(g, from, bytes);
+    if (*slot) return &g->name[*slot - 1];
+    *slot = g->n + 1;
     g->name[g->n] = (struct name){from, bytes, net_rule(g->net, from, bytes), 0};
     return &g->name[g->n++];
 }
@@ -191,7 +213,9 @@ static int element(struct gbnf *g, net_expr *x)
         if (!(name = find_name(g))) return -1;
         *x = net_call(g->net, name->rule);
     } else {
-        return wrong(g, "something that is no literal, set, rule or group");
+        return wrong(g, at(g, '<') || at(g, '!')
+                            ? "tokens (<text>, <[id]>, !<..>) are not served"
+                            : "something that is no literal, set, rule or group");
     }
     while (!rc && g->t.p < g->t.end && strchr("*+?{", *g->t.p) && *g->t.p) {
         char c = *g->t.p;
@@ -253,10 +277,10 @@ int notation_gbnf(struct net *n, const char *text, size_t bytes, uint32_t *root,
     struct gbnf g = {.net = n, .t = {text, text, text + bytes}, .e = e};
     int rc = 0;
     for (space(&g, 1); g.t.p < g.t.end && !rc; space(&g, 1)) rc = rule(&g);
-    int i = 0;
-    while (i < g.n && (g.name[i].bytes != 4 || memcmp(g.name[i].text, "root", 4))) i++;
-    if (!rc && i == g.n) rc = err_set(e, "there is no rule 'root'");
-    if (!rc) *root = g.name[i].rule;
+    int i = g.n ? *slot_of(&g, "root", 4) : 0;
+    if (!rc && !i) rc = err_set(e, "there is no rule 'root'");
+    if (!rc) *root = g.name[i - 1].rule;
     free(g.name);
+    free(g.slot);
     return rc;
 }

@@ -210,51 +210,39 @@ net_expr json_text_of_some(struct net *n, struct json_string *text, int count)
     return net_sequence(n, net_text(n, "\"", 1), some(n, text, count, 0, 0));
 }
 
-/* What is left of each text that agrees so far, from AT characters on; ends: one is complete. */
+/* What is left of each of the sorted texts T [count], which agree so far; one may be complete. */
 static net_expr others(struct net *n, struct chars *t, int count, struct err *e)
 {
     struct char_set all = {0};
     net_expr x = NET_FAILED;
-    int ends = 0;
-    for (int i = 0; i < count; i++) ends |= t[i].p == t[i].end;
-    if (!ends) x = net_text(n, "\"", 1);
-    for (int i = 0; i < count; i++) {
-        struct chars next = t[i];
-        if (next.p == next.end) continue;
-        uint32_t c = chars_next(&next);
-        int seen = 0, n_same = 0;
-        for (int k = 0; k < i; k++) {
-            struct chars other = t[k];
-            seen |= other.p < other.end && chars_next(&other) == c;
+    int i = 0, rc = 0;
+    while (i < count && t[i].p == t[i].end) i++;
+    if (!i) x = net_text(n, "\"", 1);
+    while (i < count && !rc) {
+        uint32_t c = chars_next(&t[i]);
+        int from = i++;
+        for (; i < count; i++) {
+            struct chars next = t[i];
+            if (chars_next(&next) != c) break;
+            t[i] = next;
         }
-        if (seen) continue;
-        struct chars *same = calloc((size_t)count, sizeof *same);
-        if (!same || char_set_add(&all, c, c, e)) {
-            free(same);
-            char_set_close(&all);
-            err_memory(e);
-            return NET_FAILED;
-        }
-        for (int k = 0; k < count; k++) {
-            struct chars other = t[k];
-            if (other.p < other.end && chars_next(&other) == c) same[n_same++] = other;
-        }
-        net_expr rest = others(n, same, n_same, e);
-        free(same);
-        if (rest == NET_FAILED) {
-            char_set_close(&all);
-            return NET_FAILED;
-        }
-        x = or_else(n, x, net_sequence(n, json_chars(n, &(struct net_range){c, c}, 1), rest));
+        rc = char_set_add(&all, c, c, e);
+        net_expr rest = rc ? NET_FAILED : others(n, t + from, i - from, e);
+        if (rest == NET_FAILED) rc = -1;
+        else x = or_else(n, x, net_sequence(n, json_chars(n, &(struct net_range){c, c}, 1), rest));
     }
-    if (char_set_invert(&all, e)) {
-        char_set_close(&all);
-        return NET_FAILED;
-    }
-    net_expr other = net_sequence(n, json_chars(n, all.range, all.n),
-                                  net_call(n, net_named(n, "rest")));
+    if (!rc) rc = char_set_invert(&all, e);
+    net_expr other = rc ? NET_FAILED
+                        : net_sequence(n, json_chars(n, all.range, all.n),
+                                       net_call(n, net_named(n, "rest")));
     char_set_close(&all);
-    return or_else(n, x, other);
+    return rc ? NET_FAILED : or_else(n, x, other);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    const struct chars *x = a, *y = b;
+    return strcmp(x->p, y->p);
 }
 
 net_expr json_other_text(struct net *n, const char *const *text, int count, struct err *e)
@@ -266,6 +254,7 @@ net_expr json_other_text(struct net *n, const char *const *text, int count, stru
     }
     for (int i = 0; i < count; i++)
         t[i] = (struct chars){text[i], text[i], text[i] + strlen(text[i])};
+    qsort(t, (size_t)count, sizeof *t, by_text);
     net_expr x = others(n, t, count, e);
     free(t);
     if (x == NET_FAILED) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NODES = 1 << 20, MAX_EXPRS = 1 << 20, MAX_NAME = 48, LAST_SETS = 256 };
+enum { MAX_NODES = 1 << 20, MAX_EXPRS = 1 << 20, MAX_NAME = 48 };
 
 enum expr_kind {
     EMPTY,
@@ -53,7 +53,7 @@ struct net {
     uint32_t *needed;
     uint32_t n_exprs, n_nodes, n_rules, n_sets, n_flags, n_needs, n_needed;
     uint32_t cap_exprs, cap_nodes, cap_rules, cap_sets, cap_flags, cap_needs, cap_needed;
-    uint32_t last_set[LAST_SETS]; /* by hash: the set that was asked for last, + 1 */
+    uint32_t *set_slot, n_set_slots; /* sets by what they are: hash table of set + 1 */
     uint32_t *found, n_found; /* nodes by what they are: hash table of node + 1, [n_found] */
     struct err why;
     int failed, is_empty;
@@ -102,6 +102,7 @@ void net_close(struct net *n)
     counters_close(n->counters);
     free(n->needed);
     free(n->found);
+    free(n->set_slot);
     free(n);
 }
 
@@ -117,19 +118,40 @@ static net_expr add(struct net *n, struct expr x)
 
 net_expr net_empty(struct net *n) { return add(n, (struct expr){.kind = EMPTY}); }
 
-net_expr net_byte(struct net *n, const uint32_t set[8])
+static uint32_t *set_slot_of(const struct net *n, const uint32_t set[8])
 {
     uint32_t h = 0;
     for (int k = 0; k < 8; k++) h = (h ^ set[k]) * 0x9e3779b1u, h ^= h >> 15;
-    uint32_t *last = &n->last_set[h % LAST_SETS], i = *last ? *last - 1 : n->n_sets;
-    if (*last && memcmp(n->set[i], set, sizeof *n->set))
-        for (i = 0; i < n->n_sets && memcmp(n->set[i], set, sizeof *n->set);) i++;
-    if (i == n->n_sets) {
+    for (uint32_t at = h & (n->n_set_slots - 1);; at = (at + 1) & (n->n_set_slots - 1))
+        if (!n->set_slot[at] || !memcmp(n->set[n->set_slot[at] - 1], set, sizeof *n->set))
+            return &n->set_slot[at];
+}
+
+static int grow_sets(struct net *n)
+{
+    uint32_t more = n->n_set_slots ? 2 * n->n_set_slots : 256;
+    uint32_t *slot = calloc(more, sizeof *slot);
+    if (!slot) {
+        n->failed = 1;
+        return err_memory(&n->why);
+    }
+    free(n->set_slot);
+    n->set_slot = slot;
+    n->n_set_slots = more;
+    for (uint32_t i = 0; i < n->n_sets; i++) *set_slot_of(n, n->set[i]) = i + 1;
+    return 0;
+}
+
+net_expr net_byte(struct net *n, const uint32_t set[8])
+{
+    if (n->failed || (2 * (n->n_sets + 1) > n->n_set_slots && grow_sets(n))) return NET_FAILED;
+    uint32_t *slot = set_slot_of(n, set);
+    if (!*slot) {
         if (grow(n, &n->set, n->n_sets, &n->cap_sets, sizeof *n->set)) return NET_FAILED;
         memcpy(n->set[n->n_sets++], set, sizeof *n->set);
+        *slot = n->n_sets;
     }
-    *last = i + 1;
-    return add(n, (struct expr){.kind = BYTE, .a = i});
+    return add(n, (struct expr){.kind = BYTE, .a = *slot - 1});
 }
 
 static net_expr bytes(struct net *n, unsigned first, unsigned last)
@@ -411,8 +433,7 @@ static uint32_t make(struct net *n, net_expr at, uint32_t then)
     return 0;
 }
 
-/* Which rules have the empty text; which nodes lead to the end of their rule. Both grow until
- * nothing is new. */
+/* Which nodes lead to the end of their rule. */
 static int has_needed(const struct net *n, const char *good, uint32_t i)
 {
     const struct need *x = &n->need[i];
@@ -446,21 +467,66 @@ static int leads_on(const struct net *n, const char *good, uint32_t i)
     return 0;
 }
 
+/* Who is asked again when a node turns out to be good: [from[i], from[i + 1]) of WHO. */
+struct askers {
+    uint32_t *from, *who;
+};
+
+/* The nodes that node I waits for are counted or, where they are, told of it. */
+static void waits_for(const struct net *n, uint32_t i, struct askers *a, int is_counted)
+{
+    const struct net_node *x = &n->node[i];
+    uint32_t on[2] = {x->b, x->b};
+    int count = 1;
+    if (x->kind == NET_END || x->kind == NET_DEAD) return;
+    if (x->kind == NET_SPLIT) on[count++] = x->a;
+    else if (x->kind == NET_CALL) on[count++] = n->rule[x->a].start;
+    else if (x->kind == NET_JUMP) on[0] = n->rule[x->a].start;
+    for (int k = 0; k < count; k++)
+        if (is_counted) a->who[--a->from[on[k]]] = i;
+        else a->from[on[k]]++;
+    for (uint32_t k = 0; x->kind == NET_NEED && k < n->need[x->a].count; k++) {
+        uint32_t start = n->rule[n->needed[n->need[x->a].first + k]].start;
+        if (is_counted) a->who[--a->from[start]] = i;
+        else a->from[start]++;
+    }
+}
+
+static int find_askers(const struct net *n, struct askers *a)
+{
+    a->from = calloc((size_t)n->n_nodes + 1, sizeof *a->from);
+    if (!a->from) return -1;
+    for (uint32_t i = 0; i < n->n_nodes; i++) waits_for(n, i, a, 0);
+    for (uint32_t i = 1; i <= n->n_nodes; i++) a->from[i] += a->from[i - 1];
+    a->who = calloc((size_t)a->from[n->n_nodes] + 1, sizeof *a->who);
+    if (!a->who) return -1;
+    for (uint32_t i = 0; i < n->n_nodes; i++) waits_for(n, i, a, 1);
+    return 0;
+}
+
+/* Each node is asked once for each node that it waits for. */
 static int bury(struct net *n)
 {
+    struct askers a = {0};
     char *good = calloc(n->n_nodes, 1);
-    if (!good) return -1;
-    for (int changed = 1, down = 0; changed; down = !down) { /* rules call earlier and later ones */
-        changed = 0;
-        for (uint32_t k = 0; k < n->n_nodes; k++) {
-            uint32_t i = down ? n->n_nodes - 1 - k : k;
-            if (!good[i] && leads_on(n, good, i)) good[i] = 1, changed = 1;
+    uint32_t *todo = calloc((size_t)n->n_nodes + 1, sizeof *todo), n_todo = 0;
+    int rc = good && todo ? find_askers(n, &a) : -1;
+    for (uint32_t i = 0; i < n->n_nodes && !rc; i++) /* of NET_END, and needs of nothing */
+        if (!good[i] && leads_on(n, good, i)) good[i] = 1, todo[n_todo++] = i;
+    while (n_todo && !rc) {
+        uint32_t i = todo[--n_todo];
+        for (uint32_t k = a.from[i]; k < a.from[i + 1]; k++) {
+            uint32_t j = a.who[k];
+            if (!good[j] && leads_on(n, good, j)) good[j] = 1, todo[n_todo++] = j;
         }
     }
-    for (uint32_t i = 0; i < n->n_nodes; i++)
+    for (uint32_t i = 0; i < n->n_nodes && !rc; i++)
         if (!good[i]) n->node[i].kind = NET_DEAD;
+    free(a.from);
+    free(a.who);
     free(good);
-    return 0;
+    free(todo);
+    return rc;
 }
 
 /* Goes from node I of a rule without reading; returns 1 where the rule can end so, -1 where it goes

@@ -6,8 +6,8 @@
 #include "core/grammar/grammar.h"
 #include "core/grammar/net.h"
 
-/* ECMA-262's regular expressions without look-around, back references and word boundaries; TEXT
- * [bytes] describes the whole text, so that ^ and $ may stand at its ends only. */
+/* ECMA-262's regular expressions without look-around, back references and word boundaries, and
+ * Python's names of groups; TEXT [bytes] describes the whole text. ^ and $ stand for its ends. */
 int notation_regex(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e);
 /* How the characters of an expression are read, and what it describes. */
 struct regex_way {

@@ -1,17 +1,71 @@
 #include "core/grammar/chars.h"
 #include "core/grammar/notation.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_DEPTH = 200, MAX_COUNT = 10000 };
+
+/* A part of an expression; what it has below it is numbers of other parts. */
+struct part {
+    enum { CHARS, EMPTY, BEGIN, END, SEQUENCE, EITHER, REPEAT } kind;
+    net_expr plain; /* its texts, where anchors hold everywhere */
+    int a, b, min, max;
+    int has_anchor, is_nullable; /* is_nullable: not counting anchors */
+};
 
 struct regex {
     struct net *net;
     const struct regex_way *way;
     struct chars t;
     int depth;
+    struct part *part; /* [n] */
+    int n, cap;
+    struct known *known; /* [n], while anchors are looked at */
     struct err *e;
 };
+
+/* The texts of a part: of those it has below it. */
+static net_expr plain_of(const struct regex *r, const struct part *x)
+{
+    const struct part *of = r->part;
+    switch (x->kind) {
+    case CHARS: return x->plain;
+    case SEQUENCE:
+        if (of[x->a].kind == EMPTY) return of[x->b].plain;
+        return net_sequence(r->net, of[x->a].plain, of[x->b].plain);
+    case EITHER: return net_either(r->net, of[x->a].plain, of[x->b].plain);
+    case REPEAT: return net_repeat(r->net, of[x->a].plain, x->min, x->max);
+    case EMPTY:
+    case BEGIN:
+    case END: break;
+    }
+    return net_empty(r->net);
+}
+
+/* A new part; -1: *e. */
+static int add(struct regex *r, struct part x)
+{
+    const struct part *of = r->part;
+    if (r->n == r->cap) {
+        int cap = r->cap ? 2 * r->cap : 64;
+        struct part *more = realloc(r->part, (size_t)cap * sizeof *more);
+        if (!more) return err_memory(r->e);
+        r->part = more;
+        r->cap = cap;
+        of = more;
+    }
+    int two = x.kind == SEQUENCE || x.kind == EITHER;
+    x.has_anchor = x.kind == BEGIN || x.kind == END ||
+                   ((two || x.kind == REPEAT) && of[x.a].has_anchor) || (two && of[x.b].has_anchor);
+    x.is_nullable = x.kind == EMPTY ||
+                    (x.kind == SEQUENCE && of[x.a].is_nullable && of[x.b].is_nullable) ||
+                    (x.kind == EITHER && (of[x.a].is_nullable || of[x.b].is_nullable)) ||
+                    (x.kind == REPEAT && (x.min == 0 || of[x.a].is_nullable));
+    x.plain = plain_of(r, &x);
+    r->part[r->n] = x;
+    return r->n++;
+}
 
 static int wrong(struct regex *r, const char *what)
 {
@@ -143,26 +197,33 @@ static int read_class(struct regex *r, struct char_set *s)
     return invert ? char_set_invert(s, r->e) : 0;
 }
 
-static int either(struct regex *r, net_expr *x);
+static int either(struct regex *r);
 
-static int group(struct regex *r, net_expr *x)
+/* Parentheses with a name or without, which change nothing about which texts match. */
+static int group(struct regex *r)
 {
     if (++r->depth > MAX_DEPTH) return wrong(r, "parentheses are nested too deeply");
     r->t.p++;
     if (follows(r, "?:")) {
         r->t.p += 2;
-    } else if (follows(r, "?<") && !follows(r, "?<=") && !follows(r, "?<!")) {
+    } else if (follows(r, "?P<") ||
+               (follows(r, "?<") && !follows(r, "?<=") && !follows(r, "?<!"))) {
         while (r->t.p < r->t.end && *r->t.p != '>') r->t.p++;
         if (!at(r, '>')) return wrong(r, "the name of a group is not closed");
         r->t.p++;
+    } else if (follows(r, "?P=") || follows(r, "?P>")) {
+        return wrong(r, "back references are not served");
     } else if (at(r, '?')) {
-        return wrong(r, "look-ahead, look-behind and flags are not served");
+        return wrong(r, follows(r, "?=") || follows(r, "?!") || follows(r, "?<")
+                            ? "look-ahead, look-behind and flags are not served"
+                            : "flags and other groups that begin with (? are not served");
     }
-    if (either(r, x)) return -1;
+    int x = either(r);
+    if (x < 0) return -1;
     if (!at(r, ')')) return wrong(r, "a parenthesis is not closed");
     r->t.p++;
     r->depth--;
-    return 0;
+    return x;
 }
 
 static net_expr counted(const struct regex *r, net_expr x)
@@ -177,14 +238,13 @@ static net_expr around(const struct regex *r)
     return net_repeat(r->net, counted(r, r->way->any(r->net)), 0, NET_NO_LIMIT);
 }
 
-/* One atom; *is_anchor: one that reads nothing. */
-static int atom(struct regex *r, net_expr *x)
+static int atom(struct regex *r)
 {
     static const struct net_range lines[] = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
     struct char_set s = {0};
     uint32_t c;
     int rc = 0, is_class;
-    if (at(r, '(')) return group(r, x);
+    if (at(r, '(')) return group(r);
     if (at(r, '[')) {
         rc = read_class(r, &s);
     } else if (at(r, '.')) {
@@ -194,21 +254,21 @@ static int atom(struct regex *r, net_expr *x)
         if (!rc) rc = char_set_invert(&s, r->e);
     } else if (*r->t.p && strchr("*+?{", *r->t.p)) {
         return wrong(r, "a repetition of nothing");
-    } else if (*r->t.p == '^' || *r->t.p == '$') {
-        return wrong(r, "^ and $ are served at the ends of the expression only");
     } else {
         rc = character(r, 0, &s, &c, &is_class);
         if (!rc && !is_class) rc = char_set_add(&s, c, c, r->e);
     }
-    if (!rc) *x = counted(r, r->way->chars(r->net, s.range, s.n));
+    int x = rc ? -1
+               : add(r, (struct part){.kind = CHARS,
+                                      .plain = counted(r, r->way->chars(r->net, s.range, s.n))});
     char_set_close(&s);
-    return rc;
+    return x;
 }
 
 /* *, +, ?, {m}, {m,}, {m,n}, each with a ? that changes nothing about which texts match. */
-static int repeated(struct regex *r, net_expr *x)
+static int repeated(struct regex *r, int x)
 {
-    while (r->t.p < r->t.end && *r->t.p && strchr("*+?{", *r->t.p)) {
+    while (x >= 0 && r->t.p < r->t.end && *r->t.p && strchr("*+?{", *r->t.p)) {
         char c = *r->t.p++;
         int min = c == '+', max = c == '?' ? 1 : NET_NO_LIMIT;
         if (c == '{') {
@@ -225,52 +285,237 @@ static int repeated(struct regex *r, net_expr *x)
                 return wrong(r, "a repetition of more than 10,000, or whose end comes first");
         }
         if (at(r, '?')) r->t.p++;
-        *x = net_repeat(r->net, *x, min, max);
+        x = add(r, (struct part){.kind = REPEAT, .a = x, .min = min, .max = max});
     }
-    return 0;
+    return x;
 }
 
-/* One way of several. Between parentheses ^ and $ are not known; elsewhere they end it, and where
- * they do not, something may stand around it. */
-static int sequence(struct regex *r, net_expr *x)
+static int sequence(struct regex *r)
 {
-    int begins = 0, ends = 0;
-    net_expr next;
-    *x = net_empty(r->net);
-    if (!r->depth && at(r, '^')) begins = 1, r->t.p++;
-    while (r->t.p < r->t.end && *r->t.p != '|' && *r->t.p != ')') {
-        if (!r->depth && *r->t.p == '$' && (r->t.p + 1 == r->t.end || r->t.p[1] == '|')) {
-            ends = 1;
+    int x = add(r, (struct part){.kind = EMPTY}), next;
+    while (x >= 0 && r->t.p < r->t.end && *r->t.p != '|' && *r->t.p != ')') {
+        if (at(r, '^') || at(r, '$')) {
+            next = add(r, (struct part){.kind = at(r, '^') ? BEGIN : END});
             r->t.p++;
-            break;
+            if (r->t.p < r->t.end && *r->t.p && strchr("*+?{", *r->t.p))
+                return wrong(r, "a repetition of an anchor");
+        } else {
+            next = repeated(r, atom(r));
         }
-        if (atom(r, &next) || repeated(r, &next)) return -1;
-        *x = net_sequence(r->net, *x, next);
+        if (next < 0) return -1;
+        x = add(r, (struct part){.kind = SEQUENCE, .a = x, .b = next});
     }
-    if (r->depth || !r->way->any) return 0;
-    if (!begins) *x = net_sequence(r->net, around(r), *x);
-    if (!ends) *x = net_sequence(r->net, *x, around(r));
+    return x;
+}
+
+static int either(struct regex *r)
+{
+    int x = sequence(r);
+    while (x >= 0 && at(r, '|')) {
+        r->t.p++;
+        int one = sequence(r);
+        x = one < 0 ? -1 : add(r, (struct part){.kind = EITHER, .a = x, .b = one});
+    }
+    return x;
+}
+
+/* ---- anchors anywhere: ^ holds where nothing was read before, $ where nothing is read behind. So
+ * the texts of a part depend on whether there is something before it and behind it, and are told
+ * apart into the empty one and the others. */
+
+/* Where a part stands. */
+struct edges {
+    int begins, ends; /* 1: nothing is before it, behind it */
+};
+enum { NONE = NET_FAILED, UNKNOWN = UINT32_MAX - 1 };
+
+/* What was found of a part, for each of four edges. */
+struct known {
+    net_expr something[4];
+    signed char takes_nothing[4]; /* -1: not known */
+};
+
+static int edge_of(struct edges at) { return 2 * at.begins + at.ends; }
+static int takes_nothing(const struct regex *r, int i, struct edges at);
+
+static int find_nothing(const struct regex *r, int i, struct edges at)
+{
+    const struct part *x = &r->part[i];
+    switch (x->kind) {
+    case CHARS: return 0;
+    case EMPTY: return 1;
+    case BEGIN: return at.begins;
+    case END: return at.ends;
+    case SEQUENCE: return takes_nothing(r, x->a, at) && takes_nothing(r, x->b, at);
+    case EITHER: return takes_nothing(r, x->a, at) || takes_nothing(r, x->b, at);
+    case REPEAT: break;
+    }
+    return x->min == 0 || takes_nothing(r, x->a, at);
+}
+
+static int takes_nothing(const struct regex *r, int i, struct edges at)
+{
+    signed char *known = &r->known[i].takes_nothing[edge_of(at)];
+    if (*known < 0) *known = (signed char)find_nothing(r, i, at);
+    return *known;
+}
+
+static net_expr or_none(const struct regex *r, net_expr a, net_expr b)
+{
+    return a == NONE ? b : b == NONE ? a : net_either(r->net, a, b);
+}
+
+static net_expr both(const struct regex *r, net_expr a, net_expr b)
+{
+    return a == NONE || b == NONE ? NONE : net_sequence(r->net, a, b);
+}
+
+/* The texts but for the empty one; NET_FAILED: there are none. */
+static net_expr something(const struct regex *r, int i, struct edges at);
+
+/* All texts. */
+static net_expr all(const struct regex *r, int i, struct edges at)
+{
+    net_expr x = something(r, i, at);
+    return takes_nothing(r, i, at) ? or_none(r, x, net_empty(r->net)) : x;
+}
+
+static net_expr sequence_of(const struct regex *r, const struct part *x, struct edges at)
+{
+    const struct edges first = {at.begins, 0}, last = {0, at.ends};
+    net_expr y;
+    if (!r->part[x->a].has_anchor || !at.ends) { /* its texts are the same whatever is behind */
+        y = both(r, something(r, x->a, first), all(r, x->b, last));
+    } else {
+        y = both(r, something(r, x->a, first), something(r, x->b, last));
+        if (takes_nothing(r, x->b, last)) y = or_none(r, y, something(r, x->a, at));
+    }
+    return takes_nothing(r, x->a, first) ? or_none(r, y, something(r, x->b, at)) : y;
+}
+
+/* One text that is not empty, or several; empty ones between them count, too. */
+static net_expr repeat_of(const struct regex *r, const struct part *x, struct edges at)
+{
+    const struct edges first = {at.begins, 0}, last = {0, at.ends}, inner = {0, 0};
+    int fills = takes_nothing(r, x->a, first) || takes_nothing(r, x->a, last),
+        min = fills || x->min < 1 ? 1 : x->min;
+    net_expr y = NONE, middle;
+    if (x->max == 0) return NONE;
+    if (min == 1) y = something(r, x->a, at);
+    if (x->max == 1) return y;
+    int more = min > 2 ? min - 2 : 0, most = x->max == NET_NO_LIMIT ? x->max : x->max - 2;
+    middle = something(r, x->a, inner);
+    if (middle == NONE && more) return y;
+    middle = middle == NONE ? net_empty(r->net) : net_repeat(r->net, middle, more, most);
+    net_expr several = both(r, something(r, x->a, first),
+                            both(r, middle, something(r, x->a, last)));
+    return or_none(r, y, several);
+}
+
+static net_expr find_something(const struct regex *r, int i, struct edges at)
+{
+    const struct part *x = &r->part[i];
+    if (!x->has_anchor && !x->is_nullable) return x->plain;
+    switch (x->kind) {
+    case CHARS: return x->plain;
+    case SEQUENCE: return sequence_of(r, x, at);
+    case EITHER: return or_none(r, something(r, x->a, at), something(r, x->b, at));
+    case REPEAT: return repeat_of(r, x, at);
+    case EMPTY:
+    case BEGIN:
+    case END: break;
+    }
+    return NONE;
+}
+
+static net_expr something(const struct regex *r, int i, struct edges at)
+{
+    net_expr *known = &r->known[i].something[edge_of(at)];
+    if (*known == UNKNOWN) *known = find_something(r, i, at);
+    return *known;
+}
+
+/* ---- the expression */
+
+/* The parts of a sequence from its end on, and whether only its ends are anchors. */
+struct ends {
+    int begins, ends, is_simple;
+};
+
+static struct ends ends_of(const struct regex *r, int i)
+{
+    struct ends e = {0, 0, 1};
+    for (int is_last = 1; r->part[i].kind == SEQUENCE; i = r->part[i].a, is_last = 0) {
+        const struct part *x = &r->part[r->part[i].b];
+        int is_first = r->part[r->part[i].a].kind == EMPTY;
+        if (x->kind == END && is_last) e.ends = 1;
+        else if (x->kind == BEGIN && is_first) e.begins = 1;
+        else if (x->has_anchor) e.is_simple = 0;
+    }
+    return e;
+}
+
+/* A way whose anchors are not at its ends alone. */
+static int anchored_way(struct regex *r, int i, net_expr *x)
+{
+    enum { MAX_PARTS = 1000 };
+    const struct edges whole = {1, 1};
+    if (r->way->any) { /* characters, the expression, characters */
+        int any = add(r, (struct part){.kind = CHARS, .plain = counted(r, r->way->any(r->net))}),
+            some = any < 0 ? -1
+                           : add(r, (struct part){.kind = REPEAT, .a = any, .max = NET_NO_LIMIT});
+        if (some >= 0) i = add(r, (struct part){.kind = SEQUENCE, .a = some, .b = i});
+        if (some < 0 || i < 0) return -1;
+        if ((i = add(r, (struct part){.kind = SEQUENCE, .a = i, .b = some})) < 0) return -1;
+    }
+    if (r->n > MAX_PARTS) return err_set(r->e, "^ or $ within so long an expression is not served");
+    if (!(r->known = malloc((size_t)r->n * sizeof *r->known))) return err_memory(r->e);
+    for (int k = 0; k < r->n; k++)
+        r->known[k] = (struct known){{UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN}, {-1, -1, -1, -1}};
+    *x = all(r, i, whole);
+    if (*x == NONE) *x = net_chars(r->net, NULL, 0);
+    free(r->known);
+    r->known = NULL;
     return 0;
 }
 
-static int either(struct regex *r, net_expr *x)
+/* One way of several. */
+static int one_way(struct regex *r, int i, net_expr *x)
 {
-    if (sequence(r, x)) return -1;
-    while (at(r, '|')) {
-        net_expr one;
-        r->t.p++;
-        if (sequence(r, &one)) return -1;
-        *x = net_either(r->net, *x, one);
-    }
+    const struct ends e = ends_of(r, i);
+    if (!e.is_simple) return anchored_way(r, i, x);
+    *x = r->part[i].plain;
+    if (!r->way->any) return 0;
+    if (!e.begins) *x = net_sequence(r->net, around(r), *x);
+    if (!e.ends) *x = net_sequence(r->net, *x, around(r));
     return 0;
+}
+
+/* Ways are nested to the left, the last one first. */
+static int all_ways(struct regex *r, int i, net_expr *x)
+{
+    net_expr one = NONE;
+    int rc = 0, is_first = 1;
+    while (!rc) {
+        const int is_last = r->part[i].kind != EITHER;
+        rc = one_way(r, is_last ? i : r->part[i].b, &one);
+        if (!rc) *x = is_first ? one : net_either(r->net, *x, one);
+        if (is_last) break;
+        is_first = 0;
+        i = r->part[i].a;
+    }
+    return rc;
 }
 
 int notation_regex_as(struct net *n, const char *text, size_t bytes, const struct regex_way *way,
                       net_expr *x, struct err *e)
 {
     struct regex r = {.net = n, .way = way, .t = {text, text, text + bytes}, .e = e};
-    if (either(&r, x)) return -1;
-    return r.t.p < r.t.end ? wrong(&r, "a parenthesis was not opened") : 0;
+    int i = either(&r), rc = i < 0 ? -1 : 0;
+    if (!rc && r.t.p < r.t.end) rc = wrong(&r, "a parenthesis was not opened");
+    if (!rc) rc = all_ways(&r, i, x);
+    free(r.part);
+    return rc;
 }
 
 int notation_regex(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e)

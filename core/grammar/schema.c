@@ -295,16 +295,16 @@ static int of_values(struct schema *s, json_t *values, net_expr *x)
 /* *out: values of the enum that the rest of the schema lets through, a new reference. */
 static int allowed_values(struct schema *s, json_t *flat, json_t **out)
 {
-    json_t *v, *no, *values = json_object_get(flat, "enum"), *simple = json_array(),
-                    *judged = json_array();
+    json_t *v, *not = json_object_get(flat, "opt4gptq:notEnum"),
+               *no = not ? schema_value_set(not ) : NULL, *values = json_object_get(flat, "enum"),
+               *simple = json_array(), *judged = json_array();
     unsigned types;
-    size_t i, k;
+    size_t i;
     int rc = schema_types(flat, &types, s->e);
     if (!rc && !json_is_array(values)) rc = schema_refuse(s, "enum", "is not an array");
     json_array_foreach (values, i, v) {
         int is_out = rc;
-        json_array_foreach (json_object_get(flat, "opt4gptq:notEnum"), k, no)
-            is_out |= schema_equal(v, no);
+        is_out |= no && schema_value_in(no, v);
         if (!rc && !digits_have_room(v))
             rc = schema_refuse(s, "enum", "a number has more digits than are served");
         if (is_out || !(schema_type_of(v) & types)) continue;
@@ -312,6 +312,7 @@ static int allowed_values(struct schema *s, json_t *flat, json_t **out)
     }
     if (!rc && json_array_size(judged)) rc = keep_those(s, flat, judged, simple);
     json_decref(judged);
+    json_decref(no);
     *out = simple;
     if (rc) json_decref(simple);
     return rc;
@@ -370,7 +371,7 @@ static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
             alone = json_pack("{s:o}", "allOf", alone);
         }
         if (!rc) rc = schema_flatten(s->from, alone ? alone : one, &own, s->e);
-        if (!rc) rc = schema_both(base, own, &both, s->e);
+        if (!rc) rc = schema_both(s->from, base, own, &both, s->e);
         snprintf(name, sizeof name, "%s/%zu", key, i);
         if (!rc) rc = schema_rule(s, both, name, &rule);
         if (!rc) *x = or_else(s, *x, net_call(s->net, rule));
@@ -513,8 +514,9 @@ int schema_rule(struct schema *s, json_t *sub, const char *name, uint32_t *rule)
         return err_memory(s->e);
     }
     json_t *known = json_object_get(s->rules, key);
-    int rc = 0;
-    if (known) {
+    int rc = schema_work(s->from, strlen(key), s->e);
+    if (rc) {
+    } else if (known) {
         *rule = (uint32_t)json_integer_value(known);
     } else if (json_object_size(s->rules) >= MAX_RULES) {
         rc = err_set(s->e, "the schema is too large");

@@ -6,7 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_REFERENCES = 100, MAX_CASES = 400, MAX_STEPS = 20000 };
+enum { MAX_REFERENCES = 100, MAX_CASES = 400, MAX_STEPS = 20000, MAX_WORK = 200000000 };
+enum { MEMBER = 100, SEARCH = 4000 }; /* the work of copying a member, of a regular expression */
+
+int schema_work(struct schema_source *from, uint64_t more, struct err *e)
+{
+    from->work += more;
+    return from->work > MAX_WORK
+               ? err_set(e, "the schema is too large, or refers to itself too often")
+               : 0;
+}
 
 static const char *const annotations[] = {
     "title",      "description", "default",     "examples",   "example",  "$schema",
@@ -333,6 +342,26 @@ int schema_equal(json_t *a, json_t *b)
     return 1;
 }
 
+json_t *schema_value_set(json_t *values)
+{
+    json_t *set = json_object(), *v;
+    size_t i;
+    json_array_foreach (values, i, v) {
+        char *text = digits_key(v);
+        if (text) json_object_set_new(set, text, json_true());
+        free(text);
+    }
+    return set;
+}
+
+int schema_value_in(json_t *set, json_t *v)
+{
+    char *text = digits_key(v);
+    int is_in = text && json_object_get(set, text);
+    free(text);
+    return is_in;
+}
+
 /* What is said behind KEY moves to a list under MORE: all of it holds. */
 static int add_more(json_t *out, const char *key, const char *more, json_t *a, json_t *b)
 {
@@ -356,7 +385,7 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struc
 {
     static const char *const lower[] = {"minimum", "minLength", "minItems", "minProperties"},
                              *const upper[] = {"maximum", "maxLength", "maxItems", "maxProperties"};
-    json_t *v, *w;
+    json_t *v;
     size_t i, k;
     if (json_equal(a, b)) return json_object_set(out, key, a);
     int is_open = (!strncmp(key, "exclusiveM", 10)) && digits_is(a) && digits_is(b),
@@ -367,9 +396,10 @@ static int both_values(json_t *out, const char *key, json_t *a, json_t *b, struc
     }
     if (!strcmp(key, "enum")) {
         json_t *common = json_array();
+        json_t *of_b = schema_value_set(b);
         json_array_foreach (a, i, v)
-            json_array_foreach (b, k, w)
-                if (schema_equal(v, w)) json_array_append(common, v);
+            if (schema_value_in(of_b, v)) json_array_append(common, v);
+        json_decref(of_b);
         return json_object_set_new(out, key, common);
     }
     if (!strcmp(key, "required")) {
@@ -408,11 +438,30 @@ static int is_of_a_group(const char *key)
     return is_one_of(key, groups, sizeof groups / sizeof *groups);
 }
 
-int schema_both(json_t *a, json_t *b, json_t **out, struct err *e)
+/* About what it takes to merge A with another one: its members, each against its patterns. */
+static uint64_t work_of(json_t *a, json_t *b)
+{
+    static const char *const lists[] = {
+        "properties", "patternProperties", "required", "enum", "prefixItems", "anyOf", "oneOf"};
+    uint64_t n = json_object_size(a) + json_object_size(b), named = 0, patterns = 0;
+    json_t *of[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+            json_t *v = json_object_get(of[i], lists[k]);
+            n += json_object_size(v) + json_array_size(v);
+        }
+        named += json_object_size(json_object_get(of[i], "properties"));
+        patterns += json_object_size(json_object_get(of[i], "patternProperties"));
+    }
+    return MEMBER * n + SEARCH * named * patterns;
+}
+
+int schema_both(struct schema_source *from, json_t *a, json_t *b, json_t **out, struct err *e)
 {
     json_t *x, *v;
     const char *key;
     int rc = 0;
+    if (schema_work(from, work_of(a, b), e)) return -1;
     if (json_is_false(a) || json_is_false(b)) return *out = json_false(), 0;
     if (json_is_true(a)) return *out = json_incref(b), 0;
     if (json_is_true(b)) return *out = json_incref(a), 0;
@@ -556,6 +605,47 @@ static int rewrite(struct schema_source *from, json_t *x, int depth, json_t *all
     return 0;
 }
 
+/* Makes one of the schemas PART [n], which it gives back: halves, so that each is copied a few
+ * times only. NULL among them: an error came before. */
+static int merge(struct schema_source *from, json_t **part, size_t n, json_t **out, struct err *e)
+{
+    json_t *a = NULL, *b = NULL;
+    enum { FEW = 16 };
+    if (n <= FEW) {
+        int rc = 0;
+        *out = part[0];
+        part[0] = NULL;
+        for (size_t i = 1; i < n && !rc; i++) {
+            rc = schema_both(from, *out, part[i], &a, e);
+            json_decref(*out);
+            *out = rc ? NULL : a;
+        }
+        return rc;
+    }
+    int rc = merge(from, part, n / 2, &a, e);
+    if (!rc) rc = merge(from, part + n / 2, n - n / 2, &b, e);
+    if (!rc) rc = schema_both(from, a, b, out, e);
+    json_decref(a);
+    json_decref(b);
+    return rc;
+}
+
+/* A schema that has allOf. */
+static int flatten_all(struct schema_source *from, json_t *schema, json_t *all, int depth,
+                       json_t **out, struct err *e)
+{
+    size_t n = json_array_size(all) + 1, i;
+    json_t **part = calloc(n, sizeof *part), *base = without(schema, "allOf"), *one;
+    int rc = part ? flatten(from, base, depth + 1, &part[0], e) : err_memory(e);
+    json_decref(base);
+    json_array_foreach (all, i, one)
+        if (!rc) rc = flatten(from, one, depth + 1, &part[i + 1], e);
+    if (!rc) rc = merge(from, part, n, out, e);
+    for (i = 0; part && i < n; i++) json_decref(part[i]);
+    free(part);
+    return rc;
+}
+
 static int flatten(struct schema_source *from, json_t *schema, int depth, json_t **out,
                    struct err *e)
 {
@@ -579,7 +669,7 @@ static int flatten(struct schema_source *from, json_t *schema, int depth, json_t
         int rc = flatten(from, target, depth + 1, &x, e);
         if (!rc && !alone && says_something(rest)) {
             rc = flatten(from, rest, depth + 1, &y, e);
-            if (!rc) rc = schema_both(x, y, out, e);
+            if (!rc) rc = schema_both(from, x, y, out, e);
             json_decref(x);
         } else if (!rc) {
             *out = x;
@@ -592,7 +682,7 @@ static int flatten(struct schema_source *from, json_t *schema, int depth, json_t
         json_t *x = without(schema, "const"), *y = json_pack("{s:[O]}", "enum", value), *flat;
         int rc = flatten(from, x, depth + 1, &flat, e);
         if (!rc) {
-            rc = schema_both(flat, y, out, e);
+            rc = schema_both(from, flat, y, out, e);
             json_decref(flat);
         }
         json_decref(x);
@@ -613,25 +703,7 @@ static int flatten(struct schema_source *from, json_t *schema, int depth, json_t
     }
     if (!all) return *out = as_latest(schema), 0;
     if (!json_is_array(all)) return err_set(e, "allOf: is not an array");
-    json_t *base = without(schema, "allOf"), *now, *one;
-    size_t i;
-    int rc = flatten(from, base, depth + 1, &now, e);
-    json_decref(base);
-    json_array_foreach (all, i, one) {
-        json_t *next, *more;
-        if (rc) break;
-        rc = flatten(from, one, depth + 1, &more, e);
-        if (rc) {
-            json_decref(now);
-            break;
-        }
-        rc = schema_both(now, more, &next, e);
-        json_decref(more);
-        json_decref(now);
-        now = rc ? NULL : next;
-    }
-    if (!rc) *out = now;
-    return rc;
+    return flatten_all(from, schema, all, depth, out, e);
 }
 
 int schema_flatten(struct schema_source *from, json_t *schema, json_t **out, struct err *e)
@@ -664,16 +736,17 @@ static int flat_apart(struct schema_source *from, json_t *a, json_t *b, int dept
     struct err e;
     unsigned of_a, of_b;
     json_t *va = json_object_get(a, "enum"), *vb = json_object_get(b, "enum");
-    json_t *v, *w;
-    size_t i, k;
+    json_t *v;
+    size_t i;
     if (json_is_false(a) || json_is_false(b)) return 1;
     if (!json_is_object(a) || !json_is_object(b)) return 0;
     if (schema_types(a, &of_a, &e) || schema_types(b, &of_b, &e)) return 0;
     if (!(of_a & of_b)) return 1;
     if (va && vb) {
         int common = 0;
-        json_array_foreach (va, i, v)
-            json_array_foreach (vb, k, w) common |= schema_equal(v, w);
+        json_t *values = schema_value_set(vb);
+        json_array_foreach (va, i, v) common |= schema_value_in(values, v);
+        json_decref(values);
         if (!common) return 1;
     }
     if ((of_a & of_b) != SCHEMA_OBJECT) return 0;

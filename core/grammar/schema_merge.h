@@ -6,6 +6,8 @@
 #include "core/base/err.h"
 #include "core/base/json.h"
 
+#include <stdint.h>
+
 enum schema_type {
     SCHEMA_NULL = 1,
     SCHEMA_BOOLEAN = 2,
@@ -33,12 +35,18 @@ unsigned schema_is_about(const char *key);
 struct schema_source {
     json_t *root;
     int n_steps;
+    uint64_t work; /* about the bytes of schemas that were read or written */
 };
+/* Adds to the work. -1: *e, it is more than is served. */
+int schema_work(struct schema_source *from, uint64_t more, struct err *e);
 /* *out: the schema, a new reference: without $ref, allOf and const (an enum of one). */
 int schema_flatten(struct schema_source *from, json_t *schema, json_t **out, struct err *e);
 /* *out: what both allow, of flat schemas; a new reference. */
-int schema_both(json_t *a, json_t *b, json_t **out, struct err *e);
-/* 1: the same value; 1 and 1.0 are. */
+int schema_both(struct schema_source *from, json_t *a, json_t *b, json_t **out, struct err *e);
+/* The values of a list, to be asked for: the same value; 1 and 1.0 are. */
+json_t *schema_value_set(json_t *values);
+int schema_value_in(json_t *set, json_t *v);
+/* 1: the same value, likewise. */
 int schema_equal(json_t *a, json_t *b);
 /* A propertyNames as a list of patterns that must all find something in a name, or false: no name
  * may be; a new reference. NULL: it is none. */

@@ -12,6 +12,7 @@ struct members {
     struct schema *s;
     int n; /* that the schema names */
     const char **name;
+    json_t *index;    /* name -> its number */
     net_expr *member; /* name, colon and value */
     uint32_t *rule;   /* of the value */
     char *is_required;
@@ -34,9 +35,8 @@ static net_expr member_of(struct schema *s, net_expr key, uint32_t rule)
 
 static int is_in(const struct members *m, const char *name)
 {
-    for (int i = 0; i < m->n; i++)
-        if (!strcmp(m->name[i], name)) return i;
-    return -1;
+    json_t *at = json_object_get(m->index, name);
+    return at ? (int)json_integer_value(at) : -1;
 }
 
 /* A member of a name: the schema of the name, and of each pattern that finds something in it; none
@@ -70,7 +70,7 @@ static int add(struct members *m, const char *name, json_t *schema, json_t *patt
     json_decref(all);
     if (rc) return -1;
     m->member[i] = member_of(m->s, json_text_of(m->s->net, name, strlen(name)), m->rule[i]);
-    m->n++;
+    json_object_set_new(m->index, name, json_integer(m->n++));
     return 0;
 }
 
@@ -478,6 +478,7 @@ int schema_object(struct schema *s, json_t *flat, net_expr *x)
     if (schema_length(s, flat, "minProperties", &b.min) ||
         schema_length(s, flat, "maxProperties", &b.max))
         return -1;
+    m.index = json_object();
     m.name = calloc(room, sizeof *m.name);
     m.member = calloc(room, sizeof *m.member);
     m.rule = calloc(room, sizeof *m.rule);
@@ -501,6 +502,7 @@ int schema_object(struct schema *s, json_t *flat, net_expr *x)
     int any = s->order == JSON_ORDER_ANY || (s->order == JSON_ORDER_SCHEMA && unordered(&m, &b));
     if (!rc && !is_empty) rc = any ? any_order(&m, &b, &body) : in_order(&m, &b, &body);
     if (!rc) *x = then(s, then(s, then(s, text(s, "{"), ws(s)), body), text(s, "}"));
+    json_decref(m.index);
     json_decref(m.all_names);
     json_decref(own.patterns);
     free(m.name);

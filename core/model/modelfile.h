@@ -71,6 +71,7 @@
  *   file.NAME                                  U8 [bytes]: a file of the source, each optional:
  *                                              tokenizer.json, tokenizer.model,
  *                                              tokenizer_config.json, special_tokens_map.json,
+ *                                              added_tokens.json,
  *                                              chat_template.jinja, chat_template.json,
  *                                              additional_chat_templates/tool_use.jinja,
  *                                              generation_config.json, config.json,

@@ -14,11 +14,11 @@
 struct tokenizer;
 
 /* The source files as bytes, not NUL-terminated; NULL: the checkpoint has none. json or spm is
- * required (json is preferred). config (tokenizer_config.json) and special_map
- * (special_tokens_map.json) name BOS, EOS and, for spm, added tokens. */
+ * required (json is preferred). config (tokenizer_config.json), special_map
+ * (special_tokens_map.json) and added (added_tokens.json) name BOS, EOS and more added tokens. */
 struct tok_source {
-    const char *json, *spm, *config, *special_map;
-    size_t json_bytes, spm_bytes, config_bytes, special_map_bytes;
+    const char *json, *spm, *config, *special_map, *added;
+    size_t json_bytes, spm_bytes, config_bytes, special_map_bytes, added_bytes;
 };
 
 /* A growable list of ids; zero-initialize, free with tok_ids_free. */
@@ -34,7 +34,7 @@ void tok_close(struct tokenizer *t);
 int32_t tok_n_ids(const struct tokenizer *t);
 /* Id of the vocabulary or added token with this spelling, or -1. */
 int32_t tok_id_of(const struct tokenizer *t, const char *token);
-/* BOS and EOS as tokenizer_config.json (or the SentencePiece model) names them, or -1. */
+/* BOS and EOS as the side files (or the SentencePiece model) name them, or -1. */
 int32_t tok_bos(const struct tokenizer *t);
 int32_t tok_eos(const struct tokenizer *t);
 /* The ids that tok_encode puts before a text with add_special (*n of them, valid as long as t):

@@ -179,11 +179,10 @@ static const struct {
                            LAYER "post_attention_layernorm.weight 64",
                            LAYER "post_feedforward_layernorm.weight 64", NULL}},
     {"olmo3", "{}", none,
-     (const char *const[]){ATTENTION, MLP, LAYER "self_attn.q_norm.weight 96",
-                           LAYER "self_attn.k_norm.weight 48",
-                           LAYER "post_attention_layernorm.weight 64",
-                           LAYER "post_feedforward_layernorm.weight 64",
-                           "rope.full.inv_freq 8", "rope.sliding.inv_freq 8", NULL}},
+     (const char *const[]){
+         ATTENTION, MLP, LAYER "self_attn.q_norm.weight 96", LAYER "self_attn.k_norm.weight 48",
+         LAYER "post_attention_layernorm.weight 64", LAYER "post_feedforward_layernorm.weight 64",
+         "rope.full.inv_freq 8", "rope.sliding.inv_freq 8", NULL}},
     {"granite",
      "{\"embed_scale\": 12.0, \"attend_scale\": 0.4, \"residual_scale\": 0.5,"
      "\"logits_scale\": 0.125}",
@@ -460,18 +459,60 @@ static void test_step_sets(void **state)
     step_plan_liveness(&p, 0);
     assert_int_equal(p.n_step_sets, 2);
     for (int i = 0; i < p.n_ops; i++)
-        assert_int_equal(op[i].kind == OP_ATTEND ? op[i].as.attend.step_set
-                                                 : op[i].as.rope.step_set,
-                         want[i]);
+        assert_int_equal(
+            op[i].kind == OP_ATTEND ? op[i].as.attend.step_set : op[i].as.rope.step_set, want[i]);
+}
+
+/* What the bytes of another kind of operation say at the place of a cache is no matter. */
+static void test_step_sets_of_attention_alone(void **state)
+{
+    (void)state;
+    for (enum op_kind kind = 0; kind < OP_KINDS; kind++) {
+        struct op op[] = {kv_op(OP_ROPE_STORE, 3), op_of(kind, "other", 0), kv_op(OP_ATTEND, 3)};
+        struct step_plan p = {.op = op, .n_ops = 3};
+        if (kind == OP_ATTEND || kind == OP_ROPE_STORE) continue;
+        op[1].as.attend.kv = 3, op[1].as.attend.step_set = -7;
+        step_plan_liveness(&p, 0);
+        assert_int_equal(op[1].as.attend.step_set, -7);
+        assert_int_equal(op[2].as.attend.step_set, 0);
+    }
+}
+
+/* The choices of the step before have one buffer, also where it is the plan's first. */
+static void test_best(void **state)
+{
+    (void)state;
+    struct made made = {.absent = none};
+    struct step_plan p;
+    struct err e = {0};
+    struct model_config g = {.dim = 8, .vocab = 16};
+    struct builder b = {.config = &g,
+                        .from = {&made, "made", made_linear, made_vector},
+                        .plan = &p,
+                        .layer = -1,
+                        .err = &e};
+    step_plan_init(&p);
+    int table = arch_linear(&b, "embed_tokens", 8, 16);
+    int first = arch_embed(&b, table, 5)->in[0], second = arch_embed(&b, table, 5)->in[0];
+    assert_false(b.failed);
+    assert_int_equal(first, 0);
+    assert_int_equal(second, 0);
+    assert_int_equal(p.n_buffers, 1);
+    step_plan_free(&p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step_sets),
-        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_missing_tensors),
-        cmocka_unit_test(test_missing_keys), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_experts),      cmocka_unit_test(test_states),
+        cmocka_unit_test(test_step_sets_of_attention_alone),
+        cmocka_unit_test(test_best),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_missing_tensors),
+        cmocka_unit_test(test_missing_keys),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_states),
         cmocka_unit_test(test_shared_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,20 @@ static void nodes_may_have_gaps_and_memory_alone(void **state)
     assert_int_equal(find("/nonexistent", "0-5").n, 0);
 }
 
+/* The last node that the kernel's masks have room for. */
+static void the_last_node_is_found(void **state)
+{
+    (void)state;
+    char sys[PATH];
+    put("last", "online", "0,1023", sys);
+    put("last", "node0/cpulist", "0-1", sys);
+    put("last", "node1023/cpulist", "2-3", sys);
+    struct numa m = find(sys, "0-3");
+    assert_int_equal(m.n, 2);
+    assert_int_equal(m.node[1].id, 1023);
+    assert_ptr_equal(numa_around(&m, 3), &m.node[1].set);
+}
+
 static void too_many_nodes_are_refused(void **state)
 {
     (void)state;
@@ -224,8 +238,8 @@ static void pages_are_interleaved(void **state)
         int policy = -1, status[PAGES];
         unsigned long mask[16] = {0}, want[16] = {0};
         void *at[PAGES];
-        assert_int_equal(
-            syscall(SYS_get_mempolicy, &policy, mask, 8 * sizeof mask, p, MPOL_F_ADDR), 0);
+        assert_int_equal(syscall(SYS_get_mempolicy, &policy, mask, 8 * sizeof mask, p, MPOL_F_ADDR),
+                         0);
         assert_int_equal(policy, MPOL_INTERLEAVE);
         for (int i = 0; i < m.n; i++) want[m.node[i].id / 64] |= 1UL << m.node[i].id % 64;
         assert_memory_equal(mask, want, sizeof mask);
@@ -266,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_those_with_processors_of_ours),
         cmocka_unit_test(nodes_may_have_gaps_and_memory_alone),
+        cmocka_unit_test(the_last_node_is_found),
         cmocka_unit_test(too_many_nodes_are_refused),
         cmocka_unit_test(threads_follow_processors),
         cmocka_unit_test(isolation_takes_the_node_around_a_processor),

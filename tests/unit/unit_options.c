@@ -178,6 +178,22 @@ static void test_spellings(void **state)
     assert_null(options_given(&o, &o.chat));
 }
 
+/* Options of two ways to run; the reason of one that has a reason. */
+static void test_exclusions(void **state)
+{
+    (void)state;
+    struct options o;
+    struct bench_options b;
+    struct err e;
+    char *run[] = {"run", "-m", "x", "-p", "a", "-i", "b"},
+         *probe[] = {"bench", "--probe", "-m", "x"};
+    assert_int_equal(options_parse(&o, 7, run, &e), 0);
+    assert_int_equal(args_check(&run_program, &o.given, &e), -1);
+    assert_string_equal(e.msg, "-i and -p exclude each other");
+    assert_int_equal(bench_options_parse(&b, 4, probe, &e), -1);
+    assert_string_equal(e.msg, "--probe and -m exclude each other: --probe measures the machine");
+}
+
 static void test_sizes(void **state)
 {
     (void)state;
@@ -203,8 +219,8 @@ static void test_sizes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_run), cmocka_unit_test(test_bench),
-                                       cmocka_unit_test(test_spellings),
-                                       cmocka_unit_test(test_sizes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_run), cmocka_unit_test(test_bench), cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_exclusions), cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <zlib.h>
 
 #include <cmocka.h>
@@ -541,6 +542,42 @@ static void formats_by_hand(void **state)
     vocab_close(v);
 }
 
+/* Schemas of many parts are compiled or refused in a few seconds of processor time. */
+static void schemas_of_many_parts(void **state)
+{
+    enum { PARTS = 15000 };
+    struct vocab *v = byte_vocab();
+    char *text = malloc(PARTS * 120), *p = text;
+    struct err e = {0};
+    struct grammar *g;
+    clock_t began = clock();
+    (void)state;
+    assert_non_null(text);
+    p += sprintf(p, "{\"allOf\":[true");
+    for (int i = 0; i < PARTS; i++)
+        p += sprintf(p, ",{\"properties\":{\"a%d\":{\"type\":\"null\"}}}", i);
+    sprintf(p, "]}");
+    open_schema(&g, v, text, 0, &e);
+    grammar_close(g);
+    p = text + sprintf(text, "{\"allOf\":[{\"enum\":[-1");
+    for (int i = 0; i < PARTS; i++) p += sprintf(p, ",%d", i);
+    p += sprintf(p, "]},{\"enum\":[-2");
+    for (int i = PARTS; i; i--) p += sprintf(p, ",%d", i);
+    sprintf(p, "]}]}");
+    open_schema(&g, v, text, 0, &e);
+    grammar_close(g);
+    p = text + sprintf(text, "{\"type\":\"object\",\"properties\":{\"a\":{}");
+    for (int i = 0; i < PARTS; i++) p += sprintf(p, ",\"a%d\":{}", i);
+    p += sprintf(p, "},\"required\":[\"a\"");
+    for (int i = 0; i < PARTS; i++) p += sprintf(p, ",\"a%d\"", i);
+    sprintf(p, "]}");
+    open_schema(&g, v, text, 1, &e);
+    grammar_close(g);
+    assert_true(clock() - began < 15 * CLOCKS_PER_SEC);
+    free(text);
+    vocab_close(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -548,6 +585,7 @@ int main(void)
         cmocka_unit_test(in_the_order_of_the_schema),
         cmocka_unit_test(spellings),
         cmocka_unit_test(formats_by_hand),
+        cmocka_unit_test(schemas_of_many_parts),
         cmocka_unit_test(of_the_wild),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -562,22 +562,9 @@ static void finish(struct screen *s)
     close(s->fd);
 }
 
-/* 1 when this machine gives a pseudo-terminal. */
-static int has_terminals(void)
-{
-    int fd = posix_openpt(O_RDWR | O_NOCTTY), has = fd >= 0 && !grantpt(fd) && !unlockpt(fd);
-    int end = has ? open(ptsname(fd), O_RDWR | O_NOCTTY) : -1;
-    if (end >= 0) close(end);
-    if (fd >= 0) close(fd);
-    return end >= 0;
-}
-
 static void terminal(void)
 {
-    if (!has_terminals()) {
-        skip("a terminal: no pseudo-terminal can be opened here (is /dev/pts mounted?)");
-        return;
-    }
+    if (!has_terminal()) return;
     static struct screen s;
     struct process p;
     char first[400], text[900];

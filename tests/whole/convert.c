@@ -144,7 +144,7 @@ static void orders(void)
             "'s/layers.1.mlp.up_proj.g_idx/layers.1.mlp.up_prox.g_idx/' "
             "$D/llama-act-order-asym/model.safetensors >x; rm c/model.safetensors; mv x "
             "c/model.safetensors; $C -q c out",
-            "module 'model.layers.1.mlp.up_proj' has no g_idx, but 13 others");
+            "module 'model.layers.1.mlp.up_proj' has no usable g_idx, but 13 others");
     refused(
         "new llama; sed 's/layers.1.mlp.up_proj.g_idx/layers.1.mlp.up_prox.g_idx/' "
         "$D/llama/model.safetensors >x; rm c/model.safetensors; mv x c/model.safetensors; $C -q "
@@ -184,6 +184,15 @@ static void uploads(void)
             "model-00002-of-00002.safetensors: is not there: the download is incomplete");
     refused(WITH("rm c/model.safetensors; $C -q c out"),
             "model-00001-of-00002.safetensors: is not there: the download is incomplete");
+    /* no usual name: the one file with weights, which an adapter and a model file of ours are not
+     */
+    done("new llama; $C -q c z 2>/dev/null; mv c/model.safetensors c/w.safetensors; printf "
+         "'\\002\\0\\0\\0\\0\\0\\0\\0{}' "
+         ">c/a.safetensors; mv z c/z.safetensors; $C -q c out && same",
+         1, "neither tokenizer");
+    refused("cp c/w.safetensors c/v.safetensors; $C -q c out", "2 .safetensors files hold weights");
+    refused("rm c/[vw].safetensors; $C -q c out",
+            "holds no .safetensors file with a model's weights");
     static const char *const pages[] = {"<!DOCTYPE html><html>", "\\n <HTML lang=en>",
                                         "<?xml version=1.0?><Error>", "Entry not found"};
     static const char *const files[] = {"model.safetensors", "config.json", "tokenizer.json",
@@ -197,6 +206,55 @@ static void uploads(void)
         }
     refused("new llama; rm c/model.safetensors; printf '<html>' >c/x.safetensors; $C -q c out",
             "c/x.safetensors: is a web page");
+}
+
+/* ---- the tokenizer's own end token ends answers, however it is written, beside the others */
+
+static void ends(void)
+{
+    static const char *const forms[] = {
+        "tokenizer_config.json '{\"eos_token\": \"\\u0120people\"}'",
+        "tokenizer_config.json '{\"eos_token\": {\"__type\": \"AddedToken\", \"content\": "
+        "\"\\u0120people\"}}'",
+        "special_tokens_map.json '{\"eos_token\": \"\\u0120people\"}'",
+        "special_tokens_map.json '{\"eos_token\": {\"content\": \"\\u0120people\"}}'",
+    };
+    char command[1500];
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        snprintf(
+            command, sizeof command,
+            "new demo; rm -f c/tokenizer_config.json; put() { printf '%%s' \"$2\" >c/$1; }; put "
+            "%s; $C c out 2>&1 | grep -q 'eos_token, 852, ends answers' && $R -m out -p 'Once "
+            "upon a time there was' -n 20 --temp 0 2>/dev/null >x && printf 'Once upon a time "
+            "there was a great crowd of\\n' | cmp - x",
+            forms[i]);
+        done(command, 0, "");
+    }
+    /* one that ends sooner, of generation_config.json, remains; the others modes end as well */
+    done("rm -f c/generation_config.json; echo '{\"eos_token_id\": [1, 2443]}' "
+         ">c/generation_config.json; $C -q c out2 && $R -m out2 -p 'Once upon a time there was' -n "
+         "20 "
+         "--temp 0 2>/dev/null | grep -qx 'Once upon a time there was a great'",
+         0, "");
+    done("echo '<|begin_of_text|>{{ messages[-1].content }}' >t.jinja; for how in '--chat -p' "
+         "'-cnv -p'; do $R -m "
+         "out "
+         "--chat-template-file t.jinja $how 'Once upon a time there was' -n 20 --temp 0 </dev/null "
+         "2>/dev/null | tr -d '\\n' | grep -q 'a great crowd of$' || echo \"$how\" >&2; done",
+         0, "");
+    done("echo '{\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/completions\", "
+         "\"body\": {\"prompt\": \"Once upon a time there was\", \"max_tokens\": 20, "
+         "\"temperature\": 0}}' >in.jsonl; rm -f b.jsonl*; $R -m out -i in.jsonl -o b.jsonl "
+         "2>/dev/null; grep -c 'crowd of\",.*\"finish_reason\":\"stop\"' b.jsonl >/dev/null",
+         0, "");
+    done("new demo; rm -f c/tokenizer_config.json; $C c out 2>&1 | grep -c eos_token | grep -qx 0",
+         0, "");
+    done("mkdir c/additional_chat_templates; echo '<|begin_of_text|>Once {{ messages[-1].content "
+         "}}' "
+         ">c/additional_chat_templates/default.jinja; $C -q c out && $R -m out --chat -p 'upon a "
+         "time "
+         "there was' -n 4 --temp 0 2>/dev/null | grep -q 'a great crowd'",
+         0, "");
 }
 
 /* ---- numbers that JSON has not, in every file of a checkpoint */
@@ -316,6 +374,7 @@ int main(int argc, char **argv)
     texts();
     orders();
     uploads();
+    ends();
     numbers();
     output();
     targets();

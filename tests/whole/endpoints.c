@@ -768,6 +768,19 @@ static void checkpoints(void)
     RUN(&p, headless, "--prompt-ids", "1,2", "-n", "1");
     check(p.code == 1 && strstr(p.err, "no head"), "nothing is generated without head", &p);
     process_free(&p);
+    shell_code("sed -i 's/true/\"true\"/' %s/1_Pooling/config.json", copy);
+    check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "with text", NULL);
+    RUN(&p, headless, "-i", in, "--check", "--format", "ids");
+    check(p.code == 3 && strstr(p.out, "pooling_mode_mean_tokens is neither true nor false"),
+          "a boolean that is text", &p);
+    process_free(&p);
+    shell_code("sed -i 's/\"true\"/1/' %s/1_Pooling/config.json", copy);
+    check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "with 1", NULL);
+    shell_code("rm -f %s*", out2);
+    RUN(&p, headless, "-i", in, "-o", out2, "--format", "ids");
+    check(p.code == 3 && !shell_code("[ \"$(head -n 1 %s)\" = \"$(head -n 1 %s.keep)\" ]", out2, out),
+          "a boolean that is 1", &p);
+    process_free(&p);
     shell_code("sed -i 's/Pooling\"/Dense\"/' %s/modules.json && rm -r %s/1_Pooling", copy, copy);
     check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "with Dense", NULL);
     RUN(&p, headless, "-i", in, "--check", "--format", "ids");

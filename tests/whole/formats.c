@@ -620,7 +620,15 @@ static void orders(void)
         make_model(put_gptq, &gptq, NULL, k ? GPTQ ",\"desc_act\":true" : GPTQ);
         snprintf(name, sizeof name, "%s.g_idx", up);
         strcpy(tensor(name)->name, "model.extra");
-        refused("module 'model.layers.0.mlp.experts.2.up_proj' has no g_idx, but 8 others");
+        refused("module 'model.layers.0.mlp.experts.2.up_proj' has no usable g_idx, but 8 others");
+    }
+    for (int k = 0; k < 2; k++) { /* zeros, which say nothing */
+        make_model(k ? put_compressed : put_gptq, k ? &ct : &gptq, NULL,
+                   k ? CT_ORDER("\"group\"") : GPTQ);
+        snprintf(name, sizeof name, "%s.%sg_idx", up, k ? "weight_" : "");
+        memset(tensor(name)->data, 0, tensor(name)->bytes);
+        refused(k ? "experts.2.up_proj': weight_g_idx is all 0, but there are 2 groups"
+                  : "experts.2.up_proj' has no usable g_idx, but 8 others");
     }
 }
 

@@ -354,7 +354,7 @@ int main(int argc, char **argv)
     begin_with("f16");
     signals();
     kills();
-    terminals();
+    if (has_terminal()) terminals();
     clean();
     begin_with("int4");
     kills();

@@ -318,7 +318,9 @@ static int drop_duplicates(struct tok_added_set *set, struct err *e)
         if (p->text_bytes != q->text_bytes || memcmp(p->text, q->text, p->text_bytes)) continue;
         struct tok_added *first = &set->a[r[i - 1].index], *last = &set->a[r[i].index];
         char *keep = first->text;
-        *first = *last; /* the later token's settings count */
+        int special = first->special | last->special;
+        *first = *last; /* the later token's settings count; a special token remains one */
+        first->special = special;
         first->norm = first->text = keep;
         free(last->text);
         last->text = last->norm = NULL;
@@ -355,7 +357,7 @@ int tok_added_settle(struct tokenizer *t, struct err *e)
             goto fail;
         }
         if (a->id >= t->n_ids) t->n_ids = a->id + 1;
-        if (a->normalized && normalize_added(t, &sc, a, e)) goto fail;
+        if (a->normalized && !a->as_is && normalize_added(t, &sc, a, e)) goto fail;
         words |= a->single_word;
         if (a->norm_bytes && tok_trie_add(a->normalized ? &set->norm : &set->raw, a->norm,
                                           a->norm_bytes, (int32_t)i, e))

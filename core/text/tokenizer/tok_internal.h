@@ -7,6 +7,7 @@
 #include "core/base/err.h"
 #include "core/text/tokenizer.h"
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -235,6 +236,7 @@ struct tok_added {
     size_t text_bytes, norm_bytes;
     int32_t id;
     int lstrip, rstrip, single_word, normalized, special;
+    int as_is; /* normalized: `norm` is the spelling as it is */
 };
 struct tok_trie_edge {
     uint32_t node, child; /* child 0: empty slot */
@@ -289,14 +291,32 @@ struct tokenizer {
     int32_t n_ids, bos, eos;
 };
 
+struct tok_side;
+
 /* Adds a token to t->added (the spelling is copied); tok_added_settle assigns its id. */
 struct tok_added *tok_added_new(struct tokenizer *t, const char *s, size_t n, struct err *e);
 /* Assigns ids and builds the tries, after vocabulary, normalizers and added tokens are read. */
 int tok_added_settle(struct tokenizer *t, struct err *e);
 
 int tok_json_read(struct tokenizer *t, const struct tok_source *src, struct err *e);
-int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *e);
-/* Reads bos_token and eos_token from the two side files, with t->bos, t->eos as fallbacks. */
-int tok_config_read(struct tokenizer *t, const struct tok_source *src, struct err *e);
+int tok_spm_read(struct tokenizer *t, const struct tok_source *src, const struct tok_side *side,
+                 struct err *e);
+
+/* tok_side.c: the files beside the tokenizer */
+
+struct tok_side {
+    json_t *config, *map,
+        *added; /* tokenizer_config.json, special_tokens_map.json, added_tokens.json
+                 */
+    int raw;    /* added tokens are found in the text as it stands */
+};
+int tok_side_open(struct tok_side *s, const struct tok_source *src, struct err *e);
+void tok_side_close(struct tok_side *s);
+/* A boolean of tokenizer_config.json, or `absent`. */
+int tok_side_flag(const struct tok_side *s, const char *key, int absent, int *out, struct err *e);
+/* Adds the tokens that stand in these files, behind those of the tokenizer. */
+int tok_side_tokens(struct tokenizer *t, const struct tok_side *s, struct err *e);
+/* Sets t->bos and t->eos where the files name them. */
+void tok_side_ends(struct tokenizer *t, const struct tok_side *s);
 
 #endif

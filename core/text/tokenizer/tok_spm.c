@@ -2,10 +2,8 @@
  * tokenizer.json. Owns: the wire format and the steps that the model's settings mean; the result
  * equals that of transformers' conversion to tokenizer.json. Must not know: how steps and merges
  * work. */
-#include "core/base/json.h"
 #include "core/text/tokenizer/tok_internal.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +62,7 @@ struct model {
     size_t n, cap;
     int type, byte_fallback;
     int32_t unk, bos, eos;
+    int legacy; /* of tokenizer_config.json: every section of a text gets a prefix of its own */
     int has_charsmap, dummy_prefix, strip_spaces, escape_spaces, suffix_spaces;
 };
 
@@ -230,12 +229,17 @@ static int make_steps(struct tokenizer *t, const struct model *m, struct err *e)
         (add_replace(&t->norm, TOK_NORM_REPLACE, 1, "\\A +|(?<! ) +\\z", "", e) ||
          add_replace(&t->norm, TOK_NORM_REPLACE, 1, " {2,}", " ", e)))
         return -1;
-    if (m->dummy_prefix &&
-        (!(s = tok_steps_add(&t->norm, TOK_NORM_PREPEND, e)) || tok_step_set_str(s, space, 3, e)))
-        return -1;
-    if (add_replace(&t->norm, TOK_NORM_REPLACE, 0, " ", space, e) ||
-        add_replace(&t->dec, TOK_DEC_REPLACE, 0, space, " ", e))
-        return -1;
+    if (m->legacy) {
+        if (m->dummy_prefix && (!(s = tok_steps_add(&t->norm, TOK_NORM_PREPEND, e)) ||
+                                tok_step_set_str(s, space, 3, e)))
+            return -1;
+        if (add_replace(&t->norm, TOK_NORM_REPLACE, 0, " ", space, e)) return -1;
+    } else {
+        if (!(s = tok_steps_add(&t->pre, TOK_PRE_METASPACE, e)) || tok_step_set_str(s, space, 3, e))
+            return -1;
+        s->scheme = m->dummy_prefix ? TOK_SCHEME_FIRST : TOK_SCHEME_NEVER;
+    }
+    if (add_replace(&t->dec, TOK_DEC_REPLACE, 0, space, " ", e)) return -1;
     if (m->byte_fallback && !tok_steps_add(&t->dec, TOK_DEC_BYTE_FALLBACK, e)) return -1;
     if (!tok_steps_add(&t->dec, TOK_DEC_FUSE, e)) return -1;
     if (!m->dummy_prefix) return 0;
@@ -245,25 +249,9 @@ static int make_steps(struct tokenizer *t, const struct model *m, struct err *e)
     return 0;
 }
 
-/* Reads the flags of a token in tokenizer_config.json's added_tokens_decoder. */
-static void read_flags(struct tok_added *a, const json_t *j)
-{
-    a->lstrip = json_is_true(json_object_get(j, "lstrip"));
-    a->rstrip = json_is_true(json_object_get(j, "rstrip"));
-    a->single_word = json_is_true(json_object_get(j, "single_word"));
-    a->normalized = json_is_true(json_object_get(j, "normalized"));
-    a->special = json_is_true(json_object_get(j, "special"));
-}
-
-static int id_order(const void *x, const void *y)
-{
-    return atoi(*(const char *const *)x) < atoi(*(const char *const *)y) ? -1 : 1;
-}
-
-/* Adds the model's control, unknown and user-defined pieces, then the config's added tokens, by id.
- */
-static int add_tokens(struct tokenizer *t, const struct model *m, const json_t *config,
-                      struct err *e)
+/* Adds the model's control, unknown and user-defined pieces. User-defined ones are found in the
+ * normalized text, as SentencePiece does, unless nothing is normalized. */
+static int add_pieces(struct tokenizer *t, const struct model *m, struct err *e)
 {
     for (size_t i = 0; i < m->n; i++) {
         int type = m->p[i].type;
@@ -271,35 +259,18 @@ static int add_tokens(struct tokenizer *t, const struct model *m, const json_t *
         struct tok_added *a = tok_added_new(t, m->p[i].s, m->p[i].n, e);
         if (!a) return -1;
         a->special = type != USER_DEFINED;
+        a->as_is = a->normalized = type == USER_DEFINED && m->legacy;
     }
-    json_t *more = json_object_get(config, "added_tokens_decoder");
-    size_t n = json_object_size(more), k = 0;
-    const char **keys = malloc((n + 1) * sizeof *keys), *key;
-    json_t *j;
-    int rc = -1;
-    if (!keys) return err_memory(e);
-    json_object_foreach (more, key, j) keys[k++] = key;
-    if (k) qsort(keys, k, sizeof *keys, id_order);
-    for (size_t i = 0; i < k; i++) {
-        j = json_object_get(more, keys[i]);
-        const json_t *c = json_object_get(j, "content");
-        if (!json_is_string(c)) continue;
-        struct tok_added *a = tok_added_new(t, json_string_value(c), json_string_length(c), e);
-        if (!a) goto fail;
-        read_flags(a, j);
-    }
-    rc = 0;
-fail:
-    free(keys);
-    return rc;
+    return 0;
 }
 
-static int add_around(struct tokenizer *t, const struct model *m, const json_t *config,
+static int add_around(struct tokenizer *t, const struct model *m, const struct tok_side *side,
                       struct err *e)
 {
-    const json_t *b = json_object_get(config, "add_bos_token"),
-                 *x = json_object_get(config, "add_eos_token");
-    int bos = json_is_boolean(b) ? json_is_true(b) : 1, eos = json_is_true(x);
+    int bos, eos;
+    if (tok_side_flag(side, "add_bos_token", 1, &bos, e) ||
+        tok_side_flag(side, "add_eos_token", 0, &eos, e))
+        return -1;
     int32_t *around = malloc(3 * sizeof *around);
     if (!around) return err_memory(e);
     free(t->around);
@@ -311,7 +282,8 @@ static int add_around(struct tokenizer *t, const struct model *m, const json_t *
     return 0;
 }
 
-int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *e)
+int tok_spm_read(struct tokenizer *t, const struct tok_source *src, const struct tok_side *side,
+                 struct err *e)
 {
     /* The defaults of sentencepiece_model.proto. */
     struct model m = {.type = MODEL_UNIGRAM,
@@ -322,16 +294,13 @@ int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *
                       .strip_spaces = 1,
                       .escape_spaces = 1};
     struct tok_bpe *b = &t->bpe;
-    json_t *config = NULL;
-    int rc = -1;
-    if (read_model(&m, src, e)) goto fail;
+    int rc = -1, prefix;
+    if (read_model(&m, src, e) || tok_side_flag(side, "legacy", 1, &m.legacy, e) ||
+        tok_side_flag(side, "add_prefix_space", 1, &prefix, e))
+        goto fail;
+    m.dummy_prefix = m.dummy_prefix && prefix;
     if (m.bos >= (int32_t)m.n) m.bos = -1;
     if (m.eos >= (int32_t)m.n) m.eos = -1;
-    if (src->config) {
-        config = json_read_python(src->config, src->config_bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
-                           NULL, e);
-        if (!config && err_is_memory(e)) goto fail;
-    }
     if (tok_bpe_init(b, (int32_t)m.n, m.n, e)) goto fail;
     for (size_t i = 0; i < m.n; i++)
         if (tok_bpe_add(b, m.p[i].s, m.p[i].n, (int32_t)i, e)) goto fail;
@@ -339,13 +308,12 @@ int tok_spm_read(struct tokenizer *t, const struct tok_source *src, struct err *
     b->fuse_unk = 1;
     b->unk = m.unk;
     if (make_merges(b, &m, e) || tok_bpe_finish(b, e) || make_steps(t, &m, e) ||
-        add_tokens(t, &m, config, e) || add_around(t, &m, config, e))
+        add_pieces(t, &m, e) || add_around(t, &m, side, e))
         goto fail;
     t->bos = m.bos;
     t->eos = m.eos;
     rc = 0;
 fail:
-    json_decref(config);
     free(m.p);
     return rc;
 }

@@ -8,6 +8,7 @@
 
 int tok_open(struct tokenizer **t, const struct tok_source *src, struct err *e)
 {
+    struct tok_side side = {0};
     struct tokenizer *x = calloc(1, sizeof *x);
     if (!x) return err_memory(e);
     x->bos = x->eos = -1;
@@ -23,28 +24,30 @@ int tok_open(struct tokenizer **t, const struct tok_source *src, struct err *e)
         err_set(e, "no tokenizer.json and no tokenizer.model");
         goto fail;
     }
-    if (src->json ? tok_json_read(x, src, e) : tok_spm_read(x, src, e)) {
+    if (tok_side_open(&side, src, e)) goto fail;
+    side.raw = !src->json;
+    if (src->json ? tok_json_read(x, src, e) : tok_spm_read(x, src, &side, e)) {
         err_prefix(e, src->json ? "tokenizer.json" : "tokenizer.model");
         goto fail;
     }
+    if (tok_side_tokens(x, &side, e)) goto fail;
     if (tok_added_settle(x, e)) {
         err_prefix(e, src->json ? "tokenizer.json" : "tokenizer.model");
         goto fail;
     }
-    /* If BOS and EOS are not named, they are the post-processor's first and last ids. */
-    if (src->json && x->n_around) {
-        if (x->around[0] >= 0) x->bos = x->around[0];
-        if (x->around[x->n_around - 1] >= 0) x->eos = x->around[x->n_around - 1];
-    }
-    if (tok_config_read(x, src, e)) goto fail;
+    /* If BOS is not named, it is the post-processor's first id. */
+    if (src->json && x->n_around && x->around[0] >= 0) x->bos = x->around[0];
+    tok_side_ends(x, &side);
     for (size_t i = 0; i < x->n_around; i++)
         if (x->around[i] >= x->n_ids) {
             err_set(e, "tokenizer.json: post_processor: the id %d does not exist", x->around[i]);
             goto fail;
         }
+    tok_side_close(&side);
     *t = x;
     return 0;
 fail:
+    tok_side_close(&side);
     tok_close(x);
     return -1;
 }
