@@ -227,13 +227,22 @@ static int grow_scratch(struct cpu *c, const struct step_plan *p, struct err *e)
     return err_memory_for(e, "out of memory for the CPU backend's scratch");
 }
 
+static int check_heads(const struct op *op, struct err *e)
+{
+    const struct heads *h = op->kind == OP_ATTEND       ? &op->as.attend.heads
+                            : op->kind == OP_ROPE_STORE ? &op->as.rope.heads
+                                                        : NULL;
+    if (!h || heads_are_plain(h)) return 0;
+    return err_set(e, "--backend cpu: heads whose values or rotated parts have another size");
+}
+
 static int cpu_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
                        struct be_plan **out, struct err *e)
 {
     for (int i = 0; i < p->n_ops; i++) {
         if (!(backend_cpu.kinds & 1u << p->op[i].kind))
             return err_set(e, "--backend cpu: has no operation '%s'", p->op[i].name);
-        if (cpu_states_check(&p->op[i], e)) return -1;
+        if (check_heads(&p->op[i], e) || cpu_states_check(&p->op[i], e)) return -1;
         if (cpu_experts_check(p, &p->op[i], e)) return -1;
     }
     if (grow_scratch((struct cpu *)be, p, e)) return -1;
@@ -254,7 +263,7 @@ static void cpu_drop_plan(struct be *be, struct be_plan *p)
 static void cpu_begin_step(struct be *be, const struct batch *b)
 {
     struct cpu *c = (struct cpu *)be;
-    CHECK(b->n_rows <= c->config.max_rows);
+    CHECK(b->n_rows <= c->config.max_rows && !b->state_row);
     c->batch = b;
     c->cut_for.n_heads = 0;
     cpu_open_step(c);

@@ -136,7 +136,7 @@ static struct attend_task task_of(const struct attend_job *j, const struct atten
         .softcap = j->softcap,
         .sinks = j->sinks ? j->sinks + head : NULL,
         .kv = c->config.kv,
-        .q_top = kv_query_top(c->config.act),
+        .q_top = act_formats[c->config.act].query_top,
         .pages = j->pages + (size_t)kv_head * kv_head_bytes(c->config.kv, g->head_dim),
         .page_bytes = j->page_bytes,
         .table = b->block_table + (size_t)block->seq * (size_t)b->table_stride,

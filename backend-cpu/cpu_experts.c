@@ -371,7 +371,7 @@ void cpu_run_experts(const struct call *t)
         const struct linear *w = linear_of(t, i);
         int tasks = 0;
         if (w->codes) {
-            j.n_digits = act == ACT_I16 ? 2 : act == ACT_INT8;
+            j.n_digits = act_formats[act].digits;
             j.round_f16 = act == ACT_F16;
             for (int j0 = 0; j0 < q4i_inputs(w); j0 = q4_next(w, j0)) j.subgroups++;
         }

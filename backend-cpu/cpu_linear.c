@@ -29,8 +29,6 @@ struct linear_job {
     struct cpu_glu glu;
 };
 
-static int is_integer(enum act act) { return act == ACT_I16 || act == ACT_INT8; }
-
 static int part_first(const struct linear_job *j, int part) { return part * j->part_rows; }
 
 static int rows_of_part(const struct linear_job *j, int part)
@@ -228,7 +226,7 @@ static void run_linears(struct linear_job *j)
     struct cpu *c = j->c;
     const struct linear *w = j->w[0];
     enum act act = c->config.act;
-    j->n_digits = !w->codes || !is_integer(act) ? 0 : act == ACT_I16 ? 2 : 1;
+    j->n_digits = !w->codes ? 0 : act_formats[act].digits;
     j->packed = w->codes && !j->n_digits && (w->perm || j->rows > 1 || act == ACT_F16);
     cut_tasks(j);
     if (j->n_digits || j->packed || j->before) pool_run(c->pool, j->rows, convert_task, j);

@@ -73,7 +73,7 @@ struct attend_task {
     float scale, softcap; /* softcap 0: none */
     const float *sinks;   /* [n_heads] of these heads; NULL: none */
     enum kv_type kv;
-    int q_top;         /* KV_INT8: kv_query_top of the arithmetic */
+    int q_top;         /* KV_INT8: query_top of the arithmetic */
     const char *pages; /* this layer's pages, moved to the KV head */
     size_t page_bytes;
     const int32_t *table; /* page of positions KV_PAGE*i .. */

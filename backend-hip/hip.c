@@ -116,13 +116,11 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
 static const char *hip_describe(const struct be *be)
 {
     struct hip *h = (struct hip *)be;
-    static const char *const act[] = {
-        [ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16"};
     const struct hip_device *d = h->device;
     snprintf(h->description, sizeof h->description,
              "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB allocated",
              d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image,
-             act[h->config.act], h->pinned >= 0 ? hip_kernels[h->pinned].name : "auto",
+             act_formats[h->config.act].name, h->pinned >= 0 ? hip_kernels[h->pinned].name : "auto",
              (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
     return h->description;
 }
@@ -134,7 +132,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
 {
     struct hip *h = (struct hip *)be;
     struct hip_shape *s = &h->shape;
-    CHECK(b->n_rows <= h->config.max_rows);
+    CHECK(b->n_rows <= h->config.max_rows && !b->state_row);
     if (h->failed.msg[0]) return;
     memset(s, 0, sizeof *s);
     s->n_rows = b->n_rows;

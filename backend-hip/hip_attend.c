@@ -83,7 +83,7 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
 static size_t heads_at_once(const struct hip *h, const struct heads *g)
 {
     enum { CACHE_MIB = 32 };
-    const struct kv_cache head = {1, g->head_dim};
+    const struct kv_cache head = {1, g->head_dim, 0};
     size_t all = (size_t)g->n_kv_heads, n = ((size_t)CACHE_MIB << 20) /
                                             (kv_format_page_bytes(h->config.kv, &head) *
                                              (size_t)kv_pages(h->shape.prompt_positions));

@@ -45,7 +45,7 @@ static struct exact_digits digits_at(const struct hip *h, void *d, const struct 
 {
     struct exact_digits x = {.digit = d,
                              .stride = (w->k / CHUNK + 3) / 4 * 4 * CHUNK,
-                             .digits = h->config.act == ACT_I16 ? 2 : 1,
+                             .digits = act_formats[h->config.act].digits,
                              .rows = (int)rows};
     x.scaled = (struct exact_scaled *)((char *)d + rows * (size_t)(x.stride * x.digits));
     return x;
@@ -354,7 +354,7 @@ static void linears(struct hip *h, const struct be_plan *p, int op, int first, i
     int by_slot = of->expert && w->perm;
     size_t prepared = (size_t)(by_slot ? of->rows : of->inputs), tiles = 0;
     a.groups = groups_of(w);
-    int digits = h->config.act == ACT_I16 ? 2 : 1;
+    int digits = act_formats[h->config.act].digits;
     enum hip_kernel k;
     if (of->expert) {
         tiles = group_slots(h, w, of, &a, &k);

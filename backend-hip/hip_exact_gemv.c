@@ -28,7 +28,7 @@ int hip_exact_combines(const struct hip *h, const struct be_plan *p, int attend)
 
 void hip_exact_gemv(struct hip *h, const struct be_plan *p, const struct hip_gemv_ops *of)
 {
-    int op = of->linear, n = hip_op(p, op)->n, digits = h->config.act == ACT_I16 ? 2 : 1;
+    int op = of->linear, n = hip_op(p, op)->n, digits = act_formats[h->config.act].digits;
     struct exact_gemv_args a = {
         .linear = {.x = hip_in(p, op, 0), .n_parts = n, .rows = 1},
         .n_subs = hip_weight(p, op, 0)->in / (ITEM_CHUNKS * CHUNK),

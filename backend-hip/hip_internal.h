@@ -136,10 +136,7 @@ static inline int hip_wait_seconds(const struct hip *h)
     return h->options.wait_seconds ? h->options.wait_seconds : 120;
 }
 /* Whether the arithmetic is one of integers: every operation has the CPU's bits. */
-static inline int hip_is_exact(const struct hip *h)
-{
-    return h->config.act == ACT_I16 || h->config.act == ACT_INT8;
-}
+static inline int hip_is_exact(const struct hip *h) { return act_is_integer(h->config.act); }
 static inline int hip_runs_paper(const struct hip *h)
 {
     return h->pinned >= 0 && hip_kernels[h->pinned].op == FOR_PAPER;

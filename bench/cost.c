@@ -40,7 +40,7 @@ static double linear_bytes(const struct linear *w)
 }
 
 /* Of activations; 0: fp32. */
-static int digits(enum act act) { return act == ACT_I16 ? 2 : act == ACT_INT8; }
+static int digits(enum act act) { return act_formats[act].digits; }
 
 struct cost cost_linear(const struct linear *w, int rows, enum act act)
 {
@@ -61,7 +61,7 @@ static struct cost add(struct cost a, struct cost b)
 /* Keys and values of one position. */
 static double position_bytes(const struct heads *g, enum kv_type kv)
 {
-    struct kv_cache cache = {g->n_kv_heads, g->head_dim};
+    struct kv_cache cache = {g->n_kv_heads, g->head_dim, g->value_dim};
     return (double)kv_format_page_bytes(kv, &cache) / KV_PAGE;
 }
 

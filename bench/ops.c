@@ -5,7 +5,7 @@
 #include "bench/probe.h"
 #include "bench/setup.h"
 #include "bench/stats.h"
-#include "bench/timed.h"
+#include "core/step/stepwise.h"
 #include "core/base/clock.h"
 
 #include <math.h>
@@ -31,8 +31,7 @@ struct op_case {
 struct contender {
     struct setup *setup;
     const struct probe_limits *limits;
-    struct step_plan *slice;   /* [n_ops] each operation of the plan alone */
-    struct be_plan **compiled; /* [n_ops] */
+    struct be_plan *steps; /* the plan, operation by operation */
     int calls, at, n; /* of a sample; the operation or the weight of the next call; samples */
     double spent, *wall, *cpu; /* [repetitions] seconds of one call */
 };
@@ -79,7 +78,7 @@ static void call_op(const struct ops *x, const struct op_case *k, struct contend
     struct forward *f = &c->setup->forward;
     const char *name = x->names.name[k->name];
     while (strcmp(f->plan.op[c->at].name, name)) c->at = (c->at + 1) % f->plan.n_ops;
-    f->be->ops->run(f->be, c->compiled[c->at]);
+    stepwise_run_one(f->be, f->be->ops, c->steps, c->at);
     c->at = (c->at + 1) % f->plan.n_ops;
 }
 
@@ -256,7 +255,7 @@ static int write_result(const struct ops *x, const struct op_case *k, struct con
     const struct setup_config *g = &c->setup->config;
     struct cost w = case_cost(x, k, g->act, g->kv);
     struct stats t = stats_of(c->wall, c->n), p = stats_of(c->cpu, c->n);
-    const char *act = uses_act(k, g) ? act_name[g->act] : "-",
+    const char *act = uses_act(k, g) ? act_formats[g->act].name : "-",
                *kv = k->by_kv ? kv_formats[g->kv].name : "-", *bound = "-";
     /* elementwise operations read and write activations only: that is their rate, but no share of
      * the memory's */
@@ -415,7 +414,9 @@ static int prepare(struct ops *x, const struct out *out, struct err *e)
                                      .wall = malloc(reps * sizeof(double)),
                                      .cpu = malloc(reps * sizeof(double))};
         if (!x->c[i].wall || !x->c[i].cpu) return err_memory(e);
-        if (timed_compile(&x->c[i].setup->forward, &x->c[i].slice, &x->c[i].compiled, e)) return -1;
+        struct forward *f = &x->c[i].setup->forward;
+        if (stepwise_compile(f->be, f->be->ops, NULL, &f->plan, &f->memory, &x->c[i].steps, e))
+            return -1;
         for (int k = 0; k < i; k++)
             if (x->limits[k].variant == g->cpu && x->limits[k].n_threads == g->threads)
                 *l = x->limits[k];
@@ -452,7 +453,8 @@ int bench_ops(const struct bench_options *o, const struct model *m, const struct
                  ? -1
                  : 0;
     for (int i = 0; x.c && i < x.setups.n; i++) {
-        if (x.c[i].setup) timed_drop(&x.c[i].setup->forward, x.c[i].slice, x.c[i].compiled);
+        struct forward *f = x.c[i].setup ? &x.c[i].setup->forward : NULL;
+        if (f) stepwise_drop(f->be, f->be->ops, x.c[i].steps);
         free(x.c[i].wall);
         free(x.c[i].cpu);
     }

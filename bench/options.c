@@ -214,7 +214,8 @@ static void set_mode_defaults(struct bench_options *o)
         o->parallel = (struct args_ints){2, 1, {1, 8}};
     if (mode == BENCH_OPS && o->act.is_default) {
         o->act.n = 0;
-        for (int i = 0; i < b->n_timed_acts; i++) add_default(&o->act, act_name[b->timed_act[i]]);
+        for (int i = 0; i < b->n_timed_acts; i++)
+            add_default(&o->act, act_formats[b->timed_act[i]].name);
     }
     settle_act(o, b);
 }

@@ -153,13 +153,14 @@ static int write_line(struct out *out, const struct setup_config *c,
             json_pack("{s:s s:s s:s s:s s:s s:s s:i s:s s:i s:i s:i s:f s:f s:f s:f s:s s:f s:f "
                       "s:f s:f s:f}",
                       "cpu_info", facts->cpu_info, "model_type", facts->model_type, "act",
-                      act_name[c->act], "type_k", kv_formats[c->kv].name, "cpu", c->cpu, "phase",
-                      s->decode ? "decode" : "prompt", "n_parallel", s->n_seqs, "op", l->name,
-                      "n_rows", s->rows * s->n_seqs, "n_depth", s->depth, "n_threads", c->threads,
-                      "median_ns", l->seconds * 1e9, "bytes", l->bytes, "ops", l->products,
-                      "floor_ns", l->floor * 1e9, "bound", l->bound, "reached", reached, "of_step",
-                      l->seconds / step, "imbalance_ns", l->waits.imbalance * 1e9, "barrier_ns",
-                      l->waits.barrier * 1e9, "serial_ns", l->waits.serial * 1e9),
+                      act_formats[c->act].name, "type_k", kv_formats[c->kv].name, "cpu", c->cpu,
+                      "phase", s->decode ? "decode" : "prompt", "n_parallel", s->n_seqs, "op",
+                      l->name, "n_rows", s->rows * s->n_seqs, "n_depth", s->depth, "n_threads",
+                      c->threads, "median_ns", l->seconds * 1e9, "bytes", l->bytes, "ops",
+                      l->products, "floor_ns", l->floor * 1e9, "bound", l->bound, "reached",
+                      reached, "of_step", l->seconds / step, "imbalance_ns",
+                      l->waits.imbalance * 1e9, "barrier_ns", l->waits.barrier * 1e9, "serial_ns",
+                      l->waits.serial * 1e9),
             e);
     if (out_row(out, e)) return -1;
     out_cell(out, 0, "%s", l->name);
@@ -223,7 +224,7 @@ static int write_step(struct out *out, struct setup *r, const struct bench_facts
     printf("%s %d row%s", s->decode ? "decode" : "prompt", s->n_seqs * s->rows,
            s->n_seqs * s->rows == 1 ? "" : "s");
     printf(" at depth %d, act %s, kv %s, cpu %s, %d thread%s: %.1f tok/s; at the floor%s %.1f\n\n",
-           s->depth, act_name[c->act], kv_formats[c->kv].name, c->cpu, c->threads,
+           s->depth, act_formats[c->act].name, kv_formats[c->kv].name, c->cpu, c->threads,
            c->threads == 1 ? "" : "s", s->n_seqs * s->rows / m->step,
            limits->fp32 < INFINITY ? "" : " of memory alone", s->n_seqs * s->rows / sum.floor);
     const int hide[COLUMNS] = {[7] = c->threads <= 1, [8] = c->threads <= 1, [9] = c->threads <= 1};

@@ -153,11 +153,11 @@ static json_t *record(const struct test *t, const struct bench_options *o,
         kv_formats[c->kv].name);
     json_t *more = json_pack(
         "{s:s s:s s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act",
-        act_name[c->act], "cpu", c->cpu, "n_parallel", t->n_parallel, "n_prompt", t->n_prompt,
-        "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when, "avg_ns", (json_int_t)w.mean,
-        "stddev_ns", (json_int_t)w.deviation, "avg_ts", r.mean, "stddev_ts", r.deviation,
-        "median_ns", (json_int_t)w.median, "median_ts", r.median, "min_ts", r.lowest, "max_ts",
-        r.highest, "samples_ns", ns, "samples_ts", ts);
+        act_formats[c->act].name, "cpu", c->cpu, "n_parallel", t->n_parallel, "n_prompt",
+        t->n_prompt, "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when, "avg_ns",
+        (json_int_t)w.mean, "stddev_ns", (json_int_t)w.deviation, "avg_ts", r.mean, "stddev_ts",
+        r.deviation, "median_ns", (json_int_t)w.median, "median_ts", r.median, "min_ts", r.lowest,
+        "max_ts", r.highest, "samples_ns", ns, "samples_ts", ts);
     json_object_update(j, more);
     json_decref(more);
     if (o->cpu_time) json_object_set_new(j, "median_cpu_ns", json_integer((json_int_t)p.median));
@@ -186,7 +186,7 @@ static int row(const struct test *t, const json_t *j, struct out *out, struct er
     if (t->n_parallel > 1) snprintf(parallel, sizeof parallel, " x %d", t->n_parallel);
     out_cell(out, COL_TEST, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt + t->n_gen, parallel,
              depth);
-    out_cell(out, COL_ACT, "%s", act_name[c->act]);
+    out_cell(out, COL_ACT, "%s", act_formats[c->act].name);
     out_cell(out, COL_KV, "%s", kv_formats[c->kv].name);
     out_cell(out, COL_CPU, "%s", c->cpu);
     out_cell(out, COL_THREADS, "%d", c->threads);

@@ -3,7 +3,6 @@
 #include "bench/stats.h"
 #include "core/base/clock.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static struct timed *timed_of(struct be *be) { return (struct timed *)be->ops; }
@@ -32,6 +31,7 @@ static void stop(struct be *be, int what, double start)
 static void timed_begin_step(struct be *be, const struct batch *b)
 {
     double start = clock_now();
+    timed_of(be)->batch = b;
     timed_of(be)->inner->begin_step(be, b);
     stop(be, TIMED_BEGIN, start);
 }
@@ -44,20 +44,31 @@ static int timed_wait_step(struct be *be, struct err *e)
     return rc;
 }
 
-/* The steps that are timed have logits: all operations run. */
+static int what_of(const struct timed *t, const struct op *op)
+{
+    return TIMED_OPS + cost_name(&t->names, op->name);
+}
+
+static void before_op(struct be *be, const struct stepwise_call *c)
+{
+    struct timed *t = c->self;
+    struct pool *pool = t->inner->pool ? t->inner->pool(be) : NULL;
+    t->start = clock_now();
+    if (pool) pool_watch(pool, &t->threads[what_of(t, c->op)]);
+}
+
+static void after_op(struct be *be, const struct stepwise_call *c)
+{
+    struct timed *t = c->self;
+    stop(be, what_of(t, c->op), t->start);
+}
+
 static void timed_run(struct be *be, const struct be_plan *whole)
 {
     struct timed *t = timed_of(be);
-    const struct step_plan *p = &t->forward->plan;
-    (void)whole;
     struct pool *pool = t->inner->pool ? t->inner->pool(be) : NULL;
-    for (int i = 0; i < p->n_ops; i++) {
-        int what = TIMED_OPS + cost_name(&t->names, p->op[i].name);
-        double start = clock_now();
-        if (pool) pool_watch(pool, &t->threads[what]);
-        t->inner->run(be, t->compiled[i]);
-        stop(be, what, start);
-    }
+    (void)whole;
+    stepwise_run(be, t->inner, &t->hooks, t->steps, t->batch);
     if (pool) pool_watch(pool, NULL);
 }
 
@@ -68,37 +79,11 @@ static void timed_download(struct be *be, void *dst, const void *d_src, size_t b
     stop(be, download_at(timed_of(be)), start);
 }
 
-int timed_compile(const struct forward *f, struct step_plan **slice, struct be_plan ***compiled,
-                  struct err *e)
-{
-    int n = f->plan.n_ops;
-    *slice = calloc((size_t)n, sizeof **slice);
-    *compiled = calloc((size_t)n, sizeof **compiled);
-    if (!*slice || !*compiled) return err_memory(e);
-    for (int i = 0; i < n; i++)
-        if (step_plan_slice(&f->plan, i, 1, &(*slice)[i], e) ||
-            f->be->ops->compile(f->be, &(*slice)[i], &f->memory, &(*compiled)[i], e))
-            return -1;
-    return 0;
-}
-
-void timed_drop(const struct forward *f, struct step_plan *slice, struct be_plan **compiled)
-{
-    for (int i = 0; i < f->plan.n_ops; i++) {
-        if (compiled && compiled[i]) f->be->ops->drop_plan(f->be, compiled[i]);
-        if (slice) step_plan_free_slice(&slice[i]);
-    }
-    free(slice);
-    free(compiled);
-}
-
 int timed_attach(struct timed *t, struct forward *f, struct err *e)
 {
     *t = (struct timed){.ops = *f->be->ops, .inner = f->be->ops, .forward = f};
-    if (timed_compile(f, &t->slice, &t->compiled, e)) {
-        timed_drop(f, t->slice, t->compiled);
-        return -1;
-    }
+    t->hooks = (struct stepwise_hooks){.before = before_op, .after = after_op, .self = t};
+    if (stepwise_compile(f->be, t->inner, &t->hooks, &f->plan, &f->memory, &t->steps, e)) return -1;
     cost_names_of(&f->plan, &t->names);
     t->n = t->names.n + 3;
     t->ops.begin_step = timed_begin_step;
@@ -112,7 +97,7 @@ int timed_attach(struct timed *t, struct forward *f, struct err *e)
 void timed_detach(struct timed *t, struct forward *f)
 {
     f->be->ops = t->inner;
-    timed_drop(f, t->slice, t->compiled);
+    stepwise_drop(f->be, t->inner, t->steps);
 }
 
 void timed_reset(struct timed *t)

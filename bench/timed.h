@@ -6,6 +6,7 @@
 #include "bench/cost.h"
 #include "core/base/pool.h"
 #include "core/run/forward.h"
+#include "core/step/stepwise.h"
 
 /* What is timed: the start of a step, every name of the plan, what comes after. */
 enum { TIMED_BEGIN, TIMED_OPS, TIMED_MOST = COST_NAMES + 3 };
@@ -14,9 +15,11 @@ struct timed {
     struct backend ops; /* first: the wrapper finds its struct through the backend's own table */
     const struct backend *inner;
     const struct forward *forward;
+    const struct batch *batch; /* of the step */
     struct cost_names names;
-    struct step_plan *slice;    /* [n_ops] each operation alone */
-    struct be_plan **compiled;  /* [n_ops] */
+    struct stepwise_hooks hooks;
+    struct be_plan *steps;      /* the plan, operation by operation */
+    double start;               /* of the operation that runs */
     int n;                      /* what is timed: "begin_step", names.name .., "download", "sync" */
     double seconds[TIMED_MOST]; /* since timed_reset */
     int calls[TIMED_MOST];
@@ -29,10 +32,5 @@ int timed_attach(struct timed *t, struct forward *f, struct err *e);
 void timed_detach(struct timed *t, struct forward *f);
 void timed_reset(struct timed *t);
 const char *timed_name(const struct timed *t, int i);
-
-/* Every operation of f's plan compiled alone: slices and their plans, [n_ops] each. */
-int timed_compile(const struct forward *f, struct step_plan **slice, struct be_plan ***compiled,
-                  struct err *e);
-void timed_drop(const struct forward *f, struct step_plan *slice, struct be_plan **compiled);
 
 #endif

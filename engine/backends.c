@@ -8,9 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-const char *const act_name[] =
-    {[ACT_F32] = "f32", [ACT_I16] = "i16", [ACT_INT8] = "int8", [ACT_F16] = "f16", NULL};
-
 /* ---- cpu */
 
 static const char *cpu_variant(int i) { return cpu_ladder[i] ? cpu_ladder[i]->name : NULL; }
@@ -61,7 +58,7 @@ static void hip_write_own(const struct backend_own *o, char *out, size_t cap)
 static int hip_is_exact(enum act act, const char *variant)
 {
     (void)variant;
-    return act == ACT_I16 || act == ACT_INT8;
+    return act_is_integer(act);
 }
 
 /* The device's name up to what may follow it there. */
@@ -145,7 +142,7 @@ const struct backend_entry *backend_find(const char *name)
 static int has_act(const struct backend_entry *b, const char *act)
 {
     int has = !strcmp(act, "auto");
-    for (int i = 0; i < b->n_acts; i++) has |= !strcmp(act, act_name[b->act[i]]);
+    for (int i = 0; i < b->n_acts; i++) has |= !strcmp(act, act_formats[b->act[i]].name);
     return has;
 }
 
@@ -169,7 +166,7 @@ const char *backend_own_text(const struct backend_entry *b, const struct backend
 const char *backend_best_act(const struct backend_entry *b, const char *library, int device,
                              const char *variant)
 {
-    return act_name[b->best_act ? b->best_act(library, device, variant) : b->act[0]];
+    return act_formats[b->best_act ? b->best_act(library, device, variant) : b->act[0]].name;
 }
 
 const char *backend_variant(const struct backend_entry *b, const struct engine_options *o)
@@ -180,8 +177,8 @@ const char *backend_variant(const struct backend_entry *b, const struct engine_o
 enum act backend_act(const char *name)
 {
     int i = 0;
-    while (act_name[i] && strcmp(act_name[i], name)) i++;
-    CHECK(act_name[i]);
+    while (act_formats[i].name && strcmp(act_formats[i].name, name)) i++;
+    CHECK(act_formats[i].name);
     return (enum act)i;
 }
 
@@ -196,7 +193,7 @@ enum kv_type backend_kv(const char *name)
 int backend_check_names(const struct engine_options *o, struct err *e)
 {
     int act = !strcmp(o->act, "auto"), kv = !strcmp(o->kv, "auto");
-    for (int i = 0; act_name[i]; i++) act |= !strcmp(o->act, act_name[i]);
+    for (int i = 0; act_formats[i].name; i++) act |= !strcmp(o->act, act_formats[i].name);
     for (int i = 0; kv_formats[i].name; i++) kv |= !strcmp(o->kv, kv_formats[i].name);
     if (!act) return err_set(e, "there is no arithmetic %s", o->act);
     if (!kv) return err_set(e, "there is no storage of keys and values %s", o->kv);

@@ -80,9 +80,7 @@ const char *backend_variant(const struct backend_entry *b, const struct engine_o
 /* Whether arithmetic and storage have names that exist, or "auto". */
 int backend_check_names(const struct engine_options *o, struct err *e);
 
-/* The names of enum act, in --act; NULL-terminated. */
-extern const char *const act_name[];
-/* The values with these names, which act_name and kv_formats have. */
+/* The values with these names, which act_formats and kv_formats have. */
 enum act backend_act(const char *name);
 enum kv_type backend_kv(const char *name);
 

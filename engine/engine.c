@@ -94,7 +94,7 @@ const char *engine_sums(const struct engine *g)
 const char *engine_order(const struct engine *g)
 {
     enum act act = g->forward.options.act;
-    return (act == ACT_I16 || act == ACT_INT8) && !engine_sums(g) ? "cpu" : g->entry->ops->name;
+    return act_is_integer(act) && !engine_sums(g) ? "cpu" : g->entry->ops->name;
 }
 
 /* ---- memory */

@@ -8,7 +8,7 @@ WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
 OTHERS   := asm checkop fuzz fuzz_grammar step gpu batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
-CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/tests/stepwise.o $B/bench/batches.o
+CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
 # An archive a room: a test program links the objects that it uses, so that it stays as it was when others change.
 ARCHIVE  := $B/tests/lib
@@ -28,13 +28,14 @@ $(ROOMS):
 $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(ARCHIVE)/core.a
 $(BIN)/cli: $B/cli/llama_names.o $B/cli/vllm_names.o # every name is tried
 $(BIN)/numbers: $(CPU) # the reference kernels
+$(BIN)/capture $(BIN)/places: $(ROOMS)
 $(BIN)/bench: $B/bench/llama_bench_names.o
 $(BIN)/checkop: $(CHECKOP) $B/engine/backends.o $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(ARCHIVE)/core.a
 $(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(ARCHIVE)/core.a
 $(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(ARCHIVE)/core.a
-$(BIN)/step: $B/tests/faults/step.o $(HARNESS) $B/tests/stepwise.o $(ROOMS)
+$(BIN)/step: $B/tests/faults/step.o $(HARNESS) $(ROOMS)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.
 wrapped := open write pwrite ftruncate fdatasync fsync rename unlink clock_gettime malloc calloc realloc
 $(BIN)/batch_faults: ALL_LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(wrapped))
@@ -45,7 +46,7 @@ $(BIN)/convert_faults: $B/tests/faults/convert_faults.o $(HARNESS) $(CORE) $(cal
 
 $(UNITS:%=$B/tests/unit/%.o): ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 $(UNITS:%=$(BIN)/%): LIBS += -lcmocka
-$(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $B/tests/stepwise.o $(ROOMS)
+$(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $(ROOMS)
 # these count allocations within a step
 $(BIN)/unit_scheduler $(BIN)/unit_sched_grammar: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
 # this one fails every allocation once

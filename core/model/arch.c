@@ -325,7 +325,9 @@ int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope r, str
 {
     if (b->failed) return 0;
     int kv = keep(
-        b, step_plan_add_kv(b->plan, (struct kv_cache){heads.n_kv_heads, heads.head_dim}, b->err));
+        b, step_plan_add_kv(b->plan,
+                            (struct kv_cache){heads.n_kv_heads, heads.head_dim, heads.value_dim},
+                            b->err));
     struct op *op = rope(b, "rope_store", r, heads, kv);
     memcpy(op->in, qkv, 3 * sizeof *qkv);
     op->out[0] = qkv[0];

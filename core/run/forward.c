@@ -1,33 +1,14 @@
 #include "core/run/forward.h"
 
 #include "core/base/numa.h"
-#include "core/base/progress.h"
-#include "core/step/kv_open.h"
+#include "core/run/places.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum kv_type kv,
                           int n_pages)
 {
-    uint64_t page = 0;
-    for (int i = 0; i < m->plan.n_kv; i++) page += ops->kv_page_bytes(kv, &m->plan.kv[i]);
-    return page * (uint64_t)n_pages;
-}
-
-/* The open pages of one seat. */
-static uint64_t seat_bytes(const struct step_plan *p, enum kv_type kv)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < p->n_kv; i++) bytes += kv_open_bytes(kv, &p->kv[i]);
-    return bytes;
-}
-
-static uint64_t state_bytes(const struct step_plan *p)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < p->n_states; i++) bytes += p->state[i].bytes;
-    return bytes;
+    return place_kv_bytes(&m->plan, ops, kv, n_pages);
 }
 
 static int lacks_top(const struct backend *ops) { return !(ops->kinds & 1u << OP_TOP); }
@@ -47,53 +28,25 @@ static int make_plan(struct forward *f, const struct backend *ops, struct err *e
     return rc;
 }
 
-static struct be_config config_of(const struct forward_options *o)
-{
-    return (struct be_config){
-        .variant = o->variant,
-        .n_threads = o->n_threads,
-        .numa = o->numa,
-        .device = o->device,
-        .own = o->own,
-        .act = o->act,
-        .kv = o->kv,
-        .max_rows = o->max_rows > o->max_logits ? o->max_rows : o->max_logits,
-        .max_seqs = o->max_seqs,
-        .max_pages = o->max_pages,
-    };
-}
-
-/* Parts of the buffer of OP_ARGMAX's results: the device's, and two of the host. */
-enum { BEST_PARTS = 3 };
-
-/* 0: a buffer that the plan of this backend does not use. */
-static size_t buffer_bytes(const struct step_plan *p, int i, const struct forward_options *o)
-{
-    const struct buffer *b = &p->buffer[i];
-    if (b->rows == ROWS_TOP && p->top < 0) return 0;
-    size_t rows = (size_t)(b->rows == ROWS_STEP ? o->max_rows : o->max_logits);
-    return rows * b->row_bytes * (i == p->best ? BEST_PARTS : 1);
-}
-
 void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o,
                   struct forward_need *n)
 {
-    struct be_config c = config_of(o);
+    struct be_config c = place_config(o);
     struct step_plan p = m->plan;
     if (lacks_top(ops)) p.top = NO_BUFFER;
     *n = (struct forward_need){.page = forward_kv_bytes(m, ops, o->kv, 1),
-                               .state = state_bytes(&p),
+                               .state = place_state_bytes(&p),
                                .steps = ops->scratch_bytes(&c, &p)};
     for (int i = 0; i < p.n_weights; i++)
         if (!p.weight[i].vector) n->weights += ops->packed_bytes(&p.weight[i].linear);
-    for (int i = 0; i < p.n_buffers; i++) n->steps += buffer_bytes(&p, i, o);
-    n->steps += (uint64_t)o->max_seqs * seat_bytes(&p, o->kv);
+    for (int i = 0; i < p.n_buffers; i++) n->steps += place_buffer_bytes(&p, i, o);
+    n->steps += (uint64_t)o->max_seqs * place_seat_bytes(&p, o->kv);
 }
 
 int forward_available(const struct backend *ops, const struct forward_options *o, uint64_t *bytes,
                       struct err *e)
 {
-    struct be_config c = config_of(o);
+    struct be_config c = place_config(o);
     return ops->available(&c, bytes, e);
 }
 
@@ -116,72 +69,6 @@ static int check_fit(const struct model *m, const struct backend *ops,
                           (double)(n.steps + states) / mib, (double)available / mib);
 }
 
-static void *get(struct forward *f, size_t bytes, struct err *e)
-{
-    void *d = f->be->ops->alloc(f->be, bytes);
-    if (!d && !f->be->ops->sync(f->be, e))
-        err_memory_for(e, "out of memory for activations (%zu bytes)", bytes);
-    return d;
-}
-
-static int bind_weights(struct forward *f, struct err *e)
-{
-    const struct backend *ops = f->be->ops;
-    int context = f->options.context ? f->options.context : f->options.max_pages * KV_PAGE;
-    struct progress progress;
-    uint64_t done = 0, total = 0; /* bytes of packed linears */
-    progress_begin(&progress);
-    for (int i = 0; i < f->plan.n_weights; i++)
-        if (!f->plan.weight[i].vector) total += ops->packed_bytes(&f->plan.weight[i].linear);
-    for (int i = 0; i < f->plan.n_weights; i++) {
-        const struct weight *w = &f->plan.weight[i];
-        if (!w->vector) {
-            if (ops->pack(f->be, &w->linear, &f->memory.linear[i], e)) return -1;
-            done += ops->packed_bytes(&w->linear);
-            if (f->options.show_progress) progress_bytes(&progress, "loading", done, total);
-            continue;
-        }
-        size_t bytes = (size_t)w->n * sizeof *w->vector;
-        int longer = w->longer && context > w->longer_from;
-        if (!(f->memory.vector[i] = get(f, bytes, e))) return -1;
-        ops->upload(f->be, f->memory.vector[i], longer ? w->longer : w->vector, bytes);
-    }
-    if (f->options.show_progress) progress_clear();
-    return 0;
-}
-
-static int bind_buffers(struct forward *f, struct err *e)
-{
-    const struct backend *ops = f->be->ops;
-    const struct forward_options *o = &f->options;
-    for (int i = 0; i < f->plan.n_kv; i++) {
-        size_t page = ops->kv_page_bytes(o->kv, &f->plan.kv[i]);
-        f->memory.kv[i] = ops->alloc(f->be, (size_t)o->n_pages * page);
-        if (f->memory.kv[i]) continue;
-        if (ops->sync(f->be, e)) return -1;
-        const double bytes = (double)forward_kv_bytes(f->model, ops, o->kv, o->n_pages);
-        const int giga = bytes >= 1 << 30;
-        return err_memory_for(e,
-                              "out of memory: the KV cache needs %.*f %s for %d positions; a "
-                              "smaller -c, or of a batch -np or --mem, asks for less",
-                              giga, bytes / (giga ? 1 << 30 : 1 << 20), giga ? "GiB" : "MiB",
-                              o->n_pages * KV_PAGE);
-    }
-    for (int i = 0; i < f->plan.n_kv && kv_has_open(o->kv); i++) {
-        size_t bytes = (size_t)o->max_seqs * kv_open_bytes(o->kv, &f->plan.kv[i]);
-        if (!(f->memory.seat[i] = get(f, bytes, e))) return -1;
-    }
-    for (int i = 0; i < f->plan.n_states; i++) {
-        size_t bytes = (size_t)forward_n_states(o) * f->plan.state[i].bytes;
-        if (!(f->memory.state[i] = get(f, bytes, e))) return -1;
-    }
-    for (int i = 0; i < f->plan.n_buffers; i++) {
-        size_t bytes = buffer_bytes(&f->plan, i, o);
-        if (bytes && !(f->memory.buffer[i] = get(f, bytes, e))) return -1;
-    }
-    return 0;
-}
-
 enum { N_VIEWS = 4 };
 
 /* Host memory for the results that are read after a step. */
@@ -194,7 +81,8 @@ static int open_views(struct forward *f, struct err *e)
     const int of[] = {p->best, p->logits, p->top, p->keeps_hidden ? p->hidden : -1};
     for (int i = 0; i < N_VIEWS; i++) {
         if (of[i] < 0) continue;
-        *view[i] = ops->view(f->be, f->memory.buffer[of[i]], buffer_bytes(p, of[i], &f->options));
+        *view[i] = ops->view(f->be, f->memory.buffer[of[i]],
+                             place_buffer_bytes(p, of[i], &f->options));
         if (*view[i]) continue;
         if (!ops->sync(f->be, e)) err_memory_for(e, "out of memory for results on the host");
         return -1;
@@ -202,35 +90,52 @@ static int open_views(struct forward *f, struct err *e)
     return 0;
 }
 
-int forward_open(struct forward *f, const struct model *m, const struct backend *ops,
-                 const struct forward_options *o, struct err *e)
+static void begin_open(struct forward *f, const struct model *m, const struct forward_options *o)
 {
     memset(f, 0, sizeof *f);
     f->model = m;
     f->options = *o;
+}
+
+/* Weights in the file's mapping are read by all nodes. */
+static int interleave(const struct forward *f, struct err *e)
+{
+    const struct modelfile *file = &f->model->file;
+    return f->options.numa && file->map
+               ? numa_interleave(f->options.numa, (void *)(uintptr_t)file->map, file->st.file_bytes,
+                                 e)
+               : 0;
+}
+
+int forward_open(struct forward *f, const struct model *m, const struct backend *ops,
+                 const struct forward_options *o, struct err *e)
+{
+    struct be_config c = place_config(o);
+    begin_open(f, m, o);
     if (make_plan(f, ops, e)) goto fail;
-    struct be_config c = config_of(o);
     if (!(ops->kv_types >> o->kv & 1)) {
         err_set(e, "--backend %s: has no --kv %s", ops->name, kv_formats[o->kv].name);
         goto fail;
     }
-    if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e)) goto fail;
-    if (o->numa && m->file.map &&
-        numa_interleave(o->numa, (void *)(uintptr_t)m->file.map, m->file.st.file_bytes, e))
-        goto fail;
-    struct plan_memory *to = &f->memory;
-    to->buffer = calloc((size_t)f->plan.n_buffers, sizeof *to->buffer);
-    to->linear = calloc((size_t)f->plan.n_weights, sizeof *to->linear);
-    to->vector = calloc((size_t)f->plan.n_weights, sizeof *to->vector);
-    to->kv = calloc((size_t)f->plan.n_kv + 1, sizeof *to->kv);
-    to->seat = calloc((size_t)f->plan.n_kv + 1, sizeof *to->seat);
-    to->state = calloc((size_t)f->plan.n_states + 1, sizeof *to->state);
-    if (!to->buffer || !to->linear || !to->vector || !to->kv || !to->seat || !to->state) {
-        err_memory(e);
-        goto fail;
-    }
-    if (bind_weights(f, e) || bind_buffers(f, e) || open_views(f, e)) goto fail;
+    if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e) || interleave(f, e)) goto fail;
+    if (place_bind(f->be, &f->plan, o, &f->memory, e) || open_views(f, e)) goto fail;
     if (ops->compile(f->be, &f->plan, &f->memory, &f->compiled, e)) goto fail;
+    return 0;
+fail:
+    forward_close(f);
+    return -1;
+}
+
+int forward_open_places(struct forward *f, const struct model *m, const struct forward_place *place,
+                        const struct split_want *want, const struct forward_options *o,
+                        struct err *e)
+{
+    begin_open(f, m, o);
+    if (make_plan(f, place[0].ops, e) || places_open(&f->places, &f->plan, place, want, o, e))
+        goto fail;
+    f->be = f->places->be[0];
+    f->memory = f->places->memory[0];
+    if (interleave(f, e) || open_views(f, e)) goto fail;
     return 0;
 fail:
     forward_close(f);
@@ -239,28 +144,19 @@ fail:
 
 void forward_close(struct forward *f)
 {
-    struct plan_memory *m = &f->memory;
     if (f->be) {
         const struct backend *ops = f->be->ops;
         if (f->compiled) ops->drop_plan(f->be, f->compiled);
         void *const view[] = {f->best_view, f->logits, f->top, f->hidden};
         for (int i = 0; i < N_VIEWS; i++)
             if (view[i]) ops->drop_view(f->be, view[i]);
-        for (int i = 0; m->linear && i < f->plan.n_weights; i++)
-            if (m->linear[i]) ops->drop(f->be, m->linear[i]);
-        for (int i = 0; m->vector && i < f->plan.n_weights; i++) ops->free(f->be, m->vector[i]);
-        for (int i = 0; m->buffer && i < f->plan.n_buffers; i++) ops->free(f->be, m->buffer[i]);
-        for (int i = 0; m->kv && i < f->plan.n_kv; i++) ops->free(f->be, m->kv[i]);
-        for (int i = 0; m->seat && i < f->plan.n_kv; i++) ops->free(f->be, m->seat[i]);
-        for (int i = 0; m->state && i < f->plan.n_states; i++) ops->free(f->be, m->state[i]);
-        ops->close(f->be);
     }
-    free(m->buffer);
-    free(m->linear);
-    free(m->vector);
-    free(m->kv);
-    free(m->seat);
-    free(m->state);
+    if (f->places) {
+        places_close(f->places);
+    } else if (f->be) {
+        place_release(f->be, &f->plan, &f->memory);
+        f->be->ops->close(f->be);
+    }
     step_plan_free_slice(&f->plan);
     memset(f, 0, sizeof *f);
 }
@@ -309,8 +205,13 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
     CHECK(b->n_top <= b->n_logits && (!b->n_top || p->top >= 0));
     CHECK(!b->n_hidden || f->hidden);
     CHECK(f->n_begun - f->n_ended < 2 && !f->logits_wanted);
-    ops->begin_step(f->be, b);
-    ops->run(f->be, f->compiled);
+    if (f->places) {
+        CHECK(f->n_begun == f->n_ended);
+        places_begin(f->places, b);
+    } else {
+        ops->begin_step(f->be, b);
+        ops->run(f->be, f->compiled);
+    }
     if (b->n_logits) {
         ops->download(f->be, best_of(f, f->n_begun), f->memory.buffer[p->best],
                       (size_t)b->n_logits * sizeof *f->best);
@@ -324,7 +225,8 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
         download_hidden(f, b);
         f->logits_wanted = 1;
     }
-    ops->end_step(f->be);
+    if (f->places) places_end(f->places);
+    else ops->end_step(f->be);
     f->n_begun++;
 }
 
@@ -353,7 +255,7 @@ int forward_end(struct forward *f, struct err *e)
     f->best = best_of(f, f->n_ended++);
     if (f->n_ended == f->n_begun)
         f->logits_wanted = 0; /* only the step begun last can download logits */
-    return f->be->ops->wait_step(f->be, e);
+    return f->places ? places_wait(f->places, e) : f->be->ops->wait_step(f->be, e);
 }
 
 int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted, struct err *e)

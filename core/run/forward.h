@@ -1,5 +1,6 @@
-/* forward.h: a model on one backend. Owns: the open backend, packed weights, KV cache, buffers of
- * the plan, the results of a step on the host. Must not know: sampling, text, scheduling. */
+/* forward.h: a model on one backend, or on several places. Owns: the open backends, packed weights,
+ * KV cache, buffers of the plan, the results of a step on the host. Must not know: sampling, text,
+ * scheduling. */
 #ifndef CORE_FORWARD_H
 #define CORE_FORWARD_H
 
@@ -26,13 +27,24 @@ struct forward_options {
                        long frequencies of a model; 0: max_pages * KV_PAGE */
 };
 
+/* A backend of a run that has several, with the options of its own. */
+struct forward_place {
+    const struct backend *ops;
+    const char *variant, *own;
+    int n_threads, device;
+};
+
+struct split_want;
+struct places;
+
 struct forward {
     const struct model *model;
     struct forward_options options;
-    struct be *be;
+    struct be *be;             /* of several places: place 0, which has the results */
     struct step_plan plan;     /* the model's plan without the operations that the backend lacks */
     struct plan_memory memory; /* of the plan on the backend */
-    struct be_plan *compiled;
+    struct be_plan *compiled;  /* NULL: of several places */
+    struct places *places;     /* NULL: one place, the ordinary case */
     int32_t *best_view; /* [3][max_logits] results of OP_ARGMAX on the host: part 0 mirrors the
                            device's, steps use parts 1 and 2 in turn */
     unsigned n_begun, n_ended; /* steps */
@@ -71,6 +83,11 @@ int forward_available(const struct backend *ops, const struct forward_options *o
  * does not fit the memory of a GPU, with the sizes, before anything is allocated. */
 int forward_open(struct forward *f, const struct model *m, const struct backend *ops,
                  const struct forward_options *o, struct err *e);
+/* The same on places 0 .. want->n_places - 1, whose fields replace those of *o (core/step/split.h).
+ * One step at a time. */
+int forward_open_places(struct forward *f, const struct model *m, const struct forward_place *place,
+                        const struct split_want *want, const struct forward_options *o,
+                        struct err *e);
 void forward_close(struct forward *f);
 /* Bytes of KV cache for n_pages of this model. */
 uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum kv_type kv,

@@ -12,32 +12,13 @@
 #define CORE_BACKEND_H
 
 #include "core/base/err.h"
+#include "core/step/act_format.h"
 #include "core/step/batch.h"
 #include "core/step/kv_format.h"
 #include "core/step/plan.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-/* Arithmetic of activations in 4-bit linears; a backend refuses those that it does not have.
- *  ACT_F32   fp32
- *  ACT_I16   integers of about 15 bits (two int8 digits) with a scale for each row and sub-group of
- *            at most 128 inputs; the sum of their products with the codes is exact
- *  ACT_INT8  the same with integers of 8 bits (one digit)
- *  ACT_F16   fp16 with a power of two for each row, which brings the row's largest magnitude into
- *            [2^14, 2^15); the products are summed in fp32
- * With ACT_I16 and ACT_INT8 attention over KV_INT8 is in integers, too. */
-enum act { ACT_F32, ACT_I16, ACT_INT8, ACT_F16 };
-
-/* Attention over KV_INT8: the largest integer of a query and of a chunk's weights; 0: in fp32. */
-static inline int kv_query_top(enum act act)
-{
-    return act == ACT_I16 ? KV_TOP_I16 : act == ACT_INT8 ? KV_TOP_INT8 : 0;
-}
-static inline int kv_weight_top(enum act act)
-{
-    return act == ACT_I16 || act == ACT_INT8 ? KV_TOP_I16 : 0;
-}
 
 struct numa;
 
@@ -91,7 +72,7 @@ struct backend {
     /* dst is valid after sync or wait_step. */
     void (*download)(struct be *be, void *dst, const void *d_src, size_t bytes);
     /* Converts a linear from the model file's layout to the backend's. The views in *w must outlive
-     * the result. */
+     * the result; where packed_bytes is not 0, perm alone. pitch is 0 there. */
     int (*pack)(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
     void (*drop)(struct be *be, struct be_linear *w);
     /* Bytes of one page of KV_PAGE positions of one cache. */

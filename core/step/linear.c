@@ -1,6 +1,7 @@
 #include "core/step/linear.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const void *moved(const void *p, size_t elements, size_t bytes)
@@ -12,8 +13,9 @@ struct linear linear_of_stack(const struct linear *w, int i)
 {
     struct linear one = *w;
     if (!w->stack) return one;
-    size_t at = (size_t)i, out = (size_t)w->out, k = (size_t)w->k, rows = (out + 15) / 16 * 16;
-    one.stack = 0;
+    size_t at = (size_t)i, out = (size_t)(w->pitch ? w->pitch : w->out), k = (size_t)w->k,
+           rows = (out + 15) / 16 * 16;
+    one.stack = one.pitch = 0;
     one.codes = moved(w->codes, at * rows, k / 2);
     one.scales = moved(w->scales, at * rows * (size_t)w->n_groups, dtype_bytes(w->scale_type));
     one.zeros = moved(w->zeros, at * rows, (size_t)w->n_groups);
@@ -21,6 +23,57 @@ struct linear linear_of_stack(const struct linear *w, int i)
     one.weight = moved(w->weight, at * out * (size_t)w->in, dtype_bytes(w->weight_type));
     one.bias = moved(w->bias, at * out, sizeof *w->bias);
     return one;
+}
+
+struct linear linear_rows(const struct linear *w, int first, int n)
+{
+    struct linear part = *w;
+    size_t at = (size_t)first;
+    CHECK(first % 16 == 0 && n > 0 && (n % 16 == 0 || first + n == w->out));
+    part.out = n;
+    if (w->stack && !w->pitch) part.pitch = w->out;
+    part.codes = moved(w->codes, at, (size_t)w->k / 2);
+    part.scales = moved(w->scales, at * (size_t)w->n_groups, dtype_bytes(w->scale_type));
+    part.zeros = moved(w->zeros, at, (size_t)w->n_groups);
+    part.weight = moved(w->weight, at * (size_t)w->in, dtype_bytes(w->weight_type));
+    part.bias = moved(w->bias, at, sizeof *w->bias);
+    return part;
+}
+
+/* Appends the same array of every linear of a stack, `bytes` of each, at *to; NULL: there is none.
+ */
+static const void *close_up(const struct linear *w, size_t field, size_t bytes, char **to)
+{
+    const char *begin = *to;
+    const void *p;
+    for (int i = 0; i < w->stack; i++) {
+        struct linear one = linear_of_stack(w, i);
+        memcpy(&p, (const char *)&one + field, sizeof p);
+        if (!p) return NULL;
+        memcpy(*to, p, bytes);
+        *to += bytes;
+    }
+    *to += -(uintptr_t)*to & 63;
+    return begin;
+}
+
+int linear_close_up(const struct linear *w, struct linear *out, void **memory, struct err *e)
+{
+    size_t rows = (size_t)(w->out + 15) / 16 * 16, codes = w->codes ? rows * (size_t)w->k / 2 : 0,
+           groups = rows * (size_t)w->n_groups, scales = groups * dtype_bytes(w->scale_type),
+           weight = w->weight ? (size_t)w->out * (size_t)w->in * dtype_bytes(w->weight_type) : 0,
+           bias = (size_t)w->out * sizeof *w->bias;
+    char *to = aligned_alloc(
+        64, ((size_t)w->stack * (codes + scales + groups + weight + bias) + 6 * 64) / 64 * 64);
+    if (!(*memory = to)) return err_memory(e);
+    *out = *w;
+    out->pitch = 0;
+    out->codes = close_up(w, offsetof(struct linear, codes), codes, &to);
+    out->scales = close_up(w, offsetof(struct linear, scales), scales, &to);
+    out->zeros = close_up(w, offsetof(struct linear, zeros), groups, &to);
+    out->weight = close_up(w, offsetof(struct linear, weight), weight, &to);
+    out->bias = close_up(w, offsetof(struct linear, bias), bias, &to);
+    return 0;
 }
 
 /* 1: groups 2i, 2i + 1 of every linear of the stack have the same inputs. *in_order: those of the

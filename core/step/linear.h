@@ -4,6 +4,7 @@
 #define CORE_LINEAR_H
 
 #include "core/base/dtype.h"
+#include "core/base/err.h"
 
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ enum { MODEL_MAX_SIZE = 1 << 24 };
 struct linear {
     int in, out;
     int stack; /* 0: one linear; n: a stack of n */
+    int pitch; /* of a stack: outputs from one linear's arrays to the next one's, 0: out */
     int k, group, n_groups; /* 4-bit: packed inputs, k = group * n_groups; else k = in */
     int pairs;              /* all groups are pairs */
     int in_order;           /* and input j of the layer is number j of the pairs' inputs */
@@ -31,6 +33,13 @@ struct linear {
 
 /* Number i of a stack, or the linear itself. */
 struct linear linear_of_stack(const struct linear *w, int i);
+
+/* The linear or stack of n outputs from `first` on: a view. first, n: multiples of 16, but for n up
+ * to the last output. */
+struct linear linear_rows(const struct linear *w, int first, int n);
+/* *out is the stack with its linears one behind the other, but for perm, in one block that *memory
+ * receives, to be freed by the caller. */
+int linear_close_up(const struct linear *w, struct linear *out, void **memory, struct err *e);
 
 /* Sets w->pairs and w->in_order: each two groups have the same inputs, and each output scales 16 :
  * 1 and the zero points 8 and 0. */

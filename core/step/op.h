@@ -121,8 +121,18 @@ enum { ROUTE_MAX_EXPERTS = 1024, ROUTE_MAX_TOP = 64 }; /* of OP_ROUTE */
 enum { OP_INS = 5, OP_OUTS = 3, NO_BUFFER = -1, NO_WEIGHT = -1, OP_KEPT = 1 << 30 };
 
 struct heads {
-    int n_heads, n_kv_heads, head_dim; /* n_heads is a multiple of n_kv_heads */
+    int n_heads, n_kv_heads; /* n_heads is a multiple of n_kv_heads */
+    int head_dim;            /* elements of a query and of a key */
+    int value_dim;           /* of a value; 0: head_dim */
+    int rotated;             /* elements at the end that are rotated; 0: all */
 };
+
+/* Values as long as keys, all of which is rotated: what the backends have. */
+static inline int heads_are_plain(const struct heads *h)
+{
+    return (!h->value_dim || h->value_dim == h->head_dim) &&
+           (!h->rotated || h->rotated == h->head_dim);
+}
 
 struct op {
     enum op_kind kind;
@@ -216,6 +226,7 @@ struct weight {
 /* Keys and values of one layer. */
 struct kv_cache {
     int n_kv_heads, head_dim;
+    int value_dim; /* 0: head_dim */
 };
 
 /* What an operation keeps of a sequence from step to step, the same for any number of positions. */

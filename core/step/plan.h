@@ -23,6 +23,7 @@ struct step_plan {
     int keeps_hidden; /* it is read after every step, too (step_plan_keep_hidden) */
     const struct step_plan *whole; /* of a slice: the plan that it is of, else NULL */
     int first;                     /* and the number of its first operation there */
+    int is_part; /* of a split: it names weights, buffers, caches that no operation uses */
 };
 
 /* The device addresses and packed linears of a plan's numbers on one backend. */

@@ -328,10 +328,11 @@ static struct attend_data make_data(struct arena *a, struct rng *r, const struct
     d.config = (struct be_config){.act = act, .kv = k->kv, .own = gpu_own(query_halves)};
     d.query_halves = query_halves;
     if (kv_is_integer(k->kv)) {
-        d.q_top = kv_query_top(act), d.w_top = kv_weight_top(act);
+        d.q_top = act_formats[act].query_top, d.w_top = act_formats[act].weight_top;
         d.halves = on_gpu && !d.w_top;
         if (on_gpu && act == ACT_F16)
-            d.query_step_top = kv_query_top(ACT_I16), d.w_top = kv_weight_top(ACT_I16);
+            d.query_step_top = act_formats[ACT_I16].query_top,
+            d.w_top = act_formats[ACT_I16].weight_top;
     }
     store(a, &d);
     round_queries(a, &d);
@@ -480,7 +481,7 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
                                    rows * d->q_row * 4);
     struct dbuf o = dbuf_new(&t->s, rows * d->q_row * 4);
     int half = d->k->head_dim / 2;
-    struct heads heads = {d->k->n_heads, d->k->n_kv_heads, d->k->head_dim};
+    struct heads heads = {d->k->n_heads, d->k->n_kv_heads, d->k->head_dim, 0, 0};
     struct dbuf freq = dbuf_from(&t->s, d->inv_freq, (size_t)half * 4),
                 angles = dbuf_new(&t->s, rows * (size_t)half * 8),
                 sinks = dbuf_from(&t->s, d->sinks ? d->sinks : d->inv_freq,
@@ -550,7 +551,7 @@ static void open_sequences(struct check *c, int v, const char *name, struct atte
                            const struct variant *on, int n_threads, const struct attend_data *d)
 {
     side_open(&t->s, on, n_threads, d->config);
-    const struct kv_cache cache = {d->k->n_kv_heads, d->k->head_dim};
+    const struct kv_cache cache = {d->k->n_kv_heads, d->k->head_dim, 0};
     size_t bytes = (size_t)d->pages.n_pages * t->s.ops->kv_page_bytes(d->k->kv, &cache),
            seats = (size_t)d->k->n_seqs * kv_open_bytes(d->k->kv, &cache);
     struct arena a = {0};
@@ -631,13 +632,13 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
     if (is_caught(c) || !(c->v[0].ops->kv_types >> k->kv & 1)) return;
     char name[NAME_BYTES];
     struct arena a = {0};
-    int n = snprintf(name, NAME_BYTES, "%s%s%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
-                     c->act == ACT_F16                          ? "f16, "
-                     : kv_is_integer(k->kv) && kv_query_top(c->act) ? act_name[c->act]
-                                                                : "",
-                     query_halves == 1 ? "queries of one half, " : "", f ? f->name : "",
-                     k->n_heads, k->n_kv_heads, k->head_dim,
-                     kv_formats[k->kv].name, k->window, (double)k->gain);
+    int n =
+        snprintf(name, NAME_BYTES, "%s%s%s%d/%d heads of %d, kv %s, window %d, gain %g, rows",
+                 c->act == ACT_F16                                       ? "f16, "
+                 : kv_is_integer(k->kv) && act_formats[c->act].query_top ? act_formats[c->act].name
+                                                                         : "",
+                 query_halves == 1 ? "queries of one half, " : "", f ? f->name : "", k->n_heads,
+                 k->n_kv_heads, k->head_dim, kv_formats[k->kv].name, k->window, (double)k->gain);
     for (int i = 0; i < k->n_seqs; i++)
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), " %d+%d", k->span[i].pos0,
                       k->span[i].rows);

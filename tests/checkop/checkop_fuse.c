@@ -327,7 +327,7 @@ static struct use use_of(const struct trial *t, int buffer)
 /* The states of conv and delta, all alike at first. */
 static void open_states(struct fuse *f, struct trial *t, struct numbers *n, struct dbuf state[2])
 {
-    struct heads g = f->k->heads;
+    struct fuse_heads g = f->k->heads;
     const size_t floats[] = {f->width[B_MIXED] / 4 * (CONV_WIDTH - 1),
                              (size_t)(g.n_heads * g.head_dim * g.head_dim)};
     for (int i = 0; i < 2; i++) {
@@ -449,7 +449,7 @@ static struct content make_content(const struct fuse *f, struct arena *a, struct
                                    const struct page_map *m, const struct rows *of)
 {
     struct content x = {.b = make_batch(a, m, of->span, of->n_seqs, of->n_decode)};
-    struct kv_cache kv = {f->k->heads.n_kv_heads, f->k->heads.head_dim};
+    struct kv_cache kv = {f->k->heads.n_kv_heads, f->k->heads.head_dim, 0};
     set_logits(a, r, &x.b);
     for (int i = 0; i <= B_D2; i++) {
         x.buffer[i] = arena_get(a, bytes_of(f, &x.b, i));

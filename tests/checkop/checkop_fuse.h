@@ -117,9 +117,14 @@ enum { VOCAB = 80, MAX_SPANS = 12, MAX_PATTERNS = 96, EXPERTS = 37, TOP_K = 3 };
 
 #define BIT(w) (1 << (w))
 
+/* Of struct heads. */
+struct fuse_heads {
+    int n_heads, n_kv_heads, head_dim;
+};
+
 struct fuse_case {
     int quick, parts, dim, ffn;
-    struct heads heads;
+    struct fuse_heads heads;
     enum kv_type kv;
     int window, n_qkv;         /* n_qkv: linears of the first norm; the other results are given */
     enum format format, other; /* linears in the set `others` have the format `other` */

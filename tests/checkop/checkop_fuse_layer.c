@@ -215,6 +215,13 @@ static void add_norm(struct trial *t, const struct numbers *n, int delta, int we
     op->as.norm.eps = 1e-5f;
 }
 
+static struct heads heads_of(const struct fuse *f)
+{
+    const struct fuse_heads *h = &f->k->heads;
+    return (struct heads){
+        .n_heads = h->n_heads, .n_kv_heads = h->n_kv_heads, .head_dim = h->head_dim};
+}
+
 static void add_rope(const struct fuse *f, struct trial *t, const struct numbers *n)
 {
     struct op *op = trial_op(t, OP_ANGLES);
@@ -232,7 +239,7 @@ static void add_rope(const struct fuse *f, struct trial *t, const struct numbers
     op->in[3] = n->buffer[B_COS];
     op->in[4] = n->buffer[B_SIN];
     if (f->k->more & Q_NORM) op->w[0] = n->vector[V_Q_NORM], op->w[1] = n->vector[V_K_NORM];
-    op->as.rope.heads = f->k->heads;
+    op->as.rope.heads = heads_of(f);
     op->as.rope.kv = n->kv;
     op->as.rope.eps = 1e-6f;
 }
@@ -242,7 +249,7 @@ static void add_attend(const struct fuse *f, struct trial *t, const struct numbe
     struct op *op = trial_op(t, OP_ATTEND);
     op->in[0] = n->buffer[B_Q];
     op->out[0] = n->buffer[B_A];
-    op->as.attend.heads = f->k->heads;
+    op->as.attend.heads = heads_of(f);
     op->as.attend.kv = n->kv;
     op->as.attend.window = f->k->window;
     if (n->more & SINKS) op->w[0] = n->vector[V_SINKS];

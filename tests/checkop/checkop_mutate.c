@@ -5,7 +5,7 @@
 #include "tests/checkop/checkop.h"
 #include "tests/checkop/checkop_mutants.h"
 #include "tests/checkop/checkop_pages.h"
-#include "tests/stepwise.h"
+#include "core/step/stepwise.h"
 #include "tests/unit/ever_top.h"
 
 #include <math.h>
@@ -500,7 +500,7 @@ static void after(struct be *inner, const struct stepwise_call *c)
     }
 }
 
-static const struct stepwise_hooks hooks = {change, before, after};
+static const struct stepwise_hooks hooks = {change, before, after, NULL};
 
 static int m_compile(struct be *be, const struct step_plan *p, const struct plan_memory *m,
                      struct be_plan **out, struct err *e)

@@ -4,7 +4,7 @@
 #define TESTS_CHECKOP_PAGES_H
 
 #include "core/step/backend.h"
-#include "tests/stepwise.h"
+#include "core/step/stepwise.h"
 
 struct page_fault {
     enum kv_type kv;

@@ -162,7 +162,7 @@ struct expected {
 
 static struct heads heads_of(const struct rope_data *d)
 {
-    return (struct heads){d->k->n_heads, d->k->n_kv_heads, d->k->head_dim};
+    return (struct heads){d->k->n_heads, d->k->n_kv_heads, d->k->head_dim, 0, 0};
 }
 
 /* Of the scores: transformed keys are larger. */
@@ -332,7 +332,7 @@ static void run(struct check *c, int v, const char *name, const struct variant *
     };
     struct dbuf q2 = dbuf_from(&s, d->q, rows * d->q_row * 4), one = dbuf_from(&s, ones, kv_n * 4);
     size_t page_bytes = s.ops->kv_page_bytes(
-               d->k->kv, &(struct kv_cache){d->k->n_kv_heads, d->k->head_dim}),
+               d->k->kv, &(struct kv_cache){d->k->n_kv_heads, d->k->head_dim, 0}),
            pages = (size_t)d->pages.n_pages * page_bytes;
     t.kv = dbuf_from(&s, arena_get(&a, pages), pages);
     rope_store(&s, d, &t, &t.q, &t.v);

@@ -279,7 +279,7 @@ int trial_vector(struct trial *t, void *d, int n)
 int trial_kv(struct trial *t, void *d, int n_kv_heads, int head_dim)
 {
     CHECK(t->n_kvs < TRIAL_KVS);
-    t->kv[t->n_kvs] = (struct kv_cache){n_kv_heads, head_dim};
+    t->kv[t->n_kvs] = (struct kv_cache){n_kv_heads, head_dim, 0};
     t->d_kv[t->n_kvs] = d;
     return t->n_kvs++;
 }

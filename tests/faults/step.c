@@ -5,7 +5,7 @@
 #include "bench/setup.h"
 #include "backend-cpu/kernels.h"
 #include "tests/harness.h"
-#include "tests/stepwise.h"
+#include "core/step/stepwise.h"
 
 #include <dirent.h>
 #include <linux/audit.h>

@@ -4,7 +4,7 @@
 #define TESTS_SCHED_ODD_H
 
 #include "backend-cpu/cpu.h"
-#include "tests/stepwise.h"
+#include "core/step/stepwise.h"
 
 /* The backend under test: the CPU's functions, one operation at a time, with hooks. */
 static struct backend odd;

@@ -114,7 +114,7 @@ static void a_window_bounds_what_is_seen(void **state)
     (void)state;
     struct step_shape s = {2, 3, 10, 0};
     struct op op = op_of(OP_ATTEND, "attend", 0);
-    op.as.attend.heads = (struct heads){32, 4, 64};
+    op.as.attend.heads = (struct heads){32, 4, 64, 0, 0};
     op.as.attend.window = 4;
     struct cost w = cost_op(&tiny.plan, &op, &s, ACT_F32, KV_F16);
     assert_true(w.fp32 == 4.0 * 2048 * 2 * 3 * 4);

@@ -70,7 +70,7 @@ static void step_pages_have_numbers(void **state)
 static void sizes_of_pages(void **state)
 {
     (void)state;
-    const struct kv_cache kv = {4, 64};
+    const struct kv_cache kv = {4, 64, 0};
     assert_int_equal(kv_format_page_bytes(KV_F16, &kv), 4 * 16 * 64 * 2 * 2);
     assert_int_equal(kv_format_page_bytes(KV_INT8, &kv), 4 * (16 * 64 * 2 + 128));
     assert_int_equal(kv_format_page_bytes(KV_INT4, &kv), 4 * (16 * 64 + 4 * 64 + 128));

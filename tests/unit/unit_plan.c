@@ -1,5 +1,6 @@
 /* unit_plan.c: plans that are copied, cut and put in another order: the last readers of results,
  * what must not be moved, the order of launches of the GPU backend. */
+#include "backend-cpu/cpu.h"
 #include "backend-hip/hip_order.h"
 
 #include <setjmp.h>
@@ -135,12 +136,41 @@ static void plain_linears_of_a_shared_expert_follow_the_router(void **state)
     }
 }
 
+/* Sizes of heads that nobody computes yet are refused by name. */
+static void other_heads_are_refused(void **state)
+{
+    static const struct heads heads[] = {
+        {2, 1, 16, 0, 0}, {2, 1, 16, 16, 16}, {2, 1, 16, 8, 0}, {2, 1, 16, 0, 8}};
+    const struct be_config c = {
+        .variant = "scalar", .n_threads = 1, .max_rows = 1, .max_seqs = 1, .max_pages = 1};
+    struct be *be;
+    struct err e;
+    (void)state;
+    assert_int_equal(backend_cpu.open(&be, &c, &e), 0);
+    for (int i = 0; i < 4; i++) {
+        struct step_plan p;
+        struct plan_memory m = {0};
+        struct be_plan *compiled = NULL;
+        step_plan_init(&p);
+        for (int k = 0; k < 2; k++) step_plan_add_buffer(&p, "b", ROWS_STEP, 128, &e);
+        step_plan_add_kv(&p, (struct kv_cache){1, 16, 0}, &e);
+        add(&p, OP_ATTEND, "attend", 0, 1)->as.attend.heads = heads[i];
+        assert_int_equal(heads_are_plain(&heads[i]), i < 2);
+        assert_int_equal(backend_cpu.compile(be, &p, &m, &compiled, &e), i < 2 ? 0 : -1);
+        if (i >= 2) assert_non_null(strstr(e.msg, "another size"));
+        else backend_cpu.drop_plan(be, compiled);
+        step_plan_free(&p);
+    }
+    backend_cpu.close(be);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_keep_the_readers),
         cmocka_unit_test(tops_are_dropped_wherever_they_are),
         cmocka_unit_test(slices_know_the_whole),
+        cmocka_unit_test(other_heads_are_refused),
         cmocka_unit_test(plain_linears_of_a_shared_expert_follow_the_router),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "tests/stepwise.h"
+#include "core/step/stepwise.h"
 
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ int stepwise_compile(struct be *inner, const struct backend *ops,
     for (int i = 0; i < p->n_ops && !rc; i++) {
         rc = step_plan_slice(p, i, 1, &s->slice[i], e);
         if (rc || !(ops->kinds & 1u << p->op[i].kind)) continue;
-        if (hooks->change) hooks->change(s->slice[i].op);
+        if (hooks && hooks->change) hooks->change(s->slice[i].op);
         rc = ops->compile(inner, &s->slice[i], m, &s->inner[i], e);
     }
     if (rc) stepwise_drop(inner, ops, s);
@@ -31,6 +31,7 @@ int stepwise_compile(struct be *inner, const struct backend *ops,
 
 void stepwise_drop(struct be *inner, const struct backend *ops, struct be_plan *p)
 {
+    if (!p) return;
     for (int i = 0; i < p->plan->n_ops; i++) {
         if (p->inner && p->inner[i]) ops->drop_plan(inner, p->inner[i]);
         if (p->slice) step_plan_free_slice(&p->slice[i]);
@@ -45,9 +46,14 @@ void stepwise_run(struct be *inner, const struct backend *ops, const struct step
 {
     int n = b->n_logits || b->n_top ? p->plan->n_ops : p->plan->n_body;
     for (int i = 0; i < n; i++) {
-        struct stepwise_call c = {p->plan, p->memory, &p->plan->op[i], b};
+        struct stepwise_call c = {p->plan, p->memory, &p->plan->op[i], b, hooks->self};
         if (hooks->before) hooks->before(inner, &c);
         if (p->inner[i]) ops->run(inner, p->inner[i]);
         if (hooks->after) hooks->after(inner, &c);
     }
+}
+
+void stepwise_run_one(struct be *inner, const struct backend *ops, const struct be_plan *p, int i)
+{
+    if (p->inner[i]) ops->run(inner, p->inner[i]);
 }

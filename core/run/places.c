@@ -1,0 +1,168 @@
+#include "core/run/places.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The options of one place: those of the run, with its own backend's. */
+static struct forward_options options_of(const struct forward_options *o,
+                                         const struct forward_place *place)
+{
+    struct forward_options own = *o;
+    own.variant = place->variant;
+    own.n_threads = place->n_threads;
+    own.device = place->device;
+    own.own = place->own;
+    return own;
+}
+
+static size_t transfer_row(const struct transfer *t)
+{
+    return (size_t)t->groups * (size_t)t->width * sizeof(float);
+}
+
+static int open_stage(struct places *s, const struct forward_options *o, struct err *e)
+{
+    size_t largest = 0;
+    for (int i = 0; i < s->split.n_items; i++) {
+        const struct split_item *item = &s->split.item[i];
+        if (!item->n_ops && transfer_row(&item->transfer) > largest)
+            largest = transfer_row(&item->transfer);
+    }
+    int rows = o->max_rows > o->max_logits ? o->max_rows : o->max_logits;
+    s->stage = malloc(2 * (size_t)rows * largest + 1);
+    return s->stage ? 0 : err_memory(e);
+}
+
+static int compile(struct places *s, struct err *e)
+{
+    s->compiled = calloc((size_t)s->split.n_items, sizeof *s->compiled);
+    if (!s->compiled) return err_memory(e);
+    for (int i = 0; i < s->split.n_items; i++) {
+        const struct split_item *item = &s->split.item[i];
+        struct be *be = s->be[item->place];
+        if (item->n_ops &&
+            be->ops->compile(be, &item->plan, &s->memory[item->place], &s->compiled[i], e))
+            return -1;
+    }
+    return 0;
+}
+
+static int open_place(struct places *s, int q, const struct forward_place *place,
+                      const struct forward_options *o, struct err *e)
+{
+    const struct forward_options own = options_of(o, place);
+    struct be_config c = place_config(&own);
+    const struct step_plan *p = &s->split.plan[q];
+    if (!(place->ops->kv_types >> o->kv & 1))
+        return err_set(e, "--backend %s: has no --kv %s", place->ops->name, kv_formats[o->kv].name);
+    return place->ops->open(&s->be[q], &c, e) || place_bind(s->be[q], p, &own, &s->memory[q], e)
+               ? -1
+               : 0;
+}
+
+int places_open(struct places **out, const struct step_plan *p, const struct forward_place *place,
+                const struct split_want *want, const struct forward_options *o, struct err *e)
+{
+    struct places *s = calloc(1, sizeof *s);
+    if (!s) return err_memory(e);
+    int rc = split_plan(p, want, &s->split, e);
+    for (int q = 0; q < want->n_places && !rc; q++) rc = open_place(s, q, &place[q], o, e);
+    if (rc || open_stage(s, o, e) || compile(s, e)) {
+        places_close(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+void places_close(struct places *s)
+{
+    if (!s) return;
+    for (int i = 0; s->compiled && i < s->split.n_items; i++) {
+        struct be *be = s->be[s->split.item[i].place];
+        if (s->compiled[i]) be->ops->drop_plan(be, s->compiled[i]);
+    }
+    for (int q = 0; q < s->split.n_places; q++) {
+        if (!s->be[q]) continue;
+        place_release(s->be[q], &s->split.plan[q], &s->memory[q]);
+        s->be[q]->ops->close(s->be[q]);
+    }
+    split_free(&s->split);
+    free(s->compiled);
+    free(s->stage);
+    free(s);
+}
+
+/* Puts n columns of each group of the rows behind one another at `from` into theirs of `to`. */
+static void put_columns(const struct transfer *t, const struct transfer_piece *piece, size_t rows,
+                        const float *from, float *to)
+{
+    size_t n = (size_t)piece->n_columns, width = (size_t)t->width;
+    for (size_t i = 0; i < rows * (size_t)t->groups; i++)
+        memcpy(to + i * width + (size_t)piece->column, from + i * n, n * sizeof *to);
+}
+
+static size_t rows_of(const struct batch *b, enum rows_of rows)
+{
+    return (size_t)(rows == ROWS_STEP ? b->n_rows : rows == ROWS_LOGITS ? b->n_logits : b->n_top);
+}
+
+/* Pieces one behind the other into the second half of the stage, all of them as rows into the
+ * first. */
+static void transfer(struct places *s, const struct transfer *t, const struct batch *b)
+{
+    size_t rows = rows_of(b, t->rows), bytes = rows * transfer_row(t), at = 0;
+    float *whole = (float *)(void *)s->stage, *parts = whole + bytes / sizeof *whole;
+    struct be *to = s->be[t->to];
+    if (!rows || s->failed.msg[0]) return;
+    for (int i = 0; i < t->n; i++) {
+        struct be *from = s->be[t->piece[i].from];
+        size_t n = rows * (size_t)t->groups * (size_t)t->piece[i].n_columns;
+        from->ops->download(from, parts + at,
+                            s->memory[t->piece[i].from].buffer[t->piece[i].buffer],
+                            n * sizeof *parts);
+        at += n;
+    }
+    for (int i = 0; i < t->n; i++) {
+        struct be *from = s->be[t->piece[i].from];
+        if (from->ops->sync(from, &s->failed)) return;
+    }
+    at = 0;
+    for (int i = 0; i < t->n; i++) {
+        put_columns(t, &t->piece[i], rows, parts + at, whole);
+        at += rows * (size_t)t->groups * (size_t)t->piece[i].n_columns;
+    }
+    to->ops->upload(to, s->memory[t->to].buffer[t->buffer], whole, bytes);
+}
+
+void places_begin(struct places *s, const struct batch *b)
+{
+    const struct split *p = &s->split;
+    int n = b->n_logits > 0 ? p->n_items : p->n_body;
+    s->failed.msg[0] = 0;
+    for (int q = 0; q < p->n_places; q++) s->be[q]->ops->begin_step(s->be[q], b);
+    for (int i = 0; i < n; i++) {
+        const struct split_item *item = &p->item[i];
+        struct be *be = s->be[item->place];
+        if (item->n_ops) be->ops->run(be, s->compiled[i]);
+        else transfer(s, &item->transfer, b);
+    }
+}
+
+void places_end(struct places *s)
+{
+    for (int q = 0; q < s->split.n_places; q++) s->be[q]->ops->end_step(s->be[q]);
+}
+
+int places_wait(struct places *s, struct err *e)
+{
+    int rc = 0;
+    for (int q = 0; q < s->split.n_places; q++) {
+        struct err one;
+        if (!s->be[q]->ops->wait_step(s->be[q], &one)) continue;
+        if (!rc) *e = one;
+        rc = -1;
+    }
+    if (!rc && s->failed.msg[0]) *e = s->failed, rc = -1;
+    return rc;
+}

@@ -1,0 +1,9 @@
+#include "core/step/act_format.h"
+
+const struct act_format act_formats[] = {
+    [ACT_F32] = {.name = "f32"},
+    [ACT_I16] = {"i16", 2, KV_TOP_I16, 128, KV_TOP_I16, KV_TOP_I16},
+    [ACT_INT8] = {"int8", 1, KV_TOP_INT8, 128, KV_TOP_INT8, KV_TOP_I16},
+    [ACT_F16] = {.name = "f16"},
+    [ACT_TYPES] = {0},
+};
