@@ -15,11 +15,6 @@ static int op_has(const int *ids, int n, int buffer)
     return 0;
 }
 
-int split_width(const struct splitter *s, int buffer)
-{
-    return (int)(s->p->buffer[buffer].row_bytes / sizeof(float));
-}
-
 /* ---- shares of columns */
 
 /* Shares of n units of `unit` columns, as even as can be; no groups: there are too few units. */

@@ -40,7 +40,7 @@ static void end_segment(struct splitter *s, int q)
 static void *copied(const void *from, int n, size_t bytes)
 {
     void *to = malloc((size_t)n * bytes + 1);
-    return to ? memcpy(to, from, (size_t)n * bytes) : NULL;
+    return to && n ? memcpy(to, from, (size_t)n * bytes) : to;
 }
 
 /* Capacities of step_plan_add_*() are powers of two, those of a copy are its size. */

@@ -36,7 +36,11 @@ struct splitter {
     struct err *e;
 };
 
-int split_width(const struct splitter *s, int buffer);
+/* Elements of a row of the whole plan's buffer. */
+static inline int split_width(const struct splitter *s, int buffer)
+{
+    return (int)(s->p->buffer[buffer].row_bytes / sizeof(float));
+}
 
 /* ---- split_build.c */
 int split_begin(struct splitter *s);
