@@ -345,3 +345,62 @@ void arch_moe_block(struct builder *b, const struct arch_moe *m, int in, int out
     struct op *op = arch_add(b, "shared_add", out, y);
     if (m->shared_gate) op->in[2] = arch_room(b, "shared_gate", 1);
 }
+
+/* ---- a decoder */
+
+struct arch_decoder arch_decoder(struct builder *b, int layer_norm)
+{
+    return (struct arch_decoder){.stream = arch_stream(b, layer_norm),
+                                 .attention = arch_attention(b),
+                                 .activation = ACTIVATION_SILU};
+}
+
+void arch_decoder_rope(struct builder *b, struct arch_decoder *d)
+{
+    const struct model_config *g = b->config;
+    d->rope = arch_angles(b, "rope.inv_freq", g->head_dim / 2, g->rope_scale);
+}
+
+/* What a block left in delta is to be added: normed by the weight "NAME.weight", or times a factor,
+ * or as it is. */
+static void add_block(struct builder *b, struct arch_decoder *d, const char *name)
+{
+    struct arch_stream *s = &d->stream;
+    if (d->norm_out) {
+        arch_stream_norm_delta(b, s, name);
+        return;
+    }
+    if (d->residual != 0)
+        arch_add(b, "residual_scale", s->delta, NO_BUFFER)->as.add.scale = d->residual;
+    arch_stream_delta(s);
+}
+
+static void feed_forward(struct builder *b, const struct arch_decoder *d)
+{
+    int in = d->stream.h, out = d->stream.delta, ffn = b->config->ffn;
+    if (d->moe && (d->all_experts || arch_int_at(b, "experts", 0, 1)))
+        arch_moe_block(b, d->moe, in, out);
+    else if (d->ungated) arch_mlp_ungated(b, ffn, d->activation, in, out);
+    else arch_mlp(b, ffn, d->activation, in, out);
+}
+
+void arch_decode(struct builder *b, struct arch_decoder *d)
+{
+    const struct model_config *g = b->config;
+    struct arch_stream *s = &d->stream;
+    arch_embed(b, s->embed, s->x)->as.embed.scale = d->embed_scale;
+    for (b->layer = 0; b->layer < g->n_layers && !b->failed; b->layer++) {
+        d->attention.window = g->windows[b->layer];
+        d->attention.rope = d->rope;
+        if (d->begin) d->begin(b, d);
+        arch_stream_norm(b, s, "layers.%d.input_layernorm");
+        arch_attend_block(b, &d->attention, s->h, s->delta);
+        add_block(b, d, "layers.%d.post_attention_layernorm");
+        arch_stream_norm(b, s,
+                         d->norm_out ? "layers.%d.pre_feedforward_layernorm"
+                                     : "layers.%d.post_attention_layernorm");
+        feed_forward(b, d);
+        add_block(b, d, "layers.%d.post_feedforward_layernorm");
+    }
+    arch_stream_end(b, s);
+}

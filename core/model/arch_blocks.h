@@ -85,4 +85,27 @@ void arch_moe_block(struct builder *b, const struct arch_moe *m, int in, int out
 void arch_moe_route(struct builder *b, const struct arch_moe *m, int in);
 void arch_moe_experts(struct builder *b, const struct arch_moe *m, int in, int out);
 
+/* ---- a decoder: layers of attention and MLP or experts between a table and a head */
+struct arch_decoder {
+    struct arch_stream stream;
+    struct arch_attention attention;
+    struct arch_rope rope;       /* of every layer, unless `begin` changes it */
+    const struct arch_moe *moe;  /* NULL: MLPs */
+    int all_experts;             /* moe in every layer; else in those that "experts" lists */
+    int norm_out;                /* what blocks add is normed, too (GLM-4, Gemma) */
+    int ungated;                 /* the MLP has no gate */
+    enum activation activation;  /* of the MLP */
+    float embed_scale, residual; /* factors; 0: none */
+    /* What differs from layer to layer, before its first norm; NULL: nothing. */
+    void (*begin)(struct builder *b, struct arch_decoder *d);
+    struct arch_rope other_rope; /* for `begin` */
+};
+/* The stream, attention, the table "rope.inv_freq" of half a head; windows of the configuration,
+ * SwiGLU. */
+struct arch_decoder arch_decoder(struct builder *b, int layer_norm);
+/* The table of angles, which arch_decoder() leaves to be made after the architecture's own keys. */
+void arch_decoder_rope(struct builder *b, struct arch_decoder *d);
+/* Embedding, layers, tail. */
+void arch_decode(struct builder *b, struct arch_decoder *d);
+
 #endif

@@ -8,33 +8,31 @@
 /* A number that only these models have; the file must say it. */
 static float number(struct builder *b, const char *key) { return arch_number(b, key, 0, 1e6); }
 
+static void choose_rope(struct builder *b, struct arch_decoder *d)
+{
+    (void)b;
+    if (d->attention.window) d->attention.rope = d->other_rope;
+}
+
 static void build(struct builder *b)
 {
     const struct model_config *g = b->config;
-    struct arch_stream s = arch_stream(b, 0);
-    struct arch_attention a = arch_attention(b);
+    struct arch_decoder d = arch_decoder(b, 0);
+    float scale = strcmp(g->architecture, "gemma2") ? 1 : g->rope_scale; /* Gemma 2: one RoPE */
     arch_room(b, "y", g->dim);
-    arch_attention_rooms(b, &a);
+    arch_attention_rooms(b, &d.attention);
     arch_room(b, "gate", g->ffn);
     arch_room(b, "up", g->ffn);
-    struct arch_rope full = arch_angles(b, "rope.full.inv_freq", g->head_dim / 2, g->rope_scale);
-    float scale = strcmp(g->architecture, "gemma2") ? 1 : g->rope_scale; /* Gemma 2: one RoPE */
-    struct arch_rope sliding = arch_angles(b, "rope.sliding.inv_freq", g->head_dim / 2, scale);
-    a.scale = number(b, "attend_scale");
-    a.softcap = number(b, "attend_softcap");
-    s.tail.softcap = number(b, "logits_softcap");
-    arch_embed(b, s.embed, s.x)->as.embed.scale = number(b, "embed_scale");
-    for (b->layer = 0; b->layer < g->n_layers && !b->failed; b->layer++) {
-        a.window = g->windows[b->layer];
-        a.rope = a.window ? sliding : full;
-        arch_stream_norm(b, &s, "layers.%d.input_layernorm");
-        arch_attend_block(b, &a, s.h, s.delta);
-        arch_stream_norm_delta(b, &s, "layers.%d.post_attention_layernorm");
-        arch_stream_norm(b, &s, "layers.%d.pre_feedforward_layernorm");
-        arch_mlp(b, g->ffn, ACTIVATION_GELU_TANH, s.h, s.delta);
-        arch_stream_norm_delta(b, &s, "layers.%d.post_feedforward_layernorm");
-    }
-    arch_stream_end(b, &s);
+    d.rope = arch_angles(b, "rope.full.inv_freq", g->head_dim / 2, g->rope_scale);
+    d.other_rope = arch_angles(b, "rope.sliding.inv_freq", g->head_dim / 2, scale);
+    d.begin = choose_rope;
+    d.attention.scale = number(b, "attend_scale");
+    d.attention.softcap = number(b, "attend_softcap");
+    d.stream.tail.softcap = number(b, "logits_softcap");
+    d.embed_scale = number(b, "embed_scale");
+    d.norm_out = 1;
+    d.activation = ACTIVATION_GELU_TANH;
+    arch_decode(b, &d);
 }
 
 static const char *const names[] = {"gemma2", "gemma3", NULL};

@@ -11,26 +11,20 @@ static int any_without_rope(struct builder *b)
     return any;
 }
 
+static void choose_rope(struct builder *b, struct arch_decoder *d)
+{
+    if (arch_int_at(b, "no_rope", 0, 1)) d->attention.rope = d->other_rope;
+}
+
 static void build(struct builder *b)
 {
-    const struct model_config *g = b->config;
-    struct arch_stream s = arch_stream(b, 0);
-    struct arch_attention a = arch_attention(b);
-    struct arch_rope rope = arch_angles(b, "rope.inv_freq", g->head_dim / 2, g->rope_scale),
-                     none = rope;
-    if (any_without_rope(b)) none = arch_angles(b, "rope.none.inv_freq", g->head_dim / 2, 1);
-    arch_embed(b, s.embed, s.x);
-    for (b->layer = 0; b->layer < g->n_layers && !b->failed; b->layer++) {
-        a.window = g->windows[b->layer];
-        a.rope = arch_int_at(b, "no_rope", 0, 1) ? none : rope;
-        arch_stream_norm(b, &s, "layers.%d.input_layernorm");
-        arch_attend_block(b, &a, s.h, s.delta);
-        arch_stream_delta(&s);
-        arch_stream_norm(b, &s, "layers.%d.post_attention_layernorm");
-        arch_mlp(b, g->ffn, ACTIVATION_SILU, s.h, s.delta);
-        arch_stream_delta(&s);
-    }
-    arch_stream_end(b, &s);
+    struct arch_decoder d = arch_decoder(b, 0);
+    arch_decoder_rope(b, &d);
+    d.other_rope = d.rope;
+    if (any_without_rope(b))
+        d.other_rope = arch_angles(b, "rope.none.inv_freq", b->config->head_dim / 2, 1);
+    d.begin = choose_rope;
+    arch_decode(b, &d);
 }
 
 static const char *const names[] = {"smollm3", NULL};

@@ -4,21 +4,11 @@
 
 static void build(struct builder *b)
 {
-    const struct model_config *g = b->config;
-    struct arch_stream s = arch_stream(b, 1);
-    struct arch_attention a = arch_attention(b);
-    a.rope = arch_angles(b, "rope.inv_freq", g->head_dim / 2, g->rope_scale);
-    arch_embed(b, s.embed, s.x);
-    for (b->layer = 0; b->layer < g->n_layers && !b->failed; b->layer++) {
-        a.window = g->windows[b->layer];
-        arch_stream_norm(b, &s, "layers.%d.input_layernorm");
-        arch_attend_block(b, &a, s.h, s.delta);
-        arch_stream_delta(&s);
-        arch_stream_norm(b, &s, "layers.%d.post_attention_layernorm");
-        arch_mlp_ungated(b, g->ffn, ACTIVATION_GELU_TANH, s.h, s.delta);
-        arch_stream_delta(&s);
-    }
-    arch_stream_end(b, &s);
+    struct arch_decoder d = arch_decoder(b, 1);
+    d.ungated = 1;
+    d.activation = ACTIVATION_GELU_TANH;
+    arch_decoder_rope(b, &d);
+    arch_decode(b, &d);
 }
 
 static const char *const names[] = {"starcoder2", NULL};
