@@ -1,4 +1,5 @@
 # make             build/opt4gptq-run, build/opt4gptq-convert and build/opt4gptq-bench
+#                  GPUS="gfx906 sm_90a": with these images of the GPU kernels alone (backend-hip/gpu.mk)
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/;
 #                  T=NAME: only the test programs whose command has NAME in it; T='A|B': A or B
@@ -131,7 +132,8 @@ check: test
 
 demo:
 	@scripts/deps
-	@$(MAKE) --no-print-directory -j$$(nproc) $(PROGRAMS)
+	@$(MAKE) --no-print-directory -j$$(nproc) GPUS='$(GPU_IMAGES)' $(PROGRAMS)
+	@$(if $(CLANG),,$(MAKE) --no-print-directory no-kernels)
 	$B/opt4gptq-convert models/demo $B/demo.safetensors
 	$B/opt4gptq-run -m $B/demo.safetensors -p "Once upon a time there was" -n 64 --temp 0
 

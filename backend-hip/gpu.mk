@@ -1,5 +1,6 @@
 # backend-hip/gpu.mk: the GPU kernels. One source, a code object for each AMD architecture and PTX for NVIDIA, embedded in opt4gptq-run.
 # Without clang-19 the backend is built without them and says so.
+# GPUS: the images to compile, "all" or names of them; `make demo` alone compiles those for this machine's GPUs (scripts/gpus).
 ifndef STATIC
 CLANG       := $(shell command -v clang-19)
 endif
@@ -10,6 +11,12 @@ GPU_ARCHS   := gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201
 # for any chip of a family, where the runtime knows code object version 6, which clang-19 warns of: tried last
 GENERICS    := gfx9-generic gfx10-3-generic gfx11-generic gfx12-generic
 PTX_ARCHS   := sm_90a sm_80 sm_70
+GPUS        ?= $(if $(filter-out demo,$(or $(MAKECMDGOALS),all)),all,$(shell scripts/gpus))
+# what is asked for, in the order of these lists
+GPU_IMAGES  := $(filter $(if $(filter all,$(GPUS)),%,$(GPUS)),$(GPU_ARCHS) $(GENERICS) $(PTX_ARCHS))
+ifeq ($(strip $(GPU_IMAGES)),)
+CLANG       :=
+endif
 PTX_sm_70   := ptx63
 PTX_sm_80   := ptx78
 PTX_sm_90a  := ptx80
@@ -22,8 +29,8 @@ GPU_DEPS     = -MMD -MP -MF $@.d -MT $@
 G           := $(if $(SAN),build,$B)/gpu
 IMAGES      := $(if $(CLANG),$G/amd.xz $G/nvidia.xz $G/sources.xz)
 ifdef CLANG
-$B/backend-hip/runtime/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$G"'
-$B/backend-hip/runtime/hip_images.o: $(IMAGES) $G/gfx906.tsv
+$B/backend-hip/runtime/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$G"' -I$G
+$B/backend-hip/runtime/hip_images.o: $(IMAGES) $G/images.inc $G/gfx906.tsv
 ifdef SAN
 $B/backend-hip/runtime/hip_images.o: | $B/gpu
 $B/gpu:
@@ -32,29 +39,56 @@ $B/gpu:
 endif
 else ifndef STATIC
 all: no-kernels
-no-kernels: ; @echo 'note: no clang-19: the GPU kernels are left out of this build (scripts/deps --hip installs it)'
+no-kernels: ; @echo 'note: the GPU kernels are left out of this build: $(if $(GPU_IMAGES),no clang-19 (scripts/deps --hip installs it),no GPU here (make GPUS=all compiles all))'
 endif
 
 # clang finds the linker of its own version by PATH only. No id of the compilation: it is made of the path, and nothing here needs one.
+HIP_CC       = PATH=$(CLANG_DIR):$$PATH $(CCACHED) $(CLANG) -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
+	    $(OBJECT_VERSION) -nogpuinc -nogpulib -fuse-cuid=none $(GPU_FLAGS) $(if $(filter %-generic,$*),-w) $(GPU_DEPS) -o $@
+OBJECT_VERSION = -mcode-object-version=$(if $(filter %-generic,$*),6,4)
 $G/%.co: backend-hip/kernels/kernels.hip backend-hip/gpu.mk
 	@mkdir -p $(@D)
 	$(SAY) KERNELS $*
-	$(Q)PATH=$(CLANG_DIR):$$PATH $(CCACHED) $(CLANG) -c -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=$* \
-	    $(if $(filter %-generic,$*),-mcode-object-version=6,-mcode-object-version=4) -nogpuinc -nogpulib -fuse-cuid=none \
-	    $(GPU_FLAGS) $(if $(filter %-generic,$*),-w) $(GPU_DEPS) -o $@ backend-hip/kernels/kernels.hip
+	$(Q)$(HIP_CC) -c backend-hip/kernels/kernels.hip
+
+# The kernels of a chip whose instructions are those of its family are assembled from the family's text, without what older
+# versions of a code object do not have.
+FAMILY_gfx1030 := gfx10-3-generic
+FAMILY_gfx1201 := gfx12-generic
+CHIPS          := gfx1030 gfx1201
+FAMILIES       := $(foreach c,$(CHIPS),$(FAMILY_$c))
+$(FAMILIES:%=$G/%.s): $G/%.s: backend-hip/kernels/kernels.hip backend-hip/gpu.mk
+	@mkdir -p $(@D)
+	$(SAY) KERNELS $*
+	$(Q)$(HIP_CC) -S backend-hip/kernels/kernels.hip
+	$(Q)sed -i '/^\t\.section\t\.AMDGPU\.csdata/d' $@
+$(foreach c,$(CHIPS),$(eval $G/$c.s: $G/$(FAMILY_$c).s))
+$(CHIPS:%=$G/%.s): $G/%.s:
+	$(Q)sed -e '/^ *\.\(workgroup_processor_mode\|uses_dynamic_stack\|uniform_work_group_size\):/d' \
+	    -e '/\.amdhsa_uses_dynamic_stack/d' -e 's/$(FAMILY_$*)/$*/' -e 's/amdhsa_code_object_version 6/amdhsa_code_object_version 4/' \
+	    -e '/^amdhsa\.version:/,$$s/^  - 2/  - 1/' $< >$@
+$(CHIPS:%=$G/%.co) $(FAMILIES:%=$G/%.co): $G/%.co: $G/%.s
+	$(SAY) ASSEMBLE $*
+	$(Q)PATH=$(CLANG_DIR):$$PATH $(CLANG) -target amdgcn-amd-amdhsa -mcpu=$* $(OBJECT_VERSION) -w -o $@ $<
 
 # As they lie in the program: all images of a vendor in one stream, since they are much alike, each behind a line with its size
-# and its crc32 (the end of a gzip file has it); in the order of hip_images.c. PTX without comments and indentation.
-$G/%.text: $G/%.ptx scripts/relative-registers
-	$(Q)sed -E 's,[ \t]*//.*,,; s/^[ \t]+//; /^$$/d' $< >$@.plain
-	$(Q)scripts/relative-registers $@.plain >$@
-$G/amd.xz: $(GPU_ARCHS:%=$G/%.co) $(GENERICS:%=$G/%.co)
-$G/amd.xz: XZ_FOR := ,lc=0,lp=2,pb=2# words of 4 bytes
-$G/nvidia.xz: $(PTX_ARCHS:%=$G/%.text)
-$G/nvidia.xz: XZ_FOR := ,lc=4,lp=0,pb=0# text
+# and its crc32 (the end of a gzip file has it); in the order of images.inc. PTX without comments and indentation.
+$G/%.text: $G/%.ptx
+	$(Q)sed -E 's,[ \t]*//.*,,; s/^[ \t]+//; /^$$/d' $< >$@
+$G/amd.xz: $(patsubst %,$G/%.co,$(filter gfx%,$(GPU_IMAGES)))
+$G/amd.xz: XZ_FOR := preset=6,lc=0,lp=2,pb=2# words of 4 bytes
+$G/nvidia.xz: $(patsubst %,$G/%.text,$(filter sm_%,$(GPU_IMAGES)))
+$G/nvidia.xz: XZ_FOR := preset=2,lc=4,lp=0,pb=0# text; preset=6 takes 23 s for 0.8 MB less
 $G/sources.xz: $G/sources
-$(IMAGES): backend-hip/gpu.mk
-	$(Q)for f in $(filter-out %.mk,$^); do echo $$(stat -c %s $$f) $$(gzip -1c $$f | tail -c 8 | od -An -N4 -tx4); cat $$f; done | xz --lzma2=preset=9e$(XZ_FOR) -c >$@
+$G/sources.xz: XZ_FOR := preset=6
+# what hip_images.c says of them; new where GPUS is another
+$G/images.inc: always
+	@mkdir -p $(@D)
+	@n=0; for a in $(filter gfx%,$(GPU_IMAGES)); do echo "AMD($$a, $$n),"; n=$$((n + 1)); done >$@.new; \
+	n=0; for a in $(filter sm_%,$(GPU_IMAGES)); do echo "NVIDIA($$a, $$n),"; n=$$((n + 1)); done >>$@.new; \
+	cmp -s $@.new $@ || cp $@.new $@
+$(IMAGES): backend-hip/gpu.mk $G/images.inc
+	$(Q)for f in $(filter-out %.mk %.inc,$^); do echo $$(stat -c %s $$f) $$(gzip -1c $$f | tail -c 8 | od -An -N4 -tx4); cat $$f; done | xz --lzma2=$(XZ_FOR),dict=64MiB -c >$@
 
 # for a device of AMD's that none of the code objects fits: hip_compile.c
 $G/sources: $(filter-out $(NOT_AMD),$(GPU_SOURCES))
@@ -62,8 +96,8 @@ $G/sources: $(filter-out $(NOT_AMD),$(GPU_SOURCES))
 	$(Q)for f in $^; do printf '%s\0' $$f; cat $$f; printf '\0'; done >$@
 
 # what opt4gptq-bench --ablation prints where there is no GPU; empty without llvm-objdump-19
-$G/gfx906.tsv: $G/gfx906.co scripts/kernel-table
-	$(Q)scripts/kernel-table --tsv $(G:/gpu=) >$@
+$G/gfx906.tsv: $(patsubst %,$G/%.co,$(filter gfx906,$(GPU_IMAGES))) scripts/kernel-table $G/images.inc
+	$(Q)$(if $(filter gfx906,$(GPU_IMAGES)),scripts/kernel-table --tsv $(G:/gpu=),:) >$@
 
 $G/%.ptx: backend-hip/kernels/kernels.hip backend-hip/gpu.mk
 	@mkdir -p $(@D)

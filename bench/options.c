@@ -37,7 +37,7 @@ static const struct args_row table[] = {
      .help = "instruction-set variants of the CPU backend (default auto; --ops: all that run "
              "here but ref and scalar)"},
     {NAMES("--backend"), TEXT(backend, BACKEND_CHOICE), VALUES(BACKEND_NAMES),
-     .help = "where to compute (default cpu)"},
+     .help = "where to compute (default cpu); gpu and hip are one"},
     {NAMES("--variant"), TEXTS(variant, "V,.."),
      .help = "kernels for linears of the GPU (default auto; --ablation: all of the paper's)"},
     {NAMES("--query-halves"), INT(query_halves, 1, 2),
@@ -224,6 +224,7 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, struct e
 {
     set_defaults(o);
     if (args_parse(&bench_program, o, &o->given, argc, argv, e)) return -1;
+    o->backend = backend_name(o->backend);
     if (args_asks(&o->common)) return 0;
     set_mode_defaults(o); /* may ask a GPU which it is */
     return check(o, e);

@@ -275,7 +275,8 @@ static const struct args_row table[] = {
     {HEADING("Machine")},
     {NAMES("--backend"), TEXT(engine.backend, "auto|" BACKEND_CHOICE),
      VALUES("auto", BACKEND_NAMES),
-     .help = "where to compute; auto (default) takes a GPU that can run the embedded kernels"},
+     .help = "where to compute; auto (default) takes a GPU that can run the embedded kernels; gpu and "
+             "hip are one"},
     {NAMES("--cpu"), TEXT(engine.cpu, "NAME"), OFFERS("auto", CPU_NAMES, "ref"),
      .help = "instruction set of the CPU backend: auto (default), one that --version lists, or "
              "ref, the double-precision reference"},
@@ -379,7 +380,9 @@ static void set_defaults(struct options *o)
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
     set_defaults(o);
-    return args_parse(&run_program, o, &o->given, argc, argv, e);
+    int rc = args_parse(&run_program, o, &o->given, argc, argv, e);
+    o->engine.backend = backend_name(o->engine.backend);
+    return rc;
 }
 
 const char *options_given(const struct options *o, const void *field)

@@ -101,6 +101,7 @@ const struct backend_entry backend_entries[] = {
     },
     {
         .ops = &backend_hip,
+        .also = "gpu",
         .options = "--variant --hip-library --device --query-halves",
         .bench_options = "--variant --hip-library --device --query-halves",
         .variant_option = "--variant",
@@ -130,9 +131,17 @@ int backend_asked(int argc, char **argv, int *status)
     return hip_compile_asked(argc, argv, status);
 }
 
+const char *backend_name(const char *name)
+{
+    for (const struct backend_entry *b = backend_entries; b->ops; b++)
+        if (b->also && !strcmp(b->also, name)) return b->ops->name;
+    return name;
+}
+
 const struct backend_entry *backend_find(const char *name)
 {
     const struct backend_entry *b = backend_entries;
+    name = backend_name(name);
     while (b->ops && strcmp(b->ops->name, name)) b++;
     CHECK(b->ops);
     return b;

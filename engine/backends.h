@@ -9,9 +9,9 @@
 
 #include <stdio.h>
 
-/* The names of all entries, for --backend. */
-#define BACKEND_NAMES "cpu", "hip"
-#define BACKEND_CHOICE "cpu|hip"
+/* The names of all entries, for --backend; gpu is hip by another name (backend_name). */
+#define BACKEND_NAMES "cpu", "gpu", "hip"
+#define BACKEND_CHOICE "cpu|gpu|hip"
 
 /* Options of the command lines that only one backend has: --hip-library (NULL: none),
  * --gpu-timeout,
@@ -24,6 +24,7 @@ enum { BACKEND_OWN_BYTES = 512 };
 
 struct backend_entry {
     const struct backend *ops; /* its name is that of --backend */
+    const char *also;          /* another name for it, or NULL */
     /* Options that only this backend has, separated by blanks: of opt4gptq-run, where one that
      * differs from its default chooses it under --backend auto, and of opt4gptq-bench. */
     const char *options, *bench_options;
@@ -66,6 +67,8 @@ extern const struct backend_entry backend_entries[];
 int backend_asked(int argc, char **argv, int *status);
 /* The entry with this name, which the list has. */
 const struct backend_entry *backend_find(const char *name);
+/* The name of an entry that is asked for by another one, any other name itself. */
+const char *backend_name(const char *name);
 /* The entry of --backend auto: the last that has the arithmetic and that this machine can run. */
 const struct backend_entry *backend_best(const char *act);
 /* The text for be_config.own, in out [BACKEND_OWN_BYTES]; NULL: the backend has no such options. */

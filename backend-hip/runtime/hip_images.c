@@ -2,7 +2,6 @@
 
 #include "backend-hip/hip.h"
 
-#include <ctype.h>
 #include <lzma.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +9,8 @@
 #include <zlib.h>
 
 /* HIP_IMAGES is the folder of the compiled kernels, given by the Makefile when it could compile
- * them. They lie there as xz -9e makes them: with zlib, whose window is 32 KiB, they take twice the
- * room; images one by one take 1.6 times the room of a vendor's together. Numbers of registers in
- * PTX are relative (scripts/relative-registers), which makes alike what kernels have in common:
- * otherwise it takes 1.6 times the room. */
+ * them. They lie there as xz makes them: with zlib, whose window is 32 KiB, they take twice the
+ * room; images one by one take 1.6 times the room of a vendor's together. */
 #ifdef HIP_IMAGES
 #define EMBED(symbol, file)                                                                        \
     __asm__(".section .rodata\n" symbol ": .incbin \"" HIP_IMAGES "/" file "\"\n" symbol "_end:\n" \
@@ -35,23 +32,9 @@ enum { MAX_PART = 1 << 30 };
 
 const struct hip_image hip_images[] = {
 #ifdef HIP_IMAGES
-    AMD(gfx906, 0),
-    AMD(gfx908, 1),
-    AMD(gfx90a, 2),
-    AMD(gfx942, 3),
-    AMD(gfx1030, 4),
-    AMD(gfx1100, 5),
-    AMD(gfx1201, 6),
-    /* what is for a chip comes before what is for all of a family */
-    /* clang-format off */
-    AMD(gfx9-generic, 7),
-    AMD(gfx10-3-generic, 8),
-    AMD(gfx11-generic, 9),
-    AMD(gfx12-generic, 10),
-    /* clang-format on */
-    NVIDIA(sm_90a, 0), /* newest first: later GPUs accept PTX of earlier ones */
-    NVIDIA(sm_80, 1),
-    NVIDIA(sm_70, 2),
+/* what is for a chip comes before what is for all of a family, the newest PTX first: later GPUs
+ * accept that of earlier ones */
+#include "images.inc"
 #endif
     {0},
 };
@@ -84,50 +67,6 @@ static int find_part(const unsigned char *all, size_t n, int nth, struct part *p
         if (!nth--) return n - at >= p->bytes;
     }
     return 0;
-}
-
-/* Writes text [n] with absolute numbers of registers to out, or only counts if out is NULL; returns
- * the bytes. "%r+3", "%r-3" and "%r=" are the number of the register of class "%r" before plus 3,
- * minus 3, and itself. */
-static size_t absolute_registers(const char *text, size_t n, char *out)
-{
-    enum { CLASSES = 16, CLASS_BYTES = 8 };
-    char name[CLASSES][CLASS_BYTES] = {{0}}, number[24];
-    long last[CLASSES] = {0};
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t length = 1;
-        int class = 0, digits = 0;
-        while (text[i] == '%' && i + length < n && islower((unsigned char)text[i + length]))
-            length++;
-        char sign = i + length < n ? text[i + length] : 0;
-        if (length == 1 || length >= CLASS_BYTES || !sign || !strchr("+-=", sign)) length = 1;
-        if (out) memcpy(out + bytes, text + i, length);
-        bytes += length;
-        if (length == 1) continue;
-        while (class < CLASSES - 1 && name[class][0] &&
-               (strlen(name[class]) != length || memcmp(name[class], text + i, length)))
-            class++;
-        memcpy(name[class], text + i, length);
-        i += length;
-        if (sign != '=') last[class] += strtol(text + i, NULL, 10);
-        while (sign != '=' && isdigit((unsigned char)text[i + 1])) i++;
-        digits = snprintf(number, sizeof number, "%ld", last[class]);
-        if (out) memcpy(out + bytes, number, (size_t)digits);
-        bytes += (size_t)digits;
-    }
-    return bytes;
-}
-
-/* PTX with relative numbers of registers [n], freed, with absolute ones and a zero byte after it;
- * NULL: no memory. */
-static char *unpack_ptx(char *text, size_t n)
-{
-    size_t bytes = absolute_registers(text, n, NULL);
-    char *out = malloc(bytes + 1);
-    if (out) out[absolute_registers(text, n, out)] = 0;
-    free(text);
-    return out;
 }
 
 void *hip_image_unpack(const struct hip_image *image, struct err *e)
@@ -166,8 +105,5 @@ void *hip_image_unpack(const struct hip_image *image, struct err *e)
     }
     memmove(out, out + p.first, p.bytes);
     out[p.bytes] = 0;
-    if (!image->is_ptx) return out;
-    char *ptx = unpack_ptx((char *)out, p.bytes);
-    if (!ptx) err_memory(e);
-    return ptx;
+    return out;
 }

@@ -45,12 +45,14 @@ static void errors(void)
     ERROR(2, "exclude", "-m", model, "-p", "x", "-f", "y");
     ERROR(2, "--mem needs -i", "-m", model, "-p", "x", "--mem", "1G");
     ERROR(2, "--act bf16", "-m", model, "-p", "x", "--act", "bf16");
-    ERROR(2, "--backend gpu", "-m", model, "-p", "x", "--backend", "gpu");
+    ERROR(2, "--backend amd", "-m", model, "-p", "x", "--backend", "amd");
     /* a build without kernels says that first */
     struct process version;
     RUN(&version, NULL, "--version");
     ERROR(1, strstr(version.out, "backends: hip") ? "/nonexistent/lib" : "without clang-19", "-m",
           model, "-p", "x", "--backend", "hip", "--hip-library", "/nonexistent/lib");
+    ERROR(1, strstr(version.out, "backends: hip") ? "/nonexistent/lib" : "without clang-19", "-m",
+          model, "-p", "x", "--backend", "gpu", "--hip-library", "/nonexistent/lib");
     process_free(&version);
     ERROR(2, "--frobnicate", "--frobnicate");
     ERROR(1, "No such file", "-m", "/nonexistent", "-p", "x");
@@ -88,6 +90,8 @@ static void usage(void)
     USAGE("unknown option '-prompt' (", "-prompt", "x");
     USAGE("--numa x: must be one of distribute, isolate, numactl", "-p", "x", "--numa", "x");
     USAGE("--numa needs --backend cpu", "-p", "x", "--numa", "isolate", "--backend", "hip");
+    USAGE("--numa needs --backend cpu", "-p", "x", "--numa", "isolate", "--backend", "gpu");
+    USAGE("--backend amd: must be one of auto, cpu, gpu, hip", "-p", "x", "--backend", "amd");
     USAGE("--query-halves 1 needs --backend hip", "-p", "x", "--query-halves", "1", "--backend",
           "cpu");
     USAGE("--query-halves 1 needs --act f16", "-p", "x", "--query-halves", "1", "--act", "i16");
@@ -771,8 +775,9 @@ static void gpu(const char *build)
     run_bin, "-m", small, "--prompt-ids", "1,5,7,9,11", "--format", "ids", "--backend", "hip",     \
         "--hip-library", library, __VA_ARGS__
     expect_error((char *[]){GPU("--device", "3", NULL)}, 1, "--device 3");
-    expect_error((char *[]){GPU("--act", "i16", "--variant", "q4_decode_f16_1", NULL)}, 1,
-                 "needs --act f16 or f32");
+    expect_error(
+        (char *[]){GPU("--act", "i16", "--kv", "int8", "--variant", "q4_decode_f16_1", NULL)}, 1,
+        "needs --act f16 or f32");
     expect_error((char *[]){GPU("--same-bits", "--act", "f16", NULL)}, 2, "--same-bits: --act f16");
     expect_error((char *[]){GPU("--variant", "none", NULL)}, 1, "q4_decode_f16_{1,2,4,8}");
     expect_error((char *[]){GPU("--variant", "paper_base_8", NULL)}, 1, "is not among the kernels");

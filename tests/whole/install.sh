@@ -35,7 +35,12 @@ for p in run convert bench; do
 done
 case $build in
 *-san) ;;
-*) expect "opt4gptq-run with all kernels is at most 6 MB" test "$(stat -c %s "$at/bin/opt4gptq-run")" -le 6000000 ;;
+*)
+    scripts/budget "$build"
+    expect "the parts of opt4gptq-run keep to their budgets" scripts/budget "$build"
+    sed 's/^\(program\t\).*/\11\tsmall/' tests/data/budget.tsv >"$dir/budget.tsv"
+    expect "a part beyond its budget is found" sh -c "! scripts/budget '$build' '$dir/budget.tsv'"
+    ;;
 esac
 expect "the documents" test -s "$at/share/doc/opt4gptq-run/manual.md"
 expect "merge-shards" test -x "$at/bin/opt4gptq-merge-shards"
