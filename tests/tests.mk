@@ -97,13 +97,13 @@ $(BIN)/gfx906-kernels-%.co: $(GFX_SRC)/test/kernels.hip Makefile
 
 # --- the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
 FIBERS_SRC  := tests/emulators/fibers
-# -g1, lines only: for names of variables gcc takes as long as for everything else. Sanitized, those for CUDA take it twice as long
+# Kernels are found by their names, so all are visible. -g1, lines only: for names of variables gcc takes as long as for everything else. Sanitized, those for CUDA take it twice as long
 # with -O2.
 FIBERS_O    := $(if $(SAN),-O1,-O2)
 define FIBERS_CC
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	$(Q)$(CC) $(ALL_CFLAGS) $(FIBERS_O) -g1 -march=native -fno-strict-aliasing -fPIC $(FIBERS_FOR) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=default $(FIBERS_O) -g1 -march=native -fno-strict-aliasing -fPIC $(FIBERS_FOR) -MMD -MP -c -o $@ $<
 endef
 # The matrix instructions, most of the time: never sanitized, their operands are what the kernels give them.
 FIBERS_MATRIX := $B/fast/tests/emulators/fibers/fiber_matrix.o
