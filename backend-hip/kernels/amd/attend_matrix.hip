@@ -145,16 +145,16 @@ DEVICE void matrix_put_query(const struct attend_kernel_args *a, const struct ma
                              const struct matrix_attend_tile *x, int m, const int half)
 {
     int lane = thread() % 16, hd = a->head_dim, i = x->row0 + m, row = i / x->of_kv,
-        exists = row >= x->g.begin && row < x->g.n, most = 0,
-        of = (x->g.row0 + (exists ? row : x->g.begin)) * a->n_heads + x->kv_head * x->of_kv +
-             i % x->of_kv,
+        exists = row >= x->g.begin && row < x->g.n, maximum = 0,
+        count = (x->g.row0 + (exists ? row : x->g.begin)) * a->n_heads + x->kv_head * x->of_kv +
+                i % x->of_kv,
         dims = half ? x->row_bytes / 2 : x->row_bytes;
-    const float *q = a->q + (u64)of * (u64)hd;
+    const float *q = a->q + (u64)count * (u64)hd;
     u8 *first = l->q + m * x->row_bytes, *second = first + MATRIX * x->row_bytes;
-    NO_UNROLL for (int d = lane; d < hd; d += 16) most = larger_bits(q[d], most);
-    most = most_of_16(most);
-    int exponent = most >> 23 > 27 ? most >> 23 : 27; /* of a power of two below it */
-    struct int_scale s = int_scale_of(most, exact_query_top(a->digits));
+    NO_UNROLL for (int d = lane; d < hd; d += 16) maximum = larger_bits(q[d], maximum);
+    maximum = most_of_16(maximum);
+    int exponent = maximum >> 23 > 27 ? maximum >> 23 : 27; /* of a power of two below it */
+    struct int_scale s = int_scale_of(maximum, exact_query_top(a->digits));
     float factor = f32_of((u32)(268 - exponent) << 23);
     NO_UNROLL for (int d = lane; d < dims; d += 16)
     {
@@ -175,7 +175,7 @@ DEVICE void matrix_put_query(const struct attend_kernel_args *a, const struct ma
     l->sum[m] = 0;
     l->first[m] = first_seen(x->g.pos0 + row, a->window);
     l->seen[m] = exists ? x->g.pos0 + row + 1 - l->first[m] : 0;
-    l->out[m] = of;
+    l->out[m] = count;
 }
 
 /* A lane's four pieces number 4 part .. of a page's keys, of its position. */
@@ -225,12 +225,12 @@ DEVICE void matrix_add_part(const struct attend_kernel_args *a, const struct mat
     }
 }
 
-/* Writes the scores of page number `at` of a chunk. */
+/* Writes the scores of page number `index` of a chunk. */
 DEVICE void matrix_put_scores(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
-                              const struct matrix_attend_tile *x, u64 page, int packed, int at,
+                              const struct matrix_attend_tile *x, u64 page, int packed, int index,
                               const struct matrix_sums *s, const int half, const int kind)
 {
-    int lane = thread() % matrix_lanes(kind), column = at * PAGE + lane % MATRIX;
+    int lane = thread() % matrix_lanes(kind), column = index * PAGE + lane % MATRIX;
     float of_key = 1;
     if (!half) {
         const u8 *scales = at_page(page) + (packed ? 20 : 2 * PAGE) * 16 * x->pieces +
@@ -255,7 +255,7 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
                           const int half, const int kind)
 {
     int wave = uniform_int(thread() / matrix_lanes(kind)), parts = (x->pieces + 3) / 4, part = 0,
-        at = from + ((wave - from) & (ATTEND_WAVES - 1)), before = -1, part_before = 0;
+        index = from + ((wave - from) & (ATTEND_WAVES - 1)), before = -1, part_before = 0;
     u64 page = x->own_page, page_before = page;
     u32x4 next[4];
     struct matrix_sums sums;
@@ -265,9 +265,9 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
     {
         u32x4 k[4];
         UNROLL for (int i = 0; i < matrix_words(kind); i++) k[i] = next[i];
-        if (at <= to) {
-            if (part == 0) page = matrix_page_of(x, page0 + at);
-            matrix_keys(x, page, matrix_is_packed(x, page0 + at, half), part, next, kind);
+        if (index <= to) {
+            if (part == 0) page = matrix_page_of(x, page0 + index);
+            matrix_keys(x, page, matrix_is_packed(x, page0 + index, half), part, next, kind);
         }
         if (before >= 0) matrix_add_part(a, l, x, part_before, k, &sums, half, kind);
         if (before >= 0 && part_before + 1 == parts) {
@@ -275,9 +275,9 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
                               before, &sums, half, kind);
             matrix_no_sums(&sums, kind);
         }
-        if (at > to) return;
-        before = at, part_before = part, page_before = page;
-        if (++part == parts) part = 0, at += ATTEND_WAVES;
+        if (index > to) return;
+        before = index, part_before = part, page_before = page;
+        if (++part == parts) part = 0, index += ATTEND_WAVES;
     }
 }
 
@@ -286,7 +286,7 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
 DEVICE void matrix_weights(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
                            int m, int c0, const int half)
 {
-    int lane = thread() % 16, at = c0 + lane - l->first[m]; /* of the positions that it sees */
+    int lane = thread() % 16, index = c0 + lane - l->first[m]; /* of the positions that it sees */
     u32 seen = (u32)l->seen[m];
     float *of_row = l->score + m * SCORE_STRIDE, w[CHUNK_PAGES], max = -__builtin_inff(), sum = 0,
           all_max = l->max[m], all_sum = l->sum[m], old, now = 1, scale = 1;
@@ -297,7 +297,7 @@ DEVICE void matrix_weights(const struct attend_kernel_args *a, const struct matr
     UNROLL for (int i = 0; i < CHUNK_PAGES; i++)
     {
         float score = of_row[i * PAGE + lane];
-        w[i] = (u32)(at + i * PAGE) < seen ? score : -__builtin_inff();
+        w[i] = (u32)(index + i * PAGE) < seen ? score : -__builtin_inff();
         max = max32(w[i], max);
     }
     max = max_of_16(max);
@@ -305,22 +305,22 @@ DEVICE void matrix_weights(const struct attend_kernel_args *a, const struct matr
     UNROLL for (int i = 0; i < CHUNK_PAGES; i++)
     {
         float weight = exact_exp(w[i] - from);
-        w[i] = (u32)(at + i * PAGE) < seen ? weight : 0;
+        w[i] = (u32)(index + i * PAGE) < seen ? weight : 0;
         sum += w[i];
     }
     sum = fold_of_16(sum);
     if (half) {
-        UNROLL for (int i = 0; i < CHUNK_PAGES; i++)
-            ((f16 *)of_row)[i * PAGE + lane] = (f16)(w[i] * 0x1p14f);
+        UNROLL for (int i = 0; i < CHUNK_PAGES;
+                    i++)((f16 *)of_row)[i * PAGE + lane] = (f16)(w[i] * 0x1p14f);
     } else {
-        int most = 0;
+        int maximum = 0;
         UNROLL for (int i = 0; i < CHUNK_PAGES; i++)
         {
             float weight = w[i] * l->of_value[i * PAGE + lane];
-            w[i] = (u32)(at + i * PAGE) < seen ? weight : 0;
-            most = larger_bits(w[i], most);
+            w[i] = (u32)(index + i * PAGE) < seen ? weight : 0;
+            maximum = larger_bits(w[i], maximum);
         }
-        struct int_scale s = int_scale_of(most_of_16(most), EXACT_WEIGHT_TOP);
+        struct int_scale s = int_scale_of(most_of_16(maximum), EXACT_WEIGHT_TOP);
         UNROLL for (int i = 0; i < CHUNK_PAGES; i++)
         {
             u8 *to = (u8 *)of_row + i * PAGE + lane;
@@ -392,13 +392,14 @@ DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
         u32 w[2][4], v[MATRIX_SLICES][4];
         UNROLL for (int j = 0; j < MATRIX_SLICES; j++)
             UNROLL for (int i = 0; i < pages * words; i++) v[j][i] = next[j][i];
-        if (k <= to / pages)
-            UNROLL for (int n = 0; n < pages; n++)
+        if (k <= to / pages) UNROLL for (int n = 0; n < pages; n++)
             {
-                int at = pages * k + n;
-                at = at < from ? from : at > to ? to : at; /* elsewhere the weights are 0 */
-                u64 page = matrix_page_of(x, page0 + at);
-                if (matrix_is_packed(x, page0 + at, 0))
+                int index = pages * k + n;
+                index = index < from ? from
+                        : index > to ? to
+                                     : index; /* elsewhere the weights are 0 */
+                u64 page = matrix_page_of(x, page0 + index);
+                if (matrix_is_packed(x, page0 + index, 0))
                     matrix_load_values(x, page, 1, d, next[0] + n * words, kind);
                 else matrix_load_values(x, page, 0, d, next[0] + n * words, kind);
             }
@@ -445,24 +446,24 @@ DEVICE void matrix_add_values_f16(const struct matrix_attend_lds *l,
         float old = l->old[matrix_row(kind, lane, v)];
         UNROLL for (int j = 0; j < pair; j++) run[j][v] *= old < 0 ? 1 : old;
     }
-    NO_UNROLL for (int at = from; at <= to; at++)
+    NO_UNROLL for (int index = from; index <= to; index++)
     {
         u32 w[8], v[2][8];
-        const u8 *value = at_page(matrix_page_of(x, page0 + at));
-        int left = x->last - (page0 + at) * PAGE; /* stale memory may hold NaN */
+        const u8 *value = at_page(matrix_page_of(x, page0 + index));
+        int left = x->last - (page0 + index) * PAGE; /* stale memory may hold NaN */
         UNROLL for (int i = 0; i < words; i++)
         {
             int p0 = 4 * matrix_positions(kind, lane, i);
-            u32 of[4];
-            load_words(weights + at * PAGE * 2 + 8 * i, 2, w + 2 * i);
+            u32 count[4];
+            load_words(weights + index * PAGE * 2 + 8 * i, 2, w + 2 * i);
             UNROLL for (int e = 0; e < 4; e++)
             {
                 const u8 *one = value + of_lane((u32)(2 * ((PAGE + p0 + e) * d8 + d)));
-                of[e] = pair == 1 ? *(const u16 *)one : *(const u32 *)one;
-                of[e] = p0 + e <= left ? of[e] : 0;
+                count[e] = pair == 1 ? *(const u16 *)one : *(const u32 *)one;
+                count[e] = p0 + e <= left ? count[e] : 0;
             }
             UNROLL for (int j = 0; j < pair; j++) UNROLL for (int e = 0; e < 2; e++)
-                v[j][2 * i + e] = chosen_bytes(of[2 * e], of[2 * e + 1], j ? 0x7632 : 0x5410);
+                v[j][2 * i + e] = chosen_bytes(count[2 * e], count[2 * e + 1], j ? 0x7632 : 0x5410);
         }
         UNROLL for (int j = 0; j < pair; j++) matrix_multiply_add(kind, w, v[j], run[j]);
     }

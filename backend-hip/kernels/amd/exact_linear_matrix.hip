@@ -32,8 +32,9 @@ struct exact_matrix_next {
 };
 
 DEVICE void exact_matrix_fetch(const struct exact_linear_args *a,
-                               const struct exact_matrix_copies *of, struct exact_matrix_next *x,
-                               int sub, const int digits, const int pairs)
+                               const struct exact_matrix_copies *copies,
+                               struct exact_matrix_next *x, int sub, const int digits,
+                               const int pairs)
 {
     int t = thread(), part = t % 8, first = exact_begin(&a->groups, sub, &x->n),
         packed = exact_packed(&a->groups, first), group = exact_group_of(&a->groups, first);
@@ -41,12 +42,12 @@ DEVICE void exact_matrix_fetch(const struct exact_linear_args *a,
     {
         if (d == digits) break;
         const u8 *from = (const u8 *)a->of.digit +
-                         (u64)(of->row[i] * a->of.digits + d) * (u64)a->of.stride +
+                         (u64)(copies->row[i] * a->of.digits + d) * (u64)a->of.stride +
                          (u64)(first * CHUNK + part * 16);
-        x->digits[d][i] = of->row[i] >= 0 && part / 2 < x->n ? *(const u32x4 *)from
-                                                             : (u32x4){0, 0, 0, 0};
+        x->digits[d][i] = copies->row[i] >= 0 && part / 2 < x->n ? *(const u32x4 *)from
+                                                                 : (u32x4){0, 0, 0, 0};
     }
-    const u32x4 *codes = (const u32x4 *)of->codes.codes + packed * PANEL + t % PANEL;
+    const u32x4 *codes = (const u32x4 *)copies->codes.codes + packed * PANEL + t % PANEL;
     UNROLL for (int i = 0; i < 2; i++)
     {
         int c = t / PANEL % 2 + 2 * i;
@@ -55,11 +56,11 @@ DEVICE void exact_matrix_fetch(const struct exact_linear_args *a,
         if (pairs) x->low[i] = from[a->groups.group_chunks * PANEL];
     }
     x->output = (struct exact_scale){0, 0};
-    if (t < EXACT_MATRIX_PANELS * PANEL && of->scales.exists)
-        x->output = exact_scale_of(&of->scales.part, of->scales.number, group, t % PANEL);
+    if (t < EXACT_MATRIX_PANELS * PANEL && copies->scales.exists)
+        x->output = exact_scale_of(&copies->scales.part, copies->scales.number, group, t % PANEL);
     if (pairs) x->output.zero = 0;
     x->row = (struct exact_scaled){0, 0};
-    if (of->scaled >= 0) x->row = *exact_scaled_at(&a->of, of->scaled, sub);
+    if (copies->scaled >= 0) x->row = *exact_scaled_at(&a->of, copies->scaled, sub);
 }
 
 DEVICE void exact_matrix_store(const struct exact_matrix_lds *l, const struct exact_matrix_next *x,
@@ -142,27 +143,27 @@ DEVICE void exact_matrix(const struct exact_linear_args *a, const struct exact_m
     int t = thread(), lane = t % lanes, wave = t / lanes, panel0 = block_y() * EXACT_MATRIX_PANELS,
         first_row = wave % 2 * EXACT_DOWN * MATRIX + lane % MATRIX,
         first_output = wave / 2 * across * MATRIX + lane % MATRIX;
-    struct exact_matrix_copies of;
+    struct exact_matrix_copies copies;
     struct exact_matrix_next next;
-    of.codes = exact_panel_of(a, panel0 + t / 32, of_expert);
-    of.scales = exact_panel_of(a, panel0 + t / PANEL % EXACT_MATRIX_PANELS, of_expert);
+    copies.codes = exact_panel_of(a, panel0 + t / 32, of_expert);
+    copies.scales = exact_panel_of(a, panel0 + t / PANEL % EXACT_MATRIX_PANELS, of_expert);
     UNROLL for (int i = 0; i < 2; i++)
     {
         int place = r.first + t / 8 + 32 * i;
-        of.row[i] = place < r.end ? exact_input(a, place) : -1;
+        copies.row[i] = place < r.end ? exact_input(a, place) : -1;
     }
-    of.scaled = t < EXACT_MATRIX_ROWS && r.first + t < r.end ? exact_input(a, r.first + t) : -1;
+    copies.scaled = t < EXACT_MATRIX_ROWS && r.first + t < r.end ? exact_input(a, r.first + t) : -1;
     float total[EXACT_DOWN][4][8];
     UNROLL for (int i = 0; i < EXACT_DOWN; i++) UNROLL for (int j = 0; j < across; j++)
         UNROLL for (int v = 0; v < values; v++) total[i][j][v] = 0;
-    exact_matrix_fetch(a, &of, &next, 0, digits, pairs);
+    exact_matrix_fetch(a, &copies, &next, 0, digits, pairs);
     NO_UNROLL for (int sub = 0; sub < a->groups.n; sub++)
     {
         int n = next.n;
         barrier();
         exact_matrix_store(l, &next, digits, pairs);
         barrier();
-        if (sub + 1 < a->groups.n) exact_matrix_fetch(a, &of, &next, sub + 1, digits, pairs);
+        if (sub + 1 < a->groups.n) exact_matrix_fetch(a, &copies, &next, sub + 1, digits, pairs);
         exact_matrix_add(l, n, first_row, first_output, total, digits, kind);
     }
     UNROLL for (int j = 0; j < across; j++)

@@ -28,11 +28,11 @@ DEVICE struct matrix_next matrix_fetch(const struct linear_args *a, const struct
     int n_pairs = a->n_chunks / 2, lane = thread() % 32;
     UNROLL for (int k = 0; k < PIECES; k++)
     {
-        int at = thread() + k * THREADS, row = row0 + at / 8;
+        int index = thread() + k * THREADS, row = row0 + index / 8;
         n.x[k] = (u32x4){0, 0, 0, 0};
         if (row < a->rows)
             n.x[k] =
-                ((const u32x4 *)a->x)[((u64)row * (u64)n_pairs + (u64)pair) * 8 + (u64)(at % 8)];
+                ((const u32x4 *)a->x)[((u64)row * (u64)n_pairs + (u64)pair) * 8 + (u64)(index % 8)];
     }
     n.q = (u32x4){0, 0, 0, 0};
     UNROLL for (int j = 0; j < 4; j++) n.g[j] = scale_zero_of(0, 0);
@@ -49,8 +49,8 @@ DEVICE void matrix_store(const struct matrix_next *n, u32x4 *xs, u32x4 *ws, floa
     int lane = thread() % 32;
     UNROLL for (int k = 0; k < PIECES; k++)
     {
-        int at = thread() + k * THREADS;
-        xs[matrix_place(at / 8, at % 8)] = n->x[k];
+        int index = thread() + k * THREADS;
+        xs[matrix_place(index / 8, index % 8)] = n->x[k];
     }
     UNROLL for (int j = 0; j < 4; j++)
     {

@@ -1,4 +1,4 @@
-/* list.h of amd/: the kernels for AMD's matrix instructions (kernel_list.h explains the columns). */
+/* list.h of amd/: the kernels for AMD's matrix instructions (columns: kernel_list.h). */
 #include "backend-hip/kernels/rows.h"
 
 /* 4-bit linears of prompt rows (linear_prefill_matrix.hip) */

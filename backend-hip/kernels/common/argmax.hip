@@ -3,9 +3,10 @@
  * then a block for each row over its spans. The lower index wins a tie. */
 
 /* A logit that is NaN or infinite is larger than all others and has index -1. */
-DEVICE struct largest largest_at(float x, int at)
+DEVICE struct largest largest_at(float x, int index)
 {
-    return x < __builtin_inff() ? (struct largest){x, at} : (struct largest){__builtin_inff(), -1};
+    return x < __builtin_inff() ? (struct largest){x, index}
+                                : (struct largest){__builtin_inff(), -1};
 }
 
 DEVICE struct largest larger_of(struct largest a, struct largest b)

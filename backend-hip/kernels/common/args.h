@@ -1,7 +1,7 @@
-/* args.h: the arguments of kernels, filled by the host and read by the device, and the layouts of the
- * memory that they point to: here those of all GPUs, in the folders beside this one those of their
- * own kernels (kernels/args.h has them all). Pointers are device addresses. Owns: layouts and the
- * constants that host and device share. Must not know: how a kernel computes.
+/* args.h: the arguments of kernels, filled by the host and read by the device, and the layouts of
+ * the memory that they point to: here those of all GPUs, in the folders beside this one those of
+ * their own kernels (kernels/args.h has them all). Pointers are device addresses. Owns: layouts and
+ * the constants that host and device share. Must not know: how a kernel computes.
  *
  * LINEARS. Outputs are in panels of 16, inputs in chunks of 32, the last one padded with zeros. A
  * 4-bit linear has a multiple of 4 chunks; the codes of 4 chunks of a panel are an item.
@@ -23,8 +23,8 @@
  *           8) of a row (the 128-byte swizzle of TMA and wgmma) are, with p = i % 4, inputs 2p and
  *           2p + 1 of each eight of chunk i / 4
  *     parts split precision: two fp16 parts of an fp32 activation, with a power of two for each
- *           row, or three bf16 parts (nvidia/linear_plain_mma.hip); prompt rows in tiles, of bf16 in
- *           two parts (hopper/linear_plain_wgmma.hip)
+ *           row, or three bf16 parts (nvidia/linear_plain_mma.hip); prompt rows in tiles, of
+ *           bf16 in two parts (hopper/linear_plain_wgmma.hip)
  *
  * PAGES of keys and values of one layer, [page][kv head]. d8 and d16 are head_dim rounded up to 8
  * and 16, with zeros beyond head_dim:

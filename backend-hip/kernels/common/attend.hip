@@ -9,12 +9,12 @@ struct eight {
     u32x4 lo, hi; /* hi: fp32 only */
 };
 
-DEVICE struct eight load_eight(const void *pages, u64 at, const int f32)
+DEVICE struct eight load_eight(const void *pages, u64 offset, const int f32)
 {
     struct eight v;
-    v.lo = f32 ? *(const u32x4 *)((const float *)pages + at)
-               : *(const u32x4 *)((const f16 *)pages + at);
-    v.hi = f32 ? *(const u32x4 *)((const float *)pages + at + 4) : v.lo;
+    v.lo = f32 ? *(const u32x4 *)((const float *)pages + offset)
+               : *(const u32x4 *)((const f16 *)pages + offset);
+    v.hi = f32 ? *(const u32x4 *)((const float *)pages + offset + 4) : v.lo;
     return v;
 }
 
@@ -57,11 +57,11 @@ DEVICE float inverse_with_sink(float sum, float max, float sink, float factor)
     return shrink * rcp32(fma32(sum, shrink, exp32(sink - larger) * factor));
 }
 
-/* Loads a head's query, zeros up to `most`. */
-DEVICE void load_query(const struct attend_kernel_args *a, u64 at, float *q, const int most)
+/* Loads a head's query, zeros up to `maximum`. */
+DEVICE void load_query(const struct attend_kernel_args *a, u64 offset, float *q, const int maximum)
 {
-    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
-        q[d] = d < a->head_dim ? a->q[at + (u64)d] : 0;
+    UNROLL for (int j = 0, d = thread(); j < maximum / THREADS; j++, d += THREADS)
+        q[d] = d < a->head_dim ? a->q[offset + (u64)d] : 0;
 }
 
 /* Floats of a partial result, of one head and split: weighted sums of values [head_dim rounded up
@@ -75,8 +75,9 @@ DEVICE void load_values(const void *memory, const u64 *pages, struct eight v[BAT
 {
     UNROLL for (int b = 0; b < BATCH_OF(f32); b++)
     {
-        int at = i + b * slices < from ? from : i + b * slices > to ? to : i + b * slices;
-        v[b] = load_eight(memory, pages[at / PAGE] + (u64)(PAGE * d8 + at % PAGE * d8 + d), f32);
+        int index = i + b * slices < from ? from : i + b * slices > to ? to : i + b * slices;
+        v[b] = load_eight(memory, pages[index / PAGE] + (u64)(PAGE * d8 + index % PAGE * d8 + d),
+                          f32);
     }
 }
 
@@ -84,20 +85,20 @@ struct row_split {
     int row, split;
 };
 
-/* The row and split of block `at` of a head: from the work list, or row `at` and split `z` without
- * one. */
-DEVICE struct row_split row_split_of(const struct attend_kernel_args *a, int at, int z)
+/* The row and split of block `index` of a head: from the work list, or row `index` and split `z`
+ * without one. */
+DEVICE struct row_split row_split_of(const struct attend_kernel_args *a, int index, int z)
 {
-    if (!a->work) return (struct row_split){at, z};
-    return (struct row_split){a->work[at] >> 16, a->work[at] & 0xffff};
+    if (!a->work) return (struct row_split){index, z};
+    return (struct row_split){a->work[index] >> 16, a->work[index] & 0xffff};
 }
 
 /* Decode rows. Block (row, head, split): thread t has the score of position t of the split; then
  * thread (slice, octet) sums 8 dimensions of the values over positions slice, slice + slices, ..,
  * and the slices are added in order. Positions that are not visible have weight 0; a visible one is
- * read in their place. most: dimensions; q[most], sums[8 THREADS], pages[KV_SPLIT / PAGE] */
+ * read in their place. maximum: dimensions; q[maximum], sums[8 THREADS], pages[KV_SPLIT / PAGE] */
 DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p, float *scratch,
-                         float *sums, u64 *pages, const int f32, const int most)
+                         float *sums, u64 *pages, const int f32, const int maximum)
 {
     const struct row_split work = row_split_of(a, block_x(), block_z());
     int row = work.row, head = block_y(), p0 = work.split * KV_SPLIT, t = thread(),
@@ -111,7 +112,7 @@ DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p,
     float *part = a->parts +
                   (((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->n_splits + (u64)work.split) *
                       (u64)part_floats(hd);
-    load_query(a, ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd, q, most);
+    load_query(a, ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd, q, maximum);
     if (t >= from / PAGE && t <= to / PAGE) {
         int page = a->table[(u64)a->seq[row] * (u64)a->table_stride + (u64)(p0 / PAGE + t)];
         pages[t] = ((u64)page * (u64)a->n_kv_heads + (u64)kv_head) * head_page(hd);
@@ -141,7 +142,7 @@ DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p,
         UNROLL for (int j = 0; j < 8; j++) sums[slice * d8 + d + j] = acc[j];
     }
     barrier();
-    UNROLL for (int j = 0, i = t; j < most / THREADS; j++, i += THREADS)
+    UNROLL for (int j = 0, i = t; j < maximum / THREADS; j++, i += THREADS)
     {
         float y = 0;
         if (i >= d8) continue;
@@ -151,15 +152,15 @@ DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p,
     if (t == 0) part[d8] = max, part[d8 + 1] = sum;
 }
 
-#define ATTEND_SPLIT(name, f32, most)                                                              \
+#define ATTEND_SPLIT(name, f32, maximum)                                                           \
     KERNEL(name, struct attend_kernel_args)                                                        \
     {                                                                                              \
-        LDS(float, q, most);                                                                       \
+        LDS(float, q, maximum);                                                                    \
         LDS(float, p, KV_SPLIT);                                                                   \
         LDS(float, scratch, THREADS);                                                              \
         LDS(float, sums, 8 * THREADS);                                                             \
         LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
-        attend_split(ARGS, q, p, scratch, sums, pages, f32, most);                                 \
+        attend_split(ARGS, q, p, scratch, sums, pages, f32, maximum);                              \
     }
 ATTEND_SPLIT(attend_split_f16, 0, GPU_HEAD_DIM)
 ATTEND_SPLIT(attend_split_f32, 1, GPU_HEAD_DIM)
@@ -178,9 +179,9 @@ DEVICE void combine_weights(const struct combine_args *m, const float *parts, fl
     const float *sinks = m->sinks ? m->sinks + head0 : (const float *)0;
     int t = thread();
     for (int i = t; i < heads * n; i += THREADS) {
-        const float *of = parts + (u64)(i / n) * head_floats + (u64)(i % n * size + d8);
-        weights[i / n * (n + 1) + i % n] = of[0];
-        sums[i] = of[1];
+        const float *source = parts + (u64)(i / n) * head_floats + (u64)(i % n * size + d8);
+        weights[i / n * (n + 1) + i % n] = source[0];
+        sums[i] = source[1];
     }
     barrier();
     for (int h = t; h < heads; h += THREADS) {
@@ -228,12 +229,12 @@ KERNEL(attend_combine, struct combine_args)
     float y = 0;
     combine_weights(m, parts, weights, sums, head, 1, n);
     for (int s0 = 0; s0 < n; s0 += slices * COMBINE_SPLITS) {
-        float of = 0;
-        int at = s0 + slice * COMBINE_SPLITS;
+        float count = 0;
+        int index = s0 + slice * COMBINE_SPLITS;
         if (slice < slices)
-            UNROLL_8 for (int s = at; s < n && s < at + COMBINE_SPLITS; s++)
-                of = fma32(weights[s], parts[(u64)(s * size + d)], of);
-        group[thread()] = of;
+            UNROLL_8 for (int s = index; s < n && s < index + COMBINE_SPLITS; s++)
+                count = fma32(weights[s], parts[(u64)(s * size + d)], count);
+        group[thread()] = count;
         barrier();
         for (int i = 0; slice == 0 && i < slices && s0 + i * COMBINE_SPLITS < n; i++)
             y = s0 + i ? y + group[i * d8 + d] : group[d];
@@ -259,10 +260,10 @@ KERNEL(attend_combine_512, struct combine_args)
     for (int d = thread(); d < hd; d += THREADS) {
         float y = 0;
         for (int s0 = 0; s0 < n; s0 += COMBINE_SPLITS) {
-            float of = 0;
+            float count = 0;
             UNROLL_8 for (int s = s0; s < n && s < s0 + COMBINE_SPLITS; s++)
-                of = fma32(weights[s], parts[(u64)(s * size + d)], of);
-            y = s0 ? y + of : of;
+                count = fma32(weights[s], parts[(u64)(s * size + d)], count);
+            y = s0 ? y + count : count;
         }
         m->out[of_row * (u64)hd + (u64)d] = y * weights[n];
     }

@@ -81,8 +81,8 @@ DEVICE float int4_key_dot(const float *q, const u8 *page, int position, int d16,
     float sum = 0;
     NO_UNROLL for (int d = 0; d < d16; d += 16)
     {
-        u32 at = int8_key_at(d, position);
-        u32x4 k = packed ? int4_key_piece(page, at, d, d16) : *(const u32x4 *)(page + at);
+        u32 offset = int8_key_at(d, position);
+        u32x4 k = packed ? int4_key_piece(page, offset, d, d16) : *(const u32x4 *)(page + offset);
         UNROLL for (int i = 0; i < 4; i++) add_codes(k[i], q + d + 4 * i, &sum);
     }
     return sum;
@@ -131,11 +131,11 @@ DEVICE void int8_load_values(const struct int8_block *b, const struct int8_fours
 {
     UNROLL for (int j = 0; j < INT8_BATCH; j++)
     {
-        int at = four + j * b->slices;
-        at = at < f->from / 4 ? f->from / 4 : at > f->to / 4 ? f->to / 4 : at;
-        const u8 *page = int8_page_at(b, at / 4);
-        if (packed) v[j] = int4_load_values(page, at % 4, 4 * b->quad, b->d16);
-        else v[j] = *(const u32x4 *)(page + int8_value_at(4 * b->quad, at % 4 * 4, b->d16));
+        int index = four + j * b->slices;
+        index = index < f->from / 4 ? f->from / 4 : index > f->to / 4 ? f->to / 4 : index;
+        const u8 *page = int8_page_at(b, index / 4);
+        if (packed) v[j] = int4_load_values(page, index % 4, 4 * b->quad, b->d16);
+        else v[j] = *(const u32x4 *)(page + int8_value_at(4 * b->quad, index % 4 * 4, b->d16));
     }
 }
 
@@ -147,10 +147,10 @@ DEVICE void int8_add_fours(const struct int8_block *b, const struct int8_fours *
         if (four > f->first + b->slice) int8_load_values(b, f, v, four, 0);
         UNROLL for (int j = 0; j < INT8_BATCH; j++)
         {
-            int at = four + j * b->slices, there = at < f->end;
-            const f32x4 p = ((const f32x4 *)b->p)[there ? at : 0];
+            int index = four + j * b->slices, valid = index < f->end;
+            const f32x4 p = ((const f32x4 *)b->p)[valid ? index : 0];
             float w[4];
-            UNROLL for (int i = 0; i < 4; i++) w[i] = there ? p[i] : 0;
+            UNROLL for (int i = 0; i < 4; i++) w[i] = valid ? p[i] : 0;
             await_16(&v[j]); /* converted here, not ahead */
             UNROLL for (int d = 0; d < 4; d++) add_codes(v[j][d], w, &acc[d]);
         }
@@ -162,14 +162,14 @@ DEVICE void int4_add_values(const struct int8_block *b, int from, int to, float 
 {
     NO_UNROLL for (int four = b->slice; b->slice < b->slices && four <= to / 4; four += b->slices)
     {
-        int at = four < from / 4 ? from / 4 : four; /* a visible one for one that is not */
-        const u8 *page = int8_page_at(b, at / 4);
+        int index = four < from / 4 ? from / 4 : four; /* a visible one for one that is not */
+        const u8 *page = int8_page_at(b, index / 4);
         const f32x4 p = ((const f32x4 *)b->p)[four];
         float w[4];
         u32x4 codes;
-        if (at / 4 < b->own)
-            codes = int4_value_piece(int4_load_values(page, at % 4, 4 * b->quad, b->d16));
-        else codes = *(const u32x4 *)(page + int8_value_at(4 * b->quad, at % 4 * 4, b->d16));
+        if (index / 4 < b->own)
+            codes = int4_value_piece(int4_load_values(page, index % 4, 4 * b->quad, b->d16));
+        else codes = *(const u32x4 *)(page + int8_value_at(4 * b->quad, index % 4 * 4, b->d16));
         UNROLL for (int i = 0; i < 4; i++) w[i] = p[i];
         UNROLL for (int d = 0; d < 4; d++) add_codes(codes[d], w, &acc[d]);
     }
@@ -266,9 +266,9 @@ DEVICE void attend_rows_int8(const struct attend_kernel_args *a, struct int8_blo
     int row = block_x(), head = block_y(), hd = a->head_dim,
         kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
         first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
-    u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
+    u64 offset = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
     float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
-    load_query(a, at, b->q, LONG_HEAD_DIM);
+    load_query(a, offset, b->q, LONG_HEAD_DIM);
     for (int p0 = first / KV_SPLIT * KV_SPLIT; p0 <= pos; p0 += KV_SPLIT) {
         int from = first > p0 ? first - p0 : 0,
             to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1;
@@ -284,7 +284,7 @@ DEVICE void attend_rows_int8(const struct attend_kernel_args *a, struct int8_blo
     int8_put_sums(b, acc);
     float inverse = a->sinks ? inverse_with_sink(sum, max, a->sinks[head], 1) : rcp32(sum);
     for (int d = thread(); d < hd; d += THREADS)
-        a->out[at + (u64)d] = int8_sum_of_slices(b, d) * inverse;
+        a->out[offset + (u64)d] = int8_sum_of_slices(b, d) * inverse;
 }
 
 #define ATTEND_INT8(name, function, int4)                                                          \

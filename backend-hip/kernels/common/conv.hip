@@ -29,7 +29,8 @@ DEVICE void conv_begin(const struct conv_args *a, int seq, int start, int channe
             float v = conv_input(a, old, start, row - before + t, channel);
             sum = t ? fma32(w[t], v, sum) : w[t] * v;
         }
-        a->out[(u64)row * (u64)a->channels + (u64)channel] = exact ? exact_silu(sum) : gated(sum, 1, 0);
+        a->out[(u64)row * (u64)a->channels + (u64)channel] = exact ? exact_silu(sum)
+                                                                   : gated(sum, 1, 0);
     }
     /* ascending: an element of the same slot is read before it is replaced */
     for (int i = 0; i < before; i++)
@@ -53,14 +54,14 @@ DEVICE void conv_row(const struct conv_args *a, int row, int channel, const int 
 DEVICE void conv_four(const struct conv_args *a, int first, int channel, const int exact)
 {
     const float *w = a->weight + (u64)channel * 4;
-    u64 at = (u64)first * (u64)a->channels + (u64)channel, next = (u64)a->channels;
+    u64 offset = (u64)first * (u64)a->channels + (u64)channel, next = (u64)a->channels;
     float x[CONV_ROWS + 3];
-    UNROLL for (int i = 0; i < CONV_ROWS + 3; i++) x[i] = a->x[at + (u64)i * next - 3 * next];
+    UNROLL for (int i = 0; i < CONV_ROWS + 3; i++) x[i] = a->x[offset + (u64)i * next - 3 * next];
     float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
     UNROLL for (int i = 0; i < CONV_ROWS; i++)
     {
         float sum = fma32(w3, x[i + 3], fma32(w2, x[i + 2], fma32(w1, x[i + 1], w0 * x[i])));
-        a->out[at + (u64)i * next] = exact ? exact_silu(sum) : gated(sum, 1, 0);
+        a->out[offset + (u64)i * next] = exact ? exact_silu(sum) : gated(sum, 1, 0);
     }
 }
 

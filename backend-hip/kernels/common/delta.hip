@@ -68,17 +68,17 @@ DEVICE void delta_load(const struct delta_args *a, const struct delta_block *b,
     }
     UNROLL for (int n = 0; n < (rows * DELTA_COLUMNS + DELTA_THREADS - 1) / DELTA_THREADS; n++)
     {
-        int at = t + n * DELTA_THREADS, of_v = row + at / DELTA_COLUMNS,
-            column = b->column0 + at % DELTA_COLUMNS;
+        int index = t + n * DELTA_THREADS, of_v = row + index / DELTA_COLUMNS,
+            column = b->column0 + index % DELTA_COLUMNS;
         l->v[n] = 0;
-        if (of_v < b->end && column < a->value_dim && at < rows * DELTA_COLUMNS)
+        if (of_v < b->end && column < a->value_dim && index < rows * DELTA_COLUMNS)
             l->v[n] = a->x[(u64)of_v * width + (u64)(2 * keys + b->head * a->value_dim + column)];
     }
     l->a = l->b = 0;
     if (t < rows && row + t < b->end) {
-        u64 at = (u64)(row + t) * (u64)a->value_heads + (u64)b->head;
-        l->a = a->a[at];
-        l->b = a->b[at];
+        u64 index = (u64)(row + t) * (u64)a->value_heads + (u64)b->head;
+        l->a = a->a[index];
+        l->b = a->b[index];
     }
 }
 
@@ -166,43 +166,44 @@ struct delta_chunk {
 
 /* Row r: k of the row; q of the row before, replaced by that of the row; next: takes k of the row
  * behind, or NULL. Writes the output of the row before; row 0 writes what the next row replaces. */
-DEVICE void delta_row(struct delta_columns *c, const struct delta_chunk *of, int r, const f32x4 *k,
-                      f32x4 *next, f32x4 *q, const int dims)
+DEVICE void delta_row(struct delta_columns *c, const struct delta_chunk *chunk, int r,
+                      const f32x4 *k, f32x4 *next, f32x4 *q, const int dims)
 {
-    const struct delta_stage *s = &of->s;
-    int at = 4 * (thread() % 8), before = r - 1 > 0 ? r - 1 : 0;
+    const struct delta_stage *s = &chunk->s;
+    int index = 4 * (thread() % 8), before = r - 1 > 0 ? r - 1 : 0;
     float decay = s->decay[r], beta = s->beta[r];
-    f32x2 v = *(const f32x2 *)(s->v + r * DELTA_COLUMNS + of->pair * 2);
+    f32x2 v = *(const f32x2 *)(s->v + r * DELTA_COLUMNS + chunk->pair * 2);
     f32x2 of_k = delta_product(c, k, dims), of_q = delta_product(c, q, dims), sum = delta_sum(of_k);
     f32x2 u = {beta * fma32(-decay, sum[0], v[0]), beta * fma32(-decay, sum[1], v[1])};
-    if (next) delta_get(s->k + (r + 1 < of->n ? r + 1 : r) * dims + at, next, dims);
-    delta_get(s->q + r * dims + at, q, dims);
+    if (next) delta_get(s->k + (r + 1 < chunk->n ? r + 1 : r) * dims + index, next, dims);
+    delta_get(s->q + r * dims + index, q, dims);
     delta_update(c, k, u, decay, dims);
-    *(f32x2 *)(of->out + (u64)(before * of->stride)) = delta_sum(of_q);
+    *(f32x2 *)(chunk->out + (u64)(before * chunk->stride)) = delta_sum(of_q);
 }
 
 /* All rows of a chunk. Four rows at a time are one piece of code without a branch, so that the
  * compiler computes q S of a row beside k S of the next. Keys of more than 128 dimensions leave no
  * registers for that. */
-DEVICE void delta_rows(struct delta_columns *c, const struct delta_chunk *of, const int dims)
+DEVICE void delta_rows(struct delta_columns *c, const struct delta_chunk *chunk, const int dims)
 {
     f32x4 k0[8], k1[8], q[8];
-    int at = 4 * (thread() % 8), r = 0;
-    delta_get(of->s.k + at, k0, dims);
-    delta_get(of->s.q + at, q, dims);
-    NO_UNROLL for (; r + 4 <= of->n && dims <= 128; r += 4)
+    int index = 4 * (thread() % 8), r = 0;
+    delta_get(chunk->s.k + index, k0, dims);
+    delta_get(chunk->s.q + index, q, dims);
+    NO_UNROLL for (; r + 4 <= chunk->n && dims <= 128; r += 4)
     {
-        delta_row(c, of, r, k0, k1, q, dims);
-        delta_row(c, of, r + 1, k1, k0, q, dims);
-        delta_row(c, of, r + 2, k0, k1, q, dims);
-        delta_row(c, of, r + 3, k1, k0, q, dims);
+        delta_row(c, chunk, r, k0, k1, q, dims);
+        delta_row(c, chunk, r + 1, k1, k0, q, dims);
+        delta_row(c, chunk, r + 2, k0, k1, q, dims);
+        delta_row(c, chunk, r + 3, k1, k0, q, dims);
     }
-    NO_UNROLL for (; r < of->n; r++)
+    NO_UNROLL for (; r < chunk->n; r++)
     {
-        delta_get(of->s.k + r * dims + at, k0, dims);
-        delta_row(c, of, r, k0, (f32x4 *)0, q, dims);
+        delta_get(chunk->s.k + r * dims + index, k0, dims);
+        delta_row(c, chunk, r, k0, (f32x4 *)0, q, dims);
     }
-    *(f32x2 *)(of->out + (u64)((of->n - 1) * of->stride)) = delta_sum(delta_product(c, q, dims));
+    *(f32x2 *)(chunk->out + (u64)((chunk->n - 1) * chunk->stride)) =
+        delta_sum(delta_product(c, q, dims));
 }
 
 /* A slot's state from a column pair on, as pairs of floats. */
@@ -278,16 +279,16 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
         barrier();
     } else {
         struct delta_columns c;
-        struct delta_chunk of = delta_chunk_of(a, &b, lds, dims, rows);
+        struct delta_chunk piece = delta_chunk_of(a, &b, lds, dims, rows);
         delta_read(a, &b, &c, dims);
         barrier();
         NO_UNROLL for (int chunk = 0; chunk < n_chunks; chunk++)
         {
             int left = b.end - b.row - chunk * rows;
-            of.s = delta_stage_of(lds, chunk, dims, rows);
-            of.n = left < rows ? left : rows;
-            delta_rows(&c, &of, dims);
-            of.out += (u64)rows * (u64)of.stride;
+            piece.s = delta_stage_of(lds, chunk, dims, rows);
+            piece.n = left < rows ? left : rows;
+            delta_rows(&c, &piece, dims);
+            piece.out += (u64)rows * (u64)piece.stride;
             barrier();
         }
         delta_write(a, &b, &c, dims);
@@ -298,15 +299,15 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
 DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims)
 {
     struct delta_block b = delta_block_of(a);
-    struct delta_chunk of = delta_chunk_of(a, &b, lds, dims, 1);
-    of.n = 1; /* a constant */
+    struct delta_chunk chunk = delta_chunk_of(a, &b, lds, dims, 1);
+    chunk.n = 1; /* a constant */
     struct delta_loads l;
     struct delta_columns c;
     delta_load(a, &b, &l, thread(), b.row, dims, 1);
     delta_read(a, &b, &c, dims);
-    delta_store(a, &b, &l, thread(), &of.s, dims, 1);
+    delta_store(a, &b, &l, thread(), &chunk.s, dims, 1);
     barrier();
-    delta_rows(&c, &of, dims);
+    delta_rows(&c, &chunk, dims);
     delta_write(a, &b, &c, dims);
 }
 

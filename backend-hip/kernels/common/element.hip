@@ -29,10 +29,10 @@ KERNEL(add_rows, struct add_args)
     const struct add_args *a = ARGS;
     int i = block_x() * THREADS + thread(), row = block_y();
     if (i >= a->dim) return;
-    u64 at = (u64)row * (u64)a->dim + (u64)i;
-    float v = a->x[at];
+    u64 offset = (u64)row * (u64)a->dim + (u64)i;
+    float v = a->x[offset];
     if (a->delta) {
-        float d = a->delta[at];
+        float d = a->delta[offset];
         v = a->gate ? fma32(d, sigmoid32(a->gate[row]), v) : v + d;
     }
     v *= a->scale;
@@ -40,5 +40,5 @@ KERNEL(add_rows, struct add_args)
         int pos = a->pos[a->row ? a->row[row] : row];
         v *= fma32(a->beta, log32((float)(1 + pos / a->original)), 1);
     }
-    a->x[at] = v;
+    a->x[offset] = v;
 }

@@ -3,9 +3,9 @@
  * their maximum, exponentials summed in 16 lanes, values position by position, chunks merged in
  * order. A thread of a block is a position, then a dimension. */
 
-DEVICE float page_value(const void *pages, u64 at, const int f32)
+DEVICE float page_value(const void *pages, u64 offset, const int f32)
 {
-    return f32 ? ((const float *)pages)[at] : (float)((const f16 *)pages)[at];
+    return f32 ? ((const float *)pages)[offset] : (float)((const f16 *)pages)[offset];
 }
 
 /* The pages of a chunk's positions from .. end - 1, by page of the chunk. */
@@ -24,15 +24,15 @@ DEVICE float exact_values(const void *values, const int *pages, u64 of_page, u64
 {
     float sum = 0;
     for (int i = from; i < end; i += PAGE) {
-        u64 at = (u64)pages[i / PAGE] * of_page + value;
+        u64 offset = (u64)pages[i / PAGE] * of_page + value;
         float v[PAGE];
         if (end - i >= PAGE) {
             UNROLL for (int c = 0; c < PAGE; c++)
-                v[c] = page_value(values, at + (u64)(c * d8), f32);
+                v[c] = page_value(values, offset + (u64)(c * d8), f32);
             UNROLL for (int c = 0; c < PAGE; c++) sum = fma32(weights[i + c], v[c], sum);
         } else {
             for (int c = 0; c < end - i; c++)
-                sum = fma32(weights[i + c], page_value(values, at + (u64)(c * d8), f32), sum);
+                sum = fma32(weights[i + c], page_value(values, offset + (u64)(c * d8), f32), sum);
         }
     }
     return sum;
@@ -50,7 +50,7 @@ enum { EXACT_DIMS = LONG_HEAD_DIM / THREADS }; /* of a thread */
  * weights. */
 DEVICE void exact_attend_chunk(const struct attend_kernel_args *a, const struct exact_chunk *l,
                                int row, int head, int pos, int first, int c0, float acc[EXACT_DIMS],
-                               float *most, float *sum, const int f32)
+                               float *largest, float *sum, const int f32)
 {
     int hd = a->head_dim, d8 = round8(hd), t = thread(),
         kv_head = head / (a->n_heads / a->n_kv_heads);
@@ -83,7 +83,7 @@ DEVICE void exact_attend_chunk(const struct attend_kernel_args *a, const struct 
                                   from - c0, end - c0, f32);
     }
     barrier();
-    *most = max;
+    *largest = max;
     *sum = exact_fold(l->scratch);
     barrier();
 }
@@ -136,10 +136,10 @@ DEVICE void exact_end_run(const struct exact_run *r, const float *sinks, int hea
         out[thread() + j * THREADS] = r->acc[j] * f;
 }
 
-DEVICE void exact_query(const struct attend_kernel_args *a, u64 at, float *q)
+DEVICE void exact_query(const struct attend_kernel_args *a, u64 offset, float *q)
 {
     for (int d = thread(); d < round8(a->head_dim); d += THREADS)
-        q[d] = d < a->head_dim ? a->q[at + (u64)d] : 0;
+        q[d] = d < a->head_dim ? a->q[offset + (u64)d] : 0;
     barrier();
 }
 
@@ -153,15 +153,15 @@ DEVICE void exact_attend(const struct attend_kernel_args *a, const struct exact_
                          const int f32)
 {
     int row = block_x(), head = block_y(), pos = a->pos[row], first = first_seen(pos, a->window);
-    u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
+    u64 offset = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
     struct exact_run r = exact_begin_run();
-    exact_query(a, at, l->q);
+    exact_query(a, offset, l->q);
     for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
         float acc[EXACT_DIMS], max, sum;
         exact_attend_chunk(a, l, row, head, pos, first, c0, acc, &max, &sum, f32);
         exact_merge(&r, acc, max, sum);
     }
-    exact_end_run(&r, a->sinks, head, a->head_dim, a->out + at);
+    exact_end_run(&r, a->sinks, head, a->head_dim, a->out + offset);
 }
 
 /* Block (row, head, chunk): the chunk alone, for exact_combine. */
@@ -170,12 +170,12 @@ DEVICE void exact_attend_split(const struct attend_kernel_args *a, const struct 
 {
     int row = block_x(), head = block_y(), hd = a->head_dim, c0 = block_z() * KV_SPLIT,
         pos = a->pos[row], first = first_seen(pos, a->window);
-    u64 of = (u64)row * (u64)a->n_heads + (u64)head;
+    u64 count = (u64)row * (u64)a->n_heads + (u64)head;
     float acc[EXACT_DIMS], max, sum;
     if (c0 > pos || c0 + KV_SPLIT <= first) return;
-    exact_query(a, of * (u64)hd, l->q);
+    exact_query(a, count * (u64)hd, l->q);
     exact_attend_chunk(a, l, row, head, pos, first, c0, acc, &max, &sum, f32);
-    float *part = a->parts + (of * (u64)a->n_splits + (u64)block_z()) * (u64)part_floats(hd);
+    float *part = a->parts + (count * (u64)a->n_splits + (u64)block_z()) * (u64)part_floats(hd);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
         part[thread() + j * THREADS] = acc[j];
     if (thread() == 0) {
@@ -190,17 +190,17 @@ KERNEL(exact_combine, struct combine_args)
     const struct combine_args *m = ARGS;
     int row = block_x(), head = block_y(), hd = m->head_dim, pos = m->pos[row],
         first = first_seen(pos, m->window) / KV_SPLIT, size = part_floats(hd);
-    u64 of = (u64)row * (u64)m->n_heads + (u64)head;
+    u64 count = (u64)row * (u64)m->n_heads + (u64)head;
     struct exact_run r = exact_begin_run();
     UNROLL_4 for (int c = first; c <= pos / KV_SPLIT; c++)
     {
-        const float *part = m->parts + (of * (u64)m->n_splits + (u64)c) * (u64)size;
+        const float *part = m->parts + (count * (u64)m->n_splits + (u64)c) * (u64)size;
         float acc[EXACT_DIMS];
         UNROLL for (int j = 0; j < EXACT_DIMS; j++)
             acc[j] = thread() + j * THREADS < hd ? part[thread() + j * THREADS] : 0;
         exact_merge(&r, acc, part[round8(hd)], part[round8(hd) + 1]);
     }
-    exact_end_run(&r, m->sinks, head, hd, m->out + of * (u64)hd);
+    exact_end_run(&r, m->sinks, head, hd, m->out + count * (u64)hd);
 }
 
 #define EXACT_CHUNK_LDS(l)                                                                         \
@@ -356,19 +356,19 @@ DEVICE struct exact_row_range exact_rows_of(const struct attend_kernel_args *a, 
     return g;
 }
 
-/* Merges the values of positions from .. end - 1 of the chunk that begins at c0 into value_of[],
- * a dimension of every (THREADS / dims)-th row. values: of the KV head, of_page elements a page;
- * dims: threads to a row */
+/* Merges the values of positions from .. end - 1 into value_of[]; c0 is the first position of their
+ * chunk. `dims` threads share a row: a thread has one dimension of every (THREADS / dims)-th row.
+ * In `values` the KV head begins at element of_head of each page, a page has of_page elements. */
 DEVICE void exact_merge_chunk(const struct exact_rows *l, const void *values, const int *table,
                               u64 of_page, u64 of_head, int hd, int c0, int from, int end,
                               float *value_of, const int f32, const int dims)
 {
-    const int mine = EXACT_ATTEND_ROWS * dims / THREADS;
+    const int own = EXACT_ATTEND_ROWS * dims / THREADS;
     const int bytes = f32 ? 4 : 2; /* of a value */
     int d = thread() % dims, row_of = thread() / dims, d8 = round8(hd);
     u32 of_thread = (u32)((d < hd ? d : 0) * bytes);
     float acc[EXACT_ATTEND_ROWS];
-    UNROLL for (int k = 0; k < mine; k++) acc[k] = 0;
+    UNROLL for (int k = 0; k < own; k++) acc[k] = 0;
     for (int i = from; i < end; i += PAGE) {
         u32 number;
         float value[PAGE];
@@ -388,7 +388,7 @@ DEVICE void exact_merge_chunk(const struct exact_rows *l, const void *values, co
         UNROLL for (int c = 0; c < PAGE; c += 4)
         {
             const float *v = value + c;
-            UNROLL for (int k = 0; k < mine; k++)
+            UNROLL for (int k = 0; k < own; k++)
             {
                 f32x4 w = *(const f32x4 *)(l->weight + (row_of + k * (THREADS / dims)) * KV_SPLIT +
                                            i - c0 + c);
@@ -396,7 +396,7 @@ DEVICE void exact_merge_chunk(const struct exact_rows *l, const void *values, co
             }
         }
     }
-    UNROLL for (int k = 0; k < mine; k++)
+    UNROLL for (int k = 0; k < own; k++)
     {
         value_of[k] = exact_merged(l->run, row_of + k * (THREADS / dims), value_of[k], acc[k]);
     }

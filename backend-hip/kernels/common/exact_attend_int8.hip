@@ -38,16 +38,17 @@ struct exact_int8 {
     float query; /* scale of the query */
 };
 
-/* Quantizes a head's query. at: its element of a->q */
+/* Quantizes a head's query. offset: its element of a->q */
 DEVICE void exact_query_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
-                             float *scratch, u64 at)
+                             float *scratch, u64 offset)
 {
-    int hd = a->head_dim, most = 0;
-    for (int d = thread(); d < hd; d += THREADS) most = larger_bits(a->q[at + (u64)d], most);
-    most = block_most(most, (int *)scratch);
-    struct int_scale s = int_scale_of(most, exact_query_top(a->digits));
+    int hd = a->head_dim, maximum = 0;
+    for (int d = thread(); d < hd; d += THREADS)
+        maximum = larger_bits(a->q[offset + (u64)d], maximum);
+    maximum = block_most(maximum, (int *)scratch);
+    struct int_scale s = int_scale_of(maximum, exact_query_top(a->digits));
     for (int d = thread(); d < round16(hd); d += THREADS) {
-        int v = d < hd ? rounded_int(a->q[at + (u64)d], s.inverse) : 0;
+        int v = d < hd ? rounded_int(a->q[offset + (u64)d], s.inverse) : 0;
         if (a->digits == 2) put_digits(l->q + d, l->q + LONG_HEAD_DIM + d, v);
         else l->q[LONG_HEAD_DIM + d] = (u8)v;
     }
@@ -106,10 +107,10 @@ DEVICE void exact_add_fours(const struct exact_int8 *l, const struct int8_block 
         int8_load_values(b, f, v, four, packed);
         UNROLL for (int j = 0; j < INT8_BATCH; j++)
         {
-            int at = four + j * b->slices, there = at < f->end;
-            u32 high = ((const u32 *)l->w)[there ? at : 0],
-                low = ((const u32 *)l->w)[KV_SPLIT / 4 + (there ? at : 0)];
-            if (!there) high = low = 0;
+            int index = four + j * b->slices, valid = index < f->end;
+            u32 high = ((const u32 *)l->w)[valid ? index : 0],
+                low = ((const u32 *)l->w)[KV_SPLIT / 4 + (valid ? index : 0)];
+            if (!valid) high = low = 0;
             u32x4 codes = packed ? int4_value_piece(v[j]) : v[j];
             UNROLL for (int d = 0; d < 4; d++)
             {
@@ -140,7 +141,7 @@ DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block
 /* A row's chunk that begins at position c0, as exact_attend_chunk() has it. */
 DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct exact_int8 *l,
                              struct int8_block *b, int row, int head, int pos, int first, int c0,
-                             float acc[EXACT_DIMS], float *most, float *sum, const int int4)
+                             float acc[EXACT_DIMS], float *largest, float *sum, const int int4)
 {
     int hd = a->head_dim, t = thread(), kv_head = head / (a->n_heads / a->n_kv_heads),
         from = first > c0 ? first - c0 : 0, to = pos - c0 < KV_SPLIT - 1 ? pos - c0 : KV_SPLIT - 1,
@@ -189,7 +190,7 @@ DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct ex
             for (int i = 0; i < b->slices; i++) all += l->sums[i * b->d16 + d];
         acc[j] = (float)all * s.scale;
     }
-    *most = max;
+    *largest = max;
     *sum = exact_fold(b->scratch);
     barrier();
 }
@@ -199,15 +200,15 @@ DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct e
                                     struct int8_block *b, const int int4)
 {
     int row = block_x(), head = block_y(), pos = a->pos[row], first = first_seen(pos, a->window);
-    u64 at = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
+    u64 offset = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
     struct exact_run r = exact_begin_run();
-    exact_query_int8(a, l, b->scratch, at);
+    exact_query_int8(a, l, b->scratch, offset);
     for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
         float acc[EXACT_DIMS], max, sum;
         exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
         exact_merge(&r, acc, max, sum);
     }
-    exact_end_run(&r, a->sinks, head, a->head_dim, a->out + at);
+    exact_end_run(&r, a->sinks, head, a->head_dim, a->out + offset);
 }
 
 /* Block (row, head, chunk): the chunk alone, for exact_combine, or for attend_combine with fp16
@@ -218,12 +219,12 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
     const struct row_split work = row_split_of(a, block_x(), block_z());
     int row = work.row, head = block_y(), hd = a->head_dim, c0 = work.split * KV_SPLIT,
         pos = a->pos[row], first = first_seen(pos, a->window);
-    u64 of = (u64)row * (u64)a->n_heads + (u64)head;
+    u64 count = (u64)row * (u64)a->n_heads + (u64)head;
     float acc[EXACT_DIMS], max, sum;
     if (c0 > pos || c0 + KV_SPLIT <= first) return;
-    exact_query_int8(a, l, b->scratch, of * (u64)hd);
+    exact_query_int8(a, l, b->scratch, count * (u64)hd);
     exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
-    float *part = a->parts + (of * (u64)a->n_splits + (u64)work.split) * (u64)part_floats(hd);
+    float *part = a->parts + (count * (u64)a->n_splits + (u64)work.split) * (u64)part_floats(hd);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
         part[thread() + j * THREADS] = acc[j];
     if (thread() == 0) {
@@ -298,14 +299,14 @@ DEVICE int most_of_row(int x, int *part)
 DEVICE void exact_queries_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
                                const struct exact_row_range *g)
 {
-    int t = thread(), r = t / 32, hd = a->head_dim, most = 0;
+    int t = thread(), r = t / 32, hd = a->head_dim, maximum = 0;
     u8 *first = l->q + r * 2 * GPU_HEAD_DIM, *second = first + GPU_HEAD_DIM;
     const float *q =
         a->q + ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) * (u64)a->n_heads +
                 (u64)block_x()) *
                    (u64)hd;
-    for (int d = t % 32; d < hd; d += 32) most = larger_bits(q[d], most);
-    struct int_scale s = int_scale_of(most_of_row(most, (int *)l->part),
+    for (int d = t % 32; d < hd; d += 32) maximum = larger_bits(q[d], maximum);
+    struct int_scale s = int_scale_of(most_of_row(maximum, (int *)l->part),
                                       exact_query_top(a->digits));
     for (int d = t % 32; d < round16(hd); d += 32) {
         int v = d < hd ? rounded_int(q[d], s.inverse) : 0;
@@ -358,9 +359,9 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
     }
     UNROLL for (int j = 0; j < 2; j++)
     {
-        int at = t % HALF_THREADS + j * HALF_THREADS, p = c0 + at;
+        int index = t % HALF_THREADS + j * HALF_THREADS, p = c0 + index;
         float of_key = scales[j][0];
-        if (half == 0) l->of_value[at] = scales[j][PAGE];
+        if (half == 0) l->of_value[index] = scales[j][PAGE];
         UNROLL for (int i = 0; i < HALF_ROWS; i++)
         {
             int r = half * HALF_ROWS + i,
@@ -368,7 +369,7 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
             float score = (float)of_digits(first[i][j], second[i][j], digits) *
                           (l->query[r] * of_key) * a->scale;
             if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
-            l->p[r * KV_SPLIT + at] = sees ? score : -__builtin_inff();
+            l->p[r * KV_SPLIT + index] = sees ? score : -__builtin_inff();
         }
     }
 }
@@ -379,17 +380,17 @@ DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct 
                                const struct exact_row_range *g, int c0)
 {
     const struct exact_rows scores = {0, 0, l->p, l->part, l->max, l->lanes};
-    int t = thread(), r = t / 32, lane = t % 32, most = 0,
+    int t = thread(), r = t / 32, lane = t % 32, maximum = 0,
         first = first_seen(g->pos0 + r, a->window);
     float w[KV_SPLIT / 32];
     exact_weights(&scores);
     UNROLL for (int i = 0; i < KV_SPLIT / 32; i++)
     {
-        int at = lane + 32 * i, sees = sees_position(g, r, c0 + at, first);
-        w[i] = sees ? l->p[r * KV_SPLIT + at] * l->of_value[at] : 0;
-        most = larger_bits(w[i], most);
+        int index = lane + 32 * i, sees = sees_position(g, r, c0 + index, first);
+        w[i] = sees ? l->p[r * KV_SPLIT + index] * l->of_value[index] : 0;
+        maximum = larger_bits(w[i], maximum);
     }
-    struct int_scale s = int_scale_of(most_of_row(most, (int *)l->part), EXACT_WEIGHT_TOP);
+    struct int_scale s = int_scale_of(most_of_row(maximum, (int *)l->part), EXACT_WEIGHT_TOP);
     UNROLL for (int i = 0; i < KV_SPLIT / 32; i++)
     {
         u8 *to = l->w + r * 2 * KV_SPLIT + lane + 32 * i;

@@ -40,10 +40,10 @@ DEVICE struct exact_scale exact_scale_of(const struct linear_part *p, int panel,
                                          int output)
 {
     const u32 *meta = (const u32 *)p->meta;
-    u32 at = (u32)(panel * (p->last_group + 1) + group) * PANEL + (u32)output;
+    u32 offset = (u32)(panel * (p->last_group + 1) + group) * PANEL + (u32)output;
     if (p->scale_f32)
-        return (struct exact_scale){f32_of(meta[2 * at]), (int)f32_of(meta[2 * at + 1])};
-    return (struct exact_scale){(float)half_of(meta[at]), (int)half_of(meta[at] >> 16)};
+        return (struct exact_scale){f32_of(meta[2 * offset]), (int)f32_of(meta[2 * offset + 1])};
+    return (struct exact_scale){(float)half_of(meta[offset]), (int)half_of(meta[offset] >> 16)};
 }
 
 DEVICE float exact_term(const struct exact_scaled *x, const struct exact_scale *w, int sum)
@@ -132,14 +132,14 @@ DEVICE void dense_octet(const void *weight, u64 octet, int output, const int kin
 }
 
 /* Folds the lanes of an output, of which two threads have half each, and writes it. */
-DEVICE void dense_write(const struct linear_part *p, int there, int row, int output,
+DEVICE void dense_write(const struct linear_part *p, int valid, int row, int output,
                         const float sum[8], float *lanes)
 {
     int t = thread(), half = t / PANEL % 2;
     barrier();
     if (half) UNROLL for (int i = 0; i < 8; i++) lanes[i * THREADS + t] = sum[i];
     barrier();
-    if (half || !there || output >= p->out) return;
+    if (half || !valid || output >= p->out) return;
     float all[16];
     UNROLL for (int i = 0; i < 8; i++) all[i] = sum[i], all[8 + i] = lanes[i * THREADS + t + PANEL];
     float y = exact_fold(all);
@@ -178,20 +178,20 @@ DEVICE void exact_dense_row(const struct exact_linear_args *a, u32x4 *span, floa
         int n = in - j0 < inputs ? in - j0 : inputs;
         UNROLL_8 for (int j = lane; j < n; j += EXACT_LANES)
         {
-            int at = (j * bytes / 16 * PANEL + output) * (16 / bytes) + j % (16 / bytes);
-            float q = kind == WEIGHT_F32    ? ((const float *)span)[at]
-                      : kind == WEIGHT_BF16 ? f32_of_bf16(((const u16 *)span)[at])
-                                            : (float)((const f16 *)span)[at];
+            int index = (j * bytes / 16 * PANEL + output) * (16 / bytes) + j % (16 / bytes);
+            float q = kind == WEIGHT_F32    ? ((const float *)span)[index]
+                      : kind == WEIGHT_BF16 ? f32_of_bf16(((const u16 *)span)[index])
+                                            : (float)((const f16 *)span)[index];
             sum = fma32(q, x[j], sum);
         }
     }
     barrier();
     x[t] = sum;
     barrier();
-    int of = panel * PANEL + t;
-    if (t >= PANEL || of >= p.out) return;
+    int count = panel * PANEL + t;
+    if (t >= PANEL || count >= p.out) return;
     float y = exact_fold(x + t * EXACT_LANES);
-    p.y[(u64)row * (u64)p.out + (u64)of] = p.bias ? y + p.bias[of] : y;
+    p.y[(u64)row * (u64)p.out + (u64)count] = p.bias ? y + p.bias[count] : y;
 }
 
 /* Block (16 panels of all parts, 8 rows): a thread has an output of two panels. x: the inputs of a
@@ -201,16 +201,16 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
 {
     const struct linear_args *l = &a->linear;
     int t = thread(), half = t / PANEL % 2, row0 = block_y() * EXACT_DENSE_ROWS, in = a->groups.n,
-        panel[2], there[2];
+        panel[2], valid[2];
     struct linear_part p[2];
     u64 first[2];
     float sum[2][EXACT_DENSE_ROWS][8];
     UNROLL for (int k = 0; k < 2; k++)
     {
         int block = (block_x() * EXACT_DENSE_PANELS + t / 32) * 2 + k;
-        there[k] = block < l->n_blocks;
-        p[k] = part_of(l, there[k] ? block : 0);
-        panel[k] = there[k] ? block - p[k].first : 0;
+        valid[k] = block < l->n_blocks;
+        p[k] = part_of(l, valid[k] ? block : 0);
+        panel[k] = valid[k] ? block - p[k].first : 0;
         first[k] = (u64)panel[k] * (u64)(l->n_chunks * (CHUNK / 8));
         UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++) UNROLL for (int i = 0; i < 8; i++)
             sum[k][m][i] = 0;
@@ -241,7 +241,7 @@ DEVICE void exact_dense(const struct exact_linear_args *a, float *x, float *lane
         }
     }
     UNROLL for (int k = 0; k < 2; k++) UNROLL for (int m = 0; m < EXACT_DENSE_ROWS; m++)
-        dense_write(&p[k], there[k] && row0 + m < l->rows, row0 + m, panel[k] * PANEL + t % PANEL,
+        dense_write(&p[k], valid[k] && row0 + m < l->rows, row0 + m, panel[k] * PANEL + t % PANEL,
                     sum[k][m], lanes);
 }
 

@@ -261,8 +261,8 @@ DEVICE struct exact_lane_output exact_lane_output_of(const struct exact_linear_a
         .input = (u32)exact_input(a, place < r->end ? place : r->first)};
 }
 
-/* Block (a->tiles tiles of rows or places of an expert, EXACT_OUTPUTS outputs of a part):
- * neighbouring blocks share weights. */
+/* Block x computes a->tiles tiles of rows, or of an expert's places, block y EXACT_OUTPUTS outputs
+ * of a part: neighbouring blocks share weights. */
 DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, int digits, const int rows,
                      const int pairs)
 {
@@ -293,9 +293,10 @@ DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, int digits
         UNROLL for (int k = 0; k < held; k++)
         {
             const int tile = k * EXACT_UNITS / rows, row = unit + k * EXACT_UNITS % rows;
-            const float *of = terms + EXACT_TERMS(rows) / tiles * tile + row * EXACT_OUTPUTS;
-            if (tile < tiles && row < rows) UNROLL_8 for (int i = 0; i < n; i++)
-                total[k] = total[k] + of[i * of_sub + t % EXACT_OUTPUTS];
+            const float *source = terms + EXACT_TERMS(rows) / tiles * tile + row * EXACT_OUTPUTS;
+            if (tile < tiles && row < rows)
+                UNROLL_8 for (int i = 0; i < n; i++)
+                    total[k] = total[k] + source[i * of_sub + t % EXACT_OUTPUTS];
         }
         barrier();
     }

@@ -52,29 +52,29 @@ KERNEL(exact_delta, struct delta_args)
     int of_head = (a->value_dim + THREADS - 1) / THREADS, head = block_x() / of_head,
         column = block_x() % of_head * THREADS + thread(), seq = block_y(), t = thread(),
         keys = a->key_heads * a->key_dim, key_head = head / (a->value_heads / a->key_heads),
-        there = column < a->value_dim;
+        valid = column < a->value_dim;
     const struct state_rows *s = &a->state;
     u64 width = (u64)(2 * keys + a->value_heads * a->value_dim),
-        at = (u64)head * (u64)(a->key_dim * a->value_dim) + (u64)column,
+        index = (u64)head * (u64)(a->key_dim * a->value_dim) + (u64)column,
         value = (u64)(head * a->value_dim + column);
-    float *to = (float *)s->slots + (u64)s->to[seq] * s->slot_floats + at;
+    float *to = (float *)s->slots + (u64)s->to[seq] * s->slot_floats + index;
     const float *from = s->from[seq] < 0
                             ? (const float *)0
-                            : (const float *)s->slots + (u64)s->from[seq] * s->slot_floats + at;
+                            : (const float *)s->slots + (u64)s->from[seq] * s->slot_floats + index;
     NO_UNROLL for (int row = s->seq_start[seq]; row < s->seq_start[seq + 1]; row++)
     {
-        const float *of = a->x + (u64)row * width + (u64)(key_head * a->key_dim);
+        const float *source = a->x + (u64)row * width + (u64)(key_head * a->key_dim);
         u64 gate = (u64)row * (u64)a->value_heads + (u64)head;
         barrier();
         if (t < a->key_dim) {
-            x[t] = of[t];
-            x[EXACT_KEYS + t] = of[keys + t];
+            x[t] = source[t];
+            x[EXACT_KEYS + t] = source[keys + t];
         }
         barrier();
         exact_unit(a, x, lanes);
         float g = exact_exp(a->decay[head] * exact_softplus(a->a[gate] + a->dt[head])),
               beta = 1 / (1 + exact_exp(-a->b[gate]));
-        if (there) {
+        if (valid) {
             float v = a->x[(u64)row * width + 2 * (u64)keys + value];
             a->out[(u64)row * (u64)(a->value_heads * a->value_dim) + value] =
                 exact_delta_row(x, from, to, a->key_dim, (u64)a->value_dim, g, beta, v);

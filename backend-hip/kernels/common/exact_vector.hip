@@ -10,8 +10,8 @@ DEVICE int exact_group_with(const struct exact_groups *g, int sub)
 /* The first chunk of a sub-group; *left: how many its group has from there on. */
 DEVICE int exact_first(const struct exact_groups *g, int sub, int *left)
 {
-    int group = exact_group_with(g, sub), at = (sub - group * g->each) * 4,
-        first = group * g->group_chunks + at, of_group = g->group_chunks - at;
+    int group = exact_group_with(g, sub), index = (sub - group * g->each) * 4,
+        first = group * g->group_chunks + index, of_group = g->group_chunks - index;
     *left = of_group < g->n_chunks - first ? of_group : g->n_chunks - first;
     return first;
 }
@@ -89,10 +89,10 @@ struct exact_integers {
 DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int *scratch)
 {
     struct exact_integers to = {{0, 0, 0, 0, 0, 0, 0, 0}, {0, 0}};
-    int most = 0, sum = 0;
-    UNROLL for (int i = 0; i < 8; i++) most = larger_bits(v[i], most);
-    most = exact_over_16(most, scratch, 1);
-    struct int_scale s = int_scale_of(most, two ? 16256 : 127);
+    int maximum = 0, sum = 0;
+    UNROLL for (int i = 0; i < 8; i++) maximum = larger_bits(v[i], maximum);
+    maximum = exact_over_16(maximum, scratch, 1);
+    struct int_scale s = int_scale_of(maximum, two ? 16256 : 127);
     UNROLL for (int i = 0; i < 8; i++)
     {
         to.of[i] = rounded_int(v[i], s.inverse);
@@ -114,9 +114,9 @@ DEVICE void exact_bytes_of(const int q[8], int two, u32 word[2][2])
     }
     UNROLL for (int w = 0; w < 2; w++)
     {
-        const int at[4] = {2 * w, 2 * w + 4, 2 * w + 1, 2 * w + 5};
-        const int first[4] = {high[at[0]], high[at[1]], high[at[2]], high[at[3]]},
-                  second[4] = {low[at[0]], low[at[1]], low[at[2]], low[at[3]]};
+        const int index[4] = {2 * w, 2 * w + 4, 2 * w + 1, 2 * w + 5};
+        const int first[4] = {high[index[0]], high[index[1]], high[index[2]], high[index[3]]},
+                  second[4] = {low[index[0]], low[index[1]], low[index[2]], low[index[3]]};
         word[0][w] = int8_bytes(first);
         word[1][w] = int8_bytes(second);
     }
@@ -137,8 +137,8 @@ DEVICE void exact_nibbles_of(const int q[8], int two, u32 word[4])
     }
 }
 
-/* 8 inputs of row `row` from number `at` on. */
-DEVICE void exact_inputs(const struct exact_quantize_args *a, const float *x, int row, int at,
+/* 8 inputs of row `row` from number `index` on. */
+DEVICE void exact_inputs(const struct exact_quantize_args *a, const float *x, int row, int index,
                          float v[8])
 {
     const int *perm = a->perm;
@@ -146,12 +146,12 @@ DEVICE void exact_inputs(const struct exact_quantize_args *a, const float *x, in
     float up[8];
     if (perm && a->slot_expert) perm += (u64)a->slot_expert[row] * (u64)a->k;
     if (!perm) {
-        load_octet(x + at, v);
-        if (of_up) load_octet(of_up + at, up);
+        load_octet(x + index, v);
+        if (of_up) load_octet(of_up + index, up);
     } else {
         UNROLL for (int i = 0; i < 8; i++)
         {
-            int from = perm[at + i];
+            int from = perm[index + i];
             v[i] = from < 0 ? 0 : x[from];
             if (of_up) up[i] = from < 0 ? 0 : of_up[from];
         }
@@ -161,7 +161,7 @@ DEVICE void exact_inputs(const struct exact_quantize_args *a, const float *x, in
         UNROLL for (int i = 0; i < 8; i++) v[i] = exact_silu(v[i]) * up[i];
         return;
     }
-    UNROLL for (int i = 0; i < 8; i++) if (!perm || perm[at + i] >= 0)
+    UNROLL for (int i = 0; i < 8; i++) if (!perm || perm[index + i] >= 0)
         v[i] = exact_gated(&a->glu, v[i], of_up ? up + i : of_up);
 }
 
@@ -171,24 +171,24 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
 {
     int octet = thread() % 16, sub = sub0 + thread() / 16, n = 0;
     int first = sub < a->groups.n ? exact_begin(&a->groups, sub, &n) * CHUNK : 0;
-    int there = octet * 8 < n * CHUNK, at = first + octet * 8, digits = a->to.digits;
+    int valid = octet * 8 < n * CHUNK, index = first + octet * 8, digits = a->to.digits;
     float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    if (there) exact_inputs(a, x, row, at, v);
-    struct exact_integers of = exact_integers_of(v, digits == 2, scratch);
+    if (valid) exact_inputs(a, x, row, index, v);
+    struct exact_integers integers = exact_integers_of(v, digits == 2, scratch);
     int nibbles = HAS_DOT8 ? a->to.lanes : 0;
     u32 word[2][2];
-    if (!nibbles) exact_bytes_of(of.of, digits == 2, word);
+    if (!nibbles) exact_bytes_of(integers.of, digits == 2, word);
     u8 *of_row = (u8 *)a->to.digit + (u64)row * (u64)(digits * a->to.stride);
-    if (there && nibbles) {
-        u32 of_octet[4], *to = (u32 *)(of_row + at / CHUNK * CHUNK * digits) + octet % 4;
-        exact_nibbles_of(of.of, digits == 2, of_octet);
+    if (valid && nibbles) {
+        u32 of_octet[4], *to = (u32 *)(of_row + index / CHUNK * CHUNK * digits) + octet % 4;
+        exact_nibbles_of(integers.of, digits == 2, of_octet);
         UNROLL for (int i = 0; i < 4; i++) if (i < 2 * digits) to[4 * i] = of_octet[i];
-    } else if (there) {
-        UNROLL for (int d = 0; d < 2; d++) if (d < digits)
-            *(u64 *)(of_row + d * a->to.stride + at) = (u64)word[d][0] | (u64)word[d][1] << 32;
+    } else if (valid) {
+        UNROLL for (int d = 0; d < 2; d++) if (d < digits) *
+            (u64 *)(of_row + d * a->to.stride + index) = (u64)word[d][0] | (u64)word[d][1] << 32;
     }
     if (octet == 0 && sub < a->groups.n)
-        a->to.scaled[(u64)sub * (u64)a->to.rows + (u64)row] = of.scaled;
+        a->to.scaled[(u64)sub * (u64)a->to.rows + (u64)row] = integers.scaled;
 }
 
 /* Block (16 sub-groups, row) */
@@ -272,11 +272,11 @@ DEVICE int exact_norm_in_span(const struct exact_norm_args *a)
  */
 DEVICE void exact_norm_row(const struct exact_norm_args *a, float *span)
 {
-    const struct norm_args *of = &a->norm;
-    int dim = of->dim, t = thread() * 4;
-    u64 at = (u64)block_x() * (u64)dim;
-    float *x = of->x + at, *out = of->out ? of->out + at : of->out;
-    const float *delta = of->delta ? of->delta + at : of->delta;
+    const struct norm_args *norm_of = &a->norm;
+    int dim = norm_of->dim, t = thread() * 4;
+    u64 offset = (u64)block_x() * (u64)dim;
+    float *x = norm_of->x + offset, *out = norm_of->out ? norm_of->out + offset : norm_of->out;
+    const float *delta = norm_of->delta ? norm_of->delta + offset : norm_of->delta;
     f32x4 v[EXACT_HELD];
     if (!exact_norm_in_span(a)) {
         exact_norm_long(a, x, delta, out, span);
@@ -289,13 +289,14 @@ DEVICE void exact_norm_row(const struct exact_norm_args *a, float *span)
         v[k] += *(const f32x4 *)(delta + t + k * 4 * THREADS);
         *(f32x4 *)(x + t + k * 4 * THREADS) = v[k];
     }
-    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * 4 * THREADS < dim)
-        *(f32x4 *)(span + t + k * 4 * THREADS) = v[k] * v[k];
+    UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * 4 * THREADS < dim) *
+        (f32x4 *)(span + t + k * 4 * THREADS) = v[k] * v[k];
     float sum = exact_fold_lanes(exact_add_span(span, dim, 0), span),
-          f = 1.0f / exact_sqrt(sum / (float)dim + of->eps);
+          f = 1.0f / exact_sqrt(sum / (float)dim + norm_of->eps);
     UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * 4 * THREADS < dim)
     {
-        f32x4 y = v[k] * (f32x4){f, f, f, f} * *(const f32x4 *)(of->weight + t + k * 4 * THREADS);
+        f32x4 y = v[k] * (f32x4){f, f, f, f} *
+                  *(const f32x4 *)(norm_of->weight + t + k * 4 * THREADS);
         if (out) *(f32x4 *)(out + t + k * 4 * THREADS) = y;
         *(f32x4 *)(span + t + k * 4 * THREADS) = y;
     }
@@ -389,10 +390,10 @@ DEVICE float exact_head_factor(const struct rope_kernel_args *a, const struct he
     barrier();
     UNROLL for (int k = 0; k < EXACT_LANES; k++) /* (head, lane) */
     {
-        int i = thread() + k * THREADS, at = i / EXACT_LANES * hd + i % EXACT_LANES;
+        int i = thread() + k * THREADS, index = i / EXACT_LANES * hd + i % EXACT_LANES;
         sum[k] = 0;
         if (i < lanes)
-            for (int d = 0; d < hd; d += EXACT_LANES) sum[k] += x[HADAMARD_AT(at + d)];
+            for (int d = 0; d < hd; d += EXACT_LANES) sum[k] += x[HADAMARD_AT(index + d)];
     }
     barrier();
     UNROLL for (int k = 0; k < EXACT_LANES; k++)
@@ -459,14 +460,14 @@ KERNEL(exact_add, struct add_args)
     const struct add_args *a = ARGS;
     int i = block_x() * THREADS + thread(), row = block_y();
     if (i >= a->dim) return;
-    u64 at = (u64)row * (u64)a->dim + (u64)i;
-    float v = a->x[at], factor = a->scale;
+    u64 offset = (u64)row * (u64)a->dim + (u64)i;
+    float v = a->x[offset], factor = a->scale;
     if (a->original) {
         double n = 1 + a->pos[a->row ? a->row[row] : row] / a->original;
         factor *= (float)(1 + (double)a->beta * exact_log(n));
     }
-    if (a->delta) v = fma32(a->delta[at], a->gate ? 1 / (1 + exact_exp(-a->gate[row])) : 1, v);
-    a->x[at] = v * factor;
+    if (a->delta) v = fma32(a->delta[offset], a->gate ? 1 / (1 + exact_exp(-a->gate[row])) : 1, v);
+    a->x[offset] = v * factor;
 }
 
 KERNEL(exact_softcap, struct softcap_args)

@@ -140,24 +140,24 @@ DEVICE void route(const struct route_args *a, const float *x, int row,
         if (rank < a->top_k) l->list[rank] = i;
     }
     barrier();
-    int mine = 0, at = 0;
+    int own = 0, index = 0;
     if (t < a->top_k) {
-        mine = l->list[t];
-        NO_UNROLL for (int j = 0; j < a->top_k; j++) at += l->list[j] < mine;
-        l->id[at] = mine;
-        l->other[at] = l->score[mine];
+        own = l->list[t];
+        NO_UNROLL for (int j = 0; j < a->top_k; j++) index += l->list[j] < own;
+        l->id[index] = own;
+        l->other[index] = l->score[own];
     }
     barrier();
     if (!writes || t >= a->top_k) return;
-    float v = l->score[mine], sum = 0;
+    float v = l->score[own], sum = 0;
     if (a->normalize) {
         NO_UNROLL for (int j = 0; j < a->top_k; j++) sum += l->other[j];
         float r = rcp32(sum), q = v * r;
         v = exact ? v / sum : fma32(fma32(-q, sum, v), r, q);
     }
     v *= a->scale;
-    id[at] = mine;
-    weight[at] = a->factor ? v * a->factor[mine] : v;
+    id[index] = own;
+    weight[index] = a->factor ? v * a->factor[own] : v;
 }
 
 #define ROUTE_LDS(l)                                                                               \
@@ -167,9 +167,9 @@ DEVICE void route(const struct route_args *a, const float *x, int row,
     LDS(int, route_list, MAX_TOP_K);                                                               \
     LDS(int, route_id, MAX_TOP_K);                                                                 \
     LDS(float, route_scratch, THREADS);                                                            \
-    const struct route_shared l = {(float *)route_score, (float *)route_choice,                    \
-                                   (float *)route_other, route_list,                               \
-                                   route_id,             route_scratch}
+    const struct route_shared l = {                                                                \
+        (float *)route_score, (float *)route_choice, (float *)route_other, route_list, route_id,   \
+        route_scratch}
 
 /* One block to a row. */
 KERNEL(route_rows, struct route_args)
@@ -243,7 +243,7 @@ DEVICE void group_expert(const struct expert_groups *g, int n_experts, int exper
     }
     for (int from = 0; from < g->n_slots; from += 32 * GROUP_WORDS) {
         int to = g->n_slots - from < 32 * GROUP_WORDS ? g->n_slots : from + 32 * GROUP_WORDS,
-            words = (to - from + 31) / 32, each = (words + THREADS - 1) / THREADS, mine = 0;
+            words = (to - from + 31) / 32, each = (words + THREADS - 1) / THREADS, own = 0;
         for (int i = t; i < words; i += THREADS) bits[i] = 0;
         barrier();
         for (int i = from + t; i < to; i += GROUP_AT_ONCE * THREADS) {
@@ -256,13 +256,13 @@ DEVICE void group_expert(const struct expert_groups *g, int n_experts, int exper
         }
         barrier();
         for (int w = t * each; w < (t + 1) * each && w < words; w++)
-            mine += __builtin_popcount((u32)bits[w]);
-        int at = place + sum_up_to(mine, sums) - mine;
+            own += __builtin_popcount((u32)bits[w]);
+        int index = place + sum_up_to(own, sums) - own;
         for (int w = t * each; w < (t + 1) * each && w < words; w++)
             for (u32 left = (u32)bits[w]; left; left &= left - 1) {
                 int slot = from + w * 32 + __builtin_ctz(left);
-                g->slot[at] = slot;
-                g->place[slot] = at++;
+                g->slot[index] = slot;
+                g->place[slot] = index++;
             }
         place += sums[THREADS - 1];
         barrier();
@@ -370,17 +370,17 @@ DEVICE float weighted_slots(const float *x, const float *w, int top_k, int n)
     float sum = 0;
     NO_UNROLL for (int from = 0; from < top_k; from += AT_ONCE)
     {
-        float v[AT_ONCE], of[AT_ONCE];
+        float v[AT_ONCE], count[AT_ONCE];
         UNROLL for (int j = 0; j < AT_ONCE; j++)
         {
             int slot = from + j < top_k ? from + j : from;
             v[j] = x[(u64)slot * (u64)n];
-            of[j] = w[slot];
+            count[j] = w[slot];
         }
         UNROLL for (int j = 0; j < AT_ONCE; j++)
         {
-            if (from + j == 0) sum = of[j] * v[j];
-            else if (from + j < top_k) sum = fma32(of[j], v[j], sum);
+            if (from + j == 0) sum = count[j] * v[j];
+            else if (from + j < top_k) sum = fma32(count[j], v[j], sum);
         }
     }
     return sum;

@@ -70,8 +70,9 @@ DEVICE struct channel_pairs channel_pairs_of(u32 lo, u32 step, const int bias)
 /* The codes in the low (high 0) or high bits of bytes 0 and 2 (odd 0) or 1 and 3 of a word. */
 DEVICE u32 int4_halves(u32 word, const struct channel_pairs *c, const int high, const int odd)
 {
-    u32 at = high ? (odd ? word >> 8 : word) : (odd ? word >> 4 : word << 4);
-    return word_of(fma16x2(pair_of((at & 0x00f000f0u) | 0x54005400u), c->step[odd], c->add[odd]));
+    u32 offset = high ? (odd ? word >> 8 : word) : (odd ? word >> 4 : word << 4);
+    return word_of(
+        fma16x2(pair_of((offset & 0x00f000f0u) | 0x54005400u), c->step[odd], c->add[odd]));
 }
 
 /* Four channels of keys: a half whose high bits are 0 is its bits times 2^-24, so bits of codes as
@@ -158,10 +159,10 @@ DEVICE u32 int4_row_bytes(u32 word, u32 lo, u32 step, const int i, const int hig
 }
 #endif
 
-/* 16 dimensions of a key, as a piece of int8. at: its place there */
-DEVICE u32x4 int4_key_piece(const u8 *page, u32 at, int d, int d16)
+/* 16 dimensions of a key, as a piece of int8. offset: its place there */
+DEVICE u32x4 int4_key_piece(const u8 *page, u32 offset, int d, int d16)
 {
-    u32x2 code = *(const u32x2 *)(page + at / 2);
+    u32x2 code = *(const u32x2 *)(page + offset / 2);
     u32x4 lo = *(const u32x4 *)(page + int4_lo_at(0, d16) + (u32)d),
           step = *(const u32x4 *)(page + int4_step_at(0, d16) + (u32)d), k;
     UNROLL for (int i = 0; i < 4; i++) k[i] = int4_bytes(code[i / 2], lo[i], step[i], i % 2);

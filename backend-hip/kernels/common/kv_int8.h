@@ -58,10 +58,10 @@ DEVICE u32 int8_second_digits(u32 bytes)
 }
 
 /* Magnitudes are compared by their bits, so that NaN is above infinity. */
-DEVICE int larger_bits(float x, int most)
+DEVICE int larger_bits(float x, int maximum)
 {
     int bits = (int)(bits_of(x) & 0x7fffffffu);
-    return bits > most ? bits : most;
+    return bits > maximum ? bits : maximum;
 }
 
 #if !defined(__AMDGCN__)
@@ -148,9 +148,9 @@ DEVICE void hadamard_heads(float *x, int run)
     if (run <= 256) return;
     UNROLL for (int i = 0; i < 8; i++)
     {
-        int at = HADAMARD_AT(512 * i + t), far = HADAMARD_AT(512 * i + 256 + t);
-        float a = x[at], b = x[far];
-        x[at] = a + b;
+        int index = HADAMARD_AT(512 * i + t), far = HADAMARD_AT(512 * i + 256 + t);
+        float a = x[index], b = x[far];
+        x[index] = a + b;
         x[far] = a - b;
     }
     barrier();
@@ -165,9 +165,9 @@ DEVICE void int8_store_head(u8 *page, int position, const float *key, const floa
     UNROLL for (int i = 0; i < 2; i++)
     {
         const float *x = i ? value : key;
-        int most = 0;
-        for (int d = thread(); d < hd; d += THREADS) most = larger_bits(x[d], most);
-        struct int_scale s = int_scale_of(block_most(most, scratch), 127);
+        int maximum = 0;
+        for (int d = thread(); d < hd; d += THREADS) maximum = larger_bits(x[d], maximum);
+        struct int_scale s = int_scale_of(block_most(maximum, scratch), 127);
         for (int d = thread(); d < d16; d += THREADS)
             page[i ? int8_value_at(d, position, d16) : int8_key_at(d, position)] =
                 (u8)(d < hd ? rounded_int(x[d], s.inverse) : 0);

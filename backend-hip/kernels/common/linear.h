@@ -68,9 +68,10 @@ DEVICE u32 meta_row(const struct linear_part *p, int panel, int chunk)
 DEVICE struct scale_zero meta_at(const struct linear_part *p, u32 row, int output)
 {
     const u32 *meta = (const u32 *)p->meta;
-    u32 at = row + (u32)output;
-    if (p->scale_f32) return scale_zero_of(f32_of(meta[2 * at]), (f16)f32_of(meta[2 * at + 1]));
-    return scale_zero_of((float)half_of(meta[at]), half_of(meta[at] >> 16));
+    u32 offset = row + (u32)output;
+    if (p->scale_f32)
+        return scale_zero_of(f32_of(meta[2 * offset]), (f16)f32_of(meta[2 * offset + 1]));
+    return scale_zero_of((float)half_of(meta[offset]), half_of(meta[offset] >> 16));
 }
 
 /* a & mask | bits in one instruction; NVIDIA's compiler makes two of it. */

@@ -74,10 +74,10 @@ DEVICE void add_lanes(const struct linear_args *a, const struct linear_part *p, 
     }
     barrier();
     for (int i = t; i < PANEL * rows; i += THREADS) {
-        const float *of = sums + (2 * (i / PANEL) + i % PANEL / 8) * THREADS + i % 8 * 4;
+        const float *source = sums + (2 * (i / PANEL) + i % PANEL / 8) * THREADS + i % 8 * 4;
         float sum = 0;
         for (int s = 0; s < THREADS / 32; s++) {
-            f32x4 v = *(const f32x4 *)(of + s * 32);
+            f32x4 v = *(const f32x4 *)(source + s * 32);
             sum += (v[0] + v[1]) + (v[2] + v[3]);
         }
         write_output(a, p, row0 + i / PANEL, panel * PANEL + i % PANEL, sum);
@@ -157,9 +157,10 @@ DEVICE void add_chunk(u32 q0, u32 q1, const struct unpack u[2], const u32x4 *x, 
     unpack_16(q1, &u[1], w[1]);
     UNROLL for (int m = 0; m < rows; m++)
     {
-        const u32x4 *of = x + m * stage * 4 * piece;
-        UNROLL for (int j = 0; j < 2; j++) sum[m][j] =
-            half ? add_f16(w[j], *of, sum[m][j]) : add_f32(w[j], (const f32x4 *)of, sum[m][j]);
+        const u32x4 *source = x + m * stage * 4 * piece;
+        UNROLL for (int j = 0; j < 2; j++)
+            sum[m][j] = half ? add_f16(w[j], *source, sum[m][j])
+                             : add_f32(w[j], (const f32x4 *)source, sum[m][j]);
     }
 }
 
@@ -196,7 +197,7 @@ DEVICE void q4_items(const struct linear_args *a, const struct linear_part *p, u
     int lane = thread() % 32, slice = thread() / 32, panel = block_x() - p->first,
         row0 = block_y() * rows;
     int n_items = a->n_chunks / ITEM_CHUNKS,
-        mine = (int)((u32)(n_items - slice + SLICES - 1) / SLICES), shift = p->group_shift - 2;
+        own = (int)((u32)(n_items - slice + SLICES - 1) / SLICES), shift = p->group_shift - 2;
     const u8 *codes = (const u8 *)p->weight + (u64)panel * (u64)n_items * ITEM_BYTES;
     const u8 *meta = (const u8 *)p->meta +
                      (u64)panel * (u64)(p->last_group + 1) * (u64)(PANEL * 4 * words);
@@ -220,11 +221,11 @@ DEVICE void q4_items(const struct linear_args *a, const struct linear_part *p, u
             const u8 *meta_2 =
                 uniform(meta + (u32)(((i + 2) * SLICES >> shift) * (PANEL * 4 * words)));
             arrived(&even, words);
-            if (i + 1 < mine) odd = load_item_codes(codes_1, meta_1, codes_at, words_at, words);
-            if (i < mine) add_item(&even, x, total, rows, stage, half, words);
+            if (i + 1 < own) odd = load_item_codes(codes_1, meta_1, codes_at, words_at, words);
+            if (i < own) add_item(&even, x, total, rows, stage, half, words);
             arrived(&odd, words);
-            if (i + 2 < mine) even = load_item_codes(codes_2, meta_2, codes_at, words_at, words);
-            if (i + 1 < mine) add_item(&odd, x + step_x, total, rows, stage, half, words);
+            if (i + 2 < own) even = load_item_codes(codes_2, meta_2, codes_at, words_at, words);
+            if (i + 1 < own) add_item(&odd, x + step_x, total, rows, stage, half, words);
         }
     }
 }

@@ -27,9 +27,9 @@ DEVICE void stage_x(const struct linear_args *a, u32 *xs, int c0, const int half
     UNROLL for (int k = 0; k < n; k++)
     {
         int i = thread() + k * THREADS, row = block_y() * rows + i % rows,
-            at = c0 * (CHUNK * x_bytes / 16) + i / rows;
+            index = c0 * (CHUNK * x_bytes / 16) + i / rows;
         v[k] = (u32x4){0, 0, 0, 0};
-        if (row < a->rows && at < whole) v[k] = x[(u64)row * (u64)whole + (u64)at];
+        if (row < a->rows && index < whole) v[k] = x[(u64)row * (u64)whole + (u64)index];
     }
     UNROLL for (int k = 0; k < n; k++)
     {
@@ -53,10 +53,10 @@ DEVICE void chunk_f16(const u32 *xs, const u32 *ws, float part[][4], const int d
     NO_UNROLL for (int first = 0; first < CHUNK / 2;
                    first += 4) /* more would exceed the registers for two blocks */
     {
-        const u32 *of = ws + column_place(2 * first, 4 * tile_col());
+        const u32 *source = ws + column_place(2 * first, 4 * tile_col());
         UNROLL for (int k = first; k < first + 4; k++)
         {
-            u32x4 w = *(const u32x4 *)(of + k * TILE);
+            u32x4 w = *(const u32x4 *)(source + k * TILE);
             UNROLL for (int i = 0; i < down; i += 4)
             {
                 u32x4 x = *(const u32x4 *)(xs + (k * 16 + tile_row()) * down + i);
@@ -88,8 +88,8 @@ DEVICE void stage_codes(const struct linear_args *a, const struct linear_part *p
     int lane = thread() % 32, in_tile = thread() / 32,
         panel = (block_x() - p->first) * (TILE / PANEL) + in_tile;
     u32x4 q = {0, 0, 0, 0};
-    int there = panel * PANEL < p->out;
-    if (there)
+    int valid = panel * PANEL < p->out;
+    if (valid)
         q = ((const u32x4 *)p->weight)[((u64)panel * (u64)a->n_chunks + (u64)c0) * 16 + (u64)lane];
     UNROLL for (int j = 0; j < 4; j++)
     {
@@ -97,7 +97,7 @@ DEVICE void stage_codes(const struct linear_args *a, const struct linear_part *p
         u32 *to = ws + j / 2 * chunk_words + column_place(lane % 4 * 8, column);
         struct scale_zero g = scale_zero_of(0, 0);
         f16x2 w[4];
-        if (there) g = meta_at(p, meta_row(p, panel, c0 + j / 2), column % PANEL);
+        if (valid) g = meta_at(p, meta_row(p, panel, c0 + j / 2), column % PANEL);
         unpack_word(q[j], &g, w);
         UNROLL for (int i = 0; i < 4; i++)
         {

@@ -1,4 +1,4 @@
-/* list.h of common/: the kernels for every GPU (kernel_list.h explains the columns). */
+/* list.h of common/: the kernels for every GPU (columns: kernel_list.h). */
 #include "backend-hip/kernels/rows.h"
 
 /* 4-bit linears of decode rows, without matrix instructions (linear_decode.hip). half:
@@ -50,8 +50,8 @@ DENSE_PREFILL(dense_prefill_f16, NO_MMA, WEIGHT_F16)
 DENSE_PREFILL(dense_prefill_bf16, NO_MMA, WEIGHT_BF16)
 DENSE_PREFILL(dense_prefill_f32, ALL, WEIGHT_F32)
 
-/* Experts: the linears of stacks (linear_decode.hip, linear_prefill.hip). The columns are those of the
- * linears; a tile of a grouping has `rows` places. */
+/* Experts: the linears of stacks (linear_decode.hip, linear_prefill.hip). The columns are those of
+ * the linears; a tile of a grouping has `rows` places. */
 #ifndef Q4_DECODE_EXPERTS
 #define Q4_DECODE_EXPERTS(name, images, of_block, half)                                            \
     LINEAR(name, images, FOR_EXPERTS, THREADS, 0, 0, .phase = PHASE_DECODE,                        \
@@ -192,8 +192,8 @@ KERNEL_ROW(attend_combine_512, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 
-/* States of sequences (conv.hip, delta.hip). dims: of a key, at most; rows: of a chunk. *_one_*: for
- * sequences of one row */
+/* States of sequences (conv.hip, delta.hip). dims: of a key, at most; rows: of a chunk. *_one_*:
+ * for sequences of one row */
 KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)
 #ifndef DELTA
 #define DELTA(name, images, dims, rows)                                                            \

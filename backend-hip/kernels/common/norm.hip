@@ -12,12 +12,12 @@ DEVICE int in_fours(const struct norm_args *a)
 KERNEL(norm_groups, struct norm_groups_args)
 {
     const struct norm_groups_args *a = ARGS;
-    const struct norm_args *of = &a->norm;
-    int group = block_x() * (THREADS / 8) + thread() / 8, there = group < a->n, dim = of->dim;
-    u64 at = (u64)(there ? group : 0) * (u64)dim;
-    const float *x = of->x + at;
+    const struct norm_args *norm_of = &a->norm;
+    int group = block_x() * (THREADS / 8) + thread() / 8, valid = group < a->n, dim = norm_of->dim;
+    u64 offset = (u64)(valid ? group : 0) * (u64)dim;
+    const float *x = norm_of->x + offset;
     float sum = 0;
-    if (in_fours(of)) {
+    if (in_fours(norm_of)) {
         UNROLL_4 for (int i = 4 * (thread() % 8); i < dim; i += 32)
         {
             f32x4 v = *(const f32x4 *)(x + i);
@@ -27,19 +27,19 @@ KERNEL(norm_groups, struct norm_groups_args)
         for (int i = 4 * (thread() % 8); i < dim; i += 32)
             for (int e = i; e < i + 4 && e < dim; e++) sum = fma32(x[e], x[e], sum);
     }
-    float f = rsqrt32(sum_of_8(sum) / (float)dim + of->eps);
-    if (!there) return;
-    if (in_fours(of)) {
+    float f = rsqrt32(sum_of_8(sum) / (float)dim + norm_of->eps);
+    if (!valid) return;
+    if (in_fours(norm_of)) {
         UNROLL_4 for (int i = 4 * (thread() % 8); i < dim; i += 32)
         {
-            f32x4 v = *(const f32x4 *)(x + i), w = *(const f32x4 *)(of->weight + i);
+            f32x4 v = *(const f32x4 *)(x + i), w = *(const f32x4 *)(norm_of->weight + i);
             UNROLL for (int e = 0; e < 4; e++) v[e] = v[e] * f * w[e];
-            *(f32x4 *)(of->out + at + (u64)i) = v;
+            *(f32x4 *)(norm_of->out + offset + (u64)i) = v;
         }
     } else {
         for (int i = 4 * (thread() % 8); i < dim; i += 32)
             for (int e = i; e < i + 4 && e < dim; e++)
-                of->out[at + (u64)e] = x[e] * f * of->weight[e];
+                norm_of->out[offset + (u64)e] = x[e] * f * norm_of->weight[e];
     }
 }
 
@@ -49,11 +49,11 @@ KERNEL(norm_centered, struct norm_centered_args)
     LDS(float, scratch, THREADS);
     const struct norm_centered_args *all = ARGS;
     const struct norm_args *a = &all->norm;
-    u64 at = (u64)block_x() * (u64)a->dim;
-    float *x = a->x + at, sum = 0, squares = 0;
+    u64 offset = (u64)block_x() * (u64)a->dim;
+    float *x = a->x + offset, sum = 0, squares = 0;
     for (int i = thread(); i < a->dim; i += THREADS) {
         float v = x[i];
-        if (a->delta) x[i] = v = v + a->delta[at + (u64)i];
+        if (a->delta) x[i] = v = v + a->delta[offset + (u64)i];
         sum += v;
     }
     float mean = block_sum(sum, scratch) / (float)a->dim;
@@ -64,6 +64,6 @@ KERNEL(norm_centered, struct norm_centered_args)
     float f = rsqrt32(block_sum(squares, scratch) / (float)a->dim + a->eps);
     for (int i = thread(); i < a->dim; i += THREADS) {
         float y = (x[i] - mean) * f * a->weight[i];
-        a->out[at + (u64)i] = all->bias ? y + all->bias[i] : y;
+        a->out[offset + (u64)i] = all->bias ? y + all->bias[i] : y;
     }
 }

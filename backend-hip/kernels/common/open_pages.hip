@@ -6,9 +6,9 @@ struct int4_channel {
     int lo, step;
 };
 
-DEVICE struct int4_channel int4_channel_of(int least, int most)
+DEVICE struct int4_channel int4_channel_of(int least, int maximum)
 {
-    int range = most - least, step = range <= 15 ? 1 : (range + 14) / 15,
+    int range = maximum - least, step = range <= 15 ? 1 : (range + 14) / 15,
         lo = 127 - (range + step / 2) / step * step;
     return (struct int4_channel){least < lo ? least : lo, step};
 }
@@ -21,19 +21,20 @@ DEVICE void int4_pack_pair(const u8 *from, u8 *to, int value, int d, int apart, 
     UNROLL for (int p = 0; p < PAGE; p++) byte[p] = 0;
     UNROLL for (int i = 0; i < 2; i++)
     {
-        int at = d + i * apart, code[PAGE], least = 127, most = -128;
+        int index = d + i * apart, code[PAGE], least = 127, maximum = -128;
         UNROLL for (int p = 0; p < PAGE; p++)
         {
-            code[p] = (signed char)from[value ? int8_value_at(at, p, d16) : int8_key_at(at, p)];
+            code[p] =
+                (signed char)from[value ? int8_value_at(index, p, d16) : int8_key_at(index, p)];
             least = code[p] < least ? code[p] : least;
-            most = code[p] > most ? code[p] : most;
+            maximum = code[p] > maximum ? code[p] : maximum;
         }
-        struct int4_channel c = int4_channel_of(least, most);
+        struct int4_channel c = int4_channel_of(least, maximum);
         u32 inverse = (65536u + (u32)c.step - 1) / (u32)c.step;
         UNROLL for (int p = 0; p < PAGE; p++)
             byte[p] |= ((u32)(code[p] - c.lo + c.step / 2) * inverse >> 16) << (4 * i);
-        to[int4_lo_at(value, d16) + (u32)at] = (u8)(c.lo + 128);
-        to[int4_step_at(value, d16) + (u32)at] = (u8)c.step;
+        to[int4_lo_at(value, d16) + (u32)index] = (u8)(c.lo + 128);
+        to[int4_step_at(value, d16) + (u32)index] = (u8)c.step;
     }
     UNROLL for (int p = 0; p < PAGE; p++)
     {

@@ -95,9 +95,9 @@ DEVICE void repack_pieces(const struct repack_args *a, const int pieces)
     u32x4 v = {0, 0, 0, 0};
     UNROLL for (int j = 0; j < inputs; j++)
     {
-        int at = piece * inputs + j;
-        if (row >= a->out_left || at >= a->in) continue;
-        u64 from = (u64)row * (u64)a->in + (u64)at;
+        int index = piece * inputs + j;
+        if (row >= a->out_left || index >= a->in) continue;
+        u64 from = (u64)row * (u64)a->in + (u64)index;
         if (pieces == 8) v[j] = ((const u32 *)a->src)[from];
         else v[j / 2] |= (u32)((const u16 *)a->src)[from] << (16 * (j % 2));
     }
@@ -126,12 +126,15 @@ KERNEL(repack_bytes, struct repack_args)
         int octet = (int)stage * 8 + 4 * c + t, group = octet / octets;
         u32 high = 0x88888888u, low = 0;
         if (octet * 8 < a->in) {
-            u64 at = (u64)(2 * group * octets + octet % octets);
-            high = src[at * PANEL];
-            low = src[(at + (u64)octets) * PANEL];
-            scales |= (u32)((const u16 *)a->scales)[(panel * (u64)(a->in / a->group) * 2 +
-                                                     (u64)(2 * group + 1)) * PANEL + (u64)output]
-                      << (16 * c);
+            u64 offset = (u64)(2 * group * octets + octet % octets);
+            high = src[offset * PANEL];
+            low = src[(offset + (u64)octets) * PANEL];
+            scales |=
+                (u32)((const u16 *)
+                          a->scales)[(panel * (u64)(a->in / a->group) * 2 + (u64)(2 * group + 1)) *
+                                         PANEL +
+                                     (u64)output]
+                << (16 * c);
         }
         v[2 * c] = (high << 4 & 0xf0f0f0f0u) | (low & 0x0f0f0f0fu);
         v[2 * c + 1] = (high & 0xf0f0f0f0u) | (low >> 4 & 0x0f0f0f0fu);

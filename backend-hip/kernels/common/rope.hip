@@ -20,10 +20,10 @@ KERNEL(rope_angles, struct angles_args)
     a->cos[i] = c * scale;
 }
 
-DEVICE void store(void *pages, u64 at, float x, int f32)
+DEVICE void store(void *pages, u64 offset, float x, int f32)
 {
-    if (f32) ((float *)pages)[at] = x;
-    else ((f16 *)pages)[at] = (f16)x;
+    if (f32) ((float *)pages)[offset] = x;
+    else ((f16 *)pages)[offset] = (f16)x;
 }
 
 DEVICE void load_octet(const float *from, float v[8])
@@ -32,16 +32,16 @@ DEVICE void load_octet(const float *from, float v[8])
     UNROLL for (int i = 0; i < 4; i++) v[i] = a[i], v[4 + i] = b[i];
 }
 
-DEVICE void store_octet(void *to, u64 at, const float v[8], int f32)
+DEVICE void store_octet(void *to, u64 offset, const float v[8], int f32)
 {
     if (f32) {
-        UNROLL for (int i = 0; i < 2; i++)((f32x4 *)((float *)to + at))[i] =
+        UNROLL for (int i = 0; i < 2; i++)((f32x4 *)((float *)to + offset))[i] =
             (f32x4){v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]};
         return;
     }
     u32 w[4];
     UNROLL for (int i = 0; i < 4; i++) w[i] = word_of((f16x2){(f16)v[2 * i], (f16)v[2 * i + 1]});
-    *(u32x4 *)((f16 *)to + at) = (u32x4){w[0], w[1], w[2], w[3]};
+    *(u32x4 *)((f16 *)to + offset) = (u32x4){w[0], w[1], w[2], w[3]};
 }
 
 /* Rotates dimensions d .. d + 7 and the same + half of a head of a row; x: at dimension d */
@@ -94,11 +94,11 @@ DEVICE void store_octets(const struct rope_kernel_args *a, const struct head_oct
     u64 page = ((u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)o->head) * head_page(hd);
     UNROLL for (int i = 0; i < 2; i++)
     {
-        int at = d + i * half;
+        int index = d + i * half;
         if (o->is_key) {
-            store_octet(a->pages, page + (u64)((at / 8 * PAGE + offset) * 8), y[i],
+            store_octet(a->pages, page + (u64)((index / 8 * PAGE + offset) * 8), y[i],
                         a->kv == PAGE_F32);
-            store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + at), v[i],
+            store_octet(a->pages, page + (u64)(PAGE * hd + offset * hd + index), v[i],
                         a->kv == PAGE_F32);
         } else {
             store_octet(a->q, from + (u64)(i * half), y[i], 1);
@@ -119,9 +119,9 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
 
 /* Stores what a block of such threads has of rotated and transformed heads: 16 neighbouring
  * dimensions number t % octets of a query, or of a key and of a value as codes. head: -1: none;
- * most: of the largest magnitudes of the head; codes[16 THREADS] */
+ * maximum: of the largest magnitudes of the head; codes[16 THREADS] */
 DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int head, int is_key,
-                           const int most[2], u8 *codes)
+                           const int maximum[2], u8 *codes)
 {
     int row = block_x(), t = thread(), hd = a->head_dim, octets = hd / 16, part = t % octets,
         slot = a->slot ? a->slot[row] : 0, offset = slot % PAGE;
@@ -135,7 +135,7 @@ DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int
     u8 *page = head >= 0 && is_key ? stored_page(a, row, slot, head) : (u8 *)0;
     UNROLL for (int k = 0; k < 2; k++)
     {
-        struct int_scale s = int_scale_of(most[k], 127);
+        struct int_scale s = int_scale_of(maximum[k], 127);
         u32 word[4] = {0, 0, 0, 0};
         if (!page) continue;
         UNROLL for (int i = 0; i < 16; i++)
@@ -146,12 +146,12 @@ DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int
     }
     barrier();
     /* the codes of values by neighbouring threads, which share lines of memory */
-    int of = block_y() * (THREADS / octets) - a->n_heads, d = t;
-    for (; d >= hd; d -= hd) of++;
+    int count = block_y() * (THREADS / octets) - a->n_heads, d = t;
+    for (; d >= hd; d -= hd) count++;
     for (int i = t; i < THREADS / octets * hd; i += THREADS) {
-        if (of >= 0 && of < a->n_kv_heads)
-            stored_page(a, row, slot, of)[int8_value_at(d, offset, hd)] = codes[i];
-        for (d += THREADS; d >= hd; d -= hd) of++;
+        if (count >= 0 && count < a->n_kv_heads)
+            stored_page(a, row, slot, count)[int8_value_at(d, offset, hd)] = codes[i];
+        for (d += THREADS; d >= hd; d -= hd) count++;
     }
 }
 
@@ -161,7 +161,7 @@ DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int
 DEVICE void store_octets_int8(const struct rope_kernel_args *a, const struct head_octets *o,
                               float y[2][8], float *x, int *largest)
 {
-    int t = thread(), hd = a->head_dim, half = hd / 2, octets = hd / 16, most[2] = {0, 0};
+    int t = thread(), hd = a->head_dim, half = hd / 2, octets = hd / 16, maximum[2] = {0, 0};
     float v[2][16];
     if (o->there)
         UNROLL for (int i = 0; i < 16; i++)
@@ -176,14 +176,14 @@ DEVICE void store_octets_int8(const struct rope_kernel_args *a, const struct hea
     UNROLL for (int k = 0; k < 2; k++)
     {
         if (o->there && o->is_key)
-            UNROLL for (int i = 0; i < 16; i++) most[k] = larger_bits(v[k][i], most[k]);
-        largest[k * THREADS + t] = most[k];
+            UNROLL for (int i = 0; i < 16; i++) maximum[k] = larger_bits(v[k][i], maximum[k]);
+        largest[k * THREADS + t] = maximum[k];
     }
     barrier();
-    UNROLL for (int k = 0; k < 2; k++)
-        for (int i = o->first; i < o->first + octets && i < THREADS; i++)
-            most[k] = largest[k * THREADS + i] > most[k] ? largest[k * THREADS + i] : most[k];
-    put_heads_int8(a, v, o->there ? o->head : -1, o->is_key, most, (u8 *)x);
+    UNROLL for (int k = 0; k < 2; k++) for (int i = o->first; i < o->first + octets && i < THREADS;
+                                            i++)
+        maximum[k] = largest[k * THREADS + i] > maximum[k] ? largest[k * THREADS + i] : maximum[k];
+    put_heads_int8(a, v, o->there ? o->head : -1, o->is_key, maximum, (u8 *)x);
 }
 
 DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *largest)
@@ -196,7 +196,8 @@ DEVICE void rope_octets_int8(const struct rope_kernel_args *a, float *x, int *la
 }
 
 #if !defined(__AMDGCN__)
-/* Whether the threads of a head are 2, 4, 8 or 16 lanes: one would have dimensions of both halves. */
+/* Whether the threads of a head are 2, 4, 8 or 16 lanes: one would have dimensions of both halves.
+ */
 DEVICE int rope_in_lanes(const struct rope_kernel_args *a)
 {
     int lanes = a->head_dim / 16;
@@ -208,12 +209,12 @@ DEVICE void rope_lanes_int8(const struct rope_kernel_args *a, u8 *codes, const i
 {
     int row = block_x(), t = thread(), hd = a->head_dim, half = hd / 2, lanes = hd / 16,
         d = t % lanes * 16, head = block_y() * (THREADS / lanes) + t / lanes,
-        is_key = head >= a->n_heads, there = head < a->n_heads + a->n_kv_heads, most[2] = {0, 0};
+        is_key = head >= a->n_heads, valid = head < a->n_heads + a->n_kv_heads, maximum[2] = {0, 0};
     if (is_key) head -= a->n_heads;
     u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
     float v[2][16];
     UNROLL for (int i = 0; i < 16; i++) v[0][i] = v[1][i] = 0;
-    if (there) {
+    if (valid) {
         const float *x = (is_key ? a->k : a->q) + from, *far = x + (d < half ? half : -half);
         u64 angle = (u64)row * (u64)half + (u64)(d % half);
         UNROLL for (int k = 0; k < 16; k += 8)
@@ -239,16 +240,16 @@ DEVICE void rope_lanes_int8(const struct rope_kernel_args *a, u8 *codes, const i
         }
     UNROLL for (int k = 0; k < 2; k++)
     {
-        UNROLL for (int i = 0; i < 16; i++) most[k] = larger_bits(v[k][i], most[k]);
-        most[k] = most_of_lanes(most[k], lanes);
+        UNROLL for (int i = 0; i < 16; i++) maximum[k] = larger_bits(v[k][i], maximum[k]);
+        maximum[k] = most_of_lanes(maximum[k], lanes);
     }
-    put_heads_int8(a, v, there ? head : -1, is_key, most, codes);
+    put_heads_int8(a, v, valid ? head : -1, is_key, maximum, codes);
 }
 #endif
 
 /* Block (row, head): query heads, then KV heads; thread t has dimensions t, t + THREADS, .. below
- * `most`. x[most] */
-DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x, const int most,
+ * `maximum`. x[maximum] */
+DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x, const int maximum,
                       const int int8)
 {
     int row = block_x(), is_key = block_y() >= a->n_heads,
@@ -257,13 +258,13 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
     u64 from = ((u64)row * (u64)(is_key ? a->n_kv_heads : a->n_heads) + (u64)head) * (u64)hd;
     const float *weight = is_key ? a->k_norm : a->q_norm;
     float v[LONG_HEAD_DIM / THREADS], sum = 0;
-    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+    UNROLL for (int j = 0, d = thread(); j < maximum / THREADS; j++, d += THREADS)
     {
         v[j] = d < hd ? (is_key ? a->k : a->q)[from + (u64)d] : 0;
         sum = fma32(v[j], v[j], sum);
     }
     float f = weight ? rsqrt32(block_sum(sum, scratch) / (float)hd + a->eps) : 1;
-    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+    UNROLL for (int j = 0, d = thread(); j < maximum / THREADS; j++, d += THREADS)
     {
         if (weight && d < hd) v[j] = v[j] * f * weight[d];
         x[d] = v[j];
@@ -272,7 +273,7 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
     int d8 = round8(hd), slot = is_key ? a->slot[row] : 0, offset = slot % PAGE;
     u64 page = (u64)(slot / PAGE) * (u64)a->n_kv_heads + (u64)head;
     float y[LONG_HEAD_DIM / THREADS]; /* 0: the padding of a key to a multiple of 8 */
-    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+    UNROLL for (int j = 0, d = thread(); j < maximum / THREADS; j++, d += THREADS)
     {
         y[j] = 0;
         if (d < hd) {
@@ -284,7 +285,7 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
     }
     if (int8) {
         barrier();
-        UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS) x[d] = y[j];
+        UNROLL for (int j = 0, d = thread(); j < maximum / THREADS; j++, d += THREADS) x[d] = y[j];
         hadamard_head(x, hd);
         if (is_key)
             int8_store_head(stored_page(a, row, slot, head), offset, x, a->v + from, hd,
@@ -296,7 +297,7 @@ DEVICE void rope_head(const struct rope_kernel_args *a, float *scratch, float *x
     }
     if (!is_key) return;
     page *= head_page(hd);
-    UNROLL for (int j = 0, d = thread(); j < most / THREADS; j++, d += THREADS)
+    UNROLL for (int j = 0, d = thread(); j < maximum / THREADS; j++, d += THREADS)
     {
         if (d >= d8) continue;
         store(a->pages, page + (u64)((d / 8 * PAGE + offset) * 8 + d % 8), y[j], a->kv == PAGE_F32);
@@ -330,8 +331,8 @@ DEVICE void rope_warp(const struct rope_kernel_args *a, const int n)
     UNROLL for (int i = 0; i < n; i++)
     {
         float other = i < n / 2 ? -v[i + n / 2] : v[i - n / 2];
-        u64 at = angle + (u64)(i % (n / 2) * 32);
-        y[i] = fma32(v[i], a->cos[at], other * a->sin[at]);
+        u64 address = angle + (u64)(i % (n / 2) * 32);
+        y[i] = fma32(v[i], a->cos[address], other * a->sin[address]);
     }
     if (!is_key) {
         UNROLL for (int i = 0; i < n; i++) a->q[from + (u64)(32 * i)] = y[i];
@@ -357,14 +358,14 @@ KERNEL(rope_store_warps, struct rope_kernel_args)
 #endif
 
 /* in_octets: as in rope_octets() */
-#define ROPE_STORE(name, most)                                                                     \
+#define ROPE_STORE(name, maximum)                                                                  \
     KERNEL(name, struct rope_kernel_args)                                                          \
     {                                                                                              \
         LDS(float, scratch, THREADS);                                                              \
-        LDS(float, x, most);                                                                       \
+        LDS(float, x, maximum);                                                                    \
         const struct rope_kernel_args *a = ARGS;                                                   \
         if (a->in_octets) rope_octets(a);                                                          \
-        else rope_head(a, scratch, x, most, 0);                                                    \
+        else rope_head(a, scratch, x, maximum, 0);                                                 \
     }
 ROPE_STORE(rope_store, GPU_HEAD_DIM)
 ROPE_STORE(rope_store_512, LONG_HEAD_DIM)

@@ -47,22 +47,22 @@ DEVICE void top_rank(struct top_lds *l, struct largest *out, struct top_state s,
     }
 }
 
-/* Processes the items numbered lo .. hi - 1; item[0] is number `at`. */
-DEVICE struct top_state top_piece(struct top_lds *l, struct largest *out, const float *item, int at,
-                                  int lo, int hi, struct top_state s)
+/* Processes the items numbered lo .. hi - 1; item[0] is number `index`. */
+DEVICE struct top_state top_piece(struct top_lds *l, struct largest *out, const float *item,
+                                  int index, int lo, int hi, struct top_state s)
 {
     int *count = &l->n_found[s.n_pieces % 3], hits = 0;
     if (thread() == 0) l->n_found[(s.n_pieces + 1) % 3] = 0;
     UNROLL for (int i = 0; i < TOP_ITEMS; i++)
     {
-        int number = at + i * TOP_THREADS;
+        int number = index + i * TOP_THREADS;
         hits |= ((item[i] > s.bound) & (number >= lo) & (number < hi)) << i;
     }
     if (hits) {
         UNROLL for (int i = 0; i < TOP_ITEMS; i++) if (hits >> i & 1)
         {
             int to = s.n_found + take_numbers(count, 1);
-            if (to < TOP_ROOM) l->found[to] = (struct largest){item[i], at + i * TOP_THREADS};
+            if (to < TOP_ROOM) l->found[to] = (struct largest){item[i], index + i * TOP_THREADS};
         }
     }
     barrier();
@@ -78,15 +78,15 @@ DEVICE struct top_state top_piece(struct top_lds *l, struct largest *out, const 
     return s;
 }
 
-DEVICE void top_load(float *item, const float *x, int at, int vocab)
+DEVICE void top_load(float *item, const float *x, int index, int vocab)
 {
-    if (at - thread() + TOP_PIECE <= vocab) {
-        UNROLL for (int i = 0; i < TOP_ITEMS; i++) item[i] = x[at + i * TOP_THREADS];
+    if (index - thread() + TOP_PIECE <= vocab) {
+        UNROLL for (int i = 0; i < TOP_ITEMS; i++) item[i] = x[index + i * TOP_THREADS];
     } else {
         UNROLL for (int i = 0; i < TOP_ITEMS; i++)
         {
-            float value = x[at + i * TOP_THREADS < vocab ? at + i * TOP_THREADS : vocab - 1];
-            item[i] = at + i * TOP_THREADS < vocab ? value : -__builtin_inff();
+            float value = x[index + i * TOP_THREADS < vocab ? index + i * TOP_THREADS : vocab - 1];
+            item[i] = index + i * TOP_THREADS < vocab ? value : -__builtin_inff();
         }
     }
 }

@@ -265,11 +265,11 @@ KERNEL(embed_rows, struct embed_args)
     u64 first = (u64)(token / PANEL) * (u64)(a->n_chunks * pieces * PANEL) + (u64)(token % PANEL);
     EMBED_UNROLL for (int j = thread(); j < a->dim; j += THREADS)
     {
-        u64 at = (first + (u64)(j / inputs * PANEL)) * (u64)inputs + (u64)(j % inputs);
+        u64 offset = (first + (u64)(j / inputs * PANEL)) * (u64)inputs + (u64)(j % inputs);
         float v;
-        if (a->kind == WEIGHT_F32) v = ((const float *)a->weight)[at];
-        else if (a->kind == WEIGHT_BF16) v = f32_of_bf16(((const u16 *)a->weight)[at]);
-        else v = (float)half_of(((const u16 *)a->weight)[at]);
+        if (a->kind == WEIGHT_F32) v = ((const float *)a->weight)[offset];
+        else if (a->kind == WEIGHT_BF16) v = f32_of_bf16(((const u16 *)a->weight)[offset]);
+        else v = (float)half_of(((const u16 *)a->weight)[offset]);
         a->out[(u64)row * (u64)a->dim + (u64)j] = v * a->scale;
     }
 }
@@ -277,32 +277,33 @@ KERNEL(embed_rows, struct embed_args)
 /* RMSNorm of a row in memory. Thread t sums elements t, t + THREADS, .. */
 DEVICE void norm_row(const struct norm_args *a, int row, float *scratch)
 {
-    u64 at = (u64)row * (u64)a->dim;
-    float *x = a->x + at, sum = 0;
+    u64 offset = (u64)row * (u64)a->dim;
+    float *x = a->x + offset, sum = 0;
     for (int i = thread(); i < a->dim; i += THREADS) {
         float v = x[i];
-        if (a->delta) x[i] = v = v + a->delta[at + (u64)i];
+        if (a->delta) x[i] = v = v + a->delta[offset + (u64)i];
         sum = fma32(v, v, sum);
     }
     float f = rsqrt32(block_sum(sum, scratch) / (float)a->dim + a->eps);
-    for (int i = thread(); i < a->dim; i += THREADS) a->out[at + (u64)i] = x[i] * f * a->weight[i];
+    for (int i = thread(); i < a->dim; i += THREADS)
+        a->out[offset + (u64)i] = x[i] * f * a->weight[i];
 }
 
 /* The same in the order of norm_pieces(): thread t sums elements 4t .. 4t + 3, then 4 (THREADS + t)
  * .. and so on. dim is a multiple of 4. */
 DEVICE void norm_row_by_4(const struct norm_args *a, int row, float *scratch)
 {
-    u64 at = (u64)row * (u64)a->dim;
-    float *x = a->x + at, sum = 0;
+    u64 offset = (u64)row * (u64)a->dim;
+    float *x = a->x + offset, sum = 0;
     for (int i = 4 * thread(); i < a->dim; i += 4 * THREADS)
         for (int e = i; e < i + 4; e++) {
             float v = x[e];
-            if (a->delta) x[e] = v = v + a->delta[at + (u64)e];
+            if (a->delta) x[e] = v = v + a->delta[offset + (u64)e];
             sum = fma32(v, v, sum);
         }
     float f = rsqrt32(block_sum(sum, scratch) / (float)a->dim + a->eps);
     for (int i = 4 * thread(); i < a->dim; i += 4 * THREADS)
-        for (int e = i; e < i + 4; e++) a->out[at + (u64)e] = x[e] * f * a->weight[e];
+        for (int e = i; e < i + 4; e++) a->out[offset + (u64)e] = x[e] * f * a->weight[e];
 }
 
 KERNEL(norm_rows, struct norm_args)
@@ -343,15 +344,15 @@ DEVICE void norm_prepare(const struct norm_prepare_args *a, float *scratch, u64 
         prepare_row(&a->prepare, a->prepare.x + (u64)block_x() * (u64)dim, block_x(), scratch);
         return;
     }
-    u64 at = (u64)block_x() * (u64)dim;
+    u64 offset = (u64)block_x() * (u64)dim;
     f32x4 v[ROW_PIECES], w[ROW_PIECES];
-    FOR_PIECES(pieces, j, i, dim) v[j] = *(const f32x4 *)(n->x + at + i);
-    if (n->delta) FOR_PIECES(pieces, j, i, dim) w[j] = *(const f32x4 *)(n->delta + at + i);
+    FOR_PIECES(pieces, j, i, dim) v[j] = *(const f32x4 *)(n->x + offset + i);
+    if (n->delta) FOR_PIECES(pieces, j, i, dim) w[j] = *(const f32x4 *)(n->delta + offset + i);
     if (n->delta) FOR_PIECES(pieces, j, i, dim) v[j] = v[j] + w[j];
     FOR_PIECES(pieces, j, i, dim) w[j] = *(const f32x4 *)(n->weight + i);
-    if (n->delta) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->x + at + i) = v[j];
+    if (n->delta) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->x + offset + i) = v[j];
     norm_pieces(n, v, w, scratch, pieces);
-    if (n->out) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->out + at + i) = v[j];
+    if (n->out) FOR_PIECES(pieces, j, i, dim) * (f32x4 *)(n->out + offset + i) = v[j];
     prepare_pieces(&a->prepare, block_x(), v, order, scratch, ordered, pieces);
 }
 
@@ -406,12 +407,11 @@ DEVICE void glu_prepare(const struct glu_prepare_args *a, float *scratch, f32x4 
                         const int pieces, const int kept, const int at_once)
 {
     int dim = (int)a->glu.n, row = block_x();
-    u64 at = (u64)row * a->glu.n;
-    float *gate = a->glu.gate + at, largest = 0;
-    const float *up = a->glu.up + at;
+    u64 offset = (u64)row * a->glu.n;
+    float *gate = a->glu.gate + offset, largest = 0;
+    const float *up = a->glu.up + offset;
     if (!fits_pieces(&a->prepare, pieces)) {
-        for (int i = thread(); i < dim; i += THREADS) 
-            gate[i] = gated(gate[i], up[i], a->glu.gelu);
+        for (int i = thread(); i < dim; i += THREADS) gate[i] = gated(gate[i], up[i], a->glu.gelu);
         barrier();
         prepare_row(&a->prepare, gate, row, scratch);
         return;

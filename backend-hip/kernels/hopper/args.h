@@ -64,8 +64,8 @@ enum { PLAIN_WGMMA_ROWS = 128 };
 enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 #define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
     ((inputs) * 2 * (parts) + 3 * (inputs) * (panels) + 128)
-/* router_gemv.hip: inputs; parts of a row, the row, and a sum of half a panel for each 64
- * inputs */
+/* router_gemv.hip: inputs at most; shared memory for the row in two parts of fp16, the row in fp32,
+ * and, for each 64 inputs, a sum of each of the 8 outputs of half a panel */
 enum { ROUTER_INPUTS = 4096 };
 #define ROUTER_SHARED(inputs) ((inputs) * (2 * 2 + 4 + 1))
 

@@ -46,16 +46,16 @@ DEVICE void produce_long(const struct attend_kernel_args *a, const struct query_
     if (before >= 0) mbarrier_arrive(r->full + (u32)(8 * before));
 }
 
-/* A lane's queries, as wgmma_queries() has them, in shared memory at `to`; they are rotated. Loops stay
- * loops: queries are loaded once. */
-DEVICE void put_long_queries(const struct attend_kernel_args *a, const int row[2], u64 at, char *to,
-                             float undo[2])
+/* A lane's queries, as wgmma_queries() has them, in shared memory at `to`; they are rotated. Loops
+ * stay loops: queries are loaded once. */
+DEVICE void put_long_queries(const struct attend_kernel_args *a, const int row[2], u64 offset,
+                             char *to, float undo[2])
 {
     int of_group = thread() % 128 / WARP * 16 + thread() % WARP / 4;
     UNROLL for (int i = 0; i < 2; i++)
     {
-        const float *x = a->q + (u64)row[i] * (u64)(a->n_heads * LONG_DIMS) + at;
-        char *of = to + (of_group + 8 * i) * 16 + thread() % 4 * 4;
+        const float *x = a->q + (u64)row[i] * (u64)(a->n_heads * LONG_DIMS) + offset;
+        char *source = to + (of_group + 8 * i) * 16 + thread() % 4 * 4;
         float largest = 0;
         UNROLL_4 for (int c = 0; c < LONG_DIMS; c += 8)
         {
@@ -68,8 +68,8 @@ DEVICE void put_long_queries(const struct attend_kernel_args *a, const int row[2
         {
             f32x2 v = *(const f32x2 *)(x + c);
             struct two_halves pair = split_pair(v[0] * p.factor, v[1] * p.factor);
-            *(u32 *)(of + c * (GROUP_ROWS * 2)) = pair.high;
-            *(u32 *)(of + LONG_PART + c * (GROUP_ROWS * 2)) = pair.low;
+            *(u32 *)(source + c * (GROUP_ROWS * 2)) = pair.high;
+            *(u32 *)(source + LONG_PART + c * (GROUP_ROWS * 2)) = pair.low;
         }
     }
 }
@@ -102,11 +102,11 @@ DEVICE void consume_long(const struct attend_kernel_args *a, const struct query_
     warpgroup_barrier(1 + group);
     for (int p0 = w->begin; p0 <= w->last; p0 += KV_STEP) {
         float score[32], shrink[2];
-        u32 at = ring->slots + (u32)(slot * LONG_SLOT);
+        u32 offset = ring->slots + (u32)(slot * LONG_SLOT);
         int sees = p0 <= r.highest;
         mbarrier_wait(ring->full + 8 * (u32)slot, parity);
         if (sees) {
-            long_scores(keep(queries), at, score, parts);
+            long_scores(keep(queries), offset, score, parts);
             wgmma_wait(score, 64);
         }
         if (lane == 0) mbarrier_arrive(ring->empty + 8 * (u32)slot);
@@ -115,19 +115,18 @@ DEVICE void consume_long(const struct attend_kernel_args *a, const struct query_
             softmax_step(a, &r, score, p0, shrink);
             UNROLL for (int i = 0; i < LONG_DIMS / 2; i++) r.total[i] *= shrink[i / 2 % 2];
         }
-        at = ring->slots + (u32)(slot * LONG_SLOT);
+        offset = ring->slots + (u32)(slot * LONG_SLOT);
         mbarrier_wait(ring->full + 8 * (u32)slot, parity);
         if (sees) {
             struct two_halves p[KV_STEP / 16][4];
             split_weights(score, p);
             wgmma_begin();
-            UNROLL for (int k = 0; k < KV_STEP / 16; k++) UNROLL for (int half = 0; half < 2; half++)
-                wgmma_by_columns(r.total + 64 * half, p[k][0].high, p[k][1].high, p[k][2].high,
-                                 p[k][3].high,
-                                 wgmma_columns(at + (u32)(2 * half * (KV_STEP * 128) +
-                                                          k * 16 * 128),
-                                               KV_STEP * 128),
-                                 128);
+            UNROLL for (int k = 0; k < KV_STEP / 16; k++)
+                UNROLL for (int half = 0; half < 2; half++) wgmma_by_columns(
+                    r.total + 64 * half, p[k][0].high, p[k][1].high, p[k][2].high, p[k][3].high,
+                    wgmma_columns(offset + (u32)(2 * half * (KV_STEP * 128) + k * 16 * 128),
+                                  KV_STEP * 128),
+                    128);
             wgmma_commit();
             wgmma_wait(r.total, 128);
             wgmma_done(r.total + 64, 128);

@@ -61,7 +61,8 @@ DEVICE const u8 *int8_source_page(const struct int8_source *s, int index)
            (u64)s->table[index <= s->last / PAGE ? index : s->last / PAGE] * s->page_stride;
 }
 
-/* Asks for a thread's pieces and its scale of the step from p0 on. lds: of shared memory */
+/* Begins to copy a thread's pieces and its scale of the step that begins at position p0 to slot
+ * number `slot`. lds is the address at which the block's shared memory begins. */
 DEVICE void int8_ask(const struct int8_source *s, u32 lds, int p0, int slot, const int dims)
 {
     int i = thread() % 128;
@@ -192,18 +193,19 @@ DEVICE void put_packed_value(u8 *values, const u8 *codes, const u8 *channels, in
         position = n / dims * PAGE + four * 4;
     u32x2 code = *(const u32x2 *)codes;
     u32 lo = *(const u32 *)(channels + 2 * dims + d),
-        step = *(const u32 *)(channels + 3 * dims + d), of[4][2]; /* [dimension][odd positions] */
+        step = *(const u32 *)(channels + 3 * dims + d),
+        count[4][2]; /* [dimension][odd positions] */
     UNROLL for (int j = 0; j < 4; j++)
     {
         struct channel_pairs c = row_pairs_of(lo, step, j);
         UNROLL for (int odd = 0; odd < 2; odd++)
-            of[j][odd] = int4_halves(code[j / 2], &c, j % 2, odd);
+            count[j][odd] = int4_halves(code[j / 2], &c, j % 2, odd);
     }
     UNROLL for (int i = 0; i < 4; i++)
     {
         int p = position + i;
-        u32 lower = chosen_bytes(of[0][i % 2], of[1][i % 2], i / 2 ? 0x7632 : 0x5410),
-            upper = chosen_bytes(of[2][i % 2], of[3][i % 2], i / 2 ? 0x7632 : 0x5410);
+        u32 lower = chosen_bytes(count[0][i % 2], count[1][i % 2], i / 2 ? 0x7632 : 0x5410),
+            upper = chosen_bytes(count[2][i % 2], count[3][i % 2], i / 2 ? 0x7632 : 0x5410);
         *(u64 *)(values + d / 64 * (KV_STEP * 128) + p * 128 + (d % 64 / 8 ^ p % 8) * 16 +
                  d % 8 * 2) = (u64)lower | (u64)upper << 32;
     }
@@ -246,10 +248,10 @@ DEVICE void produce_int8(const struct attend_kernel_args *a, const struct query_
     s.last = int4 ? w->last / PAGE * PAGE - 1 : w->last;
     UNROLL for (int k = 0; k < INT8_AHEAD - 1; k++)
         ask_step(a, w, &steps, &s, r->stages, k, k, dims, int4);
-    for (int at = 0; at < steps.n; at++) {
-        int next = slot + INT8_AHEAD - 1, own, p0 = int8_step_at(w, &steps, at, &own);
+    for (int index = 0; index < steps.n; index++) {
+        int next = slot + INT8_AHEAD - 1, own, p0 = int8_step_at(w, &steps, index, &own);
         if (next >= INT8_AHEAD) next -= INT8_AHEAD;
-        ask_step(a, w, &steps, &s, r->stages, at + INT8_AHEAD - 1, next, dims, int4);
+        ask_step(a, w, &steps, &s, r->stages, index + INT8_AHEAD - 1, next, dims, int4);
         mbarrier_wait(r->empty + (u32)(8 * stage), parity);
         COPIES_WAIT(ATTEND_INT8_AHEAD - 1);
         if (int4) warpgroup_barrier(1); /* the channels are copied by all */
@@ -302,7 +304,7 @@ DEVICE void online_softmax_int8(struct query_rows *r, struct int8_softmax *x, fl
                                 const float *scales, int p0, const int seen[2][2], float shrink[2],
                                 const int masked)
 {
-    float top[2][4], more[2][4], of_value[KV_STEP / 4];
+    float top[2][4], extra[2][4], of_value[KV_STEP / 4];
     const float *of_key = scales + thread() % 4 * 2;
     UNROLL for (int k = 0; k < KV_STEP / 4; k += 2)
     {
@@ -349,11 +351,11 @@ DEVICE void online_softmax_int8(struct query_rows *r, struct int8_softmax *x, fl
         {
             float *s = &score[k / 2 * 4 + 2 * i + k % 2];
             *s = exp2_estimate(fma32(*s, to_log2, offset));
-            more[i][k % 4] = k < 4 ? *s : more[i][k % 4] + *s;
+            extra[i][k % 4] = k < 4 ? *s : extra[i][k % 4] + *s;
             *s = masked && *s == 0 ? 0 : *s * of_value[k];
         }
         r->sum[i] = fma32(r->sum[i], shrink[i],
-                          (more[i][0] + more[i][1]) + (more[i][2] + more[i][3]));
+                          (extra[i][0] + extra[i][1]) + (extra[i][2] + extra[i][3]));
     }
 }
 
@@ -370,8 +372,8 @@ DEVICE void consume_int8(const struct attend_kernel_args *a, const struct query_
     u32 parity = 0;
     begin_rows(a, w, &r, dims, 1);
     UNROLL for (int i = 0; i < 2; i++) x.offset[i] = x.unit[i] = x.top_value[i] = 0;
-    for (int at = 0; at < steps.n; at++) {
-        int own, p0 = int8_step_at(w, &steps, at, &own), seen[2][2];
+    for (int index = 0; index < steps.n; index++) {
+        int own, p0 = int8_step_at(w, &steps, index, &own), seen[2][2];
         u32 keys = ring->stages + (u32)(stage * ATTEND_INT8_STAGE(dims));
         const float *scales =
             (const float *)(lds + stage * ATTEND_INT8_STAGE(dims) + 2 * key_bytes);

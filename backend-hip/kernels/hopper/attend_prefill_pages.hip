@@ -20,10 +20,10 @@ DEVICE void load_last_values(const char *pages, const int *table, u64 page_strid
                              int last, const int dims)
 {
     const int lanes = dims / 8;
-    int octet = thread() % 128 % lanes, of = thread() % 128 / lanes;
+    int octet = thread() % 128 % lanes, count = thread() % 128 / lanes;
     UNROLL_4 for (int j = 0; j < STAGE_POSITIONS; j += 128 / lanes)
     {
-        int p = j + of, seen = p0 + p <= last;
+        int p = j + count, seen = p0 + p <= last;
         const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride +
                            PAGE * dims * 2;
         copy_16_or_zeros(to + (u32)(p / PAGE * (PAGE * dims * 2) + octet / 8 * (PAGE * 128) +
@@ -43,14 +43,14 @@ DEVICE void produce_pages(const struct attend_kernel_args *a, const struct query
     u64 stride = (u64)a->n_kv_heads * (u64)(2 * part);
     u32 parity = 1; /* an unused stage is empty */
     for (int p0 = w->begin; p0 <= w->last; p0 += STAGE_POSITIONS) {
-        int whole = p0 + STAGE_POSITIONS - 1 <= w->last, n = whole ? STAGE_PAGES
-                                                                   : (w->last - p0) / PAGE + 1;
+        int whole = p0 + STAGE_POSITIONS - 1 <= w->last,
+            n = whole ? STAGE_PAGES : (w->last - p0) / PAGE + 1;
         u32 to = r->stages + (u32)(stage * stage_bytes), full = r->full + (u32)(8 * stage),
-            values = full + 2 * 8 * KV_STAGES, of = parity;
+            values = full + 2 * 8 * KV_STAGES, count = parity;
         if (++stage == KV_STAGES) stage = 0, parity ^= 1;
         if (whole && lane >= WARP) continue; /* they wait for the last stage */
         int page = lane < n ? table[p0 / PAGE + lane] : 0;
-        if (lane < WARP) mbarrier_wait(r->empty + (full - r->full), of);
+        if (lane < WARP) mbarrier_wait(r->empty + (full - r->full), count);
         if (lane == 0) mbarrier_arrive_expect(full, (u32)(n * part));
         if (lane < n)
             bulk_copy(to + (u32)(lane * part), pages + (u64)page * stride, (u32)part, full);

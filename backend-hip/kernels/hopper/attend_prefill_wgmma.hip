@@ -74,18 +74,18 @@ DEVICE void load_kv_keys(const char *pages, const int *table, u64 page_stride, u
 
 /* The same of the values. */
 DEVICE void load_kv_values(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
-                        int last, const int dims)
+                           int last, const int dims)
 {
     const int lanes = dims / 8;
-    int i = thread() % 128, octet = i % lanes, of = i / lanes;
+    int i = thread() % 128, octet = i % lanes, count = i / lanes;
     UNROLL for (int j = 0; j < KV_STEP; j += 128 / lanes)
     {
-        int p = j + of, seen = p0 + p <= last;
+        int p = j + count, seen = p0 + p <= last;
         const char *page = pages + (u64)table[(seen ? p0 + p : last) / PAGE] * page_stride +
                            PAGE * dims * 2;
-        copy_16_or_zeros(to + (u32)(octet / 8 * (KV_STEP * 128) + p * 128 +
-                                    (octet % 8 ^ p % 8) * 16),
-                         page + (p % PAGE * dims + octet * 8) * 2, seen);
+        copy_16_or_zeros(
+            to + (u32)(octet / 8 * (KV_STEP * 128) + p * 128 + (octet % 8 ^ p % 8) * 16),
+            page + (p % PAGE * dims + octet * 8) * 2, seen);
     }
 }
 
@@ -127,14 +127,14 @@ DEVICE void load_pairs(const float *from, float x[][2], const int dims)
 
 /* A lane's queries: the pairs 2t and 8 + 2t of each 16 dimensions, of rows r and r + 8 of its warp,
  * times a power of two for each row that brings the largest into [2^14, 2^15); undo[]: its inverse.
- * row[]: of the step; at: of its dimension 2t; int8: rotated queries are transformed
+ * row[]: of the step; offset: of its dimension 2t; int8: rotated queries are transformed
  * (kv_int8.h) */
-DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], u64 at,
+DEVICE void wgmma_queries(const struct attend_kernel_args *a, const int row[2], u64 offset,
                           struct two_halves q[][4], float undo[2], const int dims, const int int8)
 {
     float v[2][GPU_HEAD_DIM / 8][2];
     UNROLL for (int i = 0; i < 2; i++)
-        load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * dims) + at, v[i], dims);
+        load_pairs(a->q + (u64)row[i] * (u64)(a->n_heads * dims) + offset, v[i], dims);
     UNROLL for (int i = 0; i < 2; i++)
     {
         float largest = 0;
@@ -192,7 +192,7 @@ struct query_rows {
 DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, const int apart,
                            int window, float shrink[2], const int masked)
 {
-    float top[2][4], more[2][4];
+    float top[2][4], extra[2][4];
     UNROLL for (int i = 0; i < 2; i++)
     {
         int pos = r->lowest + r->row + 8 * i,
@@ -221,10 +221,10 @@ DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, const 
         {
             float *s = &score[k / 2 * 4 + 2 * i + k % 2];
             *s = exp2_estimate(fma32(*s, to_log2, offset));
-            more[i][k % 4] = k < 4 ? *s : more[i][k % 4] + *s;
+            extra[i][k % 4] = k < 4 ? *s : extra[i][k % 4] + *s;
         }
         r->sum[i] = fma32(r->sum[i], shrink[i],
-                          (more[i][0] + more[i][1]) + (more[i][2] + more[i][3]));
+                          (extra[i][0] + extra[i][1]) + (extra[i][2] + extra[i][3]));
     }
 }
 
@@ -296,8 +296,9 @@ DEVICE void begin_rows(const struct attend_kernel_args *a, const struct query_ti
 /* The inverse of a sum of weights 2^(score - max + 14 - unit) with the weight of a sink. */
 DEVICE float wgmma_inverse(float sum, float max, float sink, float unit)
 {
-    float at = sink * 0x1.715476p+0f, larger = max32(at, max), shrink = exp2_estimate(max - larger);
-    return shrink * rcp32(fma32(sum, shrink, exp2_estimate(at - larger + (14 - unit))));
+    float value_at = sink * 0x1.715476p+0f, larger = max32(value_at, max),
+          shrink = exp2_estimate(max - larger);
+    return shrink * rcp32(fma32(sum, shrink, exp2_estimate(value_at - larger + (14 - unit))));
 }
 
 /* unit: of each row's weights */

@@ -66,10 +66,10 @@ DEVICE const u8 *warp_begin(const struct attend_kernel_args *a, const struct chu
                             const struct warp_lds *l, const struct warp_stages *s, const int dims,
                             const int int4)
 {
-    int lane = thread(), there = lane >= w->from && lane <= w->to && !(int4 && lane == w->own),
+    int lane = thread(), valid = lane >= w->from && lane <= w->to && !(int4 && lane == w->own),
         count = w->to - w->from + 1 - (int4 && w->own >= w->from);
     const u8 *page = (const u8 *)a->pages;
-    if (there)
+    if (valid)
         page += ((u64)a->table[(u64)a->seq[w->row] * (u64)a->table_stride +
                                (u64)(w->c0 / PAGE + lane)] *
                      (u64)a->n_kv_heads +
@@ -83,9 +83,9 @@ DEVICE const u8 *warp_begin(const struct attend_kernel_args *a, const struct chu
     }
     warp_barrier();
     UNROLL for (int n = 0; n < WARP_DEPTH; n++) warp_copy(w, l, s, page, n, dims, int4);
-    if (there)
-        bulk_copy(lds_address(l->scales) + (u32)(8 * PAGE * lane),
-                  page + 2 * WARP_PART(dims, int4), 8 * PAGE, scales);
+    if (valid)
+        bulk_copy(lds_address(l->scales) + (u32)(8 * PAGE * lane), page + 2 * WARP_PART(dims, int4),
+                  8 * PAGE, scales);
     return page;
 }
 
@@ -123,10 +123,10 @@ DEVICE void warp_scores(const struct chunk_work *w, const struct warp_lds *l, co
         u32x2 b = warp_query(l, s, int4, dims, int4, heads);
         UNROLL for (int i = 0; i < WARP_PAGES(int4); i++)
         {
-            const u8 *of = keys + i * (WARP_PART(dims, int4) + 32);
+            const u8 *source = keys + i * (WARP_PART(dims, int4) + 32);
             u32 k[4];
-            if (int4) chunk_packed_keys(of, s, k, dims);
-            else chunk_keys(of, s, k);
+            if (int4) chunk_packed_keys(source, s, k, dims);
+            else chunk_keys(source, s, k);
             mma_s8(sum[i], k[0], k[1], k[2], k[3], b[0], b[1]);
         }
     }
@@ -171,12 +171,11 @@ DEVICE float warp_weights(const struct attend_kernel_args *a, const struct chunk
                           const struct warp_lds *l, float of_query, const int dims)
 {
     enum { N = KV_SPLIT / WARP };
-    int lane = thread(), place = lane % PAGE, most = 0;
+    int lane = thread(), place = lane % PAGE, maximum = 0;
     float x[N], other[N], sum = 0, *part = warp_part(a, w, 0, dims);
     u32 largest = 0;
-    NO_UNROLL for (int p = lane; p < KV_SPLIT; p += WARP)
-        l->scores[p] = (int)bits_of(
-            chunk_score(a, l->scores[p], of_query * l->scales[p / PAGE * 2 * PAGE + place]));
+    NO_UNROLL for (int p = lane; p < KV_SPLIT; p += WARP) l->scores[p] = (int)bits_of(
+        chunk_score(a, l->scores[p], of_query * l->scales[p / PAGE * 2 * PAGE + place]));
     UNROLL for (int i = 0; i < N; i++)
     {
         x[i] = warp_sees(w, 32 * i + lane) ? f32_of((u32)l->scores[32 * i + lane])
@@ -194,10 +193,10 @@ DEVICE float warp_weights(const struct attend_kernel_args *a, const struct chunk
         float even = lane < PAGE ? weight : other[i], odd = lane < PAGE ? other[i] : weight;
         sum = i ? sum + even + odd : even + odd;
         x[i] = seen ? weight * l->scales[page * 2 * PAGE + PAGE + place] : 0;
-        most = larger_bits(x[i], most);
+        maximum = larger_bits(x[i], maximum);
     }
     UNROLL for (int i = EXACT_LANES / 2; i; i /= 2) sum += f32_of(shuffle_xor(bits_of(sum), i));
-    struct int_scale s = int_scale_of((int)max_of_warp((u32)most), EXACT_WEIGHT_TOP);
+    struct int_scale s = int_scale_of((int)max_of_warp((u32)maximum), EXACT_WEIGHT_TOP);
     UNROLL for (int i = 0; i < N; i++)
     {
         u8 *to = (u8 *)l->scores + (2 * i + lane / PAGE) * 2 * PAGE + place;
@@ -225,7 +224,7 @@ DEVICE float warp_weights_of_heads(const struct attend_kernel_args *a, const str
                                    const int heads)
 {
     enum { AT_ONCE = 4 }; /* pages */
-    int lane = thread(), r = lane / 4, t = lane % 4, most = 0,
+    int lane = thread(), r = lane / 4, t = lane % 4, maximum = 0,
         begin = w->from / AT_ONCE * AT_ONCE, end = w->to / AT_ONCE * AT_ONCE + AT_ONCE;
     u32 largest = 0;
     float sum[2] = {0, 0}, *part = warp_part(a, w, t, dims);
@@ -244,17 +243,19 @@ DEVICE float warp_weights_of_heads(const struct attend_kernel_args *a, const str
     NO_UNROLL for (int p0 = begin; p0 < end; p0 += AT_ONCE)
         UNROLL for (int p = p0; p < p0 + AT_ONCE; p++) UNROLL for (int e = 0; e < 2; e++)
     {
-        int *at = l->scores + (2 * p + e) * WARP + lane, seen = warp_sees(w, p * PAGE + r + 8 * e);
-        float weight = seen ? exact_exp(f32_of((u32)*at) - max) : 0,
+        int *cursor = l->scores + (2 * p + e) * WARP + lane,
+            seen = warp_sees(w, p * PAGE + r + 8 * e);
+        float weight = seen ? exact_exp(f32_of((u32)*cursor) - max) : 0,
               x = seen ? weight * l->scales[p * 2 * PAGE + PAGE + r + 8 * e] : 0;
         sum[e] += weight;
-        most = larger_bits(x, most);
-        *at = (int)bits_of(x);
+        maximum = larger_bits(x, maximum);
+        *cursor = (int)bits_of(x);
     }
     float all = sum[0] + sum[1];
     UNROLL for (int i = WARP / 2; i > 2; i /= 2) all += f32_of(shuffle_xor(bits_of(all), i));
-    struct int_scale s = int_scale_of((int)max_of_head((u32)most), EXACT_WEIGHT_TOP);
-    NO_UNROLL for (int p0 = begin; p0 < end; p0 += AT_ONCE) {
+    struct int_scale s = int_scale_of((int)max_of_head((u32)maximum), EXACT_WEIGHT_TOP);
+    NO_UNROLL for (int p0 = begin; p0 < end; p0 += AT_ONCE)
+    {
         float x[AT_ONCE][2];
         UNROLL for (int i = 0; i < AT_ONCE; i++) UNROLL for (int e = 0; e < 2; e++)
             x[i][e] = f32_of((u32)l->scores[(2 * (p0 + i) + e) * WARP + lane]);

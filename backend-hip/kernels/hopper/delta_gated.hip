@@ -23,26 +23,26 @@ KERNEL(delta_gated_128, struct delta_gated_args)
     LDS(float, lds, DELTA_STAGE(DIMS, 1));
     LDS(float, result, DELTA_COLUMNS);
     struct delta_block b = delta_block_of(a);
-    struct delta_chunk of = delta_chunk_of(a, &b, lds, DIMS, 1);
+    struct delta_chunk chunk = delta_chunk_of(a, &b, lds, DIMS, 1);
     struct delta_loads l;
     struct delta_columns c;
     int column = b.column0 + thread() % DELTA_COLUMNS;
-    u64 at = (u64)b.row * (u64)of.stride + (u64)(b.head * a->value_dim + column);
-    of.n = 1; /* a constant */
-    of.out = result + of.pair * 2;
-    of.stride = 0;
+    u64 offset = (u64)b.row * (u64)chunk.stride + (u64)(b.head * a->value_dim + column);
+    chunk.n = 1; /* a constant */
+    chunk.out = result + chunk.pair * 2;
+    chunk.stride = 0;
     delta_read(a, &b, &c, DIMS);
     float weight = g->norm[column];
     wait_for_producer();
     delta_load(a, &b, &l, thread(), b.row, DIMS, 1);
-    float gate = g->gate[at];
-    delta_store(a, &b, &l, thread(), &of.s, DIMS, 1);
+    float gate = g->gate[offset];
+    delta_store(a, &b, &l, thread(), &chunk.s, DIMS, 1);
     barrier();
-    delta_rows(&c, &of, DIMS);
+    delta_rows(&c, &chunk, DIMS);
     cluster_barrier();
     if (thread() < DELTA_COLUMNS) {
         float f = gated_factor(lds_address(result), g->eps);
-        g->gate[at] = gated(gate, result[thread()] * f * weight, 0);
+        g->gate[offset] = gated(gate, result[thread()] * f * weight, 0);
     }
     cluster_arrive(); /* no block ends while another reads its results */
     delta_write(a, &b, &c, DIMS);

@@ -66,21 +66,21 @@ DEVICE const char *dense_place_of(const struct dense_gemv_args *a, const struct 
 }
 
 /* Goes to the next group. Beyond the last tile w stays where it is. */
-DEVICE void dense_advance(const struct dense_gemv_args *a, const struct dense_tiles *of,
+DEVICE void dense_advance(const struct dense_gemv_args *a, const struct dense_tiles *tiles,
                           struct dense_group *g, int n_items, const int kind)
 {
     g->item += WARPS * DENSE_AHEAD;
     g->w += WARPS * DENSE_AHEAD * dense_stage_bytes(kind);
     if (g->item < n_items) return;
     g->item = thread() / WARP;
-    if (++g->sub == a->together) g->sub = 0, g->tile += of->step;
-    if (g->tile < of->end) g->w = dense_place_of(a, g, kind);
+    if (++g->sub == a->together) g->sub = 0, g->tile += tiles->step;
+    if (g->tile < tiles->end) g->w = dense_place_of(a, g, kind);
 }
 
 /* Stages of the group. */
-DEVICE int dense_stages(const struct dense_tiles *of, const struct dense_group *g, int n_items)
+DEVICE int dense_stages(const struct dense_tiles *tiles, const struct dense_group *g, int n_items)
 {
-    return g->tile < of->end ? (n_items - g->item + WARPS - 1) / WARPS : 0;
+    return g->tile < tiles->end ? (n_items - g->item + WARPS - 1) / WARPS : 0;
 }
 
 /* A lane's weights of the stage at w. */
@@ -97,22 +97,22 @@ DEVICE struct dense_weights dense_read(const char *w, const int kind)
     return v;
 }
 
-/* Loads stages from .. from + n - 1 of the group, which has `there`. */
-DEVICE void dense_load(const struct dense_group *g, int there, struct dense_weights *v,
+/* Loads stages from .. from + n - 1 of the group, which has `n_stages`. */
+DEVICE void dense_load(const struct dense_group *g, int n_stages, struct dense_weights *v,
                        const int from, const int n, const int kind)
 {
-    UNROLL for (int k = from; k < from + n; k++) if (k < there)
+    UNROLL for (int k = from; k < from + n; k++) if (k < n_stages)
         v[k] = dense_read(g->w + k * WARPS * dense_stage_bytes(kind), kind);
 }
 
 /* Brings a group into the L2 cache. */
-DEVICE void dense_prefetch(const struct dense_group *g, int there, const int kind)
+DEVICE void dense_prefetch(const struct dense_group *g, int n_stages, const int kind)
 {
     int lane = thread() % WARP;
     const char *w = g->w - dense_lane(kind) + lane * 128;
-    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
-        if (k < there && lane * 128 < dense_stage_bytes(kind))
-            prefetch_line(w + k * WARPS * dense_stage_bytes(kind));
+    UNROLL for (int k = 0; k < DENSE_AHEAD;
+                k++) if (k < n_stages && lane * 128 < dense_stage_bytes(kind))
+        prefetch_line(w + k * WARPS * dense_stage_bytes(kind));
 }
 
 /* 64-bit words of the packed row for a stage. */
@@ -260,12 +260,12 @@ DEVICE float *dense_slot(const struct conv_args *a, int slot)
 }
 
 /* Brings the state and the weights for the block's tiles into the L2 cache, a tile a warp. */
-DEVICE void dense_prefetch_channels(const struct dense_gemv_args *a, const struct dense_tiles *of,
-                                    const struct dense_slots *s)
+DEVICE void dense_prefetch_channels(const struct dense_gemv_args *a,
+                                    const struct dense_tiles *tiles, const struct dense_slots *s)
 {
     int lane = thread() % WARP;
-    NO_UNROLL for (int tile = of->first + thread() / WARP * of->step; tile < a->conv_tiles;
-                   tile += WARPS * of->step)
+    NO_UNROLL for (int tile = tiles->first + thread() / WARP * tiles->step; tile < a->conv_tiles;
+                   tile += WARPS * tiles->step)
     {
         if (lane < 3 && s->from >= 0)
             prefetch_line(dense_slot(&a->conv, s->from) + lane * a->conv.channels + tile * PANEL);
@@ -313,32 +313,32 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
 {
     int lane = thread() % WARP, sub = lane / PANEL;
     u32 buffer = turn % DENSE_BUFFERS, parity = turn / DENSE_BUFFERS % 2;
-    const float *of =
-        l->sums + (int)buffer * a->together * n_items * PANEL + lane % (a->together * PANEL);
-    if (sub < a->together) of += sub * (n_items - 1) * PANEL;
+    const float *source = l->sums + (int)buffer * a->together * n_items * PANEL +
+                          lane % (a->together * PANEL);
+    if (sub < a->together) source += sub * (n_items - 1) * PANEL;
     struct dense_part p = dense_part_of(a, tile);
-    int output = (tile - p.first) * PANEL + lane % PANEL, there = output < p.out && lane < PANEL;
+    int output = (tile - p.first) * PANEL + lane % PANEL, computes = output < p.out && lane < PANEL;
     const float *bias = a->together > 1 && sub ? a->part[1].bias : p.bias;
-    int convolves = convolved && tile < a->conv_tiles && there;
+    int convolves = convolved && tile < a->conv_tiles && computes;
     struct dense_channel channel;
     if (convolves) {
         channel = dense_channel_of(&a->conv, slots, output);
         if (kind == WEIGHT_I8) channel.weight = dense_conv_weight(&a->conv, output);
     }
-    float base = a->before && there ? a->before[output] : 0;
-    float y = a->add && there ? p.y[output] : 0, gate = a->gate ? sigmoid32(a->gate[0]) : 1,
+    float base = a->before && computes ? a->before[output] : 0;
+    float y = a->add && computes ? p.y[output] : 0, gate = a->gate ? sigmoid32(a->gate[0]) : 1,
           sum = 0;
     mbarrier_wait(l->full + 8 * buffer, parity);
-    UNROLL_8 for (int i = 0; i < n_items; i++) sum += of[i * PANEL];
+    UNROLL_8 for (int i = 0; i < n_items; i++) sum += source[i * PANEL];
     sum *= scale;
     if (bias && output < p.out) sum += bias[output];
     if (a->together > 1) {
         float up = shuffle_from(sum, lane % PANEL + PANEL);
-        if (there) p.y[output] = gated(sum, up, 0);
+        if (computes) p.y[output] = gated(sum, up, 0);
     } else if (convolves) {
         if (kind != WEIGHT_I8) channel.weight = dense_conv_weight(&a->conv, output); /* registers */
         dense_convolve(&a->conv, slots, &channel, output, sum);
-    } else if (there) {
+    } else if (computes) {
         if (a->before) sum = fma32(sum, gate, base);
         p.y[output] = a->add ? y + sum : sum;
     }
@@ -349,7 +349,7 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
 /* Leaves the sums of a group's stages in the buffer of tile number `turn`; waits first until the
  * tile before it in the buffer has been read. ended: the group is the tile's last */
 DEVICE void dense_store(const struct dense_gemv_args *a, const struct dense_shared *l,
-                        const struct dense_group *g, int there, u32 turn, int ended, int n_items,
+                        const struct dense_group *g, int n_stages, u32 turn, int ended, int n_items,
                         float part[DENSE_AHEAD][4])
 {
     int lane = thread() % WARP, place = (int)(turn % DENSE_BUFFERS) * a->together + g->sub;
@@ -357,8 +357,7 @@ DEVICE void dense_store(const struct dense_gemv_args *a, const struct dense_shar
     float *to = l->sums + (place * n_items + g->item) * PANEL + lane / 4;
     if (turn >= DENSE_BUFFERS)
         mbarrier_wait(buffer + 8 * DENSE_BUFFERS, (turn / DENSE_BUFFERS % 2) ^ 1);
-    if (lane % 4 == 0)
-        UNROLL for (int k = 0; k < DENSE_AHEAD; k++) if (k < there)
+    if (lane % 4 == 0) UNROLL for (int k = 0; k < DENSE_AHEAD; k++) if (k < n_stages)
         {
             to[k * WARPS * PANEL] = part[k][0];
             to[k * WARPS * PANEL + 8] = part[k][2];
@@ -368,18 +367,18 @@ DEVICE void dense_store(const struct dense_gemv_args *a, const struct dense_shar
 }
 
 /* Brings the next n groups into the L2 cache. */
-DEVICE void dense_prefetch_groups(const struct dense_gemv_args *a, const struct dense_tiles *of,
+DEVICE void dense_prefetch_groups(const struct dense_gemv_args *a, const struct dense_tiles *tiles,
                                   struct dense_group g, int n_items, int n, const int kind)
 {
     NO_UNROLL for (int i = 0; i < n; i++)
     {
-        dense_prefetch(&g, dense_stages(of, &g, n_items), kind);
-        dense_advance(a, of, &g, n_items, kind);
+        dense_prefetch(&g, dense_stages(tiles, &g, n_items), kind);
+        dense_advance(a, tiles, &g, n_items, kind);
     }
 }
 
 /* convolved: tiles may be the input of a convolution */
-DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u32 *lds,
+DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles tiles, u32 *lds,
                        float *scratch, const enum dense_source source, const int kind,
                        const int convolved)
 {
@@ -387,7 +386,7 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
     int warp = thread() / WARP, lane = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS;
     struct dense_shared l;
     struct dense_slots slots = {0, 0};
-    struct dense_group now = {0, of.first, 0, warp}, next;
+    struct dense_group now = {0, tiles.first, 0, warp}, next;
     struct dense_weights w[DENSE_AHEAD];
     const u32x4 none = {0, 0, 0, 0};
     u32 turn = 0; /* tiles that have ended */
@@ -402,39 +401,39 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
         mbarrier_init_done();
     }
     now.w = dense_place_of(a, &now, kind);
-    UNROLL for (int k = 0; k < DENSE_AHEAD; k++) w[k] =
-        (struct dense_weights){{{none, none}, {none, none}}, 0};
-    int there = dense_stages(&of, &now, n_items);
-    dense_load(&now, there, w, 0, DENSE_AHEAD, kind);
+    UNROLL for (int k = 0; k < DENSE_AHEAD; k++)
+        w[k] = (struct dense_weights){{{none, none}, {none, none}}, 0};
+    int n_stages = dense_stages(&tiles, &now, n_items);
+    dense_load(&now, n_stages, w, 0, DENSE_AHEAD, kind);
     next = now;
-    dense_advance(a, &of, &next, n_items, kind);
+    dense_advance(a, &tiles, &next, n_items, kind);
     if (kind != WEIGHT_F16) /* it has no registers for that */
-        dense_prefetch_groups(a, &of, next, n_items, DENSE_PREFETCHED, kind);
+        dense_prefetch_groups(a, &tiles, next, n_items, DENSE_PREFETCHED, kind);
     if (convolved && a->conv_tiles) {
         slots = dense_slots_of(&a->conv);
-        dense_prefetch_channels(a, &of, &slots);
+        dense_prefetch_channels(a, &tiles, &slots);
     }
     float scale = dense_pack(a, l.packed, scratch, source, kind);
     barrier();
-    NO_UNROLL while (now.tile < of.end)
+    NO_UNROLL while (now.tile < tiles.end)
     {
         float part[DENSE_AHEAD][4];
-        int follow = dense_stages(&of, &next, n_items), ended = next.tile != now.tile;
+        int follow = dense_stages(&tiles, &next, n_items), ended = next.tile != now.tile;
         UNROLL for (int k = 0; k < DENSE_AHEAD; k += at_once)
         {
             int from[DENSE_AHEAD];
             UNROLL for (int j = 0; j < at_once; j++) from[j] =
-                k + j < there ? (now.item + (k + j) * WARPS) * dense_of_stage(kind) : 0;
+                k + j < n_stages ? (now.item + (k + j) * WARPS) * dense_of_stage(kind) : 0;
             dense_products(w + k, l.packed + lane % 4, from, part + k, at_once, kind);
             dense_load(&next, follow, w, k, at_once, kind);
         }
-        dense_store(a, &l, &now, there, turn, ended, n_items, part);
+        dense_store(a, &l, &now, n_stages, turn, ended, n_items, part);
         int finished = now.tile;
         now = next;
-        there = follow;
-        dense_advance(a, &of, &next, n_items, kind);
+        n_stages = follow;
+        dense_advance(a, &tiles, &next, n_items, kind);
         if (kind == WEIGHT_I8) /* of others the loads alone keep memory busy */
-            dense_prefetch(&next, dense_stages(&of, &next, n_items), kind);
+            dense_prefetch(&next, dense_stages(&tiles, &next, n_items), kind);
         if (!ended) continue;
         if (turn % WARPS == (u32)warp)
             dense_finish_tile(a, &l, &slots, finished, turn, scale, n_items, kind, convolved);
@@ -446,8 +445,8 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles of, u
     ON_##images(KERNEL(name, struct dense_gemv_args) {                                             \
         LDS(float, scratch, THREADS);                                                              \
         const struct dense_gemv_args *a = EARLY_ARGS;                                              \
-        const struct dense_tiles of = {block_x(), grid_x(), a->n_tiles};                           \
-        dense_gemv(a, of, dynamic_lds, scratch, source, weights,                                   \
+        const struct dense_tiles tiles = {block_x(), grid_x(), a->n_tiles};                        \
+        dense_gemv(a, tiles, dynamic_lds, scratch, source, weights,                                \
                    (source) == DENSE_NORM && (weights) != WEIGHT_F16);                             \
     })
 /* Codes of 8 bits in the first blocks, other weights in the others. */

@@ -30,11 +30,11 @@ DEVICE void exact_put_digits(const struct exact_quantize_args *a, const float v[
                              int sub, const int two)
 {
     const int digits = 1 + two;
-    int most = 0, lane = thread() % 8;
-    UNROLL for (int i = 0; i < 16; i++) most = larger_bits(v[i / 8][i % 8], most);
-    most = most_of_lanes(most, 8);
+    int maximum = 0, lane = thread() % 8;
+    UNROLL for (int i = 0; i < 16; i++) maximum = larger_bits(v[i / 8][i % 8], maximum);
+    maximum = most_of_lanes(maximum, 8);
     if (sub >= a->groups.n) return;
-    struct int_scale s = int_scale_of(most, two ? 16256 : 127);
+    struct int_scale s = int_scale_of(maximum, two ? 16256 : 127);
     int tile = row / a->to.tile, at_row = row - tile * a->to.tile, column = at_row * digits;
     u8 *rows = (u8 *)a->to.digit +
                (u64)(tile * a->groups.n + sub) * (u64)(a->to.tile * (digits * 128 + 4)),
@@ -89,19 +89,19 @@ DEVICE void exact_tile_ordered(const struct exact_quantize_args *a, const float 
 KERNEL(exact_quantize_tiles, struct exact_quantize_args)
 {
     const struct exact_quantize_args *a = ARGS;
-    int row = block_y(), sub = block_x() * (THREADS / 8) + thread() / 8, there = sub < a->groups.n;
-    u64 at = (u64)row * (u64)a->in;
+    int row = block_y(), sub = block_x() * (THREADS / 8) + thread() / 8, valid = sub < a->groups.n;
+    u64 offset = (u64)row * (u64)a->in;
     float v[2][8], up[2][8];
     UNROLL for (int i = 0; i < 16; i++) v[i / 8][i % 8] = 0;
-    if (there && !a->perm && !a->glu.gate) {
-        exact_tile_inputs(a->x + at, sub, v);
-    } else if (there && !a->perm && a->glu.activation == IS_SILU && a->glu.up) {
-        exact_tile_inputs(a->x + at, sub, v);
-        exact_tile_inputs(a->glu.up + at, sub, up);
+    if (valid && !a->perm && !a->glu.gate) {
+        exact_tile_inputs(a->x + offset, sub, v);
+    } else if (valid && !a->perm && a->glu.activation == IS_SILU && a->glu.up) {
+        exact_tile_inputs(a->x + offset, sub, v);
+        exact_tile_inputs(a->glu.up + offset, sub, up);
         UNROLL for (int i = 0; i < 16; i++)
             v[i / 8][i % 8] = exact_silu(v[i / 8][i % 8]) * up[i / 8][i % 8];
-    } else if (there) {
-        exact_tile_ordered(a, a->x + at, row, sub, v);
+    } else if (valid) {
+        exact_tile_ordered(a, a->x + offset, row, sub, v);
     }
     exact_put_tile(a, v, row, sub);
 }

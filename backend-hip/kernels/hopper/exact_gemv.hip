@@ -79,41 +79,41 @@ DEVICE void exact_gemv_copy(const struct exact_gemv_args *a, const struct exact_
 DEVICE void exact_gemv_digits(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
                               int octet, const float *v, const int digits)
 {
-    struct exact_integers of = exact_integers_of(v, digits == 2, (int *)0);
+    struct exact_integers integers = exact_integers_of(v, digits == 2, (int *)0);
     int chunk = octet / 4;
     u32 word[2][2];
     if (octet >= a->n_subs * 16) return;
-    exact_bytes_of(of.of, digits == 2, word);
-    UNROLL for (int d = 0; d < digits; d++)
-        *(u64 *)(l->digits + d * a->n_subs * 128 + chunk / 2 * 64 + octet % 4 * 16 +
-                 chunk % 2 * 8) = (u64)word[d][0] | (u64)word[d][1] << 32;
-    if (octet % 16 == 0) l->scaled[octet / 16] = of.scaled;
+    exact_bytes_of(integers.of, digits == 2, word);
+    UNROLL for (int d = 0; d < digits; d++) *
+        (u64 *)(l->digits + d * a->n_subs * 128 + chunk / 2 * 64 + octet % 4 * 16 + chunk % 2 * 8) =
+        (u64)word[d][0] | (u64)word[d][1] << 32;
+    if (octet % 16 == 0) l->scaled[octet / 16] = integers.scaled;
 }
 
 DEVICE void exact_gemv_normed(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
-                            const int digits)
+                              const int digits)
 {
-    const struct norm_args *of = &a->norm;
+    const struct norm_args *norm_of = &a->norm;
     float v[EXACT_GEMV_NORM_OCTETS][8], w[EXACT_GEMV_NORM_OCTETS][8], lane = 0;
     UNROLL for (int i = 0; i < EXACT_GEMV_NORM_OCTETS; i++)
     {
-        int at = (i * EXACT_GEMV_COMPUTE + thread()) * 8;
-        if (at < of->dim) load_octet(of->weight + at, w[i]);
+        int index = (i * EXACT_GEMV_COMPUTE + thread()) * 8;
+        if (index < norm_of->dim) load_octet(norm_of->weight + index, w[i]);
     }
     wait_for_producer();
     UNROLL for (int i = 0; i < EXACT_GEMV_NORM_OCTETS; i++)
     {
-        int at = (i * EXACT_GEMV_COMPUTE + thread()) * 8;
+        int index = (i * EXACT_GEMV_COMPUTE + thread()) * 8;
         UNROLL for (int e = 0; e < 8; e++) v[i][e] = 0;
-        if (at >= of->dim) continue;
-        load_octet(of->x + at, v[i]);
-        UNROLL for (int e = 0; e < 8; e += 4) *(f32x4 *)(l->row + at + e) =
+        if (index >= norm_of->dim) continue;
+        load_octet(norm_of->x + index, v[i]);
+        UNROLL for (int e = 0; e < 8; e += 4) * (f32x4 *)(l->row + index + e) =
             (f32x4){v[i][e] * v[i][e], v[i][e + 1] * v[i][e + 1], v[i][e + 2] * v[i][e + 2],
                     v[i][e + 3] * v[i][e + 3]};
     }
     GEMV_BARRIER();
     if (thread() < WARP) { /* both halves of the warp have the same lanes */
-        const float *from = l->row + thread() % EXACT_LANES, *end = from + of->dim;
+        const float *from = l->row + thread() % EXACT_LANES, *end = from + norm_of->dim;
         float s[8], next[8];
         UNROLL for (int k = 0; k < 8; k++) s[k] = from[k * EXACT_LANES];
         while ((from += 128) < end) { /* whole sub-groups */
@@ -124,32 +124,31 @@ DEVICE void exact_gemv_normed(const struct exact_gemv_args *a, const struct exac
         UNROLL for (int i = EXACT_LANES / 2; i; i /= 2)
             lane += f32_of(shuffle_xor(bits_of(lane), i));
         warp_barrier();
-        if (thread() == 0) l->row[0] = 1.0f / exact_sqrt(lane / (float)of->dim + of->eps);
+        if (thread() == 0) l->row[0] = 1.0f / exact_sqrt(lane / (float)norm_of->dim + norm_of->eps);
     }
     GEMV_BARRIER();
     float f = l->row[0];
     UNROLL for (int i = 0; i < EXACT_GEMV_NORM_OCTETS; i++)
     {
         int octet = i * EXACT_GEMV_COMPUTE + thread();
-        if (i * EXACT_GEMV_COMPUTE * 8 >= of->dim) break;
-        if (octet * 8 < of->dim)
+        if (i * EXACT_GEMV_COMPUTE * 8 >= norm_of->dim) break;
+        if (octet * 8 < norm_of->dim)
             UNROLL for (int e = 0; e < 8; e++) v[i][e] = v[i][e] * f * w[i][e];
         exact_gemv_digits(a, l, octet, v[i], digits);
     }
 }
 
 /* 8 dimensions of a head from the chunks that the row sees, merged in order. */
-DEVICE void exact_gemv_merged(const struct combine_args *m, int at, float v[8])
+DEVICE void exact_gemv_merged(const struct combine_args *m, int index, float v[8])
 {
-    int hd = m->head_dim, head = at / hd, pos = m->pos[0],
+    int hd = m->head_dim, head = index / hd, pos = m->pos[0],
         first = first_seen(pos, m->window) / KV_SPLIT;
     float max = -__builtin_inff(), sum = 0;
     UNROLL for (int e = 0; e < 8; e++) v[e] = 0;
     for (int c = first; c <= pos / KV_SPLIT; c++) {
-        const float *part = m->parts +
-                            (u64)(head * m->n_splits + c) * (u64)part_floats(hd);
+        const float *part = m->parts + (u64)(head * m->n_splits + c) * (u64)part_floats(hd);
         float acc[8], old, now;
-        load_octet(part + at % hd, acc);
+        load_octet(part + index % hd, acc);
         exact_merge_scales(&max, &sum, part[round8(hd)], part[round8(hd) + 1], &old, &now);
         UNROLL for (int e = 0; e < 8; e++) v[e] = v[e] * old + acc[e] * now;
     }
@@ -192,20 +191,19 @@ DEVICE void exact_gemv_as_it_is(const struct exact_gemv_args *a, const struct ex
 DEVICE float exact_gemv_term(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
                              u32 stage, int sub, const int digits)
 {
-    int lane = thread() % WARP, digit = lane / 4 % digits, h = lane % 2, at = warp_number(),
+    int lane = thread() % WARP, digit = lane / 4 % digits, h = lane % 2, index = warp_number(),
         sum[4] = {0, 0, 0, 0};
     u32 x = lds_address(l->digits) + (u32)((digit * a->n_subs + sub) * 128 + lane % 4 * 16);
     UNROLL for (int i = 0; i < 2; i++)
     {
-        u32x4 q = lds_words(stage + (u32)(at * ITEM_BYTES + i * (ITEM_BYTES / 2) + lane * 16)),
+        u32x4 q = lds_words(stage + (u32)(index * ITEM_BYTES + i * (ITEM_BYTES / 2) + lane * 16)),
               b = lds_words(x + (u32)(64 * i));
-        UNROLL for (int j = 0; j < 2; j++)
-            mma_s8(sum, q[2 * j] & 0x0f0f0f0fu, q[2 * j + 1] & 0x0f0f0f0fu,
-                   q[2 * j] >> 4 & 0x0f0f0f0fu, q[2 * j + 1] >> 4 & 0x0f0f0f0fu, b[2 * j],
-                   b[2 * j + 1]);
+        UNROLL for (int j = 0; j < 2; j++) mma_s8(
+            sum, q[2 * j] & 0x0f0f0f0fu, q[2 * j + 1] & 0x0f0f0f0fu, q[2 * j] >> 4 & 0x0f0f0f0fu,
+            q[2 * j + 1] >> 4 & 0x0f0f0f0fu, b[2 * j], b[2 * j + 1]);
     }
-    u32 meta = lds_word(stage + (u32)(EXACT_GEMV_ITEMS * ITEM_BYTES + at * PANEL * 4 +
-                                      (lane / 4 + 8 * h) * 4));
+    u32 meta = lds_word(
+        stage + (u32)(EXACT_GEMV_ITEMS * ITEM_BYTES + index * PANEL * 4 + (lane / 4 + 8 * h) * 4));
     struct exact_scale w = {(float)half_of(meta), (int)half_of(meta >> 16)};
     int high = h ? sum[2] : sum[0], low = h ? sum[3] : sum[1];
     return exact_term(&l->scaled[sub], &w, digits == 2 ? high * 128 + low : high);
@@ -217,24 +215,23 @@ struct exact_gemv_place {
     u32 parity;
 };
 
-/* n stages, a constant, from sub-group `sub` of a panel on. there: whether the warp has one of the
+/* n stages, a constant, from sub-group `sub` of a panel on. valid: whether the warp has one of the
  * last. to: terms of the panel */
 DEVICE void exact_gemv_stages(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
-                              struct exact_gemv_place *at, int sub, int there, float *to,
+                              struct exact_gemv_place *place, int sub, int valid, float *to,
                               const int n, const int digits)
 {
     float term[2];
     int stage[2], lane = thread() % WARP;
     UNROLL for (int k = 0; k < n; k++)
     {
-        stage[k] = at->stage;
-        mbarrier_wait(l->full + 8 * (u32)stage[k], at->parity);
-        if (++at->stage == EXACT_GEMV_STAGES) at->stage = 0, at->parity ^= 1;
+        stage[k] = place->stage;
+        mbarrier_wait(l->full + 8 * (u32)stage[k], place->parity);
+        if (++place->stage == EXACT_GEMV_STAGES) place->stage = 0, place->parity ^= 1;
     }
-    if (n == 2 || there) {
-        UNROLL for (int k = 0; k < n; k++)
-            term[k] = exact_gemv_term(a, l, l->ring + (u32)(stage[k] * EXACT_GEMV_STAGE),
-                                      sub + EXACT_GEMV_ITEMS * k, digits);
+    if (n == 2 || valid) {
+        UNROLL for (int k = 0; k < n; k++) term[k] = exact_gemv_term(
+            a, l, l->ring + (u32)(stage[k] * EXACT_GEMV_STAGE), sub + EXACT_GEMV_ITEMS * k, digits);
         UNROLL for (int k = 0; k < n; k++) if (lane % 4 < 2)
             to[(sub + EXACT_GEMV_ITEMS * k) * PANEL] = term[k];
     }
@@ -249,7 +246,7 @@ DEVICE void exact_gemv_terms(const struct exact_gemv_args *a, const struct exact
                              const int panels, const int digits)
 {
     int lane = thread() % WARP, warp = warp_number();
-    struct exact_gemv_place at = {0, 0};
+    struct exact_gemv_place place = {0, 0};
     u32 turn = 0;
     for (int tile = block_x(); tile < a->linear.n_blocks; tile += grid_x(), turn++) {
         u32 buffer = turn % 2;
@@ -258,9 +255,9 @@ DEVICE void exact_gemv_terms(const struct exact_gemv_args *a, const struct exact
         for (int i = 0; i < panels; i++, to += a->n_subs * PANEL) {
             int sub = warp;
             for (; sub + EXACT_GEMV_ITEMS < a->n_subs; sub += 2 * EXACT_GEMV_ITEMS)
-                exact_gemv_stages(a, l, &at, sub, 1, to, 2, digits);
+                exact_gemv_stages(a, l, &place, sub, 1, to, 2, digits);
             for (; sub - warp < a->n_subs; sub += EXACT_GEMV_ITEMS)
-                exact_gemv_stages(a, l, &at, sub, sub < a->n_subs, to, 1, digits);
+                exact_gemv_stages(a, l, &place, sub, sub < a->n_subs, to, 1, digits);
         }
         if (lane == 0) mbarrier_arrive(l->added + 8 * buffer);
     }
@@ -277,24 +274,23 @@ DEVICE void exact_gemv_add(const struct exact_gemv_args *a, const struct exact_g
         u32 buffer = turn % 2;
         struct linear_part p = part_of(&a->linear, tile);
         int output = (tile - p.first) * PANEL + lane % PANEL,
-            there = output < p.out && lane < PANEL;
+            valid = output < p.out && lane < PANEL;
         const float *bias = panels > 1 && lane >= PANEL ? a->linear.part[1].bias : p.bias,
-                    *of = l->terms + (int)buffer * l->of_buffer +
-                          (panels > 1 ? lane / PANEL : 0) * a->n_subs * PANEL + lane % PANEL;
-        float before = a->add && there ? p.y[output] : 0, total = 0;
+                    *count = l->terms + (int)buffer * l->of_buffer +
+                             (panels > 1 ? lane / PANEL : 0) * a->n_subs * PANEL + lane % PANEL;
+        float before = a->add && valid ? p.y[output] : 0, total = 0;
         mbarrier_wait(l->added + 8 * buffer, turn / 2 % 2);
         for (int sub = 0; sub < a->n_subs; sub += 16) {
             float term[16];
-            UNROLL for (int i = 0; i < 16; i++) term[i] = of[(sub + i) * PANEL];
-            UNROLL for (int i = 0; i < 16; i++)
-                if (sub + i < a->n_subs) total = total + term[i];
+            UNROLL for (int i = 0; i < 16; i++) term[i] = count[(sub + i) * PANEL];
+            UNROLL for (int i = 0; i < 16; i++) if (sub + i < a->n_subs) total = total + term[i];
         }
         if (bias && output < p.out) total = total + bias[output];
         if (panels > 1) {
             float up = shuffle_from(total, lane % PANEL + PANEL);
             total = exact_gated(&a->glu, total, &up);
         }
-        if (there) p.y[output] = a->add ? before + total : total;
+        if (valid) p.y[output] = a->add ? before + total : total;
         warp_barrier();
         if (lane == 0) mbarrier_arrive(l->added_empty + 8 * buffer);
     }

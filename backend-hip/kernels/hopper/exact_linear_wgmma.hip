@@ -75,7 +75,7 @@ DEVICE void exact_produce(const struct exact_linear_args *a, u32 lds, u32 full, 
     const struct exact_ring r = exact_ring_of(groups, columns, a->of.digits);
     const int products = columns / EXACT_PRODUCT(columns), codes = copied == COPIES_CODES;
     const struct exact_pieces pieces = exact_pieces_of(a, products);
-    const u32 box = codes ? 4 * ITEM_BYTES : 4 * PANEL * 4, at = codes ? r.codes : r.meta,
+    const u32 box = codes ? 4 * ITEM_BYTES : 4 * PANEL * 4, position = codes ? r.codes : r.meta,
               bytes = copied == COPIES_ROWS ? r.codes : (u32)groups * box;
     int subs = a->groups.n, stage = 0;
     u32 parity = 1; /* an unused stage is empty */
@@ -95,8 +95,9 @@ DEVICE void exact_produce(const struct exact_linear_args *a, u32 lds, u32 full, 
                 if (copied == COPIES_ROWS)
                     bulk_copy(to, x + (u64)sub * (u64)r.codes, r.codes, count);
                 else
-                    UNROLL for (int j = 0; j < groups; j++) tma_load(
-                        to + at + (u32)j * box, map, 0, codes ? sub : group, panel + 4 * j, count);
+                    UNROLL for (int j = 0; j < groups; j++)
+                        tma_load(to + position + (u32)j * box, map, 0, codes ? sub : group,
+                                 panel + 4 * j, count);
             }
             left -= ITEM_CHUNKS;
             if (!left && group < p.last_group) left = p.group_chunks, group++;
@@ -148,9 +149,9 @@ DEVICE void exact_begin_products(int *part, const struct exact_weights *w, u32 c
     wgmma_commit();
 }
 
-/* total += terms of n columns. scaled: of their rows, an address in shared memory. total[4j + 2h +
- * e]: output lane / 4 + 8h, row 8j + 2 (lane % 4) + e; with two digits total[2j + h]: row 4j + lane
- * % 4 */
+/* Adds the terms of n columns to total. scaled is the address in shared memory of the scales of the
+ * columns' rows. With one digit total[4j + 2h + e] belongs to output lane / 4 + 8h and row 8j +
+ * 2 (lane % 4) + e, with two digits total[2j + h] to the same output and row 4j + lane % 4. */
 DEVICE void exact_add_terms(const int *part, const float *scale, u32 scaled, float *total,
                             const int n, const int digits)
 {

@@ -113,15 +113,16 @@ DEVICE void touch_tile(const struct experts_args *e, int first, int end)
     const struct linear_args *a = &e->linear;
     int lines = a->n_chunks / 2, n = lines * (end - first);
     for (int i = thread() % WARP; i < n; i += 4 * WARP) {
-        const char *at[4];
+        const char *cursor[4];
         UNROLL for (int j = 0; j < 4; j++)
         {
             int line = i + j * WARP < n ? i + j * WARP : i, place = first + line / lines,
                 slot = e->end ? a->slot[place] : place;
-            at[j] = (const char *)a->x + (u64)(slot / e->top_k) * (u64)(a->n_chunks * CHUNK * 2) +
-                    line % lines * 128;
+            cursor[j] = (const char *)a->x +
+                        (u64)(slot / e->top_k) * (u64)(a->n_chunks * CHUNK * 2) +
+                        line % lines * 128;
         }
-        touch(at);
+        touch(cursor);
     }
 }
 
@@ -198,10 +199,10 @@ DEVICE void task_write(const struct linear_part *p, const struct tile_rows *r, i
 DEVICE struct task first_task(const struct experts_args *e)
 {
     int tiles = e->end ? load_fresh_int(e->n_tiles) : e->linear.rows,
-        n = tiles * e->linear.n_blocks, some = n / grid_x(), more = n % grid_x(),
-        first = block_x() * some + (block_x() < more ? block_x() : more) + warp_number();
+        n = tiles * e->linear.n_blocks, some = n / grid_x(), extra = n % grid_x(),
+        first = block_x() * some + (block_x() < extra ? block_x() : extra) + warp_number();
     struct task t = {first / e->linear.n_blocks, first % e->linear.n_blocks,
-                     some + (block_x() < more) - warp_number(), 0};
+                     some + (block_x() < extra) - warp_number(), 0};
     if (t.left > 0) task_expert(e, &t);
     return t;
 }
@@ -210,7 +211,7 @@ DEVICE struct task first_task(const struct experts_args *e)
 DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int depth, const int plain)
 {
     const int ring_bytes = depth * TASK_PANELS * SLOT;
-    int n_items = e->linear.n_chunks / ITEM_CHUNKS, at = 0, tile = -1;
+    int n_items = e->linear.n_chunks / ITEM_CHUNKS, index = 0, tile = -1;
     const u32 *ring = lds + warp_number() * (ring_bytes / 4);
     u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)(thread() % WARP);
     if (e->early) next_may_start();
@@ -251,19 +252,18 @@ DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int depth,
             COPIES_WAIT(depth - 1);
             warp_barrier();
             UNROLL for (int k = 0; k < TASK_PANELS; k++)
-                task_words_of(&w[k], ring + at + k * (SLOT / 4), plain);
+                task_words_of(&w[k], ring + index + k * (SLOT / 4), plain);
             warp_barrier();
             task_prefetch_item(e, &f, n_items, ring_end, (u32)ring_bytes, plain);
             UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
             {
                 /* of a panel that is not there, what the ring has; nothing is written */
-                UNROLL for (int k = 0; k < TASK_PANELS; k++)
-                    task_chunk(&p, &w[k], v[c], panel + (k < n ? k : 0), item, part[k], total[k], c,
-                               plain);
+                UNROLL for (int k = 0; k < TASK_PANELS; k++) task_chunk(
+                    &p, &w[k], v[c], panel + (k < n ? k : 0), item, part[k], total[k], c, plain);
                 v[c] = load_input(next + 4 * c);
             }
-            at += TASK_PANELS * (SLOT / 4);
-            if (at == ring_bytes / 4) at = 0;
+            index += TASK_PANELS * (SLOT / 4);
+            if (index == ring_bytes / 4) index = 0;
         }
         UNROLL for (int k = 0; k < TASK_PANELS; k++) UNROLL for (int i = 0; i < 4; i++)
             sum[k][i] += total[k][i];

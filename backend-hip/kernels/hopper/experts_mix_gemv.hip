@@ -23,10 +23,10 @@ DEVICE struct power_of_two warp_gated(const float *gate, const float *up, int in
         f32x4 g[AT_ONCE], u[AT_ONCE];
         UNROLL for (int j = 0; j < AT_ONCE; j++)
         {
-            int i = (first + j) * 128 + thread() % WARP * 4, at = i < in ? i : 0;
+            int i = (first + j) * 128 + thread() % WARP * 4, index = i < in ? i : 0;
             if ((first + j) * 128 >= in) break;
-            g[j] = load_four(gate + at);
-            u[j] = load_four(up + at);
+            g[j] = load_four(gate + index);
+            u[j] = load_four(up + index);
         }
         UNROLL for (int j = 0; j < AT_ONCE && first + j < MIX_INPUTS / 128; j++)
         {
@@ -71,9 +71,9 @@ KERNEL(slots_gate_f16, struct slot_prepare_args)
         f32x4 g[AT_ONCE], u[AT_ONCE];
         UNROLL for (int j = 0; j < AT_ONCE; j++)
         {
-            int i = first + j * 128 + lane * 4, at = i < in ? i : 0;
-            g[j] = load_four(gate + at);
-            u[j] = load_four(up + at);
+            int i = first + j * 128 + lane * 4, index = i < in ? i : 0;
+            g[j] = load_four(gate + index);
+            u[j] = load_four(up + index);
         }
         UNROLL for (int j = 0; j < AT_ONCE; j++)
         {
@@ -179,9 +179,9 @@ DEVICE void mix_shared_products(const struct mix_shared *s, const int kind)
 DEVICE float mix_shared_add(const struct experts_mix_args *a, const struct mix_shared *s,
                             int output, float gate, float before)
 {
-    const float *of = s->sums + thread() % PANEL;
+    const float *source = s->sums + thread() % PANEL;
     float sum = 0;
-    UNROLL_8 for (int i = 0; i < s->n_items; i++) sum += of[i * PANEL];
+    UNROLL_8 for (int i = 0; i < s->n_items; i++) sum += source[i * PANEL];
     sum *= s->scale;
     if (a->shared_bias && output < a->experts.linear.part[0].out) sum += a->shared_bias[output];
     return fma32(sum, gate, before);
@@ -196,7 +196,7 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
     enum { RING = MIX_DEPTH * SLOT };
     struct mix_shared beside;
     int lane = thread() % WARP, warp = warp_number(), n_items = e->linear.n_chunks / ITEM_CHUNKS,
-        panel = block_x(), at = 0, slice = 1;
+        panel = block_x(), index = 0, slice = 1;
     u32 *ring = lds + warp * (RING / 4);
     f16 *inputs = (f16 *)(lds + WARPS * (RING / 4)) + warp * MIX_INPUTS;
     float *results = (float *)(lds + WARPS * (RING / 4) + WARPS * (MIX_INPUTS / 2));
@@ -241,22 +241,22 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
             }
             COPIES_WAIT(MIX_DEPTH - 1);
             warp_barrier();
-            task_words_of(&w, ring + at, 1);
+            task_words_of(&w, ring + index, 1);
             warp_barrier();
-            mix_prefetch_item(&p, &f, n_items, to + (u32)(4 * at));
+            mix_prefetch_item(&p, &f, n_items, to + (u32)(4 * index));
             UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
             {
                 const f16 *x = inputs + (item * ITEM_CHUNKS + c) * CHUNK + lane % 4 * 8;
                 u32x4 v = *(const u32x4 *)x;
                 task_chunk(&p, &w, v, panel, item, part, total, c, 1);
             }
-            at = at == (MIX_DEPTH - 1) * (SLOT / 4) ? 0 : at + SLOT / 4;
+            index = index == (MIX_DEPTH - 1) * (SLOT / 4) ? 0 : index + SLOT / 4;
         }
         UNROLL for (int j = 0; j < 2; j++)
         {
-            int of = panel * PANEL + lane / 4 + 8 * j;
+            int count = panel * PANEL + lane / 4 + 8 * j;
             float v = (sum[2 * j] + total[2 * j]) * scale;
-            if (p.bias && of < p.out) v += p.bias[of];
+            if (p.bias && count < p.out) v += p.bias[count];
             if (lane % 4 == 0) results[warp * PANEL + lane / 4 + 8 * j] = v;
         }
     }

@@ -20,18 +20,18 @@ DEVICE int chosen_of_keys(const struct route_args *a, u32 *key, int *ids, u32 *t
     NO_UNROLL for (int r = 0; r < a->top_k; r++)
     {
         /* by a tree: ascending they would wait for each other */
-        u32 best[WARP_SCORES], at[WARP_SCORES];
-        UNROLL for (int j = 0; j < each; j++) best[j] = key[j], at[j] = (u32)(j * WARP + lane);
+        u32 best[WARP_SCORES], index[WARP_SCORES];
+        UNROLL for (int j = 0; j < each; j++) best[j] = key[j], index[j] = (u32)(j * WARP + lane);
         UNROLL for (int w = 1; w < each; w *= 2) UNROLL for (int j = 0; j < each; j += 2 * w)
         {
-            at[j] = best[j + w] > best[j] ? at[j + w] : at[j];
+            index[j] = best[j + w] > best[j] ? index[j + w] : index[j];
             best[j] = best[j + w] > best[j] ? best[j + w] : best[j];
         }
-        u32 most = max_of_warp(best[0]), first = ~max_of_warp(best[0] == most ? ~at[0] : 0);
-        if (r == 0) *top = most;
+        u32 maximum = max_of_warp(best[0]),
+            first = ~max_of_warp(best[0] == maximum ? ~index[0] : 0);
+        if (r == 0) *top = maximum;
         if (lane == r) ranked = (int)first;
-        UNROLL for (int j = 0; j < each; j++) key[j] =
-            first == (u32)(j * WARP + lane) ? 0 : key[j];
+        UNROLL for (int j = 0; j < each; j++) key[j] = first == (u32)(j * WARP + lane) ? 0 : key[j];
     }
     NO_UNROLL for (int from = 0; from < a->top_k; from += 8) UNROLL for (int r = 0; r < 8; r++)
     {
@@ -177,8 +177,8 @@ DEVICE void touch_slice(const struct experts_args *e, const struct slice_prefetc
     const char *x = (const char *)e->linear.x + f->begin * (ITEM_CHUNKS * CHUNK * 2);
     int lines = (f->end - f->begin) * (ITEM_CHUNKS * CHUNK * 2 / 128);
     for (int i = thread() % WARP; i < lines; i += WARP) {
-        const char *const at[4] = {x + i * 128, x + i * 128, x + i * 128, x + i * 128};
-        touch(at);
+        const char *const cursor[4] = {x + i * 128, x + i * 128, x + i * 128, x + i * 128};
+        touch(cursor);
     }
 }
 
@@ -208,18 +208,18 @@ DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
         slice_prefetch_item(e, &f, n_tasks, ring + (u32)(i * SLOT));
     NO_UNROLL for (int task = block_x(); task < n_tasks; task += grid_x() - 1, turn++)
     {
-        float total[4] = {0, 0, 0, 0}, *of = sums + turn % 2 * (WARPS * PANEL);
+        float total[4] = {0, 0, 0, 0}, *count = sums + turn % 2 * (WARPS * PANEL);
         slice_products(e, &f, n_tasks, ring, &from, total);
         if (lane % 4 == 0)
             UNROLL for (int j = 0; j < 2; j++)
-                of[warp * PANEL + lane / 4 + 8 * j] = total[2 * j];
+                count[warp * PANEL + lane / 4 + 8 * j] = total[2 * j];
         barrier();
         if ((u32)warp != turn % WARPS) continue;
         struct linear_part p = slot_part(e, task, f.chosen);
         int output = (task % e->linear.n_blocks - p.first) * PANEL + lane;
         if (lane >= PANEL || output >= p.out) continue;
         float sum = 0;
-        UNROLL for (int w = 0; w < WARPS; w++) sum += of[w * PANEL + lane];
+        UNROLL for (int w = 0; w < WARPS; w++) sum += count[w * PANEL + lane];
         sum *= sums[2 * WARPS * PANEL];
         p.y[(u64)(task / e->linear.n_blocks) * (u64)p.out + (u64)output] =
             p.bias ? sum + p.bias[output] : sum;

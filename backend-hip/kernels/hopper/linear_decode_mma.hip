@@ -139,11 +139,11 @@ DEVICE void finish_panel(const struct linear_args *a, float *sums, int out_tile,
 {
     const int sum_floats = DECODE_SLICES * WARP * 4;
     int lane = thread() % WARP, warp = warp_number();
-    float *of = sums + turn % DECODE_SLICES * tiles * sum_floats + lane * 4;
+    float *source = sums + turn % DECODE_SLICES * tiles * sum_floats + lane * 4;
     UNROLL for (int m = 0; m < tiles; m++)
     {
-        *(f32x4 *)(of + m * sum_floats + warp * (WARP * 4)) = (f32x4){total[m][0], total[m][1],
-                                                                      total[m][2], total[m][3]};
+        *(f32x4 *)(source + m * sum_floats + warp * (WARP * 4)) = (f32x4){total[m][0], total[m][1],
+                                                                          total[m][2], total[m][3]};
         UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;
     }
     if (warp != turn % DECODE_SLICES) {
@@ -159,7 +159,7 @@ DEVICE void finish_panel(const struct linear_args *a, float *sums, int out_tile,
         f32x4 sum = {0, 0, 0, 0};
         if (row0 >= a->rows) continue;
         UNROLL for (int w = 0; w < DECODE_SLICES; w++)
-            sum = sum + *(const f32x4 *)(of + m * sum_floats + w * (WARP * 4));
+            sum = sum + *(const f32x4 *)(source + m * sum_floats + w * (WARP * 4));
         UNROLL for (int i = 0; i < 4; i++)
             write_scaled(a, &p, row0 + i % 2, output + i / 2 * 8, sum[i] * scale[2 * m + i % 2]);
     }
@@ -173,13 +173,13 @@ DEVICE void touch_inputs(const struct linear_args *a, int row0, int rows, int be
     const char *x = (const char *)a->x +
                     (u64)(row0 * a->n_chunks + begin * ITEM_CHUNKS) * (CHUNK * 2);
     for (int i = thread() % WARP; i < n; i += 4 * WARP) {
-        const char *at[4];
+        const char *cursor[4];
         UNROLL for (int j = 0; j < 4; j++)
         {
             int line = i + j * WARP < n ? i + j * WARP : i;
-            at[j] = x + line / lines * a->n_chunks * (CHUNK * 2) + line % lines * 128;
+            cursor[j] = x + line / lines * a->n_chunks * (CHUNK * 2) + line % lines * 128;
         }
-        touch(at);
+        touch(cursor);
     }
 }
 
@@ -199,7 +199,7 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
     int lane = thread() % WARP, warp = warp_number(), n_items = a->n_chunks / ITEM_CHUNKS,
         row0 = block_y() * 8 * tiles;
     int begin = slice_begin(n_items, warp), end = slice_begin(n_items, warp + 1),
-        out_tile = block_x(), turn = 0, item = begin, at = 0;
+        out_tile = block_x(), turn = 0, item = begin, index = 0;
     const u32 *ring = lds + DECODE_SLICES * tiles * DECODE_SLICES * WARP * 4 +
                       warp * (ring_bytes / 4);
     u32 ring_end = lds_address(ring) + (u32)ring_bytes + 16 * (u32)lane;
@@ -242,10 +242,9 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
             COPIES_WAIT(depth - 1);
             warp_barrier();
             UNROLL for (int b = 0; b < 2; b++)
-                h.q[b] = *(const u32x4 *)(ring + at + b * (ITEM_CODES / 2) + lane * 4);
-            UNROLL for (int j = 0; j < 2 * ITEM_CHUNKS; j++)
-                h.meta[j] = (plain ? j < 2 : by_chunk) ? ring[at + ITEM_CODES + lane / 4 + 8 * j]
-                                                       : 0;
+                h.q[b] = *(const u32x4 *)(ring + index + b * (ITEM_CODES / 2) + lane * 4);
+            UNROLL for (int j = 0; j < 2 * ITEM_CHUNKS; j++) h.meta[j] =
+                (plain ? j < 2 : by_chunk) ? ring[index + ITEM_CODES + lane / 4 + 8 * j] : 0;
             if (!early_x) load_item(x, v[k], item, tiles);
             decode_half(&p, &h, v[k], out_tile - p.first, item, part, total, by_chunk, 0, tiles,
                         plain);
@@ -254,7 +253,7 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
             if (early_x) load_item(x, v[1 - k], item + 1 == end ? begin : item + 1, tiles);
             decode_half(&p, &h, v[k], out_tile - p.first, item, part, total, by_chunk, 1, tiles,
                         plain);
-            at = at == (depth - 1) * (slot / 4) ? 0 : at + slot / 4;
+            index = index == (depth - 1) * (slot / 4) ? 0 : index + slot / 4;
             if (++item < end) continue;
             finish_panel(a, (float *)lds, out_tile, turn++, total, scale, tiles);
             item = begin;

@@ -7,9 +7,9 @@
  *   epilogue  each block adds all slices for a quarter of the outputs, through distributed shared
  *             memory, in the order of hopper/linear_decode_mma.hip, which has the same bits
  * Blocks are small enough for blocks of the next launch to begin loading beside them. */
-DEVICE void release_stage(const struct consumer_state *at, int stage)
+DEVICE void release_stage(const struct consumer_state *state, int stage)
 {
-    if (thread() % WARP == 0) mbarrier_arrive(at->empty + 8 * (u32)stage);
+    if (thread() % WARP == 0) mbarrier_arrive(state->empty + 8 * (u32)stage);
 }
 
 DEVICE void add_products(float *total, float *part, const struct scale_zero g[2], const int n)
@@ -20,7 +20,7 @@ DEVICE void add_products(float *total, float *part, const struct scale_zero g[2]
 
 /* total += scale * products of `count` items. The products of an item are scaled and added while
  * the first chunk of the next item is in flight. */
-DEVICE void multiply_items(struct consumer_state *at, float *total, const int count, const int n,
+DEVICE void multiply_items(struct consumer_state *state, float *total, const int count, const int n,
                            const int stages)
 {
     float part[2][32];
@@ -28,14 +28,14 @@ DEVICE void multiply_items(struct consumer_state *at, float *total, const int co
     int used = 0;
     UNROLL for (int j = 0; j < count; j++)
     {
-        u32 x = at->x + (u32)(at->stage * ring_of(2, n).stage_bytes);
+        u32 x = state->x + (u32)(state->stage * ring_of(2, n).stage_bytes);
         u64 rows = wgmma_rows(x);
-        mbarrier_wait(at->full + 8 * (u32)at->stage, at->parity);
-        u32x4 v[2] = {lds_words(x + at->codes), lds_words(x + at->codes + ITEM_CODES * 2)};
+        mbarrier_wait(state->full + 8 * (u32)state->stage, state->parity);
+        u32x4 v[2] = {lds_words(x + state->codes), lds_words(x + state->codes + ITEM_CODES * 2)};
         u32 q[8] = {v[0][0], v[0][1], v[0][2], v[0][3], v[1][0], v[1][1], v[1][2], v[1][3]};
         UNROLL for (int o = 0; o < 2; o++)
         {
-            u32 m = lds_word(x + at->meta + (u32)(o * 32));
+            u32 m = lds_word(x + state->meta + (u32)(o * 32));
             g[j % 2][o] = scale_zero_of((float)half_of(m), half_of(m >> 16));
         }
         UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
@@ -43,16 +43,16 @@ DEVICE void multiply_items(struct consumer_state *at, float *total, const int co
             if (j + c) wgmma_wait_but_one(&q[2 * c], &q[2 * c + 1]);
             if (j && c == 1) {
                 add_products(total, part[1 - j % 2], g[1 - j % 2], n);
-                release_stage(at, used);
+                release_stage(state, used);
             }
             wgmma_chunk(q + 2 * c, g[j % 2], part[j % 2], rows + chunk_rows(c, n), c, n);
         }
-        used = at->stage;
-        if (++at->stage == stages) at->stage = 0, at->parity ^= 1;
+        used = state->stage;
+        if (++state->stage == stages) state->stage = 0, state->parity ^= 1;
     }
     wgmma_wait_all();
     add_products(total, part[1 - count % 2], g[1 - count % 2], n);
-    release_stage(at, used);
+    release_stage(state, used);
 }
 
 /* Stores the sums that a thread has as rows of outputs. */
@@ -92,7 +92,7 @@ DEVICE void consume_cluster_tile(const struct linear_args *a, u32 *lds, u32 full
     float *first = (float *)(lds + (stages * ring_of(2, n).stage_bytes + 1024) / 4);
     int n_items = a->n_chunks / ITEM_CHUNKS;
     struct block_work s = block_work_of(a, 0, n);
-    struct consumer_state at = consumer_state_of(lds_address(lds), full, empty, 2, n);
+    struct consumer_state state = consumer_state_of(lds_address(lds), full, empty, 2, n);
     float total[32];
     int item = s.begin;
     wait_for_producer();
@@ -101,8 +101,9 @@ DEVICE void consume_cluster_tile(const struct linear_args *a, u32 *lds, u32 full
         int end = slice_begin(n_items, slice + 1);
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = 0;
         if (n <= 32)
-            NO_UNROLL for (; item + 4 <= end; item += 4) multiply_items(&at, total, 4, n, stages);
-        NO_UNROLL for (; item < end; item++) multiply_items(&at, total, 1, n, stages);
+            NO_UNROLL for (; item + 4 <= end; item += 4)
+                multiply_items(&state, total, 4, n, stages);
+        NO_UNROLL for (; item < end; item++) multiply_items(&state, total, 1, n, stages);
         if (slice > s.slice) barrier_numbered(1); /* all warps have finished with the ring */
         store_partial_sums(slice > s.slice ? (float *)lds : first, total, n);
     }

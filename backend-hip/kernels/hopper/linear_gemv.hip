@@ -130,13 +130,13 @@ DEVICE void gemv_finish_tile(const struct gemv_args *a, const struct gemv_shared
     const int of_slice = panels * PANEL;
     int lane = thread() % WARP;
     u32 buffer = turn % GEMV_BUFFERS, parity = turn / GEMV_BUFFERS % 2;
-    float *of = l->sums + buffer * (u32)(DECODE_SLICES * of_slice);
+    float *source = l->sums + buffer * (u32)(DECODE_SLICES * of_slice);
     if (turn >= GEMV_BUFFERS) mbarrier_wait(l->empty + 8 * buffer, parity ^ 1);
     UNROLL for (int i = 0; i < panels; i++)
     {
         if (lane % 4 == 0)
             UNROLL for (int j = 0; j < 2; j++)
-                of[warp * of_slice + i * PANEL + lane / 4 + 8 * j] = total[i][2 * j];
+                source[warp * of_slice + i * PANEL + lane / 4 + 8 * j] = total[i][2 * j];
         UNROLL for (int e = 0; e < 4; e++) total[i][e] = 0;
     }
     warp_barrier();
@@ -144,17 +144,18 @@ DEVICE void gemv_finish_tile(const struct gemv_args *a, const struct gemv_shared
     if ((u32)warp != turn % DECODE_SLICES) return;
     struct linear_part p = part_of(&a->linear, out_tile);
     int output = (out_tile - p.first) * PANEL + lane % PANEL,
-        there = output < p.out && lane < PANEL;
+        valid = output < p.out && lane < PANEL;
     const float *bias = panels > 1 && lane >= PANEL ? a->linear.part[1].bias : p.bias;
-    float before = a->add && there ? p.y[output] : 0, sum = 0;
+    float before = a->add && valid ? p.y[output] : 0, sum = 0;
     mbarrier_wait(l->full + 8 * buffer, parity);
-    UNROLL for (int w = 0; w < DECODE_SLICES; w++) sum = sum + of[w * of_slice + lane % of_slice];
+    UNROLL for (int w = 0; w < DECODE_SLICES; w++)
+        sum = sum + source[w * of_slice + lane % of_slice];
     sum *= scale;
     if (bias && output < p.out) sum += bias[output];
     if (panels > 1) {
         float up = shuffle_from(sum, lane % PANEL + PANEL);
-        if (there) p.y[output] = gated(sum, up, 0);
-    } else if (there) {
+        if (valid) p.y[output] = gated(sum, up, 0);
+    } else if (valid) {
         p.y[output] = a->add ? before + sum : sum;
     }
     warp_barrier();

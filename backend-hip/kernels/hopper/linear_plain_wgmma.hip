@@ -55,7 +55,7 @@ DEVICE void produce_plain(const struct linear_args *a, const struct plain_ring *
 }
 
 /* total = or += a stage's 64 inputs times weights at w of the warp's panel. */
-DEVICE void plain_stage(u32 x, u32 w, float *total, int more, const int n, const int kind)
+DEVICE void plain_stage(u32 x, u32 w, float *total, int extra, const int n, const int kind)
 {
     u32 a[4][4];
     u64 rows = wgmma_rows(x);
@@ -63,7 +63,7 @@ DEVICE void plain_stage(u32 x, u32 w, float *total, int more, const int n, const
         load_matrices(w + (u32)(s * 2 * PANEL * 16 + thread() % WARP * 16), a[s]);
     wgmma_begin();
     UNROLL for (int s = 0; s < 4; s++) UNROLL for (int q = 0; q < 2; q++)
-        wgmma_of(total, a[s], rows + (u64)(q * (n * 128 >> 4) + 2 * s), more || s + q, n,
+        wgmma_of(total, a[s], rows + (u64)(q * (n * 128 >> 4) + 2 * s), extra || s + q, n,
                  kind == WEIGHT_BF16);
     wgmma_commit();
     wgmma_wait(total, n);

@@ -103,15 +103,15 @@ DEVICE void produce_tiles(const struct linear_args *a, const struct experts_args
         int used = e ? (t.rows - t.row_tile * n + 7) / 8 * 8 : n;
         for (int item = s.begin; item < s.end; item++) {
             u32 to = lds + (u32)(stage * r.stage_bytes), count = full + 8 * (u32)stage;
-            const char *of = x + (u64)item * (u64)r.x_bytes;
+            const char *source = x + (u64)item * (u64)r.x_bytes;
             mbarrier_wait(empty + 8 * (u32)stage, parity);
             mbarrier_arrive_expect(
                 count, (u32)(used * 256 + r.code_bytes + (plain ? r.panels * PANEL * 4 : 0)));
             if (e) { /* rows that are there: an expert has few, and nobody reads what others give */
-                UNROLL for (int j = 0; j < 2; j++)
-                    bulk_copy(to + (u32)(j * n * 128), of + j * n * 128, (u32)(used * 128), count);
+                UNROLL for (int j = 0; j < 2; j++) bulk_copy(
+                    to + (u32)(j * n * 128), source + j * n * 128, (u32)(used * 128), count);
             } else if (!early) {
-                bulk_copy(to, of, (u32)r.x_bytes, count);
+                bulk_copy(to, source, (u32)r.x_bytes, count);
             }
             to += (u32)r.x_bytes;
             UNROLL for (int j = 0; j < groups; j++)
@@ -148,20 +148,20 @@ DEVICE void unpack_chunk(const u32 *q, const struct scale_zero g[2], u32 a[8])
 }
 
 /* part = or += a chunk times its 32 inputs. */
-DEVICE void multiply_chunk(const u32 a[8], float *part, u64 rows, int more, const int n)
+DEVICE void multiply_chunk(const u32 a[8], float *part, u64 rows, int extra, const int n)
 {
     wgmma_begin();
-    wgmma(part, a[0], a[1], a[2], a[3], rows, more, n);
+    wgmma(part, a[0], a[1], a[2], a[3], rows, extra, n);
     wgmma(part, a[4], a[5], a[6], a[7], rows + 2, 1, n);
     wgmma_commit();
 }
 
-DEVICE void wgmma_chunk(const u32 *q, const struct scale_zero g[2], float *part, u64 rows, int more,
-                        const int n)
+DEVICE void wgmma_chunk(const u32 *q, const struct scale_zero g[2], float *part, u64 rows,
+                        int extra, const int n)
 {
     u32 a[8];
     unpack_chunk(q, g, a);
-    multiply_chunk(a, part, rows, more, n);
+    multiply_chunk(a, part, rows, extra, n);
 }
 
 /* Offset of chunk c's inputs in a descriptor, from the item's first chunk on. */
@@ -220,20 +220,20 @@ struct prefetched_item {
 
 /* Waits for the item's stage, reads it and advances. The products of at most one chunk are in
  * flight on return. */
-DEVICE void prefetch_item(struct consumer_state *at, struct prefetched_item *h, const int groups,
+DEVICE void prefetch_item(struct consumer_state *state, struct prefetched_item *h, const int groups,
                           const int n, const int stages)
 {
-    h->stage = at->stage;
-    h->x = at->x + (u32)(at->stage * ring_of(groups, n).stage_bytes);
-    mbarrier_wait(at->full + 8 * (u32)at->stage, at->parity);
+    h->stage = state->stage;
+    h->x = state->x + (u32)(state->stage * ring_of(groups, n).stage_bytes);
+    mbarrier_wait(state->full + 8 * (u32)state->stage, state->parity);
     UNROLL for (int j = 0; j < 2; j++)
     {
-        u32x4 v = lds_words(h->x + at->codes + (u32)(j * ITEM_CODES * 2));
-        u32 m = lds_word(h->x + at->meta + (u32)(j * 32));
+        u32x4 v = lds_words(h->x + state->codes + (u32)(j * ITEM_CODES * 2));
+        u32 m = lds_word(h->x + state->meta + (u32)(j * 32));
         UNROLL for (int i = 0; i < 4; i++) h->q[4 * j + i] = v[i];
         h->g[j] = scale_zero_of((float)half_of(m), half_of(m >> 16));
     }
-    if (++at->stage == stages) at->stage = 0, at->parity ^= 1;
+    if (++state->stage == stages) state->stage = 0, state->parity ^= 1;
     wgmma_wait_but_one(&h->q[0], &h->q[1]);
     unpack_chunk(h->q, h->g, h->a);
     UNROLL for (int i = 0; i < 8; i++) h->a[i] = keep(h->a[i]);
@@ -241,8 +241,8 @@ DEVICE void prefetch_item(struct consumer_state *at, struct prefetched_item *h, 
 
 /* total += scale * products of item h. If there are more items, the next one replaces h while the
  * last products are in flight, so that its own products begin as soon as these are added. */
-DEVICE void multiply_prefetched(struct consumer_state *at, struct prefetched_item *h, float *part,
-                                float *total, int more, const int groups, const int n,
+DEVICE void multiply_prefetched(struct consumer_state *state, struct prefetched_item *h,
+                                float *part, float *total, int extra, const int groups, const int n,
                                 const int stages)
 {
     const float scale[2] = {h->g[0].scale, h->g[1].scale};
@@ -258,10 +258,10 @@ DEVICE void multiply_prefetched(struct consumer_state *at, struct prefetched_ite
     wgmma_wait_but_one(&h->q[6], &h->q[7]);
     unpack_chunk(h->q + 6, h->g, b);
     multiply_chunk(b, part, rows + chunk_rows(3, n), 1, n);
-    if (more) prefetch_item(at, h, groups, n, stages);
+    if (extra) prefetch_item(state, h, groups, n, stages);
     wgmma_wait(part, n);
     UNROLL for (int i = 0; i < n / 2; i++) total[i] = fma32(scale[i / 2 % 2], part[i], total[i]);
-    if (thread() % WARP == 0) mbarrier_arrive(at->empty + 8 * (u32)stage);
+    if (thread() % WARP == 0) mbarrier_arrive(state->empty + 8 * (u32)stage);
 }
 
 /* Epilogue: writes what a lane has of 16 outputs and n rows, from its first row and output on. */
@@ -269,11 +269,11 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
                        int output, const float *total, const int n)
 {
     float bias[2];
-    int there[2];
+    int valid[2];
     UNROLL for (int j = 0; j < 2; j++)
     {
-        there[j] = output + 8 * j < p->out;
-        bias[j] = p->bias && there[j] ? p->bias[output + 8 * j] : 0;
+        valid[j] = output + 8 * j < p->out;
+        bias[j] = p->bias && valid[j] ? p->bias[output + 8 * j] : 0;
     }
     UNROLL for (int i = 0; i < n / 4; i++)
     {
@@ -283,7 +283,7 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
         UNROLL for (int j = 0; j < 2; j++)
         {
             float v = total[i / 2 * 4 + 2 * j + i % 2] * scale;
-            if (there[j]) y[8 * j] = p->bias ? v + bias[j] : v;
+            if (valid[j]) y[8 * j] = p->bias ? v + bias[j] : v;
         }
     }
 }
@@ -299,9 +299,9 @@ DEVICE void slot_rows_of(const struct linear_args *a, struct slot_rows *to, int 
 {
     UNROLL for (int i = 0; i < (n + WARP - 1) / WARP; i++)
     {
-        int row = row0 + thread() % WARP + i * WARP, there = row < rows;
-        to->slot[i] = f32_of(there ? (u32)a->slot[row] : ~0u);
-        to->scale[i] = there ? a->scale[row] : 0;
+        int row = row0 + thread() % WARP + i * WARP, valid = row < rows;
+        to->slot[i] = f32_of(valid ? (u32)a->slot[row] : ~0u);
+        to->scale[i] = valid ? a->scale[row] : 0;
     }
 }
 
@@ -309,11 +309,11 @@ DEVICE void write_slots(const struct linear_part *p, const struct slot_rows *to,
                         const float *total, const int n)
 {
     float bias[2];
-    int there[2];
+    int valid[2];
     UNROLL for (int j = 0; j < 2; j++)
     {
-        there[j] = output + 8 * j < p->out;
-        bias[j] = p->bias && there[j] ? p->bias[output + 8 * j] : 0;
+        valid[j] = output + 8 * j < p->out;
+        bias[j] = p->bias && valid[j] ? p->bias[output + 8 * j] : 0;
     }
     UNROLL for (int i = 0; i < n / 4; i++)
     {
@@ -324,7 +324,7 @@ DEVICE void write_slots(const struct linear_part *p, const struct slot_rows *to,
         if (slot >= 0) UNROLL for (int j = 0; j < 2; j++)
             {
                 float v = total[i / 2 * 4 + 2 * j + i % 2] * scale;
-                if (there[j]) y[8 * j] = p->bias ? v + bias[j] : v;
+                if (valid[j]) y[8 * j] = p->bias ? v + bias[j] : v;
             }
     }
 }
@@ -348,7 +348,7 @@ DEVICE struct consumer_state consumer_state_of(u32 lds, u32 full, u32 empty, con
 /* A consumer warpgroup. sliced: eighths of the inputs are summed by themselves, as in
  * hopper/linear_decode_mma.hip. */
 DEVICE void consume_tiles(const struct linear_args *a, const struct experts_args *e,
-                          struct consumer_state at, const int groups, const int n,
+                          struct consumer_state state, const int groups, const int n,
                           const int stages, const int plain, const int sliced)
 {
     const int prefetches = plain && (n == 128 || (n == 64 && groups == 2));
@@ -363,22 +363,22 @@ DEVICE void consume_tiles(const struct linear_args *a, const struct experts_args
         struct slot_rows to;
         if (e) slot_rows_of(a, &to, t.row_tile * n, t.rows, n);
         UNROLL for (int i = 0; i < n / 2; i++) total[i] = sum[i] = 0;
-        if (prefetches) prefetch_item(&at, &h, groups, n, stages);
+        if (prefetches) prefetch_item(&state, &h, groups, n, stages);
         for (int item = 0; item < n_items; item++) {
-            if (!prefetches) mbarrier_wait(at.full + 8 * (u32)at.stage, at.parity);
+            if (!prefetches) mbarrier_wait(state.full + 8 * (u32)state.stage, state.parity);
             if (sliced && item >= slice_begin(n_items, slice)) {
                 UNROLL for (int i = 0; i < n / 2; i++) sum[i] += total[i], total[i] = 0;
                 while (item >= slice_begin(n_items, slice)) slice++;
             }
             if (prefetches) {
-                multiply_prefetched(&at, &h, part, total, item + 1 < n_items, groups, n, stages);
+                multiply_prefetched(&state, &h, part, total, item + 1 < n_items, groups, n, stages);
                 continue;
             }
-            u32 x = at.x + (u32)(at.stage * r.stage_bytes);
-            wgmma_item(&t.p, x + at.codes, x + at.meta, x, panel < last ? panel : last, item, part,
-                       total, n, plain);
-            if (lane == 0) mbarrier_arrive(at.empty + 8 * (u32)at.stage);
-            if (++at.stage == stages) at.stage = 0, at.parity ^= 1;
+            u32 x = state.x + (u32)(state.stage * r.stage_bytes);
+            wgmma_item(&t.p, x + state.codes, x + state.meta, x, panel < last ? panel : last, item,
+                       part, total, n, plain);
+            if (lane == 0) mbarrier_arrive(state.empty + 8 * (u32)state.stage);
+            if (++state.stage == stages) state.stage = 0, state.parity ^= 1;
         }
         if (sliced) UNROLL for (int i = 0; i < n / 2; i++) total[i] += sum[i];
         if (e) write_slots(&t.p, &to, panel * PANEL + lane / 4, total, n);

@@ -1,4 +1,4 @@
-/* list.h of hopper/: the kernels for sm_90a (kernel_list.h explains the columns). */
+/* list.h of hopper/: the kernels for sm_90a (columns: kernel_list.h). */
 #include "backend-hip/kernels/rows.h"
 
 /* 4-bit linears of decode rows, a ring for each warp (linear_decode_mma.hip). tiles: of 8

@@ -36,22 +36,22 @@ DEVICE int route_row(const struct norm_route_args *a, int r)
  * to be read behind a barrier. weight [dim]: of the norm, on its way; scratch [ROUTE_ROWS][THREADS]
  */
 DEVICE void route_norm(const struct norm_route_args *a, float *y, const float *weight,
-                       float *scratch, int there)
+                       float *scratch, int n_rows)
 {
     const struct norm_args *n = &a->norm;
     int t = thread(), dim = n->dim;
     float sum[ROUTE_ROWS] = {0, 0};
     for (int from = t; from < dim; from += NORM_PIECES * THREADS) {
         float v[ROUTE_ROWS][NORM_PIECES], delta[ROUTE_ROWS][NORM_PIECES];
-        UNROLL for (int r = 0; r < ROUTE_ROWS; r++) if (r < there)
+        UNROLL for (int r = 0; r < ROUTE_ROWS; r++) if (r < n_rows)
             UNROLL for (int j = 0; j < NORM_PIECES; j++)
         {
             int i = from + j * THREADS;
-            u64 at = (u64)route_row(a, r) * (u64)dim + (u64)(i < dim ? i : t);
-            v[r][j] = load_fresh(n->x + at);
-            delta[r][j] = n->delta ? load_fresh(n->delta + at) : 0;
+            u64 offset = (u64)route_row(a, r) * (u64)dim + (u64)(i < dim ? i : t);
+            v[r][j] = load_fresh(n->x + offset);
+            delta[r][j] = n->delta ? load_fresh(n->delta + offset) : 0;
         }
-        UNROLL for (int r = 0; r < ROUTE_ROWS; r++) if (r < there)
+        UNROLL for (int r = 0; r < ROUTE_ROWS; r++) if (r < n_rows)
             UNROLL for (int j = 0; j < NORM_PIECES; j++)
         {
             int i = from + j * THREADS;
@@ -67,16 +67,16 @@ DEVICE void route_norm(const struct norm_route_args *a, float *y, const float *w
     barrier();
     UNROLL for (int r = 0; r < ROUTE_ROWS; r++) sum[r] = warp_tree(scratch + r * THREADS, 0);
     barrier();
-    NO_UNROLL for (int r = 0; r < there; r++)
+    NO_UNROLL for (int r = 0; r < n_rows; r++)
     {
-        u64 at = (u64)route_row(a, r) * (u64)dim;
+        u64 offset = (u64)route_row(a, r) * (u64)dim;
         float f = rsqrt32((r ? sum[1] : sum[0]) / (float)dim + n->eps), largest = 0;
         UNROLL_4 for (int i = t; i < dim; i += THREADS)
         {
             float v = y[r * dim + i] * f * weight[i];
             y[r * dim + i] = v;
             largest = max32(abs32(v), largest);
-            if (n->out) n->out[at + (u64)i] = v;
+            if (n->out) n->out[offset + (u64)i] = v;
         }
         scratch[r * THREADS + t] = largest;
     }
@@ -101,9 +101,9 @@ DEVICE void give_parts(const float *y, u32 packed, int dim, int share, int r, in
         }
         UNROLL for (int q = 0; q < parts; q++)
         {
-            int at = (((chunk * parts + q) * 2 + j / 4 % 2) * of_block + r) * WARP +
-                     cluster_rank() * 4 + j % CHUNK / 8;
-            store_to_block(packed + (u32)at * 8, to, (u64)first[q] | (u64)second[q] << 32);
+            int index = (((chunk * parts + q) * 2 + j / 4 % 2) * of_block + r) * WARP +
+                        cluster_rank() * 4 + j % CHUNK / 8;
+            store_to_block(packed + (u32)index * 8, to, (u64)first[q] | (u64)second[q] << 32);
         }
     }
 }
@@ -136,11 +136,11 @@ DEVICE void pair_products(const struct few_weights w[2], const u64 *const packed
 
 /* Writes the block's rows y as halves, by the threads from `first` on. largest: of the rows */
 DEVICE void write_halves(const struct norm_route_args *a, const float *y, const float *largest,
-                         int there, int first)
+                         int n_rows, int first)
 {
     const struct prepare_args *half = &a->half;
     int dim = a->norm.dim;
-    NO_UNROLL for (int r = 0; r < there; r++)
+    NO_UNROLL for (int r = 0; r < n_rows; r++)
     {
         int row = route_row(a, r);
         struct power_of_two p = power_for(largest[r], 14);
@@ -164,30 +164,29 @@ DEVICE void route_products(const struct norm_route_args *a, const struct route_s
 {
     const int of_stage = SUM_CHUNKS * F16_PARTS(WEIGHT_BF16) * 2 * WARP;
     int lane = thread() % WARP, warp = warp_number(), of_block = a->of_block;
-    NO_UNROLL for (int of = warp; of < s->n_pairs; of += ROUTE_EARLY * WARPS)
+    NO_UNROLL for (int count = warp; count < s->n_pairs; count += ROUTE_EARLY * WARPS)
         UNROLL for (int k = 0; k < ROUTE_EARLY; k += 2)
     {
-        int pair = of + k * WARPS, there = pair + WARPS < s->n_pairs;
+        int pair = count + k * WARPS, follows = pair + WARPS < s->n_pairs;
         if (pair >= s->n_pairs) break;
         float part[2][2][4];
-        const u64 *const from[2] = {
-            packed + pair / s->n_panels * of_stage * of_block,
-            packed + (there ? (pair + WARPS) / s->n_panels : 0) * of_stage * of_block};
+        const u64 *const from[2] = {packed + pair / s->n_panels * of_stage * of_block,
+                                    packed + (follows ? (pair + WARPS) / s->n_panels : 0) *
+                                                 of_stage * of_block};
         if (a->is_bf16) pair_products(early + k, from, of_block, part, WEIGHT_BF16);
         else pair_products(early + k, from, of_block, part, WEIGHT_F16);
         UNROLL for (int i = 0; i < 2; i++)
         {
             int now = pair + i * WARPS, next = now + ROUTE_EARLY * WARPS;
             if (next < s->n_pairs) early[k + i] = pair_load(a, next, s->n_panels, s->first);
-            u32 to = lds_address(sums + ((s->first + now / s->n_panels) * s->n_panels +
-                                         now % s->n_panels) * PANEL + lane % 4 * 2);
-            if (i && !there) break;
+            u32 to = lds_address(
+                sums + ((s->first + now / s->n_panels) * s->n_panels + now % s->n_panels) * PANEL +
+                lane % 4 * 2);
+            if (i && !follows) break;
             UNROLL for (int r = 0; r < ROUTE_ROWS; r++) if (r < of_block)
-                UNROLL for (int j = 0; j < 2; j++)
-                    store_to_block(to + (u32)(r * s->stages * s->n_panels * PANEL * 4 + 32 * j),
-                                   lane / 4,
-                                   (u64)bits_of(part[i][j][2 * r]) |
-                                       (u64)bits_of(part[i][j][2 * r + 1]) << 32);
+                UNROLL for (int j = 0; j < 2; j++) store_to_block(
+                    to + (u32)(r * s->stages * s->n_panels * PANEL * 4 + 32 * j), lane / 4,
+                    (u64)bits_of(part[i][j][2 * r]) | (u64)bits_of(part[i][j][2 * r + 1]) << 32);
         }
     }
 }
@@ -198,19 +197,19 @@ DEVICE void route_scores_of(const struct route_args *a, float *score, int *ids, 
                             const int each)
 {
     int lane = thread() % WARP, n = a->n;
-    float v[WARP_SCORES], lanes[WARPS], sum, most = -__builtin_inff();
+    float v[WARP_SCORES], lanes[WARPS], sum, maximum = -__builtin_inff();
     u32 key[WARP_SCORES], top;
     UNROLL for (int j = 0; j < each; j++)
     {
         v[j] = j * WARP + lane < n ? score[j * WARP + lane] : -__builtin_inff();
-        most = max32(most, v[j]);
+        maximum = max32(maximum, v[j]);
     }
-    most = of_ordered(max_of_warp(ordered_bits(most)));
+    maximum = of_ordered(max_of_warp(ordered_bits(maximum)));
     UNROLL for (int j = 0; j < WARPS; j++) lanes[j] = 0;
     UNROLL for (int j = 0; j < each; j++)
     {
         int i = j * WARP + lane;
-        float s = exp32(a->sigmoid ? -v[j] : v[j] - most);
+        float s = exp32(a->sigmoid ? -v[j] : v[j] - maximum);
         s = a->sigmoid ? rcp32(1 + s) : s;
         key[j] = i < n ? ordered_bits(a->bias ? s + a->bias[i] : v[j]) : 0;
         lanes[j % WARPS] += i < n ? s : 0;
@@ -224,22 +223,22 @@ DEVICE void route_scores_of(const struct route_args *a, float *score, int *ids, 
         if (j * WARP + lane < n)
             score[j * WARP + lane] = a->sigmoid ? v[j] : fma32(fma32(-q, sum, v[j]), r, q);
     }
-    int mine = chosen_of_keys(a, key, ids, &top, each), bad = sum != sum;
-    float of = mine >= 0 && !bad ? score[mine] : 0, all = 0;
+    int own = chosen_of_keys(a, key, ids, &top, each), bad = sum != sum;
+    float count = own >= 0 && !bad ? score[own] : 0, all = 0;
     if (a->normalize) {
         NO_UNROLL for (int from = 0; from < a->top_k; from += 8) UNROLL for (int j = 0; j < 8; j++)
         {
-            float other = shuffle_from(of, (from + j) % WARP);
+            float other = shuffle_from(count, (from + j) % WARP);
             if (from + j < a->top_k) all += other;
         }
-        float by = rcp32(all), q = of * by;
-        of = fma32(fma32(-q, all, of), by, q);
+        float by = rcp32(all), q = count * by;
+        count = fma32(fma32(-q, all, count), by, q);
     }
     if (lane >= a->top_k) return;
     u64 to = (u64)row * (u64)a->top_k + (u64)lane;
-    of *= a->scale;
-    a->id[to] = bad ? lane : mine;
-    a->weight[to] = bad ? f32_of(0x7fc00000u) : a->factor ? of * a->factor[mine] : of;
+    count *= a->scale;
+    a->id[to] = bad ? lane : own;
+    a->weight[to] = bad ? f32_of(0x7fc00000u) : a->factor ? count * a->factor[own] : count;
 }
 
 /* Only if a->by_warp. */
@@ -310,9 +309,9 @@ DEVICE void group_rows(const struct norm_route_args *a, u32 *lds)
     barrier();
     UNROLL for (int j = 0; j < GROUP_IDS; j++)
     {
-        int i = thread() + j * THREADS, row = i / top_k, at = row / 32 * n + id[j];
+        int i = thread() + j * THREADS, row = i / top_k, index = row / 32 * n + id[j];
         if (id[j] < 0) continue;
-        int place = before[at] + __builtin_popcount(lds[at] & ((1u << row % 32) - 1));
+        int place = before[index] + __builtin_popcount(lds[index] & ((1u << row % 32) - 1));
         g->slot[place] = i;
         g->place[i] = place;
     }
@@ -332,16 +331,15 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
         out = a->router.out, n_panels = (out + PANEL - 1) / PANEL,
         stages = a->linear.n_chunks / SUM_CHUNKS,
         share = (stages + ROUTE_CLUSTER - 1) / ROUTE_CLUSTER, first = cluster_rank() * share,
-        mine = stages - first < share ? stages - first : share,
-        pairs = mine > 0 ? mine * n_panels : 0;
-    const struct route_share of = {n_panels, stages, first, pairs};
+        own = stages - first < share ? stages - first : share, pairs = own > 0 ? own * n_panels : 0;
+    const struct route_share portion = {n_panels, stages, first, pairs};
     float *sums = (float *)lds, *y, *scores;
     int of_sums = of_block * stages * n_panels * PANEL;
     u32 *packed = lds + (of_sums > dim ? of_sums : dim);
     struct few_weights early[ROUTE_EARLY];
-    int there = 0;
+    int n_rows = 0;
     UNROLL for (int r = 0; r < ROUTE_ROWS; r++)
-        there += r < of_block && route_row(a, r) < a->linear.rows;
+        n_rows += r < of_block && route_row(a, r) < a->linear.rows;
     y = (float *)(packed + share * SUM_CHUNKS * parts * 2 * 2 * WARP * of_block);
     scores = (float *)packed;
     cluster_arrive(); /* all blocks of the cluster run before one writes to another */
@@ -353,38 +351,38 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
              panel += grid_x() / ROUTE_CLUSTER)
             prefetch_lines((const char *)a->router.weight +
                                (u64)(panel * stages + first) * (2 * SUM_CHUNKS * DENSE_PIECE),
-                           mine * (2 * SUM_CHUNKS * DENSE_PIECE));
+                           own * (2 * SUM_CHUNKS * DENSE_PIECE));
     for (int i = 4 * t; i < dim; i += 4 * THREADS)
         copy_16(lds_address(sums + i), a->norm.weight + i);
     copies_commit();
     wait_for_producer();
-    route_norm(a, y, sums, scratch, there);
+    route_norm(a, y, sums, scratch, n_rows);
     barrier();
     cluster_wait();
-    NO_UNROLL for (int r = 0; r < there; r++)
+    NO_UNROLL for (int r = 0; r < n_rows; r++)
     {
         struct power_of_two p = {1, 1};
         if (!a->is_bf16) p = power_for(warp_tree(scratch + r * THREADS, 1), 14);
         if (t == 0) undo[r] = p.undo;
-        give_parts(y + r * dim, lds_address(packed), dim, share, r, of_block, p.factor,
-                   a->is_bf16);
+        give_parts(y + r * dim, lds_address(packed), dim, share, r, of_block, p.factor, a->is_bf16);
     }
     cluster_arrive_written();
-    if (warp < there) {
-        float most = warp_tree(scratch + warp * THREADS, 1);
-        if (t % WARP == 0) largest[warp] = most;
+    if (warp < n_rows) {
+        float maximum = warp_tree(scratch + warp * THREADS, 1);
+        if (t % WARP == 0) largest[warp] = maximum;
     }
     cluster_wait();
-    route_products(a, &of, early, (const u64 *)packed, sums);
+    route_products(a, &portion, early, (const u64 *)packed, sums);
     cluster_arrive_written();
-    NO_UNROLL for (int r = 0; a->parts.packed && r < there; r++) {
+    NO_UNROLL for (int r = 0; a->parts.packed && r < n_rows; r++)
+    {
         barrier(); /* scratch may be read */
         if (a->is_bf16)
             prepare_parts(&a->parts, y + r * dim, route_row(a, r), scratch, WEIGHT_BF16, 1);
         else prepare_parts(&a->parts, y + r * dim, route_row(a, r), scratch, WEIGHT_F16, 1);
     }
     cluster_wait();
-    for (int i = t; i < there * out; i += THREADS) {
+    for (int i = t; i < n_rows * out; i += THREADS) {
         int r = i >= out, row = route_row(a, r), e = i - r * out;
         const float *from = sums + r * stages * n_panels * PANEL + e;
         float sum = 0;
@@ -394,11 +392,11 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
         if (a->route.by_warp) scores[i] = sum;
         a->router.y[(u64)row * (u64)out + (u64)e] = sum;
     }
-    int choosing = a->route.by_warp ? there : 0;
+    int choosing = a->route.by_warp ? n_rows : 0;
     barrier();
     if (warp < choosing)
         route_by_warp(&a->route, scores + warp * out, ids + warp * WARP, route_row(a, warp));
-    else if (a->half.packed) write_halves(a, y, largest, there, choosing * WARP);
+    else if (a->half.packed) write_halves(a, y, largest, n_rows, choosing * WARP);
     if (!a->groups.n_slots) return;
     barrier();
     if (t == 0) last[0] = count_block(a->counter) == grid_x() - 1;

@@ -53,15 +53,14 @@ DEVICE void plain_decode_stage(u32 x, u32 w, float *total, const int rows, const
         q[c][j] = lds_words(w + (u32)(((c * 4 + t) * 2 + j) * 128 + (output ^ (2 * t + j)) * 16));
     UNROLL for (int m = 0; m < rows / 64; m++)
     {
-        u64 of = wgmma_rows(x + (u32)(m * 64 * 128));
+        u64 count = wgmma_rows(x + (u32)(m * 64 * 128));
         wgmma_begin();
-        UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
-            UNROLL for (int s = 0; s < F16_PARTS(kind); s++) UNROLL for (int h = 0; h < 2;
-                                                                                 h++)
+        UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < F16_PARTS(kind); s++)
+            UNROLL for (int h = 0; h < 2; h++)
         {
             const u32 v[4] = {q[c][0][2 * h], q[c][1][2 * h], q[c][0][2 * h + 1],
                               q[c][1][2 * h + 1]};
-            wgmma_of(part, v, of + (u64)(s * (rows * 128 >> 4) + 4 * c + 2 * h), c + s + h, 64,
+            wgmma_of(part, v, count + (u64)(s * (rows * 128 >> 4) + 4 * c + 2 * h), c + s + h, 64,
                      kind == WEIGHT_BF16);
         }
         wgmma_commit();

@@ -55,9 +55,9 @@ DEVICE void router_parts(const float *y, u32 *to, int dim, float factor, const i
     const int parts = F16_PARTS(kind);
     for (int j = 2 * thread(); j < dim; j += 2 * THREADS) {
         u32 part[3];
-        int at = (j / CHUNK * parts * 2 + j / 4 % 2) * 8 + j % CHUNK / 8 * 2 + j % 4 / 2;
+        int index = (j / CHUNK * parts * 2 + j / 4 % 2) * 8 + j % CHUNK / 8 * 2 + j % 4 / 2;
         split_f16(y[j] * factor, y[j + 1] * factor, part, kind);
-        UNROLL for (int q = 0; q < parts; q++) to[at + q * 16] = part[q];
+        UNROLL for (int q = 0; q < parts; q++) to[index + q * 16] = part[q];
     }
 }
 
@@ -67,8 +67,8 @@ DEVICE float router_norm(const struct norm_args *n, int row, float *y, float *sc
 {
     enum { PIECES = ROUTER_INPUTS / THREADS };
     int t = thread(), dim = n->dim;
-    u64 at = (u64)row * (u64)dim;
-    float *x = n->x + at, v[PIECES], weight[PIECES], sum = 0, largest = 0;
+    u64 offset = (u64)row * (u64)dim;
+    float *x = n->x + offset, v[PIECES], weight[PIECES], sum = 0, largest = 0;
     UNROLL for (int j = 0; j < PIECES; j++)
         weight[j] = t + j * THREADS < dim ? n->weight[t + j * THREADS] : 0;
     wait_for_producer();
@@ -76,7 +76,7 @@ DEVICE float router_norm(const struct norm_args *n, int row, float *y, float *sc
     if (adds && n->delta) {
         float delta[PIECES];
         UNROLL for (int j = 0; j < PIECES; j++)
-            delta[j] = t + j * THREADS < dim ? n->delta[at + (u64)(t + j * THREADS)] : 0;
+            delta[j] = t + j * THREADS < dim ? n->delta[offset + (u64)(t + j * THREADS)] : 0;
         UNROLL for (int j = 0; j < PIECES; j++) if (t + j * THREADS < dim)
             x[t + j * THREADS] = v[j] = v[j] + delta[j];
     }
@@ -89,7 +89,7 @@ DEVICE float router_norm(const struct norm_args *n, int row, float *y, float *sc
         v[j] = v[j] * f * weight[j];
         y[i] = v[j];
         largest = max32(abs32(v[j]), largest);
-        if (writes && n->out) n->out[at + (u64)i] = v[j];
+        if (writes && n->out) n->out[offset + (u64)i] = v[j];
     }
     return block_max(largest, scratch);
 }

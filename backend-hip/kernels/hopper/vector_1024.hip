@@ -59,18 +59,18 @@ DEVICE void norm_1024(const struct norm_prepare_args *a, const struct mix_args *
                       f32x4 *values, const int pieces)
 {
     const int n = PIECES_FOR(pieces, THREADS_1024);
-    const struct norm_args *of = &a->norm;
-    int dim = of->dim;
-    u64 at = (u64)block_x() * (u64)dim, order[ROW_PIECES];
+    const struct norm_args *norm_of = &a->norm;
+    int dim = norm_of->dim;
+    u64 offset = (u64)block_x() * (u64)dim, order[ROW_PIECES];
     f32x4 v[ROW_PIECES], w[ROW_PIECES], delta[ROW_PIECES];
     float sum = 0;
     early_order(&a->prepare, order, n, THREADS_1024);
-    FOR_PIECES_OF(THREADS_1024, n, j, i, dim) w[j] = *(const f32x4 *)(of->weight + i);
+    FOR_PIECES_OF(THREADS_1024, n, j, i, dim) w[j] = *(const f32x4 *)(norm_of->weight + i);
     wait_for_producer();
-    FOR_PIECES_OF(THREADS_1024, n, j, i, dim) v[j] = *(const f32x4 *)(of->x + at + i);
+    FOR_PIECES_OF(THREADS_1024, n, j, i, dim) v[j] = *(const f32x4 *)(norm_of->x + offset + i);
     if (mix) {
         const float *w_mix = mix->weight + (u64)block_x() * (u64)mix->top_k,
-                    *x_mix = mix->x + at * (u64)mix->top_k;
+                    *x_mix = mix->x + offset * (u64)mix->top_k;
         NO_UNROLL for (int k = 0; k < mix->top_k; k += MIX_AT_ONCE)
             FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
         {
@@ -82,24 +82,26 @@ DEVICE void norm_1024(const struct norm_prepare_args *a, const struct mix_args *
                 x[m] = load_input(x_mix + (u64)slot * (u64)dim + i);
                 by[m] = load_fresh(w_mix + slot);
             }
-            UNROLL for (int m = 0; m < MIX_AT_ONCE; m++)
-                if (k + m < mix->top_k) UNROLL for (int e = 0; e < 4; e++) delta[j][e] =
+            UNROLL for (int m = 0; m < MIX_AT_ONCE; m++) if (k + m < mix->top_k)
+                UNROLL for (int e = 0; e < 4; e++) delta[j][e] =
                     k + m ? fma32(by[m], f32_of(x[m][e]), delta[j][e]) : by[m] * f32_of(x[m][e]);
         }
         FOR_PIECES_OF(THREADS_1024, n, j, i, dim) v[j] = v[j] + delta[j];
-        FOR_PIECES_OF(THREADS_1024, n, j, i, dim) * (f32x4 *)(of->x + at + i) = v[j];
-    } else if (of->delta) {
-        FOR_PIECES_OF(THREADS_1024, n, j, i, dim) delta[j] = *(const f32x4 *)(of->delta + at + i);
+        FOR_PIECES_OF(THREADS_1024, n, j, i, dim) * (f32x4 *)(norm_of->x + offset + i) = v[j];
+    } else if (norm_of->delta) {
+        FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
+        delta[j] = *(const f32x4 *)(norm_of->delta + offset + i);
         FOR_PIECES_OF(THREADS_1024, n, j, i, dim) v[j] = v[j] + delta[j];
-        FOR_PIECES_OF(THREADS_1024, n, j, i, dim) * (f32x4 *)(of->x + at + i) = v[j];
+        FOR_PIECES_OF(THREADS_1024, n, j, i, dim) * (f32x4 *)(norm_of->x + offset + i) = v[j];
     }
     FOR_PIECES_OF(THREADS_1024, n, j, i, dim) values[i / 4] = v[j];
     barrier();
     if (thread() < THREADS) sum = squares_of(values, dim, pieces);
-    float f = rsqrt32(sum_of_first(sum, scratch) / (float)dim + of->eps);
+    float f = rsqrt32(sum_of_first(sum, scratch) / (float)dim + norm_of->eps);
     FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
     UNROLL for (int e = 0; e < 4; e++) v[j][e] = v[j][e] * f * w[j][e];
-    if (of->out) FOR_PIECES_OF(THREADS_1024, n, j, i, dim) * (f32x4 *)(of->out + at + i) = v[j];
+    if (norm_of->out)
+        FOR_PIECES_OF(THREADS_1024, n, j, i, dim) * (f32x4 *)(norm_of->out + offset + i) = v[j];
     prepare_1024(&a->prepare, v, order, scratch, (u64 *)values, n);
 }
 
@@ -152,49 +154,49 @@ KERNEL(glu_1024_14, struct glu_prepare_args)
 }
 
 /* Combines the KV splits of four dimensions of a head, each thread by itself, in the order of
- * combine_weights() and combine_row(). of: [n][size], these dimensions; scores: [n][size], maximum
- * and sum; n: splits, up to `most`; sink: of the head or NULL, factor: of its weight. */
-DEVICE f32x4 combine_four(const float *of, const float *scores, int size, int n, const int most,
-                          const float *sink, float factor)
+ * combine_weights() and combine_row(). source: [n][size], these dimensions; scores: [n][size],
+ * maximum and sum; n: splits, up to `maximum`; sink: of the head or NULL, factor: of its weight. */
+DEVICE f32x4 combine_four(const float *source, const float *scores, int size, int n,
+                          const int maximum, const float *sink, float factor)
 {
     f32x4 v = {0, 0, 0, 0}, p[ROW_SPLITS];
     f32x2 s[ROW_SPLITS];
     float max = -__builtin_inff(), sum = 0;
-    UNROLL for (int i = 0; i < most; i++) if (i < n) s[i] = *(const f32x2 *)(scores + i * size),
-                                                     p[i] = *(const f32x4 *)(of + i * size);
+    UNROLL for (int i = 0; i < maximum; i++) if (i < n) s[i] = *(const f32x2 *)(scores + i * size),
+                                                        p[i] = *(const f32x4 *)(source + i * size);
     if (sink) max = *sink;
-    UNROLL for (int i = 0; i < most; i++) if (i < n) max = max32(s[i][0], max);
+    UNROLL for (int i = 0; i < maximum; i++) if (i < n) max = max32(s[i][0], max);
     if (sink) sum = exp32(*sink - max) * factor;
-    UNROLL for (int i = 0; i < most; i++) if (i < n) s[i][0] = exp32(s[i][0] - max),
-                                                     sum = fma32(s[i][0], s[i][1], sum);
-    UNROLL for (int i = 0; i < most; i++) if (i < n) UNROLL for (int e = 0; e < 4; e++)
+    UNROLL for (int i = 0; i < maximum; i++) if (i < n) s[i][0] = exp32(s[i][0] - max),
+                                                        sum = fma32(s[i][0], s[i][1], sum);
+    UNROLL for (int i = 0; i < maximum; i++) if (i < n) UNROLL for (int e = 0; e < 4; e++)
         v[e] = fma32(s[i][0], p[i][e], v[e]);
     float inverse = rcp32(sum);
     UNROLL for (int e = 0; e < 4; e++) v[e] = v[e] * inverse;
     return v;
 }
 
-/* Rows of up to `most` splits; addresses are computed before the wait. */
+/* Rows of up to `maximum` splits; addresses are computed before the wait. */
 DEVICE void combine_1024(const struct combine_prepare_args *a, float *scratch, u64 *ordered,
-                         const int pieces, const int most)
+                         const int pieces, const int maximum)
 {
     const int n = PIECES_FOR(pieces, THREADS_1024);
     const struct combine_args *m = &a->combine;
     int row = block_x(), dim = a->prepare.in, hd = m->head_dim, size = part_floats(hd), first,
         splits = seen_splits(m, row, &first);
     u64 order[COMBINE_PIECES];
-    u32 of[COMBINE_PIECES], scores[COMBINE_PIECES];
+    u32 count[COMBINE_PIECES], scores[COMBINE_PIECES];
     f32x4 v[COMBINE_PIECES];
     early_order(&a->prepare, order, n, THREADS_1024);
     FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
     {
         u32 begin = (u32)((row * m->n_heads + i / hd) * m->n_splits + first) * (u32)size;
-        of[j] = keep(begin + (u32)(i % hd));
+        count[j] = keep(begin + (u32)(i % hd));
         scores[j] = keep(begin + (u32)round8(hd));
     }
     wait_for_producer();
     FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
-    v[j] = combine_four(m->parts + of[j], m->parts + scores[j], size, splits, most,
+    v[j] = combine_four(m->parts + count[j], m->parts + scores[j], size, splits, maximum,
                         m->sinks ? m->sinks + i / hd : (const float *)0, m->weight_scale);
     prepare_1024(&a->prepare, v, order, scratch, ordered, n);
 }

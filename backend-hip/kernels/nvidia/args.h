@@ -34,15 +34,15 @@ enum { EXACT_SPLIT_ROWS = 8, EXACT_SPLIT_TERMS = 8192 };
 #define EXACT_TILE_SHARED(rows, panels, pairs)                                                     \
     (EXACT_STAGES * ((rows) * (2 * EXACT_MMA_STRIDE + 8) +                                         \
                      EXACT_TILE_PANELS(rows, panels) * (1024 * (1 + (pairs)) + 128)))
-/* exact_dense.hip: inputs of a stage, stages, floats between rows; rows and panels of a block; bytes
- * of all stages, which are most where row_warps is 1 */
+/* exact_dense.hip: inputs of a stage, stages, floats between rows; rows and panels of a block;
+ * bytes of all stages, which are most where row_warps is 1 */
 enum { DENSE_SPAN = 128, DENSE_STAGES = 3, DENSE_STRIDE = DENSE_SPAN + 16 };
 #define DENSE_TILE_ROWS(tile, row_warps) (2 * (tile) * (row_warps))
 #define DENSE_TILE_PANELS(tile, row_warps) ((tile) / (row_warps))
 #define DENSE_TILE_SHARED(tile)                                                                    \
     (DENSE_STAGES * (2 * (tile) * DENSE_STRIDE * 4 + DENSE_SPAN / 8 * (256 * (tile) + 32)))
-/* exact_attend_mma.hip: rows of a block, a divisor of GROUP_ROWS; weights, their digits and those of
- * queries */
+/* exact_attend_mma.hip: rows of a block, a divisor of GROUP_ROWS; weights, their digits and those
+ * of queries */
 enum { EXACT_TILE_ROWS = 32 };
 #define EXACT_ATTEND_SHARED(dims)                                                                  \
     (EXACT_TILE_ROWS * (4 * (KV_SPLIT + 16) + 2 * 4 * (KV_SPLIT / 4 + 4) + 2 * (dims) + 64))

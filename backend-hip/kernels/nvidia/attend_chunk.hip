@@ -66,9 +66,9 @@ DEVICE u8 *chunk_page(const struct chunk_lds *l, const struct chunk_work *w, int
 
 DEVICE void chunk_copy_bytes(u8 *to, const u8 *from, const int bytes)
 {
-    int at = thread() % WARP * 16;
-    UNROLL for (int k = 0; k < bytes; k += 16 * WARP)
-        if (at + k < bytes) copy_16(lds_address(to) + (u32)(at + k), from + at + k);
+    int index = thread() % WARP * 16;
+    UNROLL for (int k = 0; k < bytes; k += 16 * WARP) if (index + k < bytes)
+        copy_16(lds_address(to) + (u32)(index + k), from + index + k);
 }
 
 /* Copies the keys with the scales, or the values, of the warp's pages, as a group. */
@@ -80,18 +80,18 @@ DEVICE void chunk_copy(const struct attend_kernel_args *a, const struct chunk_wo
     {
         int page = thread() / WARP * 2 + i;
         if (page < w->from || page > w->to) continue;
-        u64 of = (u64)table[w->c0 / PAGE + page] * (u64)a->n_kv_heads + (u64)w->kv_head;
+        u64 count = (u64)table[w->c0 / PAGE + page] * (u64)a->n_kv_heads + (u64)w->kv_head;
         u8 *to = chunk_page(l, w, page, dims, int4);
         if (int4 && page != w->own) {
-            const u8 *from = (const u8 *)a->pages + of * INT4_PAGE(dims);
-            u32 at = int4_part_at(values, dims);
-            chunk_copy_bytes(to + at, from + at, 10 * dims);
+            const u8 *from = (const u8 *)a->pages + count * INT4_PAGE(dims);
+            u32 offset = int4_part_at(values, dims);
+            chunk_copy_bytes(to + offset, from + offset, 10 * dims);
             if (!values) chunk_copy_bytes(to + 20 * dims, from + 20 * dims, 8 * PAGE);
         } else {
             const u8 *from = int4 ? own_page_of(a, w->row, w->kv_head)
-                                  : (const u8 *)a->pages + of * INT8_PAGE(dims);
-            int at = values ? PAGE * dims : 0;
-            chunk_copy_bytes(to + at, from + at, PAGE * dims);
+                                  : (const u8 *)a->pages + count * INT8_PAGE(dims);
+            int offset = values ? PAGE * dims : 0;
+            chunk_copy_bytes(to + offset, from + offset, PAGE * dims);
             if (!values) chunk_copy_bytes(to + 32 * dims, from + 32 * dims, 8 * PAGE);
         }
     }
@@ -136,10 +136,10 @@ DEVICE void chunk_head(const struct attend_kernel_args *a, const float *head, in
 
 DEVICE int chunk_most(float x[2][4])
 {
-    int most = 0;
+    int maximum = 0;
     UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 4; e++)
-        most = larger_bits(x[k][e], most);
-    return (int)max_of_warp((u32)most);
+        maximum = larger_bits(x[k][e], maximum);
+    return (int)max_of_warp((u32)maximum);
 }
 
 /* The digits of the query of head h, by the warp: [2][stride]. Returns their scale. */
@@ -157,9 +157,10 @@ DEVICE float chunk_query(const struct attend_kernel_args *a, const struct chunk_
     if (d < dims / 2)
         UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < (dims > 128 ? 4 : 2); e++)
         {
-            int v = rounded_int(x[k][e], s.inverse), at = k * (dims / 2) + d + e % 2 + e / 2 * 64;
-            if (a->digits == 2) put_digits(digits + at, second + at, v);
-            else digits[at] = 0, second[at] = (u8)v;
+            int v = rounded_int(x[k][e], s.inverse),
+                index = k * (dims / 2) + d + e % 2 + e / 2 * 64;
+            if (a->digits == 2) put_digits(digits + index, second + index, v);
+            else digits[index] = 0, second[index] = (u8)v;
         }
     return s.scale;
 }
@@ -191,12 +192,11 @@ DEVICE void chunk_put(const struct chunk_own *own, int pos, u8 *part, float *sca
                       const int value, const int dims)
 {
     int d = thread() % WARP * 2, p = pos % PAGE;
-    if (d < dims / 2)
-        UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
+    if (d < dims / 2) UNROLL for (int k = 0; k < 2; k++) UNROLL for (int e = 0; e < 2; e++)
         {
-            int at = k * (dims / 2) + d + e;
-            part[value ? int8_value_at(at, p, dims) - (u32)(PAGE * dims) : int8_key_at(at, p)] =
-                (u8)(own->code >> 8 * (2 * k + e));
+            int index = k * (dims / 2) + d + e;
+            part[value ? int8_value_at(index, p, dims) - (u32)(PAGE * dims)
+                       : int8_key_at(index, p)] = (u8)(own->code >> 8 * (2 * k + e));
         }
     if (d == 0) scales[p] = own->scale;
 }
@@ -237,11 +237,11 @@ DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_w
     u8 *to = w->head0 % (a->n_heads / a->n_kv_heads) ? 0 : chunk_own_page(a, w, dims, int4);
     UNROLL for (int value = 0; value < 2; value++)
     {
-        int at = value * PAGE * dims;
+        int index = value * PAGE * dims;
         float *scales = int8_scales(page, dims) + value * PAGE;
-        chunk_put(own + value, w->pos, page + at, scales, value, dims);
+        chunk_put(own + value, w->pos, page + index, scales, value, dims);
         if (to)
-            chunk_put(own + value, w->pos, to + at, int8_scales(to, dims) + value * PAGE, value,
+            chunk_put(own + value, w->pos, to + index, int8_scales(to, dims) + value * PAGE, value,
                       dims);
     }
     warp_barrier();
@@ -262,15 +262,14 @@ DEVICE void chunk_packed_keys(const u8 *page, int s, u32 k[4], const int dims)
     int r = thread() % WARP / 4, t = thread() % 4, swap = t / 2;
     const u8 *code = page + (2 * s + swap) * 8 * PAGE + t % 2 * 4;
     u32 one = *(const u32 *)(code + 8 * (r + 8 * swap)),
-        other = *(const u32 *)(code + 8 * (r + 8 - 8 * swap)), of[2] = {one, other};
-    if (swap) of[0] = other, of[1] = one;
+        other = *(const u32 *)(code + 8 * (r + 8 - 8 * swap)), count[2] = {one, other};
+    if (swap) count[0] = other, count[1] = one;
     u32x2 lo = *(const u32x2 *)(page + int4_lo_at(0, dims) + (u32)(32 * s + 8 * t)),
           step = *(const u32x2 *)(page + int4_step_at(0, dims) + (u32)(32 * s + 8 * t));
     UNROLL for (int n = 0; n < 2; n++)
     {
         struct key_channels c = key_channels_of(lo[n], step[n], n);
-        UNROLL for (int i = 0; i < 2; i++)
-            k[2 * n + i] = int4_key_bytes(of[i], &c, n);
+        UNROLL for (int i = 0; i < 2; i++) k[2 * n + i] = int4_key_bytes(count[i], &c, n);
     }
 }
 
@@ -304,9 +303,9 @@ DEVICE void chunk_scores(const struct chunk_lds *l, u8 *page, int packed, int he
 
 DEVICE u32 largest_of_warps(const u32 *from)
 {
-    u32 most = from[0];
-    UNROLL for (int i = 1; i < CHUNK_WARPS; i++) most = from[i] > most ? from[i] : most;
-    return most;
+    u32 maximum = from[0];
+    UNROLL for (int i = 1; i < CHUNK_WARPS; i++) maximum = from[i] > maximum ? from[i] : maximum;
+    return maximum;
 }
 
 DEVICE float chunk_score(const struct attend_kernel_args *a, int sum, float scale)
@@ -322,12 +321,13 @@ DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk
 {
     int t = thread(), warp = t / WARP, page = t / PAGE, place = t % PAGE, p = w->c0 + t,
         seen = p >= w->first && p <= w->pos;
-    u8 *at = chunk_page(l, w, page, dims, int4);
-    const float *scales = int4 && page != w->own ? int4_scales_of(at, dims)
-                                                 : int8_scales_of(at, dims);
+    u8 *cursor = chunk_page(l, w, page, dims, int4);
+    const float *scales = int4 && page != w->own ? int4_scales_of(cursor, dims)
+                                                 : int8_scales_of(cursor, dims);
     float of_key = seen ? scales[place] : 0, of_value = seen ? scales[PAGE + place] : 0,
-          *to = (float *)at + place;
-    NO_UNROLL for (int h = 0; h < w->heads; h++) {
+          *to = (float *)cursor + place;
+    NO_UNROLL for (int h = 0; h < w->heads; h++)
+    {
         float x = -__builtin_inff();
         if (seen) x = chunk_score(a, ((const int *)to)[h * PAGE], l->query[h] * of_key);
         to[h * PAGE] = x;
@@ -339,8 +339,8 @@ DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk
         float max = of_ordered(largest_of_warps(l->largest + h * CHUNK_WARPS)),
               weight = seen ? exact_exp(to[h * PAGE] - max) : 0;
         to[h * PAGE] = weight;
-        u32 most = max_of_warp((u32)larger_bits(weight * of_value, 0));
-        if (t % WARP == 0) l->most[h * CHUNK_WARPS + warp] = most;
+        u32 maximum = max_of_warp((u32)larger_bits(weight * of_value, 0));
+        if (t % WARP == 0) l->most[h * CHUNK_WARPS + warp] = maximum;
         if (t == 0) l->max[h] = max;
     }
     barrier();
@@ -377,13 +377,13 @@ DEVICE void chunk_values(const u8 *values, int four, int d0, u32 v[4][4], const 
     int r = thread() % WARP / 4;
     UNROLL for (int i = 0; i < 4; i++) /* dimensions 32 (i % 2) further, four i / 2 */
     {
-        int d = d0 + i % 2 * 32 + 4 * r, at = (four + i / 2) * dims + d;
+        int d = d0 + i % 2 * 32 + 4 * r, index = (four + i / 2) * dims + d;
         if (!int4) {
-            u32x4 words = *(const u32x4 *)(values + 4 * at);
+            u32x4 words = *(const u32x4 *)(values + 4 * index);
             UNROLL for (int j = 0; j < 4; j++) v[j][i] = words[j];
             continue;
         }
-        u32x2 code = *(const u32x2 *)(values + 2 * at);
+        u32x2 code = *(const u32x2 *)(values + 2 * index);
         u32 lo = *(const u32 *)(values + 8 * dims + d),
             step = *(const u32 *)(values + 9 * dims + d);
         UNROLL for (int j = 0; j < 4; j++)
@@ -503,16 +503,16 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     COPIES_WAIT(1); /* the keys */
     warp_barrier();
     for (int page = 2 * warp; page < 2 * warp + 2; page++) {
-        u8 *of = chunk_page(l, &w, page, dims, int4);
+        u8 *source = chunk_page(l, &w, page, dims, int4);
         int packed = int4 && page != w.own;
         if (page < w.from || page > w.to) continue;
         if (dims <= 128 && a->k && page == w.pos / PAGE - w.c0 / PAGE) {
             COPIES_WAIT(0);
             warp_barrier();
-            chunk_store(a, &w, own, of, dims, int4);
+            chunk_store(a, &w, own, source, dims, int4);
         }
-        if (w.heads > 4) chunk_scores(l, of, packed, w.heads, 2, dims);
-        else chunk_scores(l, of, packed, w.heads, 1, dims);
+        if (w.heads > 4) chunk_scores(l, source, packed, w.heads, 2, dims);
+        else chunk_scores(l, source, packed, w.heads, 1, dims);
     }
     barrier();
     chunk_weights(a, &w, l, dims, int4);
@@ -525,18 +525,12 @@ DEVICE void attend_chunk(const struct attend_kernel_args *a, const struct chunk_
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         LDS(float, query, CHUNK_HEADS);                                                            \
         LDS(u32, largest, CHUNK_HEADS *CHUNK_WARPS);                                               \
-        LDS(u32, most, CHUNK_HEADS *CHUNK_WARPS);                                                  \
+        LDS(u32, maximum, CHUNK_HEADS *CHUNK_WARPS);                                               \
         LDS(float, max, CHUNK_HEADS);                                                              \
         LDS(float, unit, CHUNK_HEADS);                                                             \
         u8 *pages = (u8 *)dynamic_lds, *own = pages + CHUNK_PAGES * CHUNK_STRIDE(dims, int4);      \
-        const struct chunk_lds l = {pages,                                                         \
-                                    own,                                                           \
-                                    own + ((int4) ? INT8_PAGE(dims) : 0),                          \
-                                    query,                                                         \
-                                    largest,                                                       \
-                                    most,                                                          \
-                                    max,                                                           \
-                                    unit};                                                         \
+        const struct chunk_lds l = {                                                               \
+            pages, own, own + ((int4) ? INT8_PAGE(dims) : 0), query, largest, maximum, max, unit}; \
         attend_chunk(EARLY_ARGS, &l, dims, int4);                                                  \
     })
 #include "backend-hip/kernels/nvidia/list.h"

@@ -103,9 +103,10 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int of_pa
     const int *table = a->table + (u64)a->seq[s.row] * (u64)a->table_stride;
     UNROLL for (int k = 0; k < TURNS; k++) UNROLL for (int i = 0; i < SPLIT_PAGES; i++)
     {
-        int at = s.p0 + k * SPLIT_WARPS * TURN + i * PAGE;
-        at = at > s.pos ? s.pos : at < s.first ? s.first : at;
-        s.page[k][i] = ((u64)table[at / PAGE] * (u64)a->n_kv_heads + (u64)s.kv_head) * (u64)of_page;
+        int index = s.p0 + k * SPLIT_WARPS * TURN + i * PAGE;
+        index = index > s.pos ? s.pos : index < s.first ? s.first : index;
+        s.page[k][i] = ((u64)table[index / PAGE] * (u64)a->n_kv_heads + (u64)s.kv_head) *
+                       (u64)of_page;
     }
     return s;
 }
@@ -151,8 +152,9 @@ DEVICE void copy_values(const struct attend_kernel_args *a, const struct split *
     UNROLL for (int i = 0; i < SPLIT_PAGES && turn_seen(s, turn); i++)
         UNROLL for (int j = 0; j < dims / 16; j++)
     {
-        int n = j * WARP + lane, at = n / (dims / 8), p = turn_begin(s, turn) + i * PAGE + at;
-        copy_16_or_zeros(lds + (u32)(i * PAGE * dims * 2) + value_place(at, n % (dims / 8), dims),
+        int n = j * WARP + lane, index = n / (dims / 8), p = turn_begin(s, turn) + i * PAGE + index;
+        copy_16_or_zeros(lds + (u32)(i * PAGE * dims * 2) +
+                             value_place(index, n % (dims / 8), dims),
                          (const f16 *)a->pages + s->page[turn][i] + PAGE * dims + n * 8,
                          p >= s->first && p <= s->pos);
     }
@@ -200,19 +202,21 @@ DEVICE struct own_parts own_parts_of(const struct attend_kernel_args *a, const s
 {
     const f32x2 none = {0, 0};
     struct own_parts own;
-    int there = thread() % WARP * 2 < dims / 2, at = s->pos - s->p0;
-    own.turn = a->k && at >= 0 && at % (SPLIT_WARPS * TURN) < TURN ? at / (SPLIT_WARPS * TURN) : -1;
+    int valid = thread() % WARP * 2 < dims / 2, index = s->pos - s->p0;
+    own.turn = a->k && index >= 0 && index % (SPLIT_WARPS * TURN) < TURN
+                   ? index / (SPLIT_WARPS * TURN)
+                   : -1;
     if (own.turn >= TURNS) own.turn = -1;
-    there &= own.turn >= 0;
+    valid &= own.turn >= 0;
     u64 from = ((u64)s->row * (u64)a->n_kv_heads + (u64)s->kv_head) * (u64)dims,
         angle = (u64)s->row * (u64)(dims / 2);
     UNROLL for (int i = 0; i < OWN_OF(dims); i++)
     {
-        own.key[i] = there ? *(const f32x2 *)(a->k + from + own_at(i, dims)) : none;
-        own.value[i] = there ? *(const f32x2 *)(a->v + from + own_at(i, dims)) : none;
+        own.key[i] = valid ? *(const f32x2 *)(a->k + from + own_at(i, dims)) : none;
+        own.value[i] = valid ? *(const f32x2 *)(a->v + from + own_at(i, dims)) : none;
         if (i % 2) continue;
-        own.cos[i / 2] = there ? *(const f32x2 *)(a->cos + angle + own_at(i, dims)) : none;
-        own.sin[i / 2] = there ? *(const f32x2 *)(a->sin + angle + own_at(i, dims)) : none;
+        own.cos[i / 2] = valid ? *(const f32x2 *)(a->cos + angle + own_at(i, dims)) : none;
+        own.sin[i / 2] = valid ? *(const f32x2 *)(a->sin + angle + own_at(i, dims)) : none;
     }
     return own;
 }
@@ -262,9 +266,9 @@ DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct 
 DEVICE void put_own(const struct attend_kernel_args *a, const struct split *s, u8 *lds,
                     const struct own_pairs *own, const int turn, const int value, const int dims)
 {
-    int d = thread() % WARP * 2, at = s->pos - turn_begin(s, turn), p = at % PAGE;
-    if (!a->k || at < 0 || at >= TURN) return;
-    u8 *page = lds + (value * SPLIT_PAGES + at / PAGE) * (PAGE * dims * 2);
+    int d = thread() % WARP * 2, index = s->pos - turn_begin(s, turn), p = index % PAGE;
+    if (!a->k || index < 0 || index >= TURN) return;
+    u8 *page = lds + (value * SPLIT_PAGES + index / PAGE) * (PAGE * dims * 2);
     UNROLL for (int i = 0; i < OWN_OF(dims) && d < dims / 2; i++)
     {
         int n = own_at(i, dims);
@@ -319,7 +323,7 @@ DEVICE void turn_weights(const struct split *s, int p0, const float to_score[2],
     float shrink[2];
     UNROLL for (int e = 0; e < 2; e++)
     {
-        float more = 0, larger = -__builtin_inff();
+        float extra = 0, larger = -__builtin_inff();
         UNROLL for (int i = 0; i < SPLIT_PAGES; i++) UNROLL for (int h = 0; h < 2; h++)
         {
             int p = p0 + i * PAGE + h * 8 + r;
@@ -336,9 +340,9 @@ DEVICE void turn_weights(const struct split *s, int p0, const float to_score[2],
             float *x = &score[i][2 * h + e];
             *x = exp32(*x - larger) *
                  0x1p14f; /* cancels in the division by the sum; keeps the bits of small weights */
-            more += *x;
+            extra += *x;
         }
-        y->sum[e] = fma32(y->sum[e], shrink[e], over_rows(more, 0));
+        y->sum[e] = fma32(y->sum[e], shrink[e], over_rows(extra, 0));
     }
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++)
         y->total[d][e] *= shrink[e % 2];
@@ -392,15 +396,14 @@ DEVICE void put_split_queries(const struct attend_kernel_args *a, const struct s
                               const struct split_shared *l, const int dims)
 {
     const int n = dims / 32;
-    int head = thread() / QUERY_THREADS, there = head < s->heads;
+    int head = thread() / QUERY_THREADS, valid = head < s->heads;
     float x[QUERY_PAIRS][2], largest = 0;
-    const float *from = a->q + ((u64)s->row * (u64)a->n_heads +
-                                (u64)(s->head0 + (there ? head : 0))) *
-                                   (u64)dims;
+    const float *from =
+        a->q + ((u64)s->row * (u64)a->n_heads + (u64)(s->head0 + (valid ? head : 0))) * (u64)dims;
     UNROLL for (int k = 0; k < n; k++)
     {
         const f32x2 none = {0, 0};
-        f32x2 v = there ? *(const f32x2 *)(from + query_at(k)) : none;
+        f32x2 v = valid ? *(const f32x2 *)(from + query_at(k)) : none;
         x[k][0] = v[0], x[k][1] = v[1];
     }
     if (a->q_norm) norm_query(a, x, dims);
@@ -450,23 +453,23 @@ DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split
     barrier();
     if (thread() < s->heads) {
         int h = thread();
-        const float *most = small + SPLIT_MOST + h, *sum = small + SPLIT_SUM + h;
-        float top = most[0], all = 0, *part = split_part(a, s, h, dims);
-        UNROLL for (int i = 1; i < SPLIT_WARPS; i++) top = max32(most[SPLIT_HEADS * i], top);
+        const float *largest = small + SPLIT_MOST + h, *sum = small + SPLIT_SUM + h;
+        float top = largest[0], all = 0, *part = split_part(a, s, h, dims);
+        UNROLL for (int i = 1; i < SPLIT_WARPS; i++) top = max32(largest[SPLIT_HEADS * i], top);
         UNROLL for (int i = 0; i < SPLIT_WARPS; i++)
         {
-            float w = exp32(most[SPLIT_HEADS * i] - top);
+            float w = exp32(largest[SPLIT_HEADS * i] - top);
             weight[SPLIT_WARPS * h + i] = w;
             all = fma32(sum[SPLIT_HEADS * i], w, all);
         }
         part[dims] = top, part[dims + 1] = all;
     }
     barrier();
-    for (int at = thread(); at < s->heads * dims; at += SPLIT_THREADS) {
-        int h = at / dims, d = at % dims;
+    for (int index = thread(); index < s->heads * dims; index += SPLIT_THREADS) {
+        int h = index / dims, d = index % dims;
         float y = 0;
-        UNROLL for (int i = 0; i < SPLIT_WARPS; i++) y =
-            fma32(out[i * stride + h * (dims + 4) + d], weight[SPLIT_WARPS * h + i], y);
+        UNROLL for (int i = 0; i < SPLIT_WARPS; i++)
+            y = fma32(out[i * stride + h * (dims + 4) + d], weight[SPLIT_WARPS * h + i], y);
         split_part(a, s, h, dims)[d] = y;
     }
 }
@@ -482,13 +485,13 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *sm
         from = s.split * KV_SPLIT;
     int nothing = from > s.pos || from + KV_SPLIT <= s.first;
     u8 *own = (u8 *)lds + warp * warp_bytes;
-    u32 at = lds_address(lds) + (u32)(warp * warp_bytes);
+    u32 offset = lds_address(lds) + (u32)(warp * warp_bytes);
     const struct split_shared l = {(u32x4 *)((u8 *)lds + SPLIT_WARPS * warp_bytes), small};
     /* Pages that no launch of this step writes are loaded before the producer launch has ended. */
     if (!a->k) wait_for_producer();
     if (!nothing) {
-        copy_keys(a, &s, at, 0, dims);
-        copy_values(a, &s, at, 0, dims);
+        copy_keys(a, &s, offset, 0, dims);
+        copy_values(a, &s, offset, 0, dims);
     }
     if (a->q_norm) prefetch_lines(a->q_norm, dims * 4);
     if (a->k_norm) prefetch_lines(a->k_norm, dims * 4);
@@ -515,12 +518,12 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *sm
         warp_barrier();
         if (turn_seen(&s, turn)) {
             put_own(a, &s, own, &new_pairs, turn, 0, dims);
-            turn_scores(at, q, score, dims);
+            turn_scores(offset, q, score, dims);
             turn_weights(&s, turn_begin(&s, turn), to_score, score, &y, dims);
         }
         warp_barrier();
         if (turn + 1 < TURNS) {
-            copy_keys(a, &s, at, turn + 1, dims);
+            copy_keys(a, &s, offset, turn + 1, dims);
             COPIES_WAIT(1);
         } else {
             COPIES_WAIT(0);
@@ -528,10 +531,10 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *sm
         warp_barrier();
         if (turn_seen(&s, turn)) {
             put_own(a, &s, own, &new_pairs, turn, 1, dims);
-            turn_values(at, score, &y, dims);
+            turn_values(offset, score, &y, dims);
         }
         warp_barrier();
-        if (turn + 1 < TURNS) copy_values(a, &s, at, turn + 1, dims);
+        if (turn + 1 < TURNS) copy_values(a, &s, offset, turn + 1, dims);
     }
     float *out = (float *)own; /* replaces the keys */
     UNROLL for (int e = 0; e < 2; e++) if (r == 0)

@@ -64,15 +64,15 @@ DEVICE void tile_weights_int8(struct tile_softmax *x, float score[][4], const fl
     }
     UNROLL for (int i = 0; i < 2; i++)
     {
-        float larger = x->largest[i], top = 0, more = 0;
+        float larger = x->largest[i], top = 0, extra = 0;
         UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++) UNROLL for (int e = 0; e < 2; e++)
         {
-            int at = j % 2 * 2 + e, p = p0 + j / 2 * PAGE + 4 * t + at,
+            int index = j % 2 * 2 + e, p = p0 + j / 2 * PAGE + 4 * t + index,
                 seen = p <= x->pos[i] && p >= x->first[i];
             float *s = &score[j][2 * i + e];
-            *s = seen ? *s * of_key[j / 2][at] * x->to_score[i] : -__builtin_inff();
+            *s = seen ? *s * of_key[j / 2][index] * x->to_score[i] : -__builtin_inff();
             larger = max32(*s, larger);
-            top = max32(seen ? abs32(of_value[j / 2][at]) : 0, top);
+            top = max32(seen ? abs32(of_value[j / 2][index]) : 0, top);
         }
         larger = quad_max(larger);
         x->top_value[i] = max32(quad_max(top), x->top_value[i]);
@@ -87,11 +87,11 @@ DEVICE void tile_weights_int8(struct tile_softmax *x, float score[][4], const fl
         UNROLL for (int j = 0; j < ATTEND_STEP / 8; j++) UNROLL for (int e = 0; e < 2; e++)
         {
             float *s = &score[j][2 * i + e], p = exp32(*s - safe) * 0x1p14f;
-            more += p;
+            extra += p;
             /* stale memory may hold NaN */
             *s = *s == -__builtin_inff() ? 0 : p * (of_value[j / 2][j % 2 * 2 + e] * factor.factor);
         }
-        x->sum[i] = fma32(x->sum[i], of_sum, more);
+        x->sum[i] = fma32(x->sum[i], of_sum, extra);
     }
 }
 

@@ -141,7 +141,7 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, u32 *lds, const int 
     int begin = a->window && pos0 >= a->window ? pos0 - a->window + 1 : 0;
     for (int p0 = begin / ATTEND_STEP * ATTEND_STEP; p0 <= last; p0 += ATTEND_STEP) {
         const f16 *page[ATTEND_STEP / PAGE];
-        float score[ATTEND_STEP / 8][4], shrink[2], more[2] = {0, 0};
+        float score[ATTEND_STEP / 8][4], shrink[2], extra[2] = {0, 0};
         UNROLL for (int i = 0; i < ATTEND_STEP / PAGE; i++)
         {
             int index = p0 / PAGE + i < last / PAGE ? p0 / PAGE + i : last / PAGE;
@@ -180,9 +180,9 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, u32 *lds, const int 
                 float *s = &score[j][2 * i + e];
                 *s = exp32(*s - safe) * 0x1p14f; /* cancels in the division by the sum; keeps the
                                                     bits of small weights */
-                more[i] += *s;
+                extra[i] += *s;
             }
-            sum[i] = fma32(sum[i], shrink[i], more[i]);
+            sum[i] = fma32(sum[i], shrink[i], extra[i]);
         }
         UNROLL for (int d = 0; d < dims / 8; d++) UNROLL for (int i = 0; i < 4; i++)
             total[d][i] *= shrink[i / 2];

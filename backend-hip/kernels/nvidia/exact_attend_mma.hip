@@ -67,35 +67,35 @@ DEVICE int exact_page_at(const struct exact_lane_rows *x, int k)
 
 /* Whether a page is multiplied with the weights of this chunk, two at a time; those of a page
  * outside from .. to are 0. */
-DEVICE int exact_page_counts(const struct exact_tile_chunk *c, int at)
+DEVICE int exact_page_counts(const struct exact_tile_chunk *c, int index)
 {
-    return at >= c->from / 2 * 2 && at <= c->to / 2 * 2 + 1;
+    return index >= c->from / 2 * 2 && index <= c->to / 2 * 2 + 1;
 }
 
-/* Whether both rows of a lane see all of page `at`. */
+/* Whether both rows of a lane see all of page `index`. */
 DEVICE int exact_sees_page(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
-                           int at)
+                           int index)
 {
-    int p = (c->page0 + at) * PAGE;
-    return at >= c->from && at <= c->to && p >= x->from && p + PAGE - 1 <= x->to;
+    int p = (c->page0 + index) * PAGE;
+    return index >= c->from && index <= c->to && p >= x->from && p + PAGE - 1 <= x->to;
 }
 
 /* Looks up the pages of a chunk, if there is one; those that it lacks are others of its. */
 DEVICE void exact_look_up(const struct attend_kernel_args *a, const struct exact_row_range *g,
                           const struct exact_tile_chunk *c, int kv_head, const int int4)
 {
-    int t = thread(), at = t < c->from ? c->from : t > c->to ? c->to : t;
+    int t = thread(), index = t < c->from ? c->from : t > c->to ? c->to : t;
     if (t >= TILE_PAGES || c->page0 * PAGE > g->last) return;
-    c->page[t] = int4 ? int4_page_of(a, g->table[c->page0 + at], kv_head)
-                      : int8_page_of(a, g->table, c->page0 + at, kv_head);
+    c->page[t] = int4 ? int4_page_of(a, g->table[c->page0 + index], kv_head)
+                      : int8_page_of(a, g->table, c->page0 + index, kv_head);
 }
 
-/* Page number `at` of a chunk; *packed: it is of int4. */
+/* Page number `index` of a chunk; *packed: it is of int4. */
 DEVICE const u8 *exact_tile_page(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
-                                 int at, int *packed, const int int4)
+                                 int index, int *packed, const int int4)
 {
-    *packed = int4 && c->page0 + at < x->own;
-    return *packed || !int4 ? c->page[at] : x->own_page;
+    *packed = int4 && c->page0 + index < x->own;
+    return *packed || !int4 ? c->page[index] : x->own_page;
 }
 DEVICE const float *exact_page_scales(const u8 *page, int packed, int d16)
 {
@@ -135,7 +135,7 @@ DEVICE void exact_tile_queries(const struct attend_kernel_args *a, const struct 
     const int lanes = dims / 16;
     int lane = thread() % lanes, hd = a->head_dim;
     for (int r = thread() / lanes; r < EXACT_TILE_ROWS; r += THREADS / lanes) {
-        int most = 0, n[4];
+        int maximum = 0, n[4];
         const float *q =
             a->q + ((u64)(g->row0 + (r >= g->begin && r < g->n ? r : g->begin)) * (u64)a->n_heads +
                     (u64)block_x()) *
@@ -149,9 +149,9 @@ DEVICE void exact_tile_queries(const struct attend_kernel_args *a, const struct 
             else UNROLL for (int e = 0; e < 4; e++) if (d + e < hd) v[j][e] = q[d + e];
         }
         UNROLL for (int j = 0; j < 4; j++) UNROLL for (int e = 0; e < 4; e++)
-            most = larger_bits(v[j][e], most);
-        most = most_of_lanes(most, lanes);
-        struct int_scale s = int_scale_of(most, exact_query_top(a->digits));
+            maximum = larger_bits(v[j][e], maximum);
+        maximum = most_of_lanes(maximum, lanes);
+        struct int_scale s = int_scale_of(maximum, exact_query_top(a->digits));
         u32x4 first, second;
         UNROLL for (int j = 0; j < 4; j++)
         {
@@ -170,15 +170,15 @@ DEVICE void exact_tile_queries(const struct attend_kernel_args *a, const struct 
 DEVICE void exact_page_keys(const u8 *page, int packed, int d, int d16, u32x4 k[2])
 {
     int r = thread() % WARP / 4;
-    u32 at = int8_key_at(d, r / 2 * 4 + r % 2);
+    u32 offset = int8_key_at(d, r / 2 * 4 + r % 2);
     if (!packed) {
-        k[0] = *(const u32x4 *)(page + at);
-        k[1] = *(const u32x4 *)(page + at + 32);
+        k[0] = *(const u32x4 *)(page + offset);
+        k[1] = *(const u32x4 *)(page + offset + 32);
         return;
     }
     u32x4 lo = *(const u32x4 *)(page + int4_lo_at(0, d16) + (u32)d),
           step = *(const u32x4 *)(page + int4_step_at(0, d16) + (u32)d);
-    u32x2 code[2] = {*(const u32x2 *)(page + at / 2), *(const u32x2 *)(page + at / 2 + 16)};
+    u32x2 code[2] = {*(const u32x2 *)(page + offset / 2), *(const u32x2 *)(page + offset / 2 + 16)};
     UNROLL for (int i = 0; i < 4; i++)
     {
         struct key_channels c = key_channels_of(lo[i], step[i], i % 2);
@@ -229,12 +229,12 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
         UNROLL for (int e = 0; e < 4; e++) score[i][k][e] = -__builtin_inff();
     NO_UNROLL for (int k = 0; k < QUARTER_PAGES; k++)
     {
-        int at = exact_page_at(x, k), p0 = (c->page0 + at) * PAGE + 4 * t, first[2][4],
-            second[2][4], there = at >= c->from && at <= c->to;
+        int index = exact_page_at(x, k), p0 = (c->page0 + index) * PAGE + 4 * t, first[2][4],
+            second[2][4], valid = index >= c->from && index <= c->to;
         const u8 *own = page;
         int own_packed = packed;
         f32x4 s[2], of_key = {0, 0, 0, 0};
-        if (there) of_key = *(const f32x4 *)(exact_page_scales(page, packed, d16) + 4 * t);
+        if (valid) of_key = *(const f32x4 *)(exact_page_scales(page, packed, d16) + 4 * t);
         UNROLL for (int i = 0; i < 2; i++) UNROLL for (int e = 0; e < 4; e++)
         {
             s[i][e] = -__builtin_inff();
@@ -246,21 +246,21 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
             if (piece + 1 == pieces && k + 1 < QUARTER_PAGES)
                 page = exact_tile_page(x, c, exact_page_at(x, k + 1), &packed, int4);
             if (ahead) exact_lane_keys(page, packed, (piece + 1) % pieces, d16, next);
-            if (!there) continue;
+            if (!valid) continue;
             if (!ahead) exact_lane_keys(own, own_packed, piece, d16, now);
             if (a->digits == 2) exact_add_scores(l, x->row, now, piece, 0, first, dims);
             exact_add_scores(l, x->row, now, piece, 1, second, dims);
         }
-        if (there)
-            UNROLL for (int i = 0; i < 2; i++) UNROLL for (int n = 0; n < 4; n++)
-        {
-            int sum = first[n / 2][2 * i + n % 2] * 128 + second[n / 2][2 * i + n % 2];
-            s[i][n] = (float)sum * (x->query[i] * of_key[n]) * a->scale;
-            if (a->softcap > 0) s[i][n] = a->softcap * exact_tanh(s[i][n] / a->softcap);
-        }
-        if (!exact_sees_page(x, c, at))
-            UNROLL for (int i = 0; i < 2; i++) UNROLL for (int n = 0; n < 4; n++)
-                if (p0 + n > x->seen[i] || p0 + n < x->first[i]) s[i][n] = -__builtin_inff();
+        if (valid) UNROLL for (int i = 0; i < 2; i++) UNROLL for (int n = 0; n < 4; n++)
+            {
+                int sum = first[n / 2][2 * i + n % 2] * 128 + second[n / 2][2 * i + n % 2];
+                s[i][n] = (float)sum * (x->query[i] * of_key[n]) * a->scale;
+                if (a->softcap > 0) s[i][n] = a->softcap * exact_tanh(s[i][n] / a->softcap);
+            }
+        if (!exact_sees_page(x, c, index))
+            UNROLL for (int i = 0; i < 2; i++)
+                UNROLL for (int n = 0; n < 4; n++) if (p0 + n > x->seen[i] || p0 + n < x->first[i])
+                    s[i][n] = -__builtin_inff();
         UNROLL for (int i = 0; i < 2; i++) exact_push(score[i], s[i]);
     }
 }
@@ -281,7 +281,7 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
                                f32x4 score[2][QUARTER_PAGES], float max[2], float scale[2],
                                const int int4)
 {
-    int t = thread() % 4, d16 = round16(a->head_dim), most[2] = {0, 0};
+    int t = thread() % 4, d16 = round16(a->head_dim), maximum[2] = {0, 0};
     float from[2]; /* of a row that sees nothing a number, whose weights are 0 */
     f32x4 next = exact_lane_values(x, c, 0, d16, int4);
     UNROLL for (int i = 0; i < 2; i++)
@@ -302,13 +302,13 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
     }
     NO_UNROLL for (int k = 0; k < QUARTER_PAGES; k++) /* the weights take the scores' places */
     {
-        int at = exact_page_at(x, k), all = exact_sees_page(x, c, at);
+        int index = exact_page_at(x, k), all = exact_sees_page(x, c, index);
         f32x4 of_value = next;
         if (k + 1 < QUARTER_PAGES) next = exact_lane_values(x, c, k + 1, d16, int4);
         UNROLL for (int i = 0; i < 2; i++)
         {
             f32x4 p, w = {0, 0, 0, 0}, s = score[i][0];
-            if (!exact_page_counts(c, at)) {
+            if (!exact_page_counts(c, index)) {
                 exact_push(score[i], w);
                 continue;
             }
@@ -316,15 +316,15 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
             w = p * of_value;
             if (!all) /* scales of values that a row does not see may be anything */
                 UNROLL for (int e = 0; e < 4; e++) if (s[e] == -__builtin_inff()) w[e] = 0;
-            UNROLL for (int e = 0; e < 4; e++) most[i] = larger_bits(w[e], most[i]);
-            *(f32x4 *)(l->p + (x->row + 8 * i) * WEIGHT_STRIDE + at * PAGE + 4 * t) = p;
+            UNROLL for (int e = 0; e < 4; e++) maximum[i] = larger_bits(w[e], maximum[i]);
+            *(f32x4 *)(l->p + (x->row + 8 * i) * WEIGHT_STRIDE + index * PAGE + 4 * t) = p;
             exact_push(score[i], w);
         }
     }
     UNROLL for (int i = 0; i < 2; i++)
     {
-        most[i] = most_of_lanes(most[i], 4);
-        if (t == 0) l->most[x->quarter * EXACT_TILE_ROWS + x->row + 8 * i] = most[i];
+        maximum[i] = most_of_lanes(maximum[i], 4);
+        if (t == 0) l->most[x->quarter * EXACT_TILE_ROWS + x->row + 8 * i] = maximum[i];
     }
     barrier();
     struct int_scale s[2];
@@ -333,16 +333,16 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
         UNROLL for (int k = 0; k < QUARTERS; k++)
         {
             int other = l->most[k * EXACT_TILE_ROWS + x->row + 8 * i];
-            most[i] = other > most[i] ? other : most[i];
+            maximum[i] = other > maximum[i] ? other : maximum[i];
         }
-        s[i] = int_scale_of(most[i], EXACT_WEIGHT_TOP);
+        s[i] = int_scale_of(maximum[i], EXACT_WEIGHT_TOP);
         scale[i] = s[i].scale;
     }
     UNROLL for (int k = 0; k < QUARTER_PAGES; k++) UNROLL for (int i = 0; i < 2; i++)
     {
-        int at = exact_page_at(x, k);
-        u32 *digits = l->w + (x->row + 8 * i) * DIGIT_STRIDE + at * (PAGE / 4) + t;
-        if (exact_page_counts(c, at))
+        int index = exact_page_at(x, k);
+        u32 *digits = l->w + (x->row + 8 * i) * DIGIT_STRIDE + index * (PAGE / 4) + t;
+        if (exact_page_counts(c, index))
             exact_weight_digits(score[i][k], s[i].inverse, digits,
                                 digits + EXACT_TILE_ROWS * DIGIT_STRIDE);
     }
@@ -407,9 +407,9 @@ DEVICE void exact_two_pages(const struct exact_lane_rows *x, const struct exact_
 {
     UNROLL for (int i = 0; i < 2; i++)
     {
-        int to = int4 ? c->to : TILE_PAGES - 1, at = 2 * k + i < to ? 2 * k + i : to, packed;
-        if (int4 && at < c->from) at = c->from;
-        const u8 *page = exact_tile_page(x, c, at, &packed, int4);
+        int to = int4 ? c->to : TILE_PAGES - 1, index = 2 * k + i < to ? 2 * k + i : to, packed;
+        if (int4 && index < c->from) index = c->from;
+        const u8 *page = exact_tile_page(x, c, index, &packed, int4);
         if (packed) exact_packed_values(page, thread() % 4, d, d16, v[i], words);
         else exact_page_values(page, thread() % 4, d, d16, v[i], words);
     }
@@ -459,13 +459,13 @@ DEVICE void exact_write_row(float *to, int d, int hd, float run[][4], int i, flo
 {
     UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < words; j += 2)
     {
-        int at = d + words * e + j;
+        int index = d + words * e + j;
         float y[2] = {run[j][2 * i + e] * f, run[j + 1][2 * i + e] * f};
         if (hd % 2 == 0) {
-            if (at < hd) *(u64 *)(to + at) = (u64)bits_of(y[0]) | (u64)bits_of(y[1]) << 32;
+            if (index < hd) *(u64 *)(to + index) = (u64)bits_of(y[0]) | (u64)bits_of(y[1]) << 32;
             continue;
         }
-        UNROLL for (int n = 0; n < 2; n++) if (at + n < hd) to[at + n] = y[n];
+        UNROLL for (int n = 0; n < 2; n++) if (index + n < hd) to[index + n] = y[n];
     }
 }
 
@@ -555,7 +555,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
     ON_##images(KERNEL(name, struct attend_kernel_args) {                                          \
         LDS(float, max, QUARTERS *EXACT_TILE_ROWS);                                                \
         LDS(float, sum, EXACT_TILE_ROWS);                                                          \
-        LDS(int, most, QUARTERS *EXACT_TILE_ROWS);                                                 \
+        LDS(int, maximum, QUARTERS *EXACT_TILE_ROWS);                                              \
         LDS(float, query, EXACT_TILE_ROWS);                                                        \
         LDS(const u8 *, page, 2 * TILE_PAGES);                                                     \
         u32 *w = dynamic_lds + EXACT_TILE_ROWS * WEIGHT_STRIDE;                                    \
@@ -563,7 +563,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
                                          w,                                                        \
                                          max,                                                      \
                                          sum,                                                      \
-                                         most,                                                     \
+                                         maximum,                                                  \
                                          query,                                                    \
                                          (u32x4 *)(w + 2 * EXACT_TILE_ROWS * DIGIT_STRIDE),        \
                                          page};                                                    \

@@ -25,10 +25,10 @@ DEVICE void exact_delta_produce(const struct delta_args *a, int row, int head, i
     u64 width = (u64)(2 * keys + a->value_heads * a->value_dim),
         gate = (u64)row * (u64)a->value_heads + (u64)head;
     const float *x = a->x + (u64)row * width,
-                *of = x + (is_key ? keys : 0) + key_head * EXACT_DELTA_KEYS + l,
+                *count = x + (is_key ? keys : 0) + key_head * EXACT_DELTA_KEYS + l,
                 *v = x + 2 * keys + head * a->value_dim + column;
     float y[of_lane], of_v[2], sum = 0, decay = a->a[gate], b = a->b[gate];
-    UNROLL for (int i = 0; i < of_lane; i++) y[i] = of[i * EXACT_LANES];
+    UNROLL for (int i = 0; i < of_lane; i++) y[i] = count[i * EXACT_LANES];
     UNROLL for (int i = 0; i < 2; i++) of_v[i] = v[lane + 32 * i];
     UNROLL for (int i = 0; i < of_lane; i++) sum += y[i] * y[i];
     UNROLL for (int i = EXACT_LANES / 2; i; i /= 2) sum += f32_of(shuffle_xor(bits_of(sum), i));
@@ -104,13 +104,13 @@ struct exact_delta_rows {
  * buffer is written again when its chunk and the row after it are done. */
 DEVICE void exact_delta_producers(const struct delta_args *a, const struct exact_delta_rows *r)
 {
-    NO_UNROLL for (int row0 = r->first, at = 0; row0 < r->end; row0 += EXACT_DELTA_ROWS)
+    NO_UNROLL for (int row0 = r->first, index = 0; row0 < r->end; row0 += EXACT_DELTA_ROWS)
     {
         NO_UNROLL for (int i = (thread() - EXACT_DELTA_COLUMNS) / WARP;
                        i < EXACT_DELTA_ROWS && row0 + i < r->end; i += 4)
-            exact_delta_produce(a, row0 + i, r->head, r->column, &r->buffer[at + i]);
-        at += EXACT_DELTA_ROWS;
-        if (at == EXACT_DELTA_BUFFERS * EXACT_DELTA_ROWS) at = 0;
+            exact_delta_produce(a, row0 + i, r->head, r->column, &r->buffer[index + i]);
+        index += EXACT_DELTA_ROWS;
+        if (index == EXACT_DELTA_BUFFERS * EXACT_DELTA_ROWS) index = 0;
         barrier();
     }
 }
@@ -118,15 +118,15 @@ DEVICE void exact_delta_producers(const struct delta_args *a, const struct exact
 DEVICE void exact_delta_consumers(const struct delta_args *a, const struct exact_delta_rows *r,
                                   int seq)
 {
-    const struct state_rows *of = &a->state;
-    int t = thread(), from = of->from[seq];
+    const struct state_rows *rows_of = &a->state;
+    int t = thread(), from = rows_of->from[seq];
     u64 stride = (u64)a->value_dim, width = (u64)(a->value_heads * a->value_dim),
-        at = (u64)r->head * (u64)(EXACT_DELTA_KEYS * a->value_dim) + (u64)(r->column + t);
-    float *state = (float *)of->slots + at,
+        index = (u64)r->head * (u64)(EXACT_DELTA_KEYS * a->value_dim) + (u64)(r->column + t);
+    float *state = (float *)rows_of->slots + index,
           *out = a->out + (u64)(r->head * a->value_dim + r->column + t), s[EXACT_DELTA_KEYS], u = 0;
     const struct exact_delta_row *last = r->buffer;
     UNROLL for (int i = 0; i < EXACT_DELTA_KEYS; i++)
-        s[i] = from >= 0 ? state[(u64)from * of->slot_floats + (u64)i * stride] : 0;
+        s[i] = from >= 0 ? state[(u64)from * rows_of->slot_floats + (u64)i * stride] : 0;
     barrier();
     u = last->beta * (last->v[t] - exact_delta_decay(s, last));
     NO_UNROLL for (int row = r->first + 1, place = 1; row < r->end; row++)
@@ -142,7 +142,7 @@ DEVICE void exact_delta_consumers(const struct delta_args *a, const struct exact
     }
     out[(u64)(r->end - 1) * width] = exact_delta_update(s, last, u);
     UNROLL for (int i = 0; i < EXACT_DELTA_KEYS; i++)
-        state[(u64)of->to[seq] * of->slot_floats + (u64)i * stride] = s[i];
+        state[(u64)rows_of->to[seq] * rows_of->slot_floats + (u64)i * stride] = s[i];
 }
 
 KERNEL(exact_delta_128, struct delta_args)

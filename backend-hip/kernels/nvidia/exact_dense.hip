@@ -42,7 +42,7 @@ DEVICE struct dense_copies dense_copies_of(const struct exact_linear_args *a,
                                            const struct dense_block *b)
 {
     struct dense_copies c;
-    const int t = thread(), of_panel = THREADS / b->panels, at = t % of_panel,
+    const int t = thread(), of_panel = THREADS / b->panels, index = t % of_panel,
               panel = b->first + t / of_panel;
     struct linear_part p = part_of(&a->linear, panel < a->linear.n_blocks ? panel : 0);
     int number = panel < a->linear.n_blocks ? panel - p.first : 0;
@@ -51,11 +51,11 @@ DEVICE struct dense_copies dense_copies_of(const struct exact_linear_args *a,
     c.x = (const float *)a->linear.x + (u64)(b->row0 + c.row) * (u64)a->groups.n + c.column;
     c.to_x = (u32)(c.row * DENSE_STRIDE + c.column) * 4;
     c.of_panel = of_panel;
-    c.piece = at / PANEL;
+    c.piece = index / PANEL;
     c.weight = (const u32x4 *)p.weight +
-               (u64)number * (u64)(a->linear.n_chunks * (CHUNK / 8) * PANEL) + at;
+               (u64)number * (u64)(a->linear.n_chunks * (CHUNK / 8) * PANEL) + index;
     c.to_weight = b->weights + (u32)c.piece * b->piece +
-                  (u32)(t / of_panel * PANEL + at % PANEL) * 16;
+                  (u32)(t / of_panel * PANEL + index % PANEL) * 16;
     return c;
 }
 
@@ -68,16 +68,16 @@ DEVICE void dense_stage(const struct exact_linear_args *a, const struct dense_bl
     int in = a->groups.n, left = l->rows - b->row0 - c->row;
     u32 to = lds_address(dynamic_lds) + stage;
     for (int k = 0; k < b->rows - c->row; k += EVERY) {
-        int there = k < left && j0 + c->column < in;
+        int valid = k < left && j0 + c->column < in;
         u32 place = to + c->to_x + (u32)(k * DENSE_STRIDE * 4);
-        const float *from = there ? c->x + j0 + (u64)k * (u64)in : (const float *)l->x;
+        const float *from = valid ? c->x + j0 + (u64)k * (u64)in : (const float *)l->x;
         if (in % 4 == 0) {
-            copy_16_or_zeros(place, from, there);
+            copy_16_or_zeros(place, from, valid);
             continue;
         }
         NO_UNROLL for (int i = 0; i < 4; i++)
         {
-            if (there && j0 + c->column + i < in) copy_4(place + 4 * (u32)i, from + i);
+            if (valid && j0 + c->column + i < in) copy_4(place + 4 * (u32)i, from + i);
             else dynamic_lds[(place - to + stage) / 4 + (u32)i] = 0;
         }
     }
@@ -124,9 +124,9 @@ DEVICE void dense_fold(float sum[][2], const int tile)
     {
         UNROLL for (int e = 0; e < n; e++) UNROLL for (int c = 0; c < 2; c++)
         {
-            float mine = i & bit ? sum[n + e][c] : sum[e][c],
+            float own = i & bit ? sum[n + e][c] : sum[e][c],
                   other = i & bit ? sum[e][c] : sum[n + e][c];
-            sum[e][c] = mine + f32_of(shuffle_xor(bits_of(other), bit));
+            sum[e][c] = own + f32_of(shuffle_xor(bits_of(other), bit));
         }
     }
 }
@@ -166,8 +166,8 @@ DEVICE void exact_dense_tile(const struct exact_linear_args *a, const int tile, 
     dense_fold(sum, tile);
     UNROLL for (int e = 0; e < tile * tile / 8; e++)
     {
-        int at = i * (tile * tile / 8) + e, y_row = b.row0 + row + at / tile * 2,
-            y = (panel - p.first) * PANEL + output % PANEL + at % tile * 2;
+        int index = i * (tile * tile / 8) + e, y_row = b.row0 + row + index / tile * 2,
+            y = (panel - p.first) * PANEL + output % PANEL + index % tile * 2;
         float v = sum[e][0] + sum[e][1];
         if (exists && y_row < a->linear.rows && y < p.out)
             p.y[(u64)y_row * (u64)p.out + (u64)y] = p.bias ? v + p.bias[y] : v;

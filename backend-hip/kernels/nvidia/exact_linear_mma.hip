@@ -71,12 +71,10 @@ DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exac
 {
     int lane = thread() % WARP, row = lane % 4 * 2, sum[4] = {0, 0, 0, 0};
     u64 x[2][4];
-    struct exact_scaled of[2];
+    struct exact_scaled scaled[2];
     UNROLL for (int d = 0; d < 2; d++) UNROLL for (int c = 0; c < 4; c++) x[d][c] =
-        d < digits && c < s->n
-            ? exact_octet(&a->of, of_rows[0], d, s->first + c, lane % 4)
-            : 0;
-    UNROLL for (int e = 0; e < 2; e++) of[e] = *exact_scaled_at(&a->of, of_rows[1 + e], sub);
+        d < digits && c < s->n ? exact_octet(&a->of, of_rows[0], d, s->first + c, lane % 4) : 0;
+    UNROLL for (int e = 0; e < 2; e++) scaled[e] = *exact_scaled_at(&a->of, of_rows[1 + e], sub);
     UNROLL for (int d = 0; d < 2; d++)
     {
         if (d == digits) break;
@@ -90,7 +88,7 @@ DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exac
     }
     UNROLL for (int e = 0; e < 2; e++) UNROLL for (int j = 0; j < 2; j++)
         terms[(row + e) * PANEL + lane / 4 + 8 * j] =
-            exact_term(&of[e], &s->scale[j], sum[e + 2 * j]);
+            exact_term(&scaled[e], &s->scale[j], sum[e + 2 * j]);
 }
 
 /* Block (panel of all parts, EXACT_SPLIT_ROWS rows); experts: (panel, tile of so many places). Warp
@@ -117,24 +115,24 @@ DEVICE void exact_split(const struct exact_linear_args *a, const int digits, con
         of_rows[i] = experts ? exact_input(a, place) : place;
     }
     if (!experts) wait_for_producer();
-    int place = r.first + t / PANEL, there = t < all && place < r.end;
+    int place = r.first + t / PANEL, valid = t < all && place < r.end;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
         int n_subs = a->groups.n - sub0 < pass ? a->groups.n - sub0 : pass;
-        NO_UNROLL for (int at = warp_number(); at < n_subs; at += EXACT_AHEAD * WARPS)
+        NO_UNROLL for (int index = warp_number(); index < n_subs; index += EXACT_AHEAD * WARPS)
         {
-            UNROLL for (int i = 0; i < EXACT_AHEAD; i++) if (at + i * WARPS < n_subs)
+            UNROLL for (int i = 0; i < EXACT_AHEAD; i++) if (index + i * WARPS < n_subs)
             {
-                exact_sub_terms(a, &s[i], sub0 + at + i * WARPS, of_rows,
-                                terms + (at + i * WARPS) * all, digits, pairs);
-                exact_load_sub(a, &p, sub0 + at + (i + EXACT_AHEAD) * WARPS, &s[i], pairs);
+                exact_sub_terms(a, &s[i], sub0 + index + i * WARPS, of_rows,
+                                terms + (index + i * WARPS) * all, digits, pairs);
+                exact_load_sub(a, &p, sub0 + index + (i + EXACT_AHEAD) * WARPS, &s[i], pairs);
             }
         }
         barrier();
-        if (there) UNROLL_8 for (int i = 0; i < n_subs; i++) total = total + terms[i * all + t];
+        if (valid) UNROLL_8 for (int i = 0; i < n_subs; i++) total = total + terms[i * all + t];
         barrier();
     }
     int output = p.number * PANEL + t % PANEL;
-    if (there && output < p.part.out)
+    if (valid && output < p.part.out)
         p.part.y[(u64)(experts ? exact_slot(a, place) : place) * (u64)p.part.out + (u64)output] =
             p.part.bias ? total + p.part.bias[output] : total;
 }
@@ -190,24 +188,24 @@ struct exact_copies {
 
 /* Copies a sub-group of n chunks from `first` on to a stage; rows that are not there become zeros.
  */
-DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_copies *of, u32 to,
-                        int sub, const int rows, const int panels, const int digits,
+DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_copies *copies,
+                        u32 to, int sub, const int rows, const int panels, const int digits,
                         const int pairs)
 {
-    const struct exact_stage_places at = exact_places(rows, panels, digits, pairs);
+    const struct exact_stage_places places = exact_places(rows, panels, digits, pairs);
     const struct exact_digits *x = &a->of;
-    const struct exact_panel *panel = &of->panel;
+    const struct exact_panel *panel = &copies->panel;
     int t = thread(), n, first = exact_begin(&a->groups, sub, &n), row = t / 8, part = t % 8;
     UNROLL for (int d = 0; d < 2; d++) UNROLL for (int i = 0; i < rows / 32; i++)
     {
         if (d == digits) break;
-        int there = of->digits[i] >= 0 && part / 2 < n;
+        int valid = copies->digits[i] >= 0 && part / 2 < n;
         const u8 *from = (const u8 *)x->digit;
-        if (there)
-            from += (u64)(of->digits[i] * x->digits + d) * (u64)x->stride +
+        if (valid)
+            from += (u64)(copies->digits[i] * x->digits + d) * (u64)x->stride +
                     (u64)(first * CHUNK + part * 16);
         copy_16_or_zeros(to + (u32)((d * rows + row + 32 * i) * EXACT_MMA_STRIDE + part * 16), from,
-                         there);
+                         valid);
     }
     /* threads that copy the codes of a panel */
     const int of_panel = THREADS / EXACT_TILE_PANELS(rows, panels), chunks = 4 * (1 + pairs);
@@ -217,16 +215,16 @@ DEVICE void exact_stage(const struct exact_linear_args *a, const struct exact_co
     {
         int place = t % of_panel + i * of_panel, c = place / 32, lane = place % 32,
             chunk = packed + (c % 4 < n ? c % 4 : 0) + c / 4 * a->groups.group_chunks;
-        copy_8(to + at.codes + (u32)((number * chunks + c) * 256 + lane * 8),
+        copy_8(to + places.codes + (u32)((number * chunks + c) * 256 + lane * 8),
                panel->codes + (u64)((chunk / 2 * 32 + lane) * 4 + chunk % 2 * 2));
     }
     if (t < rows)
-        copy_8(to + at.scaled + (u32)t * 8,
-               exact_scaled_at(x, of->scaled < 0 ? 0 : of->scaled, sub));
+        copy_8(to + places.scaled + (u32)t * 8,
+               exact_scaled_at(x, copies->scaled < 0 ? 0 : copies->scaled, sub));
     if (t % of_panel < PANEL) {
         u32 from = (u32)(panel->number * (panel->part.last_group + 1) + group) * PANEL +
                    (u32)(t % of_panel),
-            place = to + at.meta + (u32)((number * PANEL + t % of_panel) * 8);
+            place = to + places.meta + (u32)((number * PANEL + t % of_panel) * 8);
         if (panel->part.scale_f32) copy_8(place, (const u32 *)panel->part.meta + 2 * from);
         else copy_4(place, (const u32 *)panel->part.meta + from);
     }
@@ -243,33 +241,33 @@ enum { EXACT_TILES = EXACT_WARP_ROWS / 8 };
 DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const int panels,
                        const int digits, const int pairs)
 {
-    const struct exact_stage_places at = exact_places(rows, panels, digits, pairs);
+    const struct exact_stage_places places = exact_places(rows, panels, digits, pairs);
     const int across = EXACT_TILE_PANELS(rows, panels) / panels; /* warps */
     if (!exact_tile_exists(a, block_x())) return;
     const struct exact_block_rows r = exact_rows_of_tile(a, block_x(), rows, !!a->expert);
     const int of_expert = a->expert ? block_x() : -1;
     int lane = thread() % WARP, half = warp_number() / across * EXACT_WARP_ROWS,
-        mine = warp_number() % across * panels, first = block_y() * across * panels;
+        own = warp_number() % across * panels, first = block_y() * across * panels;
     u32 shared = lds_address(dynamic_lds);
     float total[2][EXACT_TILES][4];
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
         UNROLL for (int e = 0; e < 4; e++) total[k][i][e] = 0;
-    struct exact_copies of;
-    of.panel = exact_panel_of(a, first + thread() / (THREADS / (across * panels)), of_expert);
-    of.digits[1] = -1;
+    struct exact_copies copies;
+    copies.panel = exact_panel_of(a, first + thread() / (THREADS / (across * panels)), of_expert);
+    copies.digits[1] = -1;
     UNROLL for (int i = 0; i < rows / 32; i++)
     {
         int place = r.first + thread() / 8 + 32 * i;
-        of.digits[i] = place < r.end ? exact_input(a, place) : -1;
+        copies.digits[i] = place < r.end ? exact_input(a, place) : -1;
     }
-    of.scaled = r.first + thread() < r.end ? exact_input(a, r.first + thread()) : -1;
+    copies.scaled = r.first + thread() < r.end ? exact_input(a, r.first + thread()) : -1;
     int f32[2]; /* of the warp's panels */
     UNROLL for (int k = 0; k < panels; k++)
-        f32[k] = exact_panel_of(a, first + mine + k, of_expert).part.scale_f32;
+        f32[k] = exact_panel_of(a, first + own + k, of_expert).part.scale_f32;
     UNROLL for (int i = 0; i < EXACT_STAGES - 1; i++)
     {
         if (i < a->groups.n)
-            exact_stage(a, &of, shared + (u32)i * at.bytes, i, rows, panels, digits, pairs);
+            exact_stage(a, &copies, shared + (u32)i * places.bytes, i, rows, panels, digits, pairs);
         copies_commit();
     }
     u32 stage = 0;
@@ -280,10 +278,10 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
         barrier();
         int next = sub + EXACT_STAGES - 1;
         if (next < a->groups.n)
-            exact_stage(a, &of, shared + (stage ? stage - 1 : EXACT_STAGES - 1) * at.bytes, next,
-                        rows, panels, digits, pairs);
+            exact_stage(a, &copies, shared + (stage ? stage - 1 : EXACT_STAGES - 1) * places.bytes,
+                        next, rows, panels, digits, pairs);
         copies_commit();
-        const u8 *lds = (const u8 *)dynamic_lds + stage * at.bytes;
+        const u8 *lds = (const u8 *)dynamic_lds + stage * places.bytes;
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int i = 0; i < EXACT_TILES; i++)
             UNROLL for (int e = 0; e < 4; e++) sum[k][i][e] = 0;
         UNROLL for (int d = 0; d < 2; d++)
@@ -295,8 +293,8 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
                 UNROLL for (int k = 0; k < panels; k++)
                 {
                     const u32 *of_chunk =
-                        (const u32 *)(lds + at.codes +
-                                      (u32)(((mine + k) * 4 * (1 + pairs) + c) * 256 + lane * 8));
+                        (const u32 *)(lds + places.codes +
+                                      (u32)(((own + k) * 4 * (1 + pairs) + c) * 256 + lane * 8));
                     u64 both = *(const u64 *)of_chunk;
                     u32 w[2] = {(u32)both, (u32)(both >> 32)};
                     q[k] = pairs ? exact_unpack_pair(w, of_chunk + 256) : exact_unpack_half(w);
@@ -317,12 +315,13 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
         struct exact_scale w[2][2];
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int j = 0; j < 2; j++)
         {
-            w[k][j] = exact_scale_in(
-                (const u32 *)(lds + at.meta + (u32)(((mine + k) * PANEL + lane / 4 + 8 * j) * 8)),
-                f32[k]);
+            w[k][j] =
+                exact_scale_in((const u32 *)(lds + places.meta +
+                                             (u32)(((own + k) * PANEL + lane / 4 + 8 * j) * 8)),
+                               f32[k]);
             if (pairs) w[k][j].zero = 0;
         }
-        const struct exact_scaled *x = (const struct exact_scaled *)(lds + at.scaled) + half +
+        const struct exact_scaled *x = (const struct exact_scaled *)(lds + places.scaled) + half +
                                        lane % 4 * 2;
         UNROLL for (int i = 0; i < EXACT_TILES; i++) UNROLL for (int e = 0; e < 4; e++)
             UNROLL for (int k = 0; k < panels; k++) total[k][i][e] =
@@ -331,7 +330,7 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
     }
     UNROLL for (int k = 0; k < panels; k++)
     {
-        const struct exact_panel p = exact_panel_of(a, first + mine + k, of_expert);
+        const struct exact_panel p = exact_panel_of(a, first + own + k, of_expert);
         UNROLL for (int i = 0; i < EXACT_TILES; i++) UNROLL for (int e = 0; e < 4; e++)
         {
             int place = r.first + half + 8 * i + lane % 4 * 2 + e % 2,

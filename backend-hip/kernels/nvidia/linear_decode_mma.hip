@@ -116,12 +116,13 @@ DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, 
     int lane = thread() % WARP;
     UNROLL for (int k = 0; k < panels; k++)
     {
-        const u32 *of = item + k * ITEM, *q = of + c / 2 * (ITEM_CODES / 2) + lane * 4 + c % 2 * 2;
+        const u32 *source = item + k * ITEM,
+                  *q = source + c / 2 * (ITEM_CODES / 2) + lane * 4 + c % 2 * 2;
         int row = p->whole_items ? 0 : c;
         struct scale_zero g[2];
         f16x2 lo[4], hi[4];
         UNROLL for (int j = 0; j < 2; j++)
-            g[j] = item_meta(of, row, lane / 4 + j * 8, p->scale_f32);
+            g[j] = item_meta(source, row, lane / 4 + j * 8, p->scale_f32);
         unpack_word(q[0], &g[0], lo);
         unpack_word(q[1], &g[1], hi);
         UNROLL for (int m = 0; m < tiles; m++)
@@ -163,7 +164,7 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
     u32 *ring = lds + warp * depth * item_words, *slot = ring;
     float *sums = (float *)(lds + WARPS * depth * item_words);
     const u32x4 *x = (const u32x4 *)a->x;
-    u32 at[8], ring_at = lds_address(ring);
+    u32 offset[8], ring_at = lds_address(ring);
     struct prefetch h;
     int first_tile = tile_share(a, block_x()), end_tile = tile_share(a, block_x() + 1);
     prefetch_tile(a, &h, first_tile, begin, panels);
@@ -175,7 +176,7 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
         int row = row0 + 8 * m +
                   lane / 4; /* a row beyond the last is a copy of it and not written */
         if (row >= a->rows) row = a->rows - 1;
-        at[m] = (u32)(row * a->n_chunks * 4 + lane % 4);
+        offset[m] = (u32)(row * a->n_chunks * 4 + lane % 4);
     }
     wait_for_producer();
     float scale[8];
@@ -196,7 +197,7 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
             if (tiles <= 2 && is_plain(&p)) {
                 u32x4 v[ITEM_CHUNKS][2]; /* loaded before the wait */
                 UNROLL for (int c = 0; c < ITEM_CHUNKS; c++) UNROLL for (int m = 0; m < tiles; m++)
-                    v[c][m] = x[at[m] + now + (u32)(4 * c)];
+                    v[c][m] = x[offset[m] + now + (u32)(4 * c)];
                 COPIES_WAIT(depth - 1);
                 warp_barrier();
                 UNROLL for (int k = 0; k < panels; k++)
@@ -207,7 +208,7 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
                 NO_UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
                 {
                     u32x4 v[8];
-                    UNROLL for (int m = 0; m < tiles; m++) v[m] = x[at[m] + now + (u32)(4 * c)];
+                    UNROLL for (int m = 0; m < tiles; m++) v[m] = x[offset[m] + now + (u32)(4 * c)];
                     multiply_chunk(&p, slot, c, v, total, tiles, panels);
                 }
             }
@@ -217,20 +218,20 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
         }
         UNROLL for (int k = 0; k < panels; k++) UNROLL for (int m = 0; m < tiles; m++)
         {
-            float *of = sums + turn * (WARPS * SUM_WARP),
-                  *mine = of + warp * SUM_WARP + lane % 4 * 2 * SUM_STRIDE + lane / 4;
+            float *source = sums + turn * (WARPS * SUM_WARP),
+                  *own = source + warp * SUM_WARP + lane % 4 * 2 * SUM_STRIDE + lane / 4;
             turn ^= 1;
-            mine[0] = total[k][m][0];
-            mine[SUM_STRIDE] = total[k][m][1];
-            mine[8] = total[k][m][2];
-            mine[SUM_STRIDE + 8] = total[k][m][3];
+            own[0] = total[k][m][0];
+            own[SUM_STRIDE] = total[k][m][1];
+            own[8] = total[k][m][2];
+            own[SUM_STRIDE + 8] = total[k][m][3];
             barrier(); /* a warp two buffers ahead has passed the next barrier, so this buffer
                           has been read */
             if (thread() < 8 * PANEL) {
                 int row = thread() / PANEL, output = thread() % PANEL;
                 float sum = 0;
                 UNROLL for (int w = 0; w < WARPS; w++)
-                    sum += of[w * SUM_WARP + row * SUM_STRIDE + output];
+                    sum += source[w * SUM_WARP + row * SUM_STRIDE + output];
                 write_scaled(a, &p, row0 + 8 * m + row,
                              ((out_tile - p.first) * panels + k) * PANEL + output, sum * scale[m]);
             }

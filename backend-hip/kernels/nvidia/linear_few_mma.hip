@@ -16,19 +16,19 @@ DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, i
 {
     const u32x4 none = {0, 0, 0, 0};
     struct few_weights v = {{{none, none}, {none, none}}, none};
-    int lane = thread() % WARP, at = dense_lane(kind);
+    int lane = thread() % WARP, index = dense_lane(kind);
     if (kind == WEIGHT_I8) {
         const char *from = w + (u64)item * BYTES_STAGE;
-        int there = item * SUM_CHUNKS < a->n_chunks;
+        int valid = item * SUM_CHUNKS < a->n_chunks;
         UNROLL for (int j = 0; j < 2; j++)
-            v.q[0][j] = there ? *(const u32x4 *)(from + at + j * 128) : none;
-        v.scales = there ? *(const u32x4 *)(from + BYTES_CODES + lane % 4 * 16) : none;
+            v.q[0][j] = valid ? *(const u32x4 *)(from + index + j * 128) : none;
+        v.scales = valid ? *(const u32x4 *)(from + BYTES_CODES + lane % 4 * 16) : none;
         return v;
     }
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int j = 0; j < 2; j++)
     {
         int chunk = item * SUM_CHUNKS + c;
-        const u32x4 *from = (const u32x4 *)(w + (u64)chunk * (2 * DENSE_PIECE) + at + j * 128);
+        const u32x4 *from = (const u32x4 *)(w + (u64)chunk * (2 * DENSE_PIECE) + index + j * 128);
         v.q[c][j] = chunk < a->n_chunks ? *from : none;
     }
     return v;
@@ -45,11 +45,11 @@ DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, 
         eight[0][j][i] = eight[1][j][i] = part[j][i] = 0;
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
-        int chunk = item * SUM_CHUNKS + c, there = chunk < a->n_chunks;
+        int chunk = item * SUM_CHUNKS + c, valid = chunk < a->n_chunks;
         const u32x4 *q = w->q[c];
         UNROLL for (int s = 0; s < parts; s++) UNROLL for (int h = 0; h < 2; h++)
         {
-            u32x4 v = there ? x[(u64)((chunk * parts + s) * 2 + h) * WARP] : none;
+            u32x4 v = valid ? x[(u64)((chunk * parts + s) * 2 + h) * WARP] : none;
             UNROLL for (int j = 0; j < 2; j++)
             {
                 if (kind == WEIGHT_I8) {
@@ -87,8 +87,8 @@ DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
     wait_for_producer();
     for (int first = 0, turn = 0; first < n_items; first += WARPS, turn ^= 1) {
         struct few_weights now = next;
-        float part[2][4], *of = sums + turn * (WARPS * DENSE_ROWS * PANEL),
-                          *to = of + warp * (DENSE_ROWS * PANEL);
+        float part[2][4], *count = sums + turn * (WARPS * DENSE_ROWS * PANEL),
+                          *to = count + warp * (DENSE_ROWS * PANEL);
         int left = n_items - first < WARPS ? n_items - first : WARPS;
         next = few_load(a, w, first + WARPS + warp, kind);
         few_stage(a, &now, x, first + warp, part, kind);
@@ -96,7 +96,7 @@ DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
             to[(r + i / 2 * 8) * PANEL + 8 * j + 2 * (t % 4) + i % 2] = part[j][i];
         barrier(); /* of the turn after next, too, whose sums replace these */
         UNROLL for (int i = 0; i < WARPS; i++) if (i < left)
-            sum += of[i * (DENSE_ROWS * PANEL) + t];
+            sum += count[i * (DENSE_ROWS * PANEL) + t];
     }
     write_output(a, &p, block_y() * DENSE_ROWS + t / PANEL,
                  (block_x() - p.first) * PANEL + t % PANEL, sum);

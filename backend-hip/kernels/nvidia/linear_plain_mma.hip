@@ -185,22 +185,22 @@ DEVICE void norm_parts(const struct norm_parts_args *a, const struct mix_parts_a
     const struct norm_args *n = &a->norm;
     const int at_once = mix ? 1 : 4; /* elements of a thread whose loads wait for memory together */
     int row = block_x(), dim = n->dim;
-    u64 at = (u64)(a->from ? a->from[row] : row) * (u64)dim;
+    u64 offset = (u64)(a->from ? a->from[row] : row) * (u64)dim;
     float sum = 0, largest = 0, gate = mix && mix->gate ? sigmoid32(mix->gate[row]) : 1;
     for (int first = thread(); first < dim; first += at_once * THREADS) {
         float v[4], delta[4];
         UNROLL for (int j = 0; j < at_once; j++)
         {
             int i = first + j * THREADS < dim ? first + j * THREADS : first;
-            v[j] = n->x[at + (u64)i];
-            delta[j] = mix ? mixed_at(mix, row, i, gate) : n->delta ? n->delta[at + (u64)i] : 0;
+            v[j] = n->x[offset + (u64)i];
+            delta[j] = mix ? mixed_at(mix, row, i, gate) : n->delta ? n->delta[offset + (u64)i] : 0;
         }
         UNROLL for (int j = 0; j < at_once; j++)
         {
             int i = first + j * THREADS;
             if (i >= dim) break;
             if (mix || n->delta) v[j] = v[j] + delta[j];
-            if (mix || (n->delta && !a->from)) n->x[at + (u64)i] = v[j];
+            if (mix || (n->delta && !a->from)) n->x[offset + (u64)i] = v[j];
             y[i] = v[j];
             sum = fma32(v[j], v[j], sum);
         }
@@ -209,7 +209,7 @@ DEVICE void norm_parts(const struct norm_parts_args *a, const struct mix_parts_a
     for (int i = thread(); i < dim; i += THREADS) {
         float v = y[i] * f * n->weight[i];
         y[i] = v;
-        if (n->out) n->out[at + (u64)i] = v;
+        if (n->out) n->out[offset + (u64)i] = v;
         largest = max32(abs32(v), largest);
     }
     barrier();
@@ -249,8 +249,8 @@ DEVICE void gated_parts(const struct gated_parts_args *a, float *scratch, float 
     int dim = a->norm.dim, t = thread() % 8;
     u64 row = (u64)block_x() * (u64)a->parts.in;
     for (int begin = 0; begin < a->parts.in; begin += THREADS / 8 * dim) {
-        int group = begin + thread() / 8 * dim, there = group < a->parts.in,
-            first = there ? group : 0; /* all threads add */
+        int group = begin + thread() / 8 * dim, valid = group < a->parts.in,
+            first = valid ? group : 0; /* all threads add */
         const float *x = a->norm.x + row + (u64)first, *gate = a->gate + row + (u64)first;
         float sum = 0;
         UNROLL_4 for (int i = 4 * t; i < dim; i += 32)
@@ -259,7 +259,7 @@ DEVICE void gated_parts(const struct gated_parts_args *a, float *scratch, float 
             UNROLL for (int e = 0; e < 4; e++) sum = fma32(v[e], v[e], sum);
         }
         float f = rsqrt32(sum_of_8(sum) / (float)dim + a->norm.eps);
-        UNROLL_4 for (int i = 4 * t; i < dim && there; i += 32)
+        UNROLL_4 for (int i = 4 * t; i < dim && valid; i += 32)
         {
             f32x4 v = *(const f32x4 *)(x + i), g = *(const f32x4 *)(gate + i),
                   w = *(const f32x4 *)(a->norm.weight + i);
@@ -377,7 +377,7 @@ DEVICE void multiply_bytes(const char *w, const char *scales, const char *x,
             v[c][h][m] = *(const u32x4 *)(x + m * x_stride + (c * 2 + h) * DENSE_PIECE);
     UNROLL for (int k = 0; k < panels; k++)
     {
-        u32x4 of = *(const u32x4 *)(scales + k * BYTES_STAGE);
+        u32x4 count = *(const u32x4 *)(scales + k * BYTES_STAGE);
         UNROLL for (int j = 0; j < 2; j++)
         {
             u32x4 q = *(const u32x4 *)(w + k * BYTES_STAGE + j * 128);
@@ -397,7 +397,7 @@ DEVICE void multiply_bytes(const char *w, const char *scales, const char *x,
             }
             UNROLL for (int m = 0; m < tiles; m++) UNROLL for (int i = 0; i < 4; i++)
                 total[k][j][m][i] +=
-                    scaled_bytes(of[2 * (i % 2) + j], part[0][m][i], part[1][m][i]);
+                scaled_bytes(count[2 * (i % 2) + j], part[0][m][i], part[1][m][i]);
         }
     }
 }
@@ -407,27 +407,27 @@ DEVICE void fetch_weights(const struct linear_args *a, const char *const weights
                           int item, const int panels, const int kind)
 {
     if (kind == WEIGHT_I8) {
-        int lane = thread() % WARP, there = item * SUM_CHUNKS < a->n_chunks;
+        int lane = thread() % WARP, valid = item * SUM_CHUNKS < a->n_chunks;
         UNROLL for (int k = 0; k < panels; k++)
         {
-            const char *from = weights[k] + (u64)(there ? item : 0) * BYTES_STAGE;
-            u32 at = to + (u32)(k * BYTES_STAGE);
-            UNROLL for (int j = 0; j < 2; j++)
-                copy_16_or_zeros(at + (u32)(j * DENSE_PIECE + lane * 16), from + j * DENSE_PIECE,
-                                 there);
+            const char *from = weights[k] + (u64)(valid ? item : 0) * BYTES_STAGE;
+            u32 offset = to + (u32)(k * BYTES_STAGE);
+            UNROLL for (int j = 0; j < 2; j++) copy_16_or_zeros(
+                offset + (u32)(j * DENSE_PIECE + lane * 16), from + j * DENSE_PIECE, valid);
             if (lane < 4)
-                copy_16_or_zeros(at + BYTES_CODES + (u32)(lane * 16), from + BYTES_CODES, there);
+                copy_16_or_zeros(offset + BYTES_CODES + (u32)(lane * 16), from + BYTES_CODES,
+                                 valid);
         }
         return;
     }
     UNROLL for (int k = 0; k < panels; k++) UNROLL for (int c = 0; c < SUM_CHUNKS; c++)
     {
-        int lane = thread() % WARP, chunk = item * SUM_CHUNKS + c, there = chunk < a->n_chunks;
-        const char *from = weights[k] + (u64)(there ? chunk : 0) * (2 * DENSE_PIECE);
+        int lane = thread() % WARP, chunk = item * SUM_CHUNKS + c, valid = chunk < a->n_chunks;
+        const char *from = weights[k] + (u64)(valid ? chunk : 0) * (2 * DENSE_PIECE);
         UNROLL for (int j = 0; j < 2; j++)
             copy_16_or_zeros(to + (u32)((k * SUM_CHUNKS + c) * (2 * DENSE_PIECE) +
                                         dense_place(lane / PANEL + 2 * j, lane % PANEL)),
-                             from + j * DENSE_PIECE, there);
+                             from + j * DENSE_PIECE, valid);
     }
 }
 
@@ -483,14 +483,14 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
             if (item >= 0) fetch_weights(a, weights, ring + w_to + to, next, copied, kind);
             UNROLL for (int j = 0; j < (pieces + WARPS - 1) / WARPS; j++)
             {
-                int piece = warp + j * WARPS, m = piece / of_tile, at = piece % of_tile;
-                int there = next * SUM_CHUNKS + at / (parts * 2) < a->n_chunks;
+                int piece = warp + j * WARPS, m = piece / of_tile, index = piece % of_tile;
+                int valid = next * SUM_CHUNKS + index / (parts * 2) < a->n_chunks;
                 const char *from =
-                    x + (u64)((m < last_tile ? m : last_tile) * a->n_chunks * parts * 2 + at) *
+                    x + (u64)((m < last_tile ? m : last_tile) * a->n_chunks * parts * 2 + index) *
                             DENSE_PIECE;
                 if (piece < pieces)
                     copy_16_or_zeros(ring + to + (u32)(w_bytes + piece * DENSE_PIECE + lane * 16),
-                                     from, there);
+                                     from, valid);
             }
             x += of_tile * DENSE_PIECE;
         }

@@ -16,10 +16,11 @@ DEVICE void mma_stage(const struct linear_args *a, u32x4 *to, int row0, int pair
     int n_pairs = a->n_chunks / 2;
     UNROLL for (int i = 0; i < MMA_STAGE / THREADS; i++)
     {
-        int at = thread() + i * THREADS, row = at / 8,
+        int index = thread() + i * THREADS, row = index / 8,
             from = row0 + row < a->rows ? row0 + row : a->rows - 1;
-        copy_16(lds_address(to + mma_place(row, at % 8)),
-                (const u32x4 *)a->x + ((u64)from * (u64)n_pairs + (u64)pair) * 8 + (u64)(at % 8));
+        copy_16(lds_address(to + mma_place(row, index % 8)),
+                (const u32x4 *)a->x + ((u64)from * (u64)n_pairs + (u64)pair) * 8 +
+                    (u64)(index % 8));
     }
 }
 

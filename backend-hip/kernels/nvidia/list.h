@@ -1,5 +1,5 @@
 /* list.h of nvidia/: the kernels for NVIDIA's matrix instructions, of which sm_80 has all that are
- * not SM90 (kernel_list.h explains the columns). */
+ * not SM90 (columns: kernel_list.h). */
 #include "backend-hip/kernels/rows.h"
 
 /* 4-bit linears of decode rows on sm_80 (linear_decode_mma.hip). tiles: of 8 rows; panels: of a

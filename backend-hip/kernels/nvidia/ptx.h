@@ -31,10 +31,10 @@ DEVICE void copy_16(u32 lds, const void *from)
                  : "memory");
 }
 /* there 0: writes zeros and does not read `from`. */
-DEVICE void copy_16_or_zeros(u32 lds, const void *from, int there)
+DEVICE void copy_16_or_zeros(u32 lds, const void *from, int valid)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(lds), "l"(from),
-                 "r"(there ? 16 : 0)
+                 "r"(valid ? 16 : 0)
                  : "memory");
 }
 DEVICE void copy_8(u32 lds, const void *from)

@@ -59,9 +59,9 @@ DEVICE void rotate_part(const struct rope_pages_args *b, const struct rope_part 
     }
     UNROLL for (int k = 0; k < 2; k++)
     {
-        u64 at = r->row * (u64)(hd / 2) + (u64)(4 * r->lane + quarter * k);
-        f32x4 c = *(const f32x4 *)(a->cos + at), s = *(const f32x4 *)(a->sin + at), low = v[k],
-              high = v[k + 2];
+        u64 offset = r->row * (u64)(hd / 2) + (u64)(4 * r->lane + quarter * k);
+        f32x4 c = *(const f32x4 *)(a->cos + offset), s = *(const f32x4 *)(a->sin + offset),
+              low = v[k], high = v[k + 2];
         UNROLL for (int e = 0; e < 4; e++)
         {
             float of_high = -high[e] * s[e], of_low = low[e] * s[e];
@@ -92,24 +92,23 @@ DEVICE void transform_part(f32x4 v[4], const int lanes)
 }
 
 /* Writes the codes of a part of a key (of 0) or a value (1) to the page in shared memory. */
-DEVICE void put_part(u8 *page, const struct rope_part *r, const f32x4 v[4], const int of,
+DEVICE void put_part(u8 *page, const struct rope_part *r, const f32x4 v[4], const int count,
                      const int lanes)
 {
     const int hd = 16 * lanes, quarter = 4 * lanes;
-    int most = 0;
+    int maximum = 0;
     UNROLL for (int k = 0; k < 4; k++) UNROLL for (int e = 0; e < 4; e++)
-        most = larger_bits(v[k][e], most);
-    struct int_scale s = int_scale_of(most_of_lanes(most, lanes), 127);
+        maximum = larger_bits(v[k][e], maximum);
+    struct int_scale s = int_scale_of(most_of_lanes(maximum, lanes), 127);
     if (!r->there) return;
     UNROLL for (int k = 0; k < 4; k++)
     {
         int code[4], d = 4 * r->lane + quarter * k;
         UNROLL for (int e = 0; e < 4; e++) code[e] = rounded_int(v[k][e], s.inverse);
-        if (of == 0) *(u32 *)(page + int8_key_at(d, r->at)) = int8_bytes(code);
-        else UNROLL for (int e = 0; e < 4; e++)
-            page[int8_value_at(d + e, r->at, hd)] = (u8)code[e];
+        if (count == 0) *(u32 *)(page + int8_key_at(d, r->at)) = int8_bytes(code);
+        else UNROLL for (int e = 0; e < 4; e++) page[int8_value_at(d + e, r->at, hd)] = (u8)code[e];
     }
-    if (r->lane == 0) int8_scales(page, hd)[of * PAGE + r->at] = s.scale;
+    if (r->lane == 0) int8_scales(page, hd)[count * PAGE + r->at] = s.scale;
 }
 
 /* Copies positions begin .. end - 1 of a page, by the block. */
@@ -124,9 +123,9 @@ DEVICE void copy_page(u8 *to, const u8 *from, int begin, int end, const int hd)
     for (int i = thread(); i < hd; i += THREADS)
         if (i % PAGE >= begin && i % PAGE < end) ((u32x4 *)to)[i] = ((const u32x4 *)from)[i];
     for (int i = thread(); i < 4 * hd; i += THREADS) {
-        u32 at = (u32)(PAGE * hd + 4 * i);
-        UNROLL for (int p = 0; p < 4; p++)
-            if (i / hd * 4 + p >= begin && i / hd * 4 + p < end) to[at + p] = from[at + p];
+        u32 offset = (u32)(PAGE * hd + 4 * i);
+        UNROLL for (int p = 0; p < 4; p++) if (i / hd * 4 + p >= begin && i / hd * 4 + p < end)
+            to[offset + p] = from[offset + p];
     }
     for (int i = thread(); i < 2 * PAGE; i += THREADS)
         if (i % PAGE >= begin && i % PAGE < end)

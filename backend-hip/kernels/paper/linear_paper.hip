@@ -30,16 +30,16 @@ DEVICE void stage_halves(const struct paper_args *a, f16 *xs, int row0, int k0, 
     const int each = vml == VML_WIDE ? 8 : vml == VML_HALF2 ? 2 : 1;
     for (int i = thread(); i < rows * width / each; i += PAPER_THREADS) {
         int row = row0 + i * each / width, k = k0 + i * each % width,
-            there = row < a->rows && k < a->k;
+            valid = row < a->rows && k < a->k;
         u64 from = (u64)row * (u64)a->k + (u64)k;
         if (vml == VML_WIDE) {
             u32x4 v = {0, 0, 0, 0};
-            if (there) v = *(const u32x4 *)(x + from);
+            if (valid) v = *(const u32x4 *)(x + from);
             ((u32x4 *)xs)[i] = v;
         } else if (vml == VML_HALF2) {
-            ((u32 *)xs)[i] = there ? *(const u32 *)(x + from) : 0;
+            ((u32 *)xs)[i] = valid ? *(const u32 *)(x + from) : 0;
         } else {
-            xs[i] = there ? x[from] : (f16)0;
+            xs[i] = valid ? x[from] : (f16)0;
         }
     }
 }

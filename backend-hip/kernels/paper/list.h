@@ -1,4 +1,4 @@
-/* list.h of paper/: the kernels of Opt4GPTQ (kernel_list.h explains the columns). */
+/* list.h of paper/: the kernels of Opt4GPTQ (columns: kernel_list.h). */
 #include "backend-hip/kernels/rows.h"
 
 /* 4-bit linears (linear_paper.hip); smb, vml, ila: the paper's optimizations. A family, PAPER_ROWS,
