@@ -132,17 +132,37 @@ __attribute__((target("avx512f,avx512dq"))) static double sum_eights(const float
 }
 #endif
 
-double logits_sum_exp(const float *logits, int n, double max, double scale)
+static int has_lanes(int lanes)
 {
-    double total;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512dq")) total = sum_eights(logits, n, max, scale);
-    else if (__builtin_cpu_supports("avx2")) total = sum_fours(logits, n, max, scale);
-    else
+    if (lanes == 8) return __builtin_cpu_supports("avx512dq") != 0;
+    if (lanes == 4) return __builtin_cpu_supports("avx2") != 0;
 #endif
-        total = sum_pairs(logits, n, max, scale);
+    return lanes == 2;
+}
+
+static double sum_whole(int lanes, const float *logits, int n, double max, double scale)
+{
+#if defined(__x86_64__)
+    if (lanes == 8) return sum_eights(logits, n, max, scale);
+    if (lanes == 4) return sum_fours(logits, n, max, scale);
+#endif
+    (void)lanes;
+    return sum_pairs(logits, n, max, scale);
+}
+
+double logits_sum_exp_by(int lanes, const float *logits, int n, double max, double scale)
+{
+    if (!has_lanes(lanes)) return NAN;
+    double total = sum_whole(lanes, logits, n, max, scale);
     for (int i = n / 8 * 8; i < n; i++) total += logits_exp((logits[i] - max) * scale);
     return total;
+}
+
+double logits_sum_exp(const float *logits, int n, double max, double scale)
+{
+    int lanes = has_lanes(8) ? 8 : has_lanes(4) ? 4 : 2;
+    return logits_sum_exp_by(lanes, logits, n, max, scale);
 }
 
 int logits_argmax(const float *logits, int n)

@@ -18,6 +18,9 @@ double logits_exp(double x);
 double logits_log(double x);
 /* Sum over logits [n] of exp((logit - max) * scale), scale > 0. */
 double logits_sum_exp(const float *logits, int n, double max, double scale);
+/* The same bits by the instructions for so many LANES (8, 4 or 2); NAN: this processor lacks them.
+ */
+double logits_sum_exp_by(int lanes, const float *logits, int n, double max, double scale);
 /* Writes the ids [k] of the k largest of logits [n] (0 <= k <= n) in descending order, the lower id
  * first on ties. */
 void logits_top(const float *logits, int n, int k, int32_t *id);

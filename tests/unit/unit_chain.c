@@ -411,6 +411,35 @@ static void xtc_by_hand(void **state)
     sampler_close(&s);
 }
 
+/* Temperature changes every candidate: the only one, the first and the last. */
+static void temperature_by_hand(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000 };
+    struct sampler s;
+    struct err e;
+    struct sampler_params p = plain;
+    assert_int_equal(sampler_open(&s, VOCAB, &e), 0);
+    for (int n = 1; n <= 3; n++) {
+        float logits[VOCAB];
+        int count[VOCAB] = {0};
+        double want[VOCAB] = {0}, sum = 0;
+        p.temperature = n == 2 ? 4 : 0.25;
+        p.n_steps = 1, p.step[0] = SAMPLER_TEMPERATURE;
+        for (int i = 0; i < VOCAB; i++) logits[i] = -INFINITY;
+        for (int i = 0; i < n; i++) logits[VOCAB - 1 - 7 * i] = n == 2 ? -4.0f * i : -0.25f * i;
+        for (int i = 0; i < n; i++) sum += want[VOCAB - 1 - 7 * i] = exp(-i);
+        for (int i = 0; i < VOCAB; i++) want[i] /= sum;
+        struct sampler_context c = {.params = &p};
+        for (int i = 0; i < DRAWS; i++) {
+            c.key = sampler_key(5, (uint64_t)i, (uint64_t)n);
+            count[choose(&s, &c, logits)]++;
+        }
+        expect_counts(want, count, DRAWS);
+    }
+    sampler_close(&s);
+}
+
 /* ---- Mirostat 2 */
 
 static void mirostat_follows_the_paper(void **state)
@@ -505,6 +534,7 @@ int main(void)
         cmocka_unit_test(dry_follows_the_text),
         cmocka_unit_test(dry_as_its_author_gives_it),
         cmocka_unit_test(steps_follow_their_order),
+        cmocka_unit_test(temperature_by_hand),
         cmocka_unit_test(xtc_by_hand),
         cmocka_unit_test(mirostat_follows_the_paper),
         cmocka_unit_test(mirostat_holds_the_surprise),

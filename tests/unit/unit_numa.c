@@ -3,7 +3,9 @@
 #include "core/base/pool.h"
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/mempolicy.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -13,8 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -275,6 +279,42 @@ static void one_node_changes_nothing(void **state)
     assert_int_equal(numa_interleave(&m, NULL, 1 << 20, &e), 0);
 }
 
+enum { NO_FILTER = 99 };
+
+/* Exit code: which of the checks failed. */
+static int begin_without_affinity(void)
+{
+    struct sock_filter f[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_getaffinity, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof f / sizeof *f, f};
+    struct numa m;
+    struct err e = {0};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return NO_FILTER;
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) return NO_FILTER;
+    if (numa_begin(&m, NULL, &e) || numa_begin(&m, "numactl", &e)) return 1;
+    if (numa_begin(&m, "distribute", &e) != -1) return 2;
+    if (!strstr(e.msg, "--numa distribute: a container needs CAP_SYS_NICE")) return 3;
+    return 0;
+}
+
+/* What the kernel refuses is said. */
+static void a_refusal_is_an_error(void **state)
+{
+    (void)state;
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) _exit(begin_without_affinity());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NO_FILTER) skip(); /* a kernel without seccomp */
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +327,7 @@ int main(void)
         cmocka_unit_test(a_pool_keeps_its_threads_there),
         cmocka_unit_test(pages_are_interleaved),
         cmocka_unit_test(one_node_changes_nothing),
+        cmocka_unit_test(a_refusal_is_an_error),
     };
     return cmocka_run_group_tests(tests, make, drop);
 }

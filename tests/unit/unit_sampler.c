@@ -572,6 +572,11 @@ static void sums_have_eight_lanes(void **state)
                 ((lane[1] + lane[3]) + (lane[5] + lane[7]));
         for (int i = n / 8 * 8; i < n; i++) total += logits_exp(((double)x[i] - 21) * 0.7);
         assert_true(logits_sum_exp(x, n, 21, 0.7) == total);
+        for (int lanes = 2; lanes <= 8; lanes *= 2) {
+            double by = logits_sum_exp_by(lanes, x, n, 21, 0.7);
+            assert_true(by == total || (isnan(by) && lanes > 2));
+        }
+        assert_true(isnan(logits_sum_exp_by(3, x, n, 21, 0.7)));
     }
 }
 

@@ -147,6 +147,129 @@ static void each_wrong_kernel_is_caught(void **state)
     }
 }
 
+/* ---- kernels that are wrong in one call of the check */
+
+static int calls_left; /* the call at which this is 1 is wrong */
+
+static int is_wrong(void) { return calls_left-- == 1; }
+
+static void once_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
+                    float *scratch)
+{
+    cpu_scalar.q4(w, x, y, rows, p0, p1, scratch);
+    if (is_wrong()) flip(y + p0 * 16);
+}
+
+static void once_quantize(const struct linear *w, const float *x, int row,
+                          const struct q4_digits *q)
+{
+    cpu_scalar.quantize(w, x, row, q);
+    if (is_wrong()) ((int32_t *)q->sum)[row] ^= 1 << 20;
+}
+
+static void once_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
+                     float *scratch)
+{
+    cpu_scalar.q4i(w, x, y, p0, p1, scratch);
+    if (is_wrong()) flip(y + p0 * 16);
+}
+
+static void once_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
+{
+    cpu_scalar.dense(w, x, y, rows, n0, n1);
+    if (is_wrong()) flip(y + n1 - 1);
+}
+
+static void once_norm(float *x, const float *delta, const float *weight, float eps, float *out,
+                      int dim)
+{
+    cpu_scalar.norm(x, delta, weight, eps, out, dim);
+    if (is_wrong()) flip(x + dim - 1);
+}
+
+static void once_layer_norm(float *x, const float *delta, const float *weight, const float *bias,
+                            float eps, float *out, int dim)
+{
+    cpu_scalar.layer_norm(x, delta, weight, bias, eps, out, dim);
+    if (is_wrong()) flip(out + dim - 1);
+}
+
+static void once_add(float *x, const float *y, const float *gate, float factor, int n)
+{
+    cpu_scalar.add(x, y, gate, factor, n);
+    if (is_wrong()) flip(x);
+}
+
+static void once_rope(const float *x, float *y, int n_heads, int head_dim, const float *weight,
+                      float eps, const float *cosv, const float *sinv)
+{
+    cpu_scalar.rope(x, y, n_heads, head_dim, weight, eps, cosv, sinv);
+    if (is_wrong()) flip(y + n_heads * head_dim - 1);
+}
+
+static void once_attend(const struct attend_task *t, float *scratch)
+{
+    cpu_scalar.attend(t, scratch);
+    if (is_wrong()) flip(t->out + t->n_heads * t->head_dim - 1);
+}
+
+static void once_unpack(const char *page, enum kv_part part, int head_dim, char *to)
+{
+    cpu_scalar.unpack(page, part, head_dim, to);
+    if (is_wrong()) *to ^= 1;
+}
+
+static void once_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
+{
+    cpu_scalar.glu(a, gate, up, n);
+    if (is_wrong()) flip(gate + n - 1);
+}
+
+static void once_softcap(float *x, float cap, size_t n)
+{
+    cpu_scalar.softcap(x, cap, n);
+    if (is_wrong()) flip(x);
+}
+
+static void once_conv(const struct conv_task *t)
+{
+    cpu_scalar.states->conv(t);
+    if (is_wrong()) flip(t->out + t->channels - 1);
+}
+
+static void once_delta_prepare(const struct delta_inputs *t)
+{
+    cpu_scalar.states->delta_prepare(t);
+    if (is_wrong()) *t->beta *= 1.5f;
+}
+
+static void once_delta(const struct delta_task *t)
+{
+    cpu_scalar.states->delta(t);
+    if (is_wrong()) flip(t->s + t->key_dim - 1);
+}
+
+/* Each vector of the check is compared with scalar's: one wrong call of any kernel is seen. */
+static void each_vector_is_compared(void **state)
+{
+    (void)state;
+    enum { CALLS = 303 }; /* fewer: vectors of the check are gone */
+    const struct state_kernels states = {once_conv, once_delta_prepare, once_delta};
+    struct cpu_kernels k = cpu_scalar;
+    k.q4 = once_q4, k.quantize = once_quantize, k.q4i = once_q4i, k.dense = once_dense;
+    k.norm = once_norm, k.layer_norm = once_layer_norm, k.add = once_add, k.rope = once_rope;
+    k.attend = once_attend, k.unpack = once_unpack, k.glu = once_glu, k.softcap = once_softcap;
+    k.states = &states;
+    calls_left = 1 << 20;
+    assert_null(cpu_selfcheck(&k));
+    int calls = (1 << 20) - calls_left;
+    if (calls < CALLS) fail_msg("%d calls", calls);
+    for (int i = 1; i <= calls; i++) {
+        calls_left = i;
+        if (!cpu_selfcheck(&k)) fail_msg("call %d of %d is not compared", i, calls);
+    }
+}
+
 static void a_sound_variant_is_taken(void **state)
 {
     (void)state;
@@ -170,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_variant_passes),
         cmocka_unit_test(each_wrong_kernel_is_caught),
+        cmocka_unit_test(each_vector_is_compared),
         cmocka_unit_test(a_sound_variant_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
