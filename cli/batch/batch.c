@@ -20,8 +20,9 @@
 #include <zlib.h>
 
 #define COMPLETION "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n"
-/* bytes of the lines whose records are computed or wait: no more are read then */
-enum { MAX_HELD = 256 << 20 };
+/* Records that are computed or wait, by bytes of their lines and choices, by their size, and those
+ * whose grammars are being compiled, beside one for each sequence: no more are read then. */
+enum { MAX_HELD = 256 << 20, CHOICE_BYTES = 1024, MAX_LARGE = 16, MAX_PENDING = 64 };
 enum { OK = 0, FAILED = 1, SOME_FAILED = 3, STOPPED = 4 };
 
 static int ends_with(const char *s, const char *end)
@@ -382,8 +383,18 @@ static int match_journal(struct batch_run *b, struct err *e)
 
 /* ---- the loop */
 
-static void link_job(struct batch_run *b, struct job *j)
+static int n_choices(const struct job *j) { return j->n_prompts * j->record.n; }
+
+static int is_large(const struct batch_run *b, const struct job *j)
 {
+    return n_choices(j) > sched_turn(b->engine.sched);
+}
+
+static void link_job(struct batch_run *b, struct job *j, const struct input_line *line)
+{
+    j->held = line->n + (uint64_t)n_choices(j) * CHOICE_BYTES;
+    b->held += j->held;
+    b->n_large += is_large(b, j);
     j->next = b->live;
     if (b->live) b->live->previous = j;
     b->live = j;
@@ -394,7 +405,8 @@ static void drop_job(struct batch_run *b, struct job *j)
     if (j->previous) j->previous->next = j->next;
     else b->live = j->next;
     if (j->next) j->next->previous = j->previous;
-    b->held -= j->line_bytes;
+    b->held -= j->held;
+    b->n_large -= is_large(b, j);
     job_close(j);
 }
 
@@ -446,8 +458,6 @@ static int keep_finished(struct batch_run *b, struct err *e)
     return rc;
 }
 
-static int n_choices(const struct job *j) { return j->n_prompts * j->record.n; }
-
 static int refuse_job(struct batch_run *b, const struct job *j, uint64_t slot,
                       const struct refusal *why, struct err *e)
 {
@@ -457,7 +467,22 @@ static int refuse_job(struct batch_run *b, const struct job *j, uint64_t slot,
                : 0;
 }
 
-/* Submits a job, or answers it with an error. 2: its grammar is not compiled yet. */
+/* Appends to `pending` or `turns`. */
+static void append(struct job **list, struct job *j)
+{
+    while (*list) list = &(*list)->next_waiting;
+    j->next_waiting = NULL;
+    *list = j;
+}
+
+static int submit_prompt(struct batch_run *b, struct job *j, struct err *e)
+{
+    b->turn_left -= j->record.n;
+    return sched_submit(b->engine.sched, &j->prompt[j->n_submitted++].request, e);
+}
+
+/* Submits a job, a large one by turns, or answers it with an error. 2: its grammar is not compiled
+ * yet. */
 static int submit(struct batch_run *b, struct job *j, int wait, struct err *e)
 {
     struct refusal why;
@@ -468,8 +493,13 @@ static int submit(struct batch_run *b, struct job *j, int wait, struct err *e)
         return rc;
     }
     if (rc) return rc;
-    for (int i = 0; i < j->n_prompts; i++)
-        if (sched_submit(b->engine.sched, &j->prompt[i].request, e)) return -1;
+    if (is_large(b, j)) {
+        append(&b->turns, j);
+        b->turn_left = 0;
+        return 0;
+    }
+    while (j->n_submitted < j->n_prompts)
+        if (submit_prompt(b, j, e)) return -1;
     return 0;
 }
 
@@ -477,16 +507,16 @@ static int submit(struct batch_run *b, struct job *j, int wait, struct err *e)
 static int submit_pending(struct batch_run *b, int wait, struct err *e)
 {
     for (struct job **at = &b->pending; *at && !run_stop_requested;) {
-        struct job *j = *at, *next = j->next_pending;
-        int n = n_choices(j), rc = submit(b, j, wait, e);
+        struct job *j = *at, *next = j->next_waiting;
+        *at = next; /* it may get into another list */
+        int rc = submit(b, j, wait, e);
         if (rc < 0) return -1;
         wait = CONSTRAINT_NO_WAIT;
-        if (rc == 2) {
-            at = &j->next_pending;
-            continue;
-        }
-        *at = next;
-        b->n_pending -= n;
+        b->n_pending -= rc != 2;
+        if (rc != 2) continue;
+        j->next_waiting = next;
+        *at = j;
+        at = &j->next_waiting;
     }
     return 0;
 }
@@ -505,37 +535,76 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
         job_close(j);
         return rc;
     }
-    link_job(b, j);
+    link_job(b, j, line);
     j->index = slot;
-    j->line_bytes = line->n;
-    b->held += line->n;
     j->start = clock_now();
-    for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.group = slot + 1;
-    rc = submit(b, j, 0, e);
+    for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.group = &j->group;
+    rc = submit(b, j, CONSTRAINT_NO_WAIT, e);
     if (rc != 2) return rc;
-    struct job **last = &b->pending;
-    while (*last) last = &(*last)->next_pending;
-    *last = j;
-    b->n_pending += n_choices(j);
+    append(&b->pending, j);
+    b->n_pending++;
     return 0;
 }
 
-/* Submits records as long as the scheduler has room for more. */
+static int may_read(const struct batch_run *b)
+{
+    return !b->at_end && !run_stop_requested && b->held < MAX_HELD && b->n_large < MAX_LARGE &&
+           b->n_pending < MAX_PENDING + b->o->engine.n_seqs;
+}
+
+/* The place in `turns` of the first job that may submit a prompt: behind a stop only what has
+ * started goes on, and choices that wait in the scheduler come first. */
+static struct job **next_in_turn(struct batch_run *b)
+{
+    struct job **at = &b->turns;
+    for (; *at; at = &(*at)->next_waiting) {
+        const struct job *j = *at;
+        int n_waiting = j->n_submitted * j->record.n - j->group.n_started;
+        if (run_stop_requested && !j->group.n_started) continue;
+        if (n_waiting < sched_turn(b->engine.sched)) break;
+    }
+    return at;
+}
+
+/* The next prompt of a large job, which then comes behind the others when its turn is over. */
+static int feed_job(struct batch_run *b, struct job **at, struct err *e)
+{
+    struct job *j = *at;
+    if (submit_prompt(b, j, e)) return -1;
+    if (j->n_submitted == j->n_prompts) b->turn_left = 0;
+    if (b->turn_left > 0) return 0;
+    *at = j->next_waiting;
+    if (j->n_submitted < j->n_prompts) append(&b->turns, j);
+    return 0;
+}
+
+static int feed_record(struct batch_run *b, struct err *e)
+{
+    struct input_line line;
+    uint64_t slot;
+    int more = batch_next(b, &line, &slot, e);
+    if (more < 0) return -1;
+    b->at_end = !more;
+    if (!more || journal_has(b->journal, slot)) return 0;
+    if (take_record(b, &line, slot, e)) return -1;
+    return journal_sync(b->journal, clock_now(), 0, e);
+}
+
+/* Submits prompts as long as the scheduler has room for more: of large records and of those behind
+ * them by turns. */
 static int feed(struct batch_run *b, struct err *e)
 {
     double start = clock_now();
     int n = 0;
-    while (!b->at_end && !run_stop_requested && b->held < MAX_HELD &&
-           sched_wants(b->engine.sched) > b->n_pending) {
-        struct input_line line;
-        uint64_t slot;
-        int more = batch_next(b, &line, &slot, e);
-        if (more < 0) return -1;
-        b->at_end = !more;
-        if (!more || journal_has(b->journal, slot)) continue;
-        if (take_record(b, &line, slot, e)) return -1;
-        n++;
-        if (journal_sync(b->journal, clock_now(), 0, e)) return -1;
+    for (; sched_wants(b->engine.sched) > 0; n++) {
+        struct job **at = next_in_turn(b);
+        int reads = may_read(b);
+        if (!*at && !reads) break;
+        if (b->turn_left <= 0 || (b->reads ? !reads : !*at)) {
+            b->reads = *at && reads ? !b->reads : reads;
+            b->turn_left = sched_turn(b->engine.sched);
+        }
+        if (b->reads ? feed_record(b, e) : feed_job(b, at, e)) return -1;
     }
     if (n) trace_span(b->trace, "read", start, clock_now());
     return 0;
@@ -547,7 +616,7 @@ static int loop(struct batch_run *b, struct err *e)
     struct sched_stats stats;
     double stop_at = 0;
     int busy = 1;
-    while (busy || !b->at_end || (b->pending && !stop_at)) {
+    while (busy || !b->at_end || b->turns || (b->pending && !stop_at)) {
         if (submit_pending(b, busy ? CONSTRAINT_NO_WAIT : CONSTRAINT_BRIEFLY, e) || feed(b, e))
             return -1;
         if (run_stop_requested && !stop_at) {
@@ -557,7 +626,10 @@ static int loop(struct batch_run *b, struct err *e)
             trace_span(b->trace, "stopping", now, now);
         }
         double start = clock_now();
-        if (stop_at && start >= stop_at && sched_abort(b->engine.sched, e)) return -1;
+        if (stop_at && start >= stop_at) {
+            if (sched_abort(b->engine.sched, e)) return -1;
+            b->turns = NULL; /* they stay in `live` */
+        }
         if ((busy = sched_step(b->engine.sched, e)) < 0) return -1;
         double end = clock_now();
         sched_stats(b->engine.sched, &stats);

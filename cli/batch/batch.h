@@ -49,10 +49,15 @@ struct batch_run {
 
     uint64_t n_read; /* records of the input read by the loop */
     int at_end;
-    uint64_t held;               /* bytes of the lines of `live` */
+    uint64_t held;               /* bytes of `live`, about */
     struct job *live, *finished; /* in the scheduler; handed back and not yet answered */
     struct job *pending;         /* of `live`: their grammars are being compiled */
-    int n_pending;               /* their choices */
+    int n_pending;
+    /* of `live`: the scheduler does not know all their prompts; they and the next records of the
+     * input are submitted by turns */
+    struct job *turns;
+    int n_large;          /* of `live`: more choices than a turn has */
+    int reads, turn_left; /* 1: the input's turn, 0: the first one's of `turns` */
     struct out line;
     uint64_t *seen; /* [n_seen] hash set of custom_ids, 0: free */
     uint64_t n_seen;

@@ -97,15 +97,17 @@ struct job {
     int n_first; /* of scores that are cosines: prompts of the first texts */
     struct constraint *constraint; /* NULL: its answers are free */
     int n_prompts, n_running;      /* requests not yet ended */
+    int n_submitted;               /* the caller's: prompts of which the scheduler knows */
+    struct request_group group;    /* of all its requests */
     struct job_prompt *prompt;     /* [n_prompts] */
     uint64_t bytes;                /* about as many as its answer has, as far as it is known */
     char failed[256];              /* why there is no answer, or "" */
     int status; /* of an answer that failed: 500 for the model's failure, 400 when the record asks
                    too much */
-    uint64_t index, line_bytes; /* the caller's */
+    uint64_t index, held; /* the caller's */
     int aborted;
     double start, first_token, end;                             /* seconds of env->clock */
-    struct job *next, *previous, *next_finished, *next_pending; /* the caller's */
+    struct job *next, *previous, *next_finished, *next_waiting; /* the caller's */
 };
 
 /* A parsed record becomes a job with tokens and requests; *r moves into it (do not free it, also

@@ -60,6 +60,11 @@ struct request_sink {
     int (*done)(void *arg, const char *msg, struct err *e);
 };
 
+/* What the requests of one record share; zero-initialize. Lives until the last one's done(). */
+struct request_group {
+    int n_started; /* choices that have started */
+};
+
 struct request {
     const int32_t *prompt; /* [n_prompt], ids inside the vocabulary; the caller's until done() */
     int n_prompt;          /* 1 .. context - 1; up to context when max_tokens is 0 */
@@ -84,7 +89,7 @@ struct request {
      * min_tokens says and without an EOS token; with FINISH_LENGTH it may be incomplete. A token
      * of stop_ids or a stop string of the sink ends it as any other. */
     struct grammar *grammar;
-    uint64_t group; /* sched_drain completes the group (not 0) of a started request */
+    struct request_group *group; /* or NULL. sched_drain completes groups that have started */
     /* Selects the random stream, with sampling.seed and the choice: a function of the record, never
      * of scheduling. */
     uint64_t stream;

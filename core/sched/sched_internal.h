@@ -35,13 +35,14 @@ struct queued {
     struct request *request;
     struct grammar_cursor **cursor; /* [n_cursors], NULL without a grammar */
     int n_cursors;
+    uint64_t age; /* increases from request to request */
 };
 
 /* A request with at least one started choice. */
 struct sched_job {
     struct request *request; /* NULL: free */
     struct queued queued;    /* owns the cursors; its request may be gone */
-    uint64_t age;            /* increases from job to job */
+    uint64_t age;            /* its request's; behind all others when its turn is over */
     uint64_t root;           /* prefix under which its pages are published */
     int n_started, n_finished;
     int prompt_done; /* one choice has planned the whole prompt: the other choices may start */
@@ -133,7 +134,8 @@ struct sched {
     struct forward *forward;
     struct sched_options options;
     int n_slots; /* sequences that run at once */
-    int n_held;  /* size of seq and job: as many more may be ending */
+    int n_held;  /* size of seq: as many more may be ending */
+    int n_jobs;  /* size of job: some have choices to start and none that runs */
     struct kv kv;
     struct states states; /* without slots where the model has no states */
     int32_t *free_seat;   /* [n_seats] seats that no sequence has, at most n_slots */
@@ -150,14 +152,13 @@ struct sched {
     struct flight flight[2]; /* used alternately */
     unsigned n_begun, n_emitted;
     struct seq *seq;       /* [n_held] */
-    struct sched_job *job; /* [n_held] */
+    struct sched_job *job; /* [n_jobs] */
     struct seq **order;    /* [n_order] running and preempted sequences, the oldest first */
     int n_order;
     struct queued *queue; /* ring [queue_size] of requests without a started choice */
     int queue_size, queue_first, n_queue;
-    int drains;          /* sched_drain was called */
-    uint64_t last_group; /* group of the last started request */
-    uint64_t n_jobs;
+    int drains; /* sched_drain was called */
+    uint64_t n_ages;
     int rows_left, logits_left; /* of the step being planned */
     struct sched_stats stats;
 };
@@ -188,6 +189,8 @@ static inline int seq_limit(const struct sched *s, const struct request *r)
 enum { SNAPSHOT_FROM = 2 * KV_PAGE };
 /* Queued requests whose prompts are compared with that of a request that starts. */
 enum { SNAPSHOT_QUEUE = 64 };
+/* Least choices of a turn, and jobs that may wait for theirs. */
+enum { SCHED_TURN = 8, JOBS_WAITING = 64 };
 
 /* Positions of whole pages that the prompts of two requests share, and that each can take from the
  * cache. */

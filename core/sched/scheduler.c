@@ -18,7 +18,7 @@ static int open_arrays(struct sched *s, struct err *e)
     /* calloc: pages of the larger arrays that are never touched take no memory */
     size_t held = (size_t)s->n_held;
     s->seq = calloc(held, sizeof *s->seq);
-    s->job = calloc(held, sizeof *s->job);
+    s->job = calloc((size_t)s->n_jobs, sizeof *s->job);
     s->order = calloc(slots, sizeof *s->order);
     s->looking = calloc(slots, sizeof *s->looking);
     s->look_first = calloc(slots + 1, sizeof *s->look_first);
@@ -92,6 +92,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
     int n_states = f->plan.n_states ? forward_n_states(&f->options) : 0;
     if (n_states) s->n_slots = least(s->n_slots, n_states);
     s->n_held = 2 * s->n_slots;
+    s->n_jobs = s->n_held + JOBS_WAITING;
     if (kv_open(&s->kv, f->options.n_pages, e) || states_open(&s->states, n_states, e) ||
         open_threads(s, e) || open_arrays(s, e)) {
         sched_close(s);
@@ -107,7 +108,7 @@ void sched_close(struct sched *s)
     /* A step in flight writes to memory that is freed below. */
     for (struct err e; s->forward->n_ended != s->forward->n_begun;)
         (void)forward_end(s->forward, &e);
-    for (int i = 0; s->job && i < s->n_held; i++) queued_close(&s->job[i].queued);
+    for (int i = 0; s->job && i < s->n_jobs; i++) queued_close(&s->job[i].queued);
     for (int i = 0; i < s->n_queue; i++)
         queued_close(&s->queue[(s->queue_first + i) % s->queue_size]);
     kv_close(&s->kv);
@@ -147,12 +148,29 @@ static int choices_left(const struct sched_job *j)
     return j->request && j->request->max_tokens ? j->request->n_choices - j->n_started : 0;
 }
 
+static struct queued *queued_at(const struct sched *s, int i)
+{
+    return &s->queue[(s->queue_first + i) % s->queue_size];
+}
+
+/* 1 if a queued request may start. */
+static int is_admitted(const struct sched *s, const struct queued *q)
+{
+    return !s->drains || (q->request->group && q->request->group->n_started);
+}
+
+int sched_turn(const struct sched *s) { return s->n_slots > SCHED_TURN ? s->n_slots : SCHED_TURN; }
+
+/* Of a request counts its first turn: what is behind it need not wait for more. */
 int sched_wants(const struct sched *s)
 {
-    int n = 2 * s->n_slots - s->n_order; /* as many are queued as run */
-    for (int i = 0; i < s->n_held; i++) n -= choices_left(&s->job[i]);
+    int n = 2 * s->n_slots - s->n_order, turn = sched_turn(s); /* as many are queued as run */
+    for (int i = 0; i < s->n_jobs; i++) {
+        const struct sched_job *j = &s->job[i];
+        if (j->n_started < turn) n -= least(choices_left(j), turn - j->n_started);
+    }
     for (int i = 0; i < s->n_queue && n > 0; i++)
-        n -= s->queue[(s->queue_first + i) % s->queue_size].request->n_choices;
+        if (is_admitted(s, queued_at(s, i))) n -= least(queued_at(s, i)->request->n_choices, turn);
     return n > 0 ? n : 0;
 }
 
@@ -181,7 +199,9 @@ int sched_submit(struct sched *s, struct request *r, struct err *e)
         s->queue_size = size;
         s->queue_first = 0;
     }
-    if (queued_open(&s->queue[(s->queue_first + s->n_queue) % s->queue_size], r, e)) return -1;
+    struct queued *q = queued_at(s, s->n_queue);
+    if (queued_open(q, r, e)) return -1;
+    q->age = s->n_ages++;
     s->n_queue++;
     return 0;
 }
@@ -267,28 +287,41 @@ static int start_choice(struct sched *s, struct sched_job *j)
     if (j->queued.cursor) q->cursor = j->queued.cursor[q->choice];
     q->key = sampler_key(j->request->sampling.seed, j->request->stream, (uint64_t)q->choice);
     if (!enter(s, q)) return 0;
-    j->n_started++;
+    if (++j->n_started % sched_turn(s) == 0) j->age = s->n_ages++;
+    if (j->request->group) j->request->group->n_started++;
     s->order[s->n_order++] = q;
     return 1;
 }
 
-/* The oldest job with choices to start. */
+/* The job with choices to start whose turn it is. */
 static struct sched_job *next_job(struct sched *s)
 {
     struct sched_job *oldest = NULL;
-    for (int i = 0; i < s->n_held; i++) {
+    for (int i = 0; i < s->n_jobs; i++) {
         struct sched_job *j = &s->job[i];
         if (choices_left(j) && j->prompt_done && (!oldest || j->age < oldest->age)) oldest = j;
     }
     return oldest;
 }
 
-/* 1 if the first queued request may start. */
+/* 1 if some queued request may start. */
 static int may_begin(const struct sched *s)
 {
-    if (!s->n_queue || !s->drains) return s->n_queue != 0;
-    uint64_t group = s->queue[s->queue_first].request->group;
-    return group && group == s->last_group;
+    for (int i = 0; i < s->n_queue; i++)
+        if (is_admitted(s, queued_at(s, i))) return 1;
+    return 0;
+}
+
+/* Brings the first queued request that may start to the front; NULL: there is none. */
+static struct queued *first_admitted(struct sched *s)
+{
+    int at = 0;
+    while (at < s->n_queue && !is_admitted(s, queued_at(s, at))) at++;
+    if (at == s->n_queue) return NULL;
+    struct queued first = *queued_at(s, at);
+    for (; at; at--) *queued_at(s, at) = *queued_at(s, at - 1);
+    *queued_at(s, 0) = first;
+    return queued_at(s, 0);
 }
 
 void sched_drain(struct sched *s) { s->drains = 1; }
@@ -297,39 +330,50 @@ void sched_drain(struct sched *s) { s->drains = 1; }
 static int enough_to_start(const struct sched *s)
 {
     int n_free = s->n_slots - s->n_order, n_waiting = may_begin(s) ? s->n_queue : 0;
-    for (int i = 0; i < s->n_held; i++)
+    for (int i = 0; i < s->n_jobs; i++)
         if (s->job[i].prompt_done) n_waiting += choices_left(&s->job[i]);
     return !s->n_order || n_free >= least(s->options.gather, n_waiting);
 }
 
-/* Admits preempted sequences, then further choices, then queued requests, each in order of age. */
+static struct sched_job *free_job(struct sched *s)
+{
+    for (int i = 0; i < s->n_jobs; i++)
+        if (!s->job[i].request) return &s->job[i];
+    return NULL;
+}
+
+/* Starts the first queued request as the job J; 0: not enough pages. */
+static int begin_request(struct sched *s, const struct queued *q, struct sched_job *j)
+{
+    *j = (struct sched_job){.request = q->request,
+                            .queued = *q,
+                            .age = q->age,
+                            .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
+    choose_snapshots(s, j);
+    if (!start_choice(s, j)) {
+        *j = (struct sched_job){0}; /* the cursors stay the queue's */
+        return 0;
+    }
+    s->queue_first = (s->queue_first + 1) % s->queue_size;
+    s->n_queue--;
+    return 1;
+}
+
+/* Admits preempted sequences, then further choices and queued requests in order of age, in which a
+ * request with many choices comes behind the others after each turn. */
 static void admit(struct sched *s)
 {
     for (int i = 0; i < s->n_order; i++)
         if (s->order[i]->state == SEQ_PREEMPTED && !enter(s, s->order[i])) return;
     if (!enough_to_start(s)) return;
     while (s->n_order < s->n_slots) {
-        struct sched_job *j = next_job(s);
-        if (j) {
-            if (!start_choice(s, j)) return;
-            continue;
-        }
-        if (!may_begin(s)) return;
-        for (j = s->job; j->request; j++) {
-        }
-        *j = (struct sched_job){.request = s->queue[s->queue_first].request,
-                                .queued = s->queue[s->queue_first],
-                                .age = s->n_jobs,
-                                .root = s->options.prefix_cache ? 0 : kv_root(&s->kv)};
-        choose_snapshots(s, j);
-        if (!start_choice(s, j)) {
-            *j = (struct sched_job){0}; /* the cursors stay the queue's */
+        struct sched_job *j = next_job(s), *next = free_job(s);
+        const struct queued *q = next ? first_admitted(s) : NULL;
+        if (q && (!j || q->age < j->age)) {
+            if (!begin_request(s, q, next)) return;
+        } else if (!j || !start_choice(s, j)) {
             return;
         }
-        s->n_jobs++;
-        s->last_group = j->request->group;
-        s->queue_first = (s->queue_first + 1) % s->queue_size;
-        s->n_queue--;
     }
 }
 
@@ -388,7 +432,7 @@ int sched_step(struct sched *s, struct err *e)
     if (!s->options.overlap) f = oldest(s);
     if (f && ((!settled && settle(s, f, e)) || emit(s, f, e))) return -1;
     int busy = s->n_order || may_begin(s) || oldest(s);
-    for (int i = 0; i < s->n_held; i++) busy |= s->job[i].request != NULL;
+    for (int i = 0; i < s->n_jobs; i++) busy |= s->job[i].request != NULL;
     return busy;
 }
 
@@ -409,7 +453,7 @@ int sched_abort(struct sched *s, struct err *e)
 {
     struct flight *f = oldest(s);
     int rc = f && (settle(s, f, e) || emit(s, f, e)) ? -1 : 0;
-    for (int i = 0; i < s->n_held && !rc; i++)
+    for (int i = 0; i < s->n_jobs && !rc; i++)
         if (s->job[i].request) rc = abort_request(s, &s->job[i].queued, &s->job[i], e);
     for (; s->n_queue && !rc; s->n_queue--, s->queue_first = (s->queue_first + 1) % s->queue_size)
         rc = abort_request(s, &s->queue[s->queue_first], NULL, e);
@@ -417,7 +461,7 @@ int sched_abort(struct sched *s, struct err *e)
         seq_release(s, s->order[i]);
         s->order[i]->state = SEQ_FREE;
     }
-    memset(s->job, 0, (size_t)s->n_held * sizeof *s->job);
+    memset(s->job, 0, (size_t)s->n_jobs * sizeof *s->job);
     s->n_order = s->n_queue = 0;
     return rc;
 }

@@ -1,8 +1,9 @@
 /* scheduler.h: continuous batching of many requests over a paged KV cache (Orca: Yu et al. 2022;
  * vLLM: Kwon et al. 2023). A step has the decode rows first, then prompt chunks up to a token
- * budget (chunked prefill). Sequences are admitted when pages suffice and preempted by
- * recomputation; each token keeps its phase, so no bit changes. Equal prefixes share pages. Owns:
- * sequences, pages, the batch arrays. Must not know: text, files, how a token is sampled.
+ * budget (chunked prefill). Sequences are admitted when pages suffice, those of a request with many
+ * choices in turns with those of others, and preempted by recomputation; each token keeps its
+ * phase, so no bit changes. Equal prefixes share pages. Owns: sequences, pages, the batch arrays.
+ * Must not know: text, files, how a token is sampled.
  *
  * CONTRACT: the results of a request are a function of the request alone: not of n_seqs, n_batch,
  * n_pages, the prefix cache, the other requests, their order, or preemptions.
@@ -57,11 +58,13 @@ int sched_open(struct sched **s, struct forward *f, const struct sched_options *
 void sched_close(struct sched *s);
 /* Number of further requests that the scheduler needs now to keep its sequences busy (>= 0). */
 int sched_wants(const struct sched *s);
+/* Choices that a request starts before those behind it have their turn. */
+int sched_turn(const struct sched *s);
 /* Queues *r, which stays the caller's until its done(). -1 if it can never run: its prompt exceeds
  * n_ctx, or it needs more pages than exist. */
 int sched_submit(struct sched *s, struct request *r, struct err *e);
-/* Stops starting queued requests, except those of the group that was started last. Started requests
- * still get all their choices. sched_step is idle when they are complete; queued requests stay
+/* Stops starting queued requests, except those of groups that have started. Started requests still
+ * get all their choices. sched_step is idle when they are complete; other queued requests stay
  * queued (sched_abort ends them). */
 void sched_drain(struct sched *s);
 /* Computes a step and calls sinks, with options.overlap those of the previous step. 1: there is

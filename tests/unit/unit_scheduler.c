@@ -632,6 +632,7 @@ static void what_waits_does_not_begin_after_a_drain(void **state)
         struct sched *s;
         struct sched_stats stats;
         struct err e = {0};
+        struct request_group group[N / GROUP] = {{0}};
         int groups = way & 1, choices = way & 4 ? 2 : 1;
         u.overlap = way >> 1 & 1;
         u.gather = way & 8 ? SEQS : 0;
@@ -646,7 +647,7 @@ static void what_waits_does_not_begin_after_a_drain(void **state)
             r->sampling = (struct sampler_params){
                 .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
             all[i].stop_after = 0;
-            r->group = groups ? 1 + (uint64_t)(i / GROUP) : 0;
+            r->group = groups ? &group[i / GROUP] : NULL;
             if (sched_submit(s, r, &e)) fail_msg("%s", e.msg);
         }
         for (int i = 0; i < 3 + 2 * way; i++) assert_int_equal(step(s), 1);
@@ -672,10 +673,88 @@ static void what_waits_does_not_begin_after_a_drain(void **state)
     }
 }
 
+static int count_prompt(void *arg, int pos, const struct token_info *t, struct err *e)
+{
+    (void)arg, (void)pos, (void)t, (void)e;
+    return 0;
+}
+
+static int count_token(void *arg, int choice, const struct token_info *t, struct err *e)
+{
+    (void)arg, (void)choice, (void)t, (void)e;
+    return 0;
+}
+
+static int count_finished(void *arg, int choice, enum finish why, struct err *e)
+{
+    (void)arg, (void)choice, (void)why, (void)e;
+    return 0;
+}
+
+static int count_done(void *arg, const char *msg, struct err *e)
+{
+    (void)msg, (void)e;
+    ((struct record *)arg)->n_done++;
+    return 0;
+}
+
+/* Of more choices than a struct record has room for. */
+static const struct request_sink counting = {.prompt_token = count_prompt,
+                                             .token = count_token,
+                                             .finished = count_finished,
+                                             .done = count_done};
+
+/* Of many records, each with more choices than run at once, no one waits until another one has
+ * all; a record that has few is not cut into turns. */
+static void records_take_turns(void **state)
+{
+    enum { LARGE = 3, SMALL = 6, N = LARGE + SMALL, SEQS = 2, CHOICES = 40, TOKENS = 4 };
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        struct record *all = simple_records(N, 20, TOKENS);
+        struct setup u = {.n_seqs = SEQS,
+                          .n_batch = 64,
+                          .threads = 1,
+                          .n_pages = 64,
+                          .max_logits = 64,
+                          .cache = 1,
+                          .overlap = way & 1,
+                          .gather = way & 2 ? SEQS : 0};
+        struct forward f;
+        struct sched *s;
+        struct sched_stats stats;
+        struct err e = {0};
+        int next = 0, n_done = 0, first_large = 0;
+        open_scheduler(&u, &f, &s);
+        for (int i = 0; i < N; i++) {
+            clear(&all[i]);
+            all[i].request.n_choices = i < LARGE ? CHOICES : 1;
+            all[i].request.sink = &counting;
+        }
+        while (next < N || step(s)) {
+            for (; next < N && sched_wants(s) > 0; next++)
+                if (sched_submit(s, &all[next].request, &e)) fail_msg("%s", e.msg);
+            if (next < N) step(s);
+            n_done = 0;
+            for (int i = LARGE; i < N; i++) n_done += all[i].n_done;
+            for (int i = 0; i < LARGE && n_done < SMALL; i++) first_large |= all[i].n_done;
+        }
+        assert_int_equal(n_done, SMALL);
+        assert_false(first_large);
+        sched_stats(s, &stats);
+        assert_int_equal(stats.n_generated_tokens, (LARGE * CHOICES + SMALL) * TOKENS);
+        for (int i = 0; i < N; i++) assert_int_equal(all[i].n_done, 1);
+        sched_close(s);
+        forward_close(&f);
+        free_records(all, N);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_waits_does_not_begin_after_a_drain),
+        cmocka_unit_test(records_take_turns),
         cmocka_unit_test(answers_are_those_of_a_plain_loop),
         cmocka_unit_test(the_context_chooses_frequencies),
         cmocka_unit_test(answers_do_not_depend_on_scheduling),

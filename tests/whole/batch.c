@@ -493,6 +493,41 @@ static void hostile_records(void)
 }
 
 /* The error stands where OpenAI has it and where vLLM has it, with a code that is a string. */
+/* Large records, by prompts, texts and answers, do not hold up the small ones behind them. */
+static void turns(void)
+{
+    static const char *const large[] = {
+        "{\"url\":\"/v1/completions\",\"body\":{\"max_tokens\":1,\"prompt\":[@]}}",
+        "{\"url\":\"/v1/embeddings\",\"body\":{\"input\":[@]}}",
+        "{\"url\":\"/v1/completions\",\"body\":{\"max_tokens\":1,\"prompt\":[@],\"n\":200}}"};
+    char path[400], *done;
+    size_t n;
+    struct process p;
+    snprintf(path, sizeof path, "%s/out.turns.jsonl", dir);
+    FILE *f = fopen(path, "w");
+    for (int i = 0; f && i < 5; i++)
+        put_many(f, large[i % 3], "\"The heart\"", i % 3 == 2 ? 2 : 300);
+    for (int i = 0; f && i < 6; i++)
+        fprintf(
+            f, "{\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"Some %d\",\"max_tokens\":3}}\n",
+            i);
+    if (!f || fclose(f)) exit(2);
+    RUN(&p, NULL, "-i", path, "-o", out, "-np", "4", "--order", "done");
+    check(p.code == 0, "large records and small ones", &p);
+    process_free(&p);
+    done = read_file(out, &n);
+    int small = 0;
+    for (const char *at = done; at && small < 6 && strcspn(at, "\n") < 1000; small++)
+        at = strchr(at, '\n') + 1;
+    check_that(small == 6, "%d of 6 small records end before the large ones", small);
+    free(done);
+    RUN(&p, NULL, "-i", path, "-o", out2, "-np", "1");
+    check(p.code == 0, "the same one by one", &p);
+    process_free(&p);
+    shell_ok("sort %s >%s/out.a && sort %s | cmp - %s/out.a", out, dir, out2, dir);
+    clean();
+}
+
 static void error_records(void)
 {
     struct process p;
@@ -722,6 +757,7 @@ int main(int argc, char **argv)
     refusals();
     locks();
     hostile_records();
+    turns();
     error_records();
     binary_inputs();
     json_for_prompts();
