@@ -364,7 +364,7 @@ static int document(struct calls *c, const json_t *v, net_expr *x)
         .space = c->space,
     };
     uint32_t root;
-    if (notation_of(c->net, &spec, &root, c->e)) return -1;
+    if (notation_of(c->net, &spec, NULL, &root, c->e)) return -1;
     *x = net_either(c->net, *x, net_call(c->net, root));
     return 0;
 }

@@ -1,4 +1,5 @@
 #include "core/grammar/chars.h"
+#include "core/grammar/named_tokens.h"
 #include "core/grammar/notation.h"
 
 #include <stdlib.h>
@@ -15,6 +16,7 @@ struct name {
 
 struct gbnf {
     struct net *net;
+    const struct vocab *vocab; /* NULL: tokens are not served */
     struct chars t;
     struct name *name; /* [n] */
     int *slot;         /* [n_slots]: hash table of names + 1 */
@@ -195,6 +197,24 @@ static int count(struct gbnf *g, int *min, int *max)
     return 0;
 }
 
+/* <text>, <[id]>; behind an ! any number of others, so that the borders of tokens do not matter. */
+static int token(struct gbnf *g, int is_not, net_expr *x)
+{
+    struct named_token t;
+    struct err why;
+    g->t.p += 1 + is_not;
+    if (named_token_read(&t, g->vocab, &g->t.p, g->t.end, &why)) return wrong(g, why.msg);
+    if (!is_not) {
+        *x = named_token_itself(&t, g->net);
+        return 0;
+    }
+    if (!at(g, '*') && !at(g, '+'))
+        return wrong(g, "!<..> is served with * or + behind it: one token is no certain text");
+    if (named_token_without(&t, g->vocab, *g->t.p++ == '+', g->net, x, &why))
+        return wrong(g, why.msg);
+    return 0;
+}
+
 /* One element and the repetitions behind it. */
 static int element(struct gbnf *g, net_expr *x)
 {
@@ -212,10 +232,12 @@ static int element(struct gbnf *g, net_expr *x)
     } else if (g->t.p < g->t.end && is_name(*g->t.p)) {
         if (!(name = find_name(g))) return -1;
         *x = net_call(g->net, name->rule);
+    } else if (at(g, '<')) {
+        rc = token(g, 0, x);
+    } else if (g->t.end - g->t.p > 1 && !memcmp(g->t.p, "!<", 2)) {
+        rc = token(g, 1, x);
     } else {
-        return wrong(g, at(g, '<') || at(g, '!')
-                            ? "tokens (<text>, <[id]>, !<..>) are not served"
-                            : "something that is no literal, set, rule or group");
+        return wrong(g, "something that is no literal, set, rule, token or group");
     }
     while (!rc && g->t.p < g->t.end && strchr("*+?{", *g->t.p) && *g->t.p) {
         char c = *g->t.p;
@@ -272,9 +294,10 @@ static int rule(struct gbnf *g)
     return 0;
 }
 
-int notation_gbnf(struct net *n, const char *text, size_t bytes, uint32_t *root, struct err *e)
+int notation_gbnf(struct net *n, const char *text, size_t bytes, const struct vocab *v,
+                  uint32_t *root, struct err *e)
 {
-    struct gbnf g = {.net = n, .t = {text, text, text + bytes}, .e = e};
+    struct gbnf g = {.net = n, .vocab = v, .t = {text, text, text + bytes}, .e = e};
     int rc = 0;
     for (space(&g, 1); g.t.p < g.t.end && !rc; space(&g, 1)) rc = rule(&g);
     int i = g.n ? *slot_of(&g, "root", 4) : 0;

@@ -29,7 +29,8 @@ struct grammar_cursor {
     struct grammar_cursor *next, **link;
 };
 
-int notation_of(struct net *net, const struct grammar_spec *spec, uint32_t *root, struct err *e)
+int notation_of(struct net *net, const struct grammar_spec *spec, const struct vocab *v,
+                uint32_t *root, struct err *e)
 {
     const char *text = spec->text;
     switch (spec->kind) {
@@ -37,7 +38,7 @@ int notation_of(struct net *net, const struct grammar_spec *spec, uint32_t *root
     case GRAMMAR_SCHEMA: return notation_schema(net, spec, root, e);
     case GRAMMAR_REGEX: return notation_regex(net, text, spec->bytes, root, e);
     case GRAMMAR_CHOICE: return notation_choices(net, text, spec->bytes, root, e);
-    case GRAMMAR_GBNF: return notation_gbnf(net, text, spec->bytes, root, e);
+    case GRAMMAR_GBNF: return notation_gbnf(net, text, spec->bytes, v, root, e);
     case GRAMMAR_CALLS: return notation_calls(net, spec, root, e);
     }
     return notation_json(net, spec->space, root, e);
@@ -48,7 +49,7 @@ static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct 
     struct net *net;
     uint32_t root = 0;
     if (net_open(&net, e)) return -1;
-    int rc = notation_of(net, spec, &root, e);
+    int rc = notation_of(net, spec, g->vocab, &root, e);
     if (!rc && spec->may_begin_with_space && spec->kind <= GRAMMAR_SCHEMA) {
         uint32_t document = root;
         root = net_rule(net, "begin", 5);

@@ -35,5 +35,5 @@ int notation_json(struct net *n, enum json_space space, uint32_t *root, struct e
     char text[sizeof rules + 128];
     int bytes = snprintf(text, sizeof text, "%s%s", rules, spaces[space]);
     CHECK((size_t)bytes < sizeof text);
-    return notation_gbnf(n, text, (size_t)bytes, root, e);
+    return notation_gbnf(n, text, (size_t)bytes, NULL, root, e);
 }

@@ -22,9 +22,13 @@
 
 /* ---- a vocabulary: every byte, and some texts */
 
-static const char *const texts[] = {"ab",   "ba", "aab", "\":", "{\"", "\"}",      "\"a",
-                                    "true", "1,", " ,",  "}}",  "a}}", "\xc3\xa9", "\xa9",
-                                    "]}",   "00", "a\"", "\\u", "bc",  "abc"};
+#define THINK "\xff<think>\xff" /* special tokens, as free_text.h has them */
+#define UNTHINK "\xff</think>\xff"
+#define INST "\xff[INST]\xff"
+static const char *const texts[] = {"ab",    "ba", "aab",    "\":",    "{\"", "\"}",      "\"a",
+                                    "true",  "1,", " ,",     "}}",     "a}}", "\xc3\xa9", "\xa9",
+                                    "]}",    "00", "a\"",    "\\u",    "bc",  "abc",      THINK,
+                                    UNTHINK, INST, "<tool>", "</tool>"};
 enum { N_TEXTS = sizeof texts / sizeof *texts, N_TOKENS = 256 + N_TEXTS };
 
 static const char *token(void *arg, int32_t id, size_t *bytes)
@@ -415,6 +419,43 @@ static void grammars_by_hand(void **state)
     vocab_close(v);
 }
 
+/* Tokens: special ones are told from their spelling, those of text are their text. */
+static void tokens_in_gbnf(void **state)
+{
+    static const struct {
+        const char *text, *good[4], *bad[4];
+    } cases[] = {
+        {"root ::= <think> thought </think> .*\nthought ::= !</think>*",
+         {THINK "ab" UNTHINK "z", THINK INST "</think>" THINK UNTHINK, THINK UNTHINK},
+         {"<think>ab</think>z", THINK UNTHINK "z" UNTHINK, THINK "a", THINK "</think>"}},
+        {"root ::= <[278]>{2} (!<[278]>+ \"b\" | <think>)",
+         {INST INST "ab", INST INST UNTHINK "b", INST INST THINK},
+         {INST INST "b", INST INST "a" INST "b", INST "ab", "[INST][INST]ab"}},
+        {"root ::= <tool> !</tool>* </tool>",
+         {"<tool>a</b</tool>", "<tool></tool>", "<tool><tool></tool>"},
+         {"<tool></tool></tool>", "<tool>", "</tool>"}},
+    };
+    static const char *const refused[] = {
+        "root ::= <missing>", "root ::= <[97]>",    "root ::= <[999999]>", "root ::= <[x]>",
+        "root ::= <[278>",    "root ::= !<think>",  "root ::= !<think>?",  "root ::= !\"a\"",
+        "root ::= <think",    "root ::= !</tool>+", "root ::= !<[97]>*",   "root ::= !<missing>*",
+        "root ::= <thi\nnk>", "root ::= <>",        "root ::= ! <think>*"};
+    struct vocab *v = vocab_of_test();
+    (void)state;
+    assert_string_equal(texts[278 - 256], INST);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct grammar *g = grammar_of(v, GRAMMAR_GBNF, cases[i].text);
+        check_texts(g, cases[i].good, cases[i].bad);
+        check_mask(v, g, "", 0);
+        for (size_t n = 1; n < strlen(cases[i].good[0]); n++)
+            if (strchr(cases[i].good[0], 'a') == cases[i].good[0] + n)
+                check_mask(v, g, cases[i].good[0], n);
+        grammar_close(g);
+    }
+    check_refused(v, GRAMMAR_GBNF, refused, sizeof refused / sizeof *refused);
+    vocab_close(v);
+}
+
 /* A rule that stands in itself: its places are those of the whole and those within it, where a
  * token may close both. */
 static void rules_within_themselves(void **state)
@@ -443,7 +484,7 @@ static void forgets_all_but_places(void **state)
     walk_place at = WALK_START, other = WALK_START;
     (void)state;
     assert_int_equal(net_open(&n, &e), 0);
-    assert_int_equal(notation_gbnf(n, nested, strlen(nested), &root, &e), 0);
+    assert_int_equal(notation_gbnf(n, nested, strlen(nested), NULL, &root, &e), 0);
     assert_int_equal(net_finish(n, root, &e), 0);
     assert_int_equal(walk_open(&w, n, root, &e), 0);
     for (int i = 0; i < 70000; i++) assert_int_equal(walk_step(w, at, '(', &at, &e), 0);
@@ -489,10 +530,10 @@ static void gbnf_of_many_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regex_against_pcre2),    cmocka_unit_test(regex_by_hand),
-        cmocka_unit_test(gbnf_of_many_parts),     cmocka_unit_test(json_against_jansson),
-        cmocka_unit_test(grammars_by_hand),       cmocka_unit_test(rules_within_themselves),
-        cmocka_unit_test(forgets_all_but_places),
+        cmocka_unit_test(regex_against_pcre2),     cmocka_unit_test(regex_by_hand),
+        cmocka_unit_test(tokens_in_gbnf),          cmocka_unit_test(gbnf_of_many_parts),
+        cmocka_unit_test(json_against_jansson),    cmocka_unit_test(grammars_by_hand),
+        cmocka_unit_test(rules_within_themselves), cmocka_unit_test(forgets_all_but_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
