@@ -5,6 +5,7 @@
 #include "core/grammar/masks.h"
 #include "core/grammar/notation.h"
 #include "core/grammar/walk.h"
+#include "core/grammar/ways.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -59,6 +60,7 @@ static int open_walk(struct grammar *g, const struct grammar_spec *spec, struct 
     }
     if (!rc && spec->thoughts.begins) rc = notation_thoughts(net, &spec->thoughts, &root, e);
     if (!rc) rc = net_finish(net, root, e);
+    if (!rc) rc = ways_check(net, root, WALK_MAX_WAYS, e);
     if (rc) {
         net_close(net);
         return -1;

@@ -29,24 +29,59 @@ int schema_finds(const char *pattern, const char *text, struct err *e)
     return err_set(e, "pattern: '%.60s' is no regular expression, or too hard to judge", pattern);
 }
 
-/* A regular expression of exactly these texts; NULL: memory, or one is no text. */
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Bytes of the characters that two texts, which agree up to FROM, begin with. */
+static size_t in_common(const char *a, const char *b, size_t from)
+{
+    size_t at = from;
+    while (a[at] && a[at] == b[at]) at++;
+    while (at > from && ((a[at] & 0xc0) == 0x80 || (b[at] & 0xc0) == 0x80)) at--;
+    return at;
+}
+
+/* What is left of sorted texts [n] from byte AT on, up to which they agree. The characters with
+ * which several go on stand once, so that a text is read along few ways. Returns the end. */
+static char *put_some(char *p, const char *const *text, size_t n, size_t at, int depth)
+{
+    enum { MAX_DEPTH = 100 }; /* beyond, one by one */
+    size_t common = in_common(text[0], text[n - 1], at);
+    for (const char *t = text[0] + at; t < text[0] + common; t++) {
+        if (strchr("^$\\.*+?()[]{}|/-", *t)) *p++ = '\\';
+        *p++ = *t;
+    }
+    if (n == 1) return p;
+    p += sprintf(p, "(?:");
+    for (size_t i = 0, k; i < n; i = k) {
+        k = i + 1;
+        while (k < n && depth < MAX_DEPTH && in_common(text[i], text[k], common) > common) k++;
+        if (i) *p++ = '|';
+        p = put_some(p, text + i, k - i, common, depth + 1);
+    }
+    *p++ = ')';
+    return p;
+}
+
+/* A regular expression of exactly these texts, at least one; NULL: memory, or one is no text. */
 static json_t *one_of(json_t *texts)
 {
-    size_t bytes = 16, i;
-    json_t *v;
-    json_array_foreach (texts, i, v) bytes += 2 * json_string_length(v) + 1;
-    char *all = malloc(bytes), *p = all;
-    if (!all) return NULL;
-    p += sprintf(p, "^(?:");
+    size_t bytes = 16, i, n = json_array_size(texts);
+    json_t *v, *j = NULL;
+    const char **text = malloc(n * sizeof *text);
     json_array_foreach (texts, i, v) {
-        if (i) *p++ = '|';
-        for (const char *t = json_string_value(v); t && *t; t++) {
-            if (strchr("^$\\.*+?()[]{}|/-", *t)) *p++ = '\\';
-            *p++ = *t;
-        }
+        bytes += 2 * json_string_length(v) + 8;
+        if (text) text[i] = json_is_string(v) ? json_string_value(v) : "";
     }
-    sprintf(p, ")$");
-    json_t *j = json_string(all);
+    char *all = malloc(bytes);
+    if (all && text) {
+        qsort(text, n, sizeof *text, by_bytes);
+        strcpy(put_some(all + sprintf(all, "^(?:"), text, n, 0, 0), ")$");
+        j = json_string(all);
+    }
+    free(text);
     free(all);
     return j;
 }

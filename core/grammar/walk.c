@@ -6,9 +6,7 @@
 /* Beyond this, what is kept is forgotten between two masks. The first memory is that of most
  * grammars. */
 enum { LARGE_PLACES = 1 << 16, FIRST = 2048, NO_FRAME = UINT32_MAX };
-/* Nodes that one place may have, or go through: beyond, what may come would take too long to find.
- */
-enum { MAX_SEEN = 1 << 15 };
+enum { MAX_SEEN = WALK_MAX_WAYS };
 
 /* A return: to a node with the flags of its rule, and from that rule to the frame below. Equal ones
  * are one. */

@@ -6,6 +6,9 @@
 
 #include "core/grammar/net.h"
 
+/* Nodes that one place may have, or go through: beyond, what may come would take too long to find.
+ */
+enum { WALK_MAX_WAYS = 1 << 15 };
 struct walk;
 typedef uint32_t walk_place;
 enum { WALK_DEAD, WALK_START };

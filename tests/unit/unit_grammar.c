@@ -456,6 +456,67 @@ static void tokens_in_gbnf(void **state)
     vocab_close(v);
 }
 
+/* BEGIN, then EACH and a number n times with BETWEEN them, and END. */
+static char *names_between(const char *begin, const char *each, const char *between,
+                           const char *end, int n)
+{
+    size_t room = strlen(begin) + strlen(end) + (size_t)n * 32 + 1;
+    char *text = malloc(room), *p = text + sprintf(text, "%s", begin);
+    for (int i = 0; i < n; i++)
+        p += sprintf(p, "%s%s%d", i ? between : "", each, (int)((unsigned)i * 7919u % 100003u));
+    sprintf(p, "%s%s", strcmp(each, "\"name") ? "" : "\"", end);
+    return text;
+}
+
+/* Of many names a text is read along few ways; what has too many is refused before it is used. */
+static void many_ways(void **state)
+{
+    enum { N = 20000 };
+    static const struct {
+        enum grammar_kind kind;
+        const char *begin, *each, *between, *end;
+    } refused[] = {
+        {GRAMMAR_SCHEMA, "{\"type\":\"string\",\"pattern\":\"^(", "name", "|", ")$\"}"},
+        {GRAMMAR_SCHEMA, "{\"type\":\"object\",\"patternProperties\":{\"^(", "name", "|",
+         ")$\":true},\"additionalProperties\":false}"},
+        {GRAMMAR_REGEX, "x(", "name", "|", ")"},
+        {GRAMMAR_GBNF, "root ::= \"x\" (", "\"name", "\"|", ")"},
+    };
+    static const char *const few =
+        "{\"type\":\"object\",\"propertyNames\":{\"enum\":[\"ab\",\"a\",\"\u00e9x\",\"\u00e8x\","
+        "\"a.b\",\"ab\"]},\"additionalProperties\":{\"const\":1}}";
+    static const char *const good[] = {"{\"a\":1}", "{\"ab\":1}", "{\"\u00e8x\":1}", "{\"a.b\":1}"},
+                             *const bad[] = {"{\"\":1}", "{\"axb\":1}", "{\"\u00e8\":1}",
+                                             "{\"abb\":1}"};
+    struct vocab *v = vocab_of_test();
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct grammar *g;
+        struct err e = {0};
+        char *text = names_between(refused[i].begin, refused[i].each, refused[i].between,
+                                   refused[i].end, 2 * N);
+        const struct grammar_spec spec = {
+            .kind = refused[i].kind, .text = text, .bytes = strlen(text)};
+        assert_int_equal(grammar_open(&g, &spec, v, &e), -1);
+        assert_non_null(strstr(e.msg, "ways at one place"));
+        free(text);
+    }
+    struct grammar *g = grammar_of(v, GRAMMAR_SCHEMA, few);
+    check_texts(g, good, bad);
+    check_mask(v, g, "{\"", 2);
+    grammar_close(g);
+    char *text = names_between("{\"type\":\"object\",\"propertyNames\":{\"enum\":[", "\"name",
+                               "\",", "]},\"additionalProperties\":{\"const\":1}}", N);
+    g = grammar_of(v, GRAMMAR_SCHEMA, text);
+    check_texts(g, (const char *const[4]){"{\"name7919\":1}"},
+                (const char *const[4]){"{\"name1\":1}", "{\"name\":1}"});
+    check_mask(v, g, "{\"", 2);
+    check_mask(v, g, "{\"name", 6);
+    grammar_close(g);
+    free(text);
+    vocab_close(v);
+}
+
 /* A rule that stands in itself: its places are those of the whole and those within it, where a
  * token may close both. */
 static void rules_within_themselves(void **state)
@@ -530,10 +591,11 @@ static void gbnf_of_many_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regex_against_pcre2),     cmocka_unit_test(regex_by_hand),
-        cmocka_unit_test(tokens_in_gbnf),          cmocka_unit_test(gbnf_of_many_parts),
-        cmocka_unit_test(json_against_jansson),    cmocka_unit_test(grammars_by_hand),
-        cmocka_unit_test(rules_within_themselves), cmocka_unit_test(forgets_all_but_places),
+        cmocka_unit_test(regex_against_pcre2),    cmocka_unit_test(regex_by_hand),
+        cmocka_unit_test(tokens_in_gbnf),         cmocka_unit_test(many_ways),
+        cmocka_unit_test(gbnf_of_many_parts),     cmocka_unit_test(json_against_jansson),
+        cmocka_unit_test(grammars_by_hand),       cmocka_unit_test(rules_within_themselves),
+        cmocka_unit_test(forgets_all_but_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
