@@ -501,6 +501,68 @@ static void an_abort_ends_every_choice_once(void **state)
     free_records(all, N);
 }
 
+/* At an abort a choice that ended is not ended again while another request's choice of that number
+ * runs. */
+static void an_abort_ends_choices_of_their_requests(void **state)
+{
+    (void)state;
+    struct record *all = simple_records(2, 8, 40);
+    const struct setup u = {
+        .n_seqs = 4, .n_batch = 32, .threads = 1, .n_pages = 64, .max_logits = 8};
+    struct forward f;
+    struct sched *s;
+    struct err e;
+    open_scheduler(&u, &f, &s);
+    for (int i = 0; i < 2; i++) {
+        clear(&all[i]);
+        all[i].request.n_choices = 2;
+        if (!i) all[i].request.max_tokens = 5;
+        assert_int_equal(sched_submit(s, &all[i].request, &e), 0);
+    }
+    while (!all[0].n_finished[0]) step(s); /* the second choice began behind the prompt */
+    assert_true(!all[0].n_finished[1] && !all[1].n_finished[0]);
+    assert_int_equal(sched_abort(s, &e), 0);
+    assert_true(all[0].why[0] == FINISH_LENGTH && all[0].why[1] == FINISH_ABORTED);
+    for (int c = 0; c < 2; c++) assert_int_equal(all[1].why[c], FINISH_ABORTED);
+    for (int i = 0; i < 2; i++) assert_int_equal(all[i].n_done, 1);
+    sched_close(s);
+    forward_close(&f);
+    free_records(all, 2);
+}
+
+/* What is allowed and bad leaves no token: the request says so, whichever token the model finds
+ * best; where it finds none, that is said. */
+static void no_token_may_come(void **state)
+{
+    enum { N = 6 };
+    (void)state;
+    struct record *all = simple_records(N, 30, 12);
+    uint32_t allowed[VOCAB / 32] = {0};
+    int32_t one = 7;
+    const struct sampler_bad bad = {&one, 1};
+    const struct setup u = {
+        .n_seqs = 3, .n_batch = 64, .threads = 1, .n_pages = 40, .max_logits = 8, .ops = &odd};
+    allowed[0] = 1u << one;
+    for (int i = 0; i < 4; i++) {
+        all[i].request.sampling.allowed = allowed;
+        all[i].request.sampling.temperature = i % 2 ? 0.7f : 0;
+        if (i < 2) continue;
+        all[i].request.sampling.bad = &bad;
+        all[i].request.sampling.n_bad = 1;
+    }
+    all[4].prompt[29] = POISON;
+    all[4].request.sampling.allowed = allowed;
+    odd_open();
+    odd_hooks.before = poison_logits;
+    run(&u, all, N);
+    for (int i = 0; i < N; i++) {
+        if (i == 4) assert_non_null(strstr(all[i].msg, "not finite"));
+        else if (i == 2 || i == 3) assert_non_null(strstr(all[i].msg, "no token may come"));
+        else assert_true(!all[i].msg[0] && all[i].n_tokens[0] == 12);
+    }
+    free_records(all, N);
+}
+
 static void a_request_that_fails_fails_alone(void **state)
 {
     (void)state;
@@ -768,6 +830,8 @@ int main(void)
         cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
         cmocka_unit_test(sequences_start_together),
         cmocka_unit_test(an_abort_ends_every_choice_once),
+        cmocka_unit_test(an_abort_ends_choices_of_their_requests),
+        cmocka_unit_test(no_token_may_come),
         cmocka_unit_test(a_request_that_fails_fails_alone),
         cmocka_unit_test(only_wanted_logits_leave_the_backend),
         cmocka_unit_test(what_can_never_run_is_refused),

@@ -542,6 +542,51 @@ static void formats_by_hand(void **state)
     vocab_close(v);
 }
 
+/* Numbers between two bounds, in thousandths, against each decimal of three places. */
+static void check_between(const struct vocab *v, int low, int high, int opens)
+{
+    static const char digits[] = "0259";
+    const char *by_low = opens & 1 ? "exclusiveMinimum" : "minimum",
+               *by_high = opens & 2 ? "exclusiveMaximum" : "maximum";
+    char schema[200], text[16];
+    struct grammar *g;
+    struct err e = {0};
+    size_t at;
+    snprintf(schema, sizeof schema, "{\"type\":\"number\",\"%s\":%g,\"%s\":%g}", by_low,
+             low / 1000.0, by_high, high / 1000.0);
+    if (open_schema(&g, v, schema, 0, &e)) {
+        assert_true(low == high && opens);
+        return;
+    }
+    for (int i = 0; i < 2 * 3 * 85; i++) {
+        int is_negative = i % 2, whole = i / 2 % 3, k = i / 6, places = 0;
+        for (int n = 1; k >= n; k -= n, n *= 4) places++;
+        int x = whole * 1000, n = snprintf(text, sizeof text, "%s%d%s", is_negative ? "-" : "",
+                                           whole, places ? "." : "");
+        for (int p = 0, each = 100; p < places; p++, each /= 10, k /= 4) {
+            text[n++] = digits[k % 4];
+            x += each * (digits[k % 4] - '0');
+        }
+        text[n] = 0;
+        if (is_negative) x = -x;
+        int fits = x >= low + (opens & 1) && x <= high - (opens >> 1);
+        if (is_document(g, text, &at) != fits) fail_msg("%s: %s", schema, text);
+    }
+    grammar_close(g);
+}
+
+static void bounds_against_decimals(void **state)
+{
+    static const int bounds[] = {-1500, -1000, -250, 0, 200, 1500, 1550, 2000, 2255};
+    enum { N = sizeof bounds / sizeof *bounds };
+    struct vocab *v = byte_vocab();
+    (void)state;
+    for (int i = 0; i < N; i++)
+        for (int k = i; k < N; k++)
+            for (int opens = 0; opens < 4; opens++) check_between(v, bounds[i], bounds[k], opens);
+    vocab_close(v);
+}
+
 /* Schemas of many parts are compiled or refused in a few seconds of processor time. */
 static void schemas_of_many_parts(void **state)
 {
@@ -581,11 +626,9 @@ static void schemas_of_many_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand),
-        cmocka_unit_test(in_the_order_of_the_schema),
-        cmocka_unit_test(spellings),
-        cmocka_unit_test(formats_by_hand),
-        cmocka_unit_test(schemas_of_many_parts),
+        cmocka_unit_test(by_hand),         cmocka_unit_test(in_the_order_of_the_schema),
+        cmocka_unit_test(spellings),       cmocka_unit_test(bounds_against_decimals),
+        cmocka_unit_test(formats_by_hand), cmocka_unit_test(schemas_of_many_parts),
         cmocka_unit_test(of_the_wild),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
