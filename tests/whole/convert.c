@@ -160,6 +160,28 @@ static void orders(void)
          2, "warning: desc_act is true, but 14 modules have no usable g_idx");
 }
 
+/* A factor or a bias that other layers have, and this one lost. */
+static void lost(void)
+{
+    static const char *const tensors[][2] = {
+        {"gemma4", "layer_scalar"},
+        {"gpt-oss", "self_attn.q_proj.bias"},
+        {"gpt-oss", "self_attn.v_proj.bias"},
+        {"gpt-oss", "mlp.router.bias"},
+        {"gpt-oss", "mlp.experts.down.3.bias"},
+    };
+    char command[700], says[200];
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        const char *model = tensors[i][0], *name = tensors[i][1];
+        snprintf(command, sizeof command,
+                 "new %s; rm c/model.safetensors; sed 's/model.layers.1.%s/gptq_.layers.1.%s/' "
+                 "$D/%s/model.safetensors >c/model.safetensors; $C -q --no-tokenizer c out",
+                 model, name, name, model);
+        snprintf(says, sizeof says, "tensor 'model.layers.1.%s' is missing", name);
+        refused(command, says);
+    }
+}
+
 /* ---- files of another upload, and what is no file of a checkpoint */
 
 static void uploads(void)
@@ -230,6 +252,11 @@ static void ends(void)
             forms[i]);
         done(command, 0, "");
     }
+    /* also where a constraint allows more */
+    done("for how in '--regex .+' '--grammar root::=.+' '--regex .{9,60}'; do "
+         "$R -m out $how -p 'Once upon a time there was' -n 20 --temp 0 2>/dev/null | tail -n 1 | "
+         "grep -q 'a great crowd of$' || echo \"$how\" >&2; done",
+         0, "");
     /* one that ends sooner, of generation_config.json, remains; the others modes end as well */
     done("rm -f c/generation_config.json; echo '{\"eos_token_id\": [1, 2443]}' "
          ">c/generation_config.json; $C -q c out2 && $R -m out2 -p 'Once upon a time there was' -n "
@@ -300,6 +327,16 @@ static void output(void)
               strstr(p.out, "?[31mred (A??2J?B)") && strstr(p.out, "converts       no: ") &&
               !strstr(p.err, "is not supported"),
           "--list of a stranger's directory", &p);
+    process_free(&p);
+    /* the file's own checksum is made right, as a stranger's would be */
+    shell(&p, "$C -q $D/llama o 2>/dev/null; LC_ALL=C sed 's/default, theta 10000/"
+              "\\\\\\\\u000dx\\\\\\\\u001b[31mx/; s/v1, one added to each field/"
+              "\\\\\\\\u001b[2J\\\\\\\\u0007\\\\\\\\u009babc/' o >o2; "
+              "crc=$($C --info o2 2>&1 | sed 's/.* is \\(.*\\), not \\(.*\\)/s,\\2,\\1,/'); "
+              "LC_ALL=C sed \"$crc\" o2 >o; $C --info o; rm o2");
+    check(p.code == 0 && !p.err_bytes && strstr(p.out, "RoPE ?x?[31mx\n") &&
+              strstr(p.out, "zero points ?[2J???abc;") && !strpbrk(p.out, "\x1b\x07\r\x9b"),
+          "--info of a stranger's file", &p);
     process_free(&p);
 }
 
@@ -373,6 +410,7 @@ int main(int argc, char **argv)
     special_files();
     texts();
     orders();
+    lost();
     uploads();
     ends();
     numbers();

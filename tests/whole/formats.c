@@ -204,7 +204,14 @@ static void gptq_experts(void)
     make_model(put_plain, &plain, NULL, "");
     struct process p;
     struct modelfile m;
-    check(!convert("", &p) && strstr(p.err, "not quantized"), "plain experts", &p);
+    check(!convert("--plain 8bit", &p) && lines(p.err) == 1 &&
+              strstr(p.err, "is not quantized, its weights are rounded to 8 bits (--plain 8bit)"),
+          "plain experts with 8 bits", &p);
+    process_free(&p);
+    check(!convert("", &p) && lines(p.err) == 1 &&
+              strstr(p.err, "is not quantized, its weights are copied as they are (--plain 8bit "
+                            "makes half of it)"),
+          "plain experts", &p);
     process_free(&p);
     if (open_result(&m)) return;
     check_that(weight_at(&m, "layers.0.mlp.experts.up_proj", 2, 7, 9) ==
@@ -281,6 +288,47 @@ static void compressed_tensors(void)
     int32_t *g = add("I32", SHAPE(DIM), "model.layers.0.mlp.experts.0.up_proj.weight_g_idx");
     for (int i = 0; i < DIM; i++) g[i] = -1;
     same("compressed-tensors: weight_g_idx of -1 says nothing");
+}
+
+/* Scales and zero points of an 8-bit cache, by all their names, are left out with a note; other
+ * tensors of a layer are not. The settings may stand under an older key. */
+static void left_out(void)
+{
+    static const struct how g32 = {4, 32, 0, 0, 0};
+    static const char *const names[] = {"k_scale",
+                                        "v_scale",
+                                        "q_scale",
+                                        "kv_scale",
+                                        "prob_scale",
+                                        "k_zero_point",
+                                        "v_zero_point",
+                                        "q_zero_point",
+                                        "k_proj.output_scale",
+                                        "v_proj.output_scale",
+                                        "q_proj.output_scale",
+                                        "k_proj.output_zero_point"};
+    static char old[2000];
+    struct process p;
+    char line[700];
+    size_t n = sizeof names / sizeof *names;
+    make_model(put_compressed, &g32, NULL, CT("4", "32", "group", "true"));
+    for (size_t i = 0; i < n; i++) add("F32", SHAPE(1), "model.layers.0.self_attn.%s", names[i]);
+    same("scales of an 8-bit cache");
+    snprintf(line, sizeof line, "cd %s && %s --no-tokenizer c out", dir, program);
+    process_run(&p, (char *[]){"/bin/sh", "-c", line, NULL}, NULL);
+    snprintf(line, sizeof line, "%zu scales of keys and values in 8 bits are left out", n);
+    check(p.code == 0 && strstr(p.err, line), "a note of scales that are left out", &p);
+    process_free(&p);
+    add("F32", SHAPE(1), "model.layers.0.self_attn.o_proj.output_scale");
+    refused("tensor 'model.layers.0.self_attn.o_proj.output_scale' is not part of");
+    snprintf(old, sizeof old, "%s,\"compression_config\":{%s}", qwen3_moe,
+             CT("4", "32", "group", "true"));
+    make_model(put_compressed, &g32, NULL, NULL);
+    ck.model = old;
+    same("compression_config, the older key");
+    snprintf(old, sizeof old, "%s,\"compression_config\":{%s}", qwen3_moe,
+             "\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\"");
+    refused("format 'float-quantized', 8-bit floats (fp8), is not supported");
 }
 
 static void auto_round(void)
@@ -738,6 +786,7 @@ int main(int argc, char **argv)
     gptq_experts();
     turned_experts();
     compressed_tensors();
+    left_out();
     auto_round();
     mxfp4();
     rounded();
