@@ -78,7 +78,7 @@ int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of
            v->format == format_of(h, w) && hip_has(h, k) && (!v->few || w->in <= FEW_INPUTS) &&
            (!v->linears || (v->linears == PLAIN_LINEAR) == hip_is_plain(w)) &&
            (!v->tile || (w->dense && phase == PHASE_PREFILL ? by_phase : takes_tiles(h, w))) &&
-           (!v->in_clusters || hip_stream_has_clusters(h->stream));
+           (!v->in_clusters || hip_stream_has_clusters(h->stream)) && (!v->dealt || h->d_heads);
 }
 
 static int applies(const struct hip *h, enum hip_kernel k, enum linear_phase phase,
@@ -95,45 +95,58 @@ static int n_tiles(const struct hip_kernel_row *v, int rows)
 /* Row tiles are powers of two up to this, or multiples of it. */
 enum { CLASS_ROWS = 64 };
 
+/* Output tiles of n linears, each of whole tiles. */
+static int output_tiles(const struct hip_kernel_row *v, int n, const struct be_linear *const w[])
+{
+    int tiles = 0;
+    for (int i = 0; i < n; i++) tiles += (w[i]->out + v->outputs - 1) / v->outputs;
+    return tiles;
+}
+
 /* Estimated time of a launch: outputs x rows that a multiprocessor computes one after the other.
  * Two blocks of a dense linear take turns. */
-static double time_of(const struct hip *h, const struct hip_kernel_row *v, int outputs, int rows)
+static double time_of(const struct hip *h, const struct hip_kernel_row *v, int n,
+                      const struct be_linear *const w[], int rows)
 {
     double all = hip_stream_multiprocessors(h->stream),
            cluster = v->in_clusters ? v->in_clusters : 1;
     double at_once = v->persistent            ? (v->format == FORMAT_Q4_F16 ? v->blocks : 1) * all
                      : v->phase == PHASE_BOTH ? all
                                               : 1;
-    double waves = ceil((double)((outputs + v->outputs - 1) / v->outputs) * n_tiles(v, rows) *
-                        cluster / at_once);
+    double waves = (double)output_tiles(v, n, w) * n_tiles(v, rows) * cluster / at_once;
+    waves = v->dealt && waves > 1 ? ceil(8 * waves) / 8 : ceil(waves);
     return waves * v->outputs / cluster * v->rows * (100 + v->slower);
 }
 
 /* Whether kernel a is the better choice; both apply. For decode rows the smallest row tile that
- * holds all rows is better, and the largest tile where none does. On equal tiles, on two of
- * CLASS_ROWS or more, and for prompt rows, the kernel with the shorter estimated time is better. */
+ * holds all rows is better, and the largest tile where none does. On equal tiles, of more rows on
+ * two of CLASS_ROWS or more, and for prompt rows, the kernel with the shorter estimated time is
+ * better. */
 static int better(const struct hip *h, enum linear_phase phase, const struct hip_kernel_row *a,
-                  const struct hip_kernel_row *b, int outputs, int rows)
+                  const struct hip_kernel_row *b, int n, const struct be_linear *const w[],
+                  int rows)
 {
-    int large = a->rows >= CLASS_ROWS && b->rows >= CLASS_ROWS;
+    int large = a->rows >= CLASS_ROWS && b->rows >= CLASS_ROWS && rows > CLASS_ROWS;
     if (phase == PHASE_DECODE && a->rows != b->rows && !large)
         return b->rows < rows ? a->rows > b->rows : a->rows >= rows && a->rows < b->rows;
-    return time_of(h, a, outputs, rows) < time_of(h, b, outputs, rows);
+    return time_of(h, a, n, w, rows) < time_of(h, b, n, w, rows);
 }
 
 /* Whether a kernel for few outputs, a, is better than kernel b: always up to FEW_OUTPUTS, and for
  * few rows where b would leave half of the multiprocessors idle, unless its small blocks, one at a
  * time, each take longer than FEW_BLOCK outputs x rows of b. */
 static int better_for_few(const struct hip *h, const struct hip_kernel_row *a,
-                          const struct hip_kernel_row *b, int outputs, int rows)
+                          const struct hip_kernel_row *b, int n, const struct be_linear *const w[],
+                          int rows)
 {
     enum { FEW_OUTPUTS = 512, FEW_ROWS = 64, FEW_BLOCK = 750 };
-    int all = hip_stream_multiprocessors(h->stream),
-        blocks = (outputs + b->outputs - 1) / b->outputs * n_tiles(b, rows);
-    double waves = ceil((double)((outputs + a->outputs - 1) / a->outputs) * n_tiles(a, rows) / all);
+    int all = hip_stream_multiprocessors(h->stream), outputs = 0,
+        blocks = output_tiles(b, n, w) * n_tiles(b, rows);
+    double waves = ceil((double)output_tiles(a, n, w) * n_tiles(a, rows) / all);
+    for (int i = 0; i < n; i++) outputs += w[i]->out;
     if (outputs <= FEW_OUTPUTS) return 1;
     return rows <= FEW_ROWS && 2 * blocks <= all &&
-           (rows <= a->rows || 100 * waves * FEW_BLOCK <= time_of(h, b, outputs, rows));
+           (rows <= a->rows || 100 * waves * FEW_BLOCK <= time_of(h, b, n, w, rows));
 }
 
 /* The kernel for n linears of one format and input: the pinned kernel where it applies, else the
@@ -141,18 +154,17 @@ static int better_for_few(const struct hip *h, const struct hip_kernel_row *a,
 static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int n,
                               const struct be_linear *const w[], int rows)
 {
-    int outputs = 0, best = -1;
+    int best = -1;
     if (h->pinned >= 0 && applies(h, (enum hip_kernel)h->pinned, phase, w[0]))
         return (enum hip_kernel)h->pinned;
-    for (int i = 0; i < n; i++) outputs += w[i]->out;
     for (int k = 0; k < K_COUNT; k++)
         if (!hip_kernels[k].few && applies(h, (enum hip_kernel)k, phase, w[0]) &&
-            (best < 0 || better(h, phase, &hip_kernels[k], &hip_kernels[best], outputs, rows)))
+            (best < 0 || better(h, phase, &hip_kernels[k], &hip_kernels[best], n, w, rows)))
             best = k;
     CHECK(best >= 0);
     for (int k = 0; k < K_COUNT; k++)
         if (hip_kernels[k].few && applies(h, (enum hip_kernel)k, phase, w[0]) &&
-            better_for_few(h, &hip_kernels[k], &hip_kernels[best], outputs, rows))
+            better_for_few(h, &hip_kernels[k], &hip_kernels[best], n, w, rows))
             return (enum hip_kernel)k;
     return (enum hip_kernel)best;
 }
@@ -393,6 +405,7 @@ static void launch(struct hip *h, const struct be_plan *p, int op, const struct 
         .n_parts = r->n,
         .rows = of->rows,
         .n_chunks = hip_weight(p, op, r->first)->n_chunks,
+        .heads = v->dealt ? h->d_heads : NULL,
     };
     for (int i = 0; i < r->n; i++) {
         const struct be_linear *w = hip_weight(p, op, r->first + i);
@@ -405,6 +418,7 @@ static void launch(struct hip *h, const struct be_plan *p, int op, const struct 
            resident = v->persistent ? v->blocks * (size_t)hip_stream_multiprocessors(h->stream) : 0;
     if (v->in_clusters) blocks *= v->in_clusters;
     else if (resident && resident < blocks) blocks = resident;
+    if (v->dealt && blocks > DEALT_BLOCKS) blocks = DEALT_BLOCKS;
     hip_launch(h, id_of(v), (struct hip_blocks){blocks, v->tile ? 1 : tiles, 1, 0}, &a, sizeof a);
 }
 

@@ -42,15 +42,16 @@ static size_t packed_size(const struct be_config *c, int max_k)
     return 3 * ((size_t)c->max_rows + MAX_TILE_ROWS) * k * 2;
 }
 
-enum { N_SCRATCH = 4 };
+enum { N_SCRATCH = 5, DEALT_FROM = 65 /* rows */ };
 
 /* Scratch memory that does not depend on plans. */
 static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows;
     size_t spans = rows * ARGMAX_SPANS_OF_MANY + ARGMAX_FEW_ROWS * ARGMAX_SPANS;
-    const size_t sizes[N_SCRATCH] = {rows * 4, STAGE_BYTES, hip_batch_ints(c) * 4,
-                                     spans * sizeof(struct largest)};
+    const size_t sizes[N_SCRATCH] = {
+        rows * 4, STAGE_BYTES, hip_batch_ints(c) * 4, spans * sizeof(struct largest),
+        c->act == ACT_F16 && c->max_rows >= DEALT_FROM ? DEALT_BYTES : 0};
     memcpy(bytes, sizes, sizeof sizes);
 }
 
@@ -122,11 +123,11 @@ int hip_scratch_open(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
     void **const d[N_SCRATCH] = {(void **)&h->d_scale, &h->d_stage, (void **)&h->d_batch,
-                                 (void **)&h->d_largest};
+                                 (void **)&h->d_largest, &h->d_heads};
     size_t bytes[N_SCRATCH];
     scratch_sizes(c, bytes);
     for (int i = 0; i < N_SCRATCH; i++)
-        if (!(*d[i] = hip_alloc(&h->be, bytes[i]))) return no_room(h, bytes[i], e);
+        if (bytes[i] && !(*d[i] = hip_alloc(&h->be, bytes[i]))) return no_room(h, bytes[i], e);
     h->batch_copy = malloc(hip_batch_ints(c) * sizeof *h->batch_copy);
     return h->batch_copy ? 0 : err_memory(e);
 }
@@ -134,9 +135,9 @@ int hip_scratch_open(struct hip *h, struct err *e)
 void hip_scratch_close(struct hip *h)
 {
     const struct hip_experts *x = &h->experts;
-    void *const d[] = {h->d_batch, h->d_parts,  h->d_packed,    h->d_scale,
-                       h->d_sums,  h->d_stage,  h->d_largest,   x->d_packed,
-                       x->d_scale, x->d_groups, h->d_step_pages};
+    void *const d[] = {h->d_batch, h->d_parts, h->d_packed,  h->d_scale,
+                       h->d_sums,  h->d_stage, h->d_largest, x->d_packed,
+                       h->d_heads, x->d_scale, x->d_groups,  h->d_step_pages};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(&h->be, d[i]);
     free(h->batch_copy);
 }

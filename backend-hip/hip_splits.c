@@ -22,12 +22,12 @@ size_t hip_split_floats(const struct heads *g)
     return (size_t)g->n_heads * (size_t)((g->head_dim + 7) / 8 * 8 + 8);
 }
 
-/* Room for the partial results of 256 decode rows of the maximal length, in at most 128 MiB unless
+/* Room for the partial results of 1,024 decode rows of the maximal length, in at most 128 MiB unless
  * one row takes more. */
 size_t hip_part_floats(const struct be_config *c, size_t split_floats)
 {
     size_t row = split_floats * (size_t)hip_max_splits(c);
-    size_t n = c->max_rows < 256 ? (size_t)c->max_rows : 256;
+    size_t n = c->max_rows < 1024 ? (size_t)c->max_rows : 1024;
     size_t fit = row ? ((size_t)32 << 20) / row : n;
     return (fit < 1 ? 1 : fit < n ? fit : n) * row;
 }

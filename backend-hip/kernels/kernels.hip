@@ -84,6 +84,7 @@
 
 #include "backend-hip/kernels/hopper/linear_prefill_wgmma.hip"
 #include "backend-hip/kernels/hopper/linear_decode_wgmma.hip"
+#include "backend-hip/kernels/hopper/linear_dealt_wgmma.hip"
 
 #include "backend-hip/kernels/hopper/attend_prefill_wgmma.hip"
 #include "backend-hip/kernels/hopper/attend_prefill_pages.hip"

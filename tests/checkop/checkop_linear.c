@@ -526,6 +526,20 @@ static void check_tiles(struct check *c)
             check_shape(c, &s[i], rows[m], (int)m % 2 * 40, (int)(i + m), ", tiles");
 }
 
+/* Many decode rows of 4-bit weights, alone and beside prompt rows, in tiles that two blocks share
+ * and of slices of unequal length (hopper/linear_dealt_wgmma.hip). */
+static void check_many(struct check *c)
+{
+    static const struct shape s[] = {
+        {1152, 40, 128, 1152, PERM_NONE, SCALE_F16, 1, 0, 0},
+        {1024, 300, 256, 1024, PERM_SHUFFLED, SCALE_F16, 0, 0, ZEROS_MIXED},
+        {512, 140, 128, 512, PERM_NONE, SCALE_F16, 0, 0, 0},
+    };
+    static const int rows[][2] = {{260, 260}, {110, 100}, {300, 280}}; /* all, decode rows */
+    for (size_t i = 0; i < sizeof s / sizeof *s; i++)
+        check_shape(c, &s[i], rows[i][0], rows[i][1], (int)i, ", many");
+}
+
 /* Many rows of plain weights and codes of 8 bits, in tiles (hopper/linear_plain_wgmma.hip,
  * plain_decode_wgmma.hip; the device of two multiprocessors chooses each of their kernels for one
  * of these). */
@@ -588,7 +602,7 @@ void check_linear(struct check *c)
     if (!c->quick) check_fused(c, 40);
     if (!cpu) check_long(c);
     if (!cpu && gpu.act != ACT_F32) check_tiles(c);
-    if (!cpu && c->act == ACT_F16) check_plain_tiles(c);
+    if (!cpu && c->act == ACT_F16) check_plain_tiles(c), check_many(c);
     check_extremes(c, 0);
     check_extremes(c, 1);
 }

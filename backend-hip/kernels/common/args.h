@@ -162,6 +162,7 @@ struct linear_args {
     int n_parts, rows, n_chunks;
     int n_blocks;    /* of all parts */
     const int *slot; /* [rows] the rows of y; NULL: row i of x gives row i of y */
+    void *heads;     /* [DEALT_BYTES] of hopper/linear_dealt_wgmma.hip */
 };
 
 struct repack_args { /* whole panels */

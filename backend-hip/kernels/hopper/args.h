@@ -26,6 +26,16 @@ enum { WGMMA_PRODUCERS = 128 };
 enum { CLUSTER_OUTPUTS = 128, CLUSTER_CONSUMERS = 256, CLUSTER_STRIDE = CLUSTER_OUTPUTS + 4 };
 #define CLUSTER_SHARED(rows, stages)                                                               \
     (WGMMA_SHARED(rows, CLUSTER_OUTPUTS, stages) + 4 * (rows) * CLUSTER_STRIDE)
+/* linear_dealt_wgmma.hip: rows and outputs of a tile, consumer threads; 64 inputs of its rows;
+ * codes and scales of an item; sums of a tile; at most so many blocks leave sums for the next one,
+ * with a flag for each warp */
+enum { DEALT_ROWS = 128, DEALT_OUTPUTS = 128, DEALT_CONSUMERS = 256, DEALT_BLOCKS = 132 };
+enum { DEALT_X_BYTES = DEALT_ROWS * 128, DEALT_CODES = DEALT_OUTPUTS / PANEL * PLAIN_ITEM_BYTES };
+enum { DEALT_SUM_BYTES = DEALT_ROWS * DEALT_OUTPUTS * 4 };
+#define DEALT_SHARED(x_items, stages)                                                              \
+    ((x_items) * 2 * DEALT_X_BYTES + (stages) * DEALT_CODES + 16 * (2 * (x_items) + (stages)) + 16)
+#define DEALT_HEADS_BYTES (DEALT_BLOCKS * DEALT_SUM_BYTES)
+#define DEALT_BYTES (DEALT_HEADS_BYTES + DEALT_BLOCKS * DEALT_CONSUMERS / 32 * 4)
 /* linear_decode_mma.hip: sums, then the rings of 8 warps */
 #define DECODE_HOPPER_SHARED(tiles, bytes, depth) (8 * (4096 * (tiles) + (bytes) * (depth)))
 /* experts_decode_mma.hip: rings of 8 warps */

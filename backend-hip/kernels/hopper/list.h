@@ -47,6 +47,17 @@ Q4_WGMMA(q4_wgmma_wide_16, SM90, PHASE_DECODE, 16, 3, 12, PLAIN_LINEAR, 0)
 Q4_WGMMA(q4_wgmma_wide_32, SM90, PHASE_DECODE, 32, 3, 9, PLAIN_LINEAR, 0)
 Q4_WGMMA(q4_wgmma_wide_64, SM90, PHASE_DECODE, 64, 3, 7, PLAIN_LINEAR, 0)
 
+/* The same of many decode rows, eighths of tiles dealt to blocks (linear_dealt_wgmma.hip).
+ * x_items, stages: items of the rings of inputs and of codes */
+#ifndef Q4_WGMMA_DEALT
+#define Q4_WGMMA_DEALT(name, images, x_items, stages, percent)                                     \
+    LINEAR(name, images, FOR_LINEAR, DEALT_CONSUMERS + WGMMA_PRODUCERS, 1,                         \
+           DEALT_SHARED(x_items, stages), .phase = PHASE_DECODE, .format = FORMAT_Q4_F16,          \
+           .rows = DEALT_ROWS, .outputs = DEALT_OUTPUTS, .persistent = 1, .tile = DEALT_ROWS,      \
+           .linears = PLAIN_LINEAR, .slower = percent, .dealt = 1)
+#endif
+Q4_WGMMA_DEALT(q4_wgmma_dealt_128, SM90, 6, 4, 6)
+
 /* Dense linears of prompt rows with fp16 activations (linear_plain_wgmma.hip). groups:
  * consumer warpgroups, 64 outputs each; few: rows, for routers and the heads of last rows */
 #ifndef PLAIN_WGMMA
@@ -232,6 +243,7 @@ DELTA_GATED(delta_gated_128, SM90)
 #undef Q4_DECODE_HOPPER
 #undef Q4_WGMMA_CLUSTER
 #undef Q4_WGMMA
+#undef Q4_WGMMA_DEALT
 #undef PLAIN_WGMMA
 #undef PLAIN_DECODE
 #undef EXPERTS_MMA

@@ -175,6 +175,30 @@ DEVICE int count_block(int *counter)
     return before;
 }
 
+/* A flag between blocks that run at the same time: flag_give(), by one lane behind a warp's barrier,
+ * makes the warp's earlier writes visible to who has waited in flag_await() and reads past the L1
+ * cache. */
+DEVICE void flag_give(int *flag)
+{
+    asm volatile("fence.acq_rel.gpu;\n\tst.relaxed.gpu.global.s32 [%0], 1;" ::"l"(flag) : "memory");
+}
+DEVICE void flag_await(const int *flag)
+{
+    int there;
+    do
+        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(there) : "l"(flag) : "memory");
+    while (!there);
+}
+DEVICE f32x4 load_fresh_4(const f32x4 *from)
+{
+    f32x4 v;
+    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                 : "l"(from)
+                 : "memory");
+    return v;
+}
+
 /* Bulk copy from global to shared memory; bytes and addresses are multiples of 16; counted by the
  * mbarrier. */
 DEVICE void bulk_copy(u32 lds, const void *from, u32 bytes, u32 barrier)
