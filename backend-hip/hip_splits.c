@@ -22,8 +22,8 @@ size_t hip_split_floats(const struct heads *g)
     return (size_t)g->n_heads * (size_t)((g->head_dim + 7) / 8 * 8 + 8);
 }
 
-/* Room for the partial results of 1,024 decode rows of the maximal length, in at most 128 MiB unless
- * one row takes more. */
+/* Room for the partial results of 1,024 decode rows of the maximal length, in at most 128 MiB
+ * unless one row takes more. */
 size_t hip_part_floats(const struct be_config *c, size_t split_floats)
 {
     size_t row = split_floats * (size_t)hip_max_splits(c);

@@ -56,9 +56,11 @@ DEVICE struct dealt_piece dealt_piece_of(const struct dealt_units *u, int i)
     return (struct dealt_piece){tile, 0, DECODE_SLICES};
 }
 
-/* Addresses of the rings: inputs, codes, and the mbarriers of each; of the units. */
+/* Addresses of the rings: inputs, codes, and the mbarriers of each; of the units. Constants: items
+ * of the ring of inputs, of the ring of codes. */
 struct dealt_rings {
     u32 x, codes, full_x, empty_x, full, empty, units;
+    int x_items, stages;
 };
 
 DEVICE struct dealt_rings dealt_rings_of(const u32 *lds, const int x_items, const int stages)
@@ -71,6 +73,8 @@ DEVICE struct dealt_rings dealt_rings_of(const u32 *lds, const int x_items, cons
     r.full = r.empty_x + 16 * (u32)x_items;
     r.empty = r.full + 8 * (u32)stages;
     r.units = r.empty + 8 * (u32)stages;
+    r.x_items = x_items;
+    r.stages = stages;
     return r;
 }
 
@@ -97,8 +101,7 @@ DEVICE void dealt_load_codes(const struct dealt_rings *r, const struct tile *t, 
 }
 
 /* The producer thread. Codes of the first items are loaded before the inputs are ready. */
-DEVICE void dealt_produce(const struct linear_args *a, const struct dealt_rings *r,
-                          const int x_items, const int stages)
+DEVICE void dealt_produce(const struct linear_args *a, const struct dealt_rings *r)
 {
     int n_items = a->n_chunks / ITEM_CHUNKS, n = 0, x_item = 0, early = 0;
     u32 x_parity = 1; /* an unused stage is empty */
@@ -111,14 +114,14 @@ DEVICE void dealt_produce(const struct linear_args *a, const struct dealt_rings 
         const char *x = (const char *)a->x +
                         ((u64)t.row_tile * (u64)n_items + (u64)item) * (2 * DEALT_X_BYTES);
         if (i == 0) {
-            for (; early < stages && item + early < end; early++)
+            for (; early < r->stages && item + early < end; early++)
                 dealt_load_codes(r, &t, item + early, early);
             wait_for_producer();
         }
         NO_UNROLL for (; item < end; item++, n++) {
             if (n >= early) {
-                mbarrier_wait(r->empty + 8 * (u32)(n % stages), (u32)(n / stages % 2) ^ 1);
-                dealt_load_codes(r, &t, item, n % stages);
+                mbarrier_wait(r->empty + 8 * (u32)(n % r->stages), (u32)(n / r->stages % 2) ^ 1);
+                dealt_load_codes(r, &t, item, n % r->stages);
             }
             NO_UNROLL for (int half = 0; half < 2; half++, x += DEALT_X_BYTES) {
                 u32 slot = (u32)(2 * x_item + half), count = r->full_x + 8 * slot;
@@ -126,7 +129,7 @@ DEVICE void dealt_produce(const struct linear_args *a, const struct dealt_rings 
                 mbarrier_arrive_expect(count, DEALT_X_BYTES);
                 bulk_copy(r->x + slot * DEALT_X_BYTES, x, DEALT_X_BYTES, count);
             }
-            if (++x_item == x_items) x_item = 0, x_parity ^= 1;
+            if (++x_item == r->x_items) x_item = 0, x_parity ^= 1;
         }
     }
 }
@@ -148,10 +151,10 @@ struct dealt_item {
 /* Waits for an item's codes and scales and reads them. The products of at most one chunk are in
  * flight on return. */
 DEVICE void dealt_prefetch(const struct dealt_rings *r, struct dealt_consumer *at,
-                           struct dealt_item *h, const int stages)
+                           struct dealt_item *h)
 {
-    u32 stage = (u32)at->n % (u32)stages, of = stage * DEALT_CODES;
-    mbarrier_wait(r->full + 8 * stage, (u32)at->n / (u32)stages % 2);
+    u32 stage = (u32)at->n % (u32)r->stages, of = stage * DEALT_CODES;
+    mbarrier_wait(r->full + 8 * stage, (u32)at->n / (u32)r->stages % 2);
     UNROLL for (int j = 0; j < 2; j++)
     {
         u32x4 v = lds_words(at->codes + of + (u32)(j * ITEM_CODES * 2));
@@ -191,8 +194,7 @@ struct dealt_sums {
 /* total += scale * products of item h, for total of an earlier slice after it has been put away
  * while the first products run. The next item, if any, replaces h while the last products run. */
 DEVICE void dealt_multiply(const struct dealt_rings *r, struct dealt_consumer *at,
-                           struct dealt_item *h, struct dealt_sums *s, const int x_items,
-                           const int stages)
+                           struct dealt_item *h, struct dealt_sums *s)
 {
     enum { N = DEALT_ROWS };
     const float scale[2] = {h->g[0].scale, h->g[1].scale};
@@ -213,27 +215,27 @@ DEVICE void dealt_multiply(const struct dealt_rings *r, struct dealt_consumer *a
     dealt_release(r, at, 0);
     unpack_chunk(h->q + 6, h->g, b);
     multiply_chunk(b, s->part, rows + 4, 1, N);
-    if (++at->n < at->n_all) dealt_prefetch(r, at, h, stages);
+    if (++at->n < at->n_all) dealt_prefetch(r, at, h);
     wgmma_wait(s->part, N);
     dealt_release(r, at, 1);
-    if (++at->x_item == x_items) at->x_item = 0, at->x_parity ^= 1;
+    if (++at->x_item == r->x_items) at->x_item = 0, at->x_parity ^= 1;
     UNROLL for (int i = 0; i < N / 2; i++)
         s->total[i] = fma32(scale[i / 2 % 2], s->part[i], s->total[i]);
 }
 
-/* Adds the slices from .. to - 1 to sum. */
+/* Adds the slices of a piece to sum. */
 DEVICE void dealt_slices(const struct linear_args *a, const struct dealt_rings *r,
                          struct dealt_consumer *at, struct dealt_item *h, struct dealt_sums *s,
-                         int from, int to, const int x_items, const int stages)
+                         const struct dealt_piece *p)
 {
     s->pending = 0;
     UNROLL for (int i = 0; i < DEALT_ROWS / 2; i++) s->total[i] = 0;
-    NO_UNROLL for (int slice = from; slice < to; slice++) {
+    NO_UNROLL for (int slice = p->from; slice < p->to; slice++) {
         int n_items = a->n_chunks / ITEM_CHUNKS,
             n = slice_begin(n_items, slice + 1) - slice_begin(n_items, slice);
         if (!n) continue;
-        s->pending = slice > from;
-        NO_UNROLL for (; n; n--) dealt_multiply(r, at, h, s, x_items, stages);
+        s->pending = slice > p->from;
+        NO_UNROLL for (; n; n--) dealt_multiply(r, at, h, s);
     }
     UNROLL for (int i = 0; i < DEALT_ROWS / 2; i++) s->sum[i] += s->total[i];
 }
@@ -287,20 +289,19 @@ DEVICE struct dealt_consumer dealt_consumer_of(const struct dealt_rings *r, int 
 }
 
 /* A consumer warpgroup. */
-DEVICE void dealt_consume(const struct linear_args *a, const struct dealt_rings *r,
-                          const int x_items, const int stages)
+DEVICE void dealt_consume(const struct linear_args *a, const struct dealt_rings *r)
 {
     const struct dealt_units all = dealt_units_stored(r);
     struct dealt_consumer at = dealt_consumer_of(r, dealt_items(&all, a->n_chunks / ITEM_CHUNKS));
     struct dealt_item h;
-    dealt_prefetch(r, &at, &h, stages);
+    dealt_prefetch(r, &at, &h);
     NO_UNROLL for (int i = 0; at.n < at.n_all; i++) {
         struct dealt_units u = dealt_units_stored(r);
         struct dealt_piece p = dealt_piece_of(&u, i);
         struct dealt_sums s;
         UNROLL for (int j = 0; j < DEALT_ROWS / 2; j++) s.sum[j] = 0;
         if (p.from) dealt_take(a, s.sum);
-        dealt_slices(a, r, &at, &h, &s, p.from, p.to, x_items, stages);
+        dealt_slices(a, r, &at, &h, &s, &p);
         u = dealt_units_stored(r);
         p = dealt_piece_of(&u, i);
         if (p.to < DECODE_SLICES) {
@@ -316,13 +317,13 @@ DEVICE void dealt_consume(const struct linear_args *a, const struct dealt_rings 
 }
 
 /* Initializes the mbarriers of the rings. */
-DEVICE void dealt_begin(const struct dealt_rings *r, const int x_items, const int stages)
+DEVICE void dealt_begin(const struct dealt_rings *r)
 {
-    for (int i = 0; i < 2 * x_items; i++) {
+    for (int i = 0; i < 2 * r->x_items; i++) {
         mbarrier_init(r->full_x + 8 * (u32)i, 1);
         mbarrier_init(r->empty_x + 8 * (u32)i, DEALT_CONSUMERS / WARP);
     }
-    for (int i = 0; i < stages; i++) {
+    for (int i = 0; i < r->stages; i++) {
         mbarrier_init(r->full + 8 * (u32)i, 1);
         mbarrier_init(r->empty + 8 * (u32)i, DEALT_CONSUMERS / WARP);
     }
@@ -334,18 +335,18 @@ DEVICE void q4_wgmma_dealt(const struct linear_args *early, u32 *lds, const int 
 {
     const struct dealt_rings r = dealt_rings_of(lds, x_items, stages);
     if (thread() == 0) {
-        dealt_begin(&r, x_items, stages);
+        dealt_begin(&r);
         *(struct dealt_units *)(lds + (r.units - r.x) / 4) = dealt_units_of(early);
     }
     barrier();
     if (thread() >= DEALT_CONSUMERS) {
         REGISTERS_LESS(32);
-        if (thread() == DEALT_CONSUMERS) dealt_produce(early, &r, x_items, stages);
+        if (thread() == DEALT_CONSUMERS) dealt_produce(early, &r);
         else wait_for_producer();
     } else {
         wait_for_producer();
         REGISTERS_MORE(232);
-        dealt_consume(early, &r, x_items, stages);
+        dealt_consume(early, &r);
     }
 }
 

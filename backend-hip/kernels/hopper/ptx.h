@@ -175,9 +175,9 @@ DEVICE int count_block(int *counter)
     return before;
 }
 
-/* A flag between blocks that run at the same time: flag_give(), by one lane behind a warp's barrier,
- * makes the warp's earlier writes visible to who has waited in flag_await() and reads past the L1
- * cache. */
+/* A flag between blocks that run at the same time: flag_give(), by one lane behind a warp's
+ * barrier, makes the warp's earlier writes visible to who has waited in flag_await() and reads past
+ * the L1 cache. */
 DEVICE void flag_give(int *flag)
 {
     asm volatile("fence.acq_rel.gpu;\n\tst.relaxed.gpu.global.s32 [%0], 1;" ::"l"(flag) : "memory");
