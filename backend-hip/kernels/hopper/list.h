@@ -56,7 +56,7 @@ Q4_WGMMA(q4_wgmma_wide_64, SM90, PHASE_DECODE, 64, 3, 7, PLAIN_LINEAR, 0)
            .rows = DEALT_ROWS, .outputs = DEALT_OUTPUTS, .persistent = 1, .tile = DEALT_ROWS,      \
            .linears = PLAIN_LINEAR, .slower = percent, .dealt = 1)
 #endif
-Q4_WGMMA_DEALT(q4_wgmma_dealt_128, SM90, 6, 4, 6)
+Q4_WGMMA_DEALT(q4_wgmma_wide_128, SM90, 6, 4, 6)
 
 /* Dense linears of prompt rows with fp16 activations (linear_plain_wgmma.hip). groups:
  * consumer warpgroups, 64 outputs each; few: rows, for routers and the heads of last rows */
