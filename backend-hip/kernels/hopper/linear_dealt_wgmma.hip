@@ -36,9 +36,9 @@ struct dealt_piece {
 /* Items of a block. */
 DEVICE int dealt_items(const struct dealt_units *u, int n_items)
 {
-    int n = u->of_tile, of = DECODE_SLICES / n;
-    return u->end / n * n_items + slice_begin(n_items, u->end % n * of) - u->begin / n * n_items -
-           slice_begin(n_items, u->begin % n * of);
+    int n = u->of_tile, slices = DECODE_SLICES / n;
+    int begin = u->begin / n * n_items + slice_begin(n_items, u->begin % n * slices);
+    return u->end / n * n_items + slice_begin(n_items, u->end % n * slices) - begin;
 }
 
 DEVICE int dealt_pieces(const struct dealt_units *u)
@@ -150,15 +150,15 @@ struct dealt_item {
 
 /* Waits for an item's codes and scales and reads them. The products of at most one chunk are in
  * flight on return. */
-DEVICE void dealt_prefetch(const struct dealt_rings *r, struct dealt_consumer *at,
+DEVICE void dealt_prefetch(const struct dealt_rings *r, struct dealt_consumer *c,
                            struct dealt_item *h)
 {
-    u32 stage = (u32)at->n % (u32)r->stages, of = stage * DEALT_CODES;
-    mbarrier_wait(r->full + 8 * stage, (u32)at->n / (u32)r->stages % 2);
+    u32 stage = (u32)c->n % (u32)r->stages, offset = stage * DEALT_CODES;
+    mbarrier_wait(r->full + 8 * stage, (u32)c->n / (u32)r->stages % 2);
     UNROLL for (int j = 0; j < 2; j++)
     {
-        u32x4 v = lds_words(at->codes + of + (u32)(j * ITEM_CODES * 2));
-        u32 m = lds_word(at->meta + of + (u32)(j * 32));
+        u32x4 v = lds_words(c->codes + offset + (u32)(j * ITEM_CODES * 2));
+        u32 m = lds_word(c->meta + offset + (u32)(j * 32));
         UNROLL for (int i = 0; i < 4; i++) h->q[4 * j + i] = v[i];
         h->g[j] = scale_zero_of((float)half_of(m), half_of(m >> 16));
     }
@@ -170,18 +170,18 @@ DEVICE void dealt_prefetch(const struct dealt_rings *r, struct dealt_consumer *a
 }
 
 /* Waits for half `half` of the inputs of the item; their descriptor. */
-DEVICE u64 dealt_inputs(const struct dealt_rings *r, const struct dealt_consumer *at,
+DEVICE u64 dealt_inputs(const struct dealt_rings *r, const struct dealt_consumer *c,
                         const int half)
 {
-    u32 slot = (u32)(2 * at->x_item + half);
-    mbarrier_wait(r->full_x + 8 * slot, at->x_parity);
+    u32 slot = (u32)(2 * c->x_item + half);
+    mbarrier_wait(r->full_x + 8 * slot, c->x_parity);
     return wgmma_rows(r->x + slot * DEALT_X_BYTES);
 }
 
-DEVICE void dealt_release(const struct dealt_rings *r, const struct dealt_consumer *at,
+DEVICE void dealt_release(const struct dealt_rings *r, const struct dealt_consumer *c,
                           const int half)
 {
-    if (thread() % WARP == 0) mbarrier_arrive(r->empty_x + 8 * (u32)(2 * at->x_item + half));
+    if (thread() % WARP == 0) mbarrier_arrive(r->empty_x + 8 * (u32)(2 * c->x_item + half));
 }
 
 /* What a thread has of a tile: products of an item, the sum of a slice, and of the slices before;
@@ -193,13 +193,13 @@ struct dealt_sums {
 
 /* total += scale * products of item h, for total of an earlier slice after it has been put away
  * while the first products run. The next item, if any, replaces h while the last products run. */
-DEVICE void dealt_multiply(const struct dealt_rings *r, struct dealt_consumer *at,
+DEVICE void dealt_multiply(const struct dealt_rings *r, struct dealt_consumer *c,
                            struct dealt_item *h, struct dealt_sums *s)
 {
     enum { N = DEALT_ROWS };
     const float scale[2] = {h->g[0].scale, h->g[1].scale};
     u32 b[8];
-    u64 rows = dealt_inputs(r, at, 0);
+    u64 rows = dealt_inputs(r, c, 0);
     multiply_chunk(h->a, s->part, rows, 0, N);
     unpack_chunk(h->q + 2, h->g, b);
     multiply_chunk(b, s->part, rows + 4, 1, N);
@@ -207,25 +207,25 @@ DEVICE void dealt_multiply(const struct dealt_rings *r, struct dealt_consumer *a
         UNROLL for (int i = 0; i < N / 2; i++) s->sum[i] += s->total[i], s->total[i] = 0;
         s->pending = 0;
     }
-    rows = dealt_inputs(r, at, 1);
+    rows = dealt_inputs(r, c, 1);
     wgmma_wait_but_one(&h->q[4], &h->q[5]);
     unpack_chunk(h->q + 4, h->g, h->a);
     multiply_chunk(h->a, s->part, rows, 1, N);
     wgmma_wait_but_one(&h->q[6], &h->q[7]);
-    dealt_release(r, at, 0);
+    dealt_release(r, c, 0);
     unpack_chunk(h->q + 6, h->g, b);
     multiply_chunk(b, s->part, rows + 4, 1, N);
-    if (++at->n < at->n_all) dealt_prefetch(r, at, h);
+    if (++c->n < c->n_all) dealt_prefetch(r, c, h);
     wgmma_wait(s->part, N);
-    dealt_release(r, at, 1);
-    if (++at->x_item == r->x_items) at->x_item = 0, at->x_parity ^= 1;
+    dealt_release(r, c, 1);
+    if (++c->x_item == r->x_items) c->x_item = 0, c->x_parity ^= 1;
     UNROLL for (int i = 0; i < N / 2; i++)
         s->total[i] = fma32(scale[i / 2 % 2], s->part[i], s->total[i]);
 }
 
 /* Adds the slices of a piece to sum. */
 DEVICE void dealt_slices(const struct linear_args *a, const struct dealt_rings *r,
-                         struct dealt_consumer *at, struct dealt_item *h, struct dealt_sums *s,
+                         struct dealt_consumer *c, struct dealt_item *h, struct dealt_sums *s,
                          const struct dealt_piece *p)
 {
     s->pending = 0;
@@ -235,7 +235,7 @@ DEVICE void dealt_slices(const struct linear_args *a, const struct dealt_rings *
             n = slice_begin(n_items, slice + 1) - slice_begin(n_items, slice);
         if (!n) continue;
         s->pending = slice > p->from;
-        NO_UNROLL for (; n; n--) dealt_multiply(r, at, h, s);
+        NO_UNROLL for (; n; n--) dealt_multiply(r, c, h, s);
     }
     UNROLL for (int i = 0; i < DEALT_ROWS / 2; i++) s->sum[i] += s->total[i];
 }
@@ -292,16 +292,16 @@ DEVICE struct dealt_consumer dealt_consumer_of(const struct dealt_rings *r, int 
 DEVICE void dealt_consume(const struct linear_args *a, const struct dealt_rings *r)
 {
     const struct dealt_units all = dealt_units_stored(r);
-    struct dealt_consumer at = dealt_consumer_of(r, dealt_items(&all, a->n_chunks / ITEM_CHUNKS));
+    struct dealt_consumer c = dealt_consumer_of(r, dealt_items(&all, a->n_chunks / ITEM_CHUNKS));
     struct dealt_item h;
-    dealt_prefetch(r, &at, &h);
-    NO_UNROLL for (int i = 0; at.n < at.n_all; i++) {
+    dealt_prefetch(r, &c, &h);
+    NO_UNROLL for (int i = 0; c.n < c.n_all; i++) {
         struct dealt_units u = dealt_units_stored(r);
         struct dealt_piece p = dealt_piece_of(&u, i);
         struct dealt_sums s;
         UNROLL for (int j = 0; j < DEALT_ROWS / 2; j++) s.sum[j] = 0;
         if (p.from) dealt_take(a, s.sum);
-        dealt_slices(a, r, &at, &h, &s, &p);
+        dealt_slices(a, r, &c, &h, &s, &p);
         u = dealt_units_stored(r);
         p = dealt_piece_of(&u, i);
         if (p.to < DECODE_SLICES) {

@@ -184,10 +184,10 @@ DEVICE void flag_give(int *flag)
 }
 DEVICE void flag_await(const int *flag)
 {
-    int there;
+    int set;
     do
-        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(there) : "l"(flag) : "memory");
-    while (!there);
+        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(set) : "l"(flag) : "memory");
+    while (!set);
 }
 DEVICE f32x4 load_fresh_4(const f32x4 *from)
 {
