@@ -1,6 +1,6 @@
 #include "cli/outputs.h"
 
-#include "cli/batch/shard.h"
+#include "cli/modes/batch/shard.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #include "cli/usage.h"
 
 #include "engine/backends.h"
-#include "cli/batch/shard.h"
+#include "cli/modes/batch/shard.h"
 #include "cli/run.h"
 #include "engine/sampling.h"
 #include "core/base/memory.h"

@@ -52,7 +52,7 @@ struct backend_entry {
     /* 1 when all variants and devices give the same bits in this arithmetic; NULL: never. */
     int (*is_exact)(enum act act, const char *variant);
     /* Names the instructions or the device of an open backend, on which floating-point sums
-     * depend: out [cap]. Journals hold the text (cli/batch/manifest.h): its form is fixed. */
+     * depend: out [cap]. Journals hold the text (cli/modes/batch/manifest.h): its form is fixed. */
     void (*identify)(const struct be *be, char *out, size_t cap);
     /* Lines of --version; of -v, about an open backend; of --list-devices. NULL: it has none. */
     void (*print_version)(FILE *f);

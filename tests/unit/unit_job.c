@@ -1,6 +1,6 @@
 /* unit_job.c: the answer of a record has a bound, whatever makes it large; a record that exceeds it
  * fails alone. */
-#include "cli/batch/job.h"
+#include "cli/modes/batch/job.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* unit_journal.c: journals that were cut, damaged, forged or replaced by a link: what is
  * recognised, and what is kept. */
-#include "cli/batch/durable.h"
-#include "cli/batch/journal.h"
+#include "cli/modes/batch/durable.h"
+#include "cli/modes/batch/journal.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* unit_meter.c: the progress line on pseudo-terminals of many widths, which may change during the
  * test, and the estimate of the time left. */
-#include "cli/meter.h"
+#include "cli/modes/meter.h"
 #include "core/base/progress.h"
 
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  * the table that writes against every one that reads or writes; permissions of files that are
  * replaced; what a terminal may have of strangers' texts. */
 #include "bench/options.h"
-#include "cli/batch/durable.h"
-#include "cli/out.h"
+#include "cli/modes/batch/durable.h"
+#include "cli/text/out.h"
 #include "cli/outputs.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"

@@ -1,6 +1,6 @@
 /* unit_record_grammar.c: what the fields of a record ask for: the kind of grammar and its text, a
  * schema as the line spells it. */
-#include "cli/batch/record.h"
+#include "cli/modes/batch/record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

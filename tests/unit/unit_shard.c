@@ -1,5 +1,5 @@
 /* unit_shard.c: parts of a batch: what --shard accepts, launchers' variables, records of a part. */
-#include "cli/batch/shard.h"
+#include "cli/modes/batch/shard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -35,7 +35,7 @@ case $build in
 *-san) ;; # the sanitizers look at copies themselves
 *) has "opt4gptq-run: checked copies" says '__snprintf_chk|__memcpy_chk' -s "$build/opt4gptq-run" ;;
 esac
-for o in cli/main core/base/safetensors convert/plan backend-cpu/cpu cli/batch/record; do
+for o in cli/main core/base/safetensors convert/plan backend-cpu/cpu cli/modes/batch/record; do
     has "$o: stack protector" says __stack_chk_fail -s "$build/$o.o"
     [ "$(uname -m)" != x86_64 ] || has "$o: landing pads, shadow stack" says 'IBT, SHSTK' -n "$build/$o.o"
 done

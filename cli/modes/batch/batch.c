@@ -1,0 +1,812 @@
+/* batch.c: a file of prompts in, a file of answers out. Reads records, keeps the scheduler busy,
+ * journals answers as they finish, puts the output in its place. docs/batch.md says what a user
+ * sees of it. */
+#include "cli/modes/batch/batch.h"
+
+#include "cli/modes/batch/json_signs.h"
+#include "cli/run.h"
+#include "engine/sampling.h"
+#include "core/base/clock.h"
+#include "core/text/chat.h"
+#include "core/base/printable.h"
+#include "core/base/progress.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define COMPLETION "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n"
+/* Records that are computed or wait, by bytes of their lines and choices, by their size, and those
+ * whose grammars are being compiled, beside one for each sequence: no more are read then. */
+enum { MAX_HELD = 256 << 20, CHOICE_BYTES = 1024, MAX_LARGE = 16, MAX_PENDING = 64 };
+enum { OK = 0, FAILED = 1, SOME_FAILED = 3, STOPPED = 4 };
+
+static int ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+/* ---- opening */
+
+/* The values of fields that a record lacks. */
+static int open_defaults(struct batch_run *b, struct err *e)
+{
+    const struct options *o = b->o;
+    if (sampling_choose(&b->defaults.sampling, &o->sampling, &b->engine.model.file,
+                        &sampling_openai, e))
+        return -1;
+    if (sampling_read_bias(&o->sampling.logit_bias, b->engine.model.config.vocab, &b->bias,
+                           &b->defaults.sampling.n_bias, e))
+        return -1;
+    b->defaults.sampling.bias = b->bias;
+    b->defaults.repeat_last_n = o->sampling.repeat_last_n;
+    b->defaults.dry_last_n = o->sampling.dry_last_n;
+    b->defaults.breakers = sampling_breakers(&o->sampling, &b->defaults.n_breakers);
+    b->defaults.max_tokens = o->n_predict == OPT_UNSET ? -1 : o->n_predict < 0 ? -2 : o->n_predict;
+    b->defaults.stop = o->stop.v;
+    b->defaults.n_stop = o->stop.n;
+    b->defaults.vocab = b->engine.model.config.vocab;
+    b->defaults.chat = o->chat;
+    b->defaults.include_special = o->special;
+    b->defaults.trusts_templates = o->trust_request_template;
+    if (constraint_read(&b->constraint, o, e)) return -1;
+    b->defaults.grammar.field = b->constraint.name;
+    b->defaults.grammar.spec = b->constraint.spec;
+    return 0;
+}
+
+/* The grammar of the command line must be right before anything is computed. */
+static int open_constraints(struct batch_run *b, struct err *e)
+{
+    const struct model_config *g = &b->engine.model.config;
+    const struct vocabulary_source source = {b->engine.tokenizer, g->eos, g->n_eos, g->vocab};
+    struct constraint *k;
+    struct grammar *compiled;
+    if (!b->engine.tokenizer)
+        return b->constraint.name ? err_set(e, "%s: has no tokenizer: %s is of no use", b->o->model,
+                                            b->constraint.name)
+                                  : 0;
+    if (constraints_open(&b->constraints, &source, e)) return -1;
+    if (!b->constraint.name) return 0;
+    if (constraint_ask(b->constraints, &b->constraint.spec, &k, e)) return -1;
+    int rc = constraint_get(b->constraints, k, CONSTRAINT_WAIT, &compiled, e);
+    constraint_drop(b->constraints, k);
+    return rc < 0 ? err_prefix(e, "%s", b->constraint.name) : 0;
+}
+
+/* The chat template, with the time of the first start, so that a resumed run renders the same
+ * prompts. */
+static int open_chat(struct batch_run *b, struct err *e)
+{
+    char *given;
+    size_t n, n_old = 0;
+    const char *old = b->journal && !b->o->restart ? journal_manifest(b->journal, &n_old) : NULL;
+    b->started = run_local_time();
+    b->seed = b->o->sampling.seed.value;
+    if (old && (manifest_started(old, n_old, &b->started, e) ||
+                (b->o->sampling.seed.is_random && manifest_seed(old, n_old, &b->seed, e))))
+        return err_prefix(e, "%s", b->journal_path);
+    run_say_seed(b->o, b->seed);
+    if (run_read_template(b->o, &given, &n, e)) return -1;
+    if (given) b->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
+    int rc = chat_open_model(&b->chat, &b->engine.model.file, given, n, b->started, e);
+    free(given);
+    return rc;
+}
+
+/* How vectors and scores are made. */
+static int open_pooling(struct batch_run *b, struct err *e)
+{
+    const struct options *o = b->o, file = {.file = o->score_template_file};
+    char *given = NULL;
+    size_t n = 0;
+    if (o->score_template_file && run_read_text(&file, &given, &n, e)) return -1;
+    const struct pooling_options how = {
+        .kind = o->pooling,
+        .norm = o->embd_normalize == OPT_UNSET ? NULL : &o->embd_normalize,
+        .template_text = given,
+        .template_bytes = n,
+        .score_tokens = o->score_tokens};
+    int rc = pooling_open(&b->pooling, &how, &b->engine.model, b->engine.tokenizer, b->chat, e);
+    free(given);
+    return rc;
+}
+
+static void on_done(void *arg, struct job *j)
+{
+    struct batch_run *b = arg;
+    j->next_finished = b->finished;
+    b->finished = j;
+}
+
+static int open_model(struct batch_run *b, struct err *e)
+{
+    const struct options *o = b->o;
+    const char *name = strrchr(o->model, '/');
+    if (engine_open_model(&b->engine, o->model, &o->engine, e) || open_defaults(b, e) ||
+        open_constraints(b, e) || open_chat(b, e) ||
+        open_pooling(b, e))
+        return -1;
+    b->engine.hidden = b->may_pool && !b->plain;
+    if (!b->engine.tokenizer && strcmp(o->format, "ids"))
+        return err_set(e, "%s: has no tokenizer: --format ids answers in token ids", o->model);
+    if (!b->engine.tokenizer && o->stop.n)
+        return err_set(e, "%s: has no tokenizer: --stop cannot be found", o->model);
+    if (b->engine.tokenizer && token_text_open(&b->tokens, b->engine.tokenizer, e)) return -1;
+    name = name ? name + 1 : o->model;
+    snprintf(b->model_name, sizeof b->model_name, "%.*s",
+             (int)(ends_with(name, ".safetensors") ? strlen(name) - strlen(".safetensors")
+                                                   : strlen(name)),
+             name);
+    b->calls = (struct job_calls_env){.parser = o->tool_call_parser,
+                                      .splits = o->reasoning_parser != NULL,
+                                      .file = &b->engine.model.file,
+                                      .now = b->started};
+    b->env = (struct job_env){
+        .tokenizer = b->engine.tokenizer,
+        .chat = b->chat,
+        .system_prompt = o->system_prompt,
+        .eos = b->engine.model.config.eos,
+        .n_eos = b->engine.model.config.n_eos,
+        .vocab = b->engine.model.config.vocab,
+        .n_ctx = engine_context(&b->engine),
+        .headless = b->engine.model.config.headless,
+        .texts = &b->texts,
+        .constraints = b->constraints,
+        .pooling = &b->pooling,
+        .calls = &b->calls,
+        .seed = b->seed,
+        .done = on_done,
+        .arg = b,
+        .clock = clock_now,
+    };
+    b->answer = (struct answer_env){
+        .format = !strcmp(o->format, "text")  ? ANSWER_TEXT
+                  : !strcmp(o->format, "ids") ? ANSWER_IDS
+                                              : ANSWER_JSONL,
+        .model = b->model_name,
+        .tokens = &b->tokens,
+    };
+    return 0;
+}
+
+/* 1 unless the line is sure to be none of the records that are pooled, whose urls have these words;
+ * an escape may hide a letter. Answers do not depend on it, only whether steps keep hidden rows. */
+static int may_pool(const char *line, size_t n)
+{
+    static const char *const words[] = {"embeddings", "score", "rerank", "\\u00"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (line && memmem(line, n, words[i], strlen(words[i]))) return 1;
+    return 0;
+}
+
+/* A line of what --input-format auto takes for plain prompts: JSON is none. */
+static int check_plain(struct batch_run *b, struct json_signs *signs, const struct input_line *line,
+                       struct err *e)
+{
+    static const char way_out[] = "(--input-format text takes any line for a prompt)";
+    const char *path = b->o->input;
+    if (strcmp(b->o->input_format, "auto") || !b->plain) return 0;
+    if (json_signs_see(signs, line->text, line->n, b->n_records, e)) {
+        char why[sizeof e->msg];
+        if (err_is_memory(e)) return -1;
+        memcpy(why, e->msg, sizeof why);
+        return err_set(e, "%s: %.200s %s", path, why, way_out);
+    }
+    if (b->n_records || !json_signs_name(path)) return 0;
+    return err_set(e,
+                   "%s: is named as JSON lines are, but its first line does not begin with '{' %s",
+                   path, way_out);
+}
+
+/* Reads the input once: its checksum, how many records, which format. */
+static int scan_input(struct batch_run *b, struct err *e)
+{
+    struct input_line line;
+    struct json_signs signs = {0};
+    int more;
+    b->plain = !strcmp(b->o->input_format, "text");
+    if (input_check_text(b->input, e)) return -1;
+    while ((more = input_next(b->input, &line, e)) == 1) {
+        if (!b->n_records && !strcmp(b->o->input_format, "auto"))
+            b->plain = line.text[strspn(line.text, " \t")] != '{';
+        if (check_plain(b, &signs, &line, e)) return -1;
+        b->may_pool |= may_pool(line.text, line.n);
+        b->n_records++;
+    }
+    if (more < 0) return -1;
+    b->input_crc = input_crc(b->input);
+    b->input_bytes = input_bytes(b->input);
+    b->n_slots = shard_count(&b->shard, b->n_records);
+    for (b->n_seen = 64; b->n_seen < 2 * b->n_slots;) b->n_seen *= 2;
+    b->seen = b->plain ? NULL : calloc(b->n_seen, sizeof *b->seen);
+    if (!b->plain && !b->seen) return err_memory(e);
+    return input_rewind(b->input, e);
+}
+
+int batch_next(struct batch_run *b, struct input_line *line, uint64_t *slot, struct err *e)
+{
+    int more;
+    while ((more = input_next(b->input, line, e)) == 1) {
+        uint64_t record = b->n_read++;
+        if (record % b->shard.n != b->shard.i) continue;
+        *slot = record / b->shard.n;
+        return 1;
+    }
+    if (more < 0) return -1;
+    if (input_crc(b->input) != b->input_crc || input_bytes(b->input) != b->input_bytes)
+        return err_set(e, "%s: was changed while it was read: --restart starts over", b->o->input);
+    return 0;
+}
+
+void batch_see_id(struct batch_run *b, const struct record *r)
+{
+    if (!b->seen || r->id == r->name || b->warned_of_duplicate) return;
+    uint64_t h = record_hash(r) | 1, i = h >> 1 & (b->n_seen - 1);
+    for (; b->seen[i] && b->seen[i] != h; i = (i + 1) & (b->n_seen - 1)) {
+    }
+    if (b->seen[i]) {
+        char id[81];
+        snprintf(id, sizeof id, "%.*s", (int)(r->id_bytes < 80 ? r->id_bytes : 80), r->id);
+        printable_bytes(id, strlen(id));
+        progress_clear();
+        fprintf(stderr,
+                "note: line %llu has a custom_id that came before (\"%s\"); all of them are "
+                "answered\n",
+                (unsigned long long)r->number, id);
+        b->warned_of_duplicate = 1;
+    }
+    b->seen[i] = h;
+}
+
+/* Names of output and journal; where links lead is what gets replaced. */
+static int name_output(struct batch_run *b, struct err *e)
+{
+    const char *path = b->o->output;
+    struct stat st;
+    char *target = NULL;
+    int rc = 0;
+    if (b->shard.n > 1 && strcmp(path, "-")) {
+        rc = asprintf(&b->output, "%s.%llu-of-%llu", path, (unsigned long long)b->shard.i,
+                      (unsigned long long)b->shard.n);
+    } else {
+        b->output = strdup(path);
+    }
+    if (rc < 0 || !b->output) {
+        b->output = NULL;
+        return err_memory(e);
+    }
+    if (!lstat(b->output, &st) && S_ISLNK(st.st_mode)) {
+        if (!(target = realpath(b->output, NULL))) return err_sys(e, "%s", b->output);
+        free(b->output);
+        b->output = target;
+    }
+    int stream = result_is_stream(b->output, e);
+    if (stream) return stream < 0 ? -1 : 0;
+    if (asprintf(&b->journal_path, "%s.journal", b->output) >= 0) return 0;
+    b->journal_path = NULL;
+    return err_memory(e);
+}
+
+static int open_journal(struct batch_run *b, struct err *e)
+{
+    struct stat st;
+    char note[256];
+    if (b->journal_path && stat(b->journal_path, &st) && !stat(b->output, &st) && st.st_size)
+        return err_set(
+            e, "%s: exists and was not written by this command: remove it or name another file",
+            b->output);
+    if (journal_open(&b->journal, b->journal_path, b->n_slots, note, e) ||
+        journal_take_mode(b->journal, b->output, e))
+        return -1;
+    printable_bytes(note, strlen(note));
+    if (note[0]) fprintf(stderr, "note: %s\n", note);
+    return 0;
+}
+
+/* The completion note of a journal: errors, bytes and checksum of its output. */
+static int read_completion(const struct batch_run *b, const char *text, size_t n,
+                           unsigned long long v[3], struct err *e)
+{
+    char copy[128], again[128];
+    snprintf(copy, sizeof copy, "%.*s", (int)(n < sizeof copy ? n : 0), text);
+    int fits = sscanf(copy, COMPLETION, &v[0], &v[1], &v[2]) == 3 && v[0] <= b->n_slots &&
+               v[2] <= UINT32_MAX;
+    if (fits) snprintf(again, sizeof again, COMPLETION, v[0], v[1], v[2]);
+    if (fits && strlen(again) == n && !memcmp(again, text, n)) return 0;
+    return err_set(e, "%s: is damaged: what it says of %s cannot be: --restart starts over",
+                   b->journal_path, b->output);
+}
+
+/* The journal's manifest against this run's: continues or starts. 1: the run was complete already.
+ */
+static int match_journal(struct batch_run *b, struct err *e)
+{
+    struct manifest m = {
+        .options = b->o,
+        .shard = b->shard,
+        .input_crc = b->input_crc,
+        .input_bytes = b->input_bytes,
+        .n_records = b->n_records,
+        .model_name = b->model_name,
+        .model_crc = st_meta(&b->engine.model.file.st, "opt4gptq.header_crc32"),
+        .sampling = b->defaults.sampling,
+        .seed = b->seed,
+        .n_ctx = b->env.n_ctx,
+        .backend = engine_order(&b->engine),
+        .instructions = engine_sums(&b->engine),
+        .template_crc = b->template_crc,
+        .constraint = &b->constraint,
+        .pooling = &b->pooling,
+        .started = b->started,
+    };
+    size_t n_old, n_done;
+    const char *old = journal_manifest(b->journal, &n_old),
+               *done = journal_completion(b->journal, &n_done);
+    out_clear(&b->line);
+    if (manifest_write(&b->line, &m, e)) return -1;
+    if (!old || b->o->restart) return journal_start(b->journal, b->line.p, b->line.n, e);
+    int other = manifest_check(old, n_old, b->line.p, b->line.n, e);
+    if (other > 0)
+        return err_prefix(e, "%s: was begun by another command: --restart starts over",
+                          b->journal_path);
+    if (other) return err_prefix(e, "%s", b->journal_path);
+    if (!done) return 0;
+    uint64_t bytes, bytes_now, errors;
+    uint32_t crc, crc_now;
+    unsigned long long v[3];
+    if (read_completion(b, done, n_done, v, e)) return -1;
+    errors = v[0], bytes = v[1], crc = (uint32_t)v[2];
+    int missing = result_checksum(b->output, &bytes_now, &crc_now, e);
+    if (missing < 0) return -1;
+    if (missing) { /* the output was removed: compute it again */
+        out_clear(&b->line);
+        return manifest_write(&b->line, &m, e) ? -1
+                                               : journal_start(b->journal, b->line.p, b->line.n, e);
+    }
+    if (bytes != bytes_now || crc != crc_now)
+        return err_set(e,
+                       "%s: was complete and has been changed since: --restart computes it again",
+                       b->output);
+    char name[PRINTABLE];
+    fprintf(stderr, "%s is complete: %llu records, %llu of them errors\n",
+            printable_text(b->output, name),
+            (unsigned long long)b->n_slots, (unsigned long long)errors);
+    b->meter.n_errors = errors;
+    return 1;
+}
+
+/* ---- the loop */
+
+static int n_choices(const struct job *j) { return j->n_prompts * j->record.n; }
+
+static int is_large(const struct batch_run *b, const struct job *j)
+{
+    return n_choices(j) > sched_turn(b->engine.sched);
+}
+
+static void link_job(struct batch_run *b, struct job *j, const struct input_line *line)
+{
+    j->held = line->n + (uint64_t)n_choices(j) * CHOICE_BYTES;
+    b->held += j->held;
+    b->n_large += is_large(b, j);
+    j->next = b->live;
+    if (b->live) b->live->previous = j;
+    b->live = j;
+}
+
+static void drop_job(struct batch_run *b, struct job *j)
+{
+    if (j->previous) j->previous->next = j->next;
+    else b->live = j->next;
+    if (j->next) j->next->previous = j->previous;
+    b->held -= j->held;
+    b->n_large -= is_large(b, j);
+    job_close(j);
+}
+
+/* Prepares the text of a second signal in the buffer that no handler reads now. */
+static void prepare_words(struct batch_run *b)
+{
+    char *words = b->last_words[b->n_words++ % 2], name[PRINTABLE];
+    if (b->journal_path)
+        snprintf(words, sizeof b->last_words[0],
+                 "%sstopped at once: %llu of %llu answers are kept in %s; the same command "
+                 "continues\n",
+                 progress_erase(), (unsigned long long)journal_count(b->journal),
+                 (unsigned long long)b->n_slots, printable_text(b->journal_path, name));
+    else
+        snprintf(words, sizeof b->last_words[0],
+                 "%sstopped at once: answers that were not written are lost\n", progress_erase());
+    run_say_on_signal(b->first_words, words);
+}
+
+static int keep_line(struct batch_run *b, uint64_t slot, int is_error, struct err *e)
+{
+    b->meter.n_done++;
+    b->meter.n_errors += is_error != 0;
+    if (journal_add(b->journal, slot, is_error, b->line.p, b->line.n, e)) return -1;
+    prepare_words(b);
+    return 0;
+}
+
+/* Answers of the jobs that the last step finished. */
+static int keep_finished(struct batch_run *b, struct err *e)
+{
+    int rc = 0;
+    for (struct job *j; !rc && (j = b->finished);) {
+        b->finished = j->next_finished;
+        if (!j->aborted) {
+            struct refusal why = {.field = NULL};
+            int prompt = job_prompt_tokens(j), generated = job_generated_tokens(j);
+            out_clear(&b->line);
+            if (j->failed[0]) err_set(&why.why, "%s", j->failed);
+            rc = j->failed[0] ? answer_refuse(&b->line, &b->answer, &j->record, j->status, &why, e)
+                              : answer_write(&b->line, &b->answer, j, e);
+            if (!rc) rc = keep_line(b, j->index, j->failed[0] != 0, e);
+            meter_answer(&b->meter, prompt, generated, j->end - j->start,
+                         j->first_token > 0 ? j->first_token - j->start : -1);
+            trace_request(b->trace, j->index, j->start, j->first_token, j->end, prompt, generated);
+        }
+        drop_job(b, j);
+    }
+    return rc;
+}
+
+static int refuse_job(struct batch_run *b, const struct job *j, uint64_t slot,
+                      const struct refusal *why, struct err *e)
+{
+    out_clear(&b->line);
+    return answer_refuse(&b->line, &b->answer, &j->record, 400, why, e) || keep_line(b, slot, 1, e)
+               ? -1
+               : 0;
+}
+
+/* Appends to `pending` or `turns`. */
+static void append(struct job **list, struct job *j)
+{
+    while (*list) list = &(*list)->next_waiting;
+    j->next_waiting = NULL;
+    *list = j;
+}
+
+static int submit_prompt(struct batch_run *b, struct job *j, struct err *e)
+{
+    b->turn_left -= j->record.n;
+    return sched_submit(b->engine.sched, &j->prompt[j->n_submitted++].request, e);
+}
+
+/* Submits a job, a large one by turns, or answers it with an error. 2: its grammar is not compiled
+ * yet. */
+static int submit(struct batch_run *b, struct job *j, int wait, struct err *e)
+{
+    struct refusal why;
+    int rc = job_take_grammar(j, wait, &why, e);
+    if (rc == 1) {
+        rc = refuse_job(b, j, j->index, &why, e);
+        drop_job(b, j);
+        return rc;
+    }
+    if (rc) return rc;
+    if (is_large(b, j)) {
+        append(&b->turns, j);
+        b->turn_left = 0;
+        return 0;
+    }
+    while (j->n_submitted < j->n_prompts)
+        if (submit_prompt(b, j, e)) return -1;
+    return 0;
+}
+
+/* Submits the jobs whose grammars are there; WAIT: as constraint_get, for the first. */
+static int submit_pending(struct batch_run *b, int wait, struct err *e)
+{
+    for (struct job **at = &b->pending; *at && !run_stop_requested;) {
+        struct job *j = *at, *next = j->next_waiting;
+        *at = next; /* it may get into another list */
+        int rc = submit(b, j, wait, e);
+        if (rc < 0) return -1;
+        wait = CONSTRAINT_NO_WAIT;
+        b->n_pending -= rc != 2;
+        if (rc != 2) continue;
+        j->next_waiting = next;
+        *at = j;
+        at = &j->next_waiting;
+    }
+    return 0;
+}
+
+/* One record: into the scheduler, or answered with an error. */
+static int take_record(struct batch_run *b, const struct input_line *line, uint64_t slot,
+                       struct err *e)
+{
+    struct refusal why;
+    struct job *j;
+    int rc = job_open(&j, &b->env, line, b->plain, &b->defaults, &why, e);
+    if (rc < 0) return -1;
+    batch_see_id(b, &j->record);
+    if (rc) {
+        rc = refuse_job(b, j, slot, &why, e);
+        job_close(j);
+        return rc;
+    }
+    link_job(b, j, line);
+    j->index = slot;
+    j->start = clock_now();
+    for (int i = 0; i < j->n_prompts; i++) j->prompt[i].request.group = &j->group;
+    rc = submit(b, j, CONSTRAINT_NO_WAIT, e);
+    if (rc != 2) return rc;
+    append(&b->pending, j);
+    b->n_pending++;
+    return 0;
+}
+
+static int may_read(const struct batch_run *b)
+{
+    return !b->at_end && !run_stop_requested && b->held < MAX_HELD && b->n_large < MAX_LARGE &&
+           b->n_pending < MAX_PENDING + b->o->engine.n_seqs;
+}
+
+/* The place in `turns` of the first job that may submit a prompt: behind a stop only what has
+ * started goes on, and choices that wait in the scheduler come first. */
+static struct job **next_in_turn(struct batch_run *b)
+{
+    struct job **at = &b->turns;
+    for (; *at; at = &(*at)->next_waiting) {
+        const struct job *j = *at;
+        int n_waiting = j->n_submitted * j->record.n - j->group.n_started;
+        if (run_stop_requested && !j->group.n_started) continue;
+        if (n_waiting < sched_turn(b->engine.sched)) break;
+    }
+    return at;
+}
+
+/* The next prompt of a large job, which then comes behind the others when its turn is over. */
+static int feed_job(struct batch_run *b, struct job **at, struct err *e)
+{
+    struct job *j = *at;
+    if (submit_prompt(b, j, e)) return -1;
+    if (j->n_submitted == j->n_prompts) b->turn_left = 0;
+    if (b->turn_left > 0) return 0;
+    *at = j->next_waiting;
+    if (j->n_submitted < j->n_prompts) append(&b->turns, j);
+    return 0;
+}
+
+static int feed_record(struct batch_run *b, struct err *e)
+{
+    struct input_line line;
+    uint64_t slot;
+    int more = batch_next(b, &line, &slot, e);
+    if (more < 0) return -1;
+    b->at_end = !more;
+    if (!more || journal_has(b->journal, slot)) return 0;
+    if (take_record(b, &line, slot, e)) return -1;
+    return journal_sync(b->journal, clock_now(), 0, e);
+}
+
+/* Submits prompts as long as the scheduler has room for more: of large records and of those behind
+ * them by turns. */
+static int feed(struct batch_run *b, struct err *e)
+{
+    double start = clock_now();
+    int n = 0;
+    for (; sched_wants(b->engine.sched) > 0; n++) {
+        struct job **at = next_in_turn(b);
+        int reads = may_read(b);
+        if (!*at && !reads) break;
+        if (b->turn_left <= 0 || (b->reads ? !reads : !*at)) {
+            b->reads = *at && reads ? !b->reads : reads;
+            b->turn_left = sched_turn(b->engine.sched);
+        }
+        if (b->reads ? feed_record(b, e) : feed_job(b, at, e)) return -1;
+    }
+    if (n) trace_span(b->trace, "read", start, clock_now());
+    return 0;
+}
+
+/* 0: all records answered; STOPPED; -1. */
+static int loop(struct batch_run *b, struct err *e)
+{
+    struct sched_stats stats;
+    double stop_at = 0;
+    int busy = 1;
+    while (busy || !b->at_end || b->turns || (b->pending && !stop_at)) {
+        if (submit_pending(b, busy ? CONSTRAINT_NO_WAIT : CONSTRAINT_BRIEFLY, e) || feed(b, e))
+            return -1;
+        if (run_stop_requested && !stop_at) {
+            double now = clock_now();
+            stop_at = now + b->o->grace;
+            sched_drain(b->engine.sched);
+            trace_span(b->trace, "stopping", now, now);
+        }
+        double start = clock_now();
+        if (stop_at && start >= stop_at) {
+            if (sched_abort(b->engine.sched, e)) return -1;
+            b->turns = NULL; /* they stay in `live` */
+        }
+        if ((busy = sched_step(b->engine.sched, e)) < 0) return -1;
+        double end = clock_now();
+        sched_stats(b->engine.sched, &stats);
+        trace_step(b->trace, start, end, &stats);
+        if (keep_finished(b, e) || journal_sync(b->journal, end, 0, e)) return -1;
+        if (!b->journal_path && result_advance(&b->result, b->journal, b->n_slots, e)) return -1;
+        meter_tick(&b->meter, &stats, 0);
+        if (stop_at && !busy) return journal_count(b->journal) == b->n_slots ? 0 : STOPPED;
+    }
+    return 0;
+}
+
+/* ---- the end */
+
+static int put_in_place(struct batch_run *b, struct err *e)
+{
+    char done[128];
+    if (journal_sync(b->journal, clock_now(), 1, e) ||
+        result_advance(&b->result, b->journal, b->n_slots, e) || result_finish(&b->result, e))
+        return -1;
+    if (!b->journal_path) return 0;
+    int n = snprintf(done, sizeof done, COMPLETION, (unsigned long long)journal_errors(b->journal),
+                     (unsigned long long)b->result.bytes, (unsigned long long)b->result.crc);
+    return journal_complete(b->journal, done, (size_t)n, e);
+}
+
+static int write_report(struct batch_run *b, struct err *e)
+{
+    struct sched_stats stats;
+    struct out o = {0}, s = {0};
+    sched_stats(b->engine.sched, &stats);
+    out_text(&s, "\"model\":");
+    out_string(&s, b->model_name, strlen(b->model_name));
+    out_text(&s, ",\"machine\":");
+    const char *machine = b->engine.forward.be->ops->describe(b->engine.forward.be);
+    out_string(&s, machine, strlen(machine));
+    out_text(&s, ",\"act\":");
+    out_string(&s, b->o->engine.act, strlen(b->o->engine.act));
+    out_text(&s, ",\"parallel\":");
+    out_int(&s, b->o->engine.n_seqs);
+    out_text(&s, ",\"batch_size\":");
+    out_int(&s, b->o->engine.n_batch);
+    out_bytes(&s, "", 1);
+    if (!out_failed(&s)) meter_report(&b->meter, &stats, s.p, &o);
+    int rc = out_failed(&s) || out_failed(&o) ? err_memory(e) : 0;
+    if (!rc) {
+        fwrite(o.p, 1, o.n, side_begin(&b->report));
+        rc = side_close(&b->report, e);
+    }
+    out_free(&s);
+    out_free(&o);
+    return rc;
+}
+
+/* COMPLETE: all answers are where -o says, whatever else failed. */
+static void say_end(struct batch_run *b, int rc, int complete)
+{
+    const struct meter *m = &b->meter;
+    double t = clock_now() - m->start;
+    progress_clear();
+    fprintf(stderr,
+            "%llu of %llu records done, %llu of them errors; %.1f s; prompts %llu tokens, "
+            "generated %llu (%.1f tok/s)\n",
+            (unsigned long long)m->n_done, (unsigned long long)m->n_total,
+            (unsigned long long)m->n_errors, t, (unsigned long long)m->n_prompt_tokens,
+            (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
+    if (rc == OK) return;
+    char name[PRINTABLE];
+    if (complete) fprintf(stderr, "all answers are in %s\n", printable_text(b->result.path, name));
+    else if (b->journal_path)
+        fprintf(stderr, "%llu of %llu answers are kept in %s; the same command continues\n",
+                (unsigned long long)journal_count(b->journal), (unsigned long long)b->n_slots,
+                printable_text(b->journal_path, name));
+    else
+        fprintf(stderr, "answers that were not written are lost: %s cannot be continued\n",
+                printable_text(b->output, name));
+}
+
+/* The exit code of a run whose answers are all there. A launcher takes any code but 0 of one
+ * process for the failure of the job and ends the others: with --shard auto refused records are
+ * said, not returned. */
+static int end_code(const struct batch_run *b)
+{
+    const char *shard = b->o->shard;
+    return b->meter.n_errors && (!shard || strcmp(shard, "auto")) ? SOME_FAILED : OK;
+}
+
+static int run(struct batch_run *b, struct err *e)
+{
+    const struct options *o = b->o;
+    if (shard_parse(&b->shard, o->shard, e)) return FAILED;
+    if (input_open(&b->input, o->input, o->output && strcmp(o->output, "-") ? o->output : NULL,
+                   e) ||
+        scan_input(b, e))
+        return FAILED;
+    if (!b->n_records) {
+        err_set(e, "%s: has no records", o->input);
+        return FAILED;
+    }
+    if (o->chat && !b->plain) {
+        err_set(e, "--chat is for lines of text: in a batch file each record's url says whether it "
+                   "is a chat");
+        return FAILED;
+    }
+    if (!o->check_only && (name_output(b, e) || open_journal(b, e))) return FAILED;
+    if (!o->check_only &&
+        (trace_open(&b->trace, o->trace, e) || side_open(&b->report, "--report", o->report, e)))
+        return FAILED;
+    if (open_model(b, e)) return FAILED;
+    if (o->check_only) return batch_check(b, e);
+    if (engine_open(&b->engine, e)) return FAILED;
+    run_say_variants(b->o, &b->engine);
+    snprintf(b->first_words, sizeof b->first_words,
+             "%sstopping: running requests have %d s to end; a second signal ends at once\n",
+             progress_erase(), o->grace);
+    prepare_words(b);
+    run_catch_signals(); /* before the journal begins: from then on there is something to continue
+                          */
+    if (b->journal_path) {
+        int complete = match_journal(b, e);
+        if (complete) return complete < 0 ? FAILED : end_code(b);
+    }
+    if (result_open(&b->result, b->output, !b->journal_path, ends_with(o->output, ".gz"),
+                    !strcmp(o->order, "done"), e))
+        return FAILED;
+    meter_open(&b->meter, b->n_slots, journal_count(b->journal),
+               b->journal_path || !isatty(1) || strcmp(b->output, "-"));
+    b->meter.n_errors = journal_errors(b->journal);
+    if (b->meter.n_resumed)
+        fprintf(stderr, "continuing: %llu of %llu answers are there\n",
+                (unsigned long long)b->meter.n_resumed, (unsigned long long)b->n_slots);
+    int rc = loop(b, e), complete = 0;
+    struct err late;
+    if (rc == STOPPED && journal_sync(b->journal, 0, 1, e)) rc = -1;
+    if (!rc) {
+        rc = put_in_place(b, e);
+        complete = !rc;
+    }
+    if (rc >= 0 && o->report && write_report(b, e)) rc = -1;
+    int trace_rc = trace_close(b->trace, &late);
+    b->trace = NULL;
+    if (trace_rc && rc >= 0) {
+        *e = late;
+        rc = -1;
+    }
+    say_end(b, rc, complete);
+    return rc < 0 ? FAILED : rc == STOPPED ? STOPPED : end_code(b);
+}
+
+int run_batch(const struct options *o, struct err *e)
+{
+    struct batch_run b = {.o = o, .result.fd = -1};
+    struct err ignored;
+    int rc = run(&b, e);
+    run_say_on_signal(NULL, NULL);
+    trace_close(b.trace, &ignored);
+    side_close(&b.report, &ignored);
+    for (struct job *j = b.live, *next; j; j = next) {
+        next = j->next;
+        job_close(j);
+    }
+    constraint_text_close(&b.constraint);
+    result_close(&b.result);
+    journal_close(b.journal);
+    token_text_close(&b.tokens);
+    breakers_close(&b.texts);
+    free(b.bias);
+    pooling_close(&b.pooling);
+    chat_close(b.chat);
+    job_calls_env_close(&b.calls);
+    constraints_stop(b.constraints);
+    engine_close(&b.engine); /* the scheduler's cursors go before their grammars */
+    constraints_close(b.constraints);
+    input_close(b.input);
+    out_free(&b.line);
+    free(b.seen);
+    free(b.output);
+    free(b.journal_path);
+    return rc;
+}

@@ -1,0 +1,162 @@
+#include "cli/modes/batch/record_tools.h"
+
+#include "cli/modes/batch/record.h"
+#include "core/base/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+__attribute__((format(printf, 3, 4))) static int refuse(struct refusal *why, const char *field,
+                                                        const char *fmt, ...)
+{
+    char text[200];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    why->field = field;
+    err_set(&why->why, "%s: %s", field, text);
+    return 1;
+}
+
+static int is_absent(const json_t *v) { return !v || json_is_null(v); }
+
+/* One of tools into the list. */
+static int add_tool(struct record_tools *t, const json_t *tool, size_t i, struct refusal *why)
+{
+    const json_t *type = json_object_get(tool, "type"), *f = json_object_get(tool, "function");
+    json_t *name = json_object_get(f, "name"), *parameters = json_object_get(f, "parameters"),
+           *strict = json_object_get(f, "strict"), *other, *own;
+    size_t k;
+    if (!json_is_object(tool)) return refuse(why, "tools", "%zu is not an object", i);
+    if (!json_is_string(type) || strcmp(json_string_value(type), "function"))
+        return refuse(why, "tools", "the type of %zu is not \"function\"", i);
+    if (!json_is_object(f)) return refuse(why, "tools", "%zu has no function", i);
+    if (!json_string_length(name) || strlen(json_string_value(name)) != json_string_length(name))
+        return refuse(why, "tools", "function.name of %zu is missing or no text", i);
+    if (!is_absent(parameters) && !json_is_object(parameters) && !json_is_boolean(parameters))
+        return refuse(why, "tools", "function.parameters of %zu are not a JSON schema: an object",
+                      i);
+    if (!is_absent(strict) && !json_is_boolean(strict))
+        return refuse(why, "tools", "function.strict of %zu is not true or false", i);
+    json_array_foreach (t->list, k, other)
+        if (json_equal(json_object_get(other, "name"), name))
+            return refuse(why, "tools", "%zu and %zu have the same name", k, i);
+    json_array_append_new(t->list, own = json_object());
+    json_object_set(own, "name", name);
+    if (json_is_true(strict)) t->is_strict = 1;
+    if (is_absent(parameters)) return 0;
+    json_object_set(own, "parameters", parameters);
+    if (!json_is_true(strict)) json_object_set_new(own, "free", json_true());
+    return 0;
+}
+
+static int read_list(struct record_tools *t, const json_t *tools, struct refusal *why)
+{
+    json_t *tool;
+    size_t i;
+    t->list = json_array();
+    json_array_foreach ((json_t *)(uintptr_t)tools, i, tool)
+        if (add_tool(t, tool, i, why)) return 1;
+    return 0;
+}
+
+/* Leaves the named function alone in the list. */
+static int choose(struct record_tools *t, const json_t *v, struct refusal *why)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    json_t *name = json_object_get(json_object_get(v, "function"), "name"), *tool = NULL;
+    size_t i;
+    if (!type || strcmp(type, "function") || !json_is_string(name))
+        return refuse(why, "tool_choice",
+                      "must be \"none\", \"auto\", \"required\" or {\"type\": \"function\", "
+                      "\"function\": {\"name\": ..}}");
+    json_array_foreach (t->list, i, tool)
+        if (json_equal(json_object_get(tool, "name"), name)) break;
+    if (i == json_array_size(t->list))
+        return refuse(why, "tool_choice", "'%.60s' is none of the tools", json_string_value(name));
+    json_t *alone = json_array();
+    json_array_append(alone, tool);
+    json_decref(t->list);
+    t->list = alone;
+    t->is_single = 1;
+    return 0;
+}
+
+/* 1: V, an object of a type of its own, names a function; *name. */
+static int names_function(const json_t *v, json_t **name)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    *name = json_object_get(json_object_get(v, "function"), "name");
+    return type && !strcmp(type, "function") && json_is_string(*name);
+}
+
+/* {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}: leaves these functions in the
+ * list, and sees to it by a grammar that no other is called. */
+static int allow(struct record_tools *t, const json_t *choice, struct refusal *why)
+{
+    const json_t *v = json_object_get(choice, "allowed_tools");
+    const char *mode = json_string_value(json_object_get(v, "mode"));
+    json_t *tools = json_object_get(v, "tools"), *one, *tool, *name, *list = json_array();
+    size_t i, k;
+    int rc = 0;
+    if (!mode || (strcmp(mode, "auto") && strcmp(mode, "required")))
+        rc = refuse(why, "tool_choice", "allowed_tools.mode must be \"auto\" or \"required\"");
+    else if (!json_is_array(tools) || !json_array_size(tools))
+        rc = refuse(why, "tool_choice", "allowed_tools.tools must be an array of functions");
+    else t->choice = strcmp(mode, "auto") ? TOOLS_REQUIRED : TOOLS_AUTO;
+    json_array_foreach (t->list, i, tool) {
+        int is_allowed = 0;
+        json_array_foreach (tools, k, one)
+            is_allowed |= names_function(one, &name) &&
+                          json_equal(json_object_get(tool, "name"), name);
+        if (is_allowed) json_array_append(list, tool);
+    }
+    if (!rc && json_array_size(list) != json_array_size(tools))
+        rc = refuse(why, "tool_choice",
+                    "allowed_tools.tools has something that is none of the tools, or one twice");
+    json_decref(t->list);
+    t->list = list;
+    t->is_strict = 1;
+    return rc;
+}
+
+/* Every call has to have the arguments of its schema. */
+static void bind(struct record_tools *t)
+{
+    json_t *tool;
+    size_t i;
+    json_array_foreach (t->list, i, tool) json_object_del(tool, "free");
+    t->is_strict = 1;
+}
+
+int record_read_tools(struct record *r, const json_t *body, struct refusal *why, struct err *e)
+{
+    struct record_tools *t = &r->calls;
+    const json_t *choice = json_object_get(body, "tool_choice"),
+                 *parallel = json_object_get(body, "parallel_tool_calls"),
+                 *reasoning = json_object_get(body, "include_reasoning");
+    const char *word = json_string_value(choice);
+    t->choice = r->tools ? TOOLS_AUTO : TOOLS_NONE;
+    t->hides_reasoning = json_is_false(reasoning);
+    if (word && !strcmp(word, "none")) t->choice = TOOLS_NONE;
+    else if (word && !strcmp(word, "required")) t->choice = TOOLS_REQUIRED;
+    else if (json_is_object(choice)) t->choice = TOOLS_NAMED;
+    else if (!is_absent(choice) && (!word || strcmp(word, "auto")))
+        return refuse(
+            why, "tool_choice",
+            "must be \"none\", \"auto\", \"required\" or an object that names a function");
+    if (t->choice == TOOLS_NONE) return 0;
+    if (!r->tools) return refuse(why, "tool_choice", "needs tools");
+    if (!is_absent(parallel) && !json_is_boolean(parallel))
+        return refuse(why, "parallel_tool_calls", "must be true or false");
+    t->is_single = json_is_false(parallel);
+    if (read_list(t, r->tools, why)) return 1;
+    word = json_string_value(json_object_get(choice, "type"));
+    int is_allowed = word && !strcmp(word, "allowed_tools");
+    if (is_allowed && allow(t, choice, why)) return 1;
+    if (t->choice == TOOLS_NAMED && choose(t, choice, why)) return 1;
+    if (t->choice != TOOLS_AUTO) bind(t);
+    return json_check(e);
+}
