@@ -324,6 +324,25 @@ static int begins_call(const struct reader *r, const char *p)
     return matches(r, p, opening, n_opening) || matches(r, p, tag, n);
 }
 
+/* Behind the tool's name that begins at P, perhaps with white space around it; NULL: none does. */
+static const char *behind_tool(const struct reader *r, const char *p)
+{
+    const char *begin = p = json_span_space(p, r->end);
+    while (p < r->end && call_syntax_takes_name(p, 1)) p++;
+    return find_tool(r, begin, (size_t)(p - begin)) ? json_span_space(p, r->end) : NULL;
+}
+
+/* 1: a call of a tool begins at P. */
+static int begins_tool(const struct reader *r, const char *p)
+{
+    const struct call_syntax *y = r->s->syntax;
+    size_t n_opening, n;
+    const char *opening = call_syntax_opening(y, &n_opening), *tag = last_tag(y->call, &n);
+    size_t taken = opening == tag ? 0 : matches(r, p, opening, n_opening);
+    if (taken) p = json_span_space(p + taken, r->end);
+    return (taken = matches(r, p, tag, n)) && behind_tool(r, p + taken);
+}
+
 /* 1: one of the tags that end a call stands at P. */
 static int ends_call(const struct reader *r, const char *p)
 {
@@ -334,16 +353,19 @@ static int ends_call(const struct reader *r, const char *p)
 }
 
 /* Where the value that follows ends: at the mark; where it lacks that, before the next argument,
- * before the end of its call if no mark comes before the next call, or with the answer. */
+ * before the end of its call if no mark comes before the next call, before a call of a tool, or
+ * with the answer. */
 static const char *find_end(const struct reader *r, const char *mark, size_t n_mark)
 {
     const char *end = NULL;
+    int is_ended = 0;
     if (r->s->is_exact) return find(r, mark, n_mark);
     for (const char *p = r->p; p < r->end; p++) {
         if (matches(r, p, mark, n_mark)) return p;
         if (begins_argument(r, p)) return end ? end : p;
-        if (end && begins_call(r, p)) return end;
-        if (!end && ends_call(r, p)) end = p;
+        if (is_ended && begins_call(r, p)) return end;
+        is_ended |= ends_call(r, p);
+        if (!end && (is_ended || begins_tool(r, p))) end = p;
     }
     return end || r->s->is_cut ? end : r->end;
 }
@@ -475,18 +497,14 @@ static int expect_end(struct reader *r)
     int found = 0;
     if (expect(r, y->call_end) || at_end(r)) return 1;
     if (r->s->is_exact) return 0;
-    for (const char *p = first_tag(y->call_end, &n); n; p = first_tag(p + n, &n))
+    for (const char *p = first_tag(y->call_end, &n); n; p = first_tag(p + n, &n)) {
+        size_t fence = strcspn(p, "<"); /* the end of a block before the tag */
+        if (fence && fence < n) found += expect_bytes(r, p, fence), p += fence, n -= fence;
         found += expect_bytes(r, p, n);
+    }
     const char *next = json_span_space(r->p, r->end);
-    return next < r->end ? found || begins_call(r, next) : !r->s->is_cut;
-}
-
-/* Behind the tool's name that begins at P, perhaps with white space around it; NULL: none does. */
-static const char *behind_tool(const struct reader *r, const char *p)
-{
-    const char *begin = p = json_span_space(p, r->end);
-    while (p < r->end && call_syntax_takes_name(p, 1)) p++;
-    return find_tool(r, begin, (size_t)(p - begin)) ? json_span_space(p, r->end) : NULL;
+    if (next == r->end) return !r->s->is_cut;
+    return found || begins_call(r, next) || (y->end && matches(r, next, y->end, strlen(y->end)));
 }
 
 /* The tool's name that ends before P, perhaps with white space between; NULL: none does. */

@@ -531,6 +531,47 @@ static void answers_that_lack_tags(void **state)
     read_answers(exact, sizeof exact / sizeof *exact, 1);
 }
 
+/* Values without their ends before the next call, and calls of a list without theirs. */
+static void answers_that_run_into_calls(void **state)
+{
+#define DEEPSEEK_F "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"i\": 1}"
+    static const struct answer cases[] = {
+        {"glm47", "[]",
+         "<tool_call>f<arg_key>s</arg_key><arg_value>K<tool_call>f<arg_key>i</arg_key>"
+         "<arg_value>5</arg_value></tool_call>",
+         0, "", "f {\"s\": \"K\"};f {\"i\": 5};"},
+        {"glm45", "[]",
+         "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a <tool_call>g b</arg_value>\n"
+         "<arg_key>i</arg_key>\n<arg_value>5</arg_value>\n</tool_call>",
+         0, "", "f {\"s\": \"a <tool_call>g b\", \"i\": 5};"},
+        {"qwen3_coder", "[]",
+         "<tool_call>\n<function=f>\n<parameter=s>\nK\n<tool_call>\n<function=f>\n<parameter=i>\n"
+         "5\n</parameter>\n</function>\n</tool_call>",
+         0, "", "f {\"s\": \"K\"};f {\"i\": 5};"},
+        {"qwen3_coder", "[]",
+         "<tool_call>\n<function=f>\n<parameter=s>\nK\n<function=g>\n</function>\n</tool_call>", 0,
+         "", "f {\"s\": \"K\"};g {};"},
+        {"qwen3_coder", "[]",
+         "<tool_call>\n<function=f>\n<parameter=s>\nK <function=h>\n<parameter=i>\n5\n"
+         "</function>\n</tool_call>",
+         0, "", "f {\"s\": \"K <function=h>\", \"i\": 5};"},
+        {"deepseek_v31", "[]",
+         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"i\": "
+         "1}<｜tool▁call▁begin｜>g"
+         "<｜tool▁sep｜>{}<｜tool▁calls▁end｜>",
+         0, "", "f {\"i\": 1};g {};"},
+        {"deepseek_v3", "[]", "<｜tool▁calls▁begin｜>" DEEPSEEK_F "\n```", 0, "", "f {\"i\": 1};"},
+        {"deepseek_v3", "[]",
+         "<｜tool▁calls▁begin｜>" DEEPSEEK_F "\n```\n" DEEPSEEK_F
+         "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+         0, "", "f {\"i\": 1};f {\"i\": 1};"},
+        {"deepseek_v3", "[]", "<｜tool▁calls▁begin｜>" DEEPSEEK_F " and", 0,
+         "<｜tool▁calls▁begin｜>" DEEPSEEK_F " and", ""},
+    };
+    (void)state;
+    read_answers(cases, sizeof cases / sizeof *cases, 0);
+}
+
 /* Values as Python writes them, and in capitals. */
 static void answers_with_literals(void **state)
 {
@@ -752,6 +793,7 @@ int main(void)
         cmocka_unit_test(random_answers),
         cmocka_unit_test(answers_by_hand),
         cmocka_unit_test(answers_that_lack_tags),
+        cmocka_unit_test(answers_that_run_into_calls),
         cmocka_unit_test(answers_with_literals),
         cmocka_unit_test(damaged),
         cmocka_unit_test(marks),
