@@ -275,8 +275,7 @@ static const struct args_row table[] = {
     {HEADING("Machine")},
     {NAMES("--backend"), TEXT(engine.backend, "auto|" BACKEND_CHOICE),
      VALUES("auto", BACKEND_NAMES),
-     .help = "where to compute; auto (default) takes a GPU that can run the embedded kernels; gpu and "
-             "hip are one"},
+     .help = "where to compute; auto (default) takes a GPU that runs the kernels; gpu is hip"},
     {NAMES("--cpu"), TEXT(engine.cpu, "NAME"), OFFERS("auto", CPU_NAMES, "ref"),
      .help = "instruction set of the CPU backend: auto (default), one that --version lists, or "
              "ref, the double-precision reference"},
