@@ -300,8 +300,13 @@ static int check_parts(const json_t *parts, size_t at, struct err *e)
 
 static int is_null(const json_t *v) { return !v || json_is_null(v); }
 
+static int is_empty(const json_t *v)
+{
+    return is_null(v) || (json_is_string(v) && !json_string_length(v));
+}
+
 /* The reasoning of an earlier turn under the names that templates read: of those that programs
- * write, the first that is there fills the others. */
+ * write, the first that has text fills the others. */
 static int name_reasoning(json_t *message, struct err *e)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
@@ -311,7 +316,8 @@ static int name_reasoning(json_t *message, struct err *e)
         if (json_is_string(v)) text = v;
     }
     for (int i = 0; i < 2 && text; i++)
-        if (is_null(json_object_get(message, names[i])) && json_object_set(message, names[i], text))
+        if (is_empty(json_object_get(message, names[i])) &&
+            json_object_set(message, names[i], text))
             return err_memory(e);
     return 0;
 }

@@ -562,6 +562,9 @@ static void openai_messages(void **state)
          "\"r\"}]"},
         {"x", "[{\"role\":\"assistant\",\"reasoning_content\":\"c\",\"thinking\":\"t\"}]",
          "[{\"role\":\"assistant\",\"reasoning_content\":\"c\",\"thinking\":\"t\"}]"},
+        {"x", "[{\"role\":\"assistant\",\"reasoning_content\":\"\",\"reasoning\":\"r\"}]",
+         "[{\"role\":\"assistant\",\"reasoning_content\":\"r\",\"reasoning\":\"r\",\"thinking\":"
+         "\"r\"}]"},
         {"x", "[{\"role\":\"assistant\",\"reasoning\":null}]",
          "[{\"role\":\"assistant\",\"reasoning\":null}]"},
         /* parts that hold text under other names */

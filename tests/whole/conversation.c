@@ -376,17 +376,19 @@ static void messages(void)
                 none, 0,
                 "/etc/hosts what is this?|/usr|//|/* x */|/dev/null|/home is what?|/r/books|/5|/ |"
                 "/etc/|/reset|");
-    static const char *const mistyped[] = {"/rest",   "/savee x", "/HELP", "/hlep",     "/exi",
-                                           "/sytem a", "/lod x", "/bye",  "/nonsense", "/res"};
+    static const char *const mistyped[] = {"/rest",    "/savee x", "/HELP", "/hlep",     "/exi",
+                                           "/sytem a", "/lod x",   "/bye",  "/nonsense", "/res"};
     for (size_t i = 0; i < sizeof mistyped / sizeof *mistyped; i++) {
         snprintf(text, sizeof text, "%s\n", mistyped[i]);
         messages_of(mistyped[i], text, none, 1, "");
     }
-    messages_of("three quotation marks", "\"\"\"one\n\n/reset\n two\"\"\"\n\"\"\"/help\"\"\"\n", none,
-                0, "one\n\n/reset\n two|/help|");
-    messages_of("-mli", "one\n\ntwo\\\nthree\\\n", (char *[]){"-mli", NULL}, 0, "one\n\ntwo|three|");
+    messages_of("three quotation marks", "\"\"\"one\n\n/reset\n two\"\"\"\n\"\"\"/help\"\"\"\n",
+                none, 0, "one\n\n/reset\n two|/help|");
+    messages_of("-mli", "one\n\ntwo\\\nthree\\\n", (char *[]){"-mli", NULL}, 0,
+                "one\n\ntwo|three|");
     TALK(&p, "\"\"\"one\ntwo\n", "-n", "2");
-    check(p.code == 1 && strstr(p.err, "without the other three"), "quotation marks without end", &p);
+    check(p.code == 1 && strstr(p.err, "without the other three"), "quotation marks without end",
+          &p);
     process_free(&p);
     /* -f: the first message; /read: begins the next one */
     write_file(input, "What is\nthis?\n", 14);
@@ -397,11 +399,16 @@ static void messages(void)
              input, path);
     messages_of("/read, /reset", text, none, 0, "So?|");
     snprintf(text, sizeof text, "Hi\n/read %s\n/read %s\nWhy?\nHow?\n", path, input);
-    messages_of("/read", text, none, 0,
-                "Hi|--- File: notes.txt ---\none\ntwo\n--- File: in ---\nWhat is\nthis?\nWhy?|How?|");
+    messages_of(
+        "/read", text, none, 0,
+        "Hi|--- File: notes.txt ---\none\ntwo\n--- File: in ---\nWhat is\nthis?\nWhy?|How?|");
+    snprintf(text, sizeof text, "/read %s\n", path);
+    TALK(&p, text, "-n", "2");
+    check(!p.code && strstr(p.err, "1 answer;"), "/read behind which a pipe ends", &p);
+    process_free(&p);
     write_file(path, "\xff", 1);
-    snprintf(text, sizeof text, "/read %s\n/read\n/read /nonexistent/x\n/read %s\n/read /dev/null\n",
-             path, model);
+    snprintf(text, sizeof text,
+             "/read %s\n/read\n/read /nonexistent/x\n/read %s\n/read /dev/null\n", path, model);
     TALK(&p, text, "-n", "2");
     check(p.code == 1 && strstr(p.err, "is not UTF-8") && strstr(p.err, "/read needs a file") &&
               strstr(p.err, "/nonexistent/x: No such file") && strstr(p.err, "zero bytes") &&
@@ -415,7 +422,8 @@ static void messages(void)
     process_free(&p);
     /* answers that end before their document does */
     TALK(&p, "Hi\n", "--regex", "[a-z]{500}", "-n", "9");
-    check(p.code == 0 && strstr(p.err, "note: -n ended the answer before its document was complete"),
+    check(p.code == 0 &&
+              strstr(p.err, "note: -n ended the answer before its document was complete"),
           "an answer that -n cuts", &p);
     process_free(&p);
     TALK(&p, "Hi\n", "--regex", "[a-z]{500}", "-c", "30");
@@ -433,10 +441,11 @@ static void no_template(const char *convert_bin)
     struct process p;
     char plain[640], command[3000];
     snprintf(plain, sizeof plain, "%s/plain.safetensors", dir);
-    snprintf(command, sizeof command,
-             "cp -r models/demo %s/plain && rm %s/plain/chat_template.jinja && %s -q %s/plain %s && "
-             "rm -r %s/plain",
-             dir, dir, convert_bin, dir, plain, dir);
+    snprintf(
+        command, sizeof command,
+        "cp -r models/demo %s/plain && rm %s/plain/chat_template.jinja && %s -q %s/plain %s && "
+        "rm -r %s/plain",
+        dir, dir, convert_bin, dir, plain, dir);
     if (system(command)) exit(2);
     for (int i = 0; i < 2; i++) {
         process_run(&p, (char *[]){run_bin, "-m", plain, "-cnv", NULL}, i ? "Hi\n" : "");
@@ -640,7 +649,8 @@ static void terminal(void)
                    i ? "within an answer" : "at the prompt", s.code);
     }
 
-    /* a paste of several lines is one message, and is edited as one; so is what Alt-Enter divides */
+    /* a paste of several lines is one message, and is edited as one; so is what Alt-Enter divides
+     */
     start(&s, (char *[]){run_bin, "-m", model, "-cnv", "--temp", "0", "-n", "2", NULL});
     wait_for_prompt(&s, "the first prompt");
     check_that(strstr(s.text, "\x1b[?2004h") != NULL, "pastes are asked for: %s", s.text);

@@ -188,8 +188,9 @@ static int take_message(struct conversation *c, const char *text, size_t n, stru
         text = whole.p;
         n = whole.n;
     }
-    int added = out_failed(&whole) ? err_memory(e)
-                                   : run_add_message(c->messages, "user", text, n, "the message", e);
+    int added = out_failed(&whole)
+                    ? err_memory(e)
+                    : run_add_message(c->messages, "user", text, n, "the message", e);
     out_free(&whole);
     if (added) {
         if (err_is_memory(e)) return -1;
@@ -279,7 +280,10 @@ static int talk(struct conversation *c, struct err *e)
         if (run_stop_requested == SIGINT) run_stop_requested = 0;
         int got = run_stop_requested ? LINE_INTERRUPTED : read_text(c, &text, &quoted, e);
         if (got < 0) rc = -1;
-        if (got == LINE_END) break;
+        if (got == LINE_END) {
+            if (c->read.n && !line_is_terminal(c->lines)) rc = take_message(c, "", 0, e);
+            break;
+        }
         if (got == LINE_INTERRUPTED) {
             if (run_stop_requested != SIGINT || interrupted || !line_is_terminal(c->lines)) break;
             fputs("Ctrl-C again ends, as /exit does\n", stderr);
