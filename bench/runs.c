@@ -143,14 +143,13 @@ static json_t *record(const struct test *t, const struct bench_options *o,
     }
     struct stats w = stats_of(wall, n), r = stats_of(rate, n), p = stats_of(cpu, n);
     json_t *j = json_pack(
-        "{s:s s:s s:s s:s s:s s:o s:s s:I s:I s:i s:i s:i s:s s:s}", "build_version", OPT4GPTQ_VERSION,
-        "build_commit", args_commit(), "cpu_info", facts->cpu_info, "gpu_info",
+        "{s:s s:s s:s s:s s:s s:o s:s s:I s:I s:i s:i s:i s:s s:s}", "build_version",
+        OPT4GPTQ_VERSION, "build_commit", args_commit(), "cpu_info", facts->cpu_info, "gpu_info",
         c->backend == &backend_cpu ? "" : t->setup->forward.be->ops->describe(t->setup->forward.be),
-        "backends", o->backend, "model_filename",
-        json_text(facts->filename), "model_type", facts->model_type, "model_size",
-        (json_int_t)facts->model_bytes, "model_n_params", (json_int_t)facts->n_params, "n_batch",
-        o->n_batch, "n_ubatch", o->n_batch, "n_threads", c->threads, "type_k", kv_formats[c->kv].name, "type_v",
-        kv_formats[c->kv].name);
+        "backends", o->backend, "model_filename", json_text(facts->filename), "model_type",
+        facts->model_type, "model_size", (json_int_t)facts->model_bytes, "model_n_params",
+        (json_int_t)facts->n_params, "n_batch", o->n_batch, "n_ubatch", o->n_batch, "n_threads",
+        c->threads, "type_k", kv_formats[c->kv].name, "type_v", kv_formats[c->kv].name);
     json_t *more = json_pack(
         "{s:s s:s s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act",
         act_formats[c->act].name, "cpu", c->cpu, "n_parallel", t->n_parallel, "n_prompt",
@@ -217,7 +216,8 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
     const struct bench_options *o = t->o;
     const int hide[N_COLUMNS] = {
         [COL_KV] = o->kv.n == 1, [COL_CPU] = o->cpu.n == 1, [COL_CPU_TIME] = !o->cpu_time};
-    const char *machine = t->setups.setup[0].forward.be->ops->describe(t->setups.setup[0].forward.be);
+    const char *machine =
+        t->setups.setup[0].forward.be->ops->describe(t->setups.setup[0].forward.be);
     char size[UNITS_TEXT];
     /* what differs among the configurations is a column of the table */
     printf("%s, %s; %s; %.*s, kv %s; %d run%s%s\n\n", facts->model_type,

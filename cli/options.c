@@ -38,8 +38,7 @@ static const struct args_row table[] = {
      .modes = PROMPT_AS_TEXT | PROMPT_OF_TALK, .group = PROMPT},
     {NAMES("-f", "--file", "--in-file", "-bf", "--binary-file"), READS(file, "FILE"),
      .help = "prompt from a file, byte for byte; - is stdin; with -cnv the first message",
-     .modes = PROMPT_AS_TEXT | PROMPT_OF_TALK,
-     .group = PROMPT},
+     .modes = PROMPT_AS_TEXT | PROMPT_OF_TALK, .group = PROMPT},
     {NAMES("--prompt-ids"), TEXT(prompt_ids, "1,2,3"), .help = "prompt as token ids, exactly these",
      .modes = PROMPT_AS_IDS, .group = PROMPT},
     {NAMES("-e", "--escape"), FLAG(escape), .group = ESCAPES,
@@ -62,7 +61,8 @@ static const struct args_row table[] = {
              "commands. --chat without a prompt does so on a terminal",
      .chooses = RUN_CONVERSATION},
     {NAMES("-mli", "--multiline-input"), FLAG(multiline),
-     .help = "with -cnv: a message goes on until a line that ends with \\", .modes = PROMPT_OF_TALK},
+     .help = "with -cnv: a message goes on until a line that ends with \\",
+     .modes = PROMPT_OF_TALK},
     {HEADING("Generation")},
     {NAMES("-n", "--predict", "--n-predict"), INT(n_predict, -1, 1 << 24),
      .help = "tokens to generate (default -1: until end of text or context; a batch has its own; "
@@ -193,7 +193,8 @@ static const struct args_row table[] = {
     {NAMES("-i", "--input", "--input-file"), READS(input, "FILE"),
      .help = "OpenAI batch lines, or a prompt a line; plain or gzip; - is stdin",
      .chooses = RUN_BATCH},
-    {NAMES("-o", "--output", "--output-file"), WRITES(output, "FILE"), .beside = ".journal .journal.tmp .part",
+    {NAMES("-o", "--output", "--output-file"), WRITES(output, "FILE"),
+     .beside = ".journal .journal.tmp .part",
      .help = "answers; .gz packs them; - is stdout (a pipe cannot be resumed)",
      .modes = MODE(RUN_BATCH)},
     {NAMES("--input-format"), TEXT(input_format, "auto|jsonl|text"),
@@ -331,25 +332,29 @@ static const char *const usage[] = {"-m MODEL -p PROMPT [options]", "-m MODEL -c
                                     "-m MODEL -i PROMPTS -o ANSWERS [options]", NULL};
 
 static const char *const examples[] = {
-    "-m model.safetensors -p \"Once upon a time\" -n 64", "-m model.safetensors -cnv",
+    "-m model.safetensors -p \"Once upon a time\" -n 64",
+    "-m model.safetensors -cnv",
     "-m model.safetensors -i prompts.jsonl -o answers.jsonl",
     "-m model.safetensors --chat -p \"Name a river.\" --json-schema-file river.json",
-    "-m model.safetensors -f wiki.txt --perplexity second-half -c 2048", NULL};
+    "-m model.safetensors -f wiki.txt --perplexity second-half -c 2048",
+    NULL};
 
 const struct args_program run_program = {
     .name = "opt4gptq-run",
     .purpose = "answer prompts with a GPTQ language model",
     .usage = usage,
-    .more = "Options of llama.cpp and vLLM that are not here are refused with what to do instead, or "
-            "accepted with a note where they change nothing.\n"
-            "Text goes to stdout, everything else to stderr.",
+    .more =
+        "Options of llama.cpp and vLLM that are not here are refused with what to do instead, or "
+        "accepted with a note where they change nothing.\n"
+        "Text goes to stdout, everything else to stderr.",
     .exits = "0 ok, 1 failed, 2 wrong usage, 3 some records failed, 4 stopped early",
     .rows = table,
     .n_rows = sizeof table / sizeof *table,
     .others = llama_names,
     .others_too = vllm_names,
     .description =
-        "Answers one prompt (-p, -f), a conversation (-cnv) or a file of prompts (-i), or evaluates "
+        "Answers one prompt (-p, -f), a conversation (-cnv) or a file of prompts (-i), or "
+        "evaluates "
         "(--perplexity, --multiple-choice), with a model file that opt4gptq-convert made. The same "
         "prompt gives the same answer on any number of threads and in any batch; a batch that was "
         "interrupted is continued by the same command.",

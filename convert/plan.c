@@ -297,10 +297,11 @@ static int check_unused(struct plan *p, struct err *e)
 static int check_orders(const struct plan *p, struct err *e)
 {
     if (!p->facts.no_g_idx || !p->facts.n_act_order) return 0;
-    return err_set(e,
-                   "%s: module '%s' has no usable g_idx, but %d others have their inputs in an order of "
-                   "their own: its order is not known",
-                   p->dir->path, p->facts.no_g_idx, p->facts.n_act_order);
+    return err_set(
+        e,
+        "%s: module '%s' has no usable g_idx, but %d others have their inputs in an order of "
+        "their own: its order is not known",
+        p->dir->path, p->facts.no_g_idx, p->facts.n_act_order);
 }
 
 static void report(const struct plan *p)

@@ -84,11 +84,12 @@ struct plan_job {
 /* Findings, for the metadata and for messages. */
 struct plan_facts {
     int n_quantized, n_plain, n_act_order;
-    int n_unordered;      /* modules without g_idx although desc_act is set */
-    const char *no_g_idx; /* the first GPTQ module of several groups without usable g_idx, or NULL */
-    int n_label_wrong;    /* modules whose zeros contradict checkpoint_format */
-    int n_v1, n_v2;       /* modules by format of the zeros */
-    int word_plus;        /* v1 zeros of asymmetric modules are read as GPTQModel writes them */
+    int n_unordered; /* modules without g_idx although desc_act is set */
+    const char
+        *no_g_idx;     /* the first GPTQ module of several groups without usable g_idx, or NULL */
+    int n_label_wrong; /* modules whose zeros contradict checkpoint_format */
+    int n_v1, n_v2;    /* modules by format of the zeros */
+    int word_plus;     /* v1 zeros of asymmetric modules are read as GPTQModel writes them */
     int n_asymmetric;
     /* v1 fields of asymmetric modules with all bits set, which readers interpret differently */
     uint64_t n_all_ones;

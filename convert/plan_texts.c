@@ -25,18 +25,13 @@ enum {
     POOLING,
     N_TEXTS
 };
-static const char *const names[N_TEXTS] = {"tokenizer.json",
-                                           "tokenizer.model",
-                                           "tokenizer_config.json",
-                                           "special_tokens_map.json",
-                                           "added_tokens.json",
-                                           "chat_template.jinja",
-                                           "chat_template.json",
-                                           "additional_chat_templates/tool_use.jinja",
-                                           "generation_config.json",
-                                           "config.json",
-                                           "modules.json",
-                                           "1_Pooling/config.json"};
+static const char *const names[N_TEXTS] = {
+    "tokenizer.json",         "tokenizer.model",
+    "tokenizer_config.json",  "special_tokens_map.json",
+    "added_tokens.json",      "chat_template.jinja",
+    "chat_template.json",     "additional_chat_templates/tool_use.jinja",
+    "generation_config.json", "config.json",
+    "modules.json",           "1_Pooling/config.json"};
 
 /* Another name of chat_template.jinja. */
 static const char other_template[] = "additional_chat_templates/default.jinja";

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_IDLE = 64 };    /* grammars that are kept though nobody asks for them now */
+enum { MAX_IDLE = 64 };   /* grammars that are kept though nobody asks for them now */
 enum { MAX_THREADS = 4 }; /* so that one grammar that takes long holds up no others */
 enum { BRIEFLY_NS = 50000000 };
 

@@ -99,6 +99,17 @@ static int containing(struct schema *s, json_t *flat, json_t *items, json_t *wan
     return 0;
 }
 
+/* `contains` of the schema, and those that merged schemas added. */
+static int all_contained(struct schema *s, json_t *flat, json_t *items, int min, int max,
+                         net_expr *x)
+{
+    json_t *wanted = json_pack("[O]", json_object_get(flat, "contains"));
+    json_array_extend(wanted, json_object_get(flat, "opt4gptq:moreContains"));
+    int rc = containing(s, flat, items, wanted, min, max, x);
+    json_decref(wanted);
+    return rc;
+}
+
 static int array(struct schema *s, json_t *flat, net_expr *x)
 {
     json_t *prefix = json_object_get(flat, "prefixItems"), *items = json_object_get(flat, "items"),
@@ -111,14 +122,8 @@ static int array(struct schema *s, json_t *flat, net_expr *x)
     if (max != NET_NO_LIMIT && max < min) return *x = net_chars(s->net, NULL, 0), 0;
     if (json_is_true(json_object_get(flat, "uniqueItems")) && max != 0 && max != 1)
         return unique_items(s, flat, items ? items : json_true(), min, max, x);
-    json_t *contains = json_object_get(flat, "contains");
-    if (contains) {
-        json_t *wanted = json_pack("[O]", contains);
-        json_array_extend(wanted, json_object_get(flat, "opt4gptq:moreContains"));
-        int rc = containing(s, flat, items ? items : json_true(), wanted, min, max, x);
-        json_decref(wanted);
-        return rc;
-    }
+    if (json_object_get(flat, "contains"))
+        return all_contained(s, flat, items ? items : json_true(), min, max, x);
     if (items && schema_rule(s, items, "items", &rest_rule)) return -1;
     net_expr rest = net_call(s->net, rest_rule), tail, body;
     n = (int)json_array_size(prefix);

@@ -359,6 +359,13 @@ static int find_place(struct walk *w, uint32_t n, int may_end, walk_place *out, 
     return 0;
 }
 
+/* Where the rule returns to. */
+static int push_return(struct walk *w, uint32_t frame, struct err *e)
+{
+    const struct frame f = w->frame[frame];
+    return push(w, f.node, f.below, f.flags, e);
+}
+
 /* Follows all that was pushed to the nodes that read. */
 static int close_over(struct walk *w, walk_place *out, struct err *e)
 {
@@ -411,10 +418,7 @@ static int close_over(struct walk *w, walk_place *out, struct err *e)
             break;
         case NET_END:
             if (frame == NO_FRAME) may_end = 1;
-            else {
-                const struct frame f = w->frame[frame];
-                if (push(w, f.node, f.below, f.flags, e)) return -1;
-            }
+            else if (push_return(w, frame, e)) return -1;
             break;
         case NET_DEAD: break;
         }

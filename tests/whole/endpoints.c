@@ -778,7 +778,8 @@ static void checkpoints(void)
     check(!shell_code("%s -q %s %s 2>/dev/null", convert_bin, copy, headless), "with 1", NULL);
     shell_code("rm -f %s*", out2);
     RUN(&p, headless, "-i", in, "-o", out2, "--format", "ids");
-    check(p.code == 3 && !shell_code("[ \"$(head -n 1 %s)\" = \"$(head -n 1 %s.keep)\" ]", out2, out),
+    check(p.code == 3 &&
+              !shell_code("[ \"$(head -n 1 %s)\" = \"$(head -n 1 %s.keep)\" ]", out2, out),
           "a boolean that is 1", &p);
     process_free(&p);
     shell_code("sed -i 's/Pooling\"/Dense\"/' %s/modules.json && rm -r %s/1_Pooling", copy, copy);

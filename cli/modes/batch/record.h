@@ -18,17 +18,11 @@ struct record_grammar {
     const char *field; /* that asks for the grammar; NULL: answers are free */
     struct grammar_spec spec;
     int has_space, has_order; /* the record says them itself */
-    char *owned; /* the spec's text, or NULL: it is the run's */
+    char *owned;              /* the spec's text, or NULL: it is the run's */
 };
 
 /* Those from RECORD_EMBEDDING on are pooled: their prompts are evaluated, nothing is generated. */
-enum record_kind {
-    RECORD_COMPLETION,
-    RECORD_CHAT,
-    RECORD_EMBEDDING,
-    RECORD_SCORE,
-    RECORD_RERANK
-};
+enum record_kind { RECORD_COMPLETION, RECORD_CHAT, RECORD_EMBEDDING, RECORD_SCORE, RECORD_RERANK };
 
 /* Fields of a pooled record (record_pooling.c). The values are the record's. */
 struct record_pooling {
@@ -75,17 +69,17 @@ struct record {
     size_t text_bytes;
     const json_t *prompt; /* of a completion: string, ids, or array of these; or NULL */
     const json_t *messages, *tools,
-        *kwargs;       /* of a chat; tools and kwargs (chat_template_kwargs) may be NULL */
+        *kwargs; /* of a chat; tools and kwargs (chat_template_kwargs) may be NULL */
     const json_t *effort, *verbosity; /* words for the chat template; NULL: not given */
-    const char *model; /* as the record names it, or NULL */
-    int n, max_tokens; /* max_tokens -1: up to the context */
-    int logprobs;      /* -1: none; else that many alternatives */
+    const char *model;                /* as the record names it, or NULL */
+    int n, max_tokens;                /* max_tokens -1: up to the context */
+    int logprobs;                     /* -1: none; else that many alternatives */
     int prompt_logprobs;              /* likewise, of the prompt's tokens */
     int truncate, truncates_end;      /* tokens of a prompt that stay, or an enum above */
     int32_t *named;                   /* [n_named] logprob_token_ids, ascending, or NULL */
     int n_named;
-    uint32_t *allowed;                /* allowed_token_ids as bits [vocab], or NULL */
-    const json_t *bad_words;          /* array of strings, or NULL */
+    uint32_t *allowed;       /* allowed_token_ids as bits [vocab], or NULL */
+    const json_t *bad_words; /* array of strings, or NULL */
     int echo, return_ids, include_stop, skip_special, add_special, add_generation_prompt;
     int has_seed;
     struct sampler_params sampling; /* stop_ids and bias are the record's; no DRY breakers yet */
