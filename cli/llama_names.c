@@ -86,12 +86,10 @@ const struct args_other llama_names[] = {
      ARGS_REFUSED, TEXT_ONLY},
 
     /* prompt and chat */
-    {"-sysf --system-prompt-file", ARGS_REFUSED, "-sys \"$(cat FILE)\" gives a file's text"},
     {"--verbose-prompt", ARGS_REFUSED, "--tokenize -p TEXT prints the ids of a prompt"},
     {"--interactive -if --interactive-first -ins --instruct --in-prefix "
      "--in-prefix-bos --in-suffix",
      ARGS_REFUSED, CHAT_LOOP},
-    {"-st --single-turn", ARGS_REFUSED, "--chat -p TEXT answers one message and ends"},
     {"-cml --chatml --chat-template", ARGS_REFUSED,
      "--chat applies the model's own template, --chat-template-file FILE the one in a file"},
     {"--no-jinja", ARGS_REFUSED, "--chat applies a Jinja template; without it there is none"},
@@ -112,8 +110,7 @@ const struct args_other llama_names[] = {
     /* context and memory */
     {"--keep --context-shift", ARGS_REFUSED,
      "a text ends with its context, nothing is shifted out"},
-    {"-ctk --cache-type-k -ctv --cache-type-v --memory-f32", ARGS_REFUSED,
-     "--kv f16, f32, int8 or int4 is how keys and values are stored, both alike"},
+    {"--memory-f32", ARGS_REFUSED, "--kv f32 stores keys and values so"},
     {"-fitt --fit-target -fitc --fit-ctx -cram --cache-ram", ARGS_REFUSED,
      "--mem SIZE is what a batch may take, -c N its context"},
     {"--no-cache-prompt", ARGS_REFUSED, "--no-prefix-cache"},

@@ -6,6 +6,7 @@
 #include "core/base/process.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { EXIT_USAGE = 2 };
@@ -25,14 +26,8 @@ static int list_devices(const struct options *o, struct err *e)
     return rc ? 1 : 0;
 }
 
-static int run(struct options *o, struct err *e)
+static int run_mode(const struct options *o, struct err *e)
 {
-    usage_say(o);
-    run_draw_seed(o);
-    if (options_settle(o, e)) return 1;
-    run_say_slow(o);
-    process_maps(o->model);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
     switch ((enum run_mode)o->given.mode) {
     case RUN_COMPLETE: return run_complete(o, e);
     case RUN_CONVERSATION: return run_conversation(o, e);
@@ -45,6 +40,20 @@ static int run(struct options *o, struct err *e)
     case RUN_DEVICES: return list_devices(o, e);
     }
     return EXIT_USAGE;
+}
+
+static int run(struct options *o, struct err *e)
+{
+    usage_say(o);
+    run_draw_seed(o);
+    if (options_settle(o, e)) return 1;
+    run_say_slow(o);
+    process_maps(o->model);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
+    char *system;
+    int rc = run_read_system(o, &system, e) ? 1 : run_mode(o, e);
+    free(system);
+    return rc;
 }
 
 int main(int argc, char **argv)

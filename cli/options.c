@@ -28,7 +28,7 @@
 #else
 #define CPU_NAMES "scalar"
 #endif
-enum { NO_GROUP, PROMPT, ESCAPES, ORDER_OF_SAMPLERS, CONSTRAINT };
+enum { NO_GROUP, PROMPT, SYSTEM, ESCAPES, ORDER_OF_SAMPLERS, CONSTRAINT };
 
 #define ARGS_STRUCT struct options
 static const struct args_row table[] = {
@@ -49,7 +49,10 @@ static const struct args_row table[] = {
              "chat template",
      .modes = MODE(RUN_COMPLETE) | MODE(RUN_BATCH) | MODE(RUN_TOKENIZE) | PROMPT_OF_TALK},
     {NAMES("-sys", "--system-prompt"), TEXT(system_prompt, "TEXT"),
-     .help = "with --chat or -cnv: the system message", .needs = "--chat -cnv"},
+     .help = "with --chat or -cnv: the system message", .needs = "--chat -cnv", .group = SYSTEM},
+    {NAMES("-sysf", "--system-prompt-file"), READS(system_prompt_file, "FILE"),
+     .help = "the system message from a file, without the newline at its end",
+     .needs = "--chat -cnv", .group = SYSTEM},
     {NAMES("--chat-template-file"), READS(chat_template_file, "FILE"),
      .help = "with --chat or -cnv: this Jinja template, not the model's"},
     {NAMES("--reasoning"), TEXT(reasoning, "keep|hide|only"), VALUES("keep", "hide", "only"),
@@ -63,6 +66,8 @@ static const struct args_row table[] = {
     {NAMES("-mli", "--multiline-input"), FLAG(multiline),
      .help = "with -cnv: a message goes on until a line that ends with \\",
      .modes = PROMPT_OF_TALK},
+    {NAMES("-st", "--single-turn"), FLAG(single_turn),
+     .help = "with -cnv: one answer, then the end", .modes = PROMPT_OF_TALK},
     {HEADING("Generation")},
     {NAMES("-n", "--predict", "--n-predict"), INT(n_predict, -1, 1 << 24),
      .help = "tokens to generate (default -1: until end of text or context; a batch has its own; "
@@ -294,6 +299,10 @@ static const struct args_row table[] = {
     {NAMES("--kv"), TEXT(engine.kv, "KV"), VALUES("auto", "f16", "f32", "int8", "int4"),
      .help = "storage of keys and values: f16, f32, int8 (half the memory of f16), int4 (a third); "
              "auto (default): f16, with --same-bits int8"},
+    {NAMES("-ctk", "--cache-type-k"), TEXT(cache_k, "TYPE"), VALUES("f32", "f16", "q8_0", "q4_0"),
+     .help = "llama.cpp's spelling of --kv, for -ctv too: q8_0 is int8, q4_0 int4"},
+    {NAMES("-ctv", "--cache-type-v"), TEXT(cache_v, "TYPE"), VALUES("f32", "f16", "q8_0", "q4_0"),
+     .help = "the same as -ctk: keys and values are stored alike"},
     {NAMES("--query-halves"), INT(engine.query_halves, 1, 2),
      .help = "parts of fp16 that a query of a prompt has in attention, with --act f16 on a GPU: 2 "
              "(default) are 22 bits, 1 is 11 and faster"},
@@ -381,10 +390,27 @@ static void set_defaults(struct options *o)
     o->engine.backend = o->engine.cpu = o->engine.act = o->engine.kv = o->engine.variant = "auto";
 }
 
+/* -ctk and -ctv as --kv. One that is not given is f16, as in llama.cpp. */
+static int take_cache_types(struct options *o, struct err *e)
+{
+    const char *k = o->cache_k, *v = o->cache_v, *kv = options_given(o, &o->engine.kv);
+    const char *given = options_given(o, k ? &o->cache_k : &o->cache_v);
+    if (!k && !v) return 0;
+    if (kv) return err_set(e, "%s and %s exclude each other", given, kv);
+    if (!k) k = "f16";
+    if (!v) v = "f16";
+    if (strcmp(k, v))
+        return err_set(e, "%s: keys and values are stored alike: -ctk %s -ctv %s", given,
+                       o->cache_k ? k : v, o->cache_k ? k : v);
+    o->engine.kv = !strcmp(k, "q8_0") ? "int8" : !strcmp(k, "q4_0") ? "int4" : k;
+    return 0;
+}
+
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
     set_defaults(o);
     int rc = args_parse(&run_program, o, &o->given, argc, argv, e);
+    if (!rc) rc = take_cache_types(o, e);
     o->engine.backend = backend_name(o->engine.backend);
     return rc;
 }

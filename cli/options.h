@@ -26,11 +26,11 @@ struct options {
     const char *model;
     /* prompt */
     const char *prompt, *file, *prompt_ids;
-    const char *system_prompt, *chat_template_file;
+    const char *system_prompt, *system_prompt_file, *chat_template_file;
     const char *reasoning; /* NULL: not given */
     const char *tool_call_parser, *reasoning_parser; /* of a batch; NULL: not given */
     int trust_request_template;
-    int chat, conversation, multiline;
+    int chat, conversation, multiline, single_turn;
     /* generation; n_predict OPT_UNSET where not given */
     int n_predict, special;
     struct args_strings stop;
@@ -53,6 +53,7 @@ struct options {
     const char *perplexity, *choices, *few_shot_file, *samples;
     int n_windows, n_few_shot, n_limit;
     /* model and machine; settled by options_settle */
+    const char *cache_k, *cache_v; /* spellings of engine.kv; NULL: not given */
     struct engine_options engine;
     /* other modes */
     int tokenize, detokenize, list_devices, escape, no_escape;

@@ -63,6 +63,8 @@ void run_say_seed(const struct options *o, uint64_t seed);
  * would come out. */
 int run_unescape(char *text);
 /* --chat-template-file as text; *text NULL when none is given. */
+/* -sysf FILE: *text owns what o->system_prompt then is; NULL: not given. */
+int run_read_system(struct options *o, char **text, struct err *e);
 int run_read_template(const struct options *o, char **text, size_t *bytes, struct err *e);
 /* Appends {"role", "content"} to an array of messages; WHAT names the text in an error. */
 int run_add_message(json_t *messages, const char *role, const char *text, size_t n,

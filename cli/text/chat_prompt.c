@@ -24,6 +24,23 @@ int run_read_template(const struct options *o, char **text, size_t *bytes, struc
     return o->chat_template_file ? run_read_text(&file, text, bytes, e) : 0;
 }
 
+int run_read_system(struct options *o, char **text, struct err *e)
+{
+    const struct options file = {.file = o->system_prompt_file};
+    size_t n;
+    *text = NULL;
+    if (!file.file) return 0;
+    if (run_read_text(&file, text, &n, e)) return -1;
+    if (n && (*text)[n - 1] == '\n') (*text)[--n] = 0;
+    json_t *readable = json_stringn(*text, n);
+    int is_text = readable && strlen(*text) == n;
+    json_decref(readable);
+    if (!n) return err_set(e, "%s: is empty", file.file);
+    if (!is_text) return err_set(e, "%s: the text is not UTF-8", file.file);
+    o->system_prompt = *text;
+    return 0;
+}
+
 int run_add_message(json_t *messages, const char *role, const char *text, size_t n,
                     const char *what, struct err *e)
 {

@@ -124,6 +124,14 @@ static void usage(void)
     USAGE("--shard 3/3", "-i", "x", "-o", "y", "--shard", "3/3");
     USAGE("--shard 1/x", "-i", "x", "-o", "y", "--shard", "1/x");
     USAGE("--stop: the text is not UTF-8", "-p", "x", "--stop", "good", "--stop", "\xff\xfe");
+    USAGE("-sys and -sysf exclude each other", "-p", "x", "--chat", "-sys", "a", "-sysf", "b");
+    USAGE("-sysf needs --chat or -cnv", "-p", "x", "-sysf", "b");
+    USAGE("-ctk and --kv exclude each other", "-p", "x", "-ctk", "q8_0", "--kv", "int8");
+    USAGE("-ctk: keys and values are stored alike: -ctk q8_0 -ctv q8_0", "-p", "x", "-ctk", "q8_0");
+    USAGE("--cache-type-v: keys and values are stored alike: -ctk q4_0 -ctv q4_0", "-p", "x",
+          "--cache-type-v", "q4_0");
+    USAGE("-ctk: keys and values are stored alike", "-p", "x", "-ctk", "q4_0", "-ctv", "q8_0");
+    USAGE("-ctv bf16: must be one of f32, f16, q8_0, q4_0", "-p", "x", "-ctv", "bf16");
     USAGE("-sys: the text is not UTF-8", "-p", "x", "--chat", "-sys", "\xc3");
     USAGE("-p: the text is not UTF-8", "-p", "\xed\xa0\x80", "--chat");
     static const char *const sizes[] = {"1e30T", "1e400",    "-1G", "0",   "nan", "inf",
@@ -197,7 +205,7 @@ static void llama_cpp(void)
             at += length;
             foreign_name(name, o, plain.out);
         }
-    check(n > 440, "llama.cpp's names were tried", NULL);
+    check(n > 430, "llama.cpp's names were tried", NULL);
     n = 0;
     for (const struct args_other *o = vllm_names; o->names; o++)
         for (const char *at = o->names; *at; at += strspn(at, " "), n++) {

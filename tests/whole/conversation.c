@@ -123,6 +123,46 @@ static void turns(void)
             (char *[]){"--act", "f32", "--kv", "f32", NULL});
 }
 
+/* -sysf is -sys, -st ends after one answer, and -ctk with -ctv is --kv. */
+static void spellings(void)
+{
+    static const struct {
+        char *type, *kv;
+    } types[] = {{"q8_0", "int8"}, {"q4_0", "int4"}, {"f16", "f16"}, {"f32", "f32"}};
+    static const char two[] = "/help\nWhat is the heart?\nWhy?\n", one[] = "What is the heart?\n";
+    struct process p, q;
+    char path[900];
+    snprintf(path, sizeof path, "%s.system", saved);
+    write_file(path, "This is a book.\n", 16);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char *type = types[i].type;
+        TALK(&p, one, "-n", "12", "--temp", "0", "-sys", "This is a book.", "--kv", types[i].kv);
+        TALK(&q, two, "-n", "12", "--temp", "0", "-sysf", path, "-st", "-ctk", type, "-ctv", type);
+        check(p.code == 0 && q.code == 0 && !strcmp(p.out, q.out) && strlen(q.out) > 5 &&
+                  strstr(q.err, "1 answer;"),
+              type, &q);
+        process_free(&p);
+        process_free(&q);
+    }
+    TALK(&p, two, "-n", "3", "--temp", "0", "-st", "-p", "Who was the king?");
+    check(p.code == 0 && strstr(p.err, "1 answer;") && lines(p.out) >= 1, "-st with -p", &p);
+    process_free(&p);
+    static const struct {
+        const char *bytes, *says;
+        size_t n;
+    } wrong[] = {{"\n", ": is empty", 1}, {"\xff", "not UTF-8", 1}, {"a\0b", "not UTF-8", 3}};
+    for (int i = 0; i < 3; i++) {
+        write_file(path, wrong[i].bytes, wrong[i].n);
+        TALK(&p, one, "-sysf", path);
+        check(p.code == 1 && !p.out_bytes && strstr(p.err, wrong[i].says), wrong[i].says, &p);
+        process_free(&p);
+    }
+    unlink(path);
+    TALK(&p, one, "-sysf", path);
+    check(p.code == 1 && !p.out_bytes && strstr(p.err, "No such file"), "-sysf of no file", &p);
+    process_free(&p);
+}
+
 /* The same on a GPU (tests/emulators/fibers): what was generated is computed again as part of the
  * next prompt, because the phases of a row differ in bits there. */
 static void gpu(const char *build)
@@ -744,6 +784,7 @@ int main(int argc, char **argv)
     gpu(argv[1]);
     kept();
     edges_of_input();
+    spellings();
     commands();
     saves();
     messages();

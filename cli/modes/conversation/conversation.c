@@ -262,6 +262,12 @@ static int read_text(struct conversation *c, struct out *text, int *quoted, stru
     }
 }
 
+/* -st: the one answer was made, or of a pipe could not be. */
+static int is_over(const struct conversation *c)
+{
+    return c->o->single_turn && (c->n_answers || (c->n_failed && !line_is_terminal(c->lines)));
+}
+
 static int talk(struct conversation *c, struct err *e)
 {
     struct out text = {0};
@@ -276,7 +282,7 @@ static int talk(struct conversation *c, struct err *e)
         if (!rc) rc = take_message(c, first, n, e);
         free(first);
     }
-    while (!rc) {
+    while (!rc && !is_over(c)) {
         if (run_stop_requested == SIGINT) run_stop_requested = 0;
         int got = run_stop_requested ? LINE_INTERRUPTED : read_text(c, &text, &quoted, e);
         if (got < 0) rc = -1;
