@@ -196,6 +196,9 @@ static const struct fuse_case cases[] = {
      IN_PLACE, SHARED},
     {1, BLOCK_OF_EXPERTS | TAIL, 384, 128, H64, KV_F16, 0, 0, Q4_128, DENSE_BF16, SHARED_ONE,
      IN_PLACE, SHARED | BESIDE},
+    /* a router of codes: the shared expert is where it was (hip_order.c) */
+    {1, MOE | TAIL, 256, 128, H64, KV_F16, 0, 0, DENSE_BF16, Q4_128,
+     BIT(W_ROUTER) | BIT(W_GATES) | BIT(W_UPS) | BIT(W_DOWNS), IN_PLACE, SHARED},
     {1, MOE, 64, 1088, H64, KV_F16, 0, 0, Q4_128, DENSE_BF16, SHARED_ONE, IN_PLACE,
      SHARED | BESIDE},
     {0, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_F16, SHARED_ONE, IN_PLACE, SHARED},
