@@ -133,7 +133,7 @@ check: test
 demo:
 	@scripts/deps
 	@$(MAKE) --no-print-directory -j$$(nproc) GPUS='$(GPU_IMAGES)' $(PROGRAMS)
-	@$(if $(CLANG),,$(MAKE) --no-print-directory no-kernels)
+	@$(if $(CLANG),,$(MAKE) --no-print-directory GPUS='$(GPU_IMAGES)' no-kernels)
 	$B/opt4gptq-convert models/demo $B/demo.safetensors
 	$B/opt4gptq-run -m $B/demo.safetensors -p "Once upon a time there was" -n 64 --temp 0
 
