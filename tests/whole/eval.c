@@ -380,7 +380,7 @@ static void test_refusals(void)
         {"-m %T/demo --perplexity contiguous", 2},
         {"-m %T/demo --perplexity contiguous -f %T/text -c 4096",
          1}, /* fewer tokens than a window */
-        {"-m %T/demo --perplexity contiguous -f %T/none", 1},
+        {"-m %T/demo --perplexity contiguous -f %T/missing", 1},
         {"-m %T/demo --multiple-choice %T/bad", 1},
         {"-m %T/demo --multiple-choice %T/questions --few-shot 2", 2},
         {"-m %T/demo --windows 3 -p x", 2},
