@@ -47,7 +47,9 @@ void run_say_slow(const struct options *o);
 struct engine;
 void run_say_variants(const struct options *o, const struct engine *g);
 
-/* Prompt text of -p or -f (malloc'd, *bytes long, NUL-terminated). */
+/* Takes the byte order mark off the begin of TEXT [n]; returns the bytes that are left. */
+size_t run_drop_mark(char *text, size_t n);
+/* Prompt text of -p or -f (malloc'd, *bytes long, NUL-terminated), without such a mark. */
 int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e);
 /* The prompt of --chat: that text as a message, through the chat template; holds its special tokens
  * spelled out. */

@@ -1,5 +1,6 @@
 #include "cli/text/constraint_text.h"
 
+#include "cli/run.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 
@@ -25,6 +26,7 @@ static int read_file(struct constraint_text *t, const char *path, struct err *e)
         n += (size_t)got;
     }
     close(fd);
+    if (!rc) n = run_drop_mark(t->owned, n);
     if (!rc) t->owned[n] = 0;
     t->spec.bytes = n;
     return rc;

@@ -11,6 +11,13 @@
 
 enum { MAX_PROMPT_BYTES = 1 << 30 };
 
+size_t run_drop_mark(char *text, size_t n)
+{
+    if (n < 3 || memcmp(text, "\xef\xbb\xbf", 3)) return n;
+    memmove(text, text + 3, n - 3);
+    return n - 3;
+}
+
 int run_read_text(const struct options *o, char **text, size_t *bytes, struct err *e)
 {
     if (o->prompt) {
@@ -34,6 +41,7 @@ int run_read_text(const struct options *o, char **text, size_t *bytes, struct er
             break;
         }
         if (got == 0) {
+            n = run_drop_mark(p, n);
             p[n] = 0;
             *text = p;
             *bytes = n;

@@ -36,6 +36,8 @@ int gen_config_apply(const struct modelfile *m, struct sampler_params *p, struct
                          m->st.path, fields[i].key, fields[i].lo, fields[i].hi);
         *fields[i].value = x;
     }
+    if (!rc && top_k != (int)top_k)
+        rc = err_set(e, "%s: generation_config.json inside: 'top_k' is not an integer", m->st.path);
     p->top_k = top_k > 0 ? (int)top_k : 0;
     json_decref(c);
     return rc;

@@ -279,9 +279,9 @@ static void manual(const char *program)
              program);
     process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
     check(p.code == 0 && !p.err_bytes && strstr(p.out, "NAME\n") && strstr(p.out, "EXIT STATUS") &&
-              strstr(p.out, "--help, --usage") &&
-              strstr(p.out, "DESCRIPTION\n") && strstr(p.out, "EXAMPLES\n") &&
-              strstr(p.out, "FILES\n") && strstr(p.out, "SEE ALSO\n"),
+              strstr(p.out, "--help, --usage") && strstr(p.out, "DESCRIPTION\n") &&
+              strstr(p.out, "EXAMPLES\n") && strstr(p.out, "FILES\n") &&
+              strstr(p.out, "SEE ALSO\n"),
           what, &p);
     process_free(&p);
 }
@@ -362,6 +362,32 @@ static void demo_answers(void)
     }
     check(i >= 5, "models/demo/expected.json was read", NULL);
     json_decref(expected);
+}
+
+/* Files of text that begin with a byte order mark are read without it. */
+static void byte_order_marks(void)
+{
+    static const struct {
+        const char *option, *text, *want;
+    } files[] = {
+        {"-jf", "\xef\xbb\xbf{\"const\": \"yes\"}", "x\"yes\"\n"},
+        {"--grammar-file", "\xef\xbb\xbfroot ::= \"yes\"", "xyes\n"},
+    };
+    char path[700];
+    struct process p;
+    snprintf(path, sizeof path, "%s/marked", dir);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_file(path, files[i].text, strlen(files[i].text));
+        RUN(&p, NULL, "-m", model, "-p", "x", "-n", "9", (char *)files[i].option, path);
+        check(p.code == 0 && !strcmp(p.out, files[i].want), files[i].option, &p);
+        process_free(&p);
+    }
+    write_file(path, "\xef\xbb\xbfx", 4);
+    RUN(&p, NULL, "-m", model, "-n", "0", "-f", path); /* BOS and x */
+    check(p.code == 0 && strstr(p.err, "prompt 2 tokens"), "-f of a text with a byte order mark",
+          &p);
+    process_free(&p);
+    unlink(path);
 }
 
 static void text_round_trip(void)
@@ -469,13 +495,21 @@ static void invariance(void)
     static const struct {
         const char *variant, *threads, *chunk;
     } runs[] = {
-        {"scalar", "2", "512"}, {"auto", "1", "512"}, {"auto", "4", "512"},
-        {"auto", "1", "1"},     {"auto", "3", "7"},
+        {"scalar", "2", "512"},
+        {"auto", "1", "512"},
+        {"auto", "4", "512"},
+        {"auto", "1", "1"},
+        {"auto", "3", "7"},
 #if defined(__x86_64__)
-        {"avx2", "2", "512"},   {"avx2", "1", "33"},  {"avx512", "2", "33"},
-        {"vnni", "2", "33"},    {"amx", "2", "512"},
+        {"avx2", "2", "512"},
+        {"avx2", "1", "33"},
+        {"avx512", "2", "33"},
+        {"vnni", "2", "33"},
+        {"amx", "2", "512"},
 #elif defined(__aarch64__)
-        {"neon", "2", "512"},   {"neon", "1", "33"},  {"dotprod", "2", "512"},
+        {"neon", "2", "512"},
+        {"neon", "1", "33"},
+        {"dotprod", "2", "512"},
         {"dotprod", "1", "33"},
 #endif
     };
@@ -854,6 +888,7 @@ int main(int argc, char **argv)
     help();
     manuals_and_completion();
     demo_answers();
+    byte_order_marks();
     text_round_trip();
     generation();
     invariance();

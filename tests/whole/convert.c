@@ -294,6 +294,10 @@ static void numbers(void)
          "':1' && $C -q c out && $R -m out -p 'Once upon' -n 3 --temp 0 2>/dev/null && $R -m out "
          "-i /dev/null -o out.jsonl -q 2>/dev/null; rm -f out.jsonl",
          0, "");
+    refused(
+        "new demo; rm -f c/generation_config.json; echo '{\"top_k\": 2.5}' "
+        ">c/generation_config.json; $C -q c out && $R -m out -p x -n 1; n=$?; rm -f out; exit $n",
+        "'top_k' is not an integer");
     refused("new llama; rm c/config.json; sed 's/\"rms_norm_eps\": [^,]*/\"rms_norm_eps\": NaN/' "
             "$D/llama/config.json >c/config.json; $C -q c out",
             "rms_norm_eps");

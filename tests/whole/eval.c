@@ -207,6 +207,11 @@ static void test_choices(void)
     judge(out && !strncmp(out, "questions, 2 questions, 0-shot: acc ", 36),
           "multiple choice prints its accuracy: %s", out ? out : "nothing\n");
     free(out);
+    snprintf(rest, sizeof rest, "-m %%T/%s --multiple-choice %%T/questions --limit 1", model);
+    out = run("opt4gptq-run", rest, 0);
+    judge(out && !strncmp(out, "questions, 1 question, 0-shot: acc ", 35), "one question: %s",
+          out ? out : "nothing\n");
+    free(out);
     char path[512], *line = NULL;
     size_t cap = 0;
     snprintf(path, sizeof path, "%s/samples", temp_dir);

@@ -340,8 +340,8 @@ static int finish(struct quiz *z, double seconds, struct err *e)
     const char *name = json_string_value(task);
     char shown[PRINTABLE];
     struct accuracy acc = accuracy(z, 0), norm = accuracy(z, 1);
-    printf("%s, %d questions, %d-shot: acc %.4f +/- %.4f, acc_norm %.4f +/- %.4f\n",
-           printable_text(name, shown), z->n, z->o->n_few_shot, acc.value, acc.error, norm.value, norm.error);
+    printf("%s, %d question%s, %d-shot: acc %.4f +/- %.4f, acc_norm %.4f +/- %.4f\n",
+           printable_text(name, shown), z->n, z->n == 1 ? "" : "s", z->o->n_few_shot, acc.value, acc.error, norm.value, norm.error);
     fprintf(stderr, "%.1f s\n", seconds);
     int rc = fflush(stdout) ? err_sys(e, "cannot write to stdout") : 0;
     if (!rc && z->o->samples) rc = write_samples(z, e);

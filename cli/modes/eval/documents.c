@@ -154,7 +154,8 @@ static int read_all(struct documents *d, struct err *e)
     input_close(in);
     if (rc || more < 0) return -1;
     if (d->n_empty)
-        fprintf(stderr, "note: %zu documents without tokens to predict are left out\n", d->n_empty);
+        fprintf(stderr, "note: %zu document%s without tokens to predict %s left out\n", d->n_empty,
+                d->n_empty == 1 ? "" : "s", d->n_empty == 1 ? "is" : "are");
     return d->n ? 0 : err_set(e, "%s: has no documents", d->o->file);
 }
 
