@@ -47,7 +47,6 @@ static int run(struct options *o, struct err *e)
     usage_say(o);
     run_draw_seed(o);
     if (options_settle(o, e)) return 1;
-    run_say_slow(o);
     process_maps(o->model);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error with a message */
     char *system;

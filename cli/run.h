@@ -41,7 +41,8 @@ int run_conversation(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */
 int run_tokens(const struct options *o, struct err *e);
 
-/* One note where the settled options ask for what is much slower than a sibling. */
+/* One note where the settled options ask for what is much slower than a sibling; once the engine is
+ * open, so that a failure is one line. */
 void run_say_slow(const struct options *o);
 /* -v: more about the open backend, on stderr. */
 struct engine;

@@ -321,6 +321,7 @@ int run_complete(const struct options *o, struct err *e)
     int rc = open_all(&c, e), stopped = 0;
     if (!rc) {
         c.load_s = clock_now() - t0;
+        run_say_slow(o);
         if (o->verbose) say_machine(&c);
         rc = compute(&c, &n_prompt, e);
         stopped = n_prompt < c.prompt.n; /* by a signal, within the prompt */

@@ -742,6 +742,7 @@ static int run(struct batch_run *b, struct err *e)
     if (o->check_only) return batch_check(b, e);
     if (engine_open(&b->engine, e)) return FAILED;
     run_say_variants(b->o, &b->engine);
+    run_say_slow(b->o);
     snprintf(b->first_words, sizeof b->first_words,
              "%sstopping: running requests have %d s to end; a second signal ends at once\n",
              progress_erase(), o->grace);

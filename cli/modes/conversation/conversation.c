@@ -334,6 +334,7 @@ static int open_all(struct conversation *c, struct err *e)
                       c->engine.tokenizer, c->engine.model.config.vocab, e) ||
         engine_open_conversation(&c->engine, &c->n_ctx, e) || line_open(&c->lines, e))
         return -1;
+    run_say_slow(o);
     if (!o->engine.n_ctx && c->n_ctx < engine_context(&c->engine))
         fprintf(stderr, "note: the context is %d tokens, for which the memory suffices\n",
                 c->n_ctx);

@@ -15,6 +15,7 @@ int scorer_open(struct scorer *s, const struct options *o, struct err *e)
     s->n_ctx = engine_context(&s->engine);
     if (engine_open(&s->engine, e)) return -1;
     run_say_variants(o, &s->engine);
+    run_say_slow(o);
     return 0;
 }
 
