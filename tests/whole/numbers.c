@@ -240,7 +240,7 @@ static void documents(void)
               (int)member(r, "tokens") == tokens && (int)member(r, "documents") == 3 &&
               fabs(member(r, "nll_stderr") - error) < 1e-4 &&
               fabs(member(r, "perplexity") - exp(all / tokens)) < 0.01 &&
-              strstr(p.err, "1 documents without tokens"),
+              strstr(p.err, "1 document without tokens"),
           "perplexity of documents is that of their tokens", &p);
     json_decref(r);
     process_free(&p);
