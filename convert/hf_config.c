@@ -106,7 +106,7 @@ static int refuse(const struct hf_config *c, const json_t *config, struct err *e
 {
     static const struct {
         const char *key;
-        unsigned of; /* traits or 0: all */
+        uint64_t of; /* traits or 0: all */
     } flags[] = {
         {"use_parallel_residual", HF_LAYER_NORM},
         {"qk_layernorm", HF_LAYER_NORM},
@@ -138,7 +138,7 @@ static int take_flags(struct hf_config *c, const json_t *config, const struct hf
 {
     static const struct {
         const char *key;
-        unsigned traits;
+        uint64_t traits;
     } others[] = {{"attention_bias", HF_QKV_BIAS | HF_O_BIAS},
                   {"qkv_bias", HF_QKV_BIAS},
                   {"use_bias", HF_QKV_BIAS | HF_O_BIAS | HF_MLP_BIAS},

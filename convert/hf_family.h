@@ -26,7 +26,7 @@ struct hf_family {
     int head_dim;                  /* 0 = dim / heads */
     int context, bos, eos, ffn;
     int tied;
-    unsigned traits;
+    uint64_t traits;
     enum hf_windows windows;
     int window;                   /* of a missing sliding_window; 0: none */
     int full_every;               /* of so many layers the last has no window, or full attention */
@@ -38,7 +38,7 @@ struct hf_family {
     int experts, top_k, expert_ffn, shared_ffn;
     const char *bias_key; /* switches on the traits bias_traits; NULL: none */
     int bias_default;
-    unsigned bias_traits;
+    uint64_t bias_traits;
     int more_eos[2]; /* beside eos; 0: none */
     int normalize;   /* of the chosen experts' weights: -1: always */
 };

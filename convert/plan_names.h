@@ -8,14 +8,14 @@
 
 #include <stdint.h>
 
-/* What a layer has, beside the traits of its architecture (enum hf_trait). */
-#define LAYER_DELTA (UINT64_C(1) << 32)   /* gated DeltaNet instead of attention */
-#define LAYER_EXPERTS (UINT64_C(1) << 33) /* router and experts */
-#define LAYER_MLP (UINT64_C(1) << 34)
-#define LAYER_SHARED (UINT64_C(1) << 35) /* shared expert */
-#define LAYER_KEYS (UINT64_C(1) << 36)   /* keys and values of its own */
-#define LAYER_VALUES (UINT64_C(1) << 37) /* v_proj */
-#define LAYER_HALVES (UINT64_C(1) << 38) /* HALVES below */
+/* What a layer has, beside the traits of its architecture (enum hf_trait), which are lower bits. */
+#define LAYER_DELTA (UINT64_C(1) << 48)   /* gated DeltaNet instead of attention */
+#define LAYER_EXPERTS (UINT64_C(1) << 49) /* router and experts */
+#define LAYER_MLP (UINT64_C(1) << 50)
+#define LAYER_SHARED (UINT64_C(1) << 51) /* shared expert */
+#define LAYER_KEYS (UINT64_C(1) << 52)   /* keys and values of its own */
+#define LAYER_VALUES (UINT64_C(1) << 53) /* v_proj */
+#define LAYER_HALVES (UINT64_C(1) << 54) /* HALVES below */
 
 /* Sizes of a layer. */
 enum layer_size {
@@ -76,7 +76,7 @@ struct linear_rule {
     enum layer_size in, out;
     enum row_pick pick;
     unsigned how;  /* enum linear_how */
-    unsigned bias; /* traits with which a bias is required */
+    uint64_t bias; /* traits with which a bias is required */
 };
 extern const struct linear_rule linear_rules[]; /* ends with TO NULL */
 
