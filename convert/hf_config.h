@@ -44,7 +44,7 @@ enum hf_trait {
 
 struct hf_config {
     const char *architecture; /* value of the model file's key */
-    uint64_t traits; /* enum hf_trait and HF_*, bits below 48 */
+    uint64_t traits; /* enum hf_trait and HF_*, bits below 52 */
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
     int tied;          /* the embedding is also the head, unless the checkpoint has another */
     int may_lack_head; /* its class has none: it makes embeddings */

@@ -8,14 +8,14 @@
 
 #include <stdint.h>
 
-/* What a layer has, beside the traits of its architecture (enum hf_trait), which are lower bits. */
-#define LAYER_DELTA (UINT64_C(1) << 48)   /* gated DeltaNet instead of attention */
-#define LAYER_EXPERTS (UINT64_C(1) << 49) /* router and experts */
-#define LAYER_MLP (UINT64_C(1) << 50)
-#define LAYER_SHARED (UINT64_C(1) << 51) /* shared expert */
-#define LAYER_KEYS (UINT64_C(1) << 52)   /* keys and values of its own */
-#define LAYER_VALUES (UINT64_C(1) << 53) /* v_proj */
-#define LAYER_HALVES (UINT64_C(1) << 54) /* HALVES below */
+/* What a layer has, beside the traits of its architecture (enum hf_trait), bits below 52. */
+#define LAYER_DELTA (UINT64_C(1) << 52)   /* gated DeltaNet instead of attention */
+#define LAYER_EXPERTS (UINT64_C(1) << 53) /* router and experts */
+#define LAYER_MLP (UINT64_C(1) << 54)
+#define LAYER_SHARED (UINT64_C(1) << 55) /* shared expert */
+#define LAYER_KEYS (UINT64_C(1) << 56)   /* keys and values of its own */
+#define LAYER_VALUES (UINT64_C(1) << 57) /* v_proj */
+#define LAYER_HALVES (UINT64_C(1) << 58) /* HALVES below */
 
 /* Sizes of a layer. */
 enum layer_size {
