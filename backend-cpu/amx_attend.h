@@ -288,7 +288,7 @@ NOT_INLINE void amx_values(struct digits_state *s)
 
 static void amx_attend(const struct attend_task *t, float *scratch)
 {
-    if (t->kv != KV_INT8 || !t->q_top) {
+    if (t->kv != KV_INT8 || !t->q_top || t->latent) {
         avx512_attend(t, scratch);
         return;
     }

@@ -11,26 +11,61 @@
  * as they are stored, with their bias; q [n][dims], dims padded; sums [n][KV_PAGE] */
 typedef void int8_keys_fn(const int16_t *q, int n, const uint8_t *keys, int dims, int32_t *sums);
 /* sums[i][d] += sum over the positions c of a page of w[i][c] * value(c)[d]; w has rows of
- * ATTEND_CHUNK integers, sums of head_dim */
+ * ATTEND_CHUNK integers, sums of head_dim, the elements of a value */
 typedef void int8_values_fn(const int16_t *w, int n, const int8_t *values, int head_dim,
                             int32_t *sums);
 
 /* The queries of a task as integers. */
 struct int8_queries {
-    int16_t *q;                  /* [n][kv_padded(head_dim)] */
+    int16_t *q;                  /* [n][kv_padded(head_dim)]; of latent heads [n][value_dim], and */
+    int16_t *rot;                /* [n][rotated part] */
     float scale[ATTEND_QUERIES]; /* query = scale * integer */
+    float rot_scale[ATTEND_QUERIES];
 };
+
+/* x [n] as integers q [padded n]; returns their scale. */
+ALWAYS_INLINE float quantize_query(const float *x, int n, int top, int16_t *q)
+{
+    float scale, factor = kv_group_factor(kv_largest(x, n), (float)top, &scale);
+    for (int d = 0; d < n; d++) q[d] = (int16_t)(factor == 0 ? 0 : kv_round(x[d], factor));
+    for (int d = n; d < kv_padded(KV_INT8, n); d++) q[d] = 0;
+    return scale;
+}
 
 ALWAYS_INLINE void quantize_queries(const struct attend_state *a, struct int8_queries *s)
 {
-    int hd = a->t->head_dim, dims = kv_padded(KV_INT8, hd);
+    const struct attend_task *t = a->t;
+    int first = t->latent ? t->value_dim : t->head_dim, dims = kv_padded(KV_INT8, first),
+        rest = t->head_dim - first;
     s->q = (int16_t *)a->rest;
+    s->rot = s->q + a->n * dims;
     for (int i = 0; i < a->n; i++) {
-        const float *x = attend_query(a->t, i);
-        int16_t *q = s->q + i * dims;
-        float factor = kv_group_factor(kv_largest(x, hd), (float)a->t->q_top, &s->scale[i]);
-        for (int d = 0; d < hd; d++) q[d] = (int16_t)(factor == 0 ? 0 : kv_round(x[d], factor));
-        for (int d = hd; d < dims; d++) q[d] = 0;
+        const float *x = attend_query(t, i);
+        s->scale[i] = quantize_query(x, first, t->q_top, s->q + i * dims);
+        if (rest)
+            s->rot_scale[i] = quantize_query(x + first, rest, t->q_top, s->rot + i * rest);
+    }
+}
+
+/* The scores of latent heads: two sums of a page. */
+ALWAYS_INLINE void int8_latent_scores(struct attend_state *a, const struct int8_queries *s,
+                                      int8_keys_fn *keys)
+{
+    const struct attend_task *t = a->t;
+    int32_t sum[2][ATTEND_QUERIES * KV_PAGE];
+    for (int page = a->page0; page < a->page1; page++) {
+        const uint8_t *k = page_keys(t, page);
+        const float *scale = latent_scales(k, t->head_dim), *rot_scale = scale + KV_PAGE;
+        if (page + 1 < a->page1) ask_for(page_keys(t, page + 1), t);
+        keys(s->q, a->n, k, t->value_dim, sum[0]);
+        keys(s->rot, a->n, k + t->value_dim * KV_PAGE, t->head_dim - t->value_dim, sum[1]);
+        for (int i = 0; i < a->n; i++) {
+            float *p = a->scores + i * ATTEND_CHUNK + page * KV_PAGE - a->c0;
+            const int32_t *x = sum[0] + i * KV_PAGE, *y = sum[1] + i * KV_PAGE;
+            for (int c = 0; c < KV_PAGE; c++)
+                p[c] = (float)x[c] * (s->scale[i] * scale[c]) +
+                       (float)y[c] * (s->rot_scale[i] * rot_scale[c]);
+        }
     }
 }
 
@@ -43,6 +78,10 @@ ALWAYS_INLINE void int8_scores(struct attend_state *a, const struct int8_queries
     const int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
     int32_t sums[ATTEND_QUERIES * KV_PAGE];
     float scale[ATTEND_CHUNK];
+    if (t->latent) {
+        int8_latent_scores(a, s, keys);
+        return;
+    }
     for (int page = a->page0; page < a->page1; page++) {
         const uint8_t *k = page_keys(t, page);
         const int c = page * KV_PAGE - a->c0;
@@ -78,14 +117,14 @@ ALWAYS_INLINE void quantize_weights(const struct attend_state *a, int16_t *w, fl
 ALWAYS_INLINE void int8_values(struct attend_state *a, const int16_t *w, const float *scale,
                                int8_values_fn *values)
 {
-    int hd = a->t->head_dim;
+    int vd = a->t->value_dim;
     int32_t *sums = (int32_t *)a->acc;
     for (int page = a->page0; page < a->page1; page++) {
         if (page + 1 < a->page1) ask_for(page_values(a->t, page + 1), a->t);
-        values(w + page * KV_PAGE - a->c0, a->n, page_values(a->t, page), hd, sums);
+        values(w + page * KV_PAGE - a->c0, a->n, page_values(a->t, page), vd, sums);
     }
     for (int i = 0; i < a->n; i++)
-        for (int d = 0; d < hd; d++) a->acc[i * hd + d] = (float)sums[i * hd + d] * scale[i];
+        for (int d = 0; d < vd; d++) a->acc[i * vd + d] = (float)sums[i * vd + d] * scale[i];
 }
 
 /* acc = the values of a chunk, w [n][ATTEND_CHUNK] their weights as integers with a scale each. */
@@ -108,7 +147,7 @@ ALWAYS_INLINE void int8_attend_by(const struct attend_task *t, float *scratch, i
         attend_weights(&a, exps, mask, softcap);
         attend_scale_weights(&a);
         quantize_weights(&a, w, w_scale);
-        if (t->unpack) attend_unpack(&a, VALUES);
+        if (t->unpack || t->latent) attend_unpack(&a, VALUES);
         if (chunk) chunk(&a, w, w_scale);
         else int8_values(&a, w, w_scale, values);
         attend_merge(&a);

@@ -163,7 +163,7 @@ ALWAYS_INLINE void avx2_keys(const int16_t *q, int n, const uint8_t *keys, int d
 ALWAYS_INLINE void values_words(struct attend_state *a, int i, const int16_t *w, const float *scale,
                                 const int8_t *const *page, const int m)
 {
-    const int hd = a->t->head_dim, pages = a->page1 - a->page0;
+    const int hd = a->t->value_dim, pages = a->page1 - a->page0;
     const size_t row = (size_t)kv_padded(KV_INT8, hd) * 4;
     w += i * ATTEND_CHUNK + a->page0 * KV_PAGE - a->c0;
     for (int d = 0; d + 8 <= hd; d += 8) {

@@ -74,11 +74,11 @@ ALWAYS_INLINE struct kv_pages take_pages(const struct attend_state *a, int i, in
                                          const enum kv_type convert)
 {
     struct kv_pages p = {.n = n};
-    int hd = a->t->head_dim, keys = i < a->page1 - a->page0;
+    int keys = i < a->page1 - a->page0, hd = keys ? a->t->head_dim : a->t->value_dim;
     for (int k = 0; k < n; k++) {
         p.at[k] = page_in_turn(a, i + k), p.ahead[k] = page_in_turn(a, i + n + k);
         if (convert == KV_F32) continue;
-        float *to = a->rest + (ATTEND_QUERIES + k * KV_PAGE) * hd;
+        float *to = a->rest + (ATTEND_QUERIES + k * KV_PAGE) * a->t->head_dim;
         if (convert == KV_F16) convert_f16(p.at[k], hd, to);
         else if (keys) convert_keys_int8(p.at[k], hd, to);
         else convert_values_int8(p.at[k], hd, to);
@@ -227,7 +227,7 @@ ALWAYS_INLINE void values_chunk(struct attend_state *a, enum kv_type stored, con
 {
     enum kv_type kv = convert ? KV_F32 : stored;
     const int together = convert ? PAGES_TOGETHER : 1;
-    int hd = a->t->head_dim, n = a->page1 - a->page0;
+    int hd = a->t->value_dim, n = a->page1 - a->page0;
     for (int i = 0; i < n; i += together) {
         struct kv_pages v = take_pages(a, n + i, n - i < together ? n - i : together,
                                        convert ? stored : KV_F32);
@@ -298,7 +298,8 @@ static void attend_codes(struct attend_state *a)
 void avx512_attend(const struct attend_task *t, float *scratch)
 {
     struct attend_state a;
-    if (t->kv == KV_INT8 && (t->q_top || t->n_rows * t->n_heads < CONVERT_FROM)) {
+    int plain = t->q_top || t->latent || t->n_rows * t->n_heads < CONVERT_FROM;
+    if (t->kv == KV_INT8 && plain) {
         attend_int8(t, scratch);
         return;
     }
@@ -314,6 +315,7 @@ void avx512_attend(const struct attend_task *t, float *scratch)
         else if (convert) avx512_attend_keys_converted(&a);
         else avx512_attend_keys(&a);
         attend_weights(&a, avx512_exps, avx512_mask, avx512_softcap);
+        if (t->latent) attend_unpack(&a, VALUES);
         if (t->kv == KV_F32) avx512_attend_values_f32(&a);
         else if (convert) avx512_attend_values_converted(&a);
         else avx512_attend_values(&a);

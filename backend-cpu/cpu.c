@@ -93,6 +93,7 @@ static void cpu_close(struct be *be)
 /* Sizes that the scratch of a plan depends on. */
 struct scratch_need {
     int k, kv, head_dim; /* largest packed inputs, elements of a row of keys, head size */
+    int latent;          /* some heads are latent */
     int delta, key_dim;  /* largest cpu_delta_floats, head size of OP_DELTA */
 };
 
@@ -103,6 +104,7 @@ static struct scratch_need need_of(const struct step_plan *p)
         int dims = p->kv[i].n_kv_heads * p->kv[i].head_dim;
         if (dims > n.kv) n.kv = dims;
         if (p->kv[i].head_dim > n.head_dim) n.head_dim = p->kv[i].head_dim;
+        n.latent |= kv_is_latent(&p->kv[i]);
     }
     for (int i = 0; i < p->n_ops; i++) {
         const struct op *op = &p->op[i];
@@ -117,7 +119,8 @@ static struct scratch_need need_of(const struct step_plan *p)
 static size_t thread_bytes(const struct scratch_need *n)
 {
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
-    size_t attend = attend_floats(n->head_dim) + unpacked_bytes(n->head_dim) / sizeof(float);
+    size_t attend = attend_floats(n->head_dim) +
+                    unpacked_bytes(n->head_dim, n->latent) / sizeof(float);
     size_t delta = (size_t)n->key_dim * DELTA_COLUMNS;
     size_t codes = (size_t)CPU_PANELS * 32 * (size_t)n->k;
     size_t most = q4 > attend ? q4 : attend;
@@ -232,7 +235,7 @@ static int check_heads(const struct op *op, struct err *e)
     const struct heads *h = op->kind == OP_ATTEND       ? &op->as.attend.heads
                             : op->kind == OP_ROPE_STORE ? &op->as.rope.heads
                                                         : NULL;
-    if (!h || heads_are_plain(h)) return 0;
+    if (!h || heads_are_plain(h) || heads_are_latent(h)) return 0;
     return err_set(e, "--backend cpu: heads whose values or rotated parts have another size");
 }
 

@@ -60,7 +60,7 @@ static void see_chunks(const struct cpu *c, struct attend_block *block, int wind
 static size_t kept_floats(const struct attend_block *block, const struct heads *g)
 {
     return (size_t)(block->chunk1 - block->chunk0) * (size_t)(block->n_rows * g->n_heads) *
-           (size_t)(2 + g->head_dim);
+           (size_t)(2 + heads_value_dim(g));
 }
 
 /* Cuts the step into c->blocks, and those that see many chunks into several of c->parts. */
@@ -70,7 +70,7 @@ static void cut(struct cpu *c, const struct heads *g, int window)
     const struct heads *was = &c->cut_for;
     long all = 0;
     if (was->n_heads == g->n_heads && was->n_kv_heads == g->n_kv_heads &&
-        was->head_dim == g->head_dim && c->cut_window == window)
+        was->head_dim == g->head_dim && was->value_dim == g->value_dim && c->cut_window == window)
         return;
     c->cut_for = *g;
     c->cut_window = window;
@@ -102,7 +102,7 @@ struct attend_job {
     const struct call *t;
     const struct cpu *c;
     const float *q; /* [rows][n_heads * head_dim] */
-    float *out;     /* the same */
+    float *out;     /* [rows][n_heads * value_dim] */
     const char *pages;
     size_t page_bytes;
     struct heads heads;
@@ -120,18 +120,20 @@ static struct attend_task task_of(const struct attend_job *j, const struct atten
     const struct heads *g = &j->heads;
     int kv_head = of_heads / j->head_tasks, group = g->n_heads / g->n_kv_heads,
         first = of_heads % j->head_tasks * j->heads_per_task, row = block->row,
-        head = kv_head * group + first;
-    size_t stride = (size_t)g->n_heads * (size_t)g->head_dim,
-           at = (size_t)row * stride + (size_t)head * (size_t)g->head_dim;
+        head = kv_head * group + first, value_dim = heads_value_dim(g);
+    size_t at = (size_t)row * (size_t)g->n_heads + (size_t)head;
     struct attend_task t = {
-        .q = j->q + at,
-        .out = j->out + at,
-        .row_stride = (int)stride,
+        .q = j->q + at * (size_t)g->head_dim,
+        .out = j->out + at * (size_t)value_dim,
+        .row_stride = g->n_heads * g->head_dim,
+        .out_stride = g->n_heads * value_dim,
         .n_rows = block->n_rows,
         .n_heads = group - first < j->heads_per_task ? group - first : j->heads_per_task,
         .pos0 = b->pos[row],
         .window = j->window,
         .head_dim = g->head_dim,
+        .value_dim = value_dim,
+        .latent = heads_are_latent(g),
         .scale = j->scale,
         .softcap = j->softcap,
         .sinks = j->sinks ? j->sinks + head : NULL,
@@ -165,15 +167,15 @@ static void attend_task_run(void *arg, int task, int thread)
     float *scratch = scratch_of(c, thread);
     if (block->cut) {
         t.kept += (size_t)(part->chunk0 - t.chunk0) * (size_t)(t.n_rows * t.n_heads) *
-                  (size_t)(2 + t.head_dim);
+                  (size_t)(2 + t.value_dim);
         t.chunk0 = part->chunk0, t.chunk1 = part->chunk1;
     }
+    t.unpacked = (char *)(scratch + attend_floats(g->head_dim));
     if (kv_has_open(t.kv)) {
         t.kv = KV_INT8;
         t.unpack = c->kernels->unpack;
         t.own = cpu_open_page(j->t, j->t->op->as.attend.kv, block->seq, t.pos0 / KV_PAGE) +
                 (size_t)(of_heads / j->head_tasks) * kv_head_bytes(KV_INT8, g->head_dim);
-        t.unpacked = (char *)(scratch + attend_floats(g->head_dim));
     }
     c->kernels->attend(&t, scratch);
 }

@@ -132,9 +132,12 @@ int cpu_experts_check(const struct step_plan *p, const struct op *op, struct err
             return err_set(e, "--backend cpu: cannot choose %d of %d experts in %d of %d groups",
                            top, n, kept, groups);
     }
-    for (int i = 0; op->kind == OP_EXPERTS && i < op->n; i++)
-        if (p->weight[op->w[i]].linear.stack > ROUTE_MAX_EXPERTS)
+    for (int i = 0; op->kind == OP_EXPERTS && i < op->n; i++) {
+        int stack = p->weight[op->w[i]].linear.stack;
+        CHECK(op->in[1] >= 0 || (op->as.experts.each && op->as.experts.top_k == stack));
+        if (stack > ROUTE_MAX_EXPERTS)
             return err_set(e, "--backend cpu: at most %d experts", ROUTE_MAX_EXPERTS);
+    }
     return 0;
 }
 
@@ -296,12 +299,12 @@ static void experts_task(void *arg, int any, int thread)
         memcpy(y + (size_t)slot[r] * (size_t)out, strip + r * w.out, (size_t)w.out * sizeof *y);
 }
 
-/* Sorts the slots by expert and cuts them into units. */
+/* Sorts the slots by expert and cuts them into units. id NULL: slot j of a row is expert j's. */
 static int sort_slots(struct experts_scratch *s, const int32_t *id, int n_slots, int n_experts)
 {
     int n_units = 0;
     memset(s->count, 0, (size_t)n_experts * sizeof *s->count);
-    for (int i = 0; i < n_slots; i++) s->count[id[i]]++;
+    for (int i = 0; i < n_slots; i++) s->count[id ? id[i] : i % n_experts]++;
     for (int e = 0, first = 0; e < n_experts; e++) {
         int rows = s->count[e];
         s->count[e] = first;
@@ -312,7 +315,7 @@ static int sort_slots(struct experts_scratch *s, const int32_t *id, int n_slots,
             first += n;
         }
     }
-    for (int i = 0; i < n_slots; i++) s->slot[s->count[id[i]]++] = i;
+    for (int i = 0; i < n_slots; i++) s->slot[s->count[id ? id[i] : i % n_experts]++] = i;
     return n_units;
 }
 

@@ -122,7 +122,7 @@ static void pack_task(void *arg, int task, int thread)
     (void)thread;
     pack_page(cpu_open_page(j->t, j->kv, f->seq, f->page) +
                   head * kv_head_bytes(KV_INT8, cache->head_dim),
-              cache->head_dim,
+              cache->head_dim, kv_is_latent(cache) ? 1 : 2,
               (char *)j->t->p->memory->kv[j->kv] + page * cpu_kv_page_bytes(KV_INT4, cache) +
                   head * kv_head_bytes(KV_INT4, cache->head_dim));
 }

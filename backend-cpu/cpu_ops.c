@@ -158,6 +158,7 @@ struct rope_job {
     const float *k, *v;           /* [rows][n_kv_heads * head_dim] or NULL: nothing is stored */
     const float *q_norm, *k_norm; /* [head_dim] or NULL */
     const float *cos, *sin;       /* [rows][head_dim / 2] */
+    const float *q_latent, *q_rot; /* latent heads: [rows][n_heads * value_dim], [.. rotated] */
     char *pages;
     size_t page_bytes;
     struct heads heads;
@@ -192,11 +193,73 @@ static void store_page(char *keys, enum kv_type t, int hd, int offset, const flo
     }
 }
 
+/* The same of latent heads: one key [latent + rotated], whose latent is the value, too. */
+static void store_latent(char *keys, enum kv_type t, const struct heads *g, int offset,
+                         const float *k)
+{
+    int hd = g->head_dim, first = g->value_dim;
+    if (t == KV_INT8) {
+        int8_t code[1024]; /* head_dim <= 1024, checked by the architecture */
+        float *scales = (float *)latent_scales(keys, hd);
+        kv_round_int8(k, first, code, scales + offset);
+        kv_round_int8(k + first, g->rotated, code + first, scales + KV_PAGE + offset);
+        for (int d = 0; d < hd; d++) keys[key_at(d, offset)] = (char)(code[d] + KEY_BIAS);
+    } else if (t == KV_F16) {
+        uint16_t *to = (uint16_t *)keys;
+        for (int d = 0; d < hd; d++) to[d * KV_PAGE + offset] = f16_from_f32(k[d]);
+    } else {
+        float *to = (float *)keys;
+        for (int d = 0; d < hd; d++) to[d * KV_PAGE + offset] = k[d];
+    }
+}
+
 /* n heads of a row, for a kind of keys that needs it. */
 static void rotate_heads(enum kv_type t, float *x, int n, int head_dim, float factor)
 {
     if (!kv_formats[t].rotates) return;
     for (int h = 0; h < n; h++, x += head_dim) kv_rotate(x, head_dim, factor);
+}
+
+/* Latent heads: x [n][rotated] rotated behind the n latents [n][value_dim], to y [n][head_dim].
+ * Where the kind of keys asks for it the rotated part is transformed: the latent is the value,
+ * too. */
+static void join_latent(const struct rope_job *j, int row, const float *latent, const float *x,
+                        float *y, int n, float factor)
+{
+    const struct heads *g = &j->heads;
+    size_t half = (size_t)row * (size_t)g->rotated / 2;
+    for (int h = 0; h < n; h++, latent += g->value_dim, x += g->rotated, y += g->head_dim) {
+        float *rot = y + g->value_dim;
+        memcpy(y, latent, (size_t)g->value_dim * sizeof *y);
+        j->c->kernels->rope(x, rot, 1, g->rotated, NULL, 0, j->cos + half, j->sin + half);
+        rotate_heads(j->c->config.kv, rot, 1, g->rotated, factor);
+    }
+}
+
+/* Where position `row` of the batch is stored; *type: the kind of this page. */
+static char *page_of(const struct rope_job *j, int row, enum kv_type *type)
+{
+    const struct batch *b = j->c->batch;
+    if (!kv_has_open(*type)) return j->pages + (size_t)(b->slot[row] / KV_PAGE) * j->page_bytes;
+    *type = KV_INT8;
+    return cpu_open_page(j->t, j->t->op->as.rope.kv, b->seq[row], b->pos[row] / KV_PAGE);
+}
+
+static void latent_task(void *arg, int row, int thread)
+{
+    const struct rope_job *j = arg;
+    (void)thread;
+    const struct heads *g = &j->heads;
+    enum kv_type type = j->c->config.kv;
+    size_t r = (size_t)row, heads = (size_t)g->n_heads;
+    float *k = j->c->rotated + r * (size_t)g->head_dim;
+    join_latent(j, row, j->q_latent + r * heads * (size_t)g->value_dim,
+                j->q_rot + r * heads * (size_t)g->rotated,
+                j->q + r * heads * (size_t)g->head_dim, g->n_heads,
+                1.0f / (float)kv_rotation(g->rotated));
+    join_latent(j, row, j->v + r * (size_t)g->value_dim, j->k + r * (size_t)g->rotated, k, 1, 1);
+    char *page = page_of(j, row, &type);
+    store_latent(page, type, g, j->c->batch->slot[row] % KV_PAGE, k);
 }
 
 static void rope_task(void *arg, int row, int thread)
@@ -217,25 +280,22 @@ static void rope_task(void *arg, int row, int thread)
     c->kernels->rope(j->k + (size_t)row * kv_row, k, g->n_kv_heads, g->head_dim, j->k_norm, j->eps,
                      cosr, sinr);
     rotate_heads(type, k, g->n_kv_heads, g->head_dim, 1);
-    const struct batch *b = c->batch;
-    char *page = j->pages + (size_t)(b->slot[row] / KV_PAGE) * j->page_bytes;
-    if (kv_has_open(type)) {
-        page = cpu_open_page(j->t, j->t->op->as.rope.kv, b->seq[row], b->pos[row] / KV_PAGE);
-        type = KV_INT8;
-    }
+    char *page = page_of(j, row, &type);
     for (size_t h = 0; h < (size_t)g->n_kv_heads; h++)
         store_page(page + h * kv_head_bytes(type, g->head_dim), type, g->head_dim,
-                   b->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
+                   c->batch->slot[row] % KV_PAGE, k + h * hd, v + h * hd);
 }
 
 static void run_rope_store(const struct call *t)
 {
     const struct step_plan *p = t->p->plan;
-    int kv = t->op->as.rope.kv;
+    int kv = t->op->as.rope.kv, latent = heads_are_latent(&t->op->as.rope.heads);
     struct rope_job j = {
         .t = t,
         .c = t->c,
-        .q = in_of(t, 0),
+        .q = out_of(t, 0),
+        .q_latent = in_of(t, 0),
+        .q_rot = in_of(t, 5),
         .k = in_of(t, 1),
         .v = in_of(t, 2),
         .q_norm = vector_of(t, 0),
@@ -245,14 +305,14 @@ static void run_rope_store(const struct call *t)
         .heads = t->op->as.rope.heads,
         .eps = t->op->as.rope.eps,
     };
-    CHECK(!j.k == !j.v);
+    CHECK(!j.k == !j.v && (!latent || (j.k && j.q_rot && t->op->out[0] != t->op->in[0])));
     if (j.k) {
         j.pages = t->p->memory->kv[kv];
         j.page_bytes = cpu_kv_page_bytes(t->c->config.kv, &p->kv[kv]);
     }
     int opens = j.k && kv_has_open(t->c->config.kv);
     if (opens) cpu_open_begin(t, kv);
-    pool_run(t->c->pool, t->c->batch->n_rows, rope_task, &j);
+    pool_run(t->c->pool, t->c->batch->n_rows, latent ? latent_task : rope_task, &j);
     if (opens) cpu_open_pack(t, kv);
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend-cpu/cpu_math.h"
 #include "backend-cpu/kernels.h"
+#include "backend-cpu/latent.h"
 #include "backend-cpu/packed.h"
 
 #include <float.h>
@@ -154,7 +155,7 @@ struct attend_state {
         page1;        /* the chunk: first position; first page and end of the pages that are read */
     int end;          /* end of the positions that are stored */
     float *scores;    /* [n][ATTEND_CHUNK]: scores, then weights */
-    float *acc, *run; /* [n][head_dim] values of this chunk; of all previous chunks */
+    float *acc, *run; /* [n][value_dim] values of this chunk; of all previous chunks */
     float *rest;      /* scratch [2 * ATTEND_QUERIES][head_dim] of the variant, and a few more */
     float *more;      /* scratch [ATTEND_QUERIES][ATTEND_CHUNK + head_dim + 32] of the variant */
     float max[ATTEND_QUERIES], sum[ATTEND_QUERIES], run_max[ATTEND_QUERIES],
@@ -167,11 +168,18 @@ ALWAYS_INLINE const float *attend_query(const struct attend_task *t, int i)
            (size_t)(i % t->n_heads) * (size_t)t->head_dim;
 }
 
+/* Where the result of query i goes. */
+ALWAYS_INLINE float *attend_result(const struct attend_task *t, int i)
+{
+    return t->out + (size_t)(i / t->n_heads) * (size_t)t->out_stride +
+           (size_t)(i % t->n_heads) * (size_t)t->value_dim;
+}
+
 /* Begins to merge; none: what the sums of values begin with. */
 ALWAYS_INLINE void attend_clear(struct attend_state *a, float none)
 {
     for (int i = 0; i < a->n; i++) a->run_max[i] = -INFINITY, a->run_sum[i] = 0;
-    for (int i = 0; i < a->n * a->t->head_dim; i++) a->run[i] = none;
+    for (int i = 0; i < a->n * a->t->value_dim; i++) a->run[i] = none;
 }
 
 /* Merged with these, a chunk is kept as it is: x * 1 + -0 has the bits of x. */
@@ -196,10 +204,10 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
 }
 
 /* Where the task keeps chunk i of the sequence: the largest score and the sum of each query, then
- * the values [n][head_dim]. */
+ * the values [n][value_dim]. */
 ALWAYS_INLINE float *kept_chunk(const struct attend_state *a, int i)
 {
-    return a->t->kept + (size_t)(i - a->t->chunk0) * (size_t)(a->n * (2 + a->t->head_dim));
+    return a->t->kept + (size_t)(i - a->t->chunk0) * (size_t)(a->n * (2 + a->t->value_dim));
 }
 
 /* Keeps the chunk that was computed, and begins to merge anew. */
@@ -208,7 +216,7 @@ ALWAYS_INLINE void attend_keep(struct attend_state *a)
     float *to = kept_chunk(a, a->c0 / ATTEND_CHUNK);
     memcpy(to, a->run_max, (size_t)a->n * sizeof *to);
     memcpy(to + a->n, a->run_sum, (size_t)a->n * sizeof *to);
-    memcpy(to + 2 * a->n, a->run, (size_t)(a->n * a->t->head_dim) * sizeof *to);
+    memcpy(to + 2 * a->n, a->run, (size_t)(a->n * a->t->value_dim) * sizeof *to);
     attend_clear(a, KEPT_BEGINS);
 }
 
@@ -220,7 +228,7 @@ ALWAYS_INLINE void ask_packed(const struct attend_task *t, int page, enum kv_par
     for (int i = 0; i < 10 * n; i += 64)
         __builtin_prefetch((const char *)packed_codes(p, part, n) + i, 0, 2);
     for (int i = 0; part == KEYS && i < 2; i++)
-        __builtin_prefetch((const char *)packed_scales(p, n) + 64 * i, 0, 2);
+        __builtin_prefetch((const char *)packed_scales(p, n, t->latent ? 1 : 2) + 64 * i, 0, 2);
 }
 
 /* KV_INT4: the values of a page as KV_INT8, to `to`. */
@@ -236,20 +244,23 @@ ALWAYS_INLINE void unpack_page_keys(const struct attend_task *t, int page)
 {
     const char *from = packed_page(t, page);
     char *to = unpacked_keys(t, page);
-    int n = kv_padded(KV_INT8, t->head_dim);
+    int n = kv_padded(KV_INT8, t->head_dim), parts = t->latent ? 1 : 2;
     if (page == t->pos0 / KV_PAGE) return;
     t->unpack(from, KEYS, t->head_dim, to);
-    memcpy(to + 32 * n, packed_scales(from, n), 2 * KV_PAGE * sizeof(float));
+    memcpy(to + 16 * parts * n, packed_scales(from, n, parts), 2 * KV_PAGE * sizeof(float));
 }
 
 /* Unpacks the keys of the chunk and asks for its values; or unpacks the values and asks for the
- * keys of the next chunk. */
+ * keys of the next chunk. Values of latent heads are made of the keys. */
 ALWAYS_INLINE void attend_unpack(const struct attend_state *a, enum kv_part part)
 {
     const struct attend_task *t = a->t;
     for (int page = a->page0; page < a->page1; page++) {
-        int ahead = part == KEYS ? page : page + a->page1 - a->page0;
-        if (ahead < t->pos0 / KV_PAGE) ask_packed(t, ahead, part == KEYS ? VALUES : KEYS);
+        int ahead = part == KEYS && !t->latent ? page : page + a->page1 - a->page0;
+        if (t->latent && part == VALUES) latent_page_values(t, page);
+        if (!t->unpack || (t->latent && part == VALUES)) continue;
+        if (ahead < t->pos0 / KV_PAGE)
+            ask_packed(t, ahead, part == KEYS && !t->latent ? VALUES : KEYS);
         if (part == KEYS) unpack_page_keys(t, page);
         else unpack_page_values(t, page, unpacked_values(t, page));
     }
@@ -265,7 +276,7 @@ ALWAYS_INLINE int attend_next(struct attend_state *a)
     a->end = a->c_end < a->c0 + ATTEND_CHUNK ? a->c_end : a->c0 + ATTEND_CHUNK;
     a->page0 = (first > a->c0 ? first : a->c0) / KV_PAGE;
     a->page1 = (a->end - 1) / KV_PAGE + 1;
-    memset(a->acc, 0, (size_t)(a->n * a->t->head_dim) * sizeof *a->acc);
+    memset(a->acc, 0, (size_t)(a->n * a->t->value_dim) * sizeof *a->acc);
     return 1;
 }
 
@@ -277,10 +288,39 @@ ALWAYS_INLINE void ask_for(const void *p, const struct attend_task *t)
         __builtin_prefetch((const char *)p + i);
 }
 
+/* The scores of latent heads over KV_INT8, in fp32: a page's codes become floats once. */
+ALWAYS_INLINE void latent_scores(struct attend_state *a, const float *const *q)
+{
+    const struct attend_task *t = a->t;
+    const int hd = t->head_dim;
+    float *code = a->rest; /* [hd][KV_PAGE] */
+    for (int page = a->page0; page < a->page1; page++) {
+        const uint8_t *keys = page_keys(t, page);
+        const float *scale = latent_scales(keys, hd);
+        for (int d = 0; d < hd; d++)
+            for (int c = 0; c < KV_PAGE; c++)
+                code[d * KV_PAGE + c] = (float)(keys[key_at(d, c)] - KEY_BIAS);
+        for (int i = 0; i < a->n; i++) {
+            float sum[2][KV_PAGE] = {{0}}, *to = a->scores + i * ATTEND_CHUNK + page * KV_PAGE;
+            for (int d = 0; d < hd; d++) {
+                float *s = sum[d >= t->value_dim];
+                for (int c = 0; c < KV_PAGE; c++)
+                    s[c] = fmaf(q[i][d], code[d * KV_PAGE + c], s[c]);
+            }
+            for (int c = 0; c < KV_PAGE; c++)
+                to[c - a->c0] = sum[0][c] * scale[c] + sum[1][c] * scale[KV_PAGE + c];
+        }
+    }
+}
+
 /* Computes the scores of all queries for the chunk. */
 ALWAYS_INLINE void attend_scores(struct attend_state *a, const float *const *q, scores_fn *scores)
 {
     const struct attend_task *t = a->t;
+    if (t->latent && t->kv == KV_INT8) {
+        latent_scores(a, q);
+        return;
+    }
     for (int page = a->page0, n; page < a->page1; page += n) {
         const void *keys[PAGES_AT_ONCE];
         n = a->page1 - page < PAGES_AT_ONCE ? a->page1 - page : PAGES_AT_ONCE;
@@ -399,8 +439,7 @@ ALWAYS_INLINE void attend_scale_weights(struct attend_state *a)
     const int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
     float scale[ATTEND_CHUNK], least_weight, least_product = t->q_top ? 0 : FLT_MIN;
     for (int page = a->page0; page < a->page1; page++)
-        memcpy(scale + page * KV_PAGE - a->c0,
-               key_scales(page_keys(t, page), t->head_dim) + KV_PAGE, KV_PAGE * sizeof *scale);
+        memcpy(scale + page * KV_PAGE - a->c0, value_scales(t, page), KV_PAGE * sizeof *scale);
     least_weight = t->q_top && attend_scales_even(scale + from, a->end - a->c0 - from)
                        ? LEAST_WEIGHT
                        : 0;
@@ -431,7 +470,7 @@ ALWAYS_INLINE void attend_values(struct attend_state *a, values_fn *values)
         for (int i = 0; i < a->n; i += QUERY_BLOCK)
             values(a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0,
                    a->n - i < QUERY_BLOCK ? a->n - i : QUERY_BLOCK, n_pos, page_values(t, page),
-                   t->head_dim, t->kv, a->acc + i * t->head_dim);
+                   t->value_dim, t->kv, a->acc + i * t->value_dim);
     }
 }
 
@@ -451,11 +490,11 @@ ALWAYS_INLINE void merge_chunk(float *run_max, float *run_sum, float *run, float
 /* Merges the chunk into the previous ones. */
 ALWAYS_INLINE void attend_merge(struct attend_state *a)
 {
-    int hd = a->t->head_dim;
+    int vd = a->t->value_dim;
     for (int i = 0; i < a->n; i++)
         if (a->max[i] > -INFINITY)
-            merge_chunk(&a->run_max[i], &a->run_sum[i], a->run + i * hd, a->max[i], a->sum[i],
-                        a->acc + i * hd, hd);
+            merge_chunk(&a->run_max[i], &a->run_sum[i], a->run + i * vd, a->max[i], a->sum[i],
+                        a->acc + i * vd, vd);
 }
 
 /* What the values of all chunks are multiplied by: 1 / sum; with a sink, which has no value, it is
@@ -471,10 +510,10 @@ ALWAYS_INLINE float attend_factor(const struct attend_state *a, int i)
 /* The results of merging. */
 ALWAYS_INLINE void attend_write(const struct attend_state *a)
 {
-    int hd = a->t->head_dim;
+    int vd = a->t->value_dim;
     for (int i = 0; i < a->n; i++) {
-        float *out = a->t->out + (attend_query(a->t, i) - a->t->q), f = attend_factor(a, i);
-        for (int d = 0; d < hd; d++) out[d] = a->run[i * hd + d] * f;
+        float *out = attend_result(a->t, i), f = attend_factor(a, i);
+        for (int d = 0; d < vd; d++) out[d] = a->run[i * vd + d] * f;
     }
 }
 
@@ -487,15 +526,15 @@ ALWAYS_INLINE void attend_end(const struct attend_state *a)
 ALWAYS_INLINE void fp32_merge(const struct attend_task *t, float *scratch)
 {
     struct attend_state a;
-    int hd = t->head_dim;
+    int vd = t->value_dim;
     attend_begin(&a, t, scratch);
     attend_clear(&a, 0);
     for (int c = t->chunk0; c < t->chunk1; c++) {
         const float *max = kept_chunk(&a, c), *sum = max + a.n, *values = sum + a.n;
         for (int i = 0; i < a.n; i++)
             if (max[i] > -INFINITY)
-                merge_chunk(&a.run_max[i], &a.run_sum[i], a.run + i * hd, max[i], sum[i],
-                            values + i * hd, hd);
+                merge_chunk(&a.run_max[i], &a.run_sum[i], a.run + i * vd, max[i], sum[i],
+                            values + i * vd, vd);
     }
     attend_write(&a);
 }
@@ -558,7 +597,7 @@ ALWAYS_INLINE void fp32_attend(const struct attend_task *t, float *scratch, scor
         attend_scores(&a, q, scores);
         attend_weights(&a, exps, mask, softcap);
         if (t->kv == KV_INT8) attend_scale_weights(&a);
-        if (t->unpack) attend_unpack(&a, VALUES);
+        if (t->unpack || t->latent) attend_unpack(&a, VALUES);
         attend_values(&a, values);
         attend_merge(&a);
     }

@@ -36,8 +36,9 @@ ALWAYS_INLINE void route_largest(const float *v, int n, int top, int32_t *index)
     }
 }
 
-/* Sets choice [n] to -infinity outside the groups that are kept. */
-ALWAYS_INLINE void route_groups(float *choice, int n, int groups, int kept)
+/* Sets choice [n] to -infinity outside the groups that are kept. one: of the largest, else of the
+ * largest sums of two. */
+ALWAYS_INLINE void route_groups(float *choice, int n, int groups, int kept, int one)
 {
     float sum[ROUTE_MAX_EXPERTS];
     int32_t best[2], keeps[ROUTE_MAX_EXPERTS];
@@ -45,8 +46,8 @@ ALWAYS_INLINE void route_groups(float *choice, int n, int groups, int kept)
     int each = n / groups;
     for (int g = 0; g < groups; g++) {
         const float *v = choice + g * each;
-        route_largest(v, each, each < 2 ? 1 : 2, best);
-        sum[g] = each < 2 ? v[best[0]] : v[best[0]] + v[best[1]];
+        route_largest(v, each, each < 2 || one ? 1 : 2, best);
+        sum[g] = each < 2 || one ? v[best[0]] : v[best[0]] + v[best[1]];
     }
     route_largest(sum, groups, kept, keeps);
     for (int i = 0; i < kept; i++) is[keeps[i]] = 1;
@@ -77,7 +78,8 @@ ALWAYS_INLINE void fp32_route(const struct route_task *t, exps_fn *exps)
     if (nan) return;
     for (int i = 0; i < n; i++) choice[i] = t->bias ? s[i] + t->bias[i] : s[i];
     if (op->as.route.groups > 1 && op->as.route.kept_groups < op->as.route.groups)
-        route_groups(choice, n, op->as.route.groups, op->as.route.kept_groups);
+        route_groups(choice, n, op->as.route.groups, op->as.route.kept_groups,
+                     op->as.route.group_best);
     route_largest(choice, n, top, t->id);
     route_sort(t->id, top);
     for (int j = 0; j < top; j++) sum += t->weight[j] = s[t->id[j]];

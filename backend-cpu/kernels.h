@@ -61,15 +61,18 @@ enum kv_part { KEYS, VALUES };
  * head. */
 struct attend_task {
     const float *q; /* first row, first head; a row is row_stride floats, a head head_dim */
-    float *out;     /* the same shape */
-    int row_stride, n_rows, n_heads; /* n_rows * n_heads <= ATTEND_QUERIES */
+    float *out;     /* a row is out_stride floats, a head value_dim */
+    int row_stride, out_stride, n_rows, n_heads; /* n_rows * n_heads <= ATTEND_QUERIES */
     int pos0; /* position of the first row; row r attends to positions <= pos0 + r */
     /* NULL: all chunks, `out` is written. Else the chunks chunk0 .. chunk1-1, at
-     * least one that the first row sees, are kept here apart, [chunk][(2 + head_dim) * n_rows *
+     * least one that the first row sees, are kept here apart, [chunk][(2 + value_dim) * n_rows *
      * n_heads] (fp32.h), for `merge` */
     float *kept;
     int chunk0, chunk1;
-    int window, head_dim;
+    int window, head_dim, value_dim;
+    /* 1: latent heads (core/step/op.h): values are the first value_dim elements of keys. They are
+     * brought into the order of values, page by page, behind the keys in `unpacked` (latent.h) */
+    int latent;
     float scale, softcap; /* softcap 0: none */
     const float *sinks;   /* [n_heads] of these heads; NULL: none */
     enum kv_type kv;
@@ -81,7 +84,8 @@ struct attend_task {
      * that kind of them; the rows are of one page, which is in `own` instead. Else NULL */
     void (*unpack)(const char *page, enum kv_part part, int head_dim, char *to);
     const char *own;
-    char *unpacked; /* scratch: [ATTEND_CHUNK / KV_PAGE] pages without values, the values */
+    char *unpacked; /* scratch: [ATTEND_CHUNK / KV_PAGE] pages without values, the values; of
+                       latent heads, too */
 };
 
 /* One row of OP_ROUTE. */
@@ -191,6 +195,15 @@ static inline size_t attend_floats(int head_dim)
  * scales of keys [KV_PAGE], of values [KV_PAGE]. */
 enum { KEY_BIAS = 128 };
 
+/* Bytes of an element. */
+static inline size_t kv_bytes(enum kv_type t) { return t == KV_F32 ? 4 : t == KV_F16 ? 2 : 1; }
+
+/* Bytes of a page's keys, and of its values. */
+static inline size_t kv_part_bytes(enum kv_type t, int head_dim)
+{
+    return (size_t)kv_padded(t, head_dim) * KV_PAGE * kv_bytes(t);
+}
+
 /* KV_INT4: where a page of the current chunk is unpacked: the keys, behind them as in a page of
  * KV_INT8 the scales; the values, those of a chunk one page behind the other. */
 enum { CHUNK_PAGES = ATTEND_CHUNK / KV_PAGE };
@@ -208,14 +221,15 @@ static inline char *unpacked_keys(const struct attend_task *t, int page_index)
 static inline char *unpacked_values(const struct attend_task *t, int page_index)
 {
     return t->unpacked + CHUNK_PAGES * unpacked_page_bytes(t->head_dim) +
-           (size_t)(page_index % CHUNK_PAGES * KV_PAGE * kv_padded(KV_INT8, t->head_dim));
+           (size_t)(page_index % CHUNK_PAGES) * kv_part_bytes(t->kv, t->value_dim);
 }
 
-/* Bytes of this scratch, which is behind the floats. */
-static inline size_t unpacked_bytes(int head_dim)
+/* Bytes of this scratch, which is behind the floats; the values of latent heads are of any kind. */
+static inline size_t unpacked_bytes(int head_dim, int latent)
 {
+    size_t element = latent ? sizeof(float) : 1;
     return CHUNK_PAGES * (unpacked_page_bytes(head_dim) +
-                          KV_PAGE * (size_t)kv_padded(KV_INT8, head_dim));
+                          KV_PAGE * element * (size_t)kv_padded(KV_INT8, head_dim));
 }
 
 static inline const void *page_keys(const struct attend_task *t, int page_index)
@@ -224,18 +238,9 @@ static inline const void *page_keys(const struct attend_task *t, int page_index)
     return t->pages + (size_t)t->table[page_index] * t->page_bytes;
 }
 
-/* Bytes of an element. */
-static inline size_t kv_bytes(enum kv_type t) { return t == KV_F32 ? 4 : t == KV_F16 ? 2 : 1; }
-
-/* Bytes of a page's keys, and of its values. */
-static inline size_t kv_part_bytes(enum kv_type t, int head_dim)
-{
-    return (size_t)kv_padded(t, head_dim) * KV_PAGE * kv_bytes(t);
-}
-
 static inline const void *page_values(const struct attend_task *t, int page_index)
 {
-    if (t->unpack) return unpacked_values(t, page_index);
+    if (t->unpack || t->latent) return unpacked_values(t, page_index);
     return (const char *)page_keys(t, page_index) + kv_part_bytes(t->kv, t->head_dim);
 }
 
@@ -243,6 +248,19 @@ static inline const void *page_values(const struct attend_task *t, int page_inde
 static inline const float *key_scales(const void *keys, int head_dim)
 {
     return (const float *)((const char *)keys + 2 * kv_part_bytes(KV_INT8, head_dim));
+}
+
+/* Of latent heads: the scales of a page's latents [KV_PAGE], behind them those of rotated parts. */
+static inline const float *latent_scales(const void *keys, int head_dim)
+{
+    return (const float *)((const char *)keys + kv_part_bytes(KV_INT8, head_dim));
+}
+
+/* The scales of a page's values [KV_PAGE]. */
+static inline const float *value_scales(const struct attend_task *t, int page_index)
+{
+    const void *keys = page_keys(t, page_index);
+    return t->latent ? latent_scales(keys, t->head_dim) : key_scales(keys, t->head_dim) + KV_PAGE;
 }
 
 /* Place of element d of a key and of a value of KV_INT8 at position `offset` of a page. */

@@ -5,7 +5,7 @@
  * Of one head, n = kv_padded(head_dim), first of the keys, then of the values: codes [8n], lo [n]
  * (of keys plus KEY_BIAS) and step [n] of the channels. Byte i of the codes has the code of byte i
  * of the 8-bit page's keys or values in its low bits, that of byte i + 8n in its high bits. Behind
- * both the scales as they are. */
+ * both the scales as they are. Of latent heads (latent.h) there are no values. */
 #ifndef BACKEND_CPU_PACKED_H
 #define BACKEND_CPU_PACKED_H
 
@@ -26,9 +26,10 @@ static inline const uint8_t *packed_step(const void *page, enum kv_part part, in
 {
     return packed_lo(page, part, n) + n;
 }
-static inline const void *packed_scales(const void *page, int n)
+/* parts: 2, or 1 of latent heads. */
+static inline const void *packed_scales(const void *page, int n, int parts)
 {
-    return (const char *)page + 20 * n;
+    return (const char *)page + 10 * parts * n;
 }
 
 /* Bytes of the keys of a page, and of its values. */
@@ -45,11 +46,11 @@ static inline size_t part_at(enum kv_part part, int d, int offset, int n)
     return part == KEYS ? key_at(d, offset) : value_at(d, offset, n);
 }
 
-/* One head of a full page: `from` as KV_INT8 to `to` as KV_INT4. */
-static inline void pack_page(const char *from, int head_dim, char *to)
+/* One head of a full page: `from` as KV_INT8 to `to` as KV_INT4. parts: as packed_scales. */
+static inline void pack_page(const char *from, int head_dim, int parts, char *to)
 {
     const int n = kv_padded(KV_INT8, head_dim);
-    for (enum kv_part part = KEYS; part <= VALUES; part++) {
+    for (enum kv_part part = KEYS; (int)part < parts; part++) {
         const char *codes = from + 16 * (int)part * n;
         uint8_t *packed = (uint8_t *)packed_codes(to, part, n),
                 *lo = (uint8_t *)packed_lo(to, part, n), *step = lo + n;
@@ -73,7 +74,8 @@ static inline void pack_page(const char *from, int head_dim, char *to)
             }
         }
     }
-    memcpy((char *)packed_scales(to, n), from + 32 * n, 2 * KV_PAGE * sizeof(float));
+    memcpy((char *)packed_scales(to, n, parts), from + 16 * parts * n,
+           2 * KV_PAGE * sizeof(float));
 }
 
 /* A cpu_kernels.unpack in plain C. */

@@ -165,21 +165,31 @@ static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const 
 
 static double softcapped(double x, double cap) { return cap * tanh(x / cap); }
 
+/* The scale of element d of the key or the value at a position; `scales` of a page [2][KV_PAGE]. */
+static double scale_of(const struct attend_task *t, enum kv_part part, int d, const float *scales,
+                       int c)
+{
+    int second = t->latent ? d >= t->value_dim : part == VALUES;
+    return scales[second * KV_PAGE + c];
+}
+
 /* The integer of element d of the key or the value at pos, and its scale. */
 static double integer_of(const struct attend_task *t, enum kv_part part, int pos, int d)
 {
     int c = pos % KV_PAGE, n = kv_padded(KV_INT8, t->head_dim), half = 8 * n;
+    if (t->latent) part = KEYS;
     int at = (int)part_at(part, d, c, t->head_dim), bias = part == KEYS ? KEY_BIAS : 0;
     if (t->unpack && pos / KV_PAGE != t->pos0 / KV_PAGE) {
         const char *p = t->pages + (size_t)t->table[pos / KV_PAGE] * t->page_bytes;
         int pair = packed_codes(p, part, n)[at % half], code = at < half ? pair & 15 : pair >> 4,
             lo = part == KEYS ? packed_lo(p, part, n)[d] - bias : (int8_t)packed_lo(p, part, n)[d];
         return (lo + packed_step(p, part, n)[d] * code) *
-               (double)((const float *)packed_scales(p, n))[(int)part * KV_PAGE + c];
+               scale_of(t, part, d, packed_scales(p, n, t->latent ? 1 : 2), c);
     }
-    const char *p = page_keys(t, pos / KV_PAGE);
+    const char *p = t->unpack ? t->own : page_keys(t, pos / KV_PAGE);
     int code = part == KEYS ? (uint8_t)p[at] - bias : (int8_t)p[2 * half + at];
-    return code * (double)key_scales(p, t->head_dim)[(int)part * KV_PAGE + c];
+    const float *scales = t->latent ? latent_scales(p, t->head_dim) : key_scales(p, t->head_dim);
+    return code * scale_of(t, part, d, scales, c);
 }
 
 /* Element d of the key and of the value at pos. */
@@ -192,6 +202,7 @@ static double key_of(const struct attend_task *t, int pos, int d)
 
 static double value_of(const struct attend_task *t, int pos, int d)
 {
+    if (t->latent) return key_of(t, pos, d);
     if (t->kv == KV_INT8) return integer_of(t, VALUES, pos, d);
     return f32_at(page_values(t, pos / KV_PAGE), t->kv == KV_F16 ? DT_F16 : DT_F32,
                   (size_t)(pos % KV_PAGE * t->head_dim + d));
@@ -200,11 +211,13 @@ static double value_of(const struct attend_task *t, int pos, int d)
 /* A query as attention takes it: in integers of KV_INT8 rounded, else as it is. */
 static void query_of(const struct attend_task *t, const float *q, double *x)
 {
-    float scale, factor = 0;
-    int rounds = t->kv == KV_INT8 && t->q_top;
-    if (rounds) factor = kv_group_factor(kv_largest(q, t->head_dim), (float)t->q_top, &scale);
-    for (int d = 0; d < t->head_dim; d++)
-        x[d] = !rounds ? q[d] : (double)scale * (factor == 0 ? 0 : kv_round(q[d], factor));
+    int rounds = t->kv == KV_INT8 && t->q_top, first = t->latent ? t->value_dim : t->head_dim;
+    for (int d0 = 0, n = first; d0 < t->head_dim; d0 += n, n = t->head_dim - first) {
+        float scale, factor = 0;
+        if (rounds) factor = kv_group_factor(kv_largest(q + d0, n), (float)t->q_top, &scale);
+        for (int d = d0; d < d0 + n; d++)
+            x[d] = !rounds ? q[d] : (double)scale * (factor == 0 ? 0 : kv_round(q[d], factor));
+    }
 }
 
 static double key_dot(const struct attend_task *t, const double *q, int pos)
@@ -224,8 +237,8 @@ static void ref_attend(const struct attend_task *t, float *scratch)
             double q[1024]; /* head_dim <= 1024, checked by core/model/model.c */
             query_of(t, t->q + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim,
                      q);
-            float *out = t->out + (size_t)r * (size_t)t->row_stride +
-                         (size_t)h * (size_t)t->head_dim;
+            float *out = t->out + (size_t)r * (size_t)t->out_stride +
+                         (size_t)h * (size_t)t->value_dim;
             double acc[1024] = {0}, sink = t->sinks ? t->sinks[h] : -INFINITY, max = sink;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++)
                 max = fmax(max, key_dot(t, q, p));
@@ -233,9 +246,9 @@ static void ref_attend(const struct attend_task *t, float *scratch)
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
                 double w = exp(key_dot(t, q, p) - max);
                 sum += w;
-                for (int d = 0; d < t->head_dim; d++) acc[d] += w * value_of(t, p, d);
+                for (int d = 0; d < t->value_dim; d++) acc[d] += w * value_of(t, p, d);
             }
-            for (int d = 0; d < t->head_dim; d++) out[d] = (float)(acc[d] / sum);
+            for (int d = 0; d < t->value_dim; d++) out[d] = (float)(acc[d] / sum);
         }
 }
 
@@ -282,8 +295,8 @@ static void mark_largest(const double *v, int n, int count, char *is)
     }
 }
 
-/* Sets choice [n] to -infinity outside the groups with the largest sums of two. */
-static void keep_groups(double *choice, int n, int groups, int kept)
+/* Sets choice [n] to -infinity outside the groups with the largest sums of two, or `best` ones. */
+static void keep_groups(double *choice, int n, int groups, int kept, int best)
 {
     double sum[ROUTE_MAX_EXPERTS];
     char is[ROUTE_MAX_EXPERTS] = {0};
@@ -293,7 +306,7 @@ static void keep_groups(double *choice, int n, int groups, int kept)
         for (int i = g * each; i < (g + 1) * each; i++)
             if (choice[i] > first) second = first, first = choice[i];
             else if (choice[i] > second) second = choice[i];
-        sum[g] = each < 2 ? first : first + second;
+        sum[g] = each < 2 || best ? first : first + second;
     }
     mark_largest(sum, groups, kept, is);
     for (int i = 0; i < n; i++)
@@ -321,7 +334,8 @@ static void ref_route(const struct route_task *t)
         choice[i] = s[i] + (t->bias ? t->bias[i] : 0);
     }
     if (op->as.route.groups > 1 && op->as.route.kept_groups < op->as.route.groups)
-        keep_groups(choice, n, op->as.route.groups, op->as.route.kept_groups);
+        keep_groups(choice, n, op->as.route.groups, op->as.route.kept_groups,
+                    op->as.route.group_best);
     mark_largest(choice, n, top, is);
     for (int i = 0; i < n; i++)
         if (is[i]) t->id[j++] = i, chosen += s[i];

@@ -126,7 +126,7 @@ static int refuse(const struct hf_config *c, const json_t *config, struct err *e
                           "use_bidirectional_attention) is not supported");
     const json_t *clip = hff_value(config, "clip_qkv"), *lora = hff_value(config, "kv_lora_rank");
     if (clip) return err_set(e, "config.json: clip_qkv is not supported");
-    if (lora)
+    if (lora && !(c->traits & HF_LATENT))
         return err_set(e, "config.json: kv_lora_rank: multi-head latent attention is not "
                           "supported");
     return 0;
@@ -178,11 +178,11 @@ static int take_numbers(struct hf_config *c, const json_t *config, struct err *e
 static int take_query_scale(struct hf_config *c, const json_t *config, struct err *e)
 {
     const json_t *rope = hff_value(config, "rope_parameters");
-    double original;
+    double original, before = c->traits & HF_LATENT ? 8192 : 16384;
     if (!(c->traits & HF_QUERY_SCALE)) return 0;
     if (!rope) rope = hff_value(config, "rope_scaling");
     if (hff_number(rope, "llama_4_scaling_beta", rope ? 0 : 0.1, 0, 1e3, &c->query_beta, e) ||
-        hff_number(rope, "original_max_position_embeddings", rope ? c->context : 16384, 1, 1e9,
+        hff_number(rope, "original_max_position_embeddings", rope ? c->context : before, 1, 1e9,
                    &original, e))
         return -1;
     c->query_original = original ? original : c->context;
@@ -196,8 +196,16 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
     json_t *own = NULL;
     if (c->traits & HF_SLIDING_ROPE) return hff_two_ropes(c, config, f, n, e);
     if (hff_value(config, "rope_parameters") || hff_value(config, "rope_scaling"))
-        return hfc_rope(c, config, &f->rope, n, e);
-    if (c->traits & HF_QUERY_SCALE)
+        return hfc_rope(c, config, &f->rope, n, e) ||
+                       (c->traits & HF_LATENT && hff_latent_scale(c, config, e))
+                   ? -1
+                   : 0;
+    if (c->traits & HF_QUERY_SCALE && c->traits & HF_LATENT)
+        own = json_pack("{s:{s:s, s:f, s:f, s:i, s:f, s:f}}", "rope_parameters", "rope_type",
+                        "yarn", "rope_theta", 1e4, "factor", 128.0,
+                        "original_max_position_embeddings", 8192, "mscale", 1.0, "mscale_all_dim",
+                        1.0);
+    else if (c->traits & HF_QUERY_SCALE)
         own = json_pack("{s:{s:s, s:f, s:f, s:i, s:f, s:f}}", "rope_parameters", "rope_type",
                         "yarn", "rope_theta", 1e6, "factor", 16.0,
                         "original_max_position_embeddings", 16384, "mscale", 1.0, "mscale_all_dim",
@@ -206,8 +214,9 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
         own = json_pack("{s:{s:s, s:f, s:i, s:b}, s:O*}", "rope_parameters", "rope_type", "yarn",
                         "factor", 32.0, "original_max_position_embeddings", 4096, "truncate", 0,
                         "rope_theta", json_object_get(config, "rope_theta"));
-    else return hfc_rope(c, config, &f->rope, n, e);
+    else own = json_incref((json_t *)(uintptr_t)config);
     int rc = own ? hfc_rope(c, own, &f->rope, n, e) : err_memory(e);
+    if (!rc && c->traits & HF_LATENT) rc = hff_latent_scale(c, own, e);
     json_decref(own);
     return rc;
 }
@@ -215,7 +224,8 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
 static int take_sizes(struct hf_config *c, const json_t *config, const struct hf_family *f,
                       struct err *e)
 {
-    int of_dim = !f->head_dim || json_is_null(json_object_get(config, "head_dim"));
+    int of_dim = !(f->traits & HF_LATENT) &&
+                 (!f->head_dim || json_is_null(json_object_get(config, "head_dim")));
     if (hff_int(config, "num_hidden_layers", f->layers, 1, 2000, &c->n_layers, e) ||
         hff_int(config, "hidden_size", f->dim, 1, 1 << 20, &c->dim, e) ||
         hff_int(config, "intermediate_size", f->ffn, 1, 1 << 20, &c->ffn, e) ||
@@ -257,7 +267,8 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
     c->may_lack_head = letters > 5 && !strcmp(class + letters - 5, "Model");
     if (hff_flag(config, "tie_word_embeddings", f->tied, &c->tied, e)) return -1;
     c->tied |= (c->traits & HF_TIED) != 0;
-    if (take_sizes(c, config, f, e) || refuse(c, config, e) || check_ropes(config, e) ||
+    if (take_sizes(c, config, f, e) ||
+        (c->traits & HF_LATENT && hff_latent(c, config, f, e)) || refuse(c, config, e) || check_ropes(config, e) ||
         take_flags(c, config, f, e))
         return -1;
     if (f->gemma ? hff_gemma(c, config, f, n, e)

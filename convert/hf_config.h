@@ -40,6 +40,8 @@ enum hf_trait {
     HF_TURNED_EXPERTS = 1 << 25, /* tensors of all experts are [E][in][out] */
     HF_SLIDING_ROPE = 1 << 26,   /* layers with a window have a RoPE of their own (OLMo 3) */
     HF_TIED = 1 << 27, /* tied, whatever the language model alone says */
+    HF_LATENT = 1 << 28, /* multi-head latent attention */
+    HF_Q_LORA = 1 << 29, /* queries are made of a latent, too */
 };
 
 struct hf_config {
@@ -69,6 +71,7 @@ struct hf_config {
     int *experts; /* [n_layers] 1: the layer has router and experts */
     int n_experts, top_k, expert_ffn, shared_ffn; /* shared_ffn 0: no shared expert */
     int router_sigmoid, router_normalize, router_groups, router_kept_groups;
+    int router_group_best; /* groups are chosen by their best expert */
     double router_scale;
     double swiglu_limit, swiglu_alpha; /* HF_GPT_OSS */
     /* HF_HYBRID: */
@@ -76,6 +79,8 @@ struct hf_config {
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, conv_width;
     int *no_rope;                      /* HF_NO_ROPE: [n_layers] 1: the layer has none */
     double query_beta, query_original; /* HF_QUERY_SCALE */
+    /* HF_LATENT; head_dim is the rotated part of a head, attend_scale the whole factor of scores: */
+    int latent_dim, nope_dim, value_dim, q_lora_dim; /* q_lora_dim 0: none */
     /* HF_GEMMA4: */
     int *head_dims, *kv_heads, *ffns; /* [n_layers] */
     int *kv_from;                     /* [n_layers] layer whose keys and values it reads */

@@ -5,6 +5,8 @@
 
 #define QWEN_HYBRID (HF_NORM_PLUS_1 | HF_QK_NORM | HF_OUTPUT_GATE | HF_HYBRID | HF_MROPE)
 
+#define LATENT_EXPERTS (HF_LATENT | HF_EXPERTS)
+
 /* clang-format off */
 static const struct hf_family families[] = {
     {.name = "llama", .classes = {"LlamaForCausalLM", "LLaMAForCausalLM"},
@@ -143,7 +145,26 @@ static const struct hf_family families[] = {
      .layers = 46, .dim = 4096, .heads = 96, .vocab = 151552, .kv_heads = 8, .context = 131072,
      .bos = -1, .eos = -1, .ffn = 10944, .traits = HF_EXPERTS | HF_CHOICE_BIAS, .eps = 1e-5,
      .rope = {0, 0.5}, .experts = 128, .top_k = 8, .expert_ffn = 1408, .shared_ffn = 1,
-     .normalize = 1, .bias_key = "attention_bias", .bias_traits = HF_QKV_BIAS},
+     .normalize = 1, .dense_layers = 1, .bias_key = "attention_bias", .bias_traits = HF_QKV_BIAS},
+    {.name = "deepseek_v2", .classes = {"DeepseekV2ForCausalLM"},
+     .layers = 32, .dim = 4096, .heads = 32, .vocab = 32000, .head_dim = 64, .context = 2048,
+     .bos = 1, .eos = 2, .ffn = 11008, .traits = LATENT_EXPERTS, .experts = 64,
+     .expert_ffn = 1407, .shared_ffn = 2, .latent = {512, 1536, 128, 64, 128}},
+    {.name = "deepseek_v3", .classes = {"DeepseekV3ForCausalLM"}, .types = {"kimi_k2"},
+     .layers = 61, .dim = 7168, .heads = 128, .vocab = 129280, .head_dim = 64, .context = 4096,
+     .bos = 0, .eos = 1, .ffn = 18432, .traits = LATENT_EXPERTS | HF_CHOICE_BIAS, .experts = 256,
+     .top_k = 8, .expert_ffn = 2048, .shared_ffn = 1, .normalize = 1, .dense_layers = 3,
+     .groups = 8, .kept_groups = 4, .router_scale = 2.5, .latent = {512, 1536, 128, 64, 128}},
+    {.name = "glm4_moe_lite", .classes = {"Glm4MoeLiteForCausalLM"},
+     .layers = 47, .dim = 2048, .heads = 20, .vocab = 154880, .head_dim = 64, .context = 202752,
+     .bos = 0, .eos = 1, .ffn = 10240, .traits = LATENT_EXPERTS | HF_CHOICE_BIAS, .eps = 1e-5,
+     .experts = 64, .top_k = 4, .expert_ffn = 1536, .shared_ffn = 1, .normalize = 1,
+     .dense_layers = 1, .router_scale = 1.8, .latent = {512, 768, 192, 64, 256}},
+    {.name = "mistral4", .classes = {"Mistral4ForCausalLM"},
+     .layers = 36, .dim = 4096, .heads = 32, .vocab = 131072, .head_dim = 64, .context = 1048576,
+     .bos = 1, .eos = 2, .ffn = 12288, .traits = LATENT_EXPERTS | HF_QUERY_SCALE, .experts = 128,
+     .top_k = 4, .expert_ffn = 2048, .shared_ffn = 1, .normalize = 1,
+     .latent = {256, 1024, 64, 64, 128}},
     {.name = "gpt_oss", .classes = {"GptOssForCausalLM"},
      .layers = 36, .dim = 2880, .heads = 64, .vocab = 201088, .kv_heads = 8, .head_dim = 64,
      .context = 131072, .bos = -1, .eos = -1, .ffn = 2880,
@@ -174,6 +195,7 @@ static int is_wrapper(const char *class, const char *type)
 {
     static const char *const names[][2] = {
         {"Mistral3ForConditionalGeneration", "mistral3"},
+        {"KimiK25ForConditionalGeneration", "kimi_k25"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (class ? !strcmp(class, names[i][0]) : type && !strcmp(type, names[i][1])) return 1;

@@ -41,6 +41,12 @@ struct hf_family {
     uint64_t bias_traits;
     int more_eos[2]; /* beside eos; 0: none */
     int normalize;   /* of the chosen experts' weights: -1: always */
+    int dense_layers;        /* the first so many have no experts */
+    int groups, kept_groups; /* of the router; 0: 1 */
+    double router_scale;     /* 0: 1 */
+    struct {
+        int kv_lora, q_lora, nope, rotated, value;
+    } latent; /* HF_LATENT */
 };
 
 /* The family of CONFIG; *nested: 1: its language model is in text_config; 2: and is of a family of
@@ -74,6 +80,9 @@ int hff_gemma(struct hf_config *c, const json_t *config, const struct hf_family 
 /* The RoPE tables of layers with and without a window. */
 int hff_two_ropes(struct hf_config *c, const json_t *config, const struct hf_family *f,
                   const struct notes *n, struct err *e);
+/* Sizes of latent attention; the factor of its scores, from the RoPE's keys (hf_latent.c). */
+int hff_latent(struct hf_config *c, const json_t *config, const struct hf_family *f, struct err *e);
+int hff_latent_scale(struct hf_config *c, const json_t *config, struct err *e);
 /* Gemma 4: lists by layer, after hff_layers. */
 int hff_gemma4_layers(struct hf_config *c, const json_t *config, struct err *e);
 

@@ -43,6 +43,17 @@ static void put_hybrid(json_t *j, const struct hf_config *c)
     put_int(j, "conv_width", c->conv_width);
 }
 
+static void put_latent(json_t *j, const struct hf_config *c)
+{
+    put_int(j, "latent_dim", c->latent_dim);
+    put_int(j, "nope_dim", c->nope_dim);
+    put_int(j, "value_dim", c->value_dim);
+    put_int(j, "q_lora_dim", c->q_lora_dim);
+    put_number(j, "latent_eps", 1e-6);
+    put_number(j, "attend_scale", c->attend_scale);
+    if (!(c->traits & HF_CHOICE_BIAS)) put_int(j, "router_group_best", c->router_group_best);
+}
+
 static void put_gemma4(json_t *j, const struct hf_config *c)
 {
     size_t n = (size_t)c->n_layers;
@@ -80,6 +91,7 @@ json_t *hfc_to_json(const struct hf_config *c)
         put_number(j, "embed_scale", c->embed_scale);
         put_number(j, "attend_scale", c->attend_scale);
     }
+    if (c->traits & HF_LATENT) put_latent(j, c);
     if (c->traits & HF_GEMMA) {
         put_number(j, "attend_softcap", c->attend_softcap);
         put_number(j, "logits_softcap", c->logits_softcap);

@@ -138,19 +138,36 @@ static const char *key_of(const json_t *config, const char *const *keys)
     return keys[0];
 }
 
-/* Layers with experts: Qwen's decoder_sparse_step and mlp_only_layers, GLM's first dense layers. */
-static int take_sparse_layers(struct hf_config *c, const json_t *config, struct err *e)
+/* Layers with experts as a list of "dense" and "sparse" says it. */
+static int listed_experts(struct hf_config *c, const json_t *kinds, struct err *e)
 {
-    const json_t *only = hff_value(config, "mlp_only_layers");
+    if (json_array_size(kinds) != (size_t)c->n_layers)
+        return err_set(e, "config.json: mlp_layer_types names %zu layers, num_hidden_layers is %d",
+                       json_array_size(kinds), c->n_layers);
+    for (int i = 0; i < c->n_layers; i++) {
+        c->experts[i] = hff_type_is(kinds, i, "sparse");
+        if (!c->experts[i] && !hff_type_is(kinds, i, "dense"))
+            return err_set(e,
+                           "config.json: mlp_layer_types holds what is neither dense nor sparse");
+    }
+    return 0;
+}
+
+/* Layers with experts: Qwen's decoder_sparse_step and mlp_only_layers, GLM's first dense layers. */
+static int take_sparse_layers(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                              struct err *e)
+{
+    const json_t *only = hff_value(config, "mlp_only_layers"),
+                 *kinds = hff_value(config, "mlp_layer_types");
     int step, first;
+    if (kinds) return listed_experts(c, kinds, e);
     if (only && !json_is_array(only))
         return err_set(e, "config.json: mlp_only_layers is not a list");
     for (size_t k = 0; k < json_array_size(only); k++)
         if (!json_is_integer(json_array_get(only, k)))
             return err_set(e, "config.json: mlp_only_layers holds what is no integer");
     if (hff_int(config, "decoder_sparse_step", 1, 1, 1 << 16, &step, e) ||
-        hff_int(config, "first_k_dense_replace", c->traits & HF_CHOICE_BIAS ? 1 : 0, 0, 1 << 16,
-                &first, e))
+        hff_int(config, "first_k_dense_replace", f->dense_layers, 0, 1 << 16, &first, e))
         return -1;
     for (int i = 0; i < c->n_layers; i++) {
         c->experts[i] = i >= first && (i + 1) % step == 0;
@@ -169,6 +186,33 @@ static int expect_text(const json_t *config, const char *key, const char *want, 
                    json_is_string(v) ? json_string_value(v) : "?", want);
 }
 
+/* How experts are chosen: V3's by groups with the largest sums of two and a bias, V2's by the best
+ * of all or of groups with the best ones; Mistral 4's as V3's without bias, of probabilities. */
+static int take_choice(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                       struct err *e)
+{
+    int bias = (c->traits & HF_CHOICE_BIAS) != 0, v2 = !strcmp(c->architecture, "deepseek_v2"),
+        in_groups = 1;
+    if (expect_text(config, "scoring_func", bias ? "sigmoid" : "softmax", e)) return -1;
+    if (v2) {
+        const char *method = json_string_value(hff_value(config, "topk_method"));
+        c->router_group_best = method && !strcmp(method, "group_limited_greedy");
+        in_groups = c->router_group_best;
+        if (!in_groups && expect_text(config, "topk_method", "greedy", e)) return -1;
+    } else if (bias && expect_text(config, "topk_method", "noaux_tc", e)) {
+        return -1;
+    }
+    if (!in_groups) return 0;
+    return hff_int(config, "n_group", f->groups ? f->groups : 1, 1, c->n_experts,
+                   &c->router_groups, e) ||
+                   hff_int(config, "topk_group",
+                           f->kept_groups && f->kept_groups < c->router_groups ? f->kept_groups
+                                                                               : 1,
+                           1, c->router_groups, &c->router_kept_groups, e)
+               ? -1
+               : 0;
+}
+
 /* Choice in groups, scaling of the weights: DeepSeek-V3 (DeepSeek-AI 2024, 2.1.2). */
 static int take_router(struct hf_config *c, const json_t *config, const struct hf_family *f,
                        struct err *e)
@@ -178,12 +222,10 @@ static int take_router(struct hf_config *c, const json_t *config, const struct h
     if (f->normalize < 0) c->router_normalize = 1;
     c->router_groups = c->router_kept_groups = 1;
     c->router_scale = 1;
-    if (!(c->traits & HF_CHOICE_BIAS)) return 0;
-    if (expect_text(config, "scoring_func", "sigmoid", e) ||
-        expect_text(config, "topk_method", "noaux_tc", e) ||
-        hff_int(config, "n_group", 1, 1, c->n_experts, &c->router_groups, e) ||
-        hff_int(config, "topk_group", 1, 1, c->router_groups, &c->router_kept_groups, e) ||
-        hff_number(config, "routed_scaling_factor", 1, 1e-6, 1e6, &c->router_scale, e))
+    if (!(c->traits & (HF_CHOICE_BIAS | HF_LATENT))) return 0;
+    if (take_choice(c, config, f, e) ||
+        hff_number(config, "routed_scaling_factor", f->router_scale > 0 ? f->router_scale : 1,
+                   1e-6, 1e6, &c->router_scale, e))
         return -1;
     if (c->router_scale <= 0) c->router_scale = 1; /* null */
     int group = c->n_experts / c->router_groups;
@@ -216,11 +258,11 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
         if (hff_int(config, "shared_expert_intermediate_size", f->shared_ffn, 1, 1 << 20,
                     &c->shared_ffn, e))
             return -1;
-    } else if (c->traits & HF_CHOICE_BIAS) {
+    } else if (c->traits & (HF_CHOICE_BIAS | HF_LATENT)) {
         if (hff_int(config, "n_shared_experts", f->shared_ffn, 0, 1 << 10, &shared, e)) return -1;
         c->shared_ffn = shared * c->expert_ffn;
     }
-    if (take_sparse_layers(c, config, e) || take_router(c, config, f, e)) return -1;
+    if (take_sparse_layers(c, config, f, e) || take_router(c, config, f, e)) return -1;
     int dense = f->gemma; /* layers with an MLP */
     for (int i = 0; i < c->n_layers; i++) dense |= !c->experts[i];
     if (!dense) c->ffn = c->expert_ffn;

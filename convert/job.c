@@ -118,6 +118,7 @@ int job_run(struct plan *p, const struct plan_job *j, const struct job_buffers *
     case JOB_COLUMNS: rc = put_columns(&k, e); break;
     case JOB_ROWS: rc = put_rows(&k, e); break;
     case JOB_PANELS: rc = job_panels(&k, e); break;
+    case JOB_TURNED: rc = job_turned(&k, e); break;
     }
     *n_bytes = k.n_bytes;
     return rc;

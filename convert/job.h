@@ -44,5 +44,6 @@ int job_read_rows(const struct plain_matrix *m, int64_t first, int64_t n, uint8_
                   uint8_t *row, struct err *e);
 /* JOB_PANELS (job_panels.c). */
 int job_panels(struct job_task *k, struct err *e);
+int job_turned(struct job_task *k, struct err *e);
 
 #endif

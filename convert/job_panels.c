@@ -1,4 +1,5 @@
-/* job_panels.c: JOB_PANELS: the codes, scales and zeros of some panels of a quantized module. */
+/* job_panels.c: JOB_PANELS: the codes, scales and zeros of some panels of a quantized module;
+ * JOB_TURNED: the numbers that they stand for, transposed. */
 #include "convert/job.h"
 
 #include "convert/mxfp4.h"
@@ -204,10 +205,10 @@ static int put_zeros(struct job_task *k, const uint16_t *zeros, int64_t n, struc
                    (uint64_t)j->n_panels * bytes, e);
 }
 
-static int put_stored_scales(struct job_task *k, int64_t col, int64_t n, struct err *e)
+/* Reads the scales of n outputs from col on to b->src [n_source][n], as they are stored. */
+static int read_scales(const struct quant_linear *l, int64_t col, int64_t n,
+                       const struct job_buffers *b, struct err *e)
 {
-    const struct job_buffers *b = k->buffers;
-    const struct quant_linear *l = k->job->linear;
     enum dtype type = l->scales->t->dtype;
     const struct columns c = {.t = l->scales,
                               .from = l->scales_from,
@@ -219,7 +220,15 @@ static int put_stored_scales(struct job_task *k, int64_t col, int64_t n, struct 
                               .per = 1,
                               .turned = l->store != STORE_COLUMNS,
                               .item = dtype_bytes(type)};
-    if (read_columns(&c, b->src, (size_t)n, b->row, e)) return -1;
+    return read_columns(&c, b->src, (size_t)n, b->row, e);
+}
+
+static int put_stored_scales(struct job_task *k, int64_t col, int64_t n, struct err *e)
+{
+    const struct job_buffers *b = k->buffers;
+    const struct quant_linear *l = k->job->linear;
+    enum dtype type = l->scales->t->dtype;
+    if (read_scales(l, col, n, b, e)) return -1;
     if (l->store != STORE_MXFP4) return put_scales(k, b->src, type, n, e);
     int64_t count = l->n_source * n;
     float *f = (float *)(void *)(b->src + (count + 63) / 64 * 64);
@@ -270,4 +279,39 @@ int job_panels(struct job_task *k, struct err *e)
         read_zeros(l, col, n, k->buffers, &zeros, e))
         return -1;
     return put_zeros(k, zeros, n, e);
+}
+
+/* Numbers of up to 16 outputs from col on, to columns col .. of out [in][n_rows]; scale: a buffer
+ * [n_source][16]. */
+static int turn_panel(const struct job_task *k, int64_t col, float *scale, float *out,
+                      struct err *e)
+{
+    const struct job_buffers *b = k->buffers;
+    const struct quant_linear *l = k->job->linear;
+    const struct slots *s = l->slots;
+    int64_t n = l->n_rows - col < MF_PANEL ? l->n_rows - col : MF_PANEL;
+    const uint16_t *zeros;
+    if (read_words(l, col, n, MF_PANEL, b, e)) return -1;
+    codes_of_panel(l, b->codes, (const uint32_t *)(const void *)b->src, MF_PANEL, col, (int)n);
+    if (read_scales(l, col, n, b, e)) return -1;
+    for (int64_t i = 0; i < l->n_source * n; i++)
+        scale[i] = f32_at(b->src, l->scales->t->dtype, (size_t)i);
+    if (read_zeros(l, col, n, b, &zeros, e)) return -1;
+    for (int64_t j = 0; j < s->k; j++) {
+        int64_t group = s->groups[j / s->group].source, i = s->perm[j];
+        for (int64_t r = 0; r < n && i >= 0; r++)
+            out[i * l->n_rows + col + r] = scale[group * n + r] *
+                                           (float)(b->codes[i * MF_PANEL + r] -
+                                                   zeros[group * n + r]);
+    }
+    return 0;
+}
+
+int job_turned(struct job_task *k, struct err *e)
+{
+    const struct plan_job *j = k->job;
+    float *out = (float *)(void *)k->buffers->dst, *scale = out + j->bytes / sizeof *out;
+    for (int64_t col = 0; col < j->linear->n_rows; col += MF_PANEL)
+        if (turn_panel(k, col, scale, out, e)) return -1;
+    return job_put(k, j->tensor, j->at, out, j->bytes, e);
 }

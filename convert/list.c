@@ -82,7 +82,8 @@ static uint64_t kv_bytes(const struct hf_config *c)
         int heads = c->kv_heads ? c->kv_heads[i] : c->n_kv_heads,
             dim = c->head_dims ? c->head_dims[i] : c->head_dim;
         if ((c->linear && c->linear[i]) || (c->kv_from && c->kv_from[i] != i)) continue;
-        n += (uint64_t)heads * (uint64_t)dim * 2 * 2;
+        n += c->traits & HF_LATENT ? (uint64_t)(c->latent_dim + dim) * 2
+                                   : (uint64_t)heads * (uint64_t)dim * 2 * 2;
     }
     return n;
 }

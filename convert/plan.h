@@ -66,7 +66,7 @@ struct out_tensor {
 
 enum { PLAN_TURNED = 64 }; /* columns of a turned matrix that a job reads at once */
 
-enum job_kind { JOB_MEMORY, JOB_COPY, JOB_COLUMNS, JOB_ROWS, JOB_PANELS };
+enum job_kind { JOB_MEMORY, JOB_COPY, JOB_COLUMNS, JOB_ROWS, JOB_PANELS, JOB_TURNED };
 struct plan_job {
     enum job_kind kind;
     size_t tensor, piece; /* JOB_PANELS: piece index in each of the linear's three tensors */
@@ -74,10 +74,10 @@ struct plan_job {
     const struct hf_tensor *source; /* JOB_COPY, JOB_COLUMNS */
     uint64_t from;                  /* JOB_COPY, JOB_COLUMNS: offset in the source, bytes */
     uint64_t row_bytes, stride;     /* JOB_COLUMNS: of a row of the output, of the source */
-    uint64_t at, bytes; /* JOB_COPY, JOB_COLUMNS, JOB_ROWS: range of the output tensor, bytes */
+    uint64_t at, bytes; /* JOB_COPY, JOB_COLUMNS, JOB_ROWS, JOB_TURNED: range of the output tensor, bytes */
     const struct plain_matrix *matrix; /* JOB_ROWS */
     int64_t row;                       /* JOB_ROWS: first output */
-    const struct quant_linear *linear; /* JOB_PANELS */
+    const struct quant_linear *linear; /* JOB_PANELS, JOB_TURNED: its numbers [in][n_rows], fp32 */
     int64_t panel, n_panels;           /* JOB_PANELS: range of the linear's panels */
 };
 

@@ -84,7 +84,11 @@ static int read_linear(struct plan *p, const struct layer *l, const struct linea
     struct linear_from from = {
         .part = {{.module = module, .out = total, .rows = rows, .n_rows = l->size[rule->out]}},
         .in = l->size[rule->in],
-        .n_experts = rule->how & STACK ? p->config->n_experts : 0,
+        .n_experts = rule->how & HEADS   ? p->config->n_heads
+                     : rule->how & STACK ? p->config->n_experts
+                                         : 0,
+        .by_rows = (rule->how & HEADS) != 0,
+        .turned = (rule->how & TURNED) != 0,
         .transposed = (rule->how & TRANSPOSED) != 0,
         .keep_plain = (rule->how & PLAIN) != 0,
         .bias = l->traits & rule->bias ? BIAS_REQUIRED : BIAS_IF_THERE,

@@ -20,7 +20,7 @@ static void name_of(char name[NAME_BYTES], const char *module, int x)
 /* 1 if one tensor holds all experts. */
 static int is_whole(const struct linear_from *from, int part)
 {
-    return from->n_experts && !strstr(from->part[part].module, "%d");
+    return from->n_experts && !from->by_rows && !strstr(from->part[part].module, "%d");
 }
 
 int plan_linear_exists(const struct plan *p, const char *module)
@@ -93,10 +93,11 @@ static struct plan_linear *new_linear(struct plan *p, const struct linear_from *
         if (!from->part[k].rows) to->n_rows = to->out;
         to->module = strdup(from->part[k].module);
         if (from->part[k].rows) {
-            int32_t *rows = malloc((size_t)to->n_rows * sizeof *rows + 1);
-            if (rows) memcpy(rows, from->part[k].rows, (size_t)to->n_rows * sizeof *rows);
+            int64_t n = to->n_rows * (from->by_rows ? from->n_experts : 1);
+            int32_t *rows = malloc((size_t)n * sizeof *rows + 1);
+            if (rows) memcpy(rows, from->part[k].rows, (size_t)n * sizeof *rows);
             to->rows = rows;
-            for (int64_t i = 0; i < to->n_rows && rows; i++)
+            for (int64_t i = 0; i < n && rows; i++)
                 CHECK(rows[i] >= 0 && rows[i] < to->out);
         }
         if (!to->module || (from->part[k].rows && !to->rows)) return NULL;
@@ -108,6 +109,13 @@ static struct plan_linear *new_linear(struct plan *p, const struct linear_from *
     CHECK(l->n_parts && from->in > 0 && l->n_rows > 0);
     l->n_modules = (from->n_experts ? from->n_experts : 1) * l->n_parts;
     return l;
+}
+
+/* The rows of module i. */
+static const int32_t *rows_of(const struct plan_linear *l, int i)
+{
+    const struct linear_part *part = &l->from.part[i % l->n_parts];
+    return part->rows && l->from.by_rows ? part->rows + i / l->n_parts * part->n_rows : part->rows;
 }
 
 static int add_plain(struct plan_linear *l, int i, const struct hf_tensor *t, struct err *e)
@@ -138,8 +146,13 @@ static int add_plain(struct plan_linear *l, int i, const struct hf_tensor *t, st
                                         .in = in,
                                         .out = part->out,
                                         .n_rows = part->n_rows,
-                                        .rows = part->rows,
+                                        .rows = rows_of(l, i),
                                         .transposed = turned};
+    if (!l->from.turned) return 0;
+    /* its rows, neighbours in the checkpoint, are the inputs of the model file's */
+    struct plain_matrix *m = &l->plain[i];
+    m->at = (uint64_t)(*m->rows * in) * dtype_bytes(t->t->dtype);
+    m->in = part->n_rows, m->out = m->n_rows = in, m->rows = NULL, m->transposed = 1;
     return 0;
 }
 
@@ -166,6 +179,12 @@ static int add_quant(struct plan *p, struct plan_linear *l, int i, const char *m
         return err_memory(e);
     struct quant_linear *q = &l->quant[i];
     const struct linear_part *part = &l->from.part[i % l->n_parts];
+    if (i && l->from.by_rows) { /* other rows of the same module */
+        *q = l->quant[0];
+        q->module = strdup(module);
+        q->rows = rows_of(l, i);
+        return q->module ? 0 : err_memory(e);
+    }
     *q = (struct quant_linear){.module = strdup(module),
                                .in = l->from.in,
                                .out = part->out,
@@ -350,11 +369,28 @@ static int take_bias(const struct linear_part *part, const struct hf_tensor *t, 
     return 0;
 }
 
+/* Of a stack of rows of one module: none, or of zeros. */
+static int refuse_bias(struct plan *p, struct plan_linear *l, struct err *e)
+{
+    const struct linear_part *part = &l->from.part[0];
+    const struct hf_tensor *t = plan_find(p, part->module, "bias");
+    float *all;
+    if (!t) return 0;
+    if (plan_floats(t, part->out, &all, e)) return -1;
+    int zero = 1;
+    for (int64_t i = 0; i < part->out; i++) zero &= all[i] == 0;
+    free(all);
+    return zero ? 0
+                : err_set(e, "%s: tensor '%s': a bias of this linear is not supported",
+                          t->shard->path, t->t->name);
+}
+
 static int read_bias(struct plan *p, struct plan_linear *l, struct err *e)
 {
     size_t n = (size_t)l->n_rows * (size_t)(l->n_modules / l->n_parts);
     int n_found = 0, zero = 1;
     if (l->from.bias == BIAS_IGNORED) return 0;
+    if (l->from.by_rows) return refuse_bias(p, l, e);
     for (int i = 0; i < l->n_modules; i++) {
         const struct linear_part *part = &l->from.part[i % l->n_parts];
         int whole = is_whole(&l->from, i % l->n_parts);
@@ -395,8 +431,9 @@ int plan_linear_read(struct plan *p, const struct linear_from *from, struct plan
     int plain = l->plain != NULL;
     if (plain && p->options.plain8 && !from->keep_plain && round_all(p, l, e)) return -1;
     if ((l->quant && read_all_slots(p, l, e)) || read_bias(p, l, e)) return -1;
-    if (plain) p->facts.n_plain += l->n_modules;
-    else p->facts.n_quantized += l->n_modules;
+    int n = from->turned ? 0 : from->by_rows ? 1 : l->n_modules; /* modules of the checkpoint */
+    if (plain) p->facts.n_plain += n;
+    else p->facts.n_quantized += n;
     *result = l;
     return 0;
 }
@@ -546,11 +583,25 @@ static int plain_jobs(struct plan *p, const struct plain_matrix *m, struct plan_
     return 0;
 }
 
+/* A quantized stack of transposed linears, as numbers. */
+static int put_turned(struct plan *p, struct plan_linear *l, const char *name, struct err *e)
+{
+    char full[NAME_BYTES];
+    size_t at;
+    const struct tensor_shape shape = {2, {l->from.in, l->n_rows}};
+    snprintf(full, sizeof full, "%s.weight", name);
+    if (plan_tensor(p, &at, full, DT_F32, stacked(l, shape), (size_t)l->n_modules, e)) return -1;
+    for (int i = 0; i < l->n_modules; i++)
+        if (plan_turned_job(p, &l->quant[i], at, i, e)) return -1;
+    return 0;
+}
+
 static int put_plain(struct plan *p, struct plan_linear *l, const char *name, struct err *e)
 {
     struct plan_job j = {0}, none = {0};
     char full[NAME_BYTES];
-    const struct tensor_shape shape = {2, {l->n_rows, l->from.in}};
+    struct tensor_shape shape = {2, {l->n_rows, l->from.in}};
+    if (l->from.turned) shape = (struct tensor_shape){2, {l->from.in, l->n_rows}};
     for (int i = 0; i < l->n_modules; i++) plain_jobs(NULL, &l->plain[i], &none, e);
     snprintf(full, sizeof full, "%s.weight", name);
     if (plan_tensor(p, &j.tensor, full, l->plain[0].t->t->dtype, stacked(l, shape), none.piece, e))
@@ -563,7 +614,11 @@ static int put_plain(struct plan *p, struct plan_linear *l, const char *name, st
 int plan_linear_put(struct plan *p, struct plan_linear *l, const char *name, struct err *e)
 {
     char full[NAME_BYTES];
-    if (l->quant ? put_quant(p, l, name, e) : put_plain(p, l, name, e)) return -1;
+    int turned = l->quant && l->from.turned;
+    if (turned    ? put_turned(p, l, name, e)
+        : l->quant ? put_quant(p, l, name, e)
+                   : put_plain(p, l, name, e))
+        return -1;
     if (!l->bias) return 0;
     snprintf(full, sizeof full, "%s.bias", name);
     float *bias = l->bias;

@@ -43,6 +43,8 @@ struct linear_from {
     int64_t in;                            /* inputs of all parts */
     int n_experts;                         /* of a stack; 0: a linear */
     int transposed; /* a tensor of all experts is [E][in][out], not [E][out][in] */
+    int by_rows;    /* a stack whose linears are rows of one module: rows [n_experts * n_rows] */
+    int turned;     /* of them: each is transposed, rows become inputs; fp32 if quantized */
     int keep_plain; /* a plain module is copied even with --plain 8bit: router, gates, a and b */
     enum linear_bias bias;
 };
@@ -104,6 +106,9 @@ void plan_quant_count(struct plan *p, const struct quant_linear *l, int bits, in
 /* Plans the slots of a module. planes: nibble planes, at least those of its codes. */
 int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct slots *s,
                      struct err *e);
+/* Adds the job that writes expert x of a turned stack, the fp32 tensor. */
+int plan_turned_job(struct plan *p, const struct quant_linear *l, size_t tensor, int x,
+                    struct err *e);
 /* Adds the jobs of a quantized module whose output tensors are there, as pieces PIECE.. on.
  * *n: pieces (of jobs); P NULL: only counts. */
 int plan_quant_jobs(struct plan *p, const struct quant_linear *l, size_t piece, size_t *n,

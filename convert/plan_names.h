@@ -36,6 +36,13 @@ enum layer_size {
     SIZE_VALUE, /* one value head */
     SIZE_DELTA, /* q, k and v */
     SIZE_PLE,
+    SIZE_LATENT, /* latent attention: the latent of keys and values */
+    SIZE_Q_LORA, /* the latent of queries */
+    SIZE_NOPE,   /* of a query head what is not rotated */
+    SIZE_NOPES,  /* of all heads */
+    SIZE_ROTS,   /* of all heads what is rotated */
+    SIZE_HEAD_VALUE, /* a value */
+    SIZE_HEAD_VALUES, /* of all heads */
     N_SIZES
 };
 
@@ -56,6 +63,12 @@ enum row_pick {
     PICK_DELTA_B, /* of [b.., a..] for each key head */
     PICK_DELTA_A,
     PICK_LAYER, /* of a matrix of all layers */
+    PICK_NOPE,  /* latent attention: of [not rotated, rotated] for each head */
+    PICK_ROTATED,
+    PICK_LATENT, /* of [latent, rotated part of the key] */
+    PICK_LATENT_ROTATED,
+    PICK_LATENT_KEYS, /* of [key, value] for each head */
+    PICK_LATENT_VALUES,
 };
 
 enum linear_how {
@@ -66,6 +79,8 @@ enum linear_how {
     HALVES = 16,    /* FROM is two modules, the second with up_proj for gate_proj, whose outputs
                        are one list: half of the rows are in each */
     GLOBAL = 32,    /* FROM is no tensor of a layer */
+    HEADS = 64,     /* a stack of the heads' linears; the rows of FROM are those of all heads */
+    TURNED = 128,   /* each of them transposed: OUT of the rule are its inputs */
 };
 
 /* A linear of the model file. Rules of the same TO are alternatives: the first whose module is in

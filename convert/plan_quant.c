@@ -229,6 +229,26 @@ int plan_quant_jobs(struct plan *p, const struct quant_linear *l, size_t piece, 
     return 0;
 }
 
+int plan_turned_job(struct plan *p, const struct quant_linear *l, size_t tensor, int x,
+                    struct err *e)
+{
+    const struct need need = need_of(l);
+    uint64_t bytes = (uint64_t)(l->in * l->n_rows) * sizeof(float),
+             words = (uint64_t)unpack_n_words(l->out, l->bits) * 4;
+    const struct plan_job j = {.kind = JOB_TURNED,
+                               .tensor = tensor,
+                               .piece = (size_t)x,
+                               .linear = l,
+                               .at = (uint64_t)x * bytes,
+                               .bytes = bytes};
+    at_least(&p->src_max, need.src + (uint64_t)l->n_source * (words + MF_PANEL * 2) + 64);
+    at_least(&p->dst_max, bytes + (uint64_t)l->n_source * MF_PANEL * sizeof(float));
+    at_least(&p->codes_max, (uint64_t)l->in * MF_PANEL);
+    at_least(&p->row_max, (uint64_t)l->out * 4);
+    at_least(&p->row_max, (uint64_t)(l->n_words + l->n_source) * 4 * PLAN_TURNED);
+    return plan_add_job(p, &j, e);
+}
+
 void plan_quant_count(struct plan *p, const struct quant_linear *l, int bits, int group)
 {
     struct plan_facts *f = &p->facts;

@@ -29,6 +29,13 @@ void rows_sizes(struct layer *l, const struct hf_config *c)
         [SIZE_VALUE] = c->linear_value_dim,
         [SIZE_DELTA] = 2 * keys + values,
         [SIZE_PLE] = c->ple_dim,
+        [SIZE_LATENT] = c->latent_dim,
+        [SIZE_Q_LORA] = c->q_lora_dim,
+        [SIZE_NOPE] = c->nope_dim,
+        [SIZE_NOPES] = (int64_t)c->n_heads * c->nope_dim,
+        [SIZE_ROTS] = c->n_heads * head,
+        [SIZE_HEAD_VALUE] = c->value_dim,
+        [SIZE_HEAD_VALUES] = (int64_t)c->n_heads * c->value_dim,
     };
     memcpy(l->size, size, sizeof size);
 }
@@ -53,6 +60,26 @@ int rows_keep_order(const struct hf_config *c)
 struct slice {
     int64_t first, count, stride, blocks;
 };
+
+/* The rows of a pick of latent attention. */
+static int latent_slices(const struct layer *l, const struct hf_config *c, enum row_pick pick,
+                         struct slice *s, int64_t *total)
+{
+    int64_t head = l->size[SIZE_HEAD], nope = c->nope_dim, value = c->value_dim,
+            latent = c->latent_dim, q = nope + head, kv = nope + value, heads = c->n_heads;
+    *total = pick == PICK_NOPE || pick == PICK_ROTATED ? heads * q : heads * kv;
+    switch (pick) {
+    case PICK_NOPE: *s = (struct slice){0, nope, q, heads}; break;
+    case PICK_ROTATED: *s = (struct slice){nope, head, q, heads}; break;
+    case PICK_LATENT_KEYS: *s = (struct slice){0, nope, kv, heads}; break;
+    case PICK_LATENT_VALUES: *s = (struct slice){nope, value, kv, heads}; break;
+    default:
+        *total = latent + head;
+        *s = pick == PICK_LATENT ? (struct slice){0, latent, 0, 1}
+                                 : (struct slice){latent, head, 0, 1};
+    }
+    return 1;
+}
 
 /* The rows of a pick. *total: rows of the module. Returns the number of slices, 0: all rows. */
 static int slices_of(const struct layer *l, const struct hf_config *c,
@@ -99,6 +126,7 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
         *total = c->n_layers * n;
         s[0] = (struct slice){l->number * n, n, 0, 1};
         return 1;
+    default: return latent_slices(l, c, rule->pick, s, total);
     }
     return 0;
 }
@@ -108,7 +136,8 @@ int rows_pick(const struct layer *l, const struct hf_config *c, const struct lin
               int32_t **rows, int64_t *total, struct err *e)
 {
     struct slice s[SLICES];
-    int64_t n = l->size[rule->out], head = l->size[SIZE_HEAD], at = 0;
+    int64_t n = l->size[rule->out] * (rule->how & HEADS ? c->n_heads : 1),
+            head = l->size[SIZE_HEAD], at = 0;
     int n_slices = slices_of(l, c, rule, s, total), moves = rule->how & ROPE && !rows_keep_order(c);
     *rows = NULL;
     if (!n_slices && !moves) return 0;

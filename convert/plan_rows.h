@@ -14,7 +14,8 @@ struct layer {
 
 /* Fills the sizes of layer l->number. */
 void rows_sizes(struct layer *l, const struct hf_config *c);
-/* *rows [l->size[rule->out]]: the module's outputs that the rule takes; NULL: all in order. *total:
+/* *rows [l->size[rule->out]], of HEADS of all heads one after the other: the module's outputs that
+ * the rule takes; NULL: all in order. *total:
  * outputs of the module. The caller frees *rows. */
 int rows_pick(const struct layer *l, const struct hf_config *c, const struct linear_rule *rule,
               int32_t **rows, int64_t *total, struct err *e);

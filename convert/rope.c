@@ -242,6 +242,7 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
     const json_t *partial = not_null(o->j, "partial_rotary_factor");
     if (!partial) partial = not_null(config, "partial_rotary_factor");
     int phi = c->architecture && !strcmp(c->architecture, "phi3");
+    if (c->traits & HF_LATENT) partial = NULL; /* what rotates are all of c->head_dim */
     if (partial && !phi && d->partial == 0 && strcmp(o->type, "proportional")) {
         note_warn(n, "config.json: partial_rotary_factor is ignored for this model, as "
                      "transformers does");

@@ -4,12 +4,12 @@
 #include <string.h>
 
 extern const struct arch arch_gemma, arch_gemma4, arch_glm4, arch_gpt_oss, arch_granite, arch_llama,
-    arch_ministral3, arch_mixture, arch_olmo2, arch_qwen3_next, arch_smollm3, arch_stablelm,
+    arch_latent_models, arch_ministral3, arch_mixture, arch_olmo2, arch_qwen3_next, arch_smollm3, arch_stablelm,
     arch_starcoder2;
 
 static const struct arch *const archs[] = {
     &arch_gemma,   &arch_gemma4,     &arch_glm4,      &arch_gpt_oss, &arch_granite,
-    &arch_llama,   &arch_ministral3, &arch_mixture,   &arch_olmo2,   &arch_qwen3_next,
+    &arch_llama,   &arch_latent_models, &arch_ministral3, &arch_mixture,   &arch_olmo2,   &arch_qwen3_next,
     &arch_smollm3, &arch_stablelm,   &arch_starcoder2};
 
 static const struct arch *find_arch(const char *name)
@@ -320,19 +320,36 @@ static struct op *rope(struct builder *b, const char *name, struct arch_rope rop
     return op;
 }
 
+static int cache_of(struct builder *b, const struct heads *h)
+{
+    struct kv_cache kv = {h->n_kv_heads, h->head_dim, h->value_dim};
+    return keep(b, step_plan_add_kv(b->plan, kv, b->err));
+}
+
 int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope r, struct heads heads,
                     struct arch_head_norms norms)
 {
     if (b->failed) return 0;
-    int kv = keep(
-        b, step_plan_add_kv(b->plan,
-                            (struct kv_cache){heads.n_kv_heads, heads.head_dim, heads.value_dim},
-                            b->err));
+    int kv = cache_of(b, &heads);
     struct op *op = rope(b, "rope_store", r, heads, kv);
     memcpy(op->in, qkv, 3 * sizeof *qkv);
     op->out[0] = qkv[0];
     op->w[0] = norms.q;
     op->w[1] = norms.k;
+    return kv;
+}
+
+int arch_rope_store_latent(struct builder *b, const struct arch_latent *l, struct arch_rope r,
+                           struct heads heads)
+{
+    if (b->failed) return 0;
+    int kv = cache_of(b, &heads);
+    struct op *op = rope(b, "rope_store", r, heads, kv);
+    op->in[0] = l->q_latent;
+    op->in[1] = l->k_rot;
+    op->in[2] = l->latent;
+    op->in[5] = l->q_rot;
+    op->out[0] = l->q;
     return kv;
 }
 

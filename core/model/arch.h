@@ -101,7 +101,8 @@ struct arch_head_norms {
     int q, k; /* weights [head_dim], or NO_WEIGHT */
 };
 struct arch_head_norms arch_head_norms(struct builder *b, const char *q, const char *k, int n);
-/* out[i] = slots of linears of stacks w[i]; ids [rows][top_k]; each: `in` has top_k slots, too */
+/* out[i] = slots of linears of stacks w[i]; ids [rows][top_k]; each: `in` has top_k slots, too; ids
+ * NO_BUFFER: slot j takes linear j */
 void arch_experts(struct builder *b, const char *name, int in, int ids, int top_k, int each, int n,
                   const int *w, const int *out);
 /* A state for each sequence; its number. */
@@ -109,6 +110,14 @@ int arch_state(struct builder *b, size_t bytes);
 /* qkv[3] buffers; the KV cache that is added for it. */
 int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, struct heads heads,
                     struct arch_head_norms norms);
+/* The same of latent heads (op.h): q of all heads from its parts q_latent and q_rot; key: the
+ * latent and its rotated part. */
+struct arch_latent {
+    int q, q_latent, q_rot; /* buffers */
+    int latent, k_rot;
+};
+int arch_rope_store_latent(struct builder *b, const struct arch_latent *l, struct arch_rope rope,
+                           struct heads heads);
 /* The same for q alone: keys and values are those of an earlier layer's cache kv. */
 void arch_rope(struct builder *b, int q, struct arch_rope rope, struct heads heads, int q_norm,
                int kv);

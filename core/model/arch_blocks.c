@@ -288,6 +288,7 @@ static void choice(struct builder *b, const struct arch_moe *m)
     op->as.route.normalize = m->normalize;
     op->as.route.groups = m->groups;
     op->as.route.kept_groups = m->kept_groups;
+    op->as.route.group_best = m->group_best;
     op->as.route.scale = m->scale;
 }
 
@@ -394,7 +395,8 @@ void arch_decode(struct builder *b, struct arch_decoder *d)
         d->attention.rope = d->rope;
         if (d->begin) d->begin(b, d);
         arch_stream_norm(b, s, "layers.%d.input_layernorm");
-        arch_attend_block(b, &d->attention, s->h, s->delta);
+        if (d->attend) d->attend(b, d, s->h, s->delta);
+        else arch_attend_block(b, &d->attention, s->h, s->delta);
         add_block(b, d, "layers.%d.post_attention_layernorm");
         arch_stream_norm(b, s,
                          d->norm_out ? "layers.%d.pre_feedforward_layernorm"

@@ -71,6 +71,7 @@ struct arch_moe {
     int shared_gate;           /* it has a gate: times sigmoid(shared_expert_gate) */
     enum router_score score;
     int normalize, groups, kept_groups;
+    int group_best; /* groups are chosen by their best expert, not by their two best */
     float scale;
     int choice_bias, expert_scale; /* vectors of the router that the models have */
     enum activation activation;
@@ -98,6 +99,8 @@ struct arch_decoder {
     float embed_scale, residual; /* factors; 0: none */
     /* What differs from layer to layer, before its first norm; NULL: nothing. */
     void (*begin)(struct builder *b, struct arch_decoder *d);
+    /* Attention in place of arch_attend_block; NULL: that. */
+    void (*attend)(struct builder *b, const struct arch_decoder *d, int in, int out);
     struct arch_rope other_rope; /* for `begin` */
 };
 /* The stream, attention, the table "rope.inv_freq" of half a head; windows of the configuration,

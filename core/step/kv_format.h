@@ -38,6 +38,9 @@ static inline int kv_padded(enum kv_type t, int head_dim)
 
 /* Bytes of KV_PAGE positions of one head: keys, values, scales; a multiple of 64 for integers. */
 size_t kv_head_bytes(enum kv_type t, int head_dim);
+/* The same of latent heads (op.h), whose values are a part of the keys: keys, and scales of their
+ * latent and of their rotated part. */
+size_t kv_latent_bytes(enum kv_type t, int head_dim);
 /* Bytes of one page of one cache. */
 size_t kv_format_page_bytes(enum kv_type t, const struct kv_cache *kv);
 

@@ -18,8 +18,10 @@ static inline int kv_has_open(enum kv_type t) { return t == KV_INT4; }
 /* Room for an open page of one cache in any backend's layout: heads of a multiple of 16. */
 static inline size_t kv_open_bytes(enum kv_type t, const struct kv_cache *kv)
 {
-    size_t head = kv_head_bytes(KV_INT8, (kv->head_dim + 15) / 16 * 16);
-    return kv_has_open(t) ? (size_t)kv->n_kv_heads * head : 0;
+    int dims = (kv->head_dim + 15) / 16 * 16;
+    size_t bytes = kv_is_latent(kv) ? kv_latent_bytes(KV_INT8, dims)
+                                    : (size_t)kv->n_kv_heads * kv_head_bytes(KV_INT8, dims);
+    return kv_has_open(t) ? bytes : 0;
 }
 
 /* Most step pages of a step: a sequence with r rows stores at most (r + 14) / 16 pages ahead of its

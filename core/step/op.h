@@ -28,15 +28,17 @@
  * OP_ROUTE        the experts of each row (Shazeer et al. 2017): s = softmax or sigmoid of in0
  *                 [rows][experts]; the top_k largest of s + w0 (absent: s), on ties the lower
  *                 index. With kept_groups < groups only experts of those groups are chosen whose
- *                 two best of s + w0 have the largest sums (DeepSeek-V3, 2.1.2). out0 int32
+ *                 two best of s + w0 have the largest sums (DeepSeek-V3, 2.1.2), with group_best
+ *                 whose best one is largest (DeepSeek-V2, 2.2.1). out0 int32
  *                 [rows][top_k] = their indices, ascending; out1 [rows][top_k] = s of each, over
  *                 their sum if `normalize`, times scale (0: 1), times w1[expert] (absent: 1). No
  *                 expert has a capacity: no row is dropped. A row with NaN gives experts 0 ..
  *                 top_k - 1 with NaN
  * OP_EXPERTS      out_i [rows][top_k][out_i]: slot j of row r = w_i[in1[r][j]] x + bias for n
  *                 stacks of linears; x = in0[r] [in], or with `each` slot j of in0 [rows][top_k]
- *                 [in]. in1 int32 [rows][top_k]. Every element has the bits of OP_LINEAR with that
- *                 expert
+ *                 [in]. in1 int32 [rows][top_k]; absent (then with `each`): slot j takes w_i[j], so
+ *                 that every head has a linear of its own. Every element has the bits of OP_LINEAR
+ *                 with that expert
  * OP_MIX          out0 [rows][n] = sum over j of in1[r][j] * in0[r][j] ([rows][top_k][n]), j
  *                 ascending: a product, then fused multiply-adds
  * OP_CONV         out0 [rows][channels] = silu(sum over t of w0[c][t] x[pos - width + 1 + t][c]), a
@@ -53,8 +55,11 @@
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
  *                 RMSNorm (w0, w1 [head_dim]; absent: none) and are rotated (RoPE, Su et al. 2021,
  *                 halves); k and v are stored in the KV cache at slot[r]. k and v absent: nothing
- *                 is stored. Kinds of keys may have q and k transformed once more (kv_format.h)
- * OP_ATTEND       out0 [rows][n_heads * head_dim] = softmax(s) v over the cached positions
+ *                 is stored. Kinds of keys may have q and k transformed once more (kv_format.h).
+ *                 Latent heads (below): out0 [rows][n_heads * head_dim], each head of it in0
+ *                 [rows][n_heads * value_dim] and behind it in5 [rows][n_heads * rotated], rotated;
+ *                 stored is in2 [rows][value_dim] and behind it in1 [rows][rotated], rotated
+ * OP_ATTEND       out0 [rows][n_heads * value_dim] = softmax(s) v over the cached positions
  *                 p <= pos[r] with pos[r] - p < window (0: all); q = in0; s = scale q k, for a
  *                 softcap c > 0 (0: none) c tanh(s / c) of that (Gemma 2, Gemma Team 2024, 2). The
  *                 sum of exponentials has one more term, e^w0[head] (absent: none), without a value
@@ -118,7 +123,7 @@ enum { ROUTE_MAX_EXPERTS = 1024, ROUTE_MAX_TOP = 64 }; /* of OP_ROUTE */
 #define GELU_1 0x1.988454p+0f /* 2 sqrt(2/pi) */
 #define GELU_3 0x1.2444f2p-4f /* the same times 0.044715 */
 
-enum { OP_INS = 5, OP_OUTS = 3, NO_BUFFER = -1, NO_WEIGHT = -1, OP_KEPT = 1 << 30 };
+enum { OP_INS = 6, OP_OUTS = 3, NO_BUFFER = -1, NO_WEIGHT = -1, OP_KEPT = 1 << 30 };
 
 struct heads {
     int n_heads, n_kv_heads; /* n_heads is a multiple of n_kv_heads */
@@ -127,11 +132,26 @@ struct heads {
     int rotated;             /* elements at the end that are rotated; 0: all */
 };
 
-/* Values as long as keys, all of which is rotated: what the backends have. */
+/* Values as long as keys, all of which is rotated. */
 static inline int heads_are_plain(const struct heads *h)
 {
     return (!h->value_dim || h->value_dim == h->head_dim) &&
            (!h->rotated || h->rotated == h->head_dim);
+}
+
+/* Multi-head latent attention (DeepSeek-V2, 2.1): one key for all heads, a latent and behind it a
+ * part that is rotated; the latent is the value, too. Queries and results of heads are brought into
+ * the latent's space and out of it by linears of their own. */
+static inline int heads_are_latent(const struct heads *h)
+{
+    return h->n_kv_heads == 1 && h->value_dim > 0 && h->rotated > 0 && h->rotated % 4 == 0 &&
+           h->value_dim % 4 == 0 && h->value_dim + h->rotated == h->head_dim;
+}
+
+/* Elements of a value. */
+static inline int heads_value_dim(const struct heads *h)
+{
+    return h->value_dim ? h->value_dim : h->head_dim;
 }
 
 struct op {
@@ -159,7 +179,7 @@ struct op {
         struct {
             int n_experts, top_k;
             enum router_score score;
-            int normalize, groups, kept_groups; /* groups 0: 1 */
+            int normalize, groups, kept_groups, group_best; /* groups 0: 1 */
             float scale;                        /* 0: 1 */
         } route;
         struct {
@@ -226,8 +246,14 @@ struct weight {
 /* Keys and values of one layer. */
 struct kv_cache {
     int n_kv_heads, head_dim;
-    int value_dim; /* 0: head_dim */
+    int value_dim; /* 0: head_dim; else the values are the first so many elements of the keys, which
+                      are stored once */
 };
+
+static inline int kv_is_latent(const struct kv_cache *kv)
+{
+    return kv->value_dim && kv->value_dim < kv->head_dim;
+}
 
 /* What an operation keeps of a sequence from step to step, the same for any number of positions. */
 struct state {

@@ -38,8 +38,9 @@ static struct cut cut_outputs(const struct splitter *s, int out)
  * where the linear before it would be cut within a panel. */
 static struct cut cut_heads(const struct splitter *s, const struct heads *h, int kv, int each)
 {
-    struct cut c = s->kv_whole[kv] ? (struct cut){0}
-                                   : cut_units(s, h->n_kv_heads, each, h->n_kv_heads * each);
+    int whole = s->kv_whole[kv] || heads_are_latent(h);
+    struct cut c = whole ? (struct cut){0}
+                         : cut_units(s, h->n_kv_heads, each, h->n_kv_heads * each);
     for (int q = 1; q < s->out->n_places; q++)
         if (c.at[q] % PANEL) return (struct cut){0};
     return c;
