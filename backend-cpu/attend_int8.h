@@ -42,8 +42,7 @@ ALWAYS_INLINE void quantize_queries(const struct attend_state *a, struct int8_qu
     for (int i = 0; i < a->n; i++) {
         const float *x = attend_query(t, i);
         s->scale[i] = quantize_query(x, first, t->q_top, s->q + i * dims);
-        if (rest)
-            s->rot_scale[i] = quantize_query(x + first, rest, t->q_top, s->rot + i * rest);
+        if (rest) s->rot_scale[i] = quantize_query(x + first, rest, t->q_top, s->rot + i * rest);
     }
 }
 

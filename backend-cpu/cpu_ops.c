@@ -154,10 +154,10 @@ static void run_add(const struct call *t)
 struct rope_job {
     const struct call *t;
     struct cpu *c;
-    float *q;                     /* [rows][n_heads * head_dim] */
-    const float *k, *v;           /* [rows][n_kv_heads * head_dim] or NULL: nothing is stored */
-    const float *q_norm, *k_norm; /* [head_dim] or NULL */
-    const float *cos, *sin;       /* [rows][head_dim / 2] */
+    float *q;                      /* [rows][n_heads * head_dim] */
+    const float *k, *v;            /* [rows][n_kv_heads * head_dim] or NULL: nothing is stored */
+    const float *q_norm, *k_norm;  /* [head_dim] or NULL */
+    const float *cos, *sin;        /* [rows][head_dim / 2] */
     const float *q_latent, *q_rot; /* latent heads: [rows][n_heads * value_dim], [.. rotated] */
     char *pages;
     size_t page_bytes;
@@ -254,9 +254,8 @@ static void latent_task(void *arg, int row, int thread)
     size_t r = (size_t)row, heads = (size_t)g->n_heads;
     float *k = j->c->rotated + r * (size_t)g->head_dim;
     join_latent(j, row, j->q_latent + r * heads * (size_t)g->value_dim,
-                j->q_rot + r * heads * (size_t)g->rotated,
-                j->q + r * heads * (size_t)g->head_dim, g->n_heads,
-                1.0f / (float)kv_rotation(g->rotated));
+                j->q_rot + r * heads * (size_t)g->rotated, j->q + r * heads * (size_t)g->head_dim,
+                g->n_heads, 1.0f / (float)kv_rotation(g->rotated));
     join_latent(j, row, j->v + r * (size_t)g->value_dim, j->k + r * (size_t)g->rotated, k, 1, 1);
     char *page = page_of(j, row, &type);
     store_latent(page, type, g, j->c->batch->slot[row] % KV_PAGE, k);

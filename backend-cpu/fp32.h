@@ -304,8 +304,7 @@ ALWAYS_INLINE void latent_scores(struct attend_state *a, const float *const *q)
             float sum[2][KV_PAGE] = {{0}}, *to = a->scores + i * ATTEND_CHUNK + page * KV_PAGE;
             for (int d = 0; d < hd; d++) {
                 float *s = sum[d >= t->value_dim];
-                for (int c = 0; c < KV_PAGE; c++)
-                    s[c] = fmaf(q[i][d], code[d * KV_PAGE + c], s[c]);
+                for (int c = 0; c < KV_PAGE; c++) s[c] = fmaf(q[i][d], code[d * KV_PAGE + c], s[c]);
             }
             for (int c = 0; c < KV_PAGE; c++)
                 to[c - a->c0] = sum[0][c] * scale[c] + sum[1][c] * scale[KV_PAGE + c];

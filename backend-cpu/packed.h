@@ -74,8 +74,7 @@ static inline void pack_page(const char *from, int head_dim, int parts, char *to
             }
         }
     }
-    memcpy((char *)packed_scales(to, n, parts), from + 16 * parts * n,
-           2 * KV_PAGE * sizeof(float));
+    memcpy((char *)packed_scales(to, n, parts), from + 16 * parts * n, 2 * KV_PAGE * sizeof(float));
 }
 
 /* A cpu_kernels.unpack in plain C. */

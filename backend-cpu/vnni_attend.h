@@ -120,7 +120,8 @@ NOT_INLINE void vnni_values(struct digits_state *s)
 
 void vnni_attend(const struct attend_task *t, float *scratch)
 {
-    if (t->kv == KV_INT8 && t->q_top && !t->latent) attend_digits(t, scratch, vnni_scores, vnni_values);
+    if (t->kv == KV_INT8 && t->q_top && !t->latent)
+        attend_digits(t, scratch, vnni_scores, vnni_values);
     else avx512_attend(t, scratch);
 }
 

@@ -15,6 +15,8 @@
 
 static int check_heads(const struct heads *g, struct err *e)
 {
+    if (heads_are_latent(g))
+        return err_set(e, "--backend hip: multi-head latent attention is not on GPUs yet");
     if (!heads_are_plain(g))
         return err_set(e, "--backend hip: heads whose values or rotated parts have another size");
     if (g->head_dim <= LONG_HEAD_DIM && g->head_dim % 2 == 0) return 0;

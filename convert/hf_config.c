@@ -267,9 +267,8 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
     c->may_lack_head = letters > 5 && !strcmp(class + letters - 5, "Model");
     if (hff_flag(config, "tie_word_embeddings", f->tied, &c->tied, e)) return -1;
     c->tied |= (c->traits & HF_TIED) != 0;
-    if (take_sizes(c, config, f, e) ||
-        (c->traits & HF_LATENT && hff_latent(c, config, f, e)) || refuse(c, config, e) || check_ropes(config, e) ||
-        take_flags(c, config, f, e))
+    if (take_sizes(c, config, f, e) || (c->traits & HF_LATENT && hff_latent(c, config, f, e)) ||
+        refuse(c, config, e) || check_ropes(config, e) || take_flags(c, config, f, e))
         return -1;
     if (f->gemma ? hff_gemma(c, config, f, n, e)
                  : take_activation(f, config, e) || take_numbers(c, config, e) ||

@@ -30,18 +30,18 @@ enum hf_trait {
     HF_SHARED_GATE = 1 << 15, /* sigmoid gate of the shared expert */
     HF_HYBRID = 1 << 16,      /* layers of gated DeltaNet */
     HF_GEMMA4 = 1 << 17,
-    HF_PLE = 1 << 18,           /* per-layer embeddings (Gemma 4) */
-    HF_INTERLEAVED = 1 << 19,   /* RoPE rotates pairs (2i, 2i + 1) */
-    HF_GPT_OSS = 1 << 20,       /* layouts of its experts; SwiGLU with limits */
-    HF_NO_ROPE = 1 << 21,       /* some layers have no RoPE */
-    HF_SCALES = 1 << 22,        /* four multipliers (Granite) */
-    HF_QUERY_SCALE = 1 << 23,   /* queries grow with the position (Ministral 3) */
-    HF_MROPE = 1 << 24,         /* RoPE has sections for images: of text all positions are equal */
+    HF_PLE = 1 << 18,            /* per-layer embeddings (Gemma 4) */
+    HF_INTERLEAVED = 1 << 19,    /* RoPE rotates pairs (2i, 2i + 1) */
+    HF_GPT_OSS = 1 << 20,        /* layouts of its experts; SwiGLU with limits */
+    HF_NO_ROPE = 1 << 21,        /* some layers have no RoPE */
+    HF_SCALES = 1 << 22,         /* four multipliers (Granite) */
+    HF_QUERY_SCALE = 1 << 23,    /* queries grow with the position (Ministral 3) */
+    HF_MROPE = 1 << 24,          /* RoPE has sections for images: of text all positions are equal */
     HF_TURNED_EXPERTS = 1 << 25, /* tensors of all experts are [E][in][out] */
     HF_SLIDING_ROPE = 1 << 26,   /* layers with a window have a RoPE of their own (OLMo 3) */
-    HF_TIED = 1 << 27, /* tied, whatever the language model alone says */
-    HF_LATENT = 1 << 28, /* multi-head latent attention */
-    HF_Q_LORA = 1 << 29, /* queries are made of a latent, too */
+    HF_TIED = 1 << 27,           /* tied, whatever the language model alone says */
+    HF_LATENT = 1 << 28,         /* multi-head latent attention */
+    HF_Q_LORA = 1 << 29,         /* queries are made of a latent, too */
 };
 
 struct hf_config {
@@ -79,7 +79,8 @@ struct hf_config {
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, conv_width;
     int *no_rope;                      /* HF_NO_ROPE: [n_layers] 1: the layer has none */
     double query_beta, query_original; /* HF_QUERY_SCALE */
-    /* HF_LATENT; head_dim is the rotated part of a head, attend_scale the whole factor of scores: */
+    /* HF_LATENT; head_dim is the rotated part of a head, attend_scale the whole factor of scores:
+     */
     int latent_dim, nope_dim, value_dim, q_lora_dim; /* q_lora_dim 0: none */
     /* HF_GEMMA4: */
     int *head_dims, *kv_heads, *ffns; /* [n_layers] */

@@ -237,8 +237,9 @@ const struct hf_family *hff_find(const json_t *config, int *nested, struct err *
     else
         err_set(e,
                 "config.json: architecture '%.60s' is not supported%s (Llama, Mistral, Mixtral, "
-                "Qwen2 to Qwen3.5, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4, gpt-oss, OLMo 2 and 3, "
-                "Granite, SmolLM3, StableLM, Starcoder2, Seed-OSS, Ernie 4.5 and InternLM3 "
+                "Qwen2 to Qwen3.5, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4, DeepSeek, Kimi-K2, "
+                "gpt-oss, OLMo 2 and 3, Granite, SmolLM3, StableLM, Starcoder2, Seed-OSS, Ernie "
+                "4.5 and InternLM3 "
                 "language models are): %s",
                 class ? class : type,
                 has_latent_attention(config) ? ": its attention is multi-head latent" : "",

@@ -39,8 +39,8 @@ struct hf_family {
     const char *bias_key; /* switches on the traits bias_traits; NULL: none */
     int bias_default;
     uint64_t bias_traits;
-    int more_eos[2]; /* beside eos; 0: none */
-    int normalize;   /* of the chosen experts' weights: -1: always */
+    int more_eos[2];         /* beside eos; 0: none */
+    int normalize;           /* of the chosen experts' weights: -1: always */
     int dense_layers;        /* the first so many have no experts */
     int groups, kept_groups; /* of the router; 0: 1 */
     double router_scale;     /* 0: 1 */

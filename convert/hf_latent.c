@@ -27,8 +27,9 @@ static int refuse(const json_t *config, const struct hf_family *f, struct err *e
     if (every && (!json_is_integer(every) || json_integer_value(every) != 1))
         return err_set(e, "config.json: moe_layer_freq other than 1 is not supported");
     if (!f->normalize && hff_flag(config, "norm_topk_prob", 0, &normalize, e)) return -1;
-    return normalize ? err_set(e, "config.json: norm_topk_prob true is not supported for a %s "
-                                  "model: transformers and DeepSeek's own program differ there",
+    return normalize ? err_set(e,
+                               "config.json: norm_topk_prob true is not supported for a %s "
+                               "model: transformers and DeepSeek's own program differ there",
                                f->name)
                      : 0;
 }

@@ -203,11 +203,10 @@ static int take_choice(struct hf_config *c, const json_t *config, const struct h
         return -1;
     }
     if (!in_groups) return 0;
-    return hff_int(config, "n_group", f->groups ? f->groups : 1, 1, c->n_experts,
-                   &c->router_groups, e) ||
+    return hff_int(config, "n_group", f->groups ? f->groups : 1, 1, c->n_experts, &c->router_groups,
+                   e) ||
                    hff_int(config, "topk_group",
-                           f->kept_groups && f->kept_groups < c->router_groups ? f->kept_groups
-                                                                               : 1,
+                           f->kept_groups && f->kept_groups < c->router_groups ? f->kept_groups : 1,
                            1, c->router_groups, &c->router_kept_groups, e)
                ? -1
                : 0;
@@ -224,8 +223,8 @@ static int take_router(struct hf_config *c, const json_t *config, const struct h
     c->router_scale = 1;
     if (!(c->traits & (HF_CHOICE_BIAS | HF_LATENT))) return 0;
     if (take_choice(c, config, f, e) ||
-        hff_number(config, "routed_scaling_factor", f->router_scale > 0 ? f->router_scale : 1,
-                   1e-6, 1e6, &c->router_scale, e))
+        hff_number(config, "routed_scaling_factor", f->router_scale > 0 ? f->router_scale : 1, 1e-6,
+                   1e6, &c->router_scale, e))
         return -1;
     if (c->router_scale <= 0) c->router_scale = 1; /* null */
     int group = c->n_experts / c->router_groups;

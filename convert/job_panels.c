@@ -300,9 +300,8 @@ static int turn_panel(const struct job_task *k, int64_t col, float *scale, float
     for (int64_t j = 0; j < s->k; j++) {
         int64_t group = s->groups[j / s->group].source, i = s->perm[j];
         for (int64_t r = 0; r < n && i >= 0; r++)
-            out[i * l->n_rows + col + r] = scale[group * n + r] *
-                                           (float)(b->codes[i * MF_PANEL + r] -
-                                                   zeros[group * n + r]);
+            out[i * l->n_rows + col + r] =
+                scale[group * n + r] * (float)(b->codes[i * MF_PANEL + r] - zeros[group * n + r]);
     }
     return 0;
 }

@@ -74,7 +74,8 @@ struct plan_job {
     const struct hf_tensor *source; /* JOB_COPY, JOB_COLUMNS */
     uint64_t from;                  /* JOB_COPY, JOB_COLUMNS: offset in the source, bytes */
     uint64_t row_bytes, stride;     /* JOB_COLUMNS: of a row of the output, of the source */
-    uint64_t at, bytes; /* JOB_COPY, JOB_COLUMNS, JOB_ROWS, JOB_TURNED: range of the output tensor, bytes */
+    uint64_t at,
+        bytes; /* JOB_COPY, JOB_COLUMNS, JOB_ROWS, JOB_TURNED: range of the output tensor, bytes */
     const struct plain_matrix *matrix; /* JOB_ROWS */
     int64_t row;                       /* JOB_ROWS: first output */
     const struct quant_linear *linear; /* JOB_PANELS, JOB_TURNED: its numbers [in][n_rows], fp32 */

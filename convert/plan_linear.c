@@ -97,8 +97,7 @@ static struct plan_linear *new_linear(struct plan *p, const struct linear_from *
             int32_t *rows = malloc((size_t)n * sizeof *rows + 1);
             if (rows) memcpy(rows, from->part[k].rows, (size_t)n * sizeof *rows);
             to->rows = rows;
-            for (int64_t i = 0; i < n && rows; i++)
-                CHECK(rows[i] >= 0 && rows[i] < to->out);
+            for (int64_t i = 0; i < n && rows; i++) CHECK(rows[i] >= 0 && rows[i] < to->out);
         }
         if (!to->module || (from->part[k].rows && !to->rows)) return NULL;
         CHECK(!k || from->part[k - 1].n_rows % MF_PANEL == 0 ||
@@ -615,7 +614,7 @@ int plan_linear_put(struct plan *p, struct plan_linear *l, const char *name, str
 {
     char full[NAME_BYTES];
     int turned = l->quant && l->from.turned;
-    if (turned    ? put_turned(p, l, name, e)
+    if (turned     ? put_turned(p, l, name, e)
         : l->quant ? put_quant(p, l, name, e)
                    : put_plain(p, l, name, e))
         return -1;

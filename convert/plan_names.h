@@ -36,12 +36,12 @@ enum layer_size {
     SIZE_VALUE, /* one value head */
     SIZE_DELTA, /* q, k and v */
     SIZE_PLE,
-    SIZE_LATENT, /* latent attention: the latent of keys and values */
-    SIZE_Q_LORA, /* the latent of queries */
-    SIZE_NOPE,   /* of a query head what is not rotated */
-    SIZE_NOPES,  /* of all heads */
-    SIZE_ROTS,   /* of all heads what is rotated */
-    SIZE_HEAD_VALUE, /* a value */
+    SIZE_LATENT,      /* latent attention: the latent of keys and values */
+    SIZE_Q_LORA,      /* the latent of queries */
+    SIZE_NOPE,        /* of a query head what is not rotated */
+    SIZE_NOPES,       /* of all heads */
+    SIZE_ROTS,        /* of all heads what is rotated */
+    SIZE_HEAD_VALUE,  /* a value */
     SIZE_HEAD_VALUES, /* of all heads */
     N_SIZES
 };

@@ -4,13 +4,13 @@
 #include <string.h>
 
 extern const struct arch arch_gemma, arch_gemma4, arch_glm4, arch_gpt_oss, arch_granite, arch_llama,
-    arch_latent_models, arch_ministral3, arch_mixture, arch_olmo2, arch_qwen3_next, arch_smollm3, arch_stablelm,
-    arch_starcoder2;
+    arch_latent_models, arch_ministral3, arch_mixture, arch_olmo2, arch_qwen3_next, arch_smollm3,
+    arch_stablelm, arch_starcoder2;
 
 static const struct arch *const archs[] = {
-    &arch_gemma,   &arch_gemma4,     &arch_glm4,      &arch_gpt_oss, &arch_granite,
-    &arch_llama,   &arch_latent_models, &arch_ministral3, &arch_mixture,   &arch_olmo2,   &arch_qwen3_next,
-    &arch_smollm3, &arch_stablelm,   &arch_starcoder2};
+    &arch_gemma,      &arch_gemma4,        &arch_glm4,       &arch_gpt_oss,   &arch_granite,
+    &arch_llama,      &arch_latent_models, &arch_ministral3, &arch_mixture,   &arch_olmo2,
+    &arch_qwen3_next, &arch_smollm3,       &arch_stablelm,   &arch_starcoder2};
 
 static const struct arch *find_arch(const char *name)
 {

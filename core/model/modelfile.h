@@ -25,6 +25,8 @@
  *       query_beta, query_original, no_rope, swiglu_limit, swiglu_alpha
  *       experts, n_experts, top_k, expert_ffn, shared_ffn, router_score, router_normalize,
  *           router_scale, router_groups, router_kept_groups      of mixtures of experts
+ *       latent_dim, nope_dim, value_dim, q_lora_dim, latent_eps, router_group_best
+ *                                of multi-head latent attention
  *       layer_types, linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim,
  *           conv_width           of gated DeltaNet
  *       head_dims, kv_heads, ffns, kv_from, layer_scalar, ple_dim         of Gemma 4
@@ -50,6 +52,8 @@
  *   layers.L.self_attn.q_norm.weight           F32 [head_dim], with k_norm or absent
  *   layers.L.self_attn.k_norm.weight           F32 [head_dim], with q_norm or absent
  *   layers.L.self_attn.{q,k,v,o}_proj          linears
+ *   layers.L.self_attn.{q_a,q_nope,q_rope,kv_a,k_rope}_proj, layers.L.self_attn.kv_b_{k,v}
+ *                                              linears and stacks [n_heads] of latent attention
  *   layers.L.mlp.{gate,up,down}_proj           linears
  *   layers.L.mlp.router                        linear [dim -> n_experts]
  *   layers.L.mlp.experts.{gate,up,down}_proj   stacks of linears

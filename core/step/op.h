@@ -180,7 +180,7 @@ struct op {
             int n_experts, top_k;
             enum router_score score;
             int normalize, groups, kept_groups, group_best; /* groups 0: 1 */
-            float scale;                        /* 0: 1 */
+            float scale;                                    /* 0: 1 */
         } route;
         struct {
             int top_k, each;

@@ -8,6 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/model/arch.h"
+#include "core/step/kv_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +156,16 @@ static void expect(const struct built *b, const char *architecture, const char *
 #define DELTA_KEYS                                                                                 \
     "\"layer_types\": [0, 1], \"linear_key_heads\": 2, \"linear_value_heads\": 4,"                 \
     "\"linear_key_dim\": 12, \"linear_value_dim\": 10, \"conv_width\": 4"
+#define LATENT_KEYS                                                                                \
+    "\"latent_dim\": 32, \"nope_dim\": 12, \"value_dim\": 10, \"latent_eps\": 1e-06,"              \
+    "\"attend_scale\": 0.25, " SPARSE(48)
+#define LATENT                                                                                     \
+    LAYER "self_attn.kv_a_proj 64>32", LAYER "self_attn.k_rope_proj 64>16",                        \
+        LAYER "self_attn.kv_a_layernorm.weight 32", LAYER "self_attn.kv_b_k 6*12>32",              \
+        LAYER "self_attn.kv_b_v 6*32>10", LAYER "self_attn.o_proj 60>64"
+#define LATENT_QUERIES                                                                             \
+    LAYER "self_attn.q_a_proj 64>40", LAYER "self_attn.q_a_layernorm.weight 40",                   \
+        LAYER "self_attn.q_nope_proj 40>72", LAYER "self_attn.q_rope_proj 40>96"
 #define GEMMA_KEYS "\"embed_scale\": 8.0, \"attend_scale\": 1.0, \"logits_softcap\": 30.0"
 #define GEMMA4_KEYS                                                                                \
     GEMMA_KEYS ", \"head_dims\": [32, 16], \"kv_heads\": [1, 3], \"ffns\": [160, 320],"            \
@@ -205,6 +216,18 @@ static const struct {
     {"glm4_moe", "{" SPARSE(48) "}", no_head_norms,
      (const char *const[]){NORMS, ATTENTION, EXPERTS, SHARED, LAYER "mlp.router.choice_bias 6",
                            NULL}},
+    {"deepseek_v2", "{\"q_lora_dim\": 0, \"router_group_best\": 1, " LATENT_KEYS "}", none,
+     (const char *const[]){NORMS, LATENT, LAYER "self_attn.q_nope_proj 64>72",
+                           LAYER "self_attn.q_rope_proj 64>96", EXPERTS, SHARED, NULL}},
+    {"deepseek_v3", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", none,
+     (const char *const[]){NORMS, LATENT, LATENT_QUERIES, EXPERTS, SHARED,
+                           LAYER "mlp.router.choice_bias 6", NULL}},
+    {"glm4_moe_lite", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", none,
+     (const char *const[]){NORMS, LATENT, LATENT_QUERIES, EXPERTS, SHARED,
+                           LAYER "mlp.router.choice_bias 6", NULL}},
+    {"mistral4",
+     "{\"q_lora_dim\": 40, \"query_beta\": 0.1, \"query_original\": 8192.0, " LATENT_KEYS "}", none,
+     (const char *const[]){NORMS, LATENT, LATENT_QUERIES, EXPERTS, SHARED, NULL}},
     {"gpt_oss", "{" SPARSE(0) ", \"swiglu_limit\": 7.0, \"swiglu_alpha\": 1.702}", no_head_norms,
      (const char *const[]){NORMS, ATTENTION, LAYER "self_attn.sinks 6", EXPERTS, NULL}},
     {"qwen3_next", "{" DELTA_KEYS "}", none, (const char *const[]){NORMS, DELTA_NET, MLP, NULL}},
@@ -321,6 +344,12 @@ static void test_refused(void **state)
         {"mixtral", "{" SPARSE(0) "}", "{\"router_score\": \"tanh\"}", "'router_score'"},
         {"mixtral", "{" SPARSE(0) "}", "{\"expert_ffn\": 16777216}", "'expert_ffn'"},
         {"mixtral", "{" SPARSE(0) "}", "{\"experts\": [0]}", "'experts'"},
+        {"deepseek_v3", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", "{\"latent_dim\": 30}",
+         "'latent_dim'"},
+        {"deepseek_v3", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", "{\"latent_dim\": 1012}",
+         "'latent_dim'"},
+        {"deepseek_v2", "{\"q_lora_dim\": 0, \"router_group_best\": 1, " LATENT_KEYS "}",
+         "{\"router_group_best\": 2}", "'router_group_best'"},
         {"qwen3_next", "{" DELTA_KEYS "}", "{\"linear_value_heads\": 3}", "'linear_value_heads'"},
         {"qwen3_next", "{" DELTA_KEYS "}", "{\"conv_width\": 1}", "'conv_width'"},
         {"qwen3_next", "{" DELTA_KEYS "}", "{\"layer_types\": [0, 2]}", "'layer_types'"},
@@ -391,6 +420,36 @@ static void test_experts(void **state)
     assert_true(mix->in[0] == down->out[0] && mix->in[1] == route->out[1]);
     const struct op *add = first(p, OP_ADD); /* the shared expert with its gate */
     assert_true(add->in[0] == mix->out[0] && row_bytes(p, add->in[2]) == 4);
+    step_plan_free(&b.plan);
+}
+
+/* Latent heads: a key is a value and what rotates; linears of their own for every head. */
+static void test_latent(void **state)
+{
+    static struct built b;
+    const struct step_plan *p = &b.plan;
+    (void)state;
+    build(&b, "deepseek_v2", "{\"q_lora_dim\": 0, \"router_group_best\": 1, " LATENT_KEYS "}",
+          none);
+    const struct op *heads = first(p, OP_EXPERTS), *rope = heads + 1, *attend = heads + 2,
+                    *values = heads + 3;
+    const struct heads *h = &attend->as.attend.heads;
+    assert_true(rope->kind == OP_ROPE_STORE && attend->kind == OP_ATTEND &&
+                values->kind == OP_EXPERTS);
+    assert_true(heads_are_latent(h) && h->n_heads == 6 && h->head_dim == 48 && h->rotated == 16);
+    assert_true(heads->in[1] == NO_BUFFER && heads->as.experts.each &&
+                heads->as.experts.top_k == 6);
+    assert_true(rope->in[0] == heads->out[0] && rope->out[0] == attend->in[0] &&
+                attend->out[0] == values->in[0]);
+    assert_int_equal(row_bytes(p, attend->in[0]), 6 * 48 * 4);
+    assert_int_equal(row_bytes(p, attend->out[0]), 6 * 32 * 4);
+    assert_int_equal(row_bytes(p, values->out[0]), 6 * 10 * 4);
+    assert_true(p->n_kv == 2 && kv_is_latent(&p->kv[0]) && p->kv[0].n_kv_heads == 1);
+    /* 48 numbers a position, of integers two scales besides */
+    assert_int_equal(kv_format_page_bytes(KV_F16, &p->kv[0]), 16 * 48 * 2);
+    assert_int_equal(kv_format_page_bytes(KV_INT8, &p->kv[0]), 16 * (48 + 8));
+    assert_int_equal(kv_format_page_bytes(KV_INT4, &p->kv[0]), (16 * (24 + 8) + 96 + 63) / 64 * 64);
+    assert_true(first(p, OP_ROUTE)->as.route.group_best);
     step_plan_free(&b.plan);
 }
 
@@ -513,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_states),
+        cmocka_unit_test(test_latent),
         cmocka_unit_test(test_shared_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,6 +217,60 @@ static const struct {
      "\"top_k\": 4, \"expert_ffn\": 96, \"shared_ffn\": 96, \"router_score\": \"sigmoid\", "
      "\"router_normalize\": 1, \"router_scale\": 1.5, \"router_groups\": 4, "
      "\"router_kept_groups\": 2}"},
+    {"deepseek-v2-grouped",
+     "{\"architectures\": [\"DeepseekV2ForCausalLM\"], \"model_type\": \"deepseek_v2\", "
+     "\"hidden_size\": 100, \"intermediate_size\": 256, \"num_hidden_layers\": 3, "
+     "\"num_attention_heads\": 6, \"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-06, "
+     "\"kv_lora_rank\": 64, \"q_lora_rank\": null, \"qk_nope_head_dim\": 48, "
+     "\"qk_rope_head_dim\": 16, \"v_head_dim\": 40, \"first_k_dense_replace\": 1, "
+     "\"moe_intermediate_size\": 96, \"n_routed_experts\": 16, \"num_experts_per_tok\": 4, "
+     "\"n_shared_experts\": 2, \"routed_scaling_factor\": 4.0, \"n_group\": 4, \"topk_group\": 2, "
+     "\"topk_method\": \"group_limited_greedy\", \"norm_topk_prob\": false, \"vocab_size\": 320, "
+     "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 1.0, \"mscale_all_dim\": 0.7, "
+     "\"original_max_position_embeddings\": 512}}",
+     "{\"architecture\": \"deepseek_v2\", \"n_kv_heads\": 1, \"head_dim\": 16, "
+     "\"latent_dim\": 64, \"nope_dim\": 48, \"value_dim\": 40, \"q_lora_dim\": 0, "
+     "\"latent_eps\": 1e-06, \"attend_scale\": 0.125, \"router_group_best\": 1, "
+     "\"experts\": [0, 1, 1], \"shared_ffn\": 192, \"router_score\": \"softmax\", "
+     "\"router_normalize\": 0, \"router_scale\": 4.0, \"router_groups\": 4, "
+     "\"router_kept_groups\": 2}"},
+    {"deepseek-v2-greedy",
+     "{\"model_type\": \"deepseek_v2\", \"num_hidden_layers\": 2, \"num_experts_per_tok\": 6, "
+     "\"n_group\": 8, \"topk_group\": 3, \"rope_scaling\": null}",
+     "{\"architecture\": \"deepseek_v2\", \"latent_dim\": 512, \"q_lora_dim\": 1536, "
+     "\"router_group_best\": 0, \"router_groups\": 1, \"router_kept_groups\": 1, "
+     "\"router_scale\": 1.0, \"shared_ffn\": 2814, \"experts\": [1, 1]}"},
+    {"deepseek-v3-defaults",
+     "{\"architectures\": [\"DeepseekV3ForCausalLM\"], \"num_hidden_layers\": 4, "
+     "\"num_nextn_predict_layers\": 1}",
+     "{\"architecture\": \"deepseek_v3\", \"n_heads\": 128, \"head_dim\": 64, "
+     "\"latent_dim\": 512, \"nope_dim\": 128, \"value_dim\": 128, \"q_lora_dim\": 1536, "
+     "\"experts\": [0, 0, 0, 1], \"n_experts\": 256, \"top_k\": 8, \"expert_ffn\": 2048, "
+     "\"shared_ffn\": 2048, \"router_score\": \"sigmoid\", \"router_normalize\": 1, "
+     "\"router_scale\": 2.5, \"router_groups\": 8, \"router_kept_groups\": 4, "
+     "\"router_group_best\": null}"},
+    {"kimi-k2.5",
+     "{\"architectures\": [\"KimiK25ForConditionalGeneration\"], \"model_type\": \"kimi_k25\", "
+     "\"text_config\": {\"model_type\": \"kimi_k2\", \"num_hidden_layers\": 2, "
+     "\"first_k_dense_replace\": 1, \"n_routed_experts\": 384, \"n_group\": 1, "
+     "\"topk_group\": 1, \"routed_scaling_factor\": 2.827}}",
+     "{\"architecture\": \"deepseek_v3\", \"experts\": [0, 1], \"n_experts\": 384, "
+     "\"router_groups\": 1, \"router_kept_groups\": 1, \"router_scale\": 2.827}"},
+    {"glm4-moe-lite",
+     "{\"architectures\": [\"Glm4MoeLiteForCausalLM\"], \"model_type\": \"glm4_moe_lite\", "
+     "\"num_hidden_layers\": 3, \"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"], "
+     "\"rope_interleave\": false, \"partial_rotary_factor\": 1.0}",
+     "{\"architecture\": \"glm4_moe_lite\", \"n_heads\": 20, \"nope_dim\": 192, "
+     "\"value_dim\": 256, \"q_lora_dim\": 768, \"attend_scale\": 0.0625, "
+     "\"latent_eps\": 1e-06, \"norm_eps\": 1e-05, \"experts\": [1, 0, 1], "
+     "\"router_scale\": 1.8, \"rope\": \"default, theta 10000\"}"},
+    {"mistral4",
+     "{\"architectures\": [\"Mistral4ForCausalLM\"], \"model_type\": \"mistral4\", "
+     "\"num_hidden_layers\": 2}",
+     "{\"architecture\": \"mistral4\", \"latent_dim\": 256, \"q_lora_dim\": 1024, "
+     "\"query_beta\": 0.1, \"query_original\": 8192.0, \"experts\": [1, 1], "
+     "\"router_score\": \"softmax\", \"router_normalize\": 1, "
+     "\"rope\": \"yarn, factor 128, theta 10000\"}"},
     {"gpt-oss",
      "{\"architectures\": [\"GptOssForCausalLM\"], \"model_type\": \"gpt_oss\", "
      "\"hidden_size\": 128, \"intermediate_size\": 96, \"num_hidden_layers\": 2, "
@@ -416,7 +470,27 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const char *const r[][3] = {
-        {"DeepseekV3ForCausalLM", ", \"kv_lora_rank\": 512", "multi-head latent"},
+        {"LlamaForCausalLM", ", \"kv_lora_rank\": 512", "multi-head latent"},
+        {"DeepseekV32ForCausalLM", ", \"kv_lora_rank\": 512", "multi-head latent"},
+        {"DeepseekV3ForCausalLM", ", \"index_topk\": 2048", "index_topk"},
+        {"DeepseekV3ForCausalLM", ", \"scoring_func\": \"softmax\"", "scoring_func"},
+        {"DeepseekV3ForCausalLM", ", \"topk_method\": \"greedy\"", "topk_method"},
+        {"DeepseekV3ForCausalLM", ", \"n_group\": 7", "n_group"},
+        {"DeepseekV3ForCausalLM", ", \"moe_layer_freq\": 2", "moe_layer_freq"},
+        {"DeepseekV3ForCausalLM", ", \"kv_lora_rank\": 510", "kv_lora_rank"},
+        {"DeepseekV3ForCausalLM", ", \"qk_rope_head_dim\": 62", "qk_rope_head_dim"},
+        {"DeepseekV3ForCausalLM", ", \"q_lora_rank\": -1", "q_lora_rank"},
+        {"DeepseekV3ForCausalLM",
+         ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": \"4\", \"mscale_all_dim\": 1}",
+         "factor"},
+        {"DeepseekV2ForCausalLM", ", \"num_experts_per_tok\": 6, \"norm_topk_prob\": true",
+         "norm_topk_prob"},
+        {"DeepseekV2ForCausalLM", ", \"num_experts_per_tok\": 6, \"scoring_func\": \"sigmoid\"",
+         "scoring_func"},
+        {"DeepseekV2ForCausalLM", ", \"num_experts_per_tok\": 6, \"topk_method\": \"noaux_tc\"",
+         "topk_method"},
+        {"DeepseekV2ForCausalLM", "", "num_experts_per_tok"},
+        {"Glm4MoeLiteForCausalLM", ", \"mlp_layer_types\": [\"dense\"]", "mlp_layer_types"},
         {"Llama4ForConditionalGeneration", "", "Llama4ForConditionalGeneration"},
         {"Phi3SmallForCausalLM", "", "Phi3SmallForCausalLM"},
         {"StableLmForCausalLM", ", \"qk_layernorm\": true", "qk_layernorm"},
@@ -685,9 +759,32 @@ static void rows_are(const struct hf_config *c, const char *to, const char *from
     rows_sizes(&l, c);
     assert_int_equal(rows_pick(&l, c, rule, &rows, &of, &e), 0);
     assert_int_equal(of, total);
-    assert_int_equal(l.size[rule->out], n);
+    assert_int_equal(l.size[rule->out] * (rule->how & HEADS ? c->n_heads : 1), n);
     assert_memory_equal(rows, want, n * sizeof *want);
     free(rows);
+}
+
+/* Latent attention: 2 heads of 1 + 4 (pairs) elements, values of 2, a latent of 3. */
+static void test_latent_rows(void)
+{
+    struct hf_config c = {.n_layers = 2,
+                          .traits = HF_LATENT | HF_INTERLEAVED,
+                          .n_heads = 2,
+                          .n_kv_heads = 1,
+                          .head_dim = 4,
+                          .rotary = 4,
+                          .latent_dim = 3,
+                          .nope_dim = 1,
+                          .value_dim = 2};
+    static const int32_t nope[] = {0, 5}, rotated[] = {1, 3, 2, 4, 6, 8, 7, 9},
+                         latent[] = {0, 1, 2}, key[] = {3, 5, 4, 6}, keys[] = {0, 3},
+                         values[] = {1, 2, 4, 5};
+    rows_are(&c, "self_attn.q_nope_proj", "self_attn.q_b_proj", 10, nope, 2);
+    rows_are(&c, "self_attn.q_rope_proj", "self_attn.q_b_proj", 10, rotated, 8);
+    rows_are(&c, "self_attn.kv_a_proj", "self_attn.kv_a_proj_with_mqa", 7, latent, 3);
+    rows_are(&c, "self_attn.k_rope_proj", "self_attn.kv_a_proj_with_mqa", 7, key, 4);
+    rows_are(&c, "self_attn.kv_b_k", "self_attn.kv_b_proj", 6, keys, 2);
+    rows_are(&c, "self_attn.kv_b_v", "self_attn.kv_b_proj", 6, values, 4);
 }
 
 static void test_rows(void **state)
@@ -728,6 +825,7 @@ static void test_rows(void **state)
     rows_are(&c, "linear_attn.qkv_proj", "linear_attn.in_proj_qkvz", 20, qkv, 12);
     rows_are(&c, "linear_attn.z_proj", "linear_attn.in_proj_qkvz", 20, z, 8);
     rows_are(&c, "linear_attn.a_proj", "linear_attn.in_proj_ba", 8, a, 4);
+    test_latent_rows();
 }
 
 int main(void)
