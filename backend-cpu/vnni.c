@@ -46,7 +46,7 @@ ROWS(2, 3)
 ROWS(2, 4)
 ROWS(2, 5)
 
-/* Of two digits 6 to 8 rows gain little (docs/tried.md) for the size of their functions. */
+/* Of two digits 6 to 8 rows gain little (docs/tried-cpu.md) for the size of their functions. */
 enum { FEW_ROWS_OF_TWO = 5 };
 
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
