@@ -293,7 +293,7 @@ struct glu_args {
     float *gate;
     const float *up;
     unsigned long long n;
-    int gelu; /* GELU by tanh instead of SiLU; glu_wide and linear_gemv.hip have SiLU only */
+    int gelu; /* GELU by tanh instead of SiLU; vector_1024.hip and linear_gemv.hip have SiLU only */
 };
 
 struct softcap_args {
