@@ -223,11 +223,28 @@ static void avx2_attend_plain(const struct attend_task *t, float *scratch)
 /* gcc vectorizes it. */
 static void avx2_merge(const struct attend_task *t, float *scratch) { fp32_merge(t, scratch); }
 
+/* fp32_xielu on 8 lanes. */
+ALWAYS_INLINE __m256 xielu8(const struct xielu *a, __m256 x)
+{
+    const __m256 beta = _mm256_set1_ps(a->beta);
+    __m256 m = _mm256_min_ps(x, _mm256_set1_ps(a->eps)), sum = _mm256_setzero_ps();
+#define TERM(factor) sum = _mm256_fmadd_ps(sum, m, _mm256_set1_ps(factor));
+    XIELU_SERIES(TERM)
+#undef TERM
+    __m256 near = _mm256_fmadd_ps(_mm256_mul_ps(m, m), sum, _mm256_sub_ps(m, x)),
+           far = _mm256_sub_ps(_mm256_sub_ps(exp8(m), _mm256_set1_ps(1.0f)), x),
+           q = _mm256_blendv_ps(far, near, _mm256_cmp_ps(m, _mm256_set1_ps(-0.5f), _CMP_GT_OQ)),
+           below = _mm256_fmadd_ps(_mm256_set1_ps(a->n), q, _mm256_mul_ps(beta, x)),
+           above = _mm256_mul_ps(x, _mm256_fmadd_ps(_mm256_set1_ps(a->p), x, beta));
+    return _mm256_blendv_ps(below, above, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+
 /* fp32_glu on 8 lanes. */
 ALWAYS_INLINE __m256 glu8(const struct cpu_glu *a, const enum activation k, __m256 g, __m256 u,
                           const int has_up)
 {
     const __m256 one = _mm256_set1_ps(1.0f);
+    if (k == ACTIVATION_XIELU) return xielu8(&a->xielu, g);
     if (k == ACTIVATION_SWIGLU_CLAMPED) {
         __m256 limit = _mm256_set1_ps(a->limit); /* min and max give the second operand for NaN */
         g = _mm256_min_ps(limit, g);

@@ -327,11 +327,30 @@ void avx512_attend(const struct attend_task *t, float *scratch)
 /* gcc vectorizes it. */
 void avx512_merge(const struct attend_task *t, float *scratch) { fp32_merge(t, scratch); }
 
+/* fp32_xielu on 16 lanes. */
+ALWAYS_INLINE __m512 xielu16(const struct xielu *a, __m512 x)
+{
+    const __m512 beta = _mm512_set1_ps(a->beta), one = _mm512_set1_ps(1.0f);
+    __m512 m = _mm512_min_ps(x, _mm512_set1_ps(a->eps)), sum = _mm512_setzero_ps();
+#define TERM(factor) sum = _mm512_fmadd_ps(sum, m, _mm512_set1_ps(factor));
+    XIELU_SERIES(TERM)
+#undef TERM
+    __mmask16 is_near = _mm512_cmp_ps_mask(m, _mm512_set1_ps(-0.5f), _CMP_GT_OQ),
+              is_above = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ);
+    __m512 near = _mm512_fmadd_ps(_mm512_mul_ps(m, m), sum, _mm512_sub_ps(m, x)),
+           far = _mm512_sub_ps(_mm512_sub_ps(exp16(m, 1), one), x),
+           q = _mm512_mask_mul_ps(far, is_near, near, one),
+           below = _mm512_fmadd_ps(_mm512_set1_ps(a->n), q, _mm512_mul_ps(beta, x)),
+           above = _mm512_mul_ps(x, _mm512_fmadd_ps(_mm512_set1_ps(a->p), x, beta));
+    return _mm512_mask_mul_ps(below, is_above, above, one);
+}
+
 /* fp32_glu on 16 lanes. */
 ALWAYS_INLINE __m512 glu16(const struct cpu_glu *a, const enum activation k, __m512 g, __m512 u,
                            const int has_up)
 {
     const __m512 one = _mm512_set1_ps(1.0f);
+    if (k == ACTIVATION_XIELU) return xielu16(&a->xielu, g);
     if (k == ACTIVATION_SWIGLU_CLAMPED) {
         __m512 limit = _mm512_set1_ps(a->limit); /* min and max give the second operand for NaN */
         g = _mm512_min_ps(limit, g);

@@ -272,7 +272,8 @@ static void rope_task(void *arg, int row, int thread)
     const float *cosr = j->cos + (size_t)row * hd / 2, *sinr = j->sin + (size_t)row * hd / 2;
     float *q = j->q + (size_t)row * (size_t)g->n_heads * hd;
     c->kernels->rope(q, q, g->n_heads, g->head_dim, j->q_norm, j->eps, cosr, sinr);
-    rotate_heads(type, q, g->n_heads, g->head_dim, 1.0f / (float)kv_rotation(g->head_dim));
+    if (!j->t->op->as.rope.ahead)
+        rotate_heads(type, q, g->n_heads, g->head_dim, 1.0f / (float)kv_rotation(g->head_dim));
     if (!j->k) return;
     float *k = c->rotated + (size_t)row * kv_row;
     const float *v = j->v + (size_t)row * kv_row;
@@ -336,7 +337,8 @@ static void glu_task(void *arg, int task, int thread)
 
 struct cpu_glu cpu_glu_of(const struct op *op)
 {
-    return (struct cpu_glu){op->as.glu.activation, op->as.glu.limit, op->as.glu.alpha};
+    return (struct cpu_glu){op->as.glu.activation, op->as.glu.limit, op->as.glu.alpha,
+                            op->as.glu.xielu};
 }
 
 /* A task is a row. */
@@ -345,7 +347,7 @@ static struct glu_job glu_job_of(const struct call *t)
     size_t width = (size_t)width_of(t, t->op->in[0]);
     struct glu_job j = {t->c->kernels, cpu_glu_of(t->op), in_of(t, 0), in_of(t, 1),
                         (size_t)rows_of(t, t->op->in[0]) * width, width};
-    CHECK(j.up || j.a.activation != ACTIVATION_SWIGLU_CLAMPED);
+    CHECK(j.up ? j.a.activation != ACTIVATION_XIELU : j.a.activation != ACTIVATION_SWIGLU_CLAMPED);
     return j;
 }
 

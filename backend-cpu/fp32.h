@@ -545,10 +545,22 @@ ALWAYS_INLINE float glu_exponent(const struct cpu_glu *a, float g)
     return a->activation == ACTIVATION_SWIGLU_CLAMPED ? a->alpha * g : g;
 }
 
+/* ACTIVATION_XIELU */
+ALWAYS_INLINE float fp32_xielu(const struct xielu *a, float x)
+{
+    float m = x < a->eps ? x : a->eps, sum = 0, linear = a->beta * x;
+#define TERM(factor) sum = fmaf(sum, m, factor);
+    XIELU_SERIES(TERM)
+#undef TERM
+    float q = m > -0.5f ? fmaf(m * m, sum, m - x) : cpu_expf(m) - 1.0f - x;
+    return x > 0 ? x * fmaf(a->p, x, a->beta) : fmaf(a->n, q, linear);
+}
+
 /* up NULL: the activation alone */
 ALWAYS_INLINE float fp32_glu(const struct cpu_glu *a, float g, const float *up)
 {
     float u = up ? *up : 0;
+    if (a->activation == ACTIVATION_XIELU) return fp32_xielu(&a->xielu, g);
     if (a->activation == ACTIVATION_SWIGLU_CLAMPED) {
         g = g > a->limit ? a->limit : g;
         u = u > a->limit ? a->limit : u;
@@ -580,6 +592,7 @@ ALWAYS_INLINE void glu_each(const struct cpu_glu *a, float *gate, const float *u
         else all(a, ACTIVATION_SIGMOID, 0, gate, up, n);
         break;
     case ACTIVATION_SWIGLU_CLAMPED: all(a, ACTIVATION_SWIGLU_CLAMPED, 1, gate, up, n); break;
+    case ACTIVATION_XIELU: all(a, ACTIVATION_XIELU, 0, gate, up, n); break;
     }
 }
 

@@ -101,6 +101,7 @@ struct route_task {
 struct cpu_glu {
     enum activation activation;
     float limit, alpha; /* ACTIVATION_SWIGLU_CLAMPED */
+    struct xielu xielu; /* ACTIVATION_XIELU */
 };
 
 struct cpu_kernels {

@@ -518,11 +518,28 @@ void neon_attend(const struct attend_task *t, float *scratch)
 
 void neon_merge(const struct attend_task *t, float *scratch) { fp32_merge(t, scratch); }
 
+/* fp32_xielu on 4 lanes. */
+ALWAYS_INLINE float32x4_t xielu4(const struct xielu *a, float32x4_t x)
+{
+    const float32x4_t beta = vdupq_n_f32(a->beta), eps = vdupq_n_f32(a->eps);
+    float32x4_t m = vbslq_f32(vcltq_f32(x, eps), x, eps), sum = vdupq_n_f32(0);
+#define TERM(factor) sum = vfmaq_f32(vdupq_n_f32(factor), sum, m);
+    XIELU_SERIES(TERM)
+#undef TERM
+    float32x4_t near = vfmaq_f32(vsubq_f32(m, x), vmulq_f32(m, m), sum),
+                far = vsubq_f32(vsubq_f32(exp4(m), vdupq_n_f32(1.0f)), x),
+                q = vbslq_f32(vcgtq_f32(m, vdupq_n_f32(-0.5f)), near, far),
+                below = vfmaq_f32(vmulq_f32(beta, x), vdupq_n_f32(a->n), q),
+                above = vmulq_f32(x, vfmaq_f32(beta, vdupq_n_f32(a->p), x));
+    return vbslq_f32(vcgtq_f32(x, vdupq_n_f32(0)), above, below);
+}
+
 /* fp32_glu on 4 lanes; vmin and vmax keep NaN. */
 ALWAYS_INLINE float32x4_t glu4(const struct cpu_glu *a, const enum activation k, float32x4_t g,
                                float32x4_t u, const int has_up)
 {
     const float32x4_t one = vdupq_n_f32(1.0f);
+    if (k == ACTIVATION_XIELU) return xielu4(&a->xielu, g);
     if (k == ACTIVATION_SWIGLU_CLAMPED) {
         float32x4_t limit = vdupq_n_f32(a->limit);
         g = vminq_f32(g, limit);

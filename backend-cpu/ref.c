@@ -266,6 +266,9 @@ static double activation(const struct cpu_glu *a, double x)
     case ACTIVATION_SWIGLU_CLAMPED:
         x = clamped(x, -INFINITY, a->limit);
         return x / (1 + exp(-a->alpha * x));
+    case ACTIVATION_XIELU:
+        if (x > 0) return x * (a->xielu.p * x + a->xielu.beta);
+        return (expm1(x < a->xielu.eps ? x : a->xielu.eps) - x) * a->xielu.n + a->xielu.beta * x;
     default: return x / (1 + exp(-x));
     }
 }

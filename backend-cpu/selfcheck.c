@@ -249,7 +249,7 @@ static void run_glu(const struct cpu_kernels *k, struct vectors *v, int variant,
 {
     for (int i = 0; i < VECTOR; i++) r->f[i] = v->x[i] * 8;
     r->f[1] = -200, r->f[2] = 200;
-    struct cpu_glu a = {(enum activation)(variant % ALONE), 7, 1.702f};
+    struct cpu_glu a = {(enum activation)(variant % ALONE), 7, 1.702f, {0.8f, 1.1f, 0.5f, -1e-6f}};
     k->glu(&a, r->f, variant < ALONE ? v->x + VECTOR : NULL, VECTOR);
 }
 
@@ -366,6 +366,7 @@ static const struct {
     {"glu", run_glu, ALONE + ACTIVATION_SILU},
     {"glu", run_glu, ALONE + ACTIVATION_GELU_TANH},
     {"glu", run_glu, ALONE + ACTIVATION_SIGMOID},
+    {"glu", run_glu, ALONE + ACTIVATION_XIELU},
     {"softcap", run_softcap, 2},
     {"conv", run_conv, 2},
     {"conv", run_conv, 4},

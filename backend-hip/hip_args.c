@@ -72,7 +72,11 @@ struct glu_any_args hip_glu_args(const struct hip *h, const struct be_plan *p, i
                                  .n = (size_t)rows * (size_t)hip_width(p, op),
                                  .activation = (int)o->as.glu.activation,
                                  .limit = o->as.glu.limit,
-                                 .alpha = o->as.glu.alpha};
+                                 .alpha = o->as.glu.alpha,
+                                 .p = o->as.glu.xielu.p,
+                                 .n_below = o->as.glu.xielu.n,
+                                 .beta = o->as.glu.xielu.beta,
+                                 .eps = o->as.glu.xielu.eps};
 }
 
 struct open_pages hip_open_pages(const struct hip *h, const struct be_plan *p, int kv, int set)
@@ -88,6 +92,7 @@ struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan 
     const struct heads *g = &hip_op(p, op)->as.rope.heads;
     const float *q_norm = hip_vector(p, op, 0), *k_norm = hip_vector(p, op, 1);
     int stores = hip_op(p, op)->in[1] >= 0;
+    enum kv_type kv = hip_op(p, op)->as.rope.ahead ? KV_F16 : h->config.kv; /* no more than that */
     return (struct rope_kernel_args){
         .q = hip_in(p, op, 0),
         .k = hip_in(p, op, 1),
@@ -104,7 +109,7 @@ struct rope_kernel_args hip_rope_args(const struct hip *h, const struct be_plan 
         .n_heads = g->n_heads,
         .n_kv_heads = stores ? g->n_kv_heads : 0,
         .head_dim = g->head_dim,
-        .kv = (int)h->config.kv,
+        .kv = (int)kv,
         .in_octets = !q_norm && !k_norm && g->head_dim % 16 == 0,
     };
 }

@@ -56,7 +56,8 @@ static int take_activation(const struct hf_family *f, const json_t *config, stru
 {
     static const char *const silu[] = {"silu", "swish", NULL}, *const gelu[] = {"gelu_pytorch_tanh",
                                                                                 "gelu_new", NULL};
-    const char *const *names = f->traits & HF_NO_GLU ? gelu : silu;
+    static const char *const xielu[] = {"xielu", NULL};
+    const char *const *names = f->traits & HF_XIELU ? xielu : f->traits & HF_NO_GLU ? gelu : silu;
     const json_t *act = hff_value(config, "hidden_act");
     const char *have = json_string_value(act);
     if (!act) return 0;
@@ -101,6 +102,50 @@ static int looks_ahead(const json_t *config, int *out, struct err *e)
                : err_set(e, "config.json: %s '%.40s' is not supported", key, s);
 }
 
+/* Keys with one value that the program computes, where they are there. */
+static int refuse_values(const struct hf_config *c, const json_t *config, struct err *e)
+{
+    static const struct {
+        const char *of, *key, *only; /* architecture; value as JSON */
+    } keys[] = {
+        {"cohere2", "use_parallel_block", "true"},
+        {"cohere2", "use_gated_activation", "true"},
+        {"cohere2", "position_embedding_type", "\"rope_gptj\""},
+        {"cohere2", "rotary_pct", "1.0"},
+        {"apertus", "post_norm", "false"},
+        {"hunyuan_v1_dense", "use_cla", "false"},
+        {"hunyuan_v1_moe", "use_cla", "false"},
+        {"hunyuan_v1_moe", "moe_layer_num_skipped", "0"},
+        {"dots1", "moe_layer_freq", "1"},
+        {"minimax_m2", "qk_norm_type", "\"per_layer\""},
+        {"minimax_m2", "use_routing_bias", "true"},
+        {"minimax_m2", "shared_intermediate_size", "0"},
+        {"hy_v3", "route_norm", "true"},
+        {"hy_v3", "moe_router_use_sigmoid", "true"},
+        {"ernie4_5_moe", "moe_gate_act", "\"softmax\""},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *v = hff_value(config, keys[i].key);
+        if (!v || strcmp(keys[i].of, c->architecture)) continue;
+        json_t *only = json_loads(keys[i].only, JSON_DECODE_ANY, NULL);
+        if (!only) return err_memory(e);
+        int same = json_is_number(v) ? json_number_value(v) == json_number_value(only)
+                                     : json_equal(v, only);
+        json_decref(only);
+        if (!same)
+            return err_set(e, "config.json: %s is not %s: not supported for a %s model",
+                           keys[i].key, keys[i].only, c->architecture);
+    }
+    const json_t *kinds = hff_value(config, "attn_type_list"); /* MiniMax: 0 is linear attention */
+    for (size_t i = 0; i < json_array_size(kinds); i++)
+        if (json_integer_value(json_array_get(kinds, i)) != 1)
+            return err_set(e,
+                           "config.json: attn_type_list: layer %zu has linear attention: not "
+                           "supported",
+                           i);
+    return 0;
+}
+
 /* Keys with a value that the program does not compute. */
 static int refuse(const struct hf_config *c, const json_t *config, struct err *e)
 {
@@ -112,6 +157,7 @@ static int refuse(const struct hf_config *c, const json_t *config, struct err *e
         {"qk_layernorm", HF_LAYER_NORM},
     };
     int causal = 1, both = 0;
+    if (refuse_values(c, config, e)) return -1;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         int on;
         if (!(c->traits & flags[i].of)) continue;
@@ -132,6 +178,21 @@ static int refuse(const struct hf_config *c, const json_t *config, struct err *e
     return 0;
 }
 
+/* Norms of the heads of q and k, which a key may switch off, or on for GLM-4.5. */
+static int take_head_norms(struct hf_config *c, const json_t *config, struct err *e)
+{
+    int whole = (c->traits & HF_QK_NORM_WHOLE) != 0, has = whole || c->traits & HF_QK_NORM, on;
+    if (hff_flag(config, "qk_norm", has, &on, e) || hff_flag(config, "use_qk_norm", on, &on, e))
+        return -1;
+    if (!on == !has) return 0;
+    if (whole || c->traits & HF_ONE_NORM)
+        return err_set(e, "config.json: use_qk_norm %s is not supported for a %s model",
+                       on ? "true" : "false", c->architecture);
+    if (has) c->traits &= ~(uint64_t)HF_QK_NORM;
+    else if (c->traits & HF_CHOICE_BIAS) c->traits |= HF_QK_NORM;
+    return 0;
+}
+
 /* Biases and norms that a key of the family switches on. */
 static int take_flags(struct hf_config *c, const json_t *config, const struct hf_family *f,
                       struct err *e)
@@ -143,7 +204,7 @@ static int take_flags(struct hf_config *c, const json_t *config, const struct hf
                   {"qkv_bias", HF_QKV_BIAS},
                   {"use_bias", HF_QKV_BIAS | HF_O_BIAS | HF_MLP_BIAS},
                   {"mlp_bias", HF_MLP_BIAS}};
-    int bias = 0, norm = 0, known = f->bias_key || c->traits & HF_QKV_BIAS;
+    int bias = 0, known = f->bias_key || c->traits & HF_QKV_BIAS;
     /* biases are taken where they are; where one of these keys is true they must be */
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         int on = 0;
@@ -151,17 +212,19 @@ static int take_flags(struct hf_config *c, const json_t *config, const struct hf
         if (hff_flag(config, others[i].key, 0, &on, e)) return -1;
         if (on) c->traits |= others[i].traits;
     }
-    if ((f->bias_key && hff_flag(config, f->bias_key, f->bias_default, &bias, e)) ||
-        (c->traits & HF_CHOICE_BIAS && hff_flag(config, "use_qk_norm", 0, &norm, e)))
-        return -1;
+    if (f->bias_key && hff_flag(config, f->bias_key, f->bias_default, &bias, e)) return -1;
     if (bias) c->traits |= f->bias_traits;
-    if (norm) c->traits |= HF_QK_NORM;
-    return 0;
+    return take_head_norms(c, config, e);
 }
 
 static int take_numbers(struct hf_config *c, const json_t *config, struct err *e)
 {
     double divisor = 1;
+    if (c->traits & HF_ONE_NORM &&
+        hff_number(config, "logit_scale", 0.0625, 1e-6, 1e6, &c->logits_scale, e))
+        return -1;
+    if (c->traits & HF_ONE_NORM)
+        return c->logits_scale > 0 ? 0 : err_set(e, "config.json: logit_scale is null");
     if (c->traits & HF_SCALES &&
         (hff_number(config, "embedding_multiplier", 1, 1e-6, 1e6, &c->embed_scale, e) ||
          hff_number(config, "attention_multiplier", 1, 1e-6, 1e6, &c->attend_scale, e) ||
@@ -210,6 +273,11 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
                         "yarn", "rope_theta", 1e6, "factor", 16.0,
                         "original_max_position_embeddings", 16384, "mscale", 1.0, "mscale_all_dim",
                         1.0);
+    else if (c->traits & HF_XIELU)
+        own = json_pack("{s:{s:s, s:f, s:i, s:f, s:f}, s:O*}", "rope_parameters", "rope_type",
+                        "llama3", "factor", 8.0, "original_max_position_embeddings", 8192,
+                        "low_freq_factor", 1.0, "high_freq_factor", 4.0, "rope_theta",
+                        json_object_get(config, "rope_theta"));
     else if (c->traits & HF_GPT_OSS)
         own = json_pack("{s:{s:s, s:f, s:i, s:b}, s:O*}", "rope_parameters", "rope_type", "yarn",
                         "factor", 32.0, "original_max_position_embeddings", 4096, "truncate", 0,
@@ -327,6 +395,7 @@ void hfc_free(struct hf_config *c)
     free(c->experts);
     free(c->linear);
     free(c->no_rope);
+    free(c->xielu);
     free(c->head_dims);
     free(c->kv_heads);
     free(c->ffns);

@@ -33,7 +33,7 @@ enum hf_trait {
     HF_PLE = 1 << 18,            /* per-layer embeddings (Gemma 4) */
     HF_INTERLEAVED = 1 << 19,    /* RoPE rotates pairs (2i, 2i + 1) */
     HF_GPT_OSS = 1 << 20,        /* layouts of its experts; SwiGLU with limits */
-    HF_NO_ROPE = 1 << 21,        /* some layers have no RoPE */
+    HF_NO_ROPE = 1 << 21, /* some layers have no RoPE, or heads are rotated ahead (Hunyuan) */
     HF_SCALES = 1 << 22,         /* four multipliers (Granite) */
     HF_QUERY_SCALE = 1 << 23,    /* queries grow with the position (Ministral 3) */
     HF_MROPE = 1 << 24,          /* RoPE has sections for images: of text all positions are equal */
@@ -42,6 +42,17 @@ enum hf_trait {
     HF_TIED = 1 << 27,           /* tied, whatever the language model alone says */
     HF_LATENT = 1 << 28,         /* multi-head latent attention */
     HF_Q_LORA = 1 << 29,         /* queries are made of a latent, too */
+};
+/* More than an enumeration holds; bits 44 to 51. */
+#define HF_ONE_NORM (UINT64_C(1) << 44)  /* attention and MLP side by side on one norm (Cohere) */
+#define HF_XIELU (UINT64_C(1) << 45)     /* xIELU with numbers of each layer (Apertus) */
+#define HF_SOFTMAX (UINT64_C(1) << 46)   /* HF_CHOICE_BIAS with scores of a softmax (ERNIE) */
+#define HF_MOE_SIZES (UINT64_C(1) << 47) /* the tensors say how wide experts are (Hunyuan) */
+#define HF_LLAMA4 (UINT64_C(1) << 48)
+
+/* xIELU (Huang & Schlag 2024): of u > 0 p u^2 + beta u, else n (e^min(u, eps) - 1 - u) + beta u. */
+struct hf_xielu {
+    double p, n, beta, eps;
 };
 
 struct hf_config {
@@ -77,6 +88,7 @@ struct hf_config {
     /* HF_HYBRID: */
     int *linear; /* [n_layers] 1: gated DeltaNet, 0: attention */
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, conv_width;
+    struct hf_xielu *xielu;            /* HF_XIELU: [n_layers] filled from the tensors (plan.c) */
     int *no_rope;                      /* HF_NO_ROPE: [n_layers] 1: the layer has none */
     double query_beta, query_original; /* HF_QUERY_SCALE */
     /* HF_LATENT; head_dim is the rotated part of a head, attend_scale the whole factor of scores:

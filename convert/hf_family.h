@@ -14,6 +14,9 @@ enum hf_windows {
     WINDOWS_EVEN,    /* the same: even layers below max_window_layers (Qwen2-MoE) */
     WINDOWS_NO_ROPE, /* where use_sliding_window is true: layer_types, or layers without RoPE */
     WINDOWS_TYPES,   /* layer_types, or all but every n-th layer */
+    WINDOWS_ROPE,    /* where sliding_window is not null: layer_types, or all but every n-th layer;
+                        the others have no RoPE */
+    WINDOWS_FROM,    /* where sliding_window is not null: layer_types, or from max_window_layers */
 };
 
 /* Defaults of transformers' configuration classes, for keys that a config leaves out. */
@@ -35,7 +38,8 @@ struct hf_family {
     const char *eps_key;          /* NULL: rms_norm_eps */
     struct hf_rope_defaults rope; /* 0: 10000, all of a head */
     double softcaps[2];           /* Gemma: of scores, of logits; 0: none */
-    int experts, top_k, expert_ffn, shared_ffn;
+    int experts, top_k, expert_ffn;
+    int shared_ffn;       /* HF_SHARED_GATE: of the shared expert; else how many experts' */
     const char *bias_key; /* switches on the traits bias_traits; NULL: none */
     int bias_default;
     uint64_t bias_traits;

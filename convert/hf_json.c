@@ -29,6 +29,7 @@ static void put_experts(json_t *j, const struct hf_config *c)
     json_object_set_new(j, "router_score", json_string(c->router_sigmoid ? "sigmoid" : "softmax"));
     put_int(j, "router_normalize", c->router_normalize);
     put_number(j, "router_scale", c->router_scale);
+    if (c->traits & HF_SOFTMAX) put_int(j, "router_bias", (c->traits & HF_CHOICE_BIAS) != 0);
     put_int(j, "router_groups", c->router_groups);
     put_int(j, "router_kept_groups", c->router_kept_groups);
 }
@@ -67,6 +68,20 @@ static void put_gemma4(json_t *j, const struct hf_config *c)
     put_int(j, "ple_dim", c->ple_dim);
 }
 
+static void put_xielu(json_t *j, const struct hf_config *c)
+{
+    static const char *const keys[] = {"xielu_p", "xielu_n", "xielu_beta", "xielu_eps"};
+    for (int k = 0; k < 4; k++) {
+        json_t *list = json_array();
+        for (int i = 0; i < c->n_layers; i++) {
+            const struct hf_xielu *x = &c->xielu[i];
+            const double v[] = {x->p, x->n, x->beta, x->eps};
+            json_array_append_new(list, json_real(v[k]));
+        }
+        json_object_set_new(j, keys[k], list);
+    }
+}
+
 json_t *hfc_to_json(const struct hf_config *c)
 {
     json_t *j = json_object();
@@ -96,6 +111,7 @@ json_t *hfc_to_json(const struct hf_config *c)
         put_number(j, "attend_softcap", c->attend_softcap);
         put_number(j, "logits_softcap", c->logits_softcap);
     }
+    if (c->traits & HF_ONE_NORM) put_number(j, "logits_scale", c->logits_scale);
     if (c->traits & HF_SCALES) {
         put_number(j, "residual_scale", c->residual_scale);
         put_number(j, "logits_scale", c->logits_scale);
@@ -106,6 +122,7 @@ json_t *hfc_to_json(const struct hf_config *c)
         put_number(j, "swiglu_limit", c->swiglu_limit);
         put_number(j, "swiglu_alpha", c->swiglu_alpha);
     }
+    if (c->xielu) put_xielu(j, c);
     if (c->traits & HF_NO_ROPE) put_ints(j, "no_rope", c->no_rope, (size_t)c->n_layers);
     if (c->traits & HF_QUERY_SCALE) {
         put_number(j, "query_beta", c->query_beta);

@@ -27,6 +27,38 @@ static int typed_windows(struct hf_config *c, const json_t *config, const struct
     return 0;
 }
 
+/* Of EXAONE 4 and Cohere 2: 1 if layer i has the window: layer_types, a pattern "LLLG" of local and
+ * global layers, or all but every n-th layer. */
+static int is_local(const json_t *types, const char *pattern, int every, int i)
+{
+    size_t n = pattern ? strlen(pattern) : 0;
+    if (types) return hff_type_is(types, i, "sliding_attention");
+    return n ? pattern[(size_t)i % n] == 'L' : (i + 1) % every != 0;
+}
+
+/* Layers with a window, which rotate, and others, which do not. */
+static int local_windows(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                         struct err *e)
+{
+    const json_t *types, *width = json_object_get(config, "sliding_window"),
+                         *given = hff_value(config, "sliding_window_pattern");
+    const char *pattern = json_string_value(given);
+    int w = 0, every = f->full_every;
+    if (hff_types(c, config, &types, e)) return -1;
+    if (width && json_is_null(width)) return 0; /* all layers are full and rotate */
+    if (pattern ? !*pattern || pattern[strspn(pattern, "LG")] : given && !json_is_integer(given))
+        return err_set(e, "config.json: sliding_window_pattern is neither a number nor of L and G");
+    if (hff_int(config, "sliding_window", f->window, 1, 1 << 30, &w, e) ||
+        (!pattern && hff_int(config, "sliding_window_pattern", every, 1, 1 << 16, &every, e)))
+        return -1;
+    for (int i = 0; i < c->n_layers; i++) {
+        int local = is_local(types, pattern, every, i);
+        c->windows[i] = local && w < c->context ? w : 0;
+        c->no_rope[i] = !local;
+    }
+    return 0;
+}
+
 static int check_types(const struct hf_family *f, const json_t *types, struct err *e)
 {
     int hybrid = (f->traits & HF_HYBRID) != 0;
@@ -49,6 +81,7 @@ static int slides(const struct hf_config *c, const struct hf_family *f, const js
 {
     switch (f->windows) {
     case WINDOWS_LISTED: return !types || hff_type_is(types, i, "sliding_attention");
+    case WINDOWS_FROM:
     case WINDOWS_QWEN: return types ? hff_type_is(types, i, "sliding_attention") : i >= from;
     case WINDOWS_EVEN:
         return types ? hff_type_is(types, i, "sliding_attention") : i % 2 == 0 && i < from;
@@ -65,15 +98,17 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
     int w = 0, from = 0, used, by_type = f->windows > WINDOWS_USED || f->windows == WINDOWS_LISTED;
     if (hff_list(&c->windows, c->n_layers, e) || check_types(f, types, e)) return -1;
     if (f->windows == WINDOWS_TYPES) return typed_windows(c, config, f, e);
+    if (f->windows == WINDOWS_ROPE) return local_windows(c, config, f, e);
     if (f->windows == WINDOWS_NONE) return 0;
     if (by_type && hff_types(c, config, &types, e)) return -1;
     if (f->windows == WINDOWS_ALL && types)
         note_warn(n, "config.json: layer_types is ignored for a %s model, as transformers does",
                   f->name);
-    if ((f->windows == WINDOWS_QWEN || f->windows == WINDOWS_EVEN) &&
-        hff_int(config, "max_window_layers", 28, 0, 1 << 30, &from, e))
+    if ((f->windows == WINDOWS_QWEN || f->windows == WINDOWS_EVEN || f->windows == WINDOWS_FROM) &&
+        hff_int(config, "max_window_layers", f->windows == WINDOWS_FROM ? f->layers : 28, 0,
+                1 << 30, &from, e))
         return -1;
-    if (f->windows > WINDOWS_LISTED) {
+    if (f->windows > WINDOWS_LISTED && f->windows != WINDOWS_FROM) {
         if (hff_flag(config, "use_sliding_window", 0, &used, e)) return -1;
         if (!used) return 0;
     }
@@ -84,14 +119,16 @@ static int take_windows(struct hf_config *c, const json_t *config, const struct 
     return 0;
 }
 
-/* SmolLM3: its list has a 1 for a layer with RoPE. */
-static int take_no_rope(struct hf_config *c, const json_t *config, struct err *e)
+/* SmolLM3, Llama 4: the list has a 1 for a layer with RoPE. Of others the windows say it. */
+static int take_no_rope(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                        struct err *e)
 {
     const json_t *list = hff_value(config, "no_rope_layers");
     int every;
-    if (hff_list(&c->no_rope, c->n_layers, e) ||
-        hff_int(config, "no_rope_layer_interval", 4, 1, 1 << 16, &every, e))
-        return -1;
+    if (hff_list(&c->no_rope, c->n_layers, e)) return -1;
+    if (f->windows != WINDOWS_NO_ROPE && !(c->traits & HF_LLAMA4)) return 0;
+    if (c->traits & HF_LLAMA4 && !json_array_size(list)) list = NULL;
+    if (hff_int(config, "no_rope_layer_interval", 4, 1, 1 << 16, &every, e)) return -1;
     if (list && json_array_size(list) < (size_t)c->n_layers)
         return err_set(e, "config.json: no_rope_layers names %zu layers, num_hidden_layers is %d",
                        json_array_size(list), c->n_layers);
@@ -130,6 +167,22 @@ static int take_hybrid(struct hf_config *c, const json_t *config, const struct h
     return 0;
 }
 
+/* An integer, or a list of the same one for every layer. */
+static int same_int(const json_t *config, const char *key, int fallback, int lo, int hi, int *out,
+                    struct err *e)
+{
+    const json_t *list = hff_value(config, key);
+    if (!json_is_array(list)) return hff_int(config, key, fallback, lo, hi, out, e);
+    for (size_t i = 1; i < json_array_size(list); i++)
+        if (!json_equal(json_array_get(list, i), json_array_get(list, 0)))
+            return err_set(e, "config.json: %s differs from layer to layer: not supported", key);
+    json_t *one = json_pack("{s:O*}", key, json_array_get(list, 0));
+    if (!one) return err_memory(e);
+    int rc = hff_int(one, key, fallback, lo, hi, out, e);
+    json_decref(one);
+    return rc;
+}
+
 /* The first of the keys that is there, else the first. */
 static const char *key_of(const json_t *config, const char *const *keys)
 {
@@ -153,6 +206,21 @@ static int listed_experts(struct hf_config *c, const json_t *kinds, struct err *
     return 0;
 }
 
+/* ERNIE's range of layers with experts. */
+static int ranged_experts(struct hf_config *c, const json_t *config, const struct hf_family *f,
+                          struct err *e)
+{
+    int first, last, every;
+    if (hff_int(config, "moe_layer_start_index", f->dense_layers, 0, 1 << 16, &first, e) ||
+        hff_int(config, "moe_layer_end_index", -1, -1, 1 << 16, &last, e) ||
+        hff_int(config, "moe_layer_interval", 1, 1, 1 << 16, &every, e))
+        return -1;
+    if (last < 0) last = c->n_layers - 1;
+    for (int i = 0; i < c->n_layers; i++)
+        c->experts[i] = i >= first && i <= last && (i + 1) % every == 0;
+    return 0;
+}
+
 /* Layers with experts: Qwen's decoder_sparse_step and mlp_only_layers, GLM's first dense layers. */
 static int take_sparse_layers(struct hf_config *c, const json_t *config, const struct hf_family *f,
                               struct err *e)
@@ -161,6 +229,7 @@ static int take_sparse_layers(struct hf_config *c, const json_t *config, const s
                  *kinds = hff_value(config, "mlp_layer_types");
     int step, first;
     if (kinds) return listed_experts(c, kinds, e);
+    if (c->traits & HF_SOFTMAX) return ranged_experts(c, config, f, e);
     if (only && !json_is_array(only))
         return err_set(e, "config.json: mlp_only_layers is not a list");
     for (size_t k = 0; k < json_array_size(only); k++)
@@ -177,7 +246,7 @@ static int take_sparse_layers(struct hf_config *c, const json_t *config, const s
     return 0;
 }
 
-/* A key with the one value that is computed. */
+/* A key with the value that is computed, or none. */
 static int expect_text(const json_t *config, const char *key, const char *want, struct err *e)
 {
     const json_t *v = hff_value(config, key);
@@ -193,7 +262,9 @@ static int take_choice(struct hf_config *c, const json_t *config, const struct h
 {
     int bias = (c->traits & HF_CHOICE_BIAS) != 0, v2 = !strcmp(c->architecture, "deepseek_v2"),
         in_groups = 1;
-    if (expect_text(config, "scoring_func", bias ? "sigmoid" : "softmax", e)) return -1;
+    if (strcmp(c->architecture, "dots1") && /* which says noaux_tc there */
+        expect_text(config, "scoring_func", bias ? "sigmoid" : "softmax", e))
+        return -1;
     if (v2) {
         const char *method = json_string_value(hff_value(config, "topk_method"));
         c->router_group_best = method && !strcmp(method, "group_limited_greedy");
@@ -212,10 +283,27 @@ static int take_choice(struct hf_config *c, const json_t *config, const struct h
                : 0;
 }
 
+/* ERNIE: the choice is by probability and bias; the weights are p / max(sum of p, moe_norm_min). */
+static int take_ernie_router(struct hf_config *c, const json_t *config, struct err *e)
+{
+    double least;
+    int biased;
+    c->router_normalize = c->router_groups = c->router_kept_groups = 1;
+    c->router_scale = 1;
+    if (hff_number(config, "moe_norm_min", 1e-12, 0, 1, &least, e) ||
+        hff_flag(config, "moe_use_aux_free", 1, &biased, e))
+        return -1;
+    if (!biased) c->traits &= ~(uint64_t)HF_CHOICE_BIAS;
+    if (least <= 1e-6) return 0; /* no sum of probabilities is smaller */
+    return err_set(e, "config.json: moe_norm_min %g is not supported, 1e-6 and less is", least);
+}
+
 /* Choice in groups, scaling of the weights: DeepSeek-V3 (DeepSeek-AI 2024, 2.1.2). */
 static int take_router(struct hf_config *c, const json_t *config, const struct hf_family *f,
                        struct err *e)
 {
+    static const char *const scales[] = {"routed_scaling_factor", "router_scaling_factor", NULL};
+    if (c->traits & HF_SOFTMAX) return take_ernie_router(c, config, e);
     c->router_sigmoid = (c->traits & HF_CHOICE_BIAS) != 0;
     if (hff_flag(config, "norm_topk_prob", f->normalize, &c->router_normalize, e)) return -1;
     if (f->normalize < 0) c->router_normalize = 1;
@@ -223,7 +311,7 @@ static int take_router(struct hf_config *c, const json_t *config, const struct h
     c->router_scale = 1;
     if (!(c->traits & (HF_CHOICE_BIAS | HF_LATENT))) return 0;
     if (take_choice(c, config, f, e) ||
-        hff_number(config, "routed_scaling_factor", f->router_scale > 0 ? f->router_scale : 1, 1e-6,
+        hff_number(config, key_of(config, scales), f->router_scale > 0 ? f->router_scale : 1, 1e-6,
                    1e6, &c->router_scale, e))
         return -1;
     if (c->router_scale <= 0) c->router_scale = 1; /* null */
@@ -241,13 +329,16 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
                         struct err *e)
 {
     static const char *const counts[] = {"num_experts", "num_local_experts", "n_routed_experts",
-                                         NULL};
-    static const char *const tops[] = {"num_experts_per_tok", "experts_per_token", "top_k_experts",
-                                       NULL};
-    int shared = 0, required = f->expert_ffn ? f->expert_ffn : f->gemma ? 0 : c->ffn;
+                                         "moe_num_experts", NULL};
+    static const char *const tops[] = {
+        "num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_k", "moe_topk", NULL};
+    static const char *const shares[] = {"n_shared_experts", "num_shared_experts",
+                                         "num_shared_expert", "moe_num_shared_experts", NULL};
+    int mixed = 1, shared = 0, required = f->expert_ffn ? f->expert_ffn : f->gemma ? 0 : c->ffn;
     if (hff_list(&c->experts, c->n_layers, e) ||
         hff_int(config, key_of(config, counts), f->experts, 1, 1 << 14, &c->n_experts, e) ||
-        hff_int(config, key_of(config, tops), f->top_k, 1, c->n_experts, &c->top_k, e))
+        same_int(config, key_of(config, tops), f->top_k, 1, c->n_experts, &c->top_k, e) ||
+        hff_flag(config, "use_mixed_mlp_moe", 1, &mixed, e))
         return -1;
     c->expert_ffn = c->ffn;
     if ((f->expert_ffn || f->gemma) &&
@@ -257,9 +348,10 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
         if (hff_int(config, "shared_expert_intermediate_size", f->shared_ffn, 1, 1 << 20,
                     &c->shared_ffn, e))
             return -1;
-    } else if (c->traits & (HF_CHOICE_BIAS | HF_LATENT)) {
-        if (hff_int(config, "n_shared_experts", f->shared_ffn, 0, 1 << 10, &shared, e)) return -1;
-        c->shared_ffn = shared * c->expert_ffn;
+    } else {
+        if (same_int(config, key_of(config, shares), f->shared_ffn, 0, 1 << 10, &shared, e))
+            return -1;
+        c->shared_ffn = mixed ? shared * c->expert_ffn : 0;
     }
     if (take_sparse_layers(c, config, f, e) || take_router(c, config, f, e)) return -1;
     int dense = f->gemma; /* layers with an MLP */
@@ -276,7 +368,7 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
 int hff_layers(struct hf_config *c, const json_t *config, const struct hf_family *f,
                const struct notes *n, struct err *e)
 {
-    if (c->traits & HF_NO_ROPE && take_no_rope(c, config, e)) return -1;
+    if (c->traits & HF_NO_ROPE && take_no_rope(c, config, f, e)) return -1;
     if (take_windows(c, config, f, n, e)) return -1;
     if (c->traits & HF_HYBRID && take_hybrid(c, config, f, e)) return -1;
     return c->traits & HF_EXPERTS ? take_experts(c, config, f, e) : 0;

@@ -129,7 +129,7 @@ static int find_headless(const struct plan *p, int *headless, struct err *e)
 {
     char module[NAME_MAX_BYTES], *modules = NULL;
     size_t n;
-    snprintf(module, sizeof module, "%slm_head", p->head_prefix);
+    snprintf(module, sizeof module, "%s%s", p->head_prefix, p->head);
     *headless = 0;
     if (p->config->tied || plan_linear_exists(p, module)) return 0;
     if (hfd_file(p->dir, "modules.json", &modules, &n, e)) return -1;
@@ -162,7 +162,7 @@ static int add_head(struct plan *p, const struct hf_tensor *embed, struct err *e
     const struct hf_config *c = p->config;
     char module[NAME_MAX_BYTES];
     struct linear_from from = {.part = {{.module = module, .out = c->vocab}}, .in = c->dim};
-    snprintf(module, sizeof module, "%slm_head", p->head_prefix);
+    snprintf(module, sizeof module, "%s%s", p->head_prefix, p->head);
     const struct hf_tensor *plain = plan_find(p, module, "weight");
     int there = plan_linear_exists(p, module), copy = !there;
     if (c->tied && plain && compare(plain, embed, &copy, e)) return -1;
@@ -350,33 +350,41 @@ static void report(const struct plan *p)
                               "does; the zero points decide");
 }
 
-/* What stands in front of the tensors of the language model and of its head. */
-static void find_prefixes(struct plan *p)
+/* The first of `names` that is a module behind the prefix; NULL: none. */
+static const char *module_of(const struct plan *p, const char *prefix, const char *const *names)
 {
-    static const char *const layers[] = {"language_model.model.",
+    char name[96];
+    for (; *names; names++) {
+        snprintf(name, sizeof name, "%s%s", prefix, *names);
+        if (plan_linear_exists(p, name)) return *names;
+    }
+    return NULL;
+}
+
+/* What the tensors outside of layers are called, and what stands in front of them. */
+static void find_names(struct plan *p)
+{
+    static const char *const layers[] = {"model.",
+                                         "language_model.model.",
                                          "model.language_model.",
                                          "model.text_model.",
                                          "language_model.",
                                          "thinker.model.",
                                          "",
                                          NULL},
-                             *const heads[] = {"language_model.", "model.language_model.", "model.",
-                                               "thinker.", NULL};
-    char name[64];
-    p->prefix = "model.", p->head_prefix = "";
-    if (!plan_linear_exists(p, "model.norm"))
-        for (const char *const *x = layers; *x; x++) {
-            snprintf(name, sizeof name, "%snorm", *x);
-            if (!plan_linear_exists(p, name)) continue;
-            p->prefix = *x;
-            break;
-        }
-    for (const char *const *x = heads; *x && !plan_linear_exists(p, "lm_head"); x++) {
-        snprintf(name, sizeof name, "%slm_head", *x);
-        if (!plan_linear_exists(p, name)) continue;
-        p->head_prefix = *x;
-        break;
-    }
+                             *const heads[] = {"",       "language_model.", "model.language_model.",
+                                               "model.", "thinker.",        NULL},
+                             *const embeds[] = {"embed_tokens", "tok_embeddings", NULL},
+                             *const norms[] = {"norm", NULL},
+                             *const head[] = {"lm_head", "output", NULL};
+    p->prefix = "model.", p->head_prefix = "", p->norm = NULL, p->head = NULL;
+    for (const char *const *x = layers; *x && !p->norm; x++)
+        if ((p->norm = module_of(p, *x, norms))) p->prefix = *x;
+    for (const char *const *x = heads; *x && !p->head; x++)
+        if ((p->head = module_of(p, *x, head))) p->head_prefix = *x;
+    if (!p->norm) p->norm = norms[0];
+    if (!p->head) p->head = head[0];
+    if (!(p->embed = module_of(p, p->prefix, embeds))) p->embed = embeds[0];
 }
 
 int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
@@ -386,13 +394,13 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
     char module[NAME_MAX_BYTES];
     memset(p, 0, sizeof *p);
     p->dir = d, p->config = c, p->quant = q, p->notes = n, p->options = *o;
-    find_prefixes(p);
+    find_names(p);
     if (!(p->used = calloc(d->n_tensors + 1, 1))) return err_memory(e);
-    snprintf(module, sizeof module, "%sembed_tokens", p->prefix);
+    snprintf(module, sizeof module, "%s%s", p->prefix, p->embed);
     const struct hf_tensor *embed = plan_find(p, module, "weight");
     if (!embed && c->tied) { /* saved under the other of the two names */
         char head[NAME_MAX_BYTES];
-        snprintf(head, sizeof head, "%slm_head", p->head_prefix);
+        snprintf(head, sizeof head, "%s%s", p->head_prefix, p->head);
         if ((embed = plan_find(p, head, "weight"))) memcpy(module, head, sizeof module);
     }
     if (!embed) return err_set(e, "%s: tensor '%s.weight' is missing", d->path, module);

@@ -116,7 +116,8 @@ struct plan {
     const struct quant_config *quant;
     const struct notes *notes;
     const char *prefix;      /* in front of the tensors of the language model: "model." */
-    const char *head_prefix; /* in front of "lm_head": "" */
+    const char *head_prefix; /* in front of the head: "" */
+    const char *embed, *norm, *head; /* "embed_tokens", "norm", "lm_head" */
     uint8_t *used;           /* [dir->n_tensors] */
     struct out_tensor *tensors;
     struct plan_job *jobs;

@@ -111,7 +111,7 @@ static void note_mlp(struct mlp *m, const char *to, struct plan_linear *linear)
     if (!strcmp(to, "mlp.down_proj")) m->down = linear;
 }
 
-enum { MAX_RULES = 96 };
+enum { MAX_RULES = 160 };
 
 /* A bias that the architecture does not require is in every layer that has the module, or in none.
  * before [MAX_RULES]: by rule, one more than the layer that was read first, negative without bias.
@@ -212,7 +212,10 @@ static int add_vector(struct plan *p, const struct layer *l, const struct vector
         shape = (struct tensor_shape){2, {n, c->conv_width}};
         n *= c->conv_width;
     }
-    if (rule->change == VECTOR_ROWS ? plan_numbers_at(t, 0, n, &f, e) : plan_floats(t, n, &f, e))
+    int flat = rule->change == VECTOR_FLAT && t->t->n_dims == 2 && t->t->shape[0] == 1 &&
+               t->t->shape[1] == n;
+    if (flat || rule->change == VECTOR_ROWS ? plan_numbers_at(t, 0, n, &f, e)
+                                            : plan_floats(t, n, &f, e))
         return -1;
     if (change_vector(c, l, rule, f, n, e)) {
         free(f);
@@ -221,13 +224,30 @@ static int add_vector(struct plan *p, const struct layer *l, const struct vector
     return plan_data(p, name, DT_F32, shape, f, e);
 }
 
+/* choose_linear() for vector_rules; NULL: none applies. */
+static const struct vector_rule *choose_vector(const struct plan *p, const struct layer *l,
+                                               const struct vector_rule *at,
+                                               const struct vector_rule **end)
+{
+    const struct vector_rule *first = NULL, *chosen = NULL;
+    const char *to = at->to;
+    char name[NAME_BYTES];
+    for (; at->to && !strcmp(at->to, to); at++) {
+        if (!applies(l, at->need, at->without)) continue;
+        if (!first) first = at;
+        if (chosen || !at->from) continue;
+        source_name(p, l, at->from, 0, name);
+        if (hfd_find(p->dir, name)) chosen = at;
+    }
+    *end = at;
+    return chosen ? chosen : first;
+}
+
 static int add_vectors(struct plan *p, const struct layer *l, struct err *e)
 {
-    const char *done = "";
-    for (const struct vector_rule *rule = vector_rules; rule->to; rule++) {
-        if (!applies(l, rule->need, rule->without) || !strcmp(done, rule->to)) continue;
-        done = rule->to;
-        if (add_vector(p, l, rule, e)) return -1;
+    for (const struct vector_rule *at = vector_rules; at->to;) {
+        const struct vector_rule *rule = choose_vector(p, l, at, &at);
+        if (rule && add_vector(p, l, rule, e)) return -1;
     }
     return 0;
 }
@@ -243,6 +263,46 @@ static int take_scalar(struct plan *p, struct hf_config *c, const struct layer *
     if (plan_floats(t, 1, &f, e)) return -1;
     c->layer_scalar[l->number] = *f;
     free(f);
+    return 0;
+}
+
+/* A number of layer l's activation; `fallback` where the checkpoint has none. */
+static int read_number(struct plan *p, const struct layer *l, const char *from, double fallback,
+                       double *out, struct err *e)
+{
+    char name[NAME_BYTES];
+    float *f;
+    source_name(p, l, from, 0, name);
+    const struct hf_tensor *t = plan_find(p, name, "");
+    *out = fallback;
+    if (!t && isnan(fallback)) return err_set(e, "%s: tensor '%s' is missing", p->dir->path, name);
+    if (!t) return 0;
+    int n = t->t->n_dims == 0 || (t->t->n_dims == 1 && t->t->shape[0] == 1);
+    if (!n) return err_set(e, "%s: tensor '%s' is no single number", t->shard->path, name);
+    if (plan_numbers_at(t, 0, 1, &f, e)) return -1;
+    *out = *f;
+    free(f);
+    return 0;
+}
+
+static double softplus(double x) { return x > 30 ? x : log1p(exp(x)); }
+
+static int take_xielu(struct plan *p, struct hf_config *c, const struct layer *l, struct err *e)
+{
+    struct hf_xielu x;
+    if (!c->xielu && !(c->xielu = calloc((size_t)c->n_layers, sizeof *c->xielu)))
+        return err_memory(e);
+    if (read_number(p, l, "mlp.act_fn.alpha_p", NAN, &x.p, e) ||
+        read_number(p, l, "mlp.act_fn.alpha_n", NAN, &x.n, e) ||
+        read_number(p, l, "mlp.act_fn.beta", 0.5, &x.beta, e) ||
+        read_number(p, l, "mlp.act_fn.eps", -1e-6, &x.eps, e))
+        return -1;
+    if (!(x.eps <= 0 && x.eps >= -0.1))
+        return err_set(e, "%s: layer %d: mlp.act_fn.eps %g is not supported, 0 to -0.1 is",
+                       p->dir->path, l->number, x.eps);
+    x.p = softplus(x.p);
+    x.n = x.beta + softplus(x.n);
+    c->xielu[l->number] = x;
     return 0;
 }
 
@@ -279,6 +339,22 @@ static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
     return 0;
 }
 
+/* Takes the widths of experts and of the shared one from the tensors of the first layer. */
+static int moe_sizes_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
+{
+    char module[NAME_BYTES];
+    if (!(c->traits & HF_MOE_SIZES)) return 0;
+    snprintf(module, sizeof module, "%slayers.0.mlp.experts.%%d.gate_proj", p->prefix);
+    int64_t one = plan_linear_outputs(p, module);
+    snprintf(module, sizeof module, "%slayers.0.mlp.shared_mlp.gate_proj", p->prefix);
+    int64_t shared = c->shared_ffn ? plan_linear_outputs(p, module) : 0;
+    if (one > 1 << 20 || shared > 1 << 20)
+        return err_set(e, "%s: tensor '%s': its size is out of range", p->dir->path, module);
+    if (one > 0) c->expert_ffn = (int)one;
+    if (shared > 0) c->shared_ffn = (int)shared;
+    return 0;
+}
+
 /* Outputs of gate and up alternate in gpt-oss' own checkpoints. GPTQModel cuts them in halves and
  * calls the halves gate_proj and up_proj; llm-compressor's and AutoRound's gate_proj are gates. */
 static int check_halves(const struct plan *p, struct err *e)
@@ -300,11 +376,12 @@ int plan_layers(struct plan *p, struct hf_config *c, struct err *e)
 {
     struct layer l;
     int biases[MAX_RULES] = {0};
-    if (check_halves(p, e) || ffn_of_tensors(p, c, e)) return -1;
+    if (check_halves(p, e) || ffn_of_tensors(p, c, e) || moe_sizes_of_tensors(p, c, e)) return -1;
     for (l.number = 0; l.number < c->n_layers; l.number++) {
         traits_of(&l, p);
         rows_sizes(&l, c);
         if (add_vectors(p, &l, e) || add_linears(p, &l, biases, e)) return -1;
+        if (c->traits & HF_XIELU && take_xielu(p, c, &l, e)) return -1;
         if (!(c->traits & HF_GEMMA4)) continue;
         if (take_scalar(p, c, &l, e)) return -1;
         if (!(l.traits & LAYER_KEYS)) skip_shared(p, &l);
@@ -312,12 +389,14 @@ int plan_layers(struct plan *p, struct hf_config *c, struct err *e)
     return 0;
 }
 
-/* Adds TENSOR of the language model, [n], under its own name; it gets `plus` added. */
-static int add_global(struct plan *p, const char *tensor, int64_t n, float plus, struct err *e)
+/* Adds MODULE.WHAT of the language model, [n], as TO.WHAT; it gets `plus` added. */
+static int add_global(struct plan *p, const char *module, const char *to, const char *what,
+                      int64_t n, float plus, struct err *e)
 {
-    char source[NAME_BYTES];
+    char source[NAME_BYTES], tensor[NAME_BYTES];
     float *f;
-    snprintf(source, sizeof source, "%s%s", p->prefix, tensor);
+    snprintf(source, sizeof source, "%s%s.%s", p->prefix, module, what);
+    snprintf(tensor, sizeof tensor, "%s.%s", to, what);
     const struct hf_tensor *t = plan_find(p, source, "");
     if (!t) return err_set(e, "%s: tensor '%s' is missing", p->dir->path, source);
     if (plan_floats(t, n, &f, e)) return -1;
@@ -362,13 +441,14 @@ static int add_layer_embeddings(struct plan *p, struct err *e)
 int plan_final_norm(struct plan *p, struct err *e)
 {
     const struct hf_config *c = p->config;
-    if (add_global(p, "norm.weight", c->dim, c->traits & HF_NORM_PLUS_1 ? 1 : 0, e)) return -1;
-    if (c->traits & HF_LAYER_NORM && add_global(p, "norm.bias", c->dim, 0, e)) return -1;
+    const char *ple = "per_layer_projection_norm";
+    float plus = c->traits & HF_NORM_PLUS_1 ? 1 : 0;
+    if (add_global(p, p->norm, "norm", "weight", c->dim, plus, e)) return -1;
+    if (c->traits & HF_LAYER_NORM && add_global(p, p->norm, "norm", "bias", c->dim, 0, e))
+        return -1;
     if (!(c->traits & HF_PLE)) return 0;
-    return add_layer_embeddings(p, e) ||
-                   add_global(p, "per_layer_projection_norm.weight", c->ple_dim, 0, e)
-               ? -1
-               : 0;
+    return add_layer_embeddings(p, e) || add_global(p, ple, ple, "weight", c->ple_dim, 0, e) ? -1
+                                                                                             : 0;
 }
 
 /* f: [n], NULL: zeros */

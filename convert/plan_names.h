@@ -69,6 +69,9 @@ enum row_pick {
     PICK_LATENT_ROTATED,
     PICK_LATENT_KEYS, /* of [key, value] for each head */
     PICK_LATENT_VALUES,
+    PICK_GROUPED_Q, /* of [q.., k, v] for each key head (InternLM2) */
+    PICK_GROUPED_K,
+    PICK_GROUPED_V,
 };
 
 enum linear_how {
@@ -103,6 +106,7 @@ enum vector_change {
     VECTOR_ROOT,    /* v / sqrt(dim) */
     VECTOR_ONES,    /* no source */
     VECTOR_ROWS,    /* [n][1][width] becomes [n][width] */
+    VECTOR_FLAT,    /* may be [1][n] */
 };
 
 /* A tensor of fp32 numbers; alternatives as above. */

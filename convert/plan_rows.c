@@ -122,6 +122,17 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
         return 1;
     case PICK_DELTA_A: second = 1; /* fall through */
     case PICK_DELTA_B: s[0] = (struct slice){second * group, group, 2 * group, nk}; return 1;
+    case PICK_GROUPED_Q:
+    case PICK_GROUPED_K:
+    case PICK_GROUPED_V: {
+        int64_t own = q / kv * head, all = own + 2 * head,
+                first = rule->pick == PICK_GROUPED_Q   ? 0
+                        : rule->pick == PICK_GROUPED_K ? own
+                                                       : own + head;
+        *total = q + 2 * kv;
+        s[0] = (struct slice){first, first ? head : own, all, kv / head};
+        return 1;
+    }
     case PICK_LAYER:
         *total = c->n_layers * n;
         s[0] = (struct slice){l->number * n, n, 0, 1};

@@ -239,7 +239,8 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
     o->theta = theta ? real_of(theta) : d->theta > 0 ? d->theta : 10000.0;
     if (!(o->theta > 1 && o->theta < 1e30))
         return err_set(e, "config.json: rope_theta is out of range");
-    const json_t *partial = not_null(o->j, "partial_rotary_factor");
+    const json_t *partial = not_null(o->j, "partial_rotary_factor"),
+                 *rotary = not_null(config, "rotary_dim");
     if (!partial) partial = not_null(config, "partial_rotary_factor");
     int phi = c->architecture && !strcmp(c->architecture, "phi3");
     if (c->traits & HF_LATENT) partial = NULL; /* what rotates are all of c->head_dim */
@@ -249,6 +250,8 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
         partial = NULL;
     }
     o->part = partial ? real_of(partial) : d->partial > 0 ? d->partial : 1;
+    if (rotary && !partial && d->partial > 0) /* MiniMax; what is over is cut from the product */
+        o->part = real_of(rotary) == c->head_dim ? 1 : (real_of(rotary) + 1e-6) / c->head_dim;
     if (phi && (!strcmp(o->type, "su") || !strcmp(o->type, "yarn"))) o->type = "longrope";
     if (c->traits & HF_MROPE) { /* all positions of a text's token are equal */
         if (!strcmp(o->type, "mrope")) o->type = "default";
@@ -260,6 +263,18 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
     return 0;
 }
 
+/* Hunyuan's dynamic: a fixed alpha that stretches theta; its other numbers have no meaning. */
+static int stretched(struct hf_config *c, const struct rope_options *o, struct err *e)
+{
+    int dim = c->rotary;
+    double alpha;
+    if (number(o, "alpha", 0, &alpha, e)) return -1;
+    if (dim == 2) return err_set(e, "config.json: rope 'dynamic': alpha with heads of 2");
+    double theta = o->theta * pow(alpha, dim / (dim - 2.0));
+    for (int i = 0; i < dim / 2; i++) c->inv_freq[i] = 1.0f / pos_freq(theta, i, dim);
+    return 0;
+}
+
 /* transformers rescales the table with the length of a text that exceeds the model's context, so
  * that cached keys would depend on later tokens. Where more positions are asked for, the table for
  * the full context serves all of them, as in vLLM. */
@@ -267,6 +282,8 @@ static int dynamic(struct hf_config *c, const struct rope_options *o, const stru
                    double *factor, struct err *e)
 {
     int dim = c->rotary;
+    if (!strncmp(c->architecture ? c->architecture : "", "hunyuan", 7) && not_null(o->j, "alpha"))
+        return stretched(c, o, e);
     if (number(o, "factor", 0, factor, e)) return -1;
     double longest = c->context * *factor;
     if (dim == 2 || longest > INT_MAX || longest < 1)

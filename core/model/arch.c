@@ -3,14 +3,30 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct arch arch_gemma, arch_gemma4, arch_glm4, arch_gpt_oss, arch_granite, arch_llama,
-    arch_latent_models, arch_ministral3, arch_mixture, arch_olmo2, arch_qwen3_next, arch_smollm3,
-    arch_stablelm, arch_starcoder2;
+/* The files arch_NAME.c. */
+#define ARCHS(X)                                                                                   \
+    X(apertus)                                                                                     \
+    X(cohere2)                                                                                     \
+    X(gemma)                                                                                       \
+    X(gemma4)                                                                                      \
+    X(glm4)                                                                                        \
+    X(gpt_oss)                                                                                     \
+    X(granite)                                                                                     \
+    X(hunyuan)                                                                                     \
+    X(latent_models)                                                                               \
+    X(llama)                                                                                       \
+    X(ministral3)                                                                                  \
+    X(mixture)                                                                                     \
+    X(olmo2)                                                                                       \
+    X(qwen3_next)                                                                                  \
+    X(smollm3)                                                                                     \
+    X(stablelm)                                                                                    \
+    X(starcoder2)
 
-static const struct arch *const archs[] = {
-    &arch_gemma,      &arch_gemma4,        &arch_glm4,       &arch_gpt_oss,   &arch_granite,
-    &arch_llama,      &arch_latent_models, &arch_ministral3, &arch_mixture,   &arch_olmo2,
-    &arch_qwen3_next, &arch_smollm3,       &arch_stablelm,   &arch_starcoder2};
+#define DECLARE(name) extern const struct arch arch_##name;
+#define ADDRESS(name) &arch_##name,
+ARCHS(DECLARE)
+static const struct arch *const archs[] = {ARCHS(ADDRESS)};
 
 static const struct arch *find_arch(const char *name)
 {
@@ -247,10 +263,10 @@ struct op *arch_norm(struct builder *b, const char *name, int x, int delta, int 
     return op;
 }
 
-void arch_norm_center(struct op *norm, int bias)
+void arch_norm_center(struct op *norm, enum arch_norm_kind kind, int bias)
 {
     norm->w[1] = bias;
-    norm->as.norm.centered = bias >= 0;
+    norm->as.norm.centered = kind != NORM_RMS;
 }
 
 struct op *arch_add(struct builder *b, const char *name, int x, int delta)
@@ -360,6 +376,13 @@ void arch_rope(struct builder *b, int q, struct arch_rope r, struct heads heads,
     op->w[0] = q_norm;
 }
 
+void arch_rope_ahead(struct builder *b, int x, struct arch_rope r, struct heads heads)
+{
+    struct op *op = rope(b, "rope_ahead", r, heads, b->plan->n_kv);
+    op->in[0] = op->out[0] = x;
+    op->as.rope.ahead = 1;
+}
+
 struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
                        float scale)
 {
@@ -388,7 +411,7 @@ void arch_tail(struct builder *b, int x, int delta, int h, const struct arch_tai
     size_t dim = (size_t)b->config->dim * sizeof(float);
     b->layer = -1;
     p->n_body = p->n_ops;
-    arch_norm_center(arch_norm(b, "norm", x, delta, t->norm, h), t->norm_bias);
+    arch_norm_center(arch_norm(b, "norm", x, delta, t->norm, h), t->norm_kind, t->norm_bias);
     p->hidden = h;
     int last = buffer(b, "last", ROWS_LOGITS, dim);
     p->logits = buffer(b, "logits", ROWS_LOGITS, (size_t)b->config->vocab * sizeof(float));

@@ -90,8 +90,13 @@ struct arch_rope {
 struct arch_rope arch_angles(struct builder *b, const char *inv_freq, int pairs, float scale);
 /* x += delta (NO_BUFFER: not); out = RMSNorm(x) * weight */
 struct op *arch_norm(struct builder *b, const char *name, int x, int delta, int weight, int out);
-/* Makes a norm a LayerNorm with a bias; bias NO_WEIGHT: leaves it as it is. */
-void arch_norm_center(struct op *norm, int bias);
+enum arch_norm_kind {
+    NORM_RMS,
+    NORM_LAYER,   /* LayerNorm with a bias */
+    NORM_CENTERED /* LayerNorm without one */
+};
+/* Gives a norm its kind; bias: weight, or NO_WEIGHT. */
+void arch_norm_center(struct op *norm, enum arch_norm_kind kind, int bias);
 /* x += delta (NO_BUFFER: not) */
 struct op *arch_add(struct builder *b, const char *name, int x, int delta);
 /* out[i] = w[i] in, n at most OP_OUTS. Equal permutations become one pointer. */
@@ -121,6 +126,8 @@ int arch_rope_store_latent(struct builder *b, const struct arch_latent *l, struc
 /* The same for q alone: keys and values are those of an earlier layer's cache kv. */
 void arch_rope(struct builder *b, int q, struct arch_rope rope, struct heads heads, int q_norm,
                int kv);
+/* Rotates heads ahead of the arch_rope_store() of the layer and changes nothing else. */
+void arch_rope_ahead(struct builder *b, int x, struct arch_rope rope, struct heads heads);
 /* out = attention of q; window 0: all positions; scale: of q.k */
 struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
                        float scale);
@@ -128,7 +135,8 @@ struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, in
 struct op *arch_glu(struct builder *b, int gate, int up, enum activation activation);
 /* What comes after the last layer. */
 struct arch_tail {
-    int norm, norm_bias; /* weights; norm_bias NO_WEIGHT: an RMSNorm, else a LayerNorm */
+    int norm, norm_bias; /* weights; norm_bias NO_WEIGHT: there is none */
+    enum arch_norm_kind norm_kind;
     int head;
     float scale, softcap; /* of the logits, in this order; 0: none */
 };

@@ -11,18 +11,19 @@ struct norm_weights {
     int weight, bias;
 };
 
-static struct norm_weights norm_weights(struct builder *b, const char *name, int layer_norm)
+static struct norm_weights norm_weights(struct builder *b, const char *name,
+                                        enum arch_norm_kind layer_norm)
 {
     char full[NAME_BYTES];
     struct norm_weights w = {.bias = NO_WEIGHT};
     snprintf(full, sizeof full, "%s.weight", name);
     w.weight = arch_vector(b, full, b->config->dim);
     snprintf(full, sizeof full, "%s.bias", name);
-    if (layer_norm) w.bias = arch_vector(b, full, b->config->dim);
+    if (layer_norm == NORM_LAYER) w.bias = arch_vector(b, full, b->config->dim);
     return w;
 }
 
-struct arch_stream arch_stream(struct builder *b, int layer_norm)
+struct arch_stream arch_stream(struct builder *b, enum arch_norm_kind layer_norm)
 {
     int dim = b->config->dim;
     int embed = arch_linear(b, "embed_tokens", dim, b->config->vocab);
@@ -32,7 +33,10 @@ struct arch_stream arch_stream(struct builder *b, int layer_norm)
         .added = NO_BUFFER,
         .embed = embed,
         .layer_norm = layer_norm,
-        .tail = {.norm = norm.weight, .norm_bias = norm.bias, .head = head < 0 ? embed : head},
+        .tail = {.norm = norm.weight,
+                 .norm_kind = layer_norm,
+                 .norm_bias = norm.bias,
+                 .head = head < 0 ? embed : head},
     };
     s.x = arch_buffer(b, "x", dim);
     s.h = arch_buffer(b, "h", dim);
@@ -43,14 +47,14 @@ struct arch_stream arch_stream(struct builder *b, int layer_norm)
 void arch_stream_norm(struct builder *b, struct arch_stream *s, const char *name)
 {
     struct norm_weights w = norm_weights(b, name, s->layer_norm);
-    arch_norm_center(arch_norm(b, "norm", s->x, s->added, w.weight, s->h), w.bias);
+    arch_norm_center(arch_norm(b, "norm", s->x, s->added, w.weight, s->h), s->layer_norm, w.bias);
     s->added = NO_BUFFER;
 }
 
 void arch_stream_norm_to(struct builder *b, const struct arch_stream *s, const char *name, int out)
 {
     struct norm_weights w = norm_weights(b, name, s->layer_norm);
-    arch_norm_center(arch_norm(b, "norm", s->x, NO_BUFFER, w.weight, out), w.bias);
+    arch_norm_center(arch_norm(b, "norm", s->x, NO_BUFFER, w.weight, out), s->layer_norm, w.bias);
 }
 
 void arch_stream_delta(struct arch_stream *s) { s->added = s->delta; }
@@ -106,6 +110,24 @@ static void norm_rows(struct builder *b, const struct heads *n, int qkv[3])
     qkv[1] = k;
 }
 
+/* Rotates q and k, then norms their heads, into buffers of their own. */
+static void rotate_and_norm(struct builder *b, const struct arch_attention *a, int qkv[3])
+{
+    const struct heads *n = &a->heads;
+    struct arch_head_norms w = arch_head_norms(b, "layers.%d.self_attn.q_norm.weight",
+                                               "layers.%d.self_attn.k_norm.weight", n->head_dim);
+    struct heads keys = *n;
+    keys.n_heads = n->n_kv_heads;
+    arch_rope_ahead(b, qkv[0], a->rope, *n);
+    arch_rope_ahead(b, qkv[1], a->rope, keys);
+    if (w.q == NO_WEIGHT) return;
+    int q = arch_room(b, "q_normed", q_dim(n)), k = arch_room(b, "k_normed", kv_dim(n));
+    arch_norm(b, "q_norm", qkv[0], NO_BUFFER, w.q, q)->as.norm.groups = n->n_heads;
+    arch_norm(b, "k_norm", qkv[1], NO_BUFFER, w.k, k)->as.norm.groups = n->n_kv_heads;
+    qkv[0] = q;
+    qkv[1] = k;
+}
+
 static struct arch_head_norms head_norms(struct builder *b, const struct arch_attention *a)
 {
     static const char q[] = "layers.%d.self_attn.q_norm.weight",
@@ -142,7 +164,9 @@ void arch_attend_block(struct builder *b, const struct arch_attention *a, int in
     arch_linears(b, "qkv", in, 3, w_qkv, qkv);
     if (a->gated) gate = attend_gate(b, a, in);
     if (a->head_norm == HEAD_NORM_WHOLE) norm_rows(b, n, qkv);
-    int kv = arch_rope_store(b, qkv, a->rope, *n, norms);
+    if (a->head_norm == HEAD_NORM_ROTATED) rotate_and_norm(b, a, qkv);
+    int kv = arch_rope_store(b, qkv, a->head_norm == HEAD_NORM_ROTATED ? a->no_rope : a->rope, *n,
+                             norms);
     arch_attend_out(b, a, qkv[0], kv, gate, out);
 }
 
@@ -213,13 +237,14 @@ void arch_mlp(struct builder *b, int ffn, enum activation activation, int in, in
     mlp_down(b, &m, out);
 }
 
-void arch_mlp_ungated(struct builder *b, int ffn, enum activation activation, int in, int out)
+void arch_mlp_ungated(struct builder *b, int ffn, enum activation activation, int in, int out,
+                      const struct xielu *xielu)
 {
     int dim = b->config->dim, up = arch_room(b, "up", ffn);
     int w_up = arch_linear(b, "layers.%d.mlp.up_proj", dim, ffn);
     int w_down = arch_linear(b, "layers.%d.mlp.down_proj", ffn, dim);
     arch_linears(b, "up", in, 1, &w_up, &up);
-    arch_glu(b, up, NO_BUFFER, activation);
+    arch_glu(b, up, NO_BUFFER, activation)->as.glu.xielu = *xielu;
     arch_linears(b, "down", up, 1, &w_down, &out);
 }
 
@@ -349,7 +374,7 @@ void arch_moe_block(struct builder *b, const struct arch_moe *m, int in, int out
 
 /* ---- a decoder */
 
-struct arch_decoder arch_decoder(struct builder *b, int layer_norm)
+struct arch_decoder arch_decoder(struct builder *b, enum arch_norm_kind layer_norm)
 {
     return (struct arch_decoder){.stream = arch_stream(b, layer_norm),
                                  .attention = arch_attention(b),
@@ -360,6 +385,37 @@ void arch_decoder_rope(struct builder *b, struct arch_decoder *d)
 {
     const struct model_config *g = b->config;
     d->rope = arch_angles(b, "rope.inv_freq", g->head_dim / 2, g->rope_scale);
+}
+
+struct arch_rope arch_no_rope(struct builder *b)
+{
+    return arch_angles(b, "rope.none.inv_freq", b->config->head_dim / 2, 1);
+}
+
+struct arch_rope arch_no_rope_if_used(struct builder *b, struct arch_rope otherwise)
+{
+    int any = 0;
+    for (b->layer = 0; b->layer < b->config->n_layers; b->layer++)
+        any |= arch_int_at(b, "no_rope", 0, 1);
+    b->layer = -1;
+    return any ? arch_no_rope(b) : otherwise;
+}
+
+static void choose_rope(struct builder *b, struct arch_decoder *d)
+{
+    if (arch_int_at(b, "no_rope", 0, 1)) d->attention.rope = d->other_rope;
+}
+
+void arch_decoder_no_rope(struct builder *b, struct arch_decoder *d)
+{
+    d->other_rope = arch_no_rope_if_used(b, d->rope);
+    d->begin = choose_rope;
+}
+
+void arch_norm_rotated(struct builder *b, struct arch_decoder *d)
+{
+    d->attention.head_norm = HEAD_NORM_ROTATED;
+    d->attention.no_rope = arch_no_rope(b);
 }
 
 /* What a block left in delta is to be added: normed by the weight "NAME.weight", or times a factor,
@@ -381,7 +437,7 @@ static void feed_forward(struct builder *b, const struct arch_decoder *d)
     int in = d->stream.h, out = d->stream.delta, ffn = b->config->ffn;
     if (d->moe && (d->all_experts || arch_int_at(b, "experts", 0, 1)))
         arch_moe_block(b, d->moe, in, out);
-    else if (d->ungated) arch_mlp_ungated(b, ffn, d->activation, in, out);
+    else if (d->ungated) arch_mlp_ungated(b, ffn, d->activation, in, out, &d->xielu);
     else arch_mlp(b, ffn, d->activation, in, out);
 }
 
@@ -398,9 +454,11 @@ void arch_decode(struct builder *b, struct arch_decoder *d)
         if (d->attend) d->attend(b, d, s->h, s->delta);
         else arch_attend_block(b, &d->attention, s->h, s->delta);
         add_block(b, d, "layers.%d.post_attention_layernorm");
-        arch_stream_norm(b, s,
-                         d->norm_out ? "layers.%d.pre_feedforward_layernorm"
-                                     : "layers.%d.post_attention_layernorm");
+        if (d->parallel) arch_stream_add(b, s, 0);
+        else
+            arch_stream_norm(b, s,
+                             d->norm_out ? "layers.%d.pre_feedforward_layernorm"
+                                         : "layers.%d.post_attention_layernorm");
         feed_forward(b, d);
         add_block(b, d, "layers.%d.post_feedforward_layernorm");
     }

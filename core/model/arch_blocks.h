@@ -12,11 +12,11 @@ struct arch_stream {
     int x, h, delta; /* buffers [dim] */
     int added;       /* what the next norm adds to x; NO_BUFFER: nothing */
     int embed;       /* weight: the table of embeddings */
-    int layer_norm;  /* norms are LayerNorms with a bias, else RMSNorms */
+    enum arch_norm_kind layer_norm;
     struct arch_tail tail;
 };
 /* Fetches embed_tokens, lm_head (absent: the table), norm.weight and a LayerNorm's norm.bias. */
-struct arch_stream arch_stream(struct builder *b, int layer_norm);
+struct arch_stream arch_stream(struct builder *b, enum arch_norm_kind layer_norm);
 /* x += what is to be added; h = norm of x with the weight "NAME.weight" (and "NAME.bias"). */
 void arch_stream_norm(struct builder *b, struct arch_stream *s, const char *name);
 /* The same norm into another buffer out; x stays as it is. */
@@ -33,14 +33,15 @@ void arch_stream_end(struct builder *b, const struct arch_stream *s);
 enum arch_head_norm {
     HEAD_NORM_IF_THERE, /* q_norm and k_norm of each head, or neither */
     HEAD_NORM_EACH,     /* required */
-    HEAD_NORM_WHOLE     /* required, over the whole projections of q and of k (OLMo 2) */
+    HEAD_NORM_WHOLE,    /* required, over the whole projections of q and of k (OLMo 2) */
+    HEAD_NORM_ROTATED   /* of each head after RoPE, or neither (Hunyuan) */
 };
 struct arch_attention {
     struct heads heads;
-    struct arch_rope rope;
-    int window;    /* 0: all positions */
-    float scale;   /* of q.k */
-    float softcap; /* 0: none */
+    struct arch_rope rope, no_rope; /* no_rope: HEAD_NORM_ROTATED, does not rotate */
+    int window;                     /* 0: all positions */
+    float scale;                    /* of q.k */
+    float softcap;                  /* 0: none */
     enum arch_head_norm head_norm;
     int gated; /* the result times sigmoid(gate_proj) (Qwen3-Next) */
     int sinks; /* a logit of each head in the sum of exponentials (gpt-oss) */
@@ -62,7 +63,8 @@ void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, i
 /* out = down(activation(gate(in)) * up(in)) of the linears layers.L.mlp.{gate,up,down}_proj */
 void arch_mlp(struct builder *b, int ffn, enum activation activation, int in, int out);
 /* out = down(activation(up(in))) */
-void arch_mlp_ungated(struct builder *b, int ffn, enum activation activation, int in, int out);
+void arch_mlp_ungated(struct builder *b, int ffn, enum activation activation, int in, int out,
+                      const struct xielu *xielu);
 
 /* ---- mixture of experts (Shazeer et al. 2017) */
 struct arch_moe {
@@ -92,10 +94,12 @@ struct arch_decoder {
     struct arch_attention attention;
     struct arch_rope rope;       /* of every layer, unless `begin` changes it */
     const struct arch_moe *moe;  /* NULL: MLPs */
+    int parallel;                /* MLP beside attention, on the same norm (Cohere) */
     int all_experts;             /* moe in every layer; else in those that "experts" lists */
     int norm_out;                /* what blocks add is normed, too (GLM-4, Gemma) */
     int ungated;                 /* the MLP has no gate */
     enum activation activation;  /* of the MLP */
+    struct xielu xielu;          /* ACTIVATION_XIELU */
     float embed_scale, residual; /* factors; 0: none */
     /* What differs from layer to layer, before its first norm; NULL: nothing. */
     void (*begin)(struct builder *b, struct arch_decoder *d);
@@ -105,9 +109,17 @@ struct arch_decoder {
 };
 /* The stream, attention, the table "rope.inv_freq" of half a head; windows of the configuration,
  * SwiGLU. */
-struct arch_decoder arch_decoder(struct builder *b, int layer_norm);
+struct arch_decoder arch_decoder(struct builder *b, enum arch_norm_kind layer_norm);
 /* The table of angles, which arch_decoder() leaves to be made after the architecture's own keys. */
 void arch_decoder_rope(struct builder *b, struct arch_decoder *d);
+/* A table that does not rotate. */
+struct arch_rope arch_no_rope(struct builder *b);
+/* The same, if the key no_rope lists a layer; else `otherwise`. */
+struct arch_rope arch_no_rope_if_used(struct builder *b, struct arch_rope otherwise);
+/* Layers that no_rope lists do not rotate. Sets `begin`. */
+void arch_decoder_no_rope(struct builder *b, struct arch_decoder *d);
+/* HEAD_NORM_ROTATED for every layer. */
+void arch_norm_rotated(struct builder *b, struct arch_decoder *d);
 /* Embedding, layers, tail. */
 void arch_decode(struct builder *b, struct arch_decoder *d);
 

@@ -17,7 +17,7 @@ static void choose_rope(struct builder *b, struct arch_decoder *d)
 static void build(struct builder *b)
 {
     const struct model_config *g = b->config;
-    struct arch_decoder d = arch_decoder(b, 0);
+    struct arch_decoder d = arch_decoder(b, NORM_RMS);
     float scale = strcmp(g->architecture, "gemma2") ? 1 : g->rope_scale; /* Gemma 2: one RoPE */
     arch_room(b, "y", g->dim);
     arch_attention_rooms(b, &d.attention);

@@ -175,7 +175,7 @@ static void per_layer_embedding(struct builder *b, struct gemma4 *m)
 static void build(struct builder *b)
 {
     const struct model_config *g = b->config;
-    struct gemma4 m = {.s = arch_stream(b, 0), .sparse = arch_has(b, "experts")};
+    struct gemma4 m = {.s = arch_stream(b, NORM_RMS), .sparse = arch_has(b, "experts")};
     float scale = arch_number(b, "embed_scale", 1e-6, 1e6);
     m.a.scale = arch_number(b, "attend_scale", 1e-6, 1e6);
     m.s.tail.softcap = arch_number(b, "logits_softcap", 0, 1e6);

@@ -4,7 +4,7 @@
 
 static void build(struct builder *b)
 {
-    struct arch_decoder d = arch_decoder(b, 0);
+    struct arch_decoder d = arch_decoder(b, NORM_RMS);
     d.norm_out = 1;
     arch_decoder_rope(b, &d);
     arch_decode(b, &d);

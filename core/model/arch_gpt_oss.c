@@ -4,7 +4,7 @@
 
 static void build(struct builder *b)
 {
-    struct arch_decoder d = arch_decoder(b, 0);
+    struct arch_decoder d = arch_decoder(b, NORM_RMS);
     struct arch_moe m = arch_moe(b);
     d.attention.sinks = 1;
     m.activation = ACTIVATION_SWIGLU_CLAMPED;

@@ -5,7 +5,7 @@ static float factor(struct builder *b, const char *key) { return arch_number(b, 
 
 static void build(struct builder *b)
 {
-    struct arch_decoder d = arch_decoder(b, 0);
+    struct arch_decoder d = arch_decoder(b, NORM_RMS);
     d.residual = factor(b, "residual_scale");
     d.attention.scale = factor(b, "attend_scale");
     d.stream.tail.scale = factor(b, "logits_scale");

@@ -6,7 +6,7 @@
 
 static void build(struct builder *b)
 {
-    struct arch_decoder d = arch_decoder(b, 0);
+    struct arch_decoder d = arch_decoder(b, NORM_RMS);
     arch_attention_rooms(b, &d.attention);
     arch_room(b, "gate", b->config->ffn);
     arch_room(b, "up", b->config->ffn);

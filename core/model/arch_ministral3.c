@@ -3,7 +3,7 @@
 
 static void build(struct builder *b)
 {
-    struct arch_decoder d = arch_decoder(b, 0);
+    struct arch_decoder d = arch_decoder(b, NORM_RMS);
     d.attention.query_beta = arch_number(b, "query_beta", 0, 1e3);
     d.attention.query_original = (int)arch_number(b, "query_original", 1, MODEL_MAX_SIZE);
     arch_decoder_rope(b, &d);

@@ -86,7 +86,7 @@ static void build(struct builder *b)
 {
     const struct model_config *g = b->config;
     int sparse = arch_has(b, "experts");
-    struct arch_stream s = arch_stream(b, 0);
+    struct arch_stream s = arch_stream(b, NORM_RMS);
     struct arch_attention a = arch_attention(b);
     struct delta_net d = delta_net(b);
     struct arch_moe m = {0};

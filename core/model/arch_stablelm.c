@@ -3,7 +3,7 @@
 
 static void build(struct builder *b)
 {
-    struct arch_decoder d = arch_decoder(b, 1);
+    struct arch_decoder d = arch_decoder(b, NORM_LAYER);
     arch_decoder_rope(b, &d);
     arch_decode(b, &d);
 }

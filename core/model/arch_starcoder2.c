@@ -4,7 +4,7 @@
 
 static void build(struct builder *b)
 {
-    struct arch_decoder d = arch_decoder(b, 1);
+    struct arch_decoder d = arch_decoder(b, NORM_LAYER);
     d.ungated = 1;
     d.activation = ACTIVATION_GELU_TANH;
     arch_decoder_rope(b, &d);

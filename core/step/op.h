@@ -55,7 +55,8 @@
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
  *                 RMSNorm (w0, w1 [head_dim]; absent: none) and are rotated (RoPE, Su et al. 2021,
  *                 halves); k and v are stored in the KV cache at slot[r]. k and v absent: nothing
- *                 is stored. Kinds of keys may have q and k transformed once more (kv_format.h).
+ *                 is stored. Kinds of keys may have q and k transformed once more (kv_format.h),
+ *                 unless `ahead`.
  *                 Latent heads (below): out0 [rows][n_heads * head_dim], each head of it in0
  *                 [rows][n_heads * value_dim] and behind it in5 [rows][n_heads * rotated], rotated;
  *                 stored is in2 [rows][value_dim] and behind it in1 [rows][rotated], rotated
@@ -109,13 +110,24 @@ struct logits_entry {
 
 /* x / (1 + e^-x); x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016), which is
  * x / (1 + e^-z) of z = x (GELU_1 + GELU_3 x^2); 1 / (1 + e^-x); gpt-oss' SwiGLU: with a =
- * min(x, limit) and b = clamp(in1, -limit, limit), a / (1 + e^(-alpha a)) * (b + 1) */
+ * min(x, limit) and b = clamp(in1, -limit, limit), a / (1 + e^(-alpha a)) * (b + 1); xIELU (Huang &
+ * Schlag 2024), without in1: of x > 0 x (p x + beta), else n (e^min(x, eps) - 1 - x) + beta x */
 enum activation {
     ACTIVATION_SILU,
     ACTIVATION_GELU_TANH,
     ACTIVATION_SIGMOID,
-    ACTIVATION_SWIGLU_CLAMPED
+    ACTIVATION_SWIGLU_CLAMPED,
+    ACTIVATION_XIELU
 };
+
+struct xielu {
+    float p, n, beta, eps; /* eps -0.1 to 0 */
+};
+
+/* e^x - 1 - x of -1/2 < x <= 0 as x^2 times this, from the factor of x^6 on: what is left out is
+ * below 2^-24 of it */
+#define XIELU_SERIES(X)                                                                            \
+    X(1.0f / 40320) X(1.0f / 5040) X(1.0f / 720) X(1.0f / 120) X(1.0f / 24) X(1.0f / 6) X(0.5f)
 
 enum router_score { ROUTER_SOFTMAX, ROUTER_SIGMOID };
 enum { ROUTE_MAX_EXPERTS = 1024, ROUTE_MAX_TOP = 64 }; /* of OP_ROUTE */
@@ -207,6 +219,7 @@ struct op {
             int step_set; /* which step pages the cache uses (kv_open.h): not those of another one
                              that an OP_ATTEND still reads */
             float eps;
+            int ahead; /* rotation alone: a later one stores what becomes of the heads */
         } rope;
         struct {
             struct heads heads;
@@ -217,6 +230,7 @@ struct op {
         struct {
             enum activation activation;
             float limit, alpha; /* ACTIVATION_SWIGLU_CLAMPED */
+            struct xielu xielu; /* ACTIVATION_XIELU */
         } glu;
         struct {
             float cap; /* > 0 */

@@ -249,10 +249,12 @@ static void change(struct op *op)
     if (op->kind == OP_ADD && now == BETA) op->as.add.beta *= 1.01f;
     if (op->kind == OP_ROPE_STORE && now == NO_NORM) op->w[0] = NO_WEIGHT;
     if (op->kind == OP_ROPE_STORE && now == WRONG_NORM) op->w[1] = op->w[0];
+    if (op->kind == OP_ROPE_STORE && now == NOT_AHEAD) op->as.rope.ahead = 0;
     if (op->kind == OP_EMBED && now == NO_SCALE) op->as.embed.scale = 0;
     if (op->kind == OP_GLU && now == SILU) op->as.glu.activation = ACTIVATION_SILU;
     if (op->kind == OP_GLU && now == LIMIT) op->as.glu.limit *= 1.01f;
     if (op->kind == OP_GLU && now == ALPHA) op->as.glu.alpha *= 1.01f;
+    if (op->kind == OP_GLU && now == CURVE) op->as.glu.xielu.n *= 1.01f;
     if (op->kind == OP_SOFTCAP && now == CAP) op->as.softcap.cap *= 1.01f;
     if (op->kind == OP_ROUTE) {
         if (now == NO_CHOICE_BIAS) op->w[0] = NO_WEIGHT;

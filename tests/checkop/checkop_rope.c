@@ -191,9 +191,9 @@ struct rope_side {
     struct dbuf q, k, v, q_norm, k_norm, inv_freq, angles, kv;
 };
 
-/* v NULL: k and v are absent */
+/* v NULL: k and v are absent; ahead: see core/step/op.h */
 static void rope_store(struct side *s, const struct rope_data *d, const struct rope_side *x,
-                       const struct dbuf *q, const struct dbuf *v)
+                       const struct dbuf *q, const struct dbuf *v, int ahead)
 {
     struct trial t = {0};
     int half = d->k->head_dim / 2, hd = d->k->head_dim;
@@ -215,6 +215,7 @@ static void rope_store(struct side *s, const struct rope_data *d, const struct r
     op->as.rope.heads = heads_of(d);
     op->as.rope.kv = trial_kv(&t, x->kv.d, d->k->n_kv_heads, d->k->head_dim);
     op->as.rope.eps = d->eps;
+    op->as.rope.ahead = ahead;
     trial_run(&t, s, &d->batch, 0);
 }
 
@@ -303,12 +304,30 @@ static void check_alone(struct check *c, int v, const char *name, struct side *s
     char *pages = arena_get(a, x->kv.bytes), *pages_after = arena_get(a, x->kv.bytes);
     struct dbuf q = dbuf_from(s, d->q, n * 4);
     dbuf_get(s, &x->kv, pages);
-    rope_store(s, d, x, &q, NULL);
+    rope_store(s, d, x, &q, NULL, 0);
     dbuf_get(s, &q, got);
     dbuf_get(s, &x->kv, pages_after);
     compare_bits(c, v, name, "q without k and v", got, q_after, n, d->q_row);
     if (memcmp(pages, pages_after, x->kv.bytes)) fail(c, v, name, "pages written without k and v");
     dbuf_free(s, &q);
+}
+
+/* The same queries rotated alone: what kinds of keys do with them is done here. */
+static void check_ahead(struct check *c, int v, const char *name, struct side *s,
+                        const struct rope_data *d, const struct rope_side *x,
+                        const struct expected *want)
+{
+    size_t rows = (size_t)d->batch.n_rows, n = rows * d->q_row, hd = (size_t)d->k->head_dim;
+    struct arena a = {0};
+    float *got = arena_get(&a, n * 4);
+    struct dbuf q = dbuf_from(s, d->q, n * 4);
+    rope_store(s, d, x, &q, NULL, 1);
+    dbuf_get(s, &q, got);
+    for (size_t i = 0; kv_formats[d->k->kv].rotates && i < n; i += hd)
+        kv_rotate(got + i, (int)hd, 1.0f / (float)kv_rotation((int)hd));
+    compare(c, v, name, "q rotated ahead", got, want->q, want->q_bound, rows, d->q_row);
+    dbuf_free(s, &q);
+    arena_free(&a);
 }
 
 /* q and key out of one step; then the probes. */
@@ -335,15 +354,16 @@ static void run(struct check *c, int v, const char *name, const struct variant *
                d->k->kv, &(struct kv_cache){d->k->n_kv_heads, d->k->head_dim, 0}),
            pages = (size_t)d->pages.n_pages * page_bytes;
     t.kv = dbuf_from(&s, arena_get(&a, pages), pages);
-    rope_store(&s, d, &t, &t.q, &t.v);
+    rope_store(&s, d, &t, &t.q, &t.v, 0);
     dbuf_get(&s, &t.q, q_after);
     compare_fences(c, v, name, "q", &s, &t.q);
     compare_fences(c, v, name, "pages", &s, &t.kv);
     if (x) {
         check_values(c, v, name, &s, &a, d, &t.q, &t.kv);
-        rope_store(&s, d, &t, &q2, &one);
+        rope_store(&s, d, &t, &q2, &one, 0);
         check_keys(c, v, name, &s, &a, d, &t.kv, x);
         check_alone(c, v, name, &s, &a, d, &t, q_after);
+        check_ahead(c, v, name, &s, d, &t, x);
     }
     struct dbuf *all[] = {&t.q,      &t.k,  &t.v, &t.q_norm, &t.k_norm, &t.inv_freq,
                           &t.angles, &t.kv, &q2,  &one};

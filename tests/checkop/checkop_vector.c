@@ -306,6 +306,7 @@ struct glu_case {
     enum activation activation;
     int alone;
     float limit, alpha;
+    struct xielu xielu;
 };
 
 static void run_glu(struct check *c, int v, const char *name, const struct variant *on,
@@ -324,6 +325,7 @@ static void run_glu(struct check *c, int v, const char *name, const struct varia
     op->as.glu.activation = k->activation;
     op->as.glu.limit = k->limit;
     op->as.glu.alpha = k->alpha;
+    op->as.glu.xielu = k->xielu;
     trial_run(&t, &s, &b, 0);
     dbuf_get(&s, &g, y);
     compare_fences(c, v, name, "output", &s, &g);
@@ -355,6 +357,26 @@ static struct glu_terms glu_terms(const struct glu_case *k, double g, double u)
     }
 }
 
+/* The activation with the size of what is added and so many roundings of it. */
+static double expected_glu(const struct glu_case *k, double g, double u, double *size,
+                           double *roundings)
+{
+    const struct xielu *a = &k->xielu;
+    if (k->activation != ACTIVATION_XIELU) {
+        struct glu_terms t = glu_terms(k, g, u);
+        double y = t.product / (1 + exp(-t.z));
+        *size = fabs(y) + fabs(t.product) * 0x1p-126 / U; /* saturated */
+        *roundings = t.roundings;
+        return y;
+    }
+    double q = expm1(fmin(g, a->eps)) - g,
+           y = g > 0 ? g * (a->p * g + a->beta) : q * a->n + a->beta * g;
+    /* of e^m - 1 from m = -1/2 on 3 of less than 1, the rest is of q >= 0.1 */
+    *size = g > 0 ? y : fabs(q * a->n) + fabs(a->beta * g);
+    *roundings = g > 0 ? 4 : 40;
+    return y;
+}
+
 static void check_activation(struct check *c, const struct glu_case *k)
 {
     static const size_t sizes[] = {1, 7, 8, 15, 16, 33, 100, 5632, 16384 + 5, 3 * 16384, 50001};
@@ -376,11 +398,10 @@ static void check_activation(struct check *c, const struct glu_case *k)
             g[j] = j % 7 == 3 ? edges[(j / 7) % N_EDGES]
                               : rng_normal(&r) * (float)(1 << rng_below(&r, 6));
             u[j] = rng_normal(&r) * (j % 11 == 5 ? 100 : 1);
-            struct glu_terms t = glu_terms(k, g[j], u[j]);
-            double y = t.product / (1 + exp(-t.z)), saturated = fabs(t.product) * 0x1p-126;
+            double size, roundings, y = expected_glu(k, g[j], u[j], &size, &roundings);
             want[j] = (float)y;
-            bound[j] = (float)(t.roundings * U * fabs(y) + saturated);
-            tight[j] = (float)(2 * U * fabs(y) + saturated);
+            bound[j] = (float)(roundings * U * size);
+            tight[j] = (float)(2 * U * size);
         }
         run_glu(c, REF, name, &c->ref, 1, k, g, u, ref, n);
         count_case(c, REF);
@@ -406,13 +427,21 @@ static void check_activation(struct check *c, const struct glu_case *k)
 void check_glu(struct check *c)
 {
     static const struct glu_case k[] = {
-        {"", ACTIVATION_SILU, 0, 0, 0},
-        {", gelu", ACTIVATION_GELU_TANH, 0, 0, 0},
-        {", sigmoid", ACTIVATION_SIGMOID, 0, 0, 0},
-        {", clamped", ACTIVATION_SWIGLU_CLAMPED, 0, 7, 1.702f},
-        {", silu alone", ACTIVATION_SILU, 1, 0, 0},
-        {", gelu alone", ACTIVATION_GELU_TANH, 1, 0, 0},
-        {", sigmoid alone", ACTIVATION_SIGMOID, 1, 0, 0},
+        {.name = "", .activation = ACTIVATION_SILU},
+        {.name = ", gelu", .activation = ACTIVATION_GELU_TANH},
+        {.name = ", sigmoid", .activation = ACTIVATION_SIGMOID},
+        {.name = ", clamped", .activation = ACTIVATION_SWIGLU_CLAMPED, .limit = 7, .alpha = 1.702f},
+        {.name = ", silu alone", .activation = ACTIVATION_SILU, .alone = 1},
+        {.name = ", gelu alone", .activation = ACTIVATION_GELU_TANH, .alone = 1},
+        {.name = ", sigmoid alone", .activation = ACTIVATION_SIGMOID, .alone = 1},
+        {.name = ", xielu",
+         .activation = ACTIVATION_XIELU,
+         .alone = 1,
+         .xielu = {0.8f, 1.3f, 0.5f, -0x1.0cp-20f}},
+        {.name = ", xielu, eps 0",
+         .activation = ACTIVATION_XIELU,
+         .alone = 1,
+         .xielu = {0.2f, 0.9f, 0.5f, 0}},
     };
     for (size_t i = 0; i < sizeof k / sizeof *k; i++) check_activation(c, &k[i]);
 }

@@ -228,6 +228,44 @@ static const struct {
     {"mistral4",
      "{\"q_lora_dim\": 40, \"query_beta\": 0.1, \"query_original\": 8192.0, " LATENT_KEYS "}", none,
      (const char *const[]){NORMS, LATENT, LATENT_QUERIES, EXPERTS, SHARED, NULL}},
+    {"dots1", "{" SPARSE(48) "}", none,
+     (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, EXPERTS, SHARED,
+                           LAYER "mlp.router.choice_bias 6", NULL}},
+    {"hy_v3", "{" SPARSE(48) "}", none,
+     (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, EXPERTS, SHARED,
+                           LAYER "mlp.router.choice_bias 6", NULL}},
+    {"minimax_m2", "{" SPARSE(0) "}", none,
+     (const char *const[]){NORMS, ATTENTION, LAYER "self_attn.q_norm.weight 96",
+                           LAYER "self_attn.k_norm.weight 48", EXPERTS,
+                           LAYER "mlp.router.choice_bias 6", NULL}},
+    {"ernie4_5_moe", "{" SPARSE(48) ", \"router_bias\": 1}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, EXPERTS, SHARED, LAYER "mlp.router.choice_bias 6",
+                           NULL}},
+    {"ernie4_5_moe", "{" SPARSE(0) ", \"router_bias\": 0}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, EXPERTS, NULL}},
+    {"hunyuan_v1_moe", "{" SPARSE(48) "}", none,
+     (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, EXPERTS, SHARED, "rope.none.inv_freq 8",
+                           NULL}},
+    {"hunyuan_v1_dense", "{}", none,
+     (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, MLP, "rope.none.inv_freq 8", NULL}},
+    {"hunyuan_v1_dense", "{}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, MLP, "rope.none.inv_freq 8", NULL}},
+    {"exaone4", "{\"no_rope\": [1, 0]}", none,
+     (const char *const[]){ATTENTION, HEAD_NORMS, MLP, LAYER "post_attention_layernorm.weight 64",
+                           LAYER "post_feedforward_layernorm.weight 64", "rope.none.inv_freq 8",
+                           NULL}},
+    {"exaone4", "{\"no_rope\": [0, 0]}", none,
+     (const char *const[]){ATTENTION, HEAD_NORMS, MLP, LAYER "post_attention_layernorm.weight 64",
+                           LAYER "post_feedforward_layernorm.weight 64", NULL}},
+    {"cohere2", "{\"no_rope\": [1, 0], \"logits_scale\": 0.25}", no_head_norms,
+     (const char *const[]){LAYER "input_layernorm.weight 64", ATTENTION, MLP,
+                           "rope.none.inv_freq 8", NULL}},
+    {"apertus",
+     "{\"xielu_p\": [0.8, 0.7], \"xielu_n\": [1.3, 1.2], \"xielu_beta\": [0.5, 0.5],"
+     "\"xielu_eps\": [-1e-6, -1e-6]}",
+     none,
+     (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, LAYER "mlp.up_proj 64>160",
+                           LAYER "mlp.down_proj 160>64", NULL}},
     {"gpt_oss", "{" SPARSE(0) ", \"swiglu_limit\": 7.0, \"swiglu_alpha\": 1.702}", no_head_norms,
      (const char *const[]){NORMS, ATTENTION, LAYER "self_attn.sinks 6", EXPERTS, NULL}},
     {"qwen3_next", "{" DELTA_KEYS "}", none, (const char *const[]){NORMS, DELTA_NET, MLP, NULL}},
@@ -453,6 +491,32 @@ static void test_latent(void **state)
     step_plan_free(&b.plan);
 }
 
+/* Hunyuan: heads are rotated, then normed, then stored as they are. Cohere: one LayerNorm without
+ * bias, two blocks. */
+static void test_orders(void **state)
+{
+    static struct built b;
+    const struct step_plan *p = &b.plan;
+    (void)state;
+    build(&b, "hunyuan_v1_dense", "{}", none);
+    const struct op *q = first(p, OP_ROPE_STORE), *k = q + 1, *q_norm = q + 2, *k_norm = q + 3,
+                    *store = q + 4;
+    assert_true(q->as.rope.ahead && q->as.rope.heads.n_heads == 6 && q->in[1] < 0);
+    assert_true(k->as.rope.ahead && k->as.rope.heads.n_heads == 3 && k->in[1] < 0);
+    assert_true(q_norm->kind == OP_NORM && q_norm->as.norm.groups == 6);
+    assert_true(k_norm->kind == OP_NORM && k_norm->as.norm.groups == 3);
+    assert_true(store->kind == OP_ROPE_STORE && !store->as.rope.ahead && store->w[0] < 0);
+    assert_true(store->in[0] == q_norm->out[0] && store->in[1] == k_norm->out[0]);
+    assert_true(store->in[3] != q->in[3] && q->as.rope.kv == store->as.rope.kv);
+    step_plan_free(&b.plan);
+    build(&b, "cohere2", "{\"no_rope\": [1, 0], \"logits_scale\": 0.25}", no_head_norms);
+    const struct op *norm = first(p, OP_NORM);
+    assert_true(norm->as.norm.centered && norm->w[1] < 0);
+    assert_int_equal(count(p, OP_NORM), 3);
+    assert_int_equal(count(p, OP_ADD), 3); /* attention in two layers, the factor on logits */
+    step_plan_free(&b.plan);
+}
+
 static void test_states(void **state)
 {
     static struct built b;
@@ -571,6 +635,7 @@ int main(void)
         cmocka_unit_test(test_missing_keys),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_orders),
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_latent),
         cmocka_unit_test(test_shared_keys),

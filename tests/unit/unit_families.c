@@ -177,6 +177,87 @@ static const struct {
      "\"intermediate_size\": 192}}, \"vocab_size\": 320}",
      "{\"architecture\": \"gemma4\", \"head_dims\": [32, 32, 32, 32, 32, 64, 32, 32, 32, 32, 32, "
      "64], \"kv_heads\": [2, 2, 2, 2, 2, 1, 2, 2, 2, 2, 2, 1]}"},
+    {"exaone4 with a pattern",
+     "{\"architectures\": [\"Exaone4ForCausalLM\"], \"model_type\": \"exaone4\", "
+     "\"num_hidden_layers\": 5, \"sliding_window\": 16, \"sliding_window_pattern\": \"LLG\", "
+     "\"vocab_size\": 320}",
+     "{\"architecture\": \"exaone4\", \"windows\": [16, 16, 0, 16, 16], \"no_rope\": [0, 0, 1, "
+     "0, 0]}"},
+    {"exaone4 without windows",
+     "{\"architectures\": [\"Exaone4ForCausalLM\"], \"num_hidden_layers\": 3, "
+     "\"sliding_window\": null, \"sliding_window_pattern\": null, \"vocab_size\": 320, "
+     "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"]}",
+     "{\"architecture\": \"exaone4\", \"windows\": [0, 0, 0], \"no_rope\": [0, 0, 0]}"},
+    {"cohere2, windows as long as the context",
+     "{\"architectures\": [\"Cohere2ForCausalLM\"], \"model_type\": \"cohere2\", "
+     "\"num_hidden_layers\": 4, \"sliding_window\": 512, \"sliding_window_pattern\": 2, "
+     "\"max_position_embeddings\": 512, \"logit_scale\": 0.25, \"use_parallel_block\": true, "
+     "\"position_embedding_type\": \"rope_gptj\", \"rotary_pct\": 1.0}",
+     "{\"architecture\": \"cohere2\", \"windows\": [0, 0, 0, 0], \"no_rope\": [0, 1, 0, 1], "
+     "\"logits_scale\": 0.25}"},
+    {"cohere",
+     "{\"architectures\": [\"CohereForCausalLM\"], \"model_type\": \"cohere\", "
+     "\"num_hidden_layers\": 2, \"use_qk_norm\": false, \"rope_theta\": 8000000.0}",
+     "{\"architecture\": \"cohere2\", \"windows\": [0, 0], \"no_rope\": [0, 0], "
+     "\"logits_scale\": 0.0625, \"rope\": \"default, theta 8e+06\"}"},
+    {"hunyuan-dense",
+     "{\"architectures\": [\"HunYuanDenseV1ForCausalLM\"], \"num_hidden_layers\": 2, "
+     "\"use_qk_norm\": true, \"rope_scaling\": {\"type\": \"dynamic\", \"alpha\": 50.0, "
+     "\"factor\": 1.0, \"beta_fast\": 32, \"beta_slow\": 1, \"mscale\": 1.0}}",
+     "{\"architecture\": \"hunyuan_v1_dense\", \"rope_long_from\": null}"},
+    {"hunyuan-moe",
+     "{\"architectures\": [\"HunYuanMoEV1ForCausalLM\"], \"num_hidden_layers\": 2, "
+     "\"intermediate_size\": 64, \"num_experts\": 8, \"moe_topk\": [3, 3], "
+     "\"num_shared_expert\": [1, 1], \"moe_intermediate_size\": [96, 96], "
+     "\"use_mixed_mlp_moe\": true}",
+     "{\"architecture\": \"hunyuan_v1_moe\", \"experts\": [1, 1], \"top_k\": 3, "
+     "\"expert_ffn\": 64, \"shared_ffn\": 64, \"router_normalize\": 1, "
+     "\"router_score\": \"softmax\"}"},
+    {"hunyuan-moe without shared MLP",
+     "{\"architectures\": [\"HunYuanMoEV1ForCausalLM\"], \"num_hidden_layers\": 1, "
+     "\"num_experts\": 8, \"moe_topk\": 2, \"use_mixed_mlp_moe\": false}",
+     "{\"top_k\": 2, \"shared_ffn\": 0}"},
+    {"hy-v3",
+     "{\"architectures\": [\"HYV3ForCausalLM\"], \"num_hidden_layers\": 3, "
+     "\"num_experts\": 8, \"num_experts_per_tok\": 3, \"moe_intermediate_size\": 64, "
+     "\"num_shared_experts\": 2, \"qk_norm\": true, \"rope_parameters\": {\"rope_type\": "
+     "\"default\", \"rope_theta\": 11158840.0}}",
+     "{\"architecture\": \"hy_v3\", \"experts\": [0, 1, 1], \"shared_ffn\": 128, "
+     "\"router_scale\": 2.826, \"router_score\": \"sigmoid\", \"router_normalize\": 1}"},
+    {"hy-v3 with a list of layers",
+     "{\"architectures\": [\"HYV3ForCausalLM\"], \"num_hidden_layers\": 3, "
+     "\"mlp_layer_types\": [\"dense\", \"dense\", \"sparse\"]}",
+     "{\"experts\": [0, 0, 1]}"},
+    {"dots1",
+     "{\"architectures\": [\"Dots1ForCausalLM\"], \"num_hidden_layers\": 3, "
+     "\"first_k_dense_replace\": 1, \"moe_intermediate_size\": 64, \"n_routed_experts\": 8, "
+     "\"num_experts_per_tok\": 3, \"n_shared_experts\": 2, \"norm_topk_prob\": true, "
+     "\"routed_scaling_factor\": 2.5, \"scoring_func\": \"noaux_tc\", "
+     "\"sliding_window\": 16, \"max_window_layers\": 2}",
+     "{\"architecture\": \"dots1\", \"experts\": [0, 1, 1], \"shared_ffn\": 128, "
+     "\"windows\": [0, 0, 16], \"router_score\": \"sigmoid\", \"router_scale\": 2.5}"},
+    {"minimax-m2",
+     "{\"architectures\": [\"MiniMaxM2ForCausalLM\"], \"num_hidden_layers\": 2, "
+     "\"intermediate_size\": 64, \"head_dim\": 48, \"rotary_dim\": 24, "
+     "\"num_local_experts\": 10, \"num_experts_per_tok\": 3, \"scoring_func\": \"sigmoid\", "
+     "\"use_routing_bias\": true, \"use_qk_norm\": true, \"qk_norm_type\": \"per_layer\", "
+     "\"shared_intermediate_size\": 0, \"attn_type_list\": [1, 1]}",
+     "{\"architecture\": \"minimax_m2\", \"expert_ffn\": 64, \"shared_ffn\": 0, \"experts\": "
+     "[1, 1], \"router_normalize\": 1, \"rope\": \"default, theta 5e+06, 24 of 48 "
+     "dimensions\"}"},
+    {"ernie4.5-moe",
+     "{\"architectures\": [\"Ernie4_5_MoeForCausalLM\"], \"num_hidden_layers\": 5, "
+     "\"moe_num_experts\": 8, \"moe_k\": 3, \"moe_num_shared_experts\": 2, "
+     "\"moe_intermediate_size\": 64, \"moe_layer_start_index\": 1, \"moe_layer_end_index\": 3, "
+     "\"moe_layer_interval\": 2}",
+     "{\"architecture\": \"ernie4_5_moe\", \"experts\": [0, 1, 0, 1, 0], \"shared_ffn\": 128, "
+     "\"router_score\": \"softmax\", \"router_bias\": 1, \"router_normalize\": 1}"},
+    {"internlm2",
+     "{\"architectures\": [\"InternLM2ForCausalLM\"], \"bias\": false, \"vocab_size\": 320, "
+     "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}",
+     "{\"architecture\": \"llama\", \"rope_long_from\": 2048}"},
+    {"orion", "{\"architectures\": [\"OrionForCausalLM\"], \"model_type\": \"orion\"}",
+     "{\"architecture\": \"stablelm\", \"norm_eps\": 1e-5}"},
     {"phi3",
      "{\"architectures\": [\"Phi3ForCausalLM\"], \"model_type\": \"phi3\", \"hidden_size\": 192, "
      "\"intermediate_size\": 256, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
@@ -450,6 +531,11 @@ static void test_defaults(void **state)
         {"SeedOssForCausalLM", 64, 4096, 80, 8, 128, 27648, 524288, 0, 0, 0, 1e-6},
         {"Qwen3VLForConditionalGeneration", 32, 4096, 32, 32, 128, 22016, 128000, 0, 0, 0, 1e-6},
         {"StableLmForCausalLM", 32, 2560, 32, 32, 80, 6912, 4096, 0, 0, 0, 1e-5},
+        {"HYV3ForCausalLM", 80, 4096, 64, 8, 128, 13312, 131072, 0, 192, 8, 1e-5},
+        {"MiniMaxM2ForCausalLM", 62, 3072, 48, 8, 128, 1536, 196608, 0, 256, 8, 1e-6},
+        {"Ernie4_5_MoeForCausalLM", 28, 2560, 20, 4, 128, 12288, 131072, 1, 64, 6, 1e-5},
+        {"ApertusForCausalLM", 32, 4096, 32, 32, 128, 14336, 65536, 0, 0, 0, 1e-5},
+        {"Cohere2ForCausalLM", 40, 8192, 64, 64, 128, 22528, 8192, 1, 0, 0, 1e-5},
         {"Starcoder2ForCausalLM", 30, 3072, 24, 2, 128, 12288, 4096, 1, 0, 0, 1e-5},
     };
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) {
@@ -492,6 +578,24 @@ static void test_refusals(void **state)
         {"DeepseekV2ForCausalLM", "", "num_experts_per_tok"},
         {"Glm4MoeLiteForCausalLM", ", \"mlp_layer_types\": [\"dense\"]", "mlp_layer_types"},
         {"Llama4ForConditionalGeneration", "", "Llama4ForConditionalGeneration"},
+        {"CohereForCausalLM", ", \"use_qk_norm\": true", "use_qk_norm true"},
+        {"Cohere2ForCausalLM", ", \"use_parallel_block\": false", "use_parallel_block"},
+        {"Cohere2ForCausalLM", ", \"sliding_window_pattern\": \"LLX\"", "sliding_window_pattern"},
+        {"ApertusForCausalLM", ", \"post_norm\": true", "post_norm"},
+        {"ApertusForCausalLM", ", \"hidden_act\": \"silu\"", "hidden_act 'silu'"},
+        {"MiniMaxM2ForCausalLM", ", \"qk_norm_type\": \"per_head\"", "qk_norm_type"},
+        {"MiniMaxM2ForCausalLM", ", \"use_qk_norm\": false", "use_qk_norm"},
+        {"MiniMaxM2ForCausalLM", ", \"use_routing_bias\": false", "use_routing_bias"},
+        {"MiniMaxM2ForCausalLM", ", \"attn_type_list\": [0, 1]", "attn_type_list"},
+        {"MiniMaxM2ForCausalLM", ", \"rotary_dim\": 256", "partial_rotary_factor"},
+        {"HunYuanMoEV1ForCausalLM", ", \"num_experts\": 8, \"moe_topk\": [1, 2]", "moe_topk"},
+        {"HunYuanDenseV1ForCausalLM", ", \"use_cla\": true", "use_cla"},
+        {"HYV3ForCausalLM", ", \"mlp_layer_types\": [\"dense\"]", "mlp_layer_types"},
+        {"Ernie4_5_MoeForCausalLM", ", \"moe_norm_min\": 0.01", "moe_norm_min"},
+        {"Dots1ForCausalLM",
+         ", \"n_routed_experts\": 8, \"num_experts_per_tok\": 2, "
+         "\"moe_layer_freq\": 2",
+         "moe_layer_freq"},
         {"Phi3SmallForCausalLM", "", "Phi3SmallForCausalLM"},
         {"StableLmForCausalLM", ", \"qk_layernorm\": true", "qk_layernorm"},
         {"StableLmForCausalLM", ", \"use_parallel_residual\": true", "use_parallel_residual"},
@@ -815,6 +919,14 @@ static void test_rows(void **state)
                          odd[] = {1, 3, 5}, layer[] = {2, 3};
     rows_are(&c, "self_attn.v_proj", "self_attn.qkv_proj", 8, v, 2);
     rows_are(&c, "self_attn.q_proj", "self_attn.q_proj", 8, q, 4);
+    /* of each of 2 key heads: q of 2 heads, k, v */
+    static const int32_t of_q[] = {0, 1, 2, 3, 8, 9, 10, 11}, of_k[] = {4, 5, 12, 13},
+                         of_v[] = {6, 7, 14, 15};
+    c.n_heads = 4, c.n_kv_heads = 2;
+    rows_are(&c, "self_attn.q_proj", "attention.wqkv", 16, of_q, 8);
+    rows_are(&c, "self_attn.k_proj", "attention.wqkv", 16, of_k, 4);
+    rows_are(&c, "self_attn.v_proj", "attention.wqkv", 16, of_v, 4);
+    c.n_heads = 2, c.n_kv_heads = 1;
     rows_are(&c, "self_attn.gate_proj", "self_attn.q_proj", 8, gate, 4);
     rows_are(&c, "mlp.up_proj", "mlp.gate_up_proj", 6, up, 3);
     rows_are(&c, "mlp.experts.up_proj", "mlp.experts.gate_up.%d", 6, odd, 3);

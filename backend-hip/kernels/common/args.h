@@ -326,6 +326,7 @@ struct glu_any_args {
     unsigned long long n;
     int activation; /* enum activation of core/step/op.h */
     float limit, alpha;
+    float p, n_below, beta, eps; /* of its struct xielu */
 };
 
 struct add_args {

@@ -2,7 +2,29 @@
  * includes, and additions. */
 
 /* activation(gate) * up, by enum activation of core/step/op.h */
-enum { IS_SILU, IS_GELU_TANH, IS_SIGMOID, IS_SWIGLU_CLAMPED };
+enum { IS_SILU, IS_GELU_TANH, IS_SIGMOID, IS_SWIGLU_CLAMPED, IS_XIELU };
+
+/* e^m - 1 - x of m = min(x, eps), where e^m is `power` */
+DEVICE float xielu_curve(float m, float x, float power)
+{
+    float sum = 1.0f / 40320;
+    sum = fma32(sum, m, 1.0f / 5040);
+    sum = fma32(sum, m, 1.0f / 720);
+    sum = fma32(sum, m, 1.0f / 120);
+    sum = fma32(sum, m, 1.0f / 24);
+    sum = fma32(sum, m, 1.0f / 6);
+    sum = fma32(sum, m, 0.5f);
+    return m > -0.5f ? fma32(m * m, sum, m - x) : power - 1 - x;
+}
+
+DEVICE float xielu_least(const struct glu_any_args *a, float x) { return x < a->eps ? x : a->eps; }
+
+/* fp32_xielu() of backend-cpu/fp32.h, q of xielu_curve() */
+DEVICE float xielu_of(const struct glu_any_args *a, float x, float q)
+{
+    float linear = a->beta * x;
+    return x > 0 ? x * fma32(a->p, x, a->beta) : fma32(a->n_below, q, linear);
+}
 
 KERNEL(glu_any, struct glu_any_args)
 {
@@ -10,7 +32,10 @@ KERNEL(glu_any, struct glu_any_args)
     u64 i = (u64)block_x() * THREADS + (u64)thread();
     if (i >= a->n) return;
     float gate = a->gate[i], up = a->up ? a->up[i] : 1, y;
-    if (a->activation == IS_SIGMOID) {
+    if (a->activation == IS_XIELU) {
+        float m = xielu_least(a, gate);
+        y = xielu_of(a, gate, xielu_curve(m, gate, exp32(m)));
+    } else if (a->activation == IS_SIGMOID) {
         y = sigmoid32(gate) * up;
     } else if (a->activation == IS_SWIGLU_CLAMPED) {
         gate = gate > a->limit ? a->limit : gate;

@@ -41,6 +41,10 @@ DEVICE int exact_group_of(const struct exact_groups *g, int first)
 DEVICE float exact_gated(const struct glu_any_args *a, float g, const float *of_up)
 {
     float up = of_up ? *of_up : 0, z;
+    if (a->activation == IS_XIELU) {
+        float m = xielu_least(a, g);
+        return xielu_of(a, g, xielu_curve(m, g, exact_exp(m)));
+    }
     if (a->activation == IS_SWIGLU_CLAMPED) {
         g = g > a->limit ? a->limit : g;
         up = up > a->limit ? a->limit : up;
