@@ -1,7 +1,7 @@
 /* states_loops.h: the kernels of OP_CONV and OP_DELTA over the vectors of a variant, which defines
  * before it includes this: VEC_LANES (a divisor of LANES), vec, vec_load, vec_store, vec_set1,
- * vec_add, vec_sub, vec_mul, vec_fma(a, b, c) = a b + c, and vec_silu, each of whose lanes has the
- * bits of silu_of. */
+ * vec_sub, vec_mul, vec_fma(a, b, c) = a b + c, and vec_silu, each of whose lanes has the bits of
+ * silu_of. */
 #ifndef BACKEND_CPU_STATES_LOOPS_H
 #define BACKEND_CPU_STATES_LOOPS_H
 

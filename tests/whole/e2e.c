@@ -43,8 +43,8 @@ enum { MAX_IDS = 4096, MAX_CONFIGS = 16, MAX_ROWS = 16384 };
 #define ROUNDED 1.5
 
 static const struct config *configs = cpu_configs;
-static struct config every_rung[MAX_CONFIGS]; /* cpu_configs and the sets of find_rungs() */
-static const char *library;                   /* of the GPU, NULL: the installed one */
+static struct config every_set[MAX_CONFIGS]; /* cpu_configs and the sets of find_sets() */
+static const char *library;                  /* of the GPU, NULL: the installed one */
 
 static const char *build_dir;
 static char temp_dir[] = "/tmp/opt4gptq-e2e-XXXXXX";
@@ -127,13 +127,13 @@ static int shares_fp32(const char *variant)
 }
 
 /* cpu_configs and a configuration for each other instruction set that this machine has. */
-static void find_rungs(void)
+static void find_sets(void)
 {
     static char version[1024];
     char bin[512];
     const struct config *c = cpu_configs;
     int n = 0;
-    for (; c->name; c++) every_rung[n++] = *c;
+    for (; c->name; c++) every_set[n++] = *c;
     snprintf(bin, sizeof bin, "%s/opt4gptq-run", build_dir);
     char *argv[] = {bin, "--version", NULL};
     char *from = run(argv, version, sizeof version) ? NULL : strstr(version, "cpu (ref scalar");
@@ -146,8 +146,8 @@ static void find_rungs(void)
             continue;
         }
         if (shares_fp32(name)) continue;
-        every_rung[n] = every_rung[n - 1];
-        every_rung[n].name = every_rung[n].cpu = name;
+        every_set[n] = every_set[n - 1];
+        every_set[n].name = every_set[n].cpu = name;
         n++;
     }
     check_that(from != NULL, "--version lists the instruction sets");
@@ -437,7 +437,7 @@ static void test_all(const char *shared)
     test_folder("models");
     snprintf(path, sizeof path, "%s/fixtures/gptq", shared);
     test_folder(path);
-    configs = every_rung;
+    configs = every_set;
     test_folder("tests/data/gptq");
     snprintf(path, sizeof path, "%s/fixtures/newer/gptq", shared);
     test_folder(path);
@@ -454,11 +454,11 @@ int main(int argc, char **argv)
     int gpu = argc > 3 && !strcmp(argv[1], "--hip"), cpu = argc > 3 && !strcmp(argv[1], "--cpu");
     build_dir = argv[gpu ? 3 : cpu ? 2 : 1];
     if (gpu && strcmp(argv[2], "default")) library = argv[2];
-    if (!gpu) find_rungs();
+    if (!gpu) find_sets();
     printf(
         "largest |logit difference| to transformers in standard deviations, and greedy tokens\n");
     if (gpu || cpu) {
-        configs = gpu ? gpu_configs : every_rung;
+        configs = gpu ? gpu_configs : every_set;
         for (int i = gpu ? 4 : 3; i < argc; i++) test_path(argv[i]);
     } else {
         test_all(argc > 2 ? argv[2] : "../shared");

@@ -275,7 +275,7 @@ struct block {
     jmp_buf on_fault;
 };
 
-/* fault.c: prints one line and returns to the launch. lane < 0: no particular lane. */
+/* wave.c: prints one line and returns to the launch. lane < 0: no particular lane. */
 _Noreturn void fault(struct wave *w, const struct insn *i, int lane, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
 extern char fault_text[512];
