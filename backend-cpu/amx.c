@@ -121,7 +121,7 @@ struct pending {
     int second;          /* offset of the second digits' sums */
     const float *scale;  /* [16] of the activations */
     float *total;        /* [16][2][16] */
-    __m512 w_scale[2];   /* of the panels */
+    __m512 w_scale[2];   /* scales of the two panels' weights */
     int from, to;        /* valid rows: the last block overlaps rows that are complete */
 };
 
@@ -194,7 +194,7 @@ struct operands {
     const float *scale; /* [rows] of the activations */
     float *total;       /* [rows][2][16] */
     __m512 w_scale[2];
-    const struct stage *next; /* to be unpacked meanwhile, or NULL */
+    const struct stage *next; /* the stage that is unpacked meanwhile, or NULL */
 };
 
 /* State of the pipeline between two blocks. */
@@ -235,9 +235,10 @@ ALWAYS_INLINE void run_stage(const struct operands *o, struct pipeline *l, const
 
 /* Layout of a thread's scratch memory. */
 struct scratch {
-    int32_t sums[2][SUMS]; /* of the current block and the pending one */
+    int32_t sums[2][SUMS]; /* sums of the current block and of the pending one */
     float total[PAIRS * ROWS_AT_ONCE * 32];
-    int8_t codes[]; /* unpacked, of two stages; of all stages for more rows than ROWS_AT_ONCE */
+    int8_t codes[]; /* unpacked codes of two stages; of all stages where there are more rows than
+                       ROWS_AT_ONCE */
 };
 _Static_assert(sizeof(struct scratch) + 2 * 4 * TILE_BYTES <=
                    CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) * sizeof(float),
@@ -365,7 +366,7 @@ ALWAYS_INLINE void gemm(const struct q4i_call *c, struct scratch *m, const int d
     }
 }
 
-/* Each in a function of its own, for gcc's register allocation. */
+/* Each is a function of its own, for gcc's register allocation. */
 static __attribute__((noinline)) void gemm_one_digit(const struct q4i_call *c, struct scratch *m)
 {
     gemm(c, m, 1, 1);

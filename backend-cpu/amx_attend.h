@@ -21,7 +21,7 @@ static void configure_attend(int rows, int rest)
         c.rows[5] = (uint8_t)rows, c.row_bytes[5] = (uint16_t)rest;
         c.rows[7] = (uint8_t)(rest / 4);
     }
-    __asm__ volatile("" : : "r"(&c) : "memory"); /* as in configure */
+    __asm__ volatile("" : : "r"(&c) : "memory"); /* see configure() of amx.c */
     _tile_loadconfig(&c);
 }
 
@@ -130,7 +130,7 @@ ALWAYS_INLINE void amx_keys(struct digits_state *s, int rows, const int digits, 
     const int stays = n == 1 && s->dims == TILE_INPUTS, pages = s->a.page1 - s->a.page0;
     if (stays) _tile_loadd(4, s->q, s->row);
     for (int i = 0, turn = 0; i < pages + TURNS - 1; i++) {
-        int next = turn == TURNS - 1 ? 0 : turn + 1; /* of the page two before, too */
+        int next = turn == TURNS - 1 ? 0 : turn + 1; /* also the turn of the page two before */
         if (i < pages) {
             const char *keys = page_keys(s->a.t, s->a.page0 + i);
             begin_page(s, s->a.page0 + i, keys);
@@ -186,7 +186,7 @@ ALWAYS_INLINE void amx_finish_values(const struct digits_state *s, const int32_t
             join_digits(_mm512_loadu_si512(sums + i * 16), _mm512_loadu_si512(second + i * 16)));
 }
 
-/* Brings the pages of the 64 positions from c of the chunk on, those that it has. */
+/* Gathers the values of the 64 positions from c of the chunk on, as far as the chunk has pages. */
 ALWAYS_INLINE void gather_block(const struct digits_state *s, int c, char *to)
 {
     int page0 = (s->a.c0 + c) / KV_PAGE, page1 = page0 + TILE_INPUTS / KV_PAGE,
@@ -195,10 +195,10 @@ ALWAYS_INLINE void gather_block(const struct digits_state *s, int c, char *to)
                   to + (size_t)((first - page0) * KV_PAGE) * (size_t)s->dims);
 }
 
-/* Values of one tile of digits: 64 dimensions at a time, the last overlapping tiles are not
+/* Values of one tile of digits, 64 dimensions at a time; tiles behind the last dimension are not
  * finished. Each 64 positions are brought together while the tile unit multiplies those before
- * them: with 64 dimensions in two turns of `values`, which stay in the level-1 cache, else each in
- * a place of its own, where the other dimensions find them. */
+ * them. With 64 dimensions they go to two places of `values` in turn, which stay in the level-1
+ * cache; with more each has a place of its own, where the other dimensions find them. */
 ALWAYS_INLINE void amx_values_1(struct digits_state *s, char *values, int from, int to)
 {
     int32_t sums[4][TILE_ROWS * 16] __attribute__((aligned(64)));

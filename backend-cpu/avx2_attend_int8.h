@@ -158,8 +158,8 @@ ALWAYS_INLINE void avx2_keys(const int16_t *q, int n, const uint8_t *keys, int d
     }
 }
 
-/* The values of a chunk for m queries from i on, w [n][ATTEND_CHUNK] their integers, 8 dimensions
- * at a time: lane pairs are dimensions. page: of the chunk's pages */
+/* The values of a chunk for m queries from i on, 8 dimensions at a time: lane pairs are dimensions.
+ * w [n][ATTEND_CHUNK]: the integers of the weights; page: the chunk's pages */
 ALWAYS_INLINE void values_words(struct attend_state *a, int i, const int16_t *w, const float *scale,
                                 const int8_t *const *page, const int m)
 {
@@ -211,7 +211,7 @@ ALWAYS_INLINE void values_integers(struct attend_state *a, const int16_t *w, con
     for (; i < a->n; i++) values_words(a, i, w, scale, page, 1);
 }
 
-/* Each in a function of its own, for gcc's register allocation. */
+/* Each is a function of its own, for gcc's register allocation. */
 static __attribute__((noinline)) void attend_integers(const struct attend_task *t, float *scratch)
 {
     int8_attend_by(t, scratch, avx2_keys, NULL, values_integers, avx2_exps, avx2_mask,

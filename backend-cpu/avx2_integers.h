@@ -129,9 +129,9 @@ ALWAYS_INLINE void dot_words(const struct q4i_codes *c, const int8_t *x, int n, 
     }
 }
 
-/* The same for one digit. maddubs adds two products of at most 15 * 127 in 16 bits; 8 of these sums
- * fit before they are widened. So pairs are 16 times the sum of their high halves and that of the
- * low ones. */
+/* dot_words() for one digit. maddubs adds two products of at most 15 * 127 in 16 bits; 8 of these
+ * sums fit before they are widened. So the sum of pairs is 16 times that of their high halves and
+ * that of the low ones. */
 ALWAYS_INLINE void dot_bytes(const struct q4i_codes *c, const int8_t *x, int n, __m256i sum[4][4],
                              const int nh, const int m, const int is_pair)
 {

@@ -61,8 +61,8 @@ ALWAYS_INLINE void store_outputs(const struct linear *w, float *y, int n0, __m51
     _mm512_mask_storeu_ps(y + n0, m, v);
 }
 
-/* The same for one of many rows, with non-temporal stores: lines that are overwritten completely
- * are not fetched. The caller ends with _mm_sfence. */
+/* store_outputs() for one of many rows, with non-temporal stores: lines that are overwritten
+ * completely are not fetched. The caller ends with _mm_sfence. */
 ALWAYS_INLINE void stream_outputs(const struct linear *w, float *y, int n0, __m512 v, int rows)
 {
     if (rows < STREAM_ROWS || w->out - n0 < 16 || ((uintptr_t)(y + n0) & 63)) {
@@ -88,7 +88,7 @@ struct block_codes {
     __m512i low, high;
 };
 
-/* From c; of pairs with the low halves `apart` bytes further. */
+/* Loads a block from c; of pairs also the low halves, `apart` bytes further. */
 ALWAYS_INLINE struct block_codes load_block(const uint8_t *c, size_t apart, const int pairs)
 {
     const __m512i mask = _mm512_set1_epi8(15);
@@ -103,7 +103,7 @@ ALWAYS_INLINE struct block_codes load_block(const uint8_t *c, size_t apart, cons
         _mm512_ternarylogic_epi32(mask, _mm512_srli_epi16(l, 4), v, SELECT)};
 }
 
-/* The zero points of 16 outputs; at: of the panel and group */
+/* The zero points of 16 outputs. at: where those of the panel and group begin */
 ALWAYS_INLINE __m512i load_zeros(const struct linear *w, size_t at, const int pairs)
 {
     return pairs ? _mm512_set1_epi32(PAIR_ZERO)
@@ -121,8 +121,8 @@ ALWAYS_INLINE __m512i load_4(const int8_t *p)
 /* One sub-group of one or two panels, and rows of activations. */
 struct q4i_group {
     int n;                   /* inputs */
-    const uint8_t *codes[2]; /* of each panel */
-    size_t apart;            /* pairs: from high to low halves */
+    const uint8_t *codes[2]; /* codes of each panel */
+    size_t apart;            /* pairs: bytes from high to low halves */
     const int8_t *digit[2];  /* [rows][n] first digits; second digits */
     __m512i zero[2];
     __m512 scale[2];
@@ -299,7 +299,8 @@ ALWAYS_INLINE int takes_few(const struct linear *w, const struct q4_digits *x, i
 ALWAYS_INLINE void q4i_rows(const struct q4i_call *c, int p, const int digits, const int m,
                             dot4_fn *dot4)
 {
-    const int apart = digits * m < 8; /* more rows hide the latency of sums without */
+    const int apart = digits * m < 8; /* more rows hide the latency of sums without a second
+                                         accumulator */
     const struct linear *w = c->w;
     const struct q4_digits *x = c->x;
     const uint8_t *codes = w->codes + (size_t)p * (size_t)(w->k / 8) * 64;

@@ -280,7 +280,7 @@ NOT_INLINE void avx512_attend_values_f32(struct attend_state *a) { values_chunk(
 /* gcc vectorizes it. */
 void avx512_softcap(float *x, float cap, size_t n) { fp32_softcap(x, cap, n); }
 
-/* Of KV_INT8 in fp32. */
+/* Attention over KV_INT8 in fp32. */
 static void attend_codes(struct attend_state *a)
 {
     while (attend_next(a)) {

@@ -11,16 +11,16 @@
  * same, both in 0 .. 127. Row `digit * n + i` of either is query i's. */
 struct digits_state {
     struct attend_state a;
-    int n_digits; /* of queries; weights have two */
+    int n_digits; /* digits of queries; weights have two */
     int dims;     /* elements of a key, padded */
     int row;      /* bytes of a row of q: dims in multiples of 64, filled up with 0 */
     int8_t *q;    /* [n_digits * n][row] */
     uint8_t *w;   /* [2 * n][ATTEND_CHUNK] */
     int32_t bias[ATTEND_QUERIES]; /* KEY_BIAS times the sum of a query's integers */
     float q_scale[ATTEND_QUERIES], w_scale[ATTEND_QUERIES];
-    float v_scale[ATTEND_CHUNK];                              /* of the values of the chunk */
-    float run_factor[ATTEND_QUERIES], factor[ATTEND_QUERIES]; /* of merging: of all chunks before,
-                                                                 of this one */
+    float v_scale[ATTEND_CHUNK];                              /* scales of the chunk's values */
+    float run_factor[ATTEND_QUERIES], factor[ATTEND_QUERIES]; /* factors for merging: of all chunks
+                                                                 before, of this one */
 };
 
 /* A variant's sums: the scores of the chunk; the values of the chunk, merged. */
@@ -88,8 +88,8 @@ ALWAYS_INLINE void ask_next_chunk(const struct digits_state *s, int i, enum page
     _mm_prefetch(page + 2 * bytes + 64, _MM_HINT_T1);
 }
 
-/* During the sums of a page's keys, which are unpacked of KV_INT4; the scales of its values are
- * kept. */
+/* What is done before the sums of a page's keys: of KV_INT4 the keys are unpacked; the scales of
+ * the page's values are kept. */
 ALWAYS_INLINE void begin_page(struct digits_state *s, int page, const char *keys)
 {
     ask_next_chunk(s, page - s->a.c0 / KV_PAGE, PART_KEYS);

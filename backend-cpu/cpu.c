@@ -115,7 +115,7 @@ static struct scratch_need need_of(const struct step_plan *p)
     return n;
 }
 
-/* Of one thread. */
+/* Bytes of scratch of one thread. */
 static size_t thread_bytes(const struct scratch_need *n)
 {
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);

@@ -106,12 +106,13 @@ struct attend_job {
     const char *pages;
     size_t page_bytes;
     struct heads heads;
-    int window, heads_per_task, head_tasks; /* query heads of one task, such tasks of a KV head */
+    int window, heads_per_task, head_tasks; /* query heads of one task; tasks of a KV head */
     float scale, softcap;
     const float *sinks; /* [n_heads] or NULL */
 };
 
-/* The task of a block with the heads of number `of_heads`, of n_kv_heads * head_tasks. */
+/* The task of a block for group number `of_heads` of its n_kv_heads * head_tasks groups of query
+ * heads. */
 static struct attend_task task_of(const struct attend_job *j, const struct attend_block *block,
                                   int of_heads)
 {

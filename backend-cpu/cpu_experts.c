@@ -198,7 +198,7 @@ static void convert_task(void *arg, int row, int thread)
     } else cpu_pack_row(&w, x, j->c->packed + (size_t)row * (size_t)w.k, 1, 0, 1);
 }
 
-/* The activations of the slot at `place` into its unit's. */
+/* Copies the activations of the slot at `place` to those of its unit. */
 static void gather(const struct experts_job *j, int place)
 {
     const struct experts_scratch *s = j->s;

@@ -18,10 +18,10 @@ struct attend_block {
     int row, n_rows, seq;
     int chunk0, chunk1;
     int cut;     /* 1: its chunks are in several parts, and kept */
-    size_t kept; /* where, in struct cpu */
+    size_t kept; /* offset in the floats of struct cpu in which chunks are kept */
 };
 
-/* Chunks chunk0 .. chunk1-1 of a block, of one task for each of its heads. */
+/* Chunks chunk0 .. chunk1-1 of a block; each of its heads has one task for them. */
 struct attend_part {
     int block, chunk0, chunk1;
 };
@@ -108,8 +108,8 @@ static inline size_t cpu_kv_page_bytes(enum kv_type t, const struct kv_cache *kv
     return kv_format_page_bytes(t, kv);
 }
 
-/* One row of x into the order in which q4 takes it (kernels.h): row `row` of `rows` at `to`.
- * round_f16: rounded as ACT_F16 says. */
+/* Packs one row of x in the order in which q4 takes it (kernels.h), as row `row` of `rows` at `to`.
+ * round_f16: rounds as ACT_F16 says. */
 void cpu_pack_row(const struct linear *w, const float *x, float *to, int rows, int row,
                   int round_f16);
 /* 1 when the two can read the same packed activations. */

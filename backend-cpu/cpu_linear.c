@@ -77,7 +77,7 @@ static void multiply(const struct linear_job *j, const struct linear *w, int par
     }
 }
 
-/* Gate and up of a strip into the thread's memory, and the result from there. */
+/* Computes gate and up of a strip into the thread's memory, and the result from there. */
 static void glu_strip(const struct linear_job *j, int part, int strip, int thread)
 {
     const struct cpu *c = j->c;
@@ -96,8 +96,8 @@ static void glu_strip(const struct linear_job *j, int part, int strip, int threa
         memcpy(y, gate, (size_t)width * sizeof *y);
 }
 
-/* The digits of a few rows, each of which another thread has just written, into this thread's
- * cache; each thread begins elsewhere, so that they do not all ask the same one. */
+/* Brings the digits of a few rows, each of which another thread has just written, into this
+ * thread's cache. Each thread begins elsewhere, so that they do not all ask the same one. */
 static void fetch_digits(const struct linear_job *j, int thread)
 {
     enum { LINE = 64 };

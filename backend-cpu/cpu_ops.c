@@ -165,7 +165,7 @@ struct rope_job {
     float eps;
 };
 
-/* store_page for KV_INT8. */
+/* store_page() for KV_INT8. */
 static void store_integers(char *keys, int hd, int offset, const float *k, const float *v)
 {
     int8_t code[1024] = {0}; /* head_dim <= 1024, checked by core/model/model.c */
@@ -193,7 +193,7 @@ static void store_page(char *keys, enum kv_type t, int hd, int offset, const flo
     }
 }
 
-/* The same of latent heads: one key [latent + rotated], whose latent is the value, too. */
+/* store_page() for latent heads: one key [latent + rotated], whose latent is the value, too. */
 static void store_latent(char *keys, enum kv_type t, const struct heads *g, int offset,
                          const float *k)
 {
@@ -213,7 +213,7 @@ static void store_latent(char *keys, enum kv_type t, const struct heads *g, int 
     }
 }
 
-/* n heads of a row, for a kind of keys that needs it. */
+/* Transforms n heads of a row, if the type of keys asks for it. */
 static void rotate_heads(enum kv_type t, float *x, int n, int head_dim, float factor)
 {
     if (!kv_formats[t].rotates) return;

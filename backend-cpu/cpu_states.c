@@ -44,7 +44,7 @@ struct conv_job {
     const struct cpu *c;
     const float *x, *w; /* [rows][channels]; [channels][width] */
     float *out;         /* [rows][channels] */
-    struct slots slots; /* of [width - 1][channels] */
+    struct slots slots; /* a slot is [width - 1][channels] */
     int channels, width, blocks;
 };
 
@@ -104,11 +104,11 @@ struct delta_job {
     const float *qkv, *a, *b;  /* [rows][2 nk dk + nv dv]; [rows][nv] */
     const float *decay, *bias; /* [nv] */
     float *out;                /* [rows][nv dv] */
-    struct slots slots;        /* of [nv][dk][dv] */
+    struct slots slots;        /* a slot is [nv][dk][dv] */
     int key_heads, value_heads, key_dim, value_dim;
     float *unit;     /* [nk][rows][2][dk] */
     float *g, *beta; /* [nv][rows] */
-    int blocks;      /* of columns of one head */
+    int blocks;      /* blocks of columns of one head */
 };
 
 static size_t qkv_floats(const struct delta_job *j)

@@ -175,7 +175,7 @@ ALWAYS_INLINE float *attend_result(const struct attend_task *t, int i)
            (size_t)(i % t->n_heads) * (size_t)t->value_dim;
 }
 
-/* Begins to merge; none: what the sums of values begin with. */
+/* Begins to merge. none: the number that the sums of values begin with */
 ALWAYS_INLINE void attend_clear(struct attend_state *a, float none)
 {
     for (int i = 0; i < a->n; i++) a->run_max[i] = -INFINITY, a->run_sum[i] = 0;
@@ -210,7 +210,7 @@ ALWAYS_INLINE float *kept_chunk(const struct attend_state *a, int i)
     return a->t->kept + (size_t)(i - a->t->chunk0) * (size_t)(a->n * (2 + a->t->value_dim));
 }
 
-/* Keeps the chunk that was computed, and begins to merge anew. */
+/* Keeps the chunk that was computed, and begins to merge again. */
 ALWAYS_INLINE void attend_keep(struct attend_state *a)
 {
     float *to = kept_chunk(a, a->c0 / ATTEND_CHUNK);

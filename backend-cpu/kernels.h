@@ -317,7 +317,7 @@ FETCHES fetch_panels(const struct linear *w, int p, int j0, int n, int np)
         for (int k = 0; k < np; k++) __builtin_prefetch(c + (size_t)k * panel + i);
 }
 
-/* The same for inputs j0 .. j0+n-1 of q4i. */
+/* fetch_panels() for inputs j0 .. j0+n-1 of q4i. */
 FETCHES fetch_panels_q4i(const struct linear *w, int p, int j0, int n, int np)
 {
     fetch_panels(w, p, q4i_packed(w, j0), n, np);

@@ -30,7 +30,7 @@ static inline __attribute__((always_inline)) void turn_8x8(turn_halves r[8])
     }
 }
 
-/* from [dims][KV_PAGE] to [KV_PAGE][dims] */
+/* Copies from [dims][KV_PAGE] to [KV_PAGE][dims]. */
 static inline __attribute__((always_inline)) void turn_f16(const uint16_t *from, int dims,
                                                            uint16_t *to)
 {
@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) void turn_int8(const uint8_t *from,
         }
 }
 
-/* The values of a page, of its keys. */
+/* Makes the values of a page from its keys. */
 static inline __attribute__((always_inline)) void latent_page_values(const struct attend_task *t,
                                                                      int page)
 {

@@ -37,8 +37,8 @@ static inline void unpack_keys(const uint8_t *from, int n, uint8_t *to)
     }
 }
 
-/* Values: the 4 positions of a channel are neighbours, so that one product of 16 bits is that of
- * two codes. */
+/* Unpacks values: the 4 positions of a channel are neighbours, so that one product of 16 bits is
+ * that of two codes. */
 static inline void unpack_values(const uint8_t *from, int n, uint8_t *to)
 {
     const uint8_t *code = packed_codes(from, VALUES, n), *lo = packed_lo(from, VALUES, n);

@@ -10,7 +10,7 @@ static const char *always(void) { return 0; }
 static int code_at(const struct linear *w, int n, int j)
 {
     const uint8_t *of = w->codes + (size_t)(n / 16) * (size_t)(w->k / 8) * 64 + n % 16 * 4;
-    unsigned i = (unsigned)j; /* of which remainders are bits */
+    unsigned i = (unsigned)j; /* unsigned, so that remainders are bits */
     return of[(size_t)(i / 8 * 64 + i % 4)] >> (i % 8 / 4 * 4) & 15;
 }
 

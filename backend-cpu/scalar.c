@@ -91,7 +91,7 @@ static void dot_digit(const int16_t *codes, const int8_t *x, int n, int factor, 
     }
 }
 
-/* dot_digit of codes of 8 bits. */
+/* dot_digit() for codes of 8 bits. */
 static void dot_pairs(const int16_t *codes, const int8_t *x, int n, int factor, int32_t *sum)
 {
     for (int l = 0; l < LANES; l++) sum[l] *= factor;

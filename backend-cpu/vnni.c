@@ -28,7 +28,7 @@ ALWAYS_INLINE __m512i dot_vnni(__m512i acc, __m512i codes, __m512i digits)
 
 #include "backend-cpu/vnni_attend.h"
 
-/* Each in a function of its own, for gcc's register allocation. */
+/* Each is a function of its own, for gcc's register allocation. */
 #define ROWS(digits, m)                                                                            \
     NOT_INLINE void rows_##digits##_##m(const struct q4i_call *c, int p)                           \
     {                                                                                              \
@@ -46,7 +46,7 @@ ROWS(2, 3)
 ROWS(2, 4)
 ROWS(2, 5)
 
-/* Of two digits 6 to 8 rows gain little (docs/tried-cpu.md) for the size of their functions. */
+/* With two digits, 6 to 8 rows gain little (docs/tried-cpu.md) for the size of their functions. */
 enum { FEW_ROWS_OF_TWO = 5 };
 
 void vnni_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,

@@ -19,29 +19,33 @@
 enum { ATTEND_WAVES = 4, CHUNK_PAGES = KV_SPLIT / PAGE, SCORE_STRIDE = KV_SPLIT + 4 };
 enum { SECOND_DIGITS = KV_SPLIT + 16, MATRIX_SLICES = GPU_HEAD_DIM / 64 };
 
-/* Of a block, by matrix row [MATRIX] unless said. */
+/* Shared memory of a block. Arrays are [MATRIX], by matrix row, unless said. */
 struct matrix_attend_lds {
-    float *score;    /* SCORE_STRIDE apart; then the weights */
-    u8 *q;           /* [2 parts][MATRIX][row_bytes]: digits or halves, the lower ones behind */
+    float *score;    /* [MATRIX] rows SCORE_STRIDE apart, then the weights in their place */
+    u8 *q;           /* [2 parts][MATRIX][row_bytes]: digits or halves, the high parts first */
     float *of_value; /* [KV_SPLIT] scales of a chunk's values */
     float *query;    /* factors of the scores */
-    float *max, *sum, *old, *now, *scale; /* of the chunks before; factors of a chunk, old -1: the
-                                             row does not see it; at last scale is the result's */
-    int *first, *seen, *out; /* first position and positions that it sees, 0: it does not exist;
-                                number in a->out */
+    float *max, *sum, *old, *now, *scale; /* max, sum: of the chunks before; old, now: factors for
+                                             merging a chunk (old -1: the row sees nothing of it);
+                                             scale: of the weights, in the end of the result */
+    int *first, *seen, *out; /* first position and number of positions that a row sees (0: the row
+                                does not exist); its number in a->out */
 };
 
 /* The matrix rows of a block and the pages that they read. */
 struct matrix_attend_tile {
     struct exact_row_range g;
-    int kv_head, of_kv, row0, first, last; /* matrix row row0 on; positions that they see */
-    int row_bytes, pieces; /* of a query; pieces of 16 bytes of a key */
-    u64 pages, own_page; /* addresses, of the KV head; int4: of int8, which all rows are in */
-    u64 page_bytes;      /* between pages of the KV head */
+    int kv_head, of_kv, row0, first, last; /* row0: the first matrix row; first, last: the positions
+                                              that the rows see */
+    int row_bytes, pieces; /* bytes of a part of a query; pieces of 16 bytes of a key */
+    u64 pages, own_page;   /* addresses of the KV head's pages; int4: of the page of int8 that all
+                              rows are in */
+    u64 page_bytes;        /* bytes from a page of the KV head to the next */
     int own;             /* number of own_page; -1: none is packed */
 };
 
-/* v of the 16 lanes with this one, which go round. On the host 32 threads arrive. */
+/* The v of a lane `by` further in the ring of 16 lanes that this one belongs to. On the host 32
+ * threads arrive. */
 #if defined(__AMDGCN__)
 #define ROTATE_16(v, by)                                                                           \
     ((u32)__builtin_amdgcn_update_dpp(0, (int)(v), 0x120 + (by), 0xf, 0xf, 1))
@@ -64,7 +68,7 @@ DEVICE int most_of_16(int x)
     x = larger_int((int)ROTATE_16((u32)x, 2), x);
     return larger_int((int)ROTATE_16((u32)x, 1), x);
 }
-/* As exact_fold(). */
+/* exact_fold() of the numbers of 16 lanes. */
 DEVICE float fold_of_16(float x)
 {
     x += f32_of(ROTATE_16(bits_of(x), 8));
@@ -125,7 +129,8 @@ DEVICE u64 matrix_page_of(const struct matrix_attend_tile *x, int index)
     return x->pages + page * x->page_bytes;
 }
 
-/* Not in shared memory, which a pointer alone would leave open. */
+/* A pointer to a page's address that the compiler knows to be in global memory, not in shared
+ * memory. */
 DEVICE const u8 *at_page(u64 address)
 {
 #if defined(__AMDGCN__)
@@ -140,7 +145,7 @@ DEVICE int matrix_is_packed(const struct matrix_attend_tile *x, int index, const
     return !half && index < x->own;
 }
 
-/* Prepares matrix row m: 16 threads. */
+/* Prepares the query of matrix row m, by 16 threads. */
 DEVICE void matrix_put_query(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
                              const struct matrix_attend_tile *x, int m, const int half)
 {
@@ -153,7 +158,8 @@ DEVICE void matrix_put_query(const struct attend_kernel_args *a, const struct ma
     u8 *first = l->q + m * x->row_bytes, *second = first + MATRIX * x->row_bytes;
     NO_UNROLL for (int d = lane; d < hd; d += 16) maximum = larger_bits(q[d], maximum);
     maximum = most_of_16(maximum);
-    int exponent = maximum >> 23 > 27 ? maximum >> 23 : 27; /* of a power of two below it */
+    int exponent = maximum >> 23 > 27 ? maximum >> 23 : 27; /* of the largest power of two that is
+                                                               not above the maximum */
     struct int_scale s = int_scale_of(maximum, exact_query_top(a->digits));
     float factor = f32_of((u32)(268 - exponent) << 23);
     NO_UNROLL for (int d = lane; d < dims; d += 16)
@@ -178,7 +184,8 @@ DEVICE void matrix_put_query(const struct attend_kernel_args *a, const struct ma
     l->out[m] = count;
 }
 
-/* A lane's four pieces number 4 part .. of a page's keys, of its position. */
+/* Loads a lane's four pieces of the keys of a page, from piece 4 part on, for the position that is
+ * the lane's. */
 DEVICE void matrix_keys(const struct matrix_attend_tile *x, u64 address, int packed, int part,
                         u32x4 k[4], const int kind)
 {
@@ -187,7 +194,7 @@ DEVICE void matrix_keys(const struct matrix_attend_tile *x, u64 address, int pac
     UNROLL for (int i = 0; i < matrix_words(kind); i++)
     {
         int piece = 4 * part + matrix_word(kind, lane, i);
-        piece = piece < x->pieces ? piece : 0; /* the query is 0 there */
+        piece = piece < x->pieces ? piece : 0; /* a key has no more pieces: the query is 0 there */
         if (packed)
             k[i] = int4_key_piece(page, int8_key_at(16 * piece, position), 16 * piece,
                                   16 * x->pieces);
@@ -195,7 +202,8 @@ DEVICE void matrix_keys(const struct matrix_attend_tile *x, u64 address, int pac
     }
 }
 
-/* Sums of the products of queries and keys: of halves, or of first and second digits. */
+/* Sums of the products of keys with queries: with the two halves, or with first and second
+ * digits. */
 struct matrix_sums {
     float half[8];
     int first[8], second[8];
@@ -207,7 +215,7 @@ DEVICE void matrix_no_sums(struct matrix_sums *s, const int kind)
                                                          s->second[v] = 0;
 }
 
-/* Adds those of four pieces. */
+/* Adds the products of four pieces. */
 DEVICE void matrix_add_part(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
                             const struct matrix_attend_tile *x, int part, const u32x4 k[4],
                             struct matrix_sums *s, const int half, const int kind)
@@ -281,12 +289,12 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
     }
 }
 
-/* The scores of a row become weights: digits of the weights times the scales of their values, or
+/* Turns the scores of a row into weights: digits of weights times the scales of their values, or
  * halves of 2^14 times the weights. */
 DEVICE void matrix_weights(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
                            int m, int c0, const int half)
 {
-    int lane = thread() % 16, index = c0 + lane - l->first[m]; /* of the positions that it sees */
+    int lane = thread() % 16, index = c0 + lane - l->first[m]; /* among the row's visible ones */
     u32 seen = (u32)l->seen[m];
     float *of_row = l->score + m * SCORE_STRIDE, w[CHUNK_PAGES], max = -__builtin_inff(), sum = 0,
           all_max = l->max[m], all_sum = l->sum[m], old, now = 1, scale = 1;
@@ -341,13 +349,13 @@ DEVICE void matrix_weights(const struct attend_kernel_args *a, const struct matr
     l->scale[m] = scale;
 }
 
-/* Number of a lane's i-th word of 4 positions of a page. */
+/* Which four positions of a page a lane's i-th word has. */
 DEVICE int matrix_positions(const int kind, int lane, int i)
 {
     return kind == MATRIX_MFMA ? lane / MATRIX : kind == MATRIX_WMMA ? i : lane / MATRIX * 2 + i;
 }
 
-/* Word number `four` of 4 positions of dimension d of a page's values. */
+/* The word of dimension d of a page's values at four positions, number `four`. */
 DEVICE u32 matrix_value_s8(u64 address, const int packed, int four, int d, int d16)
 {
     const u8 *page = at_page(address);
@@ -357,7 +365,8 @@ DEVICE u32 matrix_value_s8(u64 address, const int packed, int four, int d, int d
                           page[int4_step_at(1, d16) + (u32)d], 0, 0);
 }
 
-/* A lane's words of a page's values of dimensions d + 64 j: v [MATRIX_SLICES], 4 words apart. */
+/* Loads a lane's words of a page's values, of dimensions d + 64 j: v [MATRIX_SLICES], 4 words
+ * apart. */
 DEVICE void matrix_load_values(const struct matrix_attend_tile *x, u64 page, const int packed,
                                int d, u32 *v, const int kind)
 {
@@ -374,7 +383,7 @@ DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
                                  const struct matrix_attend_tile *x, int page0, int from, int to,
                                  int d, float run[MATRIX_SLICES][8], const int kind)
 {
-    /* MFMA: pages of an instruction, or of two */
+    /* MFMA: two pages, for one instruction or for two */
     const int words = matrix_words(kind), values = matrix_values(kind),
               pages = kind == MATRIX_MFMA ? 2 : 1;
     int lane = thread() % matrix_lanes(kind), d16 = 16 * x->pieces, first[MATRIX_SLICES][8],
@@ -397,7 +406,8 @@ DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
                 int index = pages * k + n;
                 index = index < from ? from
                         : index > to ? to
-                                     : index; /* elsewhere the weights are 0 */
+                                     : index; /* a page outside stands in for one whose weights are
+                                                 0 */
                 u64 page = matrix_page_of(x, page0 + index);
                 if (matrix_is_packed(x, page0 + index, 0))
                     matrix_load_values(x, page, 1, d, next[0] + n * words, kind);
@@ -430,7 +440,7 @@ DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
     }
 }
 
-/* The same of halves: of `pair` neighbouring dimensions, d + j. */
+/* matrix_add_values_s8() for halves: `pair` neighbouring dimensions, d + j, at a time. */
 DEVICE void matrix_add_values_f16(const struct matrix_attend_lds *l,
                                   const struct matrix_attend_tile *x, int page0, int from, int to,
                                   int d, float run[MATRIX_SLICES][8], const int pair,
@@ -473,7 +483,7 @@ DEVICE void attend_matrix(const struct attend_kernel_args *a, const struct matri
                           const int half, const int kind)
 {
     const int lanes = matrix_lanes(kind), values = matrix_values(kind),
-              rows = ATTEND_WAVES * lanes / 16; /* that have their 16 threads at once */
+              rows = ATTEND_WAVES * lanes / 16; /* rows whose 16 threads the block has at once */
     int lane = thread() % lanes, wave = thread() / lanes, hd = a->head_dim, pair = half && hd > 64,
         d = wave * 16 + lane % MATRIX, apart = pair ? 1 : 64;
     struct matrix_attend_tile x;

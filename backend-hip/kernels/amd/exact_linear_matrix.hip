@@ -5,8 +5,8 @@
  * shared memory, the next sub-group's are in flight to registers. */
 #include "backend-hip/kernels/amd/matrix.h"
 
-/* Bytes between rows of integers and of codes: 16 rows of a load are in all banks. DOWN, DIGITS:
- * row tiles of a wave, digits at most */
+/* Bytes between rows of integers and of codes, so that the 16 rows of a load are in all banks.
+ * DOWN, DIGITS: row tiles of a wave; digits, at most */
 enum { EXACT_MATRIX_STRIDE = 144, EXACT_DOWN = 2 };
 
 /* A sub-group in shared memory: integers [digit][row], codes [output], scales. */
@@ -20,12 +20,12 @@ struct exact_matrix_lds {
  * output's codes, the scale of an output, that of a row. */
 struct exact_matrix_copies {
     struct exact_panel codes, scales;
-    int row[2], scaled; /* inputs; -1: none */
+    int row[2], scaled; /* rows of the input, of digits and of scales; -1: none */
 };
 
 struct exact_matrix_next {
     u32x4 digits[2][2]; /* [digit][row] */
-    u32x4 codes[2], low[2];    /* low: of pairs */
+    u32x4 codes[2], low[2]; /* low: the low halves of pairs */
     struct exact_scale output;
     struct exact_scaled row;
     int n; /* chunks */
@@ -90,7 +90,8 @@ DEVICE void exact_matrix_words(const u8 *row, int lane, int c, u32x2 v[4], const
         v[w] = *(const u32x2 *)(row + c * CHUNK + 8 * matrix_word(kind, lane, w));
 }
 
-/* Adds the terms of a sub-group of n chunks; first_row, first_output: of the lane in the tile */
+/* Adds the terms of a sub-group of n chunks. first_row, first_output: where the lane begins in the
+ * tile */
 DEVICE void exact_matrix_add(const struct exact_matrix_lds *l, int n, int first_row,
                              int first_output, float total[EXACT_DOWN][4][8], const int digits,
                              const int kind)

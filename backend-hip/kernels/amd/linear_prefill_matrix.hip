@@ -5,7 +5,7 @@
  * number of inputs alone. */
 #include "backend-hip/kernels/amd/matrix.h"
 
-enum { MATRIX_ROWS = 64, MATRIX_OUTPUTS = 128, DOWN = 2 }; /* DOWN: row tiles of 16 of a wave */
+enum { MATRIX_ROWS = 64, MATRIX_OUTPUTS = 128, DOWN = 2 }; /* DOWN: tiles of 16 rows to a wave */
 /* 16-byte pieces of activations that a thread loads */
 enum { PIECES = MATRIX_ROWS * 8 / THREADS };
 

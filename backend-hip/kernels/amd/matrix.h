@@ -24,7 +24,8 @@ enum { MATRIX = 16 };
 
 DEVICE int matrix_lanes(const int kind) { return kind == MATRIX_MFMA ? 64 : 32; }
 
-/* Words of 8 inputs of a chunk that a lane holds; number of its i-th. */
+/* matrix_words(): words of 8 inputs of a chunk that a lane holds; matrix_word(): the number of its
+ * i-th word. */
 DEVICE int matrix_words(const int kind)
 {
     return kind == MATRIX_MFMA ? 1 : kind == MATRIX_WMMA ? 4 : 2;
@@ -43,7 +44,8 @@ DEVICE int matrix_row(const int kind, int lane, int i)
                                  : 8 * (lane / MATRIX) + i;
 }
 
-/* c[values] += a b, one instruction; a, b: the registers that it takes, 2, 8 or 4. */
+/* c[values] += a b by one instruction, which takes 2 (MFMA), 8 (WMMA) or 4 (WMMA12) registers of a
+ * and b. */
 DEVICE void matrix_multiply_add(const int kind, const u32 *a, const u32 *b, float *c)
 {
 #if defined(__AMDGCN__)
@@ -99,7 +101,8 @@ DEVICE void matrix_chunk(const int kind, const u32x4 *a, const u32x4 *b, float *
     matrix_add_chunk(kind, a, b, c);
 }
 
-/* The same of signed bytes: a, b: 1, 4 or 2 registers, which on gfx94x hold 32 inputs in 2. */
+/* c[values] += a b of signed bytes by one instruction, which takes 1 (MFMA), 4 (WMMA) or 2 (WMMA12)
+ * registers of a and b; on gfx94x it takes 2, with 32 inputs. */
 DEVICE void matrix_multiply_add_s8(const int kind, const u32 *a, const u32 *b, int *c)
 {
 #if defined(__AMDGCN__)
@@ -133,8 +136,8 @@ DEVICE void matrix_multiply_add_s8(const int kind, const u32 *a, const u32 *b, i
 #endif
 }
 
-/* c[values] += the sum over 32 inputs of bytes; a, b: the 2 matrix_words() registers that a lane
- * holds of them. */
+/* c[values] += the sum over 32 inputs of signed bytes. a, b: the 2 * matrix_words() registers of
+ * them that a lane holds */
 DEVICE void matrix_add_words_s8(const int kind, const u32 *a, const u32 *b, int *c)
 {
 #if defined(GFX94)
@@ -145,7 +148,7 @@ DEVICE void matrix_add_words_s8(const int kind, const u32 *a, const u32 *b, int 
 #endif
 }
 
-/* The same; a, b: the words, of 8 inputs in 8 bytes, that a lane holds of a chunk. */
+/* matrix_add_words_s8() of a chunk: a, b: the lane's words, 8 bytes of 8 inputs each. */
 DEVICE void matrix_add_chunk_s8(const int kind, const u32x2 *a, const u32x2 *b, int *c)
 {
     u32 x[8], y[8];
@@ -157,7 +160,7 @@ DEVICE void matrix_add_chunk_s8(const int kind, const u32x2 *a, const u32x2 *b, 
     matrix_add_words_s8(kind, x, y, c);
 }
 
-/* The same of 64 inputs, of 16 in each word. */
+/* matrix_add_words_s8() of 64 inputs: a, b: the lane's words, 16 bytes of 16 inputs each. */
 DEVICE void matrix_add_pieces_s8(const int kind, const u32x4 *a, const u32x4 *b, int *c)
 {
     const int registers = 2 * matrix_words(kind);

@@ -54,7 +54,7 @@ enum { GROUP_ROWS = 64, TILE_GROUPS = 2 };
  * maximal pieces of a kernel are a template constant, because registers that a row does not need
  * lower the occupancy. */
 enum { PIECE = 1024, SHORT_PIECES = 4, MEDIUM_PIECES = 11, ROW_PIECES = 14 };
-enum { COMBINE_PIECES = COMBINE_DIMS / PIECE }; /* of a combined row */
+enum { COMBINE_PIECES = COMBINE_DIMS / PIECE }; /* pieces of a combined row, at most */
 /* Words of 8 bytes of shared memory in which a row of so many pieces is permuted: its halves, and a
  * zero. */
 #define ORDERED(pieces) ((pieces) * PIECE / 4 + 1)
@@ -62,7 +62,7 @@ enum { COMBINE_PIECES = COMBINE_DIMS / PIECE }; /* of a combined row */
 enum weight_kind { WEIGHT_F16, WEIGHT_BF16, WEIGHT_F32, WEIGHT_I8 };
 /* types of keys and values, in the order of enum kv_type */
 enum page_kind { PAGE_F16, PAGE_F32, PAGE_INT8, PAGE_INT4 };
-/* Bytes of a page of int8, of int4 for one KV head. */
+/* Bytes of a page for one KV head, in int8 and in int4. */
 #define INT8_PAGE(head_dim) (2 * PAGE * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
 #define INT4_PAGE(head_dim) (20 * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
 
@@ -110,7 +110,8 @@ enum linear_set { ANY_LINEAR, PLAIN_LINEAR, OTHER_LINEAR };
 enum { ITEM_CHUNKS = 4, ITEM_BYTES = 1024, PLAIN_ITEM_BYTES = ITEM_BYTES + 64 };
 enum { OTHER_ITEM_BYTES = ITEM_BYTES + 64 * ITEM_CHUNKS };
 
-/* nvidia/linear_plain_mma.hip; codes of 64 inputs of a panel, with their scales */
+/* nvidia/linear_plain_mma.hip: bytes of the codes of 64 inputs of a panel, and of codes with their
+ * scales */
 enum { BYTES_CODES = 1024, BYTES_STAGE = BYTES_CODES + 64 };
 /* common/linear_prefill.hip */
 enum { PREFILL_OUTPUTS = 64, DENSE_PREFILL_ROWS = 64 };
@@ -123,8 +124,8 @@ enum { SPREAD_SHARED = 95 << 10 };
 struct prepare_args {
     const float *x;              /* [rows][in] */
     const int *perm;             /* [k] or NULL; -1 gives 0 */
-    const unsigned short *order; /* [stride], the same for rows in registers, with `in` in place
-                                    of -1; NULL: no permutation, or a longer row */
+    const unsigned short *order; /* [stride] perm for rows in registers, with `in` in place of -1;
+                                    NULL: no permutation, or the row is too long for registers */
     void *packed;                /* [rows][stride] of fp16 or fp32; zeros from k on */
     float *scale;                /* [rows], fp16 only: x = packed * scale */
     int in, k, stride;
@@ -133,7 +134,8 @@ struct prepare_args {
      * rest_tile rows, which begin at half rest_at; a tile of 0 rows: row-major */
     int n_first, first_tile, rest_tile;
     unsigned long long rest_at;
-    int rounded; /* linear_plain_mma.hip, bf16: two parts rounded to nearest, the third is 0 */
+    int rounded; /* linear_plain_mma.hip, bf16: 1 splits a number into two rounded parts, and the
+                    third is 0 */
 };
 
 /* A part of a launch: one of up to MAX_PARTS linears with one input. */
@@ -142,7 +144,7 @@ struct linear_part {
     const void *meta;   /* 4-bit only */
     const float *bias;  /* [out] or NULL */
     const void *maps;   /* tensor maps of codes and meta for TMA (hip_pack.c), or NULL */
-    float *y;           /* first row, [rows][out] */
+    float *y;           /* [rows][out], from the first row on */
     int out;
     int first; /* first block of the grid, each with the kernel's number of outputs */
     int group_chunks, group_shift,
@@ -158,20 +160,21 @@ enum { MAX_PARTS = 3 };
 struct linear_args {
     struct linear_part part[MAX_PARTS];
     const void *x;      /* first row */
-    const float *scale; /* of the first row, or NULL */
+    const float *scale; /* [rows] from the first row on, or NULL */
     int n_parts, rows, n_chunks;
-    int n_blocks;    /* of all parts */
+    int n_blocks;    /* blocks of all parts */
     const int *slot; /* [rows] the rows of y; NULL: row i of x gives row i of y */
     void *heads;     /* [DEALT_BYTES] of hopper/linear_dealt_wgmma.hip */
 };
 
-struct repack_args { /* whole panels */
+struct repack_args { /* a launch repacks whole panels */
     const void *src; /* codes as in the model file; or rows of `in` weights */
     void *dst;
     int n_panels, n_chunks;
     int in, out_left;  /* dense: inputs; rows that exist from the first panel on */
     int first, stride; /* the paper's layout: the first of these panels; outputs of a row */
-    const void *scales; /* codes of 8 bits as pairs: of n_panels, as in the model file */
+    const void *scales; /* codes of 8 bits as pairs: the scales of n_panels panels as in the model
+                           file */
     int group;
 };
 
@@ -187,7 +190,8 @@ struct repack_meta_args {
 struct embed_args {
     const void *weight;
     const int *token;  /* [rows] */
-    const int *chosen; /* by token -1, -2, ... */
+    const int *chosen; /* tokens that the device chose; token -1 is the first of them, -2 the
+                          second */
     float *out;        /* [rows][dim] */
     int dim, n_chunks;
     int kind; /* enum weight_kind */
@@ -196,7 +200,7 @@ struct embed_args {
 
 struct norm_args {
     float *x;            /* [rows][dim] */
-    const float *delta;  /* the same or NULL */
+    const float *delta;  /* [rows][dim] or NULL */
     const float *weight; /* [dim] */
     float *out;          /* NULL: only norm_prepare's packed rows are read */
     float eps;
@@ -248,12 +252,13 @@ struct attend_kernel_args {
                              rows: combine_args) */
     float scale, softcap; /* softcap 0: none; only attend.hip's kernels have it */
     int table_stride, window, n_heads, n_kv_heads, head_dim;
-    float *parts; /* attend_split, attend_pages: as in combine_args */
+    float *parts; /* attend_split, attend_pages: the partial results that combine_args reads */
     /* attend_decode_mma.hip, attend_prefill_wgmma.hip. cos not NULL: the kernel rotates the
      * queries. k not NULL: it also rotates the keys of decode rows, and stores keys and values. */
     const float *k, *v;           /* [rows][n_kv_heads * head_dim] */
     const float *cos, *sin;       /* [rows][head_dim / 2] */
-    const float *q_norm, *k_norm; /* [head_dim] or NULL; attend_decode_mma.hip: normed before */
+    const float *q_norm, *k_norm; /* [head_dim] or NULL; attend_decode_mma.hip norms heads with them
+                                     before it rotates */
     float eps;
     int n_splits;           /* KV splits of the longest decode row, or more */
     const int *work;  /* [] row << 16 | split for each block of decode rows; NULL: the grid has a
@@ -261,8 +266,8 @@ struct attend_kernel_args {
     const int *tiles; /* [][TILE_GROUPS][2] first row and number of rows, 0 to GROUP_ROWS, all of
                          one sequence */
     const void *values; /* attend_prefill_pages.hip: the tensor map of the pages, or NULL */
-    int digits; /* exact_attend_int8.hip, attend_chunk.hip: of queries */
-    int exact;  /* attend_chunk.hip: rotation as exact_rope_store has it */
+    int digits;         /* exact_attend_int8.hip, attend_chunk.hip: digits of a query's integers */
+    int exact; /* attend_chunk.hip: 1 rotates in the CPU's order, as exact_rope_store does */
     struct open_pages open; /* int4; tiles begin at multiples of GROUP_ROWS positions, or at a
                                sequence's first row */
 };
@@ -273,7 +278,8 @@ struct combine_args {
     const int *pos;     /* [rows] */
     const float *sinks; /* [n_heads] logits without a value, or NULL */
     float weight_scale; /* factor of the weights in `parts` */
-    float *gate; /* NULL, or in place of `out`: sigmoid(gate) times the result; attend_combine */
+    float *gate; /* attend_combine: NULL, or the gate, in whose place sigmoid(gate) times the result
+                    is written, and not to `out` */
     int n_splits, window, n_heads, head_dim;
 };
 
@@ -305,12 +311,12 @@ struct softcap_args {
 struct glu_prepare_args {
     struct glu_args glu; /* n: of a row */
     struct prepare_args prepare;
-    int keep; /* gate has other readers, too */
+    int keep; /* 1: the result is stored in glu.gate, too, for other readers */
 };
 
 /* norm.hip. out may be x */
 struct norm_groups_args {
-    struct norm_args norm; /* dim: elements of a group; delta NULL */
+    struct norm_args norm; /* norm.dim: elements of a group; norm.delta is NULL */
     int n;                 /* groups of all rows */
 };
 
@@ -331,10 +337,10 @@ struct glu_any_args {
 
 struct add_args {
     float *x;           /* [rows][dim] */
-    const float *delta; /* the same or NULL */
+    const float *delta; /* [rows][dim] or NULL */
     const float *gate;  /* [rows] or NULL */
-    const int *pos;     /* of the rows of the step */
-    const int *row;     /* [rows] of the step, or NULL: in order */
+    const int *pos;     /* positions of the rows of the step */
+    const int *row;     /* [rows] the row of the step that row i is; NULL: row i */
     int dim, original;
     float scale, beta;
 };
@@ -343,7 +349,7 @@ struct add_args {
 struct state_rows {
     const int *seq;       /* [rows] */
     const int *seq_start; /* [n_seqs + 1] */
-    const int *from, *to; /* [n_seqs] slots; from -1: zeros */
+    const int *from, *to; /* [n_seqs] slots; from -1: the state begins with zeros */
     void *slots;
     unsigned long long slot_floats;
 };
@@ -384,11 +390,11 @@ enum { MAX_EXPERTS = 1024, MAX_TOP_K = 64 };
 struct route_args {
     const float *x;      /* [rows][n] */
     const float *bias;   /* [n] or NULL: added for the choice */
-    const float *factor; /* [n] or NULL: of an expert's weight */
+    const float *factor; /* [n] or NULL: what an expert's weight is multiplied by */
     int *id;             /* [rows][top_k] */
     float *weight;       /* [rows][top_k] */
     int n, top_k, sigmoid, normalize, groups, kept_groups;
-    int by_warp; /* a warp can choose (hopper/experts_route_gemv.hip) */
+    int by_warp; /* 1: one warp can make the choice (hopper/experts_route_gemv.hip) */
     int rows;    /* route_warps */
     float scale;
 };
@@ -403,31 +409,34 @@ struct expert_groups {
 };
 
 struct group_args {
-    struct expert_groups phase[2]; /* n_slots 0: no rows */
+    struct expert_groups phase[2]; /* n_slots 0: the phase has no rows */
     int n_experts;
 };
 
-/* Prepares the input of every slot as prepare_args has it for rows; packed and scale: of place 0,
- * first_tile: of all places. perm [experts][k]. */
+/* Prepares the input of every slot as prepare_args describes it for rows. packed and scale begin
+ * with place 0; all places are in tiles of first_tile rows. perm is [experts][k]. */
 struct slot_prepare_args {
     struct prepare_args prepare;
     const int *id, *place; /* [slots]; place NULL: slot i has place i */
     int top_k;             /* slots of a row of x; 1: every slot has its own */
     int copies;            /* slots that a block prepares: top_k, or 1 */
-    float *gate;           /* NULL, or x [slots][in] = activation(gate) * up comes first */
+    float *gate;           /* NULL, or [slots][in]: the input is activation(gate) * up in place of
+                              x */
     const float *up;
     int gelu;
-    int keep; /* gate has other readers, too */
-    int n_slots; /* slots_gate_f16 */
+    int keep;    /* 1: the result is stored in gate, too, for other readers */
+    int n_slots; /* slots_gate_f16: all slots */
 };
 
-/* A stack of linears on the tiles of a grouping. linear: the first expert's, rows are places */
+/* A stack of linears on the tiles of a grouping. linear is that of the first expert; its rows are
+ * places. */
 struct experts_args {
     struct linear_args linear; /* rows: slots */
-    const int *expert;         /* [tiles]; of slots where every slot is a tile */
-    const int *end;            /* [tiles]; NULL: every slot is a tile */
+    const int *expert;         /* [tiles], or [slots] where every slot is a tile: the tile's
+                                  expert */
+    const int *end;            /* [tiles] the end of a tile's places; NULL: every slot is a tile */
     const int *n_tiles;        /* [1] */
-    int top_k; /* experts_decode_mma.hip: x and scale are of rows, each of so many slots */
+    int top_k;                 /* experts_decode_mma.hip: slots of a row of x and scale */
     int early; /* experts_decode_mma.hip: a launch before the preceding one waited for the grouping
                   before it let others start */
 };

@@ -6,17 +6,17 @@
 /* Sub-groups of a 4-bit linear: at most 4 chunks of one group each, `each` to a group, n in all. */
 struct exact_groups {
     int group_chunks, each, n, n_chunks; /* n_chunks: of all inputs, without padding */
-    int pairs; /* codes of 8 bits: their halves are groups 2 i and 2 i + 1 of the weights */
+    int pairs; /* 1: codes of 8 bits, whose halves are groups 2 i and 2 i + 1 of the weights */
 };
 
-/* Activations as integers: digit [row][digit][stride] bytes, 128 * first digit + second; within 8
- * inputs in the order 0 4 1 5 2 6 3 7, as exact_linear.hip unpacks the codes. tile: not 0: in tiles
- * of so many rows, with their scales, for hopper/exact_linear_wgmma.hip, which says their layout;
- * scaled is unused. lanes: for 4-bit codes in common/exact_linear_lanes.hip, which says their
- * layout in images that have v_dot8. */
+/* Activations as integers. digit is [row][digit][stride] bytes, an integer is 128 * first digit +
+ * second; 8 inputs are in the order 0 4 1 5 2 6 3 7, in which exact_linear.hip unpacks the codes.
+ * tile, not 0: digits and scales are in tiles of so many rows, whose layout
+ * hopper/exact_linear_wgmma.hip describes, and scaled is unused. lanes: the digits are for
+ * common/exact_linear_lanes.hip, which describes their layout in images that have v_dot8. */
 struct exact_scaled {
     float scale; /* activation = scale * integer */
-    int sum;     /* of the integers */
+    int sum;     /* sum of the integers */
 };
 
 struct exact_digits {
@@ -34,20 +34,22 @@ struct exact_quantize_args {
     const int *slot_expert; /* experts: [slots] whose permutations [experts][k] apply; row i is slot
                                i of x [slots / top_k][in]; NULL: rows */
     int k, top_k;
-    /* x is activation(x) * up, not stored; only where glu.gate is there. Pointers as x */
+    /* With glu.gate the input is activation(x) * up, which is not stored; gate and up are
+     * [rows][in] as x. */
     struct glu_any_args glu;
 };
 
 struct exact_linear_args {
-    struct linear_args linear; /* x: dense linears only; experts: rows are slots, slot of places */
+    struct linear_args linear; /* x: of dense linears alone; for experts rows are slots, and `slot`
+                                  has those of places */
     struct exact_digits of;
     struct exact_groups groups;
-    /* experts: the tiles of a grouping, as experts_args has them; expert NULL: rows. The input of
-     * slot i is row i / top_k */
+    /* For experts the tiles of a grouping, as in experts_args, and slot i reads input row i /
+     * top_k; expert NULL: tiles are of rows. */
     const int *expert, *end, *n_tiles;
     int top_k;
-    int row_warps; /* nvidia/exact_dense.hip: 1 or 2 */
-    int tiles;     /* common/exact_linear_lanes.hip: of the rows of a block */
+    int row_warps; /* nvidia/exact_dense.hip: warps of a block with rows of their own, 1 or 2 */
+    int tiles;     /* common/exact_linear_lanes.hip: tiles of rows of a block */
 };
 
 /* common/exact_linear_lanes.hip: outputs of a block, most tiles of 8 rows */
@@ -59,7 +61,7 @@ enum { EXACT_DENSE_ROWS = 8, EXACT_DENSE_PANELS = THREADS / 32 };
 /* Rows of a block of exact_attend_rows, a divisor of GROUP_ROWS */
 enum { EXACT_ATTEND_ROWS = 8 };
 
-/* Floats of a row in shared memory; whether a norm keeps its row there. */
+/* Floats of a row that shared memory holds, and whether a norm keeps its row there. */
 enum { EXACT_SPAN = 4096 };
 #define EXACT_NORM_IN_SPAN(dim) ((dim) <= EXACT_SPAN && (dim) % 4 == 0)
 

@@ -204,7 +204,7 @@ DEVICE void combine_weights(const struct combine_args *m, const float *parts, fl
     barrier();
 }
 
-/* The visible splits of a row: *first, and their number. */
+/* Returns the number of visible splits of a row; *first: the first of them. */
 DEVICE int seen_splits(const struct combine_args *m, int row, int *first)
 {
     int pos = m->pos[row];
@@ -246,7 +246,8 @@ KERNEL(attend_combine, struct combine_args)
     else m->out[to] = y * weights[n];
 }
 
-/* The same for heads of more than THREADS dimensions: thread t has dimensions t, t + THREADS, .. */
+/* attend_combine for heads of more than THREADS dimensions: thread t has dimensions t, t + THREADS,
+ * .. */
 KERNEL(attend_combine_512, struct combine_args)
 {
     LDS(float, weights, COMBINE_WEIGHTS);
@@ -319,11 +320,12 @@ KERNEL(combine_prepare, struct combine_prepare_args)
     combine_prepared(EARLY_ARGS, weights, sums, 0);
 }
 
-/* The same for permuted rows. A kernel of its own, because the additional shared memory and
- * registers slow down steps of few rows. */
+/* combine_prepare for permuted rows. It is a kernel of its own, because the additional shared
+ * memory and registers slow down steps of few rows. */
 KERNEL(combine_prepare_ordered, struct combine_prepare_args)
 {
     LDS(float, weights, COMBINE_WEIGHTS);
-    LDS(u64, ordered, ORDERED(COMBINE_PIECES)); /* first the sums: COMBINE_WEIGHTS floats fit */
+    LDS(u64, ordered, ORDERED(COMBINE_PIECES)); /* holds the sums before the row: COMBINE_WEIGHTS
+                                                   floats fit */
     combine_prepared(EARLY_ARGS, weights, (float *)ordered, ordered);
 }

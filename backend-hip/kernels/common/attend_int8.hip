@@ -39,7 +39,7 @@ DEVICE struct int8_block int8_block_of(const struct attend_kernel_args *a, float
     return b;
 }
 
-/* The pages of positions from .. to of the split that begins at p0. */
+/* Looks up the pages of positions from .. to of the split that begins at p0. */
 DEVICE void int8_pages_of(const struct attend_kernel_args *a, struct int8_block *b, int row,
                           int kv_head, int p0, int from, int to, const int int4)
 {
@@ -103,10 +103,10 @@ DEVICE float int8_key_dot(const float *q, const u8 *key, int d16)
     return sum;
 }
 
-/* Fours of positions first .. end - 1 whose values are of one kind, with the visible positions from
- * .. to: those of packed pages; the others, which are all but for int4. */
+/* Some of a split's fours, which are 4 neighbouring positions each: fours first .. end - 1 have
+ * values of one kind of page (packed, or int8), and positions from .. to are visible. */
 struct int8_fours {
-    int first, end, from, to; /* end = first: none */
+    int first, end, from, to; /* end = first: there are none */
 };
 
 DEVICE struct int8_fours packed_fours_of(const struct int8_block *b, int from, int to,
@@ -124,8 +124,8 @@ DEVICE struct int8_fours plain_fours_of(const struct int8_block *b, int from, in
     return (struct int8_fours){first, to >= 4 * first ? first + 4 : first, from, to};
 }
 
-/* Loads 4 dimensions of fours of positions number four, four + slices, .. ; a visible four replaces
- * one that is not visible. packed: as int4_load_values() has them */
+/* Loads 4 dimensions of fours number four, four + slices, .. of f; a visible four stands in for one
+ * that is not. packed: the pages are packed, and int4_load_values() loads them. */
 DEVICE void int8_load_values(const struct int8_block *b, const struct int8_fours *f,
                              u32x4 v[INT8_BATCH], int four, const int packed)
 {
@@ -139,7 +139,7 @@ DEVICE void int8_load_values(const struct int8_block *b, const struct int8_fours
     }
 }
 
-/* Adds the weighted values of such fours of int8; v: the first batch. */
+/* Adds the weighted values of the fours f of int8 pages; v has the first batch. */
 DEVICE void int8_add_fours(const struct int8_block *b, const struct int8_fours *f,
                            u32x4 v[INT8_BATCH], float acc[4])
 {
@@ -162,7 +162,7 @@ DEVICE void int4_add_values(const struct int8_block *b, int from, int to, float 
 {
     NO_UNROLL for (int four = b->slice; b->slice < b->slices && four <= to / 4; four += b->slices)
     {
-        int index = four < from / 4 ? from / 4 : four; /* a visible one for one that is not */
+        int index = four < from / 4 ? from / 4 : four; /* a visible four in place of others */
         const u8 *page = int8_page_at(b, index / 4);
         const f32x4 p = ((const f32x4 *)b->p)[four];
         float w[4];
@@ -175,7 +175,8 @@ DEVICE void int4_add_values(const struct int8_block *b, int from, int to, float 
     }
 }
 
-/* Loads the first values of a split of int8; adds all, of which those are v. */
+/* int8_first_values() loads the first values of a split of int8 into v, int8_add_values() adds all
+ * of its values, beginning with v. */
 DEVICE void int8_first_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int from, int to,
                               const int int4)
 {

@@ -44,7 +44,7 @@ struct delta_loads {
     float v[4], a, b;
 };
 
-enum { DELTA_VECTORS = DELTA_THREADS / 8 }; /* of q and k that the producers load at once */
+enum { DELTA_VECTORS = DELTA_THREADS / 8 }; /* vectors of q and k that the producers load at once */
 
 /* A chunk from `row` on; rows behind the sequence are zeros. t: number of the producer */
 DEVICE void delta_load(const struct delta_args *a, const struct delta_block *b,
@@ -164,8 +164,9 @@ struct delta_chunk {
     int n, pair, stride;
 };
 
-/* Row r: k of the row; q of the row before, replaced by that of the row; next: takes k of the row
- * behind, or NULL. Writes the output of the row before; row 0 writes what the next row replaces. */
+/* Updates the state by row r, whose k is given, and writes the output of the row before (at row 0 a
+ * value that the next call replaces). q is that of the row before and becomes that of row r. next:
+ * NULL, or takes k of the next row. */
 DEVICE void delta_row(struct delta_columns *c, const struct delta_chunk *chunk, int r,
                       const f32x4 *k, f32x4 *next, f32x4 *q, const int dims)
 {
@@ -235,7 +236,7 @@ DEVICE void delta_write(const struct delta_args *a, const struct delta_block *b,
                         const struct delta_columns *c, const int dims)
 {
     int dv = a->value_dim;
-    int part = (int)of_lane((u32)thread() % 8); /* conditions are not kept from delta_read() */
+    int part = (int)of_lane((u32)thread() % 8); /* opaque: no conditions are kept */
     float *to = (float *)a->state.slots + delta_begin(a, b, a->state.to[b->seq]);
     UNROLL for (int j = 0, i = 4 * part; j < dims / 32; j++, i += 32)
     {

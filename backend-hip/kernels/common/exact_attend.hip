@@ -8,7 +8,7 @@ DEVICE float page_value(const void *pages, u64 offset, const int f32)
     return f32 ? ((const float *)pages)[offset] : (float)((const f16 *)pages)[offset];
 }
 
-/* The pages of a chunk's positions from .. end - 1, by page of the chunk. */
+/* Looks up the pages of a chunk's positions from .. end - 1, numbered within the chunk. */
 DEVICE void chunk_pages(const int *table, int c0, int from, int end, int *pages)
 {
     int page = c0 / PAGE + thread();
@@ -17,8 +17,8 @@ DEVICE void chunk_pages(const int *table, int c0, int from, int end, int *pages)
     barrier();
 }
 
-/* The weighted values of a dimension at positions from .. end - 1 of a chunk, in order; value: the
- * dimension's element in a page. A page is asked for at a time. */
+/* Adds the weighted values of a dimension at positions from .. end - 1 of a chunk, in order. value:
+ * where a page has the dimension's first element. Loads are issued a page at a time. */
 DEVICE float exact_values(const void *values, const int *pages, u64 of_page, u64 value, int d8,
                           const float *weights, int from, int end, const int f32)
 {
@@ -46,8 +46,8 @@ struct exact_chunk {
 
 enum { EXACT_DIMS = LONG_HEAD_DIM / THREADS }; /* of a thread */
 
-/* A row's chunk that begins at position c0: acc, the maximum of the scores, the sum of the
- * weights. */
+/* Computes a row's chunk that begins at position c0: its values acc, the maximum of its scores, the
+ * sum of its weights. */
 DEVICE void exact_attend_chunk(const struct attend_kernel_args *a, const struct exact_chunk *l,
                                int row, int head, int pos, int first, int c0, float acc[EXACT_DIMS],
                                float *largest, float *sum, const int f32)
@@ -93,7 +93,8 @@ struct exact_run {
     float acc[EXACT_DIMS], max, sum;
 };
 
-/* Adds a chunk's maximum and sum; the factors of the values so far and of the chunk's. */
+/* Adds a chunk's maximum and sum to those of all chunks. *old, *now: the factors of the values so
+ * far and of the chunk's. */
 DEVICE void exact_merge_scales(float *all_max, float *all_sum, float max, float sum, float *old,
                                float *now)
 {
@@ -120,7 +121,7 @@ DEVICE struct exact_run exact_begin_run(void)
     return r;
 }
 
-/* What the values of all chunks are multiplied by. sinks: [n_heads] or NULL */
+/* The factor of the values of all chunks. sinks: [n_heads] or NULL */
 DEVICE float exact_factor(float sum, float max, const float *sinks, int head)
 {
     if (!sinks) return 1 / sum;
@@ -238,8 +239,9 @@ KERNEL(exact_attend_split_f32, struct attend_kernel_args)
  * read keys and values once. Positions that a row does not see have a weight of 0 and add nothing.
  */
 
-/* Of its rows, in shared memory: maximum and sum of the chunks so far; what their values are
- * multiplied by when a chunk is merged, and the chunk's. old -1: the row sees nothing of it. */
+/* What a block knows of its rows, in shared memory: the maximum and sum of the chunks so far, and
+ * two factors for merging a chunk, `old` of the values so far (-1: the row sees nothing of the
+ * chunk) and `now` of the chunk's. */
 struct exact_rows_run {
     float max[EXACT_ATTEND_ROWS], sum[EXACT_ATTEND_ROWS], old[EXACT_ATTEND_ROWS],
         now[EXACT_ATTEND_ROWS];
@@ -298,14 +300,14 @@ DEVICE void exact_weights(const struct exact_rows *l)
     barrier();
 }
 
-/* Before the first chunk. */
+/* Initializes the rows before the first chunk. */
 DEVICE void exact_begin_rows(struct exact_rows_run *run)
 {
     int r = thread();
     if (r < EXACT_ATTEND_ROWS) run->max[r] = -__builtin_inff(), run->sum[r] = 0;
 }
 
-/* Adds a chunk's maximum and sum to a row's: one thread of the row. */
+/* Adds a chunk's maximum and sum to those of row r. One thread of the row calls it. */
 DEVICE void exact_merge_row(struct exact_rows_run *run, int r, float max, float sum)
 {
     run->old[r] = -1, run->now[r] = 0;
@@ -313,7 +315,7 @@ DEVICE void exact_merge_row(struct exact_rows_run *run, int r, float max, float 
     exact_merge_scales(&run->max[r], &run->sum[r], max, sum, &run->old[r], &run->now[r]);
 }
 
-/* The factors of the results, in now, after a barrier. */
+/* Computes the factors of the results into run->now, and ends with a barrier. */
 DEVICE void exact_end_rows(struct exact_rows_run *run, const float *sinks, int head)
 {
     int r = thread();
@@ -321,7 +323,7 @@ DEVICE void exact_end_rows(struct exact_rows_run *run, const float *sinks, int h
     barrier();
 }
 
-/* A value of the chunks so far and of a chunk. */
+/* Merges `acc`, a value of a chunk, with `before`, that of the chunks so far. */
 DEVICE float exact_merged(const struct exact_rows_run *run, int r, float before, float acc)
 {
     float old = run->old[r], both = before * old + acc * run->now[r];

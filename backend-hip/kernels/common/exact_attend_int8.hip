@@ -17,7 +17,7 @@ DEVICE void put_digits(u8 *first, u8 *second, int v)
     *second = (u8)(v - high * 128);
 }
 
-/* The integer of two sums of digits; digits 1: of the second. */
+/* The integer that two sums of digits make; with one digit `second` is the sum. */
 DEVICE int of_digits(int first, int second, const int digits)
 {
     return digits == 2 ? first * 128 + second : second;
@@ -96,7 +96,7 @@ DEVICE int exact_packed_key_sum(const u8 *q, const u8 *page, int position, int d
     return of_digits(first, second, digits);
 }
 
-/* Adds the sums of weights and codes over such fours to those of the two digits. */
+/* Adds the sums of weights and codes over the fours f to the sums of the two digits. */
 DEVICE void exact_add_fours(const struct exact_int8 *l, const struct int8_block *b,
                             const struct int8_fours *f, int first[4], int second[4],
                             const int packed)
@@ -138,7 +138,7 @@ DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block
     barrier();
 }
 
-/* A row's chunk that begins at position c0, as exact_attend_chunk() has it. */
+/* exact_attend_chunk() over int8 and int4. */
 DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct exact_int8 *l,
                              struct int8_block *b, int row, int head, int pos, int first, int c0,
                              float acc[EXACT_DIMS], float *largest, float *sum, const int int4)
@@ -149,7 +149,7 @@ DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct ex
     float score = -__builtin_inff(), of_value = 0, lane = 0;
     int8_pages_of(a, b, row, kv_head, c0, from, to, int4);
     barrier();
-    int lines = int4 ? (10 * b->d16 + 127) / 128 : b->d16 / 8; /* of the values of a page */
+    int lines = int4 ? (10 * b->d16 + 127) / 128 : b->d16 / 8; /* cache lines of a page's values */
     for (int i = t; i < KV_SPLIT / PAGE * lines; i += THREADS) {
         int page = i / lines;
         if (page >= from / PAGE && page <= to / PAGE)
@@ -275,7 +275,7 @@ DEVICE int sees_position(const struct exact_row_range *g, int r, int p, int firs
     return r >= g->begin && r < g->n && p <= g->pos0 + r && p >= first;
 }
 
-/* A page of a block's sequence. own: the page that its rows are in, -1: none is of int8 alone */
+/* A page of a block's sequence. own: the page that its rows are in; -1: all pages are of int8 */
 DEVICE const u8 *exact_page_of(const struct attend_kernel_args *a, const struct exact_row_range *g,
                                int index, int own, int kv_head)
 {
@@ -284,7 +284,7 @@ DEVICE const u8 *exact_page_of(const struct attend_kernel_args *a, const struct 
                        : own_page_of(a, g->row0 + g->begin, kv_head);
 }
 
-/* The largest number of the 32 threads of a row, of one each. */
+/* The largest of the numbers that the 32 threads of a row have. */
 DEVICE int most_of_row(int x, int *part)
 {
     int t = thread(), first = t / 32 * 32;
@@ -329,7 +329,7 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
     UNROLL for (int j = 0; j < 2; j++)
     {
         int p = c0 + t % HALF_THREADS + j * HALF_THREADS;
-        p = p < from ? from : p < end ? p : end - 1; /* a visible one for one that is not */
+        p = p < from ? from : p < end ? p : end - 1; /* a visible one in place of one that is not */
         const u8 *page = exact_page_of(a, g, p / PAGE, own, kv_head);
         packed[j] = int4 && p / PAGE < own;
         place[j] = p % PAGE;
@@ -374,8 +374,8 @@ DEVICE void exact_scores_int8(const struct attend_kernel_args *a, const struct e
     }
 }
 
-/* Scores become weights, and the weights times the scales of the values digits. 32 threads to a
- * row. */
+/* Turns scores into weights, and weights times the scales of the values into digits; 32 threads
+ * have a row. */
 DEVICE void exact_weights_int8(const struct attend_kernel_args *a, const struct exact_rows_int8 *l,
                                const struct exact_row_range *g, int c0)
 {
@@ -493,7 +493,7 @@ DEVICE void exact_attend_rows_of(const struct attend_kernel_args *a,
     ON_SIMD(KERNEL(name, struct attend_kernel_args) {                                              \
         LDS(u32x4, q, EXACT_ATTEND_ROWS * 2 * GPU_HEAD_DIM / 16);                                  \
         LDS(u32x4, w, EXACT_ATTEND_ROWS * 2 * KV_SPLIT / 16);                                      \
-        LDS(int, sums, 16 * THREADS); /* first the weights */                                      \
+        LDS(int, sums, 16 * THREADS); /* holds the weights first */                                \
         LDS(float, part, THREADS);                                                                 \
         LDS(float, of_value, KV_SPLIT);                                                            \
         LDS(float, max, EXACT_ATTEND_ROWS);                                                        \

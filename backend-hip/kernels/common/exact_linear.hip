@@ -66,7 +66,7 @@ DEVICE int exact_tile_exists(const struct exact_linear_args *a, int tile)
     return !a->end || tile < *a->n_tiles;
 }
 
-/* Those of tile number `tile` of `rows` rows. */
+/* The rows of tile number `tile`, which has `rows` rows. */
 DEVICE struct exact_block_rows exact_rows_of_tile(const struct exact_linear_args *a, int tile,
                                                   int rows, const int experts)
 {
@@ -77,7 +77,7 @@ DEVICE struct exact_block_rows exact_rows_of_tile(const struct exact_linear_args
     return (struct exact_block_rows){tile * rows, end < a->linear.rows ? end : a->linear.rows};
 }
 
-/* The row of the results of a place; of the inputs. */
+/* exact_slot(): the row of the results that a place has; exact_input(): the row of its inputs. */
 DEVICE int exact_slot(const struct exact_linear_args *a, int place)
 {
     return a->linear.slot ? a->linear.slot[place] : place;
@@ -90,8 +90,8 @@ DEVICE int exact_input(const struct exact_linear_args *a, int place)
     return a->top_k == 1 ? slot : slot / a->top_k;
 }
 
-/* A panel of the launch: its part, its number there, its codes; of the expert of a tile, -1: of no
- * stack. */
+/* A panel of the launch: its part (that of the tile's expert in a stack; tile -1: no stack), its
+ * number there, and its codes. */
 struct exact_panel {
     struct linear_part part;
     const u32 *codes;
@@ -147,8 +147,9 @@ DEVICE void dense_write(const struct linear_part *p, int valid, int row, int out
 }
 
 /* Block (panel of all parts, row); experts: slot. A span of the panel's weights and of the row goes
- * to shared memory, asked for at once; a thread has a lane of an output there. */
-enum { EXACT_SPAN_BYTES = 1024 }; /* of an output */
+ * to shared memory, by loads that are all issued at once; there a thread has a lane of an
+ * output. */
+enum { EXACT_SPAN_BYTES = 1024 }; /* of an output's weights */
 DEVICE void exact_dense_row(const struct exact_linear_args *a, u32x4 *span, float *x,
                             const int kind)
 {

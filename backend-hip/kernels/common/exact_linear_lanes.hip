@@ -9,24 +9,25 @@
  * plus EXACT_OFFSET, so that none is negative: digit [row][chunk][nibble, the highest first][octet]
  * words. The offset times the sum of the codes is where the sums of all rows start. */
 
-/* Terms of a block in shared memory; few rows leave registers for more than two blocks a unit. */
+/* Terms that a block keeps in shared memory. Few rows leave registers for more than two blocks a
+ * unit. */
 #define EXACT_TERMS(rows) ((rows) < 8 ? 4096 : 8192)
 enum { EXACT_UNITS = THREADS / EXACT_OUTPUTS };
 
 /* What is added to integers of so many digits before they become nibbles. */
 #define EXACT_OFFSET(digits) ((digits) == 2 ? 32768u : 128u)
 
-/* A sub-group of an output: its chunks are the first four of n from number `first` of the inputs
- * on; `packed`, `low`: the chunks that have their codes, and of pairs the low halves. meta: zero
- * point and scale as they lie. All but these are the same in all lanes. n is 0 where there is no
- * such sub-group. */
+/* A sub-group of an output. first: its first chunk among those of the inputs; n: chunks of its
+ * group from there on, of which it has up to four; 0: there is no such sub-group. packed, low:
+ * where the chunks' codes are, and the low halves of pairs. meta: scale and zero point as they lie,
+ * of the lane; all else is the same in all lanes. */
 struct exact_lane_sub {
     int first, n;
     u32 packed, low;
     u32 meta[2];
 };
 
-/* Codes of the chunks of a sub-group; low: of pairs, the low halves. */
+/* Codes of the chunks of a sub-group; low: the low halves of pairs */
 struct exact_lane_codes {
     u32x4 q[4], low[4];
 };
@@ -36,9 +37,9 @@ struct exact_lane_bytes {
     struct exact_bytes half[2]; /* octets 0 and 1, 2 and 3 */
 };
 
-/* The output of a lane: codes and meta of the part, the same in all lanes, and bytes from there to
- * the output's, by of_lane() at each load, which then takes both as they are; input: of the row of
- * the block that is the lane's number. */
+/* The output of a lane. codes, meta: of the part, the same in all lanes; to_codes, to_meta: bytes
+ * from there to the lane's output, through of_lane() at each load, so that the load adds the two.
+ * input: that of the block's row whose number is the lane's. */
 struct exact_lane_output {
     const u8 *codes, *meta;
     u32 to_codes, to_meta;
@@ -65,7 +66,7 @@ DEVICE struct exact_lane_sub exact_lane_sub_of(const struct exact_linear_args *a
     return s;
 }
 
-/* The scale, and minus the zero point. */
+/* The scale of a sub-group, and minus its zero point. */
 DEVICE struct exact_scale exact_lane_scale(struct exact_lane_output *o,
                                            const u32 meta[2], const int pairs)
 {
@@ -75,7 +76,7 @@ DEVICE struct exact_scale exact_lane_scale(struct exact_lane_output *o,
     return (struct exact_scale){scale, (int)((u32)minus << 8) >> 8}; /* of 24 bits */
 }
 
-/* Chunk i of a sub-group. */
+/* Loads chunk i of a sub-group. */
 DEVICE void exact_lane_load(struct exact_lane_output *o, const struct exact_lane_sub *s,
                             int i, struct exact_lane_codes *to, const int pairs)
 {
@@ -134,7 +135,7 @@ DEVICE void exact_lane_sums(const struct exact_linear_args *a, struct exact_lane
                 }
                 if (digits == 2) await_4((u32 *)first + m);
                 await_4((u32 *)sum + m);
-                if (m % 2) no_mixing(); /* scalar registers are few */
+                if (m % 2) no_mixing(); /* AMD has few scalar registers */
             }
         }
         no_mixing();
@@ -143,7 +144,7 @@ DEVICE void exact_lane_sums(const struct exact_linear_args *a, struct exact_lane
     if (digits == 2) UNROLL for (int m = 0; m < rows; m++) sum[m] += first[m] * 128;
 }
 
-/* The same by nibbles; codes are not pairs. */
+/* exact_lane_sums() by nibbles; codes are not pairs. */
 DEVICE void exact_lane_sums_of_nibbles(const struct exact_linear_args *a,
                                        struct exact_lane_output *o,
                                        const struct exact_lane_sub *s,
@@ -174,7 +175,7 @@ DEVICE void exact_lane_sums_of_nibbles(const struct exact_linear_args *a,
                         dot8_u4(codes->q[i][j % 4], v[j], of_nibble[m][n + j / 4]);
             }
             UNROLL for (int n = 0; n < 4; n++) if (n < 2 * digits) await_4(&of_nibble[m][n]);
-            if (m % 2) no_mixing(); /* scalar registers are few */
+            if (m % 2) no_mixing(); /* AMD has few scalar registers */
         }
         no_mixing();
         exact_lane_load(o, next, i, codes, 0);
@@ -237,7 +238,7 @@ DEVICE void exact_lane_terms(const struct exact_linear_args *a, struct exact_lan
     }
 }
 
-/* The part of the block; of its expert. */
+/* The part that the block belongs to, with the weights of its expert. */
 DEVICE struct linear_part exact_lane_part(const struct exact_linear_args *a)
 {
     struct linear_part p = part_of(&a->linear, block_y());

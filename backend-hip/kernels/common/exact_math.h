@@ -23,7 +23,7 @@ DEVICE float exact_exp(float x)
     return x != x ? x : x >= -87 ? e : 0;
 }
 
-/* The same of x <= 0 or NaN. */
+/* e^x of x <= 0 or NaN. */
 DEVICE float exact_exp_below(float x)
 {
     int small = x < -87;
@@ -87,7 +87,7 @@ DEVICE void exact_sincos(float angle, float *s, float *c)
     *c = (float)(quadrant == 1 || quadrant == 2 ? -cc : cc);
 }
 
-enum { EXACT_LANES = 16 }; /* of a reduction on the CPU */
+enum { EXACT_LANES = 16 }; /* lanes of a reduction on the CPU */
 
 /* s[EXACT_LANES] folded 8, 4, 2, 1 */
 DEVICE float exact_fold(const float *s)

@@ -16,7 +16,7 @@ DEVICE int exact_first(const struct exact_groups *g, int sub, int *left)
     return first;
 }
 
-/* The same with the number of the sub-group's chunks. */
+/* The first chunk of a sub-group; *n: the number of its chunks. */
 DEVICE int exact_begin(const struct exact_groups *g, int sub, int *n)
 {
     int first = exact_first(g, sub, n);
@@ -24,8 +24,8 @@ DEVICE int exact_begin(const struct exact_groups *g, int sub, int *n)
     return first;
 }
 
-/* The chunk that has the codes of chunk `first` of the inputs; of pairs the high halves, the low
- * ones are a group further. */
+/* The chunk that has the codes of chunk `first` of the inputs. Of pairs it has the high halves, and
+ * the low ones are a group further. */
 DEVICE int exact_packed(const struct exact_groups *g, int first)
 {
     return g->pairs ? first + first / g->group_chunks * g->group_chunks : first;
@@ -86,7 +86,7 @@ DEVICE int exact_over_16(int v, int *scratch, const int largest)
 /* 8 inputs as integers, of a sub-group that 16 neighbouring threads have. */
 struct exact_integers {
     int of[8];
-    struct exact_scaled scaled; /* of the sub-group */
+    struct exact_scaled scaled; /* scale and sum of the sub-group */
 };
 
 /* The integers are those of backend-cpu/act_quant.h. two: digits */
@@ -107,7 +107,7 @@ DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int *s
     return to;
 }
 
-/* Their digits as bytes: digit d in the order of struct exact_digits is word[d]. */
+/* The digits of 8 integers as bytes: word[d] has digit d in the order of struct exact_digits. */
 DEVICE void exact_bytes_of(const int q[8], int two, u32 word[2][2])
 {
     int high[8], low[8];
@@ -126,8 +126,8 @@ DEVICE void exact_bytes_of(const int q[8], int two, u32 word[2][2])
     }
 }
 
-/* The integers plus 128 (two: 32,768) as nibbles, the highest of all 8 first, in the order of a
- * word of codes: of inputs 0 2 4 6 1 3 5 7. */
+/* 8 integers plus 128 (two digits: 32,768) as nibbles, the highest nibbles of all 8 first, the
+ * inputs in the order of a word of codes: 0 2 4 6 1 3 5 7. */
 DEVICE void exact_nibbles_of(const int q[8], int two, u32 word[4])
 {
     UNROLL for (int n = 0; n < 4; n++)
@@ -251,7 +251,7 @@ DEVICE float exact_sum(const float *x, int n, float mean, const int power, float
     return exact_fold_lanes(lane, span);
 }
 
-/* A row, or one of its groups; if it does not fit a span. */
+/* The norm of a row, or of one of its groups, that does not fit a span. */
 DEVICE void exact_norm_long(const struct exact_norm_args *a, float *x, const float *delta,
                             float *out, float *span)
 {
@@ -272,8 +272,8 @@ DEVICE int exact_norm_in_span(const struct exact_norm_args *a)
     return EXACT_NORM_IN_SPAN(a->norm.dim) && !a->centered;
 }
 
-/* The same; if it does, it stays in registers, and its result is in `span`, too; out may be NULL.
- */
+/* The norm of a row, or of one of its groups, that fits a span. It stays in registers; the result
+ * is in `span`, too; out may be NULL. */
 DEVICE void exact_norm_row(const struct exact_norm_args *a, float *span)
 {
     const struct norm_args *norm_of = &a->norm;

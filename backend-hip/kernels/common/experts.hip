@@ -62,7 +62,8 @@ DEVICE int route_scores(const struct route_args *a, const float *x, const struct
     return sum != sum;
 }
 
-/* The same in the CPU's order: exponentials summed in 16 lanes, quotients rounded once. */
+/* The scores of a row in the CPU's order: exponentials are summed in 16 lanes, quotients rounded
+ * once. */
 DEVICE int exact_route_scores(const struct route_args *a, const float *x,
                               const struct route_shared *l)
 {
@@ -206,7 +207,7 @@ DEVICE int sum_up_to(int v, int *sum)
  * memory together; -1: there is no such slot before `to`. */
 #if defined(__NVPTX__)
 enum { GROUP_AT_ONCE = 8 };
-#else /* 11 code objects */
+#else /* AMD has 11 code objects, in which unrolling costs bytes */
 enum { GROUP_AT_ONCE = 1 };
 #endif
 enum { GROUP_WORDS = 8 * THREADS };
@@ -315,7 +316,7 @@ KERNEL(slots_prepare_f32, struct slot_prepare_args)
     }
 }
 
-/* The same in registers, without permutation; the slots of a block have equal inputs. places
+/* Prepares slots in registers, without permutation; the slots of a block have equal inputs. places
  * [MAX_TOP_K] */
 DEVICE void prepare_copies(const struct slot_prepare_args *s, int slot, float *scratch, int *places)
 {
@@ -385,7 +386,7 @@ DEVICE float weighted_slots(const float *x, const float *w, int top_k, int n)
     }
     return sum;
 }
-#else /* 11 code objects */
+#else /* AMD has 11 code objects, in which unrolling costs bytes */
 DEVICE float weighted_slots(const float *x, const float *w, int top_k, int n)
 {
     float sum = w[0] * x[0];

@@ -50,10 +50,11 @@ DEVICE const u8 *own_page_of(const struct attend_kernel_args *a, int row, int kv
  * lo plus 128, so that no sum is above 255. */
 #if NVIDIA /* 64 + code is a half with the code in bits 4 to 7 */
 struct channel_pairs {
-    f16x2 step[2], add[2]; /* of bytes 0 and 2, of 1 and 3; add: what 64 + code needs */
+    f16x2 step[2], add[2]; /* for bytes 0 and 2, for 1 and 3; add: turns step * (64 + code) into the
+                              result */
 };
 
-/* bias: of the results */
+/* bias: added to the results */
 DEVICE struct channel_pairs channel_pairs_of(u32 lo, u32 step, const int bias)
 {
     struct channel_pairs c;
@@ -78,7 +79,7 @@ DEVICE u32 int4_halves(u32 word, const struct channel_pairs *c, const int high, 
 /* Four channels of keys: a half whose high bits are 0 is its bits times 2^-24, so bits of codes as
  * they lie times step and plus lo give the bits of the sum: nothing makes numbers of codes. */
 struct key_channels {
-    f16x2 step[2], lo[2]; /* of bytes 0 and 2, of 1 and 3; step of high bits: a 16th */
+    f16x2 step[2], lo[2]; /* for bytes 0 and 2, for 1 and 3; the step for high bits is a 16th */
 };
 
 DEVICE struct key_channels key_channels_of(u32 lo, u32 step, const int high)
@@ -110,7 +111,7 @@ DEVICE u32 int4_bytes(u32 word, u32 lo, u32 step, const int high)
     return int4_key_bytes(word, &c, high);
 }
 
-/* Of one channel, byte i of lo and step, for all bytes. */
+/* The constants for a word whose bytes are all of one channel, byte i of lo and step. */
 DEVICE struct channel_pairs row_pairs_of(u32 lo, u32 step, const int i)
 {
     struct channel_pairs c;
@@ -122,7 +123,7 @@ DEVICE struct channel_pairs row_pairs_of(u32 lo, u32 step, const int i)
     return c;
 }
 
-/* Four codes of one channel, byte i of lo and step; as signed bytes. */
+/* Four codes of one channel, byte i of lo and step, as signed bytes. */
 DEVICE u32 int4_row_bytes(u32 word, u32 lo, u32 step, const int i, const int high)
 {
     return ((word >> (4 * high) & 0x0f0f0f0fu) * chosen_bytes(step, 0, 0x4440 + (u32)i) +
@@ -178,7 +179,7 @@ DEVICE u32x4 int4_load_values(const u8 *page, int four, int d, int d16)
                    *(const u32 *)(page + int4_step_at(1, d16) + (u32)d)};
 }
 
-/* The same as a piece of int8. */
+/* Codes that int4_load_values() has loaded, as a piece of int8. */
 DEVICE u32x4 int4_value_piece(u32x4 v)
 {
     u32x4 k;

@@ -97,7 +97,7 @@ DEVICE int block_most(int x, int *scratch)
  * 4, .. apart, in this order; queries are divided by their number. */
 DEVICE int hadamard_run(int hd) { return hd & -hd; }
 
-/* Of x[hd] in shared memory, by the block. */
+/* Transforms a head x[hd] in shared memory; all threads of the block take part. */
 DEVICE void hadamard_head(float *x, int hd)
 {
     for (int apart = 1; apart < hadamard_run(hd); apart *= 2) {
@@ -124,8 +124,8 @@ DEVICE void hadamard_step(float *x, const int n, const int apart)
     }
 }
 
-/* Of heads one after another in shared memory, 16 dimensions for each thread of the block, element
- * e at HADAMARD_AT(e): a thread has 16 neighbours, then 16 elements 16 apart. */
+/* Transforms heads that lie one after another in shared memory, element e at HADAMARD_AT(e). Each
+ * thread of the block has 16 dimensions: first 16 neighbours, then 16 elements 16 apart. */
 #define HADAMARD_AT(e) ((e) + (e) / 16 * 4)
 enum { HADAMARD_FLOATS = 20 * THREADS };
 

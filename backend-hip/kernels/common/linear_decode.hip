@@ -123,7 +123,8 @@ struct item_codes {
     u32 meta[2][2];
 };
 
-/* codes, meta: uniform for the block; codes_at, words_at: the lane's offsets. words: of a scale. */
+/* codes, meta: the same in the block; codes_at, words_at: offsets of the lane; words: 4-byte words
+ * to a scale */
 DEVICE struct item_codes load_item_codes(const u8 *codes, const u8 *meta, u32 codes_at,
                                          u32 words_at, const int words)
 {
@@ -187,7 +188,7 @@ DEVICE void add_item(const struct item_codes *v, const u32x4 *x, float total[][2
 }
 
 /* Groups of a power of two of items: the next item is in flight while one is computed, and every
- * address is a uniform base and a fixed offset of the lane. words: of a scale. */
+ * address is a uniform base and a fixed offset of the lane. words: 4-byte words to a scale */
 DEVICE void q4_items(const struct linear_args *a, const struct linear_part *p, u32x4 *lds,
                      float total[][2], const int rows, const int half, const int words)
 {

@@ -192,8 +192,8 @@ KERNEL_ROW(attend_combine_512, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 
-/* States of sequences (conv.hip, delta.hip). dims: of a key, at most; rows: of a chunk. *_one_*:
- * for sequences of one row */
+/* States of sequences (conv.hip, delta.hip). dims: dimensions of a key, at most; rows: of a chunk.
+ * Kernels with `one` in their name are for sequences of one row. */
 KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)
 #ifndef DELTA
 #define DELTA(name, images, dims, rows)                                                            \

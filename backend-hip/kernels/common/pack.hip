@@ -30,8 +30,8 @@ KERNEL(repack_codes, struct repack_args)
     ((u32 *)a->dst)[i] = reorder(codes);
 }
 
-/* The same for the integer arithmetics without NVIDIA's matrix instructions
- * (common/exact_linear_lanes.hip): [panel][chunk][16 outputs][4 words], a word an octet. */
+/* Repacks codes for the integer arithmetics without NVIDIA's matrix instructions
+ * (common/exact_linear_lanes.hip): [panel][chunk][16 outputs][4 words], a word to an octet. */
 #if !HAS_MMA
 KERNEL(repack_lanes, struct repack_args)
 {
@@ -48,7 +48,7 @@ KERNEL(repack_lanes, struct repack_args)
 }
 #endif
 
-/* The same for linear_paper.hip, where the words of one octet of inputs are adjacent for all
+/* Repacks codes for linear_paper.hip, where the words of one octet of inputs are adjacent for all
  * outputs. */
 KERNEL(repack_rows, struct repack_args)
 {

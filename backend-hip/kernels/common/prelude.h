@@ -281,7 +281,8 @@ DEVICE u32 spread_bytes(u32 word, const int odd, u32 high)
 #endif
 }
 
-/* Bytes of a (0 to 3) and b (4 to 7): the nibbles of `which`, the lowest first; a constant. */
+/* Four bytes chosen from a (numbers 0 to 3) and b (4 to 7). Each nibble of the constant `which` is
+ * the number of a byte, the lowest nibble first. */
 DEVICE u32 chosen_bytes(u32 a, u32 b, u32 which)
 {
 #if defined(__NVPTX__)
@@ -332,7 +333,8 @@ DEVICE u32 of_lane(u32 offset)
     return offset;
 }
 
-/* The same in a scalar register; what is loaded from there is not loaded earlier than here. */
+/* An offset that is the same in the wave, in a scalar register; what is loaded from there is not
+ * loaded earlier than here. */
 DEVICE u32 of_wave(u32 offset)
 {
 #if defined(__AMDGCN__)
@@ -577,7 +579,7 @@ DEVICE float tree_of_lanes(float v[THREADS / 32], const int max)
     return v[0];
 }
 
-/* The same over scratch[THREADS]. */
+/* The tree of one warp over scratch[THREADS]. */
 DEVICE float warp_tree(const float *scratch, const int max)
 {
     float v[THREADS / 32];

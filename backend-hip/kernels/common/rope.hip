@@ -117,9 +117,9 @@ DEVICE void rope_octets(const struct rope_kernel_args *a)
     store_octets(a, &o, y);
 }
 
-/* Stores what a block of such threads has of rotated and transformed heads: 16 neighbouring
- * dimensions number t % octets of a query, or of a key and of a value as codes. head: -1: none;
- * maximum: of the largest magnitudes of the head; codes[16 THREADS] */
+/* Stores heads that are rotated and transformed. Thread t of the block has 16 neighbouring
+ * dimensions, number t % octets of a head: of a query, or of a key and of a value as codes. head
+ * -1: the thread has none; maximum: the largest magnitudes of the head; codes[16 THREADS] */
 DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int head, int is_key,
                            const int maximum[2], u8 *codes)
 {
@@ -145,7 +145,7 @@ DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int
         if (part == 0) int8_scales(page, hd)[k * PAGE + offset] = s.scale;
     }
     barrier();
-    /* the codes of values by neighbouring threads, which share lines of memory */
+    /* neighbouring threads take the codes of values, so that they share lines of memory */
     int count = block_y() * (THREADS / octets) - a->n_heads, d = t;
     for (; d >= hd; d -= hd) count++;
     for (int i = t; i < THREADS / octets * hd; i += THREADS) {
@@ -155,9 +155,9 @@ DEVICE void put_heads_int8(const struct rope_kernel_args *a, float v[2][16], int
     }
 }
 
-/* Transforms and stores rotated heads for pages of int8: thread t then has 16 neighbouring
- * dimensions, those of number t of all heads of the block. y: of its part; x[HADAMARD_FLOATS],
- * largest[2 THREADS] */
+/* Transforms rotated heads and stores them in pages of int8; thread t then has 16 neighbouring
+ * dimensions, number t among those of all heads of the block. y: the thread's part;
+ * x[HADAMARD_FLOATS], largest[2 THREADS] */
 DEVICE void store_octets_int8(const struct rope_kernel_args *a, const struct head_octets *o,
                               float y[2][8], float *x, int *largest)
 {
@@ -204,7 +204,8 @@ DEVICE int rope_in_lanes(const struct rope_kernel_args *a)
     return lanes > 1 && lanes <= 16 && !(lanes & (lanes - 1));
 }
 
-/* The same for such heads. exact: rotated in the CPU's order */
+/* Rotates, transforms and stores heads for which rope_in_lanes() holds. exact: rotates in the CPU's
+ * order */
 DEVICE void rope_lanes_int8(const struct rope_kernel_args *a, u8 *codes, const int exact)
 {
     int row = block_x(), t = thread(), hd = a->head_dim, half = hd / 2, lanes = hd / 16,
@@ -357,7 +358,7 @@ KERNEL(rope_store_warps, struct rope_kernel_args)
 }
 #endif
 
-/* in_octets: as in rope_octets() */
+/* in_octets: the heads are those of rope_octets() */
 #define ROPE_STORE(name, maximum)                                                                  \
     KERNEL(name, struct rope_kernel_args)                                                          \
     {                                                                                              \

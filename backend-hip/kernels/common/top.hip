@@ -11,7 +11,7 @@
 enum { TOP_ITEMS = 4, TOP_PIECE = TOP_ITEMS * TOP_THREADS, TOP_FIRST_PIECE = 256 };
 
 struct top_lds {
-    float kept[2][TOP]; /* descending; old and new */
+    float kept[2][TOP]; /* in descending order; one has the old values, one the new */
     struct largest found[TOP_ROOM];
     int n_found[3]; /* of this piece, the next, and the last, which other threads may still read */
 };

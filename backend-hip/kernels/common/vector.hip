@@ -249,10 +249,10 @@ KERNEL(prepare_f16_14, struct prepare_args)
     prepare_rows(EARLY_ARGS, scratch, ordered, PIECES_OF_prepare_f16_14);
 }
 
-/* Loads wait for memory together. */
+/* Unrolled loads wait for memory together. */
 #if defined(__NVPTX__)
 #define EMBED_UNROLL UNROLL_8
-#else /* 11 code objects */
+#else /* AMD has 11 code objects, in which unrolling costs bytes */
 #define EMBED_UNROLL NO_UNROLL
 #endif
 KERNEL(embed_rows, struct embed_args)
@@ -289,8 +289,8 @@ DEVICE void norm_row(const struct norm_args *a, int row, float *scratch)
         a->out[offset + (u64)i] = x[i] * f * a->weight[i];
 }
 
-/* The same in the order of norm_pieces(): thread t sums elements 4t .. 4t + 3, then 4 (THREADS + t)
- * .. and so on. dim is a multiple of 4. */
+/* norm_row() in the order of norm_pieces(): thread t sums elements 4t .. 4t + 3, then 4 (THREADS +
+ * t) .. and so on. dim is a multiple of 4. */
 DEVICE void norm_row_by_4(const struct norm_args *a, int row, float *scratch)
 {
     u64 offset = (u64)row * (u64)a->dim;

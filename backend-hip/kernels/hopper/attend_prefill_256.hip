@@ -46,8 +46,8 @@ DEVICE void produce_long(const struct attend_kernel_args *a, const struct query_
     if (before >= 0) mbarrier_arrive(r->full + (u32)(8 * before));
 }
 
-/* A lane's queries, as wgmma_queries() has them, in shared memory at `to`; they are rotated. Loops
- * stay loops: queries are loaded once. */
+/* Writes a lane's queries, as wgmma_queries() makes them, to shared memory at `to`; they are
+ * rotated already. Loops are not unrolled, because queries are loaded once. */
 DEVICE void put_long_queries(const struct attend_kernel_args *a, const int row[2], u64 offset,
                              char *to, float undo[2])
 {

@@ -1,11 +1,13 @@
 /* attend_prefill_int8.hip: attention of prompt rows over pages of int8 and int4 by wgmma on sm_90a,
- * as attend_prefill_wgmma.hip has it for fp16: the same tiles, warps, steps and products. pipeline
- * a producer thread copies pieces of 16 codes of the steps ahead to its own places in shared
- * memory, converts those of a step to halves and writes them to a stage operands  codes are exact
- * as halves; the scales of keys multiply scores, those of values weights weights   of a row are
- * relative to a power of two above the largest scale of the values that it has seen, so that they
- * fit halves int4      steps over packed pages before the last page of a row, then a step for each
- * group over its open pages, of which a warp reads that of its rows */
+ * as attend_prefill_wgmma.hip has it for fp16: the same tiles, warps, steps and products.
+ *   pipeline  a producer thread copies pieces of 16 codes of the steps ahead to its own places in
+ *             shared memory, converts those of a step to halves and writes them to a stage
+ *   operands  codes are exact as halves; the scales of keys multiply scores, those of values
+ *             weights
+ *   weights   of a row are relative to a power of two above the largest scale of the values that it
+ *             has seen, so that they fit halves
+ *   int4      steps over packed pages before the last page of a row, then a step for each group
+ *             over its open pages, of which a warp reads that of its rows */
 
 enum { INT8_STAGES = ATTEND_INT8_STAGES, INT8_AHEAD = ATTEND_INT8_AHEAD };
 
@@ -26,17 +28,18 @@ DEVICE u32 int4_channels_at(const int dims) { return (u32)ATTEND_INT8_SHARED(dim
 
 /* What a producer thread copies: pages of the sequence, up to the page of the last position. */
 struct int8_source {
-    const u8 *pages; /* of the KV head */
+    const u8 *pages; /* pages of the KV head */
     const int *table;
     u64 page_stride; /* bytes */
     int last;
-    int row0, begin, n; /* of a group's own pages: rows begin .. n - 1 exist */
+    int row0, begin, n; /* the rows of a group whose own pages are copied: rows begin .. n - 1
+                           exist */
 };
 
-/* The steps of a tile: all positions; of int4 those of packed pages, then the own pages of each
- * group. */
+/* The steps of a tile: of int8 over all positions; of int4 `packed` steps over packed pages, then
+ * one over the own pages of each group. */
 struct int8_steps {
-    int packed; /* steps, -1: pages are not packed */
+    int packed; /* steps over packed pages; -1: pages are not packed */
     int n;
 };
 
@@ -81,8 +84,8 @@ DEVICE void int8_ask(const struct int8_source *s, u32 lds, int p0, int slot, con
     }
 }
 
-/* Asks for the packed pages of the step from p0 on: a thread's pieces of 8 bytes, and a part of the
- * channels for all threads. */
+/* Begins to copy the packed pages of the step that begins at p0: a thread's pieces of 8 bytes, and
+ * its part of the channels. */
 DEVICE void int4_ask(const struct int8_source *s, u32 lds, int p0, int slot, const int dims)
 {
     int i = thread() % 128;
@@ -95,7 +98,8 @@ DEVICE void int4_ask(const struct int8_source *s, u32 lds, int p0, int slot, con
         copy_8(to + (u32)((2 * j + 1) * 128 * 16), from + int4_part_at(1, dims));
     }
     if (i < KV_STEP / PAGE * dims / 4) {
-        int of_page = dims / 4, part = i % of_page * 16; /* 2 dims bytes of each part */
+        int of_page = dims / 4, part = i % of_page * 16; /* a page has 2 dims bytes of lo and step
+                                                            for keys, as many for values */
         copy_16(lds + int4_channels_at(dims) + (u32)((slot * (dims) + i) * 16),
                 int8_source_page(s, p0 / PAGE + i / of_page) +
                     (part < 2 * dims ? int4_lo_at(0, dims) + (u32)part
@@ -106,7 +110,8 @@ DEVICE void int4_ask(const struct int8_source *s, u32 lds, int p0, int slot, con
                i / KV_STEP * (4 * PAGE) + i % PAGE * 4);
 }
 
-/* Asks for the own pages of a group of rows, those of positions without a row for a neighbour's. */
+/* Begins to copy the own pages of a group's rows. Positions before the first row or behind the last
+ * one get the page of the nearest row. */
 DEVICE void own_ask(const struct attend_kernel_args *a, const struct int8_source *s, u32 lds,
                     int slot, int kv_head, const int dims)
 {
@@ -165,7 +170,8 @@ DEVICE void put_value_piece(u8 *values, u32x4 codes, int n, const int dims)
     }
 }
 
-/* The same of packed pieces. channels: lo of the page's keys, then step, then those of values */
+/* put_key_piece() and put_value_piece() for packed pieces. channels: lo and step of the page's
+ * keys, then of its values */
 DEVICE void put_packed_key(u8 *stage, const u8 *codes, const u8 *channels, int n, const int dims)
 {
     int position = n / dims * PAGE + n % PAGE, block = n % dims / PAGE;
@@ -211,7 +217,7 @@ DEVICE void put_packed_value(u8 *values, const u8 *codes, const u8 *channels, in
     }
 }
 
-/* Asks for step i. */
+/* Begins to copy step i. */
 DEVICE void ask_step(const struct attend_kernel_args *a, const struct query_tile *w,
                      const struct int8_steps *steps, struct int8_source *s, u32 lds, int i,
                      int slot, const int dims, const int int4)
@@ -232,7 +238,7 @@ DEVICE void ask_step(const struct attend_kernel_args *a, const struct query_tile
     copies_commit();
 }
 
-/* The producer warpgroup. lds: shared memory; r: as of attend_prefill_wgmma.hip */
+/* The producer warpgroup. lds: shared memory; r: the ring of attend_prefill_wgmma.hip */
 DEVICE void produce_int8(const struct attend_kernel_args *a, const struct query_tile *w,
                          const struct kv_ring *r, u8 *lds, const int dims, const int int4)
 {
@@ -285,8 +291,8 @@ DEVICE void produce_int8(const struct attend_kernel_args *a, const struct query_
     }
 }
 
-/* The softmax of a lane's two rows: offset: of the exponents so far, in bits; unit: the exponent of
- * the power of two that their weights are relative to. */
+/* The softmax of a lane's two rows. offset: what the exponents so far are moved by, in bits; unit:
+ * the exponent of the power of two that the weights are relative to */
 struct int8_softmax {
     float offset[2], unit[2], top_value[2];
 };
@@ -359,7 +365,7 @@ DEVICE void online_softmax_int8(struct query_rows *r, struct int8_softmax *x, fl
     }
 }
 
-/* A consumer warpgroup, as consume_kv(). lds: shared memory */
+/* A consumer warpgroup, which does what consume_kv() does. lds: shared memory */
 DEVICE void consume_int8(const struct attend_kernel_args *a, const struct query_tile *w,
                          const struct kv_ring *ring, const u8 *lds, const int dims,
                          const int queries, const int halves, const int int4)

@@ -69,8 +69,8 @@ DEVICE void produce_pages(const struct attend_kernel_args *a, const struct query
     }
 }
 
-/* Starts the scores of 64 rows and a step; in flight on return. keys: of the step's first page;
- * queries: halves of a query */
+/* Starts the scores of 64 rows and a step, which are in flight on return. keys: of the step's first
+ * page; queries: halves of a query */
 DEVICE void page_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims,
                         const int queries)
 {
@@ -84,7 +84,8 @@ DEVICE void page_scores(u32 keys, struct two_halves q[][4], float score[32], con
     wgmma_commit();
 }
 
-/* Starts total += weights x values of a step; in flight on return. halves: parts of a weight */
+/* Starts total += weights x values of a step, which is in flight on return. halves: parts of a
+ * weight */
 DEVICE void page_values(u32 values, struct two_halves p[][4], float *total, const int dims,
                         const int halves)
 {
@@ -114,7 +115,7 @@ DEVICE u32 keys_of_step(const struct kv_ring *ring, const struct page_consumer *
     return ring->stages + (u32)(c->stage * (4 * STAGE_POSITIONS * dims) + c->step % 2 * (8 * 16));
 }
 
-/* The same of values: eight rows of 128 bytes further in odd steps. */
+/* Addresses of the values of the step: in odd steps they begin eight rows of 128 bytes further. */
 DEVICE u32 values_of_step(const struct kv_ring *ring, const struct page_consumer *c, const int dims)
 {
     return ring->stages + (u32)(c->stage * (4 * STAGE_POSITIONS * dims) +
@@ -139,7 +140,8 @@ DEVICE void next_step(struct page_consumer *c)
     if (++c->stage == KV_STAGES) c->stage = 0, c->parity ^= 1;
 }
 
-/* The sums of a step beside the scores and exponentials of the next one, which it goes to. */
+/* Adds the sums of a step while the scores and exponentials of the next step are computed, and goes
+ * to that step. */
 DEVICE void page_step(const struct attend_kernel_args *a, const struct query_tile *w,
                       const struct kv_ring *ring, struct page_consumer *c, const int dims,
                       const int queries, const int halves, const int masked)
@@ -170,7 +172,7 @@ DEVICE void page_step(const struct attend_kernel_args *a, const struct query_til
     split_weights(score, c->p);
 }
 
-/* Steps 0 .. n - 1, of which all rows see all positions of those from `from` to `to` - 1. */
+/* Steps 0 .. n - 1; all rows see all positions of steps from .. to - 1. */
 DEVICE void page_steps(const struct attend_kernel_args *a, const struct query_tile *w,
                        const struct kv_ring *ring, struct page_consumer *c, int n, int n_turns,
                        const int dims, const int queries, const int halves)
@@ -215,7 +217,7 @@ DEVICE void consume_pages(const struct attend_kernel_args *a, const struct query
         n = c.r.highest < w->begin ? 0 : ((c.r.highest - w->begin) / STAGE_POSITIONS + 1) * 2;
     if (c.group) turn_give(KV_TURN);
     if (n) page_steps(a, w, ring, &c, n, turns, dims, queries, halves);
-    for (; c.step < turns; next_step(&c)) { /* of the other group */
+    for (; c.step < turns; next_step(&c)) { /* turns of the other group, which has more steps */
         wait_for_values(ring, &c);
         turn_wait(KV_TURN + c.group);
         if (!c.group || c.step + 1 < turns) turn_give(KV_TURN + 1 - c.group);

@@ -27,7 +27,7 @@ struct kv_ring {
 struct query_tile {
     int head, row0[TILE_GROUPS], n_rows[TILE_GROUPS], pos0[TILE_GROUPS];
     int last, begin;       /* the last visible position; the first position of the first step */
-    int skip[TILE_GROUPS]; /* rows of a group that do not exist, its first ones */
+    int skip[TILE_GROUPS]; /* rows at a group's beginning that do not exist */
 };
 
 /* aligned: groups begin at multiples of GROUP_ROWS positions; step: the first one begins at a
@@ -55,8 +55,8 @@ DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a, const
     return w;
 }
 
-/* Loads the keys of a step. Positions beyond the last are zeros: stale memory may hold NaN or
- * infinity, so a weight of 0 is not enough. */
+/* Loads the keys of a step. Positions behind the last one become zeros: stale memory may hold NaN
+ * or infinity, so a weight of 0 is not enough. */
 DEVICE void load_kv_keys(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
                       int last, const int dims)
 {
@@ -72,7 +72,7 @@ DEVICE void load_kv_keys(const char *pages, const int *table, u64 page_stride, u
     }
 }
 
-/* The same of the values. */
+/* Loads the values of a step, with zeros behind the last position. */
 DEVICE void load_kv_values(const char *pages, const int *table, u64 page_stride, u32 to, int p0,
                            int last, const int dims)
 {
@@ -89,7 +89,7 @@ DEVICE void load_kv_values(const char *pages, const int *table, u64 page_stride,
     }
 }
 
-/* The transform of a query; x[dims / 8][2]: of each 8 dimensions the pair 2t. */
+/* The Hadamard transform of a query. x[dims / 8][2]: a lane has the pair 2t of each 8 dimensions */
 DEVICE void hadamard_pairs(float x[][2], const int dims)
 {
     hadamard_step(x[0], dims / 4, 1);
@@ -99,7 +99,8 @@ DEVICE void hadamard_pairs(float x[][2], const int dims)
         x[i][e] *= 1.0f / (float)dims;
 }
 
-/* x[dims / 8][2]: of each 8 dimensions the pair 2t; those dims / 2 apart are rotated together. */
+/* Rotates a query, dimensions dims / 2 apart together. x[dims / 8][2]: a lane has the pair 2t of
+ * each 8 dimensions */
 DEVICE void rotate_pairs(const struct attend_kernel_args *a, int row, float x[][2], const int dims)
 {
     const float *c = a->cos + (u64)row * (u64)(dims / 2) + thread() % 4 * 2,
@@ -161,8 +162,8 @@ DEVICE void keep_queries(struct two_halves q[][4], int zero, const int dims, con
     }
 }
 
-/* Starts the scores of 64 rows and a step of positions; in flight on return. queries: halves of a
- * query */
+/* Starts the scores of 64 rows and a step of positions, which are in flight on return. queries:
+ * halves of a query */
 DEVICE void wgmma_scores(u32 keys, struct two_halves q[][4], float score[32], const int dims,
                          const int queries)
 {
@@ -182,7 +183,7 @@ struct query_rows {
     int row0, row, skip, n_rows, lowest,
         highest; /* positions of the first and the last row; -1: the group is empty */
     struct two_halves q[GPU_HEAD_DIM / 16][4];
-    float to_log2[2], largest[2], sum[2], total[GPU_HEAD_DIM / 2]; /* to_log2: of a score */
+    float to_log2[2], largest[2], sum[2], total[GPU_HEAD_DIM / 2]; /* to_log2: factor of a score */
 };
 
 /* Online softmax: the scores of the step from p0 on become weights times 2^14, which cancels in the
@@ -242,7 +243,7 @@ DEVICE void split_weights(const float *score, struct two_halves p[][4])
         p[k][i] = split_pair(score[8 * k + 2 * i], score[8 * k + 2 * i + 1]);
 }
 
-/* Starts total += weights x values of a step; in flight on return. */
+/* Starts total += weights x values of a step, which is in flight on return. */
 DEVICE void wgmma_values(u32 values, struct two_halves p[][4], float *total, const int dims,
                          const int halves)
 {
@@ -257,7 +258,7 @@ DEVICE void wgmma_values(u32 values, struct two_halves p[][4], float *total, con
     wgmma_commit();
 }
 
-/* The rows of a lane; from[]: those of the step whose queries it loads. */
+/* The rows of a lane. from[]: the rows of the step whose queries it loads */
 DEVICE void begin_group(const struct query_tile *w, struct query_rows *r, int from[2])
 {
     int lane = thread() % WARP, group = thread() / 128;
@@ -272,7 +273,7 @@ DEVICE void begin_group(const struct query_tile *w, struct query_rows *r, int fr
         (r->row + 8 * i >= r->skip && r->row + 8 * i < r->n_rows ? r->row + 8 * i : r->skip);
 }
 
-/* to_log2: what the scaling of the queries has left to undo */
+/* Clears the sums. to_log2 takes up what the scaling of the queries has left to undo. */
 DEVICE void begin_sums(const struct attend_kernel_args *a, struct query_rows *r, const int dims)
 {
     UNROLL for (int i = 0; i < 2; i++)
@@ -301,7 +302,8 @@ DEVICE float wgmma_inverse(float sum, float max, float sink, float unit)
     return shrink * rcp32(fma32(sum, shrink, exp2_estimate(value_at - larger + (14 - unit))));
 }
 
-/* unit: of each row's weights */
+/* Writes the results of a lane's two rows. unit: the power of two that the weights of each are
+ * relative to */
 DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct query_tile *w,
                                struct query_rows *r, const float unit[2], const int dims)
 {
@@ -318,7 +320,7 @@ DEVICE void write_rows_of_head(const struct attend_kernel_args *a, const struct 
     }
 }
 
-/* stages: of the ring; arrivals: that fill one */
+/* Initializes the mbarriers. stages: of the ring; arrivals: how many fill a stage */
 DEVICE void begin_ring(const struct kv_ring *r, const int stages, const int arrivals)
 {
     if (thread() != 0) return;

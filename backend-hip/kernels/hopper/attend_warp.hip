@@ -17,11 +17,11 @@
 struct warp_lds {
     u8 *ring;      /* [WARP_DEPTH] stages */
     float *scales; /* [page][keys, values][PAGE] */
-    int *scores;   /* one head: [KV_SPLIT], then digits of weights [page][2][PAGE]; more: [page][2]
-                      [WARP], then digits [page][2 heads][PAGE] */
-    u8 *query;     /* digits [2 heads][WARP_QUERY], WARP_IN_PLACE: where the last stage's scores
+    int *scores;   /* of one head [KV_SPLIT], then digits of weights [page][2][PAGE]; of several
+                      [page][2][WARP], then digits [page][2 heads][PAGE] */
+    u8 *query;     /* digits [2 heads][WARP_QUERY]; with WARP_IN_PLACE where the last stage's scores
                       will be */
-    u32 full;      /* mbarriers: of each stage, of the scales */
+    u32 full;      /* mbarriers: one for each stage, one for the scales */
 };
 
 /* The stages of a chunk: `count` of keys, from pages `first` on, then as many of values. */
@@ -89,7 +89,7 @@ DEVICE const u8 *warp_begin(const struct attend_kernel_args *a, const struct chu
     return page;
 }
 
-/* Operand b of the scores, number s: the digits of the queries. */
+/* Operand b number s of the scores: the digits of the queries. */
 DEVICE u32x2 warp_query(const struct warp_lds *l, int s, int packed, const int dims,
                         const int int4, const int heads)
 {
@@ -113,7 +113,8 @@ DEVICE void warp_put_scores(const struct warp_lds *l, int page, const int sum[4]
 DEVICE void warp_scores(const struct chunk_work *w, const struct warp_lds *l, const u8 *keys,
                         int group, const int dims, const int int4, const int heads)
 {
-    const int steps = int4 ? 1 : dims / 32; /* int4: a small loop, for the instruction cache */
+    const int steps = int4 ? 1 : dims / 32; /* int4: the loop stays small, for the instruction
+                                               cache */
     int sum[4][4];
     UNROLL for (int i = 0; i < WARP_PAGES(int4); i++) UNROLL for (int e = 0; e < 4; e++)
         sum[i][e] = 0;
@@ -135,7 +136,7 @@ DEVICE void warp_scores(const struct chunk_work *w, const struct warp_lds *l, co
         warp_put_scores(l, group + i, sum[i], heads);
 }
 
-/* int4: sums of the own page, from memory. */
+/* int4: sums of the own page, which is read from memory. */
 DEVICE void warp_own_scores(const struct warp_lds *l, const u8 *own, int sum[4], const int dims,
                             const int heads)
 {
@@ -165,8 +166,9 @@ DEVICE int warp_sees(const struct chunk_work *w, int place)
     return w->c0 + place >= w->first && w->c0 + place <= w->pos;
 }
 
-/* Scores become weights, and the weights times the scales of the values digits, as chunk_weights()
- * has it; the largest score and the sum of the weights are results. Returns the digits' scale. */
+/* Turns scores into weights, and weights times the scales of the values into digits, as
+ * chunk_weights() does; writes the largest score and the sum of the weights. Returns the digits'
+ * scale. */
 DEVICE float warp_weights(const struct attend_kernel_args *a, const struct chunk_work *w,
                           const struct warp_lds *l, float of_query, const int dims)
 {
@@ -207,7 +209,7 @@ DEVICE float warp_weights(const struct attend_kernel_args *a, const struct chunk
     return s.scale;
 }
 
-/* The largest of a head's numbers: of the lanes of one t. */
+/* The largest of a head's numbers, over the lanes with the same t. */
 DEVICE u32 max_of_head(u32 v)
 {
     UNROLL for (int i = 4; i < WARP; i *= 2)
@@ -218,7 +220,8 @@ DEVICE u32 max_of_head(u32 v)
     return v;
 }
 
-/* The same of several heads: a lane's numbers of every page one after another, in their place. */
+/* warp_weights() for several heads: a lane's numbers of every page one after another, in the
+ * scores' place. */
 DEVICE float warp_weights_of_heads(const struct attend_kernel_args *a, const struct chunk_work *w,
                                    const struct warp_lds *l, float of_query, const int dims,
                                    const int heads)
@@ -278,14 +281,14 @@ DEVICE const u8 *warp_digits(const struct warp_lds *l, int page, const int heads
     return (const u8 *)l->scores + (page * 2 * heads + (heads == 1 ? r % 2 : r)) * PAGE;
 }
 
-/* Adds the products of weights and values of the pages of a stage, values at `values`.
- * sum[h][j][2e + n]: digit n of dimension 64h + 32e + 4r + j, in lanes of t = 0; of several heads
- * of head t */
+/* Adds the products of weights and values of the pages of a stage, whose values are at `values`.
+ * sum[h][j][2e + n]: digit n of dimension 64h + 32e + 4r + j, of one head in lanes of t = 0, of
+ * several in lanes t = head */
 DEVICE void warp_values(const struct chunk_work *w, const struct warp_lds *l, const u8 *values,
                         int group, int sum[][4][4], const int dims, const int int4,
                         const int heads)
 {
-    const int lanes = 4 / WARP_PAGES(int4); /* of a quad, that share a page */
+    const int lanes = 4 / WARP_PAGES(int4); /* lanes of a quad that share a page */
     int t = thread() % 4, page = group + t / lanes;
     UNROLL for (int u = 0; u < 2 / lanes; u++)
     {
@@ -303,7 +306,8 @@ DEVICE void warp_values(const struct chunk_work *w, const struct warp_lds *l, co
     }
 }
 
-/* int4: the same of the own page, from memory: lane t of a quad has four number t. */
+/* int4: warp_values() for the own page, which is read from memory: lane t of a quad has four number
+ * t. */
 DEVICE void warp_own_values(const struct warp_lds *l, const u8 *own, int page, int sum[][4][4],
                             const int dims, const int heads)
 {
@@ -388,8 +392,8 @@ DEVICE u8 *warp_stage(const struct chunk_work *w, const struct warp_lds *l,
     return stage;
 }
 
-/* The digits of the block's queries; returns the scale of head t in lanes of t, of one head in all.
- */
+/* Makes the digits of the block's queries. Returns the scale of head t in lanes of t, with one head
+ * in all lanes. */
 DEVICE float warp_queries(const struct attend_kernel_args *a, const struct chunk_work *w,
                           const struct warp_lds *l, const int dims, const int int4,
                           const int heads)

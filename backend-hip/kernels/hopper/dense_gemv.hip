@@ -33,14 +33,14 @@ struct dense_weights {
     u64 scales;
 };
 
-/* Output tiles first, first + step, .. < end of a block. */
+/* The output tiles of a block: first, first + step, .. below end. */
 struct dense_tiles {
     int first, step, end;
 };
 
-/* A warp's group of DENSE_AHEAD stages: item, item + WARPS, .. of one part of a tile, as far as
- * there are n_items; of a tile's parts in turn, then of the next tile. w: the lane's weights of the
- * first */
+/* A warp's group of DENSE_AHEAD stages: item, item + WARPS, .. of one part of a tile, below
+ * n_items. The groups go through a tile's parts in turn, then through the next tile. w: the lane's
+ * weights of the first stage */
 struct dense_group {
     const char *w;
     int tile, sub, item;
@@ -54,7 +54,7 @@ DEVICE struct dense_part dense_part_of(const struct dense_gemv_args *a, int tile
     return p;
 }
 
-/* Where a lane's weights of a group begin. */
+/* Where a lane's weights of a group begin in memory. */
 DEVICE const char *dense_place_of(const struct dense_gemv_args *a, const struct dense_group *g,
                                   const int kind)
 {
@@ -65,7 +65,7 @@ DEVICE const char *dense_place_of(const struct dense_gemv_args *a, const struct 
            dense_lane(kind);
 }
 
-/* Goes to the next group. Beyond the last tile w stays where it is. */
+/* Goes to the next group; behind the last tile w stays where it is. */
 DEVICE void dense_advance(const struct dense_gemv_args *a, const struct dense_tiles *tiles,
                           struct dense_group *g, int n_items, const int kind)
 {
@@ -77,7 +77,7 @@ DEVICE void dense_advance(const struct dense_gemv_args *a, const struct dense_ti
     if (g->tile < tiles->end) g->w = dense_place_of(a, g, kind);
 }
 
-/* Stages of the group. */
+/* The number of the group's stages. */
 DEVICE int dense_stages(const struct dense_tiles *tiles, const struct dense_group *g, int n_items)
 {
     return g->tile < tiles->end ? (n_items - g->item + WARPS - 1) / WARPS : 0;
@@ -118,8 +118,9 @@ DEVICE void dense_prefetch(const struct dense_group *g, int n_stages, const int 
 /* 64-bit words of the packed row for a stage. */
 DEVICE int dense_of_stage(const int kind) { return SUM_CHUNKS * F16_PARTS(kind) * 2 * 4; }
 
-/* The products of n stages, in turn: those of one stage depend on each other. x: the packed row, of
- * this lane; from[n]: where their inputs begin; part[n][0 and 2]: outputs r and r + 8 */
+/* The products of n stages, interleaved, because those of one stage depend on each other. x: this
+ * lane's part of the packed row; from[k]: where the inputs of stage k begin; part[k][0 and 2]:
+ * outputs r and r + 8 */
 DEVICE void dense_products(const struct dense_weights *w, const u64 *x, const int *from,
                            float part[][4], const int n, const int kind)
 {
@@ -181,7 +182,7 @@ DEVICE f32x4 dense_four(const struct dense_gemv_args *a, int i)
     return v;
 }
 
-/* Elements i .. i + 3 of the row in parts, and for the experts and other readers. */
+/* Stores elements i .. i + 3 of the row: in parts, and for the experts and other readers. */
 DEVICE void dense_place_four(const struct dense_gemv_args *a, u64 *packed, int i, f32x4 v,
                              float factor, float half, const enum dense_source source,
                              const int kind)
@@ -194,8 +195,8 @@ DEVICE void dense_place_four(const struct dense_gemv_args *a, u64 *packed, int i
 }
 
 /* Waits for the row and stores it in parts, and the experts' input if there is one. Returns what
- * the sums are multiplied by. A row of up to DENSE_HELD * 4 inputs a thread is in registers, so
- * that its loads wait for memory once; a norm has no longer one. Other loops stay loops, because a
+ * the sums are multiplied by. A row of up to DENSE_HELD * 4 inputs a thread (every normed row) is
+ * in registers, so that its loads wait for memory once. Other loops are not unrolled, because a
  * launch reads its instructions from afar. The norm's sum is that of norm_rows: thread t has
  * elements t, t + THREADS, .. */
 DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scratch,
@@ -243,7 +244,7 @@ DEVICE float dense_pack(const struct dense_gemv_args *a, u64 *packed, float *scr
     return power.undo;
 }
 
-/* Slots of the state of a convolution; from -1: zeros. */
+/* The slots of a convolution's state; from -1: it begins with zeros. */
 struct dense_slots {
     int from, to;
 };
@@ -305,8 +306,8 @@ DEVICE void dense_convolve(const struct conv_args *a, const struct dense_slots *
     UNROLL for (int t = 0; t < 3; t++) after[t * a->channels] = c->x[t + 1];
 }
 
-/* Waits for all stages of tile number `turn` of this block, adds them in order and runs the
- * epilogue. convolved: the kernel includes convolutions; those of fp16 have no registers for it */
+/* Waits for all stages of the block's tile number `turn`, adds them in order and runs the epilogue.
+ * convolved: the kernel includes convolutions; kernels of fp16 have no registers for them */
 DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dense_shared *l,
                               const struct dense_slots *slots, int tile, u32 turn, float scale,
                               int n_items, const int kind, const int convolved)
@@ -346,8 +347,8 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
     if (lane == 0) mbarrier_arrive(l->full + 8 * (DENSE_BUFFERS + buffer));
 }
 
-/* Leaves the sums of a group's stages in the buffer of tile number `turn`; waits first until the
- * tile before it in the buffer has been read. ended: the group is the tile's last */
+/* Puts the sums of a group's stages into the buffer of tile number `turn`, after the tile before it
+ * in that buffer has been read. ended: the group is the tile's last one */
 DEVICE void dense_store(const struct dense_gemv_args *a, const struct dense_shared *l,
                         const struct dense_group *g, int n_stages, u32 turn, int ended, int n_items,
                         float part[DENSE_AHEAD][4])
@@ -377,7 +378,7 @@ DEVICE void dense_prefetch_groups(const struct dense_gemv_args *a, const struct 
     }
 }
 
-/* convolved: tiles may be the input of a convolution */
+/* convolved: the kernel includes convolutions */
 DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles tiles, u32 *lds,
                        float *scratch, const enum dense_source source, const int kind,
                        const int convolved)
@@ -389,7 +390,7 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles tiles
     struct dense_group now = {0, tiles.first, 0, warp}, next;
     struct dense_weights w[DENSE_AHEAD];
     const u32x4 none = {0, 0, 0, 0};
-    u32 turn = 0; /* tiles that have ended */
+    u32 turn = 0; /* number of tiles that have ended */
     l.packed = (u64 *)lds;
     l.sums = (float *)(l.packed + a->n_chunks * parts * 8);
     l.full = lds_address(l.sums + DENSE_BUFFERS * a->together * n_items * PANEL);
@@ -407,7 +408,7 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles tiles
     dense_load(&now, n_stages, w, 0, DENSE_AHEAD, kind);
     next = now;
     dense_advance(a, &tiles, &next, n_items, kind);
-    if (kind != WEIGHT_F16) /* it has no registers for that */
+    if (kind != WEIGHT_F16) /* a kernel of fp16 has no registers for the prefetch */
         dense_prefetch_groups(a, &tiles, next, n_items, DENSE_PREFETCHED, kind);
     if (convolved && a->conv_tiles) {
         slots = dense_slots_of(&a->conv);
@@ -432,7 +433,7 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles tiles
         now = next;
         n_stages = follow;
         dense_advance(a, &tiles, &next, n_items, kind);
-        if (kind == WEIGHT_I8) /* of others the loads alone keep memory busy */
+        if (kind == WEIGHT_I8) /* other kinds keep memory busy by their loads alone */
             dense_prefetch(&next, dense_stages(&tiles, &next, n_items), kind);
         if (!ended) continue;
         if (turn % WARPS == (u32)warp)

@@ -4,8 +4,8 @@
  *   grid      exact_quantize_tiles: (32 sub-groups, row); exact_norm_tiles: row
  *   threads   8 to a sub-group: number j has octets j and j + 8 */
 
-/* 1.5 2^23 + an integer has it in its low bits; of two digits 64 more, so that the first one is
- * above the lowest 7 bits. */
+/* 1.5 2^23 + v times inverse has the integer in its low bits; for two digits 64 more, so that the
+ * first digit is above the lowest 7 bits. */
 DEVICE int exact_biased(float v, float inverse, const int two)
 {
     return (int)bits_of(v * inverse + (two ? 0x1.8p23f + 64 : 0x1.8p23f));
@@ -18,7 +18,7 @@ DEVICE u32 exact_four_bytes(const int v[8], int w)
     return int8_bytes(four);
 }
 
-/* Where a tile has the scale of its row. */
+/* The place of a row's scale in its tile. */
 DEVICE int exact_scale_place(int row, int digits)
 {
     int of_16 = row % 16;
@@ -64,17 +64,17 @@ DEVICE void exact_put_tile(const struct exact_quantize_args *a, const float v[2]
     else exact_put_digits(a, v, row, sub, 0);
 }
 
-/* Inputs of a thread from a row x on. */
+/* Loads a thread's inputs of a sub-group of row x. */
 DEVICE void exact_tile_inputs(const float *x, int sub, float v[2][8])
 {
     UNROLL for (int o = 0; o < 2; o++) load_octet(x + sub * 128 + (thread() % 8 + 8 * o) * 8, v[o]);
 }
 
-/* The same in the order of a permutation, or of an activation. */
+/* exact_tile_inputs() in the order of a permutation, or of an activation. */
 DEVICE void exact_tile_ordered(const struct exact_quantize_args *a, const float *x, int row,
                                int sub, float v[2][8])
 {
-    NO_UNROLL for (int o = 0; o < 2; o++) /* half of the code */
+    NO_UNROLL for (int o = 0; o < 2; o++) /* not unrolled: half of the code */
     {
         float octet[8];
         exact_inputs(a, x, row, sub * 128 + (thread() % 8 + 8 * o) * 8, octet);

@@ -44,7 +44,7 @@ DEVICE struct exact_gemv_lds exact_gemv_lds_of(const struct exact_gemv_args *a, 
     return l;
 }
 
-/* The copying thread: a tile's panels, stage by stage. */
+/* The copying thread copies a tile's panels, stage by stage. */
 DEVICE void exact_gemv_copy(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
                             const int panels)
 {
@@ -74,8 +74,8 @@ DEVICE void exact_gemv_copy(const struct exact_gemv_args *a, const struct exact_
 
 /* ---- the row */
 
-/* Octet number `octet` of the inputs as digits; neighbouring threads have neighbouring octets, all
- * of a warp come. Of a chunk pair and an octet number of both the bytes are together. */
+/* Makes digits of octet number `octet` of the inputs. All threads of a warp come, neighbours with
+ * neighbouring octets. The bytes of one octet number in a pair of chunks lie together. */
 DEVICE void exact_gemv_digits(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
                               int octet, const float *v, const int digits)
 {
@@ -116,7 +116,7 @@ DEVICE void exact_gemv_normed(const struct exact_gemv_args *a, const struct exac
         const float *from = l->row + thread() % EXACT_LANES, *end = from + norm_of->dim;
         float s[8], next[8];
         UNROLL for (int k = 0; k < 8; k++) s[k] = from[k * EXACT_LANES];
-        while ((from += 128) < end) { /* whole sub-groups */
+        while ((from += 128) < end) { /* a whole sub-group at a time */
             UNROLL for (int k = 0; k < 8; k++) next[k] = from[k * EXACT_LANES];
             UNROLL for (int k = 0; k < 8; k++) lane += s[k], s[k] = next[k];
         }
@@ -187,7 +187,8 @@ DEVICE void exact_gemv_as_it_is(const struct exact_gemv_args *a, const struct ex
 
 /* ---- products */
 
-/* The term of a sub-group, the warp's of a stage: lanes 4r and 4r + 1 of outputs r and r + 8. */
+/* The term of the sub-group that a warp has of a stage: lanes 4r and 4r + 1 have outputs r and r +
+ * 8. */
 DEVICE float exact_gemv_term(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
                              u32 stage, int sub, const int digits)
 {
@@ -215,8 +216,8 @@ struct exact_gemv_place {
     u32 parity;
 };
 
-/* n stages, a constant, from sub-group `sub` of a panel on. valid: whether the warp has one of the
- * last. to: terms of the panel */
+/* Computes the terms of n stages (a constant) from sub-group `sub` of a panel on. valid: whether
+ * the warp has a sub-group of the last stage; to: terms of the panel */
 DEVICE void exact_gemv_stages(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
                               struct exact_gemv_place *place, int sub, int valid, float *to,
                               const int n, const int digits)
@@ -263,8 +264,8 @@ DEVICE void exact_gemv_terms(const struct exact_gemv_args *a, const struct exact
     }
 }
 
-/* The warp that adds: lane i has output i of a tile, with an activation those from 16 on of the
- * second part. */
+/* The warp that adds: lane i has output i of a tile; with an activation lanes from 16 on have those
+ * of the second part. */
 DEVICE void exact_gemv_add(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
                            const int panels)
 {
@@ -296,7 +297,7 @@ DEVICE void exact_gemv_add(const struct exact_gemv_args *a, const struct exact_g
     }
 }
 
-/* panels: of a tile */
+/* panels: of an output tile */
 DEVICE void exact_gemv(const struct exact_gemv_args *a, u32 *lds, const enum gemv_source source,
                        const int panels, const int digits)
 {

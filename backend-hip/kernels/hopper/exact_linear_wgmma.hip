@@ -39,7 +39,7 @@ struct exact_piece {
 
 /* Pieces of a launch. The tiles that do not fill a grid are halved if their halves fit one. */
 struct exact_pieces {
-    int row_tiles, whole, n; /* pieces that are whole tiles; all */
+    int row_tiles, whole, n; /* number of pieces that are whole tiles; of all pieces */
 };
 
 DEVICE struct exact_pieces exact_pieces_of(const struct exact_linear_args *a, const int products)
@@ -65,8 +65,8 @@ DEVICE struct exact_piece exact_piece_of(const struct exact_linear_args *a,
     return x;
 }
 
-/* A producer warp, whose first lane copies: the rows, behind the launches before; or TMA boxes of 4
- * panels of the codes or of the scales of the weights, which are there. */
+/* A producer warp, whose first lane copies: rows, after the launches before; or codes, or scales,
+ * of the weights, in TMA boxes of 4 panels, at once. */
 enum exact_copied { COPIES_CODES, COPIES_SCALES, COPIES_ROWS, EXACT_PRODUCERS };
 
 DEVICE void exact_produce(const struct exact_linear_args *a, u32 lds, u32 full, u32 empty,
@@ -107,8 +107,8 @@ DEVICE void exact_produce(const struct exact_linear_args *a, u32 lds, u32 full, 
     if (copied != COPIES_ROWS) wait_for_producer();
 }
 
-/* A word of codes as code - zero: bytes of the low nibbles, of the high ones; less: 4 times 128 -
- * the zero point, which is at most 128. */
+/* A word of codes as bytes code - zero, those of the low nibbles and those of the high ones. less:
+ * 4 times 128 - the zero point, which is at most 128 */
 DEVICE void exact_unpack(u32 word, u32 less, u32 *low, u32 *high)
 {
     *low = ((word & 0x0f0f0f0fu) + less) ^ 0x80808080u;
@@ -121,7 +121,7 @@ struct exact_weights {
     float scale[2];
 };
 
-/* codes, meta: of the lane; addresses in shared memory */
+/* codes, meta: addresses of the lane's, in shared memory */
 DEVICE void exact_read_weights(u32 codes, u32 meta, struct exact_weights *w)
 {
     u32 less[2];
@@ -172,14 +172,15 @@ DEVICE void exact_add_terms(const int *part, const float *scale, u32 scaled, flo
     }
 }
 
-/* A consumer's place in the ring and what it has of a piece. codes, meta: of the lane, in a stage
- */
+/* A consumer's place in the ring and what it has of a piece. codes, meta: the lane's offsets in a
+ * stage */
 struct exact_consumer {
     u32 lds, full, empty, codes, meta, parity;
     int stage, left; /* stage of the weights that are read next; sub-groups that are not read yet */
     struct exact_piece piece;
     struct exact_weights w[2];
-    float total[2][64]; /* of a product; of which 32 with 64 columns, half with two digits */
+    float total[2][64]; /* totals of two products; a product of 64 columns uses 32 of them, two
+                           digits half */
 };
 
 /* Waits for the next sub-group of the tile, if there is one, and reads its weights. */
@@ -193,8 +194,8 @@ DEVICE void exact_next(struct exact_consumer *c, const struct exact_ring *r,
     exact_read_weights(x + c->codes, x + c->meta, w);
 }
 
-/* The terms of the sub-group of weights w[now]; the next one's are read while its first product is
- * in flight. */
+/* Adds the terms of the sub-group whose weights are w[now], and reads the next one's weights while
+ * its first product is in flight. */
 DEVICE void exact_sub(struct exact_consumer *c, const struct exact_ring *r, const int now,
                       const int n, const int products, const int stages, const int digits)
 {
@@ -217,7 +218,7 @@ DEVICE void exact_sub(struct exact_consumer *c, const struct exact_ring *r, cons
     if (thread() % WARP == 0) mbarrier_arrive(empty);
 }
 
-/* Writes the results of a product: rows row0 .., output: the first of the lane */
+/* Writes the results of a product, of rows from row0 on. output: the lane's first one */
 DEVICE void exact_write(const struct exact_linear_args *a, const struct linear_part *p,
                         const float *total, int row0, int output, const int n, const int digits)
 {
@@ -239,7 +240,7 @@ DEVICE void exact_write(const struct exact_linear_args *a, const struct linear_p
     }
 }
 
-/* The results of a piece of n columns a product. */
+/* Computes a piece, whose products have n columns. */
 DEVICE void exact_compute(const struct exact_linear_args *a, struct exact_consumer *c,
                           const struct exact_ring *r, const int groups, const int n,
                           const int products, const int stages, const int digits)

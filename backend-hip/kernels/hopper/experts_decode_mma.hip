@@ -11,11 +11,11 @@
  * Bits: those of hopper/linear_decode_mma.hip: the eighths of the inputs are summed by themselves
  * and added in order. */
 
-/* Panels of a warp. */
+/* Panels that a warp computes at once. */
 enum { TASK_PANELS = EXPERTS_MMA_PANELS };
 
-/* A task: number `block` of all parts', of tile `tile`, whose expert `expert` is; left: tasks of
- * the block's range from it on. */
+/* A task: output block number `block` of all parts, for tile `tile` of the grouping, which is of
+ * expert `expert`. left: tasks of the block's range from this one on */
 struct task {
     int tile, block, left, expert;
 };
@@ -54,12 +54,13 @@ DEVICE int task_panels(const struct linear_part *p, const struct task *t)
     return panels < TASK_PANELS ? panels : (int)TASK_PANELS;
 }
 
-/* Position of a warp's prefetch: the next item that it loads, of n panels. Of a panel that is not
- * there the first one's codes are copied again, without a branch. */
+/* Position of a warp's prefetch: the next item that it loads, of n panels. A task with one panel
+ * copies the codes of that panel twice, which needs no branch. */
 struct task_prefetch {
-    const char *codes, *meta; /* the item's, of this lane; of the panel whose scales it copies */
+    const char *codes, *meta; /* codes: the item's, for this lane; meta: those of the panel whose
+                                 scales the lane copies */
     struct task task;
-    int n, second, item, last_group; /* second: from a panel to the second one, bytes */
+    int n, second, item, last_group; /* second: bytes from a task's first panel to its second one */
     u32 to, to_meta, magic;
 };
 
@@ -78,7 +79,8 @@ DEVICE void task_prefetch_begin(const struct experts_args *e, struct task_prefet
     f->last_group = p.last_group;
 }
 
-/* Loads an item asynchronously and advances to the next one, of the next tasks after the last. */
+/* Loads an item asynchronously and advances to the next one; after a task's last item to the next
+ * task. */
 DEVICE void task_prefetch_item(const struct experts_args *e, struct task_prefetch *f, int n_items,
                                u32 ring_end, u32 ring_bytes, const int plain)
 {
@@ -100,7 +102,7 @@ DEVICE void task_prefetch_item(const struct experts_args *e, struct task_prefetc
     copies_commit();
 }
 
-/* The row of a tile that a lane loads, and those of its results. */
+/* The row of a tile that a lane loads, and the rows of the results that it has. */
 struct tile_rows {
     const u32x4 *x;
     int slot[2]; /* -1: none */
@@ -131,7 +133,7 @@ DEVICE void tile_rows_of(const struct experts_args *e, struct tile_rows *r, int 
     const struct linear_args *a = &e->linear;
     int lane = thread() % WARP, first = e->end ? tile * 8 : tile,
         end = e->end ? e->end[tile] : tile + 1,
-        place = first + lane / 4; /* one beyond the last is a copy of the first */
+        place = first + lane / 4; /* a row behind the last one is a copy of the first */
     touch_tile(e, first, end);
     if (place >= end) place = first;
     int slot = e->end ? a->slot[place] : place;
@@ -257,7 +259,8 @@ DEVICE void experts_mma(const struct experts_args *e, u32 *lds, const int depth,
             task_prefetch_item(e, &f, n_items, ring_end, (u32)ring_bytes, plain);
             UNROLL for (int c = 0; c < ITEM_CHUNKS; c++)
             {
-                /* of a panel that is not there, what the ring has; nothing is written */
+                /* a panel that does not exist is computed from what the ring has, and not
+                 * written */
                 UNROLL for (int k = 0; k < TASK_PANELS; k++) task_chunk(
                     &p, &w[k], v[c], panel + (k < n ? k : 0), item, part[k], total[k], c, plain);
                 v[c] = load_input(next + 4 * c);

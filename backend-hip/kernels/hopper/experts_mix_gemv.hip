@@ -16,7 +16,7 @@
 DEVICE struct power_of_two warp_gated(const float *gate, const float *up, int in, int gelu,
                                       f32x4 v[MIX_INPUTS / 128])
 {
-    enum { AT_ONCE = 6 }; /* whose loads wait for memory together */
+    enum { AT_ONCE = 6 }; /* elements whose loads wait for memory together */
     float largest = 0;
     UNROLL for (int first = 0; first < MIX_INPUTS / 128; first += AT_ONCE)
     {
@@ -114,11 +114,11 @@ DEVICE void mix_prefetch_item(const struct linear_part *p, struct mix_prefetch *
     copies_commit();
 }
 
-/* What is known of the shared expert: a warp's weights of its first stage; the row, packed; sums of
- * stages [stages][PANEL]. */
+/* What a block knows of the shared expert: a warp's weights of its first stage; the row, packed;
+ * sums of stages [stages][PANEL]. */
 struct mix_shared {
     struct dense_weights first;
-    const char *w; /* of the lane: the panel's weights */
+    const char *w; /* the panel's weights, for this lane */
     u64 *packed;
     float *sums;
     float scale;
@@ -137,7 +137,7 @@ DEVICE void mix_shared_read(const struct experts_mix_args *a, struct mix_shared 
     s->first = dense_read(s->w + (warp < s->n_items ? warp : 0) * dense_stage_bytes(kind), kind);
 }
 
-/* The activated row; its gate and up are those of a launch that has ended. */
+/* Packs the activated row; the launch of its gate and up has ended. */
 DEVICE void mix_shared_pack(const struct experts_mix_args *a, struct mix_shared *s, float *scratch,
                             const int kind)
 {
@@ -175,7 +175,7 @@ DEVICE void mix_shared_products(const struct mix_shared *s, const int kind)
     }
 }
 
-/* before + the result of the shared expert times gate, of a lane's output */
+/* Adds the result of the shared expert times its gate to `before`, for a lane's output. */
 DEVICE float mix_shared_add(const struct experts_mix_args *a, const struct mix_shared *s,
                             int output, float gate, float before)
 {

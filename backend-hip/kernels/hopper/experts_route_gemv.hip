@@ -8,18 +8,19 @@
  *             cp.async across tasks
  * Bits: route(), and hopper/linear_decode_mma.hip: the slices are added in order. */
 
-/* Scores of a lane: lane i has those of experts i, i + 32, ..; of up to FEW_EXPERTS and
- * SOME_EXPERTS experts fewer, so that a launch fetches few instructions. */
+/* Scores that a lane has: lane i has those of experts i, i + 32, ... There are fewer for up to
+ * FEW_EXPERTS and SOME_EXPERTS experts, so that a launch fetches few instructions. */
 enum { WARP_SCORES = WARP_EXPERTS / WARP };
 
-/* The experts of a row by a warp, of their keys (ordered_bits(), 0: none): lane i has the i-th of
- * them, ascending; -1: none. ids[WARP]: of the warp; *top: the largest key; each: keys of a lane */
+/* Chooses the experts of a row by a warp, from their keys (ordered_bits() of the scores; 0: no
+ * expert). Lane i gets the i-th of them in ascending order, or -1. ids[WARP]: memory of the warp;
+ * *top: the largest key; each: keys of a lane */
 DEVICE int chosen_of_keys(const struct route_args *a, u32 *key, int *ids, u32 *top, const int each)
 {
     int lane = thread() % WARP, ranked = -1, place = 0;
     NO_UNROLL for (int r = 0; r < a->top_k; r++)
     {
-        /* by a tree: ascending they would wait for each other */
+        /* by a tree: comparisons one after another would wait for each other */
         u32 best[WARP_SCORES], index[WARP_SCORES];
         UNROLL for (int j = 0; j < each; j++) best[j] = key[j], index[j] = (u32)(j * WARP + lane);
         UNROLL for (int w = 1; w < each; w *= 2) UNROLL for (int j = 0; j < each; j += 2 * w)
@@ -43,7 +44,7 @@ DEVICE int chosen_of_keys(const struct route_args *a, u32 *key, int *ids, u32 *t
     return lane < a->top_k ? ids[lane] : -1;
 }
 
-/* The same of the scores of a launch that has ended. */
+/* chosen_of_keys() for the scores of a launch that has ended. */
 DEVICE int chosen_of_scores(const struct route_args *a, int *ids, const int each)
 {
     int lane = thread() % WARP;
@@ -69,7 +70,7 @@ DEVICE int chosen_of_scores(const struct route_args *a, int *ids, const int each
     return !max_of_warp(bad) ? chosen : lane < a->top_k ? lane : -1;
 }
 
-/* Only if a->by_warp. hurried: others wait for it */
+/* Makes the choice by one warp; only with a->by_warp. hurried: other warps wait for it */
 DEVICE int chosen_by_warp(const struct route_args *a, int *ids, const int hurried)
 {
     if (a->n <= FEW_EXPERTS) return chosen_of_scores(a, ids, FEW_EXPERTS / WARP);
@@ -77,7 +78,7 @@ DEVICE int chosen_by_warp(const struct route_args *a, int *ids, const int hurrie
     return chosen_of_scores(a, ids, WARP_SCORES);
 }
 
-/* Shared memory of route(), in that of a block without tasks. */
+/* Shared memory of route(), in the memory of a block that has no tasks. */
 DEVICE struct route_shared route_shared_at(u32 *lds)
 {
     struct route_shared l;
@@ -92,7 +93,7 @@ DEVICE struct route_shared route_shared_at(u32 *lds)
 
 /* Position of a warp's prefetch: the next item of its slice. chosen: chosen_by_warp() */
 struct slice_prefetch {
-    const char *codes, *meta; /* the item's, of this lane; the panel's */
+    const char *codes, *meta; /* codes: the item's, for this lane; meta: the panel's */
     int task, item, begin, end, last_group, chosen;
     u32 magic;
 };
@@ -118,8 +119,8 @@ DEVICE void slice_prefetch_begin(const struct experts_args *e, struct slice_pref
     f->last_group = p.last_group;
 }
 
-/* Loads an item asynchronously into `slot` of shared memory and advances to the next one, of the
- * block's next task after the last. */
+/* Loads an item asynchronously into `slot` of shared memory and advances to the next one; after a
+ * task's last item to the block's next task. */
 DEVICE void slice_prefetch_item(const struct experts_args *e, struct slice_prefetch *f, int n_tasks,
                                 u32 slot)
 {
@@ -141,12 +142,12 @@ DEVICE void slice_prefetch_item(const struct experts_args *e, struct slice_prefe
     copies_commit();
 }
 
-/* The products of a warp's slice, in total. */
+/* Adds the products of a warp's slice to total. */
 DEVICE void slice_products(const struct experts_args *e, struct slice_prefetch *f, int n_tasks,
                            u32 ring, u32 *from, float total[4])
 {
     int lane = thread() % WARP;
-    const struct linear_part p = e->linear.part[0]; /* of plain linears nothing is read */
+    const struct linear_part p = e->linear.part[0]; /* plain linears read nothing of it */
     float part[4];
     NO_UNROLL for (int item = f->begin; item < f->end; item++)
     {
@@ -182,8 +183,8 @@ DEVICE void touch_slice(const struct experts_args *e, const struct slice_prefetc
     }
 }
 
-/* lds: rings [WARPS][EXPERTS_ROUTE_DEPTH][SLOT], sums [2][WARPS][PANEL], the second of which has
- * the choice at first, the row's scale */
+/* lds: rings [WARPS][EXPERTS_ROUTE_DEPTH][SLOT]; sums [2][WARPS][PANEL], the second of which hold
+ * the choice first; the row's scale */
 DEVICE void experts_route(const struct route_experts_args *a, u32 *lds)
 {
     enum { RING = EXPERTS_ROUTE_DEPTH * SLOT };

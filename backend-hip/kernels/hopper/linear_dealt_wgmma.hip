@@ -14,7 +14,8 @@
  *             memory
  * Bits: the order of linear_decode_mma.hip, whatever blocks there are. */
 
-/* The eighths of tiles of a block: begin .. end - 1 of all, `of_tile` to a tile. */
+/* The eighths of tiles that a block computes: numbers begin .. end - 1 among those of all tiles,
+ * `of_tile` to a tile. */
 struct dealt_units {
     int begin, end, of_tile;
 };
@@ -33,7 +34,7 @@ struct dealt_piece {
     int tile, from, to;
 };
 
-/* Items of a block. */
+/* The number of a block's items. */
 DEVICE int dealt_items(const struct dealt_units *u, int n_items)
 {
     int n = u->of_tile, slices = DECODE_SLICES / n;
@@ -56,8 +57,8 @@ DEVICE struct dealt_piece dealt_piece_of(const struct dealt_units *u, int i)
     return (struct dealt_piece){tile, 0, DECODE_SLICES};
 }
 
-/* Addresses of the rings: inputs, codes, and the mbarriers of each; of the units. Constants: items
- * of the ring of inputs, of the ring of codes. */
+/* Addresses in shared memory: the rings of inputs and of codes, the mbarriers of each, and the
+ * block's units. Constants: items of each ring. */
 struct dealt_rings {
     u32 x, codes, full_x, empty_x, full, empty, units;
     int x_items, stages;
@@ -78,7 +79,8 @@ DEVICE struct dealt_rings dealt_rings_of(const u32 *lds, const int x_items, cons
     return r;
 }
 
-/* The units of the block as its first thread has stored them, so that no register keeps them. */
+/* The block's units, read from where its first thread has stored them, so that no register keeps
+ * them. */
 DEVICE struct dealt_units dealt_units_stored(const struct dealt_rings *r)
 {
     return (struct dealt_units){(int)lds_word(r->units), (int)lds_word(r->units + 4),
@@ -134,9 +136,8 @@ DEVICE void dealt_produce(const struct linear_args *a, const struct dealt_rings 
     }
 }
 
-/* A consumer warpgroup in the rings: items that it has multiplied, of all; the slot of
- * the item's inputs.
- * codes, meta: for this lane */
+/* A consumer warpgroup's place in the rings: items that it has multiplied, items of all; the slot
+ * of the item's inputs. codes, meta: the lane's offsets */
 struct dealt_consumer {
     u32 codes, meta, x_parity;
     int n, n_all, x_item;
@@ -169,7 +170,7 @@ DEVICE void dealt_prefetch(const struct dealt_rings *r, struct dealt_consumer *c
     if (thread() % WARP == 0) mbarrier_arrive(r->empty + 8 * stage);
 }
 
-/* Waits for half `half` of the inputs of the item; their descriptor. */
+/* Waits for half `half` of the item's inputs and returns their descriptor. */
 DEVICE u64 dealt_inputs(const struct dealt_rings *r, const struct dealt_consumer *c,
                         const int half)
 {
@@ -184,15 +185,15 @@ DEVICE void dealt_release(const struct dealt_rings *r, const struct dealt_consum
     if (thread() % WARP == 0) mbarrier_arrive(r->empty_x + 8 * (u32)(2 * c->x_item + half));
 }
 
-/* What a thread has of a tile: products of an item, the sum of a slice, and of the slices before;
- * pending: total is not in sum yet. */
+/* What a thread has of a tile: products of an item (part), the sum of a slice (total), of the
+ * slices before (sum). pending: total is not in sum yet */
 struct dealt_sums {
     float part[DEALT_ROWS / 2], total[DEALT_ROWS / 2], sum[DEALT_ROWS / 2];
     int pending;
 };
 
-/* total += scale * products of item h, for total of an earlier slice after it has been put away
- * while the first products run. The next item, if any, replaces h while the last products run. */
+/* total += scale * the products of item h. While the first products run, the total of an earlier
+ * slice is put away; while the last ones run, the next item, if there is one, replaces h. */
 DEVICE void dealt_multiply(const struct dealt_rings *r, struct dealt_consumer *c,
                            struct dealt_item *h, struct dealt_sums *s)
 {
@@ -240,8 +241,8 @@ DEVICE void dealt_slices(const struct linear_args *a, const struct dealt_rings *
     UNROLL for (int i = 0; i < DEALT_ROWS / 2; i++) s->sum[i] += s->total[i];
 }
 
-/* Where a thread leaves the sums of the first slices of a tile for the block behind; one flag for
- * each warp, 0 outside of launches. */
+/* Where a thread leaves the sums of a tile's first slices for the next block; there is a flag for
+ * each warp, which is 0 outside of launches. */
 DEVICE f32x4 *dealt_head(const struct linear_args *a, int block)
 {
     return (f32x4 *)a->heads + (u64)block * (DEALT_CONSUMERS * DEALT_ROWS / 8) + thread();
@@ -262,7 +263,7 @@ DEVICE void dealt_give(const struct linear_args *a, const float *total)
     if (thread() % WARP == 0) flag_give(dealt_flag(a, block_x()));
 }
 
-/* Takes what the block before has given. */
+/* Adds what the block before has left. */
 DEVICE void dealt_take(const struct linear_args *a, float *sum)
 {
     const f32x4 *from = dealt_head(a, block_x() - 1);

@@ -18,8 +18,8 @@ enum { DECODE_SLICES = WARPS, SLOT = PLAIN_ITEM_BYTES };
 /* The first item of a slice. */
 DEVICE int slice_begin(int n_items, int slice) { return n_items * slice / DECODE_SLICES; }
 
-/* Codes and scales of an item that one lane has: of outputs r and r + 8, of linears that are not
- * plain for each chunk. */
+/* Codes and scales of an item that one lane has, of outputs r and r + 8; scales of each chunk where
+ * linears are not plain. */
 struct item_words {
     u32x4 q[2];
     u32 meta[2 * ITEM_CHUNKS];
@@ -189,9 +189,9 @@ DEVICE void load_item(const u32x4 *const x[], u32x4 v[][ITEM_CHUNKS], int item, 
         v[m][c] = load_input(x[m] + item * 16 + 4 * c);
 }
 
-/* tiles: of 8 rows; depth: items of a ring; early_x: the inputs of the next item are loaded once
- * those of this item have arrived (earlier, the wait for these would cover those, too). lds: sums,
- * rings [DECODE_SLICES][depth][DECODE_SLOT] */
+/* tiles: tiles of 8 rows; depth: items of a ring; early_x: the inputs of the next item are loaded
+ * once those of this item have arrived, because an earlier load would be part of the wait for
+ * these. lds: sums, rings [DECODE_SLICES][depth][DECODE_SLOT] */
 DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int tiles,
                              const int depth, const int plain, const int early_x)
 {
@@ -214,8 +214,8 @@ DEVICE void q4_hopper_decode(const struct linear_args *a, u32 *lds, const int ti
         decode_prefetch_item(a, &f, begin, end, ring_end, ring_bytes, plain);
     UNROLL for (int m = 0; m < tiles; m++)
     {
-        int row = row0 + 8 * m +
-                  lane / 4; /* a row beyond the last is a copy of it and not written */
+        int row = row0 + 8 * m + lane / 4; /* lanes of a row behind the last one read a copy of the
+                                              last, and do not write */
         if (row >= a->rows) row = a->rows - 1;
         x[m] = (const u32x4 *)a->x + (row * a->n_chunks * 4 + lane % 4);
         UNROLL for (int i = 0; i < 4; i++) total[m][i] = 0;

@@ -14,7 +14,7 @@
  * than others. Bits: the order of sums is that of hopper/linear_decode_mma.hip, norms and packed
  * inputs are those of vector.hip. */
 
-/* GEMV_BUFFERS: tiles whose sums are in shared memory at a time; GEMV_SCRATCH: floats */
+/* GEMV_BUFFERS: tiles whose sums shared memory holds at a time; GEMV_SCRATCH: floats of scratch */
 enum { GEMV_BUFFERS = 2, GEMV_SCRATCH = 2 * GEMV_COMBINE_WEIGHTS, GEMV_ITEM = PLAIN_ITEM_BYTES };
 
 /* Shared memory of a block, in order: rings [DECODE_SLICES][items][GEMV_ITEM bytes], sums
@@ -39,10 +39,10 @@ DEVICE struct gemv_shared gemv_shared_of(u32 *lds, const int panels, const int i
 
 /* Position of a warp's prefetch: the next item that it loads. */
 struct gemv_prefetch {
-    const char *codes[2], *meta[2]; /* the item and its group, by panel */
-    int out_tile, item, in_group;   /* in_group: items left of this group */
-    int begin, end, group,
-        first_left; /* the slice; the group of its first item, and items left of that group */
+    const char *codes[2], *meta[2];    /* codes: the item's, meta: its group's, for each panel */
+    int out_tile, item, in_group;      /* in_group: items left of this group */
+    int begin, end, group, first_left; /* the first item and the end of the slice; the group of its
+                                          first item, and how many items of that group are left */
     u32 to;
 };
 
@@ -93,8 +93,8 @@ DEVICE void gemv_prefetch_item(const struct gemv_args *a, struct gemv_prefetch *
     copies_commit();
 }
 
-/* total += scale * (codes q of an item times v[chunk]), by panel; lane 4r + t has the codes of
- * outputs r and r + 8. */
+/* total += scale * (codes q of an item times v[chunk]), for each panel; lane 4r + t has the codes
+ * of outputs r and r + 8. */
 DEVICE void gemv_multiply(u32x4 q[][2], u32 meta[][2], const u32x4 v[ITEM_CHUNKS], float total[][4],
                           const int panels)
 {
@@ -237,7 +237,7 @@ DEVICE float gemv_row(const struct gemv_args *a, const struct gemv_shared *l,
     return gemv_pack(a, l, o, v, dim, ROW_PIECES);
 }
 
-/* panels: of an output tile, 2 with SwiGLU; items: of a ring */
+/* panels: of an output tile (2 with SwiGLU); items: of a ring */
 DEVICE void q4_gemv(const struct gemv_args *a, u32 *lds, const enum gemv_source source,
                     const int panels, const int items)
 {

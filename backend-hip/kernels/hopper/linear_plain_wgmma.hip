@@ -15,7 +15,8 @@ struct plain_ring {
     u32 stages, full, empty;
 };
 
-/* The producer warp: lane i copies the weights of panel i, lane 0 the rows, too. rows: of a tile */
+/* The producer warp: lane i copies the weights of panel i, lane 0 the rows, too. rows: rows of a
+ * tile */
 DEVICE void produce_plain(const struct linear_args *a, const struct plain_ring *r, const int rows,
                           const int groups, const int stages, const int kind)
 {
@@ -54,7 +55,8 @@ DEVICE void produce_plain(const struct linear_args *a, const struct plain_ring *
     }
 }
 
-/* total = or += a stage's 64 inputs times weights at w of the warp's panel. */
+/* total (or with `extra` total +=) a stage's 64 inputs at x times the weights of the warp's panel
+ * at w. */
 DEVICE void plain_stage(u32 x, u32 w, float *total, int extra, const int n, const int kind)
 {
     u32 a[4][4];
@@ -69,7 +71,7 @@ DEVICE void plain_stage(u32 x, u32 w, float *total, int extra, const int n, cons
     wgmma_wait(total, n);
 }
 
-/* The same with codes: of each chunk the products, times its scale. part: scratch */
+/* plain_stage() for codes: total += the products of each chunk times its scale. part: scratch */
 DEVICE void plain_bytes(u32 x, u32 w, float *part, float *total)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
@@ -126,8 +128,8 @@ DEVICE void consume_plain(const struct linear_args *a, const struct plain_ring *
     }
 }
 
-/* groups: consumer warpgroups, 64 outputs each; blocks: of a multiprocessor. The mbarriers are
- * behind the ring. */
+/* groups: consumer warpgroups of 64 outputs each; blocks: blocks of a multiprocessor. The mbarriers
+ * are behind the ring. */
 DEVICE void plain_wgmma(const struct linear_args *a, u32 *lds, const int rows, const int groups,
                         const int stages, const int blocks, const int kind)
 {

@@ -27,15 +27,15 @@ DEVICE struct ring ring_of(const int groups, const int n)
     return r;
 }
 
-/* Tile number `index`, row tiles first, so that weights stay in the L2 cache; of experts outputs
- * first, because an expert has few row tiles. first_panel: of the expert in its stack, whose tensor
- * maps are those of all experts. rows: the end of the tile's rows */
+/* Tile number `index`. Row tiles come first, so that weights stay in the L2 cache; of experts
+ * outputs come first, because an expert has few row tiles. first_panel: the expert's in its stack,
+ * which has one tensor map for all experts; rows: the end of the tile's rows */
 struct tile {
     struct linear_part p;
     int out_tile, row_tile, first_panel, rows;
 };
 
-/* e: NULL, or what a belongs to. */
+/* e: NULL, or the experts that a is part of */
 DEVICE struct tile tile_of(const struct linear_args *a, const struct experts_args *e, int index,
                            const int n)
 {
@@ -56,14 +56,15 @@ DEVICE struct tile tile_of(const struct linear_args *a, const struct experts_arg
     return t;
 }
 
-/* Tiles of the launch, after the producer launch if these are of experts. */
+/* Tiles of the launch. Those of experts are known when the producer launch has ended. */
 DEVICE int tiles_of(const struct linear_args *a, const struct experts_args *e, const int n)
 {
     return a->n_blocks * (e ? *e->n_tiles : (a->rows + n - 1) / n);
 }
 
-/* The work of a block: tiles first, first + step, .. of n; of each the k-slices slice .. slice_end
- * - 1, items begin .. end - 1: all, or the block's own if a cluster shares a tile. */
+/* The work of a block: tiles first, first + step, .. below n. Of each tile it computes k-slices
+ * slice .. slice_end - 1, which are items begin .. end - 1: all of them, or its own where a cluster
+ * shares a tile. */
 struct block_work {
     int first, step, n, slice, slice_end, begin, end;
 };
@@ -107,7 +108,8 @@ DEVICE void produce_tiles(const struct linear_args *a, const struct experts_args
             mbarrier_wait(empty + 8 * (u32)stage, parity);
             mbarrier_arrive_expect(
                 count, (u32)(used * 256 + r.code_bytes + (plain ? r.panels * PANEL * 4 : 0)));
-            if (e) { /* rows that are there: an expert has few, and nobody reads what others give */
+            if (e) { /* of experts only rows that exist are copied: there are few, and nobody reads
+                        the results of others */
                 UNROLL for (int j = 0; j < 2; j++) bulk_copy(
                     to + (u32)(j * n * 128), source + j * n * 128, (u32)(used * 128), count);
             } else if (!early) {
@@ -147,7 +149,7 @@ DEVICE void unpack_chunk(const u32 *q, const struct scale_zero g[2], u32 a[8])
     }
 }
 
-/* part = or += a chunk times its 32 inputs. */
+/* part = (or with `extra` part +=) a chunk times its 32 inputs. */
 DEVICE void multiply_chunk(const u32 a[8], float *part, u64 rows, int extra, const int n)
 {
     wgmma_begin();
@@ -164,15 +166,15 @@ DEVICE void wgmma_chunk(const u32 *q, const struct scale_zero g[2], float *part,
     multiply_chunk(a, part, rows, extra, n);
 }
 
-/* Offset of chunk c's inputs in a descriptor, from the item's first chunk on. */
+/* The offset of chunk c's inputs within a descriptor of the item's first chunk. */
 DEVICE u64 chunk_rows(const int c, const int n)
 {
     return (u64)(c / 2 * (n * 128 >> 4) + c % 2 * 4);
 }
 
-/* total += scale * products of an item, for 64 outputs. codes, meta: for this lane, x: of the item,
- * addresses in shared memory. If the linear is not plain, scales come from global memory, and a
- * chunk is scaled by itself if the item is of several groups. */
+/* total += scale * the products of an item, for 64 outputs. codes, meta: the lane's addresses in
+ * shared memory; x: that of the item's inputs. If the linear is not plain, scales come from global
+ * memory, and a chunk is scaled by itself if the item is of several groups. */
 DEVICE void wgmma_item(const struct linear_part *p, u32 codes, u32 meta, u32 x, int panel, int item,
                        float *part, float *total, const int n, const int plain)
 {
@@ -203,8 +205,8 @@ DEVICE void wgmma_item(const struct linear_part *p, u32 codes, u32 meta, u32 x, 
     }
 }
 
-/* Position of a consumer warpgroup in the ring; addresses in shared memory. empty, codes, meta: for
- * this lane, the last two as offsets from x. */
+/* A consumer warpgroup's position in the ring. full, x: addresses in shared memory; empty: this
+ * lane's address; codes, meta: this lane's offsets from x */
 struct consumer_state {
     u32 full, empty, x, codes, meta, parity;
     int stage;
@@ -264,7 +266,8 @@ DEVICE void multiply_prefetched(struct consumer_state *state, struct prefetched_
     if (thread() % WARP == 0) mbarrier_arrive(state->empty + 8 * (u32)stage);
 }
 
-/* Epilogue: writes what a lane has of 16 outputs and n rows, from its first row and output on. */
+/* Epilogue: writes the results that a lane has in 16 outputs and n rows, from its first row and
+ * output on. */
 DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p, int row0,
                        int output, const float *total, const int n)
 {
@@ -288,10 +291,10 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
     }
 }
 
-/* Where the results of a tile of experts go, loaded ahead of the products: lane i has rows i, i + 32,
+/* Where the results of a tile of experts go, loaded before the products: lane i has rows i, i + 32,
  * .. of the tile. */
 struct slot_rows {
-    float slot[4], scale[4]; /* slot: bits of a number, -1: none */
+    float slot[4], scale[4]; /* slot: the number as bits of a float; -1: none */
 };
 
 DEVICE void slot_rows_of(const struct linear_args *a, struct slot_rows *to, int row0, int rows,
@@ -386,8 +389,9 @@ DEVICE void consume_tiles(const struct linear_args *a, const struct experts_args
     }
 }
 
-/* groups: consumer warpgroups, 64 outputs each; n: rows of a tile; blocks: of a multiprocessor. The
- * mbarriers are behind the ring. e: NULL, or the experts that `early` belongs to */
+/* groups: consumer warpgroups of 64 outputs each; n: rows of a tile; blocks: blocks of a
+ * multiprocessor. The mbarriers are behind the ring. e: NULL, or the experts that `early` is part
+ * of */
 DEVICE void q4_wgmma(const struct linear_args *early, const struct experts_args *e, u32 *lds,
                      const int groups, const int n, const int stages, const int plain,
                      const int sliced, const int blocks)

@@ -47,8 +47,8 @@ Q4_WGMMA(q4_wgmma_wide_16, SM90, PHASE_DECODE, 16, 3, 12, PLAIN_LINEAR, 0)
 Q4_WGMMA(q4_wgmma_wide_32, SM90, PHASE_DECODE, 32, 3, 9, PLAIN_LINEAR, 0)
 Q4_WGMMA(q4_wgmma_wide_64, SM90, PHASE_DECODE, 64, 3, 7, PLAIN_LINEAR, 0)
 
-/* The same of many decode rows, eighths of tiles dealt to blocks (linear_dealt_wgmma.hip).
- * x_items, stages: items of the rings of inputs and of codes */
+/* 4-bit linears of many decode rows, whose tiles are dealt to blocks by eighths
+ * (linear_dealt_wgmma.hip). x_items, stages: items of the rings of inputs and of codes */
 #ifndef Q4_WGMMA_DEALT
 #define Q4_WGMMA_DEALT(name, images, x_items, stages, percent)                                     \
     LINEAR(name, images, FOR_LINEAR, DEALT_CONSUMERS + WGMMA_PRODUCERS, 1,                         \
@@ -58,8 +58,8 @@ Q4_WGMMA(q4_wgmma_wide_64, SM90, PHASE_DECODE, 64, 3, 7, PLAIN_LINEAR, 0)
 #endif
 Q4_WGMMA_DEALT(q4_wgmma_wide_128, SM90, 6, 4, 6)
 
-/* Dense linears of prompt rows with fp16 activations (linear_plain_wgmma.hip). groups:
- * consumer warpgroups, 64 outputs each; few: rows, for routers and the heads of last rows */
+/* Dense linears of prompt rows with fp16 activations (linear_plain_wgmma.hip). groups: consumer
+ * warpgroups of 64 outputs each. plain_few is for few rows: routers, and heads of last rows */
 #ifndef PLAIN_WGMMA
 #define PLAIN_WGMMA(name, images, weights, tile_rows, groups, stages, of_sm, percent)              \
     LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, of_sm,                      \
@@ -72,8 +72,8 @@ PLAIN_WGMMA(plain_64, SM90, WEIGHT_BF16, 128, 1, 5, 1, 60)
 PLAIN_WGMMA(plain_few, SM90, WEIGHT_BF16, 32, 1, 7, 2, 100)
 PLAIN_WGMMA(plain_i8, SM90, WEIGHT_I8, 128, 2, 8, 1, 0)
 
-/* Dense linears of decode rows with fp16 activations (plain_decode_wgmma.hip). groups:
- * consumer warpgroups, `tall` times 64 outputs each; r: bf16, h: halves, few: outputs */
+/* Dense linears of decode rows with fp16 activations (plain_decode_wgmma.hip). groups: consumer
+ * warpgroups of `tall` times 64 outputs each. In names r is bf16, h fp16, few is for few outputs */
 #ifndef PLAIN_DECODE
 #define PLAIN_DECODE(name, images, weights, tile_rows, groups, tall, stages, of_sm, percent)       \
     LINEAR(name, images, FOR_LINEAR, 128 * (groups) + WGMMA_PRODUCERS, of_sm,                      \
@@ -142,8 +142,8 @@ Q4_GEMV(q4_gemv_norm_glu, SM90, GEMV_NORM, 2, 6, 3, GEMV_NORM_PIECES)
 Q4_GEMV(q4_gemv_combine, SM90, GEMV_COMBINE, 1, 8, 2, ROW_PIECES)
 Q4_GEMV(q4_gemv_row, SM90, GEMV_ROW, 1, 8, 2, ROW_PIECES)
 
-/* GEMVs of fp16 and bf16 weights and of codes of 8 bits, likewise (dense_gemv.hip). mixed:
- * codes of 8 bits beside other weights */
+/* GEMVs of fp16 and bf16 weights and of codes of 8 bits with fused prologue and epilogue
+ * (dense_gemv.hip). mixed: codes of 8 bits beside other weights */
 #ifndef DENSE_GEMV
 #define DENSE_GEMV(name, images, source, weights)                                                  \
     KERNEL_ROW(name, images, FOR_GEMV, THREADS, 2, DENSE_GEMV_SHARED(DENSE_GEMV_INPUTS, 3, 2), 0, 0)

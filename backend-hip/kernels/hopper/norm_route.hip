@@ -15,8 +15,8 @@
 
 enum { ROUTE_EARLY = 4, GROUP_IDS = NORM_ROUTE_SLOTS / THREADS, NORM_PIECES = 8 };
 
-/* The weights of a stage of a panel that a lane has: few_load() of numbered pairs, which is the
- * same for halves and bfloats. */
+/* The weights that a lane has of a pair (stage, panel): few_load(), which is the same for halves
+ * and bfloats. */
 DEVICE struct few_weights pair_load(const struct norm_route_args *a, int pair, int n_panels,
                                     int first_stage)
 {
@@ -25,16 +25,17 @@ DEVICE struct few_weights pair_load(const struct norm_route_args *a, int pair, i
     return few_load(&a->linear, w, first_stage + pair / n_panels, WEIGHT_BF16);
 }
 
-/* The block's rows, of a cluster; those from n on are not there. */
+/* The number of the block's row r. A cluster's rows are dealt to its blocks; numbers from n_rows on
+ * do not exist. */
 DEVICE int route_row(const struct norm_route_args *a, int r)
 {
     return block_x() / ROUTE_CLUSTER * (ROUTE_CLUSTER * a->of_block) + r * ROUTE_CLUSTER +
            cluster_rank();
 }
 
-/* The normed rows of the block in y [rows][dim]; a thread's largest magnitudes in scratch, which is
- * to be read behind a barrier. weight [dim]: of the norm, on its way; scratch [ROUTE_ROWS][THREADS]
- */
+/* Norms the block's rows into y [rows][dim]. scratch [ROUTE_ROWS][THREADS] gets the largest
+ * magnitude of each thread, to be read after a barrier. weight [dim]: the norm's, whose copy may be
+ * in flight */
 DEVICE void route_norm(const struct norm_route_args *a, float *y, const float *weight,
                        float *scratch, int n_rows)
 {
@@ -82,8 +83,8 @@ DEVICE void route_norm(const struct norm_route_args *a, float *y, const float *w
     }
 }
 
-/* Gives the parts of row r of the block, y [dim], to the blocks that have its inputs. share: stages
- * of a block */
+/* Sends the parts of the block's row r, y [dim], to the blocks that multiply its inputs. share:
+ * stages of a block */
 DEVICE void give_parts(const float *y, u32 packed, int dim, int share, int r, int of_block,
                        float factor, int is_bf16)
 {
@@ -108,7 +109,8 @@ DEVICE void give_parts(const float *y, u32 packed, int dim, int share, int r, in
     }
 }
 
-/* The products of two pairs: few_stage() for the cluster's rows. packed: of the pairs' stages */
+/* The products of two pairs (stage, panel): few_stage() for the cluster's rows. packed: parts of
+ * the pairs' stages */
 DEVICE void pair_products(const struct few_weights w[2], const u64 *const packed[2], int of_block,
                           float part[2][2][4], const int kind)
 {
@@ -134,7 +136,8 @@ DEVICE void pair_products(const struct few_weights w[2], const u64 *const packed
     }
 }
 
-/* Writes the block's rows y as halves, by the threads from `first` on. largest: of the rows */
+/* Writes the block's rows y as halves, by the threads from `first` on. largest: the rows' largest
+ * magnitudes */
 DEVICE void write_halves(const struct norm_route_args *a, const float *y, const float *largest,
                          int n_rows, int first)
 {
@@ -153,11 +156,12 @@ DEVICE void write_halves(const struct norm_route_args *a, const float *y, const 
 
 /* What the block's share of the products needs. */
 struct route_share {
-    int n_panels, stages, first, n_pairs; /* first: stage */
+    int n_panels, stages, first, n_pairs; /* first: the block's first stage */
 };
 
-/* The block's pairs, whose sums go to the blocks of the rows. early: weights of a warp's first
- * ones; packed: the parts of the cluster's rows; sums [rows of a block][stages][16 panels] */
+/* Multiplies the block's pairs (stage, panel) and sends their sums to the blocks of the rows.
+ * early: weights of a warp's first pairs; packed: the parts of the cluster's rows; sums [rows of a
+ * block][stages][16 panels] */
 DEVICE void route_products(const struct norm_route_args *a, const struct route_share *s,
                            struct few_weights early[ROUTE_EARLY], const u64 *packed,
                            const float *sums)
@@ -191,8 +195,8 @@ DEVICE void route_products(const struct norm_route_args *a, const struct route_s
     }
 }
 
-/* route() by a warp. score [experts]: the inputs, then the scores; ids [WARP]; each: scores of a
- * lane */
+/* route() by a warp. score [experts]: the router's outputs, which become scores; ids [WARP]; each:
+ * scores of a lane */
 DEVICE void route_scores_of(const struct route_args *a, float *score, int *ids, int row,
                             const int each)
 {
@@ -241,14 +245,14 @@ DEVICE void route_scores_of(const struct route_args *a, float *score, int *ids, 
     a->weight[to] = bad ? f32_of(0x7fc00000u) : a->factor ? count * a->factor[own] : count;
 }
 
-/* Only if a->by_warp. */
+/* Makes the choice by a warp; only with a->by_warp. */
 DEVICE void route_by_warp(const struct route_args *a, float *score, int *ids, int row)
 {
     if (a->n <= FEW_EXPERTS) route_scores_of(a, score, ids, row, FEW_EXPERTS / WARP);
     else route_scores_of(a, score, ids, row, WARP_SCORES);
 }
 
-/* The sum of n before this thread's, over the block. scratch [WARPS] */
+/* The sum of the numbers n of all threads before this one. scratch [WARPS] */
 DEVICE int sum_before(int n, int *scratch)
 {
     int lane = thread() % WARP, warp = thread() / WARP, sum = n, before = 0;
@@ -263,9 +267,10 @@ DEVICE int sum_before(int n, int *scratch)
     return before + sum - n;
 }
 
-/* Places and tiles of all experts' slots, by one block. Each row has an expert once, so that the
- * rows before a slot's that have its expert, a bit each, are the slots before it. lds: rows
- * [n_words][n_experts], places of their first slots, the same, WARPS numbers */
+/* Gives the slots of all experts places and tiles, by one block. A row has an expert at most once,
+ * so the slots before a slot are the rows before its row that have its expert; a bit stands for
+ * each row. lds: rows [n_words][n_experts]; places of the experts' first slots, twice; WARPS
+ * numbers */
 DEVICE void group_rows(const struct norm_route_args *a, u32 *lds)
 {
     const struct expert_groups *g = &a->groups;
@@ -317,9 +322,9 @@ DEVICE void group_rows(const struct norm_route_args *a, u32 *lds)
     }
 }
 
-/* lds: the norm's weights, then sums of the rows' stages [rows][stages][16 panels]; parts of the
- * cluster's rows, then scores of the block's; the normed rows; then in place of all that what
- * group_rows() needs */
+/* lds: the norm's weights, then in their place the sums of the rows' stages [rows][stages][16
+ * panels]; the parts of the cluster's rows, then the scores of the block's; the normed rows. What
+ * group_rows() needs takes the place of all that. */
 DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *scratch)
 {
     const int parts = F16_PARTS(WEIGHT_BF16);

@@ -43,7 +43,7 @@ DEVICE void produce_plain_decode(const struct linear_args *a, const struct plain
     if (early) wait_for_producer(); /* no tile */
 }
 
-/* total += a stage's 64 inputs times weights at w of the warp's panel, for each 64 rows. */
+/* total += a stage's 64 inputs times the weights of the warp's panel at w, for each 64 rows. */
 DEVICE void plain_decode_stage(u32 x, u32 w, float *total, const int rows, const int kind)
 {
     u32x4 q[SUM_CHUNKS][2];
@@ -78,7 +78,7 @@ DEVICE void consume_plain_decode(const struct linear_args *a, const struct plain
               stage_bytes = PLAIN_DECODE_STAGE(kind, rows, outputs);
     int lane = thread() % WARP, n_items = a->n_chunks / SUM_CHUNKS, stage = 0,
         n = tiles_of(a, 0, rows),
-        panel = thread() / 128 * (4 * tall) + thread() / WARP % 4; /* the first one, of the tile */
+        panel = thread() / 128 * (4 * tall) + thread() / WARP % 4; /* first panel of the warp */
     u32 parity = 0, w = (u32)(x_bytes + panel * (PANEL * 128));
     for (int index = block_x(); index < n; index += grid_x()) {
         struct tile t = tile_of(a, 0, index, rows);
@@ -124,7 +124,7 @@ DEVICE void plain_decode(const struct linear_args *a, u32 *lds, const int rows, 
         else wait_for_producer();
     } else {
         wait_for_producer();
-        /* together at most what the block was launched with */
+        /* all warpgroups together have at most the registers that the block was launched with */
         if (groups == 4) REGISTERS_MORE(112);
         else if (groups == 3) REGISTERS_MORE(160);
         else REGISTERS_MORE(104);

@@ -12,22 +12,23 @@ DEVICE u64 wgmma_rows(u32 lds)
 {
     return (u64)(lds >> 4 & 0x3fff) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
-/* b without swizzle, in 16-byte pieces: 8 inputs of a row, those of 8 rows one after the other. The
- * next 8 inputs are `inputs` bytes further, the next 8 rows `rows` bytes. */
+/* Descriptor of b without swizzle, in pieces of 16 bytes: 8 inputs of a row. The pieces of 8 rows
+ * lie one after the other; the next 8 inputs are `inputs` bytes further, the next 8 rows `rows`
+ * bytes. */
 DEVICE u64 wgmma_octets(u32 lds, u32 inputs, u32 rows)
 {
     return (u64)(lds >> 4 & 0x3fff) | (u64)(inputs >> 4) << 16 | (u64)(rows >> 4) << 32;
 }
 
-/* b transposed: of each input 128 bytes (64 rows) together, 16 bytes number i of them at i ^ (input
- * % 8); the next 64 rows are `rows` bytes further. */
+/* Descriptor of b transposed: 128 bytes (64 rows) of each input lie together, 16 bytes number i of
+ * them at i ^ (input % 8); the next 64 rows are `rows` bytes further. */
 DEVICE u64 wgmma_columns(u32 lds, u32 rows)
 {
     return (u64)(lds >> 4 & 0x3fff) | (u64)(rows >> 4) << 16 | (u64)(1024 >> 4) << 32 |
            (u64)1 << 62;
 }
 
-/* The same with the next 8 inputs `inputs` bytes further. */
+/* wgmma_columns() where the next 8 inputs are `inputs` bytes further. */
 DEVICE u64 wgmma_columns_apart(u32 lds, u32 rows, u32 inputs)
 {
     return (u64)(lds >> 4 & 0x3fff) | (u64)(rows >> 4) << 16 | (u64)(inputs >> 4) << 32 |
@@ -127,7 +128,8 @@ DEVICE void cluster_barrier(void)
         "barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
             : "memory");
 }
-/* The same in two halves, work of its own between them; without visible writes, or with them. */
+/* cluster_barrier() in two halves, between which a block works on: without making writes visible,
+ * or (cluster_arrive_written) with it. */
 DEVICE void cluster_arrive(void)
 {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -162,8 +164,8 @@ DEVICE void store_to_block(u32 lds, int rank, u64 v)
         : "memory");
 }
 
-/* Counts the blocks that reach it, by one thread of each behind a barrier: the number of those
- * before, whose writes the block sees if its threads read past the L1 cache. */
+/* Counts the blocks that reach it; one thread of each calls it behind a barrier. Returns the number
+ * of blocks before, whose writes the block sees if its threads read past the L1 cache. */
 DEVICE int count_block(int *counter)
 {
     int before;
@@ -233,7 +235,7 @@ DEVICE void wgmma_wait_but_one(u32 *q0, u32 *q1)
     asm volatile("wgmma.wait_group.sync.aligned 1;" : "+r"(*q0), "+r"(*q1)::"memory");
 }
 
-/* 16 rows; c[8]. */
+/* c[8] += a b for 16 rows. */
 DEVICE void wgmma_16(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate)
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %13, 0; "
@@ -358,7 +360,7 @@ DEVICE void wgmma(float *c, u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulat
     else wgmma_16(c, a0, a1, a2, a3, b, accumulate);
 }
 
-/* The same of bfloats, for 32, 64 or 128 rows, with bf16 0 of halves. */
+/* wgmma() of halves (bf16 0), or of bfloats for 32, 64 or 128 rows. */
 DEVICE void wgmma_of(float *c, const u32 a[4], u64 b, int accumulate, const int n, const int bf16)
 {
     if (!bf16) wgmma(c, a[0], a[1], a[2], a[3], b, accumulate, n);
@@ -406,8 +408,8 @@ DEVICE void wgmma_wait(float *c, const int n)
     else wgmma_wait_32(c);
 }
 
-/* 64 outputs, 32 inputs and n rows of signed bytes, n 64 or 128, a constant; a as in mma_s8, b:
- * wgmma_rows with rows of 128 inputs. */
+/* c += a b of signed bytes: 64 outputs, 32 inputs, n rows (a constant, 64 or 128). a is held as for
+ * mma_s8; b is a descriptor of wgmma_rows(), rows of 128 inputs. */
 DEVICE void wgmma_s8_64(int *c, const u32 a[4], u64 b, int accumulate)
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "

@@ -10,7 +10,7 @@ struct router_weights {
     u32x4 q[SUM_CHUNKS];
 };
 
-/* The weights of a stage that a lane has; w: of the half panel. */
+/* The weights that a lane has of a stage. w: the half panel's */
 DEVICE struct router_weights router_load(const struct linear_args *a, const char *w, int item)
 {
     const u32x4 none = {0, 0, 0, 0};
@@ -26,7 +26,8 @@ DEVICE struct router_weights router_load(const struct linear_args *a, const char
     return v;
 }
 
-/* The products of stages first, first + WARPS, .., in turn: few_stage() for half a panel. */
+/* The products of stages first, first + WARPS, .., one after another, by few_stage() for half a
+ * panel. */
 DEVICE void router_stages(const struct linear_args *a, const struct router_weights *w,
                           const u32 *packed, int first, float part[][4], const int kind)
 {
@@ -61,7 +62,7 @@ DEVICE void router_parts(const float *y, u32 *to, int dim, float factor, const i
     }
 }
 
-/* The normed row in y [dim]; returns its largest magnitude. adds: the delta may be there */
+/* Norms the row into y [dim]; returns its largest magnitude. adds: n->delta may be given */
 DEVICE float router_norm(const struct norm_args *n, int row, float *y, float *scratch, int writes,
                          const int adds)
 {

@@ -6,7 +6,7 @@
  * (hip_linear.c), whose packed length is a multiple of 128, because a warp places its elements
  * together. */
 
-/* The largest x >= 0 of the block, in every thread. scratch[WARP], free of readers */
+/* The largest x >= 0 of the block, in every thread. scratch[WARP] must be free of readers */
 DEVICE float largest_of_block(float x, float *scratch, const int threads)
 {
     u32 largest = max_of_warp(bits_of(x)); /* bits of x >= 0 are ordered as the numbers */
@@ -27,7 +27,7 @@ DEVICE float sum_of_first(float x, float *scratch)
     return scratch[THREADS];
 }
 
-/* Packs a row v[n]. order[n], scratch[WARP], ordered: as place_pieces() has it */
+/* Packs a row v[n]. order[n], scratch[WARP]; ordered: that of place_pieces() */
 DEVICE void prepare_1024(const struct prepare_args *a, const f32x4 *v, u64 *order, float *scratch,
                          u64 *ordered, const int n)
 {
@@ -74,7 +74,7 @@ DEVICE void norm_1024(const struct norm_prepare_args *a, const struct mix_args *
         NO_UNROLL for (int k = 0; k < mix->top_k; k += MIX_AT_ONCE)
             FOR_PIECES_OF(THREADS_1024, n, j, i, dim)
         {
-            u32x4 x[MIX_AT_ONCE]; /* whose loads wait for memory together */
+            u32x4 x[MIX_AT_ONCE]; /* slots whose loads wait for memory together */
             float by[MIX_AT_ONCE];
             UNROLL for (int m = 0; m < MIX_AT_ONCE; m++)
             {
@@ -154,8 +154,9 @@ KERNEL(glu_1024_14, struct glu_prepare_args)
 }
 
 /* Combines the KV splits of four dimensions of a head, each thread by itself, in the order of
- * combine_weights() and combine_row(). source: [n][size], these dimensions; scores: [n][size],
- * maximum and sum; n: splits, up to `maximum`; sink: of the head or NULL, factor: of its weight. */
+ * combine_weights() and combine_row(). source [n][size]: these dimensions of each split; scores
+ * [n][size]: its maximum and sum; n: splits, up to `maximum`; sink: the head's, or NULL; factor: of
+ * the sink's weight */
 DEVICE f32x4 combine_four(const float *source, const float *scores, int size, int n,
                           const int maximum, const float *sink, float factor)
 {
@@ -176,7 +177,7 @@ DEVICE f32x4 combine_four(const float *source, const float *scores, int size, in
     return v;
 }
 
-/* Rows of up to `maximum` splits; addresses are computed before the wait. */
+/* Combines rows of up to `maximum` splits; addresses are computed before the wait. */
 DEVICE void combine_1024(const struct combine_prepare_args *a, float *scratch, u64 *ordered,
                          const int pieces, const int maximum)
 {

@@ -37,14 +37,16 @@ void fiber_copies_wait(int n);
 unsigned fiber_shuffle(unsigned v, int lane);
 int fiber_warp_number(void);
 unsigned fiber_transposed(unsigned v);
-/* Four such matrices, or their transposes; lane 8i + j gives the address of row j of matrix i. */
+/* Loads four 8x8 matrices of halves, or their transposes; lane 8i + j gives the address of row j of
+ * matrix i. */
 void fiber_load_matrices(unsigned address, unsigned m[4], int transposed);
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16);
-void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b); /* of 16x8x32 signed bytes */
+void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b); /* 16x8x32 signed bytes */
 
 /* ---- for hopper/ptx.h, which documents each ---- */
 void fiber_phase_init(unsigned barrier, int arrivals);
-void fiber_phase_arrive(unsigned barrier, int bytes); /* bytes: announced */
+void fiber_phase_arrive(unsigned barrier, int bytes); /* bytes: copies of so many bytes are
+                                                         announced */
 void fiber_phase_wait(unsigned barrier, unsigned parity);
 void fiber_copy_bytes(unsigned to, const void *from, unsigned bytes, unsigned barrier);
 /* A tensor map of words, as cuTensorMapEncodeTiled fills it. */
@@ -59,7 +61,7 @@ void fiber_copy_box(unsigned to, const void *map, int c0, int c1, int c2, unsign
 void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
                  int accumulate);
 void fiber_wgmma_bf16(float *c, const unsigned *a, unsigned long long b, int n, int accumulate);
-/* The same with a in shared memory, by a descriptor. */
+/* fiber_wgmma() with a in shared memory, by a descriptor. */
 void fiber_wgmma_shared(float *c, unsigned long long a, unsigned long long b, int n,
                         int accumulate);
 /* 64 outputs, 32 inputs, 64 rows of signed bytes */

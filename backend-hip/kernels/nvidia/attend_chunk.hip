@@ -20,7 +20,8 @@ struct chunk_work {
     int row, split, kv_head, head0, heads;
     int pos, first, c0; /* visible positions are first .. pos; the chunk's first position */
     int from, to;       /* pages of the chunk with visible positions */
-    int own;            /* int4: the row's own page, of int8; -1: another chunk's */
+    int own;            /* int4: the number of the row's own page, of int8; -1: another chunk has
+                           it */
 };
 
 /* Shared memory of a block; see CHUNK_SHARED. */
@@ -31,7 +32,8 @@ struct chunk_lds {
     u8 *digits;        /* queries [2h + d][dims + 16], then weights [page][2h + d][PAGE] */
     float *query;      /* [CHUNK_HEADS] scales */
     u32 *largest;      /* [CHUNK_HEADS][CHUNK_WARPS] scores, ordered as integers */
-    u32 *most;         /* the same: bits of weights times scales of values */
+    u32 *most;         /* [CHUNK_HEADS][CHUNK_WARPS] the largest weight times its value's scale, as
+                          bits */
     float *max, *unit; /* [CHUNK_HEADS] the largest score, the scale of the weights' integers */
 };
 
@@ -71,7 +73,7 @@ DEVICE void chunk_copy_bytes(u8 *to, const u8 *from, const int bytes)
         copy_16(lds_address(to) + (u32)(index + k), from + index + k);
 }
 
-/* Copies the keys with the scales, or the values, of the warp's pages, as a group. */
+/* Copies the keys, or the values, of the warp's pages, with their scales, as a group. */
 DEVICE void chunk_copy(const struct attend_kernel_args *a, const struct chunk_work *w,
                        const struct chunk_lds *l, const int values, const int dims, const int int4)
 {
@@ -98,9 +100,9 @@ DEVICE void chunk_copy(const struct attend_kernel_args *a, const struct chunk_wo
     copies_commit();
 }
 
-/* A head of a row, with `rotate` rotated and transformed: of lane l, x[k] has dimensions 2l + k *
- * dims / 2 and the next one, of heads of 256 also those 64 further. Lanes beyond dims / 4 have
- * none. */
+/* Loads a head of a row, rotated and transformed with `rotate`. x[k] of lane l has dimensions 2l +
+ * k * dims / 2 and the next one; of heads of 256 there are also those 64 further. Lanes from dims /
+ * 4 on have none. */
 DEVICE void chunk_head(const struct attend_kernel_args *a, const float *head, int row,
                        float x[2][4], const int rotate, const int dims)
 {
@@ -142,7 +144,7 @@ DEVICE int chunk_most(float x[2][4])
     return (int)max_of_warp((u32)maximum);
 }
 
-/* The digits of the query of head h, by the warp: [2][stride]. Returns their scale. */
+/* Makes the digits of the query of head h, by the warp: [2][stride]. Returns their scale. */
 DEVICE float chunk_query(const struct attend_kernel_args *a, const struct chunk_work *w, u8 *digits,
                          const int stride, int h, const int dims)
 {
@@ -187,7 +189,7 @@ DEVICE struct chunk_own chunk_own_of(const struct attend_kernel_args *a, const s
     return own;
 }
 
-/* Puts it into a page's keys or values and their scales. */
+/* Puts the row's own key or value into a page, with its scale. part: the page's keys or values */
 DEVICE void chunk_put(const struct chunk_own *own, int pos, u8 *part, float *scales,
                       const int value, const int dims)
 {
@@ -201,7 +203,8 @@ DEVICE void chunk_put(const struct chunk_own *own, int pos, u8 *part, float *sca
     if (d == 0) scales[p] = own->scale;
 }
 
-/* The page of memory that the row is stored in, int4: once it is full. */
+/* The page in memory that the row is stored in; of int4 the packed one, which it becomes when it is
+ * full. */
 DEVICE u8 *chunk_stored_page(const struct attend_kernel_args *a, const struct chunk_work *w,
                              const int dims, const int int4)
 {
@@ -210,7 +213,7 @@ DEVICE u8 *chunk_stored_page(const struct attend_kernel_args *a, const struct ch
                                 (u64)(int4 ? INT4_PAGE(dims) : INT8_PAGE(dims));
 }
 
-/* The page of memory, of int8, that the row's own key and value are stored in. */
+/* The page of int8 in memory that the row's own key and value are stored in. */
 DEVICE u8 *chunk_own_page(const struct attend_kernel_args *a, const struct chunk_work *w,
                           const int dims, const int int4)
 {
@@ -218,7 +221,8 @@ DEVICE u8 *chunk_own_page(const struct attend_kernel_args *a, const struct chunk
     return chunk_stored_page(a, w, dims, 0);
 }
 
-/* int4: packs the own page if the row has filled it, once it is stored. By `threads` threads */
+/* int4: packs the own page, after the row is stored, if the row has filled it. `threads` threads
+ * take part */
 DEVICE void chunk_pack(const struct attend_kernel_args *a, const struct chunk_work *w,
                        const int dims, const int threads)
 {
@@ -229,8 +233,8 @@ DEVICE void chunk_pack(const struct attend_kernel_args *a, const struct chunk_wo
                    threads);
 }
 
-/* Stores the row's own key and value in the page in shared memory and, by the first heads, in the
- * one in memory. By the warp that has copied it. own: of key and value */
+/* Stores the row's own key and value in the page in shared memory and, in the block of the first
+ * heads, in memory. The warp that has copied the page calls it. own: the key and the value */
 DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_work *w,
                         const struct chunk_own own[2], u8 *page, const int dims, const int int4)
 {
@@ -247,7 +251,7 @@ DEVICE void chunk_store(const struct attend_kernel_args *a, const struct chunk_w
     warp_barrier();
 }
 
-/* Operand a of 16 positions and 32 dimensions, number s, of a page. */
+/* Operand a number s of a page: 16 positions and 32 dimensions. */
 DEVICE void chunk_keys(const u8 *page, int s, u32 k[4])
 {
     int lane = thread() % WARP, matrix = lane / 8;
@@ -256,7 +260,7 @@ DEVICE void chunk_keys(const u8 *page, int s, u32 k[4])
                   k);
 }
 
-/* The same of a packed page: a lane has dimensions 8t .. 8t + 7 of the 32. */
+/* chunk_keys() for a packed page: a lane has dimensions 8t .. 8t + 7 of the 32. */
 DEVICE void chunk_packed_keys(const u8 *page, int s, u32 k[4], const int dims)
 {
     int r = thread() % WARP / 4, t = thread() % 4, swap = t / 2;
@@ -314,8 +318,9 @@ DEVICE float chunk_score(const struct attend_kernel_args *a, int sum, float scal
     return a->softcap > 0 ? a->softcap * exact_tanh(x / a->softcap) : x;
 }
 
-/* Scores become weights, and the weights times the scales of the values digits; then all values are
- * there, too. Head by head, a position's numbers in place of its score: a loop of little code. */
+/* Turns scores into weights, and weights times the scales of the values into digits, in the scores'
+ * place; then all values are in shared memory, too. A loop goes through the heads, because its code
+ * is small. */
 DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk_work *w,
                           const struct chunk_lds *l, const int dims, const int int4)
 {
@@ -355,8 +360,8 @@ DEVICE void chunk_weights(const struct attend_kernel_args *a, const struct chunk
     barrier();
 }
 
-/* The sum of a head's weights in 16 lanes, folded; by 16 threads, in each of them. All threads of a
- * warp come. */
+/* The sum of a head's weights in 16 lanes, folded, by 16 threads, each of which gets it. All
+ * threads of a warp come. */
 DEVICE float chunk_sum(const struct chunk_work *w, const struct chunk_lds *l, int h,
                        const int dims, const int int4)
 {
@@ -368,14 +373,14 @@ DEVICE float chunk_sum(const struct chunk_work *w, const struct chunk_lds *l, in
     return sum;
 }
 
-/* Operand a, for each of 4 matrices, of 64 dimensions from d0 on: row r of matrix j is dimension d0
- * + 4r + j, row 8 + r 32 further; lane t of a quad has the fours `four` and four + 1 of a page.
- * values: those of the page, int4: with lo and step behind the codes */
+/* Operand a of 64 dimensions from d0 on, for each of 4 matrices: row r of matrix j is dimension d0
+ * + 4r + j, row 8 + r the dimension 32 further; lane t of a quad has the fours `four` and four + 1
+ * of a page. values: the page's; of int4 lo and step are behind the codes */
 DEVICE void chunk_values(const u8 *values, int four, int d0, u32 v[4][4], const int dims,
                          const int int4)
 {
     int r = thread() % WARP / 4;
-    UNROLL for (int i = 0; i < 4; i++) /* dimensions 32 (i % 2) further, four i / 2 */
+    UNROLL for (int i = 0; i < 4; i++) /* v[i] is 32 (i % 2) dimensions and i / 2 fours further */
     {
         int d = d0 + i % 2 * 32 + 4 * r, index = (four + i / 2) * dims + d;
         if (!int4) {
@@ -435,7 +440,8 @@ DEVICE void chunk_value_sums(const struct chunk_work *w, const struct chunk_lds 
     }
 }
 
-/* Values, once the digits of the weights are there: the partial results of the block's heads. */
+/* Multiplies the values with the digits of the weights, and writes the partial results of the
+ * block's heads. */
 DEVICE void chunk_results(const struct attend_kernel_args *a, const struct chunk_work *w,
                           const struct chunk_lds *l, const int tiles, const int dims,
                           const int int4)

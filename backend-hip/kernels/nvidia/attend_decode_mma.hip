@@ -22,8 +22,8 @@ enum {
     SPLIT_PAGES = TURN / PAGE
 };
 
-/* The factor of a head's norm; s: the sums of squares of dimensions d, d + 1 of this lane, of all
- * that are equal modulo 2 * lanes. */
+/* The factor of a head's norm. s: this lane's sums of squares, of dimensions that are d and d + 1
+ * modulo 2 * lanes */
 DEVICE float head_factor(const struct attend_kernel_args *a, const float s[2], const int lanes,
                          const int dims)
 {
@@ -33,7 +33,7 @@ DEVICE float head_factor(const struct attend_kernel_args *a, const float s[2], c
     return rsqrt32((v[0] + v[1]) / (float)dims + a->eps);
 }
 
-/* A thread of the 16 of a head: it has the pairs 2t of octets g + 4k, k < dims / 32, of which those
+/* Threads of a head, and the pairs that one has: 2t of octets g + 4k, k < dims / 32, of which those
  * dims / 2 apart are rotated together. */
 enum { QUERY_THREADS = 16, QUERY_PAIRS = GPU_HEAD_DIM / 32 };
 
@@ -79,10 +79,12 @@ DEVICE void rotate_query(const struct attend_kernel_args *a, int row, float x[][
 /* The work of a warp. */
 struct split {
     int row, split, head0, heads, kv_head,
-        first_heads;              /* query heads of the KV head; whether they are its first */
+        first_heads;              /* number of the block's query heads; whether they are the first
+                                     ones of the KV head */
     int pos, first, p0;           /* visible positions are first .. pos; first position of the
                                      warp's first step */
-    u64 page[TURNS][SPLIT_PAGES]; /* elements, of int8 bytes */
+    u64 page[TURNS][SPLIT_PAGES]; /* where the pages of each step begin, in elements, of int8 in
+                                     bytes */
 };
 
 /* of_page: elements of a page of one KV head */
@@ -111,7 +113,8 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int of_pa
     return s;
 }
 
-/* First position of a step; whether any of its positions is visible. */
+/* turn_begin(): the first position of a step; turn_seen(): whether any of its positions is
+ * visible. */
 DEVICE int turn_begin(const struct split *s, const int turn)
 {
     return s->p0 + turn * SPLIT_WARPS * TURN;
@@ -128,7 +131,7 @@ DEVICE u32 value_place(int p, int octet, const int dims)
     return (u32)(p * dims * 2 + (octet ^ p % 8) * 16);
 }
 
-/* Positions that are not visible are zeros. */
+/* Copies the keys of a step; positions that are not visible become zeros. */
 DEVICE void copy_keys(const struct attend_kernel_args *a, const struct split *s, u32 lds,
                       const int turn, const int dims)
 {
@@ -161,8 +164,9 @@ DEVICE void copy_values(const struct attend_kernel_args *a, const struct split *
     copies_commit();
 }
 
-/* The row's own key, rotated, and value: lane l has dimensions 2l and 2l + 1 of each 64, and the
- * same + dims / 2; number 2i + j: those from 64i + j * dims / 2 on. */
+/* A lane's pairs of the row's own key, rotated, and of its value: lane l has dimensions 2l and 2l +
+ * 1 of each 64 of both halves of a head; pair number 2i + j begins at dimension 64i + j * dims / 2
+ * + 2l. */
 enum { OWN_PAIRS = GPU_HEAD_DIM / 64 };
 struct own_pairs {
     u32 key[OWN_PAIRS], value[OWN_PAIRS];
@@ -191,9 +195,9 @@ DEVICE void norm_own(const struct attend_kernel_args *a, f32x2 x[], const int di
     }
 }
 
-/* What they are made of, in the warp that has the row's position. */
+/* What the own key and value are made of, in the warp that has the row's position. */
 struct own_parts {
-    int turn; /* of the position, or -1 */
+    int turn; /* the step that has the row's position, or -1 */
     f32x2 key[OWN_PAIRS], value[OWN_PAIRS], cos[OWN_PAIRS / 2], sin[OWN_PAIRS / 2];
 };
 
@@ -221,7 +225,7 @@ DEVICE struct own_parts own_parts_of(const struct attend_kernel_args *a, const s
     return own;
 }
 
-/* Makes them, and stores them in the page. */
+/* Makes the own key and value, and stores them in their page. */
 DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct split *s,
                                struct own_parts *x, const int dims)
 {
@@ -262,7 +266,8 @@ DEVICE struct own_pairs own_of(const struct attend_kernel_args *a, const struct 
     return own;
 }
 
-/* Copies them to the warp's shared memory, in the step that has the row's position. */
+/* Copies the own key and value to the warp's shared memory, in the step that has the row's
+ * position. */
 DEVICE void put_own(const struct attend_kernel_args *a, const struct split *s, u8 *lds,
                     const struct own_pairs *own, const int turn, const int value, const int dims)
 {
@@ -278,7 +283,7 @@ DEVICE void put_own(const struct attend_kernel_args *a, const struct split *s, u
     warp_barrier();
 }
 
-/* Largest or sum over the lanes of equal t. */
+/* The largest number, or the sum, of the lanes with the same t. */
 DEVICE float over_rows(float x, const int max)
 {
     UNROLL for (int i = 4; i < 32; i *= 2)
@@ -314,8 +319,8 @@ DEVICE void turn_scores(u32 lds, struct two_halves q[][2], float score[SPLIT_PAG
     }
 }
 
-/* Online softmax: scores become weights, and the state so far is scaled to the new maximum. p0: of
- * the step */
+/* Online softmax: turns scores into weights, and scales the sums so far to the new maximum. p0:
+ * first position of the step */
 DEVICE void turn_weights(const struct split *s, int p0, const float to_score[2],
                          float score[SPLIT_PAGES][4], struct split_sum *y, const int dims)
 {
@@ -376,12 +381,13 @@ DEVICE void turn_values(u32 lds, const float score[SPLIT_PAGES][4], struct split
 
 /* Shared memory of a block beside the pages. */
 struct split_shared {
-    u32x4 *query; /* [dims / 16][SPLIT_HEADS][t]: the pairs 2t and 8 + 2t, high, then low */
+    u32x4 *query; /* [dims / 16][SPLIT_HEADS][t]: high parts of the pairs 2t and 8 + 2t, then low
+                     parts */
     float *small; /* [SPLIT_SMALL] */
 };
 
-/* In `small`: what makes a score of a head's sum [SPLIT_HEADS]; a warp's maximum and sum
- * [warp][SPLIT_HEADS]; weights of the warps' results [SPLIT_HEADS][warp]. */
+/* Where `small` has: the factors that make scores of heads' sums [SPLIT_HEADS]; maximum and sum of
+ * each warp [warp][SPLIT_HEADS]; weights of the warps' results [SPLIT_HEADS][warp]. */
 enum {
     SPLIT_FACTOR = 0,
     SPLIT_MOST = SPLIT_HEADS,
@@ -423,7 +429,7 @@ DEVICE void put_split_queries(const struct attend_kernel_args *a, const struct s
     if (thread() % QUERY_THREADS == 0) l->small[SPLIT_FACTOR + head] = p.undo * a->scale;
 }
 
-/* Operand b of the scores: lane (r, t) has those of head r. */
+/* Operand b of the scores: lane (r, t) has the query of head r. */
 DEVICE void load_split_queries(const struct split_shared *l, struct two_halves q[][2],
                                const int dims)
 {
@@ -444,7 +450,7 @@ DEVICE float *split_part(const struct attend_kernel_args *a, const struct split 
                (u64)(dims + 8);
 }
 
-/* Combines the warps' results, out [warp][head][dims + 4], in order. stride: floats from a warp's
+/* Combines the warps' results, out [warp][head][dims + 4], in order. stride: floats from one warp's
  * to the next */
 DEVICE void combine_warps(const struct attend_kernel_args *a, const struct split *s, float *small,
                           const float *out, const int stride, const int dims)
@@ -511,7 +517,7 @@ DEVICE void attend_pages(const struct attend_kernel_args *a, u32 *lds, float *sm
     }
     UNROLL for (int d = 0; d < dims / 16; d++) UNROLL for (int e = 0; e < 4; e++) y.total[d][e] = 0;
     UNROLL for (int turn = 0; turn < TURNS;
-                turn++) /* copies in flight: of keys, then values, of this step */
+                turn++) /* copies in flight: keys, then values, of this step */
     {
         float score[SPLIT_PAGES][4];
         COPIES_WAIT(1);

@@ -10,8 +10,8 @@
  * the weights of the positions whose values it loads; column 2t + e of the values number j of 32
  * dimensions is dimension 8t + 4e + j. */
 
-/* The queries of a lane: dimensions 16t .. 16t+15 of each 64, of rows r and r + 8, in the order of
- * the codes; factors as of load_queries(). */
+/* Loads the queries of a lane: dimensions 16t .. 16t+15 of each 64, of rows r and r + 8, in the
+ * order of the codes; factors are those of load_queries(). */
 DEVICE void load_queries_int8(const float *row[2], struct two_halves q[][4], float undo[2],
                               const int dims)
 {
@@ -31,7 +31,8 @@ DEVICE void load_queries_int8(const float *row[2], struct two_halves q[][4], flo
     }
 }
 
-/* Adds the scores of 64 dimensions of a step. page: at a lane's 16 dimensions of position 0 */
+/* Adds the scores of 64 dimensions of a step. page: begins at a lane's 16 dimensions of position
+ * 0 */
 DEVICE void add_scores_int8(float score[][4], struct two_halves q[4][4], const u8 *const page[])
 {
     int r = thread() % WARP / 4;
@@ -43,15 +44,15 @@ DEVICE void add_scores_int8(float score[][4], struct two_halves q[4][4], const u
     }
 }
 
-/* The softmax of a lane's rows; factor: of the values' scales. */
+/* The softmax of a lane's rows. factor: of the values' scales */
 struct tile_softmax {
     int pos[2], first[2];
     float to_score[2], largest[2], sum[2], top_value[2];
     struct power_of_two factor[2];
 };
 
-/* Scores of the step from p0 on become weights times the scales of their values; shrink[]: factors
- * of the totals. scales[]: of the pages, from a lane's positions on */
+/* Turns scores of the step from p0 on into weights times the scales of their values. shrink[]:
+ * factors of the totals; scales[]: of the pages, from a lane's positions on */
 DEVICE void tile_weights_int8(struct tile_softmax *x, float score[][4], const float *const scales[],
                               int p0, float shrink[2])
 {
@@ -95,7 +96,8 @@ DEVICE void tile_weights_int8(struct tile_softmax *x, float score[][4], const fl
     }
 }
 
-/* Adds the weighted values of a page. values: at a lane's first 4 dimensions and positions */
+/* Adds the weighted values of a page. values: begins at a lane's first 4 dimensions and
+ * positions */
 DEVICE void add_values_int8(float total[][4], float score[2][4], const u8 *values, const int dims)
 {
     struct two_halves w[4];
@@ -109,7 +111,7 @@ DEVICE void add_values_int8(float total[][4], float score[2][4], const u8 *value
     }
 }
 
-/* lds: for heads of more than 128 dimensions, ATTEND_TILE_SHARED bytes */
+/* lds: ATTEND_TILE_SHARED bytes, used for heads of more than 128 dimensions */
 DEVICE void attend_tile_int8(const struct attend_kernel_args *a, u32 *lds, const int dims)
 {
     int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4,

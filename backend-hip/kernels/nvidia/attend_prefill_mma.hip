@@ -1,6 +1,6 @@
 /* attend_prefill_mma.hip: attention of prompt rows by mma on sm_80, and on sm_90a for heads of 256
- * dimensions, FlashAttention-2 (Dao 2023)
- * with online softmax (Milakov & Gimelshein 2018); fp16 KV cache.
+ * dimensions, FlashAttention-2 (Dao 2023) with online softmax (Milakov & Gimelshein 2018); fp16 KV
+ * cache.
  *   grid      (query head, group of up to 64 rows of one sequence); 128 threads
  *   warp      16 rows; steps of 64 positions, from an absolute multiple of 64 on
  *   operands  keys and values as they are in memory; queries and softmax weights in split precision
@@ -109,7 +109,7 @@ DEVICE void tile_scores(const u32 *lds, const f16 *const page[], float score[][4
     }
 }
 
-/* lds: for heads of more than 128 dimensions, ATTEND_TILE_SHARED bytes */
+/* lds: ATTEND_TILE_SHARED bytes, used for heads of more than 128 dimensions */
 DEVICE void attend_tile(const struct attend_kernel_args *a, u32 *lds, const int dims)
 {
     int lane = thread() % WARP, warp = thread() / WARP, r = lane / 4, t = lane % 4,

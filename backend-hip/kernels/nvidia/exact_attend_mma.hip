@@ -20,28 +20,29 @@ enum {
 
 #define QUERY_STRIDE(dims) ((dims) / 8 + 4)
 
-/* Shared memory of a block, by row. */
+/* Shared memory of a block. Arrays begin with its rows unless said. */
 struct exact_tile_lds {
     float *p;         /* [EXACT_TILE_ROWS][WEIGHT_STRIDE] weights */
     u32 *w;           /* [2 digits][EXACT_TILE_ROWS][DIGIT_STRIDE] of fours of positions */
     float *max, *sum; /* [QUARTERS][EXACT_TILE_ROWS]; [EXACT_TILE_ROWS] */
-    int *most;        /* [QUARTERS][EXACT_TILE_ROWS] bits of the largest scaled weights */
+    int *most;        /* [QUARTERS][EXACT_TILE_ROWS] the largest weights times their values' scales,
+                         as bits */
     float *query;     /* [EXACT_TILE_ROWS] scales of the queries */
     u32x4 *q;         /* [EXACT_TILE_ROWS], QUERY_STRIDE apart, [2 digits][dims / 16] */
-    const u8 **page;  /* [2][TILE_PAGES] of a chunk and of the next */
+    const u8 **page;  /* [2][TILE_PAGES] pages of a chunk, and of the next one */
 };
 
 /* A lane's two rows, number row and row + 8 of the block. */
 struct exact_lane_rows {
     int row, quarter, seen[2], first[2]; /* seen: the last visible position, -1: no row */
     int from, to; /* both rows see positions from .. to */
-    int last;     /* of the positions of the warp's rows */
+    int last;     /* the last position of the warp's rows */
     float query[2];                      /* scale of the query */
-    int own; /* int4: the warp's rows are all of this page, which is open; -1: none is */
+    int own; /* int4: the open page that all rows of the warp are in; -1: none */
     const u8 *own_page;
 };
 
-/* The pages from .. to of a chunk, and where the block has them. */
+/* Pages from .. to of a chunk, and where the block has their addresses. */
 struct exact_tile_chunk {
     const u8 **page;
     int page0, from, to;
@@ -59,14 +60,14 @@ DEVICE struct exact_tile_chunk exact_tile_chunk_of(const struct exact_row_range 
     return c;
 }
 
-/* Page number k of a warp. */
+/* The number in the chunk of a warp's k-th page. */
 DEVICE int exact_page_at(const struct exact_lane_rows *x, int k)
 {
     return QUARTERS * k + x->quarter;
 }
 
-/* Whether a page is multiplied with the weights of this chunk, two at a time; those of a page
- * outside from .. to are 0. */
+/* Whether a page is multiplied with the weights of this chunk. Pages are taken two at a time, and a
+ * page outside from .. to has weights of 0. */
 DEVICE int exact_page_counts(const struct exact_tile_chunk *c, int index)
 {
     return index >= c->from / 2 * 2 && index <= c->to / 2 * 2 + 1;
@@ -80,7 +81,8 @@ DEVICE int exact_sees_page(const struct exact_lane_rows *x, const struct exact_t
     return index >= c->from && index <= c->to && p >= x->from && p + PAGE - 1 <= x->to;
 }
 
-/* Looks up the pages of a chunk, if there is one; those that it lacks are others of its. */
+/* Looks up the pages of a chunk, if there is one; in the place of pages that it lacks it gets
+ * others of its own. */
 DEVICE void exact_look_up(const struct attend_kernel_args *a, const struct exact_row_range *g,
                           const struct exact_tile_chunk *c, int kv_head, const int int4)
 {
@@ -166,7 +168,7 @@ DEVICE void exact_tile_queries(const struct attend_kernel_args *a, const struct 
     }
 }
 
-/* 16 dimensions from d on of a lane's keys of both halves of a page. */
+/* Loads 16 dimensions, from d on, of a lane's keys in both halves of a page. */
 DEVICE void exact_page_keys(const u8 *page, int packed, int d, int d16, u32x4 k[2])
 {
     int r = thread() % WARP / 4;
@@ -186,7 +188,7 @@ DEVICE void exact_page_keys(const u8 *page, int packed, int d, int d16, u32x4 k[
     }
 }
 
-/* Piece number c of 64 dimensions of a lane's keys of both halves of a page. */
+/* Loads a lane's keys in both halves of a page, piece c of 64 dimensions. */
 DEVICE void exact_lane_keys(const u8 *page, int packed, int c, int d16, u32x4 k[2])
 {
     int d = 64 * c + thread() % 4 * 16;
@@ -196,7 +198,7 @@ DEVICE void exact_lane_keys(const u8 *page, int packed, int c, int d16, u32x4 k[
     else exact_page_keys(page, 0, d, d16, k);
 }
 
-/* Adds the products of digit n of a lane's two rows and piece c of the keys of a page. */
+/* Adds the products of digit n of a lane's two queries with piece c of the keys of a page. */
 DEVICE void exact_add_scores(const struct exact_tile_lds *l, int row, const u32x4 k[2], int c,
                              const int n, int sum[2][4], const int dims)
 {
@@ -207,8 +209,8 @@ DEVICE void exact_add_scores(const struct exact_tile_lds *l, int row, const u32x
                k[h][2 * m + 1]);
 }
 
-/* Puts v behind the others of x, which move one place towards the first: a loop over pages that
- * is not unrolled has each page's numbers in registers. */
+/* Moves the numbers of x one place towards the first and puts v behind them: so a loop over pages
+ * that is not unrolled has each page's numbers in registers. */
 DEVICE void exact_push(f32x4 x[QUARTER_PAGES], f32x4 v)
 {
     UNROLL for (int k = 0; k + 1 < QUARTER_PAGES; k++) x[k] = x[k + 1];
@@ -220,7 +222,8 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
                               const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
                               f32x4 score[2][QUARTER_PAGES], const int dims, const int int4)
 {
-    const int ahead = !int4, pieces = dims / 64; /* ahead: registers for the next piece */
+    const int ahead = !int4, pieces = dims / 64; /* ahead: there are registers to load the next
+                                                    piece early */
     int t = thread() % 4, d16 = round16(a->head_dim), packed;
     u32x4 next[2];
     const u8 *page = exact_tile_page(x, c, x->quarter, &packed, int4);
@@ -265,7 +268,7 @@ DEVICE void exact_tile_scores(const struct attend_kernel_args *a, const struct e
     }
 }
 
-/* Scales of a lane's values of the warp's page number k. */
+/* The scales of a lane's values in the warp's page number k. */
 DEVICE f32x4 exact_lane_values(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
                                int k, int d16, const int int4)
 {
@@ -274,7 +277,7 @@ DEVICE f32x4 exact_lane_values(const struct exact_lane_rows *x, const struct exa
     return *(const f32x4 *)(exact_page_scales(page, packed, d16) + PAGE + 4 * (thread() % 4));
 }
 
-/* Scores become weights and the digits of weights times the scales of their values, in shared
+/* Turns scores into weights, and weights times the scales of their values into digits in shared
  * memory. max, scale: of a lane's rows */
 DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct exact_tile_lds *l,
                                const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
@@ -282,7 +285,8 @@ DEVICE void exact_tile_weights(const struct attend_kernel_args *a, const struct 
                                const int int4)
 {
     int t = thread() % 4, d16 = round16(a->head_dim), maximum[2] = {0, 0};
-    float from[2]; /* of a row that sees nothing a number, whose weights are 0 */
+    float from[2]; /* what scores are relative to; finite for a row that sees nothing, whose weights
+                      are 0 */
     f32x4 next = exact_lane_values(x, c, 0, d16, int4);
     UNROLL for (int i = 0; i < 2; i++)
     {
@@ -366,7 +370,7 @@ DEVICE void exact_tile_sums(const struct exact_tile_lds *l, const struct exact_t
     }
 }
 
-/* Values of four positions, number t of a page, of the dimensions d .. d + words - 1. */
+/* Loads values of four positions, number t of a page, at dimensions d .. d + words - 1. */
 DEVICE void exact_page_values(const u8 *page, int t, int d, int d16, u32 v[8], const int words)
 {
     const u32 *codes = (const u32 *)(page + int8_value_at(d, 4 * t, d16));
@@ -400,8 +404,9 @@ DEVICE void exact_packed_values(const u8 *page, int t, int d, int d16, u32 v[8],
     }
 }
 
-/* The values of two pages, number 2k and 2k + 1 of the chunk, where int4 has open ones only up to
- * c->to; the weights of one outside c->from .. c->to are 0. */
+/* Loads the values of two pages, number 2k and 2k + 1 of the chunk. Of int4 a page outside c->from
+ * .. c->to is replaced by the nearest one inside, because open pages end there; its weights are
+ * 0. */
 DEVICE void exact_two_pages(const struct exact_lane_rows *x, const struct exact_tile_chunk *c,
                             int d, int d16, int k, u32 v[2][8], const int words, const int int4)
 {
@@ -415,7 +420,7 @@ DEVICE void exact_two_pages(const struct exact_lane_rows *x, const struct exact_
     }
 }
 
-/* Adds the products of the weights of two such pages and their values. */
+/* Adds the products of the weights of two pages and their values. */
 DEVICE void exact_add_values(const u32 *weights, const u32 v[2][8], int high[8][4], int low[8][4],
                              const int words)
 {
@@ -438,11 +443,12 @@ DEVICE void exact_tile_values(const struct exact_tile_lds *l, const struct exact
     int d = first_dim + words * (thread() % WARP / 4), k = c->from / 2, last = c->to / 2,
         high[8][4], low[8][4];
     const u32 *w = l->w + x->row * DIGIT_STRIDE + k * (PAGE / 2) + thread() % 4;
-    u32 next[2][2][8]; /* of two steps, loaded while those before are multiplied */
+    u32 next[2][2][8]; /* values of two steps; the next ones are loaded while these are
+                          multiplied */
     UNROLL for (int j = 0; j < words; j++) UNROLL for (int e = 0; e < 4; e++)
         high[j][e] = low[j][e] = 0;
     UNROLL for (int n = 0; n < 2; n++) exact_two_pages(x, c, d, d16, k + n, next[n], words, int4);
-    exact_tile_sums(l, c); /* while those are on their way */
+    exact_tile_sums(l, c); /* while the first values are on their way */
     NO_UNROLL for (; k <= last; k += 2, w += PAGE) UNROLL for (int n = 0; n < 2; n++)
     {
         if (k + n > last) continue;
@@ -509,7 +515,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
     }
     struct exact_tile_chunk c = exact_tile_chunk_of(&g, l, g.first0 / KV_SPLIT * KV_SPLIT);
     exact_look_up(a, &g, &c, kv_head, int4);
-    wait_for_producer(); /* of queries, keys and values; tiles and tables are the step's */
+    wait_for_producer(); /* for queries, keys and values; tiles and tables are made once a step */
     exact_tile_queries(a, &g, l, dims);
     barrier();
     struct exact_lane_rows x = exact_lane_rows_of(a, &g, l, kv_head, int4);
@@ -523,7 +529,7 @@ DEVICE void exact_attend_tile(const struct attend_kernel_args *a, const struct e
         const struct exact_tile_chunk next = exact_tile_chunk_of(&g, l, c0 + KV_SPLIT);
         exact_look_up(a, &g, &next, kv_head, int4);
         if (c.to > x.last / PAGE - c.page0) c.to = x.last / PAGE - c.page0;
-        if (c.to < c.from) c.to = c.from; /* all weights are 0 */
+        if (c.to < c.from) c.to = c.from; /* no row sees anything, all weights are 0 */
         exact_tile_scores(a, l, &x, &c, score, dims, int4);
         exact_tile_weights(a, l, &x, &c, score, max, scale, int4);
         exact_tile_values(l, &x, &c, x.quarter * (dims / QUARTERS), round16(hd), sum, words, int4);

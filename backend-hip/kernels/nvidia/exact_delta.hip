@@ -9,7 +9,7 @@
 
 enum { EXACT_DELTA_ROWS = 8, EXACT_DELTA_BUFFERS = 3 };
 
-/* A row in shared memory */
+/* A row of q, k and v, normed, and its gates, in shared memory. */
 struct exact_delta_row {
     f32x4 q[EXACT_DELTA_KEYS / 4], k[EXACT_DELTA_KEYS / 4];
     float v[EXACT_DELTA_COLUMNS], g, beta, unused[2];
@@ -74,7 +74,8 @@ DEVICE float exact_delta_update(float *s, const struct exact_delta_row *last, fl
     return out;
 }
 
-/* exact_delta_update() of `last`, whose result goes to *out, and exact_delta_decay() of `row`. */
+/* exact_delta_update() of row `last`, whose result goes to *out, and exact_delta_decay() of `row`,
+ * in one pass. */
 DEVICE float exact_delta_both(float *s, const struct exact_delta_row *last, float u,
                               const struct exact_delta_row *row, float *out)
 {
@@ -100,8 +101,8 @@ struct exact_delta_rows {
     int first, end, head, column; /* column: the block's first */
 };
 
-/* Producers prepare a chunk of rows, then the next one while consumers compute it, and so on; a
- * buffer is written again when its chunk and the row after it are done. */
+/* The producers prepare a chunk of rows, then the next one while consumers compute it, and so on. A
+ * buffer is written again when its chunk and the row behind it are done. */
 DEVICE void exact_delta_producers(const struct delta_args *a, const struct exact_delta_rows *r)
 {
     NO_UNROLL for (int row0 = r->first, index = 0; row0 < r->end; row0 += EXACT_DELTA_ROWS)

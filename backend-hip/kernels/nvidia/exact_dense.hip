@@ -10,8 +10,10 @@
 
 /* The block's part of the launch. */
 struct dense_block {
-    int rows, outputs, panels, row0, first; /* first: panel of all parts */
-    u32 piece, weights, bytes;              /* in a stage: between pieces; offset; all */
+    int rows, outputs, panels, row0, first; /* first: the block's first panel among those of all
+                                               parts */
+    u32 piece, weights, bytes;              /* bytes of a stage: between pieces; before the weights;
+                                               of all */
 };
 
 DEVICE struct dense_block dense_block_of(const struct exact_linear_args *a, const int tile)
@@ -34,8 +36,8 @@ struct dense_copies {
     const float *x;
     const u32x4 *weight;
     u32 to_x, to_weight; /* offsets in a stage */
-    int column, row;     /* its first inputs; row of the block */
-    int piece, of_panel; /* its first piece; threads of a panel */
+    int column, row;     /* the first inputs that the thread copies; their row in the block */
+    int piece, of_panel; /* the first piece that the thread copies; threads of a panel */
 };
 
 DEVICE struct dense_copies dense_copies_of(const struct exact_linear_args *a,
@@ -63,7 +65,7 @@ DEVICE struct dense_copies dense_copies_of(const struct exact_linear_args *a,
 DEVICE void dense_stage(const struct exact_linear_args *a, const struct dense_block *b,
                         const struct dense_copies *c, u32 stage, int j0)
 {
-    enum { EVERY = THREADS / (DENSE_SPAN / 4) }; /* rows from one to the thread's next */
+    enum { EVERY = THREADS / (DENSE_SPAN / 4) }; /* rows between those that a thread copies */
     const struct linear_args *l = &a->linear;
     int in = a->groups.n, left = l->rows - b->row0 - c->row;
     u32 to = lds_address(dynamic_lds) + stage;
@@ -91,7 +93,7 @@ DEVICE void dense_stage(const struct exact_linear_args *a, const struct dense_bl
     }
 }
 
-/* Adds the products of 16 inputs. x: of the thread's first row, w: of its first output */
+/* Adds the products of 16 inputs. x: of the thread's first row; w: of its first output */
 DEVICE void dense_step(const float *x, const u8 *w, float sum[][2], const int tile, const int kind)
 {
     float v[8][2];
@@ -115,8 +117,8 @@ DEVICE void dense_step(const float *x, const u8 *w, float sum[][2], const int ti
     }
 }
 
-/* Folds the lanes of the 8 threads of a tile: each keeps the half of its sums that the other does
- * not. Thread i of them has elements i n .. i n + n - 1 in the end, n = tile * tile / 8. */
+/* Folds the lanes of a tile's 8 threads: each thread keeps the half of the sums that the other one
+ * gives up. In the end thread i has elements i n .. i n + n - 1, n = tile * tile / 8. */
 DEVICE void dense_fold(float sum[][2], const int tile)
 {
     int i = thread() % 8;

@@ -2,7 +2,7 @@
  * (common/exact_linear.hip): the integers of a sub-group are summed by mma, its terms are added by
  * one thread of an output, sub-group by sub-group. */
 
-/* 8 bytes of a row's integers: those of one octet of a chunk. */
+/* 8 bytes of a row's integers, one octet of a chunk. */
 DEVICE u64 exact_octet(const struct exact_digits *x, int row, int digit, int chunk, int octet)
 {
     const u8 *from = (const u8 *)x->digit + (u64)(row * x->digits + digit) * (u64)x->stride;
@@ -30,8 +30,8 @@ DEVICE void exact_codes(const u32 *codes, int first, int n, int lane, u32 q[4][2
     }
 }
 
-/* The codes of a chunk as operand A: outputs lane / 4 and lane / 4 + 8, octet lane % 4. b: 8 bytes
- * of a row, operand B */
+/* sum += the codes of a chunk as operand A (outputs lane / 4 and lane / 4 + 8, octet lane % 4)
+ * times 8 bytes of a row, b, as operand B. */
 DEVICE void exact_mma_chunk(int sum[4], const struct exact_bytes *q, u64 b)
 {
     mma_s8(sum, q->low[0], q->low[1], q->high[0], q->high[1], (u32)b, (u32)(b >> 32));
@@ -64,8 +64,8 @@ DEVICE void exact_load_sub(const struct exact_linear_args *a, const struct exact
     }
 }
 
-/* The terms of a sub-group: terms [rows][PANEL]. of_rows: a lane's inputs, of rows lane / 4,
- * 2 (lane % 4) and the next */
+/* The terms of a sub-group: terms [rows][PANEL]. of_rows: what a lane has of the rows' inputs (row
+ * lane / 4) and scales (rows 2 (lane % 4) and the next) */
 DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exact_sub *s, int sub,
                             const int of_rows[3], float *terms, const int digits, const int pairs)
 {
@@ -91,9 +91,9 @@ DEVICE void exact_sub_terms(const struct exact_linear_args *a, const struct exac
             exact_term(&scaled[e], &s->scale[j], sum[e + 2 * j]);
 }
 
-/* Block (panel of all parts, EXACT_SPLIT_ROWS rows); experts: (panel, tile of so many places). Warp
- * w has sub-groups w, w + 8, ..; it has asked for the codes of EXACT_AHEAD of them before it needs
- * the first. */
+/* Block (panel of all parts, EXACT_SPLIT_ROWS rows); of experts (panel, tile of so many places).
+ * Warp w has sub-groups w, w + 8, ..; the loads of the codes of EXACT_AHEAD of them are issued
+ * before the first is needed. */
 enum { EXACT_AHEAD = 2 };
 DEVICE void exact_split(const struct exact_linear_args *a, const int digits, const int pairs,
                         const int experts)
@@ -179,8 +179,8 @@ DEVICE struct exact_stage_places exact_places(const int rows, const int panels, 
     return s;
 }
 
-/* What a thread copies: the panel of its codes; inputs, -1: none: rows t / 8 and 32 more of the
- * tile for digits; row t for scales and sums */
+/* What a thread copies: codes of one panel; digits of rows t / 8 and t / 8 + 32 of the tile; scales
+ * and sums of row t. inputs: the rows' numbers in the input; -1: none */
 struct exact_copies {
     struct exact_panel panel;
     int digits[2], scaled;
@@ -261,7 +261,7 @@ DEVICE void exact_tile(const struct exact_linear_args *a, const int rows, const 
         copies.digits[i] = place < r.end ? exact_input(a, place) : -1;
     }
     copies.scaled = r.first + thread() < r.end ? exact_input(a, r.first + thread()) : -1;
-    int f32[2]; /* of the warp's panels */
+    int f32[2]; /* whether the scales of the warp's panels are fp32 */
     UNROLL for (int k = 0; k < panels; k++)
         f32[k] = exact_panel_of(a, first + own + k, of_expert).part.scale_f32;
     UNROLL for (int i = 0; i < EXACT_STAGES - 1; i++)

@@ -15,8 +15,8 @@ _Static_assert((int)MMA_SUMS == 2 * WARPS * SUM_WARP, "sums of two turns");
 
 /* Position of a warp's prefetch: the next item that it loads. */
 struct prefetch {
-    const u32x4 *codes; /* the item's, of the tile's first panel */
-    const u32 *meta;    /* of group 0 of that panel */
+    const u32x4 *codes; /* the item's codes, in the tile's first panel */
+    const u32 *meta;    /* scales of that panel, from group 0 on */
     int out_tile, item;
     int last; /* last existing panel of the tile */
     int plain, scale_f32, whole, last_group;
@@ -70,8 +70,8 @@ DEVICE int prefetch_group(const struct prefetch *h, int chunk)
 }
 
 /* Loads an item asynchronously, if there is one: codes, then scales [group or chunk][16 outputs][1
- * or 2 words]; advances to the next item before `end` or of the next tile. A panel beyond the last
- * is a copy of it. */
+ * or 2 words]. Advances to the next item before `end`, or to the next tile. A panel behind the last
+ * one is a copy of it. */
 DEVICE void prefetch_item(const struct linear_args *a, struct prefetch *h, u32 to, int begin,
                           int end, int end_tile, const int panels)
 {
@@ -109,7 +109,7 @@ DEVICE struct scale_zero item_meta(const u32 *item, int chunk, int output, int s
     return scale_zero_of((float)half_of(meta[output]), half_of(meta[output] >> 16));
 }
 
-/* One chunk of an item times v[tiles]. */
+/* total += scale * one chunk of an item times v[tiles]. */
 DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, const u32x4 *v,
                            float total[][8][4], const int tiles, const int panels)
 {
@@ -130,7 +130,7 @@ DEVICE void multiply_chunk(const struct linear_part *p, const u32 *item, int c, 
     }
 }
 
-/* A plain item of one panel times v[chunk][tiles], without branches: the operations of
+/* total += a plain item of one panel times v[chunk][tiles], without branches, by the operations of
  * multiply_chunk() in the same order. */
 DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], const int tiles)
 {
@@ -151,8 +151,8 @@ DEVICE void multiply_item(const u32 *item, u32x4 v[][2], float total[8][4], cons
     }
 }
 
-/* tiles: of 8 rows; depth: items of a warp's ring. lds: rings [WARPS][depth][panels][ITEM], sums
- * [2][WARPS][SUM_WARP] */
+/* tiles: tiles of 8 rows; depth: items of a warp's ring. lds: rings [WARPS][depth][panels][ITEM],
+ * sums [2][WARPS][SUM_WARP] */
 DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles, const int panels,
                           const int depth)
 {
@@ -173,8 +173,8 @@ DEVICE void q4_mma_decode(const struct linear_args *a, u32 *lds, const int tiles
         prefetch_item(a, &h, ring_at + 4 * i * item_words, begin, end, end_tile, panels);
     UNROLL for (int m = 0; m < tiles; m++)
     {
-        int row = row0 + 8 * m +
-                  lane / 4; /* a row beyond the last is a copy of it and not written */
+        int row = row0 + 8 * m + lane / 4; /* lanes of a row behind the last one read a copy of the
+                                              last, and do not write */
         if (row >= a->rows) row = a->rows - 1;
         offset[m] = (u32)(row * a->n_chunks * 4 + lane % 4);
     }

@@ -7,8 +7,8 @@
 
 /* The weights of a stage that a lane has. */
 struct few_weights {
-    u32x4 q[SUM_CHUNKS][2]; /* codes of 8 bits: q[0] alone */
-    u32x4 scales;           /* of outputs 2 t, 2 t + 8, 2 t + 1 and 2 t + 9 */
+    u32x4 q[SUM_CHUNKS][2]; /* codes of 8 bits are in q[0] alone */
+    u32x4 scales;           /* scales of outputs 2 t, 2 t + 8, 2 t + 1 and 2 t + 9 */
 };
 
 DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, int item,
@@ -34,7 +34,7 @@ DEVICE struct few_weights few_load(const struct linear_args *a, const char *w, i
     return v;
 }
 
-/* The products of stage `item`. x: parts of rows as prepare_parts() packs them, of this lane */
+/* The products of stage `item`. x: this lane's parts of rows, packed by prepare_parts() */
 DEVICE void few_stage(const struct linear_args *a, const struct few_weights *w, const u32x4 *x,
                       int item, float part[2][4], const int kind)
 {
@@ -94,7 +94,7 @@ DEVICE void few_mma(const struct linear_args *a, float *sums, const int kind)
         few_stage(a, &now, x, first + warp, part, kind);
         UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 4; i++)
             to[(r + i / 2 * 8) * PANEL + 8 * j + 2 * (t % 4) + i % 2] = part[j][i];
-        barrier(); /* of the turn after next, too, whose sums replace these */
+        barrier(); /* also for the turn after the next, whose sums replace these */
         UNROLL for (int i = 0; i < WARPS; i++) if (i < left)
             sum += count[i * (DENSE_ROWS * PANEL) + t];
     }

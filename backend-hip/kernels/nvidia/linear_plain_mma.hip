@@ -14,7 +14,8 @@
  * ring; bytes that a warp reads at once. */
 enum { DENSE_ROWS = 16, SUM_CHUNKS = 2, DENSE_DEPTH = 4, DENSE_PIECE = 16 * WARP };
 
-/* Parts of an activation; bytes of a panel's weights of a stage. */
+/* dense_parts(): parts of an activation; dense_stage_bytes(): bytes of a panel's weights in a
+ * stage. */
 DEVICE int dense_parts(const int kind)
 {
     return kind == WEIGHT_BF16 ? 3 : kind == WEIGHT_F16 ? 2 : 1;
@@ -32,7 +33,7 @@ DEVICE void unpack_bytes(u32 word, u32 pair[2])
     pair[1] = word_of(pair_of(chosen_bytes(word, 0x64646464u, 0x4342)) - zero);
 }
 
-/* The sum of a stage, of those of its two chunks; scales: a half for each */
+/* The sum of a stage, from the sums of its two chunks. scales: a half for each chunk */
 DEVICE float scaled_bytes(u32 scales, float first, float second)
 {
     return fma32((float)half_of(scales >> 16), second, (float)half_of(scales) * first);
@@ -75,16 +76,16 @@ DEVICE void split_rounded(float a, float b, u32 part[3])
 }
 
 #if HAS_WGMMA
-/* The parts of F16_PARTS. */
+/* Splits two numbers into the F16_PARTS parts of plain linears in f16. */
 DEVICE void split_f16(float a, float b, u32 part[3], const int kind)
 {
     if (kind == WEIGHT_BF16) split_rounded(a, b, part);
     else split_two(a, b, part, kind);
 }
 
-/* Where inputs j and j + 1 of 64 are in a row of a tile for hopper/linear_plain_wgmma.hip or
- * plain_decode_wgmma.hip, in halves: in the 128-byte swizzle; in order, or in that of decode rows
- * and codes, which lanes load in words of 8 inputs. */
+/* Where inputs j and j + 1 of 64 are in a row of a tile in the 128-byte swizzle, in halves, for
+ * hopper/linear_plain_wgmma.hip and plain_decode_wgmma.hip. in_order 0: in the order of decode rows
+ * and codes, whose lanes load words of 8 inputs. */
 DEVICE int plain_place(int j, int row, int in_order)
 {
     int piece = in_order ? j / 8 : j / CHUNK * 4 + j % 8 / 2,
@@ -92,7 +93,8 @@ DEVICE int plain_place(int j, int row, int in_order)
     return (piece ^ row % 8) * 8 + within;
 }
 
-/* Packs a row [tile][64 inputs][part][rows of a tile][128 bytes]; row: among those in tiles. */
+/* Packs a row as [tile][64 inputs][part][rows of a tile][128 bytes]. row: its number among those in
+ * tiles */
 DEVICE void prepare_plain_row(const struct prepare_args *a, const float *x, int row, int prompt,
                               float factor, const int kind)
 {
@@ -166,7 +168,7 @@ ON_SM90(KERNEL(prepare_parts_i8, struct prepare_args) {
     prepare_parts(a, a->x + (u64)block_x() * (u64)a->in, block_x(), scratch, WEIGHT_I8, 1);
 })
 
-/* Element i of what is added to a row: of mix_slots and add_rows. */
+/* Element i of what mix_slots and add_rows would add to a row. */
 DEVICE float mixed_at(const struct mix_parts_args *m, int row, int i, float gate)
 {
     const struct mix_args *a = &m->mix;
@@ -177,8 +179,8 @@ DEVICE float mixed_at(const struct mix_parts_args *m, int row, int i, float gate
     return m->gate ? fma32(shared, gate, sum) : sum + shared;
 }
 
-/* The norm of a row, its preparation for a plain linear, and that for the experts of a decode row.
- * mix: NULL, or what a belongs to. y [NORM_PARTS_INPUTS] */
+/* Norms a row, prepares it for a plain linear and, if it is a decode row, for the experts. mix:
+ * NULL, or the arguments that a is part of. y [NORM_PARTS_INPUTS] */
 DEVICE void norm_parts(const struct norm_parts_args *a, const struct mix_parts_args *mix,
                        float *scratch, float *y, const int kind)
 {
@@ -250,7 +252,7 @@ DEVICE void gated_parts(const struct gated_parts_args *a, float *scratch, float 
     u64 row = (u64)block_x() * (u64)a->parts.in;
     for (int begin = 0; begin < a->parts.in; begin += THREADS / 8 * dim) {
         int group = begin + thread() / 8 * dim, valid = group < a->parts.in,
-            first = valid ? group : 0; /* all threads add */
+            first = valid ? group : 0; /* threads without a group take part in the sums */
         const float *x = a->norm.x + row + (u64)first, *gate = a->gate + row + (u64)first;
         float sum = 0;
         UNROLL_4 for (int i = 4 * t; i < dim; i += 32)
@@ -323,7 +325,7 @@ DEVICE int dense_place(int piece, int output)
     return (piece * PANEL + (output ^ (2 * piece))) * 16;
 }
 
-/* Where a lane's 16 bytes of a stage begin in memory: piece t of output r. */
+/* Where a lane's 16 bytes of a stage begin in memory: it has piece t of output r. */
 DEVICE int dense_lane(const int kind)
 {
     int r = thread() % WARP / 4, t = thread() % 4;
@@ -366,7 +368,7 @@ DEVICE void multiply_dense(const char *w, const char *x, float total[][2][4][4],
             total[k][j][m][i] += part[k][j][m][i];
 }
 
-/* The same with codes of 8 bits; scales: of outputs 2 t and 2 t + 1. */
+/* multiply_dense() for codes of 8 bits. scales: of outputs 2 t and 2 t + 1 */
 DEVICE void multiply_bytes(const char *w, const char *scales, const char *x,
                            float total[][2][4][4], const int tiles, const int panels,
                            const int x_stride)
@@ -449,7 +451,7 @@ DEVICE void dense_mma(const struct linear_args *a, u32 *lds, const int tiles, co
     int n_items = (a->n_chunks + SUM_CHUNKS - 1) / SUM_CHUNKS,
         first = (block_x() - p.first) * (columns * panels);
     int last_tile = (a->rows - 1) / DENSE_ROWS -
-                    tile0; /* a tile or panel beyond the last is a copy of it and not written */
+                    tile0; /* a tile or panel behind the last one is a copy of it and not written */
     const char *weights[2], *x = (const char *)a->x +
                                  (u64)tile0 * (u64)a->n_chunks * (u64)(parts * 2 * DENSE_PIECE) +
                                  (u64)(lane * 16);

@@ -2,8 +2,8 @@
  * not SM90 (columns: kernel_list.h). */
 #include "backend-hip/kernels/rows.h"
 
-/* 4-bit linears of decode rows on sm_80 (linear_decode_mma.hip). tiles: of 8 rows; panels: of a
- * block; depth: items of a ring */
+/* 4-bit linears of decode rows on sm_80 (linear_decode_mma.hip). tiles: tiles of 8 rows; panels: of
+ * a block; depth: items of a ring */
 #ifndef Q4_DECODE_MMA
 #define Q4_DECODE_MMA(name, images, tiles, panels, depth, blocks)                                  \
     LINEAR(name, images, FOR_LINEAR, THREADS, blocks, DECODE_MMA_SHARED(panels, depth),            \

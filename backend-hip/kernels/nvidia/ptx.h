@@ -30,7 +30,7 @@ DEVICE void copy_16(u32 lds, const void *from)
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(lds), "l"(from)
                  : "memory");
 }
-/* there 0: writes zeros and does not read `from`. */
+/* copy_16(); where `valid` is 0 it writes zeros and does not read `from`. */
 DEVICE void copy_16_or_zeros(u32 lds, const void *from, int valid)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(lds), "l"(from),
@@ -86,9 +86,9 @@ DEVICE void barrier_numbered(int id)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
 }
-/* The same of n threads, a constant. */
+/* barrier_numbered() for n threads, a constant. */
 #define BARRIER_OF(id, n) asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(n) : "memory")
-/* The same of the 128 threads of a warpgroup. */
+/* barrier_numbered() for the 128 threads of a warpgroup. */
 DEVICE void warpgroup_barrier(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 DEVICE void barrier_arrive(int id)
 {
@@ -201,7 +201,8 @@ DEVICE float quad_sum(float x)
     return x;
 }
 
-/* The sums and differences of x[n] of lanes `lanes` apart, the lower one's first. */
+/* Sums and differences of x[n] between lanes that are `lanes` apart; the lower lane has the
+ * sums. */
 DEVICE void hadamard_lanes(float *x, const int n, const int lanes)
 {
     UNROLL for (int i = 0; i < n; i++)

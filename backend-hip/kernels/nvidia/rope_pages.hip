@@ -7,14 +7,16 @@
  *           4i on of each quarter of it, so both of a rotation, and lanes share lines of memory
  * Must not know: attention. */
 
-/* What a thread has. */
+/* What a thread has of a head. */
 struct rope_part {
-    int lane, at, head; /* at: position in the page; head: of all, keys' behind the queries' */
+    int lane, at, head; /* at: position in the page; head: number among all heads, those of keys
+                           behind those of queries */
     int is_key, there;
     u64 row, from; /* from: the first element of its head in q or k */
 };
 
-/* The sum of 16 squares of each of a head's lanes, as rope_head() adds them. */
+/* The sum of the squares of a head, 16 of which each of its lanes has, in the order of
+ * rope_head(). */
 DEVICE float sum_of_quarters(const f32x4 v[4], const int lanes)
 {
     f32x4 sum = v[0] * v[0] + v[2] * v[2] + (v[1] * v[1] + v[3] * v[3]);
@@ -23,8 +25,8 @@ DEVICE float sum_of_quarters(const f32x4 v[4], const int lanes)
     return sum[0] + sum[2] + (sum[1] + sum[3]);
 }
 
-/* The same as the CPU adds them: lane l of 16 has dimensions l, l + 16, .., lanes are folded 8, 4,
- * 2, 1. */
+/* sum_of_quarters() in the CPU's order: lane l of 16 has dimensions l, l + 16, .., and lanes are
+ * folded 8, 4, 2, 1. */
 DEVICE float exact_sum_of_quarters(const f32x4 v[4], int lane, const int lanes)
 {
     f32x4 sum = {0, 0, 0, 0};
@@ -40,7 +42,7 @@ DEVICE float exact_sum_of_quarters(const f32x4 v[4], int lane, const int lanes)
     return sum[0] + sum[2] + (sum[1] + sum[3]);
 }
 
-/* Norms, where there are weights, and rotates a part of a head. */
+/* Norms (where there are weights) and rotates a part of a head. */
 DEVICE void rotate_part(const struct rope_pages_args *b, const struct rope_part *r, f32x4 v[4],
                         const int lanes)
 {
@@ -91,7 +93,7 @@ DEVICE void transform_part(f32x4 v[4], const int lanes)
     }
 }
 
-/* Writes the codes of a part of a key (of 0) or a value (1) to the page in shared memory. */
+/* Writes the codes of a part of a key (`of` 0) or a value (1) to the page in shared memory. */
 DEVICE void put_part(u8 *page, const struct rope_part *r, const f32x4 v[4], const int count,
                      const int lanes)
 {
@@ -111,7 +113,7 @@ DEVICE void put_part(u8 *page, const struct rope_part *r, const f32x4 v[4], cons
     if (r->lane == 0) int8_scales(page, hd)[count * PAGE + r->at] = s.scale;
 }
 
-/* Copies positions begin .. end - 1 of a page, by the block. */
+/* Copies positions begin .. end - 1 of a page; all threads of the block take part. */
 DEVICE void copy_page(u8 *to, const u8 *from, int begin, int end, const int hd)
 {
     const int pieces = INT8_PAGE(hd) / 16;
@@ -132,7 +134,7 @@ DEVICE void copy_page(u8 *to, const u8 *from, int begin, int end, const int hd)
             int8_scales(to, hd)[i] = int8_scales_of(from, hd)[i];
 }
 
-/* pages: of the block's heads in shared memory, of int8; packed: the same of int4 */
+/* pages: int8 pages of the block's heads in shared memory; packed: the same pages in int4 */
 DEVICE void rope_page(const struct rope_pages_args *b, u8 *pages, u8 *packed, const int lanes)
 {
     const struct rope_kernel_args *a = &b->rope;
@@ -142,7 +144,7 @@ DEVICE void rope_page(const struct rope_pages_args *b, u8 *pages, u8 *packed, co
         p0 = (pos0 / PAGE + block_x() % ROPE_GROUP_PAGES) * PAGE,
         begin = p0 > pos0 ? 0 : pos0 - p0, end = pos0 + n - p0;
     if (end > PAGE) end = PAGE;
-    wait_for_producer(); /* of rows; tiles and positions are the step's */
+    wait_for_producer(); /* for the rows; tiles and positions are made once a step */
     if (end <= begin) return;
     int head0 = block_y() * of_block, stored = a->n_kv_heads && head0 + of_block > a->n_heads;
     struct rope_part r = {t % lanes, t / lanes % PAGE, head0 + t / lanes / PAGE, 0, 0, 0, 0};

@@ -15,7 +15,7 @@ struct paper_args {
     const void *meta;   /* [k/group][stride] words: scale, zero point << 16 */
     const void *x;      /* [rows][k] fp16 */
     const float *scale; /* [rows] */
-    void *y;            /* [rows][stride] fp16, added to */
+    void *y;            /* [rows][stride] fp16, to which results are added */
     int rows, k, stride, group;
 };
 

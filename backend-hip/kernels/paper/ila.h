@@ -12,7 +12,7 @@
 
 enum ila { ILA_NONE, ILA_LITERAL, ILA_PACKED };
 
-/* a * b + c on both halves; ILA_NONE: fused, as __hfma2 */
+/* a * b + c on both halves; with ILA_NONE fused, as __hfma2 */
 DEVICE f16x2 multiply_add(f16x2 a, f16x2 b, f16x2 c, const enum ila how)
 {
 #if defined(__AMDGCN__)
