@@ -130,7 +130,7 @@ ALWAYS_INLINE void amx_keys(struct digits_state *s, int rows, const int digits, 
     const int stays = n == 1 && s->dims == TILE_INPUTS, pages = s->a.page1 - s->a.page0;
     if (stays) _tile_loadd(4, s->q, s->row);
     for (int i = 0, turn = 0; i < pages + TURNS - 1; i++) {
-        int next = turn == TURNS - 1 ? 0 : turn + 1; /* also the turn of the page two before */
+        int next = turn == TURNS - 1 ? 0 : turn + 1; /* it has the page two before, too */
         if (i < pages) {
             const char *keys = page_keys(s->a.t, s->a.page0 + i);
             begin_page(s, s->a.page0 + i, keys);

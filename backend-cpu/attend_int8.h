@@ -23,7 +23,7 @@ struct int8_queries {
     float rot_scale[ATTEND_QUERIES];
 };
 
-/* x [n] as integers q [padded n]; returns their scale. */
+/* Rounds x [n] to integers q [padded n]; returns their scale. */
 ALWAYS_INLINE float quantize_query(const float *x, int n, int top, int16_t *q)
 {
     float scale, factor = kv_group_factor(kv_largest(x, n), (float)top, &scale);

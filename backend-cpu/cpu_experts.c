@@ -32,7 +32,8 @@ struct run {
 
 struct experts_scratch {
     size_t slots, inputs, groups, units; /* sizes */
-    int32_t *slot, *unit_of; /* [slots] by place: slot = row * top_k + j, ascending for an expert */
+    int32_t *slot, *unit_of; /* [slots] the slot (row * top_k + j) and the unit of each place;
+                                places of an expert are neighbours, their slots ascend */
     struct unit *unit;       /* [units] */
     int32_t *count;          /* [ROUTE_MAX_EXPERTS] */
     float *packed;           /* [inputs] activations of each unit as q4 and dense take them */

@@ -112,7 +112,7 @@ static void run_quantize(const struct cpu_kernels *k, struct vectors *v, int dig
     memcpy(r->sum, v->act_sum, sizeof v->act_sum);
 }
 
-/* variant: rows * 10 + digits, below 0 of pairs */
+/* variant: rows * 10 + digits; negative: the weights are pairs */
 static void run_q4i(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
     struct linear w = variant < 0 ? of_pairs(v) : quantized(v);

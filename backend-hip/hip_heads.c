@@ -21,7 +21,7 @@ static enum hip_kernel by_dims(const struct hip *h, const struct op *attend,
     return hip_has(h, k) ? k : K_COUNT;
 }
 
-/* The same of kernels that have no softcap. */
+/* by_dims() for kernels that have no softcap. */
 static enum hip_kernel by_head(const struct hip *h, const struct op *attend,
                                const enum hip_kernel (*kernels)[HEADS])
 {

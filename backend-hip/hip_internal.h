@@ -102,7 +102,7 @@ struct hip {
     int n_classes[2];       /* row classes of linears: [PHASE_DECODE, PHASE_PREFILL] */
     struct hip_shape shape; /* of this step */
     int32_t *d_batch;       /* its arrays */
-    int32_t *batch_copy;    /* the same on the host */
+    int32_t *batch_copy;    /* a copy of d_batch on the host */
     /* Scratch for all plans that were compiled: */
     int max_k, most_heads; /* maximal packed inputs of a linear; maximal query heads */
     size_t split_floats;   /* partial results of all heads of a row for one KV split */
