@@ -124,7 +124,8 @@ static void make_maps(struct hip *h, struct be_linear *l)
     hip_upload(&h->be, l->d_maps, maps, sizeof maps);
 }
 
-/* Makes the tensor map of a dense linear: a box is 64 inputs of 4 panels, in lines of 8 outputs x 8 inputs. */
+/* Makes the tensor map of a dense linear: a box is 64 inputs of 4 panels, in lines of 8 outputs x 8
+ * inputs. */
 static void make_dense_map(struct hip *h, struct be_linear *l)
 {
     const unsigned long long lines = (unsigned long long)l->n_chunks * 8,

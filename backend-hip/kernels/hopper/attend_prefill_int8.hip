@@ -365,7 +365,7 @@ DEVICE void online_softmax_int8(struct query_rows *r, struct int8_softmax *x, fl
     }
 }
 
-/* A consumer warpgroup, which does what consume_kv() does. lds: shared memory */
+/* A consumer warpgroup: 64 rows of the tile. lds: shared memory */
 DEVICE void consume_int8(const struct attend_kernel_args *a, const struct query_tile *w,
                          const struct kv_ring *ring, const u8 *lds, const int dims,
                          const int queries, const int halves, const int int4)
