@@ -51,7 +51,7 @@ static void cut_rows(struct cpu *c, int group)
 /* The chunks that the rows of a block see: block->chunk0 .. chunk1-1. */
 static void see_chunks(const struct cpu *c, struct attend_block *block, int window)
 {
-    int pos = c->batch->pos[block->row], first = window && pos >= window ? pos - window + 1 : 0;
+    int pos = c->batch->pos[block->row], first = op_first_seen(pos, window);
     block->chunk0 = first / ATTEND_CHUNK;
     block->chunk1 = (pos + block->n_rows - 1) / ATTEND_CHUNK + 1;
 }

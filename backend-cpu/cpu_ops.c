@@ -120,10 +120,10 @@ struct add_job {
     int n;
 };
 
-/* 1 + beta ln(1 + floor(pos / original)), rounded once */
+/* 1 + beta ln(1 + floor((pos + first) / original)), rounded once */
 static float position_factor(const struct op *op, int pos)
 {
-    double n = 1 + pos / op->as.add.original;
+    double n = 1 + (pos + op->as.add.first) / op->as.add.original;
     return (float)(1 + (double)op->as.add.beta * logits_log(n));
 }
 

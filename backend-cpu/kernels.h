@@ -331,7 +331,7 @@ enum { PAIR_ZERO = 128 };
 static inline int attend_first(const struct attend_task *t, int r)
 {
     int pos = t->pos0 + r;
-    return t->window && pos - t->window + 1 > 0 ? pos - t->window + 1 : 0;
+    return op_first_seen(pos, t->window);
 }
 
 #endif

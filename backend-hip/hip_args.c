@@ -59,6 +59,7 @@ struct add_args hip_add_args(const struct hip *h, const struct be_plan *p, int o
                              .row = of_step ? NULL : h->shape.d_logit_row,
                              .dim = hip_width(p, op),
                              .original = o->as.add.original,
+                             .first = o->as.add.first,
                              .scale = o->as.add.scale != 0 ? o->as.add.scale : 1,
                              .beta = o->as.add.beta};
 }

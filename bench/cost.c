@@ -89,10 +89,10 @@ static struct cost attend(const struct op *op, const struct step_shape *s, enum 
     int window = op->as.attend.window, end = s->depth + s->rows;
     double seen = 0; /* pairs of a row and a position that it sees, of one sequence */
     for (int i = 0; i < s->rows; i++) {
-        int n = s->depth + i + 1;
-        seen += window && window < n ? window : n;
+        int pos = s->depth + i;
+        seen += pos + 1 - op_first_seen(pos, window);
     }
-    int first = window && s->depth - window + 1 > 0 ? s->depth - window + 1 : 0;
+    int first = op_first_seen(s->depth, window);
     double q = (double)g->n_heads * g->head_dim;
     double ops = 4 * q * s->n_seqs * seen; /* scores, then values */
     int n = kv_is_integer(kv) ? digits(act) : 0;

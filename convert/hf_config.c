@@ -181,6 +181,12 @@ static int refuse(const struct hf_config *c, const json_t *config, struct err *e
 /* Norms of the heads of q and k, which a key may switch off, or on for GLM-4.5. */
 static int take_head_norms(struct hf_config *c, const json_t *config, struct err *e)
 {
+    int unit = 0;
+    if (c->traits & HF_LLAMA4) {
+        if (hff_flag(config, "use_qk_norm", 1, &unit, e)) return -1;
+        if (unit) c->traits |= HF_UNIT_NORMS;
+        return 0;
+    }
     int whole = (c->traits & HF_QK_NORM_WHOLE) != 0, has = whole || c->traits & HF_QK_NORM, on;
     if (hff_flag(config, "qk_norm", has, &on, e) || hff_flag(config, "use_qk_norm", on, &on, e))
         return -1;
@@ -396,6 +402,7 @@ void hfc_free(struct hf_config *c)
     free(c->linear);
     free(c->no_rope);
     free(c->xielu);
+    free(c->chunks);
     free(c->head_dims);
     free(c->kv_heads);
     free(c->ffns);

@@ -49,6 +49,7 @@ enum hf_trait {
 #define HF_SOFTMAX (UINT64_C(1) << 46)   /* HF_CHOICE_BIAS with scores of a softmax (ERNIE) */
 #define HF_MOE_SIZES (UINT64_C(1) << 47) /* the tensors say how wide experts are (Hunyuan) */
 #define HF_LLAMA4 (UINT64_C(1) << 48)
+#define HF_UNIT_NORMS (UINT64_C(1) << 49) /* norms of heads without weight where they rotate */
 
 /* xIELU (Huang & Schlag 2024): of u > 0 p u^2 + beta u, else n (e^min(u, eps) - 1 - u) + beta u. */
 struct hf_xielu {
@@ -88,6 +89,7 @@ struct hf_config {
     /* HF_HYBRID: */
     int *linear; /* [n_layers] 1: gated DeltaNet, 0: attention */
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, conv_width;
+    int *chunks;                       /* HF_LLAMA4: [n_layers] positions, 0: all */
     struct hf_xielu *xielu;            /* HF_XIELU: [n_layers] filled from the tensors (plan.c) */
     int *no_rope;                      /* HF_NO_ROPE: [n_layers] 1: the layer has none */
     double query_beta, query_original; /* HF_QUERY_SCALE */

@@ -124,6 +124,11 @@ json_t *hfc_to_json(const struct hf_config *c)
     }
     if (c->xielu) put_xielu(j, c);
     if (c->traits & HF_NO_ROPE) put_ints(j, "no_rope", c->no_rope, (size_t)c->n_layers);
+    if (c->traits & HF_LLAMA4) {
+        put_ints(j, "chunks", c->chunks, (size_t)c->n_layers);
+        put_number(j, "query_beta", c->query_beta);
+        put_int(j, "query_original", (int)c->query_original);
+    }
     if (c->traits & HF_QUERY_SCALE) {
         put_number(j, "query_beta", c->query_beta);
         put_number(j, "query_original", c->query_original);

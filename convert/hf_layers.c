@@ -59,9 +59,50 @@ static int local_windows(struct hf_config *c, const json_t *config, const struct
     return 0;
 }
 
+/* Llama 4: layers that rotate attend in chunks, others to all; layer_types says it, too. */
+static int take_chunks(struct hf_config *c, const json_t *config, struct err *e)
+{
+    const json_t *types, *size = json_object_get(config, "attention_chunk_size");
+    int chunk = 0;
+    if (hff_types(c, config, &types, e) || hff_list(&c->chunks, c->n_layers, e)) return -1;
+    if (!(size && json_is_null(size)) &&
+        hff_int(config, "attention_chunk_size", 8192, 1, 1 << 30, &chunk, e))
+        return -1;
+    for (int i = 0; i < c->n_layers; i++) {
+        int local = types ? hff_type_is(types, i, "chunked_attention") : !c->no_rope[i];
+        c->chunks[i] = local && chunk < c->context ? chunk : 0;
+    }
+    return 0;
+}
+
+/* Llama 4: q *= 1 + beta ln(1 + floor((position + 1) / original)) in layers that do not rotate. */
+static int take_temperature(struct hf_config *c, const json_t *config, struct err *e)
+{
+    const json_t *on = hff_value(config, "attn_temperature_tuning"); /* true, or 4 in early files */
+    int original;
+    if (on && !json_is_boolean(on) && !json_is_integer(on))
+        return err_set(e, "config.json: attn_temperature_tuning is neither true nor false");
+    if (hff_number(config, "attn_scale", 0.1, 0, 1e3, &c->query_beta, e) ||
+        hff_int(config, "floor_scale", 8192, 1, 1 << 30, &original, e))
+        return -1;
+    if (on && !json_is_true(on) && !json_integer_value(on)) c->query_beta = 0;
+    c->query_original = original;
+    return 0;
+}
+
 static int check_types(const struct hf_family *f, const json_t *types, struct err *e)
 {
     int hybrid = (f->traits & HF_HYBRID) != 0;
+    if (f->traits & HF_LLAMA4) {
+        for (size_t i = 0; i < json_array_size(types); i++)
+            if (!hff_type_is(types, (int)i, "full_attention") &&
+                !hff_type_is(types, (int)i, "chunked_attention"))
+                return err_set(e,
+                               "config.json: layer_types: layer %zu is neither full_attention "
+                               "nor chunked_attention",
+                               i);
+        return 0;
+    }
     for (int i = 0; i < (int)json_array_size(types); i++) {
         if (hff_type_is(types, i, "full_attention") ||
             hff_type_is(types, i, hybrid ? "linear_attention" : "sliding_attention"))
@@ -206,6 +247,24 @@ static int listed_experts(struct hf_config *c, const json_t *kinds, struct err *
     return 0;
 }
 
+/* Llama 4: a list of layers with experts, or every n-th. */
+static int interleaved_experts(struct hf_config *c, const json_t *config, struct err *e)
+{
+    const json_t *list = hff_value(config, "moe_layers");
+    int step;
+    if (hff_int(config, "interleave_moe_layer_step", 1, 1, 1 << 16, &step, e)) return -1;
+    if (list && !json_is_array(list)) return err_set(e, "config.json: moe_layers is not a list");
+    for (int i = 0; i < c->n_layers; i++) c->experts[i] = !list && (i + 1) % step == 0;
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        const json_t *v = json_array_get(list, k);
+        json_int_t i = json_is_integer(v) ? json_integer_value(v) : -1;
+        if (i < 0 || i >= c->n_layers)
+            return err_set(e, "config.json: moe_layers holds what is no layer's number");
+        c->experts[i] = 1;
+    }
+    return 0;
+}
+
 /* ERNIE's range of layers with experts. */
 static int ranged_experts(struct hf_config *c, const json_t *config, const struct hf_family *f,
                           struct err *e)
@@ -230,6 +289,7 @@ static int take_sparse_layers(struct hf_config *c, const json_t *config, const s
     int step, first;
     if (kinds) return listed_experts(c, kinds, e);
     if (c->traits & HF_SOFTMAX) return ranged_experts(c, config, f, e);
+    if (c->traits & HF_LLAMA4) return interleaved_experts(c, config, e);
     if (only && !json_is_array(only))
         return err_set(e, "config.json: mlp_only_layers is not a list");
     for (size_t k = 0; k < json_array_size(only); k++)
@@ -304,6 +364,13 @@ static int take_router(struct hf_config *c, const json_t *config, const struct h
 {
     static const char *const scales[] = {"routed_scaling_factor", "router_scaling_factor", NULL};
     if (c->traits & HF_SOFTMAX) return take_ernie_router(c, config, e);
+    if (c->traits & HF_LLAMA4) {
+        c->router_sigmoid = c->router_groups = c->router_kept_groups = 1;
+        c->router_scale = 1;
+        if (c->top_k == 1) return 0;
+        return err_set(e, "config.json: num_experts_per_tok %d is not supported for a llama4 model",
+                       c->top_k);
+    }
     c->router_sigmoid = (c->traits & HF_CHOICE_BIAS) != 0;
     if (hff_flag(config, "norm_topk_prob", f->normalize, &c->router_normalize, e)) return -1;
     if (f->normalize < 0) c->router_normalize = 1;
@@ -354,6 +421,9 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
         c->shared_ffn = mixed ? shared * c->expert_ffn : 0;
     }
     if (take_sparse_layers(c, config, f, e) || take_router(c, config, f, e)) return -1;
+    if (c->traits & HF_LLAMA4 &&
+        hff_int(config, "intermediate_size_mlp", 16384, 1, 1 << 20, &c->ffn, e))
+        return -1;
     int dense = f->gemma; /* layers with an MLP */
     for (int i = 0; i < c->n_layers; i++) dense |= !c->experts[i];
     if (!dense) c->ffn = c->expert_ffn;
@@ -370,6 +440,8 @@ int hff_layers(struct hf_config *c, const json_t *config, const struct hf_family
 {
     if (c->traits & HF_NO_ROPE && take_no_rope(c, config, f, e)) return -1;
     if (take_windows(c, config, f, n, e)) return -1;
+    if (c->traits & HF_LLAMA4 && (take_chunks(c, config, e) || take_temperature(c, config, e)))
+        return -1;
     if (c->traits & HF_HYBRID && take_hybrid(c, config, f, e)) return -1;
     return c->traits & HF_EXPERTS ? take_experts(c, config, f, e) : 0;
 }

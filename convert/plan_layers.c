@@ -18,6 +18,7 @@ static void traits_of(struct layer *l, const struct plan *p)
     int i = l->number, delta = c->linear && c->linear[i], experts = c->experts && c->experts[i],
         own = !delta && (!c->kv_from || c->kv_from[i] == i);
     l->traits = c->traits;
+    if (!c->no_rope || !c->no_rope[i]) l->traits |= LAYER_ROTATES;
     if (delta) l->traits |= LAYER_DELTA;
     if (experts) l->traits |= LAYER_EXPERTS;
     if (!experts || c->traits & HF_GEMMA4) l->traits |= LAYER_MLP;

@@ -37,6 +37,8 @@ const struct vector_rule vector_rules[] = {
      SIZE_HEAD, VECTOR_HEADS},
     {"self_attn.q_norm.weight", "self_attn.q_norm.weight", HF_QK_NORM_WHOLE, 0, SIZE_Q,
      VECTOR_HEADS},
+    {"self_attn.q_norm.weight", NULL, HF_UNIT_NORMS | LAYER_ROTATES, 0, SIZE_HEAD, VECTOR_ONES},
+    {"self_attn.k_norm.weight", NULL, HF_UNIT_NORMS | LAYER_ROTATES, 0, SIZE_HEAD, VECTOR_ONES},
     {"self_attn.k_norm.weight", "self_attn.k_norm.weight", HF_QK_NORM | LAYER_KEYS, 0, SIZE_HEAD,
      VECTOR_HEADS},
     {"self_attn.k_norm.weight", "self_attn.key_layernorm.weight", HF_QK_NORM | LAYER_KEYS, 0,

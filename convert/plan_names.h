@@ -12,10 +12,11 @@
 #define LAYER_DELTA (UINT64_C(1) << 52)   /* gated DeltaNet instead of attention */
 #define LAYER_EXPERTS (UINT64_C(1) << 53) /* router and experts */
 #define LAYER_MLP (UINT64_C(1) << 54)
-#define LAYER_SHARED (UINT64_C(1) << 55) /* shared expert */
-#define LAYER_KEYS (UINT64_C(1) << 56)   /* keys and values of its own */
-#define LAYER_VALUES (UINT64_C(1) << 57) /* v_proj */
-#define LAYER_HALVES (UINT64_C(1) << 58) /* HALVES below */
+#define LAYER_SHARED (UINT64_C(1) << 55)  /* shared expert */
+#define LAYER_KEYS (UINT64_C(1) << 56)    /* keys and values of its own */
+#define LAYER_VALUES (UINT64_C(1) << 57)  /* v_proj */
+#define LAYER_ROTATES (UINT64_C(1) << 62) /* queries and keys */
+#define LAYER_HALVES (UINT64_C(1) << 58)  /* HALVES below */
 
 /* Sizes of a layer. */
 enum layer_size {

@@ -15,6 +15,7 @@
     X(hunyuan)                                                                                     \
     X(latent_models)                                                                               \
     X(llama)                                                                                       \
+    X(llama4)                                                                                      \
     X(ministral3)                                                                                  \
     X(mixture)                                                                                     \
     X(olmo2)                                                                                       \

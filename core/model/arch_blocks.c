@@ -181,6 +181,7 @@ void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, i
         struct op *op = arch_add(b, "query_scale", q, NO_BUFFER);
         op->as.add.beta = a->query_beta;
         op->as.add.original = a->query_original;
+        op->as.add.first = a->query_first;
     }
     struct op *op = arch_attend(b, q, result, a->heads, kv, a->window, a->scale);
     op->as.attend.softcap = a->softcap;
@@ -323,25 +324,37 @@ void arch_moe_route(struct builder *b, const struct arch_moe *m, int in)
     choice(b, m);
 }
 
+/* out = the sum of the slots of `in` times their weights */
+static void mix(struct builder *b, const struct arch_moe *m, int in, int out)
+{
+    struct op *op = arch_op(b, OP_MIX, "mix");
+    op->in[0] = in;
+    op->in[1] = weights_room(b, m);
+    op->out[0] = out;
+    op->as.mix.top_k = m->top_k;
+}
+
 void arch_moe_experts(struct builder *b, const struct arch_moe *m, int in, int out)
 {
-    int dim = b->config->dim, ffn = m->ffn, ids = ids_room(b, m), weights = weights_room(b, m);
+    int dim = b->config->dim, ffn = m->ffn, ids = ids_room(b, m), results = out;
     const int gate_up[] = {arch_room(b, "gate", m->top_k * ffn),
                            arch_room(b, "up", m->top_k * ffn)};
     const int w[] = {arch_stack(b, "layers.%d.mlp.experts.gate_proj", m->n_experts, dim, ffn),
                      arch_stack(b, "layers.%d.mlp.experts.up_proj", m->n_experts, dim, ffn)};
     int w_down = arch_stack(b, "layers.%d.mlp.experts.down_proj", m->n_experts, ffn, dim);
-    int results = arch_room(b, "expert_results", m->top_k * dim);
+    if (m->scaled_input) {
+        int scaled = arch_room(b, "expert_input", dim);
+        mix(b, m, in, scaled);
+        in = scaled;
+    } else {
+        results = arch_room(b, "expert_results", m->top_k * dim);
+    }
     arch_experts(b, "expert_gate_up", in, ids, m->top_k, 0, 2, w, gate_up);
     struct op *op = arch_glu(b, gate_up[0], gate_up[1], m->activation);
     op->as.glu.limit = m->limit;
     op->as.glu.alpha = m->alpha;
     arch_experts(b, "expert_down", gate_up[0], ids, m->top_k, 1, 1, &w_down, &results);
-    op = arch_op(b, OP_MIX, "mix");
-    op->in[0] = results;
-    op->in[1] = weights;
-    op->out[0] = out;
-    op->as.mix.top_k = m->top_k;
+    if (!m->scaled_input) mix(b, m, results, out);
 }
 
 static struct mlp shared_expert(const struct arch_moe *m)

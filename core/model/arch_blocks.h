@@ -39,14 +39,15 @@ enum arch_head_norm {
 struct arch_attention {
     struct heads heads;
     struct arch_rope rope, no_rope; /* no_rope: HEAD_NORM_ROTATED, does not rotate */
-    int window;                     /* 0: all positions */
+    int window;                     /* as of OP_ATTEND */
     float scale;                    /* of q.k */
     float softcap;                  /* 0: none */
     enum arch_head_norm head_norm;
     int gated; /* the result times sigmoid(gate_proj) (Qwen3-Next) */
     int sinks; /* a logit of each head in the sum of exponentials (gpt-oss) */
     float query_beta;
-    int query_original; /* q times 1 + beta ln(1 + floor(position / original)); 0: not */
+    int query_original; /* q times 1 + beta ln(1 + floor((position + first) / original)); 0: not */
+    int query_first;
 };
 /* Heads of the configuration, scale 1 / sqrt(head_dim), no RoPE table yet, the rest 0. */
 struct arch_attention arch_attention(const struct builder *b);
@@ -78,6 +79,7 @@ struct arch_moe {
     int choice_bias, expert_scale; /* vectors of the router that the models have */
     enum activation activation;
     float limit, alpha; /* ACTIVATION_SWIGLU_CLAMPED */
+    int scaled_input;   /* the weight is a factor of an expert's input, top_k 1 (Llama 4) */
 };
 /* Reads the keys; flags 0, activation SiLU. */
 struct arch_moe arch_moe(struct builder *b);

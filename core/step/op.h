@@ -23,7 +23,7 @@
  *                 many rows of n / groups elements, all with the same w0 [n / groups]
  * OP_ADD          out0 = in0 = (in0 + in1 g) scale f, [rows][n]. in1 absent: 0. g = 1 / (1 +
  *                 e^-in2) with in2 [rows][1], absent: 1. scale 0: 1. f = 1 + beta ln(1 +
- *                 floor(pos[r] / original)), original 0: 1
+ *                 floor((pos[r] + first) / original)), original 0: 1
  * OP_LINEAR       out_i [rows][out_i] = w_i in0 + bias_i for n linears of one input [rows][in]
  * OP_ROUTE        the experts of each row (Shazeer et al. 2017): s = softmax or sigmoid of in0
  *                 [rows][experts]; the top_k largest of s + w0 (absent: s), on ties the lower
@@ -61,7 +61,8 @@
  *                 [rows][n_heads * value_dim] and behind it in5 [rows][n_heads * rotated], rotated;
  *                 stored is in2 [rows][value_dim] and behind it in1 [rows][rotated], rotated
  * OP_ATTEND       out0 [rows][n_heads * value_dim] = softmax(s) v over the cached positions
- *                 p <= pos[r] with pos[r] - p < window (0: all); q = in0; s = scale q k, for a
+ *                 p <= pos[r] with pos[r] - p < window (0: all; < 0: p
+ *                 in the same chunk of -window positions, Llama 4); q = in0; s = scale q k, for a
  *                 softcap c > 0 (0: none) c tanh(s / c) of that (Gemma 2, Gemma Team 2024, 2). The
  *                 sum of exponentials has one more term, e^w0[head] (absent: none), without a value
  *                 (attention sinks, gpt-oss)
@@ -166,6 +167,13 @@ static inline int heads_value_dim(const struct heads *h)
     return h->value_dim ? h->value_dim : h->head_dim;
 }
 
+/* The first position that a row at pos attends to. */
+static inline int op_first_seen(int pos, int window)
+{
+    if (window < 0) return pos - pos % -window;
+    return window && pos - window + 1 > 0 ? pos - window + 1 : 0;
+}
+
 struct op {
     enum op_kind kind;
     const char *name; /* for tables of times: "qkv", "down"; static */
@@ -187,6 +195,7 @@ struct op {
             float scale; /* 0: 1 */
             float beta;
             int original; /* 0: no factor of positions */
+            int first;
         } add;
         struct {
             int n_experts, top_k;

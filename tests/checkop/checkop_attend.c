@@ -72,6 +72,11 @@ static const struct attend_case cases[] = {
     {4, 4, 36, KV_F16, 4096, 1, 0, 1, {{0, 10, 30}}},
     {4, 2, 64, KV_F32, 1, 1, 1, 2, {{0, 300, 1}, {1, 0, 40}}},
     {4, 2, 64, KV_F16, 5, 4, 1, 2, {{0, 259, 1}, {1, 240, 40}}},
+    /* chunks: of a page, across pages, longer than the context */
+    {8, 2, 64, KV_F16, -16, 2, 2, 4, {{0, 15, 1}, {1, 300, 1}, {2, 0, 40}, {3, 250, 12}}},
+    {4, 2, 32, KV_F32, -100, 2, 1, 3, {{0, 600, 1}, {1, 0, 230}, {2, 350, 12}}},
+    {4, 4, 128, KV_F16, -300, 2, 10, 11, MIXED_ROWS},
+    {4, 4, 36, KV_F16, -4096, 1, 0, 1, {{0, 10, 30}}},
     {8, 2, 64, KV_F16, 0, 2, 10, 11, MIXED_ROWS},
     {2, 2, 128, KV_F16, 300, 2, 10, 11, MIXED_ROWS},
     {4, 4, 36, KV_F32, 0, 1, 10, 11, MIXED_ROWS},
@@ -82,6 +87,7 @@ static const struct attend_case integers[] = {
     {4, 4, 128, KV_INT8, 0, 2, 10, 11, MIXED_ROWS}, /* a warp a chunk: hip_warp_kernel() */
     {32, 4, 64, KV_INT8, 0, 1, 1, 2, {{0, 530, 1}, {1, 300, 9}}},
     {8, 8, 128, KV_INT8, 300, 4, 10, 11, MIXED_ROWS},
+    {8, 2, 128, KV_INT8, -100, 2, 10, 11, MIXED_ROWS},
     {12, 4, 128, KV_INT8, 0, 2, 10, 11, MIXED_ROWS}, /* the same of several query heads */
     {4, 4, 32, KV_INT8, 0, 1, 0, 1, {{0, 0, 1}}},
     {4, 1, 80, KV_INT8, 0, 1, 3, 4, {{0, 0, 1}, {1, 511, 1}, {2, 300, 1}, {3, 100, 20}}},
@@ -99,6 +105,7 @@ static const struct attend_case packed[] = {
     {4, 4, 128, KV_INT4, 0, 2, 10, 11, MIXED_ROWS}, /* a warp a chunk: hip_warp_kernel() */
     {32, 4, 64, KV_INT4, 0, 8, 1, 2, {{0, 530, 1}, {1, 300, 9}}},
     {8, 8, 128, KV_INT4, 300, 4, 10, 11, MIXED_ROWS},
+    {8, 2, 128, KV_INT4, -100, 2, 10, 11, MIXED_ROWS},
     {12, 4, 128, KV_INT4, 0, 2, 10, 11, MIXED_ROWS},
     {4, 4, 32, KV_INT4, 0, 1, 0, 1, {{0, 0, 1}}},
     {4, 1, 80, KV_INT4, 0, 1, 3, 4, {{0, 0, 1}, {1, 511, 1}, {2, 300, 1}, {3, 100, 20}}},
@@ -379,7 +386,7 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
 {
     int seq = d->batch.seq[row], pos = d->batch.pos[row], hd = d->k->head_dim,
         kv_head = head / (d->k->n_heads / d->k->n_kv_heads),
-        first = d->k->window && pos - d->k->window + 1 > 0 ? pos - d->k->window + 1 : 0,
+        first = op_first_seen(pos, d->k->window),
         own = pos / KV_PAGE * KV_PAGE - first; /* positions before those of its page */
     size_t at = (size_t)(d->start[seq] + first) * d->kv_row + (size_t)(kv_head * hd);
     const float *q = d->q_rounded + (size_t)row * d->q_row + (size_t)(head * hd);

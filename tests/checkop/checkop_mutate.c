@@ -247,6 +247,7 @@ static void change(struct op *op)
     if (op->kind == OP_ADD && now == NO_SCALE) op->as.add.scale = 0;
     if (op->kind == OP_ADD && now == NO_POSITION) op->as.add.original = 0;
     if (op->kind == OP_ADD && now == BETA) op->as.add.beta *= 1.01f;
+    if (op->kind == OP_ADD && now == NO_FIRST) op->as.add.first = 0;
     if (op->kind == OP_ROPE_STORE && now == NO_NORM) op->w[0] = NO_WEIGHT;
     if (op->kind == OP_ROPE_STORE && now == WRONG_NORM) op->w[1] = op->w[0];
     if (op->kind == OP_ROPE_STORE && now == NOT_AHEAD) op->as.rope.ahead = 0;

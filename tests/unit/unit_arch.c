@@ -260,6 +260,14 @@ static const struct {
     {"cohere2", "{\"no_rope\": [1, 0], \"logits_scale\": 0.25}", no_head_norms,
      (const char *const[]){LAYER "input_layernorm.weight 64", ATTENTION, MLP,
                            "rope.none.inv_freq 8", NULL}},
+    {"llama4",
+     "{\"no_rope\": [1, 0], \"chunks\": [0, 8], \"query_beta\": 0.1, \"query_original\": 16, "
+     "\"experts\": [0, 1], \"shared_ffn\": 48, \"n_experts\": 6, \"top_k\": 1, \"expert_ffn\": 32,"
+     "\"router_score\": \"sigmoid\", \"router_normalize\": 0, \"router_scale\": 1.0,"
+     "\"router_groups\": 1, \"router_kept_groups\": 1}",
+     none,
+     (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, EXPERTS, SHARED, "rope.none.inv_freq 8",
+                           NULL}},
     {"apertus",
      "{\"xielu_p\": [0.8, 0.7], \"xielu_n\": [1.3, 1.2], \"xielu_beta\": [0.5, 0.5],"
      "\"xielu_eps\": [-1e-6, -1e-6]}",
@@ -388,6 +396,10 @@ static void test_refused(void **state)
          "'latent_dim'"},
         {"deepseek_v2", "{\"q_lora_dim\": 0, \"router_group_best\": 1, " LATENT_KEYS "}",
          "{\"router_group_best\": 2}", "'router_group_best'"},
+        {"llama4",
+         "{" SPARSE(0) ", \"no_rope\": [0, 0], \"chunks\": [0, 8], \"query_beta\": 0.1,"
+                       "\"query_original\": 16}",
+         "{}", "'top_k'"},
         {"qwen3_next", "{" DELTA_KEYS "}", "{\"linear_value_heads\": 3}", "'linear_value_heads'"},
         {"qwen3_next", "{" DELTA_KEYS "}", "{\"conv_width\": 1}", "'conv_width'"},
         {"qwen3_next", "{" DELTA_KEYS "}", "{\"layer_types\": [0, 2]}", "'layer_types'"},
@@ -514,6 +526,22 @@ static void test_orders(void **state)
     assert_true(norm->as.norm.centered && norm->w[1] < 0);
     assert_int_equal(count(p, OP_NORM), 3);
     assert_int_equal(count(p, OP_ADD), 3); /* attention in two layers, the factor on logits */
+    step_plan_free(&b.plan);
+    build(&b, "llama4",
+          "{\"no_rope\": [1, 0], \"chunks\": [0, 8], \"query_beta\": 0.1, \"query_original\": 16, "
+          "\"experts\": [0, 1], \"shared_ffn\": 0, \"n_experts\": 6, \"top_k\": 1,"
+          "\"expert_ffn\": 32, \"router_score\": \"sigmoid\", \"router_normalize\": 0,"
+          "\"router_scale\": 1.0, \"router_groups\": 1, \"router_kept_groups\": 1}",
+          none);
+    const struct op *attend = first(p, OP_ATTEND), *scale = first(p, OP_ADD),
+                    *mix = first(p, OP_MIX), *up = first(p, OP_EXPERTS);
+    assert_true(attend->layer == 0 && attend->as.attend.window == 0);
+    while ((++attend)->kind != OP_ATTEND) {
+    }
+    assert_int_equal(attend->as.attend.window, -8);
+    assert_int_equal(count(p, OP_ADD), 1); /* of the layer that does not rotate */
+    assert_true(scale->layer == 0 && scale->as.add.first == 1 && scale->as.add.original == 16);
+    assert_true(count(p, OP_MIX) == 1 && up->in[0] == mix->out[0]);
     step_plan_free(&b.plan);
 }
 

@@ -252,6 +252,28 @@ static const struct {
      "\"moe_layer_interval\": 2}",
      "{\"architecture\": \"ernie4_5_moe\", \"experts\": [0, 1, 0, 1, 0], \"shared_ffn\": 128, "
      "\"router_score\": \"softmax\", \"router_bias\": 1, \"router_normalize\": 1}"},
+    {"llama4",
+     "{\"architectures\": [\"Llama4ForConditionalGeneration\"], \"model_type\": \"llama4\", "
+     "\"text_config\": {\"model_type\": \"llama4_text\", \"num_hidden_layers\": 4, "
+     "\"intermediate_size\": 96, \"intermediate_size_mlp\": 192, \"num_local_experts\": 4, "
+     "\"interleave_moe_layer_step\": 2, \"no_rope_layers\": [], \"attention_chunk_size\": 32, "
+     "\"attn_temperature_tuning\": 4, \"floor_scale\": 16, \"attn_scale\": 0.3, "
+     "\"use_qk_norm\": false}}",
+     "{\"architecture\": \"llama4\", \"no_rope\": [0, 0, 0, 1], \"chunks\": [32, 32, 32, 0], "
+     "\"experts\": [0, 1, 0, 1], \"ffn\": 192, \"expert_ffn\": 96, \"shared_ffn\": 96, "
+     "\"top_k\": 1, \"router_score\": \"sigmoid\", \"router_normalize\": 0, "
+     "\"query_beta\": 0.3, \"query_original\": 16}"},
+    {"llama4 as transformers 5 saves it",
+     "{\"architectures\": [\"Llama4ForCausalLM\"], \"model_type\": \"llama4_text\", "
+     "\"num_hidden_layers\": 3, \"moe_layers\": [1], \"no_rope_layers\": [1, 0, 1], "
+     "\"layer_types\": [\"chunked_attention\", \"full_attention\", \"full_attention\"], "
+     "\"attention_chunk_size\": 64, \"attn_temperature_tuning\": false}",
+     "{\"architecture\": \"llama4\", \"no_rope\": [0, 1, 0], \"chunks\": [64, 0, 0], "
+     "\"experts\": [0, 1, 0], \"query_beta\": 0.0}"},
+    {"llama4 without chunks",
+     "{\"architectures\": [\"Llama4ForCausalLM\"], \"num_hidden_layers\": 2, "
+     "\"attention_chunk_size\": null}",
+     "{\"chunks\": [0, 0], \"no_rope\": [0, 0]}"},
     {"internlm2",
      "{\"architectures\": [\"InternLM2ForCausalLM\"], \"bias\": false, \"vocab_size\": 320, "
      "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}",
@@ -577,7 +599,10 @@ static void test_refusals(void **state)
          "topk_method"},
         {"DeepseekV2ForCausalLM", "", "num_experts_per_tok"},
         {"Glm4MoeLiteForCausalLM", ", \"mlp_layer_types\": [\"dense\"]", "mlp_layer_types"},
-        {"Llama4ForConditionalGeneration", "", "Llama4ForConditionalGeneration"},
+        {"Llama4ForCausalLM", ", \"num_experts_per_tok\": 2", "num_experts_per_tok"},
+        {"Llama4ForCausalLM", ", \"moe_layers\": [48]", "moe_layers"},
+        {"Llama4ForCausalLM", ", \"layer_types\": [\"sliding_attention\"]", "layer_types"},
+        {"Llama4ForCausalLM", ", \"attn_temperature_tuning\": \"yes\"", "attn_temperature"},
         {"CohereForCausalLM", ", \"use_qk_norm\": true", "use_qk_norm true"},
         {"Cohere2ForCausalLM", ", \"use_parallel_block\": false", "use_parallel_block"},
         {"Cohere2ForCausalLM", ", \"sliding_window_pattern\": \"LLX\"", "sliding_window_pattern"},

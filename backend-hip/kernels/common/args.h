@@ -341,7 +341,7 @@ struct add_args {
     const float *gate;  /* [rows] or NULL */
     const int *pos;     /* positions of the rows of the step */
     const int *row;     /* [rows] the row of the step that row i is; NULL: row i */
-    int dim, original;
+    int dim, original, first;
     float scale, beta;
 };
 

@@ -4,6 +4,13 @@
  * Bits: splits begin at absolute multiples of KV_SPLIT and are combined in order, so a row's result
  * does not depend on the batch. */
 
+/* The first position that a row at pos attends to (OP_ATTEND, core/step/op.h) */
+DEVICE int first_seen(int pos, int window)
+{
+    if (window < 0) return pos - pos % -window;
+    return window && pos - window + 1 > 0 ? pos - window + 1 : 0;
+}
+
 /* 8 neighbouring numbers of a page, as they are in memory. */
 struct eight {
     u32x4 lo, hi; /* hi: fp32 only */
@@ -104,7 +111,7 @@ DEVICE void attend_split(const struct attend_kernel_args *a, float *q, float *p,
     int row = work.row, head = block_y(), p0 = work.split * KV_SPLIT, t = thread(),
         hd = a->head_dim, d8 = round8(hd);
     int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
-        first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+        first = first_seen(pos, a->window);
     int octets = d8 / 8, slices = THREADS / octets, slice = t / octets, d = t % octets * 8;
     if (p0 > pos || p0 + KV_SPLIT <= first) return;
     int from = first > p0 ? first - p0 : 0, to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1,
@@ -208,7 +215,7 @@ DEVICE void combine_weights(const struct combine_args *m, const float *parts, fl
 DEVICE int seen_splits(const struct combine_args *m, int row, int *first)
 {
     int pos = m->pos[row];
-    *first = (m->window && pos >= m->window ? pos - m->window + 1 : 0) / KV_SPLIT;
+    *first = first_seen(pos, m->window) / KV_SPLIT;
     return pos / KV_SPLIT + 1 - *first;
 }
 

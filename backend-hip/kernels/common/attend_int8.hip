@@ -242,7 +242,7 @@ DEVICE void attend_splits_int8(const struct attend_kernel_args *a, struct int8_b
     int row = work.row, head = block_y(), p0 = work.split * KV_SPLIT, hd = a->head_dim,
         d8 = round8(hd);
     int kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
-        first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+        first = first_seen(pos, a->window);
     if (p0 > pos || p0 + KV_SPLIT <= first) return;
     int from = first > p0 ? first - p0 : 0, to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1;
     u64 of_row = (u64)row * (u64)a->n_heads + (u64)head;
@@ -266,7 +266,7 @@ DEVICE void attend_rows_int8(const struct attend_kernel_args *a, struct int8_blo
 {
     int row = block_x(), head = block_y(), hd = a->head_dim,
         kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
-        first = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+        first = first_seen(pos, a->window);
     u64 offset = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
     float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
     load_query(a, offset, b->q, LONG_HEAD_DIM);

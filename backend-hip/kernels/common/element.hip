@@ -47,7 +47,7 @@ KERNEL(glu_any, struct glu_any_args)
     a->gate[i] = y;
 }
 
-/* (x + delta / (1 + e^-gate)) scale (1 + beta ln(1 + floor(pos / original))). Block (elements,
+/* (x + delta / (1 + e^-gate)) scale (1 + beta ln(1 + floor((pos + first) / original))). Block (elements,
  * row) */
 KERNEL(add_rows, struct add_args)
 {
@@ -63,7 +63,7 @@ KERNEL(add_rows, struct add_args)
     v *= a->scale;
     if (a->original) {
         int pos = a->pos[a->row ? a->row[row] : row];
-        v *= fma32(a->beta, log32((float)(1 + pos / a->original)), 1);
+        v *= fma32(a->beta, log32((float)(1 + (pos + a->first) / a->original)), 1);
     }
     a->x[offset] = v;
 }

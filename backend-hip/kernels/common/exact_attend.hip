@@ -144,11 +144,6 @@ DEVICE void exact_query(const struct attend_kernel_args *a, u64 offset, float *q
     barrier();
 }
 
-DEVICE int first_seen(int pos, int window)
-{
-    return window && pos - window + 1 > 0 ? pos - window + 1 : 0;
-}
-
 /* Block (row, head) */
 DEVICE void exact_attend(const struct attend_kernel_args *a, const struct exact_chunk *l,
                          const int f32)
@@ -447,8 +442,8 @@ DEVICE void exact_attend_any(const struct attend_kernel_args *a, const struct ex
                          f32);
         UNROLL for (int r = 0; r < ROWS; r++)
         {
-            int pos = g.pos0 + r, sees = r < g.n && p <= pos && p >= g.first0 && p < end &&
-                                         (!a->window || pos - p < a->window);
+            int pos = g.pos0 + r, sees = r < g.n && p <= pos && p >= first_seen(pos, a->window) &&
+                                         p < end;
             float score = s[r] * a->scale;
             if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
             l->weight[r * KV_SPLIT + t] = sees ? score : -__builtin_inff();

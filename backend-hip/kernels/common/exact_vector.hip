@@ -467,7 +467,7 @@ KERNEL(exact_add, struct add_args)
     u64 offset = (u64)row * (u64)a->dim + (u64)i;
     float v = a->x[offset], factor = a->scale;
     if (a->original) {
-        double n = 1 + a->pos[a->row ? a->row[row] : row] / a->original;
+        double n = 1 + (a->pos[a->row ? a->row[row] : row] + a->first) / a->original;
         factor *= (float)(1 + (double)a->beta * exact_log(n));
     }
     if (a->delta) v = fma32(a->delta[offset], a->gate ? 1 / (1 + exact_exp(-a->gate[row])) : 1, v);

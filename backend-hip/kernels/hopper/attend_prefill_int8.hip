@@ -390,15 +390,15 @@ DEVICE void consume_int8(const struct attend_kernel_args *a, const struct query_
             struct two_halves p[KV_STEP / 16][4];
             float score[32], shrink[2];
             int whole = own < 0 && p0 + KV_STEP - 1 <= (int4 ? r.lowest - 1 : r.lowest) &&
-                        !(a->window && r.highest - a->window >= p0);
+                        first_seen(r.highest, a->window) <= p0;
             UNROLL for (int i = 0; i < 2; i++)
             {
                 int pos = r.lowest + r.row + 8 * i, page = pos / PAGE * PAGE;
-                seen[i][0] = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+                seen[i][0] = first_seen(pos, a->window);
                 seen[i][1] = packed ? page - 1 : pos;
                 if (own >= 0 && seen[i][0] < page) seen[i][0] = page;
             }
-            if (dims == 64) keep_queries(r.q, a->window >> 31, dims, queries);
+            if (dims == 64) keep_queries(r.q, a->n_heads >> 31, dims, queries);
             wgmma_scores(keys, r.q, score, dims, queries);
             wgmma_wait(score, 64);
             if (whole) online_softmax_int8(&r, &x, score, scales, p0, seen, shrink, 0);

@@ -152,7 +152,7 @@ DEVICE void page_step(const struct attend_kernel_args *a, const struct query_til
     wait_for_values(ring, c);
     next_step(c);
     mbarrier_wait(ring->full + (u32)(8 * c->stage), c->parity);
-    if (dims == 64) keep_queries(c->r.q, a->window >> 31, dims, queries);
+    if (dims == 64) keep_queries(c->r.q, a->n_heads >> 31, dims, queries);
     turn_wait(KV_TURN + c->group);
     if (halves > 1) { /* there are no registers for scores beside their weights */
         page_values(values, c->p, c->r.total, dims, halves);
@@ -179,7 +179,7 @@ DEVICE void page_steps(const struct attend_kernel_args *a, const struct query_ti
 {
     float score[32], shrink[2];
     const struct query_rows *r = &c->r;
-    int cut = a->window ? r->highest - a->window + 1 - w->begin : 0,
+    int cut = first_seen(r->highest, a->window) - w->begin,
         from = cut > 0 ? (cut + STAGE_POSITIONS - 1) / STAGE_POSITIONS * 2 : 0,
         to = (r->lowest + 1 - w->begin) / STAGE_POSITIONS * 2;
     mbarrier_wait(ring->full, 0);

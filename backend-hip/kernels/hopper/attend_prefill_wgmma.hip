@@ -51,7 +51,7 @@ DEVICE struct query_tile query_tile_of(const struct attend_kernel_args *a, const
         w.pos0[g] -= w.skip[g];
         w.n_rows[g] += w.skip[g];
     }
-    w.begin = (a->window && lowest >= a->window ? lowest - a->window + 1 : 0) / step * step;
+    w.begin = first_seen(lowest, a->window) / step * step;
     return w;
 }
 
@@ -197,7 +197,7 @@ DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, const 
     UNROLL for (int i = 0; i < 2; i++)
     {
         int pos = r->lowest + r->row + 8 * i,
-            first = window && pos >= window ? pos - window + 1 : 0;
+            first = first_seen(pos, window);
         UNROLL for (int k = 0; k < 4; k++) top[i][k] = r->largest[i];
         UNROLL for (int k = 0; k < KV_STEP / 4; k++)
         {
@@ -232,7 +232,7 @@ DEVICE void online_softmax(struct query_rows *r, float score[32], int p0, const 
 DEVICE void softmax_step(const struct attend_kernel_args *a, struct query_rows *r, float score[32],
                          int p0, float shrink[2])
 {
-    int whole = p0 + KV_STEP - 1 <= r->lowest && !(a->window && r->highest - a->window >= p0);
+    int whole = p0 + KV_STEP - 1 <= r->lowest && first_seen(r->highest, a->window) <= p0;
     if (whole) online_softmax(r, score, p0, 8, a->window, shrink, 0);
     else online_softmax(r, score, p0, 8, a->window, shrink, 1);
 }

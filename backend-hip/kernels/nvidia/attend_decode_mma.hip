@@ -100,7 +100,7 @@ DEVICE struct split split_of(const struct attend_kernel_args *a, const int of_pa
     s.row = work.row;
     s.split = work.split;
     s.pos = a->pos[s.row];
-    s.first = a->window && s.pos >= a->window ? s.pos - a->window + 1 : 0;
+    s.first = first_seen(s.pos, a->window);
     s.p0 = s.split * KV_SPLIT + thread() / WARP * TURN;
     const int *table = a->table + (u64)a->seq[s.row] * (u64)a->table_stride;
     UNROLL for (int k = 0; k < TURNS; k++) UNROLL for (int i = 0; i < SPLIT_PAGES; i++)

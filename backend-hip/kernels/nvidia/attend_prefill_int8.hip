@@ -129,7 +129,7 @@ DEVICE void attend_tile_int8(const struct attend_kernel_args *a, u32 *lds, const
     {
         int row = warp * 16 + r + 8 * i;
         x.pos[i] = pos0 + row;
-        x.first[i] = a->window && x.pos[i] >= a->window ? x.pos[i] - a->window + 1 : 0;
+        x.first[i] = first_seen(x.pos[i], a->window);
         from[i] = a->q + (u64)(row0 + (row < n_rows ? row : n_rows - 1)) * q_row +
                   (u64)(head * dims + 16 * t);
         x.largest[i] = -__builtin_inff();
@@ -140,7 +140,7 @@ DEVICE void attend_tile_int8(const struct attend_kernel_args *a, u32 *lds, const
     if (dims > 128) put_queries(lds, (struct two_halves(*)[2][4])q, dims);
     UNROLL for (int i = 0; i < 2; i++) x.to_score[i] *= a->scale;
     UNROLL for (int d = 0; d < dims / 8; d++) UNROLL for (int i = 0; i < 4; i++) total[d][i] = 0;
-    int begin = a->window && pos0 >= a->window ? pos0 - a->window + 1 : 0;
+    int begin = first_seen(pos0, a->window);
     for (int p0 = begin / ATTEND_STEP * ATTEND_STEP; p0 <= last; p0 += ATTEND_STEP) {
         const u8 *page[ATTEND_STEP / PAGE], *keys[ATTEND_STEP / PAGE];
         const float *scales[ATTEND_STEP / PAGE];

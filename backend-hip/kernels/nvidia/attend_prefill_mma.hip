@@ -129,7 +129,7 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, u32 *lds, const int 
     {
         int row = warp * 16 + r + 8 * i;
         pos[i] = pos0 + row;
-        first[i] = a->window && pos[i] >= a->window ? pos[i] - a->window + 1 : 0;
+        first[i] = first_seen(pos[i], a->window);
         from[i] = a->q + (u64)(row0 + (row < n_rows ? row : n_rows - 1)) * q_row +
                   (u64)(head * dims + 8 * t);
         largest[i] = -__builtin_inff();
@@ -138,7 +138,7 @@ DEVICE void attend_tile(const struct attend_kernel_args *a, u32 *lds, const int 
     if (dims > 128) put_queries(lds, q, dims);
     UNROLL for (int i = 0; i < 2; i++) undo[i] *= a->scale;
     UNROLL for (int d = 0; d < dims / 8; d++) UNROLL for (int i = 0; i < 4; i++) total[d][i] = 0;
-    int begin = a->window && pos0 >= a->window ? pos0 - a->window + 1 : 0;
+    int begin = first_seen(pos0, a->window);
     for (int p0 = begin / ATTEND_STEP * ATTEND_STEP; p0 <= last; p0 += ATTEND_STEP) {
         const f16 *page[ATTEND_STEP / PAGE];
         float score[ATTEND_STEP / 8][4], shrink[2], extra[2] = {0, 0};
