@@ -1,9 +1,9 @@
-# make             build/opt4gptq-run, build/opt4gptq-convert and build/opt4gptq-bench
+# make             build/opt4gptq-run, build/opt4gptq-convert, build/opt4gptq-quantize and build/opt4gptq-bench
 #                  GPUS="gfx906 sm_90a": with these images of the GPU kernels alone (backend-hip/gpu.mk)
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/;
 #                  T=NAME: only the test programs whose command has NAME in it; T='A|B': A or B
-# make static      the three programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
+# make static      the four programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make fuzz        libFuzzer on grammars for SECONDS=300, in build-fuzz/ (clang-19)
 # make lib         build/libopt4gptq.so.0, the library (engine/opt4gptq.h); make install-lib, make uninstall-lib
@@ -69,13 +69,15 @@ HIP     := $(filter-out $(if $(STATIC),,%/no_loader.o),$(call objects,backend-hi
 ENGINE  := $(patsubst %.c,$B/%.o,$(wildcard engine/*.c))
 RUN     := $(call objects,cli)
 CONVERT := $(call objects,convert)
+QUANTIZE := $(call objects,quantize)
 BENCH   := $(call objects,bench)
-PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert $B/opt4gptq-bench
+PROGRAMS := $B/opt4gptq-run $B/opt4gptq-convert $B/opt4gptq-quantize $B/opt4gptq-bench
 
 all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(ENGINE) $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
+$B/opt4gptq-quantize: $(QUANTIZE) $(filter-out %/main.o,$(CONVERT)) $B/engine/vocabulary.o $(CORE) $(CPU)
 $B/opt4gptq-bench: $(BENCH) $B/engine/backends.o $B/engine/vocabulary.o $(CORE) $(CPU) $(HIP)
 $(PROGRAMS):
 	$(SAY) LD $@
@@ -91,10 +93,11 @@ ifdef SAN # everything is compared with the plain C, whose fmaf() is otherwise a
 $B/backend-cpu/scalar.o $B/backend-cpu/ref.o: ALL_CFLAGS += -O2 -march=native
 endif
 variant_objects = $(foreach r,$(1),$B/backend-cpu/$r.o $B/fast/backend-cpu/$r.o)
+$B/quantize/kernels%.o: ALL_CFLAGS += -O3 -fno-trapping-math
 $B/bench/probe_kernels.o: ALL_CFLAGS += -O3 # the loops of the probes must stay in registers
 ifeq ($(MACHINE),x86_64)
-$(call variant_objects,avx2) $B/tests/checkop/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
-$(call variant_objects,avx512 vnni amx): ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+$(call variant_objects,avx2) $B/quantize/kernels_avx2.o $B/tests/checkop/asm_sample.o: ALL_CFLAGS += -mavx2 -mfma -mf16c
+$(call variant_objects,avx512 vnni amx) $B/quantize/kernels_avx512.o: ALL_CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 $(call variant_objects,vnni): ALL_CFLAGS += -mavx512vnni
 $(call variant_objects,amx): ALL_CFLAGS += -mamx-tile -mamx-int8
 else ifeq ($(MACHINE),aarch64)

@@ -6,13 +6,13 @@
 #include <stdio.h>
 
 /* Formats through struct err, which removes control characters of hostile names. */
-static void say(const char *frame, const char *fmt, va_list ap)
+static void say(const struct notes *n, const char *frame, const char *fmt, va_list ap)
 {
     char text[400];
     struct err line;
     vsnprintf(text, sizeof text, fmt, ap);
     err_set(&line, "%s", text);
-    fprintf(stderr, "opt4gptq-convert: %s%s\n", frame, line.msg);
+    fprintf(stderr, "%s: %s%s\n", n->program ? n->program : "opt4gptq-convert", frame, line.msg);
 }
 
 void note_info(const struct notes *n, const char *fmt, ...)
@@ -20,7 +20,7 @@ void note_info(const struct notes *n, const char *fmt, ...)
     if (n->quiet) return;
     va_list ap;
     va_start(ap, fmt);
-    say("", fmt, ap);
+    say(n, "", fmt, ap);
     va_end(ap);
 }
 
@@ -29,7 +29,7 @@ void note_detail(const struct notes *n, const char *fmt, ...)
     if (n->quiet || !n->verbose) return;
     va_list ap;
     va_start(ap, fmt);
-    say("", fmt, ap);
+    say(n, "", fmt, ap);
     va_end(ap);
 }
 
@@ -38,6 +38,6 @@ void note_warn(const struct notes *n, const char *fmt, ...)
     if (n->silent) return;
     va_list ap;
     va_start(ap, fmt);
-    say("warning: ", fmt, ap);
+    say(n, "warning: ", fmt, ap);
     va_end(ap);
 }

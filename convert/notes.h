@@ -4,9 +4,10 @@
 #define CONVERT_NOTES_H
 
 struct notes {
-    int silent;  /* no warnings */
-    int quiet;   /* no notes and no progress; warnings still appear */
-    int verbose; /* details that need no action, too */
+    int silent;          /* no warnings */
+    int quiet;           /* no notes and no progress; warnings still appear */
+    int verbose;         /* details that need no action, too */
+    const char *program; /* NULL: opt4gptq-convert */
 };
 
 void note_info(const struct notes *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -69,6 +69,7 @@ void plan_linear_free(struct plan_linear *l)
     free(l->quant);
     free(l->plain);
     free(l->bias);
+    free(l->name);
     free(l);
 }
 
@@ -614,6 +615,7 @@ int plan_linear_put(struct plan *p, struct plan_linear *l, const char *name, str
 {
     char full[NAME_BYTES];
     int turned = l->quant && l->from.turned;
+    if (!(l->name = strdup(name))) return err_memory(e);
     if (turned     ? put_turned(p, l, name, e)
         : l->quant ? put_quant(p, l, name, e)
                    : put_plain(p, l, name, e))

@@ -73,9 +73,10 @@ int plan_linear_exists(const struct plan *p, const char *module);
 int64_t plan_linear_outputs(const struct plan *p, const char *module);
 void plan_linear_free(struct plan_linear *l);
 
-/* A linear or a stack. For plan_*.c only. */
+/* A linear or a stack. For plan_*.c and quantize/modules.c only. */
 struct plan_linear {
     struct linear_from from; /* names and rows are copies */
+    char *name;              /* in the model file, NULL before it is put */
     int n_modules;           /* parts times experts; of expert x part k: x * n_parts + k */
     int n_parts;
     struct quant_linear *quant; /* [n_modules], or NULL */

@@ -12,13 +12,14 @@ CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
 # An archive a room: a test program links the objects that it uses, so that it stays as it was when others change.
 ARCHIVE  := $B/tests/lib
-ROOMS    := $(addprefix $(ARCHIVE)/,core.a cpu.a hip.a convert.a engine.a cli.a bench.a)
+ROOMS    := $(addprefix $(ARCHIVE)/,core.a cpu.a hip.a convert.a engine.a cli.a quantize.a bench.a)
 $(ARCHIVE)/core.a: $(CORE)
 $(ARCHIVE)/cpu.a: $(CPU)
 $(ARCHIVE)/hip.a: $(HIP)
 $(ARCHIVE)/convert.a: $(call but_main,convert)
 $(ARCHIVE)/engine.a: $(ENGINE)
 $(ARCHIVE)/cli.a: $(call but_main,cli)
+$(ARCHIVE)/quantize.a: $(call but_main,quantize)
 $(ARCHIVE)/bench.a: $(call but_main,bench)
 $(ROOMS):
 	@mkdir -p $(@D)
@@ -28,7 +29,7 @@ $(ROOMS):
 $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(ARCHIVE)/core.a
 $(BIN)/cli: $B/cli/llama_names.o $B/cli/vllm_names.o # every name is tried
 $(BIN)/numbers: $(CPU) # the reference kernels
-$(BIN)/capture $(BIN)/places: $(ROOMS)
+$(BIN)/capture $(BIN)/places $(BIN)/quantize: $(ROOMS)
 $(BIN)/bench: $B/bench/llama_bench_names.o
 $(BIN)/checkop: $(CHECKOP) $B/engine/backends.o $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o

@@ -28,10 +28,11 @@ work=$dir/work
 ln -s "$root/models/demo" "$dir/home/hub/TinyLlama-1.1B-Chat-GPTQ"
 ln -s "$root/models/demo" "$work/TinyLlama-GPTQ"
 ln -s "$root/models" "$root/scripts" "$root/tests" "$root/Makefile" "$work"
-for p in run convert bench; do
+for p in run convert quantize bench; do
     ln -s "$build/opt4gptq-$p" "$dir/bin"
     ln -s "$build/opt4gptq-$p" "$work/build"
 done
+"$build/tests/bin/quantize" "$build" "$dir/home/hub/SmolLM2-135M" || exit 2 # published weights, made up
 command -v less >/dev/null || ln -s /bin/cat "$dir/bin/less"
 "$build/opt4gptq-convert" -q models/demo "$work/tinyllama.safetensors" || exit 2
 ln "$work/tinyllama.safetensors" "$work/model.safetensors"

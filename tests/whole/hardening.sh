@@ -20,7 +20,7 @@ says() { # PATTERN readelf's arguments
     LC_ALL=C readelf -W "$@" | grep -Eq "$pattern"
 }
 hasnt() { ! says "$@"; }
-for program in opt4gptq-run opt4gptq-convert opt4gptq-bench; do
+for program in opt4gptq-run opt4gptq-convert opt4gptq-quantize opt4gptq-bench; do
     p=$build/$program
     has "$program: position-independent" says 'Type: +DYN' -h "$p"
     has "$program: GNU_RELRO" says GNU_RELRO -l "$p"

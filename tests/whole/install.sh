@@ -7,8 +7,8 @@ build=$(realpath "$1")
 dir=$(mktemp -d)
 unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs the tests
 trap 'rm -rf "$dir"' EXIT
-to() { make "$1" DESTDIR="$dir/root" PREFIX=/opt/x B="$build" PROGRAMS="$build/opt4gptq-run $build/opt4gptq-convert $build/opt4gptq-bench" \
-    -o "$build/opt4gptq-run" -o "$build/opt4gptq-convert" -o "$build/opt4gptq-bench"; }
+to() { make "$1" DESTDIR="$dir/root" PREFIX=/opt/x B="$build" PROGRAMS="$build/opt4gptq-run $build/opt4gptq-convert $build/opt4gptq-quantize $build/opt4gptq-bench" \
+    -o "$build/opt4gptq-run" -o "$build/opt4gptq-convert" -o "$build/opt4gptq-quantize" -o "$build/opt4gptq-bench"; }
 at=$dir/root/opt/x
 quiet() { ! "$@" 2>&1 | grep .; }
 

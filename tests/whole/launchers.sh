@@ -14,8 +14,8 @@ end() {
 trap end EXIT
 unset MAKEFLAGS MFLAGS MAKELEVEL
 mkdir "$dir/work" "$dir/state" "$dir/spool"
-make install PREFIX="$dir/usr" B="$build" PROGRAMS="$build/opt4gptq-run $build/opt4gptq-convert $build/opt4gptq-bench" \
-    -o "$build/opt4gptq-run" -o "$build/opt4gptq-convert" -o "$build/opt4gptq-bench" >"$dir/out" 2>&1 || cat "$dir/out"
+make install PREFIX="$dir/usr" B="$build" PROGRAMS="$build/opt4gptq-run $build/opt4gptq-convert $build/opt4gptq-quantize $build/opt4gptq-bench" \
+    -o "$build/opt4gptq-run" -o "$build/opt4gptq-convert" -o "$build/opt4gptq-quantize" -o "$build/opt4gptq-bench" >"$dir/out" 2>&1 || cat "$dir/out"
 export PATH="$dir/usr/bin:$PATH"
 opt4gptq-convert -q models/demo "$dir/work/model.safetensors" || exit 2
 awk '/^#!\/bin\/sh$/ { on = 1 } /^```$/ { on = 0 } on' docs/batch.md >"$dir/job"

@@ -15,8 +15,8 @@ if ! command -v dpkg-deb >/dev/null; then
 fi
 
 # BUILD's programs, whatever make thinks of their age; the packages go to $1
-deb() { make deb B="$build" DEB_DIR="$1" PROGRAMS="$build/opt4gptq-run $build/opt4gptq-convert $build/opt4gptq-bench" \
-    -o "$build/opt4gptq-run" -o "$build/opt4gptq-convert" -o "$build/opt4gptq-bench"; }
+deb() { make deb B="$build" DEB_DIR="$1" PROGRAMS="$build/opt4gptq-run $build/opt4gptq-convert $build/opt4gptq-quantize $build/opt4gptq-bench" \
+    -o "$build/opt4gptq-run" -o "$build/opt4gptq-convert" -o "$build/opt4gptq-quantize" -o "$build/opt4gptq-bench"; }
 mkdir "$dir/a" "$dir/b" "$dir/root"
 expect "make deb" deb "$dir/a"
 umask 077
@@ -45,7 +45,7 @@ if [ "$(id -u)" = 0 ]; then
     expect "dpkg installs an older one" into -i "$dir/old.deb"
     expect "dpkg upgrades it" into -i "$new"
     expect "the upgrade removes what the new one has not" test ! -e "$root/usr/share/doc/opt4gptq-run/of-the-old-one"
-    for p in run convert bench; do expect "opt4gptq-$p runs" "$root/usr/bin/opt4gptq-$p" --version; done
+    for p in run convert quantize bench; do expect "opt4gptq-$p runs" "$root/usr/bin/opt4gptq-$p" --version; done
     expect "every file has the sum in the package" sh -c "cd '$root' && md5sum -c --quiet var/lib/dpkg/info/opt4gptq-run.md5sums"
     expect "dpkg removes it" into -P opt4gptq-run
     find "$root" -path "$root/var" -prune -o -type f -print >"$dir/left"

@@ -1,0 +1,279 @@
+/* unit_quantize.c: sums, factors and solutions of quantize/ against plain loops in double
+ * precision, every set of kernels and number of threads against every other, packed words, rules.
+ */
+#include "convert/unpack.h"
+#include "core/base/dtype.h"
+#include "quantize/pack.h"
+#include "quantize/settings.h"
+#include "quantize/solver.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { OUT = 64, ROWS = 700 };
+
+static struct err e;
+static unsigned seed;
+
+static double uniform(void)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (double)(seed >> 8) / (1 << 23) - 1;
+}
+
+/* ---- the plain way */
+
+struct plain {
+    int n, bits, sym, group, search;
+    double *h, *u; /* [n][n] in the order of quantization */
+    double *w;     /* [OUT][n], becomes the rounded weights */
+    int *codes;    /* [OUT][n] */
+};
+
+/* U with U^T U = the inverse of h: Gauss-Jordan, then Cholesky. */
+static void plain_factor(struct plain *p)
+{
+    int n = p->n;
+    double *a = malloc((size_t)(n * n) * 8), *inv = calloc((size_t)(n * n), 8);
+    memcpy(a, p->h, (size_t)(n * n) * 8);
+    for (int i = 0; i < n; i++) inv[i * n + i] = 1;
+    for (int i = 0; i < n; i++) {
+        double d = a[i * n + i];
+        for (int j = 0; j < n; j++) a[i * n + j] /= d, inv[i * n + j] /= d;
+        for (int r = 0; r < n; r++) {
+            double x = a[r * n + i];
+            for (int j = 0; j < n && r != i; j++)
+                a[r * n + j] -= x * a[i * n + j], inv[r * n + j] -= x * inv[i * n + j];
+        }
+    }
+    memset(p->u, 0, (size_t)(n * n) * 8);
+    for (int i = 0; i < n; i++)
+        for (int j = i; j < n; j++) {
+            double sum = inv[i * n + j];
+            for (int k = 0; k < i; k++) sum -= p->u[k * n + i] * p->u[k * n + j];
+            p->u[i * n + j] = j == i ? sqrt(sum) : sum / p->u[i * n + i];
+        }
+    free(a);
+    free(inv);
+}
+
+static double f16(double x) { return (double)f32_from_f16(f16_from_f32((float)x)); }
+
+static double plain_code(const struct plain *p, double w, double scale, double zero)
+{
+    double q = rint(w / scale) + zero, top = (1 << p->bits) - 1;
+    return q < 0 ? 0 : q > top ? top : q;
+}
+
+static void plain_range(const struct plain *p, const double *w, int n, double *scale, double *zero)
+{
+    double low = 0, high = 0, best = INFINITY, top = (1 << p->bits) - 1;
+    for (int i = 0; i < n; i++) low = fmin(low, w[i]), high = fmax(high, w[i]);
+    if (p->sym) high = fmax(high, -low), low = -high;
+    for (int step = 0; step < (p->search ? RANGE_STEPS : 1); step++) {
+        double f = 1 - step / 100.0, s = f16(f * (high - low) / top), sum = 0,
+               z = p->sym ? 1 << (p->bits - 1) : fmax(1, fmin(top, rint(-f * low / s)));
+        for (int i = 0; i < n; i++)
+            sum += pow(fabs(s * (plain_code(p, w[i], s, z) - z) - w[i]), 2.4);
+        if (sum < best) best = sum, *scale = s, *zero = z;
+    }
+}
+
+static void plain_solve(struct plain *p)
+{
+    int n = p->n;
+    for (int r = 0; r < OUT; r++) {
+        double *w = p->w + r * n, scale = 1, zero = 0;
+        for (int i = 0; i < n; i++) {
+            if (i % p->group == 0)
+                plain_range(p, w + i, n - i < p->group ? n - i : p->group, &scale, &zero);
+            double code = plain_code(p, w[i], scale, zero), value = scale * (code - zero),
+                   error = (w[i] - value) / p->u[i * n + i];
+            p->codes[r * n + i] = (int)code;
+            w[i] = value;
+            for (int j = i + 1; j < n; j++) w[j] -= error * p->u[i * n + j];
+        }
+    }
+}
+
+/* ---- beside it */
+
+struct problem {
+    int n;
+    float *x, *w; /* [ROWS][n], [OUT][n] */
+};
+
+static void make(struct problem *p, int n, unsigned from)
+{
+    seed = from;
+    p->n = n;
+    p->x = malloc((size_t)(ROWS * n) * 4);
+    p->w = malloc((size_t)(OUT * n) * 4);
+    for (int r = 0; r < ROWS; r++) {
+        double common = uniform();
+        for (int i = 0; i < n; i++)
+            p->x[r * n + i] = (float)((uniform() + 2 * common) * (1 + 3.0 * (i % 7 == 0)));
+    }
+    for (int i = 0; i < OUT * n; i++) p->w[i] = (float)(uniform() * uniform());
+}
+
+static void drop(struct problem *p)
+{
+    free(p->x);
+    free(p->w);
+}
+
+/* Square sum of what the outputs lose. */
+static double loss(const struct problem *p, const float *w)
+{
+    double sum = 0;
+    for (int o = 0; o < OUT; o++)
+        for (int r = 0; r < ROWS; r++) {
+            double y = 0;
+            for (int i = 0; i < p->n; i++)
+                y += ((double)w[o * p->n + i] - (double)p->w[o * p->n + i]) *
+                     (double)p->x[r * p->n + i];
+            sum += y * y;
+        }
+    return sum;
+}
+
+struct trial {
+    enum quant_order kind;
+    int group, bits, sym, search, threads;
+    double beta;
+    const struct quantize_kernels *k;
+};
+
+struct solution {
+    struct solver_matrix m;
+    struct factor f;
+    struct hessian h;
+};
+
+static void solve(const struct problem *p, const struct trial *t, struct solution *s)
+{
+    struct pool *pool;
+    const struct input_rows rows = {p->x, (size_t)p->n, NULL, ROWS};
+    const struct factor_want want = {t->kind, t->group, 0.05};
+    const struct solver_settings how = {t->bits, t->sym, t->search, t->beta};
+    assert_int_equal(pool_open(&pool, t->threads, &e), 0);
+    assert_int_equal(hessian_open(&s->h, p->n, &e), 0);
+    hessian_add(&s->h, &rows, pool, t->k);
+    assert_int_equal(factor_open(&s->f, p->n, &s->h, &want, &e), 0);
+    assert_int_equal(factor_solve(&s->f, &s->h, want.damp, pool, t->k, &e), 0);
+    assert_int_equal(s->f.failed, 0);
+    assert_int_equal(solver_open(&s->m, p->n, OUT, s->f.n_groups, &e), 0);
+    memcpy(s->m.w, p->w, (size_t)(OUT * p->n) * 4);
+    assert_int_equal(solver_run(&s->m, &s->f, &how, pool, t->k, &e), 0);
+    pool_close(pool);
+}
+
+static void forget(struct solution *s)
+{
+    solver_close(&s->m);
+    factor_close(&s->f);
+    hessian_close(&s->h);
+}
+
+/* The Hessian against sums in double precision, which go into q with the damping. */
+static void compare_sums(const struct problem *p, const struct solution *s, struct plain *q)
+{
+    int n = p->n;
+    double mean = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            int x = s->f.order[i], y = s->f.order[j];
+            double sum = 0, size = 0;
+            for (int r = 0; r < ROWS; r++) {
+                double one = (double)p->x[r * n + x] * (double)p->x[r * n + y];
+                sum += one, size += fabs(one);
+            }
+            q->h[i * n + j] = sum;
+            double have = (double)s->h.sum[x < y ? x * n + y : y * n + x];
+            assert_true(fabs(have - sum) <= (HESSIAN_ROWS + 3) * 0x1p-24 * size);
+        }
+    for (int i = 0; i < n; i++) mean += q->h[i * n + i] / n;
+    for (int i = 0; i < n; i++) q->h[i * n + i] += 0.05 * mean;
+}
+
+static void compare_factor(const struct solution *s, const struct plain *q)
+{
+    int n = q->n;
+    for (int b = 0; b < s->f.n_blocks; b++) {
+        const struct order_block *k = &s->f.blocks[b];
+        for (int i = 0; i < k->n; i++)
+            for (int j = i; j < n - k->first; j++) {
+                size_t at = k->at +
+                            (size_t)((j / TN_COLUMNS * k->n + i) * TN_COLUMNS + j % TN_COLUMNS);
+                int row = k->first + i;
+                double have = (double)s->f.u[at], want = q->u[row * n + k->first + j];
+                assert_true(fabs(have - want) <= 1e-4 * q->u[row * n + row]);
+            }
+    }
+}
+
+static void compare(int n, struct trial t)
+{
+    struct problem p;
+    struct solution s;
+    size_t nn = (size_t)(n * n), on = (size_t)(OUT * n);
+    t.k = quantize_kernels();
+    make(&p, n, (unsigned)(n + t.group));
+    solve(&p, &t, &s);
+    struct plain q = {n,
+                      t.bits,
+                      t.sym,
+                      t.group,
+                      t.search,
+                      calloc(nn, 8),
+                      malloc(nn * 8),
+                      malloc(on * 8),
+                      malloc(on * 4)};
+    compare_sums(&p, &s, &q);
+    plain_factor(&q);
+    compare_factor(&s, &q);
+    for (int r = 0; r < OUT; r++)
+        for (int i = 0; i < n; i++) q.w[r * n + i] = (double)p.w[r * n + s.f.order[i]];
+    plain_solve(&q);
+    float *plain = malloc(on * 4);
+    int same = 0;
+    for (int r = 0; r < OUT; r++)
+        for (int i = 0; i < n; i++) {
+            plain[r * n + s.f.order[i]] = (float)q.w[r * n + i];
+            same += q.codes[r * n + i] == s.m.codes[s.f.order[i] * OUT + r];
+        }
+    double a = loss(&p, s.m.w), b = loss(&p, plain);
+    print_message("n %d group %d bits %d: %.1f%% of the codes alike, lost %.5g, plain %.5g\n", n,
+                  t.group, t.bits, 100.0 * same / (OUT * n), a, b);
+    assert_true(same >= OUT * n * 9 / 10 && fabs(a - b) <= 0.03 * b);
+    free(plain);
+    free(q.h), free(q.u), free(q.w), free(q.codes);
+    forget(&s);
+    drop(&p);
+}
+
+static void test_solutions(void **state)
+{
+    (void)state;
+    compare(64, (struct trial){ORDER_NONE, 32, 4, 1, 0, 1, 0, NULL});
+    compare(320, (struct trial){ORDER_NONE, 64, 4, 1, 1, 2, 0, NULL});
+    compare(320, (struct trial){ORDER_FULL, 128, 3, 0, 1, 2, 0, NULL});
+    compare(416, (struct trial){ORDER_NONE, 128, 4, 0, 1, 3, 0, NULL});
+    compare(288, (struct trial){ORDER_FULL, 288, 4, 1, 1, 2, 0, NULL});
+    compare(160, (struct trial){ORDER_GROUP, 32, 8, 1, 1, 2, 0, NULL});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_solutions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

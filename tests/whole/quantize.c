@@ -1,0 +1,494 @@
+/* quantize.c: opt4gptq-quantize on made-up checkpoints in bf16 (dense; experts, split and in one
+ * tensor): what the result says is near the weights, opt4gptq-convert reads it, the same bytes for
+ * any number of threads and after a kill, rules, bad input. usage: quantize BUILD_DIR [CHECKPOINT];
+ * with CHECKPOINT the dense one is only made, under that name */
+#include "convert/unpack.h"
+#include "core/base/safetensors.h"
+#include "quantize/shard.h"
+#include "tests/harness.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DIM = 64, FFN = 96, VOCAB = 4096, LAYERS = 2, EXPERTS = 4, EXPERT_FFN = 32 };
+
+static char dir[] = "/tmp/opt4gptq-quantize-XXXXXX", quantize[512], convert[512], run[512];
+static unsigned seed = 1;
+
+static float uniform(void)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (float)(seed >> 8) / (1 << 23) - 1;
+}
+
+/* ---- checkpoints */
+
+struct weights {
+    struct shard_tensor t[256];
+    char name[256][128];
+    size_t n;
+};
+
+static void add(struct weights *w, const char *name, int64_t a, int64_t b, int64_t c)
+{
+    int64_t n = a * (b ? b : 1) * (c ? c : 1);
+    uint16_t *data = malloc((size_t)n * 2);
+    int norm = strstr(name, "norm") != NULL;
+    for (int64_t i = 0; i < n; i++) {
+        float x = norm ? 1 + 0.1f * uniform() : 0.2f * uniform() * uniform();
+        uint32_t bits;
+        memcpy(&bits, &x, 4);
+        data[i] = (uint16_t)(bits >> 16);
+    }
+    snprintf(w->name[w->n], sizeof w->name[0], "%s", name);
+    w->t[w->n] = (struct shard_tensor){.name = w->name[w->n],
+                                       .dtype = DT_BF16,
+                                       .n_dims = c   ? 3
+                                                 : b ? 2
+                                                     : 1,
+                                       .shape = {a, b, c},
+                                       .bytes = (uint64_t)n * 2,
+                                       .data = data};
+    w->n++;
+}
+
+static void add_in(struct weights *w, int layer, const char *what, int64_t a, int64_t b)
+{
+    char name[128];
+    snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, what);
+    add(w, name, a, b, 0);
+}
+
+static void add_mlp(struct weights *w, int layer, int experts, int fused)
+{
+    char name[96];
+    add_in(w, layer, experts ? "mlp.gate" : "mlp.gate_proj", experts ? EXPERTS : FFN, DIM);
+    if (!experts) {
+        add_in(w, layer, "mlp.up_proj", FFN, DIM);
+        add_in(w, layer, "mlp.down_proj", DIM, FFN);
+    } else if (fused) {
+        snprintf(name, sizeof name, "model.layers.%d.mlp.experts.gate_up_proj", layer);
+        add(w, name, EXPERTS, 2 * EXPERT_FFN, DIM);
+        snprintf(name, sizeof name, "model.layers.%d.mlp.experts.down_proj", layer);
+        add(w, name, EXPERTS, DIM, EXPERT_FFN);
+    }
+    for (int x = 0; x < EXPERTS && experts && !fused; x++) {
+        snprintf(name, sizeof name, "mlp.experts.%d.gate_proj", x);
+        add_in(w, layer, name, EXPERT_FFN, DIM);
+        snprintf(name, sizeof name, "mlp.experts.%d.up_proj", x);
+        add_in(w, layer, name, EXPERT_FFN, DIM);
+        snprintf(name, sizeof name, "mlp.experts.%d.down_proj", x);
+        add_in(w, layer, name, DIM, EXPERT_FFN);
+    }
+}
+
+static void fill(struct weights *w, int experts, int fused)
+{
+    add(w, "model.embed_tokens.weight", VOCAB, DIM, 0);
+    add(w, "model.norm.weight", DIM, 0, 0);
+    for (int l = 0; l < LAYERS; l++) {
+        add_in(w, l, "input_layernorm", DIM, 0);
+        add_in(w, l, "post_attention_layernorm", DIM, 0);
+        add_in(w, l, "self_attn.q_proj", DIM, DIM);
+        add_in(w, l, "self_attn.k_proj", 32, DIM);
+        add_in(w, l, "self_attn.v_proj", 32, DIM);
+        add_in(w, l, "self_attn.o_proj", DIM, DIM);
+        if (experts)
+            add_in(w, l, "self_attn.q_norm", 32, 0), add_in(w, l, "self_attn.k_norm", 32, 0);
+        add_mlp(w, l, experts, fused);
+    }
+}
+
+static const char *make(const char *name, int experts, int fused)
+{
+    static struct weights w;
+    static char path[600], file[700];
+    struct err e;
+    json_t *meta = json_pack("{s:s}", "format", "pt");
+    w.n = 0;
+    fill(&w, experts, fused);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    shell_ok("mkdir %s && cp models/demo/tokenizer.json models/demo/tokenizer_config.json "
+             "models/demo/chat_template.jinja models/demo/generation_config.json %s",
+             path, path);
+    snprintf(file, sizeof file, "%s/model.safetensors", path);
+    check_that(!shard_write(file, w.t, w.n, meta, NULL, &e), "%s: %s", name, e.msg);
+    json_decref(meta);
+    json_t *c = json_pack(
+        "{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:i, s:i}", "architectures",
+        experts ? "Qwen3MoeForCausalLM" : "LlamaForCausalLM", "model_type",
+        experts ? "qwen3_moe" : "llama", "hidden_size", DIM, "intermediate_size", FFN,
+        "num_hidden_layers", LAYERS, "num_attention_heads", 2, "num_key_value_heads", 1, "head_dim",
+        32, "vocab_size", VOCAB, "max_position_embeddings", 256, "tie_word_embeddings", 1,
+        "rms_norm_eps", 1e-6, "bos_token_id", 0, "eos_token_id", 1);
+    json_object_update_new(c, json_pack("{s:i, s:i, s:i, s:b}", "num_experts", EXPERTS,
+                                        "num_experts_per_tok", 2, "moe_intermediate_size",
+                                        EXPERT_FFN, "norm_topk_prob", 1));
+    snprintf(file, sizeof file, "%s/config.json", path);
+    json_dump_file(c, file, JSON_INDENT(1));
+    json_decref(c);
+    for (size_t i = 0; i < w.n; i++) free((void *)(uintptr_t)w.t[i].data);
+    return path;
+}
+
+/* ---- what the result says, read by the converter's functions */
+
+struct result {
+    struct st_file q, source;
+};
+
+static void *tensor(const struct st_file *s, const char *module, const char *what,
+                    const struct st_tensor **t)
+{
+    char name[160];
+    struct err e;
+    snprintf(name, sizeof name, "%s.%s", module, what);
+    *t = st_find(s, name);
+    if (!*t) return NULL;
+    void *data = malloc((*t)->bytes + 64);
+    if (st_read(s, data, (*t)->offset, (*t)->bytes, &e)) exit(2);
+    return data;
+}
+
+/* Relative square error of a module; negative: it is not there as it should be. */
+static double error_of(const struct result *r, const char *module, int bits)
+{
+    const struct st_tensor *t, *ts;
+    uint32_t *words = tensor(&r->q, module, "qweight", &t),
+             *z = tensor(&r->q, module, "qzeros", &t);
+    uint16_t *scales = tensor(&r->q, module, "scales", &ts),
+             *w = tensor(&r->source, module, "weight", &t);
+    const struct st_tensor *tg;
+    int32_t *g_idx = tensor(&r->q, module, "g_idx", &tg);
+    if (!words || !z || !scales || !w || !g_idx) return -1;
+    int64_t out = t->shape[0], in = t->shape[1];
+    uint8_t *codes = malloc((size_t)in * UNPACK_COLS);
+    uint16_t *zeros = malloc((size_t)out * 2);
+    double lost = 0, all = 0;
+    for (int64_t o = 0; o < out; o += UNPACK_COLS) {
+        unpack_codes(codes, words + o, (size_t)out, in, UNPACK_STREAM, bits);
+        for (int64_t i = 0; i < in; i++) {
+            unpack_zero_row(zeros, z + (size_t)g_idx[i] * (size_t)(out * bits / 32), out,
+                            UNPACK_STREAM, bits, ZEROS_PLUS_1, NULL);
+            for (int64_t k = 0; k < UNPACK_COLS; k++) {
+                double have = (double)f32_from_f16(scales[g_idx[i] * out + o + k]) *
+                              ((int)codes[i * UNPACK_COLS + k] - (int)zeros[o + k]),
+                       want = (double)f32_from_bf16(w[(o + k) * in + i]);
+                lost += (have - want) * (have - want);
+                all += want * want;
+            }
+        }
+    }
+    free(codes), free(zeros), free(words), free(z), free(scales), free(w), free(g_idx);
+    return lost / all;
+}
+
+static void open_result(struct result *r, const char *source, const char *q)
+{
+    char path[700];
+    struct err e = {0};
+    snprintf(path, sizeof path, "%s/%s/model.safetensors", dir, source);
+    int bad = st_open(&r->source, path, &e);
+    snprintf(path, sizeof path, "%s/%s/model.safetensors", dir, q);
+    check_that(!bad && !st_open(&r->q, path, &e), "%s opens: %s", q, e.msg);
+}
+
+static void close_result(struct result *r)
+{
+    st_close(&r->source);
+    st_close(&r->q);
+}
+
+/* ---- runs */
+
+/* Words of a command line, separated by blanks, with directories of the test in front of those that
+ * begin with "@". */
+static int quantizes(struct process *p, const char *words)
+{
+    static char text[2000];
+    char *argv[40] = {quantize}, *at = text;
+    int n = 1;
+    size_t used = 0;
+    for (const char *c = words; *c && used + 80 < sizeof text; c++)
+        if (*c == '@') used += (size_t)sprintf(text + used, "%s/", dir);
+        else text[used++] = *c;
+    text[used] = 0;
+    for (char *w; (w = strsep(&at, " "));)
+        if (*w) argv[n++] = w;
+    process_run(p, argv, NULL);
+    return p->code;
+}
+
+static void good(const char *words)
+{
+    struct process p;
+    check(quantizes(&p, words) == 0, words, &p);
+    process_free(&p);
+}
+
+static void bad(const char *words, int code, const char *says)
+{
+    struct process p;
+    quantizes(&p, words);
+    check(p.code == code && strstr(p.err, says) && lines(p.err) == 1, words, &p);
+    process_free(&p);
+}
+
+static int is_there(const char *name)
+{
+    char path[700];
+    struct stat sb;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return !lstat(path, &sb);
+}
+
+static int same(const char *a, const char *b)
+{
+    return shell_code("diff -r %s/%s %s/%s >/dev/null", dir, a, dir, b) == 0;
+}
+
+static void converts(const char *name)
+{
+    shell_ok("%s -q %s/%s %s/%s.st 2>/dev/null && %s -m %s/%s.st -p 'Once upon' -n 4 --temp 0 "
+             "</dev/null >/dev/null 2>&1",
+             convert, dir, name, dir, name, run, dir, name);
+}
+
+/* ---- tests */
+
+static void test_formats(void)
+{
+    static const struct {
+        const char *words, *name;
+        int bits;
+        double most;
+    } all[] = {
+        {"--no-calibration --group 32", "r4", 4, 0.009},
+        {"--no-calibration --bits 8 --group channel", "r8", 8, 2e-4},
+        {"--no-calibration --bits 3 --group 64 --asym", "r3", 3, 0.05},
+        {"--no-calibration --bits 2 --group 32 --asym --no-mse", "r2", 2, 0.3},
+        {"--group 32 --tokens 512 --sequence 128", "g4", 4, 0.05},
+        {"--group 32 --tokens 512 --sequence 128 --order full --foem 0.2", "f4", 4, 0.05},
+        {"--group 64 --tokens 512 --sequence 100 --order none --asym --bits 3", "n3", 3, 0.2},
+    };
+    static const char *const modules[] = {"self_attn.q_proj", "self_attn.k_proj",
+                                          "self_attn.v_proj", "self_attn.o_proj",
+                                          "mlp.gate_proj",    "mlp.down_proj"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct result r;
+        char words[300], module[96];
+        double worst = 0, least = 1;
+        snprintf(words, sizeof words, "@dense @%s -q %s", all[i].name, all[i].words);
+        good(words);
+        open_result(&r, "dense", all[i].name);
+        for (int l = 0; l < LAYERS; l++)
+            for (size_t k = 0; k < sizeof modules / sizeof *modules; k++) {
+                snprintf(module, sizeof module, "model.layers.%d.%s", l, modules[k]);
+                double x = error_of(&r, module, all[i].bits);
+                worst = fmax(worst, x), least = fmin(least, x);
+            }
+        check_that(least > 0 && worst <= all[i].most, "%s: relative error %g to %g, at most %g",
+                   words, least, worst, all[i].most);
+        close_result(&r);
+        converts(all[i].name);
+    }
+    check_that(!is_there("g4.work"), "nothing is left beside the result");
+}
+
+/* The model file directly has the tensors of the converted directory. */
+static void test_model_file(void)
+{
+    char path[700];
+    struct err e;
+    struct st_file a, b;
+    good("@dense @direct.safetensors -q --group 32 --tokens 512 --sequence 128");
+    snprintf(path, sizeof path, "%s/direct.safetensors", dir);
+    int bad_open = st_open(&a, path, &e);
+    snprintf(path, sizeof path, "%s/g4.st", dir);
+    bad_open |= st_open(&b, path, &e);
+    const char *x = bad_open ? NULL : st_meta(&a, "opt4gptq.crc32"),
+               *y = bad_open ? NULL : st_meta(&b, "opt4gptq.crc32");
+    json_t *cx = x ? json_loads(x, 0, NULL) : NULL, *cy = y ? json_loads(y, 0, NULL) : NULL;
+    check_that(cx &&
+                   json_equal(json_object_get(cx, "layers.1.mlp.down_proj.codes"),
+                              json_object_get(cy, "layers.1.mlp.down_proj.codes")) &&
+                   json_equal(cx, cy),
+               "a model file directly has the tensors of the converted directory");
+    json_decref(cx);
+    json_decref(cy);
+    if (!bad_open) st_close(&a), st_close(&b);
+}
+
+static void test_experts(void)
+{
+    struct result r;
+    good("@moe @moe4 -q --group 32 --tokens 512 --sequence 128 --report @moe.json");
+    good("@fused @fused4 -q --group 32 --tokens 512 --sequence 128");
+    good("@fused @fusedr -q --group 32 --no-calibration");
+    converts("moe4");
+    converts("fused4");
+    converts("fusedr");
+    open_result(&r, "moe", "moe4");
+    double a = error_of(&r, "model.layers.1.mlp.experts.3.up_proj", 4),
+           b = error_of(&r, "model.layers.0.mlp.experts.0.down_proj", 4);
+    check_that(a > 0 && a < 0.05 && b > 0 && b < 0.05, "experts: relative errors %g, %g", a, b);
+    check_that(st_find(&r.q, "model.layers.0.mlp.gate.weight") != NULL, "the router stays plain");
+    close_result(&r);
+    shell_ok("grep -q '\"-:^model.*mlp.*gate\\$\"' %s/moe4/quantize_config.json", dir);
+    shell_ok("grep -q '\"how\": \"gptq\"' %s/moe.json", dir);
+}
+
+static void test_threads(void)
+{
+    good("@dense @t1 -q --group 32 --tokens 512 --sequence 128 -t 1");
+    good("@dense @t3 -q --group 32 --tokens 512 --sequence 128 -t 3 --mem 1");
+    check_that(same("t1", "t3") && same("t1", "g4"), "the same bytes for 1 and 3 threads");
+    good("@moe @m3 -q --group 32 --tokens 512 --sequence 128 -t 3");
+    check_that(same("m3", "moe4"), "the same bytes for 3 threads with experts");
+}
+
+/* Kills a run once a unit is there, again and again. */
+static void kill_run(const char *out, int units)
+{
+    char name[64], path[700];
+    pid_t pid = fork();
+    if (!pid) {
+        char in[600], to[600];
+        snprintf(in, sizeof in, "%s/dense", dir);
+        snprintf(to, sizeof to, "%s/%s", dir, out);
+        execl(quantize, quantize, in, to, "-q", "--group", "32", "--tokens", "512", "--sequence",
+              "128", (char *)NULL);
+        _exit(99);
+    }
+    snprintf(name, sizeof name, "%s.work/unit-%05d", out, units);
+    snprintf(path, sizeof path, "%s/%s", dir, out);
+    while (!is_there(name) && !is_there(out) && !waitpid(pid, NULL, WNOHANG)) usleep(200);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void test_kill(void)
+{
+    for (int i = 0; i < 6; i += 2) kill_run("killed", i);
+    check_that(is_there("killed.work") || is_there("killed"), "a killed run leaves its folder");
+    if (!is_there("killed")) {
+        bad("@dense @killed -q --group 64 --tokens 512 --sequence 128", 1,
+            "settings is not the same");
+        good("@dense @killed -q --group 32 --tokens 512 --sequence 128");
+    }
+    check_that(same("killed", "g4"), "a run that was killed and continued has the same bytes");
+}
+
+static void test_rules(void)
+{
+    struct result r;
+    good("@dense @rules -q --no-calibration --group 32 --rule -:.*down_proj --rule "
+         "+:.*v_proj{bits=8,group=channel}");
+    converts("rules");
+    open_result(&r, "dense", "rules");
+    check_that(st_find(&r.q, "model.layers.1.mlp.down_proj.weight") != NULL &&
+                   !st_find(&r.q, "model.layers.1.mlp.down_proj.qweight"),
+               "a rule keeps modules plain");
+    double x = error_of(&r, "model.layers.1.self_attn.v_proj", 8);
+    check_that(x > 0 && x < 2e-4, "a rule gives 8 bits: relative error %g", x);
+    close_result(&r);
+    bad("@dense @no -q --rule down", 2, "--rule 'down': '+:' needs settings");
+    bad("@dense @no -q --rule +:x{bits=5}", 2, "bits is '5'");
+    bad("@dense @no -q --rule -:(", 2, "not a regular expression");
+    bad("@dense @no -q --no-calibration --rule -:.*", 1, "nothing is left");
+    bad("@moe @no -q --no-calibration --rule -:.*experts.2.*", 1, "all experts of one layer");
+}
+
+/* Puts a number into a tensor of a copy of the dense checkpoint. */
+static void spoil(const char *name, const char *tensor_name, uint16_t value)
+{
+    struct st_file s;
+    struct err e;
+    char path[700];
+    shell_ok("cp -r %s/dense %s/%s", dir, dir, name);
+    snprintf(path, sizeof path, "%s/%s/model.safetensors", dir, name);
+    if (st_open(&s, path, &e)) exit(2);
+    const struct st_tensor *t = st_find(&s, tensor_name);
+    FILE *f = fopen(path, "r+");
+    for (uint64_t i = 0; i < (t->n_dims == 1 ? t->bytes : 2); i += 2) {
+        fseek(f, (long)(t->offset + i), SEEK_SET);
+        fwrite(&value, 2, 1, f);
+    }
+    fclose(f);
+    st_close(&s);
+}
+
+static void test_bad_input(void)
+{
+    bad("@dense @g4", 1, "exists");
+    bad("@none @no", 1, "none");
+    bad("@g4 @no", 1, "is quantized already");
+    bad("models/demo @no", 1, "is quantized already");
+    bad("@dense @no -q --tokens 9000000", 1, "--tokens asks for 9000000");
+    bad("@dense @no -q --sequence 2048", 1, "context is 256");
+    bad("@dense @no -q --calibrate @nothing.txt", 1, "nothing.txt");
+    bad("@dense @no --no-calibration --tokens 512", 2, "no meaning with --no-calibration");
+    bad("@dense", 2, "no result given");
+    bad("@dense @no --bits 5", 2, "--bits");
+    shell_ok("printf '{\"text\":\"a\"}\\n{\"other\":1}\\n' >%s/bad.jsonl", dir);
+    bad("@dense @no -q --calibrate @bad.jsonl", 1, "bad.jsonl: line 2: the record has neither");
+    spoil("nan", "model.layers.1.mlp.up_proj.weight", 0x7fc0);
+    bad("@nan @half -q --no-calibration", 1, "model.layers.1.mlp.up_proj");
+    spoil("huge", "model.layers.1.post_attention_layernorm.weight", 0x7f00);
+    bad("@huge @half2 -q --tokens 256 --sequence 128", 1,
+        "model.layers.1.mlp.gate_proj: the activations");
+    check_that(!is_there("half") && is_there("half.work") && is_there("half2.work"),
+               "what was finished before a bad module is kept, under no result's name");
+    check_that(!is_there("no") && !is_there("no.work"),
+               "nothing is left of runs that failed before anything was finished");
+    shell_ok("mkdir %s/small && { mount -t tmpfs -o size=600k none %s/small 2>/dev/null || :; }",
+             dir, dir);
+    if (shell_code("mountpoint -q %s/small", dir))
+        skip("a full disk: no file system can be mounted");
+    else {
+        bad("@dense @small/out -q --no-calibration", 1, "No space left on device");
+        check_that(!is_there("small/out"), "a full disk leaves no result");
+        shell_ok("umount %s/small", dir);
+    }
+}
+
+static void test_texts(void)
+{
+    shell_ok(
+        "printf '{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me of the sea and the "
+        "hills\"},{\"role\":\"assistant\",\"content\":\"They are there for all to see.\"}]}\\n'"
+        " >%s/one.jsonl && for i in 1 2 3 4 5 6 7 8 9 10; do cat %s/one.jsonl; done | gzip "
+        ">%s/chats.jsonl.gz",
+        dir, dir, dir);
+    good("@dense @chats -q --group 32 --calibrate @chats.jsonl.gz --tokens 128 --sequence 64");
+    check_that(!same("chats", "g4"), "another text gives other bytes");
+    converts("chats");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || !mkdtemp(dir)) return 2;
+    snprintf(quantize, sizeof quantize, "%s/opt4gptq-quantize", argv[1]);
+    snprintf(convert, sizeof convert, "%s/opt4gptq-convert", argv[1]);
+    snprintf(run, sizeof run, "%s/opt4gptq-run", argv[1]);
+    make("dense", 0, 0);
+    if (argc > 2) return shell_code("mv %s/dense %s && rmdir %s", dir, argv[2], dir);
+    make("moe", 1, 0);
+    make("fused", 1, 1);
+    test_formats();
+    test_model_file();
+    test_experts();
+    test_threads();
+    test_kill();
+    test_rules();
+    test_texts();
+    test_bad_input();
+    shell_ok("rm -rf %s", dir);
+    return report("quantize");
+}
