@@ -10,160 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 200, MAX_RULES = 20000, MAX_UNIQUE = 64, MAX_CASES = 4000 };
+enum { MAX_DEPTH = 200, MAX_RULES = 20000, MAX_CASES = 4000 };
 
 int schema_refuse(struct schema *s, const char *keyword, const char *what)
 {
     return err_set(s->e, "%s: %s", keyword, what);
-}
-
-/* ---- arrays */
-
-static int allowed_values(struct schema *s, json_t *flat, json_t **out);
-
-/* Items of few values, each at most once. */
-static int unique_items(struct schema *s, json_t *flat, json_t *items, int min, int max,
-                        net_expr *x)
-{
-    json_t *values = NULL, *one, *item;
-    size_t i;
-    if (schema_flatten(s->from, items, &item, s->e)) return -1;
-    int rc = 0, is_served = json_object_get(item, "enum") &&
-                            !json_object_get(flat, "prefixItems") &&
-                            !json_object_get(flat, "contains") && min <= 1 && max == NET_NO_LIMIT;
-    if (is_served) rc = allowed_values(s, item, &values);
-    json_decref(item);
-    if (rc) return -1;
-    if (!is_served || json_array_size(values) > MAX_UNIQUE) {
-        json_decref(values);
-        return schema_refuse(s, "uniqueItems", "is served for items of an enum alone");
-    }
-    net_expr first = NET_FAILED, next = NET_FAILED;
-    json_array_foreach (values, i, one) {
-        net_expr value = json_value_of(s->net, one), mark = net_mark(s->net, (int)i);
-        first = or_else(s, first, then(s, mark, value));
-        next = or_else(s, next, then(s, mark, then(s, comma(s), value)));
-    }
-    json_decref(values);
-    net_expr all = first == NET_FAILED ? min ? net_chars(s->net, NULL, 0) : net_empty(s->net)
-                                       : then(s, first, net_repeat(s->net, next, 0, NET_NO_LIMIT));
-    all = then(s, all, ws(s));
-    if (min == 0) all = net_repeat(s->net, all, 0, 1);
-    *x = then(s, then(s, then(s, text(s, "["), ws(s)), all), text(s, "]"));
-    return 0;
-}
-
-/* An item that is as CHOSEN ones of WANTED want it, which sets their flags. */
-static int wanted_item(struct schema *s, json_t *items, json_t *wanted, unsigned chosen,
-                       net_expr *item, uint32_t *rule)
-{
-    json_t *all = json_pack("[O]", items), *one, *both;
-    net_expr marks = net_empty(s->net);
-    size_t i;
-    json_array_foreach (wanted, i, one)
-        if (chosen >> i & 1) {
-            json_array_append(all, one);
-            marks = then(s, marks, net_mark(s->net, (int)i));
-        }
-    both = json_pack("{s:o}", "allOf", all);
-    int rc = schema_rule(s, both, "contains", rule);
-    json_decref(both);
-    if (!rc) *item = then(s, marks, net_call(s->net, *rule));
-    return rc;
-}
-
-/* Items of which each schema of WANTED holds for one at least: a flag for each, which an item sets
- * that is so; an item may be what several want. */
-static int containing(struct schema *s, json_t *flat, json_t *items, json_t *wanted, int min,
-                      int max, net_expr *x)
-{
-    enum { MAX_WANTED = 4 };
-    net_expr first, next, all, item;
-    uint32_t rule;
-    unsigned n = (unsigned)json_array_size(wanted);
-    if (json_object_get(flat, "prefixItems") || max != NET_NO_LIMIT || n > MAX_WANTED)
-        return schema_refuse(s, "contains", "beside prefixItems or maxItems is not served");
-    if (schema_rule(s, items, "items", &rule)) return -1;
-    first = net_call(s->net, rule);
-    next = then(s, comma(s), first);
-    all = net_test(s->net, (1u << n) - 1);
-    for (unsigned chosen = 1; chosen < 1u << n; chosen++) {
-        if (wanted_item(s, items, wanted, chosen, &item, &rule)) return -1;
-        first = net_either(s->net, first, item);
-        next = net_either(s->net, next, then(s, comma(s), item));
-        if (!(chosen & (chosen - 1))) all = then(s, net_need(s->net, rule), all);
-    }
-    all = then(s, net_repeat(s->net, next, min > 1 ? min - 1 : 0, NET_NO_LIMIT), all);
-    all = then(s, all, ws(s));
-    *x = then(s, then(s, text(s, "["), ws(s)), then(s, first, then(s, all, text(s, "]"))));
-    return 0;
-}
-
-/* `contains` of the schema, and those that merged schemas added. */
-static int all_contained(struct schema *s, json_t *flat, json_t *items, int min, int max,
-                         net_expr *x)
-{
-    json_t *wanted = json_pack("[O]", json_object_get(flat, "contains"));
-    json_array_extend(wanted, json_object_get(flat, "opt4gptq:moreContains"));
-    int rc = containing(s, flat, items, wanted, min, max, x);
-    json_decref(wanted);
-    return rc;
-}
-
-static int array(struct schema *s, json_t *flat, net_expr *x)
-{
-    json_t *prefix = json_object_get(flat, "prefixItems"), *items = json_object_get(flat, "items"),
-           *one;
-    int min = 0, max = NET_NO_LIMIT, n = 0;
-    uint32_t rule, rest_rule = net_named(s->net, "value");
-    size_t i;
-    if (schema_length(s, flat, "minItems", &min) || schema_length(s, flat, "maxItems", &max))
-        return -1;
-    if (max != NET_NO_LIMIT && max < min) return *x = net_chars(s->net, NULL, 0), 0;
-    if (json_is_true(json_object_get(flat, "uniqueItems")) && max != 0 && max != 1)
-        return unique_items(s, flat, items ? items : json_true(), min, max, x);
-    if (json_object_get(flat, "contains"))
-        return all_contained(s, flat, items ? items : json_true(), min, max, x);
-    if (items && schema_rule(s, items, "items", &rest_rule)) return -1;
-    net_expr rest = net_call(s->net, rest_rule), tail, body;
-    n = (int)json_array_size(prefix);
-    int more = min > n ? min - n : 0, most = max == NET_NO_LIMIT ? NET_NO_LIMIT
-                                             : max > n           ? max - n
-                                                                 : 0;
-    if (n == 0) {
-        if (most == 0) body = net_empty(s->net);
-        else {
-            tail = net_repeat(s->net, then(s, comma(s), rest), more ? more - 1 : 0,
-                              most == NET_NO_LIMIT ? most : most - 1);
-            tail = then(s, tail, ws(s));
-            body = net_repeat(s->net, then(s, rest, tail), more ? 1 : 0, 1);
-        }
-    } else {
-        net_expr *item = calloc((size_t)n, sizeof *item);
-        if (!item) return err_memory(s->e);
-        json_array_foreach (prefix, i, one) {
-            char name[32];
-            snprintf(name, sizeof name, "items/%zu", i);
-            if (schema_rule(s, one, name, &rule)) {
-                free(item);
-                return -1;
-            }
-            item[i] = net_call(s->net, rule);
-        }
-        body = then(s, net_repeat(s->net, then(s, comma(s), rest), more, most), ws(s));
-        for (int k = n - 1; k >= 0; k--) {
-            if (max != NET_NO_LIMIT && k >= max) {
-                body = k ? ws(s) : net_empty(s->net);
-                continue;
-            }
-            body = then(s, k ? then(s, comma(s), item[k]) : item[k], body);
-            if (k >= min)
-                body = k ? net_either(s->net, body, ws(s)) : net_repeat(s->net, body, 0, 1);
-        }
-        free(item);
-    }
-    *x = then(s, then(s, then(s, text(s, "["), ws(s)), body), text(s, "]"));
-    return 0;
 }
 
 /* ---- values */
@@ -205,6 +56,7 @@ static int check_keywords(struct schema *s, json_t *flat)
                                          "opt4gptq:moreAnyOf",
                                          "opt4gptq:final",
                                          "opt4gptq:moreContains",
+                                         "opt4gptq:counted",
                                          "opt4gptq:notFormat",
                                          "opt4gptq:notEnum",
                                          "opt4gptq:notPattern",
@@ -297,8 +149,7 @@ static int of_values(struct schema *s, json_t *values, net_expr *x)
     return 0;
 }
 
-/* *out: values of the enum that the rest of the schema lets through, a new reference. */
-static int allowed_values(struct schema *s, json_t *flat, json_t **out)
+int schema_values(struct schema *s, json_t *flat, json_t **out)
 {
     json_t *v, *not = json_object_get(flat, "opt4gptq:notEnum"),
                *no = not ? schema_value_set(not ) : NULL, *values = json_object_get(flat, "enum"),
@@ -326,7 +177,7 @@ static int allowed_values(struct schema *s, json_t *flat, json_t **out)
 static int values_of(struct schema *s, json_t *flat, net_expr *x)
 {
     json_t *values;
-    if (allowed_values(s, flat, &values)) return -1;
+    if (schema_values(s, flat, &values)) return -1;
     int rc = of_values(s, values, x);
     json_decref(values);
     return rc;
@@ -334,21 +185,9 @@ static int values_of(struct schema *s, json_t *flat, net_expr *x)
 
 static int cases(struct schema *s, json_t *flat, const char *key, net_expr *x)
 {
-    json_t *all = json_object_get(flat, key), *base = json_copy(flat), *one, *other;
+    json_t *all = json_object_get(flat, key), *base = schema_without_cases(flat, key), *one, *other;
     size_t i, k;
     int rc = 0, overlap = 0;
-    json_t *more = json_object_get(base, "opt4gptq:moreAnyOf");
-    json_object_del(base, key);
-    if (!strcmp(key, "anyOf") && json_array_size(more)) { /* the next one */
-        json_t *rest = json_copy(more);
-        json_array_remove(rest, 0);
-        json_object_set(base, key, json_array_get(more, 0));
-        if (json_array_size(rest)) json_object_set_new(base, "opt4gptq:moreAnyOf", rest);
-        else {
-            json_object_del(base, "opt4gptq:moreAnyOf");
-            json_decref(rest);
-        }
-    }
     *x = NET_FAILED;
     if (!json_is_array(all)) rc = schema_refuse(s, key, "is not an array");
     else if ((s->n_cases += (int)json_array_size(all)) > MAX_CASES)
@@ -496,7 +335,7 @@ static int value(struct schema *s, json_t *flat, net_expr *x)
         *x = or_else(s, *x, y);
     }
     if (types & SCHEMA_ARRAY) {
-        if (array(s, flat, &y)) return -1;
+        if (schema_array(s, flat, &y)) return -1;
         *x = or_else(s, *x, y);
     }
     if (types & SCHEMA_OBJECT) {

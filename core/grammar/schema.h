@@ -1,5 +1,6 @@
 /* schema.h: what of JSON Schema is served, by files: schema.c values, schema_object.c objects,
- * schema_string.c strings, schema_number.c numbers, schema_merge.c several schemas as one.
+ * schema_array.c arrays, schema_string.c strings, schema_number.c numbers, schema_merge.c several
+ * schemas as one.
  * Everything else is refused by its keyword and its path; nothing is applied in part.
  *
  * Strings spell a character as json_chars() has it. Members come in the order that
@@ -29,6 +30,10 @@ struct schema {
 int schema_rule(struct schema *s, json_t *sub, const char *name, uint32_t *rule);
 /* The objects, and the texts of their names, that a flat schema allows. */
 int schema_object(struct schema *s, json_t *flat, net_expr *x);
+/* The arrays that a flat schema allows. */
+int schema_array(struct schema *s, json_t *flat, net_expr *x);
+/* *out: values of the enum that the rest of a flat schema lets through, a new reference. */
+int schema_values(struct schema *s, json_t *flat, json_t **out);
 /* The numbers that a flat schema allows; TYPES are those of them that it may have. */
 int schema_number(struct schema *s, json_t *flat, unsigned types, net_expr *x);
 /* The strings that a flat schema allows. */

@@ -17,10 +17,24 @@ int schema_work(struct schema_source *from, uint64_t more, struct err *e)
                : 0;
 }
 
-static const char *const annotations[] = {
-    "title",      "description", "default",     "examples",   "example",  "$schema",
-    "$comment",   "$id",         "id",          "$anchor",    "readOnly", "writeOnly",
-    "deprecated", "$defs",       "definitions", "$vocabulary"};
+static const char *const annotations[] = {"title",
+                                          "description",
+                                          "default",
+                                          "examples",
+                                          "example",
+                                          "$schema",
+                                          "$comment",
+                                          "$id",
+                                          "id",
+                                          "$anchor",
+                                          "readOnly",
+                                          "writeOnly",
+                                          "deprecated",
+                                          "$defs",
+                                          "definitions",
+                                          "$vocabulary",
+                                          "$dynamicAnchor",
+                                          "$recursiveAnchor"};
 /* Keywords that say something; all others are of nobody. */
 static const char *const keywords[] = {
     "type", "enum", "const", "$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else",
@@ -33,8 +47,8 @@ static const char *const keywords[] = {
     "$recursiveRef", "divisibleBy", "disallow", "extends",
     /* of schemas that are made here */
     "opt4gptq:notEnum", "opt4gptq:notPattern", "opt4gptq:morePatterns", "opt4gptq:notFormat",
-    "opt4gptq:moreMultiples", "opt4gptq:notMultiple", "opt4gptq:moreContains", "opt4gptq:some",
-    "opt4gptq:final", "opt4gptq:moreAnyOf"};
+    "opt4gptq:moreMultiples", "opt4gptq:notMultiple", "opt4gptq:moreContains", "opt4gptq:counted",
+    "opt4gptq:some", "opt4gptq:final", "opt4gptq:moreAnyOf"};
 
 static int is_one_of(const char *key, const char *const list[], size_t n)
 {
@@ -63,6 +77,7 @@ unsigned schema_is_about(const char *key)
                  {"opt4gptq:notFormat", SCHEMA_STRING},
                  {"contains", SCHEMA_ARRAY},
                  {"opt4gptq:moreContains", SCHEMA_ARRAY},
+                 {"opt4gptq:counted", SCHEMA_ARRAY},
                  {"items", SCHEMA_ARRAY},
                  {"prefixItems", SCHEMA_ARRAY},
                  {"additionalItems", SCHEMA_ARRAY},
@@ -163,31 +178,15 @@ json_t *schema_types_as_json(unsigned types)
     return j;
 }
 
-/* ---- references */
-
-static json_t *look_up(json_t *root, const char *pointer)
-{
-    char part[256];
-    json_t *at = root;
-    if (*pointer && *pointer != '/') return NULL;
-    while (at && *pointer == '/') {
-        size_t n = 0;
-        for (pointer++; *pointer && *pointer != '/' && n < sizeof part - 1; n++, pointer++) {
-            unsigned hex;
-            part[n] = *pointer;
-            if (!strncmp(pointer, "~0", 2) || !strncmp(pointer, "~1", 2))
-                part[n] = *++pointer == '0' ? '~' : '/';
-            else if (*pointer == '%' && sscanf(pointer, "%%%2x", &hex) == 1)
-                part[n] = (char)hex, pointer += 2;
-        }
-        part[n] = 0;
-        at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(part, NULL, 10))
-                               : json_object_get(at, part);
-    }
-    return at;
-}
-
 /* ---- one schema of several */
+
+/* The schema without KEY. */
+static json_t *without(json_t *schema, const char *key)
+{
+    json_t *x = json_copy(schema);
+    json_object_del(x, key);
+    return x;
+}
 
 static int refuse_both(const char *key, struct err *e)
 {
@@ -218,6 +217,19 @@ int schema_lists(json_t *list, const char *text)
     json_array_foreach (list, i, v)
         if (!strcmp(json_string_value(v), text)) return 1;
     return 0;
+}
+
+json_t *schema_without_cases(json_t *flat, const char *key)
+{
+    json_t *x = without(flat, key), *more = json_object_get(x, "opt4gptq:moreAnyOf");
+    if (strcmp(key, "anyOf") || !json_array_size(more)) return x;
+    json_t *rest = json_copy(more);
+    json_array_remove(rest, 0);
+    json_object_set(x, key, json_array_get(more, 0));
+    if (json_array_size(rest)) json_object_set(x, "opt4gptq:moreAnyOf", rest);
+    else json_object_del(x, "opt4gptq:moreAnyOf");
+    json_decref(rest);
+    return x;
 }
 
 /* All that a schema says of the value of a member, added to ALL. */
@@ -275,6 +287,7 @@ static int both_members(json_t *out, json_t *a, json_t *b, struct err *e)
     json_t *named = json_object(), *patterns = json_object(), *final = json_array();
     const char *name;
     int rc = both_named(a, b, named, final, e);
+    const int any = json_is_true(oa) || json_is_true(ob); /* which evaluates all members */
     if (json_is_true(oa)) oa = NULL;
     if (json_is_true(ob)) ob = NULL;
     if (!rc && json_object_size(ra) && json_object_size(rb) && (oa || ob) && !json_equal(ra, rb))
@@ -295,7 +308,7 @@ static int both_members(json_t *out, json_t *a, json_t *b, struct err *e)
         if (json_object_size(patterns)) json_object_set(out, "opt4gptq:final", final);
     }
     if (json_object_size(patterns)) json_object_set(out, "patternProperties", patterns);
-    if (oa || ob) json_object_set_new(out, "additionalProperties", all_of(oa, ob));
+    if (any || oa || ob) json_object_set_new(out, "additionalProperties", all_of(oa, ob));
     json_decref(named);
     json_decref(patterns);
     json_decref(final);
@@ -502,14 +515,33 @@ static void open_bound(json_t *x, const char *closed, const char *open)
     if (is_open) json_object_del(x, closed);
 }
 
-/* Earlier drafts' spellings as the latest one's; a new reference. */
-static json_t *as_latest(json_t *schema)
+/* `contains` with its bounds moves to a list, all of which holds; bounds alone say nothing. */
+static void count_contained(struct schema_source *from, json_t *x)
+{
+    static const char *const keys[] = {"contains", "minContains", "maxContains"};
+    json_t *one = json_object(), *v;
+    for (int i = 0; i < 3; i++)
+        if ((v = json_object_get(x, keys[i]))) json_object_set(one, keys[i], v);
+    if (json_object_get(x, "contains") && !schema_draft_is_old(from)) {
+        json_object_set_new(x, "opt4gptq:counted", json_pack("[O]", one));
+        json_object_del(x, "contains");
+    }
+    json_object_del(x, "minContains");
+    json_object_del(x, "maxContains");
+    json_decref(one);
+}
+
+/* Earlier drafts' spellings as the latest one's, and counts of what is contained; a new
+ * reference. */
+static json_t *as_latest(struct schema_source *from, json_t *schema)
 {
     json_t *items = json_object_get(schema, "items");
-    int is_old = json_is_array(items) || json_object_get(schema, "additionalItems") ||
+    int is_counted = json_object_get(schema, "minContains") ||
+                     json_object_get(schema, "maxContains"),
+        is_old = json_is_array(items) || json_object_get(schema, "additionalItems") ||
                  json_is_boolean(json_object_get(schema, "exclusiveMinimum")) ||
                  json_is_boolean(json_object_get(schema, "exclusiveMaximum"));
-    if (!is_old) return json_incref(schema);
+    if (!is_old && !is_counted) return json_incref(schema);
     json_t *x = json_copy(schema), *rest = json_object_get(schema, "additionalItems");
     open_bound(x, "minimum", "exclusiveMinimum");
     open_bound(x, "maximum", "exclusiveMaximum");
@@ -519,17 +551,7 @@ static json_t *as_latest(json_t *schema)
         if (rest) json_object_set(x, "items", rest);
     }
     json_object_del(x, "additionalItems");
-    return x;
-}
-
-static int flatten(struct schema_source *from, json_t *schema, int depth, json_t **out,
-                   struct err *e);
-
-/* The schema without KEY. */
-static json_t *without(json_t *schema, const char *key)
-{
-    json_t *x = json_copy(schema);
-    json_object_del(x, key);
+    if (is_counted) count_contained(from, x);
     return x;
 }
 
@@ -550,7 +572,7 @@ static int negate(struct schema_source *from, json_t *schema, int depth, json_t 
     json_t *flat, *v, *cases;
     const char *key;
     int rc = 0;
-    if (flatten(from, schema, depth + 1, &flat, e)) return -1;
+    if (schema_flatten_at(from, schema, depth + 1, &flat, e)) return -1;
     if (json_is_boolean(flat)) {
         *out = json_boolean(json_is_false(flat));
         json_decref(flat);
@@ -636,39 +658,36 @@ static int flatten_all(struct schema_source *from, json_t *schema, json_t *all, 
 {
     size_t n = json_array_size(all) + 1, i;
     json_t **part = calloc(n, sizeof *part), *base = without(schema, "allOf"), *one;
-    int rc = part ? flatten(from, base, depth + 1, &part[0], e) : err_memory(e);
+    int rc = part ? schema_flatten_at(from, base, depth + 1, &part[0], e) : err_memory(e);
     json_decref(base);
     json_array_foreach (all, i, one)
-        if (!rc) rc = flatten(from, one, depth + 1, &part[i + 1], e);
+        if (!rc) rc = schema_flatten_at(from, one, depth + 1, &part[i + 1], e);
     if (!rc) rc = merge(from, part, n, out, e);
     for (i = 0; part && i < n; i++) json_decref(part[i]);
     free(part);
     return rc;
 }
 
-static int flatten(struct schema_source *from, json_t *schema, int depth, json_t **out,
-                   struct err *e)
+int schema_flatten_at(struct schema_source *from, json_t *schema, int depth, json_t **out,
+                      struct err *e)
 {
     if (json_is_boolean(schema)) return *out = json_incref(schema), 0;
     if (!json_is_object(schema)) return err_set(e, "a schema is an object, true or false");
     if (depth > MAX_REFERENCES) return err_set(e, "$ref: refers to itself");
     if (from->n_steps++ >= MAX_STEPS)
         return err_set(e, "the schema is too large, or refers to itself too often");
-    json_t *ref = json_object_get(schema, "$ref"), *all = json_object_get(schema, "allOf"),
-           *value = json_object_get(schema, "const");
-    if (ref) {
-        const char *to = json_string_value(ref);
-        json_t *target = to && *to == '#' ? look_up(from->root, to + 1) : NULL;
-        if (!to) return err_set(e, "$ref: is not a string");
-        if (*to != '#') return err_set(e, "$ref: '%.80s' is not in this schema", to);
-        if (!target) return err_set(e, "$ref: '%.80s' is not there", to);
-        json_t *rest = without(schema, "$ref"), *x, *y = NULL;
-        const char *draft = json_string_value(json_object_get(from->root, "$schema"));
-        int alone = draft &&
-                    strstr(draft, "draft-0"); /* what is beside it counts from 2019-09 on */
-        int rc = flatten(from, target, depth + 1, &x, e);
+    json_t *all = json_object_get(schema, "allOf"), *value = json_object_get(schema, "const");
+    if (schema_has_unevaluated(from, schema))
+        return schema_unevaluated(from, schema, depth, out, e);
+    if (schema_reference_key(schema)) {
+        const char *key = schema_reference_key(schema);
+        json_t *target = schema_reference(from, schema, key, e);
+        if (!target) return -1;
+        json_t *rest = without(schema, key), *x, *y = NULL;
+        int alone = schema_draft_is_old(from); /* what is beside it counts from 2019-09 on */
+        int rc = schema_flatten_at(from, target, depth + 1, &x, e);
         if (!rc && !alone && says_something(rest)) {
-            rc = flatten(from, rest, depth + 1, &y, e);
+            rc = schema_flatten_at(from, rest, depth + 1, &y, e);
             if (!rc) rc = schema_both(from, x, y, out, e);
             json_decref(x);
         } else if (!rc) {
@@ -680,7 +699,7 @@ static int flatten(struct schema_source *from, json_t *schema, int depth, json_t
     }
     if (value) {
         json_t *x = without(schema, "const"), *y = json_pack("{s:[O]}", "enum", value), *flat;
-        int rc = flatten(from, x, depth + 1, &flat, e);
+        int rc = schema_flatten_at(from, x, depth + 1, &flat, e);
         if (!rc) {
             rc = schema_both(from, flat, y, out, e);
             json_decref(flat);
@@ -696,25 +715,24 @@ static int flatten(struct schema_source *from, json_t *schema, int depth, json_t
         json_t *x = json_copy(schema), *more = all ? json_copy(all) : json_array();
         int rc = rewrite(from, x, depth, more, e);
         json_object_set(x, "allOf", more);
-        if (!rc) rc = flatten(from, x, depth + 1, out, e);
+        if (!rc) rc = schema_flatten_at(from, x, depth + 1, out, e);
         json_decref(more);
         json_decref(x);
         return rc;
     }
-    if (!all) return *out = as_latest(schema), 0;
+    if (!all) return *out = as_latest(from, schema), 0;
     if (!json_is_array(all)) return err_set(e, "allOf: is not an array");
     return flatten_all(from, schema, all, depth, out, e);
 }
 
 int schema_flatten(struct schema_source *from, json_t *schema, json_t **out, struct err *e)
 {
-    return flatten(from, schema, 0, out, e);
+    return schema_flatten_at(from, schema, 0, out, e);
 }
 
 /* ---- schemas told apart */
 
-static int
-    requires(json_t *schema, const char *name)
+static int requires(json_t *schema, const char *name)
 {
     json_t *v;
     size_t i;

@@ -37,12 +37,30 @@ struct schema_source {
     int n_steps;
     uint64_t work; /* about the bytes of schemas that were read or written */
 };
+/* 1: it says that it is of a draft before 2019-09. */
+int schema_draft_is_old(const struct schema_source *from);
+/* The keyword by which a schema refers to another one, or NULL. */
+const char *schema_reference_key(json_t *schema);
+/* The schema that KEY of SCHEMA refers to, in the same document: by a JSON pointer, an anchor, or a
+ * part's own $id. NULL: *e. */
+json_t *schema_reference(struct schema_source *from, json_t *schema, const char *key,
+                         struct err *e);
+/* 1: the schema speaks of members or items that no other part of it evaluates (JSON Schema 2019-09,
+ * Core 9.3); *out: the same without these keywords, flat. */
+int schema_has_unevaluated(const struct schema_source *from, json_t *schema);
+int schema_unevaluated(struct schema_source *from, json_t *schema, int depth, json_t **out,
+                       struct err *e);
 /* Adds to the work. -1: *e, it is more than is served. */
 int schema_work(struct schema_source *from, uint64_t more, struct err *e);
 /* *out: the schema, a new reference: without $ref, allOf and const (an enum of one). */
 int schema_flatten(struct schema_source *from, json_t *schema, json_t **out, struct err *e);
+/* The same of a schema that is DEPTH references and parts below the first. */
+int schema_flatten_at(struct schema_source *from, json_t *schema, int depth, json_t **out,
+                      struct err *e);
 /* *out: what both allow, of flat schemas; a new reference. */
 int schema_both(struct schema_source *from, json_t *a, json_t *b, json_t **out, struct err *e);
+/* A flat schema without its KEY, anyOf or oneOf; of several anyOf the next one takes its place. */
+json_t *schema_without_cases(json_t *flat, const char *key);
 /* The values of a list, to be asked for: the same value; 1 and 1.0 are. */
 json_t *schema_value_set(json_t *values);
 int schema_value_in(json_t *set, json_t *v);

@@ -307,6 +307,28 @@ static int negate_simply(const char *key, json_t *v, json_t *cases)
     return 1;
 }
 
+/* Counts of what is contained: one fewer than the least is the most, and so on. */
+static int negate_counts(json_t *list, json_t *cases, struct err *e)
+{
+    static const char *const keys[] = {"minContains", "maxContains"};
+    json_t *one, *v;
+    size_t i;
+    json_array_foreach (list, i, one)
+        for (int k = 0; k < 2; k++) {
+            v = json_object_get(one, keys[k]);
+            double n = v ? json_number_value(v) : 1 - k;
+            if (!v && k) continue;
+            if (v && (digits_is_long(v) || n > 1e9)) return err_set(e, "%s: is too large", keys[k]);
+            if (n < 1 && !k) continue;
+            json_t *of = json_pack("{s:s, s:O, s:I}", "type", "array", "contains",
+                                   json_object_get(one, "contains"), "minContains",
+                                   k ? (json_int_t)n + 1 : 0);
+            if (!k) json_object_set_new(of, "maxContains", json_integer((json_int_t)n - 1));
+            json_array_append_new(cases, of);
+        }
+    return 0;
+}
+
 /* The failures of one keyword of FLAT are added to CASES. */
 int schema_negate_keyword(const char *key, json_t *v, json_t *flat, json_t *cases, struct err *e)
 {
@@ -358,6 +380,7 @@ int schema_negate_keyword(const char *key, json_t *v, json_t *flat, json_t *case
             add_case(cases, "array", "items", json_pack("{s:O}", "not", one));
         return 0;
     }
+    if (!strcmp(key, "opt4gptq:counted")) return negate_counts(v, cases, e);
     if (!strcmp(key, "opt4gptq:moreAnyOf")) {
         json_array_foreach (v, i, one)
             if (schema_negate_keyword("anyOf", one, flat, cases, e)) return -1;

@@ -103,8 +103,8 @@ static void array_keyword(struct dice *d, json_t *s, int depth)
     case 5: put(s, "uniqueItems", json_boolean(chance(d, 90))); break;
     case 6:
         put(s, "contains", random_schema(d, depth, NULL));
-        if (chance(d, 20)) put(s, "minContains", json_integer(roll(d, 3)));
-        if (chance(d, 20)) put(s, "maxContains", json_integer(roll(d, 3)));
+        if (chance(d, 30)) put(s, "minContains", json_integer(roll(d, 3)));
+        if (chance(d, 30)) put(s, "maxContains", json_integer(roll(d, 3)));
         break;
     case 7: put(s, "additionalItems", random_schema(d, depth, NULL)); break;
     default: /* drafts before 2020-12 */
@@ -165,11 +165,9 @@ static json_t *perhaps_never(struct dice *d, int depth)
                                         "{\"type\":\"string\",\"minLength\":2,\"maxLength\":1}",
                                         "{\"type\":\"array\",\"items\":false,\"minItems\":1}",
                                         "{\"allOf\":[{\"type\":\"null\"},{\"type\":\"string\"}]}"},
-                             *const some[] = {"true",
-                                              "{\"type\":\"integer\"}",
+                             *const some[] = {"true", "{\"type\":\"integer\"}",
                                               "{\"$ref\":\"#/$defs/chain\"}",
-                                              "{\"enum\":[1,\"a\"]}",
-                                              "{\"type\":\"null\"}"};
+                                              "{\"enum\":[1,\"a\"]}", "{\"type\":\"null\"}"};
     if (chance(d, 35)) return parsed(PICK(d, never));
     return chance(d, 20) ? random_schema(d, depth, NULL) : parsed(PICK(d, some));
 }
@@ -217,11 +215,19 @@ static void together_keyword(struct dice *d, json_t *s, int depth, const char *t
     case 3:
         put(s, "$ref",
             json_string(chance(d, 10)   ? "#"
+                        : chance(d, 30) ? "#anchor"
                         : chance(d, 50) ? "#/$defs/x"
                                         : "#/$defs/y"));
         break;
     default: put(s, PICK(d, lists), random_list(d, depth, 3, type));
     }
+}
+
+/* What is said of members and items that nothing else speaks of, mostly that there are none. */
+static void others_keyword(struct dice *d, json_t *s, int depth)
+{
+    put(s, chance(d, 60) ? "unevaluatedProperties" : "unevaluatedItems",
+        chance(d, 70) ? json_false() : random_schema(d, depth, NULL));
 }
 
 static void values_keyword(struct dice *d, json_t *s)
@@ -252,6 +258,7 @@ static json_t *random_schema(struct dice *d, int depth, const char *hint)
             !strcmp(type, other) ? json_pack("[s]", type) : json_pack("[s, s]", type, other));
     }
     if (chance(d, 12)) values_keyword(d, s);
+    if (depth > 0 && chance(d, 8)) others_keyword(d, s, depth - 1);
     for (unsigned i = 0; i < n; i++) {
         unsigned what = roll(d, 100);
         if (depth > 0 && what < 30) together_keyword(d, s, depth - 1, type);

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,19 +191,135 @@ static int valid_object(struct validator *v, json_t *s, json_t *x)
     return 1;
 }
 
+/* ---- what is evaluated (2019-09, Core 9.3) */
+
+/* Where a reference goes, or NULL. */
+static json_t *target_of(struct validator *v, json_t *s)
+{
+    const char *to = json_string_value(json_object_get(s, "$ref"));
+    json_t *defs = json_object_get(v->root, "$defs"), *target;
+    if (!to) return NULL;
+    target = !strcmp(to, "#")         ? v->root
+             : !strcmp(to, "#anchor") ? json_object_get(defs, "y")
+                                      : json_object_get(defs, strrchr(to, '/') + 1);
+    if (!target) v->is_lost = 1;
+    return target;
+}
+
+static void mark_all(json_t *x, json_t *seen)
+{
+    const char *name;
+    json_t *one;
+    size_t i;
+    json_object_foreach (x, name, one) json_object_set_new(seen, name, json_true());
+    json_array_foreach (x, i, one) {
+        char at[24];
+        snprintf(at, sizeof at, "%zu", i);
+        json_object_set_new(seen, at, json_true());
+    }
+}
+
+static void mark(struct validator *v, json_t *s, json_t *x, json_t *seen);
+
+static void mark_members(json_t *s, json_t *x, json_t *seen)
+{
+    const char *name, *pattern;
+    json_t *one, *sub;
+    json_object_foreach (x, name, one) {
+        int is_known = json_object_get(json_object_get(s, "properties"), name) != NULL ||
+                       json_object_get(s, "additionalProperties") ||
+                       json_object_get(s, "unevaluatedProperties");
+        json_object_foreach (json_object_get(s, "patternProperties"), pattern, sub)
+            is_known |= finds(pattern, name, strlen(name));
+        if (is_known) json_object_set_new(seen, name, json_true());
+    }
+}
+
+static void mark_items(struct validator *v, json_t *s, json_t *x, json_t *seen)
+{
+    json_t *prefix = json_object_get(s, "prefixItems"), *items = json_object_get(s, "items"),
+           *contains = json_object_get(s, "contains"), *one;
+    size_t i;
+    if (json_is_array(items)) { /* drafts before 2020-12 */
+        prefix = items;
+        items = json_object_get(s, "additionalItems");
+    }
+    if (items || json_object_get(s, "unevaluatedItems")) mark_all(x, seen);
+    json_array_foreach (x, i, one) {
+        char at[24];
+        snprintf(at, sizeof at, "%zu", i);
+        if (i < json_array_size(prefix) || (contains && valid(v, contains, one)))
+            json_object_set_new(seen, at, json_true());
+    }
+}
+
+/* The names, or numbers, of what S evaluates in X, which it allows. */
+static void mark(struct validator *v, json_t *s, json_t *x, json_t *seen)
+{
+    static const char *const lists[] = {"allOf", "anyOf", "oneOf"}, *const dependent[] = {
+                                                                        "dependencies",
+                                                                        "dependentSchemas"};
+    json_t *one, *when = json_object_get(s, "if"), *target;
+    const char *name;
+    size_t i;
+    if (!json_is_object(s) || v->is_lost) return;
+    if (v->depth > VALIDATOR_DEPTH) {
+        v->is_lost = 1;
+        return;
+    }
+    v->depth++;
+    if (json_is_object(x)) mark_members(s, x, seen);
+    if (json_is_array(x)) mark_items(v, s, x, seen);
+    if ((target = target_of(v, s))) mark(v, target, x, seen);
+    for (int k = 0; k < 3; k++)
+        json_array_foreach (json_object_get(s, lists[k]), i, one)
+            if (valid(v, one, x)) mark(v, one, x, seen);
+    if (when) {
+        int is_so = valid(v, when, x);
+        if (is_so) mark(v, when, x, seen);
+        mark(v, json_object_get(s, is_so ? "then" : "else"), x, seen);
+    }
+    for (int k = 0; k < 2; k++)
+        json_object_foreach (json_object_get(s, dependent[k]), name, one)
+            if (json_object_get(x, name)) mark(v, one, x, seen);
+    v->depth--;
+}
+
+/* What is said of members and items that nothing else in S evaluates. */
+static int valid_others(struct validator *v, json_t *s, json_t *x)
+{
+    json_t *sub = json_object_get(s,
+                                  json_is_object(x) ? "unevaluatedProperties" : "unevaluatedItems"),
+           *rest, *seen, *one;
+    const char *name;
+    size_t i;
+    int ok = 1;
+    if (!sub) return 1;
+    rest = json_copy(s);
+    json_object_del(rest, json_is_object(x) ? "unevaluatedProperties" : "unevaluatedItems");
+    seen = json_object();
+    mark(v, rest, x, seen);
+    json_object_foreach (x, name, one)
+        if (!json_object_get(seen, name)) ok &= valid(v, sub, one);
+    json_array_foreach (x, i, one) {
+        char at[24];
+        snprintf(at, sizeof at, "%zu", i);
+        if (!json_object_get(seen, at)) ok &= valid(v, sub, one);
+    }
+    json_decref(seen);
+    json_decref(rest);
+    return ok;
+}
+
 /* What schemas of schemas say. */
 static int valid_together(struct validator *v, json_t *s, json_t *x)
 {
     json_t *any = json_object_get(s, "anyOf"), *exactly = json_object_get(s, "oneOf"),
            *no = json_object_get(s, "not"), *when = json_object_get(s, "if"), *one;
-    const char *to = json_string_value(json_object_get(s, "$ref"));
     size_t i, n = 0;
-    if (to) {
-        json_t *target = !strcmp(to, "#") ? v->root
-                                          : json_object_get(json_object_get(v->root, "$defs"),
-                                                            strrchr(to, '/') + 1);
-        if (!target) return v->is_lost = 1, 0;
-        if (!valid(v, target, x)) return 0;
+    if (json_object_get(s, "$ref")) {
+        json_t *target = target_of(v, s);
+        if (!target || !valid(v, target, x)) return 0;
     }
     json_array_foreach (json_object_get(s, "allOf"), i, one)
         if (!valid(v, one, x)) return 0;
@@ -238,7 +355,8 @@ static int valid_here(struct validator *v, json_t *s, json_t *x)
     if (json_is_string(x) && !valid_string(s, x)) return 0;
     if (json_is_array(x) && !valid_array(v, s, x)) return 0;
     if (json_is_object(x) && !valid_object(v, s, x)) return 0;
-    return valid_together(v, s, x);
+    if (!valid_together(v, s, x)) return 0;
+    return !(json_is_object(x) || json_is_array(x)) || valid_others(v, s, x);
 }
 
 /* 1: SCHEMA allows X. */

@@ -287,6 +287,59 @@ static void by_hand(void **state)
         {"{\"type\":\"string\",\"pattern\":\"\\\\d$\",\"minLength\":3}",
          {"\"ab1\"", "\"\xf0\x9f\x98\x80\\ud83d\\ude007\"", "\"abcdefgh1\""},
          {"\"a1\"", "\"abcd\""}},
+        {"{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"contains\":{\"minimum\":5},"
+         "\"minContains\":2,\"maxContains\":3,\"maxItems\":4}",
+         {"[5,6]", "[1,7,2,8]", "[9,9,9,1]"},
+         {"[5]", "[]", "[5,5,5,5", "[1,2,3", "[1,1,5,5,"}},
+        {"{\"type\":\"array\",\"prefixItems\":[{\"const\":1}],\"items\":{\"enum\":[1,2,3]},"
+         "\"contains\":{\"const\":3},\"maxItems\":2}",
+         {"[1,3]"},
+         {"[1]", "[3", "[1,2", "[1,3,"}},
+        {"{\"type\":\"array\",\"items\":{\"type\":\"null\"},\"contains\":false,\"minContains\":0}",
+         {"[]", "[null]"},
+         {"[1"}},
+        {"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"type\":\"array\",\"items\":"
+         "{\"enum\":[1,2]},\"contains\":{\"const\":2},\"minContains\":2}",
+         {"[2]", "[1,2,1]"},
+         {"[1]", "[]"}},
+        {"{\"$ref\":\"#item\",\"$defs\":{\"a\":{\"$anchor\":\"item\",\"type\":\"null\"},"
+         "\"b\":{\"const\":{\"$anchor\":\"item\"}}}}",
+         {"null"},
+         {"1", "{"}},
+        {"{\"$id\":\"https://a.b/c/"
+         "root.json\",\"properties\":{\"p\":{\"$ref\":\"leaf.json\"},\"q\":"
+         "{\"$ref\":\"https://a.b/c/root.json#/$defs/l\"},\"r\":{\"$ref\":\"leaf.json#t\"}},"
+         "\"additionalProperties\":false,\"$defs\":{\"l\":{\"$id\":\"leaf.json\",\"type\":"
+         "\"array\",\"maxItems\":0,\"$defs\":{\"z\":{\"$anchor\":\"t\",\"type\":\"null\"}}}}}",
+         {"{\"p\":[]}", "{\"q\":[]}", "{\"r\":null}"},
+         {"{\"p\":1", "{\"r\":[]}"}},
+        {"{\"$id\":\"#top\",\"type\":\"array\",\"items\":{\"$ref\":\"#top\"}}",
+         {"[]", "[[],[[]]]"},
+         {"[1"}},
+        {"{\"$dynamicAnchor\":\"node\",\"type\":\"object\",\"properties\":{\"next\":"
+         "{\"$dynamicRef\":\"#node\"}},\"unevaluatedProperties\":false}",
+         {"{}", "{\"next\":{\"next\":{}}}"},
+         {"{\"other\"", "{\"next\":1"}},
+        {"{\"allOf\":[{\"properties\":{\"a\":{\"type\":\"null\"}}},{\"$ref\":\"#/$defs/"
+         "b\"}],\"type\":"
+         "\"object\",\"unevaluatedProperties\":false,\"$defs\":{\"b\":{\"properties\":{\"b\":{}}}}"
+         "}",
+         {"{}", "{\"a\":null,\"b\":1}"},
+         {"{\"c\"", "{\"a\":1"}},
+        {"{\"type\":\"object\",\"properties\":{\"k\":{}},\"anyOf\":[{\"properties\":{\"a\":{"
+         "\"const\":"
+         "1}},\"required\":[\"a\"]},{\"properties\":{\"b\":{\"const\":2}},\"required\":[\"b\"]}],"
+         "\"unevaluatedProperties\":{\"type\":\"null\"}}",
+         {"{\"a\":1}", "{\"k\":0,\"a\":1,\"b\":2}", "{\"b\":2,\"a\":null}", "{\"a\":1,\"c\":null}"},
+         {"{}", "{\"a\":1,\"b\":3}", "{\"a\":1,\"c\":1}", "{\"a\":null}"}},
+        {"{\"type\":\"array\",\"prefixItems\":[{\"const\":1}],\"contains\":{\"const\":2},"
+         "\"unevaluatedItems\":false}",
+         {"[1,2]", "[1,2,2]"},
+         {"[1]", "[1,3", "[2"}},
+        {"{\"type\":\"object\",\"allOf\":[{\"additionalProperties\":true},{\"properties\":{\"a\":"
+         "{}}}],\"unevaluatedProperties\":false}",
+         {"{\"z\":1}"},
+         {"["}},
         {"true", {"{}", "[1]", "\"x\"", "null"}, {"", "nul"}},
     };
     static const char *const refused[][2] = {
@@ -294,6 +347,21 @@ static void by_hand(void **state)
         {"{\"properties\":{\"a\":{\"propertyNames\":{\"format\":\"date\"}}}}",
          "#: a: propertyNames: is served for patterns, lengths and texts"},
         {"{\"opt4gptq:some\":[]}", "keyword: names with opt4gptq: are this program's own"},
+        {"{\"properties\":{\"a\":{\"$anchor\":\"x\"},\"b\":{\"$anchor\":\"x\"},\"c\":{\"$ref\":\"#"
+         "x\"}}}",
+         "#: c: $ref: '#x' means more than one part"},
+        {"{\"$ref\":\"#x\"}", "#: $ref: '#x' is not there"},
+        {"{\"$dynamicRef\":\"#x\",\"$defs\":{\"a\":{\"$dynamicAnchor\":\"x\"},\"b\":{\"$id\":\"b\","
+         "\"$dynamicAnchor\":\"x\"}}}",
+         "#: $dynamicRef: '#x' means more than one part"},
+        {"{\"if\":{\"required\":[\"a\"]},\"then\":{},\"unevaluatedProperties\":false}",
+         "#: unevaluatedProperties: beside if is not served"},
+        {"{\"oneOf\":[{\"prefixItems\":[{}]},{\"minItems\":3}],\"unevaluatedItems\":false}",
+         "#: unevaluatedItems: beside a oneOf whose cases may meet is not served"},
+        {"{\"contains\":{\"const\":1},\"minContains\":-1}",
+         "#: minContains: is not a number of 0 or more"},
+        {"{\"contains\":{\"const\":1},\"maxContains\":30000}",
+         "#: contains: so many, beside such bounds of items, are not served"},
         {"{\"$ref\":\"other.json\"}", "#: $ref: 'other.json' is not in this schema"},
         {"{\"type\":\"foo\"}", "#: type: 'foo' is no type of JSON"},
         {"false", "allows no text at all"},
@@ -484,7 +552,8 @@ static void of_the_wild(void **state)
             served++;
             json_array_foreach (json_object_get(j, "tests"), i, test) {
                 int valid = json_is_true(json_object_get(test, "valid"));
-                char *data = json_dumps(json_object_get(test, "data"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+                char *data = json_dumps(json_object_get(test, "data"),
+                                        JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
                 int ok = is_document(g, data, &at);
                 if (is_spelled_otherwise(data)) ok = valid;
                 if (ok && valid && n % 8 == 0 && strlen(data) < 600) check_masks(v, g, data);
@@ -528,8 +597,7 @@ static void formats_by_hand(void **state)
         struct grammar *g;
         struct err e;
         char schema[80];
-        snprintf(schema, sizeof schema, "{\"type\":\"string\",\"format\":\"%s\"}",
-                 formats[i].name);
+        snprintf(schema, sizeof schema, "{\"type\":\"string\",\"format\":\"%s\"}", formats[i].name);
         if (open_schema(&g, v, schema, 0, &e)) fail_msg("%s: %s", formats[i].name, e.msg);
         for (int k = 0; k < 10 && formats[i].is[k]; k++)
             if (!is_string(g, formats[i].is[k]))

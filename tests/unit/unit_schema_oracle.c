@@ -566,6 +566,8 @@ static void schemas_against_the_validator(void **state)
                                 json_pack("{s:b, s:{s:s}}", "x", 1, "y", "type", "string"));
         if (json_is_object(schema)) { /* without end, and one that ends */
             json_t *defs = json_object_get(schema, "$defs");
+            if (json_is_object(json_object_get(defs, "y")))
+                json_object_set_new(json_object_get(defs, "y"), "$anchor", json_string("anchor"));
             json_object_set_new(defs, "endless", parsed("{\"type\":\"object\",\"properties\":{\"a\":"
                                                         "{\"$ref\":\"#/$defs/endless\"}},"
                                                         "\"required\":[\"a\"]}"));
