@@ -44,14 +44,36 @@ static size_t packed_size(const struct be_config *c, int max_k)
 
 enum { N_SCRATCH = 5, DEALT_FROM = 65 /* rows */ };
 
-/* Scratch memory that does not depend on plans. */
-static void scratch_sizes(const struct be_config *c, size_t bytes[N_SCRATCH])
+/* 1: kernels of this image deal eighths of tiles. */
+static int deals(const char *image)
+{
+    int family = image ? hip_image_family(image) : 0;
+    for (int k = 0; k < K_COUNT; k++)
+        if (hip_kernels[k].dealt && hip_kernels[k].images & family) return 1;
+    return 0;
+}
+
+/* The image that the device of a backend to be opened takes, or NULL. */
+static const char *image_of(const struct be_config *c)
+{
+    const struct hip_library *l;
+    struct hip_options o;
+    struct hip_device *d;
+    struct err why;
+    if (hip_options_read(&o, c->own, &why) || hip_library_open(&l, o.library, &why) ||
+        hip_device_open(&d, l, c->device, 0, &why)) /* compiles nothing */
+        return NULL;
+    return d->image;
+}
+
+/* Scratch memory that does not depend on plans, on a device that takes IMAGE. */
+static void scratch_sizes(const struct be_config *c, const char *image, size_t bytes[N_SCRATCH])
 {
     size_t rows = (size_t)c->max_rows;
     size_t spans = rows * ARGMAX_SPANS_OF_MANY + ARGMAX_FEW_ROWS * ARGMAX_SPANS;
     const size_t sizes[N_SCRATCH] = {
         rows * 4, STAGE_BYTES, hip_batch_ints(c) * 4, spans * sizeof(struct largest),
-        c->act == ACT_F16 && c->max_rows >= DEALT_FROM ? DEALT_BYTES : 0};
+        c->act == ACT_F16 && c->max_rows >= DEALT_FROM && deals(image) ? DEALT_BYTES : 0};
     memcpy(bytes, sizes, sizeof sizes);
 }
 
@@ -64,7 +86,7 @@ uint64_t hip_scratch_bytes(const struct be_config *c, const struct step_plan *p)
     hip_experts_need(c, p, experts);
     for (int i = 0; i < EXPERTS_SCRATCH; i++) sum += experts[i];
     sum += hip_open_set_bytes(c, p) * (size_t)p->n_step_sets;
-    scratch_sizes(c, bytes);
+    scratch_sizes(c, image_of(c), bytes);
     for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
     return sum;
 }
@@ -125,7 +147,7 @@ int hip_scratch_open(struct hip *h, struct err *e)
     void **const d[N_SCRATCH] = {(void **)&h->d_scale, &h->d_stage, (void **)&h->d_batch,
                                  (void **)&h->d_largest, &h->d_heads};
     size_t bytes[N_SCRATCH];
-    scratch_sizes(c, bytes);
+    scratch_sizes(c, h->device->image, bytes);
     for (int i = 0; i < N_SCRATCH; i++)
         if (bytes[i] && !(*d[i] = hip_alloc(&h->be, bytes[i]))) return no_room(h, bytes[i], e);
     h->batch_copy = malloc(hip_batch_ints(c) * sizeof *h->batch_copy);

@@ -219,7 +219,8 @@ static void print_quantization(FILE *out, const json_t *q, const struct tally *t
     if (!integer(q, "linears")) {
         fprintf(out, "quantization   none");
         if (integer(q, "plain_8bit"))
-            fprintf(out, "; %lld linears stored with 8 bits", (long long)integer(q, "plain_8bit"));
+            fprintf(out, "; %lld linear%s stored with 8 bits", (long long)integer(q, "plain_8bit"),
+                    units_s((uint64_t)integer(q, "plain_8bit")));
         fprintf(out, "\n");
     } else {
         fprintf(out, "quantization   %s, ", string(q, "method"));
@@ -230,10 +231,12 @@ static void print_quantization(FILE *out, const json_t *q, const struct tally *t
                 json_is_true(json_object_get(q, "sym")) ? "symmetric" : "asymmetric",
                 json_is_true(json_object_get(q, "act_order")) ? "act-order" : "no act-order");
         if (integer(q, "sorted_ffns"))
-            fprintf(out, " (in %lld layers gate and up are ordered as down wants them)",
-                    (long long)integer(q, "sorted_ffns"));
-        fprintf(out, ", zero points %s; %lld linears (%lld not quantized", string(q, "zeros"),
+            fprintf(out, " (in %lld layer%s gate and up are ordered as down wants them)",
+                    (long long)integer(q, "sorted_ffns"),
+                    units_s((uint64_t)integer(q, "sorted_ffns")));
+        fprintf(out, ", zero points %s; %lld linear%s (%lld not quantized", string(q, "zeros"),
                 (long long)(integer(q, "linears") + integer(q, "plain_linears")),
+                units_s((uint64_t)(integer(q, "linears") + integer(q, "plain_linears"))),
                 (long long)integer(q, "plain_linears"));
         if (integer(q, "plain_8bit"))
             fprintf(out, ", %lld of them stored with 8 bits", (long long)integer(q, "plain_8bit"));
@@ -288,10 +291,12 @@ int info_verify(FILE *out, const char *path, struct err *e)
     progress_begin(&progress);
     int n_orders,
         rc = mf_verify(&m, &progress, &n, e) || info_check_orders(&m, &n_orders, e) ? -1 : 0;
-    if (!rc) fprintf(out, "%s: %zu tensors match their checksums\n", path, n);
+    if (!rc)
+        fprintf(out, "%s: %zu tensor%s\n", path, n,
+                n == 1 ? " matches its checksum" : "s match their checksums");
     if (!rc && n_orders)
-        fprintf(out, "%s: in %d layers gate and up are ordered as down wants them (mlp.order)\n",
-                path, n_orders);
+        fprintf(out, "%s: in %d layer%s gate and up are ordered as down wants them (mlp.order)\n",
+                path, n_orders, units_s((uint64_t)n_orders));
     mf_close(&m);
     return rc;
 }
@@ -306,9 +311,9 @@ static void print_layers(FILE *out, const json_t *c)
     for (size_t i = 0; i < json_array_size(experts); i++)
         n += json_integer_value(json_array_get(experts, i)) != 0;
     if (n)
-        fprintf(out, "experts        %lld in %lld of %lld layers, %lld active for a token%s\n",
+        fprintf(out, "experts        %lld in %lld of %lld layer%s, %lld active for a token%s\n",
                 (long long)integer(c, "n_experts"), (long long)n, (long long)integer(c, "n_layers"),
-                (long long)integer(c, "top_k"),
+                units_s((uint64_t)integer(c, "n_layers")), (long long)integer(c, "top_k"),
                 integer(c, "shared_ffn") ? " and a shared one" : "");
     n = 0;
     for (size_t i = 0; i < json_array_size(types); i++)
@@ -318,9 +323,9 @@ static void print_layers(FILE *out, const json_t *c)
                             (2 * keys + values) * (integer(c, "conv_width") - 1));
     char text[UNITS_TEXT];
     if (n)
-        fprintf(out, "states         %lld of %lld layers are recurrent: %s for a sequence\n",
+        fprintf(out, "states         %lld of %lld layer%s recurrent: %s for a sequence\n",
                 (long long)n, (long long)integer(c, "n_layers"),
-                units_bytes((uint64_t)bytes, text));
+                integer(c, "n_layers") == 1 ? " is" : "s are", units_bytes((uint64_t)bytes, text));
 }
 
 /* Cleans the strings of a stranger's file. */
@@ -348,13 +353,15 @@ static void print_all(FILE *out, const struct modelfile *m, const json_t *c, con
     fprintf(out, "size           %s bytes\n", thousands(m->st.file_bytes, text));
     fprintf(out, "architecture   %s, %s parameters\n", string(c, "architecture"),
             thousands(t.parameters, text));
-    fprintf(out,
-            "shape          %lld layers, dim %lld, ffn %lld, %lld heads / %lld KV heads of %lld, "
-            "vocabulary %lld\n",
-            (long long)integer(c, "n_layers"), (long long)integer(c, "dim"),
-            (long long)integer(c, "ffn"), (long long)integer(c, "n_heads"),
-            (long long)integer(c, "n_kv_heads"), (long long)integer(c, "head_dim"),
-            (long long)integer(c, "vocab"));
+    fprintf(
+        out,
+        "shape          %lld layer%s, dim %lld, ffn %lld, %lld head%s / %lld KV head%s of %lld, "
+        "vocabulary %lld\n",
+        (long long)integer(c, "n_layers"), units_s((uint64_t)integer(c, "n_layers")),
+        (long long)integer(c, "dim"), (long long)integer(c, "ffn"),
+        (long long)integer(c, "n_heads"), units_s((uint64_t)integer(c, "n_heads")),
+        (long long)integer(c, "n_kv_heads"), units_s((uint64_t)integer(c, "n_kv_heads")),
+        (long long)integer(c, "head_dim"), (long long)integer(c, "vocab"));
     int64_t windowed = 0, width = 0;
     for (size_t i = 0; i < json_array_size(json_object_get(c, "windows")); i++) {
         int64_t w = json_integer_value(json_array_get(json_object_get(c, "windows"), i));
@@ -363,7 +370,8 @@ static void print_all(FILE *out, const struct modelfile *m, const json_t *c, con
     fprintf(out, "context        %lld tokens, RoPE %s", (long long)integer(c, "context"),
             string(c, "rope"));
     if (windowed)
-        fprintf(out, ", %lld layers see %lld tokens back", (long long)windowed, (long long)width);
+        fprintf(out, ", %lld layer%s %lld tokens back", (long long)windowed,
+                windowed == 1 ? " sees" : "s see", (long long)width);
     fprintf(out, "\n");
     print_layers(out, c);
     print_quantization(out, q, &t);

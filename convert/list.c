@@ -63,9 +63,10 @@ static void print_quantization(FILE *out, const struct plan *p)
         if (f->bits_seen[b]) fprintf(out, "%s%d", sep, b), sep = " and ";
     fprintf(out, " bits, groups of %d", f->group_min);
     if (f->group_max != f->group_min) fprintf(out, " to %d", f->group_max);
-    fprintf(out, ", %s, %s; %d linears quantized, %d plain\n",
+    fprintf(out, ", %s, %s; %d linear%s quantized, %d plain\n",
             f->n_asymmetric ? "asymmetric" : "symmetric",
-            f->n_act_order ? "act-order" : "no act-order", f->n_quantized, f->n_plain);
+            f->n_act_order ? "act-order" : "no act-order", f->n_quantized,
+            units_s((uint64_t)f->n_quantized), f->n_plain);
 }
 
 static uint64_t file_bytes(const struct plan *p)
@@ -107,8 +108,8 @@ static void print_memory(FILE *out, const struct hf_config *c, uint64_t weights,
     int layers, context = n_ctx ? n_ctx : c->context < CONTEXT ? c->context : CONTEXT;
     uint64_t kv = kv_bytes(c) * (uint64_t)context, states = state_bytes(c, &layers);
     if (layers)
-        fprintf(out, "states         %d of %d layers are recurrent: %s for a sequence\n", layers,
-                c->n_layers, units_bytes(states, a));
+        fprintf(out, "states         %d of %d layer%s recurrent: %s for a sequence\n", layers,
+                c->n_layers, c->n_layers == 1 ? " is" : "s are", units_bytes(states, a));
     fprintf(out, "memory         %s at -c %d: weights %s, keys and values %s",
             units_bytes(weights + kv + states, all), context, units_bytes(weights, a),
             units_bytes(kv, b));
@@ -128,8 +129,8 @@ static void print_plan(FILE *out, const struct plan *p, uint64_t rounded, int n_
     fprintf(out, "\n");
     for (int i = 0; i < c->n_layers && c->experts; i++) layers += c->experts[i] != 0;
     if (layers)
-        fprintf(out, "experts        %d in %d of %d layers, %d active for a token%s\n",
-                c->n_experts, layers, c->n_layers, c->top_k,
+        fprintf(out, "experts        %d in %d of %d layer%s, %d active for a token%s\n",
+                c->n_experts, layers, c->n_layers, units_s((uint64_t)c->n_layers), c->top_k,
                 c->shared_ffn ? " and a shared one" : "");
     print_memory(out, c, file_bytes(p), n_ctx);
     if (n_ctx > c->context)

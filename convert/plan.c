@@ -1,6 +1,7 @@
 #include "convert/plan_layers.h"
 #include "convert/plan_linear.h"
 
+#include "core/base/units.h"
 #include "core/model/modelfile.h"
 
 #include <inttypes.h>
@@ -269,10 +270,10 @@ static int check_unused(struct plan *p, struct err *e)
         if (ok) continue;
         if (!strncmp(name, layers, strlen(layers)))
             return err_set(e,
-                           "%s: tensor '%s' is not part of a %s model of %d layers: leaving it out "
-                           "would change the answers",
+                           "%s: tensor '%s' is not part of a %s model of %d layer%s: leaving it "
+                           "out would change the answers",
                            p->dir->tensors[i].shard->path, name, p->config->architecture,
-                           p->config->n_layers);
+                           p->config->n_layers, units_s((uint64_t)p->config->n_layers));
         if (!first) first = name;
         n++;
     }
@@ -281,12 +282,12 @@ static int check_unused(struct plan *p, struct err *e)
                   "%zu tensor%s of a vision tower, an audio tower or draft layers left out: only "
                   "the text "
                   "model is converted",
-                  p->facts.n_skipped, p->facts.n_skipped == 1 ? "" : "s");
+                  p->facts.n_skipped, units_s(p->facts.n_skipped));
     if (p->facts.n_kv_scales)
         note_info(p->notes,
-                  "%zu scales of keys and values in 8 bits are left out: they change nothing where "
-                  "the cache has another format",
-                  p->facts.n_kv_scales);
+                  "%zu scale%s of keys and values in 8 bits left out: it changes nothing where the "
+                  "cache has another format",
+                  p->facts.n_kv_scales, units_s(p->facts.n_kv_scales));
     if (n)
         note_warn(p->notes, "%zu tensor%s not used, such as '%s'", n, n == 1 ? " is" : "s are",
                   first);

@@ -2,13 +2,14 @@
 #include "cli/run.h"
 
 #include "cli/text/constraint_text.h"
-#include "engine/engine.h"
-#include "engine/sampling.h"
 #include "cli/text/scores.h"
 #include "cli/text/show.h"
 #include "core/base/clock.h"
 #include "core/base/printable.h"
 #include "core/base/progress.h"
+#include "core/base/units.h"
+#include "engine/engine.h"
+#include "engine/sampling.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -64,9 +65,9 @@ static int read_prompt(struct completion *c, struct err *e)
     engine_say_context(&c->engine);
     if (c->prompt.n >= (size_t)c->n_ctx)
         return err_set(e,
-                       "the prompt has %zu tokens, the context %d: no room for an answer (-c sets "
+                       "the prompt has %zu token%s, the context %d: no room for an answer (-c sets "
                        "the context)",
-                       c->prompt.n, c->n_ctx);
+                       c->prompt.n, units_s(c->prompt.n), c->n_ctx);
     return 0;
 }
 
@@ -145,12 +146,14 @@ static int close_all(struct completion *c, int failed, struct err *e)
 static void say_machine(const struct completion *c)
 {
     const struct model_config *g = &c->engine.model.config;
+    const int n_quantized = step_plan_n_quantized(&c->engine.model.plan);
     char name[PRINTABLE];
     fprintf(stderr,
-            "model: %s, %d layers, %d heads (%d KV) of %d, vocabulary %d, context %d, %d 4-bit "
-            "linears\n",
-            printable_text(g->architecture, name), g->n_layers, g->n_heads, g->n_kv_heads,
-            g->head_dim, g->vocab, g->context, step_plan_n_quantized(&c->engine.model.plan));
+            "model: %s, %d layer%s, %d head%s (%d KV) of %d, vocabulary %d, context %d, %d 4-bit "
+            "linear%s\n",
+            printable_text(g->architecture, name), g->n_layers, units_s((uint64_t)g->n_layers),
+            g->n_heads, units_s((uint64_t)g->n_heads), g->n_kv_heads, g->head_dim, g->vocab,
+            g->context, n_quantized, units_s((uint64_t)n_quantized));
     struct sched_stats s;
     sched_stats(c->engine.sched, &s);
     fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions",

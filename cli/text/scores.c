@@ -1,6 +1,7 @@
 #include "cli/text/scores.h"
 
 #include "cli/text/show.h"
+#include "core/base/units.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -89,8 +90,8 @@ int scores_add(struct scores *s, const struct token_info *t, int is_prompt, stru
 static void say(const char *what, int n, double sum)
 {
     if (n)
-        fprintf(stderr, "%s: %d tokens, log-probability %.4f, perplexity %.6g\n", what, n, sum,
-                exp(-sum / n));
+        fprintf(stderr, "%s: %d token%s, log-probability %.4f, perplexity %.6g\n", what, n,
+                units_s((uint64_t)n), sum, exp(-sum / n));
 }
 
 void scores_end(const struct scores *s)

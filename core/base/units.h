@@ -10,4 +10,7 @@ enum { UNITS_TEXT = 32 };
 const char *units_bytes(uint64_t bytes, char text[UNITS_TEXT]);
 const char *units_seconds(double seconds, char text[UNITS_TEXT]);
 
+/* What a noun of N things ends with. */
+static inline const char *units_s(uint64_t n) { return n == 1 ? "" : "s"; }
+
 #endif

@@ -316,7 +316,7 @@ static void left_out(void)
     same("scales of an 8-bit cache");
     snprintf(line, sizeof line, "cd %s && %s --no-tokenizer c out", dir, program);
     process_run(&p, (char *[]){"/bin/sh", "-c", line, NULL}, NULL);
-    snprintf(line, sizeof line, "%zu scales of keys and values in 8 bits are left out", n);
+    snprintf(line, sizeof line, "%zu scales of keys and values in 8 bits left out", n);
     check(p.code == 0 && strstr(p.err, line), "a note of scales that are left out", &p);
     process_free(&p);
     add("F32", SHAPE(1), "model.layers.0.self_attn.o_proj.output_scale");
@@ -757,7 +757,7 @@ static void list(void)
     check(p.code == 0 && !p.err_bytes &&
               strstr(p.out, "compressed-tensors, 4 bits, groups of 32") &&
               strstr(p.out, "converts       yes, as qwen3_moe\n") &&
-              strstr(p.out, "experts        3 in 1 of 1 layers, 2 active for a token\n") &&
+              strstr(p.out, "experts        3 in 1 of 1 layer, 2 active for a token\n") &&
               strstr(p.out, "memory ") && strstr(p.out, "with --plain 8bit"),
           "--list", &p);
     process_free(&p);

@@ -5,11 +5,12 @@
 
 #include "cli/modes/batch/json_signs.h"
 #include "cli/run.h"
-#include "engine/sampling.h"
 #include "core/base/clock.h"
-#include "core/text/chat.h"
 #include "core/base/printable.h"
 #include "core/base/progress.h"
+#include "core/base/units.h"
+#include "core/text/chat.h"
+#include "engine/sampling.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -374,9 +375,9 @@ static int match_journal(struct batch_run *b, struct err *e)
                        "%s: was complete and has been changed since: --restart computes it again",
                        b->output);
     char name[PRINTABLE];
-    fprintf(stderr, "%s is complete: %llu records, %llu of them errors\n",
-            printable_text(b->output, name),
-            (unsigned long long)b->n_slots, (unsigned long long)errors);
+    fprintf(stderr, "%s is complete: %llu record%s, %llu of them errors\n",
+            printable_text(b->output, name), (unsigned long long)b->n_slots, units_s(b->n_slots),
+            (unsigned long long)errors);
     b->meter.n_errors = errors;
     return 1;
 }
@@ -691,11 +692,12 @@ static void say_end(struct batch_run *b, int rc, int complete)
     double t = clock_now() - m->start;
     progress_clear();
     fprintf(stderr,
-            "%llu of %llu records done, %llu of them errors; %.1f s; prompts %llu tokens, "
+            "%llu of %llu record%s done, %llu of them errors; %.1f s; prompts %llu token%s, "
             "generated %llu (%.1f tok/s)\n",
-            (unsigned long long)m->n_done, (unsigned long long)m->n_total,
+            (unsigned long long)m->n_done, (unsigned long long)m->n_total, units_s(m->n_total),
             (unsigned long long)m->n_errors, t, (unsigned long long)m->n_prompt_tokens,
-            (unsigned long long)m->n_generated_tokens, (double)m->n_generated_tokens / t);
+            units_s(m->n_prompt_tokens), (unsigned long long)m->n_generated_tokens,
+            (double)m->n_generated_tokens / t);
     if (rc == OK) return;
     char name[PRINTABLE];
     if (complete) fprintf(stderr, "all answers are in %s\n", printable_text(b->result.path, name));
@@ -760,8 +762,9 @@ static int run(struct batch_run *b, struct err *e)
                b->journal_path || !isatty(1) || strcmp(b->output, "-"));
     b->meter.n_errors = journal_errors(b->journal);
     if (b->meter.n_resumed)
-        fprintf(stderr, "continuing: %llu of %llu answers are there\n",
-                (unsigned long long)b->meter.n_resumed, (unsigned long long)b->n_slots);
+        fprintf(stderr, "continuing: %llu of %llu answer%s are there\n",
+                (unsigned long long)b->meter.n_resumed, (unsigned long long)b->n_slots,
+                units_s(b->n_slots));
     int rc = loop(b, e), complete = 0;
     struct err late;
     if (rc == STOPPED && journal_sync(b->journal, 0, 1, e)) rc = -1;

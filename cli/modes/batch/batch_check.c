@@ -3,6 +3,7 @@
 
 #include "cli/run.h"
 #include "core/base/printable.h"
+#include "core/base/units.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +33,9 @@ int batch_check(struct batch_run *b, struct err *e)
         job_close(j);
     }
     if (more < 0) return 1;
-    printf("%llu records, %llu would fail; %llu prompt tokens\n", (unsigned long long)b->n_slots,
-           (unsigned long long)n_failed, (unsigned long long)n_prompt);
+    printf("%llu record%s, %llu would fail; %llu prompt token%s\n", (unsigned long long)b->n_slots,
+           units_s(b->n_slots), (unsigned long long)n_failed, (unsigned long long)n_prompt,
+           units_s(n_prompt));
     if (fflush(stdout)) {
         err_sys(e, "cannot write to stdout");
         return 1;

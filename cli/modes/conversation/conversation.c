@@ -6,6 +6,7 @@
 #include "cli/run.h"
 #include "core/base/clock.h"
 #include "core/base/memory.h"
+#include "core/base/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,10 +124,12 @@ static void say_answer(const struct conversation *c, const struct sched_stats *b
 {
     struct sched_stats s;
     sched_stats(c->engine.sched, &s);
-    fprintf(stderr, "prompt %zu tokens, %llu of them kept, %llu computed; generated %d tokens%s\n",
-            c->prompt.n, (unsigned long long)(s.n_cached_tokens - before->n_cached_tokens),
+    fprintf(stderr,
+            "prompt %zu token%s, %llu of them kept, %llu computed; generated %d token%s%s\n",
+            c->prompt.n, units_s(c->prompt.n),
+            (unsigned long long)(s.n_cached_tokens - before->n_cached_tokens),
             (unsigned long long)(s.n_prompt_tokens - before->n_prompt_tokens), c->n_tokens,
-            run_stop_requested ? ", stopped" : "");
+            units_s((uint64_t)c->n_tokens), run_stop_requested ? ", stopped" : "");
 }
 
 /* Answers the messages. 1: they cannot be answered, *e says why. */
@@ -346,11 +349,11 @@ static void report(const struct conversation *c)
     struct sched_stats s;
     sched_stats(c->engine.sched, &s);
     fprintf(stderr,
-            "%llu answer%s; prompts %llu tokens, %llu kept; generated %llu in %.1f s; %.0f MiB\n",
-            (unsigned long long)c->n_answers, c->n_answers == 1 ? "" : "s",
-            (unsigned long long)c->n_prompt, (unsigned long long)s.n_cached_tokens,
-            (unsigned long long)c->n_generated, c->generate_seconds,
-            (double)memory_peak() / (1 << 20));
+            "%llu answer%s; prompts %llu token%s, %llu kept; generated %llu in %.1f s; %.0f MiB\n",
+            (unsigned long long)c->n_answers, units_s(c->n_answers),
+            (unsigned long long)c->n_prompt, units_s(c->n_prompt),
+            (unsigned long long)s.n_cached_tokens, (unsigned long long)c->n_generated,
+            c->generate_seconds, (double)memory_peak() / (1 << 20));
 }
 
 int run_conversation(const struct options *o, struct err *e)
