@@ -99,7 +99,7 @@ static void sizes(void)
     process_free(&p);
     unsetenv("FIBERS_MEMORY");
     start_over();
-    BATCH(&p, fibers, "-np", "2", "-b", "512", "--mem", "30M", "-v");
+    BATCH(&p, fibers, "-np", "2", "-b", "512", "--mem", "40M", "-v");
     check(p.code == 0 && strstr(p.err, "GPU memory: model") &&
               strstr(p.err, "kernel: q4_decode_f16_1"),
           "a batch says what it takes of the GPU's memory, and with -v which kernels there are",

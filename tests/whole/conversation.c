@@ -611,6 +611,35 @@ static void finish(struct screen *s)
     close(s->fd);
 }
 
+/* The message of several rows in a terminal that becomes narrower is drawn anew, all of it. */
+static void narrower(struct screen *s)
+{
+    const struct winsize w = {.ws_row = 24, .ws_col = 30};
+    char message[240] = "", row[40], text[900];
+    for (int i = 0; i < 25; i++) snprintf(message + 8 * i, 9, "word%03d ", i);
+    start(s, (char *[]){run_bin, "-m", model, "-cnv", "--temp", "0", "-n", "2", NULL});
+    wait_for_prompt(s, "the first prompt");
+    type(s, message);
+    wait_for(s, "024", "a line of three rows");
+    if (ioctl(s->fd, TIOCSWINSZ, &w)) check_that(0, "the size of a terminal");
+    for (int i = 0; i < 25; i++) { /* a word may be broken by the end of a row */
+        snprintf(row, sizeof row, "%03d", i);
+        if ((2 + 8 * i + 4) / 30 == (2 + 8 * i + 6) / 30) wait_for(s, row, "the line drawn anew");
+    }
+    type(s, "x\r");
+    wait_for_prompt(s, "after a line in a narrower terminal");
+    snprintf(text, sizeof text, "/save %s\r", saved);
+    type(s, text);
+    wait_for_prompt(s, "after /save");
+    type(s, "\x04");
+    finish(s);
+    json_t *m = load_messages();
+    strcat(message, "x");
+    check_that(s->code == 0 && !strcmp(content(m, 0), message), "the message is '%s'",
+               content(m, 0));
+    json_decref(m);
+}
+
 static void terminal(void)
 {
     if (!has_terminal()) return;
@@ -688,6 +717,8 @@ static void terminal(void)
         check_that(s.code == 4, "SIGTERM %s: exit code %d",
                    i ? "within an answer" : "at the prompt", s.code);
     }
+
+    narrower(&s);
 
     /* a paste of several lines is one message, and is edited as one; so is what Alt-Enter divides
      */

@@ -7,10 +7,12 @@
 #include <histedit.h>
 #include <locale.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include <utf8proc.h>
 #include <wchar.h>
@@ -47,6 +49,44 @@ static ssize_t read_some(unsigned char *to, size_t n)
             return -1;
         }
         if (ready > 0 && p[0].revents) return read(0, to, n);
+    }
+}
+
+/* Readable when the terminal has another size since; -1: there is no terminal. */
+static int resize_fd = -1;
+
+static void on_resize(int signal)
+{
+    const uint64_t one = 1;
+    const int error = errno;
+    (void)signal;
+    if (write(resize_fd, &one, sizeof one) < 0) errno = EBADF; /* full: it is readable */
+    errno = error;
+}
+
+/* Draws the line anew below what the terminal has made of it: how it breaks and moves the rows that
+ * are there is its own affair. */
+static void redraw(struct line_reader *r)
+{
+    uint64_t times;
+    if (read(resize_fd, &times, sizeof times) < 0) return;
+    el_resize(r->editor);
+    fputs("\r\n", stdout);
+    el_set(r->editor, EL_REFRESH);
+    fflush(stdout);
+}
+
+/* Waits for a key, or for a signal, which read_some sees. */
+static void wait_for_key(struct line_reader *r)
+{
+    struct pollfd p[] = {{.fd = 0, .events = POLLIN},
+                         {.fd = run_signal_fd(), .events = POLLIN},
+                         {.fd = resize_fd, .events = POLLIN}};
+    for (;;) {
+        int ready = poll(p, 3, -1);
+        if (ready < 0 && errno == EINTR) continue; /* the size, or a stop: their descriptors say */
+        if (ready <= 0 || p[0].revents || p[1].revents) return;
+        redraw(r);
     }
 }
 
@@ -125,6 +165,7 @@ static int read_key(EditLine *editor, wchar_t *key)
     unsigned char c[4];
     el_get(editor, EL_CLIENTDATA, &r);
     const int ahead = r->at_ahead < r->n_ahead;
+    if (!ahead) wait_for_key(r);
     ssize_t got = read_byte(r, c);
     if (got != 1) return (int)got;
     if (c[0] == 0x1b && !ahead && reads_paste(r)) {
@@ -179,6 +220,9 @@ static int open_editor(struct line_reader *r, struct err *e)
     el_set(r->editor, EL_BIND, "^^", "insert-paste", NULL);
     el_set(r->editor, EL_BIND, "^_", "insert-newline", NULL);
     mark_pastes(1);
+    resize_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct sigaction resized = {.sa_handler = on_resize, .sa_flags = SA_RESTART};
+    if (resize_fd >= 0) sigaction(SIGWINCH, &resized, NULL);
     return 0;
 }
 
@@ -199,6 +243,11 @@ void line_close(struct line_reader *r)
 {
     if (!r) return;
     if (r->editor) mark_pastes(0);
+    if (resize_fd >= 0) {
+        signal(SIGWINCH, SIG_DFL);
+        close(resize_fd);
+        resize_fd = -1;
+    }
     if (r->editor) el_end(r->editor);
     if (r->history) history_end(r->history);
     free(r->line);
@@ -227,7 +276,10 @@ static int edit(struct line_reader *r, struct err *e)
 {
     int n = 0;
     HistEvent event;
+    uint64_t times;
     el_resize(r->editor);
+    if (resize_fd >= 0 && read(resize_fd, &times, sizeof times) < 0 && errno != EAGAIN)
+        return err_sys(e, "cannot watch the terminal's size");
     const char *text = el_gets(r->editor, &n);
     if (run_stop_requested) {
         fputs("\n", stdout);
