@@ -22,7 +22,8 @@ const struct args_other llama_bench_names[] = {
     {"--no-warmup", ARGS_ACCEPTED, "one run of each test always comes first and is not counted"},
     {"--n-gen-warmup", ARGS_WITH_VALUE,
      "one run of each test always comes first and is not counted"},
-    {"--progress", ARGS_ACCEPTED, "the results come at the end, all at once"},
+    {"--progress", ARGS_ACCEPTED,
+     "a run on a terminal, or of more than 30 s, says where it is anyway"},
     {"-v --verbose", ARGS_ACCEPTED, "the line above the table says all there is"},
     {"--offline", ARGS_ACCEPTED, "this program never uses a network"},
 

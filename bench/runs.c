@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/pool.h"
+#include "core/base/progress.h"
 #include "core/base/units.h"
 
 #include <math.h>
@@ -267,19 +268,48 @@ static int announce(const struct tests *t, struct err *e)
     return 0;
 }
 
-static int measure(struct tests *t, struct err *e)
+/* Where the measurement is: ROUND 0 warms up, TEST comes next in it. */
+static void say_progress(const struct tests *t, struct progress *p, int round, int test)
 {
-    if (!t->o->model && announce(t, e)) return -1;
+    const struct test *x = &t->test[test];
+    const int rounds = t->o->repetitions;
+    char where[PROGRESS_TEXT], next[PROGRESS_TEXT], parallel[24] = "", left[PROGRESS_TEXT] = "";
+    if (!progress_due(p)) return;
+    if (round) snprintf(where, sizeof where, "run %d of %d", round, rounds);
+    else snprintf(where, sizeof where, "warming up");
+    if (x->n_parallel > 1) snprintf(parallel, sizeof parallel, " x %d", x->n_parallel);
+    snprintf(next, sizeof next, "test %d of %d, %s%d%s", test + 1, t->n, x->n_prompt ? "pp" : "tg",
+             x->n_prompt + x->n_gen, parallel);
+    if (round) progress_left(p, round - 1 + (double)test / t->n, rounds, left);
+    progress_show(p, (const char *const[]){where, next, left}, 3);
+}
+
+static int measure_runs(struct tests *t, struct progress *p, struct err *e)
+{
     for (int i = 0; i < t->n; i++) { /* warm-up: the whole prompt, or a few steps of a generation */
         const struct test *x = &t->test[i];
+        say_progress(t, p, 0, i);
         if (x->n_prompt ? run_prompt(x, x->n_prompt, t->o->n_batch, e)
                         : run_gen(x, x->n_gen < 4 ? x->n_gen : 4, e))
             return -1;
     }
+    p->start = clock_now(); /* what is left is told by what was measured */
     for (int r = 0; r < t->o->repetitions; r++)
-        for (int i = 0; i < t->n; i++)
+        for (int i = 0; i < t->n; i++) {
+            say_progress(t, p, r + 1, i);
             if (run(&t->test[i], r, t->o->n_batch, e)) return -1;
+        }
     return 0;
+}
+
+static int measure(struct tests *t, struct err *e)
+{
+    struct progress p;
+    if (!t->o->model && announce(t, e)) return -1;
+    progress_begin(&p);
+    int rc = measure_runs(t, &p, e);
+    progress_clear();
+    return rc;
 }
 
 int bench_runs(const struct bench_options *o, const struct model *m,

@@ -108,16 +108,21 @@ static uint64_t within_space(const struct engine *g, uint64_t bytes, uint64_t ma
     return space < bytes ? space : bytes;
 }
 
-/* Bytes that the run may take: --mem, or 9/10 of what the backend could allocate. */
-static int find_budget(const struct engine *g, const struct forward_options *f, uint64_t mapped,
-                       uint64_t *bytes, struct err *e)
+/* Bytes that the run may take: --mem, or 9/10 of what the backend could allocate; *what: which. */
+static int find_budget(const struct engine *g, const struct forward_options *f, uint64_t *bytes,
+                       const char **what, struct err *e)
 {
     const struct engine_options *o = g->o;
+    *what = o->memory ? "--mem" : "free memory";
     if (o->memory)
         return memory_parse(bytes, o->memory, e) ? err_prefix(e, "--mem %s", o->memory) : 0;
     if (forward_available(g->entry->ops, f, bytes, e)) return -1;
     *bytes = *bytes / 10 * 9;
-    if (*bytes && mapped) *bytes = within_space(g, *bytes, mapped);
+    if (*bytes && g->mapped) {
+        uint64_t free = *bytes;
+        *bytes = within_space(g, free, g->mapped);
+        if (*bytes < free) *what = "free memory (ulimit -v)";
+    }
     return *bytes ? 0 : err_set(e, "cannot tell how much memory is free: give --mem SIZE");
 }
 
@@ -136,6 +141,7 @@ static int choose_sizes(const struct engine *g, struct forward_options *f,
 {
     const struct engine_options *o = g->o;
     const int positions = engine_context(g), context = kv_pages(positions);
+    const char *what;
     uint64_t budget = 0, page = need->page ? need->page : 1, left,
              fixed = need->weights + need->steps +
                      need->state * (uint64_t)(o->n_seqs + FEWEST_SNAPSHOTS);
@@ -149,13 +155,13 @@ static int choose_sizes(const struct engine *g, struct forward_options *f,
                              "one)",
                              o->n_pages, positions, context);
     }
-    if (find_budget(g, f, g->mapped, &budget, e)) return -1;
+    if (find_budget(g, f, &budget, &what, e)) return -1;
     left = budget > fixed ? budget - fixed : 0;
     if (left / page < (uint64_t)context)
         return err_set(e,
                        "%s %.0f MiB: the model%s takes %.0f MiB and the KV cache of one context of "
                        "%d tokens %.0f MiB (-c sets a smaller one)",
-                       o->memory ? "--mem" : "free memory", (double)budget / mib,
+                       what, (double)budget / mib,
                        need->state ? " with the states of -np sequences" : "", (double)fixed / mib,
                        positions, (double)(page * (uint64_t)context) / mib);
     f->n_states = choose_states(g, need, left - page * (uint64_t)context);

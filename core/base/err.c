@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static void err_write(struct err *e, enum err_kind kind, const char *fmt, va_list ap)
 {
@@ -24,6 +25,17 @@ int err_set(struct err *e, const char *fmt, ...)
     return -1;
 }
 
+/* The limit that a user may not know of, behind a message of memory. */
+static void say_limit(struct err *e)
+{
+    struct rlimit all;
+    size_t n = strlen(e->msg);
+    if (e->kind != ERR_MEMORY || getrlimit(RLIMIT_AS, &all) || all.rlim_cur == RLIM_INFINITY)
+        return;
+    snprintf(e->msg + n, sizeof e->msg - n, " (ulimit -v lets this process have %.0f MiB)",
+             (double)all.rlim_cur / (1 << 20));
+}
+
 int err_sys(struct err *e, const char *fmt, ...)
 {
     int code = errno;
@@ -34,6 +46,7 @@ int err_sys(struct err *e, const char *fmt, ...)
     size_t n = strlen(e->msg);
     snprintf(e->msg + n, sizeof e->msg - n, ": %s",
              code == ENOMEM ? "out of memory" : strerror(code));
+    say_limit(e);
     return -1;
 }
 
@@ -58,6 +71,7 @@ int err_memory_for(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     err_write(e, ERR_MEMORY, fmt, ap);
     va_end(ap);
+    say_limit(e);
     return -1;
 }
 

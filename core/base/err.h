@@ -21,7 +21,8 @@ int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2
 /* Puts "prefix: " before the message and keeps its kind; returns -1. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Reports a failed allocation: ERR_MEMORY with "out of memory" or, by err_memory_for, FMT. */
+/* Reports a failed allocation: ERR_MEMORY with "out of memory" or, by err_memory_for, FMT, and the
+ * limit of the address space (RLIMIT_AS) where there is one. */
 int err_memory(struct err *e);
 int err_memory_for(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int err_is_memory(const struct err *e);

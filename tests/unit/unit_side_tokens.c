@@ -278,6 +278,8 @@ static void wrong_files_are_refused_by_name(void **state)
         {{.config = "{\"additional_special_tokens\":[1]}"}, "additional_special_tokens holds"},
         {{.config = "{\"additional_special_tokens\":\"<x>\"}"}, "additional_special_tokens is no"},
         {{.config = "{\"eos_token\":2}"}, "eos_token holds what is no token"},
+        {{.map = "{\"eos_token\":NaN}"}, "eos_token holds what is no token"},
+        {{.config = "{\"pad_token\":{\"content\":-Infinity}}"}, "pad_token holds what is no token"},
         {{.map = "[]"}, "special_tokens_map.json: not an object"},
         {{.added = "{\"<x>\":\"14\"}"}, "added_tokens.json: '<x>' has no usable id"},
         {{.added = "{\"<x>\":-1}"}, "added_tokens.json: '<x>' has no usable id"},

@@ -39,6 +39,20 @@ static int has_keys(const json_t *record, const char *const *keys)
     return 1;
 }
 
+/* On a terminal a measurement of more than a second says where it is. */
+static void progress(void)
+{
+    char line[2000];
+    struct process p;
+    snprintf(line, sizeof line,
+             "script -qec 'timeout 4 %s -m %s -p 256 -n 0 -r 1000 -t 1 -o csv' /dev/null",
+             bench_bin, model);
+    process_run(&p, (char *[]){"/bin/sh", "-c", line, NULL}, NULL);
+    check(strstr(p.out, " of 1000; test 1 of 1, pp256; ") && strstr(p.out, " left"),
+          "where a measurement is", &p);
+    process_free(&p);
+}
+
 static void errors(void)
 {
     static const struct {
@@ -342,6 +356,7 @@ int main(int argc, char **argv)
     check(p.code == 0 && strstr(p.out, "--n-prompt") && strstr(p.out, "-np, "), "--help", &p);
     process_free(&p);
     errors();
+    progress();
     habits();
     runs();
     modes();

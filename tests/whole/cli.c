@@ -780,6 +780,19 @@ static void address_space(void)
               strstr(p.err, "-c") && strstr(p.err, "-np") && strstr(p.err, "--mem"),
           "a context beyond ulimit -v", &p);
     process_free(&p);
+    int n_named = 0,
+        n_silent = 0; /* too little, from the model's own size on: whatever lacks says so */
+    for (int limit = 8000; limit <= 60000; limit += 4000) {
+        snprintf(command, sizeof command, "ulimit -v %d; exec %s -m %s -i %s -o - -n 2 -np 1 -t 1",
+                 limit, run_bin, model, in);
+        process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+        n_named += p.code == 1 && strstr(p.err, "ulimit -v") != NULL;
+        n_silent += p.code == 1 && strstr(p.err, "out of memory") && !strstr(p.err, "ulimit -v") &&
+                    !strstr(p.err, "--mem");
+        if (n_silent) check(0, "a lack of memory that does not name its limit", &p);
+        process_free(&p);
+    }
+    check_that(n_named > 0 && !n_silent, "errors that name ulimit -v: %d", n_named);
     unlink(in);
     unlink(out);
 }

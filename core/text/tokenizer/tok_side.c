@@ -75,11 +75,15 @@ static const json_t *decoder_of(const struct tok_side *s)
     return present(s->config, "added_tokens_decoder");
 }
 
-/* The spelling of a token: a string, or an object with its content. NULL: neither. */
+/* The spelling of a token: a string, or an object with its content. NULL: neither; NaN and its like
+ * are none, which json_read_python makes strings of. */
 static const json_t *spelling(const json_t *v)
 {
     if (json_is_object(v)) v = json_object_get(v, "content");
-    return json_is_string(v) ? v : NULL;
+    const char *text = json_string_value(v);
+    int is_number = text && (!strcmp(text, "NaN") || !strcmp(text, "Infinity") ||
+                             !strcmp(text, "-Infinity"));
+    return text && !is_number ? v : NULL;
 }
 
 /* The value of a named token, or NULL. */
