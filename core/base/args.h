@@ -73,6 +73,8 @@ struct args_row {
     int chooses;                /* the mode that it chooses; 0: none */
     int group;                  /* options of one group exclude each other; 0: none */
     const char *needs;          /* names of options; without any of them it is refused; or NULL */
+    const char *decides;        /* what of a run's description it decides (a batch is continued with
+                                   the same one); "": nothing of an answer; NULL: not said */
 };
 
 /* Options of every program (ARGS_COMMON_ROWS in args_table.h). */

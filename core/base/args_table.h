@@ -27,6 +27,8 @@
 #define OFFERS(...)                                                                                \
     .offered = (const char *const[]) { __VA_ARGS__, NULL }
 #define MODE(m) (1u << (m))
+#define DECIDES(what) .decides = what
+#define DECIDES_NOTHING .decides = ""
 
 /* The options of every program; `field` is a struct args_common. */
 #define ARGS_COMMON_ROWS(field, of_version)                                                        \

@@ -217,9 +217,30 @@ static void test_sizes(void **state)
         assert_int_equal(memory_parse(&bytes, bad[i], &e), -1);
 }
 
+/* Every option that a batch may have says what of its answers it decides, or that it decides
+ * nothing: a batch is continued by the same options only. */
+static void batches_know_what_options_decide(void **state)
+{
+    const unsigned batch = 1u << RUN_BATCH;
+    int n = 0;
+    (void)state;
+    for (int i = 0; i < run_program.n_rows; i++) {
+        const struct args_row *r = &run_program.rows[i];
+        int is_common = r->offset < offsetof(struct options, common) + sizeof(struct args_common) &&
+                        r->offset >= offsetof(struct options, common);
+        if (!r->names[0] || is_common || (r->modes && !(r->modes & batch)) ||
+            (r->chooses && r->chooses != RUN_BATCH))
+            continue;
+        n++;
+        if (!r->decides) fail_msg("%s does not say what it decides", r->names[0]);
+    }
+    assert_true(n > 80);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_know_what_options_decide),
         cmocka_unit_test(test_run), cmocka_unit_test(test_bench), cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_exclusions), cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,126 +8,157 @@
 #include <string.h>
 #include <zlib.h>
 
-static void key(struct out *o, const char *name)
+enum { MAX_KEYS = 128 };
+
+struct writer {
+    struct out *o;
+    const char *key[MAX_KEYS]; /* that were written [n] */
+    int n;
+};
+
+static int is_written(const struct writer *w, const char *name)
 {
-    if (!out_failed(o) && o->p[o->n - 1] != '{') out_text(o, ",");
-    out_string(o, name, strlen(name));
-    out_text(o, ":");
+    for (int i = 0; i < w->n; i++)
+        if (!strcmp(w->key[i], name)) return 1;
+    return 0;
 }
 
-static void text(struct out *o, const char *name, const char *v)
+static void key(struct writer *w, const char *name)
 {
-    key(o, name);
-    if (v) out_string(o, v, strlen(v));
-    else out_text(o, "null");
+    CHECK(w->n < MAX_KEYS);
+    if (w->n) out_text(w->o, ",");
+    w->key[w->n++] = name;
+    out_string(w->o, name, strlen(name));
+    out_text(w->o, ":");
 }
 
-static void integer(struct out *o, const char *name, int64_t v)
+static void text(struct writer *w, const char *name, const char *v)
 {
-    key(o, name);
-    out_int(o, v);
+    key(w, name);
+    if (v) out_string(w->o, v, strlen(v));
+    else out_text(w->o, "null");
 }
 
-static void crc(struct out *o, const char *name, uint32_t v)
+static void integer(struct writer *w, const char *name, int64_t v)
+{
+    key(w, name);
+    out_int(w->o, v);
+}
+
+static void crc(struct writer *w, const char *name, uint32_t v)
 {
     char s[16];
     snprintf(s, sizeof s, "%08x", v);
-    text(o, name, s);
+    text(w, name, s);
 }
 
 /* As text: what was typed, not what a reader of JSON makes of it. */
-static void real(struct out *o, const char *name, double v)
+static void real(struct writer *w, const char *name, double v)
 {
     char s[32];
     snprintf(s, sizeof s, "%.17g", v);
-    text(o, name, s);
+    text(w, name, s);
 }
 
-static void strings(struct out *o, const char *name, const struct args_strings *v)
+static void strings(struct writer *w, const char *name, const struct args_strings *v)
 {
-    key(o, name);
-    out_text(o, "[");
+    key(w, name);
+    out_text(w->o, "[");
     for (int i = 0; i < v->n; i++) {
-        if (i) out_text(o, ",");
-        out_string(o, v->v[i], strlen(v->v[i]));
+        if (i) out_text(w->o, ",");
+        out_string(w->o, v->v[i], strlen(v->v[i]));
     }
-    out_text(o, "]");
+    out_text(w->o, "]");
 }
 
-int manifest_write(struct out *o, const struct manifest *m, struct err *e)
+/* Input, model, place, and what became of options that a file or a default completes. */
+static void write_facts(struct writer *w, const struct manifest *m)
 {
     const struct options *p = m->options;
+    const struct constraint_text *c = m->constraint;
     char s[48];
-    out_text(o, "{");
-    text(o, "program", "opt4gptq-run " OPT4GPTQ_VERSION);
-    crc(o, "input (crc32)", m->input_crc);
-    integer(o, "input (bytes)", (int64_t)m->input_bytes);
-    integer(o, "input (records)", (int64_t)m->n_records);
-    text(o, "model (crc32 of its header)", m->model_crc);
-    text(o, "model (name)", m->model_name);
-    crc(o, "chat template (crc32)", m->template_crc);
-    text(o, "--act", p->engine.act);
-    text(o, "--kv", p->engine.kv);
-    integer(o, "--query-halves", p->engine.query_halves);
-    text(o, "backend", m->backend);
-    text(o, "instruction set", m->instructions);
-    integer(o, "context (-c)", m->n_ctx);
-    text(o, "--input-format", p->input_format);
-    text(o, "--format", p->format);
-    text(o, "--order", p->order);
+    text(w, "program", "opt4gptq-run " OPT4GPTQ_VERSION);
+    crc(w, "input (crc32)", m->input_crc);
+    integer(w, "input (bytes)", (int64_t)m->input_bytes);
+    integer(w, "input (records)", (int64_t)m->n_records);
+    text(w, "model (crc32 of its header)", m->model_crc);
+    text(w, "model (name)", m->model_name);
+    crc(w, "chat template (crc32)", m->template_crc);
+    text(w, "backend", m->backend);
+    text(w, "instruction set", m->instructions);
+    int has_variant = strcmp(m->backend, "cpu") && strcmp(p->engine.variant, "auto");
+    text(w, "--variant", has_variant ? p->engine.variant : NULL); /* a GPU's order of sums */
+    integer(w, "context (-c)", m->n_ctx);
     snprintf(s, sizeof s, "%llu/%llu", (unsigned long long)m->shard.i,
              (unsigned long long)m->shard.n);
-    text(o, "--shard", s);
-    if (p->n_predict == OPT_UNSET) text(o, "-n", NULL);
-    else integer(o, "-n", p->n_predict);
+    text(w, "--shard", s);
     snprintf(s, sizeof s, "%llu", (unsigned long long)m->seed);
-    text(o, "--seed", s);
-    real(o, "temperature", m->sampling.temperature);
-    integer(o, "top-k", m->sampling.top_k);
-    real(o, "top-p", m->sampling.top_p);
-    real(o, "min-p", m->sampling.min_p);
-    real(o, "typical", m->sampling.typical_p);
-    real(o, "repeat-penalty", m->sampling.repetition_penalty);
-    real(o, "presence-penalty", m->sampling.presence_penalty);
-    real(o, "frequency-penalty", m->sampling.frequency_penalty);
-    integer(o, "repeat-last-n", p->sampling.repeat_last_n);
-    real(o, "top-nsigma", m->sampling.top_n_sigma);
-    real(o, "xtc-probability", m->sampling.xtc_probability);
-    real(o, "xtc-threshold", m->sampling.xtc_threshold);
-    real(o, "dry-multiplier", m->sampling.dry.multiplier);
-    real(o, "dry-base", m->sampling.dry.base);
-    integer(o, "dry-allowed-length", m->sampling.dry.allowed_length);
-    integer(o, "dry-penalty-last-n", p->sampling.dry_last_n);
-    strings(o, "--dry-sequence-breaker", &p->sampling.dry_breakers);
-    integer(o, "mirostat", m->sampling.mirostat);
-    real(o, "mirostat-ent", m->sampling.mirostat_tau);
-    real(o, "mirostat-lr", m->sampling.mirostat_eta);
-    text(o, "--samplers", p->sampling.samplers);
-    text(o, "--sampler-seq", p->sampling.sampler_seq);
-    strings(o, "--logit-bias", &p->sampling.logit_bias);
-    integer(o, "--min-tokens", p->sampling.min_tokens);
-    integer(o, "--chat", p->chat);
-    text(o, "--system-prompt", p->system_prompt);
-    integer(o, "--ignore-eos", p->sampling.ignore_eos);
-    integer(o, "--special", p->special);
-    strings(o, "--stop", &p->stop);
-    text(o, "constraint", m->constraint->name);
-    crc(o, "constraint (crc32)",
-        (uint32_t)crc32_z(0, (const unsigned char *)m->constraint->spec.text,
-                          m->constraint->spec.bytes));
-    integer(o, "--schema-order", p->schema_order);
-    integer(o, "--any-order", p->any_order);
-    integer(o, "--leading-space", p->leading_space);
-    text(o, "--json-space", p->compact_json ? "none" : p->json_space);
-    text(o, "--pooling", p->pooling);
-    if (p->embd_normalize == OPT_UNSET) text(o, "--embd-normalize", NULL);
-    else integer(o, "--embd-normalize", p->embd_normalize);
-    crc(o, "score template (crc32)", m->pooling->template_crc);
-    text(o, "--score-tokens", p->score_tokens);
-    text(o, "--tool-call-parser", p->tool_call_parser);
-    integer(o, "--reasoning-parser", p->reasoning_parser != NULL);
-    integer(o, "--trust-request-chat-template", p->trust_request_template);
-    integer(o, "started", m->started);
+    text(w, "--seed", s);
+    text(w, "constraint", c->name);
+    crc(w, "constraint (crc32)",
+        (uint32_t)crc32_z(0, (const unsigned char *)c->spec.text, c->spec.bytes));
+    text(w, "--json-space", p->compact_json ? "none" : p->json_space);
+    crc(w, "score template (crc32)", m->pooling->template_crc);
+    integer(w, "--reasoning-parser", p->reasoning_parser != NULL);
+    integer(w, "started", m->started);
+}
+
+/* Sampling where records say nothing: the options' values, or those of the checkpoint. */
+static void write_sampling(struct writer *w, const struct sampler_params *s)
+{
+    real(w, "temperature", s->temperature);
+    integer(w, "top-k", s->top_k);
+    real(w, "top-p", s->top_p);
+    real(w, "min-p", s->min_p);
+    real(w, "typical", s->typical_p);
+    real(w, "repeat-penalty", s->repetition_penalty);
+    real(w, "presence-penalty", s->presence_penalty);
+    real(w, "frequency-penalty", s->frequency_penalty);
+    real(w, "top-nsigma", s->top_n_sigma);
+    real(w, "xtc-probability", s->xtc_probability);
+    real(w, "xtc-threshold", s->xtc_threshold);
+    real(w, "dry-multiplier", s->dry.multiplier);
+    real(w, "dry-base", s->dry.base);
+    integer(w, "dry-allowed-length", s->dry.allowed_length);
+    integer(w, "mirostat", s->mirostat);
+    real(w, "mirostat-ent", s->mirostat_tau);
+    real(w, "mirostat-lr", s->mirostat_eta);
+}
+
+/* An option as it was given. */
+static void write_option(struct writer *w, const struct args_row *r, const struct options *p)
+{
+    const void *v = (const char *)p + r->offset;
+    const int *n = v;
+    switch (r->kind) {
+    case ARGS_IS_FLAG: integer(w, r->decides, *n); return;
+    case ARGS_IS_INT:
+        if (*n == OPT_UNSET) text(w, r->decides, NULL);
+        else integer(w, r->decides, *n);
+        return;
+    case ARGS_IS_REAL: real(w, r->decides, *(const double *)v); return;
+    case ARGS_IS_TEXT: text(w, r->decides, *(const char *const *)v); return;
+    case ARGS_IS_STRINGS: strings(w, r->decides, v); return;
+    case ARGS_IS_SEED:
+    case ARGS_IS_INTS:
+    case ARGS_IS_TEXTS: break;
+    }
+    CHECK(0);
+}
+
+/* Options that decide something of the answers (the column `decides` of their table), each by its
+ * first row where several decide the same. */
+int manifest_write(struct out *o, const struct manifest *m, struct err *e)
+{
+    struct writer w = {.o = o};
+    out_text(o, "{");
+    write_facts(&w, m);
+    write_sampling(&w, &m->sampling);
+    for (int i = 0; i < run_program.n_rows; i++) {
+        const struct args_row *r = &run_program.rows[i];
+        if (r->decides && *r->decides && !is_written(&w, r->decides))
+            write_option(&w, r, m->options);
+    }
     out_text(o, "}\n");
     return out_failed(o) ? err_memory(e) : 0;
 }
@@ -208,7 +239,7 @@ int manifest_check(const char *old, size_t n_old, const char *now, size_t n_now,
     json_object_foreach (b, name, v) {
         const json_t *was = json_object_get(a, name);
         char x[64], y[64];
-        if (!strcmp(name, "started") || (was && json_equal(was, v))) continue;
+        if (!strcmp(name, "started") || (was ? json_equal(was, v) : json_is_null(v))) continue;
         brief(x, was);
         brief(y, v);
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s was %s, is %s",
