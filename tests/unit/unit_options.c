@@ -239,9 +239,11 @@ static void batches_know_what_options_decide(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_know_what_options_decide),
-        cmocka_unit_test(test_run), cmocka_unit_test(test_bench), cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_exclusions), cmocka_unit_test(test_sizes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(batches_know_what_options_decide),
+                                       cmocka_unit_test(test_run),
+                                       cmocka_unit_test(test_bench),
+                                       cmocka_unit_test(test_spellings),
+                                       cmocka_unit_test(test_exclusions),
+                                       cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
