@@ -55,6 +55,13 @@ static const struct hf_family families[] = {
      .layers = 30, .dim = 2304, .heads = 8, .vocab = 262144, .kv_heads = 4, .head_dim = 256,
      .context = 131072, .bos = 2, .eos = 1, .ffn = 9216, .tied = 1,
      .traits = HF_GEMMA | HF_GEMMA4 | HF_QK_NORM, .windows = WINDOWS_TYPES, .window = 512,
+     .full_every = 6, .gemma = 4, .ple = 256, .rope = {1e6, 0}, .normalize = -1},
+    {.name = "gemma4",
+     .classes = {"Gemma4UnifiedForCausalLM", "Gemma4UnifiedForConditionalGeneration"},
+     .types = {"gemma4_unified", "gemma4_unified_text"},
+     .layers = 30, .dim = 2304, .heads = 8, .vocab = 262144, .kv_heads = 4, .head_dim = 256,
+     .context = 262144, .bos = 2, .eos = 1, .ffn = 9216, .tied = 1,
+     .traits = HF_GEMMA | HF_GEMMA4 | HF_QK_NORM, .windows = WINDOWS_TYPES, .window = 1024,
      .full_every = 6, .gemma = 4, .rope = {1e6, 0}, .normalize = -1},
     {.name = "phi3", .classes = {"Phi3ForCausalLM"},
      .layers = 32, .dim = 3072, .heads = 32, .vocab = 32064, .context = 4096, .bos = 1,
@@ -195,14 +202,16 @@ static const struct hf_family families[] = {
      .traits = QWEN_HYBRID | HF_EXPERTS | HF_SHARED_GATE, .full_every = 4, .rope = {0, 0.25},
      .experts = 512, .top_k = 10, .expert_ffn = 512, .shared_ffn = 512, .normalize = 1},
     {.name = "qwen3_next",
-     .classes = {"Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration"},
-     .types = {"qwen3_5", "qwen3_5_text"},
+     .classes = {"Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_8ForCausalLM",
+                 "Qwen3_8ForConditionalGeneration"},
+     .types = {"qwen3_5", "qwen3_5_text", "qwen3_8", "qwen3_8_text"},
      .layers = 32, .dim = 4096, .heads = 16, .vocab = 248320, .kv_heads = 4, .head_dim = 256,
      .context = 32768, .bos = -1, .eos = -1, .ffn = 12288, .traits = QWEN_HYBRID,
      .full_every = 4, .rope = {0, 0.25}},
     {.name = "qwen3_next",
-     .classes = {"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration"},
-     .types = {"qwen3_5_moe", "qwen3_5_moe_text"},
+     .classes = {"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration",
+                 "Qwen3_8MoeForCausalLM", "Qwen3_8MoeForConditionalGeneration"},
+     .types = {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_8_moe", "qwen3_8_moe_text"},
      .layers = 40, .dim = 2048, .heads = 16, .vocab = 248320, .kv_heads = 2, .head_dim = 256,
      .context = 32768, .bos = -1, .eos = -1, .ffn = 512,
      .traits = QWEN_HYBRID | HF_EXPERTS | HF_SHARED_GATE, .full_every = 4, .rope = {0, 0.25},
@@ -246,7 +255,7 @@ static const struct hf_family *by_name(const char *class, const char *type)
 {
     for (int i = 0; i < N_FAMILIES; i++) {
         const struct hf_family *f = &families[i];
-        for (int k = 0; class && k < 3 && f->classes[k]; k++)
+        for (int k = 0; class && k < 4 && f->classes[k]; k++)
             if (!strcmp(class, f->classes[k])) return f;
         if (class || !type) continue;
         if (!strcmp(type, f->name)) return f;
@@ -303,15 +312,16 @@ const struct hf_family *hff_find(const json_t *config, int *nested, struct err *
     if (!class && !type)
         err_set(e, "config.json: neither architectures nor model_type says what model this is");
     else
-        err_set(e,
-                "config.json: architecture '%.60s' is not supported%s (Llama, Mistral, Mixtral, "
-                "Qwen2 to Qwen3.5, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4, DeepSeek, Kimi-K2, "
-                "gpt-oss, OLMo 2 and 3, Granite, SmolLM3, StableLM, Starcoder2, Seed-OSS, Ernie "
-                "4.5 and InternLM3 "
-                "language models are): %s",
-                class ? class : type,
-                has_latent_attention(config) ? ": its attention is multi-head latent" : "",
-                instead_of(class));
+        err_set(
+            e,
+            "config.json: architecture '%.60s' is not supported%s (Llama 1 to 4, Mistral, Mixtral, "
+            "Qwen2 to Qwen3.8, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4, DeepSeek, Kimi-K2, "
+            "MiniMax-M2, gpt-oss, OLMo 2 and 3, EXAONE 4, Hunyuan, dots1, Cohere, Apertus, "
+            "Granite, SmolLM3, StableLM, Orion, Starcoder2, Seed-OSS, Ernie 4.5, InternLM, Yi "
+            "and Aquila language models are): %s",
+            class ? class : type,
+            has_latent_attention(config) ? ": its attention is multi-head latent" : "",
+            instead_of(class));
     return NULL;
 }
 

@@ -22,7 +22,7 @@ enum hf_windows {
 /* Defaults of transformers' configuration classes, for keys that a config leaves out. */
 struct hf_family {
     const char *name;              /* architecture in the model file */
-    const char *classes[3];        /* of `architectures` */
+    const char *classes[4];        /* of `architectures` */
     const char *types[4];          /* of model_type */
     int layers, dim, heads, vocab; /* vocab 0: required */
     int kv_heads;                  /* 0 = as many as heads */
@@ -34,6 +34,7 @@ struct hf_family {
     int window;                   /* of a missing sliding_window; 0: none */
     int full_every;               /* of so many layers the last has no window, or full attention */
     int gemma;                    /* 0, or the generation */
+    int ple;                      /* Gemma 4: size of a missing hidden_size_per_layer_input */
     double eps;                   /* 0: 1e-6 */
     const char *eps_key;          /* NULL: rms_norm_eps */
     struct hf_rope_defaults rope; /* 0: 10000, all of a head */

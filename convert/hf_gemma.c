@@ -126,7 +126,7 @@ static int take_gemma4(struct hf_config *c, const json_t *config, const struct h
                        const struct notes *n, struct err *e)
 {
     int vocab, experts;
-    if (hff_int(config, "hidden_size_per_layer_input", 256, 0, 1 << 16, &c->ple_dim, e) ||
+    if (hff_int(config, "hidden_size_per_layer_input", f->ple, 0, 1 << 16, &c->ple_dim, e) ||
         hff_int(config, "vocab_size_per_layer_input", c->ple_dim ? 262144 : c->vocab, 1, 1 << 26,
                 &vocab, e) ||
         hff_number(config, "final_logit_softcapping", 0, 1e-3, 1e6, &c->logits_softcap, e))

@@ -274,6 +274,14 @@ static const struct {
      "{\"architectures\": [\"Llama4ForCausalLM\"], \"num_hidden_layers\": 2, "
      "\"attention_chunk_size\": null}",
      "{\"chunks\": [0, 0], \"no_rope\": [0, 0]}"},
+    {"gemma4 unified",
+     "{\"architectures\": [\"Gemma4UnifiedForConditionalGeneration\"], \"model_type\": "
+     "\"gemma4_unified\", \"text_config\": {\"model_type\": \"gemma4_unified_text\", "
+     "\"num_hidden_layers\": 6, \"use_bidirectional_attention\": \"vision\"}}",
+     "{\"architecture\": \"gemma4\", \"ple_dim\": 0, \"windows\": [1024, 1024, 1024, 1024, 1024, "
+     "0], \"head_dims\": [256, 256, 256, 256, 256, 512]}"},
+    {"qwen3.8 by its type", "{\"model_type\": \"qwen3_8\", \"vocab_size\": 320}",
+     "{\"architecture\": \"qwen3_next\", \"dim\": 4096}"},
     {"internlm2",
      "{\"architectures\": [\"InternLM2ForCausalLM\"], \"bias\": false, \"vocab_size\": 320, "
      "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}",
