@@ -7,6 +7,7 @@ typedef __m256 vec;
 #define vec_load _mm256_loadu_ps
 #define vec_store _mm256_storeu_ps
 #define vec_set1 _mm256_set1_ps
+#define vec_add _mm256_add_ps
 #define vec_sub _mm256_sub_ps
 #define vec_mul _mm256_mul_ps
 #define vec_fma _mm256_fmadd_ps

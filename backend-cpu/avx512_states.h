@@ -7,6 +7,7 @@ typedef __m512 vec;
 #define vec_load _mm512_loadu_ps
 #define vec_store _mm512_storeu_ps
 #define vec_set1 _mm512_set1_ps
+#define vec_add _mm512_add_ps
 #define vec_sub _mm512_sub_ps
 #define vec_mul _mm512_mul_ps
 #define vec_fma _mm512_fmadd_ps

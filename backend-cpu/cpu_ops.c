@@ -71,6 +71,7 @@ struct norm_job {
     const float *delta, *weight, *bias;
     float eps;
     int dim, groups, centered; /* a row is `groups` rows of dim elements */
+    int own;                   /* weights of a group are behind those of the group before */
 };
 
 static void norm_task(void *arg, int row, int thread)
@@ -79,10 +80,11 @@ static void norm_task(void *arg, int row, int thread)
     (void)thread;
     size_t at = (size_t)row * (size_t)j->groups * (size_t)j->dim;
     for (int i = 0; i < j->groups; i++, at += (size_t)j->dim) {
-        const float *delta = j->delta ? j->delta + at : NULL;
+        const float *delta = j->delta ? j->delta + at : NULL,
+                    *weight = j->weight + (j->own ? (size_t)i * (size_t)j->dim : 0);
         if (j->centered)
-            j->k->layer_norm(j->x + at, delta, j->weight, j->bias, j->eps, j->out + at, j->dim);
-        else j->k->norm(j->x + at, delta, j->weight, j->eps, j->out + at, j->dim);
+            j->k->layer_norm(j->x + at, delta, weight, j->bias, j->eps, j->out + at, j->dim);
+        else j->k->norm(j->x + at, delta, weight, j->eps, j->out + at, j->dim);
     }
 }
 
@@ -101,6 +103,7 @@ static struct norm_job norm_job_of(const struct call *t)
         .dim = width / groups,
         .groups = groups,
         .centered = t->op->as.norm.centered,
+        .own = t->op->as.norm.own,
     };
     CHECK(width % groups == 0 && !(j.delta && (groups > 1 || j.out == j.x)));
     return j;

@@ -43,9 +43,10 @@ static float *scratch_of(const struct cpu *c, int thread)
 struct conv_job {
     const struct cpu *c;
     const float *x, *w; /* [rows][channels]; [channels][width] */
+    const float *bias;  /* [channels] or NULL */
     float *out;         /* [rows][channels] */
     struct slots slots; /* a slot is [width - 1][channels] */
-    int channels, width, blocks;
+    int channels, width, blocks, linear;
 };
 
 /* Reads the state of the channels first .. first + n - 1 as [width - 1][CONV_CHANNELS]. */
@@ -71,8 +72,16 @@ static void conv_task_run(void *arg, int task, int thread)
     for (int c = 0; c < n; c++)
         for (int i = 0; i < j->width; i++)
             weight[i * CONV_CHANNELS + c] = j->w[(first + c) * j->width + i];
-    const struct conv_task t = {j->x + at,   j->out + at, before,   weight,
-                                j->channels, n_rows,      j->width, n};
+    const struct conv_task t = {.x = j->x + at,
+                                .out = j->out + at,
+                                .before = before,
+                                .weight = weight,
+                                .bias = j->bias ? j->bias + first : NULL,
+                                .row_stride = j->channels,
+                                .rows = n_rows,
+                                .width = j->width,
+                                .channels = n,
+                                .linear = j->linear};
     j->c->kernels->states->conv(&t);
     for (int i = 0; i + 1 < j->width; i++) {
         int r = n_rows - j->width + 1 + i;
@@ -90,8 +99,10 @@ void cpu_run_conv(const struct call *t)
         .c = t->c,
         .x = in_of(t, 0),
         .w = vector_of(t, 0),
+        .bias = vector_of(t, 1),
         .out = out_of(t, 0),
         .slots = slots_of(t, t->op->as.conv.state),
+        .linear = t->op->as.conv.linear,
         .channels = channels,
         .width = t->op->as.conv.width,
         .blocks = (channels + CONV_CHANNELS - 1) / CONV_CHANNELS,
@@ -101,20 +112,32 @@ void cpu_run_conv(const struct call *t)
 
 struct delta_job {
     const struct cpu *c;
-    const float *qkv, *a, *b;  /* [rows][2 nk dk + nv dv]; [rows][nv] */
+    const float *q, *k, *v;    /* [rows]: of rows of qk_stride and v_stride floats */
+    const float *a, *b;        /* [rows][nv] */
     const float *decay, *bias; /* [nv] */
+    const float *skip;         /* [nv]; NULL: none */
+    enum delta_rule rule;
+    float beta_scale;
     float *out;                /* [rows][nv dv] */
     struct slots slots;        /* a slot is [nv][dk][dv] */
     int key_heads, value_heads, key_dim, value_dim;
+    size_t qk_stride, v_stride;
     float *unit;     /* [nk][rows][2][dk] */
     float *g, *beta; /* [nv][rows] */
     int blocks;      /* blocks of columns of one head */
 };
 
-static size_t qkv_floats(const struct delta_job *j)
+/* q, k and v: one after another in in0, or in buffers of their own. */
+static void find_qkv(const struct call *t, struct delta_job *j)
 {
-    return 2 * (size_t)j->key_heads * (size_t)j->key_dim +
-           (size_t)j->value_heads * (size_t)j->value_dim;
+    size_t keys = (size_t)j->key_heads * (size_t)j->key_dim,
+           values = (size_t)j->value_heads * (size_t)j->value_dim;
+    int apart = t->op->in[3] >= 0;
+    j->q = in_of(t, 0);
+    j->k = apart ? in_of(t, 3) : j->q + keys;
+    j->v = apart ? in_of(t, 4) : j->k + keys;
+    j->qk_stride = apart ? keys : 2 * keys + values;
+    j->v_stride = apart ? values : 2 * keys + values;
 }
 
 static void prepare_task(void *arg, int row, int thread)
@@ -127,9 +150,12 @@ static void prepare_task(void *arg, int row, int thread)
         .key_heads = j->key_heads,
         .value_heads = j->value_heads,
         .key_dim = j->key_dim,
-        .qk = j->qkv + r * qkv_floats(j),
+        .rule = j->rule,
+        .beta_scale = j->beta_scale,
+        .q = j->q + r * j->qk_stride,
+        .k = j->k + r * j->qk_stride,
         .a = j->a + r * heads,
-        .b = j->b + r * heads,
+        .b = j->b ? j->b + r * heads : NULL,
         .decay = j->decay,
         .bias = j->bias,
         .unit = j->unit + r * unit,
@@ -149,7 +175,7 @@ static void delta_task_run(void *arg, int task, int thread)
         seq = task / j->blocks / j->value_heads, row = b->seq_start[seq],
         key = head / (j->value_heads / j->key_heads), first = block * DELTA_COLUMNS,
         n = j->value_dim - first < DELTA_COLUMNS ? j->value_dim - first : DELTA_COLUMNS;
-    size_t dk = (size_t)j->key_dim, dv = (size_t)j->value_dim, keys = (size_t)j->key_heads * dk,
+    size_t dk = (size_t)j->key_dim, dv = (size_t)j->value_dim,
            at = (size_t)head * dk * dv + (size_t)first, bytes = (size_t)n * sizeof(float),
            value = (size_t)head * dv + (size_t)first, rows = (size_t)b->n_rows;
     const float *from = read_slot(&j->slots, b, seq);
@@ -159,16 +185,18 @@ static void delta_task_run(void *arg, int task, int thread)
         memcpy(s + i * DELTA_COLUMNS, from + at + i * dv, bytes);
     j->c->kernels->states->delta(&(struct delta_task){
         .unit = j->unit + ((size_t)key * rows + (size_t)row) * 2 * dk,
-        .v = j->qkv + (size_t)row * qkv_floats(j) + 2 * keys + value,
+        .v = j->v + (size_t)row * j->v_stride + value,
         .g = j->g + (size_t)head * rows + row,
         .beta = j->beta + (size_t)head * rows + row,
         .out = j->out + (size_t)row * (size_t)j->value_heads * dv + value,
         .s = s,
-        .v_stride = (int)qkv_floats(j),
+        .v_stride = (int)j->v_stride,
         .out_stride = j->value_heads * j->value_dim,
         .rows = b->seq_start[seq + 1] - row,
         .key_dim = j->key_dim,
         .columns = n,
+        .rule = j->rule,
+        .skip = j->skip ? j->skip[head] : 0,
     });
     for (size_t i = 0; i < dk; i++) memcpy(to + at + i * dv, s + i * DELTA_COLUMNS, bytes);
 }
@@ -179,11 +207,13 @@ void cpu_run_delta(const struct call *t)
     const struct batch *b = t->c->batch;
     struct delta_job j = {
         .c = t->c,
-        .qkv = in_of(t, 0),
         .a = in_of(t, 1),
         .b = in_of(t, 2),
         .decay = vector_of(t, 0),
         .bias = vector_of(t, 1),
+        .skip = vector_of(t, 2),
+        .rule = op->as.delta.rule,
+        .beta_scale = op->as.delta.beta_scale > 0 ? op->as.delta.beta_scale : 1,
         .out = out_of(t, 0),
         .slots = slots_of(t, op->as.delta.state),
         .key_heads = op->as.delta.key_heads,
@@ -194,6 +224,7 @@ void cpu_run_delta(const struct call *t)
         .blocks = (op->as.delta.value_dim + DELTA_COLUMNS - 1) / DELTA_COLUMNS,
     };
     size_t rows = (size_t)b->n_rows;
+    find_qkv(t, &j);
     j.g = j.unit + rows * 2 * (size_t)j.key_heads * (size_t)j.key_dim;
     j.beta = j.g + rows * (size_t)j.value_heads;
     pool_run(t->c->pool, b->n_rows, prepare_task, &j);

@@ -556,11 +556,20 @@ ALWAYS_INLINE float fp32_xielu(const struct xielu *a, float x)
     return x > 0 ? x * fmaf(a->p, x, a->beta) : fmaf(a->n, q, linear);
 }
 
+/* The activations without an exponential. up NULL: the activation alone */
+ALWAYS_INLINE float glu_plain(const enum activation k, float g, const float *up)
+{
+    float p = g < 0 ? 0 : g, y = k == ACTIVATION_RELU2 ? p * p : g;
+    return up ? y * *up : y;
+}
+
 /* up NULL: the activation alone */
 ALWAYS_INLINE float fp32_glu(const struct cpu_glu *a, float g, const float *up)
 {
     float u = up ? *up : 0;
     if (a->activation == ACTIVATION_XIELU) return fp32_xielu(&a->xielu, g);
+    if (a->activation == ACTIVATION_RELU2 || a->activation == ACTIVATION_NONE)
+        return glu_plain(a->activation, g, up);
     if (a->activation == ACTIVATION_SWIGLU_CLAMPED) {
         g = g > a->limit ? a->limit : g;
         u = u > a->limit ? a->limit : u;
@@ -574,6 +583,15 @@ ALWAYS_INLINE float fp32_glu(const struct cpu_glu *a, float g, const float *up)
 /* All n elements by a variant's vectors; constants: k, the activation of *a, and has_up. */
 typedef void glu_fn(const struct cpu_glu *a, enum activation k, int has_up, float *gate,
                     const float *up, size_t n);
+
+/* gcc vectorizes it. */
+ALWAYS_INLINE void glu_each_plain(const enum activation k, float *gate, const float *up, size_t n)
+{
+    if (up)
+        for (size_t i = 0; i < n; i++) gate[i] = glu_plain(k, gate[i], up + i);
+    else
+        for (size_t i = 0; i < n; i++) gate[i] = glu_plain(k, gate[i], NULL);
+}
 
 ALWAYS_INLINE void glu_each(const struct cpu_glu *a, float *gate, const float *up, size_t n,
                             glu_fn *all)
@@ -593,6 +611,8 @@ ALWAYS_INLINE void glu_each(const struct cpu_glu *a, float *gate, const float *u
         break;
     case ACTIVATION_SWIGLU_CLAMPED: all(a, ACTIVATION_SWIGLU_CLAMPED, 1, gate, up, n); break;
     case ACTIVATION_XIELU: all(a, ACTIVATION_XIELU, 0, gate, up, n); break;
+    case ACTIVATION_RELU2: glu_each_plain(ACTIVATION_RELU2, gate, up, n); break;
+    case ACTIVATION_NONE: glu_each_plain(ACTIVATION_NONE, gate, up, n); break;
     }
 }
 

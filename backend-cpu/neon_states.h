@@ -7,6 +7,7 @@ typedef float32x4_t vec;
 #define vec_load vld1q_f32
 #define vec_store vst1q_f32
 #define vec_set1 vdupq_n_f32
+#define vec_add vaddq_f32
 #define vec_sub vsubq_f32
 #define vec_mul vmulq_f32
 #define vec_fma(a, b, c) vfmaq_f32(c, a, b)

@@ -263,6 +263,8 @@ static double activation(const struct cpu_glu *a, double x)
     case ACTIVATION_GELU_TANH:
         return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case ACTIVATION_SIGMOID: return 1 / (1 + exp(-x));
+    case ACTIVATION_RELU2: return x < 0 ? 0 : x * x;
+    case ACTIVATION_NONE: return x;
     case ACTIVATION_SWIGLU_CLAMPED:
         x = clamped(x, -INFINITY, a->limit);
         return x / (1 + exp(-a->alpha * x));
@@ -371,7 +373,9 @@ static void ref_conv(const struct conv_task *t)
                        (at < 0 ? t->before[(at + t->width - 1) * CONV_CHANNELS + c]
                                : t->x[(size_t)at * (size_t)t->row_stride + (size_t)c]);
             }
-            t->out[(size_t)r * (size_t)t->row_stride + (size_t)c] = (float)silu(sum);
+            if (t->bias) sum += (double)t->bias[c];
+            t->out[(size_t)r * (size_t)t->row_stride + (size_t)c] = (float)(t->linear ? sum
+                                                                                      : silu(sum));
         }
 }
 
@@ -381,17 +385,19 @@ static void ref_delta_prepare(const struct delta_inputs *t)
     for (int h = 0; h < 2 * t->key_heads; h++) {
         int is_q = h < t->key_heads;
         float *y = t->unit + (size_t)(is_q ? h : h - t->key_heads) * t->unit_stride + !is_q * n;
+        const float *x = is_q ? t->q + h * n : t->k + (h - t->key_heads) * n;
         double sum = 1e-6, f;
-        for (int i = 0; i < n; i++) sum += (double)t->qk[h * n + i] * t->qk[h * n + i];
-        f = 1 / sqrt(is_q ? sum * n : sum);
-        for (int i = 0; i < n; i++) y[i] = (float)(t->qk[h * n + i] * f);
+        for (int i = 0; i < n; i++) sum += (double)x[i] * x[i];
+        f = t->rule == DELTA_SSM ? 1 : 1 / sqrt(is_q ? sum * n : sum);
+        for (int i = 0; i < n; i++) y[i] = (float)(x[i] * f);
     }
     for (int h = 0; h < t->value_heads; h++) {
         double x = (double)t->a[h] + (double)t->bias[h],
                softplus = (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
         size_t at = (size_t)h * t->gate_stride;
         t->g[at] = (float)exp(t->decay[h] * softplus);
-        t->beta[at] = (float)(1 / (1 + exp(-(double)t->b[h])));
+        t->beta[at] = (float)(t->rule == DELTA_SSM ? softplus
+                                                   : t->beta_scale / (1 + exp(-(double)t->b[h])));
     }
 }
 
@@ -404,13 +410,16 @@ static void ref_delta(const struct delta_task *t)
         for (int c = 0; c < t->columns; c++) {
             double sum = 0, out = 0, u;
             float *s = t->s + c;
-            for (int i = 0; i < t->key_dim; i++) sum += k[i] * (g * s[i * DELTA_COLUMNS]);
-            u = beta * (t->v[(size_t)r * (size_t)t->v_stride + (size_t)c] - sum);
+            for (int i = 0; i < t->key_dim && t->rule == DELTA_GATED; i++)
+                sum += k[i] * (g * s[i * DELTA_COLUMNS]);
+            double v = t->v[(size_t)r * (size_t)t->v_stride + (size_t)c];
+            u = beta * (v - sum);
             for (int i = 0; i < t->key_dim; i++) {
                 double x = g * s[i * DELTA_COLUMNS] + k[i] * u;
                 out += q[i] * x;
                 s[i * DELTA_COLUMNS] = (float)x;
             }
+            if (t->rule == DELTA_SSM) out += t->skip * v;
             t->out[(size_t)r * (size_t)t->out_stride + (size_t)c] = (float)out;
         }
     }

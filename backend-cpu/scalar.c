@@ -275,6 +275,7 @@ ALWAYS_INLINE float silu_of(float x);
 ALWAYS_INLINE vec vec_load(const float *p) { LANE_BY_LANE(p[l]); }
 ALWAYS_INLINE void vec_store(float *p, vec a) { memcpy(p, a.lane, sizeof a.lane); }
 ALWAYS_INLINE vec vec_set1(float a) { LANE_BY_LANE(a); }
+ALWAYS_INLINE vec vec_add(vec a, vec b) { LANE_BY_LANE(a.lane[l] + b.lane[l]); }
 ALWAYS_INLINE vec vec_sub(vec a, vec b) { LANE_BY_LANE(a.lane[l] - b.lane[l]); }
 ALWAYS_INLINE vec vec_mul(vec a, vec b) { LANE_BY_LANE(a.lane[l] * b.lane[l]); }
 ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c)

@@ -260,29 +260,40 @@ static void run_softcap(const struct cpu_kernels *k, struct vectors *v, int cap,
     k->softcap(r->f, (float)cap, VECTOR);
 }
 
-static void run_conv(const struct cpu_kernels *k, struct vectors *v, int width, struct result *r)
+enum { CONV_BIASED = 100, CONV_LINEAR = 200 };
+
+static void run_conv(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
     k->states->conv(&(struct conv_task){.x = v->bias,
                                         .out = r->f,
                                         .before = v->x + MANY,
                                         .weight = v->x,
+                                        .bias = variant / CONV_BIASED % 2 ? v->x + 1 : NULL,
                                         .row_stride = 0,
                                         .rows = 1,
-                                        .width = width,
-                                        .channels = VECTOR});
+                                        .width = variant % CONV_BIASED,
+                                        .channels = VECTOR,
+                                        .linear = variant >= CONV_LINEAR});
 }
 
-/* Three rows of a head, and what they leave of S. */
-static void run_delta(const struct cpu_kernels *k, struct vectors *v, int columns, struct result *r)
+enum { SSM = 1000, BETA_2 = 2000 };
+
+/* Rows of a head, and what they leave of S. */
+static void run_delta(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
-    enum { DELTA_ROWS = 3 };
+    enum { DELTA_ROWS = 5 };
+    int columns = variant % SSM;
+    enum delta_rule rule = variant / SSM == 1 ? DELTA_SSM : DELTA_GATED;
     float g[DELTA_ROWS], beta[DELTA_ROWS], *s = r->f + DELTA_ROWS * DELTA_COLUMNS,
                                                *unit = v->scratch;
     for (int i = 0; i < DELTA_ROWS; i++)
         k->states->delta_prepare(&(struct delta_inputs){.key_heads = 1,
                                                         .value_heads = 1,
                                                         .key_dim = HEAD_DIM,
-                                                        .qk = v->x + i * K,
+                                                        .rule = rule,
+                                                        .beta_scale = variant >= BETA_2 ? 2 : 1,
+                                                        .q = v->x + i * K,
+                                                        .k = v->x + i * K + 2 * HEAD_DIM,
                                                         .a = v->x + i * K + HEAD_DIM,
                                                         .b = v->x + i,
                                                         .decay = v->bias,
@@ -302,7 +313,9 @@ static void run_delta(const struct cpu_kernels *k, struct vectors *v, int column
                                           .out_stride = DELTA_COLUMNS,
                                           .rows = DELTA_ROWS,
                                           .key_dim = HEAD_DIM,
-                                          .columns = columns});
+                                          .columns = columns,
+                                          .rule = rule,
+                                          .skip = 0.75f});
 }
 
 static const struct {
@@ -367,11 +380,20 @@ static const struct {
     {"glu", run_glu, ALONE + ACTIVATION_GELU_TANH},
     {"glu", run_glu, ALONE + ACTIVATION_SIGMOID},
     {"glu", run_glu, ALONE + ACTIVATION_XIELU},
+    {"glu", run_glu, ACTIVATION_RELU2},
+    {"glu", run_glu, ALONE + ACTIVATION_RELU2},
+    {"glu", run_glu, ACTIVATION_NONE},
     {"softcap", run_softcap, 2},
     {"conv", run_conv, 2},
     {"conv", run_conv, 4},
+    {"conv", run_conv, 4 + CONV_BIASED},
+    {"conv", run_conv, 3 + CONV_LINEAR},
+    {"conv", run_conv, 3 + CONV_LINEAR + CONV_BIASED},
     {"delta", run_delta, DELTA_COLUMNS},
     {"delta", run_delta, 20},
+    {"delta", run_delta, 20 + BETA_2},
+    {"delta", run_delta, SSM + DELTA_COLUMNS},
+    {"delta", run_delta, SSM + 20},
 };
 
 const char *cpu_selfcheck(const struct cpu_kernels *k)

@@ -5,6 +5,8 @@
 #ifndef BACKEND_CPU_STATES_H
 #define BACKEND_CPU_STATES_H
 
+#include "core/step/op.h"
+
 #include <stddef.h>
 
 enum {
@@ -19,17 +21,21 @@ struct conv_task {
     float *out;          /* the same shape */
     const float *before; /* [width - 1][CONV_CHANNELS] the rows before the first */
     const float *weight; /* [width][CONV_CHANNELS] */
+    const float *bias;   /* [channels] or NULL */
     int row_stride, rows, width, channels;
+    int linear; /* no silu */
 };
 
-/* One row of the inputs of OP_DELTA for delta_task: of in0, in1, in2. */
+/* One row of the inputs of OP_DELTA for delta_task: of q, k, in1, in2. */
 struct delta_inputs {
     int key_heads, value_heads, key_dim;
-    const float *qk;           /* q, k: [2 key_heads][key_dim] */
-    const float *a, *b;        /* in1, in2: [value_heads] */
+    enum delta_rule rule;
+    float beta_scale;
+    const float *q, *k;        /* [key_heads][key_dim] */
+    const float *a, *b;        /* in1, in2: [value_heads]; b NULL: DELTA_SSM */
     const float *decay, *bias; /* w0, w1: [value_heads] */
     float *unit; /* out, of each key head unit_stride floats apart: [2][key_dim] q and k over their
-                    norms, q over sqrt(key_dim) */
+                    norms, q over sqrt(key_dim); DELTA_SSM: as they are */
     float *g, *beta; /* out, of each value head gate_stride floats apart */
     size_t unit_stride, gate_stride;
 };
@@ -43,6 +49,8 @@ struct delta_task {
     float *s;              /* [key_dim][DELTA_COLUMNS], updated; 0 beyond `columns` */
     int v_stride, out_stride;
     int rows, key_dim, columns;
+    enum delta_rule rule;
+    float skip; /* w2 of the head */
 };
 
 struct state_kernels {

@@ -12,8 +12,9 @@
 
 ALWAYS_INLINE float silu_of(float x) { return x / (1.0f + cpu_expf(-x)); }
 
+/* linear, biased: of the task, as constants */
 ALWAYS_INLINE void conv_row(const struct conv_task *t, const float *const *row, float *out,
-                            const int width)
+                            const int width, const int linear, const int biased)
 {
     int c = 0;
     for (; c + VEC_LANES <= t->channels; c += VEC_LANES) {
@@ -21,14 +22,26 @@ ALWAYS_INLINE void conv_row(const struct conv_task *t, const float *const *row, 
         EACH_VEC (i, width - 1)
             sum = vec_fma(vec_load(t->weight + (i + 1) * CONV_CHANNELS + c),
                           vec_load(row[i + 1] + c), sum);
-        vec_store(out + c, vec_silu(sum));
+        if (biased) sum = vec_add(sum, vec_load(t->bias + c));
+        vec_store(out + c, linear ? sum : vec_silu(sum));
     }
     for (; c < t->channels; c++) {
         float sum = t->weight[c] * row[0][c];
         for (int i = 1; i < width; i++)
             sum = fmaf(t->weight[i * CONV_CHANNELS + c], row[i][c], sum);
-        out[c] = silu_of(sum);
+        if (biased) sum += t->bias[c];
+        out[c] = linear ? sum : silu_of(sum);
     }
+}
+
+ALWAYS_INLINE void conv_row_any(const struct conv_task *t, const float *const *row, float *out)
+{
+    if (t->linear && t->bias) conv_row(t, row, out, t->width, 1, 1);
+    else if (t->linear) conv_row(t, row, out, t->width, 1, 0);
+    else if (t->bias && t->width == 4) conv_row(t, row, out, 4, 0, 1);
+    else if (t->bias) conv_row(t, row, out, t->width, 0, 1);
+    else if (t->width == 4) conv_row(t, row, out, 4, 0, 0);
+    else conv_row(t, row, out, t->width, 0, 0);
 }
 
 ALWAYS_INLINE void states_conv(const struct conv_task *t)
@@ -41,18 +54,37 @@ ALWAYS_INLINE void states_conv(const struct conv_task *t)
             row[i] = at < 0 ? t->before + (at + t->width - 1) * CONV_CHANNELS
                             : t->x + (size_t)at * (size_t)t->row_stride;
         }
-        if (t->width == 4) conv_row(t, row, out, 4);
-        else conv_row(t, row, out, t->width);
+        conv_row_any(t, row, out);
+    }
+}
+
+/* DELTA_SSM: q and k as they are; the step dt of every head in place of beta. */
+ALWAYS_INLINE void states_ssm_prepare(const struct delta_inputs *t)
+{
+    size_t n = (size_t)t->key_dim, bytes = n * sizeof(float);
+    for (int h = 0; h < t->key_heads; h++) {
+        float *y = t->unit + (size_t)h * t->unit_stride;
+        memcpy(y, t->q + (size_t)h * n, bytes);
+        memcpy(y + n, t->k + (size_t)h * n, bytes);
+    }
+    for (int h = 0; h < t->value_heads; h++) {
+        size_t at = (size_t)h * t->gate_stride;
+        t->beta[at] = cpu_softplusf(t->a[h] + t->bias[h]);
+        t->g[at] = cpu_expf(t->decay[h] * t->beta[at]);
     }
 }
 
 ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
 {
+    if (t->rule == DELTA_SSM) {
+        states_ssm_prepare(t);
+        return;
+    }
     int n = t->key_dim;
     float root = 1.0f / sqrtf((float)n);
     for (int h = 0; h < 2 * t->key_heads; h++) {
-        const float *x = t->qk + h * n;
         int is_q = h < t->key_heads;
+        const float *x = is_q ? t->q + h * n : t->k + (h - t->key_heads) * n;
         float *y = t->unit + (size_t)(is_q ? h : h - t->key_heads) * t->unit_stride + !is_q * n;
         float f = 1.0f / sqrtf(sum_squares(x, n) + 1e-6f);
         if (is_q)
@@ -63,7 +95,7 @@ ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
     for (int h = 0; h < t->value_heads; h++) {
         size_t at = (size_t)h * t->gate_stride;
         t->g[at] = cpu_expf(t->decay[h] * cpu_softplusf(t->a[h] + t->bias[h]));
-        t->beta[at] = 1.0f / (1.0f + cpu_expf(-t->b[h]));
+        t->beta[at] = t->beta_scale / (1.0f + cpu_expf(-t->b[h]));
     }
 }
 
@@ -126,8 +158,55 @@ ALWAYS_INLINE void copy_columns(float *to, const float *from, int n)
     else memcpy(to, from, (size_t)n * sizeof *to);
 }
 
+/* Rows of DELTA_SSM that one pass over S takes: as many as the registers hold. */
+enum { SSM_ROWS = VEC_LANES == 16 ? 4 : 1 };
+
+/* Rows r .. r + n - 1: S = g S + k u and out = q S, row by row. */
+ALWAYS_INLINE void ssm_rows(const struct delta_task *t, int r, const int n)
+{
+    vec u[SSM_ROWS][DELTA_VECS], out[SSM_ROWS][DELTA_VECS], g[SSM_ROWS];
+    size_t dk = (size_t)t->key_dim;
+    const float *q = t->unit + (size_t)r * 2 * dk;
+    float v[SSM_ROWS][DELTA_COLUMNS] = {{0}}, *s = t->s;
+    EACH_VEC (j, n) {
+        copy_columns(v[j], t->v + (size_t)(r + j) * (size_t)t->v_stride, t->columns);
+        g[j] = vec_set1(t->g[r + j]);
+        EACH_VEC (c, DELTA_VECS) {
+            u[j][c] = vec_mul(vec_set1(t->beta[r + j]), vec_load(v[j] + c * VEC_LANES));
+            out[j][c] = vec_set1(0);
+        }
+    }
+    for (size_t i = 0; i < dk; i++, s += DELTA_COLUMNS)
+        EACH_VEC (c, DELTA_VECS) {
+            vec x = vec_load(s + c * VEC_LANES);
+            EACH_VEC (j, n) {
+                const float *row = q + (size_t)j * 2 * dk + i;
+                x = vec_fma(vec_set1(row[dk]), u[j][c], vec_mul(g[j], x));
+                out[j][c] = vec_fma(vec_set1(row[0]), x, out[j][c]);
+            }
+            vec_store(s + c * VEC_LANES, x);
+        }
+    EACH_VEC (j, n) {
+        EACH_VEC (c, DELTA_VECS)
+            vec_store(v[j] + c * VEC_LANES,
+                      vec_fma(vec_set1(t->skip), vec_load(v[j] + c * VEC_LANES), out[j][c]));
+        copy_columns(t->out + (size_t)(r + j) * (size_t)t->out_stride, v[j], t->columns);
+    }
+}
+
+ALWAYS_INLINE void states_ssm(const struct delta_task *t)
+{
+    int r = 0;
+    for (; r + SSM_ROWS <= t->rows; r += SSM_ROWS) ssm_rows(t, r, SSM_ROWS);
+    for (; r < t->rows; r++) ssm_rows(t, r, 1);
+}
+
 ALWAYS_INLINE void states_delta(const struct delta_task *t)
 {
+    if (t->rule == DELTA_SSM) {
+        states_ssm(t);
+        return;
+    }
     vec sum[DELTA_VECS], out[DELTA_VECS], u[DELTA_VECS];
     float v[DELTA_COLUMNS] = {0};
     delta_begin(t, sum);

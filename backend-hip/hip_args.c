@@ -201,7 +201,9 @@ struct conv_args hip_conv_args(const struct hip *h, const struct be_plan *p, int
     return (struct conv_args){.state = state_rows(h, p, o->as.conv.state),
                               .x = hip_in(p, op, 0),
                               .weight = hip_vector(p, op, 0),
+                              .bias = hip_vector(p, op, 1),
                               .out = hip_out(p, op, 0),
+                              .linear = o->as.conv.linear,
                               .rows = rows,
                               .channels = o->as.conv.channels,
                               .width = o->as.conv.width,
@@ -212,15 +214,23 @@ struct delta_args hip_delta_args(const struct hip *h, const struct be_plan *p, i
 {
     const struct op *o = hip_op(p, op);
     int nk = o->as.delta.key_heads, nv = o->as.delta.value_heads, dk = o->as.delta.key_dim,
-        dv = o->as.delta.value_dim;
+        dv = o->as.delta.value_dim, keys = nk * dk, values = nv * dv, apart = o->in[3] >= 0;
+    const float *q = hip_in(p, op, 0), *k = apart ? hip_in(p, op, 3) : q + keys;
     return (struct delta_args){.state = state_rows(h, p, o->as.delta.state),
-                               .x = hip_in(p, op, 0),
+                               .q = q,
+                               .k = k,
+                               .v = apart ? hip_in(p, op, 4) : k + keys,
+                               .qk_stride = apart ? keys : 2 * keys + values,
+                               .v_stride = apart ? values : 2 * keys + values,
                                .a = hip_in(p, op, 1),
                                .b = hip_in(p, op, 2),
                                .decay = hip_vector(p, op, 0),
                                .dt = hip_vector(p, op, 1),
+                               .skip = hip_vector(p, op, 2),
                                .out = hip_out(p, op, 0),
                                .q_scale = 1 / sqrtf((float)dk),
+                               .beta_scale = o->as.delta.beta_scale > 0 ? o->as.delta.beta_scale
+                                                                        : 1,
                                .key_heads = nk,
                                .value_heads = nv,
                                .key_dim = dk,

@@ -16,7 +16,7 @@ static struct exact_norm_args norm_args(const struct hip *h, const struct be_pla
     const struct op *o = hip_op(p, op);
     int groups = o->as.norm.groups > 1 ? o->as.norm.groups : 1;
     struct exact_norm_args a = {hip_norm_args(h, p, op), hip_vector(p, op, 1), groups,
-                                o->as.norm.centered};
+                                o->as.norm.centered, o->as.norm.own};
     a.norm.dim /= groups;
     return a;
 }

@@ -118,9 +118,10 @@ void hip_mix_norm_linear(struct hip *h, const struct be_plan *p, int mix)
 int hip_can_delta_gated(const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op), *norm = hip_op(p, op + 1), *glu = hip_op(p, op + 2);
-    return o->as.delta.value_dim == CLUSTER * DELTA_COLUMNS && o->as.delta.key_dim <= 128 &&
-           norm->in[0] == o->out[0] && norm->in[1] < 0 && !norm->as.norm.centered &&
-           norm->as.norm.groups == o->as.delta.value_heads && glu->in[1] == norm->out[0] &&
+    return o->as.delta.rule == DELTA_GATED && o->as.delta.value_dim == CLUSTER * DELTA_COLUMNS &&
+           o->as.delta.key_dim <= 128 && norm->in[0] == o->out[0] && norm->in[1] < 0 &&
+           !norm->as.norm.centered && norm->as.norm.groups == o->as.delta.value_heads &&
+           !norm->as.norm.own && glu->in[1] == norm->out[0] &&
            glu->as.glu.activation == ACTIVATION_SILU;
 }
 

@@ -109,9 +109,9 @@ int hip_can_dense_conv(const struct be_plan *p, int op, int n, int conv)
     int first = 1; /* its tiles come first */
     for (int i = op; i < op + n; i++) first = first && hip_weight(p, i, 0)->kind == w->kind;
     return w->kind != WEIGHT_F16 && (first || w->kind == WEIGHT_I8) &&
-           hip_op(p, conv)->in[0] == hip_op(p, op)->out[0] &&
-           hip_op(p, op)->last[0] == conv && hip_op(p, conv)->as.conv.width == 4 &&
-           hip_op(p, conv)->as.conv.channels == w->out;
+           hip_op(p, conv)->in[0] == hip_op(p, op)->out[0] && hip_op(p, op)->last[0] == conv &&
+           hip_op(p, conv)->as.conv.width == 4 && hip_op(p, conv)->w[1] < 0 &&
+           !hip_op(p, conv)->as.conv.linear && hip_op(p, conv)->as.conv.channels == w->out;
 }
 
 /* The result of the operation goes to the x of the norm that follows instead. */

@@ -1,6 +1,6 @@
 /* hip_state.c: launches of the operations that keep a state of every sequence: the causal
- * convolution and the gated delta rule. Slots of states are arrays of the batch, so steps of one
- * shape have equal launches. Must not know: how a kernel computes. */
+ * convolution, the gated delta rule and Mamba-2. Slots of states are arrays of the batch, so steps
+ * of one shape have equal launches. Must not know: how a kernel computes. */
 #include "backend-hip/hip_args.h"
 #include "backend-hip/hip_state.h"
 
@@ -31,10 +31,25 @@ void hip_conv(struct hip *h, const struct be_plan *p, int op)
                &a, sizeof a);
 }
 
+/* Mamba-2 in the CPU's order. */
+static void exact_ssm(struct hip *h, const struct delta_args *a)
+{
+    size_t columns = (size_t)(a->value_heads / a->key_heads * a->value_dim),
+           blocks = (columns + EXACT_SSM_THREADS - 1) / EXACT_SSM_THREADS;
+    hip_launch(h, K_exact_ssm,
+               (struct hip_blocks){(size_t)a->key_heads * blocks, (size_t)h->shape.n_seqs, 1, 0}, a,
+               sizeof *a);
+}
+
 void hip_delta(struct hip *h, const struct be_plan *p, int op)
 {
     struct delta_args a = hip_delta_args(h, p, op);
-    int nv = a.value_heads, dk = a.key_dim, dv = a.value_dim;
+    int nv = a.value_heads, dk = a.key_dim, dv = a.value_dim,
+        ssm = hip_op(p, op)->as.delta.rule == DELTA_SSM;
+    if (ssm && hip_is_exact(h)) {
+        exact_ssm(h, &a);
+        return;
+    }
     if (hip_is_exact(h)) {
         int in_registers = dk == EXACT_DELTA_KEYS && dv % EXACT_DELTA_COLUMNS == 0 &&
                            hip_has(h, K_exact_delta_128);
@@ -44,11 +59,12 @@ void hip_delta(struct hip *h, const struct be_plan *p, int op)
                    (struct hip_blocks){blocks, (size_t)h->shape.n_seqs, 1, 0}, &a, sizeof a);
         return;
     }
+    static const enum hip_kernel kernel[2][2][2] = {
+        {{K_delta_128, K_delta_one_128}, {K_delta_256, K_delta_one_256}},
+        {{K_ssm_128, K_ssm_one_128}, {K_ssm_256, K_ssm_one_256}}};
     size_t of_head = ((size_t)dv + DELTA_COLUMNS - 1) / DELTA_COLUMNS;
     int one = h->shape.n_rows == h->shape.n_seqs;
-    enum hip_kernel k = dk <= 128 ? one ? K_delta_one_128 : K_delta_128
-                        : one     ? K_delta_one_256
-                                  : K_delta_256;
-    hip_launch(h, k, (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,
+    hip_launch(h, kernel[ssm][dk > 128][one],
+               (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,
                sizeof a);
 }

@@ -53,7 +53,8 @@ static void norm_groups(struct hip *h, const struct be_plan *p, int op, int rows
     enum { OF_BLOCK = THREADS / 8 };
     const struct op *o = hip_op(p, op);
     int groups = o->as.norm.groups > 1 ? o->as.norm.groups : 1;
-    struct norm_groups_args a = {hip_norm_args(h, p, op), rows * groups};
+    struct norm_groups_args a = {hip_norm_args(h, p, op), rows * groups,
+                                 o->as.norm.own ? groups : 0};
     a.norm.dim /= groups;
     if (o->as.norm.centered) {
         struct norm_centered_args c = {a.norm, hip_vector(p, op, 1)};

@@ -1,6 +1,7 @@
 #include "convert/hf_config.h"
 
 #include "convert/hf_family.h"
+#include "convert/hf_states.h"
 
 #include <stdlib.h>
 #include <stdint.h>
@@ -60,7 +61,7 @@ static int take_activation(const struct hf_family *f, const json_t *config, stru
     const char *const *names = f->traits & HF_XIELU ? xielu : f->traits & HF_NO_GLU ? gelu : silu;
     const json_t *act = hff_value(config, "hidden_act");
     const char *have = json_string_value(act);
-    if (!act) return 0;
+    if (!act || f->traits & HF_ONE_BLOCK) return 0; /* hf_states.c */
     for (int i = 0; names[i]; i++)
         if (have && !strcmp(have, names[i])) return 0;
     return err_set(e, "config.json: hidden_act '%.40s' is not supported, %s is", have ? have : "?",
@@ -215,6 +216,7 @@ static int take_flags(struct hf_config *c, const json_t *config, const struct hf
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         int on = 0;
         if (known && others[i].traits != HF_MLP_BIAS) continue;
+        if (c->traits & HF_STATES && !strcmp(others[i].key, "use_bias")) continue; /* of Mamba */
         if (hff_flag(config, others[i].key, 0, &on, e)) return -1;
         if (on) c->traits |= others[i].traits;
     }
@@ -264,6 +266,7 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
 {
     json_t *own = NULL;
     if (c->traits & HF_SLIDING_ROPE) return hff_two_ropes(c, config, f, n, e);
+    if (c->traits & HF_NOPE) return hfc_no_rope(c, e);
     if (hff_value(config, "rope_parameters") || hff_value(config, "rope_scaling"))
         return hfc_rope(c, config, &f->rope, n, e) ||
                        (c->traits & HF_LATENT && hff_latent_scale(c, config, e))
@@ -300,7 +303,7 @@ static int take_sizes(struct hf_config *c, const json_t *config, const struct hf
 {
     int of_dim = !(f->traits & HF_LATENT) &&
                  (!f->head_dim || json_is_null(json_object_get(config, "head_dim")));
-    if (hff_int(config, "num_hidden_layers", f->layers, 1, 2000, &c->n_layers, e) ||
+    if (hff_int(config, "num_hidden_layers", hff_n_layers(f, config), 1, 2000, &c->n_layers, e) ||
         hff_int(config, "hidden_size", f->dim, 1, 1 << 20, &c->dim, e) ||
         hff_int(config, "intermediate_size", f->ffn, 1, 1 << 20, &c->ffn, e) ||
         hff_int(config, "num_attention_heads", f->heads, 1, 1 << 16, &c->n_heads, e) ||
@@ -308,8 +311,8 @@ static int take_sizes(struct hf_config *c, const json_t *config, const struct hf
                 f->kv_heads && json_object_get(config, "num_key_value_heads") == NULL ? f->kv_heads
                                                                                       : c->n_heads,
                 1, 1 << 16, &c->n_kv_heads, e) ||
-        hff_int(config, "head_dim", of_dim ? c->dim / c->n_heads : f->head_dim, 1, 4096,
-                &c->head_dim, e) ||
+        hff_int(config, hff_head_dim_key(f, config), of_dim ? c->dim / c->n_heads : f->head_dim, 1,
+                4096, &c->head_dim, e) ||
         hff_int(config, "vocab_size", f->vocab, 1, 1 << 26, &c->vocab, e) ||
         hff_int(config, "max_position_embeddings", f->context, 1, 1 << 30, &c->context, e) ||
         hff_int(config, "num_nextn_predict_layers", 0, 0, 64, &c->n_drafts, e))
@@ -339,16 +342,21 @@ static int read_family(struct hf_config *c, const json_t *config, const json_t *
         json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
     size_t letters = class ? strlen(class) : 0;
     c->may_lack_head = letters > 5 && !strcmp(class + letters - 5, "Model");
-    if (hff_flag(config, "tie_word_embeddings", f->tied, &c->tied, e)) return -1;
+    const char *tie = "tie_word_embeddings";
+    if (f->traits & HF_SHORT_CONV && hff_value(config, "tie_embedding")) tie = "tie_embedding";
+    if (hff_flag(config, tie, f->tied, &c->tied, e)) return -1;
     c->tied |= (c->traits & HF_TIED) != 0;
     if (take_sizes(c, config, f, e) || (c->traits & HF_LATENT && hff_latent(c, config, f, e)) ||
-        refuse(c, config, e) || check_ropes(config, e) || take_flags(c, config, f, e))
+        refuse(c, config, e) || check_ropes(config, e) || take_flags(c, config, f, e) ||
+        hff_states(c, config, e))
         return -1;
     if (f->gemma ? hff_gemma(c, config, f, n, e)
                  : take_activation(f, config, e) || take_numbers(c, config, e) ||
                        take_query_scale(c, config, e) || take_rope(c, config, f, n, e))
         return -1;
+    const struct hf_widths widths = {c->ffn, c->shared_ffn};
     if (hff_layers(c, config, f, n, e)) return -1;
+    if (c->traits & HF_STATES && hff_state_experts(c, config, &widths, e)) return -1;
     if (c->traits & HF_GEMMA4 && hff_gemma4_layers(c, config, e)) return -1;
     return take_ids(c, config, generation, f, n, e);
 }

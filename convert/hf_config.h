@@ -51,6 +51,27 @@ enum hf_trait {
 #define HF_LLAMA4 (UINT64_C(1) << 48)
 #define HF_UNIT_NORMS (UINT64_C(1) << 49) /* norms of heads without weight where they rotate */
 
+#define HF_MAMBA2 (UINT64_C(1) << 32)     /* layers of Mamba-2 */
+#define HF_SHORT_CONV (UINT64_C(1) << 33) /* layers of gated short convolutions (LFM2) */
+#define HF_STATES (HF_MAMBA2 | HF_SHORT_CONV)
+#define HF_ONE_BLOCK (UINT64_C(1) << 34)      /* a layer is one block with one norm (Nemotron-H) */
+#define HF_FALCON (UINT64_C(1) << 35)         /* attention beside Mamba-2 in every layer; factors */
+#define HF_NOPE (UINT64_C(1) << 36)           /* nothing rotates */
+#define HF_CONV_BIAS (UINT64_C(1) << 37)      /* of convolutions */
+#define HF_LATENT_EXPERTS (UINT64_C(1) << 39) /* two linears around the experts */
+#define HF_MAMBA_NORM (UINT64_C(1) << 38)     /* of Mamba-2's result */
+
+/* What a layer of a family with HF_STATES is. */
+enum layer_kind { KIND_ATTENTION, KIND_STATE, KIND_MLP, KIND_EXPERTS };
+
+/* Falcon-H1: factors, and where the norm of Mamba-2's result stands ("none": nowhere). */
+struct hf_falcon {
+    double attend_in, mamba_in; /* of the inputs, moved into those below */
+    double attend_out, mamba_out, mlp_gate, mlp_out, gate, dt;
+    double conv[3]; /* of x, B and C */
+    const char *norm;
+};
+
 /* xIELU (Huang & Schlag 2024): of u > 0 p u^2 + beta u, else n (e^min(u, eps) - 1 - u) + beta u. */
 struct hf_xielu {
     double p, n, beta, eps;
@@ -87,7 +108,7 @@ struct hf_config {
     double router_scale;
     double swiglu_limit, swiglu_alpha; /* HF_GPT_OSS */
     /* HF_HYBRID: */
-    int *linear; /* [n_layers] 1: gated DeltaNet, 0: attention */
+    int *linear; /* [n_layers] enum layer_kind; KIND_STATE without HF_STATES: gated DeltaNet */
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, conv_width;
     int *chunks;                       /* HF_LLAMA4: [n_layers] positions, 0: all */
     struct hf_xielu *xielu;            /* HF_XIELU: [n_layers] filled from the tensors (plan.c) */
@@ -96,6 +117,8 @@ struct hf_config {
     /* HF_LATENT; head_dim is the rotated part of a head, attend_scale the whole factor of scores:
      */
     int latent_dim, nope_dim, value_dim, q_lora_dim; /* q_lora_dim 0: none */
+    struct hf_falcon falcon;                         /* HF_FALCON */
+    int expert_dim; /* HF_ONE_BLOCK: size of what experts read and write; 0: dim */
     /* HF_GEMMA4: */
     int *head_dims, *kv_heads, *ffns; /* [n_layers] */
     int *kv_from;                     /* [n_layers] layer whose keys and values it reads */
@@ -124,5 +147,7 @@ struct hf_rope_defaults {
  */
 int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_defaults *d,
              const struct notes *n, struct err *e);
+/* The same where nothing rotates: zeros. */
+int hfc_no_rope(struct hf_config *c, struct err *e);
 
 #endif

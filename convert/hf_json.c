@@ -36,7 +36,7 @@ static void put_experts(json_t *j, const struct hf_config *c)
 
 static void put_hybrid(json_t *j, const struct hf_config *c)
 {
-    put_ints(j, "layer_types", c->linear, (size_t)c->n_layers);
+    if (!(c->traits & HF_FALCON)) put_ints(j, "layer_types", c->linear, (size_t)c->n_layers);
     put_int(j, "linear_key_heads", c->linear_key_heads);
     put_int(j, "linear_value_heads", c->linear_value_heads);
     put_int(j, "linear_key_dim", c->linear_key_dim);
@@ -53,6 +53,32 @@ static void put_latent(json_t *j, const struct hf_config *c)
     put_number(j, "latent_eps", 1e-6);
     put_number(j, "attend_scale", c->attend_scale);
     if (!(c->traits & HF_CHOICE_BIAS)) put_int(j, "router_group_best", c->router_group_best);
+}
+
+static void put_states(json_t *j, const struct hf_config *c)
+{
+    if (c->traits & HF_SHORT_CONV) {
+        put_ints(j, "layer_types", c->linear, (size_t)c->n_layers);
+        put_int(j, "conv_width", c->conv_width);
+        if (c->traits & HF_EXPERTS) put_int(j, "router_bias", (c->traits & HF_CHOICE_BIAS) != 0);
+    }
+    put_int(j, "conv_bias", (c->traits & HF_CONV_BIAS) != 0);
+    if (c->traits & HF_ONE_BLOCK && c->traits & HF_EXPERTS) put_int(j, "expert_dim", c->expert_dim);
+}
+
+static void put_falcon(json_t *j, const struct hf_config *c)
+{
+    const struct hf_falcon *f = &c->falcon;
+    put_number(j, "embed_scale", c->embed_scale);
+    put_number(j, "attend_scale", c->attend_scale);
+    put_number(j, "logits_scale", c->logits_scale);
+    put_number(j, "attend_out_scale", f->attend_out);
+    put_number(j, "mamba_gate_scale", f->gate);
+    put_number(j, "mamba_dt_scale", f->dt);
+    put_number(j, "mamba_out_scale", f->mamba_out);
+    put_number(j, "mlp_gate_scale", f->mlp_gate);
+    put_number(j, "mlp_out_scale", f->mlp_out);
+    json_object_set_new(j, "mamba_norm", json_string(f->norm));
 }
 
 static void put_gemma4(json_t *j, const struct hf_config *c)
@@ -117,7 +143,9 @@ json_t *hfc_to_json(const struct hf_config *c)
         put_number(j, "logits_scale", c->logits_scale);
     }
     if (c->traits & HF_EXPERTS) put_experts(j, c);
-    if (c->traits & HF_HYBRID) put_hybrid(j, c);
+    if (c->traits & (HF_HYBRID | HF_MAMBA2)) put_hybrid(j, c);
+    if (c->traits & HF_STATES) put_states(j, c);
+    if (c->traits & HF_FALCON) put_falcon(j, c);
     if (c->traits & HF_GPT_OSS) {
         put_number(j, "swiglu_limit", c->swiglu_limit);
         put_number(j, "swiglu_alpha", c->swiglu_alpha);

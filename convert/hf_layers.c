@@ -103,6 +103,7 @@ static int check_types(const struct hf_family *f, const json_t *types, struct er
                                i);
         return 0;
     }
+    if (f->traits & HF_STATES) return 0; /* hf_states.c */
     for (int i = 0; i < (int)json_array_size(types); i++) {
         if (hff_type_is(types, i, "full_attention") ||
             hff_type_is(types, i, hybrid ? "linear_attention" : "sliding_attention"))

@@ -371,12 +371,15 @@ static void find_names(struct plan *p)
                                          "model.text_model.",
                                          "language_model.",
                                          "thinker.model.",
+                                         "backbone.",
                                          "",
                                          NULL},
                              *const heads[] = {"",       "language_model.", "model.language_model.",
                                                "model.", "thinker.",        NULL},
-                             *const embeds[] = {"embed_tokens", "tok_embeddings", NULL},
-                             *const norms[] = {"norm", NULL},
+                             *const embeds[] = {"embed_tokens", "tok_embeddings", "embeddings",
+                                                NULL},
+                             *const norms[] = {"norm", "norm_f", "final_layernorm",
+                                               "embedding_norm", NULL},
                              *const head[] = {"lm_head", "output", NULL};
     p->prefix = "model.", p->head_prefix = "", p->norm = NULL, p->head = NULL;
     for (const char *const *x = layers; *x && !p->norm; x++)

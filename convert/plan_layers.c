@@ -15,13 +15,19 @@ enum { NAME_BYTES = 256, COLUMN_BYTES = 1 << 20 };
 static void traits_of(struct layer *l, const struct plan *p)
 {
     const struct hf_config *c = p->config;
-    int i = l->number, delta = c->linear && c->linear[i], experts = c->experts && c->experts[i],
-        own = !delta && (!c->kv_from || c->kv_from[i] == i);
+    int i = l->number, kind = c->linear ? c->linear[i] : KIND_ATTENTION,
+        bare = kind != KIND_ATTENTION && !(c->traits & HF_FALCON),
+        experts = c->experts && c->experts[i], own = !bare && (!c->kv_from || c->kv_from[i] == i);
     l->traits = c->traits;
     if (!c->no_rope || !c->no_rope[i]) l->traits |= LAYER_ROTATES;
-    if (delta) l->traits |= LAYER_DELTA;
+    if (bare) l->traits |= LAYER_BARE;
+    if (kind == KIND_STATE)
+        l->traits |= c->traits & HF_MAMBA2       ? LAYER_MAMBA
+                     : c->traits & HF_SHORT_CONV ? LAYER_CONV
+                                                 : LAYER_DELTA;
     if (experts) l->traits |= LAYER_EXPERTS;
-    if (!experts || c->traits & HF_GEMMA4) l->traits |= LAYER_MLP;
+    if (c->traits & HF_ONE_BLOCK ? kind == KIND_MLP : !experts || c->traits & HF_GEMMA4)
+        l->traits |= LAYER_MLP;
     if (experts && c->shared_ffn) l->traits |= LAYER_SHARED;
     if (own) l->traits |= LAYER_KEYS;
     if (own && !(c->k_eq_v && !c->windows[i])) l->traits |= LAYER_VALUES;
@@ -133,6 +139,12 @@ static int check_bias(const struct plan *p, const struct layer *l, int rule, int
                    linear->has_bias ? "none" : "one");
 }
 
+/* Experts of a model whose MLPs have no gate have none, too. */
+static int lacks_gate(const struct layer *l, const char *to)
+{
+    return l->traits & HF_NO_GLU && strstr(to, "expert") && strstr(to, "gate_proj");
+}
+
 static int add_linears(struct plan *p, const struct layer *l, int *biases, struct err *e)
 {
     enum { MOST = 32 };
@@ -143,7 +155,7 @@ static int add_linears(struct plan *p, const struct layer *l, int *biases, struc
     int n = 0;
     for (int at = 0; linear_rules[at].to;) {
         int rule = choose_linear(p, l, at, &at);
-        if (rule < 0) continue;
+        if (rule < 0 || lacks_gate(l, linear_rules[rule].to)) continue;
         CHECK(n < MOST);
         to[n] = linear_rules[rule].to;
         if (read_linear(p, l, &linear_rules[rule], &read[n], e) ||
@@ -161,6 +173,25 @@ static int add_linears(struct plan *p, const struct layer *l, int *biases, struc
     return 0;
 }
 
+/* Rows of x, B and C in the order C, B, x; with_factors: times their factors. f [n] */
+static int order_mamba(const struct hf_config *c, const struct layer *l, float *f, int64_t n,
+                       int with_factors, struct err *e)
+{
+    int64_t width = n / l->size[SIZE_DELTA], keys = l->size[SIZE_KEYS] * width,
+            values = l->size[SIZE_VALUES] * width;
+    const int64_t from[] = {values + keys, values, 0}, count[] = {keys, keys, values};
+    float *source = malloc((size_t)n * sizeof *source), *to = f;
+    if (!source) return err_memory(e);
+    memcpy(source, f, (size_t)n * sizeof *source);
+    for (int k = 0; k < 3; k++)
+        for (int64_t i = 0; i < count[k]; i++) {
+            double factor = with_factors && c->traits & HF_FALCON ? c->falcon.conv[2 - k] : 1;
+            *to++ = (float)(source[from[k] + i] * factor);
+        }
+    free(source);
+    return 0;
+}
+
 /* Changes f [n], v of the rule. */
 static int change_vector(const struct hf_config *c, const struct layer *l,
                          const struct vector_rule *rule, float *f, int64_t n, struct err *e)
@@ -173,6 +204,8 @@ static int change_vector(const struct hf_config *c, const struct layer *l,
         if (rule->change == VECTOR_NEG_EXP) f[i] = (float)-exp(f[i]);
         if (rule->change == VECTOR_ROOT) f[i] = (float)(f[i] / sqrt(c->dim));
     }
+    if (rule->change == VECTOR_MAMBA_ROWS || rule->change == VECTOR_MAMBA)
+        return order_mamba(c, l, f, n, rule->change == VECTOR_MAMBA_ROWS, e);
     if (rule->change != VECTOR_HEADS || rows_keep_order(c)) return 0;
     float *source = malloc((size_t)n * sizeof *source);
     if (!source) return err_memory(e);
@@ -204,7 +237,8 @@ static int add_vector(struct plan *p, const struct layer *l, const struct vector
     const struct hf_tensor *t = plan_find(p, source, "");
     if (!t) return err_set(e, "%s: tensor '%s' is missing", p->dir->path, source);
     struct tensor_shape shape = {1, {n}};
-    if (rule->change == VECTOR_ROWS) {
+    int rows = rule->change == VECTOR_ROWS || rule->change == VECTOR_MAMBA_ROWS;
+    if (rows) {
         char have[128];
         if (t->t->n_dims != 3 || t->t->shape[0] != n || t->t->shape[1] != 1 ||
             t->t->shape[2] != c->conv_width)
@@ -215,9 +249,7 @@ static int add_vector(struct plan *p, const struct layer *l, const struct vector
     }
     int flat = rule->change == VECTOR_FLAT && t->t->n_dims == 2 && t->t->shape[0] == 1 &&
                t->t->shape[1] == n;
-    if (flat || rule->change == VECTOR_ROWS ? plan_numbers_at(t, 0, n, &f, e)
-                                            : plan_floats(t, n, &f, e))
-        return -1;
+    if (flat || rows ? plan_numbers_at(t, 0, n, &f, e) : plan_floats(t, n, &f, e)) return -1;
     if (change_vector(c, l, rule, f, n, e)) {
         free(f);
         return -1;
@@ -325,7 +357,8 @@ static void skip_shared(struct plan *p, const struct layer *l)
 static int ffn_of_tensors(struct plan *p, struct hf_config *c, struct err *e)
 {
     char module[NAME_BYTES];
-    snprintf(module, sizeof module, "%slayers.0.mlp.gate_proj", p->prefix);
+    snprintf(module, sizeof module, "%slayers.0.%s", p->prefix,
+             c->traits & HF_SHORT_CONV ? "feed_forward.w1" : "mlp.gate_proj");
     int64_t ffn = c->traits & HF_GEMMA4 ? 0 : plan_linear_outputs(p, module);
     if (!ffn) ffn = c->ffn;
     if (ffn < 1 || ffn > 1 << 20)

@@ -9,7 +9,10 @@
 #include <stdint.h>
 
 /* What a layer has, beside the traits of its architecture (enum hf_trait), bits below 52. */
-#define LAYER_DELTA (UINT64_C(1) << 52)   /* gated DeltaNet instead of attention */
+#define LAYER_BARE (UINT64_C(1) << 59)               /* no attention */
+#define LAYER_DELTA (LAYER_BARE | UINT64_C(1) << 52) /* gated DeltaNet instead */
+#define LAYER_MAMBA (UINT64_C(1) << 60)              /* Mamba-2, instead or beside */
+#define LAYER_CONV (UINT64_C(1) << 61)               /* a gated short convolution */
 #define LAYER_EXPERTS (UINT64_C(1) << 53) /* router and experts */
 #define LAYER_MLP (UINT64_C(1) << 54)
 #define LAYER_SHARED (UINT64_C(1) << 55)  /* shared expert */
@@ -30,6 +33,7 @@ enum layer_size {
     SIZE_FFN,
     SIZE_EXPERTS,
     SIZE_EXPERT_FFN,
+    SIZE_EXPERT_IN, /* dim, or that of latent experts */
     SIZE_SHARED_FFN,
     SIZE_KEYS,   /* DeltaNet: all key heads */
     SIZE_VALUES, /* all value heads */
@@ -63,6 +67,12 @@ enum row_pick {
     PICK_DELTA_Z,
     PICK_DELTA_B, /* of [b.., a..] for each key head */
     PICK_DELTA_A,
+    PICK_MAMBA_Z,   /* of [z, x, B, C, dt] (Mamba-2) */
+    PICK_MAMBA_QKV, /* C, B, x */
+    PICK_MAMBA_DT,
+    PICK_THIRD_1, /* of three of equal size */
+    PICK_THIRD_2,
+    PICK_THIRD_3,
     PICK_LAYER, /* of a matrix of all layers */
     PICK_NOPE,  /* latent attention: of [not rotated, rotated] for each head */
     PICK_ROTATED,
@@ -101,13 +111,15 @@ extern const struct linear_rule linear_rules[]; /* ends with TO NULL */
 
 enum vector_change {
     VECTOR_AS_IS,
-    VECTOR_NORM,    /* + 1 with HF_NORM_PLUS_1 */
-    VECTOR_HEADS,   /* that, and each head in the order of the model file's RoPE */
-    VECTOR_NEG_EXP, /* -e^v */
-    VECTOR_ROOT,    /* v / sqrt(dim) */
-    VECTOR_ONES,    /* no source */
-    VECTOR_ROWS,    /* [n][1][width] becomes [n][width] */
-    VECTOR_FLAT,    /* may be [1][n] */
+    VECTOR_NORM,       /* + 1 with HF_NORM_PLUS_1 */
+    VECTOR_HEADS,      /* that, and each head in the order of the model file's RoPE */
+    VECTOR_NEG_EXP,    /* -e^v */
+    VECTOR_ROOT,       /* v / sqrt(dim) */
+    VECTOR_ONES,       /* no source */
+    VECTOR_ROWS,       /* [n][1][width] becomes [n][width] */
+    VECTOR_MAMBA_ROWS, /* that, and rows of x, B, C become those of C, B, x, with their factors */
+    VECTOR_MAMBA,      /* the same order of n numbers, without factors */
+    VECTOR_FLAT,       /* may be [1][n] */
 };
 
 /* A tensor of fp32 numbers; alternatives as above. */

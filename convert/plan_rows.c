@@ -22,6 +22,7 @@ void rows_sizes(struct layer *l, const struct hf_config *c)
         [SIZE_FFN] = gemma4 ? c->ffns[i] : c->ffn,
         [SIZE_EXPERTS] = c->n_experts,
         [SIZE_EXPERT_FFN] = c->expert_ffn,
+        [SIZE_EXPERT_IN] = c->expert_dim ? c->expert_dim : c->dim,
         [SIZE_SHARED_FFN] = c->shared_ffn,
         [SIZE_KEYS] = keys,
         [SIZE_VALUES] = values,
@@ -133,6 +134,24 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
         s[0] = (struct slice){first, first ? head : own, all, kv / head};
         return 1;
     }
+    case PICK_MAMBA_DT:
+    case PICK_MAMBA_QKV:
+    case PICK_MAMBA_Z: {
+        int64_t inner = l->size[SIZE_VALUES], keys = l->size[SIZE_KEYS], x = inner, b = 2 * inner;
+        *total = 2 * inner + 2 * keys + l->size[SIZE_VALUE_HEADS];
+        s[0] = (struct slice){rule->pick == PICK_MAMBA_Z ? 0 : b + 2 * keys, n, 0, 1};
+        if (rule->pick != PICK_MAMBA_QKV) return 1;
+        s[0] = (struct slice){b + keys, keys, 0, 1};
+        s[1] = (struct slice){b, keys, 0, 1};
+        s[2] = (struct slice){x, inner, 0, 1};
+        return 3;
+    }
+    case PICK_THIRD_3: second++; /* fall through */
+    case PICK_THIRD_2: second++; /* fall through */
+    case PICK_THIRD_1:
+        *total = 3 * n;
+        s[0] = (struct slice){second * n, n, 0, 1};
+        return 1;
     case PICK_LAYER:
         *total = c->n_layers * n;
         s[0] = (struct slice){l->number * n, n, 0, 1};

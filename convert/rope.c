@@ -352,3 +352,12 @@ int hfc_rope(struct hf_config *c, const json_t *config, const struct hf_rope_def
     }
     return 0;
 }
+
+int hfc_no_rope(struct hf_config *c, struct err *e)
+{
+    if (!(c->inv_freq = calloc((size_t)c->head_dim / 2, sizeof *c->inv_freq))) return err_memory(e);
+    c->rope_scale = 1;
+    c->rotary = c->head_dim;
+    snprintf(c->rope, sizeof c->rope, "none");
+    return 0;
+}

@@ -6,7 +6,9 @@
 /* The files arch_NAME.c. */
 #define ARCHS(X)                                                                                   \
     X(apertus)                                                                                     \
+    X(bamba)                                                                                       \
     X(cohere2)                                                                                     \
+    X(falcon_h1)                                                                                   \
     X(gemma)                                                                                       \
     X(gemma4)                                                                                      \
     X(glm4)                                                                                        \
@@ -14,10 +16,12 @@
     X(granite)                                                                                     \
     X(hunyuan)                                                                                     \
     X(latent_models)                                                                               \
+    X(lfm2)                                                                                        \
     X(llama)                                                                                       \
     X(llama4)                                                                                      \
     X(ministral3)                                                                                  \
     X(mixture)                                                                                     \
+    X(nemotron_h)                                                                                  \
     X(olmo2)                                                                                       \
     X(qwen3_next)                                                                                  \
     X(smollm3)                                                                                     \

@@ -221,32 +221,57 @@ static void mlp_down(struct builder *b, const struct mlp *m, int out)
     arch_linears(b, m->down, gate, 1, &w_down, &out);
 }
 
+static struct mlp plain_mlp(int ffn, enum activation activation)
+{
+    return (struct mlp){"layers.%d.mlp.gate_proj",
+                        "layers.%d.mlp.up_proj",
+                        "layers.%d.mlp.down_proj",
+                        "gate_up",
+                        "down",
+                        "gate",
+                        "up",
+                        ffn,
+                        activation};
+}
+
 void arch_mlp(struct builder *b, int ffn, enum activation activation, int in, int out)
 {
-    const struct mlp m = {"layers.%d.mlp.gate_proj",
-                          "layers.%d.mlp.up_proj",
-                          "layers.%d.mlp.down_proj",
-                          "gate_up",
-                          "down",
-                          "gate",
-                          "up",
-                          ffn,
-                          activation};
+    const struct mlp m = plain_mlp(ffn, activation);
     int w[2];
     mlp_weights(b, &m, w);
     mlp_gate_up(b, &m, in, w);
     mlp_down(b, &m, out);
 }
 
+void arch_mlp_scaled(struct builder *b, int ffn, float gate_scale, int in, int out)
+{
+    const struct mlp m = plain_mlp(ffn, ACTIVATION_SILU);
+    int w[2];
+    mlp_weights(b, &m, w);
+    mlp_gate_up(b, &m, in, w);
+    if (gate_scale != 1)
+        arch_add(b, "gate_scale", arch_room(b, m.gate, ffn), NO_BUFFER)->as.add.scale = gate_scale;
+    mlp_down(b, &m, out);
+}
+
+/* The same of an MLP without gate; xielu: of ACTIVATION_XIELU, or NULL. */
+static void ungated(struct builder *b, const struct mlp *m, const struct xielu *xielu, int in,
+                    int out)
+{
+    int dim = b->config->dim, up = arch_room(b, m->up, m->ffn);
+    int w_up = arch_linear(b, m->up_proj, dim, m->ffn);
+    int w_down = arch_linear(b, m->down_proj, m->ffn, dim);
+    arch_linears(b, "up", in, 1, &w_up, &up);
+    struct op *op = arch_glu(b, up, NO_BUFFER, m->activation);
+    if (xielu) op->as.glu.xielu = *xielu;
+    arch_linears(b, m->down, up, 1, &w_down, &out);
+}
+
 void arch_mlp_ungated(struct builder *b, int ffn, enum activation activation, int in, int out,
                       const struct xielu *xielu)
 {
-    int dim = b->config->dim, up = arch_room(b, "up", ffn);
-    int w_up = arch_linear(b, "layers.%d.mlp.up_proj", dim, ffn);
-    int w_down = arch_linear(b, "layers.%d.mlp.down_proj", ffn, dim);
-    arch_linears(b, "up", in, 1, &w_up, &up);
-    arch_glu(b, up, NO_BUFFER, activation)->as.glu.xielu = *xielu;
-    arch_linears(b, "down", up, 1, &w_down, &out);
+    const struct mlp m = plain_mlp(ffn, activation);
+    ungated(b, &m, xielu, in, out);
 }
 
 /* ---- mixture of experts */
@@ -334,26 +359,35 @@ static void mix(struct builder *b, const struct arch_moe *m, int in, int out)
     op->as.mix.top_k = m->top_k;
 }
 
+/* The activations of the experts' inner dimension; their buffer. in: [dim] */
+static int inner_experts(struct builder *b, const struct arch_moe *m, int in, int dim)
+{
+    int ffn = m->ffn, ids = ids_room(b, m), n = 0, w[2], inner[2];
+    if (!m->ungated) {
+        w[n] = arch_stack(b, "layers.%d.mlp.experts.gate_proj", m->n_experts, dim, ffn);
+        inner[n++] = arch_room(b, "gate", m->top_k * ffn);
+    }
+    w[n] = arch_stack(b, "layers.%d.mlp.experts.up_proj", m->n_experts, dim, ffn);
+    inner[n++] = arch_room(b, "up", m->top_k * ffn);
+    arch_experts(b, m->ungated ? "expert_up" : "expert_gate_up", in, ids, m->top_k, 0, n, w, inner);
+    struct op *op = arch_glu(b, inner[0], m->ungated ? NO_BUFFER : inner[1], m->activation);
+    op->as.glu.limit = m->limit;
+    op->as.glu.alpha = m->alpha;
+    return inner[0];
+}
+
 void arch_moe_experts(struct builder *b, const struct arch_moe *m, int in, int out)
 {
-    int dim = b->config->dim, ffn = m->ffn, ids = ids_room(b, m), results = out;
-    const int gate_up[] = {arch_room(b, "gate", m->top_k * ffn),
-                           arch_room(b, "up", m->top_k * ffn)};
-    const int w[] = {arch_stack(b, "layers.%d.mlp.experts.gate_proj", m->n_experts, dim, ffn),
-                     arch_stack(b, "layers.%d.mlp.experts.up_proj", m->n_experts, dim, ffn)};
-    int w_down = arch_stack(b, "layers.%d.mlp.experts.down_proj", m->n_experts, ffn, dim);
+    int dim = m->latent ? m->latent : b->config->dim, ids = ids_room(b, m), results = out;
     if (m->scaled_input) {
         int scaled = arch_room(b, "expert_input", dim);
         mix(b, m, in, scaled);
         in = scaled;
-    } else {
-        results = arch_room(b, "expert_results", m->top_k * dim);
     }
-    arch_experts(b, "expert_gate_up", in, ids, m->top_k, 0, 2, w, gate_up);
-    struct op *op = arch_glu(b, gate_up[0], gate_up[1], m->activation);
-    op->as.glu.limit = m->limit;
-    op->as.glu.alpha = m->alpha;
-    arch_experts(b, "expert_down", gate_up[0], ids, m->top_k, 1, 1, &w_down, &results);
+    int inner = inner_experts(b, m, in, dim);
+    int w_down = arch_stack(b, "layers.%d.mlp.experts.down_proj", m->n_experts, m->ffn, dim);
+    if (!m->scaled_input) results = arch_room(b, "expert_results", m->top_k * dim);
+    arch_experts(b, "expert_down", inner, ids, m->top_k, 1, 1, &w_down, &results);
     if (!m->scaled_input) mix(b, m, results, out);
 }
 
@@ -370,17 +404,39 @@ static struct mlp shared_expert(const struct arch_moe *m)
                         m->activation};
 }
 
-void arch_moe_block(struct builder *b, const struct arch_moe *m, int in, int out)
+/* Experts that read and write rows of another size, which two linears make (Nemotron 3 Super). */
+static void latent_experts(struct builder *b, const struct arch_moe *m, int in, int out)
+{
+    int dim = b->config->dim, n = m->latent;
+    int w_in = arch_linear(b, "layers.%d.mlp.latent_in_proj", dim, n);
+    int w_out = arch_linear(b, "layers.%d.mlp.latent_out_proj", n, dim);
+    int x = arch_room(b, "latent_in", n), y = arch_room(b, "latent_out", n);
+    arch_linears(b, "latent_in", in, 1, &w_in, &x);
+    arch_moe_experts(b, m, x, y);
+    arch_linears(b, "latent_out", y, 1, &w_out, &out);
+}
+
+static void shared_block(struct builder *b, const struct arch_moe *m, int in, int out)
 {
     const struct mlp shared = shared_expert(m);
     int w[2];
-    arch_moe_route(b, m, in);
-    arch_moe_experts(b, m, in, out);
-    if (!m->shared_ffn) return;
-    int y = arch_room(b, "shared", b->config->dim);
+    if (m->ungated) {
+        ungated(b, &shared, NULL, in, out);
+        return;
+    }
     mlp_weights(b, &shared, w);
     mlp_gate_up(b, &shared, in, w);
-    mlp_down(b, &shared, y);
+    mlp_down(b, &shared, out);
+}
+
+void arch_moe_block(struct builder *b, const struct arch_moe *m, int in, int out)
+{
+    arch_moe_route(b, m, in);
+    if (m->latent) latent_experts(b, m, in, out);
+    else arch_moe_experts(b, m, in, out);
+    if (!m->shared_ffn) return;
+    int y = arch_room(b, "shared", b->config->dim);
+    shared_block(b, m, in, y);
     struct op *op = arch_add(b, "shared_add", out, y);
     if (m->shared_gate) op->in[2] = arch_room(b, "shared_gate", 1);
 }

@@ -63,6 +63,8 @@ void arch_attend_out(struct builder *b, const struct arch_attention *a, int q, i
 /* ---- MLP */
 /* out = down(activation(gate(in)) * up(in)) of the linears layers.L.mlp.{gate,up,down}_proj */
 void arch_mlp(struct builder *b, int ffn, enum activation activation, int in, int out);
+/* The same with SiLU, whose input has a factor. */
+void arch_mlp_scaled(struct builder *b, int ffn, float gate_scale, int in, int out);
 /* out = down(activation(up(in))) */
 void arch_mlp_ungated(struct builder *b, int ffn, enum activation activation, int in, int out,
                       const struct xielu *xielu);
@@ -72,6 +74,8 @@ struct arch_moe {
     int n_experts, top_k, ffn; /* of an expert */
     int shared_ffn;            /* of the expert that every row passes; 0: none */
     int shared_gate;           /* it has a gate: times sigmoid(shared_expert_gate) */
+    int ungated;               /* experts are down(activation(up(in))) */
+    int latent; /* size of what experts read and write, between two linears; 0: dim */
     enum router_score score;
     int normalize, groups, kept_groups;
     int group_best; /* groups are chosen by their best expert, not by their two best */
@@ -105,8 +109,9 @@ struct arch_decoder {
     float embed_scale, residual; /* factors; 0: none */
     /* What differs from layer to layer, before its first norm; NULL: nothing. */
     void (*begin)(struct builder *b, struct arch_decoder *d);
-    /* Attention in place of arch_attend_block; NULL: that. */
+    /* The layer's first block, in to out; NULL: attention. */
     void (*attend)(struct builder *b, const struct arch_decoder *d, int in, int out);
+    const void *own;             /* of the architecture, for `attend` */
     struct arch_rope other_rope; /* for `begin` */
 };
 /* The stream, attention, the table "rope.inv_freq" of half a head; windows of the configuration,

@@ -28,7 +28,9 @@
  *       latent_dim, nope_dim, value_dim, q_lora_dim, latent_eps, router_group_best
  *                                of multi-head latent attention
  *       layer_types, linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim,
- *           conv_width           of gated DeltaNet
+ *           conv_width           of gated DeltaNet and Mamba-2
+ *       conv_bias, mamba_norm, mamba_*_scale, attend_out_scale, mlp_*_scale, expert_dim,
+ *           router_bias          of hybrids
  *       head_dims, kv_heads, ffns, kv_from, layer_scalar, ple_dim         of Gemma 4
  *                                docs/model-file.md says what they mean
  *   opt4gptq.quantization    for people: method, bits, group, sym, act_order, zeros, sorted_ffns
@@ -58,7 +60,8 @@
  *   layers.L.mlp.router                        linear [dim -> n_experts]
  *   layers.L.mlp.experts.{gate,up,down}_proj   stacks of linears
  *   layers.L.mlp.shared_expert.{gate,up,down}_proj, layers.L.mlp.shared_expert_gate   linears
- *   layers.L.linear_attn.{qkv,z,b,a,out}_proj  linears of gated DeltaNet
+ *   layers.L.linear_attn.{qkv,z,b,a,out}_proj  linears of gated DeltaNet, Mamba-2, and with c, v of
+ *                                              short convolutions
  *                                              further vectors of experts, DeltaNet and Gemma 4:
  *                                              docs/model-file.md
  *   layers.L.mlp.order                         I32 [ffn], optional: output i of gate and up, and so

@@ -20,7 +20,8 @@
  *                 out0 = x / sqrt(mean(x^2) + eps) * w0 (RMSNorm, Zhang & Sennrich 2019), or for
  *                 `centered` (x - mean) / sqrt(mean((x - mean)^2) + eps) * w0 + w1 (LayerNorm, Ba
  *                 et al. 2016; w1 absent: 0). With groups > 1 (then without in1) each row is that
- *                 many rows of n / groups elements, all with the same w0 [n / groups]
+ *                 many rows of n / groups elements, all with the same w0 [n / groups], or with
+ *                 `own` weights w0 [n]
  * OP_ADD          out0 = in0 = (in0 + in1 g) scale f, [rows][n]. in1 absent: 0. g = 1 / (1 +
  *                 e^-in2) with in2 [rows][1], absent: 1. scale 0: 1. f = 1 + beta ln(1 +
  *                 floor((pos[r] + first) / original)), original 0: 1
@@ -43,14 +44,18 @@
  *                 ascending: a product, then fused multiply-adds
  * OP_CONV         out0 [rows][channels] = silu(sum over t of w0[c][t] x[pos - width + 1 + t][c]), a
  *                 causal convolution of each channel, t ascending: a product, then fused
- *                 multiply-adds; x = in0, positions before the sequence are 0. The state of a
+ *                 multiply-adds, then one addition of w1[c] (absent: none); x = in0, positions
+ *                 before the sequence are 0. `linear`: the sum without silu. The state of a
  *                 sequence is its last width - 1 rows of x, fp32 [width - 1][channels]
  * OP_DELTA        gated delta rule (Yang et al. 2025, 3), row by row: per value head h of a
  *                 sequence a state S [dk][dv], fp32. in0 [rows][2 nk dk + nv dv] = q, k, v of all
  *                 heads; q and k of key head h / (nv / nk) over sqrt(sum of squares + 1e-6), q
- *                 over sqrt(dk); g = exp(w0[h] softplus(in1[r][h] + w1[h])), beta = 1 / (1 +
- *                 e^-in2[r][h]): S = g S; u = beta (v - k S); S += k u; out0 [rows][nv dv] = q S.
- *                 Sums over dk ascend, fused
+ *                 over sqrt(dk); g = exp(w0[h] softplus(in1[r][h] + w1[h])), beta = beta_scale
+ *                 (0: 1) / (1 + e^-in2[r][h]): S = g S; u = beta (v - k S); S += k u; out0
+ *                 [rows][nv dv] = q S. Sums over dk ascend, fused. With DELTA_SSM (Mamba-2, Dao &
+ *                 Gu 2024, 7) q and k as they are; beta = softplus(in1[r][h] + w1[h]), in2 absent;
+ *                 u = beta v; out0 = q S + w2[h] v, fused. With in3 and in4 in0 is q alone, in3 k,
+ *                 in4 v
  * OP_ROPE_STORE   q = in0 [rows][n_heads * head_dim] in place (out0), k = in1, v = in2
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
  *                 RMSNorm (w0, w1 [head_dim]; absent: none) and are rotated (RoPE, Su et al. 2021,
@@ -112,13 +117,16 @@ struct logits_entry {
 /* x / (1 + e^-x); x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016), which is
  * x / (1 + e^-z) of z = x (GELU_1 + GELU_3 x^2); 1 / (1 + e^-x); gpt-oss' SwiGLU: with a =
  * min(x, limit) and b = clamp(in1, -limit, limit), a / (1 + e^(-alpha a)) * (b + 1); xIELU (Huang &
- * Schlag 2024), without in1: of x > 0 x (p x + beta), else n (e^min(x, eps) - 1 - x) + beta x */
+ * Schlag 2024), without in1: of x > 0 x (p x + beta), else n (e^min(x, eps) - 1 - x) + beta x;
+ * max(x, 0)^2 (So et al. 2021); x */
 enum activation {
     ACTIVATION_SILU,
     ACTIVATION_GELU_TANH,
     ACTIVATION_SIGMOID,
     ACTIVATION_SWIGLU_CLAMPED,
-    ACTIVATION_XIELU
+    ACTIVATION_XIELU,
+    ACTIVATION_RELU2,
+    ACTIVATION_NONE
 };
 
 struct xielu {
@@ -129,6 +137,8 @@ struct xielu {
  * below 2^-24 of it */
 #define XIELU_SERIES(X)                                                                            \
     X(1.0f / 40320) X(1.0f / 5040) X(1.0f / 720) X(1.0f / 120) X(1.0f / 24) X(1.0f / 6) X(0.5f)
+
+enum delta_rule { DELTA_GATED, DELTA_SSM };
 
 enum router_score { ROUTER_SOFTMAX, ROUTER_SIGMOID };
 enum { ROUTE_MAX_EXPERTS = 1024, ROUTE_MAX_TOP = 64 }; /* of OP_ROUTE */
@@ -190,6 +200,7 @@ struct op {
             float eps;
             int groups;   /* 0: 1 */
             int centered; /* LayerNorm */
+            int own;      /* groups have weights of their own */
         } norm;
         struct {
             float scale; /* 0: 1 */
@@ -211,11 +222,14 @@ struct op {
         } mix;
         struct {
             int channels, width;
-            int state; /* state of the plan */
+            int linear; /* no silu */
+            int state;  /* state of the plan */
         } conv;
         struct {
             int key_heads, value_heads; /* value_heads is a multiple of key_heads */
             int key_dim, value_dim;
+            enum delta_rule rule;
+            float beta_scale; /* 0: 1 */
             int state;
         } delta;
         struct {

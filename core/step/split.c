@@ -133,7 +133,7 @@ static int norm_of_groups(struct splitter *s, const struct op *op, struct cut ou
     out[0] = *cut_of(s, op->in[0]);
     for (int q = 0; each && q <= s->out->n_places; q++)
         if (out[0].at[q] % each) return 0;
-    return each && op->in[1] < 0 && out[0].groups == 1;
+    return each && op->in[1] < 0 && !op->as.norm.own && out[0].groups == 1;
 }
 
 /* An attention that has no shares has them nowhere: its cache is whole on every place. */

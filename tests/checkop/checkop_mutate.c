@@ -242,6 +242,11 @@ static void change(struct op *op)
     if (op->kind == OP_NORM && now == NOT_CENTERED) op->as.norm.centered = 0, op->w[1] = NO_WEIGHT;
     if (op->kind == OP_NORM && now == NO_BIAS) op->w[1] = NO_WEIGHT;
     if (op->kind == OP_NORM && now == GROUPS && op->as.norm.groups > 1) op->as.norm.groups *= 2;
+    if (op->kind == OP_NORM && now == NOT_OWN) op->as.norm.own = 0;
+    if (op->kind == OP_CONV && now == NO_BIAS) op->w[1] = NO_WEIGHT;
+    if (op->kind == OP_CONV && now == NOT_LINEAR) op->as.conv.linear = 0;
+    if (op->kind == OP_DELTA && now == NO_SCALE) op->as.delta.beta_scale = 0;
+    if (op->kind == OP_DELTA && now == WRONG_SKIP) op->w[2] = op->w[0];
     if (op->kind == OP_ADD && now == NO_Y) op->in[1] = op->in[2] = NO_BUFFER;
     if (op->kind == OP_ADD && now == NO_GATE) op->in[2] = NO_BUFFER;
     if (op->kind == OP_ADD && now == NO_SCALE) op->as.add.scale = 0;

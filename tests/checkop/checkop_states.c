@@ -1,18 +1,23 @@
-/* checkop_states.c: conv, delta: operations with a state of each sequence. The layout of a state is
- * a backend's own, so states show only in the outputs of later steps. Every case is computed in one
- * step; row by row in place; and cut at random rows, states moving from slot to slot, two sequences
- * continuing from one slot: always the same bits. Slots that a step does not name keep theirs.
+/* checkop_states.c: conv, delta, mamba: operations with a state of each sequence. The layout of a
+ * state is a backend's own, so states show only in the outputs of later steps. Every case is
+ * computed in one step; row by row in place; and cut at random rows, states moving from slot to
+ * slot, two sequences continuing from one slot: always the same bits. Slots that a step does not
+ * name keep theirs.
  *
  * conv: a product and fused sums: `width` roundings. The slope of silu is below 1.1; it adds 8
  * roundings of its own (checkop_vector.c, glu).
  *     |y - ref| <= (1.1 width sum |w x| + 8 |y|) 2^-24 + |z| 2^-126
+ * A bias is one rounding of z more; without silu the slope is 1 and there are no further roundings.
  *
  * delta: q and k carry N = (dk + 6) / 2 + 8 roundings (the root halves the error of the sum of
  * squares), g = e^z carries 4 + |z| (12 + |x|) for softplus of x (its condition is below 1 + |x|),
  * beta 8. A column S_c of S with the error E_c (2-norms): g scales E_c, and the factor I - beta k
  * k^T does not enlarge it for beta <= 1, |k| <= 1. What is added in a row: the rounding of g S, the
  * error of beta k S, at most (dk + N + 3) |S_c|, of v - k S and of u, the rounding of k u and of
- * the sum. The output adds (dk + N) |q| |S_c|. */
+ * the sum. The output adds (dk + N) |q| |S_c|.
+ *
+ * mamba: q and k are exact. u = softplus(x) v carries 13 + |x|; there is no beta k S. The output
+ * adds the product with v, fused: 1 of it and of the result. */
 #include "tests/checkop/checkop.h"
 
 #include <math.h>
@@ -23,7 +28,10 @@ enum { MAX_SEQS = 3 };
 
 struct state_case {
     int width, channels;        /* conv */
+    int bias, linear;
     int nk, nv, dk, dv;         /* delta: width is 0 */
+    int ssm, apart;             /* apart: q, k and v are in buffers of their own */
+    float beta_scale;
     int n_seqs, rows[MAX_SEQS]; /* rows of each sequence */
     int shared;                 /* the first rows of sequence 1 are those of sequence 0 */
 };
@@ -32,8 +40,10 @@ struct state_case {
 struct state_data {
     const struct state_case *k;
     int total, start[MAX_SEQS + 1];
-    int n_in, in_cols[3], out_cols, n_w, w_floats[2];
-    float *in[3], *w[2];
+    int n_in, in_cols[5], out_cols, n_w, w_floats[3];
+    float *in[5], *w[3];
+    float *joined; /* delta: q, k and v of all rows, what in[0] is unless they are apart */
+    int joined_cols;
     float *want, *bound; /* [total][out_cols] */
     size_t state_floats;
 };
@@ -58,10 +68,13 @@ static void expect_conv(struct state_data *d, int seq)
                 z += p;
                 size += fabs(p);
             }
+            double sum = U * k->width * size;
+            if (k->bias) z += (double)d->w[1][c], sum += U * fabs(z);
             double y = z / (1 + exp(-z)), slope = 1.1; /* of silu, at most */
-            d->want[r * k->channels + c] = (float)y;
+            d->want[r * k->channels + c] = (float)(k->linear ? z : y);
             d->bound[r * k->channels + c] =
-                (float)(U * (slope * k->width * size + 8 * fabs(y)) + fabs(z) * 0x1p-126);
+                (float)(k->linear ? sum + U * fabs(z)
+                                  : slope * sum + U * 8 * fabs(y) + fabs(z) * 0x1p-126);
         }
 }
 
@@ -75,7 +88,7 @@ static void expect_row(struct state_data *d, struct head *s, int r, int h)
 {
     const struct state_case *k = d->k;
     int key = h / (k->nv / k->nk), nk = k->nk * k->dk;
-    const float *x = d->in[0] + r * d->in_cols[0], *v = x + 2 * nk + h * k->dv;
+    const float *x = d->joined + r * d->joined_cols, *v = x + 2 * nk + h * k->dv;
     double q[160], kk[160], N = (k->dk + 6) / 2.0 + 8;
     for (int i = 0; i < k->dk; i++) q[i] = x[key * k->dk + i], kk[i] = x[nk + key * k->dk + i];
     double nq = sqrt(norm2(q, k->dk) * norm2(q, k->dk) + 1e-6) * sqrt(k->dk),
@@ -83,7 +96,8 @@ static void expect_row(struct state_data *d, struct head *s, int r, int h)
     for (int i = 0; i < k->dk; i++) q[i] /= nq, kk[i] /= nkey;
     double a = (double)d->in[1][r * k->nv + h] + (double)d->w[1][h],
            z = d->w[0][h] * ((a > 0 ? a : 0) + log1p(exp(-fabs(a)))), g = exp(z),
-           beta = 1 / (1 + exp(-(double)d->in[2][r * k->nv + h])),
+           scale = k->beta_scale > 0 ? k->beta_scale : 1,
+           beta = scale / (1 + exp(-(double)d->in[2][r * k->nv + h])),
            eg = 4 + fabs(z) * (12 + fabs(a)), size_q = norm2(q, k->dk), size_k = norm2(kk, k->dk);
     for (int c = 0; c < k->dv; c++) {
         double sum = 0, out = 0, column = 0, after = 0, *e = &s->error[c];
@@ -110,11 +124,46 @@ static void expect_row(struct state_data *d, struct head *s, int r, int h)
     }
 }
 
+/* One row of one value head of Mamba-2. */
+static void expect_ssm_row(struct state_data *d, struct head *s, int r, int h)
+{
+    const struct state_case *k = d->k;
+    int key = h / (k->nv / k->nk), nk = k->nk * k->dk;
+    const float *x = d->joined + r * d->joined_cols, *v = x + 2 * nk + h * k->dv,
+                *q = x + key * k->dk, *kk = x + nk + key * k->dk;
+    double a = (double)d->in[1][r * k->nv + h] + (double)d->w[1][h],
+           step = (a > 0 ? a : 0) + log1p(exp(-fabs(a))), z = d->w[0][h] * step, g = exp(z),
+           eg = 4 + fabs(z) * (12 + fabs(a)), size_q = 0, size_k = 0;
+    for (int i = 0; i < k->dk; i++)
+        size_q += (double)q[i] * (double)q[i], size_k += (double)kk[i] * (double)kk[i];
+    size_q = sqrt(size_q), size_k = sqrt(size_k);
+    for (int c = 0; c < k->dv; c++) {
+        double out = 0, before = 0, after = 0, u = step * v[c], *e = &s->error[c],
+               skip = (double)d->w[2][h] * v[c];
+        for (int i = 0; i < k->dk; i++) {
+            double *y = &s->s[i * k->dv + c];
+            before += g * *y * g * *y;
+            *y = g * *y + kk[i] * u;
+            out += q[i] * *y;
+            after += *y * *y;
+        }
+        *e = g * *e + (eg + 1) * U * sqrt(before) + (14 + fabs(a)) * U * size_k * fabs(u) +
+             U * sqrt(after);
+        int at = r * d->out_cols + h * k->dv + c;
+        d->want[at] = (float)(out + skip);
+        d->bound[at] = (float)(size_q * *e + (k->dk + 1) * U * size_q * sqrt(after) +
+                               U * (fabs(skip) + 2 * fabs(out + skip)) + 0x1p-100);
+    }
+}
+
 static void expect_delta(struct state_data *d, struct head *s, int seq)
 {
     for (int h = 0; h < d->k->nv; h++) {
         memset(s, 0, sizeof *s);
-        for (int r = d->start[seq]; r < d->start[seq + 1]; r++) expect_row(d, s, r, h);
+        for (int r = d->start[seq]; r < d->start[seq + 1]; r++) {
+            if (d->k->ssm) expect_ssm_row(d, s, r, h);
+            else expect_row(d, s, r, h);
+        }
     }
 }
 
@@ -122,16 +171,37 @@ static void describe_case(struct state_data *d)
 {
     const struct state_case *k = d->k;
     if (k->width) {
-        d->n_in = d->n_w = 1;
+        d->n_in = 1;
+        d->n_w = 1 + k->bias;
+        d->w_floats[1] = k->channels;
         d->in_cols[0] = d->out_cols = k->channels;
         d->w_floats[0] = k->channels * k->width;
         d->state_floats = (size_t)((k->width - 1) * k->channels);
     } else {
-        d->n_in = 3, d->n_w = 2;
+        d->n_in = 3 - k->ssm, d->n_w = 2 + k->ssm;
+        d->w_floats[2] = k->nv;
         d->in_cols[0] = 2 * k->nk * k->dk + k->nv * k->dv;
         d->in_cols[1] = d->in_cols[2] = d->w_floats[0] = d->w_floats[1] = k->nv;
         d->out_cols = k->nv * k->dv;
         d->state_floats = (size_t)(k->nv * k->dk * k->dv);
+    }
+}
+
+/* Moves q, k and v of all rows into inputs 0, 3 and 4; input 2 of Mamba stays empty. */
+static void take_apart(struct arena *a, struct state_data *d)
+{
+    const struct state_case *k = d->k;
+    const int to[] = {0, 3, 4}, cols[] = {k->nk * k->dk, k->nk * k->dk, k->nv * k->dv};
+    int first = 0;
+    d->joined = d->in[0];
+    d->joined_cols = d->in_cols[0];
+    if (!k->apart) return;
+    d->n_in = 5;
+    for (int i = 0; i < 3; first += cols[i], i++) {
+        float *x = d->in[to[i]] = arena_get(a, (size_t)(d->total * cols[i]) * sizeof(float));
+        d->in_cols[to[i]] = cols[i];
+        for (int r = 0; r < d->total; r++, x += cols[i])
+            memcpy(x, d->joined + r * d->joined_cols + first, (size_t)cols[i] * sizeof *x);
     }
 }
 
@@ -154,12 +224,13 @@ static void make_data(struct arena *a, struct rng *r, struct state_data *d)
     for (int j = 0; !k->width && j < k->nv; j++) d->w[0][j] = -expf(2 * d->w[0][j] - 1);
     if (k->rows[0] > 2) { /* rows of zeros, and gates at their ends */
         memset(d->in[0] + 2 * d->in_cols[0], 0, (size_t)d->in_cols[0] * sizeof(float));
-        if (!k->width) d->in[1][0] = 100, d->in[1][k->nv] = -100, d->in[2][0] = 200;
-        if (!k->width) d->in[2][k->nv] = -200;
+        if (!k->width) d->in[1][0] = 100, d->in[1][k->nv] = -100;
+        if (!k->width && !k->ssm) d->in[2][0] = 200, d->in[2][k->nv] = -200;
     }
     for (int i = 0; k->shared && i < d->n_in; i++)
         memcpy(d->in[i] + d->start[1] * d->in_cols[i], d->in[i],
                (size_t)(k->shared * d->in_cols[i]) * sizeof(float));
+    take_apart(a, d);
     size_t out = (size_t)(d->total * d->out_cols);
     d->want = arena_get(a, out * sizeof(float));
     d->bound = arena_get(a, out * sizeof(float));
@@ -177,7 +248,7 @@ struct state_run {
     const char *name;
     const struct state_data *d;
     struct side side;
-    struct dbuf in[3], w[2], out, slots;
+    struct dbuf in[5], w[3], out, slots;
     int n_slots, slot[MAX_SEQS], done[MAX_SEQS];
     float *got; /* [total][out_cols] */
 };
@@ -226,10 +297,13 @@ static void run_trial(struct state_run *u, const struct batch *b)
     if (k->width) {
         op->as.conv.channels = k->channels;
         op->as.conv.width = k->width;
+        op->as.conv.linear = k->linear;
         op->as.conv.state = state;
     } else {
         op->as.delta.key_heads = k->nk, op->as.delta.value_heads = k->nv;
         op->as.delta.key_dim = k->dk, op->as.delta.value_dim = k->dv;
+        op->as.delta.rule = k->ssm ? DELTA_SSM : DELTA_GATED;
+        op->as.delta.beta_scale = k->beta_scale;
         op->as.delta.state = state;
     }
     trial_run(&t, &u->side, b, 0);
@@ -333,9 +407,11 @@ static void check_case(struct check *c, const struct state_case *k)
 {
     char name[NAME_BYTES];
     struct arena a = {0};
-    int n = k->width ? snprintf(name, NAME_BYTES, "width %d, %d channels", k->width, k->channels)
-                     : snprintf(name, NAME_BYTES, "%d key and %d value heads of %d, %d", k->nk,
-                                k->nv, k->dk, k->dv);
+    int n = k->width ? snprintf(name, NAME_BYTES, "width %d, %d channels%s%s", k->width,
+                                k->channels, k->bias ? ", bias" : "", k->linear ? ", linear" : "")
+                     : snprintf(name, NAME_BYTES, "%d key and %d value heads of %d, %d, beta %g%s",
+                                k->nk, k->nv, k->dk, k->dv, (double)k->beta_scale,
+                                k->apart ? ", apart" : "");
     for (int i = 0; i < k->n_seqs; i++)
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), "%s%d", i ? " + " : ", rows ",
                       k->rows[i]);
@@ -372,7 +448,46 @@ void check_conv(struct check *c)
         {.width = 2, .channels = 37, .n_seqs = 2, .rows = {5, 6}, .shared = 1},
         {.width = 4, .channels = 1100, .n_seqs = 2, .rows = {2, 17}, .shared = 2},
         {.width = 4, .channels = 6, .n_seqs = 2, .rows = {150, 13}, .shared = 3},
+        {.width = 4, .channels = 530, .bias = 1, .n_seqs = 2, .rows = {140, 5}, .shared = 2},
+        {.width = 3, .channels = 70, .linear = 1, .n_seqs = 2, .rows = {11, 4}, .shared = 1},
+        {.width = 5, .channels = 33, .bias = 1, .linear = 1, .n_seqs = 1, .rows = {9}},
+        {.width = 4, .channels = 19, .linear = 1, .n_seqs = 2, .rows = {133, 8}, .shared = 4},
         {.width = 3, .channels = 512, .n_seqs = 1, .rows = {20}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 9); i++)
+        check_case(c, &cases[i]);
+}
+
+void check_mamba(struct check *c)
+{
+    static const struct state_case cases[] = {
+        {.ssm = 1,
+         .nk = 1,
+         .nv = 2,
+         .dk = 16,
+         .dv = 16,
+         .n_seqs = 3,
+         .rows = {9, 11, 1},
+         .shared = 4},
+        {.ssm = 1, .nk = 2, .nv = 8, .dk = 32, .dv = 24, .n_seqs = 2, .rows = {6, 3}, .shared = 2},
+        {.ssm = 1, .nk = 2, .nv = 6, .dk = 24, .dv = 40, .n_seqs = 1, .rows = {13}},
+        {.ssm = 1, .nk = 1, .nv = 1, .dk = 160, .dv = 8, .n_seqs = 2, .rows = {19, 2}, .shared = 1},
+        {.ssm = 1,
+         .nk = 1,
+         .nv = 3,
+         .dk = 128,
+         .dv = 64,
+         .n_seqs = 3,
+         .rows = {27, 8, 1},
+         .shared = 2},
+        {.ssm = 1,
+         .nk = 2,
+         .nv = 4,
+         .dk = 128,
+         .dv = 128,
+         .n_seqs = 2,
+         .rows = {70, 9},
+         .shared = 8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 5); i++)
         check_case(c, &cases[i]);
@@ -383,11 +498,28 @@ void check_delta(struct check *c)
     static const struct state_case cases[] = {
         {.nk = 1, .nv = 2, .dk = 16, .dv = 16, .n_seqs = 3, .rows = {9, 11, 1}, .shared = 4},
         {.nk = 2, .nv = 2, .dk = 32, .dv = 64, .n_seqs = 2, .rows = {6, 3}, .shared = 2},
-        {.nk = 2, .nv = 6, .dk = 24, .dv = 40, .n_seqs = 1, .rows = {13}},
+        {.nk = 2,
+         .nv = 6,
+         .dk = 24,
+         .dv = 40,
+         .beta_scale = 2,
+         .apart = 1,
+         .n_seqs = 2,
+         .rows = {13, 4},
+         .shared = 3},
         {.nk = 1, .nv = 1, .dk = 160, .dv = 8, .n_seqs = 2, .rows = {19, 2}, .shared = 1},
         {.nk = 1, .nv = 1, .dk = 128, .dv = 64, .n_seqs = 3, .rows = {27, 8, 1}, .shared = 2},
+        {.nk = 1,
+         .nv = 2,
+         .dk = 128,
+         .dv = 64,
+         .beta_scale = 2,
+         .apart = 1,
+         .n_seqs = 2,
+         .rows = {19, 2},
+         .shared = 1},
         {.nk = 2, .nv = 4, .dk = 128, .dv = 128, .n_seqs = 2, .rows = {70, 9}, .shared = 8},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 5); i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 6); i++)
         check_case(c, &cases[i]);
 }

@@ -36,8 +36,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* kind of a case: RMSNorm; LayerNorm without and with a bias */
-enum { RMS, CENTERED, BIASED };
+/* kind of a case: RMSNorm; of groups with weights of their own; LayerNorm without and with a bias
+ */
+enum { RMS, OWN, CENTERED, BIASED };
 
 struct norm_case {
     int rows, dim, delta; /* a row is `groups` rows of dim elements */
@@ -46,6 +47,12 @@ struct norm_case {
 };
 
 static int norm_groups(const struct norm_case *k) { return k->groups ? k->groups : 1; }
+
+/* Weights; as many biases follow. */
+static int norm_weights(const struct norm_case *k)
+{
+    return k->kind == OWN ? k->dim * k->groups : k->dim;
+}
 
 /* The norm of the rows of a batch, at byte offset `at` of x, delta and y; d: x, weights then
  * biases, delta, y. */
@@ -58,11 +65,12 @@ static void apply_norm(struct side *s, const struct norm_case *k, const struct d
     op->in[0] = trial_buffer(&t, d[0].d + at, ROWS_STEP, row);
     if (k->delta) op->in[1] = trial_buffer(&t, d[2].d + at, ROWS_STEP, row), op->out[1] = op->in[0];
     op->out[0] = k->in_place ? op->in[0] : trial_buffer(&t, d[3].d + at, ROWS_STEP, row);
-    op->w[0] = trial_vector(&t, d[1].d, k->dim);
+    op->w[0] = trial_vector(&t, d[1].d, norm_weights(k));
     if (k->kind == BIASED) op->w[1] = trial_vector(&t, d[1].d + (size_t)k->dim * 4, k->dim);
     op->as.norm.eps = k->eps;
     op->as.norm.groups = k->groups;
-    op->as.norm.centered = k->kind != RMS;
+    op->as.norm.centered = k->kind >= CENTERED;
+    op->as.norm.own = k->kind == OWN;
     trial_run(&t, s, b, 0);
 }
 
@@ -73,7 +81,8 @@ static void run_norm(struct check *c, int v, const char *name, const struct vari
     struct side s;
     size_t dim = (size_t)(k->dim * norm_groups(k)), n = (size_t)k->rows * dim;
     side_open(&s, on, n_threads, plain_config(k->rows));
-    struct dbuf dx = dbuf_from(&s, x, n * 4), dw = dbuf_from(&s, weight, (size_t)k->dim * 8),
+    struct dbuf dx = dbuf_from(&s, x, n * 4),
+                dw = dbuf_from(&s, weight, (size_t)norm_weights(k) * 8),
                 dd = dbuf_from(&s, delta, n * 4), dy = dbuf_new(&s, n * 4);
     const struct dbuf *out = k->in_place ? &dx : &dy;
     struct arena a = {0};
@@ -105,7 +114,7 @@ static void expect_norm(const struct norm_case *k, const float *x, const float *
 {
     double mean = 0, magnitude = 0, squares = 0, n = k->dim / 16.0 + 4;
     for (int i = 0; i < k->dim; i++) mean += x[i], magnitude += fabs(x[i]);
-    mean = k->kind == RMS ? 0 : mean / k->dim;
+    mean = k->kind < CENTERED ? 0 : mean / k->dim;
     magnitude /= k->dim;
     for (int i = 0; i < k->dim; i++) squares += (x[i] - mean) * (x[i] - mean);
     double root = sqrt(squares / k->dim + (double)k->eps), shift = (n + 2) * U * magnitude / root;
@@ -115,7 +124,7 @@ static void expect_norm(const struct norm_case *k, const float *x, const float *
         want[i] = (float)(y + bias);
         bound[i] = (float)(((k->dim / 16.0 + 6) / 2 + 7) * U * fabs(y));
         tight[i] = (float)(2 * U * fabs(y));
-        if (k->kind == RMS) continue;
+        if (k->kind < CENTERED) continue;
         bound[i] = (float)(((n / 2 + 11) * U + shift * shift) * fabs(y) +
                            shift * fabs(weight[i]) + 2 * U * fabs(y + bias));
         tight[i] = (float)(2 * U * fabs(y + bias) + 0x1p-40 * (fabs(y) + fabs(bias) +
@@ -128,27 +137,31 @@ static void check_norm_case(struct check *c, const struct norm_case *k)
     char name[NAME_BYTES];
     struct arena a = {0};
     snprintf(name, NAME_BYTES, "%d rows of %d, delta %d, eps %g%s%s", k->rows, k->dim, k->delta,
-             (double)k->eps, k->kind == RMS ? "" : k->kind == BIASED ? ", centered, bias"
-                                                                     : ", centered",
+             (double)k->eps,
+             k->kind < CENTERED  ? ""
+             : k->kind == BIASED ? ", centered, bias"
+                                 : ", centered",
              k->in_place ? ", in place" : "");
     if (k->groups > 1)
-        snprintf(name + strlen(name), NAME_BYTES - strlen(name), ", %d groups", k->groups);
+        snprintf(name + strlen(name), NAME_BYTES - strlen(name), ", %d groups%s", k->groups,
+                 k->kind == OWN ? " of their own" : "");
     struct rng r = rng_for(c->seed, name);
     size_t dim = (size_t)(k->dim * norm_groups(k)), rows = (size_t)k->rows, n = rows * dim;
     float *x = arena_get(&a, n * 4), *delta = arena_get(&a, n * 4),
-          *weight = arena_get(&a, (size_t)k->dim * 8), *bound = arena_get(&a, n * 4),
+          *weight = arena_get(&a, (size_t)norm_weights(k) * 8), *bound = arena_get(&a, n * 4),
           *tight = arena_get(&a, n * 4), *zero = arena_get(&a, n * 4);
     float *sum = arena_get(&a, n * 4), *want = arena_get(&a, n * 4),
           *x_after = arena_get(&a, n * 4), *ref = arena_get(&a, n * 4),
           *first = arena_get(&a, n * 4), *got = arena_get(&a, n * 4), *kept = arena_get(&a, n * 4);
     fill_rows(&r, rng_below(&r, ROW_KINDS), x, k->rows * norm_groups(k), k->dim);
-    fill_row(&r, ROW_RANDOM, 0, weight, k->dim);
+    fill_row(&r, ROW_RANDOM, 0, weight, norm_weights(k));
     for (size_t i = 0; i < n; i++)
         delta[i] = rng_normal(&r) * (x[i] != 0 ? 1 : 0); /* rows of zeros stay so */
     if (k->kind == BIASED) fill_row(&r, ROW_RANDOM, 0, weight + k->dim, k->dim);
     for (size_t i = 0; i < n; i++) sum[i] = k->delta ? x[i] + delta[i] : x[i];
     for (size_t i = 0; i < n; i += (size_t)k->dim)
-        expect_norm(k, sum + i, weight, want + i, bound + i, tight + i);
+        expect_norm(k, sum + i, weight + (k->kind == OWN ? i % dim : 0), want + i, bound + i,
+                    tight + i);
     if (k->in_place) sum = want;
     run_norm(c, REF, name, &c->ref, 1, k, x, delta, weight, x_after, ref, 0);
     count_case(c, REF);
@@ -182,6 +195,8 @@ void check_norm(struct check *c)
         {17, 36, 0, 1e-5f, BIASED, 0, 0},   {1, 80, 1, 1e-5f, BIASED, 0, 0},
         {5, 256, 1, 1e-6f, CENTERED, 0, 0}, {5, 1000, 1, 1e-5f, BIASED, 0, 0},
         {17, 4096, 1, 1e-5f, BIASED, 0, 0}, {3, 64, 0, 1e-5f, BIASED, 4, 0},
+        {5, 96, 0, 1e-5f, OWN, 2, 0},       {17, 38, 0, 1e-6f, OWN, 3, 0},
+        {1, 512, 0, 1e-5f, OWN, 8, 1},      {3, 5000, 0, 1e-5f, OWN, 2, 0},
     };
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) check_norm_case(c, &more[i]);
 }
@@ -351,6 +366,8 @@ static struct glu_terms glu_terms(const struct glu_case *k, double g, double u)
         return (struct glu_terms){z, g * factor, 8 + 5 * fabs(z)};
     }
     case ACTIVATION_SIGMOID: return (struct glu_terms){g, factor, 8};
+    case ACTIVATION_RELU2: return (struct glu_terms){INFINITY, (g < 0 ? 0 : g * g) * factor, 3};
+    case ACTIVATION_NONE: return (struct glu_terms){INFINITY, g * factor, 2};
     case ACTIVATION_SWIGLU_CLAMPED: {
         double a = fmin(g, k->limit), b = fmax(fmin(u, k->limit), -k->limit), z = k->alpha * a;
         return (struct glu_terms){z, a * (b + 1), 9 + fabs(z)};
@@ -444,6 +461,9 @@ void check_glu(struct check *c)
          .activation = ACTIVATION_XIELU,
          .alone = 1,
          .xielu = {0.2f, 0.9f, 0.5f, 0}},
+        {.name = ", squared relu", .activation = ACTIVATION_RELU2},
+        {.name = ", squared relu alone", .activation = ACTIVATION_RELU2, .alone = 1},
+        {.name = ", product", .activation = ACTIVATION_NONE},
     };
     for (size_t i = 0; i < sizeof k / sizeof *k; i++) check_activation(c, &k[i]);
 }

@@ -147,15 +147,38 @@ static void expect(const struct built *b, const char *architecture, const char *
         LAYER "linear_attn.dt_bias 4", LAYER "linear_attn.norm.weight 10",                         \
         LAYER "linear_attn.out_proj 40>64"
 
+#define MAMBA_MIXER                                                                                \
+    LAYER "linear_attn.z_proj 64>40", LAYER "linear_attn.qkv_proj 64>88",                          \
+        LAYER "linear_attn.a_proj 64>4", LAYER "linear_attn.conv.weight 352",                      \
+        LAYER "linear_attn.conv.bias 88", LAYER "linear_attn.decay 4",                             \
+        LAYER "linear_attn.dt_bias 4", LAYER "linear_attn.skip 4",                                 \
+        LAYER "linear_attn.out_proj 40>64"
+#define MAMBA MAMBA_MIXER, LAYER "linear_attn.norm.weight 40"
+#define SHORT_CONV                                                                                 \
+    LAYER "linear_attn.b_proj 64>64", LAYER "linear_attn.c_proj 64>64",                            \
+        LAYER "linear_attn.v_proj 64>64", LAYER "linear_attn.conv.weight 256",                     \
+        LAYER "linear_attn.out_proj 64>64"
+
 /* Keys of experts but for `experts` and shared_ffn. */
 #define MOE_KEYS                                                                                   \
     "\"n_experts\": 6, \"top_k\": 2, \"expert_ffn\": 32, \"router_score\": \"softmax\","           \
     "\"router_normalize\": 1, \"router_scale\": 1.0, \"router_groups\": 1,"                        \
     "\"router_kept_groups\": 1"
 #define SPARSE(shared) "\"experts\": [0, 1], \"shared_ffn\": " #shared ", " MOE_KEYS
-#define DELTA_KEYS                                                                                 \
-    "\"layer_types\": [0, 1], \"linear_key_heads\": 2, \"linear_value_heads\": 4,"                 \
-    "\"linear_key_dim\": 12, \"linear_value_dim\": 10, \"conv_width\": 4"
+#define DELTA_SIZES                                                                                \
+    "\"linear_key_heads\": 2, \"linear_value_heads\": 4, \"linear_key_dim\": 12,"                  \
+    "\"linear_value_dim\": 10, \"conv_width\": 4"
+#define DELTA_KEYS "\"layer_types\": [0, 1], " DELTA_SIZES
+#define MAMBA_KEYS_OF(types) "\"layer_types\": " types ", \"conv_bias\": 1, " DELTA_SIZES
+#define MAMBA_KEYS MAMBA_KEYS_OF("[0, 1]")
+#define GRANITE_KEYS                                                                               \
+    "\"embed_scale\": 12.0, \"attend_scale\": 0.4, \"residual_scale\": 0.5, \"logits_scale\": "    \
+    "0.125"
+#define FALCON_KEYS                                                                                \
+    DELTA_SIZES                                                                                    \
+        ", \"conv_bias\": 1, \"embed_scale\": 5.0, \"attend_scale\": 0.4, \"logits_scale\": 0.5,"  \
+        "\"attend_out_scale\": 0.5, \"mamba_gate_scale\": 1.5, \"mamba_dt_scale\": 0.5,"           \
+        "\"mamba_out_scale\": 2.0, \"mlp_gate_scale\": 0.5, \"mlp_out_scale\": 2.0"
 #define LATENT_KEYS                                                                                \
     "\"latent_dim\": 32, \"nope_dim\": 12, \"value_dim\": 10, \"latent_eps\": 1e-06,"              \
     "\"attend_scale\": 0.25, " SPARSE(48)
@@ -279,6 +302,36 @@ static const struct {
     {"qwen3_next", "{" DELTA_KEYS "}", none, (const char *const[]){NORMS, DELTA_NET, MLP, NULL}},
     {"qwen3_next", "{" DELTA_KEYS ", " SPARSE(48) "}", none,
      (const char *const[]){NORMS, DELTA_NET, EXPERTS, SHARED, SHARED_GATE, NULL}},
+    {"bamba", "{" MAMBA_KEYS "}", no_head_norms, (const char *const[]){NORMS, MAMBA, MLP, NULL}},
+    {"granite_hybrid", "{" MAMBA_KEYS ", " GRANITE_KEYS "}", no_head_norms,
+     (const char *const[]){NORMS, MAMBA, MLP, NULL}},
+    {"granite_hybrid", "{" MAMBA_KEYS ", " GRANITE_KEYS ", " SPARSE(48) "}", no_head_norms,
+     (const char *const[]){NORMS, MAMBA, EXPERTS, SHARED, NULL}},
+    {"falcon_h1", "{" FALCON_KEYS ", \"mamba_norm\": \"none\"}", no_head_norms,
+     (const char *const[]){NORMS, MAMBA_MIXER, ATTENTION, MLP, NULL}},
+    {"falcon_h1", "{" FALCON_KEYS ", \"mamba_norm\": \"first\"}", no_head_norms,
+     (const char *const[]){NORMS, MAMBA, ATTENTION, MLP, NULL}},
+    {"nemotron_h", "{" MAMBA_KEYS "}", no_head_norms,
+     (const char *const[]){LAYER "input_layernorm.weight 64", MAMBA, NULL}},
+    {"nemotron_h", "{" MAMBA_KEYS_OF("[1, 2]") "}", no_head_norms,
+     (const char *const[]){LAYER "input_layernorm.weight 64", LAYER "mlp.up_proj 64>160",
+                           LAYER "mlp.down_proj 160>64", NULL}},
+    {"nemotron_h", "{" MAMBA_KEYS_OF("[1, 3]") ", \"expert_dim\": 24, " SPARSE(48) "}",
+     no_head_norms,
+     (const char *const[]){LAYER "input_layernorm.weight 64", LAYER "mlp.router 64>6",
+                           LAYER "mlp.router.choice_bias 6", LAYER "mlp.latent_in_proj 64>24",
+                           LAYER "mlp.experts.up_proj 6*24>32",
+                           LAYER "mlp.experts.down_proj 6*32>24", LAYER "mlp.latent_out_proj 24>64",
+                           LAYER "mlp.shared_expert.up_proj 64>48",
+                           LAYER "mlp.shared_expert.down_proj 48>64", NULL}},
+    {"lfm2", "{\"layer_types\": [0, 1], \"conv_width\": 4, \"conv_bias\": 0}", none,
+     (const char *const[]){NORMS, SHORT_CONV, MLP, NULL}},
+    {"lfm2",
+     "{\"layer_types\": [0, 1], \"conv_width\": 4, \"conv_bias\": 1, \"router_bias\": 1, " SPARSE(
+         0) "}",
+     none,
+     (const char *const[]){NORMS, SHORT_CONV, LAYER "linear_attn.conv.bias 64", EXPERTS,
+                           LAYER "mlp.router.choice_bias 6", NULL}},
     {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}", none,
      (const char *const[]){NORMS, ATTENTION, HEAD_NORMS, LAYER "self_attn.v_norm.weight 16",
                            FEEDFORWARD_NORMS, LAYER "mlp.gate_proj 64>320",
@@ -403,6 +456,14 @@ static void test_refused(void **state)
         {"qwen3_next", "{" DELTA_KEYS "}", "{\"linear_value_heads\": 3}", "'linear_value_heads'"},
         {"qwen3_next", "{" DELTA_KEYS "}", "{\"conv_width\": 1}", "'conv_width'"},
         {"qwen3_next", "{" DELTA_KEYS "}", "{\"layer_types\": [0, 2]}", "'layer_types'"},
+        {"bamba", "{" MAMBA_KEYS "}", "{\"linear_key_heads\": 3}", "'linear_value_heads'"},
+        {"bamba", "{" MAMBA_KEYS "}", "{\"conv_bias\": 2}", "'conv_bias'"},
+        {"nemotron_h", "{" MAMBA_KEYS "}", "{\"layer_types\": [1, 3]}", "'experts'"},
+        {"nemotron_h", "{" MAMBA_KEYS "}", "{\"layer_types\": [1, 4]}", "'layer_types'"},
+        {"falcon_h1", "{" FALCON_KEYS ", \"mamba_norm\": \"none\"}", "{\"mamba_norm\": \"last\"}",
+         "'mamba_norm'"},
+        {"lfm2", "{\"layer_types\": [0, 1], \"conv_width\": 4, \"conv_bias\": 0}",
+         "{\"conv_width\": 1}", "'conv_width'"},
         {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
          "{\"head_dims\": [32, 15]}", "'head_dims'"},
         {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
@@ -559,6 +620,36 @@ static void test_states(void **state)
     step_plan_free(&b.plan);
 }
 
+/* The operations of Mamba-2: the recurrence, norms of groups, factors. */
+static void test_mamba(void **state)
+{
+    static struct built b;
+    const struct step_plan *p = &b.plan;
+    (void)state;
+    build(&b, "nemotron_h", "{" MAMBA_KEYS "}", no_head_norms);
+    const struct op *conv = first(p, OP_CONV), *delta = conv + 1, *glu = delta + 1, *norm = glu + 1;
+    assert_true(delta->kind == OP_DELTA && glu->kind == OP_GLU && norm->kind == OP_NORM);
+    assert_true(delta->as.delta.rule == DELTA_SSM && delta->in[2] < 0 && delta->w[2] >= 0);
+    assert_true(conv->w[1] >= 0 && !conv->as.conv.linear);
+    assert_true(norm->as.norm.groups == 2 && norm->as.norm.own && norm->in[0] == glu->in[0]);
+    assert_int_equal(p->state[delta->as.delta.state].bytes, 4 * 12 * 10 * 4);
+    step_plan_free(&b.plan);
+    build(&b, "falcon_h1", "{" FALCON_KEYS ", \"mamba_norm\": \"first\"}", no_head_norms);
+    delta = first(p, OP_DELTA);
+    assert_true(delta[1].kind == OP_NORM && delta[2].kind == OP_GLU);
+    assert_int_equal(count(p, OP_ADD), 2 * 7 + 1);
+    assert_int_equal(p->n_states, 4);
+    assert_int_equal(p->n_kv, 2);
+    step_plan_free(&b.plan);
+    build(&b, "lfm2", "{\"layer_types\": [0, 1], \"conv_width\": 4, \"conv_bias\": 0}", none);
+    conv = first(p, OP_CONV);
+    assert_true(conv->as.conv.linear && conv->w[1] < 0 && conv[-1].kind == OP_GLU &&
+                conv[1].kind == OP_GLU);
+    assert_true(conv[-1].as.glu.activation == ACTIVATION_NONE && conv[1].in[1] == conv->out[0]);
+    assert_int_equal(p->state[conv->as.conv.state].bytes, 3 * 64 * 4);
+    step_plan_free(&b.plan);
+}
+
 /* A layer that reads the keys and values of an earlier one. */
 static void test_shared_keys(void **state)
 {
@@ -666,6 +757,7 @@ int main(void)
         cmocka_unit_test(test_orders),
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_mamba),
         cmocka_unit_test(test_shared_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

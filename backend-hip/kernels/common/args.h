@@ -318,6 +318,7 @@ struct glu_prepare_args {
 struct norm_groups_args {
     struct norm_args norm; /* norm.dim: elements of a group; norm.delta is NULL */
     int n;                 /* groups of all rows */
+    int own; /* groups of a row, which have weights of their own; 0: they share them */
 };
 
 struct norm_centered_args {
@@ -360,10 +361,15 @@ struct conv_args {
     struct state_rows state; /* [width - 1][channels] of a slot */
     const float *x;          /* [rows][channels] */
     const float *weight;     /* [channels][width] */
+    const float *bias;       /* [channels] or NULL */
     float *out;              /* [rows][channels] */
     int rows, channels, width;
+    int linear;    /* no silu */
     int of_thread; /* rows of a thread: 1 or CONV_ROWS */
 };
+
+/* exact_states.hip: a block of exact_ssm has so many columns, of a key head's value heads */
+enum { EXACT_SSM_THREADS = 64 };
 
 /* A block has DELTA_COLUMNS columns of the state of a value head: DELTA_THREADS consumers, and as
  * many producers where a sequence has several rows. DELTA_STAGE: floats of a chunk of rows */
@@ -372,11 +378,14 @@ enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4 };
 
 struct delta_args {
     struct state_rows state; /* [value_heads][key_dim][value_dim] of a slot */
-    const float *x;          /* [rows][2 * key_heads * key_dim + value_heads * value_dim] */
+    const float *q, *k, *v;  /* [rows], of rows of qk_stride and v_stride floats */
+    int qk_stride, v_stride;
     const float *a, *b;      /* [rows][value_heads] */
     const float *decay, *dt; /* [value_heads] */
+    const float *skip;       /* DELTA_SSM: [value_heads]; b is NULL there */
     float *out;              /* [rows][value_heads * value_dim] */
     float q_scale;           /* 1 / sqrt(key_dim) */
+    float beta_scale;
     int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of
                                                         x; value_dim: of 2 */
 };

@@ -69,6 +69,7 @@ struct exact_norm_args {
     struct norm_args norm;
     const float *bias; /* centered: [dim] or NULL */
     int groups, centered;
+    int own; /* groups have weights of their own */
 };
 
 /* A norm and the quantization of its result, which is stored, too, unless norm.out is NULL. */

@@ -1,4 +1,4 @@
-/* conv.hip: causal convolution of each channel with SiLU (OP_CONV). Thread (rows, channel). Rows
+/* conv.hip: causal convolution of each channel, mostly with SiLU (OP_CONV). Thread (rows, channel). Rows
  * that see positions before the step, the first width - 1 of a sequence, are computed by the thread
  * of the first of them, which then replaces the state; so a state may be read from and written to
  * one slot. Sums ascend. */
@@ -9,6 +9,14 @@ DEVICE float conv_input(const struct conv_args *a, const float *old, int start, 
 {
     if (row >= start) return a->x[(u64)row * (u64)a->channels + (u64)channel];
     return old ? old[(u64)(a->width - 1 + row - start) * (u64)a->channels + (u64)channel] : 0;
+}
+
+/* What becomes of a sum. */
+DEVICE float conv_result(const struct conv_args *a, float sum, int channel, const int exact)
+{
+    if (a->bias) sum += a->bias[channel];
+    if (a->linear) return sum;
+    return exact ? exact_silu(sum) : gated(sum, 1, 0);
 }
 
 /* The first rows of a sequence, and its new state. */
@@ -29,8 +37,7 @@ DEVICE void conv_begin(const struct conv_args *a, int seq, int start, int channe
             float v = conv_input(a, old, start, row - before + t, channel);
             sum = t ? fma32(w[t], v, sum) : w[t] * v;
         }
-        a->out[(u64)row * (u64)a->channels + (u64)channel] = exact ? exact_silu(sum)
-                                                                   : gated(sum, 1, 0);
+        a->out[(u64)row * (u64)a->channels + (u64)channel] = conv_result(a, sum, channel, exact);
     }
     /* ascending: an element of the same slot is read before it is replaced */
     for (int i = 0; i < before; i++)
@@ -47,7 +54,7 @@ DEVICE void conv_row(const struct conv_args *a, int row, int channel, const int 
     float sum = w[0] * x[0];
     UNROLL for (int t = 1; t < (width ? width : a->width); t++)
         sum = fma32(w[t], x[(u64)t * (u64)a->channels], sum);
-    a->out[(u64)row * (u64)a->channels + (u64)channel] = exact ? exact_silu(sum) : gated(sum, 1, 0);
+    a->out[(u64)row * (u64)a->channels + (u64)channel] = conv_result(a, sum, channel, exact);
 }
 
 /* CONV_ROWS rows for a width of 4, with all loads in flight at once. */
@@ -61,7 +68,7 @@ DEVICE void conv_four(const struct conv_args *a, int first, int channel, const i
     UNROLL for (int i = 0; i < CONV_ROWS; i++)
     {
         float sum = fma32(w3, x[i + 3], fma32(w2, x[i + 2], fma32(w1, x[i + 1], w0 * x[i])));
-        a->out[offset + (u64)i * next] = exact ? exact_silu(sum) : gated(sum, 1, 0);
+        a->out[offset + (u64)i * next] = conv_result(a, sum, channel, exact);
     }
 }
 

@@ -1,5 +1,5 @@
-/* delta.hip: the gated delta rule (OP_DELTA; Yang et al. 2025, 3), one row of a sequence after
- * another. Block (DELTA_COLUMNS columns of a value head, sequence): eight neighbouring threads, the
+/* delta.hip: the gated delta rule (OP_DELTA; Yang et al. 2025, 3) and, with the constant `ssm`, the
+ * recurrence of Mamba-2 (Dao & Gu 2024, 7), one row of a sequence after another. Block (DELTA_COLUMNS columns of a value head, sequence): eight neighbouring threads, the
  * consumers, have two columns of the state S in registers, thread `part` rows i with i / 4 % 8 =
  * part. As many threads behind them, the producers, load rows, norm q and k and compute the gates;
  * they leave a chunk of rows in shared memory while the consumers compute the chunk before.
@@ -48,17 +48,16 @@ enum { DELTA_VECTORS = DELTA_THREADS / 8 }; /* vectors of q and k that the produ
 
 /* A chunk from `row` on; rows behind the sequence are zeros. t: number of the producer */
 DEVICE void delta_load(const struct delta_args *a, const struct delta_block *b,
-                       struct delta_loads *l, int t, int row, const int dims, const int rows)
+                       struct delta_loads *l, int t, int row, const int dims, const int rows,
+                       const int ssm)
 {
-    int keys = a->key_heads * a->key_dim, values = a->value_heads * a->value_dim,
-        key_head = b->head / (a->value_heads / a->key_heads);
-    u64 width = (u64)(2 * keys + values);
+    int key_head = b->head / (a->value_heads / a->key_heads);
     const f32x4 none = {0, 0, 0, 0};
     UNROLL for (int n = 0; n < (2 * rows + DELTA_VECTORS - 1) / DELTA_VECTORS; n++)
     {
         int vector = n * DELTA_VECTORS + t / 8, is_q = vector / rows, of_x = row + vector % rows;
-        const float *x =
-            a->x + (u64)of_x * width + (u64)((is_q ? 0 : keys) + key_head * a->key_dim);
+        const float *x = (is_q ? a->q : a->k) + (u64)of_x * (u64)a->qk_stride +
+                         (u64)(key_head * a->key_dim);
         UNROLL for (int j = 0, i = 4 * (t % 8); j < dims / 32; j++, i += 32)
         {
             f32x4 *to = &l->x[n * (dims / 32) + j];
@@ -72,30 +71,30 @@ DEVICE void delta_load(const struct delta_args *a, const struct delta_block *b,
             column = b->column0 + index % DELTA_COLUMNS;
         l->v[n] = 0;
         if (of_v < b->end && column < a->value_dim && index < rows * DELTA_COLUMNS)
-            l->v[n] = a->x[(u64)of_v * width + (u64)(2 * keys + b->head * a->value_dim + column)];
+            l->v[n] = a->v[(u64)of_v * (u64)a->v_stride + (u64)(b->head * a->value_dim + column)];
     }
     l->a = l->b = 0;
     if (t < rows && row + t < b->end) {
         u64 index = (u64)(row + t) * (u64)a->value_heads + (u64)b->head;
         l->a = a->a[index];
-        l->b = a->b[index];
+        if (!ssm) l->b = a->b[index];
     }
 }
 
 /* Norms q and k, computes the gates, and stores all in shared memory. */
 DEVICE void delta_store(const struct delta_args *a, const struct delta_block *b,
                         const struct delta_loads *l, int t, const struct delta_stage *s,
-                        const int dims, const int rows)
+                        const int dims, const int rows, const int ssm)
 {
     UNROLL for (int n = 0; n < (2 * rows + DELTA_VECTORS - 1) / DELTA_VECTORS; n++)
     {
         int vector = n * DELTA_VECTORS + t / 8, is_q = vector / rows;
         float sum = 0, *to = (is_q ? s->q : s->k) + vector % rows * dims + 4 * (t % 8);
         const f32x4 *x = &l->x[n * (dims / 32)];
-        UNROLL for (int j = 0; j < dims / 32; j++) UNROLL for (int e = 0; e < 4; e++)
+        UNROLL for (int j = 0; j < dims / 32 && !ssm; j++) UNROLL for (int e = 0; e < 4; e++)
             sum = fma32(x[j][e], x[j][e], sum);
-        float f = rsqrt32(sum_of_8(sum) + 1e-6f);
-        if (is_q) f *= a->q_scale;
+        float f = ssm ? 1 : rsqrt32(sum_of_8(sum) + 1e-6f);
+        if (is_q && !ssm) f *= a->q_scale;
         UNROLL for (int j = 0; j < dims / 32 && is_q < 2; j++)
         {
             f32x4 y = x[j];
@@ -107,8 +106,9 @@ DEVICE void delta_store(const struct delta_args *a, const struct delta_block *b,
         if (t + n * DELTA_THREADS < rows * DELTA_COLUMNS)
             s->v[t + n * DELTA_THREADS] = l->v[n];
     if (t < rows) {
-        s->decay[t] = exp32(a->decay[b->head] * softplus32(l->a + a->dt[b->head]));
-        s->beta[t] = sigmoid32(l->b);
+        float step = softplus32(l->a + a->dt[b->head]);
+        s->decay[t] = exp32(a->decay[b->head] * step);
+        s->beta[t] = ssm ? step : a->beta_scale * sigmoid32(l->b);
     }
 }
 
@@ -162,6 +162,7 @@ struct delta_chunk {
     struct delta_stage s;
     float *out;
     int n, pair, stride;
+    float skip; /* ssm: of the head */
 };
 
 /* Updates the state by row r, whose k is given, and writes the output of the row before (at row 0 a
@@ -180,6 +181,36 @@ DEVICE void delta_row(struct delta_columns *c, const struct delta_chunk *chunk, 
     delta_get(s->q + r * dims + index, q, dims);
     delta_update(c, k, u, decay, dims);
     *(f32x2 *)(chunk->out + (u64)(before * chunk->stride)) = delta_sum(of_q);
+}
+
+/* Row r of Mamba-2. */
+DEVICE void ssm_row(struct delta_columns *c, const struct delta_chunk *chunk, int r, const int dims)
+{
+    const struct delta_stage *s = &chunk->s;
+    f32x4 k[8], q[8];
+    int index = 4 * (thread() % 8);
+    float decay = s->decay[r], step = s->beta[r];
+    f32x2 v = *(const f32x2 *)(s->v + r * DELTA_COLUMNS + chunk->pair * 2);
+    delta_get(s->k + r * dims + index, k, dims);
+    delta_get(s->q + r * dims + index, q, dims);
+    delta_update(c, k, (f32x2){step * v[0], step * v[1]}, decay, dims);
+    f32x2 y = delta_sum(delta_product(c, q, dims));
+    *(f32x2 *)(chunk->out + (u64)(r * chunk->stride)) = (f32x2){fma32(chunk->skip, v[0], y[0]),
+                                                                fma32(chunk->skip, v[1], y[1])};
+}
+
+/* Rows depend on each other by the state alone, so that four of them are one piece of code. */
+DEVICE void ssm_rows(struct delta_columns *c, const struct delta_chunk *chunk, const int dims)
+{
+    int r = 0;
+    NO_UNROLL for (; r + 4 <= chunk->n && dims <= 128; r += 4)
+    {
+        ssm_row(c, chunk, r, dims);
+        ssm_row(c, chunk, r + 1, dims);
+        ssm_row(c, chunk, r + 2, dims);
+        ssm_row(c, chunk, r + 3, dims);
+    }
+    NO_UNROLL for (; r < chunk->n; r++) ssm_row(c, chunk, r, dims);
 }
 
 /* All rows of a chunk. Four rows at a time are one piece of code without a branch, so that the
@@ -257,24 +288,26 @@ DEVICE struct delta_chunk delta_chunk_of(const struct delta_args *a, const struc
             (u64)(b->head * a->value_dim + b->column0 + c.pair * 2);
     c.s = delta_stage_of(lds, 0, dims, rows);
     c.n = b->end - b->row < rows ? b->end - b->row : rows;
+    c.skip = a->skip ? a->skip[b->head] : 0;
     return c;
 }
 
 /* The rows of one sequence, `rows` at a time. lds [2 * DELTA_STAGE(dims, rows)] */
-DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const int rows)
+DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const int rows,
+                  const int ssm)
 {
     struct delta_block b = delta_block_of(a);
     int produces = thread() >= DELTA_THREADS, t = thread() - DELTA_THREADS,
         n_chunks = (b.end - b.row + rows - 1) / rows;
     if (produces) {
         struct delta_loads l;
-        delta_load(a, &b, &l, t, b.row, dims, rows);
+        delta_load(a, &b, &l, t, b.row, dims, rows, ssm);
         NO_UNROLL for (int chunk = 0; chunk < n_chunks; chunk++)
         {
             struct delta_stage s = delta_stage_of(lds, chunk, dims, rows);
-            delta_store(a, &b, &l, t, &s, dims, rows);
+            delta_store(a, &b, &l, t, &s, dims, rows, ssm);
             if (chunk + 1 < n_chunks)
-                delta_load(a, &b, &l, t, b.row + (chunk + 1) * rows, dims, rows);
+                delta_load(a, &b, &l, t, b.row + (chunk + 1) * rows, dims, rows, ssm);
             barrier();
         }
         barrier();
@@ -288,7 +321,8 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
             int left = b.end - b.row - chunk * rows;
             piece.s = delta_stage_of(lds, chunk, dims, rows);
             piece.n = left < rows ? left : rows;
-            delta_rows(&c, &piece, dims);
+            if (ssm) ssm_rows(&c, &piece, dims);
+            else delta_rows(&c, &piece, dims);
             piece.out += (u64)rows * (u64)piece.stride;
             barrier();
         }
@@ -297,31 +331,32 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
 }
 
 /* Sequences of one row: the consumers load it themselves, and more blocks fit a multiprocessor. */
-DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims)
+DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims, const int ssm)
 {
     struct delta_block b = delta_block_of(a);
     struct delta_chunk chunk = delta_chunk_of(a, &b, lds, dims, 1);
     chunk.n = 1; /* a constant */
     struct delta_loads l;
     struct delta_columns c;
-    delta_load(a, &b, &l, thread(), b.row, dims, 1);
+    delta_load(a, &b, &l, thread(), b.row, dims, 1, ssm);
     delta_read(a, &b, &c, dims);
-    delta_store(a, &b, &l, thread(), &chunk.s, dims, 1);
+    delta_store(a, &b, &l, thread(), &chunk.s, dims, 1, ssm);
     barrier();
-    delta_rows(&c, &chunk, dims);
+    if (ssm) ssm_rows(&c, &chunk, dims);
+    else delta_rows(&c, &chunk, dims);
     delta_write(a, &b, &c, dims);
 }
 
-#define DELTA(name, images, dims, rows)                                                            \
+#define DELTA(name, images, dims, rows, ssm)                                                            \
     KERNEL(name, struct delta_args)                                                                \
     {                                                                                              \
         LDS(float, lds, 2 * DELTA_STAGE(dims, rows));                                              \
-        delta(ARGS, lds, dims, rows);                                                              \
+        delta(ARGS, lds, dims, rows, ssm);                                                              \
     }
-#define DELTA_ONE(name, images, dims, blocks)                                                      \
+#define DELTA_ONE(name, images, dims, blocks, ssm)                                                      \
     KERNEL(name, struct delta_args)                                                                \
     {                                                                                              \
         LDS(float, lds, DELTA_STAGE(dims, 1));                                                     \
-        delta_one(ARGS, lds, dims);                                                                \
+        delta_one(ARGS, lds, dims, ssm);                                                                \
     }
 #include "backend-hip/kernels/common/list.h"

@@ -2,7 +2,7 @@
  * includes, and additions. */
 
 /* activation(gate) * up, by enum activation of core/step/op.h */
-enum { IS_SILU, IS_GELU_TANH, IS_SIGMOID, IS_SWIGLU_CLAMPED, IS_XIELU };
+enum { IS_SILU, IS_GELU_TANH, IS_SIGMOID, IS_SWIGLU_CLAMPED, IS_XIELU, IS_RELU2, IS_NONE };
 
 /* e^m - 1 - x of m = min(x, eps), where e^m is `power` */
 DEVICE float xielu_curve(float m, float x, float power)
@@ -26,6 +26,12 @@ DEVICE float xielu_of(const struct glu_any_args *a, float x, float q)
     return x > 0 ? x * fma32(a->p, x, a->beta) : fma32(a->n_below, q, linear);
 }
 
+DEVICE float relu_squared(float x)
+{
+    float y = x < 0 ? 0 : x;
+    return y * y;
+}
+
 KERNEL(glu_any, struct glu_any_args)
 {
     const struct glu_any_args *a = ARGS;
@@ -41,6 +47,8 @@ KERNEL(glu_any, struct glu_any_args)
         gate = gate > a->limit ? a->limit : gate;
         up = up > a->limit ? a->limit : up < -a->limit ? -a->limit : up;
         y = gate * sigmoid32(a->alpha * gate) * (up + 1);
+    } else if (a->activation == IS_RELU2 || a->activation == IS_NONE) {
+        y = (a->activation == IS_RELU2 ? relu_squared(gate) : gate) * up;
     } else {
         y = gated(gate, up, a->activation == IS_GELU_TANH);
     }

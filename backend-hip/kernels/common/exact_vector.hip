@@ -56,6 +56,8 @@ DEVICE float exact_gated(const struct glu_any_args *a, float g, const float *of_
         z = g;
     }
     float y = (a->activation == IS_SIGMOID ? 1 : g) / (1 + exact_exp(-z));
+    if (a->activation == IS_RELU2) y = relu_squared(g);
+    if (a->activation == IS_NONE) y = g;
     return of_up ? y * up : y;
 }
 
@@ -251,10 +253,17 @@ DEVICE float exact_sum(const float *x, int n, float mean, const int power, float
     return exact_fold_lanes(lane, span);
 }
 
+/* Of the block's group. */
+DEVICE const float *exact_norm_weight(const struct exact_norm_args *a)
+{
+    return a->norm.weight + (a->own ? (u64)(block_x() % a->groups) * (u64)a->norm.dim : 0);
+}
+
 /* The norm of a row, or of one of its groups, that does not fit a span. */
 DEVICE void exact_norm_long(const struct exact_norm_args *a, float *x, const float *delta,
                             float *out, float *span)
 {
+    const float *weight = exact_norm_weight(a);
     int dim = a->norm.dim, t = thread();
     float mean = 0;
     for (int i = t; delta && i < dim; i += THREADS) x[i] += delta[i];
@@ -262,7 +271,7 @@ DEVICE void exact_norm_long(const struct exact_norm_args *a, float *x, const flo
     if (a->centered) mean = exact_sum(x, dim, 0, 1, span) / (float)dim;
     float f = 1.0f / exact_sqrt(exact_sum(x, dim, mean, 2, span) / (float)dim + a->norm.eps);
     for (int i = t; i < dim; i += THREADS) {
-        float y = (x[i] - mean) * f * a->norm.weight[i];
+        float y = (x[i] - mean) * f * weight[i];
         out[i] = a->bias ? y + a->bias[i] : y;
     }
 }
@@ -281,6 +290,7 @@ DEVICE void exact_norm_row(const struct exact_norm_args *a, float *span)
     u64 offset = (u64)block_x() * (u64)dim;
     float *x = norm_of->x + offset, *out = norm_of->out ? norm_of->out + offset : norm_of->out;
     const float *delta = norm_of->delta ? norm_of->delta + offset : norm_of->delta;
+    const float *weight = exact_norm_weight(a);
     f32x4 v[EXACT_HELD];
     if (!exact_norm_in_span(a)) {
         exact_norm_long(a, x, delta, out, span);
@@ -300,7 +310,7 @@ DEVICE void exact_norm_row(const struct exact_norm_args *a, float *span)
     UNROLL for (int k = 0; k < EXACT_HELD; k++) if (t + k * 4 * THREADS < dim)
     {
         f32x4 y = v[k] * (f32x4){f, f, f, f} *
-                  *(const f32x4 *)(norm_of->weight + t + k * 4 * THREADS);
+                  *(const f32x4 *)(weight + t + k * 4 * THREADS);
         if (out) *(f32x4 *)(out + t + k * 4 * THREADS) = y;
         *(f32x4 *)(span + t + k * 4 * THREADS) = y;
     }

@@ -140,6 +140,7 @@ KERNEL_ROW(exact_add, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_route, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_conv, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_delta, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exact_ssm, ALL, FOR_EXACT, EXACT_SSM_THREADS, 0, 0, 0, 0)
 KERNEL_ROW(exact_softcap, ALL, FOR_EXACT, THREADS, 0, 0, 0, 0)
 
 /* Layouts of weights (pack.hip) */
@@ -193,20 +194,25 @@ KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 
 /* States of sequences (conv.hip, delta.hip). dims: dimensions of a key, at most; rows: of a chunk.
- * Kernels with `one` in their name are for sequences of one row. */
+ * Kernels with `one` in their name are for sequences of one row. ssm:
+ * Mamba-2. */
 KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)
 #ifndef DELTA
-#define DELTA(name, images, dims, rows)                                                            \
+#define DELTA(name, images, dims, rows, ssm)                                                       \
     KERNEL_ROW(name, images, FOR_STATE, 2 * DELTA_THREADS, 1, 0, 0, 0)
 #endif
 #ifndef DELTA_ONE
-#define DELTA_ONE(name, images, dims, blocks)                                                      \
+#define DELTA_ONE(name, images, dims, blocks, ssm)                                                 \
     KERNEL_ROW(name, images, FOR_STATE, DELTA_THREADS, blocks, 0, 0, 0)
 #endif
-DELTA(delta_128, ALL, 128, 16)
-DELTA(delta_256, ALL, 256, 8)
-DELTA_ONE(delta_one_128, ALL, 128, 5)
-DELTA_ONE(delta_one_256, ALL, 256, 3)
+DELTA(delta_128, ALL, 128, 16, 0)
+DELTA(delta_256, ALL, 256, 8, 0)
+DELTA_ONE(delta_one_128, ALL, 128, 5, 0)
+DELTA_ONE(delta_one_256, ALL, 256, 3, 0)
+DELTA(ssm_128, ALL, 128, 16, 1)
+DELTA(ssm_256, ALL, 256, 8, 1)
+DELTA_ONE(ssm_one_128, ALL, 128, 5, 1)
+DELTA_ONE(ssm_one_256, ALL, 256, 3, 1)
 
 /* Rows of logits (argmax.hip, vector.hip, top.hip) */
 KERNEL_ROW(argmax_spans, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)

@@ -15,8 +15,9 @@ KERNEL(norm_groups, struct norm_groups_args)
     const struct norm_args *norm_of = &a->norm;
     int group = block_x() * (THREADS / 8) + thread() / 8, valid = group < a->n, dim = norm_of->dim;
     u64 offset = (u64)(valid ? group : 0) * (u64)dim;
-    const float *x = norm_of->x + offset;
+    const float *x = norm_of->x + offset, *weight = norm_of->weight;
     float sum = 0;
+    if (a->own) weight += (u64)(valid ? group % a->own : 0) * (u64)dim;
     if (in_fours(norm_of)) {
         UNROLL_4 for (int i = 4 * (thread() % 8); i < dim; i += 32)
         {
@@ -32,14 +33,14 @@ KERNEL(norm_groups, struct norm_groups_args)
     if (in_fours(norm_of)) {
         UNROLL_4 for (int i = 4 * (thread() % 8); i < dim; i += 32)
         {
-            f32x4 v = *(const f32x4 *)(x + i), w = *(const f32x4 *)(norm_of->weight + i);
+            f32x4 v = *(const f32x4 *)(x + i), w = *(const f32x4 *)(weight + i);
             UNROLL for (int e = 0; e < 4; e++) v[e] = v[e] * f * w[e];
             *(f32x4 *)(norm_of->out + offset + (u64)i) = v;
         }
     } else {
         for (int i = 4 * (thread() % 8); i < dim; i += 32)
             for (int e = i; e < i + 4 && e < dim; e++)
-                norm_of->out[offset + (u64)e] = x[e] * f * norm_of->weight[e];
+                norm_of->out[offset + (u64)e] = x[e] * f * weight[e];
     }
 }
 

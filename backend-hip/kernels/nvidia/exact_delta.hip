@@ -21,12 +21,11 @@ DEVICE void exact_delta_produce(const struct delta_args *a, int row, int head, i
 {
     const int of_lane = EXACT_DELTA_KEYS / EXACT_LANES;
     int lane = thread() % WARP, l = lane % EXACT_LANES, is_key = lane / EXACT_LANES,
-        keys = a->key_heads * EXACT_DELTA_KEYS, key_head = head / (a->value_heads / a->key_heads);
-    u64 width = (u64)(2 * keys + a->value_heads * a->value_dim),
-        gate = (u64)row * (u64)a->value_heads + (u64)head;
-    const float *x = a->x + (u64)row * width,
-                *count = x + (is_key ? keys : 0) + key_head * EXACT_DELTA_KEYS + l,
-                *v = x + 2 * keys + head * a->value_dim + column;
+        key_head = head / (a->value_heads / a->key_heads);
+    u64 gate = (u64)row * (u64)a->value_heads + (u64)head;
+    const float *count = (is_key ? a->k : a->q) + (u64)row * (u64)a->qk_stride +
+                         (u64)(key_head * EXACT_DELTA_KEYS + l),
+                *v = a->v + (u64)row * (u64)a->v_stride + (u64)(head * a->value_dim + column);
     float y[of_lane], of_v[2], sum = 0, decay = a->a[gate], b = a->b[gate];
     UNROLL for (int i = 0; i < of_lane; i++) y[i] = count[i * EXACT_LANES];
     UNROLL for (int i = 0; i < 2; i++) of_v[i] = v[lane + 32 * i];
@@ -39,7 +38,7 @@ DEVICE void exact_delta_produce(const struct delta_args *a, int row, int head, i
     UNROLL for (int i = 0; i < 2; i++) to->v[lane + 32 * i] = of_v[i];
     if (lane) return;
     to->g = exact_exp(a->decay[head] * exact_softplus(decay + a->dt[head]));
-    to->beta = 1 / (1 + exact_exp(-b));
+    to->beta = a->beta_scale / (1 + exact_exp(-b));
 }
 
 /* s = g s of a column; returns k s. */

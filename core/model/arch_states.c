@@ -1,0 +1,167 @@
+#include "core/model/arch_states.h"
+
+struct arch_states arch_states(struct builder *b)
+{
+    enum { MAX_HEADS = 4096, MAX_DIM = 1024, MAX_WIDTH = 64 };
+    struct arch_states d = {.beta_scale = 0};
+    d.key_heads = arch_int(b, "linear_key_heads", 1, MAX_HEADS);
+    d.value_heads = arch_int(b, "linear_value_heads", 1, MAX_HEADS);
+    d.key_dim = arch_int(b, "linear_key_dim", 1, MAX_DIM);
+    d.value_dim = arch_int(b, "linear_value_dim", 1, MAX_DIM);
+    d.width = arch_int(b, "conv_width", 2, MAX_WIDTH);
+    d.values = d.value_heads * d.value_dim;
+    d.channels = 2 * d.key_heads * d.key_dim + d.values;
+    if (d.value_heads % d.key_heads || d.channels > MODEL_MAX_SIZE)
+        arch_bad_key(b, "linear_value_heads");
+    return d;
+}
+
+/* A causal convolution of in [channels] into out. */
+struct convolution {
+    int channels, width, bias;
+};
+
+static struct op *convolution(struct builder *b, const struct convolution *c, int in, int out)
+{
+    int channels = c->channels, width = c->width, bias = NO_WEIGHT;
+    int w = arch_vector(b, "layers.%d.linear_attn.conv.weight", channels * width);
+    if (c->bias) bias = arch_vector(b, "layers.%d.linear_attn.conv.bias", channels);
+    int state = arch_state(b, (size_t)(width - 1) * (size_t)channels * sizeof(float));
+    struct op *op = arch_op(b, OP_CONV, "conv");
+    op->in[0] = in;
+    op->out[0] = out;
+    op->w[0] = w;
+    op->w[1] = bias;
+    op->as.conv.channels = channels;
+    op->as.conv.width = width;
+    op->as.conv.state = state;
+    return op;
+}
+
+/* in0 = q, k and v of all heads, in1 = a, in2 = b or NO_BUFFER; out [values] */
+static struct op *delta_rule(struct builder *b, const struct arch_states *d, const int in[3],
+                             int out)
+{
+    size_t cells = (size_t)d->key_dim * (size_t)d->values;
+    int decay = arch_vector(b, "layers.%d.linear_attn.decay", d->value_heads);
+    int dt_bias = arch_vector(b, "layers.%d.linear_attn.dt_bias", d->value_heads);
+    int state = arch_state(b, cells * sizeof(float));
+    struct op *op = arch_op(b, OP_DELTA, "delta");
+    for (int i = 0; i < 3; i++) op->in[i] = in[i];
+    op->out[0] = out;
+    op->w[0] = decay;
+    op->w[1] = dt_bias;
+    op->as.delta.key_heads = d->key_heads;
+    op->as.delta.value_heads = d->value_heads;
+    op->as.delta.key_dim = d->key_dim;
+    op->as.delta.value_dim = d->value_dim;
+    op->as.delta.beta_scale = d->beta_scale;
+    op->as.delta.state = state;
+    return op;
+}
+
+void arch_delta_block(struct builder *b, const struct arch_states *d, int in, int out)
+{
+    int dim = b->config->dim, heads = d->value_heads;
+    const int qkv_z[] = {arch_room(b, "qkv", d->channels), arch_room(b, "z", d->values)};
+    const int b_a[] = {arch_room(b, "b", heads), arch_room(b, "decay", heads)};
+    int mixed = arch_room(b, "conv", d->channels);
+    int o = arch_room(b, "o", d->values), normed = arch_room(b, "o_normed", d->values);
+    const int w_qkv_z[] = {arch_linear(b, "layers.%d.linear_attn.qkv_proj", dim, d->channels),
+                           arch_linear(b, "layers.%d.linear_attn.z_proj", dim, d->values)};
+    const int w_b_a[] = {arch_linear(b, "layers.%d.linear_attn.b_proj", dim, heads),
+                         arch_linear(b, "layers.%d.linear_attn.a_proj", dim, heads)};
+    int w_norm = arch_vector(b, "layers.%d.linear_attn.norm.weight", d->value_dim);
+    int w_out = arch_linear(b, "layers.%d.linear_attn.out_proj", d->values, dim);
+
+    arch_linears(b, "qkv_z", in, 2, w_qkv_z, qkv_z);
+    arch_linears(b, "b_a", in, 2, w_b_a, b_a);
+    convolution(b, &(struct convolution){d->channels, d->width, d->conv_bias}, qkv_z[0], mixed);
+    delta_rule(b, d, (const int[]){mixed, b_a[1], b_a[0]}, o);
+    arch_norm(b, "norm_heads", o, NO_BUFFER, w_norm, normed)->as.norm.groups = heads;
+    arch_glu(b, qkv_z[1], normed, ACTIVATION_SILU);
+    arch_linears(b, "out", qkv_z[1], 1, &w_out, &out);
+}
+
+/* A factor on a buffer; 0: none. */
+static void scaled(struct builder *b, const char *name, int x, float scale)
+{
+    if (scale != 0 && scale != 1) arch_add(b, name, x, NO_BUFFER)->as.add.scale = scale;
+}
+
+static void mamba_norm(struct builder *b, const struct arch_states *d, int weight, int in, int out)
+{
+    struct op *op = arch_norm(b, "norm_groups", in, NO_BUFFER, weight, out);
+    op->as.norm.groups = d->key_heads;
+    op->as.norm.own = d->key_heads > 1;
+}
+
+/* The gate z and the norm of o; the result's buffer. */
+static int mamba_gate(struct builder *b, const struct arch_mamba *m, int weight, int z, int o)
+{
+    int normed = arch_room(b, "o_normed", m->states.values);
+    if (m->norm == MAMBA_NORM_FIRST) mamba_norm(b, &m->states, weight, o, normed);
+    arch_glu(b, z, m->norm == MAMBA_NORM_FIRST ? normed : o, ACTIVATION_SILU);
+    if (m->norm != MAMBA_NORM_GATED) return z;
+    mamba_norm(b, &m->states, weight, z, normed);
+    return normed;
+}
+
+struct arch_mamba arch_mamba(struct builder *b)
+{
+    struct arch_mamba m = {.states = arch_states(b), .norm = MAMBA_NORM_GATED};
+    m.states.conv_bias = arch_int(b, "conv_bias", 0, 1);
+    return m;
+}
+
+void arch_mamba_block(struct builder *b, const struct arch_mamba *m, int in, int out)
+{
+    const struct arch_states *d = &m->states;
+    int dim = b->config->dim, heads = d->value_heads, w_norm = NO_WEIGHT;
+    const int z_qkv_dt[] = {arch_room(b, "z", d->values), arch_room(b, "qkv", d->channels),
+                            arch_room(b, "dt", heads)};
+    int mixed = arch_room(b, "conv", d->channels), o = arch_room(b, "o", d->values);
+    const int w[] = {arch_linear(b, "layers.%d.linear_attn.z_proj", dim, d->values),
+                     arch_linear(b, "layers.%d.linear_attn.qkv_proj", dim, d->channels),
+                     arch_linear(b, "layers.%d.linear_attn.a_proj", dim, heads)};
+    int skip = arch_vector(b, "layers.%d.linear_attn.skip", heads);
+    if (m->norm != MAMBA_NORM_NONE)
+        w_norm = arch_vector(b, "layers.%d.linear_attn.norm.weight", d->values);
+    int w_out = arch_linear(b, "layers.%d.linear_attn.out_proj", d->values, dim);
+
+    arch_linears(b, "z_qkv_dt", in, 3, w, z_qkv_dt);
+    scaled(b, "z_scale", z_qkv_dt[0], m->gate_scale);
+    scaled(b, "dt_scale", z_qkv_dt[2], m->dt_scale);
+    convolution(b, &(struct convolution){d->channels, d->width, d->conv_bias}, z_qkv_dt[1], mixed);
+    struct op *op = delta_rule(b, d, (const int[]){mixed, z_qkv_dt[2], NO_BUFFER}, o);
+    op->w[2] = skip;
+    op->as.delta.rule = DELTA_SSM;
+    int result = mamba_gate(b, m, w_norm, z_qkv_dt[0], o);
+    arch_linears(b, "out", result, 1, &w_out, &out);
+}
+
+struct arch_short_conv arch_short_conv(struct builder *b)
+{
+    enum { MAX_WIDTH = 64 };
+    int width = arch_int(b, "conv_width", 2, MAX_WIDTH);
+    return (struct arch_short_conv){width, arch_int(b, "conv_bias", 0, 1)};
+}
+
+void arch_short_conv_block(struct builder *b, const struct arch_short_conv *c, int in, int out)
+{
+    int dim = b->config->dim;
+    const int bcv[] = {arch_room(b, "conv_b", dim), arch_room(b, "conv_c", dim),
+                       arch_room(b, "conv_v", dim)};
+    const int w[] = {arch_linear(b, "layers.%d.linear_attn.b_proj", dim, dim),
+                     arch_linear(b, "layers.%d.linear_attn.c_proj", dim, dim),
+                     arch_linear(b, "layers.%d.linear_attn.v_proj", dim, dim)};
+    int mixed = arch_room(b, "conv", dim);
+    int w_out = arch_linear(b, "layers.%d.linear_attn.out_proj", dim, dim);
+
+    arch_linears(b, "b_c_v", in, 3, w, bcv);
+    arch_glu(b, bcv[0], bcv[2], ACTIVATION_NONE);
+    convolution(b, &(struct convolution){dim, c->width, c->bias}, bcv[0], mixed)->as.conv.linear =
+        1;
+    arch_glu(b, bcv[1], mixed, ACTIVATION_NONE);
+    arch_linears(b, "out", bcv[1], 1, &w_out, &out);
+}
