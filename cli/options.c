@@ -19,7 +19,9 @@
 #define CALL_SYNTAX_NAMES                                                                          \
     "hermes", "llama3_json", "mistral", "qwen3_coder", "qwen3_xml", "deepseek_v3", "deepseek_v31", \
         "glm45", "glm47", "granite", "json"
-#define REASONING_NAMES "think", "deepseek_r1", "qwen3", "glm45", "deepseek_v3", "granite"
+#define REASONING_NAMES                                                                            \
+    "think", "deepseek_r1", "qwen3", "glm45", "deepseek_v3", "granite", "mistral", "seed_oss",     \
+        "openai_gptoss", "gemma4", "minimax_m2", "kimi_k2"
 /* What completion offers for --cpu. */
 #if defined(__x86_64__)
 #define CPU_NAMES "scalar", "avx2", "avx512", "vnni", "amx"
@@ -59,7 +61,7 @@ static const struct args_row table[] = {
      DECIDES("chat template (crc32)"),
      .help = "with --chat or -cnv: this Jinja template, not the model's"},
     {NAMES("--reasoning"), TEXT(reasoning, "keep|hide|only"), VALUES("keep", "hide", "only"),
-     .help = "with --chat or -cnv: what stands between <think> and </think> is printed, dim on a "
+     .help = "with --chat or -cnv: reasoning (<think> and the like) is printed, dim on a "
              "terminal (default), is left out, or is all that is printed",
      .modes = MODE(RUN_COMPLETE) | MODE(RUN_CONVERSATION), .needs = "--chat -cnv"},
     {NAMES("-cnv", "--conversation"), FLAG(conversation),
@@ -225,7 +227,7 @@ static const struct args_row table[] = {
      .modes = MODE(RUN_BATCH)},
     {NAMES("--reasoning-parser"), TEXT(reasoning_parser, "NAME"), DECIDES("--reasoning-parser"),
      VALUES(REASONING_NAMES),
-     .help = "of chats, what stands between <think> and </think> goes into reasoning_content; "
+     .help = "of chats, reasoning (<think> and the like) goes into reasoning_content; "
              "every name does the same",
      .modes = MODE(RUN_BATCH)},
     {NAMES("--trust-request-chat-template"), FLAG(trust_request_template),

@@ -45,6 +45,7 @@ int run_tokens(const struct options *o, struct err *e);
  * open, so that a failure is one line. */
 void run_say_slow(const struct options *o);
 /* -v: more about the open backend, on stderr. */
+struct reasoning_tags;
 struct engine;
 void run_say_variants(const struct options *o, const struct engine *g);
 
@@ -55,7 +56,7 @@ int run_read_text(const struct options *o, char **text, size_t *bytes, struct er
 /* The prompt of --chat: that text as a message, through the chat template; holds its special tokens
  * spelled out. */
 int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes,
-                    struct err *e);
+                    const struct reasoning_tags **tags, struct err *e);
 /* Seconds since 1970-01-01 00:00 by the local wall clock: the time that a chat template reads. */
 int64_t run_local_time(void);
 /* --seed -1: draws the seed. */

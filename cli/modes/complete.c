@@ -36,6 +36,7 @@ struct completion {
     struct tok_ids prompt;
     char *text; /* prompt as text or NULL */
     size_t text_bytes;
+    const struct reasoning_tags *tags; /* of the chat template, or NULL */
     int n_ctx, n_used, n_generated, text_mode;
     int begun, ended_by_text;
     double load_s, prompt_s, generate_s;
@@ -49,8 +50,9 @@ static int read_prompt(struct completion *c, struct err *e)
     } else {
         if (!c->engine.tokenizer)
             return err_set(e, "%s: has no tokenizer: give the prompt as --prompt-ids", o->model);
-        if (o->chat ? run_chat_prompt(o, &c->engine.model.file, &c->text, &c->text_bytes, e)
-                    : run_read_text(o, &c->text, &c->text_bytes, e))
+        if (o->chat
+                ? run_chat_prompt(o, &c->engine.model.file, &c->text, &c->text_bytes, &c->tags, e)
+                : run_read_text(o, &c->text, &c->text_bytes, e))
             return -1;
         /* a chat template writes BOS itself */
         if (tok_encode(c->engine.tokenizer, c->text, c->text_bytes, !o->chat, &c->prompt, e))
@@ -115,6 +117,7 @@ static int open_all(struct completion *c, struct err *e)
                                  .special = o->special,
                                  .stop = &o->stop,
                                  .reasoning = show_reasoning_of(o),
+                                 .tags = c->tags,
                                  .terminal = isatty(1)};
     if (how.tokenizer && show_open(&c->show, &how, &c->prompt, c->text, c->text_bytes, e))
         return -1;

@@ -79,7 +79,7 @@ int run_tokens(const struct options *o, struct err *e)
     if (!rc && !t)
         rc = err_set(e, "%s: has no tokenizer: its checkpoint came without one", o->model);
     if (!rc)
-        rc = o->chat ? run_chat_prompt(o, &m, &text, &bytes, e)
+        rc = o->chat ? run_chat_prompt(o, &m, &text, &bytes, NULL, e)
                      : run_read_text(o, &text, &bytes, e);
     if (!rc) rc = o->tokenize ? print_ids(t, o, text, bytes, e) : print_text(t, o, text, e);
     if (!rc && fflush(stdout)) rc = err_sys(e, "cannot write to stdout");

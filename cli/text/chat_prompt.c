@@ -2,6 +2,7 @@
  * template. */
 #include "cli/run.h"
 #include "core/text/chat.h"
+#include "core/text/reasoning.h"
 #include "core/base/json.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ int run_add_message(json_t *messages, const char *role, const char *text, size_t
 }
 
 int run_chat_prompt(const struct options *o, const struct modelfile *m, char **text, size_t *bytes,
-                    struct err *e)
+                    const struct reasoning_tags **tags, struct err *e)
 {
     struct chat *c = NULL;
     char *user = NULL, *template = NULL;
@@ -61,6 +62,8 @@ int run_chat_prompt(const struct options *o, const struct modelfile *m, char **t
     if (!messages) return err_memory(e);
     if (run_read_template(o, &template, &n_template, e)) goto fail;
     if (chat_open_model(&c, m, template, n_template, run_local_time(), e)) goto fail;
+    const char *source = chat_source(c, &n_template);
+    if (tags) *tags = reasoning_tags_of(source, n_template);
     if (o->system_prompt && run_add_message(messages, "system", o->system_prompt,
                                             strlen(o->system_prompt), "--system-prompt", e))
         goto fail;

@@ -1,6 +1,7 @@
 #include "cli/text/show.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,7 +32,8 @@ int show_open(struct show *s, const struct show_how *how, const struct tok_ids *
               const char *text, size_t n, struct err *e)
 {
     *s = (struct show){.how = *how};
-    reasoning_open(&s->parts, text ? text : "", text ? n : 0);
+    if (!s->how.tags) s->how.tags = reasoning_tags_of(NULL, 0);
+    reasoning_open(&s->parts, s->how.tags, text ? text : "", text ? n : 0);
     if (how->stop && stop_open(&s->stop, how->stop->v, how->stop->n, e)) return -1;
     return tok_stream_open_after(&s->stream, how->tokenizer, !how->special, prompt->id, prompt->n,
                                  e);
@@ -66,6 +68,10 @@ static int show_part(struct show *s, enum reasoning_part part, const char *text,
     const enum show_reasoning how = s->how.reasoning;
     if (part != REASONING_TAG)
         out_bytes(part == REASONING_TEXT ? &s->thoughts : &s->answer, text, n);
+    if (how == SHOW_KEEP && part == REASONING_TAG && s->how.tags->sign) { /* not for people */
+        if (set_dim(s, 0, e)) return -1;
+        return s->thoughts.n && !s->answer.n && !s->parted++ ? show_put("\n\n", 2, e) : 0;
+    }
     if (how == SHOW_KEEP) return set_dim(s, part != REASONING_ANSWER, e) || show_put(text, n, e);
     if (part != (how == SHOW_HIDE ? REASONING_ANSWER : REASONING_TEXT)) return 0;
     if (s->thoughts.n) skip_white(s, &text, &n);
@@ -84,11 +90,24 @@ static int show_text(struct show *s, const char *text, size_t n, struct err *e)
     return out_failed(&s->answer) || out_failed(&s->thoughts) ? err_memory(e) : 0;
 }
 
+/* A special token that is a tag of reasoning, or a part of one, is text here. */
+static int show_tag(struct show *s, int32_t id, struct err *e)
+{
+    char *text;
+    size_t n;
+    if (s->how.special || s->how.reasoning == SHOW_RAW || !s->how.tags->sign) return 0;
+    if (!tok_is_special(s->how.tokenizer, id)) return 0;
+    if (tok_decode_inside(s->how.tokenizer, id, &text, &n, e)) return -1;
+    int rc = reasoning_has_token(s->how.tags, text) ? show_text(s, text, n, e) : 0;
+    free(text);
+    return rc;
+}
+
 int show_token(struct show *s, int32_t id, struct err *e)
 {
     const char *piece, *certain;
     size_t n, n_certain;
-    if (tok_stream_push(s->stream, id, &piece, &n, e)) return -1;
+    if (show_tag(s, id, e) || tok_stream_push(s->stream, id, &piece, &n, e)) return -1;
     int stopped = stop_push(&s->stop, piece, n, &certain, &n_certain, e);
     if (stopped < 0 || show_text(s, certain, n_certain, e)) return -1;
     return stopped;

@@ -18,7 +18,8 @@ struct show_how {
     int special; /* special tokens are part of the text */
     const struct args_strings *stop;
     enum show_reasoning reasoning;
-    int terminal; /* reasoning is dimmed */
+    const struct reasoning_tags *tags; /* NULL: those of most models */
+    int terminal;                      /* reasoning is dimmed */
 };
 
 struct show {
@@ -29,6 +30,7 @@ struct show {
     struct out answer, thoughts; /* the whole text, by part, without tags */
     int dim;                     /* the terminal is set to dim letters */
     int began;                   /* something of the answer was printed */
+    int parted;                  /* reasoning was printed and has ended */
 };
 
 /* How --reasoning and the kind of prompt say it. */

@@ -12,14 +12,15 @@
 #include <cmocka.h>
 
 /* Tags, reasoning and answer of TEXT, pushed in pieces of SIZE bytes, or (0) of any size. */
-static void split(const char *prompt, const char *text, size_t size, char out[3][400])
+static void split(const struct reasoning_tags *tags, const char *prompt, const char *text,
+                  size_t size, char out[3][400])
 {
     struct reasoning r;
     struct err e;
     enum reasoning_part part;
     const char *p;
     size_t n, given = 0;
-    reasoning_open(&r, prompt, strlen(prompt));
+    reasoning_open(&r, tags, prompt, strlen(prompt));
     for (int i = 0; i < 3; i++) out[i][0] = 0;
     for (size_t at = 0, all = strlen(text);; at += n) {
         size_t piece = size ? size : (size_t)rand() % 9;
@@ -46,7 +47,7 @@ static void nothing_is_no_part(void **state)
     const char *p;
     size_t n;
     (void)state;
-    reasoning_open(&r, "", 0);
+    reasoning_open(&r, reasoning_tags_of(NULL, 0), "", 0);
     assert_int_equal(reasoning_next(&r, &part, &p, &n), 0);
     assert_int_equal(reasoning_push(&r, NULL, 0, &e), 0);
     reasoning_end(&r);
@@ -80,11 +81,56 @@ static void parts_are_told_apart(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t size = 0; size < 40; size++) {
             char out[3][400];
-            split(cases[i].prompt, cases[i].text, size, out);
+            split(reasoning_tags_of(NULL, 0), cases[i].prompt, cases[i].text, size, out);
             assert_string_equal(out[REASONING_TAG], cases[i].tags);
             assert_string_equal(out[REASONING_TEXT], cases[i].thoughts);
             assert_string_equal(out[REASONING_ANSWER], cases[i].answer);
         }
+}
+
+/* Tags of other families, which the chat template tells. */
+static void other_tags(void **state)
+{
+    (void)state;
+#define FINAL "<|start|>assistant<|channel|>final<|message|>"
+    static const struct {
+        const char *template, *prompt, *text, *tags, *thoughts, *answer;
+    } cases[] = {
+        {"{{ '[THINK]' }}", "", "[THINK]I see.[/THINK]Yes.", "[THINK][/THINK]", "I see.", "Yes."},
+        {"{{ '[THINK]' }}", "x[THINK]", "I see.[/THI[/THINK]Yes.", "[/THINK]", "I see.[/THI",
+         "Yes."},
+        {"{{ '[THINK]' }}", "", "<think>a</think>b", "", "", "<think>a</think>b"},
+        {"<seed:think>", "", "<seed:think>I</seed:think>Yes.", "<seed:think></seed:think>", "I",
+         "Yes."},
+        {"<|channel|>analysis<|message|>", "",
+         "<|channel|>analysis<|message|>I see.<|end|>" FINAL "Yes.",
+         "<|channel|>analysis<|message|><|end|>" FINAL, "I see.", "Yes."},
+        {"<|channel|>analysis<|message|>", "", "<|channel|>final<|message|>Yes.",
+         "<|channel|>final<|message|>", "", "Yes."},
+        {"<|channel|>analysis<|message|>", "",
+         "<|channel|>analysis<|message|>I see.<|end|><|start|>assistant<|channel|>commentary",
+         "<|channel|>analysis<|message|><|end|>", "I see.",
+         "<|start|>assistant<|channel|>commentary"},
+        {"<|channel|>analysis<|message|>", "", "<|channel|>analysis<|message|>I see.<|end|><|sta",
+         "<|channel|>analysis<|message|><|end|>", "I see.", "<|sta"},
+        {"<|channel|>analysis<|message|>", "", "Yes.", "", "", "Yes."},
+        {"'<|channel>thought\\n'", "", "<|channel>thought\nI see.\n<channel|>Yes.",
+         "<|channel>thought<channel|>", "\nI see.\n", "Yes."},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t size = 0; size < 40; size++) {
+            const char *from = cases[i].template;
+            const struct reasoning_tags *tags = reasoning_tags_of(from, strlen(from));
+            char out[3][400];
+            split(tags, cases[i].prompt, cases[i].text, size, out);
+            assert_string_equal(out[REASONING_TAG], cases[i].tags);
+            assert_string_equal(out[REASONING_TEXT], cases[i].thoughts);
+            assert_string_equal(out[REASONING_ANSWER], cases[i].answer);
+        }
+    const struct reasoning_tags *t = reasoning_tags_of(cases[4].template, 30);
+    assert_true(reasoning_has_token(t, "<|channel|>") && reasoning_has_token(t, "<|end|>"));
+    assert_true(reasoning_has_token(t, "<|start|>") && !reasoning_has_token(t, "<|call|>"));
+    assert_false(reasoning_has_token(reasoning_tags_of("<think>", 7), "<|end|>"));
 }
 
 /* What is certain is handed out at once. */
@@ -96,7 +142,7 @@ static void nothing_waits_without_need(void **state)
     enum reasoning_part part;
     const char *p;
     size_t n;
-    reasoning_open(&r, "<think>", 7);
+    reasoning_open(&r, reasoning_tags_of(NULL, 0), "<think>", 7);
     assert_int_equal(reasoning_push(&r, "abc</th", 7, &e), 0);
     assert_true(reasoning_next(&r, &part, &p, &n) && n == 3 && part == REASONING_TEXT);
     assert_int_equal(reasoning_next(&r, &part, &p, &n), 0);
@@ -112,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_no_part),
         cmocka_unit_test(parts_are_told_apart),
+        cmocka_unit_test(other_tags),
         cmocka_unit_test(nothing_waits_without_need),
     };
     return cmocka_run_group_tests_name("reasoning", tests, NULL, NULL);

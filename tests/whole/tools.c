@@ -371,6 +371,23 @@ static void reasoning(void)
                    json_is_null(json_object_get(m, "reasoning_content")),
                "an answer without reasoning");
     json_decref(line);
+    line = ask(model, "{# [THINK] #}{{ messages[0].content }}[THINK]", ",\"max_tokens\":8",
+               "--reasoning-parser", "mistral");
+    m = json_object_get(choice_of(line), "message");
+    check_that(json_is_null(json_object_get(m, "content")) &&
+                   *text_at(m, "reasoning_content", NULL),
+               "reasoning that [THINK] has begun");
+    json_decref(line);
+    line =
+        ask(model, "{# <|channel|>analysis #}{{ messages[0].content }}",
+            ",\"max_tokens\":200,\"guided_choice\":[\"<|channel|>analysis<|message|>I see.<|end|>"
+            "<|start|>assistant<|channel|>final<|message|>Yes.\"]",
+            "--reasoning-parser", "openai_gptoss");
+    m = json_object_get(choice_of(line), "message");
+    check_that(!strcmp(text_at(m, "content", NULL), "Yes.") &&
+                   !strcmp(text_at(m, "reasoning_content", NULL), "I see."),
+               "reasoning in a channel: \"%s\"", text_at(m, "content", NULL));
+    json_decref(line);
 }
 
 /* The text of a completion whose prompt is PROMPT. */

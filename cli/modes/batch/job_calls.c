@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char begins[] = "<think>", ends[] = "</think>";
-
 /* A special token within the text of a choice. */
 struct special_mark {
     size_t at, end; /* bytes of the text that are the token: none where it is skipped */
@@ -132,17 +130,21 @@ int job_calls_prepare(struct job *j, const char *text, size_t n, struct err *e)
     const struct job_calls_env *env = j->env->calls;
     size_t n_source;
     if (!env || !j->env->tokenizer || j->record.kind != RECORD_CHAT) return 0;
-    c->splits = env->splits;
-    if (c->splits && !ends_with_tag(text, n, ends))
-        c->thoughts = (struct grammar_thoughts){
-            .begins = begins,
-            .ends = ends,
-            .begins_is_token = is_special_text(j->env->tokenizer, begins),
-            .ends_is_token = is_special_text(j->env->tokenizer, ends),
-            .is_inside = ends_with_tag(text, n, begins),
-        };
-    if (t->choice == TOOLS_NONE) return 0;
     const char *source = chat_source(j->chat, &n_source);
+    c->splits = env->splits;
+    const struct reasoning_tags *tags = c->tags = reasoning_tags_of(source, n_source);
+    if (c->splits && !ends_with_tag(text, n, tags->ends)) {
+        c->thoughts.is_inside = ends_with_tag(text, n, tags->begins);
+        if (tags->is_single)
+            c->thoughts = (struct grammar_thoughts){
+                .begins = tags->begins,
+                .ends = tags->ends,
+                .begins_is_token = is_special_text(j->env->tokenizer, tags->begins),
+                .ends_is_token = is_special_text(j->env->tokenizer, tags->ends),
+                .is_inside = c->thoughts.is_inside,
+            };
+    }
+    if (t->choice == TOOLS_NONE) return 0;
     c->syntax = call_syntax_find(source, n_source, env->parser);
     if (!c->syntax && t->choice != TOOLS_AUTO) c->syntax = call_syntax_plain();
     if (!c->syntax) return 0;
@@ -179,9 +181,11 @@ int job_calls_see(struct job *j, struct job_choice *c, int32_t id, size_t before
 }
 
 /* The choice's text with its special tokens between marks; reasoning's tags as plain text. */
-static int mark_text(const struct job_choice *c, const struct tokenizer *t, struct out *o,
-                     struct err *e)
+static int mark_text(const struct job_choice *c, const struct job *j, struct out *o, struct err *e)
 {
+    const struct tokenizer *t = j->env->tokenizer;
+    const struct reasoning_tags *tags = j->calls.splits ? j->calls.tags
+                                                        : reasoning_tags_of(NULL, 0);
     const struct special_mark *m = (const void *)c->special.p;
     size_t at = 0;
     for (size_t i = 0; i < c->special.n / sizeof *m; i++) {
@@ -189,7 +193,7 @@ static int mark_text(const struct job_choice *c, const struct tokenizer *t, stru
         size_t n;
         if (m[i].end > c->text.n) break;
         if (tok_decode_inside(t, m[i].id, &text, &n, e)) return -1;
-        int is_tag = !strcmp(text, begins) || !strcmp(text, ends);
+        int is_tag = reasoning_has_token(tags, text);
         if (m[i].at > at) out_bytes(o, c->text.p + at, m[i].at - at);
         out_text(o, is_tag ? "" : FREE_TEXT_MARK);
         out_bytes(o, text, n);
@@ -218,7 +222,8 @@ static int split(struct job_message *m, const struct job *j, struct out *o, stru
     const char *text;
     size_t n;
     int tags = j->calls.thoughts.is_inside;
-    reasoning_open(&r, begins, tags ? sizeof begins - 1 : 0);
+    const struct reasoning_tags *spelt = j->calls.tags;
+    reasoning_open(&r, spelt, spelt->begins, tags ? strlen(spelt->begins) : 0);
     int rc = reasoning_push(&r, o->n ? o->p : "", o->n, e);
     if (!rc) reasoning_end(&r);
     while (!rc && reasoning_next(&r, &part, &text, &n)) {
@@ -260,7 +265,7 @@ int job_message_open(struct job_message *m, const struct job_prompt *p, const st
                                             c->finish == FINISH_LENGTH, j->calls.is_exact};
     struct out o = {0};
     *m = (struct job_message){0};
-    int rc = mark_text(c, j->env->tokenizer, &o, e), has_thoughts = 0;
+    int rc = mark_text(c, j, &o, e), has_thoughts = 0;
     if (!rc && j->calls.splits) rc = has_thoughts = split(m, j, &o, e);
     if (rc >= 0)
         rc = j->calls.syntax ? toolcalls_read(&m->calls, &source, o.n ? o.p : "", o.n, e)

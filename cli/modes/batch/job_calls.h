@@ -10,6 +10,7 @@
 #include "core/text/toolcalls.h"
 
 struct job;
+struct reasoning_tags;
 struct job_prompt;
 struct job_choice;
 struct refusal;
@@ -28,11 +29,12 @@ void job_calls_env_close(struct job_calls_env *env);
 
 /* Of a record. */
 struct job_calls {
-    const struct call_syntax *syntax; /* NULL: answers have no calls */
-    json_t *special;                  /* the syntax's special tokens */
-    int is_exact;                     /* a grammar holds answers to the syntax */
-    int splits;                       /* reasoning stands apart */
-    struct grammar_thoughts thoughts; /* begins NULL: a grammar knows of none */
+    const struct call_syntax *syntax;  /* NULL: answers have no calls */
+    json_t *special;                   /* the syntax's special tokens */
+    int is_exact;                      /* a grammar holds answers to the syntax */
+    int splits;                        /* reasoning stands apart */
+    const struct reasoning_tags *tags; /* by which it is told */
+    struct grammar_thoughts thoughts;  /* begins NULL: a grammar knows of none */
 };
 
 /* The chat template of a record: 0, 1 with *why, -1. */

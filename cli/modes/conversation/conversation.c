@@ -138,10 +138,13 @@ static int answer(struct conversation *c, struct err *e)
     char *text = NULL;
     size_t bytes = 0;
     struct sched_stats before;
+    size_t n_source;
+    const char *source = chat_source(c->chat, &n_source);
     const struct show_how how = {.tokenizer = c->engine.tokenizer,
                                  .special = c->o->special,
                                  .stop = &c->o->stop,
                                  .reasoning = show_reasoning_of(c->o),
+                                 .tags = reasoning_tags_of(source, n_source),
                                  .terminal = isatty(1)};
     sched_stats(c->engine.sched, &before);
     c->begun = c->n_tokens = c->stopped = 0;
