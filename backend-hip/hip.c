@@ -2,6 +2,7 @@
  * work is in order on one stream. Must not know: how a runtime is found (hip_runtime.c), operations
  * (hip_step.c). */
 #include "backend-hip/hip.h"
+#include "backend-hip/hip_latent.h"
 #include "backend-hip/hip_memory.h"
 #include "backend-hip/hip_open.h"
 #include "backend-hip/hip_pack.h"
@@ -19,6 +20,7 @@ static const struct hip_api *api_of(const struct hip *h) { return &h->device->li
 static size_t hip_kv_page_bytes(enum kv_type t, const struct kv_cache *kv)
 {
     size_t dims = ((size_t)kv->head_dim + 7) / 8 * 8;
+    if (kv_is_latent(kv)) return hip_latent_page_bytes(t, kv);
     if (t == KV_INT8) return (size_t)kv->n_kv_heads * INT8_PAGE((size_t)kv->head_dim);
     if (t == KV_INT4) return (size_t)kv->n_kv_heads * INT4_PAGE((size_t)kv->head_dim);
     return (size_t)kv->n_kv_heads * 2 * PAGE * dims * (t == KV_F32 ? 4 : 2);

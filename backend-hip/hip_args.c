@@ -254,6 +254,7 @@ struct route_args hip_route_args(const struct be_plan *p, int op)
                                .normalize = o->as.route.normalize,
                                .groups = groups,
                                .kept_groups = kept,
+                               .group_best = o->as.route.group_best,
                                .by_warp = o->as.route.n_experts <= WARP_EXPERTS &&
                                           o->as.route.top_k <= 32 && kept == groups &&
                                           (sigmoid || o->w[0] < 0),

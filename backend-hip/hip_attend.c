@@ -4,6 +4,7 @@
 #include "backend-hip/hip_args.h"
 #include "backend-hip/hip_attend.h"
 #include "backend-hip/hip_heads.h"
+#include "backend-hip/hip_latent.h"
 #include "backend-hip/hip_memory.h"
 #include "backend-hip/hip_splits.h"
 #include "backend-hip/hip_vector.h"
@@ -136,6 +137,10 @@ static void rotate(struct hip *h, const struct be_plan *p, const struct op *atte
 static void attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave, float *gate)
 {
     const struct op *o = hip_op(p, op);
+    if (heads_are_latent(&o->as.attend.heads)) {
+        hip_latent_attend(h, p, op);
+        return;
+    }
     struct attend_kernel_args a = hip_attend_args(h, p, op), prompts = a;
     if (rope >= 0) rotate(h, p, o, rope, &a, &prompts);
     attend_kv_splits(h, p, op, &a, leave, gate);

@@ -427,7 +427,7 @@ void hip_exact_experts(struct hip *h, const struct be_plan *p, int op, int produ
     all_linears(h, p, op,
                 &(struct exact_rows){.rows = slots,
                                      .inputs = each ? slots : rows,
-                                     .expert = hip_in(p, op, 1),
+                                     .expert = hip_expert_ids(h, p, op),
                                      .top_k = each ? 1 : o->as.experts.top_k,
                                      .single = rows == 1,
                                      .d_digits = h->experts.d_packed,

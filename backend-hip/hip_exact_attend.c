@@ -3,6 +3,7 @@
 #include "backend-hip/hip_args.h"
 #include "backend-hip/hip_attend.h"
 #include "backend-hip/hip_heads.h"
+#include "backend-hip/hip_latent.h"
 #include "backend-hip/hip_splits.h"
 
 /* Attention by type of keys and values: a block for each (row, head), for each chunk of these, for
@@ -111,6 +112,10 @@ void hip_attend_rows(struct hip *h, const struct attend_kernel_args *all)
 
 void hip_exact_attend(struct hip *h, const struct be_plan *p, int op, int rope, int leave)
 {
+    if (heads_are_latent(&hip_op(p, op)->as.attend.heads)) {
+        hip_latent_attend(h, p, op);
+        return;
+    }
     struct attend_kernel_args a = hip_attend_args(h, p, op);
     struct attend_kernel_args prompts = a;
     int n_decode = h->shape.n_decode, n = h->shape.n_rows - n_decode;

@@ -6,8 +6,10 @@
 #include "backend-hip/hip_args.h"
 #include "backend-hip/hip_experts.h"
 #include "backend-hip/hip_linear.h"
+#include "backend-hip/hip_memory.h"
 
 #include <limits.h>
+#include <stdlib.h>
 
 _Static_assert((int)MAX_EXPERTS >= (int)ROUTE_MAX_EXPERTS && (int)MAX_TOP_K >= (int)ROUTE_MAX_TOP,
                "kernels and core agree");
@@ -86,7 +88,7 @@ void hip_lay_out_slots(const struct hip *h, const struct be_plan *p, int op,
 {
     int top_k = hip_op(p, op)->as.experts.top_k, n_decode,
         rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
-    const int *id = hip_in(p, op, 1);
+    const int *id = hip_expert_ids(h, p, op);
     int *ints = h->experts.d_groups + GROUPS_FIRST;
     size_t place0 = 0;
     for (int i = 0; i < 2; i++) {
@@ -105,6 +107,47 @@ void hip_lay_out_slots(const struct hip *h, const struct be_plan *p, int op,
         place0 += s->tiles * tile;
         ints = in_tiles(s, id + (size_t)s->row0 * (size_t)top_k, slots, tile, ints);
     }
+}
+
+const int *hip_expert_ids(const struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    CHECK(o->in[1] >= 0 || h->experts.heads == o->as.experts.top_k);
+    return o->in[1] >= 0 ? hip_in(p, op, 1) : h->experts.d_heads;
+}
+
+size_t hip_heads_bytes(const struct be_config *c, const struct step_plan *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->op[i].kind == OP_EXPERTS && p->op[i].in[1] < 0) n = p->op[i].as.experts.top_k;
+    return (size_t)c->max_rows * (size_t)n * sizeof(int);
+}
+
+int hip_reserve_heads(struct hip *h, const struct step_plan *p, struct err *e)
+{
+    int n = 0, rows = h->config.max_rows;
+    for (int i = 0; i < p->n_ops; i++) {
+        const struct op *op = &p->op[i];
+        if (op->kind != OP_EXPERTS || op->in[1] >= 0) continue;
+        if (n && n != op->as.experts.top_k)
+            return err_set(e, "--backend hip: linears of heads whose number differs by layer");
+        n = op->as.experts.top_k;
+    }
+    if (!n || n == h->experts.heads) return 0;
+    size_t all = (size_t)rows * (size_t)n;
+    int *ids = malloc(all * sizeof *ids);
+    if (!ids) return err_memory(e);
+    hip_free(&h->be, h->experts.d_heads);
+    h->experts.heads = 0;
+    h->experts.d_heads = hip_alloc(&h->be, all * sizeof *ids);
+    for (size_t i = 0; i < all; i++) ids[i] = (int)(i % (size_t)n);
+    if (h->experts.d_heads) {
+        hip_upload(&h->be, h->experts.d_heads, ids, all * sizeof *ids);
+        h->experts.heads = n;
+    }
+    free(ids);
+    return h->experts.d_heads ? 0 : err_set(e, "out of memory on %s", h->device->name);
 }
 
 struct hip_grouping hip_grouping_of(const struct be_linear *w, const struct hip_slots of[2])

@@ -41,6 +41,11 @@ struct experts_args hip_experts_args(const struct hip *h, const struct be_plan *
  * [slots]. Returns the largest number of tiles. */
 size_t hip_group_slots(struct hip *h, const struct be_linear *w, const int *id, int slots, int tile,
                        struct expert_groups *groups);
+/* [rows][top_k] the expert of every slot; where the operation has none, of slot j expert j. */
+const int *hip_expert_ids(const struct hip *h, const struct be_plan *p, int op);
+/* Memory for the latter, of a plan. */
+int hip_reserve_heads(struct hip *h, const struct step_plan *p, struct err *e);
+size_t hip_heads_bytes(const struct be_config *c, const struct step_plan *p);
 /* At the begin of a run: results of earlier runs are grouped anew. */
 void hip_forget_grouping(struct hip *h);
 

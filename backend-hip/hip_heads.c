@@ -17,6 +17,7 @@ static enum hip_kernel by_dims(const struct hip *h, const struct op *attend,
                                                     : dim == 128 ? HEADS_128
                                                                  : HEADS_256;
     enum hip_kernel k = kernels[h->config.kv][i];
+    if (heads_are_latent(&attend->as.attend.heads)) return K_COUNT;
     if ((i == HEADS_256 && dim != 256) || k == K_COUNT) return K_COUNT;
     return hip_has(h, k) ? k : K_COUNT;
 }

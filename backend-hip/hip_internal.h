@@ -82,6 +82,8 @@ struct hip_experts {
     float *d_scale;
     int *d_groups;
     size_t bytes[EXPERTS_SCRATCH];
+    int *d_heads; /* [max_rows][heads] 0 .. heads - 1: experts of stacks that every slot has */
+    int heads;
     struct hip_grouping grouping;
     int routed; /* the OP_ROUTE that was last launched with the stacks after it, -1: none; its
                    scores are there for the early part of the next launch */

@@ -110,7 +110,8 @@ static void launch_jobs(struct hip *h, const struct be_plan *p, int op, int pack
         .head_dim = o->as.rope.heads.head_dim,
         .packs = packs,
     };
-    hip_launch(h, K_open_page_jobs,
+    int latent = heads_are_latent(&o->as.rope.heads);
+    hip_launch(h, latent ? K_latent_page_jobs : K_open_page_jobs,
                (struct hip_blocks){(size_t)(end - begin), (size_t)a.n_kv_heads, 1, 0}, &a,
                sizeof a);
 }

@@ -3,6 +3,7 @@
  * not know: attention. */
 #include "backend-hip/hip_args.h"
 #include "backend-hip/hip_attend.h"
+#include "backend-hip/hip_latent.h"
 
 /* Launches the row kernels in the CPU's order. */
 static void launch_exact_rows(struct hip *h, const struct rope_kernel_args *a, int rows)
@@ -84,5 +85,9 @@ void hip_rope_rows(struct hip *h, const struct be_plan *p, const struct hip_rope
 
 void hip_rope_store(struct hip *h, const struct be_plan *p, int op)
 {
+    if (heads_are_latent(&hip_op(p, op)->as.rope.heads)) {
+        hip_latent_rope(h, p, op);
+        return;
+    }
     hip_rope_rows(h, p, &(struct hip_rope_rows){.op = op});
 }

@@ -85,7 +85,7 @@ uint64_t hip_scratch_bytes(const struct be_config *c, const struct step_plan *p)
     size_t experts[EXPERTS_SCRATCH];
     hip_experts_need(c, p, experts);
     for (int i = 0; i < EXPERTS_SCRATCH; i++) sum += experts[i];
-    sum += hip_open_set_bytes(c, p) * (size_t)p->n_step_sets;
+    sum += hip_open_set_bytes(c, p) * (size_t)p->n_step_sets + hip_heads_bytes(c, p);
     scratch_sizes(c, image_of(c), bytes);
     for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
     return sum;
@@ -112,6 +112,7 @@ static int regrow(struct hip *h, void **d, size_t bytes, struct err *e)
 int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e)
 {
     struct scratch_need n = need_of(p);
+    if (hip_reserve_heads(h, p, e)) return -1;
     if (n.heads > h->most_heads) h->most_heads = n.heads;
     if (n.k > h->max_k) {
         if (regrow(h, &h->d_packed, packed_size(&h->config, n.k), e)) return -1;
@@ -159,7 +160,8 @@ void hip_scratch_close(struct hip *h)
     const struct hip_experts *x = &h->experts;
     void *const d[] = {h->d_batch, h->d_parts, h->d_packed,  h->d_scale,
                        h->d_sums,  h->d_stage, h->d_largest, x->d_packed,
-                       h->d_heads, x->d_scale, x->d_groups,  h->d_step_pages};
+                       h->d_heads, x->d_scale, x->d_groups,  h->d_step_pages,
+                       x->d_heads};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(&h->be, d[i]);
     free(h->batch_copy);
 }

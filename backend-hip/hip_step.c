@@ -3,6 +3,7 @@
 #include "backend-hip/hip_attend.h"
 #include "backend-hip/hip_experts.h"
 #include "backend-hip/hip_heads.h"
+#include "backend-hip/hip_latent.h"
 #include "backend-hip/hip_linear.h"
 #include "backend-hip/hip_memory.h"
 #include "backend-hip/hip_open.h"
@@ -15,8 +16,7 @@
 
 static int check_heads(const struct heads *g, struct err *e)
 {
-    if (heads_are_latent(g))
-        return err_set(e, "--backend hip: multi-head latent attention is not on GPUs yet");
+    if (heads_are_latent(g)) return hip_check_latent(g, e);
     if (!heads_are_plain(g))
         return err_set(e, "--backend hip: heads whose values or rotated parts have another size");
     if (g->head_dim <= LONG_HEAD_DIM && g->head_dim % 2 == 0) return 0;

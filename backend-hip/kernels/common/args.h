@@ -35,13 +35,18 @@
  *   int4        of the keys the codes [8 d16], lo plus 128 and step [d16] of the channels (bytes);
  *               the same of the values; the scales as they are. The codes of two neighbouring words
  *               of int8 are a word, the first in the low bits of its bytes. Pages that are not full
- *               are of int8: struct open_pages */
+ *               are of int8: struct open_pages
+ *   LATENT      keys alone, of one head: the latent, which is the value, too, and behind it the
+ *               rotated part; zeros from there to d16. Of integers the scales of latents [PAGE] and
+ *               of rotated parts [PAGE] */
 #ifndef KERNELS_COMMON_ARGS_H
 #define KERNELS_COMMON_ARGS_H
 
 /* PANEL and PAGE equal core's, which hip.c asserts. GPU_HEAD_DIM: maximal dimensions of a head,
  * LONG_HEAD_DIM those of kernels for long heads */
 enum { PANEL = 16, CHUNK = 32, PAGE = 16, GPU_HEAD_DIM = 256, LONG_HEAD_DIM = 512 };
+/* maximal elements of a latent key, and of its latent, which is a multiple of 16 */
+enum { LATENT_DIMS = 640, LATENT_VALUE = 512 };
 enum { THREADS = 256 }; /* threads of a block unless a list.h says otherwise */
 /* Positions of a KV split; splits begin at multiples of KV_SPLIT. */
 enum { KV_SPLIT = 256 };
@@ -65,6 +70,9 @@ enum page_kind { PAGE_F16, PAGE_F32, PAGE_INT8, PAGE_INT4 };
 /* Bytes of a page for one KV head, in int8 and in int4. */
 #define INT8_PAGE(head_dim) (2 * PAGE * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
 #define INT4_PAGE(head_dim) (20 * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
+/* The same of latent heads. */
+#define LATENT8_PAGE(head_dim) (PAGE * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
+#define LATENT4_PAGE(head_dim) (10 * (((head_dim) + 15) / 16 * 16) + 8 * PAGE)
 
 /* Columns of the lists of kernels. The operation: */
 enum kernel_op {
@@ -242,6 +250,31 @@ struct rope_kernel_args {
     int in_octets; /* a block takes several heads: no q or k norm, head_dim is a multiple of 16 */
 };
 
+/* latent.hip */
+struct latent_rope_args {
+    const float *q_latent, *q_rot; /* [rows][n_heads * latent], [rows][n_heads * rotated] */
+    const float *key, *k_rot;      /* [rows][latent], [rows][rotated] */
+    float *q;                      /* [rows][n_heads * (latent + rotated)] */
+    const float *cos, *sin;        /* [rows][rotated / 2] */
+    const int *slot;               /* [rows] */
+    void *pages;
+    struct open_pages open; /* int4 */
+    int n_heads, latent, rotated, kv;
+};
+
+struct latent_attend_args {
+    const float *q; /* [rows][n_heads * (latent + rotated)] */
+    const void *pages;
+    float *out;           /* [rows][n_heads * latent] */
+    const int *pos, *seq; /* [rows] */
+    const int *table;     /* [n_seqs][table_stride] */
+    float *parts;         /* as in combine_args, n_splits > 0: a block has one chunk */
+    struct open_pages open;
+    float scale;
+    int table_stride, window, n_heads, latent, rotated, n_splits;
+    int kv, digits; /* enum page_kind; of queries, 0: integers in fp32 */
+};
+
 struct attend_kernel_args {
     const float *q; /* [rows][n_heads * head_dim] */
     const void *pages;
@@ -402,7 +435,7 @@ struct route_args {
     const float *factor; /* [n] or NULL: what an expert's weight is multiplied by */
     int *id;             /* [rows][top_k] */
     float *weight;       /* [rows][top_k] */
-    int n, top_k, sigmoid, normalize, groups, kept_groups;
+    int n, top_k, sigmoid, normalize, groups, kept_groups, group_best;
     int by_warp; /* 1: one warp can make the choice (hopper/experts_route_gemv.hip) */
     int rows;    /* route_warps */
     float scale;

@@ -93,7 +93,8 @@ DEVICE int exact_route_scores(const struct route_args *a, const float *x,
     return bad || !(abs32(largest) < __builtin_inff());
 }
 
-/* Keeps the choices of the groups whose two largest have the largest sums; sums [groups]. */
+/* Keeps the choices of the groups whose two largest have the largest sums, with group_best whose
+ * largest one is; sums [groups]. */
 DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
 {
     int size = a->n / a->groups;
@@ -104,7 +105,7 @@ DEVICE void keep_groups(const struct route_args *a, float *choice, float *sums)
             second = c > first ? first : max32(second, c);
             first = max32(first, c);
         }
-        sums[g] = size > 1 ? first + second : first;
+        sums[g] = size > 1 && !a->group_best ? first + second : first;
     }
     fill_up(sums, a->groups);
     barrier();

@@ -173,6 +173,11 @@ KERNEL_ROW(glu_prepare_11, ALL, FOR_GLU, THREADS, 4, 0, MEDIUM_PIECES, SPREAD_SH
 KERNEL_ROW(glu_prepare_14, ALL, FOR_GLU, THREADS, 4, 0, ROW_PIECES, SPREAD_SHARED)
 KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 
+/* Latent heads (latent.hip) */
+KERNEL_ROW(rope_latent, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(latent_page_jobs, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_latent, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+
 /* Rotation and attention (rope.hip, open_pages.hip, attend.hip, attend_int8.hip) */
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(rope_store, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)

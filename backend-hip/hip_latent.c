@@ -1,0 +1,128 @@
+/* hip_latent.c: launches for latent heads (kernels/common/latent.hip), the same for all devices,
+ * phases and arithmetics. Decode rows: a block for each chunk of positions, then the combination of
+ * the chunks. Must not know: linears. */
+#include "backend-hip/hip_latent.h"
+
+#include "backend-hip/hip_args.h"
+#include "backend-hip/hip_attend.h"
+#include "backend-hip/hip_splits.h"
+
+size_t hip_latent_page_bytes(enum kv_type t, const struct kv_cache *kv)
+{
+    size_t d16 = ((size_t)kv->head_dim + 15) / 16 * 16;
+    if (t == KV_INT8) return LATENT8_PAGE((size_t)kv->head_dim);
+    if (t == KV_INT4) return LATENT4_PAGE((size_t)kv->head_dim);
+    return PAGE * d16 * (t == KV_F32 ? 4 : 2);
+}
+
+int hip_check_latent(const struct heads *g, struct err *e)
+{
+    if (g->head_dim <= LATENT_DIMS && g->value_dim <= LATENT_VALUE && g->value_dim % 16 == 0)
+        return 0;
+    return err_set(e,
+                   "--backend hip: latents of %d and %d elements; multiples of 16 up to %d, with "
+                   "the rotated part up to %d, are supported",
+                   g->value_dim, g->head_dim - g->value_dim, LATENT_VALUE, LATENT_DIMS);
+}
+
+void hip_latent_rope(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    const struct heads *g = &o->as.rope.heads;
+    const struct latent_rope_args a = {
+        .q_latent = hip_in(p, op, 0),
+        .q_rot = hip_in(p, op, 5),
+        .key = hip_in(p, op, 2),
+        .k_rot = hip_in(p, op, 1),
+        .q = hip_out(p, op, 0),
+        .cos = hip_in(p, op, 3),
+        .sin = hip_in(p, op, 4),
+        .slot = h->shape.d_slot,
+        .pages = p->memory->kv[o->as.rope.kv],
+        .open = hip_open_pages(h, p, o->as.rope.kv, o->as.rope.step_set),
+        .n_heads = g->n_heads,
+        .latent = g->value_dim,
+        .rotated = g->rotated,
+        .kv = (int)h->config.kv,
+    };
+    hip_open_begin(h, p, op);
+    hip_launch(h, K_rope_latent,
+               (struct hip_blocks){(size_t)h->shape.n_rows, (size_t)g->n_heads + 1, 1, 0}, &a,
+               sizeof a);
+    hip_open_pack(h, p, op, 0, 0);
+}
+
+static struct latent_attend_args args_of(const struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    const struct heads *g = &o->as.attend.heads;
+    return (struct latent_attend_args){
+        .q = hip_in(p, op, 0),
+        .pages = p->memory->kv[o->as.attend.kv],
+        .out = hip_out(p, op, 0),
+        .pos = h->shape.d_pos,
+        .seq = h->shape.d_seq,
+        .table = h->shape.d_table,
+        .open = hip_open_pages(h, p, o->as.attend.kv, o->as.attend.step_set),
+        .scale = o->as.attend.scale,
+        .table_stride = h->shape.table_stride,
+        .window = o->as.attend.window,
+        .n_heads = g->n_heads,
+        .latent = g->value_dim,
+        .rotated = g->rotated,
+        .kv = (int)h->config.kv,
+        /* integer pages are read with queries of two digits in f16, too */
+        .digits = h->config.act == ACT_F32 ? 0 : h->config.act == ACT_INT8 ? 1 : 2,
+    };
+}
+
+/* The arguments for rows from row `row` on. */
+static struct latent_attend_args from_row(const struct latent_attend_args *all, size_t row)
+{
+    struct latent_attend_args a = *all;
+    size_t heads = row * (size_t)a.n_heads;
+    a.q += heads * (size_t)(a.latent + a.rotated);
+    a.out += heads * (size_t)a.latent;
+    a.pos += row;
+    a.seq += row;
+    if (a.open.own) a.open.own += row;
+    return a;
+}
+
+static size_t head_blocks(const struct latent_attend_args *a)
+{
+    return ((size_t)a->n_heads + EXACT_ATTEND_ROWS - 1) / EXACT_ATTEND_ROWS;
+}
+
+static void attend_chunks(struct hip *h, const struct latent_attend_args *all)
+{
+    size_t n_decode = (size_t)h->shape.n_decode, at_once = (size_t)hip_rows_at_once(h);
+    for (size_t row = 0, n; row < n_decode; row += n) {
+        struct latent_attend_args a = from_row(all, row);
+        n = n_decode - row < at_once ? n_decode - row : at_once;
+        a.parts = h->d_parts;
+        a.n_splits = h->shape.n_splits;
+        hip_launch(h, K_attend_latent,
+                   (struct hip_blocks){n, head_blocks(&a), (size_t)a.n_splits, 0}, &a, sizeof a);
+        const struct combine_args m = {.parts = h->d_parts,
+                                       .out = a.out,
+                                       .pos = a.pos,
+                                       .n_splits = a.n_splits,
+                                       .window = a.window,
+                                       .n_heads = a.n_heads,
+                                       .head_dim = a.latent};
+        hip_launch(h, K_exact_combine, (struct hip_blocks){n, (size_t)a.n_heads, 1, 0}, &m,
+                   sizeof m);
+    }
+}
+
+void hip_latent_attend(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct latent_attend_args all = args_of(h, p, op);
+    int n_decode = h->shape.n_decode, n = h->shape.n_rows - n_decode;
+    if (n_decode) attend_chunks(h, &all);
+    if (!n) return;
+    const struct latent_attend_args prompts = from_row(&all, (size_t)n_decode);
+    hip_launch(h, K_attend_latent, (struct hip_blocks){(size_t)n, head_blocks(&prompts), 1, 0},
+               &prompts, sizeof prompts);
+}
