@@ -158,10 +158,9 @@ int hip_scratch_open(struct hip *h, struct err *e)
 void hip_scratch_close(struct hip *h)
 {
     const struct hip_experts *x = &h->experts;
-    void *const d[] = {h->d_batch, h->d_parts, h->d_packed,  h->d_scale,
-                       h->d_sums,  h->d_stage, h->d_largest, x->d_packed,
-                       h->d_heads, x->d_scale, x->d_groups,  h->d_step_pages,
-                       x->d_heads};
+    void *const d[] = {h->d_batch,  h->d_parts,      h->d_packed, h->d_scale, h->d_sums,
+                       h->d_stage,  h->d_largest,    x->d_packed, h->d_heads, x->d_scale,
+                       x->d_groups, h->d_step_pages, x->d_heads};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(&h->be, d[i]);
     free(h->batch_copy);
 }

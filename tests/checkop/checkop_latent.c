@@ -271,19 +271,29 @@ static struct dbuf floats_of(struct side *s, const float *x, size_t n)
     return x ? dbuf_from(s, x, n * 4) : dbuf_new(s, n * 4);
 }
 
-/* Stores the rows of span, and attends with the queries of the batch's rows from `row` on; -1: none
- * are given, the results are not read. out [rows][n_heads * latent], after [rows][n_heads * hd]. */
+/* Rows of a step: those of `span` of batch b; row: the first among those of the whole batch, -1:
+ * positions before them, which only are stored. out [rows][n_heads * latent], after [rows][n_heads
+ * * hd]. */
+struct latent_step {
+    const struct batch *b;
+    const struct span *span;
+    int n, row;
+    float *out, *after;
+};
+
 static void step(struct check *c, int v, const char *name, struct latent_side *t,
-                 const struct latent_data *d, const struct batch *b, const struct span *span, int n,
-                 int row, float *out, float *after)
+                 const struct latent_data *d, const struct latent_step *at_step)
 {
     struct arena a = {0};
     const struct latent_case *k = d->k;
+    const struct batch *b = at_step->b;
+    const struct span *span = at_step->span;
+    const int row = at_step->row;
     size_t rows = (size_t)b->n_rows, heads = (size_t)k->n_heads, latent = (size_t)k->latent,
            rot = (size_t)k->rotated, hd = (size_t)d->hd, half = rot / 2, at = 0;
     float *key = arena_get(&a, rows * latent * 4), *k_rot = arena_get(&a, rows * rot * 4),
           *zeros = arena_get(&a, rows * heads * hd * 4);
-    for (int i = 0; i < n; at += (size_t)span[i++].rows) {
+    for (int i = 0; i < at_step->n; at += (size_t)span[i++].rows) {
         size_t from = (size_t)(d->start[span[i].seq] + span[i].pos0), len = (size_t)span[i].rows;
         memcpy(key + at * latent, d->latent + from * latent, len * latent * 4);
         memcpy(k_rot + at * rot, d->k_rot + from * rot, len * rot * 4);
@@ -310,7 +320,7 @@ static void step(struct check *c, int v, const char *name, struct latent_side *t
     op->in[5] = trial_buffer(&trial, in[3].d, ROWS_STEP, heads * rot * 4);
     int joined = op->out[0] = trial_buffer(&trial, in[6].d, ROWS_STEP, heads * hd * 4);
     op->as.rope.heads = g, op->as.rope.kv = kv;
-    if (out) {
+    if (row >= 0) {
         op = trial_op(&trial, OP_ATTEND);
         op->in[0] = joined;
         op->out[0] = trial_buffer(&trial, in[7].d, ROWS_STEP, heads * latent * 4);
@@ -318,7 +328,10 @@ static void step(struct check *c, int v, const char *name, struct latent_side *t
         op->as.attend.window = k->window, op->as.attend.scale = d->scale;
     }
     trial_run(&trial, &t->s, b, 0);
-    if (out) dbuf_get(&t->s, &in[6], after), dbuf_get(&t->s, &in[7], out);
+    if (row >= 0) {
+        dbuf_get(&t->s, &in[6], at_step->after);
+        dbuf_get(&t->s, &in[7], at_step->out);
+    }
     compare_fences(c, v, name, "output", &t->s, &in[7]);
     compare_fences(c, v, name, "queries", &t->s, &in[6]);
     compare_fences(c, v, name, "pages", &t->s, &t->kv);
@@ -327,11 +340,17 @@ static void step(struct check *c, int v, const char *name, struct latent_side *t
     arena_free(&a);
 }
 
+/* A backend to be opened. */
+struct latent_on {
+    const struct variant *v;
+    int n_threads;
+    const struct be_config *config;
+};
+
 static void open_sequences(struct check *c, int v, const char *name, struct latent_side *t,
-                           const struct variant *on, int n_threads, const struct latent_data *d,
-                           const struct be_config *config)
+                           const struct latent_on *on, const struct latent_data *d)
 {
-    side_open(&t->s, on, n_threads, *config);
+    side_open(&t->s, on->v, on->n_threads, *on->config);
     const struct kv_cache cache = {1, d->hd, d->k->latent};
     size_t bytes = (size_t)d->pages.n_pages * t->s.ops->kv_page_bytes(d->k->kv, &cache),
            seats = (size_t)d->k->n_seqs * kv_open_bytes(d->k->kv, &cache);
@@ -344,7 +363,7 @@ static void open_sequences(struct check *c, int v, const char *name, struct late
         if (d->k->span[i].pos0) past[n++] = (struct span){i, 0, d->k->span[i].pos0};
     if (n) {
         struct batch b = make_batch(&a, &d->pages, past, n, 0);
-        step(c, v, name, t, d, &b, past, n, -1, NULL, NULL);
+        step(c, v, name, t, d, &(struct latent_step){&b, past, n, -1, NULL, NULL});
     }
     arena_free(&a);
 }
@@ -363,7 +382,7 @@ static void in_chunks(struct check *c, int v, const char *name, const struct var
     struct latent_side t;
     size_t out_row = (size_t)(d->k->n_heads * d->k->latent);
     int row = 0;
-    open_sequences(c, v, name, &t, on, 1, d, &d->config);
+    open_sequences(c, v, name, &t, &(struct latent_on){on, 1, &d->config}, d);
     for (int i = 0; i < d->k->n_seqs; i++)
         for (int done = 0, rows; done < d->k->span[i].rows; done += rows, row += rows) {
             struct arena a = {0};
@@ -374,7 +393,7 @@ static void in_chunks(struct check *c, int v, const char *name, const struct var
                   *after = arena_get(&a, (size_t)(rows * d->k->n_heads * d->hd) * 4);
             char what[48];
             snprintf(what, sizeof what, "chunks of %d, at row %d", chunk, row);
-            step(c, v, name, &t, d, &b, &part, 1, row, out, after);
+            step(c, v, name, &t, d, &(struct latent_step){&b, &part, 1, row, out, after});
             compare_bits(c, v, name, what, out, whole + (size_t)row * out_row,
                          (size_t)rows * out_row, out_row);
             arena_free(&a);
@@ -383,13 +402,13 @@ static void in_chunks(struct check *c, int v, const char *name, const struct var
 }
 
 /* The whole batch on a side. */
-static void run(struct check *c, int v, const char *name, const struct variant *on, int n_threads,
-                const struct latent_data *d, const struct be_config *config, float *out,
-                float *after)
+static void run(struct check *c, int v, const char *name, const struct latent_on *on,
+                const struct latent_data *d, float *out, float *after)
 {
     struct latent_side t;
-    open_sequences(c, v, name, &t, on, n_threads, d, config);
-    step(c, v, name, &t, d, &d->batch, d->k->span, d->k->n_seqs, 0, out, after);
+    open_sequences(c, v, name, &t, on, d);
+    step(c, v, name, &t, d,
+         &(struct latent_step){&d->batch, d->k->span, d->k->n_seqs, 0, out, after});
     close_sequences(&t);
 }
 
@@ -415,16 +434,16 @@ static void check_case(struct check *c, const struct latent_case *k)
         tight[i] = bound[i] * (k->turns ? 1 : 0x1p-8f);
         bound[i] += rounding[i];
     }
-    run(c, REF, name, &c->ref, 2, &d, &d.ref, ref, after);
+    run(c, REF, name, &(struct latent_on){&c->ref, 2, &d.ref}, &d, ref, after);
     count_case(c, REF);
     compare(c, REF, name, "against the harness", ref, want, tight, rows, cols);
     for (int v = 0; v < c->n; v++) {
         count_case(c, v);
-        run(c, v, name, &c->v[v], 1, &d, &d.config, first, after);
+        run(c, v, name, &(struct latent_on){&c->v[v], 1, &d.config}, &d, first, after);
         compare(c, v, name, "output", first, ref, bound, rows, cols);
         compare_variants(c, v, name, "output", kept, first, total, cols);
         compare_variants(c, v, name, "queries", kept_after, after, queries, cols);
-        run(c, v, name, &c->v[v], 3, &d, &d.config, want, after);
+        run(c, v, name, &(struct latent_on){&c->v[v], 3, &d.config}, &d, want, after);
         compare_bits(c, v, name, "3 threads against 1", want, first, total, cols);
         in_chunks(c, v, name, &c->v[v], &d, 1, first);
         in_chunks(c, v, name, &c->v[v], &d, 7, first);

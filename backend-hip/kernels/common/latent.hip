@@ -27,17 +27,16 @@ DEVICE u8 *latent_open_page(const struct open_pages *o, int number, int dims)
 
 /* ---- rotation and storage */
 /* Stores elements first .. first + n - 1 of a key, x [n] in shared memory, as integers with a scale
- * of their own, number `part` of the page's. */
-DEVICE void latent_store_codes(u8 *page, int position, const float *x, int first, int n, int d16,
-                               int part, int *scratch)
+ * of their own. */
+DEVICE void latent_store_codes(u8 *page, int position, const float *x, int first, int n,
+                               float *scale, int *scratch)
 {
     int maximum = 0;
     for (int d = thread(); d < n; d += THREADS) maximum = larger_bits(x[d], maximum);
     struct int_scale s = int_scale_of(block_most(maximum, scratch), 127);
     for (int d = thread(); d < n; d += THREADS)
         page[int8_key_at(first + d, position)] = (u8)rounded_int(x[d], s.inverse);
-    if (thread() == 0)
-        ((float *)(page + PAGE * d16))[part * PAGE + position] = s.scale;
+    if (thread() == 0) scale[position] = s.scale;
 }
 
 /* Stores the key x [latent + rotated] in shared memory of row block_x(). */
@@ -55,8 +54,9 @@ DEVICE void latent_store(const struct latent_rope_args *a, const float *x, int *
     }
     u8 *to = a->kv == PAGE_INT4 ? latent_open_page(&a->open, a->open.own[row], hd)
                                 : (u8 *)a->pages + page;
-    latent_store_codes(to, position, x, 0, a->latent, d16, 0, scratch);
-    latent_store_codes(to, position, x + a->latent, a->latent, a->rotated, d16, 1, scratch);
+    float *scale = (float *)(to + PAGE * d16);
+    latent_store_codes(to, position, x, 0, a->latent, scale, scratch);
+    latent_store_codes(to, position, x + a->latent, a->latent, a->rotated, scale + PAGE, scratch);
     for (int d = hd + thread(); d < d16; d += THREADS) to[int8_key_at(d, position)] = 0;
 }
 
@@ -125,6 +125,17 @@ struct latent_shared {
     u64 *pages;                 /* [KV_SPLIT / PAGE] addresses */
 };
 
+/* The row of a block: its position, the first that it sees. */
+struct latent_row {
+    int row, pos, first;
+};
+
+/* A position of a page. */
+struct latent_place {
+    const u8 *page;
+    int position, packed;
+};
+
 /* Whether the chunk's page `page` is packed; own: the row's own page, -1: none is. */
 DEVICE int latent_is_packed(const struct latent_attend_args *a, int page, int own)
 {
@@ -132,17 +143,17 @@ DEVICE int latent_is_packed(const struct latent_attend_args *a, int page, int ow
 }
 
 /* Addresses of the pages of a chunk that begins at position c0. */
-DEVICE void latent_pages(const struct latent_attend_args *a, const struct latent_shared *l, int row,
-                         int pos, int c0)
+DEVICE void latent_pages(const struct latent_attend_args *a, const struct latent_shared *l,
+                         const struct latent_row *r, int c0)
 {
     int t = thread(), page = c0 / PAGE + t, hd = a->latent + a->rotated;
-    if (t < KV_SPLIT / PAGE && page <= pos / PAGE) {
-        if (a->kv == PAGE_INT4 && page == pos / PAGE)
-            l->pages[t] = (u64)latent_open_page(&a->open, a->open.own[row], hd);
+    const int *table = a->table + (u64)a->seq[r->row] * (u64)a->table_stride;
+    if (t < KV_SPLIT / PAGE && page <= r->pos / PAGE) {
+        if (a->kv == PAGE_INT4 && page == r->pos / PAGE)
+            l->pages[t] = (u64)latent_open_page(&a->open, a->open.own[r->row], hd);
         else
             l->pages[t] = (u64)((const u8 *)a->pages +
-                                (u64)a->table[(u64)a->seq[row] * (u64)a->table_stride + (u64)page] *
-                                    latent_page_bytes(hd, a->kv));
+                                (u64)table[page] * latent_page_bytes(hd, a->kv));
     }
     barrier();
 }
@@ -193,22 +204,22 @@ DEVICE void latent_queries(const struct latent_attend_args *a, const struct late
 }
 
 /* 16 dimensions of a key of integers. */
-DEVICE u32x4 latent_key_piece(const u8 *page, int d, int position, int d16, int packed)
+DEVICE u32x4 latent_key_piece(const struct latent_place *p, int d, int d16)
 {
-    u32 at = int8_key_at(d, position);
-    return packed ? int4_key_piece(page, at, d, d16) : *(const u32x4 *)(page + at);
+    u32 at = int8_key_at(d, p->position);
+    return p->packed ? int4_key_piece(p->page, at, d, d16) : *(const u32x4 *)(p->page + at);
 }
 
 /* The sums of the queries' integers and the codes of dimensions from .. to - 1, times the scales. */
 DEVICE void latent_digit_scores(const struct latent_attend_args *a, const struct latent_shared *l,
-                                const u8 *page, int position, int packed, int from, int to,
-                                int part, float s[LATENT_HEADS])
+                                const struct latent_place *p, int from, int to, int part,
+                                float s[LATENT_HEADS])
 {
     int first[LATENT_HEADS], second[LATENT_HEADS], d16 = round16(a->latent + a->rotated);
     UNROLL for (int j = 0; j < LATENT_HEADS; j++) first[j] = second[j] = 0;
     NO_UNROLL for (int d = from; d < to; d += 16)
     {
-        u32x4 k = latent_key_piece(page, d, position, d16, packed);
+        u32x4 k = latent_key_piece(p, d, d16);
         UNROLL for (int j = 0; j < LATENT_HEADS; j++)
         {
             const u8 *q = (const u8 *)l->q + j * 2 * d16 + d;
@@ -221,7 +232,7 @@ DEVICE void latent_digit_scores(const struct latent_attend_args *a, const struct
             }
         }
     }
-    float of_key = latent_scales(page, d16, packed)[part * PAGE + position];
+    float of_key = latent_scales(p->page, d16, p->packed)[part * PAGE + p->position];
     UNROLL for (int j = 0; j < LATENT_HEADS; j++)
     {
         float x = (float)of_digits(first[j], second[j], a->digits) *
@@ -232,19 +243,19 @@ DEVICE void latent_digit_scores(const struct latent_attend_args *a, const struct
 
 /* The same in fp32. */
 DEVICE void latent_code_scores(const struct latent_attend_args *a, const struct latent_shared *l,
-                               const u8 *page, int position, int packed, int from, int to, int part,
-                               float s[LATENT_HEADS])
+                                const struct latent_place *p, int from, int to, int part,
+                                float s[LATENT_HEADS])
 {
     float sum[LATENT_HEADS];
     int d16 = round16(a->latent + a->rotated);
     UNROLL for (int j = 0; j < LATENT_HEADS; j++) sum[j] = 0;
     NO_UNROLL for (int d = from; d < to; d += 16)
     {
-        u32x4 k = latent_key_piece(page, d, position, d16, packed);
+        u32x4 k = latent_key_piece(p, d, d16);
         UNROLL for (int j = 0; j < LATENT_HEADS; j++) UNROLL for (int i = 0; i < 4; i++)
             add_codes(k[i], l->q + j * LATENT_DIMS + d + 4 * i, &sum[j]);
     }
-    float of_key = latent_scales(page, d16, packed)[part * PAGE + position];
+    float of_key = latent_scales(p->page, d16, p->packed)[part * PAGE + p->position];
     UNROLL for (int j = 0; j < LATENT_HEADS; j++)
         s[j] = part ? s[j] + sum[j] * of_key : sum[j] * of_key;
 }
@@ -269,24 +280,26 @@ DEVICE void latent_float_scores(const struct latent_attend_args *a, const struct
 
 /* The scores of the chunk's position t. */
 DEVICE void latent_scores_of(const struct latent_attend_args *a, const struct latent_shared *l,
-                             int c0, int pos, int first)
+                             const struct latent_row *r, int c0)
 {
-    int t = thread(), p = c0 + t, seen = p >= first && p <= pos, position = p % PAGE, n = a->latent,
-        d16 = round16(n + a->rotated), packed = latent_is_packed(a, p / PAGE, pos / PAGE);
+    int t = thread(), p = c0 + t, seen = p >= r->first && p <= r->pos, n = a->latent,
+        d16 = round16(n + a->rotated);
     float s[LATENT_HEADS];
     UNROLL for (int j = 0; j < LATENT_HEADS; j++) s[j] = 0;
     if (seen) {
-        const u8 *page = (const u8 *)l->pages[t / PAGE];
-        if (a->kv == PAGE_F16) latent_float_scores(a, l, page, position, s, 0);
-        else if (a->kv == PAGE_F32) latent_float_scores(a, l, page, position, s, 1);
+        const struct latent_place at = {(const u8 *)l->pages[t / PAGE], p % PAGE,
+                                        latent_is_packed(a, p / PAGE, r->pos / PAGE)};
+        if (a->kv == PAGE_F16) latent_float_scores(a, l, at.page, at.position, s, 0);
+        else if (a->kv == PAGE_F32) latent_float_scores(a, l, at.page, at.position, s, 1);
         else if (a->digits) {
-            latent_digit_scores(a, l, page, position, packed, 0, n, 0, s);
-            latent_digit_scores(a, l, page, position, packed, n, d16, 1, s);
+            latent_digit_scores(a, l, &at, 0, n, 0, s);
+            latent_digit_scores(a, l, &at, n, d16, 1, s);
         } else {
-            latent_code_scores(a, l, page, position, packed, 0, n, 0, s);
-            latent_code_scores(a, l, page, position, packed, n, d16, 1, s);
+            latent_code_scores(a, l, &at, 0, n, 0, s);
+            latent_code_scores(a, l, &at, n, d16, 1, s);
         }
-        if (a->kv >= PAGE_INT8) l->of_value[t] = latent_scales(page, d16, packed)[position];
+        if (a->kv >= PAGE_INT8)
+            l->of_value[t] = latent_scales(at.page, d16, at.packed)[at.position];
     }
     UNROLL for (int j = 0; j < LATENT_HEADS; j++)
         l->weight[j * KV_SPLIT + t] = seen ? s[j] * a->scale : -__builtin_inff();
@@ -295,13 +308,13 @@ DEVICE void latent_scores_of(const struct latent_attend_args *a, const struct la
 /* Of integers: weights times the scales of the values, as integers or in fp32. 32 threads to a
  * head. */
 DEVICE void latent_scale_weights(const struct latent_attend_args *a, const struct latent_shared *l,
-                                 int c0, int pos, int first)
+                                 const struct latent_row *r, int c0)
 {
     int t = thread(), j = t / 32, lane = t % 32, maximum = 0;
     float w[KV_SPLIT / 32], *to = l->weight + j * KV_SPLIT;
     UNROLL for (int i = 0; i < KV_SPLIT / 32; i++)
     {
-        int p = lane + 32 * i, seen = c0 + p >= first && c0 + p <= pos;
+        int p = lane + 32 * i, seen = c0 + p >= r->first && c0 + p <= r->pos;
         w[i] = seen ? to[p] * l->of_value[p] : 0;
         if (!a->digits) w[i] = w[i] < 0x1p-126f ? 0 : w[i];
         maximum = larger_bits(w[i], maximum);
@@ -344,16 +357,18 @@ DEVICE void latent_float_values(const struct latent_shared *l, const struct late
 
 DEVICE int latent_code(u32 word, const int i) { return (int)(word << (24 - 8 * i)) >> 24; }
 
+/* own: number of the row's own page of the chunk */
 DEVICE void latent_code_values(const struct latent_attend_args *a, const struct latent_shared *l,
-                               const struct latent_values *v, int c0, int pos, int from, int end,
+                               const struct latent_values *v, int own, int from, int end,
                                float acc[2][8])
 {
     int sum[2][8], d16 = round16(a->latent + a->rotated), d = v->octet / 2 * 16;
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 8; i++) sum[h][i] = 0;
     NO_UNROLL for (int p = from; p < end; p++)
     {
-        u32x4 k = latent_key_piece((const u8 *)l->pages[p / PAGE], d, p % PAGE, d16,
-                                   latent_is_packed(a, (c0 + p) / PAGE, pos / PAGE));
+        const struct latent_place at = {(const u8 *)l->pages[p / PAGE], p % PAGE,
+                                        latent_is_packed(a, p / PAGE, own)};
+        u32x4 k = latent_key_piece(&at, d, d16);
         u32 low = v->octet % 2 ? k[2] : k[0], high = v->octet % 2 ? k[3] : k[1];
         UNROLL for (int h = 0; h < 2; h++)
         {
@@ -373,22 +388,21 @@ DEVICE void latent_code_values(const struct latent_attend_args *a, const struct 
 
 /* A chunk that begins at position c0: scores, weights, the thread's values. */
 DEVICE void latent_chunk(const struct latent_attend_args *a, const struct latent_shared *l,
-                         const struct latent_values *v, int row, int pos, int first, int c0,
+                         const struct latent_values *v, const struct latent_row *r, int c0,
                          float acc[2][8])
 {
     const struct exact_rows rows = {l->run, l->q, l->weight, l->part, l->max, l->lanes};
-    int from = (first > c0 ? first - c0 : 0) / PAGE * PAGE,
-        end = pos - c0 < KV_SPLIT - 1 ? pos - c0 + 1 : KV_SPLIT;
-    latent_pages(a, l, row, pos, c0);
-    latent_scores_of(a, l, c0, pos, first);
+    int from = (r->first > c0 ? r->first - c0 : 0) / PAGE * PAGE,
+        end = r->pos - c0 < KV_SPLIT - 1 ? r->pos - c0 + 1 : KV_SPLIT;
+    latent_pages(a, l, r, c0);
+    latent_scores_of(a, l, r, c0);
     exact_weights(&rows);
-    if (a->kv >= PAGE_INT8) latent_scale_weights(a, l, c0, pos, first);
+    if (a->kv >= PAGE_INT8) latent_scale_weights(a, l, r, c0);
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 8; i++) acc[h][i] = 0;
-    if (v->octet >= 0) {
-        if (a->kv == PAGE_F16) latent_float_values(l, v, from, end, acc, 0);
-        else if (a->kv == PAGE_F32) latent_float_values(l, v, from, end, acc, 1);
-        else latent_code_values(a, l, v, c0, pos, from, end, acc);
-    }
+    if (v->octet < 0) return;
+    if (a->kv == PAGE_F16) latent_float_values(l, v, from, end, acc, 0);
+    else if (a->kv == PAGE_F32) latent_float_values(l, v, from, end, acc, 1);
+    else latent_code_values(a, l, v, (r->pos - c0) / PAGE, from, end, acc);
 }
 
 /* Writes 8 elements of one of the two heads, times f. */
@@ -397,19 +411,25 @@ DEVICE void latent_put(const struct latent_values *v, float *to, const float acc
     UNROLL for (int i = 0; i < 8; i++) to[v->octet * 8 + i] = acc[i] * f;
 }
 
+DEVICE struct latent_row latent_row_of(const struct latent_attend_args *a)
+{
+    int row = block_x(), pos = a->pos[row];
+    return (struct latent_row){row, pos, first_seen(pos, a->window)};
+}
+
 /* Block (row, heads): all chunks. */
 DEVICE void latent_rows(const struct latent_attend_args *a, const struct latent_shared *l)
 {
-    int row = block_x(), pos = a->pos[row], first = first_seen(pos, a->window), t = thread(),
-        head0 = block_y() * LATENT_HEADS;
+    const struct latent_row r = latent_row_of(a);
+    int row = r.row, t = thread(), head0 = block_y() * LATENT_HEADS;
     const struct latent_values v = latent_values_of(a);
     float value[2][8];
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 8; i++) value[h][i] = 0;
     exact_begin_rows(l->run);
     latent_queries(a, l, row);
-    for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
+    for (int c0 = r.first / KV_SPLIT * KV_SPLIT; c0 <= r.pos; c0 += KV_SPLIT) {
         float acc[2][8];
-        latent_chunk(a, l, &v, row, pos, first, c0, acc);
+        latent_chunk(a, l, &v, &r, c0, acc);
         if (t < LATENT_HEADS)
             exact_merge_row(l->run, t, l->max[t], exact_fold(l->lanes + t * EXACT_LANES));
         barrier();
@@ -428,14 +448,14 @@ DEVICE void latent_rows(const struct latent_attend_args *a, const struct latent_
 /* Block (row, heads, chunk): the chunk alone, for exact_combine. */
 DEVICE void latent_split(const struct latent_attend_args *a, const struct latent_shared *l)
 {
-    int row = block_x(), pos = a->pos[row], first = first_seen(pos, a->window),
-        c0 = block_z() * KV_SPLIT, head0 = block_y() * LATENT_HEADS, t = thread(),
+    const struct latent_row r = latent_row_of(a);
+    int row = r.row, c0 = block_z() * KV_SPLIT, head0 = block_y() * LATENT_HEADS, t = thread(),
         size = part_floats(a->latent);
     const struct latent_values v = latent_values_of(a);
     float acc[2][8];
-    if (c0 > pos || c0 + KV_SPLIT <= first) return;
+    if (c0 > r.pos || c0 + KV_SPLIT <= r.first) return;
     latent_queries(a, l, row);
-    latent_chunk(a, l, &v, row, pos, first, c0, acc);
+    latent_chunk(a, l, &v, &r, c0, acc);
     UNROLL for (int h = 0; h < 2; h++) if (v.octet >= 0 && head0 + v.head + h < a->n_heads)
         latent_put(&v,
                    a->parts + (((u64)row * (u64)a->n_heads + (u64)(head0 + v.head + h)) *
