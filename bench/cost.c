@@ -93,12 +93,12 @@ static struct cost attend(const struct op *op, const struct step_shape *s, enum 
         seen += pos + 1 - op_first_seen(pos, window);
     }
     int first = op_first_seen(s->depth, window);
-    double q = (double)g->n_heads * g->head_dim;
-    double ops = 4 * q * s->n_seqs * seen; /* scores, then values */
+    double q = (double)g->n_heads * g->head_dim, v = (double)g->n_heads * g->value_dim;
+    double ops = 2 * (q + v) * s->n_seqs * seen; /* scores, then values */
     int n = kv_is_integer(kv) ? digits(act) : 0;
     return (struct cost){.kv = s->n_seqs * (end - first) * position_bytes(g, kv),
                          .weights = op->w[0] >= 0 ? 4.0 * g->n_heads : 0,
-                         .acts = 8.0 * s->n_seqs * s->rows * q,
+                         .acts = 4.0 * (q + v) * s->n_seqs * s->rows,
                          .fp32 = n ? 0 : ops,
                          .int8 = n * ops};
 }

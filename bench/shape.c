@@ -15,6 +15,18 @@
     "{\"n_experts\":256,\"top_k\":8,\"expert_ffn\":512,\"shared_ffn\":512," ROUTER "," \
     "\"linear_key_heads\":16,\"linear_value_heads\":32,\"linear_key_dim\":128," \
     "\"linear_value_dim\":128,\"conv_width\":4}"
+#define DEEPSEEK_V2_LITE                                                                           \
+    "{\"n_experts\":64,\"top_k\":6,\"expert_ffn\":1408,\"shared_ffn\":2816,"                       \
+    "\"router_score\":\"softmax\",\"router_normalize\":0,\"router_scale\":1,"                      \
+    "\"router_groups\":1,\"router_kept_groups\":1,\"router_group_best\":0,"                        \
+    "\"latent_dim\":512,\"nope_dim\":128,\"value_dim\":128,\"q_lora_dim\":0,"                      \
+    "\"latent_eps\":1e-6,\"attend_scale\":0.1147}"
+#define GLM_4_7_FLASH                                                                              \
+    "{\"n_experts\":64,\"top_k\":4,\"expert_ffn\":1536,\"shared_ffn\":1536,"                       \
+    "\"router_score\":\"sigmoid\",\"router_normalize\":1,\"router_scale\":1.8,"                    \
+    "\"router_groups\":1,\"router_kept_groups\":1,"                                                \
+    "\"latent_dim\":512,\"nope_dim\":192,\"value_dim\":256,\"q_lora_dim\":768,"                    \
+    "\"latent_eps\":1e-6,\"attend_scale\":0.0625}"
 #define ROUTER \
     "\"router_score\":\"softmax\",\"router_normalize\":1,\"router_scale\":1," \
     "\"router_groups\":1,\"router_kept_groups\":1"
@@ -36,6 +48,10 @@ const struct shape shapes[] = {
      SHAPE_PLAIN},
     {"qwen3.5-35b-a3b-8bit", 40, 2048, 512, 16, 2, 256, 248320, 32768, 128, "qwen3_next",
      QWEN3_5_MOE, SHAPE_PLAIN_8BIT},
+    {"deepseek-v2-lite", 27, 2048, 10944, 16, 1, 64, 102400, 32768, 128, "deepseek_v2",
+     DEEPSEEK_V2_LITE, 0},
+    {"glm-4.7-flash", 47, 2048, 10240, 20, 1, 64, 154880, 32768, 128, "glm4_moe_lite",
+     GLM_4_7_FLASH, 0},
     {"tiny", 1, 128, 256, 2, 1, 64, 320, 2048, 128, NULL, NULL, 0},
     {0},
 };
@@ -99,14 +115,15 @@ static void fill_halves(uint16_t *p, size_t n, float scale)
         memcpy(p + i, p, (n - i < PERIOD ? n - i : PERIOD) * sizeof *p);
 }
 
-/* Random signs and mantissas of bf16 with one exponent: 2^-6; of embeddings 2^0, so that a layer
- * adds little to a token and tokens stay different. */
-static void fill_plain(void *p, size_t n, int is_embedding, uint64_t seed)
+/* Random signs and mantissas of bf16, or f32, with one exponent: 2^-6; of embeddings 2^0, so that
+ * a layer adds little to a token and tokens stay different. bytes: a multiple of 8. */
+static void fill_plain(void *p, size_t bytes, enum dtype type, int is_embedding, uint64_t seed)
 {
     uint64_t keep = 0x807f807f807f807f,
              exponent = is_embedding ? 0x3f803f803f803f80 : 0x3c803c803c803c80, *v = p;
-    fill_random(p, (n + 3) / 4 * 8, seed);
-    for (size_t i = 0; i < (n + 3) / 4; i++) v[i] = (v[i] & keep) | exponent;
+    if (type == DT_F32) keep = 0x807fffff807fffff, exponent = 0x3c8000003c800000;
+    fill_random(p, bytes, seed);
+    for (size_t i = 0; i < bytes / 8; i++) v[i] = (v[i] & keep) | exponent;
 }
 
 /* eight: an 8-bit linear, which names every input twice (docs/model-file.md). */
@@ -136,8 +153,8 @@ enum storage { FOUR_BIT, EIGHT_BIT, PLAIN };
 
 static enum storage storage_of(const struct shape *s, const char *name)
 {
-    static const char *const plain[] = {"embed_tokens", "router", "expert_gate", ".b_proj",
-                                        ".a_proj"},
+    static const char *const plain[] = {"embed_tokens", "router",  "expert_gate",
+                                        ".b_proj",      ".a_proj", ".kv_b_k"},
                              *const mostly[] = {"lm_head", "self_attn", "linear_attn",
                                                 "shared_expert"};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
@@ -163,11 +180,14 @@ static int made_linear(void *self, const char *name, int stack, int in, int out,
         make_linear(p, w, as == EIGHT_BIT ? GROUP_OF_8BIT : s->group, as == EIGHT_BIT);
         return 1;
     }
-    size_t n = (size_t)in * (size_t)out;
-    uint16_t *v = take(p, (n + 3) / 4 * 8);
-    w->weight_type = s->json ? DT_BF16 : DT_F16;
+    /* quantized checkpoints give the turned linear of keys in fp32 */
+    w->weight_type = strstr(name, ".kv_b_k") ? DT_F32 : s->json ? DT_BF16 : DT_F16;
+    size_t n = (size_t)in * (size_t)out * (size_t)(stack ? stack : 1),
+           bytes = (n * dtype_bytes(w->weight_type) + 7) / 8 * 8;
+    void *v = take(p, bytes);
     w->weight = p->at ? v : self; /* while bytes are counted: not NULL */
-    if (p->at && s->json) fill_plain(v, n, !!strstr(name, "embed_tokens"), p->n);
+    if (p->at && s->json)
+        fill_plain(v, bytes, w->weight_type, !!strstr(name, "embed_tokens"), p->n);
     else if (p->at) fill_halves(v, n, 0.01f);
     return 1;
 }

@@ -17,9 +17,9 @@ struct shape {
  * `--plain 8bit` makes them; or the head alone is such an 8-bit linear. */
 enum { SHAPE_PLAIN = 1, SHAPE_PLAIN_8BIT, SHAPE_HEAD_8BIT };
 
-/* TinyLlama-1.1B, the six models of the paper's Table 1, mixtures of experts, and one that is small
- * enough for tests: 4-bit linears of group 128, no biases, plain embedding, router and head. Ends
- * with a NULL name. */
+/* TinyLlama-1.1B, the six models of the paper's Table 1, mixtures of experts (two with latent
+ * attention), and one that is small enough for tests: 4-bit linears of group 128, no biases, plain
+ * embedding, router and head. Ends with a NULL name. */
 extern const struct shape shapes[];
 
 /* A model without a file: everything but `file` is filled. n_layers 0: as many as the shape has. */

@@ -196,17 +196,11 @@ static void rows_of_several_sequences(void **state)
                 b.block_table[2] == 5);
 }
 
-/* Were tokens alike behind some layers, all would choose the same experts, and a mixture would be
- * timed with a part of its weights. */
-static void made_up_weights_keep_tokens_different(void **state)
+enum { MIXTURE_VOCAB = 1024 };
+
+static void expect_different_tokens(const struct shape *mixture)
 {
-    enum { ROWS = 32, DIM = 256, VOCAB = 1024, PAGES = ROWS / KV_PAGE };
-    const struct shape mixture = {
-        "mixture", 6, DIM, 128, 4, 2, 64, VOCAB, 2048, 128, "qwen3_moe",
-        "{\"n_experts\":32,\"top_k\":4,\"expert_ffn\":128,\"shared_ffn\":0,"
-        "\"router_score\":\"softmax\",\"router_normalize\":1,\"router_scale\":1,"
-        "\"router_groups\":1,\"router_kept_groups\":1}",
-        0};
+    enum { ROWS = 32, VOCAB = MIXTURE_VOCAB, PAGES = ROWS / KV_PAGE };
     static float logits[ROWS][VOCAB];
     int32_t memory[512], table[PAGES] = {0, 1};
     uint8_t wanted[ROWS];
@@ -216,11 +210,10 @@ static void made_up_weights_keep_tokens_different(void **state)
     struct forward f;
     struct batch b;
     struct err e;
-    (void)state;
     struct forward_options o = {.max_rows = ROWS, .max_seqs = 1, .max_pages = PAGES,
                                 .n_pages = PAGES, .max_logits = ROWS, .act = ACT_I16,
                                 .kv = KV_F16};
-    assert_int_equal(shape_open(&m, &mixture, 0, &e), 0);
+    assert_int_equal(shape_open(&m, mixture, 0, &e), 0);
     assert_int_equal(forward_open(&f, &m, &backend_cpu, &o, &e), 0);
     assert_true(batch_ints(ROWS, 1, ROWS, PAGES) <= sizeof memory / sizeof *memory);
     batch_place(&b, memory, ROWS, 1, ROWS, PAGES);
@@ -240,6 +233,26 @@ static void made_up_weights_keep_tokens_different(void **state)
     }
     forward_close(&f);
     shape_close(&m);
+}
+
+/* Were tokens alike behind some layers, all would choose the same experts, and a mixture would be
+ * timed with a part of its weights. */
+static void made_up_weights_keep_tokens_different(void **state)
+{
+#define MIXTURE                                                                                    \
+    "{\"n_experts\":32,\"top_k\":4,\"expert_ffn\":128,\"shared_ffn\":0,"                           \
+    "\"router_score\":\"softmax\",\"router_normalize\":1,\"router_scale\":1,"                      \
+    "\"router_groups\":1,\"router_kept_groups\":1"
+    static const struct shape mixtures[] = {
+        {"mixture", 6, 256, 128, 4, 2, 64, MIXTURE_VOCAB, 2048, 128, "qwen3_moe", MIXTURE "}", 0},
+        {"latent", 6, 256, 128, 4, 1, 32, MIXTURE_VOCAB, 2048, 128, "glm4_moe_lite",
+         MIXTURE ",\"latent_dim\":128,\"nope_dim\":64,\"value_dim\":64,\"q_lora_dim\":128,"
+                 "\"latent_eps\":1e-6,\"attend_scale\":0.1}",
+         0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++)
+        expect_different_tokens(&mixtures[i]);
 }
 
 int main(void)
