@@ -93,7 +93,7 @@ static struct cost attend(const struct op *op, const struct step_shape *s, enum 
         seen += pos + 1 - op_first_seen(pos, window);
     }
     int first = op_first_seen(s->depth, window);
-    double q = (double)g->n_heads * g->head_dim, v = (double)g->n_heads * g->value_dim;
+    double q = (double)g->n_heads * g->head_dim, v = (double)g->n_heads * heads_value_dim(g);
     double ops = 2 * (q + v) * s->n_seqs * seen; /* scores, then values */
     int n = kv_is_integer(kv) ? digits(act) : 0;
     return (struct cost){.kv = s->n_seqs * (end - first) * position_bytes(g, kv),

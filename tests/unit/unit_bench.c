@@ -119,6 +119,10 @@ static void a_window_bounds_what_is_seen(void **state)
     struct cost w = cost_op(&tiny.plan, &op, &s, ACT_F32, KV_F16);
     assert_true(w.fp32 == 4.0 * 2048 * 2 * 3 * 4);
     assert_true(w.kv == 2 * (13 - 7) * 2 * 256 * 2.0); /* positions 7..12 */
+    op.as.attend.heads = (struct heads){20, 1, 576, 512, 64}; /* latent: values are of the keys */
+    w = cost_op(&tiny.plan, &op, &s, ACT_F32, KV_F16);
+    assert_true(w.fp32 == 2.0 * 20 * (576 + 512) * 2 * 3 * 4);
+    assert_true(w.kv == 2 * (13 - 7) * 576 * 2.0);
 }
 
 static void odd_linears(void **state)
