@@ -13,7 +13,7 @@
 #define LAYER_DELTA (LAYER_BARE | UINT64_C(1) << 52) /* gated DeltaNet instead */
 #define LAYER_MAMBA (UINT64_C(1) << 60)              /* Mamba-2, instead or beside */
 #define LAYER_CONV (UINT64_C(1) << 61)               /* a gated short convolution */
-#define LAYER_EXPERTS (UINT64_C(1) << 53) /* router and experts */
+#define LAYER_EXPERTS (UINT64_C(1) << 53)            /* router and experts */
 #define LAYER_MLP (UINT64_C(1) << 54)
 #define LAYER_SHARED (UINT64_C(1) << 55)  /* shared expert */
 #define LAYER_KEYS (UINT64_C(1) << 56)    /* keys and values of its own */

@@ -82,6 +82,17 @@ static int latent_slices(const struct layer *l, const struct hf_config *c, enum 
     return 1;
 }
 
+/* Of [q.., k, v] for each key head: the rows of one of the three. */
+static int grouped_slice(enum row_pick pick, int64_t q, int64_t kv, int64_t head,
+                         struct slice s[SLICES])
+{
+    int64_t own = q / kv * head, first = pick == PICK_GROUPED_Q   ? 0
+                                         : pick == PICK_GROUPED_K ? own
+                                                                  : own + head;
+    s[0] = (struct slice){first, first ? head : own, own + 2 * head, kv / head};
+    return 1;
+}
+
 /* The rows of a pick. *total: rows of the module. Returns the number of slices, 0: all rows. */
 static int slices_of(const struct layer *l, const struct hf_config *c,
                      const struct linear_rule *rule, struct slice s[SLICES], int64_t *total)
@@ -125,15 +136,7 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
     case PICK_DELTA_B: s[0] = (struct slice){second * group, group, 2 * group, nk}; return 1;
     case PICK_GROUPED_Q:
     case PICK_GROUPED_K:
-    case PICK_GROUPED_V: {
-        int64_t own = q / kv * head, all = own + 2 * head,
-                first = rule->pick == PICK_GROUPED_Q   ? 0
-                        : rule->pick == PICK_GROUPED_K ? own
-                                                       : own + head;
-        *total = q + 2 * kv;
-        s[0] = (struct slice){first, first ? head : own, all, kv / head};
-        return 1;
-    }
+    case PICK_GROUPED_V: *total = q + 2 * kv; return grouped_slice(rule->pick, q, kv, head, s);
     case PICK_MAMBA_DT:
     case PICK_MAMBA_QKV:
     case PICK_MAMBA_Z: {

@@ -176,9 +176,9 @@ static void expect(const struct built *b, const char *architecture, const char *
     "0.125"
 #define FALCON_KEYS                                                                                \
     DELTA_SIZES                                                                                    \
-        ", \"conv_bias\": 1, \"embed_scale\": 5.0, \"attend_scale\": 0.4, \"logits_scale\": 0.5,"  \
-        "\"attend_out_scale\": 0.5, \"mamba_gate_scale\": 1.5, \"mamba_dt_scale\": 0.5,"           \
-        "\"mamba_out_scale\": 2.0, \"mlp_gate_scale\": 0.5, \"mlp_out_scale\": 2.0"
+    ", \"conv_bias\": 1, \"embed_scale\": 5.0, \"attend_scale\": 0.4, \"logits_scale\": 0.5,"      \
+    "\"attend_out_scale\": 0.5, \"mamba_gate_scale\": 1.5, \"mamba_dt_scale\": 0.5,"               \
+    "\"mamba_out_scale\": 2.0, \"mlp_gate_scale\": 0.5, \"mlp_out_scale\": 2.0"
 #define LATENT_KEYS                                                                                \
     "\"latent_dim\": 32, \"nope_dim\": 12, \"value_dim\": 10, \"latent_eps\": 1e-06,"              \
     "\"attend_scale\": 0.25, " SPARSE(48)
@@ -426,55 +426,56 @@ static void test_missing_keys(void **state)
     }
 }
 
+static const struct {
+    const char *architecture, *base, *change, *says;
+} bad[] = {
+    {"mixtral", "{" SPARSE(0) "}", "{\"top_k\": 7}", "'top_k'"},
+    {"mixtral", "{" SPARSE(0) "}", "{\"n_experts\": 1025}", "'n_experts'"},
+    {"mixtral", "{" SPARSE(0) "}", "{\"router_groups\": 4}", "'router_groups'"},
+    {"mixtral", "{" SPARSE(0) "}", "{\"router_groups\": 6, \"router_kept_groups\": 2}",
+     "'router_groups'"},
+    {"mixtral", "{" SPARSE(0) "}",
+     "{\"router_groups\": 3, \"router_kept_groups\": 1, \"top_k\": 3}", "'router_kept_groups'"},
+    {"mixtral", "{" SPARSE(0) "}", "{\"router_score\": \"tanh\"}", "'router_score'"},
+    {"mixtral", "{" SPARSE(0) "}", "{\"expert_ffn\": 16777216}", "'expert_ffn'"},
+    {"mixtral", "{" SPARSE(0) "}", "{\"experts\": [0]}", "'experts'"},
+    {"deepseek_v3", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", "{\"latent_dim\": 30}",
+     "'latent_dim'"},
+    {"deepseek_v3", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", "{\"latent_dim\": 1012}",
+     "'latent_dim'"},
+    {"deepseek_v2", "{\"q_lora_dim\": 0, \"router_group_best\": 1, " LATENT_KEYS "}",
+     "{\"router_group_best\": 2}", "'router_group_best'"},
+    {"llama4",
+     "{" SPARSE(0) ", \"no_rope\": [0, 0], \"chunks\": [0, 8], \"query_beta\": 0.1,"
+                   "\"query_original\": 16}",
+     "{}", "'top_k'"},
+    {"qwen3_next", "{" DELTA_KEYS "}", "{\"linear_value_heads\": 3}", "'linear_value_heads'"},
+    {"qwen3_next", "{" DELTA_KEYS "}", "{\"conv_width\": 1}", "'conv_width'"},
+    {"qwen3_next", "{" DELTA_KEYS "}", "{\"layer_types\": [0, 2]}", "'layer_types'"},
+    {"bamba", "{" MAMBA_KEYS "}", "{\"linear_key_heads\": 3}", "'linear_value_heads'"},
+    {"bamba", "{" MAMBA_KEYS "}", "{\"conv_bias\": 2}", "'conv_bias'"},
+    {"nemotron_h", "{" MAMBA_KEYS "}", "{\"layer_types\": [1, 3]}", "'experts'"},
+    {"nemotron_h", "{" MAMBA_KEYS "}", "{\"layer_types\": [1, 4]}", "'layer_types'"},
+    {"falcon_h1", "{" FALCON_KEYS ", \"mamba_norm\": \"none\"}", "{\"mamba_norm\": \"last\"}",
+     "'mamba_norm'"},
+    {"lfm2", "{\"layer_types\": [0, 1], \"conv_width\": 4, \"conv_bias\": 0}",
+     "{\"conv_width\": 1}", "'conv_width'"},
+    {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
+     "{\"head_dims\": [32, 15]}", "'head_dims'"},
+    {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}", "{\"kv_heads\": [1, 4]}",
+     "'kv_heads'"},
+    {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}", "{\"kv_from\": [0, 0]}",
+     "'kv_from'"},
+    {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}", "{\"kv_from\": [1, 1]}",
+     "'kv_from'"},
+    {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
+     "{\"layer_scalar\": [1.0, 0.0]}", "'layer_scalar'"},
+};
+
 /* Values that do not go together. */
 static void test_refused(void **state)
 {
     static struct built b;
-    static const struct {
-        const char *architecture, *base, *change, *says;
-    } bad[] = {
-        {"mixtral", "{" SPARSE(0) "}", "{\"top_k\": 7}", "'top_k'"},
-        {"mixtral", "{" SPARSE(0) "}", "{\"n_experts\": 1025}", "'n_experts'"},
-        {"mixtral", "{" SPARSE(0) "}", "{\"router_groups\": 4}", "'router_groups'"},
-        {"mixtral", "{" SPARSE(0) "}", "{\"router_groups\": 6, \"router_kept_groups\": 2}",
-         "'router_groups'"},
-        {"mixtral", "{" SPARSE(0) "}",
-         "{\"router_groups\": 3, \"router_kept_groups\": 1, \"top_k\": 3}", "'router_kept_groups'"},
-        {"mixtral", "{" SPARSE(0) "}", "{\"router_score\": \"tanh\"}", "'router_score'"},
-        {"mixtral", "{" SPARSE(0) "}", "{\"expert_ffn\": 16777216}", "'expert_ffn'"},
-        {"mixtral", "{" SPARSE(0) "}", "{\"experts\": [0]}", "'experts'"},
-        {"deepseek_v3", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", "{\"latent_dim\": 30}",
-         "'latent_dim'"},
-        {"deepseek_v3", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", "{\"latent_dim\": 1012}",
-         "'latent_dim'"},
-        {"deepseek_v2", "{\"q_lora_dim\": 0, \"router_group_best\": 1, " LATENT_KEYS "}",
-         "{\"router_group_best\": 2}", "'router_group_best'"},
-        {"llama4",
-         "{" SPARSE(0) ", \"no_rope\": [0, 0], \"chunks\": [0, 8], \"query_beta\": 0.1,"
-                       "\"query_original\": 16}",
-         "{}", "'top_k'"},
-        {"qwen3_next", "{" DELTA_KEYS "}", "{\"linear_value_heads\": 3}", "'linear_value_heads'"},
-        {"qwen3_next", "{" DELTA_KEYS "}", "{\"conv_width\": 1}", "'conv_width'"},
-        {"qwen3_next", "{" DELTA_KEYS "}", "{\"layer_types\": [0, 2]}", "'layer_types'"},
-        {"bamba", "{" MAMBA_KEYS "}", "{\"linear_key_heads\": 3}", "'linear_value_heads'"},
-        {"bamba", "{" MAMBA_KEYS "}", "{\"conv_bias\": 2}", "'conv_bias'"},
-        {"nemotron_h", "{" MAMBA_KEYS "}", "{\"layer_types\": [1, 3]}", "'experts'"},
-        {"nemotron_h", "{" MAMBA_KEYS "}", "{\"layer_types\": [1, 4]}", "'layer_types'"},
-        {"falcon_h1", "{" FALCON_KEYS ", \"mamba_norm\": \"none\"}", "{\"mamba_norm\": \"last\"}",
-         "'mamba_norm'"},
-        {"lfm2", "{\"layer_types\": [0, 1], \"conv_width\": 4, \"conv_bias\": 0}",
-         "{\"conv_width\": 1}", "'conv_width'"},
-        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
-         "{\"head_dims\": [32, 15]}", "'head_dims'"},
-        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
-         "{\"kv_heads\": [1, 4]}", "'kv_heads'"},
-        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
-         "{\"kv_from\": [0, 0]}", "'kv_from'"},
-        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
-         "{\"kv_from\": [1, 1]}", "'kv_from'"},
-        {"gemma4", "{" GEMMA4_KEYS ", \"ple_dim\": 0, \"kv_from\": [0, 1]}",
-         "{\"layer_scalar\": [1.0, 0.0]}", "'layer_scalar'"},
-    };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         json_t *keys = json_loads(bad[i].base, 0, NULL),
