@@ -59,6 +59,7 @@ enum hf_trait {
 #define HF_NOPE (UINT64_C(1) << 36)           /* nothing rotates */
 #define HF_CONV_BIAS (UINT64_C(1) << 37)      /* of convolutions */
 #define HF_LATENT_EXPERTS (UINT64_C(1) << 39) /* two linears around the experts */
+#define HF_OLMO_HYBRID (UINT64_C(1) << 40)    /* DeltaNet normed ahead, attention as in OLMo 2 */
 #define HF_MAMBA_NORM (UINT64_C(1) << 38)     /* of Mamba-2's result */
 
 /* What a layer of a family with HF_STATES is. */
@@ -118,6 +119,7 @@ struct hf_config {
      */
     int latent_dim, nope_dim, value_dim, q_lora_dim; /* q_lora_dim 0: none */
     struct hf_falcon falcon;                         /* HF_FALCON */
+    double beta_scale;       /* HF_OLMO_HYBRID */
     int expert_dim; /* HF_ONE_BLOCK: size of what experts read and write; 0: dim */
     /* HF_GEMMA4: */
     int *head_dims, *kv_heads, *ffns; /* [n_layers] */

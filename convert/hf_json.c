@@ -145,6 +145,10 @@ json_t *hfc_to_json(const struct hf_config *c)
     if (c->traits & HF_EXPERTS) put_experts(j, c);
     if (c->traits & (HF_HYBRID | HF_MAMBA2)) put_hybrid(j, c);
     if (c->traits & HF_STATES) put_states(j, c);
+    if (c->traits & HF_OLMO_HYBRID) {
+        put_number(j, "beta_scale", c->beta_scale);
+        put_number(j, "delta_eps", 1e-5);
+    }
     if (c->traits & HF_FALCON) put_falcon(j, c);
     if (c->traits & HF_GPT_OSS) {
         put_number(j, "swiglu_limit", c->swiglu_limit);

@@ -285,11 +285,24 @@ static int take_positions(struct hf_config *c, const json_t *config, struct err 
                    type ? type : "?");
 }
 
+/* OLMo Hybrid: beta up to 2; no RoPE where rope_parameters or its theta is null. */
+static int take_olmo(struct hf_config *c, const json_t *config, struct err *e)
+{
+    const json_t *rope = hff_value(config, "rope_parameters"),
+                 *theta = hff_value(rope ? rope : config, "rope_theta");
+    int twice;
+    if (hff_flag(config, "linear_allow_neg_eigval", 1, &twice, e)) return -1;
+    c->beta_scale = twice ? 2 : 1;
+    if (!theta) c->traits |= HF_NOPE;
+    return 0;
+}
+
 /* Traits that other keys depend on: no RoPE, no experts. */
 int hff_states(struct hf_config *c, const json_t *config, struct err *e)
 {
     const json_t *experts = hff_value(config, "num_local_experts");
     int n_experts = 0;
+    if (c->traits & HF_OLMO_HYBRID) return take_olmo(c, config, e);
     if (!(c->traits & HF_STATES)) return 0;
     if (take_positions(c, config, e) || take_kinds(c, config, e)) return -1;
     if (c->traits & HF_SCALES && c->traits & HF_EXPERTS && json_is_integer(experts) &&

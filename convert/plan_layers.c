@@ -21,6 +21,7 @@ static void traits_of(struct layer *l, const struct plan *p)
     l->traits = c->traits;
     if (!c->no_rope || !c->no_rope[i]) l->traits |= LAYER_ROTATES;
     if (bare) l->traits |= LAYER_BARE;
+    if (!bare && c->traits & HF_OLMO_HYBRID) l->traits |= HF_POST_NORMS | HF_QK_NORM_WHOLE;
     if (kind == KIND_STATE)
         l->traits |= c->traits & HF_MAMBA2       ? LAYER_MAMBA
                      : c->traits & HF_SHORT_CONV ? LAYER_CONV

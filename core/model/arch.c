@@ -23,6 +23,7 @@
     X(mixture)                                                                                     \
     X(nemotron_h)                                                                                  \
     X(olmo2)                                                                                       \
+    X(olmo_hybrid)                                                                                 \
     X(qwen3_next)                                                                                  \
     X(smollm3)                                                                                     \
     X(stablelm)                                                                                    \

@@ -19,12 +19,14 @@ struct arch_states arch_states(struct builder *b)
 /* A causal convolution of in [channels] into out. */
 struct convolution {
     int channels, width, bias;
+    const char *weight; /* NULL: "layers.%d.linear_attn.conv.weight" */
 };
 
 static struct op *convolution(struct builder *b, const struct convolution *c, int in, int out)
 {
     int channels = c->channels, width = c->width, bias = NO_WEIGHT;
-    int w = arch_vector(b, "layers.%d.linear_attn.conv.weight", channels * width);
+    int w = arch_vector(b, c->weight ? c->weight : "layers.%d.linear_attn.conv.weight",
+                        channels * width);
     if (c->bias) bias = arch_vector(b, "layers.%d.linear_attn.conv.bias", channels);
     int state = arch_state(b, (size_t)(width - 1) * (size_t)channels * sizeof(float));
     struct op *op = arch_op(b, OP_CONV, "conv");
@@ -38,16 +40,15 @@ static struct op *convolution(struct builder *b, const struct convolution *c, in
     return op;
 }
 
-/* in0 = q, k and v of all heads, in1 = a, in2 = b or NO_BUFFER; out [values] */
-static struct op *delta_rule(struct builder *b, const struct arch_states *d, const int in[3],
-                             int out)
+/* in0 = in; out [values]. The gates are the caller's. */
+static struct op *delta_rule(struct builder *b, const struct arch_states *d, int in, int out)
 {
     size_t cells = (size_t)d->key_dim * (size_t)d->values;
     int decay = arch_vector(b, "layers.%d.linear_attn.decay", d->value_heads);
     int dt_bias = arch_vector(b, "layers.%d.linear_attn.dt_bias", d->value_heads);
     int state = arch_state(b, cells * sizeof(float));
     struct op *op = arch_op(b, OP_DELTA, "delta");
-    for (int i = 0; i < 3; i++) op->in[i] = in[i];
+    op->in[0] = in;
     op->out[0] = out;
     op->w[0] = decay;
     op->w[1] = dt_bias;
@@ -60,27 +61,71 @@ static struct op *delta_rule(struct builder *b, const struct arch_states *d, con
     return op;
 }
 
-void arch_delta_block(struct builder *b, const struct arch_states *d, int in, int out)
+/* The linears of b and a, into the rooms "b" and "decay". */
+static void delta_gates(struct builder *b, const struct arch_states *d, int in)
 {
     int dim = b->config->dim, heads = d->value_heads;
-    const int qkv_z[] = {arch_room(b, "qkv", d->channels), arch_room(b, "z", d->values)};
     const int b_a[] = {arch_room(b, "b", heads), arch_room(b, "decay", heads)};
-    int mixed = arch_room(b, "conv", d->channels);
+    const int w[] = {arch_linear(b, "layers.%d.linear_attn.b_proj", dim, heads),
+                     arch_linear(b, "layers.%d.linear_attn.a_proj", dim, heads)};
+    arch_linears(b, "b_a", in, 2, w, b_a);
+}
+
+/* q, k and v after their convolution, of one linear; z beside them. Returns the rule. */
+static struct op *delta_joined(struct builder *b, const struct arch_states *d, int in, int z, int o)
+{
+    int dim = b->config->dim, mixed = arch_room(b, "conv", d->channels);
+    const int qkv_z[] = {arch_room(b, "qkv", d->channels), z};
+    const int w[] = {arch_linear(b, "layers.%d.linear_attn.qkv_proj", dim, d->channels),
+                     arch_linear(b, "layers.%d.linear_attn.z_proj", dim, d->values)};
+    arch_linears(b, "qkv_z", in, 2, w, qkv_z);
+    delta_gates(b, d, in);
+    convolution(b, &(struct convolution){d->channels, d->width, d->conv_bias, NULL}, qkv_z[0],
+                mixed);
+    return delta_rule(b, d, mixed, o);
+}
+
+/* The same with a linear and a convolution for each. */
+static struct op *delta_apart(struct builder *b, const struct arch_states *d, int in, int z, int o)
+{
+    int dim = b->config->dim, keys = d->key_heads * d->key_dim, w_z;
+    const int n[] = {keys, keys, d->values};
+    const int qkv[] = {arch_room(b, "delta_q", keys), arch_room(b, "delta_k", keys),
+                       arch_room(b, "delta_v", d->values)};
+    const int mixed[] = {arch_room(b, "conv_q", keys), arch_room(b, "conv_k", keys),
+                         arch_room(b, "conv_v", d->values)};
+    const int w[] = {arch_linear(b, "layers.%d.linear_attn.q_proj", dim, keys),
+                     arch_linear(b, "layers.%d.linear_attn.k_proj", dim, keys),
+                     arch_linear(b, "layers.%d.linear_attn.v_proj", dim, d->values)};
+    static const char *const conv[] = {"layers.%d.linear_attn.q_conv.weight",
+                                       "layers.%d.linear_attn.k_conv.weight",
+                                       "layers.%d.linear_attn.v_conv.weight"};
+    w_z = arch_linear(b, "layers.%d.linear_attn.z_proj", dim, d->values);
+    arch_linears(b, "qkv", in, 3, w, qkv);
+    arch_linears(b, "z", in, 1, &w_z, &z);
+    delta_gates(b, d, in);
+    for (int i = 0; i < 3; i++)
+        convolution(b, &(struct convolution){n[i], d->width, 0, conv[i]}, qkv[i], mixed[i]);
+    struct op *op = delta_rule(b, d, mixed[0], o);
+    op->in[3] = mixed[1];
+    op->in[4] = mixed[2];
+    return op;
+}
+
+void arch_delta_block(struct builder *b, const struct arch_states *d, int in, int out)
+{
+    int dim = b->config->dim, heads = d->value_heads, z = arch_room(b, "z", d->values);
     int o = arch_room(b, "o", d->values), normed = arch_room(b, "o_normed", d->values);
-    const int w_qkv_z[] = {arch_linear(b, "layers.%d.linear_attn.qkv_proj", dim, d->channels),
-                           arch_linear(b, "layers.%d.linear_attn.z_proj", dim, d->values)};
-    const int w_b_a[] = {arch_linear(b, "layers.%d.linear_attn.b_proj", dim, heads),
-                         arch_linear(b, "layers.%d.linear_attn.a_proj", dim, heads)};
     int w_norm = arch_vector(b, "layers.%d.linear_attn.norm.weight", d->value_dim);
     int w_out = arch_linear(b, "layers.%d.linear_attn.out_proj", d->values, dim);
-
-    arch_linears(b, "qkv_z", in, 2, w_qkv_z, qkv_z);
-    arch_linears(b, "b_a", in, 2, w_b_a, b_a);
-    convolution(b, &(struct convolution){d->channels, d->width, d->conv_bias}, qkv_z[0], mixed);
-    delta_rule(b, d, (const int[]){mixed, b_a[1], b_a[0]}, o);
-    arch_norm(b, "norm_heads", o, NO_BUFFER, w_norm, normed)->as.norm.groups = heads;
-    arch_glu(b, qkv_z[1], normed, ACTIVATION_SILU);
-    arch_linears(b, "out", qkv_z[1], 1, &w_out, &out);
+    struct op *op = d->apart ? delta_apart(b, d, in, z, o) : delta_joined(b, d, in, z, o);
+    op->in[1] = arch_room(b, "decay", heads);
+    op->in[2] = arch_room(b, "b", heads);
+    op = arch_norm(b, "norm_heads", o, NO_BUFFER, w_norm, normed);
+    op->as.norm.groups = heads;
+    if (d->norm_eps > 0) op->as.norm.eps = d->norm_eps;
+    arch_glu(b, z, normed, ACTIVATION_SILU);
+    arch_linears(b, "out", z, 1, &w_out, &out);
 }
 
 /* A factor on a buffer; 0: none. */
@@ -132,8 +177,10 @@ void arch_mamba_block(struct builder *b, const struct arch_mamba *m, int in, int
     arch_linears(b, "z_qkv_dt", in, 3, w, z_qkv_dt);
     scaled(b, "z_scale", z_qkv_dt[0], m->gate_scale);
     scaled(b, "dt_scale", z_qkv_dt[2], m->dt_scale);
-    convolution(b, &(struct convolution){d->channels, d->width, d->conv_bias}, z_qkv_dt[1], mixed);
-    struct op *op = delta_rule(b, d, (const int[]){mixed, z_qkv_dt[2], NO_BUFFER}, o);
+    convolution(b, &(struct convolution){d->channels, d->width, d->conv_bias, NULL}, z_qkv_dt[1],
+                mixed);
+    struct op *op = delta_rule(b, d, mixed, o);
+    op->in[1] = z_qkv_dt[2];
     op->w[2] = skip;
     op->as.delta.rule = DELTA_SSM;
     int result = mamba_gate(b, m, w_norm, z_qkv_dt[0], o);
@@ -160,8 +207,8 @@ void arch_short_conv_block(struct builder *b, const struct arch_short_conv *c, i
 
     arch_linears(b, "b_c_v", in, 3, w, bcv);
     arch_glu(b, bcv[0], bcv[2], ACTIVATION_NONE);
-    convolution(b, &(struct convolution){dim, c->width, c->bias}, bcv[0], mixed)->as.conv.linear =
-        1;
+    convolution(b, &(struct convolution){dim, c->width, c->bias, NULL}, bcv[0], mixed)
+        ->as.conv.linear = 1;
     arch_glu(b, bcv[1], mixed, ACTIVATION_NONE);
     arch_linears(b, "out", bcv[1], 1, &w_out, &out);
 }

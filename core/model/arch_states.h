@@ -13,6 +13,8 @@ struct arch_states {
     int channels, values; /* of the convolution: q, k and v; of the result */
     int conv_bias;        /* the convolution has one */
     float beta_scale;     /* of gated DeltaNet; 0: 1 */
+    int apart;            /* q, k and v have linears and convolutions of their own */
+    float norm_eps;       /* of the norm of heads; 0: the model's */
 };
 /* Reads the keys linear_* and conv_width. */
 struct arch_states arch_states(struct builder *b);

@@ -36,6 +36,7 @@ static int read_config(struct hf_config *c, const char *class, const char *rest,
 #define BAMBA "BambaForCausalLM"
 #define FALCON "FalconH1ForCausalLM"
 #define LFM2 "Lfm2ForCausalLM"
+#define OLMO "OlmoHybridForCausalLM"
 #define LFM2_MOE "Lfm2MoeForCausalLM"
 #define HEADS_8 "\"mamba_n_heads\": 8, \"mamba_d_head\": 32, \"mamba_d_state\": 16"
 #define TWO "\"num_hidden_layers\": 2"
@@ -107,6 +108,18 @@ static const struct {
      TWO ", \"mamba_d_ssm\": 256, \"mamba_n_heads\": 8, \"mamba_d_head\": 32, "
          "\"mamba_rms_norm\": true, \"mamba_norm_before_gate\": false",
      "{\"mamba_norm\": \"gated\"}"},
+    {OLMO,
+     TWO ", \"layer_types\": [\"linear_attention\", \"full_attention\"], "
+         "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": null}",
+     "{\"architecture\": \"olmo_hybrid\", \"layer_types\": [1, 0], \"linear_key_heads\": 4, "
+     "\"linear_value_heads\": 4, \"linear_key_dim\": 24, \"linear_value_dim\": 48, "
+     "\"beta_scale\": 2.0, \"delta_eps\": 1e-5, \"rope\": \"none\"}"},
+    {OLMO,
+     TWO ", \"layer_types\": [\"linear_attention\", \"full_attention\"], \"rope_theta\": 500000.0, "
+         "\"linear_allow_neg_eigval\": false, \"linear_num_key_heads\": 2, "
+         "\"linear_key_head_dim\": 24",
+     "{\"beta_scale\": 1.0, \"linear_key_heads\": 2, \"linear_value_dim\": 48, "
+     "\"rope\": \"default, theta 500000\"}"},
     {LFM2, FOUR ", \"full_attn_idxs\": [2], \"conv_L_cache\": 4, \"conv_bias\": true",
      "{\"architecture\": \"lfm2\", \"layer_types\": [1, 1, 0, 1], \"conv_width\": 4, "
      "\"conv_bias\": 1, \"experts\": null, \"norm_eps\": 1e-5, \"linear_key_heads\": null}"},

@@ -1,5 +1,5 @@
 #!/bin/sh
-# usage: tests/whole/same_bits.sh BUILD_DIR
+# usage: tests/whole/same_bits.sh BUILD_DIR [SHARED]
 # In --act i16 and int8 a file of answers has the same bytes on the CPU and on GPUs: the kernels as host code of an AMD GPU, of
 # sm_80 and sm_90a, and as the machine code of a gfx906, interpreted. A batch that one begins and a kill ends the other continues.
 set -u
@@ -60,14 +60,23 @@ if [ -e "$build/tests/bin/libamdhip64-gfx906.so" ]; then
     is "gfx906, interpreted" "$dir/cpu.two" "$dir/gfx906.two"
 fi
 # logits of other architectures and formats: mixtures of experts, hybrids, sinks, caps, act-order, 8-bit codes
-for name in qwen3-moe qwen3.5-moe gpt-oss gemma4 gemma3-capped llama-act-order-asym bits8; do
-    "$build/opt4gptq-convert" "tests/data/gptq/$name" "$dir/$name.safetensors" >"$dir/log" 2>&1 || cat "$dir/log"
+same_logits() { # FOLDER: of a checkpoint
+    name=${1##*/}
+    "$build/opt4gptq-convert" "$1" "$dir/$name.safetensors" >"$dir/log" 2>&1 || cat "$dir/log"
     for to in "cpu --backend cpu" "hip $on/libhip-fibers.so" "cuda $on/libcuda-fibers-80.so"; do
         "$run" -m "$dir/$name.safetensors" --prompt-ids 3,5,7,11,13,17,19,23,29,31,37,41,43,47,53,59,61,67 -n 4 --temp 0 --format ids --same-bits \
             --logits-out "$dir/$name.${to%% *}" ${to#* } >"$dir/log" 2>&1 || tail -n 3 "$dir/log"
     done
     is "$name, AMD" "$dir/$name.cpu" "$dir/$name.hip"
     is "$name, NVIDIA" "$dir/$name.cpu" "$dir/$name.cuda"
+}
+for name in qwen3-moe qwen3.5-moe gpt-oss gemma4 gemma3-capped llama-act-order-asym bits8; do
+    same_logits "tests/data/gptq/$name"
+done
+# Mamba-2 and short convolutions
+for name in nemotron-h nemotron-h-moe granite4-h granite4-h-dense bamba falcon-h1 lfm2 lfm2-moe; do
+    folder=${2:-../shared}/fixtures/newest/$name
+    if [ -e "$folder" ]; then same_logits "$folder"; else echo "SKIP $folder: not here"; fi
 done
 # begun on a GPU, killed, continued on the CPU
 answer demo many.jsonl whole --backend cpu

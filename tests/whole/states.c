@@ -210,7 +210,11 @@ static void test_model(const char *name, const char *from)
 
 int main(int argc, char **argv)
 {
-    static const char *const models[] = {"qwen3.5", "qwen3.5-moe", "qwen3-moe"};
+    static const char *const models[] = {
+        "newer/gptq/qwen3.5",    "newer/gptq/qwen3.5-moe", "newer/gptq/qwen3-moe",
+        "newest/nemotron-h-moe", "newest/granite4-h",      "newest/falcon-h1",
+        "newest/lfm2-moe",
+    };
     if (argc < 2 || !mkdtemp(dir)) return 2;
     build_dir = argv[1];
     shared = argc > 2 ? argv[2] : "../shared";
@@ -218,11 +222,11 @@ int main(int argc, char **argv)
     write_tokenizer();
     test_model("hybrid", "tests/data/gptq/qwen3.5-moe");
     test_model("experts", "tests/data/gptq/qwen3-moe");
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         char path[512];
-        snprintf(path, sizeof path, "%s/fixtures/newer/gptq/%s", shared, models[i]);
+        snprintf(path, sizeof path, "%s/fixtures/%s", shared, models[i]);
         if (access(path, R_OK)) skip("%s: not here", path);
-        else test_model(models[i], path);
+        else test_model(strrchr(path, '/') + 1, path);
     }
     struct process p = shell("rm -rf %s", dir);
     process_free(&p);
