@@ -270,10 +270,126 @@ static void test_solutions(void **state)
     compare(160, (struct trial){ORDER_GROUP, 32, 8, 1, 1, 2, 0, NULL});
 }
 
+static int same(const struct solution *a, const struct solution *b)
+{
+    size_t n = (size_t)a->m.in * OUT, g = (size_t)a->m.n_groups * OUT;
+    return !memcmp(a->m.codes, b->m.codes, n) && !memcmp(a->m.w, b->m.w, n * 4) &&
+           !memcmp(a->m.scales, b->m.scales, g * 2) && !memcmp(a->m.zeros, b->m.zeros, g) &&
+           !memcmp(&a->m.error, &b->m.error, sizeof a->m.error);
+}
+
+static void test_same_bits(void **state)
+{
+    static const int threads[] = {1, 2, 5};
+    const struct quantize_kernels *all[] = {&kernels_plain, NULL, NULL};
+    struct problem p;
+    int n = 1;
+    (void)state;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) all[n++] = &kernels_avx2;
+    if (quantize_kernels() == &kernels_avx512) all[n++] = &kernels_avx512;
+#endif
+    make(&p, 224, 5);
+    for (int i = 0; i < ROWS; i++) p.x[i * p.n + 40] = 0; /* an input that is always 0 */
+    for (int kind = ORDER_GROUP; kind <= ORDER_NONE; kind++) {
+        struct solution first, other;
+        struct trial t = {(enum quant_order)kind,       64,    4, kind != ORDER_FULL, 1, 1,
+                          kind == ORDER_NONE ? 0.2 : 0, all[0]};
+        solve(&p, &t, &first);
+        for (int k = 0; k < n; k++)
+            for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+                t.k = all[k], t.threads = threads[i];
+                solve(&p, &t, &other);
+                if (!same(&first, &other)) fail_msg("%s, %d threads", t.k->name, t.threads);
+                forget(&other);
+            }
+        for (int o = 0; o < OUT; o++) assert_true(first.m.w[o * p.n + 40] == 0);
+        forget(&first);
+    }
+    drop(&p);
+}
+
+/* Inputs that depend on each other, without damping: the ladder gives some. */
+static void test_damping(void **state)
+{
+    struct pool *pool;
+    struct hessian h;
+    struct factor f;
+    const struct factor_want want = {ORDER_GROUP, 32, 0};
+    float x[4 * 64];
+    (void)state;
+    seed = 9;
+    for (int i = 0; i < 4 * 64; i++) x[i] = (float)uniform();
+    const struct input_rows rows = {x, 64, NULL, 4};
+    assert_int_equal(pool_open(&pool, 2, &e), 0);
+    assert_int_equal(hessian_open(&h, 64, &e), 0);
+    hessian_add(&h, &rows, pool, quantize_kernels());
+    assert_int_equal(factor_open(&f, 64, &h, &want, &e), 0);
+    assert_int_equal(factor_solve(&f, &h, 0, pool, quantize_kernels(), &e), 0);
+    assert_true(!f.failed && f.damp > 0 && f.damp <= 1);
+    factor_close(&f);
+    x[3] = NAN;
+    hessian_add(&h, &rows, pool, quantize_kernels());
+    assert_int_equal(hessian_is_finite(&h), 0);
+    hessian_close(&h);
+    pool_close(pool);
+}
+
+static void test_words(void **state)
+{
+    enum { IN = 64, GROUPS = 3 };
+    static const int bits[] = {2, 3, 4, 8};
+    (void)state;
+    for (int b = 0; b < 4; b++) {
+        uint8_t codes[IN * OUT], back[IN * OUT], zeros[GROUPS * OUT], zeros_back[GROUPS * OUT],
+            panel[IN * UNPACK_COLS];
+        uint32_t words[IN * OUT / 4], zero_words[GROUPS * OUT / 4];
+        uint16_t row[OUT];
+        int top = (1 << bits[b]) - 1;
+        seed = 3;
+        for (int i = 0; i < IN * OUT; i++) codes[i] = (uint8_t)((int)(uniform() * 1e6) & top);
+        for (int i = 0; i < GROUPS * OUT; i++)
+            zeros[i] = (uint8_t)(1 + ((int)(uniform() * 1e6 + 1e6) % top));
+        pack_codes(words, codes, IN, OUT, bits[b]);
+        unpack_all_codes(back, words, IN, OUT, bits[b]);
+        assert_memory_equal(codes, back, sizeof codes);
+        unpack_codes(panel, words + 16, OUT, IN, UNPACK_STREAM, bits[b]); /* the converter's */
+        for (int i = 0; i < IN; i++)
+            assert_memory_equal(panel + i * UNPACK_COLS, codes + i * OUT + 16, UNPACK_COLS);
+        pack_zeros(zero_words, zeros, GROUPS, OUT, bits[b]);
+        unpack_all_zeros(zeros_back, zero_words, GROUPS, OUT, bits[b]);
+        assert_memory_equal(zeros, zeros_back, sizeof zeros);
+        unpack_zero_row(row, zero_words + OUT * bits[b] / 32, OUT, UNPACK_STREAM, bits[b],
+                        ZEROS_WORD_PLUS, NULL);
+        for (int i = 0; i < OUT; i++) assert_int_equal(row[i], zeros[OUT + i]);
+    }
+}
+
+static void test_rules(void **state)
+{
+    static struct settings s = {.all = {4, 128, 1, 0}};
+    const struct args_strings rules = {3,
+                                       {"-:.*down_proj$", "+:.*layers\\.1\\..*{bits=8,sym=false}",
+                                        "+:.*\\d{1,2}\\.x{\"group_size\": 32}"}};
+    struct module_settings m;
+    (void)state;
+    assert_int_equal(settings_rules(&s, &rules, &e), 0);
+    assert_int_equal(settings_of(&s, "a.layers.1.down_proj", &m, &e), 0);
+    assert_true(m.skip);
+    assert_int_equal(settings_of(&s, "a.layers.1.x", &m, &e), 0);
+    assert_true(m.bits == 8 && m.group == 128 && m.sym == 0 && !m.skip);
+    assert_int_equal(settings_of(&s, "a.layers.22.x", &m, &e), 0);
+    assert_true(m.bits == 4 && m.group == 32 && m.sym == 1);
+    assert_int_equal(settings_of(&s, "a.layers.22.y", &m, &e), 0);
+    assert_true(m.bits == 4 && m.group == 128);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_solutions),
+        cmocka_unit_test(test_solutions), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_damping),   cmocka_unit_test(test_words),
+        cmocka_unit_test(test_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
