@@ -391,12 +391,14 @@ static int moe_sizes_of_tensors(struct plan *p, struct hf_config *c, struct err 
 }
 
 /* Outputs of gate and up alternate in gpt-oss' own checkpoints. GPTQModel cuts them in halves and
- * calls the halves gate_proj and up_proj; llm-compressor's and AutoRound's gate_proj are gates. */
+ * calls the halves gate_proj and up_proj; llm-compressor's,
+ * AutoRound's and opt4gptq-quantize's gate_proj are gates. */
 static int check_halves(const struct plan *p, struct err *e)
 {
     const struct quant_config *q = p->quant;
     char module[NAME_BYTES];
     if (!(p->config->traits & HF_GPT_OSS) || q->by_gptqmodel || q->by_auto_round) return 0;
+    if (!strncmp(q->quantizer, "opt4gptq-quantize", 17)) return 0;
     if (q->method != QUANT_GPTQ && q->method != QUANT_AWQ) return 0;
     snprintf(module, sizeof module, "%slayers.0.mlp.experts.0.gate_proj", p->prefix);
     if (!plan_linear_exists(p, module)) return 0;

@@ -471,6 +471,129 @@ static void test_texts(void)
     converts("chats");
 }
 
+/* ---- other architectures: the project's quantized fixtures as plain checkpoints */
+
+/* A tokenizer of the letters and the blank. */
+static void write_letters(const char *path)
+{
+    char file[700];
+    json_t *vocab = json_object();
+    for (int i = 0; i < 26; i++)
+        json_object_set_new(vocab, (char[]){(char)('a' + i), 0}, json_integer(i));
+    json_object_set_new(vocab, "\xc4\xa0", json_integer(26));
+    json_t *t = json_pack("{s:s, s:[], s:n, s:{s:s, s:b}, s:n, s:{s:s}, s:{s:s, s:o, s:[]}}",
+                          "version", "1.0", "added_tokens", "normalizer", "pre_tokenizer", "type",
+                          "ByteLevel", "add_prefix_space", 0, "post_processor", "decoder", "type",
+                          "ByteLevel", "model", "type", "BPE", "vocab", vocab, "merges");
+    snprintf(file, sizeof file, "%s/tokenizer.json", path);
+    json_dump_file(t, file, 0);
+    json_decref(t);
+}
+
+/* The weights of a quantized module, bf16. */
+static uint16_t *plain_weights(const struct st_file *s, const char *module, int64_t *in,
+                               int64_t *out)
+{
+    const struct st_tensor *t, *ts, *tg;
+    uint32_t *words = tensor(s, module, "qweight", &t), *z = tensor(s, module, "qzeros", &ts);
+    uint16_t *scales = tensor(s, module, "scales", &ts), *w;
+    int32_t *g_idx = tensor(s, module, "g_idx", &tg);
+    *in = t->shape[0] * 8, *out = t->shape[1];
+    w = malloc((size_t)(*in * *out) * 2);
+    for (int64_t i = 0; i < *in; i++)
+        for (int64_t o = 0; o < *out; o++) {
+            int64_t g = g_idx ? g_idx[i] : i / (*in / ts->shape[0]);
+            int code = (int)(words[i / 8 * *out + o] >> (4 * (i % 8)) & 15),
+                zero = (int)(z[g * (*out / 8) + o / 8] >> (4 * (o % 8)) & 15) + 1;
+            uint32_t bits = f32_bits(f32_from_f16(scales[g * *out + o]) * (float)(code - zero));
+            w[o * *in + i] = (uint16_t)(bits >> 16);
+        }
+    free(words), free(z), free(scales), free(g_idx);
+    return w;
+}
+
+static void add_data(struct weights *w, const char *name, const struct st_tensor *like, void *data)
+{
+    CHECK(w->n < sizeof w->t / sizeof *w->t);
+    snprintf(w->name[w->n], sizeof w->name[0], "%s", name);
+    w->t[w->n] = (struct shard_tensor){.name = w->name[w->n],
+                                       .dtype = like->dtype,
+                                       .n_dims = like->n_dims,
+                                       .bytes = like->bytes,
+                                       .data = data};
+    memcpy(w->t[w->n++].shape, like->shape, sizeof like->shape);
+}
+
+/* Adds tensor number i of a fixture, or the weights of the module whose qweight it is. */
+static void add_plain(struct weights *w, const struct st_file *s, const struct st_tensor *t)
+{
+    static const char *const parts[] = {".qzeros", ".scales", ".g_idx"};
+    char module[128], name[128];
+    struct err e;
+    size_t n = strlen(t->name);
+    snprintf(module, sizeof module, "%s", t->name);
+    for (int i = 0; i < 3; i++)
+        if (n > strlen(parts[i]) && !strcmp(t->name + n - strlen(parts[i]), parts[i])) return;
+    if (n > 8 && !strcmp(t->name + n - 8, ".qweight")) {
+        int64_t in, out;
+        module[n - 8] = 0;
+        uint16_t *data = plain_weights(s, module, &in, &out);
+        const struct st_tensor like = {
+            .dtype = DT_BF16, .n_dims = 2, .shape = {out, in}, .bytes = (uint64_t)(in * out) * 2};
+        snprintf(name, sizeof name, "%.119s.weight", module);
+        add_data(w, name, &like, data);
+        return;
+    }
+    void *data = malloc(t->bytes + 1);
+    if (st_read(s, data, t->offset, t->bytes, &e)) exit(2);
+    add_data(w, t->name, t, data);
+}
+
+static void test_fixture(const char *fixture)
+{
+    static struct weights w;
+    struct st_file s;
+    struct err e;
+    char path[600], file[700], words[300];
+    w.n = 0;
+    snprintf(path, sizeof path, "%s/%s", dir, fixture);
+    snprintf(file, sizeof file, "tests/data/gptq/%s/model.safetensors", fixture);
+    shell_ok("mkdir %s", path);
+    if (st_open(&s, file, &e)) exit(2);
+    for (size_t i = 0; i < s.n_tensors; i++) add_plain(&w, &s, &s.tensors[i]);
+    st_close(&s);
+    json_t *meta = json_object();
+    snprintf(file, sizeof file, "%s/model.safetensors", path);
+    check_that(!shard_write(file, w.t, w.n, meta, NULL, &e), "%s: %s", fixture, e.msg);
+    json_decref(meta);
+    for (size_t i = 0; i < w.n; i++) free((void *)(uintptr_t)w.t[i].data);
+    snprintf(file, sizeof file, "tests/data/gptq/%s/config.json", fixture);
+    json_t *config = json_load_file(file, 0, NULL);
+    json_object_del(config, "quantization_config");
+    snprintf(file, sizeof file, "%s/config.json", path);
+    json_dump_file(config, file, 0);
+    json_decref(config);
+    write_letters(path);
+    snprintf(words, sizeof words,
+             "@%s @%s.q -q --group 32 --calibrate @letters.txt --tokens 320 "
+             "--sequence 32 --report @%s.json",
+             fixture, fixture, fixture);
+    good(words);
+    snprintf(file, sizeof file, "%s.q", fixture);
+    shell_ok("%s -q %s/%s %s/%s.st && %s -m %s/%s.st -p 'the sea' -n 4 --temp 0 </dev/null "
+             ">/dev/null 2>&1",
+             convert, dir, file, dir, file, run, dir, file);
+    snprintf(file, sizeof file, "%s/%s.json", dir, fixture);
+    json_t *r = json_load_file(file, 0, NULL), *module;
+    size_t at;
+    double worst = 0;
+    json_array_foreach (json_object_get(r, "modules"), at, module)
+        worst = fmax(worst, json_real_value(json_object_get(module, "weight_error")));
+    check_that(at > 5 && worst > 0 && worst < 0.05, "%s: %zu modules, relative error %g", fixture,
+               at, worst);
+    json_decref(r);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2 || !mkdtemp(dir)) return 2;
@@ -489,6 +612,12 @@ int main(int argc, char **argv)
     test_rules();
     test_texts();
     test_bad_input();
+    shell_ok("for i in 1 2 3 4 5 6 7 8 9; do printf 'the sea and all the hills of a far land were "
+             "quiet so that we could jump over every box '; done >%s/letters.txt",
+             dir);
+    test_fixture("qwen3.5-moe");
+    test_fixture("gemma4");
+    test_fixture("gpt-oss");
     shell_ok("rm -rf %s", dir);
     return report("quantize");
 }
