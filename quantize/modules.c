@@ -13,6 +13,8 @@
 
 enum { NAME_BYTES = 320 };
 
+#define OF_ARCHITECTURE ((UINT64_C(1) << 52) - 1) /* traits that are no layer's */
+
 /* "layers.3.x" -> "x"; NULL: of no layer. */
 static const char *below_layer(const char *name)
 {
@@ -27,7 +29,7 @@ static const char *split_name(const struct plan *p, const char *to, const char *
 {
     for (const struct linear_rule *r = linear_rules; r->to; r++) {
         const char *number = strstr(r->from, "%d");
-        uint64_t need = r->need & UINT32_MAX, without = r->without & UINT32_MAX;
+        uint64_t need = r->need & OF_ARCHITECTURE, without = r->without & OF_ARCHITECTURE;
         if (!number || strcmp(r->to, to) || r->pick != PICK_ALL) continue;
         if ((p->config->traits & need) != need || p->config->traits & without) continue;
         if (!strncmp(whole, r->from, (size_t)(number - r->from))) return r->from;
@@ -148,6 +150,20 @@ static int add_linear(struct modules *m, const struct plan_linear *l, const stru
     return 0;
 }
 
+/* A linear that is kept plain, but is a part of a module that is quantized for its other parts. */
+static int link_part(const struct modules *m, struct module_linear *l, struct err *e)
+{
+    const struct plan_linear *p = l->plan;
+    if (l->module || !p->plain || p->n_modules > 1 || p->from.by_rows) return 0;
+    for (int i = 0; i < m->n && !l->module; i++) {
+        if (strcmp(m->module[i].name, p->from.part[0].module)) continue;
+        if (!(l->module = malloc(sizeof *l->module))) return err_memory(e);
+        *l->module = i;
+        l->whole = !p->plain[0].rows;
+    }
+    return 0;
+}
+
 /* ---- what stays plain */
 
 /* The module of a matrix of the checkpoint, as a pattern: numbers stand for all numbers. */
@@ -235,6 +251,8 @@ int modules_open(struct modules *m, const struct plan *p, const struct settings 
     if (!m->linear || !m->replaced) return err_memory(e);
     for (size_t i = 0; i < p->n_linears; i++)
         if (add_linear(m, p->linears[i], p, s, e)) return -1;
+    for (int i = 0; i < m->n_linears; i++)
+        if (link_part(m, &m->linear[i], e)) return -1;
     if (!m->n) return err_set(e, "%s: nothing is left to be quantized", p->dir->path);
     if (check_whole(m, e)) return -1;
     for (size_t i = 0; i < p->dir->n_tensors; i++)
