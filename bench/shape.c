@@ -11,6 +11,10 @@
     "{\"n_experts\":128,\"top_k\":8,\"expert_ffn\":768,\"shared_ffn\":0," ROUTER "}"
 #define MIXTRAL \
     "{\"n_experts\":8,\"top_k\":2,\"expert_ffn\":14336,\"shared_ffn\":0," ROUTER "}"
+#define MINIMAX_M2                                                                                 \
+    "{\"n_experts\":256,\"top_k\":8,\"expert_ffn\":1536,\"shared_ffn\":0,"                         \
+    "\"router_score\":\"sigmoid\",\"router_normalize\":1,\"router_scale\":1,"                      \
+    "\"router_groups\":1,\"router_kept_groups\":1}"
 #define QWEN3_5_MOE \
     "{\"n_experts\":256,\"top_k\":8,\"expert_ffn\":512,\"shared_ffn\":512," ROUTER "," \
     "\"linear_key_heads\":16,\"linear_value_heads\":32,\"linear_key_dim\":128," \
@@ -44,6 +48,8 @@ const struct shape shapes[] = {
     {"qwen3-30b-a3b-8bit", 48, 2048, 768, 32, 4, 128, 151936, 32768, 128, "qwen3_moe", QWEN3_MOE,
      SHAPE_HEAD_8BIT},
     {"mixtral-8x7b", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 128, "mixtral", MIXTRAL, 0},
+    {"minimax-m2-8-layers", 8, 3072, 1536, 48, 8, 128, 200064, 32768, 128, "minimax_m2", MINIMAX_M2,
+     0},
     {"qwen3.5-35b-a3b", 40, 2048, 512, 16, 2, 256, 248320, 32768, 128, "qwen3_next", QWEN3_5_MOE,
      SHAPE_PLAIN},
     {"qwen3.5-35b-a3b-8bit", 40, 2048, 512, 16, 2, 256, 248320, 32768, 128, "qwen3_next",
@@ -199,7 +205,8 @@ static int made_vector(void *self, const char *name, int n, const float **out, s
     int head_norm = strstr(name, "q_norm") || strstr(name, "k_norm");
     const char *architecture = made->shape->architecture;
     if (strstr(name, ".long") ||
-        (head_norm && (!architecture || strncmp(architecture, "qwen3", 5))))
+        (head_norm && (!architecture ||
+                       (strncmp(architecture, "qwen3", 5) && strcmp(architecture, "minimax_m2")))))
         return 0;
     float *v = take(&made->bytes, (size_t)n * sizeof *v);
     int angles = !strcmp(name, "rope.inv_freq");
