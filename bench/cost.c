@@ -109,10 +109,11 @@ static double state_bytes(const struct step_plan *p, int state, const struct ste
     return 2.0 * s->n_seqs * (double)p->state[state].bytes;
 }
 
-/* Of S: its decay, k S, the sum with k u, q S. */
+/* Of S: its decay, k S (not of Mamba-2), the sum with k u, q S. */
 static double delta_products(const struct op *op, double rows)
 {
-    return 7.0 * rows * op->as.delta.value_heads * op->as.delta.key_dim * op->as.delta.value_dim;
+    double each = op->as.delta.rule == DELTA_SSM ? 5 : 7;
+    return each * rows * op->as.delta.value_heads * op->as.delta.key_dim * op->as.delta.value_dim;
 }
 
 static double rows_of(const struct step_plan *p, int buffer, const struct step_shape *s)

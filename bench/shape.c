@@ -31,6 +31,13 @@
     "\"router_groups\":1,\"router_kept_groups\":1,"                                                \
     "\"latent_dim\":512,\"nope_dim\":192,\"value_dim\":256,\"q_lora_dim\":768,"                    \
     "\"latent_eps\":1e-6,\"attend_scale\":0.0625}"
+#define NEMOTRON_3_NANO \
+    "{\"pattern\":\"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME\"," \
+    "\"n_experts\":128,\"top_k\":6,\"expert_ffn\":1856,\"shared_ffn\":3712,\"expert_dim\":0," \
+    "\"router_score\":\"sigmoid\",\"router_normalize\":1,\"router_scale\":2.5," \
+    "\"router_groups\":1,\"router_kept_groups\":1,\"conv_bias\":1,\"conv_width\":4," \
+    "\"linear_key_heads\":8,\"linear_value_heads\":64,\"linear_key_dim\":128," \
+    "\"linear_value_dim\":64}"
 #define ROUTER \
     "\"router_score\":\"softmax\",\"router_normalize\":1,\"router_scale\":1," \
     "\"router_groups\":1,\"router_kept_groups\":1"
@@ -58,6 +65,8 @@ const struct shape shapes[] = {
      DEEPSEEK_V2_LITE, 0},
     {"glm-4.7-flash", 47, 2048, 10240, 20, 1, 64, 154880, 32768, 128, "glm4_moe_lite",
      GLM_4_7_FLASH, 0},
+    {"nemotron-3-nano-30b-a3b", 52, 2688, 1856, 32, 2, 128, 131072, 262144, 64, "nemotron_h",
+     NEMOTRON_3_NANO, 0},
     {"tiny", 1, 128, 256, 2, 1, 64, 320, 2048, 128, NULL, NULL, 0},
     {0},
 };
@@ -217,15 +226,20 @@ static int made_vector(void *self, const char *name, int n, const float **out, s
     return 1;
 }
 
-/* The configuration's keys; "experts": all layers; "layer_types": every fourth is attention. */
+/* The configuration's keys; "experts": all layers; "layer_types": every fourth is attention, or as
+ * "pattern" says. */
 static json_t *make_json(const struct shape *s, int n_layers)
 {
     enum { FULL_EVERY = 4 };
+    static const char letters[] = "*M-E"; /* attention, Mamba-2, MLP, experts */
     if (!s->json) return NULL;
     json_t *j = json_loads(s->json, 0, NULL), *experts = json_array(), *types = json_array();
+    const char *pattern = json_string_value(json_object_get(j, "pattern"));
     for (int i = 0; i < n_layers; i++) {
-        json_array_append_new(experts, json_integer(1));
-        json_array_append_new(types, json_integer((i + 1) % FULL_EVERY != 0));
+        int kind = pattern ? (int)(strchr(letters, pattern[i]) - letters)
+                           : (i + 1) % FULL_EVERY != 0;
+        json_array_append_new(experts, json_integer(!pattern || letters[kind] == 'E'));
+        json_array_append_new(types, json_integer(kind));
     }
     json_object_set_new(j, "experts", experts);
     json_object_set_new(j, "layer_types", types);
