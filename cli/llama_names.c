@@ -8,7 +8,7 @@
 #define ONE_DEVICE "one device computes everything: --device N chooses the GPU"
 #define CHAT_LOOP "-cnv is the interactive mode; a line that ends with \\ goes on in the next"
 #define SAMPLERS "there is no such sampler: --samplers names those that are here"
-#define NO_DRAFT "there is no speculative decoding and no draft model"
+#define NO_DRAFT "there is no draft model: --speculate prompt takes drafts from texts"
 #define ROPE                                                                                       \
     "positions are as the checkpoint's config.json has them: change it there and convert again"
 #define NO_ADAPTER                                                                                 \
@@ -124,7 +124,7 @@ const struct args_other llama_names[] = {
     {"--tfs --adaptive-target --adaptive-decay --dynatemp-range --dynatemp-exp "
      "--cfg-negative-prompt --cfg-negative-prompt-file --cfg-scale",
      ARGS_REFUSED, SAMPLERS},
-    {"-md --model-draft --spec-draft-model --draft --draft-n --draft-max --draft-min --draft-n-min "
+    {"-md --model-draft --spec-draft-model --draft-min --draft-n-min "
      "--draft-p-min --draft-p-split -hfd -hfrd --hf-repo-draft --spec-draft-hf -td --threads-draft "
      "--spec-draft-threads -tbd --threads-batch-draft --spec-draft-threads-batch -cd "
      "--ctx-size-draft -Cd --cpu-mask-draft --spec-draft-cpu-mask -Crd --cpu-range-draft "
@@ -134,7 +134,7 @@ const struct args_other llama_names[] = {
      "--spec-draft-cpu-strict-batch --prio-batch-draft --spec-draft-prio-batch --poll-batch-draft "
      "--spec-draft-poll-batch -otd --override-tensor-draft --spec-draft-override-tensor -cmoed "
      "--cpu-moe-draft --spec-draft-cpu-moe -ncmoed --n-cpu-moe-draft --spec-draft-n-cpu-moe "
-     "--spec-draft-ncmoe --spec-draft-n-max --spec-draft-n-min --spec-draft-p-split "
+     "--spec-draft-ncmoe --spec-draft-n-min --spec-draft-p-split "
      "--spec-draft-p-min --spec-draft-backend-sampling --no-spec-draft-backend-sampling -devd "
      "--device-draft --spec-draft-device -ngld --gpu-layers-draft --n-gpu-layers-draft "
      "--spec-draft-ngl -ctkd --cache-type-k-draft --spec-draft-type-k -ctvd --cache-type-v-draft "

@@ -252,6 +252,16 @@ static const struct args_row table[] = {
      .modes = MODE(RUN_BATCH) | EVALUATION},
     {NAMES("--no-prefix-cache"), FLAG(engine.no_prefix_cache), DECIDES_NOTHING,
      .help = "compute equal beginnings of prompts for each of them"},
+    {NAMES("--speculate"), TEXT(engine.speculate, "KIND"), VALUES("auto", "off", "prompt"),
+     DECIDES_NOTHING,
+     .help =
+         "tokens that texts say come next are computed beside the last one, and kept where they "
+         "are those chosen: prompt takes them from the prompt and from answers before it; auto "
+         "(default): so on a CPU; no answer depends on it",
+     .modes = ANSWERS},
+    {NAMES("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"),
+     INT(engine.draft_most, 1, 64), DECIDES_NOTHING,
+     .help = "most tokens of such a draft (default 16)", .modes = ANSWERS},
     {NAMES("--shard"), TEXT(shard, "I/N"), DECIDES("--shard"),
      .help = "only every N-th record from the I-th (from 0); auto: by Slurm or MPI rank",
      .modes = MODE(RUN_BATCH)},

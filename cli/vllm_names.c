@@ -1,7 +1,7 @@
 #include "cli/vllm_names.h"
 
 #define ONE_DEVICE "one device computes everything: --device N chooses the GPU"
-#define NO_DRAFT "there is no speculative decoding and no draft model"
+#define NO_DRAFT "there is no draft model: --speculate prompt takes drafts from texts"
 #define NO_ADAPTER                                                                                 \
     "adapters are not applied: merge them into the model before it is quantized"
 #define TEXT_ONLY "models of text alone are served"

@@ -182,6 +182,23 @@ static const char *say_states(const struct forward_need *need, int n, char *text
     return text;
 }
 
+/* ---- drafts */
+
+/* Most tokens of a draft. A model that keeps states could not take back what a wrong one left. */
+static int draft_most(const struct engine *g)
+{
+    enum { DEFAULT_MOST = 16 };
+    const struct engine_options *o = g->o;
+    const char *how = o->speculate ? o->speculate : "auto";
+    const int is_asked = !strcmp(how, "prompt"), has_states = g->model.plan.n_states > 0;
+    if (!strcmp(how, "off") || (!is_asked && g->entry->ops->asynchronous)) return 0;
+    if (is_asked && has_states)
+        note(o, "note: --speculate: there are no drafts for a model with recurrent layers");
+    return has_states ? 0 : o->draft_most ? o->draft_most : DEFAULT_MOST;
+}
+
+static int larger(int a, int b) { return a > b ? a : b; }
+
 /* ---- opening */
 
 int engine_open_model(struct engine *g, const char *path, const struct engine_options *o,
@@ -233,6 +250,7 @@ int engine_open(struct engine *g, struct err *e)
                                     .n_ctx = engine_context(g),
                                     .prefix_cache = !o->no_prefix_cache,
                                     .gather = ops->asynchronous ? o->n_seqs / STARTS : 0,
+                                    .draft_most = draft_most(g),
                                     .overlap = ops->asynchronous};
     if (choose_sizes(g, &f, &need, e) || open_sized(g, &f, &s, e)) return -1;
     char states[96];
@@ -248,13 +266,17 @@ int engine_open(struct engine *g, struct err *e)
 int engine_open_one(struct engine *g, const struct engine_one *one, struct err *e)
 {
     struct forward_options f = forward_of(g);
+    const int drafts = draft_most(g);
     f.n_pages = f.max_pages = kv_pages(one->n_positions);
     f.max_rows = one->n_prompt < g->o->n_batch ? one->n_prompt : g->o->n_batch;
-    f.max_logits = one->n_logits < f.max_rows ? one->n_logits : f.max_rows;
+    f.max_rows = larger(f.max_rows, 1 + drafts);
+    f.max_logits = larger(one->n_logits, 1 + drafts);
+    if (f.max_logits > f.max_rows) f.max_logits = f.max_rows;
     f.max_seqs = 1;
     const struct sched_options s = {.n_seqs = 1,
                                     .n_batch = f.max_rows,
                                     .n_ctx = one->n_positions,
+                                    .draft_most = drafts,
                                     .overlap = g->entry->ops->asynchronous};
     return open_sized(g, &f, &s, e);
 }
@@ -266,8 +288,10 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     struct forward_need need;
     uint64_t budget;
     *n_ctx = engine_context(g);
-    f.max_rows = g->o->n_batch < *n_ctx ? g->o->n_batch : *n_ctx;
-    f.max_logits = f.max_seqs = 1;
+    const int drafts = draft_most(g);
+    f.max_rows = larger(g->o->n_batch < *n_ctx ? g->o->n_batch : *n_ctx, 1 + drafts);
+    f.max_logits = 1 + drafts;
+    f.max_seqs = 1;
     f.n_states = 1 + FEWEST_SNAPSHOTS;
     f.max_pages = kv_pages(*n_ctx);
     forward_need(&g->model, ops, &f, &need);
@@ -286,6 +310,7 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
                                     .n_batch = f.max_rows,
                                     .n_ctx = *n_ctx,
                                     .prefix_cache = 1,
+                                    .draft_most = drafts,
                                     .share_generated = !ops->phases && !ops->asynchronous,
                                     .overlap = ops->asynchronous};
     return open_sized(g, &f, &s, e);

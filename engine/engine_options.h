@@ -19,6 +19,10 @@ struct engine_options {
     int n_pages;         /* of the KV cache; 0: what memory gives */
     const char *memory;  /* bytes for model and cache, as text; NULL: 9/10 of what is free */
     int no_prefix_cache, check_tensors, same_bits;
+    /* "off", "prompt": tokens are drafted from texts; NULL or "auto": so where steps are the CPU's;
+     * most tokens of a draft, 0: the default */
+    const char *speculate;
+    int draft_most;
     int embeds; /* models without a head are welcome: the caller makes embeddings */
     int quiet;  /* no line that shows progress */
     /* Receives lines about what was chosen, without a newline; NULL: nobody. */

@@ -316,6 +316,11 @@ static void report(const struct completion *c)
     fprintf(stderr, "; generated %d token%s", c->n_generated, c->n_generated == 1 ? "" : "s");
     if (decoded) fprintf(stderr, " in %.3f s", c->generate_s);
     if (decoded) put_rate(decoded, c->generate_s);
+    struct sched_stats s;
+    sched_stats(c->engine.sched, &s);
+    if (s.n_drafted_tokens)
+        fprintf(stderr, "; drafts %llu token%s, %llu right", (unsigned long long)s.n_drafted_tokens,
+                units_s(s.n_drafted_tokens), (unsigned long long)s.n_accepted_tokens);
     fprintf(stderr, "; peak memory %.0f MiB\n", (double)u.ru_maxrss / 1024);
 }
 

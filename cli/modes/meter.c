@@ -111,7 +111,7 @@ void meter_tick(struct meter *m, const struct sched_stats *s, int force)
     }
     if (!force && now - m->shown < (m->terminal ? TERMINAL_SECONDS : LOG_SECONDS)) return;
     m->shown = now;
-    enum { DONE, ERRORS, LEFT, OUT, SEQUENCES, IN, PAGES, N_PARTS };
+    enum { DONE, ERRORS, LEFT, OUT, SEQUENCES, IN, PAGES, DRAFTS, N_PARTS };
     char part[N_PARTS][64] = {""};
     const char *parts[N_PARTS];
     double left = meter_left(m, s, t);
@@ -127,6 +127,10 @@ void meter_tick(struct meter *m, const struct sched_stats *s, int force)
     }
     snprintf(part[SEQUENCES], sizeof part[0], "%d running, %d waiting", s->n_running, s->n_waiting);
     snprintf(part[PAGES], sizeof part[0], "KV pages %d/%d", s->n_pages_used, s->n_pages);
+    if (s->n_drafted_tokens)
+        snprintf(part[DRAFTS], sizeof part[0], "drafts %llu, %.0f%% right",
+                 (unsigned long long)s->n_drafted_tokens,
+                 100 * (double)s->n_accepted_tokens / (double)s->n_drafted_tokens);
     for (int i = 0; i < N_PARTS; i++) parts[i] = part[i];
     if (m->terminal) progress_draw(parts, N_PARTS);
     else progress_log(parts, N_PARTS);
@@ -180,6 +184,8 @@ void meter_report(struct meter *m, const struct sched_stats *s, const char *sett
     put_count(o, "cached_prompt_tokens", s->n_cached_tokens);
     put_count(o, "steps", s->n_steps);
     put_count(o, "preemptions", s->n_preemptions);
+    put_count(o, "draft_tokens", s->n_drafted_tokens);
+    put_count(o, "accepted_draft_tokens", s->n_accepted_tokens);
     put_count(o, "kv_pages", (uint64_t)s->n_pages);
     if (s->n_states) put_count(o, "state_slots", (uint64_t)s->n_states);
     if (s->n_states) put_count(o, "state_bytes", s->state_bytes);

@@ -16,6 +16,7 @@ static int finish(struct sched *s, struct seq *q, enum finish why, struct err *e
 {
     struct sched_job *j = q->job;
     const struct request *r = j->request;
+    sched_drafter_end(s, q);
     seq_leave(s, q, SEQ_DONE);
     if (r->sink->finished(r->arg, q->choice, why, e)) return -1;
     if (++j->n_finished < r->n_choices) return 0;

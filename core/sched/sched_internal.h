@@ -1,6 +1,7 @@
 /* sched_internal.h: declarations shared by scheduler.c (requests in and out, admission, the order
  * of steps), sched_plan.c (rows and pages of a step), sched_rows.c (logits to tokens),
- * sched_grammar.c (which tokens may come) and sched_emit.c (tokens to sinks).
+ * sched_grammar.c (which tokens may come), sched_draft.c (tokens that are likely to come) and
+ * sched_emit.c (tokens to sinks).
  *
  * STEPS IN FLIGHT. With a backend that runs beside the host (sched_options.overlap) a step begins
  * before the previous step's results are emitted. It even begins before they are known, if the
@@ -28,6 +29,8 @@
 #include "core/base/pool.h"
 #include "core/sched/scheduler.h"
 #include "core/sched/statecache.h"
+
+enum { SCHED_COSTS = 128, SCHED_CLASSES = 5 };
 
 /* A request and the cursors of its choices, which are opened when it is submitted: steps allocate
  * nothing. */
@@ -78,6 +81,9 @@ struct seq {
     enum finish why;  /* if closed */
     struct err wrong; /* the grammar failed behind the known tokens */
     int n_emitted;    /* tokens that the sink has received */
+    /* tokens of a draft behind the generated ones, which the step in flight has rows of; -1: one of
+     * them was wrong */
+    int n_drafted, draft_class;
     int own, from; /* slots of states: its own; that of its n_computed positions: own, a snapshot's,
                       or -1: zeros */
     int seat;      /* batch.seat; -1: it does not run */
@@ -99,6 +105,7 @@ struct sched_row {
     /* index into f->top; -1: all logits are there, or only the argmax */
     int top_at;
     int wants_all;     /* the step hands out all its logits */
+    int behind_draft;  /* 1: tokens of a draft are in front of it */
     int picked;        /* the token of a greedy choice under a mask; -1: all logits decide */
     int ends;          /* generates: the chosen token ends the sequence, whatever its sink says */
     struct err failed; /* msg is empty unless this row failed */
@@ -158,6 +165,12 @@ struct sched {
     struct queued *queue; /* ring [queue_size] of requests without a started choice */
     int queue_size, queue_first, n_queue;
     int drains; /* sched_drain was called */
+    struct drafter drafter; /* propose NULL: none */
+    struct draft_text *draft_text;
+    double cost[SCHED_COSTS];      /* seconds of a step by decode rows; 0: unknown */
+    double accepts[SCHED_CLASSES]; /* probability that a token of a draft is right, by its class */
+    int n_undrafted;               /* steps since the last draft */
+    double begun_at;               /* when the last step began */
     uint64_t n_ages;
     int rows_left, logits_left; /* of the step being planned */
     struct sched_stats stats;
@@ -213,6 +226,15 @@ void sched_take_forced(struct sched *s);
 void seq_look_ahead(struct sched *s, struct seq *q);
 /* A token was chosen: reads it. */
 void seq_know(struct sched *s, struct seq *q, int32_t id);
+/* sched_draft.c. Puts drafts behind the tokens of sequences, ahead of a plan. */
+void sched_draft(struct sched *s);
+/* What a step of the batch cost. */
+void sched_learn_cost(struct sched *s, const struct batch *b, double seconds);
+/* A row of a sequence with drafts has chosen a token. 1: it is the sequence's; 0: the row is behind
+ * a token that was not the draft's. */
+int seq_accept(struct sched *s, struct seq *q, const struct sched_row *row);
+void sched_drafter_begin(struct sched *s, const struct seq *q);
+void sched_drafter_end(struct sched *s, const struct seq *q);
 /* Whether ID ends an answer. */
 int sched_is_end(const struct sched *s, const struct request *r, int32_t id);
 /* The largest of the logits under the mask, from the argmax or the backend's top; -1: these do not

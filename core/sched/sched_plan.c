@@ -9,6 +9,7 @@ static int generates(const struct seq *q, int row)
     int n_generated = row + 1 - r->n_prompt;
     if (r->max_tokens <= 0 || n_generated < 0) return 0;
     if (n_generated == q->n_generated) return !q->closed || q->n_known > n_generated;
+    if (n_generated > q->n_generated) return n_generated <= q->n_generated + q->n_drafted;
     return request_shows_all(r) && n_generated >= q->n_rowed;
 }
 
@@ -65,7 +66,7 @@ static int wants(const struct sched *s, const struct seq *q, int row)
     if (!generates(q, row)) return WANTS_NOTHING;
     if (request_shows_all(r)) return WANTS_LOGITS;
     return r->grammar ? wants_masked(s, q)
-                      : what[sampler_wants(&r->sampling, q->n_generated, max_top_k(s))];
+                      : what[sampler_wants(&r->sampling, row + 1 - r->n_prompt, max_top_k(s))];
 }
 
 /* The first row from FROM on whose results are needed; at the latest the last token's. */
@@ -149,7 +150,7 @@ static void publish(struct sched *s, struct seq *q)
 {
     const struct request *r = q->job->request;
     int32_t text[KV_PAGE];
-    int end = q->n_computed + q->n_rows;
+    int end = q->n_computed + q->n_rows - q->n_drafted;
     if (end > r->n_prompt && !s->options.share_generated) end = r->n_prompt;
     for (; (q->n_shared + 1) * KV_PAGE <= end; q->n_shared++)
         q->chain = kv_publish(&s->kv, q->page[q->n_shared], q->chain,
@@ -210,6 +211,18 @@ static int take_pages(struct sched *s, int index, int rows)
     return got < rows ? got : rows;
 }
 
+/* The same for a draft behind the next position, for which nothing is preempted. */
+static int take_free_pages(struct sched *s, int index, int rows)
+{
+    struct seq *q = s->order[index];
+    int32_t page;
+    if (!take_pages(s, index, 1)) return 0;
+    while (q->n_pages * KV_PAGE < q->n_computed + rows && (page = kv_take(&s->kv)) >= 0)
+        q->page[q->n_pages++] = page;
+    int got = q->n_pages * KV_PAGE - q->n_computed;
+    return got < rows ? got : rows;
+}
+
 /* The next position at which the sequence leaves a snapshot, if there is a slot for it; else the
  * end of its prompt. */
 static int next_snapshot(const struct sched *s, const struct seq *q)
@@ -257,15 +270,17 @@ static void plan_seq(struct sched *s, int index)
     seq_find_pages(s, q);
     if (waits(s, index)) return;
     int snapshot = next_snapshot(s, q),
-        end = q->n_computed < n_prompt ? snapshot : seq_n_tokens(q) - q->closed,
+        end = q->n_computed < n_prompt ? snapshot : seq_n_tokens(q) - q->closed + q->n_drafted,
         rows = q->reserved + s->rows_left;
     if (rows > end - q->n_computed) rows = end - q->n_computed;
     int n_logits = 0;
     for (int i = 0; i < rows; i++)
         if (wants(s, q, q->n_computed + i) && n_logits++ == s->logits_left + 1)
             rows = i, n_logits--;
-    int got = take_pages(s, index, rows);
+    int got = q->n_drafted ? take_free_pages(s, index, rows) : take_pages(s, index, rows);
     for (; rows > got; rows--) n_logits -= wants(s, q, q->n_computed + rows - 1) != WANTS_NOTHING;
+    if (q->n_drafted) q->n_drafted = rows > 1 ? rows - 1 : 0;
+    s->stats.n_drafted_tokens += (uint64_t)q->n_drafted;
     s->rows_left -= rows - q->reserved;
     if (n_logits > 1) s->logits_left -= n_logits - 1;
     q->n_rows = rows;
@@ -304,9 +319,10 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         if (!what) continue;
         struct sched_row *to = &f->row[b->n_logits];
         f->wanted[b->n_logits] = what == WANTS_LOGITS;
-        f->n_wanted += what >= WANTS_TOP || q->cursor;
+        f->n_wanted += what >= WANTS_TOP || q->cursor || q->n_drafted;
         to->top_at = what == WANTS_TOP ? b->n_top : -1;
         to->wants_all = what == WANTS_LOGITS;
+        to->behind_draft = q->n_drafted && pos >= seq_n_tokens(q);
         to->picked = -1;
         if (what == WANTS_TOP) b->top_row[b->n_top++] = b->n_logits;
         to->seq = q;
@@ -374,10 +390,11 @@ void sched_advance(struct sched *s, struct flight *f)
         const struct flight_seq *p = &f->seq[i];
         struct seq *q = p->seq;
         const struct request *r = q->job->request;
-        int last = p->first_logit + p->n_logits - 1, is_prompt = q->n_computed < r->n_prompt;
+        int last = p->first_logit + p->n_logits - 1 - q->n_drafted,
+            is_prompt = q->n_computed < r->n_prompt;
         q->n_flights++;
         if (s->states.n_slots) advance_states(s, q);
-        q->n_computed += q->n_rows;
+        q->n_computed += q->n_rows - q->n_drafted;
         if (is_prompt) s->stats.n_prompt_tokens += (uint64_t)q->n_rows;
         if (is_prompt && q->job->next_row < q->n_computed) q->job->next_row = q->n_computed;
         if (q->n_computed >= r->n_prompt) q->job->prompt_done = 1;
@@ -386,7 +403,7 @@ void sched_advance(struct sched *s, struct flight *f)
         if (q->n_rowed < generated) q->n_rowed = generated;
         if (generated > q->n_generated) {
             /* with a grammar nothing is planned before the token is there, or is known already */
-            if (!q->cursor) q->generated[q->n_generated] = -1 - last;
+            if (!q->cursor && !q->n_drafted) q->generated[q->n_generated] = -1 - last;
             if (++q->n_generated == seq_limit(s, r)) seq_leave(s, q, SEQ_ENDING);
         } else if (q->closed && q->n_rowed == q->n_known) {
             seq_leave(s, q, SEQ_ENDING);

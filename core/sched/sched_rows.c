@@ -180,6 +180,10 @@ int sched_settle(struct sched *s, struct flight *f, struct err *e)
     for (int i = 0; i < f->n_logits; i++) {
         struct sched_row *row = &f->row[i];
         if (row->seq->state == SEQ_DONE || !row->generates) continue;
+        if (!row->seq->cursor && !seq_accept(s, row->seq, row)) {
+            row->generates = 0;
+            continue;
+        }
         if (row->seq->cursor && !row->failed.msg[0] && row_n_generated(row) == row->seq->n_known)
             seq_know(s, row->seq, row->token.id);
         row->seq->generated[row_n_generated(row)] = row->failed.msg[0] ? 0 : row->token.id;

@@ -78,6 +78,19 @@ static int open_threads(struct sched *s, struct err *e)
     return 0;
 }
 
+/* The probabilities are those of texts that repeat themselves now and then, until outcomes are
+ * there. */
+static int open_drafter(struct sched *s, struct err *e)
+{
+    static const double accepts[SCHED_CLASSES] = {0.4, 0.5, 0.6, 0.7, 0.8};
+    memcpy(s->accepts, accepts, sizeof accepts);
+    if (s->options.draft_most <= 0) return 0;
+    if (s->options.drafter) s->drafter = *s->options.drafter;
+    else if (draft_text_open(&s->draft_text, s->n_held, s->options.n_ctx, e)) return -1;
+    else s->drafter = draft_text_drafter(s->draft_text);
+    return 0;
+}
+
 int sched_open(struct sched **out, struct forward *f, const struct sched_options *o, struct err *e)
 {
     CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows &&
@@ -98,6 +111,10 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
         sched_close(s);
         return -1;
     }
+    if (open_drafter(s, e)) {
+        sched_close(s);
+        return -1;
+    }
     *out = s;
     return 0;
 }
@@ -113,6 +130,7 @@ void sched_close(struct sched *s)
         queued_close(&s->queue[(s->queue_first + i) % s->queue_size]);
     kv_close(&s->kv);
     states_close(&s->states);
+    draft_text_close(s->draft_text);
     for (int i = 0; s->sampler && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
     pool_close(s->own_pool);
     free(s->sampler);
@@ -290,6 +308,7 @@ static int start_choice(struct sched *s, struct sched_job *j)
     if (++j->n_started % sched_turn(s) == 0) j->age = s->n_ages++;
     if (j->request->group) j->request->group->n_started++;
     s->order[s->n_order++] = q;
+    sched_drafter_begin(s, q);
     return 1;
 }
 
@@ -389,6 +408,8 @@ static void begin(struct sched *s)
     sched_take_forced(s);
     admit(s);
     if (!s->n_order) return;
+    s->begun_at = clock_now();
+    sched_draft(s);
     sched_plan(s, f);
     double start = clock_now();
     forward_begin(s->forward, &s->batch, f->wanted);
@@ -405,6 +426,8 @@ static int settle(struct sched *s, struct flight *f, struct err *e)
     int rc = forward_end(s->forward, e);
     s->stats.forward_seconds += clock_now() - start;
     if (rc || sched_settle(s, f, e)) return -1;
+    if (s->n_begun - s->n_emitted == 1) /* the batch is still that of the step */
+        sched_learn_cost(s, &s->batch, clock_now() - s->begun_at);
     if (!s->options.overlap) sched_look_ahead(s, f);
     return 0;
 }

@@ -12,11 +12,18 @@
  * sampled: it becomes a row of the sequence's next step together with those forced behind it, so
  * that a step computes several tokens of a sequence. Nothing else changes: these are generated
  * tokens, computed as decode rows as after a preemption, a draw is numbered by the tokens before it
- * and not by the draws, and with log-probabilities each of their rows has logits. */
+ * and not by the draws, and with log-probabilities each of their rows has logits.
+ *
+ * DRAFTS. Tokens that are likely to come become rows of the sequence's step behind its last token.
+ * Each of their rows chooses a token as it would have without them; the tokens up to the first one
+ * that is not the draft's are the sequence's, and what was computed behind it is written over. So a
+ * draft changes when a token is computed and nothing else. How many are computed is decided step by
+ * step by what rows cost and how often drafts were right. */
 #ifndef CORE_SCHEDULER_H
 #define CORE_SCHEDULER_H
 
 #include "core/run/forward.h"
+#include "core/sched/draft.h"
 #include "core/sched/request.h"
 
 struct sched_options {
@@ -36,6 +43,11 @@ struct sched_options {
      * beside the host */
     int overlap;
     int sample_forced; /* tokens that a grammar forces are sampled one by one all the same */
+    /* Most tokens of a draft; 0: no drafts. drafter: who proposes them; NULL: the text of the
+     * sequence and of answers before it (draft.h). draft_always: every draft is computed, whether
+     * that is worth while or not. */
+    int draft_most, draft_always;
+    const struct drafter *drafter;
 };
 
 struct sched_stats {
@@ -47,6 +59,7 @@ struct sched_stats {
     /* computed, recomputation after a preemption included; found in cached pages */
     uint64_t n_prompt_tokens, n_cached_tokens;
     uint64_t n_generated_tokens, n_preemptions;
+    uint64_t n_drafted_tokens, n_accepted_tokens; /* rows of drafts; those whose token was right */
     double forward_seconds; /* in forward_begin and forward_end; the rest of a run's time is the
                                host's own */
 };

@@ -42,7 +42,7 @@ static void odd_open(void)
 }
 
 /* The CPU's memory is the host's. */
-static void *odd_buffer(const struct stepwise_call *c, int buffer)
+__attribute__((unused)) static void *odd_buffer(const struct stepwise_call *c, int buffer)
 {
     return c->memory->buffer[buffer];
 }

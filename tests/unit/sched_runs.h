@@ -36,7 +36,8 @@ void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
 /* --- runs */
 struct setup {
     int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits, overlap, gather,
-        sample_forced;
+        sample_forced, draft_most, draft_always;
+    const struct drafter *drafter;
     enum kv_type kv;
     const struct backend *ops; /* NULL: the CPU's */
 };
@@ -62,7 +63,10 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
                                      .prefix_cache = u->cache,
                                      .gather = u->gather,
                                      .overlap = u->overlap,
-                                     .sample_forced = u->sample_forced};
+                                     .sample_forced = u->sample_forced,
+                                     .draft_most = u->draft_most,
+                                     .draft_always = u->draft_always,
+                                     .drafter = u->drafter};
     if (forward_open(f, &model, u->ops ? u->ops : &backend_cpu, &fo, &e) ||
         sched_open(s, f, &so, &e))
         fail_msg("%s", e.msg);
@@ -143,7 +147,8 @@ static uint64_t *run_plain_kv(enum kv_type kv, const struct backend *ops, struct
     return want;
 }
 
-static uint64_t *run_plain(const struct backend *ops, struct record *all, int n)
+__attribute__((unused)) static uint64_t *run_plain(const struct backend *ops, struct record *all,
+                                                   int n)
 {
     return run_plain_kv(KV_F16, ops, all, n);
 }

@@ -1,0 +1,195 @@
+#include "core/base/clock.h"
+#include "core/sched/sched_internal.h"
+#include "core/step/kv_open.h"
+
+#include <string.h>
+
+/* How much of a new measurement counts; how many steps without a draft there are before one is
+ * tried to learn what it costs now. */
+static const double NEW_SECONDS = 0.25, NEW_OUTCOME = 0.05;
+/* What a row more costs, as a part of a step per row, where that was not measured. */
+static const double UNKNOWN_ROW = 0.15;
+enum { TRY_EVERY = 200, TRY_TOKENS = 3 };
+
+/* ---- what steps cost */
+
+/* Numbers of rows that are told apart: each up to 32, then eighths of octaves. */
+static int bucket_of(int rows)
+{
+    int octave = 0, n = rows;
+    if (rows <= 32) return rows;
+    while (n >= 16) n >>= 1, octave++;
+    int at = 33 + (octave - 2) * 8 + (n - 8);
+    return at < SCHED_COSTS ? at : SCHED_COSTS - 1;
+}
+
+static int rows_of(int bucket)
+{
+    if (bucket <= 32) return bucket;
+    int octave = (bucket - 33) / 8 + 2, n = (bucket - 33) % 8 + 8;
+    return n << octave;
+}
+
+void sched_learn_cost(struct sched *s, const struct batch *b, double seconds)
+{
+    double *c = &s->cost[bucket_of(b->n_rows)];
+    if (b->n_decode != b->n_rows || !s->drafter.propose) return;
+    *c = *c > 0 ? *c + NEW_SECONDS * (seconds - *c) : seconds;
+}
+
+/* Seconds of a step of so many decode rows: between what was measured, or beyond it. */
+static double seconds_of(const struct sched *s, int rows)
+{
+    int at = bucket_of(rows), low = at, high = at;
+    if (s->cost[at] > 0) return s->cost[at];
+    while (low > 0 && !(s->cost[low] > 0)) low--;
+    while (high < SCHED_COSTS && !(s->cost[high] > 0)) high++;
+    double a = low ? s->cost[low] : 0, b = high < SCHED_COSTS ? s->cost[high] : 0;
+    if (low && high < SCHED_COSTS)
+        return a + (b - a) * (rows - rows_of(low)) / (rows_of(high) - rows_of(low));
+    if (low) return a * (1 + UNKNOWN_ROW * (rows - rows_of(low)) / rows_of(low));
+    return b > 0 ? b : 1;
+}
+
+/* ---- how many tokens */
+
+static int class_of(int matched)
+{
+    return matched <= 3 ? 0 : matched <= 5 ? 1 : matched <= 8 ? 2 : matched <= 15 ? 3 : 4;
+}
+
+/* 1: all of the sequence's tokens are known and all but the last are computed, and nothing but
+ * tokens is kept from row to row. */
+static int may_draft(const struct sched *s, const struct seq *q)
+{
+    const struct request *r = q->job->request;
+    return q->state == SEQ_RUNNING && !q->cursor && !r->sampling.mirostat && !s->states.n_slots &&
+           q->n_generated > 0 && q->n_computed == seq_n_tokens(q) - 1 &&
+           q->generated[q->n_generated - 1] >= 0 && q->n_generated < seq_limit(s, r);
+}
+
+/* Most tokens that a draft may have: the token behind it is chosen, too. A page that is packed when
+ * it is full is not filled by a draft. */
+static int most_of(const struct sched *s, const struct seq *q)
+{
+    int most = seq_limit(s, q->job->request) - q->n_generated - 1, pos = q->n_computed + 1, n = 0;
+    if (most > s->options.draft_most) most = s->options.draft_most;
+    if (!kv_has_open(s->forward->options.kv)) return most;
+    while (n < most && (pos + n) % KV_PAGE != KV_PAGE - 1) n++;
+    return n;
+}
+
+static struct draft_ask ask_of(const struct sched *s, const struct seq *q)
+{
+    const struct request *r = q->job->request;
+    return (struct draft_ask){(int)(q - s->seq), r->prompt, q->generated, r->n_prompt,
+                              q->n_generated};
+}
+
+/* Asks for drafts; they lie behind the sequences' tokens. Returns how many tokens there are. */
+static int ask_all(struct sched *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_order; i++) {
+        struct seq *q = s->order[i];
+        q->n_drafted = 0;
+        int most = may_draft(s, q) ? most_of(s, q) : 0, matched;
+        if (most <= 0) continue;
+        struct draft_ask a = ask_of(s, q);
+        q->n_drafted = s->drafter.propose(s->drafter.self, &a, q->generated + q->n_generated, most,
+                                          &matched);
+        q->draft_class = class_of(matched);
+        n += q->n_drafted;
+    }
+    return n;
+}
+
+static int n_decoding(const struct sched *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_order; i++)
+        n += s->order[i]->state == SEQ_RUNNING &&
+             s->order[i]->n_computed >= s->order[i]->job->request->n_prompt;
+    return n;
+}
+
+/* The probability that token I of a draft is chosen, and those before it. */
+static double chance_of(const struct sched *s, const struct seq *q, int i)
+{
+    double p = s->accepts[q->draft_class], x = p;
+    while (i-- > 0) x *= p;
+    return x;
+}
+
+/* Keeps the tokens of drafts that are likely enough to come: the likeliest ones, as many as make
+ * the most tokens in the shortest time. */
+static void choose_likely(struct sched *s)
+{
+    enum { STEPS = 50 };
+    const int base = n_decoding(s);
+    double best_rate = base / seconds_of(s, base), bar = 2;
+    for (int k = STEPS; k > 0; k--) { /* all tokens of at least this probability */
+        double least = (double)k / STEPS, gain = 0;
+        int rows = 0;
+        for (int i = 0; i < s->n_order; i++) {
+            const struct seq *q = s->order[i];
+            for (int t = 0; t < q->n_drafted && chance_of(s, q, t) >= least; t++)
+                gain += chance_of(s, q, t), rows++;
+        }
+        double rate = (base + gain) / seconds_of(s, base + rows);
+        if (rows && rate > best_rate) best_rate = rate, bar = least;
+    }
+    int kept = 0;
+    const int is_try = s->n_undrafted >= TRY_EVERY;
+    for (int i = 0; i < s->n_order; i++) {
+        struct seq *q = s->order[i];
+        int n = 0;
+        while (n < q->n_drafted && chance_of(s, q, n) >= bar) n++;
+        if (is_try && !kept && !n) n = q->n_drafted < TRY_TOKENS ? q->n_drafted : TRY_TOKENS;
+        q->n_drafted = n;
+        kept += n;
+    }
+    s->n_undrafted = kept ? 0 : s->n_undrafted + 1;
+}
+
+void sched_draft(struct sched *s)
+{
+    if (!s->drafter.propose) return;
+    if (ask_all(s) && !s->options.draft_always) choose_likely(s);
+}
+
+/* ---- what became of them */
+
+int seq_accept(struct sched *s, struct seq *q, const struct sched_row *row)
+{
+    const int32_t guess = q->generated[row_n_generated(row)];
+    if (row->behind_draft && (q->n_drafted < 0 || q->state != SEQ_RUNNING))
+        return 0; /* a token before it was another one, or the last */
+    if (row->behind_draft) {
+        q->n_generated++;
+        q->n_computed++;
+        q->n_rowed = q->n_generated;
+        s->stats.n_accepted_tokens++;
+        if (q->n_generated == seq_limit(s, q->job->request)) seq_leave(s, q, SEQ_ENDING);
+    }
+    if (!q->n_drafted) return 1;
+    double *p = &s->accepts[q->draft_class];
+    int is_right = !row->failed.msg[0] && guess == row->token.id;
+    *p += NEW_OUTCOME * (is_right - *p);
+    q->n_drafted = is_right ? q->n_drafted - 1 : -1;
+    return 1;
+}
+
+void sched_drafter_begin(struct sched *s, const struct seq *q)
+{
+    if (s->drafter.begin) s->drafter.begin(s->drafter.self, (int)(q - s->seq));
+}
+
+void sched_drafter_end(struct sched *s, const struct seq *q)
+{
+    struct draft_ask a;
+    if (!s->drafter.end) return;
+    a = ask_of(s, q);
+    a.n_generated = q->n_emitted;
+    s->drafter.end(s->drafter.self, &a);
+}

@@ -1,0 +1,228 @@
+/* unit_sched_drafts.c: drafts change no byte of an answer, whatever a drafter proposes, over many
+ * ways to schedule the same requests; rows of drafts that are wrong leave nothing behind; what the
+ * drafter of texts proposes. */
+#include "tests/unit/sched_runs.h"
+#include "tests/unit/sched_model.h"
+#include "tests/unit/sched_odd.h"
+
+#ifdef __SANITIZE_ADDRESS__
+enum { WAYS = 10 };
+#else
+enum { WAYS = 40 };
+#endif
+
+enum { N = 14 };
+
+/* The answers that are to come, of which the teller proposes the next tokens: right ones, but for
+ * one of WRONG. */
+struct teller {
+    struct record *all;
+    int32_t token[N][MAX_CHOICES][N_CTX];
+    int n_token[N][MAX_CHOICES], wrong, n_asked;
+};
+
+/* The tokens in a log of sched_records.h. */
+static int tokens_of(const struct record *r, int choice, int32_t *token)
+{
+    const char *p = r->log[choice], *end = p + r->n_log[choice] - sizeof(enum finish);
+    int n = 0, n_top;
+    while (p < end) {
+        memcpy(&token[n++], p, sizeof *token);
+        memcpy(&n_top, p + sizeof *token + sizeof(double), sizeof n_top);
+        p += sizeof *token + sizeof(double) + sizeof n_top +
+             (size_t)n_top * (sizeof *token + sizeof(double));
+    }
+    return n;
+}
+
+static void learn(struct teller *t, struct record *all)
+{
+    t->all = all;
+    for (int i = 0; i < N; i++)
+        for (int c = 0; c < all[i].request.n_choices; c++)
+            t->n_token[i][c] = all[i].n_log[c] ? tokens_of(&all[i], c, t->token[i][c]) : 0;
+}
+
+static int tell(void *self, const struct draft_ask *a, int32_t *token, int most, int *matched)
+{
+    struct teller *t = self;
+    *matched = 1 + t->n_asked % 20;
+    for (int i = 0; i < N; i++)
+        for (int c = 0; a->prompt == t->all[i].prompt && c < MAX_CHOICES; c++) {
+            int n = 0;
+            if (t->n_token[i][c] < a->n_generated ||
+                memcmp(t->token[i][c], a->generated, (size_t)a->n_generated * sizeof *token))
+                continue;
+            for (; n < most; n++) { /* behind the end of an answer, too */
+                int at = a->n_generated + n, known = at < t->n_token[i][c];
+                token[n] = known ? t->token[i][c][at] : at % VOCAB;
+                if (++t->n_asked % t->wrong == 0) token[n] = (token[n] + 1) % VOCAB;
+            }
+            return n;
+        }
+    return 0;
+}
+
+static uint64_t total(uint64_t *sum, uint64_t more) { return *sum += more; }
+
+static void over_all_ways(enum kv_type kv, uint64_t seed)
+{
+    static const int seqs[] = {1, 2, 7, 32}, batch[] = {1, 6, 16, 512}, pages[] = {13, 14, 20, 400};
+    struct record *all = random_records(N, seed);
+    static struct teller t;
+    struct drafter teller = {.propose = tell, .self = &t};
+    uint64_t *want = run_plain_kv(kv, NULL, all, N), drafted = 0, accepted = 0, preempted = 0;
+    learn(&t, all);
+    odd_open();
+    odd.kinds |= 1u << OP_TOP;
+    for (int i = 0; i < WAYS; i++) {
+        t.wrong = 2 + i % 7;
+        const struct setup u = {.n_seqs = seqs[(i + i / 4) % 4],
+                                .n_batch = batch[i % 4],
+                                .n_pages = pages[i / 4 % 4],
+                                .threads = 1 + (i % 5 == 1),
+                                .cache = i / 3 % 2,
+                                .shuffle = i / 2 % 2,
+                                .max_logits = i % 3 ? 64 : 1 + i % 9,
+                                .kv = kv,
+                                .overlap = (i + i / 8) % 2,
+                                .draft_most = 1 + i % 9,
+                                .draft_always = i % 4 != 3,
+                                .drafter = i % 5 == 2 ? NULL : &teller,
+                                .ops = i / 7 % 2 ? &odd : NULL};
+        struct sched_stats stats = run(&u, all, N);
+        expect_same(&u, all, N, want);
+        total(&drafted, stats.n_drafted_tokens);
+        total(&accepted, stats.n_accepted_tokens);
+        total(&preempted, stats.n_preemptions);
+        assert_true(stats.n_accepted_tokens <= stats.n_drafted_tokens);
+    }
+    printf("# %d requests, %d ways: %d tokens of drafts, %d of them right; %d preemptions\n", N,
+           WAYS, (int)drafted, (int)accepted, (int)preempted);
+    assert_true(accepted > 50 * WAYS && drafted - accepted > 20 * WAYS && preempted > WAYS / 8);
+    free(want);
+    free_records(all, N);
+}
+
+static void drafts_change_no_answer(void **state)
+{
+    (void)state;
+    over_all_ways(KV_F16, 1);
+    over_all_ways(KV_INT8, 2);
+}
+
+static void nor_beside_packed_pages(void **state)
+{
+    (void)state;
+    over_all_ways(KV_INT4, 3);
+}
+
+/* With right drafts of four tokens an answer takes a fifth of the steps. */
+static void right_drafts_save_steps(void **state)
+{
+    struct setup u = plain;
+    struct record *all = random_records(N, 4);
+    static struct teller t;
+    struct drafter teller = {.propose = tell, .self = &t};
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        all[i].request.n_choices = 1;
+        all[i].request.max_tokens = 50;
+        all[i].request.sampling.ignore_eos = 1;
+        all[i].request.sampling.mirostat = all[i].request.sampling.n_stop_ids = 0;
+        all[i].stop_after = 0;
+    }
+    struct sched_stats before = run(&u, all, N);
+    learn(&t, all);
+    t.wrong = 1 << 30;
+    u.draft_most = 4;
+    u.draft_always = 1;
+    u.drafter = &teller;
+    struct sched_stats after = run(&u, all, N);
+    assert_true(after.n_steps < before.n_steps * 3 / 10);
+    assert_int_equal(after.n_generated_tokens, before.n_generated_tokens);
+    t.wrong = 1; /* and wrong ones add none */
+    after = run(&u, all, N);
+    assert_int_equal(after.n_steps, before.n_steps);
+    assert_int_equal(after.n_accepted_tokens, 0);
+    free_records(all, N);
+}
+
+/* ---- the drafter of texts */
+
+static int propose(const struct drafter *d, int seq, const char *prompt, const char *generated,
+                   char *draft, int most)
+{
+    int32_t p[400], g[400], token[64];
+    int n_p = (int)strlen(prompt), n_g = (int)strlen(generated), matched, n;
+    for (int i = 0; i < n_p; i++) p[i] = prompt[i];
+    for (int i = 0; i < n_g; i++) g[i] = generated[i];
+    struct draft_ask a = {seq, p, g, n_p, n_g};
+    n = d->propose(d->self, &a, token, most, &matched);
+    for (int i = 0; i < n; i++) draft[i] = (char)token[i];
+    draft[n] = 0;
+    return matched;
+}
+
+static void end_with(const struct drafter *d, int seq, const char *prompt, const char *generated)
+{
+    int32_t p[400], g[400];
+    int n_p = (int)strlen(prompt), n_g = (int)strlen(generated);
+    for (int i = 0; i < n_p; i++) p[i] = prompt[i];
+    for (int i = 0; i < n_g; i++) g[i] = generated[i];
+    struct draft_ask a = {seq, p, g, n_p, n_g};
+    d->end(d->self, &a);
+}
+
+static void texts_say_what_comes_next(void **state)
+{
+    struct draft_text *text;
+    struct err e;
+    char draft[65];
+    (void)state;
+    assert_int_equal(draft_text_open(&text, 2, 400, &e), 0);
+    struct drafter d = draft_text_drafter(text);
+    d.begin(d.self, 0);
+    d.begin(d.self, 1);
+    assert_int_equal(propose(&d, 0, "ab", "", draft, 9), 0);
+    assert_int_equal(propose(&d, 0, "the cat sat; the ca", "", draft, 9), 6);
+    assert_string_equal(draft, "t sat;"); /* as many as were alike */
+    propose(&d, 0, "the cat sat; the ca", "t", draft, 3);
+    assert_string_equal(draft, " sa");
+    propose(&d, 0, "the cat sat; the ca", "r is red; the ca", draft, 9); /* the longest, the last */
+    assert_string_equal(draft, "r is red");
+    propose(&d, 1, "xyxyxyx", "", draft, 9); /* beyond the end: what the draft begins with */
+    assert_string_equal(draft, "yxyxy");
+    /* an answer of before, not beyond its end; a sequence of the same number forgets */
+    end_with(&d, 0, "say it: ", "hello world");
+    d.begin(d.self, 0);
+    assert_int_equal(propose(&d, 0, "qqq t: hel", "", draft, 9), 6);
+    assert_string_equal(draft, "lo wor");
+    propose(&d, 0, "qqq t: hel", "lo wor", draft, 9);
+    assert_string_equal(draft, "ld");
+    assert_int_equal(propose(&d, 0, "qqq t: hel", "lo world", draft, 9), 0);
+    d.begin(d.self, 0);
+    assert_int_equal(propose(&d, 0, "the ca", "", draft, 9), 0);
+    /* the store is bounded, and older answers leave it */
+    for (int i = 0; i < 20000; i++) {
+        char answer[64];
+        snprintf(answer, sizeof answer, "number %d and number %d are numbers", i, 7 * i);
+        end_with(&d, 1, "zzz", answer);
+    }
+    d.begin(d.self, 0);
+    assert_int_equal(propose(&d, 0, "qqq t: hel", "", draft, 9), 0);
+    propose(&d, 0, "number 19999 an", "", draft, 9);
+    assert_string_equal(draft, "d number ");
+    draft_text_close(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(drafts_change_no_answer),
+        cmocka_unit_test(nor_beside_packed_pages),
+        cmocka_unit_test(right_drafts_save_steps),
+        cmocka_unit_test(texts_say_what_comes_next),
+    };
+    return cmocka_run_group_tests(tests, convert_model, close_model);
+}
