@@ -54,6 +54,25 @@ for gpu in hip-fibers cuda-fibers-80 cuda-fibers-90; do
     answer demo pages.jsonl $gpu.kv4 $on/lib$gpu.so --kv int4 -b 37
     is "$gpu, keys and values in 4 bits" "$dir/cpu.kv4" "$dir/$gpu.kv4"
 done
+# drafts from texts that repeat themselves: some are right, and no byte depends on them
+for i in 1 2 3; do
+    printf '{"custom_id":"d%d","method":"POST","url":"/v1/completions","body":{"prompt":"%s %s","max_tokens":24,' "$i" "$words" "$words"
+    printf '"temperature":%s,"logprobs":2,"n":%d}}\n' "$([ $i = 1 ] && echo 0 || echo 0.4)" "$i"
+done >"$dir/drafts.jsonl"
+answer demo drafts.jsonl cpu.drafts --backend cpu --speculate off
+for kv in int8 int4; do
+    answer demo drafts.jsonl cpu.off.$kv --backend cpu --kv $kv --speculate off
+    answer demo drafts.jsonl cpu.on.$kv --backend cpu --kv $kv --draft-max 7 --speculate prompt --report "$dir/report"
+    is "drafts, --kv $kv" "$dir/cpu.off.$kv" "$dir/cpu.on.$kv"
+    sed -n 's/.*"accepted_draft_tokens":\([0-9]*\).*/\1/p' "$dir/report" | grep -q '^[1-9]' || {
+        failed=$((failed + 1))
+        echo "FAIL no draft was right: $(cat "$dir/report")"
+    }
+done
+for gpu in hip-fibers cuda-fibers-90; do
+    answer demo drafts.jsonl $gpu.drafts $on/lib$gpu.so --speculate prompt
+    is "drafts, $gpu" "$dir/cpu.drafts" "$dir/$gpu.drafts"
+done
 if [ -e "$build/tests/bin/libamdhip64-gfx906.so" ]; then
     answer demo two.jsonl cpu.two --backend cpu
     answer demo two.jsonl gfx906.two $on/libamdhip64-gfx906.so
