@@ -131,10 +131,10 @@ struct flight {
     /* n_wanted: rows of which the host needs more than the argmax. shows: some logits or hidden
      * rows go to a sink. */
     int n_wanted, shows;
-    struct flight_seq *seq; /* [n_slots] */
-    struct sched_row *row;  /* [max_logits] by logits row of the step */
+    struct flight_seq *seq;    /* [n_slots] */
+    struct sched_row *row;     /* [max_logits] by logits row of the step */
     struct hidden_row *hidden; /* [n_batch] */
-    uint8_t *wanted;        /* [max_logits] 1: the host needs all logits of the row */
+    uint8_t *wanted;           /* [max_logits] 1: the host needs all logits of the row */
 };
 
 struct sched {
@@ -148,9 +148,9 @@ struct sched {
     int32_t *free_seat;   /* [n_seats] seats that no sequence has, at most n_slots */
     int n_seats;
     struct pool *pool, *own_pool; /* the backend's, or an own one */
-    struct sampler *sampler; /* [threads of the pool] */
-    float *adjusted;         /* [threads][vocab] */
-    uint32_t *masks;         /* [n_held][n_mask] */
+    struct sampler *sampler;      /* [threads of the pool] */
+    float *adjusted;              /* [threads][vocab] */
+    uint32_t *masks;              /* [n_held][n_mask] */
     int n_mask;
     /* of sched_look_ahead: sequences [n_slots]; the first one of each grammar [n_slots + 1] */
     struct seq **looking;
@@ -164,7 +164,7 @@ struct sched {
     int n_order;
     struct queued *queue; /* ring [queue_size] of requests without a started choice */
     int queue_size, queue_first, n_queue;
-    int drains; /* sched_drain was called */
+    int drains;             /* sched_drain was called */
     struct drafter drafter; /* propose NULL: none */
     struct draft_text *draft_text;
     double cost[SCHED_COSTS];      /* seconds of a step by decode rows; 0: unknown */
