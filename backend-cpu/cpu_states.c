@@ -118,8 +118,8 @@ struct delta_job {
     const float *skip;         /* [nv]; NULL: none */
     enum delta_rule rule;
     float beta_scale;
-    float *out;                /* [rows][nv dv] */
-    struct slots slots;        /* a slot is [nv][dk][dv] */
+    float *out;         /* [rows][nv dv] */
+    struct slots slots; /* a slot is [nv][dk][dv] */
     int key_heads, value_heads, key_dim, value_dim;
     size_t qk_stride, v_stride;
     float *unit;     /* [nk][rows][2][dk] */

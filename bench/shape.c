@@ -7,17 +7,15 @@
 
 /* Keys of opt4gptq.config beside the sizes (core/model/modelfile.h). "experts" and "layer_types"
  * are added layer by layer. */
-#define QWEN3_MOE \
-    "{\"n_experts\":128,\"top_k\":8,\"expert_ffn\":768,\"shared_ffn\":0," ROUTER "}"
-#define MIXTRAL \
-    "{\"n_experts\":8,\"top_k\":2,\"expert_ffn\":14336,\"shared_ffn\":0," ROUTER "}"
+#define QWEN3_MOE "{\"n_experts\":128,\"top_k\":8,\"expert_ffn\":768,\"shared_ffn\":0," ROUTER "}"
+#define MIXTRAL "{\"n_experts\":8,\"top_k\":2,\"expert_ffn\":14336,\"shared_ffn\":0," ROUTER "}"
 #define MINIMAX_M2                                                                                 \
     "{\"n_experts\":256,\"top_k\":8,\"expert_ffn\":1536,\"shared_ffn\":0,"                         \
     "\"router_score\":\"sigmoid\",\"router_normalize\":1,\"router_scale\":1,"                      \
     "\"router_groups\":1,\"router_kept_groups\":1}"
-#define QWEN3_5_MOE \
-    "{\"n_experts\":256,\"top_k\":8,\"expert_ffn\":512,\"shared_ffn\":512," ROUTER "," \
-    "\"linear_key_heads\":16,\"linear_value_heads\":32,\"linear_key_dim\":128," \
+#define QWEN3_5_MOE                                                                                \
+    "{\"n_experts\":256,\"top_k\":8,\"expert_ffn\":512,\"shared_ffn\":512," ROUTER ","             \
+    "\"linear_key_heads\":16,\"linear_value_heads\":32,\"linear_key_dim\":128,"                    \
     "\"linear_value_dim\":128,\"conv_width\":4}"
 #define DEEPSEEK_V2_LITE                                                                           \
     "{\"n_experts\":64,\"top_k\":6,\"expert_ffn\":1408,\"shared_ffn\":2816,"                       \
@@ -31,15 +29,15 @@
     "\"router_groups\":1,\"router_kept_groups\":1,"                                                \
     "\"latent_dim\":512,\"nope_dim\":192,\"value_dim\":256,\"q_lora_dim\":768,"                    \
     "\"latent_eps\":1e-6,\"attend_scale\":0.0625}"
-#define NEMOTRON_3_NANO \
-    "{\"pattern\":\"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME\"," \
-    "\"n_experts\":128,\"top_k\":6,\"expert_ffn\":1856,\"shared_ffn\":3712,\"expert_dim\":0," \
-    "\"router_score\":\"sigmoid\",\"router_normalize\":1,\"router_scale\":2.5," \
-    "\"router_groups\":1,\"router_kept_groups\":1,\"conv_bias\":1,\"conv_width\":4," \
-    "\"linear_key_heads\":8,\"linear_value_heads\":64,\"linear_key_dim\":128," \
+#define NEMOTRON_3_NANO                                                                            \
+    "{\"pattern\":\"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME\","                       \
+    "\"n_experts\":128,\"top_k\":6,\"expert_ffn\":1856,\"shared_ffn\":3712,\"expert_dim\":0,"      \
+    "\"router_score\":\"sigmoid\",\"router_normalize\":1,\"router_scale\":2.5,"                    \
+    "\"router_groups\":1,\"router_kept_groups\":1,\"conv_bias\":1,\"conv_width\":4,"               \
+    "\"linear_key_heads\":8,\"linear_value_heads\":64,\"linear_key_dim\":128,"                     \
     "\"linear_value_dim\":64}"
-#define ROUTER \
-    "\"router_score\":\"softmax\",\"router_normalize\":1,\"router_scale\":1," \
+#define ROUTER                                                                                     \
+    "\"router_score\":\"softmax\",\"router_normalize\":1,\"router_scale\":1,"                      \
     "\"router_groups\":1,\"router_kept_groups\":1"
 
 /* clang-format off */

@@ -30,13 +30,13 @@ enum hf_trait {
     HF_SHARED_GATE = 1 << 15, /* sigmoid gate of the shared expert */
     HF_HYBRID = 1 << 16,      /* layers of gated DeltaNet */
     HF_GEMMA4 = 1 << 17,
-    HF_PLE = 1 << 18,            /* per-layer embeddings (Gemma 4) */
-    HF_INTERLEAVED = 1 << 19,    /* RoPE rotates pairs (2i, 2i + 1) */
-    HF_GPT_OSS = 1 << 20,        /* layouts of its experts; SwiGLU with limits */
-    HF_NO_ROPE = 1 << 21, /* some layers have no RoPE, or heads are rotated ahead (Hunyuan) */
-    HF_SCALES = 1 << 22,         /* four multipliers (Granite) */
-    HF_QUERY_SCALE = 1 << 23,    /* queries grow with the position (Ministral 3) */
-    HF_MROPE = 1 << 24,          /* RoPE has sections for images: of text all positions are equal */
+    HF_PLE = 1 << 18,         /* per-layer embeddings (Gemma 4) */
+    HF_INTERLEAVED = 1 << 19, /* RoPE rotates pairs (2i, 2i + 1) */
+    HF_GPT_OSS = 1 << 20,     /* layouts of its experts; SwiGLU with limits */
+    HF_NO_ROPE = 1 << 21,     /* some layers have no RoPE, or heads are rotated ahead (Hunyuan) */
+    HF_SCALES = 1 << 22,      /* four multipliers (Granite) */
+    HF_QUERY_SCALE = 1 << 23, /* queries grow with the position (Ministral 3) */
+    HF_MROPE = 1 << 24,       /* RoPE has sections for images: of text all positions are equal */
     HF_TURNED_EXPERTS = 1 << 25, /* tensors of all experts are [E][in][out] */
     HF_SLIDING_ROPE = 1 << 26,   /* layers with a window have a RoPE of their own (OLMo 3) */
     HF_TIED = 1 << 27,           /* tied, whatever the language model alone says */
@@ -80,7 +80,7 @@ struct hf_xielu {
 
 struct hf_config {
     const char *architecture; /* value of the model file's key */
-    uint64_t traits; /* enum hf_trait and HF_*, bits below 52 */
+    uint64_t traits;          /* enum hf_trait and HF_*, bits below 52 */
     int n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context;
     int tied;          /* the embedding is also the head, unless the checkpoint has another */
     int may_lack_head; /* its class has none: it makes embeddings */
@@ -119,7 +119,7 @@ struct hf_config {
      */
     int latent_dim, nope_dim, value_dim, q_lora_dim; /* q_lora_dim 0: none */
     struct hf_falcon falcon;                         /* HF_FALCON */
-    double beta_scale;       /* HF_OLMO_HYBRID */
+    double beta_scale;                               /* HF_OLMO_HYBRID */
     int expert_dim; /* HF_ONE_BLOCK: size of what experts read and write; 0: dim */
     /* HF_GEMMA4: */
     int *head_dims, *kv_heads, *ffns; /* [n_layers] */

@@ -191,8 +191,10 @@ static int take_hybrid(struct hf_config *c, const json_t *config, const struct h
     int every, gate, olmo = (c->traits & HF_OLMO_HYBRID) != 0;
     if (hff_list(&c->linear, c->n_layers, e) || hff_types(c, config, &types, e) ||
         hff_int(config, "full_attention_interval", f->full_every, 1, 1 << 16, &every, e) ||
-        hff_int(config, "linear_num_key_heads", olmo ? c->n_heads : 16, 1, 1 << 16, &c->linear_key_heads, e) ||
-        hff_int(config, "linear_num_value_heads", olmo ? c->n_heads : 32, 1, 1 << 16, &c->linear_value_heads, e) ||
+        hff_int(config, "linear_num_key_heads", olmo ? c->n_heads : 16, 1, 1 << 16,
+                &c->linear_key_heads, e) ||
+        hff_int(config, "linear_num_value_heads", olmo ? c->n_heads : 32, 1, 1 << 16,
+                &c->linear_value_heads, e) ||
         hff_int(config, "linear_key_head_dim", olmo ? 3 * c->dim / (4 * c->linear_key_heads) : 128,
                 1, 4096, &c->linear_key_dim, e) ||
         hff_int(config, "linear_value_head_dim", olmo ? 2 * c->linear_key_dim : 128, 1, 4096,

@@ -93,6 +93,20 @@ static int grouped_slice(enum row_pick pick, int64_t q, int64_t kv, int64_t head
     return 1;
 }
 
+/* Of [z, x, B, C, dt] the rows of z, of dt, or of C, B, x. */
+static int mamba_slices(const struct layer *l, enum row_pick pick, int64_t n,
+                        struct slice s[SLICES], int64_t *total)
+{
+    int64_t inner = l->size[SIZE_VALUES], keys = l->size[SIZE_KEYS], b = 2 * inner;
+    *total = b + 2 * keys + l->size[SIZE_VALUE_HEADS];
+    s[0] = (struct slice){pick == PICK_MAMBA_Z ? 0 : b + 2 * keys, n, 0, 1};
+    if (pick != PICK_MAMBA_QKV) return 1;
+    s[0] = (struct slice){b + keys, keys, 0, 1};
+    s[1] = (struct slice){b, keys, 0, 1};
+    s[2] = (struct slice){inner, inner, 0, 1};
+    return 3;
+}
+
 /* The rows of a pick. *total: rows of the module. Returns the number of slices, 0: all rows. */
 static int slices_of(const struct layer *l, const struct hf_config *c,
                      const struct linear_rule *rule, struct slice s[SLICES], int64_t *total)
@@ -139,16 +153,7 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
     case PICK_GROUPED_V: *total = q + 2 * kv; return grouped_slice(rule->pick, q, kv, head, s);
     case PICK_MAMBA_DT:
     case PICK_MAMBA_QKV:
-    case PICK_MAMBA_Z: {
-        int64_t inner = l->size[SIZE_VALUES], keys = l->size[SIZE_KEYS], x = inner, b = 2 * inner;
-        *total = 2 * inner + 2 * keys + l->size[SIZE_VALUE_HEADS];
-        s[0] = (struct slice){rule->pick == PICK_MAMBA_Z ? 0 : b + 2 * keys, n, 0, 1};
-        if (rule->pick != PICK_MAMBA_QKV) return 1;
-        s[0] = (struct slice){b + keys, keys, 0, 1};
-        s[1] = (struct slice){b, keys, 0, 1};
-        s[2] = (struct slice){x, inner, 0, 1};
-        return 3;
-    }
+    case PICK_MAMBA_Z: return mamba_slices(l, rule->pick, n, s, total);
     case PICK_THIRD_3: second++; /* fall through */
     case PICK_THIRD_2: second++; /* fall through */
     case PICK_THIRD_1:

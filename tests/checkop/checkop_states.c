@@ -27,10 +27,10 @@
 enum { MAX_SEQS = 3 };
 
 struct state_case {
-    int width, channels;        /* conv */
+    int width, channels; /* conv */
     int bias, linear;
-    int nk, nv, dk, dv;         /* delta: width is 0 */
-    int ssm, apart;             /* apart: q, k and v are in buffers of their own */
+    int nk, nv, dk, dv; /* delta: width is 0 */
+    int ssm, apart;     /* apart: q, k and v are in buffers of their own */
     float beta_scale;
     int n_seqs, rows[MAX_SEQS]; /* rows of each sequence */
     int shared;                 /* the first rows of sequence 1 are those of sequence 0 */

@@ -38,19 +38,21 @@ DEVICE struct delta_block delta_block_of(const struct delta_args *a)
                                 a->state.seq_start[seq], a->state.seq_start[seq + 1]};
 }
 
-/* The loads of a producer for a chunk: parts of q or k, elements of v, the gates of a row. */
+/* The loads of producer t for the chunk from `row` on: parts of q or k, elements of v, the gates of
+ * a row. */
 struct delta_loads {
+    int t, row;
     f32x4 x[8];
     float v[4], a, b;
 };
 
 enum { DELTA_VECTORS = DELTA_THREADS / 8 }; /* vectors of q and k that the producers load at once */
 
-/* A chunk from `row` on; rows behind the sequence are zeros. t: number of the producer */
+/* Rows behind the sequence are zeros. */
 DEVICE void delta_load(const struct delta_args *a, const struct delta_block *b,
-                       struct delta_loads *l, int t, int row, const int dims, const int rows,
-                       const int ssm)
+                       struct delta_loads *l, const int dims, const int rows, const int ssm)
 {
+    const int t = l->t, row = l->row;
     int key_head = b->head / (a->value_heads / a->key_heads);
     const f32x4 none = {0, 0, 0, 0};
     UNROLL for (int n = 0; n < (2 * rows + DELTA_VECTORS - 1) / DELTA_VECTORS; n++)
@@ -83,9 +85,10 @@ DEVICE void delta_load(const struct delta_args *a, const struct delta_block *b,
 
 /* Norms q and k, computes the gates, and stores all in shared memory. */
 DEVICE void delta_store(const struct delta_args *a, const struct delta_block *b,
-                        const struct delta_loads *l, int t, const struct delta_stage *s,
-                        const int dims, const int rows, const int ssm)
+                        const struct delta_loads *l, const struct delta_stage *s, const int dims,
+                        const int rows, const int ssm)
 {
+    const int t = l->t;
     UNROLL for (int n = 0; n < (2 * rows + DELTA_VECTORS - 1) / DELTA_VECTORS; n++)
     {
         int vector = n * DELTA_VECTORS + t / 8, is_q = vector / rows;
@@ -301,13 +304,15 @@ DEVICE void delta(const struct delta_args *a, float *lds, const int dims, const 
         n_chunks = (b.end - b.row + rows - 1) / rows;
     if (produces) {
         struct delta_loads l;
-        delta_load(a, &b, &l, t, b.row, dims, rows, ssm);
+        l.t = t;
+        l.row = b.row;
+        delta_load(a, &b, &l, dims, rows, ssm);
         NO_UNROLL for (int chunk = 0; chunk < n_chunks; chunk++)
         {
             struct delta_stage s = delta_stage_of(lds, chunk, dims, rows);
-            delta_store(a, &b, &l, t, &s, dims, rows, ssm);
-            if (chunk + 1 < n_chunks)
-                delta_load(a, &b, &l, t, b.row + (chunk + 1) * rows, dims, rows, ssm);
+            delta_store(a, &b, &l, &s, dims, rows, ssm);
+            l.row += rows;
+            if (chunk + 1 < n_chunks) delta_load(a, &b, &l, dims, rows, ssm);
             barrier();
         }
         barrier();
@@ -338,9 +343,11 @@ DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims, co
     chunk.n = 1; /* a constant */
     struct delta_loads l;
     struct delta_columns c;
-    delta_load(a, &b, &l, thread(), b.row, dims, 1, ssm);
+    l.t = thread();
+    l.row = b.row;
+    delta_load(a, &b, &l, dims, 1, ssm);
     delta_read(a, &b, &c, dims);
-    delta_store(a, &b, &l, thread(), &chunk.s, dims, 1, ssm);
+    delta_store(a, &b, &l, &chunk.s, dims, 1, ssm);
     barrier();
     if (ssm) ssm_rows(&c, &chunk, dims);
     else delta_rows(&c, &chunk, dims);
