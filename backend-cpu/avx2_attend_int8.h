@@ -129,14 +129,17 @@ ALWAYS_INLINE void keys_words(const int16_t *q, int row, const __m256i *words, i
         EACH (h, 4) {
             __m256i k = words[h];
             __asm__("" : "+x"(k)); /* loaded once */
-            EACH (i, m) a[i][h] = _mm256_add_epi32(a[i][h], _mm256_madd_epi16(k, v[i]));
+            EACH (i, m) {
+                a[i][h] = _mm256_add_epi32(a[i][h], _mm256_madd_epi16(k, v[i]));
+                __asm__("" : "+x"(a[i][h])); /* as in values_words */
+            }
         }
     }
     EACH (i, m)
         for (int h = 0; h < 4; h += 2) {
             __m256i *to = (void *)(sums + i * KV_PAGE + h * 4);
-            _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to),
-                                                     sums_of_pairs(a[i][h], a[i][h + 1])));
+            _mm256_storeu_si256(
+                to, _mm256_add_epi32(_mm256_loadu_si256(to), sums_of_pairs(a[i][h], a[i][h + 1])));
         }
 }
 
@@ -149,8 +152,8 @@ ALWAYS_INLINE void avx2_keys(const int16_t *q, int n, const uint8_t *keys, int d
     for (int d = 0, some; d < dims; d += some, q += some) {
         some = dims - d < KEY_DIMS ? dims - d : KEY_DIMS;
         for (int j = 0; j < some; j++, keys += 16)
-            words[j] = _mm256_sub_epi16(
-                _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)keys)), bias);
+            words[j] = _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)keys)),
+                                        bias);
         int i = 0;
         for (; i + 2 <= n; i += 2)
             keys_words(q + i * dims, dims, words, some, sums + i * KV_PAGE, 2);

@@ -67,9 +67,10 @@ ALWAYS_INLINE void states_ssm_prepare(const struct delta_inputs *t)
         memcpy(y, t->q + (size_t)h * n, bytes);
         memcpy(y + n, t->k + (size_t)h * n, bytes);
     }
-    for (int h = 0; h < t->value_heads; h++) {
+    for (int h = 0; h < t->value_heads; h++)
+        t->beta[(size_t)h * t->gate_stride] = cpu_softplusf(t->a[h] + t->bias[h]);
+    for (int h = 0; h < t->value_heads; h++) { /* by itself: its constants fill the registers */
         size_t at = (size_t)h * t->gate_stride;
-        t->beta[at] = cpu_softplusf(t->a[h] + t->bias[h]);
         t->g[at] = cpu_expf(t->decay[h] * t->beta[at]);
     }
 }

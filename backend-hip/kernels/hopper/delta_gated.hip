@@ -34,9 +34,11 @@ KERNEL(delta_gated_128, struct delta_gated_args)
     delta_read(a, &b, &c, DIMS);
     float weight = g->norm[column];
     wait_for_producer();
-    delta_load(a, &b, &l, thread(), b.row, DIMS, 1, 0);
+    l.t = thread();
+    l.row = b.row;
+    delta_load(a, &b, &l, DIMS, 1, 0);
     float gate = g->gate[offset];
-    delta_store(a, &b, &l, thread(), &chunk.s, DIMS, 1, 0);
+    delta_store(a, &b, &l, &chunk.s, DIMS, 1, 0);
     barrier();
     delta_rows(&c, &chunk, DIMS);
     cluster_barrier();
