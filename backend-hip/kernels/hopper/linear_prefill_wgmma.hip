@@ -278,14 +278,20 @@ DEVICE void write_rows(const struct linear_args *a, const struct linear_part *p,
         valid[j] = output + 8 * j < p->out;
         bias[j] = p->bias && valid[j] ? p->bias[output + 8 * j] : 0;
     }
+    float scale[32]; /* all loaded ahead of the first store */
+    UNROLL for (int i = 0; i < n / 4; i++)
+    {
+        int row = row0 + i / 2 * 8 + i % 2;
+        scale[i] = a->scale[row < a->rows ? row : 0];
+    }
     UNROLL for (int i = 0; i < n / 4; i++)
     {
         int row = row0 + i / 2 * 8 + i % 2;
         if (row >= a->rows) continue;
-        float scale = a->scale[row], *y = p->y + (u64)row * (u64)p->out + (u64)output;
+        float *y = p->y + (u64)row * (u64)p->out + (u64)output;
         UNROLL for (int j = 0; j < 2; j++)
         {
-            float v = total[i / 2 * 4 + 2 * j + i % 2] * scale;
+            float v = total[i / 2 * 4 + 2 * j + i % 2] * scale[i];
             if (valid[j]) y[8 * j] = p->bias ? v + bias[j] : v;
         }
     }
