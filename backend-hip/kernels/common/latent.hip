@@ -472,7 +472,7 @@ DEVICE void latent_split(const struct latent_attend_args *a, const struct latent
     part[round8(a->latent) + 1] = exact_fold(l->lanes + t * EXACT_LANES);
 }
 
-KERNEL(attend_latent, struct latent_attend_args)
+KERNEL(exact_latent, struct latent_attend_args)
 {
     LDS(f32x4, q, LATENT_HEADS *LATENT_DIMS / 4);
     LDS(f32x4, weight, LATENT_HEADS *KV_SPLIT / 4);
