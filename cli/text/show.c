@@ -7,6 +7,7 @@
 
 static int put_raw(const char *text, size_t n, struct err *e)
 {
+    if (!n) return 0;
     if (fwrite(text, 1, n, stdout) == n && !fflush(stdout)) return 0;
     return err_sys(e, "cannot write to stdout");
 }

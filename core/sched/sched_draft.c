@@ -170,6 +170,7 @@ int seq_accept(struct sched *s, struct seq *q, const struct sched_row *row)
         q->n_computed++;
         q->n_rowed = q->n_generated;
         s->stats.n_accepted_tokens++;
+        seq_publish(s, q, q->n_computed);
         if (q->n_generated == seq_limit(s, q->job->request)) seq_leave(s, q, SEQ_ENDING);
     }
     if (!q->n_drafted) return 1;

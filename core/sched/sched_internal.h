@@ -211,6 +211,9 @@ int requests_alike(const struct request *a, const struct request *b);
 /* Takes cached pages for the sequence's next tokens, as far as their rows have no results to emit.
  */
 void seq_find_pages(struct sched *s, struct seq *q);
+/* Publishes the full pages before position END, of the prompt or, where these are shared, of all
+ * tokens. */
+void seq_publish(struct sched *s, struct seq *q, int end);
 /* Drops its pages and slots: what it computed is lost. */
 void seq_release(struct sched *s, struct seq *q);
 /* Ends the computation of a sequence: it becomes ENDING or DONE. */

@@ -143,14 +143,13 @@ static const int32_t *page_tokens(const struct seq *q, int page, int32_t *text)
     return text;
 }
 
-/* Publishes the full pages of the prompt, or of all tokens, that this step completes. Other
- * sequences may use them in the same step, because every layer stores the keys and values of all
- * rows before it attends; of a model with states they lack a snapshot until the step has begun. */
-static void publish(struct sched *s, struct seq *q)
+/* Other sequences may use the pages that a step completes in the same step, because every layer
+ * stores the keys and values of all rows before it attends; of a model with states they lack a
+ * snapshot until the step has begun. */
+void seq_publish(struct sched *s, struct seq *q, int end)
 {
     const struct request *r = q->job->request;
     int32_t text[KV_PAGE];
-    int end = q->n_computed + q->n_rows - q->n_drafted;
     if (end > r->n_prompt && !s->options.share_generated) end = r->n_prompt;
     for (; (q->n_shared + 1) * KV_PAGE <= end; q->n_shared++)
         q->chain = kv_publish(&s->kv, q->page[q->n_shared], q->chain,
@@ -288,7 +287,7 @@ static void plan_seq(struct sched *s, int index)
     q->to = q->own;
     if (rows && snapshot < n_prompt && q->n_computed + rows == snapshot)
         q->to = states_take(&s->states);
-    publish(s, q);
+    seq_publish(s, q, q->n_computed + rows - q->n_drafted);
 }
 
 static void add_rows(struct sched *s, struct flight *f, struct seq *q)
