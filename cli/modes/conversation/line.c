@@ -215,8 +215,9 @@ static int open_editor(struct line_reader *r, struct err *e)
     el_set(r->editor, EL_EDITOR, "emacs");
     el_set(r->editor, EL_HIST, history, r->history);
     el_set(r->editor, EL_GETCFN, read_key);
-    el_set(r->editor, EL_ADDFN, "insert-paste", "insert what was pasted", insert_paste);
-    el_set(r->editor, EL_ADDFN, "insert-newline", "insert a newline", insert_newline);
+    /* the wide form keeps no copies of its texts, which libedit would not give back */
+    el_wset(r->editor, EL_ADDFN, L"insert-paste", L"insert what was pasted", insert_paste);
+    el_wset(r->editor, EL_ADDFN, L"insert-newline", L"insert a newline", insert_newline);
     el_set(r->editor, EL_BIND, "^^", "insert-paste", NULL);
     el_set(r->editor, EL_BIND, "^_", "insert-newline", NULL);
     mark_pastes(1);
