@@ -23,7 +23,7 @@
 
 #ifdef __SANITIZE_ADDRESS__
 /* json_read leaks what jansson holds when memory is short; all of it comes from json.c's hook. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:^hook$\n"; }
 #endif
 
