@@ -104,7 +104,7 @@ static void attend_chunks(struct hip *h, const struct latent_attend_args *all)
         n = n_decode - row < at_once ? n_decode - row : at_once;
         a.parts = h->d_parts;
         a.n_splits = h->shape.n_splits;
-        hip_launch(h, K_exact_latent,
+        hip_launch(h, K_attend_latent_chunk,
                    (struct hip_blocks){n, head_blocks(&a), (size_t)a.n_splits, 0}, &a, sizeof a);
         const struct combine_args m = {.parts = h->d_parts,
                                        .out = a.out,
@@ -125,6 +125,6 @@ void hip_latent_attend(struct hip *h, const struct be_plan *p, int op)
     if (n_decode) attend_chunks(h, &all);
     if (!n) return;
     const struct latent_attend_args prompts = from_row(&all, (size_t)n_decode);
-    hip_launch(h, K_exact_latent, (struct hip_blocks){(size_t)n, head_blocks(&prompts), 1, 0},
+    hip_launch(h, K_attend_latent, (struct hip_blocks){(size_t)n, head_blocks(&prompts), 1, 0},
                &prompts, sizeof prompts);
 }

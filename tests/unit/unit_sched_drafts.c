@@ -87,7 +87,7 @@ static void over_all_ways(enum kv_type kv, uint64_t seed)
                                 .kv = kv,
                                 .overlap = (i + i / 8) % 2,
                                 .draft_most = 1 + i % 9,
-                                .draft_always = i % 4 != 3,
+                                .draft_always = i % 8 != 7, /* else clocks decide */
                                 .drafter = i % 5 == 2 ? NULL : &teller,
                                 .ops = i / 7 % 2 ? &odd : NULL};
         struct sched_stats stats = run(&u, all, N);
@@ -99,7 +99,7 @@ static void over_all_ways(enum kv_type kv, uint64_t seed)
     }
     printf("# %d requests, %d ways: %d tokens of drafts, %d of them right; %d preemptions\n", N,
            WAYS, (int)drafted, (int)accepted, (int)preempted);
-    assert_true(accepted > 30 * WAYS && drafted - accepted > 10 * WAYS && preempted > WAYS / 8);
+    assert_true(accepted > 50 * WAYS && drafted - accepted > 20 * WAYS && preempted > WAYS / 8);
     free(want);
     free_records(all, N);
 }

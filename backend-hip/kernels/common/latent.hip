@@ -427,9 +427,10 @@ DEVICE void latent_rows(const struct latent_attend_args *a, const struct latent_
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 8; i++) value[h][i] = 0;
     exact_begin_rows(l->run);
     latent_queries(a, l, row);
-    for (int c0 = r.first / KV_SPLIT * KV_SPLIT; c0 <= r.pos; c0 += KV_SPLIT) {
+    NO_UNROLL for (int c0 = r.first / KV_SPLIT * KV_SPLIT; c0 <= r.pos; c0 += KV_SPLIT)
+    {
         float acc[2][8];
-        latent_chunk(a, l, &v, &r, c0, acc);
+        latent_chunk(LATE_ARGS(a), l, &v, &r, c0, acc);
         if (t < LATENT_HEADS)
             exact_merge_row(l->run, t, l->max[t], exact_fold(l->lanes + t * EXACT_LANES));
         barrier();
@@ -438,6 +439,7 @@ DEVICE void latent_rows(const struct latent_attend_args *a, const struct latent_
         barrier();
     }
     exact_end_rows(l->run, (const float *)0, 0);
+    a = LATE_ARGS(a);
     UNROLL for (int h = 0; h < 2; h++) if (v.octet >= 0 && head0 + v.head + h < a->n_heads)
         latent_put(&v,
                    a->out + ((u64)row * (u64)a->n_heads + (u64)(head0 + v.head + h)) *
@@ -472,21 +474,23 @@ DEVICE void latent_split(const struct latent_attend_args *a, const struct latent
     part[round8(a->latent) + 1] = exact_fold(l->lanes + t * EXACT_LANES);
 }
 
-KERNEL(exact_latent, struct latent_attend_args)
-{
-    LDS(f32x4, q, LATENT_HEADS *LATENT_DIMS / 4);
-    LDS(f32x4, weight, LATENT_HEADS *KV_SPLIT / 4);
-    LDS(float, part, THREADS);
-    LDS(float, max, LATENT_HEADS);
-    LDS(float, lanes, LATENT_HEADS *EXACT_LANES);
-    LDS(struct exact_rows_run, run, 1);
-    LDS(float, of_value, KV_SPLIT);
-    LDS(float, scale, LATENT_HEADS);
-    LDS(float, query, 2 * LATENT_HEADS);
-    LDS(u64, pages, KV_SPLIT / PAGE);
-    const struct latent_attend_args *a = ARGS;
-    const struct latent_shared l = {run,   (float *)q, (float *)weight, part,  max,
-                                    lanes, of_value,   scale,           query, pages};
-    if (a->n_splits) latent_split(a, &l);
-    else latent_rows(a, &l);
-}
+/* A kernel each, so that neither holds the other's scalars. */
+#define ATTEND_LATENT(name, of)                                                                    \
+    KERNEL(name, struct latent_attend_args)                                                        \
+    {                                                                                              \
+        LDS(f32x4, q, LATENT_HEADS *LATENT_DIMS / 4);                                              \
+        LDS(f32x4, weight, LATENT_HEADS *KV_SPLIT / 4);                                            \
+        LDS(float, part, THREADS);                                                                 \
+        LDS(float, max, LATENT_HEADS);                                                             \
+        LDS(float, lanes, LATENT_HEADS *EXACT_LANES);                                              \
+        LDS(struct exact_rows_run, run, 1);                                                        \
+        LDS(float, of_value, KV_SPLIT);                                                            \
+        LDS(float, scale, LATENT_HEADS);                                                           \
+        LDS(float, query, 2 * LATENT_HEADS);                                                       \
+        LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
+        const struct latent_shared l = {run,   (float *)q, (float *)weight, part,  max,            \
+                                        lanes, of_value,   scale,           query, pages};         \
+        of(ARGS, &l);                                                                              \
+    }
+ATTEND_LATENT(attend_latent, latent_rows)
+ATTEND_LATENT(attend_latent_chunk, latent_split)

@@ -176,7 +176,8 @@ KERNEL_ROW(gather_rows, ALL, FOR_GATHER, THREADS, 0, 0, 0, 0)
 /* Latent heads (latent.hip) */
 KERNEL_ROW(rope_latent, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(latent_page_jobs, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
-KERNEL_ROW(exact_latent, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_latent, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_latent_chunk, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 
 /* Rotation and attention (rope.hip, open_pages.hip, attend.hip, attend_int8.hip) */
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
