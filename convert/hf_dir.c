@@ -22,12 +22,6 @@ static char *join(const char *dir, const char *name)
     return p;
 }
 
-static int ends_with(const char *s, const char *tail)
-{
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && !strcmp(s + n - m, tail);
-}
-
 int hfd_open(struct hf_dir *d, const char *path, struct err *e)
 {
     struct stat sb;
@@ -143,7 +137,7 @@ static int shards_of_index(struct hf_dir *d, const char *index, const json_t *j,
         if (!json_is_string(file) || !is_inside(json_string_value(file)))
             return err_set(e, "%s/%s: weight_map: '%s' is not in a file inside the directory",
                            d->path, index, tensor);
-        if (!ends_with(json_string_value(file), ".safetensors"))
+        if (!file_name_ends(json_string_value(file), ".safetensors"))
             return err_set(e, "%s/%s: '%s' is not a safetensors file", d->path, index,
                            json_string_value(file));
         if (add_shard(d, json_string_value(file), e)) return -1;
@@ -163,8 +157,8 @@ static int holds_weights(const struct hf_dir *d, const char *name, int *yes, str
     if (!p) return err_memory(e);
     if (!st_open(&s, p, &why)) {
         for (size_t i = 0; i < s.n_tensors && !*yes; i++)
-            *yes = ends_with(s.tensors[i].name, ".qweight") ||
-                   ends_with(s.tensors[i].name, "embed_tokens.weight");
+            *yes = file_name_ends(s.tensors[i].name, ".qweight") ||
+                   file_name_ends(s.tensors[i].name, "embed_tokens.weight");
         if (st_meta(&s, "opt4gptq.version")) *yes = 0;
         st_close(&s);
     } else if (err_is_memory(&why)) {
@@ -210,10 +204,10 @@ static int read_listing(struct listing *l, const char *path, struct err *e)
     DIR *dir = opendir(path);
     if (!dir) return err_sys(e, "%s", path);
     for (struct dirent *x; !rc && (x = readdir(dir));) {
-        int is_pickle = ends_with(x->d_name, ".bin") || ends_with(x->d_name, ".pt") ||
-                        ends_with(x->d_name, ".pth");
+        int is_pickle = file_name_ends(x->d_name, ".bin") || file_name_ends(x->d_name, ".pt") ||
+                        file_name_ends(x->d_name, ".pth");
         if (is_pickle && !l->pickle && !(l->pickle = strdup(x->d_name))) rc = err_memory(e);
-        else if (ends_with(x->d_name, ".safetensors") && l->n < MAX_SHARDS)
+        else if (file_name_ends(x->d_name, ".safetensors") && l->n < MAX_SHARDS)
             rc = add_name(l, x->d_name, e);
     }
     closedir(dir);

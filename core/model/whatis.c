@@ -1,3 +1,4 @@
+#include "core/base/file.h"
 #include "core/model/whatis.h"
 
 #include "core/base/json.h"
@@ -24,12 +25,6 @@ struct listing {
         params;         /* files by their usual names */
     char missing[NAME]; /* a link to nothing */
 };
-
-static int ends_with(const char *s, const char *tail)
-{
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && !strcmp(s + n - m, tail);
-}
 
 static void keep_first(char kept[NAME], const char *name)
 {
@@ -115,11 +110,12 @@ static void look_at(struct listing *l, const char *dir, const char *name)
     else if (!strcmp(name, "model_index.json")) l->diffusers = 1;
     else if (!strcmp(name, "params.json")) l->params = 1;
     else if (!strcmp(name, "tokenizer.json") || !strcmp(name, "tokenizer.model")) l->tokenizer = 1;
-    else if (ends_with(name, ".safetensors.index.json")) l->index = 1;
-    else if (ends_with(name, ".gguf")) keep_first(l->gguf, name);
-    else if (ends_with(name, ".bin") || ends_with(name, ".pt") || ends_with(name, ".pth"))
+    else if (file_name_ends(name, ".safetensors.index.json")) l->index = 1;
+    else if (file_name_ends(name, ".gguf")) keep_first(l->gguf, name);
+    else if (file_name_ends(name, ".bin") || file_name_ends(name, ".pt") ||
+             file_name_ends(name, ".pth"))
         keep_first(l->pickle, name);
-    else if (ends_with(name, ".safetensors"))
+    else if (file_name_ends(name, ".safetensors"))
         keep_first(is_model_file(path) ? l->ours : l->safetensors, name);
 }
 
@@ -438,7 +434,7 @@ static int of_file(const char *path, enum whatis_wanted wanted, struct err *e)
     size_t n = read_head(path, head, HEAD);
     int known = of_format(path, head, n, e);
     free(head);
-    if (known || !ends_with(path, ".json")) return known;
+    if (known || !file_name_ends(path, ".json")) return known;
     snprintf(dir, sizeof dir, "%s", path);
     char *slash = strrchr(dir, '/');
     if (slash) slash[slash == dir] = 0;

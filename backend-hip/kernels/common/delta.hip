@@ -1,13 +1,14 @@
-/* delta.hip: the gated delta rule (OP_DELTA; Yang et al. 2025, 3) and, with the constant `ssm`, the
- * recurrence of Mamba-2 (Dao & Gu 2024, 7), one row of a sequence after another. Block (DELTA_COLUMNS columns of a value head, sequence): eight neighbouring threads, the
- * consumers, have two columns of the state S in registers, thread `part` rows i with i / 4 % 8 =
- * part. As many threads behind them, the producers, load rows, norm q and k and compute the gates;
- * they leave a chunk of rows in shared memory while the consumers compute the chunk before.
- * k S of a row, with its sum over the threads, is what the update depends on; q S of the row before
- * is computed beside it.
+/* delta.hip: the gated delta rule (OP_DELTA; Yang et al. 2025, 3) and, with the constant `ssm`,
+ * the recurrence of Mamba-2 (Dao & Gu 2024, 7), one row of a sequence after another. Block
+ * (DELTA_COLUMNS columns of a value head, sequence): eight neighbouring threads, the consumers,
+ * have two columns of the state S in registers, thread `part` rows i with i / 4 % 8 = part. As
+ * many threads behind them, the producers, load rows, norm q and k and compute the gates; they
+ * leave a chunk of rows in shared memory while the consumers compute the chunk before. k S of a
+ * row, with its sum over the threads, is what the update depends on; q S of the row before is
+ * computed beside it.
  * Bits: a sum over the key dimensions has two partial sums in each thread, i % 2, ascending and
- * fused; they are added, then those of neighbours, pairs and fours of threads. Squares of q and k:
- * 8 threads have four neighbouring dimensions of each 32. k (g S) is computed as g (k S). */
+ * fused; they are added, then those of neighbours, pairs and fours of threads. Squares of q and
+ * k: 8 threads have four neighbouring dimensions of each 32. k (g S) is computed as g (k S). */
 
 /* A chunk of rows in shared memory; the second one is behind it. */
 struct delta_stage {
@@ -354,16 +355,16 @@ DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims, co
     delta_write(a, &b, &c, dims);
 }
 
-#define DELTA(name, images, dims, rows, ssm)                                                            \
+#define DELTA(name, images, dims, rows, ssm)                                                       \
     KERNEL(name, struct delta_args)                                                                \
     {                                                                                              \
         LDS(float, lds, 2 * DELTA_STAGE(dims, rows));                                              \
-        delta(ARGS, lds, dims, rows, ssm);                                                              \
+        delta(ARGS, lds, dims, rows, ssm);                                                         \
     }
-#define DELTA_ONE(name, images, dims, blocks, ssm)                                                      \
+#define DELTA_ONE(name, images, dims, blocks, ssm)                                                 \
     KERNEL(name, struct delta_args)                                                                \
     {                                                                                              \
         LDS(float, lds, DELTA_STAGE(dims, 1));                                                     \
-        delta_one(ARGS, lds, dims, ssm);                                                                \
+        delta_one(ARGS, lds, dims, ssm);                                                           \
     }
 #include "backend-hip/kernels/common/list.h"

@@ -1,6 +1,6 @@
-/* batch.h: what the files of the batch mode share: batch.c (opening, the loop, the end) and
- * batch_check.c (--check). Owns: one run over one input file. Must not know: how answers are
- * computed, written or kept. */
+/* batch.h: what the files of the batch mode share: batch_open.c (opening), batch.c (the loop, the
+ * end) and batch_check.c (--check). Owns: one run over one input file. Must not know: how answers
+ * are computed, written or kept. */
 #ifndef CLI_MODES_BATCH_BATCH_H
 #define CLI_MODES_BATCH_BATCH_H
 
@@ -14,6 +14,9 @@
 #include "cli/modes/batch/result.h"
 #include "cli/outputs.h"
 #include "cli/modes/batch/trace.h"
+
+/* What the journal ends with when the output is complete. */
+#define BATCH_COMPLETION "{\"errors\":%llu,\"bytes\":%llu,\"crc32\":%llu}\n"
 
 struct batch_run {
     const struct options *o;
@@ -72,5 +75,15 @@ int batch_check(struct batch_run *b, struct err *e);
 int batch_next(struct batch_run *b, struct input_line *line, uint64_t *slot, struct err *e);
 /* Warns once when a custom_id comes twice. */
 void batch_see_id(struct batch_run *b, const struct record *r);
+
+/* batch_open.c. Each -1: *e. Reads all the input once: records, checksum, kind of lines. */
+int batch_scan_input(struct batch_run *b, struct err *e);
+/* The output's name and its journal's, with the shard's suffix. */
+int batch_name_output(struct batch_run *b, struct err *e);
+/* The model, and what is read of it once for all records. */
+int batch_open_model(struct batch_run *b, struct err *e);
+int batch_open_journal(struct batch_run *b, struct err *e);
+/* Begins or continues the journal. 1: the output is complete already. */
+int batch_match_journal(struct batch_run *b, struct err *e);
 
 #endif
