@@ -39,6 +39,9 @@ static void count_free(void)
     if (seen && atomic_load(&seen->armed)) atomic_fetch_add(&seen->frees, 1);
 }
 
+/* What follows replaces functions of libraries, or libraries look for it: the build hides all else.
+ */
+#pragma GCC visibility push(default)
 #if defined(__SANITIZE_ADDRESS__)
 /* The sanitizer owns malloc, and tells of it. */
 void __sanitizer_malloc_hook(const volatile void *p, size_t bytes);
@@ -92,6 +95,7 @@ void free(void *p)
     __libc_free(p);
 }
 #endif
+#pragma GCC visibility pop
 
 static void on_sigsys(int sig, siginfo_t *info, void *context)
 {

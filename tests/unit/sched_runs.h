@@ -36,7 +36,7 @@ void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
 /* --- runs */
 struct setup {
     int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits, overlap, gather,
-        sample_forced, draft_most, draft_always;
+        sample_forced, draft_most, draft_always, share_generated;
     const struct drafter *drafter;
     enum kv_type kv;
     const struct backend *ops; /* NULL: the CPU's */
@@ -65,6 +65,7 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
                                      .overlap = u->overlap,
                                      .sample_forced = u->sample_forced,
                                      .draft_most = u->draft_most,
+                                     .share_generated = u->share_generated,
                                      .draft_always = u->draft_always,
                                      .drafter = u->drafter};
     if (forward_open(f, &model, u->ops ? u->ops : &backend_cpu, &fo, &e) ||

@@ -148,6 +148,43 @@ static void right_drafts_save_steps(void **state)
     free_records(all, N);
 }
 
+/* The next turn of a conversation finds the pages that accepted drafts have completed. */
+static void pages_of_drafts_are_shared(void **state)
+{
+    enum { PROMPT = 20, ANSWER = 45 }; /* the last position computed ends a page */
+    struct setup u = plain;
+    struct record *all = random_records(N, 5);
+    static struct teller t;
+    struct drafter teller = {.propose = tell, .self = &t};
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        struct request *r = &all[i].request;
+        r->n_prompt = PROMPT;
+        r->n_choices = 1;
+        r->max_tokens = ANSWER;
+        r->prompt_top = -1;
+        r->sampling = (struct sampler_params){
+            .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
+        all[i].stop_after = 0;
+    }
+    run(&u, all, N);
+    learn(&t, all);
+    t.wrong = 1 << 30;
+    memcpy(all[1].prompt, all[0].prompt, PROMPT * sizeof *all[0].prompt);
+    memcpy(all[1].prompt + PROMPT, t.token[0][0], ANSWER * sizeof *all[0].prompt);
+    all[1].request.n_prompt = PROMPT + ANSWER;
+    u.cache = u.share_generated = 1;
+    struct sched_stats without = run(&u, all, 2);
+    u.draft_most = 4;
+    u.draft_always = 1;
+    u.drafter = &teller;
+    struct sched_stats with = run(&u, all, 2);
+    assert_int_equal(without.n_cached_tokens, PROMPT + ANSWER - 1);
+    assert_int_equal(with.n_cached_tokens, PROMPT + ANSWER - 1);
+    assert_true(with.n_accepted_tokens > ANSWER / 2);
+    free_records(all, N);
+}
+
 /* ---- the drafter of texts */
 
 static int propose(const struct drafter *d, int seq, const char *prompt, const char *generated,
@@ -219,9 +256,8 @@ static void texts_say_what_comes_next(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drafts_change_no_answer),
-        cmocka_unit_test(nor_beside_packed_pages),
-        cmocka_unit_test(right_drafts_save_steps),
+        cmocka_unit_test(drafts_change_no_answer),   cmocka_unit_test(nor_beside_packed_pages),
+        cmocka_unit_test(right_drafts_save_steps),   cmocka_unit_test(pages_of_drafts_are_shared),
         cmocka_unit_test(texts_say_what_comes_next),
     };
     return cmocka_run_group_tests(tests, convert_model, close_model);

@@ -290,14 +290,14 @@ static void by_hand(void **state)
         {"{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"contains\":{\"minimum\":5},"
          "\"minContains\":2,\"maxContains\":3,\"maxItems\":4}",
          {"[5,6]", "[1,7,2,8]", "[9,9,9,1]"},
-         {"[5]", "[]", "[5,5,5,5", "[1,2,3", "[1,1,5,5,"}},
+         {"[5]", "[]", "[5,5,5,5]", "[1,2,3]", "[1,1,5,5,1]"}},
         {"{\"type\":\"array\",\"prefixItems\":[{\"const\":1}],\"items\":{\"enum\":[1,2,3]},"
          "\"contains\":{\"const\":3},\"maxItems\":2}",
          {"[1,3]"},
-         {"[1]", "[3", "[1,2", "[1,3,"}},
+         {"[1]", "[3,1]", "[1,2]", "[1,3,3]"}},
         {"{\"type\":\"array\",\"items\":{\"type\":\"null\"},\"contains\":false,\"minContains\":0}",
          {"[]", "[null]"},
-         {"[1"}},
+         {"[1]"}},
         {"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"type\":\"array\",\"items\":"
          "{\"enum\":[1,2]},\"contains\":{\"const\":2},\"minContains\":2}",
          {"[2]", "[1,2,1]"},
@@ -305,27 +305,27 @@ static void by_hand(void **state)
         {"{\"$ref\":\"#item\",\"$defs\":{\"a\":{\"$anchor\":\"item\",\"type\":\"null\"},"
          "\"b\":{\"const\":{\"$anchor\":\"item\"}}}}",
          {"null"},
-         {"1", "{"}},
+         {"1", "{}"}},
         {"{\"$id\":\"https://a.b/c/"
          "root.json\",\"properties\":{\"p\":{\"$ref\":\"leaf.json\"},\"q\":"
          "{\"$ref\":\"https://a.b/c/root.json#/$defs/l\"},\"r\":{\"$ref\":\"leaf.json#t\"}},"
          "\"additionalProperties\":false,\"$defs\":{\"l\":{\"$id\":\"leaf.json\",\"type\":"
          "\"array\",\"maxItems\":0,\"$defs\":{\"z\":{\"$anchor\":\"t\",\"type\":\"null\"}}}}}",
          {"{\"p\":[]}", "{\"q\":[]}", "{\"r\":null}"},
-         {"{\"p\":1", "{\"r\":[]}"}},
+         {"{\"p\":1}", "{\"r\":[]}"}},
         {"{\"$id\":\"#top\",\"type\":\"array\",\"items\":{\"$ref\":\"#top\"}}",
          {"[]", "[[],[[]]]"},
-         {"[1"}},
+         {"[1]"}},
         {"{\"$dynamicAnchor\":\"node\",\"type\":\"object\",\"properties\":{\"next\":"
          "{\"$dynamicRef\":\"#node\"}},\"unevaluatedProperties\":false}",
          {"{}", "{\"next\":{\"next\":{}}}"},
-         {"{\"other\"", "{\"next\":1"}},
+         {"{\"other\":1}", "{\"next\":1}"}},
         {"{\"allOf\":[{\"properties\":{\"a\":{\"type\":\"null\"}}},{\"$ref\":\"#/$defs/"
          "b\"}],\"type\":"
          "\"object\",\"unevaluatedProperties\":false,\"$defs\":{\"b\":{\"properties\":{\"b\":{}}}}"
          "}",
          {"{}", "{\"a\":null,\"b\":1}"},
-         {"{\"c\"", "{\"a\":1"}},
+         {"{\"c\":1}", "{\"a\":1}"}},
         {"{\"type\":\"object\",\"properties\":{\"k\":{}},\"anyOf\":[{\"properties\":{\"a\":{"
          "\"const\":"
          "1}},\"required\":[\"a\"]},{\"properties\":{\"b\":{\"const\":2}},\"required\":[\"b\"]}],"
@@ -335,11 +335,11 @@ static void by_hand(void **state)
         {"{\"type\":\"array\",\"prefixItems\":[{\"const\":1}],\"contains\":{\"const\":2},"
          "\"unevaluatedItems\":false}",
          {"[1,2]", "[1,2,2]"},
-         {"[1]", "[1,3", "[2"}},
+         {"[1]", "[1,3]", "[2,2]"}},
         {"{\"type\":\"object\",\"allOf\":[{\"additionalProperties\":true},{\"properties\":{\"a\":"
          "{}}}],\"unevaluatedProperties\":false}",
          {"{\"z\":1}"},
-         {"["}},
+         {"[]"}},
         {"true", {"{}", "[1]", "\"x\"", "null"}, {"", "nul"}},
     };
     static const char *const refused[][2] = {
@@ -353,6 +353,9 @@ static void by_hand(void **state)
         {"{\"$ref\":\"#x\"}", "#: $ref: '#x' is not there"},
         {"{\"$dynamicRef\":\"#x\",\"$defs\":{\"a\":{\"$dynamicAnchor\":\"x\"},\"b\":{\"$id\":\"b\","
          "\"$dynamicAnchor\":\"x\"}}}",
+         "#: $dynamicRef: '#x' means more than one part"},
+        {"{\"$dynamicRef\":\"#x\",\"$defs\":{\"a\":{\"$dynamicAnchor\":\"x\"},\"b\":{\"$id\":\"b\"}"
+         "}}",
          "#: $dynamicRef: '#x' means more than one part"},
         {"{\"if\":{\"required\":[\"a\"]},\"then\":{},\"unevaluatedProperties\":false}",
          "#: unevaluatedProperties: beside if is not served"},

@@ -272,7 +272,7 @@ static void convert_with(const char *name, json_t *post_processor, int n, const 
     snprintf(rest, sizeof rest, "%%T/hf-%s %%T/%s", name, name);
     free(run("opt4gptq-convert", rest, 0));
     model = name;
-    memcpy(before, ids, (size_t)n * sizeof *ids);
+    if (n) memcpy(before, ids, (size_t)n * sizeof *ids);
     n_before = n;
 }
 
