@@ -1,5 +1,6 @@
 #include "cli/modes/batch/answer_pooling.h"
 
+#include "cli/modes/batch/answer_ids.h"
 #include "cli/modes/batch/record_pooling.h"
 #include "engine/pooling.h"
 

@@ -9,7 +9,4 @@
 int answer_pooled(struct out *o, const struct job *j, const char *model, struct err *e);
 /* Appends the numbers alone, those of one prompt or pair between tabs, without the line's end. */
 int answer_pooled_plain(struct out *o, const struct job *j, struct err *e);
-/* Appends "PREFIX-" and the hash of the record, as a JSON string. */
-void answer_put_id(struct out *o, const char *prefix, const struct record *r);
-
 #endif

@@ -48,7 +48,7 @@ int job_encode(const struct job *j, const char *text, size_t bytes, struct job_p
         if (p->ids.id[i] < env->vocab) continue;
         err_set(&inner, "%s: token %zu of the text is id %d, the model's vocabulary ends at %d",
                 j->field, i, p->ids.id[i], env->vocab - 1);
-        return job_refuse(why, j->record.kind == RECORD_CHAT ? "messages" : j->field, &inner);
+        return job_refuse(why, j->field, &inner);
     }
     int rc = job_cut(j, text, bytes, p, why, e);
     if (rc) return rc;
@@ -98,11 +98,24 @@ static int one_prompt(const struct job *j, const json_t *v, struct job_prompt *p
     return job_refuse(why, j->field, &inner);
 }
 
+/* Developers of a response are what its template calls them: most know the system only. */
+static void name_developers(const struct chat *c, json_t *messages)
+{
+    size_t n, i;
+    const char *source = chat_source(c, &n), *role;
+    json_t *m;
+    if (source && memmem(source, n, "developer", strlen("developer"))) return;
+    json_array_foreach (messages, i, m)
+        if ((role = json_string_value(json_object_get(m, "role"))) && !strcmp(role, "developer"))
+            json_object_set_new(m, "role", json_string("system"));
+}
+
 /* Messages of a record, or a line of text as one. */
 static int make_messages(const struct job *j, json_t **messages, struct err *e)
 {
     const struct record *r = &j->record;
     const char *system = j->env->system_prompt;
+    if (r->kind == RECORD_RESPONSE) name_developers(j->chat, r->response.messages);
     if (r->messages) return chat_messages(j->chat, r->messages, messages, e);
     if (!(*messages = json_array())) return err_memory(e);
     if (system &&
@@ -117,7 +130,10 @@ static int template_variables(const struct job *j, json_t **extra, struct refusa
 {
     const struct record *r = &j->record;
     const json_t *const words[] = {r->effort, r->verbosity};
-    static const char *const names[] = {"reasoning_effort", "verbosity"};
+    static const char *const names[] = {"reasoning_effort", "verbosity"}, *const of_response[] = {
+                                                                              "reasoning.effort",
+                                                                              "text.verbosity"};
+    const char *const *fields = r->kind == RECORD_RESPONSE ? of_response : names;
     struct err inner = {0};
     *extra = r->kwargs ? json_copy((json_t *)(uintptr_t)r->kwargs) : json_object();
     if (!*extra) return err_memory(e);
@@ -125,15 +141,15 @@ static int template_variables(const struct job *j, json_t **extra, struct refusa
         const json_t *given = json_object_get(*extra, names[i]);
         if (!words[i]) continue;
         if (given && !json_equal(given, words[i]))
-            err_set(&inner, "%s: chat_template_kwargs says something else", names[i]);
+            err_set(&inner, "%s: chat_template_kwargs says something else", fields[i]);
         else if (chat_reads(j->chat, r->tools != NULL, names[i]))
             json_object_set(*extra, names[i], (json_t *)(uintptr_t)words[i]);
         else if (!i)
             err_set(&inner,
                     "%s: the model's chat template does not read it; variables that it "
                     "reads are set by chat_template_kwargs",
-                    names[i]);
-        if (inner.msg[0]) return job_refuse(why, names[i], &inner);
+                    fields[i]);
+        if (inner.msg[0]) return job_refuse(why, fields[i], &inner);
     }
     return json_check(e);
 }
@@ -184,8 +200,8 @@ static int chat_prompt(struct job *j, struct job_prompt *p, struct refusal *why,
     }
     if (rc) json_check(&inner);
     if (rc && !err_is_memory(&inner)) {
-        if (strncmp(inner.msg, "messages", strlen("messages"))) err_prefix(&inner, "messages");
-        return job_refuse(why, "messages", &inner);
+        if (strncmp(inner.msg, j->field, strlen(j->field))) err_prefix(&inner, "%s", j->field);
+        return job_refuse(why, j->field, &inner);
     }
     if (rc) *e = inner;
     else rc = job_encode(j, text, bytes, p, why, e);
@@ -206,9 +222,11 @@ int job_add_prompts(struct job *j, int n, struct err *e)
 static int read_prompts(struct job *j, struct refusal *why, struct err *e)
 {
     const struct record *r = &j->record;
-    j->field = r->pooling.b_field   ? r->pooling.b_field
-               : r->pooling.a_field ? r->pooling.a_field
-                                    : "prompt";
+    j->field = r->pooling.b_field                 ? r->pooling.b_field
+               : r->pooling.a_field               ? r->pooling.a_field
+               : r->kind == RECORD_RESPONSE       ? "input"
+               : r->messages || record_is_chat(r) ? "messages"
+                                                  : "prompt";
     if (r->kind >= RECORD_EMBEDDING && job_check_pooling(j, why)) return 1;
     if (r->kind < RECORD_EMBEDDING && j->env->headless) {
         struct err none;
@@ -227,21 +245,21 @@ static int read_prompts(struct job *j, struct refusal *why, struct err *e)
     }
     if (r->pooling.b) rc = job_read_pairs(j, why, e);
     else if (job_add_prompts(j, (int)n_prompts, e)) return -1;
-    else if (r->messages || r->kind == RECORD_CHAT) rc = chat_prompt(j, &j->prompt[0], why, e);
+    else if (r->messages || record_is_chat(r)) rc = chat_prompt(j, &j->prompt[0], why, e);
     else if (!r->prompt) rc = job_encode(j, r->text, r->text_bytes, &j->prompt[0], why, e);
     else if (!many) rc = one_prompt(j, r->prompt, &j->prompt[0], why, e);
     else
         for (int i = 0; i < j->n_prompts && !rc; i++)
             rc = one_prompt(j, json_array_get(r->prompt, (size_t)i), &j->prompt[i], why, e);
     if (rc) return rc;
-    const char *field = r->messages || r->kind == RECORD_CHAT ? "messages" : j->field;
     for (int i = 0; i < j->n_prompts; i++) {
         size_t n = j->prompt[i].ids.n, limit = (size_t)j->env->n_ctx - (r->max_tokens != 0);
-        if (!n) err_set(&inner, "%s: is empty", field);
+        if (!n) err_set(&inner, "%s: is empty", j->field);
         else if (n > limit)
-            err_set(&inner, "%s: has %zu tokens, the context %d", field, n, j->env->n_ctx);
+            err_set(&inner, "%s: has %zu tokens, the context %d%s", j->field, n, j->env->n_ctx,
+                    r->response.drops_items ? " (truncation \"auto\" drops no items here)" : "");
         else continue;
-        return job_refuse(why, field, &inner);
+        return job_refuse(why, j->field, &inner);
     }
     return 0;
 }

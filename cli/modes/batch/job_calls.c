@@ -129,7 +129,7 @@ int job_calls_prepare(struct job *j, const char *text, size_t n, struct err *e)
     struct job_calls *c = &j->calls;
     const struct job_calls_env *env = j->env->calls;
     size_t n_source;
-    if (!env || !j->env->tokenizer || j->record.kind != RECORD_CHAT) return 0;
+    if (!env || !j->env->tokenizer || !record_is_chat(&j->record)) return 0;
     const char *source = chat_source(j->chat, &n_source);
     c->splits = env->splits;
     const struct reasoning_tags *tags = c->tags = reasoning_tags_of(source, n_source);
@@ -292,4 +292,57 @@ void job_message_close(struct job_message *m)
     toolcalls_close(&m->calls);
     free(m->thoughts);
     *m = (struct job_message){0};
+}
+
+/* The text of token ID of a choice as the reader of reasoning sees it: tags are texts, and no other
+ * special token is. *own is freed by the caller. */
+static int thought_piece(const struct job *j, struct tok_stream *s, int32_t id, const char **piece,
+                         size_t *n, char **own, struct err *e)
+{
+    const struct tokenizer *t = j->env->tokenizer;
+    *own = NULL;
+    if (tok_stream_push(s, id, piece, n, e)) return -1;
+    if (!j->record.skip_special || !tok_is_special(t, id)) return 0;
+    if (tok_decode_inside(t, id, own, n, e)) return -1;
+    *piece = *own;
+    if (!reasoning_has_token(j->calls.tags, *own)) *n = 0;
+    return 0;
+}
+
+int job_reasoning_tokens(const struct job_prompt *p, const struct job_choice *c, int *n,
+                         struct err *e)
+{
+    const struct job *j = p->job;
+    const struct reasoning_tags *tags = j->calls.tags;
+    const int32_t *id = (const int32_t *)(const void *)c->ids.p;
+    int n_ids = (int)(c->ids.n / sizeof *id), inside = j->calls.thoughts.is_inside, n_held = 0,
+        rc = 0;
+    struct tok_stream *s = NULL;
+    struct reasoning r;
+    *n = 0;
+    if (!j->calls.splits || !p->stream) return 0;
+    if (tok_stream_copy(&s, p->stream, e)) return -1;
+    reasoning_open(&r, tags, tags->begins, inside ? strlen(tags->begins) : 0);
+    for (int i = 0; !rc && i <= n_ids; i++) {
+        enum reasoning_part part;
+        const char *piece = "", *text;
+        char *own = NULL;
+        size_t bytes = 0;
+        int answers = 0, thinks = 0;
+        if (i < n_ids) {
+            rc = thought_piece(j, s, id[i], &piece, &bytes, &own, e);
+            if (!rc) rc = reasoning_push(&r, piece, bytes, e);
+        } else reasoning_end(&r);
+        free(own);
+        while (!rc && reasoning_next(&r, &part, &text, &bytes))
+            *(part == REASONING_ANSWER ? &answers : &thinks) = 1;
+        n_held += i < n_ids;
+        if (answers || thinks) inside = !answers;
+        if (!answers && !thinks && i < n_ids) continue; /* what comes decides */
+        *n += inside ? n_held : 0;
+        n_held = 0;
+    }
+    reasoning_close(&r);
+    tok_stream_close(s);
+    return rc ? -1 : 0;
 }

@@ -58,5 +58,8 @@ int job_message_is_shaped(const struct job *j);
 int job_message_open(struct job_message *m, const struct job_prompt *p, const struct job_choice *c,
                      struct err *e);
 void job_message_close(struct job_message *m);
+/* Tokens of a choice up to its answer, tags included; 0 where reasoning does not stand apart. */
+int job_reasoning_tokens(const struct job_prompt *p, const struct job_choice *c, int *n,
+                         struct err *e);
 
 #endif

@@ -22,13 +22,16 @@ enum { MAX_VALUES = 4 << 20 }; /* of a line: jansson takes up to 200 bytes for e
 enum {
     COMPLETION = 1 << RECORD_COMPLETION,
     CHAT = 1 << RECORD_CHAT,
+    RESPONSE = 1 << RECORD_RESPONSE,
     BOTH = COMPLETION | CHAT,
+    CHATS = CHAT | RESPONSE,
+    ANSWERED = BOTH | RESPONSE,
     EMBEDDING = 1 << RECORD_EMBEDDING,
     SCORE = 1 << RECORD_SCORE,
     RERANK = 1 << RECORD_RERANK,
     PAIRS = SCORE | RERANK,
     POOLED = EMBEDDING | PAIRS,
-    ALL = BOTH | POOLED
+    ALL = ANSWERED | POOLED
 };
 enum field_kind { F_INT, F_REAL, F_BOOL, F_OTHER, F_IGNORED, F_REFUSED };
 
@@ -40,33 +43,34 @@ static const struct field {
     double lo, hi;
 } fields[] = {
 #define AT(member) offsetof(struct record, member)
-    {"temperature", BOTH, F_REAL, AT(sampling.temperature), 0, 100},
-    {"top_p", BOTH, F_REAL, AT(sampling.top_p), 0, 1},
-    {"min_p", BOTH, F_REAL, AT(sampling.min_p), 0, 1},
-    {"top_k", BOTH, F_INT, AT(sampling.top_k), -1, 1 << 24},
-    {"repetition_penalty", BOTH, F_REAL, AT(sampling.repetition_penalty), 0.01, 100},
-    {"presence_penalty", BOTH, F_REAL, AT(sampling.presence_penalty), -100, 100},
-    {"frequency_penalty", BOTH, F_REAL, AT(sampling.frequency_penalty), -100, 100},
-    {"typical_p", BOTH, F_REAL, AT(sampling.typical_p), 0, 1},
-    {"top_n_sigma", BOTH, F_REAL, AT(sampling.top_n_sigma), -1, 1000},
-    {"repeat_last_n", BOTH, F_INT, AT(repeat_last_n), -1, 1 << 24},
-    {"dry_multiplier", BOTH, F_REAL, AT(sampling.dry.multiplier), 0, 1000},
-    {"dry_base", BOTH, F_REAL, AT(sampling.dry.base), 1, 1000},
-    {"dry_allowed_length", BOTH, F_INT, AT(sampling.dry.allowed_length), 1, 1 << 24},
-    {"dry_penalty_last_n", BOTH, F_INT, AT(dry_last_n), -1, 1 << 24},
-    {"xtc_probability", BOTH, F_REAL, AT(sampling.xtc_probability), 0, 1},
-    {"xtc_threshold", BOTH, F_REAL, AT(sampling.xtc_threshold), 0, 1},
-    {"mirostat", BOTH, F_INT, AT(sampling.mirostat), 0, 2},
-    {"mirostat_tau", BOTH, F_REAL, AT(sampling.mirostat_tau), 0, 100},
-    {"mirostat_eta", BOTH, F_REAL, AT(sampling.mirostat_eta), 0, 100},
-    {"min_tokens", BOTH, F_INT, AT(sampling.min_tokens), 0, 1 << 24},
-    {"ignore_eos", BOTH, F_BOOL, AT(sampling.ignore_eos), 0, 0},
+    {"temperature", ANSWERED, F_REAL, AT(sampling.temperature), 0, 100},
+    {"top_p", ANSWERED, F_REAL, AT(sampling.top_p), 0, 1},
+    {"min_p", ANSWERED, F_REAL, AT(sampling.min_p), 0, 1},
+    {"top_k", ANSWERED, F_INT, AT(sampling.top_k), -1, 1 << 24},
+    {"repetition_penalty", ANSWERED, F_REAL, AT(sampling.repetition_penalty), 0.01, 100},
+    {"presence_penalty", ANSWERED, F_REAL, AT(sampling.presence_penalty), -100, 100},
+    {"frequency_penalty", ANSWERED, F_REAL, AT(sampling.frequency_penalty), -100, 100},
+    {"typical_p", ANSWERED, F_REAL, AT(sampling.typical_p), 0, 1},
+    {"top_n_sigma", ANSWERED, F_REAL, AT(sampling.top_n_sigma), -1, 1000},
+    {"repeat_last_n", ANSWERED, F_INT, AT(repeat_last_n), -1, 1 << 24},
+    {"dry_multiplier", ANSWERED, F_REAL, AT(sampling.dry.multiplier), 0, 1000},
+    {"dry_base", ANSWERED, F_REAL, AT(sampling.dry.base), 1, 1000},
+    {"dry_allowed_length", ANSWERED, F_INT, AT(sampling.dry.allowed_length), 1, 1 << 24},
+    {"dry_penalty_last_n", ANSWERED, F_INT, AT(dry_last_n), -1, 1 << 24},
+    {"xtc_probability", ANSWERED, F_REAL, AT(sampling.xtc_probability), 0, 1},
+    {"xtc_threshold", ANSWERED, F_REAL, AT(sampling.xtc_threshold), 0, 1},
+    {"mirostat", ANSWERED, F_INT, AT(sampling.mirostat), 0, 2},
+    {"mirostat_tau", ANSWERED, F_REAL, AT(sampling.mirostat_tau), 0, 100},
+    {"mirostat_eta", ANSWERED, F_REAL, AT(sampling.mirostat_eta), 0, 100},
+    {"min_tokens", ANSWERED, F_INT, AT(sampling.min_tokens), 0, 1 << 24},
+    {"ignore_eos", ANSWERED, F_BOOL, AT(sampling.ignore_eos), 0, 0},
     {"n", BOTH, F_INT, AT(n), 1, MAX_CHOICES},
     {"max_tokens", BOTH, F_INT, AT(max_tokens), 0, 1 << 24},
     {"max_completion_tokens", CHAT, F_INT, AT(max_tokens), 0,
      1 << 24}, /* after max_tokens: it wins */
-    {"include_stop_str_in_output", BOTH, F_BOOL, AT(include_stop), 0, 0},
-    {"skip_special_tokens", BOTH, F_BOOL, AT(skip_special), 0, 0},
+    {"max_output_tokens", RESPONSE, F_INT, AT(max_tokens), 0, 1 << 24},
+    {"include_stop_str_in_output", ANSWERED, F_BOOL, AT(include_stop), 0, 0},
+    {"skip_special_tokens", ANSWERED, F_BOOL, AT(skip_special), 0, 0},
     {"add_special_tokens", BOTH | EMBEDDING, F_BOOL, AT(add_special), 0, 0},
     {"add_generation_prompt", CHAT | EMBEDDING, F_BOOL, AT(add_generation_prompt), 0, 0},
     {"continue_final_message", CHAT, F_BOOL, AT(continue_final), 0, 0},
@@ -81,24 +85,24 @@ static const struct field {
     {"return_documents", RERANK, F_BOOL, AT(pooling.return_documents), 0, 0},
 #undef AT
     {"logprobs", CHAT, F_OTHER, 0, 0, 0},
-    {"top_logprobs", CHAT, F_OTHER, 0, 0, 0},
+    {"top_logprobs", CHATS, F_OTHER, 0, 0, 0},
     {"prompt", COMPLETION, F_OTHER, 0, 0, 0},
     {"messages", CHAT | EMBEDDING, F_OTHER, 0, 0, 0},
-    {"tools", CHAT, F_OTHER, 0, 0, 0},
-    {"tool_choice", CHAT, F_OTHER, 0, 0, 0},
+    {"tools", CHATS, F_OTHER, 0, 0, 0},
+    {"tool_choice", CHATS, F_OTHER, 0, 0, 0},
     {"reasoning_effort", CHAT, F_OTHER, 0, 0, 0},
     {"verbosity", CHAT, F_OTHER, 0, 0, 0},
-    {"chat_template_kwargs", CHAT | POOLED, F_OTHER, 0, 0, 0},
-    {"chat_template", CHAT, F_OTHER, 0, 0, 0},
+    {"chat_template_kwargs", CHATS | POOLED, F_OTHER, 0, 0, 0},
+    {"chat_template", CHATS, F_OTHER, 0, 0, 0},
     {"model", ALL, F_OTHER, 0, 0, 0},
-    {"seed", BOTH, F_OTHER, 0, 0, 0},
-    {"stop", BOTH, F_OTHER, 0, 0, 0},
-    {"stop_token_ids", BOTH, F_OTHER, 0, 0, 0},
-    {"logit_bias", BOTH, F_OTHER, 0, 0, 0},
-    {"dry_sequence_breakers", BOTH, F_OTHER, 0, 0, 0},
-    {"samplers", BOTH, F_OTHER, 0, 0, 0},
+    {"seed", ANSWERED, F_OTHER, 0, 0, 0},
+    {"stop", ANSWERED, F_OTHER, 0, 0, 0},
+    {"stop_token_ids", ANSWERED, F_OTHER, 0, 0, 0},
+    {"logit_bias", ANSWERED, F_OTHER, 0, 0, 0},
+    {"dry_sequence_breakers", ANSWERED, F_OTHER, 0, 0, 0},
+    {"samplers", ANSWERED, F_OTHER, 0, 0, 0},
     {"response_format", BOTH, F_OTHER, 0, 0, 0},
-    {"structured_outputs", BOTH, F_OTHER, 0, 0, 0},
+    {"structured_outputs", ANSWERED, F_OTHER, 0, 0, 0},
     {"guided_json", BOTH, F_OTHER, 0, 0, 0},
     {"guided_regex", BOTH, F_OTHER, 0, 0, 0},
     {"guided_choice", BOTH, F_OTHER, 0, 0, 0},
@@ -108,11 +112,11 @@ static const struct field {
     {"guided_decoding_backend", BOTH, F_IGNORED, 0, 0, 0},
     {"best_of", COMPLETION, F_OTHER, 0, 0, 0},
     {"modalities", CHAT, F_OTHER, 0, 0, 0},
-    {"logprob_token_ids", BOTH, F_OTHER, 0, 0, 0},
-    {"allowed_token_ids", BOTH, F_OTHER, 0, 0, 0},
-    {"bad_words", BOTH, F_OTHER, 0, 0, 0},
+    {"logprob_token_ids", ANSWERED, F_OTHER, 0, 0, 0},
+    {"allowed_token_ids", ANSWERED, F_OTHER, 0, 0, 0},
+    {"bad_words", ANSWERED, F_OTHER, 0, 0, 0},
     {"truncation_side", ALL, F_OTHER, 0, 0, 0},
-    {"input", EMBEDDING, F_OTHER, 0, 0, 0},
+    {"input", EMBEDDING | RESPONSE, F_OTHER, 0, 0, 0},
     {"encoding_format", EMBEDDING, F_OTHER, 0, 0, 0},
     {"embed_dtype", EMBEDDING, F_OTHER, 0, 0, 0},
     {"endianness", EMBEDDING, F_OTHER, 0, 0, 0},
@@ -127,17 +131,23 @@ static const struct field {
     {"query", RERANK, F_OTHER, 0, 0, 0},
     {"documents", PAIRS, F_OTHER, 0, 0, 0},
     {"instruction", PAIRS, F_OTHER, 0, 0, 0},
+    {"instructions", RESPONSE, F_OTHER, 0, 0, 0}, /* these are read by record_response.c */
+    {"text", RESPONSE, F_OTHER, 0, 0, 0},
+    {"include", RESPONSE, F_OTHER, 0, 0, 0},
+    {"reasoning", RESPONSE, F_OTHER, 0, 0, 0},
+    {"truncation", RESPONSE, F_OTHER, 0, 0, 0},
+    {"max_tool_calls", RESPONSE, F_IGNORED, 0, 0, 0}, /* of OpenAI's own tools */
     {"user", ALL, F_IGNORED, 0, 0, 0},
-    {"metadata", BOTH, F_IGNORED, 0, 0, 0},
-    {"store", BOTH, F_IGNORED, 0, 0, 0},
-    {"service_tier", BOTH, F_IGNORED, 0, 0, 0},
-    {"safety_identifier", BOTH, F_IGNORED, 0, 0, 0},
-    {"prompt_cache_key", BOTH, F_IGNORED, 0, 0, 0},
-    {"prompt_cache_retention", BOTH, F_IGNORED, 0, 0, 0},
-    {"prompt_cache_options", BOTH, F_IGNORED, 0, 0, 0},
+    {"metadata", ANSWERED, F_IGNORED, 0, 0, 0},
+    {"store", ANSWERED, F_IGNORED, 0, 0, 0},
+    {"service_tier", ANSWERED, F_IGNORED, 0, 0, 0},
+    {"safety_identifier", ANSWERED, F_IGNORED, 0, 0, 0},
+    {"prompt_cache_key", ANSWERED, F_IGNORED, 0, 0, 0},
+    {"prompt_cache_retention", ANSWERED, F_IGNORED, 0, 0, 0},
+    {"prompt_cache_options", ANSWERED, F_IGNORED, 0, 0, 0},
     {"prediction", CHAT, F_IGNORED, 0, 0, 0}, /* of the answer: for speed */
     {"stream_options", BOTH, F_IGNORED, 0, 0, 0},
-    {"parallel_tool_calls", CHAT, F_IGNORED, 0, 0, 0},
+    {"parallel_tool_calls", CHATS, F_IGNORED, 0, 0, 0},
     {"include_reasoning", CHAT, F_IGNORED, 0, 0, 0},
     {"spaces_between_special_tokens", BOTH, F_IGNORED, 0, 0, 0},
     {"length_penalty", BOTH, F_IGNORED, 0, 0, 0}, /* of beam search only */
@@ -406,8 +416,8 @@ static int read_other(struct record *r, const char *name, const json_t *v,
     return 0;
 }
 
-static const char *const plural[] = {"completions", "chat completions", "embeddings", "scores",
-                                     "reranking"};
+static const char *const plural[] = {"completions", "chat completions", "responses",
+                                     "embeddings",  "scores",           "reranking"};
 
 static int read_body(struct record *r, const json_t *body, const struct record_defaults *d,
                      struct refusal *why, struct err *e)
@@ -448,6 +458,7 @@ static int read_body(struct record *r, const json_t *body, const struct record_d
     if (r->continue_final && r->add_generation_prompt)
         return refuse(why, "continue_final_message",
                       "cannot be true while add_generation_prompt is, as it is by default");
+    if (r->kind == RECORD_RESPONSE) return record_read_response(r, body, why, e);
     return r->kind == RECORD_CHAT ? record_read_tools(r, body, why, e) : 0;
 }
 
@@ -458,6 +469,7 @@ static int record_kind_of(const char *url)
         enum record_kind kind;
     } urls[] = {{"/v1/completions", RECORD_COMPLETION},
                 {"/v1/chat/completions", RECORD_CHAT},
+                {"/v1/responses", RECORD_RESPONSE},
                 {"/v1/embeddings", RECORD_EMBEDDING},
                 {"/v1/score", RECORD_SCORE},
                 {"/score", RECORD_SCORE},
@@ -488,8 +500,8 @@ static int read_envelope(struct record *r, const json_t **body, struct refusal *
     int kind = s ? record_kind_of(s) : -1;
     if (kind < 0)
         return refuse(why, "url",
-                      "only \"/v1/completions\", \"/v1/chat/completions\", \"/v1/embeddings\", "
-                      "\"/v1/score\" and \"/v1/rerank\" are served");
+                      "only \"/v1/completions\", \"/v1/chat/completions\", \"/v1/responses\", "
+                      "\"/v1/embeddings\", \"/v1/score\" and \"/v1/rerank\" are served");
     r->kind = (enum record_kind)kind;
     /* Other keys beside the body are the caller's own notes, unless they were meant to be in the
      * body. */
@@ -666,9 +678,8 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
             *e = (struct err){0};
             return 1;
         }
-        r->add_special = r->kind != RECORD_CHAT &&
-                         !(r->kind == RECORD_EMBEDDING &&
-                           json_is_array(json_object_get(body, "messages")));
+        r->add_special = !record_is_chat(r) && !(r->kind == RECORD_EMBEDDING &&
+                                                 json_is_array(json_object_get(body, "messages")));
         if (r->kind >= RECORD_EMBEDDING) r->add_generation_prompt = 0;
         if (!rc) rc = read_body(r, body, d, why, e);
         if (!rc && r->kind < RECORD_EMBEDDING) rc = record_read_grammar(r, body, line, why, e);
@@ -695,7 +706,7 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
     if (r->max_tokens < 0 && d->max_tokens >= 0) r->max_tokens = d->max_tokens;
     if (r->max_tokens < 0 && d->max_tokens == -1 && r->kind == RECORD_COMPLETION)
         r->max_tokens = 16;
-    return 0;
+    return r->kind == RECORD_RESPONSE ? record_keep_settings(r, line, e) : 0;
 }
 
 void record_free(struct record *r)
@@ -709,6 +720,9 @@ void record_free(struct record *r)
     free(r->allowed);
     free(r->grammar.owned);
     json_decref(r->calls.list);
+    json_decref(r->response.messages);
+    json_decref(r->response.tools);
+    out_free(&r->response.settings);
     *r = (struct record){0};
 }
 
@@ -720,6 +734,9 @@ void record_settle(struct record *r)
     r->prompt = r->messages = r->tools = r->kwargs = NULL;
     r->effort = r->verbosity = NULL;
     r->bad_words = r->chat_template = NULL;
+    json_decref(r->response.messages);
+    json_decref(r->response.tools);
+    r->response.messages = r->response.tools = NULL;
     if (r->kind != RECORD_RERANK) r->pooling.b = NULL;
     r->pooling.a = NULL;
     json_object_foreach_safe(r->root, next, key, v) if (v != body && strcmp(key, "custom_id"))

@@ -6,6 +6,7 @@
 #define CLI_MODES_BATCH_RECORD_H
 
 #include "cli/modes/batch/input.h"
+#include "cli/modes/batch/record_response.h"
 #include "cli/modes/batch/record_tools.h"
 #include "core/grammar/grammar.h"
 #include "core/sample/sampler.h"
@@ -22,7 +23,14 @@ struct record_grammar {
 };
 
 /* Those from RECORD_EMBEDDING on are pooled: their prompts are evaluated, nothing is generated. */
-enum record_kind { RECORD_COMPLETION, RECORD_CHAT, RECORD_EMBEDDING, RECORD_SCORE, RECORD_RERANK };
+enum record_kind {
+    RECORD_COMPLETION,
+    RECORD_CHAT,
+    RECORD_RESPONSE,
+    RECORD_EMBEDDING,
+    RECORD_SCORE,
+    RECORD_RERANK
+};
 
 /* Fields of a pooled record (record_pooling.c). The values are the record's. */
 struct record_pooling {
@@ -91,9 +99,16 @@ struct record {
     struct record_grammar grammar;
     struct record_pooling pooling;
     struct record_tools calls;
+    struct record_response response;
     int continue_final;          /* the answer goes on with the last message */
     const json_t *chat_template; /* of the record; NULL: the run's */
 };
+
+/* 1: the prompt is messages in a chat template, the answer a message. */
+static inline int record_is_chat(const struct record *r)
+{
+    return r->kind == RECORD_CHAT || r->kind == RECORD_RESPONSE;
+}
 
 /* Most choices of one record: its prompts times n. */
 enum { RECORD_MAX_CHOICES = 65536 };

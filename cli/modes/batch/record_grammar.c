@@ -18,7 +18,8 @@ struct reading {
     const struct input_line *line;
     struct refusal *why;
     struct err *e;
-    const char *field; /* of the body */
+    const char *field;       /* of the body, as errors name it */
+    const char *const *path; /* [3] members of the body down to the field; NULL: the field is one */
 };
 
 static int refuse(const struct reading *x, const char *text)
@@ -50,12 +51,13 @@ static int take(const struct reading *x, enum grammar_kind kind, const char *tex
 
 /* ---- a value's own spelling */
 
-/* The value at body.FIELD and up to two members below, as the line spells it. */
+/* The field's value and what is up to two members below it, as the line spells it. */
 static int take_spelling(const struct reading *x, const char *first, const char *second)
 {
     const char *end = x->line->text + x->line->n, *p = json_span_space(x->line->text, end);
-    const char *const path[] = {"body", x->field, first, second};
-    for (int i = 0; i < 4; i++)
+    const char *const own[] = {x->field, NULL, NULL}, *const *at = x->path ? x->path : own,
+                      *const path[] = {"body", at[0], at[1], at[2], first, second};
+    for (int i = 0; i < 6; i++)
         if (path[i] && !json_span_member(&p, &end, path[i]))
             return refuse(x, "cannot be found again");
     return take(x, GRAMMAR_SCHEMA, p, (size_t)(end - p));
@@ -75,8 +77,8 @@ static int take_schema(const struct reading *x, const json_t *v, const char *fir
 
 int record_keeps_digits(const char *field)
 {
-    return !strcmp(field, "tools") || !strcmp(field, fields[0]) || !strcmp(field, fields[1]) ||
-           !strcmp(field, fields[2]);
+    return !strcmp(field, "tools") || !strcmp(field, "text") || !strcmp(field, fields[0]) ||
+           !strcmp(field, fields[1]) || !strcmp(field, fields[2]);
 }
 
 static int is_nothing(const json_t *v) { return !v || json_is_null(v) || json_is_false(v); }
@@ -200,16 +202,62 @@ static int read_field(const struct reading *x, const json_t *v)
                               : refuse(x, "must be true or false");
 }
 
+/* text.format of a response: that of a chat, flat. */
+static int read_text_format(const struct reading *x, const json_t *v)
+{
+    static const char *const known[] = {"type", "name", "description", "strict", "schema"};
+    const char *type = json_string_value(json_object_get(v, "type")), *name;
+    const json_t *schema = json_object_get(v, "schema");
+    json_t *member;
+    if (!type)
+        return refuse(x, "must be an object whose type is \"text\", \"json_object\" or "
+                         "\"json_schema\"");
+    int is_schema = !strcmp(type, "json_schema"), is_object = !strcmp(type, "json_object");
+    json_object_foreach ((json_t *)v, name, member) {
+        size_t i = 0, n = is_schema ? sizeof known / sizeof *known : 1;
+        while (i < n && strcmp(name, known[i])) i++;
+        if (i == n && !json_is_null(member)) return refuse_member(x, name, "is not served");
+        if ((i == 1 || i == 2) && !json_is_string(member) && !json_is_null(member))
+            return refuse_member(x, name, "must be a string");
+        if (i == 3 && !json_is_boolean(member) && !json_is_null(member))
+            return refuse(x, "strict must be true or false");
+    }
+    if (!strcmp(type, "text")) return 0;
+    if (is_object) return take(x, GRAMMAR_JSON, "", 0);
+    if (!is_schema)
+        return refuse(x, "type: only \"text\", \"json_object\" and \"json_schema\" are served");
+    if (!json_is_object(schema) && !json_is_boolean(schema))
+        return schema ? refuse(x, "schema must be a JSON schema: an object")
+                      : refuse(x, "json_schema has no schema");
+    return take_spelling(x, "schema", NULL);
+}
+
+/* 1: refused; 0; -1. */
+static int read_response(struct reading *x, const json_t *body)
+{
+    static const char *const path[] = {"text", "format", NULL};
+    const json_t *v = json_object_get(json_object_get(body, "text"), "format");
+    if (!v || json_is_null(v)) return 0;
+    x->field = "text.format";
+    x->path = path;
+    x->r->grammar.is_given = 1;
+    int rc = read_text_format(x, v);
+    x->path = NULL;
+    return rc;
+}
+
 int record_read_grammar(struct record *r, const json_t *body, const struct input_line *line,
                         struct refusal *why, struct err *e)
 {
-    struct reading x = {r, line, why, e, NULL};
+    struct reading x = {r, line, why, e, NULL, NULL};
     const json_t *v = json_object_get(body, "guided_whitespace_pattern");
     if (v && !json_is_null(v)) {
         x.field = "guided_whitespace_pattern";
         return refuse(&x, "is not served: a space behind each comma and colon, none with "
                           "structured_outputs.disable_any_whitespace true, any with false");
     }
+    int of_text = r->kind == RECORD_RESPONSE ? read_response(&x, body) : 0;
+    if (of_text) return of_text;
     for (int i = 0; i < N_FIELDS; i++) {
         const char *before = r->grammar.field;
         char *text = r->grammar.owned;
