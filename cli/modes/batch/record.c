@@ -498,10 +498,12 @@ static int read_envelope(struct record *r, const json_t **body, struct refusal *
     if (!url) return refuse(why, "url", "is missing");
     s = json_string_value(url);
     int kind = s ? record_kind_of(s) : -1;
+    if (kind < 0 && s && strstr(s, "response"))
+        return refuse(why, "url", "only \"/v1/responses\" has this name");
     if (kind < 0)
         return refuse(why, "url",
-                      "only \"/v1/completions\", \"/v1/chat/completions\", \"/v1/responses\", "
-                      "\"/v1/embeddings\", \"/v1/score\" and \"/v1/rerank\" are served");
+                      "only \"/v1/completions\", \"/v1/chat/completions\", \"/v1/embeddings\", "
+                      "\"/v1/score\" and \"/v1/rerank\" are served");
     r->kind = (enum record_kind)kind;
     /* Other keys beside the body are the caller's own notes, unless they were meant to be in the
      * body. */
