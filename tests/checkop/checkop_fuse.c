@@ -663,11 +663,22 @@ static void check_coverage(struct check *c, int v)
     side_close(&s);
 }
 
-/* The CPU backend fuses nothing: there the quick cases are a check of the harness itself. */
+/* The CPU backend fuses nothing: some quick cases, of its first variant, check the harness itself. */
+static void check_harness(struct check *c)
+{
+    int quick = c->quick, n = c->n, taken = 0;
+    c->quick = c->n = 1;
+    for (int i = 0; i < N_CASES; i++)
+        if (cases[i].quick && taken++ % 6 == 0) check_case(c, &cases[i], ACT_F32);
+    c->quick = quick, c->n = n;
+}
+
 void check_fuse(struct check *c)
 {
-    int quick = c->quick;
-    if (!strcmp(c->v[0].ops->name, "cpu")) c->quick = 1;
+    if (!strcmp(c->v[0].ops->name, "cpu")) {
+        check_harness(c);
+        return;
+    }
     memset(launched, 0, sizeof launched);
     for (int i = 0; i < N_CASES; i++) {
         if (c->quick && !cases[i].quick) continue;
@@ -676,5 +687,4 @@ void check_fuse(struct check *c)
             check_case(c, &cases[i], ACT_F32);
     }
     for (int v = 0; v < c->n; v++) check_coverage(c, v);
-    c->quick = quick;
 }

@@ -5,6 +5,7 @@
  *        e2e --hip LIBRARY BUILD_DIR [DIR..]  the GPU backend through that library ("default": what
  *                                             is installed), on DIR or the checkpoints in it
  *        e2e --cpu BUILD_DIR DIR..            every instruction set of this machine
+ *        e2e --auto BUILD_DIR [SHARED_DIR]    as the first, of the sets only the one that the CPU backend takes
  * Prints a table. A checkpoint may amplify roundings: fp16 logits may also be off by ROUNDED times
  * what the same roundings of activations, keys and values alone cost, on the CPU in double
  * precision. A row whose logits are further off must be as far off, but for that factor, where the
@@ -35,6 +36,8 @@ static const struct config {
   control = {"cpu f16", 0, 0, "cpu", "ref", "f16", "f16"},
   other_orders[] = {{"cpu f16", 0, 0, "cpu", "auto", "f16", "f16"},
                     {"cpu f16, kv f32", 0, 0, "cpu", "ref", "f16", "f32"}},
+  auto_configs[] = {{"auto", 2e-4, 2e-4, "cpu", "auto", "f32", "f32"},
+                    {NULL, 0, 0, NULL, NULL, NULL, NULL}},
   gpu_configs[] = {{"f32", 2e-4, 2e-4, "hip", "auto", "f32", "f32"},
                    {"f16", 5e-3, 2e-2, "hip", "auto", "f16", "f16"},
                    {NULL, 0, 0, NULL, NULL, NULL, NULL}};
@@ -431,19 +434,21 @@ static void test_path(const char *path)
     else test_checkpoint(path, path, slash && is_models(path, (size_t)(slash - path)));
 }
 
-static void test_all(const char *shared)
+/* few: the sets for trained models; many: for what is small. */
+static void test_all(const char *shared, const struct config *few, const struct config *many)
 {
     char path[512];
+    configs = few;
     test_folder("models");
     snprintf(path, sizeof path, "%s/fixtures/gptq", shared);
     test_folder(path);
-    configs = every_set;
+    configs = many;
     test_folder("tests/data/gptq");
     snprintf(path, sizeof path, "%s/fixtures/newer/gptq", shared);
     test_folder(path);
     snprintf(path, sizeof path, "%s/fixtures/newest", shared);
     test_folder(path);
-    configs = cpu_configs;
+    configs = few;
     snprintf(path, sizeof path, "%s/models", shared);
     test_folder(path);
 }
@@ -451,8 +456,9 @@ static void test_all(const char *shared)
 int main(int argc, char **argv)
 {
     if (argc < 2 || !mkdtemp(temp_dir)) return 2;
-    int gpu = argc > 3 && !strcmp(argv[1], "--hip"), cpu = argc > 3 && !strcmp(argv[1], "--cpu");
-    build_dir = argv[gpu ? 3 : cpu ? 2 : 1];
+    int gpu = argc > 3 && !strcmp(argv[1], "--hip"), cpu = argc > 3 && !strcmp(argv[1], "--cpu"),
+        only_auto = argc > 2 && !strcmp(argv[1], "--auto");
+    build_dir = argv[gpu ? 3 : cpu || only_auto ? 2 : 1];
     if (gpu && strcmp(argv[2], "default")) library = argv[2];
     if (!gpu) find_sets();
     printf(
@@ -461,7 +467,9 @@ int main(int argc, char **argv)
         configs = gpu ? gpu_configs : every_set;
         for (int i = gpu ? 4 : 3; i < argc; i++) test_path(argv[i]);
     } else {
-        test_all(argc > 2 ? argv[2] : "../shared");
+        const char *shared = argc > 2 + only_auto ? argv[2 + only_auto] : "../shared";
+        test_all(shared, only_auto ? auto_configs : cpu_configs,
+                 only_auto ? auto_configs : every_set);
     }
     rmdir(temp_dir);
     return report("e2e");
