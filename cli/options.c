@@ -45,7 +45,7 @@ static const struct args_row table[] = {
     {NAMES("--prompt-ids"), TEXT(prompt_ids, "1,2,3"), .help = "prompt as token ids, exactly these",
      .modes = PROMPT_AS_IDS, .group = PROMPT},
     {NAMES("-e", "--escape"), FLAG(escape), DECIDES_NOTHING, .group = ESCAPES,
-     .help = "\\n, \\t, \\r, \\', \\\", \\\\ and \\xHH in -p, -sys, --stop and "
+     .help = "\\n, \\t, \\r, \\', \\\", \\\\ and \\xHH in -p, -sys, --prompt-template, --stop and "
              "--dry-sequence-breaker stand for the characters"},
     {NAMES("--chat"), FLAG(chat), DECIDES("--chat"),
      .help = "the prompt (of a batch of plain text: each line) is a message: apply the model's "
@@ -188,10 +188,11 @@ static const struct args_row table[] = {
     {NAMES("-s", "--seed"), SEED(sampling.seed), DECIDES("--seed"),
      .help = "random seed (default 0: a run repeats; -1: one that is drawn and printed)"},
     {HEADING("Output")},
-    {NAMES("--format"), TEXT(format, "text|ids|jsonl"), DECIDES("--format"),
-     VALUES("text", "ids", "jsonl"),
+    {NAMES("--format"), TEXT(format, "text|ids|jsonl|csv|tsv"), DECIDES("--format"),
+     VALUES("text", "ids", "jsonl", "csv", "tsv"),
      .help = "stream text (default) or print ids on one line; of batches: jsonl (default), a line "
-             "of text or ids"},
+             "of text or ids; of a table as input also csv, tsv: its rows with their answers "
+             "(default where -o ends with .csv or .tsv)"},
     {NAMES("--no-display-prompt"), FLAG(no_display_prompt), DECIDES_NOTHING,
      .help = "do not print the prompt before the answer"},
     {NAMES("-sp", "--special"), FLAG(special), DECIDES("--special"),
@@ -212,15 +213,20 @@ static const struct args_row table[] = {
      .help = "say more about model and machine"},
     {HEADING("Batch: a file of prompts in, a file of answers out (see docs/batch.md)")},
     {NAMES("-i", "--input", "--input-file"), READS(input, "FILE"), DECIDES("input (crc32)"),
-     .help = "OpenAI batch lines, or a prompt a line; plain or gzip; - is stdin",
+     .help = "OpenAI batch lines, a prompt a line, or a table (.csv, .tsv) with "
+             "--prompt-template; plain or gzip; - is stdin",
      .chooses = RUN_BATCH},
     {NAMES("-o", "--output", "--output-file"), WRITES(output, "FILE"), DECIDES_NOTHING,
      .beside = ".journal .journal.tmp .part",
      .help = "answers; .gz packs them; - is stdout (a pipe cannot be resumed)",
      .modes = MODE(RUN_BATCH)},
-    {NAMES("--input-format"), TEXT(input_format, "auto|jsonl|text"), DECIDES("--input-format"),
-     VALUES("auto", "jsonl", "text"),
-     .help = "auto (default): jsonl when the first line begins with {"},
+    {NAMES("--input-format"), TEXT(input_format, "auto|jsonl|text|csv|tsv"),
+     DECIDES("--input-format"), VALUES("auto", "jsonl", "text", "csv", "tsv"),
+     .help = "auto (default): csv or tsv by the name's ending, jsonl when the first line begins "
+             "with {"},
+    {NAMES("--prompt-template"), TEXT(prompt_template, "TEXT"), DECIDES("--prompt-template"),
+     .help = "the prompt of a table's row: {column} is a cell, {{ and }} are braces",
+     .modes = MODE(RUN_BATCH)},
     {NAMES("--tool-call-parser"), TEXT(tool_call_parser, "NAME"), DECIDES("--tool-call-parser"),
      VALUES(CALL_SYNTAX_NAMES),
      .help = "how the model writes calls of functions (default: what its chat template shows)",

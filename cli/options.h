@@ -47,7 +47,7 @@ struct options {
     /* batch; NULL and 0 where not given */
     const char *pooling, *score_template_file, *score_tokens;
     int embd_normalize; /* OPT_UNSET where not given */
-    const char *input, *output, *input_format, *order, *shard, *report, *trace;
+    const char *input, *output, *input_format, *prompt_template, *order, *shard, *report, *trace;
     int restart, check_only, grace;
     /* evaluation; NULL and 0 where not given */
     const char *perplexity, *choices, *few_shot_file, *samples;

@@ -2,6 +2,7 @@
 
 #include "engine/backends.h"
 #include "cli/modes/batch/shard.h"
+#include "cli/modes/batch/table.h"
 #include "cli/run.h"
 #include "engine/sampling.h"
 #include "core/base/memory.h"
@@ -11,6 +12,36 @@
 #include <string.h>
 #include <unistd.h>
 #include <utf8proc.h>
+
+/* A table as input, and what is for tables alone. */
+static int check_table(struct options *o, struct err *e)
+{
+    char separator = o->input ? table_separator(o->input_format, o->input) : 0;
+    int is_row = o->format && (!strcmp(o->format, "csv") || !strcmp(o->format, "tsv"));
+    struct table *t;
+    if (!separator && o->prompt_template)
+        return err_set(e, "%s needs a table: -i FILE.csv, -i FILE.tsv or --input-format csv or tsv",
+                       options_given(o, &o->prompt_template));
+    if (!separator && is_row)
+        return err_set(e,
+                       "%s %s needs a table as input: -i FILE.csv, -i FILE.tsv or --input-format",
+                       options_given(o, &o->format), o->format);
+    if (!separator) return 0;
+    if (!o->prompt_template)
+        return err_set(e,
+                       "-i %s: a table needs --prompt-template TEXT, where {column} is a cell "
+                       "(--input-format text takes each line for a prompt)",
+                       o->input);
+    if (table_open(&t, o->prompt_template, separator, e))
+        return err_prefix(e, "%s", options_given(o, &o->prompt_template));
+    table_close(t);
+    separator = o->format ? 0 : table_separator_of_name(o->output);
+    if (separator) o->format = separator == ',' ? "csv" : "tsv";
+    if (o->shard && (separator || is_row))
+        return err_set(e, "%s needs --format jsonl: shards are put together line by line",
+                       options_given(o, &o->shard));
+    return 0;
+}
 
 /* What a batch needs beside its input. */
 static int check_batch(const struct options *o, struct err *e)
@@ -100,6 +131,8 @@ static int check_texts(const struct options *o, struct err *e)
         for (int i = 0; i < lists[k]->n; i++)
             if (!is_utf8(lists[k]->v[i]))
                 return err_set(e, "%s: the text is not UTF-8", options_given(o, lists[k]));
+    if (o->prompt_template && !is_utf8(o->prompt_template))
+        return err_set(e, "%s: the text is not UTF-8", options_given(o, &o->prompt_template));
     if (o->system_prompt && !is_utf8(o->system_prompt))
         return err_set(e, "%s: the text is not UTF-8", options_given(o, &o->system_prompt));
     if ((o->chat || o->conversation) && o->prompt && !is_utf8(o->prompt))
@@ -129,11 +162,11 @@ static int check_sampling(const struct options *o, struct err *e)
 /* -e, in the memory of the command line: escapes are longer than what they stand for. */
 static int unescape(const struct options *o, struct err *e)
 {
-    const char *const *lists[] = {&o->prompt, &o->system_prompt, o->stop.v,
+    const char *const *lists[] = {&o->prompt, &o->system_prompt, &o->prompt_template, o->stop.v,
                                   o->sampling.dry_breakers.v};
-    const int n[] = {o->prompt != NULL, o->system_prompt != NULL, o->stop.n,
-                     o->sampling.dry_breakers.n};
-    for (int i = 0; i < 4; i++)
+    const int n[] = {o->prompt != NULL, o->system_prompt != NULL, o->prompt_template != NULL,
+                     o->stop.n, o->sampling.dry_breakers.n};
+    for (int i = 0; i < 5; i++)
         for (int k = 0; k < n[i]; k++)
             if (run_unescape((char *)(uintptr_t)lists[i][k]))
                 return err_set(e, "%s: a text cannot hold \\x00", options_given(o, &o->escape));
@@ -170,6 +203,7 @@ int usage_check(struct options *o, struct err *e)
     if (!o->model) return err_set(e, "no model given (-m FILE; see --help)");
     if (args_check(&run_program, &o->given, e) || check_relations(o, e)) return -1;
     if (o->escape && unescape(o, e)) return -1;
+    if (check_table(o, e)) return -1;
     if (check_texts(o, e) || check_sampling(o, e) || check_values(o, e)) return -1;
     if (!o->format) o->format = o->input ? "jsonl" : "text";
     if (!o->input && o->logprobs == OPT_UNSET && !strcmp(o->format, "jsonl"))
@@ -224,5 +258,6 @@ void usage_say(const struct options *o)
     if (o->escape || o->no_escape) return;
     say_escapes(options_given(o, &o->prompt), o->prompt);
     say_escapes(options_given(o, &o->system_prompt), o->system_prompt);
+    say_escapes(options_given(o, &o->prompt_template), o->prompt_template);
     for (int i = 0; i < o->stop.n; i++) say_escapes(options_given(o, &o->stop), o->stop.v[i]);
 }

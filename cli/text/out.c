@@ -105,3 +105,25 @@ void out_real(struct out *o, double v)
     if (!strpbrk(s, ".e")) n += snprintf(s + n, 3, ".0");
     out_bytes(o, s, (size_t)n);
 }
+
+enum { DLE = 0x10 };
+
+void out_folded(struct out *o, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char pair[2] = {DLE, s[i] == '\n' ? 'n' : 'd'};
+        if (s[i] == '\n' || s[i] == DLE) out_bytes(o, pair, 2);
+        else out_bytes(o, s + i, 1);
+    }
+}
+
+void out_unfold(struct out *o, size_t from)
+{
+    size_t at = from;
+    for (size_t i = from; i < o->n; i++) {
+        char c = o->p[i];
+        if (c == DLE && i + 1 < o->n) c = o->p[++i] == 'n' ? '\n' : DLE;
+        o->p[at++] = c;
+    }
+    o->n = at;
+}

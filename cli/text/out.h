@@ -28,6 +28,10 @@ void out_int(struct out *o, int64_t v);
 void out_string(struct out *o, const char *s, size_t n);
 /* S [n] as a terminal may have it: control characters but newline and tab as ^[, ^M or <U+009B>. */
 void out_shown(struct out *o, const char *s, size_t n);
+/* S [n] within one line, as a journal keeps it: a line's end is DLE n, DLE itself DLE d. */
+void out_folded(struct out *o, const char *s, size_t n);
+/* What was folded into *o from byte FROM on, as it was. */
+void out_unfold(struct out *o, size_t from);
 /* A log-probability: rounded to fp32 and printed with the 9 digits that give back that fp32 value.
  * The rounding hides the last bits of a double, in which the C libraries' exp and log differ
  * between machines. -inf is -9999.0, as in vLLM. */

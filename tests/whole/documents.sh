@@ -53,6 +53,7 @@ awk 'BEGIN { for (i = 0; i < 200; i++) print "The cat sat on the mat and looked 
 echo "Once upon a time" >prompt.txt
 printf '%s\n' '{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "The heart", "max_tokens": 8}}' \
     '{"custom_id": "b", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 8}}' >prompts.jsonl
+printf 'id,review\n1,"Good, very good"\n' >reviews.csv
 printf 'The heart\nA house\n' | gzip >prompts.txt.gz
 printf '{"query": "One and one is", "choices": ["two", "three"], "gold": 0}\n' | tee arc_easy.jsonl arc_challenge.jsonl >/dev/null
 printf '{"text": "A first document."}\n{"text": "Another one."}\n' >documents.jsonl

@@ -443,6 +443,12 @@ static void refusals(void)
     }
     process_free(&p);
     f = begin();
+    put(f, 0, "response", SHOWS, ",\"input\":\"a\"");
+    fclose(f);
+    RUN(&p, in, "-o", "-");
+    check(p.code == 3 && strstr(p.out, "/v1/responses\\\" has this name"), "another url", &p);
+    process_free(&p);
+    f = begin();
     fprintf(f,
             "{\"url\":\"/v1/responses\",\"body\":{\"truncation\":\"auto\",\"chat_template\":\"{{ "
             "messages[0].content }}\",\"input\":\"");

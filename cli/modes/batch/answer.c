@@ -2,6 +2,7 @@
 #include "cli/modes/batch/answer_logprobs.h"
 #include "cli/modes/batch/answer_pooling.h"
 #include "cli/modes/batch/answer_response.h"
+#include "cli/modes/batch/answer_table.h"
 
 #include <string.h>
 
@@ -191,7 +192,9 @@ static void write_plain(struct out *o, const struct answer_env *env, const struc
 
 int answer_write(struct out *o, const struct answer_env *env, const struct job *j, struct err *e)
 {
-    if (env->format != ANSWER_JSONL && j->record.kind >= RECORD_EMBEDDING) {
+    if (env->format == ANSWER_TABLE) {
+        if (answer_row(o, env, j, e)) return -1;
+    } else if (env->format != ANSWER_JSONL && j->record.kind >= RECORD_EMBEDDING) {
         if (answer_pooled_plain(o, j, e)) return -1;
     } else if (env->format != ANSWER_JSONL) write_plain(o, env, j);
     else if (write_jsonl(o, env, j, e)) return -1;
@@ -213,7 +216,9 @@ static void put_error(struct out *o, int status, const struct refusal *why)
 int answer_refuse(struct out *o, const struct answer_env *env, const struct record *r, int status,
                   const struct refusal *why, struct err *e)
 {
-    if (env->format == ANSWER_JSONL) {
+    if (env->format == ANSWER_TABLE) {
+        if (answer_refused_row(o, env, r, why->why.msg, e)) return -1;
+    } else if (env->format == ANSWER_JSONL) {
         put_head(o, r, status);
         out_text(o, "{\"error\":");
         put_error(o, status, why);

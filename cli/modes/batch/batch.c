@@ -3,6 +3,7 @@
  * sees of it. */
 #include "cli/modes/batch/batch.h"
 
+#include "cli/modes/batch/answer_table.h"
 #include "cli/run.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -359,6 +360,15 @@ static int end_code(const struct batch_run *b)
     return b->meter.n_errors && (!shard || strcmp(shard, "auto")) ? SOME_FAILED : OK;
 }
 
+/* The header of a table of answers. */
+static int begin_table(struct batch_run *b, struct err *e)
+{
+    b->result.unfolds = 1;
+    if (answer_table_header(&b->result.pending, &b->answer, e)) return -1;
+    out_unfold(&b->result.pending, 0);
+    return 0;
+}
+
 static int run(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
@@ -368,7 +378,7 @@ static int run(struct batch_run *b, struct err *e)
         batch_scan_input(b, e))
         return FAILED;
     if (!b->n_records) {
-        err_set(e, "%s: has no records", o->input);
+        err_set(e, b->table ? "%s: has a header and no rows" : "%s: has no records", o->input);
         return FAILED;
     }
     if (o->chat && !b->plain) {
@@ -398,6 +408,7 @@ static int run(struct batch_run *b, struct err *e)
     if (result_open(&b->result, b->output, !b->journal_path, file_name_ends(o->output, ".gz"),
                     !strcmp(o->order, "done"), e))
         return FAILED;
+    if (b->answer.format == ANSWER_TABLE && begin_table(b, e)) return FAILED;
     meter_open(&b->meter, b->n_slots, journal_count(b->journal),
                b->journal_path || !isatty(1) || strcmp(b->output, "-"));
     b->meter.n_errors = journal_errors(b->journal);
@@ -442,6 +453,7 @@ int run_batch(const struct options *o, struct err *e)
     breakers_close(&b.texts);
     free(b.bias);
     pooling_close(&b.pooling);
+    table_close(b.table);
     chat_close(b.chat);
     job_calls_env_close(&b.calls);
     constraints_stop(b.constraints);

@@ -12,6 +12,7 @@
 #include "engine/pooling.h"
 #include "cli/modes/meter.h"
 #include "cli/modes/batch/result.h"
+#include "cli/modes/batch/table.h"
 #include "cli/outputs.h"
 #include "cli/modes/batch/trace.h"
 
@@ -32,7 +33,8 @@ struct batch_run {
     uint64_t seed;                     /* of the run: a drawn one is that of its first start */
     struct engine engine;
     struct input *input;
-    int plain;                                /* a prompt a line */
+    int plain;                                /* a prompt a line, or a row */
+    struct table *table;                      /* NULL: lines are no rows */
     uint64_t input_bytes, n_records, n_slots; /* of the whole input; slots: records of this shard */
     uint32_t input_crc;
     struct shard shard;

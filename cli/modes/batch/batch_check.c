@@ -26,7 +26,9 @@ int batch_check(struct batch_run *b, struct err *e)
         char id[PRINTABLE];
         snprintf(id, sizeof id, "%.*s", (int)j->record.id_bytes, j->record.id);
         printable_bytes(id, strlen(id));
-        if (rc) printf("line %llu (%s): %s\n", (unsigned long long)line.number, id, why.why.msg);
+        if (rc)
+            printf("%s %llu (%s): %s\n", b->table ? "row" : "line", (unsigned long long)line.number,
+                   id, why.why.msg);
         else n_prompt += (uint64_t)job_prompt_tokens(j);
         n_failed += rc != 0;
         batch_see_id(b, &j->record);

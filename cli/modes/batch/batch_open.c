@@ -110,6 +110,13 @@ static void on_done(void *arg, struct job *j)
     b->finished = j;
 }
 
+static enum answer_format answer_format(const char *name)
+{
+    if (!strcmp(name, "csv") || !strcmp(name, "tsv")) return ANSWER_TABLE;
+    if (!strcmp(name, "text")) return ANSWER_TEXT;
+    return strcmp(name, "ids") ? ANSWER_JSONL : ANSWER_IDS;
+}
+
 int batch_open_model(struct batch_run *b, struct err *e)
 {
     const struct options *o = b->o;
@@ -151,11 +158,12 @@ int batch_open_model(struct batch_run *b, struct err *e)
         .clock = clock_now,
     };
     b->answer = (struct answer_env){
-        .format = !strcmp(o->format, "text")  ? ANSWER_TEXT
-                  : !strcmp(o->format, "ids") ? ANSWER_IDS
-                                              : ANSWER_JSONL,
+        .format = answer_format(o->format),
         .model = b->model_name,
         .tokens = &b->tokens,
+        .table = b->table,
+        .separator = !strcmp(o->format, "tsv") ? '\t' : ',',
+        .splits = o->chat && b->calls.splits,
     };
     return 0;
 }
@@ -189,18 +197,40 @@ static int check_plain(struct batch_run *b, struct json_signs *signs, const stru
                    path, way_out);
 }
 
+/* The rows of a table, of which the first is its header. */
+static int open_table(struct batch_run *b, char separator, struct err *e)
+{
+    struct input_line line;
+    if (table_open(&b->table, b->o->prompt_template, separator, e))
+        return err_prefix(e, "--prompt-template");
+    input_take_rows(b->input, separator);
+    b->plain = 1;
+    int more = input_next(b->input, &line, e);
+    if (!more) return err_set(e, "%s: has no header", b->o->input);
+    return more < 0 ? -1 : table_take_header(b->table, &line, b->o->input, e);
+}
+
+/* Begins the input again, behind the header of a table. */
+static int begin_again(struct batch_run *b, struct err *e)
+{
+    struct input_line line;
+    return input_rewind(b->input, e) || (b->table && input_next(b->input, &line, e) < 0) ? -1 : 0;
+}
+
 /* Reads the input once: its checksum, how many records, which format. */
 int batch_scan_input(struct batch_run *b, struct err *e)
 {
     struct input_line line;
     struct json_signs signs = {0};
     int more;
+    char separator = table_separator(b->o->input_format, b->o->input);
     b->plain = !strcmp(b->o->input_format, "text");
     if (input_check_text(b->input, e)) return -1;
+    if (separator && open_table(b, separator, e)) return -1;
     while ((more = input_next(b->input, &line, e)) == 1) {
-        if (!b->n_records && !strcmp(b->o->input_format, "auto"))
+        if (!b->n_records && !b->table && !strcmp(b->o->input_format, "auto"))
             b->plain = line.text[strspn(line.text, " \t")] != '{';
-        if (check_plain(b, &signs, &line, e)) return -1;
+        if (!b->table && check_plain(b, &signs, &line, e)) return -1;
         b->may_pool |= may_pool(line.text, line.n);
         b->n_records++;
     }
@@ -209,9 +239,10 @@ int batch_scan_input(struct batch_run *b, struct err *e)
     b->input_bytes = input_bytes(b->input);
     b->n_slots = shard_count(&b->shard, b->n_records);
     for (b->n_seen = 64; b->n_seen < 2 * b->n_slots;) b->n_seen *= 2;
-    b->seen = b->plain ? NULL : calloc(b->n_seen, sizeof *b->seen);
-    if (!b->plain && !b->seen) return err_memory(e);
-    return input_rewind(b->input, e);
+    int has_ids = b->table ? table_names_rows(b->table) : !b->plain;
+    b->seen = has_ids ? calloc(b->n_seen, sizeof *b->seen) : NULL;
+    if (has_ids && !b->seen) return err_memory(e);
+    return begin_again(b, e);
 }
 
 int batch_next(struct batch_run *b, struct input_line *line, uint64_t *slot, struct err *e)
@@ -221,7 +252,7 @@ int batch_next(struct batch_run *b, struct input_line *line, uint64_t *slot, str
         uint64_t record = b->n_read++;
         if (record % b->shard.n != b->shard.i) continue;
         *slot = record / b->shard.n;
-        return 1;
+        return b->table && table_read_row(b->table, line, e) ? -1 : 1;
     }
     if (more < 0) return -1;
     if (input_crc(b->input) != b->input_crc || input_bytes(b->input) != b->input_bytes)
@@ -241,9 +272,9 @@ void batch_see_id(struct batch_run *b, const struct record *r)
         printable_bytes(id, strlen(id));
         progress_clear();
         fprintf(stderr,
-                "note: line %llu has a custom_id that came before (\"%s\"); all of them are "
+                "note: %s %llu has a custom_id that came before (\"%s\"); all of them are "
                 "answered\n",
-                (unsigned long long)r->number, id);
+                b->table ? "row" : "line", (unsigned long long)r->number, id);
         b->warned_of_duplicate = 1;
     }
     b->seen[i] = h;

@@ -25,6 +25,9 @@ struct input {
     size_t cap;
     uint64_t number, bytes;
     uint32_t crc;
+    char separator; /* of cells; 0: lines are no rows */
+    enum { CELL_BEGINS, CELL_PLAIN, CELL_QUOTED, CELL_CLOSED } cell;
+    uint64_t n_ends, first_line; /* line ends read; the line in which the row begins */
 };
 
 /* Copies FD to a file without a name. */
@@ -103,7 +106,7 @@ int input_rewind(struct input *in, struct err *e)
     }
     gzbuffer(in->gz, CHUNK);
     in->at = in->end = 0;
-    in->number = in->bytes = 0;
+    in->number = in->bytes = in->n_ends = 0;
     in->crc = 0;
     return 0;
 }
@@ -236,6 +239,48 @@ static int append(struct input *in, size_t n, const unsigned char *p, size_t byt
     return 0;
 }
 
+void input_take_rows(struct input *in, char separator) { in->separator = separator; }
+
+/* Bytes of FROM [n] before the row's end, where *ended is set; the row has BEFORE bytes so far. */
+static size_t row_bytes(struct input *in, const unsigned char *from, size_t n, size_t before,
+                        int *ended)
+{
+    static const unsigned char mark[3] = {0xef, 0xbb, 0xbf};
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = from[i];
+        in->n_ends += c == '\n';
+        if (c == '\n' && in->cell != CELL_QUOTED) {
+            *ended = 1;
+            return i;
+        }
+        if (!in->number && before + i < 3 && c == mark[before + i]) continue;
+        switch (in->cell) {
+        case CELL_BEGINS:
+        case CELL_PLAIN:
+            in->cell = c == (unsigned char)in->separator     ? CELL_BEGINS
+                       : c == '"' && in->cell == CELL_BEGINS ? CELL_QUOTED
+                                                             : CELL_PLAIN;
+            break;
+        case CELL_QUOTED:
+            if (c == '"') in->cell = CELL_CLOSED;
+            break;
+        case CELL_CLOSED:
+            in->cell = c == (unsigned char)in->separator ? CELL_BEGINS
+                       : c == '"'                        ? CELL_QUOTED
+                                                         : CELL_PLAIN;
+        }
+    }
+    return n;
+}
+
+/* Bytes of FROM [n] before the line's end, likewise. */
+static size_t line_bytes(const unsigned char *from, size_t n, int *ended)
+{
+    const unsigned char *newline = memchr(from, '\n', n);
+    *ended = newline != NULL;
+    return newline ? (size_t)(newline - from) : n;
+}
+
 static int is_empty(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -249,12 +294,15 @@ int input_next(struct input *in, struct input_line *line, struct err *e)
         size_t n = 0;
         int rc = 0, ended = 0, any = 0;
         line->too_long = 0;
+        in->cell = CELL_BEGINS;
+        in->first_line = in->n_ends + 1;
         while (!ended && (rc = fill(in, e)) == 1) {
-            const unsigned char *from = in->chunk + in->at,
-                                *newline = memchr(from, '\n', in->end - in->at);
-            size_t bytes = newline ? (size_t)(newline - from) : in->end - in->at, take = bytes;
+            const unsigned char *from = in->chunk + in->at;
+            size_t left = in->end - in->at,
+                   bytes = in->separator ? row_bytes(in, from, left, n, &ended)
+                                         : line_bytes(from, left, &ended),
+                   take = bytes;
             any = 1;
-            ended = newline != NULL;
             in->at += bytes + (size_t)ended;
             if (take > INPUT_MAX_LINE - n) {
                 take = INPUT_MAX_LINE - n;
@@ -265,12 +313,18 @@ int input_next(struct input *in, struct input_line *line, struct err *e)
         }
         if (rc < 0) return -1;
         if (!any) return 0;
+        if (in->separator && in->cell == CELL_QUOTED)
+            return err_set(e,
+                           "%s: the row that begins in line %llu opens a quote that nothing closes",
+                           in->path, (unsigned long long)in->first_line);
         in->number++;
         const char *p = in->line;
         if (in->number == 1 && n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) p += 3, n -= 3;
         if (n && p[n - 1] == '\r') n--;
-        if (is_empty(p, n)) continue;
-        *line = (struct input_line){p, n, in->number, line->too_long};
+        if (in->separator && !n) in->number--;
+        if (in->separator ? !n : is_empty(p, n)) continue;
+        *line = (struct input_line){
+            .text = p, .n = n, .number = in->number, .too_long = line->too_long};
         return 1;
     }
 }

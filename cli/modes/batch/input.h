@@ -20,12 +20,20 @@ struct input_line {
     size_t n;
     uint64_t number; /* from 1, empty lines counted */
     int too_long;    /* more than INPUT_MAX_LINE bytes; text is the beginning */
+    /* of a table's row (table.h), else 0: the row as the file has it [n_row]; its name [n_id], or
+     * NULL; why it makes no prompt, or NULL */
+    int is_row;
+    const char *row, *id, *bad;
+    size_t n_row, n_id;
 };
 
 /* PATH or "-". A copy of a pipe is made in the directory of SPOOL_NEAR (or /tmp when NULL). */
 int input_open(struct input **in, const char *path, const char *spool_near, struct err *e);
 void input_close(struct input *in);
 int input_rewind(struct input *in, struct err *e);
+/* From here on a line is a row of a table: it goes on where a quoted cell holds line ends, and
+ * number counts rows that are not empty. A quote that nothing closes is an error. */
+void input_take_rows(struct input *in, char separator);
 /* Refuses what is not text as a whole, by what its beginning looks like: archives, models, other
  * encodings. Lines that are bad within a text are none of its business. For a file just opened or
  * rewound. */

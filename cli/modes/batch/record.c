@@ -639,6 +639,20 @@ static int take_defaults(struct record *r, const struct record_defaults *d, stru
     return 0;
 }
 
+/* Keeps a table's row, and its name: that of a column, or its number. */
+static int keep_row(struct record *r, const struct input_line *line, struct err *e)
+{
+    if (!(r->own = malloc(line->n_row + line->n_id + 1))) return err_memory(e);
+    memcpy(r->own, line->row, line->n_row);
+    r->n_row = line->n_row;
+    r->id_bytes = (size_t)snprintf(r->name, sizeof r->name, "%llu",
+                                   (unsigned long long)line->number);
+    if (!line->id) return 0;
+    r->id = memcpy(r->own + line->n_row, line->id, line->n_id);
+    r->id_bytes = line->n_id;
+    return 0;
+}
+
 int record_parse(struct record *r, const struct input_line *line, int plain,
                  const struct record_defaults *d, struct refusal *why, struct err *e)
 {
@@ -662,7 +676,9 @@ int record_parse(struct record *r, const struct input_line *line, int plain,
     json_forget();
     why->field = NULL;
     why->why.msg[0] = 0;
+    if (line->is_row && keep_row(r, line, e)) return -1;
     if (line->too_long) return refuse(why, NULL, "the line is longer than 64 MiB");
+    if (line->bad) return refuse(why, NULL, line->bad);
     if (plain) {
         if (!is_utf8(line->text, line->n)) return refuse(why, NULL, "not UTF-8");
         r->text = line->text;
@@ -718,6 +734,7 @@ void record_free(struct record *r)
     free((void *)r->sampling.bias);
     free(r->stop);
     free(r->breakers);
+    free(r->own);
     free(r->named);
     free(r->allowed);
     free(r->grammar.owned);

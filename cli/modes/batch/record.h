@@ -71,6 +71,8 @@ struct record {
     char name[32];   /* "line-12", when the line has no custom_id */
     const char *id;  /* [id_bytes] custom_id or name */
     size_t id_bytes;
+    char *own; /* of a table's row: [n_row] the row as the file has it, then its id; else NULL */
+    size_t n_row;
     enum record_kind kind;
     json_t *root;     /* NULL for plain text; owns what the pointers below point to */
     const char *text; /* [text_bytes] plain text prompt: the line's memory */

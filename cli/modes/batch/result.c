@@ -58,7 +58,8 @@ static int show(struct result *r, const void *p, size_t n, struct err *e)
 {
     struct out shown = {0};
     out_shown(&shown, p, n);
-    int rc = out_failed(&shown) ? err_memory(e) : dur_write(r->fd, shown.p, shown.n, -1, r->path, e);
+    int rc = out_failed(&shown) ? err_memory(e)
+                                : dur_write(r->fd, shown.p, shown.n, -1, r->path, e);
     out_free(&shown);
     return rc;
 }
@@ -123,12 +124,17 @@ int result_advance(struct result *r, struct journal *j, uint64_t n_slots, struct
     }
     if (r->as_finished) {
         int more;
-        while ((more = journal_walk(j, &r->offset, &r->pending, e)) == 1)
+        size_t before = r->pending.n;
+        for (; (more = journal_walk(j, &r->offset, &r->pending, e)) == 1; before = r->pending.n) {
+            if (r->unfolds) out_unfold(&r->pending, before);
             if (r->pending.n >= CHUNK && flush(r, 0, e)) return -1;
+        }
         if (more < 0) return -1;
     } else {
         for (; journal_has(j, r->next); r->next++) {
+            size_t before = r->pending.n;
             if (journal_read(j, r->next, &r->pending, e)) return -1;
+            if (r->unfolds) out_unfold(&r->pending, before);
             if (r->pending.n >= CHUNK && flush(r, 0, e)) return -1;
         }
     }

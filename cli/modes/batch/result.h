@@ -15,6 +15,7 @@ struct result {
     const char *path;
     char *part; /* NULL: a stream */
     int fd, gzip, as_finished;
+    int unfolds; /* the caller's: answers are folded (out.h) */
     void *deflate;
     struct out pending;
     int64_t at;
