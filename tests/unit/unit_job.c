@@ -29,7 +29,8 @@ static int open_job(struct job **j, const char *body, struct refusal *why)
     struct err e = {0};
     int n = asprintf(&text, "{\"url\":\"/v1/completions\",\"body\":{%s}}", body);
     assert_true(n > 0);
-    int rc = job_open(j, &env, &(struct input_line){text, (size_t)n, 1, 0}, 0, &defaults, why, &e);
+    int rc = job_open(j, &env, &(struct input_line){.text = text, .n = (size_t)n, .number = 1}, 0,
+                      &defaults, why, &e);
     free(text);
     return rc;
 }

@@ -16,7 +16,7 @@ static int parse(struct record *r, const char *line, struct refusal *why)
     static const struct record_defaults d = {
         .sampling = {.temperature = 1, .top_p = 1}, .max_tokens = -1, .vocab = 10};
     struct err e = {0};
-    const struct input_line in = {(char *)(uintptr_t)line, strlen(line), 1, 0};
+    const struct input_line in = {.text = line, .n = strlen(line), .number = 1};
     return record_parse(r, &in, 0, &d, why, &e);
 }
 
