@@ -47,7 +47,7 @@ struct hip_view {
     size_t bytes;
 };
 
-enum { VIEWS = 4, STEPS = 2, MAX_PATTERNS = 96 };
+enum { VIEWS = 5, STEPS = 2, MAX_PATTERNS = 96 };
 
 /* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
  * equal launches; filled from zeros, compared as bytes. */

@@ -258,6 +258,12 @@ static const struct args_row table[] = {
      .modes = MODE(RUN_BATCH) | EVALUATION},
     {NAMES("--no-prefix-cache"), FLAG(engine.no_prefix_cache), DECIDES_NOTHING,
      .help = "compute equal beginnings of prompts for each of them"},
+    {NAMES("--prefix-cache-dir"), TEXT(engine.prefix_dir, "DIR"), DECIDES_NOTHING,
+     .help = "keep what was computed of prompts in files of DIR, for later runs that begin alike",
+     .modes = ANSWERS | EVALUATION},
+    {NAMES("--prefix-cache-size"), TEXT(engine.prefix_size, "SIZE"), DECIDES_NOTHING,
+     .help = "most bytes of these files, as 800M (default 8G); the least recently used go first",
+     .modes = ANSWERS | EVALUATION, .needs = "--prefix-cache-dir"},
     {NAMES("--speculate"), TEXT(engine.speculate, "KIND"), VALUES("auto", "off", "prompt"),
      DECIDES_NOTHING,
      .help =

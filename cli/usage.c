@@ -80,6 +80,11 @@ static int check_relations(const struct options *o, struct err *e)
     if (o->conversation && o->file && !strcmp(o->file, "-"))
         return err_set(e, "%s -: stdin has the messages of a conversation",
                        options_given(o, &o->file));
+    if (o->engine.prefix_dir && o->engine.no_prefix_cache)
+        return err_set(e, "%s and %s exclude each other", options_given(o, &o->engine.prefix_dir),
+                       options_given(o, &o->engine.no_prefix_cache));
+    if (o->engine.prefix_dir && !*o->engine.prefix_dir)
+        return err_set(e, "%s: no directory is given", options_given(o, &o->engine.prefix_dir));
     if (o->chat_template_file && !o->chat && !o->conversation && !o->input)
         return err_set(e, "%s needs --chat", options_given(o, &o->chat_template_file));
     if (o->perplexity && !strcmp(o->perplexity, "documents") && !o->file)
@@ -185,6 +190,9 @@ static int check_values(const struct options *o, struct err *e)
     }
     if (o->engine.memory && memory_parse(&bytes, o->engine.memory, e))
         return err_prefix(e, "%s %s", options_given(o, &o->engine.memory), o->engine.memory);
+    if (o->engine.prefix_size && memory_parse(&bytes, o->engine.prefix_size, e))
+        return err_prefix(e, "%s %s", options_given(o, &o->engine.prefix_size),
+                          o->engine.prefix_size);
     int rc = o->prompt_ids ? run_parse_ids(o->prompt_ids, &ids, e) : 0;
     if (rc) err_prefix(e, "--prompt-ids");
     else if (o->prompt_ids && !ids.n) rc = err_set(e, "--prompt-ids: no ids, the prompt is empty");

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include "engine/prefix.h"
 #include "engine/vocabulary.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
@@ -220,11 +221,12 @@ int engine_open_model(struct engine *g, const char *path, const struct engine_op
 static int open_sized(struct engine *g, const struct forward_options *f,
                       const struct sched_options *s, struct err *e)
 {
-    if (forward_open(&g->forward, &g->model, g->entry->ops, f, e) ||
-        sched_open(&g->sched, &g->forward, s, e))
-        return -1;
+    struct sched_options with_store = *s;
+    if (forward_open(&g->forward, &g->model, g->entry->ops, f, e)) return -1;
     g->entry->identify(g->forward.be, g->identity, sizeof g->identity);
-    return 0;
+    if (prefix_open(g, e)) return -1;
+    with_store.store = g->store;
+    return sched_open(&g->sched, &g->forward, &with_store, e);
 }
 
 int engine_open(struct engine *g, struct err *e)
@@ -243,6 +245,7 @@ int engine_open(struct engine *g, struct err *e)
     f.hidden = g->hidden;
     struct forward_need need;
     forward_need(&g->model, ops, &f, &need);
+    need.steps += prefix_memory(o, &need);
     const int own = need.weights != 0; /* else they stay in the file's mapping */
     if (!own) need.weights = g->mapped = g->model.file.st.file_bytes;
     const struct sched_options s = {.n_seqs = o->n_seqs,
@@ -273,9 +276,12 @@ int engine_open_one(struct engine *g, const struct engine_one *one, struct err *
     f.max_logits = larger(one->n_logits, 1 + drafts);
     if (f.max_logits > f.max_rows) f.max_logits = f.max_rows;
     f.max_seqs = 1;
+    const int has_store = g->o->prefix_dir != NULL;
+    if (has_store) f.n_states = 1 + FEWEST_SNAPSHOTS;
     const struct sched_options s = {.n_seqs = 1,
                                     .n_batch = f.max_rows,
                                     .n_ctx = one->n_positions,
+                                    .prefix_cache = has_store,
                                     .draft_most = drafts,
                                     .overlap = g->entry->ops->asynchronous};
     return open_sized(g, &f, &s, e);
@@ -295,6 +301,7 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     f.n_states = 1 + FEWEST_SNAPSHOTS;
     f.max_pages = kv_pages(*n_ctx);
     forward_need(&g->model, ops, &f, &need);
+    need.steps += prefix_memory(g->o, &need);
     if (!need.weights) /* in the file's mapping */
         need.weights = g->mapped = g->model.file.st.file_bytes;
     if (forward_available(ops, &f, &budget, e)) return -1;
@@ -325,8 +332,10 @@ void engine_use(struct engine *g, const struct engine_options *o)
 void engine_stop(struct engine *g)
 {
     sched_close(g->sched);
+    prefix_store_close(g->store);
     forward_close(&g->forward);
     g->sched = NULL;
+    g->store = NULL;
     memset(&g->forward, 0, sizeof g->forward);
 }
 

@@ -17,6 +17,7 @@ struct engine {
     struct tokenizer *tokenizer; /* NULL: the checkpoint has none */
     struct forward forward;
     struct sched *sched;
+    struct prefix_store *store; /* prompts on disk; NULL: none */
     int hidden; /* the caller's, before engine_open: rows of the last norm may be handed out */
     /* The instructions or device of the backend: for reports, and for engine_sums. */
     char identity[64];

@@ -260,7 +260,7 @@ static void show_progress(struct completion *c, struct progress *p, size_t n_pro
 }
 
 /* Steps until the answer is complete or a signal asks for the end; *n_prompt receives the prompt
- * tokens computed. */
+ * tokens computed or found. */
 static int compute(struct completion *c, size_t *n_prompt, struct err *e)
 {
     struct request *r = &c->request;
@@ -286,7 +286,7 @@ static int compute(struct completion *c, size_t *n_prompt, struct err *e)
         struct sched_stats stats;
         rc = sched_step(c->engine.sched, e);
         sched_stats(c->engine.sched, &stats);
-        *n_prompt = stats.n_prompt_tokens;
+        *n_prompt = stats.n_prompt_tokens + stats.n_cached_tokens;
         *seconds += clock_now() - before;
         show_progress(c, &progress, *n_prompt);
     }
@@ -307,17 +307,19 @@ static void report(const struct completion *c)
 {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
+    struct sched_stats s;
+    sched_stats(c->engine.sched, &s);
     int n = (int)c->prompt.n,
         decoded = c->n_generated > 1 ? c->n_generated - 1
                                      : 0; /* the first token comes from the prompt's logits */
-    fprintf(stderr, "\nload %.3f s; prompt %d token%s in %.3f s", c->load_s, n, n == 1 ? "" : "s",
-            c->prompt_s);
-    put_rate(n, c->prompt_s);
+    fprintf(stderr, "\nload %.3f s; prompt %d token%s", c->load_s, n, n == 1 ? "" : "s");
+    if (c->o->engine.prefix_dir)
+        fprintf(stderr, ", %llu of them from disk,", (unsigned long long)s.n_stored_tokens);
+    fprintf(stderr, " in %.3f s", c->prompt_s);
+    put_rate(n - (int)s.n_stored_tokens, c->prompt_s);
     fprintf(stderr, "; generated %d token%s", c->n_generated, c->n_generated == 1 ? "" : "s");
     if (decoded) fprintf(stderr, " in %.3f s", c->generate_s);
     if (decoded) put_rate(decoded, c->generate_s);
-    struct sched_stats s;
-    sched_stats(c->engine.sched, &s);
     if (s.n_drafted_tokens)
         fprintf(stderr, "; drafts %llu token%s, %llu right", (unsigned long long)s.n_drafted_tokens,
                 units_s(s.n_drafted_tokens), (unsigned long long)s.n_accepted_tokens);
@@ -328,7 +330,7 @@ int run_complete(const struct options *o, struct err *e)
 {
     struct completion c = {.o = o, .text_mode = !strcmp(o->format, "text")};
     double t0 = clock_now();
-    size_t n_prompt = 0; /* computed */
+    size_t n_prompt = 0; /* computed or found */
     int rc = open_all(&c, e), stopped = 0;
     if (!rc) {
         c.load_s = clock_now() - t0;

@@ -182,6 +182,7 @@ void meter_report(struct meter *m, const struct sched_stats *s, const char *sett
     put_real(o, "completion_tokens_per_second", (double)m->n_generated_tokens / t);
     put_count(o, "computed_prompt_tokens", s->n_prompt_tokens);
     put_count(o, "cached_prompt_tokens", s->n_cached_tokens);
+    put_count(o, "prompt_tokens_from_disk", s->n_stored_tokens);
     put_count(o, "steps", s->n_steps);
     put_count(o, "preemptions", s->n_preemptions);
     put_count(o, "draft_tokens", s->n_drafted_tokens);

@@ -1,7 +1,7 @@
 /* sched_internal.h: declarations shared by scheduler.c (requests in and out, admission, the order
  * of steps), sched_plan.c (rows and pages of a step), sched_rows.c (logits to tokens),
- * sched_grammar.c (which tokens may come), sched_draft.c (tokens that are likely to come) and
- * sched_emit.c (tokens to sinks).
+ * sched_grammar.c (which tokens may come), sched_draft.c (tokens that are likely to come),
+ * sched_store.c (pages from and to disk) and sched_emit.c (tokens to sinks).
  *
  * STEPS IN FLIGHT. With a backend that runs beside the host (sched_options.overlap) a step begins
  * before the previous step's results are emitted. It even begins before they are known, if the
@@ -88,6 +88,7 @@ struct seq {
                       or -1: zeros */
     int seat;      /* batch.seat; -1: it does not run */
     int leave_at;  /* prompt position at which it leaves a snapshot; 0: none */
+    int kept_at;   /* that of the last one that it continued from or left; 0: none */
     int n_flights; /* steps in flight with rows of this sequence */
     /* of the step being planned */
     int reserved, n_rows, n_logits, n_hidden;
@@ -165,7 +166,8 @@ struct sched {
     struct queued *queue; /* ring [queue_size] of requests without a started choice */
     int queue_size, queue_first, n_queue;
     int drains;             /* sched_drain was called */
-    struct drafter drafter; /* propose NULL: none */
+    struct sched_store *store; /* NULL: none */
+    struct drafter drafter;    /* propose NULL: none */
     struct draft_text *draft_text;
     double cost[SCHED_COSTS];      /* seconds of a step by decode rows; 0: unknown */
     double accepts[SCHED_CLASSES]; /* probability that a token of a draft is right, by its class */
@@ -208,6 +210,12 @@ enum { SCHED_TURN = 8, JOBS_WAITING = 64 };
 /* Positions of whole pages that the prompts of two requests share, and that each can take from the
  * cache. */
 int requests_alike(const struct request *a, const struct request *b);
+/* 1 if the sequence's next tokens are whole pages of its prompt. */
+int seq_takes_pages(const struct seq *q);
+/* Prompt positions that it may take from elsewhere: their rows have no results to emit. */
+int seq_shares_up_to(const struct sched *s, const struct seq *q);
+/* It begins with the states of a snapshot behind its pages, whose reference it gets. */
+void seq_continue_from(struct sched *s, struct seq *q, int32_t slot);
 /* Takes cached pages for the sequence's next tokens, as far as their rows have no results to emit.
  */
 void seq_find_pages(struct sched *s, struct seq *q);
@@ -238,6 +246,22 @@ void sched_learn_cost(struct sched *s, const struct batch *b, double seconds);
 int seq_accept(struct sched *s, struct seq *q, const struct sched_row *row);
 void sched_drafter_begin(struct sched *s, const struct seq *q);
 void sched_drafter_end(struct sched *s, const struct seq *q);
+/* sched_store.c; without a store none of them does anything, but those of open and close. */
+int sched_store_open(struct sched *s, struct prefix_store *files, struct err *e);
+/* Waits until all that is left is on disk. */
+void sched_store_close(struct sched *s);
+/* Takes pages that are on disk behind those that the sequence has. Reads files. */
+void seq_fetch(struct sched *s, struct seq *q);
+/* The sequence has published its page number PAGE, with these tokens [KV_PAGE]; or its snapshot. */
+void seq_store_page(struct sched *s, const struct seq *q, int page, const int32_t *token);
+void seq_store_states(struct sched *s, const struct seq *q);
+/* The next prompt position whose states are worth a file; 0: none. */
+int seq_store_at(const struct sched *s, const struct seq *q);
+/* Ahead of a step: copies aside what is full. Behind its end: hands it to the writer. Without steps:
+ * both. */
+void sched_store_begin(struct sched *s);
+void sched_store_settle(struct sched *s);
+void sched_store_idle(struct sched *s);
 /* Whether ID ends an answer. */
 int sched_is_end(const struct sched *s, const struct request *r, int32_t id);
 /* The largest of the logits under the mask, from the argmax or the backend's top; -1: these do not

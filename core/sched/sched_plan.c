@@ -102,20 +102,35 @@ static void keep_prefix(struct sched *s, struct seq *q, const struct prefix *bes
         kv_release(&s->kv, q->page[--q->n_pages]);
     q->chain = best->chain;
     if (best->slot < 0) return;
-    drop_snapshot(s, q);
     states_hold(&s->states, best->slot);
-    q->from = best->slot;
+    seq_continue_from(s, q, best->slot);
+}
+
+void seq_continue_from(struct sched *s, struct seq *q, int32_t slot)
+{
+    drop_snapshot(s, q);
+    q->from = slot;
+    q->kept_at = q->n_computed;
+}
+
+int seq_takes_pages(const struct seq *q)
+{
+    return q->n_computed < q->job->request->n_prompt && q->n_computed % KV_PAGE == 0 &&
+           q->n_computed == q->n_shared * KV_PAGE;
+}
+
+int seq_shares_up_to(const struct sched *s, const struct seq *q)
+{
+    int limit = first_row_with_results(s, q, q->n_computed), end = q->job->request->n_prompt;
+    return limit < end ? limit : end;
 }
 
 void seq_find_pages(struct sched *s, struct seq *q)
 {
     const struct request *r = q->job->request;
-    if (q->n_computed >= r->n_prompt || q->n_computed % KV_PAGE ||
-        q->n_computed != q->n_shared * KV_PAGE)
-        return;
-    int limit = first_row_with_results(s, q, q->n_computed), start = q->n_computed;
+    if (!seq_takes_pages(q)) return;
+    int limit = seq_shares_up_to(s, q), start = q->n_computed;
     struct prefix best = {q->n_computed, q->chain, -1};
-    if (limit > r->n_prompt) limit = r->n_prompt;
     while (q->n_computed + KV_PAGE <= limit) {
         int32_t page = kv_find(&s->kv, q->chain, r->prompt + q->n_computed);
         if (page < 0) break;
@@ -151,9 +166,11 @@ void seq_publish(struct sched *s, struct seq *q, int end)
     const struct request *r = q->job->request;
     int32_t text[KV_PAGE];
     if (end > r->n_prompt && !s->options.share_generated) end = r->n_prompt;
-    for (; (q->n_shared + 1) * KV_PAGE <= end; q->n_shared++)
-        q->chain = kv_publish(&s->kv, q->page[q->n_shared], q->chain,
-                              page_tokens(q, q->n_shared, text));
+    for (; (q->n_shared + 1) * KV_PAGE <= end; q->n_shared++) {
+        const int32_t *token = page_tokens(q, q->n_shared, text);
+        q->chain = kv_publish(&s->kv, q->page[q->n_shared], q->chain, token);
+        if (s->store) seq_store_page(s, q, q->n_shared, token);
+    }
 }
 
 /* The last page first, so that the end of a prefix is reused before its beginning. */
@@ -165,7 +182,7 @@ void seq_release(struct sched *s, struct seq *q)
     if (q->seat >= 0) s->free_seat[s->n_seats++] = q->seat;
     q->seat = -1;
     while (q->n_pages) kv_release(&s->kv, q->page[--q->n_pages]);
-    q->n_computed = q->n_shared = 0;
+    q->n_computed = q->n_shared = q->kept_at = 0;
     q->chain = q->job->root;
 }
 
@@ -226,10 +243,10 @@ static int take_free_pages(struct sched *s, int index, int rows)
  * end of its prompt. */
 static int next_snapshot(const struct sched *s, const struct seq *q)
 {
-    const int at[] = {q->leave_at, q->job->leave_at[0], q->job->leave_at[1]};
+    const int at[] = {q->leave_at, q->job->leave_at[0], q->job->leave_at[1], seq_store_at(s, q)};
     int next = q->job->request->n_prompt;
     if (!states_n_free(&s->states)) return next;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (at[i] > q->n_computed && at[i] < next) next = at[i];
     return next;
 }
@@ -379,7 +396,10 @@ static void advance_states(struct sched *s, struct seq *q)
 {
     drop_snapshot(s, q);
     q->from = q->to;
-    if (q->to != q->own) states_publish(&s->states, q->to, q->chain);
+    if (q->to == q->own) return;
+    states_publish(&s->states, q->to, q->chain);
+    q->kept_at = q->n_computed + q->n_rows;
+    if (s->store) seq_store_states(s, q);
 }
 
 /* The number of tokens is known when a step begins, the tokens themselves are not. */

@@ -96,6 +96,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
     CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows &&
           f->options.max_logits > 0);
     CHECK(!kv_has_open(f->options.kv) || o->n_seqs <= f->options.max_seqs);
+    CHECK(!o->store || o->prefix_cache);
     CHECK(!o->share_generated || (o->prefix_cache && !o->overlap && !f->be->ops->phases));
     struct sched *s = calloc(1, sizeof *s);
     if (!s) return err_memory(e);
@@ -111,7 +112,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
         sched_close(s);
         return -1;
     }
-    if (open_drafter(s, e)) {
+    if (open_drafter(s, e) || (o->store && sched_store_open(s, o->store, e))) {
         sched_close(s);
         return -1;
     }
@@ -125,6 +126,7 @@ void sched_close(struct sched *s)
     /* A step in flight writes to memory that is freed below. */
     for (struct err e; s->forward->n_ended != s->forward->n_begun;)
         (void)forward_end(s->forward, &e);
+    sched_store_close(s);
     for (int i = 0; s->job && i < s->n_jobs; i++) queued_close(&s->job[i].queued);
     for (int i = 0; i < s->n_queue; i++)
         queued_close(&s->queue[(s->queue_first + i) % s->queue_size]);
@@ -265,6 +267,7 @@ static int enter(struct sched *s, struct seq *q)
         s->stats.n_cached_tokens = n_cached;
         return 0;
     }
+    seq_fetch(s, q);
     CHECK(s->n_seats > 0 && q->seat < 0); /* at most n_slots are running */
     q->seat = s->free_seat[--s->n_seats];
     q->state = SEQ_RUNNING;
@@ -405,6 +408,7 @@ static struct flight *oldest(struct sched *s)
 static void begin(struct sched *s)
 {
     struct flight *f = &s->flight[s->n_begun % 2];
+    sched_store_begin(s);
     sched_take_forced(s);
     admit(s);
     if (!s->n_order) return;
@@ -425,7 +429,9 @@ static int settle(struct sched *s, struct flight *f, struct err *e)
     double start = clock_now();
     int rc = forward_end(s->forward, e);
     s->stats.forward_seconds += clock_now() - start;
-    if (rc || sched_settle(s, f, e)) return -1;
+    if (rc) return -1;
+    sched_store_settle(s);
+    if (sched_settle(s, f, e)) return -1;
     if (s->n_begun - s->n_emitted == 1) /* the batch is still that of the step */
         sched_learn_cost(s, &s->batch, clock_now() - s->begun_at);
     if (!s->options.overlap) sched_look_ahead(s, f);
@@ -456,6 +462,7 @@ int sched_step(struct sched *s, struct err *e)
     if (f && ((!settled && settle(s, f, e)) || emit(s, f, e))) return -1;
     int busy = s->n_order || may_begin(s) || oldest(s);
     for (int i = 0; i < s->n_jobs; i++) busy |= s->job[i].request != NULL;
+    if (!busy) sched_store_idle(s);
     return busy;
 }
 

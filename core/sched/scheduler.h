@@ -24,6 +24,7 @@
 
 #include "core/run/forward.h"
 #include "core/sched/draft.h"
+#include "core/sched/prefix_store.h"
 #include "core/sched/request.h"
 
 struct sched_options {
@@ -48,6 +49,7 @@ struct sched_options {
      * that is worth while or not. */
     int draft_most, draft_always;
     const struct drafter *drafter;
+    struct prefix_store *store; /* the caller's; needs prefix_cache. NULL: none */
 };
 
 struct sched_stats {
@@ -58,6 +60,7 @@ struct sched_stats {
     uint64_t n_steps;
     /* computed, recomputation after a preemption included; found in cached pages */
     uint64_t n_prompt_tokens, n_cached_tokens;
+    uint64_t n_stored_tokens; /* read from disk, which then are cached */
     uint64_t n_generated_tokens, n_preemptions;
     uint64_t n_drafted_tokens, n_accepted_tokens; /* rows of drafts; those whose token was right */
     double forward_seconds; /* in forward_begin and forward_end; the rest of a run's time is the
@@ -69,6 +72,8 @@ struct sched;
 /* Allocates everything: steps allocate nothing. */
 int sched_open(struct sched **s, struct forward *f, const struct sched_options *o, struct err *e);
 void sched_close(struct sched *s);
+/* Bytes of memory that a scheduler with a store takes for it, of pages and slots of such sizes. */
+uint64_t sched_store_bytes(uint64_t page, uint64_t states);
 /* Number of further requests that the scheduler needs now to keep its sequences busy (>= 0). */
 int sched_wants(const struct sched *s);
 /* Choices that a request starts before those behind it have their turn. */

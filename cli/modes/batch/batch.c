@@ -331,13 +331,19 @@ static void say_end(struct batch_run *b, int rc, int complete)
 {
     const struct meter *m = &b->meter;
     double t = clock_now() - m->start;
+    struct sched_stats s;
+    char from_disk[64] = "";
+    sched_stats(b->engine.sched, &s);
+    if (b->o->engine.prefix_dir)
+        snprintf(from_disk, sizeof from_disk, " (%llu from disk)",
+                 (unsigned long long)s.n_stored_tokens);
     progress_clear();
     fprintf(stderr,
-            "%llu of %llu record%s done, %llu of them errors; %.1f s; prompts %llu token%s, "
+            "%llu of %llu record%s done, %llu of them errors; %.1f s; prompts %llu token%s%s, "
             "generated %llu (%.1f tok/s)\n",
             (unsigned long long)m->n_done, (unsigned long long)m->n_total, units_s(m->n_total),
             (unsigned long long)m->n_errors, t, (unsigned long long)m->n_prompt_tokens,
-            units_s(m->n_prompt_tokens), (unsigned long long)m->n_generated_tokens,
+            units_s(m->n_prompt_tokens), from_disk, (unsigned long long)m->n_generated_tokens,
             (double)m->n_generated_tokens / t);
     if (rc == OK) return;
     char name[PRINTABLE];

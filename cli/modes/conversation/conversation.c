@@ -351,11 +351,13 @@ static void report(const struct conversation *c)
 {
     struct sched_stats s;
     sched_stats(c->engine.sched, &s);
-    fprintf(stderr,
-            "%llu answer%s; prompts %llu token%s, %llu kept; generated %llu in %.1f s; %.0f MiB\n",
+    fprintf(stderr, "%llu answer%s; prompts %llu token%s, %llu kept",
             (unsigned long long)c->n_answers, units_s(c->n_answers),
             (unsigned long long)c->n_prompt, units_s(c->n_prompt),
-            (unsigned long long)s.n_cached_tokens, (unsigned long long)c->n_generated,
+            (unsigned long long)s.n_cached_tokens);
+    if (c->o->engine.prefix_dir)
+        fprintf(stderr, " (%llu from disk)", (unsigned long long)s.n_stored_tokens);
+    fprintf(stderr, "; generated %llu in %.1f s; %.0f MiB\n", (unsigned long long)c->n_generated,
             c->generate_seconds, (double)memory_peak() / (1 << 20));
 }
 
