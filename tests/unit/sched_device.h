@@ -27,7 +27,7 @@ static void linear_by_phase(struct be *be, const struct stepwise_call *c)
 static int n_top_rows, n_without_room;
 
 /* What a backend with OP_TOP does, on its tenth row as if there was not room. */
-static void find_top(struct be *be, const struct stepwise_call *c)
+__attribute__((unused)) static void find_top(struct be *be, const struct stepwise_call *c)
 {
     (void)be;
     if (c->op->kind != OP_TOP) return;

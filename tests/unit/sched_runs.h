@@ -21,16 +21,17 @@ void *__wrap_realloc(void *p, size_t n);
 void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
 
 static volatile int in_step, n_allocations;
+static _Thread_local int is_main; /* with a store only this thread counts: that of files is free */
+static int only_main;
 
-void *__wrap_malloc(size_t n) { return n_allocations += in_step, __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return n_allocations += in_step, __real_calloc(n, size);
-}
-void *__wrap_realloc(void *p, size_t n) { return n_allocations += in_step, __real_realloc(p, n); }
+static void count(void) { n_allocations += in_step && (is_main || !only_main); }
+
+void *__wrap_malloc(size_t n) { return count(), __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t size) { return count(), __real_calloc(n, size); }
+void *__wrap_realloc(void *p, size_t n) { return count(), __real_realloc(p, n); }
 void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
 {
-    return n_allocations += in_step, __real_mmap(p, n, prot, flags, fd, at);
+    return count(), __real_mmap(p, n, prot, flags, fd, at);
 }
 
 /* --- runs */
@@ -38,6 +39,7 @@ struct setup {
     int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits, overlap, gather,
         sample_forced, draft_most, draft_always, share_generated;
     const struct drafter *drafter;
+    struct prefix_store *store;
     enum kv_type kv;
     const struct backend *ops; /* NULL: the CPU's */
 };
@@ -67,11 +69,11 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
                                      .draft_most = u->draft_most,
                                      .share_generated = u->share_generated,
                                      .draft_always = u->draft_always,
+                                     .store = u->store,
                                      .drafter = u->drafter};
-    if (forward_open(f, &model, u->ops ? u->ops : &backend_cpu, &fo, &e) ||
-        sched_open(s, f, &so, &e))
-        fail_msg("%s", e.msg);
+    if (forward_open(f, &model, u->ops ? u->ops : &backend_cpu, &fo, &e)) fail_msg("%s", e.msg);
     if (u->ops) f->be->ops = u->ops;
+    if (sched_open(s, f, &so, &e)) fail_msg("%s", e.msg);
 }
 
 static int step(struct sched *s)
@@ -100,6 +102,8 @@ static struct sched_stats run(const struct setup *u, struct record *all, int n)
         order[j] = t;
     }
     open_scheduler(u, &f, &s);
+    is_main = 1;
+    only_main = u->store != NULL;
     n_allocations = 0;
     for (int i = 0; i < n; i++) clear(&all[i]);
     while (busy || next < n) {

@@ -6,6 +6,7 @@
 #include "core/sched/statecache.h"
 #include "tests/unit/sched_model.h"
 #include "tests/unit/sched_odd.h"
+#include "tests/unit/sched_store_dir.h"
 
 /* Sanitizers cost a factor of ten. */
 #ifdef __SANITIZE_ADDRESS__
@@ -58,6 +59,7 @@ static void recur(struct be *be, const struct stepwise_call *c)
 
 struct way {
     int n_seqs, n_batch, cache, n_pages, n_states, overlap, shuffle;
+    struct prefix_store *store;
 };
 
 static int step_or_fail(struct sched *s)
@@ -84,6 +86,7 @@ static struct sched_stats run(const struct way *u, struct record *all, int n)
                                      .n_batch = u->n_batch,
                                      .n_ctx = N_CTX,
                                      .prefix_cache = u->cache,
+                                     .store = u->store,
                                      .overlap = u->overlap};
     if (forward_open(&f, &model, &odd, &fo, &e) || sched_open(&s, &f, &so, &e))
         fail_msg("%s", e.msg);
@@ -231,6 +234,85 @@ static void snapshots_save_work(void **state)
     free_records(all, 2);
 }
 
+static struct sched_stats run_stored(struct way u, const char *depends, struct record *all, int n)
+{
+    u.cache = 1;
+    u.store = open_store(&backend_cpu, KV_F16, depends, 0);
+    struct sched_stats stats = run(&u, all, n);
+    assert_int_equal(prefix_store_stats(u.store).n_damaged, 0);
+    prefix_store_close(u.store);
+    return stats;
+}
+
+/* Removes every file of the store whose name ends with END, or one byte of each. */
+static void spoil(const char *how, const char *end)
+{
+    char command[200];
+    snprintf(command, sizeof command, "for f in %s/*%s; do %s $f; done", store_dir, end, how);
+    assert_int_equal(system(command), 0);
+}
+
+static void answers_do_not_depend_on_the_disk(void **state)
+{
+    (void)state;
+    enum { N = 30 };
+    static const int seqs[] = {1, 2, 7, 16}, batch[] = {1, 5, 16, 40, 512}, pages[] = {13, 20, 400},
+                     more[] = {0, 1, 4, 30};
+    struct record *all = conversations(N, 11);
+    uint64_t *want = expected(all, N), n_stored = 0;
+    for (int i = 0; i < WAYS / 8; i++) {
+        int n = seqs[i % 4];
+        char depends[16];
+        const struct way u = {.n_seqs = n,
+                              .n_batch = batch[i % 5] < n ? n : batch[i % 5],
+                              .n_pages = pages[i / 5 % 3],
+                              .n_states = i % 11 == 10 ? 1 : n + more[i / 7 % 4],
+                              .overlap = i / 2 % 2,
+                              .shuffle = i / 4 % 2};
+        snprintf(depends, sizeof depends, "%d", i / 8);
+        n_wrong = 0;
+        n_stored += run_stored(u, depends, all, N).n_stored_tokens;
+        if (n_wrong || n_different(all, N, want))
+            fail_msg("%d answers differ, %d states of another position, way %d",
+                     n_different(all, N, want), n_wrong, i);
+        if (i % 8 == 3) spoil("rm -f", "0*.state");
+        if (i % 8 == 5) spoil("rm -f", "0*.page");
+    }
+    printf("# %d tokens from disk\n", (int)n_stored);
+    assert_true(n_stored > 100 * WAYS / 8);
+    assert_int_equal(n_store_notes, 0);
+    free(want);
+    free_records(all, N);
+}
+
+/* A second run continues from the states that the first one left, of a shared beginning; without
+ * their files it leaves new ones where the pages end. */
+static void states_stay_on_disk(void **state)
+{
+    (void)state;
+    enum { N = 10 };
+    struct record *all = alike(N, 1);
+    const struct way u = {.n_seqs = 4, .n_batch = 64, .n_pages = 100, .n_states = 6};
+    assert_int_equal(run_stored(u, "a", all, N).n_prompt_tokens, 96 + 4 * N);
+    struct sched_stats stats = run_stored(u, "a", all, N);
+    assert_int_equal(stats.n_prompt_tokens, 4 * N);
+    assert_int_equal(stats.n_stored_tokens, 96);
+    spoil("rm", ".state");
+    assert_int_equal(run_stored(u, "a", all, 1).n_prompt_tokens, 100);
+    assert_int_equal(run_stored(u, "a", all, 1).n_prompt_tokens, 4);
+    assert_int_equal(n_store_notes, 0);
+    spoil("truncate -s 100", ".state");
+    struct prefix_store *s = open_store(&backend_cpu, KV_F16, "a", 0);
+    struct way damaged = u;
+    damaged.cache = 1;
+    damaged.store = s;
+    assert_int_equal(run(&damaged, all, N).n_prompt_tokens, 96 + 4 * N);
+    prefix_store_close(s);
+    assert_int_equal(n_store_notes, 1);
+    assert_int_equal(run_stored(u, "a", all, N).n_prompt_tokens, 4 * N);
+    free_records(all, N);
+}
+
 /* Against a plain array: which slot has which prefix. */
 static void slots_keep_what_is_held(void **state)
 {
@@ -289,6 +371,9 @@ int main(void)
         cmocka_unit_test(answers_do_not_depend_on_slots),
         cmocka_unit_test(wrong_slots_are_noticed),
         cmocka_unit_test(snapshots_save_work),
+        cmocka_unit_test_setup_teardown(answers_do_not_depend_on_the_disk, make_store_dir,
+                                        remove_store_dir),
+        cmocka_unit_test_setup_teardown(states_stay_on_disk, make_store_dir, remove_store_dir),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
