@@ -19,7 +19,7 @@
 #define NO_SERVER "there is no server: -i FILE -o FILE answers a file of requests"
 #define NO_EMBEDDING "embeddings and scores are lines of a batch: -i FILE with /v1/embeddings, " \
                      "/v1/score or /v1/rerank"
-#define NO_STATE "states are not kept on disk: equal beginnings are computed once in a batch (-i)"
+#define ON_DISK "--prefix-cache-dir DIR keeps what was computed of prompts on disk"
 #define ON_STDERR "messages are plain lines on stderr"
 #define MAPPED "the model file is always mapped, its pages belong to the system's cache"
 
@@ -117,7 +117,7 @@ const struct args_other llama_names[] = {
     {"--prompt-cache --prompt-cache-all --prompt-cache-ro --session --cache-reuse --slot-save-path "
      "-ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step --cache-idle-slots "
      "--no-cache-idle-slots --kv-unified-per-slot",
-     ARGS_REFUSED, NO_STATE},
+     ARGS_REFUSED, ON_DISK},
     {"-nocb --no-cont-batching", ARGS_REFUSED, "-np 1 computes one sequence after the other"},
 
     /* sampling */

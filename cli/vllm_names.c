@@ -130,9 +130,11 @@ const struct args_other vllm_names[] = {
      "--enable-multimodal-encoder-data-parallel --language-model-only",
      ARGS_REFUSED, TEXT_ONLY},
     {"--enable-prompt-embeds", ARGS_REFUSED, "prompts are text or token ids"},
-    {"--kv-transfer-config --ec-transfer-config --kv-sharing-fast-prefill --kv-offloading-size "
-     "--kv-offloading-backend --enable-sleep-mode --numa-bind",
+    {"--kv-transfer-config --ec-transfer-config --kv-sharing-fast-prefill --enable-sleep-mode "
+     "--numa-bind",
      ARGS_REFUSED, "keys and values stay where the model is computed"},
+    {"--kv-offloading-size --kv-offloading-backend", ARGS_REFUSED,
+     "--prefix-cache-dir DIR keeps what was computed of prompts on disk"},
     {"--compilation-config -O --additional-config --attention-backend --attention-config "
      "--optimization-level --profiler-config",
      ARGS_REFUSED, "nothing is compiled at run time: --variant and --cpu pin what computes"},

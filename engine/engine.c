@@ -224,7 +224,7 @@ static int open_sized(struct engine *g, const struct forward_options *f,
     struct sched_options with_store = *s;
     if (forward_open(&g->forward, &g->model, g->entry->ops, f, e)) return -1;
     g->entry->identify(g->forward.be, g->identity, sizeof g->identity);
-    if (prefix_open(g, e)) return -1;
+    if (prefix_open(g, engine_sums(g), e)) return -1;
     with_store.store = g->store;
     return sched_open(&g->sched, &g->forward, &with_store, e);
 }

@@ -18,7 +18,8 @@ struct engine_options {
     int n_batch, n_seqs; /* rows of a step, sequences at once; 0: the backend's default */
     int n_pages;         /* of the KV cache; 0: what memory gives */
     const char *memory;  /* bytes for model and cache, as text; NULL: 9/10 of what is free */
-    /* directory of prompts that are kept from run to run, NULL: none; its size as text, NULL: 8 GiB */
+    /* directory of prompts that are kept from run to run, NULL: none; its size as text, NULL: the
+     * default */
     const char *prefix_dir, *prefix_size;
     int no_prefix_cache, check_tensors, same_bits;
     /* "off", "prompt": tokens are drafted from texts; NULL or "auto": so where steps are the CPU's;

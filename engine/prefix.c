@@ -55,10 +55,10 @@ static int is_long(const struct engine *g)
 /* Whatever may change a bit of keys, values or states, or their place in a page: the program, as
  * its commit; the model; arithmetic and storage; where the sums are not exact, instructions or
  * device. A GPU's pages are those of its own kind, a CPU's those of any. */
-static void say_depends(const struct engine *g, char *text, size_t cap)
+static void say_depends(const struct engine *g, const char *sums, char *text, size_t cap)
 {
     const struct engine_options *o = g->o;
-    const char *sums = engine_sums(g), *backend = g->entry->ops->name;
+    const char *backend = g->entry->ops->name;
     const int is_cpu = !strcmp(backend, "cpu");
     char model[2 * SHA256_BYTES + 1];
     hash_model(&g->model.file, model);
@@ -71,18 +71,16 @@ static void say_depends(const struct engine *g, char *text, size_t cap)
     CHECK(n > 0 && (size_t)n < cap);
 }
 
-int prefix_open(struct engine *g, struct err *e)
+int prefix_open(struct engine *g, const char *sums, struct err *e)
 {
     const struct engine_options *o = g->o;
     char depends[1024];
-    struct prefix_store_options s = {.dir = o->prefix_dir,
-                                     .depends = depends,
-                                     .note = note,
-                                     .note_arg = (void *)(uintptr_t)o};
+    struct prefix_store_options s = {
+        .dir = o->prefix_dir, .depends = depends, .note = note, .note_arg = (void *)(uintptr_t)o};
     if (!o->prefix_dir) return 0;
     if (prefix_size(o, &s.most_bytes, e)) return err_prefix(e, "--prefix-cache-size");
     s.bytes[PREFIX_PAGE] = part_bytes(&g->forward, PART_PAGE);
     s.bytes[PREFIX_STATE] = part_bytes(&g->forward, PART_STATES);
-    say_depends(g, depends, sizeof depends);
+    say_depends(g, sums, depends, sizeof depends);
     return prefix_store_open(&g->store, &s, e);
 }

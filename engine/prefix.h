@@ -1,13 +1,13 @@
-/* prefix.h: the store of prompts on disk (core/sched/prefix_store.h) of an engine: what its contents
- * depend on beside tokens. Must not know: files. */
+/* prefix.h: the store of prompts on disk (core/sched/prefix_store.h) of an engine: what its
+ * contents depend on beside tokens. Must not know: files. */
 #ifndef ENGINE_PREFIX_H
 #define ENGINE_PREFIX_H
 
 #include "engine/engine.h"
 
 /* Opens g->store as the options say, for the model and the forward that are open; without
- * --prefix-cache-dir it stays NULL. */
-int prefix_open(struct engine *g, struct err *e);
+ * --prefix-cache-dir it stays NULL. SUMS: engine_sums. */
+int prefix_open(struct engine *g, const char *sums, struct err *e);
 /* Bytes of memory that it takes beside a forward with these needs. */
 uint64_t prefix_memory(const struct engine_options *o, const struct forward_need *need);
 /* --prefix-cache-size, or the default. */

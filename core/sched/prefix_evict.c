@@ -58,9 +58,9 @@ uint64_t prefix_file_bytes(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096
 
 struct entry {
     uint8_t own[OWN], parent[PARENT];
-    int kind;        /* PREFIX_KINDS: a file that is being written */
-    int before;      /* the page before it, or that states are behind; -1: none is listed */
-    int64_t used;    /* nanoseconds; later than that of every entry behind it */
+    int kind;     /* PREFIX_KINDS: a file that is being written */
+    int before;   /* the page before it, or that states are behind; -1: none is listed */
+    int64_t used; /* nanoseconds; later than that of every entry behind it */
     uint64_t bytes;
 };
 

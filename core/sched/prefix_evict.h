@@ -1,5 +1,5 @@
-/* prefix_evict.h: the files of a store (prefix_store.h) as a directory lists them, and which of them
- * go first. Owns: the form of their names. Must not know: what they hold. */
+/* prefix_evict.h: the files of a store (prefix_store.h) as a directory lists them, and which of
+ * them go first. Owns: the form of their names. Must not know: what they hold. */
 #ifndef CORE_PREFIX_EVICT_H
 #define CORE_PREFIX_EVICT_H
 

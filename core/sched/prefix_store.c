@@ -111,8 +111,8 @@ static void say_failure(struct prefix_store *s)
     note(s, "%s: no more prompts are kept there, the run goes on", why);
 }
 
-/* The file is not what it should be: gone, so that it is written again, and said once. One that this
- * user may not read stays. */
+/* The file is not what it should be: gone, so that it is written again, and said once. One that
+ * this user may not read stays. */
 static void drop_damaged(struct prefix_store *s, const char *name, const char *why)
 {
     int ignored = errno == EACCES ? 0 : unlinkat(s->fd, name, 0);
@@ -371,8 +371,9 @@ static int open_dir(struct prefix_store *s, struct err *e)
     s->fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->fd >= 0) return 0;
     if (made && made != EEXIST) errno = made;
-    return err_sys(e, made && made != EEXIST ? "--prefix-cache-dir %s: cannot be made"
-                                             : "--prefix-cache-dir %s",
+    return err_sys(e,
+                   made && made != EEXIST ? "--prefix-cache-dir %s: cannot be made"
+                                          : "--prefix-cache-dir %s",
                    s->dir);
 }
 

@@ -5,22 +5,22 @@
  * NAMES. An item is named by its key, SHA-256 over the key of the page before it and its own
  * tokens; before the first page stands the root, SHA-256 over a text that says what the contents
  * depend on beside the tokens (the model, the arithmetic, the layout). So equal keys are equal
- * prefixes of one model in one arithmetic, and files of others are not even looked at. A file's name
- * has the first half of its key and of its parent's a quarter, so that a listing alone tells which
- * page follows which.
+ * prefixes of one model in one arithmetic, and files of others are not even looked at. A file's
+ * name has the first half of its key and of its parent's a quarter, so that a listing alone tells
+ * which page follows which.
  *
  * FILES. Header and contents, each with a crc32; the header repeats the root, the key, the parent
  * and the page's tokens, which are compared in full. A file is written under another name and
- * renamed when it is whole. It is not synced: what a loss of power leaves is found by its checksums.
- * A file that is not as it should be is removed where possible, is said once, and counts as not
- * there: nothing that happens to the directory is an error.
+ * renamed when it is whole. It is not synced: what a loss of power leaves is found by its
+ * checksums. A file that is not as it should be is removed where possible, is said once, and counts
+ * as not there: nothing that happens to the directory is an error.
  *
- * SIZE. Before a file is written those that were not used for the longest time are removed, until it
- * fits. A file is used when it is written or prefix_store_touch names it, by the time of its last
- * change; a page is also used when one behind it is, so that a prefix goes from its end. Sizes count
- * in blocks of 4 KiB. Each process looks at the whole directory at its first write, when the bound
- * is reached, and whenever it has written a sixteenth of the bound; in between it does not know what
- * others write.
+ * SIZE. Before a file is written those that were not used for the longest time are removed, until
+ * it fits. A file is used when it is written or prefix_store_touch names it, by the time of its
+ * last change; a page is also used when one behind it is, so that a prefix goes from its end. Sizes
+ * count in blocks of 4 KiB. Each process looks at the whole directory at its first write, when the
+ * bound is reached, and whenever it has written a sixteenth of the bound; in between it does not
+ * know what others write.
  *
  * THREADS. One thread writes; all functions are called by one other thread. */
 #ifndef CORE_PREFIX_STORE_H

@@ -188,6 +188,19 @@ static inline int row_n_generated(const struct sched_row *r)
     return r->pos + 1 - r->seq->job->request->n_prompt;
 }
 
+static inline void seq_drop_snapshot(struct sched *s, struct seq *q)
+{
+    if (q->from >= 0 && q->from != q->own) states_release(&s->states, q->from);
+    q->from = -1;
+}
+/* It begins with the states of a snapshot behind its pages, whose reference it gets. */
+static inline void seq_continue_from(struct sched *s, struct seq *q, int32_t slot)
+{
+    seq_drop_snapshot(s, q);
+    q->from = slot;
+    q->kept_at = q->n_computed;
+}
+
 /* 1 if something of every generated token's logits goes to the sink. */
 static inline int request_shows_all(const struct request *r)
 {
@@ -214,8 +227,6 @@ int requests_alike(const struct request *a, const struct request *b);
 int seq_takes_pages(const struct seq *q);
 /* Prompt positions that it may take from elsewhere: their rows have no results to emit. */
 int seq_shares_up_to(const struct sched *s, const struct seq *q);
-/* It begins with the states of a snapshot behind its pages, whose reference it gets. */
-void seq_continue_from(struct sched *s, struct seq *q, int32_t slot);
 /* Takes cached pages for the sequence's next tokens, as far as their rows have no results to emit.
  */
 void seq_find_pages(struct sched *s, struct seq *q);
@@ -246,12 +257,13 @@ void sched_learn_cost(struct sched *s, const struct batch *b, double seconds);
 int seq_accept(struct sched *s, struct seq *q, const struct sched_row *row);
 void sched_drafter_begin(struct sched *s, const struct seq *q);
 void sched_drafter_end(struct sched *s, const struct seq *q);
-/* sched_store.c; without a store none of them does anything, but those of open and close. */
+/* sched_store.c; those that take no page need no store and then do nothing. */
 int sched_store_open(struct sched *s, struct prefix_store *files, struct err *e);
 /* Waits until all that is left is on disk. */
 void sched_store_close(struct sched *s);
-/* Takes pages that are on disk behind those that the sequence has. Reads files. */
-void seq_fetch(struct sched *s, struct seq *q);
+/* Takes pages that are on disk behind those that the sequence has, up to prompt position LIMIT.
+ * Reads files. */
+void seq_fetch(struct sched *s, struct seq *q, int limit);
 /* The sequence has published its page number PAGE, with these tokens [KV_PAGE]; or its snapshot. */
 void seq_store_page(struct sched *s, const struct seq *q, int page, const int32_t *token);
 void seq_store_states(struct sched *s, const struct seq *q);

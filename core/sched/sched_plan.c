@@ -87,12 +87,6 @@ struct prefix {
     int slot;
 };
 
-static void drop_snapshot(struct sched *s, struct seq *q)
-{
-    if (q->from >= 0 && q->from != q->own) states_release(&s->states, q->from);
-    q->from = -1;
-}
-
 /* Gives back the cached pages that no snapshot follows. The sequence computes their positions
  * again and leaves a snapshot behind them. */
 static void keep_prefix(struct sched *s, struct seq *q, const struct prefix *best)
@@ -104,13 +98,6 @@ static void keep_prefix(struct sched *s, struct seq *q, const struct prefix *bes
     if (best->slot < 0) return;
     states_hold(&s->states, best->slot);
     seq_continue_from(s, q, best->slot);
-}
-
-void seq_continue_from(struct sched *s, struct seq *q, int32_t slot)
-{
-    drop_snapshot(s, q);
-    q->from = slot;
-    q->kept_at = q->n_computed;
 }
 
 int seq_takes_pages(const struct seq *q)
@@ -176,7 +163,7 @@ void seq_publish(struct sched *s, struct seq *q, int end)
 /* The last page first, so that the end of a prefix is reused before its beginning. */
 void seq_release(struct sched *s, struct seq *q)
 {
-    drop_snapshot(s, q);
+    seq_drop_snapshot(s, q);
     if (q->own >= 0) states_release(&s->states, q->own);
     q->own = -1;
     if (q->seat >= 0) s->free_seat[s->n_seats++] = q->seat;
@@ -394,7 +381,7 @@ void sched_plan(struct sched *s, struct flight *f)
 /* Publishes the snapshot that the step leaves. */
 static void advance_states(struct sched *s, struct seq *q)
 {
-    drop_snapshot(s, q);
+    seq_drop_snapshot(s, q);
     q->from = q->to;
     if (q->to == q->own) return;
     states_publish(&s->states, q->to, q->chain);

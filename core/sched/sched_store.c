@@ -81,7 +81,7 @@ int sched_store_open(struct sched *s, struct prefix_store *files, struct err *e)
     t->item = calloc(n, sizeof *t->item);
     t->next = malloc(n * sizeof *t->next);
     t->buffer = malloc(t->bytes[PREFIX_PAGE] > t->bytes[PREFIX_STATE] ? t->bytes[PREFIX_PAGE]
-                                                                     : t->bytes[PREFIX_STATE]);
+                                                                      : t->bytes[PREFIX_STATE]);
     if (!t->item || !t->next || !t->buffer) return err_memory(e);
     for (size_t i = 0; i < n; i++) t->next[i] = NOT_QUEUED;
     for (int k = 0; k < PREFIX_KINDS; k++) t->first[k] = t->last[k] = LAST;
@@ -165,8 +165,7 @@ static void copy_one(struct sched *s, enum prefix_kind kind, int32_t i, struct s
     x->until = s->forward->n_begun + 1;
     x->copies = 1;
     if (kind == PREFIX_PAGE) part_save(s->forward, PART_PAGE, i, (void *)(uintptr_t)x->job.data);
-    else
-        part_save(s->forward, PART_STATES, i - s->kv.n_pages, (void *)(uintptr_t)x->job.data);
+    else part_save(s->forward, PART_STATES, i - s->kv.n_pages, (void *)(uintptr_t)x->job.data);
 }
 
 static void copy_aside(struct sched *s)
@@ -317,10 +316,9 @@ static void take_with_states(struct sched *s, struct seq *q, int limit)
     if (there - q->n_computed >= SNAPSHOT_FROM) q->leave_at = there;
 }
 
-void seq_fetch(struct sched *s, struct seq *q)
+void seq_fetch(struct sched *s, struct seq *q, int limit)
 {
-    if (!s->store || !seq_takes_pages(q)) return;
-    int start = q->n_computed, limit = seq_shares_up_to(s, q);
+    int start = q->n_computed;
     if (s->states.n_slots) take_with_states(s, q, limit);
     else
         while (q->n_computed + KV_PAGE <= limit && take_page(s, q)) {

@@ -267,7 +267,7 @@ static int enter(struct sched *s, struct seq *q)
         s->stats.n_cached_tokens = n_cached;
         return 0;
     }
-    seq_fetch(s, q);
+    if (s->store && seq_takes_pages(q)) seq_fetch(s, q, seq_shares_up_to(s, q));
     CHECK(s->n_seats > 0 && q->seat < 0); /* at most n_slots are running */
     q->seat = s->free_seat[--s->n_seats];
     q->state = SEQ_RUNNING;

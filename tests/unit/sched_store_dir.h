@@ -1,4 +1,5 @@
-/* sched_store_dir.h: for tests of the scheduler with prompts on disk: a directory, and stores in it. */
+/* sched_store_dir.h: for tests of the scheduler with prompts on disk: a directory, and stores in
+ * it. */
 #ifndef TESTS_SCHED_STORE_DIR_H
 #define TESTS_SCHED_STORE_DIR_H
 

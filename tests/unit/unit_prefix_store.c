@@ -1,7 +1,7 @@
 /* unit_prefix_store.c: the files of prompts: what comes back, what does not: every cut, every
  * flipped bit, files of other models and prompts; two processes in one directory; what is removed
- * first; a disk that is full, a directory that cannot be written or is gone. System calls that write
- * are this file's own and fail when asked to. */
+ * first; a disk that is full, a directory that cannot be written or is gone. System calls that
+ * write are this file's own and fail when asked to. */
 #include "core/sched/prefix_evict.h"
 #include "core/sched/prefix_store.h"
 
@@ -474,8 +474,7 @@ static void a_full_disk_is_said_once(void **state)
         atomic_store(&writes_left, room);
         one_note_and_the_run_goes_on(s, "No space left on device");
         s = open_store("a");
-        for (int i = 0; i < CHAIN; i++)
-            assert_int_equal(get(s, &item[i]), i < room / (PAGE + 192));
+        for (int i = 0; i < CHAIN; i++) assert_int_equal(get(s, &item[i]), i < room / (PAGE + 192));
         assert_int_equal(count_files(), room / (PAGE + 192)); /* no half file is left */
         assert_int_equal(prefix_store_stats(s).n_damaged, 0);
         prefix_store_close(s);

@@ -1,6 +1,6 @@
 /* unit_sched_store.c: the scheduler with prompts on disk: the same answers whatever the disk has,
- * over all kinds of pages, runs and sizes; on a backend with phases; on one whose copies arrive late.
- * Pages of another arithmetic under the same name must be noticed. */
+ * over all kinds of pages, runs and sizes; on a backend with phases; on one whose copies arrive
+ * late. Pages of another arithmetic under the same name must be noticed. */
 #include "tests/unit/sched_device.h"
 #include "tests/unit/sched_model.h"
 #include "tests/unit/sched_runs.h"
@@ -248,12 +248,9 @@ int main(void)
 {
 #define IN_DIR(test) cmocka_unit_test_setup_teardown(test, make_store_dir, remove_store_dir)
     const struct CMUnitTest tests[] = {
-        IN_DIR(answers_are_the_same),
-        IN_DIR(those_of_packed_pages_too),
-        IN_DIR(nothing_is_computed_twice),
-        IN_DIR(pages_of_another_arithmetic_would_be_noticed),
-        IN_DIR(tokens_keep_their_phase),
-        IN_DIR(late_copies_are_waited_for),
+        IN_DIR(answers_are_the_same),      IN_DIR(those_of_packed_pages_too),
+        IN_DIR(nothing_is_computed_twice), IN_DIR(pages_of_another_arithmetic_would_be_noticed),
+        IN_DIR(tokens_keep_their_phase),   IN_DIR(late_copies_are_waited_for),
     };
     return cmocka_run_group_tests(tests, convert_model, close_model);
 }
