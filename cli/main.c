@@ -35,6 +35,7 @@ static int run_mode(const struct options *o, struct err *e)
     case RUN_PERPLEXITY:
         return strcmp(o->perplexity, "documents") ? run_perplexity(o, e) : run_documents(o, e);
     case RUN_CHOICES: return run_choices(o, e);
+    case RUN_TASKS: return run_tasks(o, e);
     case RUN_DETOKENIZE:
     case RUN_TOKENIZE: return run_tokens(o, e);
     case RUN_DEVICES: return list_devices(o, e);

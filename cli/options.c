@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Sets of modes, and the group of what a prompt is taken from. */
-#define EVALUATION (MODE(RUN_PERPLEXITY) | MODE(RUN_CHOICES))
+#define EVALUATION (MODE(RUN_PERPLEXITY) | MODE(RUN_CHOICES) | MODE(RUN_TASKS))
 #define PROMPT_OF_TALK MODE(RUN_CONVERSATION)
 #define PROMPT_AS_IDS (MODE(RUN_COMPLETE) | MODE(RUN_TOKENIZE) | MODE(RUN_DETOKENIZE))
 #define PROMPT_AS_TEXT (PROMPT_AS_IDS | MODE(RUN_PERPLEXITY))
@@ -312,14 +312,25 @@ static const struct args_row table[] = {
      .help = "only the first N windows or documents (default: all)", .modes = MODE(RUN_PERPLEXITY)},
     {NAMES("--multiple-choice"), READS(choices, "FILE"),
      .help = "accuracy on JSON lines of query, choices, gold", .chooses = RUN_CHOICES},
+    {NAMES("--eval"), TEXT(eval, "TASKS"),
+     .help = "the tasks of lm-evaluation-harness 0.4.13, separated by commas: mmlu, mmlu_stem and "
+             "the other groups, mmlu_SUBJECT, hellaswag, winogrande, piqa, arc_easy, "
+             "arc_challenge, gsm8k (docs/evaluation.md)",
+     .chooses = RUN_TASKS},
+    {NAMES("--eval-data"), TEXT(eval_data, "DIR"),
+     .help = "folder of their questions: TASK_test.jsonl and the like",
+     .modes = MODE(RUN_TASKS)},
     {NAMES("--limit", "--multiple-choice-tasks"), INT(n_limit, 1, 1 << 30),
-     .help = "only the first N questions (default: all)", .modes = MODE(RUN_CHOICES)},
-    {NAMES("--few-shot"), INT(n_few_shot, 0, 1000),
-     .help = "N solved questions before each one (default 0)", .modes = MODE(RUN_CHOICES)},
+     .help = "only the first N questions, of each task (default: all)",
+     .modes = MODE(RUN_CHOICES) | MODE(RUN_TASKS)},
+    {NAMES("--few-shot", "--num-fewshot"), INT(n_few_shot, 0, 1000),
+     .help = "N solved questions before each one (default 0; of --eval as the task says)",
+     .modes = MODE(RUN_CHOICES) | MODE(RUN_TASKS)},
     {NAMES("--few-shot-file"), READS(few_shot_file, "FILE"),
      .help = "where they come from: its first N", .modes = MODE(RUN_CHOICES)},
     {NAMES("--samples"), WRITES(samples, "FILE"),
-     .help = "write each question's or window's log-probabilities as JSON lines",
+     .help = "write each question's or window's log-probabilities as JSON lines; with --eval of "
+             "several tasks FILE is a folder",
      .modes = EVALUATION},
     {HEADING("Machine")},
     {NAMES("--backend"), TEXT(engine.backend, "auto|" BACKEND_CHOICE), DECIDES("backend"),
@@ -345,7 +356,7 @@ static const struct args_row table[] = {
     {NAMES("--kv"), TEXT(engine.kv, "KV"), DECIDES("--kv"),
      VALUES("auto", "f16", "f32", "int8", "int4"),
      .help = "storage of keys and values: f16, f32, int8 (half the memory of f16), int4 (a third); "
-             "auto (default): f16, with --same-bits int8"},
+             "auto (default): f16, with --same-bits int8, with --eval and --act f32 f32"},
     {NAMES("-ctk", "--cache-type-k"), TEXT(cache_k, "TYPE"), DECIDES("--kv"),
      VALUES("f32", "f16", "q8_0", "q4_0"),
      .help = "llama.cpp's spelling of --kv, for -ctv too: q8_0 is int8, q4_0 int4"},
@@ -382,6 +393,7 @@ static const struct args_mode modes[] = {
     [RUN_BATCH] = {.needed = "-i FILE"},
     [RUN_PERPLEXITY] = {.needed = "--perplexity"},
     [RUN_CHOICES] = {.needed = "--multiple-choice"},
+    [RUN_TASKS] = {.needed = "--eval"},
     [RUN_DETOKENIZE] = {.needed = "--detokenize"},
     [RUN_TOKENIZE] = {.needed = "--tokenize"},
     [RUN_DEVICES] = {.needed = "--list-devices", .alone = 1},
@@ -415,7 +427,7 @@ const struct args_program run_program = {
     .description =
         "Answers one prompt (-p, -f), a conversation (-cnv) or a file of prompts (-i), or "
         "evaluates "
-        "(--perplexity, --multiple-choice), with a model file that opt4gptq-convert made. The same "
+        "(--perplexity, --multiple-choice, --eval), with a model file that opt4gptq-convert made. The same "
         "prompt gives the same answer on any number of threads and in any batch; a batch that was "
         "interrupted is continued by the same command.",
     .examples = examples,
@@ -518,5 +530,8 @@ int options_settle(struct options *o, struct err *e)
     o->engine.backend = asked;
     o->engine.embeds = o->input != NULL;
     o->engine.note = say;
+    /* log-likelihoods of exact activations are those of exact keys and values */
+    if (o->eval && !strcmp(o->engine.act, "f32") && !strcmp(o->engine.kv, "auto"))
+        o->engine.kv = "f32";
     return engine_settle(&o->engine, e);
 }

@@ -16,6 +16,7 @@ enum run_mode {
     RUN_BATCH,
     RUN_PERPLEXITY,
     RUN_CHOICES,
+    RUN_TASKS,
     RUN_DETOKENIZE,
     RUN_TOKENIZE,
     RUN_DEVICES,
@@ -50,7 +51,7 @@ struct options {
     const char *input, *output, *input_format, *prompt_template, *order, *shard, *report, *trace;
     int restart, check_only, grace;
     /* evaluation; NULL and 0 where not given */
-    const char *perplexity, *choices, *few_shot_file, *samples;
+    const char *perplexity, *choices, *few_shot_file, *samples, *eval, *eval_data;
     int n_windows, n_few_shot, n_limit;
     /* model and machine; settled by options_settle */
     const char *cache_k, *cache_v; /* spellings of engine.kv; NULL: not given */

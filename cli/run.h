@@ -36,6 +36,8 @@ int run_perplexity(const struct options *o, struct err *e);
 int run_documents(const struct options *o, struct err *e);
 /* Accuracy on questions with choices (--multiple-choice). */
 int run_choices(const struct options *o, struct err *e);
+/* The tasks of lm-evaluation-harness (--eval). */
+int run_tasks(const struct options *o, struct err *e);
 /* Messages and answers in turns (-cnv). */
 int run_conversation(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */

@@ -3,6 +3,7 @@
 #include "engine/backends.h"
 #include "cli/modes/batch/shard.h"
 #include "cli/modes/batch/table.h"
+#include "cli/modes/eval/exam_list.h"
 #include "cli/run.h"
 #include "engine/sampling.h"
 #include "core/base/memory.h"
@@ -61,7 +62,8 @@ static int check_prompt(const struct options *o, struct err *e)
                                            : NULL;
     if (o->prompt_ids && with_ids)
         return err_set(e, "%s needs the prompt as text (-p or -f)", with_ids);
-    if (o->prompt || o->file || o->prompt_ids || o->input || o->choices || o->conversation)
+    if (o->prompt || o->file || o->prompt_ids || o->input || o->choices || o->eval ||
+        o->conversation)
         return 0;
     return err_set(e, "no prompt given (-p TEXT, -f FILE, --prompt-ids, or -i for a batch)");
 }
@@ -69,7 +71,9 @@ static int check_prompt(const struct options *o, struct err *e)
 /* What the columns of the table do not say about options that need one another. */
 static int check_relations(const struct options *o, struct err *e)
 {
-    if (o->n_few_shot && !o->few_shot_file)
+    if (o->eval && !o->eval_data)
+        return err_set(e, "%s needs --eval-data DIR", options_given(o, &o->eval));
+    if (o->n_few_shot && !o->few_shot_file && !o->eval)
         return err_set(e, "%s needs --few-shot-file", options_given(o, &o->n_few_shot));
     if (o->few_shot_file && !o->n_few_shot)
         return err_set(e, "%s needs --few-shot", options_given(o, &o->few_shot_file));
@@ -178,6 +182,14 @@ static int unescape(const struct options *o, struct err *e)
     return 0;
 }
 
+static int check_tasks(const char *names, struct err *e)
+{
+    struct exam_list list;
+    if (exam_list_open(&list, names, e)) return -1;
+    exam_list_close(&list);
+    return 0;
+}
+
 static int check_values(const struct options *o, struct err *e)
 {
     uint64_t bytes;
@@ -188,6 +200,7 @@ static int check_values(const struct options *o, struct err *e)
             return err_set(e, "%s %s: unknown (--version lists what there is)", b->variant_option,
                            variant);
     }
+    if (o->eval && check_tasks(o->eval, e)) return -1;
     if (o->engine.memory && memory_parse(&bytes, o->engine.memory, e))
         return err_prefix(e, "%s %s", options_given(o, &o->engine.memory), o->engine.memory);
     if (o->engine.prefix_size && memory_parse(&bytes, o->engine.prefix_size, e))
@@ -242,7 +255,7 @@ static void say_idle(const struct options *o)
         const char *names;
         int evaluation; /* evaluations have them, too */
     } rows[] = {{"-np --no-prefix-cache", 1}, {"--order --grace --input-format", 0}};
-    const int mode = o->given.mode, evaluation = mode == RUN_PERPLEXITY || mode == RUN_CHOICES;
+    const int mode = o->given.mode, evaluation = mode == RUN_PERPLEXITY || mode == RUN_CHOICES || mode == RUN_TASKS;
     if (mode == RUN_BATCH || mode == RUN_DEVICES) return;
     for (int i = 0; i < 2; i++) {
         if (evaluation && rows[i].evaluation) continue;

@@ -45,7 +45,7 @@ static const struct request_sink sink = {.prompt_token = on_prompt_token,
                                          .finished = on_finished,
                                          .done = on_done};
 
-static int submit(struct scorer *s, struct score *c, struct err *e)
+static void prepare(struct scorer *s, struct score *c)
 {
     CHECK(c->from >= 1 && c->from < c->n);
     c->scorer = s;
@@ -57,23 +57,20 @@ static int submit(struct scorer *s, struct score *c, struct err *e)
                                   .score_from = c->from,
                                   .sink = &sink,
                                   .arg = c};
-    return sched_submit(s->engine.sched, &c->request, e);
 }
 
-static int run(struct scorer *s, int (*next)(void *arg, struct score **score, struct err *e),
-               int (*done)(void *arg, struct score *score, struct err *e), void *arg, struct err *e)
+static int run(struct scorer *s, int (*next)(void *arg, struct request **r, struct err *e),
+               void *arg, struct err *e)
 {
-    s->done = done;
-    s->arg = arg;
     for (int busy = 1;
          ;) { /* an idle scheduler is asked again: its last done() may have made next() give more */
         int submitted = 0;
         if (run_stop_requested) return 1;
         for (; sched_wants(s->engine.sched) > 0; submitted = 1) {
-            struct score *c = NULL;
-            if (next(arg, &c, e)) return -1;
-            if (!c) break;
-            if (submit(s, c, e)) return -1;
+            struct request *r = NULL;
+            if (next(arg, &r, e)) return -1;
+            if (!r) break;
+            if (sched_submit(s->engine.sched, r, e)) return -1;
         }
         if (!busy && !submitted) return 0;
         busy = sched_step(s->engine.sched, e);
@@ -81,15 +78,41 @@ static int run(struct scorer *s, int (*next)(void *arg, struct score **score, st
     }
 }
 
-int scorer_run(struct scorer *s, int (*next)(void *arg, struct score **score, struct err *e),
-               int (*done)(void *arg, struct score *score, struct err *e), void *arg, struct err *e)
+int scorer_compute(struct scorer *s, int (*next)(void *arg, struct request **r, struct err *e),
+                   void *arg, struct err *e)
 {
     char words[2][80];
     snprintf(words[0], sizeof words[0],
              "%sstopping after this step; a second signal ends at once\n", progress_erase());
     snprintf(words[1], sizeof words[1], "%sstopped at once\n", progress_erase());
     run_say_on_signal(words[0], words[1]);
-    int rc = run(s, next, done, arg, e);
+    int rc = run(s, next, arg, e);
     run_say_on_signal(NULL, NULL);
     return rc;
+}
+
+struct giver {
+    struct scorer *scorer;
+    int (*next)(void *arg, struct score **score, struct err *e);
+    void *arg;
+};
+
+static int next_score(void *arg, struct request **r, struct err *e)
+{
+    struct giver *g = arg;
+    struct score *c = NULL;
+    if (g->next(g->arg, &c, e)) return -1;
+    if (!c) return 0;
+    prepare(g->scorer, c);
+    *r = &c->request;
+    return 0;
+}
+
+int scorer_run(struct scorer *s, int (*next)(void *arg, struct score **score, struct err *e),
+               int (*done)(void *arg, struct score *score, struct err *e), void *arg, struct err *e)
+{
+    struct giver g = {s, next, arg};
+    s->done = done;
+    s->arg = arg;
+    return scorer_compute(s, next_score, &g, e);
 }
