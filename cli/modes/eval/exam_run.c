@@ -1,5 +1,6 @@
 #include "cli/modes/eval/exam_run.h"
 
+#include "cli/modes/eval/fp32_softmax.h"
 #include "cli/modes/eval/task_text.h"
 #include "cli/run.h"
 #include "core/base/progress.h"
@@ -244,12 +245,12 @@ static int on_logits(void *arg, int pos, const float *logits, struct err *e)
     if (best < 0)
         return err_set(e, "the model's results are not finite: the checkpoint is damaged or "
                           "overflows");
-    double max = logits[best], log_sum = logits_log(logits_sum_exp(logits, vocab, max, 1));
+    const float max = logits[best], log_sum = fp32_softmax_log_sum(logits, vocab, max);
     for (int i = 0; i < s->n_parts; i++) {
         const struct part *p = &s->part[i];
         if (&s->part[p->leader] != leader) continue;
         int32_t id = p->id[pos + 1];
-        q->log_likelihood[i] += logits[id] - max - log_sum;
+        q->log_likelihood[i] += (logits[id] - max) - log_sum;
         q->is_greedy[i] &= id == best;
     }
     return 0;
