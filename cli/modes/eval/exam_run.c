@@ -1,8 +1,7 @@
 #include "cli/modes/eval/exam_run.h"
 
+#include "cli/modes/eval/exam_tokens.h"
 #include "cli/modes/eval/fp32_softmax.h"
-#include "cli/modes/eval/task_text.h"
-#include "cli/run.h"
 #include "core/base/progress.h"
 #include "core/sample/logits.h"
 
@@ -51,7 +50,6 @@ struct run {
     struct exam_run_ask *ask;
     const struct tokenizer *t;
     int n_ctx, vocab;
-    int32_t prefix; /* BOS, else EOS: what a text is never preceded by twice; -1: none */
     struct exam_state *exam; /* [ask->n] */
     int first;               /* exams before it have begun all questions */
     struct sitting *running;
@@ -61,47 +59,6 @@ struct run {
 };
 
 /* ---- tokens */
-
-/* With what the tokenizer adds to a text; a text that begins with BOS gets no other. */
-static int encode(const struct run *r, const char *text, size_t n, struct tok_ids *ids,
-                  struct err *e)
-{
-    size_t n_before;
-    const int32_t *before = tok_before(r->t, &n_before);
-    (void)before;
-    ids->n = 0;
-    if (tok_encode(r->t, text, n, 1, ids, e)) return -1;
-    if (!n_before || ids->n <= n_before || ids->id[n_before] != r->prefix) return 0;
-    ids->n = 0;
-    return tok_encode(r->t, text, n, 0, ids, e);
-}
-
-/* The tokens of context and continuation: the context's own, then what the whole text has more of
- * them. White space at the end of the context belongs to the continuation. *from: the first token
- * of the continuation. */
-static int encode_pair(const struct run *r, const char *context, const char *continuation,
-                       struct tok_ids *ids, int *from, struct err *e)
-{
-    struct tok_ids whole = {0};
-    char *text = NULL;
-    size_t n = strlen(context), end = task_text_end(context, n);
-    if (asprintf(&text, "%s%s", context, continuation) < 0) return err_memory(e);
-    int rc = n ? encode(r, text, strlen(text), &whole, e)
-               : tok_encode(r->t, text, strlen(text), 0, &whole, e);
-    if (!rc && n) rc = encode(r, text, end, ids, e);
-    free(text);
-    size_t n_context = ids->n;
-    if (!rc && !n && r->prefix >= 0) { /* nothing stands before it but BOS */
-        n_context = whole.n && whole.id[0] == r->prefix;
-        rc = run_keep_id(ids, r->prefix, e);
-    }
-    *from = (int)ids->n;
-    for (size_t i = n_context; i < whole.n && !rc; i++) rc = run_keep_id(ids, whole.id[i], e);
-    tok_ids_free(&whole);
-    if (!rc && !*from) rc = err_set(e, "the text before a choice has no tokens");
-    if (!rc && (int)ids->n == *from) rc = err_set(e, "a choice has no tokens");
-    return rc;
-}
 
 static int check_vocabulary(const struct run *r, const int32_t *id, int n, struct err *e)
 {
@@ -136,7 +93,7 @@ static int prepare_choice(struct sitting *s, int i, struct err *e)
     int from = 0;
     char *context = exam_context(s->exam, s->q, i, e),
          *continuation = context ? exam_continuation(s->exam, s->q, i, e) : NULL;
-    int rc = continuation ? encode_pair(r, context, continuation, &ids, &from, e) : -1;
+    int rc = continuation ? exam_encode_pair(r->t, context, continuation, &ids, &from, e) : -1;
     free(context);
     free(continuation);
     if (!rc) rc = take_ids(r, p, &ids, from, r->n_ctx + 1, e);
@@ -162,7 +119,7 @@ static int prepare_prompt(struct sitting *s, struct err *e)
     s->generated = malloc((size_t)s->exam->task->most_tokens * sizeof *s->generated);
     if (!s->generated) return err_memory(e);
     char *context = exam_context(s->exam, s->q, 0, e);
-    int rc = context ? encode(r, context, strlen(context), &ids, e) : -1;
+    int rc = context ? exam_encode(r->t, context, strlen(context), &ids, e) : -1;
     free(context);
     if (!rc) rc = take_ids(r, &s->part[0], &ids, (int)ids.n, most, e);
     tok_ids_free(&ids);
@@ -408,9 +365,7 @@ int exam_run(struct exam_run_ask *ask, struct err *e)
     struct run r = {.ask = ask,
                     .t = g->tokenizer,
                     .n_ctx = ask->scorer->n_ctx,
-                    .vocab = g->model.config.vocab,
-                    .prefix = tok_bos(g->tokenizer)};
-    if (r.prefix < 0) r.prefix = tok_eos(g->tokenizer);
+                    .vocab = g->model.config.vocab};
     r.ready_end = &r.ready;
     ask->n_done = 0;
     for (int i = 0; i < ask->n; i++) r.n_all += ask->x[i].n;
