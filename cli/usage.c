@@ -255,7 +255,8 @@ static void say_idle(const struct options *o)
         const char *names;
         int evaluation; /* evaluations have them, too */
     } rows[] = {{"-np --no-prefix-cache", 1}, {"--order --grace --input-format", 0}};
-    const int mode = o->given.mode, evaluation = mode == RUN_PERPLEXITY || mode == RUN_CHOICES || mode == RUN_TASKS;
+    const int mode = o->given.mode,
+              evaluation = mode == RUN_PERPLEXITY || mode == RUN_CHOICES || mode == RUN_TASKS;
     if (mode == RUN_BATCH || mode == RUN_DEVICES) return;
     for (int i = 0; i < 2; i++) {
         if (evaluation && rows[i].evaluation) continue;

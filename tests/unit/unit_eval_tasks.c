@@ -35,14 +35,22 @@ static void draws_are_pythons(void **state)
         uint64_t seed;
         int n, k, list[3][8]; /* the first three draws */
     } draws[] = {
-        {1234u, 7473, 5, {{6374, 3610, 957, 61, 742}, {7462, 6610, 4769, 286, 5501}, {5677, 687, 806, 6279, 2905}}},
+        {1234u,
+         7473,
+         5,
+         {{6374, 3610, 957, 61, 742}, {7462, 6610, 4769, 286, 5501}, {5677, 687, 806, 6279, 2905}}},
         {1234u, 21, 5, {{14, 3, 0, 2, 1}, {2, 3, 11, 7, 0}, {0, 20, 11, 15, 14}}},
         {1234u, 22, 5, {{14, 3, 0, 2, 18}, {1, 21, 2, 3, 11}, {7, 0, 11, 20, 19}}},
         {1234u, 85, 6, {{56, 14, 0, 11, 74, 4}, {10, 12, 45, 30, 2, 3}, {2, 44, 82, 79, 61, 78}}},
         {1234u, 86, 6, {{56, 14, 0, 11, 74, 4}, {85, 10, 12, 45, 30, 2}, {3, 2, 44, 82, 79, 61}}},
         {0u, 9, 3, {{6, 8, 0}, {4, 7, 3}, {4, 7, 2}}},
         {5u, 3, 3, {{2, 1, 0}, {2, 0, 1}, {0, 2, 1}}},
-        {1099511627853ull, 100, 8, {{48, 47, 95, 41, 45, 62, 65, 52}, {50, 4, 23, 53, 80, 70, 9, 66}, {30, 7, 47, 64, 20, 69, 80, 97}}},
+        {1099511627853ull,
+         100,
+         8,
+         {{48, 47, 95, 41, 45, 62, 65, 52},
+          {50, 4, 23, 53, 80, 70, 9, 66},
+          {30, 7, 47, 64, 20, 69, 80, 97}}},
     };
     struct python_random r;
     python_random_seed(&r, 1234);
@@ -193,8 +201,7 @@ static void questions_are_read(void **state)
 static void wrong_fields_are_named(void **state)
 {
     (void)state;
-    read_as("mmlu", "{\"question\":1,\"choices\":[],\"answer\":0}",
-            "\"question\" is not a string");
+    read_as("mmlu", "{\"question\":1,\"choices\":[],\"answer\":0}", "\"question\" is not a string");
     read_as("mmlu", "{\"question\":\"Q\",\"choices\":[\"a\"],\"answer\":0}",
             "\"choices\" is not a list of 4 texts");
     read_as("mmlu", "{\"question\":\"Q\",\"choices\":[\"a\",\"b\",\"c\",4],\"answer\":0}",
@@ -251,7 +258,8 @@ static void names_mean_tasks(void **state)
     assert_int_equal(exam_list_open(&l, "mmlu_world_religions,gsm8k", &e), 0);
     assert_true(l.n == 2 && !l.all && !l.group[TASK_HUMANITIES]);
     exam_list_close(&l);
-    static const char *const unknown[] = {"", "piqa,", "mmlu_", "mmlu_anatomies", "PIQA", "anatomy"};
+    static const char *const unknown[] = {"",     "piqa,",  "mmlu_", "mmlu_anatomies",
+                                          "PIQA", "anatomy"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         assert_int_equal(exam_list_open(&l, unknown[i], &e), -1);
         assert_non_null(strstr(e.msg, "is none of mmlu, hellaswag"));
@@ -321,7 +329,10 @@ static void expect_examples(const char *task, int n, int n_questions, const int 
 static void examples_are_drawn(void **state)
 {
     (void)state;
-    static const int from_training[] = {28, 7, 0, 5, 37, 2, 5, 6, 22, 15, 1, 22, 39, 30, 29}, but_itself[] = {3, 4, 5, 2, 5, 0, 4, 3, 0, 5, 4, 1, 4, 1, 0, 2, 5, 0, 2, 1, 1, 0, 3, 4}, copies[] = {4, 5, 5, 4, 4, 5, 5, 4, 0, 1, 0, 4};
+    static const int from_training[] = {28, 7, 0, 5, 37, 2, 5, 6, 22, 15, 1, 22, 39, 30, 29},
+                     but_itself[] = {3, 4, 5, 2, 5, 0, 4, 3, 0, 5, 4, 1,
+                                     4, 1, 0, 2, 5, 0, 2, 1, 1, 0, 3, 4},
+                     copies[] = {4, 5, 5, 4, 4, 5, 5, 4, 0, 1, 0, 4};
     write_lines("gsm8k_test.jsonl", 3, gsm8k);
     refused("gsm8k", 5, "5 examples: no file gsm8k_train.jsonl in ");
     write_lines("gsm8k_train.jsonl", 40, gsm8k);
@@ -452,8 +463,8 @@ static int open_shared(struct tokenizer **t, json_t **cases)
         n[i] = (size_t)got;
         fclose(f);
     }
-    struct tok_source s = {.json = text[0], .json_bytes = n[0], .config = text[1],
-                           .config_bytes = n[1]};
+    struct tok_source s = {
+        .json = text[0], .json_bytes = n[0], .config = text[1], .config_bytes = n[1]};
     int rc = tok_open(t, &s, &e);
     free(text[0]), free(text[1]);
     return rc;
@@ -476,8 +487,7 @@ static void edge_cases_agree(void **state)
         printf("SKIP no %s/data/lm_eval\n", SHARED_DIR);
         skip();
     }
-    json_array_foreach(json_object_get(cases, "pairs"), at, c)
-    {
+    json_array_foreach (json_object_get(cases, "pairs"), at, c) {
         struct tok_ids ids = {0};
         int from;
         const json_t *want = json_object_get(c, "wiki-g128"),
@@ -492,22 +502,20 @@ static void edge_cases_agree(void **state)
         expect_ids(ids.id + from, ids.n - (size_t)from, json_object_get(want, "continuation_ids"));
         tok_ids_free(&ids);
     }
-    json_array_foreach(json_object_get(cases, "answers"), at, c)
-    {
+    json_array_foreach (json_object_get(cases, "answers"), at, c) {
         const char *text = json_string_value(json_object_get(c, "generated")),
                    *answer = json_string_value(json_object_get(c, "answer_field"));
         char *found[2] = {task_answer_strict(text), task_answer_flexible(text)};
         for (int i = 0; i < 2; i++) {
-            assert_string_equal(
-                found[i], json_string_value(json_object_get(c, i ? "flexible" : "strict")));
-            assert_int_equal(task_answer_is(found[i], answer),
-                             json_integer_value(json_array_get(
-                                 json_object_get(c, "exact_match"), (size_t)i)));
+            assert_string_equal(found[i],
+                                json_string_value(json_object_get(c, i ? "flexible" : "strict")));
+            assert_int_equal(
+                task_answer_is(found[i], answer),
+                json_integer_value(json_array_get(json_object_get(c, "exact_match"), (size_t)i)));
             free(found[i]);
         }
     }
-    json_array_foreach(json_object_get(json_object_get(cases, "sampling"), "draws"), at, c)
-    {
+    json_array_foreach (json_object_get(json_object_get(cases, "sampling"), "draws"), at, c) {
         struct python_random r;
         const json_t *list, *lists = json_object_get(c, "lists");
         int n = (int)json_integer_value(json_object_get(c, "n")),
@@ -516,8 +524,7 @@ static void edge_cases_agree(void **state)
         size_t i;
         assert_true(k <= 64);
         python_random_seed(&r, (uint64_t)json_integer_value(json_object_get(c, "seed")));
-        json_array_foreach(lists, i, list)
-        {
+        json_array_foreach (lists, i, list) {
             assert_int_equal(python_random_sample(&r, n, k, got, &e), 0);
             expect_ids(got, (size_t)k, list);
         }

@@ -89,8 +89,8 @@ static int find_questions(struct exam *x, struct task_data *d, struct err *e)
     const char *subject = x->subject ? x->subject->name : NULL;
     if (task_data_find(d, &x->docs, t->data, subject, t->split, 1, e)) return -1;
     if (!x->docs.file)
-        return err_set(e, "%s: no file %s%s%s_%s.jsonl in %s", x->name, t->data,
-                       subject ? "_" : "", subject ? subject : "", t->split, d->dir);
+        return err_set(e, "%s: no file %s%s%s_%s.jsonl in %s", x->name, t->data, subject ? "_" : "",
+                       subject ? subject : "", t->split, d->dir);
     if (x->docs.n) return 0;
     return err_set(e, subject ? "%s: has no questions of subject %s" : "%s: has no questions",
                    x->docs.file->path, subject);
@@ -102,9 +102,8 @@ static int read_item(const struct exam *x, const struct task_docs *docs, int i,
     *it = (struct task_item){0};
     if (!x->task->read(docs->doc[i]->json, it, e)) return 0;
     task_item_free(it);
-    return err_is_memory(e)
-               ? -1
-               : err_prefix(e, "%s line %d", docs->file->path, docs->doc[i]->line);
+    return err_is_memory(e) ? -1
+                            : err_prefix(e, "%s line %d", docs->file->path, docs->doc[i]->line);
 }
 
 static int read_questions(struct exam *x, int limit, struct err *e)

@@ -69,8 +69,7 @@ void exam_report_print(const struct exam_report *r, FILE *f)
                 x->n_examples);
         for (int k = 0; k < n; k++) {
             char name[64];
-            snprintf(name, sizeof name, "%s%s%s", m[k].name,
-                     strcmp(m[k].filter, "none") ? " " : "",
+            snprintf(name, sizeof name, "%s%s%s", m[k].name, strcmp(m[k].filter, "none") ? " " : "",
                      strcmp(m[k].filter, "none") ? m[k].filter : "");
             if (k) fputc(',', f);
             print_result(f, name, exam_result(x, k));
@@ -160,14 +159,14 @@ static json_t *metric_list(const struct exam *x)
 static json_t *config(const struct exam *x)
 {
     const struct task *t = x->task;
-    json_t *j = json_pack(
-        "{s:s, s:s, s:o, s:s, s:i, s:s, s:s, s:s, s:o, s:s, s:i, s:{s:f}}", "task", x->name,
-        "task_alias", x->alias, "data_file", json_text(x->docs.file->path),
-        !strcmp(t->split, "test") ? "test_split" : "validation_split", t->split, "num_fewshot",
-        x->n_examples, "target_delimiter", " ", "fewshot_delimiter", "\n\n", "description",
-        t->about ? t->about : "", "metric_list", metric_list(x), "output_type",
-        t->most_tokens ? "generate_until" : "multiple_choice", "repeats", 1, "metadata", "version",
-        atof(t->version));
+    json_t *j =
+        json_pack("{s:s, s:s, s:o, s:s, s:i, s:s, s:s, s:s, s:o, s:s, s:i, s:{s:f}}", "task",
+                  x->name, "task_alias", x->alias, "data_file", json_text(x->docs.file->path),
+                  !strcmp(t->split, "test") ? "test_split" : "validation_split", t->split,
+                  "num_fewshot", x->n_examples, "target_delimiter", " ", "fewshot_delimiter",
+                  "\n\n", "description", t->about ? t->about : "", "metric_list", metric_list(x),
+                  "output_type", t->most_tokens ? "generate_until" : "multiple_choice", "repeats",
+                  1, "metadata", "version", atof(t->version));
     if (x->n_examples) json_object_set_new(j, "fewshot_file", json_text(x->pool.file->path));
     if (t->most_tokens) json_object_set_new(j, "generation_kwargs", generation(t));
     return j;
@@ -188,10 +187,10 @@ static json_t *run_config(const struct exam_report *r)
     json_t *args = json_pack("{s:o, s:s, s:s, s:s}", "pretrained", json_text(o->model), "act",
                              o->engine.act, "kv", o->engine.kv, "backend", r->identity);
     return json_pack("{s:s, s:o, s:s, s:s, s:n, s:o, s:{}, s:i, s:i, s:i, s:i}", "model",
-                     "opt4gptq-run", "model_args", args, "batch_size", "auto", "device", r->identity,
-                     "use_cache", "limit", o->n_limit ? json_real(o->n_limit) : json_null(),
-                     "gen_kwargs", "random_seed", 0, "numpy_seed", 1234, "torch_seed", 1234,
-                     "fewshot_seed", 1234);
+                     "opt4gptq-run", "model_args", args, "batch_size", "auto", "device",
+                     r->identity, "use_cache", "limit",
+                     o->n_limit ? json_real(o->n_limit) : json_null(), "gen_kwargs", "random_seed",
+                     0, "numpy_seed", 1234, "torch_seed", 1234, "fewshot_seed", 1234);
 }
 
 static void set_groups(const struct exam_report *r, json_t *j)
@@ -229,9 +228,8 @@ json_t *exam_report_json(const struct exam_report *r, struct err *e)
                             json_real(atof(x->task->version)));
         json_object_set_new(json_object_get(j, "n-shot"), x->name, json_integer(x->n_examples));
         json_object_set_new(json_object_get(j, "higher_is_better"), x->name, better(x));
-        json_object_set_new(
-            json_object_get(j, "n-samples"), x->name,
-            json_pack("{s:i, s:i}", "original", x->docs.n, "effective", x->n));
+        json_object_set_new(json_object_get(j, "n-samples"), x->name,
+                            json_pack("{s:i, s:i}", "original", x->docs.n, "effective", x->n));
     }
     set_groups(r, j);
     snprintf(seconds, sizeof seconds, "%.6f", r->seconds);
@@ -304,8 +302,8 @@ static int write_sample(const struct exam *x, int q, int filter, FILE *f, struct
     const struct exam_metric *m = exam_metrics(x, &n);
     json_t *args = arguments(x, q, e), *names = json_array();
     char *target = args ? exam_target(x, q, e) : NULL;
-    json_t *j = json_pack("{s:i, s:O, s:o, s:o}", "doc_id", q, "doc", x->docs.doc[q]->json, "target",
-                          json_text(target ? target : ""), "arguments", args);
+    json_t *j = json_pack("{s:i, s:O, s:o, s:o}", "doc_id", q, "doc", x->docs.doc[q]->json,
+                          "target", json_text(target ? target : ""), "arguments", args);
     free(target);
     if (!args || !target) return json_decref(names), json_decref(j), -1;
     set_answers(j, x, q, filter);

@@ -362,10 +362,8 @@ static int next_request(void *arg, struct request **request, struct err *e)
 int exam_run(struct exam_run_ask *ask, struct err *e)
 {
     const struct engine *g = &ask->scorer->engine;
-    struct run r = {.ask = ask,
-                    .t = g->tokenizer,
-                    .n_ctx = ask->scorer->n_ctx,
-                    .vocab = g->model.config.vocab};
+    struct run r = {
+        .ask = ask, .t = g->tokenizer, .n_ctx = ask->scorer->n_ctx, .vocab = g->model.config.vocab};
     r.ready_end = &r.ready;
     ask->n_done = 0;
     for (int i = 0; i < ask->n; i++) r.n_all += ask->x[i].n;

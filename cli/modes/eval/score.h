@@ -27,8 +27,8 @@ struct scorer {
 /* Opens model, tokenizer (its absence is an error) and engine; -c, -b, -np, --mem as in a batch. */
 int scorer_open(struct scorer *s, const struct options *o, struct err *e);
 void scorer_close(struct scorer *s);
-/* Computes the requests that next() gives until it gives none (*r NULL) and nothing runs; a sink may
- * make next() give more. Returns 0, -1, or 1 when a signal ended it. */
+/* Computes the requests that next() gives until it gives none (*r NULL) and nothing runs; a sink
+ * may make next() give more. Returns 0, -1, or 1 when a signal ended it. */
 int scorer_compute(struct scorer *s, int (*next)(void *arg, struct request **r, struct err *e),
                    void *arg, struct err *e);
 /* Scores what next() gives until it gives nothing (*score NULL) and nothing runs; done() may make

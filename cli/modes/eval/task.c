@@ -27,8 +27,7 @@ static int text_of(const json_t *doc, const char *key, const char **text, struct
 }
 
 /* An index below n: an integer from FIRST on, or the same as digits. */
-static int index_of(const json_t *doc, const char *key, int first, int n, int *index,
-                    struct err *e)
+static int index_of(const json_t *doc, const char *key, int first, int n, int *index, struct err *e)
 {
     const json_t *v = json_object_get(doc, key);
     const char *s = json_string_value(v);
@@ -49,9 +48,9 @@ static int choices_of(const json_t *list, const char *key, int least, int most,
     size_t n = json_array_size(list);
     if (!list) return err_set(e, "has no \"%s\"", key);
     if (!json_is_array(list) || n < (size_t)least || n > (size_t)most)
-        return least == most ? err_set(e, "\"%s\" is not a list of %d texts", key, least)
-                             : err_set(e, "\"%s\" is not a list of %d to %d texts", key, least,
-                                       most);
+        return least == most
+                   ? err_set(e, "\"%s\" is not a list of %d texts", key, least)
+                   : err_set(e, "\"%s\" is not a list of %d to %d texts", key, least, most);
     if (!(it->choice = calloc(n, sizeof *it->choice))) return err_memory(e);
     it->n_choices = (int)n;
     for (size_t i = 0; i < n; i++) {
@@ -97,8 +96,7 @@ static int read_mmlu(const json_t *doc, struct task_item *it, struct err *e)
     if (text_of(doc, "question", &question, e) ||
         choices_of(json_object_get(doc, "choices"), "choices", 4, 4, NULL, it, e))
         return -1;
-    if (letter && strlen(letter) == 1 && *letter >= 'A' && *letter <= 'D')
-        it->gold = *letter - 'A';
+    if (letter && strlen(letter) == 1 && *letter >= 'A' && *letter <= 'D') it->gold = *letter - 'A';
     else if (index_of(doc, "answer", 0, 4, &it->gold, e)) return -1;
     return letter_style(it, question, e);
 }

@@ -174,10 +174,12 @@ static const struct task_file *file_of(struct task_data *d, char *path, struct e
 /* ---- names */
 
 /* Splits go by several names. */
-static const char *const split_names[][3] = {
-    {"validation", "val", "dev"}, {"train"}, {"test"}, {"dev"}};
-static const char *const endings[] = {".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.xz",
-                                      ".json.xz"};
+static const char *const split_names[][3] = {{"validation", "val", "dev"},
+                                             {"train"},
+                                             {"test"},
+                                             {"dev"}};
+static const char *const endings[] = {".jsonl",   ".json",     ".jsonl.gz",
+                                      ".json.gz", ".jsonl.xz", ".json.xz"};
 
 struct search {
     const char *dir;

@@ -1,5 +1,6 @@
-/* tasks.c: evaluation by the tasks of lm-evaluation-harness 0.4.13 (--eval), from files of questions:
- * opens the tasks that the names mean, has them answered, prints and writes the results. */
+/* tasks.c: evaluation by the tasks of lm-evaluation-harness 0.4.13 (--eval), from files of
+ * questions: opens the tasks that the names mean, has them answered, prints and writes the results.
+ */
 #include "cli/modes/eval/exam_report.h"
 #include "cli/modes/eval/exam_run.h"
 #include "cli/outputs.h"
@@ -88,7 +89,8 @@ static int open_outputs(struct tasks *t, struct err *e)
 static int open_exams(struct tasks *t, struct err *e)
 {
     const struct options *o = t->o;
-    if (exam_list_open(&t->list, o->eval, e) || task_data_open(&t->data, o->eval_data, e)) return -1;
+    if (exam_list_open(&t->list, o->eval, e) || task_data_open(&t->data, o->eval_data, e))
+        return -1;
     t->exam = calloc((size_t)t->list.n, sizeof *t->exam);
     if (!t->exam) return err_memory(e);
     for (; t->n < t->list.n; t->n++) {
@@ -116,8 +118,8 @@ static int open_model(struct tasks *t, struct err *e)
 
 static int finish(struct tasks *t, double seconds, struct err *e)
 {
-    const struct exam_report r = {t->o, &t->list, t->exam, t->scorer.engine.identity,
-                                  t->scorer.n_ctx, seconds};
+    const struct exam_report r = {
+        t->o, &t->list, t->exam, t->scorer.engine.identity, t->scorer.n_ctx, seconds};
     exam_report_print(&r, stdout);
     fprintf(stderr, "%.1f s\n", seconds);
     int rc = fflush(stdout) ? err_sys(e, "cannot write to stdout") : 0;
