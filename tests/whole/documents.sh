@@ -56,6 +56,16 @@ printf '%s\n' '{"custom_id": "a", "method": "POST", "url": "/v1/completions", "b
 printf 'id,review\n1,"Good, very good"\n' >reviews.csv
 printf 'The heart\nA house\n' | gzip >prompts.txt.gz
 printf '{"query": "One and one is", "choices": ["two", "three"], "gold": 0}\n' | tee arc_easy.jsonl arc_challenge.jsonl >/dev/null
+mkdir questions
+printf '{"goal": "To eat,", "sol1": "cook", "sol2": "sing", "label": 0}\n' >questions/piqa.jsonl
+printf '{"sentence": "The cat sat and _ slept.", "option1": "it", "option2": "he", "answer": "1"}\n' >questions/winogrande.jsonl
+printf '{"activity_label": "A", "ctx_a": "B.", "ctx_b": "c", "endings": ["d", "e", "f", "g"], "label": 1}\n' >questions/hellaswag.jsonl
+for n in 1 2 3 4 5 6; do
+    printf '{"question": "%s?", "answer": "#### %s"}\n' $n $n | tee -a questions/gsm8k_train.jsonl >>questions/gsm8k_test.jsonl
+    printf '{"question": "%s?", "subject": "anatomy", "choices": ["1", "2", "3", "4"], "answer": 1}\n' $n |
+        tee -a questions/mmlu_dev.jsonl >>questions/mmlu_test.jsonl
+done
+for t in arc_easy arc_challenge; do printf '{"query": "Question: One and one is?", "choices": ["two", "three"], "gold": 0}\n' >questions/$t.jsonl; done
 printf '{"text": "A first document."}\n{"text": "Another one."}\n' >documents.jsonl
 printf '{"name": "one", "schema": {"type": "object"}, "tests": [{"valid": true, "data": {"a": 1}}]}\n' >schemas.jsonl
 
