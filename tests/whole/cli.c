@@ -111,8 +111,9 @@ static void usage(void)
     USAGE("--output needs -i", "-p", "x", "--output", "y");
     USAGE("-o needs -i", "--multiple-choice", "x", "-o", "y", "--report", "z");
     USAGE("--trace needs -i", "--multiple-choice", "x", "--trace", "y");
-    USAGE("--report needs -i FILE, --perplexity or --multiple-choice", "-p", "x", "--report", "y");
-    USAGE("--kv-pages needs -i FILE, --perplexity or", "-p", "x", "--kv-pages", "9");
+    USAGE("--report needs -i FILE, --perplexity, --multiple-choice or --eval", "-p", "x",
+          "--report", "y");
+    USAGE("--kv-pages needs -i FILE, --perplexity, --multiple", "-p", "x", "--kv-pages", "9");
     USAGE("--chunks needs --perplexity", "-p", "x", "--chunks", "9");
     USAGE("--limit needs --multiple-choice", "-p", "x", "--limit", "9");
     USAGE("--few-shot needs --few-shot-file", "--multiple-choice", "x", "--few-shot", "9");
