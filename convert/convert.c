@@ -1,5 +1,6 @@
 #include "convert/convert.h"
 
+#include "convert/gguf_checkpoint.h"
 #include "convert/info.h"
 #include "core/model/whatis.h"
 #include "core/base/units.h"
@@ -10,7 +11,7 @@ int checkpoint_open(struct checkpoint *k, const char *dir, const struct notes *n
 {
     memset(k, 0, sizeof *k);
     if (hfd_open(&k->dir, dir, e)) {
-        whatis(dir, WHATIS_CHECKPOINT, e);
+        if (!k->dir.gguf) whatis(dir, WHATIS_CHECKPOINT, e);
         return -1;
     }
     if (hfd_json(&k->dir, "config.json", &k->config, e)) return -1;
@@ -38,6 +39,18 @@ void checkpoint_close(struct checkpoint *k)
     json_decref(k->generation);
 }
 
+/* Linears of K-quants have no exact form of few bits here, and eight times their size in 32. */
+static int check_gguf(const struct checkpoint *k, const struct plan_options *o, struct err *e)
+{
+    const struct gguf_tensor *t = k->dir.gguf ? k->dir.gguf->k_quant : NULL;
+    if (!t || o->plain_said) return 0;
+    return err_set(e,
+                   "%s: tensor '%s' is %s, which no kernel reads: --plain keep stores such linears "
+                   "exactly, in 32 bits, --plain 8bit rounds them, opt4gptq-quantize makes 4 bits "
+                   "of the file",
+                   k->dir.path, t->name, t->type->name);
+}
+
 int convert_run(const struct convert_options *o, struct err *e)
 {
     const struct notes *n = &o->notes;
@@ -46,7 +59,7 @@ int convert_run(const struct convert_options *o, struct err *e)
     struct writer_result r;
     json_t *meta = NULL;
     int rc = -1;
-    if (checkpoint_open(&k, o->dir, n, e)) goto fail;
+    if (checkpoint_open(&k, o->dir, n, e) || check_gguf(&k, &o->plan, e)) goto fail;
     if (plan_build(&p, &k.dir, &k.model, &k.quant, &o->plan, n, e) || info_metadata(&p, &meta, e) ||
         writer_run(&p, meta, &o->out, &r, e))
         goto fail;

@@ -1,5 +1,6 @@
 #include "convert/hf_dir.h"
 
+#include "convert/gguf_checkpoint.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/model/whatis.h"
@@ -22,11 +23,18 @@ static char *join(const char *dir, const char *name)
     return p;
 }
 
+static int open_gguf(struct hf_dir *d, const char *path, struct err *e)
+{
+    if (!(d->path = strdup(path)) || !(d->gguf = calloc(1, sizeof *d->gguf))) return err_memory(e);
+    return gguf_checkpoint_open(d->gguf, path, e);
+}
+
 int hfd_open(struct hf_dir *d, const char *path, struct err *e)
 {
     struct stat sb;
     memset(d, 0, sizeof *d);
     if (stat(path, &sb)) return err_sys(e, "%s", path);
+    if (S_ISREG(sb.st_mode) && file_name_ends(path, ".gguf")) return open_gguf(d, path, e);
     if (!S_ISDIR(sb.st_mode))
         return err_set(e,
                        "%s: is not a directory (give the directory that holds config.json and the "
@@ -38,12 +46,24 @@ int hfd_open(struct hf_dir *d, const char *path, struct err *e)
     return 0;
 }
 
+static int file_of_gguf(const struct hf_dir *d, const char *name, char **data, size_t *n,
+                        struct err *e)
+{
+    const struct gguf_text *t = gguf_checkpoint_text(d->gguf, name);
+    if (!t) return 0;
+    if (!(*data = malloc(t->n + 1))) return err_memory(e);
+    memcpy(*data, t->data, t->n + 1);
+    *n = t->n;
+    return 0;
+}
+
 int hfd_file(const struct hf_dir *d, const char *name, char **data, size_t *n, struct err *e)
 {
     int rc = -1;
-    struct st_file f = {.fd = -1, .path = join(d->path, name)};
     char *buf = NULL;
     *data = NULL, *n = 0;
+    if (d->gguf) return file_of_gguf(d, name, data, n, e);
+    struct st_file f = {.fd = -1, .path = join(d->path, name)};
     if (!f.path) return err_memory(e);
     if (file_open(&f.fd, f.path, &f.file_bytes, e)) {
         if (errno == ENOENT) rc = 0;
@@ -389,29 +409,11 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct hf_tensor *)a)->t->name, ((const struct hf_tensor *)b)->t->name);
 }
 
-int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
+/* All tensors of the open shards, by name. */
+static int list_tensors(struct hf_dir *d, struct err *e)
 {
-    if (choose_shards(d, base, e)) return -1;
-    size_t n_named = d->n_shards, n = 0;
-    d->n_shards = 0; /* counts open shards from here on, for hfd_close */
-    d->shards = calloc(n_named + 1, sizeof *d->shards);
-    int rc = d->shards ? 0 : err_memory(e);
-    for (size_t i = 0; i < n_named && !rc; i++) {
-        char *p = join(d->path, d->shard_names[i]);
-        if (!p) rc = err_memory(e);
-        else if (access(p, F_OK) && errno == ENOENT)
-            rc = err_set(e, "%s: is not there: the download is incomplete", p);
-        else if (is_lfs_pointer(p))
-            rc = err_set(e,
-                         "%s: is a git-lfs pointer, not the file itself: run 'git lfs pull' in the "
-                         "directory",
-                         p);
-        else if ((rc = st_open(&d->shards[i], p, e))) whatis_format(p, e);
-        free(p);
-        if (!rc) d->n_shards++, n += d->shards[i].n_tensors;
-    }
-    for (size_t i = d->n_shards; i < n_named; i++) free(d->shard_names[i]);
-    if (rc) return -1;
+    size_t n = 0;
+    for (size_t i = 0; i < d->n_shards; i++) n += d->shards[i].n_tensors;
     d->tensors = calloc(n + 1, sizeof *d->tensors);
     if (!d->tensors) return err_memory(e);
     for (size_t i = 0; i < d->n_shards; i++) {
@@ -430,13 +432,46 @@ int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
     return 0;
 }
 
+int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e)
+{
+    if (d->gguf) {
+        const char *slash = strrchr(d->path, '/');
+        if (add_shard(d, slash ? slash + 1 : d->path, e)) return -1;
+        d->shards = &d->gguf->shard;
+        return list_tensors(d, e);
+    }
+    if (choose_shards(d, base, e)) return -1;
+    size_t n_named = d->n_shards;
+    d->n_shards = 0; /* counts open shards from here on, for hfd_close */
+    d->shards = calloc(n_named + 1, sizeof *d->shards);
+    int rc = d->shards ? 0 : err_memory(e);
+    for (size_t i = 0; i < n_named && !rc; i++) {
+        char *p = join(d->path, d->shard_names[i]);
+        if (!p) rc = err_memory(e);
+        else if (access(p, F_OK) && errno == ENOENT)
+            rc = err_set(e, "%s: is not there: the download is incomplete", p);
+        else if (is_lfs_pointer(p))
+            rc = err_set(e,
+                         "%s: is a git-lfs pointer, not the file itself: run 'git lfs pull' in the "
+                         "directory",
+                         p);
+        else if ((rc = st_open(&d->shards[i], p, e))) whatis_format(p, e);
+        free(p);
+        if (!rc) d->n_shards++;
+    }
+    for (size_t i = d->n_shards; i < n_named; i++) free(d->shard_names[i]);
+    return rc ? -1 : list_tensors(d, e);
+}
+
 void hfd_close(struct hf_dir *d)
 {
     for (size_t i = 0; i < d->n_shards; i++) {
-        if (d->shards) st_close(&d->shards[i]);
+        if (d->shards && !d->gguf) st_close(&d->shards[i]);
         free(d->shard_names[i]);
     }
-    free(d->shards);
+    if (d->gguf) gguf_checkpoint_close(d->gguf);
+    else free(d->shards);
+    free(d->gguf);
     free(d->shard_names);
     free(d->tensors);
     free(d->path);

@@ -1,6 +1,6 @@
-/* hf_dir.h: a Hugging Face checkpoint directory: its small files, its shards, its tensors by name.
- * Owns: the choice of the safetensors files that belong to the checkpoint, and their open headers.
- * Must not know: what a tensor or a setting means. */
+/* hf_dir.h: a Hugging Face checkpoint directory, or a GGUF file in its place: its small files, its
+ * shards, its tensors by name. Owns: the choice of the safetensors files that belong to the
+ * checkpoint, and their open headers. Must not know: what a tensor or a setting means. */
 #ifndef CONVERT_HF_DIR_H
 #define CONVERT_HF_DIR_H
 
@@ -18,9 +18,10 @@ struct hf_dir {
     char **shard_names;        /* [n_shards] relative to path */
     struct hf_tensor *tensors; /* [n_tensors] sorted by name, unique */
     size_t n_shards, n_tensors;
+    struct gguf_checkpoint *gguf; /* the GGUF file, or NULL */
 };
 
-/* Checks that PATH is a directory; opens no shard. */
+/* Checks that PATH is a directory, or opens the GGUF file; opens no shard. */
 int hfd_open(struct hf_dir *d, const char *path, struct err *e);
 /* Finds and opens the shards. BASE: model_file_base_name of the quantization config, or NULL. */
 int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e);

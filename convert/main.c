@@ -96,17 +96,18 @@ static const struct args_program program = {
     .examples = examples,
     .description =
         "Makes the one file that opt4gptq-run reads of a checkpoint directory of Hugging Face with "
-        "quantized weights (GPTQ, AWQ, AutoRound, compressed-tensors, MXFP4): weights, tokenizer, "
-        "chat template and settings.",
+        "quantized weights (GPTQ, AWQ, AutoRound, compressed-tensors, MXFP4), or of a GGUF file: "
+        "weights, tokenizer, chat template and settings.",
     .files = "HF_DIR: config.json, the weights as safetensors, tokenizer.json or tokenizer.model, "
-             "and what else the checkpoint has; read only. OUT.safetensors: appears when it is "
-             "complete.",
+             "and what else the checkpoint has, or FILE.gguf; read only. OUT.safetensors: appears "
+             "when it is complete.",
     .see_also = "opt4gptq-run(1), opt4gptq-bench(1), and manual.md and model-file.md beside the "
                 "installed README.md.",
     .purpose = "convert a GPTQ or AWQ checkpoint into a model file of opt4gptq-run",
     .usage = usage,
-    .about = "Converts a GPTQ (or AWQ) checkpoint directory of Hugging Face into one model file "
-             "for opt4gptq-run. OUT appears when it is complete; a regular file of that name is "
+    .about = "Converts a GPTQ (or AWQ) checkpoint directory of Hugging Face, or a GGUF file, into "
+             "one model file for opt4gptq-run. OUT appears when it is complete; a regular file of "
+             "that name is "
              "replaced, and where OUT is a symbolic link, the file that it names.",
     .exits = "0 done, 1 failed, 2 wrong usage",
     .rows = table,
@@ -179,7 +180,9 @@ int main(int argc, char **argv)
         .dir = given.word[0],
         .out = {given.word[1], c.threads, !c.quiet, &stop_signal},
         .notes = {.quiet = c.quiet, .verbose = c.verbose},
-        .plan = {.no_tokenizer = c.no_tokenizer, .plain8 = c.plain && !strcmp(c.plain, "8bit")},
+        .plan = {.no_tokenizer = c.no_tokenizer,
+                 .plain_said = c.plain != NULL,
+                 .plain8 = c.plain && !strcmp(c.plain, "8bit")},
     };
     if (!convert_run(&o, &e)) return EXIT_SUCCESS;
     int rc = fail(&e);

@@ -1,6 +1,7 @@
 #include "convert/plan_layers.h"
 #include "convert/plan_linear.h"
 
+#include "convert/gguf_checkpoint.h"
 #include "core/base/units.h"
 #include "core/model/modelfile.h"
 
@@ -308,7 +309,13 @@ static int check_orders(const struct plan *p, struct err *e)
 static void report(const struct plan *p)
 {
     const struct plan_facts *f = &p->facts;
-    if (!f->n_quantized)
+    const int n_wide = p->dir->gguf ? p->dir->gguf->n_wide : 0;
+    if (n_wide && !p->options.plain8)
+        note_warn(p->notes,
+                  "%s: %d of its linears are stored as numbers of 32 bits (--plain 8bit rounds "
+                  "them, opt4gptq-quantize makes 4 bits of the file)",
+                  p->dir->path, n_wide);
+    else if (!f->n_quantized)
         note_warn(p->notes,
                   "%s: no module has a qweight: the checkpoint is not quantized, its weights are "
                   "%s",

@@ -1,5 +1,6 @@
 #include "quantize/export.h"
 
+#include "convert/gguf_checkpoint.h"
 #include "core/base/json.h"
 
 #include <dirent.h>
@@ -139,10 +140,25 @@ static int is_copied(const char *name)
     return !strncmp(name, "LICENSE", 7) || !strncmp(name, "NOTICE", 6);
 }
 
+/* What a GGUF file has in place of files. */
+static int write_texts(const struct gguf_checkpoint *k, const char *to, struct err *e)
+{
+    char path[PATH_BYTES];
+    for (int i = 0; i < k->n_texts; i++) {
+        const struct gguf_text *t = &k->text[i];
+        if (!is_copied(t->name)) continue;
+        if (snprintf(path, sizeof path, "%s/%s", to, t->name) >= PATH_BYTES)
+            return err_set(e, "%s: the name is too long", t->name);
+        if (shard_write_text(path, t->data, t->n, e)) return -1;
+    }
+    return 0;
+}
+
 /* FOLDER of the source, "" or "x/". */
 static int copy_files(const struct hf_dir *d, const char *folder, const char *to, struct err *e)
 {
     char path[PATH_BYTES], name[PATH_BYTES];
+    if (d->gguf) return *folder ? 0 : write_texts(d->gguf, to, e);
     snprintf(path, sizeof path, "%s/%s", d->path, folder);
     DIR *dir = opendir(path);
     if (!dir) return *folder && errno == ENOENT ? 0 : err_sys(e, "%s", path);

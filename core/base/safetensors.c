@@ -27,6 +27,7 @@ static int dtype_of(const char *name)
 int st_read(const struct st_file *s, void *dst, uint64_t offset, uint64_t bytes, struct err *e)
 {
     char *p = dst;
+    if (s->read) return s->read(s->self, dst, offset, bytes, e);
     while (bytes) {
         ssize_t n = pread(s->fd, p, bytes > (1u << 30) ? 1u << 30 : bytes, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;

@@ -29,6 +29,11 @@ struct st_file {
     const json_t *metadata;    /* __metadata__ (an object of strings) or NULL */
     struct st_tensor *tensors; /* [n_tensors], sorted by name */
     size_t n_tensors;
+    /* What st_read does where the tensors' bytes are made as they are read; NULL: those of the
+     * file.
+     */
+    int (*read)(const void *self, void *dst, uint64_t offset, uint64_t bytes, struct err *e);
+    const void *self;
 };
 
 /* Opens PATH, reads and checks its header. On failure nothing stays open and the message names file

@@ -257,11 +257,13 @@ static int of_directory(const char *dir, enum whatis_wanted wanted, int depth, s
             err_set(e, "%s: holds a model file already, no checkpoint: opt4gptq-run -m %s", dir,
                     word);
     } else if (*l->gguf) {
+        char word[PATH_MAX + NAME + 64];
+        snprintf(inner, sizeof inner, "%s/%s", dir, l->gguf);
+        quote(word, sizeof word, inner);
         err_set(e,
-                "%s: holds GGUF files (%s), which are llama.cpp's and no checkpoint: get the GPTQ "
-                "or AWQ checkpoint of that model and "
-                "convert it: %s",
-                dir, l->gguf, command);
+                "%s: holds GGUF files (%s), of which one can be converted: opt4gptq-convert "
+                "%s OUT.safetensors",
+                dir, l->gguf, word);
     } else if (l->diffusers) {
         err_set(e, "%s: is a pipeline of diffusers, not a language model", dir);
     } else if (l->params && *l->pickle) {
@@ -393,14 +395,19 @@ static int of_format(const char *path, const char *head, size_t n, struct err *e
     if (is_page(head))
         return err_set(e, "%s: is a web page, not a model: the download went wrong", path), 1;
 
-    static const char *const ggml[] = {"GGUF", "FUGG", "lmgg", "fmgg", "tjgg", "algg"};
+    static const char *const ggml[] = {"FUGG", "lmgg", "fmgg", "tjgg", "algg"};
+    if (n > 8 && !memcmp(head, "GGUF", 4))
+        return err_set(e,
+                       "%s: is a GGUF file; a file of that ending can be converted: "
+                       "opt4gptq-convert FILE.gguf OUT.safetensors",
+                       path),
+               1;
     for (size_t i = 0; i < sizeof ggml / sizeof *ggml && n > 8; i++)
         if (!memcmp(head, ggml[i], 4))
             return err_set(e,
-                           "%s: is a %s file, which is llama.cpp's; get the GPTQ or AWQ checkpoint "
-                           "of that model and convert it: "
-                           "opt4gptq-convert DIR OUT.safetensors",
-                           path, i < 2 ? "GGUF" : "GGML"),
+                           "%s: is a %s file, which is not read: take the model's GGUF file of "
+                           "this processor's byte order, or its GPTQ or AWQ checkpoint",
+                           path, i < 1 ? "big-endian GGUF" : "GGML"),
                    1;
     int zip = n > 4 && !memcmp(head, "PK\3\4", 4), torch = zip && memmem(head, n, "data.pkl", 8);
     int pickle = n > 2 && head[0] == (char)0x80 && head[1] >= 2 && head[1] <= 5;

@@ -663,7 +663,8 @@ static void check_coverage(struct check *c, int v)
     side_close(&s);
 }
 
-/* The CPU backend fuses nothing: some quick cases, of its first variant, check the harness itself. */
+/* The CPU backend fuses nothing: some quick cases, of its first variant, check the harness itself.
+ */
 static void check_harness(struct check *c)
 {
     int quick = c->quick, n = c->n, taken = 0;

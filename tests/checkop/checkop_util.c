@@ -123,15 +123,26 @@ static void sync_or_die(struct side *s)
     if (s->ops->sync(s->be, &e)) die("sync", e.msg);
 }
 
+/* So many bytes of fence words, which stay. */
+static const char *fences(size_t bytes)
+{
+    static char *all;
+    static size_t n;
+    if (bytes > n) {
+        all = realloc(all, bytes + 4);
+        if (!all) die("fences", "out of memory");
+        for (n = 0; n < bytes; n += 4) memcpy(all + n, &fence_word, 4);
+    }
+    return all;
+}
+
 struct dbuf dbuf_new(struct side *s, size_t bytes)
 {
     size_t whole = bytes + 2 * FENCE_BYTES;
-    char *base = s->ops->alloc(s->be, whole), *host = malloc(whole + 4);
-    if (!base || !host) die("alloc", "out of memory");
-    for (size_t i = 0; i < whole; i += 4) memcpy(host + i, &fence_word, 4);
-    s->ops->upload(s->be, base, host, whole);
+    char *base = s->ops->alloc(s->be, whole);
+    if (!base) die("alloc", "out of memory");
+    s->ops->upload(s->be, base, fences(whole), whole);
     sync_or_die(s);
-    free(host);
     return (struct dbuf){base + FENCE_BYTES, bytes};
 }
 

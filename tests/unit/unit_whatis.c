@@ -145,7 +145,7 @@ static const struct {
     {"part/model.safetensors", "no config.json beside it", "no config.json beside it"},
     {"lora", "is a LoRA adapter", "is a LoRA adapter"},
     {"lora/adapter_model.safetensors", "is a LoRA adapter", "is a LoRA adapter"},
-    {"ggufs", "holds GGUF files (a.gguf)", "holds GGUF files (a.gguf)"},
+    {"ggufs", "holds GGUF files (a.gguf), of which one can be converted", "a.gguf OUT.safetensors"},
     {"hub/models--a--b", "opt4gptq-convert %R/hub/models--a--b/snapshots/0123 OUT.safetensors",
      "opt4gptq-convert %R/hub/models--a--b/snapshots/0123 OUT.safetensors"},
     {"hub", "opt4gptq-convert %R/hub/models--a--b/snapshots/0123 OUT",

@@ -5,12 +5,12 @@
  *        e2e --hip LIBRARY BUILD_DIR [DIR..]  the GPU backend through that library ("default": what
  *                                             is installed), on DIR or the checkpoints in it
  *        e2e --cpu BUILD_DIR DIR..            every instruction set of this machine
- *        e2e --auto BUILD_DIR [SHARED_DIR]    as the first, of the sets only the one that the CPU backend takes
- * Prints a table. A checkpoint may amplify roundings: fp16 logits may also be off by ROUNDED times
- * what the same roundings of activations, keys and values alone cost, on the CPU in double
- * precision. A row whose logits are further off must be as far off, but for that factor, where the
- * CPU rounds alike in another order: a rounding that makes a router choose another expert does
- * that. fp16 arithmetic may choose another greedy token where the two best logits are closer
+ *        e2e --auto BUILD_DIR [SHARED_DIR]    as the first, of the sets only the one that the CPU
+ * backend takes Prints a table. A checkpoint may amplify roundings: fp16 logits may also be off by
+ * ROUNDED times what the same roundings of activations, keys and values alone cost, on the CPU in
+ * double precision. A row whose logits are further off must be as far off, but for that factor,
+ * where the CPU rounds alike in another order: a rounding that makes a router choose another expert
+ * does that. fp16 arithmetic may choose another greedy token where the two best logits are closer
  * than four times the bound; what comes after is not compared. */
 #include "core/base/json.h"
 #include "core/base/safetensors.h"

@@ -1,0 +1,58 @@
+#include "convert/gguf_checkpoint.h"
+
+#include "core/base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* llama: Llama, Mistral, SmolLM and what else has Llama's layers. */
+static const struct gguf_arch archs[] = {
+    {"llama", "llama", "LlamaForCausalLM", 1, 0, 0},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM", 0, 0, 0},
+    {"qwen3", "qwen3", "Qwen3ForCausalLM", 0, 0, 0},
+    {"gemma2", "gemma2", "Gemma2ForCausalLM", 0, 1, 2},
+    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", 0, 1, 3},
+};
+
+static int find_arch(struct gguf_checkpoint *k, struct err *e)
+{
+    const char *name = json_string_value(json_object_get(k->file.keys, "general.architecture"));
+    if (!name) return err_set(e, "%s: does not say its general.architecture", k->file.path);
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        if (!strcmp(archs[i].name, name)) {
+            k->arch = &archs[i];
+            return 0;
+        }
+    return err_set(e,
+                   "%s: GGUF files of architecture '%.40s' are not read (llama, qwen2, qwen3, "
+                   "gemma2 and gemma3 are): take the model's GPTQ or AWQ export",
+                   k->file.path, name);
+}
+
+const struct gguf_text *gguf_checkpoint_text(const struct gguf_checkpoint *k, const char *name)
+{
+    for (int i = 0; i < k->n_texts; i++)
+        if (!strcmp(k->text[i].name, name)) return &k->text[i];
+    return NULL;
+}
+
+int gguf_checkpoint_open(struct gguf_checkpoint *k, const char *path, struct err *e)
+{
+    *k = (struct gguf_checkpoint){.file = {.fd = -1}, .shard = {.fd = -1}};
+    if (gguf_open(&k->file, path, e)) return -1;
+    if (find_arch(k, e) || gguf_config(k, e) || gguf_tokenizer(k, e) || gguf_views(k, e) ||
+        json_check(e)) {
+        gguf_checkpoint_close(k);
+        return -1;
+    }
+    return 0;
+}
+
+void gguf_checkpoint_close(struct gguf_checkpoint *k)
+{
+    for (int i = 0; i < k->n_texts; i++) free(k->text[i].data);
+    st_close(&k->shard);
+    free(k->views);
+    gguf_close(&k->file);
+    *k = (struct gguf_checkpoint){.file = {.fd = -1}, .shard = {.fd = -1}};
+}

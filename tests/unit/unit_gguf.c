@@ -1,0 +1,488 @@
+/* unit_gguf.c: GGUF files that are made here: blocks of every type against their definition, bit by
+ * bit; a small model as the checkpoint it is seen as; cut and damaged files. */
+#include "convert/convert.h"
+#include "convert/gguf_checkpoint.h"
+#include "core/base/dtype.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static uint64_t seed = 7;
+
+static uint32_t draw(void)
+{
+    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (uint32_t)(seed >> 33);
+}
+
+/* ---- a file in memory */
+
+enum { U32 = 4, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9, U64 = 10 };
+
+static struct {
+    uint8_t p[1 << 16];
+    size_t n;
+} file;
+
+static void add(const void *p, size_t n)
+{
+    assert_true(file.n + n <= sizeof file.p);
+    memcpy(file.p + file.n, p, n);
+    file.n += n;
+}
+
+static void u32(uint32_t x) { add(&x, 4); }
+static void u64(uint64_t x) { add(&x, 8); }
+
+static void text(const char *s)
+{
+    u64(strlen(s));
+    add(s, strlen(s));
+}
+
+static void key(const char *name, uint32_t kind)
+{
+    text(name);
+    u32(kind);
+}
+
+static void key_u32(const char *name, uint32_t x) { key(name, U32), u32(x); }
+static void key_text(const char *name, const char *s) { key(name, STRING), text(s); }
+
+static void key_f32(const char *name, float x)
+{
+    key(name, F32);
+    add(&x, 4);
+}
+
+struct made {
+    const char *name;
+    uint32_t type;
+    int n_dims;
+    uint64_t size[2];
+};
+
+enum { DIM = 64, FFN = 96, VOCAB = 8, HEADS = 2, HEAD = 32 };
+static const struct made tensors[] = {
+    {"token_embd.weight", 8, 2, {DIM, VOCAB}},
+    {"output_norm.weight", 0, 1, {DIM, 1}},
+    {"output.weight", 14, 2, {256, VOCAB}}, /* no such size: left out of the model */
+    {"blk.0.attn_norm.weight", 0, 1, {DIM, 1}},
+    {"blk.0.ffn_norm.weight", 0, 1, {DIM, 1}},
+    {"blk.0.attn_q.weight", 2, 2, {DIM, HEADS *HEAD}},
+    {"blk.0.attn_k.weight", 8, 2, {DIM, HEAD}},
+    {"blk.0.attn_v.weight", 3, 2, {DIM, HEAD}},
+    {"blk.0.attn_output.weight", 1, 2, {HEADS * HEAD, DIM}},
+    {"blk.0.ffn_gate.weight", 6, 2, {DIM, FFN}},
+    {"blk.0.ffn_up.weight", 2, 2, {DIM, FFN}},
+    {"blk.0.ffn_down.weight", 8, 2, {FFN, DIM}},
+};
+enum { N_TENSORS = sizeof tensors / sizeof *tensors, LEFT_OUT = 2 };
+
+static uint64_t bytes_of(const struct made *m)
+{
+    const struct gguf_type *t = gguf_type(m->type);
+    return m->size[0] / (uint64_t)t->per * (uint64_t)t->bytes * m->size[1];
+}
+
+/* Blocks of random codes whose scales are small halves. */
+static void fill(const struct made *m, uint8_t *p)
+{
+    const struct gguf_type *t = gguf_type(m->type);
+    uint64_t n = bytes_of(m);
+    for (uint64_t i = 0; i < n; i++) p[i] = (uint8_t)draw();
+    for (uint64_t i = 0; i < n; i += (uint64_t)t->bytes) {
+        uint16_t h = f16_from_f32(0.01f + (float)(draw() % 64) / 4096);
+        float f = f32_from_f16(h);
+        if (m->type == 0) memcpy(p + i, &f, 4);
+        else memcpy(p + i, &h, 2);
+        if (m->type == 3) memcpy(p + i + 2, &h, 2);
+    }
+}
+
+static void key_tokens(void)
+{
+    static const char *const tokens[VOCAB] = {"<unk>",        "<s>", "</s>", "<0x0A>",
+                                              "\xe2\x96\x81", "a",   "b",    "ab"};
+    static const uint32_t kinds[VOCAB] = {2, 3, 3, 6, 1, 1, 1, 1};
+    key("tokenizer.ggml.tokens", ARRAY), u32(STRING), u64(VOCAB);
+    for (int i = 0; i < VOCAB; i++) text(tokens[i]);
+    key("tokenizer.ggml.token_type", ARRAY), u32(U32), u64(VOCAB);
+    add(kinds, sizeof kinds);
+    key("tokenizer.ggml.scores", ARRAY), u32(F32), u64(VOCAB);
+    for (int i = 0; i < VOCAB; i++) {
+        float score = (float)-i;
+        add(&score, 4);
+    }
+}
+
+/* What differs from the small model. */
+struct change {
+    const char *extra_key, *arch, *kind, *spare;
+    uint32_t type_of_v;
+};
+
+static void make(const struct change *c)
+{
+    uint64_t at = 0;
+    file.n = 0;
+    seed = 7;
+    add("GGUF", 4), u32(3), u64(N_TENSORS - 1), u64(16 + (c->extra_key != NULL));
+    key_text("general.architecture", c->arch ? c->arch : "llama");
+    key_u32("general.alignment", 32);
+    key_u32("llama.context_length", 64);
+    key_u32("llama.embedding_length", DIM);
+    key_u32("llama.block_count", 1);
+    key_u32("llama.feed_forward_length", FFN);
+    key_u32("llama.attention.head_count", HEADS);
+    key_u32("llama.attention.head_count_kv", 1);
+    key_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    key_f32("llama.rope.freq_base", 10000);
+    key_text("tokenizer.ggml.model", c->kind ? c->kind : "llama");
+    key_tokens();
+    key_u32("tokenizer.ggml.bos_token_id", 1);
+    key_u32("tokenizer.ggml.eos_token_id", 2);
+    if (c->extra_key) key_u32(c->extra_key, 1);
+    for (int i = 0; i < N_TENSORS; i++) {
+        struct made m = tensors[i];
+        if (i == LEFT_OUT) continue;
+        if (c->type_of_v && strstr(m.name, "attn_v")) m.type = c->type_of_v;
+        text(c->spare && strstr(m.name, "attn_v") ? c->spare : m.name);
+        u32((uint32_t)m.n_dims);
+        for (int d = 0; d < m.n_dims; d++) u64(m.size[d]);
+        u32(m.type);
+        u64(at);
+        if (gguf_type(m.type)) at += (bytes_of(&m) + 31) / 32 * 32;
+    }
+    while (file.n % 32) add("", 1);
+    for (int i = 0; i < N_TENSORS; i++) {
+        if (i == LEFT_OUT) continue;
+        assert_true(file.n + bytes_of(&tensors[i]) + 32 < sizeof file.p);
+        fill(&tensors[i], file.p + file.n);
+        file.n += bytes_of(&tensors[i]);
+        while (file.n % 32) add("", 1);
+    }
+}
+
+static char dir[] = "/tmp/opt4gptq-gguf-XXXXXX", path[100];
+
+static void write_bytes(const void *p, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(p, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* ---- blocks */
+
+static unsigned bits(const uint8_t *p, int at, int n) /* of a string of bits, lowest first */
+{
+    unsigned x = 0;
+    for (int i = 0; i < n; i++) x |= (unsigned)(p[(at + i) / 8] >> (at + i) % 8 & 1) << i;
+    return x;
+}
+
+static float half(const uint8_t *p) { return f32_from_f16((uint16_t)bits(p, 0, 16)); }
+
+/* Scale (which 0) or least value (1) of part i of a K-quant, by the layout's table. */
+static unsigned six(const uint8_t *p, int i, int which)
+{
+    if (i < 4) return bits(p, 8 * (i + 4 * which), 6);
+    return bits(p, 8 * (i + 4) + 4 * which, 4) | bits(p, 8 * (i - 4 + 4 * which) + 6, 2) << 4;
+}
+
+/* Number i of a block. */
+static float defined(const struct gguf_type *t, const uint8_t *b, int i)
+{
+    int part = i / 32, j = i % 16, upper = i / 16 % 2;
+    float d = half(b);
+    if (!strcmp(t->name, "Q4_0")) return d * ((float)bits(b + 2, 8 * j + 4 * upper, 4) - 8);
+    if (!strcmp(t->name, "Q4_1")) return d * (float)bits(b + 4, 8 * j + 4 * upper, 4) + half(b + 2);
+    if (!strcmp(t->name, "Q5_0"))
+        return d * ((float)(bits(b + 6, 8 * j + 4 * upper, 4) + 16 * bits(b + 2, i, 1)) - 16);
+    if (!strcmp(t->name, "Q5_1"))
+        return d * (float)(bits(b + 8, 8 * j + 4 * upper, 4) + 16 * bits(b + 4, i, 1)) +
+               half(b + 2);
+    if (!strcmp(t->name, "Q8_0")) return d * (float)(int8_t)b[2 + i];
+    if (!strcmp(t->name, "Q6_K")) {
+        int in = i % 128, at = 64 * (i / 128) + in % 64;
+        unsigned low = bits(b + at, in / 64 * 4, 4),
+                 high = bits(b + 128 + 32 * (i / 128) + in % 32, in / 32 * 2, 2);
+        return half(b + 208) * (float)(int8_t)b[192 + i / 16] * ((float)(low + 16 * high) - 32);
+    }
+    int is_5 = !strcmp(t->name, "Q5_K");
+    unsigned q = bits(b + (is_5 ? 48 : 16) + part / 2 * 32 + i % 32, part % 2 * 4, 4);
+    if (is_5) q += 16 * bits(b + 16 + i % 32, part, 1);
+    float step = d * (float)six(b + 4, part, 0), least = half(b + 2) * (float)six(b + 4, part, 1);
+    return step * (float)q - least;
+}
+
+static void blocks(void **state)
+{
+    (void)state;
+    int n_types = 0;
+    for (uint32_t id = 0; id < 64; id++) {
+        const struct gguf_type *t = gguf_type(id);
+        if (!t || t->per == 1) continue;
+        n_types++;
+        for (int round = 0; round < 50; round++) {
+            uint8_t b[256], q[32];
+            float y[256];
+            for (int i = 0; i < t->bytes; i++) b[i] = (uint8_t)draw();
+            const uint16_t h = f16_from_f32((float)(draw() % 1000) / 777);
+            memcpy(b + (t->bytes == 210 ? 208 : 0), &h, 2);
+            if (strcmp(t->name, "Q5_0") != 0 && strcmp(t->name, "Q8_0") != 0 && t->bytes != 210 &&
+                strcmp(t->name, "Q4_0") != 0)
+                memcpy(b + 2, &h, 2);
+            t->floats(b, y);
+            for (int i = 0; i < t->per; i++) {
+                float want = defined(t, b, i);
+                assert_memory_equal(&y[i], &want, 4);
+            }
+            if (!t->bits) continue;
+            t->codes(b, q);
+            for (int i = 0; i < 32; i++)
+                assert_true(half(b) * ((float)q[i] - (float)(1 << (t->bits - 1))) == y[i]);
+        }
+    }
+    assert_int_equal(n_types, 8);
+    assert_string_equal(gguf_type_name(10), "Q2_K");
+    assert_string_equal(gguf_type_name(4000), "an unknown type");
+}
+
+/* ---- the small model */
+
+static const struct hf_tensor *find(const struct checkpoint *k, const char *name)
+{
+    const struct hf_tensor *t = hfd_find(&k->dir, name);
+    if (!t) print_error("no tensor %s\n", name);
+    assert_non_null(t);
+    return t;
+}
+
+/* Reading in pieces gives what reading at once gives. */
+static void in_pieces(const struct hf_tensor *t, const uint8_t *all)
+{
+    struct err e;
+    uint8_t part[97];
+    for (int i = 0; i < 60; i++) {
+        uint64_t at = draw() % t->t->bytes, n = 1 + draw() % sizeof part;
+        if (n > t->t->bytes - at) n = t->t->bytes - at;
+        assert_int_equal(st_read(t->shard, part, t->t->offset + at, n, &e), 0);
+        assert_memory_equal(part, all + at, n);
+    }
+}
+
+static uint8_t *read_all(const struct hf_tensor *t)
+{
+    struct err e;
+    uint8_t *p = malloc(t->t->bytes);
+    assert_non_null(p);
+    assert_int_equal(st_read(t->shard, p, t->t->offset, t->t->bytes, &e), 0);
+    in_pieces(t, p);
+    return p;
+}
+
+/* Number j of row r of a tensor of the file. */
+static float number_of(const struct gguf *g, const char *name, int64_t r, int64_t j)
+{
+    const struct gguf_tensor *t = gguf_find(g, name);
+    assert_non_null(t);
+    const uint8_t *p = file.p + t->offset +
+                       (r * (t->size[0] / t->type->per) + j / t->type->per) * t->type->bytes;
+    float y[256];
+    t->type->floats(p, y);
+    return y[j % t->type->per];
+}
+
+/* Rows of codes of `bits` bits with scales are the file's rows, of which half a head's stand apart
+ * where `head` is not 0. */
+static void same_codes(const struct checkpoint *k, const char *module, const char *name, int width,
+                       int head)
+{
+    char full[200];
+    snprintf(full, sizeof full, "%s.weight_packed", module);
+    const struct hf_tensor *codes = find(k, full);
+    snprintf(full, sizeof full, "%s.weight_scale", module);
+    const struct hf_tensor *scales = find(k, full);
+    uint8_t *q = read_all(codes), *s = read_all(scales);
+    int64_t rows = codes->t->shape[0], n = scales->t->shape[1] * 32;
+    assert_int_equal(codes->t->shape[1], n * width / 32);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < n; j++) {
+            int64_t own = head ? r - r % head + r % (head / 2) * 2 + r % head / (head / 2) : r;
+            float want = number_of(&k->dir.gguf->file, name, own, j),
+                  have = half(s + 2 * (r * (n / 32) + j / 32)) *
+                         ((float)bits(q + r * n * width / 8, (int)(j * width), width) -
+                          (float)(1 << (width - 1)));
+            assert_true(want == have);
+        }
+    free(q);
+    free(s);
+}
+
+static void same_numbers(const struct checkpoint *k, const char *module, const char *name)
+{
+    const struct hf_tensor *t = find(k, module);
+    uint8_t *p = read_all(t);
+    int64_t rows = t->t->n_dims == 2 ? t->t->shape[0] : 1, n = t->t->shape[t->t->n_dims - 1];
+    for (int64_t i = 0; i < rows * n; i++)
+        assert_true(f32_at(p, t->t->dtype, (size_t)i) ==
+                    number_of(&k->dir.gguf->file, name, i / n, i % n));
+    free(p);
+}
+
+static void model(void **state)
+{
+    struct checkpoint k;
+    static const struct notes quiet = {.silent = 1, .quiet = 1, .program = "unit_gguf"};
+    struct err e = {0};
+    (void)state;
+    make(&(struct change){0});
+    write_bytes(file.p, file.n);
+    int rc = checkpoint_open(&k, path, &quiet, &e);
+    assert_string_equal(e.msg, "");
+    assert_int_equal(rc, 0);
+    assert_string_equal(k.model.architecture, "llama");
+    assert_int_equal(k.model.vocab, VOCAB);
+    assert_int_equal(k.quant.method, QUANT_COMPRESSED);
+    assert_int_equal(k.dir.gguf->n_wide, 2);
+    assert_null(k.dir.gguf->k_quant);
+#define LAYER "model.layers.0."
+    same_codes(&k, LAYER "self_attn.q_proj", "blk.0.attn_q.weight", 4, HEAD);
+    same_codes(&k, LAYER "self_attn.k_proj", "blk.0.attn_k.weight", 8, HEAD);
+    same_codes(&k, LAYER "mlp.up_proj", "blk.0.ffn_up.weight", 4, 0);
+    same_codes(&k, LAYER "mlp.down_proj", "blk.0.ffn_down.weight", 8, 0);
+    same_numbers(&k, LAYER "self_attn.v_proj.weight", "blk.0.attn_v.weight");
+    same_numbers(&k, LAYER "self_attn.o_proj.weight", "blk.0.attn_output.weight");
+    same_numbers(&k, LAYER "mlp.gate_proj.weight", "blk.0.ffn_gate.weight");
+    same_numbers(&k, LAYER "post_attention_layernorm.weight", "blk.0.ffn_norm.weight");
+    same_numbers(&k, "model.embed_tokens.weight", "token_embd.weight");
+    checkpoint_close(&k);
+}
+
+/* Converts the file; 0: done. */
+static int convert(struct err *e)
+{
+    static volatile sig_atomic_t never;
+    char out[140];
+    snprintf(out, sizeof out, "%s.safetensors", path);
+    struct convert_options o = {.dir = path,
+                                .out = {.path = out, .n_threads = 1, .stop = &never},
+                                .notes = {.silent = 1, .quiet = 1, .program = "unit_gguf"}};
+    *e = (struct err){0};
+    int rc = convert_run(&o, e);
+    unlink(out);
+    assert_true(rc ? *e->msg != 0 : !*e->msg);
+    return rc;
+}
+
+static void refused(void **state)
+{
+    static const struct {
+        struct change change;
+        const char *message;
+    } cases[] = {
+        {{.extra_key = "llama.expert_count"}, "key 'llama.expert_count' is not understood"},
+        {{.extra_key = "llama.block_count"}, "key 'llama.block_count' stands twice"},
+        {{.arch = "mamba"}, "architecture 'mamba' are not read"},
+        {{.kind = "t5"}, "tokenizers of kind 't5' are not read"},
+        {{.kind = "gpt2"}, NULL}, /* without merges: of bytes */
+        {{.spare = "blk.0.attn_sinks.weight"}, "'blk.0.attn_sinks.weight' has no place"},
+        {{.spare = "blk.0.attn_k.weight"}, "tensor 'blk.0.attn_k.weight' stands twice"},
+        {{.type_of_v = 10}, "is of type Q2_K, which is not read"},
+        {{.type_of_v = 12}, "rows of 64 are no whole blocks of Q4_K"},
+    };
+    struct err e;
+    (void)state;
+    make(&(struct change){0});
+    write_bytes(file.p, file.n);
+    if (convert(&e)) print_error("%s\n", e.msg);
+    assert_string_equal(e.msg, "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make(&cases[i].change);
+        write_bytes(file.p, file.n);
+        int rc = convert(&e);
+        if (!cases[i].message) continue;
+        if (!rc || !strstr(e.msg, cases[i].message)) print_error("case %zu: '%s'\n", i, e.msg);
+        assert_int_equal(rc, -1);
+        assert_non_null(strstr(e.msg, cases[i].message));
+    }
+}
+
+/* Opens what lies under the path; if that succeeds, all tensors can be read. */
+static int open_and_read(void)
+{
+    struct gguf_checkpoint *k = calloc(1, sizeof *k);
+    struct err e = {0};
+    assert_non_null(k);
+    int rc = gguf_checkpoint_open(k, path, &e);
+    assert_true(rc ? *e.msg != 0 : 1);
+    for (size_t i = 0; !rc && i < k->shard.n_tensors; i++) {
+        const struct st_tensor *t = &k->shard.tensors[i];
+        uint8_t *p = malloc(t->bytes + 1);
+        assert_non_null(p);
+        assert_int_equal(st_read(&k->shard, p, t->offset, t->bytes, &e), 0);
+        free(p);
+    }
+    if (!rc) gguf_checkpoint_close(k);
+    free(k);
+    return rc;
+}
+
+static void damaged(void **state)
+{
+    int n_opened = 0;
+    (void)state;
+    make(&(struct change){0});
+    size_t whole = file.n;
+    for (size_t n = 0; n < whole; n += n < 3000 ? 1 : 997) {
+        write_bytes(file.p, n);
+        assert_int_equal(open_and_read(), -1);
+    }
+    for (int i = 0; i < 3000; i++) {
+        size_t at = draw() % 2200;
+        uint8_t was = file.p[at];
+        file.p[at] = i % 2 ? (uint8_t)(was ^ 1 << draw() % 8) : (uint8_t)draw();
+        write_bytes(file.p, whole);
+        n_opened += !open_and_read();
+        file.p[at] = was;
+    }
+    assert_in_range(n_opened, 1, 2999);
+}
+
+static int open_dir(void **state)
+{
+    (void)state;
+    if (!mkdtemp(dir)) return -1;
+    snprintf(path, sizeof path, "%s/x.gguf", dir);
+    return 0;
+}
+
+static int close_dir(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks),
+        cmocka_unit_test(model),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(damaged),
+    };
+    return cmocka_run_group_tests(tests, open_dir, close_dir);
+}
