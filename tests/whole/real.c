@@ -1,0 +1,119 @@
+/* real.c: a model that speaks. SmolLM2-135M-Instruct comes as a GGUF file out of a package of PyPI
+ * (scripts/real-model); without the registry all is skipped. Converted exactly, it answers 20
+ * prompts and questions word for word as transformers 5.24 does in fp32 with the same weights
+ * (tests/data/real/answers.jsonl); its tokenizer has the ids of Hugging Face's for 2,000 lines;
+ * rounded to 8 bits, it extracts values from 20 texts under schemas with the same bytes on every
+ * machine; quantized here to 4 bits it still knows a capital. usage: real BUILD_DIR SHARED_DIR */
+#include "tests/harness.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* of the ids as --tokenize writes them; tokenizers 0.23 has the same 146,418 */
+#define IDS_SUM "5080c2ddda6a4e049d0b25bea87f658479e7a610dabb6fd03ec97d884d954a73"
+
+static char dir[] = "/tmp/opt4gptq-real-XXXXXX", build[512];
+
+/* The text of an answer. */
+static const char *text_of(const json_t *line)
+{
+    const json_t *body = json_object_get(json_object_get(line, "response"), "body"),
+                 *choice = json_array_get(json_object_get(body, "choices"), 0),
+                 *message = json_object_get(choice, "message"),
+                 *text = message ? json_object_get(message, "content")
+                                 : json_object_get(choice, "text");
+    return text ? json_string_value(text) : "";
+}
+
+/* {custom_id: line} of a file of JSON lines. */
+static json_t *read_lines(const char *path)
+{
+    size_t n;
+    char *text = read_file(path, &n);
+    json_t *all = json_object();
+    for (char *at = text, *end; at && (end = strchr(at, '\n')); at = end + 1) {
+        json_t *line = json_loadb(at, (size_t)(end - at), 0, NULL);
+        const char *id = json_string_value(json_object_get(line, "custom_id"));
+        if (id) json_object_set(all, id, line);
+        json_decref(line);
+    }
+    free(text);
+    return all;
+}
+
+/* Answers REQUESTS with MODEL; all answers are those stored. */
+static void answer(const char *model, const char *requests, const char *options)
+{
+    char out[600];
+    const char *id;
+    json_t *line, *want = read_lines("tests/data/real/answers.jsonl");
+    snprintf(out, sizeof out, "%s/of-%s", dir, requests);
+    shell_ok("%s/opt4gptq-run -m %s/%s -i tests/data/real/%s -o %s %s 2>%s/log || { cat %s/log; "
+             "false; }",
+             build, dir, model, requests, out, options, dir, dir);
+    json_t *got = read_lines(out);
+    check_that(json_object_size(got) == 20, "%s: 20 answers", requests);
+    json_object_foreach (got, id, line) {
+        const char *own = json_string_value(json_object_get(json_object_get(want, id), "text"));
+        check_that(own && !strcmp(own, text_of(line)), "%s: '%.300s', not '%.300s'", id,
+                   text_of(line), own ? own : "nothing");
+    }
+    json_decref(got);
+    json_decref(want);
+}
+
+static void tokens(const char *shared)
+{
+    char lines_of[600];
+    snprintf(lines_of, sizeof lines_of, "%s/data/eval/wiki.test.raw", shared);
+    if (access(lines_of, R_OK)) {
+        skip("ids of 2,000 lines: %s is not there", lines_of);
+        return;
+    }
+    shell_ok("head -n 2000 %s >%s/lines && %s/opt4gptq-run -m %s/exact --tokenize -f %s/lines | "
+             "sha256sum | grep -q ^" IDS_SUM,
+             lines_of, dir, build, dir, dir);
+}
+
+static void quantized(void)
+{
+    struct process p;
+    char command[1400];
+    shell_ok("%s/opt4gptq-quantize build/real/smollm2.gguf %s/four.safetensors --group 64 "
+             "--no-calibration 2>/dev/null",
+             build, dir);
+    snprintf(command, sizeof command,
+             "%s/opt4gptq-run -m %s/four.safetensors --chat -p 'What is the capital of France?' "
+             "--temp 0 -n 32 --same-bits",
+             build, dir);
+    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
+    check(p.code == 0 && strstr(p.out, "Paris"), "a capital, with 4 bits", &p);
+    process_free(&p);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3 || !mkdtemp(dir)) return 2;
+    snprintf(build, sizeof build, "%s", argv[1]);
+    if (shell_code("scripts/real-model build/real >%s/log 2>&1", dir) == 3) {
+        size_t n;
+        char *why, log[600];
+        snprintf(log, sizeof log, "%s/log", dir);
+        why = read_file(log, &n);
+        skip("a real model: %.200s", why ? why : "");
+        free(why);
+    } else {
+        shell_ok("%s/opt4gptq-convert -q build/real/smollm2.gguf %s/exact 2>/dev/null", build, dir);
+        answer("exact", "requests.jsonl", "--act f32 --kv f32");
+        tokens(argv[2]);
+        shell_ok("%s/opt4gptq-convert -q build/real/smollm2.gguf %s/eight --plain 8bit 2>/dev/null",
+                 build, dir);
+        answer("eight", "extractions.jsonl", "--same-bits");
+        quantized();
+    }
+    shell_ok("rm -r %s", dir);
+    return report("real");
+}
