@@ -50,8 +50,13 @@ struct attend_case {
 
 /* many generated rows, few of them long */
 #define MIXED_ROWS                                                                                 \
-    {{0, 900, 1}, {1, 0, 1},   {2, 17, 1}, {3, 255, 1}, {4, 256, 1}, {5, 300, 1},                  \
-     {6, 5, 1},   {7, 511, 1}, {8, 64, 1}, {9, 600, 1}, {10, 40, 9}}
+    {                                                                                              \
+        {0, 900, 1}, {1, 0, 1}, {2, 17, 1}, {3, 255, 1}, {4, 256, 1}, {5, 300, 1}, {6, 5, 1},      \
+            {7, 511, 1}, {8, 64, 1}, {9, 600, 1},                                                  \
+        {                                                                                          \
+            10, 40, 9                                                                              \
+        }                                                                                          \
+    }
 
 static const struct attend_case cases[] = {
     {4, 4, 32, KV_F16, 0, 1, 0, 1, {{0, 0, 1}}},
@@ -271,8 +276,8 @@ static void store(struct arena *a, struct attend_data *d)
     for (size_t i = 0; i < n; i += hd)
         if (kv_is_integer(d->k->kv)) {
             if (rotates) rotate(d->key + i, (int)hd, 1, key);
-            d->k_scale[i / hd] =
-                round_group(rotates ? key : d->key + i, (int)hd, 127, d->k_stored + i);
+            d->k_scale[i / hd] = round_group(rotates ? key : d->key + i, (int)hd, 127,
+                                             d->k_stored + i);
             d->v_scale[i / hd] = round_group(d->value + i, (int)hd, 127, d->v_stored + i);
         }
     for (size_t i = 0; i < n && !kv_is_integer(d->k->kv); i++) {
@@ -284,7 +289,8 @@ static void store(struct arena *a, struct attend_data *d)
     if (kv_has_open(d->k->kv)) round_pages(a, d);
 }
 
-/* A query of n elements: the power of two that brings the largest into [2^14, 2^15), then halves. */
+/* A query of n elements: the power of two that brings the largest into [2^14, 2^15), then halves.
+ */
 static void round_query(const float *q, int n, float *y)
 {
     float largest = 0;
@@ -426,12 +432,10 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
     }
     double largest = 0, none = 0x1p-125; /* exponentials below that, from -87 on, count as 0 */
     for (int i = 0; i <= pos - first; i++)
-        for (int j = 0; j < hd; j++)
-            largest = fmax(largest, fabs(value_seen(d, at, i, own, j)));
+        for (int j = 0; j < hd; j++) largest = fmax(largest, fabs(value_seen(d, at, i, own, j)));
     for (int j = 0; j < hd; j++)
         rounding[j] = (pos - first + 1) * (d->halves ? 0x1p-37 : none) * largest + none;
-    if (d->w_top)
-        expect_rounding(d, at, first, pos - first + 1, own, p, rounding);
+    if (d->w_top) expect_rounding(d, at, first, pos - first + 1, own, p, rounding);
     double steps = d->query_step_top && (d->query_halves != 1 || row < d->k->n_decode)
                        ? 0.5 * (1 + 0x1p-10) * largest_query / d->query_step_top * keys * d->scale
                        : 0;
@@ -554,19 +558,52 @@ static void store_past(struct check *c, int v, const char *name, struct attend_s
     arena_free(&a);
 }
 
+/* Bytes of the pages and of the open pages. */
+struct cache_bytes {
+    size_t pages, seats;
+};
+
+static struct cache_bytes cache_bytes(const struct attend_side *t, const struct attend_data *d)
+{
+    const struct kv_cache cache = {d->k->n_kv_heads, d->k->head_dim, 0};
+    return (struct cache_bytes){(size_t)d->pages.n_pages *
+                                    t->s.ops->kv_page_bytes(d->k->kv, &cache),
+                                (size_t)d->k->n_seqs * kv_open_bytes(d->k->kv, &cache)};
+}
+
 static void open_sequences(struct check *c, int v, const char *name, struct attend_side *t,
                            const struct variant *on, int n_threads, const struct attend_data *d)
 {
     side_open(&t->s, on, n_threads, d->config);
-    const struct kv_cache cache = {d->k->n_kv_heads, d->k->head_dim, 0};
-    size_t bytes = (size_t)d->pages.n_pages * t->s.ops->kv_page_bytes(d->k->kv, &cache),
-           seats = (size_t)d->k->n_seqs * kv_open_bytes(d->k->kv, &cache);
+    size_t bytes = cache_bytes(t, d).pages, seats = cache_bytes(t, d).seats;
     struct arena a = {0};
     int garbage = kv_is_integer(d->k->kv) ? GARBAGE_SCALES : GARBAGE;
     t->kv = dbuf_from(&t->s, memset(arena_get(&a, bytes), garbage, bytes), bytes);
     t->seats = dbuf_from(&t->s, memset(arena_get(&a, seats), garbage, seats), seats);
     arena_free(&a);
     store_past(c, v, name, t, d);
+}
+
+/* What the positions before the step left. */
+struct past {
+    void *pages, *seats;
+};
+
+static struct past keep_past(struct arena *a, struct attend_side *t)
+{
+    struct past p = {arena_get(a, t->kv.bytes), arena_get(a, t->seats.bytes)};
+    dbuf_get(&t->s, &t->kv, p.pages);
+    dbuf_get(&t->s, &t->seats, p.seats);
+    return p;
+}
+
+/* open_sequences() without computing the past again. */
+static void open_again(struct attend_side *t, const struct variant *on, const struct attend_data *d,
+                       const struct past *p)
+{
+    side_open(&t->s, on, 1, d->config);
+    t->kv = dbuf_from(&t->s, p->pages, cache_bytes(t, d).pages);
+    t->seats = dbuf_from(&t->s, p->seats, cache_bytes(t, d).seats);
 }
 
 static void close_sequences(struct attend_side *t)
@@ -582,11 +619,10 @@ static void rows_alone(struct check *c, int v, const char *name, struct attend_s
                        const struct attend_data *d, const float *whole)
 {
     int n = d->batch.n_rows;
-    for (int row = 0; row < n; row += n > 24 && row > 3 && row < n - 4 ? 7 : 1) {
+    for (int row = 0; row<n; row += n> 24 && row > 3 && row < n - 4 ? 7 : 1) {
         struct arena a = {0};
         struct span one = {d->batch.seq[row], d->batch.pos[row], 1};
-        if (kv_has_open(d->k->kv) &&
-            one.pos0 / KV_PAGE != (d->batch.kv_len[one.seq] - 1) / KV_PAGE)
+        if (kv_has_open(d->k->kv) && one.pos0 / KV_PAGE != (d->batch.kv_len[one.seq] - 1) / KV_PAGE)
             continue; /* its page is no longer open */
         struct batch b = make_batch(&a, &d->pages, &one, 1, row < d->k->n_decode);
         float *out = arena_get(&a, d->q_row * 4);
@@ -598,13 +634,13 @@ static void rows_alone(struct check *c, int v, const char *name, struct attend_s
     }
 }
 
-/* The prompt rows in steps of `chunk` positions, sequence after sequence, from a fresh cache. */
-static void in_chunks(struct check *c, int v, const char *name, const struct variant *on,
+/* The prompt rows in steps of `chunk` positions, sequence after sequence, from the past alone. */
+static void in_chunks(struct check *c, int v, const char *name, const struct past *past,
                       const struct attend_data *d, int chunk, const float *whole)
 {
     struct attend_side t;
     char what[48];
-    open_sequences(c, v, name, &t, on, 1, d);
+    open_again(&t, &c->v[v], d, past);
     int row = 0;
     for (int i = 0; i < d->k->n_seqs; i++)
         for (int done = 0; done < d->k->span[i].rows;) {
@@ -651,7 +687,7 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
                       k->span[i].rows);
     struct rng r = rng_for(c->seed, name);
     struct attend_data d = make_data(&a, &r, k, f ? f->faint : 0, c->act, query_halves,
-                                   strcmp(c->v[0].ops->name, "cpu") != 0);
+                                     strcmp(c->v[0].ops->name, "cpu") != 0);
     if (f) d.softcap = f->softcap;
     if (f && f->scale > 0) d.scale = f->scale;
     if (f && f->sinks) d.sinks = make_sinks(&a, &r, k->n_heads);
@@ -680,6 +716,7 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
     for (int v = 0; v < c->n; v++) {
         count_case(c, v);
         open_sequences(c, v, name, &t, &c->v[v], 1, &d);
+        const struct past past = keep_past(&a, &t);
         step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, 0, 1, first);
         compare(c, v, name, "output", first, ref, bound, rows, d.q_row);
         compare_variants(c, v, name, "output", kept, first, total, d.q_row);
@@ -689,8 +726,8 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
         step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, 0, 1, got);
         compare_bits(c, v, name, "3 threads against 1", got, first, total, d.q_row);
         close_sequences(&t);
-        in_chunks(c, v, name, &c->v[v], &d, 1, first);
-        in_chunks(c, v, name, &c->v[v], &d, 7, first);
+        in_chunks(c, v, name, &past, &d, 1, first);
+        in_chunks(c, v, name, &past, &d, 7, first);
     }
     arena_free(&a);
 }
@@ -722,8 +759,8 @@ int takes_one_half(const struct variant *v)
 /* Heads that its kernels have. */
 static int has_one_half(const struct attend_case *k, const struct attend_form *f)
 {
-    return (!f || f->softcap == 0) && (k->head_dim == 64 || k->head_dim == 128 ||
-                                       (k->head_dim == 256 && k->kv == KV_F16));
+    return (!f || f->softcap == 0) &&
+           (k->head_dim == 64 || k->head_dim == 128 || (k->head_dim == 256 && k->kv == KV_F16));
 }
 
 /* On a GPU. */
