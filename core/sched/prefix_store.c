@@ -436,6 +436,15 @@ int prefix_store_open(struct prefix_store **out, const struct prefix_store_optio
     return 0;
 }
 
+/* What an earlier run left may be more than this one wants. */
+static void trim(struct prefix_store *s)
+{
+    struct err ignored;
+    uint64_t bytes;
+    if (!prefix_measure(s->fd, &bytes, &ignored) && bytes > s->o.most_bytes)
+        (void)prefix_evict(s->fd, s->o.most_bytes, &bytes, &s->stats.n_evicted, &ignored);
+}
+
 void prefix_store_close(struct prefix_store *s)
 {
     if (!s) return;
@@ -444,6 +453,7 @@ void prefix_store_close(struct prefix_store *s)
     pthread_cond_signal(&s->asked);
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
+    if (s->o.trims && !s->has_looked) trim(s);
     say_failure(s);
     free_store(s);
 }

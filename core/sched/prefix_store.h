@@ -58,6 +58,7 @@ struct prefix_job {
 struct prefix_store_options {
     const char *dir;            /* made if only its last part is not there */
     uint64_t most_bytes;        /* of all files */
+    int trims;                  /* the bound holds at the end also where nothing was written */
     const char *depends;        /* what contents depend on beside tokens */
     size_t bytes[PREFIX_KINDS]; /* of contents; 0: there are none of that kind */
     /* Receives lines on the caller's thread: one about damage, one about writing; NULL: nobody. */

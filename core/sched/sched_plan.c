@@ -245,20 +245,21 @@ int requests_alike(const struct request *a, const struct request *b)
     return n / KV_PAGE * KV_PAGE;
 }
 
-/* 1 if order[index] has computed nothing and can continue from a snapshot that an older sequence
- * will leave: it waits for that. */
+/* 1 if order[index] has computed nothing behind the snapshot that it continues from, and can
+ * continue from a later one that an older sequence, which is as far, will leave: it waits for that.
+ */
 static int waits(const struct sched *s, int index)
 {
     const struct seq *q = s->order[index];
-    if (!s->states.n_slots || q->n_computed) return 0;
+    if (!s->states.n_slots || q->n_computed != q->kept_at) return 0;
     for (int i = 0; i < index; i++) {
         const struct seq *p = s->order[i];
         const struct request *r = p->job->request;
         if (p->state != SEQ_RUNNING || p->job->root != q->job->root) continue;
         int writes = p->n_rows && p->to != p->own,
             at = writes ? p->n_computed + p->n_rows : next_snapshot(s, p);
-        if (at < r->n_prompt && p->n_computed < at && requests_alike(r, q->job->request) >= at &&
-            first_row_with_results(s, q, 0) >= at)
+        if (at < r->n_prompt && p->n_computed < at && q->n_computed <= p->n_computed &&
+            requests_alike(r, q->job->request) >= at && first_row_with_results(s, q, 0) >= at)
             return 1;
     }
     return 0;

@@ -385,6 +385,13 @@ static void the_oldest_go_first(void **state)
     }
     assert_true(get(s, &more[0]) && get(s, &more[CHAIN - 1]));
     prefix_store_close(s);
+    o.most_bytes = MOST / 2;
+    for (o.trims = 0; o.trims < 2; o.trims++) { /* a run that only reads */
+        assert_int_equal(prefix_store_open(&s, &o, &e), 0);
+        assert_true(get(s, &more[0]));
+        prefix_store_close(s);
+        assert_int_equal(bytes_there() <= MOST / 2, o.trims);
+    }
     assert_int_equal(n_said, 0);
     o.most_bytes = 4095;
     assert_int_equal(prefix_store_open(&s, &o, &e), -1);
