@@ -298,6 +298,38 @@ static void hybrids_wait(void)
     process_free(&p);
 }
 
+/* The same on GPUs as host code, which take no page of the CPU's. */
+static void gpus(void)
+{
+    static const struct {
+        const char *model, *library, *options;
+    } runs[] = {
+        {"llama", "hip-fibers", "--act i16 --kv int4"},
+        {"llama", "cuda-fibers-80", "--act f16"},
+        {"llama", "cuda-fibers-90", "--act i16 --kv int8"},
+        {"qwen3.5-moe", "hip-fibers", "--act f16"},
+    };
+    convert("llama", "tests/data/gptq/llama");
+    convert("qwen3.5-moe", "tests/data/gptq/qwen3.5-moe");
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct process p = shell(
+            "rm -rf $D/store $D/out*; head -n 3 $D/in > $D/few; B=\"$R -m $D/%s.safetensors -i "
+            "$D/few --format ids -c 256 %s\"; $B --backend cpu -o $D/outc $P; H=\"$B --backend hip "
+            "--hip-library %s/tests/bin/lib%s.so\"; $H -o $D/out && $H -o $D/out1 $P --report "
+            "$D/r1 "
+            "&& $H -o $D/out2 $P -np 2 --report $D/r2 && cmp $D/out $D/out1 && cmp $D/out $D/out2 "
+            "&& "
+            "for r in r1 r2; do grep -o 'prompt_tokens_from_disk\":[0-9]*' $D/$r | cut -d: -f2; "
+            "done",
+            runs[i].model, runs[i].options, build_dir, runs[i].library);
+        int first = -1, second = 0;
+        check(p.code == 0 && sscanf(p.out, "%d %d", &first, &second) == 2 && first == 0 &&
+                  second >= SHARED && !strstr(p.err, "note: --prefix"),
+              runs[i].library, &p);
+        process_free(&p);
+    }
+}
+
 static void usage(void)
 {
     static const struct {
@@ -321,11 +353,8 @@ static void usage(void)
     }
 }
 
-int main(int argc, char **argv)
+static void on_cpus(void)
 {
-    if (argc < 2 || !mkdtemp(dir)) return 2;
-    build_dir = argv[1];
-    write_records();
     convert("demo", "models/demo");
     all_models();
     others_find_nothing();
@@ -337,6 +366,16 @@ int main(int argc, char **argv)
     long_prompts_of_hybrids();
     hybrids_wait();
     usage();
+}
+
+int main(int argc, char **argv)
+{
+    int on_gpus = argc > 2 && !strcmp(argv[1], "--gpu");
+    if (argc < 2 || !mkdtemp(dir)) return 2;
+    build_dir = argv[argc - 1];
+    write_records();
+    if (on_gpus) gpus();
+    else on_cpus();
     struct process p = shell("rm -rf $D");
     process_free(&p);
     return report("prefix");
