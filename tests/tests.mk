@@ -118,8 +118,12 @@ $B/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 $(FIBERS): $(addprefix $B/hip-fibers/,fibers.o fiber_kernels.o) $(FIBERS_MATRIX)
 # the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
 FIBERS_CUDA := $(BIN)/libcuda-fibers-80.so $(BIN)/libcuda-fibers-90.so
-$B/cuda-fibers-80/%.o: FIBERS_FOR := -DFIBERS_CUDA=80
-$B/cuda-fibers-90/%.o: FIBERS_FOR := -DFIBERS_CUDA=90
+# Sanitized, all checks of undefined behaviour take gcc as long again as everything else: those of the kernels are hip-fibers'.
+ifdef SAN
+FIBERS_SAN := -fno-sanitize=undefined -fsanitize=shift,alignment,bounds
+endif
+$B/cuda-fibers-80/%.o: FIBERS_FOR := -DFIBERS_CUDA=80 $(FIBERS_SAN)
+$B/cuda-fibers-90/%.o: FIBERS_FOR := -DFIBERS_CUDA=90 $(FIBERS_SAN)
 $B/cuda-fibers-80/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
 $B/cuda-fibers-90/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
