@@ -30,7 +30,7 @@
 #else
 #define CPU_NAMES "scalar"
 #endif
-enum { NO_GROUP, PROMPT, SYSTEM, ESCAPES, ORDER_OF_SAMPLERS, CONSTRAINT };
+enum { NO_GROUP, PROMPT, SYSTEM, ESCAPES, ORDER_OF_SAMPLERS, CONSTRAINT, NOT_RUN };
 
 #define ARGS_STRUCT struct options
 static const struct args_row table[] = {
@@ -243,7 +243,11 @@ static const struct args_row table[] = {
      .help = "order of the answers: the input's (default), or as they finish"},
     {NAMES("--check"), FLAG(check_only), DECIDES_NOTHING,
      .help = "read all the input and say what would fail; computes nothing",
-     .modes = MODE(RUN_BATCH)},
+     .modes = MODE(RUN_BATCH), .group = NOT_RUN},
+    {NAMES("--estimate"), FLAG(estimate), DECIDES_NOTHING,
+     .help = "read all the input and say how many tokens, how much memory and, by timing some "
+             "steps, how long it takes; --report FILE: as JSON",
+     .modes = MODE(RUN_BATCH), .group = NOT_RUN},
     {NAMES("--restart"), FLAG(restart), DECIDES_NOTHING,
      .help = "start over instead of continuing what an earlier run left", .modes = MODE(RUN_BATCH)},
     {NAMES("--grace"), INT(grace, 0, 86400), DECIDES_NOTHING,

@@ -49,7 +49,7 @@ struct options {
     const char *pooling, *score_template_file, *score_tokens;
     int embd_normalize; /* OPT_UNSET where not given */
     const char *input, *output, *input_format, *prompt_template, *order, *shard, *report, *trace;
-    int restart, check_only, grace;
+    int restart, check_only, estimate, grace;
     /* evaluation; NULL and 0 where not given */
     const char *perplexity, *choices, *few_shot_file, *samples, *eval, *eval_data;
     int n_windows, n_few_shot, n_limit;

@@ -48,8 +48,8 @@ static int check_table(struct options *o, struct err *e)
 static int check_batch(const struct options *o, struct err *e)
 {
     struct shard shard;
-    if (!o->output && !o->check_only)
-        return err_set(e, "no output given (-o FILE, - for stdout, or --check)");
+    if (!o->output && !o->check_only && !o->estimate)
+        return err_set(e, "no output given (-o FILE, - for stdout, --check or --estimate)");
     /* a rank that no launcher gave is an error of the batch: the command may be right elsewhere */
     return o->shard && strcmp(o->shard, "auto") ? shard_parse(&shard, o->shard, e) : 0;
 }

@@ -256,6 +256,8 @@ int engine_open(struct engine *g, struct err *e)
                                     .draft_most = draft_most(g),
                                     .overlap = ops->asynchronous};
     if (choose_sizes(g, &f, &need, e) || open_sized(g, &f, &s, e)) return -1;
+    g->memory = (struct engine_memory){need.weights, need.page * (uint64_t)f.n_pages,
+                                       need.state * (uint64_t)f.n_states, need.steps};
     char states[96];
     note(o,
          "machine: %s; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), "

@@ -9,6 +9,11 @@
 #include "core/sched/scheduler.h"
 #include "core/text/tokenizer.h"
 
+/* Bytes that an open engine took. */
+struct engine_memory {
+    uint64_t model, cache, states, steps;
+};
+
 struct engine {
     uint64_t mapped; /* bytes of the model file, where the weights stay in its mapping; else 0 */
     const struct engine_options *o;
@@ -18,6 +23,7 @@ struct engine {
     struct forward forward;
     struct sched *sched;
     struct prefix_store *store; /* prompts on disk; NULL: none */
+    struct engine_memory memory; /* of engine_open; stays when the engine is stopped */
     int hidden; /* the caller's, before engine_open: rows of the last norm may be handed out */
     /* The instructions or device of the backend: for reports, and for engine_sums. */
     char identity[64];

@@ -107,14 +107,16 @@ static const struct {
      "\"type\":\"text\",\"text\":\"One\"},{\"type\":\"text\",\"text\":\"two\"}]},{\"role\":"
      "\"assistant\",\"content\":\"Three\"},{\"role\":\"user\",\"content\":\"Four\"}]"},
     {",\"input\":[{\"role\":\"user\",\"content\":\"How?\"},{\"type\":\"reasoning\",\"id\":\"rs\","
-     "\"summary\":[],\"content\":[{\"type\":\"reasoning_text\",\"text\":\"Hm\"}]},{\"role\":"
+     "\"summary\":[],\"content\":[{\"type\":\"reasoning_text\",\"text\":\"Hm\"}]},{\"type\":"
+     "\"reasoning\",\"summary\":[{\"type\":\"summary_text\",\"text\":\"so\"}]},{\"role\":"
      "\"assistant\",\"content\":\"I ask\"},{\"type\":\"function_call\",\"call_id\":\"c1\","
      "\"name\":\"f\",\"arguments\":\"{\\\"n\\\": 1}\"},{\"type\":\"function_call\",\"call_id\":"
      "\"c2\",\"name\":\"f\",\"arguments\":\"\"},{\"type\":\"function_call_output\",\"call_id\":"
      "\"c1\",\"output\":\"7\"},{\"type\":\"function_call_output\",\"call_id\":\"c2\",\"output\":[{"
      "\"type\":\"input_text\",\"text\":\"8\"}]}],\"tool_choice\":\"none\",\"tools\":[" FLAT "]",
      ",\"messages\":[{\"role\":\"user\",\"content\":\"How?\"},{\"role\":\"assistant\",\"content\":"
-     "\"I ask\",\"reasoning_content\":\"Hm\",\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\","
+     "\"I "
+     "ask\",\"reasoning_content\":\"Hm\\nso\",\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\","
      "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"n\\\": 1}\"}},{\"id\":\"c2\",\"type\":"
      "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"\"}}]},{\"role\":\"tool\","
      "\"tool_call_id\":\"c1\",\"content\":\"7\"},{\"role\":\"tool\",\"tool_call_id\":\"c2\","

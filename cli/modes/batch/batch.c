@@ -392,12 +392,13 @@ static int run(struct batch_run *b, struct err *e)
                    "is a chat");
         return FAILED;
     }
-    if (!o->check_only && (batch_name_output(b, e) || batch_open_journal(b, e))) return FAILED;
-    if (!o->check_only &&
+    const int computes = !o->check_only && !o->estimate;
+    if (computes && (batch_name_output(b, e) || batch_open_journal(b, e))) return FAILED;
+    if (computes &&
         (trace_open(&b->trace, o->trace, e) || side_open(&b->report, "--report", o->report, e)))
         return FAILED;
     if (batch_open_model(b, e)) return FAILED;
-    if (o->check_only) return batch_check(b, e);
+    if (!computes) return o->estimate ? batch_estimate(b, e) : batch_check(b, e);
     if (engine_open(&b->engine, e)) return FAILED;
     run_say_variants(b->o, &b->engine);
     run_say_slow(b->o);

@@ -1,6 +1,6 @@
 /* batch.h: what the files of the batch mode share: batch_open.c (opening), batch.c (the loop, the
- * end) and batch_check.c (--check). Owns: one run over one input file. Must not know: how answers
- * are computed, written or kept. */
+ * end), batch_check.c (--check) and batch_estimate.c (--estimate). Owns: one run over one input
+ * file. Must not know: how answers are computed, written or kept. */
 #ifndef CLI_MODES_BATCH_BATCH_H
 #define CLI_MODES_BATCH_BATCH_H
 
@@ -73,6 +73,8 @@ struct batch_run {
 
 /* Reads all records and prints those that would fail. Returns the exit code. */
 int batch_check(struct batch_run *b, struct err *e);
+/* Reads all records and prints what a run would compute and how long that takes, likewise. */
+int batch_estimate(struct batch_run *b, struct err *e);
 /* The next record of this shard. 1: *line and *slot; 0: the end of the input. */
 int batch_next(struct batch_run *b, struct input_line *line, uint64_t *slot, struct err *e);
 /* Warns once when a custom_id comes twice. */

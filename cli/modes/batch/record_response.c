@@ -121,6 +121,14 @@ static json_t *turn(json_t *messages, int open)
     return m;
 }
 
+/* 1: the turn has nothing but reasoning yet. */
+static int is_thought(const json_t *messages, int open)
+{
+    size_t n = json_array_size(messages);
+    const json_t *m = open && n ? json_array_get(messages, n - 1) : NULL;
+    return m && json_is_null(json_object_get(m, "content")) && !json_object_get(m, "tool_calls");
+}
+
 static int read_message(json_t *messages, const json_t *item, int *open, const struct place *at)
 {
     static const char *const roles[] = {"user", "assistant", "system", "developer", NULL},
@@ -139,10 +147,7 @@ static int read_message(json_t *messages, const json_t *item, int *open, const s
         *open = 0;
         return 0;
     }
-    json_t *last = *open ? turn(messages, 1) : NULL;
-    int is_free = last && json_is_null(json_object_get(last, "content")) &&
-                  !json_object_get(last, "tool_calls");
-    json_object_set_new(turn(messages, is_free), "content", content);
+    json_object_set_new(turn(messages, is_thought(messages, *open)), "content", content);
     *open = 1;
     return 0;
 }
@@ -191,16 +196,28 @@ static int read_output(json_t *messages, const json_t *item, int *open, const st
     return 0;
 }
 
+/* TEXT with MORE in a line of its own behind it; NULL: there is none yet. */
+static json_t *join(json_t *text, const json_t *more)
+{
+    const char *s = json_string_value(more);
+    size_t n = json_string_length(more);
+    if (!text) return json_stringn(s, n);
+    json_t *joined = json_pack("s%++%", json_string_value(text), json_string_length(text), "\n", s,
+                               n);
+    json_decref(text);
+    return joined;
+}
+
 /* Appends the texts of a list of parts. */
-static int add_texts(const json_t *parts, struct out *o)
+static int add_texts(const json_t *parts, json_t **text)
 {
     size_t i;
     json_t *part;
+    if (!is_absent(parts) && !json_is_array(parts)) return 1;
     json_array_foreach ((json_t *)(uintptr_t)parts, i, part) {
-        const json_t *text = json_object_get(part, "text");
-        if (!json_is_string(text)) return 1;
-        if (o->n) out_text(o, "\n");
-        out_bytes(o, json_string_value(text), json_string_length(text));
+        const json_t *more = json_object_get(part, "text");
+        if (!json_is_string(more)) return 1;
+        *text = join(*text, more);
     }
     return 0;
 }
@@ -209,27 +226,25 @@ static int add_texts(const json_t *parts, struct out *o)
 static int read_reasoning(json_t *messages, const json_t *item, int *open, const struct place *at)
 {
     static const char *const known[] = {"summary", "content", "encrypted_content", NULL};
-    const json_t *content = json_object_get(item, "content"),
-                 *summary = json_object_get(item, "summary");
-    struct out text = {0};
+    json_t *text = NULL;
+    const char *wrong = NULL;
     if (check_members(item, known, at)) return 1;
-    if ((!is_absent(content) && !json_is_array(content)) || add_texts(content, &text)) {
-        out_free(&text);
-        return refuse_at(at, ".content: must be an array of parts with a text");
+    if (add_texts(json_object_get(item, "content"), &text)) wrong = "content";
+    else if (!text && add_texts(json_object_get(item, "summary"), &text)) wrong = "summary";
+    if (wrong || !text) {
+        json_decref(text);
+        if (wrong) return refuse_at(at, ".%s: must be an array of parts with a text", wrong);
+        return is_nothing(json_object_get(item, "encrypted_content"))
+                   ? 0
+                   : refuse_at(at, ".encrypted_content: cannot be read, and there is no text "
+                                   "beside it");
     }
-    if (!text.n &&
-        ((!is_absent(summary) && !json_is_array(summary)) || add_texts(summary, &text))) {
-        out_free(&text);
-        return refuse_at(at, ".summary: must be an array of parts with a text");
-    }
-    if (!text.n && !is_nothing(json_object_get(item, "encrypted_content")))
-        return refuse_at(at, ".encrypted_content: cannot be read, and there is no text beside it");
-    if (text.n) {
-        json_t *m = turn(messages, 0);
-        json_object_set_new(m, "reasoning_content", json_stringn(text.p, text.n));
-        *open = 1;
-    }
-    out_free(&text);
+    /* items of reasoning behind each other are one text */
+    json_t *m = turn(messages, is_thought(messages, *open)),
+           *before = json_object_get(m, "reasoning_content");
+    json_object_set_new(m, "reasoning_content", before ? join(json_incref(before), text) : text);
+    if (before) json_decref(text);
+    *open = 1;
     return 0;
 }
 
