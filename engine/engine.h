@@ -22,7 +22,7 @@ struct engine {
     struct tokenizer *tokenizer; /* NULL: the checkpoint has none */
     struct forward forward;
     struct sched *sched;
-    struct prefix_store *store; /* prompts on disk; NULL: none */
+    struct prefix_store *store;  /* prompts on disk; NULL: none */
     struct engine_memory memory; /* of engine_open; stays when the engine is stopped */
     int hidden; /* the caller's, before engine_open: rows of the last norm may be handed out */
     /* The instructions or device of the backend: for reports, and for engine_sums. */

@@ -121,6 +121,10 @@ static void others(void)
     RUN(&p, in, "--estimate", "--check");
     check(p.code == 2 && strstr(p.err, "--estimate"), "beside --check", &p);
     process_free(&p);
+    snprintf(other, sizeof other, "%s/kept", dir);
+    RUN(&p, in, "--estimate", "--prefix-cache-dir", other);
+    check(p.code == 0 && !shell_code("! ls %s/* 2>/dev/null", other), "nothing is kept", &p);
+    process_free(&p);
     RUN(&p, in, "--estimate", "--mem", "6M");
     check(p.code == 1 && strstr(p.err, "--mem"), "too little memory", &p);
     process_free(&p);

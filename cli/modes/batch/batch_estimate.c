@@ -167,7 +167,8 @@ static int find_time(struct batch_run *b, const struct totals *t, struct found *
 {
     struct engine_options own = b->o->engine;
     double start = clock_now();
-    own.speculate = "off"; /* made-up texts say nothing about drafts */
+    own.speculate = "off"; /* made-up texts say nothing about drafts, and are not kept on disk */
+    own.prefix_dir = own.prefix_size = NULL;
     engine_use(&b->engine, &own);
     int rc = engine_open(&b->engine, e);
     f->load += clock_now() - start;
