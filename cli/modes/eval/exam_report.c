@@ -219,6 +219,11 @@ json_t *exam_report_json(const struct exam_report *r, struct err *e)
 {
     json_t *j = json_pack("{s:{}, s:{}, s:{}, s:{}, s:{}, s:{}}", "results", "configs", "versions",
                           "n-shot", "higher_is_better", "n-samples");
+    /* what there is nothing to say of */
+    static const char *const of_python[] = {
+        "git_hash",        "upper_git_hash",     "transformers_version",
+        "pretty_env_info", "system_instruction", "system_instruction_sha",
+        "chat_template",   "chat_template_sha",  "fewshot_as_multiturn"};
     char seconds[64];
     for (int i = 0; i < r->list->n; i++) {
         const struct exam *x = &r->x[i];
@@ -234,14 +239,13 @@ json_t *exam_report_json(const struct exam_report *r, struct err *e)
     set_groups(r, j);
     snprintf(seconds, sizeof seconds, "%.6f", r->seconds);
     json_object_set_new(j, "config", run_config(r));
-    json_object_set_new(j, "git_hash", json_null());
+    for (size_t i = 0; i < sizeof of_python / sizeof *of_python; i++)
+        json_object_set_new(j, of_python[i], json_null());
     json_object_set_new(j, "date", json_real((double)time(NULL)));
     json_object_set_new(j, "lm_eval_version", json_string("0.4.13")); /* of the definitions */
     json_object_set_new(j, "max_length", json_integer(r->n_ctx));
     json_object_set_new(j, "model_source", json_string("opt4gptq-run"));
     json_object_set_new(j, "model_name", json_text(r->o->model));
-    json_object_set_new(j, "system_instruction", json_null());
-    json_object_set_new(j, "chat_template", json_null());
     json_object_set_new(j, "total_evaluation_time_seconds", json_string(seconds));
     if (!json_check(e)) return j;
     json_decref(j);
