@@ -5,6 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A whole model, not a part of one or what is added to one. */
+static int is_whole(const struct gguf_checkpoint *k, struct err *e)
+{
+    const json_t *parts = json_object_get(k->file.keys, "split.count"),
+                 *type = json_object_get(k->file.keys, "general.type");
+    if (json_is_integer(parts) && json_integer_value(parts) > 1)
+        return err_set(e,
+                       "%s: is one of %d parts of a model: join them first (llama-gguf-split "
+                       "--merge)",
+                       k->file.path, (int)json_integer_value(parts));
+    if (type && strcmp(json_is_string(type) ? json_string_value(type) : "", "model") != 0)
+        return err_set(e, "%s: is no model: its general.type is '%.40s'", k->file.path,
+                       json_is_string(type) ? json_string_value(type) : "no text");
+    return 0;
+}
+
 /* llama: Llama, Mistral, SmolLM and what else has Llama's layers. */
 static const struct gguf_arch archs[] = {
     {"llama", "llama", "LlamaForCausalLM", 1, 0, 0},
@@ -40,7 +56,7 @@ int gguf_checkpoint_open(struct gguf_checkpoint *k, const char *path, struct err
 {
     *k = (struct gguf_checkpoint){.file = {.fd = -1}, .shard = {.fd = -1}};
     if (gguf_open(&k->file, path, e)) return -1;
-    if (find_arch(k, e) || gguf_config(k, e) || gguf_tokenizer(k, e) || gguf_views(k, e) ||
+    if (is_whole(k, e) || find_arch(k, e) || gguf_config(k, e) || gguf_tokenizer(k, e) || gguf_views(k, e) ||
         json_check(e)) {
         gguf_checkpoint_close(k);
         return -1;

@@ -27,7 +27,7 @@ struct gguf_checkpoint {
     int n_texts;
     struct st_file shard;
     struct gguf_view *views;           /* [shard.n_tensors] in the order of the offsets */
-    int n_wide;                        /* linears of blocks that are seen as fp32 */
+    int n_wide;                        /* linears of layers, in blocks, that are seen as fp32 */
     const struct gguf_tensor *k_quant; /* the first of them with blocks of 256 numbers, or NULL */
 };
 

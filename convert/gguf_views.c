@@ -235,7 +235,7 @@ static int add_tensor(struct gguf_checkpoint *k, const struct gguf_tensor *t, st
     if (gguf_is_coded(t)) return add_coded(k, name, v, e);
     if (t->type->per == 1 && !v.minus_1) {
         v.dtype = t->type->bytes == 4 ? DT_F32 : !strcmp(t->type->name, "F16") ? DT_F16 : DT_BF16;
-    } else if (t->n_dims == 2 && strcmp(t->name, "token_embd.weight") != 0) {
+    } else if (t->n_dims == 2 && !strncmp(t->name, "blk.", 4)) {
         if (t->type->per == 256 && !k->k_quant) k->k_quant = t;
         k->n_wide++;
     }

@@ -29,7 +29,7 @@ static uint32_t draw(void)
 enum { U32 = 4, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9, U64 = 10 };
 
 static struct {
-    uint8_t p[1 << 16];
+    uint8_t p[1 << 19];
     size_t n;
 } file;
 
@@ -71,11 +71,11 @@ struct made {
     uint64_t size[2];
 };
 
-enum { DIM = 64, FFN = 96, VOCAB = 8, HEADS = 2, HEAD = 32 };
+enum { DIM = 256, FFN = 96, VOCAB = 8, HEADS = 2, HEAD = 32 };
 static const struct made tensors[] = {
     {"token_embd.weight", 8, 2, {DIM, VOCAB}},
     {"output_norm.weight", 0, 1, {DIM, 1}},
-    {"output.weight", 14, 2, {256, VOCAB}}, /* no such size: left out of the model */
+    {"output.weight", 14, 2, {DIM, VOCAB}},
     {"blk.0.attn_norm.weight", 0, 1, {DIM, 1}},
     {"blk.0.ffn_norm.weight", 0, 1, {DIM, 1}},
     {"blk.0.attn_q.weight", 2, 2, {DIM, HEADS *HEAD}},
@@ -86,7 +86,7 @@ static const struct made tensors[] = {
     {"blk.0.ffn_up.weight", 2, 2, {DIM, FFN}},
     {"blk.0.ffn_down.weight", 8, 2, {FFN, DIM}},
 };
-enum { N_TENSORS = sizeof tensors / sizeof *tensors, LEFT_OUT = 2 };
+enum { N_TENSORS = sizeof tensors / sizeof *tensors };
 
 static uint64_t bytes_of(const struct made *m)
 {
@@ -104,7 +104,7 @@ static void fill(const struct made *m, uint8_t *p)
         uint16_t h = f16_from_f32(0.01f + (float)(draw() % 64) / 4096);
         float f = f32_from_f16(h);
         if (m->type == 0) memcpy(p + i, &f, 4);
-        else memcpy(p + i, &h, 2);
+        else memcpy(p + i + (m->type == 14 ? 208 : 0), &h, 2);
         if (m->type == 3) memcpy(p + i + 2, &h, 2);
     }
 }
@@ -128,7 +128,7 @@ static void key_tokens(void)
 /* What differs from the small model. */
 struct change {
     const char *extra_key, *arch, *kind, *spare;
-    uint32_t type_of_v;
+    uint32_t type_of_v, extra;
 };
 
 static void make(const struct change *c)
@@ -136,13 +136,15 @@ static void make(const struct change *c)
     uint64_t at = 0;
     file.n = 0;
     seed = 7;
-    add("GGUF", 4), u32(3), u64(N_TENSORS - 1), u64(16 + (c->extra_key != NULL));
+    add("GGUF", 4), u32(3), u64(N_TENSORS), u64(18 + (c->extra_key != NULL));
     key_text("general.architecture", c->arch ? c->arch : "llama");
     key_u32("general.alignment", 32);
     key_u32("llama.context_length", 64);
     key_u32("llama.embedding_length", DIM);
     key_u32("llama.block_count", 1);
     key_u32("llama.feed_forward_length", FFN);
+    key_u32("llama.attention.key_length", HEAD);
+    key_u32("llama.attention.value_length", HEAD);
     key_u32("llama.attention.head_count", HEADS);
     key_u32("llama.attention.head_count_kv", 1);
     key_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
@@ -151,10 +153,9 @@ static void make(const struct change *c)
     key_tokens();
     key_u32("tokenizer.ggml.bos_token_id", 1);
     key_u32("tokenizer.ggml.eos_token_id", 2);
-    if (c->extra_key) key_u32(c->extra_key, 1);
+    if (c->extra_key) key_u32(c->extra_key, c->extra);
     for (int i = 0; i < N_TENSORS; i++) {
         struct made m = tensors[i];
-        if (i == LEFT_OUT) continue;
         if (c->type_of_v && strstr(m.name, "attn_v")) m.type = c->type_of_v;
         text(c->spare && strstr(m.name, "attn_v") ? c->spare : m.name);
         u32((uint32_t)m.n_dims);
@@ -165,10 +166,12 @@ static void make(const struct change *c)
     }
     while (file.n % 32) add("", 1);
     for (int i = 0; i < N_TENSORS; i++) {
-        if (i == LEFT_OUT) continue;
-        assert_true(file.n + bytes_of(&tensors[i]) + 32 < sizeof file.p);
-        fill(&tensors[i], file.p + file.n);
-        file.n += bytes_of(&tensors[i]);
+        struct made m = tensors[i];
+        if (c->type_of_v && gguf_type(c->type_of_v) && strstr(m.name, "attn_v"))
+            m.type = c->type_of_v;
+        assert_true(file.n + bytes_of(&m) + 32 < sizeof file.p);
+        fill(&m, file.p + file.n);
+        file.n += bytes_of(&m);
         while (file.n % 32) add("", 1);
     }
 }
@@ -368,6 +371,7 @@ static void model(void **state)
     same_numbers(&k, LAYER "mlp.gate_proj.weight", "blk.0.ffn_gate.weight");
     same_numbers(&k, LAYER "post_attention_layernorm.weight", "blk.0.ffn_norm.weight");
     same_numbers(&k, "model.embed_tokens.weight", "token_embd.weight");
+    same_numbers(&k, "lm_head.weight", "output.weight");
     checkpoint_close(&k);
 }
 
@@ -401,7 +405,9 @@ static void refused(void **state)
         {{.spare = "blk.0.attn_sinks.weight"}, "'blk.0.attn_sinks.weight' has no place"},
         {{.spare = "blk.0.attn_k.weight"}, "tensor 'blk.0.attn_k.weight' stands twice"},
         {{.type_of_v = 10}, "is of type Q2_K, which is not read"},
-        {{.type_of_v = 12}, "rows of 64 are no whole blocks of Q4_K"},
+        {{.type_of_v = 12}, "'blk.0.attn_v.weight' is Q4_K, which no kernel reads"},
+        {{.extra_key = "split.count", .extra = 3}, "is one of 3 parts"},
+        {{.extra_key = "general.type"}, "is no model"},
     };
     struct err e;
     (void)state;
@@ -446,7 +452,7 @@ static void damaged(void **state)
     (void)state;
     make(&(struct change){0});
     size_t whole = file.n;
-    for (size_t n = 0; n < whole; n += n < 3000 ? 1 : 997) {
+    for (size_t n = 0; n < whole; n += n < 3000 ? 1 : 9973) {
         write_bytes(file.p, n);
         assert_int_equal(open_and_read(), -1);
     }
