@@ -7,10 +7,11 @@
 
 #include <string.h>
 
-int checkpoint_open(struct checkpoint *k, const char *dir, const struct notes *n, struct err *e)
+int checkpoint_open(struct checkpoint *k, const char *dir, int as_numbers, const struct notes *n,
+                    struct err *e)
 {
     memset(k, 0, sizeof *k);
-    if (hfd_open(&k->dir, dir, e)) {
+    if (hfd_open(&k->dir, dir, as_numbers, e)) {
         if (!k->dir.gguf) whatis(dir, WHATIS_CHECKPOINT, e);
         return -1;
     }
@@ -59,7 +60,7 @@ int convert_run(const struct convert_options *o, struct err *e)
     struct writer_result r;
     json_t *meta = NULL;
     int rc = -1;
-    if (checkpoint_open(&k, o->dir, n, e) || check_gguf(&k, &o->plan, e)) goto fail;
+    if (checkpoint_open(&k, o->dir, 0, n, e) || check_gguf(&k, &o->plan, e)) goto fail;
     if (plan_build(&p, &k.dir, &k.model, &k.quant, &o->plan, n, e) || info_metadata(&p, &meta, e) ||
         writer_run(&p, meta, &o->out, &r, e))
         goto fail;

@@ -21,9 +21,10 @@ struct checkpoint {
     json_t *config, *generation; /* config.json; generation_config.json or NULL */
 };
 
-/* Opens and reads a checkpoint. After an error it holds what was read until then;
- * checkpoint_close() is needed in any case. */
-int checkpoint_open(struct checkpoint *k, const char *dir, const struct notes *n, struct err *e);
+/* Opens and reads a checkpoint; as_numbers: as hfd_open(). After an error it holds what was read
+ * until then; checkpoint_close() is needed in any case. */
+int checkpoint_open(struct checkpoint *k, const char *dir, int as_numbers, const struct notes *n,
+                    struct err *e);
 void checkpoint_close(struct checkpoint *k);
 /* Converts. On failure there is no new file, and e has the reason. */
 int convert_run(const struct convert_options *o, struct err *e);

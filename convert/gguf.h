@@ -16,9 +16,10 @@ struct gguf_type {
     /* Numbers of a block as fp32, y [per]. */
     void (*floats)(const uint8_t *block, float *y);
     /* Codes of a block, q [per], scale * (q - 2^(bits - 1)); the scale is the block's first half.
-     */
+     * With `least` scale * (q - 16) + least, which is the second half. */
     void (*codes)(const uint8_t *block, uint8_t *q);
     int bits; /* of codes; 0: there are none */
+    int least;
 };
 
 struct gguf_tensor {

@@ -52,12 +52,13 @@ const struct gguf_text *gguf_checkpoint_text(const struct gguf_checkpoint *k, co
     return NULL;
 }
 
-int gguf_checkpoint_open(struct gguf_checkpoint *k, const char *path, struct err *e)
+int gguf_checkpoint_open(struct gguf_checkpoint *k, const char *path, int as_numbers, struct err *e)
 {
-    *k = (struct gguf_checkpoint){.file = {.fd = -1}, .shard = {.fd = -1}};
+    *k =
+        (struct gguf_checkpoint){.file = {.fd = -1}, .shard = {.fd = -1}, .as_numbers = as_numbers};
     if (gguf_open(&k->file, path, e)) return -1;
-    if (is_whole(k, e) || find_arch(k, e) || gguf_config(k, e) || gguf_tokenizer(k, e) || gguf_views(k, e) ||
-        json_check(e)) {
+    if (is_whole(k, e) || find_arch(k, e) || gguf_config(k, e) || gguf_tokenizer(k, e) ||
+        gguf_views(k, e) || json_check(e)) {
         gguf_checkpoint_close(k);
         return -1;
     }

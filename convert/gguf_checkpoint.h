@@ -1,8 +1,9 @@
 /* gguf_checkpoint.h: a GGUF file seen as a checkpoint directory of Hugging Face. Owns: the names
  * and layouts that llama.cpp's converter gave tensors, keys and tokens, and what they were before.
  * Must not know: how a checkpoint is converted.
- * Linears of Q4_0 and Q8_0 are seen as codes of compressed-tensors, in groups of 32; all else as
- * numbers, fp32 where fp16 does not hold them. */
+ * Linears of Q4_0 and Q8_0 are seen as codes of compressed-tensors, in groups of 32, those of Q4_1
+ * as two codes of 4 bits: with the scale, and 1 with the least value; all else as numbers, fp32
+ * where fp16 does not hold them. */
 #ifndef CONVERT_GGUF_CHECKPOINT_H
 #define CONVERT_GGUF_CHECKPOINT_H
 
@@ -24,7 +25,7 @@ struct gguf_checkpoint {
     struct gguf file;
     const struct gguf_arch *arch;
     struct gguf_text text[GGUF_TEXTS]; /* [n_texts] */
-    int n_texts;
+    int n_texts, as_numbers;
     struct st_file shard;
     struct gguf_view *views;           /* [shard.n_tensors] in the order of the offsets */
     int n_wide;                        /* linears of layers, in blocks, that are seen as fp32 */
@@ -39,7 +40,9 @@ struct gguf_arch {
     int gemma;  /* 2, 3: norms and windows of that generation; 0: none of them */
 };
 
-int gguf_checkpoint_open(struct gguf_checkpoint *k, const char *path, struct err *e);
+/* as_numbers: linears are numbers whatever their type. */
+int gguf_checkpoint_open(struct gguf_checkpoint *k, const char *path, int as_numbers,
+                         struct err *e);
 void gguf_checkpoint_close(struct gguf_checkpoint *k);
 /* The small file of that name, or NULL. */
 const struct gguf_text *gguf_checkpoint_text(const struct gguf_checkpoint *k, const char *name);
@@ -58,7 +61,7 @@ int gguf_config(struct gguf_checkpoint *k, struct err *e);    /* config.json */
 int gguf_tokenizer(struct gguf_checkpoint *k, struct err *e); /* the tokenizer's files */
 int gguf_views(struct gguf_checkpoint *k, struct err *e);
 /* Whether the linear is seen as codes. */
-int gguf_is_coded(const struct gguf_tensor *t);
+int gguf_is_coded(const struct gguf_checkpoint *k, const struct gguf_tensor *t);
 /* The name in the checkpoint, ROOM [320]. */
 int gguf_name(const struct gguf_checkpoint *k, const char *name, char *room, struct err *e);
 

@@ -184,7 +184,7 @@ static int quantized(const struct gguf_checkpoint *k, json_t *c, struct err *e)
         char name[320];
         for (size_t i = 0; i < k->file.n_tensors; i++) {
             const struct gguf_tensor *t = &k->file.tensors[i];
-            if (!gguf_is_coded(t) || t->type->bits != bits) continue;
+            if (!gguf_is_coded(k, t) || t->type->bits != bits) continue;
             if (gguf_name(k, t->name, name, e)) {
                 json_decref(targets);
                 json_decref(groups);

@@ -78,9 +78,10 @@ int gguf_name(const struct gguf_checkpoint *k, const char *name, char *room, str
                    k->arch->name);
 }
 
-int gguf_is_coded(const struct gguf_tensor *t)
+int gguf_is_coded(const struct gguf_checkpoint *k, const struct gguf_tensor *t)
 {
-    return t->type->bits && t->n_dims == 2 && strcmp(t->name, "token_embd.weight") != 0;
+    return !k->as_numbers && t->type->bits && t->n_dims == 2 &&
+           strcmp(t->name, "token_embd.weight") != 0;
 }
 
 /* ---- reading */
@@ -137,9 +138,15 @@ static void show_row(const struct gguf_view *v, const uint8_t *raw, uint8_t *out
         memcpy(out, raw, v->row_bytes);
         return;
     }
+    if (v->shows == SHOWS_SCALES) {
+        for (uint64_t i = 0; i < blocks; i++) {
+            memcpy(out + 2 * i, raw + i * (uint64_t)t->bytes, 2);
+            if (t->least) memcpy(out + 2 * (blocks + i), raw + i * (uint64_t)t->bytes + 2, 2);
+        }
+        return;
+    }
     for (uint64_t i = 0; i < blocks; i++, raw += t->bytes, out += step) {
-        if (v->shows == SHOWS_SCALES) memcpy(out, raw, 2);
-        else if (v->shows == SHOWS_CODES) words(v, raw, out);
+        if (v->shows == SHOWS_CODES) words(v, raw, out);
         else numbers(v, raw, out);
     }
 }
@@ -207,9 +214,11 @@ static int add_coded(struct gguf_checkpoint *k, const char *name, struct gguf_vi
     v.shows = SHOWS_CODES, v.dtype = DT_I32, v.row_bytes = (uint64_t)n * 4;
     snprintf(full, sizeof full, "%.*s.weight_packed", stem, name);
     if (add(k, full, &v, n, e)) return -1;
-    v.shows = SHOWS_SCALES, v.dtype = DT_F16, v.row_bytes = (uint64_t)blocks * 2;
-    snprintf(full, sizeof full, "%.*s.weight_scale", stem, name);
-    return add(k, full, &v, blocks, e);
+    n = blocks * (1 + v.t->type->least);
+    v.shows = SHOWS_SCALES, v.dtype = DT_F16, v.row_bytes = (uint64_t)n * 2;
+    snprintf(full, sizeof full, "%.*s.weight_scale%s", stem, name,
+             v.t->type->least ? "_and_least" : "");
+    return add(k, full, &v, n, e);
 }
 
 static int add_tensor(struct gguf_checkpoint *k, const struct gguf_tensor *t, struct err *e)
@@ -232,7 +241,7 @@ static int add_tensor(struct gguf_checkpoint *k, const struct gguf_tensor *t, st
                            k->file.path, t->name, rows, heads);
         v.head_rows = rows / heads;
     }
-    if (gguf_is_coded(t)) return add_coded(k, name, v, e);
+    if (gguf_is_coded(k, t)) return add_coded(k, name, v, e);
     if (t->type->per == 1 && !v.minus_1) {
         v.dtype = t->type->bytes == 4 ? DT_F32 : !strcmp(t->type->name, "F16") ? DT_F16 : DT_BF16;
     } else if (t->n_dims == 2 && !strncmp(t->name, "blk.", 4)) {

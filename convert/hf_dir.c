@@ -23,18 +23,19 @@ static char *join(const char *dir, const char *name)
     return p;
 }
 
-static int open_gguf(struct hf_dir *d, const char *path, struct err *e)
+static int open_gguf(struct hf_dir *d, const char *path, int as_numbers, struct err *e)
 {
     if (!(d->path = strdup(path)) || !(d->gguf = calloc(1, sizeof *d->gguf))) return err_memory(e);
-    return gguf_checkpoint_open(d->gguf, path, e);
+    return gguf_checkpoint_open(d->gguf, path, as_numbers, e);
 }
 
-int hfd_open(struct hf_dir *d, const char *path, struct err *e)
+int hfd_open(struct hf_dir *d, const char *path, int as_numbers, struct err *e)
 {
     struct stat sb;
     memset(d, 0, sizeof *d);
     if (stat(path, &sb)) return err_sys(e, "%s", path);
-    if (S_ISREG(sb.st_mode) && file_name_ends(path, ".gguf")) return open_gguf(d, path, e);
+    if (S_ISREG(sb.st_mode) && file_name_ends(path, ".gguf"))
+        return open_gguf(d, path, as_numbers, e);
     if (!S_ISDIR(sb.st_mode))
         return err_set(e,
                        "%s: is not a directory (give the directory that holds config.json and the "

@@ -21,8 +21,9 @@ struct hf_dir {
     struct gguf_checkpoint *gguf; /* the GGUF file, or NULL */
 };
 
-/* Checks that PATH is a directory, or opens the GGUF file; opens no shard. */
-int hfd_open(struct hf_dir *d, const char *path, struct err *e);
+/* Checks that PATH is a directory, or opens the GGUF file; opens no shard. as_numbers: linears of a
+ * GGUF file are numbers whatever their type. */
+int hfd_open(struct hf_dir *d, const char *path, int as_numbers, struct err *e);
 /* Finds and opens the shards. BASE: model_file_base_name of the quantization config, or NULL. */
 int hfd_open_shards(struct hf_dir *d, const char *base, struct err *e);
 void hfd_close(struct hf_dir *d);

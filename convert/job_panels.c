@@ -110,7 +110,7 @@ static int read_zeros(const struct quant_linear *l, int64_t col, int64_t n,
     uint16_t *z = (uint16_t *)(void *)(raw + l->n_source * c.n), *all = (uint16_t *)(void *)b->row;
     *zeros = z;
     for (int64_t i = 0; i < l->n_source * n && !l->qzeros; i++)
-        z[i] = (uint16_t)(1 << (l->bits - 1));
+        z[i] = (uint16_t)(l->least ? 0 : 1 << (l->bits - 1));
     if (!l->qzeros) return 0;
     if (read_columns(&c, b->src, (size_t)c.n, b->row, e)) return -1;
     for (int64_t g = 0; g < l->n_source; g++) {
@@ -212,7 +212,7 @@ static int read_scales(const struct quant_linear *l, int64_t col, int64_t n,
     enum dtype type = l->scales->t->dtype;
     const struct columns c = {.t = l->scales,
                               .from = l->scales_from,
-                              .rows = l->n_source,
+                              .rows = l->n_source * (1 + l->least),
                               .width = l->out,
                               .first = col,
                               .n = n,

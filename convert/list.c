@@ -155,7 +155,7 @@ int list_print(FILE *out, const char *dir, int n_ctx, struct err *e)
     struct checkpoint k;
     struct plan p = {0};
     uint64_t rounded = 0;
-    int rc = checkpoint_open(&k, dir, &silent, e);
+    int rc = checkpoint_open(&k, dir, 0, &silent, e);
     if (k.config) {
         fprintf(out, "checkpoint     %s\n", dir);
         print_type(out, k.config);

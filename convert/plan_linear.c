@@ -245,6 +245,7 @@ static int round_all(struct plan *p, struct plan_linear *l, struct err *e)
 static int same_slots(const struct slots *a, const struct slots *b)
 {
     return a->group == b->group && a->n_groups == b->n_groups && a->k == b->k &&
+           a->high_from == b->high_from &&
            !memcmp(a->perm, b->perm, (size_t)a->k * sizeof *a->perm) &&
            !memcmp(a->groups, b->groups, (size_t)a->n_groups * sizeof *a->groups);
 }

@@ -38,6 +38,7 @@ int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
     l->qweight = plan_find(p, module, "weight_packed");
     l->qzeros = plan_find(p, module, "weight_zero_point");
     l->scales = s = plan_find(p, module, "weight_scale");
+    if (!s && (l->scales = s = plan_find(p, module, "weight_scale_and_least"))) l->least = 1;
     if (!s)
         return err_set(e, "%s: module '%s' has weight_packed but no weight_scale", p->dir->path,
                        module);
@@ -53,7 +54,7 @@ int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
              l->out, l->bits);
     l->n_words = unpack_n_words(l->in, l->bits);
     if (plan_expect(l->qweight, l->out, l->n_words, why, e) || plan_is_float(s, e)) return -1;
-    l->n_source = s->t->n_dims == 2 ? s->t->shape[1] : s->t->n_dims == 1;
+    l->n_source = s->t->n_dims == 2 ? s->t->shape[1] / (1 + l->least) : s->t->n_dims == 1;
     if (l->n_source < 1 || l->n_source > l->in || s->t->shape[0] != l->out)
         return err_set(e,
                        "%s: tensor '%s' must be [%" PRId64 ", groups] with 1 to %" PRId64 " groups",

@@ -57,10 +57,11 @@ static int check_shapes(struct quant_linear *l, int bits, struct err *e)
 
 int plan_scan_scales(struct quant_linear *l, struct err *e)
 {
-    int planes = l->bits > 4 ? 2 : 1;
+    int planes = l->bits > 4 && !l->least ? 2 : 1;
     enum dtype type = l->scales->t->dtype;
-    uint64_t n = (uint64_t)(l->n_source * l->out), piece = SCAN_BYTES / dtype_bytes(type);
-    uint64_t columns = (uint64_t)(l->store == STORE_ROWS ? l->n_source : l->out);
+    uint64_t n = (uint64_t)(l->n_source * (1 + l->least) * l->out),
+             piece = SCAN_BYTES / dtype_bytes(type);
+    uint64_t columns = (uint64_t)(l->store == STORE_ROWS ? l->n_source * (1 + l->least) : l->out);
     void *raw = malloc(SCAN_BYTES);
     int rc = raw ? 0 : err_memory(e), exact = 1;
     for (uint64_t at = 0; at < n && !rc; at += piece) {
@@ -151,6 +152,7 @@ int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct 
     }
     const int given = g_idx != NULL;
     int rc = slots_plan(s, &(struct slots_source){g_idx, l->in, l->n_source, l->group, planes}, e);
+    s->high_from = l->least ? l->n_source : 0;
     free(g_idx);
     if (rc) return err_prefix(e, "%s: module '%s'", l->qweight->shard->path, l->module);
     if (s->assumed && given && l->store == STORE_ROWS) {
@@ -186,7 +188,11 @@ static struct need need_of(const struct quant_linear *l)
      * their words; all of a plain matrix that is rounded. */
     uint64_t words = (uint64_t)l->n_words * row_bytes,
              zeros = groups * (uint64_t)(l->bits * 2 + 2 * MF_PANEL),
-             scales = groups * MF_PANEL * (l->store == STORE_MXFP4 ? 5 : 4), src = words;
+             scales = groups * MF_PANEL *
+                      (l->store == STORE_MXFP4 ? 5
+                       : l->least              ? 8
+                                               : 4),
+             src = words;
     if (l->store == STORE_ROUNDED)
         src = (uint64_t)l->in * dtype_bytes(l->plain->t->t->dtype) * MF_PANEL +
               groups * MF_PANEL * 6;
@@ -219,7 +225,7 @@ int plan_quant_jobs(struct plan *p, const struct quant_linear *l, size_t piece, 
                                                 (uint64_t)step * MF_PANEL * 2));
     if (l->store != STORE_COLUMNS) {
         at_least(&row, (uint64_t)l->n_words * 4 * PLAN_TURNED);
-        at_least(&row, (uint64_t)l->n_source * 4 * PLAN_TURNED);
+        at_least(&row, (uint64_t)l->n_source * (l->least ? 8 : 4) * PLAN_TURNED);
     }
     if (l->store == STORE_ROUNDED) at_least(&row, (uint64_t)l->in * 4);
     at_least(&p->src_max, src + 64);

@@ -181,6 +181,10 @@ static int is_of_checkpoint(const struct plan *p, const struct stat *out, const 
                             int *yes, struct err *e)
 {
     struct stat in;
+    *yes = 0;
+    for (size_t i = 0; i < p->dir->n_shards && !*yes; i++)
+        *yes = !fstat(p->dir->shards[i].fd, &in) && is_same(&in, out);
+    if (*yes || p->dir->gguf) return 0; /* one file */
     char *dir = realpath(p->dir->path, NULL);
     DIR *d = dir ? opendir(dir) : NULL;
     if (!d) {
@@ -189,8 +193,6 @@ static int is_of_checkpoint(const struct plan *p, const struct stat *out, const 
     }
     size_t n = strlen(dir);
     *yes = !strncmp(real, dir, n) && real[n] == '/';
-    for (size_t i = 0; i < p->dir->n_shards && !*yes; i++)
-        *yes = !fstat(p->dir->shards[i].fd, &in) && is_same(&in, out);
     for (struct dirent *x; !*yes && (x = readdir(d));)
         *yes = !fstatat(dirfd(d), x->d_name, &in, 0) && is_same(&in, out);
     closedir(d);

@@ -82,7 +82,7 @@ static int open_source(struct quantize *q, struct err *e)
     static const struct plan_options options = {.no_tokenizer = 0};
     struct checkpoint *k = &q->source;
     static const struct notes quiet = {.silent = 1, .quiet = 1, .program = "opt4gptq-quantize"};
-    if (checkpoint_open(k, o->in, &quiet, e)) return -1;
+    if (checkpoint_open(k, o->in, 1, &quiet, e)) return -1;
     if (k->quant.present)
         return err_set(e,
                        "%s: is quantized already (%s%s): quantize the checkpoint that it was made "

@@ -2,8 +2,9 @@
  * (scripts/real-model); without the registry all is skipped. Converted exactly, it answers 20
  * prompts and questions word for word as transformers 5.24 does in fp32 with the same weights
  * (tests/data/real/answers.jsonl); its tokenizer has the ids of Hugging Face's for 2,000 lines;
- * rounded to 8 bits, it extracts values from 20 texts under schemas with the same bytes on every
- * machine; quantized here to 4 bits it still knows a capital. usage: real BUILD_DIR SHARED_DIR */
+ * with a head of 8 bits, it extracts values from 20 texts under schemas with the same bytes on
+ * every machine; quantized here to 4 bits it still knows a capital. usage: real BUILD_DIR
+ * SHARED_DIR */
 #include "tests/harness.h"
 
 #include <jansson.h>
