@@ -23,8 +23,8 @@ struct slots {
     int act_order;              /* inputs of the source groups are not consecutive */
     int64_t high_from; /* where the scales of high planes begin among those of all source groups; 0:
                           they are 16 times the others */
-    int assumed;   /* no usable g_idx: the groups' inputs are assumed to be consecutive */
-    int32_t *rank; /* [in] input i arrives at position rank[i]; NULL: i */
+    int assumed;       /* no usable g_idx: the groups' inputs are assumed to be consecutive */
+    int32_t *rank;     /* [in] input i arrives at position rank[i]; NULL: i */
 };
 
 /* The groups of a layer in the checkpoint. */
