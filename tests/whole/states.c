@@ -79,7 +79,7 @@ static const struct way {
     {"reversed", "-np 3 -b 64", REVERSED, NULL},
     {"no prefix cache", "-np 16 -b 64 --no-prefix-cache", PLAIN, NULL},
     {"no prefix cache, -np 1", "-np 1 -b 16 --no-prefix-cache", PLAIN, NULL},
-    {"few pages", "-np 16 -b 64 --kv-pages 33", PLAIN, "preemptions"},
+    {"few pages", "-np 9 -b 64 --kv-pages 33", PLAIN, "preemptions"},
     {"few pages, reversed", "-np 7 -b 16 --kv-pages 33", REVERSED, "preemptions"},
     {"killed and resumed", "-np 3 -b 16", KILLED, NULL},
     {"two shards", "-np 5 -b 64", SHARDS, NULL},
