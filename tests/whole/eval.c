@@ -4,9 +4,8 @@
  * [--full [MODEL]]] --full (not in `make test`): every model, or this one; every window that
  * transformers was asked for, 100 questions. */
 #include "core/base/safetensors.h"
-#include "tests/harness.h"
+#include "tests/whole/eval_tools.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,65 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *build_dir;
-static char temp_dir[] = "/tmp/opt4gptq-eval-XXXXXX";
 static const char *model = "demo"; /* a file of temp_dir */
 static int before[4], n_before;    /* the ids that its tokenizer puts before a text */
-
-static void judge(int ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void judge(int ok, const char *format, ...)
-{
-    va_list v;
-    va_start(v, format);
-    if (ok) n_passed++;
-    else n_failed++;
-    printf(ok ? "ok   " : "FAIL ");
-    vprintf(format, v);
-    printf("\n");
-    va_end(v);
-}
-
-static char run_stderr[4096]; /* of the last run */
-
-/* Runs "PROGRAM rest": words separated by blanks, %T is the temporary directory. Returns stdout (to
- * free) or NULL. */
-static char *run(const char *program, const char *rest, int want)
-{
-    char line[8192], path[1024], *argv[64];
-    int n = 0;
-    size_t at = 0;
-    for (const char *p = rest; *p && at + 64 < sizeof line; p++) {
-        if (p[0] == '%' && p[1] == 'T') at += (size_t)sprintf(line + at, "%s", temp_dir), p++;
-        else line[at++] = *p;
-    }
-    line[at] = 0;
-    snprintf(path, sizeof path, "%s/%s", build_dir, program);
-    argv[n++] = path;
-    for (char *w = strtok(line, " "); w && n < 63; w = strtok(NULL, " ")) argv[n++] = w;
-    argv[n] = NULL;
-    struct process p;
-    process_run(&p, argv, NULL);
-    char *out = p.code == want ? strdup(p.out) : NULL;
-    snprintf(run_stderr, sizeof run_stderr, "%s", p.err);
-    if (!out) printf("  %s %s: exit %d, not %d: %s", program, rest, p.code, want, p.err);
-    process_free(&p);
-    return out;
-}
-
-static void write_text(const char *name, const char *text)
-{
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", temp_dir, name);
-    write_file(path, text, strlen(text));
-}
-
-static json_t *load_json(const char *dir, const char *name)
-{
-    char path[1024];
-    json_error_t why;
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return json_load_file(path, 0, &why);
-}
 
 /* Sum and count of -log p(id[i]) for i >= from, from the raw logits of ids, computed by this file.
  */
@@ -86,7 +28,7 @@ static double nll_of(const char *ids, int from, int *count)
     struct err e;
     snprintf(rest, sizeof rest, "-m %%T/%s --kv f32 -n 0 --logits-out %%T/logits --prompt-ids %s",
              model, ids);
-    free(run("opt4gptq-run", rest, 0));
+    free(run("opt4gptq-run", "", rest, 0));
     for (const char *p = ids; *p && n < 1024; p += strcspn(p, ","), p += *p == ',')
         id[n++] = atoi(p);
     snprintf(rest, sizeof rest, "%s/logits", temp_dir);
@@ -144,9 +86,9 @@ static void test_windows(const char *mode, int second_half)
              "-m %%T/%s --kv f32 --perplexity %s -f %%T/text -c %d --windows %d --report "
              "%%T/report -b 24 -np 2",
              model, mode, WINDOW, WINDOWS);
-    free(run("opt4gptq-run", rest, 0));
+    free(run("opt4gptq-run", "", rest, 0));
     json_t *report = load_json(temp_dir, "report");
-    char *all = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/text", 0);
+    char *all = run("opt4gptq-run", "", "-m %T/demo --tokenize -f %T/text", 0);
     double sum = 0;
     int tokens = 0, count = 0;
     for (int w = 0; all && w < WINDOWS; w++) {
@@ -171,7 +113,7 @@ static void test_documents(void)
     for (int i = 0; i < 3; i++) {
         sprintf(lines + strlen(lines), "{\"text\": \"%s\"}\n", texts[i]);
         write_text("p", texts[i]);
-        char *t = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/p", 0);
+        char *t = run("opt4gptq-run", "", "-m %T/demo --tokenize -f %T/p", 0);
         if (t && join_behind(t, ids) > 1) {
             sum += nll_of(ids, n_before ? n_before : 1, &count);
             tokens += count;
@@ -183,7 +125,7 @@ static void test_documents(void)
              "-m %%T/%s --kv f32 --perplexity documents -f %%T/documents --report %%T/report "
              "--samples %%T/samples",
              model);
-    free(run("opt4gptq-run", rest, 0));
+    free(run("opt4gptq-run", "", rest, 0));
     json_t *report = load_json(temp_dir, "report");
     double got = json_real_value(json_object_get(report, "nll")), want = sum / tokens;
     judge(fabs(got - want) < 1e-6 &&
@@ -203,12 +145,12 @@ static void test_choices(void)
              "-m %%T/%s --kv f32 --multiple-choice %%T/questions --samples %%T/samples "
              "--report %%T/report -np 3",
              model);
-    char *out = run("opt4gptq-run", rest, 0);
+    char *out = run("opt4gptq-run", "", rest, 0);
     judge(out && !strncmp(out, "questions, 2 questions, 0-shot: acc ", 36),
           "multiple choice prints its accuracy: %s", out ? out : "nothing\n");
     free(out);
     snprintf(rest, sizeof rest, "-m %%T/%s --multiple-choice %%T/questions --limit 1", model);
-    out = run("opt4gptq-run", rest, 0);
+    out = run("opt4gptq-run", "", rest, 0);
     judge(out && !strncmp(out, "questions, 1 question, 0-shot: acc ", 35), "one question: %s",
           out ? out : "nothing\n");
     free(out);
@@ -224,10 +166,10 @@ static void test_choices(void)
         int n_context = 0, count;
         snprintf(prompt, sizeof prompt, "Question: What do fish live in?\nAnswer:");
         write_text("p", prompt);
-        char *c = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/p", 0);
+        char *c = run("opt4gptq-run", "", "-m %T/demo --tokenize -f %T/p", 0);
         strcat(prompt, choices[i]);
         write_text("p", prompt);
-        char *w = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/p", 0);
+        char *w = run("opt4gptq-run", "", "-m %T/demo --tokenize -f %T/p", 0);
         for (const char *p = c; p && *p; p++) n_context += *p == ' ' || *p == '\n';
         join_behind(w, whole);
         double want = -nll_of(whole, n_before + n_context, &count),
@@ -270,7 +212,7 @@ static void convert_with(const char *name, json_t *post_processor, int n, const 
         exit(2);
     json_decref(j);
     snprintf(rest, sizeof rest, "%%T/hf-%s %%T/%s", name, name);
-    free(run("opt4gptq-convert", rest, 0));
+    free(run("opt4gptq-convert", "", rest, 0));
     model = name;
     if (n) memcpy(before, ids, (size_t)n * sizeof *ids);
     n_before = n;
@@ -279,7 +221,7 @@ static void convert_with(const char *name, json_t *post_processor, int n, const 
 /* Evaluations put before a text what the tokenizer puts there: nothing, or more than BOS. */
 static void test_before(void)
 {
-    char *p = run("opt4gptq-run", "-m %T/demo --tokenize -p water", 0);
+    char *p = run("opt4gptq-run", "", "-m %T/demo --tokenize -p water", 0);
     int bos = before[0], two[] = {p ? atoi(p) : 0, bos};
     free(p);
     for (int i = 0; i < 2; i++) {
@@ -297,7 +239,7 @@ static void test_before(void)
         test_documents();
         test_choices();
     }
-    free(run("opt4gptq-run", "-m %T/two --perplexity documents -f %T/documents -c 2", 1));
+    free(run("opt4gptq-run", "", "-m %T/two --perplexity documents -f %T/documents -c 2", 1));
     judge(strstr(run_stderr, "-c 2: a window has at least 3 tokens") != NULL,
           "a window that has room for no token of a text");
     model = "demo", before[0] = bos, n_before = 1;
@@ -311,7 +253,7 @@ static void test_parts(void)
     write_text(bad, "{\"query\": \"A\", \"choices\": [\"b\", \"c\"], \"gold\": 0}\n"
                     "\n{\"query\": \"D\", \"choices\": [\"e\", \"f\"], \"gold\": 1}\n"
                     "{\"query\": \"G\", \"choices\": [\"h\", \"i\"], \"gold\": 1}\n");
-    char *out = run("opt4gptq-run",
+    char *out = run("opt4gptq-run", "",
                     "-m %T/demo --multiple-choice %T/q\xff.jsonl --limit 2 --few-shot 1 "
                     "--few-shot-file %T/q\xff.jsonl "
                     "--report %T/report",
@@ -328,17 +270,18 @@ static void test_parts(void)
         json_string_value(json_object_get(json_object_get(report, "config"), "few_shot_file"));
     judge(shots && strstr(shots, "/q\xef\xbf\xbd.jsonl"), "a report in UTF-8");
     json_decref(report);
-    free(run("opt4gptq-run", "-m %T/demo --multiple-choice %T/q\xff.jsonl --report %T/report", 0));
+    free(run("opt4gptq-run", "", "-m %T/demo --multiple-choice %T/q\xff.jsonl --report %T/report",
+             0));
     report = load_json(temp_dir, "report");
     n = json_object_get(json_object_get(report, "n-samples"), "q\xef\xbf\xbd");
     judge(json_integer_value(json_object_get(n, "original")) == 3 &&
               json_integer_value(json_object_get(n, "effective")) == 3,
           "without --limit they are all");
     json_decref(report);
-    free(run("opt4gptq-run",
+    free(run("opt4gptq-run", "",
              "-m %T/demo --perplexity contiguous -f %T/text -c 16 --windows 2 --report %T/report",
              0));
-    char *all = run("opt4gptq-run", "-m %T/demo --tokenize -f %T/text", 0);
+    char *all = run("opt4gptq-run", "", "-m %T/demo --tokenize -f %T/text", 0);
     int tokens = 1;
     for (const char *p = all; p && *p; p++) tokens += *p == ' ';
     report = load_json(temp_dir, "report");
@@ -367,10 +310,10 @@ static void test_long_context(void)
              "note: -c 1200 is more than the 1024 positions that the model was made for");
     for (int i = 0; i < 4; i++) {
         snprintf(rest, sizeof rest, "-m %%T/demo -c 1200 -np 1 %s", modes[i]);
-        free(run("opt4gptq-run", rest, 0));
+        free(run("opt4gptq-run", "", rest, 0));
         judge(strstr(run_stderr, want) != NULL, "a note on -c 1200: %s", modes[i]);
         snprintf(rest, sizeof rest, "-m %%T/demo -c 1024 -np 1 %s", modes[i]);
-        free(run("opt4gptq-run", rest, 0));
+        free(run("opt4gptq-run", "", rest, 0));
         judge(!strstr(run_stderr, "positions that"), "none on -c 1024: %s", modes[i]);
     }
 }
@@ -393,7 +336,7 @@ static void test_refusals(void)
     write_text("bad", "{\"query\": \"Q\", \"choices\": [\"a\", \"b\"], \"gold\": 2}\n");
     int bad = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *out = run("opt4gptq-run", cases[i].rest, cases[i].code);
+        char *out = run("opt4gptq-run", "", cases[i].rest, cases[i].code);
         bad += !out;
         free(out);
     }
@@ -414,7 +357,7 @@ static void test_perplexity(const char *shared, const char *name, const json_t *
                  "-m %%T/model --act f32 --kv f32 --perplexity %s -f %s/data/eval/wiki.test.raw -c "
                  "%d --windows %d --report %%T/report",
                  modes[i], shared, (int)json_integer_value(json_object_get(want, "ctx")), windows);
-        free(run("opt4gptq-run", rest, 0));
+        free(run("opt4gptq-run", "", rest, 0));
         json_t *report = load_json(temp_dir, "report");
         const json_t *e = json_object_get(want, keys[i]);
         double got = json_real_value(json_object_get(report, "perplexity")),
@@ -432,7 +375,7 @@ static void test_model(const char *shared, const char *name, int full)
     char rest[1024], dir[512];
     snprintf(dir, sizeof dir, "%s/models/%s", shared, name);
     snprintf(rest, sizeof rest, "%s %%T/model", dir);
-    free(run("opt4gptq-convert", rest, 0));
+    free(run("opt4gptq-convert", "", rest, 0));
     json_t *want = load_json(dir, "expected.json");
     const json_t *all = json_object_get(want, "perplexity"); /* many windows, then 8 */
     for (size_t i = full ? 0 : 1; i < json_array_size(all); i++)
@@ -447,12 +390,12 @@ static void test_arc(const char *shared, const char *task, int n_questions)
     size_t cap = 0;
     snprintf(dir, sizeof dir, "%s/models/wiki-g128", shared);
     snprintf(rest, sizeof rest, "%s %%T/model", dir);
-    free(run("opt4gptq-convert", rest, 0));
+    free(run("opt4gptq-convert", "", rest, 0));
     snprintf(rest, sizeof rest,
              "-m %%T/model --act f32 --kv f32 --multiple-choice %s/data/eval/%s.jsonl --limit %d "
              "--samples %%T/samples",
              shared, task, n_questions);
-    free(run("opt4gptq-run", rest, 0));
+    free(run("opt4gptq-run", "", rest, 0));
     json_t *all = load_json(dir, "arc.json");
     const json_t *samples = json_object_get(json_object_get(json_object_get(all, "results"), task),
                                             "samples");
@@ -489,9 +432,9 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: eval BUILD_DIR [SHARED_DIR [--full [MODEL]]]\n"), 2;
     build_dir = argv[1];
     if (!mkdtemp(temp_dir)) return perror(temp_dir), 2;
-    free(run("opt4gptq-convert", "models/demo %T/demo", 0));
+    free(run("opt4gptq-convert", "", "models/demo %T/demo", 0));
     write_text("text", text);
-    char *first = run("opt4gptq-run", "-m %T/demo --tokenize --special -p x", 0);
+    char *first = run("opt4gptq-run", "", "-m %T/demo --tokenize --special -p x", 0);
     before[0] = first ? atoi(first) : 0, n_before = 1;
     free(first);
     test_windows("contiguous", 0);

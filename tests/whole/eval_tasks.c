@@ -4,9 +4,8 @@
  * With SHARED_DIR some of the questions that lm-evaluation-harness answered.
  * usage: eval_tasks BUILD_DIR [SHARED_DIR] */
 #include "core/base/safetensors.h"
-#include "tests/harness.h"
+#include "tests/whole/eval_tools.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,64 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *build_dir;
-static char temp_dir[] = "/tmp/opt4gptq-eval-tasks-XXXXXX";
-static char run_stderr[4096]; /* of the last run */
 static const char demo[] = "-m %T/demo --act f32";
-
-static void judge(int ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void judge(int ok, const char *format, ...)
-{
-    va_list v;
-    va_start(v, format);
-    if (ok) n_passed++;
-    else n_failed++;
-    printf(ok ? "ok   " : "FAIL ");
-    vprintf(format, v);
-    printf("\n");
-    va_end(v);
-}
-
-/* Runs "PROGRAM FIRST REST": words separated by blanks, %T is the temporary directory. Returns
- * stdout (to free), NULL with another exit code than WANT. */
-static char *run(const char *program, const char *first, const char *rest, int want)
-{
-    char line[4096] = "", path[1024], *argv[64];
-    int n = 0;
-    size_t at = 0;
-    const char *parts[] = {first, " ", rest};
-    for (int i = 0; i < 3; i++)
-        for (const char *p = parts[i]; *p && at + 64 < sizeof line; p++) {
-            if (p[0] == '%' && p[1] == 'T') at += (size_t)sprintf(line + at, "%s", temp_dir), p++;
-            else line[at++] = *p;
-        }
-    line[at] = 0;
-    snprintf(path, sizeof path, "%s/%s", build_dir, program);
-    argv[n++] = path;
-    for (char *w = strtok(line, " "); w && n < 63; w = strtok(NULL, " ")) argv[n++] = w;
-    argv[n] = NULL;
-    struct process p;
-    process_run(&p, argv, NULL);
-    char *out = p.code == want ? strdup(p.out) : NULL;
-    snprintf(run_stderr, sizeof run_stderr, "%s", p.err);
-    if (!out) printf("  %s %s %s: exit %d, not %d: %s", program, first, rest, p.code, want, p.err);
-    process_free(&p);
-    return out;
-}
-
-static void write_text(const char *name, const char *text)
-{
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", temp_dir, name);
-    write_file(path, text, strlen(text));
-}
-
-static json_t *load_json(const char *name)
-{
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", temp_dir, name);
-    return json_load_file(path, 0, NULL);
-}
 
 /* The lines of a file of questions' results. */
 static json_t *load_lines(const char *name)
@@ -406,7 +348,7 @@ static void test_groups(void)
              "--eval mmlu_social_sciences,gsm8k,piqa --eval-data %T/q --num-fewshot 0 --limit 4 "
              "--report %T/report",
              0));
-    json_t *r = load_json("report"), *v;
+    json_t *r = load_json(temp_dir, "report"), *v;
     const char *key;
     double right = 0, n = 0, k = 0, squares = 0;
     json_object_foreach (json_object_get(r, "results"), key, v) {
@@ -434,7 +376,7 @@ static void test_groups(void)
           "the report has lm-evaluation-harness's names");
     json_decref(r);
     free(run("opt4gptq-run", demo, "--eval piqa --eval-data %T/q --limit 1 --report %T/report", 0));
-    r = load_json("report");
+    r = load_json(temp_dir, "report");
     judge(
         !strcmp(text_at(json_object_get(json_object_get(r, "results"), "piqa"), "acc_stderr,none"),
                 "N/A"),

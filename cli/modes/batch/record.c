@@ -156,14 +156,6 @@ static const struct field {
     {"cache_salt", ALL, F_IGNORED, 0, 0, 0},
 };
 
-static int refuse(struct refusal *why, const char *field, const char *text)
-{
-    why->field = field;
-    if (field) err_set(&why->why, "%s: %s", field, text);
-    else err_set(&why->why, "%s", text);
-    return 1;
-}
-
 static const struct field *find_field(const char *name, enum record_kind kind)
 {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)

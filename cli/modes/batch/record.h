@@ -8,6 +8,7 @@
 #include "cli/modes/batch/input.h"
 #include "cli/modes/batch/record_response.h"
 #include "cli/modes/batch/record_tools.h"
+#include "cli/modes/batch/refusal.h"
 #include "core/grammar/grammar.h"
 #include "core/sample/sampler.h"
 
@@ -114,12 +115,6 @@ static inline int record_is_chat(const struct record *r)
 
 /* Most choices of one record: its prompts times n. */
 enum { RECORD_MAX_CHOICES = 65536 };
-
-/* Why a record is refused. */
-struct refusal {
-    struct err why;
-    const char *field; /* name of the field, or NULL */
-};
 
 /* Parses a batch line, or (plain) a line of text. 0; 1: *why says what is wrong with it, r->id
  * names it; -1: out of memory. Frees with record_free in every case. */

@@ -5,13 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int refuse(struct refusal *why, const char *field, const char *text)
-{
-    why->field = field;
-    err_set(&why->why, "%s: %s", field, text);
-    return 1;
-}
-
 const json_t *record_pooling_text(const json_t *v, size_t i)
 {
     const json_t *item = json_is_array(v) ? json_array_get(v, i) : v;

@@ -17,29 +17,23 @@ struct place {
 };
 
 /* FIELD of the body; the text goes on behind "FIELD". */
-__attribute__((format(printf, 3, 4))) static int refuse(struct refusal *why, const char *field,
-                                                        const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int
+refuse_field(struct refusal *why, const char *field, const char *fmt, ...)
 {
-    char text[300];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    why->field = field;
-    err_set(&why->why, "%s%s", field, text);
+    va_list values;
+    va_start(values, fmt);
+    refuse_at(why, field, field, fmt, values);
+    va_end(values);
     return 1;
 }
 
-__attribute__((format(printf, 2, 3))) static int refuse_at(const struct place *at, const char *fmt,
-                                                           ...)
+__attribute__((format(printf, 2, 3))) static int refuse_place(const struct place *at,
+                                                              const char *fmt, ...)
 {
-    char text[300];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    at->why->field = "input";
-    err_set(&at->why->why, "%s%s", at->name, text);
+    va_list values;
+    va_start(values, fmt);
+    refuse_at(at->why, "input", at->name, fmt, values);
+    va_end(values);
     return 1;
 }
 
@@ -66,7 +60,7 @@ static int check_members(const json_t *v, const char *const *known, const struct
     json_t *member;
     json_object_foreach ((json_t *)(uintptr_t)v, name, member)
         if (!is_among(name, all) && !is_among(name, known) && !is_nothing(member))
-            return refuse_at(at, ": %.60s is not served", name);
+            return refuse_place(at, ": %.60s is not served", name);
     return 0;
 }
 
@@ -83,19 +77,19 @@ static int read_content(const json_t *v, const struct place *at, json_t **conten
         *content = json_incref((json_t *)(uintptr_t)v);
         return 0;
     }
-    if (!json_is_array(v)) return refuse_at(at, ": must be a string or an array of parts");
+    if (!json_is_array(v)) return refuse_place(at, ": must be a string or an array of parts");
     *content = json_array();
     json_array_foreach ((json_t *)(uintptr_t)v, i, part) {
         const char *type = json_string_value(json_object_get(part, "type")), *key;
         struct place in = {.why = at->why};
         snprintf(in.name, sizeof in.name, "%.60s[%zu]", at->name, i);
-        if (!type) return refuse_at(&in, ": has no type");
+        if (!type) return refuse_place(&in, ": has no type");
         key = !strcmp(type, "refusal") ? "refusal" : "text";
         if (*key == 't' && strcmp(type, "input_text") && strcmp(type, "output_text") &&
             strcmp(type, "text"))
-            return refuse_at(&in, ": type \"%.40s\" is not served, only texts are", type);
+            return refuse_place(&in, ": type \"%.40s\" is not served, only texts are", type);
         json_t *text = json_object_get(part, key);
-        if (!json_is_string(text)) return refuse_at(&in, ".%s: must be a string", key);
+        if (!json_is_string(text)) return refuse_place(&in, ".%s: must be a string", key);
         if (check_members(part, known, &in)) return 1;
         json_array_append_new(*content, json_pack("{s:s, s:O}", "type", "text", "text", text));
     }
@@ -136,7 +130,8 @@ static int read_message(json_t *messages, const json_t *item, int *open, const s
     const char *role = json_string_value(json_object_get(item, "role"));
     json_t *content;
     if (!role || !is_among(role, roles))
-        return refuse_at(at, ".role: must be \"user\", \"assistant\", \"system\" or \"developer\"");
+        return refuse_place(at,
+                            ".role: must be \"user\", \"assistant\", \"system\" or \"developer\"");
     if (check_members(item, known, at)) return 1;
     if (content_at(item, "content", at, &content)) {
         json_decref(content);
@@ -159,17 +154,17 @@ static int read_call(json_t *messages, const json_t *item, int *open, const stru
            *arguments = json_object_get(item, "arguments");
     struct err inner = {0};
     json_error_t why;
-    if (!json_is_string(id)) return refuse_at(at, ".call_id: must be a string");
-    if (!json_string_length(name)) return refuse_at(at, ".name: must be a string");
-    if (!json_is_string(arguments)) return refuse_at(at, ".arguments: must be a string");
+    if (!json_is_string(id)) return refuse_place(at, ".call_id: must be a string");
+    if (!json_string_length(name)) return refuse_place(at, ".name: must be a string");
+    if (!json_is_string(arguments)) return refuse_place(at, ".arguments: must be a string");
     if (check_members(item, known, at)) return 1;
     const char *text = json_string_value(arguments);
     if (strspn(text, " \t\r\n") < json_string_length(arguments)) {
         json_t *v = json_read(text, json_string_length(arguments), JSON_DECODE_ANY | JSON_ALLOW_NUL,
                               &why, &inner);
         if (!v && !err_is_memory(&inner))
-            return refuse_at(at, ".arguments: not JSON: %s (at byte %d)", json_why(&why),
-                             why.position);
+            return refuse_place(at, ".arguments: not JSON: %s (at byte %d)", json_why(&why),
+                                why.position);
         json_decref(v);
     }
     json_t *m = turn(messages, *open), *calls = json_object_get(m, "tool_calls");
@@ -184,7 +179,7 @@ static int read_output(json_t *messages, const json_t *item, int *open, const st
 {
     static const char *const known[] = {"call_id", "output", NULL};
     json_t *id = json_object_get(item, "call_id"), *content;
-    if (!json_is_string(id)) return refuse_at(at, ".call_id: must be a string");
+    if (!json_is_string(id)) return refuse_place(at, ".call_id: must be a string");
     if (check_members(item, known, at)) return 1;
     if (content_at(item, "output", at, &content)) {
         json_decref(content);
@@ -233,11 +228,11 @@ static int read_reasoning(json_t *messages, const json_t *item, int *open, const
     else if (!text && add_texts(json_object_get(item, "summary"), &text)) wrong = "summary";
     if (wrong || !text) {
         json_decref(text);
-        if (wrong) return refuse_at(at, ".%s: must be an array of parts with a text", wrong);
+        if (wrong) return refuse_place(at, ".%s: must be an array of parts with a text", wrong);
         return is_nothing(json_object_get(item, "encrypted_content"))
                    ? 0
-                   : refuse_at(at, ".encrypted_content: cannot be read, and there is no text "
-                                   "beside it");
+                   : refuse_place(at, ".encrypted_content: cannot be read, and there is no text "
+                                      "beside it");
     }
     /* items of reasoning behind each other are one text */
     json_t *m = turn(messages, is_thought(messages, *open)),
@@ -253,8 +248,8 @@ static int read_item(json_t *messages, const json_t *item, int *open, const stru
 {
     const json_t *given = json_object_get(item, "type");
     const char *type = json_string_value(given);
-    if (!json_is_object(item)) return refuse_at(at, ": must be an object");
-    if (!is_absent(given) && !type) return refuse_at(at, ".type: must be a string");
+    if (!json_is_object(item)) return refuse_place(at, ": must be an object");
+    if (!is_absent(given) && !type) return refuse_place(at, ".type: must be a string");
     if (!type)
         type = !json_object_get(item, "role") && json_object_get(item, "id") ? "item_reference"
                                                                              : "message";
@@ -263,8 +258,8 @@ static int read_item(json_t *messages, const json_t *item, int *open, const stru
     if (!strcmp(type, "function_call_output")) return read_output(messages, item, open, at);
     if (!strcmp(type, "reasoning")) return read_reasoning(messages, item, open, at);
     if (!strcmp(type, "item_reference"))
-        return refuse_at(at, ": item_reference: no earlier response is kept");
-    return refuse_at(at, ": type \"%.60s\" is not served", type);
+        return refuse_place(at, ": item_reference: no earlier response is kept");
+    return refuse_place(at, ": type \"%.60s\" is not served", type);
 }
 
 static int read_input(struct record *r, const json_t *body, struct refusal *why)
@@ -277,17 +272,18 @@ static int read_input(struct record *r, const json_t *body, struct refusal *why)
     int open = 0;
     r->messages = messages;
     if (!is_absent(instructions) && !json_is_string(instructions))
-        return refuse(why, "instructions", ": must be a string");
+        return refuse_field(why, "instructions", ": must be a string");
     if (json_string_length(instructions))
         json_array_append_new(messages,
                               json_pack("{s:s, s:O}", "role", "system", "content", instructions));
-    if (is_absent(input)) return refuse(why, "input", ": is missing");
+    if (is_absent(input)) return refuse_field(why, "input", ": is missing");
     if (json_is_string(input))
         return json_array_append_new(messages,
                                      json_pack("{s:s, s:O}", "role", "user", "content", input)),
                0;
     if (!json_is_array(input) || !json_array_size(input))
-        return refuse(why, "input", ": must be a string or an array of items that is not empty");
+        return refuse_field(why, "input",
+                            ": must be a string or an array of items that is not empty");
     json_array_foreach ((json_t *)(uintptr_t)input, i, item) {
         snprintf(at.name, sizeof at.name, "input[%zu]", i);
         if (read_item(messages, item, &open, &at)) return 1;
@@ -308,18 +304,20 @@ static int read_tool(json_t *list, const json_t *tool, size_t i, struct refusal 
     if (json_array_append_new(
             list, own = json_pack("{s:s, s:o}", "type", "function", "function", function)))
         return 0; /* json_check says so */
-    if (!type) return refuse(why, "tools", ": %zu has no type", i);
+    if (!type) return refuse_field(why, "tools", ": %zu has no type", i);
     if (strcmp(type, "function"))
-        return refuse(why, "tools", ": the type of %zu, \"%.40s\", is not served: only functions",
-                      i, type);
+        return refuse_field(why, "tools",
+                            ": the type of %zu, \"%.40s\", is not served: only functions", i, type);
     if (json_object_get(tool, "function"))
-        return refuse(why, "tools", ": %zu is a chat's: name and parameters stand in the tool", i);
+        return refuse_field(why, "tools",
+                            ": %zu is a chat's: name and parameters stand in the tool", i);
     if (!json_string_length(text) || strlen(json_string_value(text)) != json_string_length(text))
-        return refuse(why, "tools", ": name of %zu is missing or no text", i);
+        return refuse_field(why, "tools", ": name of %zu is missing or no text", i);
     if (!is_absent(parameters) && !json_is_object(parameters) && !json_is_boolean(parameters))
-        return refuse(why, "tools", ": parameters of %zu are not a JSON schema: an object", i);
+        return refuse_field(why, "tools", ": parameters of %zu are not a JSON schema: an object",
+                            i);
     if (!is_absent(strict) && !json_is_boolean(strict))
-        return refuse(why, "tools", ": strict of %zu is not true or false", i);
+        return refuse_field(why, "tools", ": strict of %zu is not true or false", i);
     json_object_foreach ((json_t *)(uintptr_t)tool, name, v)
         if (strcmp(name, "type") && !json_is_null(v)) json_object_set(function, name, v);
     return 0;
@@ -366,11 +364,11 @@ static int read_tools(struct record *r, const json_t *body, struct refusal *why,
     }
     if (json_is_object(choice) &&
         (!type || (strcmp(type, "function") && strcmp(type, "allowed_tools"))))
-        return refuse(why, "tool_choice",
-                      ": must be \"none\", \"auto\", \"required\" or an object whose type is "
-                      "\"function\" or \"allowed_tools\"");
+        return refuse_field(why, "tool_choice",
+                            ": must be \"none\", \"auto\", \"required\" or an object whose type is "
+                            "\"function\" or \"allowed_tools\"");
     if (!is_absent(parallel) && !json_is_boolean(parallel))
-        return refuse(why, "parallel_tool_calls", ": must be true or false");
+        return refuse_field(why, "parallel_tool_calls", ": must be true or false");
     as_chat = json_object();
     if (!is_absent(choice)) json_object_set_new(as_chat, "tool_choice", read_choice(choice));
     if (parallel) json_object_set(as_chat, "parallel_tool_calls", (json_t *)(uintptr_t)parallel);
@@ -390,20 +388,21 @@ static int read_logprobs(struct record *r, const json_t *body, struct refusal *w
     json_t *item;
     int asks = 0;
     if (!is_absent(include) && !json_is_array(include))
-        return refuse(why, "include", ": must be an array of strings");
+        return refuse_field(why, "include", ": must be an array of strings");
     json_array_foreach ((json_t *)(uintptr_t)include, i, item) {
         const char *name = json_string_value(item);
         if (!name || strcmp(name, "message.output_text.logprobs"))
-            return refuse(why, "include",
-                          ": \"%.60s\" is not served, only "
-                          "\"message.output_text.logprobs\" is",
-                          name ? name : "");
+            return refuse_field(why, "include",
+                                ": \"%.60s\" is not served, only "
+                                "\"message.output_text.logprobs\" is",
+                                name ? name : "");
         asks = 1;
     }
     if (!is_absent(top) && (!json_is_integer(top) || n < 0 || n > REQUEST_MAX_TOP))
-        return refuse(why, "top_logprobs", ": must be an integer from 0 to 20");
+        return refuse_field(why, "top_logprobs", ": must be an integer from 0 to 20");
     if (n && !asks)
-        return refuse(why, "top_logprobs", ": needs \"message.output_text.logprobs\" in include");
+        return refuse_field(why, "top_logprobs",
+                            ": needs \"message.output_text.logprobs\" in include");
     if (asks) r->logprobs = (int)n;
     return 0;
 }
@@ -423,7 +422,7 @@ static int read_word(const json_t **word, const char *field, const json_t *v,
         size_t n = strlen(all);
         snprintf(all + n, sizeof all - n, "%s \"%s\"", i ? "," : "", words[i]);
     }
-    return refuse(why, field, ": must be one of%s", all);
+    return refuse_field(why, field, ": must be one of%s", all);
 }
 
 /* Members of the object FIELD that are none of KNOWN. */
@@ -433,10 +432,10 @@ static int check_object(const json_t *v, const char *field, const char *const *k
     const char *name;
     json_t *member;
     if (is_absent(v)) return 0;
-    if (!json_is_object(v)) return refuse(why, field, ": must be an object");
+    if (!json_is_object(v)) return refuse_field(why, field, ": must be an object");
     json_object_foreach ((json_t *)(uintptr_t)v, name, member)
         if (!is_among(name, known) && !is_nothing(member))
-            return refuse(why, field, ".%.60s: is not served", name);
+            return refuse_field(why, field, ".%.60s: is not served", name);
     return 0;
 }
 
@@ -473,17 +472,17 @@ static int check_repeated(const json_t *body, struct refusal *why)
     const char *name;
     json_t *member;
     if (!is_absent(metadata) && !json_is_object(metadata))
-        return refuse(why, "metadata", ": must be an object of strings");
+        return refuse_field(why, "metadata", ": must be an object of strings");
     json_object_foreach ((json_t *)(uintptr_t)metadata, name, member)
         if (!json_is_string(member))
-            return refuse(why, "metadata", ": must be an object of strings");
+            return refuse_field(why, "metadata", ": must be an object of strings");
     if (!is_absent(store) && !json_is_boolean(store))
-        return refuse(why, "store", ": must be true or false");
+        return refuse_field(why, "store", ": must be true or false");
     if (!is_absent(most) && !json_is_integer(most))
-        return refuse(why, "max_tool_calls", ": must be an integer");
+        return refuse_field(why, "max_tool_calls", ": must be an integer");
     for (int i = 0; texts[i]; i++)
         if (!is_absent(v = json_object_get(body, texts[i])) && !json_is_string(v))
-            return refuse(why, texts[i], ": must be a string");
+            return refuse_field(why, texts[i], ": must be a string");
     return 0;
 }
 

@@ -8,13 +8,6 @@
 
 enum { MAX_BAD_WORDS = 1024, MAX_BAD_BYTES = 4096 };
 
-static int refuse(struct refusal *why, const char *field, const char *text)
-{
-    why->field = field;
-    err_set(&why->why, "%s: %s", field, text);
-    return 1;
-}
-
 static int by_id(const void *a, const void *b)
 {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;

@@ -7,16 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 4))) static int refuse(struct refusal *why, const char *field,
-                                                        const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int
+refuse_tools(struct refusal *why, const char *field, const char *fmt, ...)
 {
-    char text[200];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    why->field = field;
-    err_set(&why->why, "%s: %s", field, text);
+    char place[64];
+    va_list values;
+    snprintf(place, sizeof place, "%s: ", field);
+    va_start(values, fmt);
+    refuse_at(why, field, place, fmt, values);
+    va_end(values);
     return 1;
 }
 
@@ -29,20 +28,20 @@ static int add_tool(struct record_tools *t, const json_t *tool, size_t i, struct
     json_t *name = json_object_get(f, "name"), *parameters = json_object_get(f, "parameters"),
            *strict = json_object_get(f, "strict"), *other, *own;
     size_t k;
-    if (!json_is_object(tool)) return refuse(why, "tools", "%zu is not an object", i);
+    if (!json_is_object(tool)) return refuse_tools(why, "tools", "%zu is not an object", i);
     if (!json_is_string(type) || strcmp(json_string_value(type), "function"))
-        return refuse(why, "tools", "the type of %zu is not \"function\"", i);
-    if (!json_is_object(f)) return refuse(why, "tools", "%zu has no function", i);
+        return refuse_tools(why, "tools", "the type of %zu is not \"function\"", i);
+    if (!json_is_object(f)) return refuse_tools(why, "tools", "%zu has no function", i);
     if (!json_string_length(name) || strlen(json_string_value(name)) != json_string_length(name))
-        return refuse(why, "tools", "function.name of %zu is missing or no text", i);
+        return refuse_tools(why, "tools", "function.name of %zu is missing or no text", i);
     if (!is_absent(parameters) && !json_is_object(parameters) && !json_is_boolean(parameters))
-        return refuse(why, "tools", "function.parameters of %zu are not a JSON schema: an object",
-                      i);
+        return refuse_tools(why, "tools",
+                            "function.parameters of %zu are not a JSON schema: an object", i);
     if (!is_absent(strict) && !json_is_boolean(strict))
-        return refuse(why, "tools", "function.strict of %zu is not true or false", i);
+        return refuse_tools(why, "tools", "function.strict of %zu is not true or false", i);
     json_array_foreach (t->list, k, other)
         if (json_equal(json_object_get(other, "name"), name))
-            return refuse(why, "tools", "%zu and %zu have the same name", k, i);
+            return refuse_tools(why, "tools", "%zu and %zu have the same name", k, i);
     json_array_append_new(t->list, own = json_object());
     json_object_set(own, "name", name);
     if (json_is_true(strict)) t->is_strict = 1;
@@ -69,13 +68,14 @@ static int choose(struct record_tools *t, const json_t *v, struct refusal *why)
     json_t *name = json_object_get(json_object_get(v, "function"), "name"), *tool = NULL;
     size_t i;
     if (!type || strcmp(type, "function") || !json_is_string(name))
-        return refuse(why, "tool_choice",
-                      "must be \"none\", \"auto\", \"required\" or {\"type\": \"function\", "
-                      "\"function\": {\"name\": ..}}");
+        return refuse_tools(why, "tool_choice",
+                            "must be \"none\", \"auto\", \"required\" or {\"type\": \"function\", "
+                            "\"function\": {\"name\": ..}}");
     json_array_foreach (t->list, i, tool)
         if (json_equal(json_object_get(tool, "name"), name)) break;
     if (i == json_array_size(t->list))
-        return refuse(why, "tool_choice", "'%.60s' is none of the tools", json_string_value(name));
+        return refuse_tools(why, "tool_choice", "'%.60s' is none of the tools",
+                            json_string_value(name));
     json_t *alone = json_array();
     json_array_append(alone, tool);
     json_decref(t->list);
@@ -102,9 +102,10 @@ static int allow(struct record_tools *t, const json_t *choice, struct refusal *w
     size_t i, k;
     int rc = 0;
     if (!mode || (strcmp(mode, "auto") && strcmp(mode, "required")))
-        rc = refuse(why, "tool_choice", "allowed_tools.mode must be \"auto\" or \"required\"");
+        rc = refuse_tools(why, "tool_choice",
+                          "allowed_tools.mode must be \"auto\" or \"required\"");
     else if (!json_is_array(tools) || !json_array_size(tools))
-        rc = refuse(why, "tool_choice", "allowed_tools.tools must be an array of functions");
+        rc = refuse_tools(why, "tool_choice", "allowed_tools.tools must be an array of functions");
     else t->choice = strcmp(mode, "auto") ? TOOLS_REQUIRED : TOOLS_AUTO;
     json_array_foreach (t->list, i, tool) {
         int is_allowed = 0;
@@ -114,8 +115,9 @@ static int allow(struct record_tools *t, const json_t *choice, struct refusal *w
         if (is_allowed) json_array_append(list, tool);
     }
     if (!rc && json_array_size(list) != json_array_size(tools))
-        rc = refuse(why, "tool_choice",
-                    "allowed_tools.tools has something that is none of the tools, or one twice");
+        rc = refuse_tools(
+            why, "tool_choice",
+            "allowed_tools.tools has something that is none of the tools, or one twice");
     json_decref(t->list);
     t->list = list;
     t->is_strict = 1;
@@ -148,9 +150,9 @@ int record_read_tools(struct record *r, const json_t *body, struct refusal *why,
             why, "tool_choice",
             "must be \"none\", \"auto\", \"required\" or an object that names a function");
     if (t->choice == TOOLS_NONE) return 0;
-    if (!r->tools) return refuse(why, "tool_choice", "needs tools");
+    if (!r->tools) return refuse_tools(why, "tool_choice", "needs tools");
     if (!is_absent(parallel) && !json_is_boolean(parallel))
-        return refuse(why, "parallel_tool_calls", "must be true or false");
+        return refuse_tools(why, "parallel_tool_calls", "must be true or false");
     t->is_single = json_is_false(parallel);
     if (read_list(t, r->tools, why)) return 1;
     word = json_string_value(json_object_get(choice, "type"));
