@@ -1,6 +1,7 @@
 #include "convert/gguf.h"
 
 #include "core/base/file.h"
+#include "core/base/safetensors.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -215,14 +216,9 @@ static void forget(struct gguf *g)
     g->tensors = NULL, g->n_tensors = 0;
 }
 
-static int read_start(const struct gguf *g, uint8_t *p, uint64_t bytes, struct err *e)
+int gguf_read(const struct gguf *g, void *dst, uint64_t offset, uint64_t bytes, struct err *e)
 {
-    for (uint64_t at = 0; at < bytes;) {
-        ssize_t n = pread(g->fd, p + at, bytes - at, (off_t)at);
-        if (n <= 0) return err_sys(e, "%s: cannot read", g->path);
-        at += (uint64_t)n;
-    }
-    return 0;
+    return st_read(&(struct st_file){.path = g->path, .fd = g->fd}, dst, offset, bytes, e);
 }
 
 /* The header's length is not said: twice as much of the file is read until it is whole. */
@@ -236,7 +232,7 @@ static int header(struct gguf *g, struct err *e)
             return err_memory(e);
         }
         c.p = p;
-        int rc = read_start(g, p, c.n, e) || parse(g, &c, e) ? -1 : 0;
+        int rc = gguf_read(g, p, 0, c.n, e) || parse(g, &c, e) ? -1 : 0;
         free(p);
         if (!rc || !c.is_short || c.n == g->file_bytes || size >= MAX_HEADER) return rc;
         forget(g);

@@ -42,6 +42,8 @@ struct gguf {
 
 int gguf_open(struct gguf *g, const char *path, struct err *e);
 void gguf_close(struct gguf *g);
+/* Reads BYTES at OFFSET of the file; as st_read(). */
+int gguf_read(const struct gguf *g, void *dst, uint64_t offset, uint64_t bytes, struct err *e);
 /* The tensor of that name, or NULL. */
 const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name);
 /* The type of that number, or NULL; its name in messages, also of one that is not read. */

@@ -55,7 +55,8 @@ int gguf_integer(const struct gguf_checkpoint *k, const char *name, int64_t fall
 int gguf_real(const struct gguf_checkpoint *k, const char *name, double fallback, double *x,
               struct err *e);
 const json_t *gguf_key(const struct gguf_checkpoint *k, const char *name);
-/* Adds a small file of J, which it takes over. */
+/* Adds a small file, DATA [n, and a NUL behind], which it takes over; the other one of J. */
+void gguf_add_text(struct gguf_checkpoint *k, const char *name, char *data, size_t n);
 int gguf_add_json(struct gguf_checkpoint *k, const char *name, json_t *j, struct err *e);
 int gguf_config(struct gguf_checkpoint *k, struct err *e);    /* config.json */
 int gguf_tokenizer(struct gguf_checkpoint *k, struct err *e); /* the tokenizer's files */

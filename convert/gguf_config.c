@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Keys behind the architecture's name that are used below, or change no answer. */
 static const char *const known[] = {"vocab_size",
@@ -105,8 +104,7 @@ static int factors(const struct gguf_checkpoint *k, json_t *c, struct err *e)
         return err_set(e, "%s: tensor '%s' is no row of numbers", k->file.path, t->name);
     uint8_t *raw = malloc(t->bytes);
     int rc = raw && list ? 0 : err_memory(e);
-    if (!rc && pread(k->file.fd, raw, t->bytes, (off_t)t->offset) != (ssize_t)t->bytes)
-        rc = err_sys(e, "%s: cannot read", k->file.path);
+    if (!rc) rc = gguf_read(&k->file, raw, t->offset, t->bytes, e);
     for (int64_t i = 0; i < t->size[0] && !rc; i++) {
         float x;
         t->type->floats(raw + i * t->type->bytes, &x);

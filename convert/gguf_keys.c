@@ -37,12 +37,17 @@ int gguf_real(const struct gguf_checkpoint *k, const char *name, double fallback
     return 0;
 }
 
+void gguf_add_text(struct gguf_checkpoint *k, const char *name, char *data, size_t n)
+{
+    CHECK(k->n_texts < GGUF_TEXTS);
+    k->text[k->n_texts++] = (struct gguf_text){name, data, n};
+}
+
 int gguf_add_json(struct gguf_checkpoint *k, const char *name, json_t *j, struct err *e)
 {
     char *data = j ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
     if (!data) return err_memory(e);
-    CHECK(k->n_texts < GGUF_TEXTS);
-    k->text[k->n_texts++] = (struct gguf_text){name, data, strlen(data)};
+    gguf_add_text(k, name, data, strlen(data));
     return 0;
 }

@@ -164,8 +164,7 @@ static int spm(struct gguf_checkpoint *k, const struct pieces *p, struct err *e)
         free(b.p);
         return err_memory(e);
     }
-    CHECK(k->n_texts < GGUF_TEXTS);
-    k->text[k->n_texts++] = (struct gguf_text){"tokenizer.model", (char *)b.p, b.n - 1};
+    gguf_add_text(k, "tokenizer.model", (char *)b.p, b.n - 1);
     return 0;
 }
 

@@ -4,7 +4,6 @@
 
 #include "core/base/dtype.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +65,10 @@ int gguf_name(const struct gguf_checkpoint *k, const char *name, char *room, str
     int layer, at = 0;
     char stem[64];
     for (size_t i = 0; i < sizeof outer / sizeof *outer; i++)
-        if (!strcmp(name, outer[i][0])) return snprintf(room, NAME_BYTES, "%s", outer[i][1]) < 0;
+        if (!strcmp(name, outer[i][0])) {
+            snprintf(room, NAME_BYTES, "%s", outer[i][1]);
+            return 0;
+        }
     if (sscanf(name, "blk.%d.%63[a-z0-9_].%n", &layer, stem, &at) == 2 && at && layer >= 0) {
         const char *own = layer_name(k, stem), *end = name + at;
         if (own && (!strcmp(end, "weight") || !strcmp(end, "bias"))) {
@@ -85,19 +87,6 @@ int gguf_is_coded(const struct gguf_checkpoint *k, const struct gguf_tensor *t)
 }
 
 /* ---- reading */
-
-static int read_file(const struct gguf *g, uint8_t *p, uint64_t offset, uint64_t bytes,
-                     struct err *e)
-{
-    while (bytes) {
-        ssize_t n = pread(g->fd, p, bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return err_sys(e, "%s: cannot read", g->path);
-        if (!n) return err_set(e, "%s: file ends while it is being read", g->path);
-        p += n, offset += (uint64_t)n, bytes -= (uint64_t)n;
-    }
-    return 0;
-}
 
 /* The row of the file that holds row r: of a head's first half 0, 2, 4, .., of its second 1, 3, ..
  */
@@ -160,7 +149,7 @@ static int read_rows(const struct gguf_checkpoint *k, const struct gguf_view *v,
     while (bytes && !rc) {
         uint64_t r = at / v->row_bytes, from = at % v->row_bytes, n = v->row_bytes - from;
         if (n > bytes) n = bytes;
-        rc = read_file(&k->file, raw,
+        rc = gguf_read(&k->file, raw,
                        v->t->offset + (uint64_t)row_in_file(v, (int64_t)r) * file_row, file_row, e);
         if (rc) break;
         show_row(v, raw, n == v->row_bytes ? dst : row);

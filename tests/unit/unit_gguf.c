@@ -3,6 +3,7 @@
 #include "convert/convert.h"
 #include "convert/gguf_checkpoint.h"
 #include "core/base/dtype.h"
+#include "core/model/modelfile.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -105,7 +106,8 @@ static void fill(const struct made *m, uint8_t *p)
         float f = f32_from_f16(h);
         if (m->type == 0) memcpy(p + i, &f, 4);
         else memcpy(p + i + (m->type == 14 ? 208 : 0), &h, 2);
-        if (m->type == 3) memcpy(p + i + 2, &h, 2);
+        const uint16_t least = f16_from_f32(-3 * f);
+        if (m->type == 3) memcpy(p + i + 2, &least, 2);
     }
 }
 
@@ -310,49 +312,33 @@ static float number_of(const struct gguf *g, const char *name, int64_t r, int64_
     return y[j % t->type->per];
 }
 
-/* Rows of codes of `bits` bits with scales are the file's rows, of which half a head's stand apart
- * where `head` is not 0. */
+/* The row of the file with row r of a module: halves of a head's rows stand apart where `head` is
+ * not 0. */
+static int64_t row_of(int64_t r, int head)
+{
+    return head ? r - r % head + r % (head / 2) * 2 + r % head / (head / 2) : r;
+}
+
+/* A module of codes of `width` bits is the file's tensor; `least`: codes are 16 more, and behind a
+ * row's scales stand its least values. */
 static void same_codes(const struct checkpoint *k, const char *module, const char *name, int width,
-                       int head)
+                       int head, int least)
 {
     char full[200];
     snprintf(full, sizeof full, "%s.weight_packed", module);
     const struct hf_tensor *codes = find(k, full);
-    snprintf(full, sizeof full, "%s.weight_scale", module);
+    snprintf(full, sizeof full, "%s.weight_scale%s", module, least ? "_and_least" : "");
     const struct hf_tensor *scales = find(k, full);
     uint8_t *q = read_all(codes), *s = read_all(scales);
-    int64_t rows = codes->t->shape[0], n = scales->t->shape[1] * 32;
+    int64_t rows = codes->t->shape[0], blocks = scales->t->shape[1] / (1 + least), n = blocks * 32;
     assert_int_equal(codes->t->shape[1], n * width / 32);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < n; j++) {
-            int64_t own = head ? r - r % head + r % (head / 2) * 2 + r % head / (head / 2) : r;
-            float want = number_of(&k->dir.gguf->file, name, own, j),
-                  have = half(s + 2 * (r * (n / 32) + j / 32)) *
-                         ((float)bits(q + r * n * width / 8, (int)(j * width), width) -
-                          (float)(1 << (width - 1)));
-            assert_true(want == have);
-        }
-    free(q);
-    free(s);
-}
-
-/* Of Q4_1: a code of 8 bits is 16 and the code, scales come first, then least values. */
-static void with_least(const struct checkpoint *k, const char *module, const char *name)
-{
-    char full[200];
-    snprintf(full, sizeof full, "%s.weight_packed", module);
-    const struct hf_tensor *codes = find(k, full);
-    snprintf(full, sizeof full, "%s.weight_scale_and_least", module);
-    const struct hf_tensor *scales = find(k, full);
-    uint8_t *q = read_all(codes), *s = read_all(scales);
-    int64_t rows = codes->t->shape[0], blocks = scales->t->shape[1] / 2;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < blocks * 32; j++) {
-            const uint8_t *of_row = s + 4 * r * blocks;
-            float want = number_of(&k->dir.gguf->file, name, r, j),
-                  have = half(of_row + 2 * (j / 32)) * (float)(q[r * blocks * 32 + j] - 16) +
-                         half(of_row + 2 * (blocks + j / 32));
-            assert_true(want == have);
+            const uint8_t *scale = s + 2 * (r * blocks * (1 + least) + j / 32);
+            float code = (float)bits(q + r * n * width / 8, (int)(j * width), width),
+                  want = number_of(&k->dir.gguf->file, name, row_of(r, head), j);
+            assert_true(want == (least ? half(scale) * (code - 16) + half(scale + 2 * blocks)
+                                       : half(scale) * (code - (float)(1 << (width - 1)))));
         }
     free(q);
     free(s);
@@ -386,11 +372,11 @@ static void model(void **state)
     assert_int_equal(k.dir.gguf->n_wide, 1);
     assert_null(k.dir.gguf->k_quant);
 #define LAYER "model.layers.0."
-    same_codes(&k, LAYER "self_attn.q_proj", "blk.0.attn_q.weight", 4, HEAD);
-    same_codes(&k, LAYER "self_attn.k_proj", "blk.0.attn_k.weight", 8, HEAD);
-    same_codes(&k, LAYER "mlp.up_proj", "blk.0.ffn_up.weight", 4, 0);
-    same_codes(&k, LAYER "mlp.down_proj", "blk.0.ffn_down.weight", 8, 0);
-    with_least(&k, LAYER "self_attn.v_proj", "blk.0.attn_v.weight");
+    same_codes(&k, LAYER "self_attn.q_proj", "blk.0.attn_q.weight", 4, HEAD, 0);
+    same_codes(&k, LAYER "self_attn.k_proj", "blk.0.attn_k.weight", 8, HEAD, 0);
+    same_codes(&k, LAYER "mlp.up_proj", "blk.0.ffn_up.weight", 4, 0, 0);
+    same_codes(&k, LAYER "mlp.down_proj", "blk.0.ffn_down.weight", 8, 0, 0);
+    same_codes(&k, LAYER "self_attn.v_proj", "blk.0.attn_v.weight", 8, 0, 1);
     same_numbers(&k, LAYER "self_attn.o_proj.weight", "blk.0.attn_output.weight");
     same_numbers(&k, LAYER "mlp.gate_proj.weight", "blk.0.ffn_gate.weight");
     same_numbers(&k, LAYER "post_attention_layernorm.weight", "blk.0.ffn_norm.weight");
@@ -412,6 +398,63 @@ static int convert(struct err *e)
     int rc = convert_run(&o, e);
     assert_true(rc ? *e->msg != 0 : !*e->msg);
     return rc;
+}
+
+/* The weights of a linear of the model file are the file's tensor: what the slots of an input hold,
+ * added up. */
+static void same_weights(const struct modelfile *m, const struct gguf *g, const char *linear,
+                         const char *name, int head)
+{
+    static const char *const parts[] = {"codes", "scales", "zeros", "perm"};
+    enum { CODES, SCALES, ZEROS, PERM };
+    char full[200];
+    struct tview v[4];
+    const struct gguf_tensor *t = gguf_find(g, name);
+    for (int i = 0; i < 4; i++) {
+        snprintf(full, sizeof full, "layers.0.%s.%s", linear, parts[i]);
+        int there = mf_find(m, full, &v[i]);
+        assert_true(there || i == PERM);
+        if (!there) v[i].data = NULL;
+    }
+    const int32_t *perm = v[PERM].data;
+    const uint8_t *codes = v[CODES].data, *zeros = v[ZEROS].data;
+    int64_t in = t->size[0], n_rows = t->size[1], panels = (n_rows + 15) / 16,
+            groups = (int64_t)v[ZEROS].bytes / panels / 16,
+            k = (int64_t)v[CODES].bytes * 2 / panels / 16, group = k / groups;
+    for (int64_t r = 0; r < n_rows; r++) {
+        float w[DIM] = {0};
+        for (int64_t j = 0; j < k; j++) {
+            int64_t panel = r / 16, at = (panel * groups + j / group) * 16 + r % 16;
+            uint8_t byte = codes[((panel * (k / 8) + j / 8) * 16 + r % 16) * 4 + j % 4];
+            int code = j % 8 < 4 ? byte & 15 : byte >> 4;
+            int64_t i = perm ? perm[j] : j;
+            if (i >= 0)
+                w[i] += f32_at(v[SCALES].data, v[SCALES].dtype, (size_t)at) *
+                        (float)(code - zeros[at]);
+        }
+        for (int64_t i = 0; i < in; i++)
+            assert_float_equal(w[i], number_of(g, name, row_of(r, head), i), 1e-7);
+    }
+}
+
+static void converted(void **state)
+{
+    struct modelfile m;
+    struct gguf g;
+    struct err e;
+    (void)state;
+    make(&(struct change){0});
+    write_bytes(file.p, file.n);
+    assert_int_equal(convert(&e), 0);
+    assert_int_equal(mf_open(&m, out, &e), 0);
+    assert_int_equal(gguf_open(&g, path, &e), 0);
+    same_weights(&m, &g, "self_attn.q_proj", "blk.0.attn_q.weight", HEAD);
+    same_weights(&m, &g, "self_attn.k_proj", "blk.0.attn_k.weight", HEAD);
+    same_weights(&m, &g, "self_attn.v_proj", "blk.0.attn_v.weight", 0);
+    same_weights(&m, &g, "mlp.up_proj", "blk.0.ffn_up.weight", 0);
+    same_weights(&m, &g, "mlp.down_proj", "blk.0.ffn_down.weight", 0);
+    gguf_close(&g);
+    mf_close(&m);
 }
 
 static void refused(void **state)
@@ -515,10 +558,8 @@ static int close_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks),
-        cmocka_unit_test(model),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(damaged),
+        cmocka_unit_test(blocks),  cmocka_unit_test(model),   cmocka_unit_test(converted),
+        cmocka_unit_test(refused), cmocka_unit_test(damaged),
     };
     return cmocka_run_group_tests(tests, open_dir, close_dir);
 }
