@@ -55,16 +55,4 @@ static void begin_and_count(struct be *be, const struct batch *b)
     odd_begin_step(be, b);
 }
 
-enum { POISON = 317 };
-
-/* NaN logits after one token. */
-static void poison_logits(struct be *be, const struct stepwise_call *c)
-{
-    (void)be;
-    if (c->op->kind != OP_ARGMAX) return;
-    float *logits = odd_buffer(c, c->op->in[0]);
-    for (int i = 0; i < c->batch->n_logits; i++)
-        if (c->batch->token[c->batch->logit_row[i]] == POISON) logits[i * VOCAB + 7] = NAN;
-}
-
 #endif

@@ -8,7 +8,7 @@
 #include "tests/unit/sched_records.h"
 
 /* Another kernel for each phase, as devices have them: rows of prompts get another rounding. */
-static void linear_by_phase(struct be *be, const struct stepwise_call *c)
+__attribute__((unused)) static void linear_by_phase(struct be *be, const struct stepwise_call *c)
 {
     const struct op *op = c->op;
     (void)be;

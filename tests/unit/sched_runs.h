@@ -122,7 +122,8 @@ static struct sched_stats run(const struct setup *u, struct record *all, int n)
     return stats;
 }
 
-static void expect_same(const struct setup *u, struct record *all, int n, const uint64_t *want)
+__attribute__((unused)) static void expect_same(const struct setup *u, struct record *all, int n,
+                                                const uint64_t *want)
 {
     for (int i = 0; i < n; i++)
         if (digest(&all[i]) != want[i])

@@ -1,20 +1,17 @@
 /* unit_families.c: every family's configuration as checkpoints have it, defaults of missing keys,
- * refusals; the rows that a linear takes. */
+ * refusals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "convert/hf_config.h"
-#include "convert/plan_rows.h"
+#include "tests/unit/family_config.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct notes quiet = {.quiet = 1};
 
 /* A configuration and some keys of the model file; null: the key is not there. */
 static const struct {
@@ -521,18 +518,6 @@ static void test_families(void **state)
     }
 }
 
-/* Reads {"architectures": [CLASS], "vocab_size": 9 EXTRA}. */
-static int read_class(struct hf_config *c, const char *class, const char *extra, struct err *e)
-{
-    char text[1024];
-    snprintf(text, sizeof text, "{\"architectures\": [\"%s\"], \"vocab_size\": 9%s}", class, extra);
-    json_t *j = json_loads(text, 0, NULL);
-    assert_non_null(j);
-    int rc = hfc_read(c, j, NULL, &quiet, e);
-    json_decref(j);
-    return rc;
-}
-
 static void test_defaults(void **state)
 {
     (void)state;
@@ -770,215 +755,11 @@ static void test_interval(void **state)
     }
 }
 
-static void near(float have, double want) { assert_true(fabs(have - want) <= 3e-7 * fabs(want)); }
-
-static void test_ropes(void **state)
-{
-    (void)state;
-    struct hf_config c;
-    struct err e = {0};
-    /* 8 of 16 dimensions rotate: pairs 4 to 7 have no frequency */
-    assert_int_equal(read_class(&c, "StableLmForCausalLM",
-                                ", \"hidden_size\": 64, \"num_attention_heads\": 4, "
-                                "\"num_key_value_heads\": 4, \"partial_rotary_factor\": 0.5",
-                                &e),
-                     0);
-    assert_int_equal(c.rotary, 8);
-    near(c.inv_freq[1], 0.1);
-    assert_true(c.inv_freq[4] == 0 && c.inv_freq[7] == 0);
-    hfc_free(&c);
-    assert_int_equal(
-        read_class(&c, "Phi3ForCausalLM",
-                   ", \"hidden_size\": 16, \"num_attention_heads\": 4, "
-                   "\"max_position_embeddings\": 4096, \"original_max_position_embeddings\": "
-                   "64, \"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1, 2], "
-                   "\"long_factor\": [4, 5]}",
-                   &e),
-        0);
-    near(c.inv_freq[1], 0.005);
-    near(c.inv_freq_long[0], 0.25);
-    near(c.inv_freq_long[1], 0.002);
-    near((float)c.rope_scale, sqrt(1 + log(64) / log(64)));
-    assert_int_equal(c.rope_long_from, 64);
-    hfc_free(&c);
-    /* the key beside rope_scaling has priority, as in transformers */
-    assert_int_equal(read_class(&c, "LlamaForCausalLM",
-                                ", \"vocab_size\": 8, \"original_max_position_embeddings\": 64, "
-                                "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
-                                "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
-                                "\"original_max_position_embeddings\": 8192}",
-                                &e),
-                     0);
-    near(c.inv_freq[40], pow(1e4, -80.0 / 128) / 8);
-    hfc_free(&c);
-    /* the yarn that gpt-oss has by default takes the theta that is there */
-    assert_int_equal(read_class(&c, "GptOssForCausalLM", ", \"rope_theta\": 10000", &e), 0);
-    near(c.inv_freq[31], pow(1e4, -62.0 / 64) / 32);
-    hfc_free(&c);
-    assert_int_equal(read_class(&c, "Gemma3ForCausalLM",
-                                ", \"rope_parameters\": {\"sliding_attention\": {\"rope_type\": "
-                                "\"default\"}, \"full_attention\": {\"rope_type\": \"linear\", "
-                                "\"factor\": 8}}",
-                                &e),
-                     0);
-    near(c.sliding_inv_freq[1], pow(1e4, -2.0 / 256));
-    near(c.inv_freq[1], pow(1e6, -2.0 / 256) / 8);
-    hfc_free(&c);
-    /* Gemma 2 has one RoPE, whose angles may be scaled */
-    assert_int_equal(read_class(&c, "Gemma2ForCausalLM",
-                                ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}", &e),
-                     0);
-    assert_true(c.rope_scale > 1.1);
-    hfc_free(&c);
-    /* proportional: the first quarter of the pairs of the whole head; other heads without windows
-     */
-    assert_int_equal(read_class(&c, "Gemma4ForCausalLM",
-                                ", \"hidden_size_per_layer_input\": 0, \"global_head_dim\": 32, "
-                                "\"head_dim\": 8",
-                                &e),
-                     0);
-    near(c.inv_freq[3], pow(1e6, -6.0 / 32));
-    assert_true(c.inv_freq[4] == 0 && c.inv_freq[15] == 0);
-    near(c.sliding_inv_freq[3], pow(1e4, -6.0 / 8));
-    assert_true(c.head_dims[5] == 32 && c.head_dims[0] == 8);
-    hfc_free(&c);
-    /* gpt-oss without rope keys: YaRN of 4096 positions, factor 32 */
-    assert_int_equal(read_class(&c, "GptOssForCausalLM", "", &e), 0);
-    near((float)c.rope_scale, 0.1 * log(32) + 1);
-    assert_true(c.windows[0] == 128 && c.windows[1] == 0);
-    hfc_free(&c);
-    /* of Llama's heads all dimensions rotate */
-    assert_int_equal(read_class(&c, "LlamaForCausalLM", ", \"partial_rotary_factor\": 0.5", &e), 0);
-    assert_int_equal(c.rotary, c.head_dim);
-    hfc_free(&c);
-    /* a number as text; a list of booleans */
-    assert_int_equal(read_class(&c, "LlamaForCausalLM",
-                                ", \"rope_theta\": \"1e4\", \"rope_scaling\": {\"rope_type\": "
-                                "\"linear\", \"factor\": \"4.0\"}",
-                                &e),
-                     0);
-    near(c.inv_freq[1], pow(1e4, -2.0 / 128) / 4);
-    hfc_free(&c);
-    assert_int_equal(read_class(&c, "SmolLM3ForCausalLM",
-                                ", \"num_hidden_layers\": 2, \"no_rope_layers\": [true, false]",
-                                &e),
-                     0);
-    assert_true(!c.no_rope[0] && c.no_rope[1]);
-    hfc_free(&c);
-    /* numbers of YaRN that are 0 count as missing */
-    assert_int_equal(read_class(&c, "LlamaForCausalLM",
-                                ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 8, "
-                                "\"beta_fast\": 0, \"mscale\": 1, \"mscale_all_dim\": 0}",
-                                &e),
-                     0);
-    near((float)c.rope_scale, 0.1 * log(8) + 1);
-    hfc_free(&c);
-}
-
-/* The rule of an output from a source. */
-static const struct linear_rule *rule_of(const char *to, const char *from)
-{
-    for (const struct linear_rule *r = linear_rules; r->to; r++)
-        if (!strcmp(r->to, to) && !strcmp(r->from, from)) return r;
-    fail_msg("no rule makes %s of %s", to, from);
-    return NULL;
-}
-
-/* Checks the rows that an output takes of a module of `total` outputs. */
-static void rows_are(const struct hf_config *c, const char *to, const char *from, int64_t total,
-                     const int32_t *want, size_t n)
-{
-    struct layer l = {.number = 1};
-    struct err e = {0};
-    int32_t *rows;
-    int64_t of;
-    const struct linear_rule *rule = rule_of(to, from);
-    rows_sizes(&l, c);
-    assert_int_equal(rows_pick(&l, c, rule, &rows, &of, &e), 0);
-    assert_int_equal(of, total);
-    assert_int_equal(l.size[rule->out] * (rule->how & HEADS ? c->n_heads : 1), n);
-    assert_memory_equal(rows, want, n * sizeof *want);
-    free(rows);
-}
-
-/* Latent attention: 2 heads of 1 + 4 (pairs) elements, values of 2, a latent of 3. */
-static void test_latent_rows(void)
-{
-    struct hf_config c = {.n_layers = 2,
-                          .traits = HF_LATENT | HF_INTERLEAVED,
-                          .n_heads = 2,
-                          .n_kv_heads = 1,
-                          .head_dim = 4,
-                          .rotary = 4,
-                          .latent_dim = 3,
-                          .nope_dim = 1,
-                          .value_dim = 2};
-    static const int32_t nope[] = {0, 5}, rotated[] = {1, 3, 2, 4, 6, 8, 7, 9},
-                         latent[] = {0, 1, 2}, key[] = {3, 5, 4, 6}, keys[] = {0, 3},
-                         values[] = {1, 2, 4, 5};
-    rows_are(&c, "self_attn.q_nope_proj", "self_attn.q_b_proj", 10, nope, 2);
-    rows_are(&c, "self_attn.q_rope_proj", "self_attn.q_b_proj", 10, rotated, 8);
-    rows_are(&c, "self_attn.kv_a_proj", "self_attn.kv_a_proj_with_mqa", 7, latent, 3);
-    rows_are(&c, "self_attn.k_rope_proj", "self_attn.kv_a_proj_with_mqa", 7, key, 4);
-    rows_are(&c, "self_attn.kv_b_k", "self_attn.kv_b_proj", 6, keys, 2);
-    rows_are(&c, "self_attn.kv_b_v", "self_attn.kv_b_proj", 6, values, 4);
-}
-
-static void test_rows(void **state)
-{
-    (void)state;
-    struct hf_config c = {.n_layers = 2,
-                          .dim = 8,
-                          .n_heads = 2,
-                          .n_kv_heads = 1,
-                          .head_dim = 8,
-                          .rotary = 4,
-                          .expert_ffn = 3,
-                          .n_experts = 2,
-                          .ffn = 3,
-                          .ple_dim = 2,
-                          .linear_key_heads = 2,
-                          .linear_value_heads = 4,
-                          .linear_key_dim = 1,
-                          .linear_value_dim = 2};
-    /* pairs (0, 2), (1, 3) of 8 go to (0, 4), (1, 5); the others fill up */
-    static const int32_t halves[] = {16, 17, 20, 21, 18, 19, 22, 23},
-                         pairs[] = {16, 18, 20, 21, 17, 19, 22, 23};
-    rows_are(&c, "self_attn.k_proj", "self_attn.qkv_proj", 32, halves, 8);
-    c.traits = HF_INTERLEAVED;
-    rows_are(&c, "self_attn.k_proj", "self_attn.qkv_proj", 32, pairs, 8);
-    c.traits = 0, c.head_dim = 2, c.rotary = 2;
-    static const int32_t v[] = {6, 7}, q[] = {0, 1, 4, 5}, gate[] = {2, 3, 6, 7}, up[] = {3, 4, 5},
-                         odd[] = {1, 3, 5}, layer[] = {2, 3};
-    rows_are(&c, "self_attn.v_proj", "self_attn.qkv_proj", 8, v, 2);
-    rows_are(&c, "self_attn.q_proj", "self_attn.q_proj", 8, q, 4);
-    /* of each of 2 key heads: q of 2 heads, k, v */
-    static const int32_t of_q[] = {0, 1, 2, 3, 8, 9, 10, 11}, of_k[] = {4, 5, 12, 13},
-                         of_v[] = {6, 7, 14, 15};
-    c.n_heads = 4, c.n_kv_heads = 2;
-    rows_are(&c, "self_attn.q_proj", "attention.wqkv", 16, of_q, 8);
-    rows_are(&c, "self_attn.k_proj", "attention.wqkv", 16, of_k, 4);
-    rows_are(&c, "self_attn.v_proj", "attention.wqkv", 16, of_v, 4);
-    c.n_heads = 2, c.n_kv_heads = 1;
-    rows_are(&c, "self_attn.gate_proj", "self_attn.q_proj", 8, gate, 4);
-    rows_are(&c, "mlp.up_proj", "mlp.gate_up_proj", 6, up, 3);
-    rows_are(&c, "mlp.experts.up_proj", "mlp.experts.gate_up.%d", 6, odd, 3);
-    rows_are(&c, "per_layer_model_projection", "per_layer_model_projection", 4, layer, 2);
-    /* of each of 2 key heads: q 1, k 1, v 2 x 2, z 2 x 2 */
-    static const int32_t qkv[] = {0, 10, 1, 11, 2, 3, 4, 5, 12, 13, 14, 15},
-                         z[] = {6, 7, 8, 9, 16, 17, 18, 19}, a[] = {2, 3, 6, 7};
-    rows_are(&c, "linear_attn.qkv_proj", "linear_attn.in_proj_qkvz", 20, qkv, 12);
-    rows_are(&c, "linear_attn.z_proj", "linear_attn.in_proj_qkvz", 20, z, 8);
-    rows_are(&c, "linear_attn.a_proj", "linear_attn.in_proj_ba", 8, a, 4);
-    test_latent_rows();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families), cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_ropes),
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_flags),
         cmocka_unit_test(test_biases),   cmocka_unit_test(test_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

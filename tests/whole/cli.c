@@ -239,99 +239,6 @@ static void llama_cpp(void)
     process_free(&p);
 }
 
-/* No line is wider than a terminal; defaults are named. */
-static void help(void)
-{
-    static const char *const programs[] = {"run", "convert", "bench"};
-    struct process p;
-    char path[560], what[64];
-    for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%.*s%s", (int)(strlen(run_bin) - 3), run_bin, programs[i]);
-        process_run(&p, (char *[]){path, "--help", NULL}, NULL);
-        size_t widest = 0;
-        for (const char *s = p.out, *end; *s; s = end + (*end == '\n')) {
-            end = s + strcspn(s, "\n");
-            if ((size_t)(end - s) > widest) widest = (size_t)(end - s);
-        }
-        snprintf(what, sizeof what, "the help of %s fits 100 columns", programs[i]);
-        check(p.code == 0 && !p.err_bytes && widest > 80 && widest <= 100, what, &p);
-        process_free(&p);
-    }
-    RUN(&p, NULL, "--help");
-    check(strstr(p.out, "--predict, --n-predict N") && strstr(p.out, "-h, --help, --usage"),
-          "all names in the help", &p);
-    check(strstr(p.out, "auto (default): f16") && strstr(p.out, "auto (default)") &&
-              strstr(p.out, "(default -1:"),
-          "defaults in the help", &p);
-    process_free(&p);
-}
-
-/* The manual page of a program: roff without a warning, with every option of the help. */
-static void manual(const char *program)
-{
-    struct process p;
-    char command[900], what[128];
-    snprintf(what, sizeof what, "the manual page of %s", program);
-    if (system("command -v groff >/dev/null")) {
-        skip("%s: no groff here", what);
-        return;
-    }
-    snprintf(command, sizeof command, "%s --print-man | groff -man -Tutf8 -ww -P-c -P-b -P-u",
-             program);
-    process_run(&p, (char *[]){"/bin/sh", "-c", command, NULL}, NULL);
-    check(p.code == 0 && !p.err_bytes && strstr(p.out, "NAME\n") && strstr(p.out, "EXIT STATUS") &&
-              strstr(p.out, "--help, --usage") && strstr(p.out, "DESCRIPTION\n") &&
-              strstr(p.out, "EXAMPLES\n") && strstr(p.out, "FILES\n") &&
-              strstr(p.out, "SEE ALSO\n"),
-          what, &p);
-    process_free(&p);
-}
-
-/* What bash offers for the last of some words. */
-static void completes(const char *program, const char *words, const char *offered)
-{
-    struct process p;
-    char command[1200], what[128];
-    const char *name = strrchr(program, '/') + 1;
-    snprintf(what, sizeof what, "completion of: %s %s", name, words);
-    snprintf(command, sizeof command,
-             "eval \"$(%s --print-completion bash)\" && COMP_WORDS=(%s %s) && "
-             "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) && f=_%s && { ${f//-/_}; "
-             "echo \"${COMPREPLY[*]}\"; } && complete -p %s >/dev/null",
-             program, name, words, name, name);
-    process_run(&p, (char *[]){"/bin/bash", "-c", command, NULL}, NULL);
-    p.out[strcspn(p.out, "\n")] = 0;
-    check(p.code == 0 && !p.err_bytes && !strcmp(p.out, offered), what, &p);
-    process_free(&p);
-}
-
-/* What the tables of options print beside the help. */
-static void manuals_and_completion(void)
-{
-    char bench_bin[560];
-    snprintf(bench_bin, sizeof bench_bin, "%.*sbench", (int)(strlen(run_bin) - 3), run_bin);
-    manual(run_bin);
-    manual(convert_bin);
-    manual(bench_bin);
-    if (access("/bin/bash", X_OK)) {
-        skip("completion: no bash here");
-        return;
-    }
-    completes(run_bin, "--perp", "--perplexity");
-    completes(run_bin, "--perplexity ''", "second-half contiguous documents");
-    completes(run_bin, "-m x --backend c", "cpu");
-    completes(run_bin, "--model ''", "");
-    completes(run_bin, "--cpu re", "ref");
-    completes(run_bin, "--samplers top_", "top_n_sigma top_k top_p");
-    completes(run_bin, "--backend = c", "cpu");
-    completes(run_bin, "--kv =", "auto f16 f32 int8 int4");
-    completes(run_bin, "-n ''", "");
-    completes(convert_bin, "--ver", "--verbose --verify --version");
-    completes(convert_bin, "dir", "");
-    completes(bench_bin, "--act f32,i", "f32,i16 f32,int8");
-    ERROR(2, "--print-completion tcsh: must be one of bash, zsh", "--print-completion", "tcsh");
-}
-
 /* The shipped prompts: their ids, and text and ids of the greedy answer. */
 static void demo_answers(void)
 {
@@ -535,73 +442,6 @@ static void invariance(void)
         }
         free(first);
     }
-}
-
-/* Ctrl-C: statistics, exit 4, the text so far ends with a newline. */
-static void interrupt(void)
-{
-    int out[2];
-    if (pipe(out)) exit(2);
-    pid_t pid = fork();
-    if (!pid) {
-        dup2(out[1], 1);
-        dup2(out[1], 2);
-        execv(run_bin, (char *[]){run_bin, "-m", model, "-p", "Once", "--temp", "0", "--ignore-eos",
-                                  "--cpu", "ref", NULL});
-        _exit(127);
-    }
-    close(out[1]);
-    static char text[65536];
-    size_t n = 0;
-    for (ssize_t got;
-         n + 1 < sizeof text && (got = read(out[0], text + n, sizeof text - 1 - n)) > 0;) {
-        if (n < 40 && n + (size_t)got >= 40) kill(pid, SIGINT);
-        n += (size_t)got;
-    }
-    int status;
-    waitpid(pid, &status, 0);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 && strstr(text, "tok/s"),
-          "Ctrl-C ends with statistics and exit 4", NULL);
-    check(strstr(text, "\nstopping after this step") != NULL, "Ctrl-C is answered", NULL);
-    close(out[0]);
-}
-
-/* The same while a long prompt is being computed: ends between two steps, no half file of logits.
- */
-static void interrupt_prompt(void)
-{
-    char ids[4096] = "1";
-    for (int i = 0; i < 1000; i++) strcat(ids, ",5");
-    int err[2];
-    if (pipe(err)) exit(2);
-    pid_t pid = fork();
-    if (!pid) {
-        dup2(err[1], 2);
-        execv(run_bin, (char *[]){run_bin, "-m", model, "--prompt-ids", ids, "-n", "1", "-b", "1",
-                                  "--format", "ids", "--cpu", "ref", "--logits-out", file_a, NULL});
-        _exit(127);
-    }
-    close(err[1]);
-    char part[700];
-    struct stat st = {0};
-    int status = 0;
-    snprintf(part, sizeof part, "%s.part", file_a);
-    while (stat(part, &st) || st.st_size < 20000) /* it has written the first tokens' logits */
-        if (waitpid(pid, &status, WNOHANG)) break;
-        else usleep(1000);
-    kill(pid, SIGINT);
-    char text[4096];
-    size_t n = 0;
-    for (ssize_t got;
-         n + 1 < sizeof text && (got = read(err[0], text + n, sizeof text - 1 - n)) > 0;)
-        n += (size_t)got;
-    text[n] = 0;
-    close(err[0]);
-    waitpid(pid, &status, 0);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 4 &&
-              strstr(text, "stopping after this step") && strstr(text, "stopped after"),
-          "Ctrl-C within the prompt", NULL);
-    check(access(file_a, F_OK), "a stopped run leaves no logits file", NULL);
 }
 
 /* --chat: the model's template, or one that is given, wraps the prompt; BOS comes once; only the
@@ -899,15 +739,11 @@ int main(int argc, char **argv)
     errors();
     usage();
     llama_cpp();
-    help();
-    manuals_and_completion();
     demo_answers();
     byte_order_marks();
     text_round_trip();
     generation();
     invariance();
-    interrupt();
-    interrupt_prompt();
     replaced();
     notes();
     address_space();

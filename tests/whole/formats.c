@@ -14,67 +14,6 @@
 
 static const char *program, *run_program;
 
-/* ---- models */
-
-enum { GATE, UP, DOWN, LINEARS };
-static const char *const linear_names[] = {"gate_proj", "up_proj", "down_proj"};
-static struct matrix want[EXPERTS][LINEARS];
-
-typedef void put_fn(const struct matrix *, const char *, const struct how *);
-
-#define QWEN3_MOE(class, type)                                                                     \
-    "\"architectures\":[\"" class "\"],\"model_type\":\"" type "\",\"hidden_size\":64,"            \
-                                  "\"intermediate_size\":48,"                                      \
-                                  "\"moe_intermediate_size\":48,\"num_hidden_layers\":1,\"num_"    \
-                                  "attention_heads\":2,"                                           \
-                                  "\"num_key_value_heads\":1,\"head_dim\":32,\"vocab_size\":32,"   \
-                                  "\"num_experts\":3,"                                             \
-                                  "\"num_experts_per_tok\":2,\"norm_topk_prob\":true,\"decoder_"   \
-                                  "sparse_step\":1,"                                               \
-                                  "\"mlp_only_layers\":[],\"max_position_embeddings\":128,\"rms_"  \
-                                  "norm_eps\":1e-6,"                                               \
-                                  "\"rope_theta\":10000.0,\"tie_word_embeddings\":true,\"hidden_"  \
-                                  "act\":\"silu\""
-static const char qwen3_moe[] = QWEN3_MOE("Qwen3MoeForCausalLM", "qwen3_moe"),
-                  qwen3_vl_moe[] = QWEN3_MOE("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe");
-
-/* All tensors of the model but its experts. */
-static void put_rest(void)
-{
-    static const char *const norms[] = {"input_layernorm", "post_attention_layernorm",
-                                        "self_attn.q_norm", "self_attn.k_norm"};
-    char name[100];
-    add_random(SHAPE(VOCAB, DIM), "model.embed_tokens.weight");
-    add_random(SHAPE(DIM), "model.norm.weight");
-    for (int i = 0; i < 4; i++) {
-        snprintf(name, sizeof name, "model.layers.0.%s.weight", norms[i]);
-        add_random(SHAPE(i < 2 ? DIM : 32), name);
-    }
-    add_random(SHAPE(64, DIM), "model.layers.0.self_attn.q_proj.weight");
-    add_random(SHAPE(32, DIM), "model.layers.0.self_attn.k_proj.weight");
-    add_random(SHAPE(32, DIM), "model.layers.0.self_attn.v_proj.weight");
-    add_random(SHAPE(DIM, 64), "model.layers.0.self_attn.o_proj.weight");
-    add_random(SHAPE(EXPERTS, DIM), "model.layers.0.mlp.gate.weight");
-}
-
-/* A Qwen3-MoE whose experts are packed by `fn`. ODD: how expert 1's gate is made; NULL: as the
- * others. */
-static void make_model(put_fn *fn, const struct how *how, const struct how *odd, const char *quant)
-{
-    char module[100];
-    clear();
-    ck.model = qwen3_moe;
-    snprintf(ck.quant, sizeof ck.quant, "%s", quant ? quant : "");
-    put_rest();
-    for (int x = 0; x < EXPERTS; x++)
-        for (int k = 0; k < LINEARS; k++) {
-            const struct how *h = odd && x == 1 && k == GATE ? odd : how;
-            make_matrix(&want[x][k], k == DOWN ? FFN : DIM, k == DOWN ? DIM : FFN, h);
-            snprintf(module, sizeof module, "model.layers.0.mlp.experts.%d.%s", x, linear_names[k]);
-            fn(&want[x][k], module, h);
-        }
-}
-
 /* ---- conversion */
 
 static int convert(const char *option, struct process *p)
