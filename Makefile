@@ -155,7 +155,7 @@ demo-real:
 # The library has the programs' objects: all are position-independent and hide what opt4gptq.h does not name. Its libraries are
 # shared ones, because Debian's libjansson.a is not position-independent.
 SONAME    := libopt4gptq.so.0
-LIB_LIBS  := -ljansson -lpcre2-8 -lutf8proc -lz -llzma -lm
+LIB_LIBS  := -ljansson -lpcre2-8 -lutf8proc -lz -llzma -lmd -lm
 lib: $B/$(SONAME) $B/opt4gptq.pc
 $B/$(SONAME): $(ENGINE) $(CORE) $(CPU) $(HIP) engine/opt4gptq.map
 	$(SAY) LD $@

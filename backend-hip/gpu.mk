@@ -28,6 +28,11 @@ GPU_DEPS     = -MMD -MP -MF $@.d -MT $@
 # a sanitized build has no kernels of its own
 G           := $(if $(SAN),build,$B)/gpu
 IMAGES      := $(if $(CLANG),$G/amd.xz $G/nvidia.xz $G/sources.xz)
+# a build with kernels after one without, and the other way round
+$B/backend-hip/runtime/hip_images.o: $B/kernels
+$B/kernels: always
+	@mkdir -p $(@D)
+	@echo '$(if $(CLANG),with,without)' | cmp -s - $@ || echo '$(if $(CLANG),with,without)' >$@
 ifdef CLANG
 $B/backend-hip/runtime/hip_images.o: ALL_CFLAGS += -DHIP_IMAGES='"$G"' -I$G
 $B/backend-hip/runtime/hip_images.o: $(IMAGES) $G/images.inc $G/gfx906.tsv

@@ -5,6 +5,7 @@
 #include "core/base/progress.h"
 #include "core/run/parts.h"
 
+#include <sha2.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,18 +30,16 @@ static void note(void *arg, const char *line)
     if (o->note) o->note(o->note_arg, line);
 }
 
-/* The model file's header, which has the crc32 of every tensor, as 64 hexadecimal digits. */
-static void hash_model(const struct modelfile *m, char hex[2 * SHA256_BYTES + 1])
+/* The model file's header, which has the crc32 of every tensor, as hexadecimal digits. */
+static void hash_model(const struct modelfile *m, char hex[SHA256_DIGEST_STRING_LENGTH])
 {
-    uint8_t sum[SHA256_BYTES];
     uint64_t n = 0;
-    struct sha256 h;
+    SHA2_CTX h;
     for (int i = 0; i < 8; i++) n |= (uint64_t)m->map[i] << 8 * i;
     CHECK(n <= m->st.file_bytes - 8);
-    sha256_begin(&h);
-    sha256_add(&h, m->map, 8 + (size_t)n);
-    sha256_end(&h, sum);
-    for (int i = 0; i < SHA256_BYTES; i++) snprintf(hex + 2 * i, 3, "%02x", sum[i]);
+    SHA256Init(&h);
+    SHA256Update(&h, m->map, 8 + (size_t)n);
+    SHA256End(&h, hex);
 }
 
 /* 1: the run's context chooses the long frequencies of a model that has two sets. */
@@ -60,7 +59,7 @@ static void say_depends(const struct engine *g, const char *sums, char *text, si
     const struct engine_options *o = g->o;
     const char *backend = g->entry->ops->name;
     const int is_cpu = !strcmp(backend, "cpu");
-    char model[2 * SHA256_BYTES + 1];
+    char model[SHA256_DIGEST_STRING_LENGTH];
     hash_model(&g->model.file, model);
     int n = snprintf(text, cap,
                      "program %s %s; model %s; act %s; kv %s; backend %s; layout %s; sums %s; "

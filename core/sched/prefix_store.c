@@ -58,26 +58,26 @@ struct prefix_store {
 struct prefix_item prefix_item_of(const struct prefix_key *parent, const int32_t *token)
 {
     struct prefix_item item = {.kind = PREFIX_PAGE, .parent = *parent};
-    struct sha256 h;
+    SHA2_CTX h;
     memcpy(item.token, token, sizeof item.token);
-    sha256_begin(&h);
-    sha256_add(&h, parent->byte, sizeof parent->byte);
-    sha256_add(&h, item.token, sizeof item.token);
-    sha256_end(&h, item.key.byte);
+    SHA256Init(&h);
+    SHA256Update(&h, parent->byte, sizeof parent->byte);
+    SHA256Update(&h, (const uint8_t *)item.token, sizeof item.token);
+    SHA256Final(item.key.byte, &h);
     return item;
 }
 
 static struct prefix_key root_of(const struct prefix_store_options *o)
 {
     struct prefix_key key;
-    struct sha256 h;
+    SHA2_CTX h;
     char form[96];
     int n = snprintf(form, sizeof form, "opt4gptq prefix %d; page %zu, states %zu bytes; ", VERSION,
                      o->bytes[PREFIX_PAGE], o->bytes[PREFIX_STATE]);
-    sha256_begin(&h);
-    sha256_add(&h, form, (size_t)n);
-    sha256_add(&h, o->depends, strlen(o->depends));
-    sha256_end(&h, key.byte);
+    SHA256Init(&h);
+    SHA256Update(&h, (const uint8_t *)form, (size_t)n);
+    SHA256Update(&h, (const uint8_t *)o->depends, strlen(o->depends));
+    SHA256Final(key.byte, &h);
     return key;
 }
 

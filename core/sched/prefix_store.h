@@ -27,15 +27,15 @@
 #define CORE_PREFIX_STORE_H
 
 #include "core/base/err.h"
-#include "core/base/sha256.h"
 #include "core/step/batch.h"
 
+#include <sha2.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct prefix_key {
-    uint8_t byte[SHA256_BYTES];
+    uint8_t byte[SHA256_DIGEST_LENGTH];
 };
 
 /* PREFIX_STATE: the states behind the page with the same key. */

@@ -24,7 +24,7 @@ expect "make names what is not installed" 'not installed: gcc make libc6-dev lib
 PATH=$dir:$PATH make -n clean >"$dir/out" 2>&1
 expect "make clean needs nothing" '^rm -rf build' 1
 PATH=$dir:$PATH scripts/deps --missing >"$dir/out" 2>&1
-expect "scripts/deps --missing installs nothing" '^gcc make .* libedit-dev$' 1
+expect "scripts/deps --missing installs nothing" '^gcc make .* libmd-dev$' 1
 
 if command -v python3 >/dev/null 2>&1; then
     "$build/opt4gptq-convert" -q models/demo "$dir/demo.safetensors"
