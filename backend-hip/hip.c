@@ -30,6 +30,7 @@ static void hip_close(struct be *be)
 {
     struct hip *h = (struct hip *)be;
     if (!h) return;
+    hip_use(h);
     hip_scratch_close(h);
     hip_waiting_close(h);
     hip_stream_close(h->stream);
@@ -135,6 +136,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     struct hip *h = (struct hip *)be;
     struct hip_shape *s = &h->shape;
     CHECK(b->n_rows <= h->config.max_rows && !b->state_row);
+    hip_use(h);
     if (h->failed.msg[0]) return;
     memset(s, 0, sizeof *s);
     s->n_rows = b->n_rows;

@@ -10,6 +10,12 @@ void hip_fail(struct hip *h, int code, const char *what)
             hip_error_text(h->device->library, code, text, sizeof text));
 }
 
+void hip_use(struct hip *h)
+{
+    struct err e;
+    if (!h->device->hung && hip_device_use(h->device, &e) && !h->failed.msg[0]) h->failed = e;
+}
+
 int hip_has(const struct hip *h, enum hip_kernel k) { return h->has[k]; }
 
 /* Most shared memory that launches of a kernel ask for. */

@@ -58,6 +58,7 @@ void *hip_alloc(struct be *be, size_t bytes)
     struct hip *h = (struct hip *)be;
     void *d = NULL;
     uint64_t whole = bytes + BLOCK_HEADER;
+    hip_use(h);
     if (bytes > SIZE_MAX / 2 || h->failed.msg[0]) return NULL;
     int code = api_of(h)->alloc(&d, whole);
     if (code && code != HIP_OUT_OF_MEMORY) hip_fail(h, code, "allocating memory");
@@ -74,6 +75,7 @@ void hip_free(struct be *be, void *d)
     struct hip *h = (struct hip *)be;
     uint64_t whole = 0;
     if (!d || h->device->hung) return;
+    hip_use(h);
     hip_flush(h);
     d = (char *)d - BLOCK_HEADER;
     if (!api_of(h)->copy_out(&whole, d, sizeof whole)) h->bytes -= whole;
@@ -85,6 +87,7 @@ void *hip_view(struct be *be, void *d, size_t bytes)
     struct hip *h = (struct hip *)be;
     void *p = NULL;
     (void)d;
+    hip_use(h);
     if (h->failed.msg[0]) return NULL;
     int code = api_of(h)->host_alloc(&p, bytes, 0);
     if (code && code != HIP_OUT_OF_MEMORY) hip_fail(h, code, "allocating pinned memory");
@@ -100,6 +103,7 @@ void hip_drop_view(struct be *be, void *view)
 {
     struct hip *h = (struct hip *)be;
     if (!view || h->device->hung) return;
+    hip_use(h);
     hip_flush(h);
     for (int i = 0; i < VIEWS; i++)
         if (h->view[i].pinned == view) h->view[i].pinned = NULL;
@@ -141,6 +145,7 @@ void hip_waiting_close(struct hip *h)
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes)
 {
     struct hip *h = (struct hip *)be;
+    hip_use(h);
     hip_flush(h);
     for (size_t at = 0; at < bytes && !h->failed.msg[0]; at += UPLOAD_BYTES) {
         struct hip_upload *u = &h->upload[h->n_uploads++ % UPLOADS];
@@ -159,6 +164,7 @@ void hip_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
     struct hip *h = (struct hip *)be;
     if (!bytes) return;
+    hip_use(h);
     for (int i = 0; i < VIEWS; i++) {
         const struct hip_view *v = &h->view[i];
         if (!v->pinned || (char *)dst < v->pinned || (char *)dst >= v->pinned + v->bytes) continue;
@@ -183,6 +189,7 @@ void hip_end_step(struct be *be)
 {
     struct hip *h = (struct hip *)be;
     CHECK(h->n_ended - h->n_waited < STEPS);
+    hip_use(h);
     hip_flush(h);
     if (!h->failed.msg[0])
         hip_fail(h, api_of(h)->event_record(h->step_done[h->n_ended % STEPS], stream_of(h)),
@@ -194,6 +201,7 @@ int hip_wait_step(struct be *be, struct err *e)
 {
     struct hip *h = (struct hip *)be;
     CHECK(h->n_waited < h->n_ended);
+    hip_use(h);
     wait_for(h, h->step_done[h->n_waited++ % STEPS]);
     if (!h->failed.msg[0]) return 0;
     *e = h->failed;
@@ -203,6 +211,7 @@ int hip_wait_step(struct be *be, struct err *e)
 int hip_sync(struct be *be, struct err *e)
 {
     struct hip *h = (struct hip *)be;
+    hip_use(h);
     wait_for_all(h);
     if (!h->failed.msg[0]) return 0;
     *e = h->failed;

@@ -400,6 +400,7 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     const struct layout *layout = layout_of(h, w);
     struct be_linear *l = calloc(1, sizeof *l);
     if (!l) return err_memory(e);
+    hip_use(h);
     *l = (struct be_linear){
         .in = w->in, .out = w->out, .k = w->k, .perm = w->perm, .stack = w->stack};
     if (layout->describe(h, w, l, e)) {

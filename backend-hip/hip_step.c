@@ -28,6 +28,7 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
                      struct be_plan **out, struct err *e)
 {
     struct hip *h = (struct hip *)be;
+    hip_use(h);
     for (int i = 0; i < plan->n_ops; i++) {
         const struct op *op = &plan->op[i];
         if (op->kind == OP_ATTEND &&
@@ -76,6 +77,7 @@ void hip_step_run(struct be *be, const struct be_plan *p)
     enum hip_regime r = hip_single(h) ? SINGLE_ROW : ANY_ROWS;
     int tail = h->shape.n_logits > 0, n = tail ? p->n_groups[r] : p->n_body[r];
     struct run_key key;
+    hip_use(h);
     if (h->failed.msg[0]) return;
     memset(&key, 0, sizeof key);
     key.serial = p->serial;

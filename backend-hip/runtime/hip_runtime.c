@@ -15,6 +15,8 @@ enum { N_KNOWN = sizeof known_libraries / sizeof *known_libraries };
 
 static struct hip_library *libraries;
 static struct hip_device *devices;
+static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER; /* of both */
+static _Thread_local const struct hip_device *current;
 
 struct hip_function {
     const char *name;
@@ -109,7 +111,7 @@ static int find_symbols(struct hip_library *l, void *handle, struct err *e)
     return failed(l, code, "does not start", e);
 }
 
-static int open_one(const struct hip_library **out, const char *path, struct err *e)
+static int open_listed(const struct hip_library **out, const char *path, struct err *e)
 {
     for (struct hip_library *l = libraries; l; l = l->next)
         if (!strcmp(l->path, path)) {
@@ -130,6 +132,14 @@ static int open_one(const struct hip_library **out, const char *path, struct err
     l->next = libraries;
     *out = libraries = l;
     return 0;
+}
+
+static int open_one(const struct hip_library **out, const char *path, struct err *e)
+{
+    pthread_mutex_lock(&lists);
+    int rc = open_listed(out, path, e);
+    pthread_mutex_unlock(&lists);
+    return rc;
 }
 
 int hip_library_open(const struct hip_library **library, const char *path, struct err *e)
@@ -163,11 +173,13 @@ int hip_device_count(const struct hip_library *l, int *n, struct err *e)
 int hip_device_use(const struct hip_device *d, struct err *e)
 {
     const struct hip_library *l = d->library;
-    void *context = NULL;
-    int code = l->is_cuda ? l->api.cuda_context(&context, d->handle)
-                          : l->api.hip_set_device(d->ordinal);
-    if (!code && l->is_cuda) code = l->api.cuda_set_context(context);
-    return code ? failed(l, code, "cannot use the device", e) : 0;
+    if (current == d) return 0;
+    current = NULL;
+    int code =
+        l->is_cuda ? l->api.cuda_set_context(d->context) : l->api.hip_set_device(d->ordinal);
+    if (code) return failed(l, code, "cannot use the device", e);
+    current = d;
+    return 0;
 }
 
 /* Sets the architecture's name, for messages and the order of trials; "": unknown. */
@@ -301,8 +313,8 @@ static void compile_image(struct hip_device *d, int seconds)
     d->image = d->arch; /* the object stays allocated here, too */
 }
 
-int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal,
-                    int compile_seconds, struct err *e)
+static int device_open(struct hip_device **device, const struct hip_library *l, int ordinal,
+                       int compile_seconds, struct err *e)
 {
     int n, code;
     for (struct hip_device *d = devices; d; d = d->next)
@@ -320,9 +332,11 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
     if (!d) return err_memory(e);
     d->library = l;
     d->ordinal = ordinal;
+    pthread_mutex_init(&d->lock, NULL);
     if ((code = l->api.device_get(&d->handle, ordinal)) ||
         (code = l->api.device_name(d->name, sizeof d->name, d->handle)) ||
-        (code = l->api.device_memory(&d->memory, d->handle))) {
+        (code = l->api.device_memory(&d->memory, d->handle)) ||
+        (l->is_cuda && (code = l->api.cuda_context(&d->context, d->handle)))) {
         failed(l, code, "cannot ask the device", e);
         free(d);
         return -1;
@@ -338,6 +352,15 @@ int hip_device_open(struct hip_device **device, const struct hip_library *l, int
     d->next = devices;
     *device = devices = d;
     return 0;
+}
+
+int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal,
+                    int compile_seconds, struct err *e)
+{
+    pthread_mutex_lock(&lists);
+    int rc = device_open(device, l, ordinal, compile_seconds, e);
+    pthread_mutex_unlock(&lists);
+    return rc;
 }
 
 /* The module of a kernel of PTX. */
@@ -356,7 +379,7 @@ static int load_entry(const struct hip_device *d, const char *name, void **modul
     return code ? failed(d->library, code, name, e) : 0;
 }
 
-int hip_device_function(struct hip_device *d, const char *name, void **function, struct err *e)
+static int find_function(struct hip_device *d, const char *name, void **function, struct err *e)
 {
     for (const struct hip_function *f = d->functions; f; f = f->next)
         if (!strcmp(f->name, name)) {
@@ -379,4 +402,12 @@ int hip_device_function(struct hip_device *d, const char *name, void **function,
     *function = f->function;
     d->functions = f;
     return 0;
+}
+
+int hip_device_function(struct hip_device *d, const char *name, void **function, struct err *e)
+{
+    pthread_mutex_lock(&d->lock);
+    int rc = find_function(d, name, function, e);
+    pthread_mutex_unlock(&d->lock);
+    return rc;
 }

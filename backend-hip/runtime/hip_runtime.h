@@ -7,6 +7,8 @@
 #include "backend-hip/runtime/hip_images.h"
 #include "core/base/err.h"
 
+#include <pthread.h>
+
 struct hip_library {
     char path[256];
     struct hip_api api;
@@ -28,6 +30,8 @@ struct hip_device {
     const char **entry; /* where its kernels begin, [n_entries], and its end */
     int n_entries;
     struct hip_function *functions; /* found so far */
+    void *context;                  /* CUDA's; NULL: not used yet */
+    pthread_mutex_t lock;           /* of functions */
     int hung;                       /* given up: gets no further calls */
     struct hip_device *next;
 };
@@ -40,7 +44,7 @@ int hip_device_count(const struct hip_library *l, int *n, struct err *e);
  * image fits is no error here. */
 int hip_device_open(struct hip_device **device, const struct hip_library *l, int ordinal,
                     int compile_seconds, struct err *e);
-/* Makes the device current for this thread. */
+/* Makes the device current for this thread; costs nothing where it is. */
 int hip_device_use(const struct hip_device *d, struct err *e);
 /* One kernel of the device's image. NVIDIA's driver compiles it when it is first asked for: all of
  * an image take most of a minute, those of a run some seconds. */

@@ -5,7 +5,15 @@
 
 #include <stddef.h>
 
-extern int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks;
+/* What belongs to the launch that runs on this thread of the host; little enough for the room that
+ * every thread has for libraries opened later. */
+#define FIBER_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+
+extern FIBER_LOCAL int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks;
+
+/* A turn of a loop that waits for memory which another device writes: the other threads of the
+ * block and of the host go on. */
+void fiber_spin(void);
 
 /* Waits until every thread of the block is here; a thread that has returned instead ends the
  * process with a message. */

@@ -36,6 +36,15 @@ INNER int hipModuleGetFunction(void **f, void *module, const char *name);
 INNER int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                 unsigned by, unsigned bz, unsigned shared, void *stream,
                                 void **params, void **extra);
+INNER int hipMemcpyDtoDAsync(void *d, void *src, size_t bytes, void *stream);
+INNER int hipMemcpyPeerAsync(void *d, int to, const void *src, int from, size_t bytes,
+                             void *stream);
+INNER int hipDeviceCanAccessPeer(int *can, int device, int peer);
+INNER int hipDeviceEnablePeerAccess(int peer, unsigned flags);
+INNER int hipHostGetDevicePointer(void **d, void *p, unsigned flags);
+INNER int hipHostRegister(void *p, size_t bytes, unsigned flags);
+INNER int hipHostUnregister(void *p);
+INNER int hipStreamWaitEvent(void *stream, void *event, unsigned flags);
 INNER const char *hipGetErrorString(int code);
 
 /* The same under CUDA's names. */
@@ -68,6 +77,17 @@ SAME(cuEventDestroy_v2, hipEventDestroy, (void *event), event)
 SAME(cuEventRecord, hipEventRecord, (void *event, void *stream), event, stream)
 SAME(cuEventQuery, hipEventQuery, (void *event), event)
 SAME(cuEventElapsedTime, hipEventElapsedTime, (float *ms, void *from, void *to), ms, from, to)
+SAME(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync, (void *d, void *src, size_t bytes, void *stream), d,
+     src, bytes, stream)
+SAME(cuDeviceCanAccessPeer, hipDeviceCanAccessPeer, (int *can, int device, int peer), can, device,
+     peer)
+SAME(cuMemHostGetDevicePointer_v2, hipHostGetDevicePointer, (void **d, void *p, unsigned flags), d,
+     p, flags)
+SAME(cuMemHostRegister_v2, hipHostRegister, (void *p, size_t bytes, unsigned flags), p, bytes,
+     flags)
+SAME(cuMemHostUnregister, hipHostUnregister, (void *p), p)
+SAME(cuStreamWaitEvent, hipStreamWaitEvent, (void *stream, void *event, unsigned flags), stream,
+     event, flags)
 
 #define API(...)                                                                                   \
     int __VA_ARGS__;                                                                               \
@@ -86,23 +106,44 @@ enum { MOST_SHARED = (FIBERS_CUDA == 90 ? 227 : 163) << 10 };
 API(cuDeviceGetAttribute(int *value, int attribute, int device))
 {
     enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_BYTES = 97 };
-    (void)device;
-    *value = attribute == MULTIPROCESSORS ? (int)env_number("FIBERS_UNITS", 2)
+    *value = attribute == MULTIPROCESSORS ? (int)env_of("FIBERS_UNITS", device, 2)
              : attribute == MAJOR         ? FIBERS_CUDA / 10
              : attribute == SHARED_BYTES  ? MOST_SHARED
                                           : 0;
     return *value || attribute == MINOR ? OK : INVALID_VALUE;
 }
 
+static char contexts[MAX_DEVICES];
+
 API(cuDevicePrimaryCtxRetain(void **context, int device))
 {
-    static int any;
-    (void)device;
-    *context = &any;
+    if (device < 0 || device >= fiber_device_count()) return INVALID_VALUE;
+    *context = &contexts[device];
     return OK;
 }
 
-API(cuCtxSetCurrent(void *context)) { return context ? OK : INVALID_VALUE; }
+static int device_of(const void *context)
+{
+    ptrdiff_t device = (const char *)context - contexts;
+    return device >= 0 && device < MAX_DEVICES ? (int)device : -1;
+}
+
+API(cuCtxSetCurrent(void *context))
+{
+    fiber_device = device_of(context);
+    return fiber_device >= 0 ? OK : INVALID_VALUE;
+}
+
+API(cuCtxEnablePeerAccess(void *context, unsigned flags))
+{
+    int peer = device_of(context);
+    return peer < 0 ? INVALID_VALUE : hipDeviceEnablePeerAccess(peer, flags);
+}
+
+API(cuMemcpyPeerAsync(void *d, void *to, void *src, void *from, size_t bytes, void *s))
+{
+    return hipMemcpyPeerAsync(d, device_of(to), src, device_of(from), bytes, s);
+}
 
 API(cuFuncSetAttribute(void *f, int attribute, int value))
 {
@@ -124,28 +165,44 @@ struct graph {
     struct launch *launch;
 };
 
-static int stream;
-static struct graph *captured;
+/* Streams are never destroyed; a process opens few. */
+enum { MAX_STREAMS = 256 };
+static struct stream {
+    int device;
+    struct graph *captured;
+} streams[MAX_STREAMS];
+static int n_streams;
 
 API(cuStreamCreate(void **s, unsigned flags))
 {
+    struct stream *of = &streams[__atomic_fetch_add(&n_streams, 1, __ATOMIC_RELAXED) % MAX_STREAMS];
     (void)flags;
-    *s = &stream;
-    return OK;
+    of->device = fiber_device;
+    *s = of;
+    return fiber_device < 0 ? INVALID_VALUE : OK;
+}
+
+/* The stream, NULL: it is not one of this thread's device. */
+static struct stream *stream_of(void *s)
+{
+    struct stream *of = s;
+    return of >= streams && of < streams + MAX_STREAMS && of->device == fiber_device ? of : NULL;
 }
 
 API(cuStreamBeginCapture_v2(void *s, int mode))
 {
     (void)mode;
-    if (s != &stream || captured) return INVALID_VALUE;
-    return (captured = calloc(1, sizeof *captured)) ? OK : OUT_OF_MEMORY;
+    struct stream *of = stream_of(s);
+    if (!of || of->captured) return INVALID_VALUE;
+    return (of->captured = calloc(1, sizeof *of->captured)) ? OK : OUT_OF_MEMORY;
 }
 
 API(cuStreamEndCapture(void *s, void **graph))
 {
-    if (s != &stream || !captured) return INVALID_VALUE;
-    *graph = captured;
-    captured = NULL;
+    struct stream *of = stream_of(s);
+    if (!of || !of->captured) return INVALID_VALUE;
+    *graph = of->captured;
+    of->captured = NULL;
     return OK;
 }
 
@@ -185,22 +242,23 @@ static int run(struct launch *l)
 API(cuGraphLaunch(void *exec, void *s))
 {
     struct graph *g = exec;
-    int code = s == &stream ? OK : INVALID_VALUE;
+    int code = stream_of(s) ? OK : INVALID_VALUE;
     for (int i = 0; i < g->n && !code; i++) code = run(&g->launch[i]);
     return code;
 }
 
 static int launch(struct launch *l, void *s, void **params, void **extra)
 {
-    if (params || extra[4] || *(size_t *)extra[3] > sizeof l->args || s != &stream)
-        return INVALID_VALUE;
+    struct stream *of = stream_of(s);
+    if (params || extra[4] || *(size_t *)extra[3] > sizeof l->args || !of) return INVALID_VALUE;
     l->bytes = *(size_t *)extra[3];
     memcpy(l->args, extra[1], l->bytes);
-    if (!captured) return run(l);
-    struct launch *more = realloc(captured->launch, (size_t)(captured->n + 1) * sizeof *more);
+    struct graph *g = of->captured;
+    if (!g) return run(l);
+    struct launch *more = realloc(g->launch, (size_t)(g->n + 1) * sizeof *more);
     if (!more) return OUT_OF_MEMORY;
-    captured->launch = more;
-    more[captured->n++] = *l;
+    g->launch = more;
+    more[g->n++] = *l;
     return OK;
 }
 

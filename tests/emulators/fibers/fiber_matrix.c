@@ -7,10 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An array of n that this thread of the host has for itself. */
+#define OWN(array, n)                                                                              \
+    do                                                                                             \
+        if (!(array)) (array) = fiber_memory((n) * sizeof *(array));                               \
+    while (0)
+
 /* ---- dynamic shared memory, and copies to it ---- */
 enum { MAX_COPIES = 256 };
-static char dynamic[MAX_BLOCKS][DYNAMIC_BYTES] __attribute__((aligned(1024)));
-static struct thread_barrier warp_barrier[MAX_THREADS / 32];
+static FIBER_LOCAL char (*dynamic)[DYNAMIC_BYTES]; /* [MAX_BLOCKS] */
+static FIBER_LOCAL struct thread_barrier *warp_barrier; /* [MAX_THREADS / 32] */
 
 /* What all 32 lanes of a warp execute together. A lane that comes to something else than the first
  * one shows a branch that not all lanes take: a card would wait forever. */
@@ -28,7 +34,8 @@ static void meet(enum meeting what)
 {
     static const char *const name[] = {"warp_barrier", "shuffle", "warp_number", "transposed",
                                        "load_matrices", "mma", "wgmma"};
-    static enum meeting of_first[MAX_THREADS / 32];
+    static FIBER_LOCAL enum meeting *of_first; /* [MAX_THREADS / 32] */
+    OWN(of_first, MAX_THREADS / 32);
     int warp = fibers.self / 32;
     if (!warp_barrier[warp].came) of_first[warp] = what;
     if (of_first[warp] != what) {
@@ -41,7 +48,7 @@ static void meet(enum meeting what)
 
 void fiber_warp_barrier(void) { meet(MEET_BARRIER); }
 
-static struct copies {
+struct copies {
     struct {
         unsigned to;
         const void *from;
@@ -49,7 +56,8 @@ static struct copies {
         int group;
     } copy[MAX_COPIES];
     int n, group;
-} copies[MAX_THREADS];
+};
+static FIBER_LOCAL struct copies *copies; /* [MAX_THREADS] */
 
 void *fiber_dynamic_lds(void) { return dynamic[fiber_block_of_cluster()]; }
 
@@ -111,7 +119,8 @@ void fiber_copies_wait(int n)
  * lane comes to a barrier after the next only when all have read this one's. */
 static const unsigned *exchange(unsigned mine, enum meeting what)
 {
-    static unsigned mail[2][MAX_THREADS];
+    static FIBER_LOCAL unsigned (*mail)[MAX_THREADS]; /* [2] */
+    OWN(mail, 2);
     int t = fibers.self, turn = warp_barrier[t / 32].number & 1;
     mail[turn][t] = mine;
     meet(what);
@@ -214,7 +223,8 @@ static __attribute__((noinline)) void multiply_operands(struct operands *of, int
 
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
 {
-    static struct operands operands[2][MAX_THREADS / 32]; /* two buffers, as in exchange() */
+    static FIBER_LOCAL struct operands (*operands)[MAX_THREADS / 32]; /* [2] as in exchange() */
+    OWN(operands, 2);
     unsigned t = (unsigned)fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
     struct operands *of = &operands[turn][t / 32];
     store_a(of->a, lane, a);
@@ -259,7 +269,8 @@ static __attribute__((noinline)) void multiply_bytes(struct bytes *of)
 
 void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b)
 {
-    static struct bytes operands[2][MAX_THREADS / 32]; /* two buffers, as in exchange() */
+    static FIBER_LOCAL struct bytes (*operands)[MAX_THREADS / 32]; /* [2] as in exchange() */
+    OWN(operands, 2);
     unsigned t = (unsigned)fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
     struct bytes *of = &operands[turn][t / 32];
     store_bytes(of->a, lane, a);
@@ -301,8 +312,11 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
 {
     /* Two buffers used alternately: a lane reaches the instruction after the next only after a
      * barrier of all that read this one. */
-    static float operand[2][MAX_THREADS / 32][2][16][16]; /* [wave][A, B][row or column][input] */
-    static int turn_of[MAX_THREADS];
+    static FIBER_LOCAL float (*operand)[MAX_THREADS / 32][2][16][16]; /* [wave][A, B][row or
+                                                                          column][input] */
+    static FIBER_LOCAL int *turn_of; /* [MAX_THREADS] */
+    OWN(operand, 2);
+    OWN(turn_of, MAX_THREADS);
     int lanes = kind == MFMA ? 64 : 32,
         halves = kind == MFMA   ? 4
                  : kind == WMMA ? 16
@@ -329,8 +343,10 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
 
 void fiber_matrix_s8(int kind, const unsigned *a, const unsigned *b, int *c)
 {
-    static signed char operand[2][MAX_THREADS / 32][2][16][16]; /* as above */
-    static int turn_of[MAX_THREADS];
+    static FIBER_LOCAL signed char (*operand)[MAX_THREADS / 32][2][16][16]; /* as above */
+    static FIBER_LOCAL int *turn_of;
+    OWN(operand, 2);
+    OWN(turn_of, MAX_THREADS);
     int lanes = kind == MFMA ? 64 : 32,
         bytes = kind == MFMA   ? 4
                 : kind == WMMA ? 16
@@ -352,12 +368,13 @@ void fiber_matrix_s8(int kind, const unsigned *a, const unsigned *b, int *c)
 
 /* ---- Hopper: mbarriers that count bytes, TMA copies, products of warpgroups (wgmma), clusters
  * ---- */
-static struct phase {
+struct phase {
     int arrivals, pending, bytes;
     unsigned parity;
     unsigned long made; /* run of the block or cluster in which it was initialized */
-} phases[MAX_BLOCKS][DYNAMIC_BYTES / 8];
-static unsigned long runs;
+};
+static FIBER_LOCAL struct phase (*phases)[DYNAMIC_BYTES / 8]; /* [MAX_BLOCKS] */
+static FIBER_LOCAL unsigned long runs;
 
 static struct phase *place_of_phase(unsigned barrier)
 {
@@ -473,7 +490,8 @@ static __attribute__((noinline)) void multiply_described(const uint16_t a[16][16
                                                          int by_columns, int is_bf16,
                                                          vector *sum)
 {
-    static float columns[16][MAX_COLUMNS] __attribute__((aligned(64)));
+    static FIBER_LOCAL float (*columns)[MAX_COLUMNS]; /* [16] */
+    OWN(columns, 16);
     vector rows[16];
     for (int r = 0; r < 16; r++) rows[r] = numbers_of(a[r], is_bf16);
     load_b(columns, b, n, by_columns, is_bf16);
@@ -485,8 +503,10 @@ static __attribute__((noinline)) void multiply_described(const uint16_t a[16][16
 static void wgmma_of_type(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
                           int is_bf16, int accumulate)
 {
-    static uint16_t rows[MAX_THREADS / 32][16][16];
-    static vector sums[MAX_THREADS / 32][16][MAX_COLUMNS / LANES];
+    static FIBER_LOCAL uint16_t (*rows)[16][16];                       /* of each warp */
+    static FIBER_LOCAL vector (*sums)[16][MAX_COLUMNS / LANES];
+    OWN(rows, MAX_THREADS / 32);
+    OWN(sums, MAX_THREADS / 32);
     unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
     store_a(rows[warp], lane, a);
     if (is_last_of_warp()) multiply_described(rows[warp], b, n, by_columns, is_bf16, sums[warp][0]);
@@ -530,7 +550,8 @@ static __attribute__((noinline)) void multiply_described_bytes(const signed char
                                                                unsigned long long b,
                                                                byte_sums sum[2])
 {
-    static float columns[16][BYTE_COLUMNS] __attribute__((aligned(64)));
+    static FIBER_LOCAL float (*columns)[BYTE_COLUMNS]; /* [16] */
+    OWN(columns, 16);
     for (unsigned half = 0; half < 2; half++) { /* 16 bytes, which are 8 halves for others */
         vector rows[16];
         for (int r = 0; r < 16; r++) rows[r] = numbers_of_bytes(a[r][half]);
@@ -547,8 +568,10 @@ static __attribute__((noinline)) void multiply_described_bytes(const signed char
 
 void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumulate)
 {
-    static signed char rows[MAX_THREADS / 32][16][2][LANES];
-    static byte_sums sums[MAX_THREADS / 32][2];
+    static FIBER_LOCAL signed char (*rows)[16][2][LANES]; /* of each warp */
+    static FIBER_LOCAL byte_sums (*sums)[2];
+    OWN(rows, MAX_THREADS / 32);
+    OWN(sums, MAX_THREADS / 32);
     unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
     store_bytes(rows[warp], lane, a);
     if (is_last_of_warp()) multiply_described_bytes(rows[warp], b, sums[warp]);
@@ -567,7 +590,7 @@ void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumul
 /* Finished threads of the cluster do not count. */
 void fiber_cluster_barrier(void)
 {
-    static struct thread_barrier m;
+    static FIBER_LOCAL struct thread_barrier m;
     int number = m.number;
     m.came++;
     while (m.number == number) {
@@ -595,7 +618,7 @@ void fiber_store_to_block(unsigned address, int rank, unsigned long long v)
     memcpy(of_block(address, rank), &v, sizeof v);
 }
 
-static struct thread_barrier numbered[MAX_BLOCKS][16];
+static FIBER_LOCAL struct thread_barrier (*numbered)[16]; /* [MAX_BLOCKS] */
 
 void fiber_barrier_numbered(int id, int n)
 {
@@ -614,8 +637,13 @@ void fiber_barrier_arrive(int id, int n)
 void fiber_matrix_begin(void)
 {
     runs++;
-    memset(warp_barrier, 0, sizeof warp_barrier);
-    memset(numbered, 0, sizeof numbered);
+    OWN(dynamic, MAX_BLOCKS);
+    OWN(copies, MAX_THREADS);
+    OWN(phases, MAX_BLOCKS);
+    OWN(warp_barrier, MAX_THREADS / 32);
+    OWN(numbered, MAX_BLOCKS);
+    memset(warp_barrier, 0, MAX_THREADS / 32 * sizeof *warp_barrier);
+    memset(numbered, 0, MAX_BLOCKS * sizeof *numbered);
     for (int i = 0; i < fiber_cluster_blocks; i++) memset(dynamic[i], 0xff, fibers.dynamic_bytes);
     for (int t = 0; t < fibers.n_threads * fiber_cluster_blocks; t++)
         copies[t].n = copies[t].group = 0;

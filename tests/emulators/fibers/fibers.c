@@ -7,17 +7,28 @@
  * of the same names that are compiled into this library (fiber_kernels.c) instead of those in the
  * code object. A copy from pinned memory happens as late as it may: source memory that is written
  * again too early shows.
+ * Launches run in the thread that makes them: those of several threads at once, on one device or
+ * several.
  *   FIBERS_ARCH=NAME      the architecture: gfx90a (default), another one of arch[] below, which
  *                         differ in their matrix instructions
+ *   FIBERS_DEVICES=N      devices, one if not given; then NAME and each number below may be a list
+ *                         with commas, one for each device ("" for none)
+ *   FIBERS_SLOW=N         an event is found complete by its query N
+ *   FIBERS_PEER=none      no device reaches another one's memory; corrupt: copies between devices
+ *                         change a bit
  * Faults are injected by the environment (numbers begin at 1):
  *   FIBERS_MEMORY=BYTES   limits the device memory
  *   FIBERS_FAIL_ALLOC=N   allocation N fails, of device or pinned memory
  *   FIBERS_WRONG_LANE=1   matrix instructions give lane 1 what is lane 2's
+ *   FIBERS_LOST=N         launch N and every call after it fails
+ *   FIBERS_NO_PIN=1       memory of the host cannot be page-locked afterwards
  *   FIBERS_HANG=N         launch N never ends: no query says that it has, and a call that would
  *                         wait for it ends the process */
 #include "tests/emulators/fibers/fibers_int.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,18 +36,24 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { STACK_BYTES = 64 << 10 };
+enum { STACK_BYTES = 64 << 10, MAX_ARGS = 1024 };
 enum {
     OK = 0,
     INVALID_VALUE = 1,
     OUT_OF_MEMORY = 2,
     NO_BINARY = 209,
+    NO_DEVICE = 101,
+    NO_CONTEXT = 201,
+    OTHER_DEVICE = 400, /* a handle that is another device's */
     NOT_FOUND = 500,
-    NOT_READY = 600
+    NOT_READY = 600,
+    NO_PEER = 217,
+    IS_PEER = 704,
+    LAUNCH_FAILED = 719
 };
 
-int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks = 1;
-struct fibers fibers;
+FIBER_LOCAL int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks = 1;
+FIBER_LOCAL struct fibers fibers;
 
 unsigned long long env_number(const char *name, unsigned long long otherwise)
 {
@@ -44,18 +61,71 @@ unsigned long long env_number(const char *name, unsigned long long otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
+/* Item `device` of a list with commas, NULL: there is none. */
+static const char *env_item(const char *name, int device, size_t *length)
+{
+    const char *text = getenv(name);
+    if (text && strchr(text, ','))
+        for (; device && text; device--) text = (text = strchr(text, ',')) ? text + 1 : NULL;
+    if (text) *length = strcspn(text, ",");
+    return text && *length ? text : NULL;
+}
+
+unsigned long long env_of(const char *name, int device, unsigned long long otherwise)
+{
+    size_t length;
+    const char *text = env_item(name, device, &length);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* ---- memory of a thread of the host ---- */
+/* A page in front of each block. */
+struct memory {
+    size_t bytes;
+    struct memory *next;
+};
+enum { MEMORY_PAGE = 4096 };
+static FIBER_LOCAL struct memory *memory;
+static pthread_key_t memory_key;
+static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
+
+static void memory_drop(void *of)
+{
+    for (struct memory *m = of, *next; m; m = next) {
+        next = m->next;
+        munmap(m, m->bytes);
+    }
+}
+
+static void memory_make_key(void)
+{
+    if (pthread_key_create(&memory_key, memory_drop)) abort();
+}
+
+void *fiber_memory(size_t bytes)
+{
+    bytes += MEMORY_PAGE;
+    struct memory *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (m == MAP_FAILED) abort();
+    *m = (struct memory){bytes, memory};
+    memory = m;
+    if (pthread_once(&memory_once, memory_make_key) || pthread_setspecific(memory_key, m)) abort();
+    return (char *)m + MEMORY_PAGE;
+}
+
 /* ---- fibers: each goes on with the next one itself ---- */
 enum { LAUNCH = MAX_THREADS }; /* the context of hipModuleLaunchKernel */
-static void (*kernel)(const void *args);
-static const void *kernel_args;
-static char *stacks, done[MAX_THREADS];
+static FIBER_LOCAL void (*kernel)(const void *args);
+static FIBER_LOCAL const void *kernel_args;
+static FIBER_LOCAL char *stacks, *done; /* done: [MAX_THREADS] */
 /* Of the pass over all threads: the first, the one after the last, the next one's distance. */
-static int pass_first, pass_end, pass_step, were_done, first_block;
+static FIBER_LOCAL int pass_first, pass_end, pass_step, were_done, first_block;
 
 static void enter(void);
 
 #if defined(__x86_64__)
-static void *context[MAX_THREADS + 1];
+static FIBER_LOCAL void **context; /* [MAX_THREADS + 1] */
 void fiber_switch(void **save, void *to);
 __asm__(".text\n.globl fiber_switch\n.hidden fiber_switch\n.type fiber_switch,@function\n"
         "fiber_switch:\n"
@@ -76,7 +146,7 @@ static void start(int t)
 }
 #else
 #include <ucontext.h>
-static ucontext_t context[MAX_THREADS + 1];
+static FIBER_LOCAL ucontext_t *context; /* [MAX_THREADS + 1] */
 static void go_on(int from, int to) { swapcontext(&context[from], &context[to]); }
 
 static void start(int t)
@@ -133,6 +203,13 @@ void fiber_suspend(void)
     if (to != from) go_on(from, to);
 }
 
+void fiber_spin(void)
+{
+    fibers.progress = 1; /* another device's */
+    sched_yield();
+    fiber_suspend();
+}
+
 /* The last of n to arrive continues at once. */
 void fiber_arrive_and_wait(struct thread_barrier *m, int n)
 {
@@ -148,7 +225,8 @@ void fiber_arrive_and_wait(struct thread_barrier *m, int n)
 /* All threads suspend, so that the order of run_blocks holds. */
 void fiber_barrier(void)
 {
-    static struct thread_barrier block[MAX_BLOCKS];
+    static FIBER_LOCAL struct thread_barrier *block; /* [MAX_BLOCKS] */
+    if (!block) block = fiber_memory(MAX_BLOCKS * sizeof *block);
     struct thread_barrier *m = &block[fiber_block_of_cluster()];
     int number = m->number;
     if (++m->came == fibers.n_threads) {
@@ -161,8 +239,8 @@ void fiber_barrier(void)
 }
 
 /* ---- memory of a block ---- */
-char fiber_static_lds[MAX_BLOCKS][LDS_BYTES] __attribute__((aligned(256)));
-static size_t lds_taken[MAX_THREADS];
+FIBER_LOCAL char (*fiber_static_lds)[LDS_BYTES];
+static FIBER_LOCAL size_t *lds_taken; /* [MAX_THREADS] */
 
 void *fiber_lds(size_t bytes)
 {
@@ -203,67 +281,100 @@ static void run_blocks(int x, int y, int z)
 }
 
 /* ---- the runtime's entry points; prototypes of backend-hip/runtime/hip_api.h ---- */
-static size_t allocated;
+/* Copies from pinned memory that are still to be made, and copies to the host: these arrive when an
+ * event after them is found complete; until then the destination has other contents. */
+enum { MAX_PENDING = 64 };
 
-static size_t memory_limit(void) { return env_number("FIBERS_MEMORY", 8ull << 30); }
+static struct device {
+    pthread_mutex_t lock; /* of what follows; not held while kernels run */
+    size_t allocated;
+    unsigned long long n_allocations, n_launches;
+    struct {
+        void *d;
+        const void *src;
+        size_t bytes;
+    } pending[MAX_PENDING];
+    int n_pending;
+    struct {
+        void *dst, *copy;
+        size_t bytes;
+    } arriving[MAX_PENDING];
+    unsigned n_sent, n_arrived;
+    int peer[MAX_DEVICES]; /* whose memory this one may reach */
+} devices[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
-static int allocation_fails(void)
+int fiber_device_count(void)
 {
-    static unsigned long long n;
-    return ++n == env_number("FIBERS_FAIL_ALLOC", 0);
+    unsigned long long n = env_number("FIBERS_DEVICES", 1);
+    return n < MAX_DEVICES ? (int)n : MAX_DEVICES;
 }
 
-static unsigned long long n_launches;
+static int number_of(const struct device *v) { return (int)(v - devices); }
 
-static int hangs(void) { return n_launches && n_launches >= env_number("FIBERS_HANG", ~0ull); }
+static size_t memory_limit(int device) { return env_of("FIBERS_MEMORY", device, 8ull << 30); }
 
-static void would_block(const char *call)
+static int allocation_fails(struct device *v)
 {
-    if (!hangs()) return;
+    return ++v->n_allocations == env_of("FIBERS_FAIL_ALLOC", number_of(v), 0);
+}
+
+static int is_at_launch(const struct device *v, const char *fault)
+{
+    return v->n_launches && v->n_launches >= env_of(fault, number_of(v), ~0ull);
+}
+
+static int hangs(const struct device *v) { return is_at_launch(v, "FIBERS_HANG"); }
+
+static void would_block(const struct device *v, const char *call)
+{
+    if (!hangs(v)) return;
     fprintf(stderr, "fibers: %s waits for ever\n", call);
     abort();
 }
 
-/* Copies from pinned memory that are still to be made. */
-enum { MAX_PENDING = 64 };
-static struct {
-    void *d;
-    const void *src;
-    size_t bytes;
-} pending[MAX_PENDING];
-static int n_pending;
-
-static void copy_pending(void)
+static void copy_pending(struct device *v)
 {
-    for (int i = 0; i < n_pending; i++) memcpy(pending[i].d, pending[i].src, pending[i].bytes);
-    n_pending = 0;
+    for (int i = 0; i < v->n_pending; i++)
+        memcpy(v->pending[i].d, v->pending[i].src, v->pending[i].bytes);
+    v->n_pending = 0;
 }
 
-/* Copies to the host arrive when an event after them is found complete; until then the destination
- * has other contents. */
-static struct {
-    void *dst, *copy;
-    size_t bytes;
-} arriving[MAX_PENDING];
-static unsigned n_sent, n_arrived;
-
-static void arrive(unsigned n)
+static void arrive(struct device *v, unsigned n)
 {
-    for (; n_arrived < n; n_arrived++) {
-        memcpy(arriving[n_arrived % MAX_PENDING].dst, arriving[n_arrived % MAX_PENDING].copy,
-               arriving[n_arrived % MAX_PENDING].bytes);
-        free(arriving[n_arrived % MAX_PENDING].copy);
+    for (; v->n_arrived < n; v->n_arrived++) {
+        unsigned i = v->n_arrived % MAX_PENDING;
+        memcpy(v->arriving[i].dst, v->arriving[i].copy, v->arriving[i].bytes);
+        free(v->arriving[i].copy);
     }
+}
+
+/* Begins a call of this thread's device; what is no 0 is the call's answer. */
+static int device_begin(struct device **out)
+{
+    if (fiber_device < 0) return NO_CONTEXT;
+    struct device *v = *out = &devices[fiber_device];
+    pthread_mutex_lock(&v->lock);
+    if (!is_at_launch(v, "FIBERS_LOST")) return OK;
+    pthread_mutex_unlock(&v->lock);
+    return LAUNCH_FAILED;
+}
+
+static int device_end(struct device *v, int code)
+{
+    pthread_mutex_unlock(&v->lock);
+    return code;
 }
 
 #ifdef FIBERS_CUDA                                /* 80 or 90: the architecture */
 #define API __attribute__((visibility("hidden"))) /* fiber_cuda.c */
 #define FIBERS_TARGET (FIBERS_CUDA >= 90 ? "sm_90a" : "sm_80")
 enum { IS_CUDA = 1 };
+FIBER_LOCAL int fiber_device = -1;
 #else
 #define FIBERS_TARGET ""
 #define API __attribute__((visibility("default")))
 enum { IS_CUDA = 0 };
+FIBER_LOCAL int fiber_device;
 #endif
 API int hipInit(unsigned flags);
 API int hipGetDeviceCount(int *n);
@@ -293,6 +404,14 @@ API int hipModuleGetFunction(void **f, void *module, const char *name);
 API int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                               unsigned by, unsigned bz, unsigned shared, void *stream,
                               void **params, void **extra);
+API int hipMemcpyDtoDAsync(void *d, void *src, size_t bytes, void *stream);
+API int hipMemcpyPeerAsync(void *d, int to, const void *src, int from, size_t bytes, void *stream);
+API int hipDeviceCanAccessPeer(int *can, int device, int peer);
+API int hipDeviceEnablePeerAccess(int peer, unsigned flags);
+API int hipHostGetDevicePointer(void **d, void *p, unsigned flags);
+API int hipHostRegister(void *p, size_t bytes, unsigned flags);
+API int hipHostUnregister(void *p);
+API int hipStreamWaitEvent(void *stream, void *event, unsigned flags);
 API const char *hipGetErrorString(int code);
 
 int hipInit(unsigned flags)
@@ -303,14 +422,16 @@ int hipInit(unsigned flags)
 
 int hipGetDeviceCount(int *n)
 {
-    *n = 1;
+    *n = fiber_device_count();
     return OK;
 }
+
+static int there_is(int ordinal) { return ordinal >= 0 && ordinal < fiber_device_count(); }
 
 int hipDeviceGet(int *device, int ordinal)
 {
     *device = ordinal;
-    return ordinal ? INVALID_VALUE : OK;
+    return there_is(ordinal) ? OK : NO_DEVICE;
 }
 
 int hipDeviceGetName(char *name, int bytes, int device)
@@ -322,18 +443,25 @@ int hipDeviceGetName(char *name, int bytes, int device)
 
 int hipDeviceTotalMem(size_t *bytes, int device)
 {
-    (void)device;
-    *bytes = memory_limit();
+    *bytes = memory_limit(device);
     return OK;
 }
 
-int hipSetDevice(int ordinal) { return ordinal ? INVALID_VALUE : OK; }
+int hipSetDevice(int ordinal)
+{
+    if (!there_is(ordinal)) return NO_DEVICE;
+    fiber_device = ordinal;
+    return OK;
+}
 
 int hipMemGetInfo(size_t *left, size_t *total)
 {
-    *total = memory_limit();
-    *left = *total - allocated;
-    return OK;
+    struct device *v;
+    int code = device_begin(&v);
+    if (code) return code;
+    *total = memory_limit(number_of(v));
+    *left = *total - v->allocated;
+    return device_end(v, OK);
 }
 
 enum { BLOCK_PAGE = 4096 };
@@ -371,112 +499,218 @@ static void block_free(char *p, size_t bytes)
 #endif
 }
 
-/* The length is stored 256 bytes before the block. */
+/* Stored 256 bytes before a block. */
+struct block_header {
+    size_t bytes;
+    int device;
+};
+
 int hipMalloc(void **d, size_t bytes)
 {
+    struct device *v;
     char *p;
-    if (allocation_fails() || bytes > memory_limit() - allocated || !(p = block_new(bytes)))
-        return OUT_OF_MEMORY;
-    memcpy(p, &bytes, sizeof bytes);
-    allocated += bytes;
+    int code = device_begin(&v);
+    if (code) return code;
+    if (allocation_fails(v) || bytes > memory_limit(number_of(v)) - v->allocated ||
+        !(p = block_new(bytes)))
+        return device_end(v, OUT_OF_MEMORY);
+    memcpy(p, &(struct block_header){bytes, number_of(v)}, sizeof(struct block_header));
+    v->allocated += bytes;
     *d = p + 256;
-    return OK;
+    return device_end(v, OK);
 }
 
 int hipFree(void *d)
 {
-    size_t bytes;
-    would_block("hipFree");
-    copy_pending();
-    memcpy(&bytes, (char *)d - 256, sizeof bytes);
-    allocated -= bytes;
-    block_free((char *)d - 256, bytes);
+    struct block_header header;
+    struct device *v;
+    int code = device_begin(&v);
+    if (code) return code;
+    would_block(v, "hipFree");
+    copy_pending(v);
+    memcpy(&header, (char *)d - 256, sizeof header);
+    if (header.device != number_of(v)) return device_end(v, OTHER_DEVICE);
+    v->allocated -= header.bytes;
+    block_free((char *)d - 256, header.bytes);
+    return device_end(v, OK);
+}
+
+/* A call that waits for all earlier work of the device. */
+static int wait_begin(struct device **v, const char *call)
+{
+    int code = device_begin(v);
+    if (code) return code;
+    would_block(*v, call);
+    copy_pending(*v);
     return OK;
 }
 
 int hipMemcpyHtoD(void *d, const void *src, size_t bytes)
 {
-    would_block("hipMemcpyHtoD");
-    copy_pending();
+    struct device *v;
+    int code = wait_begin(&v, "hipMemcpyHtoD");
+    if (code) return code;
     memcpy(d, src, bytes);
-    return OK;
+    return device_end(v, OK);
 }
 
 int hipMemcpyDtoH(void *dst, void *d, size_t bytes)
 {
-    would_block("hipMemcpyDtoH");
-    copy_pending();
+    struct device *v;
+    int code = wait_begin(&v, "hipMemcpyDtoH");
+    if (code) return code;
     memcpy(dst, d, bytes);
-    return OK;
+    return device_end(v, OK);
+}
+
+int hipMemcpyDtoDAsync(void *d, void *src, size_t bytes, void *stream)
+{
+    struct device *v;
+    int code = device_begin(&v);
+    (void)stream;
+    if (code) return code;
+    copy_pending(v);
+    memcpy(d, src, bytes);
+    return device_end(v, OK);
 }
 
 int hipMemcpyDtoD(void *d, void *src, size_t bytes)
 {
-    copy_pending();
-    memcpy(d, src, bytes);
-    return OK;
+    return hipMemcpyDtoDAsync(d, src, bytes, NULL);
 }
 
 int hipMemsetD8(void *d, unsigned char value, size_t n)
 {
-    copy_pending();
+    struct device *v;
+    int code = device_begin(&v);
+    if (code) return code;
+    copy_pending(v);
     memset(d, value, n);
-    return OK;
+    return device_end(v, OK);
 }
 
 int hipHostMalloc(void **p, size_t bytes, unsigned flags)
 {
+    struct device *v;
+    int code = device_begin(&v);
     (void)flags;
-    *p = allocation_fails() ? NULL : malloc(bytes);
-    return *p ? OK : OUT_OF_MEMORY;
+    if (code) return code;
+    *p = allocation_fails(v) ? NULL : malloc(bytes);
+    return device_end(v, *p ? OK : OUT_OF_MEMORY);
 }
 
 int hipHostFree(void *p)
 {
-    would_block("hipHostFree");
-    copy_pending();
-    arrive(n_sent);
+    struct device *v;
+    int code = wait_begin(&v, "hipHostFree");
+    if (code) return code;
+    arrive(v, v->n_sent);
     free(p);
-    return OK;
+    return device_end(v, OK);
 }
 
 int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream)
 {
-    if (stream && !IS_CUDA) return INVALID_VALUE;
-    if (n_pending == MAX_PENDING) copy_pending();
-    pending[n_pending].d = d;
-    pending[n_pending].src = src;
-    pending[n_pending++].bytes = bytes;
-    return OK;
+    struct device *v;
+    int code = device_begin(&v);
+    if (code) return code;
+    if (stream && !IS_CUDA) return device_end(v, INVALID_VALUE);
+    if (v->n_pending == MAX_PENDING) copy_pending(v);
+    v->pending[v->n_pending].d = d;
+    v->pending[v->n_pending].src = src;
+    v->pending[v->n_pending++].bytes = bytes;
+    return device_end(v, OK);
 }
 
 int hipMemcpyDtoHAsync(void *dst, void *d, size_t bytes, void *stream)
 {
-    if (stream && !IS_CUDA) return INVALID_VALUE;
+    struct device *v;
+    int code = device_begin(&v);
+    if (code) return code;
     void *copy = malloc(bytes);
-    if (!copy) return OUT_OF_MEMORY;
-    copy_pending();
+    if (!copy || (stream && !IS_CUDA)) {
+        free(copy);
+        return device_end(v, copy ? INVALID_VALUE : OUT_OF_MEMORY);
+    }
+    copy_pending(v);
     memcpy(copy, d, bytes);
     memset(dst, 0xa5, bytes);
-    if (n_sent - n_arrived == MAX_PENDING) arrive(n_arrived + 1);
-    arriving[n_sent % MAX_PENDING].dst = dst;
-    arriving[n_sent % MAX_PENDING].copy = copy;
-    arriving[n_sent++ % MAX_PENDING].bytes = bytes;
+    if (v->n_sent - v->n_arrived == MAX_PENDING) arrive(v, v->n_arrived + 1);
+    v->arriving[v->n_sent % MAX_PENDING].dst = dst;
+    v->arriving[v->n_sent % MAX_PENDING].copy = copy;
+    v->arriving[v->n_sent++ % MAX_PENDING].bytes = bytes;
+    return device_end(v, OK);
+}
+
+/* ---- devices beside each other ---- */
+static int peers_are(const char *what)
+{
+    const char *text = getenv("FIBERS_PEER");
+    return text && !strcmp(text, what);
+}
+
+int hipDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    *can = device != peer && there_is(device) && there_is(peer) && !peers_are("none");
     return OK;
 }
 
-/* An event: the time of its recording, the work issued before it, and whether a launch that never
- * ends precedes it. */
+int hipDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    struct device *v;
+    int can, code = device_begin(&v);
+    (void)flags;
+    if (code) return code;
+    hipDeviceCanAccessPeer(&can, number_of(v), peer);
+    if (!can || v->peer[peer]) return device_end(v, can ? IS_PEER : NO_PEER);
+    v->peer[peer] = 1;
+    return device_end(v, OK);
+}
+
+int hipMemcpyPeerAsync(void *d, int to, const void *src, int from, size_t bytes, void *stream)
+{
+    int code = hipMemcpyDtoDAsync(d, (void *)src, bytes, stream);
+    if (!code && bytes && to != from && peers_are("corrupt")) ((char *)d)[bytes / 2] ^= 4;
+    return code;
+}
+
+int hipHostGetDevicePointer(void **d, void *p, unsigned flags)
+{
+    (void)flags;
+    *d = p;
+    return OK;
+}
+
+int hipHostRegister(void *p, size_t bytes, unsigned flags)
+{
+    (void)p, (void)bytes, (void)flags;
+    return env_number("FIBERS_NO_PIN", 0) ? OUT_OF_MEMORY : OK;
+}
+
+int hipHostUnregister(void *p)
+{
+    (void)p;
+    return OK;
+}
+
+/* ---- events ---- */
+/* The time of its recording, the work issued before it, and whether a launch that never ends
+ * precedes it. */
 struct event {
     struct timespec time;
     unsigned n_sent;
-    int never;
+    int never, device;
+    unsigned long long n_queries;
 };
 
 int hipEventCreateWithFlags(void **event, unsigned flags)
 {
+    struct event *e = calloc(1, sizeof *e);
     (void)flags;
-    return (*event = calloc(1, sizeof(struct event))) ? OK : OUT_OF_MEMORY;
+    if (!e) return OUT_OF_MEMORY;
+    e->device = fiber_device;
+    *event = e;
+    return OK;
 }
 
 int hipEventDestroy(void *event)
@@ -489,18 +723,35 @@ int hipEventRecord(void *event, void *stream)
 {
     (void)stream;
     struct event *e = event;
+    struct device *v;
+    int code = device_begin(&v);
+    if (code) return code;
+    if (e->device != number_of(v)) return device_end(v, OTHER_DEVICE);
     clock_gettime(CLOCK_MONOTONIC, &e->time);
-    e->n_sent = n_sent;
-    e->never = hangs();
-    return OK;
+    e->n_sent = v->n_sent;
+    e->never = hangs(v);
+    e->n_queries = 0;
+    return device_end(v, OK);
 }
 
+/* Of any device. */
 int hipEventQuery(void *event)
 {
-    const struct event *e = event;
-    if (e->never) return NOT_READY;
-    copy_pending();
-    arrive(e->n_sent);
+    struct event *e = event;
+    struct device *v = &devices[e->device < 0 ? 0 : e->device];
+    pthread_mutex_lock(&v->lock);
+    if (is_at_launch(v, "FIBERS_LOST")) return device_end(v, LAUNCH_FAILED);
+    if (e->never || ++e->n_queries < env_of("FIBERS_SLOW", e->device, 0))
+        return device_end(v, NOT_READY);
+    copy_pending(v);
+    arrive(v, e->n_sent);
+    return device_end(v, OK);
+}
+
+/* Launches have ended when their call returns, so an event that was recorded is complete. */
+int hipStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    (void)stream, (void)event, (void)flags;
     return OK;
 }
 
@@ -511,10 +762,24 @@ int hipEventElapsedTime(float *ms, void *from, void *to)
     return OK;
 }
 
+/* ---- modules ---- */
+struct function {
+    void *code;
+    int device;
+    struct function *next;
+};
+
+struct module {
+    const char *image;
+    int device;
+    char *text; /* of PTX, a copy */
+    struct function *functions;
+};
+static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *names_of; /* the image whose kernels `names` has */
 
-/* Accepts only an ELF file for EM_AMDGPU whose flags name the architecture; PTX is copied. */
-int hipModuleLoadData(void **module, const void *image)
+/* Accepts only an ELF file for EM_AMDGPU whose flags name the architecture, or PTX for it. */
+static int is_for_device(const void *image, int device)
 {
     enum { MACHINE_AT = 18, FLAGS_AT = 48, EM_AMDGPU = 224 };
     static const struct {
@@ -523,26 +788,49 @@ int hipModuleLoadData(void **module, const void *image)
     } arch[] = {{"gfx90a", 0x3f},  {"gfx906", 0x2f},  {"gfx908", 0x30}, {"gfx942", 0x4c},
                 {"gfx1030", 0x36}, {"gfx1100", 0x41}, {"gfx1201", 0x4e}};
     const uint8_t *p = image;
-    const char *name = getenv("FIBERS_ARCH");
+    size_t i = 0, length = 0;
     if (IS_CUDA) { /* PTX, a text */
         char target[64];
         snprintf(target, sizeof target, ".target %s\n", FIBERS_TARGET);
-        if (!strstr(image, target)) return NO_BINARY;
-        *module = strdup(image);
-        names_of = NULL;
-        return *module ? OK : OUT_OF_MEMORY;
+        return strstr(image, target) != NULL;
     }
-    size_t i = 0;
-    while (name && i < sizeof arch / sizeof *arch - 1 && strcmp(arch[i].name, name)) i++;
-    if (memcmp(p, "\177ELF\2\1", 6) || p[MACHINE_AT] != EM_AMDGPU || p[FLAGS_AT] != arch[i].flags)
-        return NO_BINARY;
-    *module = (void *)(uintptr_t)image;
+    const char *name = env_item("FIBERS_ARCH", device, &length);
+    while (name && i < sizeof arch / sizeof *arch - 1 &&
+           (strncmp(arch[i].name, name, length) || arch[i].name[length]))
+        i++;
+    return !memcmp(p, "\177ELF\2\1", 6) && p[MACHINE_AT] == EM_AMDGPU &&
+           p[FLAGS_AT] == arch[i].flags;
+}
+
+int hipModuleLoadData(void **module, const void *image)
+{
+    if (fiber_device < 0) return NO_CONTEXT;
+    if (!is_for_device(image, fiber_device)) return NO_BINARY;
+    struct module *m = calloc(1, sizeof *m);
+    if (!m) return OUT_OF_MEMORY;
+    m->device = fiber_device;
+    if (IS_CUDA) m->text = strdup(image);
+    m->image = IS_CUDA ? m->text : image;
+    if (!m->image) {
+        free(m);
+        return OUT_OF_MEMORY;
+    }
+    *module = m;
     return OK;
 }
 
 int hipModuleUnload(void *module)
 {
-    if (IS_CUDA) free(module);
+    struct module *m = module;
+    pthread_mutex_lock(&modules_lock);
+    if (names_of == m->image) names_of = NULL;
+    pthread_mutex_unlock(&modules_lock);
+    for (struct function *f = m->functions, *next; f; f = next) {
+        next = f->next;
+        free(f);
+    }
+    free(m->text);
+    free(m);
     return OK;
 }
 
@@ -601,12 +889,32 @@ static int image_has(const char *image, const char *name)
 
 int hipModuleGetFunction(void **f, void *module, const char *name)
 {
+    struct module *m = module;
     Dl_info self;
-    if (!image_has(module, name) || !dladdr((void *)hipInit, &self)) return NOT_FOUND;
+    pthread_mutex_lock(&modules_lock);
+    int has = image_has(m->image, name);
+    pthread_mutex_unlock(&modules_lock);
+    if (!has || !dladdr((void *)hipInit, &self)) return NOT_FOUND;
     void *library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    *f = library ? dlsym(library, name) : NULL;
+    void *code = library ? dlsym(library, name) : NULL;
     if (library) dlclose(library);
-    return *f ? OK : NOT_FOUND;
+    if (!code) return NOT_FOUND;
+    struct function *of = malloc(sizeof *of);
+    if (!of) return OUT_OF_MEMORY;
+    *of = (struct function){code, m->device, m->functions};
+    *f = m->functions = of;
+    return OK;
+}
+
+/* The memory of this thread's launches. */
+static void launches_begin(void)
+{
+    if (stacks) return;
+    stacks = fiber_memory((size_t)MAX_THREADS * STACK_BYTES);
+    done = fiber_memory(MAX_THREADS);
+    context = fiber_memory((MAX_THREADS + 1) * sizeof *context);
+    lds_taken = fiber_memory(MAX_THREADS * sizeof *lds_taken);
+    fiber_static_lds = fiber_memory(MAX_BLOCKS * sizeof *fiber_static_lds);
 }
 
 int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -619,19 +927,22 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
     if (IS_CUDA ? shared > DYNAMIC_BYTES || bx % 32 || extra[4]
                 : shared || stream || extra[4] != (void *)3)
         return INVALID_VALUE;
-    static char args[1024] __attribute__((aligned(16)));
+    static FIBER_LOCAL char *args; /* [1024] */
     size_t bytes = *(size_t *)extra[3];
-    if (bytes > sizeof args) return INVALID_VALUE;
-    n_launches++;
-    if (hangs()) return OK;
-    copy_pending();
+    if (bytes > MAX_ARGS) return INVALID_VALUE;
+    struct device *v;
+    int code = device_begin(&v);
+    if (code) return code;
+    if (((struct function *)f)->device != number_of(v)) return device_end(v, OTHER_DEVICE);
+    v->n_launches++;
+    if (is_at_launch(v, "FIBERS_LOST")) return device_end(v, LAUNCH_FAILED);
+    if (hangs(v)) return device_end(v, OK);
+    copy_pending(v);
+    device_end(v, OK);
+    if (!args) args = fiber_memory(MAX_ARGS);
     memcpy(args, extra[1], bytes);
-    if (!stacks) {
-        stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (stacks == MAP_FAILED) return OUT_OF_MEMORY;
-    }
-    kernel = (void (*)(const void *))f;
+    launches_begin();
+    kernel = (void (*)(const void *))((struct function *)f)->code;
     kernel_args = args;
     fibers.n_threads = (int)bx;
     fiber_grid_x = (int)gx;
@@ -648,5 +959,9 @@ const char *hipGetErrorString(int code)
     return code == NO_BINARY       ? "no binary for this device"
            : code == OUT_OF_MEMORY ? "out of memory"
            : code == NOT_FOUND     ? "no such kernel"
+           : code == NO_DEVICE     ? "invalid device ordinal"
+           : code == NO_CONTEXT    ? "invalid device context"
+           : code == OTHER_DEVICE  ? "invalid resource handle"
+           : code == LAUNCH_FAILED ? "unspecified launch failure"
                                    : "invalid value";
 }

@@ -16,12 +16,22 @@ struct fibers {
     size_t lds_high[MAX_BLOCKS]; /* of fiber_static_lds */
     size_t dynamic_bytes;
 };
-extern struct fibers fibers;
-extern char fiber_static_lds[MAX_BLOCKS][LDS_BYTES];
+extern FIBER_LOCAL struct fibers fibers;
+extern FIBER_LOCAL char (*fiber_static_lds)[LDS_BYTES]; /* [MAX_BLOCKS] */
 
 static inline int fiber_block_of_cluster(void) { return fibers.block; }
 
 unsigned long long env_number(const char *name, unsigned long long otherwise);
+/* Number `device` of a list with commas; one number is all devices'. */
+unsigned long long env_of(const char *name, int device, unsigned long long otherwise);
+
+/* The device that calls of this thread mean; -1: none was chosen (CUDA). */
+extern FIBER_LOCAL int fiber_device;
+enum { MAX_DEVICES = 16 };
+int fiber_device_count(void);
+
+/* Zeros that this thread's launches use, until it ends; not touched before they are used. */
+void *fiber_memory(size_t bytes);
 
 /* A barrier of n threads. */
 struct thread_barrier {
