@@ -175,8 +175,7 @@ int hip_device_use(const struct hip_device *d, struct err *e)
     const struct hip_library *l = d->library;
     if (current == d) return 0;
     current = NULL;
-    int code =
-        l->is_cuda ? l->api.cuda_set_context(d->context) : l->api.hip_set_device(d->ordinal);
+    int code = l->is_cuda ? l->api.cuda_set_context(d->context) : l->api.hip_set_device(d->ordinal);
     if (code) return failed(l, code, "cannot use the device", e);
     current = d;
     return 0;

@@ -96,7 +96,10 @@ static int open_split(struct forward *f, const struct config *c, enum split_rule
 {
     struct forward_place place[3];
     const struct split_want want = want_of(rule, c->n);
-    for (int q = 0; q < c->n; q++) place[q] = place_of(c->machine[q]);
+    for (int q = 0, n_gpus = 0; q < c->n; q++) {
+        place[q] = place_of(c->machine[q]);
+        if (c->machine[q] == GPU) place[q].device = n_gpus++;
+    }
     return forward_open_places(f, &model, place, &want, o, e);
 }
 
@@ -243,6 +246,7 @@ int main(int argc, char **argv)
                                            "qwen3.5-moe", "gpt-oss",       "gemma4"};
     if (argc != 2) return 2;
     fixture_begin(argv[1]);
+    setenv("FIBERS_DEVICES", "2", 1);
     snprintf(library, sizeof library, "%s/tests/bin/libhip-fibers.so", argv[1]);
     hip_options_write(&(struct hip_options){.library = library}, own, sizeof own);
     int gpu = !access(library, R_OK) && hip_image_name(0);

@@ -15,7 +15,7 @@
 
 /* ---- dynamic shared memory, and copies to it ---- */
 enum { MAX_COPIES = 256 };
-static FIBER_LOCAL char (*dynamic)[DYNAMIC_BYTES]; /* [MAX_BLOCKS] */
+static FIBER_LOCAL char (*dynamic)[DYNAMIC_BYTES];      /* [MAX_BLOCKS] */
 static FIBER_LOCAL struct thread_barrier *warp_barrier; /* [MAX_THREADS / 32] */
 
 /* What all 32 lanes of a warp execute together. A lane that comes to something else than the first
@@ -119,7 +119,7 @@ void fiber_copies_wait(int n)
  * lane comes to a barrier after the next only when all have read this one's. */
 static const unsigned *exchange(unsigned mine, enum meeting what)
 {
-    static FIBER_LOCAL unsigned (*mail)[MAX_THREADS]; /* [2] */
+    static FIBER_LOCAL unsigned(*mail)[MAX_THREADS]; /* [2] */
     OWN(mail, 2);
     int t = fibers.self, turn = warp_barrier[t / 32].number & 1;
     mail[turn][t] = mine;
@@ -223,7 +223,7 @@ static __attribute__((noinline)) void multiply_operands(struct operands *of, int
 
 void fiber_mma(float *c, const unsigned *a, const unsigned *b, int is_bf16)
 {
-    static FIBER_LOCAL struct operands (*operands)[MAX_THREADS / 32]; /* [2] as in exchange() */
+    static FIBER_LOCAL struct operands(*operands)[MAX_THREADS / 32]; /* [2] as in exchange() */
     OWN(operands, 2);
     unsigned t = (unsigned)fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
     struct operands *of = &operands[turn][t / 32];
@@ -269,7 +269,7 @@ static __attribute__((noinline)) void multiply_bytes(struct bytes *of)
 
 void fiber_mma_s8(int *c, const unsigned *a, const unsigned *b)
 {
-    static FIBER_LOCAL struct bytes (*operands)[MAX_THREADS / 32]; /* [2] as in exchange() */
+    static FIBER_LOCAL struct bytes(*operands)[MAX_THREADS / 32]; /* [2] as in exchange() */
     OWN(operands, 2);
     unsigned t = (unsigned)fibers.self, lane = t % 32, turn = warp_barrier[t / 32].number & 1;
     struct bytes *of = &operands[turn][t / 32];
@@ -312,9 +312,9 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
 {
     /* Two buffers used alternately: a lane reaches the instruction after the next only after a
      * barrier of all that read this one. */
-    static FIBER_LOCAL float (*operand)[MAX_THREADS / 32][2][16][16]; /* [wave][A, B][row or
-                                                                          column][input] */
-    static FIBER_LOCAL int *turn_of; /* [MAX_THREADS] */
+    static FIBER_LOCAL float(*operand)[MAX_THREADS / 32][2][16][16]; /* [wave][A, B][row or
+                                                                         column][input] */
+    static FIBER_LOCAL int *turn_of;                                 /* [MAX_THREADS] */
     OWN(operand, 2);
     OWN(turn_of, MAX_THREADS);
     int lanes = kind == MFMA ? 64 : 32,
@@ -343,7 +343,7 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
 
 void fiber_matrix_s8(int kind, const unsigned *a, const unsigned *b, int *c)
 {
-    static FIBER_LOCAL signed char (*operand)[MAX_THREADS / 32][2][16][16]; /* as above */
+    static FIBER_LOCAL signed char(*operand)[MAX_THREADS / 32][2][16][16]; /* as above */
     static FIBER_LOCAL int *turn_of;
     OWN(operand, 2);
     OWN(turn_of, MAX_THREADS);
@@ -490,7 +490,7 @@ static __attribute__((noinline)) void multiply_described(const uint16_t a[16][16
                                                          int by_columns, int is_bf16,
                                                          vector *sum)
 {
-    static FIBER_LOCAL float (*columns)[MAX_COLUMNS]; /* [16] */
+    static FIBER_LOCAL float(*columns)[MAX_COLUMNS]; /* [16] */
     OWN(columns, 16);
     vector rows[16];
     for (int r = 0; r < 16; r++) rows[r] = numbers_of(a[r], is_bf16);
@@ -503,8 +503,8 @@ static __attribute__((noinline)) void multiply_described(const uint16_t a[16][16
 static void wgmma_of_type(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
                           int is_bf16, int accumulate)
 {
-    static FIBER_LOCAL uint16_t (*rows)[16][16];                       /* of each warp */
-    static FIBER_LOCAL vector (*sums)[16][MAX_COLUMNS / LANES];
+    static FIBER_LOCAL uint16_t(*rows)[16][16]; /* of each warp */
+    static FIBER_LOCAL vector(*sums)[16][MAX_COLUMNS / LANES];
     OWN(rows, MAX_THREADS / 32);
     OWN(sums, MAX_THREADS / 32);
     unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
@@ -550,7 +550,7 @@ static __attribute__((noinline)) void multiply_described_bytes(const signed char
                                                                unsigned long long b,
                                                                byte_sums sum[2])
 {
-    static FIBER_LOCAL float (*columns)[BYTE_COLUMNS]; /* [16] */
+    static FIBER_LOCAL float(*columns)[BYTE_COLUMNS]; /* [16] */
     OWN(columns, 16);
     for (unsigned half = 0; half < 2; half++) { /* 16 bytes, which are 8 halves for others */
         vector rows[16];
@@ -568,8 +568,8 @@ static __attribute__((noinline)) void multiply_described_bytes(const signed char
 
 void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumulate)
 {
-    static FIBER_LOCAL signed char (*rows)[16][2][LANES]; /* of each warp */
-    static FIBER_LOCAL byte_sums (*sums)[2];
+    static FIBER_LOCAL signed char(*rows)[16][2][LANES]; /* of each warp */
+    static FIBER_LOCAL byte_sums(*sums)[2];
     OWN(rows, MAX_THREADS / 32);
     OWN(sums, MAX_THREADS / 32);
     unsigned t = (unsigned)fibers.self, lane = t % 32, warp = t / 32;
