@@ -27,16 +27,9 @@ int cost_name(const struct cost_names *n, const char *name)
 /* Of one linear of a stack. */
 static double one_linear_bytes(const struct linear *w)
 {
-    double bytes = w->bias ? 4.0 * w->out : 0;
-    if (!w->codes) return bytes + (double)w->in * w->out * (double)dtype_bytes(w->weight_type);
-    double rows = (double)((w->out + MF_PANEL - 1) / MF_PANEL * MF_PANEL);
-    bytes += rows * w->k / 2 + rows * w->n_groups * (1 + (double)dtype_bytes(w->scale_type));
-    return bytes + (w->perm ? 4.0 * w->k : 0);
-}
-
-static double linear_bytes(const struct linear *w)
-{
-    return one_linear_bytes(w) * (w->stack ? w->stack : 1);
+    struct linear one = *w;
+    one.stack = 0;
+    return (double)linear_bytes(&one);
 }
 
 /* Of activations; 0: fp32. */
@@ -46,7 +39,7 @@ struct cost cost_linear(const struct linear *w, int rows, enum act act)
 {
     double ops = 2.0 * (w->codes ? w->k : w->in) * w->out * rows;
     int n = w->codes ? digits(act) : 0;
-    return (struct cost){.weights = linear_bytes(w),
+    return (struct cost){.weights = (double)linear_bytes(w),
                          .acts = 4.0 * rows * (w->in + w->out),
                          .fp32 = n ? 0 : ops,
                          .int8 = n * ops};
@@ -205,7 +198,7 @@ void cost_model(const struct model *m, double *bytes, double *parameters)
         const struct weight *w = &m->plan.weight[i];
         const struct linear *l = &w->linear;
         if (w->vector && is_frequency(&m->plan, i)) continue;
-        *bytes += w->vector ? 4.0 * w->n : linear_bytes(l);
+        *bytes += w->vector ? 4.0 * w->n : (double)linear_bytes(l);
         *parameters += w->vector ? w->n : ((double)l->in * l->out + (l->bias ? l->out : 0)) *
                                                (l->stack ? l->stack : 1);
     }

@@ -4,8 +4,8 @@
     "nothing is downloaded here: hf download USER/MODEL --local-dir DIR, then opt4gptq-convert "   \
     "DIR "                                                                                         \
     "OUT.safetensors, then -m OUT.safetensors"
-#define NO_LAYERS "there are no layers to offload: --backend hip computes all of them on a GPU"
-#define ONE_DEVICE "one device computes everything: --device N chooses the GPU"
+#define ONE_DEVICE "there is one GPU: --device N chooses it"
+#define BY_LAYERS "--gpu-layers N and --experts-on gpu:N say what a GPU computes, the CPU the rest"
 #define CHAT_LOOP "-cnv is the interactive mode; a line that ends with \\ goes on in the next"
 #define SAMPLERS "there is no such sampler: --samplers names those that are here"
 #define NO_DRAFT "there is no draft model: --speculate prompt takes drafts from texts"
@@ -147,10 +147,8 @@ const struct args_other llama_names[] = {
      ARGS_REFUSED, NO_DRAFT},
 
     /* machine */
-    {"-ngl --gpu-layers --n-gpu-layers", ARGS_REFUSED, NO_LAYERS},
-    {"-sm --split-mode -ts --tensor-split -mg --main-gpu -dev --rpc -ot --override-tensor -cmoe "
-     "--cpu-moe -ncmoe --n-cpu-moe",
-     ARGS_REFUSED, ONE_DEVICE},
+    {"-sm --split-mode -ts --tensor-split -mg --main-gpu -dev --rpc", ARGS_REFUSED, ONE_DEVICE},
+    {"-ot --override-tensor", ARGS_REFUSED, BY_LAYERS},
     {"-C --cpu-mask -Cr --cpu-range -Cb --cpu-mask-batch -Crb --cpu-range-batch", ARGS_REFUSED,
      AFFINITY},
     {"--prio --prio-batch", ARGS_REFUSED, "nice -n N opt4gptq-run ... sets the priority"},

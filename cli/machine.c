@@ -20,5 +20,7 @@ void run_say_slow(const struct options *o)
 
 void run_say_variants(const struct options *o, const struct engine *g)
 {
-    if (o->verbose && g->entry->print_variants) g->entry->print_variants(g->forward.be, stderr);
+    for (int q = 0; o->verbose && q < g->placement.n; q++)
+        if (g->placement.entry[q]->print_variants)
+            g->placement.entry[q]->print_variants(forward_be(&g->forward, q), stderr);
 }

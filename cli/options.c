@@ -372,6 +372,22 @@ static const struct args_row table[] = {
              "(default) are 22 bits, 1 is 11 and faster"},
     {NAMES("--device"), INT(engine.device, 0, 1023), DECIDES_NOTHING,
      .help = "which GPU (default 0)"},
+    {NAMES("-ngl", "--gpu-layers", "--n-gpu-layers"), TEXT(engine.gpu_layers, "N|all|auto"),
+     DECIDES("instruction set"), OFFERS("all", "auto", "0"),
+     .help = "whole layers on the GPU: the last N, the CPU computes the others; 0: all on the CPU; "
+             "auto (default): what fits, see --experts-on"},
+    {NAMES("--experts-on"), TEXT(engine.experts_on, "auto|gpu|cpu|gpu:N"),
+     DECIDES("instruction set"), OFFERS("auto", "gpu", "cpu", "gpu:1"),
+     .help = "where a mixture's experts are computed: those of the last N layers on the GPU, the "
+             "others on the CPU; auto (default): all on the GPU, of what does not fit as many "
+             "layers' experts as do"},
+    {NAMES("-ncmoe", "--n-cpu-moe"), INT(engine.n_cpu_moe, 0, 1 << 24), DECIDES("instruction set"),
+     .help = "the experts of the first N layers are computed on the CPU (llama.cpp's spelling)"},
+    {NAMES("-cmoe", "--cpu-moe"), FLAG(engine.cpu_moe), DECIDES("instruction set"),
+     .help = "the same as --experts-on cpu"},
+    {NAMES("--gpu-memory"), TEXT(engine.gpu_memory, "SIZE"), DECIDES("instruction set"),
+     .help = "most that is taken of the GPU's memory, as 16G (default: what is free): the CPU "
+             "computes what does not fit"},
     {NAMES("--list-devices"), FLAG(list_devices),
      .help = "print the GPUs and which embedded kernels fit them", .chooses = RUN_DEVICES},
     {NAMES("--hip-library"), READS(engine.hip_library, "PATH"), DECIDES_NOTHING,
@@ -528,6 +544,9 @@ static void say(void *arg, const char *line)
 
 int options_settle(struct options *o, struct err *e)
 {
+    const enum placement_asks asks = placement_asks(&o->engine);
+    if (asks != PLACEMENT_NOTHING && !strcmp(o->engine.backend, "auto"))
+        o->engine.backend = asks == PLACEMENT_CPU ? "cpu" : "hip";
     const char *asked = o->engine.backend;
     for (const struct backend_entry *b = backend_entries; b->ops; b++)
         if (!strcmp(o->engine.backend, "auto") && differ(o, b->options)) asked = b->ops->name;

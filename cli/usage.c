@@ -1,6 +1,7 @@
 #include "cli/usage.h"
 
 #include "engine/backends.h"
+#include "engine/placement.h"
 #include "cli/modes/batch/shard.h"
 #include "cli/modes/batch/table.h"
 #include "cli/modes/eval/exam_list.h"
@@ -77,6 +78,7 @@ static int check_relations(const struct options *o, struct err *e)
         return err_set(e, "%s needs --few-shot-file", options_given(o, &o->n_few_shot));
     if (o->few_shot_file && !o->n_few_shot)
         return err_set(e, "%s needs --few-shot", options_given(o, &o->few_shot_file));
+    if (placement_check(&o->engine, e)) return -1;
     if (o->engine.numa && !strcmp(o->engine.backend, "hip"))
         return err_set(e, "%s needs --backend cpu", options_given(o, &o->engine.numa));
     if (o->conversation && o->format && strcmp(o->format, "text"))

@@ -4,6 +4,7 @@
 #include "engine/vocabulary.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
+#include "core/run/parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,6 +35,8 @@ static void note(const struct engine_options *o, const char *fmt, ...)
 int engine_settle(struct engine_options *o, struct err *e)
 {
     if (numa_begin(&o->nodes, o->numa, e)) return -1;
+    const int asks = placement_asks(o);
+    if (!strcmp(o->backend, "auto") && asks) o->backend = asks == PLACEMENT_CPU ? "cpu" : "hip";
     const struct backend_entry *b = strcmp(o->backend, "auto") ? backend_find(o->backend) : NULL;
     if (!b) b = backend_best(o->act);
     o->backend = b->ops->name;
@@ -88,14 +91,18 @@ void engine_say_context(const struct engine *g)
 
 const char *engine_sums(const struct engine *g)
 {
-    const struct forward_options *f = &g->forward.options;
-    return g->entry->is_exact && g->entry->is_exact(f->act, f->variant) ? NULL : g->identity;
+    return placement_is_exact(&g->placement) ? NULL : g->identity;
 }
 
 const char *engine_order(const struct engine *g)
 {
     enum act act = g->forward.options.act;
     return act_is_integer(act) && !engine_sums(g) ? "cpu" : g->entry->ops->name;
+}
+
+uint64_t engine_cache_bytes(const struct engine *g)
+{
+    return part_bytes(&g->forward, PART_PAGE) * (uint64_t)g->forward.options.n_pages;
 }
 
 /* ---- memory */
@@ -109,17 +116,24 @@ static uint64_t within_space(const struct engine *g, uint64_t bytes, uint64_t ma
     return space < bytes ? space : bytes;
 }
 
-/* Bytes that the run may take: --mem, or 9/10 of what the backend could allocate; *what: which. */
-static int find_budget(const struct engine *g, const struct forward_options *f, uint64_t *bytes,
-                       const char **what, struct err *e)
+/* Bytes that the run may take of place q: --gpu-memory, --mem, or 9/10 of what the backend could
+ * allocate; *what: which. */
+static int find_budget(const struct engine *g, const struct forward_options *f, int q,
+                       uint64_t *bytes, const char **what, struct err *e)
 {
     const struct engine_options *o = g->o;
-    *what = o->memory ? "--mem" : "free memory";
-    if (o->memory)
+    const int is_limited = !q && o->gpu_memory, is_told = !q && o->memory;
+    const int is_mapped = g->mapped && !g->placement.entry[q]->probe;
+    *what = is_limited ? "--gpu-memory"
+            : is_told  ? "--mem"
+            : q        ? "the CPU's free memory"
+                       : "free memory";
+    if (is_told)
         return memory_parse(bytes, o->memory, e) ? err_prefix(e, "--mem %s", o->memory) : 0;
-    if (forward_available(g->entry->ops, f, bytes, e)) return -1;
-    *bytes = *bytes / 10 * 9;
-    if (*bytes && g->mapped) {
+    if (forward_available(g->placement.entry[q]->ops, f, bytes, e)) return -1;
+    *bytes = q && !*bytes ? UINT64_MAX / 2 : *bytes / 10 * 9;
+    if (is_limited && placement_gpu_memory(o) < *bytes) *bytes = placement_gpu_memory(o);
+    if (*bytes && is_mapped) {
         uint64_t free = *bytes;
         *bytes = within_space(g, free, g->mapped);
         if (*bytes < free) *what = "free memory (ulimit -v)";
@@ -135,18 +149,37 @@ static int choose_states(const struct engine *g, const struct forward_need *need
     return g->o->n_seqs + (int)(n < MOST_SNAPSHOTS ? n : MOST_SNAPSHOTS);
 }
 
-/* Pages and slots of states that the memory (a GPU's own, where that computes) allows, at most what
- * all sequences can fill. */
-static int choose_sizes(const struct engine *g, struct forward_options *f,
-                        const struct forward_need *need, struct err *e)
+/* What a place has beside its weights and steps and the fewest slots of states: *left bytes, which
+ * hold one context at least. */
+static int find_room(const struct engine *g, const struct forward_options *f, int q, uint64_t *left,
+                     struct err *e)
 {
     const struct engine_options *o = g->o;
+    const struct forward_need *need = &g->placement.need[q];
     const int positions = engine_context(g), context = kv_pages(positions);
+    uint64_t budget = 0, fixed = need->weights + need->steps +
+                                 need->state * (uint64_t)(o->n_seqs + FEWEST_SNAPSHOTS);
     const char *what;
-    uint64_t budget = 0, page = need->page ? need->page : 1, left,
-             fixed = need->weights + need->steps +
-                     need->state * (uint64_t)(o->n_seqs + FEWEST_SNAPSHOTS);
-    f->n_states = choose_states(g, need, 0);
+    if (find_budget(g, f, q, &budget, &what, e)) return -1;
+    *left = budget > fixed ? budget - fixed : 0;
+    if (budget > fixed && *left / (need->page ? need->page : 1) >= (uint64_t)context) return 0;
+    return err_set(e,
+                   "%s %.0f MiB: the model%s takes %.0f MiB and the KV cache of one context of "
+                   "%d tokens %.0f MiB (-c sets a smaller one)",
+                   what, (double)budget / mib,
+                   need->state ? " with the states of -np sequences" : "", (double)fixed / mib,
+                   positions, (double)(need->page * (uint64_t)context) / mib);
+}
+
+/* Pages and slots of states that the memory of all places (a GPU's own, where that computes)
+ * allows, at most what all sequences can fill. */
+static int choose_sizes(const struct engine *g, struct forward_options *f, struct err *e)
+{
+    const struct engine_options *o = g->o;
+    const struct placement *p = &g->placement;
+    const int positions = engine_context(g), context = kv_pages(positions);
+    uint64_t left[PLACES], fit = (uint64_t)context * (uint64_t)(o->n_seqs + 1);
+    f->n_states = o->n_seqs + FEWEST_SNAPSHOTS;
     if (o->n_pages) {
         f->n_pages = o->n_pages;
         return o->n_pages >= context
@@ -156,19 +189,19 @@ static int choose_sizes(const struct engine *g, struct forward_options *f,
                              "one)",
                              o->n_pages, positions, context);
     }
-    if (find_budget(g, f, &budget, &what, e)) return -1;
-    left = budget > fixed ? budget - fixed : 0;
-    if (left / page < (uint64_t)context)
-        return err_set(e,
-                       "%s %.0f MiB: the model%s takes %.0f MiB and the KV cache of one context of "
-                       "%d tokens %.0f MiB (-c sets a smaller one)",
-                       what, (double)budget / mib,
-                       need->state ? " with the states of -np sequences" : "", (double)fixed / mib,
-                       positions, (double)(page * (uint64_t)context) / mib);
-    f->n_states = choose_states(g, need, left - page * (uint64_t)context);
-    left -= need->state * (uint64_t)(f->n_states - o->n_seqs - FEWEST_SNAPSHOTS);
-    uint64_t most = (uint64_t)context * (uint64_t)(o->n_seqs + 1), fit = left / page;
-    if (fit > most) fit = most;
+    int n_states = o->n_seqs + MOST_SNAPSHOTS;
+    for (int q = 0; q < p->n; q++) {
+        if (find_room(g, f, q, &left[q], e)) return -1;
+        int n = choose_states(g, &p->need[q], left[q] - p->need[q].page * (uint64_t)context);
+        if ((p->need[q].state || p->n == 1) && n < n_states) n_states = n;
+    }
+    f->n_states = n_states;
+    for (int q = 0; q < p->n; q++) {
+        const struct forward_need *need = &p->need[q];
+        uint64_t page = need->page ? need->page : 1;
+        left[q] -= need->state * (uint64_t)(f->n_states - o->n_seqs - FEWEST_SNAPSHOTS);
+        if ((need->page || p->n == 1) && left[q] / page < fit) fit = left[q] / page;
+    }
     f->n_pages = fit > 1 << 28 ? 1 << 28 : (int)fit;
     return 0;
 }
@@ -181,6 +214,61 @@ static const char *say_states(const struct forward_need *need, int n, char *text
         snprintf(text, bytes, "states %.0f MiB (%d slots of %.1f MiB), ",
                  (double)(need->state * (uint64_t)n) / mib, n, (double)need->state / mib);
     return text;
+}
+
+/* What the backends took, one behind the other. */
+static void say_memory(const struct engine *g, const struct forward_options *f)
+{
+    const struct placement *p = &g->placement;
+    char line[480], states[96];
+    placement_describe(&g->forward, line, sizeof line / 2);
+    for (int q = 0; q < p->n; q++) {
+        const struct forward_need *n = &p->need[q];
+        size_t at = strlen(line);
+        const char *whose = p->entry[q]->probe ? "GPU " : q ? "CPU " : "";
+        snprintf(line + at, sizeof line - at,
+                 "; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), "
+                 "%ssteps %.0f MiB",
+                 whose, (double)n->weights / mib, (double)(n->page * (uint64_t)f->n_pages) / mib,
+                 f->n_pages, KV_PAGE, say_states(n, f->n_states, states, sizeof states),
+                 (double)n->steps / mib);
+    }
+    note(g->o, "machine: %s", line);
+}
+
+static struct engine_memory memory_of(const struct engine *g, const struct forward_options *f)
+{
+    struct engine_memory m = {0};
+    for (int q = 0; q < g->placement.n; q++) {
+        const struct forward_need *n = &g->placement.need[q];
+        m.model += n->weights;
+        m.cache += n->page * (uint64_t)f->n_pages;
+        m.states += n->state * (uint64_t)f->n_states;
+        m.steps += n->steps;
+    }
+    return m;
+}
+
+/* Chooses the places of a run and what each needs, in a share of a GPU's free memory. */
+static int place(struct engine *g, const struct forward_options *f, struct placement_room *room,
+                 int tenths, struct err *e)
+{
+    struct placement *p = &g->placement;
+    const uint64_t limit = placement_gpu_memory(g->o);
+    placement_close(p);
+    if (g->entry->probe) {
+        if (forward_available(g->entry->ops, f, &room->bytes, e)) return -1;
+        room->bytes = room->bytes / 10 * (uint64_t)tenths;
+        if (limit && limit < room->bytes) room->bytes = limit;
+    }
+    if (placement_open(p, g->o, &g->model, g->entry, f, room, e)) return -1;
+    for (int q = 0; q < p->n; q++) {
+        struct forward_need *need = &p->need[q];
+        if (need->weights) continue;
+        g->mapped = g->model.file.st.file_bytes; /* they stay in the file's mapping */
+        need->weights = p->n == 1 ? g->mapped : need->mapped;
+    }
+    return 0;
 }
 
 /* ---- drafts */
@@ -222,8 +310,10 @@ static int open_sized(struct engine *g, const struct forward_options *f,
                       const struct sched_options *s, struct err *e)
 {
     struct sched_options with_store = *s;
-    if (forward_open(&g->forward, &g->model, g->entry->ops, f, e)) return -1;
-    g->entry->identify(g->forward.be, g->identity, sizeof g->identity);
+    const struct placement *p = &g->placement;
+    with_store.overlap = placement_overlaps(p);
+    if (placement_open_forward(p, &g->forward, &g->model, f, e)) return -1;
+    placement_identify(p, &g->forward, g->identity, sizeof g->identity);
     if (prefix_open(g, engine_sums(g), e)) return -1;
     with_store.store = g->store;
     return sched_open(&g->sched, &g->forward, &with_store, e);
@@ -235,36 +325,28 @@ int engine_open(struct engine *g, struct err *e)
     const struct backend *ops = g->entry->ops;
     engine_say_context(g);
     int rows = o->n_batch > o->n_seqs ? o->n_batch : o->n_seqs,
-        logits = (int)(LOGITS_BYTES / ((size_t)g->model.config.vocab * sizeof(float)));
+        logits = (int)(LOGITS_BYTES / ((size_t)g->model.config.vocab * sizeof(float))),
+        context = kv_pages(engine_context(g));
     if (logits > rows) logits = rows;
     struct forward_options f = forward_of(g);
     f.max_rows = rows;
     f.max_logits = logits > o->n_seqs ? logits : o->n_seqs;
     f.max_seqs = o->n_seqs;
-    f.max_pages = kv_pages(engine_context(g));
+    f.max_pages = context;
     f.hidden = g->hidden;
-    struct forward_need need;
-    forward_need(&g->model, ops, &f, &need);
-    need.steps += prefix_memory(o, &need);
-    const int own = need.weights != 0; /* else they stay in the file's mapping */
-    if (!own) need.weights = g->mapped = g->model.file.st.file_bytes;
+    int64_t most = o->n_pages ? o->n_pages : (int64_t)context * (o->n_seqs + 1);
+    struct placement_room room = {.least_pages = o->n_pages ? o->n_pages : context,
+                                  .most_pages = most < 1 << 28 ? (int)most : 1 << 28,
+                                  .n_states = o->n_seqs + FEWEST_SNAPSHOTS};
     const struct sched_options s = {.n_seqs = o->n_seqs,
                                     .n_batch = rows,
                                     .n_ctx = engine_context(g),
                                     .prefix_cache = !o->no_prefix_cache,
                                     .gather = ops->asynchronous ? o->n_seqs / STARTS : 0,
-                                    .draft_most = draft_most(g),
-                                    .overlap = ops->asynchronous};
-    if (choose_sizes(g, &f, &need, e) || open_sized(g, &f, &s, e)) return -1;
-    g->memory = (struct engine_memory){need.weights, need.page * (uint64_t)f.n_pages,
-                                       need.state * (uint64_t)f.n_states, need.steps};
-    char states[96];
-    note(o,
-         "machine: %s; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), "
-         "%ssteps %.0f MiB",
-         ops->describe(g->forward.be), own ? "GPU " : "", (double)need.weights / mib,
-         (double)(need.page * (uint64_t)f.n_pages) / mib, f.n_pages, KV_PAGE,
-         say_states(&need, f.n_states, states, sizeof states), (double)need.steps / mib);
+                                    .draft_most = draft_most(g)};
+    if (place(g, &f, &room, 9, e) || choose_sizes(g, &f, e) || open_sized(g, &f, &s, e)) return -1;
+    g->memory = memory_of(g, &f);
+    say_memory(g, &f);
     return 0;
 }
 
@@ -280,21 +362,41 @@ int engine_open_one(struct engine *g, const struct engine_one *one, struct err *
     f.max_seqs = 1;
     const int has_store = g->o->prefix_dir != NULL;
     if (has_store) f.n_states = 1 + FEWEST_SNAPSHOTS;
+    struct placement_room room = {
+        .least_pages = f.n_pages, .most_pages = f.n_pages, .n_states = forward_n_states(&f)};
     const struct sched_options s = {.n_seqs = 1,
                                     .n_batch = f.max_rows,
                                     .n_ctx = one->n_positions,
                                     .prefix_cache = has_store,
-                                    .draft_most = drafts,
-                                    .overlap = g->entry->ops->asynchronous};
-    return open_sized(g, &f, &s, e);
+                                    .draft_most = drafts};
+    return place(g, &f, &room, 10, e) || open_sized(g, &f, &s, e) ? -1 : 0;
+}
+
+/* The context of a conversation, which is halved until the memory of all places holds it. */
+static int choose_context(const struct engine *g, const struct forward_options *f, int *n_ctx,
+                          struct err *e)
+{
+    for (int q = 0; q < g->placement.n; q++) {
+        const struct forward_need *need = &g->placement.need[q];
+        uint64_t budget, fixed = need->weights + need->steps + need->state * (uint64_t)f->n_states;
+        if (forward_available(g->placement.entry[q]->ops, f, &budget, e)) return -1;
+        budget = budget / 10 * 9;
+        if (!q && g->o->gpu_memory && placement_gpu_memory(g->o) < budget)
+            budget = placement_gpu_memory(g->o);
+        if (budget && g->mapped && !g->placement.entry[q]->probe)
+            budget = within_space(g, budget, g->mapped);
+        uint64_t left = budget > fixed ? budget - fixed : 0;
+        while (!g->o->n_ctx && budget && *n_ctx > FEWEST_POSITIONS &&
+               need->page * (uint64_t)kv_pages(*n_ctx) > left)
+            *n_ctx /= 2;
+    }
+    return 0;
 }
 
 int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
 {
     const struct backend *ops = g->entry->ops;
     struct forward_options f = forward_of(g);
-    struct forward_need need;
-    uint64_t budget;
     *n_ctx = engine_context(g);
     const int drafts = draft_most(g);
     f.max_rows = larger(g->o->n_batch < *n_ctx ? g->o->n_batch : *n_ctx, 1 + drafts);
@@ -302,26 +404,18 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     f.max_seqs = 1;
     f.n_states = 1 + FEWEST_SNAPSHOTS;
     f.max_pages = kv_pages(*n_ctx);
-    forward_need(&g->model, ops, &f, &need);
-    need.steps += prefix_memory(g->o, &need);
-    if (!need.weights) /* in the file's mapping */
-        need.weights = g->mapped = g->model.file.st.file_bytes;
-    if (forward_available(ops, &f, &budget, e)) return -1;
-    budget = budget / 10 * 9;
-    if (budget && g->mapped) budget = within_space(g, budget, g->mapped);
-    uint64_t fixed = need.weights + need.steps + need.state * (uint64_t)f.n_states,
-             left = budget > fixed ? budget - fixed : 0;
-    while (!g->o->n_ctx && budget && *n_ctx > FEWEST_POSITIONS &&
-           need.page * (uint64_t)kv_pages(*n_ctx) > left)
-        *n_ctx /= 2;
+    int least = g->o->n_ctx || *n_ctx < FEWEST_POSITIONS ? *n_ctx : FEWEST_POSITIONS;
+    struct placement_room room = {
+        .least_pages = kv_pages(least), .most_pages = f.max_pages, .n_states = f.n_states};
+    if (place(g, &f, &room, 9, e) || choose_context(g, &f, n_ctx, e)) return -1;
     f.n_pages = f.max_pages = kv_pages(*n_ctx);
     const struct sched_options s = {.n_seqs = 1,
                                     .n_batch = f.max_rows,
                                     .n_ctx = *n_ctx,
                                     .prefix_cache = 1,
                                     .draft_most = drafts,
-                                    .share_generated = !ops->phases && !ops->asynchronous,
-                                    .overlap = ops->asynchronous};
+                                    .share_generated = !placement_has_phases(&g->placement) &&
+                                                       !ops->asynchronous};
     return open_sized(g, &f, &s, e);
 }
 
@@ -336,6 +430,7 @@ void engine_stop(struct engine *g)
     sched_close(g->sched);
     prefix_store_close(g->store);
     forward_close(&g->forward);
+    placement_close(&g->placement);
     g->sched = NULL;
     g->store = NULL;
     memset(&g->forward, 0, sizeof g->forward);

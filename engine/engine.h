@@ -6,6 +6,7 @@
 
 #include "engine/backends.h"
 #include "engine/engine_options.h"
+#include "engine/placement.h"
 #include "core/sched/scheduler.h"
 #include "core/text/tokenizer.h"
 
@@ -20,13 +21,14 @@ struct engine {
     const struct backend_entry *entry;
     struct model model;
     struct tokenizer *tokenizer; /* NULL: the checkpoint has none */
+    struct placement placement;  /* of the open backends */
     struct forward forward;
     struct sched *sched;
     struct prefix_store *store;  /* prompts on disk; NULL: none */
     struct engine_memory memory; /* of engine_open; stays when the engine is stopped */
     int hidden; /* the caller's, before engine_open: rows of the last norm may be handed out */
     /* The instructions or device of the backend: for reports, and for engine_sums. */
-    char identity[64];
+    char identity[160];
     char own[BACKEND_OWN_BYTES]; /* of the open backend's be_config.own */
 };
 
@@ -69,5 +71,8 @@ const char *engine_sums(const struct engine *g);
 /* The backend whose order of operations the bytes have: in the integer arithmetics all have the
  * CPU's (docs/numerics.md). */
 const char *engine_order(const struct engine *g);
+
+/* Bytes of the open KV cache. */
+uint64_t engine_cache_bytes(const struct engine *g);
 
 #endif

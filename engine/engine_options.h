@@ -11,9 +11,13 @@ struct engine_options {
     const char *cpu, *variant;      /* variants of the CPU's and of the GPU's kernels, or "auto" */
     const char *hip_library;        /* path of a GPU's runtime library; NULL: the known ones */
     int device, gpu_timeout, query_halves; /* of a GPU */
-    int threads;                           /* of the CPU; 0: its cores */
-    const char *numa;                      /* mode of nodes of memory; NULL: none is set */
-    struct numa nodes;                     /* what it found; filled by engine_settle */
+    /* What a GPU computes of a model and the CPU does not (placement.h); texts: NULL, numbers: 0
+     * where not given. */
+    const char *gpu_layers, *experts_on, *gpu_memory;
+    int n_cpu_moe, cpu_moe;
+    int threads;         /* of the CPU; 0: its cores */
+    const char *numa;    /* mode of nodes of memory; NULL: none is set */
+    struct numa nodes;   /* what it found; filled by engine_settle */
     int n_ctx;           /* positions of a sequence; 0: the model's */
     int n_batch, n_seqs; /* rows of a step, sequences at once; 0: the backend's default */
     int n_pages;         /* of the KV cache; 0: what memory gives */

@@ -17,11 +17,6 @@ int prefix_size(const struct engine_options *o, uint64_t *bytes, struct err *e)
     return o->prefix_size ? memory_parse(bytes, o->prefix_size, e) : 0;
 }
 
-uint64_t prefix_memory(const struct engine_options *o, const struct forward_need *need)
-{
-    return o->prefix_dir ? sched_store_bytes(need->page, need->state) : 0;
-}
-
 /* A note may come while a line of progress is drawn. */
 static void note(void *arg, const char *line)
 {

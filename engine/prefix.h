@@ -8,8 +8,6 @@
 /* Opens g->store as the options say, for the model and the forward that are open; without
  * --prefix-cache-dir it stays NULL. SUMS: engine_sums. */
 int prefix_open(struct engine *g, const char *sums, struct err *e);
-/* Bytes of memory that it takes beside a forward with these needs. */
-uint64_t prefix_memory(const struct engine_options *o, const struct forward_need *need);
 /* --prefix-cache-size, or the default. */
 int prefix_size(const struct engine_options *o, uint64_t *bytes, struct err *e);
 

@@ -159,12 +159,10 @@ static void say_machine(const struct completion *c)
             g->context, n_quantized, units_s((uint64_t)n_quantized));
     struct sched_stats s;
     sched_stats(c->engine.sched, &s);
-    fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions",
-            c->engine.forward.be->ops->describe(c->engine.forward.be),
-            (double)forward_kv_bytes(&c->engine.model, c->engine.forward.be->ops,
-                                     c->engine.forward.options.kv,
-                                     c->engine.forward.options.n_pages) /
-                (1 << 20),
+    char machine[400];
+    placement_describe(&c->engine.forward, machine, sizeof machine);
+    fprintf(stderr, "machine: %s; KV cache %.1f MiB for %d positions", machine,
+            (double)engine_cache_bytes(&c->engine) / (1 << 20),
             c->engine.forward.options.n_pages * KV_PAGE);
     if (s.n_states) fprintf(stderr, ", states %.1f MiB", (double)s.state_bytes / (1 << 20));
     fputc('\n', stderr);

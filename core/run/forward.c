@@ -14,16 +14,17 @@ uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum
 static int lacks_top(const struct backend *ops) { return !(ops->kinds & 1u << OP_TOP); }
 
 /* The model's plan with operations of its own, without those that the backend can do without. */
-static int make_plan(struct forward *f, const struct backend *ops, struct err *e)
+static int make_plan(const struct model *m, const struct backend *ops, int hidden,
+                     struct step_plan *out, struct err *e)
 {
     struct step_plan all;
-    if (step_plan_copy(&f->model->plan, &all, e)) return -1;
+    if (step_plan_copy(&m->plan, &all, e)) return -1;
     if (lacks_top(ops)) step_plan_drop_top(&all);
-    if (!f->options.hidden) {
-        f->plan = all;
+    if (!hidden) {
+        *out = all;
         return 0;
     }
-    int rc = step_plan_keep_hidden(&all, &f->plan, e);
+    int rc = step_plan_keep_hidden(&all, out, e);
     step_plan_free_slice(&all);
     return rc;
 }
@@ -31,16 +32,20 @@ static int make_plan(struct forward *f, const struct backend *ops, struct err *e
 void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o,
                   struct forward_need *n)
 {
-    struct be_config c = place_config(o);
     struct step_plan p = m->plan;
     if (lacks_top(ops)) p.top = NO_BUFFER;
-    *n = (struct forward_need){.page = forward_kv_bytes(m, ops, o->kv, 1),
-                               .state = place_state_bytes(&p),
-                               .steps = ops->scratch_bytes(&c, &p)};
-    for (int i = 0; i < p.n_weights; i++)
-        if (!p.weight[i].vector) n->weights += ops->packed_bytes(&p.weight[i].linear);
-    for (int i = 0; i < p.n_buffers; i++) n->steps += place_buffer_bytes(&p, i, o);
-    n->steps += (uint64_t)o->max_seqs * place_seat_bytes(&p, o->kv);
+    place_need(&p, ops, o, n);
+}
+
+int forward_need_places(const struct model *m, const struct forward_place *place,
+                        const struct split_want *want, const struct forward_options *o,
+                        struct forward_need *need, struct err *e)
+{
+    struct step_plan p;
+    if (make_plan(m, place[0].ops, o->hidden, &p, e)) return -1;
+    int rc = places_need(&p, place, want, o, need, e);
+    step_plan_free_slice(&p);
+    return rc;
 }
 
 int forward_available(const struct backend *ops, const struct forward_options *o, uint64_t *bytes,
@@ -112,7 +117,7 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
 {
     struct be_config c = place_config(o);
     begin_open(f, m, o);
-    if (make_plan(f, ops, e)) goto fail;
+    if (make_plan(m, ops, o->hidden, &f->plan, e)) goto fail;
     if (!(ops->kv_types >> o->kv & 1)) {
         err_set(e, "--backend %s: has no --kv %s", ops->name, kv_formats[o->kv].name);
         goto fail;
@@ -131,7 +136,8 @@ int forward_open_places(struct forward *f, const struct model *m, const struct f
                         struct err *e)
 {
     begin_open(f, m, o);
-    if (make_plan(f, place[0].ops, e) || places_open(&f->places, &f->plan, place, want, o, e))
+    if (make_plan(m, place[0].ops, o->hidden, &f->plan, e) ||
+        places_open(&f->places, &f->plan, place, want, o, e))
         goto fail;
     f->be = f->places->be[0];
     f->memory = f->places->memory[0];
@@ -159,6 +165,23 @@ void forward_close(struct forward *f)
     }
     step_plan_free_slice(&f->plan);
     memset(f, 0, sizeof *f);
+}
+
+int forward_n_places(const struct forward *f) { return f->places ? f->places->split.n_places : 1; }
+
+const struct be *forward_be(const struct forward *f, int q)
+{
+    return f->places ? f->places->be[q] : f->be;
+}
+
+struct pool *forward_pool(const struct forward *f)
+{
+    struct pool *pool = NULL;
+    for (int q = 0; q < forward_n_places(f) && !pool; q++) {
+        const struct be *be = forward_be(f, q);
+        if (be->ops->pool) pool = be->ops->pool(be);
+    }
+    return pool;
 }
 
 static int32_t *best_of(struct forward *f, unsigned step)

@@ -32,10 +32,12 @@ struct forward_place {
     const struct backend *ops;
     const char *variant, *own;
     int n_threads, device;
+    enum act act;
 };
 
 struct split_want;
 struct places;
+struct pool;
 
 struct forward {
     const struct model *model;
@@ -69,6 +71,7 @@ static inline int forward_n_states(const struct forward_options *o)
 /* Bytes of the backend's memory that a run takes. */
 struct forward_need {
     uint64_t weights; /* 0: they are read from the mapped file */
+    uint64_t mapped;  /* weights of the model file that the plan names */
     uint64_t page;    /* one KV page in all layers */
     uint64_t state;   /* one slot of all states */
     uint64_t steps;   /* activations, logits, scratch, open pages */
@@ -76,6 +79,10 @@ struct forward_need {
 
 void forward_need(const struct model *m, const struct backend *ops, const struct forward_options *o,
                   struct forward_need *n);
+/* The same of places 0 .. want->n_places - 1: need [n_places]. */
+int forward_need_places(const struct model *m, const struct forward_place *place,
+                        const struct split_want *want, const struct forward_options *o,
+                        struct forward_need *need, struct err *e);
 /* Bytes that the backend can allocate now; 0: unknown. */
 int forward_available(const struct backend *ops, const struct forward_options *o, uint64_t *bytes,
                       struct err *e);
@@ -89,6 +96,11 @@ int forward_open_places(struct forward *f, const struct model *m, const struct f
                         const struct split_want *want, const struct forward_options *o,
                         struct err *e);
 void forward_close(struct forward *f);
+/* Open backends: place q of forward_n_places. */
+int forward_n_places(const struct forward *f);
+const struct be *forward_be(const struct forward *f, int q);
+/* The threads of a place that computes on the host; NULL: none does. */
+struct pool *forward_pool(const struct forward *f);
 /* Bytes of KV cache for n_pages of this model. */
 uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum kv_type kv,
                           int n_pages);

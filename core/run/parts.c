@@ -1,14 +1,33 @@
 #include "core/run/parts.h"
 
 #include "core/run/place.h"
+#include "core/run/places.h"
 
 #include <stdlib.h>
 
+/* A place of the run: its part of a plan on its backend. */
+struct part_place {
+    struct be *be;
+    const struct step_plan *p;
+    const struct plan_memory *m;
+};
+
+static struct part_place place_at(const struct forward *f, int q)
+{
+    const struct places *s = f->places;
+    return s ? (struct part_place){s->be[q], &s->split.plan[q], &s->memory[q]}
+             : (struct part_place){f->be, &f->plan, &f->memory};
+}
+
 size_t part_bytes(const struct forward *f, enum part part)
 {
-    CHECK(!f->places);
-    return part == PART_PAGE ? (size_t)place_kv_bytes(&f->plan, f->be->ops, f->options.kv, 1)
-                             : (size_t)place_state_bytes(&f->plan);
+    uint64_t bytes = 0;
+    for (int q = 0; q < forward_n_places(f); q++) {
+        const struct part_place x = place_at(f, q);
+        bytes += part == PART_PAGE ? place_kv_bytes(x.p, x.be->ops, f->options.kv, 1)
+                                   : place_state_bytes(x.p);
+    }
+    return (size_t)bytes;
 }
 
 void *part_memory(struct forward *f, size_t bytes)
@@ -24,27 +43,31 @@ void part_memory_free(struct forward *f, void *memory)
     else free(memory);
 }
 
-/* One cache or state: bytes of a page or slot; *memory is that of all of them. */
-static size_t piece(const struct forward *f, enum part part, int k, char **memory)
+/* One cache or state of a place: bytes of a page or slot, 0 where it has none; *memory is that of
+ * all of them. */
+static size_t piece(const struct forward *f, const struct part_place *x, enum part part, int k,
+                    char **memory)
 {
-    const struct step_plan *p = &f->plan;
-    *memory = part == PART_PAGE ? f->memory.kv[k] : f->memory.state[k];
-    return part == PART_PAGE ? f->be->ops->kv_page_bytes(f->options.kv, &p->kv[k])
-                             : p->state[k].bytes;
+    *memory = part == PART_PAGE ? x->m->kv[k] : x->m->state[k];
+    return part == PART_PAGE ? place_page_bytes(x->p, x->be->ops, f->options.kv, k)
+                             : place_slot_bytes(x->p, k);
 }
 
-static int n_pieces(const struct forward *f, enum part part)
+static int n_pieces(const struct part_place *x, enum part part)
 {
-    return part == PART_PAGE ? f->plan.n_kv : f->plan.n_states;
+    return part == PART_PAGE ? x->p->n_kv : x->p->n_states;
 }
 
 void part_save(struct forward *f, enum part part, int i, void *to)
 {
     char *memory, *at = to;
-    for (int k = 0; k < n_pieces(f, part); k++) {
-        size_t bytes = piece(f, part, k, &memory);
-        f->be->ops->download(f->be, at, memory + (size_t)i * bytes, bytes);
-        at += bytes;
+    for (int q = 0; q < forward_n_places(f); q++) {
+        const struct part_place x = place_at(f, q);
+        for (int k = 0; k < n_pieces(&x, part); k++) {
+            size_t bytes = piece(f, &x, part, k, &memory);
+            if (bytes) x.be->ops->download(x.be, at, memory + (size_t)i * bytes, bytes);
+            at += bytes;
+        }
     }
 }
 
@@ -52,11 +75,25 @@ void part_load(struct forward *f, enum part part, int i, const void *from)
 {
     char *memory;
     const char *at = from;
-    for (int k = 0; k < n_pieces(f, part); k++) {
-        size_t bytes = piece(f, part, k, &memory);
-        f->be->ops->upload(f->be, memory + (size_t)i * bytes, at, bytes);
-        at += bytes;
+    for (int q = 0; q < forward_n_places(f); q++) {
+        const struct part_place x = place_at(f, q);
+        for (int k = 0; k < n_pieces(&x, part); k++) {
+            size_t bytes = piece(f, &x, part, k, &memory);
+            if (bytes) x.be->ops->upload(x.be, memory + (size_t)i * bytes, at, bytes);
+            at += bytes;
+        }
     }
 }
 
-int part_sync(struct forward *f, struct err *e) { return f->be->ops->sync(f->be, e); }
+int part_sync(struct forward *f, struct err *e)
+{
+    int rc = 0;
+    for (int q = 0; q < forward_n_places(f); q++) {
+        const struct part_place x = place_at(f, q);
+        struct err one;
+        if (!x.be->ops->sync(x.be, &one)) continue;
+        if (!rc) *e = one;
+        rc = -1;
+    }
+    return rc;
+}

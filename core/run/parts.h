@@ -1,6 +1,7 @@
 /* parts.h: the parts of a run's memory that outlive it: pages of keys and values, and slots of
  * states, as rows of bytes on the host and back. A page's bytes are those of all caches one behind
- * the other, a slot's those of all states. Must not know: whose they are, layouts of backends. */
+ * the other, a slot's those of all states; of a run on several places those of each place one
+ * behind the other. Must not know: whose they are, layouts of backends. */
 #ifndef CORE_RUN_PARTS_H
 #define CORE_RUN_PARTS_H
 
@@ -8,7 +9,7 @@
 
 enum part { PART_PAGE, PART_STATES };
 
-/* Bytes of one page or slot. Runs on several places have no parts (CHECK). */
+/* Bytes of one page or slot. */
 size_t part_bytes(const struct forward *f, enum part part);
 /* Host memory for part_save; NULL: out of memory. */
 void *part_memory(struct forward *f, size_t bytes);

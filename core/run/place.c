@@ -6,28 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t place_kv_bytes(const struct step_plan *p, const struct backend *ops, enum kv_type kv,
-                        int n_pages)
-{
-    uint64_t page = 0;
-    for (int i = 0; i < p->n_kv; i++) page += ops->kv_page_bytes(kv, &p->kv[i]);
-    return page * (uint64_t)n_pages;
-}
-
-uint64_t place_seat_bytes(const struct step_plan *p, enum kv_type kv)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < p->n_kv; i++) bytes += kv_open_bytes(kv, &p->kv[i]);
-    return bytes;
-}
-
-uint64_t place_state_bytes(const struct step_plan *p)
-{
-    uint64_t bytes = 0;
-    for (int i = 0; i < p->n_states; i++) bytes += p->state[i].bytes;
-    return bytes;
-}
-
 struct be_config place_config(const struct forward_options *o)
 {
     return (struct be_config){
@@ -89,12 +67,62 @@ static int uses_state(const struct step_plan *p, int state)
     return 0;
 }
 
+size_t place_page_bytes(const struct step_plan *p, const struct backend *ops, enum kv_type kv,
+                        int i)
+{
+    return uses_kv(p, i) ? ops->kv_page_bytes(kv, &p->kv[i]) : 0;
+}
+
+size_t place_slot_bytes(const struct step_plan *p, int i)
+{
+    return uses_state(p, i) ? p->state[i].bytes : 0;
+}
+
+uint64_t place_kv_bytes(const struct step_plan *p, const struct backend *ops, enum kv_type kv,
+                        int n_pages)
+{
+    uint64_t page = 0;
+    for (int i = 0; i < p->n_kv; i++) page += place_page_bytes(p, ops, kv, i);
+    return page * (uint64_t)n_pages;
+}
+
+uint64_t place_seat_bytes(const struct step_plan *p, enum kv_type kv)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < p->n_kv; i++)
+        if (uses_kv(p, i)) bytes += kv_open_bytes(kv, &p->kv[i]);
+    return bytes;
+}
+
+uint64_t place_state_bytes(const struct step_plan *p)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < p->n_states; i++) bytes += place_slot_bytes(p, i);
+    return bytes;
+}
+
 size_t place_buffer_bytes(const struct step_plan *p, int i, const struct forward_options *o)
 {
     const struct buffer *b = &p->buffer[i];
     if ((b->rows == ROWS_TOP && p->top < 0) || !uses_buffer(p, i)) return 0;
     size_t rows = (size_t)(b->rows == ROWS_STEP ? o->max_rows : o->max_logits);
     return rows * b->row_bytes * (i == p->best ? BEST_PARTS : 1);
+}
+
+void place_need(const struct step_plan *p, const struct backend *ops,
+                const struct forward_options *o, struct forward_need *n)
+{
+    struct be_config c = place_config(o);
+    *n = (struct forward_need){.page = place_kv_bytes(p, ops, o->kv, 1),
+                               .state = place_state_bytes(p),
+                               .steps = ops->scratch_bytes(&c, p)};
+    for (int i = 0; i < p->n_weights; i++)
+        if (!p->weight[i].vector && uses_weight(p, i)) {
+            n->weights += ops->packed_bytes(&p->weight[i].linear);
+            n->mapped += linear_bytes(&p->weight[i].linear);
+        }
+    for (int i = 0; i < p->n_buffers; i++) n->steps += place_buffer_bytes(p, i, o);
+    n->steps += (uint64_t)o->max_seqs * place_seat_bytes(p, o->kv);
 }
 
 /* ---- binding */
@@ -127,7 +155,7 @@ static int pack(const struct binding *b, const struct linear *w, struct be_linea
     return rc;
 }
 
-static uint64_t linear_bytes(const struct binding *b, int i)
+static uint64_t packed_bytes(const struct binding *b, int i)
 {
     const struct weight *w = &b->p->weight[i];
     return w->vector || !uses_weight(b->p, i) ? 0 : b->ops->packed_bytes(&w->linear);
@@ -150,13 +178,13 @@ static int bind_weights(const struct binding *b, struct err *e)
     struct progress progress;
     uint64_t done = 0, total = 0; /* bytes of packed linears */
     progress_begin(&progress);
-    for (int i = 0; i < b->p->n_weights; i++) total += linear_bytes(b, i);
+    for (int i = 0; i < b->p->n_weights; i++) total += packed_bytes(b, i);
     for (int i = 0; i < b->p->n_weights; i++) {
         const struct weight *w = &b->p->weight[i];
         if (!uses_weight(b->p, i)) continue;
         if (w->vector ? bind_vector(b, i, e) : pack(b, &w->linear, &b->m->linear[i], e)) return -1;
         if (w->vector) continue;
-        done += linear_bytes(b, i);
+        done += packed_bytes(b, i);
         if (b->o->show_progress) progress_bytes(&progress, "loading", done, total);
     }
     if (b->o->show_progress) progress_clear();

@@ -12,6 +12,13 @@ uint64_t place_seat_bytes(const struct step_plan *p, enum kv_type kv);
 uint64_t place_state_bytes(const struct step_plan *p);
 /* 0: a buffer that the plan of this backend does not use. */
 size_t place_buffer_bytes(const struct step_plan *p, int i, const struct forward_options *o);
+/* Bytes of one page of a cache, and of one slot of a state; 0: the plan does not use it. */
+size_t place_page_bytes(const struct step_plan *p, const struct backend *ops, enum kv_type kv,
+                        int i);
+size_t place_slot_bytes(const struct step_plan *p, int i);
+/* What the plan takes of the backend's memory. */
+void place_need(const struct step_plan *p, const struct backend *ops,
+                const struct forward_options *o, struct forward_need *n);
 /* The configuration of a place's backend. */
 struct be_config place_config(const struct forward_options *o);
 

@@ -12,6 +12,7 @@ static struct forward_options options_of(const struct forward_options *o,
     own.n_threads = place->n_threads;
     own.device = place->device;
     own.own = place->own;
+    own.act = place->act;
     return own;
 }
 
@@ -72,6 +73,20 @@ int places_open(struct places **out, const struct step_plan *p, const struct for
         return -1;
     }
     *out = s;
+    return 0;
+}
+
+int places_need(const struct step_plan *p, const struct forward_place *place,
+                const struct split_want *want, const struct forward_options *o,
+                struct forward_need *need, struct err *e)
+{
+    struct split s;
+    if (split_plan(p, want, &s, e)) return -1;
+    for (int q = 0; q < want->n_places; q++) {
+        const struct forward_options own = options_of(o, &place[q]);
+        place_need(&s.plan[q], place[q].ops, &own, &need[q]);
+    }
+    split_free(&s);
     return 0;
 }
 

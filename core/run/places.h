@@ -20,6 +20,10 @@ struct places {
  */
 int places_open(struct places **out, const struct step_plan *p, const struct forward_place *place,
                 const struct split_want *want, const struct forward_options *o, struct err *e);
+/* What each place takes: need [want->n_places]. */
+int places_need(const struct step_plan *p, const struct forward_place *place,
+                const struct split_want *want, const struct forward_options *o,
+                struct forward_need *need, struct err *e);
 void places_close(struct places *s);
 /* As begin_step and run of a backend. */
 void places_begin(struct places *s, const struct batch *b);

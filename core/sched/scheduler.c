@@ -67,9 +67,11 @@ static int open_threads(struct sched *s, struct err *e)
 {
     const struct forward *f = s->forward;
     int n = f->options.n_threads > 0 ? f->options.n_threads : pool_n_cores();
-    if (f->be->ops->pool) s->pool = f->be->ops->pool(f->be);
-    else if (pool_open(&s->own_pool, least(n, f->options.max_logits), e)) return -1;
-    else s->pool = s->own_pool;
+    s->pool = forward_pool(f);
+    if (!s->pool) {
+        if (pool_open(&s->own_pool, least(n, f->options.max_logits), e)) return -1;
+        s->pool = s->own_pool;
+    }
     n = pool_n_threads(s->pool);
     s->sampler = calloc((size_t)n, sizeof *s->sampler);
     if (!s->sampler) return err_memory(e);

@@ -25,6 +25,15 @@ struct linear linear_of_stack(const struct linear *w, int i)
     return one;
 }
 
+uint64_t linear_bytes(const struct linear *w)
+{
+    uint64_t n = w->stack ? (uint64_t)w->stack : 1, out = (uint64_t)w->out,
+             rows = (out + 15) / 16 * 16, k = (uint64_t)w->k,
+             scale = 1 + dtype_bytes(w->scale_type), bias = w->bias ? 4 * out : 0;
+    if (!w->codes) return n * (bias + (uint64_t)w->in * out * dtype_bytes(w->weight_type));
+    return n * (bias + rows * k / 2 + rows * (uint64_t)w->n_groups * scale + (w->perm ? 4 * k : 0));
+}
+
 struct linear linear_rows(const struct linear *w, int first, int n)
 {
     struct linear part = *w;

@@ -34,6 +34,9 @@ struct linear {
 /* Number i of a stack, or the linear itself. */
 struct linear linear_of_stack(const struct linear *w, int i);
 
+/* Bytes of the model file that a linear or stack is. */
+uint64_t linear_bytes(const struct linear *w);
+
 /* The linear or stack of n outputs from `first` on: a view. first, n: multiples of 16, but for n up
  * to the last output. */
 struct linear linear_rows(const struct linear *w, int first, int n);

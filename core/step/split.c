@@ -192,8 +192,10 @@ static int shares(struct splitter *s, int i, struct cut out[OP_OUTS])
 static int place_of_layer(const struct split_want *w, int layer)
 {
     int q = 0;
+    if (layer < 0) return 0;
+    if (w->of_layer) return w->of_layer[layer];
     while (q + 1 < w->n_places && w->first_layer[q + 1] <= layer) q++;
-    return layer < 0 ? 0 : q;
+    return q;
 }
 
 /* Whether an OP_GLU is between the stacks of a mixture of experts. */
@@ -225,6 +227,8 @@ static int place_of(const struct splitter *s, int i)
 {
     const struct op *op = &s->p->op[i];
     const struct split_want *w = s->want;
+    if (w->rule == SPLIT_LAYERS && w->of_experts && is_of_experts(s, i))
+        return w->of_experts[op->layer];
     if (w->rule == SPLIT_LAYERS) return place_of_layer(w, layer_of(s, op));
     if (w->rule == SPLIT_EXPERTS) return is_of_experts(s, i) ? place_of_layer(w, op->layer) : 0;
     return op->kind == OP_EMBED || op->kind == OP_ARGMAX || op->kind == OP_TOP ? 0 : EVERYWHERE;

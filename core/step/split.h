@@ -10,8 +10,9 @@
 
 enum { PLACES = 16 };
 
-/* SPLIT_LAYERS   layer l is computed by the last place whose first_layer is at most l; attention to
- *                keys and values of an earlier layer where these are
+/* SPLIT_LAYERS   layer l is computed by the last place whose first_layer is at most l, or by
+ *                of_layer[l], its OP_EXPERTS to OP_MIX by of_experts[l]; attention to keys and
+ *                values of an earlier layer where these are
  * SPLIT_OUTPUTS  every place computes its share of the outputs of each linear and stack and, of
  *                attention, its share of the KV heads, where each has one; the rest is computed on
  *                every place (tensor parallelism)
@@ -23,8 +24,9 @@ enum split_rule { SPLIT_LAYERS, SPLIT_OUTPUTS, SPLIT_EXPERTS };
 
 struct split_want {
     enum split_rule rule;
-    int n_places;            /* 2 to PLACES */
-    int first_layer[PLACES]; /* ascending, first_layer[0] 0; without SPLIT_OUTPUTS */
+    int n_places;                         /* 2 to PLACES */
+    int first_layer[PLACES];              /* ascending, first_layer[0] 0; without SPLIT_OUTPUTS */
+    const uint8_t *of_layer, *of_experts; /* [layers] places, instead of first_layer; or NULL */
 };
 
 /* Elements column .. column + n_columns - 1 of each group of a row, which are all of the buffer

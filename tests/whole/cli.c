@@ -206,7 +206,7 @@ static void llama_cpp(void)
             at += length;
             foreign_name(name, o, plain.out);
         }
-    check(n > 430, "llama.cpp's names were tried", NULL);
+    check(n > 420, "llama.cpp's names were tried", NULL);
     n = 0;
     for (const struct args_other *o = vllm_names; o->names; o++)
         for (const char *at = o->names; *at; at += strspn(at, " "), n++) {

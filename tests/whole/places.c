@@ -63,10 +63,10 @@ static int same(const struct run *a, const struct run *b)
 enum machine { AVX2, SCALAR, AUTO, GPU, N_MACHINES };
 static const char *const machine_name[] = {"avx2", "scalar", "auto", "gpu"};
 
-static struct forward_place place_of(enum machine m)
+static struct forward_place place_of(enum machine m, enum act act)
 {
-    return m == GPU ? (struct forward_place){&backend_hip, "auto", own, 2, 0}
-                    : (struct forward_place){&backend_cpu, machine_name[m], NULL, 2, 0};
+    return m == GPU ? (struct forward_place){&backend_hip, "auto", own, 2, 0, act}
+                    : (struct forward_place){&backend_cpu, machine_name[m], NULL, 2, 0, act};
 }
 
 struct config {
@@ -97,7 +97,7 @@ static int open_split(struct forward *f, const struct config *c, enum split_rule
     struct forward_place place[3];
     const struct split_want want = want_of(rule, c->n);
     for (int q = 0, n_gpus = 0; q < c->n; q++) {
-        place[q] = place_of(c->machine[q]);
+        place[q] = place_of(c->machine[q], o->act);
         if (c->machine[q] == GPU) place[q].device = n_gpus++;
     }
     return forward_open_places(f, &model, place, &want, o, e);

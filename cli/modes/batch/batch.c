@@ -306,7 +306,8 @@ static int write_report(struct batch_run *b, struct err *e)
     out_text(&s, "\"model\":");
     out_string(&s, b->model_name, strlen(b->model_name));
     out_text(&s, ",\"machine\":");
-    const char *machine = b->engine.forward.be->ops->describe(b->engine.forward.be);
+    char machine[400];
+    placement_describe(&b->engine.forward, machine, sizeof machine);
     out_string(&s, machine, strlen(machine));
     out_text(&s, ",\"act\":");
     out_string(&s, b->o->engine.act, strlen(b->o->engine.act));
