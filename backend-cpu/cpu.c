@@ -289,7 +289,8 @@ static void cpu_run(struct be *be, const struct be_plan *p)
 
 const struct backend backend_cpu = {
     .name = "cpu",
-    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP), /* all logits are in the host's memory */
+    /* all logits are in the host's memory */
+    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP) - (1u << OP_EXCHANGE),
     .kv_types = (1u << KV_TYPES) - 1,
     .available = cpu_available,
     .packed_bytes = cpu_packed_bytes,

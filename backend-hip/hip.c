@@ -2,6 +2,7 @@
  * work is in order on one stream. Must not know: how a runtime is found (hip_runtime.c), operations
  * (hip_step.c). */
 #include "backend-hip/hip.h"
+#include "backend-hip/hip_exchange.h"
 #include "backend-hip/hip_latent.h"
 #include "backend-hip/hip_memory.h"
 #include "backend-hip/hip_open.h"
@@ -31,6 +32,7 @@ static void hip_close(struct be *be)
     struct hip *h = (struct hip *)be;
     if (!h) return;
     hip_use(h);
+    hip_unlink(h);
     hip_scratch_close(h);
     hip_waiting_close(h);
     hip_stream_close(h->stream);
@@ -121,10 +123,11 @@ static const char *hip_describe(const struct be *be)
     struct hip *h = (struct hip *)be;
     const struct hip_device *d = h->device;
     snprintf(h->description, sizeof h->description,
-             "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB allocated",
+             "%s%s%s (%s, kernels for %s), activations %s, variant %s, %.2f of %.2f GiB "
+             "allocated%s",
              d->name, d->arch[0] ? ", " : "", d->arch, d->library->path, d->image,
              act_formats[h->config.act].name, h->pinned >= 0 ? hip_kernels[h->pinned].name : "auto",
-             (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30));
+             (double)h->bytes / (1 << 30), (double)d->memory / (1 << 30), hip_link_text(h));
     return h->description;
 }
 
@@ -243,6 +246,7 @@ const struct backend backend_hip = {
     .pack = hip_pack,
     .drop = hip_drop,
     .kv_page_bytes = hip_kv_page_bytes,
+    .link = hip_link,
     .compile = hip_step_compile,
     .drop_plan = hip_step_drop,
     .begin_step = hip_begin_step,

@@ -1,6 +1,6 @@
 #include "backend-hip/hip_launch.h"
 
-#include "backend-hip/hip_internal.h"
+#include "backend-hip/hip_exchange.h"
 
 void hip_fail(struct hip *h, int code, const char *what)
 {
@@ -8,6 +8,7 @@ void hip_fail(struct hip *h, int code, const char *what)
     if (!code || h->failed.msg[0]) return;
     err_set(&h->failed, "%s: %s: %s", h->device->name, what,
             hip_error_text(h->device->library, code, text, sizeof text));
+    hip_stop_peers(h);
 }
 
 void hip_use(struct hip *h)

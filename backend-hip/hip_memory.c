@@ -5,6 +5,7 @@
  * Must not know: what is stored. */
 #include "backend-hip/hip_memory.h"
 
+#include "backend-hip/hip_exchange.h"
 #include "core/base/clock.h"
 
 #include <sched.h>
@@ -37,6 +38,7 @@ static void wait_for(struct hip *h, void *event)
             err_set(&h->failed,
                     "%s: the device hangs: no end of the work after %d s (--gpu-timeout)",
                     h->device->name, limit);
+            hip_stop_peers(h);
         } else if (waited > SPIN_SECONDS) {
             nanosleep(&(struct timespec){0, 50000}, NULL);
         } else {

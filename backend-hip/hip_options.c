@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char wait[] = "wait=", halves[] = "halves=", library[] = "library=";
+static const char wait[] = "wait=", halves[] = "halves=", exchange[] = "exchange=",
+                  library[] = "library=";
 
 void hip_options_write(const struct hip_options *o, char *out, size_t cap)
 {
-    snprintf(out, cap, "%s%d %s%d%s%s%s", wait, o->wait_seconds, halves, o->query_halves,
-             o->library ? " " : "", o->library ? library : "", o->library ? o->library : "");
+    snprintf(out, cap, "%s%d %s%d %s%d%s%s%s", wait, o->wait_seconds, halves, o->query_halves,
+             exchange, (int)o->exchange, o->library ? " " : "", o->library ? library : "",
+             o->library ? o->library : "");
 }
 
 /* The number behind NAME, which *at begins with; *at moves behind it and one blank. */
@@ -30,7 +32,12 @@ int hip_options_read(struct hip_options *o, const char *text, struct err *e)
 {
     *o = (struct hip_options){0};
     for (const char *at = text; at && *at;) {
+        int way = HIP_EXCHANGE_AUTO;
         if (number(&at, wait, &o->wait_seconds) || number(&at, halves, &o->query_halves)) continue;
+        if (number(&at, exchange, &way) && way <= HIP_EXCHANGE_HOST) {
+            o->exchange = (enum hip_exchange)way;
+            continue;
+        }
         if (strncmp(at, library, sizeof library - 1))
             return err_set(e, "--backend hip: option '%s' is unknown", at);
         o->library = at + sizeof library - 1;

@@ -7,6 +7,7 @@
 
 #include "backend-hip/hip_attend.h"
 #include "backend-hip/hip_exact.h"
+#include "backend-hip/hip_exchange.h"
 #include "backend-hip/hip_experts.h"
 #include "backend-hip/hip_fused.h"
 #include "backend-hip/hip_gemv.h"
@@ -476,6 +477,7 @@ const struct hip_pattern hip_patterns[] = {
     {"experts", ANY_ROWS, K_COUNT, 1, {OP_EXPERTS}, .fused = launch_experts},
     {"mix", ANY_ROWS, K_COUNT, 1, {OP_MIX}, .launch = hip_mix},
     {"top", ANY_ROWS, K_COUNT, 1, {OP_TOP}, .launch = hip_top},
+    {"exchange", ANY_ROWS, K_COUNT, 1, {OP_EXCHANGE}, .launch = hip_exchange},
     {"exact norm + gemv + glu", EXACT_SINGLE, K_exact_gemv_norm_glu, 3,
      {OP_NORM, OP_LINEAR, OP_GLU},
      {{gemv, 1}, {plain_norm, 0}, {next_reads, 0}, {two_and_activation, 1}},
@@ -514,6 +516,7 @@ const struct hip_pattern hip_patterns[] = {
     {"exact gather", EXACT_ROWS, K_COUNT, 1, {OP_GATHER}, .launch = hip_gather},
     {"exact argmax", EXACT_ROWS, K_COUNT, 1, {OP_ARGMAX}, .launch = hip_argmax},
     {"exact top", EXACT_ROWS, K_COUNT, 1, {OP_TOP}, .launch = hip_top},
+    {"exact exchange", EXACT_ROWS, K_COUNT, 1, {OP_EXCHANGE}, .launch = hip_exchange},
 };
 
 const int hip_n_patterns = sizeof hip_patterns / sizeof *hip_patterns;

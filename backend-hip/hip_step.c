@@ -1,6 +1,7 @@
 #include "backend-hip/hip_step.h"
 
 #include "backend-hip/hip_attend.h"
+#include "backend-hip/hip_exchange.h"
 #include "backend-hip/hip_experts.h"
 #include "backend-hip/hip_heads.h"
 #include "backend-hip/hip_latent.h"
@@ -36,6 +37,7 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
             return -1;
         if (op->kind == OP_ROPE_STORE && check_heads(&op->as.rope.heads, e)) return -1;
         if (hip_check_state(op, e)) return -1;
+        if (op->kind == OP_EXCHANGE && hip_check_exchange(h, op, e)) return -1;
     }
     if (hip_reserve(h, plan, e)) return -1;
     struct be_plan *p = calloc(1, sizeof *p);

@@ -21,9 +21,9 @@ enum bench_mode {
 struct bench_options {
     const char *model; /* NULL: made up (shape.h) */
     const char *schemas; /* a file of them, or NULL */
-    struct args_ints prompt, gen, depth, parallel, threads;
+    struct args_ints prompt, gen, depth, parallel, threads, gpus;
     struct args_texts act, kv, cpu, variant, shape;
-    const char *backend, *output, *hip_library, *numa;
+    const char *backend, *output, *hip_library, *numa, *parallel_mode, *exchange;
     struct numa nodes; /* what --numa found; filled by bench_options_settle */
     int n_batch, repetitions, cpu_time, device, layers, query_halves;
     int ops, roofline, probe, ablation;

@@ -152,8 +152,8 @@ static json_t *record(const struct test *t, const struct bench_options *o,
         (json_int_t)facts->n_params, "n_batch", o->n_batch, "n_ubatch", o->n_batch, "n_threads",
         c->threads, "type_k", kv_formats[c->kv].name, "type_v", kv_formats[c->kv].name);
     json_t *more = json_pack(
-        "{s:s s:s s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act",
-        act_formats[c->act].name, "cpu", c->cpu, "n_parallel", t->n_parallel, "n_prompt",
+        "{s:s s:s s:i s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act",
+        act_formats[c->act].name, "cpu", c->cpu, "n_gpus", c->n_gpus, "n_parallel", t->n_parallel, "n_prompt",
         t->n_prompt, "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when, "avg_ns",
         (json_int_t)w.mean, "stddev_ns", (json_int_t)w.deviation, "avg_ts", r.mean, "stddev_ts",
         r.deviation, "median_ns", (json_int_t)w.median, "median_ts", r.median, "min_ts", r.lowest,
@@ -170,6 +170,7 @@ enum {
     COL_KV,
     COL_CPU,
     COL_THREADS,
+    COL_GPUS,
     COL_MEDIAN,
     COL_RANGE,
     COL_MEAN,
@@ -190,6 +191,7 @@ static int row(const struct test *t, const json_t *j, struct out *out, struct er
     out_cell(out, COL_KV, "%s", kv_formats[c->kv].name);
     out_cell(out, COL_CPU, "%s", c->cpu);
     out_cell(out, COL_THREADS, "%d", c->threads);
+    out_cell(out, COL_GPUS, "%d", c->n_gpus);
     out_cell(out, COL_MEDIAN, "%.2f", json_number_value(json_object_get(j, "median_ts")));
     out_cell(out, COL_RANGE, "%.2f-%.2f", json_number_value(json_object_get(j, "min_ts")),
              json_number_value(json_object_get(j, "max_ts")));
@@ -206,7 +208,7 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
 {
     static const char *const heading[N_COLUMNS] = {
         "test:",      "act:",           "kv:",       "cpu:",     "t",
-        "median t/s", "lowest-highest", "mean ± sd", "per cpu s"};
+        "gpus", "median t/s", "lowest-highest", "mean ± sd", "per cpu s"};
     if (out_is_md(out) && out_table(out, N_COLUMNS, heading, e)) return -1;
     for (int i = 0; i < t->n; i++) {
         json_t *j = record(&t->test[i], t->o, facts);
@@ -216,7 +218,7 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
     if (!out_is_md(out)) return 0;
     const struct bench_options *o = t->o;
     const int hide[N_COLUMNS] = {
-        [COL_KV] = o->kv.n == 1, [COL_CPU] = o->cpu.n == 1, [COL_CPU_TIME] = !o->cpu_time};
+        [COL_KV] = o->kv.n == 1, [COL_CPU] = o->cpu.n == 1, [COL_GPUS] = o->gpus.n == 1, [COL_CPU_TIME] = !o->cpu_time};
     const char *machine =
         t->setups.setup[0].forward.be->ops->describe(t->setups.setup[0].forward.be);
     char size[UNITS_TEXT];

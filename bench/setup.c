@@ -6,6 +6,7 @@
 #include "backend-cpu/kernels.h"
 #include "backend-hip/hip.h"
 #include "core/base/pool.h"
+#include "core/run/places.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,19 +19,45 @@ int setup_pages(int n_seqs, int positions)
 }
 
 /* Each byte 0x2c: about 0.065 as fp16, 2e-12 as fp32; no operation is slower or faster for it. */
-int setup_fill_kv(struct forward *f, struct err *e)
+static int fill_kv(struct be *be, const struct step_plan *plan, const struct plan_memory *m,
+                   const struct forward_options *o, struct err *e)
 {
-    const struct backend *ops = f->be->ops;
-    for (int i = 0; i < f->plan.n_kv; i++) {
-        size_t page = ops->kv_page_bytes(f->options.kv, &f->plan.kv[i]);
-        char *fill = malloc(page);
+    for (int i = 0; i < plan->n_kv; i++) {
+        size_t page = be->ops->kv_page_bytes(o->kv, &plan->kv[i]);
+        char *fill = m->kv[i] ? malloc(page) : NULL;
+        if (!m->kv[i]) continue;
         if (!fill) return err_memory(e);
         memset(fill, 0x2c, page);
-        for (int p = 0; p < f->options.n_pages; p++)
-            ops->upload(f->be, (char *)f->memory.kv[i] + (size_t)p * page, fill, page);
+        for (int p = 0; p < o->n_pages; p++)
+            be->ops->upload(be, (char *)m->kv[i] + (size_t)p * page, fill, page);
         free(fill);
     }
-    return ops->sync(f->be, e);
+    return be->ops->sync(be, e);
+}
+
+int setup_fill_kv(struct forward *f, struct err *e)
+{
+    const struct places *s = f->places;
+    if (!s) return fill_kv(f->be, &f->plan, &f->memory, &f->options, e);
+    for (int q = 0; q < s->split.n_places; q++)
+        if (fill_kv(s->be[q], &s->split.plan[q], &s->memory[q], &f->options, e)) return -1;
+    return 0;
+}
+
+/* Layers in equal shares, or every linear. */
+static int open_gpus(struct setup *r, const struct model *m, const struct forward_options *o,
+                     struct err *e)
+{
+    struct forward_place place[PLACES];
+    const int n = r->config.n_gpus, layers = m->config.n_layers;
+    struct split_want want = {.rule = r->config.by_layers ? SPLIT_LAYERS : SPLIT_OUTPUTS,
+                              .n_places = n};
+    for (int q = 0; q < n; q++) {
+        want.first_layer[q] = q * layers / n;
+        place[q] = (struct forward_place){r->config.backend, o->variant,    o->own,
+                                          o->n_threads,      o->device + q, o->act};
+    }
+    return forward_open_places(&r->forward, m, place, &want, o, e);
 }
 
 static int setup_open(struct setup *r, const struct model *m, const struct setup_size *size,
@@ -49,7 +76,9 @@ static int setup_open(struct setup *r, const struct model *m, const struct setup
                                 .max_seqs = size->max_seqs,
                                 .max_pages = size->seq_pages};
     r->size = *size;
-    if (forward_open(&r->forward, m, r->config.backend, &o, e)) return -1;
+    if (r->config.n_gpus > 1 ? open_gpus(r, m, &o, e)
+                             : forward_open(&r->forward, m, r->config.backend, &o, e))
+        return -1;
     r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) +
                          2 * (size_t)size->n_pages,
                      sizeof *r->ints);
@@ -129,12 +158,12 @@ static struct args_texts variants_of(const struct bench_options *o, const struct
     return v;
 }
 
-/* Configuration number `i` of each variant with each number of threads, arithmetic and type of
- * keys and values; the last changes fastest. */
+/* Configuration number `i` of each variant with each number of threads, arithmetic, type of keys and
+ * values and number of GPUs; the last changes fastest. */
 static struct setup_config config_of(const struct bench_options *o, const struct backend_entry *b,
                                      const struct args_texts *variants, int i)
 {
-    int rest = i, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n,
+    int gpus = i % o->gpus.n, rest = i / o->gpus.n, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n,
         t = (rest /= o->act.n) % o->threads.n, threads = o->threads.v[t];
     const int v = rest / o->threads.n, host = b->ops == &backend_cpu; /* variants and threads */
     return (struct setup_config){.backend = b->ops,
@@ -143,6 +172,8 @@ static struct setup_config config_of(const struct bench_options *o, const struct
                                  .threads = host && !threads ? pool_n_cores() : threads,
                                  .numa = &o->nodes,
                                  .device = o->device,
+                                 .n_gpus = host ? 1 : o->gpus.v[gpus],
+                                 .by_layers = !strcmp(o->parallel_mode, "layers"),
                                  .act = backend_act(o->act.v[act]),
                                  .kv = backend_kv(o->kv.v[kv])};
 }
@@ -153,13 +184,13 @@ int setups_open(struct setups *r, const struct model *m, const struct bench_opti
     const struct backend_entry *b = backend_find(o->backend);
     const struct args_texts variants = variants_of(o, b);
     *r = (struct setups){0};
-    int n = variants.n * o->threads.n * o->act.n * o->kv.n;
+    int n = variants.n * o->threads.n * o->act.n * o->kv.n * o->gpus.n;
     r->setup = calloc((size_t)n, sizeof *r->setup);
     if (!r->setup) return err_memory(e);
     for (int i = 0; i < n; i++) {
         r->setup[r->n].config = config_of(o, b, &variants, i);
         r->setup[r->n++].config.own =
-            backend_own_text(b, &(struct backend_own){o->hip_library, 0, o->query_halves}, r->own);
+            backend_own_text(b, &(struct backend_own){o->hip_library, 0, o->query_halves, o->exchange}, r->own);
         CHECK(r->setup[i].config.cpu);
     }
     if (check_memory(m, r, size, e)) return -1;

@@ -17,7 +17,8 @@ struct setup_config {
     int threads;     /* 0 on a GPU */
     const struct numa *numa;
     const char *own; /* of struct be_config */
-    int device;
+    int device, n_gpus; /* from this device on */
+    int by_layers;      /* several have layers, not shares of linears */
     enum act act;
     enum kv_type kv;
 };
@@ -46,7 +47,7 @@ enum setup_output { SETUP_NOTHING, SETUP_BEST, SETUP_SAMPLED };
 struct setups {
     char own[BACKEND_OWN_BYTES]; /* of the configurations */
     int n;
-    struct setup *setup; /* [n] in the order of the options: cpu, threads, act, kv */
+    struct setup *setup; /* [n] in the order of the options: cpu, threads, act, kv, gpus */
 };
 
 /* The name of a CPU variant; "auto": the fastest that this machine can run. NULL: unknown, or not

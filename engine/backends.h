@@ -19,6 +19,7 @@
 struct backend_own {
     const char *library;
     int wait_seconds, query_halves;
+    const char *exchange; /* "auto" (NULL, too), "peer" or "host" */
 };
 enum { BACKEND_OWN_BYTES = 512 };
 

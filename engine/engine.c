@@ -63,7 +63,7 @@ int engine_settle(struct engine_options *o, struct err *e)
 static struct forward_options forward_of(struct engine *g)
 {
     const struct engine_options *o = g->o;
-    const struct backend_own own = {o->hip_library, o->gpu_timeout, o->query_halves};
+    const struct backend_own own = {o->hip_library, o->gpu_timeout, o->query_halves, o->exchange};
     return (struct forward_options){
         .variant = backend_variant(g->entry, o),
         .n_threads = o->threads,

@@ -15,6 +15,7 @@ struct engine_options {
      * where not given. */
     const char *gpu_layers, *experts_on, *gpu_memory;
     int n_cpu_moe, cpu_moe;
+    const char *exchange; /* of rows between GPUs: "auto" (NULL, too), "peer", "host" */
     int threads;         /* of the CPU; 0: its cores */
     const char *numa;    /* mode of nodes of memory; NULL: none is set */
     struct numa nodes;   /* what it found; filled by engine_settle */

@@ -53,6 +53,7 @@
 #include "backend-hip/kernels/common/conv.hip"
 #include "backend-hip/kernels/common/delta.hip"
 #include "backend-hip/kernels/common/element.hip"
+#include "backend-hip/kernels/common/exchange.hip"
 #include "backend-hip/kernels/common/experts.hip"
 #include "backend-hip/kernels/common/linear_decode.hip"
 #include "backend-hip/kernels/common/pack.hip"

@@ -55,7 +55,16 @@ struct cuda_launch_config {
 
 /* All calls return 0 on success in both runtimes. The program distinguishes only these codes, of an
  * allocation and of a query. */
-enum { HIP_OUT_OF_MEMORY = 2, HIP_NOT_READY = 600 };
+enum { HIP_OUT_OF_MEMORY = 2, HIP_NOT_READY = 600, HIP_PEER_ALREADY = 704 };
+
+/* Flags of host_alloc in both, the last of HIP alone; of hip_alloc_fine; a type of hip_link_type. */
+enum {
+    HOST_PORTABLE = 1,
+    HOST_MAPPED = 2,
+    HIP_HOST_COHERENT = 0x40000000,
+    HIP_FINE_GRAINED = 1,
+    HIP_LINK_XGMI = 4
+};
 
 struct hip_api {
     int (*init)(unsigned flags);                 /* hipInit                  cuInit */
@@ -93,11 +102,19 @@ struct hip_api {
     int (*event_query)(void *event);                /* hipEventQuery            cuEventQuery */
     int (*event_ms)(float *ms, void *from,
                     void *to); /* hipEventElapsedTime      cuEventElapsedTime */
+    int (*can_access_peer)(int *can, int device,
+                           int peer); /* hipDeviceCanAccessPeer   cuDeviceCanAccessPeer, optional */
     /* Entry points of one runtime, absent in the other. */
     const char *(*hip_error)(int code);                /* hipGetErrorString */
     int (*hip_set_device)(int ordinal);                /* hipSetDevice */
     int (*hip_properties_r0600)(void *p, int ordinal); /* hipGetDevicePropertiesR0600, optional */
     int (*hip_properties)(void *p, int ordinal);       /* hipGetDeviceProperties, optional */
+    int (*hip_enable_peer)(int peer, unsigned flags);  /* hipDeviceEnablePeerAccess, optional */
+    int (*hip_alloc_fine)(void **d, size_t bytes, unsigned flags); /* hipExtMallocWithFlags,
+                                                                      optional */
+    int (*hip_link_type)(int device, int peer, unsigned *type,
+                         unsigned *hops); /* hipExtGetLinkTypeAndHopCount, optional */
+    int (*cuda_enable_peer)(void *context, unsigned flags); /* cuCtxEnablePeerAccess, optional */
     int (*cuda_error)(int code, const char **text);    /* cuGetErrorString */
     int (*cuda_attribute)(int *value, int attribute, int device); /* cuDeviceGetAttribute */
     int (*cuda_context)(void **context, int device);              /* cuDevicePrimaryCtxRetain */

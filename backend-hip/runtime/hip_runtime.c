@@ -70,6 +70,11 @@ static const struct hip_symbol {
     {AT(cuda_graph_launch), NULL, "cuGraphLaunch", 0},
     {AT(cuda_graph_exec_drop), NULL, "cuGraphExecDestroy", 0},
     {AT(cuda_graph_drop), NULL, "cuGraphDestroy", 0},
+    {AT(can_access_peer), "hipDeviceCanAccessPeer", "cuDeviceCanAccessPeer", 1},
+    {AT(hip_enable_peer), "hipDeviceEnablePeerAccess", NULL, 1},
+    {AT(cuda_enable_peer), NULL, "cuCtxEnablePeerAccess", 1},
+    {AT(hip_alloc_fine), "hipExtMallocWithFlags", NULL, 1},
+    {AT(hip_link_type), "hipExtGetLinkTypeAndHopCount", NULL, 1},
     {AT(cuda_tensor_map), NULL, "cuTensorMapEncodeTiled", 1},
     {AT(cuda_launch_ex), NULL, "cuLaunchKernelEx", 1},
 };

@@ -91,7 +91,7 @@ int forward_available(const struct backend *ops, const struct forward_options *o
 int forward_open(struct forward *f, const struct model *m, const struct backend *ops,
                  const struct forward_options *o, struct err *e);
 /* The same on places 0 .. want->n_places - 1, whose fields replace those of *o (core/step/split.h).
- * One step at a time. */
+ * One step at a time, unless the backend links the places (backend.h). */
 int forward_open_places(struct forward *f, const struct model *m, const struct forward_place *place,
                         const struct split_want *want, const struct forward_options *o,
                         struct err *e);

@@ -34,8 +34,93 @@ static int open_stage(struct places *s, const struct forward_options *o, struct 
     return s->stage ? 0 : err_memory(e);
 }
 
+/* All places are of one backend, which can link them. */
+static int can_link(const struct places *s)
+{
+    int can = s->be[0]->ops->link != NULL;
+    for (int q = 1; q < s->split.n_places; q++) can = can && s->be[q]->ops == s->be[0]->ops;
+    return can;
+}
+
+/* ---- linked places */
+
+static void *issue(void *arg)
+{
+    struct place_thread *t = arg;
+    struct places *s = t->places;
+    struct be *be = s->be[t->place];
+    unsigned done = 0;
+    pthread_mutex_lock(&s->lock);
+    while (!s->ends) {
+        if (s->n_steps == done) {
+            pthread_cond_wait(&s->change, &s->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&s->lock);
+        be->ops->begin_step(be, s->batch);
+        be->ops->run(be, s->compiled[t->place]);
+        done++;
+        pthread_mutex_lock(&s->lock);
+        s->n_issued++;
+        pthread_cond_broadcast(&s->change);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static int start_threads(struct places *s, struct err *e)
+{
+    for (int q = 0; q < s->split.n_places; q++) {
+        struct place_thread *t = &s->thread[q];
+        t->places = s;
+        t->place = q;
+        if (pthread_create(&t->thread, NULL, issue, t))
+            return err_set(e, "cannot start a thread for each of %d devices", s->split.n_places);
+        t->started = 1;
+    }
+    return 0;
+}
+
+static void end_threads(struct places *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->ends = 1;
+    pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+    for (int q = 0; q < s->split.n_places; q++)
+        if (s->thread[q].started) pthread_join(s->thread[q].thread, NULL);
+}
+
+/* Returns when all places have their parts of the step. */
+static void issue_step(struct places *s, const struct batch *b)
+{
+    pthread_mutex_lock(&s->lock);
+    s->batch = b;
+    s->n_steps++;
+    s->n_issued = 0;
+    pthread_cond_broadcast(&s->change);
+    while (s->n_issued < (unsigned)s->split.n_places) pthread_cond_wait(&s->change, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int link_places(struct places *s, struct err *e)
+{
+    const struct backend *ops = s->be[0]->ops;
+    int n = s->split.n_places;
+    s->linked = 1;
+    s->compiled = calloc((size_t)n, sizeof *s->compiled);
+    if (!s->compiled) return err_memory(e);
+    if (ops->link(s->be, n, e) || split_link(&s->split, s->plan, e)) return -1;
+    for (int q = 0; q < n; q++)
+        if (ops->compile(s->be[q], &s->plan[q], &s->memory[q], &s->compiled[q], e)) return -1;
+    return start_threads(s, e);
+}
+
+/* ---- places of any backends */
+
 static int compile(struct places *s, struct err *e)
 {
+    if (can_link(s)) return link_places(s, e);
     s->compiled = calloc((size_t)s->split.n_items, sizeof *s->compiled);
     if (!s->compiled) return err_memory(e);
     for (int i = 0; i < s->split.n_items; i++) {
@@ -66,6 +151,8 @@ int places_open(struct places **out, const struct step_plan *p, const struct for
 {
     struct places *s = calloc(1, sizeof *s);
     if (!s) return err_memory(e);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->change, NULL);
     int rc = split_plan(p, want, &s->split, e);
     for (int q = 0; q < want->n_places && !rc; q++) rc = open_place(s, q, &place[q], o, e);
     if (rc || open_stage(s, o, e) || compile(s, e)) {
@@ -93,11 +180,16 @@ int places_need(const struct step_plan *p, const struct forward_place *place,
 void places_close(struct places *s)
 {
     if (!s) return;
-    for (int i = 0; s->compiled && i < s->split.n_items; i++) {
-        struct be *be = s->be[s->split.item[i].place];
+    end_threads(s);
+    struct err why;
+    for (int q = 0; q < s->split.n_places && s->be[q]; q++) s->be[q]->ops->sync(s->be[q], &why);
+    int n = s->linked ? s->split.n_places : s->split.n_items;
+    for (int i = 0; s->compiled && i < n; i++) {
+        struct be *be = s->be[s->linked ? i : s->split.item[i].place];
         if (s->compiled[i]) be->ops->drop_plan(be, s->compiled[i]);
     }
     for (int q = 0; q < s->split.n_places; q++) {
+        step_plan_free_slice(&s->plan[q]);
         if (!s->be[q]) continue;
         place_release(s->be[q], &s->split.plan[q], &s->memory[q]);
         s->be[q]->ops->close(s->be[q]);
@@ -105,6 +197,8 @@ void places_close(struct places *s)
     split_free(&s->split);
     free(s->compiled);
     free(s->stage);
+    pthread_cond_destroy(&s->change);
+    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
@@ -155,6 +249,10 @@ void places_begin(struct places *s, const struct batch *b)
     const struct split *p = &s->split;
     int n = b->n_logits > 0 ? p->n_items : p->n_body;
     s->failed.msg[0] = 0;
+    if (s->linked) {
+        issue_step(s, b);
+        return;
+    }
     for (int q = 0; q < p->n_places; q++) s->be[q]->ops->begin_step(s->be[q], b);
     for (int i = 0; i < n; i++) {
         const struct split_item *item = &p->item[i];

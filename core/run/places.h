@@ -1,5 +1,6 @@
-/* places.h: a plan on several open backends: its segments, and the rows that go from one to
- * another, by way of the host's memory. One step at a time. Owns: the backends of the places, their
+/* places.h: a plan on several open backends. Places of a backend that links them (backend.h) have a
+ * plan each, with the exchanges of rows in it. Others compute segments, and rows go from one to
+ * another by way of the host's memory, one step at a time. Owns: the backends of the places, their
  * memory. Must not know: rules of splits, what places compute on. */
 #ifndef CORE_PLACES_H
 #define CORE_PLACES_H
@@ -7,11 +8,31 @@
 #include "core/run/place.h"
 #include "core/step/split.h"
 
+#include <pthread.h>
+
+/* A thread that issues a place's part of a step: with several, no place waits until another's is
+ * issued. */
+struct places;
+struct place_thread {
+    struct places *places;
+    int place, started;
+    pthread_t thread;
+};
+
 struct places {
     struct split split;
     struct be *be[PLACES];
     struct plan_memory memory[PLACES];
-    struct be_plan **compiled; /* [split.n_items], NULL: a transfer */
+    int linked;
+    struct step_plan plan[PLACES]; /* of linked places: with OP_EXCHANGE */
+    /* [split.n_items], NULL: a transfer; [split.n_places] of linked places */
+    struct be_plan **compiled;
+    struct place_thread thread[PLACES];
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    const struct batch *batch; /* of the step that threads issue */
+    unsigned n_steps, n_issued; /* steps; parts of them */
+    int ends;                   /* the threads do */
     char *stage;               /* rows on their way, twice the largest transfer */
     struct err failed;         /* the first failure of a transfer in a step; empty: none */
 };
@@ -25,7 +46,7 @@ int places_need(const struct step_plan *p, const struct forward_place *place,
                 const struct split_want *want, const struct forward_options *o,
                 struct forward_need *need, struct err *e);
 void places_close(struct places *s);
-/* As begin_step and run of a backend. */
+/* As begin_step and run of a backend. Steps of linked places may overlap as a backend's do. */
 void places_begin(struct places *s, const struct batch *b);
 void places_end(struct places *s);
 int places_wait(struct places *s, struct err *e);

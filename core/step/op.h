@@ -82,6 +82,9 @@
  *                 (on ties the lower id), and possibly others. An id of -1 ends a list with room
  *                 left, and is the first entry when there is no room for all. Undefined where a
  *                 logit is NaN
+ * OP_EXCHANGE     of a plan of several places (split.h), which all compute it: out0 [rows][groups]
+ *                 [width], where place q of `to` has it: columns at[q] .. at[q + 1] - 1 of each
+ *                 group are place q's in0 [rows][groups][at[q + 1] - at[q]]; absent in0: it has none
  * States: OP_CONV and OP_DELTA read the state of sequence s from slot state_from[s] (-1: zeros) of
  * their state and write it to slot state_to[s] after the sequence's last row of the step. Rows of a
  * sequence are computed one after another, so results do not depend on where steps are cut. */
@@ -103,8 +106,11 @@ enum op_kind {
     OP_GATHER,
     OP_ARGMAX,
     OP_TOP,
+    OP_EXCHANGE,
     OP_KINDS
 };
+
+enum { PLACES = 16 }; /* of a run, at most */
 
 enum { OP_TOP_KEPT = 64, OP_TOP_ROOM = 1024 };
 
@@ -258,6 +264,11 @@ struct op {
         struct {
             float cap; /* > 0 */
         } softcap;
+        struct {
+            int groups, n_places, place; /* place: the plan's own */
+            unsigned to;                 /* bit q: place q receives */
+            int at[PLACES + 1];
+        } exchange;
     } as;
 };
 

@@ -245,11 +245,12 @@ static int takes_part(const struct splitter *s, const struct op *op, int k)
     return !is_linear(op) && s->value[op->in[k]].cut.groups > 0;
 }
 
-/* Gives place q the whole inputs of an operation, but those of which it takes its columns. */
-static void need_inputs(struct splitter *s, const struct op *op, int q, int in_shares)
+/* Gives places the whole inputs of an operation, but those of which they take their columns. */
+static void need_inputs(struct splitter *s, const struct op *op, unsigned places, int in_shares)
 {
     for (int k = 0; k < OP_INS; k++)
-        if (op->in[k] >= 0 && !(in_shares && takes_part(s, op, k))) split_need(s, op->in[k], q);
+        if (op->in[k] >= 0 && !(in_shares && takes_part(s, op, k)))
+            split_need(s, op->in[k], places);
 }
 
 static void wrote_whole(struct splitter *s, const struct op *op, unsigned places)
@@ -292,12 +293,13 @@ static void place_op(struct splitter *s, int i)
     int place = place_of(s, i), first = place == EVERYWHERE ? 0 : place,
         end = place == EVERYWHERE ? s->out->n_places : place + 1,
         in_shares = place == EVERYWHERE && shares(s, i, out);
-    for (int q = first; q < end; q++) need_inputs(s, op, q, in_shares);
+    unsigned places = place == EVERYWHERE ? (1u << end) - 1 : 1u << place;
+    need_inputs(s, op, places, in_shares);
     for (int q = first; q < end; q++)
         if (in_shares) shared_op(s, op, q, out);
         else split_add_op(s, q, op);
     if (in_shares) wrote_shares(s, op, out);
-    else wrote_whole(s, op, place == EVERYWHERE ? (1u << end) - 1 : 1u << place);
+    else wrote_whole(s, op, places);
 }
 
 /* One walk; s->again: an attention turned out to have no shares. */

@@ -8,8 +8,6 @@
 
 #include "core/step/plan.h"
 
-enum { PLACES = 16 };
-
 /* SPLIT_LAYERS   layer l is computed by the last place whose first_layer is at most l, or by
  *                of_layer[l], its OP_EXPERTS to OP_MIX by of_experts[l]; attention to keys and
  *                values of an earlier layer where these are
@@ -62,5 +60,9 @@ struct split {
 int split_plan(const struct step_plan *p, const struct split_want *want, struct split *out,
                struct err *e);
 void split_free(struct split *s);
+/* The plans of the places with OP_EXCHANGE for every transfer, for places that a backend links
+ * (backend.h): out [n_places], which own their operations only (step_plan_free_slice) and refer to
+ * *s. The exchanges of two places come in the same order in both. */
+int split_link(const struct split *s, struct step_plan *out, struct err *e);
 
 #endif

@@ -81,7 +81,7 @@ int split_begin(struct splitter *s)
 
 void split_end_body(struct splitter *s)
 {
-    if (s->p->keeps_hidden) split_need(s, s->p->hidden, 0);
+    if (s->p->keeps_hidden) split_need(s, s->p->hidden, 1u);
     for (int q = 0; q < s->out->n_places; q++) {
         end_segment(s, q);
         s->out->plan[q].n_body = s->out->plan[q].n_ops;
@@ -158,17 +158,23 @@ static void make_transfer(struct splitter *s, int buffer, int to, struct transfe
                                                    v->cut.at[q], v->cut.at[q + 1] - v->cut.at[q]};
 }
 
-void split_need(struct splitter *s, int buffer, int q)
+void split_need(struct splitter *s, int buffer, unsigned places)
 {
     struct value *v = &s->value[buffer];
     struct transfer t;
-    if (!v->written || v->whole >> q & 1) return;
-    make_transfer(s, buffer, q, &t);
+    unsigned lack = v->written ? places & ~v->whole : 0;
+    if (!lack) return;
+    make_transfer(s, buffer, lowest(lack), &t);
     for (int i = 0; i < t.n; i++) end_segment(s, t.piece[i].from);
-    end_segment(s, q);
-    struct split_item *item = add_item(s);
-    if (item) item->transfer = t;
-    v->whole |= 1u << q;
+    for (int q = 0; q < s->out->n_places; q++)
+        if (lack >> q & 1) end_segment(s, q);
+    for (int q = 0; q < s->out->n_places; q++) {
+        if (!(lack >> q & 1)) continue;
+        struct split_item *item = add_item(s);
+        t.to = q;
+        if (item) item->transfer = t;
+    }
+    v->whole |= lack;
 }
 
 /* ---- weights and sizes of shares */

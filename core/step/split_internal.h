@@ -47,8 +47,9 @@ int split_begin(struct splitter *s);
 void split_end_body(struct splitter *s);
 void split_end(struct splitter *s);
 void split_add_op(struct splitter *s, int q, const struct op *op);
-/* Gives place q whole rows of a buffer, by a transfer where it lacks them. */
-void split_need(struct splitter *s, int buffer, int q);
+/* Gives places (bit q: place q) whole rows of a buffer, by transfers to those that lack them, one
+ * behind the other. */
+void split_need(struct splitter *s, int buffer, unsigned places);
 /* The number of the buffer for place q's columns of a buffer. */
 int split_part(struct splitter *s, int q, int buffer, const struct cut *cut);
 /* The number of the weight for n outputs of a linear or stack from `first` on. */

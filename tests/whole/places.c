@@ -1,16 +1,19 @@
 /* places.c: a run on several places has the bits of one: logits of prompts in chunks and of decode
  * rows, for every rule of core/step/split.h; a transfer that is left out or puts columns in the
- * wrong place is noticed. Places: two and three variants of the CPU, CPU and GPU, two GPUs (host
- * code). usage: places BUILD_DIR */
+ * wrong place is noticed, and so are an exchange of linked GPUs that is left out, and one that is not
+ * waited for. Places: two and three variants of the CPU, CPU and GPU, two to four GPUs (host code).
+ * usage: places BUILD_DIR [LIBRARY N]: on N GPUs of a library instead */
 #include "backend-cpu/cpu.h"
 #include "backend-hip/hip.h"
+#include "backend-hip/hip_exchange.h"
 #include "core/run/places.h"
 #include "tests/whole/fixture.h"
 
 enum { N_STEPS = 5, MAX_LOGITS = N_STEPS * FIXTURE_SEQS };
 
 static struct model model;
-static char library[512], own[HIP_OPTIONS_BYTES];
+static int n_devices = 4; /* GPUs; places share them where these are fewer */
+static char library[512], own[2][HIP_OPTIONS_BYTES]; /* exchange by the host, by peers' memory */
 
 /* The logits of a run: [MAX_LOGITS][vocab]. */
 struct run {
@@ -60,24 +63,29 @@ static int same(const struct run *a, const struct run *b)
 
 /* ---- configurations */
 
-enum machine { AVX2, SCALAR, AUTO, GPU, N_MACHINES };
-static const char *const machine_name[] = {"avx2", "scalar", "auto", "gpu"};
+enum machine { AVX2, SCALAR, AUTO, GPU, GPU_PEER, N_MACHINES };
+static const char *const machine_name[] = {"avx2", "scalar", "auto", "gpu", "gpu, peers"};
 
-static struct forward_place place_of(enum machine m, enum act act)
+static struct forward_place place_of(enum machine m, int q, enum act act)
 {
-    return m == GPU ? (struct forward_place){&backend_hip, "auto", own, 2, 0, act}
+    return m >= GPU ? (struct forward_place){&backend_hip, "auto", own[m - GPU], 2, q % n_devices, act}
                     : (struct forward_place){&backend_cpu, machine_name[m], NULL, 2, 0, act};
 }
 
+enum { MOST_PLACES = 4 };
 struct config {
     int n;
-    enum machine machine[3];
+    enum machine machine[MOST_PLACES];
     int gpu;
 };
 static const struct config configs[] = {{2, {AVX2, SCALAR}, 0},
                                         {3, {AUTO, SCALAR, AVX2}, 0},
                                         {2, {SCALAR, GPU}, 1},
-                                        {2, {GPU, GPU}, 1}};
+                                        {2, {GPU, GPU}, 1},
+                                        {2, {GPU_PEER, GPU_PEER}, 1},
+                                        {3, {GPU_PEER, GPU_PEER, GPU_PEER}, 1},
+                                        {4, {GPU, GPU, GPU, GPU}, 1}};
+static int is_linked(const struct config *c) { return c->machine[0] >= GPU; }
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
 static const char *const rule_name[] = {"layers", "outputs", "experts"};
@@ -94,12 +102,9 @@ static struct split_want want_of(enum split_rule rule, int n)
 static int open_split(struct forward *f, const struct config *c, enum split_rule rule,
                       const struct forward_options *o, struct err *e)
 {
-    struct forward_place place[3];
+    struct forward_place place[MOST_PLACES];
     const struct split_want want = want_of(rule, c->n);
-    for (int q = 0, n_gpus = 0; q < c->n; q++) {
-        place[q] = place_of(c->machine[q], o->act);
-        if (c->machine[q] == GPU) place[q].device = n_gpus++;
-    }
+    for (int q = 0; q < c->n; q++) place[q] = place_of(c->machine[q], q, o->act);
     return forward_open_places(f, &model, place, &want, o, e);
 }
 
@@ -138,6 +143,51 @@ static int shift(struct places *p, int i)
     if (t->n < 2) return 0;
     t->piece[0].column++;
     return 1;
+}
+
+/* Exchange number i of linked places goes nowhere. 0: there is none. */
+static int silence(struct places *p, int i)
+{
+    int made = 0;
+    for (int q = 0; q < p->split.n_places; q++) {
+        struct be *be = p->be[q];
+        struct err e;
+        int n = 0;
+        for (int j = 0; j < p->plan[q].n_ops; j++)
+            if (p->plan[q].op[j].kind == OP_EXCHANGE && n++ == i)
+                p->plan[q].op[j].as.exchange.to = 0, made = 1;
+        be->ops->drop_plan(be, p->compiled[q]);
+        p->compiled[q] = NULL;
+        if (be->ops->compile(be, &p->plan[q], &p->memory[q], &p->compiled[q], &e)) return 0;
+    }
+    return made;
+}
+
+/* Linked places: every exchange is needed, and so is waiting for it. */
+static void check_linked_mutants(const char *what, const struct config *c,
+                                 const struct forward_options *o, const struct run *want)
+{
+    int n = 0, n_caught = 0;
+    for (int i = -1, made = 1; made; i++) {
+        struct forward f;
+        struct err e;
+        struct run got = {.logits = malloc((size_t)MAX_LOGITS * (size_t)model.config.vocab * 4)};
+        if (open_split(&f, c, SPLIT_OUTPUTS, o, &e)) {
+            check_that(0, "%s: %s", what, e.msg);
+            made = 0;
+        } else {
+            if (i < 0) hip_stop_peers((struct hip *)f.places->be[0]);
+            else made = silence(f.places, i);
+            if (i < 0) setenv("FIBERS_LATE", "0,300", 1);
+            n += made;
+            n_caught += made && !run(&f, &got) && !same(&got, want);
+            unsetenv("FIBERS_LATE");
+            forward_close(&f);
+        }
+        free(got.logits);
+    }
+    check_that(n > 4 && n_caught == n, "%s: %d of %d exchanges left out or not waited for", what,
+               n_caught, n);
 }
 
 /* Opens a run, breaks its transfer number i in one of two ways, and compares. 1: noticed; 0: not;
@@ -193,7 +243,8 @@ static void check_split(const char *what, const struct config *c, enum split_rul
         check_that(split, "%s: is not split", what);
         check_that(!rc && same(&got, want), "%s: has not the bits of one place", what);
         forward_close(&f);
-        if (mutants) check_mutants(what, c, rule, o, want, n_items);
+        if (mutants && is_linked(c)) check_linked_mutants(what, c, o, want);
+        else if (mutants) check_mutants(what, c, rule, o, want, n_items);
     }
     free(got.logits);
 }
@@ -209,20 +260,25 @@ struct arithmetic {
     enum act act;
     enum kv_type kv;
     const char *name;
-    int gpu; /* has the same bits there */
+    int gpu;      /* has the same bits there */
+    int gpu_only; /* those of one GPU */
 };
-static const struct arithmetic arithmetics[] = {{ACT_I16, KV_INT8, "i16", 1},
-                                                {ACT_INT8, KV_INT4, "int8", 1},
-                                                {ACT_F32, KV_F16, "f32", 0}};
+static const struct arithmetic arithmetics[] = {{ACT_I16, KV_INT8, "i16", 1, 0},
+                                                {ACT_INT8, KV_INT4, "int8", 1, 0},
+                                                {ACT_F32, KV_F16, "f32", 0, 0},
+                                                {ACT_F16, KV_F16, "f16", 1, 1}};
 
 static void check_arithmetic(const char *name, const struct arithmetic *a, int gpu, int mutants)
 {
+    if (a->gpu_only && !gpu) return;
     struct forward_options o = fixture_options(a->act, a->kv);
     struct run want = {.logits = malloc((size_t)MAX_LOGITS * (size_t)model.config.vocab * 4)};
     struct forward one;
     struct err e;
-    o.variant = "scalar";
-    if (forward_open(&one, &model, &backend_cpu, &o, &e) || run(&one, &want)) {
+    o.variant = a->gpu_only ? "auto" : "scalar";
+    o.own = a->gpu_only ? own[0] : NULL;
+    if (forward_open(&one, &model, a->gpu_only ? &backend_hip : &backend_cpu, &o, &e) ||
+        run(&one, &want)) {
         check_that(0, "%s, %s: one place", name, a->name);
         exit(1);
     }
@@ -232,10 +288,13 @@ static void check_arithmetic(const char *name, const struct arithmetic *a, int g
             char what[160];
             const struct config *c = &configs[i];
             if ((c->gpu && !(gpu && a->gpu)) || (rule == SPLIT_EXPERTS && !has_experts())) continue;
-            if (c->gpu && a->act == ACT_INT8 && rule != SPLIT_OUTPUTS) continue;
+            if (c->gpu && (a->act != ACT_I16 || c->n == 4) && rule != SPLIT_OUTPUTS) continue;
+            if (a->gpu_only && !is_linked(c)) continue;
             snprintf(what, sizeof what, "%s, %s, %d places (%s, %s), by %s", name, a->name, c->n,
                      machine_name[c->machine[0]], machine_name[c->machine[1]], rule_name[rule]);
-            check_split(what, c, rule, &o, &want, mutants && i == 0 && a->act == ACT_I16);
+            int breaks = i == 0 || (i == 4 && rule == SPLIT_OUTPUTS);
+            check_split(what, c, rule, &o, &want, mutants && breaks && a->act == ACT_I16 &&
+                            !(is_linked(c) && !has_experts()));
         }
     free(want.logits);
 }
@@ -244,12 +303,20 @@ int main(int argc, char **argv)
 {
     static const char *const fixtures[] = {"llama",       "gemma3-capped", "qwen3-moe",
                                            "qwen3.5-moe", "gpt-oss",       "gemma4"};
-    if (argc != 2) return 2;
+    if (argc != 2 && argc != 4) return 2;
     fixture_begin(argv[1]);
-    setenv("FIBERS_DEVICES", "2", 1);
     snprintf(library, sizeof library, "%s/tests/bin/libhip-fibers.so", argv[1]);
-    hip_options_write(&(struct hip_options){.library = library}, own, sizeof own);
-    int gpu = !access(library, R_OK) && hip_image_name(0);
+    if (argc == 4) {
+        snprintf(library, sizeof library, "%s", argv[2]);
+        n_devices = atoi(argv[3]);
+    }
+    for (int i = 0; i < 2; i++)
+        hip_options_write(&(struct hip_options){.library = library,
+                                                .exchange = i ? HIP_EXCHANGE_PEER
+                                                              : HIP_EXCHANGE_HOST},
+                          own[i], sizeof own[i]);
+    setenv("FIBERS_DEVICES", "4", 1);
+    int gpu = argc == 4 || (!access(library, R_OK) && hip_image_name(0));
     if (!gpu) skip("places on GPUs as host code: built without clang-19");
     for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
         if (fixture_open(&model, fixtures[i])) continue;

@@ -90,6 +90,7 @@ enum kernel_op {
     FOR_COMBINE,
     FOR_SAMPLE,
     FOR_ADD,
+    FOR_EXCHANGE,
     FOR_STATE,
     FOR_ROUTE,
     FOR_EXPERTS,
@@ -377,6 +378,40 @@ struct add_args {
     const int *row;     /* [rows] the row of the step that row i is; NULL: row i */
     int dim, original, first;
     float scale, beta;
+};
+
+/* exchange.hip: OP_EXCHANGE. A device has a region of memory that others write, of these parts, all
+ * [devices][EXCHANGE_BLOCKS]: messages of each sender that have arrived; messages to each receiver
+ * that it has taken; rings of EXCHANGE_SLOTS messages of each sender. A message is a piece of the
+ * slice of a block. Numbers of messages count from the opening on. */
+enum {
+    EXCHANGE_DEVICES = 16,
+    EXCHANGE_BLOCKS = 128,
+    EXCHANGE_SLOTS = 4,
+    EXCHANGE_FLOATS = 4096,  /* of a message, at most */
+    EXCHANGE_FLAG = 8,       /* words from one number to the next */
+    EXCHANGE_OF_BLOCK = 1024 /* floats of a slice, unless all blocks have more */
+};
+#define EXCHANGE_FLAGS (4ull * EXCHANGE_DEVICES * EXCHANGE_BLOCKS * EXCHANGE_FLAG)
+#define EXCHANGE_REGION(devices)                                                                   \
+    (2 * EXCHANGE_FLAGS +                                                                          \
+     4ull * (devices) * EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_FLOATS)
+
+struct exchange_table {
+    void *region[EXCHANGE_DEVICES]; /* of each device */
+    unsigned *count; /* [2][EXCHANGE_DEVICES][EXCHANGE_BLOCKS] messages sent to each device, and
+                        taken from it */
+    const unsigned *stop; /* of the host: not 0: nobody waits any more */
+};
+
+struct exchange_args {
+    const struct exchange_table *table;
+    const float *own; /* [n][columns of this device] or NULL */
+    float *out;       /* [n][width] or NULL */
+    unsigned n, width;
+    unsigned to; /* bit q: device q receives */
+    int devices, device, blocks;
+    int at[EXCHANGE_DEVICES + 1]; /* columns at[q] .. at[q + 1] - 1 are device q's */
 };
 
 /* conv.hip, delta.hip: states of sequences, in slots */

@@ -152,7 +152,7 @@ KERNEL_ROW(repack_dense_16, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_dense_32, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_bytes, SM90, FOR_PACK, THREADS, 0, 0, 0, 0)
 
-/* Rows of activations (vector.hip, norm.hip, element.hip) */
+/* Rows of activations (vector.hip, norm.hip, element.hip, exchange.hip) */
 KERNEL_ROW(prepare_f32, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(prepare_f16_4, ALL, FOR_PREPARE, THREADS, 0, 0, SHORT_PIECES, 0)
 KERNEL_ROW(prepare_f16_11, ALL, FOR_PREPARE, THREADS, 4, 0, MEDIUM_PIECES, 0)
@@ -168,6 +168,7 @@ KERNEL_ROW(norm_prepare_14, ALL, FOR_NORM, THREADS, 0, 0, ROW_PIECES, 0)
 KERNEL_ROW(glu, ALL, FOR_GLU, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(glu_any, ALL, FOR_GLU, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(add_rows, ALL, FOR_ADD, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(exchange, ALL, FOR_EXCHANGE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(glu_prepare_4, ALL, FOR_GLU, THREADS, 0, 0, SHORT_PIECES, SPREAD_SHARED)
 KERNEL_ROW(glu_prepare_11, ALL, FOR_GLU, THREADS, 4, 0, MEDIUM_PIECES, SPREAD_SHARED)
 KERNEL_ROW(glu_prepare_14, ALL, FOR_GLU, THREADS, 4, 0, ROW_PIECES, SPREAD_SHARED)

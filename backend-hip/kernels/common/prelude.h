@@ -23,6 +23,14 @@
  *   take_numbers(counter, n)            counter += n of an int in shared memory, atomically; gives
  *                                       the old value
  *   set_bits(word, bits)                word |= bits in shared memory, atomically (NVIDIA)
+ *   signal(flag, n), signalled(flag)    writes and reads a word that another device or the host
+ *                                       reads and writes: what this thread wrote before signal(),
+ *                                       and the block before a barrier() behind publish(), is
+ *                                       there for who has read the word
+ *   publish()                           what this thread wrote is there for other devices before
+ *                                       what the block signals behind the next barrier()
+ *   send_16(p, v)                       stores 16 bytes in memory of another device or of the host
+ *   rest()                              in a loop that waits for another device
  *
  * -ffp-contract=off everywhere: fma32 is the only fused multiply-add. So the bits of a result
  * follow from the source, whatever it is inlined into, and kernels for one row and for sixteen
@@ -75,6 +83,17 @@ DEVICE int take_numbers(int *counter, int n)
 {
     return __hip_atomic_fetch_add(counter, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
 }
+DEVICE void signal(u32 *flag, u32 n)
+{
+    __hip_atomic_store(flag, n, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+DEVICE u32 signalled(const u32 *flag)
+{
+    return __hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+DEVICE void publish(void) { __builtin_amdgcn_fence(__ATOMIC_RELEASE, ""); }
+DEVICE void send_16(f32x4 *p, f32x4 v) { *p = v; }
+DEVICE void rest(void) { __builtin_amdgcn_s_sleep(1); }
 DEVICE float rcp_estimate(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 
@@ -129,6 +148,19 @@ DEVICE u32 shuffle_xor(u32 v, int lanes)
                  : "r"(v), "r"(lanes));
     return other;
 }
+DEVICE void signal(u32 *flag, u32 n)
+{
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(n) : "memory");
+}
+DEVICE u32 signalled(const u32 *flag)
+{
+    u32 n;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(n) : "l"(flag) : "memory");
+    return n;
+}
+DEVICE void publish(void) { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+DEVICE void send_16(f32x4 *p, f32x4 v) { *p = v; }
+DEVICE void rest(void) {}
 DEVICE float rcp_estimate(float x) { return __nvvm_rcp_approx_ftz_f(x); }
 DEVICE float rsqrt_estimate(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
 /* 2^x with a relative error of 2^-22; subnormal results are 0. */
@@ -166,6 +198,11 @@ DEVICE int take_numbers(int *counter, int n)
 }
 DEVICE void set_bits(u32 *word, u32 bits) { *word |= bits; }
 DEVICE u32 shuffle_xor(u32 v, int lanes) { return fiber_shuffle(v, fiber_thread % 32 ^ lanes); }
+DEVICE void signal(u32 *flag, u32 n) { __atomic_store_n(flag, n, __ATOMIC_RELEASE); }
+DEVICE u32 signalled(const u32 *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
+DEVICE void publish(void) { __atomic_thread_fence(__ATOMIC_RELEASE); }
+DEVICE void send_16(f32x4 *p, f32x4 v) { fiber_send(p, &v); }
+DEVICE void rest(void) { fiber_spin(); }
 DEVICE float rcp_estimate(float x) { return 1 / x; }
 DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 

@@ -14,8 +14,10 @@
  *   FIBERS_DEVICES=N      devices, one if not given; then NAME and each number below may be a list
  *                         with commas, one for each device ("" for none)
  *   FIBERS_SLOW=N         an event is found complete by its query N
- *   FIBERS_PEER=none      no device reaches another one's memory; corrupt: copies between devices
- *                         change a bit
+ *   FIBERS_LATE=N         a launch begins N us later
+ *   FIBERS_PEER=none      no device reaches another one's memory; corrupt: copies between devices,
+ *                         and some of what kernels store there, change a bit
+ *   FIBERS_XGMI=1         devices of AMD have links of their own
  * Faults are injected by the environment (numbers begin at 1):
  *   FIBERS_MEMORY=BYTES   limits the device memory
  *   FIBERS_FAIL_ALLOC=N   allocation N fails, of device or pinned memory
@@ -408,6 +410,8 @@ API int hipMemcpyDtoDAsync(void *d, void *src, size_t bytes, void *stream);
 API int hipMemcpyPeerAsync(void *d, int to, const void *src, int from, size_t bytes, void *stream);
 API int hipDeviceCanAccessPeer(int *can, int device, int peer);
 API int hipDeviceEnablePeerAccess(int peer, unsigned flags);
+API int hipExtMallocWithFlags(void **d, size_t bytes, unsigned flags);
+API int hipExtGetLinkTypeAndHopCount(int device, int peer, unsigned *type, unsigned *hops);
 API int hipHostGetDevicePointer(void **d, void *p, unsigned flags);
 API int hipHostRegister(void *p, size_t bytes, unsigned flags);
 API int hipHostUnregister(void *p);
@@ -589,6 +593,22 @@ int hipMemsetD8(void *d, unsigned char value, size_t n)
     return device_end(v, OK);
 }
 
+/* Memory of the host that was allocated last; what is freed may stay in the list. */
+enum { MAX_HOST = 256 };
+static struct {
+    const char *p;
+    size_t bytes;
+} host[MAX_HOST];
+static unsigned n_host;
+
+static int is_of_host(const void *p)
+{
+    const char *at = p;
+    for (int i = 0; i < MAX_HOST; i++)
+        if (host[i].p && at >= host[i].p && at < host[i].p + host[i].bytes) return 1;
+    return 0;
+}
+
 int hipHostMalloc(void **p, size_t bytes, unsigned flags)
 {
     struct device *v;
@@ -596,6 +616,9 @@ int hipHostMalloc(void **p, size_t bytes, unsigned flags)
     (void)flags;
     if (code) return code;
     *p = allocation_fails(v) ? NULL : malloc(bytes);
+    unsigned i = __atomic_fetch_add(&n_host, 1, __ATOMIC_RELAXED) % MAX_HOST;
+    host[i].p = *p;
+    host[i].bytes = bytes;
     return device_end(v, *p ? OK : OUT_OF_MEMORY);
 }
 
@@ -665,6 +688,30 @@ int hipDeviceEnablePeerAccess(int peer, unsigned flags)
     if (!can || v->peer[peer]) return device_end(v, can ? IS_PEER : NO_PEER);
     v->peer[peer] = 1;
     return device_end(v, OK);
+}
+
+int hipExtMallocWithFlags(void **d, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return hipMalloc(d, bytes);
+}
+
+int hipExtGetLinkTypeAndHopCount(int device, int peer, unsigned *type, unsigned *hops)
+{
+    (void)device, (void)peer;
+    *type = env_number("FIBERS_XGMI", 0) ? 4 : 2;
+    *hops = 1;
+    return OK;
+}
+
+void fiber_send(void *p, const void *bytes)
+{
+    enum { EACH = 5003, WORDS = 4 };
+    static FIBER_LOCAL unsigned n;
+    unsigned word[WORDS];
+    memcpy(word, bytes, sizeof word);
+    if (++n % EACH == 0 && peers_are("corrupt") && !is_of_host(p)) word[1] ^= 1u << 20;
+    memcpy(p, word, sizeof word);
 }
 
 int hipMemcpyPeerAsync(void *d, int to, const void *src, int from, size_t bytes, void *stream)
@@ -938,7 +985,9 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
     if (is_at_launch(v, "FIBERS_LOST")) return device_end(v, LAUNCH_FAILED);
     if (hangs(v)) return device_end(v, OK);
     copy_pending(v);
+    unsigned long long late = env_of("FIBERS_LATE", number_of(v), 0);
     device_end(v, OK);
+    if (late) nanosleep(&(struct timespec){0, (long)late * 1000}, NULL);
     if (!args) args = fiber_memory(MAX_ARGS);
     memcpy(args, extra[1], bytes);
     launches_begin();

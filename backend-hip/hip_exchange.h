@@ -1,0 +1,22 @@
+/* hip_exchange.h: devices that exchange rows (OP_EXCHANGE): their memory for it, the choice of the
+ * way, its test. Must not know: plans but for that operation. */
+#ifndef BACKEND_HIP_HIP_EXCHANGE_H
+#define BACKEND_HIP_HIP_EXCHANGE_H
+
+#include "backend-hip/hip_plan.h"
+
+/* backend.link: through peers' memory where all devices can reach it and what they write there
+ * arrives as it was (on AMD over xGMI alone, unless asked for), else through the host's. Error: the
+ * way that the options name cannot be taken, or none can. */
+int hip_link(struct be *const *be, int n, struct err *e);
+/* Of hip_close: the device has no launches left; so have the others. */
+void hip_unlink(struct hip *h);
+/* Nobody waits for this device any more. */
+void hip_stop_peers(const struct hip *h);
+/* ", exchange of rows through ..", or "". */
+const char *hip_link_text(const struct hip *h);
+
+int hip_check_exchange(const struct hip *h, const struct op *op, struct err *e);
+void hip_exchange(struct hip *h, const struct be_plan *p, int op);
+
+#endif
