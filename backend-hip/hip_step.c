@@ -41,7 +41,10 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
     }
     if (hip_reserve(h, plan, e)) return -1;
     struct be_plan *p = calloc(1, sizeof *p);
-    if (!p) return err_memory(e);
+    if (!p || hip_stream_reserve(h->stream, (int)h->n_plans + 1)) {
+        free(p);
+        return err_memory(e);
+    }
     *p = (struct be_plan){.plan = &p->own,
                           .memory = m,
                           .serial = ++h->n_plans,

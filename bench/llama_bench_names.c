@@ -4,7 +4,7 @@
     "nothing is downloaded here: hf download USER/MODEL --local-dir DIR, then opt4gptq-convert "   \
     "DIR "                                                                                         \
     "OUT.safetensors, then -m OUT.safetensors"
-#define ONE_DEVICE "one device computes everything: --backend hip --device N"
+#define ONE_DEVICE "there is one GPU: --backend hip --device N"
 
 const struct args_other llama_bench_names[] = {
     /* changes nothing here */
@@ -28,16 +28,15 @@ const struct args_other llama_bench_names[] = {
     {"--offline", ARGS_ACCEPTED, "this program never uses a network"},
 
     /* something else to do */
-    {"-ngl --gpu-layers --n-gpu-layers", ARGS_REFUSED,
-     "there are no layers to offload: --backend hip computes all of them on a GPU"},
     {"-pg", ARGS_REFUSED,
      "a prompt and what is generated are timed apart: -p N -n M, -n M -d N for the depth"},
     {"-gp", ARGS_REFUSED, "-n M -d N generates at depth N"},
     {"-ctk --cache-type-k -ctv --cache-type-v", ARGS_REFUSED,
      "--kv f16,int8,int4 is how keys and values are stored, both alike"},
-    {"-sm --split-mode -mg --main-gpu -ts --tensor-split -dev -rpc --rpc -ot --override-tensor "
-     "-ncmoe --n-cpu-moe -cmoe --cpu-moe --moe-cache",
-     ARGS_REFUSED, ONE_DEVICE},
+    {"-sm --split-mode -mg --main-gpu -ts --tensor-split -dev -rpc --rpc", ARGS_REFUSED,
+     ONE_DEVICE},
+    {"-ot --override-tensor --moe-cache", ARGS_REFUSED,
+     "--gpu-layers N and --experts-on gpu:N say what a GPU computes, the CPU the rest"},
     {"--list-devices", ARGS_REFUSED, "opt4gptq-run --list-devices"},
     {"-C --cpu-mask", ARGS_REFUSED,
      "threads run on the processors of the process: taskset -c LIST opt4gptq-bench ..."},

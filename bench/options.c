@@ -2,6 +2,7 @@
 
 #include "bench/llama_bench_names.h"
 #include "engine/backends.h"
+#include "engine/placement.h"
 #include "core/base/args_table.h"
 #include "core/base/pool.h"
 
@@ -53,6 +54,18 @@ static const struct args_row table[] = {
      .help = "as opt4gptq-run (default auto)", .modes = MODE(BENCH_RUNS)},
     {NAMES("--hip-library"), READS(hip_library, "PATH"),
      .help = "GPU runtime library (default: as opt4gptq-run)"},
+    {NAMES("-ngl", "--gpu-layers", "--n-gpu-layers"), TEXT(engine.gpu_layers, "N|all|auto"),
+     .help = "whole layers on the GPU, the others on the CPU, as opt4gptq-run",
+     .modes = MODE(BENCH_RUNS)},
+    {NAMES("--experts-on"), TEXT(engine.experts_on, "auto|gpu|cpu|gpu:N"),
+     .help = "where experts are computed, as opt4gptq-run", .modes = MODE(BENCH_RUNS)},
+    {NAMES("-ncmoe", "--n-cpu-moe"), INT(engine.n_cpu_moe, 0, 1 << 24),
+     .help = "experts of the first N layers on the CPU", .modes = MODE(BENCH_RUNS)},
+    {NAMES("-cmoe", "--cpu-moe"), FLAG(engine.cpu_moe), .help = "those of all layers",
+     .modes = MODE(BENCH_RUNS)},
+    {NAMES("--gpu-memory"), TEXT(engine.gpu_memory, "SIZE"),
+     .help = "most that is taken of the GPU's memory: the CPU computes what does not fit",
+     .modes = MODE(BENCH_RUNS)},
     {NAMES("-b", "--batch-size"), INT(n_batch, 1, 65536),
      .help = "prompt tokens computed in one step (default 512)"},
     {HEADING("How")},
@@ -138,6 +151,7 @@ static int check_backend(const struct bench_options *o, struct err *e)
     const char *name;
     for (const struct backend_entry *b = backend_entries; b->ops; b++) {
         if (!strcmp(b->ops->name, o->backend) || !(name = given(o, b->bench_options))) continue;
+        if (!b->probe && placement_asks(&o->engine) == PLACEMENT_GPU) continue; /* its part */
         if (o->given.mode == BENCH_ABLATION && b->paper) continue; /* its own backend */
         return err_set(e, "%s needs --backend %s", name, b->ops->name);
     }
@@ -180,6 +194,7 @@ static void set_defaults(struct bench_options *o)
                                 .parallel_mode = "tensor",
                                 .exchange = "auto",
                                 .backend = "cpu",
+                                .engine = {.backend = "cpu", .cpu = "auto", .variant = "auto"},
                                 .output = "md",
                                 .n_batch = 512,
                                 .query_halves = 2,
@@ -235,7 +250,8 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, struct e
 {
     set_defaults(o);
     if (args_parse(&bench_program, o, &o->given, argc, argv, e)) return -1;
-    o->backend = backend_name(o->backend);
+    o->backend = o->engine.backend = backend_name(o->backend);
+    if (placement_check(&o->engine, e)) return -1;
     if (args_asks(&o->common)) return 0;
     set_mode_defaults(o); /* may ask a GPU which it is */
     return check(o, e);

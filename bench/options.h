@@ -25,6 +25,8 @@ struct bench_options {
     struct args_texts act, kv, cpu, variant, shape;
     const char *backend, *output, *hip_library, *numa, *parallel_mode, *exchange;
     struct numa nodes; /* what --numa found; filled by bench_options_settle */
+    /* what placement.h reads of it, and nothing else */
+    struct engine_options engine;
     int n_batch, repetitions, cpu_time, device, layers, query_halves;
     int ops, roofline, probe, ablation;
     struct args_common common;

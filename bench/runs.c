@@ -34,8 +34,8 @@ struct tests {
 /* Between steps, as the scheduler does. */
 static void heed_neighbours(const struct test *t)
 {
-    struct be *be = t->setup->forward.be;
-    if (be->ops->pool) pool_heed(be->ops->pool(be));
+    struct pool *pool = forward_pool(&t->setup->forward);
+    if (pool) pool_heed(pool);
 }
 
 static int run_prompt(const struct test *t, int n, int n_batch, struct err *e)
@@ -52,8 +52,8 @@ static int run_prompt(const struct test *t, int n, int n_batch, struct err *e)
 static int run_gen(const struct test *t, int n, struct err *e)
 {
     struct forward *f = &t->setup->forward;
-    int ahead = f->be->ops->asynchronous; /* steps that are begun before the last one ends, as the
-                                             scheduler does */
+    int ahead = forward_overlaps(f); /* steps that are begun before the last one ends, as the
+                                        scheduler does */
     for (int i = 0; i < n + ahead; i++) {
         struct step_shape s = {t->n_parallel, 1, t->depth + i, 1};
         heed_neighbours(t);
@@ -143,14 +143,16 @@ static json_t *record(const struct test *t, const struct bench_options *o,
         json_array_append_new(ts, json_real(rate[i]));
     }
     struct stats w = stats_of(wall, n), r = stats_of(rate, n), p = stats_of(cpu, n);
+    char machine[640];
+    placement_describe(&t->setup->forward, machine, sizeof machine);
     json_t *j = json_pack(
         "{s:s s:s s:s s:s s:s s:o s:s s:I s:I s:i s:i s:i s:s s:s}", "build_version",
         OPT4GPTQ_VERSION, "build_commit", args_commit(), "cpu_info", facts->cpu_info, "gpu_info",
-        c->backend == &backend_cpu ? "" : t->setup->forward.be->ops->describe(t->setup->forward.be),
-        "backends", o->backend, "model_filename", json_text(facts->filename), "model_type",
-        facts->model_type, "model_size", (json_int_t)facts->model_bytes, "model_n_params",
-        (json_int_t)facts->n_params, "n_batch", o->n_batch, "n_ubatch", o->n_batch, "n_threads",
-        c->threads, "type_k", kv_formats[c->kv].name, "type_v", kv_formats[c->kv].name);
+        c->backend == &backend_cpu ? "" : machine, "backends", o->backend, "model_filename",
+        json_text(facts->filename), "model_type", facts->model_type, "model_size",
+        (json_int_t)facts->model_bytes, "model_n_params", (json_int_t)facts->n_params, "n_batch",
+        o->n_batch, "n_ubatch", o->n_batch, "n_threads", c->threads, "type_k",
+        kv_formats[c->kv].name, "type_v", kv_formats[c->kv].name);
     json_t *more = json_pack(
         "{s:s s:s s:i s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act",
         act_formats[c->act].name, "cpu", c->cpu, "n_gpus", c->n_gpus, "n_parallel", t->n_parallel, "n_prompt",
@@ -219,8 +221,8 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
     const struct bench_options *o = t->o;
     const int hide[N_COLUMNS] = {
         [COL_KV] = o->kv.n == 1, [COL_CPU] = o->cpu.n == 1, [COL_GPUS] = o->gpus.n == 1, [COL_CPU_TIME] = !o->cpu_time};
-    const char *machine =
-        t->setups.setup[0].forward.be->ops->describe(t->setups.setup[0].forward.be);
+    char machine[640];
+    placement_describe(&t->setups.setup[0].forward, machine, sizeof machine);
     char size[UNITS_TEXT];
     /* what differs among the configurations is a column of the table */
     printf("%s, %s; %s; %.*s, kv %s; %d run%s%s\n\n", facts->model_type,

@@ -1,6 +1,7 @@
 #include "bench/setup.h"
 
 #include "core/base/memory.h"
+#include "core/run/parts.h"
 
 #include "backend-cpu/cpu.h"
 #include "backend-cpu/kernels.h"
@@ -13,35 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-int setup_pages(int n_seqs, int positions)
-{
-    return n_seqs * kv_pages(positions);
-}
+int setup_pages(int n_seqs, int positions) { return n_seqs * kv_pages(positions); }
 
 /* Each byte 0x2c: about 0.065 as fp16, 2e-12 as fp32; no operation is slower or faster for it. */
-static int fill_kv(struct be *be, const struct step_plan *plan, const struct plan_memory *m,
-                   const struct forward_options *o, struct err *e)
-{
-    for (int i = 0; i < plan->n_kv; i++) {
-        size_t page = be->ops->kv_page_bytes(o->kv, &plan->kv[i]);
-        char *fill = m->kv[i] ? malloc(page) : NULL;
-        if (!m->kv[i]) continue;
-        if (!fill) return err_memory(e);
-        memset(fill, 0x2c, page);
-        for (int p = 0; p < o->n_pages; p++)
-            be->ops->upload(be, (char *)m->kv[i] + (size_t)p * page, fill, page);
-        free(fill);
-    }
-    return be->ops->sync(be, e);
-}
-
 int setup_fill_kv(struct forward *f, struct err *e)
 {
-    const struct places *s = f->places;
-    if (!s) return fill_kv(f->be, &f->plan, &f->memory, &f->options, e);
-    for (int q = 0; q < s->split.n_places; q++)
-        if (fill_kv(s->be[q], &s->split.plan[q], &s->memory[q], &f->options, e)) return -1;
-    return 0;
+    size_t page = part_bytes(f, PART_PAGE);
+    char *fill = malloc(page);
+    if (!fill) return err_memory(e);
+    memset(fill, 0x2c, page);
+    for (int p = 0; p < f->options.n_pages; p++) part_load(f, PART_PAGE, p, fill);
+    free(fill);
+    return part_sync(f, e);
 }
 
 /* Layers in equal shares, or every linear. */
@@ -60,8 +44,28 @@ static int open_gpus(struct setup *r, const struct model *m, const struct forwar
     return forward_open_places(&r->forward, m, place, &want, o, e);
 }
 
-static int setup_open(struct setup *r, const struct model *m, const struct setup_size *size,
-                      struct err *e)
+/* The places of a run: the one backend, or a GPU and the CPU as the options say. */
+static int place(struct setup *r, const struct model *m, const struct bench_options *b,
+                 const struct forward_options *o, struct err *e)
+{
+    const struct backend_entry *entry = backend_find(b->backend);
+    const uint64_t limit = placement_gpu_memory(&b->engine);
+    struct placement_room room = {
+        .least_pages = o->n_pages, .most_pages = o->n_pages, .n_states = forward_n_states(o)};
+    if (entry->probe && forward_available(entry->ops, o, &room.bytes, e)) return -1;
+    if (limit && limit < room.bytes) room.bytes = limit;
+    struct engine_options own = b->engine;
+    own.threads = r->config.threads;
+    own.cpu = b->cpu.v[0];
+    if (placement_open(&r->placement, &own, m, entry, o, &room, e)) return -1;
+    if (r->placement.n > 1)
+        fprintf(stderr, "%d of %d layers on the GPU, the experts of %d\n",
+                r->placement.n_gpu_layers, r->placement.n_layers, r->placement.n_gpu_experts);
+    return 0;
+}
+
+static int setup_open(struct setup *r, const struct model *m, const struct bench_options *b,
+                      const struct setup_size *size, struct err *e)
 {
     struct forward_options o = {.variant = r->config.cpu,
                                 .n_threads = r->config.threads,
@@ -77,7 +81,8 @@ static int setup_open(struct setup *r, const struct model *m, const struct setup
                                 .max_pages = size->seq_pages};
     r->size = *size;
     if (r->config.n_gpus > 1 ? open_gpus(r, m, &o, e)
-                             : forward_open(&r->forward, m, r->config.backend, &o, e))
+                             : place(r, m, b, &o, e) || placement_open_forward(&r->placement,
+                                                                               &r->forward, m, &o, e))
         return -1;
     r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) +
                          2 * (size_t)size->n_pages,
@@ -195,7 +200,7 @@ int setups_open(struct setups *r, const struct model *m, const struct bench_opti
     }
     if (check_memory(m, r, size, e)) return -1;
     for (int i = 0; i < n; i++)
-        if (setup_open(&r->setup[i], m, size, e)) return -1;
+        if (setup_open(&r->setup[i], m, o, size, e)) return -1;
     return 0;
 }
 
@@ -203,6 +208,7 @@ void setups_close(struct setups *r)
 {
     for (int i = 0; i < r->n; i++) {
         if (r->setup[i].forward.be) forward_close(&r->setup[i].forward);
+        placement_close(&r->setup[i].placement);
         free(r->setup[i].ints);
         free(r->setup[i].spans);
         free(r->setup[i].wanted);

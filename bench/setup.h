@@ -9,6 +9,7 @@
 #include "bench/probe.h"
 #include "bench/cost.h"
 #include "engine/backends.h"
+#include "engine/placement.h"
 #include "core/run/forward.h"
 
 struct setup_config {
@@ -32,6 +33,7 @@ struct setup_size {
 
 struct setup {
     struct setup_config config;
+    struct placement placement;
     struct forward forward;
     struct batch batch;
     struct setup_size size;

@@ -311,8 +311,8 @@ static int open_sized(struct engine *g, const struct forward_options *f,
 {
     struct sched_options with_store = *s;
     const struct placement *p = &g->placement;
-    with_store.overlap = placement_overlaps(p);
     if (placement_open_forward(p, &g->forward, &g->model, f, e)) return -1;
+    with_store.overlap = forward_overlaps(&g->forward);
     placement_identify(p, &g->forward, g->identity, sizeof g->identity);
     if (prefix_open(g, engine_sums(g), e)) return -1;
     with_store.store = g->store;

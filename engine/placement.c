@@ -298,11 +298,6 @@ int placement_is_exact(const struct placement *p)
     return exact;
 }
 
-int placement_overlaps(const struct placement *p)
-{
-    return p->n == 1 && p->entry[GPU]->ops->asynchronous;
-}
-
 int placement_has_phases(const struct placement *p)
 {
     int phases = 0;

@@ -53,8 +53,6 @@ int placement_open_forward(const struct placement *p, struct forward *f, const s
                            const struct forward_options *o, struct err *e);
 /* Whether the sums of all places are exact: then bytes do not depend on the placement. */
 int placement_is_exact(const struct placement *p);
-/* Steps may begin ahead of the results of the last one. */
-int placement_overlaps(const struct placement *p);
 /* A row's bits depend on its phase. */
 int placement_has_phases(const struct placement *p);
 /* Names what sums depend on, and which layers are where: out [cap]. */

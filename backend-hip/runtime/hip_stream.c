@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GRAPHS = 16, N_SEEN = 64, MIN_GRAPH = 8 };
+enum { GRAPHS_OF_PLAN = 16, MAX_GRAPHS = 1024, SEEN_OF_GRAPH = 4, MIN_GRAPH = 8 };
 
 struct call {
     void *function;
@@ -32,8 +32,9 @@ struct hip_stream {
     void *stream; /* NULL: the default one, and no graphs */
     int multiprocessors, overlaps;
     struct calls now;
-    struct graph graph[MAX_GRAPHS];
-    uint64_t n_issued, seen[N_SEEN], n_seen; /* hashes of recent keys */
+    struct graph *graph; /* [n_graphs] */
+    int n_graphs;
+    uint64_t n_issued, *seen, n_seen; /* hashes of recent keys [n_graphs * SEEN_OF_GRAPH] */
 };
 
 int hip_stream_open(struct hip_stream **out, const struct hip_device *d, struct err *e)
@@ -59,6 +60,23 @@ int hip_stream_open(struct hip_stream **out, const struct hip_device *d, struct 
     return 0;
 }
 
+int hip_stream_reserve(struct hip_stream *s, int n_plans)
+{
+    int n = n_plans < MAX_GRAPHS / GRAPHS_OF_PLAN ? n_plans * GRAPHS_OF_PLAN : MAX_GRAPHS;
+    if (n <= s->n_graphs) return 0;
+    struct graph *graph = realloc(s->graph, (size_t)n * sizeof *graph);
+    if (!graph) return -1;
+    s->graph = graph;
+    uint64_t *seen = realloc(s->seen, (size_t)n * SEEN_OF_GRAPH * sizeof *seen);
+    if (!seen) return -1;
+    s->seen = seen;
+    memset(graph + s->n_graphs, 0, (size_t)(n - s->n_graphs) * sizeof *graph);
+    memset(seen + s->n_graphs * SEEN_OF_GRAPH, 0,
+           (size_t)(n - s->n_graphs) * SEEN_OF_GRAPH * sizeof *seen);
+    s->n_graphs = n;
+    return 0;
+}
+
 static void free_calls(struct calls *c)
 {
     free(c->call);
@@ -75,8 +93,10 @@ static void drop_graph(struct hip_stream *s, struct graph *g)
 void hip_stream_close(struct hip_stream *s)
 {
     if (!s) return;
-    for (int i = 0; i < MAX_GRAPHS; i++) drop_graph(s, &s->graph[i]);
+    for (int i = 0; i < s->n_graphs; i++) drop_graph(s, &s->graph[i]);
     free_calls(&s->now);
+    free(s->graph);
+    free(s->seen);
     free(s); /* the stream itself stays open, like library and device */
 }
 
@@ -162,7 +182,7 @@ static uint64_t hash_of(const void *key, size_t bytes)
 int hip_stream_replay(struct hip_stream *s, const void *key, size_t bytes, int *replayed)
 {
     *replayed = 0;
-    for (int i = 0; i < MAX_GRAPHS; i++) {
+    for (int i = 0; i < s->n_graphs; i++) {
         struct graph *g = &s->graph[i];
         if (!g->exec || g->key_bytes != bytes || memcmp(g->key, key, bytes)) continue;
         *replayed = 1;
@@ -179,7 +199,7 @@ static int make_graph(struct hip_stream *s, const void *key, size_t bytes, struc
     const struct hip_api *api = &s->device->library->api;
     struct graph *g = &s->graph[0];
     void *captured = NULL;
-    for (int i = 1; i < MAX_GRAPHS; i++)
+    for (int i = 1; i < s->n_graphs; i++)
         if (s->graph[i].used < g->used) g = &s->graph[i];
     drop_graph(s, g);
     int code = api->cuda_capture(s->stream, CUDA_CAPTURE_THREAD_LOCAL);
@@ -203,10 +223,10 @@ int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, const 
     *name = "";
     if (!s->now.n) return 0;
     CHECK(bytes <= HIP_KEY_BYTES);
-    if (s->stream && bytes && s->now.n >= MIN_GRAPH) {
+    if (s->stream && bytes && s->now.n >= MIN_GRAPH && s->n_graphs) {
         uint64_t hash = hash_of(key, bytes);
-        for (int i = 0; i < N_SEEN; i++) came_before |= s->seen[i] == hash;
-        s->seen[s->n_seen++ % N_SEEN] = hash;
+        for (int i = 0; i < s->n_graphs * SEEN_OF_GRAPH; i++) came_before |= s->seen[i] == hash;
+        s->seen[s->n_seen++ % (uint64_t)(s->n_graphs * SEEN_OF_GRAPH)] = hash;
         if (came_before) code = make_graph(s, key, bytes, &g, name);
     }
     if (!code && g) {

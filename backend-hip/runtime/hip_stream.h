@@ -23,6 +23,8 @@ int hip_stream_open(struct hip_stream **s, const struct hip_device *d, struct er
 void hip_stream_close(struct hip_stream *s);
 /* The runtime's stream, for copies in order with the launches. */
 void *hip_stream_handle(const struct hip_stream *s);
+/* Room for the graphs of so many plans. -1: out of memory. */
+int hip_stream_reserve(struct hip_stream *s, int n_plans);
 /* The number of multiprocessors; 0: unknown. */
 int hip_stream_multiprocessors(const struct hip_stream *s);
 /* Whether the device has thread-block clusters. */

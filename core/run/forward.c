@@ -174,6 +174,11 @@ const struct be *forward_be(const struct forward *f, int q)
     return f->places ? f->places->be[q] : f->be;
 }
 
+int forward_overlaps(const struct forward *f)
+{
+    return f->be->ops->asynchronous && (!f->places || f->places->linked);
+}
+
 struct pool *forward_pool(const struct forward *f)
 {
     struct pool *pool = NULL;

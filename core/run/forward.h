@@ -99,6 +99,8 @@ void forward_close(struct forward *f);
 /* Open backends: place q of forward_n_places. */
 int forward_n_places(const struct forward *f);
 const struct be *forward_be(const struct forward *f, int q);
+/* A second step may begin before the first has ended. */
+int forward_overlaps(const struct forward *f);
 /* The threads of a place that computes on the host; NULL: none does. */
 struct pool *forward_pool(const struct forward *f);
 /* Bytes of KV cache for n_pages of this model. */

@@ -118,6 +118,56 @@ static int link_places(struct places *s, struct err *e)
 
 /* ---- places of any backends */
 
+/* Whole rows of one place, which the host can read where they land. */
+static int lands(const struct places *s, const struct transfer *t)
+{
+    return t->n == 1 && s->be[t->piece[0].from]->ops->asynchronous &&
+           !s->be[t->to]->ops->asynchronous;
+}
+
+/* Bytes of the buffer that transfer i lands in; 0: an earlier one does, too. */
+static size_t landing_bytes(const struct places *s, int i, const struct forward_options *o)
+{
+    const struct split_item *item = &s->split.item[i];
+    const struct transfer *t = &item->transfer;
+    if (item->n_ops || !lands(s, t)) return 0;
+    for (int k = 0; k < i; k++) {
+        const struct split_item *before = &s->split.item[k];
+        if (!before->n_ops && before->transfer.to == t->to &&
+            before->transfer.buffer == t->buffer && lands(s, &before->transfer))
+            return 0;
+    }
+    size_t bytes = place_buffer_bytes(&s->split.plan[t->to], t->buffer, o);
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Moves these buffers into one page-locked block; where there is none they stay. */
+static void open_landing(struct places *s, const struct forward_options *o)
+{
+    size_t all = 0, at = 0;
+    for (int i = 0; i < s->split.n_items; i++) {
+        size_t bytes = landing_bytes(s, i, o);
+        if (bytes) s->pinner = s->be[s->split.item[i].transfer.piece[0].from];
+        all += bytes;
+    }
+    if (all) s->landing = s->pinner->ops->view(s->pinner, NULL, all);
+    for (int i = 0; s->landing && i < s->split.n_items; i++) {
+        size_t bytes = landing_bytes(s, i, o);
+        const struct transfer *t = &s->split.item[i].transfer;
+        if (!bytes) continue;
+        void **buffer = &s->memory[t->to].buffer[t->buffer];
+        s->be[t->to]->ops->free(s->be[t->to], *buffer);
+        *buffer = memset((char *)s->landing + at, 0, bytes);
+        at += bytes;
+    }
+}
+
+static int is_landing(const struct places *s, int i)
+{
+    const struct transfer *t = &s->split.item[i].transfer;
+    return s->landing && !s->split.item[i].n_ops && lands(s, t);
+}
+
 static int compile(struct places *s, struct err *e)
 {
     if (can_link(s)) return link_places(s, e);
@@ -155,6 +205,7 @@ int places_open(struct places **out, const struct step_plan *p, const struct for
     pthread_cond_init(&s->change, NULL);
     int rc = split_plan(p, want, &s->split, e);
     for (int q = 0; q < want->n_places && !rc; q++) rc = open_place(s, q, &place[q], o, e);
+    if (!rc) open_landing(s, o);
     if (rc || open_stage(s, o, e) || compile(s, e)) {
         places_close(s);
         return -1;
@@ -188,6 +239,11 @@ void places_close(struct places *s)
         struct be *be = s->be[s->linked ? i : s->split.item[i].place];
         if (s->compiled[i]) be->ops->drop_plan(be, s->compiled[i]);
     }
+    for (int i = 0; i < s->split.n_items; i++) { /* these are not the place's to free */
+        const struct transfer *t = &s->split.item[i].transfer;
+        if (is_landing(s, i)) s->memory[t->to].buffer[t->buffer] = NULL;
+    }
+    if (s->landing) s->pinner->ops->drop_view(s->pinner, s->landing);
     for (int q = 0; q < s->split.n_places; q++) {
         step_plan_free_slice(&s->plan[q]);
         if (!s->be[q]) continue;
@@ -216,6 +272,19 @@ static size_t rows_of(const struct batch *b, enum rows_of rows)
     return (size_t)(rows == ROWS_STEP ? b->n_rows : rows == ROWS_LOGITS ? b->n_logits : b->n_top);
 }
 
+/* Waits for rows that land on a place, and for those that left it, ahead of what else it gets to
+ * do. -1: a transfer has failed. */
+static int settle(struct places *s, int place)
+{
+    for (int q = 0; q < s->split.n_places && !s->failed.msg[0]; q++) {
+        struct be *from = s->be[q];
+        if (!s->landed[q] || (q != place && !(s->landed[q] >> place & 1))) continue;
+        s->landed[q] = 0;
+        if (from->ops->sync(from, &s->failed)) break;
+    }
+    return s->failed.msg[0] ? -1 : 0;
+}
+
 /* Pieces one behind the other into the second half of the stage, all of them as rows into the
  * first. */
 static void transfer(struct places *s, const struct transfer *t, const struct batch *b)
@@ -224,8 +293,17 @@ static void transfer(struct places *s, const struct transfer *t, const struct ba
     float *whole = (float *)(void *)s->stage, *parts = whole + bytes / sizeof *whole;
     struct be *to = s->be[t->to];
     if (!rows || s->failed.msg[0]) return;
+    if (lands(s, t)) { /* waited for with others that follow, when the rows are needed */
+        const struct transfer_piece *piece = &t->piece[0];
+        struct be *from = s->be[piece->from];
+        from->ops->download(from, s->memory[t->to].buffer[t->buffer],
+                            s->memory[piece->from].buffer[piece->buffer], bytes);
+        s->landed[piece->from] |= 1u << t->to;
+        return;
+    }
     for (int i = 0; i < t->n; i++) {
         struct be *from = s->be[t->piece[i].from];
+        if (settle(s, t->piece[i].from)) return;
         size_t n = rows * (size_t)t->groups * (size_t)t->piece[i].n_columns;
         from->ops->download(from, parts + at,
                             s->memory[t->piece[i].from].buffer[t->piece[i].buffer],
@@ -253,12 +331,13 @@ void places_begin(struct places *s, const struct batch *b)
         issue_step(s, b);
         return;
     }
+    memset(s->landed, 0, sizeof s->landed);
     for (int q = 0; q < p->n_places; q++) s->be[q]->ops->begin_step(s->be[q], b);
     for (int i = 0; i < n; i++) {
         const struct split_item *item = &p->item[i];
         struct be *be = s->be[item->place];
-        if (item->n_ops) be->ops->run(be, s->compiled[i]);
-        else transfer(s, &item->transfer, b);
+        if (!item->n_ops) transfer(s, &item->transfer, b);
+        else if (!settle(s, item->place)) be->ops->run(be, s->compiled[i]);
     }
 }
 

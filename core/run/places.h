@@ -34,7 +34,11 @@ struct places {
     unsigned n_steps, n_issued; /* steps; parts of them */
     int ends;                   /* the threads do */
     char *stage;               /* rows on their way, twice the largest transfer */
-    struct err failed;         /* the first failure of a transfer in a step; empty: none */
+    struct be *pinner;         /* the place that page-locked the next; NULL: none did */
+    void *landing; /* buffers of places on the host that whole rows come to from a device, in memory
+                      that it downloads to as it is */
+    unsigned landed[PLACES]; /* bit q: rows of a place land on place q, not waited for yet */
+    struct err failed;       /* the first failure of a transfer in a step; empty: none */
 };
 
 /* Opens place 0 .. n-1 for a split plan, which must outlive the result. Errors: those of backends.

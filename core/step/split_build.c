@@ -158,6 +158,12 @@ static void make_transfer(struct splitter *s, int buffer, int to, struct transfe
                                                    v->cut.at[q], v->cut.at[q + 1] - v->cut.at[q]};
 }
 
+static void end_segments(struct splitter *s, unsigned places)
+{
+    for (int q = 0; q < s->out->n_places; q++)
+        if (places >> q & 1) end_segment(s, q);
+}
+
 void split_need(struct splitter *s, int buffer, unsigned places)
 {
     struct value *v = &s->value[buffer];
@@ -165,9 +171,12 @@ void split_need(struct splitter *s, int buffer, unsigned places)
     unsigned lack = v->written ? places & ~v->whole : 0;
     if (!lack) return;
     make_transfer(s, buffer, lowest(lack), &t);
-    for (int i = 0; i < t.n; i++) end_segment(s, t.piece[i].from);
-    for (int q = 0; q < s->out->n_places; q++)
-        if (lack >> q & 1) end_segment(s, q);
+    unsigned from = 0;
+    for (int i = 0; i < t.n; i++) from |= 1u << t.piece[i].from;
+    /* who only receives comes first: a device computes while the others do their parts */
+    end_segments(s, lack & ~from);
+    end_segments(s, from);
+    end_segments(s, lack & from);
     for (int q = 0; q < s->out->n_places; q++) {
         if (!(lack >> q & 1)) continue;
         struct split_item *item = add_item(s);
