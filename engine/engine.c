@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include "engine/prefix.h"
+#include "engine/split_table.h"
 #include "engine/vocabulary.h"
 #include "core/base/memory.h"
 #include "core/base/pool.h"
@@ -311,6 +312,7 @@ static int open_sized(struct engine *g, const struct forward_options *f,
 {
     struct sched_options with_store = *s;
     const struct placement *p = &g->placement;
+    if (split_table_say(p, &g->model, g->o, f, e)) return -1;
     if (placement_open_forward(p, &g->forward, &g->model, f, e)) return -1;
     with_store.overlap = forward_overlaps(&g->forward);
     placement_identify(p, &g->forward, g->identity, sizeof g->identity);

@@ -100,8 +100,7 @@ static int has_experts(const struct model *m, int layer)
     return 0;
 }
 
-/* The last N layers are on the GPU, and of those with experts the experts of the last K. */
-static void set_lists(struct placement *p, const struct model *m, int n, int k)
+void placement_set(struct placement *p, const struct model *m, int n, int k)
 {
     uint8_t *layer = p->lists, *experts = layer + p->n_layers;
     p->n_gpu_layers = p->n_gpu_experts = 0;
@@ -161,7 +160,7 @@ struct search {
 /* Sets the lists as the search has them; whether that fits. -1: failed. */
 static int try_it(const struct search *s, struct err *e)
 {
-    set_lists(s->p, s->m, s->n, s->k);
+    placement_set(s->p, s->m, s->n, s->k);
     return placement_need(s->p, s->m, s->f, e) ? -1 : fits(&s->p->need[GPU], s->room, s->pages);
 }
 
@@ -240,7 +239,7 @@ static int follow(struct placement *p, const struct wish *w, const struct model 
     if (w->gpu_experts >= 0 && w->gpu_experts < k) k = w->gpu_experts;
     if (w->cpu_experts >= 0)
         k = count_experts(p, m, w->cpu_experts < p->n_layers ? w->cpu_experts : p->n_layers);
-    set_lists(p, m, n, k);
+    placement_set(p, m, n, k);
     if (is_whole(p)) alone(p);
     return placement_need(p, m, f, e);
 }

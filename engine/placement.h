@@ -44,6 +44,9 @@ uint64_t placement_gpu_memory(const struct engine_options *o);
 int placement_open(struct placement *p, const struct engine_options *o, const struct model *m,
                    const struct backend_entry *entry, const struct forward_options *f,
                    const struct placement_room *room, struct err *e);
+/* Of two places, whose lists there are: the last N layers are on the GPU, and of those with experts
+ * the experts of the last K. */
+void placement_set(struct placement *p, const struct model *m, int n, int k);
 void placement_close(struct placement *p);
 /* Fills p->need again, for other options F of a step. */
 int placement_need(struct placement *p, const struct model *m, const struct forward_options *f,

@@ -8,23 +8,23 @@
 #include "core/step/backend.h"
 
 struct forward_options {
-    const char *variant; /* of struct be_config */
-    int n_threads;       /* 0: as many as this process may use */
+    const char *variant;     /* of struct be_config */
+    int n_threads;           /* 0: as many as this process may use */
     const struct numa *numa; /* nodes to spread threads and weights over; NULL: not at all */
     int device;
     const char *own; /* of struct be_config */
     enum act act;
     enum kv_type kv;
-    int n_pages;    /* KV pages of KV_PAGE positions, shared by all sequences */
-    int max_rows;   /* rows of one step */
-    int max_logits; /* rows of logits of one step */
-    int max_seqs;   /* sequences of one step */
-    int max_pages;  /* pages of one sequence */
-    int n_states;   /* slots of states; 0: max_seqs */
-    int hidden;     /* 1: the last norm's rows may be downloaded (batch.hidden_row) */
+    int n_pages;       /* KV pages of KV_PAGE positions, shared by all sequences */
+    int max_rows;      /* rows of one step */
+    int max_logits;    /* rows of logits of one step */
+    int max_seqs;      /* sequences of one step */
+    int max_pages;     /* pages of one sequence */
+    int n_states;      /* slots of states; 0: max_seqs */
+    int hidden;        /* 1: the last norm's rows may be downloaded (batch.hidden_row) */
     int show_progress; /* of packing the weights */
-    int context;    /* most positions of a sequence of the run: chooses between the short and the
-                       long frequencies of a model; 0: max_pages * KV_PAGE */
+    int context;       /* most positions of a sequence of the run: chooses between the short and the
+                          long frequencies of a model; 0: max_pages * KV_PAGE */
 };
 
 /* A backend of a run that has several, with the options of its own. */
@@ -68,10 +68,13 @@ static inline int forward_n_states(const struct forward_options *o)
     return o->n_states ? o->n_states : o->max_seqs;
 }
 
+enum { FORWARD_MANY = 64 };
 /* Bytes of the backend's memory that a run takes. */
 struct forward_need {
     uint64_t weights; /* 0: they are read from the mapped file */
     uint64_t mapped;  /* weights of the model file that the plan names */
+    uint64_t read[2]; /* of these, what a step of 1 row and of FORWARD_MANY reads, where rows choose
+                         experts by chance */
     uint64_t page;    /* one KV page in all layers */
     uint64_t state;   /* one slot of all states */
     uint64_t steps;   /* activations, logits, scratch, open pages */

@@ -109,6 +109,29 @@ size_t place_buffer_bytes(const struct step_plan *p, int i, const struct forward
     return rows * b->row_bytes * (i == p->best ? BEST_PARTS : 1);
 }
 
+/* Bytes of a stack that so many rows read whose experts are chosen by chance. */
+static uint64_t chosen_bytes(const struct linear *w, int top_k, int rows)
+{
+    double missed = 1;
+    if (!w->stack || top_k >= w->stack) return linear_bytes(w);
+    for (int i = 0; i < rows; i++) missed *= 1 - (double)top_k / w->stack;
+    return (uint64_t)((double)linear_bytes(w) * (1 - missed));
+}
+
+static void count_reads(const struct step_plan *p, uint64_t read[2])
+{
+    for (int i = 0; i < p->n_ops; i++) {
+        const struct op *op = &p->op[i];
+        if (op->kind != OP_LINEAR && op->kind != OP_EXPERTS) continue;
+        for (int k = 0; k < op->n; k++) {
+            const struct linear *w = &p->weight[op->w[k]].linear;
+            int top_k = op->kind == OP_EXPERTS ? op->as.experts.top_k : 1;
+            read[0] += chosen_bytes(w, top_k, 1);
+            read[1] += chosen_bytes(w, top_k, FORWARD_MANY);
+        }
+    }
+}
+
 void place_need(const struct step_plan *p, const struct backend *ops,
                 const struct forward_options *o, struct forward_need *n)
 {
@@ -123,6 +146,7 @@ void place_need(const struct step_plan *p, const struct backend *ops,
         }
     for (int i = 0; i < p->n_buffers; i++) n->steps += place_buffer_bytes(p, i, o);
     n->steps += (uint64_t)o->max_seqs * place_seat_bytes(p, o->kv);
+    count_reads(p, n->read);
 }
 
 /* ---- binding */
