@@ -2,6 +2,7 @@
  * work is in order on one stream. Must not know: how a runtime is found (hip_runtime.c), operations
  * (hip_step.c). */
 #include "backend-hip/hip.h"
+#include "backend-hip/hip_away.h"
 #include "backend-hip/hip_exchange.h"
 #include "backend-hip/hip_latent.h"
 #include "backend-hip/hip_memory.h"
@@ -34,6 +35,7 @@ static void hip_close(struct be *be)
     hip_use(h);
     hip_unlink(h);
     hip_scratch_close(h);
+    hip_away_close(h);
     hip_waiting_close(h);
     hip_stream_close(h->stream);
     free(h);
@@ -245,6 +247,9 @@ const struct backend backend_hip = {
     .download = hip_download,
     .pack = hip_pack,
     .drop = hip_drop,
+    .pack_away = hip_pack_away,
+    .fetch = hip_fetch,
+    .await = hip_await,
     .kv_page_bytes = hip_kv_page_bytes,
     .link = hip_link,
     .compile = hip_step_compile,

@@ -30,6 +30,22 @@ struct be_linear {
     int stack;  /* 0: one linear; n: a stack of n, whose arrays follow one another */
     size_t weight_bytes, meta_bytes; /* of one linear of a stack */
     int stride; /* not 0: packed for paper/linear_paper.hip; outputs rounded up to a panel */
+    char *away; /* the packed weights and metas in the host's memory (hip_away.h), or NULL */
+    int is_pinned;
+};
+
+/* Memory that stacks come to in turn, the stream that brings them (hip_away.h). */
+enum { AWAY_SLOTS = 16, FETCHES = 4 };
+struct hip_slot_of_weights {
+    void *d_weight, *d_meta; /* NULL: not taken */
+    size_t weight, meta;
+};
+struct hip_away {
+    int is_open;
+    void *stream, *used;    /* used: event, end of what was issued before a copy */
+    void *arrived[FETCHES]; /* events: ends of the last copies */
+    unsigned n_fetched;
+    struct hip_slot_of_weights slot[AWAY_SLOTS];
 };
 
 /* One of the buffers through which uploads go in turn. */
@@ -47,7 +63,7 @@ struct hip_view {
     size_t bytes;
 };
 
-enum { VIEWS = 5, STEPS = 2, MAX_PATTERNS = 96 };
+enum { VIEWS = 8, STEPS = 2, MAX_PATTERNS = 96 };
 
 /* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
  * equal launches; filled from zeros, compared as bytes. */
@@ -98,6 +114,7 @@ struct hip {
     char has[K_COUNT];       /* whether the device's image has a kernel (hip_has) */
     void *function[K_COUNT]; /* NULL: not launched yet */
     struct hip_stream *stream;
+    struct hip_away away;
     int tensor_maps; /* the device has TMA, and linears and pages have maps for it */
     unsigned n_plans;
     long n_launched[MAX_PATTERNS]; /* of each pattern of hip_patterns.c, replays not counted */

@@ -141,6 +141,13 @@ static void make_dense_map(struct hip *h, struct be_linear *l)
     hip_upload(&h->be, l->d_maps, map, sizeof map);
 }
 
+void hip_make_maps(struct hip *h, struct be_linear *l)
+{
+    if (!l->d_maps) return;
+    if (l->dense) make_dense_map(h, l);
+    else make_maps(h, l);
+}
+
 /* Chunks of 32 inputs, for 4-bit linears rounded up to a multiple of four, except in the paper's
  * layout. */
 static int chunks_of(const struct linear *w)
@@ -420,8 +427,19 @@ int hip_pack(struct be *be, const struct linear *w, struct be_linear **out, stru
     return 0;
 }
 
+/* The host's copy of weights that are in memory of others (hip_away.h). */
+static void drop_away(struct hip *h, struct be_linear *w)
+{
+    if (!w->away) return;
+    w->d_weight = w->d_meta = NULL;
+    if (!w->is_pinned) free(w->away);
+    else if (!h->device->hung)
+        hip_fail(h, h->device->library->api.host_free(w->away), "freeing pinned memory");
+}
+
 void hip_drop(struct be *be, struct be_linear *w)
 {
+    drop_away((struct hip *)be, w);
     hip_free(be, w->d_weight);
     hip_free(be, w->d_meta);
     hip_free(be, w->d_perm);

@@ -111,8 +111,12 @@ void placement_set(struct placement *p, const struct model *m, int n, int k)
         p->n_gpu_layers += on_gpu;
         p->n_gpu_experts += with && experts[l] == GPU;
     }
-    p->want = (struct split_want){
-        .rule = SPLIT_LAYERS, .n_places = N_PLACES, .of_layer = layer, .of_experts = experts};
+    p->want = (struct split_want){.rule = SPLIT_LAYERS,
+                                  .n_places = N_PLACES,
+                                  .streams = p->may_stream && p->n_gpu_layers == p->n_layers &&
+                                             p->n_gpu_experts < p->n_experts,
+                                  .of_layer = layer,
+                                  .of_experts = experts};
 }
 
 /* Layers with experts from layer `first` on. */
@@ -206,6 +210,16 @@ static int fill(struct search *s, int *found, struct err *e)
     return *found && try_it(s, e) < 0 ? -1 : 0;
 }
 
+/* Whether experts that come to the GPU for prompts have room there, beside others that take three
+ * times as much at least, and in the host's memory a second time; 1 also where none come. */
+static int streams_fit(const struct placement *p, const struct placement_room *room)
+{
+    if (p->n == 1 || !p->want.streams) return 1;
+    return p->need[GPU].away <= memory_available() / 2 &&
+           (!room->bytes || (fits(&p->need[GPU], room, room->least_pages) &&
+                             p->need[GPU].slots <= room->bytes / 4));
+}
+
 /* ---- opening */
 
 static void add_host(struct placement *p, const struct engine_options *o)
@@ -263,10 +277,20 @@ int placement_open(struct placement *p, const struct engine_options *o, const st
     if (!is_told && fits(&p->need[GPU], room, room->least_pages)) return 0;
     if (!(p->lists = calloc(2, (size_t)p->n_layers + 1))) return err_memory(e);
     add_host(p, o);
-    if (is_told) return follow(p, &w, m, f, e);
+    p->may_stream = placement_is_exact(p) && entry->ops->pack_away;
+    if (is_told) {
+        if (follow(p, &w, m, f, e)) return -1;
+        if (streams_fit(p, room)) return 0;
+        p->may_stream = 0;
+        return follow(p, &w, m, f, e);
+    }
     struct search s = {.p = p, .m = m, .f = f, .room = room};
     int found;
     if (fill(&s, &found, e)) return -1;
+    if (p->may_stream && (!found || !streams_fit(p, room))) {
+        p->may_stream = 0;
+        if (fill(&s, &found, e)) return -1;
+    }
     if (found && !is_whole(p)) return 0;
     alone(p);
     return placement_need(p, m, f, e);

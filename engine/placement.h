@@ -19,6 +19,7 @@ struct placement {
     uint8_t *lists;                   /* of want */
     int has_store;                    /* prompts are kept on disk */
     int n_layers;
+    int may_stream;                  /* experts may come to the GPU (core/run/streams.h) */
     int n_gpu_layers, n_gpu_experts; /* layers on place 0; those of them whose experts are there */
     int n_experts;                   /* layers with experts */
 };

@@ -61,6 +61,11 @@ static void say_places(const struct placement *p, const struct engine_options *o
             (double)(n->page * (uint64_t)f->n_pages) / mib,
             (double)(n->state * (uint64_t)forward_n_states(f)) / mib, (double)n->steps / mib);
     }
+    if (p->want.streams)
+        say(o,
+            "experts of the CPU come to the GPU for steps of many tokens: %.0f MiB of it, and %.0f "
+            "MiB of the host's memory, page-locked where the system allows it",
+            (double)p->need[GPU].slots / mib, (double)p->need[GPU].away / mib);
 }
 
 /* The numbers of layers, or of layers with experts, from 0 to n in quarters, and the chosen one,

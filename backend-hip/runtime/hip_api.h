@@ -104,6 +104,10 @@ struct hip_api {
                     void *to); /* hipEventElapsedTime      cuEventElapsedTime */
     int (*can_access_peer)(int *can, int device,
                            int peer); /* hipDeviceCanAccessPeer   cuDeviceCanAccessPeer, optional */
+    int (*stream_open)(void **stream, unsigned flags); /* hipStreamCreateWithFlags, cuStreamCreate;
+                                                          optional */
+    int (*stream_wait)(void *stream, void *event,
+                       unsigned flags); /* hipStreamWaitEvent, cuStreamWaitEvent; optional */
     /* Entry points of one runtime, absent in the other. */
     const char *(*hip_error)(int code);                /* hipGetErrorString */
     int (*hip_set_device)(int ordinal);                /* hipSetDevice */

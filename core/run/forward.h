@@ -72,6 +72,8 @@ enum { FORWARD_MANY = 64 };
 /* Bytes of the backend's memory that a run takes. */
 struct forward_need {
     uint64_t weights; /* 0: they are read from the mapped file */
+    uint64_t slots;   /* of steps: memory that experts come to (core/run/streams.h) */
+    uint64_t away;    /* host memory for experts that come to the place (core/run/streams.h) */
     uint64_t mapped;  /* weights of the model file that the plan names */
     uint64_t read[2]; /* of these, what a step of 1 row and of FORWARD_MANY reads, where rows choose
                          experts by chance */

@@ -1,5 +1,7 @@
 #include "core/run/places.h"
 
+#include "core/base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,6 +198,17 @@ static int open_place(struct places *s, int q, const struct forward_place *place
                : 0;
 }
 
+static int open_streams(struct places *s, const struct step_plan *p,
+                        const struct forward_place *place, const struct split_want *want,
+                        const struct forward_options *o, struct err *e)
+{
+    const struct forward_options own = options_of(o, place);
+    s->stream_rows = want->stream_rows;
+    return want->streams
+               ? streams_open(&s->streams, s->be[0], p, want->of_experts, &s->memory[0], &own, e)
+               : 0;
+}
+
 int places_open(struct places **out, const struct step_plan *p, const struct forward_place *place,
                 const struct split_want *want, const struct forward_options *o, struct err *e)
 {
@@ -206,12 +219,27 @@ int places_open(struct places **out, const struct step_plan *p, const struct for
     int rc = split_plan(p, want, &s->split, e);
     for (int q = 0; q < want->n_places && !rc; q++) rc = open_place(s, q, &place[q], o, e);
     if (!rc) open_landing(s, o);
-    if (rc || open_stage(s, o, e) || compile(s, e)) {
+    if (rc || open_stage(s, o, e) || compile(s, e) || open_streams(s, p, &place[0], want, o, e)) {
         places_close(s);
         return -1;
     }
     *out = s;
     return 0;
+}
+
+/* Adds what a stream of experts takes to the need of place 0. */
+static void need_streams(const struct step_plan *p, const struct step_plan *part,
+                         const struct forward_place *place, const struct split_want *want,
+                         const struct forward_options *o, struct forward_need *n)
+{
+    uint64_t host, buffers = 0;
+    struct be_config c = place_config(o);
+    for (int i = 0; i < p->n_buffers; i++)
+        buffers += place_buffer_bytes(p, i, o) - place_buffer_bytes(part, i, o);
+    n->slots = streams_need(p, want->of_experts, place->ops, &host);
+    n->steps += n->slots + buffers + place->ops->scratch_bytes(&c, p) -
+                place->ops->scratch_bytes(&c, part);
+    n->away = host;
 }
 
 int places_need(const struct step_plan *p, const struct forward_place *place,
@@ -223,6 +251,7 @@ int places_need(const struct step_plan *p, const struct forward_place *place,
     for (int q = 0; q < want->n_places; q++) {
         const struct forward_options own = options_of(o, &place[q]);
         place_need(&s.plan[q], place[q].ops, &own, &need[q]);
+        if (!q && want->streams) need_streams(p, &s.plan[0], place, want, &own, &need[0]);
     }
     split_free(&s);
     return 0;
@@ -234,6 +263,7 @@ void places_close(struct places *s)
     end_threads(s);
     struct err why;
     for (int q = 0; q < s->split.n_places && s->be[q]; q++) s->be[q]->ops->sync(s->be[q], &why);
+    streams_close(s->streams);
     int n = s->linked ? s->split.n_places : s->split.n_items;
     for (int i = 0; s->compiled && i < n; i++) {
         struct be *be = s->be[s->linked ? i : s->split.item[i].place];
@@ -322,6 +352,33 @@ static void transfer(struct places *s, const struct transfer *t, const struct ba
     to->ops->upload(to, s->memory[t->to].buffer[t->buffer], whole, bytes);
 }
 
+static int class_of(int rows)
+{
+    int c = 0;
+    while (c + 1 < ROW_CLASSES && rows >> (c + 1)) c++;
+    return c;
+}
+
+/* The time of the host's part of a step of so many rows. */
+static void keep_time(struct places *s, int rows, double seconds)
+{
+    double *kept = &s->host_seconds[class_of(rows)];
+    *kept = *kept ? 0.75 * *kept + 0.25 * seconds : seconds;
+}
+
+/* Whether a step takes less time if experts come to place 0; by times of fewer rows where there is
+ * none of as many. Results do not depend on it. */
+static int takes_stream(const struct places *s, int rows)
+{
+    if (!s->streams) return 0;
+    if (s->stream_rows) return rows >= s->stream_rows;
+    int c = class_of(rows), known = c;
+    while (known >= 0 && !s->host_seconds[known]) known--;
+    if (known < 0) return rows >= STREAM_ROWS;
+    return s->host_seconds[known] * (known == c ? 1 : (double)rows / (1 << known)) >
+           streams_seconds(s->streams);
+}
+
 void places_begin(struct places *s, const struct batch *b)
 {
     const struct split *p = &s->split;
@@ -333,12 +390,23 @@ void places_begin(struct places *s, const struct batch *b)
     }
     memset(s->landed, 0, sizeof s->landed);
     for (int q = 0; q < p->n_places; q++) s->be[q]->ops->begin_step(s->be[q], b);
+    if (takes_stream(s, b->n_rows)) {
+        streams_run(s->streams);
+        return;
+    }
+    double host = 0;
     for (int i = 0; i < n; i++) {
         const struct split_item *item = &p->item[i];
         struct be *be = s->be[item->place];
-        if (!item->n_ops) transfer(s, &item->transfer, b);
-        else if (!settle(s, item->place)) be->ops->run(be, s->compiled[i]);
+        if (!item->n_ops) {
+            transfer(s, &item->transfer, b);
+        } else if (!settle(s, item->place)) {
+            double start = clock_now();
+            be->ops->run(be, s->compiled[i]);
+            if (!be->ops->asynchronous) host += clock_now() - start;
+        }
     }
+    keep_time(s, b->n_rows, host);
 }
 
 void places_end(struct places *s)

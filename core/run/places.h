@@ -6,6 +6,7 @@
 #define CORE_PLACES_H
 
 #include "core/run/place.h"
+#include "core/run/streams.h"
 #include "core/step/split.h"
 
 #include <pthread.h>
@@ -18,6 +19,8 @@ struct place_thread {
     int place, started;
     pthread_t thread;
 };
+
+enum { ROW_CLASSES = 20, STREAM_ROWS = 256 /* until steps are timed */ };
 
 struct places {
     struct split split;
@@ -37,6 +40,9 @@ struct places {
     struct be *pinner;         /* the place that page-locked the next; NULL: none did */
     void *landing; /* buffers of places on the host that whole rows come to from a device, in memory
                       that it downloads to as it is */
+    struct streams *streams;          /* NULL: none */
+    int stream_rows;                  /* 0: by times of steps on the host: */
+    double host_seconds[ROW_CLASSES]; /* of 2^i rows and more; 0: unknown */
     unsigned landed[PLACES]; /* bit q: rows of a place land on place q, not waited for yet */
     struct err failed;       /* the first failure of a transfer in a step; empty: none */
 };

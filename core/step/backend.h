@@ -75,6 +75,15 @@ struct backend {
      * the result; where packed_bytes is not 0, perm alone. pitch is 0 there. */
     int (*pack)(struct be *be, const struct linear *w, struct be_linear **out, struct err *e);
     void (*drop)(struct be *be, struct be_linear *w);
+    /* Linears whose packed weights stay in the host's memory; NULL: the backend has none.
+     * pack_away: as pack, but that operations may read it only between its own fetch and the next
+     * fetch of another one with the same slot (0 to 15), of which all are of one size. fetch:
+     * begins to copy w [n], behind the runs so far. await: the runs that follow wait for the copies
+     * of the last fetch but `later` (0 to 3). */
+    int (*pack_away)(struct be *be, const struct linear *w, int slot, struct be_linear **out,
+                     struct err *e);
+    void (*fetch)(struct be *be, struct be_linear *const *w, int n);
+    void (*await)(struct be *be, int later);
     /* Bytes of one page of KV_PAGE positions of one cache. */
     size_t (*kv_page_bytes)(enum kv_type t, const struct kv_cache *kv);
 

@@ -22,8 +22,11 @@ enum split_rule { SPLIT_LAYERS, SPLIT_OUTPUTS, SPLIT_EXPERTS };
 
 struct split_want {
     enum split_rule rule;
-    int n_places;                         /* 2 to PLACES */
-    int first_layer[PLACES];              /* ascending, first_layer[0] 0; without SPLIT_OUTPUTS */
+    int n_places;            /* 2 to PLACES */
+    int first_layer[PLACES]; /* ascending, first_layer[0] 0; without SPLIT_OUTPUTS */
+    int streams;     /* steps of many rows are computed by place 0, to which the experts of other
+                        places come (core/run/streams.h): all layers are its own */
+    int stream_rows; /* from so many rows on; 0: where it takes less time, as steps are timed */
     const uint8_t *of_layer, *of_experts; /* [layers] places, instead of first_layer; or NULL */
 };
 

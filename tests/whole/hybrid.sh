@@ -82,6 +82,9 @@ begin() { # OUTPUT OPTION...: runs until answers are there, then kills it
     [ -e "$dir/$out.journal" ] && [ ! -e "$dir/$out" ]
     ok "the kill came too late or too early ($n lines)" $?
 }
+answer qwen3-moe few table --same-bits $gpu -cmoe
+grep -q "experts of the CPU come to the GPU" "$dir/log" && grep -q "0 .* ms  (this run)" "$dir/log"
+ok "a table says what lies where: $(cat "$dir/log")" $?
 answer qwen3-moe many whole --same-bits --backend cpu
 begin both --same-bits $gpu -cmoe
 answer qwen3-moe many both --same-bits $gpu -ngl 1

@@ -249,6 +249,66 @@ static void check_split(const char *what, const struct config *c, enum split_rul
     free(got.logits);
 }
 
+/* ---- experts that come to the device */
+
+static void (*wait_for_copies)(struct be *be, int later);
+static void wait_for_those_before(struct be *be, int later)
+{
+    wait_for_copies(be, later + 1 < 3 ? later + 1 : later);
+}
+
+/* Of two, each has memory of its own. */
+static int has_three(void)
+{
+    int n = 0, last = -1;
+    for (int i = 0; i < model.plan.n_ops; i++)
+        if (model.plan.op[i].kind == OP_EXPERTS && model.plan.op[i].layer != last)
+            n++, last = model.plan.op[i].layer;
+    return n > 2;
+}
+
+static int open_streams(struct forward *f, const struct forward_options *o, int rows, struct err *e)
+{
+    static uint8_t lists[2][256];
+    const struct forward_place place[] = {place_of(GPU, o->act), place_of(AUTO, o->act)};
+    const struct split_want want = {.rule = SPLIT_LAYERS,
+                                    .n_places = 2,
+                                    .streams = 1,
+                                    .stream_rows = rows,
+                                    .of_layer = lists[0],
+                                    .of_experts = lists[1]};
+    memset(lists[1], 1, sizeof lists[1]);
+    return forward_open_places(f, &model, place, &want, o, e);
+}
+
+/* Steps of so many rows and more by the stream; a run without a wait, or which waits for the copy
+ * before, is noticed. */
+static void check_streams(const char *name, const struct forward_options *o, const struct run *want)
+{
+    static const int from[] = {1, 2, 11};
+    struct run got = {.logits = malloc((size_t)MAX_LOGITS * (size_t)model.config.vocab * 4)};
+    struct forward f;
+    struct err e;
+    for (int i = 0; i < 3; i++) {
+        int rc = open_streams(&f, o, from[i], &e);
+        check_that(!rc && !run(&f, &got) && same(&got, want),
+                   "%s: experts come to the device from %d rows on%s%s", name, from[i],
+                   rc ? ": " : "", rc ? e.msg : "");
+        if (!rc) forward_close(&f);
+    }
+    if (has_three() && !open_streams(&f, o, 1, &e)) {
+        struct backend late = *f.be->ops;
+        const struct backend *ops = f.be->ops;
+        wait_for_copies = late.await;
+        late.await = wait_for_those_before;
+        f.be->ops = &late;
+        check_that(!run(&f, &got) && !same(&got, want), "%s: a copy that is not waited for", name);
+        f.be->ops = ops;
+        forward_close(&f);
+    }
+    free(got.logits);
+}
+
 static int has_experts(void)
 {
     for (int i = 0; i < model.plan.n_ops; i++)
@@ -296,6 +356,7 @@ static void check_arithmetic(const char *name, const struct arithmetic *a, int g
             check_split(what, c, rule, &o, &want, mutants && breaks && a->act == ACT_I16 &&
                             !(is_linked(c) && !has_experts()));
         }
+    if (gpu && a->act == ACT_I16 && has_experts()) check_streams(name, &o, &want);
     free(want.logits);
 }
 

@@ -302,6 +302,12 @@ static struct device {
         size_t bytes;
     } arriving[MAX_PENDING];
     unsigned n_sent, n_arrived;
+    struct {
+        void *d;
+        const void *src;
+        size_t bytes;
+    } late[MAX_PENDING]; /* of the stream of copies: number i in i % MAX_PENDING */
+    unsigned n_late, n_here;
     int peer[MAX_DEVICES]; /* whose memory this one may reach */
 } devices[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
@@ -416,6 +422,7 @@ API int hipHostGetDevicePointer(void **d, void *p, unsigned flags);
 API int hipHostRegister(void *p, size_t bytes, unsigned flags);
 API int hipHostUnregister(void *p);
 API int hipStreamWaitEvent(void *stream, void *event, unsigned flags);
+API int hipStreamCreateWithFlags(void **stream, unsigned flags);
 API const char *hipGetErrorString(int code);
 
 int hipInit(unsigned flags)
@@ -632,11 +639,39 @@ int hipHostFree(void *p)
     return device_end(v, OK);
 }
 
+/* Copies of a stream of their own come when the device waits for them, not before. */
+static int stream_of_copies;
+
+static void come(struct device *v, unsigned n)
+{
+    for (; (int)(n - v->n_here) > 0; v->n_here++) {
+        unsigned i = v->n_here % MAX_PENDING;
+        memcpy(v->late[i].d, v->late[i].src, v->late[i].bytes);
+    }
+}
+
+static int copy_late(struct device *v, void *d, const void *src, size_t bytes)
+{
+    if (v->n_late - v->n_here == MAX_PENDING) come(v, v->n_here + 1);
+    unsigned i = v->n_late++ % MAX_PENDING;
+    v->late[i].d = d;
+    v->late[i].src = src;
+    v->late[i].bytes = bytes;
+    return OK;
+}
+
+int hipStreamCreateWithFlags(void **stream, unsigned flags)
+{
+    *stream = &stream_of_copies;
+    return (void)flags, OK;
+}
+
 int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream)
 {
     struct device *v;
     int code = device_begin(&v);
     if (code) return code;
+    if (stream == &stream_of_copies) return device_end(v, copy_late(v, d, src, bytes));
     if (stream && !IS_CUDA) return device_end(v, INVALID_VALUE);
     if (v->n_pending == MAX_PENDING) copy_pending(v);
     v->pending[v->n_pending].d = d;
@@ -745,7 +780,7 @@ int hipHostUnregister(void *p)
  * precedes it. */
 struct event {
     struct timespec time;
-    unsigned n_sent;
+    unsigned n_sent, n_late;
     int never, device;
     unsigned long long n_queries;
 };
@@ -768,7 +803,6 @@ int hipEventDestroy(void *event)
 
 int hipEventRecord(void *event, void *stream)
 {
-    (void)stream;
     struct event *e = event;
     struct device *v;
     int code = device_begin(&v);
@@ -776,6 +810,7 @@ int hipEventRecord(void *event, void *stream)
     if (e->device != number_of(v)) return device_end(v, OTHER_DEVICE);
     clock_gettime(CLOCK_MONOTONIC, &e->time);
     e->n_sent = v->n_sent;
+    e->n_late = stream == &stream_of_copies ? v->n_late : v->n_here;
     e->never = hangs(v);
     e->n_queries = 0;
     return device_end(v, OK);
@@ -791,6 +826,7 @@ int hipEventQuery(void *event)
     if (e->never || ++e->n_queries < env_of("FIBERS_SLOW", e->device, 0))
         return device_end(v, NOT_READY);
     copy_pending(v);
+    come(v, e->n_late);
     arrive(v, e->n_sent);
     return device_end(v, OK);
 }
@@ -798,8 +834,13 @@ int hipEventQuery(void *event)
 /* Launches have ended when their call returns, so an event that was recorded is complete. */
 int hipStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
-    (void)stream, (void)event, (void)flags;
-    return OK;
+    struct event *e = event;
+    struct device *v = &devices[e->device < 0 ? 0 : e->device];
+    (void)flags;
+    if (stream == &stream_of_copies) return OK;
+    pthread_mutex_lock(&v->lock);
+    come(v, e->n_late);
+    return device_end(v, OK);
 }
 
 int hipEventElapsedTime(float *ms, void *from, void *to)
