@@ -270,7 +270,7 @@ static int has_three(void)
 static int open_streams(struct forward *f, const struct forward_options *o, int rows, struct err *e)
 {
     static uint8_t lists[2][256];
-    const struct forward_place place[] = {place_of(GPU, o->act), place_of(AUTO, o->act)};
+    const struct forward_place place[] = {place_of(GPU, 0, o->act), place_of(AUTO, 1, o->act)};
     const struct split_want want = {.rule = SPLIT_LAYERS,
                                     .n_places = 2,
                                     .streams = 1,
