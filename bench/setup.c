@@ -80,9 +80,9 @@ static int setup_open(struct setup *r, const struct model *m, const struct bench
                                 .max_seqs = size->max_seqs,
                                 .max_pages = size->seq_pages};
     r->size = *size;
-    if (r->config.n_gpus > 1 ? open_gpus(r, m, &o, e)
-                             : place(r, m, b, &o, e) || placement_open_forward(&r->placement,
-                                                                               &r->forward, m, &o, e))
+    if (r->config.n_gpus > 1
+            ? open_gpus(r, m, &o, e)
+            : place(r, m, b, &o, e) || placement_open_forward(&r->placement, &r->forward, m, &o, e))
         return -1;
     r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) +
                          2 * (size_t)size->n_pages,
