@@ -50,7 +50,13 @@ static void families_of_images(void **state)
 static void options_as_text(void **state)
 {
     static const struct hip_options some[] = {
-        {0}, {7, 1, "/a b/halves=2 wait=3/lib.so"}, {0, 2, NULL}, {600, 0, "x"}};
+        {.wait_seconds = 0},
+        {.wait_seconds = 7,
+         .query_halves = 1,
+         .exchange = HIP_EXCHANGE_HOST,
+         .library = "/a b/halves=2 wait=3/lib.so"},
+        {.query_halves = 2, .exchange = HIP_EXCHANGE_PEER},
+        {.wait_seconds = 600, .library = "x"}};
     static const char *const wrong[] = {"wait=", "halves=1x", "wait=-1", "device=3", "wait=1 b=2"};
     char text[HIP_OPTIONS_BYTES];
     struct hip_options o;
@@ -61,6 +67,7 @@ static void options_as_text(void **state)
         assert_int_equal(hip_options_read(&o, text, &e), 0);
         assert_int_equal(o.wait_seconds, some[i].wait_seconds);
         assert_int_equal(o.query_halves, some[i].query_halves);
+        assert_int_equal(o.exchange, some[i].exchange);
         if (some[i].library) assert_string_equal(o.library, some[i].library);
         else assert_null(o.library);
     }
