@@ -208,6 +208,12 @@ enum act hip_best_act(const char *library, int device, const char *variant)
     return hip_image_family(d->image ? d->image : d->arch) == IMAGES_GFX906 ? ACT_I16 : ACT_F16;
 }
 
+int hip_count_devices(const char *library, int *n, struct err *e)
+{
+    const struct hip_library *l;
+    return hip_library_open(&l, library, e) ? -1 : hip_device_count(l, n, e);
+}
+
 int hip_list_devices(const char *library, struct err *e)
 {
     const struct hip_library *l;
@@ -258,5 +264,6 @@ const struct backend backend_hip = {
     .run = hip_step_run,
     .end_step = hip_end_step,
     .wait_step = hip_wait_step,
+    .step_done = hip_step_done,
     .sync = hip_sync,
 };

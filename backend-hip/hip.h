@@ -52,6 +52,7 @@ enum act hip_best_act(const char *library, int device, const char *variant);
 void hip_print_variants(const struct be *be, FILE *f);
 /* The name of the device that an open backend computes on. */
 const char *hip_device_name(const struct be *be);
+int hip_count_devices(const char *library, int *n, struct err *e);
 /* Prints one line for each device to stdout. */
 int hip_list_devices(const char *library, struct err *e);
 

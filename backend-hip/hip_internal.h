@@ -144,6 +144,8 @@ struct hip {
     struct hip_view view[VIEWS];
     void *step_done[STEPS]; /* events: end of the steps that are issued and not waited for */
     unsigned n_ended, n_waited;
+    /* when hip_step_done was first asked for the oldest step; 0: not yet */
+    double asked_since;
     void *all_done;    /* event: end of all launches before a wait */
     size_t bytes;      /* allocated on the device */
     struct err failed; /* the first failure; nothing is launched after it */

@@ -20,26 +20,28 @@ static const double SPIN_SECONDS = 0.02; /* longer waits sleep between queries *
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
 static void *stream_of(const struct hip *h) { return hip_stream_handle(h->stream); }
 
+/* Whether the work up to an event has come to its end, good or bad; SINCE: when it was first waited
+ * for. */
+static int is_over(struct hip *h, void *event, double since)
+{
+    int limit = hip_wait_seconds(h), code;
+    if (h->failed.msg[0] || !(code = api_of(h)->event_query(event))) return 1;
+    if (code != HIP_NOT_READY) {
+        hip_fail(h, code, "a kernel failed");
+    } else if (clock_now() - since > limit) {
+        h->device->hung = 1;
+        err_set(&h->failed, "%s: the device hangs: no end of the work after %d s (--gpu-timeout)",
+                h->device->name, limit);
+        hip_stop_peers(h);
+    }
+    return h->failed.msg[0] != 0;
+}
+
 static void wait_for(struct hip *h, void *event)
 {
-    const struct hip_api *api = api_of(h);
-    int limit = hip_wait_seconds(h);
     double start = clock_now();
-    while (!h->failed.msg[0]) {
-        int code = api->event_query(event);
-        if (!code) return;
-        if (code != HIP_NOT_READY) {
-            hip_fail(h, code, "a kernel failed");
-            return;
-        }
-        double waited = clock_now() - start;
-        if (waited > limit) {
-            h->device->hung = 1;
-            err_set(&h->failed,
-                    "%s: the device hangs: no end of the work after %d s (--gpu-timeout)",
-                    h->device->name, limit);
-            hip_stop_peers(h);
-        } else if (waited > SPIN_SECONDS) {
+    while (!is_over(h, event, start)) {
+        if (clock_now() - start > SPIN_SECONDS) {
             nanosleep(&(struct timespec){0, 50000}, NULL);
         } else {
             sched_yield();
@@ -205,9 +207,19 @@ int hip_wait_step(struct be *be, struct err *e)
     CHECK(h->n_waited < h->n_ended);
     hip_use(h);
     wait_for(h, h->step_done[h->n_waited++ % STEPS]);
+    h->asked_since = 0;
     if (!h->failed.msg[0]) return 0;
     *e = h->failed;
     return -1;
+}
+
+int hip_step_done(struct be *be)
+{
+    struct hip *h = (struct hip *)be;
+    CHECK(h->n_waited < h->n_ended);
+    hip_use(h);
+    if (!h->asked_since) h->asked_since = clock_now();
+    return is_over(h, h->step_done[h->n_waited % STEPS], h->asked_since);
 }
 
 int hip_sync(struct be *be, struct err *e)

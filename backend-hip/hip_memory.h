@@ -21,5 +21,6 @@ void hip_clear(struct hip *h, void *d, size_t n);
 int hip_sync(struct be *be, struct err *e);
 void hip_end_step(struct be *be);
 int hip_wait_step(struct be *be, struct err *e);
+int hip_step_done(struct be *be);
 
 #endif

@@ -4,7 +4,6 @@
     "nothing is downloaded here: hf download USER/MODEL --local-dir DIR, then opt4gptq-convert "   \
     "DIR "                                                                                         \
     "OUT.safetensors, then -m OUT.safetensors"
-#define ONE_DEVICE "there is one GPU: --device N chooses it"
 #define BY_LAYERS "--gpu-layers N and --experts-on gpu:N say what a GPU computes, the CPU the rest"
 #define CHAT_LOOP "-cnv is the interactive mode; a line that ends with \\ goes on in the next"
 #define SAMPLERS "there is no such sampler: --samplers names those that are here"
@@ -147,7 +146,15 @@ const struct args_other llama_names[] = {
      ARGS_REFUSED, NO_DRAFT},
 
     /* machine */
-    {"-sm --split-mode -ts --tensor-split -mg --main-gpu -dev --rpc", ARGS_REFUSED, ONE_DEVICE},
+    {"-sm --split-mode", ARGS_REFUSED,
+     "--devices 0,1 with --parallel-mode layers (llama.cpp's layer), tensor (row) or data; "
+     "--device "
+     "N alone is none"},
+    {"-ts --tensor-split", ARGS_REFUSED, "--devices names the GPUs, which have equal shares"},
+    {"-mg --main-gpu", ARGS_REFUSED, "--device N, or the first of --devices"},
+    {"-dev", ARGS_REFUSED, "--device N, or --devices 0,1 of several"},
+    {"--rpc", ARGS_REFUSED,
+     "--devices names the GPUs of a machine, --shard I/N divides a batch among processes"},
     {"-ot --override-tensor", ARGS_REFUSED, BY_LAYERS},
     {"-C --cpu-mask -Cr --cpu-range -Cb --cpu-mask-batch -Crb --cpu-range-batch", ARGS_REFUSED,
      AFFINITY},

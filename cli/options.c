@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include "cli/llama_names.h"
+#include "cli/modes/batch/shard.h"
 #include "cli/vllm_names.h"
 #include "engine/backends.h"
 #include "engine/engine.h"
@@ -30,7 +31,7 @@
 #else
 #define CPU_NAMES "scalar"
 #endif
-enum { NO_GROUP, PROMPT, SYSTEM, ESCAPES, ORDER_OF_SAMPLERS, CONSTRAINT, NOT_RUN };
+enum { NO_GROUP, GPUS, PROMPT, SYSTEM, ESCAPES, ORDER_OF_SAMPLERS, CONSTRAINT, NOT_RUN };
 
 #define ARGS_STRUCT struct options
 static const struct args_row table[] = {
@@ -322,8 +323,7 @@ static const struct args_row table[] = {
              "arc_challenge, gsm8k (docs/evaluation.md)",
      .chooses = RUN_TASKS},
     {NAMES("--eval-data"), TEXT(eval_data, "DIR"),
-     .help = "folder of their questions: TASK_test.jsonl and the like",
-     .modes = MODE(RUN_TASKS)},
+     .help = "folder of their questions: TASK_test.jsonl and the like", .modes = MODE(RUN_TASKS)},
     {NAMES("--limit", "--multiple-choice-tasks"), INT(n_limit, 1, 1 << 30),
      .help = "only the first N questions, of each task (default: all)",
      .modes = MODE(RUN_CHOICES) | MODE(RUN_TASKS)},
@@ -370,8 +370,15 @@ static const struct args_row table[] = {
     {NAMES("--query-halves"), INT(engine.query_halves, 1, 2), DECIDES("--query-halves"),
      .help = "parts of fp16 that a query of a prompt has in attention, with --act f16 on a GPU: 2 "
              "(default) are 22 bits, 1 is 11 and faster"},
-    {NAMES("--device"), INT(engine.device, 0, 1023), DECIDES_NOTHING,
+    {NAMES("--device"), INT(engine.device, 0, 1023), DECIDES_NOTHING, .group = GPUS,
      .help = "which GPU (default 0)"},
+    {NAMES("--devices"), TEXT(engine.devices, "0,1,..|all"), DECIDES_NOTHING, .group = GPUS,
+     .help = "several GPUs, by their numbers, or all of them"},
+    {NAMES("--parallel-mode"), TEXT(engine.parallel_mode, "MODE"), DECIDES_NOTHING,
+     VALUES("auto", "tensor", "layers", "data"), .needs = "--devices",
+     .help = "how they share the work: data gives each the model and sequences of its own, tensor "
+             "a part of each layer, layers some of the layers; auto (default): data for a batch or "
+             "an evaluation where the model fits one, else layers, and tensor for one sequence"},
     {NAMES("-ngl", "--gpu-layers", "--n-gpu-layers"), TEXT(engine.gpu_layers, "N|all|auto"),
      DECIDES("instruction set"), OFFERS("all", "auto", "0"),
      .help = "whole layers on the GPU: the last N, the CPU computes the others; 0: all on the CPU; "
@@ -553,6 +560,11 @@ int options_settle(struct options *o, struct err *e)
     o->engine.backend = asked;
     o->engine.embeds = o->input != NULL;
     o->engine.note = say;
+    if (o->shard && !strcmp(o->shard, "auto") && !options_given(o, &o->engine.device)) {
+        const struct shard local = shard_local();
+        o->engine.local_rank = (int)local.i;
+        o->engine.n_local = (int)local.n;
+    }
     /* log-likelihoods of exact activations are those of exact keys and values */
     if (o->eval && !strcmp(o->engine.act, "f32") && !strcmp(o->engine.kv, "auto"))
         o->engine.kv = "f32";

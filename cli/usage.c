@@ -1,6 +1,7 @@
 #include "cli/usage.h"
 
 #include "engine/backends.h"
+#include "engine/devices.h"
 #include "engine/placement.h"
 #include "cli/modes/batch/shard.h"
 #include "cli/modes/batch/table.h"
@@ -69,6 +70,31 @@ static int check_prompt(const struct options *o, struct err *e)
     return err_set(e, "no prompt given (-p TEXT, -f FILE, --prompt-ids, or -i for a batch)");
 }
 
+/* Which GPUs, and how they share the work. */
+static int check_devices(const struct options *o, struct err *e)
+{
+    const int mode = o->given.mode, is_one = mode == RUN_COMPLETE || mode == RUN_CONVERSATION;
+    int device[ENGINE_DEVICES], n;
+    if (!o->engine.devices) return 0;
+    const char *given = options_given(o, &o->engine.devices);
+    if (!strcmp(o->engine.backend, "cpu")) return err_set(e, "%s needs --backend hip", given);
+    if (devices_read(o->engine.devices, device, &n, e))
+        return err_prefix(e, "%s %s", given, o->engine.devices);
+    const void *places = o->engine.gpu_layers   ? (const void *)&o->engine.gpu_layers
+                         : o->engine.experts_on ? (const void *)&o->engine.experts_on
+                         : o->engine.n_cpu_moe  ? (const void *)&o->engine.n_cpu_moe
+                         : o->engine.cpu_moe    ? (const void *)&o->engine.cpu_moe
+                                                : NULL;
+    if (places && n != 1)
+        return err_set(e, "%s and %s exclude each other", options_given(o, places), given);
+    if (is_one && o->engine.parallel_mode && !strcmp(o->engine.parallel_mode, "data"))
+        return err_set(e,
+                       "%s data is for batches (-i) and evaluations: a GPU would compute the one "
+                       "answer, and the others nothing",
+                       options_given(o, &o->engine.parallel_mode));
+    return 0;
+}
+
 /* What the columns of the table do not say about options that need one another. */
 static int check_relations(const struct options *o, struct err *e)
 {
@@ -79,6 +105,7 @@ static int check_relations(const struct options *o, struct err *e)
     if (o->few_shot_file && !o->n_few_shot)
         return err_set(e, "%s needs --few-shot", options_given(o, &o->few_shot_file));
     if (placement_check(&o->engine, e)) return -1;
+    if (check_devices(o, e)) return -1;
     if (o->engine.numa && !strcmp(o->engine.backend, "hip"))
         return err_set(e, "%s needs --backend cpu", options_given(o, &o->engine.numa));
     if (o->conversation && o->format && strcmp(o->format, "text"))

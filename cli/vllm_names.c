@@ -1,6 +1,6 @@
 #include "cli/vllm_names.h"
 
-#define ONE_DEVICE "one device computes everything: --device N chooses the GPU"
+#define ONE_PROCESS "one process drives all GPUs (--devices)"
 #define NO_DRAFT "there is no draft model: --speculate prompt takes drafts from texts"
 #define NO_ADAPTER                                                                                 \
     "adapters are not applied: merge them into the model before it is quantized"
@@ -32,8 +32,8 @@ const struct args_other vllm_names[] = {
      ARGS_WITH_VALUE, IN_THE_FILE},
     {"--block-size --preemption-mode", ARGS_WITH_VALUE, PAGES},
     {"--swap-space", ARGS_WITH_VALUE, "nothing is swapped out: what does not fit waits"},
-    {"--distributed-executor-backend --max-parallel-loading-workers", ARGS_WITH_VALUE, ONE_DEVICE},
-    {"--disable-custom-all-reduce --no-disable-custom-all-reduce", ARGS_ACCEPTED, ONE_DEVICE},
+    {"--distributed-executor-backend --max-parallel-loading-workers", ARGS_WITH_VALUE, ONE_PROCESS},
+    {"--disable-custom-all-reduce --no-disable-custom-all-reduce", ARGS_ACCEPTED, ONE_PROCESS},
     {"--disable-log-stats --disable-log-requests --enable-log-requests --no-enable-log-requests "
      "--aggregate-engine-logging --disable-uvicorn-access-log --use-tqdm-on-load "
      "--no-use-tqdm-on-load",
@@ -90,8 +90,9 @@ const struct args_other vllm_names[] = {
     {"--reasoning-parser-plugin --tool-parser-plugin --tool-server --io-processor-plugin "
      "--logits-processors --logits-processor-pattern --middleware --worker-cls "
      "--worker-extension-cls --all2all-backend",
-     ARGS_REFUSED, "no plugins are loaded; --tool-call-parser and --reasoning-parser name what "
-                   "there is"},
+     ARGS_REFUSED,
+     "no plugins are loaded; --tool-call-parser and --reasoning-parser name what "
+     "there is"},
     {"--convert --runner --task --pooler-config --override-pooler-config", ARGS_REFUSED,
      "embeddings and scores are lines of a batch; --pooling says how rows become one"},
     {"--logprobs-mode --return-tokens-as-token-ids", ARGS_REFUSED,
@@ -105,15 +106,19 @@ const struct args_other vllm_names[] = {
      ARGS_REFUSED, "--report FILE has the figures of a run, --trace FILE its steps"},
 
     /* not served */
-    {"--tensor-parallel-size -tp --pipeline-parallel-size -pp --data-parallel-size -dp "
-     "--data-parallel-size-local -dpl --data-parallel-rank -dpn --data-parallel-start-rank -dpr "
+    {"--tensor-parallel-size -tp", ARGS_REFUSED,
+     "--devices 0,1,.. (or all) --parallel-mode tensor"},
+    {"--pipeline-parallel-size -pp", ARGS_REFUSED,
+     "--devices 0,1,.. (or all) --parallel-mode layers"},
+    {"--data-parallel-size -dp --data-parallel-size-local -dpl", ARGS_REFUSED,
+     "--devices 0,1,.. (or all) --parallel-mode data"},
+    {"--data-parallel-rank -dpn --data-parallel-start-rank -dpr "
      "--data-parallel-address -dpa --data-parallel-rpc-port -dpp --data-parallel-backend -dpb "
      "--data-parallel-hybrid-lb --data-parallel-external-lb --decode-context-parallel-size -dcp "
      "--prefill-context-parallel-size -pcp --nnodes --node-rank --master-addr --master-port "
      "--ray-workers-use-nsight --num-gpus",
      ARGS_REFUSED,
-     "one device computes everything: --device N chooses the GPU, --shard I/N divides a batch "
-     "among processes"},
+     "--devices names the GPUs of a machine, --shard I/N divides a batch among processes"},
     {"--enable-expert-parallel --enable-eplb --eplb-config --expert-placement-strategy "
      "--num-redundant-experts --enable-dbo --dbo-decode-token-threshold "
      "--dbo-prefill-token-threshold --moe-backend",

@@ -107,7 +107,7 @@ const struct backend_entry backend_entries[] = {
     {
         .ops = &backend_hip,
         .also = "gpu",
-        .options = "--variant --hip-library --device --query-halves",
+        .options = "--variant --hip-library --device --devices --query-halves",
         .bench_options = "--variant --hip-library --device --query-halves",
         .variant_option = "--variant",
         .variant_field = offsetof(struct engine_options, variant),
@@ -127,6 +127,7 @@ const struct backend_entry backend_entries[] = {
         .print_version = hip_print_version,
         .print_variants = hip_print_variants,
         .list_devices = hip_list_devices,
+        .count_devices = hip_count_devices,
     },
     {0},
 };

@@ -59,6 +59,7 @@ struct backend_entry {
     void (*print_version)(FILE *f);
     void (*print_variants)(const struct be *be, FILE *f);
     int (*list_devices)(const char *library, struct err *e);
+    int (*count_devices)(const char *library, int *n, struct err *e); /* NULL: it has none */
 };
 
 /* In order of preference, the last first; ops NULL ends the list. */

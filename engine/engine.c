@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include "engine/cards.h"
+#include "engine/devices.h"
 #include "engine/prefix.h"
 #include "engine/split_table.h"
 #include "engine/vocabulary.h"
@@ -37,10 +39,12 @@ int engine_settle(struct engine_options *o, struct err *e)
 {
     if (numa_begin(&o->nodes, o->numa, e)) return -1;
     const int asks = placement_asks(o);
-    if (!strcmp(o->backend, "auto") && asks) o->backend = asks == PLACEMENT_CPU ? "cpu" : "hip";
+    if (!strcmp(o->backend, "auto") && (asks || o->devices))
+        o->backend = asks == PLACEMENT_CPU ? "cpu" : "hip";
     const struct backend_entry *b = strcmp(o->backend, "auto") ? backend_find(o->backend) : NULL;
     if (!b) b = backend_best(o->act);
     o->backend = b->ops->name;
+    if (devices_settle(o, e)) return -1;
     if (!o->n_batch) o->n_batch = b->n_batch;
     if (!o->n_seqs) o->n_seqs = b->n_seqs;
     if (!strcmp(o->act, "auto"))
@@ -217,12 +221,15 @@ static const char *say_states(const struct forward_need *need, int n, char *text
     return text;
 }
 
-/* What the backends took, one behind the other. */
-static void say_memory(const struct engine *g, const struct forward_options *f)
+/* What the backends took, one behind the other; of number CARD of several cards. */
+static void say_memory(const struct engine *g, int card, const struct forward_options *f)
 {
     const struct placement *p = &g->placement;
+    const struct be *be = cards_be(g, card);
     char line[480], states[96];
-    placement_describe(&g->forward, line, sizeof line / 2);
+    if (g->n_cards)
+        snprintf(line, sizeof line / 2, "GPU %d: %s", g->o->device_at[card], be->ops->describe(be));
+    else placement_describe(&g->forward, line, sizeof line / 2);
     for (int q = 0; q < p->n; q++) {
         const struct forward_need *n = &p->need[q];
         size_t at = strlen(line);
@@ -237,17 +244,17 @@ static void say_memory(const struct engine *g, const struct forward_options *f)
     note(g->o, "machine: %s", line);
 }
 
-static struct engine_memory memory_of(const struct engine *g, const struct forward_options *f)
+/* Of one card. */
+static void add_memory(struct engine *g, const struct forward_options *f)
 {
-    struct engine_memory m = {0};
+    struct engine_memory *m = &g->memory;
     for (int q = 0; q < g->placement.n; q++) {
         const struct forward_need *n = &g->placement.need[q];
-        m.model += n->weights;
-        m.cache += n->page * (uint64_t)f->n_pages;
-        m.states += n->state * (uint64_t)f->n_states;
-        m.steps += n->steps;
+        m->model += n->weights;
+        m->cache += n->page * (uint64_t)f->n_pages;
+        m->states += n->state * (uint64_t)f->n_states;
+        m->steps += n->steps;
     }
-    return m;
 }
 
 /* Chooses the places of a run and what each needs, in a share of a GPU's free memory. */
@@ -270,6 +277,44 @@ static int place(struct engine *g, const struct forward_options *f, struct place
         need->weights = p->n == 1 ? g->mapped : need->mapped;
     }
     return 0;
+}
+
+/* How the cards of a batch or evaluation share the work: data, where each has room for the model.
+ */
+static int check_mode(const struct engine *g, int fits, struct err *e)
+{
+    const struct engine_options *o = g->o;
+    enum parallel mode;
+    if (o->n_devices < 2) return 0;
+    if (parallel_read(o->parallel_mode, &mode, e)) return -1;
+    if (mode == PARALLEL_AUTO) mode = fits ? PARALLEL_DATA : PARALLEL_LAYERS;
+    if (mode != PARALLEL_DATA)
+        return err_set(e,
+                       "--parallel-mode %s: is not there yet: data is, for models that fit a GPU",
+                       parallel_name(mode));
+    if (fits)
+        note(o, "parallel: data: each of %d GPUs has the model and up to %d sequences",
+             o->n_devices, o->n_seqs);
+    return 0;
+}
+
+/* The sizes of each card, by what it has free. */
+static int choose_cards(const struct engine *g, const struct forward_options *f,
+                        struct forward_options *card, struct err *e)
+{
+    struct err first = {0};
+    if (g->o->n_devices > 1 && g->placement.n > 1)
+        err_set(&first, "GPU %d: the model does not fit its free memory", g->o->device);
+    for (int i = 0; i < g->o->n_devices; i++) {
+        struct err why = {0};
+        card[i] = *f;
+        card[i].device = g->o->device_at[i];
+        if (first.msg[0] || !choose_sizes(g, &card[i], &why)) continue;
+        cards_say(g, i, &why);
+        first = why;
+    }
+    if (first.msg[0] && (g->o->n_devices == 1 || !check_mode(g, 0, e))) *e = first;
+    return first.msg[0] ? -1 : check_mode(g, 1, e);
 }
 
 /* ---- drafts */
@@ -346,14 +391,32 @@ int engine_open(struct engine *g, struct err *e)
                                     .prefix_cache = !o->no_prefix_cache,
                                     .gather = ops->asynchronous ? o->n_seqs / STARTS : 0,
                                     .draft_most = draft_most(g)};
-    if (place(g, &f, &room, 9, e) || choose_sizes(g, &f, e) || open_sized(g, &f, &s, e)) return -1;
-    g->memory = memory_of(g, &f);
-    say_memory(g, &f);
+    struct forward_options card[ENGINE_DEVICES];
+    if (place(g, &f, &room, 9, e) || choose_cards(g, &f, card, e) || cards_begin(g, card, e))
+        return -1;
+    const int rc = open_sized(g, &card[0], &s, e);
+    if (cards_end(g, &s, rc ? NULL : engine_sums(g), rc, e)) return -1;
+    g->memory = (struct engine_memory){0};
+    for (int i = 0; i < o->n_devices; i++) {
+        add_memory(g, &card[i]);
+        say_memory(g, i, &card[i]);
+    }
     return 0;
+}
+
+/* Several cards for one sequence. */
+static int check_one(const struct engine *g, struct err *e)
+{
+    enum parallel mode;
+    if (g->o->n_devices < 2) return 0;
+    if (parallel_read(g->o->parallel_mode, &mode, e)) return -1;
+    return err_set(e, "--parallel-mode %s: is not there yet for one sequence",
+                   parallel_name(mode == PARALLEL_AUTO ? PARALLEL_TENSOR : mode));
 }
 
 int engine_open_one(struct engine *g, const struct engine_one *one, struct err *e)
 {
+    if (check_one(g, e)) return -1;
     struct forward_options f = forward_of(g);
     const int drafts = draft_most(g);
     f.n_pages = f.max_pages = kv_pages(one->n_positions);
@@ -400,6 +463,7 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     const struct backend *ops = g->entry->ops;
     struct forward_options f = forward_of(g);
     *n_ctx = engine_context(g);
+    if (check_one(g, e)) return -1;
     const int drafts = draft_most(g);
     f.max_rows = larger(g->o->n_batch < *n_ctx ? g->o->n_batch : *n_ctx, 1 + drafts);
     f.max_logits = 1 + drafts;
@@ -429,6 +493,7 @@ void engine_use(struct engine *g, const struct engine_options *o)
 
 void engine_stop(struct engine *g)
 {
+    cards_close(g);
     sched_close(g->sched);
     prefix_store_close(g->store);
     forward_close(&g->forward);

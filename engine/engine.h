@@ -7,7 +7,7 @@
 #include "engine/backends.h"
 #include "engine/engine_options.h"
 #include "engine/placement.h"
-#include "core/sched/scheduler.h"
+#include "core/sched/replicas.h"
 #include "core/text/tokenizer.h"
 
 /* Bytes that an open engine took. */
@@ -23,7 +23,11 @@ struct engine {
     struct tokenizer *tokenizer; /* NULL: the checkpoint has none */
     struct placement placement;  /* of the open backends */
     struct forward forward;
-    struct sched *sched;
+    struct sched *sched; /* of the first card */
+    /* All schedulers of engine_open; NULL otherwise. cards [n_cards]: those beside the first. */
+    struct replicas *replicas;
+    struct engine_card *cards;
+    int n_cards;
     struct prefix_store *store;  /* prompts on disk; NULL: none */
     struct engine_memory memory; /* of engine_open; stays when the engine is stopped */
     int hidden; /* the caller's, before engine_open: rows of the last norm may be handed out */
@@ -47,7 +51,7 @@ int engine_settle(struct engine_options *o, struct err *e);
 int engine_open_model(struct engine *g, const char *path, const struct engine_options *o,
                       struct err *e);
 /* Opens backend and scheduler for all sequences with a context each, and the KV pages that the
- * memory gives; notes what they take. */
+ * memory gives, on each of several cards; notes what they take. */
 int engine_open(struct engine *g, struct err *e);
 /* Opens them for one sequence. */
 int engine_open_one(struct engine *g, const struct engine_one *one, struct err *e);

@@ -1,9 +1,11 @@
-/* engine_options.h: what an engine is opened with. A program fills it: from its table of options or,
- * as the library, from its caller's. Must not know: command lines. */
+/* engine_options.h: what an engine is opened with. A program fills it: from its table of options
+ * or, as the library, from its caller's. Must not know: command lines. */
 #ifndef ENGINE_ENGINE_OPTIONS_H
 #define ENGINE_ENGINE_OPTIONS_H
 
 #include "core/base/numa.h"
+
+enum { ENGINE_DEVICES = 16 };
 
 /* Texts are the program's and outlive the engine. */
 struct engine_options {
@@ -16,10 +18,16 @@ struct engine_options {
     const char *gpu_layers, *experts_on, *gpu_memory;
     int n_cpu_moe, cpu_moe;
     const char *exchange; /* of rows between GPUs: "auto" (NULL, too), "peer", "host" */
-    int threads;         /* of the CPU; 0: its cores */
-    const char *numa;    /* mode of nodes of memory; NULL: none is set */
-    struct numa nodes;   /* what it found; filled by engine_settle */
-    int n_ctx;           /* positions of a sequence; 0: the model's */
+    const char *devices;       /* GPUs as text, "0,1" or "all"; NULL: the one of `device` */
+    const char *parallel_mode; /* "tensor", "layers", "data"; NULL or "auto" */
+    /* Of so many processes on this machine that share its GPUs this is number local_rank; 0: of
+     * one. Each takes cards of its own, where these options leave it open which. */
+    int n_local, local_rank;
+    int n_devices, device_at[ENGINE_DEVICES]; /* what these mean; filled by engine_settle */
+    int threads;                              /* of the CPU; 0: its cores */
+    const char *numa;                         /* mode of nodes of memory; NULL: none is set */
+    struct numa nodes;                        /* what it found; filled by engine_settle */
+    int n_ctx;                                /* positions of a sequence; 0: the model's */
     int n_batch, n_seqs; /* rows of a step, sequences at once; 0: the backend's default */
     int n_pages;         /* of the KV cache; 0: what memory gives */
     const char *memory;  /* bytes for model and cache, as text; NULL: 9/10 of what is free */

@@ -1,6 +1,8 @@
 /* library.c: the library's models, engines and errors (opt4gptq.h). */
 #include "engine/library.h"
 
+#include "engine/devices.h"
+
 #include "backend-hip/runtime/hip_compile.h"
 #include "core/base/json.h"
 
@@ -128,6 +130,9 @@ static int read_options(o4_engine *g, const struct o4_engine_options *given, str
     if (o.device < 0 || o.threads < 0 || o.n_seqs < 0 || o.n_batch < 0 || o.n_ctx < 0 ||
         o.n_seqs > 65536 || o.n_batch > 65536 || o.n_ctx > 1 << 24 || o.threads > 1024)
         return err_set(e, "a number of o4_engine_options is out of its range");
+    enum parallel mode;
+    if (o.devices && o.device) return err_set(e, "device and devices exclude each other");
+    if (parallel_read(o.parallel_mode, &mode, e)) return -1;
     if (o.memory) snprintf(g->memory, sizeof g->memory, "%llu", (unsigned long long)o.memory);
     *to = (struct engine_options){.backend = backend,
                                   .act = o.act ? o.act : "auto",
@@ -136,6 +141,8 @@ static int read_options(o4_engine *g, const struct o4_engine_options *given, str
                                   .variant = o.variant ? o.variant : "auto",
                                   .hip_library = o.library,
                                   .device = o.device,
+                                  .devices = o.devices,
+                                  .parallel_mode = o.parallel_mode,
                                   .query_halves = 2,
                                   .threads = o.threads,
                                   .n_ctx = o.n_ctx,
@@ -192,12 +199,12 @@ void o4_engine_close(o4_engine *g)
 int o4_step(o4_engine *g, struct o4_error *e)
 {
     struct err why = {0};
-    int rc = sched_step(g->model->engine.sched, &why);
+    int rc = replicas_step(g->model->engine.replicas, &why);
     return rc < 0 ? o4_fail(e, O4_DEVICE, &why) : rc;
 }
 
 int o4_abort(o4_engine *g, struct o4_error *e)
 {
     struct err why = {0};
-    return sched_abort(g->model->engine.sched, &why) ? o4_fail(e, O4_DEVICE, &why) : 0;
+    return replicas_abort(g->model->engine.replicas, &why) ? o4_fail(e, O4_DEVICE, &why) : 0;
 }

@@ -245,7 +245,7 @@ int o4_submit(o4_engine *g, const struct o4_params *p, const int32_t *prompt, si
     if (!rc && p) memcpy(&params, p, p->size);
     if (!rc) memcpy(&q->sink, sink, sink->size);
     if (!rc) rc = fill(q, &params, prompt, n, &why);
-    if (!rc) rc = sched_submit(g->model->engine.sched, &q->request, &why);
+    if (!rc) rc = replicas_submit(g->model->engine.replicas, &q->request, &why);
     if (!rc) return 0;
     o4_request_free(g, q);
     return o4_fail(e, O4_INPUT, &why);

@@ -73,6 +73,9 @@ struct o4_engine_options {
     /* Lines that opt4gptq-run would print on stderr; NULL: they are dropped. */
     void (*note)(void *self, const char *line);
     void *self;
+    /* Several GPUs, "0,1" or "all", and how they share the work, as --parallel-mode: data gives
+     * each n_seqs sequences. */
+    const char *devices, *parallel_mode;
 };
 /* A model has one engine at a time. O may be NULL. */
 int o4_engine_open(o4_engine **g, o4_model *m, const struct o4_engine_options *o,

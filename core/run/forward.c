@@ -277,6 +277,12 @@ int forward_fetch(struct forward *f, const uint8_t *wanted, int n, struct err *e
     return download_logits(f, wanted, n) ? f->be->ops->sync(f->be, e) : 0;
 }
 
+int forward_ready(struct forward *f)
+{
+    CHECK(f->n_ended < f->n_begun);
+    return f->places || !f->be->ops->step_done || f->be->ops->step_done(f->be);
+}
+
 int forward_end(struct forward *f, struct err *e)
 {
     CHECK(f->n_ended < f->n_begun);

@@ -122,6 +122,8 @@ int forward_n_top(const struct forward *f, int i);
 /* Downloads further rows of logits of the last ended step into f->logits, those whose wanted [n] is
  * 1. No step may have begun since. */
 int forward_fetch(struct forward *f, const uint8_t *wanted, int n, struct err *e);
+/* 1 when forward_end would not wait: there is a step in flight, and it has ended or failed. */
+int forward_ready(struct forward *f);
 /* Waits for the oldest step in flight. -1: the backend failed, in this or another step. */
 int forward_end(struct forward *f, struct err *e);
 int forward_step(struct forward *f, const struct batch *b, const uint8_t *wanted, struct err *e);

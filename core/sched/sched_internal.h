@@ -173,6 +173,7 @@ struct sched {
     double accepts[SCHED_CLASSES]; /* probability that a token of a draft is right, by its class */
     int n_undrafted;               /* steps since the last draft */
     double begun_at;               /* when the last step began */
+    double busy_from;              /* since when a step has been in flight, or the oldest one */
     uint64_t n_ages;
     int rows_left, logits_left; /* of the step being planned */
     struct sched_stats stats;

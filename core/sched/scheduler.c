@@ -67,7 +67,7 @@ static int open_threads(struct sched *s, struct err *e)
 {
     const struct forward *f = s->forward;
     int n = f->options.n_threads > 0 ? f->options.n_threads : pool_n_cores();
-    s->pool = forward_pool(f);
+    s->pool = s->options.pool ? s->options.pool : forward_pool(f);
     if (!s->pool) {
         if (pool_open(&s->own_pool, least(n, f->options.max_logits), e)) return -1;
         s->pool = s->own_pool;
@@ -226,6 +226,46 @@ int sched_submit(struct sched *s, struct request *r, struct err *e)
     q->age = s->n_ages++;
     s->n_queue++;
     return 0;
+}
+
+struct pool *sched_pool(const struct sched *s) { return s->pool; }
+
+static void add_load(struct sched_load *l, uint64_t n_choices, uint64_t n_prompt, uint64_t n_answer)
+{
+    l->n_choices += (int)n_choices;
+    l->n_tokens += n_prompt + n_choices * n_answer;
+}
+
+struct sched_load sched_load(const struct sched *s)
+{
+    struct sched_load l = {0};
+    for (int i = 0; i < s->n_order; i++) {
+        const struct seq *q = s->order[i];
+        int n_prompt = q->job->request->n_prompt - q->n_computed,
+            n_answer = seq_limit(s, q->job->request) - q->n_generated;
+        add_load(&l, 1, n_prompt > 0 ? (uint64_t)n_prompt : 0,
+                 n_answer > 0 ? (uint64_t)n_answer : 0);
+    }
+    for (int i = 0; i < s->n_jobs; i++) {
+        const struct sched_job *j = &s->job[i];
+        if (choices_left(j))
+            add_load(&l, (uint64_t)choices_left(j), 0, (uint64_t)seq_limit(s, j->request));
+    }
+    for (int i = 0; i < s->n_queue; i++) {
+        const struct request *r = queued_at(s, i)->request;
+        add_load(&l, (uint64_t)r->n_choices, (uint64_t)r->n_prompt, (uint64_t)seq_limit(s, r));
+    }
+    return l;
+}
+
+struct request *sched_take_back(struct sched *s)
+{
+    struct queued *q = s->n_queue ? queued_at(s, s->n_queue - 1) : NULL;
+    struct request *r = q ? q->request : NULL;
+    if (!r || !is_admitted(s, q) || (r->group && r->group->n_started)) return NULL;
+    queued_close(q);
+    s->n_queue--;
+    return r;
 }
 
 /* Number of pages that the sequence lacks for its tokens and the next one. */
@@ -415,6 +455,7 @@ static void begin(struct sched *s)
     admit(s);
     if (!s->n_order) return;
     s->begun_at = clock_now();
+    if (s->n_begun == s->n_emitted) s->busy_from = s->begun_at;
     sched_draft(s);
     sched_plan(s, f);
     double start = clock_now();
@@ -430,7 +471,10 @@ static int settle(struct sched *s, struct flight *f, struct err *e)
 {
     double start = clock_now();
     int rc = forward_end(s->forward, e);
-    s->stats.forward_seconds += clock_now() - start;
+    double end = clock_now();
+    s->stats.forward_seconds += end - start;
+    s->stats.busy_seconds += end - s->busy_from;
+    s->busy_from = end;
     if (rc) return -1;
     sched_store_settle(s);
     if (sched_settle(s, f, e)) return -1;
@@ -449,24 +493,31 @@ static int emit(struct sched *s, struct flight *f, struct err *e)
 /* Emits the results of the step in flight while the next one is computed. The next step begins
  * early only if the backend has all its tokens, and only after the sinks have received logits and
  * hidden rows: the next step overwrites them. */
-int sched_step(struct sched *s, struct err *e)
+static int step(struct sched *s, int waits, struct err *e)
 {
     pool_heed(s->pool);
     struct flight *f = oldest(s);
-    int settled = f && (f->n_wanted || f->shows);
+    const int has_begun = s->n_begun - s->n_emitted == 2; /* by a call that did not wait */
+    int settled = f && !has_begun && (f->n_wanted || f->shows);
+    if (settled && !waits && !forward_ready(s->forward)) return SCHED_WAITS;
     if (settled && settle(s, f, e)) return -1;
     if (f && f->shows) {
         if (emit(s, f, e)) return -1;
         f = NULL;
     }
-    begin(s);
+    if (!has_begun) begin(s);
     if (!s->options.overlap) f = oldest(s);
+    if (f && !settled && !waits && !forward_ready(s->forward)) return SCHED_WAITS;
     if (f && ((!settled && settle(s, f, e)) || emit(s, f, e))) return -1;
     int busy = s->n_order || may_begin(s) || oldest(s);
     for (int i = 0; i < s->n_jobs; i++) busy |= s->job[i].request != NULL;
     if (!busy) sched_store_idle(s);
     return busy;
 }
+
+int sched_step(struct sched *s, struct err *e) { return step(s, 1, e); }
+
+int sched_try(struct sched *s, struct err *e) { return step(s, 0, e); }
 
 static int abort_request(struct sched *s, struct queued *p, struct sched_job *j, struct err *e)
 {
@@ -483,8 +534,8 @@ static int abort_request(struct sched *s, struct queued *p, struct sched_job *j,
 
 int sched_abort(struct sched *s, struct err *e)
 {
-    struct flight *f = oldest(s);
-    int rc = f && (settle(s, f, e) || emit(s, f, e)) ? -1 : 0;
+    int rc = 0;
+    for (struct flight *f; !rc && (f = oldest(s));) rc = settle(s, f, e) || emit(s, f, e) ? -1 : 0;
     for (int i = 0; i < s->n_jobs && !rc; i++)
         if (s->job[i].request) rc = abort_request(s, &s->job[i].queued, &s->job[i], e);
     for (; s->n_queue && !rc; s->n_queue--, s->queue_first = (s->queue_first + 1) % s->queue_size)

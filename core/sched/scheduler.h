@@ -50,6 +50,8 @@ struct sched_options {
     int draft_most, draft_always;
     const struct drafter *drafter;
     struct prefix_store *store; /* the caller's; needs prefix_cache. NULL: none */
+    struct pool
+        *pool; /* threads for the rows of a step, the caller's; NULL: the backend's or own */
 };
 
 struct sched_stats {
@@ -65,6 +67,7 @@ struct sched_stats {
     uint64_t n_drafted_tokens, n_accepted_tokens; /* rows of drafts; those whose token was right */
     double forward_seconds; /* in forward_begin and forward_end; the rest of a run's time is the
                                host's own */
+    double busy_seconds;    /* in which a step was in flight, as the host saw it */
 };
 
 struct sched;
@@ -78,6 +81,17 @@ uint64_t sched_store_bytes(uint64_t page, uint64_t states);
 int sched_wants(const struct sched *s);
 /* Choices that a request starts before those behind it have their turn. */
 int sched_turn(const struct sched *s);
+/* The threads for the rows of a step. */
+struct pool *sched_pool(const struct sched *s);
+/* Choices that run or wait, and tokens of prompts and answers that they may still take. */
+struct sched_load {
+    int n_choices;
+    uint64_t n_tokens;
+};
+struct sched_load sched_load(const struct sched *s);
+/* Takes back the request that was queued last, if it may start and none of its choices nor of its
+ * group's has: it can be submitted elsewhere. NULL: there is none. */
+struct request *sched_take_back(struct sched *s);
 /* Queues *r, which stays the caller's until its done(). -1 if it can never run: its prompt exceeds
  * n_ctx, or it needs more pages than exist. */
 int sched_submit(struct sched *s, struct request *r, struct err *e);
@@ -88,6 +102,10 @@ void sched_drain(struct sched *s);
 /* Computes a step and calls sinks, with options.overlap those of the previous step. 1: there is
  * more to do; 0: idle; -1: fatal (backend or sink failed). */
 int sched_step(struct sched *s, struct err *e);
+/* As much of a step as there is without waiting for the backend, for who drives several schedulers.
+ * SCHED_WAITS: nothing can be done before the step in flight ends; else as sched_step. */
+enum { SCHED_WAITS = 2 };
+int sched_try(struct sched *s, struct err *e);
 /* Ends all running and queued requests with finished(FINISH_ABORTED) and done(), after the results
  * in flight. */
 int sched_abort(struct sched *s, struct err *e);

@@ -76,6 +76,57 @@ static void launchers(void **state)
     assert_non_null(strstr(e.msg, "--shard auto"));
 }
 
+static void expect_local(uint64_t i, uint64_t n)
+{
+    struct shard s = shard_local();
+    if (s.i != i || s.n != n)
+        fail_msg("%d of %d, not %d of %d", (int)s.i, (int)s.n, (int)i, (int)n);
+}
+
+static void local_ranks(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK",
+                                        "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                        "PMI_RANK",
+                                        "MPI_LOCALRANKID",
+                                        "MPI_LOCALNRANKS",
+                                        "SLURM_STEP_ID",
+                                        "SLURM_LOCALID",
+                                        "SLURM_NODEID",
+                                        "SLURM_STEP_TASKS_PER_NODE",
+                                        "SLURM_TASKS_PER_NODE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
+    expect_local(0, 1);
+    setenv("SLURM_LOCALID", "2", 1); /* inherited: no step */
+    expect_local(0, 1);
+    setenv("SLURM_STEP_ID", "0", 1);
+    expect_local(2, 3);
+    static const struct {
+        const char *tasks, *node;
+        uint64_t n;
+    } cases[] = {{"4", "0", 4},          {"4(x3)", "2", 4}, {"1,2(x2),8", "3", 8},
+                 {"3(x2),4", "1", 3},    {"3(x2)", "2", 3}, {"2", "0", 3},
+                 {"", "0", 3},           {"4(x", "0", 3},   {"4x3", "1", 3},
+                 {"9(x1048576)", "5", 9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("SLURM_STEP_TASKS_PER_NODE", cases[i].tasks, 1);
+        setenv("SLURM_NODEID", cases[i].node, 1);
+        expect_local(2, cases[i].n);
+    }
+    setenv("PMI_RANK", "7", 1); /* srun --mpi=pmi2 */
+    expect_local(2, 9);
+    setenv("MPI_LOCALRANKID", "1", 1);
+    expect_local(1, 2);
+    setenv("MPI_LOCALNRANKS", "5", 1);
+    expect_local(1, 5);
+    setenv("OMPI_COMM_WORLD_RANK", "7", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+    expect_local(0, 2);
+}
+
 /* Each record is of exactly one part. */
 static void records(void **state)
 {
@@ -93,6 +144,6 @@ static void records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(launchers),
-                                       cmocka_unit_test(records)};
+                                       cmocka_unit_test(local_ranks), cmocka_unit_test(records)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

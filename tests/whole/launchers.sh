@@ -38,6 +38,14 @@ else
     expect "the same command again, too" mpi
     expect "its shards are merged" sh -c 'opt4gptq-merge-shards mpi.jsonl | grep -q "80 records of 2 shards, 2 of them refused"'
     expect "the bytes of one process" cmp mpi.jsonl whole.jsonl
+    if [ -e "$build/tests/bin/libhip-fibers.so" ]; then
+        head -n 4 prompts.jsonl | tail -n 2 | sed 's/"max_tokens":200/"max_tokens":1/' >two.jsonl
+        cards() { FIBERS_DEVICES=2 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 300 mpirun --oversubscribe \
+            --bind-to none -np 2 opt4gptq-run -m model.safetensors -i two.jsonl -o cards.jsonl --shard auto -c 64 --same-bits \
+            --hip-library "$build/tests/bin/libhip-fibers.so" 2>cards.err; }
+        expect "two processes on a machine with two GPUs" cards
+        expect "each takes one of them" sh -c 'grep -q "process 1 of 2 .* takes GPU 0" cards.err && grep -q "process 2 of 2 .* takes GPU 1" cards.err'
+    fi
 fi
 
 for p in slurmctld slurmd srun sbatch munged; do command -v $p >/dev/null || lacks=$p; done
@@ -113,6 +121,14 @@ expect "well, although records were refused" test "$(state "$job")" = COMPLETED
 expect "its shards are merged" grep -q "80 records of 2 shards, 2 of them refused" job.out
 expect "the bytes of one process" cmp answers.jsonl whole.jsonl
 [ $failed = 0 ] || cat job.out
+
+if [ -e "$build/tests/bin/libhip-fibers.so" ]; then
+    cards() { rm -f cards.jsonl*; FIBERS_DEVICES=2 timeout 300 srun --ntasks=2 opt4gptq-run -m model.safetensors -i prompts.jsonl \
+        -o cards.jsonl --shard auto -c 64 --check --hip-library "$build/tests/bin/libhip-fibers.so" >cards.err 2>&1; }
+    cards
+    expect "of Slurm's tasks on a machine each takes a GPU" \
+        sh -c 'grep -q "process 1 of 2 .* takes GPU 0" cards.err && grep -q "process 2 of 2 .* takes GPU 1" cards.err'
+fi
 
 # a stop as the limit's: the step gets SIGTERM, the job is requeued and ends what is left
 rm -f answers.jsonl*

@@ -3,6 +3,7 @@
  * sees of it. */
 #include "cli/modes/batch/batch.h"
 
+#include "engine/cards.h"
 #include "cli/modes/batch/answer_table.h"
 #include "cli/run.h"
 #include "core/base/clock.h"
@@ -28,7 +29,7 @@ static int n_choices(const struct job *j) { return j->n_prompts * j->record.n; }
 
 static int is_large(const struct batch_run *b, const struct job *j)
 {
-    return n_choices(j) > sched_turn(b->engine.sched);
+    return n_choices(j) > replicas_turn(b->engine.replicas);
 }
 
 static void link_job(struct batch_run *b, struct job *j, const struct input_line *line)
@@ -119,7 +120,7 @@ static void append(struct job **list, struct job *j)
 static int submit_prompt(struct batch_run *b, struct job *j, struct err *e)
 {
     b->turn_left -= j->record.n;
-    return sched_submit(b->engine.sched, &j->prompt[j->n_submitted++].request, e);
+    return replicas_submit(b->engine.replicas, &j->prompt[j->n_submitted++].request, e);
 }
 
 /* Submits a job, a large one by turns, or answers it with an error. 2: its grammar is not compiled
@@ -202,7 +203,7 @@ static struct job **next_in_turn(struct batch_run *b)
         const struct job *j = *at;
         int n_waiting = j->n_submitted * j->record.n - j->group.n_started;
         if (run_stop_requested && !j->group.n_started) continue;
-        if (n_waiting < sched_turn(b->engine.sched)) break;
+        if (n_waiting < replicas_turn(b->engine.replicas)) break;
     }
     return at;
 }
@@ -237,18 +238,36 @@ static int feed(struct batch_run *b, struct err *e)
 {
     double start = clock_now();
     int n = 0;
-    for (; sched_wants(b->engine.sched) > 0; n++) {
+    for (; replicas_wants(b->engine.replicas) > 0; n++) {
         struct job **at = next_in_turn(b);
         int reads = may_read(b);
         if (!*at && !reads) break;
         if (b->turn_left <= 0 || (b->reads ? !reads : !*at)) {
             b->reads = *at && reads ? !b->reads : reads;
-            b->turn_left = sched_turn(b->engine.sched);
+            b->turn_left = replicas_turn(b->engine.replicas);
         }
         if (b->reads ? feed_record(b, e) : feed_job(b, at, e)) return -1;
     }
     if (n) trace_span(b->trace, "read", start, clock_now());
     return 0;
+}
+
+static void trace_steps(struct batch_run *b, double start, double end)
+{
+    for (int i = 0; b->trace && i < replicas_n(b->engine.replicas); i++) {
+        struct sched_stats stats;
+        if (!replicas_has_moved(b->engine.replicas, i)) continue;
+        replicas_stats_of(b->engine.replicas, i, &stats);
+        trace_step(b->trace, i, start, end, &stats);
+    }
+}
+
+/* Answers that were finished before a failure are kept. */
+static int fail(struct batch_run *b)
+{
+    struct err ignored;
+    (void)keep_finished(b, &ignored);
+    return -1;
 }
 
 /* 0: all records answered; STOPPED; -1. */
@@ -263,18 +282,18 @@ static int loop(struct batch_run *b, struct err *e)
         if (run_stop_requested && !stop_at) {
             double now = clock_now();
             stop_at = now + b->o->grace;
-            sched_drain(b->engine.sched);
+            replicas_drain(b->engine.replicas);
             trace_span(b->trace, "stopping", now, now);
         }
         double start = clock_now();
         if (stop_at && start >= stop_at) {
-            if (sched_abort(b->engine.sched, e)) return -1;
+            if (replicas_abort(b->engine.replicas, e)) return -1;
             b->turns = NULL; /* they stay in `live` */
         }
-        if ((busy = sched_step(b->engine.sched, e)) < 0) return -1;
+        if ((busy = replicas_step(b->engine.replicas, e)) < 0) return fail(b);
         double end = clock_now();
-        sched_stats(b->engine.sched, &stats);
-        trace_step(b->trace, start, end, &stats);
+        replicas_stats(b->engine.replicas, &stats);
+        trace_steps(b, start, end);
         if (keep_finished(b, e) || journal_sync(b->journal, end, 0, e)) return -1;
         if (!b->journal_path && result_advance(&b->result, b->journal, b->n_slots, e)) return -1;
         meter_tick(&b->meter, &stats, 0);
@@ -298,11 +317,40 @@ static int put_in_place(struct batch_run *b, struct err *e)
     return journal_complete(b->journal, done, (size_t)n, e);
 }
 
+/* What each of several cards did. */
+static void report_cards(const struct batch_run *b, struct out *o)
+{
+    const struct engine *g = &b->engine;
+    if (!g->n_cards) return;
+    out_text(o, ",\"parallel_mode\":\"data\",\"devices\":[");
+    for (int i = 0; i <= g->n_cards; i++) {
+        struct sched_stats s;
+        const char *name = cards_be(g, i)->ops->describe(cards_be(g, i));
+        replicas_stats_of(g->replicas, i, &s);
+        out_text(o, i ? ",{\"device\":" : "{\"device\":");
+        out_int(o, b->o->engine.device_at[i]);
+        out_text(o, ",\"machine\":");
+        out_string(o, name, strlen(name));
+        out_text(o, ",\"steps\":");
+        out_int(o, (int64_t)s.n_steps);
+        out_text(o, ",\"computed_prompt_tokens\":");
+        out_int(o, (int64_t)s.n_prompt_tokens);
+        out_text(o, ",\"completion_tokens\":");
+        out_int(o, (int64_t)s.n_generated_tokens);
+        out_text(o, ",\"kv_pages\":");
+        out_int(o, s.n_pages);
+        out_text(o, ",\"busy_seconds\":");
+        out_real(o, s.busy_seconds);
+        out_text(o, "}");
+    }
+    out_text(o, "]");
+}
+
 static int write_report(struct batch_run *b, struct err *e)
 {
     struct sched_stats stats;
     struct out o = {0}, s = {0};
-    sched_stats(b->engine.sched, &stats);
+    replicas_stats(b->engine.replicas, &stats);
     out_text(&s, "\"model\":");
     out_string(&s, b->model_name, strlen(b->model_name));
     out_text(&s, ",\"machine\":");
@@ -315,6 +363,7 @@ static int write_report(struct batch_run *b, struct err *e)
     out_int(&s, b->o->engine.n_seqs);
     out_text(&s, ",\"batch_size\":");
     out_int(&s, b->o->engine.n_batch);
+    report_cards(b, &s);
     out_bytes(&s, "", 1);
     if (!out_failed(&s)) meter_report(&b->meter, &stats, s.p, &o);
     int rc = out_failed(&s) || out_failed(&o) ? err_memory(e) : 0;
@@ -334,7 +383,7 @@ static void say_end(struct batch_run *b, int rc, int complete)
     double t = clock_now() - m->start;
     struct sched_stats s;
     char from_disk[64] = "";
-    sched_stats(b->engine.sched, &s);
+    replicas_stats(b->engine.replicas, &s);
     if (b->o->engine.prefix_dir)
         snprintf(from_disk, sizeof from_disk, " (%llu from disk)",
                  (unsigned long long)s.n_stored_tokens);

@@ -163,6 +163,18 @@ static int count_pages(const struct totals *t, int n_seqs, int *pages, struct er
     return 0;
 }
 
+/* The requests of one of N cards, all alike: every N-th. */
+static int estimate_card(const struct totals *t, size_t n_cards, struct found *f, struct err *e)
+{
+    size_t n = 0;
+    struct estimate_request *own = malloc((t->n + 1) * sizeof *own);
+    if (!own) return err_memory(e);
+    for (size_t i = 0; i < t->n; i += n_cards) own[n++] = t->request[i];
+    int rc = estimate_run(own, n, &f->limits, &f->costs, &f->times, e);
+    free(own);
+    return rc;
+}
+
 static int find_time(struct batch_run *b, const struct totals *t, struct found *f, struct err *e)
 {
     struct engine_options own = b->o->engine;
@@ -178,7 +190,7 @@ static int find_time(struct batch_run *b, const struct totals *t, struct found *
     if (!rc && t->n) {
         struct calibrate_like like = likeness(b, t, &f->limits);
         rc = calibrate(&b->engine, &like, &f->costs, e);
-        if (!rc) rc = estimate_run(t->request, t->n, &f->limits, &f->costs, &f->times, e);
+        if (!rc) rc = estimate_card(t, (size_t)replicas_n(b->engine.replicas), f, e);
     }
     engine_stop(&b->engine);
     engine_use(&b->engine, &b->o->engine);

@@ -7,9 +7,9 @@
 
 struct trace {
     struct side_file side;
-    FILE *f;       /* side's; empty until the first event */
-    double origin; /* seconds; the first event's */
-    struct sched_stats last;
+    FILE *f;                           /* side's; empty until the first event */
+    double origin;                     /* seconds; the first event's */
+    struct sched_stats last[REPLICAS]; /* by card */
     int n;
 };
 
@@ -40,26 +40,30 @@ static void begin(struct trace *t)
     fputs(t->n++ ? ",\n" : "[\n", t->f);
 }
 
-void trace_step(struct trace *t, double start, double end, const struct sched_stats *s)
+void trace_step(struct trace *t, int card, double start, double end, const struct sched_stats *s)
 {
     if (!t) return;
+    struct sched_stats *last = &t->last[card];
     double ts = at(t, start);
+    char which[24] = "";
+    if (card) snprintf(which, sizeof which, " %d", card);
+    begin(t);
+    fprintf(
+        t->f,
+        "{\"name\":\"step\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.1f,\"dur\":%.1f,\"args\":"
+        "{\"prompt\":%llu,\"decode\":%llu,"
+        "\"cached\":%llu,\"preempted\":%llu}}",
+        card + 1, ts, (end - start) * 1e6,
+        (unsigned long long)(s->n_prompt_tokens - last->n_prompt_tokens),
+        (unsigned long long)(s->n_generated_tokens - last->n_generated_tokens),
+        (unsigned long long)(s->n_cached_tokens - last->n_cached_tokens),
+        (unsigned long long)(s->n_preemptions - last->n_preemptions));
     begin(t);
     fprintf(t->f,
-            "{\"name\":\"step\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.1f,\"dur\":%.1f,\"args\":"
-            "{\"prompt\":%llu,\"decode\":%llu,"
-            "\"cached\":%llu,\"preempted\":%llu}}",
-            ts, (end - start) * 1e6,
-            (unsigned long long)(s->n_prompt_tokens - t->last.n_prompt_tokens),
-            (unsigned long long)(s->n_generated_tokens - t->last.n_generated_tokens),
-            (unsigned long long)(s->n_cached_tokens - t->last.n_cached_tokens),
-            (unsigned long long)(s->n_preemptions - t->last.n_preemptions));
-    begin(t);
-    fprintf(t->f,
-            "{\"name\":\"scheduler\",\"ph\":\"C\",\"pid\":1,\"ts\":%.1f,\"args\":{\"running\":%d,"
+            "{\"name\":\"scheduler%s\",\"ph\":\"C\",\"pid\":1,\"ts\":%.1f,\"args\":{\"running\":%d,"
             "\"waiting\":%d,\"KV pages\":%d}}",
-            ts, s->n_running, s->n_waiting, s->n_pages_used);
-    t->last = *s;
+            which, ts, s->n_running, s->n_waiting, s->n_pages_used);
+    *last = *s;
 }
 
 void trace_span(struct trace *t, const char *what, double start, double end)

@@ -4,14 +4,14 @@
 #ifndef CLI_MODES_BATCH_TRACE_H
 #define CLI_MODES_BATCH_TRACE_H
 
-#include "core/sched/scheduler.h"
+#include "core/sched/replicas.h"
 
 struct trace;
 
 /* PATH NULL: *t is NULL and every call does nothing. */
 int trace_open(struct trace **t, const char *path, struct err *e);
-/* One step from START to END (seconds), and the scheduler's state after it. */
-void trace_step(struct trace *t, double start, double end, const struct sched_stats *s);
+/* One step of card number CARD from START to END (seconds), and the scheduler's state after it. */
+void trace_step(struct trace *t, int card, double start, double end, const struct sched_stats *s);
 /* Something beside the steps. */
 void trace_span(struct trace *t, const char *what, double start, double end);
 /* A request's life; INDEX names it. */

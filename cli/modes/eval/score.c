@@ -66,14 +66,14 @@ static int run(struct scorer *s, int (*next)(void *arg, struct request **r, stru
          ;) { /* an idle scheduler is asked again: its last done() may have made next() give more */
         int submitted = 0;
         if (run_stop_requested) return 1;
-        for (; sched_wants(s->engine.sched) > 0; submitted = 1) {
+        for (; replicas_wants(s->engine.replicas) > 0; submitted = 1) {
             struct request *r = NULL;
             if (next(arg, &r, e)) return -1;
             if (!r) break;
-            if (sched_submit(s->engine.sched, r, e)) return -1;
+            if (replicas_submit(s->engine.replicas, r, e)) return -1;
         }
         if (!busy && !submitted) return 0;
-        busy = sched_step(s->engine.sched, e);
+        busy = replicas_step(s->engine.replicas, e);
         if (busy < 0) return -1;
     }
 }

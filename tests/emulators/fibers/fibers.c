@@ -13,6 +13,7 @@
  *                         differ in their matrix instructions
  *   FIBERS_DEVICES=N      devices, one if not given; then NAME and each number below may be a list
  *                         with commas, one for each device ("" for none)
+ *   FIBERS_NAME=TEXT      the device's name, fibers if not given
  *   FIBERS_SLOW=N         an event is found complete by its query N
  *   FIBERS_LATE=N         a launch begins N us later
  *   FIBERS_PEER=none      no device reaches another one's memory; corrupt: copies between devices,
@@ -447,8 +448,9 @@ int hipDeviceGet(int *device, int ordinal)
 
 int hipDeviceGetName(char *name, int bytes, int device)
 {
-    (void)device;
-    snprintf(name, (size_t)bytes, "fibers");
+    size_t length = 0;
+    const char *text = env_item("FIBERS_NAME", device, &length);
+    snprintf(name, (size_t)bytes, "%.*s", text ? (int)length : 6, text ? text : "fibers");
     return OK;
 }
 
