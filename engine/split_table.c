@@ -114,7 +114,13 @@ static int say_choices(const struct placement *p, const struct model *m,
 int split_table_say(const struct placement *p, const struct model *m,
                     const struct engine_options *o, const struct forward_options *f, struct err *e)
 {
-    if (p->n == 1 || o->quiet) return 0;
+    if (p->n == 1) return 0;
+    if (!placement_is_exact(p))
+        say(o,
+            "note: with --act %s, the CPU's part in %s, bytes of answers are those of this split; "
+            "--same-bits has the same ones in every split and on one device",
+            o->act, act_formats[p->place[HOST].act].name);
+    if (o->quiet) return 0;
     say_places(p, o, f);
     return say_choices(p, m, o, f, e);
 }

@@ -41,22 +41,27 @@ answer() { # MODEL INPUT OUTPUT OPTION...
     shift 3
     "$run" -m "$dir/$model.safetensors" -i "$dir/$in.jsonl" -o "$dir/$out" --format ids -np 3 -b 16 -c 64 "$@" >"$dir/log" 2>&1
 }
-# by layers and by experts, in both arithmetics
-for act in i16 int8; do
-    for model in llama gemma3-capped qwen3-moe qwen3.5-moe; do
-        answer $model few cpu --same-bits --act $act --backend cpu
-        [ $act = int8 ] || { answer $model few gpu --same-bits --backend gpu $gpu; is "$model, GPU" "$dir/cpu" "$dir/gpu"; }
-        answer $model few layers --same-bits --act $act $gpu -ngl 1 --kv int4
-        answer $model few layers4 --same-bits --act $act --backend cpu --kv int4
-        is "$model, $act, a layer on the GPU" "$dir/layers4" "$dir/layers"
-        case $model in *moe) ;; *) rm -f "$dir"/cpu* "$dir"/gpu* "$dir"/layers*; continue ;; esac
-        for split in "-cmoe" "-ngl 2 -ncmoe 2" "--experts-on gpu:1 --no-prefix-cache"; do
-            answer $model few split --same-bits --act $act $gpu $split
-            is "$model, $act, $split" "$dir/cpu" "$dir/split"
-            rm -f "$dir"/split*
-        done
-        rm -f "$dir"/cpu* "$dir"/gpu* "$dir"/layers*
+# by layers and by experts
+for model in llama gemma3-capped qwen3-moe qwen3.5-moe; do
+    answer $model few cpu --same-bits --backend cpu
+    answer $model few gpu --same-bits --backend gpu $gpu
+    is "$model, GPU" "$dir/cpu" "$dir/gpu"
+    case $model in
+    *moe) set -- "-cmoe" "-ngl 2 -ncmoe 2" "--experts-on gpu:1 --no-prefix-cache" ;;
+    *) set -- "-ngl 1" ;;
+    esac
+    for split; do
+        answer $model few split --same-bits $gpu $split
+        is "$model, $split" "$dir/cpu" "$dir/split"
+        rm -f "$dir"/split*
     done
+    rm -f "$dir"/cpu* "$dir"/gpu*
+done
+for split in "-ngl 1 --kv int4" "-cmoe --kv int4"; do
+    answer qwen3.5-moe few cpu --same-bits --act int8 --kv int4 --backend cpu
+    answer qwen3.5-moe few split --same-bits --act int8 $gpu $split
+    is "int8, $split" "$dir/cpu" "$dir/split"
+    rm -f "$dir"/cpu* "$dir"/split*
 done
 # prompts and states on disk, read by another run of the same split
 for round in 1 2; do
@@ -94,6 +99,8 @@ begin float --act f16 $gpu -cmoe
 ok "f16 is not continued in another split: $(tail -n 1 "$dir/log")" $?
 answer qwen3-moe many float --act f16 $gpu --experts-on cpu
 ok "f16 is continued in the same split" $?
+grep -q "bytes of answers are those of this split" "$dir/log"
+ok "f16 says that bytes depend on the split" $?
 # what does not fit the card's memory
 refused() { # CODE TEXT OPTION...
     code=$1 text=$2
