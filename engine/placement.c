@@ -38,7 +38,7 @@ static int read_wish(const struct engine_options *o, struct wish *w, struct err 
                *experts = o->experts_on ? o->experts_on : "auto";
     *w = (struct wish){NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, 0};
     if (!strcmp(layers, "all")) w->gpu_layers = ALL;
-    else if (strcmp(layers, "auto") && read_count(layers, &w->gpu_layers))
+    else if (strcmp(layers, "auto") && strcmp(layers, "-1") && read_count(layers, &w->gpu_layers))
         return err_set(e, "--gpu-layers %s: is no number of layers, all or auto", layers);
     if (!strcmp(experts, "gpu")) w->gpu_experts = ALL;
     else if (!strcmp(experts, "cpu")) w->gpu_experts = 0;
