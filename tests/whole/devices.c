@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,6 +277,48 @@ static void refusals(void)
     unsetenv("FIBERS_DEVICES");
 }
 
+/* The same figures from two cards, on a model with a tokenizer. */
+static void evaluation(const char *convert)
+{
+    static const char text[] = "{\"text\":\"Once upon a time there was a king.\"}\n"
+                               "{\"text\":\"The sea was blue.\"}\n{\"text\":\"He was old.\"}\n";
+    struct process p, q;
+    char demo[320], documents[320];
+    snprintf(demo, sizeof demo, "%s/demo.safetensors", dir);
+    snprintf(documents, sizeof documents, "%s/documents.jsonl", dir);
+    write_file(documents, text, sizeof text - 1);
+    process_run(&p, (char *[]){(char *)(uintptr_t)convert, "-q", "models/demo", demo, NULL}, NULL);
+    check(p.code == 0, "conversion", &p);
+    process_free(&p);
+#define EVALUATE(p, ...)                                                                           \
+    process_run(p,                                                                                 \
+                (char *[]){run_bin, "-m", demo, "-f", documents, "--perplexity", "documents",      \
+                           "-c", "64", "--same-bits", __VA_ARGS__, NULL},                          \
+                NULL)
+    EVALUATE(&p, "--backend", "cpu");
+    WITH("FIBERS_DEVICES=2") EVALUATE(&q, "--hip-library", fibers, "--devices", "0,1");
+    check(p.code == 0 && q.code == 0 && p.out_bytes > 40 && !strcmp(p.out, q.out) &&
+              strstr(q.err, "each of 2 GPUs"),
+          "an evaluation on two cards", &q);
+    process_free(&p);
+    process_free(&q);
+}
+
+static void estimate(void)
+{
+    struct process p;
+    WITH("FIBERS_DEVICES=2")
+    process_run(&p,
+                (char *[]){run_bin, "-m", model, "-i", in, "--format", "ids", "--estimate", "-c",
+                           "64", "-np", "2", "--same-bits", "--hip-library", fibers, "--devices",
+                           "all", NULL},
+                NULL);
+    check(p.code == 0 && strstr(p.out, "10 records, 0 would fail") &&
+              strstr(p.out, "time for all of them about"),
+          "--estimate of two cards", &p);
+    process_free(&p);
+}
+
 /* Processes that a launcher began beside each other. */
 static void ranks(void)
 {
@@ -352,6 +395,8 @@ int main(int argc, char **argv)
         does_not_open("FIBERS_FAIL_ALLOC=,9", "GPU 1: ");
         only_alike();
         ranks();
+        evaluation(convert);
+        estimate();
         killed();
     }
     free(whole);
