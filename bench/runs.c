@@ -155,11 +155,11 @@ static json_t *record(const struct test *t, const struct bench_options *o,
         kv_formats[c->kv].name, "type_v", kv_formats[c->kv].name);
     json_t *more = json_pack(
         "{s:s s:s s:i s:i s:i s:i s:i s:s s:I s:I s:f s:f s:I s:f s:f s:f s:o s:o}", "act",
-        act_formats[c->act].name, "cpu", c->cpu, "n_gpus", c->n_gpus, "n_parallel", t->n_parallel, "n_prompt",
-        t->n_prompt, "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when, "avg_ns",
-        (json_int_t)w.mean, "stddev_ns", (json_int_t)w.deviation, "avg_ts", r.mean, "stddev_ts",
-        r.deviation, "median_ns", (json_int_t)w.median, "median_ts", r.median, "min_ts", r.lowest,
-        "max_ts", r.highest, "samples_ns", ns, "samples_ts", ts);
+        act_formats[c->act].name, "cpu", c->cpu, "n_gpus", c->n_gpus, "n_parallel", t->n_parallel,
+        "n_prompt", t->n_prompt, "n_gen", t->n_gen, "n_depth", t->depth, "test_time", when,
+        "avg_ns", (json_int_t)w.mean, "stddev_ns", (json_int_t)w.deviation, "avg_ts", r.mean,
+        "stddev_ts", r.deviation, "median_ns", (json_int_t)w.median, "median_ts", r.median,
+        "min_ts", r.lowest, "max_ts", r.highest, "samples_ns", ns, "samples_ts", ts);
     json_object_update(j, more);
     json_decref(more);
     if (o->cpu_time) json_object_set_new(j, "median_cpu_ns", json_integer((json_int_t)p.median));
@@ -209,8 +209,8 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
                   struct err *e)
 {
     static const char *const heading[N_COLUMNS] = {
-        "test:",      "act:",           "kv:",       "cpu:",     "t",
-        "gpus", "median t/s", "lowest-highest", "mean ± sd", "per cpu s"};
+        "test:",      "act:",           "kv:",       "cpu:",     "t", "gpus",
+        "median t/s", "lowest-highest", "mean ± sd", "per cpu s"};
     if (out_is_md(out) && out_table(out, N_COLUMNS, heading, e)) return -1;
     for (int i = 0; i < t->n; i++) {
         json_t *j = record(&t->test[i], t->o, facts);
@@ -219,8 +219,10 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
     }
     if (!out_is_md(out)) return 0;
     const struct bench_options *o = t->o;
-    const int hide[N_COLUMNS] = {
-        [COL_KV] = o->kv.n == 1, [COL_CPU] = o->cpu.n == 1, [COL_GPUS] = o->gpus.n == 1, [COL_CPU_TIME] = !o->cpu_time};
+    const int hide[N_COLUMNS] = {[COL_KV] = o->kv.n == 1,
+                                 [COL_CPU] = o->cpu.n == 1,
+                                 [COL_GPUS] = o->gpus.n == 1,
+                                 [COL_CPU_TIME] = !o->cpu_time};
     char machine[640];
     placement_describe(&t->setups.setup[0].forward, machine, sizeof machine);
     char size[UNITS_TEXT];

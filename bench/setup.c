@@ -163,13 +163,14 @@ static struct args_texts variants_of(const struct bench_options *o, const struct
     return v;
 }
 
-/* Configuration number `i` of each variant with each number of threads, arithmetic, type of keys and
- * values and number of GPUs; the last changes fastest. */
+/* Configuration number `i` of each variant with each number of threads, arithmetic, type of keys
+ * and values and number of GPUs; the last changes fastest. */
 static struct setup_config config_of(const struct bench_options *o, const struct backend_entry *b,
                                      const struct args_texts *variants, int i)
 {
-    int gpus = i % o->gpus.n, rest = i / o->gpus.n, kv = rest % o->kv.n, act = (rest /= o->kv.n) % o->act.n,
-        t = (rest /= o->act.n) % o->threads.n, threads = o->threads.v[t];
+    int gpus = i % o->gpus.n, rest = i / o->gpus.n, kv = rest % o->kv.n,
+        act = (rest /= o->kv.n) % o->act.n, t = (rest /= o->act.n) % o->threads.n,
+        threads = o->threads.v[t];
     const int v = rest / o->threads.n, host = b->ops == &backend_cpu; /* variants and threads */
     return (struct setup_config){.backend = b->ops,
                                  .cpu = host ? setup_variant_name(variants->v[v])
@@ -194,8 +195,8 @@ int setups_open(struct setups *r, const struct model *m, const struct bench_opti
     if (!r->setup) return err_memory(e);
     for (int i = 0; i < n; i++) {
         r->setup[r->n].config = config_of(o, b, &variants, i);
-        r->setup[r->n++].config.own =
-            backend_own_text(b, &(struct backend_own){o->hip_library, 0, o->query_halves, o->exchange}, r->own);
+        r->setup[r->n++].config.own = backend_own_text(
+            b, &(struct backend_own){o->hip_library, 0, o->query_halves, o->exchange}, r->own);
         CHECK(r->setup[i].config.cpu);
     }
     if (check_memory(m, r, size, e)) return -1;

@@ -17,7 +17,7 @@ struct setup_config {
     const char *cpu; /* name of the variant */
     int threads;     /* 0 on a GPU */
     const struct numa *numa;
-    const char *own; /* of struct be_config */
+    const char *own;    /* of struct be_config */
     int device, n_gpus; /* from this device on */
     int by_layers;      /* several have layers, not shares of linears */
     enum act act;

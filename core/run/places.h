@@ -33,11 +33,11 @@ struct places {
     struct place_thread thread[PLACES];
     pthread_mutex_t lock;
     pthread_cond_t change;
-    const struct batch *batch; /* of the step that threads issue */
+    const struct batch *batch;  /* of the step that threads issue */
     unsigned n_steps, n_issued; /* steps; parts of them */
     int ends;                   /* the threads do */
-    char *stage;               /* rows on their way, twice the largest transfer */
-    struct be *pinner;         /* the place that page-locked the next; NULL: none did */
+    char *stage;                /* rows on their way, twice the largest transfer */
+    struct be *pinner;          /* the place that page-locked the next; NULL: none did */
     void *landing; /* buffers of places on the host that whole rows come to from a device, in memory
                       that it downloads to as it is */
     struct streams *streams;          /* NULL: none */

@@ -49,14 +49,13 @@ static void families_of_images(void **state)
 
 static void options_as_text(void **state)
 {
-    static const struct hip_options some[] = {
-        {.wait_seconds = 0},
-        {.wait_seconds = 7,
-         .query_halves = 1,
-         .exchange = HIP_EXCHANGE_HOST,
-         .library = "/a b/halves=2 wait=3/lib.so"},
-        {.query_halves = 2, .exchange = HIP_EXCHANGE_PEER},
-        {.wait_seconds = 600, .library = "x"}};
+    static const struct hip_options some[] = {{.wait_seconds = 0},
+                                              {.wait_seconds = 7,
+                                               .query_halves = 1,
+                                               .exchange = HIP_EXCHANGE_HOST,
+                                               .library = "/a b/halves=2 wait=3/lib.so"},
+                                              {.query_halves = 2, .exchange = HIP_EXCHANGE_PEER},
+                                              {.wait_seconds = 600, .library = "x"}};
     static const char *const wrong[] = {"wait=", "halves=1x", "wait=-1", "device=3", "wait=1 b=2"};
     char text[HIP_OPTIONS_BYTES];
     struct hip_options o;
