@@ -75,6 +75,7 @@ void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, cons
                                        : blocks.shared == 1 ? row->spread
                                                             : blocks.shared,
                              .cluster = row->in_clusters ? (unsigned)row->in_clusters : 1,
+                             .apart = row->op == FOR_EXCHANGE,
                              .args = args,
                              .bytes = bytes};
     if (hip_stream_add(h->stream, &l)) err_memory(&h->failed);

@@ -10,6 +10,7 @@ struct call {
     void *function;
     const char *name;
     unsigned grid[3], threads, shared, cluster;
+    int apart;
     uint32_t at, bytes; /* in args */
 };
 
@@ -133,6 +134,7 @@ int hip_stream_add(struct hip_stream *s, const struct launch *l)
     k->threads = l->threads;
     k->shared = l->shared;
     k->cluster = l->cluster;
+    k->apart = l->apart;
     k->at = (uint32_t)c->n_args;
     k->bytes = (uint32_t)l->bytes;
     memset(c->args + c->n_args + whole - 16, 0, 16);
@@ -153,7 +155,7 @@ static int issue(struct hip_stream *s, const char **name)
         *name = k->name;
         if (s->overlaps) { /* the first launch must wait for copies, too */
             struct cuda_launch_attribute attribute[] = {
-                {.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = i > 0},
+                {.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = i > 0 && !k->apart && !k[-1].apart},
                 {.id = CUDA_LAUNCH_CLUSTER, .value.cluster = {k->cluster, 1, 1}}};
             const struct cuda_launch_config config = {{k->grid[0], k->grid[1], k->grid[2]},
                                                       {k->threads, 1, 1},

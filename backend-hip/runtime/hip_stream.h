@@ -15,6 +15,7 @@ struct launch {
     unsigned threads; /* of a block */
     unsigned shared;  /* bytes of dynamic shared memory */
     unsigned cluster; /* blocks of a cluster, along x */
+    int apart;        /* neither it nor the next launch starts before the one ahead has ended */
     const void *args; /* [bytes] the kernel's one argument, copied */
     size_t bytes;
 };

@@ -104,8 +104,22 @@ static const struct cut *cut_of(const struct splitter *s, int buffer)
     return buffer < 0 ? NULL : &s->value[buffer].cut;
 }
 
+/* Whether the input of a linear is attention's result, perhaps gated. */
+static int reads_attention(const struct splitter *s, int i)
+{
+    const struct op *from = writer(s, i, s->p->op[i].in[0]);
+    if (from && from->kind == OP_GLU && from->in[1] >= 0)
+        for (int k = 0; k < 2; k++) {
+            const struct op *gated = writer(s, (int)(from - s->p->op), from->in[k]);
+            if (gated && gated->kind == OP_ATTEND) return 1;
+        }
+    return from && from->kind == OP_ATTEND;
+}
+
+/* Two places compute attention's output linear whole: that takes less time than an exchange more. */
 static int linears(struct splitter *s, int i, struct cut out[OP_OUTS])
 {
+    if (s->out->n_places == 2 && reads_attention(s, i)) return 0;
     const struct op *op = &s->p->op[i];
     int any = 0, k = op->kind == OP_EXPERTS ? op->as.experts.top_k : 1;
     for (int j = 0; j < op->n; j++) {

@@ -2,7 +2,7 @@
  * rows, for every rule of core/step/split.h; a transfer that is left out or puts columns in the
  * wrong place is noticed, and so are an exchange of linked GPUs that is left out, and one that is not
  * waited for. Places: two and three variants of the CPU, CPU and GPU, two to four GPUs (host code).
- * usage: places BUILD_DIR [LIBRARY N]: on N GPUs of a library instead */
+ * usage: places BUILD_DIR [LIBRARY N [NAME..]]: on N GPUs of a library instead */
 #include "backend-cpu/cpu.h"
 #include "backend-hip/hip.h"
 #include "backend-hip/hip_exchange.h"
@@ -12,7 +12,7 @@
 enum { N_STEPS = 5, MAX_LOGITS = N_STEPS * FIXTURE_SEQS };
 
 static struct model model;
-static int n_devices = 4; /* GPUs; places share them where these are fewer */
+static int verbose, n_devices = 4; /* GPUs; places share them where these are fewer */
 static char library[512], own[2][HIP_OPTIONS_BYTES]; /* exchange by the host, by peers' memory */
 
 /* The logits of a run: [MAX_LOGITS][vocab]. */
@@ -178,7 +178,7 @@ static void check_linked_mutants(const char *what, const struct config *c,
         } else {
             if (i < 0) hip_stop_peers((struct hip *)f.places->be[0]);
             else made = silence(f.places, i);
-            if (i < 0) setenv("FIBERS_LATE", "0,300", 1);
+            if (i < 0) setenv("FIBERS_LATE", "0,3000", 1);
             n += made;
             n_caught += made && !run(&f, &got) && !same(&got, want);
             unsetenv("FIBERS_LATE");
@@ -234,6 +234,7 @@ static void check_split(const char *what, const struct config *c, enum split_rul
     struct forward f;
     struct err e;
     struct run got = {.logits = malloc((size_t)MAX_LOGITS * (size_t)model.config.vocab * 4)};
+    if (verbose) fprintf(stderr, "%s\n", what);
     if (open_split(&f, c, rule, o, &e)) {
         check_that(0, "%s: %s", what, e.msg);
     } else {
@@ -364,12 +365,13 @@ int main(int argc, char **argv)
 {
     static const char *const fixtures[] = {"llama",       "gemma3-capped", "qwen3-moe",
                                            "qwen3.5-moe", "gpt-oss",       "gemma4"};
-    if (argc != 2 && argc != 4) return 2;
+    if (argc != 2 && argc < 4) return 2;
     fixture_begin(argv[1]);
     snprintf(library, sizeof library, "%s/tests/bin/libhip-fibers.so", argv[1]);
-    if (argc == 4) {
+    if (argc >= 4) {
         snprintf(library, sizeof library, "%s", argv[2]);
         n_devices = atoi(argv[3]);
+        verbose = 1;
     }
     for (int i = 0; i < 2; i++)
         hip_options_write(&(struct hip_options){.library = library,
@@ -377,10 +379,12 @@ int main(int argc, char **argv)
                                                               : HIP_EXCHANGE_HOST},
                           own[i], sizeof own[i]);
     setenv("FIBERS_DEVICES", "4", 1);
-    int gpu = argc == 4 || (!access(library, R_OK) && hip_image_name(0));
+    int gpu = argc >= 4 || (!access(library, R_OK) && hip_image_name(0));
     if (!gpu) skip("places on GPUs as host code: built without clang-19");
     for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
-        if (fixture_open(&model, fixtures[i])) continue;
+        int asked = argc <= 4;
+        for (int j = 4; j < argc; j++) asked |= !strcmp(argv[j], fixtures[i]);
+        if (!asked || fixture_open(&model, fixtures[i])) continue;
         for (size_t j = 0; j < sizeof arithmetics / sizeof *arithmetics; j++)
             check_arithmetic(fixtures[i], &arithmetics[j], gpu && i < 4, i == 0 || i == 2);
         model_close(&model);

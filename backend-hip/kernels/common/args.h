@@ -382,35 +382,35 @@ struct add_args {
 
 /* exchange.hip: OP_EXCHANGE. A device has a region of memory that others write, of these parts, all
  * [devices][EXCHANGE_BLOCKS]: messages of each sender that have arrived; messages to each receiver
- * that it has taken; rings of EXCHANGE_SLOTS messages of each sender. A message is a piece of the
- * slice of a block. Numbers of messages count from the opening on. */
+ * that it has taken; rings of EXCHANGE_SLOTS messages of each sender, and rings of marked ones. A
+ * message is a piece of the slice of a block. Every word of a marked message has the message's
+ * number beside it. Numbers of messages count from the opening on. */
 enum {
     EXCHANGE_DEVICES = 16,
     EXCHANGE_BLOCKS = 128,
-    EXCHANGE_SLOTS = 4,
-    EXCHANGE_FLOATS = 4096,  /* of a message, at most */
+    EXCHANGE_SLOTS = 2,
+    EXCHANGE_FLOATS = 16384, /* of a message, at most */
+    EXCHANGE_MARKED = 2048,  /* of a marked one */
     EXCHANGE_FLAG = 8,       /* words from one number to the next */
-    EXCHANGE_OF_BLOCK = 1024 /* floats of a slice, unless all blocks have more */
+    EXCHANGE_OF_BLOCK = 256  /* floats of a slice, unless all blocks have more */
 };
 #define EXCHANGE_FLAGS (4ull * EXCHANGE_DEVICES * EXCHANGE_BLOCKS * EXCHANGE_FLAG)
+#define EXCHANGE_RINGS(devices) (4ull * (devices) * EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_FLOATS)
 #define EXCHANGE_REGION(devices)                                                                   \
-    (2 * EXCHANGE_FLAGS +                                                                          \
-     4ull * (devices) * EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_FLOATS)
+    (2 * EXCHANGE_FLAGS + EXCHANGE_RINGS(devices) +                                                \
+     8ull * (devices) * EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_MARKED)
 
-struct exchange_table {
+struct exchange_args {
     void *region[EXCHANGE_DEVICES]; /* of each device */
     unsigned *count; /* [2][EXCHANGE_DEVICES][EXCHANGE_BLOCKS] messages sent to each device, and
                         taken from it */
     const unsigned *stop; /* of the host: not 0: nobody waits any more */
-};
-
-struct exchange_args {
-    const struct exchange_table *table;
     const float *own; /* [n][columns of this device] or NULL */
     float *out;       /* [n][width] or NULL */
     unsigned n, width;
     unsigned to; /* bit q: device q receives */
     int devices, device, blocks;
+    int is_marked; /* messages are: slices have EXCHANGE_MARKED floats at most */
     int at[EXCHANGE_DEVICES + 1]; /* columns at[q] .. at[q + 1] - 1 are device q's */
 };
 

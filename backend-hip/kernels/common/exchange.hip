@@ -19,11 +19,15 @@ DEVICE u32 *exchange_flag(void *region, int part, int q)
     return (u32 *)((u8 *)region + (u64)part * EXCHANGE_FLAGS) + number * EXCHANGE_FLAG;
 }
 
-DEVICE f32x4 *exchange_slot(void *region, int sender, u32 message)
+/* The slot of a message in the ring that a sender fills in a region; marked messages have rings of
+ * their own, behind the others. */
+DEVICE void *exchange_slot(const struct exchange_args *a, int to, int sender, u32 message)
 {
-    u64 ring = (u64)sender * EXCHANGE_BLOCKS + (u64)block_x();
-    return (f32x4 *)((u8 *)region + 2 * EXCHANGE_FLAGS +
-                     (ring * EXCHANGE_SLOTS + message % EXCHANGE_SLOTS) * EXCHANGE_FLOATS * 4);
+    u64 ring = (u64)sender * EXCHANGE_BLOCKS + (u64)block_x(),
+        slot = ring * EXCHANGE_SLOTS + message % EXCHANGE_SLOTS;
+    u8 *rings = (u8 *)a->region[to] + 2 * EXCHANGE_FLAGS;
+    return a->is_marked ? rings + EXCHANGE_RINGS(a->devices) + slot * EXCHANGE_MARKED * 8
+                        : rings + slot * EXCHANGE_FLOATS * 4;
 }
 
 /* The first float of block b's slice of n floats; a multiple of 4 but for the end. */
@@ -37,9 +41,10 @@ DEVICE u32 exchange_slice(u32 n, int b, int blocks)
 DEVICE void exchange_wait(const u32 *flag, u32 n, const u32 *stop)
 {
     for (u32 i = 1; (int)(signalled(flag) - n) < 0; i++) {
-        if (i % 256 == 0 && signalled(stop)) return;
+        if (i % PATIENCE == 0 && signalled(stop)) return;
         rest();
     }
+    trust_signal();
 }
 
 /* Puts floats first .. first + n - 1 of device q's columns, which are at `from`, into their places. */
@@ -75,63 +80,92 @@ DEVICE int exchange_chunks(const struct exchange_args *a, int q)
     return (int)((exchange_left(a, q, 0, &first) + EXCHANGE_FLOATS - 1) / EXCHANGE_FLOATS);
 }
 
+/* Writes message `number` for device `to`: floats first .. first + n - 1 of this device's columns. */
+DEVICE void exchange_write(const struct exchange_args *a, int to, u32 number, u32 first, u32 n)
+{
+    void *slot = exchange_slot(a, to, a->device, number);
+    const f32x4 *from = (const f32x4 *)(a->own + first);
+    if (a->is_marked) {
+        for (u32 i = (u32)thread(); i < n; i += THREADS)
+            send_8((u64 *)slot + i, (u64)(number + 1) << 32 | bits_of(a->own[first + i]));
+        return;
+    }
+    UNROLL_4 for (u32 i = (u32)thread(); i < n / 4; i += THREADS)
+        send_16((f32x4 *)slot + i, from[i]);
+    if (n % 4 && thread() == 0) {
+        f32x4 v = {0, 0, 0, 0};
+        for (u32 j = 0; j < n % 4; j++) v[j] = a->own[first + n / 4 * 4 + j];
+        send_16((f32x4 *)slot + n / 4, v);
+    }
+}
+
 /* Message `chunk` of this device's slice, to all who receive. */
-DEVICE void exchange_send(const struct exchange_args *a, const struct exchange_table *t,
-                          const struct exchange_peer *peer, const u32 *sent, int chunk)
+DEVICE void exchange_send(const struct exchange_args *a, const struct exchange_peer *peer,
+                          const u32 *sent, int chunk)
 {
     u32 first, left = exchange_left(a, a->device, chunk, &first),
                n = left < EXCHANGE_FLOATS ? left : EXCHANGE_FLOATS;
     if (peer->receives)
-        exchange_wait(peer->taken, peer->sent + (u32)chunk + 1 - EXCHANGE_SLOTS, t->stop);
+        exchange_wait(peer->taken, peer->sent + (u32)chunk + 1 - EXCHANGE_SLOTS, a->stop);
     barrier();
-    const f32x4 *from = (const f32x4 *)(a->own + first);
-    for (int to = 0; to < a->devices; to++) {
-        if (to == a->device || !(a->to >> to & 1)) continue;
-        f32x4 *slot = exchange_slot(t->region[to], a->device, sent[to] + (u32)chunk);
-        for (u32 i = (u32)thread(); i < n / 4; i += THREADS) send_16(slot + i, from[i]);
-        if (n % 4 && thread() == 0) {
-            f32x4 v = {0, 0, 0, 0};
-            for (u32 j = 0; j < n % 4; j++) v[j] = a->own[first + n / 4 * 4 + j];
-            send_16(slot + n / 4, v);
-        }
-    }
+    for (int to = 0; to < a->devices; to++)
+        if (to != a->device && a->to >> to & 1)
+            exchange_write(a, to, sent[to] + (u32)chunk, first, n);
+    if (a->is_marked) return;
     publish();
     barrier();
     if (peer->receives) signal(peer->arrived_there, peer->sent + (u32)chunk + 1);
 }
 
-/* Message `chunk` of every device that sends so many. */
-DEVICE void exchange_take(const struct exchange_args *a, const struct exchange_table *t,
-                          const struct exchange_peer *peer, const u32 *got, int chunk)
+/* Takes the words of a marked message of device q as they arrive. */
+DEVICE void exchange_take_marked(const struct exchange_args *a, int q, u32 number, u32 first, u32 n)
 {
-    if (chunk < peer->chunks) exchange_wait(peer->arrived, peer->got + (u32)chunk + 1, t->stop);
+    const u64 *slot = (const u64 *)exchange_slot(a, a->device, q, number);
+    u32 columns = (u32)(a->at[q + 1] - a->at[q]);
+    for (u32 i = (u32)thread(); i < n; i += THREADS) {
+        u64 word = received_8(slot + i);
+        for (u32 polls = 1; word >> 32 != number + 1; polls++) {
+            if (polls % PATIENCE == 0 && signalled(a->stop)) break;
+            rest();
+            word = received_8(slot + i);
+        }
+        u32 k = first + i, row = k / columns;
+        a->out[(u64)row * a->width + (u32)a->at[q] + (k - row * columns)] = f32_of((u32)word);
+    }
+}
+
+/* Message `chunk` of every device that sends so many. */
+DEVICE void exchange_take(const struct exchange_args *a, const struct exchange_peer *peer,
+                          const u32 *got, int chunk)
+{
+    if (!a->is_marked && chunk < peer->chunks)
+        exchange_wait(peer->arrived, peer->got + (u32)chunk + 1, a->stop);
     barrier();
     for (int q = 0; q < a->devices; q++) {
-        u32 first, left = exchange_left(a, q, chunk, &first);
-        if (q == a->device || !left) continue;
-        exchange_place(a, exchange_slot(t->region[a->device], q, got[q] + (u32)chunk), first,
-                       left < EXCHANGE_FLOATS ? left : EXCHANGE_FLOATS, q);
+        u32 first, left = exchange_left(a, q, chunk, &first), number = got[q] + (u32)chunk,
+                   n = left < EXCHANGE_FLOATS ? left : EXCHANGE_FLOATS;
+        if (q == a->device || !n) continue;
+        if (a->is_marked) exchange_take_marked(a, q, number, first, n);
+        else exchange_place(a, (const f32x4 *)exchange_slot(a, a->device, q, number), first, n, q);
     }
-    publish();
-    barrier();
-    if (chunk < peer->chunks) signal(peer->taken_there, peer->got + (u32)chunk + 1);
+    barrier(); /* all that was to be read has been */
+    if (chunk < peer->chunks) signal_taken(peer->taken_there, peer->got + (u32)chunk + 1);
 }
 
 /* Thread q: what there is between this device and device q. */
-DEVICE struct exchange_peer exchange_meet(const struct exchange_args *a,
-                                          const struct exchange_table *t, int receives)
+DEVICE struct exchange_peer exchange_meet(const struct exchange_args *a, int receives)
 {
     struct exchange_peer p;
     int q = thread();
     __builtin_memset(&p, 0, sizeof p);
     if (q >= a->devices || q == a->device) return p;
-    void *own = t->region[a->device], *other = t->region[q];
+    void *own = a->region[a->device], *other = a->region[q];
     p.arrived = exchange_flag(own, 0, q);
     p.taken = exchange_flag(own, 1, q);
     p.arrived_there = exchange_flag(other, 0, a->device);
     p.taken_there = exchange_flag(other, 1, a->device);
-    p.sent = t->count[q * EXCHANGE_BLOCKS + block_x()];
-    p.got = t->count[(EXCHANGE_DEVICES + q) * EXCHANGE_BLOCKS + block_x()];
+    p.sent = a->count[q * EXCHANGE_BLOCKS + block_x()];
+    p.got = a->count[(EXCHANGE_DEVICES + q) * EXCHANGE_BLOCKS + block_x()];
     p.receives = (int)(a->to >> q & 1);
     p.chunks = receives ? exchange_chunks(a, q) : 0;
     return p;
@@ -142,27 +176,26 @@ KERNEL(exchange, struct exchange_args)
     LDS(u32, sent, EXCHANGE_DEVICES);
     LDS(u32, got, EXCHANGE_DEVICES);
     const struct exchange_args *a = ARGS;
-    const struct exchange_table *t = a->table;
     int q = thread(), receives = (int)(a->to >> a->device & 1), n_sent = 0, n_got = 0,
         to_send = a->to & ~(1u << a->device) ? exchange_chunks(a, a->device) : 0, to_take = 0;
     for (int i = 0; i < a->devices && receives; i++) {
         int chunks = i == a->device ? 0 : exchange_chunks(a, i);
         if (chunks > to_take) to_take = chunks;
     }
-    const struct exchange_peer peer = exchange_meet(a, t, receives);
+    const struct exchange_peer peer = exchange_meet(a, receives);
     if (q < EXCHANGE_DEVICES) sent[q] = peer.sent, got[q] = peer.got;
     barrier();
-    while (n_sent < to_send && n_sent < EXCHANGE_SLOTS) exchange_send(a, t, &peer, sent, n_sent++);
+    while (n_sent < to_send && n_sent < EXCHANGE_SLOTS) exchange_send(a, &peer, sent, n_sent++);
     if (receives && a->own) {
         u32 first, n = exchange_left(a, a->device, 0, &first);
         exchange_place(a, (const f32x4 *)(a->own + first), first, n, a->device);
     }
     while (n_got < to_take || n_sent < to_send) {
-        if (n_got < to_take) exchange_take(a, t, &peer, got, n_got++);
-        if (n_sent < to_send) exchange_send(a, t, &peer, sent, n_sent++);
+        if (n_got < to_take) exchange_take(a, &peer, got, n_got++);
+        if (n_sent < to_send) exchange_send(a, &peer, sent, n_sent++);
     }
     if (peer.receives && to_send)
-        t->count[q * EXCHANGE_BLOCKS + block_x()] = peer.sent + (u32)to_send;
+        a->count[q * EXCHANGE_BLOCKS + block_x()] = peer.sent + (u32)to_send;
     if (peer.chunks)
-        t->count[(EXCHANGE_DEVICES + q) * EXCHANGE_BLOCKS + block_x()] = peer.got + (u32)peer.chunks;
+        a->count[(EXCHANGE_DEVICES + q) * EXCHANGE_BLOCKS + block_x()] = peer.got + (u32)peer.chunks;
 }

@@ -26,11 +26,17 @@
  *   signal(flag, n), signalled(flag)    writes and reads a word that another device or the host
  *                                       reads and writes: what this thread wrote before signal(),
  *                                       and the block before a barrier() behind publish(), is
- *                                       there for who has read the word
+ *                                       there for who has read the word and calls trust_signal(),
+ *                                       and for its block behind a barrier()
  *   publish()                           what this thread wrote is there for other devices before
  *                                       what the block signals behind the next barrier()
- *   send_16(p, v)                       stores 16 bytes in memory of another device or of the host
+ *   signal_taken(flag, n)               the same, but only says what the block has read
+ *   send_16(p, v), send_8(p, v)         stores 16 bytes in memory of another device or of the host;
+ *                                       8 bytes that arrive at once
+ *   received_8(p)                       8 bytes that another device or the host may write
  *   rest()                              in a loop that waits for another device
+ *   PATIENCE                            turns of such a loop, after which it asks the host
+ *                                       whether to go on: that is slow where many threads do
  *
  * -ffp-contract=off everywhere: fma32 is the only fused multiply-add. So the bits of a result
  * follow from the source, whatever it is inlined into, and kernels for one row and for sixteen
@@ -89,11 +95,25 @@ DEVICE void signal(u32 *flag, u32 n)
 }
 DEVICE u32 signalled(const u32 *flag)
 {
-    return __hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM);
+    return __hip_atomic_load(flag, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
+DEVICE void signal_taken(u32 *flag, u32 n)
+{
+    __hip_atomic_store(flag, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+DEVICE void trust_signal(void) { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 DEVICE void publish(void) { __builtin_amdgcn_fence(__ATOMIC_RELEASE, ""); }
 DEVICE void send_16(f32x4 *p, f32x4 v) { *p = v; }
+DEVICE void send_8(u64 *p, u64 v)
+{
+    __hip_atomic_store(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+DEVICE u64 received_8(const u64 *p)
+{
+    return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
 DEVICE void rest(void) { __builtin_amdgcn_s_sleep(1); }
+enum { PATIENCE = 1 << 14 };
 DEVICE float rcp_estimate(float x) { return __builtin_amdgcn_rcpf(x); }
 DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 
@@ -155,12 +175,28 @@ DEVICE void signal(u32 *flag, u32 n)
 DEVICE u32 signalled(const u32 *flag)
 {
     u32 n;
-    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(n) : "l"(flag) : "memory");
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(n) : "l"(flag) : "memory");
     return n;
 }
-DEVICE void publish(void) { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+DEVICE void signal_taken(u32 *flag, u32 n)
+{
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(n) : "memory");
+}
+DEVICE void trust_signal(void) { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+DEVICE void publish(void) {} /* signal()'s release holds for what the barrier has brought */
 DEVICE void send_16(f32x4 *p, f32x4 v) { *p = v; }
+DEVICE void send_8(u64 *p, u64 v)
+{
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+DEVICE u64 received_8(const u64 *p)
+{
+    u64 v;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
 DEVICE void rest(void) {}
+enum { PATIENCE = 1 << 16 };
 DEVICE float rcp_estimate(float x) { return __nvvm_rcp_approx_ftz_f(x); }
 DEVICE float rsqrt_estimate(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
 /* 2^x with a relative error of 2^-22; subnormal results are 0. */
@@ -199,10 +235,15 @@ DEVICE int take_numbers(int *counter, int n)
 DEVICE void set_bits(u32 *word, u32 bits) { *word |= bits; }
 DEVICE u32 shuffle_xor(u32 v, int lanes) { return fiber_shuffle(v, fiber_thread % 32 ^ lanes); }
 DEVICE void signal(u32 *flag, u32 n) { __atomic_store_n(flag, n, __ATOMIC_RELEASE); }
-DEVICE u32 signalled(const u32 *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
+DEVICE u32 signalled(const u32 *flag) { return __atomic_load_n(flag, __ATOMIC_RELAXED); }
+DEVICE void signal_taken(u32 *flag, u32 n) { __atomic_store_n(flag, n, __ATOMIC_RELEASE); }
+DEVICE void trust_signal(void) { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
 DEVICE void publish(void) { __atomic_thread_fence(__ATOMIC_RELEASE); }
 DEVICE void send_16(f32x4 *p, f32x4 v) { fiber_send(p, &v); }
+DEVICE void send_8(u64 *p, u64 v) { fiber_send_8(p, v); }
+DEVICE u64 received_8(const u64 *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 DEVICE void rest(void) { fiber_spin(); }
+enum { PATIENCE = 1 << 8 };
 DEVICE float rcp_estimate(float x) { return 1 / x; }
 DEVICE float rsqrt_estimate(float x) { return 1 / sqrtf(x); }
 

@@ -24,6 +24,7 @@ void *fiber_lds(size_t bytes);
 
 /* Stores 16 bytes in memory of another device. */
 void fiber_send(void *p, const void *bytes);
+void fiber_send_8(unsigned long long *p, unsigned long long v);
 
 /* A matrix instruction of AMD, of enum matrix_kind (amd/matrix.h), by the documented contents of
  * each lane: c += a b. Every thread of the wave reaches it; the lane is the thread's number modulo

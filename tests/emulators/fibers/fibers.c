@@ -741,14 +741,26 @@ int hipExtGetLinkTypeAndHopCount(int device, int peer, unsigned *type, unsigned 
     return OK;
 }
 
+/* Whether what is stored at p is to be corrupted. */
+static int corrupts(const void *p)
+{
+    enum { EACH = 5003 };
+    static FIBER_LOCAL unsigned n;
+    return ++n % EACH == 0 && peers_are("corrupt") && !is_of_host(p);
+}
+
 void fiber_send(void *p, const void *bytes)
 {
-    enum { EACH = 5003, WORDS = 4 };
-    static FIBER_LOCAL unsigned n;
+    enum { WORDS = 4 };
     unsigned word[WORDS];
     memcpy(word, bytes, sizeof word);
-    if (++n % EACH == 0 && peers_are("corrupt") && !is_of_host(p)) word[1] ^= 1u << 20;
+    if (corrupts(p)) word[1] ^= 1u << 20;
     memcpy(p, word, sizeof word);
+}
+
+void fiber_send_8(unsigned long long *p, unsigned long long v)
+{
+    __atomic_store_n(p, corrupts(p) ? v ^ 1u << 20 : v, __ATOMIC_RELAXED);
 }
 
 int hipMemcpyPeerAsync(void *d, int to, const void *src, int from, size_t bytes, void *stream)
