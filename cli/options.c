@@ -379,6 +379,11 @@ static const struct args_row table[] = {
      .help = "how they share the work: data gives each the model and sequences of its own, tensor "
              "a part of each layer, layers some of the layers; auto (default): data for a batch or "
              "an evaluation where the model fits one, else layers, and tensor for one sequence"},
+    {NAMES("--exchange"), TEXT(engine.exchange, "WAY"), DECIDES_NOTHING,
+     VALUES("auto", "peer", "host"), .needs = "--devices",
+     .help = "the memory through which GPUs exchange rows in the modes tensor and layers: each "
+             "other's, the host's, or (auto, default) each other's where a test finds that it "
+             "works, of AMD's over xGMI alone"},
     {NAMES("-ngl", "--gpu-layers", "--n-gpu-layers"), TEXT(engine.gpu_layers, "N|all|auto"),
      DECIDES("instruction set"), OFFERS("all", "auto", "0"),
      .help = "whole layers on the GPU: the last N, the CPU computes the others; 0: all on the CPU; "

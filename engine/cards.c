@@ -19,7 +19,7 @@ struct engine_card {
 
 int cards_say(const struct engine *g, int i, struct err *e)
 {
-    return g->o->n_devices > 1 ? err_prefix(e, "GPU %d", g->o->device_at[i]) : -1;
+    return g->n_whole > 1 ? err_prefix(e, "GPU %d", g->o->device_at[i]) : -1;
 }
 
 static void *open_forward(void *arg)
@@ -31,7 +31,7 @@ static void *open_forward(void *arg)
 
 int cards_begin(struct engine *g, const struct forward_options *f, struct err *e)
 {
-    const int n = g->o->n_devices - 1;
+    const int n = g->n_whole - 1;
     CHECK(n >= 0 && n < REPLICAS && !g->cards);
     if (n && !(g->cards = calloc((size_t)n, sizeof *g->cards))) return err_memory(e);
     for (g->n_cards = 0; g->n_cards < n; g->n_cards++) {

@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 
 /* Begins to pack the weights on the cards but the first, whose forward the engine opens meanwhile.
- * f [g->o->n_devices]: by card. */
+ * f [g->n_whole]: by card. */
 int cards_begin(struct engine *g, const struct forward_options *f, struct err *e);
 /* Waits for that, opens the schedulers beside g->sched, and g->replicas of all. RC: what became of
  * the first card; *e: its error. SUMS: engine_sums of it; if not NULL the cards must be alike. */

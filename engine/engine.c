@@ -131,11 +131,13 @@ static int find_budget(const struct engine *g, const struct forward_options *f, 
     const int is_mapped = g->mapped && !g->placement.entry[q]->probe;
     *what = is_limited ? "--gpu-memory"
             : is_told  ? "--mem"
-            : q        ? "the CPU's free memory"
-                       : "free memory";
+            : is_mapped ? "the CPU's free memory"
+                        : "free memory";
     if (is_told)
         return memory_parse(bytes, o->memory, e) ? err_prefix(e, "--mem %s", o->memory) : 0;
-    if (forward_available(g->placement.entry[q]->ops, f, bytes, e)) return -1;
+    struct forward_options own = *f;
+    if (g->placement.has_gpus) own.device = g->placement.place[q].device;
+    if (forward_available(g->placement.entry[q]->ops, &own, bytes, e)) return -1;
     *bytes = q && !*bytes ? UINT64_MAX / 2 : *bytes / 10 * 9;
     if (is_limited && placement_gpu_memory(o) < *bytes) *bytes = placement_gpu_memory(o);
     if (*bytes && is_mapped) {
@@ -279,33 +281,14 @@ static int place(struct engine *g, const struct forward_options *f, struct place
     return 0;
 }
 
-/* How the cards of a batch or evaluation share the work: data, where each has room for the model.
- */
-static int check_mode(const struct engine *g, int fits, struct err *e)
-{
-    const struct engine_options *o = g->o;
-    enum parallel mode;
-    if (o->n_devices < 2) return 0;
-    if (parallel_read(o->parallel_mode, &mode, e)) return -1;
-    if (mode == PARALLEL_AUTO) mode = fits ? PARALLEL_DATA : PARALLEL_LAYERS;
-    if (mode != PARALLEL_DATA)
-        return err_set(e,
-                       "--parallel-mode %s: is not there yet: data is, for models that fit a GPU",
-                       parallel_name(mode));
-    if (fits)
-        note(o, "parallel: data: each of %d GPUs has the model and up to %d sequences",
-             o->n_devices, o->n_seqs);
-    return 0;
-}
-
-/* The sizes of each card, by what it has free. */
+/* The sizes of each card, by what it has free; of places they are those of all. */
 static int choose_cards(const struct engine *g, const struct forward_options *f,
                         struct forward_options *card, struct err *e)
 {
     struct err first = {0};
-    if (g->o->n_devices > 1 && g->placement.n > 1)
+    if (g->n_whole > 1 && g->placement.n > 1)
         err_set(&first, "GPU %d: the model does not fit its free memory", g->o->device);
-    for (int i = 0; i < g->o->n_devices; i++) {
+    for (int i = 0; i < g->n_whole; i++) {
         struct err why = {0};
         card[i] = *f;
         card[i].device = g->o->device_at[i];
@@ -313,8 +296,52 @@ static int choose_cards(const struct engine *g, const struct forward_options *f,
         cards_say(g, i, &why);
         first = why;
     }
-    if (first.msg[0] && (g->o->n_devices == 1 || !check_mode(g, 0, e))) *e = first;
-    return first.msg[0] ? -1 : check_mode(g, 1, e);
+    if (!first.msg[0]) return 0;
+    *e = first;
+    return -1;
+}
+
+/* Whether all of the model has room on the first GPU, whose place this is. */
+static int fits_one(const struct engine *g, const struct forward_options *f, int is_one)
+{
+    struct forward_options sized = *f;
+    struct err why;
+    return g->placement.n == 1 && (is_one || !choose_sizes(g, &sized, &why));
+}
+
+/* How several GPUs share the work, and the places (devices.h): a batch or evaluation takes data
+ * where each GPU has room for the model, else layers; one sequence tensor where one has no room, or
+ * is slower. */
+static int share(struct engine *g, const struct forward_options *f, struct placement_room *room,
+                 int is_one, struct err *e)
+{
+    const struct engine_options *o = g->o;
+    const int tenths = is_one ? 10 : 9;
+    enum parallel mode;
+    g->n_whole = 1;
+    if (o->n_devices < 2) return place(g, f, room, tenths, e);
+    if (parallel_read(o->parallel_mode, &mode, e)) return -1;
+    if (mode == PARALLEL_AUTO || mode == PARALLEL_DATA) {
+        if (place(g, f, room, tenths, e)) return -1;
+        const int fits = fits_one(g, f, is_one);
+        if (mode == PARALLEL_AUTO && !fits) mode = is_one ? PARALLEL_TENSOR : PARALLEL_LAYERS;
+        else if (mode == PARALLEL_AUTO && is_one && placement_gains(&g->placement, o))
+            mode = PARALLEL_TENSOR;
+        else mode = PARALLEL_DATA;
+    }
+    if (mode == PARALLEL_DATA && is_one) {
+        note(o, "note: --devices: GPU %d alone computes the one sequence sooner", o->device);
+    } else if (mode == PARALLEL_DATA) {
+        g->n_whole = o->n_devices;
+        note(o, "parallel: data: each of %d GPUs has the model and up to %d sequences",
+             o->n_devices, o->n_seqs);
+    } else {
+        note(o, "parallel: %s: %d GPUs have %s", parallel_name(mode), o->n_devices,
+             mode == PARALLEL_TENSOR ? "a share of every layer" : "some of the layers each");
+        placement_close(&g->placement);
+        return placement_open_gpus(&g->placement, o, &g->model, g->entry, f, mode, e);
+    }
+    return 0;
 }
 
 /* ---- drafts */
@@ -392,31 +419,20 @@ int engine_open(struct engine *g, struct err *e)
                                     .gather = ops->asynchronous ? o->n_seqs / STARTS : 0,
                                     .draft_most = draft_most(g)};
     struct forward_options card[ENGINE_DEVICES];
-    if (place(g, &f, &room, 9, e) || choose_cards(g, &f, card, e) || cards_begin(g, card, e))
+    if (share(g, &f, &room, 0, e) || choose_cards(g, &f, card, e) || cards_begin(g, card, e))
         return -1;
     const int rc = open_sized(g, &card[0], &s, e);
     if (cards_end(g, &s, rc ? NULL : engine_sums(g), rc, e)) return -1;
     g->memory = (struct engine_memory){0};
-    for (int i = 0; i < o->n_devices; i++) {
+    for (int i = 0; i < g->n_whole; i++) {
         add_memory(g, &card[i]);
         say_memory(g, i, &card[i]);
     }
     return 0;
 }
 
-/* Several cards for one sequence. */
-static int check_one(const struct engine *g, struct err *e)
-{
-    enum parallel mode;
-    if (g->o->n_devices < 2) return 0;
-    if (parallel_read(g->o->parallel_mode, &mode, e)) return -1;
-    return err_set(e, "--parallel-mode %s: is not there yet for one sequence",
-                   parallel_name(mode == PARALLEL_AUTO ? PARALLEL_TENSOR : mode));
-}
-
 int engine_open_one(struct engine *g, const struct engine_one *one, struct err *e)
 {
-    if (check_one(g, e)) return -1;
     struct forward_options f = forward_of(g);
     const int drafts = draft_most(g);
     f.n_pages = f.max_pages = kv_pages(one->n_positions);
@@ -434,7 +450,7 @@ int engine_open_one(struct engine *g, const struct engine_one *one, struct err *
                                     .n_ctx = one->n_positions,
                                     .prefix_cache = has_store,
                                     .draft_most = drafts};
-    return place(g, &f, &room, 10, e) || open_sized(g, &f, &s, e) ? -1 : 0;
+    return share(g, &f, &room, 1, e) || open_sized(g, &f, &s, e) ? -1 : 0;
 }
 
 /* The context of a conversation, which is halved until the memory of all places holds it. */
@@ -444,7 +460,9 @@ static int choose_context(const struct engine *g, const struct forward_options *
     for (int q = 0; q < g->placement.n; q++) {
         const struct forward_need *need = &g->placement.need[q];
         uint64_t budget, fixed = need->weights + need->steps + need->state * (uint64_t)f->n_states;
-        if (forward_available(g->placement.entry[q]->ops, f, &budget, e)) return -1;
+        struct forward_options own = *f;
+        if (g->placement.has_gpus) own.device = g->placement.place[q].device;
+        if (forward_available(g->placement.entry[q]->ops, &own, &budget, e)) return -1;
         budget = budget / 10 * 9;
         if (!q && g->o->gpu_memory && placement_gpu_memory(g->o) < budget)
             budget = placement_gpu_memory(g->o);
@@ -463,7 +481,6 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     const struct backend *ops = g->entry->ops;
     struct forward_options f = forward_of(g);
     *n_ctx = engine_context(g);
-    if (check_one(g, e)) return -1;
     const int drafts = draft_most(g);
     f.max_rows = larger(g->o->n_batch < *n_ctx ? g->o->n_batch : *n_ctx, 1 + drafts);
     f.max_logits = 1 + drafts;
@@ -473,7 +490,7 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     int least = g->o->n_ctx || *n_ctx < FEWEST_POSITIONS ? *n_ctx : FEWEST_POSITIONS;
     struct placement_room room = {
         .least_pages = kv_pages(least), .most_pages = f.max_pages, .n_states = f.n_states};
-    if (place(g, &f, &room, 9, e) || choose_context(g, &f, n_ctx, e)) return -1;
+    if (share(g, &f, &room, 1, e) || choose_context(g, &f, n_ctx, e)) return -1;
     f.n_pages = f.max_pages = kv_pages(*n_ctx);
     const struct sched_options s = {.n_seqs = 1,
                                     .n_batch = f.max_rows,

@@ -26,6 +26,7 @@ struct engine {
     struct sched *sched; /* of the first card */
     /* All schedulers of engine_open; NULL otherwise. cards [n_cards]: those beside the first. */
     struct replicas *replicas;
+    int n_whole; /* cards that have all of the model, or its places: 1 but in data mode */
     struct engine_card *cards;
     int n_cards;
     struct prefix_store *store;  /* prompts on disk; NULL: none */

@@ -1,5 +1,5 @@
-/* placement.h: which backend computes which layers: one of them all, or a GPU and the CPU together
- * (core/step/split.h). Owns: the places of a run and the lists of layers that its split refers to.
+/* placement.h: which backend computes what: one of them all, a GPU and the CPU some layers each, or
+ * several GPUs shares of every layer or some layers each (core/step/split.h). Owns: the places of a run and the lists of layers that its split refers to.
  * Must not know: how many pages of keys and values there are, schedulers. */
 #ifndef ENGINE_PLACEMENT_H
 #define ENGINE_PLACEMENT_H
@@ -8,6 +8,7 @@
 #include "core/run/forward.h"
 #include "core/step/split.h"
 #include "engine/backends.h"
+#include "engine/devices.h"
 
 /* Place 0 has the embedding, the head and all results. */
 struct placement {
@@ -19,6 +20,7 @@ struct placement {
     uint8_t *lists;                   /* of want */
     int has_store;                    /* prompts are kept on disk */
     int n_layers;
+    int has_gpus;                    /* all places are GPUs */
     int may_stream;                  /* experts may come to the GPU (core/run/streams.h) */
     int n_gpu_layers, n_gpu_experts; /* layers on place 0; those of them whose experts are there */
     int n_experts;                   /* layers with experts */
@@ -48,6 +50,13 @@ int placement_open(struct placement *p, const struct engine_options *o, const st
 /* Of two places, whose lists there are: the last N layers are on the GPU, and of those with experts
  * the experts of the last K. */
 void placement_set(struct placement *p, const struct model *m, int n, int k);
+/* Several GPUs, those of the options, by tensor or by layers. */
+int placement_open_gpus(struct placement *p, const struct engine_options *o, const struct model *m,
+                        const struct backend_entry *entry, const struct forward_options *f,
+                        enum parallel mode, struct err *e);
+/* Whether the GPUs of the options would compute a single row sooner by tensor than the first of
+ * them alone, which has room for the model. */
+int placement_gains(const struct placement *p, const struct engine_options *o);
 void placement_close(struct placement *p);
 /* Fills p->need again, for other options F of a step. */
 int placement_need(struct placement *p, const struct model *m, const struct forward_options *f,

@@ -114,7 +114,7 @@ static int say_choices(const struct placement *p, const struct model *m,
 int split_table_say(const struct placement *p, const struct model *m,
                     const struct engine_options *o, const struct forward_options *f, struct err *e)
 {
-    if (p->n == 1) return 0;
+    if (p->n == 1 || p->has_gpus) return 0;
     if (!placement_is_exact(p))
         say(o,
             "note: with --act %s, the CPU's part in %s, bytes of answers are those of this split; "

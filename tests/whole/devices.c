@@ -1,7 +1,7 @@
-/* devices.c: several GPUs in one run, pretended by the host code of the kernels: batches and
- * evaluations in data mode have the bytes of one device and of the CPU, also when they are killed
- * or lose a card and go on with other cards; what is said of each card; what is refused. usage:
- * devices BUILD_DIR */
+/* devices.c: several GPUs in one run, pretended by the host code of the kernels: batches by data,
+ * tensor and layers have the bytes of one device and of the CPU, also when they are killed or lose
+ * a card and go on with other cards, and where peers' memory is broken; what is said of each card;
+ * what is refused. usage: devices BUILD_DIR */
 #include "tests/harness.h"
 
 #include <jansson.h>
@@ -232,6 +232,63 @@ static void killed(void)
     unsetenv("FIBERS_DEVICES");
 }
 
+/* ---- cards that compute together */
+
+static void together(void)
+{
+    struct process p;
+    start_over();
+    WITH("FIBERS_DEVICES=3") BATCH(&p, fibers, "all", "--parallel-mode", "tensor");
+    check(p.code == 0 && is_whole() && strstr(p.err, "the host's memory"),
+          "three cards by tensor, of AMD through the host: the bytes of the CPU", &p);
+    process_free(&p);
+    start_over();
+    WITH("FIBERS_DEVICES=2") BATCH(&p, cuda, "0,1", "--parallel-mode", "tensor");
+    check(p.code == 0 && is_whole() && strstr(p.err, "peers' memory"),
+          "two cards by tensor, through peers' memory and graphs: the bytes of the CPU", &p);
+    process_free(&p);
+    start_over();
+    WITH("FIBERS_DEVICES=2", "FIBERS_XGMI=1") BATCH(&p, fibers, "1,0", "--parallel-mode", "layers");
+    check(p.code == 0 && is_whole() && strstr(p.err, "peers' memory"),
+          "two cards by layers, with links of their own: the bytes of the CPU", &p);
+    process_free(&p);
+}
+
+/* Peers whose memory cannot be reached, or changes what is written there. */
+static void broken_peers(void)
+{
+    static const char *const how[] = {"FIBERS_PEER=none", "FIBERS_PEER=corrupt"},
+                             *const says[] = {"cannot reach the memory of device",
+                                              "arrives changed"};
+    for (int i = 0; i < 2; i++) {
+        struct process p;
+        start_over();
+        WITH("FIBERS_DEVICES=2", how[i]) BATCH(&p, cuda, "0,1", "--parallel-mode", "tensor");
+        check(p.code == 0 && is_whole() && strstr(p.err, "the host's memory"), how[i], &p);
+        process_free(&p);
+        start_over();
+        WITH("FIBERS_DEVICES=2", how[i])
+        BATCH(&p, cuda, "0,1", "--parallel-mode", "tensor", "--exchange", "peer");
+        check(is_one_line(&p, says[i]), says[i], &p);
+        process_free(&p);
+    }
+}
+
+/* One of several is lost: the others do not wait for it; what is done is kept for one card. */
+static void lost_together(void)
+{
+    struct process p;
+    start_over();
+    WITH("FIBERS_DEVICES=2", "FIBERS_LOST=,400")
+    BATCH(&p, fibers, "0,1", "--parallel-mode", "tensor", "--gpu-timeout", "20");
+    check(is_one_line(&p, "unspecified launch failure") && !strstr(p.err, "hangs"),
+          "a card is lost, and the other does not wait for it", &p);
+    process_free(&p);
+    WITH("FIBERS_DEVICES=1") BATCH(&p, fibers, "0", "-v");
+    check(p.code == 0 && is_whole() && strstr(p.err, "continuing: "), "one card goes on", &p);
+    process_free(&p);
+}
+
 /* ---- one line each */
 
 static void refuse(int code, const char *says, char *const options[])
@@ -391,6 +448,9 @@ int main(int argc, char **argv)
     } else {
         the_same_answers();
         faults();
+        together();
+        broken_peers();
+        lost_together();
         does_not_open("FIBERS_MEMORY=,3000000", "GPU 1: ");
         does_not_open("FIBERS_FAIL_ALLOC=,9", "GPU 1: ");
         only_alike();
