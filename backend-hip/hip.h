@@ -15,9 +15,9 @@ enum hip_exchange { HIP_EXCHANGE_AUTO, HIP_EXCHANGE_PEER, HIP_EXCHANGE_HOST };
 /* Its own options (be_config.own). As text: "wait=SECONDS halves=N exchange=N library=PATH" in any
  * order, each once or not at all; PATH is all that follows. */
 struct hip_options {
-    int wait_seconds;    /* a wait for the device that lasts longer is a failure; 0: 120 */
-    int query_halves;    /* ACT_F16: fp16 parts of a query in the attention of prompts; 1 or, 0 too,
-                            2 */
+    int wait_seconds; /* a wait for the device that lasts longer is a failure; 0: 120 */
+    int query_halves; /* ACT_F16: fp16 parts of a query in the attention of prompts; 1 or, 0 too,
+                         2 */
     enum hip_exchange exchange;
     const char *library; /* path of the runtime library; NULL: the first known one found */
 };

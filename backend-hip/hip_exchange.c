@@ -26,18 +26,9 @@ struct hip_link {
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
 
-void hip_stop_peers(const struct hip *h)
-{
-    for (int q = 0; h->link && q < h->link->n; q++) {
-        const struct hip *other = h->link->member[q];
-        if (other && other->link && other->link->stop)
-            __atomic_store_n(other->link->stop, 1, __ATOMIC_RELEASE);
-    }
-}
-
 const char *hip_link_text(const struct hip *h)
 {
-    return !h->link                              ? ""
+    return !h->link                            ? ""
            : h->link->way == HIP_EXCHANGE_PEER ? ", exchange of rows through peers' memory"
                                                : ", exchange of rows through the host's memory";
 }
@@ -125,7 +116,10 @@ void hip_unlink(struct hip *h)
     struct hip_link *l = h->link;
     if (!l) return;
     for (int q = 0; q < l->n; q++)
-        if (l->member[q] && l->member[q]->link) l->member[q]->link->member[l->place] = NULL;
+        if (l->member[q] && l->member[q]->link) {
+            l->member[q]->link->member[l->place] = NULL;
+            l->member[q]->stop[l->place] = NULL;
+        }
     if (!h->device->hung) {
         free_region(h);
         hip_free(&h->be, l->d_count);
@@ -186,7 +180,7 @@ enum { TEST_ROWS = 1024, TEST_COLUMNS = 1024, TEST_ROUNDS = 4, TEST_SECONDS = 20
 struct trial {
     struct hip *h;
     int n, q, round, rc;
-    uint32_t *host;     /* [TEST_ROWS][n][TEST_COLUMNS] */
+    uint32_t *host;      /* [TEST_ROWS][n][TEST_COLUMNS] */
     void *d_own, *d_out; /* columns of device q; those of all */
     struct err e;
     pthread_t thread;
@@ -217,8 +211,7 @@ static int ends(struct hip *h, struct err *e)
     }
     if (late) hip_stop_peers(h);
     if (hip_sync(&h->be, e)) return -1;
-    return late ? err_set(e, "device %d waits for rows that do not arrive", h->device->ordinal)
-                : 0;
+    return late ? err_set(e, "device %d waits for rows that do not arrive", h->device->ordinal) : 0;
 }
 
 static int compare(const struct trial *t, struct err *e)
@@ -376,6 +369,7 @@ int hip_link(struct be *const *be, int n, struct err *e)
     }
     for (int q = 0; q < n; q++)
         if (make_link(h, n, q, e)) return -1;
+    for (int q = 0; q < n * n; q++) h[q / n]->stop[q % n] = h[q % n]->link->stop;
     enum hip_exchange asked = h[0]->options.exchange;
     if (asked != HIP_EXCHANGE_AUTO)
         return try_way(h, n, asked, e) ? err_prefix(e, "%s", say(asked)) : 0;

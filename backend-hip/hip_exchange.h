@@ -11,8 +11,6 @@
 int hip_link(struct be *const *be, int n, struct err *e);
 /* Of hip_close: the device has no launches left; so have the others. */
 void hip_unlink(struct hip *h);
-/* Nobody waits for this device any more. */
-void hip_stop_peers(const struct hip *h);
 /* ", exchange of rows through ..", or "". */
 const char *hip_link_text(const struct hip *h);
 

@@ -137,7 +137,8 @@ struct hip {
     size_t step_bytes;
     void *d_sums;              /* [max_rows][max_stride] fp16 sums of paper/linear_paper.hip */
     int max_stride;
-    struct hip_link *link; /* to other devices (hip_exchange.c), or NULL */
+    struct hip_link *link;            /* to other devices (hip_exchange.c), or NULL */
+    uint32_t *stop[EXCHANGE_DEVICES]; /* of linked devices, on the host: not 0 ends their waits */
     void *d_stage; /* [STAGE_BYTES] staging buffer for weights before they are packed */
     struct hip_upload upload[UPLOADS];
     unsigned n_uploads;

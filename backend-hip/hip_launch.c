@@ -1,6 +1,12 @@
 #include "backend-hip/hip_launch.h"
 
-#include "backend-hip/hip_exchange.h"
+#include "backend-hip/hip_internal.h"
+
+void hip_stop_peers(const struct hip *h)
+{
+    for (int q = 0; q < EXCHANGE_DEVICES; q++)
+        if (h->stop[q]) __atomic_store_n(h->stop[q], 1, __ATOMIC_RELEASE);
+}
 
 void hip_fail(struct hip *h, int code, const char *what)
 {
@@ -71,7 +77,7 @@ void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, cons
                              .name = row->name,
                              .grid = {(unsigned)blocks.x, (unsigned)blocks.y, (unsigned)blocks.z},
                              .threads = row->threads,
-                             .shared = !blocks.shared      ? row->shared
+                             .shared = !blocks.shared       ? row->shared
                                        : blocks.shared == 1 ? row->spread
                                                             : blocks.shared,
                              .cluster = row->in_clusters ? (unsigned)row->in_clusters : 1,

@@ -10,6 +10,8 @@ struct hip;
 
 /* Records the first failure; code 0: none. what: a string that outlives the device. */
 void hip_fail(struct hip *h, int code, const char *what);
+/* No linked device waits for this one any more. */
+void hip_stop_peers(const struct hip *h);
 /* Every entry of the backend's table begins with it: calls of the runtime mean this device. */
 void hip_use(struct hip *h);
 /* Finds the kernels of the device's image, each of which is loaded before its first launch. Absent

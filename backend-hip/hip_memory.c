@@ -5,7 +5,6 @@
  * Must not know: what is stored. */
 #include "backend-hip/hip_memory.h"
 
-#include "backend-hip/hip_exchange.h"
 #include "core/base/clock.h"
 
 #include <sched.h>

@@ -51,9 +51,8 @@ static void hip_write_own(const struct backend_own *o, char *out, size_t cap)
 {
     _Static_assert((int)BACKEND_OWN_BYTES == (int)HIP_OPTIONS_BYTES, "room for hip's text");
     static const char *const way[] = {"auto", "peer", "host"};
-    struct hip_options own = {.wait_seconds = o->wait_seconds,
-                              .query_halves = o->query_halves,
-                              .library = o->library};
+    struct hip_options own = {
+        .wait_seconds = o->wait_seconds, .query_halves = o->query_halves, .library = o->library};
     for (int i = HIP_EXCHANGE_AUTO; o->exchange && i <= HIP_EXCHANGE_HOST; i++)
         if (!strcmp(o->exchange, way[i])) own.exchange = (enum hip_exchange)i;
     hip_options_write(&own, out, cap);

@@ -129,8 +129,8 @@ static int find_budget(const struct engine *g, const struct forward_options *f, 
     const struct engine_options *o = g->o;
     const int is_limited = !q && o->gpu_memory, is_told = !q && o->memory;
     const int is_mapped = g->mapped && !g->placement.entry[q]->probe;
-    *what = is_limited ? "--gpu-memory"
-            : is_told  ? "--mem"
+    *what = is_limited  ? "--gpu-memory"
+            : is_told   ? "--mem"
             : is_mapped ? "the CPU's free memory"
                         : "free memory";
     if (is_told)

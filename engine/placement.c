@@ -305,8 +305,9 @@ int placement_open_gpus(struct placement *p, const struct engine_options *o, con
         return err_set(e, "--parallel-mode %s: --backend %s cannot do that", parallel_name(mode),
                        entry->ops->name);
     if (placement_asks(o))
-        return err_set(e, "--parallel-mode %s: not with --gpu-layers, --experts-on, --n-cpu-moe, "
-                          "--cpu-moe, --gpu-memory",
+        return err_set(e,
+                       "--parallel-mode %s: not with --gpu-layers, --experts-on, --n-cpu-moe, "
+                       "--cpu-moe, --gpu-memory",
                        parallel_name(mode));
     p->has_store = o->prefix_dir != NULL;
     p->n_layers = p->n_gpu_layers = m->config.n_layers;
@@ -315,8 +316,8 @@ int placement_open_gpus(struct placement *p, const struct engine_options *o, con
     p->n = o->n_devices;
     if (mode == PARALLEL_LAYERS && p->n > p->n_layers)
         return err_set(e, "--parallel-mode layers: %d devices for %d layers", p->n, p->n_layers);
-    p->want = (struct split_want){
-        .rule = mode == PARALLEL_LAYERS ? SPLIT_LAYERS : SPLIT_OUTPUTS, .n_places = p->n};
+    p->want = (struct split_want){.rule = mode == PARALLEL_LAYERS ? SPLIT_LAYERS : SPLIT_OUTPUTS,
+                                  .n_places = p->n};
     for (int q = 0; q < p->n; q++) {
         p->entry[q] = entry;
         p->place[q] = (struct forward_place){entry->ops,   f->variant,      f->own,

@@ -1,6 +1,7 @@
 /* placement.h: which backend computes what: one of them all, a GPU and the CPU some layers each, or
- * several GPUs shares of every layer or some layers each (core/step/split.h). Owns: the places of a run and the lists of layers that its split refers to.
- * Must not know: how many pages of keys and values there are, schedulers. */
+ * several GPUs shares of every layer or some layers each (core/step/split.h). Owns: the places of a
+ * run and the lists of layers that its split refers to. Must not know: how many pages of keys and
+ * values there are, schedulers. */
 #ifndef ENGINE_PLACEMENT_H
 #define ENGINE_PLACEMENT_H
 

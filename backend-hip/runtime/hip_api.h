@@ -57,7 +57,8 @@ struct cuda_launch_config {
  * allocation and of a query. */
 enum { HIP_OUT_OF_MEMORY = 2, HIP_NOT_READY = 600, HIP_PEER_ALREADY = 704 };
 
-/* Flags of host_alloc in both, the last of HIP alone; of hip_alloc_fine; a type of hip_link_type. */
+/* Flags of host_alloc in both, the last of HIP alone; of hip_alloc_fine; a type of hip_link_type.
+ */
 enum {
     HOST_PORTABLE = 1,
     HOST_MAPPED = 2,
@@ -119,7 +120,7 @@ struct hip_api {
     int (*hip_link_type)(int device, int peer, unsigned *type,
                          unsigned *hops); /* hipExtGetLinkTypeAndHopCount, optional */
     int (*cuda_enable_peer)(void *context, unsigned flags); /* cuCtxEnablePeerAccess, optional */
-    int (*cuda_error)(int code, const char **text);    /* cuGetErrorString */
+    int (*cuda_error)(int code, const char **text);         /* cuGetErrorString */
     int (*cuda_attribute)(int *value, int attribute, int device); /* cuDeviceGetAttribute */
     int (*cuda_context)(void **context, int device);              /* cuDevicePrimaryCtxRetain */
     int (*cuda_set_context)(void *context);                       /* cuCtxSetCurrent */

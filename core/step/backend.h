@@ -87,8 +87,8 @@ struct backend {
     /* Bytes of one page of KV_PAGE positions of one cache. */
     size_t (*kv_page_bytes)(enum kv_type t, const struct kv_cache *kv);
 
-    /* Links open backends as places 0 .. n-1 of a run, which may compile plans with OP_EXCHANGE from
-     * then on and are to be closed together. NULL: it has no OP_EXCHANGE. */
+    /* Links open backends as places 0 .. n-1 of a run, which may compile plans with OP_EXCHANGE
+     * from then on and are to be closed together. NULL: it has no OP_EXCHANGE. */
     int (*link)(struct be *const *be, int n, struct err *e);
 
     /* Compiles a plan whose numbers stand for the memory *m: chooses kernels, fuses operations,

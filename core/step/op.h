@@ -84,10 +84,11 @@
  *                 logit is NaN
  * OP_EXCHANGE     of a plan of several places (split.h), which all compute it: out0 [rows][groups]
  *                 [width], where place q of `to` has it: columns at[q] .. at[q + 1] - 1 of each
- *                 group are place q's in0 [rows][groups][at[q + 1] - at[q]]; absent in0: it has none
- * States: OP_CONV and OP_DELTA read the state of sequence s from slot state_from[s] (-1: zeros) of
- * their state and write it to slot state_to[s] after the sequence's last row of the step. Rows of a
- * sequence are computed one after another, so results do not depend on where steps are cut. */
+ *                 group are place q's in0 [rows][groups][at[q + 1] - at[q]]; absent in0: it has
+ * none States: OP_CONV and OP_DELTA read the state of sequence s from slot state_from[s] (-1:
+ * zeros) of their state and write it to slot state_to[s] after the sequence's last row of the step.
+ * Rows of a sequence are computed one after another, so results do not depend on where steps are
+ * cut. */
 enum op_kind {
     OP_EMBED,
     OP_ANGLES,

@@ -116,7 +116,8 @@ static int reads_attention(const struct splitter *s, int i)
     return from && from->kind == OP_ATTEND;
 }
 
-/* Two places compute attention's output linear whole: that takes less time than an exchange more. */
+/* Two places compute attention's output linear whole: that takes less time than an exchange more.
+ */
 static int linears(struct splitter *s, int i, struct cut out[OP_OUTS])
 {
     if (s->out->n_places == 2 && reads_attention(s, i)) return 0;

@@ -1,8 +1,8 @@
 /* places.c: a run on several places has the bits of one: logits of prompts in chunks and of decode
  * rows, for every rule of core/step/split.h; a transfer that is left out or puts columns in the
- * wrong place is noticed, and so are an exchange of linked GPUs that is left out, and one that is not
- * waited for. Places: two and three variants of the CPU, CPU and GPU, two to four GPUs (host code).
- * usage: places BUILD_DIR [LIBRARY N [NAME..]]: on N GPUs of a library instead */
+ * wrong place is noticed, and so are an exchange of linked GPUs that is left out, and one that is
+ * not waited for. Places: two and three variants of the CPU, CPU and GPU, two to four GPUs (host
+ * code). usage: places BUILD_DIR [LIBRARY N [NAME..]]: on N GPUs of a library instead */
 #include "backend-cpu/cpu.h"
 #include "backend-hip/hip.h"
 #include "backend-hip/hip_exchange.h"
@@ -68,8 +68,9 @@ static const char *const machine_name[] = {"avx2", "scalar", "auto", "gpu", "gpu
 
 static struct forward_place place_of(enum machine m, int q, enum act act)
 {
-    return m >= GPU ? (struct forward_place){&backend_hip, "auto", own[m - GPU], 2, q % n_devices, act}
-                    : (struct forward_place){&backend_cpu, machine_name[m], NULL, 2, 0, act};
+    return m >= GPU
+               ? (struct forward_place){&backend_hip, "auto", own[m - GPU], 2, q % n_devices, act}
+               : (struct forward_place){&backend_cpu, machine_name[m], NULL, 2, 0, act};
 }
 
 enum { MOST_PLACES = 4 };
@@ -78,13 +79,11 @@ struct config {
     enum machine machine[MOST_PLACES];
     int gpu;
 };
-static const struct config configs[] = {{2, {AVX2, SCALAR}, 0},
-                                        {3, {AUTO, SCALAR, AVX2}, 0},
-                                        {2, {SCALAR, GPU}, 1},
-                                        {2, {GPU, GPU}, 1},
-                                        {2, {GPU_PEER, GPU_PEER}, 1},
-                                        {3, {GPU_PEER, GPU_PEER, GPU_PEER}, 1},
-                                        {4, {GPU, GPU, GPU, GPU}, 1}};
+static const struct config configs[] = {
+    {2, {AVX2, SCALAR}, 0},       {3, {AUTO, SCALAR, AVX2}, 0},
+    {2, {SCALAR, GPU}, 1},        {2, {GPU, GPU}, 1},
+    {2, {GPU_PEER, GPU_PEER}, 1}, {3, {GPU_PEER, GPU_PEER, GPU_PEER}, 1},
+    {4, {GPU, GPU, GPU, GPU}, 1}};
 static int is_linked(const struct config *c) { return c->machine[0] >= GPU; }
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
@@ -354,7 +353,8 @@ static void check_arithmetic(const char *name, const struct arithmetic *a, int g
             snprintf(what, sizeof what, "%s, %s, %d places (%s, %s), by %s", name, a->name, c->n,
                      machine_name[c->machine[0]], machine_name[c->machine[1]], rule_name[rule]);
             int breaks = i == 0 || (i == 4 && rule == SPLIT_OUTPUTS);
-            check_split(what, c, rule, &o, &want, mutants && breaks && a->act == ACT_I16 &&
+            check_split(what, c, rule, &o, &want,
+                        mutants && breaks && a->act == ACT_I16 &&
                             !(is_linked(c) && !has_experts()));
         }
     if (gpu && a->act == ACT_I16 && has_experts()) check_streams(name, &o, &want);
@@ -374,10 +374,10 @@ int main(int argc, char **argv)
         verbose = 1;
     }
     for (int i = 0; i < 2; i++)
-        hip_options_write(&(struct hip_options){.library = library,
-                                                .exchange = i ? HIP_EXCHANGE_PEER
-                                                              : HIP_EXCHANGE_HOST},
-                          own[i], sizeof own[i]);
+        hip_options_write(
+            &(struct hip_options){.library = library,
+                                  .exchange = i ? HIP_EXCHANGE_PEER : HIP_EXCHANGE_HOST},
+            own[i], sizeof own[i]);
     setenv("FIBERS_DEVICES", "4", 1);
     int gpu = argc >= 4 || (!access(library, R_OK) && hip_image_name(0));
     if (!gpu) skip("places on GPUs as host code: built without clang-19");
