@@ -107,7 +107,7 @@ static void fill(const struct made *m, uint8_t *p)
         if (m->type == 0) memcpy(p + i, &f, 4);
         else memcpy(p + i + (m->type == 14 ? 208 : 0), &h, 2);
         const uint16_t least = f16_from_f32(-3 * f);
-        if (m->type == 3) memcpy(p + i + 2, &least, 2);
+        if (m->type == 3 || m->type == 12) memcpy(p + i + 2, &least, 2);
     }
 }
 
@@ -497,6 +497,27 @@ static void refused(void **state)
     }
 }
 
+/* The quantizer takes what is refused here: K-quants, exactly. */
+static void quantized(void **state)
+{
+    struct modelfile m;
+    struct err e;
+    char program[400], command[1000];
+    (void)state;
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    assert_in_range(n, 1, sizeof program - 2);
+    program[n] = 0;
+    for (int i = 0; i < 3; i++) *strrchr(program, '/') = 0; /* BUILD/tests/bin/unit_gguf */
+    make(&(struct change){.type_of_v = 12});
+    write_bytes(file.p, file.n);
+    unlink(out);
+    snprintf(command, sizeof command, "%s/opt4gptq-quantize -q --no-calibration --group 32 %s %s",
+             program, path, out);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(mf_open(&m, out, &e), 0);
+    mf_close(&m);
+}
+
 /* Opens what lies under the path; if that succeeds, all tensors can be read. */
 static int open_and_read(void)
 {
@@ -559,7 +580,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks),  cmocka_unit_test(model),   cmocka_unit_test(converted),
-        cmocka_unit_test(refused), cmocka_unit_test(damaged),
+        cmocka_unit_test(refused), cmocka_unit_test(quantized), cmocka_unit_test(damaged),
     };
     return cmocka_run_group_tests(tests, open_dir, close_dir);
 }
