@@ -36,7 +36,7 @@ const char *hip_paper_variant_name(int i);
 const char *hip_pattern_name(int i);
 /* Launches of pattern i on an open backend; those replayed from a graph are not counted. */
 long hip_pattern_count(const struct be *be, int i);
-/* Whether the open backend's device and variant have the kernels of pattern i. */
+/* Whether the open backend's device and variant have the kernels of pattern i, and the links. */
 int hip_has_pattern(const struct be *be, int i);
 /* Architecture i that kernels are embedded for; NULL after the last. None in a build without a
  * compiler for kernels. */

@@ -36,6 +36,7 @@ int hip_has_pattern(const struct be *be, int i)
     const struct hip *h = (const struct hip *)be;
     if ((hip_patterns[i].regime >= EXACT_ROWS) != hip_is_exact(h)) return 0;
     if (hip_patterns[i].regime == SINGLE_ROW && h->pinned >= 0) return 0;
+    if (hip_patterns[i].kind[0] == OP_EXCHANGE && !h->link) return 0;
     return hip_patterns[i].needs == K_COUNT || hip_has(h, (enum hip_kernel)hip_patterns[i].needs);
 }
 

@@ -579,7 +579,7 @@ static int close_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks),  cmocka_unit_test(model),   cmocka_unit_test(converted),
+        cmocka_unit_test(blocks),  cmocka_unit_test(model),     cmocka_unit_test(converted),
         cmocka_unit_test(refused), cmocka_unit_test(quantized), cmocka_unit_test(damaged),
     };
     return cmocka_run_group_tests(tests, open_dir, close_dir);
