@@ -115,11 +115,12 @@ void hip_unlink(struct hip *h)
 {
     struct hip_link *l = h->link;
     if (!l) return;
-    for (int q = 0; q < l->n; q++)
-        if (l->member[q] && l->member[q]->link) {
-            l->member[q]->link->member[l->place] = NULL;
-            l->member[q]->stop[l->place] = NULL;
-        }
+    for (int q = 0; q < l->n; q++) {
+        struct hip *other = l->member[q];
+        if (!other || !other->link) continue;
+        other->link->member[l->place] = NULL;
+        other->stop[l->place] = NULL;
+    }
     if (!h->device->hung) {
         free_region(h);
         hip_free(&h->be, l->d_count);

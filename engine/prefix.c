@@ -58,10 +58,11 @@ static void say_depends(const struct engine *g, const char *sums, char *text, si
     hash_model(&g->model.file, model);
     int n = snprintf(text, cap,
                      "program %s %s; model %s; act %s; kv %s; backend %s; layout %s; sums %s; "
-                     "variant %s; query halves %d; long %d",
+                     "variant %s; query halves %d; long %d; places %d by %s",
                      OPT4GPTQ_VERSION, args_commit(), model, o->act, o->kv, backend,
                      is_cpu ? backend : g->identity, sums ? sums : "exact",
-                     is_cpu ? "any" : o->variant, o->query_halves, is_long(g));
+                     is_cpu ? "any" : o->variant, o->query_halves, is_long(g), g->placement.n,
+                     g->placement.want.rule == SPLIT_OUTPUTS ? "outputs" : "layers");
     CHECK(n > 0 && (size_t)n < cap);
 }
 

@@ -274,6 +274,37 @@ static void broken_peers(void)
     }
 }
 
+/* A prompt that is kept on disk is read by the same split alone: others have other pages. */
+static void kept_prompts(void)
+{
+    static char *const how[][5] = {{"--devices", "0,1", "--parallel-mode", "tensor", NULL},
+                                   {"--devices", "1", NULL},
+                                   {"--devices", "0,1", "--parallel-mode", "layers", NULL}};
+    char ids[1000] = "", *first = NULL, store[320];
+    for (int i = 0; i < 150; i++) sprintf(ids + strlen(ids), i ? ",%d" : "%d", 3 + i * 7 % 90);
+    snprintf(store, sizeof store, "%s/store", dir);
+    setenv("FIBERS_DEVICES", "2", 1);
+    for (int i = 0; i < 6; i++) { /* each a second time, out of its own pages */
+        struct process p;
+        char *argv[24] = {run_bin,       "-m",
+                          model,         "--prompt-ids",
+                          ids,           "-n",
+                          "4",           "--format",
+                          "ids",         "-v",
+                          "--same-bits", "--hip-library",
+                          cuda,          "--prefix-cache-dir",
+                          store};
+        for (int k = 0; how[i % 3][k]; k++) argv[15 + k] = how[i % 3][k];
+        process_run(&p, argv, NULL);
+        if (!first) first = strdup(p.out);
+        check(p.code == 0 && *p.out && !strcmp(p.out, first),
+              "prompts on disk are those of the same split", &p);
+        process_free(&p);
+    }
+    free(first);
+    unsetenv("FIBERS_DEVICES");
+}
+
 /* One of several is lost: the others do not wait for it; what is done is kept for one card. */
 static void lost_together(void)
 {
@@ -450,6 +481,7 @@ int main(int argc, char **argv)
         faults();
         together();
         broken_peers();
+        kept_prompts();
         lost_together();
         does_not_open("FIBERS_MEMORY=,3000000", "GPU 1: ");
         does_not_open("FIBERS_FAIL_ALLOC=,9", "GPU 1: ");
