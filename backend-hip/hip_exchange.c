@@ -175,7 +175,7 @@ void hip_exchange(struct hip *h, const struct be_plan *p, int op)
 
 /* ---- the test */
 
-enum { TEST_ROWS = 1024, TEST_COLUMNS = 1024, TEST_ROUNDS = 4, TEST_SECONDS = 20 };
+enum { TEST_ROWS = 512, TEST_COLUMNS = 1024, TEST_ROUNDS = 4, TEST_SECONDS = 20 };
 
 /* A device's part of the test, on a thread of its own. */
 struct trial {

@@ -1,5 +1,7 @@
 #include "engine/cards.h"
 
+#include "engine/devices.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,11 +53,7 @@ static int check_alike(struct engine *g, const char *sums, struct err *e)
     for (int i = 0; i < g->n_cards; i++) {
         struct engine_card *c = &g->cards[i];
         g->entry->identify(c->forward.be, c->identity, sizeof c->identity);
-        if (sums && strcmp(sums, c->identity))
-            return err_set(e,
-                           "--devices: in --act %s answers depend on the card, and these are "
-                           "different: %s, %s (--same-bits makes all alike)",
-                           g->o->act, sums, c->identity);
+        if (sums && devices_are_alike(g->o->act, sums, c->identity, e)) return -1;
     }
     return 0;
 }

@@ -20,6 +20,16 @@ int parallel_read(const char *name, enum parallel *mode, struct err *e)
 
 const char *parallel_name(enum parallel mode) { return mode_names[mode]; }
 
+int devices_are_alike(const char *act, const char *first, const char *other, struct err *e)
+{
+    return strcmp(first, other)
+               ? err_set(e,
+                         "--devices: in --act %s answers depend on the card, and these are "
+                         "different: %s, %s (--same-bits makes all alike)",
+                         act, first, other)
+               : 0;
+}
+
 static int add(int device[ENGINE_DEVICES], int *n, long number, struct err *e)
 {
     for (int i = 0; i < *n; i++)

@@ -350,11 +350,7 @@ static int check_alike(const struct placement *p, const struct forward *f, struc
     p->entry[0]->identify(forward_be(f, 0), first, sizeof first);
     for (int q = 1; q < p->n; q++) {
         p->entry[q]->identify(forward_be(f, q), other, sizeof other);
-        if (strcmp(first, other))
-            return err_set(e,
-                           "--devices: in --act %s answers depend on the card, and these are "
-                           "different: %s, %s (--same-bits makes all alike)",
-                           act_formats[p->place[q].act].name, first, other);
+        if (devices_are_alike(act_formats[p->place[q].act].name, first, other, e)) return -1;
     }
     return 0;
 }
