@@ -18,8 +18,8 @@ int devices_settle(struct engine_options *o, struct err *e);
 /* The mode with this name; NULL is auto. -1: there is none. */
 int parallel_read(const char *name, enum parallel *mode, struct err *e);
 const char *parallel_name(enum parallel mode);
-/* Where sums are not exact in arithmetic ACT, answers depend on the card: -1 where two that identify
- * themselves so are not of one kind. */
+/* Where sums are not exact in arithmetic ACT, answers depend on the card: -1 where two that
+ * identify themselves so are not of one kind. */
 int devices_are_alike(const char *act, const char *first, const char *other, struct err *e);
 
 #endif

@@ -449,10 +449,16 @@ static void only_alike(void)
         struct process p;
         start_over();
         WITH("FIBERS_DEVICES=2", "FIBERS_NAME=,other")
-        process_run(&p,
-                    (char *[]){run_bin, "-m", model, "-i", in, "-o", out, "--format", "ids",
-                               "--act", "f16", "-c", "64", "--hip-library", fibers, "--devices",
-                               "0,1", "--parallel-mode", modes[i], NULL},
+        process_run(&p, (char *[]){run_bin,  "-m",
+                                   model,    "-i",
+                                   in,       "-o",
+                                   out,      "--format",
+                                   "ids",    "--act",
+                                   "f16",    "-c",
+                                   "64",     "--hip-library",
+                                   fibers,   "--devices",
+                                   "0,1",    "--parallel-mode",
+                                   modes[i], NULL},
                     NULL);
         check(is_one_line(&p, "answers depend on the card"), "in f16 the cards must be alike", &p);
         process_free(&p);
