@@ -179,6 +179,8 @@ static void ends_and_goes_on(const char *fault, const char *says, char *other)
     process_free(&p);
 }
 
+static void lost_together(void);
+
 static void faults(void)
 {
     const char *options = getenv("ASAN_OPTIONS");
@@ -186,6 +188,7 @@ static void faults(void)
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* what such a device has is given up with it */
     ends_and_goes_on("FIBERS_LOST=,220", "GPU 1: fibers: ", "0,2");
     ends_and_goes_on("FIBERS_HANG=,,150", "GPU 2: fibers: the device hangs", "1");
+    lost_together();
     setenv("ASAN_OPTIONS", before, 1);
     free(before);
 }
@@ -493,7 +496,6 @@ int main(int argc, char **argv)
         together();
         broken_peers();
         kept_prompts();
-        lost_together();
         does_not_open("FIBERS_MEMORY=,3000000", "GPU 1: ");
         does_not_open("FIBERS_FAIL_ALLOC=,9", "GPU 1: ");
         only_alike();
