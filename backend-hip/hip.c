@@ -258,6 +258,7 @@ const struct backend backend_hip = {
     .await = hip_await,
     .kv_page_bytes = hip_kv_page_bytes,
     .link = hip_link,
+    .link_bytes = hip_link_bytes,
     .compile = hip_step_compile,
     .drop_plan = hip_step_drop,
     .begin_step = hip_begin_step,

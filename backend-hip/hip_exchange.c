@@ -8,7 +8,6 @@
 #include "core/base/clock.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +33,8 @@ const char *hip_link_text(const struct hip *h)
 }
 
 /* ---- memory */
+
+enum { COUNT_BYTES = 2 * sizeof(unsigned) * EXCHANGE_DEVICES * EXCHANGE_BLOCKS };
 
 /* Memory of the host that devices read and write while they run. */
 static void *host_memory(const struct hip *h, size_t bytes)
@@ -67,8 +68,7 @@ static int make_region(struct hip *h, enum hip_exchange way)
         l->region = host_memory(h, bytes);
     } else if (h->device->library->is_cuda) {
         l->region = hip_alloc(&h->be, bytes);
-    } else if (api_of(h)->hip_alloc_fine &&
-               !api_of(h)->hip_alloc_fine(&l->region, bytes, HIP_FINE_GRAINED) && l->region) {
+    } else if (!api_of(h)->hip_alloc_fine(&l->region, bytes, HIP_FINE_GRAINED) && l->region) {
         l->is_fine = 1;
         hip_fail(h, api_of(h)->fill(l->region, 0, bytes), "clearing memory");
     }
@@ -81,6 +81,9 @@ static int make_regions(struct hip *const *h, int n, enum hip_exchange way, stru
     for (int q = 0; q < n; q++) {
         free_region(h[q]);
         if (hip_device_use(h[q]->device, e)) return -1;
+        if (way == HIP_EXCHANGE_PEER && !h[q]->device->library->is_cuda &&
+            !api_of(h[q])->hip_alloc_fine)
+            return err_set(e, "%s: has no fine-grained memory", h[q]->device->library->path);
         if (make_region(h[q], way))
             return err_set(e, "%s: no memory for the exchange of rows", h[q]->device->name);
     }
@@ -88,7 +91,7 @@ static int make_regions(struct hip *const *h, int n, enum hip_exchange way, stru
         struct hip_link *l = h[q]->link;
         *l->stop = 0;
         if (hip_device_use(h[q]->device, e)) return -1;
-        hip_clear(h[q], l->d_count, 2 * sizeof *l->d_count * EXCHANGE_DEVICES * EXCHANGE_BLOCKS);
+        hip_clear(h[q], l->d_count, COUNT_BYTES);
         if (hip_sync(&h[q]->be, e)) return -1;
     }
     return 0;
@@ -104,8 +107,7 @@ static int make_link(struct hip *const *h, int n, int place, struct err *e)
     l->place = place;
     if (hip_device_use(h[place]->device, e)) return -1;
     l->stop = host_memory(h[place], sizeof *l->stop);
-    l->d_count = hip_alloc(&h[place]->be,
-                           2 * sizeof *l->d_count * EXCHANGE_DEVICES * EXCHANGE_BLOCKS);
+    l->d_count = hip_alloc(&h[place]->be, COUNT_BYTES);
     return l->stop && l->d_count
                ? 0
                : err_set(e, "%s: no memory for the exchange of rows", h[place]->device->name);
@@ -177,6 +179,13 @@ void hip_exchange(struct hip *h, const struct be_plan *p, int op)
 
 enum { TEST_ROWS = 512, TEST_COLUMNS = 1024, TEST_ROUNDS = 4, TEST_SECONDS = 20 };
 
+/* Regions, and beside them the test's rows, which are given back. */
+uint64_t hip_link_bytes(int n)
+{
+    return EXCHANGE_REGION(n) + COUNT_BYTES +
+           (uint64_t)(n + 1) * TEST_ROWS * TEST_COLUMNS * sizeof(float);
+}
+
 /* A device's part of the test, on a thread of its own. */
 struct trial {
     struct hip *h;
@@ -208,7 +217,7 @@ static int ends(struct hip *h, struct err *e)
                  "a kernel failed");
     while (!h->failed.msg[0] && api_of(h)->event_query(h->all_done) == HIP_NOT_READY && !late) {
         late = clock_now() >= end;
-        sched_yield();
+        clock_rest(0);
     }
     if (late) hip_stop_peers(h);
     if (hip_sync(&h->be, e)) return -1;

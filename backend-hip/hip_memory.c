@@ -7,14 +7,11 @@
 
 #include "core/base/clock.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* Each allocation stores its length in front of the data, for the sum of all. */
 enum { BLOCK_HEADER = 256 };
-static const double SPIN_SECONDS = 0.02; /* longer waits sleep between queries */
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
 static void *stream_of(const struct hip *h) { return hip_stream_handle(h->stream); }
@@ -39,13 +36,7 @@ static int is_over(struct hip *h, void *event, double since)
 static void wait_for(struct hip *h, void *event)
 {
     double start = clock_now();
-    while (!is_over(h, event, start)) {
-        if (clock_now() - start > SPIN_SECONDS) {
-            nanosleep(&(struct timespec){0, 50000}, NULL);
-        } else {
-            sched_yield();
-        }
-    }
+    while (!is_over(h, event, start)) clock_rest(clock_now() - start);
 }
 
 static void wait_for_all(struct hip *h)
@@ -197,6 +188,7 @@ void hip_end_step(struct be *be)
     if (!h->failed.msg[0])
         hip_fail(h, api_of(h)->event_record(h->step_done[h->n_ended % STEPS], stream_of(h)),
                  "a kernel failed");
+    if (h->failed.msg[0]) hip_stop_peers(h); /* whatever failed, they wait in vain */
     h->n_ended++;
 }
 

@@ -73,8 +73,7 @@ static void say(const struct engine_options *o, int n_there)
     if (o->n_local > n_there)
         snprintf(line + n, sizeof line - (size_t)n, ", as others do: there %s %d",
                  n_there == 1 ? "is" : "are", n_there);
-    if (o->note && o->n_local > 1 && (n_there > 1 || o->n_local > n_there))
-        o->note(o->note_arg, line);
+    if (o->n_local > 1 && (n_there > 1 || o->n_local > n_there)) engine_note(o, "%s", line);
 }
 
 /* All cards that are there, of several processes on the machine its share of them. */

@@ -9,7 +9,6 @@
 #include "core/base/pool.h"
 #include "core/run/parts.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,16 +23,6 @@ enum { FEWEST_SNAPSHOTS = 2, MOST_SNAPSHOTS = 32 };
 static const double mib = 1048576;
 
 /* ---- options */
-
-static void note(const struct engine_options *o, const char *fmt, ...)
-{
-    char line[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    if (o->note) o->note(o->note_arg, line);
-}
 
 int engine_settle(struct engine_options *o, struct err *e)
 {
@@ -57,7 +46,7 @@ int engine_settle(struct engine_options *o, struct err *e)
     if (o->threads > processors) {
         /* a thread that is put to sleep within a task holds up all others: 4 on 2 processors lose a
          * quarter */
-        note(o, "note: -t %d: this process may use %d processor%s, so as many threads", o->threads,
+        engine_note(o, "note: -t %d: this process may use %d processor%s, so as many threads", o->threads,
              processors, processors == 1 ? "" : "s");
         o->threads = processors;
     }
@@ -90,7 +79,7 @@ int engine_context(const struct engine *g)
 void engine_say_context(const struct engine *g)
 {
     if (g->o->n_ctx <= g->model.config.context) return;
-    note(g->o, "note: -c %d is more than the %d positions that the model was made for", g->o->n_ctx,
+    engine_note(g->o, "note: -c %d is more than the %d positions that the model was made for", g->o->n_ctx,
          g->model.config.context);
 }
 
@@ -121,23 +110,32 @@ static uint64_t within_space(const struct engine *g, uint64_t bytes, uint64_t ma
     return space < bytes ? space : bytes;
 }
 
-/* Bytes that the run may take of place q: --gpu-memory, --mem, or 9/10 of what the backend could
- * allocate; *what: which. */
+static int is_gpu(const struct engine *g, int q) { return g->placement.entry[q]->probe != NULL; }
+
+/* What the backend of place q can allocate; 0: unknown. */
+static int available_at(const struct engine *g, const struct forward_options *f, int q,
+                        uint64_t *bytes, struct err *e)
+{
+    struct forward_options own = *f;
+    if (g->placement.has_gpus) own.device = g->placement.place[q].device;
+    return forward_available(g->placement.entry[q]->ops, &own, bytes, e);
+}
+
+/* Bytes that the run may take of place q: --gpu-memory or --mem, each of every GPU, or 9/10 of what
+ * the backend could allocate; *what: which. */
 static int find_budget(const struct engine *g, const struct forward_options *f, int q,
                        uint64_t *bytes, const char **what, struct err *e)
 {
     const struct engine_options *o = g->o;
-    const int is_limited = !q && o->gpu_memory, is_told = !q && o->memory;
-    const int is_mapped = g->mapped && !g->placement.entry[q]->probe;
+    const int is_limited = is_gpu(g, q) && o->gpu_memory,
+              is_told = (is_gpu(g, q) || !q) && o->memory, is_mapped = g->mapped && !is_gpu(g, q);
     *what = is_limited  ? "--gpu-memory"
             : is_told   ? "--mem"
             : is_mapped ? "the CPU's free memory"
                         : "free memory";
     if (is_told)
         return memory_parse(bytes, o->memory, e) ? err_prefix(e, "--mem %s", o->memory) : 0;
-    struct forward_options own = *f;
-    if (g->placement.has_gpus) own.device = g->placement.place[q].device;
-    if (forward_available(g->placement.entry[q]->ops, &own, bytes, e)) return -1;
+    if (available_at(g, f, q, bytes, e)) return -1;
     *bytes = q && !*bytes ? UINT64_MAX / 2 : *bytes / 10 * 9;
     if (is_limited && placement_gpu_memory(o) < *bytes) *bytes = placement_gpu_memory(o);
     if (*bytes && is_mapped) {
@@ -198,7 +196,8 @@ static int choose_sizes(const struct engine *g, struct forward_options *f, struc
     }
     int n_states = o->n_seqs + MOST_SNAPSHOTS;
     for (int q = 0; q < p->n; q++) {
-        if (find_room(g, f, q, &left[q], e)) return -1;
+        if (find_room(g, f, q, &left[q], e))
+            return p->has_gpus ? err_prefix(e, "GPU %d", p->place[q].device) : -1;
         int n = choose_states(g, &p->need[q], left[q] - p->need[q].page * (uint64_t)context);
         if ((p->need[q].state || p->n == 1) && n < n_states) n_states = n;
     }
@@ -243,7 +242,7 @@ static void say_memory(const struct engine *g, int card, const struct forward_op
                  f->n_pages, KV_PAGE, say_states(n, f->n_states, states, sizeof states),
                  (double)n->steps / mib);
     }
-    note(g->o, "machine: %s", line);
+    engine_note(g->o, "machine: %s", line);
 }
 
 /* Of one card. */
@@ -302,41 +301,42 @@ static int choose_cards(const struct engine *g, const struct forward_options *f,
 }
 
 /* Whether all of the model has room on the first GPU, whose place this is. */
-static int fits_one(const struct engine *g, const struct forward_options *f, int is_one)
+static int fits_one(const struct engine *g, const struct forward_options *f,
+                    const struct placement_room *room, int is_one)
 {
     struct forward_options sized = *f;
     struct err why;
-    return g->placement.n == 1 && (is_one || !choose_sizes(g, &sized, &why));
+    return g->placement.n == 1 && (is_one ? placement_fits(&g->placement, room)
+                                          : !choose_sizes(g, &sized, &why));
 }
 
-/* How several GPUs share the work, and the places (devices.h): a batch or evaluation takes data
- * where each GPU has room for the model, else layers; one sequence tensor where one has no room, or
- * is slower. */
+/* How several GPUs share the work, and the places, in a share of the free memory (devices.h): a
+ * batch or evaluation takes data where each GPU has room for the model, else layers; one sequence
+ * tensor where one has no room, or is slower. */
 static int share(struct engine *g, const struct forward_options *f, struct placement_room *room,
-                 int is_one, struct err *e)
+                 int tenths, int is_one, struct err *e)
 {
     const struct engine_options *o = g->o;
-    const int tenths = is_one ? 10 : 9;
     enum parallel mode;
     g->n_whole = 1;
     if (o->n_devices < 2) return place(g, f, room, tenths, e);
     if (parallel_read(o->parallel_mode, &mode, e)) return -1;
     if (mode == PARALLEL_AUTO || mode == PARALLEL_DATA) {
         if (place(g, f, room, tenths, e)) return -1;
-        const int fits = fits_one(g, f, is_one);
+        const int fits = fits_one(g, f, room, is_one);
         if (mode == PARALLEL_AUTO && !fits) mode = is_one ? PARALLEL_TENSOR : PARALLEL_LAYERS;
         else if (mode == PARALLEL_AUTO && is_one && placement_gains(&g->placement, o))
             mode = PARALLEL_TENSOR;
         else mode = PARALLEL_DATA;
     }
     if (mode == PARALLEL_DATA && is_one) {
-        note(o, "note: --devices: GPU %d alone computes the one sequence sooner", o->device);
+        engine_note(o, "note: --devices: GPU %d alone computes the one sequence sooner", o->device);
     } else if (mode == PARALLEL_DATA) {
         g->n_whole = o->n_devices;
-        note(o, "parallel: data: each of %d GPUs has the model and up to %d sequences",
+        engine_note(o, "parallel: data: each of %d GPUs has the model and up to %d sequences",
              o->n_devices, o->n_seqs);
     } else {
-        note(o, "parallel: %s: %d GPUs have %s", parallel_name(mode), o->n_devices,
+        engine_note(o, "parallel: %s: %d GPUs have %s", parallel_name(mode), o->n_devices,
              mode == PARALLEL_TENSOR ? "a share of every layer" : "some of the layers each");
         placement_close(&g->placement);
         return placement_open_gpus(&g->placement, o, &g->model, g->entry, f, mode, e);
@@ -355,7 +355,7 @@ static int draft_most(const struct engine *g)
     const int is_asked = !strcmp(how, "prompt"), has_states = g->model.plan.n_states > 0;
     if (!strcmp(how, "off") || (!is_asked && g->entry->ops->asynchronous)) return 0;
     if (is_asked && has_states)
-        note(o, "note: --speculate: there are no drafts for a model with recurrent layers");
+        engine_note(o, "note: --speculate: there are no drafts for a model with recurrent layers");
     return has_states ? 0 : o->draft_most ? o->draft_most : DEFAULT_MOST;
 }
 
@@ -419,7 +419,7 @@ int engine_open(struct engine *g, struct err *e)
                                     .gather = ops->asynchronous ? o->n_seqs / STARTS : 0,
                                     .draft_most = draft_most(g)};
     struct forward_options card[ENGINE_DEVICES];
-    if (share(g, &f, &room, 0, e) || choose_cards(g, &f, card, e) || cards_begin(g, card, e))
+    if (share(g, &f, &room, 9, 0, e) || choose_cards(g, &f, card, e) || cards_begin(g, card, e))
         return -1;
     const int rc = open_sized(g, &card[0], &s, e);
     if (cards_end(g, &s, rc ? NULL : engine_sums(g), rc, e)) return -1;
@@ -450,7 +450,7 @@ int engine_open_one(struct engine *g, const struct engine_one *one, struct err *
                                     .n_ctx = one->n_positions,
                                     .prefix_cache = has_store,
                                     .draft_most = drafts};
-    return share(g, &f, &room, 1, e) || open_sized(g, &f, &s, e) ? -1 : 0;
+    return share(g, &f, &room, 10, 1, e) || open_sized(g, &f, &s, e) ? -1 : 0;
 }
 
 /* The context of a conversation, which is halved until the memory of all places holds it. */
@@ -460,14 +460,11 @@ static int choose_context(const struct engine *g, const struct forward_options *
     for (int q = 0; q < g->placement.n; q++) {
         const struct forward_need *need = &g->placement.need[q];
         uint64_t budget, fixed = need->weights + need->steps + need->state * (uint64_t)f->n_states;
-        struct forward_options own = *f;
-        if (g->placement.has_gpus) own.device = g->placement.place[q].device;
-        if (forward_available(g->placement.entry[q]->ops, &own, &budget, e)) return -1;
+        if (available_at(g, f, q, &budget, e)) return -1;
         budget = budget / 10 * 9;
-        if (!q && g->o->gpu_memory && placement_gpu_memory(g->o) < budget)
+        if (is_gpu(g, q) && g->o->gpu_memory && placement_gpu_memory(g->o) < budget)
             budget = placement_gpu_memory(g->o);
-        if (budget && g->mapped && !g->placement.entry[q]->probe)
-            budget = within_space(g, budget, g->mapped);
+        if (budget && g->mapped && !is_gpu(g, q)) budget = within_space(g, budget, g->mapped);
         uint64_t left = budget > fixed ? budget - fixed : 0;
         while (!g->o->n_ctx && budget && *n_ctx > FEWEST_POSITIONS &&
                need->page * (uint64_t)kv_pages(*n_ctx) > left)
@@ -490,7 +487,7 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     int least = g->o->n_ctx || *n_ctx < FEWEST_POSITIONS ? *n_ctx : FEWEST_POSITIONS;
     struct placement_room room = {
         .least_pages = kv_pages(least), .most_pages = f.max_pages, .n_states = f.n_states};
-    if (share(g, &f, &room, 1, e) || choose_context(g, &f, n_ctx, e)) return -1;
+    if (share(g, &f, &room, 9, 1, e) || choose_context(g, &f, n_ctx, e)) return -1;
     f.n_pages = f.max_pages = kv_pages(*n_ctx);
     const struct sched_options s = {.n_seqs = 1,
                                     .n_batch = f.max_rows,

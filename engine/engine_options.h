@@ -46,4 +46,8 @@ struct engine_options {
     void *note_arg;
 };
 
+/* Gives the receiver of notes, if there is one, a line. */
+void engine_note(const struct engine_options *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 #endif

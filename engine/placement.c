@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert((int)ENGINE_DEVICES <= (int)PLACES, "every device has a place");
+
 enum { GPU, HOST, N_PLACES };
 enum { NOT_GIVEN = -1, ALL = INT_MAX };
 
@@ -152,6 +154,11 @@ static int fits(const struct forward_need *n, const struct placement_room *room,
            room->bytes;
 }
 
+int placement_fits(const struct placement *p, const struct placement_room *room)
+{
+    return !room->bytes || fits(&p->need[GPU], room, room->least_pages);
+}
+
 /* A search for the most that fits: n layers, the experts of k, so many pages. */
 struct search {
     struct placement *p;
@@ -216,8 +223,7 @@ static int streams_fit(const struct placement *p, const struct placement_room *r
 {
     if (p->n == 1 || !p->want.streams) return 1;
     return p->need[GPU].away <= memory_available() / 2 &&
-           (!room->bytes || (fits(&p->need[GPU], room, room->least_pages) &&
-                             p->need[GPU].slots <= room->bytes / 4));
+           placement_fits(p, room) && (!room->bytes || p->need[GPU].slots <= room->bytes / 4);
 }
 
 /* ---- opening */
@@ -274,7 +280,7 @@ int placement_open(struct placement *p, const struct engine_options *o, const st
     alone(p);
     if (placement_need(p, m, f, e)) return -1;
     if (!entry->probe || (!is_told && (o->memory || !room->bytes))) return 0;
-    if (!is_told && fits(&p->need[GPU], room, room->least_pages)) return 0;
+    if (!is_told && placement_fits(p, room)) return 0;
     if (!(p->lists = calloc(2, (size_t)p->n_layers + 1))) return err_memory(e);
     add_host(p, o);
     p->may_stream = placement_is_exact(p) && entry->ops->pack_away;
@@ -301,14 +307,6 @@ int placement_open_gpus(struct placement *p, const struct engine_options *o, con
                         enum parallel mode, struct err *e)
 {
     memset(p, 0, sizeof *p);
-    if (!entry->ops->link)
-        return err_set(e, "--parallel-mode %s: --backend %s cannot do that", parallel_name(mode),
-                       entry->ops->name);
-    if (placement_asks(o))
-        return err_set(e,
-                       "--parallel-mode %s: not with --gpu-layers, --experts-on, --n-cpu-moe, "
-                       "--cpu-moe, --gpu-memory",
-                       parallel_name(mode));
     p->has_store = o->prefix_dir != NULL;
     p->n_layers = p->n_gpu_layers = m->config.n_layers;
     p->n_experts = p->n_gpu_experts = count_experts(p, m, 0);
@@ -329,9 +327,9 @@ int placement_open_gpus(struct placement *p, const struct engine_options *o, con
 
 int placement_gains(const struct placement *p, const struct engine_options *o)
 {
-    /* measured on two H200: bytes a second of a single row's linears, seconds of the exchanges of a
-     * layer */
-    static const double rate = 3e12, exchanges = 3 * 9e-6;
+    /* bytes a second of a single row, and what two GPUs lose to exchanges in a layer, in seconds:
+     * from docs/devices.md, one sequence of Llama-2-7B and 70B */
+    static const double rate = 2e12, exchanges = 4e-5;
     double read = (double)p->need[GPU].read[0];
     return read * (1 - 1.0 / o->n_devices) / rate > exchanges * p->n_layers;
 }

@@ -58,6 +58,8 @@ int placement_open_gpus(struct placement *p, const struct engine_options *o, con
 /* Whether the GPUs of the options would compute a single row sooner by tensor than the first of
  * them alone, which has room for the model. */
 int placement_gains(const struct placement *p, const struct engine_options *o);
+/* Whether the first place has room for what it takes with the fewest pages. */
+int placement_fits(const struct placement *p, const struct placement_room *room);
 void placement_close(struct placement *p);
 /* Fills p->need again, for other options F of a step. */
 int placement_need(struct placement *p, const struct model *m, const struct forward_options *f,

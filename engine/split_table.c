@@ -2,7 +2,6 @@
 
 #include "core/base/pool.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,16 +11,6 @@ enum { GPU, HOST, MOST_CHOICES = 6 };
  * seconds of a change of place. */
 static const double gpu_rate = 1e12, thread_rate = 8e9, most_rate = 1.5e11, turn = 3e-5,
                     mib = 1 << 20;
-
-static void say(const struct engine_options *o, const char *fmt, ...)
-{
-    char line[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
-    if (o->note) o->note(o->note_arg, line);
-}
 
 static uint64_t bytes_of(const struct forward_need *n, const struct forward_options *f)
 {
@@ -50,19 +39,19 @@ static void say_places(const struct placement *p, const struct engine_options *o
                        const struct forward_options *f)
 {
     static const char *const name[] = {"GPU", "CPU"};
-    say(o, "split   layers      experts of      weights     KV cache       states        steps");
+    engine_note(o, "split   layers      experts of      weights     KV cache       states        steps");
     for (int q = 0; q < p->n; q++) {
         const struct forward_need *n = &p->need[q];
         int layers = q ? p->n_layers - p->n_gpu_layers : p->n_gpu_layers,
             experts = q ? p->n_experts - p->n_gpu_experts : p->n_gpu_experts;
-        say(o, "%s  %3d of %3d  %3d of %3d  %9.0f MiB %8.0f MiB %8.0f MiB %8.0f MiB", name[q],
+        engine_note(o, "%s  %3d of %3d  %3d of %3d  %9.0f MiB %8.0f MiB %8.0f MiB %8.0f MiB", name[q],
             layers, p->n_layers, experts, p->n_experts,
             (double)(n->weights ? n->weights : n->mapped) / mib,
             (double)(n->page * (uint64_t)f->n_pages) / mib,
             (double)(n->state * (uint64_t)forward_n_states(f)) / mib, (double)n->steps / mib);
     }
     if (p->want.streams)
-        say(o,
+        engine_note(o,
             "experts of the CPU come to the GPU for steps of many tokens: %.0f MiB of it, and %.0f "
             "MiB of the host's memory, page-locked where the system allows it",
             (double)p->need[GPU].slots / mib, (double)p->need[GPU].away / mib);
@@ -91,7 +80,7 @@ static int say_choices(const struct placement *p, const struct model *m,
     struct placement t = *p;
     t.lists = calloc(2, (size_t)p->n_layers + 1);
     if (!t.lists) return err_memory(e);
-    say(o,
+    engine_note(o,
         "%s on the GPU: its memory; by a model of time (GPU %.0f GB/s, CPU %.0f GB/s, %.0f us a "
         "change of place), not measured, a step of 1 and of %d sequences",
         whole ? "layers" : "experts of layers", gpu_rate / 1e9, host_rate(o) / 1e9, turn * 1e6,
@@ -102,7 +91,7 @@ static int say_choices(const struct placement *p, const struct model *m,
         else placement_set(&t, m, p->n_layers, of[i]);
         rc = placement_need(&t, m, f, e);
         if (!rc)
-            say(o, "%4d %9.0f MiB %9.2f ms %9.2f ms%s", of[i],
+            engine_note(o, "%4d %9.0f MiB %9.2f ms %9.2f ms%s", of[i],
                 (double)bytes_of(&t.need[GPU], f) / mib, seconds(&t, o, 0) * 1e3,
                 seconds(&t, o, 1) * 1e3,
                 of[i] == (whole ? p->n_gpu_layers : p->n_gpu_experts) ? "  (this run)" : "");
@@ -116,7 +105,7 @@ int split_table_say(const struct placement *p, const struct model *m,
 {
     if (p->n == 1 || p->has_gpus) return 0;
     if (!placement_is_exact(p))
-        say(o,
+        engine_note(o,
             "note: with --act %s, the CPU's part in %s, bytes of answers are those of this split; "
             "--same-bits has the same ones in every split and on one device",
             o->act, act_formats[p->place[HOST].act].name);

@@ -1,5 +1,6 @@
 #include "core/base/clock.h"
 
+#include <sched.h>
 #include <time.h>
 
 static double seconds(clockid_t clock)
@@ -12,3 +13,10 @@ static double seconds(clockid_t clock)
 double clock_now(void) { return seconds(CLOCK_MONOTONIC); }
 double clock_process(void) { return seconds(CLOCK_PROCESS_CPUTIME_ID); }
 double clock_thread(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }
+
+void clock_rest(double waited)
+{
+    static const double spin_seconds = 0.02;
+    if (waited > spin_seconds) nanosleep(&(struct timespec){0, 50000}, NULL);
+    else sched_yield();
+}

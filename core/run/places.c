@@ -37,10 +37,10 @@ static int open_stage(struct places *s, const struct forward_options *o, struct 
 }
 
 /* All places are of one backend, which can link them. */
-static int can_link(const struct places *s)
+static int can_link(const struct forward_place *place, int n)
 {
-    int can = s->be[0]->ops->link != NULL;
-    for (int q = 1; q < s->split.n_places; q++) can = can && s->be[q]->ops == s->be[0]->ops;
+    int can = place[0].ops->link != NULL;
+    for (int q = 1; q < n; q++) can = can && place[q].ops == place[0].ops;
     return can;
 }
 
@@ -109,7 +109,6 @@ static int link_places(struct places *s, struct err *e)
 {
     const struct backend *ops = s->be[0]->ops;
     int n = s->split.n_places;
-    s->linked = 1;
     s->compiled = calloc((size_t)n, sizeof *s->compiled);
     if (!s->compiled) return err_memory(e);
     if (ops->link(s->be, n, e) || split_link(&s->split, s->plan, e)) return -1;
@@ -172,7 +171,7 @@ static int is_landing(const struct places *s, int i)
 
 static int compile(struct places *s, struct err *e)
 {
-    if (can_link(s)) return link_places(s, e);
+    if (s->linked) return link_places(s, e);
     s->compiled = calloc((size_t)s->split.n_items, sizeof *s->compiled);
     if (!s->compiled) return err_memory(e);
     for (int i = 0; i < s->split.n_items; i++) {
@@ -218,8 +217,9 @@ int places_open(struct places **out, const struct step_plan *p, const struct for
     pthread_cond_init(&s->change, NULL);
     int rc = split_plan(p, want, &s->split, e);
     for (int q = 0; q < want->n_places && !rc; q++) rc = open_place(s, q, &place[q], o, e);
+    s->linked = can_link(place, want->n_places);
     if (!rc) open_landing(s, o);
-    if (rc || open_stage(s, o, e) || compile(s, e) || open_streams(s, p, &place[0], want, o, e)) {
+    if (rc || (!s->linked && open_stage(s, o, e)) || compile(s, e) || open_streams(s, p, &place[0], want, o, e)) {
         places_close(s);
         return -1;
     }
@@ -252,6 +252,8 @@ int places_need(const struct step_plan *p, const struct forward_place *place,
         const struct forward_options own = options_of(o, &place[q]);
         place_need(&s.plan[q], place[q].ops, &own, &need[q]);
         if (!q && want->streams) need_streams(p, &s.plan[0], place, want, &own, &need[0]);
+        if (can_link(place, want->n_places))
+            need[q].steps += place[q].ops->link_bytes(want->n_places);
     }
     split_free(&s);
     return 0;
@@ -414,9 +416,23 @@ void places_end(struct places *s)
     for (int q = 0; q < s->split.n_places; q++) s->be[q]->ops->end_step(s->be[q]);
 }
 
+/* Waits for the step of all linked places at once: one that fails while another waits for it is
+ * seen to, and ends that wait. */
+static void wait_linked(struct places *s)
+{
+    const struct backend *ops = s->be[0]->ops;
+    const double start = clock_now();
+    for (int n_done = 0; n_done < s->split.n_places;) {
+        n_done = 0;
+        for (int q = 0; q < s->split.n_places; q++) n_done += ops->step_done(s->be[q]);
+        if (n_done < s->split.n_places) clock_rest(clock_now() - start);
+    }
+}
+
 int places_wait(struct places *s, struct err *e)
 {
     int rc = 0;
+    if (s->linked) wait_linked(s);
     for (int q = 0; q < s->split.n_places; q++) {
         struct err one;
         if (!s->be[q]->ops->wait_step(s->be[q], &one)) continue;

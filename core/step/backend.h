@@ -90,6 +90,7 @@ struct backend {
     /* Links open backends as places 0 .. n-1 of a run, which may compile plans with OP_EXCHANGE
      * from then on and are to be closed together. NULL: it has no OP_EXCHANGE. */
     int (*link)(struct be *const *be, int n, struct err *e);
+    uint64_t (*link_bytes)(int n); /* what each of n takes of its memory for that */
 
     /* Compiles a plan whose numbers stand for the memory *m: chooses kernels, fuses operations,
      * allocates scratch. *p and *m must outlive the result. Error: an operation or a size that this

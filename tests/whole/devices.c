@@ -193,11 +193,11 @@ static void faults(void)
     free(before);
 }
 
-static void does_not_open(const char *fault, const char *says)
+static void does_not_open(const char *fault, const char *says, char *mode)
 {
     struct process p;
     start_over();
-    WITH("FIBERS_DEVICES=2", fault) BATCH(&p, fibers, "0,1", "--parallel-mode", "data");
+    WITH("FIBERS_DEVICES=2", fault) BATCH(&p, fibers, "0,1", "--parallel-mode", mode);
     check(is_one_line(&p, says), fault, &p);
     process_free(&p);
 }
@@ -496,8 +496,9 @@ int main(int argc, char **argv)
         together();
         broken_peers();
         kept_prompts();
-        does_not_open("FIBERS_MEMORY=,3000000", "GPU 1: ");
-        does_not_open("FIBERS_FAIL_ALLOC=,9", "GPU 1: ");
+        does_not_open("FIBERS_MEMORY=,3000000", "GPU 1: ", "data");
+        does_not_open("FIBERS_MEMORY=,80000000", "GPU 1: free memory", "tensor");
+        does_not_open("FIBERS_FAIL_ALLOC=,9", "GPU 1: ", "data");
         only_alike();
         ranks();
         evaluation(convert);
