@@ -46,8 +46,8 @@ int engine_settle(struct engine_options *o, struct err *e)
     if (o->threads > processors) {
         /* a thread that is put to sleep within a task holds up all others: 4 on 2 processors lose a
          * quarter */
-        engine_note(o, "note: -t %d: this process may use %d processor%s, so as many threads", o->threads,
-             processors, processors == 1 ? "" : "s");
+        engine_note(o, "note: -t %d: this process may use %d processor%s, so as many threads",
+                    o->threads, processors, processors == 1 ? "" : "s");
         o->threads = processors;
     }
     return 0;
@@ -79,8 +79,8 @@ int engine_context(const struct engine *g)
 void engine_say_context(const struct engine *g)
 {
     if (g->o->n_ctx <= g->model.config.context) return;
-    engine_note(g->o, "note: -c %d is more than the %d positions that the model was made for", g->o->n_ctx,
-         g->model.config.context);
+    engine_note(g->o, "note: -c %d is more than the %d positions that the model was made for",
+                g->o->n_ctx, g->model.config.context);
 }
 
 const char *engine_sums(const struct engine *g)
@@ -306,8 +306,8 @@ static int fits_one(const struct engine *g, const struct forward_options *f,
 {
     struct forward_options sized = *f;
     struct err why;
-    return g->placement.n == 1 && (is_one ? placement_fits(&g->placement, room)
-                                          : !choose_sizes(g, &sized, &why));
+    return g->placement.n == 1 &&
+           (is_one ? placement_fits(&g->placement, room) : !choose_sizes(g, &sized, &why));
 }
 
 /* How several GPUs share the work, and the places, in a share of the free memory (devices.h): a
@@ -334,10 +334,10 @@ static int share(struct engine *g, const struct forward_options *f, struct place
     } else if (mode == PARALLEL_DATA) {
         g->n_whole = o->n_devices;
         engine_note(o, "parallel: data: each of %d GPUs has the model and up to %d sequences",
-             o->n_devices, o->n_seqs);
+                    o->n_devices, o->n_seqs);
     } else {
         engine_note(o, "parallel: %s: %d GPUs have %s", parallel_name(mode), o->n_devices,
-             mode == PARALLEL_TENSOR ? "a share of every layer" : "some of the layers each");
+                    mode == PARALLEL_TENSOR ? "a share of every layer" : "some of the layers each");
         placement_close(&g->placement);
         return placement_open_gpus(&g->placement, o, &g->model, g->entry, f, mode, e);
     }

@@ -17,7 +17,7 @@ struct engine_options {
      * where not given. */
     const char *gpu_layers, *experts_on, *gpu_memory;
     int n_cpu_moe, cpu_moe;
-    const char *exchange; /* of rows between GPUs: "auto" (NULL, too), "peer", "host" */
+    const char *exchange;      /* of rows between GPUs: "auto" (NULL, too), "peer", "host" */
     const char *devices;       /* GPUs as text, "0,1" or "all"; NULL: the one of `device` */
     const char *parallel_mode; /* "tensor", "layers", "data"; NULL or "auto" */
     /* Of so many processes on this machine that share its GPUs this is number local_rank; 0: of

@@ -222,8 +222,8 @@ static int fill(struct search *s, int *found, struct err *e)
 static int streams_fit(const struct placement *p, const struct placement_room *room)
 {
     if (p->n == 1 || !p->want.streams) return 1;
-    return p->need[GPU].away <= memory_available() / 2 &&
-           placement_fits(p, room) && (!room->bytes || p->need[GPU].slots <= room->bytes / 4);
+    return p->need[GPU].away <= memory_available() / 2 && placement_fits(p, room) &&
+           (!room->bytes || p->need[GPU].slots <= room->bytes / 4);
 }
 
 /* ---- opening */

@@ -39,19 +39,22 @@ static void say_places(const struct placement *p, const struct engine_options *o
                        const struct forward_options *f)
 {
     static const char *const name[] = {"GPU", "CPU"};
-    engine_note(o, "split   layers      experts of      weights     KV cache       states        steps");
+    engine_note(
+        o, "split   layers      experts of      weights     KV cache       states        steps");
     for (int q = 0; q < p->n; q++) {
         const struct forward_need *n = &p->need[q];
         int layers = q ? p->n_layers - p->n_gpu_layers : p->n_gpu_layers,
             experts = q ? p->n_experts - p->n_gpu_experts : p->n_gpu_experts;
-        engine_note(o, "%s  %3d of %3d  %3d of %3d  %9.0f MiB %8.0f MiB %8.0f MiB %8.0f MiB", name[q],
-            layers, p->n_layers, experts, p->n_experts,
-            (double)(n->weights ? n->weights : n->mapped) / mib,
-            (double)(n->page * (uint64_t)f->n_pages) / mib,
-            (double)(n->state * (uint64_t)forward_n_states(f)) / mib, (double)n->steps / mib);
+        engine_note(o, "%s  %3d of %3d  %3d of %3d  %9.0f MiB %8.0f MiB %8.0f MiB %8.0f MiB",
+                    name[q], layers, p->n_layers, experts, p->n_experts,
+                    (double)(n->weights ? n->weights : n->mapped) / mib,
+                    (double)(n->page * (uint64_t)f->n_pages) / mib,
+                    (double)(n->state * (uint64_t)forward_n_states(f)) / mib,
+                    (double)n->steps / mib);
     }
     if (p->want.streams)
-        engine_note(o,
+        engine_note(
+            o,
             "experts of the CPU come to the GPU for steps of many tokens: %.0f MiB of it, and %.0f "
             "MiB of the host's memory, page-locked where the system allows it",
             (double)p->need[GPU].slots / mib, (double)p->need[GPU].away / mib);
@@ -80,7 +83,8 @@ static int say_choices(const struct placement *p, const struct model *m,
     struct placement t = *p;
     t.lists = calloc(2, (size_t)p->n_layers + 1);
     if (!t.lists) return err_memory(e);
-    engine_note(o,
+    engine_note(
+        o,
         "%s on the GPU: its memory; by a model of time (GPU %.0f GB/s, CPU %.0f GB/s, %.0f us a "
         "change of place), not measured, a step of 1 and of %d sequences",
         whole ? "layers" : "experts of layers", gpu_rate / 1e9, host_rate(o) / 1e9, turn * 1e6,
@@ -92,9 +96,10 @@ static int say_choices(const struct placement *p, const struct model *m,
         rc = placement_need(&t, m, f, e);
         if (!rc)
             engine_note(o, "%4d %9.0f MiB %9.2f ms %9.2f ms%s", of[i],
-                (double)bytes_of(&t.need[GPU], f) / mib, seconds(&t, o, 0) * 1e3,
-                seconds(&t, o, 1) * 1e3,
-                of[i] == (whole ? p->n_gpu_layers : p->n_gpu_experts) ? "  (this run)" : "");
+                        (double)bytes_of(&t.need[GPU], f) / mib, seconds(&t, o, 0) * 1e3,
+                        seconds(&t, o, 1) * 1e3,
+                        of[i] == (whole ? p->n_gpu_layers : p->n_gpu_experts) ? "  (this run)"
+                                                                              : "");
     }
     free(t.lists);
     return rc;
@@ -105,7 +110,8 @@ int split_table_say(const struct placement *p, const struct model *m,
 {
     if (p->n == 1 || p->has_gpus) return 0;
     if (!placement_is_exact(p))
-        engine_note(o,
+        engine_note(
+            o,
             "note: with --act %s, the CPU's part in %s, bytes of answers are those of this split; "
             "--same-bits has the same ones in every split and on one device",
             o->act, act_formats[p->place[HOST].act].name);

@@ -115,7 +115,7 @@ FIBERS := $(BIN)/libhip-fibers.so
 $B/hip-fibers/%.o: FIBERS_O := -O2
 $B/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
-$(FIBERS): $(addprefix $B/hip-fibers/,fibers.o fiber_kernels.o) $(FIBERS_MATRIX)
+$(FIBERS): $(addprefix $B/hip-fibers/,fibers.o fiber_runtime.o fiber_kernels.o) $(FIBERS_MATRIX)
 # the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
 FIBERS_CUDA := $(BIN)/libcuda-fibers-80.so $(BIN)/libcuda-fibers-90.so
 # Sanitized, all checks of undefined behaviour take gcc as long again as everything else: those of the kernels are hip-fibers'.
@@ -128,7 +128,7 @@ $B/cuda-fibers-80/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
 $B/cuda-fibers-90/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
-$(FIBERS_CUDA): $(BIN)/lib%.so: $B/%/fibers.o $B/%/fiber_kernels.o $B/%/fiber_cuda.o $(FIBERS_MATRIX)
+$(FIBERS_CUDA): $(BIN)/lib%.so: $B/%/fibers.o $B/%/fiber_runtime.o $B/%/fiber_kernels.o $B/%/fiber_cuda.o $(FIBERS_MATRIX)
 $(FIBERS) $(FIBERS_CUDA):
 	@mkdir -p $(@D)
 	$(SAY) LD $@

@@ -219,7 +219,8 @@ int places_open(struct places **out, const struct step_plan *p, const struct for
     for (int q = 0; q < want->n_places && !rc; q++) rc = open_place(s, q, &place[q], o, e);
     s->linked = can_link(place, want->n_places);
     if (!rc) open_landing(s, o);
-    if (rc || (!s->linked && open_stage(s, o, e)) || compile(s, e) || open_streams(s, p, &place[0], want, o, e)) {
+    if (rc || (!s->linked && open_stage(s, o, e)) || compile(s, e) ||
+        open_streams(s, p, &place[0], want, o, e)) {
         places_close(s);
         return -1;
     }

@@ -1,8 +1,8 @@
-/* gpu.c: what goes wrong with a GPU, on those that the tests pretend (fibers.c, gfx906/): memory
- * that does not suffice, at any point; a kernel that never ends; a device that is lost in the
- * middle of a batch; a device that no embedded kernel fits; a matrix instruction that is wrong; and
- * what is said about memory, devices and kernels. usage: gpu BUILD_DIR [--fibers]; --fibers: only
- * what needs no interpreter, which takes minutes when it is sanitized */
+/* gpu.c: what goes wrong with a GPU, on those that the tests pretend (fiber_runtime.c, gfx906/):
+ * memory that does not suffice, at any point; a kernel that never ends; a device that is lost in
+ * the middle of a batch; a device that no embedded kernel fits; a matrix instruction that is wrong;
+ * and what is said about memory, devices and kernels. usage: gpu BUILD_DIR [--fibers]; --fibers:
+ * only what needs no interpreter, which takes minutes when it is sanitized */
 #include "core/base/safetensors.h"
 #include "tests/harness.h"
 
@@ -158,7 +158,7 @@ static void hangs(void)
         check(p.code == 1 && lines(p.err) == 1 &&
                   strstr(p.err, "the device hangs: no end of the work after 1 s"),
               "a kernel that never ends is found out, and no call waits for it for ever",
-              &p); /* such a call aborts, see fibers.c */
+              &p); /* such a call aborts, see fiber_runtime.c */
         process_free(&p);
     }
     unsetenv("FIBERS_HANG");

@@ -395,22 +395,23 @@ enum {
     EXCHANGE_OF_BLOCK = 256  /* floats of a slice, unless all blocks have more */
 };
 #define EXCHANGE_FLAGS (4ull * EXCHANGE_DEVICES * EXCHANGE_BLOCKS * EXCHANGE_FLAG)
-#define EXCHANGE_RINGS(devices) (4ull * (devices) * EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_FLOATS)
+#define EXCHANGE_RINGS(devices)                                                                    \
+    (4ull * (devices)*EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_FLOATS)
 #define EXCHANGE_REGION(devices)                                                                   \
     (2 * EXCHANGE_FLAGS + EXCHANGE_RINGS(devices) +                                                \
-     8ull * (devices) * EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_MARKED)
+     8ull * (devices)*EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_MARKED)
 
 struct exchange_args {
     void *region[EXCHANGE_DEVICES]; /* of each device */
     unsigned *count; /* [2][EXCHANGE_DEVICES][EXCHANGE_BLOCKS] messages sent to each device, and
                         taken from it */
     const unsigned *stop; /* of the host: not 0: nobody waits any more */
-    const float *own; /* [n][columns of this device] or NULL */
-    float *out;       /* [n][width] or NULL */
+    const float *own;     /* [n][columns of this device] or NULL */
+    float *out;           /* [n][width] or NULL */
     unsigned n, width;
     unsigned to; /* bit q: device q receives */
     int devices, device, blocks;
-    int is_marked; /* messages are: slices have EXCHANGE_MARKED floats at most */
+    int is_marked;                /* messages are: slices have EXCHANGE_MARKED floats at most */
     int at[EXCHANGE_DEVICES + 1]; /* columns at[q] .. at[q + 1] - 1 are device q's */
 };
 

@@ -1,51 +1,14 @@
-/* fiber_cuda.c: the entry points of CUDA's driver for fibers.c, in
+/* fiber_cuda.c: the entry points of CUDA's driver for fiber_runtime.c, in
  * build/tests/bin/libcuda-fibers-*.so: a device of two multiprocessors (FIBERS_UNITS=N: of N) that
  * accepts PTX for sm_80 or sm_90a. Launches are captured as graphs and replayed with their
  * arguments. */
 #include "backend-hip/runtime/hip_api.h"
+#include "tests/emulators/fibers/fiber_api.h"
 #include "tests/emulators/fibers/fibers_int.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define INNER __attribute__((visibility("hidden")))
-INNER int hipInit(unsigned flags);
-INNER int hipGetDeviceCount(int *n);
-INNER int hipDeviceGet(int *device, int ordinal);
-INNER int hipDeviceGetName(char *name, int bytes, int device);
-INNER int hipDeviceTotalMem(size_t *bytes, int device);
-INNER int hipMemGetInfo(size_t *left, size_t *total);
-INNER int hipMalloc(void **d, size_t bytes);
-INNER int hipFree(void *d);
-INNER int hipMemcpyDtoH(void *dst, void *d, size_t bytes);
-INNER int hipMemsetD8(void *d, unsigned char value, size_t n);
-INNER int hipMemcpyDtoD(void *d, void *src, size_t bytes);
-INNER int hipHostMalloc(void **p, size_t bytes, unsigned flags);
-INNER int hipHostFree(void *p);
-INNER int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream);
-INNER int hipMemcpyDtoHAsync(void *dst, void *d, size_t bytes, void *stream);
-INNER int hipEventCreateWithFlags(void **event, unsigned flags);
-INNER int hipEventDestroy(void *event);
-INNER int hipEventRecord(void *event, void *stream);
-INNER int hipEventQuery(void *event);
-INNER int hipEventElapsedTime(float *ms, void *from, void *to);
-INNER int hipModuleLoadData(void **module, const void *image);
-INNER int hipModuleUnload(void *module);
-INNER int hipModuleGetFunction(void **f, void *module, const char *name);
-INNER int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                unsigned by, unsigned bz, unsigned shared, void *stream,
-                                void **params, void **extra);
-INNER int hipMemcpyDtoDAsync(void *d, void *src, size_t bytes, void *stream);
-INNER int hipMemcpyPeerAsync(void *d, int to, const void *src, int from, size_t bytes,
-                             void *stream);
-INNER int hipDeviceCanAccessPeer(int *can, int device, int peer);
-INNER int hipDeviceEnablePeerAccess(int peer, unsigned flags);
-INNER int hipHostGetDevicePointer(void **d, void *p, unsigned flags);
-INNER int hipHostRegister(void *p, size_t bytes, unsigned flags);
-INNER int hipHostUnregister(void *p);
-INNER int hipStreamWaitEvent(void *stream, void *event, unsigned flags);
-INNER const char *hipGetErrorString(int code);
 
 /* The same under CUDA's names. */
 #define SAME(cuda, hip, parameters, ...)                                                           \

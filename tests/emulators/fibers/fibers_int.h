@@ -1,5 +1,5 @@
-/* fibers_int.h: declarations shared by fibers.c (threads, memory, the runtime) and fiber_matrix.c
- * (warp instructions). */
+/* fibers_int.h: declarations shared by fibers.c (threads and their memory), fiber_runtime.c and
+ * fiber_cuda.c (the runtime) and fiber_matrix.c (warp instructions). */
 #ifndef TESTS_FIBERS_INT_H
 #define TESTS_FIBERS_INT_H
 
@@ -22,6 +22,8 @@ extern FIBER_LOCAL char (*fiber_static_lds)[LDS_BYTES]; /* [MAX_BLOCKS] */
 static inline int fiber_block_of_cluster(void) { return fibers.block; }
 
 unsigned long long env_number(const char *name, unsigned long long otherwise);
+/* Item `device` of a list with commas, NULL: there is none. */
+const char *env_item(const char *name, int device, size_t *length);
 /* Number `device` of a list with commas; one number is all devices'. */
 unsigned long long env_of(const char *name, int device, unsigned long long otherwise);
 
@@ -32,6 +34,10 @@ int fiber_device_count(void);
 
 /* Zeros that this thread's launches use, until it ends; not touched before they are used. */
 void *fiber_memory(size_t bytes);
+
+/* Runs a kernel, all blocks one after another; fibers.dynamic_bytes and fiber_cluster_blocks are
+ * the launch's. */
+void fiber_run(void *code, const void *args, const unsigned grid[3], int n_threads);
 
 /* A barrier of n threads. */
 struct thread_barrier {
