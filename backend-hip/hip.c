@@ -135,11 +135,22 @@ static const char *hip_describe(const struct be *be)
 
 const char *hip_device_name(const struct be *be) { return ((const struct hip *)be)->device->name; }
 
+/* The changes come last: how many there are is no matter of the shape. Returns their size. */
+static size_t fill_changes(struct hip *h, const struct batch *b, size_t at)
+{
+    size_t n = (size_t)b->n_changes * (sizeof *b->change / sizeof(int32_t));
+    CHECK(b->n_changes <= BATCH_CHANGES);
+    if (n) memcpy(h->batch_copy + at, b->change, n * sizeof(int32_t));
+    h->shape.d_change = (const struct sample_change_of *)(const void *)(h->d_batch + at);
+    return n;
+}
+
 /* All arrays of the batch in one copy. */
 static void hip_begin_step(struct be *be, const struct batch *b)
 {
     struct hip *h = (struct hip *)be;
     struct hip_shape *s = &h->shape;
+    const int32_t *d_sample;
     CHECK(b->n_rows <= h->config.max_rows && !b->state_row);
     hip_use(h);
     if (h->failed.msg[0]) return;
@@ -149,14 +160,17 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     s->n_logits = b->n_logits;
     s->n_decode_logits = b->n_decode_logits;
     s->n_top = b->n_top;
+    s->n_samples = b->n_samples;
     s->n_seqs = b->n_seqs;
     s->table_stride = b->table_stride;
     s->single_rows = hip_single_rows(b);
     s->n_splits = hip_kv_splits(b);
     const struct {
-        const int32_t *src, **d;
+        const void *src;
+        const int32_t **d;
         size_t n;
     } part[] = {
+        {b->sample, &d_sample, (size_t)b->n_samples * (sizeof *b->sample / sizeof(int32_t))},
         {b->token, &s->d_token, (size_t)b->n_rows},
         {b->pos, &s->d_pos, (size_t)b->n_rows},
         {b->seq, &s->d_seq, (size_t)b->n_rows},
@@ -169,7 +183,8 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->block_table, &s->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
     size_t n = hip_most_tiles(b->n_rows, b->n_seqs) + (size_t)b->n_decode * (size_t)s->n_splits +
-               hip_open_ints(&h->config);
+               hip_open_ints(&h->config) +
+               (size_t)b->n_changes * (sizeof *b->change / sizeof(int32_t));
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     CHECK(n <= hip_batch_ints(&h->config));
     n = 0;
@@ -178,12 +193,14 @@ static void hip_begin_step(struct be *be, const struct batch *b)
             memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
         *part[i].d = h->d_batch + n;
     }
+    s->d_sample = (const struct sample_draw *)(const void *)d_sample;
     s->n_tiles = hip_fill_tiles(h, b, h->batch_copy + n);
     s->d_tiles = h->d_batch + n;
     n += 2 * TILE_GROUPS * (size_t)s->n_tiles;
     s->d_work = h->d_batch + n;
     n += (size_t)hip_fill_work(h, b, h->batch_copy + n);
     n += hip_fill_open(h, b, h->batch_copy + n, h->d_batch + n);
+    n += fill_changes(h, b, n);
     hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
 }
 

@@ -68,7 +68,7 @@ enum { VIEWS = 8, STEPS = 2, MAX_PATTERNS = 96 };
 /* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
  * equal launches; filled from zeros, compared as bytes. */
 struct hip_shape {
-    int n_rows, n_decode, n_logits, n_decode_logits, n_top, n_seqs, table_stride;
+    int n_rows, n_decode, n_logits, n_decode_logits, n_top, n_samples, n_seqs, table_stride;
     int single_rows; /* every decode row is the only row of its sequence */
     int n_splits;    /* KV splits of the longest decode row, rounded up */
     int work_blocks; /* blocks of each head in a launch for decode rows, listed in d_work; 0: one
@@ -79,6 +79,8 @@ struct hip_shape {
     int n_row_packs;  /* the first ones of n_packs, of decode rows that attention may store */
     int n_part_packs; /* these and those of pages that no prompt of this step fills alone */
     /* the step's arrays, in one block: */
+    const struct sample_draw *d_sample;
+    const struct sample_change_of *d_change;
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_seq_start,
         *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work, *d_own, *d_copies, *d_packs;
 };

@@ -8,6 +8,10 @@
 _Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&
                    sizeof(struct largest) == sizeof(struct logits_entry),
                "kernels and core agree");
+_Static_assert(sizeof(struct sample_draw) == sizeof(struct batch_sample) &&
+                   sizeof(struct sample_change_of) == sizeof(struct batch_change) &&
+                   sizeof(struct batch_sample) % sizeof(double) == 0,
+               "kernels and core agree");
 
 void hip_embed(struct hip *h, const struct be_plan *p, int op)
 {
@@ -134,4 +138,14 @@ void hip_top(struct hip *h, const struct be_plan *p, int op)
 {
     struct top_args a = {hip_in(p, op, 0), h->shape.d_top_row, hip_out(p, op, 0), hip_width(p, op)};
     hip_launch_rows(h, K_top_rows, h->shape.n_top, &a, sizeof a);
+}
+
+void hip_sample(struct hip *h, const struct be_plan *p, int op)
+{
+    struct sample_args a = {.logits = hip_in(p, op, 0),
+                            .draw = h->shape.d_sample,
+                            .change = h->shape.d_change,
+                            .best = hip_out(p, op, 0),
+                            .vocab = hip_width(p, op)};
+    hip_launch_rows(h, K_sample_rows, h->shape.n_samples, &a, sizeof a);
 }

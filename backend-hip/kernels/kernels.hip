@@ -64,6 +64,7 @@
 #include "backend-hip/kernels/common/norm.hip"
 #include "backend-hip/kernels/common/open_pages.hip"
 #include "backend-hip/kernels/common/top.hip"
+#include "backend-hip/kernels/common/sample.hip"
 
 #if HAS_MMA
 #include "backend-hip/kernels/nvidia/ptx.h"

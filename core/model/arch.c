@@ -438,4 +438,7 @@ void arch_tail(struct builder *b, int x, int delta, int h, const struct arch_tai
     op = arch_op(b, OP_TOP, "top");
     op->in[0] = p->logits;
     op->out[0] = p->top;
+    op = arch_op(b, OP_SAMPLE, "sample");
+    op->in[0] = p->logits;
+    op->in[1] = op->out[0] = p->best;
 }

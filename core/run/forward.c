@@ -11,7 +11,10 @@ uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum
     return place_kv_bytes(&m->plan, ops, kv, n_pages);
 }
 
-static int lacks_top(const struct backend *ops) { return !(ops->kinds & 1u << OP_TOP); }
+static int lacks(const struct backend *ops, enum op_kind kind)
+{
+    return !(ops->kinds & 1u << kind);
+}
 
 /* The model's plan with operations of its own, without those that the backend can do without. */
 static int make_plan(const struct model *m, const struct backend *ops, int hidden,
@@ -19,7 +22,8 @@ static int make_plan(const struct model *m, const struct backend *ops, int hidde
 {
     struct step_plan all;
     if (step_plan_copy(&m->plan, &all, e)) return -1;
-    if (lacks_top(ops)) step_plan_drop_top(&all);
+    if (lacks(ops, OP_TOP)) step_plan_drop(&all, OP_TOP);
+    if (lacks(ops, OP_SAMPLE)) step_plan_drop(&all, OP_SAMPLE);
     if (!hidden) {
         *out = all;
         return 0;
@@ -33,7 +37,7 @@ void forward_need(const struct model *m, const struct backend *ops, const struct
                   struct forward_need *n)
 {
     struct step_plan p = m->plan;
-    if (lacks_top(ops)) p.top = NO_BUFFER;
+    if (lacks(ops, OP_TOP)) p.top = NO_BUFFER;
     place_need(&p, ops, o, n);
 }
 
@@ -231,6 +235,7 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
     const struct step_plan *p = &f->plan;
     CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits);
     CHECK(b->n_top <= b->n_logits && (!b->n_top || p->top >= 0));
+    CHECK(b->n_samples <= b->n_logits && (!b->n_samples || forward_samples(f)));
     CHECK(!b->n_hidden || f->hidden);
     CHECK(f->n_begun - f->n_ended < 2 && !f->logits_wanted);
     if (f->places) {
@@ -257,6 +262,8 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
     else ops->end_step(f->be);
     f->n_begun++;
 }
+
+int forward_samples(const struct forward *f) { return !lacks(f->be->ops, OP_SAMPLE); }
 
 int forward_has_top(const struct forward *f, int i)
 {

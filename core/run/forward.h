@@ -53,7 +53,8 @@ struct forward {
     int logits_wanted; /* a step in flight downloads logits, results of OP_TOP or hidden rows */
     /* Results of the last ended step, on the host, for the rows of b->logit_row. */
     int32_t *best;            /* [n_logits] index of the largest logit, the lowest on ties; -1: a
-                                 logit is NaN or the largest is not finite */
+                                 logit is NaN or the largest is not finite; of the rows of
+                                 b->sample the chosen token */
     float *logits;            /* [n_logits][vocab], filled in the rows whose `wanted` is 1; valid
                                  until the next step begins */
     struct logits_entry *top; /* [n_top][OP_TOP_ROOM] of the rows of b->top_row, see OP_TOP (op.h);
@@ -116,6 +117,8 @@ uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum
  * step may begin before the first ends, if the first downloads neither logits nor results of
  * OP_TOP nor hidden rows. */
 void forward_begin(struct forward *f, const struct batch *b, const uint8_t *wanted);
+/* 1: the backend has OP_SAMPLE: f->best has the tokens of the rows of b->sample. */
+int forward_samples(const struct forward *f);
 /* Row i of b->top_row: 1 when all results of OP_TOP had room; their number, 0 when they had not. */
 int forward_has_top(const struct forward *f, int i);
 int forward_n_top(const struct forward *f, int i);

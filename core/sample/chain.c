@@ -1,6 +1,7 @@
 /* chain.c: the steps of a choice one after the other, over the tokens that are left. A candidate's
  * logit is what the steps so far have made of it, its key minus that. */
 #include "core/sample/sampler_internal.h"
+#include "core/sample/weights.h"
 
 #include <math.h>
 
@@ -20,10 +21,13 @@ static double largest(const struct chain *h)
     return max;
 }
 
-/* Sets weights to exp(logit - largest); returns their sum. */
-static double weigh(struct chain *h, double max)
+/* Sets weights to those of exp(logit - largest); returns their sum. */
+static uint64_t weigh(struct chain *h, double max)
 {
-    for (int i = 0; i < h->n; i++) h->at[i].weight = logits_exp(h->at[i].logit - max);
+    for (int i = 0; i < h->n; i++) {
+        double depth = (max - h->at[i].logit) * WEIGHTS_NAT;
+        h->at[i].weight = weights_of(depth < WEIGHTS_DEEPEST ? (int32_t)depth : WEIGHTS_DEEPEST);
+    }
     return sampler_total(h->at, h->n);
 }
 
@@ -95,14 +99,12 @@ static void keep_sigmas(struct chain *h, double n_sigma)
 
 static void keep_top_k(struct chain *h, int k)
 {
-    if (k <= 0 || k >= h->n) return;
-    for (int i = 0; i < h->n; i++) h->at[i].weight = 1;
-    h->n = sampler_select_mass(h->at, h->n, k);
+    if (k > 0) h->n = sampler_select_best(h->at, h->n, k);
 }
 
 static void keep_top_p(struct chain *h, double p)
 {
-    if (p < 1) h->n = sampler_select_mass(h->at, h->n, p * weigh(h, largest(h)));
+    if (p < 1) h->n = sampler_select_mass(h->at, h->n, sampler_mass(p, weigh(h, largest(h))));
 }
 
 static void keep_typical(struct chain *h, double p)
@@ -118,23 +120,25 @@ static void keep_typical(struct chain *h, double p)
 static void exclude_top(struct chain *h)
 {
     const struct sampler_params *p = h->c->params;
-    if (p->xtc_probability <= 0 || sampler_draw(h->c, 1) >= p->xtc_probability) return;
-    double least = p->xtc_threshold * weigh(h, largest(h));
+    if (p->xtc_probability <= 0 || (double)sampler_bits(h->c, 1) * 0x1p-53 >= p->xtc_probability)
+        return;
+    double least = p->xtc_threshold * (double)weigh(h, largest(h));
     int last = -1, n = 0;
     for (int i = 0; i < h->n; i++)
-        if (h->at[i].weight >= least && (last < 0 || sampler_before(&h->at[last], &h->at[i])))
+        if ((double)h->at[i].weight >= least &&
+            (last < 0 || sampler_before(&h->at[last], &h->at[i])))
             last = i;
     if (last < 0) return;
     const struct sampler_candidate stays = h->at[last];
     for (int i = 0; i < h->n; i++)
-        if (h->at[i].weight < least || h->at[i].id == stays.id) h->at[n++] = h->at[i];
+        if ((double)h->at[i].weight < least || h->at[i].id == stays.id) h->at[n++] = h->at[i];
     h->n = n;
 }
 
 /* Keeps the tokens whose surprise, in bits, is not above mu; at least the likeliest. */
 static void keep_unsurprising(struct chain *h, double mu)
 {
-    double max = largest(h), log_total = logits_log(weigh(h, max));
+    double max = largest(h), log_total = logits_log((double)weigh(h, max) * 0x1p-44);
     double low = max + log_total - mu * 0x1.62e42fefa39efp-1;
     if (low > max) keep_best(h);
     else keep_above(h, low);
@@ -163,15 +167,13 @@ static void step(struct chain *h, enum sampler_step what)
 }
 
 /* Draws one of the candidates by its weight. */
-static const struct sampler_candidate *draw(struct chain *h, double *total)
+static const struct sampler_candidate *draw(struct chain *h, uint64_t *total)
 {
+    const struct sampler_candidate *c = h->at;
     *total = weigh(h, largest(h));
-    double u = sampler_draw(h->c, 0) * *total;
-    for (int i = 0; i < h->n - 1; i++) {
-        u -= h->at[i].weight;
-        if (u < 0) return &h->at[i];
-    }
-    return &h->at[h->n - 1];
+    uint64_t target = sampler_target(h->c, *total);
+    for (; target >= c->weight; c++) target -= c->weight;
+    return c;
 }
 
 int32_t chain_choose(struct sampler *s, const struct sampler_context *c, const float *logits)
@@ -180,7 +182,7 @@ int32_t chain_choose(struct sampler *s, const struct sampler_context *c, const f
     const uint8_t *steps;
     struct chain h = {.s = s, .c = c, .at = s->candidates};
     int n_steps = sampler_steps(p, &steps);
-    double total;
+    uint64_t total;
     for (int i = 0; i < s->vocab; i++) {
         if (logits[i] == -INFINITY) continue;
         h.at[h.n] = (struct sampler_candidate){.id = i};
@@ -191,7 +193,7 @@ int32_t chain_choose(struct sampler *s, const struct sampler_context *c, const f
     if (!c->n_generated) *c->mu = 2 * p->mirostat_tau;
     keep_unsurprising(&h, *c->mu);
     const struct sampler_candidate *chosen = draw(&h, &total);
-    double surprise = -logits_log(chosen->weight / total) / 0x1.62e42fefa39efp-1;
+    double surprise = -logits_log((double)chosen->weight / (double)total) / 0x1.62e42fefa39efp-1;
     *c->mu -= p->mirostat_eta * (surprise - p->mirostat_tau);
     return chosen->id;
 }

@@ -1,16 +1,16 @@
 #include "core/sample/sampler_internal.h"
 
 #include "core/sample/logits.h"
+#include "core/sample/weights.h"
 #include "core/step/op.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK = 512 }; /* logits per partial sum, and per test of a mask */
+enum { DEPTH_SHIFT = 20, DEPTH_CLASSES = 1 << (31 - DEPTH_SHIFT) }; /* of 1/64 nat */
 const double sampler_greedy = 1e-5;
-static const uint32_t IN_PROMPT = 1u << 31;
 
 /* splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection whose values over a counter pass
  * tests of randomness. */
@@ -30,10 +30,22 @@ uint64_t sampler_key(uint64_t seed, uint64_t stream, uint64_t choice)
     return mix(mix(mix(seed + GOLDEN) ^ stream) + (choice + 1) * GOLDEN);
 }
 
-double sampler_draw(const struct sampler_context *c, uint64_t use)
+uint64_t sampler_bits(const struct sampler_context *c, uint64_t use)
 {
     uint64_t key = use ? mix(c->key ^ use) : c->key;
-    return (double)(mix(key + ((uint64_t)c->n_generated + 1) * GOLDEN) >> 11) * 0x1p-53;
+    return mix(key + ((uint64_t)c->n_generated + 1) * GOLDEN) >> 11;
+}
+
+uint64_t sampler_target(const struct sampler_context *c, uint64_t total)
+{
+    return (uint64_t)((unsigned __int128)sampler_bits(c, 0) * total >> 53);
+}
+
+uint64_t sampler_mass(double share, uint64_t total)
+{
+    double mass = share * (double)total;
+    uint64_t whole = mass >= 1 ? (uint64_t)mass : 1;
+    return whole < total ? whole : total;
 }
 
 int sampler_open(struct sampler *s, int vocab, struct err *e)
@@ -41,10 +53,15 @@ int sampler_open(struct sampler *s, int vocab, struct err *e)
     s->vocab = vocab;
     s->seen = calloc((size_t)vocab, sizeof *s->seen);
     s->block_sum = malloc(((size_t)vocab / BLOCK + 1) * sizeof *s->block_sum);
+    s->class_sum = malloc(DEPTH_CLASSES * sizeof *s->class_sum);
+    s->depth = malloc(BLOCK * sizeof *s->depth);
+    s->weight = malloc(BLOCK * sizeof *s->weight);
     s->candidates = malloc((size_t)vocab * sizeof *s->candidates);
     s->heap = malloc((size_t)vocab * sizeof *s->heap);
     s->block = malloc(BLOCK * sizeof *s->block);
-    if (s->seen && s->block_sum && s->candidates && s->heap && s->block) return 0;
+    if (s->seen && s->block_sum && s->class_sum && s->depth && s->weight && s->candidates &&
+        s->heap && s->block)
+        return 0;
     sampler_close(s);
     return err_memory(e);
 }
@@ -53,6 +70,9 @@ void sampler_close(struct sampler *s)
 {
     free(s->seen);
     free(s->block_sum);
+    free(s->class_sum);
+    free(s->depth);
+    free(s->weight);
     free(s->candidates);
     free(s->heap);
     free(s->block);
@@ -117,9 +137,8 @@ struct dry_history sampler_history(const struct sampler_context *c)
     return (struct dry_history){c->prompt, c->generated, c->n_prompt, c->n_generated};
 }
 
-/* The tokens that the penalties look at: prompt [n] and generated [m]. */
-static void find_penalized(const struct sampler_context *c, const int32_t **prompt, int *n,
-                           const int32_t **generated, int *m)
+void sampler_penalized_tokens(const struct sampler_context *c, const int32_t **prompt, int *n,
+                              const int32_t **generated, int *m)
 {
     int all = c->n_prompt + c->n_generated, last = c->params->penalty_last_n;
     int skip = last && all > last ? all - last : 0;
@@ -134,16 +153,16 @@ void sampler_count(struct sampler *s, const struct sampler_context *c)
 {
     const int32_t *prompt, *generated;
     int n, m;
-    find_penalized(c, &prompt, &n, &generated, &m);
+    sampler_penalized_tokens(c, &prompt, &n, &generated, &m);
     for (int i = 0; i < m; i++) s->seen[generated[i]]++;
-    for (int i = 0; i < n; i++) s->seen[prompt[i]] |= IN_PROMPT;
+    for (int i = 0; i < n; i++) s->seen[prompt[i]] |= SAMPLER_IN_PROMPT;
 }
 
 float sampler_penalized(const struct sampler_params *p, uint32_t seen, float l)
 {
     float r = (float)p->repetition_penalty, f = (float)p->frequency_penalty,
           a = (float)p->presence_penalty;
-    uint32_t times = seen & ~IN_PROMPT;
+    uint32_t times = seen & ~SAMPLER_IN_PROMPT;
     l = l > 0 ? l / r : l * r;
     return times ? l - (f * (float)times + a) : l;
 }
@@ -163,7 +182,7 @@ void sampler_uncount(struct sampler *s, const struct sampler_context *c, float *
 {
     const int32_t *prompt, *generated;
     int n, m;
-    find_penalized(c, &prompt, &n, &generated, &m);
+    sampler_penalized_tokens(c, &prompt, &n, &generated, &m);
     uncount(s, c->params, prompt, n, logits);
     uncount(s, c->params, generated, m, logits);
 }
@@ -241,17 +260,6 @@ static void make_heap(struct logits_entry *heap, int n)
     for (int i = n / 2 - 1; i >= 0; i--) sift_down(heap, n, i, heap[i]);
 }
 
-static struct sampler_candidate candidate(struct logits_entry l)
-{
-    return (struct sampler_candidate){.key = -l.value, .logit = l.value, .id = l.id};
-}
-
-static int take_candidates(struct sampler *s, int n)
-{
-    for (int i = 0; i < n; i++) s->candidates[i] = candidate(s->heap[i]);
-    return n;
-}
-
 /* The logits that a choice is made from: those of ROW whose bit of MASK is set. */
 struct view {
     const float *row;
@@ -273,58 +281,96 @@ static const float *block_of(struct sampler *s, const struct view *v, int first,
     return s->block;
 }
 
-/* Gathers the k largest logits >= floor with a heap over the whole row. On ties the lower id, which
- * comes first, stays. */
-static int gather_best(struct sampler *s, const struct view *v, double floor, int k)
+/* How the logits of a choice weigh. */
+struct weighing {
+    float max, scale;
+    int32_t most; /* what is deeper weighs nothing */
+};
+
+static struct weighing weighing_of(const struct sampler_params *p, float max)
 {
-    int n = 0, m;
+    return (struct weighing){max, weights_scale(p->temperature), sampler_most_depth(p)};
+}
+
+int32_t sampler_most_depth(const struct sampler_params *p)
+{
+    double most = p->min_p > 0 ? -logits_log(p->min_p) * WEIGHTS_NAT : WEIGHTS_DEEPEST;
+    return most < 0 ? 0 : most < WEIGHTS_DEEPEST ? (int32_t)most : WEIGHTS_DEEPEST;
+}
+
+static void add_candidate(struct sampler *s, int *n, struct logits_entry l,
+                          const struct weighing *w)
+{
+    int32_t depth = weights_depth(l.value, w->max, w->scale);
+    if (depth <= w->most && depth < WEIGHTS_DEEPEST)
+        s->candidates[(*n)++] = (struct sampler_candidate){-l.value, weights_of(depth), l.value,
+                                                           l.id};
+}
+
+/* Gathers the k largest logits with a heap over the whole row, and of these the ones that weigh. On
+ * ties the lower id, which comes first, stays. */
+static int gather_best(struct sampler *s, const struct view *v, const struct weighing *w, int k)
+{
+    int n = 0, n_candidates = 0, m;
     for (int first = 0; first < s->vocab; first += BLOCK) {
         const float *x = block_of(s, v, first, &m);
         int i = 0;
         if (!x) continue;
         for (; i < m && n < k; i++) {
-            if (x[i] >= floor) s->heap[n++] = (struct logits_entry){x[i], first + i};
+            if (x[i] != -INFINITY) s->heap[n++] = (struct logits_entry){x[i], first + i};
             if (n == k) make_heap(s->heap, k);
         }
         if (n < k) continue;
         for (; (i = logits_next_above(x, i, m, s->heap->value)) < m; i++)
             sift_down(s->heap, k, 0, (struct logits_entry){x[i], first + i});
     }
-    return take_candidates(s, n);
+    for (int i = 0; i < n; i++) add_candidate(s, &n_candidates, s->heap[i], w);
+    return n_candidates;
 }
 
-/* The same candidates in the same order from the backend's top: a logit that is missing there never
- * enters that heap. */
-static int gather_top(struct sampler *s, const struct logits_entry *top, int n_top, double floor,
-                      int k)
+/* The same candidates from the backend's top, which has them all. */
+static int gather_top(struct sampler *s, const struct logits_entry *top, int n_top,
+                      const struct weighing *w, int k)
 {
-    int n = 0, i = 0;
-    for (; i < n_top && n < k; i++)
-        if (top[i].value >= floor) s->heap[n++] = top[i];
-    if (n < k) return take_candidates(s, n);
-    make_heap(s->heap, k);
-    for (; i < n_top; i++)
-        if (top[i].value > s->heap->value) sift_down(s->heap, k, 0, top[i]);
-    return take_candidates(s, k);
+    int n = 0;
+    for (int i = 0; i < n_top; i++) add_candidate(s, &n, top[i], w);
+    return sampler_select_best(s->candidates, n, k);
 }
 
-static int gather(struct sampler *s, const struct view *v, double floor)
+/* Weighs the block from token `first` on: fills depth, weight [*n]; returns the sum of weights. */
+static uint64_t weigh_block(struct sampler *s, const struct view *v, const struct weighing *w,
+                            int first, int *n)
 {
-    int n = 0, m;
+    const float *x = block_of(s, v, first, n);
+    return x ? weights_row(x, *n, w->max, w->scale, w->most, s->depth, s->weight) : 0;
+}
+
+/* Fills block_sum; returns the sum of all weights. */
+static uint64_t weigh_row(struct sampler *s, const struct view *v, const struct weighing *w)
+{
+    uint64_t total = 0;
+    int n;
+    for (int i = 0, b = 0; i < s->vocab; i += BLOCK, b++)
+        total += s->block_sum[b] = weigh_block(s, v, w, i, &n);
+    return total;
+}
+
+static int gather_all(struct sampler *s, const struct view *v, const struct weighing *w)
+{
+    int n_candidates = 0, n;
     for (int first = 0; first < s->vocab; first += BLOCK) {
-        const float *x = block_of(s, v, first, &m);
-        for (int i = 0; x && i < m; i++)
-            if (x[i] >= floor)
-                s->candidates[n++] = candidate((struct logits_entry){x[i], first + i});
+        const float *x = block_of(s, v, first, &n);
+        for (int i = 0; x && i < n; i++)
+            add_candidate(s, &n_candidates, (struct logits_entry){x[i], first + i}, w);
     }
-    return n;
+    return n_candidates;
 }
 
 /* Quickselect on weights: only the last few are sorted. */
-int sampler_select_mass(struct sampler_candidate *c, int n, double mass)
+int sampler_select_mass(struct sampler_candidate *c, int n, uint64_t mass)
 {
     int lo = 0, hi = n;
-    double have = 0; /* weight of c[0 .. lo-1], which are all selected */
+    uint64_t have = 0; /* weight of c[0 .. lo-1], which are all selected */
     while (hi - lo > 16) {
         struct sampler_candidate *first = &c[lo], *middle = &c[lo + (hi - lo) / 2],
                                  *last = &c[hi - 1];
@@ -333,7 +379,7 @@ int sampler_select_mass(struct sampler_candidate *c, int n, double mass)
         if (sampler_before(middle, first)) swap(middle, first);
         swap(middle, last); /* pivot: the median of three */
         int at = lo;
-        double left = 0;
+        uint64_t left = 0;
         for (int i = lo; i < hi - 1; i++)
             if (sampler_before(&c[i], last)) {
                 swap(&c[i], &c[at]);
@@ -350,9 +396,28 @@ int sampler_select_mass(struct sampler_candidate *c, int n, double mass)
     return lo;
 }
 
-double sampler_total(const struct sampler_candidate *c, int n)
+int sampler_select_best(struct sampler_candidate *c, int n, int k)
 {
-    double total = 0;
+    int lo = 0, hi = n;
+    if (k >= n) return n;
+    while (hi - lo > 1) { /* quickselect on numbers */
+        struct sampler_candidate pivot = c[lo + (hi - lo) / 2];
+        int at = lo, end = hi - 1;
+        while (at <= end) {
+            while (sampler_before(&c[at], &pivot)) at++;
+            while (sampler_before(&pivot, &c[end])) end--;
+            if (at <= end) swap(&c[at++], &c[end--]);
+        }
+        if (k <= end) hi = end + 1;
+        else if (k >= at) lo = at;
+        else break;
+    }
+    return k;
+}
+
+uint64_t sampler_total(const struct sampler_candidate *c, int n)
+{
+    uint64_t total = 0;
     for (int i = 0; i < n; i++) total += c[i].weight;
     return total;
 }
@@ -360,99 +425,153 @@ double sampler_total(const struct sampler_candidate *c, int n)
 int sampler_select_typical(struct sampler_candidate *c, int n, double max, double scale,
                            double typical_p)
 {
-    double total = sampler_total(c, n), log_total = logits_log(total), expected = 0;
+    uint64_t sum = sampler_total(c, n);
+    double total = (double)sum, expected = 0;
     for (int i = 0; i < n; i++) {
-        c[i].key = log_total - (c[i].logit - max) * scale;
-        expected += c[i].weight / total * c[i].key;
+        c[i].key = (max - c[i].logit) * scale; /* information less the logarithm of the total */
+        expected += (double)c[i].weight / total * c[i].key;
     }
     for (int i = 0; i < n; i++) c[i].key = fabs(c[i].key - expected);
-    n = sampler_select_mass(c, n, typical_p * total);
+    n = sampler_select_mass(c, n, sampler_mass(typical_p, sum));
     for (int i = 0; i < n; i++) c[i].key = -c[i].logit;
     return n;
 }
 
-/* Fills block_sum with the sums of weights by block; returns the total. */
-static double sum_blocks(struct sampler *s, const struct view *v, double max, double scale)
+/* What top-p leaves: logits above `value`, and equal ones of tokens up to `id`. */
+struct cut {
+    float value;
+    int32_t id;
+};
+
+/* A bound below all logits that the likeliest tokens with a share of top_p of `total` can have: the
+ * lower ones weigh less than 1 - top_p together. */
+static float bound_of(const struct sampler *s, const struct weighing *w, double top_p,
+                      uint64_t total)
 {
-    double total = 0;
-    int n;
-    for (int i = 0, b = 0; i < s->vocab; i += BLOCK, b++) {
-        const float *x = block_of(s, v, i, &n);
-        total += s->block_sum[b] = x ? logits_sum_exp(x, n, max, scale) : 0;
+    double least = (1 - top_p) * (double)total / s->vocab;
+    double depth = -logits_log(least * 0x1p-44) * WEIGHTS_NAT;
+    if (depth < 0) depth = 0;
+    float low = (float)(w->max - (depth * (1 + 0x1p-20) + 64) / w->scale);
+    return nextafterf(nextafterf(low, -INFINITY), -INFINITY);
+}
+
+/* Adds the weights of the tokens of a block to their classes of depth; of those whose logit is not
+ * above LOW perhaps not. */
+static void sum_classes(struct sampler *s, const float *x, int n, float low)
+{
+    enum { RUN = 16 }; /* where one is above LOW, others are */
+    for (int i = 0; (i = logits_next_above(x, i, n, low)) < n;)
+        for (int end = i + RUN < n ? i + RUN : n; i < end; i++)
+            s->class_sum[s->depth[i] >> DEPTH_SHIFT] += s->weight[i];
+}
+
+/* Gathers the tokens of a block, from `first` on, whose depth is of this class behind candidates
+ * [*n]; returns the weight of those in the classes before. */
+static uint64_t split_block(struct sampler *s, const float *x, int first, int n_block, int class,
+                            int *n)
+{
+    uint64_t above = 0;
+    for (int i = 0; i < n_block; i++) {
+        int32_t c = s->depth[i] >> DEPTH_SHIFT;
+        if (c < class) above += s->weight[i];
+        if (c == class)
+            s->candidates[(*n)++] = (struct sampler_candidate){-x[i], s->weight[i], x[i],
+                                                               first + i};
     }
-    return total;
+    return above;
 }
 
-static int may_be_drawn(const struct view *v, int i)
+/* Keeps the fewest likeliest tokens that weigh at least `mass`: block_sum becomes the sums of their
+ * weights. Returns what they weigh. */
+static uint64_t keep_mass(struct sampler *s, const struct view *v, const struct weighing *w,
+                          float low, uint64_t mass, struct cut *cut)
 {
-    return v->row[i] != -INFINITY && (!v->mask || v->mask[i / 32] >> i % 32 & 1);
-}
-
-/* Draws from all logits without gathering candidates. */
-static int32_t draw_any(struct sampler *s, const struct view *v, double max, double scale, double u)
-{
-    u *= sum_blocks(s, v, max, scale);
-    int b = 0, n_blocks = (s->vocab + BLOCK - 1) / BLOCK, last = -1;
-    while (b < n_blocks - 1 && u >= s->block_sum[b]) u -= s->block_sum[b++];
-    for (int i = b * BLOCK; i < s->vocab && i < (b + 1) * BLOCK; i++) {
-        if (!may_be_drawn(v, i)) continue;
-        last = i;
-        u -= logits_exp((v->row[i] - max) * scale);
-        if (u < 0) return last;
+    int class = 0, n = 0, m;
+    uint64_t above = 0;
+    memset(s->class_sum, 0, DEPTH_CLASSES * sizeof *s->class_sum);
+    for (int first = 0, b = 0; first < s->vocab; first += BLOCK, b++) {
+        const float *x = block_of(s, v, first, &m);
+        if (x && logits_next_above(x, 0, m, low) == m) x = NULL;
+        if (!x) s->block_sum[b] = 0; /* none is kept */
+        if (!s->block_sum[b]) continue;
+        weights_row(x, m, w->max, w->scale, w->most, s->depth, s->weight);
+        sum_classes(s, x, m, low);
     }
-    /* Rounding may leave u past the block's end: then its last possible token is drawn, or the next
-     * one, or the last of all. */
-    for (int i = (b + 1) * BLOCK; last < 0 && i < s->vocab; i++)
-        if (may_be_drawn(v, i)) last = i;
-    for (int i = b * BLOCK - 1; last < 0 && i >= 0; i--)
-        if (may_be_drawn(v, i)) last = i;
-    return last;
+    for (; above + s->class_sum[class] < mass; class ++) above += s->class_sum[class];
+    for (int first = 0, b = 0; first < s->vocab; first += BLOCK, b++) {
+        if (!s->block_sum[b]) continue;
+        const float *x = block_of(s, v, first, &m);
+        weights_row(x, m, w->max, w->scale, w->most, s->depth, s->weight);
+        s->block_sum[b] = split_block(s, x, first, m, class, &n);
+    }
+    n = sampler_select_mass(s->candidates, n, mass - above);
+    for (int i = 0; i < n; i++) {
+        const struct sampler_candidate *c = &s->candidates[i];
+        s->block_sum[c->id / BLOCK] += c->weight;
+        above += c->weight;
+    }
+    *cut = (struct cut){(float)s->candidates[n - 1].logit, s->candidates[n - 1].id};
+    return above;
 }
 
-/* Truncates the n candidates by typical and top-p and draws one. mass: top-p's share of the weight
- * of all logits; 0: of these candidates. */
-static int32_t draw_one(struct sampler *s, const struct sampler_context *context, int n, double max,
-                        double mass)
+/* The first kept token with TARGET below the sum of weights up to it. */
+static int32_t find_target(struct sampler *s, const struct view *v, const struct weighing *w,
+                           const struct cut *cut, uint64_t target)
+{
+    int b = 0, n, i = 0;
+    for (; target >= s->block_sum[b]; b++) target -= s->block_sum[b];
+    const float *x = block_of(s, v, b * BLOCK, &n);
+    weights_row(x, n, w->max, w->scale, w->most, s->depth, s->weight);
+    for (;; i++) {
+        int is_kept = x[i] > cut->value || (x[i] == cut->value && b * BLOCK + i <= cut->id);
+        if (is_kept && target < s->weight[i]) return b * BLOCK + i;
+        if (is_kept) target -= s->weight[i];
+    }
+}
+
+/* Draws from the row, truncated by min-p and top-p. */
+static int32_t draw_row(struct sampler *s, const struct sampler_context *c, const struct view *v,
+                        const struct weighing *w)
+{
+    double top_p = c->params->top_p;
+    struct cut cut = {-INFINITY, s->vocab};
+    uint64_t total = weigh_row(s, v, w);
+    if (top_p < 1)
+        total = keep_mass(s, v, w, bound_of(s, w, top_p, total), sampler_mass(top_p, total), &cut);
+    return find_target(s, v, w, &cut, sampler_target(c, total));
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return ((const struct sampler_candidate *)a)->id - ((const struct sampler_candidate *)b)->id;
+}
+
+/* Truncates the n candidates by typical and top-p and draws one, in order of ids. */
+static int32_t draw_one(struct sampler *s, const struct sampler_context *context, int n, double max)
 {
     const struct sampler_params *p = context->params;
     struct sampler_candidate *c = s->candidates;
-    double scale = 1 / p->temperature, u = sampler_draw(context, 0);
-    for (int i = 0; i < n; i++) c[i].weight = logits_exp((c[i].logit - max) * scale);
-    if (p->typical_p < 1) n = sampler_select_typical(c, n, max, scale, p->typical_p);
-    if (p->top_p < 1)
-        n = sampler_select_mass(c, n, mass > 0 ? mass : p->top_p * sampler_total(c, n));
-    u *= sampler_total(c, n);
-    for (int i = 0; i < n - 1; i++) {
-        u -= c[i].weight;
-        if (u < 0) return c[i].id;
+    if (p->typical_p < 1) n = sampler_select_typical(c, n, max, 1 / p->temperature, p->typical_p);
+    uint64_t total = sampler_total(c, n);
+    if (p->top_p < 1) {
+        n = sampler_select_mass(c, n, sampler_mass(p->top_p, total));
+        total = sampler_total(c, n);
     }
-    return c[n - 1].id;
-}
-
-/* The lowest logit that can be drawn: min_p excludes lower ones; a forbidden logit is -inf. */
-static double floor_of(const struct sampler_params *p, double max)
-{
-    double floor = p->min_p > 0 ? max + logits_log(p->min_p) * p->temperature : -(double)FLT_MAX;
-    return floor > max ? max : floor;
+    qsort(c, (size_t)n, sizeof *c, by_id);
+    uint64_t target = sampler_target(context, total);
+    for (; target >= c->weight; c++) target -= c->weight;
+    return c->id;
 }
 
 static int32_t sample(struct sampler *s, const struct sampler_context *c, const float *logits,
-                      double max)
+                      float max)
 {
     const struct sampler_params *p = c->params;
     const struct view v = {logits, c->mask};
-    double scale = 1 / p->temperature, floor = floor_of(p, max), mass = 0;
+    const struct weighing w = weighing_of(p, max);
     if (p->top_k > 0 && p->top_k < s->vocab)
-        return draw_one(s, c, gather_best(s, &v, floor, p->top_k), max, 0);
-    if (p->min_p <= 0 && p->typical_p >= 1) {
-        if (p->top_p >= 1) return draw_any(s, &v, max, scale, sampler_draw(c, 0));
-        /* The total weight of lower logits is less than top_p's tail, (1 - top_p) * total. */
-        double total = sum_blocks(s, &v, max, scale);
-        mass = p->top_p * total;
-        floor = max + logits_log((1 - p->top_p) * total / s->vocab) * p->temperature;
-        if (floor > max) floor = max;
-    }
-    return draw_one(s, c, gather(s, &v, floor), max, mass);
+        return draw_one(s, c, gather_best(s, &v, &w, p->top_k), max);
+    return p->typical_p < 1 ? draw_one(s, c, gather_all(s, &v, &w), max) : draw_row(s, c, &v, &w);
 }
 
 int sampler_check(int best, struct err *e)
@@ -481,7 +600,7 @@ int sampler_choose_top(struct sampler *s, const struct sampler_context *c,
     if (sampler_check(best, e)) return -1;
     while (at < n && top[at].id != best) at++;
     CHECK(at < n && k > 0 && k < s->vocab);
-    *token = draw_one(s, c, gather_top(s, top, n, floor_of(c->params, top[at].value), k),
-                      top[at].value, 0);
+    const struct weighing w = weighing_of(c->params, top[at].value);
+    *token = draw_one(s, c, gather_top(s, top, n, &w, k), top[at].value);
     return 0;
 }

@@ -7,7 +7,8 @@
  * frequency and presence penalties; temperature; min-p relative to the largest probability (Nguyen
  * et al. 2024); top-k (Fan et al. 2018); locally typical (Meister et al. 2022; between top-k and
  * top-p as in llama.cpp); top-p of the remaining mass (Holtzman et al. 2020); one draw.
- * Probabilities are computed in double precision. Also: DRY (dry.h) behind the penalties,
+ * Tokens weigh whole numbers (weights.h), and one is drawn in order of ids: a choice does not
+ * depend on the order in which weights are summed. Also: DRY (dry.h) behind the penalties,
  * top-n-sigma (Tang et al. 2024) behind the temperature, XTC (p-e-w 2024) at the end, Mirostat 2
  * (Basu et al. 2021) in place of all truncation, and any other order of these steps.
  *
@@ -25,6 +26,8 @@
 #include <stdint.h>
 
 struct logits_entry; /* core/step/op.h */
+struct batch_sample; /* core/step/batch.h */
+struct batch_change;
 
 /* Tokens that must not follow each other: after id[0 .. n-2], at the end of the generated tokens,
  * id[n-1] is forbidden. */
@@ -101,8 +104,8 @@ struct sampler_context {
 };
 
 struct sampler_candidate {
-    double key;    /* smaller is better */
-    double weight; /* exp((logit - largest) / temperature) */
+    double key;      /* smaller is better */
+    uint64_t weight; /* weights.h */
     double logit;
     int32_t id;
 };
@@ -111,7 +114,10 @@ struct sampler_candidate {
 struct sampler {
     int vocab;
     uint32_t *seen;                       /* [vocab] zero between calls */
-    double *block_sum;                    /* [vocab / block, rounded up] */
+    uint64_t *block_sum;                  /* [vocab / block, rounded up] */
+    uint64_t *class_sum;                  /* [classes of depths] */
+    int32_t *depth;                       /* [block] */
+    uint64_t *weight;                     /* [block] */
     struct sampler_candidate *candidates; /* [vocab] */
     struct logits_entry *heap;            /* [vocab] */
     float *block;                         /* [block] logits under a mask */
@@ -126,6 +132,14 @@ int sampler_adjusts(const struct sampler_params *p, int n_generated);
 /* The logits that a choice needs: the argmax only; the n_top largest as well; or all of them. */
 enum sampler_wants { SAMPLER_WANTS_BEST, SAMPLER_WANTS_TOP, SAMPLER_WANTS_LOGITS };
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top);
+/* Describes the choice for OP_SAMPLE, all but the row (batch.h); changes [room] become those of
+ * logits. 0: a device cannot make it (steps in another order, typical, DRY, Mirostat, a mask, bad
+ * words), or the changes do not fit. Tokens that are not known yet (negative) are no tokens. */
+int sampler_describe(struct sampler *s, const struct sampler_context *c, struct batch_sample *out,
+                     struct batch_change *change, int room);
+/* 1 if sampler_describe may succeed; *changes: with changes, for which the tokens before must be
+ * known. */
+int sampler_is_for_device(const struct sampler_params *p, int n_generated, int *changes);
 /* 1 if allowed or bad may forbid a token. */
 int sampler_forbids(const struct sampler_params *p);
 /* Applies to logits [vocab] allowed, bad, min_tokens, logit_bias, and the penalties and DRY where

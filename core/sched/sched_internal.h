@@ -5,11 +5,12 @@
  *
  * STEPS IN FLIGHT. With a backend that runs beside the host (sched_options.overlap) a step begins
  * before the previous step's results are emitted. It even begins before they are known, if the
- * previous step needs no more than the argmax of each row: the backend then reads the tokens from
- * device memory. Hence sched_advance updates all that planning reads when a step begins,
- * sched_settle fills in the tokens, and sched_emit calls the sinks. A sequence that ends by its
- * token or by its sink may already have rows in the next step: their results are dropped. Its pages
- * and slots are free at once, because a backend computes steps in order.
+ * previous step needs no more than the argmax of each row, or the token that the device draws
+ * (OP_SAMPLE): the backend then reads the tokens from device memory. Hence sched_advance updates
+ * all that planning reads when a step begins, sched_settle fills in the tokens, and sched_emit
+ * calls the sinks. A sequence that ends by its token or by its sink may already have rows in the
+ * next step: their results are dropped. Its pages and slots are free at once, because a backend
+ * computes steps in order.
  *
  * GRAMMARS. A sequence with a grammar knows the first n_known tokens of its answer, and the mask of
  * the next one. Tokens that are forced are known before any row has chosen them; they wait in
@@ -105,6 +106,7 @@ struct sched_row {
     int generates, scores, shows;
     /* index into f->top; -1: all logits are there, or only the argmax */
     int top_at;
+    int sampled;       /* the device has chosen its token: that is its argmax */
     int wants_all;     /* the step hands out all its logits */
     int behind_draft;  /* 1: tokens of a draft are in front of it */
     int picked;        /* the token of a greedy choice under a mask; -1: all logits decide */
@@ -280,6 +282,8 @@ int sched_is_end(const struct sched *s, const struct request *r, int32_t id);
 /* The largest of the logits under the mask, from the argmax or the backend's top; -1: these do not
  * decide it. */
 int sched_pick(const struct sched *s, const struct sched_row *row, int best);
+/* The inputs of the choice of a sequence's token number n_generated, all but Mirostat's. */
+struct sampler_context seq_context(const struct sched *s, const struct seq *q, int n_generated);
 /* Whether the mask allows ID. */
 int seq_allows(const struct seq *q, int32_t id);
 /* Plans a step: chooses rows and pages, fills the batch and *f. */

@@ -69,6 +69,26 @@ static int wants(const struct sched *s, const struct seq *q, int row)
                       : what[sampler_wants(&r->sampling, row + 1 - r->n_prompt, max_top_k(s))];
 }
 
+/* 1 if the device chooses the row's token, whose description goes to the batch. Log-probabilities
+ * and masks need all logits on the host. */
+static int samples(struct sched *s, const struct seq *q, int row)
+{
+    const struct request *r = q->job->request;
+    struct batch *b = &s->batch;
+    if (!b->sample || q->cursor || scores(q, row) || shows(q, row) || request_shows_all(r))
+        return 0;
+    struct sampler_context c = seq_context(s, q, row + 1 - r->n_prompt);
+    struct batch_sample *to = &b->sample[b->n_samples];
+    if (!sampler_describe(s->sampler, &c, to, b->change + b->n_changes,
+                          BATCH_CHANGES - b->n_changes))
+        return 0;
+    to->row = b->n_logits;
+    to->first_change = b->n_changes;
+    b->n_changes += to->n_changes;
+    b->n_samples++;
+    return 1;
+}
+
 /* The first row from FROM on whose results are needed; at the latest the last token's. */
 static int first_row_with_results(const struct sched *s, const struct seq *q, int from)
 {
@@ -322,6 +342,10 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         int what = wants(s, q, pos);
         if (!what) continue;
         struct sched_row *to = &f->row[b->n_logits];
+        to->sampled = what >= WANTS_TOP && samples(s, q, pos);
+        if (to->sampled) what = WANTS_BEST;
+        /* the next choice looks at this one's token */
+        f->n_wanted += to->sampled && b->sample[b->n_samples - 1].n_changes;
         f->wanted[b->n_logits] = what == WANTS_LOGITS;
         f->n_wanted += what >= WANTS_TOP || q->cursor || q->n_drafted;
         to->top_at = what == WANTS_TOP ? b->n_top : -1;
@@ -360,6 +384,7 @@ void sched_plan(struct sched *s, struct flight *f)
 
     struct batch *b = &s->batch;
     b->n_rows = b->n_seqs = b->n_logits = b->n_top = b->n_hidden = 0;
+    b->n_samples = b->n_changes = 0;
     f->n_seqs = f->n_wanted = f->shows = 0;
     for (int decode = 1; decode >= 0; decode--) {
         for (int i = 0; i < s->n_order; i++) {

@@ -41,6 +41,20 @@ static void describe(struct sched_row *row, const float *logits, int best, int v
     }
 }
 
+struct sampler_context seq_context(const struct sched *s, const struct seq *q, int n_generated)
+{
+    const struct request *r = q->job->request;
+    const struct model_config *g = &s->forward->model->config;
+    return (struct sampler_context){.params = &r->sampling,
+                                    .key = q->key,
+                                    .n_prompt = r->n_prompt,
+                                    .n_generated = n_generated,
+                                    .n_eos = g->n_eos,
+                                    .prompt = r->prompt,
+                                    .generated = q->generated,
+                                    .eos = g->eos};
+}
+
 static int choose(struct sched *s, const struct sched_row *row, const float *logits, int best,
                   int thread, int32_t *id, struct err *e)
 {
@@ -49,15 +63,12 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
     int n_generated = row_n_generated(row), of_model = best;
     const struct model_config *g = &s->forward->model->config;
     struct sampler *sampler = &s->sampler[thread];
-    struct sampler_context c = {.params = &r->sampling,
-                                .key = q->key,
-                                .n_prompt = r->n_prompt,
-                                .n_generated = n_generated,
-                                .n_eos = g->n_eos,
-                                .prompt = r->prompt,
-                                .generated = q->generated,
-                                .mu = &row->seq->mu,
-                                .eos = g->eos};
+    struct sampler_context c = seq_context(s, q, n_generated);
+    c.mu = &row->seq->mu;
+    if (row->sampled) {
+        *id = best;
+        return sampler_check(best, e);
+    }
     if (row->top_at >= 0) {
         const struct logits_entry *top = s->forward->top + (size_t)row->top_at * OP_TOP_ROOM;
         return sampler_choose_top(sampler, &c, top, forward_n_top(s->forward, row->top_at), best,

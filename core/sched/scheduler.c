@@ -38,6 +38,11 @@ static int open_arrays(struct sched *s, struct err *e)
         f->hidden = malloc(rows * sizeof *f->hidden);
         failed |= !f->seq || !f->row || !f->wanted || !f->hidden;
     }
+    if (forward_samples(s->forward)) {
+        b->sample = calloc(n_logits, sizeof *b->sample);
+        b->change = malloc(BATCH_CHANGES * sizeof *b->change);
+        failed |= !b->sample || !b->change;
+    }
     if (failed) return err_memory(e);
     b->pos = p += rows;
     b->seq = p += rows;
@@ -152,6 +157,8 @@ void sched_close(struct sched *s)
     free(s->looking);
     free(s->look_first);
     free(s->batch.token);
+    free(s->batch.sample);
+    free(s->batch.change);
     free(s->queue);
     free(s);
 }

@@ -13,6 +13,29 @@ enum { KV_PAGE = 16 };
 /* Pages of n positions. */
 static inline int kv_pages(int n) { return (n + KV_PAGE - 1) / KV_PAGE; }
 
+/* By what OP_SAMPLE chooses the token of a row of logits; what tokens weigh is in
+ * core/sample/weights.h. */
+struct batch_sample {
+    uint64_t bits; /* the draw, 53 random bits */
+    double top_p;  /* share of the weights, 1: all */
+    float scale;   /* of depths; 0: the largest logit is taken */
+    int32_t most;  /* depth that a token has at most */
+    int32_t row;   /* of logits */
+    int32_t top_k; /* so many tokens, 0: all */
+    int32_t first_change, n_changes;
+    float repetition, frequency, presence; /* penalties */
+};
+
+enum { BATCH_CHANGES = 1 << 17 }; /* of all rows of a step, at most */
+
+/* A logit that changes before the choice: `add` is added; if the token was seen, penalties follow
+ * (bit 31 of seen: in the prompt, the others: how often it was generated). */
+struct batch_change {
+    int32_t id;
+    uint32_t seen;
+    float add; /* -INFINITY: the token cannot come */
+};
+
 struct batch {
     int n_rows;   /* tokens of this step */
     int n_decode; /* rows 0 .. n_decode-1 are decode rows, the others prompt rows. All rows of a
@@ -21,12 +44,14 @@ struct batch {
     int n_seqs;
     int n_logits;        /* rows whose logits are computed */
     int n_top;           /* rows of logits that OP_TOP reads, at most n_logits */
+    int n_samples;       /* rows of logits whose tokens OP_SAMPLE chooses, at most n_logits */
+    int n_changes;       /* of all of them */
     int n_decode_logits; /* rows of logits 0 .. n_decode_logits-1 are of decode rows */
     int n_hidden; /* rows whose results of the last norm are downloaded; needs a plan that keeps
                      them */
     int table_stride;    /* entries of a row of block_table */
-    int32_t *token; /* [n_rows]; -1-i: the result of OP_ARGMAX of the last step in its row of logits
-                       i, which the host may not have yet */
+    int32_t *token; /* [n_rows]; -1-i: the result of OP_ARGMAX or OP_SAMPLE of the last step in its
+                       row of logits i, which the host may not have yet */
     int32_t *pos;   /* [n_rows] position in its sequence */
     int32_t *seq;   /* [n_rows] sequence of the row, 0 .. n_seqs-1 */
     int32_t *slot;  /* [n_rows] place of its key and value: page * KV_PAGE + pos % KV_PAGE */
@@ -43,6 +68,8 @@ struct batch {
                              run at once: its place for what is no page's (core/step/kv_open.h) */
     int32_t *logit_row;   /* [n_logits] rows 0 .. n_rows-1 */
     int32_t *top_row;     /* [n_top] rows of logits, 0 .. n_logits-1 */
+    struct batch_sample *sample; /* [n_samples] */
+    struct batch_change *change; /* [n_changes] those of a sample have different ids */
     int32_t *hidden_row;  /* [n_hidden] rows 0 .. n_rows-1, ascending */
 };
 

@@ -82,6 +82,10 @@
  *                 (on ties the lower id), and possibly others. An id of -1 ends a list with room
  *                 left, and is the first entry when there is no room for all. Undefined where a
  *                 logit is NaN
+ * OP_SAMPLE       in1 = out0 int32 [logits]: what OP_ARGMAX has found; of the rows of batch.sample
+ *                 becomes the token that is drawn of in0 [logits][vocab], after the changes of
+ *                 batch.change, which may be made in in0 itself; -1 stays, and comes where no
+ *                 finite logit is left
  * OP_EXCHANGE     of a plan of several places (split.h), which all compute it: out0 [rows][groups]
  *                 [width], where place q of `to` has it: columns at[q] .. at[q + 1] - 1 of each
  *                 group are place q's in0 [rows][groups][at[q + 1] - at[q]]; absent in0: it has
@@ -107,6 +111,7 @@ enum op_kind {
     OP_GATHER,
     OP_ARGMAX,
     OP_TOP,
+    OP_SAMPLE,
     OP_EXCHANGE,
     OP_KINDS
 };

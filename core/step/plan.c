@@ -185,15 +185,15 @@ int step_plan_move_up(struct step_plan *p, int from, int to)
     return 1;
 }
 
-void step_plan_drop_top(struct step_plan *p)
+void step_plan_drop(struct step_plan *p, enum op_kind kind)
 {
     int n = 0;
     for (int i = 0; i < p->n_ops; i++) {
-        if (p->op[i].kind == OP_TOP) p->n_body -= i < p->n_body;
+        if (p->op[i].kind == kind) p->n_body -= i < p->n_body;
         else p->op[n++] = p->op[i];
     }
     p->n_ops = n;
-    p->top = NO_BUFFER;
+    if (kind == OP_TOP) p->top = NO_BUFFER;
     renew_readers(p);
 }
 

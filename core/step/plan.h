@@ -62,8 +62,8 @@ int step_plan_copy(const struct step_plan *p, struct step_plan *out, struct err 
  * because one of them reads or writes what it writes, or writes what it reads, or n_body lies
  * between. */
 int step_plan_move_up(struct step_plan *p, int from, int to);
-/* Drops every OP_TOP, for a backend that lacks it. */
-void step_plan_drop_top(struct step_plan *p);
+/* Drops every operation of a kind that a backend can do without: OP_TOP, OP_SAMPLE. */
+void step_plan_drop(struct step_plan *p, enum op_kind kind);
 /* *out is the plan whose body ends with the last norm, so that every step leaves the hidden rows in
  * the buffer `hidden`. It owns its operations only: free it by step_plan_free_slice. */
 int step_plan_keep_hidden(const struct step_plan *p, struct step_plan *out, struct err *e);

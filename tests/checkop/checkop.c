@@ -16,31 +16,19 @@
 #include <time.h>
 
 const struct operation ops[] = {
-    {"linear", check_linear},
-    {"f16", check_linear_f16},
-    {"i16", check_linear_i16},
-    {"int8", check_linear_int8},
-    {"paper", check_paper},
-    {"outlier", check_outlier},
-    {"embed", check_embed},
-    {"norm", check_norm},
-    {"add", check_add},
-    {"rope", check_rope},
-    {"attend", check_attend},
-    {"latent", check_latent},
-    {"glu", check_glu},
-    {"softcap", check_softcap},
-    {"conv", check_conv},
-    {"delta", check_delta},
-    {"mamba", check_mamba},
-    {"gather", check_gather},
-    {"route", check_route},
-    {"experts", check_experts},
-    {"mix", check_mix},
-    {"argmax", check_argmax},
-    {"top", check_top},
-    {"fuse", check_fuse},
-    {NULL, NULL},
+    {"linear", check_linear},  {"f16", check_linear_f16},
+    {"i16", check_linear_i16}, {"int8", check_linear_int8},
+    {"paper", check_paper},    {"outlier", check_outlier},
+    {"embed", check_embed},    {"norm", check_norm},
+    {"add", check_add},        {"rope", check_rope},
+    {"attend", check_attend},  {"latent", check_latent},
+    {"glu", check_glu},        {"softcap", check_softcap},
+    {"conv", check_conv},      {"delta", check_delta},
+    {"mamba", check_mamba},    {"gather", check_gather},
+    {"route", check_route},    {"experts", check_experts},
+    {"mix", check_mix},        {"argmax", check_argmax},
+    {"top", check_top},        {"sample", check_sample},
+    {"fuse", check_fuse},      {NULL, NULL},
 };
 
 static int has_act(const struct backend_entry *b, enum act act)
@@ -84,6 +72,7 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "conv")) return b->ops->kinds >> OP_CONV & 1;
     if (!strcmp(op, "delta") || !strcmp(op, "mamba")) return b->ops->kinds >> OP_DELTA & 1;
     if (!strcmp(op, "top")) return b->ops->kinds >> OP_TOP & 1;
+    if (!strcmp(op, "sample")) return b->ops->kinds >> OP_SAMPLE & 1;
     if (!strcmp(op, "add")) return b->ops->kinds >> OP_ADD & 1;
     return 1;
 }

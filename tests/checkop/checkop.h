@@ -201,6 +201,7 @@ void check_experts(struct check *c);
 void check_mix(struct check *c);
 void check_argmax(struct check *c);
 void check_top(struct check *c);
+void check_sample(struct check *c);
 void check_fuse(struct check *c);
 
 struct operation {

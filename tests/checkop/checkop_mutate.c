@@ -190,6 +190,25 @@ static void break_states(struct mutant_be *m, struct batch *b)
         b->state_to[last] = b->state_from[last];
 }
 
+/* What all draws, or the last one, are told wrongly. */
+static void break_samples(struct mutant_be *m, struct batch *b)
+{
+    size_t n = (size_t)b->n_samples, n_changes = (size_t)b->n_changes;
+    b->sample = copy(m, b->sample, n * sizeof *b->sample);
+    for (size_t i = 0; i < n; i++) {
+        struct batch_sample *d = &b->sample[i];
+        if (now == DRAW) d->bits ^= 1ull << 52;
+        if (now == SHARE) d->top_p *= 0.97;
+        if (now == DEEPER && d->most < 1 << 29) d->most *= 2;
+        if (now == ONE_MORE) d->top_k += d->top_k > 0;
+        if (now == NO_CHANGE && d->n_changes) d->n_changes--;
+    }
+    if (now == NEXT_ROW) b->sample[n - 1].row = (b->sample[n - 1].row + 1) % b->n_logits;
+    if (now != SEEN) return;
+    b->change = copy(m, b->change, n_changes * sizeof *b->change);
+    for (size_t i = 0; i < n_changes; i++) b->change[i].seen++;
+}
+
 static void m_begin_step(struct be *be, const struct batch *good)
 {
     struct mutant_be *m = of(be);
@@ -220,6 +239,7 @@ static void m_begin_step(struct be *be, const struct batch *good)
         b->top_row = copy(m, b->top_row, (size_t)b->n_top * sizeof *b->top_row);
         b->top_row[b->n_top - 1] = (b->top_row[b->n_top - 1] + 1) % b->n_rows;
     }
+    if (b->n_samples) break_samples(m, b);
     break_states(m, b);
     if (now == SEAT && b->n_seqs > 1) {
         b->seat = copy(m, b->seat, (size_t)b->n_seqs * sizeof *b->seat);

@@ -3,6 +3,7 @@
 #define TESTS_SCHED_DEVICE_H
 
 #include "core/sample/logits.h"
+#include "core/sample/weights.h"
 #include "tests/unit/ever_top.h"
 #include "tests/unit/sched_odd.h"
 #include "tests/unit/sched_records.h"
@@ -43,6 +44,67 @@ __attribute__((unused)) static void find_top(struct be *be, const struct stepwis
             if (is[i]) top[n++] = (struct logits_entry){x[i], i};
         top[n].id = -1;
         if (++n_top_rows % 10 == 0) top->id = -1, n_without_room++;
+    }
+}
+
+static int n_drawn_rows;
+
+/* Tokens of a row in the order of their likelihood: depth [n], id [n]. */
+static int tokens_in_order(const struct batch_sample *d, const float *x, int vocab, int best,
+                           int32_t *id)
+{
+    int n = 0;
+    for (int i = 0; i < vocab; i++) {
+        int32_t depth = weights_depth(x[i], x[best], d->scale);
+        if (depth > d->most || depth == WEIGHTS_DEEPEST) continue;
+        int at = n++;
+        for (; at && x[i] > x[id[at - 1]]; at--) id[at] = id[at - 1];
+        id[at] = i;
+    }
+    return n;
+}
+
+static int32_t drawn_token(const struct batch_sample *d, const float *x, int vocab, int best)
+{
+    int32_t id[VOCAB];
+    uint64_t weight[VOCAB] = {0}, total = 0, sum = 0, kept = 0;
+    int n = tokens_in_order(d, x, vocab, best, id);
+    if (d->top_k && d->top_k < n) n = d->top_k;
+    for (int i = 0; i < n; i++) total += weights_of(weights_depth(x[id[i]], x[best], d->scale));
+    double mass = d->top_p * (double)total;
+    for (int i = 0; i < n && (!i || d->top_p >= 1 || kept < (uint64_t)mass); i++)
+        kept += weight[id[i]] = weights_of(weights_depth(x[id[i]], x[best], d->scale));
+    uint64_t target = (uint64_t)((unsigned __int128)d->bits * kept >> 53);
+    for (int i = 0;; i++)
+        if ((sum += weight[i]) > target) return i;
+}
+
+static void change_logits(const struct batch *b, const struct batch_sample *d, float *x)
+{
+    for (int i = d->first_change; i < d->first_change + d->n_changes; i++) {
+        const struct batch_change *c = &b->change[i];
+        float *l = &x[c->id], times = (float)(c->seen & ~(1u << 31));
+        *l += c->add;
+        if (c->seen) *l = *l > 0 ? *l / d->repetition : *l * d->repetition;
+        if (times > 0) *l -= d->frequency * times + d->presence;
+    }
+}
+
+/* What a backend with OP_TOP and OP_SAMPLE does. */
+__attribute__((unused)) static void find_top_or_draw(struct be *be, const struct stepwise_call *c)
+{
+    find_top(be, c);
+    if (c->op->kind != OP_SAMPLE) return;
+    float *logits = odd_buffer(c, c->op->in[0]);
+    int32_t *best = odd_buffer(c, c->op->out[0]);
+    int vocab = (int)(c->plan->buffer[c->op->in[0]].row_bytes / sizeof *logits);
+    for (int i = 0; i < c->batch->n_samples; i++, n_drawn_rows++) {
+        const struct batch_sample *d = &c->batch->sample[i];
+        float *x = logits + (size_t)d->row * (size_t)vocab;
+        if (best[d->row] < 0) continue;
+        change_logits(c->batch, d, x);
+        int32_t max = logits_argmax(x, vocab);
+        best[d->row] = max < 0 || d->scale <= 0 ? max : drawn_token(d, x, vocab, max);
     }
 }
 

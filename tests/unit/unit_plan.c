@@ -89,7 +89,7 @@ static void tops_are_dropped_wherever_they_are(void **state)
         struct err e;
         make(&p, 1, last[i]);
         assert_int_equal(step_plan_copy(&p, &q, &e), 0);
-        step_plan_drop_top(&q);
+        step_plan_drop(&q, OP_TOP);
         assert_int_equal(q.n_ops, 7);
         assert_int_equal(q.n_body, 5);
         assert_int_equal(q.top, NO_BUFFER);

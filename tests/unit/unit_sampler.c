@@ -2,6 +2,7 @@
  * probability: adjusted logits bit by bit, 10^5 draws by chi-square, the set of possible tokens;
  * and logits.c against the C library. */
 #include "core/sample/sampler.h"
+#include "core/sample/weights.h"
 #include "core/sample/logits.h"
 #include "tests/unit/ever_top.h"
 
@@ -580,9 +581,49 @@ static void sums_have_eight_lanes(void **state)
     }
 }
 
+/* Weights follow the definition, fall with the depth, and are the same by all instructions. */
+static void weights_are_the_same_everywhere(void **state)
+{
+    (void)state;
+    enum { N = 517 };
+    static float x[N];
+    static int32_t depth[2][N];
+    static uint64_t weight[2][N];
+    assert_true(weights_of(0) == 1ull << 44 && weights_of(WEIGHTS_DEEPEST) == 0);
+    for (int32_t d = 0; d < 12 * WEIGHTS_NAT; d += 9973) {
+        double want = ldexp(exp(-(double)d / WEIGHTS_NAT), 44);
+        assert_true(fabs((double)weights_of(d) - want) <= 1 + want * 0x1p-28);
+        assert_true(weights_of(d + 64) <= weights_of(d));
+    }
+    for (int round = 0; round < 300; round++) {
+        float max = (float)(40 * uniform()), scale = weights_scale(round ? 3 * uniform() : 1e-5);
+        int32_t most = below(3) ? WEIGHTS_DEEPEST : below(20 * WEIGHTS_NAT);
+        int n = below(N + 1);
+        random_logits(x, N, 40);
+        for (int i = 0; i < N; i++)
+            x[i] = below(20) ? max - fabsf(x[i]) : below(2) ? max : -INFINITY;
+        assert_int_equal(weights_row_by(1, x, n, max, scale, most, depth[0], weight[0]), 0);
+        for (int lanes = 4; lanes <= 8; lanes *= 2) {
+            memset(depth[1], 1, sizeof depth[1]);
+            if (weights_row_by(lanes, x, n, max, scale, most, depth[1], weight[1])) continue;
+            assert_memory_equal(depth[0], depth[1], (size_t)n * sizeof **depth);
+            assert_memory_equal(weight[0], weight[1], (size_t)n * sizeof **weight);
+        }
+        uint64_t sum = 0;
+        for (int i = 0; i < n; i++) {
+            sum += weight[0][i];
+            assert_true(depth[0][i] <= most ? depth[0][i] == weights_depth(x[i], max, scale)
+                                            : depth[0][i] == WEIGHTS_DEEPEST);
+        }
+        assert_true(weights_row(x, n, max, scale, most, depth[1], weight[1]) == sum);
+    }
+    assert_int_equal(weights_row_by(3, x, 1, 0, 1, 1, depth[1], weight[1]), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_are_the_same_everywhere),
         cmocka_unit_test(a_mask_leaves_what_is_set),
         cmocka_unit_test(a_mask_is_as_good_as_masked_logits),
         cmocka_unit_test(sums_have_eight_lanes),

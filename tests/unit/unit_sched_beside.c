@@ -270,6 +270,7 @@ static void a_request_that_fails_fails_alone(void **state)
 }
 
 static size_t n_downloaded;
+static int draws; /* the backend has OP_SAMPLE */
 
 static void counting_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
@@ -291,8 +292,8 @@ static size_t download_of(const struct request *how)
     all[2].request.sampling = how->sampling;
     odd_open();
     odd.download = counting_download;
-    odd.kinds |= 1u << OP_TOP;
-    odd_hooks.after = find_top;
+    odd.kinds |= 1u << OP_TOP | (uint32_t)draws << OP_SAMPLE;
+    odd_hooks.after = find_top_or_draw;
     n_top_rows = 0;
     n_downloaded = 0;
     run(&u, all, 4);
@@ -322,6 +323,24 @@ static void only_wanted_logits_leave_the_backend(void **state)
     how.sampling = greedy;
     how.sampling.min_tokens = 3; /* no token is forbidden any more */
     assert_int_equal(download_of(&how), tokens + 3 * row);
+    draws = 1;
+    how = best;
+    how.sampling.temperature = 0.7;
+    how.sampling.top_p = 0.8;
+    assert_int_equal(download_of(&how), tokens);
+    how.sampling.top_k = OP_TOP_KEPT + 1;
+    how.sampling.min_p = 0.01;
+    how.sampling.repetition_penalty = 1.2;
+    assert_int_equal(download_of(&how), tokens);
+    how.sampling.typical_p = 0.9;
+    assert_int_equal(download_of(&how), tokens + 5 * row);
+    how.sampling.typical_p = 1;
+    how.n_top = 0;
+    assert_int_equal(download_of(&how), tokens + 5 * row);
+    how = best;
+    how.sampling.min_tokens = 3;
+    assert_int_equal(download_of(&how), tokens);
+    draws = 0;
     how = best;
     how.prompt_top = 0; /* six of the seven, and the argmax of the last */
     assert_int_equal(download_of(&how), tokens + 6 * (row + sizeof(int32_t)));

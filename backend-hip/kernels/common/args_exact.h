@@ -112,4 +112,27 @@ struct top_args {
     int vocab;
 };
 
+/* core/step/batch.h: struct batch_sample, struct batch_change */
+struct sample_draw {
+    unsigned long long bits;
+    double top_p;
+    float scale;
+    int most, row, top_k, first_change, n_changes;
+    float repetition, frequency, presence;
+};
+struct sample_change_of {
+    int id;
+    unsigned seen;
+    float add;
+};
+enum { SAMPLE_THREADS = 1024 };
+
+struct sample_args {
+    float *logits;                  /* [][vocab]; changed in rows with changes */
+    const struct sample_draw *draw; /* [n] */
+    const struct sample_change_of *change;
+    int *best; /* [] argmax of rows of logits; the chosen tokens of the rows that are drawn */
+    int vocab;
+};
+
 #endif

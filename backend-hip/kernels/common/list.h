@@ -221,11 +221,12 @@ DELTA(ssm_256, ALL, 256, 8, 1)
 DELTA_ONE(ssm_one_128, ALL, 128, 5, 1)
 DELTA_ONE(ssm_one_256, ALL, 256, 3, 1)
 
-/* Rows of logits (argmax.hip, vector.hip, top.hip) */
+/* Rows of logits (argmax.hip, vector.hip, top.hip, sample.hip) */
 KERNEL_ROW(argmax_spans, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(argmax_rows, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(softcap, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
+KERNEL_ROW(sample_rows, ALL, FOR_SAMPLE, SAMPLE_THREADS, 0, 0, 0, 0)
 
 #undef Q4_DECODE
 #undef DENSE_DECODE

@@ -1,0 +1,366 @@
+/* sample.hip: chooses tokens by the sampler's rules (core/sample/weights.h, sampler.h) where the
+ * logits are. A block of 1024 threads takes a row. All sums are of whole numbers, so they have no
+ * order.
+ *
+ * Tokens are in order of keys, the likeliest first: the depth, then the logit, which tells equal
+ * depths apart, then the id. Top-k and top-p cut this order at the token where a sum of ones or of
+ * weights exceeds a target. The cut is found digit by digit of the key, each by a histogram of the
+ * tokens that have the digits before, until those of one class fit SAMPLE_ROOM: these are ranked. */
+
+enum { SAMPLE_CLASSES = 2048, SAMPLE_ROOM = 1024, SAMPLE_GROUP = 32, SAMPLE_DEEPEST = 2147483520 };
+
+struct sample_member {
+    u64 key, weight;
+    int id;
+};
+
+struct sample_lds {
+    u64 sum[SAMPLE_THREADS];
+    u64 group[SAMPLE_THREADS / SAMPLE_GROUP];
+    u64 total, before, before_group; /* of locate() */
+    int at, at_group;
+    int n, digit, n_digit; /* members; the class that is cut, its tokens */
+    u64 cut_key;
+    int cut_id;
+    union {
+        struct {
+            int low[SAMPLE_CLASSES], high[SAMPLE_CLASSES], count[SAMPLE_CLASSES];
+        } histogram; /* weights in two words */
+        struct sample_member member[SAMPLE_ROOM];
+    } as;
+};
+
+/* A row of logits, how its tokens weigh, and the last token that is kept. */
+struct sample_row {
+    const float *x; /* [vocab] */
+    int vocab;
+    float max, scale;
+    int most;
+    u64 cut_key;
+    int cut_id;
+};
+
+DEVICE u32 multiply_high(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
+
+DEVICE u64 multiply_high_64(u64 a, u64 b)
+{
+    u64 low = (u64)(u32)a * (u32)b, x = (a >> 32) * (u32)b + (low >> 32);
+    u64 y = (u64)(u32)a * (b >> 32) + (u32)x;
+    return (a >> 32) * (b >> 32) + (x >> 32) + (y >> 32);
+}
+
+/* As weights_of of weights.c. */
+DEVICE u64 sample_weight(int depth)
+{
+    u64 t = (u64)(u32)depth * 3098164009u;
+    u32 f = (u32)(t >> 25), q = 46333;
+    q = 632021 - multiply_high(q, f);
+    q = 5702267 - multiply_high(q, f);
+    q = 41298234 - multiply_high(q, f);
+    q = 238385494 - multiply_high(q, f);
+    q = 1031764650 - multiply_high(q, f);
+    q = 2977044458u - multiply_high(q, f);
+    return (((1ull << 32) - multiply_high(q, f)) << 12) >> (t >> 57);
+}
+
+DEVICE int sample_depth(const struct sample_row *r, float x)
+{
+    float y = (r->max - x) * r->scale;
+    int depth = y < (float)SAMPLE_DEEPEST ? (int)y : SAMPLE_DEEPEST;
+    return depth > r->most ? SAMPLE_DEEPEST : depth;
+}
+
+/* The bits of x so that a larger number has larger bits. */
+DEVICE u32 sample_order_bits(float x)
+{
+    u32 u = bits_of(x + 0.0f); /* -0 is 0 */
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+
+/* 63 bits: digits at 52, 41, 30 of 11 bits, at 20, 10, 0 of 10. */
+DEVICE u64 sample_key(int depth, float x)
+{
+    return (u64)(u32)depth << 32 | (u32)~sample_order_bits(x);
+}
+
+DEVICE int sample_digit_width(int shift) { return shift >= 30 ? 11 : 10; }
+
+DEVICE int sample_keeps(const struct sample_row *r, u64 key, int id)
+{
+    return key < r->cut_key || (key == r->cut_key && id <= r->cut_id);
+}
+
+/* Finds where the running sum of the threads' values exceeds TARGET: l->at, the thread, -1 where it
+ * never does, and l->before, the sum of those before it; the same of groups of 32 threads. l->total
+ * is the sum of all. */
+DEVICE void sample_locate(struct sample_lds *l, u64 value, u64 target)
+{
+    int t = thread();
+    barrier();
+    l->sum[t] = value;
+    barrier();
+    if (t < SAMPLE_THREADS / SAMPLE_GROUP) {
+        u64 sum = 0;
+        for (int i = 0; i < SAMPLE_GROUP; i++) sum += l->sum[t * SAMPLE_GROUP + i];
+        l->group[t] = sum;
+    }
+    barrier();
+    if (t == 0) {
+        u64 before = 0;
+        int g = 0, i;
+        while (g < SAMPLE_THREADS / SAMPLE_GROUP && before + l->group[g] <= target)
+            before += l->group[g++];
+        l->at = -1;
+        l->at_group = g;
+        l->before_group = before;
+        for (i = g * SAMPLE_GROUP; i < SAMPLE_THREADS && before + l->sum[i] <= target; i++)
+            before += l->sum[i];
+        if (i < SAMPLE_THREADS) l->at = i;
+        l->before = before;
+        u64 total = 0;
+        for (g = 0; g < SAMPLE_THREADS / SAMPLE_GROUP; g++) total += l->group[g];
+        l->total = total;
+    }
+    barrier();
+}
+
+/* Counts kept tokens and sums their weights by the digit at SHIFT of those keys whose bits above it
+ * are PREFIX. */
+DEVICE void sample_histogram(struct sample_lds *l, const struct sample_row *r, int shift,
+                             u64 prefix)
+{
+    int t = thread(), bits = sample_digit_width(shift);
+    barrier();
+    for (int i = t; i < SAMPLE_CLASSES; i += SAMPLE_THREADS)
+        l->as.histogram.low[i] = l->as.histogram.high[i] = l->as.histogram.count[i] = 0;
+    barrier();
+    UNROLL_4 for (int i = t; i < r->vocab; i += SAMPLE_THREADS)
+    {
+        int depth = sample_depth(r, r->x[i]);
+        u64 key = sample_key(depth, r->x[i]);
+        if (depth == SAMPLE_DEEPEST || key >> (shift + bits) != prefix ||
+            !sample_keeps(r, key, i))
+            continue;
+        u64 weight = sample_weight(depth);
+        int digit = (int)(key >> shift) & ((1 << bits) - 1);
+        u32 low = (u32)weight, was = (u32)take_numbers(&l->as.histogram.low[digit], (int)low);
+        take_numbers(&l->as.histogram.high[digit], (int)(weight >> 32) + (was + low < low));
+        take_numbers(&l->as.histogram.count[digit], 1);
+    }
+    barrier();
+}
+
+DEVICE u64 sample_of_class(const struct sample_lds *l, int digit, int by_weight)
+{
+    u64 weight = (u64)(u32)l->as.histogram.high[digit] << 32 | (u32)l->as.histogram.low[digit];
+    return by_weight ? weight : (u64)(u32)l->as.histogram.count[digit];
+}
+
+/* Finds the class of the histogram where the sum exceeds TARGET: l->digit (-1: none), l->n_digit,
+ * l->before the sum of those before. */
+DEVICE void sample_find_class(struct sample_lds *l, int by_weight, u64 target)
+{
+    int t = thread();
+    u64 first = sample_of_class(l, 2 * t, by_weight);
+    sample_locate(l, first + sample_of_class(l, 2 * t + 1, by_weight), target);
+    int second = l->before + first <= target;
+    barrier();
+    if (t == l->at) {
+        l->digit = 2 * t + second;
+        l->n_digit = l->as.histogram.count[2 * t + second];
+        if (second) l->before += first;
+    }
+    if (l->at < 0 && t == 0) l->digit = -1;
+    barrier();
+}
+
+/* What a token adds: its weight if it is kept, or one if its key is ONLY (0: weights). */
+DEVICE u64 sample_part(const struct sample_row *r, u64 only, int id)
+{
+    int depth = sample_depth(r, r->x[id]);
+    u64 key = sample_key(depth, r->x[id]);
+    if (only) return key == only;
+    return sample_keeps(r, key, id) ? sample_weight(depth) : 0;
+}
+
+/* Of 32 spans of the row, each of a group of threads. */
+DEVICE int sample_span(const struct sample_row *r)
+{
+    return (r->vocab + SAMPLE_THREADS / SAMPLE_GROUP - 1) / (SAMPLE_THREADS / SAMPLE_GROUP);
+}
+
+/* A thread's part of the sum over its group's span. */
+DEVICE u64 sample_sum_span(const struct sample_row *r, u64 only)
+{
+    int t = thread(), span = sample_span(r), first = t / SAMPLE_GROUP * span;
+    int end = first + span < r->vocab ? first + span : r->vocab;
+    u64 sum = 0;
+    UNROLL_4 for (int i = first + t % SAMPLE_GROUP; i < end; i += SAMPLE_GROUP)
+        sum += sample_part(r, only, i);
+    return sum;
+}
+
+/* The first token in order of ids at which the sum of parts exceeds TARGET; SUM is
+ * sample_sum_span's. */
+DEVICE int sample_find(struct sample_lds *l, const struct sample_row *r, u64 only, u64 sum,
+                       u64 target)
+{
+    int t = thread(), span = sample_span(r);
+    sample_locate(l, sum, target);
+    u64 left = target - l->before_group;
+    int each = (span + SAMPLE_THREADS - 1) / SAMPLE_THREADS, first = l->at_group * span, end;
+    end = first + span < r->vocab ? first + span : r->vocab;
+    first += t * each;
+    if (first + each < end) end = first + each;
+    sum = 0;
+    for (int i = first; i < end; i++) sum += sample_part(r, only, i);
+    sample_locate(l, sum, left);
+    if (t == l->at) {
+        u64 before = l->before + sample_part(r, only, first);
+        while (before <= left) before += sample_part(r, only, ++first);
+        l->n = first;
+    }
+    barrier();
+    return l->n;
+}
+
+/* Draws a kept token by 53 random bits. */
+DEVICE int sample_draw_token(struct sample_lds *l, const struct sample_row *r, u64 bits)
+{
+    u64 sum = sample_sum_span(r, 0);
+    sample_locate(l, sum, ~0ull >> 1);
+    u64 total = l->total, target = multiply_high_64(bits << 11, total);
+    return sample_find(l, r, 0, sum, target);
+}
+
+/* Ranks the tokens of the class: the cut is where the sum exceeds LEFT. */
+DEVICE void sample_rank(struct sample_lds *l, const struct sample_row *r, int shift, u64 prefix,
+                        int by_weight, u64 left)
+{
+    int t = thread();
+    if (t == 0) l->n = 0;
+    barrier();
+    UNROLL_4 for (int i = t; i < r->vocab; i += SAMPLE_THREADS)
+    {
+        int depth = sample_depth(r, r->x[i]);
+        u64 key = sample_key(depth, r->x[i]);
+        if (depth == SAMPLE_DEEPEST || key >> shift != prefix || !sample_keeps(r, key, i)) continue;
+        u64 weight = by_weight ? sample_weight(depth) : 1;
+        l->as.member[take_numbers(&l->n, 1)] = (struct sample_member){key, weight, i};
+    }
+    barrier();
+    int n = l->n;
+    if (t < n) {
+        const struct sample_member m = l->as.member[t];
+        u64 before = 0;
+        for (int i = 0; i < n; i++) {
+            const struct sample_member *o = &l->as.member[i];
+            if (o->key < m.key || (o->key == m.key && o->id < m.id)) before += o->weight;
+        }
+        if (before <= left && before + m.weight > left) {
+            l->cut_key = m.key;
+            l->cut_id = m.id;
+        }
+    }
+    barrier();
+}
+
+/* Cuts what is kept where the sum of weights or of ones exceeds TARGET, in the class that is found
+ * of the first digit. */
+DEVICE void sample_cut(struct sample_lds *l, struct sample_row *r, int by_weight, u64 target)
+{
+    int shift = 52;
+    u64 prefix = (u32)l->digit;
+    target -= l->before;
+    while (l->n_digit > SAMPLE_ROOM && shift) {
+        shift -= shift > 30 ? 11 : 10;
+        sample_histogram(l, r, shift, prefix);
+        sample_find_class(l, by_weight, target);
+        prefix = prefix << sample_digit_width(shift) | (u32)l->digit;
+        target -= l->before;
+    }
+    if (l->n_digit <= SAMPLE_ROOM) {
+        sample_rank(l, r, shift, prefix, by_weight, target);
+        r->cut_key = l->cut_key;
+        r->cut_id = l->cut_id;
+    } else { /* equal logits, equal weights */
+        u64 weight = by_weight ? sample_weight((int)(prefix >> 32)) : 1;
+        r->cut_id = sample_find(l, r, prefix, sample_sum_span(r, prefix), target / weight);
+        r->cut_key = prefix;
+    }
+    barrier();
+}
+
+/* As sampler_mass of sampler.c. */
+DEVICE u64 sample_mass(double share, u64 total)
+{
+    double mass = share * (double)total;
+    u64 whole = mass >= 1 ? (u64)mass : 1;
+    return whole < total ? whole : total;
+}
+
+/* The largest of the threads' values, for all. */
+DEVICE u64 sample_largest(struct sample_lds *l, u64 value)
+{
+    int t = thread();
+    barrier();
+    l->sum[t] = value;
+    for (int w = SAMPLE_THREADS / 2; w; w /= 2) {
+        barrier();
+        if (t < w && l->sum[t + w] > l->sum[t]) l->sum[t] = l->sum[t + w];
+    }
+    barrier();
+    return l->sum[0];
+}
+
+/* Applies biases and penalties (sampler_penalized of sampler.c) to the row; returns its argmax, or
+ * -1 where the largest is not finite. */
+DEVICE int sample_change(struct sample_lds *l, const struct sample_args *a,
+                         const struct sample_draw *d, float *x)
+{
+    int t = thread();
+    u64 best = 0;
+    for (int i = t; i < d->n_changes; i += SAMPLE_THREADS) {
+        const struct sample_change_of *c = &a->change[d->first_change + i];
+        float y = x[c->id] + c->add;
+        u32 times = c->seen & 0x7fffffffu;
+        if (c->seen) y = y > 0 ? y / d->repetition : y * d->repetition;
+        if (times) y -= d->frequency * (float)(int)times + d->presence;
+        x[c->id] = y;
+    }
+    barrier();
+    for (int i = t; i < a->vocab; i += SAMPLE_THREADS) {
+        u64 key = (u64)sample_order_bits(x[i]) << 32 | (u32)~i;
+        if (key > best) best = key;
+    }
+    int id = (int)~(u32)sample_largest(l, best);
+    return x[id] - x[id] == 0 ? id : -1;
+}
+
+KERNEL(sample_rows, struct sample_args)
+{
+    LDS(struct sample_lds, l, 1);
+    const struct sample_args *a = ARGS;
+    const struct sample_draw *d = &a->draw[block_x()];
+    float *x = a->logits + (u64)d->row * (u64)a->vocab;
+    int best = a->best[d->row], t = thread();
+    if (best >= 0 && d->n_changes) best = sample_change(l, a, d, x);
+    if (best >= 0 && d->scale > 0) {
+        struct sample_row r = {x, a->vocab, x[best], d->scale, d->most, ~0ull, a->vocab};
+        int cuts = (d->top_k > 0 && d->top_k < a->vocab) | (d->top_p < 1) << 1;
+        if (cuts & 1) {
+            sample_histogram(l, &r, 52, 0);
+            sample_find_class(l, 0, (u64)d->top_k - 1);
+            if (l->digit >= 0) sample_cut(l, &r, 0, (u64)d->top_k - 1);
+        }
+        if (cuts & 2) {
+            sample_histogram(l, &r, 52, 0);
+            sample_find_class(l, 1, ~0ull >> 1);
+            u64 target = sample_mass(d->top_p, l->total) - 1;
+            sample_find_class(l, 1, target);
+            sample_cut(l, &r, 1, target);
+        }
+        best = sample_draw_token(l, &r, d->bits);
+    }
+    if (t == 0) a->best[d->row] = best;
+}
