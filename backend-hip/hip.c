@@ -161,6 +161,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     s->n_decode_logits = b->n_decode_logits;
     s->n_top = b->n_top;
     s->n_samples = b->n_samples;
+    s->has_changes = b->n_changes > 0;
     s->n_seqs = b->n_seqs;
     s->table_stride = b->table_stride;
     s->single_rows = hip_single_rows(b);

@@ -73,6 +73,7 @@ struct hip_shape {
     int n_splits;    /* KV splits of the longest decode row, rounded up */
     int work_blocks; /* blocks of each head in a launch for decode rows, listed in d_work; 0: one
                         for each row and split */
+    int has_changes; /* some samples have changes */
     int n_tiles;     /* tiles of prompt rows */
     int prompt_positions; /* of all sequences with prompt rows, rounded up to a power of two */
     int n_copies, n_packs; /* jobs of open pages, rounded up */
@@ -133,6 +134,7 @@ struct hip {
     float *d_parts; /* partial results of KV splits: hip_part_floats */
     void *d_heads;  /* [DEALT_BYTES] of linear_args, where there are many rows in f16; NULL: none */
     struct largest *d_largest; /* of argmax_args */
+    struct sample_slot *d_slots; /* [SAMPLE_FEW, at most max_rows], between steps without counts */
     struct hip_experts experts;
     int stores_apart;   /* a plan stores decode rows of KV_INT4 in launches of their own */
     void *d_step_pages; /* [step sets][step pages] of a plan's largest: hip_open.c */

@@ -44,7 +44,7 @@ static size_t packed_size(const struct be_config *c, int max_k)
     return 3 * ((size_t)c->max_rows + MAX_TILE_ROWS) * k * 2;
 }
 
-enum { N_SCRATCH = 5, DEALT_FROM = 65 /* rows */ };
+enum { N_SCRATCH = 6, DEALT_FROM = 65 /* rows */ };
 
 /* 1: kernels of this image deal eighths of tiles. */
 static int deals(const char *image)
@@ -75,7 +75,8 @@ static void scratch_sizes(const struct be_config *c, const char *image, size_t b
     size_t spans = rows * ARGMAX_SPANS_OF_MANY + ARGMAX_FEW_ROWS * ARGMAX_SPANS;
     const size_t sizes[N_SCRATCH] = {
         rows * 4, STAGE_BYTES, hip_batch_ints(c) * 4, spans * sizeof(struct largest),
-        c->act == ACT_F16 && c->max_rows >= DEALT_FROM && deals(image) ? DEALT_BYTES : 0};
+        c->act == ACT_F16 && c->max_rows >= DEALT_FROM && deals(image) ? DEALT_BYTES : 0,
+        (rows < SAMPLE_FEW ? rows : SAMPLE_FEW) * sizeof(struct sample_slot)};
     memcpy(bytes, sizes, sizeof sizes);
 }
 
@@ -148,7 +149,8 @@ int hip_scratch_open(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
     void **const d[N_SCRATCH] = {(void **)&h->d_scale, &h->d_stage, (void **)&h->d_batch,
-                                 (void **)&h->d_largest, &h->d_heads};
+                                 (void **)&h->d_largest, &h->d_heads,
+                                 (void **)&h->d_slots};
     size_t bytes[N_SCRATCH];
     scratch_sizes(c, h->device->image, bytes);
     for (int i = 0; i < N_SCRATCH; i++)
@@ -162,7 +164,7 @@ void hip_scratch_close(struct hip *h)
     const struct hip_experts *x = &h->experts;
     void *const d[] = {h->d_batch,  h->d_parts,      h->d_packed, h->d_scale, h->d_sums,
                        h->d_stage,  h->d_largest,    x->d_packed, h->d_heads, x->d_scale,
-                       x->d_groups, h->d_step_pages, x->d_heads};
+                       x->d_groups, h->d_step_pages, x->d_heads,  h->d_slots};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(&h->be, d[i]);
     free(h->batch_copy);
 }

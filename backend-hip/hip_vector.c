@@ -140,12 +140,24 @@ void hip_top(struct hip *h, const struct be_plan *p, int op)
     hip_launch_rows(h, K_top_rows, h->shape.n_top, &a, sizeof a);
 }
 
+/* Few rows are spread over the multiprocessors by their spans. */
 void hip_sample(struct hip *h, const struct be_plan *p, int op)
 {
+    enum { BLOCKS = 256 };
+    int rows = h->shape.n_samples, few = rows <= SAMPLE_FEW;
+    int n_spans = rows <= BLOCKS / SAMPLE_SPANS ? SAMPLE_SPANS : BLOCKS / rows;
     struct sample_args a = {.logits = hip_in(p, op, 0),
                             .draw = h->shape.d_sample,
                             .change = h->shape.d_change,
                             .best = hip_out(p, op, 0),
-                            .vocab = hip_width(p, op)};
-    hip_launch_rows(h, K_sample_rows, h->shape.n_samples, &a, sizeof a);
+                            .slot = few ? h->d_slots : NULL,
+                            .vocab = hip_width(p, op),
+                            .n_spans = n_spans};
+    if (few) {
+        const struct hip_blocks spans = {(size_t)n_spans, (size_t)rows, 1, 0};
+        if (h->shape.has_changes) hip_launch_rows(h, K_sample_changes, rows, &a, sizeof a);
+        hip_launch(h, K_sample_spans, spans, &a, sizeof a);
+        hip_launch(h, K_sample_listed, spans, &a, sizeof a);
+    }
+    hip_launch_rows(h, K_sample_rows, rows, &a, sizeof a);
 }

@@ -182,6 +182,7 @@ void check_sample(struct check *c)
     static const int vocabs[] = {1, 3, 64, 1000, 4097, 32003, 128256};
     for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs && !is_caught(c); i++) {
         if (c->quick && vocabs[i] > 100000) continue;
-        check_rows(c, vocabs[i] > 10000 ? 2 * KINDS : 12 * KINDS, vocabs[i]);
+        check_rows(c, vocabs[i] > 10000 ? 2 * KINDS : 15 * KINDS, vocabs[i]); /* few and many */
+        check_rows(c, 3, vocabs[i]);
     }
 }

@@ -125,14 +125,35 @@ struct sample_change_of {
     unsigned seen;
     float add;
 };
-enum { SAMPLE_THREADS = 1024 };
+enum {
+    SAMPLE_THREADS = 1024,
+    SAMPLE_CLASSES = 2048, /* of depths, 1/64 nat */
+    SAMPLE_ROOM = 1024,
+    SAMPLE_SPANS = 32,
+    SAMPLE_FEW = 128 /* rows of a step that have slots */
+};
+
+struct sample_member {
+    unsigned long long key, weight;
+    int id;
+};
+
+/* What the blocks of the spans of a row leave for the one that draws, which leaves zeros in
+ * `weight`, `count` and n_listed. */
+struct sample_slot {
+    unsigned long long weight[SAMPLE_CLASSES], span_sum[SAMPLE_SPANS], before, total;
+    struct sample_member listed[SAMPLE_ROOM];
+    int count[SAMPLE_CLASSES];
+    int n_listed, digit, n_digit, is_whole; /* is_whole: all of the classes up to the one cut are listed */
+};
 
 struct sample_args {
     float *logits;                  /* [][vocab]; changed in rows with changes */
     const struct sample_draw *draw; /* [n] */
     const struct sample_change_of *change;
     int *best; /* [] argmax of rows of logits; the chosen tokens of the rows that are drawn */
-    int vocab;
+    struct sample_slot *slot; /* [n], or NULL: a row is one block's alone */
+    int vocab, n_spans;       /* n_spans at most SAMPLE_SPANS */
 };
 
 #endif

@@ -22,6 +22,8 @@
  *                                       visible after it
  *   take_numbers(counter, n)            counter += n of an int in shared memory, atomically; gives
  *                                       the old value
+ *   take_of_all(counter, n), add_of_all(sum, n)   the same of an int, of a u64 in global memory that
+ *                                       all blocks of a launch share
  *   set_bits(word, bits)                word |= bits in shared memory, atomically (NVIDIA)
  *   signal(flag, n), signalled(flag)    writes and reads a word that another device or the host
  *                                       reads and writes: what this thread wrote before signal(),
@@ -88,6 +90,14 @@ DEVICE void barrier(void)
 DEVICE int take_numbers(int *counter, int n)
 {
     return __hip_atomic_fetch_add(counter, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+}
+DEVICE int take_of_all(int *counter, int n)
+{
+    return __hip_atomic_fetch_add(counter, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+DEVICE void add_of_all(u64 *sum, u64 n)
+{
+    __hip_atomic_fetch_add(sum, n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 DEVICE void signal(u32 *flag, u32 n)
 {
@@ -159,6 +169,8 @@ DEVICE int take_numbers(int *counter, int n)
 {
     return __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
+DEVICE int take_of_all(int *counter, int n) { return take_numbers(counter, n); }
+DEVICE void add_of_all(u64 *sum, u64 n) { __atomic_fetch_add(sum, n, __ATOMIC_RELAXED); }
 DEVICE void set_bits(u32 *word, u32 bits) { __atomic_fetch_or(word, bits, __ATOMIC_RELAXED); }
 DEVICE u32 shuffle_xor(u32 v, int lanes)
 {
@@ -232,6 +244,8 @@ DEVICE int take_numbers(int *counter, int n)
     *counter += n;
     return first;
 }
+DEVICE int take_of_all(int *counter, int n) { return take_numbers(counter, n); }
+DEVICE void add_of_all(u64 *sum, u64 n) { *sum += n; }
 DEVICE void set_bits(u32 *word, u32 bits) { *word |= bits; }
 DEVICE u32 shuffle_xor(u32 v, int lanes) { return fiber_shuffle(v, fiber_thread % 32 ^ lanes); }
 DEVICE void signal(u32 *flag, u32 n) { __atomic_store_n(flag, n, __ATOMIC_RELEASE); }

@@ -1,18 +1,15 @@
 /* sample.hip: chooses tokens by the sampler's rules (core/sample/weights.h, sampler.h) where the
- * logits are. A block of 1024 threads takes a row. All sums are of whole numbers, so they have no
- * order.
+ * logits are. All sums are of whole numbers, so they have no order. A block of 1024 threads takes a
+ * row; of few rows the spans of a row have blocks of their own, in two launches ahead of it, which
+ * leave it the histogram of the first digit (below), the tokens of the class that is cut, and sums.
  *
  * Tokens are in order of keys, the likeliest first: the depth, then the logit, which tells equal
  * depths apart, then the id. Top-k and top-p cut this order at the token where a sum of ones or of
  * weights exceeds a target. The cut is found digit by digit of the key, each by a histogram of the
  * tokens that have the digits before, until those of one class fit SAMPLE_ROOM: these are ranked. */
 
-enum { SAMPLE_CLASSES = 2048, SAMPLE_ROOM = 1024, SAMPLE_GROUP = 32, SAMPLE_DEEPEST = 2147483520 };
-
-struct sample_member {
-    u64 key, weight;
-    int id;
-};
+enum { SAMPLE_GROUP = 32, SAMPLE_DEEPEST = 2147483520 };
+_Static_assert((int)SAMPLE_ROOM == SAMPLE_THREADS, "a thread for each member");
 
 struct sample_lds {
     u64 sum[SAMPLE_THREADS];
@@ -33,7 +30,7 @@ struct sample_lds {
 /* A row of logits, how its tokens weigh, and the last token that is kept. */
 struct sample_row {
     const float *x; /* [vocab] */
-    int vocab;
+    int vocab, n_spans;
     float max, scale;
     int most;
     u64 cut_key;
@@ -124,17 +121,17 @@ DEVICE void sample_locate(struct sample_lds *l, u64 value, u64 target)
     barrier();
 }
 
-/* Counts kept tokens and sums their weights by the digit at SHIFT of those keys whose bits above it
- * are PREFIX. */
-DEVICE void sample_histogram(struct sample_lds *l, const struct sample_row *r, int shift,
-                             u64 prefix)
+/* Counts kept tokens first .. end - 1 and sums their weights by the digit at SHIFT of those keys
+ * whose bits above it are PREFIX. */
+DEVICE void sample_histogram_of(struct sample_lds *l, const struct sample_row *r, int first,
+                                int end, int shift, u64 prefix)
 {
     int t = thread(), bits = sample_digit_width(shift);
     barrier();
     for (int i = t; i < SAMPLE_CLASSES; i += SAMPLE_THREADS)
         l->as.histogram.low[i] = l->as.histogram.high[i] = l->as.histogram.count[i] = 0;
     barrier();
-    UNROLL_4 for (int i = t; i < r->vocab; i += SAMPLE_THREADS)
+    UNROLL_4 for (int i = first + t; i < end; i += SAMPLE_THREADS)
     {
         int depth = sample_depth(r, r->x[i]);
         u64 key = sample_key(depth, r->x[i]);
@@ -148,6 +145,12 @@ DEVICE void sample_histogram(struct sample_lds *l, const struct sample_row *r, i
         take_numbers(&l->as.histogram.count[digit], 1);
     }
     barrier();
+}
+
+DEVICE void sample_histogram(struct sample_lds *l, const struct sample_row *r, int shift,
+                             u64 prefix)
+{
+    sample_histogram_of(l, r, 0, r->vocab, shift, prefix);
 }
 
 DEVICE u64 sample_of_class(const struct sample_lds *l, int digit, int by_weight)
@@ -183,13 +186,13 @@ DEVICE u64 sample_part(const struct sample_row *r, u64 only, int id)
     return sample_keeps(r, key, id) ? sample_weight(depth) : 0;
 }
 
-/* Of 32 spans of the row, each of a group of threads. */
+/* Tokens of a span of the row. */
 DEVICE int sample_span(const struct sample_row *r)
 {
-    return (r->vocab + SAMPLE_THREADS / SAMPLE_GROUP - 1) / (SAMPLE_THREADS / SAMPLE_GROUP);
+    return (r->vocab + r->n_spans - 1) / r->n_spans;
 }
 
-/* A thread's part of the sum over its group's span. */
+/* A thread's part of the sum over its group's span, of 32. */
 DEVICE u64 sample_sum_span(const struct sample_row *r, u64 only)
 {
     int t = thread(), span = sample_span(r), first = t / SAMPLE_GROUP * span;
@@ -224,18 +227,38 @@ DEVICE int sample_find(struct sample_lds *l, const struct sample_row *r, u64 onl
     return l->n;
 }
 
-/* Draws a kept token by 53 random bits. */
-DEVICE int sample_draw_token(struct sample_lds *l, const struct sample_row *r, u64 bits)
+/* Draws a kept token by 53 random bits; SUM is a thread's part of its group's span. */
+DEVICE int sample_draw_token(struct sample_lds *l, const struct sample_row *r, u64 bits, u64 sum)
 {
-    u64 sum = sample_sum_span(r, 0);
     sample_locate(l, sum, ~0ull >> 1);
-    u64 total = l->total, target = multiply_high_64(bits << 11, total);
-    return sample_find(l, r, 0, sum, target);
+    return sample_find(l, r, 0, sum, multiply_high_64(bits << 11, l->total));
 }
 
-/* Ranks the tokens of the class: the cut is where the sum exceeds LEFT. */
-DEVICE void sample_rank(struct sample_lds *l, const struct sample_row *r, int shift, u64 prefix,
-                        int by_weight, u64 left)
+/* Ranks the n members: the cut is where the sum of weights or ones exceeds LEFT. */
+DEVICE void sample_rank(struct sample_lds *l, struct sample_row *r, int n, int by_weight, u64 left)
+{
+    int t = thread();
+    if (t < n) {
+        const struct sample_member m = l->as.member[t];
+        u64 before = 0;
+        for (int i = 0; i < n; i++) {
+            const struct sample_member *o = &l->as.member[i];
+            if (o->key < m.key || (o->key == m.key && o->id < m.id))
+                before += by_weight ? o->weight : 1;
+        }
+        if (before <= left && before + (by_weight ? m.weight : 1) > left) {
+            l->cut_key = m.key;
+            l->cut_id = m.id;
+        }
+    }
+    barrier();
+    r->cut_key = l->cut_key;
+    r->cut_id = l->cut_id;
+    barrier();
+}
+
+/* Makes the kept tokens of the class members; returns their number. */
+DEVICE int sample_gather(struct sample_lds *l, const struct sample_row *r, int shift, u64 prefix)
 {
     int t = thread();
     if (t == 0) l->n = 0;
@@ -245,24 +268,11 @@ DEVICE void sample_rank(struct sample_lds *l, const struct sample_row *r, int sh
         int depth = sample_depth(r, r->x[i]);
         u64 key = sample_key(depth, r->x[i]);
         if (depth == SAMPLE_DEEPEST || key >> shift != prefix || !sample_keeps(r, key, i)) continue;
-        u64 weight = by_weight ? sample_weight(depth) : 1;
-        l->as.member[take_numbers(&l->n, 1)] = (struct sample_member){key, weight, i};
+        l->as.member[take_numbers(&l->n, 1)] =
+            (struct sample_member){key, sample_weight(depth), i};
     }
     barrier();
-    int n = l->n;
-    if (t < n) {
-        const struct sample_member m = l->as.member[t];
-        u64 before = 0;
-        for (int i = 0; i < n; i++) {
-            const struct sample_member *o = &l->as.member[i];
-            if (o->key < m.key || (o->key == m.key && o->id < m.id)) before += o->weight;
-        }
-        if (before <= left && before + m.weight > left) {
-            l->cut_key = m.key;
-            l->cut_id = m.id;
-        }
-    }
-    barrier();
+    return l->n;
 }
 
 /* Cuts what is kept where the sum of weights or of ones exceeds TARGET, in the class that is found
@@ -280,9 +290,7 @@ DEVICE void sample_cut(struct sample_lds *l, struct sample_row *r, int by_weight
         target -= l->before;
     }
     if (l->n_digit <= SAMPLE_ROOM) {
-        sample_rank(l, r, shift, prefix, by_weight, target);
-        r->cut_key = l->cut_key;
-        r->cut_id = l->cut_id;
+        sample_rank(l, r, sample_gather(l, r, shift, prefix), by_weight, target);
     } else { /* equal logits, equal weights */
         u64 weight = by_weight ? sample_weight((int)(prefix >> 32)) : 1;
         r->cut_id = sample_find(l, r, prefix, sample_sum_span(r, prefix), target / weight);
@@ -313,11 +321,12 @@ DEVICE u64 sample_largest(struct sample_lds *l, u64 value)
     return l->sum[0];
 }
 
-/* Applies biases and penalties (sampler_penalized of sampler.c) to the row; returns its argmax, or
- * -1 where the largest is not finite. */
-DEVICE int sample_change(struct sample_lds *l, const struct sample_args *a,
-                         const struct sample_draw *d, float *x)
+/* Applies biases and penalties (sampler_penalized of sampler.c) to the row; a->best becomes its
+ * argmax, or -1 where the largest is not finite. */
+DEVICE void sample_change(struct sample_lds *l, const struct sample_args *a,
+                          const struct sample_draw *d)
 {
+    float *x = a->logits + (u64)d->row * (u64)a->vocab;
     int t = thread();
     u64 best = 0;
     for (int i = t; i < d->n_changes; i += SAMPLE_THREADS) {
@@ -334,7 +343,113 @@ DEVICE int sample_change(struct sample_lds *l, const struct sample_args *a,
         if (key > best) best = key;
     }
     int id = (int)~(u32)sample_largest(l, best);
-    return x[id] - x[id] == 0 ? id : -1;
+    if (t == 0) a->best[d->row] = x[id] - x[id] == 0 ? id : -1;
+    barrier();
+}
+
+/* A thread's part of the number of tokens in classes up to a digit. */
+DEVICE u64 sample_count_up_to(const struct sample_lds *l, int digit)
+{
+    int i = 2 * thread();
+    return (i <= digit ? (u64)(u32)l->as.histogram.count[i] : 0) +
+           (i + 1 <= digit ? (u64)(u32)l->as.histogram.count[i + 1] : 0);
+}
+
+/* The row of a draw; 0: there is nothing to draw. */
+DEVICE int sample_row_of(const struct sample_args *a, const struct sample_draw *d,
+                         struct sample_row *r)
+{
+    int best = a->best[d->row];
+    r->x = a->logits + (u64)d->row * (u64)a->vocab;
+    r->vocab = a->vocab;
+    r->n_spans = SAMPLE_SPANS;
+    r->scale = d->scale;
+    r->most = d->most;
+    r->cut_key = ~0ull;
+    r->cut_id = a->vocab;
+    if (best < 0) return 0;
+    r->max = r->x[best];
+    return d->scale > 0;
+}
+
+enum { CUTS_NUMBER = 1, CUTS_SHARE = 2, SAMPLE_NOT_LISTED = -2 };
+
+DEVICE int sample_cuts(const struct sample_args *a, const struct sample_draw *d)
+{
+    return (d->top_k > 0 && d->top_k < a->vocab ? CUTS_NUMBER : 0) |
+           (d->top_p < 1 ? CUTS_SHARE : 0);
+}
+
+/* From the histogram of the first digit: the class that top-k cuts, or that top-p cuts of `total`.
+ */
+DEVICE u64 sample_first_class(struct sample_lds *l, const struct sample_draw *d, int by_weight)
+{
+    u64 target = (u64)d->top_k - 1;
+    if (by_weight) {
+        sample_find_class(l, 1, ~0ull >> 1);
+        target = sample_mass(d->top_p, l->total) - 1;
+    }
+    sample_find_class(l, by_weight, target);
+    return target;
+}
+
+/* Of a whole row by one block. */
+DEVICE void sample_cut_row(struct sample_lds *l, struct sample_row *r, const struct sample_draw *d,
+                           int cuts)
+{
+    for (int by_weight = 0; by_weight < 2; by_weight++) {
+        if (!(cuts & 1 << by_weight)) continue;
+        sample_histogram(l, r, 52, 0);
+        u64 target = sample_first_class(l, d, by_weight);
+        if (l->digit >= 0) sample_cut(l, r, by_weight, target);
+    }
+}
+
+/* Cuts the n members, which are all that may be kept; TOTAL: what all tokens of the row weigh. */
+DEVICE void sample_cut_listed(struct sample_lds *l, struct sample_row *r,
+                              const struct sample_draw *d, int n, int cuts, u64 total)
+{
+    int t = thread();
+    if (cuts & CUTS_NUMBER) {
+        sample_rank(l, r, n, 0, (u64)(d->top_k < n ? d->top_k : n) - 1);
+        int keeps = t < n && sample_keeps(r, l->as.member[t].key, l->as.member[t].id);
+        sample_locate(l, keeps ? l->as.member[t].weight : 0, ~0ull >> 1);
+        total = l->total;
+    }
+    if (cuts & CUTS_SHARE) sample_rank(l, r, n, 1, sample_mass(d->top_p, total) - 1);
+}
+
+/* A thread's part of its group's span: what is kept of the members, and the sum of the classes
+ * before. */
+DEVICE u64 sample_sum_listed(const struct sample_lds *l, const struct sample_row *r,
+                             const struct sample_slot *slot, int n)
+{
+    int t = thread(), span = sample_span(r), group = t / SAMPLE_GROUP;
+    int is_first = t % SAMPLE_GROUP == 0 && group < r->n_spans && !slot->is_whole;
+    u64 sum = is_first ? slot->span_sum[group] : 0;
+    for (int i = t % SAMPLE_GROUP; i < n; i += SAMPLE_GROUP) {
+        const struct sample_member *m = &l->as.member[i];
+        if (m->id / span == group && sample_keeps(r, m->key, m->id)) sum += m->weight;
+    }
+    return sum;
+}
+
+/* Draws from what the spans' blocks have left. */
+DEVICE int sample_finish(struct sample_lds *l, struct sample_row *r, const struct sample_draw *d,
+                         struct sample_slot *slot, int n_spans, int cuts)
+{
+    int t = thread(), n = cuts ? slot->n_listed : 0;
+    r->n_spans = n_spans;
+    if ((u32)t < (u32)n) l->as.member[t] = slot->listed[t];
+    barrier();
+    if (cuts && slot->is_whole) {
+        sample_cut_listed(l, r, d, n, cuts, slot->total);
+    } else if (cuts) {
+        u64 target = cuts == CUTS_SHARE ? sample_mass(d->top_p, slot->total) - 1
+                                        : (u64)d->top_k - 1;
+        sample_rank(l, r, n, cuts == CUTS_SHARE, target - slot->before);
+    }
+    return sample_draw_token(l, r, d->bits, sample_sum_listed(l, r, slot, n));
 }
 
 KERNEL(sample_rows, struct sample_args)
@@ -342,25 +457,106 @@ KERNEL(sample_rows, struct sample_args)
     LDS(struct sample_lds, l, 1);
     const struct sample_args *a = ARGS;
     const struct sample_draw *d = &a->draw[block_x()];
-    float *x = a->logits + (u64)d->row * (u64)a->vocab;
-    int best = a->best[d->row], t = thread();
-    if (best >= 0 && d->n_changes) best = sample_change(l, a, d, x);
-    if (best >= 0 && d->scale > 0) {
-        struct sample_row r = {x, a->vocab, x[best], d->scale, d->most, ~0ull, a->vocab};
-        int cuts = (d->top_k > 0 && d->top_k < a->vocab) | (d->top_p < 1) << 1;
-        if (cuts & 1) {
-            sample_histogram(l, &r, 52, 0);
-            sample_find_class(l, 0, (u64)d->top_k - 1);
-            if (l->digit >= 0) sample_cut(l, &r, 0, (u64)d->top_k - 1);
+    struct sample_slot *slot = a->slot ? &a->slot[block_x()] : 0;
+    struct sample_row r;
+    int t = thread(), cuts = sample_cuts(a, d);
+    if (!slot && a->best[d->row] >= 0 && d->n_changes) sample_change(l, a, d);
+    if (sample_row_of(a, d, &r)) {
+        int best, is_left = slot && (!cuts || slot->digit != SAMPLE_NOT_LISTED);
+        if (is_left) {
+            best = sample_finish(l, &r, d, slot, a->n_spans, cuts);
+        } else {
+            sample_cut_row(l, &r, d, cuts);
+            best = sample_draw_token(l, &r, d->bits, sample_sum_span(&r, 0));
         }
-        if (cuts & 2) {
-            sample_histogram(l, &r, 52, 0);
-            sample_find_class(l, 1, ~0ull >> 1);
-            u64 target = sample_mass(d->top_p, l->total) - 1;
-            sample_find_class(l, 1, target);
-            sample_cut(l, &r, 1, target);
-        }
-        best = sample_draw_token(l, &r, d->bits);
+        barrier();
+        if (t == 0) a->best[d->row] = best;
     }
-    if (t == 0) a->best[d->row] = best;
+    if (!slot) return;
+    for (int i = t; i < SAMPLE_CLASSES; i += SAMPLE_THREADS) slot->weight[i] = slot->count[i] = 0;
+    if (t == 0) slot->n_listed = 0;
+}
+
+/* Changes of few rows, ahead of the spans. */
+KERNEL(sample_changes, struct sample_args)
+{
+    LDS(struct sample_lds, l, 1);
+    const struct sample_args *a = ARGS;
+    const struct sample_draw *d = &a->draw[block_x()];
+    if (a->best[d->row] >= 0 && d->n_changes) sample_change(l, a, d);
+}
+
+/* Of a span: the sum of weights, or its part of the histogram of the first digit. */
+KERNEL(sample_spans, struct sample_args)
+{
+    LDS(struct sample_lds, l, 1);
+    const struct sample_args *a = ARGS;
+    const struct sample_draw *d = &a->draw[block_y()];
+    struct sample_slot *slot = &a->slot[block_y()];
+    struct sample_row r;
+    if (!sample_row_of(a, d, &r)) return;
+    r.n_spans = a->n_spans;
+    int t = thread(), first = block_x() * sample_span(&r), end = first + sample_span(&r);
+    if (end > a->vocab) end = a->vocab;
+    if (!sample_cuts(a, d)) {
+        u64 sum = 0;
+        UNROLL_4 for (int i = first + t; i < end; i += SAMPLE_THREADS)
+            sum += sample_part(&r, 0, i);
+        sample_locate(l, sum, ~0ull >> 1);
+        if (t == 0) slot->span_sum[block_x()] = l->total;
+        return;
+    }
+    sample_histogram_of(l, &r, first, end, 52, 0);
+    for (int i = t; i < SAMPLE_CLASSES; i += SAMPLE_THREADS)
+        if (l->as.histogram.count[i]) {
+            add_of_all(&slot->weight[i], sample_of_class(l, i, 1));
+            take_of_all(&slot->count[i], l->as.histogram.count[i]);
+        }
+}
+
+/* Of a span: its tokens in the class that is cut, or up to it, and the sum of those before. */
+KERNEL(sample_listed, struct sample_args)
+{
+    LDS(struct sample_lds, l, 1);
+    const struct sample_args *a = ARGS;
+    const struct sample_draw *d = &a->draw[block_y()];
+    struct sample_slot *slot = &a->slot[block_y()];
+    struct sample_row r;
+    int t = thread(), cuts = sample_cuts(a, d);
+    if (!sample_row_of(a, d, &r) || !cuts) return;
+    r.n_spans = a->n_spans;
+    int first = block_x() * sample_span(&r), end = first + sample_span(&r);
+    if (end > a->vocab) end = a->vocab;
+    for (int i = t; i < SAMPLE_CLASSES; i += SAMPLE_THREADS) {
+        l->as.histogram.low[i] = (int)(u32)slot->weight[i];
+        l->as.histogram.high[i] = (int)(slot->weight[i] >> 32);
+        l->as.histogram.count[i] = slot->count[i];
+    }
+    barrier();
+    sample_first_class(l, d, !(cuts & CUTS_NUMBER));
+    int digit = l->digit < 0 ? SAMPLE_CLASSES - 1 : l->digit, n_digit = l->n_digit;
+    u64 before = l->before, total = l->total;
+    sample_locate(l, sample_count_up_to(l, digit), ~0ull >> 1);
+    int is_whole = l->total <= SAMPLE_ROOM;
+    int lists = is_whole || (n_digit <= SAMPLE_ROOM && l->digit >= 0 && cuts != 3);
+    if (t == 0 && block_x() == 0) {
+        slot->digit = lists ? digit : SAMPLE_NOT_LISTED;
+        slot->is_whole = is_whole;
+        slot->before = before;
+        slot->total = total;
+    }
+    if (!lists) return;
+    u64 sum = 0;
+    UNROLL_4 for (int i = first + t; i < end; i += SAMPLE_THREADS)
+    {
+        int depth = sample_depth(&r, r.x[i]), of = depth >> 20;
+        if (depth == SAMPLE_DEEPEST || of > digit) continue;
+        u64 weight = sample_weight(depth);
+        if (of == digit || is_whole)
+            slot->listed[take_of_all(&slot->n_listed, 1)] =
+                (struct sample_member){sample_key(depth, r.x[i]), weight, i};
+        else sum += weight;
+    }
+    sample_locate(l, sum, ~0ull >> 1);
+    if (t == 0) slot->span_sum[block_x()] = l->total;
 }
