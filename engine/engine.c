@@ -416,6 +416,7 @@ int engine_open(struct engine *g, struct err *e)
                                     .n_batch = rows,
                                     .n_ctx = engine_context(g),
                                     .prefix_cache = !o->no_prefix_cache,
+                                    .longest_first = g->longest_first,
                                     .gather = ops->asynchronous ? o->n_seqs / STARTS : 0,
                                     .draft_most = draft_most(g)};
     struct forward_options card[ENGINE_DEVICES];

@@ -33,7 +33,7 @@ int replicas_open(struct replicas **out, const struct replica *from, int n, stru
     if (!r) return err_memory(e);
     r->n = n;
     memcpy(r->replica, from, (size_t)n * sizeof *from);
-    for (int i = 0; i < n; i++) r->n_slots[i] = sched_wants(from[i].sched) / 2;
+    for (int i = 0; i < n; i++) r->n_slots[i] = sched_slots(from[i].sched);
     *out = r;
     return 0;
 }

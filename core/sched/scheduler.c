@@ -193,7 +193,8 @@ int sched_turn(const struct sched *s) { return s->n_slots > SCHED_TURN ? s->n_sl
 /* Of a request counts its first turn: what is behind it need not wait for more. */
 int sched_wants(const struct sched *s)
 {
-    int n = 2 * s->n_slots - s->n_order, turn = sched_turn(s); /* as many are queued as run */
+    /* as many are queued as run, or so many more that the longest can be chosen */
+    int n = (s->options.longest_first ? 4 : 2) * s->n_slots - s->n_order, turn = sched_turn(s);
     for (int i = 0; i < s->n_jobs; i++) {
         const struct sched_job *j = &s->job[i];
         if (j->n_started < turn) n -= least(choices_left(j), turn - j->n_started);
@@ -242,6 +243,8 @@ static void add_load(struct sched_load *l, uint64_t n_choices, uint64_t n_prompt
     l->n_choices += (int)n_choices;
     l->n_tokens += n_prompt + n_choices * n_answer;
 }
+
+int sched_slots(const struct sched *s) { return s->n_slots; }
 
 struct sched_load sched_load(const struct sched *s)
 {
@@ -383,12 +386,17 @@ static int may_begin(const struct sched *s)
     return 0;
 }
 
-/* Brings the first queued request that may start to the front; NULL: there is none. */
+/* Brings the first queued request that may start to the front, or with longest_first the first of
+ * those that may generate the most tokens; NULL: there is none. */
 static struct queued *first_admitted(struct sched *s)
 {
-    int at = 0;
-    while (at < s->n_queue && !is_admitted(s, queued_at(s, at))) at++;
-    if (at == s->n_queue) return NULL;
+    int at = -1;
+    for (int i = 0; i < s->n_queue && (at < 0 || s->options.longest_first); i++) {
+        const struct queued *q = queued_at(s, i);
+        if (!is_admitted(s, q)) continue;
+        if (at < 0 || q->request->max_tokens > queued_at(s, at)->request->max_tokens) at = i;
+    }
+    if (at < 0) return NULL;
     struct queued first = *queued_at(s, at);
     for (; at; at--) *queued_at(s, at) = *queued_at(s, at - 1);
     *queued_at(s, 0) = first;

@@ -37,6 +37,9 @@ struct sched_options {
     /* these may be generated tokens of an earlier request, too: for conversations, on backends
      * without phases and without overlap */
     int share_generated;
+    /* of the queued requests those with the highest max_tokens start first, so that a batch does not
+     * end with a long one alone; else the oldest do */
+    int longest_first;
     /* new sequences start only when this many can start together, for backends on which a few
      * prompt rows take nearly as long as many; 0: they start at once */
     int gather;
@@ -79,6 +82,8 @@ void sched_close(struct sched *s);
 uint64_t sched_store_bytes(uint64_t page, uint64_t states);
 /* Number of further requests that the scheduler needs now to keep its sequences busy (>= 0). */
 int sched_wants(const struct sched *s);
+/* Choices that run at once, at most. */
+int sched_slots(const struct sched *s);
 /* Choices that a request starts before those behind it have their turn. */
 int sched_turn(const struct sched *s);
 /* The threads for the rows of a step. */

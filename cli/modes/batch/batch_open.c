@@ -124,6 +124,7 @@ int batch_open_model(struct batch_run *b, struct err *e)
     if (engine_open_model(&b->engine, o->model, &o->engine, e) || open_defaults(b, e) ||
         open_constraints(b, e) || open_chat(b, e) || open_pooling(b, e))
         return -1;
+    b->engine.longest_first = 1;
     b->engine.hidden = b->may_pool && !b->plain;
     if (!b->engine.tokenizer && strcmp(o->format, "ids"))
         return err_set(e, "%s: has no tokenizer: --format ids answers in token ids", o->model);
