@@ -19,20 +19,38 @@ struct q4i_call {
 ALWAYS_INLINE const float *quantize_input(const struct linear *w, const float *x, int j0, int n,
                                           float *group)
 {
+    if (w->in_order && w->outliers && j0 >= w->in) return x + j0 - w->group;
     if (!w->perm || w->in_order) return x + j0;
     const int32_t *perm = w->perm + q4i_packed(w, j0);
     for (int i = 0; i < n; i++) group[i] = perm[i] < 0 ? 0 : x[perm[i]];
     return group;
 }
 
-/* Largest integer of so many digits. */
-ALWAYS_INLINE float digits_top(int n_digits) { return n_digits == 2 ? KV_TOP_I16 : KV_TOP_INT8; }
-
-/* Sets the scale of the sub-group x [n]; returns the factor of quantization, 0 if all integers are
- * to be 0. */
-ALWAYS_INLINE float quantize_scale(const float *x, int n, int n_digits, float *scale)
+/* Which integers a sub-group has: those of one digit, of two, or of 4 bits. */
+enum { DIGITS_LOW = 0 };
+ALWAYS_INLINE int digits_of_group(const struct q4_digits *q, int j0)
 {
-    return kv_group_factor(kv_largest(x, n), digits_top(n_digits), scale);
+    return j0 < q->low ? DIGITS_LOW : q->n_digits;
+}
+
+/* Largest integer of them. A rounded number may be one larger than that of 4 bits. */
+ALWAYS_INLINE int digits_top(int digits)
+{
+    return digits == 2 ? KV_TOP_I16 : digits == DIGITS_LOW ? ACT_LOW_TOP : KV_TOP_INT8;
+}
+
+/* Sets the scale of a sub-group whose largest magnitude has these bits; returns the factor of
+ * quantization, 0 if all integers are to be 0. */
+ALWAYS_INLINE float quantize_factor(int32_t max_bits, int digits, float *scale)
+{
+    return digits == DIGITS_LOW ? act_low_factor(max_bits, scale)
+                                : kv_group_factor(max_bits, (float)digits_top(digits), scale);
+}
+
+/* The same of the sub-group x [n]. */
+ALWAYS_INLINE float quantize_scale(const float *x, int n, int digits, float *scale)
+{
+    return quantize_factor(kv_largest(x, n), digits, scale);
 }
 
 /* Quantizes one sub-group x [n] to first [n] and, for two digits, second [n]; returns the sum of
@@ -41,9 +59,10 @@ ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t
                                      int8_t *second, float *scale)
 {
     float inverse = quantize_scale(x, n, n_digits, scale);
-    int32_t sum = 0;
+    int32_t sum = 0, top = digits_top(n_digits);
     for (int i = 0; i < n; i++) {
         int32_t v = inverse == 0 ? 0 : kv_round(x[i], inverse);
+        v = v < top ? v : top;
         sum += v;
         int32_t high = n_digits == 2 ? (v + 64) >> 7 : v;
         first[i] = (int8_t)high;
@@ -61,9 +80,9 @@ ALWAYS_INLINE void fp32_quantize(const struct linear *w, const float *x, int row
         n = q4_next(w, j0) - j0;
         int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits +
                         (size_t)row * (size_t)n;
-        ((int32_t *)q->sum)[s] = quantize_group(quantize_input(w, x, j0, n, group), n, q->n_digits,
-                                                first, first + rows * (size_t)n,
-                                                (float *)q->scale + s);
+        ((int32_t *)q->sum)[s] = quantize_group(quantize_input(w, x, j0, n, group), n,
+                                                digits_of_group(q, j0), first,
+                                                first + rows * (size_t)n, (float *)q->scale + s);
     }
 }
 

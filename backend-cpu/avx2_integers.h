@@ -49,7 +49,9 @@ static void avx2_quantize(const struct linear *w, const float *x, int row,
     for (int j0 = 0, n; j0 < q4i_inputs(w); j0 += n, s += rows) {
         n = q4_next(w, j0) - j0;
         const float *from = quantize_input(w, x, j0, n, group);
-        float inverse = quantize_scale(from, n, q->n_digits, (float *)q->scale + s);
+        const int digits = digits_of_group(q, j0);
+        const __m256i top = _mm256_set1_epi32(digits_top(digits));
+        float inverse = quantize_scale(from, n, digits, (float *)q->scale + s);
         int8_t *digit = block + ((size_t)j0 * (size_t)b.n + (size_t)(row - b.first) * (size_t)n) *
                                     (size_t)q->n_digits;
         __m256i sum = _mm256_setzero_si256();
@@ -57,7 +59,8 @@ static void avx2_quantize(const struct linear *w, const float *x, int row,
              /* cvtps rounds to nearest even, as kv_round; a factor of 0 gives 0, also for NaN */
              i += 8) {
             __m256 v = _mm256_mul_ps(_mm256_loadu_ps(from + i), _mm256_set1_ps(inverse));
-            __m256i k = inverse == 0 ? _mm256_setzero_si256() : _mm256_cvtps_epi32(v);
+            __m256i k = inverse == 0 ? _mm256_setzero_si256()
+                                     : _mm256_min_epi32(_mm256_cvtps_epi32(v), top);
             sum = _mm256_add_epi32(sum, k);
             store_digits(digit, q->n_digits, i, k);
         }

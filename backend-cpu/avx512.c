@@ -241,8 +241,8 @@ ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, floa
         most1 = _mm512_max_epi32(most1,
                                  _mm512_and_si512(_mm512_loadu_si512(x + i + 16), magnitude));
     }
-    return kv_group_factor(_mm512_reduce_max_epi32(_mm512_max_epi32(most0, most1)),
-                           digits_top(n_digits), scale);
+    return quantize_factor(_mm512_reduce_max_epi32(_mm512_max_epi32(most0, most1)), n_digits,
+                           scale);
 }
 
 /* quantize_group of act_quant.h, n a multiple of 32. */
@@ -255,10 +255,11 @@ ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digi
         if (n_digits == 2) memset(second, 0, (size_t)n);
         return 0;
     }
-    __m512i sum = _mm512_setzero_si512();
+    __m512i sum = _mm512_setzero_si512(), top = _mm512_set1_epi32(digits_top(n_digits));
     for (int i = 0; i < n; i += 16) {
         __m512i v = _mm512_cvtps_epi32(
             _mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inverse))); /* to nearest even */
+        if (n_digits == DIGITS_LOW) v = _mm512_min_epi32(v, top);
         sum = _mm512_add_epi32(sum, v);
         __m512i high = n_digits == 2
                            ? _mm512_srai_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(64)), 7)
@@ -280,9 +281,12 @@ ALWAYS_INLINE void quantize_row(const struct linear *w, const float *x, int row,
         n = q4_next(w, j0) - j0;
         int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)n_digits +
                         (size_t)row * (size_t)n;
-        ((int32_t *)q->sum)[s] = quantize_group_512(quantize_input(w, x, j0, n, group), n, n_digits,
-                                                    first, first + rows * (size_t)n,
-                                                    (float *)q->scale + s);
+        const float *from = quantize_input(w, x, j0, n, group);
+        float *scale = (float *)q->scale + s;
+        ((int32_t *)q->sum)[s] = n_digits == 1 && j0 < q->low
+                                     ? quantize_group_512(from, n, DIGITS_LOW, first, NULL, scale)
+                                     : quantize_group_512(from, n, n_digits, first,
+                                                          first + rows * (size_t)n, scale);
     }
 }
 

@@ -167,11 +167,20 @@ static struct q4_digits digits_of(const struct experts_job *j, const struct unit
     const struct experts_scratch *s = j->s;
     size_t at = (size_t)place, inputs = (size_t)q4i_inputs(j->w[0]) * (size_t)j->n_digits,
            groups = (size_t)j->subgroups;
+    int low = cpu_low(c, j->w[0]);
     if (!u)
-        return (struct q4_digits){1, j->n_digits, c->digit + at * inputs,
-                                  c->act_scale + at * groups, c->act_sum + at * groups};
-    return (struct q4_digits){u->rows, j->n_digits, s->digit + at * inputs,
-                              s->act_scale + at * groups, s->act_sum + at * groups};
+        return (struct q4_digits){1,
+                                  j->n_digits,
+                                  low,
+                                  c->digit + at * inputs,
+                                  c->act_scale + at * groups,
+                                  c->act_sum + at * groups};
+    return (struct q4_digits){u->rows,
+                              j->n_digits,
+                              low,
+                              s->digit + at * inputs,
+                              s->act_scale + at * groups,
+                              s->act_sum + at * groups};
 }
 
 static const float *input_of(const struct experts_job *j, int slot)
@@ -379,7 +388,7 @@ void cpu_run_experts(const struct call *t)
             j.round_f16 = act == ACT_F16;
             for (int j0 = 0; j0 < q4i_inputs(w); j0 = q4_next(w, j0)) j.subgroups++;
         }
-        j.by_slot = j.each || (w->perm && !(j.n_digits && w->in_order));
+        j.by_slot = j.each || (w->perm && !(j.n_digits && (w->in_order || w->one_perm)));
         for (; i < op->n && cpu_same_input(w, linear_of(t, i)); i++) {
             j.w[j.n] = linear_of(t, i);
             j.y[j.n] = out_of(t, i);

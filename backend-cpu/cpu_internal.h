@@ -117,6 +117,12 @@ int cpu_same_input(const struct linear *a, const struct linear *b);
 /* Outputs n0 .. n1-1 as a linear; n0 is a multiple of 16 where it has codes. */
 struct linear cpu_strip_of(struct linear w, int n0, int n1);
 
+/* q4_digits.low of a linear. */
+static inline int cpu_low(const struct cpu *c, const struct linear *w)
+{
+    return act_formats[c->config.act].low ? linear_low(w) : 0;
+}
+
 /* The work of one row, on any thread. */
 struct row_work {
     void (*fn)(void *job, int row, int thread);

@@ -43,8 +43,8 @@ static struct q4_digits digits_of_part(const struct linear_job *j, int part)
     size_t first = (size_t)part_first(j, part), k = (size_t)q4i_inputs(j->w[0]),
            scales = first * (k / MF_GROUP_MULTIPLE);
     return (struct q4_digits){rows_of_part(j, part), j->n_digits,
-                              c->digit + first * k * (size_t)j->n_digits, c->act_scale + scales,
-                              c->act_sum + scales};
+                              cpu_low(c, j->w[0]),   c->digit + first * k * (size_t)j->n_digits,
+                              c->act_scale + scales, c->act_sum + scales};
 }
 
 struct linear cpu_strip_of(struct linear w, int n0, int n1)
@@ -179,8 +179,9 @@ static void convert_task(void *arg, int row, int thread)
 int cpu_same_input(const struct linear *a, const struct linear *b)
 {
     return !!a->codes == !!b->codes &&
-           (!a->codes || ((a->perm == b->perm || (a->in_order && b->in_order)) && a->k == b->k &&
-                          a->group == b->group && a->pairs == b->pairs));
+           (!a->codes ||
+            ((a->perm == b->perm || (a->in_order && b->in_order)) && a->k == b->k &&
+             a->group == b->group && a->pairs == b->pairs && a->outliers == b->outliers));
 }
 
 /* Tasks a thread, so that the last ones are a small part of all. */

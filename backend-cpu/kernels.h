@@ -46,6 +46,7 @@ enum {
  * order. */
 struct q4_digits {
     int rows, n_digits;
+    int low; /* inputs of the packed order before number `low` are integers of 4 bits (ACT_INT4) */
     const int8_t
         *digit; /* the sub-group from input j0 on, n inputs: [n_digits][rows][n] at digit + j0 *
                    rows * n_digits; behind the last there are DIGIT_SLACK more bytes to read */

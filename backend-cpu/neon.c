@@ -211,7 +211,9 @@ void neon_quantize(const struct linear *w, const float *x, int row, const struct
                         (size_t)row * (size_t)n,
                *second = first + rows * (size_t)n;
         const float *from = quantize_input(w, x, j0, n, group);
-        float inverse = quantize_scale(from, n, q->n_digits, (float *)q->scale + s);
+        const int digits = digits_of_group(q, j0);
+        const int16x8_t top = vdupq_n_s16((int16_t)digits_top(digits));
+        float inverse = quantize_scale(from, n, digits, (float *)q->scale + s);
         int32x4_t sum = vdupq_n_s32(0);
         for (int j = 0; j < n; j += 16) {
             int16x8_t v[2];
@@ -219,7 +221,7 @@ void neon_quantize(const struct linear *w, const float *x, int row, const struct
             EACH (i, 2) {
                 int32x4_t a = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(from + j + i * 8), inverse));
                 int32x4_t b = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(from + j + i * 8 + 4), inverse));
-                v[i] = vcombine_s16(vmovn_s32(a), vmovn_s32(b));
+                v[i] = vminq_s16(vcombine_s16(vmovn_s32(a), vmovn_s32(b)), top);
                 sum = vpadalq_s16(sum, v[i]);
                 high[i] = q->n_digits == 2 ? vshrn_n_s16(vaddq_s16(v[i], vdupq_n_s16(64)), 7)
                                            : vmovn_s16(v[i]);

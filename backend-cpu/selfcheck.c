@@ -98,11 +98,13 @@ static void run_q4(const struct cpu_kernels *k, struct vectors *v, int rows, str
 static struct q4_digits quantize(const struct cpu_kernels *k, const struct linear *w,
                                  struct vectors *v, int rows, int digits)
 {
-    struct q4_digits q = {rows, digits, v->digit, v->act_scale, v->act_sum};
+    struct q4_digits q = {rows,     digits ? digits : 1, digits ? 0 : K,
+                          v->digit, v->act_scale,        v->act_sum};
     for (int row = 0; row < rows; row++) k->quantize(w, v->x + row * K, row, &q);
     return q;
 }
 
+/* digits 0: integers of 4 bits */
 static void run_quantize(const struct cpu_kernels *k, struct vectors *v, int digits,
                          struct result *r)
 {
@@ -328,6 +330,7 @@ static const struct {
     {"q4", run_q4, 3},
     {"q4", run_q4, 4},
     {"q4", run_q4, ROWS},
+    {"quantize", run_quantize, 0},
     {"quantize", run_quantize, 1},
     {"quantize", run_quantize, 2},
     {"q4i", run_q4i, 11},

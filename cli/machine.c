@@ -11,7 +11,7 @@ void run_say_slow(const struct options *o)
     const int mode = o->given.mode;
     if (mode == RUN_TOKENIZE || mode == RUN_DETOKENIZE || mode == RUN_DEVICES) return;
     if (!backend_find(g->backend)->probe || strcmp(g->kv, "f16")) return;
-    if (!strcmp(g->act, "i16") || !strcmp(g->act, "int8"))
+    if (act_is_integer(backend_act(g->act)))
         fprintf(stderr,
                 "note: on a GPU with --act %s, prompts over --kv f16 take up to six times as long "
                 "as over --kv int8\n",

@@ -123,8 +123,9 @@ static int check_relations(const struct options *o, struct err *e)
     if (o->perplexity && !strcmp(o->perplexity, "documents") && !o->file)
         return err_set(e, "%s documents needs -f FILE", options_given(o, &o->perplexity));
     if (o->engine.same_bits && (!strcmp(o->engine.act, "f32") || !strcmp(o->engine.act, "f16")))
-        return err_set(e, "--same-bits: --act %s has sums of its own on every backend: i16 or int8",
-                       o->engine.act);
+        return err_set(
+            e, "--same-bits: --act %s has sums of its own on every backend: i16, int8 or int4",
+            o->engine.act);
     if (o->engine.same_bits && !strcmp(o->engine.cpu, "ref"))
         return err_set(e, "--same-bits: --cpu ref adds in double precision, as nothing else does");
     if (o->engine.query_halves == 1 && !strcmp(o->engine.backend, "cpu"))

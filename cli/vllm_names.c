@@ -68,7 +68,7 @@ const struct args_other vllm_names[] = {
     {"--mamba-block-size", ARGS_REFUSED, PAGES},
     {"--no-enable-prefix-caching --disable-radix-cache", ARGS_REFUSED, "--no-prefix-cache"},
     {"--dtype --override-attention-dtype", ARGS_REFUSED,
-     "--act f16, i16, int8 or f32 is how linears are computed"},
+     "--act f16, i16, int8, int4 or f32 is how linears are computed"},
     {"--guided-decoding-disable-any-whitespace", ARGS_REFUSED,
      "--compact-json is JSON without white space"},
     {"--guided-decoding-disable-additional-properties", ARGS_REFUSED,

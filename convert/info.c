@@ -46,6 +46,7 @@ static json_t *quantization(const struct plan *p)
                   f->n_quantized, "plain_linears", f->n_plain, "zeros", zeros_of(p),
                   "zero_biases_dropped", f->n_zero_biases, "sorted_ffns", f->n_sorted);
     if (f->n_rounded) json_object_set_new(j, "plain_8bit", json_integer(f->n_rounded));
+    if (f->outliers) json_object_set_new(j, "outliers", json_integer(f->outliers));
     return j;
 }
 
@@ -242,6 +243,11 @@ static void print_quantization(FILE *out, const json_t *q, const struct tally *t
             fprintf(out, ", %lld of them stored with 8 bits", (long long)integer(q, "plain_8bit"));
         fprintf(out, ")\n");
     }
+    if (integer(q, "outliers"))
+        fprintf(out,
+                "W4A4           the %lld largest inputs of a linear have 8 bits; with --act int4 "
+                "activations have 4 bits in groups, those 8\n",
+                (long long)integer(q, "outliers"));
     fprintf(out, "weights        ");
     const char *sep = "";
     if (t->codes_bytes) {
@@ -265,7 +271,7 @@ int info_check_orders(const struct modelfile *m, int *n, struct err *e)
     for (size_t i = 0; i < m->st.n_tensors; i++) {
         const char *name = m->st.tensors[i].name;
         struct tview v;
-        if (!ends_with(name, ".mlp.order") || !mf_find(m, name, &v)) continue;
+        if (!ends_with(name, ".order") || !strstr(name, ".mlp.") || !mf_find(m, name, &v)) continue;
         int64_t outputs = v.n_dims == 1 && v.dtype == DT_I32 ? v.shape[0] : 0;
         const int32_t *order = v.data;
         char *seen = calloc((size_t)outputs + 1, 1);

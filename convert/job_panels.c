@@ -154,6 +154,24 @@ static void codes_of_panel(const struct quant_linear *l, uint8_t *codes, const u
         memset(codes + i * MF_PANEL + n, 0, (size_t)(MF_PANEL - n));
 }
 
+/* Error: a code of more than 4 bits in a group of 4; W4A4 alone. */
+static int check_low(const struct quant_linear *l, const uint8_t *codes, struct err *e)
+{
+    const struct slots *s = l->slots;
+    for (int64_t g = 0; g < s->n_groups && s->low; g++) {
+        if (s->groups[g].source >= s->low) continue;
+        for (int64_t j = g * s->group; j < (g + 1) * s->group; j++)
+            for (int r = 0; r < MF_PANEL && s->perm[j] >= 0; r++)
+                if (codes[s->perm[j] * MF_PANEL + r] > 15)
+                    return err_set(e,
+                                   "%s: tensor '%s' holds the code %d of input %d in a group of 4 "
+                                   "bits: the checkpoint is damaged",
+                                   l->qweight->shard->path, l->qweight->t->name,
+                                   codes[s->perm[j] * MF_PANEL + r], s->perm[j]);
+    }
+    return 0;
+}
+
 static int put_codes(struct job_task *k, int64_t col, int64_t n, struct err *e)
 {
     const struct plan_job *j = k->job;
@@ -173,6 +191,7 @@ static int put_codes(struct job_task *k, int64_t col, int64_t n, struct err *e)
             int64_t rest = n - i * MF_PANEL;
             codes_of_panel(l, b->codes, words + i * MF_PANEL / per_word, stride, col + i * MF_PANEL,
                            rest < MF_PANEL ? (int)rest : MF_PANEL);
+            if (check_low(l, b->codes, e)) return -1;
             panels_pack(b->dst + (uint64_t)i * panel_bytes, b->codes, s);
         }
     }

@@ -67,6 +67,11 @@ static void print_quantization(FILE *out, const struct plan *p)
             f->n_asymmetric ? "asymmetric" : "symmetric",
             f->n_act_order ? "act-order" : "no act-order", f->n_quantized,
             units_s((uint64_t)f->n_quantized), f->n_plain);
+    if (f->outliers)
+        fprintf(out,
+                "W4A4           the %d largest inputs of a linear have 8 bits; with --act int4 "
+                "activations have 4 bits in groups, those 8\n",
+                f->outliers);
 }
 
 static uint64_t file_bytes(const struct plan *p)

@@ -98,6 +98,7 @@ struct plan_facts {
     int bits_seen[9];
     int group_min, group_max; /* group sizes of the checkpoint */
     int n_zero_biases;        /* biases dropped because all values are 0 */
+    int outliers;             /* inputs of the last group of a W4A4 module, 0: there is none */
     int n_rounded;            /* of n_plain, stored with 8 bits */
     size_t n_skipped;         /* tensors of vision, audio and draft layers */
     size_t n_kv_scales;       /* tensors of keys and values in 8 bits */

@@ -112,11 +112,33 @@ struct mlp {
     struct plan_linear *gate, *up, *down;
 };
 
-static void note_mlp(struct mlp *m, const char *to, struct plan_linear *linear)
+/* MLPs of a layer whose outputs between may be ordered, and the names of their linears begin so. */
+enum { MLPS = 3 };
+static const char *const mlp_names[MLPS] = {"mlp.", "mlp.experts.", "mlp.shared_expert."};
+
+static void note_mlp(struct mlp m[MLPS], const char *to, struct plan_linear *linear)
 {
-    if (!strcmp(to, "mlp.gate_proj")) m->gate = linear;
-    if (!strcmp(to, "mlp.up_proj")) m->up = linear;
-    if (!strcmp(to, "mlp.down_proj")) m->down = linear;
+    for (int i = 0; i < MLPS; i++, m++) {
+        size_t n = strlen(mlp_names[i]);
+        if (strncmp(to, mlp_names[i], n)) continue;
+        if (!strcmp(to + n, "gate_proj")) m->gate = linear;
+        if (!strcmp(to + n, "up_proj")) m->up = linear;
+        if (!strcmp(to + n, "down_proj")) m->down = linear;
+    }
+}
+
+/* Experts are ordered in W4A4 alone, where all of a layer share an order. */
+static int sort_mlps(struct plan *p, const struct layer *l, const struct mlp m[MLPS], struct err *e)
+{
+    char name[NAME_BYTES];
+    int before = p->facts.n_sorted; /* counts layers */
+    for (int i = 0; i < MLPS && (!i || p->quant->outliers); i++) {
+        snprintf(name, sizeof name, "layers.%d.%sorder", l->number, mlp_names[i]);
+        if (m[i].down && m[i].up && plan_linear_sort(p, m[i].gate, m[i].up, m[i].down, name, e))
+            return -1;
+    }
+    if (p->facts.n_sorted > before) p->facts.n_sorted = before + 1;
+    return 0;
 }
 
 enum { MAX_RULES = 160 };
@@ -151,7 +173,7 @@ static int add_linears(struct plan *p, const struct layer *l, int *biases, struc
     enum { MOST = 32 };
     struct plan_linear *read[MOST];
     const char *to[MOST];
-    struct mlp mlp = {NULL, NULL, NULL};
+    struct mlp mlp[MLPS] = {{NULL, NULL, NULL}};
     char name[NAME_BYTES];
     int n = 0;
     for (int at = 0; linear_rules[at].to;) {
@@ -162,11 +184,10 @@ static int add_linears(struct plan *p, const struct layer *l, int *biases, struc
         if (read_linear(p, l, &linear_rules[rule], &read[n], e) ||
             check_bias(p, l, rule, biases, read[n], e))
             return -1;
-        note_mlp(&mlp, to[n], read[n]);
+        note_mlp(mlp, to[n], read[n]);
         n++;
     }
-    snprintf(name, sizeof name, "layers.%d.mlp.order", l->number);
-    if (mlp.down && mlp.up && plan_linear_sort(p, mlp.gate, mlp.up, mlp.down, name, e)) return -1;
+    if (sort_mlps(p, l, mlp, e)) return -1;
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "layers.%d.%s", l->number, to[i]);
         if (plan_linear_put(p, read[i], name, e)) return -1;

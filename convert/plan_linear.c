@@ -245,7 +245,7 @@ static int round_all(struct plan *p, struct plan_linear *l, struct err *e)
 static int same_slots(const struct slots *a, const struct slots *b)
 {
     return a->group == b->group && a->n_groups == b->n_groups && a->k == b->k &&
-           a->high_from == b->high_from &&
+           a->high_from == b->high_from && a->low == b->low &&
            !memcmp(a->perm, b->perm, (size_t)a->k * sizeof *a->perm) &&
            !memcmp(a->groups, b->groups, (size_t)a->n_groups * sizeof *a->groups);
 }
@@ -439,13 +439,14 @@ int plan_linear_read(struct plan *p, const struct linear_from *from, struct plan
     return 0;
 }
 
-/* rows[i] = rows[order[i]], and the same of the bias. */
+/* rows[i] = rows[order[i]], and the same of the bias; of all experts. */
 static int reorder(struct plan_linear *l, const int32_t *order, struct err *e)
 {
     struct linear_part *part = &l->from.part[0];
     size_t n = (size_t)l->n_rows;
     int32_t *rows = malloc(n * sizeof *rows);
-    float *bias = l->bias ? malloc(n * sizeof *bias) : NULL;
+    size_t experts = (size_t)l->n_modules;
+    float *bias = l->bias ? malloc(experts * n * sizeof *bias) : NULL;
     if (!rows || (l->bias && !bias)) {
         free(rows);
         free(bias);
@@ -453,11 +454,13 @@ static int reorder(struct plan_linear *l, const int32_t *order, struct err *e)
     }
     for (size_t i = 0; i < n; i++) {
         rows[i] = part->rows ? part->rows[order[i]] : order[i];
-        if (bias) bias[i] = l->bias[order[i]];
+        for (size_t x = 0; x < experts && bias; x++)
+            bias[x * n + i] = l->bias[x * n + (size_t)order[i]];
     }
     free((void *)(uintptr_t)part->rows);
     free(l->bias);
-    l->quant[0].rows = part->rows = rows;
+    part->rows = rows;
+    for (size_t x = 0; x < experts; x++) l->quant[x].rows = rows;
     l->bias = bias;
     return 0;
 }
@@ -467,8 +470,8 @@ int plan_linear_sort(struct plan *p, struct plan_linear *gate, struct plan_linea
 {
     if (!gate) gate = up;
     if (!gate->quant || !up->quant || !down->quant || gate->plain || up->plain ||
-        gate->n_modules > 1 || up->n_modules > 1 || down->n_modules > 1 ||
-        !down->slots[0]->act_order || p->quant->method == QUANT_AWQ)
+        gate->n_parts > 1 || up->n_parts > 1 || down->n_parts > 1 || down->n_slots > 1 ||
+        down->joined || !down->slots[0]->act_order || p->quant->method == QUANT_AWQ)
         return 0;
     int64_t n = down->from.in;
     CHECK(gate->n_rows == n && up->n_rows == n);

@@ -99,17 +99,22 @@ static int scan_zeros(struct plan *p, struct quant_linear *l, const struct quant
     if (l->layout != UNPACK_STREAM) return 0; /* these layouts have one format of zeros */
     uint32_t *raw = malloc((size_t)words * sizeof *raw);
     uint16_t *z = malloc((size_t)l->out * sizeof *z);
+    int w4a4 = p->quant->outliers > 0;
     if (!raw || !z) rc = err_memory(e);
     for (int64_t g = 0; g < l->n_source && !rc; g++) {
         rc = st_read(l->qzeros->shard, raw, l->qzeros->t->offset + (uint64_t)(g * words) * 4,
                      (uint64_t)words * 4, e);
         if (rc) break;
         unpack_zero_row(z, raw, l->out, l->layout, l->bits, ZEROS_AS_STORED, &all_ones);
+        if (w4a4) mid = g + 1 < l->n_source ? 8 : 128;
         for (int64_t i = 0; i < l->out; i++) looks_v1 &= z[i] == mid - 1, looks_v2 &= z[i] == mid;
     }
     free(raw);
     free(z);
     if (rc) return -1;
+    if (w4a4 && !looks_v1)
+        return err_set(e, "%s: module '%s': W4A4 needs the zero points 8, of the last group 128",
+                       l->qzeros->shard->path, l->module);
     int symmetric = (m->sym || !m->sym_said) && (looks_v1 || looks_v2),
         v2 = symmetric ? looks_v2 : label_v2;
     if (symmetric && looks_v2 != label_v2) f->n_label_wrong++;
@@ -150,11 +155,20 @@ int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct 
             g_idx = NULL;
         }
     }
-    const int given = g_idx != NULL;
-    int rc = slots_plan(s, &(struct slots_source){g_idx, l->in, l->n_source, l->group, planes}, e);
+    const int given = g_idx != NULL, w4a4 = p->quant->outliers > 0 && l->store == STORE_COLUMNS;
+    if (w4a4 && !given)
+        return err_set(e, "%s: module '%s' has no g_idx: W4A4 needs it", p->dir->path, l->module);
+    const struct slots_source from = {g_idx,    l->in,  l->n_source,
+                                      l->group, planes, w4a4 ? (int)l->n_source - 1 : 0};
+    int rc = slots_plan(s, &from, e);
     s->high_from = l->least ? l->n_source : 0;
     free(g_idx);
     if (rc) return err_prefix(e, "%s: module '%s'", l->qweight->shard->path, l->module);
+    if (w4a4 && (s->assumed || (s->n_groups > 2 && s->groups[s->n_groups - 3].source == s->low))) {
+        slots_free(s);
+        return err_set(e, "%s: module '%s': its last group has too many inputs for W4A4",
+                       l->qweight->shard->path, l->module);
+    }
     if (s->assumed && given && l->store == STORE_ROWS) {
         slots_free(s);
         return err_set(e,
@@ -261,6 +275,10 @@ void plan_quant_count(struct plan *p, const struct quant_linear *l, int bits, in
     int64_t own = (l->in + l->n_source - 1) / l->n_source;
     if (group > 0 && (l->in + group - 1) / group == l->n_source && l->n_source > 1) own = group;
     f->bits_seen[bits] = 1;
+    if (p->quant->outliers && l->store == STORE_COLUMNS) {
+        f->bits_seen[4] = 1;
+        f->outliers = p->quant->outliers;
+    }
     if (!f->group_min || own < f->group_min) f->group_min = (int)own;
     if (own > f->group_max) f->group_max = (int)own;
 }

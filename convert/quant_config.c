@@ -256,6 +256,23 @@ static void take_quantizer(struct quant_config *q, const json_t *j)
     q->by_gptqmodel = !strncasecmp(s, "gptqmodel", 9);
 }
 
+/* meta.w4a4: {"bits": 4, "outliers": N} beside bits 8 (docs/quantize.md). */
+static int take_w4a4(struct quant_config *q, const json_t *j, const char *where, struct err *e)
+{
+    const json_t *v = json_object_get(json_object_get(j, "meta"), "w4a4");
+    int bits, outliers;
+    if (!v || json_is_null(v) || json_is_false(v)) return 0;
+    if (as_int(json_object_get(v, "bits"), &bits) || bits != 4 ||
+        as_int(json_object_get(v, "outliers"), &outliers) || outliers < 1 || q->bits != 8 ||
+        q->method != QUANT_GPTQ || q->label != LABEL_V1)
+        return err_set(e,
+                       "%s: meta.w4a4 is not of a checkpoint in format 'gptq' with 8 bits, "
+                       "4-bit codes and outliers",
+                       where);
+    q->outliers = outliers;
+    return 0;
+}
+
 int qc_merge(struct quant_config *q, const json_t *j, const char *where, const struct notes *n,
              struct err *e)
 {
@@ -297,6 +314,7 @@ int qc_merge(struct quant_config *q, const json_t *j, const char *where, const s
     if (q->bits < 0 || q->bits == 1 || q->bits > 8)
         return err_set(e, "%s: bits %d is not supported (2 to 8 are)", where, q->bits);
     take_quantizer(q, j);
+    if (take_w4a4(q, j, where, e)) return -1;
     const char *base = json_string_value(json_object_get(j, "model_file_base_name"));
     if (base && !q->base_name && !(q->base_name = strdup(base))) return err_memory(e);
     json_t *dyn = json_object_get(j, "dynamic");

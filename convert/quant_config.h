@@ -14,10 +14,12 @@ struct quant_config {
     int present; /* 1: some place declares settings */
     enum quant_method method;
     enum quant_label label;
-    int bits, group;    /* bits 0, group 0: not declared; group -1: one group */
-    int sym, sym_said;  /* sym: the zero points are in the middle */
-    int desc_act;       /* as declared, for messages */
-    int by_gptqmodel;   /* meta.quantizer names GPTQModel */
+    int bits, group;   /* bits 0, group 0: not declared; group -1: one group */
+    int sym, sym_said; /* sym: the zero points are in the middle */
+    int desc_act;      /* as declared, for messages */
+    int by_gptqmodel;  /* meta.quantizer names GPTQModel */
+    int outliers; /* W4A4 of opt4gptq-quantize: modules have codes of 4 bits in fields of 8, but
+                     in their last group, of so many inputs; 0: not */
     int by_auto_round;  /* the configuration names AutoRound's version */
     char quantizer[64]; /* meta.quantizer, or empty */
     char *base_name;    /* model_file_base_name, or NULL */

@@ -32,7 +32,7 @@ static void lay_out(struct slots *s, const int32_t *sorted, const int64_t *start
     int64_t g = 0;
     for (int64_t src = 0; src < n_source; src++)
         for (int64_t at = start[src]; at < start[src + 1]; at += s->group)
-            for (int high = planes - 1; high >= 0; high--, g++) {
+            for (int high = src < s->low ? 0 : planes - 1; high >= 0; high--, g++) {
                 s->groups[g] = (struct slot_group){(int32_t)src, high};
                 for (int64_t j = 0; j < s->group; j++)
                     s->perm[g * s->group + j] = at + j < start[src + 1] ? sorted[at + j] : -1;
@@ -94,7 +94,7 @@ static int64_t slot_group_size(const struct source_groups *g, int64_t largest)
 static int fill_slots(struct slots *s, struct source_groups *g, int planes, struct err *e)
 {
     for (int64_t i = 0; i < g->n; i++) {
-        s->n_groups += (g->start[i + 2] + s->group - 1) / s->group * planes;
+        s->n_groups += (g->start[i + 2] + s->group - 1) / s->group * (i < s->low ? 1 : planes);
         g->start[i + 2] += g->start[i + 1];
     }
     for (int64_t i = 0; i < g->in; i++) g->sorted[g->start[g->of[i] + 1]++] = (int32_t)i;
@@ -112,7 +112,7 @@ int slots_plan(struct slots *s, const struct slots_source *from, struct err *e)
         .in = from->in, .n = from->n_groups, .said = from->group_size, .of = from->g_idx};
     int64_t largest = 0;
     int rc;
-    memset(s, 0, sizeof *s);
+    *s = (struct slots){.low = from->low};
     g.sorted = malloc((size_t)g.in * sizeof *g.sorted);
     g.start = calloc((size_t)g.n + 2, sizeof *g.start);
     rc = g.sorted && g.start ? 0 : err_memory(e);

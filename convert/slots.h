@@ -23,8 +23,10 @@ struct slots {
     int act_order;              /* inputs of the source groups are not consecutive */
     int64_t high_from; /* where the scales of high planes begin among those of all source groups; 0:
                           they are 16 times the others */
-    int assumed;       /* no usable g_idx: the groups' inputs are assumed to be consecutive */
-    int32_t *rank;     /* [in] input i arrives at position rank[i]; NULL: i */
+    int low;       /* groups of the checkpoint before this one have codes of 4 bits, those from it
+                      on two planes; 0: all have the same planes */
+    int assumed;   /* no usable g_idx: the groups' inputs are assumed to be consecutive */
+    int32_t *rank; /* [in] input i arrives at position rank[i]; NULL: i */
 };
 
 /* The groups of a layer in the checkpoint. */
@@ -34,6 +36,7 @@ struct slots_source {
     int64_t in, n_groups;
     int group_size; /* as declared; -1: one group, 0: unknown */
     int planes;     /* nibble planes of the codes: 1, or 2 for 5 to 8 bits */
+    int low;        /* first groups whose codes have 4 bits all the same: 1 plane */
 };
 /* Computes the mapping. */
 int slots_plan(struct slots *s, const struct slots_source *from, struct err *e);

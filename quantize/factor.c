@@ -21,16 +21,39 @@ static int by_size(const void *a, const void *b)
     return x->input < y->input ? -1 : x->input > y->input;
 }
 
-static float size_of(const struct hessian *h, int i)
+/* of `own`, or the square sum; 0 without both */
+static float size_of(const struct hessian *h, const float *own, int i)
 {
+    if (own) return own[i];
     return h ? h->sum[(size_t)i * (size_t)h->n + (size_t)i] : 0;
 }
 
+/* ORDER_RISING and ORDER_FALLING; r [n] has the largest first. */
+static void arrange_outliers(struct factor *f, const struct ranked *r)
+{
+    int last = f->n < f->group ? f->n : f->group, low = f->n - last,
+        rising = f->kind == ORDER_RISING;
+    for (int i = 0; i < f->n; i++) {
+        int first = i < low ? last : 0, n = i < low ? low : last, at = i < low ? i : i - low;
+        f->order[i] = r[first + (rising ? n - 1 - at : at)].input;
+    }
+    for (int g = 0; g < f->n_groups; g++) {
+        int first = g * f->group, end = first + f->group < low ? first + f->group : low;
+        f->groups[g] = (struct order_group){first, end - first, g};
+    }
+    f->groups[f->n_groups - 1] = (struct order_group){low, last, f->n_groups - 1};
+}
+
 /* Fills groups and order; r [n]. */
-static void arrange(struct factor *f, const struct hessian *h, struct ranked *r)
+static void arrange(struct factor *f, const struct hessian *h, const float *own, struct ranked *r)
 {
     int place = 0;
-    for (int i = 0; i < f->n; i++) r[i] = (struct ranked){size_of(h, i), i, 1};
+    for (int i = 0; i < f->n; i++) r[i] = (struct ranked){size_of(h, own, i), i, 1};
+    if (f->kind == ORDER_RISING || f->kind == ORDER_FALLING) {
+        qsort(r, (size_t)f->n, sizeof *r, by_size);
+        arrange_outliers(f, r);
+        return;
+    }
     if (f->kind == ORDER_FULL && h) qsort(r, (size_t)f->n, sizeof *r, by_size);
     for (int g = 0; g < f->n_groups; g++) {
         int first = g * f->group, n = f->n - first < f->group ? f->n - first : f->group;
@@ -91,10 +114,10 @@ int factor_open(struct factor *f, int n, const struct hessian *h, const struct f
         return err_memory(e);
     }
     CHECK(n % STRIP == 0 && want->group % STRIP == 0);
-    arrange(f, h, r);
+    arrange(f, h, want->size, r);
     cut_blocks(f);
     free(r);
-    for (int i = 0; i < n && h; i++) f->dead[i] = size_of(h, f->order[i]) == 0;
+    for (int i = 0; i < n && h; i++) f->dead[i] = size_of(h, want->size, f->order[i]) == 0;
     return 0;
 }
 
@@ -323,7 +346,7 @@ int factor_solve(struct factor *f, const struct hessian *h, double damp, struct 
     int live = 0, done = 0, rc = open_solve(&s, pool_n_threads(p), e);
     for (int i = 0; i < f->n; i++) {
         if (f->dead[i]) continue;
-        mean += (double)size_of(h, f->order[i]);
+        mean += (double)size_of(h, NULL, f->order[i]);
         live++;
     }
     mean = live ? mean / live : 1;

@@ -11,8 +11,14 @@
 /* ORDER_GROUP   inputs by their square sums, the largest first, within each group, and the groups
  * by their largest: inputs of a group stay neighbours (GAR, arXiv 2505.14638) ORDER_FULL    all
  * inputs by their square sums; groups are cut from that order ("desc_act") ORDER_NONE    as they
- * are */
-enum quant_order { ORDER_GROUP, ORDER_FULL, ORDER_NONE };
+ * as they are
+ *
+ * ORDER_RISING  all inputs by their sizes, the smallest first; the last group has the largest, the
+ * outliers of W4A4. Where the inputs are no multiple of the group, the group before is shorter;
+ * where there are no more than a group, all are outliers
+ *
+ * ORDER_FALLING the same, but the largest first among those before the outliers, and among these */
+enum quant_order { ORDER_GROUP, ORDER_FULL, ORDER_NONE, ORDER_RISING, ORDER_FALLING };
 
 enum { FACTOR_BLOCK = 128 };
 
@@ -43,8 +49,9 @@ struct factor {
 
 struct factor_want {
     enum quant_order kind;
-    int group;   /* inputs, a multiple of TN_COLUMNS; of the last group it may be fewer */
-    double damp; /* the first to be tried; then twice as much each time, up to 1 */
+    int group;         /* inputs, a multiple of TN_COLUMNS; of the last group it may be fewer */
+    double damp;       /* the first to be tried; then twice as much each time, up to 1 */
+    const float *size; /* [n] of inputs, for the order; NULL: the Hessian's diagonal */
 };
 
 /* hessian NULL: order and groups alone, in the order of the inputs. */

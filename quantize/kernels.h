@@ -34,6 +34,7 @@ struct range_of {
     const float *w;
     int n, bits, sym;
     int search; /* ranges shrunk by 0 .. RANGE_STEPS - 1 hundredths are tried */
+    float clip; /* without it: the part of the range that codes reach; 0: all of it */
 };
 /* W = scale (code - zero); the scale is a number of F16, inverse = 1 / scale in fp32. */
 struct range {

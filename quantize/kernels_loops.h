@@ -153,7 +153,7 @@ static void loops_find_range(const struct range_of *o, struct range *best)
     struct extent x;
     struct range r;
     extent_of(o, &x);
-    range_at(o, &x, 1, best);
+    range_at(o, &x, o->clip > 0 ? o->clip : 1, best);
     for (int step = 0; step < RANGE_STEPS && o->search; step++) {
         range_at(o, &x, 1 - (float)step / 100, &r);
         for (int i = 0; i < o->n; i++) {

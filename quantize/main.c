@@ -17,7 +17,7 @@ static void on_signal(int s) { stop_signal = s; }
 
 struct call {
     const char *bits, *group, *order, *calibrate, *mem, *report;
-    int sym, asym, mse, no_mse, no_calibration, tokens, sequence, threads, quiet, verbose;
+    int sym, asym, w4a4, mse, no_mse, no_calibration, tokens, sequence, threads, quiet, verbose;
     double foem, damp;
     struct args_strings rules;
     struct args_common common;
@@ -40,11 +40,17 @@ static const struct args_row table[] = {
          "modules whose name matches a regular expression from its beginning: '-:REGEX' stay as "
          "they are, '+:REGEX{bits=8,group=32,sym=false}' get settings of their own; the first "
          "rule that matches counts (repeatable)"},
+    {NAMES("--w4a4"), FLAG(w4a4),
+     .help =
+         "for opt4gptq-run --act int4 (Atom): inputs in the order of their size, the last group "
+         "in 8 bits, the others in 4 with ranges cut to 85%, and GPTQ with activations rounded "
+         "as they will be"},
     {HEADING("Method")},
-    {NAMES("--order"), TEXT(order, "group|full|none"), VALUES("group", "full", "none"),
+    {NAMES("--order"), TEXT(order, "ORDER"), VALUES("group", "full", "none", "rising", "falling"),
      .help = "order in which inputs are quantized: the largest first within groups, and groups by "
              "their largest (group, default); the largest of all first, which gives a file with "
-             "act-order (full); as they are (none)"},
+             "act-order (full); as they are (none). With --w4a4: the smallest first (rising, "
+             "default) or the largest of those with 4 bits (falling)"},
     {NAMES("--mse"), FLAG(mse), .group = GROUP_MSE,
      .help = "scales by the least error among 80 ranges (default)"},
     {NAMES("--no-mse"), FLAG(no_mse), .group = GROUP_MSE, .help = "scales by the largest weight"},
@@ -138,21 +144,60 @@ static int parse(struct call *c, struct args_given *given, int argc, char **argv
     return 0;
 }
 
+/* What --w4a4 leaves no choice of. */
+static int check_w4a4(const struct call *c, struct err *e)
+{
+    int outliers_last = c->order && (!strcmp(c->order, "rising") || !strcmp(c->order, "falling"));
+    if (!c->w4a4)
+        return outliers_last ? err_set(e, "--order %s has a meaning with --w4a4 alone", c->order)
+                             : 0;
+    if (c->bits && strcmp(c->bits, "4"))
+        return err_set(e, "--w4a4 has weights of 4 bits: --bits %s contradicts it", c->bits);
+    if (c->asym) return err_set(e, "--w4a4 has zero points in the middle: --asym contradicts it");
+    if (c->group && settings_group(c->group) < 0)
+        return err_set(e, "--w4a4 needs groups: --group %s contradicts it", c->group);
+    if (c->no_calibration)
+        return err_set(e, "--w4a4 needs a calibration to know the outliers: --no-calibration "
+                          "contradicts it");
+    if (c->order && !outliers_last)
+        return err_set(e, "--w4a4 has its own order: rising or falling, not --order %s", c->order);
+    return 0;
+}
+
+/* A module with other bits or groups has no outliers. */
+static int check_w4a4_rules(const struct settings *s, struct err *e)
+{
+    for (int i = 0; i < s->n_rules && s->w4a4; i++)
+        if (!s->rule[i].to.skip)
+            return err_set(e,
+                           "--rule '+:%s{..}': with --w4a4 all modules have the same settings; "
+                           "'-:' leaves some as they are",
+                           s->rule[i].pattern);
+    return 0;
+}
+
 static int fill(struct quantize_options *o, const struct call *c, struct err *e)
 {
     struct settings *s = &o->settings;
     const char *group = c->group && !strcmp(c->group, "-1") ? "channel" : c->group;
+    if (check_w4a4(c, e)) return -1;
     s->all = (struct module_settings){c->bits ? atoi(c->bits) : 4,
                                       settings_group(group ? group : "128"), !c->asym, 0};
     s->order = !c->order || !strcmp(c->order, "group") ? ORDER_GROUP
                : !strcmp(c->order, "full")             ? ORDER_FULL
                                                        : ORDER_NONE;
     s->search = !c->no_mse;
+    if ((s->w4a4 = c->w4a4)) {
+        s->all.bits = 8; /* as they are stored: codes of 4 bits, of outliers of 8 */
+        s->order = c->order && !strcmp(c->order, "falling") ? ORDER_FALLING : ORDER_RISING;
+        s->search = c->mse;
+        s->clip = 0.85;
+    }
     s->calibrated = !c->no_calibration;
     s->beta = c->foem;
     s->damp = c->damp;
     if (c->mem && memory_parse(&o->mem, c->mem, e)) return err_prefix(e, "--mem");
-    return settings_rules(s, &c->rules, e);
+    return settings_rules(s, &c->rules, e) || check_w4a4_rules(s, e) ? -1 : 0;
 }
 
 static void catch_signals(void)

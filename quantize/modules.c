@@ -254,6 +254,14 @@ int modules_open(struct modules *m, const struct plan *p, const struct settings 
     for (int i = 0; i < m->n_linears; i++)
         if (link_part(m, &m->linear[i], e)) return -1;
     if (!m->n) return err_set(e, "%s: nothing is left to be quantized", p->dir->path);
+    int64_t most = 0;
+    for (int i = 0; i < m->n; i++) most = m->module[i].from.in > most ? m->module[i].from.in : most;
+    if (s->w4a4 && most <= s->all.group)
+        return err_set(
+            e,
+            "%s: --w4a4: no linear has more inputs than the %d that have 8 bits (%" PRId64
+            " at most): take a smaller --group",
+            p->dir->path, s->all.group, most);
     if (check_whole(m, e)) return -1;
     for (size_t i = 0; i < p->dir->n_tensors; i++)
         if (add_plain(m, &p->dir->tensors[i], e)) return -1;

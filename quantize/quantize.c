@@ -34,7 +34,7 @@ static int round_linear(struct quantize *q, const struct module_linear *l, uint8
         done[l->module[i]] = 1;
         struct factor f = {0};
         struct solver_matrix x = {0};
-        const struct factor_want want = {ORDER_NONE, module_group(m), 0};
+        const struct factor_want want = {.kind = ORDER_NONE, .group = module_group(m)};
         const struct module_call c = {m, &f, "rtn", 0};
         if (!there)
             rc = factor_open(&f, (int)m->from.in, NULL, &want, e) ||

@@ -18,13 +18,16 @@ int run_step(struct quantize *q, double work, const char *what, struct err *e)
     return 0;
 }
 
-static json_t *report_of(const struct module_call *c, const struct solver_matrix *x)
+static json_t *report_of(const struct module_call *c, const struct settings *all,
+                         const struct solver_matrix *x)
 {
     const struct module *m = c->module;
+    int outliers = module_group(m), low = all->w4a4 && outliers < m->from.in;
     json_t *j = json_pack("{s:s, s:I, s:I, s:i, s:i, s:b, s:s, s:f}", "module", m->name, "in",
                           (json_int_t)m->from.in, "out", (json_int_t)m->from.n_rows, "bits",
-                          m->to.bits, "group", m->to.group, "sym", m->to.sym, "how", c->how,
-                          "weight_error", x->weight_error);
+                          low ? SETTINGS_LOW_BITS : m->to.bits, "group", m->to.group, "sym",
+                          m->to.sym, "how", c->how, "weight_error", x->weight_error);
+    if (all->w4a4) json_object_set_new(j, "outliers", json_integer(outliers));
     if (!c->rows) return j;
     json_object_set_new(j, "rows", json_integer(c->rows));
     if (!c->f->u) return j;
@@ -38,11 +41,13 @@ int run_module(struct quantize *q, const struct module_call *c, struct unit_modu
 {
     const struct module *m = c->module;
     const struct settings *all = &q->o->settings;
-    const struct solver_settings s = {m->to.bits, m->to.sym, all->search, all->beta};
+    const struct solver_settings s = {
+        m->to.bits,      m->to.sym, all->search, all->beta, all->w4a4 ? SETTINGS_LOW_BITS : 0,
+        (float)all->clip};
     if (solver_open(x, (int)m->from.in, (int)m->from.n_rows, module_n_groups(m), e)) return -1;
     if (module_weights(m, x->w, e) || solver_run(x, c->f, &s, q->pool, q->k, e) ||
         unit_put(to, m, x, c->f, e))
         return -1;
-    to->report = report_of(c, x);
+    to->report = report_of(c, all, x);
     return 0;
 }

@@ -149,7 +149,7 @@ int runner_open(struct runner *r, const struct backend *ops, const struct runner
                                 .max_seqs = 1,
                                 .max_pages = pages};
     r->rows.limit = want->mem, r->rows.folder = want->folder;
-    return rows_open(&r->rows, p->n_buffers, want->n_tokens, e) || open_batch(r, e) ||
+    return rows_open(&r->rows, p->n_buffers + 1, want->n_tokens, e) || open_batch(r, e) ||
                    ops->open(&r->be, &c, e) || open_memory(r, e)
                ? -1
                : 0;
@@ -194,6 +194,25 @@ int runner_take(struct runner *r, int weight, void *memory, struct err *e)
     drop_linear(r, weight);
     r->taken[weight] = memory;
     return r->ops->pack(r->be, &r->want.plan->weight[weight].linear, &r->memory.linear[weight], e);
+}
+
+int runner_keep(struct runner *r, int buffer, struct err *e)
+{
+    int copy = r->want.plan->n_buffers;
+    if (!is_live(r->want.plan, r->at + 1, buffer)) return 0;
+    if (rows_take(&r->rows, copy, r->rows.row_bytes[buffer], e)) return -1;
+    memcpy(rows_at(&r->rows, copy, 0), rows_at(&r->rows, buffer, 0),
+           (size_t)r->rows.n * r->rows.row_bytes[buffer]);
+    return 0;
+}
+
+void runner_give_back(struct runner *r, int buffer)
+{
+    int copy = r->want.plan->n_buffers;
+    if (!r->rows.data[copy]) return;
+    memcpy(rows_at(&r->rows, buffer, 0), rows_at(&r->rows, copy, 0),
+           (size_t)r->rows.n * r->rows.row_bytes[buffer]);
+    rows_drop(&r->rows, copy);
 }
 
 /* ---- a part */

@@ -37,6 +37,10 @@ void runner_close(struct runner *r);
  * operations read are in r->rows then. step: called after each sequence with the work done. */
 int runner_go(struct runner *r, int to, int (*step)(void *self, double work, struct err *e),
               void *self, struct err *e);
+/* Before an operation whose input rows are changed in place: keeps a copy, if operations behind it
+ * read the buffer, too; runner_give_back: puts the copy there. */
+int runner_keep(struct runner *r, int buffer, struct err *e);
+void runner_give_back(struct runner *r, int buffer);
 /* Takes over the memory that linear `weight` has from now on; it is freed once it has run. */
 int runner_take(struct runner *r, int weight, void *memory, struct err *e);
 /* Work, in multiply-adds: of quantizing linear k of an operation; of all, up to operation `last`.

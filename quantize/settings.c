@@ -2,6 +2,7 @@
 
 #include "convert/quant_config.h"
 #include "core/base/json.h"
+#include "core/step/act_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,11 +123,18 @@ json_t *settings_json(const struct settings *s, const json_t *plain)
                              "static_groups", 0, "true_sequential", 1, "calibrated", s->calibrated,
                              "mse", s->search ? 2.4 : 0.0, "foem",
                              s->beta > 0 ? json_real(s->beta) : json_null());
+    if (s->w4a4)
+        json_object_set_new(meta, "w4a4",
+                            json_pack("{s:i, s:i, s:f, s:f, s:s}", "bits", SETTINGS_LOW_BITS,
+                                      "outliers", s->all.group, "clip_weights",
+                                      s->search ? 0 : s->clip, "clip_activations",
+                                      (double)ACT_LOW_CLIP, "order",
+                                      s->order == ORDER_FALLING ? "falling" : "rising"));
     json_t *all = json_pack("{s:i, s:i, s:b, s:b, s:b, s:s, s:s, s:s, s:s, s:o}", "bits",
                             s->all.bits, "group_size", s->all.group, "desc_act",
-                            s->calibrated && s->order == ORDER_FULL, "sym", s->all.sym, "lm_head",
-                            0, "quant_method", "gptq", "method", "gptq", "checkpoint_format",
-                            "gptq", "pack_dtype", "int32", "meta", meta);
+                            s->w4a4 || (s->calibrated && s->order == ORDER_FULL), "sym", s->all.sym,
+                            "lm_head", 0, "quant_method", "gptq", "method", "gptq",
+                            "checkpoint_format", "gptq", "pack_dtype", "int32", "meta", meta);
     if (json_object_size(dynamic)) json_object_set(all, "dynamic", dynamic);
     json_decref(dynamic);
     return all;

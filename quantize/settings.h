@@ -14,7 +14,7 @@ struct module_settings {
     int skip; /* it stays as it is */
 };
 
-enum { SETTINGS_RULES = ARGS_REPEATS };
+enum { SETTINGS_RULES = ARGS_REPEATS, SETTINGS_LOW_BITS = 4 };
 
 struct settings_rule {
     char pattern[256];
@@ -26,6 +26,8 @@ struct settings {
     enum quant_order order;
     int search, calibrated;
     double beta, damp;
+    int w4a4; /* Atom: weights of SETTINGS_LOW_BITS, the last group of 8; order rising or falling */
+    double clip; /* of them: the part of a group's range that codes reach */
     int n_rules;
     struct settings_rule rule[SETTINGS_RULES];
 };

@@ -38,6 +38,7 @@ struct panel {
     float *e;            /* [FACTOR_BLOCK][ROWS] */
     uint8_t *q;          /* [in][ROWS] */
     struct range *range; /* one group's */
+    int bits;            /* its codes' */
 };
 
 struct solve_call {
@@ -81,7 +82,7 @@ static void round_plain(const struct solve_call *c, struct panel *t, int from, i
                                    .range = t->range,
                                    .n = 1,
                                    .to = 1,
-                                   .bits = c->s->bits};
+                                   .bits = t->bits};
         c->k->round_inputs(&o);
     }
 }
@@ -124,7 +125,7 @@ static void round_block(const struct solve_call *c, struct panel *t, const struc
                                .n = b->n,
                                .from = from - b->first,
                                .to = to - b->first,
-                               .bits = c->s->bits};
+                               .bits = t->bits};
     c->k->round_inputs(&o);
 }
 
@@ -152,6 +153,22 @@ static void put_panel(const struct solve_call *c, const struct panel *t, int row
     }
 }
 
+/* Chooses the scales of a group that is reached. */
+static void begin_group(const struct solve_call *c, struct panel *t, int g, int row)
+{
+    const struct order_group *group = &c->f->groups[g];
+    int low = c->s->low_bits && g + 1 < c->f->n_groups;
+    t->bits = low ? c->s->low_bits : c->s->bits;
+    const struct range_of o = {t->w + (size_t)group->first * ROWS,
+                               group->n,
+                               t->bits,
+                               c->s->sym,
+                               c->s->search && (low || !c->s->low_bits),
+                               low ? c->s->clip : 0};
+    c->k->find_range(&o, t->range);
+    put_scales(c, t->range, group->number, row);
+}
+
 static void solve_panel(void *arg, int task, int thread)
 {
     const struct solve_call *c = arg;
@@ -167,12 +184,7 @@ static void solve_panel(void *arg, int task, int thread)
             while (at >= f->groups[g].first + f->groups[g].n) g++;
             const struct order_group *group = &f->groups[g];
             int to = group->first + group->n < end ? group->first + group->n : end;
-            if (at == group->first) {
-                const struct range_of o = {t->w + (size_t)at * ROWS, group->n, c->s->bits,
-                                           c->s->sym, c->s->search};
-                c->k->find_range(&o, t->range);
-                put_scales(c, t->range, group->number, row);
-            }
+            if (at == group->first) begin_group(c, t, g, row);
             round_block(c, t, b, at, to);
             at = to;
         }

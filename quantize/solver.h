@@ -8,8 +8,10 @@
 
 struct solver_settings {
     int bits, sym;
-    int search;  /* ranges by the least error, not by the largest weight */
-    double beta; /* FOEM (AAAI 2026); 0: not */
+    int search;   /* ranges by the least error, not by the largest weight */
+    double beta;  /* FOEM (AAAI 2026); 0: not */
+    int low_bits; /* of all groups but the last in the order, with `clip`; 0: all have `bits` */
+    float clip;   /* without search: the part of their range that codes reach */
 };
 
 /* A matrix and what becomes of it: W = scale (code - zero). Owned by the caller of solver_open. */

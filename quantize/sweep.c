@@ -3,10 +3,12 @@
 #include "backend-cpu/cpu.h"
 #include "core/base/memory.h"
 #include "core/model/model.h"
+#include "quantize/act.h"
 #include "quantize/calibration.h"
 #include "quantize/rows.h"
 #include "quantize/runner.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,7 @@ struct sweep {
     int *unit_of;                        /* [modules] the unit of a module; -1: none yet */
     float **solved;   /* [modules] rounded weights of modules of the current operation, or NULL */
     int *cut, n_cuts; /* operations with linears that are quantized */
+    float *size;      /* W4A4: square sums of the inputs of the current operation */
 };
 
 /* ---- which operations */
@@ -101,19 +104,18 @@ struct inputs {
     const char *how;
 };
 
-static int width_of(const struct inputs *x)
+static int width_of(const struct sweep *s, const struct op *op)
 {
-    return x->s->model.plan.weight[x->op->w[0]].linear.in;
+    return s->model.plan.weight[op->w[0]].linear.in;
 }
 
-static struct input_rows all_rows(const struct inputs *x)
+static struct input_rows all_rows(const struct sweep *s, const struct op *op)
 {
-    const struct sweep *s = x->s;
-    size_t row = s->model.plan.buffer[x->op->in[0]].row_bytes / sizeof(float);
-    int each = x->op->kind == OP_EXPERTS && x->op->as.experts.each;
-    return (struct input_rows){.x = rows_at(&s->run.rows, x->op->in[0], 0),
-                               .stride = each ? (size_t)width_of(x) : row,
-                               .n = (int64_t)s->text.n * (each ? x->op->as.experts.top_k : 1)};
+    size_t row = s->model.plan.buffer[op->in[0]].row_bytes / sizeof(float);
+    int each = op->kind == OP_EXPERTS && op->as.experts.each;
+    return (struct input_rows){.x = rows_at(&s->run.rows, op->in[0], 0),
+                               .stride = each ? (size_t)width_of(s, op) : row,
+                               .n = (int64_t)s->text.n * (each ? op->as.experts.top_k : 1)};
 }
 
 static void find_rows(struct inputs *x, int expert)
@@ -132,7 +134,7 @@ static int sum_rows(struct inputs *x, struct hessian *h, const struct input_rows
 {
     struct quantize *q = x->s->q;
     if (h->sum) hessian_clear(h);
-    else if (hessian_open(h, width_of(x), e)) return -1;
+    else if (hessian_open(h, width_of(x->s, x->op), e)) return -1;
     hessian_add(h, rows, q->pool, q->k);
     if (hessian_is_finite(h)) return 0;
     return err_set(e, "%s: the activations that go into it are NaN or infinite", m->name);
@@ -143,7 +145,7 @@ static int choose_hessian(struct inputs *x, const struct module *m, int expert,
                           const struct hessian **h, struct err *e)
 {
     const struct sweep *s = x->s;
-    struct input_rows rows = all_rows(x);
+    struct input_rows rows = all_rows(s, x->op);
     *h = NULL;
     x->how = "gptq";
     if (expert < 0) {
@@ -170,11 +172,11 @@ static int take_factor(struct inputs *x, const struct hessian *h, int group, str
 {
     struct quantize *q = x->s->q;
     const struct settings *all = &q->o->settings;
-    const struct factor_want want = {all->order, group, all->damp};
+    const struct factor_want want = {all->order, group, all->damp, x->s->size};
     if (x->f_group == group && x->f_of == h && (h || !x->f.u)) return 0;
     factor_close(&x->f);
     x->f_group = 0;
-    if (factor_open(&x->f, width_of(x), h, &want, e)) return -1;
+    if (factor_open(&x->f, width_of(x->s, x->op), h, &want, e)) return -1;
     x->f_group = group, x->f_of = h;
     return h ? factor_solve(&x->f, h, all->damp, q->pool, q->k, e) : 0;
 }
@@ -292,18 +294,66 @@ static int put_unit(struct sweep *s, const struct op *op, struct err *e)
     return rc;
 }
 
+/* ---- W4A4 */
+
+/* The name of a module of an operation, for messages. */
+static const char *name_of(const struct sweep *s, const struct op *op)
+{
+    int k = 0;
+    while (!s->linear[op->w[k]]) k++;
+    return s->q->modules.module[s->linear[op->w[k]]->module[0]].name;
+}
+
+/* Measures the operation's inputs, orders them and rounds all rows as --act int4 will, the same for
+ * all its linears and experts. */
+static int round_rows(struct sweep *s, const struct op *op, struct err *e)
+{
+    struct quantize *q = s->q;
+    const struct settings *all = &q->o->settings;
+    const struct input_rows rows = all_rows(s, op);
+    struct factor f;
+    int n = width_of(s, op);
+    free(s->size);
+    if (!(s->size = malloc((size_t)n * sizeof *s->size))) return err_memory(e);
+    act_sizes(s->size, n, &rows, q->pool);
+    for (int i = 0; i < n; i++)
+        if (!isfinite(s->size[i]))
+            return err_set(e, "%s: the activations that go into it are NaN or infinite",
+                           name_of(s, op));
+    const struct factor_want want = {all->order, all->all.group, all->damp, s->size};
+    if (factor_open(&f, n, NULL, &want, e)) return -1;
+    int rc = runner_keep(&s->run, op->in[0], e);
+    if (!rc) rc = act_round(&rows, &f, q->pool, e);
+    factor_close(&f);
+    return rc;
+}
+
+static int step(void *self, double work, struct err *e)
+{
+    return run_step(self, work, "calibration", e);
+}
+
+/* ---- one operation, whole */
+
 static int do_cut(struct sweep *s, int number, struct err *e)
 {
     struct quantize *q = s->q;
-    const struct op *op = &s->model.plan.op[s->cut[number]];
+    const int at = s->cut[number], w4a4 = q->o->settings.w4a4, last = number + 1 == s->n_cuts;
+    const struct op *op = &s->model.plan.op[at];
     struct st_file file;
     int there;
     q->n_units = number;
     if (unit_find(&file, &q->work, number, &there, e)) return -1;
     if (there) st_close(&file);
+    if (w4a4 && !(there && last) && round_rows(s, op, e)) return -1;
     if (!there && solve_unit(s, op, e)) return -1;
     for (int k = 0; k < op->n && there; k++) q->done += runner_cost_of(&s->run, op, k);
-    return number + 1 < s->n_cuts ? put_unit(s, op, e) : 0;
+    if (last) return 0;
+    if (put_unit(s, op, e)) return -1;
+    if (!w4a4) return 0;
+    if (runner_go(&s->run, at + 1, step, q, e)) return -1;
+    runner_give_back(&s->run, op->in[0]);
+    return 0;
 }
 
 /* ---- the whole */
@@ -364,11 +414,6 @@ static int open_sweep(struct sweep *s, struct err *e)
     return 0;
 }
 
-static int step(void *self, double work, struct err *e)
-{
-    return run_step(self, work, "calibration", e);
-}
-
 int sweep_run(struct quantize *q, struct err *e)
 {
     struct sweep s = {.q = q};
@@ -383,6 +428,7 @@ int sweep_run(struct quantize *q, struct err *e)
     for (int i = 0; i < q->modules.n && s.solved; i++) free(s.solved[i]);
     calibration_close(&s.text);
     free(s.linear);
+    free(s.size);
     free(s.cut);
     free(s.unit_of);
     free(s.solved);

@@ -114,6 +114,45 @@ int model_open(struct model *m, const char *path, struct err *e)
     return rc;
 }
 
+enum { NAME_BYTES = 256 };
+
+/* The name of a linear's tensors in the file; "a linear" where it is of no file. */
+static const char *name_of(const struct model *m, const struct linear *w, char name[NAME_BYTES])
+{
+    static const char tail[] = ".codes";
+    for (size_t i = 0; i < m->file.st.n_tensors && m->file.map; i++) {
+        const struct st_tensor *t = &m->file.st.tensors[i];
+        size_t n = strlen(t->name);
+        if (w->codes != m->file.map + t->offset || n < sizeof tail ||
+            strcmp(t->name + n - (sizeof tail - 1), tail))
+            continue;
+        snprintf(name, NAME_BYTES, "%.*s", (int)(n - (sizeof tail - 1)), t->name);
+        return name;
+    }
+    return "a linear";
+}
+
+int model_check_act(const struct model *m, enum act act, struct err *e)
+{
+    static const char made_by[] = "it is for files that opt4gptq-quantize --w4a4 makes";
+    const char *path = m->file.map ? m->file.st.path : "this model",
+               *act_name = act_formats[act].name;
+    char name[NAME_BYTES];
+    int n = 0;
+    if (!act_formats[act].low) return 0;
+    for (int i = 0; i < m->plan.n_weights; i++) {
+        const struct linear *w = &m->plan.weight[i].linear;
+        if (m->plan.weight[i].vector || !w->codes) continue;
+        n += w->outliers;
+        if (!w->outliers && !w->pairs)
+            return err_set(e, "--act %s: %s: '%s' has no group of 8 bits for outliers; %s",
+                           act_name, path, name_of(m, w, name), made_by);
+    }
+    if (n) return 0;
+    return err_set(e, "--act %s: %s: no linear has groups of 4 bits and one of 8 for outliers; %s",
+                   act_name, path, made_by);
+}
+
 void model_close(struct model *m)
 {
     step_plan_free(&m->plan);

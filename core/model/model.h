@@ -5,6 +5,7 @@
 
 #include "core/model/arch.h"
 #include "core/model/modelfile.h"
+#include "core/step/act_format.h"
 
 struct model {
     struct modelfile file;
@@ -15,6 +16,8 @@ struct model {
 
 /* Opens PATH and checks every shape, dtype, index, zero point and scale that kernels use. */
 int model_open(struct model *m, const char *path, struct err *e);
+/* Error: linears of it cannot have these activations. */
+int model_check_act(const struct model *m, enum act act, struct err *e);
 void model_close(struct model *m);
 
 #endif

@@ -35,7 +35,8 @@
  *                                docs/model-file.md says what they mean
  *   opt4gptq.quantization    for people: method, bits, group, sym, act_order, zeros, sorted_ffns
  *                            (number of layers with mlp.order; absent: none),
- *                            plain_8bit (plain linears stored with 8 bits; absent: none)
+ *                            plain_8bit (plain linears stored with 8 bits; absent: none),
+ *                            outliers (inputs of W4A4 with 8 bits; absent: none)
  *   opt4gptq.source          for people: directory, files with sizes, quantizer, converter version
  *   opt4gptq.crc32           {tensor name: 8 hex digits} for every tensor but pad.N
  *   opt4gptq.header_crc32    8 hex digits: crc32 of the whole header with these digits as zeros;

@@ -121,7 +121,7 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
 {
     struct be_config c = place_config(o);
     begin_open(f, m, o);
-    if (make_plan(m, ops, o->hidden, &f->plan, e)) goto fail;
+    if (model_check_act(m, o->act, e) || make_plan(m, ops, o->hidden, &f->plan, e)) goto fail;
     if (!(ops->kv_types >> o->kv & 1)) {
         err_set(e, "--backend %s: has no --kv %s", ops->name, kv_formats[o->kv].name);
         goto fail;
@@ -140,6 +140,8 @@ int forward_open_places(struct forward *f, const struct model *m, const struct f
                         struct err *e)
 {
     begin_open(f, m, o);
+    for (int i = 0; i < want->n_places; i++)
+        if (model_check_act(m, place[i].act, e)) goto fail;
     if (make_plan(m, place[0].ops, o->hidden, &f->plan, e) ||
         places_open(&f->places, &f->plan, place, want, o, e))
         goto fail;

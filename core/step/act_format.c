@@ -5,5 +5,6 @@ const struct act_format act_formats[] = {
     [ACT_I16] = {"i16", 2, KV_TOP_I16, 128, KV_TOP_I16, KV_TOP_I16},
     [ACT_INT8] = {"int8", 1, KV_TOP_INT8, 128, KV_TOP_INT8, KV_TOP_I16},
     [ACT_F16] = {.name = "f16"},
+    [ACT_INT4] = {"int4", 1, KV_TOP_INT8, 128, KV_TOP_INT8, KV_TOP_I16, 1},
     [ACT_TYPES] = {0},
 };

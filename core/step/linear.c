@@ -85,20 +85,20 @@ int linear_close_up(const struct linear *w, struct linear *out, void **memory, s
     return 0;
 }
 
-/* 1: groups 2i, 2i + 1 of every linear of the stack have the same inputs. *in_order: those of the
- * pairs are 0, 1, .. */
-static int same_inputs(const struct linear *w, int *in_order)
+/* 1: groups 2i, 2i + 1 of every linear of the stack from group `first` on have the same inputs.
+ * *in_order: those before are 0, 1, .., and those of the pairs follow. */
+static int same_inputs(const struct linear *w, int first, int *in_order)
 {
-    size_t group = (size_t)w->group,
-           n = (size_t)(w->stack ? w->stack : 1) * (size_t)w->n_groups / 2,
-           each = (size_t)w->n_groups / 2;
-    *in_order = w->k == 2 * w->in;
-    for (size_t i = 0; i < n; i++) {
-        const int32_t *high = w->perm + 2 * i * group;
-        if (memcmp(high, high + group, group * sizeof *high)) return 0;
-        for (size_t j = 0; j < group && *in_order; j++)
-            *in_order = (size_t)high[j] == i % each * group + j;
-    }
+    size_t group = (size_t)w->group, n = (size_t)w->n_groups, at = 0;
+    *in_order = (w->n_groups - first) / 2 + first == w->in / w->group && w->in % w->group == 0;
+    for (int s = 0; s < (w->stack ? w->stack : 1); s++)
+        for (size_t g = 0, number = 0; g < n; g++, at += group) {
+            int high = g >= (size_t)first && (g - (size_t)first) % 2 == 0;
+            const int32_t *perm = w->perm + at;
+            if (high && memcmp(perm, perm + group, group * sizeof *perm)) return 0;
+            if (high) continue;
+            for (size_t j = 0; j < group && *in_order; j++) *in_order = (size_t)perm[j] == number++;
+        }
     return 1;
 }
 
@@ -120,27 +120,49 @@ static int is_sixteenfold(const struct linear *w, size_t high, size_t low, int n
     return !bad;
 }
 
-/* 1: scales 16 : 1 and zero points 8 and 0, of outputs that are there. */
-static int same_weights(const struct linear *w)
+/* 1: the zero points of n outputs are all `zero`. */
+static int has_zeros(const uint8_t *zeros, int n, int zero)
+{
+    unsigned bad = 0;
+    for (int l = 0; l < n; l++) bad |= (unsigned)(zeros[l] ^ zero);
+    return !bad;
+}
+
+/* 1: of outputs that are there the zero points are 8 in groups before `first`, scales 16 : 1 and
+ * zero points 8 and 0 in the pairs behind. */
+static int same_weights(const struct linear *w, int first)
 {
     size_t panels = ((size_t)w->out + 15) / 16, all = panels * (size_t)(w->stack ? w->stack : 1),
            at = 0;
     for (size_t p = 0; p < all; p++) {
         int left = w->out - (int)(p % panels) * 16, n = left < 16 ? left : 16;
-        for (int i = 0; i < w->n_groups / 2; i++, at += 32) {
-            unsigned bad = 0;
-            for (int l = 0; l < n; l++)
-                bad |= (unsigned)(w->zeros[at + (size_t)l] ^ 8) | w->zeros[at + (size_t)l + 16];
-            if (bad || !is_sixteenfold(w, at, at + 16, n)) return 0;
-        }
+        for (int g = 0; g < first; g++, at += 16)
+            if (!has_zeros(w->zeros + at, n, 8)) return 0;
+        for (int g = first; g < w->n_groups; g += 2, at += 32)
+            if (!has_zeros(w->zeros + at, n, 8) || !has_zeros(w->zeros + at + 16, n, 0) ||
+                !is_sixteenfold(w, at, at + 16, n))
+                return 0;
     }
     return 1;
+}
+
+static int has_one_perm(const struct linear *w)
+{
+    size_t k = (size_t)w->k;
+    for (int i = 1; i < w->stack; i++)
+        if (memcmp(w->perm, w->perm + (size_t)i * k, k * sizeof *w->perm)) return 0;
+    return w->stack > 0;
 }
 
 void linear_find_pairs(struct linear *w)
 {
     int in_order = 0;
-    w->pairs = w->codes && w->perm && w->n_groups % 2 == 0 && same_inputs(w, &in_order) &&
-               same_weights(w);
-    w->in_order = w->pairs && in_order;
+    w->pairs = w->outliers = w->in_order = w->one_perm = 0;
+    if (!w->codes || !w->perm) return;
+    w->pairs = w->n_groups % 2 == 0 && same_inputs(w, 0, &in_order) && same_weights(w, 0);
+    if (!w->pairs && w->n_groups > 2)
+        w->outliers = same_inputs(w, w->n_groups - 2, &in_order) &&
+                      same_weights(w, w->n_groups - 2);
+    w->in_order = (w->pairs || w->outliers) && in_order;
+    w->one_perm = has_one_perm(w);
 }

@@ -14,20 +14,24 @@ enum { MODEL_MAX_SIZE = 1 << 24 };
 
 /* y = W x + bias. codes != NULL: 4-bit, W = scale (code - zero); else `weight` is W. A stack of n
  * linears: every array has one more leading dimension [n]. Pairs: groups 2i and 2i + 1 are the high
- * and the low halves of the same inputs' codes of 8 bits, W = low scale (16 high + low - 128). */
+ * and the low halves of the same inputs' codes of 8 bits, W = low scale (16 high + low - 128).
+ * Outliers: the last two groups are such halves, the others are groups of 4 bits with the zero
+ * point 8. */
 struct linear {
     int in, out;
     int stack; /* 0: one linear; n: a stack of n */
     int pitch; /* of a stack: outputs from one linear's arrays to the next one's, 0: out */
     int k, group, n_groups; /* 4-bit: packed inputs, k = group * n_groups; else k = in */
     int pairs;              /* all groups are pairs */
-    int in_order;           /* and input j of the layer is number j of the pairs' inputs */
-    const uint8_t *codes;   /* [ceil(out/16)][k/8][16][4] or NULL */
-    const void *scales;     /* [ceil(out/16)][n_groups][16] of scale_type F16 | F32 */
-    const uint8_t *zeros;   /* [ceil(out/16)][n_groups][16], 0..16 */
-    const int32_t *perm;    /* [k] or NULL: packed input j is x[perm[j]], -1 gives 0 */
-    const void *weight;     /* [out][in] of weight_type F16 | BF16 | F32, when codes is NULL */
-    const float *bias;      /* [out] or NULL */
+    int outliers;           /* the last two groups are a pair, the others groups of 4 bits */
+    int in_order;         /* of both kinds: input j of the layer is number j, pairs counted once */
+    int one_perm;         /* a stack whose linears have equal perm */
+    const uint8_t *codes; /* [ceil(out/16)][k/8][16][4] or NULL */
+    const void *scales;   /* [ceil(out/16)][n_groups][16] of scale_type F16 | F32 */
+    const uint8_t *zeros; /* [ceil(out/16)][n_groups][16], 0..16 */
+    const int32_t *perm;  /* [k] or NULL: packed input j is x[perm[j]], -1 gives 0 */
+    const void *weight;   /* [out][in] of weight_type F16 | BF16 | F32, when codes is NULL */
+    const float *bias;    /* [out] or NULL */
     enum dtype scale_type, weight_type;
 };
 
@@ -44,8 +48,14 @@ struct linear linear_rows(const struct linear *w, int first, int n);
  * receives, to be freed by the caller. */
 int linear_close_up(const struct linear *w, struct linear *out, void **memory, struct err *e);
 
-/* Sets w->pairs and w->in_order: each two groups have the same inputs, and each output scales 16 :
- * 1 and the zero points 8 and 0. */
+/* Sets w->pairs, w->outliers, w->in_order and w->one_perm. The two groups of a pair have the same
+ * inputs, and each output scales 16 : 1 and the zero points 8 and 0. */
 void linear_find_pairs(struct linear *w);
+
+/* Inputs of the packed order before the pair of a linear with outliers; without it 0. */
+static inline int linear_low(const struct linear *w)
+{
+    return w->outliers ? w->k - 2 * w->group : 0;
+}
 
 #endif

@@ -1,6 +1,7 @@
 /* checkop.c: compares every variant of every operation with the reference.
  * usage: checkop [--backend NAME] [--hip-library PATH] [--device N] [--variant NAME,..]
- *                [--op NAME,..] [--act i16|int8] [--seed N] [--quick] [--first] [--mutate] [--list]
+ *                [--op NAME,..] [--act i16|int8|int4] [--seed N] [--quick] [--first] [--mutate]
+ * [--list]
  * --act: --backend hip alone in this arithmetic, to the bit as the CPU's variant scalar
  * --quick: the small cases, and no mutants; --first: an operation ends with its first failure;
  * --mutate: only mutants */
@@ -16,19 +17,19 @@
 #include <time.h>
 
 const struct operation ops[] = {
-    {"linear", check_linear},  {"f16", check_linear_f16},
-    {"i16", check_linear_i16}, {"int8", check_linear_int8},
-    {"paper", check_paper},    {"outlier", check_outlier},
-    {"embed", check_embed},    {"norm", check_norm},
-    {"add", check_add},        {"rope", check_rope},
-    {"attend", check_attend},  {"latent", check_latent},
-    {"glu", check_glu},        {"softcap", check_softcap},
-    {"conv", check_conv},      {"delta", check_delta},
-    {"mamba", check_mamba},    {"gather", check_gather},
-    {"route", check_route},    {"experts", check_experts},
-    {"mix", check_mix},        {"argmax", check_argmax},
-    {"top", check_top},        {"sample", check_sample},
-    {"fuse", check_fuse},      {NULL, NULL},
+    {"linear", check_linear},    {"f16", check_linear_f16},
+    {"i16", check_linear_i16},   {"int8", check_linear_int8},
+    {"int4", check_linear_int4}, {"paper", check_paper},
+    {"outlier", check_outlier},  {"embed", check_embed},
+    {"norm", check_norm},        {"add", check_add},
+    {"rope", check_rope},        {"attend", check_attend},
+    {"latent", check_latent},    {"glu", check_glu},
+    {"softcap", check_softcap},  {"conv", check_conv},
+    {"delta", check_delta},      {"mamba", check_mamba},
+    {"gather", check_gather},    {"route", check_route},
+    {"experts", check_experts},  {"mix", check_mix},
+    {"argmax", check_argmax},    {"sample", check_sample},
+    {"fuse", check_fuse},        {NULL, NULL},
 };
 
 static int has_act(const struct backend_entry *b, enum act act)
@@ -63,6 +64,7 @@ int has(const struct variant *v, const char *op)
     const struct backend_entry *b = backend_find(v->ops->name);
     if (!strcmp(op, "i16")) return has_act(b, ACT_I16);
     if (!strcmp(op, "int8")) return has_act(b, ACT_INT8);
+    if (!strcmp(op, "int4")) return has_act(b, ACT_INT4);
     if (!strcmp(op, "f16")) return has_act(b, ACT_F16);
     if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
     if (!strcmp(op, "paper")) return b->paper;
@@ -79,7 +81,9 @@ int has(const struct variant *v, const char *op)
 
 int in_this_arithmetic(const char *op)
 {
-    return gpu.act == ACT_F32 || !listed("f16,i16,int8,paper,outlier", op);
+    return gpu.act == ACT_F32 || !listed(gpu.act == ACT_INT4 ? "f16,i16,int8,paper,outlier"
+                                                             : "f16,i16,int8,int4,paper,outlier",
+                                         op);
 }
 
 int listed(const char *list, const char *name)
@@ -166,8 +170,8 @@ int main(int argc, char **argv)
         else if (!strcmp(o, "--hip-library")) gpu.library = value, i++;
         else if (!strcmp(o, "--device")) gpu.device = atoi(value), i++;
         else if (!strcmp(o, "--op")) a.op = value, i++;
-        else if (!strcmp(o, "--act") && listed("i16,int8", value))
-            gpu.act = !strcmp(value, "i16") ? ACT_I16 : ACT_INT8, i++;
+        else if (!strcmp(o, "--act") && listed("i16,int8,int4", value))
+            gpu.act = backend_act(value), i++;
         else if (!strcmp(o, "--seed")) a.seed = strtoull(value, NULL, 10), i++;
         else return usage(o);
     }

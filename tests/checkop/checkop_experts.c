@@ -245,39 +245,107 @@ struct experts_case {
 
 static const struct experts_case experts_cases[] = {
     {{{256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0},
-      {256, 80, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 8, 3, 33, 0, 0},
+      {256, 80, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}},
+     2,
+     8,
+     3,
+     33,
+     0,
+     0},
     {{{256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0},
-      {256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 4, 2, 1, 0, 0},
+      {256, 48, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}},
+     2,
+     4,
+     2,
+     1,
+     0,
+     0},
     {{{192, 37, 32, 192, PERM_NONE, SCALE_F32, 1, 0, 0}}, 1, 5, 2, 9, 1, 0},
     {{{192, 150, 64, 192, PERM_NONE, SCALE_F16, 1, 0, ZEROS_MIXED}}, 1, 12, 4, 5, 1, 2},
     {{{128, 70, 32, 128, PERM_SHUFFLED, SCALE_F16, 1, 0, 0},
-      {128, 70, 32, 128, PERM_SHUFFLED, SCALE_F16, 0, 0, 0}}, 2, 6, 2, 12, 0, 0},
+      {128, 70, 32, 128, PERM_SHUFFLED, SCALE_F16, 0, 0, 0}},
+     2,
+     6,
+     2,
+     12,
+     0,
+     0},
     {{{200, 33, 64, 256, PERM_PADDED, SCALE_F16, 1, 0, 0}}, 1, 4, 2, 7, 1, 2},
+    {{{192, 48, 64, 256, PERM_OUTLIERS_SHUFFLED, SCALE_F16, 0, 0, ZEROS_OUTLIERS},
+      {192, 48, 64, 256, PERM_OUTLIERS_SHUFFLED, SCALE_F16, 0, 0, ZEROS_OUTLIERS}},
+     2,
+     5,
+     2,
+     9,
+     0,
+     0},
+    {{{160, 37, 32, 192, PERM_OUTLIERS, SCALE_F16, 1, 0, ZEROS_OUTLIERS}}, 1, 5, 2, 9, 1, 2},
     {{{160, 24, 32, 320, PERM_TWICE, SCALE_F32, 0, 0, 0}}, 1, 3, 1, 6, 0, 1},
     {{{256, 66, 64, 256, PERM_NONE, SCALE_F16, 0, 0, ZEROS_EIGHT},
       {256, 9, 0, 256, PERM_NONE, 0, 1, DT_F16, 0},
-      {256, 66, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}}, 3, 6, 2, 8, 0, 0},
-    {{{80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16, 0},
-      {80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16, 0}}, 2, 6, 2, 11, 0, 0},
+      {256, 66, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}},
+     3,
+     6,
+     2,
+     8,
+     0,
+     0},
+    {{{80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16, 0}, {80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16, 0}},
+     2,
+     6,
+     2,
+     11,
+     0,
+     0},
     {{{100, 70, 0, 100, PERM_NONE, 0, 0, DT_F16, 0}}, 1, 4, 2, 3, 1, 0},
     {{{64, 64, 32, 64, PERM_NONE, SCALE_F16, 0, 0, 0},
-      {64, 64, 32, 64, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 3, 2, 300, 0, 1},
+      {64, 64, 32, 64, PERM_NONE, SCALE_F16, 0, 0, 0}},
+     2,
+     3,
+     2,
+     300,
+     0,
+     1},
     {{{64, 20, 32, 64, PERM_NONE, SCALE_F16, 1, 0, 0}}, 1, 3, 2, 140, 1, 2},
     {{{96, 70, 32, 192, PERM_PAIRS, SCALE_F32, 1, 0, ZEROS_PAIRS},
-      {96, 33, 32, 192, PERM_PAIRS, SCALE_F32, 0, 0, ZEROS_PAIRS}}, 2, 5, 2, 9, 0, 0},
+      {96, 33, 32, 192, PERM_PAIRS, SCALE_F32, 0, 0, ZEROS_PAIRS}},
+     2,
+     5,
+     2,
+     9,
+     0,
+     0},
     {{{120, 40, 64, 256, PERM_PAIRS_SHUFFLED, SCALE_F16, 0, 0, ZEROS_PAIRS}}, 1, 4, 2, 12, 0, 1},
     {{{64, 20, 32, 128, PERM_PAIRS, SCALE_F16, 0, 0, ZEROS_PAIRS}}, 1, 3, 2, 7, 1, 2},
     {{{256, 150, 128, 256, PERM_NONE, SCALE_F16, 1, 0, ZEROS_MIXED},
-      {256, 33, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}}, 2, 3, 2, 60, 0, 0},
+      {256, 33, 128, 256, PERM_NONE, SCALE_F16, 0, 0, 0}},
+     2,
+     3,
+     2,
+     60,
+     0,
+     0},
     {{{96, 70, 32, 192, PERM_PAIRS, SCALE_F16, 1, 0, ZEROS_PAIRS}}, 1, 3, 2, 70, 1, 0},
     {{{256, 150, 128, 256, PERM_NONE, SCALE_F16, 1, 0, 0}}, 1, 2, 1, 300, 0, 0}, /* many slots */
     /* 3, 6, 12 and 16 items: odd numbers of panels, several tiles of an expert */
     {{{384, 16, 128, 384, PERM_NONE, SCALE_F16, 0, 0, 0},
-      {384, 40, 128, 384, PERM_NONE, SCALE_F16, 1, 0, ZEROS_MIXED}}, 2, 12, 3, 7, 0, 0},
+      {384, 40, 128, 384, PERM_NONE, SCALE_F16, 1, 0, ZEROS_MIXED}},
+     2,
+     12,
+     3,
+     7,
+     0,
+     0},
     {{{768, 70, 128, 768, PERM_NONE, SCALE_F16, 1, 0, ZEROS_MIXED}}, 1, 5, 2, 16, 1, 0},
     {{{1536, 24, 128, 1536, PERM_NONE, SCALE_F16, 0, 0, 0}}, 1, 4, 2, 9, 1, 2},
     {{{2048, 33, 256, 2048, PERM_NONE, SCALE_F16, 0, 0, ZEROS_MIXED},
-      {2048, 48, 128, 2048, PERM_NONE, SCALE_F16, 1, 0, 0}}, 2, 6, 2, 13, 0, 0},
+      {2048, 48, 128, 2048, PERM_NONE, SCALE_F16, 1, 0, 0}},
+     2,
+     6,
+     2,
+     13,
+     0,
+     0},
 };
 
 struct experts_call {
@@ -318,7 +386,7 @@ static struct linear stack_of(struct arena *a, const struct weights *q, int n)
     JOIN(weight, out * (size_t)w.in * dtype_bytes(w.weight_type));
     JOIN(bias, out * sizeof(float));
     linear_find_pairs(&w);
-    CHECK(w.pairs == q[0].w.pairs);
+    CHECK(w.pairs == q[0].w.pairs && w.outliers == q[0].w.outliers);
     return w;
 }
 
@@ -508,9 +576,14 @@ static void check_experts_case(struct check *c, const struct experts_case *k)
     q.id = arena_get(&a, slots * 4);
     fill_rows(&r, rng_below(&r, ROW_KINDS), q.x, inputs, in);
     fill_ids(&r, k, q.id);
+    /* outliers: experts share an order, but those of the last stack */
     for (int i = 0; i < k->n; i++) {
-        for (int e = 0; e < k->experts; e++)
-            q.q[i][e] = make_weights(&a, &r, &k->shape[i], make_perm(&a, &r, &k->shape[i]));
+        int32_t *perm = make_perm(&a, &r, &k->shape[i]);
+        for (int e = 0; e < k->experts; e++) {
+            if (e && !(k->shape[i].zeros == ZEROS_OUTLIERS && i + 1 < k->n))
+                perm = make_perm(&a, &r, &k->shape[i]);
+            q.q[i][e] = make_weights(&a, &r, &k->shape[i], perm);
+        }
         q.stack[i] = stack_of(&a, q.q[i], k->experts);
     }
     compare_experts(c, name, &q, &a);
@@ -522,12 +595,17 @@ void check_experts(struct check *c)
     static const struct {
         enum act act;
         const char *op; /* that a backend with this arithmetic has */
-    } acts[] = {{ACT_F32, "linear"}, {ACT_I16, "i16"}, {ACT_INT8, "int8"}, {ACT_F16, "f16"}};
-    for (int i = 0; i < 4; i++) {
+    } acts[] = {{ACT_F32, "linear"},
+                {ACT_I16, "i16"},
+                {ACT_INT8, "int8"},
+                {ACT_F16, "f16"},
+                {ACT_INT4, "int4"}};
+    for (int i = 0; i < 5; i++) {
         if (!has(&c->v[0], acts[i].op) || (gpu.act != ACT_F32 && gpu.act != acts[i].act)) continue;
         c->act = acts[i].act;
         for (size_t j = 0; j < sizeof experts_cases / sizeof *experts_cases; j++) {
             if (is_caught(c) || (c->quick && experts_cases[j].rows > 100)) continue;
+            if (c->act == ACT_INT4 && experts_cases[j].shape[0].perm < PERM_OUTLIERS) continue;
             check_experts_case(c, &experts_cases[j]);
         }
     }

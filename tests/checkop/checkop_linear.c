@@ -18,10 +18,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const perm_names[] = {"none",  "shuffled", "padded",
-                                         "twice", "pairs",    "pairs shuffled"};
+static const char *const perm_names[] = {
+    "none",  "shuffled",       "padded",   "twice",
+    "pairs", "pairs shuffled", "outliers", "outliers shuffled"};
 static const char *const scale_names[] = {"f16", "f32", "f16-subnormal"};
-static const char *const zero_names[] = {"any", "8", "mixed", "8 and 0"};
+static const char *const zero_names[] = {"any", "8", "mixed", "8 and 0", "outliers"};
 const char *const type_names[DT_COUNT] =
     {[DT_F16] = "f16", [DT_BF16] = "bf16", [DT_F32] = "f32"};
 
@@ -54,6 +55,8 @@ static const struct shape shapes[] = {
     {480, 21, 160, 960, PERM_PAIRS, SCALE_F16, 0, 0, ZEROS_PAIRS},
     {256, 37, 256, 512, PERM_PAIRS_SHUFFLED, SCALE_F32, 1, 0, ZEROS_PAIRS},
     {192, 24, 32, 384, PERM_PAIRS, SCALE_F16, 1, 0, ZEROS_EIGHT},
+    {192, 24, 32, 224, PERM_OUTLIERS, SCALE_F16, 1, 0, ZEROS_OUTLIERS},
+    {200, 33, 64, 320, PERM_OUTLIERS_SHUFFLED, SCALE_F32, 1, 0, ZEROS_OUTLIERS},
     /* dense: in, out */
     {256, 130, 0, 256, PERM_NONE, 0, 0, DT_F16, 0},
     {80, 65, 0, 80, PERM_NONE, 0, 1, DT_BF16, 0},
@@ -62,6 +65,14 @@ static const struct shape shapes[] = {
     {250, 1, 0, 250, PERM_NONE, 0, 1, DT_F16, 0},
     {7, 5, 0, 7, PERM_NONE, 0, 0, DT_BF16, 0},
     {4100, 9, 0, 4100, PERM_NONE, 0, 0, DT_F16, 0},
+};
+
+const struct shape outlier_shapes[N_OUTLIER_SHAPES] = {
+    {256, 40, 32, 288, PERM_OUTLIERS, SCALE_F16, 1, 0, ZEROS_OUTLIERS},
+    {200, 33, 64, 320, PERM_OUTLIERS_SHUFFLED, SCALE_F32, 1, 0, ZEROS_OUTLIERS},
+    {384, 100, 128, 512, PERM_OUTLIERS, SCALE_F16, 0, 0, ZEROS_OUTLIERS},
+    {640, 37, 128, 768, PERM_OUTLIERS_SHUFFLED, SCALE_F16, 1, 0, ZEROS_OUTLIERS},
+    {256, 40, 64, 512, PERM_PAIRS, SCALE_F16, 1, 0, ZEROS_PAIRS}, /* all inputs are outliers */
 };
 
 static const int row_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 33, 256, 300};
@@ -76,6 +87,15 @@ int32_t *make_perm(struct arena *a, struct rng *r, const struct shape *s)
 {
     if (s->perm == PERM_NONE) return NULL;
     int32_t *perm = arena_get(a, (size_t)s->k * sizeof *perm);
+    if (s->perm >= PERM_OUTLIERS) {
+        struct shape once = *s;
+        int last = s->k - s->group;
+        once.k = last, once.perm = PERM_PADDED;
+        const int32_t *inputs = s->perm == PERM_OUTLIERS ? NULL : make_perm(a, r, &once);
+        for (int i = 0; i < last; i++) perm[i] = inputs ? inputs[i] : i;
+        memcpy(perm + last, perm + last - s->group, (size_t)s->group * sizeof *perm);
+        return perm;
+    }
     if (s->perm >= PERM_PAIRS) {
         struct shape once = *s;
         once.k = s->k / 2, once.perm = PERM_PADDED;
@@ -95,6 +115,13 @@ int32_t *make_perm(struct arena *a, struct rng *r, const struct shape *s)
     return perm;
 }
 
+/* 1: the group has the low halves of a pair. */
+static int is_low_half(const struct shape *s, int group)
+{
+    if (s->zeros == ZEROS_OUTLIERS) return group == s->k / s->group - 1;
+    return s->zeros == ZEROS_PAIRS && group % 2;
+}
+
 static void make_quantized(struct arena *a, struct rng *r, const struct shape *s, struct weights *q)
 {
     int panels = (s->out + 15) / 16, groups = s->k / s->group;
@@ -107,9 +134,10 @@ static void make_quantized(struct arena *a, struct rng *r, const struct shape *s
     for (size_t i = 0; i < n_scales / 16; i++)
         eight[i] = s->zeros == ZEROS_EIGHT || (s->zeros == ZEROS_MIXED && rng_below(r, 3));
     for (size_t i = 0; i < n_scales; i++)
-        zeros[i] = s->zeros == ZEROS_PAIRS ? (i / 16 % 2 ? 0 : 8)
-                   : eight[i / 16]         ? 8
-                                           : (uint8_t)rng_below(r, 17); /* also beyond `out` */
+        zeros[i] = s->zeros == ZEROS_PAIRS      ? (i / 16 % 2 ? 0 : 8)
+                   : s->zeros == ZEROS_OUTLIERS ? (is_low_half(s, (int)(i / 16) % groups) ? 0 : 8)
+                   : eight[i / 16]              ? 8
+                                                : (uint8_t)rng_below(r, 17); /* also beyond `out` */
     for (int n = 0; n < s->out; n++)
         for (int j = 0; j < s->k; j++) {
             size_t at = ((size_t)(n / 16) * (size_t)groups + (size_t)(j / s->group)) * 16 +
@@ -117,7 +145,7 @@ static void make_quantized(struct arena *a, struct rng *r, const struct shape *s
             if (j % s->group == 0) {
                 float v = (0.5f + (float)rng_below(r, 1000) / 1000) * 0.01f *
                           (rng_below(r, 8) ? 1 : -1);
-                int is_low = s->zeros == ZEROS_PAIRS && j / s->group % 2;
+                int is_low = is_low_half(s, j / s->group);
                 if (is_low && half) v = f32_from_f16(half[at - 16]) / 16;
                 else if (is_low) v = single[at - 16] / 16;
                 if (s->scale == SCALE_SUBNORMAL)
@@ -177,22 +205,25 @@ struct weights make_weights(struct arena *a, struct rng *r, const struct shape *
     }
     linear_find_pairs(&q.w);
     CHECK(q.w.pairs == (s->zeros == ZEROS_PAIRS));
+    CHECK(q.w.outliers == (s->zeros == ZEROS_OUTLIERS));
     return q;
 }
 
-/* Quantizes x [k] and converts it back: sub-groups of at most 128 inputs, scale = largest / top. */
-static void quantize(const struct linear *w, double *x, float top)
+/* Quantizes x [k] and converts it back: sub-groups of at most 128 inputs, scale = largest / top.
+ * The first `low` inputs: largest integer 7, which nine tenths of the largest magnitude are. */
+static void quantize(const struct linear *w, double *x, float top, int low)
 {
     enum { SUBGROUP = 128 };
     for (int g = 0; g < w->k; g += w->group)
         for (int j0 = g; j0 < g + w->group; j0 += SUBGROUP) {
             int j1 = j0 + SUBGROUP < g + w->group ? j0 + SUBGROUP : g + w->group;
-            float largest = 0;
+            float largest = 0, most = g < low ? 7 : top;
             for (int j = j0; j < j1; j++) largest = fmaxf(largest, fabsf((float)x[j]));
-            for (int j = j0; j < j1; j++)
-                x[j] = largest > 0x1p-100f
-                           ? (double)(largest / top) * nearbyintf((float)x[j] * (top / largest))
-                           : 0;
+            if (g < low) largest *= 0.9f;
+            for (int j = j0; j < j1; j++) {
+                float q = nearbyintf((float)x[j] * (most / largest));
+                x[j] = largest > 0x1p-100f ? (double)(largest / most) * fminf(q, most) : 0;
+            }
         }
 }
 
@@ -220,7 +251,8 @@ void expect(const struct weights *q, enum act act, const float *x, float *y, flo
             q->packed_x[j] = !q->w.perm ? x[j] : q->w.perm[j] < 0 ? 0 : x[q->w.perm[j]];
         if (act == ACT_F16 && q->w.codes) round_to_f16(q->packed_x, q->w.k);
         else if (act != ACT_F32 && q->w.codes)
-            quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127);
+            quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127,
+                     act == ACT_INT4 && q->w.outliers ? q->w.k - 2 * q->w.group : 0);
         for (int j = 0; j < q->w.k; j++) {
             double v = q->packed_x[j];
             const float *w = q->value + (size_t)j * (size_t)out;
@@ -631,6 +663,23 @@ void check_linear_int8(struct check *c)
     c->act = ACT_INT8;
     check_linear(c);
     c->act = ACT_F32;
+}
+
+void check_linear_int4(struct check *c)
+{
+    static const int rows_of[] = {1, 2, 3, 4, 5, 8, 9, 17, 33, 70};
+    c->act = ACT_INT4;
+    for (int i = 0; i < N_OUTLIER_SHAPES; i++) {
+        const struct shape *s = &outlier_shapes[i];
+        for (int m = 0; m < (int)(sizeof rows_of / sizeof *rows_of); m++) {
+            int rows = rows_of[m];
+            if (c->quick && (rows > 17 || (s->in > 300 && rows > 3))) continue;
+            check_shape(c, s, rows, m % 3 == 0 ? rows : m % 3 == 1 ? 0 : rows / 2, i + m, "");
+        }
+        for (int kind = 0; kind < ROW_KINDS; kind++) check_shape(c, s, 1, 1, kind, "");
+        if (!c->quick || i == 1) check_shape(c, s, s->in, 0, -1, ", identity");
+    }
+    c->act = gpu.act;
 }
 
 /* The paper's ablation (backend-hip/kernels/paper/linear_paper.hip). Its sums are fp16, with a

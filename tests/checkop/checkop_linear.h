@@ -5,18 +5,22 @@
 
 #include "tests/checkop/checkop.h"
 
-/* PERM_PAIRS: each two groups have the same inputs; in order, or shuffled and padded. */
+/* PERM_PAIRS: each two groups have the same inputs; in order, or shuffled and padded;
+ * PERM_OUTLIERS: the last two have. */
 enum perm_kind {
     PERM_NONE,
     PERM_SHUFFLED,
     PERM_PADDED,
     PERM_TWICE,
     PERM_PAIRS,
-    PERM_PAIRS_SHUFFLED
+    PERM_PAIRS_SHUFFLED,
+    PERM_OUTLIERS,
+    PERM_OUTLIERS_SHUFFLED
 };
 /* A panel and group has only zero points 8, for which a kernel may have a special case, or any;
- * ZEROS_PAIRS: 8 and 0 in turn, as pairs of groups have them, and scales 16 : 1. */
-enum zero_kind { ZEROS_ANY, ZEROS_EIGHT, ZEROS_MIXED, ZEROS_PAIRS };
+ * ZEROS_PAIRS: 8 and 0 in turn, as pairs of groups have them, and scales 16 : 1; ZEROS_OUTLIERS: 8,
+ * of the last two groups as ZEROS_PAIRS. */
+enum zero_kind { ZEROS_ANY, ZEROS_EIGHT, ZEROS_MIXED, ZEROS_PAIRS, ZEROS_OUTLIERS };
 enum scale_kind { SCALE_F16, SCALE_F32, SCALE_SUBNORMAL };
 
 struct shape {
@@ -35,6 +39,9 @@ struct weights {
         *value; /* [k][out], the product scale * (code - zero) in fp32, exact for the fp16 scales */
     double *packed_x; /* [k] scratch */
 };
+
+extern const struct shape outlier_shapes[];
+enum { N_OUTLIER_SHAPES = 5 };
 
 /* [k] or NULL */
 int32_t *make_perm(struct arena *a, struct rng *r, const struct shape *s);

@@ -40,6 +40,7 @@ static int m_open(struct be **out, const struct be_config *config, struct err *e
     struct be_config c = *config;
     c.variant = healthy.name;
     if (now == INT8_FOR_I16) c.act = ACT_INT8;
+    if (now == INT8_FOR_INT4) c.act = ACT_INT8;
     if (now == F32_FOR_F16) c.act = ACT_F32;
     if (now == TWO_HALVES) c.own = gpu_own(2);
     m->be.ops = &mutant_backend;
@@ -113,12 +114,13 @@ static void break_quantized(struct mutant_be *m, struct linear *w)
            n_scales = panels * (size_t)w->n_groups * 16;
     int n = w->out - 1, j = w->k / 2 + 3, in_half = now == HIGH_HALF || now == LOW_HALF;
     if (in_half && w->pairs) j = w->k / 2 / (2 * w->group) * 2 * w->group + 3;
-    if (now == LOW_HALF && w->pairs) j += w->group;
+    if (in_half && w->outliers) j = w->k - 2 * w->group + 3;
+    if (now == LOW_HALF && (w->pairs || w->outliers)) j += w->group;
     while (w->perm && w->perm[j] < 0) j = (j + 1) % w->k;
     size_t group_at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j / w->group)) * 16 +
                       (size_t)(n % 16);
     if (now == PAIRS_APART) w->pairs = w->in_order = 0;
-    if (now == CODE || (in_half && w->pairs)) {
+    if (now == CODE || (in_half && (w->pairs || w->outliers))) {
         uint8_t *codes = copy(m, w->codes, panels * (size_t)w->k * 8);
         codes[((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 +
               (size_t)(n % 16 * 4 + j % 4)] ^= j % 8 < 4 ? 1 : 16;

@@ -97,9 +97,61 @@ static void others_are_not(void **state)
     expect(&p, 0, 0);
 }
 
+/* The same with the last two groups a pair, the two before groups of 4 bits. */
+static void make_outliers(struct pairs *p)
+{
+    make(p, DT_F16);
+    for (int i = 0; i < SCALES; i++)
+        if (i / 16 % GROUPS < 2 && i / (GROUPS * 16) % PANELS * 16 + i % 16 < OUT) p->zeros[i] = 8;
+    for (int i = 0; i < STACK * GROUP * GROUPS; i++) {
+        int j = i % (GROUP * GROUPS);
+        p->perm[i] = j < 3 * GROUP ? j : j - GROUP;
+    }
+    p->w.in = 3 * GROUP;
+}
+
+static void expect_outliers(struct pairs *p, int outliers, int in_order)
+{
+    expect(p, 0, in_order);
+    assert_int_equal(p->w.outliers, outliers);
+    assert_int_equal(linear_low(&p->w), outliers ? 2 * GROUP : 0);
+}
+
+static void outliers_are_found(void **state)
+{
+    struct pairs p;
+    int first = 2 * GROUP, at = SCALES - 32; /* of the pair of the last panel */
+    (void)state;
+    make_outliers(&p);
+    expect_outliers(&p, 1, 1);
+    assert_true(p.w.one_perm);
+    p.perm[0] = 1, p.perm[1] = 0;
+    expect_outliers(&p, 1, 0);
+    assert_true(!p.w.one_perm);
+    make_outliers(&p);
+    p.perm[first] = 0;
+    expect_outliers(&p, 0, 0);
+    make_outliers(&p);
+    p.half[at] ^= 1;
+    expect_outliers(&p, 0, 0);
+    make_outliers(&p);
+    p.zeros[at - 16] = 7;
+    expect_outliers(&p, 0, 0);
+    make_outliers(&p);
+    p.zeros[at + 16] = 1;
+    expect_outliers(&p, 0, 0);
+    make_outliers(&p);
+    p.w.n_groups = 3, p.w.k = 3 * GROUP;
+    expect_outliers(&p, 0, 0);
+    make(&p, DT_F16); /* all are pairs */
+    linear_find_pairs(&p.w);
+    assert_true(p.w.pairs && !p.w.outliers);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_are_found),
-                                       cmocka_unit_test(others_are_not)};
+                                       cmocka_unit_test(others_are_not),
+                                       cmocka_unit_test(outliers_are_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  */
 #include "convert/unpack.h"
 #include "core/base/dtype.h"
+#include "quantize/act.h"
 #include "quantize/pack.h"
 #include "quantize/settings.h"
 #include "quantize/solver.h"
@@ -31,6 +32,7 @@ static double uniform(void)
 
 struct plain {
     int n, bits, sym, group, search;
+    int low;       /* bits of all groups but the last, with ranges cut to 85%; 0: all are alike */
     double *h, *u; /* [n][n] in the order of quantization */
     double *w;     /* [OUT][n], becomes the rounded weights */
     int *codes;    /* [OUT][n] */
@@ -71,13 +73,14 @@ static double plain_code(const struct plain *p, double w, double scale, double z
     return q < 0 ? 0 : q > top ? top : q;
 }
 
-static void plain_range(const struct plain *p, const double *w, int n, double *scale, double *zero)
+static void plain_range(const struct plain *p, const double *w, int n, double clip, double *scale,
+                        double *zero)
 {
     double low = 0, high = 0, best = INFINITY, top = (1 << p->bits) - 1;
     for (int i = 0; i < n; i++) low = fmin(low, w[i]), high = fmax(high, w[i]);
     if (p->sym) high = fmax(high, -low), low = -high;
     for (int step = 0; step < (p->search ? RANGE_STEPS : 1); step++) {
-        double f = 1 - step / 100.0, s = f16(f * (high - low) / top), sum = 0,
+        double f = clip - step / 100.0, s = f16(f * (high - low) / top), sum = 0,
                z = p->sym ? 1 << (p->bits - 1) : fmax(1, fmin(top, rint(-f * low / s)));
         for (int i = 0; i < n; i++)
             sum += pow(fabs(s * (plain_code(p, w[i], s, z) - z) - w[i]), 2.4);
@@ -87,12 +90,15 @@ static void plain_range(const struct plain *p, const double *w, int n, double *s
 
 static void plain_solve(struct plain *p)
 {
-    int n = p->n;
+    int n = p->n, bits = p->bits;
     for (int r = 0; r < OUT; r++) {
         double *w = p->w + r * n, scale = 1, zero = 0;
         for (int i = 0; i < n; i++) {
+            int low = p->low && i < n - p->group;
+            p->bits = low ? p->low : bits;
             if (i % p->group == 0)
-                plain_range(p, w + i, n - i < p->group ? n - i : p->group, &scale, &zero);
+                plain_range(p, w + i, n - i < p->group ? n - i : p->group, low ? 0.85 : 1, &scale,
+                            &zero);
             double code = plain_code(p, w[i], scale, zero), value = scale * (code - zero),
                    error = (w[i] - value) / p->u[i * n + i];
             p->codes[r * n + i] = (int)code;
@@ -149,6 +155,7 @@ struct trial {
     int group, bits, sym, search, threads;
     double beta;
     const struct quantize_kernels *k;
+    int low;
 };
 
 struct solution {
@@ -161,8 +168,8 @@ static void solve(const struct problem *p, const struct trial *t, struct solutio
 {
     struct pool *pool;
     const struct input_rows rows = {p->x, (size_t)p->n, NULL, ROWS};
-    const struct factor_want want = {t->kind, t->group, 0.05};
-    const struct solver_settings how = {t->bits, t->sym, t->search, t->beta};
+    const struct factor_want want = {t->kind, t->group, 0.05, NULL};
+    const struct solver_settings how = {t->bits, t->sym, t->search, t->beta, t->low, 0.85f};
     assert_int_equal(pool_open(&pool, t->threads, &e), 0);
     assert_int_equal(hessian_open(&s->h, p->n, &e), 0);
     hessian_add(&s->h, &rows, pool, t->k);
@@ -227,15 +234,8 @@ static void compare(int n, struct trial t)
     t.k = quantize_kernels();
     make(&p, n, (unsigned)(n + t.group));
     solve(&p, &t, &s);
-    struct plain q = {n,
-                      t.bits,
-                      t.sym,
-                      t.group,
-                      t.search,
-                      calloc(nn, 8),
-                      malloc(nn * 8),
-                      malloc(on * 8),
-                      malloc(on * 4)};
+    struct plain q = {n,     t.bits,        t.sym,          t.group,        t.search,
+                      t.low, calloc(nn, 8), malloc(nn * 8), malloc(on * 8), malloc(on * 4)};
     compare_sums(&p, &s, &q);
     plain_factor(&q);
     compare_factor(&s, &q);
@@ -262,12 +262,14 @@ static void compare(int n, struct trial t)
 static void test_solutions(void **state)
 {
     (void)state;
-    compare(64, (struct trial){ORDER_NONE, 32, 4, 1, 0, 1, 0, NULL});
-    compare(320, (struct trial){ORDER_NONE, 64, 4, 1, 1, 2, 0, NULL});
-    compare(320, (struct trial){ORDER_FULL, 128, 3, 0, 1, 2, 0, NULL});
-    compare(416, (struct trial){ORDER_NONE, 128, 4, 0, 1, 3, 0, NULL});
-    compare(288, (struct trial){ORDER_FULL, 288, 4, 1, 1, 2, 0, NULL});
-    compare(160, (struct trial){ORDER_GROUP, 32, 8, 1, 1, 2, 0, NULL});
+    compare(64, (struct trial){ORDER_NONE, 32, 4, 1, 0, 1, 0, NULL, 0});
+    compare(320, (struct trial){ORDER_NONE, 64, 4, 1, 1, 2, 0, NULL, 0});
+    compare(320, (struct trial){ORDER_FULL, 128, 3, 0, 1, 2, 0, NULL, 0});
+    compare(416, (struct trial){ORDER_NONE, 128, 4, 0, 1, 3, 0, NULL, 0});
+    compare(288, (struct trial){ORDER_FULL, 288, 4, 1, 1, 2, 0, NULL, 0});
+    compare(160, (struct trial){ORDER_GROUP, 32, 8, 1, 1, 2, 0, NULL, 0});
+    compare(320, (struct trial){ORDER_RISING, 64, 8, 1, 0, 2, 0, NULL, 4});
+    compare(256, (struct trial){ORDER_FALLING, 128, 8, 1, 0, 3, 0, NULL, 4});
 }
 
 static int same(const struct solution *a, const struct solution *b)
@@ -293,8 +295,8 @@ static void test_same_bits(void **state)
     for (int i = 0; i < ROWS; i++) p.x[i * p.n + 40] = 0; /* an input that is always 0 */
     for (int kind = ORDER_GROUP; kind <= ORDER_NONE; kind++) {
         struct solution first, other;
-        struct trial t = {(enum quant_order)kind,       64,    4, kind != ORDER_FULL, 1, 1,
-                          kind == ORDER_NONE ? 0.2 : 0, all[0]};
+        struct trial t = {(enum quant_order)kind,       64,     4, kind != ORDER_FULL, 1, 1,
+                          kind == ORDER_NONE ? 0.2 : 0, all[0], 0};
         solve(&p, &t, &first);
         for (int k = 0; k < n; k++)
             for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
@@ -309,13 +311,72 @@ static void test_same_bits(void **state)
     drop(&p);
 }
 
+/* The order of W4A4: the 32 largest last, groups of 32, the last but one shorter; sizes decide, not
+ * the Hessian. Ties go by number. */
+static void test_outliers(void **state)
+{
+    enum { N = 96 + 32 };
+    float size[N];
+    struct factor f;
+    (void)state;
+    for (int i = 0; i < N; i++) size[i] = (float)(i * 37 % N);
+    size[5] = size[6] = 1000;
+    for (int kind = ORDER_RISING; kind <= ORDER_FALLING; kind++) {
+        const struct factor_want want = {(enum quant_order)kind, 64, 0, size};
+        assert_int_equal(factor_open(&f, N - 32, NULL, &want, &e), 0);
+        int n = N - 32;
+        assert_true(f.n_groups == 2 && f.groups[0].first == 0 && f.groups[0].n == 32 &&
+                    f.groups[1].first == 32 && f.groups[1].n == 64 && f.groups[1].number == 1);
+        for (int i = 1; i < n; i++) {
+            float a = size[f.order[i - 1]], b = size[f.order[i]];
+            if (kind == ORDER_RISING) assert_true(a <= b);
+            else if (i != 32) assert_true(a >= b);
+        }
+        for (int i = 32; i < n; i++) assert_true(size[f.order[i]] >= size[f.order[0]]);
+        int first = kind == ORDER_RISING ? n - 1 : 32, step = kind == ORDER_RISING ? -1 : 1;
+        assert_true(f.order[first] == 5 && f.order[first + step] == 6);
+        factor_close(&f);
+    }
+}
+
+/* A row by hand: 64 inputs, of which number 32 .. 63 are outliers. Of the others the largest is 7
+ * (steps of 0.9), so 7 and -7 become 7 and -8 of them, as 6.9 does; outliers have steps of 1 / 127
+ * of the largest. */
+static void test_rounded_rows(void **state)
+{
+    enum { N = 64 };
+    float size[N], x[2 * N] = {0};
+    struct factor f;
+    struct pool *pool;
+    (void)state;
+    for (int i = 0; i < N; i++) size[i] = (float)(i + 1);
+    x[0] = 7, x[1] = -7, x[2] = 6.9f, x[3] = 0.44f, x[4] = 0.46f, x[5] = -1.36f;
+    x[32] = 127, x[33] = -126.6f, x[34] = 0.49f, x[35] = 0.51f;
+    x[N] = 0x1p-101f; /* too small for a scale */
+    const struct factor_want want = {ORDER_RISING, 32, 0, size};
+    const struct input_rows rows = {x, N, NULL, 2};
+    assert_int_equal(pool_open(&pool, 2, &e), 0);
+    assert_int_equal(factor_open(&f, N, NULL, &want, &e), 0);
+    assert_int_equal(act_round(&rows, &f, pool, &e), 0);
+    const float step = 7 * 0.9f / 7;
+    assert_true(x[0] == step * 7 && x[1] == step * -8 && x[2] == step * 7);
+    assert_true(x[3] == 0 && x[4] == step && x[5] == step * -2);
+    assert_true(x[32] == 127 && x[33] == -127 && x[34] == 0 && x[35] == 1);
+    assert_true(x[N] == 0);
+    x[0] = 3, x[N] = 4;
+    act_sizes(size, N, &rows, pool);
+    assert_true(size[0] == 25 && size[32] == 127 * 127);
+    factor_close(&f);
+    pool_close(pool);
+}
+
 /* Inputs that depend on each other, without damping: the ladder gives some. */
 static void test_damping(void **state)
 {
     struct pool *pool;
     struct hessian h;
     struct factor f;
-    const struct factor_want want = {ORDER_GROUP, 32, 0};
+    const struct factor_want want = {ORDER_GROUP, 32, 0, NULL};
     float x[4 * 64];
     (void)state;
     seed = 9;
@@ -387,9 +448,10 @@ static void test_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_solutions), cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_damping),   cmocka_unit_test(test_words),
-        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_solutions),    cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_damping),      cmocka_unit_test(test_words),
+        cmocka_unit_test(test_rules),        cmocka_unit_test(test_outliers),
+        cmocka_unit_test(test_rounded_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
