@@ -177,7 +177,7 @@ static void test_round8(void **state)
 static void plan(struct slots *s, const int32_t *g_idx, int64_t in, int64_t n, int said, int planes)
 {
     struct err e = {0};
-    if (slots_plan(s, &(struct slots_source){g_idx, in, n, said, planes}, &e))
+    if (slots_plan(s, &(struct slots_source){g_idx, in, n, said, planes, 0}, &e))
         fail_msg("%s", e.msg);
 }
 
@@ -268,6 +268,26 @@ static void test_slots_sort(void **state)
     slots_free(&s);
 }
 
+/* W4A4: groups before the last have one plane, the last two; input 3 i + 2 is an outlier. */
+static void test_slots_low(void **state)
+{
+    (void)state;
+    enum { IN = 96 };
+    struct slots s;
+    struct err e;
+    int32_t g[IN];
+    for (int i = 0; i < IN; i++) g[i] = i % 3;
+    const struct slots_source from = {g, IN, 3, 32, 2, 2};
+    assert_int_equal(slots_plan(&s, &from, &e), 0);
+    assert_true(s.group == 32 && s.n_groups == 4 && s.k == 128 && s.act_order && s.low == 2);
+    for (int i = 0; i < 4; i++)
+        assert_true(s.groups[i].source == (i < 2 ? i : 2) && s.groups[i].high == (i == 2));
+    for (int i = 0; i < 32; i++)
+        assert_true(s.perm[i] == 3 * i && s.perm[64 + i] == 3 * i + 2 &&
+                    s.perm[96 + i] == 3 * i + 2);
+    slots_free(&s);
+}
+
 static void test_slots_refuse(void **state)
 {
     (void)state;
@@ -275,7 +295,7 @@ static void test_slots_refuse(void **state)
     struct err e;
     int32_t g[64] = {0};
     g[9] = 2;
-    const struct slots_source from = {g, 64, 2, 32, 1}, contradictory = {NULL, 64, 3, 32, 1};
+    const struct slots_source from = {g, 64, 2, 32, 1, 0}, contradictory = {NULL, 64, 3, 32, 1, 0};
     assert_int_equal(slots_plan(&s, &from, &e), -1);
     assert_non_null(strstr(e.msg, "g_idx[9] is 2"));
     g[9] = -1;
@@ -609,15 +629,25 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stream_widths),   cmocka_unit_test(test_three_bits_by_hand),
-        cmocka_unit_test(test_planar),          cmocka_unit_test(test_v1_zero_points),
-        cmocka_unit_test(test_awq_order),       cmocka_unit_test(test_slots_plain),
-        cmocka_unit_test(test_slots_act_order), cmocka_unit_test(test_slots_sort),
-        cmocka_unit_test(test_slots_refuse),    cmocka_unit_test(test_planes),
-        cmocka_unit_test(test_panels),          cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_windows),         cmocka_unit_test(test_gemma),
-        cmocka_unit_test(test_quant_config),    cmocka_unit_test(test_awq_columns),
-        cmocka_unit_test(test_mxfp4),           cmocka_unit_test(test_round8),
+        cmocka_unit_test(test_stream_widths),
+        cmocka_unit_test(test_three_bits_by_hand),
+        cmocka_unit_test(test_planar),
+        cmocka_unit_test(test_v1_zero_points),
+        cmocka_unit_test(test_awq_order),
+        cmocka_unit_test(test_slots_plain),
+        cmocka_unit_test(test_slots_act_order),
+        cmocka_unit_test(test_slots_sort),
+        cmocka_unit_test(test_slots_low),
+        cmocka_unit_test(test_slots_refuse),
+        cmocka_unit_test(test_planes),
+        cmocka_unit_test(test_panels),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_gemma),
+        cmocka_unit_test(test_quant_config),
+        cmocka_unit_test(test_awq_columns),
+        cmocka_unit_test(test_mxfp4),
+        cmocka_unit_test(test_round8),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
