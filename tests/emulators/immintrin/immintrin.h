@@ -80,6 +80,7 @@ EMULATED_SI(emulated_packus_epi16, _mm256_packus_epi16)
 EMULATED_SI(emulated_packus_epi32, _mm256_packus_epi32)
 EMULATED_SI(emulated_mullo_epi32, _mm256_mullo_epi32)
 EMULATED_SI(emulated_max_epi32, _mm256_max_epi32)
+EMULATED_SI(emulated_min_epi32, _mm256_min_epi32)
 EMULATED_SI(emulated_and_si512, _mm256_and_si256)
 EMULATED_SI(emulated_or_si512, _mm256_or_si256)
 EMULATED_SI(emulated_add_epi8, _mm256_add_epi8)
@@ -425,6 +426,7 @@ EMULATED __m512i emulated_ternarylogic_epi32(__m512i a, __m512i b, __m512i c, in
 #undef _mm512_reduce_max_epi32
 #undef _mm512_reduce_add_epi32
 #undef _mm512_max_epi32
+#undef _mm512_min_epi32
 #undef _mm512_cvtepi32_epi8
 #undef _mm512_add_ps
 #undef _mm512_and_si512
@@ -477,6 +479,7 @@ EMULATED __m512i emulated_ternarylogic_epi32(__m512i a, __m512i b, __m512i c, in
 
 #define _mm512_cvtepi32_epi8 emulated_cvtepi32_epi8
 #define _mm512_max_epi32 emulated_max_epi32
+#define _mm512_min_epi32 emulated_min_epi32
 #define _mm512_reduce_add_epi32 emulated_reduce_add_epi32
 #define _mm512_reduce_max_epi32 emulated_reduce_max_epi32
 #define _mm512_srai_epi32 emulated_srai_epi32
