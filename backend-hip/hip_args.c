@@ -150,7 +150,7 @@ struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_p
         .head_dim = g->head_dim,
         .values = p->d_values ? p->d_values + (size_t)o->as.attend.kv * CUDA_MAP_BYTES : NULL,
         /* integer pages are read with queries of two digits in f16, too */
-        .digits = h->config.act == ACT_INT8 ? 1 : 2,
+        .digits = act_formats[h->config.act].digits == 1 ? 1 : 2,
         .exact = hip_is_exact(h),
         .open = hip_open_pages(h, p, o->as.attend.kv, o->as.attend.step_set),
     };

@@ -46,7 +46,8 @@ static struct exact_digits digits_at(const struct hip *h, void *d, const struct 
     struct exact_digits x = {.digit = d,
                              .stride = (w->k / CHUNK + 3) / 4 * 4 * CHUNK,
                              .digits = act_formats[h->config.act].digits,
-                             .rows = (int)rows};
+                             .rows = (int)rows,
+                             .low = w->low_groups * groups_of(w).each};
     x.scaled = (struct exact_scaled *)((char *)d + rows * (size_t)(x.stride * x.digits));
     return x;
 }
@@ -55,7 +56,8 @@ static int same_digits(const struct be_linear *a, const struct be_linear *b)
 {
     return a->dense == b->dense && (!a->dense || a->kind == b->kind) && a->perm == b->perm &&
            a->k == b->k &&
-           (a->dense || (a->group_chunks == b->group_chunks && a->pairs == b->pairs));
+           (a->dense || (a->group_chunks == b->group_chunks && a->pairs == b->pairs &&
+                         a->low_groups == b->low_groups));
 }
 
 /* Whether one launch computes all linears of an operation, and so one quantization its input. */

@@ -15,6 +15,7 @@ struct be_linear {
     int in, out, k, n_chunks,
         dense; /* k: packed inputs; n_chunks: a multiple of 4 for 4-bit ones */
     int group_chunks, group_shift, n_groups, scale_f32;
+    int low_groups; /* in int4: groups before the pair of outliers, 0: none */
     int pairs; /* in i16 and int8: codes of 8 bits (core/step/linear.h); k and perm name an input
                   once */
     enum weight_kind kind;   /* dense */

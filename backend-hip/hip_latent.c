@@ -72,9 +72,9 @@ static struct latent_attend_args args_of(const struct hip *h, const struct be_pl
         .rotated = g->rotated,
         .kv = (int)h->config.kv,
         /* integer pages are read with queries of two digits in f16, too */
-        .digits = h->config.act == ACT_F32    ? 0
-                  : h->config.act == ACT_INT8 ? 1
-                                              : 2,
+        .digits = h->config.act == ACT_F32                 ? 0
+                  : act_formats[h->config.act].digits == 1 ? 1
+                                                           : 2,
     };
 }
 

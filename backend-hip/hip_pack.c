@@ -295,10 +295,10 @@ static int describe_bytes(struct hip *h, const struct linear *w, struct be_linea
 
 static int describe_codes(struct hip *h, const struct linear *w, struct be_linear *l, struct err *e)
 {
-    (void)h;
     (void)e;
     CHECK(w->k % CHUNK == 0 && w->group % CHUNK == 0);
     describe_groups(w, l);
+    l->low_groups = act_formats[h->config.act].low && w->outliers ? w->n_groups - 2 : 0;
     l->n_chunks = chunks_of(w);
     sizes_of(w, &l->weight_bytes, &l->meta_bytes);
     return 0;

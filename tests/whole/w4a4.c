@@ -4,6 +4,8 @@
  */
 #include "tests/whole/quantize_tools.h"
 
+static const char *build;
+
 /* Runs the model file NAME.st with --act ACT and more options; what it prints goes to @NAME.ACT. */
 static int answers(const char *name, const char *act, const char *more, const char *to)
 {
@@ -37,14 +39,34 @@ static void check_codes(const struct result *r, const char *module, int group)
     free(words), free(z), free(g_idx), free(codes);
 }
 
-/* The same tokens and log-probabilities with every instruction set. */
+/* A build without kernels has no pretended GPU; gfx906's machine code, interpreted, or host code.
+ */
+static int has_gpu(const char *library)
+{
+    return shell_code("test -e %s && ! %s --version | grep -q 'not in this build'", library, run) ==
+           0;
+}
+
+/* The same tokens and log-probabilities with every instruction set and GPU. */
 static void same_answers(const char *name)
 {
-    static const char *const more[] = {"--cpu scalar -t 1", "--cpu avx2 -t 2", "-t 3"};
-    check_that(!answers(name, "int4", more[0], "first"), "%s: --act int4 runs", name);
-    for (int i = 1; i < 3; i++) {
-        if (answers(name, "int4", more[i], "other")) continue; /* not this processor's */
-        check_that(same("first", "other"), "%s: the same answers with %s", name, more[i]);
+    static const char *const cpus[] = {"--cpu avx2 -t 2", "-t 3"}, *const gpus[] = {
+                                                                       "libhip-fibers",
+                                                                       "libcuda-fibers-80",
+                                                                       "libcuda-fibers-90",
+                                                                       "libamdhip64-gfx906"};
+    check_that(!answers(name, "int4", "--cpu scalar -t 1", "first"), "%s: --act int4 runs", name);
+    for (int i = 0; i < 2; i++) {
+        if (answers(name, "int4", cpus[i], "other")) continue; /* not this processor's */
+        check_that(same("first", "other"), "%s: the same answers with %s", name, cpus[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        char library[600], more[700];
+        snprintf(library, sizeof library, "%s/tests/bin/%s.so", build, gpus[i]);
+        snprintf(more, sizeof more, "--backend hip --hip-library %s", library);
+        if (!has_gpu(library)) continue;
+        check_that(!answers(name, "int4", more, "other") && same("first", "other"),
+                   "%s: the same answers with %s", name, gpus[i]);
     }
     shell_ok("test -s %s/first", dir);
     check_that(!answers(name, "int8", "", "other") && !same("first", "other"),
@@ -196,7 +218,8 @@ static void test_quality(void)
 int main(int argc, char **argv)
 {
     if (argc < 2) return 2;
-    begin(argv[1]);
+    build = argv[1];
+    begin(build);
     make("dense", 0, 0);
     make("moe", 1, 0);
     make("fused", 1, 1);

@@ -13,7 +13,8 @@ struct exact_groups {
  * second; 8 inputs are in the order 0 4 1 5 2 6 3 7, in which exact_linear.hip unpacks the codes.
  * tile, not 0: digits and scales are in tiles of so many rows, whose layout
  * hopper/exact_linear_wgmma.hip describes, and scaled is unused. lanes: the digits are for
- * common/exact_linear_lanes.hip, which describes their layout in images that have v_dot8. */
+ * common/exact_linear_lanes.hip, which describes their layout in images that have v_dot8. low:
+ * sub-groups before this one have integers of 4 bits (ACT_INT4). */
 struct exact_scaled {
     float scale; /* activation = scale * integer */
     int sum;     /* sum of the integers */
@@ -22,7 +23,7 @@ struct exact_scaled {
 struct exact_digits {
     void *digit;
     struct exact_scaled *scaled; /* [sub-group][rows] */
-    int stride, digits, rows, tile, lanes;
+    int stride, digits, rows, tile, lanes, low;
 };
 
 struct exact_quantize_args {

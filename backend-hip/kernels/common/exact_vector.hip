@@ -91,17 +91,29 @@ struct exact_integers {
     struct exact_scaled scaled; /* scale and sum of the sub-group */
 };
 
-/* The integers are those of backend-cpu/act_quant.h. two: digits */
-DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int *scratch)
+/* The largest integer of 4 bits (core/step/act_format.h), and scales for a largest magnitude. */
+enum { EXACT_LOW_TOP = 7 };
+
+DEVICE struct int_scale exact_int_scale(int maximum, int two, int low)
+{
+    int finite = maximum < 0x7f800000;
+    if (low && finite) maximum = (int)bits_of(f32_of((u32)maximum) * 0.9f);
+    return int_scale_of(maximum, two ? 16256 : low ? EXACT_LOW_TOP : 127);
+}
+
+/* The integers are those of backend-cpu/act_quant.h. two: digits; low: of 4 bits */
+DEVICE struct exact_integers exact_integers_of(const float v[8], int two, int low, int *scratch)
 {
     struct exact_integers to = {{0, 0, 0, 0, 0, 0, 0, 0}, {0, 0}};
     int maximum = 0, sum = 0;
     UNROLL for (int i = 0; i < 8; i++) maximum = larger_bits(v[i], maximum);
     maximum = exact_over_16(maximum, scratch, 1);
-    struct int_scale s = int_scale_of(maximum, two ? 16256 : 127);
+    struct int_scale s = exact_int_scale(maximum, two, low);
+    int top = low ? EXACT_LOW_TOP : 16256;
     UNROLL for (int i = 0; i < 8; i++)
     {
-        to.of[i] = rounded_int(v[i], s.inverse);
+        int q = rounded_int(v[i], s.inverse);
+        to.of[i] = q < top ? q : top;
         sum += to.of[i];
     }
     to.scaled.sum = exact_over_16(sum, scratch, 0);
@@ -180,7 +192,7 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
     int valid = octet * 8 < n * CHUNK, index = first + octet * 8, digits = a->to.digits;
     float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (valid) exact_inputs(a, x, row, index, v);
-    struct exact_integers integers = exact_integers_of(v, digits == 2, scratch);
+    struct exact_integers integers = exact_integers_of(v, digits == 2, sub < a->to.low, scratch);
     int nibbles = HAS_DOT8 ? a->to.lanes : 0;
     u32 word[2][2];
     if (!nibbles) exact_bytes_of(integers.of, digits == 2, word);

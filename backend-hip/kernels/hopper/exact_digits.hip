@@ -34,7 +34,8 @@ DEVICE void exact_put_digits(const struct exact_quantize_args *a, const float v[
     UNROLL for (int i = 0; i < 16; i++) maximum = larger_bits(v[i / 8][i % 8], maximum);
     maximum = most_of_lanes(maximum, 8);
     if (sub >= a->groups.n) return;
-    struct int_scale s = int_scale_of(maximum, two ? 16256 : 127);
+    const int low = !two && sub < a->to.low, top = 0x4b400000 + EXACT_LOW_TOP;
+    struct int_scale s = exact_int_scale(maximum, two, low);
     int tile = row / a->to.tile, at_row = row - tile * a->to.tile, column = at_row * digits;
     u8 *rows = (u8 *)a->to.digit +
                (u64)(tile * a->groups.n + sub) * (u64)(a->to.tile * (digits * 128 + 4)),
@@ -43,6 +44,7 @@ DEVICE void exact_put_digits(const struct exact_quantize_args *a, const float v[
     {
         int bits[8], high[8], piece = (lane + 8 * o) / 4 * 2;
         UNROLL for (int i = 0; i < 8; i++) bits[i] = exact_biased(v[o][i], s.inverse, two);
+        if (low) UNROLL for (int i = 0; i < 8; i++) bits[i] = bits[i] < top ? bits[i] : top;
         UNROLL for (int i = 0; i < 8; i++) high[i] = two ? bits[i] >> 7 : bits[i];
         UNROLL for (int w = 0; w < 2; w++)
         {

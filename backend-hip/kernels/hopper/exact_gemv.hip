@@ -79,7 +79,7 @@ DEVICE void exact_gemv_copy(const struct exact_gemv_args *a, const struct exact_
 DEVICE void exact_gemv_digits(const struct exact_gemv_args *a, const struct exact_gemv_lds *l,
                               int octet, const float *v, const int digits)
 {
-    struct exact_integers integers = exact_integers_of(v, digits == 2, (int *)0);
+    struct exact_integers integers = exact_integers_of(v, digits == 2, 0, (int *)0);
     int chunk = octet / 4;
     u32 word[2][2];
     if (octet >= a->n_subs * 16) return;
