@@ -17,19 +17,15 @@
 #include <time.h>
 
 const struct operation ops[] = {
-    {"linear", check_linear},    {"f16", check_linear_f16},
-    {"i16", check_linear_i16},   {"int8", check_linear_int8},
-    {"int4", check_linear_int4}, {"paper", check_paper},
-    {"outlier", check_outlier},  {"embed", check_embed},
-    {"norm", check_norm},        {"add", check_add},
-    {"rope", check_rope},        {"attend", check_attend},
-    {"latent", check_latent},    {"glu", check_glu},
-    {"softcap", check_softcap},  {"conv", check_conv},
-    {"delta", check_delta},      {"mamba", check_mamba},
-    {"gather", check_gather},    {"route", check_route},
-    {"experts", check_experts},  {"mix", check_mix},
-    {"argmax", check_argmax},    {"sample", check_sample},
-    {"fuse", check_fuse},        {NULL, NULL},
+    {"linear", check_linear},    {"f16", check_linear_f16},   {"i16", check_linear_i16},
+    {"int8", check_linear_int8}, {"int4", check_linear_int4}, {"paper", check_paper},
+    {"outlier", check_outlier},  {"embed", check_embed},      {"norm", check_norm},
+    {"add", check_add},          {"rope", check_rope},        {"attend", check_attend},
+    {"latent", check_latent},    {"glu", check_glu},          {"softcap", check_softcap},
+    {"conv", check_conv},        {"delta", check_delta},      {"mamba", check_mamba},
+    {"gather", check_gather},    {"route", check_route},      {"experts", check_experts},
+    {"mix", check_mix},          {"argmax", check_argmax},    {"top", check_top},
+    {"sample", check_sample},    {"fuse", check_fuse},        {NULL, NULL},
 };
 
 static int has_act(const struct backend_entry *b, enum act act)
