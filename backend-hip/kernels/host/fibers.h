@@ -9,6 +9,7 @@
  * every thread has for libraries opened later. */
 #define FIBER_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
+#pragma GCC visibility push(hidden)
 extern FIBER_LOCAL int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks;
 
 /* A turn of a loop that waits for memory which another device writes: the other threads of the
@@ -84,5 +85,6 @@ float fiber_load_of_block(unsigned address, int rank);
 void fiber_store_to_block(unsigned address, int rank, unsigned long long v);
 void fiber_barrier_numbered(int id, int n);
 void fiber_barrier_arrive(int id, int n);
+#pragma GCC visibility pop
 
 #endif

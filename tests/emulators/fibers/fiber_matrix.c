@@ -43,10 +43,22 @@ static void meet(enum meeting what)
                 name[of_first[warp]], name[what]);
         abort();
     }
-    fiber_arrive_and_wait(&warp_barrier[warp], 32);
+    fiber_arrive_and_wait(&warp_barrier[warp], 32, 32);
 }
 
 void fiber_warp_barrier(void) { meet(MEET_BARRIER); }
+
+/* threads of a warpgroup */
+enum { GROUP = 128 };
+static FIBER_LOCAL struct thread_barrier *group_barrier; /* [MAX_THREADS / GROUP] */
+
+/* The end of an instruction of a warpgroup: no lane continues, and reports that operands were read,
+ * before all of its warps have read. */
+static void meet_group(void)
+{
+    OWN(group_barrier, MAX_THREADS / GROUP);
+    fiber_arrive_and_wait(&group_barrier[fibers.self / GROUP], GROUP, GROUP);
+}
 
 struct copies {
     struct {
@@ -302,75 +314,82 @@ static int matrix_row_of(int kind, int lane, int n)
                           : 8 * (lane / 16) + n;
 }
 
+static struct thread_barrier *barrier_of_wave(int lanes)
+{
+    return &warp_barrier[fibers.self / lanes * (lanes / 32)];
+}
+
+static int is_last_of_wave(int lanes) { return barrier_of_wave(lanes)->came == lanes - 1; }
+
 /* Waits for the lanes of a wave. */
 static void wave_barrier(int lanes)
 {
-    fiber_arrive_and_wait(&warp_barrier[fibers.self / lanes * (lanes / 32)], lanes);
+    fiber_arrive_and_wait(barrier_of_wave(lanes), lanes, lanes);
 }
 
+/* A wave's A [row][input], B [input][column] as halves, and the product; two used alternately: a
+ * lane reaches the instruction after the next only after a barrier of all that read this one. */
 void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
 {
-    /* Two buffers used alternately: a lane reaches the instruction after the next only after a
-     * barrier of all that read this one. */
-    static FIBER_LOCAL float(*operand)[MAX_THREADS / 32][2][16][16]; /* [wave][A, B][row or
-                                                                         column][input] */
+    static FIBER_LOCAL struct operands(*operands)[MAX_THREADS / 32]; /* [2] */
     static FIBER_LOCAL int *turn_of;                                 /* [MAX_THREADS] */
-    OWN(operand, 2);
+    OWN(operands, 2);
     OWN(turn_of, MAX_THREADS);
-    int lanes = kind == MFMA ? 64 : 32,
-        halves = kind == MFMA   ? 4
-                 : kind == WMMA ? 16
-                                : 8,
+    int lanes = kind == MFMA ? 64 : 32, halves = kind == MFMA ? 4 : kind == WMMA ? 16 : 8,
         values = kind == MFMA ? 4 : 8;
     int t = fibers.self, lane = t % lanes, turn = turn_of[t] ^= 1;
-    float(*of)[16][16] = operand[turn][t / lanes];
+    struct operands *of = &operands[turn][t / lanes];
     for (int n = 0; n < halves; n++) {
-        _Float16 x, y;
-        memcpy(&x, (const char *)a + 2 * n, 2);
-        memcpy(&y, (const char *)b + 2 * n, 2);
-        of[0][lane % 16][matrix_input(kind, lane, n)] = (float)x;
-        of[1][lane % 16][matrix_input(kind, lane, n)] = (float)y;
+        int input = matrix_input(kind, lane, n);
+        of->a[lane % 16][input] = (uint16_t)half_at(a, n);
+        of->b[input][lane % 16] = (uint16_t)half_at(b, n);
     }
+    if (is_last_of_wave(lanes)) multiply_operands(of, 0);
     wave_barrier(lanes);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int n = 0; n < values; n++) {
-        const float *x = of[0][matrix_row_of(kind, lane, n)], *y = of[1][lane % 16];
-        float sum = 0;
-        for (int k = 0; k < 16; k++) sum += x[k] * y[k];
-        c[n] += sum;
+    for (int n = 0; n < values; n++) c[n] += of->sum[matrix_row_of(kind, lane, n)][lane % 16];
+}
+
+/* The same of signed bytes. */
+struct small_bytes {
+    signed char a[16][LANES], b[16][LANES];
+    ints sum[16];
+};
+
+static __attribute__((noinline)) void multiply_small_bytes(struct small_bytes *of)
+{
+    for (int r = 0; r < 16; r++) of->sum[r] = (ints){0};
+    for (int k = 0; k < 16; k++) {
+        ints y = __builtin_convertvector(numbers_of_bytes(of->b[k]), ints);
+        for (int r = 0; r < 16; r++) of->sum[r] += of->a[r][k] * y;
     }
 }
 
 void fiber_matrix_s8(int kind, const unsigned *a, const unsigned *b, int *c)
 {
-    static FIBER_LOCAL signed char(*operand)[MAX_THREADS / 32][2][16][16]; /* as above */
+    static FIBER_LOCAL struct small_bytes(*operands)[MAX_THREADS / 32]; /* as above */
     static FIBER_LOCAL int *turn_of;
-    OWN(operand, 2);
+    OWN(operands, 2);
     OWN(turn_of, MAX_THREADS);
-    int lanes = kind == MFMA ? 64 : 32,
-        bytes = kind == MFMA   ? 4
-                : kind == WMMA ? 16
-                               : 8,
+    int lanes = kind == MFMA ? 64 : 32, bytes = kind == MFMA ? 4 : kind == WMMA ? 16 : 8,
         values = kind == MFMA ? 4 : 8;
     int t = fibers.self, lane = t % lanes, turn = turn_of[t] ^= 1;
-    signed char(*of)[16][16] = operand[turn][t / lanes];
+    struct small_bytes *of = &operands[turn][t / lanes];
     for (int n = 0; n < bytes; n++) {
-        of[0][lane % 16][matrix_input(kind, lane, n)] = ((const signed char *)a)[n];
-        of[1][lane % 16][matrix_input(kind, lane, n)] = ((const signed char *)b)[n];
+        int input = matrix_input(kind, lane, n);
+        of->a[lane % 16][input] = ((const signed char *)a)[n];
+        of->b[input][lane % 16] = ((const signed char *)b)[n];
     }
+    if (is_last_of_wave(lanes)) multiply_small_bytes(of);
     wave_barrier(lanes);
     if (wrong_lane() && lane == 1) lane = 2;
-    for (int n = 0; n < values; n++) {
-        const signed char *x = of[0][matrix_row_of(kind, lane, n)], *y = of[1][lane % 16];
-        for (int k = 0; k < 16; k++) c[n] += x[k] * y[k];
-    }
+    for (int n = 0; n < values; n++) c[n] += of->sum[matrix_row_of(kind, lane, n)][lane % 16];
 }
 
 /* ---- Hopper: mbarriers that count bytes, TMA copies, products of warpgroups (wgmma), clusters
  * ---- */
 struct phase {
-    int arrivals, pending, bytes;
-    unsigned parity;
+    int arrivals, pending, bytes, parity;
     unsigned long made; /* run of the block or cluster in which it was initialized */
 };
 static FIBER_LOCAL struct phase (*phases)[DYNAMIC_BYTES / 8]; /* [MAX_BLOCKS] */
@@ -418,8 +437,7 @@ void fiber_phase_arrive(unsigned barrier, int bytes) { count(phase_at(barrier), 
 
 void fiber_phase_wait(unsigned barrier, unsigned parity)
 {
-    const struct phase *p = phase_at(barrier);
-    while (p->parity == parity) fiber_suspend();
+    fiber_wait(&phase_at(barrier)->parity, (int)parity, 32);
 }
 
 static void check_piece(unsigned to, size_t bytes, unsigned multiple)
@@ -517,8 +535,7 @@ static void wgmma_of_type(float *c, const unsigned *a, unsigned long long b, int
         for (int j = 0; j < n / 8; j++)
             c[4 * j + (int)e] = (accumulate ? c[4 * j + (int)e] : 0) + sum[8 * j];
     }
-    /* no lane continues, and reports that b was read, before all have read */
-    meet(MEET_WGMMA);
+    meet_group();
 }
 
 void fiber_wgmma(float *c, const unsigned *a, unsigned long long b, int n, int by_columns,
@@ -584,7 +601,7 @@ void fiber_wgmma_s8(int *c, const unsigned *a, unsigned long long b, int accumul
         for (unsigned j = 0; j < BYTE_COLUMNS / 8; j++)
             c[4 * j + e] = (accumulate ? c[4 * j + e] : 0) + (int)(first[8 * j] + second[8 * j]);
     }
-    meet(MEET_WGMMA); /* as in fiber_wgmma */
+    meet_group();
 }
 
 /* Finished threads of the cluster do not count. */
@@ -622,7 +639,7 @@ static FIBER_LOCAL struct thread_barrier (*numbered)[16]; /* [MAX_BLOCKS] */
 
 void fiber_barrier_numbered(int id, int n)
 {
-    fiber_arrive_and_wait(&numbered[fiber_block_of_cluster()][id], n);
+    fiber_arrive_and_wait(&numbered[fiber_block_of_cluster()][id], n, 32);
 }
 
 void fiber_barrier_arrive(int id, int n)
@@ -643,6 +660,7 @@ void fiber_matrix_begin(void)
     OWN(warp_barrier, MAX_THREADS / 32);
     OWN(numbered, MAX_BLOCKS);
     memset(warp_barrier, 0, MAX_THREADS / 32 * sizeof *warp_barrier);
+    if (group_barrier) memset(group_barrier, 0, MAX_THREADS / GROUP * sizeof *group_barrier);
     memset(numbered, 0, MAX_BLOCKS * sizeof *numbered);
     for (int i = 0; i < fiber_cluster_blocks; i++) memset(dynamic[i], 0xff, fibers.dynamic_bytes);
     for (int t = 0; t < fibers.n_threads * fiber_cluster_blocks; t++)

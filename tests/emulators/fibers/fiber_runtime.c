@@ -320,13 +320,27 @@ int hipMemcpyDtoD(void *d, void *src, size_t bytes)
     return hipMemcpyDtoDAsync(d, src, bytes, NULL);
 }
 
+/* Whole pages of zeros need no memory before they are used: a backend has megabytes of scratch. */
+static void fill(char *d, unsigned char value, size_t n)
+{
+    enum { MANY = 16 * BLOCK_PAGE };
+    size_t ahead = -(uintptr_t)d % BLOCK_PAGE, pages = n < MANY ? 0 : (n - ahead) / BLOCK_PAGE;
+    size_t whole = pages * BLOCK_PAGE;
+    if (value || !whole || madvise(d + ahead, whole, MADV_DONTNEED)) {
+        memset(d, value, n);
+        return;
+    }
+    memset(d, 0, ahead);
+    memset(d + ahead + whole, 0, n - ahead - whole);
+}
+
 int hipMemsetD8(void *d, unsigned char value, size_t n)
 {
     struct device *v;
     int code = device_begin(&v);
     if (code) return code;
     copy_pending(v);
-    memset(d, value, n);
+    fill(d, value, n);
     return device_end(v, OK);
 }
 

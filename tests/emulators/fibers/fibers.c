@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STACK_BYTES = 64 << 10 };
+/* Stacks are no power of two apart, where the ends of all would have the same few lines of the
+ * caches. */
+enum { STACK_BYTES = (64 << 10) + 11 * 64 };
 
 FIBER_LOCAL int fiber_thread, fiber_block[3], fiber_grid_x, fiber_cluster_blocks = 1;
 FIBER_LOCAL struct fibers fibers;
@@ -77,10 +79,19 @@ void *fiber_memory(size_t bytes)
 enum { LAUNCH = MAX_THREADS }; /* the context of hipModuleLaunchKernel */
 static FIBER_LOCAL void (*kernel)(const void *args);
 static FIBER_LOCAL const void *kernel_args;
-static FIBER_LOCAL char *stacks, *done; /* done: [MAX_THREADS] */
+static FIBER_LOCAL char *stacks;
+/* A thread goes on when *number is another than `value`, so that nobody switches to it before; one
+ * that has returned waits for what never changes. */
+static const int unchanging;
+static FIBER_LOCAL struct wait {
+    const int *number;
+    int value;
+} * waits; /* [MAX_THREADS] */
+static const struct wait none = {&unchanging, 1}, returned = {&unchanging, 0};
 /* Of the pass over all threads: the first, the one after the last, the next one's distance. */
 static FIBER_LOCAL int pass_first, pass_end, pass_step, were_done, first_block;
 
+enum { WARP = 32 };
 static void enter(void);
 
 #if defined(__x86_64__)
@@ -125,8 +136,19 @@ static void set_self(int t)
     fiber_block[0] = first_block + fibers.block;
 }
 
-/* The next thread that has not returned becomes the running one; there is one. */
-static int next_thread(void)
+static inline int may_run(int t) { return *waits[t].number != waits[t].value; }
+
+/* The next of `lanes` threads, a power of two, around this one that may run; -1: none. */
+static int next_of(int lanes)
+{
+    int t = fibers.self, first = t & -lanes;
+    for (int other = t; other = first | ((other + pass_step) & (lanes - 1)), other != t;)
+        if (may_run(other)) return other;
+    return -1;
+}
+
+/* The next thread of the pass that may run; there is one. */
+static int next_of_pass(void)
 {
     int t = fibers.self;
     do {
@@ -141,25 +163,45 @@ static int next_thread(void)
         fibers.progress = 0;
         were_done = fibers.n_done;
         t = pass_first;
-    } while (done[t]);
-    set_self(t);
+    } while (!may_run(t));
     return t;
+}
+
+/* The lanes of a warp go first: what one of them does not wait for, none does. */
+static int next_thread(int lanes)
+{
+    int t = next_of(lanes);
+    return t < 0 ? next_of_pass() : t;
 }
 
 static void enter(void)
 {
     int t = fibers.self;
     kernel(kernel_args);
-    done[t] = 1;
+    waits[t] = returned;
     fibers.n_done++;
-    go_on(t, fibers.n_done == fibers.n_threads * fiber_cluster_blocks ? LAUNCH : next_thread());
+    int to = LAUNCH;
+    if (fibers.n_done < fibers.n_threads * fiber_cluster_blocks) set_self(to = next_thread(WARP));
+    go_on(t, to);
     abort(); /* a finished thread is never resumed */
 }
 
-void fiber_suspend(void)
+static void switch_to(int to)
 {
-    int from = fibers.self, to = next_thread();
-    if (to != from) go_on(from, to);
+    int from = fibers.self;
+    if (to == from) return;
+    set_self(to);
+    go_on(from, to);
+}
+
+void fiber_suspend(void) { switch_to(next_of_pass()); }
+
+void fiber_wait(const int *number, int value, int lanes)
+{
+    if (*number != value) return;
+    waits[fibers.self] = (struct wait){number, value};
+    switch_to(next_thread(lanes));
+    waits[fibers.self] = none;
 }
 
 void fiber_spin(void)
@@ -170,7 +212,7 @@ void fiber_spin(void)
 }
 
 /* The last of n to arrive continues at once. */
-void fiber_arrive_and_wait(struct thread_barrier *m, int n)
+void fiber_arrive_and_wait(struct thread_barrier *m, int n, int lanes)
 {
     int number = m->number;
     if (++m->came == n) {
@@ -178,7 +220,7 @@ void fiber_arrive_and_wait(struct thread_barrier *m, int n)
         m->number++;
         fibers.progress = 1;
     }
-    while (m->number == number) fiber_suspend();
+    fiber_wait(&m->number, number, lanes);
 }
 
 /* All threads suspend, so that the order of run_blocks holds. */
@@ -192,9 +234,10 @@ void fiber_barrier(void)
         m->came = 0;
         m->number++;
         fibers.progress = 1;
+        fiber_suspend();
+    } else {
+        fiber_wait(&m->number, number, WARP);
     }
-    do fiber_suspend();
-    while (m->number == number);
 }
 
 /* ---- memory of a block ---- */
@@ -218,14 +261,16 @@ void *fiber_lds(size_t bytes)
     return fiber_static_lds[block] + at;
 }
 
-/* Between two barriers the threads run one after the other, in ascending order in one block and
- * descending in the next: a kernel that lacks a barrier cannot depend on one order. The blocks of a
- * cluster run side by side. */
+/* Between two barriers of a block the warps run one after the other, in ascending order in one
+ * block and descending in the next, and so do the lanes of a warp between two of its instructions:
+ * a kernel that lacks a barrier cannot depend on one order. The blocks of a cluster run side by
+ * side.
+ */
 static void run_blocks(int x, int y, int z)
 {
     int all = fibers.n_threads * fiber_cluster_blocks,
         descending = (x / fiber_cluster_blocks + y + z) & 1;
-    memset(done, 0, (size_t)all);
+    for (int t = 0; t < (all + 127) / 128 * 128; t++) waits[t] = t < all ? none : returned;
     memset(lds_taken, 0, (size_t)all * sizeof *lds_taken);
     memset(fibers.lds_high, 0, sizeof fibers.lds_high);
     fibers.n_done = fibers.progress = were_done = 0;
@@ -244,7 +289,8 @@ static void launches_begin(void)
 {
     if (stacks) return;
     stacks = fiber_memory((size_t)MAX_THREADS * STACK_BYTES);
-    done = fiber_memory(MAX_THREADS);
+    madvise(stacks, (size_t)MAX_THREADS * STACK_BYTES, MADV_HUGEPAGE);
+    waits = fiber_memory(MAX_THREADS * sizeof *waits);
     context = fiber_memory((MAX_THREADS + 1) * sizeof *context);
     lds_taken = fiber_memory(MAX_THREADS * sizeof *lds_taken);
     fiber_static_lds = fiber_memory(MAX_BLOCKS * sizeof *fiber_static_lds);

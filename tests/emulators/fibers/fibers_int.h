@@ -8,6 +8,7 @@
 /* per cluster, per block */
 enum { MAX_BLOCKS = 8, MAX_THREADS = 2048, LDS_BYTES = 64 << 10, DYNAMIC_BYTES = 227 << 10 };
 
+#pragma GCC visibility push(hidden)
 struct fibers {
     int self;                    /* index in the cluster of the running thread */
     int block;                   /* of the cluster, the running thread's */
@@ -43,11 +44,15 @@ void fiber_run(void *code, const void *args, const unsigned grid[3], int n_threa
 struct thread_barrier {
     int came, number;
 };
-void fiber_arrive_and_wait(struct thread_barrier *m, int n);
+/* lanes: of the threads from a multiple of it on, which go first, since they wait for each other */
+void fiber_arrive_and_wait(struct thread_barrier *m, int n, int lanes);
 /* Lets other threads run. */
 void fiber_suspend(void);
+/* Lets other threads run until *number is another than `value`, those of its `lanes` first. */
+void fiber_wait(const int *number, int value, int lanes);
 
 /* Begins a block or cluster: its memory is uninitialized, no copy is in flight. */
 void fiber_matrix_begin(void);
+#pragma GCC visibility pop
 
 #endif
