@@ -134,7 +134,7 @@ struct hip {
     float *d_scale; /* [max_rows] scales of fp16 inputs */
     float *d_parts; /* partial results of KV splits: hip_part_floats */
     void *d_heads;  /* [DEALT_BYTES] of linear_args, where there are many rows in f16; NULL: none */
-    struct largest *d_largest; /* of argmax_args */
+    struct largest *d_largest;   /* of argmax_args */
     struct sample_slot *d_slots; /* [SAMPLE_FEW, at most max_rows], between steps without counts */
     struct hip_experts experts;
     int stores_apart;   /* a plan stores decode rows of KV_INT4 in launches of their own */

@@ -74,7 +74,10 @@ static void scratch_sizes(const struct be_config *c, const char *image, size_t b
     size_t rows = (size_t)c->max_rows;
     size_t spans = rows * ARGMAX_SPANS_OF_MANY + ARGMAX_FEW_ROWS * ARGMAX_SPANS;
     const size_t sizes[N_SCRATCH] = {
-        rows * 4, STAGE_BYTES, hip_batch_ints(c) * 4, spans * sizeof(struct largest),
+        rows * 4,
+        STAGE_BYTES,
+        hip_batch_ints(c) * 4,
+        spans * sizeof(struct largest),
         c->act == ACT_F16 && c->max_rows >= DEALT_FROM && deals(image) ? DEALT_BYTES : 0,
         (rows < SAMPLE_FEW ? rows : SAMPLE_FEW) * sizeof(struct sample_slot)};
     memcpy(bytes, sizes, sizeof sizes);
@@ -148,9 +151,8 @@ int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e)
 int hip_scratch_open(struct hip *h, struct err *e)
 {
     const struct be_config *c = &h->config;
-    void **const d[N_SCRATCH] = {(void **)&h->d_scale, &h->d_stage, (void **)&h->d_batch,
-                                 (void **)&h->d_largest, &h->d_heads,
-                                 (void **)&h->d_slots};
+    void **const d[N_SCRATCH] = {(void **)&h->d_scale,   &h->d_stage, (void **)&h->d_batch,
+                                 (void **)&h->d_largest, &h->d_heads, (void **)&h->d_slots};
     size_t bytes[N_SCRATCH];
     scratch_sizes(c, h->device->image, bytes);
     for (int i = 0; i < N_SCRATCH; i++)

@@ -281,12 +281,6 @@ static const float *block_of(struct sampler *s, const struct view *v, int first,
     return s->block;
 }
 
-/* How the logits of a choice weigh. */
-struct weighing {
-    float max, scale;
-    int32_t most; /* what is deeper weighs nothing */
-};
-
 static struct weighing weighing_of(const struct sampler_params *p, float max)
 {
     return (struct weighing){max, weights_scale(p->temperature), sampler_most_depth(p)};
@@ -342,7 +336,7 @@ static uint64_t weigh_block(struct sampler *s, const struct view *v, const struc
                             int first, int *n)
 {
     const float *x = block_of(s, v, first, n);
-    return x ? weights_row(x, *n, w->max, w->scale, w->most, s->depth, s->weight) : 0;
+    return x ? weights_row(x, *n, w, s->depth, s->weight) : 0;
 }
 
 /* Fills block_sum; returns the sum of all weights. */
@@ -494,14 +488,14 @@ static uint64_t keep_mass(struct sampler *s, const struct view *v, const struct 
         if (x && logits_next_above(x, 0, m, low) == m) x = NULL;
         if (!x) s->block_sum[b] = 0; /* none is kept */
         if (!s->block_sum[b]) continue;
-        weights_row(x, m, w->max, w->scale, w->most, s->depth, s->weight);
+        weights_row(x, m, w, s->depth, s->weight);
         sum_classes(s, x, m, low);
     }
     for (; above + s->class_sum[class] < mass; class ++) above += s->class_sum[class];
     for (int first = 0, b = 0; first < s->vocab; first += BLOCK, b++) {
         if (!s->block_sum[b]) continue;
         const float *x = block_of(s, v, first, &m);
-        weights_row(x, m, w->max, w->scale, w->most, s->depth, s->weight);
+        weights_row(x, m, w, s->depth, s->weight);
         s->block_sum[b] = split_block(s, x, first, m, class, &n);
     }
     n = sampler_select_mass(s->candidates, n, mass - above);
@@ -521,7 +515,7 @@ static int32_t find_target(struct sampler *s, const struct view *v, const struct
     int b = 0, n, i = 0;
     for (; target >= s->block_sum[b]; b++) target -= s->block_sum[b];
     const float *x = block_of(s, v, b * BLOCK, &n);
-    weights_row(x, n, w->max, w->scale, w->most, s->depth, s->weight);
+    weights_row(x, n, w, s->depth, s->weight);
     for (;; i++) {
         int is_kept = x[i] > cut->value || (x[i] == cut->value && b * BLOCK + i <= cut->id);
         if (is_kept && target < s->weight[i]) return b * BLOCK + i;

@@ -21,12 +21,12 @@ uint64_t weights_of(int32_t depth)
     return (((1ull << 32) - (q * f >> 32)) << 12) >> (t >> 57);
 }
 
-static void weigh_each(const float *x, int n, float max, float scale, int32_t most, int32_t *depth,
+static void weigh_each(const float *x, int n, const struct weighing *w, int32_t *depth,
                        uint64_t *weight)
 {
     for (int i = 0; i < n; i++) {
-        int32_t d = weights_depth(x[i], max, scale);
-        depth[i] = d > most ? WEIGHTS_DEEPEST : d;
+        int32_t d = weights_depth(x[i], w->max, w->scale);
+        depth[i] = d > w->most ? WEIGHTS_DEEPEST : d;
         weight[i] = weights_of(depth[i]);
     }
 }
@@ -51,16 +51,15 @@ OF_FOURS __m256i weigh_four(__m256i d)
     return _mm256_srlv_epi64(_mm256_slli_epi64(q, 12), _mm256_srli_epi64(t, 57));
 }
 
-__attribute__((target("avx2"))) static int weigh_fours(const float *x, int n, float max,
-                                                       float scale, int32_t most, int32_t *depth,
-                                                       uint64_t *weight)
+__attribute__((target("avx2"))) static int
+weigh_fours(const float *x, int n, const struct weighing *w, int32_t *depth, uint64_t *weight)
 {
     const __m256 deepest = _mm256_set1_ps((float)WEIGHTS_DEEPEST);
     int i = 0;
     for (; i + 8 <= n; i += 8) {
-        __m256 y = _mm256_sub_ps(_mm256_set1_ps(max), _mm256_loadu_ps(x + i));
-        y = _mm256_min_ps(_mm256_mul_ps(y, _mm256_set1_ps(scale)), deepest);
-        __m256i d = _mm256_cvttps_epi32(y), out = _mm256_cmpgt_epi32(d, _mm256_set1_epi32(most));
+        __m256 y = _mm256_sub_ps(_mm256_set1_ps(w->max), _mm256_loadu_ps(x + i));
+        y = _mm256_min_ps(_mm256_mul_ps(y, _mm256_set1_ps(w->scale)), deepest);
+        __m256i d = _mm256_cvttps_epi32(y), out = _mm256_cmpgt_epi32(d, _mm256_set1_epi32(w->most));
         d = _mm256_blendv_epi8(d, _mm256_set1_epi32(WEIGHTS_DEEPEST), out);
         _mm256_storeu_si256((__m256i *)(depth + i), d);
         for (int j = 0; j < 2; j++) {
@@ -90,18 +89,16 @@ OF_EIGHTS __m512i weigh_eight(__m512i d)
     return _mm512_srlv_epi64(_mm512_slli_epi64(q, 12), _mm512_srli_epi64(t, 57));
 }
 
-__attribute__((target("avx512f,avx512dq"))) static int weigh_eights(const float *x, int n,
-                                                                    float max, float scale,
-                                                                    int32_t most, int32_t *depth,
-                                                                    uint64_t *weight)
+__attribute__((target("avx512f,avx512dq"))) static int
+weigh_eights(const float *x, int n, const struct weighing *w, int32_t *depth, uint64_t *weight)
 {
     const __m512 deepest = _mm512_set1_ps((float)WEIGHTS_DEEPEST);
     int i = 0;
     for (; i + 16 <= n; i += 16) {
-        __m512 y = _mm512_sub_ps(_mm512_set1_ps(max), _mm512_loadu_ps(x + i));
-        y = _mm512_min_ps(_mm512_mul_ps(y, _mm512_set1_ps(scale)), deepest);
+        __m512 y = _mm512_sub_ps(_mm512_set1_ps(w->max), _mm512_loadu_ps(x + i));
+        y = _mm512_min_ps(_mm512_mul_ps(y, _mm512_set1_ps(w->scale)), deepest);
         __m512i d = _mm512_cvttps_epi32(y);
-        __mmask16 out = _mm512_cmpgt_epi32_mask(d, _mm512_set1_epi32(most));
+        __mmask16 out = _mm512_cmpgt_epi32_mask(d, _mm512_set1_epi32(w->most));
         d = _mm512_mask_mov_epi32(d, out, _mm512_set1_epi32(WEIGHTS_DEEPEST));
         _mm512_storeu_si512(depth + i, d);
         __m512i a = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(d)),
@@ -113,25 +110,25 @@ __attribute__((target("avx512f,avx512dq"))) static int weigh_eights(const float 
 }
 #endif
 
-int weights_row_by(int lanes, const float *logits, int n, float max, float scale, int32_t most,
-                   int32_t *depth, uint64_t *weight)
+int weights_row_by(int lanes, const float *logits, int n, const struct weighing *w, int32_t *depth,
+                   uint64_t *weight)
 {
     int i = 0;
     if (lanes != 1 && !(lanes > 2 && logits_has_lanes(lanes))) return -1;
 #if defined(__x86_64__)
-    if (lanes == 8) i = weigh_eights(logits, n, max, scale, most, depth, weight);
-    if (lanes == 4) i = weigh_fours(logits, n, max, scale, most, depth, weight);
+    if (lanes == 8) i = weigh_eights(logits, n, w, depth, weight);
+    if (lanes == 4) i = weigh_fours(logits, n, w, depth, weight);
 #endif
-    weigh_each(logits + i, n - i, max, scale, most, depth + i, weight + i);
+    weigh_each(logits + i, n - i, w, depth + i, weight + i);
     return 0;
 }
 
-uint64_t weights_row(const float *logits, int n, float max, float scale, int32_t most,
-                     int32_t *depth, uint64_t *weight)
+uint64_t weights_row(const float *logits, int n, const struct weighing *w, int32_t *depth,
+                     uint64_t *weight)
 {
     uint64_t sum = 0;
     int lanes = logits_lanes();
-    (void)weights_row_by(lanes > 2 ? lanes : 1, logits, n, max, scale, most, depth, weight);
+    (void)weights_row_by(lanes > 2 ? lanes : 1, logits, n, w, depth, weight);
     for (int i = 0; i < n; i++) sum += weight[i];
     return sum;
 }

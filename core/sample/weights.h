@@ -26,13 +26,19 @@ static inline int32_t weights_depth(float logit, float max, float scale)
     return (int32_t)(y < (float)WEIGHTS_DEEPEST ? y : (float)WEIGHTS_DEEPEST);
 }
 
+/* How the logits of a row weigh. */
+struct weighing {
+    float max, scale; /* the largest logit, weights_scale */
+    int32_t most;     /* what is deeper weighs nothing */
+};
+
 uint64_t weights_of(int32_t depth);
-/* Of logits [n] up to max: writes depth [n] and weight [n]; returns the sum of weights. What is
- * deeper than `most` gets WEIGHTS_DEEPEST and weighs nothing. */
-uint64_t weights_row(const float *logits, int n, float max, float scale, int32_t most,
-                     int32_t *depth, uint64_t *weight);
+/* Of logits [n]: writes depth [n], WEIGHTS_DEEPEST of what weighs nothing, and weight [n]; returns
+ * the sum of weights. */
+uint64_t weights_row(const float *logits, int n, const struct weighing *w, int32_t *depth,
+                     uint64_t *weight);
 /* The same by the instructions for so many LANES (8, 4 or 1); -1: this processor lacks them. */
-int weights_row_by(int lanes, const float *logits, int n, float max, float scale, int32_t most,
-                   int32_t *depth, uint64_t *weight);
+int weights_row_by(int lanes, const float *logits, int n, const struct weighing *w, int32_t *depth,
+                   uint64_t *weight);
 
 #endif

@@ -204,6 +204,22 @@ static inline void seq_continue_from(struct sched *s, struct seq *q, int32_t slo
     q->kept_at = q->n_computed;
 }
 
+/* The inputs of the choice of a sequence's token number n_generated, all but Mirostat's. */
+static inline struct sampler_context seq_context(const struct sched *s, const struct seq *q,
+                                                 int n_generated)
+{
+    const struct request *r = q->job->request;
+    const struct model_config *g = &s->forward->model->config;
+    return (struct sampler_context){.params = &r->sampling,
+                                    .key = q->key,
+                                    .n_prompt = r->n_prompt,
+                                    .n_generated = n_generated,
+                                    .n_eos = g->n_eos,
+                                    .prompt = r->prompt,
+                                    .generated = q->generated,
+                                    .eos = g->eos};
+}
+
 /* 1 if something of every generated token's logits goes to the sink. */
 static inline int request_shows_all(const struct request *r)
 {
@@ -282,8 +298,6 @@ int sched_is_end(const struct sched *s, const struct request *r, int32_t id);
 /* The largest of the logits under the mask, from the argmax or the backend's top; -1: these do not
  * decide it. */
 int sched_pick(const struct sched *s, const struct sched_row *row, int best);
-/* The inputs of the choice of a sequence's token number n_generated, all but Mirostat's. */
-struct sampler_context seq_context(const struct sched *s, const struct seq *q, int n_generated);
 /* Whether the mask allows ID. */
 int seq_allows(const struct seq *q, int32_t id);
 /* Plans a step: chooses rows and pages, fills the batch and *f. */

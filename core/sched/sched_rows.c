@@ -41,20 +41,6 @@ static void describe(struct sched_row *row, const float *logits, int best, int v
     }
 }
 
-struct sampler_context seq_context(const struct sched *s, const struct seq *q, int n_generated)
-{
-    const struct request *r = q->job->request;
-    const struct model_config *g = &s->forward->model->config;
-    return (struct sampler_context){.params = &r->sampling,
-                                    .key = q->key,
-                                    .n_prompt = r->n_prompt,
-                                    .n_generated = n_generated,
-                                    .n_eos = g->n_eos,
-                                    .prompt = r->prompt,
-                                    .generated = q->generated,
-                                    .eos = g->eos};
-}
-
 static int choose(struct sched *s, const struct sched_row *row, const float *logits, int best,
                   int thread, int32_t *id, struct err *e)
 {

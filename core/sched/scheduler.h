@@ -37,8 +37,8 @@ struct sched_options {
     /* these may be generated tokens of an earlier request, too: for conversations, on backends
      * without phases and without overlap */
     int share_generated;
-    /* of the queued requests those with the highest max_tokens start first, so that a batch does not
-     * end with a long one alone; else the oldest do */
+    /* of the queued requests those with the highest max_tokens start first, so that a batch does
+     * not end with a long one alone; else the oldest do */
     int longest_first;
     /* new sequences start only when this many can start together, for backends on which a few
      * prompt rows take nearly as long as many; 0: they start at once */

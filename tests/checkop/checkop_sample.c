@@ -103,22 +103,29 @@ static int32_t chosen_by_host(struct sampler *s, const struct draw_case *d, cons
     return id;
 }
 
+/* Rows of logits x [rows][vocab], and the batch with their draws. */
+struct drawn_rows {
+    const float *x;
+    int rows, vocab;
+    struct batch b;
+};
+
 /* best [rows]: the argmax of each row, then the tokens. */
-static void run_sample(struct check *c, int v, const char *name, const struct variant *on,
-                       const struct batch *drawn, const float *x, int rows, int vocab,
+static void run_sample(struct check *c, int v, const char *name, const struct drawn_rows *d,
                        int32_t *best)
 {
+    const int rows = d->rows, vocab = d->vocab;
     struct side s;
     struct arena a = {0};
-    side_open(&s, on, 3, plain_config(rows));
+    side_open(&s, &c->v[v], 3, plain_config(rows));
     struct batch b = make_plain_batch(&a, rows, rows);
-    b.sample = drawn->sample;
-    b.change = drawn->change;
-    b.n_samples = drawn->n_samples;
-    b.n_changes = drawn->n_changes;
+    b.sample = d->b.sample;
+    b.change = d->b.change;
+    b.n_samples = d->b.n_samples;
+    b.n_changes = d->b.n_changes;
     b.logit_row = b.pos;
     b.n_logits = rows;
-    struct dbuf dx = dbuf_from(&s, x, (size_t)rows * (size_t)vocab * 4),
+    struct dbuf dx = dbuf_from(&s, d->x, (size_t)rows * (size_t)vocab * 4),
                 di = dbuf_from(&s, best, (size_t)rows * 4);
     struct trial t = {0};
     struct op *op = trial_op(&t, OP_SAMPLE);
@@ -165,7 +172,7 @@ static void check_rows(struct check *c, int rows, int vocab)
     }
     for (int v = 0; v < c->n && !is_caught(c); v++) {
         memcpy(got, best, (size_t)rows * sizeof *got);
-        run_sample(c, v, name, &c->v[v], &b, x, rows, vocab, got);
+        run_sample(c, v, name, &(struct drawn_rows){x, rows, vocab, b}, got);
         count_case(c, v);
         for (int i = 0; i < rows; i++)
             if (got[i] != d[i].want)

@@ -596,28 +596,29 @@ static void weights_are_the_same_everywhere(void **state)
         assert_true(weights_of(d + 64) <= weights_of(d));
     }
     for (int round = 0; round < 300; round++) {
-        float max = (float)(40 * uniform()), scale = weights_scale(round ? 3 * uniform() : 1e-5);
-        int32_t most = below(3) ? WEIGHTS_DEEPEST : below(20 * WEIGHTS_NAT);
+        const struct weighing w = {(float)(40 * uniform()),
+                                   weights_scale(round ? 3 * uniform() : 1e-5),
+                                   below(3) ? WEIGHTS_DEEPEST : below(20 * WEIGHTS_NAT)};
         int n = below(N + 1);
         random_logits(x, N, 40);
         for (int i = 0; i < N; i++)
-            x[i] = below(20) ? max - fabsf(x[i]) : below(2) ? max : -INFINITY;
-        assert_int_equal(weights_row_by(1, x, n, max, scale, most, depth[0], weight[0]), 0);
+            x[i] = below(20) ? w.max - fabsf(x[i]) : below(2) ? w.max : -INFINITY;
+        assert_int_equal(weights_row_by(1, x, n, &w, depth[0], weight[0]), 0);
         for (int lanes = 4; lanes <= 8; lanes *= 2) {
             memset(depth[1], 1, sizeof depth[1]);
-            if (weights_row_by(lanes, x, n, max, scale, most, depth[1], weight[1])) continue;
+            if (weights_row_by(lanes, x, n, &w, depth[1], weight[1])) continue;
             assert_memory_equal(depth[0], depth[1], (size_t)n * sizeof **depth);
             assert_memory_equal(weight[0], weight[1], (size_t)n * sizeof **weight);
         }
         uint64_t sum = 0;
         for (int i = 0; i < n; i++) {
             sum += weight[0][i];
-            assert_true(depth[0][i] <= most ? depth[0][i] == weights_depth(x[i], max, scale)
-                                            : depth[0][i] == WEIGHTS_DEEPEST);
+            assert_true(depth[0][i] <= w.most ? depth[0][i] == weights_depth(x[i], w.max, w.scale)
+                                              : depth[0][i] == WEIGHTS_DEEPEST);
         }
-        assert_true(weights_row(x, n, max, scale, most, depth[1], weight[1]) == sum);
+        assert_true(weights_row(x, n, &w, depth[1], weight[1]) == sum);
     }
-    assert_int_equal(weights_row_by(3, x, 1, 0, 1, 1, depth[1], weight[1]), -1);
+    assert_int_equal(weights_row_by(3, x, 1, &(struct weighing){0, 1, 1}, depth[1], weight[1]), -1);
 }
 
 int main(void)

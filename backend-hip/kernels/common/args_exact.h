@@ -145,7 +145,8 @@ struct sample_slot {
     unsigned long long weight[SAMPLE_CLASSES], span_sum[SAMPLE_SPANS], before, total;
     struct sample_member listed[SAMPLE_ROOM];
     int count[SAMPLE_CLASSES];
-    int n_listed, digit, n_digit, is_whole; /* is_whole: all of the classes up to the one cut are listed */
+    int n_listed, digit, n_digit,
+        is_whole; /* is_whole: all of the classes up to the one cut are listed */
 };
 
 struct sample_args {

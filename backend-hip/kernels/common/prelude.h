@@ -22,17 +22,14 @@
  *                                       visible after it
  *   take_numbers(counter, n)            counter += n of an int in shared memory, atomically; gives
  *                                       the old value
- *   take_of_all(counter, n), add_of_all(sum, n)   the same of an int, of a u64 in global memory that
- *                                       all blocks of a launch share
- *   set_bits(word, bits)                word |= bits in shared memory, atomically (NVIDIA)
- *   signal(flag, n), signalled(flag)    writes and reads a word that another device or the host
- *                                       reads and writes: what this thread wrote before signal(),
- *                                       and the block before a barrier() behind publish(), is
- *                                       there for who has read the word and calls trust_signal(),
- *                                       and for its block behind a barrier()
- *   publish()                           what this thread wrote is there for other devices before
- *                                       what the block signals behind the next barrier()
- *   signal_taken(flag, n)               the same, but only says what the block has read
+ *   take_of_all(counter, n), add_of_all(sum, n)   the same of an int, of a u64 in global memory
+ * that all blocks of a launch share set_bits(word, bits)                word |= bits in shared
+ * memory, atomically (NVIDIA) signal(flag, n), signalled(flag)    writes and reads a word that
+ * another device or the host reads and writes: what this thread wrote before signal(), and the
+ * block before a barrier() behind publish(), is there for who has read the word and calls
+ * trust_signal(), and for its block behind a barrier() publish()                           what
+ * this thread wrote is there for other devices before what the block signals behind the next
+ * barrier() signal_taken(flag, n)               the same, but only says what the block has read
  *   send_16(p, v), send_8(p, v)         stores 16 bytes in memory of another device or of the host;
  *                                       8 bytes that arrive at once
  *   received_8(p)                       8 bytes that another device or the host may write

@@ -322,10 +322,7 @@ static struct thread_barrier *barrier_of_wave(int lanes)
 static int is_last_of_wave(int lanes) { return barrier_of_wave(lanes)->came == lanes - 1; }
 
 /* Waits for the lanes of a wave. */
-static void wave_barrier(int lanes)
-{
-    fiber_arrive_and_wait(barrier_of_wave(lanes), lanes, lanes);
-}
+static void wave_barrier(int lanes) { fiber_arrive_and_wait(barrier_of_wave(lanes), lanes, lanes); }
 
 /* A wave's A [row][input], B [input][column] as halves, and the product; two used alternately: a
  * lane reaches the instruction after the next only after a barrier of all that read this one. */
@@ -335,7 +332,10 @@ void fiber_matrix(int kind, const unsigned *a, const unsigned *b, float *c)
     static FIBER_LOCAL int *turn_of;                                 /* [MAX_THREADS] */
     OWN(operands, 2);
     OWN(turn_of, MAX_THREADS);
-    int lanes = kind == MFMA ? 64 : 32, halves = kind == MFMA ? 4 : kind == WMMA ? 16 : 8,
+    int lanes = kind == MFMA ? 64 : 32,
+        halves = kind == MFMA   ? 4
+                 : kind == WMMA ? 16
+                                : 8,
         values = kind == MFMA ? 4 : 8;
     int t = fibers.self, lane = t % lanes, turn = turn_of[t] ^= 1;
     struct operands *of = &operands[turn][t / lanes];
@@ -371,7 +371,10 @@ void fiber_matrix_s8(int kind, const unsigned *a, const unsigned *b, int *c)
     static FIBER_LOCAL int *turn_of;
     OWN(operands, 2);
     OWN(turn_of, MAX_THREADS);
-    int lanes = kind == MFMA ? 64 : 32, bytes = kind == MFMA ? 4 : kind == WMMA ? 16 : 8,
+    int lanes = kind == MFMA ? 64 : 32,
+        bytes = kind == MFMA   ? 4
+                : kind == WMMA ? 16
+                               : 8,
         values = kind == MFMA ? 4 : 8;
     int t = fibers.self, lane = t % lanes, turn = turn_of[t] ^= 1;
     struct small_bytes *of = &operands[turn][t / lanes];
