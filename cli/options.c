@@ -254,7 +254,8 @@ static const struct args_row table[] = {
     {NAMES("--grace"), INT(grace, 0, 86400), DECIDES_NOTHING,
      .help = "seconds in which running requests may end after SIGTERM or Ctrl-C (default 20)"},
     {NAMES("-np", "--parallel"), INT(engine.n_seqs, 1, 65536), DECIDES_NOTHING,
-     .help = "sequences that run at once (default 16, on a GPU 256)"},
+     .help = "sequences that run at once (default 16, on a GPU 256, or 512 where "
+             "its memory holds them)"},
     {NAMES("--kv-pages"), INT(engine.n_pages, 1, 1 << 28), DECIDES_NOTHING,
      .help = "pages of 16 positions in the KV cache, instead of what --mem gives",
      .modes = MODE(RUN_BATCH) | EVALUATION},

@@ -116,6 +116,7 @@ const struct backend_entry backend_entries[] = {
         .n_timed_acts = 1,
         .n_batch = 2048,
         .n_seqs = 256,
+        .most_seqs = 512,
         .paper = 1,
         .write_own = hip_write_own,
         .best_act = hip_best_act,

@@ -36,6 +36,7 @@ struct backend_entry {
     enum act timed_act[4];      /* those that opt4gptq-bench --ops takes by default */
     int n_acts, n_timed_acts;
     int n_batch, n_seqs; /* defaults of -b and -np */
+    int most_seqs;       /* that of -np where memory is there, 0: the same */
     int paper;           /* it has the kernels of the paper's ablation */
 
     /* Writes options that only this backend has as be_config.own wants them; NULL: it has none. */

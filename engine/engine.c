@@ -35,7 +35,10 @@ int engine_settle(struct engine_options *o, struct err *e)
     o->backend = b->ops->name;
     if (devices_settle(o, e)) return -1;
     if (!o->n_batch) o->n_batch = b->n_batch;
-    if (!o->n_seqs) o->n_seqs = b->n_seqs;
+    if (!o->n_seqs) {
+        o->n_seqs = b->n_seqs;
+        o->most_seqs = b->most_seqs;
+    }
     if (!strcmp(o->act, "auto"))
         o->act = o->same_bits
                      ? "i16"
@@ -151,7 +154,7 @@ static int choose_states(const struct engine *g, const struct forward_need *need
 {
     uint64_t n = need->state ? left / 8 / need->state : 0;
     if (n < FEWEST_SNAPSHOTS) n = FEWEST_SNAPSHOTS;
-    return g->o->n_seqs + (int)(n < MOST_SNAPSHOTS ? n : MOST_SNAPSHOTS);
+    return g->n_seqs + (int)(n < MOST_SNAPSHOTS ? n : MOST_SNAPSHOTS);
 }
 
 /* What a place has beside its weights and steps and the fewest slots of states: *left bytes, which
@@ -163,7 +166,7 @@ static int find_room(const struct engine *g, const struct forward_options *f, in
     const struct forward_need *need = &g->placement.need[q];
     const int positions = engine_context(g), context = kv_pages(positions);
     uint64_t budget = 0, fixed = need->weights + need->steps +
-                                 need->state * (uint64_t)(o->n_seqs + FEWEST_SNAPSHOTS);
+                                 need->state * (uint64_t)(g->n_seqs + FEWEST_SNAPSHOTS);
     const char *what;
     if (find_budget(g, f, q, &budget, &what, e)) return -1;
     *left = budget > fixed ? budget - fixed : 0;
@@ -183,8 +186,8 @@ static int choose_sizes(const struct engine *g, struct forward_options *f, struc
     const struct engine_options *o = g->o;
     const struct placement *p = &g->placement;
     const int positions = engine_context(g), context = kv_pages(positions);
-    uint64_t left[PLACES], fit = (uint64_t)context * (uint64_t)(o->n_seqs + 1);
-    f->n_states = o->n_seqs + FEWEST_SNAPSHOTS;
+    uint64_t left[PLACES], fit = (uint64_t)context * (uint64_t)(g->n_seqs + 1);
+    f->n_states = g->n_seqs + FEWEST_SNAPSHOTS;
     if (o->n_pages) {
         f->n_pages = o->n_pages;
         return o->n_pages >= context
@@ -194,7 +197,7 @@ static int choose_sizes(const struct engine *g, struct forward_options *f, struc
                              "one)",
                              o->n_pages, positions, context);
     }
-    int n_states = o->n_seqs + MOST_SNAPSHOTS;
+    int n_states = g->n_seqs + MOST_SNAPSHOTS;
     for (int q = 0; q < p->n; q++) {
         if (find_room(g, f, q, &left[q], e))
             return p->has_gpus ? err_prefix(e, "GPU %d", p->place[q].device) : -1;
@@ -205,7 +208,7 @@ static int choose_sizes(const struct engine *g, struct forward_options *f, struc
     for (int q = 0; q < p->n; q++) {
         const struct forward_need *need = &p->need[q];
         uint64_t page = need->page ? need->page : 1;
-        left[q] -= need->state * (uint64_t)(f->n_states - o->n_seqs - FEWEST_SNAPSHOTS);
+        left[q] -= need->state * (uint64_t)(f->n_states - g->n_seqs - FEWEST_SNAPSHOTS);
         if ((need->page || p->n == 1) && left[q] / page < fit) fit = left[q] / page;
     }
     f->n_pages = fit > 1 << 28 ? 1 << 28 : (int)fit;
@@ -334,7 +337,7 @@ static int share(struct engine *g, const struct forward_options *f, struct place
     } else if (mode == PARALLEL_DATA) {
         g->n_whole = o->n_devices;
         engine_note(o, "parallel: data: each of %d GPUs has the model and up to %d sequences",
-                    o->n_devices, o->n_seqs);
+                    o->n_devices, g->n_seqs);
     } else {
         engine_note(o, "parallel: %s: %d GPUs have %s", parallel_name(mode), o->n_devices,
                     mode == PARALLEL_TENSOR ? "a share of every layer" : "some of the layers each");
@@ -393,31 +396,54 @@ static int open_sized(struct engine *g, const struct forward_options *f,
     return sched_open(&g->sched, &g->forward, &with_store, e);
 }
 
+/* Sequences that run at once: more than the default where a GPU's memory holds so many of usual
+ * lengths. A model with states keeps one of each sequence. */
+static int choose_seqs(struct engine *g, struct err *e)
+{
+    enum { USUAL = 768 }; /* positions */
+    const struct engine_options *o = g->o;
+    struct forward_options f = forward_of(g);
+    struct forward_need need;
+    uint64_t bytes;
+    g->n_seqs = o->n_seqs;
+    if (o->most_seqs <= o->n_seqs || o->n_pages || o->memory || placement_asks(o)) return 0;
+    f.max_rows = o->n_batch;
+    f.max_logits = f.max_seqs = o->most_seqs;
+    f.max_pages = kv_pages(engine_context(g));
+    forward_need(&g->model, g->entry->ops, &f, &need);
+    if (need.state) return 0;
+    if (forward_available(g->entry->ops, &f, &bytes, e)) return -1;
+    uint64_t kv = need.page * (uint64_t)kv_pages(USUAL) * (uint64_t)o->most_seqs;
+    if (bytes / 10 * 9 >= need.weights + need.steps + kv) g->n_seqs = o->most_seqs;
+    return 0;
+}
+
 int engine_open(struct engine *g, struct err *e)
 {
     const struct engine_options *o = g->o;
     const struct backend *ops = g->entry->ops;
     engine_say_context(g);
-    int rows = o->n_batch > o->n_seqs ? o->n_batch : o->n_seqs,
+    if (choose_seqs(g, e)) return -1;
+    int rows = o->n_batch > g->n_seqs ? o->n_batch : g->n_seqs,
         logits = (int)(LOGITS_BYTES / ((size_t)g->model.config.vocab * sizeof(float))),
         context = kv_pages(engine_context(g));
     if (logits > rows) logits = rows;
     struct forward_options f = forward_of(g);
     f.max_rows = rows;
-    f.max_logits = logits > o->n_seqs ? logits : o->n_seqs;
-    f.max_seqs = o->n_seqs;
+    f.max_logits = logits > g->n_seqs ? logits : g->n_seqs;
+    f.max_seqs = g->n_seqs;
     f.max_pages = context;
     f.hidden = g->hidden;
-    int64_t most = o->n_pages ? o->n_pages : (int64_t)context * (o->n_seqs + 1);
+    int64_t most = o->n_pages ? o->n_pages : (int64_t)context * (g->n_seqs + 1);
     struct placement_room room = {.least_pages = o->n_pages ? o->n_pages : context,
                                   .most_pages = most < 1 << 28 ? (int)most : 1 << 28,
-                                  .n_states = o->n_seqs + FEWEST_SNAPSHOTS};
-    const struct sched_options s = {.n_seqs = o->n_seqs,
+                                  .n_states = g->n_seqs + FEWEST_SNAPSHOTS};
+    const struct sched_options s = {.n_seqs = g->n_seqs,
                                     .n_batch = rows,
                                     .n_ctx = engine_context(g),
                                     .prefix_cache = !o->no_prefix_cache,
                                     .longest_first = g->longest_first,
-                                    .gather = ops->asynchronous ? o->n_seqs / STARTS : 0,
+                                    .gather = ops->asynchronous ? g->n_seqs / STARTS : 0,
                                     .draft_most = draft_most(g)};
     struct forward_options card[ENGINE_DEVICES];
     if (share(g, &f, &room, 9, 0, e) || choose_cards(g, &f, card, e) || cards_begin(g, card, e))
@@ -503,6 +529,7 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
 void engine_use(struct engine *g, const struct engine_options *o)
 {
     g->o = o;
+    g->n_seqs = o->n_seqs;
     g->entry = backend_find(o->backend);
 }
 

@@ -31,6 +31,7 @@ struct engine {
     int n_cards;
     struct prefix_store *store;  /* prompts on disk; NULL: none */
     struct engine_memory memory; /* of engine_open; stays when the engine is stopped */
+    int n_seqs;                  /* sequences that run at once, chosen by engine_open */
     int longest_first;           /* the caller's, before engine_open: of sched_options */
     int hidden; /* the caller's, before engine_open: rows of the last norm may be handed out */
     /* The instructions or device of the backend: for reports, and for engine_sums. */

@@ -29,6 +29,7 @@ struct engine_options {
     struct numa nodes;                        /* what it found; filled by engine_settle */
     int n_ctx;                                /* positions of a sequence; 0: the model's */
     int n_batch, n_seqs; /* rows of a step, sequences at once; 0: the backend's default */
+    int most_seqs;       /* sequences where memory is there; filled by engine_settle */
     int n_pages;         /* of the KV cache; 0: what memory gives */
     const char *memory;  /* bytes for model and cache, as text; NULL: 9/10 of what is free */
     /* directory of prompts that are kept from run to run, NULL: none; its size as text, NULL: the

@@ -191,7 +191,7 @@ static int take_record(struct batch_run *b, const struct input_line *line, uint6
 static int may_read(const struct batch_run *b)
 {
     return !b->at_end && !run_stop_requested && b->held < MAX_HELD && b->n_large < MAX_LARGE &&
-           b->n_pending < MAX_PENDING + b->o->engine.n_seqs;
+           b->n_pending < MAX_PENDING + b->engine.n_seqs;
 }
 
 /* The place in `turns` of the first job that may submit a prompt: behind a stop only what has
@@ -360,7 +360,7 @@ static int write_report(struct batch_run *b, struct err *e)
     out_text(&s, ",\"act\":");
     out_string(&s, b->o->engine.act, strlen(b->o->engine.act));
     out_text(&s, ",\"parallel\":");
-    out_int(&s, b->o->engine.n_seqs);
+    out_int(&s, b->engine.n_seqs);
     out_text(&s, ",\"batch_size\":");
     out_int(&s, b->o->engine.n_batch);
     report_cards(b, &s);

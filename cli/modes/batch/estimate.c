@@ -3,6 +3,7 @@
 #include "core/step/batch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void estimate_add(struct estimate_curve *c, int rows, double seconds)
 {
@@ -44,12 +45,25 @@ struct run {
     int n, n_pages;
 };
 
+/* Brings the longest answer of requests r [n] that the scheduler holds (sched_wants) to the front,
+ * in the order of the others. */
+static void bring_longest(struct estimate_request *r, size_t n, const struct estimate_limits *l)
+{
+    size_t held = 3 * (size_t)l->n_seqs, at = 0;
+    for (size_t i = 1; i < n && i < held; i++)
+        if (r[i].n_generated > r[at].n_generated) at = i;
+    const struct estimate_request first = r[at];
+    memmove(r + 1, r, at * sizeof *r);
+    r[0] = first;
+}
+
 /* Lets the next requests run as long as there are room and pages. */
-static void admit(struct run *x, const struct estimate_request *r, size_t n, size_t *next,
+static void admit(struct run *x, struct estimate_request *r, size_t n, size_t *next,
                   const struct estimate_limits *l)
 {
     while (*next < n && x->n < l->n_seqs) {
         const struct estimate_request *q = &r[*next];
+        bring_longest(r + *next, n - *next, l);
         int pages = (q->n_prompt + q->n_generated / 2) / KV_PAGE + 1;
         if (x->n && x->n_pages + pages > l->n_pages) return;
         x->seq[x->n++] = (struct running){q->n_computed, q->n_generated, q->n_prompt, pages};
@@ -108,7 +122,7 @@ static void drop_ended(struct run *x)
     x->n = kept;
 }
 
-int estimate_run(const struct estimate_request *r, size_t n, const struct estimate_limits *l,
+int estimate_run(struct estimate_request *r, size_t n, const struct estimate_limits *l,
                  const struct estimate_costs *c, struct estimate_times *t, struct err *e)
 {
     struct run x = {.seq = calloc((size_t)l->n_seqs, sizeof *x.seq)};

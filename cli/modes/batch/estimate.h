@@ -41,7 +41,8 @@ struct estimate_times {
 /* Adds a point; a step of more rows takes no less. */
 void estimate_add(struct estimate_curve *c, int rows, double seconds);
 double estimate_step(const struct estimate_costs *c, int decode_rows, int prompt_rows);
-int estimate_run(const struct estimate_request *r, size_t n, const struct estimate_limits *l,
+/* Runs the requests r [n], which are brought into the order in which they start. */
+int estimate_run(struct estimate_request *r, size_t n, const struct estimate_limits *l,
                  const struct estimate_costs *c, struct estimate_times *t, struct err *e);
 
 #endif
