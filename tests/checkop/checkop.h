@@ -168,6 +168,10 @@ void fail(struct check *c, int v, const char *name, const char *fmt, ...)
 int is_caught(const struct check *c);
 /* Counts a case for variant v. */
 void count_case(struct check *c, int v);
+/* Whether the case that was counted last is repeated with 3 threads. A GPU has none of them, so
+ * that there it would show what depends on memory that others left: with --quick, one case in four.
+ */
+int runs_again(const struct check *c, int v);
 
 /* ---- batches: struct span and struct page_map are those of bench/batches.h ---- */
 /* Room for n_ctx[i] positions each, page ids shuffled, some pages unused. */

@@ -720,12 +720,15 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
         step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, 0, 1, first);
         compare(c, v, name, "output", first, ref, bound, rows, d.q_row);
         compare_variants(c, v, name, "output", kept, first, total, d.q_row);
-        rows_alone(c, v, name, &t, &d, first);
+        if (!is_caught(c)) rows_alone(c, v, name, &t, &d, first);
         close_sequences(&t);
-        open_sequences(c, v, name, &t, &c->v[v], 3, &d);
-        step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, 0, 1, got);
-        compare_bits(c, v, name, "3 threads against 1", got, first, total, d.q_row);
-        close_sequences(&t);
+        if (is_caught(c)) break;
+        if (runs_again(c, v)) {
+            open_sequences(c, v, name, &t, &c->v[v], 3, &d);
+            step(c, v, name, &t, &d, &d.batch, k->span, k->n_seqs, 0, 1, got);
+            compare_bits(c, v, name, "3 threads against 1", got, first, total, d.q_row);
+            close_sequences(&t);
+        }
         in_chunks(c, v, name, &past, &d, 1, first);
         in_chunks(c, v, name, &past, &d, 7, first);
     }
@@ -764,7 +767,7 @@ static int has_one_half(const struct attend_case *k, const struct attend_form *f
 }
 
 /* On a GPU. */
-static void check_in_f16(struct check *c, int query_halves)
+static void check_halves(struct check *c, int query_halves)
 {
     for (int i = 0; i < N_CASES; i++)
         if (cases[i].kv == KV_F16 && (query_halves == 2 || has_one_half(&cases[i], NULL)) &&
@@ -777,21 +780,25 @@ static void check_in_f16(struct check *c, int query_halves)
                 check_case(c, &f->k[i], f, query_halves);
 }
 
+static void check_in_f16(struct check *c)
+{
+    c->act = ACT_F16;
+    check_halves(c, 2);
+    if (takes_one_half(&c->v[0])) check_halves(c, 1);
+    c->act = ACT_F32;
+}
+
+/* Fp16 first, because what is wrong with a matrix instruction shows there. The CPU's attention with
+ * fp16 activations is that of fp32. */
 void check_attend(struct check *c)
 {
+    int on_cpu = !strcmp(c->v[0].ops->name, "cpu");
+    if (!on_cpu && gpu.act == ACT_F32) check_in_f16(c);
     for (int i = 0; i < N_CASES; i++)
         if (!c->quick || (i >= 1 && i <= 3) || i == 11 || i == 16)
             check_case(c, &cases[i], NULL, 2);
     for (const struct attend_form *f = forms; f < forms + N_FORMS; f++)
         for (int i = 0; i < f->n; i++)
             if (!c->quick || i < f->n_quick) check_case(c, &f->k[i], f, 2);
-    if (gpu.act != ACT_F32) return;
-    if (!strcmp(c->v[0].ops->name, "cpu")) {
-        check_in_integers(c);
-        return; /* fp16 activations: its attention is that of fp32 */
-    }
-    c->act = ACT_F16;
-    check_in_f16(c, 2);
-    if (takes_one_half(&c->v[0])) check_in_f16(c, 1);
-    c->act = ACT_F32;
+    if (on_cpu && gpu.act == ACT_F32) check_in_integers(c);
 }

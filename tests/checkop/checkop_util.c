@@ -189,6 +189,13 @@ int is_caught(const struct check *c)
 
 void count_case(struct check *c, int v) { tally_of(c, v)->n_cases++; }
 
+int runs_again(const struct check *c, int v)
+{
+    enum { EACH = 4 };
+    int on_cpu = !strcmp(c->v[v].ops->name, "cpu");
+    return on_cpu || !c->quick || c->quiet || c->tally[v].n_cases % EACH == 1;
+}
+
 void fail(struct check *c, int v, const char *name, const char *fmt, ...)
 {
     struct tally *t = tally_of(c, v);
