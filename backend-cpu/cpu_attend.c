@@ -13,13 +13,20 @@ enum { PARTS_PER_THREAD = 8, PART_CHUNKS = 2 };
  * nothing. */
 enum { KEPT_FLOATS = 4 << 20 };
 
+/* Whether a sequence may have so many chunks that cut() gives it several parts. */
+static int may_cut(const struct cpu *c)
+{
+    return pool_n_threads(c->pool) > 1 &&
+           c->config.max_pages > PART_CHUNKS * (ATTEND_CHUNK / KV_PAGE);
+}
+
 int cpu_attend_open(struct cpu *c, struct err *e)
 {
     size_t rows = (size_t)c->config.max_rows, threads = (size_t)pool_n_threads(c->pool);
     c->blocks = malloc(rows * sizeof *c->blocks);
     c->parts = malloc((rows + PARTS_PER_THREAD * threads) * sizeof *c->parts);
-    if (threads > 1) c->kept = malloc(KEPT_FLOATS * sizeof *c->kept);
-    if (c->blocks && c->parts && (threads == 1 || c->kept)) return 0;
+    if (may_cut(c)) c->kept = malloc(KEPT_FLOATS * sizeof *c->kept);
+    if (c->blocks && c->parts && (c->kept || !may_cut(c))) return 0;
     return err_memory_for(e, "out of memory for the CPU backend's scratch");
 }
 
