@@ -162,7 +162,6 @@ static int choose_states(const struct engine *g, const struct forward_need *need
 static int find_room(const struct engine *g, const struct forward_options *f, int q, uint64_t *left,
                      struct err *e)
 {
-    const struct engine_options *o = g->o;
     const struct forward_need *need = &g->placement.need[q];
     const int positions = engine_context(g), context = kv_pages(positions);
     uint64_t budget = 0, fixed = need->weights + need->steps +
