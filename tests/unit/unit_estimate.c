@@ -56,12 +56,15 @@ static struct estimate_costs costs(void)
     return c;
 }
 
-static struct estimate_times run(const struct estimate_request *r, size_t n, int n_seqs,
+static struct estimate_times run(const struct estimate_request *of, size_t n, int n_seqs,
                                  int n_batch, int n_pages, const struct estimate_costs *c)
 {
     struct estimate_limits l = {n_seqs, n_batch, n_pages};
+    struct estimate_request r[4];
     struct estimate_times t;
     struct err e;
+    assert_true(n <= 4);
+    memcpy(r, of, n * sizeof *r);
     assert_int_equal(estimate_run(r, n, &l, c, &t, &e), 0);
     return t;
 }
@@ -96,6 +99,10 @@ static void test_times(void **state)
     t = run(none, 1, 4, 10, 100, &c);
     assert_float_equal(t.prompts, 11 + 11 + 6, 1e-9);
     assert_float_equal(t.answers, 0, 1e-9);
+    /* the longest starts first: then the two others run beside it */
+    const struct estimate_request uneven[] = {{20, 10, 3}, {20, 10, 3}, {20, 10, 5}};
+    t = run(uneven, 3, 2, 512, 100, &c);
+    assert_int_equal(t.n_steps, 6);
     /* contexts of 21, 22, 23, 24 against 11: a tenth of a second a position */
     c.attend = 0.1;
     c.context = 11;
