@@ -37,7 +37,7 @@ void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
 /* --- runs */
 struct setup {
     int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits, overlap, gather,
-        sample_forced, draft_most, draft_always, share_generated;
+        sample_forced, draft_most, draft_always, share_generated, longest_first;
     const struct drafter *drafter;
     struct prefix_store *store;
     enum kv_type kv;
@@ -64,6 +64,7 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
                                      .n_ctx = N_CTX,
                                      .prefix_cache = u->cache,
                                      .gather = u->gather,
+                                     .longest_first = u->longest_first,
                                      .overlap = u->overlap,
                                      .sample_forced = u->sample_forced,
                                      .draft_most = u->draft_most,

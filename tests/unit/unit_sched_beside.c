@@ -131,6 +131,32 @@ static void sequences_start_together(void **state)
     free_records(all, N);
 }
 
+/* One long answer behind short ones does not remain alone at the end. */
+static void the_longest_start_first(void **state)
+{
+    (void)state;
+    enum { N = 12, SHORT = 8, LONG = 40 };
+    struct record *all = simple_records(N, 8, SHORT);
+    uint64_t n_steps[2];
+    for (int i = 0; i < N; i++) all[i].request.sampling.ignore_eos = 1;
+    all[N - 1].request.max_tokens = LONG;
+    uint64_t *want = run_plain(NULL, all, N);
+    for (int longest_first = 0; longest_first < 2; longest_first++) {
+        const struct setup u = {.n_seqs = 4,
+                                .n_batch = 64,
+                                .threads = 1,
+                                .n_pages = 100,
+                                .max_logits = 8,
+                                .longest_first = longest_first};
+        n_steps[longest_first] = run(&u, all, N).n_steps;
+        expect_same(&u, all, N, want);
+    }
+    assert_true(n_steps[0] >= 2 * SHORT + LONG);
+    assert_true(n_steps[1] < LONG + SHORT);
+    free(want);
+    free_records(all, N);
+}
+
 static void an_abort_ends_every_choice_once(void **state)
 {
     (void)state;
@@ -514,6 +540,7 @@ int main(void)
         cmocka_unit_test(equal_prefixes_are_computed_once),
         cmocka_unit_test(a_long_prompt_does_not_hold_up_others),
         cmocka_unit_test(sequences_start_together),
+        cmocka_unit_test(the_longest_start_first),
         cmocka_unit_test(an_abort_ends_every_choice_once),
         cmocka_unit_test(an_abort_ends_choices_of_their_requests),
         cmocka_unit_test(no_token_may_come),
