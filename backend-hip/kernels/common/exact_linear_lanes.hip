@@ -7,7 +7,9 @@
  *
  * Where there is v_dot8, codes of 4 bits are multiplied as they lie, with nibbles of the integers
  * plus EXACT_OFFSET, so that none is negative: digit [row][chunk][nibble, the highest first][octet]
- * words. The offset times the sum of the codes is where the sums of all rows start. */
+ * words. The offset times the sum of the codes is where the sums of all rows start. Integers of 4
+ * bits (ACT_INT4) are one signed nibble, in the place of the first of two; their zero points are 8,
+ * so codes become signed nibbles, too. */
 
 /* Terms that a block keeps in shared memory. Few rows leave registers for more than two blocks a
  * unit. */
@@ -192,6 +194,30 @@ DEVICE void exact_lane_sums_of_nibbles(const struct exact_linear_args *a,
     }
 }
 
+/* exact_lane_sums() of integers of 4 bits: of codes less the zero point, as signed nibbles. */
+DEVICE void exact_lane_sums_of_low(const struct exact_linear_args *a, struct exact_lane_output *o,
+                                   const struct exact_lane_sub *s,
+                                   const struct exact_lane_sub *next,
+                                   struct exact_lane_codes *codes, const u32 x[8], int sum[8],
+                                   const int rows)
+{
+    const u8 *of_sub = (const u8 *)a->of.digit + (u32)(s->first * CHUNK);
+    UNROLL for (int m = 0; m < rows; m++) sum[m] = 0;
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        if (!i || i < s->n) UNROLL for (int m = 0; m < rows; m++)
+        {
+            u32 v[4];
+            uniform_words(of_sub + of_wave(x[m] * (u32)a->of.stride + (u32)(i * CHUNK)), 4, v);
+            UNROLL for (int j = 0; j < 4; j++) sum[m] = dot8_i4(codes->q[i][j], v[j], sum[m]);
+            await_4((u32 *)sum + m);
+            if (m % 2) no_mixing(); /* AMD has few scalar registers */
+        }
+        no_mixing();
+        exact_lane_load(o, next, i, codes, 0);
+    }
+}
+
 /* The input of row `row` of the block; of the first where there is none. */
 DEVICE u32 exact_lane_input(const struct exact_linear_args *a, struct exact_lane_output *o,
                             const struct exact_block_rows *r, int row)
@@ -212,10 +238,12 @@ DEVICE void exact_lane_terms(const struct exact_linear_args *a, struct exact_lan
                              const struct exact_block_rows *r, int sub,
                              const struct exact_lane_sub *s, const struct exact_lane_sub *next,
                              struct exact_lane_codes *codes, float *terms, int tiles,
-                             int digits, const int rows, const int pairs)
+                             int digits, const int rows, const int pairs, const int low)
 {
     int lane = thread() % EXACT_OUTPUTS;
     const struct exact_scale w = exact_lane_scale(o, s->meta, pairs);
+    if (low) UNROLL for (int i = 0; i < 4; i++) /* those that are not there, too: no condition */
+        UNROLL for (int j = 0; j < 4; j++) codes->q[i][j] ^= 0x88888888u;
     NO_UNROLL for (int tile = 0; tile < tiles; tile++)
     {
         struct exact_lane_sub then = *next;
@@ -224,16 +252,17 @@ DEVICE void exact_lane_terms(const struct exact_linear_args *a, struct exact_lan
         if (tile + 1 < tiles) then.n = 0;
         UNROLL for (int m = 0; m < rows; m++)
             x[m] = exact_lane_input(a, o, r, tile * rows + m);
-        if (HAS_DOT8 && !pairs)
+        if (low) exact_lane_sums_of_low(a, o, s, &then, codes, x, sum, rows);
+        else if (HAS_DOT8 && !pairs)
             exact_lane_sums_of_nibbles(a, o, s, &then, codes, x, sum, digits, rows);
         else exact_lane_sums(a, o, s, &then, codes, x, sum, digits, rows, pairs);
         UNROLL for (int m = 0; m < rows; m++)
         {
             u32 v[2];
             uniform_words(a->of.scaled + ((u32)(sub * a->of.rows) + x[m]), 2, v);
-            int of_row = (int)(v[1] << 8) >> 8; /* of 24 bits */
+            int integers = (int)(v[1] << 8) >> 8; /* of 24 bits */
             terms[EXACT_TERMS(rows) / tiles * tile + m * EXACT_OUTPUTS + lane] =
-                (float)(w.zero * of_row + sum[m]) * (f32_of(v[0]) * w.scale);
+                (float)(low ? sum[m] : w.zero * integers + sum[m]) * (f32_of(v[0]) * w.scale);
         }
     }
 }
@@ -265,7 +294,7 @@ DEVICE struct exact_lane_output exact_lane_output_of(const struct exact_linear_a
 /* Block x computes a->tiles tiles of rows, or of an expert's places, block y EXACT_OUTPUTS outputs
  * of a part: neighbouring blocks share weights. */
 DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, int digits, const int rows,
-                     const int pairs)
+                     const int pairs, const int low)
 {
     const int held = rows < 8 ? 1 : EXACT_ROW_TILES * rows * EXACT_OUTPUTS / THREADS;
     const int of_sub = rows * EXACT_OUTPUTS, tiles = rows < 8 ? 1 : a->tiles,
@@ -282,12 +311,21 @@ DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, int digits
     UNROLL for (int k = 0; k < held; k++) total[k] = 0;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
         int left = a->groups.n - sub0, n = left < pass ? left : pass;
-        NO_UNROLL for (int i = unit; i < n; i += EXACT_UNITS)
+        int i = unit; /* two loops: a branch within one would move the codes between registers */
+        if (low) NO_UNROLL for (; i < n && sub0 + i < a->of.low; i += EXACT_UNITS)
         {
             const struct exact_lane_sub next =
                 exact_lane_sub_of(a, &o, sub0 + i + EXACT_UNITS, pairs);
             exact_lane_terms(a, &o, &r, sub0 + i, &now, &next, &codes, terms + i * of_sub,
-                             tiles, digits, rows, pairs);
+                             tiles, digits, rows, pairs, 1);
+            now = next;
+        }
+        NO_UNROLL for (; i < n; i += EXACT_UNITS)
+        {
+            const struct exact_lane_sub next =
+                exact_lane_sub_of(a, &o, sub0 + i + EXACT_UNITS, pairs);
+            exact_lane_terms(a, &o, &r, sub0 + i, &now, &next, &codes, terms + i * of_sub,
+                             tiles, digits, rows, pairs, 0);
             now = next;
         }
         barrier();
@@ -319,8 +357,9 @@ DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, int digits
     ON_##images(KERNEL(name, struct exact_linear_args) {                                           \
         LDS(float, terms, EXACT_TERMS(rows));                                                      \
         const struct exact_linear_args *a = ARGS;                                                  \
-        if (a->groups.pairs) exact_q4(LATE_ARGS(a), terms, a->of.digits, rows, 1);                 \
-        else if (a->of.digits == 2) exact_q4(LATE_ARGS(a), terms, 2, rows, 0);                     \
-        else exact_q4(LATE_ARGS(a), terms, 1, rows, 0);                                            \
+        if (a->groups.pairs) exact_q4(LATE_ARGS(a), terms, a->of.digits, rows, 1, 0);              \
+        else if (a->of.digits == 2) exact_q4(LATE_ARGS(a), terms, 2, rows, 0, 0);                  \
+        else if (HAS_DOT8 && a->of.low) exact_q4(LATE_ARGS(a), terms, 1, rows, 0, 1);              \
+        else exact_q4(LATE_ARGS(a), terms, 1, rows, 0, 0);                                         \
     })
 #include "backend-hip/kernels/common/list.h"

@@ -141,15 +141,16 @@ DEVICE void exact_bytes_of(const int q[8], int two, u32 word[2][2])
 }
 
 /* 8 integers plus 128 (two digits: 32,768) as nibbles, the highest nibbles of all 8 first, the
- * inputs in the order of a word of codes: 0 2 4 6 1 3 5 7. */
-DEVICE void exact_nibbles_of(const int q[8], int two, u32 word[4])
+ * inputs in the order of a word of codes: 0 2 4 6 1 3 5 7. low: signed
+ * integers of 4 bits. */
+DEVICE void exact_nibbles_of(const int q[8], int two, int low, u32 word[4])
 {
     UNROLL for (int n = 0; n < 4; n++)
     {
         word[n] = 0;
         UNROLL for (int i = 0; i < 8; i++)
         {
-            u32 v = (u32)(q[i] + (two ? 32768 : 128)) << (two ? 0 : 8);
+            u32 v = (u32)(q[i] + (two ? 32768 : low ? 0 : 128)) << (two ? 0 : low ? 12 : 8);
             word[n] |= (v >> (12 - 4 * n) & 15) << (16 * (i % 2) + i / 2 * 4);
         }
     }
@@ -199,7 +200,7 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
     u8 *of_row = (u8 *)a->to.digit + (u64)row * (u64)(digits * a->to.stride);
     if (valid && nibbles) {
         u32 of_octet[4], *to = (u32 *)(of_row + index / CHUNK * CHUNK * digits) + octet % 4;
-        exact_nibbles_of(integers.of, digits == 2, of_octet);
+        exact_nibbles_of(integers.of, digits == 2, sub < a->to.low, of_octet);
         UNROLL for (int i = 0; i < 4; i++) if (i < 2 * digits) to[4 * i] = of_octet[i];
     } else if (valid) {
         UNROLL for (int d = 0; d < 2; d++) if (d < digits) *

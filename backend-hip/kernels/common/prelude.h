@@ -481,6 +481,19 @@ DEVICE u32 dot8_u4(u32 a, u32 b, u32 c)
 #endif
 }
 
+/* c + the sum of products of 8 signed nibbles. */
+DEVICE int dot8_i4(u32 a, u32 b, int c)
+{
+#if HAS_DOT8 && (defined(GFX11) || defined(GFX12))
+    return __builtin_amdgcn_sudot8(1, (int)a, 1, (int)b, c, 0);
+#elif HAS_DOT8
+    return __builtin_amdgcn_sdot8((int)a, (int)b, c, 0);
+#else
+    for (int i = 28; i >= 0; i -= 4) c += ((int)(a << i) >> 28) * ((int)(b << i) >> 28);
+    return c;
+#endif
+}
+
 /* n words from an address that is the same in all lanes of a wave, of memory that no thread of the
  * launch writes: by scalar loads on AMD. */
 DEVICE void uniform_words(const void *p, const int n, u32 *to)

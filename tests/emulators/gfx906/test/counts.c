@@ -17,26 +17,32 @@ static const struct counted {
     int rows, outputs, inputs, threads; /* of a block; inputs 0: all */
     double valu, conflicts;             /* at most; valu 0: no limit */
     int digits; /* of integer activations; 0: fp16 or fp32 ones */
+    int low;    /* 1: of 4 bits, but in the last two groups (ACT_INT4) */
 } counted[] = {
-    {"q4_decode_f16_1", 1, PANEL, 0, 256, 1.90, 0, 0},
-    {"q4_decode_f16_2", 2, PANEL, 0, 256, 1.26, 0, 0},
-    {"q4_decode_f16_4", 4, PANEL, 0, 256, 0.93, 0, 0},
-    {"q4_decode_f16_8", 8, PANEL, 0, 256, 0.78, 0, 0},
-    {"q4_decode_f32_1", 1, PANEL, 0, 256, 2.45, 0, 0},
-    {"q4_decode_f32_4", 4, PANEL, 0, 256, 1.50, 0, 0},
-    {"q4_prefill_f16", PREFILL_ROWS, 64, 0, 256, 0.65, 0, 0},
-    {"exact_q4_1", 1, EXACT_OUTPUTS, 0, 256, 0.59, 0, 1},
-    {"exact_q4_1", 1, EXACT_OUTPUTS, 0, 256, 0.86, 0, 2},
-    {"exact_q4_4", 4, EXACT_OUTPUTS, 0, 256, 0.39, 0, 1},
-    {"exact_q4_4", 4, EXACT_OUTPUTS, 0, 256, 0.66, 0, 2},
-    {"exact_q4_8", 8, EXACT_OUTPUTS, 0, 256, 0.35, 0, 1},
-    {"exact_q4_8", 8, EXACT_OUTPUTS, 0, 256, 0.63, 0, 2},
-    {"exact_q4_8", 16, EXACT_OUTPUTS, 0, 256, 0.35, 0, 1},
-    {"exact_q4_8", 16, EXACT_OUTPUTS, 0, 256, 0.62, 0, 2},
-    {"exact_q4_8", 32, EXACT_OUTPUTS, 0, 256, 0.35, 0, 1},
-    {"exact_q4_8", 32, EXACT_OUTPUTS, 0, 256, 0.62, 0, 2},
+    {"q4_decode_f16_1", 1, PANEL, 0, 256, 1.90, 0, 0, 0},
+    {"q4_decode_f16_2", 2, PANEL, 0, 256, 1.26, 0, 0, 0},
+    {"q4_decode_f16_4", 4, PANEL, 0, 256, 0.93, 0, 0, 0},
+    {"q4_decode_f16_8", 8, PANEL, 0, 256, 0.78, 0, 0, 0},
+    {"q4_decode_f32_1", 1, PANEL, 0, 256, 2.45, 0, 0, 0},
+    {"q4_decode_f32_4", 4, PANEL, 0, 256, 1.50, 0, 0, 0},
+    {"q4_prefill_f16", PREFILL_ROWS, 64, 0, 256, 0.65, 0, 0, 0},
+    {"exact_q4_1", 1, EXACT_OUTPUTS, 0, 256, 0.59, 0, 1, 0},
+    {"exact_q4_1", 1, EXACT_OUTPUTS, 0, 256, 0.86, 0, 2, 0},
+    {"exact_q4_4", 4, EXACT_OUTPUTS, 0, 256, 0.39, 0, 1, 0},
+    {"exact_q4_4", 4, EXACT_OUTPUTS, 0, 256, 0.66, 0, 2, 0},
+    {"exact_q4_8", 8, EXACT_OUTPUTS, 0, 256, 0.35, 0, 1, 0},
+    {"exact_q4_8", 8, EXACT_OUTPUTS, 0, 256, 0.63, 0, 2, 0},
+    {"exact_q4_8", 16, EXACT_OUTPUTS, 0, 256, 0.35, 0, 1, 0},
+    {"exact_q4_8", 16, EXACT_OUTPUTS, 0, 256, 0.62, 0, 2, 0},
+    {"exact_q4_8", 32, EXACT_OUTPUTS, 0, 256, 0.35, 0, 1, 0},
+    {"exact_q4_1", 1, EXACT_OUTPUTS, 0, 256, 0.39, 0, 1, 1},
+    {"exact_q4_4", 4, EXACT_OUTPUTS, 0, 256, 0.24, 0, 1, 1},
+    {"exact_q4_8", 8, EXACT_OUTPUTS, 0, 256, 0.21, 0, 1, 1},
+    {"exact_q4_8", 32, EXACT_OUTPUTS, 0, 256, 0.20, 0, 1, 1},
+    {"exact_q4_8", 32, EXACT_OUTPUTS, 0, 256, 0.62, 0, 2, 0},
 #define PAPER(name, images, of_block, smb, vml, ila)                                               \
-    {#name, of_block, PAPER_OUTPUTS(smb), PAPER_INPUTS *PAPER_SLICES(smb), PAPER_THREADS, 0, 8, 0},
+    {#name, of_block, PAPER_OUTPUTS(smb), PAPER_INPUTS * PAPER_SLICES(smb), PAPER_THREADS, 0, 8,   \
+     0,     0},
 #include "backend-hip/kernels/kernel_list.h"
 };
 
@@ -85,7 +91,7 @@ static int count(void *module, const struct counted *k, const struct memory *m, 
     struct exact_linear_args e = {
         .linear = a,
         .of = {m->x, (struct exact_scaled *)((char *)m->x + in * k->digits * k->rows), in,
-               k->digits, k->rows, 0},
+               k->digits, k->rows, 0, k->low, k->low ? in / GROUP - 2 : 0},
         .groups = {GROUP / CHUNK, 1, in / GROUP, in / CHUNK, 0},
         .tiles = k->rows > 8 ? k->rows / 8 : 1};
     size_t bytes = k->inputs ? sizeof p : k->digits ? sizeof e : sizeof a;
@@ -137,7 +143,8 @@ int print_counts(const char *build_dir, int in, int out)
                               s.bytes_loaded,  s.bytes_stored, s.atomics, s.lds_bytes,
                               s.lds_conflicts, s.barriers};
         printf("%s", counted[i].name);
-        if (counted[i].digits) printf("/%d/%d", counted[i].digits, counted[i].rows);
+        if (counted[i].low) printf("/int4/%d", counted[i].rows);
+        else if (counted[i].digits) printf("/%d/%d", counted[i].digits, counted[i].rows);
         printf("\t%d", counted[i].rows);
         for (int k = 0; k < COUNT(n); k++) printf("\t%llu", (unsigned long long)n[k]);
         printf("\t%u\t%u\n", s.vgprs, s.lds_size);
