@@ -89,10 +89,11 @@ int probe_peak_rate(const struct probe_peak *p, int n_threads, double *rate, str
     struct peak_job j = {p, 1000, calloc((size_t)n_threads, sizeof(double))};
     int rc = j.rate ? 0 : err_memory(e);
     *rate = 0;
-    for (double t = 0; !rc && t < 0.02; j.iterations *= 4) { /* long enough to time */
+    for (double t = 0; !rc; j.iterations *= 4) {
         double start = clock_thread();
         p->run(j.iterations);
         t = clock_thread() - start;
+        if (t >= 0.02) break; /* long enough to time */
     }
     for (int i = 0; i < PEAK_PASSES && !rc; i++) {
         double sum = 0;

@@ -100,8 +100,8 @@ $(BIN)/gfx906-kernels-%.co: $(GFX_SRC)/test/kernels.hip Makefile
 
 # --- the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
 FIBERS_SRC  := tests/emulators/fibers
-# Kernels are found by their names, so all are visible. -g1, lines only: for names of variables gcc takes as long as for everything else. Sanitized, those for CUDA take it twice as long
-# with -O2.
+# Kernels are found by their names, so all are visible. -g1, lines only: for names of variables gcc takes as long as for everything else. Sanitized, they take it up to twice as long
+# with -O2, more than their tests gain.
 FIBERS_O    := $(if $(SAN),-O1,-O2)
 define FIBERS_CC
 	@mkdir -p $(@D)
@@ -112,7 +112,6 @@ endef
 FIBERS_MATRIX := $B/fast/tests/emulators/fibers/fiber_matrix.o
 $(FIBERS_MATRIX): ALL_CFLAGS += -O3 -march=native -fno-strict-aliasing -fPIC
 FIBERS := $(BIN)/libhip-fibers.so
-$B/hip-fibers/%.o: FIBERS_O := -O2
 $B/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
 $(FIBERS): $(addprefix $B/hip-fibers/,fibers.o fiber_runtime.o fiber_kernels.o) $(FIBERS_MATRIX)
