@@ -172,6 +172,9 @@ static int check(const struct bench_options *o, struct err *e)
     if (o->model && (o->shape.n || o->layers))
         return err_set(e, "%s is of a model without a file (-m)",
                        o->shape.n ? "--shape" : "--layers");
+    for (int i = 0; i < o->act.n && o->given.mode == BENCH_OPS; i++)
+        if (!strcmp(o->act.v[i], "int4"))
+            return err_set(e, "--ops: has no linears with outliers, which --act int4 needs");
     if (o->schemas && !o->model) return err_set(e, "--schemas needs -m FILE");
     return most ? 0 : err_set(e, "nothing to measure: -p and -n are 0");
 }

@@ -328,6 +328,12 @@ static void schemas(void)
     check(p.code == 0 && strstr(p.out, "| 2 ") && strstr(p.out, "refused by: format 1"),
           "--schemas: a table", &p);
     process_free(&p);
+    RUN(&p, "--ops", "--act", "int4");
+    check(p.code == 2 && strstr(p.err, "--ops: has no linears with outliers"), "--ops int4", &p);
+    process_free(&p);
+    RUN(&p, "--act", "int4", "-p", "32", "-n", "0", "-r", "1", "--layers", "1");
+    check(p.code == 1 && strstr(p.err, "has no group of 8 bits for outliers"), "made-up int4", &p);
+    process_free(&p);
     RUN(&p, "--schemas", file);
     check(p.code == 2 && strstr(p.err, "--schemas needs -m FILE"), "--schemas without -m", &p);
     process_free(&p);
