@@ -115,7 +115,7 @@ int dbuf_fences_hold(struct side *s, const struct dbuf *b);
 void dbuf_free(struct side *s, struct dbuf *b);
 
 /* ---- operations over such buffers, compiled and run as a plan ---- */
-enum { TRIAL_OPS = 20, TRIAL_BUFFERS = 32, TRIAL_WEIGHTS = 32, TRIAL_KVS = 2, TRIAL_STATES = 2 };
+enum { TRIAL_OPS = 24, TRIAL_BUFFERS = 32, TRIAL_WEIGHTS = 32, TRIAL_KVS = 2, TRIAL_STATES = 2 };
 
 struct trial {
     struct op op[TRIAL_OPS];

@@ -10,6 +10,7 @@
 
 #include "backend-hip/hip.h"
 #include "core/base/dtype.h"
+#include "core/sample/weights.h"
 #include "core/step/kv_open.h"
 
 #include <math.h>
@@ -419,6 +420,18 @@ static void fill_pages(const struct fuse *f, struct rng *r, struct content *x)
     for (size_t i = 0; i < x->seat_bytes / 4; i++) ((float *)x->seats)[i] = rng_normal(r) * 0.01f;
 }
 
+/* The draw of the token at a position, the same beside others and alone. */
+static struct batch_sample draw_at(int pos, int row)
+{
+    struct rng r = {(uint64_t)pos};
+    return (struct batch_sample){.bits = rng_next(&r) >> 11,
+                                 .top_p = 1,
+                                 .scale = weights_scale(0.7),
+                                 .most = WEIGHTS_DEEPEST,
+                                 .row = row,
+                                 .repetition = 1};
+}
+
 /* The logits of the last row of each sequence, so of every generated row but where a sequence has
  * several. */
 static void set_logits(struct arena *a, struct rng *r, struct batch *b)
@@ -426,12 +439,14 @@ static void set_logits(struct arena *a, struct rng *r, struct batch *b)
     size_t bytes = (size_t)b->n_seqs * sizeof(int32_t);
     b->logit_row = arena_get(a, bytes);
     b->top_row = arena_get(a, bytes);
+    b->sample = arena_get(a, (size_t)b->n_seqs * sizeof *b->sample);
     for (int i = 0; i < b->n_seqs; i++) {
         b->logit_row[i] = b->seq_start[i + 1] - 1;
         b->top_row[i] = i;
+        b->sample[i] = draw_at(b->pos[b->logit_row[i]], i);
         b->n_decode_logits += b->logit_row[i] < b->n_decode;
     }
-    b->n_logits = b->n_top = b->n_seqs;
+    b->n_logits = b->n_top = b->n_samples = b->n_seqs;
     for (int i = 0; i < b->n_rows; i++) b->token[i] = rng_below(r, VOCAB);
 }
 

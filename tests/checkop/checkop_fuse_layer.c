@@ -370,6 +370,11 @@ static void add_tail(const struct fuse *f, struct trial *t, const struct numbers
     op = trial_op(t, OP_ARGMAX);
     op->in[0] = n->buffer[B_LOGITS];
     op->out[0] = n->buffer[B_BEST];
+    if (has(&f->c->v[f->v], "sample")) {
+        op = trial_op(t, OP_SAMPLE);
+        op->in[0] = n->buffer[B_LOGITS];
+        op->in[1] = op->out[0] = n->buffer[B_BEST];
+    }
     if (!has(&f->c->v[f->v], "top")) return;
     op = trial_op(t, OP_TOP);
     op->in[0] = n->buffer[B_LOGITS];
