@@ -194,28 +194,36 @@ DEVICE void exact_lane_sums_of_nibbles(const struct exact_linear_args *a,
     }
 }
 
+struct exact_lane_sum {
+    int of_row[8];
+};
+
 /* exact_lane_sums() of integers of 4 bits: of codes less the zero point, as signed nibbles. */
-DEVICE void exact_lane_sums_of_low(const struct exact_linear_args *a, struct exact_lane_output *o,
-                                   const struct exact_lane_sub *s,
-                                   const struct exact_lane_sub *next,
-                                   struct exact_lane_codes *codes, const u32 x[8], int sum[8],
-                                   const int rows)
+DEVICE struct exact_lane_sum exact_lane_sums_of_low(const struct exact_linear_args *a,
+                                                    struct exact_lane_output *o,
+                                                    const struct exact_lane_sub *s,
+                                                    const struct exact_lane_sub *next,
+                                                    struct exact_lane_codes *codes,
+                                                    const u32 x[8], const int rows)
 {
     const u8 *of_sub = (const u8 *)a->of.digit + (u32)(s->first * CHUNK);
-    UNROLL for (int m = 0; m < rows; m++) sum[m] = 0;
+    struct exact_lane_sum sum;
+    UNROLL for (int m = 0; m < rows; m++) sum.of_row[m] = 0;
     UNROLL for (int i = 0; i < 4; i++)
     {
         if (!i || i < s->n) UNROLL for (int m = 0; m < rows; m++)
         {
             u32 v[4];
             uniform_words(of_sub + of_wave(x[m] * (u32)a->of.stride + (u32)(i * CHUNK)), 4, v);
-            UNROLL for (int j = 0; j < 4; j++) sum[m] = dot8_i4(codes->q[i][j], v[j], sum[m]);
-            await_4((u32 *)sum + m);
+            UNROLL for (int j = 0; j < 4; j++)
+                sum.of_row[m] = dot8_i4(codes->q[i][j], v[j], sum.of_row[m]);
+            await_4((u32 *)sum.of_row + m);
             if (m % 2) no_mixing(); /* AMD has few scalar registers */
         }
         no_mixing();
         exact_lane_load(o, next, i, codes, 0);
     }
+    return sum;
 }
 
 /* The input of row `row` of the block; of the first where there is none. */
@@ -252,8 +260,10 @@ DEVICE void exact_lane_terms(const struct exact_linear_args *a, struct exact_lan
         if (tile + 1 < tiles) then.n = 0;
         UNROLL for (int m = 0; m < rows; m++)
             x[m] = exact_lane_input(a, o, r, tile * rows + m);
-        if (low) exact_lane_sums_of_low(a, o, s, &then, codes, x, sum, rows);
-        else if (HAS_DOT8 && !pairs)
+        if (low) {
+            const struct exact_lane_sum of = exact_lane_sums_of_low(a, o, s, &then, codes, x, rows);
+            UNROLL for (int m = 0; m < rows; m++) sum[m] = of.of_row[m];
+        } else if (HAS_DOT8 && !pairs)
             exact_lane_sums_of_nibbles(a, o, s, &then, codes, x, sum, digits, rows);
         else exact_lane_sums(a, o, s, &then, codes, x, sum, digits, rows, pairs);
         UNROLL for (int m = 0; m < rows; m++)
@@ -311,20 +321,20 @@ DEVICE void exact_q4(const struct exact_linear_args *a, float *terms, int digits
     UNROLL for (int k = 0; k < held; k++) total[k] = 0;
     for (int sub0 = 0; sub0 < a->groups.n; sub0 += pass) {
         int left = a->groups.n - sub0, n = left < pass ? left : pass;
-        int i = unit; /* two loops: a branch within one would move the codes between registers */
-        if (low) NO_UNROLL for (; i < n && sub0 + i < a->of.low; i += EXACT_UNITS)
+        int at = unit; /* two loops: a branch in one would move the codes between registers */
+        if (low) NO_UNROLL for (; at < n && sub0 + at < a->of.low; at += EXACT_UNITS)
         {
             const struct exact_lane_sub next =
-                exact_lane_sub_of(a, &o, sub0 + i + EXACT_UNITS, pairs);
-            exact_lane_terms(a, &o, &r, sub0 + i, &now, &next, &codes, terms + i * of_sub,
+                exact_lane_sub_of(a, &o, sub0 + at + EXACT_UNITS, pairs);
+            exact_lane_terms(a, &o, &r, sub0 + at, &now, &next, &codes, terms + at * of_sub,
                              tiles, digits, rows, pairs, 1);
             now = next;
         }
-        NO_UNROLL for (; i < n; i += EXACT_UNITS)
+        NO_UNROLL for (; at < n; at += EXACT_UNITS)
         {
             const struct exact_lane_sub next =
-                exact_lane_sub_of(a, &o, sub0 + i + EXACT_UNITS, pairs);
-            exact_lane_terms(a, &o, &r, sub0 + i, &now, &next, &codes, terms + i * of_sub,
+                exact_lane_sub_of(a, &o, sub0 + at + EXACT_UNITS, pairs);
+            exact_lane_terms(a, &o, &r, sub0 + at, &now, &next, &codes, terms + at * of_sub,
                              tiles, digits, rows, pairs, 0);
             now = next;
         }
