@@ -110,32 +110,49 @@ struct drawn_rows {
     struct batch b;
 };
 
-/* best [rows]: the argmax of each row, then the tokens. */
-static void run_sample(struct check *c, int v, const char *name, const struct drawn_rows *d,
-                       int32_t *best)
+static struct dbuf draw(struct side *s, struct arena *a, const struct drawn_rows *d,
+                        const int32_t *best, struct dbuf *dx)
 {
     const int rows = d->rows, vocab = d->vocab;
-    struct side s;
-    struct arena a = {0};
-    side_open(&s, &c->v[v], 3, plain_config(rows));
-    struct batch b = make_plain_batch(&a, rows, rows);
+    struct batch b = make_plain_batch(a, rows, rows);
     b.sample = d->b.sample;
     b.change = d->b.change;
     b.n_samples = d->b.n_samples;
     b.n_changes = d->b.n_changes;
     b.logit_row = b.pos;
     b.n_logits = rows;
-    struct dbuf dx = dbuf_from(&s, d->x, (size_t)rows * (size_t)vocab * 4),
-                di = dbuf_from(&s, best, (size_t)rows * 4);
+    *dx = dbuf_from(s, d->x, (size_t)rows * (size_t)vocab * 4);
+    struct dbuf di = dbuf_from(s, best, (size_t)rows * 4);
     struct trial t = {0};
     struct op *op = trial_op(&t, OP_SAMPLE);
-    op->in[0] = trial_buffer(&t, dx.d, ROWS_LOGITS, (size_t)vocab * 4);
+    op->in[0] = trial_buffer(&t, dx->d, ROWS_LOGITS, (size_t)vocab * 4);
     op->in[1] = op->out[0] = trial_buffer(&t, di.d, ROWS_LOGITS, 4);
-    trial_run(&t, &s, &b, 0);
-    dbuf_get(&s, &di, best);
-    compare_fences(c, v, name, "output", &s, &di);
-    dbuf_free(&s, &dx);
-    dbuf_free(&s, &di);
+    trial_run(&t, s, &b, 0);
+    return di;
+}
+
+/* best [rows]: the argmax of each row, then the tokens. Before that the device draws by each
+ * other's parameters: nothing of it may be left. */
+static void run_sample(struct check *c, int v, const char *name, const struct drawn_rows *d,
+                       int32_t *best)
+{
+    struct side s;
+    struct arena a = {0};
+    struct drawn_rows other = *d;
+    size_t n = (size_t)d->b.n_samples;
+    other.b.sample = arena_get(&a, (n + 1) * sizeof *other.b.sample);
+    for (size_t i = 0; i < n; i++) {
+        other.b.sample[i] = d->b.sample[(i + 1) % n];
+        other.b.sample[i].row = d->b.sample[i].row;
+    }
+    side_open(&s, &c->v[v], 3, plain_config(d->rows));
+    struct dbuf dx[2], di[2] = {draw(&s, &a, &other, best, &dx[0]), draw(&s, &a, d, best, &dx[1])};
+    dbuf_get(&s, &di[1], best);
+    compare_fences(c, v, name, "output", &s, &di[1]);
+    for (int i = 0; i < 2; i++) {
+        dbuf_free(&s, &dx[i]);
+        dbuf_free(&s, &di[i]);
+    }
     side_close(&s);
     arena_free(&a);
 }

@@ -419,13 +419,13 @@ DEVICE void sample_cut_listed(struct sample_lds *l, struct sample_row *r,
     if (cuts & CUTS_SHARE) sample_rank(l, r, n, 1, sample_mass(d->top_p, total) - 1);
 }
 
-/* A thread's part of its group's span: what is kept of the members, and the sum of the classes
- * before. */
+/* A thread's part of its group's span: what is kept of the members, and what the span's block has
+ * summed, where members are not all that may be kept. */
 DEVICE u64 sample_sum_listed(const struct sample_lds *l, const struct sample_row *r,
-                             const struct sample_slot *slot, int n)
+                             const struct sample_slot *slot, int n, int is_whole)
 {
     int t = thread(), span = sample_span(r), group = t / SAMPLE_GROUP;
-    int is_first = t % SAMPLE_GROUP == 0 && group < r->n_spans && !slot->is_whole;
+    int is_first = t % SAMPLE_GROUP == 0 && group < r->n_spans && !is_whole;
     u64 sum = is_first ? slot->span_sum[group] : 0;
     for (int i = t % SAMPLE_GROUP; i < n; i += SAMPLE_GROUP) {
         const struct sample_member *m = &l->as.member[i];
@@ -438,18 +438,18 @@ DEVICE u64 sample_sum_listed(const struct sample_lds *l, const struct sample_row
 DEVICE int sample_finish(struct sample_lds *l, struct sample_row *r, const struct sample_draw *d,
                          struct sample_slot *slot, int n_spans, int cuts)
 {
-    int t = thread(), n = cuts ? slot->n_listed : 0;
+    int t = thread(), n = cuts ? slot->n_listed : 0, is_whole = cuts && slot->is_whole;
     r->n_spans = n_spans;
     if ((u32)t < (u32)n) l->as.member[t] = slot->listed[t];
     barrier();
-    if (cuts && slot->is_whole) {
+    if (is_whole) {
         sample_cut_listed(l, r, d, n, cuts, slot->total);
     } else if (cuts) {
         u64 target = cuts == CUTS_SHARE ? sample_mass(d->top_p, slot->total) - 1
                                         : (u64)d->top_k - 1;
         sample_rank(l, r, n, cuts == CUTS_SHARE, target - slot->before);
     }
-    return sample_draw_token(l, r, d->bits, sample_sum_listed(l, r, slot, n));
+    return sample_draw_token(l, r, d->bits, sample_sum_listed(l, r, slot, n, is_whole));
 }
 
 KERNEL(sample_rows, struct sample_args)
