@@ -11,12 +11,13 @@
  *  ACT_I16   integers of about 15 bits (two int8 digits) with a scale for each row and sub-group of
  *            at most 128 inputs; the sum of their products with the codes is exact
  *  ACT_INT8  the same with integers of 8 bits (one digit)
- *  ACT_INT4  int8, but that groups of a linear with outliers (core/step/linear.h) other than its
- * last two take integers of 4 bits, -8 to 7, with scales for nine tenths of the largest magnitude:
- * Atom's W4A4. Linears whose codes all have 8 bits have it as ACT_INT8, others not at all ACT_F16
- * fp16 with a power of two for each row, which brings the row's largest magnitude into [2^14,
- * 2^15); the products are summed in fp32 With integers attention over KV_INT8 is in integers, too.
- */
+ *  ACT_F16   fp16 with a power of two for each row, which brings the row's largest magnitude into
+ *            [2^14, 2^15); the products are summed in fp32
+ *  ACT_INT4  int8, but groups of a linear with outliers (core/step/linear.h) other than its last
+ *            two take integers of 4 bits, -8 to 7, with scales for nine tenths of the largest
+ *            magnitude (Atom, Zhao et al. 2024); linears whose codes all have 8 bits as ACT_INT8,
+ *            others not at all
+ * With integers attention over KV_INT8 is in integers, too. */
 enum act { ACT_F32, ACT_I16, ACT_INT8, ACT_F16, ACT_INT4, ACT_TYPES };
 
 struct act_format {
