@@ -98,7 +98,7 @@ DEVICE void sample_locate(struct sample_lds *l, u64 value, u64 target)
     barrier();
     if (t < SAMPLE_THREADS / SAMPLE_GROUP) {
         u64 sum = 0;
-        for (int i = 0; i < SAMPLE_GROUP; i++) sum += l->sum[t * SAMPLE_GROUP + i];
+        UNROLL_4 for (int i = 0; i < SAMPLE_GROUP; i++) sum += l->sum[t * SAMPLE_GROUP + i];
         l->group[t] = sum;
     }
     barrier();
@@ -115,7 +115,7 @@ DEVICE void sample_locate(struct sample_lds *l, u64 value, u64 target)
         if (i < SAMPLE_THREADS) l->at = i;
         l->before = before;
         u64 total = 0;
-        for (g = 0; g < SAMPLE_THREADS / SAMPLE_GROUP; g++) total += l->group[g];
+        UNROLL_4 for (g = 0; g < SAMPLE_THREADS / SAMPLE_GROUP; g++) total += l->group[g];
         l->total = total;
     }
     barrier();
@@ -397,7 +397,7 @@ DEVICE u64 sample_first_class(struct sample_lds *l, const struct sample_draw *d,
 DEVICE void sample_cut_row(struct sample_lds *l, struct sample_row *r, const struct sample_draw *d,
                            int cuts)
 {
-    for (int by_weight = 0; by_weight < 2; by_weight++) {
+    NO_UNROLL for (int by_weight = 0; by_weight < 2; by_weight++) {
         if (!(cuts & 1 << by_weight)) continue;
         sample_histogram(l, r, 52, 0);
         u64 target = sample_first_class(l, d, by_weight);
