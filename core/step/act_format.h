@@ -15,7 +15,7 @@
  *            [2^14, 2^15); the products are summed in fp32
  *  ACT_INT4  int8, but groups of a linear with outliers (core/step/linear.h) other than its last
  *            two take integers of 4 bits, -8 to 7, with scales for nine tenths of the largest
- *            magnitude (Atom, Zhao et al. 2024); linears whose codes all have 8 bits as ACT_INT8,
+ *            magnitude (Atom, Zhao et al. 2023); linears whose codes all have 8 bits as ACT_INT8,
  *            others not at all
  * With integers attention over KV_INT8 is in integers, too. */
 enum act { ACT_F32, ACT_I16, ACT_INT8, ACT_F16, ACT_INT4, ACT_TYPES };
