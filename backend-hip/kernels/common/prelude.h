@@ -238,7 +238,7 @@ DEVICE void barrier(void) { fiber_barrier(); }
 DEVICE int take_numbers(int *counter, int n)
 {
     int first = *counter;
-    *counter += n;
+    *counter = (int)((u32)first + (u32)n);
     return first;
 }
 DEVICE int take_of_all(int *counter, int n) { return take_numbers(counter, n); }
