@@ -173,7 +173,7 @@ DEVICE void sample_find_class(struct sample_lds *l, int by_weight, u64 target)
         l->n_digit = l->as.histogram.count[2 * t + second];
         if (second) l->before += first;
     }
-    if (l->at < 0 && t == 0) l->digit = -1;
+    if (l->at < 0 && t == 0) l->digit = -1, l->n_digit = 0;
     barrier();
 }
 
