@@ -135,11 +135,15 @@ static const char *hip_describe(const struct be *be)
 
 const char *hip_device_name(const struct be *be) { return ((const struct hip *)be)->device->name; }
 
+static size_t change_ints(const struct batch *b)
+{
+    return (size_t)b->n_changes * (sizeof *b->change / sizeof(int32_t));
+}
+
 /* The changes come last: how many there are is no matter of the shape. Returns their size. */
 static size_t fill_changes(struct hip *h, const struct batch *b, size_t at)
 {
-    size_t n = (size_t)b->n_changes * (sizeof *b->change / sizeof(int32_t));
-    CHECK(b->n_changes <= BATCH_CHANGES);
+    size_t n = change_ints(b);
     if (n) memcpy(h->batch_copy + at, b->change, n * sizeof(int32_t));
     h->shape.d_change = (const struct sample_change_of *)(const void *)(h->d_batch + at);
     return n;
@@ -184,8 +188,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->block_table, &s->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
     size_t n = hip_most_tiles(b->n_rows, b->n_seqs) + (size_t)b->n_decode * (size_t)s->n_splits +
-               hip_open_ints(&h->config) +
-               (size_t)b->n_changes * (sizeof *b->change / sizeof(int32_t));
+               hip_open_ints(&h->config) + change_ints(b);
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     CHECK(n <= hip_batch_ints(&h->config));
     n = 0;

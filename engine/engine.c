@@ -395,20 +395,30 @@ static int open_sized(struct engine *g, const struct forward_options *f,
     return sched_open(&g->sched, &g->forward, &with_store, e);
 }
 
+/* What steps of so many sequences take. */
+static struct forward_options steps_of(struct engine *g, int n_seqs)
+{
+    struct forward_options f = forward_of(g);
+    int logits = (int)(LOGITS_BYTES / ((size_t)g->model.config.vocab * sizeof(float)));
+    f.max_rows = larger(g->o->n_batch, n_seqs);
+    f.max_logits = larger(logits < f.max_rows ? logits : f.max_rows, n_seqs);
+    f.max_seqs = n_seqs;
+    f.max_pages = kv_pages(engine_context(g));
+    f.hidden = g->hidden;
+    return f;
+}
+
 /* Sequences that run at once: more than the default where a GPU's memory holds so many of usual
  * lengths. A model with states keeps one of each sequence. */
 static int choose_seqs(struct engine *g, struct err *e)
 {
     enum { USUAL = 768 }; /* positions */
     const struct engine_options *o = g->o;
-    struct forward_options f = forward_of(g);
     struct forward_need need;
     uint64_t bytes;
     g->n_seqs = o->n_seqs;
     if (o->most_seqs <= o->n_seqs || o->n_pages || o->memory || placement_asks(o)) return 0;
-    f.max_rows = o->n_batch;
-    f.max_logits = f.max_seqs = o->most_seqs;
-    f.max_pages = kv_pages(engine_context(g));
+    const struct forward_options f = steps_of(g, o->most_seqs);
     forward_need(&g->model, g->entry->ops, &f, &need);
     if (need.state) return 0;
     if (forward_available(g->entry->ops, &f, &bytes, e)) return -1;
@@ -423,22 +433,14 @@ int engine_open(struct engine *g, struct err *e)
     const struct backend *ops = g->entry->ops;
     engine_say_context(g);
     if (choose_seqs(g, e)) return -1;
-    int rows = o->n_batch > g->n_seqs ? o->n_batch : g->n_seqs,
-        logits = (int)(LOGITS_BYTES / ((size_t)g->model.config.vocab * sizeof(float))),
-        context = kv_pages(engine_context(g));
-    if (logits > rows) logits = rows;
-    struct forward_options f = forward_of(g);
-    f.max_rows = rows;
-    f.max_logits = logits > g->n_seqs ? logits : g->n_seqs;
-    f.max_seqs = g->n_seqs;
-    f.max_pages = context;
-    f.hidden = g->hidden;
+    struct forward_options f = steps_of(g, g->n_seqs);
+    const int context = f.max_pages;
     int64_t most = o->n_pages ? o->n_pages : (int64_t)context * (g->n_seqs + 1);
     struct placement_room room = {.least_pages = o->n_pages ? o->n_pages : context,
                                   .most_pages = most < 1 << 28 ? (int)most : 1 << 28,
                                   .n_states = g->n_seqs + FEWEST_SNAPSHOTS};
     const struct sched_options s = {.n_seqs = g->n_seqs,
-                                    .n_batch = rows,
+                                    .n_batch = f.max_rows,
                                     .n_ctx = engine_context(g),
                                     .prefix_cache = !o->no_prefix_cache,
                                     .longest_first = g->longest_first,

@@ -288,7 +288,8 @@ static void choose_image(struct hip_device *d)
             struct err e = {0};
             char *object = hip_image_unpack(m, &e);
             if (object && load_image(d, m, object, &e)) {
-                d->image = m->arch; /* the object stays allocated: some runtimes read it later */
+                d->image = m->arch;
+                d->object = object;
                 return;
             }
             free(object);
@@ -316,7 +317,8 @@ static void compile_image(struct hip_device *d, int seconds)
         free(object);
         return;
     }
-    d->image = d->arch; /* the object stays allocated here, too */
+    d->image = d->arch;
+    d->object = object;
 }
 
 static int device_open(struct hip_device **device, const struct hip_library *l, int ordinal,

@@ -26,6 +26,7 @@ struct hip_device {
     char why[400];     /* no image fits: why compiling failed; else "" */
     size_t shared;     /* most shared memory of a block that a kernel may ask for; 0: not known */
     void *module;      /* of a code object; PTX has one for each kernel that is used */
+    void *object;      /* the image: stays allocated, because some runtimes read it later */
     const char *text;   /* of PTX, NULL: the image is a code object */
     const char **entry; /* where its kernels begin, [n_entries], and its end */
     int n_entries;

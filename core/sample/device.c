@@ -5,14 +5,14 @@
 
 #include <math.h>
 
-int sampler_is_for_device(const struct sampler_params *p, int n_generated, int *changes)
+/* Whether a device has all steps of the choice. */
+static int is_for_device(const struct sampler_params *p)
 {
-    *changes = sampler_penalizes(p) || p->n_bias || n_generated < p->min_tokens;
-    if (sampler_chains(p) || sampler_forbids(p) || p->dry.multiplier != 0) return 0;
-    return p->temperature >= sampler_greedy ? p->typical_p >= 1 : *changes;
+    return !sampler_chains(p) && !sampler_forbids(p) && p->dry.multiplier == 0 &&
+           (p->temperature < sampler_greedy || p->typical_p >= 1);
 }
 
-/* The changes of a choice: those before `n` are there. */
+/* The changes of a choice. */
 struct changes {
     struct sampler *s;
     struct batch_change *at; /* [room] */
@@ -68,19 +68,19 @@ int sampler_describe(struct sampler *s, const struct sampler_context *c, struct 
 {
     const struct sampler_params *p = c->params;
     struct changes h = {s, change, 0, room};
-    int changes, greedy = p->temperature < sampler_greedy;
-    if (!sampler_is_for_device(p, c->n_generated, &changes)) return 0;
-    int rc = changes ? add_all(&h, c) : 0;
+    if (!is_for_device(p)) return 0;
+    int rc = sampler_adjusts(p, c->n_generated) ? add_all(&h, c) : 0;
     for (int i = 0; i < h.n; i++) s->seen[change[i].id] = 0;
     if (rc) return 0;
-    *out = (struct batch_sample){.bits = sampler_bits(c, 0),
-                                 .top_p = p->top_p,
-                                 .scale = greedy ? 0 : weights_scale(p->temperature),
-                                 .most = sampler_most_depth(p),
-                                 .top_k = p->top_k,
-                                 .n_changes = h.n,
-                                 .repetition = (float)p->repetition_penalty,
-                                 .frequency = (float)p->frequency_penalty,
-                                 .presence = (float)p->presence_penalty};
+    *out = (struct batch_sample){
+        .bits = sampler_bits(c, 0),
+        .top_p = p->top_p,
+        .scale = p->temperature < sampler_greedy ? 0 : weights_scale(p->temperature),
+        .most = sampler_most_depth(p),
+        .top_k = p->top_k,
+        .n_changes = h.n,
+        .repetition = (float)p->repetition_penalty,
+        .frequency = (float)p->frequency_penalty,
+        .presence = (float)p->presence_penalty};
     return 1;
 }

@@ -137,9 +137,6 @@ enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated
  * words), or the changes do not fit. Tokens that are not known yet (negative) are no tokens. */
 int sampler_describe(struct sampler *s, const struct sampler_context *c, struct batch_sample *out,
                      struct batch_change *change, int room);
-/* 1 if sampler_describe may succeed; *changes: with changes, for which the tokens before must be
- * known. */
-int sampler_is_for_device(const struct sampler_params *p, int n_generated, int *changes);
 /* 1 if allowed or bad may forbid a token. */
 int sampler_forbids(const struct sampler_params *p);
 /* Applies to logits [vocab] allowed, bad, min_tokens, logit_bias, and the penalties and DRY where

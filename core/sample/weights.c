@@ -4,18 +4,12 @@
 /* 2^-f = 1 - f q(f) for f in [0, 1]: q [DEGREE] in units of 2^-32, signs in turn, a minimax fit
  * with a relative error of 4.4e-11 */
 enum { DEGREE = 7 };
-#define Q0 2977044458u
-#define Q1 1031764650u
-#define Q2 238385494u
-#define Q3 41298234u
-#define Q4 5702267u
-#define Q5 632021u
-#define Q6 46333u
+static const uint64_t q_of[DEGREE] = {2977044458u, 1031764650u, 238385494u, 41298234u,
+                                      5702267u,    632021u,     46333u};
 static const uint64_t LOG2_E = 3098164009u; /* 2^31 / ln 2 */
 
 uint64_t weights_of(int32_t depth)
 {
-    static const uint32_t q_of[DEGREE] = {Q0, Q1, Q2, Q3, Q4, Q5, Q6};
     uint64_t t = (uint32_t)depth * LOG2_E, f = (t >> 25) & UINT32_MAX, q = q_of[DEGREE - 1];
     for (int i = DEGREE - 2; i >= 0; i--) q = q_of[i] - (q * f >> 32);
     return (((1ull << 32) - (q * f >> 32)) << 12) >> (t >> 57);
@@ -32,24 +26,24 @@ static void weigh_each(const float *x, int n, const struct weighing *w, int32_t 
 }
 
 #if defined(__x86_64__)
-/* Four depths as 64-bit numbers. */
-OF_FOURS __m256i weigh_four(__m256i d)
-{
-    const __m256i one = _mm256_set1_epi64x(1ll << 32), low = _mm256_set1_epi64x(UINT32_MAX);
-    __m256i t = _mm256_mul_epu32(d, _mm256_set1_epi64x((long long)LOG2_E));
-    __m256i f = _mm256_and_si256(_mm256_srli_epi64(t, 25), low), q = _mm256_set1_epi64x(Q6);
-#define STEP(c)                                                                                    \
-    q = _mm256_sub_epi64(_mm256_set1_epi64x(c), _mm256_srli_epi64(_mm256_mul_epu32(q, f), 32))
-    STEP(Q5);
-    STEP(Q4);
-    STEP(Q3);
-    STEP(Q2);
-    STEP(Q1);
-    STEP(Q0);
-#undef STEP
-    q = _mm256_sub_epi64(one, _mm256_srli_epi64(_mm256_mul_epu32(q, f), 32));
-    return _mm256_srlv_epi64(_mm256_slli_epi64(q, 12), _mm256_srli_epi64(t, 57));
-}
+/* Weights of depths, 64-bit numbers in the lanes of a vector: weights_of in each. MULTIPLY is the
+ * instruction for products of the low halves. */
+typedef uint64_t of_four __attribute__((vector_size(32)));
+typedef uint64_t of_eight __attribute__((vector_size(64)));
+#define WEIGH(NAME, OF_LANES, TYPE, VECTOR, MULTIPLY)                                              \
+    OF_LANES TYPE NAME(TYPE depth)                                                                 \
+    {                                                                                              \
+        const TYPE none = {0};                                                                     \
+        TYPE t = (TYPE)MULTIPLY((VECTOR)depth, (VECTOR)(none + LOG2_E));                           \
+        TYPE f = (t >> 25) & UINT32_MAX, q = none + q_of[DEGREE - 1];                              \
+        for (int i = DEGREE - 2; i >= 0; i--)                                                      \
+            q = q_of[i] - ((TYPE)MULTIPLY((VECTOR)q, (VECTOR)f) >> 32);                            \
+        q = (1ull << 32) - ((TYPE)MULTIPLY((VECTOR)q, (VECTOR)f) >> 32);                           \
+        return (q << 12) >> (t >> 57);                                                             \
+    }
+WEIGH(weigh_four, OF_FOURS, of_four, __m256i, _mm256_mul_epu32)
+WEIGH(weigh_eight, OF_EIGHTS, of_eight, __m512i, _mm512_mul_epu32)
+#undef WEIGH
 
 __attribute__((target("avx2"))) static int
 weigh_fours(const float *x, int n, const struct weighing *w, int32_t *depth, uint64_t *weight)
@@ -65,28 +59,10 @@ weigh_fours(const float *x, int n, const struct weighing *w, int32_t *depth, uin
         for (int j = 0; j < 2; j++) {
             __m128i half = j ? _mm256_extracti128_si256(d, 1) : _mm256_castsi256_si128(d);
             _mm256_storeu_si256((__m256i *)(weight + i + 4 * j),
-                                weigh_four(_mm256_cvtepu32_epi64(half)));
+                                (__m256i)weigh_four((of_four)_mm256_cvtepu32_epi64(half)));
         }
     }
     return i;
-}
-
-OF_EIGHTS __m512i weigh_eight(__m512i d)
-{
-    const __m512i one = _mm512_set1_epi64(1ll << 32), low = _mm512_set1_epi64(UINT32_MAX);
-    __m512i t = _mm512_mul_epu32(d, _mm512_set1_epi64((long long)LOG2_E));
-    __m512i f = _mm512_and_si512(_mm512_srli_epi64(t, 25), low), q = _mm512_set1_epi64(Q6);
-#define STEP(c)                                                                                    \
-    q = _mm512_sub_epi64(_mm512_set1_epi64(c), _mm512_srli_epi64(_mm512_mul_epu32(q, f), 32))
-    STEP(Q5);
-    STEP(Q4);
-    STEP(Q3);
-    STEP(Q2);
-    STEP(Q1);
-    STEP(Q0);
-#undef STEP
-    q = _mm512_sub_epi64(one, _mm512_srli_epi64(_mm512_mul_epu32(q, f), 32));
-    return _mm512_srlv_epi64(_mm512_slli_epi64(q, 12), _mm512_srli_epi64(t, 57));
 }
 
 __attribute__((target("avx512f,avx512dq"))) static int
@@ -103,8 +79,8 @@ weigh_eights(const float *x, int n, const struct weighing *w, int32_t *depth, ui
         _mm512_storeu_si512(depth + i, d);
         __m512i a = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(d)),
                 b = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(d, 1));
-        _mm512_storeu_si512(weight + i, weigh_eight(a));
-        _mm512_storeu_si512(weight + i + 8, weigh_eight(b));
+        _mm512_storeu_si512(weight + i, (__m512i)weigh_eight((of_eight)a));
+        _mm512_storeu_si512(weight + i + 8, (__m512i)weigh_eight((of_eight)b));
     }
     return i;
 }

@@ -1,7 +1,7 @@
 /* batch_faults.c: a batch survives what machines do: it is killed at any byte it writes, loses
  * power with every write that was not brought to disk, and has each write, sync, rename, open and
  * allocation fail once. After each the same command must give the bytes of an undisturbed run.
- * Works on models/demo; usage: batch_faults BUILD_DIR [--few].
+ * Works on models/demo; usage: batch_faults BUILD_DIR.
  *
  * The batch mode is linked into this program with its system calls and allocations wrapped
  * (Makefile: -Wl,--wrap); every run is a forked child. The clock is wrapped too, so that the
@@ -23,15 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How many kills there are, the first of three ways to lose power, the steps from one occurrence at
- * a place, and from one allocation, to the next. Few where each run takes several times as long
- * (sanitized), and with --few: with one processor, where a run, of one thread in any case, does the
- * same. */
-struct tries {
-    int kills, first_variant, next_occurrence, allocation_step;
-};
-static const struct tries few = {20, 2, 15, 17}, all = {200, 0, 1, 1};
-static struct tries tries;
+#ifdef __SANITIZE_ADDRESS__
+/* each run takes several times as long */
+enum { N_KILLS = 20, FIRST_VARIANT = 2, NEXT_OCCURRENCE = 15, ALLOCATION_STEP = 17 };
+#else
+enum { N_KILLS = 200, FIRST_VARIANT = 0, NEXT_OCCURRENCE = 1, ALLOCATION_STEP = 1 };
+#endif
 enum {
     KILLED = 99,
     MAX_OPS = 4096,
@@ -541,7 +538,7 @@ static void power_loss(const char *output, const char *want, size_t n_want)
     memcpy(bytes, shared->arena, shared->arena_used);
     size_t n_bytes = shared->arena_used;
     for (int k = 0; k <= n; k++)
-        for (int variant = tries.first_variant; variant < 3; variant++) {
+        for (int variant = FIRST_VARIANT; variant < 3; variant++) {
             struct disk d = {0};
             memcpy(shared->arena, bytes, n_bytes);
             for (int i = 0; i < k; i++) replay(&d, &log[i]);
@@ -567,7 +564,7 @@ static void power_loss(const char *output, const char *want, size_t n_want)
                        10 * k + variant);
         }
     check_code(n_placed > 3, "power is lost after the output was in its place", n_placed);
-    printf("power lost after each of %d changes on disk, in %d ways\n", n, 3 - tries.first_variant);
+    printf("power lost after each of %d changes on disk, in %d ways\n", n, 3 - FIRST_VARIANT);
 }
 
 /* One line on stderr says what failed. */
@@ -619,8 +616,7 @@ static void failing_allocations(const char *output, const char *want, size_t n_w
     int n = shared->n_sites, n_runs = 0;
     memcpy(sites, shared->site, sizeof sites);
     for (int i = 0; i < n; i++)
-        for (uint64_t at = 1; at <= sites[i].n;
-             at += (uint64_t)tries.next_occurrence * (1 + at / 2)) {
+        for (uint64_t at = 1; at <= sites[i].n; at += NEXT_OCCURRENCE * (1 + at / 2)) {
             new_directory();
             plan_nothing();
             shared->fail_caller = sites[i].caller;
@@ -663,7 +659,7 @@ static void each_allocation(const char *output)
     snprintf(path, sizeof path, "%s/%s", watched, output);
     char *want = read_file(path, &n_want);
     uint64_t n = shared->n_allocations;
-    for (uint64_t k = 1; k <= n; k += (uint64_t)tries.allocation_step) {
+    for (uint64_t k = 1; k <= n; k += ALLOCATION_STEP) {
         new_directory();
         plan_nothing();
         shared->fail_allocation = k;
@@ -703,10 +699,6 @@ int main(int argc, char **argv)
     struct process p;
     size_t n_plain, n_packed;
     if (argc < 2 || !mkdtemp(dir)) return 2;
-    tries = argc > 2 && !strcmp(argv[2], "--few") ? few : all;
-#ifdef __SANITIZE_ADDRESS__
-    tries = few;
-#endif
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return 2;
     snprintf(convert, sizeof convert, "%s/opt4gptq-convert", argv[1]);
@@ -727,8 +719,8 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/out.gz", watched);
     char *packed = read_file(path, &n_packed);
 
-    kills("out.jsonl", plain, n_plain, tries.kills - tries.kills / 4);
-    kills("out.gz", packed, n_packed, tries.kills / 4);
+    kills("out.jsonl", plain, n_plain, N_KILLS - N_KILLS / 4);
+    kills("out.gz", packed, n_packed, N_KILLS / 4);
     power_loss("out.jsonl", plain, n_plain);
     failing_calls("out.jsonl", plain, n_plain);
     failing_allocations("out.jsonl", plain, n_plain);

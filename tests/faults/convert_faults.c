@@ -1,8 +1,8 @@
 /* convert_faults.c: the converter, and opening its files, when allocations and system calls fail.
  * Each allocation fails once, and from there on; each system call fails once; the process is killed
  * at each change on disk. What is done in spite of it has the bytes of an undisturbed run; else
- * there is one message and no file. Usage: convert_faults [--few | CHECKPOINT..] (only the
- * allocations of converting those).
+ * there is one message and no file. Usage: convert_faults [CHECKPOINT..] (only the allocations of
+ * converting those).
  *
  * The converter is linked into this program with its allocations and system calls wrapped
  * (Makefile: -Wl,--wrap), those of the libraries that are linked statically, too; every run is a
@@ -28,9 +28,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Each so many-th: all; few where a run takes many times as long (sanitized), and with --few: with
- * one processor, which changes only how the threads of a conversion take turns. */
-static long slower = 1;
+#ifdef __SANITIZE_ADDRESS__
+enum { SLOWER = 16 }; /* a run takes many times as long */
+#else
+enum { SLOWER = 1 };
+#endif
 
 enum { MAX_OUT = 4 << 20 };
 enum syscall_op {
@@ -295,7 +297,7 @@ static void allocations(const char *name, int (*f)(const char *, struct err *), 
     long n = shared->n_allocations, tried = 0, in_spite = 0;
     int has_out;
     for (int all = 0; all < 2; all++)
-        for (long k = 1; k <= n; k += slower * (k < first ? 1 : 1 + k / 50)) {
+        for (long k = 1; k <= n; k += SLOWER * (k < first ? 1 : 1 + k / 50)) {
             clear(&has_out);
             plan_nothing();
             shared->fail_from = k;
@@ -408,7 +410,7 @@ static void shrinking(const char *what)
     run(alone, copy);
     long n_reads = shared->n_calls[OP_READ], refused = 0, tried = 0;
     clear(&has_out);
-    for (long i = 1; i <= n_reads; i += slower, tried++) {
+    for (long i = 1; i <= n_reads; i += SLOWER, tried++) {
         plan_nothing();
         shared->op = OP_READ, shared->nth = i, shared->shrink = 1;
         write_file(shard, whole, n);
@@ -465,10 +467,6 @@ int main(int argc, char **argv)
     if (mkdir(out_path, 0755)) return 2;
     strcat(out_path, "/out.safetensors");
     snprintf(model_path, sizeof model_path, "%s/model.safetensors", dir);
-#ifdef __SANITIZE_ADDRESS__
-    slower = 16;
-#endif
-    if (argc == 2 && !strcmp(argv[1], "--few")) slower = 16, argc = 1;
     for (int i = 1; i < argc; i++) allocations(argv[i], alone, argv[i], 2000);
     if (argc > 1) return report("convert_faults");
     run(alone, small);

@@ -315,6 +315,13 @@ DEVICE u32 bits_of(float x)
     return u;
 }
 
+/* A number in an order of bits; not 0. -0 is 0. */
+DEVICE u32 ordered_bits(float x)
+{
+    u32 u = bits_of(x + 0.0f);
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+
 DEVICE float f32_of(u32 u)
 {
     float x;

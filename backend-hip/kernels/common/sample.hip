@@ -67,17 +67,10 @@ DEVICE int sample_depth(const struct sample_row *r, float x)
     return depth > r->most ? SAMPLE_DEEPEST : depth;
 }
 
-/* The bits of x so that a larger number has larger bits. */
-DEVICE u32 sample_order_bits(float x)
-{
-    u32 u = bits_of(x + 0.0f); /* -0 is 0 */
-    return u >> 31 ? ~u : u | 0x80000000u;
-}
-
 /* 63 bits: digits at 52, 41, 30 of 11 bits, at 20, 10, 0 of 10. */
 DEVICE u64 sample_key(int depth, float x)
 {
-    return (u64)(u32)depth << 32 | (u32)~sample_order_bits(x);
+    return (u64)(u32)depth << 32 | (u32)~ordered_bits(x);
 }
 
 DEVICE int sample_digit_width(int shift) { return shift >= 30 ? 11 : 10; }
@@ -339,7 +332,7 @@ DEVICE void sample_change(struct sample_lds *l, const struct sample_args *a,
     }
     barrier();
     for (int i = t; i < a->vocab; i += SAMPLE_THREADS) {
-        u64 key = (u64)sample_order_bits(x[i]) << 32 | (u32)~i;
+        u64 key = (u64)ordered_bits(x[i]) << 32 | (u32)~i;
         if (key > best) best = key;
     }
     int id = (int)~(u32)sample_largest(l, best);

@@ -181,12 +181,7 @@ DEVICE void mma_s8(int c[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 
 #endif
 
-/* A number in an order of bits; not 0. -0 is 0. */
-DEVICE u32 ordered_bits(float x)
-{
-    u32 u = bits_of(x + 0.0f);
-    return u >> 31 ? ~u : u | 0x80000000u;
-}
+/* The number of ordered_bits(). */
 DEVICE float of_ordered(u32 u) { return f32_of(u >> 31 ? u & 0x7fffffffu : ~u); }
 
 DEVICE float quad_max(float x)

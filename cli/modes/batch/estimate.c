@@ -62,8 +62,8 @@ static void admit(struct run *x, struct estimate_request *r, size_t n, size_t *n
                   const struct estimate_limits *l)
 {
     while (*next < n && x->n < l->n_seqs) {
-        const struct estimate_request *q = &r[*next];
         bring_longest(r + *next, n - *next, l);
+        const struct estimate_request *q = &r[*next];
         int pages = (q->n_prompt + q->n_generated / 2) / KV_PAGE + 1;
         if (x->n && x->n_pages + pages > l->n_pages) return;
         x->seq[x->n++] = (struct running){q->n_computed, q->n_generated, q->n_prompt, pages};
