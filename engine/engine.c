@@ -422,7 +422,8 @@ static int choose_seqs(struct engine *g, struct err *e)
     forward_need(&g->model, g->entry->ops, &f, &need);
     if (need.state) return 0;
     if (forward_available(g->entry->ops, &f, &bytes, e)) return -1;
-    uint64_t kv = need.page * (uint64_t)kv_pages(USUAL) * (uint64_t)o->most_seqs;
+    const int usual = kv_pages(USUAL) < f.max_pages ? kv_pages(USUAL) : f.max_pages;
+    uint64_t kv = need.page * (uint64_t)usual * (uint64_t)o->most_seqs;
     if (bytes / 10 * 9 >= need.weights + need.steps + kv) g->n_seqs = o->most_seqs;
     return 0;
 }

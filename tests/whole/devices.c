@@ -235,6 +235,38 @@ static void killed(void)
     unsetenv("FIBERS_DEVICES");
 }
 
+/* ---- sequences at once, where -np is not given */
+
+static void at_once(const char *memory, char *context, char *const more[2], int expected)
+{
+    struct process p;
+    start_over();
+    WITH(memory)
+    process_run(&p, (char *[]){run_bin, "-m",          model,       "-i",    in,
+                               "-o",    out,           "--format",  "ids",   "-c",
+                               context, "--same-bits", "--backend", "hip",   "--hip-library",
+                               fibers,  "--report",    side,        more[0], more[1],
+                               NULL},
+                NULL);
+    json_t *report = json_load_file(side, 0, NULL);
+    check(p.code == 0 && is_whole() &&
+              json_integer_value(json_object_get(report, "parallel")) == expected,
+          memory, &p);
+    json_decref(report);
+    process_free(&p);
+}
+
+/* 512 where as many of 768 positions, or of a shorter context, fit. */
+static void memory_decides(void)
+{
+    char *const nothing[2] = {NULL}, *const told[2] = {"-np", "9"}, *const mem[2] = {"--mem", "2G"};
+    at_once("FIBERS_MEMORY=8000000000", "1024", nothing, 512);
+    at_once("FIBERS_MEMORY=300000000", "1024", nothing, 256);
+    at_once("FIBERS_MEMORY=300000000", "64", nothing, 512);
+    at_once("FIBERS_MEMORY=8000000000", "1024", told, 9);
+    at_once("FIBERS_MEMORY=8000000000", "1024", mem, 256);
+}
+
 /* ---- cards that compute together */
 
 static void together(void)
@@ -493,6 +525,7 @@ int main(int argc, char **argv)
     } else {
         the_same_answers();
         faults();
+        memory_decides();
         together();
         broken_peers();
         kept_prompts();
