@@ -213,6 +213,16 @@ static int take_hybrid(struct hf_config *c, const json_t *config, const struct h
     return 0;
 }
 
+/* A list has an integer for each of the layers. */
+static int check_list(const struct hf_config *c, const json_t *config, const char *key,
+                      struct err *e)
+{
+    const json_t *list = hff_value(config, key);
+    if (!json_is_array(list) || json_array_size(list) == (size_t)c->n_layers) return 0;
+    return err_set(e, "config.json: %s is a list of %zu, num_hidden_layers is %d", key,
+                   json_array_size(list), c->n_layers);
+}
+
 /* An integer, or a list of the same one for every layer. */
 static int same_int(const json_t *config, const char *key, int fallback, int lo, int hi, int *out,
                     struct err *e)
@@ -409,6 +419,8 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
     int mixed = 1, shared = 0, required = f->expert_ffn ? f->expert_ffn : f->gemma ? 0 : c->ffn;
     if (hff_list(&c->experts, c->n_layers, e) ||
         hff_int(config, key_of(config, counts), f->experts, 1, 1 << 14, &c->n_experts, e) ||
+        check_list(c, config, key_of(config, tops), e) ||
+        check_list(c, config, key_of(config, shares), e) ||
         same_int(config, key_of(config, tops), f->top_k, 1, c->n_experts, &c->top_k, e) ||
         hff_flag(config, "use_mixed_mlp_moe", 1, &mixed, e))
         return -1;

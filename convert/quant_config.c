@@ -204,17 +204,21 @@ static int parse_method(struct quant_config *q, const json_t *j, const char *whe
                    where, m, what ? " (" : "", what ? what : "", what ? ")" : "");
 }
 
+/* Not "version" and "backend", which say other things, too. */
+static int is_format_key(const char *key) { return key && strstr(key, "format") != NULL; }
+
 /* checkpoint_format and its aliases. *label: -1 if not declared. */
 static int parse_format(const struct quant_config *q, const json_t *j, const char *where,
                         int *label, struct err *e)
 {
-    const char *key;
+    const char *key = NULL;
     const json_t *v = first_of(j, format_keys, &key);
     const char *f = json_string_value(v);
-    const char *m = json_string_value(first_of(j, method_keys, &key));
+    const char *said = key, *m = json_string_value(first_of(j, method_keys, &key));
     int flag = 0;
     *label = -1;
     if (m && strcasestr(m, "round")) return 0; /* packing_format said it */
+    if (v && !f && is_format_key(said)) return err_set(e, "%s: %s is not a name", where, said);
     const json_t *marlin = json_object_get(j, "is_marlin_format");
     if (marlin && !json_is_null(marlin) && as_bool(marlin, &flag))
         return err_set(e, "%s: is_marlin_format is neither true nor false", where);
@@ -234,10 +238,9 @@ static int parse_format(const struct quant_config *q, const json_t *j, const cha
                        "%s: AWQ version '%.20s' is not supported, 'gemm' is: save the model again "
                        "with version='GEMM'",
                        where, f);
-    else if (q->method == QUANT_GPTQ && json_object_get(j, "checkpoint_format"))
-        return err_set(
-            e, "%s: checkpoint_format '%.20s' is not supported (gptq, gptq_v2 and gptq_p are)",
-            where, f);
+    else if (q->method == QUANT_GPTQ && is_format_key(said))
+        return err_set(e, "%s: %s '%.20s' is not supported (gptq, gptq_v2 and gptq_p are)", where,
+                       said, f);
     return 0;
 }
 

@@ -219,6 +219,20 @@ static int take_rotary(struct hf_config *c, double part, int proportional, struc
     return 0;
 }
 
+/* Numbers of a type whose name is missing: transformers would leave them out. */
+static int check_untyped(const json_t *j, const char *where, struct err *e)
+{
+    static const char *const keys[] = {"factor",           "beta_fast",    "beta_slow",
+                                       "low_freq_factor",  "short_factor", "long_factor",
+                                       "high_freq_factor", "mscale",       "mscale_all_dim",
+                                       "attention_factor", "alpha",        "truncate"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (not_null(j, keys[i]))
+            return err_set(e, "config.json: %s has %s, but no rope_type that it belongs to", where,
+                           keys[i]);
+    return 0;
+}
+
 static int options_of(struct rope_options *o, const struct hf_config *c, const json_t *config,
                       const struct hf_rope_defaults *d, const struct notes *n, struct err *e)
 {
@@ -235,6 +249,7 @@ static int options_of(struct rope_options *o, const struct hf_config *c, const j
     if (!theta) theta = not_null(config, "rope_theta");
     if ((type && !json_is_string(type)) || (theta && isnan(real_of(theta))))
         return err_set(e, "config.json: rope_type or rope_theta has the wrong type");
+    if (!type && check_untyped(o->j, params ? "rope_parameters" : "rope_scaling", e)) return -1;
     o->type = type ? json_string_value(type) : "default";
     o->theta = theta ? real_of(theta) : d->theta > 0 ? d->theta : 10000.0;
     if (!(o->theta > 1 && o->theta < 1e30))

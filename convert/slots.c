@@ -8,13 +8,15 @@
 
 static int64_t round_up(int64_t x, int64_t m) { return (x + m - 1) / m * m; }
 
-/* Inputs per group without a usable g_idx; -1: the configuration contradicts the tensors. */
+/* Inputs per group without a usable g_idx. Where none is declared that fits, the tensors decide, if
+ * they leave one size open alone: 2 groups of 192 inputs have 96 each, or 128 and 64. -1: no size.
+ */
 static int64_t plain_group_size(int64_t in, int64_t n_source, int said)
 {
     if (n_source == 1) return in;
     if (said > 0 && (in + said - 1) / said == n_source) return said;
-    if (in % n_source == 0 && in / n_source % 8 == 0) return in / n_source; /* from the tensors */
-    return -1;
+    int64_t size = in / n_source;
+    return in % n_source == 0 && size >= 8 && (size & (size - 1)) == 0 ? size : -1;
 }
 
 /* 1 for the all-zero g_idx that old AutoGPTQ writes without act-order. */
@@ -55,6 +57,11 @@ struct source_groups {
 static int assume_groups(struct source_groups *g, struct err *e)
 {
     int64_t size = plain_group_size(g->in, g->n, g->said);
+    if (size < 0 && !g->said)
+        return err_set(e,
+                       "group_size is missing, and %" PRId64 " inputs in %" PRId64
+                       " groups of scales leave it open",
+                       g->in, g->n);
     if (size < 0)
         return err_set(
             e, "group_size %d does not fit %" PRId64 " inputs in %" PRId64 " groups of scales",

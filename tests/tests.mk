@@ -6,7 +6,7 @@ BIN      := $B/tests/bin
 HARNESS  := $B/tests/harness.o $B/tests/process.o # what the programs of whole/ and faults/ share
 WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
-OTHERS   := asm checkop fuzz fuzz_grammar step gpu batch_faults convert_faults
+OTHERS   := asm checkop fuzz fuzz_grammar unsaid step gpu batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
 CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
@@ -35,6 +35,7 @@ $(BIN)/checkop: $(CHECKOP) $B/engine/backends.o $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(ARCHIVE)/core.a
 $(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(ARCHIVE)/core.a
+$(BIN)/unsaid: $B/tests/fuzz/unsaid.o $B/tests/fuzz/checkpoint.o $B/bench/batches.o $(HARNESS) $(ROOMS)
 $(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(ARCHIVE)/core.a
 $(BIN)/step: $B/tests/faults/step.o $(HARNESS) $(ROOMS)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.

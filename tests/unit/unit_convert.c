@@ -208,6 +208,18 @@ static void test_slots_plain(void **state)
     plan(&s, NULL, 256, 4, 32, 1); /* the configuration is wrong, the tensors imply 64 */
     assert_true(s.group == 64 && s.identity);
     slots_free(&s);
+    for (int said = -1; said < 1; said++) { /* 2 groups of 192: 96 each, or 128 and 64 */
+        struct err e = {0};
+        int rc = slots_plan(&s, &(struct slots_source){NULL, 192, 2, said, 1, 0}, &e);
+        assert_int_equal(rc, -1);
+        assert_non_null(strstr(e.msg, said < 0 ? "group_size -1 does not fit 192 inputs"
+                                               : "group_size is missing, and 192 inputs"));
+        slots_free(&s);
+    }
+    plan(&s, NULL, 192, 2, 96, 1);
+    assert_int_equal(s.groups[1].source, 1);
+    assert_true(s.perm[95] == 95);
+    slots_free(&s);
 }
 
 static void test_slots_act_order(void **state)
