@@ -6,7 +6,8 @@
 #                  T=NAME: only the test programs whose command has NAME in it; T='A|B': A or B
 # make static      the four programs without shared libraries, for any Linux of this processor; CPU only, in build-static/
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
-# make fuzz        libFuzzer on grammars for SECONDS=300, in build-fuzz/ (clang-19)
+# make fuzz        libFuzzer on strangers' inputs for S=300 seconds each, T=NAME: of one kind, in build-fuzz/ (clang-19);
+#                  make fuzz-coverage: the lines that they reach
 # make lib         build/libopt4gptq.so.0, the library (engine/opt4gptq.h); make install-lib, make uninstall-lib
 # make wheel       build/opt4gptq-VERSION-py3-none-PLATFORM.whl, its Python package (engine/python)
 # make dist        build/opt4gptq-run-VERSION.tar.gz, the tracked tree
@@ -224,7 +225,7 @@ deb: $(PROGRAMS)
 	@STRIP='$(STRIP)' scripts/deb $B $(VERSION) $(DEB_DIR)
 
 clean:
-	rm -rf build build-san build-static build-arm64 build-fuzz
+	rm -rf build build-san build-static build-arm64 build-fuzz build-coverage
 
 include tests/tests.mk
 

@@ -169,7 +169,7 @@ static int take_no_rope(struct hf_config *c, const json_t *config, const struct 
     int every;
     if (hff_list(&c->no_rope, c->n_layers, e)) return -1;
     if (f->windows != WINDOWS_NO_ROPE && !(c->traits & HF_LLAMA4)) return 0;
-    if (c->traits & HF_LLAMA4 && !json_array_size(list)) list = NULL;
+    if (c->traits & HF_LLAMA4 && json_is_array(list) && !json_array_size(list)) list = NULL;
     if (hff_int(config, "no_rope_layer_interval", 4, 1, 1 << 16, &every, e)) return -1;
     if (list && json_array_size(list) < (size_t)c->n_layers)
         return err_set(e, "config.json: no_rope_layers names %zu layers, num_hidden_layers is %d",

@@ -6,7 +6,7 @@ BIN      := $B/tests/bin
 HARNESS  := $B/tests/harness.o $B/tests/process.o # what the programs of whole/ and faults/ share
 WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
-OTHERS   := asm checkop fuzz fuzz_grammar unsaid step gpu batch_faults convert_faults
+OTHERS   := asm checkop fuzz fuzz_grammar unsaid inputs step gpu batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
 CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
@@ -36,6 +36,8 @@ $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(ARCHIVE)/core.a
 $(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(ARCHIVE)/core.a
 $(BIN)/unsaid: $B/tests/fuzz/unsaid.o $B/tests/fuzz/checkpoint.o $B/bench/batches.o $(HARNESS) $(ROOMS)
+INPUTS := $(patsubst %,$B/tests/fuzz/%.o,targets targets_text targets_files targets_run checkpoint grammar_input)
+$(BIN)/inputs: $B/tests/fuzz/inputs.o $(INPUTS) $(ROOMS)
 $(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(ARCHIVE)/core.a
 $(BIN)/step: $B/tests/faults/step.o $(HARNESS) $(ROOMS)
 # The system calls and allocations of the batch mode and of the converter go through the test's own.
@@ -175,23 +177,37 @@ $(if $(filter all,$(MAKECMDGOALS)),tests: | all)# make -j all tests: both would 
 test: tests
 	@scripts/test $B $(SHARED) '$(T)'
 
-# libFuzzer on strangers' grammars, with sanitizers, for SECONDS; what it finds lies in build-fuzz/found
+# libFuzzer on strangers' inputs (tests/fuzz/targets.h), with clang's sanitizers: make fuzz T=NAME S=SECONDS, each of them without T.
+# What it has tried lies in build-fuzz/corpus/NAME, what it finds in build-fuzz/found. `make fuzz-coverage`: the lines of each file
+# that those inputs reach.
 FUZZ    := build-fuzz
-SECONDS ?= 300
-FUZZED  := $(BIN)/grammar_libfuzzer
-$(FUZZED): $B/tests/fuzz/grammar_libfuzzer.o $B/tests/fuzz/grammar_input.o $(call objects,core/base) $(call objects,core/grammar)
+FUZZCOV := build-coverage
+S       ?= 300
+FUZZED  := $(BIN)/libfuzzer
+$(FUZZED): $B/tests/fuzz/libfuzzer.o $(INPUTS) $(ROOMS)
 	@mkdir -p $(@D)
 	$(SAY) LD $@
-	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $(filter-out %.a,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+TARGETS = $(if $(T),$(T),$$(sed -n 's/^    {"\([a-z]*\)", fuzz_seeds.*/\1/p' tests/fuzz/targets.c))
+FUZZ_MAKE = $(MAKE) --no-print-directory -j$$(nproc) CC=clang-19 CLANG=
 fuzz:
 	@scripts/deps --fuzz
-	@$(MAKE) --no-print-directory -j$$(nproc) $(BIN)/fuzz_grammar
-	@$(MAKE) --no-print-directory -j$$(nproc) SAN=1 CC=clang-19 CLANG= B=$(FUZZ) CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' \
-	    $(FUZZ)/tests/bin/grammar_libfuzzer
-	@mkdir -p $(FUZZ)/seeds $(FUZZ)/corpus $(FUZZ)/found
-	$(BIN)/fuzz_grammar $(SHARED) --write $(FUZZ)/seeds
-	$(FUZZ)/tests/bin/grammar_libfuzzer -max_total_time=$(SECONDS) -timeout=20 -max_len=3000 -rss_limit_mb=2500 \
-	    -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/corpus $(FUZZ)/seeds
+	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= $(BIN)/fuzz_grammar $(BIN)/inputs
+	@$(FUZZ_MAKE) SAN=1 B=$(FUZZ) CFLAGS='-O1 -g -w -fsanitize=fuzzer-no-link' $(FUZZ)/tests/bin/libfuzzer
+	@for t in $(TARGETS); do \
+	    mkdir -p $(FUZZ)/seeds/$$t $(FUZZ)/corpus/$$t $(FUZZ)/found && $(BIN)/inputs --target $$t --write $(FUZZ)/seeds/$$t && \
+	    { [ $$t != grammar ] || $(BIN)/fuzz_grammar $(SHARED) --write $(FUZZ)/seeds/$$t; } && echo "fuzz: $$t" && \
+	    $(FUZZ)/tests/bin/libfuzzer --target=$$t -max_total_time=$(S) -timeout=20 -max_len=65536 -rss_limit_mb=2500 -print_final_stats=1 \
+	        -verbosity=0 -close_fd_mask=1 -artifact_prefix=$(FUZZ)/found/$$t- $(FUZZ)/corpus/$$t $(FUZZ)/seeds/$$t || exit 1; \
+	done
+fuzz-coverage:
+	@$(FUZZ_MAKE) B=$(FUZZCOV) CFLAGS='-O1 -g -w -fprofile-instr-generate -fcoverage-mapping' LDFLAGS=-fprofile-instr-generate \
+	    $(FUZZCOV)/tests/bin/libfuzzer
+	@for t in $(TARGETS); do \
+	    LLVM_PROFILE_FILE=$(FUZZCOV)/$$t.profraw $(FUZZCOV)/tests/bin/libfuzzer --target=$$t -runs=0 -verbosity=0 $(FUZZ)/corpus/$$t $(FUZZ)/seeds/$$t; \
+	done
+	llvm-profdata-19 merge -o $(FUZZCOV)/all.profdata $(FUZZCOV)/*.profraw
+	llvm-cov-19 report $(FUZZCOV)/tests/bin/libfuzzer -instr-profile=$(FUZZCOV)/all.profdata | awk '$$4 + 0 > 0 { print $$1, $$10 }'
 
 ARM := build-arm64
 test-arm64:
@@ -204,4 +220,4 @@ test-arm64:
 	    echo "SKIP arm64: the packages for a cross build could not be installed"; echo "arm64: 0 passed, 0 failed, 1 skipped"; \
 	fi
 
-.PHONY: tests test fuzz test-arm64
+.PHONY: tests test fuzz fuzz-coverage test-arm64

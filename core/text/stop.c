@@ -22,17 +22,27 @@ void stop_close(struct stop *s)
     memset(s, 0, sizeof *s);
 }
 
-/* Compares text [left] with the stop strings: 1: it starts with one, 2: it may be the beginning of
- * one, 0: neither. */
-static int match_at(const struct stop *s, const char *text, size_t left)
+/* 1: text [left] may be the beginning of a stop string. */
+static int may_begin(const struct stop *s, const char *text, size_t left)
 {
-    int partial = 0;
+    for (int i = 0; i < s->n; i++)
+        if (strlen(s->strings[i]) > left && !memcmp(text, s->strings[i], left)) return 1;
+    return 0;
+}
+
+/* Where the stop string begins that ends first in text [n], of several the longest; n: none. It is
+ * the same one however the text comes in pieces. */
+static size_t find_first(const struct stop *s, const char *text, size_t n)
+{
+    size_t begin = n, end = n + 1;
     for (int i = 0; i < s->n; i++) {
         size_t len = strlen(s->strings[i]);
-        if (len <= left && !memcmp(text, s->strings[i], len)) return 1;
-        if (len > left && !memcmp(text, s->strings[i], left)) partial = 2;
+        const char *p = n ? memmem(text, n, s->strings[i], len) : NULL;
+        if (!p) continue;
+        size_t at = (size_t)(p - text);
+        if (at + len < end || (at + len == end && at < begin)) begin = at, end = at + len;
     }
-    return partial;
+    return begin;
 }
 
 int stop_push(struct stop *s, const char *piece, size_t n, const char **out, size_t *n_out,
@@ -48,18 +58,18 @@ int stop_push(struct stop *s, const char *piece, size_t n, const char **out, siz
         s->cap = cap;
     }
     if (n) memcpy(s->held + s->n_held, piece, n);
-    size_t total = s->n_held + n, i = 0;
-    int m = 0;
-    for (; i < total; i++)
-        if ((m = match_at(s, s->held + i, total - i))) break;
+    size_t total = s->n_held + n, i = find_first(s, s->held, total);
+    int found = i < total;
+    for (i = found ? i : 0; !found && i < total; i++)
+        if (may_begin(s, s->held + i, total - i)) break;
     /* The final text moves behind the buffer's first half, which the next push overwrites. */
     char *certain = s->held + s->cap;
     if (i) memcpy(certain, s->held, i);
     *out = certain;
     *n_out = i;
-    s->n_held = m == 2 ? total - i : 0;
+    s->n_held = found ? 0 : total - i;
     if (s->n_held) memmove(s->held, s->held + i, s->n_held);
-    return m == 1;
+    return found;
 }
 
 void stop_flush(struct stop *s, const char **out, size_t *n_out)

@@ -18,8 +18,8 @@ struct stop {
 int stop_open(struct stop *s, const char *const *strings, int n, struct err *e);
 void stop_close(struct stop *s);
 /* Appends PIECE [n bytes]. *out [*n_out] is the text that cannot be part of a stop string, valid
- * until the next call. Returns 1 when a stop string is complete (the earliest one counts; it and
- * all that follows are dropped), 0 otherwise, -1 on error. */
+ * until the next call. Returns 1 when a stop string is complete (the one that ends first counts; it
+ * and all that follows are dropped), 0 otherwise, -1 on error. */
 int stop_push(struct stop *s, const char *piece, size_t n, const char **out, size_t *n_out,
               struct err *e);
 /* The text held back, when generation ends without a stop string. */

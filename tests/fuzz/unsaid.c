@@ -37,6 +37,13 @@ static const struct known {
     {"num_experts_per_tok", "number"},
     {"max_position_embeddings", "number"},
     {"norm_topk_prob", "boolean"},
+    {"moe_k", "number"},
+    {"moe_topk", "array"},
+    {"topk_method", "string"},
+    {"no_rope_layers", "array"},
+    {"sliding_window", "number null"},
+    {"rotary_dim", "number"},
+    {"position_embedding_type", "string"},
     {"topk_group", "number"},
     {"n_group", "number"},
     {"routed_scaling_factor", "number"},
@@ -45,11 +52,20 @@ static const struct known {
     {"sliding_window_pattern", "number"},
     {"attn_logit_softcapping", "number"},
     {"final_logit_softcapping", "number"},
-    /* factors of Granite, 1 where they are missing */
+    /* factors of Granite, Cohere and Falcon-H1, 1 where they are missing */
     {"embedding_multiplier", "number dropped"},
     {"residual_multiplier", "number dropped"},
     {"attention_multiplier", "number dropped"},
     {"logits_scaling", "number dropped"},
+    {"logit_scale", "number dropped"},
+    {"lm_head_multiplier", "number dropped"},
+    {"attention_in_multiplier", "number dropped"},
+    {"attention_out_multiplier", "number dropped"},
+    {"key_multiplier", "number dropped"},
+    {"mlp_multipliers", "array"},
+    {"ssm_multipliers", "array"},
+    {"ssm_in_multiplier", "number dropped"},
+    {"ssm_out_multiplier", "number dropped"},
     /* theta of the family; no scaling, or that of the family (gpt-oss) */
     {"rope_theta", "number"},
     {"rope_scaling", "object"},
@@ -60,6 +76,7 @@ static const struct known {
     /* of yarn: the context; factor: the ratio of both contexts; the scale by the factor alone */
     {"original_max_position_embeddings", "number"},
     {"factor", "number"},
+    {"alpha", "number"},
     {"mscale", "number"},
     {"mscale_all_dim", "number"},
     {"truncate", "boolean dropped"},
@@ -167,7 +184,8 @@ static void convert(struct outcome *o)
 static int is_known(const char *key, const char *how)
 {
     const char *last = strrchr(key, '.') ? strrchr(key, '.') + 1 : key, *then = strchr(how, ' ');
-    if (!then || (strcmp(then, " dropped") && strcmp(then, " null") && strcmp(how, "object {}")))
+    if (!then || (strcmp(then, " dropped") && strcmp(then, " null") && strcmp(how, "object {}") &&
+                  strcmp(how, "array []")))
         return 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].key, last) && !strncmp(how, known[i].how, strlen(known[i].how)))
@@ -356,7 +374,10 @@ static void try_checkpoint(const char *data, const char *name)
     checkpoint_free(&c);
 }
 
-static int is_checkpoint(const struct dirent *f) { return f->d_name[0] != '.'; }
+static int is_checkpoint(const struct dirent *f)
+{
+    return f->d_name[0] != '.' && !strchr(f->d_name + 1, '.');
+}
 
 int main(int argc, char **argv)
 {

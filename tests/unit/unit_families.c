@@ -672,6 +672,41 @@ static void test_refusals(void **state)
     }
 }
 
+/* A list of layers is a list of all of them, or is left out; nothing else stands for its default.
+ */
+static void test_lists_of_layers(void **state)
+{
+    static const struct {
+        const char *class, *key, *value, *says; /* NULL: it is read */
+    } lists[] = {
+        {"Llama4ForCausalLM", "no_rope_layers", "[]", NULL},
+        {"Llama4ForCausalLM", "no_rope_layers", "null", NULL},
+        {"Llama4ForCausalLM", "no_rope_layers", "[1, 1, 1, 0]", NULL},
+        {"Llama4ForCausalLM", "no_rope_layers", "1", "no_rope_layers names 0 layers"},
+        {"Llama4ForCausalLM", "no_rope_layers", "\"true\"", "no_rope_layers names 0 layers"},
+        {"Llama4ForCausalLM", "no_rope_layers", "{}", "no_rope_layers names 0 layers"},
+        {"Llama4ForCausalLM", "no_rope_layers", "[1, 0]", "no_rope_layers names 2 layers"},
+        {"Qwen3MoeForCausalLM", "num_experts_per_tok", "[2, 2, 2, 2]", NULL},
+        {"Qwen3MoeForCausalLM", "num_experts_per_tok", "[2]",
+         "a list of 1, num_hidden_layers is 4"},
+        {"Qwen3MoeForCausalLM", "num_experts_per_tok", "[]", "a list of 0"},
+        {"Qwen3MoeForCausalLM", "num_experts_per_tok", "[2, 2, 2, 3]",
+         "differs from layer to layer"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        struct hf_config c;
+        struct err e = {0};
+        char extra[300];
+        snprintf(extra, sizeof extra, ", \"num_hidden_layers\": 4, \"%s\": %s", lists[i].key,
+                 lists[i].value);
+        int rc = read_class(&c, lists[i].class, extra, &e);
+        if (lists[i].says ? !rc || !strstr(e.msg, lists[i].says) : rc)
+            fail_msg("%s %s: %s", lists[i].key, lists[i].value, rc ? e.msg : "is read");
+        hfc_free(&c);
+    }
+}
+
 /* Booleans are true, false or Python's 1 and 0; whatever else is refused, never taken for false. */
 static void test_flags(void **state)
 {
@@ -758,9 +793,10 @@ static void test_interval(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_families), cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_biases),   cmocka_unit_test(test_interval),
+        cmocka_unit_test(test_lists_of_layers), cmocka_unit_test(test_families),
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_flags),           cmocka_unit_test(test_biases),
+        cmocka_unit_test(test_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

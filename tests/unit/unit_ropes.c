@@ -8,6 +8,7 @@
 #include "tests/unit/family_config.h"
 
 #include <math.h>
+#include <string.h>
 
 static void near(float have, double want) { assert_true(fabs(have - want) <= 3e-7 * fabs(want)); }
 
@@ -49,6 +50,12 @@ static void test_ropes(void **state)
                                 &e),
                      0);
     near(c.inv_freq[40], pow(1e4, -80.0 / 128) / 8);
+    hfc_free(&c);
+    /* numbers without the name of a type belong to none */
+    assert_int_equal(read_class(&c, "LlamaForCausalLM",
+                                ", \"rope_scaling\": {\"factor\": 8, \"low_freq_factor\": 1}", &e),
+                     -1);
+    assert_non_null(strstr(e.msg, "rope_scaling has factor, but no rope_type"));
     hfc_free(&c);
     /* the yarn that gpt-oss has by default takes the theta that is there */
     assert_int_equal(read_class(&c, "GptOssForCausalLM", ", \"rope_theta\": 10000", &e), 0);
