@@ -255,8 +255,8 @@ const char *fuzz_run_calls(const uint8_t *data, size_t n)
     if (toolcalls_read(&t, &s, (const char *)data + 1, n - 1, &e)) return fuzz_wrong_error(&e);
     for (int i = 0; i < t.n && !why; i++) {
         struct err bad;
-        json_t *v = json_read(t.call[i].arguments, strlen(t.call[i].arguments), JSON_ALLOW_NUL,
-                              NULL, &bad);
+        json_t *v = json_read_python(t.call[i].arguments, strlen(t.call[i].arguments),
+                                     JSON_ALLOW_NUL, NULL, &bad);
         if (!t.call[i].name || !*t.call[i].name) why = "a call without a name";
         if (!v) why = "arguments that are no JSON";
         json_decref(v);
