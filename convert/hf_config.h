@@ -78,6 +78,9 @@ struct hf_xielu {
     double p, n, beta, eps;
 };
 
+/* A layer of attention that only drafts tokens. */
+enum hf_draft { HF_DRAFT_NONE, HF_DRAFT_MLP, HF_DRAFT_EXPERTS };
+
 struct hf_config {
     const char *architecture; /* value of the model file's key */
     uint64_t traits;          /* enum hf_trait and HF_*, bits below 52 */
@@ -96,7 +99,8 @@ struct hf_config {
     int bos;      /* -1 = none */
     int *eos;     /* [n_eos] */
     size_t n_eos;
-    int n_drafts; /* layers after n_layers that only draft tokens: left out */
+    int n_drafts; /* layers after n_layers that only draft tokens */
+    enum hf_draft draft; /* the one of them that the model file has (plan_layers.c) */
     /* Gemma, Granite: */
     float *sliding_inv_freq; /* [head_dim/2] of layers with a window; HF_SLIDING_ROPE, too */
     double embed_scale, attend_scale, attend_softcap, logits_softcap; /* softcaps 0: none */

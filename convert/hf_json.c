@@ -108,6 +108,14 @@ static void put_xielu(json_t *j, const struct hf_config *c)
     }
 }
 
+static json_t *with_draft(json_t *j, const struct hf_config *c)
+{
+    if (!c->draft) return j;
+    put_int(j, "draft_layers", 1);
+    put_int(j, "draft_experts", c->draft == HF_DRAFT_EXPERTS);
+    return j;
+}
+
 json_t *hfc_to_json(const struct hf_config *c)
 {
     json_t *j = json_object();
@@ -166,5 +174,5 @@ json_t *hfc_to_json(const struct hf_config *c)
         put_number(j, "query_original", c->query_original);
     }
     if (c->traits & HF_GEMMA4) put_gemma4(j, c);
-    return j;
+    return with_draft(j, c);
 }

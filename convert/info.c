@@ -321,6 +321,9 @@ static void print_layers(FILE *out, const json_t *c)
                 (long long)integer(c, "n_experts"), (long long)n, (long long)integer(c, "n_layers"),
                 units_s((uint64_t)integer(c, "n_layers")), (long long)integer(c, "top_k"),
                 integer(c, "shared_ffn") ? " and a shared one" : "");
+    if (integer(c, "draft_layers"))
+        fprintf(out, "draft layer    one behind the others, %s: drafts tokens (--speculate)\n",
+                integer(c, "draft_experts") ? "with experts" : "with an MLP");
     n = 0;
     for (size_t i = 0; i < json_array_size(types); i++)
         n += json_integer_value(json_array_get(types, i)) != 0;

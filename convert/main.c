@@ -22,7 +22,7 @@ static void on_signal(int s) { stop_signal = s; }
 enum mode { CONVERT, VERIFY, INFO, LIST };
 
 struct call {
-    int threads, quiet, verbose, no_tokenizer, verify, info, list, n_ctx;
+    int threads, quiet, verbose, no_tokenizer, no_mtp, verify, info, list, n_ctx;
     const char *plain;
     struct args_common common;
 };
@@ -34,6 +34,8 @@ static const struct args_row table[] = {
      .help = "worker threads, 1 to 16 (default: this machine's processors)"},
     {NAMES("--no-tokenizer"), FLAG(no_tokenizer),
      .help = "leave the tokenizer out: the result takes token ids only"},
+    {NAMES("--no-mtp"), FLAG(no_mtp),
+     .help = "leave the layer out that only drafts tokens (mtp.*, or the one behind the last)"},
     {NAMES("--plain"), TEXT(plain, "keep|8bit"), VALUES("keep", "8bit"),
      .help =
          "linears (and the head) that the checkpoint has in 16 or 32 bits: keep them (default), "
@@ -181,6 +183,7 @@ int main(int argc, char **argv)
         .out = {given.word[1], c.threads, !c.quiet, &stop_signal},
         .notes = {.quiet = c.quiet, .verbose = c.verbose},
         .plan = {.no_tokenizer = c.no_tokenizer,
+                 .no_mtp = c.no_mtp,
                  .plain_said = c.plain != NULL,
                  .plain8 = c.plain && !strcmp(c.plain, "8bit")},
     };

@@ -208,7 +208,7 @@ static int is_plain(const struct plan *p, const char *tensor)
 static int begins(const char *s, const char *head) { return !strncmp(s, head, strlen(head)); }
 
 /* 1 for tensors that no text model has: of the parts that see and hear, and of the layers that
- * draft tokens. */
+ * draft tokens, as far as plan_draft_layer() has not taken them. */
 static int is_skipped(const struct plan *p, const char *name, const char *layers)
 {
     static const char *const outer[] = {"model.", "language_model.", "thinker.", NULL};
@@ -281,9 +281,9 @@ static int check_unused(struct plan *p, struct err *e)
     if (p->facts.n_skipped)
         note_info(p->notes,
                   "%zu tensor%s of a vision tower, an audio tower or draft layers left out: only "
-                  "the text "
-                  "model is converted",
-                  p->facts.n_skipped, units_s(p->facts.n_skipped));
+                  "the text model%s is converted",
+                  p->facts.n_skipped, units_s(p->facts.n_skipped),
+                  p->config->draft ? " with one draft layer" : "");
     if (p->facts.n_kv_scales)
         note_info(p->notes,
                   "%zu scale%s of keys and values in 8 bits left out: it changes nothing where the "
@@ -425,8 +425,8 @@ int plan_build(struct plan *p, const struct hf_dir *d, struct hf_config *c,
     if (plan_linear(p, &table, "embed_tokens", e)) return -1;
     p->facts.n_plain--; /* it is no linear */
     if (find_headless(p, &c->headless, e)) return -1;
-    if (plan_layers(p, c, e) || plan_final_norm(p, e) || add_head(p, embed, e) ||
-        plan_rope_tables(p, e))
+    if (plan_layers(p, c, e) || plan_draft_layer(p, c, e) || plan_final_norm(p, e) ||
+        add_head(p, embed, e) || plan_rope_tables(p, e))
         return -1;
     if (check_orders(p, e) || check_unused(p, e) || plan_texts(p, c, o->no_tokenizer, e)) return -1;
     uint64_t at = 0;

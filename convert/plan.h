@@ -109,6 +109,7 @@ struct plan_options {
     int no_tokenizer; /* leave the tokenizer out */
     int plain8;       /* --plain 8bit: plain linears and the head are rounded to 8 bits */
     int plain_said;   /* --plain: somebody chose what becomes of plain linears */
+    int no_mtp;       /* leave the layer out that only drafts tokens */
     int sizes_only;   /* the plan is not carried out: weights to be rounded are not read */
 };
 

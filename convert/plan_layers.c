@@ -45,6 +45,7 @@ static void source_name(const struct plan *p, const struct layer *l, const char 
                         char name[NAME_BYTES])
 {
     if (global) snprintf(name, NAME_BYTES, "%s%s", p->prefix, from);
+    else if (l->source) snprintf(name, NAME_BYTES, "%s%s", l->source, from);
     else snprintf(name, NAME_BYTES, "%slayers.%d.%s", p->prefix, l->number, from);
 }
 
@@ -430,9 +431,179 @@ static int check_halves(const struct plan *p, struct err *e)
                    p->dir->path, module);
 }
 
+/* Adds part K of N equal parts of the columns of a matrix as TO. */
+static int add_columns(struct plan *p, const struct hf_tensor *t, const char *to, int k, int n,
+                       struct err *e)
+{
+    int64_t columns = t->t->shape[1] / n;
+    uint64_t row = (uint64_t)columns * dtype_bytes(t->t->dtype), rows = (uint64_t)t->t->shape[0],
+             step = COLUMN_BYTES > row ? COLUMN_BYTES / row : 1;
+    struct plan_job j = {
+        .kind = JOB_COLUMNS, .source = t, .row_bytes = row, .stride = row * (uint64_t)n};
+    if (step * row > p->src_max) p->src_max = step * row;
+    if (plan_tensor(p, &j.tensor, to, t->t->dtype,
+                    (struct tensor_shape){2, {t->t->shape[0], columns}}, (rows + step - 1) / step,
+                    e))
+        return -1;
+    uint64_t at = 0;
+    for (j.piece = 0; at < rows; j.piece++, at += step) {
+        j.at = at * row, j.from = at * j.stride + (uint64_t)k * row;
+        j.bytes = (rows - at < step ? rows - at : step) * row;
+        if (plan_add_job(p, &j, e)) return -1;
+    }
+    return 0;
+}
+
+/* ---- the layer that drafts tokens (Gloeckle et al. 2024; DeepSeek-V3, 2.2) */
+
+/* Where its tensors are, and what they are called there. */
+struct draft_names {
+    char source[NAME_BYTES]; /* in front of the layer's */
+    char outer[NAME_BYTES];  /* in front of these */
+    const char *proj, *embed_norm, *hidden_norm, *norm;
+};
+
+static int find_draft(const struct plan *p, struct draft_names *d)
+{
+    static const char *const outer[] = {"mtp.", "model.mtp.", "language_model.mtp.",
+                                        "model.language_model.mtp.", NULL};
+    char module[NAME_BYTES + 16];
+    *d = (struct draft_names){.proj = "fc",
+                              .embed_norm = "pre_fc_norm_embedding",
+                              .hidden_norm = "pre_fc_norm_hidden",
+                              .norm = "norm"};
+    for (const char *const *o = outer; *o && p->config->traits & HF_HYBRID; o++) {
+        snprintf(d->outer, sizeof d->outer, "%s", *o);
+        snprintf(d->source, sizeof d->source, "%slayers.0.", *o);
+        snprintf(module, sizeof module, "%s%s", d->outer, d->proj);
+        if (plan_linear_exists(p, module)) return 1;
+    }
+    *d = (struct draft_names){.proj = "eh_proj",
+                              .embed_norm = "enorm",
+                              .hidden_norm = "hnorm",
+                              .norm = "shared_head.norm"};
+    snprintf(d->source, sizeof d->source, "%slayers.%d.", p->prefix, p->config->n_layers);
+    memcpy(d->outer, d->source, sizeof d->outer);
+    snprintf(module, sizeof module, "%s%s", d->outer, d->proj);
+    return plan_linear_exists(p, module);
+}
+
+/* The layer is one of attention, with experts if it has a router. */
+static void draft_traits(struct plan *p, struct layer *l)
+{
+    const struct hf_config *c = p->config;
+    char router[NAME_BYTES];
+    l->traits = c->traits | LAYER_ROTATES | LAYER_KEYS | LAYER_VALUES;
+    source_name(p, l, "mlp.gate", 0, router);
+    if (!(c->traits & HF_EXPERTS) || !plan_linear_exists(p, router)) l->traits |= LAYER_MLP;
+    else l->traits |= LAYER_EXPERTS | (c->shared_ffn ? LAYER_SHARED : 0);
+    rows_sizes(l, c);
+}
+
+/* The first tensor or module of the layer that the checkpoint lacks. 0: it lacks none. */
+static int draft_lacks(const struct plan *p, const struct layer *l, const struct draft_names *d,
+                       char name[NAME_BYTES])
+{
+    const char *const norms[] = {d->embed_norm, d->hidden_norm, d->norm};
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
+        snprintf(name, NAME_BYTES, "%.200s%s.weight", d->outer, norms[i]);
+        if (!hfd_find(p->dir, name)) return 1;
+    }
+    for (const struct vector_rule *at = vector_rules; at->to;) {
+        const struct vector_rule *rule = choose_vector(p, l, at, &at);
+        if (!rule || !rule->from) continue;
+        source_name(p, l, rule->from, 0, name);
+        if (!hfd_find(p->dir, name)) return 1;
+    }
+    for (int at = 0; linear_rules[at].to;) {
+        int rule = choose_linear(p, l, at, &at);
+        if (rule < 0 || lacks_gate(l, linear_rules[rule].to)) continue;
+        source_name(p, l, linear_rules[rule].from, (linear_rules[rule].how & GLOBAL) != 0, name);
+        if (!plan_linear_exists(p, name)) return 1;
+    }
+    return 0;
+}
+
+/* The columns of the projection [dim][2 dim] as a matrix for the embedding and one for the hidden
+ * row. */
+static int add_draft_projections(struct plan *p, const struct hf_tensor *t, struct err *e)
+{
+    static const char *const to[] = {"draft.embed_proj.weight", "draft.hidden_proj.weight"};
+    for (int k = 0; k < 2; k++)
+        if (add_columns(p, t, to[k], k, 2, e)) return -1;
+    p->facts.n_plain += 2;
+    return 0;
+}
+
+static int add_draft_norm(struct plan *p, const struct draft_names *d, const char *from,
+                          const char *to, struct err *e)
+{
+    const int64_t n = p->config->dim;
+    char name[NAME_BYTES];
+    float *f;
+    snprintf(name, sizeof name, "%.200s%s", d->outer, from);
+    const struct hf_tensor *t = plan_find(p, name, "weight");
+    if (!t) return err_set(e, "%s: tensor '%s.weight' is missing", p->dir->path, name);
+    if (plan_floats(t, n, &f, e)) return -1;
+    for (int64_t i = 0; i < n && p->config->traits & HF_NORM_PLUS_1; i++) f[i] += 1;
+    return plan_memory(p, to, DT_F32, n, f, e);
+}
+
+static int add_draft(struct plan *p, const struct layer *l, const struct draft_names *d,
+                     const struct hf_tensor *proj, struct err *e)
+{
+    int biases[MAX_RULES] = {0};
+    p->used[proj - p->dir->tensors] = 1;
+    return add_draft_norm(p, d, d->embed_norm, "draft.embed_norm.weight", e) ||
+                   add_draft_norm(p, d, d->hidden_norm, "draft.hidden_norm.weight", e) ||
+                   add_draft_norm(p, d, d->norm, "draft.norm.weight", e) ||
+                   add_draft_projections(p, proj, e) || add_vectors(p, l, e) ||
+                   add_linears(p, l, biases, e)
+               ? -1
+               : 0;
+}
+
+/* Architectures whose file reads the layer (arch_draft.h). */
+static int has_drafts(const struct hf_config *c)
+{
+    static const char *const names[] = {"qwen3_next", "glm4_moe", "deepseek_v3", "glm4_moe_lite",
+                                        NULL};
+    for (const char *const *n = names; *n; n++)
+        if (!strcmp(*n, c->architecture)) return 1;
+    return 0;
+}
+
+int plan_draft_layer(struct plan *p, struct hf_config *c, struct err *e)
+{
+    struct draft_names d;
+    struct layer l = {.number = c->n_layers, .source = d.source};
+    char name[NAME_BYTES + 16], have[128];
+    if (p->options.no_mtp || !has_drafts(c) || !find_draft(p, &d)) return 0;
+    draft_traits(p, &l);
+    if (draft_lacks(p, &l, &d, name)) {
+        note_info(p->notes, "the layer that drafts tokens is left out: '%s' is missing", name);
+        return 0;
+    }
+    snprintf(name, sizeof name, "%s%s.weight", d.outer, d.proj);
+    const struct hf_tensor *proj = hfd_find(p->dir, name);
+    if (!proj || proj->t->n_dims != 2 || proj->t->shape[0] != c->dim ||
+        proj->t->shape[1] != 2 * (int64_t)c->dim) {
+        note_info(p->notes,
+                  "the layer that drafts tokens is left out: '%s' is %s, plain [%d, %d] is read",
+                  name, proj ? plan_shape(proj, have) : "quantized", c->dim, 2 * c->dim);
+        return 0;
+    }
+    if (plan_is_float(proj, e) || add_draft(p, &l, &d, proj, e)) {
+        err_prefix(e, "the layer that drafts tokens (--no-mtp leaves it out): ");
+        return -1;
+    }
+    c->draft = l.traits & LAYER_EXPERTS ? HF_DRAFT_EXPERTS : HF_DRAFT_MLP;
+    return 0;
+}
+
 int plan_layers(struct plan *p, struct hf_config *c, struct err *e)
 {
-    struct layer l;
+    struct layer l = {.source = NULL};
     int biases[MAX_RULES] = {0};
     if (check_halves(p, e) || ffn_of_tensors(p, c, e) || moe_sizes_of_tensors(p, c, e)) return -1;
     for (l.number = 0; l.number < c->n_layers; l.number++) {
@@ -475,23 +646,9 @@ static int add_layer_embeddings(struct plan *p, struct err *e)
         t->t->shape[1] != (int64_t)c->n_layers * c->ple_dim)
         return err_set(e, "%s: tensor '%s' is %s, must be [%d, %d]", t->shard->path, source,
                        plan_shape(t, have), c->vocab, c->n_layers * c->ple_dim);
-    uint64_t row = (uint64_t)c->ple_dim * dtype_bytes(t->t->dtype), rows = (uint64_t)c->vocab,
-             step = COLUMN_BYTES > row ? COLUMN_BYTES / row : 1;
-    struct plan_job j = {
-        .kind = JOB_COLUMNS, .source = t, .row_bytes = row, .stride = row * (uint64_t)c->n_layers};
-    if (step * row > p->src_max) p->src_max = step * row;
     for (int i = 0; i < c->n_layers; i++) {
         snprintf(name, sizeof name, "layers.%d.embed_tokens_per_layer.weight", i);
-        if (plan_tensor(p, &j.tensor, name, t->t->dtype,
-                        (struct tensor_shape){2, {c->vocab, c->ple_dim}}, (rows + step - 1) / step,
-                        e))
-            return -1;
-        uint64_t at = 0;
-        for (j.piece = 0; at < rows; j.piece++, at += step) {
-            j.at = at * row, j.from = at * j.stride + (uint64_t)i * row;
-            j.bytes = (rows - at < step ? rows - at : step) * row;
-            if (plan_add_job(p, &j, e)) return -1;
-        }
+        if (add_columns(p, t, name, i, c->n_layers, e)) return -1;
     }
     return 0;
 }

@@ -8,6 +8,9 @@
 /* Adds the tensors of all layers. It may change c->ffn to the size in the tensors and fills
  * c->layer_scalar. */
 int plan_layers(struct plan *p, struct hf_config *c, struct err *e);
+/* Adds the layer that only drafts tokens, as layer number n_layers and tensors draft.*, and sets
+ * c->draft; where the checkpoint has none, or not all of it, it adds nothing. */
+int plan_draft_layer(struct plan *p, struct hf_config *c, struct err *e);
 /* Adds the final norm, per-layer embeddings and RoPE tables. */
 int plan_final_norm(struct plan *p, struct err *e);
 int plan_rope_tables(struct plan *p, struct err *e);

@@ -8,7 +8,8 @@
 
 struct layer {
     int number;
-    uint64_t traits; /* enum hf_trait and LAYER_* */
+    const char *source; /* in front of its tensors; NULL: "layers.NUMBER." behind the prefix */
+    uint64_t traits;    /* enum hf_trait and LAYER_* */
     int64_t size[N_SIZES];
 };
 

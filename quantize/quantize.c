@@ -79,7 +79,7 @@ static int check_target(const char *out, struct err *e)
 static int open_source(struct quantize *q, struct err *e)
 {
     const struct quantize_options *o = q->o;
-    static const struct plan_options options = {.no_tokenizer = 0};
+    static const struct plan_options options = {.no_mtp = 1};
     struct checkpoint *k = &q->source;
     static const struct notes quiet = {.silent = 1, .quiet = 1, .program = "opt4gptq-quantize"};
     if (checkpoint_open(k, o->in, 1, &quiet, e)) return -1;

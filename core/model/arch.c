@@ -57,7 +57,7 @@ int arch_build(struct step_plan *p, const struct model_config *g, const json_t *
     if (!a)
         return err_set(e, "%s: architecture '%s' is not known to this version", from->name,
                        g->architecture);
-    struct builder b = {g, json, *from, p, -1, 0, e};
+    struct builder b = {g, json, *from, p, -1, 0, 0, e};
     a->build(&b);
     if (b.failed) {
         step_plan_free(p);
@@ -210,8 +210,11 @@ struct op *arch_op(struct builder *b, enum op_kind kind, const char *name)
 {
     static struct op unused; /* of a builder that failed */
     struct op op = op_of(kind, name, b->layer);
-    int i = b->failed ? 0 : keep(b, step_plan_add_op(b->plan, &op, b->err));
-    return b->failed ? &unused : &b->plan->op[i];
+    struct step_plan *p = b->plan;
+    if (b->failed) return &unused;
+    int i = keep(b, b->drafts ? step_plan_add_draft(p, &op, b->err)
+                              : step_plan_add_op(p, &op, b->err));
+    return b->failed ? &unused : b->drafts ? &p->draft[i] : &p->op[i];
 }
 
 struct op *arch_embed(struct builder *b, int table, int x)

@@ -37,7 +37,8 @@ struct builder {
     const json_t *json; /* the file's object, for fields of one architecture; or NULL */
     struct weight_source from;
     struct step_plan *plan;
-    int layer; /* of the operations that are appended; -1: none */
+    int layer;  /* of the operations that are appended; -1: none */
+    int drafts; /* operations are appended to those that draft tokens */
     int failed;
     struct err *err;
 };

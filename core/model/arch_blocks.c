@@ -1,5 +1,7 @@
 #include "core/model/arch_blocks.h"
 
+#include "core/model/arch_draft.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -510,6 +512,19 @@ static void feed_forward(struct builder *b, const struct arch_decoder *d)
     else arch_mlp(b, ffn, d->activation, in, out);
 }
 
+static void draft_layer(struct builder *b, struct arch_stream *s, int sparse, void *arg)
+{
+    struct arch_decoder *d = arg;
+    arch_stream_norm(b, s, "layers.%d.input_layernorm");
+    if (d->attend) d->attend(b, d, s->h, s->delta);
+    else arch_attend_block(b, &d->attention, s->h, s->delta);
+    arch_stream_delta(s);
+    arch_stream_norm(b, s, "layers.%d.post_attention_layernorm");
+    if (sparse && d->moe) arch_moe_block(b, d->moe, s->h, s->delta);
+    else arch_mlp(b, b->config->ffn, d->activation, s->h, s->delta);
+    arch_stream_delta(s);
+}
+
 void arch_decode(struct builder *b, struct arch_decoder *d)
 {
     const struct model_config *g = b->config;
@@ -532,4 +547,6 @@ void arch_decode(struct builder *b, struct arch_decoder *d)
         add_block(b, d, "layers.%d.post_feedforward_layernorm");
     }
     arch_stream_end(b, s);
+    d->attention.window = 0;
+    arch_draft(b, s, draft_layer, d);
 }

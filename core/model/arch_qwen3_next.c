@@ -1,7 +1,25 @@
 /* arch_qwen3_next.c: Qwen3-Next, Qwen3.5 and Qwen3.6, dense and with experts: layers of gated
  * DeltaNet (Yang et al. 2025) between layers of attention whose result has a gate; an MLP, or a
  * mixture of experts with a shared expert behind a gate. */
+#include "core/model/arch_draft.h"
 #include "core/model/arch_states.h"
+
+struct blocks {
+    struct arch_attention attention;
+    struct arch_moe moe;
+};
+
+static void draft_layer(struct builder *b, struct arch_stream *s, int sparse, void *arg)
+{
+    struct blocks *n = arg;
+    arch_stream_norm(b, s, "layers.%d.input_layernorm");
+    arch_attend_block(b, &n->attention, s->h, s->delta);
+    arch_stream_delta(s);
+    arch_stream_norm(b, s, "layers.%d.post_attention_layernorm");
+    if (sparse) arch_moe_block(b, &n->moe, s->h, s->delta);
+    else arch_mlp(b, b->config->ffn, ACTIVATION_SILU, s->h, s->delta);
+    arch_stream_delta(s);
+}
 
 static void build(struct builder *b)
 {
@@ -28,6 +46,7 @@ static void build(struct builder *b)
         arch_stream_delta(&s);
     }
     arch_stream_end(b, &s);
+    arch_draft(b, &s, draft_layer, &(struct blocks){a, m});
 }
 
 static const char *const names[] = {"qwen3_next", NULL};

@@ -16,12 +16,20 @@ static int lacks(const struct backend *ops, enum op_kind kind)
     return !(ops->kinds & 1u << kind);
 }
 
+/* The layer that drafts tokens takes no memory where it is not wanted. */
+static void leave_drafts(struct step_plan *p, int drafts)
+{
+    if (p->n_draft && !drafts) p->is_part = 1;
+}
+
 /* The model's plan with operations of its own, without those that the backend can do without. */
-static int make_plan(const struct model *m, const struct backend *ops, int hidden,
-                     struct step_plan *out, struct err *e)
+static int make_plan(const struct model *m, const struct backend *ops,
+                     const struct forward_options *o, struct step_plan *out, struct err *e)
 {
     struct step_plan all;
+    int hidden = o->hidden || o->drafts;
     if (step_plan_copy(&m->plan, &all, e)) return -1;
+    leave_drafts(&all, o->drafts);
     if (lacks(ops, OP_TOP)) step_plan_drop(&all, OP_TOP);
     if (lacks(ops, OP_SAMPLE)) step_plan_drop(&all, OP_SAMPLE);
     if (!hidden) {
@@ -37,6 +45,7 @@ void forward_need(const struct model *m, const struct backend *ops, const struct
                   struct forward_need *n)
 {
     struct step_plan p = m->plan;
+    leave_drafts(&p, o->drafts);
     if (lacks(ops, OP_TOP)) p.top = NO_BUFFER;
     place_need(&p, ops, o, n);
 }
@@ -46,7 +55,7 @@ int forward_need_places(const struct model *m, const struct forward_place *place
                         struct forward_need *need, struct err *e)
 {
     struct step_plan p;
-    if (make_plan(m, place[0].ops, o->hidden, &p, e)) return -1;
+    if (make_plan(m, place[0].ops, o, &p, e)) return -1;
     int rc = places_need(&p, place, want, o, need, e);
     step_plan_free_slice(&p);
     return rc;
@@ -78,7 +87,7 @@ static int check_fit(const struct model *m, const struct backend *ops,
                           (double)(n.steps + states) / mib, (double)available / mib);
 }
 
-enum { N_VIEWS = 4 };
+enum { N_VIEWS = 5 };
 
 /* Host memory for the results that are read after a step. */
 static int open_views(struct forward *f, struct err *e)
@@ -86,8 +95,9 @@ static int open_views(struct forward *f, struct err *e)
     const struct backend *ops = f->be->ops;
     const struct step_plan *p = &f->plan;
     void **const view[] = {(void **)&f->best_view, (void **)&f->logits, (void **)&f->top,
-                           (void **)&f->hidden};
-    const int of[] = {p->best, p->logits, p->top, p->keeps_hidden ? p->hidden : -1};
+                           (void **)&f->hidden, (void **)&f->draft_best};
+    const int of[] = {p->best, p->logits, p->top, f->options.hidden ? p->hidden : -1,
+                      f->options.drafts ? p->draft_best : -1};
     for (int i = 0; i < N_VIEWS; i++) {
         if (of[i] < 0) continue;
         *view[i] = ops->view(f->be, f->memory.buffer[of[i]],
@@ -116,12 +126,23 @@ static int interleave(const struct forward *f, struct err *e)
                : 0;
 }
 
+static int compile_drafts(struct forward *f, struct err *e)
+{
+    const struct backend *ops = f->be->ops;
+    for (int i = 0; i < 2 && f->options.drafts; i++)
+        if (step_plan_draft(&f->plan, i, &f->draft_plan[i], e) ||
+            ops->compile(f->be, &f->draft_plan[i], &f->memory, &f->draft_compiled[i], e))
+            return -1;
+    return 0;
+}
+
 int forward_open(struct forward *f, const struct model *m, const struct backend *ops,
                  const struct forward_options *o, struct err *e)
 {
     struct be_config c = place_config(o);
     begin_open(f, m, o);
-    if (model_check_act(m, o->act, e) || make_plan(m, ops, o->hidden, &f->plan, e)) goto fail;
+    CHECK(!o->drafts || m->plan.n_draft);
+    if (model_check_act(m, o->act, e) || make_plan(m, ops, o, &f->plan, e)) goto fail;
     if (!(ops->kv_types >> o->kv & 1)) {
         err_set(e, "--backend %s: has no --kv %s", ops->name, kv_formats[o->kv].name);
         goto fail;
@@ -129,6 +150,7 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e) || interleave(f, e)) goto fail;
     if (place_bind(f->be, &f->plan, o, &f->memory, e) || open_views(f, e)) goto fail;
     if (ops->compile(f->be, &f->plan, &f->memory, &f->compiled, e)) goto fail;
+    if (compile_drafts(f, e)) goto fail;
     return 0;
 fail:
     forward_close(f);
@@ -142,7 +164,7 @@ int forward_open_places(struct forward *f, const struct model *m, const struct f
     begin_open(f, m, o);
     for (int i = 0; i < want->n_places; i++)
         if (model_check_act(m, place[i].act, e)) goto fail;
-    if (make_plan(m, place[0].ops, o->hidden, &f->plan, e) ||
+    if (make_plan(m, place[0].ops, o, &f->plan, e) ||
         places_open(&f->places, &f->plan, place, want, o, e))
         goto fail;
     f->be = f->places->be[0];
@@ -159,7 +181,9 @@ void forward_close(struct forward *f)
     if (f->be) {
         const struct backend *ops = f->be->ops;
         if (f->compiled) ops->drop_plan(f->be, f->compiled);
-        void *const view[] = {f->best_view, f->logits, f->top, f->hidden};
+        void *const view[] = {f->best_view, f->logits, f->top, f->hidden, f->draft_best};
+        for (int i = 0; i < 2; i++)
+            if (f->draft_compiled[i]) ops->drop_plan(f->be, f->draft_compiled[i]);
         for (int i = 0; i < N_VIEWS; i++)
             if (view[i]) ops->drop_view(f->be, view[i]);
     }
@@ -170,6 +194,7 @@ void forward_close(struct forward *f)
         f->be->ops->close(f->be);
     }
     step_plan_free_slice(&f->plan);
+    for (int i = 0; i < 2; i++) step_plan_free_slice(&f->draft_plan[i]);
     memset(f, 0, sizeof *f);
 }
 
@@ -263,6 +288,20 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
     if (f->places) places_end(f->places);
     else ops->end_step(f->be);
     f->n_begun++;
+}
+
+int forward_draft(struct forward *f, int again, const struct batch *b, struct err *e)
+{
+    const struct backend *ops = f->be->ops;
+    CHECK(f->draft_compiled[again] && f->n_ended == f->n_begun);
+    CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits);
+    ops->begin_step(f->be, b);
+    ops->run(f->be, f->draft_compiled[again]);
+    if (b->n_logits)
+        ops->download(f->be, f->draft_best, f->memory.buffer[f->plan.draft_best],
+                      (size_t)b->n_logits * sizeof *f->draft_best);
+    ops->end_step(f->be);
+    return ops->wait_step(f->be, e);
 }
 
 int forward_samples(const struct forward *f) { return !lacks(f->be->ops, OP_SAMPLE); }

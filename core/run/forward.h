@@ -22,6 +22,7 @@ struct forward_options {
     int max_pages;     /* pages of one sequence */
     int n_states;      /* slots of states; 0: max_seqs */
     int hidden;        /* 1: the last norm's rows may be downloaded (batch.hidden_row) */
+    int drafts; /* 1: the model's layer that drafts tokens is there, too (forward_draft) */
     int show_progress; /* of packing the weights */
     int context;       /* most positions of a sequence of the run: chooses between the short and the
                           long frequencies of a model; 0: max_pages * KV_PAGE */
@@ -47,6 +48,10 @@ struct forward {
     struct plan_memory memory; /* of the plan on the backend */
     struct be_plan *compiled;  /* NULL: of several places */
     struct places *places;     /* NULL: one place, the ordinary case */
+    /* with options.drafts: plans of the first and of further drafting steps; their choices */
+    struct step_plan draft_plan[2];
+    struct be_plan *draft_compiled[2];
+    int32_t *draft_best; /* [max_logits] */
     int32_t *best_view; /* [3][max_logits] results of OP_ARGMAX on the host: part 0 mirrors the
                            device's, steps use parts 1 and 2 in turn */
     unsigned n_begun, n_ended; /* steps */
@@ -117,6 +122,12 @@ uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum
  * step may begin before the first ends, if the first downloads neither logits nor results of
  * OP_TOP nor hidden rows. */
 void forward_begin(struct forward *f, const struct batch *b, const uint8_t *wanted);
+/* Computes a drafting step of the model's draft layer and waits for it: of row r of *b the token that
+ * may come behind b->token[r], for the rows of b->logit_row into f->draft_best, -1: none. What the
+ * model's last norm left of the position before that token is row r of the last step, which has
+ * ended; with `again` it is row r of logits of the last drafting step. b->pos and b->slot are those
+ * of the position before. Results of the last step stay as they are. */
+int forward_draft(struct forward *f, int again, const struct batch *b, struct err *e);
 /* 1: the backend has OP_SAMPLE: f->best has the tokens of the rows of b->sample. */
 int forward_samples(const struct forward *f);
 /* Row i of b->top_row: 1 when all results of OP_TOP had room; their number, 0 when they had not. */

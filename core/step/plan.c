@@ -11,6 +11,7 @@ void step_plan_init(struct step_plan *p)
 void step_plan_free(struct step_plan *p)
 {
     free(p->op);
+    free(p->draft);
     free(p->buffer);
     free(p->weight);
     free(p->kv);
@@ -39,6 +40,11 @@ static int append(void **array, int *n, const void *element, size_t bytes, struc
 int step_plan_add_op(struct step_plan *p, const struct op *op, struct err *e)
 {
     return append((void **)&p->op, &p->n_ops, op, sizeof *op, e);
+}
+
+int step_plan_add_draft(struct step_plan *p, const struct op *op, struct err *e)
+{
+    return append((void **)&p->draft, &p->n_draft, op, sizeof *op, e);
 }
 
 int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of rows, size_t row_bytes,
@@ -215,6 +221,25 @@ int step_plan_keep_hidden(const struct step_plan *p, struct step_plan *out, stru
     if (copy_ops(p, 0, p->n_ops, out, e)) return -1;
     out->n_body++;
     out->keeps_hidden = 1;
+    step_plan_liveness(out, 0);
+    return 0;
+}
+
+int step_plan_draft(const struct step_plan *p, int again, struct step_plan *out, struct err *e)
+{
+    struct step_plan drafts = *p;
+    CHECK(p->n_draft > 0);
+    drafts.op = p->draft;
+    if (copy_ops(&drafts, 0, p->n_draft, out, e)) return -1;
+    out->n_body = p->draft_body;
+    out->best = p->draft_best;
+    out->logits = p->draft_logits;
+    out->top = NO_BUFFER;
+    out->hidden = p->draft_last;
+    out->keeps_hidden = 1;
+    for (int i = 0; i < out->n_ops && again; i++)
+        for (int k = 0; k < OP_INS; k++)
+            if (out->op[i].in[k] == p->draft_hidden) out->op[i].in[k] = p->draft_last;
     step_plan_liveness(out, 0);
     return 0;
 }

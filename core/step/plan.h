@@ -19,8 +19,12 @@ struct step_plan {
     struct state *state;
     int n_states;
     int best, logits, top; /* buffers that are read after a step; -1: none */
-    int hidden;       /* buffer of the last norm's rows [rows][dim] of the step; -1: none */
-    int keeps_hidden; /* it is read after every step, too (step_plan_keep_hidden) */
+    int hidden;            /* buffer of the last norm's rows [rows][dim] of the step; -1: none */
+    int keeps_hidden;      /* it is read after every step, too (step_plan_keep_hidden) */
+    /* operations of their own that draft tokens, or none: step_plan_draft() */
+    struct op *draft;
+    int n_draft, draft_body; /* 0 .. draft_body-1 run in every step of them */
+    int draft_hidden, draft_last, draft_best, draft_logits; /* buffers, see step_plan_draft() */
     const struct step_plan *whole; /* of a slice: the plan that it is of, else NULL */
     int first;                     /* and the number of its first operation there */
     int is_part; /* of a split: it names weights, buffers, caches that no operation uses */
@@ -41,6 +45,7 @@ void step_plan_init(struct step_plan *p);
 void step_plan_free(struct step_plan *p);
 /* Each appends a copy and returns its number; -1: out of memory. */
 int step_plan_add_op(struct step_plan *p, const struct op *op, struct err *e);
+int step_plan_add_draft(struct step_plan *p, const struct op *op, struct err *e);
 int step_plan_add_buffer(struct step_plan *p, const char *name, enum rows_of rows, size_t row_bytes,
                          struct err *e);
 int step_plan_add_weight(struct step_plan *p, const struct weight *w, struct err *e);
@@ -67,6 +72,11 @@ void step_plan_drop(struct step_plan *p, enum op_kind kind);
 /* *out is the plan whose body ends with the last norm, so that every step leaves the hidden rows in
  * the buffer `hidden`. It owns its operations only: free it by step_plan_free_slice. */
 int step_plan_keep_hidden(const struct step_plan *p, struct step_plan *out, struct err *e);
+/* *out is the plan of the drafting operations over the same buffers, weights and caches. Row r has
+ * a token and reads the row r of the buffer draft_hidden: what the last norm left of the position
+ * before the token. Rows of logits leave their hidden rows in draft_last, from which the plan
+ * with `again` reads. It owns its operations only: free it by step_plan_free_slice. */
+int step_plan_draft(const struct step_plan *p, int again, struct step_plan *out, struct err *e);
 /* An operation without buffers and weights. */
 struct op op_of(enum op_kind kind, const char *name, int layer);
 /* Largest number of packed inputs of any linear; 4-bit linears; both 0 for none. */
