@@ -581,7 +581,9 @@ static void test_quant_config(void **state)
                            "{\"bits\": 4, \"group_size\": 128, \"sym\": true, \"meta\": "
                            "{\"quantizer\": [\"gptqmodel:4.0\"]}, \"dynamic\": {"
                            "\"-:.*\\\\.0\\\\.\": {}, \"+:model\\\\.layers\\\\.1\\\\.\": {\"bits\": "
-                           "8, \"group_size\": 32}, \"layers\": {\"bits\": 2}}}",
+                           "8, \"group_size\": 32}, \"layers\": {\"bits\": 2}, "
+                           "\"model\\\\.layers\\\\.3\": {\"bits\": 2}, \"model\\\\.layers\\\\.4\": "
+                           "{\"bits\": 1}, \"model\\\\.layers\\\\.5\": {\"bits\": 9}}}",
                            &e),
                      0);
     assert_true(q.by_gptqmodel);
@@ -592,6 +594,13 @@ static void test_quant_config(void **state)
     assert_int_equal(qc_module(&q, "model.layers.2.mlp.up_proj", &m, &e),
                      0); /* "layers" is not at the start */
     assert_int_equal(m.bits, 4);
+    assert_int_equal(qc_module(&q, "model.layers.3.mlp.up_proj", &m, &e), 0);
+    assert_int_equal(m.bits, 2);
+    for (int i = 4; i < 6; i++) {
+        assert_int_equal(qc_module(&q, i == 4 ? "model.layers.4.x" : "model.layers.5.x", &m, &e),
+                         -1);
+        assert_non_null(strstr(e.msg, "bits is not 2 to 8"));
+    }
     assert_int_equal(merge(&q, "{\"bits\": 8}", &e), 0); /* a later place only warns */
     assert_int_equal(q.bits, 4);
     qc_free(&q);
@@ -600,6 +609,9 @@ static void test_quant_config(void **state)
                                           "{\"bits\": 4, \"pack_dtype\": \"int16\"}",
                                           "{\"bits\": 4, \"rotation\": \"hadamard\"}",
                                           "{\"bits\": 16}",
+                                          "{\"bits\": 4, \"checkpoint_format\": 1}",
+                                          "{\"bits\": 4, \"checkpoint_format\": []}",
+                                          "{\"bits\": 4, \"format\": \"unheard\"}",
                                           "{\"quant_method\": \"awq\", \"version\": \"gemv\"}"};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         assert_int_equal(merge(&q, refused[i], &e), -1);

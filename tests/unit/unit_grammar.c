@@ -249,6 +249,8 @@ static void regex_by_hand(void **state)
         {"^\\d{3}-\\d{4}$", {"555-1234"}, {"555-123", "555-12345", "x"}},
         {"[\\w.]+@[a-z]+\\.(com|org)", {"a.b@c.com", "x_1@yy.org"}, {"@c.com", "a@b.net"}},
         {"\\u00e9|\\x41|\\cA|\\u{1F600}", {"\xc3\xa9", "A", "\x01", "\xf0\x9f\x98\x80"}, {"e"}},
+        {"\\u0041\\u0042", {"AB"}, {"A", "B"}},
+        {"\\ud83d\\ude00", {"\xf0\x9f\x98\x80"}, {"\xed\xa0\xbd"}},
         {"[^\\x00-\\x7f]{2}", {"\xc3\xa9\xe2\x82\xac"}, {"\xc3\xa9", "ab", "\xc3\xa9\xed\xa0\x80"}},
         {"[a\\]\\-z]+", {"a]-z"}, {"b"}},
         {"a{0}b", {"b"}, {"ab", ""}},
@@ -261,9 +263,9 @@ static void regex_by_hand(void **state)
         {"(?:a|^)*b", {"b", "ab", "aab"}, {"a", ""}},
     };
     static const char *const refused[] = {
-        "(?=a)b", "a\\1", "a\\b",     "[b-a]", "a{2,1}", "(a",  "a)",
-        "a{b}",   "*a",   "[a",       "a\\",   "b^a",    "a$b", "\\p{L}",
-        "\\u00e", "[]",   "a{20000}", "(?i)a", "(?P=x)", "^*a", "a$+"};
+        "(?=a)b", "a\\1", "a\\b", "[b-a]",   "a{2,1}",        "(a",     "a)", "a{b}",     "*a",
+        "[a",     "a\\",  "b^a",  "a$b",     "\\p{L}",        "\\u00e", "[]", "a{20000}", "(?i)a",
+        "(?P=x)", "^*a",  "a$+",  "\\ud83d", "\\ud83d\\u0041"};
     struct vocab *v = vocab_of_test();
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -135,6 +135,43 @@ static void errors_name_line_and_construct(void **state)
     json_decref(none);
 }
 
+/* Values at the edges, as Python gives them. */
+static void values_by_hand(void **state)
+{
+    static const struct {
+        const char *template, *text; /* text NULL: an error */
+    } cases[] = {
+        {"{{ '1_0.5' | float }}", "10.5"},
+        {"{{ '_1' | float(7) }},{{ '1_' | float(7) }},{{ '1__0' | float(7) }}", "7,7,7"},
+        {"{{ 1.5 | round(-300) }},{{ 1.26 | round(1) }}", "0.0,1.3"},
+        {"{{ 1.5 | round(301) }}", NULL},
+        {"{{ 1e308 * 10 }}", "inf"},
+        {"{{ [1e308 * 10, -1e308 * 10, 1e308 * 10 - 1e308 * 10] | tojson }}",
+         "[Infinity, -Infinity, NaN]"},
+        {"{{ [1, 2, 3] | batch(2) | list }}", "[[1, 2], [3]]"},
+        {"{{ [1, 2, 3] | batch(0) | list }}", NULL},
+        {"{{ [1, 2, 3] | batch(-1) | list }}", NULL},
+        {"{{ [1, 2, 3] | batch('2') | list }}", NULL},
+        {"{{ 'a-b-c'.rsplit('-', 1) }}", "['a-b', 'c']"},
+        {"{{ 'a-b'.rsplit(1) }}", NULL},
+        {"{{ 'a-b'.rsplit('') }}", NULL},
+        {"{% set ns = namespace(t='x' * 300) %}{% for i in range(12) %}{% set ns.t = ns.t ~ i %}"
+         "{% endfor %}{{ ns.t[-16:] }}",
+         "xx01234567891011"},
+    };
+    json_t *none = json_object();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err e;
+        size_t n;
+        char *have = render(cases[i].template, strlen(cases[i].template), none, &n, &e);
+        if (!cases[i].text ? have != NULL : !have || strcmp(have, cases[i].text))
+            fail_msg("%s: %s", cases[i].template, have ? have : e.msg);
+        free(have);
+    }
+    json_decref(none);
+}
+
 static char *repeated(const char *head, const char *middle, size_t times, const char *tail)
 {
     size_t n = strlen(middle);
@@ -635,6 +672,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases_give_what_jinja2_gives),
         cmocka_unit_test(errors_name_line_and_construct),
+        cmocka_unit_test(values_by_hand),
         cmocka_unit_test(hostile_templates_are_bounded),
         cmocka_unit_test(text_grows_in_place),
         cmocka_unit_test(mutated_templates_do_no_harm),

@@ -93,8 +93,38 @@ static void fields_and_their_texts(void **state)
     }
 }
 
+static void members_of_a_format(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *member, *says; /* NULL: it is served */
+    } cases[] = {
+        {"\"strict\":false", NULL},
+        {"\"strict\":null", NULL},
+        {"\"strict\":1", "strict must be true or false"},
+        {"\"strict\":\"true\"", "strict must be true or false"},
+        {"\"description\":\"d\"", NULL},
+        {"\"description\":1", "must be a string"},
+        {"\"other\":1", "is not served"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[400];
+        struct record r;
+        struct refusal why;
+        snprintf(line, sizeof line,
+                 LINE(",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":"
+                      "{},%s}}"),
+                 cases[i].member);
+        int rc = parse(&r, line, &why);
+        if (cases[i].says ? rc != 1 || !strstr(why.why.msg, cases[i].says) : rc)
+            fail_msg("%s: %s", cases[i].member, rc ? why.why.msg : "is served");
+        record_free(&r);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fields_and_their_texts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fields_and_their_texts),
+                                       cmocka_unit_test(members_of_a_format)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,8 @@
 #include <time.h>
 
 #include <cmocka.h>
+
+#include <math.h>
 #include <jansson.h>
 
 #ifndef SHARED_DIR
@@ -262,6 +264,45 @@ static void test_names(void **state)
     assert_int_equal(tok_bos(t), -1);
     assert_int_equal(tok_eos(t), -1);
     tok_close(t);
+}
+
+/* A piece [n] of a SentencePiece model: text, score, type. */
+static size_t put_bytes_piece(char *b, const char *text, size_t n, float score, char type)
+{
+    size_t at = 0;
+    b[at++] = 0x0a, b[at++] = (char)(n + 9);
+    b[at++] = 0x0a, b[at++] = (char)n;
+    memcpy(b + at, text, n), at += n;
+    b[at++] = 0x15;
+    memcpy(b + at, &score, 4), at += 4;
+    b[at++] = 0x18, b[at++] = type;
+    return at;
+}
+
+static void test_damaged_pieces(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+        float score;
+        int is_damaged;
+    } pieces[] = {{"a", 1, -1, 0},    {"\xc3\xa9", 2, 0, 0}, {"", 0, -1, 1},
+                  {"\xc3", 1, -1, 1}, {"a\xff", 2, -1, 1},   {"a", 1, NAN, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        char b[200];
+        struct tokenizer *t = NULL;
+        struct err e = {0};
+        size_t n = put_bytes_piece(b, "<unk>", 5, 0, 2);
+        n += put_bytes_piece(b + n, "b", 1, -2, 1);
+        n += put_bytes_piece(b + n, pieces[i].text, pieces[i].n, pieces[i].score, 1);
+        const char spec[] = {0x12, 2, 0x18, 2, 0x1a, 2, 0x18, 1}; /* BPE */
+        memcpy(b + n, spec, sizeof spec);
+        const struct tok_source src = {.spm = b, .spm_bytes = n + sizeof spec};
+        assert_int_equal(tok_open(&t, &src, &e), -pieces[i].is_damaged);
+        if (pieces[i].is_damaged) assert_non_null(strstr(e.msg, "piece 2 is damaged"));
+        else tok_close(t);
+    }
 }
 
 /* ---- damaged files ---- */
@@ -759,11 +800,12 @@ static void test_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_golden),       cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_long_lines),   cmocka_unit_test(test_empty_matches),
-        cmocka_unit_test(test_equal_scores), cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_cases),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_damaged_pieces), cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_vectors),        cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_empty_matches),  cmocka_unit_test(test_equal_scores),
+        cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }
