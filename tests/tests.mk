@@ -6,7 +6,7 @@ BIN      := $B/tests/bin
 HARNESS  := $B/tests/harness.o $B/tests/process.o # what the programs of whole/ and faults/ share
 WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
-OTHERS   := asm checkop fuzz fuzz_grammar unsaid inputs step gpu batch_faults convert_faults
+OTHERS   := asm checkop fuzz fuzz_grammar unsaid inputs sites step gpu batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
 CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
@@ -36,6 +36,11 @@ $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(ARCHIVE)/core.a
 $(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(ARCHIVE)/core.a
 $(BIN)/unsaid: $B/tests/fuzz/unsaid.o $B/tests/fuzz/checkpoint.o $B/bench/batches.o $(HARNESS) $(ROOMS)
+$(BIN)/sites: $B/tests/faults/sites.o $(HARNESS) $(ROOMS) | $(BIN)/failing.so
+$(BIN)/failing.so: tests/faults/failing.c
+	@mkdir -p $(@D)
+	$(SAY) LD $@
+	$(Q)$(CC) -std=gnu11 -O1 -fPIC -shared -o $@ $<
 INPUTS := $(patsubst %,$B/tests/fuzz/%.o,targets targets_text targets_files targets_run checkpoint grammar_input)
 $(BIN)/inputs: $B/tests/fuzz/inputs.o $(INPUTS) $(ROOMS)
 $(BIN)/gpu: $B/tests/faults/gpu.o $(HARNESS) $(ARCHIVE)/core.a

@@ -357,13 +357,15 @@ const char *fuzz_run_stop(const uint8_t *data, size_t n)
         size_t k;
         int rc = stop_push(&s, (const char *)data + i, m, &piece, &k, &e);
         if (rc < 0) abort();
-        memcpy(got + n_got, piece, k), n_got += k;
+        if (k) memcpy(got + n_got, piece, k);
+        n_got += k;
         is_end = rc;
     }
     if (!is_end) {
         size_t k;
         stop_flush(&s, &piece, &k);
-        memcpy(got + n_got, piece, k), n_got += k;
+        if (k) memcpy(got + n_got, piece, k);
+        n_got += k;
     }
     /* the first place at which a string begins whose end comes first */
     size_t want = n_text, end = n_text + 1;
