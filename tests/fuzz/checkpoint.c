@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char changed_mark[] = "\"@changed@\"";
+
 static int ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
@@ -112,25 +114,38 @@ static int write_file(const char *dir, const char *name, const char *head, size_
     return fclose(f) || done != n + bytes ? err_sys(e, "%s", path) : 0;
 }
 
-/* The object with its changed key as text: jansson can write no Infinity and no key twice. */
-static char *changed_text(const struct checkpoint_text *t)
+/* The object with its changed key as text: jansson can write no Infinity and no key twice. AT: the
+ * mark; the key goes with the comma before or behind it. */
+static char *put_value(const struct checkpoint_text *t, char *text, char *at, const json_t *old)
 {
-    static const char mark[] = "\"@changed@\"";
-    json_t *old = json_incref(json_object_get(t->object, t->key));
-    if (t->is_dropped) json_object_del(t->object, t->key);
-    else json_object_set_new(t->object, t->key, json_string("@changed@"));
-    char *text = json_dumps(t->json, JSON_COMPACT), *out = text, *at;
-    json_object_set_new(t->object, t->key, old);
-    at = text && !t->is_dropped ? strstr(text, mark) : NULL;
-    if (!at) return text;
+    char *begin = at, *end = at + strlen(changed_mark), *out = NULL;
     char *first = t->is_twice ? json_dumps(old, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    *at = 0;
-    int n = first ? asprintf(&out, "%s%s,\"%s\":%s%s", text, first, t->key, t->value,
-                             at + sizeof mark - 1)
-                  : asprintf(&out, "%s%s%s", text, t->value, at + sizeof mark - 1);
+    while (t->is_dropped && *begin != ',' && *begin != '{') begin--;
+    int n;
+    if (t->is_dropped) {
+        if (*begin == '{') begin++, end += *end == ',';
+        n = asprintf(&out, "%.*s%s", (int)(begin - text), text, end);
+    } else if (first) {
+        n = asprintf(&out, "%.*s%s,\"%s\":%s%s", (int)(at - text), text, first, t->key, t->value,
+                     end);
+    } else {
+        n = asprintf(&out, "%.*s%s%s", (int)(at - text), text, t->value, end);
+    }
     free(first);
     free(text);
     return n < 0 ? NULL : out;
+}
+
+static char *changed_text(const struct checkpoint_text *t)
+{
+    json_t *old = json_incref(json_object_get(t->object, t->key));
+    json_object_set_new(t->object, t->key, json_string("@changed@")); /* it keeps its place */
+    char *text = json_dumps(t->json, JSON_COMPACT);
+    char *at = text ? strstr(text, changed_mark) : NULL;
+    json_object_set(t->object, t->key, old);
+    if (at) text = put_value(t, text, at, old);
+    json_decref(old);
+    return text;
 }
 
 int checkpoint_write_text(const struct checkpoint_copy *c, int i, const char *dir, struct err *e)

@@ -554,29 +554,12 @@ static int merge(struct quant_config *q, const char *text, struct err *e)
     return rc;
 }
 
-static void test_quant_config(void **state)
+static void test_overrides(void **state)
 {
     (void)state;
     struct quant_config q = {0};
     struct quant_module m;
     struct err e = {0};
-    assert_int_equal(merge(&q, "{\"wbits\": 4, \"groupsize\": 128}", &e), 0);
-    assert_true(q.bits == 4 && q.group == 128 && !q.sym_said && q.label == LABEL_V1);
-    qc_free(&q);
-    assert_int_equal(merge(&q,
-                           "{\"gptq_bits\": \"4\", \"gptq_group_size\": \"-1\", \"gptq_sym\": "
-                           "\"False\", \"gptq_checkpoint_format\": \"gptq_v2\"}",
-                           &e),
-                     0);
-    assert_true(q.bits == 4 && q.group == -1 && q.sym_said && !q.sym && q.label == LABEL_V2);
-    qc_free(&q);
-    assert_int_equal(merge(&q,
-                           "{\"w_bit\": 4, \"q_group_size\": 64, \"quant_method\": \"awq\", "
-                           "\"version\": \"GEMM\", \"zero_point\": true}",
-                           &e),
-                     0);
-    assert_true(q.method == QUANT_AWQ && q.group == 64 && q.sym_said && !q.sym);
-    qc_free(&q);
     assert_int_equal(merge(&q,
                            "{\"bits\": 4, \"group_size\": 128, \"sym\": true, \"meta\": "
                            "{\"quantizer\": [\"gptqmodel:4.0\"]}, \"dynamic\": {"
@@ -603,6 +586,30 @@ static void test_quant_config(void **state)
     }
     assert_int_equal(merge(&q, "{\"bits\": 8}", &e), 0); /* a later place only warns */
     assert_int_equal(q.bits, 4);
+    qc_free(&q);
+}
+
+static void test_quant_config(void **state)
+{
+    (void)state;
+    struct quant_config q = {0};
+    struct err e = {0};
+    assert_int_equal(merge(&q, "{\"wbits\": 4, \"groupsize\": 128}", &e), 0);
+    assert_true(q.bits == 4 && q.group == 128 && !q.sym_said && q.label == LABEL_V1);
+    qc_free(&q);
+    assert_int_equal(merge(&q,
+                           "{\"gptq_bits\": \"4\", \"gptq_group_size\": \"-1\", \"gptq_sym\": "
+                           "\"False\", \"gptq_checkpoint_format\": \"gptq_v2\"}",
+                           &e),
+                     0);
+    assert_true(q.bits == 4 && q.group == -1 && q.sym_said && !q.sym && q.label == LABEL_V2);
+    qc_free(&q);
+    assert_int_equal(merge(&q,
+                           "{\"w_bit\": 4, \"q_group_size\": 64, \"quant_method\": \"awq\", "
+                           "\"version\": \"GEMM\", \"zero_point\": true}",
+                           &e),
+                     0);
+    assert_true(q.method == QUANT_AWQ && q.group == 64 && q.sym_said && !q.sym);
     qc_free(&q);
     static const char *const refused[] = {"{\"quant_method\": \"bitsandbytes\"}",
                                           "{\"checkpoint_format\": \"marlin\"}",
@@ -669,6 +676,7 @@ int main(void)
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_quant_config),
+        cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_awq_columns),
         cmocka_unit_test(test_mxfp4),
         cmocka_unit_test(test_round8),
