@@ -8,6 +8,7 @@
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make fuzz        libFuzzer on strangers' inputs for S=300 seconds each, T=NAME: of one kind, in build-fuzz/ (clang-19);
 #                  make fuzz-coverage: the lines that they reach
+# make test-clang, test-threads, test-valgrind    the unit programs with clang's sanitizers, gcc's of threads, valgrind (T=NAME)
 # make lib         build/libopt4gptq.so.0, the library (engine/opt4gptq.h); make install-lib, make uninstall-lib
 # make wheel       build/opt4gptq-VERSION-py3-none-PLATFORM.whl, its Python package (engine/python)
 # make dist        build/opt4gptq-run-VERSION.tar.gz, the tracked tree
@@ -225,7 +226,7 @@ deb: $(PROGRAMS)
 	@STRIP='$(STRIP)' scripts/deb $B $(VERSION) $(DEB_DIR)
 
 clean:
-	rm -rf build build-san build-static build-arm64 build-fuzz build-coverage
+	rm -rf build build-san build-static build-arm64 build-fuzz build-coverage build-threads
 
 include tests/tests.mk
 

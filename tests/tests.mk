@@ -214,6 +214,21 @@ fuzz-coverage:
 	llvm-profdata-19 merge -o $(FUZZCOV)/all.profdata $(FUZZCOV)/*.profraw
 	llvm-cov-19 report $(FUZZCOV)/tests/bin/libfuzzer -instr-profile=$(FUZZCOV)/all.profdata | awk '$$4 + 0 > 0 { print $$1, $$10 }'
 
+# The unit programs (T=NAME: those with NAME in theirs) with clang's sanitizers, which see more than gcc's, with that of threads, and
+# under valgrind, which sees what is read before it is written.
+UNIT_PROGRAMS = $(foreach u,$(UNITS),$(if $(findstring $(T),$u),tests/bin/$u))
+test-clang:
+	@scripts/deps --fuzz
+	@$(FUZZ_MAKE) SAN=1 B=$(FUZZ) CFLAGS='-O1 -g -w -fsanitize=fuzzer-no-link' $(addprefix $(FUZZ)/,$(UNIT_PROGRAMS))
+	@for u in $(addprefix $(FUZZ)/,$(UNIT_PROGRAMS)); do $$u >$(FUZZ)/log 2>&1 || { cat $(FUZZ)/log; exit 1; }; echo "$$u: clean"; done
+test-threads:
+	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= B=build-threads CFLAGS='-O1 -g -w -fsanitize=thread' LDFLAGS=-fsanitize=thread \
+	    $(addprefix build-threads/,$(UNIT_PROGRAMS))
+	@for u in $(addprefix build-threads/,$(UNIT_PROGRAMS)); do TSAN_OPTIONS=halt_on_error=1 $$u >build-threads/log 2>&1 || { cat build-threads/log; exit 1; }; echo "$$u: clean"; done
+test-valgrind:
+	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= $(addprefix $B/,$(UNIT_PROGRAMS))
+	@for u in $(addprefix $B/,$(UNIT_PROGRAMS)); do valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite $$u >$B/log 2>&1 || { cat $B/log; exit 1; }; echo "$$u: clean"; done
+
 ARM := build-arm64
 test-arm64:
 	@if scripts/deps --arm64; then \
@@ -225,4 +240,4 @@ test-arm64:
 	    echo "SKIP arm64: the packages for a cross build could not be installed"; echo "arm64: 0 passed, 0 failed, 1 skipped"; \
 	fi
 
-.PHONY: tests test fuzz fuzz-coverage test-arm64
+.PHONY: tests test fuzz fuzz-coverage test-clang test-threads test-valgrind test-arm64

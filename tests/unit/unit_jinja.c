@@ -155,6 +155,11 @@ static void values_by_hand(void **state)
         {"{{ 'a-b-c'.rsplit('-', 1) }}", "['a-b', 'c']"},
         {"{{ 'a-b'.rsplit(1) }}", NULL},
         {"{{ 'a-b'.rsplit('') }}", NULL},
+        {"{{ 'abc'.endswith('xc') }},{{ 'abc'.endswith('bc') }},{{ 'c'.endswith('bc') }}",
+         "False,True,False"},
+        {"{{ 'abc'.startswith('ax') }},{{ 'abc'.startswith('ab') }}", "False,True"},
+        {"{{ none is sameas(none) }},{{ 1 is sameas(true) }}", "True,False"},
+        {"{{ 'a' is sameas('a') }}", NULL},
         {"{% set ns = namespace(t='x' * 300) %}{% for i in range(12) %}{% set ns.t = ns.t ~ i %}"
          "{% endfor %}{{ ns.t[-16:] }}",
          "xx01234567891011"},

@@ -169,9 +169,11 @@ static void test_spellings(void **state)
                     "1.5",
                     "--no-escape"};
     assert_int_equal(options_parse(&o, 18, argv, &e), 0);
-    assert_true(o.n_predict == 3 && o.sampling.temperature == 0.5 && o.n_windows == 2 && o.n_limit == 4);
+    assert_true(o.n_predict == 3 && o.sampling.temperature == 0.5 && o.n_windows == 2 &&
+                o.n_limit == 4);
     assert_true(!strcmp(o.file, "g") && !strcmp(o.input, "i") && !strcmp(o.output, "o"));
-    assert_true(o.verbose && o.sampling.repeat_penalty == 1.5 && o.no_escape && o.given.n_notes == 0);
+    assert_true(o.verbose && o.sampling.repeat_penalty == 1.5 && o.no_escape &&
+                o.given.n_notes == 0);
     assert_string_equal(options_given(&o, &o.file), "-bf");
     assert_string_equal(options_given(&o, &o.output), "--output-file");
     assert_null(options_given(&o, &o.model));
@@ -237,13 +239,51 @@ static void batches_know_what_options_decide(void **state)
     assert_true(n > 80);
 }
 
+/* A list holds ARGS_LIST values; one that comes again takes no room. */
+static void lists_have_an_end(void **state)
+{
+    struct lists {
+        struct args_ints ints;
+        struct args_texts texts;
+    };
+    static const struct args_row rows[] = {{.names = {"--ints"},
+                                            .arg = "N,..",
+                                            .help = "h",
+                                            .kind = ARGS_IS_INTS,
+                                            .offset = offsetof(struct lists, ints),
+                                            .lo = 0,
+                                            .hi = 100},
+                                           {.names = {"--texts"},
+                                            .arg = "T,..",
+                                            .help = "h",
+                                            .kind = ARGS_IS_TEXTS,
+                                            .offset = offsetof(struct lists, texts)}};
+    static const struct args_program program = {.name = "p", .rows = rows, .n_rows = 2};
+    (void)state;
+    for (int kind = 0; kind < 2; kind++)
+        for (int n = ARGS_LIST - 1; n <= ARGS_LIST + 1; n++) {
+            struct lists l = {0};
+            struct args_given g;
+            struct err e = {0};
+            char text[200] = "1,2", *argv[] = {"p", kind ? "--texts" : "--ints", text};
+            for (int i = 1; i <= n; i++)
+                snprintf(text + strlen(text), sizeof text - strlen(text), ",%d", i);
+            int rc = args_parse(&program, &l, &g, 3, argv, &e);
+            if (n <= ARGS_LIST) {
+                assert_int_equal(rc, 0);
+                assert_int_equal(kind ? l.texts.n : l.ints.n, n);
+            } else if (!rc || !strstr(e.msg, "more than 16 values")) {
+                fail_msg("%s: %s", argv[1], rc ? e.msg : "is taken");
+            }
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(batches_know_what_options_decide),
-                                       cmocka_unit_test(test_run),
-                                       cmocka_unit_test(test_bench),
-                                       cmocka_unit_test(test_spellings),
-                                       cmocka_unit_test(test_exclusions),
-                                       cmocka_unit_test(test_sizes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_have_an_end), cmocka_unit_test(batches_know_what_options_decide),
+        cmocka_unit_test(test_run),          cmocka_unit_test(test_bench),
+        cmocka_unit_test(test_spellings),    cmocka_unit_test(test_exclusions),
+        cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,24 @@ static struct prefix_store *open_store(const char *depends)
     return s;
 }
 
+/* Pages and states of other sizes are other prompts, whatever else is the same. */
+static void sizes_are_part_of_the_name(void **state)
+{
+    struct prefix_key root[4];
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct prefix_store *s;
+        struct err e;
+        struct prefix_store_options o = options(i == 3 ? "b" : "a");
+        o.bytes[PREFIX_PAGE] += i == 1 ? 64 : 0;
+        o.bytes[PREFIX_STATE] += i == 2 ? 64 : 0;
+        if (prefix_store_open(&s, &o, &e)) fail_msg("%s", e.msg);
+        root[i] = prefix_store_root(s);
+        prefix_store_close(s);
+        for (int k = 0; k < i; k++) assert_memory_not_equal(&root[k], &root[i], sizeof *root);
+    }
+}
+
 /* The first n pages of a prompt, and the contents that they have. */
 static void make_chain(const struct prefix_store *s, int seed, struct prefix_item *item, int n)
 {
@@ -552,6 +570,7 @@ int main(void)
 {
 #define IN_DIR(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
     const struct CMUnitTest tests[] = {
+        IN_DIR(sizes_are_part_of_the_name),
         IN_DIR(what_is_put_comes_back),
         IN_DIR(damage_is_noticed),
         IN_DIR(foreign_files_are_not_taken),

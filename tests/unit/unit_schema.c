@@ -344,6 +344,11 @@ static void by_hand(void **state)
     };
     static const char *const refused[][2] = {
         {"{\"not\":{\"prefixItems\":[{}]}}", "#: not: of prefixItems is not served"},
+        {"{\"type\":\"number\",\"minimum\":1e-99999999999999999999}",
+         "#: minimum: has more digits than are served"},
+        {"{\"type\":\"number\",\"minimum\":1e-100001}",
+         "#: minimum: has more digits than are served"},
+        {"{\"not\":{\"contains\":{},\"minContains\":2000000000}}", "#: minContains: is too large"},
         {"{\"properties\":{\"a\":{\"propertyNames\":{\"format\":\"date\"}}}}",
          "#: a: propertyNames: is served for patterns, lengths and texts"},
         {"{\"opt4gptq:some\":[]}", "keyword: names with opt4gptq: are this program's own"},

@@ -533,6 +533,9 @@ static void damaged(void)
     refused("experts.2.up_proj.qweight' is [4, 96], must be [8, 48]");
     make_model(put_gptq, &how, &other, GPTQ);
     refused("of the same stack of experts");
+    make_model(put_awq, &(struct how){4, 32, 1, 0, 0}, NULL,
+               "\"quant_method\":\"awq\",\"bits\":8,\"group_size\":32,\"version\":\"gemm\"");
+    refused("AWQ with 8 bits is not supported, 4 is");
     make_model(put_gptq, &how, NULL, GPTQ);
     add_random(SHAPE(FFN, DIM), "model.layers.0.mlp.experts.0.gate_proj.weight");
     snprintf(name, sizeof name, "model.layers.0.mlp.experts.0.gate_proj.qweight");
