@@ -147,7 +147,13 @@ static void codes_of_panel(const struct quant_linear *l, uint8_t *codes, const u
     if (l->layout == UNPACK_AWQ && l->rows)
         unpack_awq_columns(codes, words, stride, l->in, l->rows + col, n);
     else
-        unpack_codes(codes, words, stride, l->in, l->layout, l->store == STORE_MXFP4 ? 4 : l->bits);
+        unpack_codes(codes, words, stride, l->in, l->layout,
+                     l->store == STORE_MXFP4 ? 4
+                     : l->bytes              ? 8
+                                             : l->bits);
+    for (int64_t i = 0; i < l->in && l->bytes; i++)
+        for (int r = 0; r < n; r++) /* modulo 256: of signed ones */
+            codes[i * MF_PANEL + r] = (uint8_t)(codes[i * MF_PANEL + r] + (1 << (l->bits - 1)));
     if (l->store != STORE_MXFP4) return;
     mxfp4_codes(codes, l->in * MF_PANEL);
     for (int64_t i = 0; i < l->in && n < MF_PANEL; i++)
@@ -158,6 +164,14 @@ static void codes_of_panel(const struct quant_linear *l, uint8_t *codes, const u
 static int check_low(const struct quant_linear *l, const uint8_t *codes, struct err *e)
 {
     const struct slots *s = l->slots;
+    for (int64_t i = 0; i < l->in * MF_PANEL && l->bytes; i++)
+        if (codes[i] >> l->bits)
+            return err_set(e,
+                           "%s: tensor '%s' holds the number %d of input %lld, more than %d bits: "
+                           "the checkpoint is damaged",
+                           l->qweight->shard->path, l->qweight->t->name,
+                           codes[i] < 136 ? codes[i] - 8 : codes[i] - 264,
+                           (long long)(i / MF_PANEL), l->bits);
     for (int64_t g = 0; g < s->n_groups && s->low; g++) {
         if (s->groups[g].source >= s->low) continue;
         for (int64_t j = g * s->group; j < (g + 1) * s->group; j++)
@@ -184,7 +198,7 @@ static int put_codes(struct job_task *k, int64_t col, int64_t n, struct err *e)
              bytes = (uint64_t)j->n_panels * panel_bytes;
     const uint32_t *words = (const uint32_t *)(const void *)b->src;
     if (read_words(l, col, n, stride, b, e)) return -1;
-    if (l->bits == 4 && s->identity && l->layout != UNPACK_AWQ) {
+    if (l->bits == 4 && !l->bytes && s->identity && l->layout != UNPACK_AWQ) {
         panels_from_words(b->dst, words, stride, s->k, j->n_panels);
     } else {
         for (int64_t i = 0; i < j->n_panels; i++) {
@@ -239,7 +253,10 @@ static int read_scales(const struct quant_linear *l, int64_t col, int64_t n,
                               .per = 1,
                               .turned = l->store != STORE_COLUMNS,
                               .item = dtype_bytes(type)};
-    return read_columns(&c, b->src, (size_t)n, b->row, e);
+    if (!l->one_scale) return read_columns(&c, b->src, (size_t)n, b->row, e);
+    if (st_read(l->scales->shard, b->src, l->scales->t->offset, c.item, e)) return -1;
+    for (int64_t i = 1; i < n; i++) memcpy(b->src + (size_t)i * c.item, b->src, c.item);
+    return 0;
 }
 
 static int put_stored_scales(struct job_task *k, int64_t col, int64_t n, struct err *e)
@@ -312,6 +329,7 @@ static int turn_panel(const struct job_task *k, int64_t col, float *scale, float
     const uint16_t *zeros;
     if (read_words(l, col, n, MF_PANEL, b, e)) return -1;
     codes_of_panel(l, b->codes, (const uint32_t *)(const void *)b->src, MF_PANEL, col, (int)n);
+    if (check_low(l, b->codes, e)) return -1;
     if (read_scales(l, col, n, b, e)) return -1;
     for (int64_t i = 0; i < l->n_source * n; i++)
         scale[i] = f32_at(b->src, l->scales->t->dtype, (size_t)i);

@@ -43,6 +43,8 @@ struct quant_linear {
     const int32_t *rows;              /* [n_rows] output i is the checkpoint's rows[i]; NULL: i */
     int bits, group;                  /* as declared; group -1: one, 0: unknown */
     int ordered;                      /* as quant_module has it */
+    int bytes;                        /* codes are signed bytes, whatever `bits` is */
+    int one_scale;                    /* for all of the matrix */
     int least; /* scales [out][2 groups]: those of the low halves of codes, then of the high ones */
     enum unpack_layout layout;
     enum unpack_zeros zeros;

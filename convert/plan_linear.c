@@ -169,7 +169,9 @@ static enum found look(struct plan *p, const char *module, int whole, const stru
     }
     if ((*t = plan_find(p, module, "qweight"))) return FOUND_QUANT;
     if ((*t = plan_find(p, module, "weight_packed"))) return FOUND_PACKED;
-    return (*t = plan_find(p, module, "weight")) ? FOUND_PLAIN : FOUND_NOTHING;
+    *t = plan_find(p, module, "weight");
+    if (*t && (*t)->t->dtype == DT_I8) return FOUND_PACKED;
+    return *t ? FOUND_PLAIN : FOUND_NOTHING;
 }
 
 static int add_quant(struct plan *p, struct plan_linear *l, int i, const char *module,

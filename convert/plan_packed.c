@@ -28,6 +28,41 @@ static int check_shape(const struct quant_linear *l, const struct hf_tensor *t, 
                    t->shard->path, t->t->name, wide[0], wide[1], l->out, l->in);
 }
 
+/* The signed bytes of int-quantized: I8 [out, in]; *words: of an output. */
+static int read_bytes(struct plan *p, struct quant_linear *l, struct err *e)
+{
+    const struct hf_tensor *t = l->qweight = plan_find(p, l->module, "weight");
+    char have[128];
+    l->bytes = 1;
+    l->n_words = l->in / 4;
+    if (t->t->n_dims != 2 || t->t->shape[0] != l->out || t->t->shape[1] != l->in)
+        return err_set(e, "%s: tensor '%s' is %s, config.json wants [%" PRId64 ", %" PRId64 "]",
+                       t->shard->path, t->t->name, plan_shape(t, have), l->out, l->in);
+    if (l->in % 4)
+        return err_set(e,
+                       "%s: tensor '%s' has %" PRId64 " inputs: as bytes a multiple of 4 is "
+                       "supported",
+                       t->shard->path, t->t->name, l->in);
+    return 0;
+}
+
+/* The scales [out][groups], or one of the whole matrix. */
+static int check_scales(struct quant_linear *l, struct err *e)
+{
+    const struct hf_tensor *s = l->scales;
+    int64_t n = 1;
+    for (int i = 0; i < s->t->n_dims; i++) n *= s->t->shape[i];
+    if (plan_is_float(s, e)) return -1;
+    l->one_scale = l->bytes && n == 1 && l->out > 1;
+    l->n_source = l->one_scale || s->t->n_dims == 1 ? 1
+                  : s->t->n_dims == 2               ? s->t->shape[1] / (1 + l->least)
+                                                    : 0;
+    if (l->one_scale || (l->n_source >= 1 && l->n_source <= l->in && s->t->shape[0] == l->out))
+        return 0;
+    return err_set(e, "%s: tensor '%s' must be [%" PRId64 ", groups] with 1 to %" PRId64 " groups",
+                   s->shard->path, s->t->name, l->out, l->in);
+}
+
 int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
 {
     struct quant_module m;
@@ -40,11 +75,10 @@ int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
     l->scales = s = plan_find(p, module, "weight_scale");
     if (!s && (l->scales = s = plan_find(p, module, "weight_scale_and_least"))) l->least = 1;
     if (!s)
-        return err_set(e, "%s: module '%s' has weight_packed but no weight_scale", p->dir->path,
-                       module);
+        return err_set(e, "%s: module '%s' has integers but no weight_scale", p->dir->path, module);
     if (p->quant->method != QUANT_COMPRESSED)
         return err_set(e,
-                       "%s: module '%s' has weight_packed, but config.json does not say "
+                       "%s: module '%s' has integers as weights, but config.json does not say "
                        "quant_method 'compressed-tensors'",
                        p->dir->path, module);
     if (qc_module(p->quant, module, &m, e)) return -1;
@@ -52,13 +86,10 @@ int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
     if (shape && check_shape(l, shape, e)) return -1;
     snprintf(why, sizeof why, "%" PRId64 " inputs and %" PRId64 " outputs at %d bits", l->in,
              l->out, l->bits);
-    l->n_words = unpack_n_words(l->in, l->bits);
-    if (plan_expect(l->qweight, l->out, l->n_words, why, e) || plan_is_float(s, e)) return -1;
-    l->n_source = s->t->n_dims == 2 ? s->t->shape[1] / (1 + l->least) : s->t->n_dims == 1;
-    if (l->n_source < 1 || l->n_source > l->in || s->t->shape[0] != l->out)
-        return err_set(e,
-                       "%s: tensor '%s' must be [%" PRId64 ", groups] with 1 to %" PRId64 " groups",
-                       s->shard->path, s->t->name, l->out, l->in);
+    if (!l->qweight && read_bytes(p, l, e)) return -1;
+    if (!l->bytes) l->n_words = unpack_n_words(l->in, l->bits);
+    if ((!l->bytes && plan_expect(l->qweight, l->out, l->n_words, why, e)) || check_scales(l, e))
+        return -1;
     if (!l->qzeros && !m.sym)
         return err_set(e,
                        "%s: module '%s' is asymmetric in config.json but has no "

@@ -59,7 +59,7 @@ int plan_scan_scales(struct quant_linear *l, struct err *e)
 {
     int planes = l->bits > 4 && !l->least ? 2 : 1;
     enum dtype type = l->scales->t->dtype;
-    uint64_t n = (uint64_t)(l->n_source * (1 + l->least) * l->out),
+    uint64_t n = l->one_scale ? 1 : (uint64_t)(l->n_source * (1 + l->least) * l->out),
              piece = SCAN_BYTES / dtype_bytes(type);
     uint64_t columns = (uint64_t)(l->store == STORE_ROWS ? l->n_source * (1 + l->least) : l->out);
     void *raw = malloc(SCAN_BYTES);

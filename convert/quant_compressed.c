@@ -21,9 +21,7 @@ static int refuse_format(const char *format, const char *where, struct err *e)
     static const struct {
         const char *name, *what;
     } known[] = {
-        {"int-quantized", "8-bit integers for weights and activations (W8A8)"},
         {"float-quantized", "8-bit floats (fp8)"},
-        {"naive-quantized", "unpacked integers or floats"},
         {"nvfp4-pack-quantized", "4-bit floats of NVIDIA (nvfp4)"},
         {"mxfp4-pack-quantized", "4-bit floats with scales in E8M0 (mxfp4)"},
         {"mxfp6-pack-quantized", "6-bit floats"},
@@ -55,25 +53,72 @@ static int order_of(const json_t *weights, int *ordered, const char *where, stru
                    where, s ? s : "?");
 }
 
+/* 1: weights are signed bytes, one for each (plan_packed.c). */
+static int has_bytes(const char *format)
+{
+    return !strcmp(format, "int-quantized") || !strcmp(format, "naive-quantized");
+}
+
+/* Inputs may be rounded to 8 bits with a scale for each token: nothing of that is stored, and what
+ * they are rounded to is --act's affair. */
+static int check_inputs(const char *name, const json_t *act, const char *where, struct err *e)
+{
+    const json_t *bits = json_object_get(act, "num_bits"),
+                 *dynamic = json_object_get(act, "dynamic"),
+                 *sym = json_object_get(act, "symmetric");
+    const char *type = text_of(act, "type"), *strategy = text_of(act, "strategy"), *what = NULL;
+    if (!is_there(act)) return 0;
+    if (*type && strcmp(type, "int")) what = "inputs of another type than int";
+    else if (json_integer_value(bits) != 8) what = "inputs of other than 8 bits";
+    else if (!json_is_true(dynamic)) what = "static scales of inputs (dynamic is not true)";
+    else if (is_there(sym) && !json_is_true(sym)) what = "asymmetric inputs";
+    else if (strcmp(strategy, "token")) what = "scales of inputs by other than token";
+    if (!what) return 0;
+    return err_set(e,
+                   "%s: compressed-tensors group '%.40s': %s are not supported (int, 8 bits, "
+                   "dynamic, symmetric, a scale for each token are): " INSTEAD,
+                   where, name, what);
+}
+
+/* Of signed bytes: 8 bits, or 4 with 8 for inputs (W4A8). */
+static int check_bytes(const char *name, const json_t *w, const char *where, struct err *e)
+{
+    const json_t *sym = json_object_get(w, "symmetric");
+    json_int_t b = json_integer_value(json_object_get(w, "num_bits"));
+    int ordered;
+    if (is_there(sym) && !json_is_true(sym))
+        return err_set(e,
+                       "%s: compressed-tensors group '%.40s': asymmetric weights as bytes are not "
+                       "supported: " INSTEAD,
+                       where, name);
+    if (b != 4 && b != 8)
+        return err_set(e,
+                       "%s: compressed-tensors group '%.40s': num_bits %d as bytes is not "
+                       "supported (4 and 8 are)",
+                       where, name, b >= 0 && b < 100 ? (int)b : -1);
+    if (order_of(w, &ordered, where, e)) return -1;
+    if (!ordered) return 0;
+    return err_set(e,
+                   "%s: compressed-tensors group '%.40s': an order of inputs (actorder) with "
+                   "weights as bytes is not supported: " INSTEAD,
+                   where, name);
+}
+
 static int check_group(const char *name, const json_t *group, const char *format, const char *where,
                        struct err *e)
 {
-    const json_t *w = json_object_get(group, "weights"),
-                 *act = json_object_get(group, "input_activations"),
-                 *size = json_object_get(w, "group_size"), *bits = json_object_get(w, "num_bits");
+    const json_t *w = json_object_get(group, "weights"), *size = json_object_get(w, "group_size"),
+                 *bits = json_object_get(w, "num_bits");
     const char *strategy = text_of(w, "strategy"), *own = text_of(group, "format");
+    int bytes = has_bytes(*own ? own : format);
     int ordered;
     json_int_t b = json_integer_value(bits);
     if (!json_is_array(json_object_get(group, "targets")) || !json_is_object(w))
         return err_set(e, "%s: compressed-tensors group '%.40s' has no targets or no weights",
                        where, name);
-    if (strcmp(*own ? own : format, "pack-quantized"))
+    if (!bytes && strcmp(*own ? own : format, "pack-quantized"))
         return refuse_format(*own ? own : format, where, e);
-    if (is_there(act))
-        return err_set(e,
-                       "%s: compressed-tensors group '%.40s' quantizes activations, which is not "
-                       "supported: " INSTEAD,
-                       where, name);
+    if (check_inputs(name, json_object_get(group, "input_activations"), where, e)) return -1;
     if (strcmp(text_of(w, "type"), "int") && *text_of(w, "type"))
         return err_set(e, "%s: compressed-tensors type '%.20s' is not supported, int is: " INSTEAD,
                        where, text_of(w, "type"));
@@ -82,7 +127,9 @@ static int check_group(const char *name, const json_t *group, const char *format
                        "%s: compressed-tensors group '%.40s': num_bits %d is not supported (2, 4 "
                        "and 8 are)",
                        where, name, b >= 0 && b < 100 ? (int)b : -1);
-    if (*strategy && strcmp(strategy, "group") && strcmp(strategy, "channel"))
+    if (bytes && check_bytes(name, w, where, e)) return -1;
+    if (*strategy && strcmp(strategy, "group") && strcmp(strategy, "channel") &&
+        !(bytes && !strcmp(strategy, "tensor")))
         return err_set(e,
                        "%s: compressed-tensors strategy '%.20s' is not supported (group and "
                        "channel are): " INSTEAD,
@@ -114,7 +161,8 @@ int qct_merge(struct quant_config *q, const json_t *j, const char *where, struct
                        "%s: 'transform_config' needs a transform of the activations at run time, "
                        "which is not supported: quantize without it",
                        where);
-    if (strcmp(format, "pack-quantized") && strcmp(format, "mixed-precision") && *format)
+    if (strcmp(format, "pack-quantized") && strcmp(format, "mixed-precision") && *format &&
+        !has_bytes(format))
         return refuse_format(format, where, e);
     if (!json_is_object(groups) || !json_object_size(groups))
         return err_set(e, "%s: compressed-tensors has no config_groups", where);
@@ -162,7 +210,8 @@ int qct_module(const struct quant_config *q, const char *module, struct quant_mo
                        "has a target for it",
                        module);
     const json_t *size = json_object_get(best, "group_size");
-    int channel = !strcmp(text_of(best, "strategy"), "channel");
+    int channel = !strcmp(text_of(best, "strategy"), "channel") ||
+                  !strcmp(text_of(best, "strategy"), "tensor");
     if (order_of(best, &ordered, module, e)) return -1;
     *m = (struct quant_module){
         .bits = (int)json_integer_value(json_object_get(best, "num_bits")),

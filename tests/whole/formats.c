@@ -229,6 +229,50 @@ static void compressed_tensors(void)
     same("compressed-tensors: weight_g_idx of -1 says nothing");
 }
 
+#define TOKENS                                                                                     \
+    "\"input_activations\":{\"num_bits\":8,\"type\":\"int\",\"strategy\":\"token\","               \
+    "\"symmetric\":true,\"dynamic\":true}"
+#define INTS(format, inputs, weights)                                                              \
+    "\"quant_method\":\"compressed-tensors\",\"format\":\"" format                                 \
+    "\",\"ignore\":[\"lm_head\"],\"config_groups\":{\"a\":{\"targets\":[\"Linear\"]," inputs       \
+    "," weights "}}"
+#define W8 WEIGHTS("8", "null", "channel", "true")
+
+/* The signed bytes of W8A8 and W4A8, whose inputs have a scale for each token. */
+static void bytes(void)
+{
+    static const struct how channel = {8, 0, 0, 0, 0}, low = {4, 32, 0, 0, 0},
+                            packed = {4, 32, 0, 0, 0};
+    static const char gate[] = "model.layers.0.mlp.experts.1.gate_proj";
+    char name[100];
+    make_model(put_bytes, &channel, NULL, INTS("int-quantized", TOKENS, W8));
+    same("compressed-tensors W8A8");
+    make_model(put_bytes, &channel, NULL,
+               INTS("naive-quantized", "\"input_activations\":null", W8));
+    same("compressed-tensors, bytes for 16-bit inputs");
+    make_model(put_bytes, &low, NULL,
+               INTS("int-quantized", TOKENS, WEIGHTS("4", "32", "group", "true")));
+    same("compressed-tensors W4A8 as bytes");
+    make_model(put_compressed, &packed, NULL,
+               INTS("pack-quantized", TOKENS, WEIGHTS("4", "32", "group", "true")));
+    same("compressed-tensors W4A8, packed");
+    make_model(put_bytes, &channel, NULL,
+               INTS("int-quantized", TOKENS, WEIGHTS("8", "null", "tensor", "true")));
+    struct matrix *w = &want[1][GATE];
+    snprintf(name, sizeof name, "%s.weight_scale", gate);
+    struct tensor *t = tensor(name);
+    t->n_dims = 1, t->shape[0] = 1, t->bytes = 2;
+    for (int r = 0; r < w->out; r++)
+        for (int i = 0; i < w->in; i++)
+            w->w[r][i] = f32_from_bf16(w->scale[0][0]) * (float)(w->code[r][i] - 128);
+    same("compressed-tensors W8A8, one scale for a matrix");
+    make_model(put_bytes, &low, NULL,
+               INTS("int-quantized", TOKENS, WEIGHTS("4", "32", "group", "true")));
+    snprintf(name, sizeof name, "%s.weight", gate);
+    ((int8_t *)tensor(name)->data)[5] = -9;
+    refused("holds the number -9 of input 5, more than 4 bits");
+}
+
 /* Scales and zero points of an 8-bit cache, by all their names, are left out with a note; other
  * tensors of a layer are not. The settings may stand under an older key. */
 static void left_out(void)
@@ -629,8 +673,25 @@ static void foreign(void)
         {"\"quant_method\":\"bitsandbytes\"", "quant_method 'bitsandbytes' ("},
         {"\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\"",
          "format 'float-quantized', 8-bit floats (fp8), is not supported: use the W4A16"},
-        {"\"quant_method\":\"compressed-tensors\",\"format\":\"int-quantized\"",
-         "format 'int-quantized', 8-bit integers for weights and activations (W8A8)"},
+#define INPUTS(fields) "\"input_activations\":{\"num_bits\":8,\"strategy\":\"token\"," fields "}"
+        {INTS("int-quantized", INPUTS("\"dynamic\":false"), W8),
+         "group 'a': static scales of inputs (dynamic is not true) are not supported"},
+        {INTS("int-quantized", INPUTS("\"symmetric\":true"), W8), "static scales of inputs"},
+        {INTS("int-quantized", INPUTS("\"dynamic\":true,\"symmetric\":false"), W8),
+         "asymmetric inputs are not supported"},
+        {INTS("int-quantized",
+              "\"input_activations\":{\"num_bits\":8,\"strategy\":\"tensor\",\"dynamic\":true}",
+              W8),
+         "scales of inputs by other than token"},
+        {INTS("int-quantized",
+              "\"input_activations\":{\"num_bits\":4,\"strategy\":\"token\",\"dynamic\":true}", W8),
+         "inputs of other than 8 bits"},
+        {INTS("int-quantized", INPUTS("\"dynamic\":true,\"type\":\"float\""), W8),
+         "inputs of another type than int"},
+        {INTS("int-quantized", TOKENS, WEIGHTS("8", "null", "channel", "false")),
+         "asymmetric weights as bytes are not supported"},
+        {INTS("int-quantized", TOKENS, WEIGHTS("2", "null", "channel", "true")),
+         "num_bits 2 as bytes is not supported"},
         {"\"quant_method\":\"compressed-tensors\",\"format\":\"nvfp4-pack-quantized\"",
          "(nvfp4), is not supported"},
         {"\"quant_method\":\"compressed-tensors\",\"format\":\"marlin-24\"",
@@ -640,7 +701,7 @@ static void foreign(void)
         {CT_GROUPS(
              "\"a\":{\"targets\":[\"Linear\"],\"input_activations\":{\"num_bits\":8}," WEIGHTS(
                  "4", "32", "group", "true") "}"),
-         "group 'a' quantizes activations"},
+         "group 'a': static scales of inputs"},
         {CT("3", "32", "group", "true"), "num_bits 3 is not supported (2, 4 and 8 are)"},
         {CT("4", "32", "block", "true"), "strategy 'block' is not supported"},
         {"\"quant_method\":\"auto-round\",\"data_type\":\"mx_fp\"",
@@ -728,6 +789,7 @@ int main(int argc, char **argv)
     gptq_experts();
     turned_experts();
     compressed_tensors();
+    bytes();
     left_out();
     auto_round();
     mxfp4();

@@ -49,7 +49,7 @@ static size_t item_of(const char *dtype)
 {
     return !strcmp(dtype, "I64")                            ? 8
            : !strcmp(dtype, "I32") || !strcmp(dtype, "F32") ? 4
-           : !strcmp(dtype, "U8")                           ? 1
+           : !strcmp(dtype, "U8") || !strcmp(dtype, "I8")   ? 1
                                                             : 2;
 }
 
@@ -226,6 +226,18 @@ static void put_compressed(const struct matrix *m, const char *module, const str
             s[r * m->groups + k] = m->scale[r][k];
             if (z) put(z + k, (size_t)m->groups, r, b, m->zero[r][k]);
         }
+    }
+}
+
+/* int-quantized: signed bytes. */
+static void put_bytes(const struct matrix *m, const char *module, const struct how *how)
+{
+    int8_t *q = add("I8", SHAPE(m->out, m->in), "%s.weight", module);
+    uint16_t *s = add("BF16", SHAPE(m->out, m->groups), "%s.weight_scale", module);
+    for (int r = 0; r < m->out; r++) {
+        for (int i = 0; i < m->in; i++)
+            q[r * m->in + i] = (int8_t)(m->code[r][i] - (1 << (how->bits - 1)));
+        for (int k = 0; k < m->groups; k++) s[r * m->groups + k] = m->scale[r][k];
     }
 }
 
