@@ -23,12 +23,13 @@ struct call_syntax {
     enum call_body body;
     const char *name_key, *arguments_key; /* CALL_JSON */
     const char *call_id;  /* CALL_NAMED: behind the name, before an id of CALL_ID_LETTERS */
+    const char *index;    /* CALL_NAMED: behind the name, before a number of the call */
     const char *name_end; /* CALL_NAMED, CALL_MEMBERS: behind the name */
     const char *key, *key_end, *value_end; /* CALL_MEMBERS: key NAME key_end VALUE value_end */
     int is_single;                         /* the template takes one call of an answer */
     int short_ids; /* the template takes ids of CALL_ID_LETTERS letters and digits alone */
 };
-enum { CALL_ID_LETTERS = 9 };
+enum { CALL_ID_LETTERS = 9, CALL_INDEX_DIGITS = 3 };
 
 /* The row that a template's source [n] uses; NULL: none is known. NAME: only rows of this name,
  * and the first of them where the template tells none; NULL: all rows. */

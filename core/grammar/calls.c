@@ -302,7 +302,11 @@ static net_expr json_body(struct calls *c, const char *name, net_expr arguments)
 static net_expr named_body(struct calls *c, const char *name, net_expr arguments)
 {
     static const struct net_range letter[] = {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}};
+    static const struct net_range digit = {'0', '9'};
     net_expr x = net_text(c->net, name, strlen(name)), one;
+    if (c->syntax->index)
+        x = after(c, after(c, x, fixed(c, c->syntax->index)),
+                  net_repeat(c->net, net_chars(c->net, &digit, 1), 1, CALL_INDEX_DIGITS));
     if (c->syntax->call_id) {
         one = net_chars(c->net, letter, 3);
         x = after(c, after(c, x, fixed(c, c->syntax->call_id)),

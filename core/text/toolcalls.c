@@ -212,11 +212,21 @@ static int read_name(struct reader *r, char **name)
     return (*name = copy(p, (size_t)(r->p - p), r->e)) ? 1 : -1;
 }
 
+/* Takes INDEX and a number off the end of a name. */
+static void cut_index(char *name, const char *index)
+{
+    size_t n = strlen(name), digits = 0, text = index ? strlen(index) : 0;
+    while (digits < n && name[n - digits - 1] >= '0' && name[n - digits - 1] <= '9') digits++;
+    if (text && digits && n > digits + text && !memcmp(name + n - digits - text, index, text))
+        name[n - digits - text] = 0;
+}
+
 static int named_call(struct reader *r, struct tool_call *c)
 {
     const struct call_syntax *y = r->s->syntax;
     int rc = read_name(r, &c->name);
     if (rc <= 0) return rc;
+    cut_index(c->name, y->index);
     if (y->call_id && expect(r, y->call_id)) {
         int n = 0;
         while (r->p < r->end && n < CALL_ID_LETTERS && call_syntax_takes_name(r->p, 1))
@@ -299,7 +309,10 @@ static const char *last_tag(const char *text, size_t *n)
     const char *last = text;
     for (const char *p = first_tag(text, n); *n; p = first_tag(p + *n, n)) last = p;
     *n = strcspn(last, " \n");
-    return last;
+    const char *tag = strrchr(text, '<');
+    if (!tag || *last == '<' || tag > last) return last;
+    *n += (size_t)(last - tag); /* the tag has attributes */
+    return tag;
 }
 
 /* 1: a whole key NAME key_end begins at P. */

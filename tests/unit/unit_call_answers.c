@@ -115,6 +115,37 @@ static void answers_by_hand(void **state)
          "Hm<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜>"
          "<｜tool▁calls▁end｜>",
          0, "Hm", "f {\"a\": 1};"},
+        {"seed_oss", "[]",
+         "so\n<seed:tool_call>\n<function=f>\n<parameter=s>12</parameter>\n<parameter=i>12"
+         "</parameter>\n</function>\n</seed:tool_call>",
+         0, "so", "f {\"s\": \"12\", \"i\": 12};"},
+        {"minimax_m2", "[]",
+         "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">a \"q\"\n</parameter>\n"
+         "<parameter name=\"o\">{\"k\": [1]}</parameter>\n</invoke>\n<invoke "
+         "name=\"g\">\n</invoke>\n"
+         "</minimax:tool_call>",
+         0, "", "f {\"s\": \"a \\\"q\\\"\\n\", \"o\": {\"k\": [1]}};g {};"},
+        {"minimax_m2", "[]", /* without the outer tag */
+         "ok <invoke name=\"f\"><parameter name=\"i\">3</parameter></invoke>", 0, "ok",
+         "f {\"i\": 3};"},
+        {"kimi_k2", "[\"<|tool_calls_section_begin|>\", \"<|tool_call_begin|>\"]",
+         "hm\xff<|tool_calls_section_begin|>\xff\xff<|tool_call_begin|>\xff"
+         "functions.f:0<|tool_call_argument_begin|>{\"a\": 1}<|tool_call_end|>"
+         "\xff<|tool_call_begin|>\xff"
+         "functions.g:12<|tool_call_argument_begin|>{}"
+         "<|tool_call_end|><|tool_calls_section_end|>",
+         0, "hm", "f {\"a\": 1};g {};"},
+        {"internlm", "[]",
+         "<|action_start|><|plugin|>\n{\"name\": \"f\", \"parameters\": {\"a\": "
+         "1}}<|action_end|>\n",
+         0, "", "f {\"a\": 1};"},
+        {"jamba", "[]",
+         "<tool_calls>[\n{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": "
+         "{}}]\n"
+         "</tool_calls>",
+         0, "", "f {};g {};"},
+        {"phi4_mini_json", "[]", "functools[{\"name\": \"f\", \"arguments\": {\"a\": 2}}]", 0, "",
+         "f {\"a\": 2};"},
         {"llama3_json", "[]", "{\"name\": \"f\", \"parameters\": {\"a\": \"b\"}}", 0, "",
          "f {\"a\": \"b\"};"},
         {"llama3_json", "[\"<|python_tag|>\"]",

@@ -48,6 +48,13 @@ static void templates_by_hand(void **state)
         {"'[TOOL_CALLS]' + n + '[ARGS]'", "mistral", NULL},
         {"<|tool_call|>", "granite", NULL},
         {"<|python_tag|> '\"parameters\": '", "llama3_json", NULL},
+        {"<seed:tool_call>\n<function= <parameter=", "seed_oss", NULL},
+        {"'<minimax:tool_call>' '<invoke name=\"' + n", "minimax_m2", "<minimax:tool_call>\n"},
+        {"<|tool_calls_section_begin|><|tool_call_begin|>{{ id }}<|tool_call_argument_begin|>",
+         "kimi_k2", NULL},
+        {"<|action_start|><|plugin|>", "internlm", NULL},
+        {"<tool_calls>[ ]</tool_calls>", "hunyuan_a13b", NULL},
+        {"<|system|> + '<|tool|>' + tools + '<|/tool|>'", "phi4_mini_json", "functools["},
         {"<|im_start|>", "", NULL},
         {"", "", NULL},
     };
