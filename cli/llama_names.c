@@ -92,13 +92,14 @@ const struct args_other llama_names[] = {
     {"-cml --chatml --chat-template", ARGS_REFUSED,
      "--chat applies the model's own template, --chat-template-file FILE the one in a file"},
     {"--no-jinja", ARGS_REFUSED, "--chat applies a Jinja template; without it there is none"},
-    {"--chat-template-kwargs", ARGS_REFUSED,
-     "chat_template_kwargs of a batch line has them (docs/batch.md)"},
     {"--reasoning-format -rea", ARGS_REFUSED,
      "--reasoning keep, hide or only says what is printed of it, of a batch --reasoning-parser"},
-    {"--skip-chat-parsing --no-skip-chat-parsing --reasoning-effort --reasoning-budget "
+    {"--reasoning-effort --think", ARGS_REFUSED,
+     "--chat-template-kwargs JSON sets it where the chat template reads it: "
+     "{\"reasoning_effort\": \"low\"}, {\"enable_thinking\": false}"},
+    {"--skip-chat-parsing --no-skip-chat-parsing --reasoning-budget "
      "--reasoning-budget-message --reasoning-preserve "
-     "--no-reasoning-preserve --think --prefill-assistant --no-prefill-assistant",
+     "--no-reasoning-preserve --prefill-assistant --no-prefill-assistant",
      ARGS_REFUSED,
      "an answer is printed as the model writes it; chat_template_kwargs of a batch line are the "
      "template's settings"},

@@ -19,7 +19,8 @@
 /* Names of vLLM's; each is of a row of core/grammar/call_syntax.c. */
 #define CALL_SYNTAX_NAMES                                                                          \
     "hermes", "llama3_json", "mistral", "qwen3_coder", "qwen3_xml", "deepseek_v3", "deepseek_v31", \
-        "glm45", "glm47", "granite", "json"
+        "glm45", "glm47", "granite", "seed_oss", "minimax_m2", "kimi_k2", "internlm",              \
+        "hunyuan_a13b", "jamba", "phi4_mini_json", "json"
 #define REASONING_NAMES                                                                            \
     "think", "deepseek_r1", "qwen3", "glm45", "deepseek_v3", "granite", "mistral", "seed_oss",     \
         "openai_gptoss", "gemma4", "minimax_m2", "kimi_k2"
@@ -61,6 +62,10 @@ static const struct args_row table[] = {
     {NAMES("--chat-template-file"), READS(chat_template_file, "FILE"),
      DECIDES("chat template (crc32)"),
      .help = "with --chat or -cnv: this Jinja template, not the model's"},
+    {NAMES("--chat-template-kwargs", "--default-chat-template-kwargs"),
+     TEXT(template_kwargs, "JSON"), DECIDES("--chat-template-kwargs"),
+     .help = "with --chat or -cnv, of a batch where a record says nothing else: variables of the "
+             "chat template, as {\"enable_thinking\": false} or {\"reasoning_effort\": \"low\"}"},
     {NAMES("--reasoning"), TEXT(reasoning, "keep|hide|only"), VALUES("keep", "hide", "only"),
      .help = "with --chat or -cnv: reasoning (<think> and the like) is printed, dim on a "
              "terminal (default), is left out, or is all that is printed",

@@ -28,7 +28,8 @@ struct options {
     /* prompt */
     const char *prompt, *file, *prompt_ids;
     const char *system_prompt, *system_prompt_file, *chat_template_file;
-    const char *reasoning; /* NULL: not given */
+    const char *template_kwargs;                     /* a JSON object, or NULL */
+    const char *reasoning;                           /* NULL: not given */
     const char *tool_call_parser, *reasoning_parser; /* of a batch; NULL: not given */
     int trust_request_template;
     int chat, conversation, multiline, single_turn;

@@ -48,6 +48,7 @@ int run_tokens(const struct options *o, struct err *e);
 void run_say_slow(const struct options *o);
 /* -v: more about the open backend, on stderr. */
 struct reasoning_tags;
+struct chat;
 struct engine;
 void run_say_variants(const struct options *o, const struct engine *g);
 
@@ -68,6 +69,10 @@ void run_say_seed(const struct options *o, uint64_t seed);
 /* -e: replaces \n, \xHH and so on in TEXT in place; an escape that is not known stays. -1: a NUL
  * would come out. */
 int run_unescape(char *text);
+/* --chat-template-kwargs as an object, NULL without it. An error names a variable that the template
+ * does not read. */
+int run_template_variables(const struct options *o, const struct chat *c, json_t **variables,
+                           struct err *e);
 /* --chat-template-file as text; *text NULL when none is given. */
 /* -sysf FILE: *text owns what o->system_prompt then is; NULL: not given. */
 int run_read_system(struct options *o, char **text, struct err *e);

@@ -8,6 +8,7 @@
 #include "cli/modes/eval/exam_list.h"
 #include "cli/run.h"
 #include "engine/sampling.h"
+#include "core/base/json.h"
 #include "core/base/memory.h"
 
 #include <stdio.h>
@@ -95,6 +96,22 @@ static int check_devices(const struct options *o, struct err *e)
     return 0;
 }
 
+/* --chat-template-kwargs: an object, for chats. */
+static int check_kwargs(const struct options *o, struct err *e)
+{
+    const char *name = options_given(o, &o->template_kwargs);
+    struct err why = {0};
+    if (!o->chat && !o->conversation && !o->input) return err_set(e, "%s needs --chat", name);
+    json_t *v = json_read(o->template_kwargs, strlen(o->template_kwargs), JSON_REJECT_DUPLICATES,
+                          NULL, &why);
+    int is_object = json_is_object(v);
+    json_decref(v);
+    if (is_object) return 0;
+    if (err_is_memory(&why)) return err_memory(e);
+    return err_set(e, "%s %.80s: is no JSON object%s%.100s", name, o->template_kwargs,
+                   why.msg[0] ? ": " : "", why.msg);
+}
+
 /* What the columns of the table do not say about options that need one another. */
 static int check_relations(const struct options *o, struct err *e)
 {
@@ -120,6 +137,7 @@ static int check_relations(const struct options *o, struct err *e)
         return err_set(e, "%s: no directory is given", options_given(o, &o->engine.prefix_dir));
     if (o->chat_template_file && !o->chat && !o->conversation && !o->input)
         return err_set(e, "%s needs --chat", options_given(o, &o->chat_template_file));
+    if (o->template_kwargs && check_kwargs(o, e)) return -1;
     if (o->perplexity && !strcmp(o->perplexity, "documents") && !o->file)
         return err_set(e, "%s documents needs -f FILE", options_given(o, &o->perplexity));
     if (o->engine.same_bits && (!strcmp(o->engine.act, "f32") || !strcmp(o->engine.act, "f16")))

@@ -25,6 +25,21 @@ int run_read_template(const struct options *o, char **text, size_t *bytes, struc
     return o->chat_template_file ? run_read_text(&file, text, bytes, e) : 0;
 }
 
+int run_template_variables(const struct options *o, const struct chat *c, json_t **variables,
+                           struct err *e)
+{
+    const char *text = o->template_kwargs, *name;
+    json_t *v;
+    *variables = NULL;
+    if (!text) return 0;
+    if (!(*variables = json_read(text, strlen(text), JSON_REJECT_DUPLICATES, NULL, e))) return -1;
+    json_object_foreach (*variables, name, v)
+        if (!chat_reads(c, 0, name) && !chat_reads(c, 1, name))
+            return err_set(
+                e, "--chat-template-kwargs: the model's chat template does not read '%.60s'", name);
+    return 0;
+}
+
 int run_read_system(struct options *o, char **text, struct err *e)
 {
     const struct options file = {.file = o->system_prompt_file};
@@ -57,7 +72,7 @@ int run_chat_prompt(const struct options *o, const struct modelfile *m, char **t
     struct chat *c = NULL;
     char *user = NULL, *template = NULL;
     size_t n_user, n_template = 0;
-    json_t *messages = json_array();
+    json_t *messages = json_array(), *variables = NULL;
     int rc = -1;
     if (!messages) return err_memory(e);
     if (run_read_template(o, &template, &n_template, e)) goto fail;
@@ -70,11 +85,14 @@ int run_chat_prompt(const struct options *o, const struct modelfile *m, char **t
     if (run_read_text(o, &user, &n_user, e) ||
         run_add_message(messages, "user", user, n_user, "the prompt", e))
         goto fail;
-    const struct chat_input in = {.messages = messages, .add_generation_prompt = 1};
+    if (run_template_variables(o, c, &variables, e)) goto fail;
+    const struct chat_input in = {
+        .messages = messages, .extra = variables, .add_generation_prompt = 1};
     rc = chat_render(c, &in, text, bytes, e) ? err_prefix(e, "%s", o->model) : 0;
 fail:
     chat_close(c);
     json_decref(messages);
+    json_decref(variables);
     free(user);
     free(template);
     return rc;

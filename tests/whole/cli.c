@@ -446,6 +446,54 @@ static void invariance(void)
 
 /* --chat: the model's template, or one that is given, wraps the prompt; BOS comes once; only the
  * answer is printed. */
+/* --chat-template-kwargs: of one message, of a conversation, of a batch's records that say nothing
+ * else. */
+static void template_variables(void)
+{
+    static const char template[] = "{{ messages[0]['content'] }} {{ mood | default('none') }}";
+    static const char lines[] =
+        "{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\"body\":{"
+        "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":4}}\n"
+        "{\"custom_id\":\"b\",\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\"body\":{"
+        "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":4,"
+        "\"chat_template_kwargs\":{\"mood\":\"a great deal of sadness and\"}}}\n";
+    char path[700], in[700];
+    struct process p, q;
+    snprintf(path, sizeof path, "%s/kwargs.jinja", dir);
+    snprintf(in, sizeof in, "%s/kwargs.jsonl", dir);
+    write_file(path, template, sizeof template - 1);
+    write_file(in, lines, sizeof lines - 1);
+#define KWARGS "--chat-template-file", path, "--chat-template-kwargs"
+    RUN(&p, NULL, "-m", model, "--tokenize", "-p", "Hi happy");
+    RUN(&q, NULL, "-m", model, "--tokenize", "--chat", "-p", "Hi", KWARGS, "{\"mood\": \"happy\"}");
+    check(q.code == 0 && q.out_bytes > 2 && !strcmp(p.out, q.out), "variables of --chat", &q);
+    process_free(&p);
+    process_free(&q);
+    RUN(&p, "Hi\n", "-m", model, "-cnv", "-v", "-n", "4", "--temp", "0", KWARGS,
+        "{\"mood\": \"happy\"}");
+    check(p.code == 0, "variables of a conversation", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-m", model, "-i", in, "-o", "-", "--temp", "0", KWARGS, "{\"mood\": \"none\"}");
+    RUN(&q, NULL, "-m", model, "-i", in, "-o", "-", "--temp", "0", "--chat-template-file", path);
+    check(p.code == 0 && !strcmp(p.out, q.out), "the default's value by name", &p);
+    process_free(&p);
+    RUN(&p, NULL, "-m", model, "-i", in, "-o", "-", "--temp", "0", KWARGS,
+        "{\"mood\": \"a great deal of sadness and\"}");
+    const char *a = strstr(p.out, "\"content\""), *b = a ? strstr(a + 1, "\"content\"") : NULL,
+               *old = strstr(q.out, "\"content\"");
+    check(p.code == 0 && b && !strncmp(a, b, strcspn(a, ",")) && old &&
+              strncmp(a, old, strcspn(a, ",")),
+          "variables of a batch, which a record's own ones override", &p);
+    process_free(&p);
+    process_free(&q);
+    ERROR(1, "does not read 'moods'", "-m", model, "--chat", "-p", "x", KWARGS, "{\"moods\": 1}");
+    ERROR(2, "is no JSON object", "-m", model, "--chat", "-p", "x", KWARGS, "{mood: 1}");
+    ERROR(2, "is no JSON object", "-m", model, "--chat", "-p", "x", KWARGS, "[1]");
+    ERROR(2, "needs --chat", "-m", model, "-p", "x", "--chat-template-kwargs", "{}");
+    unlink(path);
+    unlink(in);
+}
+
 static void chat(void)
 {
     static const char template[] =
@@ -471,6 +519,11 @@ static void chat(void)
         "-n", "8");
     check(q.code == 0 && q.out_bytes > 8 && !strcmp(p.out, q.out),
           "--chat answers the rendered prompt and prints only that", &q);
+    process_free(&p);
+    process_free(&q);
+    template_variables();
+    ASK(&p, "-p", (char *)rendered, "-n", "8", "--no-display-prompt");
+    ASK(&q, "--chat", "-sys", "Be brief.", "-p", "Hi", "--chat-template-file", path, "-n", "8");
     /* the same with the template in the checkpoint */
     snprintf(command, sizeof command,
              "cp -r models/demo %s && cp %s %s/chat_template.jinja && %s %s %s && %s --info %s | "

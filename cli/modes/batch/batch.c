@@ -512,6 +512,7 @@ int run_batch(const struct options *o, struct err *e)
     pooling_close(&b.pooling);
     table_close(b.table);
     chat_close(b.chat);
+    json_decref(b.variables);
     job_calls_env_close(&b.calls);
     constraints_stop(b.constraints);
     engine_close(&b.engine); /* the scheduler's cursors go before their grammars */

@@ -22,6 +22,7 @@
 struct batch_run {
     const struct options *o;
     struct chat *chat;
+    json_t *variables;     /* of its template, or NULL */
     uint32_t template_crc; /* of --chat-template-file */
     int64_t started;       /* when the run was first begun */
     struct token_text tokens;

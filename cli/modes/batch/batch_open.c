@@ -82,7 +82,7 @@ static int open_chat(struct batch_run *b, struct err *e)
     if (given) b->template_crc = (uint32_t)crc32_z(0, (unsigned char *)given, n);
     int rc = chat_open_model(&b->chat, &b->engine.model.file, given, n, b->started, e);
     free(given);
-    return rc;
+    return rc ? rc : run_template_variables(b->o, b->chat, &b->variables, e);
 }
 
 /* How vectors and scores are made. */
@@ -143,6 +143,7 @@ int batch_open_model(struct batch_run *b, struct err *e)
     b->env = (struct job_env){
         .tokenizer = b->engine.tokenizer,
         .chat = b->chat,
+        .variables = b->variables,
         .system_prompt = o->system_prompt,
         .eos = b->engine.model.config.eos,
         .n_eos = b->engine.model.config.n_eos,

@@ -124,6 +124,21 @@ static int make_messages(const struct job *j, json_t **messages, struct err *e)
     return run_add_message(*messages, "user", r->text, r->text_bytes, "the line", e);
 }
 
+/* Variables of the run that the record leaves open. */
+static int defaults_of(const struct job *j, json_t *extra, struct err *e)
+{
+    const struct record *r = &j->record;
+    const char *name;
+    json_t *v;
+    json_object_foreach ((json_t *)(uintptr_t)j->env->variables, name, v) {
+        int is_said = json_object_get(extra, name) ||
+                      (r->effort && !strcmp(name, "reasoning_effort")) ||
+                      (r->verbosity && !strcmp(name, "verbosity"));
+        if (!is_said && json_object_set(extra, name, v)) return err_memory(e);
+    }
+    return 0;
+}
+
 /* The template's further variables: chat_template_kwargs and the fields that are such variables. */
 static int template_variables(const struct job *j, json_t **extra, struct refusal *why,
                               struct err *e)
@@ -137,6 +152,7 @@ static int template_variables(const struct job *j, json_t **extra, struct refusa
     struct err inner = {0};
     *extra = r->kwargs ? json_copy((json_t *)(uintptr_t)r->kwargs) : json_object();
     if (!*extra) return err_memory(e);
+    if (j->env->variables && defaults_of(j, *extra, e)) return -1;
     for (int i = 0; i < 2; i++) {
         const json_t *given = json_object_get(*extra, names[i]);
         if (!words[i]) continue;

@@ -24,6 +24,7 @@ struct pooling;
 struct job_env {
     const struct tokenizer *tokenizer; /* NULL: ids only */
     const struct chat *chat;
+    const json_t *variables;   /* of the template, where a record says nothing else, or NULL */
     const char *system_prompt; /* before a line of text that is a message, or NULL */
     const int32_t *eos;        /* [n_eos] */
     int n_eos, vocab, n_ctx;

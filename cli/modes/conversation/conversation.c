@@ -57,7 +57,8 @@ static int make_prompt(struct conversation *c, char **text, size_t *bytes, struc
 {
     json_t *messages = NULL;
     int rc = chat_messages(c->chat, c->messages, &messages, e);
-    const struct chat_input in = {.messages = messages, .add_generation_prompt = 1};
+    const struct chat_input in = {
+        .messages = messages, .extra = c->variables, .add_generation_prompt = 1};
     if (!rc) rc = chat_render(c->chat, &in, text, bytes, e);
     json_decref(messages);
     c->prompt.n = 0;
@@ -327,6 +328,7 @@ static int open_all(struct conversation *c, struct err *e)
     if (!chat_source(c->chat, &n))
         return err_set(e, "%s: the model has no chat template (give one with --chat-template-file)",
                        o->model);
+    if (run_template_variables(o, c->chat, &c->variables, e)) return -1;
     if (!(c->messages = json_array())) return err_memory(e);
     if (o->system_prompt && run_add_message(c->messages, "system", o->system_prompt,
                                             strlen(o->system_prompt), "--system-prompt", e))
@@ -380,6 +382,7 @@ int run_conversation(const struct options *o, struct err *e)
     tok_ids_free(&c.chosen);
     out_free(&c.read);
     chat_close(c.chat);
+    json_decref(c.variables);
     engine_close(&c.engine);
     constraint_one_close(&c.constraint);
     if (rc) return 1;

@@ -14,6 +14,7 @@ struct conversation {
     const struct options *o;
     struct engine engine;
     struct chat *chat;
+    json_t *variables; /* of its template, or NULL */
     struct sampler_params sampling;
     struct sampling_memory memory;
     struct constraint_one constraint;
