@@ -300,11 +300,13 @@ static const char *read_rows(struct table *t, struct input *in)
     if (!rc) return NULL;
     if (table_take_header(t, &line, "in.csv", &e)) return fuzz_wrong_error(&e);
     for (int k = 0; !why && k < 200 && (rc = input_next(in, &line, &e)); k++) {
-        if (rc < 0 || table_read_row(t, &line, &e)) why = fuzz_wrong_error(&e);
-        else if (line.bad ? !*line.bad : !line.text) why = "a row that is neither bad nor a prompt";
         out_clear(&o);
-        if (!why && !line.bad && table_put_row(&o, t, ',', line.row, line.n_row, &e))
+        if (rc < 0 || table_read_row(t, &line, &e) ||
+            (!line.bad && table_put_row(&o, t, ',', line.row, line.n_row, &e))) {
             why = fuzz_wrong_error(&e);
+            break;
+        }
+        if (line.bad ? !*line.bad : !line.text) why = "a row that is neither bad nor a prompt";
         if (!why && o.n && memchr(o.p, '\n', o.n)) why = "a row of several lines";
     }
     out_free(&o);

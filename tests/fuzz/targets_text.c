@@ -25,7 +25,10 @@ static const char *use_tokenizer(const struct tokenizer *t)
     const char *piece, *why = NULL;
     size_t n = 0, given = 0, m;
     int32_t all = tok_n_ids(t);
-    if (tok_encode(t, text, sizeof text - 1, 1, &ids, &e)) return fuzz_wrong_error(&e);
+    if (tok_encode(t, text, sizeof text - 1, 1, &ids, &e)) {
+        tok_ids_free(&ids);
+        return fuzz_wrong_error(&e);
+    }
     for (size_t i = 0; i < ids.n; i++)
         if (ids.id[i] < 0 || ids.id[i] >= all) why = "an id that there is not";
     if (!why && (tok_decode(t, ids.id, ids.n, 0, &whole, &n, &e) || tok_stream_open(&s, t, 0, &e)))

@@ -355,6 +355,28 @@ static void same_numbers(const struct checkpoint *k, const char *module, const c
     free(p);
 }
 
+/* As SentencePiece writes a piece: text, score, and a type other than 1. */
+static void pieces_have_their_scores(const struct checkpoint *k)
+{
+    static const struct {
+        const char *text;
+        float score;
+        char type;
+    } pieces[] = {{"a", -5, 1}, {"ab", -7, 1}, {"<s>", -1, 3}, {"<0x0A>", -3, 6}};
+    const struct gguf_text *t = gguf_checkpoint_text(k->dir.gguf, "tokenizer.model");
+    assert_non_null(t);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        char b[40];
+        size_t n = strlen(pieces[i].text), at = 0;
+        b[at++] = 0x0a, b[at++] = (char)n;
+        memcpy(b + at, pieces[i].text, n), at += n;
+        b[at++] = 0x15;
+        memcpy(b + at, &pieces[i].score, 4), at += 4;
+        if (pieces[i].type != 1) b[at++] = 0x18, b[at++] = pieces[i].type;
+        if (!memmem(t->data, t->n, b, at)) fail_msg("piece %s", pieces[i].text);
+    }
+}
+
 static void model(void **state)
 {
     struct checkpoint k;
@@ -382,6 +404,7 @@ static void model(void **state)
     same_numbers(&k, LAYER "post_attention_layernorm.weight", "blk.0.ffn_norm.weight");
     same_numbers(&k, "model.embed_tokens.weight", "token_embd.weight");
     same_numbers(&k, "lm_head.weight", "output.weight");
+    pieces_have_their_scores(&k);
     checkpoint_close(&k);
 }
 

@@ -354,6 +354,50 @@ static void embeddings(void)
         json_decref(f);
 }
 
+/* Bytes of base64, at most cap; -1: it is none. */
+static int decode_base64(const char *s, unsigned char *to, int cap)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    int n = 0;
+    uint32_t bits = 0;
+    size_t length = strcspn(s, "=");
+    if (strlen(s) % 4 || strlen(s) - length > 2) return -1;
+    for (size_t i = 0; i < length; i++) {
+        const char *at = strchr(letters, s[i]);
+        if (!at) return -1;
+        bits = bits << 6 | (uint32_t)(at - letters);
+        if (i % 4 && n < cap) to[n++] = (unsigned char)(bits >> (6 - 2 * (i % 4)) & 0xff);
+    }
+    return n;
+}
+
+/* The letters hold the fp32 values that the list shows, for every length of the padding. */
+static void letters_of_vectors(void)
+{
+    for (int n = 1; n <= 7; n += 2) {
+        char lines[600];
+        unsigned char bytes[64];
+        snprintf(lines, sizeof lines,
+                 "{\"custom_id\":\"a\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"One\","
+                 "\"dimensions\":%d}}\n{\"custom_id\":\"b\",\"url\":\"/v1/embeddings\",\"body\":{"
+                 "\"input\":\"One\",\"dimensions\":%d,\"encoding_format\":\"base64\"}}\n",
+                 n, n);
+        batch(lines, "--pooling", "last");
+        json_t *a = body_of(out, "a"), *b = body_of(out, "b");
+        const json_t *v = json_object_get(first(a, "data"), "embedding");
+        const char *s = json_string_value(json_object_get(first(b, "data"), "embedding"));
+        int same = s && decode_base64(s, bytes, sizeof bytes) == 4 * n;
+        for (int i = 0; i < n && same; i++) {
+            float x;
+            memcpy(&x, bytes + 4 * i, 4);
+            same = x == (float)number(json_array_get(v, (size_t)i));
+        }
+        check_that(same, "%d elements in base64: %s", n, s ? s : "none");
+        json_decref(a), json_decref(b);
+    }
+}
+
 /* A score by two tokens against the log-probabilities of these. */
 static void likelihoods(void)
 {
@@ -617,6 +661,7 @@ int main(int argc, char **argv)
     same_on_gpu("rank");
     completions_beside();
     embeddings();
+    letters_of_vectors();
     likelihoods();
     refusals();
     messages_and_ties();
