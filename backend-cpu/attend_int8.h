@@ -98,6 +98,7 @@ ALWAYS_INLINE void int8_scores(struct attend_state *a, const struct int8_queries
             p[c] = (float)sum * (q_scale * scale[c]);
         }
     }
+    if (t->bias_pairs) attend_add_biases(a);
 }
 
 /* The weights of the chunk as integers w [n][ATTEND_CHUNK], with their scales. */

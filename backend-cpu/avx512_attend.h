@@ -286,6 +286,7 @@ static void attend_codes(struct attend_state *a)
     while (attend_next(a)) {
         if (a->t->unpack) attend_unpack(a, KEYS);
         avx512_attend_keys_int8(a);
+        if (a->t->bias_pairs) attend_add_biases(a);
         attend_weights(a, avx512_exps, avx512_mask, avx512_softcap);
         attend_scale_weights(a);
         if (a->t->unpack) attend_unpack(a, VALUES);

@@ -57,7 +57,7 @@ ALWAYS_INLINE __m512i join_digits(__m512i first, __m512i second)
 ALWAYS_INLINE void finish_scores(const struct digits_state *s, int i, __m512i sum, __m512 k_scale,
                                  float *scores)
 {
-    const float scale = s->a.t->softcap > 0 ? 1 : s->a.t->scale;
+    const float scale = s->a.t->softcap > 0 || s->a.t->bias_pairs ? 1 : s->a.t->scale;
     __m512 x = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(s->bias[i])));
     x = _mm512_mul_ps(x, _mm512_mul_ps(_mm512_set1_ps(s->q_scale[i]), k_scale));
     _mm512_storeu_ps(scores, _mm512_mul_ps(x, _mm512_set1_ps(scale)));
@@ -233,6 +233,15 @@ ALWAYS_INLINE void finish_values(const struct digits_state *s, int i, int d, __m
     _mm512_mask_storeu_ps(run, m, v);
 }
 
+/* Adds the terms of key biases to scores, and scales them where no softcap does. */
+NOT_INLINE void bias_chunk(struct attend_state *a)
+{
+    const int from = a->page0 * KV_PAGE - a->c0, to = a->page1 * KV_PAGE - a->c0;
+    attend_add_biases(a);
+    for (int i = 0; i < a->n && !(a->t->softcap > 0); i++)
+        for (int c = from; c < to; c++) a->scores[i * ATTEND_CHUNK + c] *= a->t->scale;
+}
+
 ALWAYS_INLINE void attend_digits(const struct attend_task *t, float *scratch, chunk_fn *scores,
                                  chunk_fn *values)
 {
@@ -246,6 +255,7 @@ ALWAYS_INLINE void attend_digits(const struct attend_task *t, float *scratch, ch
     query_digits(&s);
     while (attend_next(&s.a)) {
         scores(&s);
+        if (t->bias_pairs) bias_chunk(&s.a);
         weigh_chunk(&s);
         merge_sums(&s);
         values(&s);

@@ -115,7 +115,9 @@ struct attend_job {
     struct heads heads;
     int window, heads_per_task, head_tasks; /* query heads of one task; tasks of a KV head */
     float scale, softcap;
-    const float *sinks; /* [n_heads] or NULL */
+    const float *sinks;        /* [n_heads] or NULL */
+    const float *bias, *turns; /* w1, w2 of the operation */
+    int bias_pairs;
 };
 
 /* The task of a block for group number `of_heads` of its n_kv_heads * head_tasks groups of query
@@ -145,6 +147,9 @@ static struct attend_task task_of(const struct attend_job *j, const struct atten
         .scale = j->scale,
         .softcap = j->softcap,
         .sinks = j->sinks ? j->sinks + head : NULL,
+        .bias = j->bias ? j->bias + (size_t)kv_head * (size_t)j->bias_pairs * KEY_BIAS_ROW : NULL,
+        .turns = j->turns,
+        .bias_pairs = j->bias_pairs,
         .kv = c->config.kv,
         .q_top = act_formats[c->config.act].query_top,
         .pages = j->pages + (size_t)kv_head * kv_head_bytes(c->config.kv, g->head_dim),
@@ -216,7 +221,11 @@ void cpu_run_attend(const struct call *t)
         .scale = t->op->as.attend.scale,
         .softcap = t->op->as.attend.softcap,
         .sinks = vector_of(t, 0),
+        .bias = vector_of(t, 1),
+        .turns = vector_of(t, 2),
+        .bias_pairs = t->op->as.attend.bias_pairs,
     };
+    CHECK(!j.bias_pairs || kv_is_integer(c->config.kv));
     cut(c, g, j.window);
     int each_head = c->n_parts * g->n_kv_heads, threads = pool_n_threads(c->pool);
     /* too few tasks for all threads: a KV head's keys are read by several */

@@ -68,7 +68,4 @@ static inline float cpu_softplusf(float x)
     return (x > 0 ? x : 0.0f) + 2.0f * fmaf(p, z2 * z, z);
 }
 
-/* cos and sin of an angle of up to +-2^25, computed in double and rounded once. */
-void cpu_sincos(float angle, float *s, float *c);
-
 #endif

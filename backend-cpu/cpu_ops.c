@@ -5,6 +5,7 @@
 #include "backend-cpu/cpu_math.h"
 #include "core/sample/logits.h"
 #include "core/step/kv_open.h"
+#include "core/step/sincos.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static void angles_task(void *arg, int row, int thread)
           *sinr = j->sin + (size_t)row * (size_t)j->pairs;
     for (int i = 0; i < j->pairs; i++) {
         /* fp32 product, as the models were trained with */
-        cpu_sincos((float)j->c->batch->pos[row] * j->inv_freq[i], &sinr[i], &cosr[i]);
+        step_sincos((float)j->c->batch->pos[row] * j->inv_freq[i], &sinr[i], &cosr[i]);
         if (j->inv_freq[i] == 0) continue; /* does not rotate: 1 and 0 */
         cosr[i] *= j->scale;
         sinr[i] *= j->scale;

@@ -158,6 +158,7 @@ struct attend_state {
     float *acc, *run; /* [n][value_dim] values of this chunk; of all previous chunks */
     float *rest;      /* scratch [2 * ATTEND_QUERIES][head_dim] of the variant, and a few more */
     float *more;      /* scratch [ATTEND_QUERIES][ATTEND_CHUNK + head_dim + 32] of the variant */
+    float *plain;     /* [n][head_dim] with key biases: the queries as they were before kv_rotate */
     float max[ATTEND_QUERIES], sum[ATTEND_QUERIES], run_max[ATTEND_QUERIES],
         run_sum[ATTEND_QUERIES];
 };
@@ -200,6 +201,12 @@ ALWAYS_INLINE void attend_begin(struct attend_state *a, const struct attend_task
     a->run = a->acc + each;
     a->rest = a->run + each;
     a->more = a->rest + 2 * each + 32 * ATTEND_QUERIES;
+    a->plain = scratch + attend_floats(t->head_dim) - each;
+    for (int i = 0; i < a->n && t->bias_pairs; i++) {
+        float *q = memcpy(a->plain + i * t->head_dim, attend_query(t, i),
+                          (size_t)t->head_dim * sizeof *q);
+        kv_rotate(q, t->head_dim, 1);
+    }
     attend_clear(a, t->kept ? KEPT_BEGINS : 0);
 }
 
@@ -312,6 +319,29 @@ ALWAYS_INLINE void latent_scores(struct attend_state *a, const float *const *q)
     }
 }
 
+/* Adds the terms of key biases to the scores of the chunk. A function of its own: few models have
+ * them. */
+static __attribute__((noinline)) void attend_add_biases(struct attend_state *a)
+{
+    const struct attend_task *t = a->t;
+    const int half = t->head_dim / 2, from = a->page0 * KV_PAGE - a->c0,
+              to = a->page1 * KV_PAGE - a->c0;
+    const float *turn = t->turns + (size_t)(a->c0 / ATTEND_CHUNK) * (size_t)t->head_dim;
+    _Static_assert((int)ATTEND_CHUNK == (int)KEY_BIAS_CHUNK, "positions of a table");
+    for (int i = 0; i < a->n; i++) {
+        const float *q = a->plain + i * t->head_dim, *row = t->bias;
+        float sum[ATTEND_CHUNK] = {0}, *p = a->scores + (size_t)i * ATTEND_CHUNK;
+        for (int k = 0; k < t->bias_pairs; k++, row += KEY_BIAS_ROW) {
+            const int d = (int)row[2 * KEY_BIAS_CHUNK];
+            const float c = turn[2 * d], s = turn[2 * d + 1], x = q[d] * c + q[d + half] * s,
+                        y = q[d + half] * c - q[d] * s;
+            for (int j = from; j < to; j++)
+                sum[j] = fmaf(y, row[KEY_BIAS_CHUNK + j], fmaf(x, row[j], sum[j]));
+        }
+        for (int j = from; j < to; j++) p[j] += sum[j];
+    }
+}
+
 /* Computes the scores of all queries for the chunk. */
 ALWAYS_INLINE void attend_scores(struct attend_state *a, const float *const *q, scores_fn *scores)
 {
@@ -333,6 +363,7 @@ ALWAYS_INLINE void attend_scores(struct attend_state *a, const float *const *q, 
             scores(q + i, a->n - i < QUERY_BLOCK ? a->n - i : QUERY_BLOCK, keys, n, t->head_dim,
                    t->kv, a->scores + (size_t)i * ATTEND_CHUNK + page * KV_PAGE - a->c0);
     }
+    if (t->bias_pairs) attend_add_biases(a);
 }
 
 /* A mask_fn for variants without their own: only the first and the last page are tested position by

@@ -76,6 +76,9 @@ struct attend_task {
     int latent;
     float scale, softcap; /* softcap 0: none */
     const float *sinks;   /* [n_heads] of these heads; NULL: none */
+    /* of the KV head, as OP_ATTEND has them: [bias_pairs][KEY_BIAS_ROW]; [chunks][head_dim] */
+    const float *bias, *turns;
+    int bias_pairs; /* 0: none */
     enum kv_type kv;
     int q_top;         /* KV_INT8: query_top of the arithmetic */
     const char *pages; /* this layer's pages, moved to the KV head */
@@ -187,7 +190,7 @@ const struct cpu_kernels *cpu_choose(const struct cpu_kernels *const *ladder, co
 /* Floats of scratch of an attend task; what each part is for: struct attend_state. */
 static inline size_t attend_floats(int head_dim)
 {
-    return ATTEND_QUERIES * (2 * ATTEND_CHUNK + 5 * (size_t)head_dim + 64);
+    return ATTEND_QUERIES * (2 * ATTEND_CHUNK + 6 * (size_t)head_dim + 64);
 }
 
 /* Keys of a page are [head_dim][KV_PAGE], values [KV_PAGE][head_dim]: each is stored in the

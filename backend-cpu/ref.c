@@ -220,9 +220,37 @@ static void query_of(const struct attend_task *t, const float *q, double *x)
     }
 }
 
-static double key_dot(const struct attend_task *t, const double *q, int pos)
+/* The query before kv_rotate, in double. */
+static void undo_rotation(const float *q, int head_dim, double *x)
 {
-    double s = 0;
+    for (int i = 0; i < head_dim; i++) x[i] = q[i];
+    for (int apart = 1; apart < kv_rotation(head_dim); apart *= 2)
+        for (int i = 0; i < head_dim; i++) {
+            double a = x[i], b = x[i ^ apart];
+            if (i & apart) continue;
+            x[i] = a + b, x[i ^ apart] = a - b;
+        }
+}
+
+/* The term of key biases; plain: the query before kv_rotate. */
+static double bias_term(const struct attend_task *t, const double *plain, int pos)
+{
+    const int half = t->head_dim / 2, i = pos % KEY_BIAS_CHUNK;
+    const float *turn = t->turns + (size_t)(pos / KEY_BIAS_CHUNK) * (size_t)t->head_dim,
+                *row = t->bias;
+    double sum = 0;
+    for (int k = 0; k < t->bias_pairs; k++, row += KEY_BIAS_ROW) {
+        const int d = (int)row[2 * KEY_BIAS_CHUNK];
+        const double c = turn[2 * d], s = turn[2 * d + 1], a = plain[d], b = plain[d + half];
+        sum += (a * c + b * s) * row[i] + (b * c - a * s) * row[KEY_BIAS_CHUNK + i];
+    }
+    return sum;
+}
+
+/* q: as query_of gives it; plain as bias_term takes it. */
+static double key_dot(const struct attend_task *t, const double *q, const double *plain, int pos)
+{
+    double s = t->bias_pairs ? bias_term(t, plain, pos) : 0;
     for (int d = 0; d < t->head_dim; d++) s += q[d] * key_of(t, pos, d);
     return t->softcap > 0 ? softcapped(s * t->scale, t->softcap) : s * t->scale;
 }
@@ -234,17 +262,19 @@ static void ref_attend(const struct attend_task *t, float *scratch)
     (void)scratch;
     for (int r = 0; r < t->n_rows; r++)
         for (int h = 0; h < t->n_heads; h++) {
-            double q[1024]; /* head_dim <= 1024, checked by core/model/model.c */
-            query_of(t, t->q + (size_t)r * (size_t)t->row_stride + (size_t)h * (size_t)t->head_dim,
-                     q);
+            double q[1024], plain[1024]; /* head_dim <= 1024, checked by core/model/model.c */
+            const float *given = t->q + (size_t)r * (size_t)t->row_stride +
+                                 (size_t)h * (size_t)t->head_dim;
+            query_of(t, given, q);
+            if (t->bias_pairs) undo_rotation(given, t->head_dim, plain);
             float *out = t->out + (size_t)r * (size_t)t->out_stride +
                          (size_t)h * (size_t)t->value_dim;
             double acc[1024] = {0}, sink = t->sinks ? t->sinks[h] : -INFINITY, max = sink;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++)
-                max = fmax(max, key_dot(t, q, p));
+                max = fmax(max, key_dot(t, q, plain, p));
             double sum = t->sinks ? exp(sink - max) : 0;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
-                double w = exp(key_dot(t, q, p) - max);
+                double w = exp(key_dot(t, q, plain, p) - max);
                 sum += w;
                 for (int d = 0; d < t->value_dim; d++) acc[d] += w * value_of(t, p, d);
             }

@@ -29,7 +29,7 @@ struct vectors {
     uint16_t half[DENSE_IN * DENSE_OUT], scales[(OUT + 15) / 16 * 16 * PAIRS_GROUPS];
     float x[MANY * K], bias[OUT], weight[DENSE_IN * DENSE_OUT];
     float page[PAGES * 2 * KV_PAGE * HEAD_DIM]; /* fp32 or, in its first half, fp16 */
-    float scratch[CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) + CPU_PANELS * 8 * K];
+    float scratch[CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE) + CPU_PANELS * 8 * K + 64 * 64];
     int8_t digit[MANY * K * 2 + DIGIT_SLACK];
     float act_scale[MANY * 2];
     int32_t act_sum[MANY * 2];
@@ -170,11 +170,25 @@ enum { SINKS = 100, CAPPED };
 
 static const int32_t table[PAGES] = {1, 0};
 
-/* Keys and values of integers; variant: head_dim * 1000 + largest integer of a query / 127. */
+enum { BIASED = 1000000, BIAS_PAIRS = 2 };
+
+/* Rows of two pairs, and the angles of one chunk. */
+static void fill_biases(float *rows, float *turns, int hd)
+{
+    uint32_t s = 7;
+    for (int i = 0; i < BIAS_PAIRS * KEY_BIAS_ROW; i++) rows[i] = 30 * next_float(&s);
+    for (int i = 0; i < BIAS_PAIRS; i++)
+        rows[i * KEY_BIAS_ROW + 2 * KEY_BIAS_CHUNK] = (float)(i * (hd / 2 - 1));
+    for (int i = 0; i < hd; i++) turns[i] = next_float(&s);
+}
+
+/* Keys and values of integers; variant: head_dim * 1000 + largest integer of a query / 127; BIASED:
+ * with key biases. */
 static void run_attend_int8(const struct cpu_kernels *k, struct vectors *v, int variant,
                             struct result *r)
 {
-    int hd = variant / 1000, heads = hd == HEAD_DIM ? HEADS : HEADS / 2;
+    int hd = variant % BIASED / 1000, heads = hd == HEAD_DIM ? HEADS : HEADS / 2;
+    float rows[BIAS_PAIRS * KEY_BIAS_ROW], turns[64];
     size_t bytes = kv_head_bytes(KV_INT8, hd);
     char *page = (char *)v->page;
     uint32_t s = 3;
@@ -183,8 +197,12 @@ static void run_attend_int8(const struct cpu_kernels *k, struct vectors *v, int 
         for (int i = 0; i < 2 * KV_PAGE; i++)
             ((float *)key_scales(page + (size_t)p * bytes, hd))[i] = (float)(next(&s) >> 8) *
                                                                      0x1p-28f;
+    fill_biases(rows, turns, hd);
     k->attend(&(struct attend_task){.q = v->x,
                                     .out = r->f,
+                                    .bias = rows,
+                                    .turns = turns,
+                                    .bias_pairs = variant / BIASED * BIAS_PAIRS,
                                     .row_stride = heads * hd,
                                     .out_stride = heads * hd,
                                     .n_rows = 1,
@@ -373,6 +391,8 @@ static const struct {
     {"attend", run_attend_int8, HEAD_DIM * 1000 + 1},
     {"attend", run_attend_int8, HEAD_DIM * 1000 + 128},
     {"attend", run_attend_int8, 64 * 1000 + 128},
+    {"attend", run_attend_int8, BIASED + HEAD_DIM * 1000},
+    {"attend", run_attend_int8, BIASED + 64 * 1000 + 128},
     {"unpack", run_unpack, 64},
     {"unpack", run_unpack, HEAD_DIM},
     {"glu", run_glu, ACTIVATION_SILU},

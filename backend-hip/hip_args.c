@@ -153,6 +153,9 @@ struct attend_kernel_args hip_attend_args(const struct hip *h, const struct be_p
         .digits = act_formats[h->config.act].digits == 1 ? 1 : 2,
         .exact = hip_is_exact(h),
         .open = hip_open_pages(h, p, o->as.attend.kv, o->as.attend.step_set),
+        .bias = hip_vector(p, op, 1),
+        .turns = hip_vector(p, op, 2),
+        .bias_pairs = o->as.attend.bias_pairs,
     };
 }
 

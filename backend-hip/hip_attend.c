@@ -59,6 +59,8 @@ static void attend_kv_splits(struct hip *h, const struct be_plan *p, int op,
     enum hip_kernel split = split_kernel[h->config.kv][is_long],
                     pages = hip_pages_kernel(h, hip_op(p, op));
     if (kv_is_integer(h->config.kv) && h->config.act == ACT_F16) split = K_exact_attend_split_int8;
+    if (a->bias_pairs)
+        split = h->config.act == ACT_F16 ? K_exact_split_biased : K_attend_split_biased;
     for (size_t row = 0; row < n_decode; row += at_once) {
         size_t n = n_decode - row < at_once ? n_decode - row : at_once;
         struct attend_kernel_args s = *a;

@@ -24,7 +24,8 @@ static void attend_splits(struct hip *h, const struct be_plan *p, int op,
 {
     size_t n_decode = (size_t)h->shape.n_decode, at_once = (size_t)hip_rows_at_once(h);
     enum hip_kernel chunk = hip_chunk_kernel(h, hip_op(p, op)),
-                    split = attend_kernels[h->config.kv].split;
+                    split = all->bias_pairs ? K_exact_split_biased
+                                            : attend_kernels[h->config.kv].split;
     for (size_t row = 0, n; row < n_decode; row += n) {
         struct attend_kernel_args a = *all;
         n = n_decode - row < at_once ? n_decode - row : at_once;
@@ -80,6 +81,10 @@ void hip_attend_rows(struct hip *h, const struct attend_kernel_args *all)
 {
     enum kv_type kv = h->config.kv;
     struct attend_kernel_args a = *all;
+    if (a.bias_pairs) {
+        attend_each_row(h, h->config.act == ACT_F32 ? K_attend_biased : K_exact_attend_biased, &a);
+        return;
+    }
     if (kv_is_integer(kv) && h->config.act == ACT_F32) {
         attend_each_row(h, kv == KV_INT4 ? K_attend_int4 : K_attend_int8, &a);
         return;

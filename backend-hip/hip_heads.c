@@ -6,6 +6,8 @@
 _Static_assert((int)PAGE_F16 == (int)KV_F16 && (int)PAGE_F32 == (int)KV_F32 &&
                    (int)PAGE_INT8 == (int)KV_INT8 && (int)PAGE_INT4 == (int)KV_INT4,
                "enum page_kind");
+_Static_assert((int)BIAS_ROW == (int)KEY_BIAS_ROW && (int)KV_SPLIT == (int)KEY_BIAS_CHUNK,
+               "rows of key biases");
 
 enum { HEADS_64, HEADS_128, HEADS_256, HEADS };
 
@@ -17,7 +19,7 @@ static enum hip_kernel by_dims(const struct hip *h, const struct op *attend,
                                                     : dim == 128 ? HEADS_128
                                                                  : HEADS_256;
     enum hip_kernel k = kernels[h->config.kv][i];
-    if (heads_are_latent(&attend->as.attend.heads)) return K_COUNT;
+    if (heads_are_latent(&attend->as.attend.heads) || attend->as.attend.bias_pairs) return K_COUNT;
     if ((i == HEADS_256 && dim != 256) || k == K_COUNT) return K_COUNT;
     return hip_has(h, k) ? k : K_COUNT;
 }

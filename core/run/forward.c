@@ -136,13 +136,21 @@ static int compile_drafts(struct forward *f, struct err *e)
     return 0;
 }
 
+static int take_biases(struct forward *f, struct err *e)
+{
+    const struct forward_options *o = &f->options;
+    int context = o->context ? o->context : o->max_pages * KV_PAGE;
+    return key_biases_take(&f->biases, &f->plan, o->kv, context, e);
+}
+
 int forward_open(struct forward *f, const struct model *m, const struct backend *ops,
                  const struct forward_options *o, struct err *e)
 {
     struct be_config c = place_config(o);
     begin_open(f, m, o);
     CHECK(!o->drafts || m->plan.n_draft);
-    if (model_check_act(m, o->act, e) || make_plan(m, ops, o, &f->plan, e)) goto fail;
+    if (model_check_act(m, o->act, e) || make_plan(m, ops, o, &f->plan, e) || take_biases(f, e))
+        goto fail;
     if (!(ops->kv_types >> o->kv & 1)) {
         err_set(e, "--backend %s: has no --kv %s", ops->name, kv_formats[o->kv].name);
         goto fail;
@@ -164,7 +172,7 @@ int forward_open_places(struct forward *f, const struct model *m, const struct f
     begin_open(f, m, o);
     for (int i = 0; i < want->n_places; i++)
         if (model_check_act(m, place[i].act, e)) goto fail;
-    if (make_plan(m, place[0].ops, o, &f->plan, e) ||
+    if (make_plan(m, place[0].ops, o, &f->plan, e) || take_biases(f, e) ||
         places_open(&f->places, &f->plan, place, want, o, e))
         goto fail;
     f->be = f->places->be[0];
@@ -195,6 +203,7 @@ void forward_close(struct forward *f)
     }
     step_plan_free_slice(&f->plan);
     for (int i = 0; i < 2; i++) step_plan_free_slice(&f->draft_plan[i]);
+    key_biases_free(&f->biases);
     memset(f, 0, sizeof *f);
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/model/model.h"
 #include "core/step/backend.h"
+#include "core/step/key_bias.h"
 
 struct forward_options {
     const char *variant;     /* of struct be_config */
@@ -45,6 +46,7 @@ struct forward {
     struct forward_options options;
     struct be *be;             /* of several places: place 0, which has the results */
     struct step_plan plan;     /* the model's plan without the operations that the backend lacks */
+    struct key_biases biases;  /* of the plan */
     struct plan_memory memory; /* of the plan on the backend */
     struct be_plan *compiled;  /* NULL: of several places */
     struct places *places;     /* NULL: one place, the ordinary case */

@@ -70,7 +70,15 @@
  *                 in the same chunk of -window positions, Llama 4); q = in0; s = scale q k, for a
  *                 softcap c > 0 (0: none) c tanh(s / c) of that (Gemma 2, Gemma Team 2024, 2). The
  *                 sum of exponentials has one more term, e^w0[head] (absent: none), without a value
- *                 (attention sinks, gpt-oss)
+ *                 (attention sinks, gpt-oss). With bias_pairs, over integers (kv_format.h), q k of
+ *                 position p has one more term, q R(p) b: a bias of keys that they were stored
+ *                 without, rotated by RoPE (key_bias.h). w1 [n_kv_heads][bias_pairs][KEY_BIAS_ROW]:
+ *                 of a pair d, d + head_dim / 2 of elements both elements of R(i) b at positions i
+ *                 below KEY_BIAS_CHUNK, then d; w2 [chunks][head_dim / 2][2]: cos and sin of every
+ *                 pair's angle at the first position of each chunk. x, y: the pair of the query,
+ *                 transformed by kv_rotate back, less that angle: x cos + y sin and y cos - x sin;
+ *                 the term is summed in fp32 pair by pair from 0, x then y, fused, and added to the
+ *                 score
  * OP_GLU          out0 = in0 = activation(in0) * in1, [rows][n] (GLU variants: Shazeer 2020); in1
  *                 absent: the activation alone
  * OP_SOFTCAP      out0 = in0 = cap tanh(in0 / cap), [rows][n]
@@ -117,6 +125,8 @@ enum op_kind {
 };
 
 enum { PLACES = 16 }; /* of a run, at most */
+
+enum { KEY_BIAS_CHUNK = 256, KEY_BIAS_ROW = 2 * KEY_BIAS_CHUNK + 16 }; /* of OP_ATTEND's w1 */
 
 enum { OP_TOP_KEPT = 64, OP_TOP_ROOM = 1024 };
 
@@ -259,8 +269,9 @@ struct op {
         struct {
             struct heads heads;
             int kv, window, step_set;
-            float scale; /* on q.k */
-            float softcap; /* 0: none */
+            float scale;    /* on q.k */
+            float softcap;  /* 0: none */
+            int bias_pairs; /* 0: keys are stored as they are */
         } attend;
         struct {
             enum activation activation;

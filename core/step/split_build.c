@@ -219,6 +219,18 @@ static void narrow_heads(struct splitter *s, int q, struct heads *h, int kv, int
     s->out->plan[q].kv[kv].n_kv_heads = h->n_kv_heads;
 }
 
+/* The rows of key biases of a place whose first query head is first_head. */
+static void narrow_biases(struct splitter *s, int q, struct op *op, int first_head)
+{
+    const struct heads *h = &op->as.attend.heads;
+    int each = op->as.attend.bias_pairs * KEY_BIAS_ROW;
+    if (!each) return;
+    struct weight rows = s->p->weight[op->w[1]];
+    rows.vector += (size_t)(first_head / (h->n_heads / h->n_kv_heads)) * (size_t)each;
+    rows.n = h->n_kv_heads * each;
+    op->w[1] = add_view(s, q, &rows);
+}
+
 void split_narrow(struct splitter *s, int q, struct op *op, const struct cut *out)
 {
     int columns = out->at[q + 1] - out->at[q];
@@ -230,6 +242,7 @@ void split_narrow(struct splitter *s, int q, struct op *op, const struct cut *ou
     } else if (op->kind == OP_ATTEND) {
         int head_dim = op->as.attend.heads.head_dim;
         narrow_heads(s, q, &op->as.attend.heads, op->as.attend.kv, columns);
+        narrow_biases(s, q, op, out->at[q] / head_dim);
         if (op->w[0] < 0) return;
         struct weight sinks = s->p->weight[op->w[0]];
         sinks.vector += out->at[q] / head_dim;

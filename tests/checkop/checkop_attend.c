@@ -25,6 +25,9 @@
  * 11 bits), as it stores values: another 2^-11 A. Over integers a GPU may round queries and weights
  * to those of i16: the steps of the weights as above, and half a step of the query times sum |k_i|
  * * scale in d.
+ * Key biases (op.h): the harness adds their term of the same tables, whose products count as those
+ * of keys do; undoing the rotation of the query adds head_dim times the largest element of the query
+ * to each of these.
  * With query_halves 1 the query of a prompt row is rounded to halves, and so is the harness's,
  * which stands in for ref, by the same rule: the bound is unchanged, and over integers without
  * half a step of the query. */
@@ -39,6 +42,8 @@
 
 /* pages hold what others left there: large finite numbers in fp16 and fp32, NaN as scales */
 enum { GARBAGE = 0x4b, GARBAGE_SCALES = 0xff };
+
+enum { BIAS_CHUNKS = 5 }; /* cases have up to 1,280 positions */
 
 /* Everything of one case on the host. Positions are numbered through all sequences: start[seq] +
  * pos. */
@@ -60,6 +65,8 @@ struct attend_data {
     int query_step_top;              /* queries may be rounded to integers up to this; 0: not */
     float scale, softcap, *inv_freq; /* [head_dim/2] zeros */
     float *sinks;                    /* [n_heads] or NULL */
+    int bias_pairs;
+    float *bias, *turns; /* OP_ATTEND's w1 and w2 [BIAS_CHUNKS]; NULL: none */
     size_t q_row, kv_row;
 };
 
@@ -248,6 +255,57 @@ static void expect_rounding(const struct attend_data *d, size_t at, int first, i
     }
 }
 
+/* Tables of key biases of up to 300: pairs 0, 3, 6, .. of every head. */
+static void make_biases(struct arena *a, struct rng *r, struct attend_data *d)
+{
+    const int hd = d->k->head_dim, half = hd / 2, heads = d->k->n_kv_heads;
+    d->bias_pairs = (half + 2) / 3;
+    size_t n = (size_t)(heads * d->bias_pairs) * KEY_BIAS_ROW;
+    float *row = d->bias = arena_get(a, n * 4);
+    d->turns = arena_get(a, (size_t)(BIAS_CHUNKS * hd) * 4);
+    for (int i = 0; i < heads * d->bias_pairs; i++, row += KEY_BIAS_ROW) {
+        int pair = 3 * (i % d->bias_pairs);
+        double size = 50 * rng_normal(r), angle = ldexp(1, -pair % 24);
+        for (int p = 0; p < KEY_BIAS_CHUNK; p++) {
+            row[p] = (float)(size * cos(p * angle));
+            row[KEY_BIAS_CHUNK + p] = (float)(size * sin(p * angle));
+        }
+        row[2 * KEY_BIAS_CHUNK] = (float)pair;
+    }
+    for (int c = 0; c < BIAS_CHUNKS; c++)
+        for (int i = 0; i < half; i++) {
+            double angle = ldexp(c * KEY_BIAS_CHUNK, -i % 24);
+            d->turns[c * hd + 2 * i] = (float)cos(angle);
+            d->turns[c * hd + 2 * i + 1] = (float)sin(angle);
+        }
+}
+
+/* The term of key biases of a query, rotated as it is attended, at a position; adds to *magnitude
+ * as a product of query and key does. */
+static double bias_term(const struct attend_data *d, const float *q, int kv_head, int pos,
+                        double *magnitude)
+{
+    const int hd = d->k->head_dim, half = hd / 2, i = pos % KEY_BIAS_CHUNK;
+    const float *row = d->bias + (size_t)(kv_head * d->bias_pairs) * KEY_BIAS_ROW,
+                *turn = d->turns + pos / KEY_BIAS_CHUNK * hd;
+    double plain[512], was[512], sum = 0, most = 0;
+    for (int j = 0; j < hd; j++) plain[j] = q[j];
+    for (int bit = 1; hd % (2 * bit) == 0; bit *= 2) {
+        memcpy(was, plain, sizeof was);
+        for (int j = 0; j < hd; j++)
+            plain[j] = j & bit ? was[j ^ bit] - was[j] : was[j] + was[j ^ bit];
+    }
+    for (int j = 0; j < hd; j++) most = fmax(most, fabs(plain[j]));
+    for (int k = 0; k < d->bias_pairs; k++, row += KEY_BIAS_ROW) {
+        int e = (int)row[2 * KEY_BIAS_CHUNK];
+        double c = turn[2 * e], s = turn[2 * e + 1], x = plain[e] * c + plain[e + half] * s,
+               y = plain[e + half] * c - plain[e] * s;
+        sum += x * row[i] + y * row[KEY_BIAS_CHUNK + i];
+        *magnitude += 3 * most * (fabs((double)row[i]) + fabs((double)row[KEY_BIAS_CHUNK + i]));
+    }
+    return sum;
+}
+
 /* One query head of one row: the harness's own result and the bound. */
 static void expect_head(const struct attend_data *d, int row, int head, const struct head_room *x)
 {
@@ -270,6 +328,7 @@ static void expect_head(const struct attend_data *d, int row, int head, const st
             m += fabs(t);
             all += fabs(k[j]);
         }
+        if (d->bias) s += bias_term(d, q, kv_head, first + i, &m);
         p[i] = s * d->scale;
         if (d->softcap > 0) p[i] = d->softcap * tanh(p[i] / d->softcap);
         max = fmax(max, p[i]);
@@ -358,6 +417,12 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
                 angles = dbuf_new(&t->s, rows * (size_t)half * 8),
                 sinks = dbuf_from(&t->s, d->sinks ? d->sinks : d->inv_freq,
                                   d->sinks ? (size_t)d->k->n_heads * 4 : 4);
+    int bias_floats = d->k->n_kv_heads * d->bias_pairs * KEY_BIAS_ROW,
+        turn_floats = BIAS_CHUNKS * d->k->head_dim;
+    struct dbuf bias = dbuf_from(&t->s, d->bias ? d->bias : d->inv_freq,
+                                 d->bias ? (size_t)bias_floats * 4 : 4),
+                turns = dbuf_from(&t->s, d->bias ? d->turns : d->inv_freq,
+                                  d->bias ? (size_t)turn_floats * 4 : 4);
     struct trial trial = {0};
     int kv = trial_kv(&trial, t->kv.d, d->k->n_kv_heads, d->k->head_dim);
     trial.d_seat[kv] = t->seats.d;
@@ -385,6 +450,11 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
         op->as.attend.scale = d->scale;
         op->as.attend.softcap = d->softcap;
         if (d->sinks) op->w[0] = trial_vector(&trial, sinks.d, d->k->n_heads);
+        if (d->bias) {
+            op->as.attend.bias_pairs = d->bias_pairs;
+            op->w[1] = trial_vector(&trial, bias.d, bias_floats);
+            op->w[2] = trial_vector(&trial, turns.d, turn_floats);
+        }
     }
     trial_run(&trial, &t->s, b, 0);
     if (out) {
@@ -398,8 +468,8 @@ static void step(struct check *c, int v, const char *name, struct attend_side *t
     }
     compare_fences(c, v, name, "pages", &t->s, &t->kv);
     compare_fences(c, v, name, "seats", &t->s, &t->seats);
-    struct dbuf *all[] = {&dk, &dv, &dq, &o, &freq, &angles, &sinks};
-    for (int i = 0; i < 7; i++) dbuf_free(&t->s, all[i]);
+    struct dbuf *all[] = {&dk, &dv, &dq, &o, &freq, &angles, &sinks, &bias, &turns};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) dbuf_free(&t->s, all[i]);
     arena_free(&a);
 }
 
@@ -552,6 +622,7 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
     if (f) d.softcap = f->softcap;
     if (f && f->scale > 0) d.scale = f->scale;
     if (f && f->sinks) d.sinks = make_sinks(&a, &r, k->n_heads);
+    if (f && f->biases) make_biases(&a, &r, &d);
     size_t rows = (size_t)d.batch.n_rows, total = rows * d.q_row;
     float *want = arena_get(&a, total * 4), *bound = arena_get(&a, total * 4),
           *tight = arena_get(&a, total * 4), *rounding = arena_get(&a, total * 4),

@@ -127,23 +127,34 @@ static const struct attend_case uneven[] = {
 };
 
 /* Attributes that a list of cases has in common. */
+/* across chunks and pages; of heads whose transform has runs */
+static const struct attend_case biased[] = {
+    {8, 2, 64, KV_INT8, 0, 0.1f, 2, 4, {{0, 15, 1}, {1, 256, 1}, {2, 0, 17}, {3, 250, 12}}},
+    {8, 2, 128, KV_INT4, 0, 0.1f, 2, 4, {{0, 15, 1}, {1, 530, 1}, {2, 0, 49}, {3, 250, 12}}},
+    {4, 1, 80, KV_INT8, 100, 0.1f, 3, 4, {{0, 0, 1}, {1, 511, 1}, {2, 300, 1}, {3, 100, 20}}},
+    {14, 2, 96, KV_INT8, -300, 0.1f, 1, 2, {{0, 1099, 1}, {1, 30, 40}}},
+    {4, 2, 36, KV_INT4, 0, 0.1f, 1, 2, {{0, 600, 1}, {1, 8, 33}}},
+};
+
 struct attend_form {
     const char *name;
     float softcap, scale; /* scale 0: 1 / sqrt(head_dim) */
     float faint;          /* factor of the values of every third position; 0: as all */
-    int sinks;
+    int sinks, biases;
     const struct attend_case *k;
     int n, n_quick; /* the first n_quick with --quick */
 };
 #define CASES(k) k, sizeof k / sizeof *k
 static const struct attend_form forms[] = {
-    {"capped, ", 5, 0, 0, 0, CASES(capped), 2},
-    {"sinks, ", 0, 0, 0, 1, CASES(sunk), 2},
-    {"scale 1, ", 0, 1, 0, 0, CASES(large), 1},
-    {"", 0, 0, 0, 0, CASES(integers), 5},
-    {"", 0, 0, 0, 0, CASES(packed), 5},
-    {"scale 1, faint values, ", 0, 1, 1e-20f, 0, CASES(uneven), 1},
-    {"scale 1, values alike, ", 0, 1, 0, 0, CASES(uneven), 1},
+    {"capped, ", 5, 0, 0, 0, 0, CASES(capped), 2},
+    {"sinks, ", 0, 0, 0, 1, 0, CASES(sunk), 2},
+    {"scale 1, ", 0, 1, 0, 0, 0, CASES(large), 1},
+    {"", 0, 0, 0, 0, 0, CASES(integers), 5},
+    {"", 0, 0, 0, 0, 0, CASES(packed), 5},
+    {"scale 1, faint values, ", 0, 1, 1e-20f, 0, 0, CASES(uneven), 1},
+    {"key biases, ", 0, 0, 0, 0, 1, CASES(biased), 2},
+    {"key biases, capped, ", 5, 0, 0, 1, 1, CASES(biased), 0},
+    {"scale 1, values alike, ", 0, 1, 0, 0, 0, CASES(uneven), 1},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, N_FORMS = sizeof forms / sizeof *forms };
 

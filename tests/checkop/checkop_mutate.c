@@ -294,6 +294,7 @@ static void change(struct op *op)
     if (op->kind != OP_ATTEND) return;
     if (now == NO_CAP) op->as.attend.softcap = 0;
     if (now == NO_SINKS) op->w[0] = NO_WEIGHT;
+    if (now == NO_BIASES) op->as.attend.bias_pairs = 0;
     if (now == WINDOW && op->as.attend.window) op->as.attend.window++;
     if (now == NO_WINDOW) op->as.attend.window = 0;
     if (now == SCORE_SCALE) op->as.attend.scale *= 1.01f;
@@ -367,6 +368,10 @@ static void before(struct be *inner, const struct stepwise_call *c)
     if (op->kind == OP_ATTEND && now == SINK && op->w[0] >= 0) {
         float *sink = c->memory->vector[op->w[0]];
         poke(inner, sink, peek(inner, sink) * 1.01f);
+    }
+    if (op->kind == OP_ATTEND && now == BIAS_TURN && op->as.attend.bias_pairs) {
+        float *cosine = c->memory->vector[op->w[2]];
+        poke(inner, cosine, peek(inner, cosine) * 1.01f);
     }
     if (op->kind == OP_DELTA) break_delta(inner, c);
     if (op->kind == OP_EXPERTS && now == NEXT_EXPERT) {

@@ -304,7 +304,11 @@ struct attend_kernel_args {
     int exact; /* attend_chunk.hip: 1 rotates in the CPU's order, as exact_rope_store does */
     struct open_pages open; /* int4; tiles begin at multiples of GROUP_ROWS positions, or at a
                                sequence's first row */
+    /* the kernels with `biased` in their names, as OP_ATTEND has them (core/step/op.h) */
+    const float *bias, *turns; /* [n_kv_heads][bias_pairs][BIAS_ROW], [chunks][head_dim / 2][2] */
+    int bias_pairs;
 };
+enum { BIAS_ROW = 2 * 256 + 16 };
 
 struct combine_args {
     const float *parts; /* [rows][n_heads][n_splits][part_floats(head_dim)] */

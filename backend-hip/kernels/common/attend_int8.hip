@@ -25,18 +25,46 @@ struct int8_block {
     int d16, quads, slices, slice, quad; /* of values: a thread has 4 dimensions of every slices-th
                                             four of positions */
     int own; /* int4: which of the split's pages is of int8, those before it are packed */
+    float *plain; /* [LONG_HEAD_DIM] the query before it was transformed, for key biases; NULL */
 };
 
 DEVICE struct int8_block int8_block_of(const struct attend_kernel_args *a, float *q, float *p,
                                        float *scratch, float *sums, u64 *pages)
 {
-    struct int8_block b = {q, p, scratch, sums, pages, (const u8 *)a->pages, 0, 0, 0, 0, 0, 0};
+    struct int8_block b = {q, p, scratch, sums, pages, (const u8 *)a->pages, 0, 0, 0, 0, 0, 0, 0};
     b.d16 = round16(a->head_dim);
     b.quads = b.d16 / 4;
     b.slices = THREADS / b.quads;
     b.slice = thread() / b.quads;
     b.quad = thread() % b.quads;
     return b;
+}
+
+/* With key biases: the head's query back from its transform, in b->plain. offset: its element of
+ * a->q */
+DEVICE void plain_query(const struct attend_kernel_args *a, const struct int8_block *b, u64 offset)
+{
+    if (!b->plain) return;
+    load_query(a, offset, b->plain, LONG_HEAD_DIM);
+    hadamard_head(b->plain, a->head_dim);
+}
+
+/* Their term of position p0 + index of the split that begins at p0. */
+DEVICE float bias_term(const struct attend_kernel_args *a, const struct int8_block *b, int kv_head,
+                       int p0, int index)
+{
+    int half = a->head_dim / 2;
+    const float *row = a->bias + (u64)kv_head * (u64)(a->bias_pairs * BIAS_ROW),
+                *turn = a->turns + (u64)(p0 / KV_SPLIT) * (u64)a->head_dim;
+    float sum = 0;
+    NO_UNROLL for (int k = 0; k < a->bias_pairs; k++, row += BIAS_ROW)
+    {
+        int d = (int)row[2 * KV_SPLIT];
+        float c = turn[2 * d], s = turn[2 * d + 1], x = b->plain[d] * c + b->plain[d + half] * s,
+              y = b->plain[d + half] * c - b->plain[d] * s;
+        sum = fma32(y, row[KV_SPLIT + index], fma32(x, row[index], sum));
+    }
+    return sum;
 }
 
 /* Looks up the pages of positions from .. to of the split that begins at p0. */
@@ -192,11 +220,17 @@ DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int
     else if (b->slice < b->slices) int8_add_fours(b, &plain, v, acc);
 }
 
-/* Scores of positions from .. to of a split become p, weights times the scale of the value, 0 for
+/* Positions from .. to of the split that begins at p0. */
+struct int8_place {
+    int kv_head, p0, from, to;
+};
+
+/* Scores of positions of a split become p, weights times the scale of the value, 0 for
  * other positions; returns the factor of what was summed with the old *max. */
-DEVICE float int8_weights(const struct attend_kernel_args *a, const struct int8_block *b, int from,
-                          int to, float *max, float *sum, const int int4)
+DEVICE float int8_weights(const struct attend_kernel_args *a, const struct int8_block *b,
+                          const struct int8_place *at, float *max, float *sum, const int int4)
 {
+    int from = at->from, to = at->to;
     int t = thread(), seen = t >= from && t <= to;
     float score = -__builtin_inff(), of_value = 0;
     if (seen) {
@@ -208,7 +242,9 @@ DEVICE float int8_weights(const struct attend_kernel_args *a, const struct int8_
         of_value = scales[PAGE];
         score = (int4 ? int4_key_dot(b->q, page, t % PAGE, b->d16, packed)
                       : int8_key_dot(b->q, page + t % PAGE * 16, b->d16)) *
-                of_key * a->scale;
+                of_key;
+        if (b->plain) score += bias_term(a, b, at->kv_head, at->p0, t);
+        score *= a->scale;
         if (a->softcap > 0) score = softcapped(score, a->softcap);
     }
     float larger = max32(block_max(score, b->scratch), *max), shrink = exp32(*max - larger);
@@ -250,10 +286,12 @@ DEVICE void attend_splits_int8(const struct attend_kernel_args *a, struct int8_b
     float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
     u32x4 v[INT8_BATCH]; /* the first values are loaded with the keys */
     load_query(a, of_row * (u64)hd, b->q, LONG_HEAD_DIM);
+    plain_query(a, b, of_row * (u64)hd);
     int8_pages_of(a, b, row, kv_head, p0, from, to, int4);
     barrier();
     int8_first_values(b, v, from, to, int4);
-    int8_weights(a, b, from, to, &max, &sum, int4);
+    const struct int8_place at = {kv_head, p0, from, to};
+    int8_weights(a, b, &at, &max, &sum, int4);
     int8_add_values(b, v, from, to, acc, int4);
     int8_put_sums(b, acc);
     for (int d = thread(); d < d8; d += THREADS) part[d] = int8_sum_of_slices(b, d);
@@ -270,6 +308,7 @@ DEVICE void attend_rows_int8(const struct attend_kernel_args *a, struct int8_blo
     u64 offset = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
     float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
     load_query(a, offset, b->q, LONG_HEAD_DIM);
+    plain_query(a, b, offset);
     for (int p0 = first / KV_SPLIT * KV_SPLIT; p0 <= pos; p0 += KV_SPLIT) {
         int from = first > p0 ? first - p0 : 0,
             to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1;
@@ -278,7 +317,8 @@ DEVICE void attend_rows_int8(const struct attend_kernel_args *a, struct int8_blo
         int8_pages_of(a, b, row, kv_head, p0, from, to, int4);
         barrier();
         int8_first_values(b, v, from, to, int4);
-        float shrink = int8_weights(a, b, from, to, &max, &sum, int4);
+        const struct int8_place at = {kv_head, p0, from, to};
+        float shrink = int8_weights(a, b, &at, &max, &sum, int4);
         UNROLL for (int d = 0; d < 4; d++) acc[d] *= shrink;
         int8_add_values(b, v, from, to, acc, int4);
     }
@@ -307,3 +347,23 @@ ATTEND_INT8(attend_int4, attend_rows_int8, 1)
 ATTEND_INT8(attend_split_int8, attend_splits_int8, 0)
 ATTEND_INT8(attend_split_int4, attend_splits_int8, 1)
 #undef ATTEND_INT8
+
+/* The same for both kinds of pages, with key biases. */
+#define ATTEND_BIASED(name, function)                                                              \
+    KERNEL(name, struct attend_kernel_args)                                                        \
+    {                                                                                              \
+        LDS(float, q, LONG_HEAD_DIM);                                                              \
+        LDS(float, plain, LONG_HEAD_DIM);                                                          \
+        LDS(f32x4, p, KV_SPLIT / 4);                                                               \
+        LDS(float, scratch, THREADS);                                                              \
+        LDS(f32x4, sums, THREADS);                                                                 \
+        LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
+        const struct attend_kernel_args *a = ARGS;                                                 \
+        struct int8_block b = int8_block_of(a, q, (float *)p, scratch, (float *)sums, pages);      \
+        b.plain = plain;                                                                           \
+        b.d16 = in_vector(b.d16), b.quads = in_vector(b.quads), b.slices = in_vector(b.slices);    \
+        function(a, &b, a->open.own != 0);                                                         \
+    }
+ATTEND_BIASED(attend_biased, attend_rows_int8)
+ATTEND_BIASED(attend_split_biased, attend_splits_int8)
+#undef ATTEND_BIASED

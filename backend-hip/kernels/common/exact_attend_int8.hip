@@ -168,7 +168,9 @@ DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct ex
         else
             s = a->digits == 2 ? exact_key_sum(l->q, key, b->d16, 2)
                                : exact_key_sum(l->q, key, b->d16, 1);
-        score = (float)s * (l->query * of_key) * a->scale;
+        score = (float)s * (l->query * of_key);
+        if (b->plain) score += bias_term(a, b, kv_head, c0, t);
+        score *= a->scale;
         if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
     }
     float max = block_max(score, b->scratch), weight = seen ? exact_exp(score - max) : 0,
@@ -203,6 +205,7 @@ DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct e
     u64 offset = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
     struct exact_run r = exact_begin_run();
     exact_query_int8(a, l, b->scratch, offset);
+    plain_query(a, b, offset);
     for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
         float acc[EXACT_DIMS], max, sum;
         exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
@@ -223,6 +226,7 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
     float acc[EXACT_DIMS], max, sum;
     if (c0 > pos || c0 + KV_SPLIT <= first) return;
     exact_query_int8(a, l, b->scratch, count * (u64)hd);
+    plain_query(a, b, count * (u64)hd);
     exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
     float *part = a->parts + (count * (u64)a->n_splits + (u64)work.split) * (u64)part_floats(hd);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
@@ -252,6 +256,27 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
 EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8, 0)
 EXACT_INT8(exact_attend_split_int8, exact_split_int8, THIS_IMAGE & IMAGES_GFX906) /* its size */
 #undef EXACT_INT8
+
+/* The same with key biases. */
+#define EXACT_BIASED(name, function)                                                               \
+    KERNEL(name, struct attend_kernel_args)                                                        \
+    {                                                                                              \
+        LDS(float, scratch, THREADS);                                                              \
+        LDS(float, plain, LONG_HEAD_DIM);                                                          \
+        LDS(u32x4, q, 2 * LONG_HEAD_DIM / 16);                                                     \
+        LDS(float, p, KV_SPLIT);                                                                   \
+        LDS(u32x4, w, 2 * KV_SPLIT / 16);                                                          \
+        LDS(int, sums, 4 * THREADS);                                                               \
+        LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
+        const struct attend_kernel_args *a = ARGS;                                                 \
+        struct exact_int8 l = {(u8 *)q, (u8 *)w, sums, 0};                                         \
+        struct int8_block b = int8_block_of(a, (float *)0, p, scratch, (float *)0, pages);         \
+        b.plain = plain;                                                                           \
+        function(a, &l, &b, a->open.own != 0);                                                     \
+    }
+EXACT_BIASED(exact_attend_biased, exact_rows_of_head_int8)
+EXACT_BIASED(exact_split_biased, exact_split_int8)
+#undef EXACT_BIASED
 
 /* ---- prompt rows: EXACT_ATTEND_ROWS neighbouring rows of a sequence and one head a block, which
  * read keys and values once. Half of the threads has the first half of the rows. */

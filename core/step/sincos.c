@@ -1,9 +1,11 @@
-#include "backend-cpu/cpu_math.h"
+#include "core/step/sincos.h"
+
+#include <stdint.h>
 
 /* Cody-Waite reduction by pi/2 in three constants (the first two have 28 bits, so that n times
  * either is exact up to n = 2^25), then Taylor polynomials on |r| <= pi/4, whose first omitted
  * terms are below 2^-46. */
-void cpu_sincos(float angle, float *s, float *c)
+void step_sincos(float angle, float *s, float *c)
 {
     const double hi = 0x1.921fb54p+0, mid = 0x1.10b461p-30, lo = 0x1.a62633145c06ep-58;
     double x = angle;
