@@ -160,6 +160,8 @@ static void values_by_hand(void **state)
         {"{{ 'abc'.startswith('ax') }},{{ 'abc'.startswith('ab') }}", "False,True"},
         {"{{ none is sameas(none) }},{{ 1 is sameas(true) }}", "True,False"},
         {"{{ 'a' is sameas('a') }}", NULL},
+        {"{{ '%(a)s %(b)05.1f' | format(a=1, b=2.25) }}", "1 002.2"},
+        {"{{ '%(a' | format(a=1) }}", NULL},
         {"{% set ns = namespace(t='x' * 300) %}{% for i in range(12) %}{% set ns.t = ns.t ~ i %}"
          "{% endfor %}{{ ns.t[-16:] }}",
          "xx01234567891011"},
