@@ -266,7 +266,7 @@ static void cpu_drop_plan(struct be *be, struct be_plan *p)
 static void cpu_begin_step(struct be *be, const struct batch *b)
 {
     struct cpu *c = (struct cpu *)be;
-    CHECK(b->n_rows <= c->config.max_rows && !b->state_row);
+    CHECK(b->n_rows <= c->config.max_rows);
     c->batch = b;
     c->cut_for.n_heads = 0;
     cpu_open_step(c);
@@ -292,6 +292,7 @@ const struct backend backend_cpu = {
     /* all logits are in the host's memory */
     .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP) - (1u << OP_SAMPLE) - (1u << OP_EXCHANGE),
     .kv_types = (1u << KV_TYPES) - 1,
+    .keeps_drafts = 1,
     .available = cpu_available,
     .packed_bytes = cpu_packed_bytes,
     .scratch_bytes = cpu_scratch_bytes,

@@ -35,12 +35,28 @@ static float *write_slot(const struct slots *s, const struct batch *b, int seq)
     return (float *)(s->base + (size_t)b->state_to[seq] * s->bytes);
 }
 
+/* Rows of drafts at the end of a sequence's rows, and those that were right in its last step. */
+static int n_drafts_of(const struct batch *b, int seq)
+{
+    return b->n_drafts ? b->n_drafts[seq] : 0;
+}
+static int n_right_of(const struct batch *b, int seq) { return b->n_right ? b->n_right[seq] : 0; }
+
+/* What the sequence's seat keeps of the rows of drafts; NULL: nothing. */
+static float *kept_of(const struct call *t, int state, int seq)
+{
+    char *base = t->p->memory->kept ? t->p->memory->kept[state] : NULL;
+    size_t bytes = STATE_DRAFTS * t->p->plan->state[state].kept_bytes;
+    return base ? (float *)(base + (size_t)t->c->batch->seat[seq] * bytes) : NULL;
+}
+
 static float *scratch_of(const struct cpu *c, int thread)
 {
     return (float *)(c->scratch + (size_t)thread * c->scratch_bytes);
 }
 
 struct conv_job {
+    const struct call *t;
     const struct cpu *c;
     const float *x, *w; /* [rows][channels]; [channels][width] */
     const float *bias;  /* [channels] or NULL */
@@ -58,6 +74,32 @@ static void load_rows(const struct conv_job *j, const float *from, int first, in
     }
 }
 
+/* Moves the rows on by those of drafts that were right: [STATE_DRAFTS][channels] of the seat. */
+static void add_right(const struct conv_job *j, int seq, int first, int n, float *rows)
+{
+    int right = n_right_of(j->c->batch, seq), last = j->width - 1;
+    const float *kept = right ? kept_of(j->t, j->t->op->as.conv.state, seq) : NULL;
+    for (int i = 0; i < last && right; i++) {
+        int from = i + right;
+        float *to = rows + i * CONV_CHANNELS;
+        if (from < last) memcpy(to, rows + from * CONV_CHANNELS, (size_t)n * sizeof *to);
+        else memcpy(to, kept + (from - last) * j->channels + first, (size_t)n * sizeof *to);
+    }
+}
+
+/* Keeps the inputs of rows of drafts, after all tasks have read those that were kept. */
+static void keep_conv(const struct conv_job *j)
+{
+    const struct batch *b = j->c->batch;
+    for (int s = 0; s < b->n_seqs && b->n_drafts; s++) {
+        int n = b->n_drafts[s];
+        size_t row = (size_t)j->channels;
+        if (n)
+            memcpy(kept_of(j->t, j->t->op->as.conv.state, s),
+                   j->x + (size_t)(b->seq_start[s + 1] - n) * row, (size_t)n * row * sizeof(float));
+    }
+}
+
 static void conv_task_run(void *arg, int task, int thread)
 {
     const struct conv_job *j = arg;
@@ -69,6 +111,7 @@ static void conv_task_run(void *arg, int task, int thread)
           *to = write_slot(&j->slots, b, seq);
     size_t at = (size_t)row * (size_t)j->channels + (size_t)first;
     load_rows(j, read_slot(&j->slots, b, seq), first, n, before);
+    add_right(j, seq, first, n, before);
     for (int c = 0; c < n; c++)
         for (int i = 0; i < j->width; i++)
             weight[i * CONV_CHANNELS + c] = j->w[(first + c) * j->width + i];
@@ -84,7 +127,7 @@ static void conv_task_run(void *arg, int task, int thread)
                                 .linear = j->linear};
     j->c->kernels->states->conv(&t);
     for (int i = 0; i + 1 < j->width; i++) {
-        int r = n_rows - j->width + 1 + i;
+        int r = n_rows - n_drafts_of(b, seq) - j->width + 1 + i;
         memcpy(to + i * j->channels + first,
                r < 0 ? before + (r + j->width - 1) * CONV_CHANNELS
                      : t.x + (size_t)r * (size_t)j->channels,
@@ -96,6 +139,7 @@ void cpu_run_conv(const struct call *t)
 {
     int channels = t->op->as.conv.channels;
     struct conv_job j = {
+        .t = t,
         .c = t->c,
         .x = in_of(t, 0),
         .w = vector_of(t, 0),
@@ -108,9 +152,11 @@ void cpu_run_conv(const struct call *t)
         .blocks = (channels + CONV_CHANNELS - 1) / CONV_CHANNELS,
     };
     pool_run(t->c->pool, t->c->batch->n_seqs * j.blocks, conv_task_run, &j);
+    keep_conv(&j);
 }
 
 struct delta_job {
+    const struct call *t;
     const struct cpu *c;
     const float *q, *k, *v;    /* [rows]: of rows of qk_stride and v_stride floats */
     const float *a, *b;        /* [rows][nv] */
@@ -166,6 +212,74 @@ static void prepare_task(void *arg, int row, int thread)
     });
 }
 
+/* What a seat keeps of rows of drafts: the inputs of delta_task, of all heads. */
+struct kept_rows {
+    float *unit;     /* [nk][STATE_DRAFTS][2][dk] */
+    float *v;        /* [STATE_DRAFTS][nv dv] */
+    float *g, *beta; /* [nv][STATE_DRAFTS] */
+};
+
+static struct kept_rows kept_rows_of(const struct delta_job *j, int seq)
+{
+    size_t heads = (size_t)j->value_heads * STATE_DRAFTS;
+    struct kept_rows k = {.unit = kept_of(j->t, j->t->op->as.delta.state, seq)};
+    k.v = k.unit + (size_t)j->key_heads * STATE_DRAFTS * 2 * (size_t)j->key_dim;
+    k.g = k.v + heads * (size_t)j->value_dim;
+    k.beta = k.g + heads;
+    return k;
+}
+
+/* Keeps what rows of drafts would change, after all tasks have read what was kept. */
+static void keep_delta(const struct delta_job *j)
+{
+    const struct batch *b = j->c->batch;
+    size_t unit = 2 * (size_t)j->key_dim, rows = (size_t)b->n_rows,
+           values = (size_t)j->value_heads * (size_t)j->value_dim;
+    for (int s = 0; s < b->n_seqs && b->n_drafts; s++) {
+        size_t n = (size_t)b->n_drafts[s], row = (size_t)b->seq_start[s + 1] - n;
+        if (!n) continue;
+        struct kept_rows k = kept_rows_of(j, s);
+        for (size_t h = 0; h < (size_t)j->key_heads; h++)
+            memcpy(k.unit + h * STATE_DRAFTS * unit, j->unit + (h * rows + row) * unit,
+                   n * unit * sizeof(float));
+        for (size_t i = 0; i < n; i++)
+            memcpy(k.v + i * values, j->v + (row + i) * j->v_stride, values * sizeof(float));
+        for (size_t h = 0; h < (size_t)j->value_heads; h++) {
+            memcpy(k.g + h * STATE_DRAFTS, j->g + h * rows + row, n * sizeof(float));
+            memcpy(k.beta + h * STATE_DRAFTS, j->beta + h * rows + row, n * sizeof(float));
+        }
+    }
+}
+
+/* The rows of drafts that were right, whose results are there already. t: of the same head and
+ * columns, its S the only thing that changes. */
+static void replay(const struct delta_job *j, int seq, int head, int first, struct delta_task t)
+{
+    float unused[STATE_DRAFTS * DELTA_COLUMNS];
+    int n = n_right_of(j->c->batch, seq), key = head / (j->value_heads / j->key_heads);
+    if (!n) return;
+    struct kept_rows k = kept_rows_of(j, seq);
+    t.unit = k.unit + (size_t)key * STATE_DRAFTS * 2 * (size_t)j->key_dim;
+    t.v = k.v + (size_t)head * (size_t)j->value_dim + (size_t)first;
+    t.v_stride = j->value_heads * j->value_dim;
+    t.g = k.g + (size_t)head * STATE_DRAFTS;
+    t.beta = k.beta + (size_t)head * STATE_DRAFTS;
+    t.out = unused;
+    t.out_stride = DELTA_COLUMNS;
+    t.rows = n;
+    j->c->kernels->states->delta(&t);
+}
+
+/* Moves the task behind its first n rows. */
+static void move_on(struct delta_task *t, int n)
+{
+    t->unit += (size_t)n * 2 * (size_t)t->key_dim;
+    t->v += (size_t)n * (size_t)t->v_stride;
+    t->g += n;
+    t->beta += n;
+    t->out += (size_t)n * (size_t)t->out_stride;
+}
+
 /* Columns of one value head of one sequence: S in scratch for all rows of the step. */
 static void delta_task_run(void *arg, int task, int thread)
 {
@@ -183,7 +297,7 @@ static void delta_task_run(void *arg, int task, int thread)
     if (!from || n < DELTA_COLUMNS) memset(s, 0, dk * DELTA_COLUMNS * sizeof *s);
     for (size_t i = 0; from && i < dk; i++)
         memcpy(s + i * DELTA_COLUMNS, from + at + i * dv, bytes);
-    j->c->kernels->states->delta(&(struct delta_task){
+    struct delta_task t = {
         .unit = j->unit + ((size_t)key * rows + (size_t)row) * 2 * dk,
         .v = j->v + (size_t)row * j->v_stride + value,
         .g = j->g + (size_t)head * rows + row,
@@ -192,13 +306,19 @@ static void delta_task_run(void *arg, int task, int thread)
         .s = s,
         .v_stride = (int)j->v_stride,
         .out_stride = j->value_heads * j->value_dim,
-        .rows = b->seq_start[seq + 1] - row,
+        .rows = b->seq_start[seq + 1] - row - n_drafts_of(b, seq),
         .key_dim = j->key_dim,
         .columns = n,
         .rule = j->rule,
         .skip = j->skip ? j->skip[head] : 0,
-    });
+    };
+    replay(j, seq, head, first, t);
+    j->c->kernels->states->delta(&t);
     for (size_t i = 0; i < dk; i++) memcpy(to + at + i * dv, s + i * DELTA_COLUMNS, bytes);
+    if (!n_drafts_of(b, seq)) return;
+    move_on(&t, t.rows);
+    t.rows = n_drafts_of(b, seq);
+    j->c->kernels->states->delta(&t);
 }
 
 void cpu_run_delta(const struct call *t)
@@ -206,6 +326,7 @@ void cpu_run_delta(const struct call *t)
     const struct op *op = t->op;
     const struct batch *b = t->c->batch;
     struct delta_job j = {
+        .t = t,
         .c = t->c,
         .a = in_of(t, 1),
         .b = in_of(t, 2),
@@ -229,4 +350,5 @@ void cpu_run_delta(const struct call *t)
     j.beta = j.g + rows * (size_t)j.value_heads;
     pool_run(t->c->pool, b->n_rows, prepare_task, &j);
     pool_run(t->c->pool, b->n_seqs * j.value_heads * j.blocks, delta_task_run, &j);
+    keep_delta(&j);
 }

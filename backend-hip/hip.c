@@ -155,7 +155,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     struct hip *h = (struct hip *)be;
     struct hip_shape *s = &h->shape;
     const int32_t *d_sample;
-    CHECK(b->n_rows <= h->config.max_rows && !b->state_row);
+    CHECK(b->n_rows <= h->config.max_rows && !b->n_drafts && !b->n_right);
     hip_use(h);
     if (h->failed.msg[0]) return;
     memset(s, 0, sizeof *s);

@@ -275,12 +275,14 @@ static const struct args_row table[] = {
     {NAMES("--prefix-cache-size"), TEXT(engine.prefix_size, "SIZE"), DECIDES_NOTHING,
      .help = "most bytes of these files, as 800M (default 8G); the least recently used go first",
      .modes = ANSWERS | EVALUATION, .needs = "--prefix-cache-dir"},
-    {NAMES("--speculate"), TEXT(engine.speculate, "KIND"), VALUES("auto", "off", "prompt"),
+    {NAMES("--speculate"), TEXT(engine.speculate, "KIND"), VALUES("auto", "off", "prompt", "mtp"),
      DECIDES_NOTHING,
      .help =
-         "tokens that texts say come next are computed beside the last one, and kept where they "
-         "are those chosen: prompt takes them from the prompt and from answers before it; auto "
-         "(default): so on a CPU; no answer depends on it",
+         "tokens that are likely to come next are computed beside the last one, and kept where "
+         "they "
+         "are those chosen: prompt takes them from the prompt and from answers before it, mtp from "
+         "the layer that some models have for that; auto (default): both on a CPU; no answer "
+         "depends on it",
      .modes = ANSWERS},
     {NAMES("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"),
      INT(engine.draft_most, 1, 64), DECIDES_NOTHING,
@@ -467,7 +469,8 @@ const struct args_program run_program = {
     .description =
         "Answers one prompt (-p, -f), a conversation (-cnv) or a file of prompts (-i), or "
         "evaluates "
-        "(--perplexity, --multiple-choice, --eval), with a model file that opt4gptq-convert made. The same "
+        "(--perplexity, --multiple-choice, --eval), with a model file that opt4gptq-convert made. "
+        "The same "
         "prompt gives the same answer on any number of threads and in any batch; a batch that was "
         "interrupted is continued by the same command.",
     .examples = examples,

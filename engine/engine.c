@@ -56,10 +56,32 @@ int engine_settle(struct engine_options *o, struct err *e)
     return 0;
 }
 
+/* What drafts tokens, and how many at most: of texts and of the model's draft layer. */
+struct drafts {
+    int most, texts, mtp;
+};
+
+/* On a CPU both unless one is named. What a wrong draft leaves in states can be put right where the
+ * backend keeps it. */
+static struct drafts drafts_of(const struct engine *g)
+{
+    enum { DEFAULT_MOST = 16, MTP_MOST = 3 };
+    const struct engine_options *o = g->o;
+    const char *how = o->speculate ? o->speculate : "auto";
+    const int itself = !strcmp(how, "auto") && !g->entry->ops->asynchronous,
+              may = !g->model.plan.n_states || g->entry->ops->keeps_drafts;
+    struct drafts d = {
+        .texts = may && (itself || !strcmp(how, "prompt")),
+        .mtp = may && (itself || !strcmp(how, "mtp")) && g->model.plan.n_draft ? MTP_MOST : 0};
+    if (d.texts || d.mtp) d.most = o->draft_most ? o->draft_most : DEFAULT_MOST;
+    return d;
+}
+
 /* What settled options say about the backend. */
 static struct forward_options forward_of(struct engine *g)
 {
     const struct engine_options *o = g->o;
+    const struct drafts d = drafts_of(g);
     const struct backend_own own = {o->hip_library, o->gpu_timeout, o->query_halves, o->exchange};
     return (struct forward_options){
         .variant = backend_variant(g->entry, o),
@@ -70,6 +92,8 @@ static struct forward_options forward_of(struct engine *g)
         .act = backend_act(o->act),
         .kv = backend_kv(o->kv),
         .context = engine_context(g),
+        .drafts = d.mtp > 0,
+        .keeps_drafts = d.most && g->entry->ops->keeps_drafts,
         .show_progress = !o->quiet,
     };
 }
@@ -348,17 +372,21 @@ static int share(struct engine *g, const struct forward_options *f, struct place
 
 /* ---- drafts */
 
-/* Most tokens of a draft. A model that keeps states could not take back what a wrong one left. */
-static int draft_most(const struct engine *g)
+/* Says what --speculate asks for and does not get. */
+static void say_drafts(const struct engine *g)
 {
-    enum { DEFAULT_MOST = 16 };
     const struct engine_options *o = g->o;
     const char *how = o->speculate ? o->speculate : "auto";
-    const int is_asked = !strcmp(how, "prompt"), has_states = g->model.plan.n_states > 0;
-    if (!strcmp(how, "off") || (!is_asked && g->entry->ops->asynchronous)) return 0;
-    if (is_asked && has_states)
-        engine_note(o, "note: --speculate: there are no drafts for a model with recurrent layers");
-    return has_states ? 0 : o->draft_most ? o->draft_most : DEFAULT_MOST;
+    const int layer = !strcmp(how, "mtp"), states = g->model.plan.n_states > 0;
+    if (!layer && strcmp(how, "prompt")) return;
+    if (layer && !g->model.plan.n_draft)
+        engine_note(o, "note: --speculate mtp: the model file has no layer that drafts tokens");
+    else if (layer && g->placement.n > 1)
+        engine_note(o, "note: --speculate mtp: there are no such drafts where several devices "
+                       "compute one model");
+    else if (states && !g->entry->ops->keeps_drafts)
+        engine_note(o, "note: --speculate: on a GPU there are no drafts for a model with recurrent "
+                       "layers");
 }
 
 static int larger(int a, int b) { return a > b ? a : b; }
@@ -385,7 +413,16 @@ static int open_sized(struct engine *g, const struct forward_options *f,
                       const struct sched_options *s, struct err *e)
 {
     struct sched_options with_store = *s;
+    struct forward_options one_place = *f;
     const struct placement *p = &g->placement;
+    const struct drafts d = drafts_of(g);
+    say_drafts(g);
+    one_place.drafts &= p->n == 1;
+    one_place.keeps_drafts &= p->n == 1;
+    with_store.draft_most = g->model.plan.n_states && p->n > 1 ? 0 : d.most;
+    with_store.no_texts = !d.texts;
+    with_store.mtp_most = p->n == 1 ? d.mtp : 0;
+    f = &one_place;
     if (split_table_say(p, &g->model, g->o, f, e)) return -1;
     if (placement_open_forward(p, &g->forward, &g->model, f, e)) return -1;
     with_store.overlap = forward_overlaps(&g->forward);
@@ -445,8 +482,7 @@ int engine_open(struct engine *g, struct err *e)
                                     .n_ctx = engine_context(g),
                                     .prefix_cache = !o->no_prefix_cache,
                                     .longest_first = g->longest_first,
-                                    .gather = ops->asynchronous ? g->n_seqs / STARTS : 0,
-                                    .draft_most = draft_most(g)};
+                                    .gather = ops->asynchronous ? g->n_seqs / STARTS : 0};
     struct forward_options card[ENGINE_DEVICES];
     if (share(g, &f, &room, 9, 0, e) || choose_cards(g, &f, card, e) || cards_begin(g, card, e))
         return -1;
@@ -463,7 +499,7 @@ int engine_open(struct engine *g, struct err *e)
 int engine_open_one(struct engine *g, const struct engine_one *one, struct err *e)
 {
     struct forward_options f = forward_of(g);
-    const int drafts = draft_most(g);
+    const int drafts = drafts_of(g).most;
     f.n_pages = f.max_pages = kv_pages(one->n_positions);
     f.max_rows = one->n_prompt < g->o->n_batch ? one->n_prompt : g->o->n_batch;
     f.max_rows = larger(f.max_rows, 1 + drafts);
@@ -474,11 +510,8 @@ int engine_open_one(struct engine *g, const struct engine_one *one, struct err *
     if (has_store) f.n_states = 1 + FEWEST_SNAPSHOTS;
     struct placement_room room = {
         .least_pages = f.n_pages, .most_pages = f.n_pages, .n_states = forward_n_states(&f)};
-    const struct sched_options s = {.n_seqs = 1,
-                                    .n_batch = f.max_rows,
-                                    .n_ctx = one->n_positions,
-                                    .prefix_cache = has_store,
-                                    .draft_most = drafts};
+    const struct sched_options s = {
+        .n_seqs = 1, .n_batch = f.max_rows, .n_ctx = one->n_positions, .prefix_cache = has_store};
     return share(g, &f, &room, 10, 1, e) || open_sized(g, &f, &s, e) ? -1 : 0;
 }
 
@@ -507,7 +540,7 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
     const struct backend *ops = g->entry->ops;
     struct forward_options f = forward_of(g);
     *n_ctx = engine_context(g);
-    const int drafts = draft_most(g);
+    const int drafts = drafts_of(g).most;
     f.max_rows = larger(g->o->n_batch < *n_ctx ? g->o->n_batch : *n_ctx, 1 + drafts);
     f.max_logits = 1 + drafts;
     f.max_seqs = 1;
@@ -522,7 +555,6 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
                                     .n_batch = f.max_rows,
                                     .n_ctx = *n_ctx,
                                     .prefix_cache = 1,
-                                    .draft_most = drafts,
                                     .share_generated = !placement_has_phases(&g->placement) &&
                                                        !ops->asynchronous};
     return open_sized(g, &f, &s, e);

@@ -36,8 +36,8 @@ struct engine_options {
      * default */
     const char *prefix_dir, *prefix_size;
     int no_prefix_cache, check_tensors, same_bits;
-    /* "off", "prompt": tokens are drafted from texts; NULL or "auto": so where steps are the CPU's;
-     * most tokens of a draft, 0: the default */
+    /* "off"; "prompt": tokens are drafted from texts; "mtp": by the model's draft layer; NULL or
+     * "auto": by both where steps are the CPU's. Most tokens of a draft, 0: the default */
     const char *speculate;
     int draft_most;
     int embeds; /* models without a head are welcome: the caller makes embeddings */

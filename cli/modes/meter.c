@@ -187,6 +187,9 @@ void meter_report(struct meter *m, const struct sched_stats *s, const char *sett
     put_count(o, "preemptions", s->n_preemptions);
     put_count(o, "draft_tokens", s->n_drafted_tokens);
     put_count(o, "accepted_draft_tokens", s->n_accepted_tokens);
+    put_count(o, "mtp_draft_tokens", s->n_mtp_tokens);
+    put_count(o, "accepted_mtp_draft_tokens", s->n_mtp_right);
+    put_real(o, "steps_saved", s->steps_saved);
     put_count(o, "kv_pages", (uint64_t)s->n_pages);
     if (s->n_states) put_count(o, "state_slots", (uint64_t)s->n_states);
     if (s->n_states) put_count(o, "state_bytes", s->state_bytes);

@@ -320,9 +320,10 @@ void arch_experts(struct builder *b, const char *name, int in, int ids, int top_
     op->as.experts.each = each;
 }
 
-int arch_state(struct builder *b, size_t bytes)
+int arch_state(struct builder *b, size_t bytes, size_t kept_bytes)
 {
-    return b->failed ? 0 : keep(b, step_plan_add_state(b->plan, (struct state){bytes}, b->err));
+    struct state s = {bytes, kept_bytes};
+    return b->failed ? 0 : keep(b, step_plan_add_state(b->plan, s, b->err));
 }
 
 struct arch_head_norms arch_head_norms(struct builder *b, const char *q, const char *k, int n)

@@ -111,8 +111,8 @@ struct arch_head_norms arch_head_norms(struct builder *b, const char *q, const c
  * NO_BUFFER: slot j takes linear j */
 void arch_experts(struct builder *b, const char *name, int in, int ids, int top_k, int each, int n,
                   const int *w, const int *out);
-/* A state for each sequence; its number. */
-int arch_state(struct builder *b, size_t bytes);
+/* A state for each sequence; its number. kept_bytes: of a draft's row (struct state). */
+int arch_state(struct builder *b, size_t bytes, size_t kept_bytes);
 /* qkv[3] buffers; the KV cache that is added for it. */
 int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, struct heads heads,
                     struct arch_head_norms norms);

@@ -28,7 +28,8 @@ static struct op *convolution(struct builder *b, const struct convolution *c, in
     int w = arch_vector(b, c->weight ? c->weight : "layers.%d.linear_attn.conv.weight",
                         channels * width);
     if (c->bias) bias = arch_vector(b, "layers.%d.linear_attn.conv.bias", channels);
-    int state = arch_state(b, (size_t)(width - 1) * (size_t)channels * sizeof(float));
+    int state = arch_state(b, (size_t)(width - 1) * (size_t)channels * sizeof(float),
+                           (size_t)channels * sizeof(float));
     struct op *op = arch_op(b, OP_CONV, "conv");
     op->in[0] = in;
     op->out[0] = out;
@@ -46,7 +47,9 @@ static struct op *delta_rule(struct builder *b, const struct arch_states *d, int
     size_t cells = (size_t)d->key_dim * (size_t)d->values;
     int decay = arch_vector(b, "layers.%d.linear_attn.decay", d->value_heads);
     int dt_bias = arch_vector(b, "layers.%d.linear_attn.dt_bias", d->value_heads);
-    int state = arch_state(b, cells * sizeof(float));
+    size_t kept = 2 * (size_t)d->key_heads * (size_t)d->key_dim + (size_t)d->values +
+                  2 * (size_t)d->value_heads;
+    int state = arch_state(b, cells * sizeof(float), kept * sizeof(float));
     struct op *op = arch_op(b, OP_DELTA, "delta");
     op->in[0] = in;
     op->out[0] = out;

@@ -23,6 +23,7 @@ struct forward_options {
     int max_pages;     /* pages of one sequence */
     int n_states;      /* slots of states; 0: max_seqs */
     int hidden;        /* 1: the last norm's rows may be downloaded (batch.hidden_row) */
+    int keeps_drafts; /* 1: seats keep what rows of drafts would change of states */
     int drafts; /* 1: the model's layer that drafts tokens is there, too (forward_draft) */
     int show_progress; /* of packing the weights */
     int context;       /* most positions of a sequence of the run: chooses between the short and the

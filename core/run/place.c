@@ -146,6 +146,9 @@ void place_need(const struct step_plan *p, const struct backend *ops,
         }
     for (int i = 0; i < p->n_buffers; i++) n->steps += place_buffer_bytes(p, i, o);
     n->steps += (uint64_t)o->max_seqs * place_seat_bytes(p, o->kv);
+    for (int i = 0; i < p->n_states && o->keeps_drafts; i++)
+        if (uses_state(p, i))
+            n->steps += (uint64_t)o->max_seqs * STATE_DRAFTS * p->state[i].kept_bytes;
     count_reads(p, n->read);
 }
 
@@ -240,6 +243,8 @@ static int bind_caches(const struct binding *b, struct err *e)
     for (int i = 0; i < p->n_states; i++) {
         size_t bytes = (size_t)forward_n_states(o) * p->state[i].bytes;
         if (uses_state(p, i) && !(b->m->state[i] = get(b, bytes, e))) return -1;
+        bytes = (size_t)o->max_seqs * STATE_DRAFTS * p->state[i].kept_bytes;
+        if (o->keeps_drafts && uses_state(p, i) && !(b->m->kept[i] = get(b, bytes, e))) return -1;
     }
     return 0;
 }
@@ -254,7 +259,8 @@ int place_bind(struct be *be, const struct step_plan *p, const struct forward_op
     m->kv = calloc((size_t)p->n_kv + 1, sizeof *m->kv);
     m->seat = calloc((size_t)p->n_kv + 1, sizeof *m->seat);
     m->state = calloc((size_t)p->n_states + 1, sizeof *m->state);
-    if (!m->buffer || !m->linear || !m->vector || !m->kv || !m->seat || !m->state)
+    m->kept = calloc((size_t)p->n_states + 1, sizeof *m->kept);
+    if (!m->buffer || !m->linear || !m->vector || !m->kv || !m->seat || !m->state || !m->kept)
         return err_memory(e);
     if (bind_weights(&b, e) || bind_caches(&b, e)) return -1;
     for (int i = 0; i < p->n_buffers; i++) {
@@ -274,11 +280,13 @@ void place_release(struct be *be, const struct step_plan *p, struct plan_memory 
     for (int i = 0; m->kv && i < p->n_kv; i++) ops->free(be, m->kv[i]);
     for (int i = 0; m->seat && i < p->n_kv; i++) ops->free(be, m->seat[i]);
     for (int i = 0; m->state && i < p->n_states; i++) ops->free(be, m->state[i]);
+    for (int i = 0; m->kept && i < p->n_states; i++) ops->free(be, m->kept[i]);
     free(m->buffer);
     free(m->linear);
     free(m->vector);
     free(m->kv);
     free(m->seat);
     free(m->state);
+    free(m->kept);
     memset(m, 0, sizeof *m);
 }

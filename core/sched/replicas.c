@@ -227,6 +227,9 @@ void replicas_stats(const struct replicas *r, struct sched_stats *out)
         out->n_preemptions += s.n_preemptions;
         out->n_drafted_tokens += s.n_drafted_tokens;
         out->n_accepted_tokens += s.n_accepted_tokens;
+        out->n_mtp_tokens += s.n_mtp_tokens;
+        out->n_mtp_right += s.n_mtp_right;
+        out->steps_saved += s.steps_saved;
         out->forward_seconds += s.forward_seconds;
         out->busy_seconds += s.busy_seconds;
     }

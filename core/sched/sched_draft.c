@@ -30,26 +30,33 @@ static int rows_of(int bucket)
     return n << octave;
 }
 
-void sched_learn_cost(struct sched *s, const struct batch *b, double seconds)
+void sched_note_cost(double *cost, int rows, double seconds)
 {
-    double *c = &s->cost[bucket_of(b->n_rows)];
-    if (b->n_decode != b->n_rows || !s->drafter.propose) return;
+    double *c = &cost[bucket_of(rows)];
     *c = *c > 0 ? *c + NEW_SECONDS * (seconds - *c) : seconds;
 }
 
-/* Seconds of a step of so many decode rows: between what was measured, or beyond it. */
-static double seconds_of(const struct sched *s, int rows)
+void sched_learn_cost(struct sched *s, const struct batch *b, double seconds)
+{
+    if (b->n_decode != b->n_rows || !(s->drafter.propose || s->mtp)) return;
+    sched_note_cost(s->cost, b->n_rows, seconds);
+}
+
+/* Seconds of so many rows: between what was measured, or beyond it. */
+double sched_cost(const double *cost, int rows, double unknown)
 {
     int at = bucket_of(rows), low = at, high = at;
-    if (s->cost[at] > 0) return s->cost[at];
-    while (low > 0 && !(s->cost[low] > 0)) low--;
-    while (high < SCHED_COSTS && !(s->cost[high] > 0)) high++;
-    double a = low ? s->cost[low] : 0, b = high < SCHED_COSTS ? s->cost[high] : 0;
+    if (cost[at] > 0) return cost[at];
+    while (low > 0 && !(cost[low] > 0)) low--;
+    while (high < SCHED_COSTS && !(cost[high] > 0)) high++;
+    double a = low ? cost[low] : 0, b = high < SCHED_COSTS ? cost[high] : 0;
     if (low && high < SCHED_COSTS)
         return a + (b - a) * (rows - rows_of(low)) / (rows_of(high) - rows_of(low));
     if (low) return a * (1 + UNKNOWN_ROW * (rows - rows_of(low)) / rows_of(low));
-    return b > 0 ? b : 1;
+    return b > 0 ? b : unknown;
 }
+
+double sched_seconds(const struct sched *s, int rows) { return sched_cost(s->cost, rows, 1); }
 
 /* ---- how many tokens */
 
@@ -58,14 +65,14 @@ static int class_of(int matched)
     return matched <= 3 ? 0 : matched <= 5 ? 1 : matched <= 8 ? 2 : matched <= 15 ? 3 : 4;
 }
 
-/* 1: all of the sequence's tokens are known and all but the last are computed, and nothing but
- * tokens is kept from row to row. */
-static int may_draft(const struct sched *s, const struct seq *q)
+/* And nothing but tokens, and states that are put right, is kept from row to row. */
+int seq_may_draft(const struct sched *s, const struct seq *q)
 {
     const struct request *r = q->job->request;
-    return q->state == SEQ_RUNNING && !q->cursor && !r->sampling.mirostat && !s->states.n_slots &&
-           q->n_generated > 0 && q->n_computed == seq_n_tokens(q) - 1 &&
-           q->generated[q->n_generated - 1] >= 0 && q->n_generated < seq_limit(s, r);
+    return q->state == SEQ_RUNNING && !q->cursor && !r->sampling.mirostat &&
+           (!s->states.n_slots || s->batch.n_drafts) && q->n_generated > 0 &&
+           q->n_computed == seq_n_tokens(q) - 1 && q->generated[q->n_generated - 1] >= 0 &&
+           q->n_generated < seq_limit(s, r);
 }
 
 /* Most tokens that a draft may have: the token behind it is chosen, too. A page that is packed when
@@ -74,6 +81,7 @@ static int most_of(const struct sched *s, const struct seq *q)
 {
     int most = seq_limit(s, q->job->request) - q->n_generated - 1, pos = q->n_computed + 1, n = 0;
     if (most > s->options.draft_most) most = s->options.draft_most;
+    if (s->states.n_slots && most > STATE_DRAFTS) most = STATE_DRAFTS;
     if (!kv_has_open(s->forward->options.kv)) return most;
     while (n < most && (pos + n) % KV_PAGE != KV_PAGE - 1) n++;
     return n;
@@ -86,25 +94,41 @@ static struct draft_ask ask_of(const struct sched *s, const struct seq *q)
                               q->n_generated};
 }
 
+/* The tokens of a draft lie behind those of the sequence; returns how many there are. An equal part
+ * of texts that is long enough comes ahead of the model's draft layer. */
+static int ask(struct sched *s, struct seq *q, int most)
+{
+    enum { LONG_PART = 5 };
+    int32_t *to = q->generated + q->n_generated;
+    int matched = 0, n = 0;
+    if (s->drafter.propose) {
+        struct draft_ask a = ask_of(s, q);
+        n = s->drafter.propose(s->drafter.self, &a, to, most, &matched);
+    }
+    q->draft_class = class_of(matched);
+    if (!q->n_mtp || (n && matched >= LONG_PART)) return n;
+    q->draft_class = SCHED_TEXTS;
+    n = q->n_mtp < most ? q->n_mtp : most;
+    memcpy(to, q->mtp, (size_t)n * sizeof *to);
+    return n;
+}
+
 /* Asks for drafts; they lie behind the sequences' tokens. Returns how many tokens there are. */
 static int ask_all(struct sched *s)
 {
     int n = 0;
     for (int i = 0; i < s->n_order; i++) {
         struct seq *q = s->order[i];
-        q->n_drafted = 0;
-        int most = may_draft(s, q) ? most_of(s, q) : 0, matched;
+        q->n_drafted = q->n_compared = 0;
+        int most = seq_may_draft(s, q) ? most_of(s, q) : 0;
         if (most <= 0) continue;
-        struct draft_ask a = ask_of(s, q);
-        q->n_drafted = s->drafter.propose(s->drafter.self, &a, q->generated + q->n_generated, most,
-                                          &matched);
-        q->draft_class = class_of(matched);
+        q->n_drafted = ask(s, q, most);
         n += q->n_drafted;
     }
     return n;
 }
 
-static int n_decoding(const struct sched *s)
+int sched_n_decoding(const struct sched *s)
 {
     int n = 0;
     for (int i = 0; i < s->n_order; i++)
@@ -113,11 +137,17 @@ static int n_decoding(const struct sched *s)
     return n;
 }
 
+static int class_at(const struct seq *q, int i)
+{
+    int at = q->draft_class + (q->draft_class < SCHED_TEXTS ? 0 : i);
+    return at < SCHED_CLASSES ? at : SCHED_CLASSES - 1;
+}
+
 /* The probability that token I of a draft is chosen, and those before it. */
 static double chance_of(const struct sched *s, const struct seq *q, int i)
 {
-    double p = s->accepts[q->draft_class], x = p;
-    while (i-- > 0) x *= p;
+    double x = 1;
+    for (int k = 0; k <= i; k++) x *= s->accepts[class_at(q, k)];
     return x;
 }
 
@@ -126,8 +156,8 @@ static double chance_of(const struct sched *s, const struct seq *q, int i)
 static void choose_likely(struct sched *s)
 {
     enum { STEPS = 50 };
-    const int base = n_decoding(s);
-    double best_rate = base / seconds_of(s, base), bar = 2;
+    const int base = sched_n_decoding(s);
+    double best_rate = base / sched_seconds(s, base), bar = 2;
     for (int k = STEPS; k > 0; k--) { /* all tokens of at least this probability */
         double least = (double)k / STEPS, gain = 0;
         int rows = 0;
@@ -136,7 +166,7 @@ static void choose_likely(struct sched *s)
             for (int t = 0; t < q->n_drafted && chance_of(s, q, t) >= least; t++)
                 gain += chance_of(s, q, t), rows++;
         }
-        double rate = (base + gain) / seconds_of(s, base + rows);
+        double rate = (base + gain) / sched_seconds(s, base + rows);
         if (rows && rate > best_rate) best_rate = rate, bar = least;
     }
     int kept = 0;
@@ -154,7 +184,8 @@ static void choose_likely(struct sched *s)
 
 void sched_draft(struct sched *s)
 {
-    if (!s->drafter.propose) return;
+    s->n_drafting = sched_n_decoding(s);
+    if (!s->drafter.propose && !s->mtp) return;
     if (ask_all(s) && !s->options.draft_always) choose_likely(s);
 }
 
@@ -170,11 +201,14 @@ int seq_accept(struct sched *s, struct seq *q, const struct sched_row *row)
         q->n_computed++;
         q->n_rowed = q->n_generated;
         s->stats.n_accepted_tokens++;
+        s->stats.n_mtp_right += q->draft_class >= SCHED_TEXTS;
+        s->stats.steps_saved += 1.0 / s->n_drafting;
+        if (s->states.n_slots) q->n_right++;
         seq_publish(s, q, q->n_computed);
         if (q->n_generated == seq_limit(s, q->job->request)) seq_leave(s, q, SEQ_ENDING);
     }
     if (!q->n_drafted) return 1;
-    double *p = &s->accepts[q->draft_class];
+    double *p = &s->accepts[class_at(q, q->n_compared++)];
     int is_right = !row->failed.msg[0] && guess == row->token.id;
     *p += NEW_OUTCOME * (is_right - *p);
     q->n_drafted = is_right ? q->n_drafted - 1 : -1;

@@ -31,7 +31,9 @@
 #include "core/sched/scheduler.h"
 #include "core/sched/statecache.h"
 
-enum { SCHED_COSTS = 128, SCHED_CLASSES = 5 };
+/* Classes of tokens of drafts by how likely they are: of texts, then the first, second .. one of
+ * the model's draft layer. */
+enum { SCHED_COSTS = 128, SCHED_TEXTS = 5, SCHED_MTP = 3, SCHED_CLASSES = SCHED_TEXTS + SCHED_MTP };
 
 /* A request and the cursors of its choices, which are opened when it is submitted: steps allocate
  * nothing. */
@@ -85,6 +87,10 @@ struct seq {
     /* tokens of a draft behind the generated ones, which the step in flight has rows of; -1: one of
      * them was wrong */
     int n_drafted, draft_class;
+    int n_compared;         /* of them */
+    int32_t mtp[SCHED_MTP]; /* what the model's draft layer says comes next */
+    int n_mtp, n_missed;    /* positions that the draft layer has not seen */
+    int n_right; /* rows of drafts that were right and are not in the states yet (batch.n_right) */
     int own, from; /* slots of states: its own; that of its n_computed positions: own, a snapshot's,
                       or -1: zeros */
     int seat;      /* batch.seat; -1: it does not run */
@@ -171,8 +177,13 @@ struct sched {
     struct sched_store *store; /* NULL: none */
     struct drafter drafter;    /* propose NULL: none */
     struct draft_text *draft_text;
+    struct sched_mtp *mtp; /* NULL: the model's layer drafts nothing */
+    struct seq **of_batch; /* [n_of_batch] with mtp: sequences of the last step by their number */
+    int n_of_batch;
+    int needs_tokens;         /* the step's tokens are to be known before the next one begins */
     double cost[SCHED_COSTS];      /* seconds of a step by decode rows; 0: unknown */
     double accepts[SCHED_CLASSES]; /* probability that a token of a draft is right, by its class */
+    int n_drafting;                /* sequences that decode in the step with drafts */
     int n_undrafted;               /* steps since the last draft */
     double begun_at;               /* when the last step began */
     double busy_from;              /* since when a step has been in flight, or the oldest one */
@@ -269,6 +280,20 @@ void seq_look_ahead(struct sched *s, struct seq *q);
 void seq_know(struct sched *s, struct seq *q, int32_t id);
 /* sched_draft.c. Puts drafts behind the tokens of sequences, ahead of a plan. */
 void sched_draft(struct sched *s);
+/* Of so many decode rows, by what steps of the run cost; what a table of costs says of them. */
+double sched_seconds(const struct sched *s, int rows);
+double sched_cost(const double *cost, int rows, double unknown);
+void sched_note_cost(double *cost, int rows, double seconds);
+/* 1: all of the sequence's tokens are known and all but the last are computed. */
+int seq_may_draft(const struct sched *s, const struct seq *q);
+/* Sequences whose prompts are computed. */
+int sched_n_decoding(const struct sched *s);
+/* sched_mtp.c: drafts by the model's draft layer. */
+int sched_mtp_open(struct sched *s, struct err *e);
+void sched_mtp_close(struct sched *s);
+/* Runs the draft layer on the rows of the last step, and on its own drafts: they are in q->mtp.
+ * Ahead of a plan. */
+int sched_mtp_draft(struct sched *s, struct err *e);
 /* What a step of the batch cost. */
 void sched_learn_cost(struct sched *s, const struct batch *b, double seconds);
 /* A row of a sequence with drafts has chosen a token. 1: it is the sequence's; 0: the row is behind

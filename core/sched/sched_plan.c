@@ -190,6 +190,7 @@ void seq_release(struct sched *s, struct seq *q)
     q->seat = -1;
     while (q->n_pages) kv_release(&s->kv, q->page[--q->n_pages]);
     q->n_computed = q->n_shared = q->kept_at = 0;
+    q->n_right = q->n_missed = 0;
     q->chain = q->job->root;
 }
 
@@ -305,6 +306,7 @@ static void plan_seq(struct sched *s, int index)
     for (; rows > got; rows--) n_logits -= wants(s, q, q->n_computed + rows - 1) != WANTS_NOTHING;
     if (q->n_drafted) q->n_drafted = rows > 1 ? rows - 1 : 0;
     s->stats.n_drafted_tokens += (uint64_t)q->n_drafted;
+    if (q->draft_class >= SCHED_TEXTS) s->stats.n_mtp_tokens += (uint64_t)q->n_drafted;
     s->rows_left -= rows - q->reserved;
     if (n_logits > 1) s->logits_left -= n_logits - 1;
     q->n_rows = rows;
@@ -315,19 +317,27 @@ static void plan_seq(struct sched *s, int index)
     seq_publish(s, q, q->n_computed + rows - q->n_drafted);
 }
 
+/* Sequence number n_seqs of the batch, but for its rows. */
+static void add_seq(struct sched *s, struct batch *b, struct seq *q)
+{
+    b->seq_start[b->n_seqs] = b->n_rows;
+    b->kv_len[b->n_seqs] = q->n_computed + q->n_rows;
+    b->state_from[b->n_seqs] = q->from;
+    b->state_to[b->n_seqs] = q->to;
+    b->seat[b->n_seqs] = q->seat;
+    if (b->n_drafts) b->n_drafts[b->n_seqs] = q->n_drafted, b->n_right[b->n_seqs] = q->n_right;
+    if (s->of_batch) s->of_batch[b->n_seqs] = q, s->n_of_batch = b->n_seqs + 1;
+    memcpy(b->block_table + (size_t)b->n_seqs * (size_t)b->table_stride, q->page,
+           (size_t)q->n_pages * sizeof *q->page);
+}
+
 static void add_rows(struct sched *s, struct flight *f, struct seq *q)
 {
     struct batch *b = &s->batch;
     const struct request *r = q->job->request;
     q->first_logit = b->n_logits;
     q->first_hidden = b->n_hidden;
-    b->seq_start[b->n_seqs] = b->n_rows;
-    b->kv_len[b->n_seqs] = q->n_computed + q->n_rows;
-    b->state_from[b->n_seqs] = q->from;
-    b->state_to[b->n_seqs] = q->to;
-    b->seat[b->n_seqs] = q->seat;
-    memcpy(b->block_table + (size_t)b->n_seqs * (size_t)b->table_stride, q->page,
-           (size_t)q->n_pages * sizeof *q->page);
+    add_seq(s, b, q);
     for (int i = 0; i < q->n_rows; i++) {
         int row = b->n_rows++, pos = q->n_computed + i;
         b->token[row] = pos < r->n_prompt ? r->prompt[pos] : q->generated[pos - r->n_prompt];
@@ -347,7 +357,7 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         /* the next choice looks at this one's token */
         f->n_wanted += to->sampled && b->sample[b->n_samples - 1].n_changes;
         f->wanted[b->n_logits] = what == WANTS_LOGITS;
-        f->n_wanted += what >= WANTS_TOP || q->cursor || q->n_drafted;
+        f->n_wanted += what >= WANTS_TOP || q->cursor || q->n_drafted || s->needs_tokens;
         to->top_at = what == WANTS_TOP ? b->n_top : -1;
         to->wants_all = what == WANTS_LOGITS;
         to->behind_draft = q->n_drafted && pos >= seq_n_tokens(q);
@@ -398,10 +408,9 @@ void sched_plan(struct sched *s, struct flight *f)
     f->n_logits = b->n_logits;
     for (int i = 0; i < s->n_order; i++)
         if (s->order[i]->n_rows)
-            f->seq[f->n_seqs++] = (struct flight_seq){s->order[i], s->order[i]->first_logit,
-                                                      s->order[i]->n_logits,
-                                                      s->order[i]->first_hidden,
-                                                      s->order[i]->n_hidden};
+            f->seq[f->n_seqs++] =
+                (struct flight_seq){s->order[i], s->order[i]->first_logit, s->order[i]->n_logits,
+                                    s->order[i]->first_hidden, s->order[i]->n_hidden};
 }
 
 /* Publishes the snapshot that the step leaves. */
@@ -425,6 +434,7 @@ void sched_advance(struct sched *s, struct flight *f)
         int last = p->first_logit + p->n_logits - 1 - q->n_drafted,
             is_prompt = q->n_computed < r->n_prompt;
         q->n_flights++;
+        q->n_right = 0;
         if (s->states.n_slots) advance_states(s, q);
         q->n_computed += q->n_rows - q->n_drafted;
         if (is_prompt) s->stats.n_prompt_tokens += (uint64_t)q->n_rows;

@@ -7,6 +7,17 @@
 
 static int least(int a, int b) { return a < b ? a : b; }
 
+/* Of sequences with states: rows of drafts, and those that were right. */
+static int open_kept(struct sched *s)
+{
+    struct batch *b = &s->batch;
+    if (!s->states.n_slots || !s->forward->options.keeps_drafts) return 0;
+    b->n_drafts = calloc(2 * (size_t)s->n_slots, sizeof *b->n_drafts);
+    if (!b->n_drafts) return -1;
+    b->n_right = b->n_drafts + s->n_slots;
+    return 0;
+}
+
 static int open_arrays(struct sched *s, struct err *e)
 {
     struct batch *b = &s->batch;
@@ -43,7 +54,7 @@ static int open_arrays(struct sched *s, struct err *e)
         b->change = malloc(BATCH_CHANGES * sizeof *b->change);
         failed |= !b->sample || !b->change;
     }
-    if (failed) return err_memory(e);
+    if (open_kept(s) || failed) return err_memory(e);
     b->pos = p += rows;
     b->seq = p += rows;
     b->slot = p += rows;
@@ -89,9 +100,11 @@ static int open_threads(struct sched *s, struct err *e)
  * there. */
 static int open_drafter(struct sched *s, struct err *e)
 {
-    static const double accepts[SCHED_CLASSES] = {0.4, 0.5, 0.6, 0.7, 0.8};
+    static const double accepts[SCHED_CLASSES] = {0.4, 0.5, 0.6, 0.7, 0.8, 0.7, 0.6, 0.5};
     memcpy(s->accepts, accepts, sizeof accepts);
     if (s->options.draft_most <= 0) return 0;
+    if (s->options.mtp_most > 0 && sched_mtp_open(s, e)) return -1;
+    if (s->options.no_texts) return 0;
     if (s->options.drafter) s->drafter = *s->options.drafter;
     else if (draft_text_open(&s->draft_text, s->n_held, s->options.n_ctx, e)) return -1;
     else s->drafter = draft_text_drafter(s->draft_text);
@@ -140,6 +153,7 @@ void sched_close(struct sched *s)
     kv_close(&s->kv);
     states_close(&s->states);
     draft_text_close(s->draft_text);
+    sched_mtp_close(s);
     for (int i = 0; s->sampler && i < pool_n_threads(s->pool); i++) sampler_close(&s->sampler[i]);
     pool_close(s->own_pool);
     free(s->sampler);
@@ -158,6 +172,7 @@ void sched_close(struct sched *s)
     free(s->look_first);
     free(s->batch.token);
     free(s->batch.sample);
+    free(s->batch.n_drafts);
     free(s->batch.change);
     free(s->queue);
     free(s);
@@ -462,13 +477,14 @@ static struct flight *oldest(struct sched *s)
 }
 
 /* Begins a step if there is one to compute. */
-static void begin(struct sched *s)
+static int begin(struct sched *s, struct err *e)
 {
     struct flight *f = &s->flight[s->n_begun % 2];
     sched_store_begin(s);
     sched_take_forced(s);
+    if (s->mtp && sched_mtp_draft(s, e)) return -1;
     admit(s);
-    if (!s->n_order) return;
+    if (!s->n_order) return 0;
     s->begun_at = clock_now();
     if (s->n_begun == s->n_emitted) s->busy_from = s->begun_at;
     sched_draft(s);
@@ -480,6 +496,7 @@ static void begin(struct sched *s)
     s->n_begun++;
     sched_advance(s, f);
     sched_look_ahead(s, f);
+    return 0;
 }
 
 static int settle(struct sched *s, struct flight *f, struct err *e)
@@ -520,7 +537,7 @@ static int step(struct sched *s, int waits, struct err *e)
         if (emit(s, f, e)) return -1;
         f = NULL;
     }
-    if (!has_begun) begin(s);
+    if (!has_begun && begin(s, e)) return -1;
     if (!s->options.overlap) f = oldest(s);
     if (f && !settled && !waits && !forward_ready(s->forward)) return SCHED_WAITS;
     if (f && ((!settled && settle(s, f, e)) || emit(s, f, e))) return -1;

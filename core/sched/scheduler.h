@@ -52,6 +52,8 @@ struct sched_options {
      * that is worth while or not. */
     int draft_most, draft_always;
     const struct drafter *drafter;
+    int no_texts; /* nothing is drafted from texts */
+    int mtp_most; /* most tokens that the model's draft layer drafts (forward's options.drafts) */
     struct prefix_store *store; /* the caller's; needs prefix_cache. NULL: none */
     struct pool
         *pool; /* threads for the rows of a step, the caller's; NULL: the backend's or own */
@@ -68,6 +70,8 @@ struct sched_stats {
     uint64_t n_stored_tokens; /* read from disk, which then are cached */
     uint64_t n_generated_tokens, n_preemptions;
     uint64_t n_drafted_tokens, n_accepted_tokens; /* rows of drafts; those whose token was right */
+    uint64_t n_mtp_tokens, n_mtp_right;           /* of them those of the model's draft layer */
+    double steps_saved;     /* by drafts: tokens that were right by sequences of their step */
     double forward_seconds; /* in forward_begin and forward_end; the rest of a run's time is the
                                host's own */
     double busy_seconds;    /* in which a step was in flight, as the host saw it */

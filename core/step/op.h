@@ -98,7 +98,8 @@
  *                 [width], where place q of `to` has it: columns at[q] .. at[q + 1] - 1 of each
  *                 group are place q's in0 [rows][groups][at[q + 1] - at[q]]; absent in0: it has
  * none States: OP_CONV and OP_DELTA read the state of sequence s from slot state_from[s] (-1:
- * zeros) of their state and write it to slot state_to[s] after the sequence's last row of the step.
+ * zeros) of their state and write it to slot state_to[s] after the sequence's last row of the step
+ * that is no draft (batch.h).
  * Rows of a sequence are computed one after another, so results do not depend on where steps are
  * cut. */
 enum op_kind {
@@ -322,7 +323,10 @@ static inline int kv_is_latent(const struct kv_cache *kv)
 
 /* What an operation keeps of a sequence from step to step, the same for any number of positions. */
 struct state {
-    size_t bytes; /* of one sequence, a multiple of 4 */
+    size_t bytes;      /* of one sequence, a multiple of 4 */
+    size_t kept_bytes; /* of one row of a draft: what it would change, a multiple of 4 */
 };
+
+enum { STATE_DRAFTS = 4 }; /* rows of drafts that a seat keeps */
 
 #endif

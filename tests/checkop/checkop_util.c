@@ -305,7 +305,7 @@ int trial_kv(struct trial *t, void *d, int n_kv_heads, int head_dim)
 int trial_state(struct trial *t, void *d, size_t bytes)
 {
     CHECK(t->n_states < TRIAL_STATES);
-    t->state[t->n_states] = (struct state){bytes};
+    t->state[t->n_states] = (struct state){bytes, 0};
     t->d_state[t->n_states] = d;
     return t->n_states++;
 }

@@ -361,7 +361,7 @@ static int open_model(void **state)
     if (convert_model(state)) return -1;
     odd_open();
     odd_hooks.after = recur;
-    return step_plan_add_state(&model.plan, (struct state){sizeof(struct fake_state)}, &e);
+    return step_plan_add_state(&model.plan, (struct state){sizeof(struct fake_state), 0}, &e);
 }
 
 int main(void)

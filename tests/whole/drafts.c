@@ -1,12 +1,15 @@
 /* drafts.c: the layer that drafts tokens: kept by the converter, left out with --no-mtp, and its
  * logits and its chain of three tokens those that the checkpoint's expected.safetensors has, on
- * every CPU variant, or on a GPU. usage: drafts BUILD_DIR [SHARED_DIR] [--hip LIBRARY]. */
+ * every CPU variant, or on a GPU. And answers of models with and without states are the same with
+ * drafts, right and wrong ones and those of that layer. usage: drafts BUILD_DIR [SHARED_DIR
+ * [LIBRARY]] */
 #include "backend-cpu/cpu.h"
 #include "backend-cpu/kernels.h"
 #include "backend-hip/hip.h"
 #include "bench/batches.h"
 #include "core/base/safetensors.h"
 #include "core/run/forward.h"
+#include "core/sched/scheduler.h"
 #include "engine/backends.h"
 #include "tests/harness.h"
 
@@ -240,6 +243,194 @@ static void test_dir(const char *dir, const char *library)
     st_close(&want);
 }
 
+/* ---- answers with drafts */
+
+enum { REQUESTS = 7, PROMPT = 40, ANSWER = 48 };
+
+/* Its answer without drafts, and the one that comes. */
+struct told {
+    struct request request;
+    int32_t prompt[PROMPT], want[ANSWER], got[ANSWER];
+    double logprob[2][ANSWER];
+    int n_want, n_got;
+};
+
+/* Proposes what the answers without drafts go on with, but for one token of `wrong`. */
+struct teller {
+    struct told *all;
+    int wrong, n;
+};
+
+static int take_token(void *arg, int choice, const struct token_info *t, struct err *e)
+{
+    struct told *r = arg;
+    (void)choice, (void)e;
+    if (r->n_got < ANSWER) {
+        r->logprob[1][r->n_got] = t->logprob;
+        r->got[r->n_got] = t->id;
+    }
+    r->n_got++;
+    return 0;
+}
+
+static int take_end(void *arg, int choice, enum finish why, struct err *e)
+{
+    (void)arg, (void)choice, (void)why, (void)e;
+    return 0;
+}
+
+static int take_done(void *arg, const char *msg, struct err *e)
+{
+    (void)arg, (void)e;
+    if (msg) check_that(0, "a request failed: %s", msg);
+    return 0;
+}
+
+static const struct request_sink sink = {.token = take_token,
+                                         .finished = take_end,
+                                         .done = take_done};
+
+static int tell(void *self, const struct draft_ask *a, int32_t *token, int most, int *matched)
+{
+    struct teller *t = self;
+    int n = 0;
+    *matched = 6;
+    for (int i = 0; i < REQUESTS; i++)
+        for (; a->prompt == t->all[i].prompt && n < most; n++) {
+            int at = a->n_generated + n;
+            token[n] = at < t->all[i].n_want ? t->all[i].want[at] : 1;
+            if (++t->n % t->wrong == 0) token[n] = (token[n] + 1) % model.config.vocab;
+        }
+    return n;
+}
+
+/* Prompts of different lengths, of which some begin alike; half of them sampled, some with
+ * penalties or log-probabilities. */
+static void make_requests(struct told *all)
+{
+    for (int i = 0; i < REQUESTS; i++) {
+        struct told *r = &all[i];
+        memset(r, 0, sizeof *r);
+        for (int k = 0; k < PROMPT; k++)
+            r->prompt[k] = (k * 31 + (i / 2) * 17 + 5) % model.config.vocab;
+        r->request = (struct request){.prompt = r->prompt,
+                                      .n_prompt = 3 + i * 6,
+                                      .n_choices = 1,
+                                      .max_tokens = ANSWER - i,
+                                      .n_top = i % 3 == 2 ? 2 : -1,
+                                      .prompt_top = -1,
+                                      .stream = (uint64_t)i,
+                                      .sink = &sink,
+                                      .arg = r};
+        r->request.sampling = (struct sampler_params){.temperature = i % 2 ? 0.9 : 0,
+                                                      .top_p = 1,
+                                                      .typical_p = 1,
+                                                      .repetition_penalty = i == 3 ? 1.2 : 1,
+                                                      .ignore_eos = 1,
+                                                      .seed = 7};
+    }
+}
+
+struct way {
+    enum act act;
+    enum kv_type kv;
+    int n_seqs, n_batch, n_pages, mtp, wrong; /* wrong 0: nothing is told */
+};
+
+static int answer(const struct way *w, struct told *all, int drafts, struct sched_stats *stats)
+{
+    struct forward f;
+    struct sched *s = NULL;
+    struct err e;
+    struct teller t = {all, w->wrong, 0};
+    const struct drafter teller = {.propose = tell, .self = &t};
+    const struct forward_options fo = {.variant = "auto",
+                                       .n_threads = 2,
+                                       .act = w->act,
+                                       .kv = w->kv,
+                                       .n_pages = w->n_pages,
+                                       .max_rows = w->n_batch,
+                                       .max_logits = w->n_batch,
+                                       .max_seqs = w->n_seqs,
+                                       .max_pages = 8,
+                                       .n_states = w->n_seqs + 2,
+                                       .drafts = drafts && w->mtp,
+                                       .keeps_drafts = 1};
+    const struct sched_options so = {.n_seqs = w->n_seqs,
+                                     .n_batch = w->n_batch,
+                                     .n_ctx = 8 * KV_PAGE,
+                                     .prefix_cache = 1,
+                                     .draft_most = drafts ? 5 : 0,
+                                     .draft_always = 1,
+                                     .drafter = w->wrong ? &teller : NULL,
+                                     .no_texts = !w->wrong,
+                                     .mtp_most = drafts ? w->mtp : 0};
+    int rc = forward_open(&f, &model, &backend_cpu, &fo, &e);
+    if (!rc && !(rc = sched_open(&s, &f, &so, &e))) {
+        for (int i = 0; i < REQUESTS && !rc; i++) {
+            all[i].n_got = 0;
+            rc = sched_submit(s, &all[i].request, &e);
+        }
+        while (!rc && (rc = sched_step(s, &e)) == 1) rc = 0;
+        sched_stats(s, stats);
+        sched_close(s);
+    }
+    check_that(!rc, "%s", rc ? e.msg : "");
+    if (f.be) forward_close(&f);
+    return rc;
+}
+
+static int differs(const struct told *r)
+{
+    return r->n_got != r->n_want || memcmp(r->got, r->want, (size_t)r->n_want * sizeof *r->want) ||
+           memcmp(r->logprob[0], r->logprob[1], (size_t)r->n_want * sizeof(double));
+}
+
+static void same_answers(const char *name, const struct way *w)
+{
+    static struct told all[REQUESTS];
+    struct sched_stats stats = {0}, plain = {0};
+    int n = 0;
+    make_requests(all);
+    struct way alone = *w;
+    alone.n_pages = 64;
+    if (answer(&alone, all, 0, &plain)) return;
+    for (int i = 0; i < REQUESTS; i++) {
+        all[i].n_want = all[i].n_got;
+        memcpy(all[i].want, all[i].got, sizeof all[i].want);
+        memcpy(all[i].logprob[0], all[i].logprob[1], sizeof all[i].logprob[0]);
+    }
+    if (answer(w, all, 1, &stats)) return;
+    for (int i = 0; i < REQUESTS; i++) n += differs(&all[i]);
+    check_that(!n, "%s: %d of %d answers are others with drafts", name, n, REQUESTS);
+    printf(
+        "  %-12s kv %d, %d at once, mtp %d: %4d drafts, %4d right (mtp %d, %d), %d preemptions\n",
+        name, (int)w->kv, w->n_seqs, w->mtp, (int)stats.n_drafted_tokens,
+        (int)stats.n_accepted_tokens, (int)stats.n_mtp_tokens, (int)stats.n_mtp_right,
+        (int)stats.n_preemptions);
+    check_that(stats.n_drafted_tokens > 0, "%s: there are drafts", name);
+    if (w->wrong > 2)
+        check_that(stats.n_accepted_tokens > 20 && stats.steps_saved > 5, "%s: some are right",
+                   name);
+    check_that(!w->mtp || stats.n_mtp_tokens > 0 || w->wrong, "%s: the layer drafts", name);
+}
+
+static void test_answers(const char *name)
+{
+    static const struct way ways[] = {
+        {ACT_I16, KV_INT8, 1, 16, 64, 0, 3},  {ACT_I16, KV_F16, 4, 24, 64, 0, 5},
+        {ACT_INT8, KV_INT4, 3, 32, 18, 0, 4}, {ACT_I16, KV_F16, 6, 12, 15, 0, 4},
+        {ACT_I16, KV_INT8, 1, 16, 64, 3, 0},  {ACT_I16, KV_INT4, 4, 32, 18, 3, 0},
+        {ACT_I16, KV_F16, 6, 24, 15, 2, 0},
+    };
+    char dir[256];
+    snprintf(dir, sizeof dir, "tests/data/gptq/%s", name);
+    if (open_model(dir, NULL)) return;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (!ways[i].mtp || model.plan.n_draft) same_answers(name, &ways[i]);
+    model_close(&model);
+}
+
 int main(int argc, char **argv)
 {
     const char *shared = argc > 2 ? argv[2] : "../shared", *library = argc > 3 ? argv[3] : NULL;
@@ -251,5 +442,9 @@ int main(int argc, char **argv)
     test_dir(dir, library);
     snprintf(dir, sizeof dir, "%s/fixtures/newest/deepseek-v3", shared);
     test_dir(dir, library);
+    if (!library) {
+        test_answers("qwen3.5-moe");
+        test_answers("deepseek-v3");
+    }
     return report("drafts");
 }
