@@ -61,18 +61,18 @@ struct drafts {
     int most, texts, mtp;
 };
 
-/* On a CPU both unless one is named. What a wrong draft leaves in states can be put right where the
- * backend keeps it. */
+/* On a CPU both unless one is named; the draft layer's are not there on a GPU. What a wrong draft
+ * leaves in states can be put right where the backend keeps it. */
 static struct drafts drafts_of(const struct engine *g)
 {
     enum { DEFAULT_MOST = 16, MTP_MOST = 3 };
     const struct engine_options *o = g->o;
     const char *how = o->speculate ? o->speculate : "auto";
-    const int itself = !strcmp(how, "auto") && !g->entry->ops->asynchronous,
+    const int on_cpu = !g->entry->ops->asynchronous, itself = !strcmp(how, "auto") && on_cpu,
               may = !g->model.plan.n_states || g->entry->ops->keeps_drafts;
     struct drafts d = {
         .texts = may && (itself || !strcmp(how, "prompt")),
-        .mtp = may && (itself || !strcmp(how, "mtp")) && g->model.plan.n_draft ? MTP_MOST : 0};
+        .mtp = on_cpu && (itself || !strcmp(how, "mtp")) && g->model.plan.n_draft ? MTP_MOST : 0};
     if (d.texts || d.mtp) d.most = o->draft_most ? o->draft_most : DEFAULT_MOST;
     return d;
 }
@@ -381,9 +381,8 @@ static void say_drafts(const struct engine *g)
     if (!layer && strcmp(how, "prompt")) return;
     if (layer && !g->model.plan.n_draft)
         engine_note(o, "note: --speculate mtp: the model file has no layer that drafts tokens");
-    else if (layer && g->placement.n > 1)
-        engine_note(o, "note: --speculate mtp: there are no such drafts where several devices "
-                       "compute one model");
+    else if (layer && (g->placement.n > 1 || g->entry->ops->asynchronous))
+        engine_note(o, "note: --speculate mtp: there are such drafts on a CPU alone");
     else if (states && !g->entry->ops->keeps_drafts)
         engine_note(o, "note: --speculate: on a GPU there are no drafts for a model with recurrent "
                        "layers");
