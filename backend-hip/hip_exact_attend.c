@@ -82,7 +82,11 @@ void hip_attend_rows(struct hip *h, const struct attend_kernel_args *all)
     enum kv_type kv = h->config.kv;
     struct attend_kernel_args a = *all;
     if (a.bias_pairs) {
-        attend_each_row(h, h->config.act == ACT_F32 ? K_attend_biased : K_exact_attend_biased, &a);
+        attend_each_row(h,
+                        h->config.act != ACT_F32 ? K_exact_attend_biased
+                        : kv == KV_INT4          ? K_attend_biased_int4
+                                                 : K_attend_biased_int8,
+                        &a);
         return;
     }
     if (kv_is_integer(kv) && h->config.act == ACT_F32) {

@@ -53,13 +53,13 @@ DEVICE void plain_query(const struct attend_kernel_args *a, const struct int8_bl
 DEVICE float bias_term(const struct attend_kernel_args *a, const struct int8_block *b, int kv_head,
                        int p0, int index)
 {
-    int half = a->head_dim / 2;
-    const float *row = a->bias + (u64)kv_head * (u64)(a->bias_pairs * BIAS_ROW),
-                *turn = a->turns + (u64)(p0 / KV_SPLIT) * (u64)a->head_dim;
+    int half = in_vector(a->head_dim / 2);
+    const float *row = a->bias + (u64)in_vector(kv_head) * (u64)(a->bias_pairs * BIAS_ROW),
+                *turn = a->turns + (u64)in_vector(p0 / KV_SPLIT) * (u64)a->head_dim;
     float sum = 0;
     NO_UNROLL for (int k = 0; k < a->bias_pairs; k++, row += BIAS_ROW)
     {
-        int d = (int)row[2 * KV_SPLIT];
+        int d = in_vector((int)row[2 * KV_SPLIT]);
         float c = turn[2 * d], s = turn[2 * d + 1], x = b->plain[d] * c + b->plain[d + half] * s,
               y = b->plain[d + half] * c - b->plain[d] * s;
         sum = fma32(y, row[KV_SPLIT + index], fma32(x, row[index], sum));
@@ -220,17 +220,19 @@ DEVICE void int8_add_values(const struct int8_block *b, u32x4 v[INT8_BATCH], int
     else if (b->slice < b->slices) int8_add_fours(b, &plain, v, acc);
 }
 
-/* Positions from .. to of the split that begins at p0. */
-struct int8_place {
-    int kv_head, p0, from, to;
-};
+/* With key biases: their terms of a split's positions as p, ahead of all else, which has the
+ * registers then. */
+DEVICE void int8_bias_terms(const struct attend_kernel_args *a, const struct int8_block *b,
+                            int kv_head, int p0)
+{
+    if (b->plain) b->p[thread()] = bias_term(a, b, kv_head, p0, thread());
+}
 
 /* Scores of positions of a split become p, weights times the scale of the value, 0 for
  * other positions; returns the factor of what was summed with the old *max. */
-DEVICE float int8_weights(const struct attend_kernel_args *a, const struct int8_block *b,
-                          const struct int8_place *at, float *max, float *sum, const int int4)
+DEVICE float int8_weights(const struct attend_kernel_args *a, const struct int8_block *b, int from,
+                          int to, float *max, float *sum, const int int4)
 {
-    int from = at->from, to = at->to;
     int t = thread(), seen = t >= from && t <= to;
     float score = -__builtin_inff(), of_value = 0;
     if (seen) {
@@ -243,7 +245,7 @@ DEVICE float int8_weights(const struct attend_kernel_args *a, const struct int8_
         score = (int4 ? int4_key_dot(b->q, page, t % PAGE, b->d16, packed)
                       : int8_key_dot(b->q, page + t % PAGE * 16, b->d16)) *
                 of_key;
-        if (b->plain) score += bias_term(a, b, at->kv_head, at->p0, t);
+        if (b->plain) score += b->p[t];
         score *= a->scale;
         if (a->softcap > 0) score = softcapped(score, a->softcap);
     }
@@ -287,11 +289,11 @@ DEVICE void attend_splits_int8(const struct attend_kernel_args *a, struct int8_b
     u32x4 v[INT8_BATCH]; /* the first values are loaded with the keys */
     load_query(a, of_row * (u64)hd, b->q, LONG_HEAD_DIM);
     plain_query(a, b, of_row * (u64)hd);
+    int8_bias_terms(a, b, kv_head, p0);
     int8_pages_of(a, b, row, kv_head, p0, from, to, int4);
     barrier();
     int8_first_values(b, v, from, to, int4);
-    const struct int8_place at = {kv_head, p0, from, to};
-    int8_weights(a, b, &at, &max, &sum, int4);
+    int8_weights(a, b, from, to, &max, &sum, int4);
     int8_add_values(b, v, from, to, acc, int4);
     int8_put_sums(b, acc);
     for (int d = thread(); d < d8; d += THREADS) part[d] = int8_sum_of_slices(b, d);
@@ -305,6 +307,7 @@ DEVICE void attend_rows_int8(const struct attend_kernel_args *a, struct int8_blo
     int row = block_x(), head = block_y(), hd = a->head_dim,
         kv_head = head / (a->n_heads / a->n_kv_heads), pos = a->pos[row],
         first = first_seen(pos, a->window);
+    if (b->plain) hd = in_vector(hd), kv_head = in_vector(kv_head), first = in_vector(first);
     u64 offset = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)hd;
     float max = -__builtin_inff(), sum = 0, acc[4] = {0, 0, 0, 0};
     load_query(a, offset, b->q, LONG_HEAD_DIM);
@@ -314,11 +317,11 @@ DEVICE void attend_rows_int8(const struct attend_kernel_args *a, struct int8_blo
             to = pos - p0 < KV_SPLIT - 1 ? pos - p0 : KV_SPLIT - 1;
         u32x4 v[INT8_BATCH];
         barrier();
+        int8_bias_terms(a, b, kv_head, p0);
         int8_pages_of(a, b, row, kv_head, p0, from, to, int4);
         barrier();
         int8_first_values(b, v, from, to, int4);
-        const struct int8_place at = {kv_head, p0, from, to};
-        float shrink = int8_weights(a, b, &at, &max, &sum, int4);
+        float shrink = int8_weights(a, b, from, to, &max, &sum, int4);
         UNROLL for (int d = 0; d < 4; d++) acc[d] *= shrink;
         int8_add_values(b, v, from, to, acc, int4);
     }
@@ -348,8 +351,8 @@ ATTEND_INT8(attend_split_int8, attend_splits_int8, 0)
 ATTEND_INT8(attend_split_int4, attend_splits_int8, 1)
 #undef ATTEND_INT8
 
-/* The same for both kinds of pages, with key biases. */
-#define ATTEND_BIASED(name, function)                                                              \
+/* The same with key biases. */
+#define ATTEND_BIASED(name, function, int4)                                                        \
     KERNEL(name, struct attend_kernel_args)                                                        \
     {                                                                                              \
         LDS(float, q, LONG_HEAD_DIM);                                                              \
@@ -362,8 +365,9 @@ ATTEND_INT8(attend_split_int4, attend_splits_int8, 1)
         struct int8_block b = int8_block_of(a, q, (float *)p, scratch, (float *)sums, pages);      \
         b.plain = plain;                                                                           \
         b.d16 = in_vector(b.d16), b.quads = in_vector(b.quads), b.slices = in_vector(b.slices);    \
-        function(a, &b, a->open.own != 0);                                                         \
+        function(a, &b, int4);                                                                     \
     }
-ATTEND_BIASED(attend_biased, attend_rows_int8)
-ATTEND_BIASED(attend_split_biased, attend_splits_int8)
+ATTEND_BIASED(attend_biased_int8, attend_rows_int8, 0)
+ATTEND_BIASED(attend_biased_int4, attend_rows_int8, 1)
+ATTEND_BIASED(attend_split_biased, attend_splits_int8, a->open.own != 0)
 #undef ATTEND_BIASED
