@@ -38,7 +38,8 @@ struct hip_kernel_row {
     int slower;      /* percent, against others of its phase for the same outputs and rows */
     int few;         /* for few outputs and up to FEW_INPUTS inputs */
     int gathers;     /* FOR_EXPERTS: takes inputs by row, and finds each slot's row */
-    int dealt;       /* blocks take eighths of tiles (hopper/linear_dealt_wgmma.hip) */
+    int dealt;       /* blocks take eighths of tiles (hopper/linear_dealt_wgmma.hip); more than 1:
+                        so many blocks share a tile, of few */
     int in_clusters; /* blocks of a cluster, which computes a tile; 0: no clusters */
 };
 

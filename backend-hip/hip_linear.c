@@ -114,7 +114,8 @@ static double time_of(const struct hip *h, const struct hip_kernel_row *v, int n
                      : v->phase == PHASE_BOTH ? all
                                               : 1;
     double waves = (double)output_tiles(v, n, w) * n_tiles(v, rows) * cluster / at_once;
-    waves = v->dealt && waves > 1 ? ceil(8 * waves) / 8 : ceil(waves);
+    if (v->dealt > 1) waves = v->dealt * waves <= 1 ? 1.0 / v->dealt : INFINITY;
+    else waves = v->dealt && waves > 1 ? ceil(8 * waves) / 8 : ceil(waves);
     return waves * v->outputs / cluster * v->rows * (100 + v->slower);
 }
 
@@ -418,6 +419,7 @@ static void launch(struct hip *h, const struct be_plan *p, int op, const struct 
            resident = v->persistent ? v->blocks * (size_t)hip_stream_multiprocessors(h->stream) : 0;
     if (v->in_clusters) blocks *= v->in_clusters;
     else if (resident && resident < blocks) blocks = resident;
+    if (v->dealt > 1) blocks *= (size_t)v->dealt;
     if (v->dealt && blocks > DEALT_BLOCKS) blocks = DEALT_BLOCKS;
     hip_launch(h, id_of(v), (struct hip_blocks){blocks, v->tile ? 1 : tiles, 1, 0}, &a, sizeof a);
 }

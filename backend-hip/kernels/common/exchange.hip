@@ -47,22 +47,47 @@ DEVICE void exchange_wait(const u32 *flag, u32 n, const u32 *stop)
     trust_signal();
 }
 
-/* Puts floats first .. first + n - 1 of device q's columns, which are at `from`, into their places. */
+/* A thread's place among a device's columns: number k of all floats is in column `column` of a row.
+ * It goes on by `rows` and `columns` for one turn of the block. */
+struct exchange_cursor {
+    u32 row, column, rows, columns, of_row;
+};
+
+DEVICE struct exchange_cursor exchange_cursor_of(u32 k, u32 turn, u32 of_row)
+{
+    struct exchange_cursor c = {k / of_row, k % of_row, turn / of_row, turn % of_row, of_row};
+    return c;
+}
+
+DEVICE void exchange_go_on(struct exchange_cursor *c)
+{
+    c->row += c->rows;
+    c->column += c->columns;
+    if (c->column >= c->of_row) c->column -= c->of_row, c->row++;
+}
+
+/* Puts floats first .. first + n - 1 of device q's columns, which are at `from`, into their places;
+ * EXCHANGE_AT_ONCE loads of a thread are in flight. */
 DEVICE void exchange_place(const struct exchange_args *a, const f32x4 *from, u32 first, u32 n, int q)
 {
-    const float *single = (const float *)from;
-    u32 column = (u32)a->at[q], columns = (u32)a->at[q + 1] - column;
-    if (columns % 4 == 0 && column % 4 == 0 && a->width % 4 == 0) {
-        for (u32 i = (u32)thread(); i < n / 4; i += THREADS) {
-            u32 k = first + 4 * i, row = k / columns;
-            *(f32x4 *)(a->out + (u64)row * a->width + column + (k - row * columns)) = from[i];
+    u32 at = (u32)a->at[q], columns = (u32)a->at[q + 1] - at, t = (u32)thread();
+    float *to = a->out + at;
+    if (columns % 4 == 0 && at % 4 == 0 && a->width % 4 == 0) {
+        struct exchange_cursor c = exchange_cursor_of(first + 4 * t, 4 * THREADS, columns);
+        for (u32 i = t; i < n / 4; i += EXCHANGE_AT_ONCE * THREADS) {
+            f32x4 v[EXCHANGE_AT_ONCE];
+            UNROLL for (u32 j = 0; j < EXCHANGE_AT_ONCE; j++) if (i + j * THREADS < n / 4) v[j] =
+                from[i + j * THREADS];
+            UNROLL for (u32 j = 0; j < EXCHANGE_AT_ONCE; j++, exchange_go_on(&c))
+                if (i + j * THREADS < n / 4)
+                    *(f32x4 *)(to + (u64)c.row * a->width + c.column) = v[j];
         }
         return;
     }
-    for (u32 i = (u32)thread(); i < n; i += THREADS) {
-        u32 k = first + i, row = k / columns;
-        a->out[(u64)row * a->width + column + (k - row * columns)] = single[i];
-    }
+    const float *single = (const float *)from;
+    struct exchange_cursor c = exchange_cursor_of(first + t, THREADS, columns);
+    for (u32 i = t; i < n; i += THREADS, exchange_go_on(&c))
+        to[(u64)c.row * a->width + c.column] = single[i];
 }
 
 /* Floats of device q's columns in the slice of this block from message `chunk` on; *first: of all. */
@@ -90,8 +115,13 @@ DEVICE void exchange_write(const struct exchange_args *a, int to, u32 number, u3
             send_8((u64 *)slot + i, (u64)(number + 1) << 32 | bits_of(a->own[first + i]));
         return;
     }
-    UNROLL_4 for (u32 i = (u32)thread(); i < n / 4; i += THREADS)
-        send_16((f32x4 *)slot + i, from[i]);
+    for (u32 i = (u32)thread(); i < n / 4; i += EXCHANGE_AT_ONCE * THREADS) {
+        f32x4 v[EXCHANGE_AT_ONCE];
+        UNROLL for (u32 j = 0; j < EXCHANGE_AT_ONCE; j++) if (i + j * THREADS < n / 4) v[j] =
+            from[i + j * THREADS];
+        UNROLL for (u32 j = 0; j < EXCHANGE_AT_ONCE; j++) if (i + j * THREADS < n / 4)
+            send_16((f32x4 *)slot + i + j * THREADS, v[j]);
+    }
     if (n % 4 && thread() == 0) {
         f32x4 v = {0, 0, 0, 0};
         for (u32 j = 0; j < n % 4; j++) v[j] = a->own[first + n / 4 * 4 + j];
@@ -121,16 +151,23 @@ DEVICE void exchange_send(const struct exchange_args *a, const struct exchange_p
 DEVICE void exchange_take_marked(const struct exchange_args *a, int q, u32 number, u32 first, u32 n)
 {
     const u64 *slot = (const u64 *)exchange_slot(a, a->device, q, number);
-    u32 columns = (u32)(a->at[q + 1] - a->at[q]);
-    for (u32 i = (u32)thread(); i < n; i += THREADS) {
-        u64 word = received_8(slot + i);
-        for (u32 polls = 1; word >> 32 != number + 1; polls++) {
-            if (polls % PATIENCE == 0 && signalled(a->stop)) break;
-            rest();
-            word = received_8(slot + i);
+    float *to = a->out + a->at[q];
+    struct exchange_cursor c = exchange_cursor_of(first + (u32)thread(), THREADS,
+                                                  (u32)(a->at[q + 1] - a->at[q]));
+    for (u32 i = (u32)thread(); i < n; i += EXCHANGE_AT_ONCE * THREADS) {
+        u64 word[EXCHANGE_AT_ONCE];
+        UNROLL for (u32 j = 0; j < EXCHANGE_AT_ONCE; j++) if (i + j * THREADS < n) word[j] =
+            received_8(slot + i + j * THREADS);
+        UNROLL for (u32 j = 0; j < EXCHANGE_AT_ONCE; j++, exchange_go_on(&c))
+        {
+            if (i + j * THREADS >= n) continue;
+            for (u32 polls = 1; word[j] >> 32 != number + 1; polls++) {
+                if (polls % PATIENCE == 0 && signalled(a->stop)) break;
+                rest();
+                word[j] = received_8(slot + i + j * THREADS);
+            }
+            to[(u64)c.row * a->width + c.column] = f32_of((u32)word[j]);
         }
-        u32 k = first + i, row = k / columns;
-        a->out[(u64)row * a->width + (u32)a->at[q] + (k - row * columns)] = f32_of((u32)word);
     }
 }
 

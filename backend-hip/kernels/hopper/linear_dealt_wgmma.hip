@@ -3,7 +3,8 @@
  *   grid      persistent: a block a multiprocessor. Eighths of tiles are dealt to the blocks, so
  *             that all end at about the same time. A block computes the first eighths of its last
  *             tile, then whole tiles, then the last eighths of its first tile, whose first eighths
- *             the block before it has computed first
+ *             the block before it has computed first. Where there are few tiles (shared) four
+ *             blocks share one, two eighths each, which they add to the sum of those before
  *   warps     one producer thread (TMA and bulk copies), two consumer warpgroups of 64 outputs each
  *   pipeline  two rings in shared memory: inputs of 64 columns, and codes and scales of an item of
  *             128 inputs
@@ -20,10 +21,11 @@ struct dealt_units {
     int begin, end, of_tile;
 };
 
-DEVICE struct dealt_units dealt_units_of(const struct linear_args *a)
+DEVICE struct dealt_units dealt_units_of(const struct linear_args *a, const int shared)
 {
-    int tiles = tiles_of(a, 0, DEALT_ROWS), blocks = grid_x(),
-        of_tile = tiles >= blocks && a->n_chunks >= DECODE_SLICES * ITEM_CHUNKS ? DECODE_SLICES : 1;
+    int tiles = tiles_of(a, 0, DEALT_ROWS), blocks = grid_x(), of_tile = 1;
+    if ((shared || tiles >= blocks) && a->n_chunks >= DECODE_SLICES * ITEM_CHUNKS)
+        of_tile = DECODE_SLICES;
     u64 all = (u64)(u32)(tiles * of_tile), block = (u64)(u32)block_x();
     return (struct dealt_units){(int)(all * block / (u32)blocks),
                                 (int)(all * (block + 1) / (u32)blocks), of_tile};
@@ -44,7 +46,7 @@ DEVICE int dealt_items(const struct dealt_units *u, int n_items)
 
 DEVICE int dealt_pieces(const struct dealt_units *u)
 {
-    return (u->end + u->of_tile - 1) / u->of_tile - u->begin / u->of_tile;
+    return u->begin < u->end ? (u->end + u->of_tile - 1) / u->of_tile - u->begin / u->of_tile : 0;
 }
 
 /* Piece number i of a block, in the order of their computation. */
@@ -52,7 +54,8 @@ DEVICE struct dealt_piece dealt_piece_of(const struct dealt_units *u, int i)
 {
     int first = u->begin / u->of_tile, begins = u->begin % u->of_tile, ends = u->end % u->of_tile,
         tile = first + (begins != 0) + i - (ends != 0), last = dealt_pieces(u) - 1;
-    if (ends && i == 0) return (struct dealt_piece){u->end / u->of_tile, 0, ends};
+    if (ends && i == 0)
+        return (struct dealt_piece){u->end / u->of_tile, last ? 0 : begins, ends};
     if (begins && i == last) return (struct dealt_piece){first, begins, DECODE_SLICES};
     return (struct dealt_piece){tile, 0, DECODE_SLICES};
 }
@@ -109,7 +112,10 @@ DEVICE void dealt_produce(const struct linear_args *a, const struct dealt_rings 
     u32 x_parity = 1; /* an unused stage is empty */
     NO_UNROLL for (int i = 0;; i++) {
         const struct dealt_units u = dealt_units_stored(r);
-        if (i == dealt_pieces(&u)) break;
+        if (i == dealt_pieces(&u)) {
+            if (!i) wait_for_producer();
+            break;
+        }
         struct dealt_piece p = dealt_piece_of(&u, i);
         struct tile t = tile_of(a, 0, p.tile, DEALT_ROWS);
         int item = slice_begin(n_items, p.from), end = slice_begin(n_items, p.to);
@@ -224,23 +230,6 @@ DEVICE void dealt_multiply(const struct dealt_rings *r, struct dealt_consumer *c
         s->total[i] = fma32(scale[i / 2 % 2], s->part[i], s->total[i]);
 }
 
-/* Adds the slices of a piece to sum. */
-DEVICE void dealt_slices(const struct linear_args *a, const struct dealt_rings *r,
-                         struct dealt_consumer *c, struct dealt_item *h, struct dealt_sums *s,
-                         const struct dealt_piece *p)
-{
-    s->pending = 0;
-    UNROLL for (int i = 0; i < DEALT_ROWS / 2; i++) s->total[i] = 0;
-    NO_UNROLL for (int slice = p->from; slice < p->to; slice++) {
-        int n_items = a->n_chunks / ITEM_CHUNKS,
-            n = slice_begin(n_items, slice + 1) - slice_begin(n_items, slice);
-        if (!n) continue;
-        s->pending = slice > p->from;
-        NO_UNROLL for (; n; n--) dealt_multiply(r, c, h, s);
-    }
-    UNROLL for (int i = 0; i < DEALT_ROWS / 2; i++) s->sum[i] += s->total[i];
-}
-
 /* Where a thread leaves the sums of a tile's first slices for the next block; there is a flag for
  * each warp, which is 0 outside of launches. */
 DEVICE f32x4 *dealt_head(const struct linear_args *a, int block)
@@ -263,7 +252,7 @@ DEVICE void dealt_give(const struct linear_args *a, const float *total)
     if (thread() % WARP == 0) flag_give(dealt_flag(a, block_x()));
 }
 
-/* Adds what the block before has left. */
+/* sum = what the block before has left + sum. */
 DEVICE void dealt_take(const struct linear_args *a, float *sum)
 {
     const f32x4 *from = dealt_head(a, block_x() - 1);
@@ -271,10 +260,31 @@ DEVICE void dealt_take(const struct linear_args *a, float *sum)
     UNROLL for (int j = 0; j < DEALT_ROWS / 8; j++)
     {
         f32x4 v = load_fresh_4(from + j * DEALT_CONSUMERS);
-        UNROLL for (int i = 0; i < 4; i++) sum[4 * j + i] = v[i];
+        UNROLL for (int i = 0; i < 4; i++) sum[4 * j + i] = v[i] + sum[4 * j + i];
     }
     warp_barrier();
     if (thread() % WARP == 0) *dealt_flag(a, block_x() - 1) = 0;
+}
+
+/* Adds the slices of a piece to sum, behind those of the block before. shared: that sum is awaited
+ * after one or two slices, which have registers each: the blocks of a tile compute side by side. */
+DEVICE void dealt_slices(const struct linear_args *a, const struct dealt_rings *r,
+                         struct dealt_consumer *c, struct dealt_item *h, struct dealt_sums *s,
+                         const struct dealt_piece *p, const int shared)
+{
+    int late = shared && p->to - p->from <= 2;
+    s->pending = 0;
+    UNROLL for (int i = 0; i < DEALT_ROWS / 2; i++) s->total[i] = s->sum[i] = 0;
+    if (p->from && !late) dealt_take(a, s->sum);
+    NO_UNROLL for (int slice = p->from; slice < p->to; slice++) {
+        int n_items = a->n_chunks / ITEM_CHUNKS,
+            n = slice_begin(n_items, slice + 1) - slice_begin(n_items, slice);
+        if (!n) continue;
+        s->pending = slice > p->from;
+        NO_UNROLL for (; n; n--) dealt_multiply(r, c, h, s);
+    }
+    if (p->from && late) dealt_take(a, s->sum);
+    UNROLL for (int i = 0; i < DEALT_ROWS / 2; i++) s->sum[i] += s->total[i];
 }
 
 DEVICE struct dealt_consumer dealt_consumer_of(const struct dealt_rings *r, int n_all)
@@ -290,19 +300,18 @@ DEVICE struct dealt_consumer dealt_consumer_of(const struct dealt_rings *r, int 
 }
 
 /* A consumer warpgroup. */
-DEVICE void dealt_consume(const struct linear_args *a, const struct dealt_rings *r)
+DEVICE void dealt_consume(const struct linear_args *a, const struct dealt_rings *r,
+                          const int shared)
 {
     const struct dealt_units all = dealt_units_stored(r);
     struct dealt_consumer c = dealt_consumer_of(r, dealt_items(&all, a->n_chunks / ITEM_CHUNKS));
     struct dealt_item h;
-    dealt_prefetch(r, &c, &h);
+    if (c.n_all) dealt_prefetch(r, &c, &h);
     NO_UNROLL for (int i = 0; c.n < c.n_all; i++) {
         struct dealt_units u = dealt_units_stored(r);
         struct dealt_piece p = dealt_piece_of(&u, i);
         struct dealt_sums s;
-        UNROLL for (int j = 0; j < DEALT_ROWS / 2; j++) s.sum[j] = 0;
-        if (p.from) dealt_take(a, s.sum);
-        dealt_slices(a, r, &c, &h, &s, &p);
+        dealt_slices(a, r, &c, &h, &s, &p, shared);
         u = dealt_units_stored(r);
         p = dealt_piece_of(&u, i);
         if (p.to < DECODE_SLICES) {
@@ -332,12 +341,13 @@ DEVICE void dealt_begin(const struct dealt_rings *r)
 }
 
 DEVICE void q4_wgmma_dealt(const struct linear_args *early, u32 *lds, const int x_items,
-                           const int stages)
+                           const int stages, const int shared)
 {
     const struct dealt_rings r = dealt_rings_of(lds, x_items, stages);
     if (thread() == 0) {
         dealt_begin(&r);
-        *(struct dealt_units *)(lds + (r.units - r.x) / 4) = dealt_units_of(early);
+        *(struct dealt_units *)(lds + (r.units - r.x) / 4) =
+            dealt_units_of(early, shared);
     }
     barrier();
     if (thread() >= DEALT_CONSUMERS) {
@@ -347,12 +357,12 @@ DEVICE void q4_wgmma_dealt(const struct linear_args *early, u32 *lds, const int 
     } else {
         wait_for_producer();
         REGISTERS_MORE(232);
-        dealt_consume(early, &r);
+        dealt_consume(early, &r, shared);
     }
 }
 
-#define Q4_WGMMA_DEALT(name, images, x_items, stages, percent)                                     \
+#define Q4_WGMMA_DEALT(name, images, x_items, stages, percent, sharers)                            \
     ON_##images(KERNEL(name, struct linear_args) {                                                 \
-        q4_wgmma_dealt(EARLY_ARGS, dynamic_lds, x_items, stages);                                  \
+        q4_wgmma_dealt(EARLY_ARGS, dynamic_lds, x_items, stages, (sharers) > 1);                   \
     })
 #include "backend-hip/kernels/hopper/list.h"

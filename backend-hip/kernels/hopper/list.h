@@ -48,15 +48,17 @@ Q4_WGMMA(q4_wgmma_wide_32, SM90, PHASE_DECODE, 32, 3, 9, PLAIN_LINEAR, 0)
 Q4_WGMMA(q4_wgmma_wide_64, SM90, PHASE_DECODE, 64, 3, 7, PLAIN_LINEAR, 0)
 
 /* 4-bit linears of many decode rows, whose tiles are dealt to blocks by eighths
- * (linear_dealt_wgmma.hip). x_items, stages: items of the rings of inputs and of codes */
+ * (linear_dealt_wgmma.hip). x_items, stages: items of the rings of inputs and of codes; sharers:
+ * blocks of a tile */
 #ifndef Q4_WGMMA_DEALT
-#define Q4_WGMMA_DEALT(name, images, x_items, stages, percent)                                     \
+#define Q4_WGMMA_DEALT(name, images, x_items, stages, percent, sharers)                            \
     LINEAR(name, images, FOR_LINEAR, DEALT_CONSUMERS + WGMMA_PRODUCERS, 1,                         \
            DEALT_SHARED(x_items, stages), .phase = PHASE_DECODE, .format = FORMAT_Q4_F16,          \
            .rows = DEALT_ROWS, .outputs = DEALT_OUTPUTS, .persistent = 1, .tile = DEALT_ROWS,      \
-           .linears = PLAIN_LINEAR, .slower = percent, .dealt = 1)
+           .linears = PLAIN_LINEAR, .slower = percent, .dealt = sharers)
 #endif
-Q4_WGMMA_DEALT(q4_wgmma_wide_128, SM90, 6, 4, 6)
+Q4_WGMMA_DEALT(q4_wgmma_wide_128, SM90, 6, 4, 6, 1)
+Q4_WGMMA_DEALT(q4_wgmma_shared_128, SM90, 6, 4, 6, 4)
 
 /* Dense linears of prompt rows with fp16 activations (linear_plain_wgmma.hip). groups: consumer
  * warpgroups of 64 outputs each. plain_few is for few rows: routers, and heads of last rows */
