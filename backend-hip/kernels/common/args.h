@@ -396,8 +396,7 @@ enum {
     EXCHANGE_FLOATS = 16384, /* of a message, at most */
     EXCHANGE_MARKED = 2048,  /* of a marked one */
     EXCHANGE_FLAG = 8,       /* words from one number to the next */
-    EXCHANGE_OF_BLOCK = 256, /* floats of a slice, unless all blocks have more */
-    EXCHANGE_AT_ONCE = 4     /* loads of a thread in flight */
+    EXCHANGE_OF_BLOCK = 256  /* floats of a slice, unless all blocks have more */
 };
 #define EXCHANGE_FLAGS (4ull * EXCHANGE_DEVICES * EXCHANGE_BLOCKS * EXCHANGE_FLAG)
 #define EXCHANGE_RINGS(devices)                                                                    \

@@ -364,7 +364,8 @@ ATTEND_INT8(attend_split_int4, attend_splits_int8, 1)
         const struct attend_kernel_args *a = ARGS;                                                 \
         struct int8_block b = int8_block_of(a, q, (float *)p, scratch, (float *)sums, pages);      \
         b.plain = plain;                                                                           \
-        b.d16 = in_vector(b.d16), b.quads = in_vector(b.quads), b.slices = in_vector(b.slices);    \
+        if (int4) b.d16 = in_vector(b.d16), b.quads = in_vector(b.quads);                          \
+        if (int4) b.slices = in_vector(b.slices);                                                  \
         function(a, &b, int4);                                                                     \
     }
 ATTEND_BIASED(attend_biased_int8, attend_rows_int8, 0)

@@ -141,7 +141,8 @@ DEVICE void exact_value_sums(const struct exact_int8 *l, const struct int8_block
 /* exact_attend_chunk() over int8 and int4. */
 DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct exact_int8 *l,
                              struct int8_block *b, int row, int head, int pos, int first, int c0,
-                             float acc[EXACT_DIMS], float *largest, float *sum, const int int4)
+                             float acc[EXACT_DIMS], float *largest, float *sum, const int int4,
+                             const int biased)
 {
     int hd = a->head_dim, t = thread(), kv_head = head / (a->n_heads / a->n_kv_heads),
         from = first > c0 ? first - c0 : 0, to = pos - c0 < KV_SPLIT - 1 ? pos - c0 : KV_SPLIT - 1,
@@ -169,7 +170,7 @@ DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct ex
             s = a->digits == 2 ? exact_key_sum(l->q, key, b->d16, 2)
                                : exact_key_sum(l->q, key, b->d16, 1);
         score = (float)s * (l->query * of_key);
-        if (b->plain) score += bias_term(a, b, kv_head, c0, t);
+        if (biased) score += bias_term(a, b, kv_head, c0, t);
         score *= a->scale;
         if (a->softcap > 0) score = a->softcap * exact_tanh(score / a->softcap);
     }
@@ -199,16 +200,16 @@ DEVICE void exact_chunk_int8(const struct attend_kernel_args *a, const struct ex
 
 /* Block (row, head) */
 DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
-                                    struct int8_block *b, const int int4)
+                                    struct int8_block *b, const int int4, const int biased)
 {
     int row = block_x(), head = block_y(), pos = a->pos[row], first = first_seen(pos, a->window);
     u64 offset = ((u64)row * (u64)a->n_heads + (u64)head) * (u64)a->head_dim;
     struct exact_run r = exact_begin_run();
     exact_query_int8(a, l, b->scratch, offset);
-    plain_query(a, b, offset);
+    if (biased) plain_query(a, b, offset);
     for (int c0 = first / KV_SPLIT * KV_SPLIT; c0 <= pos; c0 += KV_SPLIT) {
         float acc[EXACT_DIMS], max, sum;
-        exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
+        exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4, biased);
         exact_merge(&r, acc, max, sum);
     }
     exact_end_run(&r, a->sinks, head, a->head_dim, a->out + offset);
@@ -217,7 +218,7 @@ DEVICE void exact_rows_of_head_int8(const struct attend_kernel_args *a, struct e
 /* Block (row, head, chunk): the chunk alone, for exact_combine, or for attend_combine with fp16
  * activations. */
 DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_int8 *l,
-                             struct int8_block *b, const int int4)
+                             struct int8_block *b, const int int4, const int biased)
 {
     const struct row_split work = row_split_of(a, block_x(), block_z());
     int row = work.row, head = block_y(), hd = a->head_dim, c0 = work.split * KV_SPLIT,
@@ -226,8 +227,8 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
     float acc[EXACT_DIMS], max, sum;
     if (c0 > pos || c0 + KV_SPLIT <= first) return;
     exact_query_int8(a, l, b->scratch, count * (u64)hd);
-    plain_query(a, b, count * (u64)hd);
-    exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4);
+    if (biased) plain_query(a, b, count * (u64)hd);
+    exact_chunk_int8(a, l, b, row, head, pos, first, c0, acc, &max, &sum, int4, biased);
     float *part = a->parts + (count * (u64)a->n_splits + (u64)work.split) * (u64)part_floats(hd);
     UNROLL for (int j = 0; j < EXACT_DIMS; j++) if (thread() + j * THREADS < hd)
         part[thread() + j * THREADS] = acc[j];
@@ -249,9 +250,9 @@ DEVICE void exact_split_int8(const struct attend_kernel_args *a, struct exact_in
         const struct attend_kernel_args *a = ARGS;                                                 \
         struct exact_int8 l = {(u8 *)q, (u8 *)w, sums, 0};                                         \
         struct int8_block b = int8_block_of(a, (float *)0, p, scratch, (float *)0, pages);         \
-        if (!(apart)) function(a, &l, &b, a->open.own != 0);                                       \
-        else if (a->open.own) function(a, &l, &b, 1);                                              \
-        else function(a, &l, &b, 0);                                                               \
+        if (!(apart)) function(a, &l, &b, a->open.own != 0, 0);                                       \
+        else if (a->open.own) function(a, &l, &b, 1, 0);                                            \
+        else function(a, &l, &b, 0, 0);                                                             \
     }
 EXACT_INT8(exact_attend_int8, exact_rows_of_head_int8, 0)
 EXACT_INT8(exact_attend_split_int8, exact_split_int8, THIS_IMAGE & IMAGES_GFX906) /* its size */
@@ -272,7 +273,7 @@ EXACT_INT8(exact_attend_split_int8, exact_split_int8, THIS_IMAGE & IMAGES_GFX906
         struct exact_int8 l = {(u8 *)q, (u8 *)w, sums, 0};                                         \
         struct int8_block b = int8_block_of(a, (float *)0, p, scratch, (float *)0, pages);         \
         b.plain = plain;                                                                           \
-        function(a, &l, &b, a->open.own != 0);                                                     \
+        function(a, &l, &b, a->open.own != 0, 1);                                                   \
     }
 EXACT_BIASED(exact_attend_biased, exact_rows_of_head_int8)
 EXACT_BIASED(exact_split_biased, exact_split_int8)

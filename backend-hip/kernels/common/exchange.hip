@@ -4,6 +4,9 @@
  * block of its device, so they need not all run at once. Two devices compute their exchanges in the
  * same order. */
 
+/* Loads of a thread in flight; gfx942's scalar registers hold no more than two. */
+enum { EXCHANGE_AT_ONCE = HAS_MMA ? 4 : 2 };
+
 /* What thread q of a block knows of device q. */
 struct exchange_peer {
     u32 *arrived, *taken;             /* written by device q */
