@@ -329,16 +329,20 @@ static __attribute__((noinline)) void attend_add_biases(struct attend_state *a)
     const float *turn = t->turns + (size_t)(a->c0 / ATTEND_CHUNK) * (size_t)t->head_dim;
     _Static_assert((int)ATTEND_CHUNK == (int)KEY_BIAS_CHUNK, "positions of a table");
     for (int i = 0; i < a->n; i++) {
-        const float *q = a->plain + i * t->head_dim, *row = t->bias;
-        float sum[ATTEND_CHUNK] = {0}, *p = a->scores + (size_t)i * ATTEND_CHUNK;
-        for (int k = 0; k < t->bias_pairs; k++, row += KEY_BIAS_ROW) {
-            const int d = (int)row[2 * KEY_BIAS_CHUNK];
-            const float c = turn[2 * d], s = turn[2 * d + 1], x = q[d] * c + q[d + half] * s,
-                        y = q[d + half] * c - q[d] * s;
-            for (int j = from; j < to; j++)
-                sum[j] = fmaf(y, row[KEY_BIAS_CHUNK + j], fmaf(x, row[j], sum[j]));
+        const float *q = a->plain + i * t->head_dim;
+        float *p = a->scores + (size_t)i * ATTEND_CHUNK;
+        for (int j = from; j < to; j += KV_PAGE) { /* whose sums have registers */
+            const float *row = t->bias;
+            float sum[KV_PAGE] = {0};
+            for (int k = 0; k < t->bias_pairs; k++, row += KEY_BIAS_ROW) {
+                const int d = (int)row[2 * KEY_BIAS_CHUNK];
+                const float c = turn[2 * d], s = turn[2 * d + 1], x = q[d] * c + q[d + half] * s,
+                            y = q[d + half] * c - q[d] * s;
+                for (int e = 0; e < KV_PAGE; e++)
+                    sum[e] = fmaf(y, row[KEY_BIAS_CHUNK + j + e], fmaf(x, row[j + e], sum[e]));
+            }
+            for (int e = 0; e < KV_PAGE; e++) p[j + e] += sum[e];
         }
-        for (int j = from; j < to; j++) p[j] += sum[j];
     }
 }
 

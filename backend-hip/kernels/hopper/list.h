@@ -58,7 +58,7 @@ Q4_WGMMA(q4_wgmma_wide_64, SM90, PHASE_DECODE, 64, 3, 7, PLAIN_LINEAR, 0)
            .linears = PLAIN_LINEAR, .slower = percent, .dealt = sharers)
 #endif
 Q4_WGMMA_DEALT(q4_wgmma_wide_128, SM90, 6, 4, 6, 1)
-Q4_WGMMA_DEALT(q4_wgmma_shared_128, SM90, 6, 4, 6, 4)
+Q4_WGMMA_DEALT(q4_wgmma_wide_shared, SM90, 6, 4, 6, 4)
 
 /* Dense linears of prompt rows with fp16 activations (linear_plain_wgmma.hip). groups: consumer
  * warpgroups of 64 outputs each. plain_few is for few rows: routers, and heads of last rows */
