@@ -122,5 +122,5 @@ int hip_find_variant(const char *name, int images, int *k, struct err *e)
             return 0;
         }
     CHECK(hip_variant_names(images, names, sizeof names) < sizeof names);
-    return err_set(e, "--variant %.16s: unknown, not %s", name, names);
+    return err_set(e, "--variant %.16s: is not %s", name, names);
 }
