@@ -512,7 +512,7 @@ static void feed_forward(struct builder *b, const struct arch_decoder *d)
     else arch_mlp(b, ffn, d->activation, in, out);
 }
 
-static void draft_layer(struct builder *b, struct arch_stream *s, int sparse, void *arg)
+void arch_draft_layer(struct builder *b, struct arch_stream *s, int sparse, void *arg)
 {
     struct arch_decoder *d = arg;
     arch_stream_norm(b, s, "layers.%d.input_layernorm");
@@ -548,5 +548,5 @@ void arch_decode(struct builder *b, struct arch_decoder *d)
     }
     arch_stream_end(b, s);
     d->attention.window = 0;
-    arch_draft(b, s, draft_layer, d);
+    arch_draft(b, s, arch_draft_layer, d);
 }

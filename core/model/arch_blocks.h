@@ -127,6 +127,8 @@ struct arch_rope arch_no_rope_if_used(struct builder *b, struct arch_rope otherw
 void arch_decoder_no_rope(struct builder *b, struct arch_decoder *d);
 /* HEAD_NORM_ROTATED for every layer. */
 void arch_norm_rotated(struct builder *b, struct arch_decoder *d);
+/* arch_draft()'s layer of attention or `attend`, and experts or an MLP. arg: struct arch_decoder */
+void arch_draft_layer(struct builder *b, struct arch_stream *s, int sparse, void *arg);
 /* Embedding, layers, tail. */
 void arch_decode(struct builder *b, struct arch_decoder *d);
 

@@ -4,23 +4,6 @@
 #include "core/model/arch_draft.h"
 #include "core/model/arch_states.h"
 
-struct blocks {
-    struct arch_attention attention;
-    struct arch_moe moe;
-};
-
-static void draft_layer(struct builder *b, struct arch_stream *s, int sparse, void *arg)
-{
-    struct blocks *n = arg;
-    arch_stream_norm(b, s, "layers.%d.input_layernorm");
-    arch_attend_block(b, &n->attention, s->h, s->delta);
-    arch_stream_delta(s);
-    arch_stream_norm(b, s, "layers.%d.post_attention_layernorm");
-    if (sparse) arch_moe_block(b, &n->moe, s->h, s->delta);
-    else arch_mlp(b, b->config->ffn, ACTIVATION_SILU, s->h, s->delta);
-    arch_stream_delta(s);
-}
-
 static void build(struct builder *b)
 {
     const struct model_config *g = b->config;
@@ -46,7 +29,8 @@ static void build(struct builder *b)
         arch_stream_delta(&s);
     }
     arch_stream_end(b, &s);
-    arch_draft(b, &s, draft_layer, &(struct blocks){a, m});
+    struct arch_decoder draft = {.attention = a, .moe = &m, .activation = ACTIVATION_SILU};
+    arch_draft(b, &s, arch_draft_layer, &draft);
 }
 
 static const char *const names[] = {"qwen3_next", NULL};

@@ -184,8 +184,8 @@ static void choose_likely(struct sched *s)
 
 void sched_draft(struct sched *s)
 {
-    s->n_drafting = sched_n_decoding(s);
     if (!s->drafter.propose && !s->mtp) return;
+    s->n_drafting = sched_n_decoding(s);
     if (ask_all(s) && !s->options.draft_always) choose_likely(s);
 }
 

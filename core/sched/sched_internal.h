@@ -192,6 +192,13 @@ struct sched {
     struct sched_stats stats;
 };
 
+/* The token at a position; below 0: chosen on the device, and not known yet. */
+static inline int32_t seq_token(const struct seq *q, int pos)
+{
+    const struct request *r = q->job->request;
+    return pos < r->n_prompt ? r->prompt[pos] : q->generated[pos - r->n_prompt];
+}
+
 static inline int seq_n_tokens(const struct seq *q)
 {
     return q->job->request->n_prompt + q->n_generated;

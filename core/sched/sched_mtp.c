@@ -109,12 +109,6 @@ static void choose_depth(struct sched *s)
 
 /* ---- the first drafting step */
 
-static int32_t token_at(const struct seq *q, int i)
-{
-    const struct request *r = q->job->request;
-    return i < r->n_prompt ? r->prompt[i] : q->generated[i - r->n_prompt];
-}
-
 /* Rows of the last step that are still the sequence's. */
 static int is_live(const struct sched *s, int i)
 {
@@ -177,7 +171,7 @@ static int next_tokens(struct sched *s, struct batch *b)
         any |= live && goes_on(s, q);
         for (int r = b->seq_start[i]; r < b->seq_start[i + 1]; r++) {
             int at = b->pos[r] + 1;
-            int32_t id = live && at < seq_n_tokens(q) ? token_at(q, at) : 0;
+            int32_t id = live && at < seq_n_tokens(q) ? seq_token(q, at) : 0;
             b->token[r] = id < 0 ? 0 : id;
         }
     }

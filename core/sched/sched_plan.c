@@ -159,9 +159,7 @@ static const int32_t *page_tokens(const struct seq *q, int page, int32_t *text)
     const struct request *r = q->job->request;
     int from = page * KV_PAGE;
     if (from + KV_PAGE <= r->n_prompt) return r->prompt + from;
-    for (int i = 0; i < KV_PAGE; i++)
-        text[i] = from + i < r->n_prompt ? r->prompt[from + i]
-                                         : q->generated[from + i - r->n_prompt];
+    for (int i = 0; i < KV_PAGE; i++) text[i] = seq_token(q, from + i);
     return text;
 }
 
@@ -340,7 +338,7 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
     add_seq(s, b, q);
     for (int i = 0; i < q->n_rows; i++) {
         int row = b->n_rows++, pos = q->n_computed + i;
-        b->token[row] = pos < r->n_prompt ? r->prompt[pos] : q->generated[pos - r->n_prompt];
+        b->token[row] = seq_token(q, pos);
         b->pos[row] = pos;
         b->seq[row] = b->n_seqs;
         b->slot[row] = q->page[pos / KV_PAGE] * KV_PAGE + pos % KV_PAGE;

@@ -17,15 +17,20 @@
 #include <time.h>
 
 const struct operation ops[] = {
-    {"linear", check_linear},    {"f16", check_linear_f16},   {"i16", check_linear_i16},
-    {"int8", check_linear_int8}, {"int4", check_linear_int4}, {"paper", check_paper},
-    {"outlier", check_outlier},  {"embed", check_embed},      {"norm", check_norm},
-    {"add", check_add},          {"rope", check_rope},        {"attend", check_attend},
-    {"latent", check_latent},    {"glu", check_glu},          {"softcap", check_softcap},
-    {"conv", check_conv},        {"delta", check_delta},      {"mamba", check_mamba},
-    {"gather", check_gather},    {"route", check_route},      {"experts", check_experts},
-    {"mix", check_mix},          {"argmax", check_argmax},    {"top", check_top},
-    {"sample", check_sample},    {"fuse", check_fuse},        {NULL, NULL},
+    {"linear", check_linear},    {"f16", check_linear_f16},
+    {"i16", check_linear_i16},   {"int8", check_linear_int8},
+    {"int4", check_linear_int4}, {"paper", check_paper},
+    {"outlier", check_outlier},  {"embed", check_embed},
+    {"norm", check_norm},        {"add", check_add},
+    {"rope", check_rope},        {"attend", check_attend},
+    {"latent", check_latent},    {"glu", check_glu},
+    {"softcap", check_softcap},  {"conv", check_conv},
+    {"delta", check_delta},      {"mamba", check_mamba},
+    {"gather", check_gather},    {"route", check_route},
+    {"experts", check_experts},  {"mix", check_mix},
+    {"argmax", check_argmax},    {"top", check_top},
+    {"sample", check_sample},    {"fuse", check_fuse},
+    {"many", check_linear_many}, {NULL, NULL},
 };
 
 static int has_act(const struct backend_entry *b, enum act act)
@@ -62,6 +67,7 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "int8")) return has_act(b, ACT_INT8);
     if (!strcmp(op, "int4")) return has_act(b, ACT_INT4);
     if (!strcmp(op, "f16")) return has_act(b, ACT_F16);
+    if (!strcmp(op, "many")) return has_act(b, ACT_F16) && strcmp(b->ops->name, "cpu");
     if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
     if (!strcmp(op, "paper")) return b->paper;
     if (!strcmp(op, "route")) return b->ops->kinds >> OP_ROUTE & 1;
@@ -77,9 +83,10 @@ int has(const struct variant *v, const char *op)
 
 int in_this_arithmetic(const char *op)
 {
-    return gpu.act == ACT_F32 || !listed(gpu.act == ACT_INT4 ? "f16,i16,int8,paper,outlier"
-                                                             : "f16,i16,int8,int4,paper,outlier",
-                                         op);
+    return gpu.act == ACT_F32 ||
+           !listed(gpu.act == ACT_INT4 ? "f16,many,i16,int8,paper,outlier"
+                                       : "f16,many,i16,int8,int4,paper,outlier",
+                   op);
 }
 
 int listed(const char *list, const char *name)

@@ -672,13 +672,12 @@ static void test_refusals(void **state)
     }
 }
 
-/* A list of layers is a list of all of them, or is left out; nothing else stands for its default.
- */
+/* A list of layers names all of them, or is left out; nothing else stands for its default. */
 static void test_lists_of_layers(void **state)
 {
     static const struct {
         const char *class, *key, *value, *says; /* NULL: it is read */
-    } lists[] = {
+    } t[] = {
         {"Llama4ForCausalLM", "no_rope_layers", "[]", NULL},
         {"Llama4ForCausalLM", "no_rope_layers", "null", NULL},
         {"Llama4ForCausalLM", "no_rope_layers", "[1, 1, 1, 0]", NULL},
@@ -694,15 +693,14 @@ static void test_lists_of_layers(void **state)
          "differs from layer to layer"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
         struct hf_config c;
         struct err e = {0};
-        char extra[300];
-        snprintf(extra, sizeof extra, ", \"num_hidden_layers\": 4, \"%s\": %s", lists[i].key,
-                 lists[i].value);
-        int rc = read_class(&c, lists[i].class, extra, &e);
-        if (lists[i].says ? !rc || !strstr(e.msg, lists[i].says) : rc)
-            fail_msg("%s %s: %s", lists[i].key, lists[i].value, rc ? e.msg : "is read");
+        char s[300];
+        snprintf(s, sizeof s, ", \"num_hidden_layers\": 4, \"%s\": %s", t[i].key, t[i].value);
+        int rc = read_class(&c, t[i].class, s, &e);
+        if (t[i].says ? !rc || !strstr(e.msg, t[i].says) : rc)
+            fail_msg("%s %s: %s", t[i].key, t[i].value, rc ? e.msg : "is read");
         hfc_free(&c);
     }
 }

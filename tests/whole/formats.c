@@ -109,14 +109,6 @@ static void refused(const char *says)
 /* ---- the formats */
 
 #define GPTQ "\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32"
-#define WEIGHTS(bits, group, strategy, sym)                                                        \
-    "\"weights\":{\"num_bits\":" bits ",\"group_size\":" group ",\"strategy\":\"" strategy         \
-    "\",\"symmetric\":" sym ",\"type\":\"int\"}"
-#define CT_GROUPS(groups)                                                                          \
-    "\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\",\"ignore\":"            \
-    "[\"lm_head\"],\"config_groups\":{" groups "}"
-#define CT(bits, group, strategy, sym)                                                             \
-    CT_GROUPS("\"group_0\":{\"targets\":[\"Linear\"]," WEIGHTS(bits, group, strategy, sym) "}")
 
 static void gptq_experts(void)
 {
@@ -229,13 +221,6 @@ static void compressed_tensors(void)
     same("compressed-tensors: weight_g_idx of -1 says nothing");
 }
 
-#define TOKENS                                                                                     \
-    "\"input_activations\":{\"num_bits\":8,\"type\":\"int\",\"strategy\":\"token\","               \
-    "\"symmetric\":true,\"dynamic\":true}"
-#define INTS(format, inputs, weights)                                                              \
-    "\"quant_method\":\"compressed-tensors\",\"format\":\"" format                                 \
-    "\",\"ignore\":[\"lm_head\"],\"config_groups\":{\"a\":{\"targets\":[\"Linear\"]," inputs       \
-    "," weights "}}"
 #define W8 WEIGHTS("8", "null", "channel", "true")
 
 /* The signed bytes of W8A8 and W4A8, whose inputs have a scale for each token. */

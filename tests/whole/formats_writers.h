@@ -309,4 +309,21 @@ static void make_model(put_fn *fn, const struct how *how, const struct how *odd,
         }
 }
 
+/* Settings of compressed-tensors. */
+#define WEIGHTS(bits, group, strategy, sym)                                                        \
+    "\"weights\":{\"num_bits\":" bits ",\"group_size\":" group ",\"strategy\":\"" strategy         \
+    "\",\"symmetric\":" sym ",\"type\":\"int\"}"
+#define CT_GROUPS(groups)                                                                          \
+    "\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\",\"ignore\":"            \
+    "[\"lm_head\"],\"config_groups\":{" groups "}"
+#define CT(bits, group, strategy, sym)                                                             \
+    CT_GROUPS("\"group_0\":{\"targets\":[\"Linear\"]," WEIGHTS(bits, group, strategy, sym) "}")
+#define TOKENS                                                                                     \
+    "\"input_activations\":{\"num_bits\":8,\"type\":\"int\",\"strategy\":\"token\","               \
+    "\"symmetric\":true,\"dynamic\":true}"
+#define INTS(format, inputs, weights)                                                              \
+    "\"quant_method\":\"compressed-tensors\",\"format\":\"" format                                 \
+    "\",\"ignore\":[\"lm_head\"],\"config_groups\":{\"a\":{\"targets\":[\"Linear\"]," inputs       \
+    "," weights "}}"
+
 #endif
