@@ -65,21 +65,33 @@ static int class_of(int matched)
     return matched <= 3 ? 0 : matched <= 5 ? 1 : matched <= 8 ? 2 : matched <= 15 ? 3 : 4;
 }
 
-/* And nothing but tokens, and states that are put right, is kept from row to row. */
+/* Rows that the next step has without drafts: the last token's, and those of tokens before it that
+ * a grammar forced. A sequence with states has one. */
+static int has_few_rows(const struct sched *s, const struct seq *q)
+{
+    const int n = seq_n_tokens(q) - q->n_computed;
+    if (q->n_computed < q->job->request->n_prompt) return 0;
+    return n == 1 || (q->cursor && !s->states.n_slots && n <= KV_PAGE);
+}
+
+/* And nothing but tokens, a place in a grammar, and states that are put right, is kept from row to
+ * row. */
 int seq_may_draft(const struct sched *s, const struct seq *q)
 {
     const struct request *r = q->job->request;
-    return q->state == SEQ_RUNNING && !q->cursor && !r->sampling.mirostat &&
-           (!s->states.n_slots || s->batch.n_drafts) && q->n_generated > 0 &&
-           q->n_computed == seq_n_tokens(q) - 1 && q->generated[q->n_generated - 1] >= 0 &&
-           q->n_generated < seq_limit(s, r);
+    if (q->cursor &&
+        (q->closed || q->wrong.msg[0] || q->n_known != q->n_generated || q->masked != q->n_known))
+        return 0;
+    return q->state == SEQ_RUNNING && !r->sampling.mirostat &&
+           (!s->states.n_slots || s->batch.n_drafts) && q->n_generated > 0 && has_few_rows(s, q) &&
+           q->generated[q->n_generated - 1] >= 0 && q->n_generated < seq_limit(s, r);
 }
 
 /* Most tokens that a draft may have: the token behind it is chosen, too. A page that is packed when
  * it is full is not filled by a draft. */
 static int most_of(const struct sched *s, const struct seq *q)
 {
-    int most = seq_limit(s, q->job->request) - q->n_generated - 1, pos = q->n_computed + 1, n = 0;
+    int most = seq_limit(s, q->job->request) - q->n_generated - 1, pos = seq_n_tokens(q), n = 0;
     if (most > s->options.draft_most) most = s->options.draft_most;
     if (s->states.n_slots && most > STATE_DRAFTS) most = STATE_DRAFTS;
     if (!kv_has_open(s->forward->options.kv)) return most;
@@ -186,7 +198,9 @@ void sched_draft(struct sched *s)
 {
     if (!s->drafter.propose && !s->mtp) return;
     s->n_drafting = sched_n_decoding(s);
-    if (ask_all(s) && !s->options.draft_always) choose_likely(s);
+    if (!ask_all(s)) return;
+    if (!s->options.draft_always) choose_likely(s);
+    if (s->draft_masks) sched_cut_drafts(s);
 }
 
 /* ---- what became of them */
@@ -194,7 +208,9 @@ void sched_draft(struct sched *s)
 int seq_accept(struct sched *s, struct seq *q, const struct sched_row *row)
 {
     const int32_t guess = q->generated[row_n_generated(row)];
-    if (row->behind_draft && (q->n_drafted < 0 || q->state != SEQ_RUNNING))
+    if (q->cursor && row_n_generated(row) < q->n_known)
+        return 1; /* a grammar has forced its token */
+    if (row->behind_draft && (q->n_drafted < 0 || q->closed || q->state != SEQ_RUNNING))
         return 0; /* a token before it was another one, or the last */
     if (row->behind_draft) {
         q->n_generated++;

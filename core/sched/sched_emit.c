@@ -48,7 +48,18 @@ static int emit_token(struct sched *s, struct seq *q, const struct token_info *t
     return 0;
 }
 
-/* Emits the token that a row chose, and those that are known behind it and have no rows. */
+/* Emits tokens that are known and need no rows. */
+static int emit_known(struct sched *s, struct seq *q, struct err *e)
+{
+    while (!is_over(q) && !request_shows_all(q->job->request) && q->n_emitted < q->n_known) {
+        const struct token_info t = {.id = q->generated[q->n_emitted], .logprob = NAN};
+        int last = q->closed && q->n_emitted + 1 == q->n_known;
+        if (emit_token(s, q, &t, last && q->why == FINISH_STOP, e)) return -1;
+    }
+    return 0;
+}
+
+/* Emits the token that a row chose, and those that are known behind it. */
 static int emit_row(struct sched *s, const struct sched_row *row, const float *logits,
                     struct err *e)
 {
@@ -59,12 +70,7 @@ static int emit_row(struct sched *s, const struct sched_row *row, const float *l
         if (r->sink->token_logits && r->sink->token_logits(r->arg, q->choice, logits, e)) return -1;
         if (emit_token(s, q, &row->token, row->ends, e)) return -1;
     }
-    while (!is_over(q) && !request_shows_all(q->job->request) && q->n_emitted < q->n_known) {
-        const struct token_info t = {.id = q->generated[q->n_emitted], .logprob = NAN};
-        int last = q->closed && q->n_emitted + 1 == q->n_known;
-        if (emit_token(s, q, &t, last && q->why == FINISH_STOP, e)) return -1;
-    }
-    return 0;
+    return emit_known(s, q, e);
 }
 
 /* Emits the results of a prompt row. */
@@ -107,6 +113,8 @@ static int emit_seq(struct sched *s, const struct flight *f, const struct flight
         if ((row->scores || row->shows) && emit_prompt_row(s, row, logits, e)) return -1;
         if (row->generates && !is_over(q) && emit_row(s, row, logits, e)) return -1;
     }
+    /* found after a preemption, while rows were computed again that choose nothing */
+    if (!is_over(q) && q->n_emitted && emit_known(s, q, e)) return -1;
     if (q->state == SEQ_DONE && !q->n_flights) q->state = SEQ_FREE;
     return q->state == SEQ_ENDING && !q->n_flights && !q->job->request->max_tokens
                ? finish_prompt_only(s, q->job, e)

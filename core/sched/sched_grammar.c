@@ -8,9 +8,9 @@ int queued_open(struct queued *q, struct request *r, struct err *e)
 {
     *q = (struct queued){.request = r};
     if (!r->grammar || r->max_tokens <= 0) return 0;
-    q->cursor = calloc((size_t)r->n_choices, sizeof *q->cursor);
+    q->cursor = calloc((size_t)r->n_choices + 1, sizeof *q->cursor);
     if (!q->cursor) return err_memory(e);
-    for (; q->n_cursors < r->n_choices; q->n_cursors++)
+    for (; q->n_cursors <= r->n_choices; q->n_cursors++) /* the last one reads drafts */
         if (grammar_cursor_open(&q->cursor[q->n_cursors], r->grammar, e)) {
             queued_close(q);
             return -1;
@@ -30,10 +30,6 @@ static void end_with(struct seq *q, enum finish why)
     q->closed = 1;
     q->why = why;
 }
-
-static void allow(struct seq *q, int32_t id) { q->mask[id / 32] |= 1u << id % 32; }
-
-int seq_allows(const struct seq *q, int32_t id) { return q->mask[id / 32] >> id % 32 & 1; }
 
 /* EOS is no part of a document and is not read. */
 static int is_eos(const struct sched *s, int32_t id)
@@ -70,20 +66,30 @@ static int is_forced(const struct sched *s, const struct seq *q, int32_t id)
     return q->n_known >= p->min_tokens || !(is_eos(s, id) || sched_is_end(s, q->job->request, id));
 }
 
-/* Makes the mask of the next token; 1: it is forced, *id. */
-static int look(struct sched *s, struct seq *q, int32_t *id)
+/* Makes the mask [n_mask] of what the cursor allows next, EOS included. *only: the one token of the
+ * grammar's that may come, -1: there are others, or the answer may end. -1: *wrong. */
+static int make_mask(const struct sched *s, const struct request *r, struct grammar_cursor *c,
+                     uint32_t *mask, int32_t *only, struct err *wrong)
 {
     const struct model_config *g = &s->forward->model->config;
     int n_allowed;
-    if (grammar_mask(q->cursor, q->mask, &n_allowed, id, &q->wrong)) return 0;
-    q->masked = q->n_known;
-    int may_end = grammar_may_end(q->cursor), takes_eos = !q->job->request->sampling.ignore_eos;
+    if (grammar_mask(c, mask, &n_allowed, only, wrong)) return -1;
+    int may_end = grammar_may_end(c), takes_eos = !r->sampling.ignore_eos;
     if (may_end && takes_eos)
-        for (int i = 0; i < g->n_eos; i++) allow(q, g->eos[i]);
+        for (int i = 0; i < g->n_eos; i++) mask[g->eos[i] / 32] |= 1u << g->eos[i] % 32;
     else if (!n_allowed)
-        err_set(&q->wrong, "no token of the vocabulary continues the answer%s",
-                may_end ? ", and ignore_eos forbids its end" : "");
-    return n_allowed == 1 && !may_end && is_forced(s, q, *id);
+        return err_set(wrong, "no token of the vocabulary continues the answer%s",
+                       may_end ? ", and ignore_eos forbids its end" : "");
+    if (n_allowed != 1 || may_end) *only = -1;
+    return 0;
+}
+
+/* Makes the mask of the next token; 1: it is forced, *id. */
+static int look(struct sched *s, struct seq *q, int32_t *id)
+{
+    int rc = make_mask(s, q->job->request, q->cursor, q->mask, id, &q->wrong);
+    q->masked = q->n_known;
+    return !rc && *id >= 0 && is_forced(s, q, *id);
 }
 
 void seq_look_ahead(struct sched *s, struct seq *q)
@@ -93,13 +99,40 @@ void seq_look_ahead(struct sched *s, struct seq *q)
         seq_know(s, q, id);
 }
 
-/* A grammar answers one question at a time, so that a task looks ahead for all of its sequences. */
+/* The tokens of its draft up to the first one that may not come, or that needs no row because the
+ * answer ends with it. The rows of the others have their masks then. */
+static void cut_draft(struct sched *s, struct seq *q)
+{
+    const struct request *r = q->job->request;
+    const int32_t *draft = q->generated + q->n_generated;
+    const uint32_t *mask = q->mask;
+    uint32_t *to = s->draft_masks + (size_t)q->draft_mask * (size_t)s->n_mask;
+    struct err wrong;
+    int n = 0;
+    grammar_cursor_copy(q->ahead, q->cursor);
+    for (; n < q->n_drafted; n++, mask = to, to += s->n_mask) {
+        int32_t only;
+        if (!mask_allows(mask, draft[n]) || is_eos(s, draft[n]) || sched_is_end(s, r, draft[n]))
+            break;
+        if (grammar_accept_token(q->ahead, draft[n], &wrong) <= 0 || grammar_must_end(q->ahead))
+            break;
+        if (make_mask(s, r, q->ahead, to, &only, &wrong)) break;
+    }
+    q->n_drafted = n;
+}
+
+/* A grammar answers one question at a time, so that a task has all of its sequences. */
+struct look {
+    struct sched *s;
+    void (*ask)(struct sched *s, struct seq *q);
+};
+
 static void look_task(void *arg, int task, int thread)
 {
-    struct sched *s = arg;
+    const struct look *l = arg;
     (void)thread;
-    for (int i = s->look_first[task]; i < s->look_first[task + 1]; i++)
-        seq_look_ahead(s, s->looking[i]);
+    for (int i = l->s->look_first[task]; i < l->s->look_first[task + 1]; i++)
+        l->ask(l->s, l->s->looking[i]);
 }
 
 /* Puts looking [n] in the order of their grammars; returns the number of these. */
@@ -120,6 +153,15 @@ static int by_grammar(struct sched *s, int n)
     return n_tasks;
 }
 
+/* Asks the grammars of looking [n]. */
+static void look_all(struct sched *s, int n, void (*ask)(struct sched *, struct seq *))
+{
+    struct look l = {s, ask};
+    int n_tasks = by_grammar(s, n);
+    if (n_tasks > 1) pool_run(s->pool, n_tasks, look_task, &l);
+    else if (n_tasks) look_task(&l, 0, 0);
+}
+
 void sched_look_ahead(struct sched *s, const struct flight *f)
 {
     int n = 0;
@@ -128,9 +170,21 @@ void sched_look_ahead(struct sched *s, const struct flight *f)
         if (q->cursor && q->state != SEQ_DONE && !q->closed && q->masked != q->n_known)
             s->looking[n++] = q;
     }
-    int n_tasks = by_grammar(s, n);
-    if (n_tasks > 1) pool_run(s->pool, n_tasks, look_task, s);
-    else if (n_tasks) look_task(s, 0, 0);
+    look_all(s, n, seq_look_ahead);
+}
+
+void sched_cut_drafts(struct sched *s)
+{
+    int n = 0, n_masks = 0;
+    for (int i = 0; i < s->n_order; i++) {
+        struct seq *q = s->order[i];
+        if (!q->cursor || q->n_drafted <= 0) continue;
+        if (q->n_drafted > s->n_draft_masks - n_masks) q->n_drafted = s->n_draft_masks - n_masks;
+        q->draft_mask = n_masks;
+        n_masks += q->n_drafted;
+        if (q->n_drafted) s->looking[n++] = q;
+    }
+    look_all(s, n, cut_draft);
 }
 
 void sched_take_forced(struct sched *s)
@@ -151,13 +205,13 @@ void sched_take_forced(struct sched *s)
 
 int sched_pick(const struct sched *s, const struct sched_row *row, int best)
 {
-    const struct seq *q = row->seq;
-    if (best < 0 || seq_allows(q, best)) return best;
+    if (best < 0 || mask_allows(row->mask, best)) return best;
     if (row->top_at < 0 || !forward_has_top(s->forward, row->top_at)) return -1;
     const struct logits_entry *top = s->forward->top + (size_t)row->top_at * OP_TOP_ROOM;
     int n = forward_n_top(s->forward, row->top_at), found = -1, n_before = 0;
     for (int i = 0; i < n; i++)
-        if (seq_allows(q, top[i].id) && (found < 0 || top[i].value > top[found].value)) found = i;
+        if (mask_allows(row->mask, top[i].id) && (found < 0 || top[i].value > top[found].value))
+            found = i;
     if (found < 0) return -1;
     /* The list has the OP_TOP_KEPT largest logits: among these, what is missing is smaller. */
     for (int i = 0; i < n; i++)

@@ -31,6 +31,8 @@
 #include "core/sched/scheduler.h"
 #include "core/sched/statecache.h"
 
+/* Most rows of drafts under a grammar in a step; memory that no such row touches is not taken. */
+enum { DRAFT_MASKS = 1024 };
 /* Classes of tokens of drafts by how likely they are: of texts, then the first, second .. one of
  * the model's draft layer. */
 enum { SCHED_COSTS = 128, SCHED_TEXTS = 5, SCHED_MTP = 3, SCHED_CLASSES = SCHED_TEXTS + SCHED_MTP };
@@ -77,6 +79,7 @@ struct seq {
     int32_t *page; /* [table_stride] page ids */
     /* with a grammar */
     struct grammar_cursor *cursor; /* has read `generated` up to n_known; NULL: no grammar */
+    struct grammar_cursor *ahead;  /* of the job: reads drafts */
     uint32_t *mask;                /* [n_mask] tokens that may follow them, EOS among them */
     int n_known, masked;           /* mask is that of token number `masked`, -1: of none */
     int n_rowed;      /* tokens whose rows of logits have been in a step that has begun */
@@ -87,6 +90,7 @@ struct seq {
     /* tokens of a draft behind the generated ones, which the step in flight has rows of; -1: one of
      * them was wrong */
     int n_drafted, draft_class;
+    int draft_mask; /* of s->draft_masks: that of the row of its first token; with a grammar */
     int n_compared;         /* of them */
     int32_t mtp[SCHED_MTP]; /* what the model's draft layer says comes next */
     int n_mtp, n_missed;    /* positions that the draft layer has not seen */
@@ -116,6 +120,7 @@ struct sched_row {
     int wants_all;     /* the step hands out all its logits */
     int behind_draft;  /* 1: tokens of a draft are in front of it */
     int picked;        /* the token of a greedy choice under a mask; -1: all logits decide */
+    const uint32_t *mask; /* [n_mask] tokens that it may choose; with a grammar */
     int ends;          /* generates: the chosen token ends the sequence, whatever its sink says */
     struct err failed; /* msg is empty unless this row failed */
     /* the chosen token, or the prompt's token after this row if it is scored */
@@ -160,7 +165,8 @@ struct sched {
     struct sampler *sampler;      /* [threads of the pool] */
     float *adjusted;              /* [threads][vocab] */
     uint32_t *masks;              /* [n_held][n_mask] */
-    int n_mask;
+    uint32_t *draft_masks;        /* [n_draft_masks][n_mask] with a drafter: of rows of drafts */
+    int n_mask, n_draft_masks;
     /* of sched_look_ahead: sequences [n_slots]; the first one of each grammar [n_slots + 1] */
     struct seq **looking;
     int *look_first;
@@ -285,13 +291,16 @@ void sched_take_forced(struct sched *s);
 void seq_look_ahead(struct sched *s, struct seq *q);
 /* A token was chosen: reads it. */
 void seq_know(struct sched *s, struct seq *q, int32_t id);
+/* Cuts the drafts of sequences with a grammar where it does not allow a token or the answer would
+ * end, and makes the masks of their rows. */
+void sched_cut_drafts(struct sched *s);
 /* sched_draft.c. Puts drafts behind the tokens of sequences, ahead of a plan. */
 void sched_draft(struct sched *s);
 /* Of so many decode rows, by what steps of the run cost; what a table of costs says of them. */
 double sched_seconds(const struct sched *s, int rows);
 double sched_cost(const double *cost, int rows, double unknown);
 void sched_note_cost(double *cost, int rows, double seconds);
-/* 1: all of the sequence's tokens are known and all but the last are computed. */
+/* 1: all of the sequence's tokens are known and its step computes them all. */
 int seq_may_draft(const struct sched *s, const struct seq *q);
 /* Sequences whose prompts are computed. */
 int sched_n_decoding(const struct sched *s);
@@ -331,7 +340,10 @@ int sched_is_end(const struct sched *s, const struct request *r, int32_t id);
  * decide it. */
 int sched_pick(const struct sched *s, const struct sched_row *row, int best);
 /* Whether the mask allows ID. */
-int seq_allows(const struct seq *q, int32_t id);
+static inline int mask_allows(const uint32_t *mask, int32_t id)
+{
+    return mask[id / 32] >> id % 32 & 1;
+}
 /* Plans a step: chooses rows and pages, fills the batch and *f. */
 void sched_plan(struct sched *s, struct flight *f);
 /* Updates the sequences for a step that has begun; its tokens are still unknown. */

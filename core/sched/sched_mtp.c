@@ -131,6 +131,7 @@ static int depth_of(const struct sched *s, const struct seq *q, int is_prompt)
     int most = seq_limit(s, q->job->request) - q->n_generated - 1,
         room = q->n_pages * KV_PAGE - q->n_computed + 1;
     if (!seq_may_draft(s, q) || q->n_missed * 8 > q->n_computed) return 0;
+    if (q->n_computed != seq_n_tokens(q) - 1) return 0; /* tokens that a grammar forced */
     if (most > m->depth) most = m->depth;
     if (most > room) most = room;
     if (is_prompt && most > 1) most = 1;

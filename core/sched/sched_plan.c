@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+static int least(int a, int b) { return a < b ? a : b; }
+
 /* 1 if this row chooses the next token, or has the logits of one that was forced. */
 static int generates(const struct seq *q, int row)
 {
@@ -46,13 +48,13 @@ static int max_top_k(const struct sched *s)
     return !s->forward->top ? 0 : vocab > OP_TOP_KEPT ? OP_TOP_KEPT : vocab - 1;
 }
 
-/* The last row of a sequence with a grammar. Sampling draws from all logits that the mask leaves; a
- * greedy choice finds its token among the largest, or sched_settle fetches all. */
-static int wants_masked(const struct sched *s, const struct seq *q)
+/* A row of a sequence with a grammar that chooses. Sampling draws from all logits that the mask
+ * leaves; a greedy choice finds its token among the largest, or sched_settle fetches all. */
+static int wants_masked(const struct sched *s, const struct seq *q, int n_generated)
 {
     const struct request *r = q->job->request;
     if (q->n_known > q->n_generated) return WANTS_BEST;
-    if (sampler_wants(&r->sampling, q->n_generated, 0) != SAMPLER_WANTS_BEST) return WANTS_LOGITS;
+    if (sampler_wants(&r->sampling, n_generated, 0) != SAMPLER_WANTS_BEST) return WANTS_LOGITS;
     return s->forward->top ? WANTS_TOP : WANTS_BEST;
 }
 
@@ -65,7 +67,7 @@ static int wants(const struct sched *s, const struct seq *q, int row)
     if (scores(q, row) || shows(q, row)) return WANTS_LOGITS;
     if (!generates(q, row)) return WANTS_NOTHING;
     if (request_shows_all(r)) return WANTS_LOGITS;
-    return r->grammar ? wants_masked(s, q)
+    return r->grammar ? wants_masked(s, q, row + 1 - r->n_prompt)
                       : what[sampler_wants(&r->sampling, row + 1 - r->n_prompt, max_top_k(s))];
 }
 
@@ -233,15 +235,16 @@ static int take_pages(struct sched *s, int index, int rows)
     return got < rows ? got : rows;
 }
 
-/* The same for a draft behind the next position, for which nothing is preempted. */
-static int take_free_pages(struct sched *s, int index, int rows)
+/* The same for a draft behind SURE rows, for which nothing is preempted. */
+static int take_free_pages(struct sched *s, int index, int sure, int rows)
 {
     struct seq *q = s->order[index];
     int32_t page;
-    if (!take_pages(s, index, 1)) return 0;
+    int got = take_pages(s, index, sure);
+    if (got < sure) return got;
     while (q->n_pages * KV_PAGE < q->n_computed + rows && (page = kv_take(&s->kv)) >= 0)
         q->page[q->n_pages++] = page;
-    int got = q->n_pages * KV_PAGE - q->n_computed;
+    got = q->n_pages * KV_PAGE - q->n_computed;
     return got < rows ? got : rows;
 }
 
@@ -300,9 +303,10 @@ static void plan_seq(struct sched *s, int index)
     for (int i = 0; i < rows; i++)
         if (wants(s, q, q->n_computed + i) && n_logits++ == s->logits_left + 1)
             rows = i, n_logits--;
-    int got = q->n_drafted ? take_free_pages(s, index, rows) : take_pages(s, index, rows);
+    int sure = q->n_drafted ? least(seq_n_tokens(q) - q->n_computed, rows) : rows,
+        got = take_free_pages(s, index, sure, rows);
     for (; rows > got; rows--) n_logits -= wants(s, q, q->n_computed + rows - 1) != WANTS_NOTHING;
-    if (q->n_drafted) q->n_drafted = rows > 1 ? rows - 1 : 0;
+    if (q->n_drafted) q->n_drafted = rows > sure ? rows - sure : 0;
     s->stats.n_drafted_tokens += (uint64_t)q->n_drafted;
     if (q->draft_class >= SCHED_TEXTS) s->stats.n_mtp_tokens += (uint64_t)q->n_drafted;
     s->rows_left -= rows - q->reserved;
@@ -360,6 +364,11 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         to->wants_all = what == WANTS_LOGITS;
         to->behind_draft = q->n_drafted && pos >= seq_n_tokens(q);
         to->picked = -1;
+        to->mask = !q->cursor ? NULL
+                   : to->behind_draft
+                       ? s->draft_masks +
+                             (size_t)(q->draft_mask + pos - seq_n_tokens(q)) * (size_t)s->n_mask
+                       : q->mask;
         if (what == WANTS_TOP) b->top_row[b->n_top++] = b->n_logits;
         to->seq = q;
         to->pos = pos;

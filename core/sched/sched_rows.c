@@ -68,13 +68,13 @@ static int choose(struct sched *s, const struct sched_row *row, const float *log
     int adjusts = sampler_adjusts(&r->sampling, n_generated);
     if (q->cursor && sampler_check(best, e)) return -1;
     if (q->cursor && !adjusts && !sampler_chains(&r->sampling)) {
-        if (!seq_allows(q, best)) best = logits_argmax_in(logits, g->vocab, q->mask);
-        c.mask = q->mask;
+        if (!mask_allows(row->mask, best)) best = logits_argmax_in(logits, g->vocab, row->mask);
+        c.mask = row->mask;
     } else if (q->cursor) {
         float *masked = s->adjusted + (size_t)thread * (size_t)g->vocab;
-        logits_mask(logits, g->vocab, q->mask, masked);
+        logits_mask(logits, g->vocab, row->mask, masked);
         if (adjusts) sampler_adjust(sampler, &c, masked);
-        if (adjusts || !seq_allows(q, best)) best = logits_argmax(masked, g->vocab);
+        if (adjusts || !mask_allows(row->mask, best)) best = logits_argmax(masked, g->vocab);
         logits = masked;
     } else if (adjusts) {
         float *adjusted = s->adjusted + (size_t)thread * (size_t)g->vocab;
@@ -177,7 +177,7 @@ int sched_settle(struct sched *s, struct flight *f, struct err *e)
     for (int i = 0; i < f->n_logits; i++) {
         struct sched_row *row = &f->row[i];
         if (row->seq->state == SEQ_DONE || !row->generates) continue;
-        if (!row->seq->cursor && !seq_accept(s, row->seq, row)) {
+        if (!seq_accept(s, row->seq, row)) {
             row->generates = 0;
             continue;
         }

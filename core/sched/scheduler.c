@@ -103,6 +103,9 @@ static int open_drafter(struct sched *s, struct err *e)
     static const double accepts[SCHED_CLASSES] = {0.4, 0.5, 0.6, 0.7, 0.8, 0.7, 0.6, 0.5};
     memcpy(s->accepts, accepts, sizeof accepts);
     if (s->options.draft_most <= 0) return 0;
+    s->n_draft_masks = least(s->n_slots * s->options.draft_most, DRAFT_MASKS);
+    s->draft_masks = calloc((size_t)s->n_draft_masks * (size_t)s->n_mask, sizeof *s->draft_masks);
+    if (!s->draft_masks) return err_memory(e);
     if (s->options.mtp_most > 0 && sched_mtp_open(s, e)) return -1;
     if (s->options.no_texts) return 0;
     if (s->options.drafter) s->drafter = *s->options.drafter;
@@ -168,6 +171,7 @@ void sched_close(struct sched *s)
     }
     free(s->adjusted);
     free(s->masks);
+    free(s->draft_masks);
     free(s->looking);
     free(s->look_first);
     free(s->batch.token);
@@ -372,7 +376,10 @@ static int start_choice(struct sched *s, struct sched_job *j)
                       .mask = q->mask,
                       .generated = q->generated,
                       .page = q->page};
-    if (j->queued.cursor) q->cursor = j->queued.cursor[q->choice];
+    if (j->queued.cursor) {
+        q->cursor = j->queued.cursor[q->choice];
+        q->ahead = j->queued.cursor[j->request->n_choices];
+    }
     q->key = sampler_key(j->request->sampling.seed, j->request->stream, (uint64_t)q->choice);
     if (!enter(s, q)) return 0;
     if (++j->n_started % sched_turn(s) == 0) j->age = s->n_ages++;
@@ -512,7 +519,8 @@ static int settle(struct sched *s, struct flight *f, struct err *e)
     if (sched_settle(s, f, e)) return -1;
     if (s->n_begun - s->n_emitted == 1) /* the batch is still that of the step */
         sched_learn_cost(s, &s->batch, clock_now() - s->begun_at);
-    if (!s->options.overlap) sched_look_ahead(s, f);
+    if (!s->options.overlap || s->draft_masks)
+        sched_look_ahead(s, f); /* drafts stand behind what is forced */
     return 0;
 }
 

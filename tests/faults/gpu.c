@@ -201,6 +201,9 @@ static void device_lost(void)
     free(whole);
 }
 
+/* Seconds for a compiler on a machine that does much else. */
+#define PATIENCE "3000"
+
 /* A device that takes none of the embedded code objects: the embedded source is compiled for it, in
  * a child. */
 static void compiled(void)
@@ -218,7 +221,7 @@ static void compiled(void)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("GFX906_RTC", wrong[i].mode, 1);
         COMPLETE(&p, gfx906, "--gpu-timeout",
-                 strcmp(wrong[i].mode, "hang") ? "300" : "1"); /* the others end by themselves */
+                 strcmp(wrong[i].mode, "hang") ? PATIENCE : "1");
         check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, wrong[i].says), wrong[i].mode, &p);
         process_free(&p);
     }
@@ -227,7 +230,7 @@ static void compiled(void)
     check(p.code == 0 && strstr(p.out, "they will be compiled"), "--list-devices compiles nothing",
           &p);
     process_free(&p);
-    COMPLETE(&p, gfx906, "-v");
+    COMPLETE(&p, gfx906, "--gpu-timeout", PATIENCE);
     unsetenv("GFX906_ONLY_COMPILED");
     COMPLETE(&plain, gfx906, "-v");
     check(p.code == 0 && plain.code == 0 && !strcmp(p.out, plain.out),
@@ -235,12 +238,12 @@ static void compiled(void)
     process_free(&p);
     setenv("GFX906_ONLY_COMPILED", "1", 1);
     setenv("GFX906_RTC", "locked", 1);
-    COMPLETE(&p, gfx906, "-v");
+    COMPLETE(&p, gfx906, "--gpu-timeout", PATIENCE);
     check(p.code == 0 && !strcmp(p.out, plain.out),
           "a lock of the initialized runtime does not stop the compiler", &p);
     process_free(&p);
     setenv("GFX906_RTC", "no-dot", 1);
-    COMPLETE(&p, gfx906, "-v");
+    COMPLETE(&p, gfx906, "--gpu-timeout", PATIENCE);
     unsetenv("GFX906_RTC");
     unsetenv("GFX906_ONLY_COMPILED");
     check(p.code == 0 && !strcmp(p.out, plain.out),
@@ -250,7 +253,7 @@ static void compiled(void)
     if (amd) {
         setenv("GFX906_ONLY_COMPILED", "1", 1);
         setenv("GFX906_RTC", "real", 1);
-        COMPLETE(&p, gfx906, "-v");
+        COMPLETE(&p, gfx906, "--gpu-timeout", PATIENCE);
         unsetenv("GFX906_RTC");
         unsetenv("GFX906_ONLY_COMPILED");
         check(p.code == 0 && !strcmp(p.out, plain.out),

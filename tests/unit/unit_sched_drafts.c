@@ -4,6 +4,7 @@
 #include "tests/unit/sched_runs.h"
 #include "tests/unit/sched_model.h"
 #include "tests/unit/sched_odd.h"
+#include "tests/unit/sched_teller.h"
 
 #ifdef __SANITIZE_ADDRESS__
 enum { WAYS = 10 };
@@ -12,56 +13,6 @@ enum { WAYS = 40 };
 #endif
 
 enum { N = 14 };
-
-/* The answers that are to come, of which the teller proposes the next tokens: right ones, but for
- * one of WRONG. */
-struct teller {
-    struct record *all;
-    int32_t token[N][MAX_CHOICES][N_CTX];
-    int n_token[N][MAX_CHOICES], wrong, n_asked;
-};
-
-/* The tokens in a log of sched_records.h. */
-static int tokens_of(const struct record *r, int choice, int32_t *token)
-{
-    const char *p = r->log[choice], *end = p + r->n_log[choice] - sizeof(enum finish);
-    int n = 0, n_top;
-    while (p < end) {
-        memcpy(&token[n++], p, sizeof *token);
-        memcpy(&n_top, p + sizeof *token + sizeof(double), sizeof n_top);
-        p += sizeof *token + sizeof(double) + sizeof n_top +
-             (size_t)n_top * (sizeof *token + sizeof(double));
-    }
-    return n;
-}
-
-static void learn(struct teller *t, struct record *all)
-{
-    t->all = all;
-    for (int i = 0; i < N; i++)
-        for (int c = 0; c < all[i].request.n_choices; c++)
-            t->n_token[i][c] = all[i].n_log[c] ? tokens_of(&all[i], c, t->token[i][c]) : 0;
-}
-
-static int tell(void *self, const struct draft_ask *a, int32_t *token, int most, int *matched)
-{
-    struct teller *t = self;
-    *matched = 1 + t->n_asked % 20;
-    for (int i = 0; i < N; i++)
-        for (int c = 0; a->prompt == t->all[i].prompt && c < MAX_CHOICES; c++) {
-            int n = 0;
-            if (t->n_token[i][c] < a->n_generated ||
-                memcmp(t->token[i][c], a->generated, (size_t)a->n_generated * sizeof *token))
-                continue;
-            for (; n < most; n++) { /* behind the end of an answer, too */
-                int at = a->n_generated + n, known = at < t->n_token[i][c];
-                token[n] = known ? t->token[i][c][at] : at % VOCAB;
-                if (++t->n_asked % t->wrong == 0) token[n] = (token[n] + 1) % VOCAB;
-            }
-            return n;
-        }
-    return 0;
-}
 
 static uint64_t total(uint64_t *sum, uint64_t more) { return *sum += more; }
 
@@ -72,7 +23,7 @@ static void over_all_ways(enum kv_type kv, uint64_t seed)
     static struct teller t;
     struct drafter teller = {.propose = tell, .self = &t};
     uint64_t *want = run_plain_kv(kv, NULL, all, N), drafted = 0, accepted = 0, preempted = 0;
-    learn(&t, all);
+    learn(&t, all, N);
     odd_open();
     odd.kinds |= 1u << OP_TOP;
     for (int i = 0; i < WAYS; i++) {
@@ -133,7 +84,7 @@ static void right_drafts_save_steps(void **state)
         all[i].stop_after = 0;
     }
     struct sched_stats before = run(&u, all, N);
-    learn(&t, all);
+    learn(&t, all, N);
     t.wrong = 1 << 30;
     u.draft_most = 4;
     u.draft_always = 1;
@@ -168,7 +119,7 @@ static void pages_of_drafts_are_shared(void **state)
         all[i].stop_after = 0;
     }
     run(&u, all, N);
-    learn(&t, all);
+    learn(&t, all, N);
     t.wrong = 1 << 30;
     memcpy(all[1].prompt, all[0].prompt, PROMPT * sizeof *all[0].prompt);
     memcpy(all[1].prompt + PROMPT, t.token[0][0], ANSWER * sizeof *all[0].prompt);

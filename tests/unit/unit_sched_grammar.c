@@ -6,6 +6,7 @@
 #include "tests/unit/sched_model.h"
 #include "tests/unit/sched_naive.h"
 #include "tests/unit/sched_runs.h"
+#include "tests/unit/sched_teller.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -296,6 +297,50 @@ static void answers_do_not_depend_on_scheduling(void **state)
     close_records(texts, all, N);
 }
 
+/* Right drafts and wrong ones, some of which the grammar does not allow or reach behind its end. */
+static void drafts_change_no_answer(void **state)
+{
+    (void)state;
+    enum { N = 16 };
+    static const int seqs[] = {1, 3, 16, 64}, batch[] = {5, 1, 24, 512},
+                     pages[] = {13, 16, 24, 400};
+    static struct texts texts[N];
+    static struct teller t;
+    struct record *all = constrained_records(texts, N, 28);
+    const struct drafter teller = {.propose = tell, .self = &t};
+    odd_open();
+    odd_hooks.after = hooks_of_a_device;
+    odd.kinds |= 1u << OP_TOP;
+    uint64_t *want = run_plain(&odd, all, N), drafted = 0, right = 0, steps[2] = {0};
+    learn(&t, all, N);
+    for (int i = 0; i < WAYS; i++) {
+        struct setup u = {.n_seqs = seqs[(i + i / 4) % 4],
+                          .n_batch = batch[i % 4],
+                          .n_pages = pages[i / 4 % 4],
+                          .threads = 1 + (i % 5 == 1),
+                          .shuffle = i / 2 % 2,
+                          .max_logits = i % 3 ? 64 : 1 + i % 9,
+                          .overlap = (i + i / 8) % 2,
+                          .sample_forced = i % 7 == 3,
+                          .ops = &odd};
+        steps[0] += run(&u, all, N).n_steps;
+        t.wrong = 2 + i % 9;
+        u.draft_most = 1 + i % 9;
+        u.draft_always = i % 8 != 7;
+        u.drafter = i % 5 == 2 ? NULL : &teller;
+        struct sched_stats stats = run(&u, all, N);
+        expect_same(&u, all, N, want);
+        steps[1] += stats.n_steps;
+        drafted += stats.n_drafted_tokens;
+        right += stats.n_accepted_tokens;
+    }
+    printf("# %d ways: %d tokens of drafts, %d of them right; %d steps, %d without\n", WAYS,
+           (int)drafted, (int)right, (int)steps[1], (int)steps[0]);
+    assert_true(right > 20 * (uint64_t)WAYS && drafted > right + WAYS && steps[1] < steps[0] * 95 / 100);
+    free(want);
+    close_records(texts, all, N);
+}
+
 /* --- alone */
 static void one_request(struct record *r, const struct texts *t)
 {
@@ -478,6 +523,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_those_of_a_plain_loop),
         cmocka_unit_test(answers_do_not_depend_on_scheduling),
+        cmocka_unit_test(drafts_change_no_answer),
         cmocka_unit_test(forced_tokens_take_one_step),
         cmocka_unit_test(what_is_forbidden_fails_alone),
         cmocka_unit_test(what_cannot_be_spelled_ends),
