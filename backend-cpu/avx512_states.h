@@ -10,6 +10,7 @@ typedef __m512 vec;
 #define vec_add _mm512_add_ps
 #define vec_sub _mm512_sub_ps
 #define vec_mul _mm512_mul_ps
+#define vec_max _mm512_max_ps
 #define vec_fma _mm512_fmadd_ps
 
 ALWAYS_INLINE vec vec_silu(vec x)
@@ -18,12 +19,13 @@ ALWAYS_INLINE vec vec_silu(vec x)
     return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
 }
 
-#include "backend-cpu/states_loops.h"
+#include "backend-cpu/choose_loops.h"
 
 static void avx512_conv(const struct conv_task *t) { states_conv(t); }
 static void avx512_delta_prepare(const struct delta_inputs *t) { states_delta_prepare(t); }
 static void avx512_delta(const struct delta_task *t) { states_delta(t); }
+static void avx512_choose(const struct choose_task *t) { states_choose(t); }
 
-const struct state_kernels avx512_states = {avx512_conv, avx512_delta_prepare, avx512_delta};
+const struct state_kernels avx512_states = {avx512_conv, avx512_delta_prepare, avx512_delta, avx512_choose};
 
 #endif

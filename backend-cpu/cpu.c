@@ -87,6 +87,7 @@ static void cpu_close(struct be *be)
     cpu_experts_free(c);
     cpu_open_free(c);
     cpu_attend_free(c);
+    cpu_choose_free(c);
     free(c);
 }
 
@@ -149,7 +150,7 @@ static uint64_t cpu_scratch_bytes(const struct be_config *g, const struct step_p
     struct scratch_need n = need_of(p);
     return (uint64_t)g->max_rows * ((uint64_t)n.k + (uint64_t)n.kv + (uint64_t)n.delta) *
                sizeof(float) +
-           cpu_experts_bytes(p, g->max_rows) + cpu_open_bytes(g, p);
+           cpu_experts_bytes(p, g->max_rows) + cpu_open_bytes(g, p) + cpu_choose_bytes(g, p);
 }
 
 static int cpu_open(struct be **out, const struct be_config *config, struct err *e)
@@ -234,6 +235,7 @@ static int check_heads(const struct op *op, struct err *e)
 {
     const struct heads *h = op->kind == OP_ATTEND       ? &op->as.attend.heads
                             : op->kind == OP_ROPE_STORE ? &op->as.rope.heads
+                            : op->kind == OP_CHOOSE     ? &op->as.choose.heads
                                                         : NULL;
     if (!h || heads_are_plain(h) || heads_are_latent(h)) return 0;
     return err_set(e, "--backend cpu: heads whose values or rotated parts have another size");
@@ -251,6 +253,7 @@ static int cpu_compile(struct be *be, const struct step_plan *p, const struct pl
     if (grow_scratch((struct cpu *)be, p, e)) return -1;
     if (cpu_experts_grow((struct cpu *)be, p, e)) return -1;
     if (cpu_open_grow((struct cpu *)be, p, e)) return -1;
+    if (cpu_choose_grow((struct cpu *)be, p, e)) return -1;
     *out = malloc(sizeof **out);
     if (!*out) return err_memory(e);
     **out = (struct be_plan){p, m};

@@ -37,15 +37,18 @@ void cpu_attend_free(struct cpu *c)
     free(c->kept);
 }
 
-/* Rows of all sequences, so that one pool_run serves a step of many short ones. */
-static void cut_rows(struct cpu *c, int group)
+/* Rows of all sequences, so that one pool_run serves a step of many short ones. chosen: rows from
+ * this position on are left out; 0: none. */
+static void cut_rows(struct cpu *c, int group, int chosen)
 {
     const struct batch *b = c->batch;
     int most = ATTEND_QUERIES / (group < ATTEND_QUERIES ? group : ATTEND_QUERIES);
     c->n_blocks = 0;
-    for (int s = 0; s < b->n_seqs; s++)
-        for (int row = b->seq_start[s], n; row < b->seq_start[s + 1]; row += n) {
-            int left = b->seq_start[s + 1] - row;
+    for (int s = 0; s < b->n_seqs; s++) {
+        int end = b->seq_start[s + 1];
+        while (chosen && end > b->seq_start[s] && b->pos[end - 1] >= chosen) end--;
+        for (int row = b->seq_start[s], n; row < end; row += n) {
+            int left = end - row;
             n = left < most ? left : most;
             if (kv_has_open(c->config.kv)) { /* the rows of a task have one page */
                 int in_page = KV_PAGE - b->pos[row] % KV_PAGE;
@@ -53,6 +56,7 @@ static void cut_rows(struct cpu *c, int group)
             }
             c->blocks[c->n_blocks++] = (struct attend_block){.row = row, .n_rows = n, .seq = s};
         }
+    }
 }
 
 /* The chunks that the rows of a block see: block->chunk0 .. chunk1-1. */
@@ -71,17 +75,18 @@ static size_t kept_floats(const struct attend_block *block, const struct heads *
 }
 
 /* Cuts the step into c->blocks, and those that see many chunks into several of c->parts. */
-static void cut(struct cpu *c, const struct heads *g, int window)
+static void cut(struct cpu *c, const struct heads *g, int window, int chosen)
 {
     int threads = pool_n_threads(c->pool);
     const struct heads *was = &c->cut_for;
     long all = 0;
     if (was->n_heads == g->n_heads && was->n_kv_heads == g->n_kv_heads &&
-        was->head_dim == g->head_dim && was->value_dim == g->value_dim && c->cut_window == window)
+        was->head_dim == g->head_dim && was->value_dim == g->value_dim && c->cut_window == window && c->cut_chosen == chosen)
         return;
     c->cut_for = *g;
     c->cut_window = window;
-    cut_rows(c, g->n_heads / g->n_kv_heads);
+    c->cut_chosen = chosen;
+    cut_rows(c, g->n_heads / g->n_kv_heads, chosen);
     for (int i = 0; i < c->n_blocks; i++) {
         see_chunks(c, &c->blocks[i], window);
         all += c->blocks[i].chunk1 - c->blocks[i].chunk0;
@@ -203,6 +208,53 @@ static void merge_task_run(void *arg, int task, int thread)
     j->c->kernels->merge(&t, scratch_of(j->c, thread));
 }
 
+/* ---- rows that see chosen positions alone, each by itself */
+
+struct chosen_job {
+    const struct attend_job *j;
+    int parts; /* tasks of a row, with so many heads */
+    int heads;
+};
+
+static void chosen_task_run(void *arg, int task, int thread)
+{
+    const struct chosen_job *x = arg;
+    const struct attend_job *j = x->j;
+    const struct cpu *c = j->c;
+    const struct heads *g = &j->heads;
+    int row = task / x->parts, chosen = j->t->op->as.attend.chosen,
+        first = task % x->parts * x->heads,
+        end = first + x->heads < g->n_heads ? first + x->heads : g->n_heads;
+    if (c->batch->pos[row] < chosen || first >= end) return;
+    const struct attend_block block = {.row = row, .n_rows = 1, .seq = c->batch->seq[row]};
+    struct chosen_keys keys = cpu_chosen_keys(j->t, row, thread);
+    struct attend_task t = task_of(j, &block, 0);
+    float *scratch = scratch_of(c, thread), *out = t.out;
+    const float *q = t.q;
+    t.unpacked = (char *)(scratch + attend_floats(g->head_dim));
+    if (kv_is_integer(t.kv)) t.kv = KV_INT8;
+    t.pages = keys.pages, t.page_bytes = keys.page_bytes, t.table = keys.table;
+    t.pos0 = chosen - 1;
+    for (int h = first; h < end; h += t.n_heads) {
+        t.n_heads = end - h < ATTEND_QUERIES ? end - h : ATTEND_QUERIES;
+        t.q = q + (size_t)h * (size_t)g->head_dim;
+        t.out = out + (size_t)h * (size_t)t.value_dim;
+        c->kernels->attend(&t, scratch);
+    }
+}
+
+static void attend_chosen(struct attend_job *j)
+{
+    const struct batch *b = j->c->batch;
+    int chosen = j->t->op->as.attend.chosen, n = 0, threads = pool_n_threads(j->c->pool);
+    j->head_tasks = 1, j->heads_per_task = j->heads.n_heads;
+    for (int row = 0; row < b->n_rows; row++) n += b->pos[row] >= chosen;
+    if (!n) return;
+    struct chosen_job x = {.j = j, .parts = n < threads ? (threads + n - 1) / n : 1};
+    x.heads = (j->heads.n_heads + x.parts - 1) / x.parts;
+    pool_run(j->c->pool, b->n_rows * x.parts, chosen_task_run, &x);
+}
+
 void cpu_run_attend(const struct call *t)
 {
     const struct heads *g = &t->op->as.attend.heads;
@@ -217,7 +269,6 @@ void cpu_run_attend(const struct call *t)
         .page_bytes = cpu_kv_page_bytes(c->config.kv, &t->p->plan->kv[kv]),
         .heads = *g,
         .window = t->op->as.attend.window,
-        .heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES,
         .scale = t->op->as.attend.scale,
         .softcap = t->op->as.attend.softcap,
         .sinks = vector_of(t, 0),
@@ -226,8 +277,11 @@ void cpu_run_attend(const struct call *t)
         .bias_pairs = t->op->as.attend.bias_pairs,
     };
     CHECK(!j.bias_pairs || kv_is_integer(c->config.kv));
-    cut(c, g, j.window);
+    CHECK(!t->op->as.attend.chosen || (heads_are_latent(g) && !j.window && !j.sinks));
+    if (t->op->as.attend.chosen) attend_chosen(&j);
+    cut(c, g, j.window, t->op->as.attend.chosen);
     int each_head = c->n_parts * g->n_kv_heads, threads = pool_n_threads(c->pool);
+    j.heads_per_task = group < ATTEND_QUERIES ? group : ATTEND_QUERIES;
     /* too few tasks for all threads: a KV head's keys are read by several */
     while (j.heads_per_task > 1 &&
            each_head * (group + j.heads_per_task - 1) / j.heads_per_task < threads)

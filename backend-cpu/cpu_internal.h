@@ -34,6 +34,9 @@ struct be_plan {
 /* What KV_INT4 has beside its pages (cpu_open.c). */
 struct open_pages;
 
+/* Scratch of OP_CHOOSE (cpu_choose.c). */
+struct chosen_scratch;
+
 /* Scratch of OP_EXPERTS (cpu_experts.c). */
 struct experts_scratch;
 
@@ -61,8 +64,9 @@ struct cpu {
     float *kept;
     int n_blocks, n_parts;
     struct heads cut_for; /* n_heads 0: not cut yet */
-    int cut_window;
+    int cut_window, cut_chosen;
     struct open_pages *open; /* of KV_INT4 (cpu_open.c) */
+    struct chosen_scratch *chosen;
     char description[224];
 };
 
@@ -141,6 +145,20 @@ struct cpu_glu cpu_glu_of(const struct op *op);
 int cpu_attend_open(struct cpu *c, struct err *e);
 void cpu_attend_free(struct cpu *c);
 void cpu_run_attend(const struct call *t);
+
+/* cpu_choose.c. Scratch for the chosen positions of a plan: c->chosen grows where it is smaller. */
+int cpu_choose_grow(struct cpu *c, const struct step_plan *p, struct err *e);
+void cpu_choose_free(struct cpu *c);
+uint64_t cpu_choose_bytes(const struct be_config *g, const struct step_plan *p);
+void cpu_run_choose(const struct call *t);
+/* The chosen keys of a row for OP_ATTEND of t, as pages 0, 1 .. of KV_INT8 where they are integers,
+ * in memory of the thread; its scratch is overwritten. */
+struct chosen_keys {
+    const char *pages;
+    size_t page_bytes;
+    const int32_t *table;
+};
+struct chosen_keys cpu_chosen_keys(const struct call *t, int row, int thread);
 
 /* cpu_experts.c. Scratch for the experts of a plan: c->experts grows where it is smaller. */
 int cpu_experts_grow(struct cpu *c, const struct step_plan *p, struct err *e);

@@ -89,7 +89,9 @@ char *cpu_open_page(const struct call *t, int kv, int seq, int page)
     if (page == p.last)
         return (char *)t->p->memory->seat[kv] +
                (size_t)b->seat[seq] * kv_open_bytes(t->c->config.kv, cache);
-    int set = t->op->kind == OP_ATTEND ? t->op->as.attend.step_set : t->op->as.rope.step_set;
+    int set = t->op->kind == OP_ATTEND   ? t->op->as.attend.step_set
+              : t->op->kind == OP_CHOOSE ? t->op->as.choose.step_set
+                                         : t->op->as.rope.step_set;
     return o->step_pages +
            (size_t)(set * o->n_step_pages + o->first[seq] + page - p.first) * o->page_bytes;
 }

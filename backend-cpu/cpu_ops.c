@@ -257,10 +257,15 @@ static void latent_task(void *arg, int row, int thread)
     enum kv_type type = j->c->config.kv;
     size_t r = (size_t)row, heads = (size_t)g->n_heads;
     float *k = j->c->rotated + r * (size_t)g->head_dim;
+    const float *latent = j->v + r * (size_t)g->value_dim, *rot = j->k + r * (size_t)g->rotated;
+    if (j->t->op->as.rope.joined) {
+        latent = j->v + r * (size_t)g->head_dim;
+        rot = latent + g->value_dim;
+    }
     join_latent(j, row, j->q_latent + r * heads * (size_t)g->value_dim,
                 j->q_rot + r * heads * (size_t)g->rotated, j->q + r * heads * (size_t)g->head_dim,
                 g->n_heads, 1.0f / (float)kv_rotation(g->rotated));
-    join_latent(j, row, j->v + r * (size_t)g->value_dim, j->k + r * (size_t)g->rotated, k, 1, 1);
+    join_latent(j, row, latent, rot, k, 1, 1);
     char *page = page_of(j, row, &type);
     store_latent(page, type, g, j->c->batch->slot[row] % KV_PAGE, k);
 }
@@ -418,6 +423,7 @@ static void run_linear(const struct call *t) { cpu_run_linear(t, NULL, NULL); }
 static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
     [OP_LINEAR] = run_linear,         [OP_ATTEND] = cpu_run_attend, [OP_GLU] = run_glu,
+    [OP_CHOOSE] = cpu_run_choose,
     [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
     [OP_SOFTCAP] = run_softcap,       [OP_ADD] = run_add,       [OP_CONV] = cpu_run_conv,
     [OP_DELTA] = cpu_run_delta,       [OP_ROUTE] = cpu_run_route,

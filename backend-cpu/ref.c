@@ -455,7 +455,23 @@ static void ref_delta(const struct delta_task *t)
     }
 }
 
-static const struct state_kernels ref_states = {ref_conv, ref_delta_prepare, ref_delta};
+static void ref_choose(const struct choose_task *t)
+{
+    for (int r = 0; r < t->rows; r++)
+        for (int c = 0; c < KV_PAGE; c++) {
+            double total = 0;
+            for (int h = 0; h < t->n_heads; h++) {
+                const float *q = t->q + ((size_t)r * (size_t)t->n_heads + (size_t)h) *
+                                            (size_t)t->head_dim;
+                double sum = 0;
+                for (int d = 0; d < t->head_dim; d++) sum += (double)q[d] * t->keys[d * KV_PAGE + c];
+                total += t->w[(size_t)r * (size_t)t->n_heads + (size_t)h] * (sum > 0 ? sum : 0);
+            }
+            t->score[(size_t)r * t->stride + (size_t)c] = (float)total;
+        }
+}
+
+static const struct state_kernels ref_states = {ref_conv, ref_delta_prepare, ref_delta, ref_choose};
 
 const struct cpu_kernels cpu_ref = {
     .name = "ref",

@@ -282,15 +282,17 @@ ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c)
 {
     LANE_BY_LANE(fmaf(a.lane[l], b.lane[l], c.lane[l]));
 }
+ALWAYS_INLINE vec vec_max(vec a, vec b) { LANE_BY_LANE(a.lane[l] > b.lane[l] ? a.lane[l] : b.lane[l]); }
 ALWAYS_INLINE vec vec_silu(vec a) { LANE_BY_LANE(silu_of(a.lane[l])); }
 
-#include "backend-cpu/states_loops.h"
+#include "backend-cpu/choose_loops.h"
 
 static void scalar_conv(const struct conv_task *t) { states_conv(t); }
 static void scalar_delta_prepare(const struct delta_inputs *t) { states_delta_prepare(t); }
 static void scalar_delta(const struct delta_task *t) { states_delta(t); }
+static void scalar_choose(const struct choose_task *t) { states_choose(t); }
 
-static const struct state_kernels scalar_states = {scalar_conv, scalar_delta_prepare, scalar_delta};
+static const struct state_kernels scalar_states = {scalar_conv, scalar_delta_prepare, scalar_delta, scalar_choose};
 
 const struct cpu_kernels cpu_scalar = {
     .name = "scalar",

@@ -1,7 +1,7 @@
-/* states.h: the interface of the kernels of OP_CONV and OP_DELTA (core/step/op.h) of a variant.
- * Every variant has the same order of operations (ref excepted), for any number of rows of a task:
- * channels and columns are lanes; sums over t and over dk ascend from 0 (conv: from a product),
- * fused. */
+/* states.h: the interface of the kernels of OP_CONV, OP_DELTA and OP_CHOOSE (core/step/op.h) of a
+ * variant. Every variant has the same order of operations (ref excepted), for any number of rows of
+ * a task: channels, columns and positions are lanes; sums over t, over dk and over elements and
+ * heads ascend from 0 (conv: from a product), fused. */
 #ifndef BACKEND_CPU_STATES_H
 #define BACKEND_CPU_STATES_H
 
@@ -53,10 +53,20 @@ struct delta_task {
     float skip; /* w2 of the head */
 };
 
+/* Scores of OP_CHOOSE: some rows of one sequence, the positions of one page. */
+struct choose_task {
+    const float *q, *w; /* [rows][n_heads][head_dim]; [rows][n_heads] */
+    const float *keys;  /* [head_dim][KV_PAGE] */
+    float *score;       /* [rows][KV_PAGE], a row is `stride` floats */
+    size_t stride;
+    int rows, n_heads, head_dim;
+};
+
 struct state_kernels {
     void (*conv)(const struct conv_task *t);
     void (*delta_prepare)(const struct delta_inputs *t);
     void (*delta)(const struct delta_task *t);
+    void (*choose)(const struct choose_task *t);
 };
 
 #endif

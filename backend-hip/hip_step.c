@@ -35,6 +35,11 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
         if (op->kind == OP_ATTEND &&
             (check_heads(&op->as.attend.heads, e) || hip_check_queries(h, op, e)))
             return -1;
+        if (op->kind == OP_CHOOSE || (op->kind == OP_ATTEND && op->as.attend.chosen))
+            return err_set(e,
+                           "--backend hip: attention to chosen positions ('%s'): run such models "
+                           "with --backend cpu",
+                           op->name);
         if (op->kind == OP_ROPE_STORE && check_heads(&op->as.rope.heads, e)) return -1;
         if (hip_check_state(op, e)) return -1;
         if (op->kind == OP_EXCHANGE && hip_check_exchange(h, op, e)) return -1;

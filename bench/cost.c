@@ -79,21 +79,32 @@ static struct cost attend(const struct op *op, const struct step_shape *s, enum 
                           enum kv_type kv)
 {
     const struct heads *g = &op->as.attend.heads;
-    int window = op->as.attend.window, end = s->depth + s->rows;
+    int window = op->as.attend.window, chosen = op->as.attend.chosen, end = s->depth + s->rows;
     double seen = 0; /* pairs of a row and a position that it sees, of one sequence */
     for (int i = 0; i < s->rows; i++) {
-        int pos = s->depth + i;
-        seen += pos + 1 - op_first_seen(pos, window);
+        int pos = s->depth + i, n = pos + 1 - op_first_seen(pos, window);
+        seen += chosen && n > chosen ? chosen : n;
     }
     int first = op_first_seen(s->depth, window);
     double q = (double)g->n_heads * g->head_dim, v = (double)g->n_heads * heads_value_dim(g);
     double ops = 2 * (q + v) * s->n_seqs * seen; /* scores, then values */
-    int n = kv_is_integer(kv) ? digits(act) : 0;
-    return (struct cost){.kv = s->n_seqs * (end - first) * position_bytes(g, kv),
+    int n = kv_is_integer(kv) ? digits(act) : 0, read = end - first;
+    if (chosen && read > chosen * s->rows) read = chosen * s->rows;
+    return (struct cost){.kv = s->n_seqs * read * position_bytes(g, kv),
                          .weights = op->w[0] >= 0 ? 4.0 * g->n_heads : 0,
                          .acts = 4.0 * (q + v) * s->n_seqs * s->rows,
                          .fp32 = n ? 0 : ops,
                          .int8 = n * ops};
+}
+
+static struct cost choose(const struct op *op, const struct step_shape *s, enum kv_type kv)
+{
+    const struct heads *g = &op->as.choose.heads;
+    double q = (double)g->n_heads * g->head_dim, seen = 0;
+    for (int i = 0; i < s->rows; i++) seen += s->depth + i + 1;
+    return (struct cost){.kv = s->n_seqs * (s->depth + s->rows) * position_bytes(g, kv),
+                         .acts = 4.0 * (q + g->n_heads + op->as.choose.top_k) * s->n_seqs * s->rows,
+                         .fp32 = 2 * q * s->n_seqs * seen};
 }
 
 /* A state is read and written once a step. */
@@ -153,6 +164,7 @@ struct cost cost_op(const struct step_plan *p, const struct op *op, const struct
     case OP_ROPE_STORE:
         if (op->in[1] >= 0) w.kv = s->n_seqs * s->rows * position_bytes(&op->as.rope.heads, kv);
         return w;
+    case OP_CHOOSE: return choose(op, s, kv);
     case OP_ATTEND: return attend(op, s, act, kv);
     case OP_CONV:
         w.weights = 4.0 * p->weight[op->w[0]].n;

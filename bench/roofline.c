@@ -50,8 +50,8 @@ static int is_small(const struct timed *t, int what)
 {
     if (what < TIMED_OPS || what >= TIMED_OPS + t->names.n) return 1;
     enum op_kind kind = t->forward->plan.op[t->names.first[what - TIMED_OPS]].kind;
-    return kind != OP_LINEAR && kind != OP_EXPERTS && kind != OP_ATTEND && kind != OP_CONV &&
-           kind != OP_DELTA;
+    return kind != OP_LINEAR && kind != OP_EXPERTS && kind != OP_ATTEND && kind != OP_CHOOSE &&
+           kind != OP_CONV && kind != OP_DELTA;
 }
 
 /* Medians, seconds. The step is their sum: a neighbour that takes the processor away during some

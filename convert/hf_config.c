@@ -408,6 +408,7 @@ void hfc_free(struct hf_config *c)
     free(c->eos);
     free(c->experts);
     free(c->linear);
+    free(c->indexers);
     free(c->no_rope);
     free(c->xielu);
     free(c->chunks);

@@ -61,6 +61,7 @@ enum hf_trait {
 #define HF_LATENT_EXPERTS (UINT64_C(1) << 39) /* two linears around the experts */
 #define HF_OLMO_HYBRID (UINT64_C(1) << 40)    /* DeltaNet normed ahead, attention as in OLMo 2 */
 #define HF_MAMBA_NORM (UINT64_C(1) << 38)     /* of Mamba-2's result */
+#define HF_INDEXER (UINT64_C(1) << 41)        /* chooses the positions of latent attention */
 
 /* What a layer of a family with HF_STATES is. */
 enum layer_kind { KIND_ATTENTION, KIND_STATE, KIND_MLP, KIND_EXPERTS };
@@ -122,6 +123,9 @@ struct hf_config {
     /* HF_LATENT; head_dim is the rotated part of a head, attend_scale the whole factor of scores:
      */
     int latent_dim, nope_dim, value_dim, q_lora_dim; /* q_lora_dim 0: none */
+    int index_top_k, index_heads, index_dim;         /* HF_INDEXER */
+    int index_pairs; /* it rotates pairs (2i, 2i + 1), else (i, i + half) */
+    int *indexers;   /* [n_layers] 1: the layer has its own, 0: takes the last choice before */
     struct hf_falcon falcon;                         /* HF_FALCON */
     double beta_scale;                               /* HF_OLMO_HYBRID */
     int expert_dim; /* HF_ONE_BLOCK: size of what experts read and write; 0: dim */

@@ -53,6 +53,11 @@ static void put_latent(json_t *j, const struct hf_config *c)
     put_number(j, "latent_eps", 1e-6);
     put_number(j, "attend_scale", c->attend_scale);
     if (!(c->traits & HF_CHOICE_BIAS)) put_int(j, "router_group_best", c->router_group_best);
+    if (!(c->traits & HF_INDEXER)) return;
+    put_int(j, "index_top_k", c->index_top_k);
+    put_int(j, "index_heads", c->index_heads);
+    put_int(j, "index_dim", c->index_dim);
+    put_ints(j, "indexers", c->indexers, (size_t)c->n_layers);
 }
 
 static void put_states(json_t *j, const struct hf_config *c)

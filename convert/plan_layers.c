@@ -27,6 +27,7 @@ static void traits_of(struct layer *l, const struct plan *p)
                      : c->traits & HF_SHORT_CONV ? LAYER_CONV
                                                  : LAYER_DELTA;
     if (experts) l->traits |= LAYER_EXPERTS;
+    if (c->indexers && c->indexers[i]) l->traits |= LAYER_INDEXER;
     if (c->traits & HF_ONE_BLOCK ? kind == KIND_MLP : !experts || c->traits & HF_GEMMA4)
         l->traits |= LAYER_MLP;
     if (experts && c->shared_ffn) l->traits |= LAYER_SHARED;
@@ -229,12 +230,14 @@ static int change_vector(const struct hf_config *c, const struct layer *l,
     }
     if (rule->change == VECTOR_MAMBA_ROWS || rule->change == VECTOR_MAMBA)
         return order_mamba(c, l, f, n, rule->change == VECTOR_MAMBA_ROWS, e);
-    if (rule->change != VECTOR_HEADS || rows_keep_order(c)) return 0;
+    int index = rule->change == VECTOR_INDEX;
+    if (!index && (rule->change != VECTOR_HEADS || rows_keep_order(c))) return 0;
     float *source = malloc((size_t)n * sizeof *source);
     if (!source) return err_memory(e);
     memcpy(source, f, (size_t)n * sizeof *source);
     for (int64_t i = 0; i < n; i++)
-        f[i] = source[i / head * head + rows_rope_source(c, head, i % head)];
+        f[i] = source[index ? rows_index_source(c, i)
+                            : i / head * head + rows_rope_source(c, head, i % head)];
     free(source);
     return 0;
 }

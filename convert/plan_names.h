@@ -20,6 +20,7 @@
 #define LAYER_VALUES (UINT64_C(1) << 57)  /* v_proj */
 #define LAYER_ROTATES (UINT64_C(1) << 62) /* queries and keys */
 #define LAYER_HALVES (UINT64_C(1) << 58)  /* HALVES below */
+#define LAYER_INDEXER (UINT64_C(1) << 63) /* chooses positions itself */
 
 /* Sizes of a layer. */
 enum layer_size {
@@ -48,6 +49,10 @@ enum layer_size {
     SIZE_ROTS,        /* of all heads what is rotated */
     SIZE_HEAD_VALUE,  /* a value */
     SIZE_HEAD_VALUES, /* of all heads */
+    SIZE_INDEX_HEADS, /* indexer */
+    SIZE_INDEX,       /* a key */
+    SIZE_INDEX_RESTS, /* of all heads what is not rotated */
+    SIZE_INDEX_ROTS,  /* of all heads what is rotated */
     N_SIZES
 };
 
@@ -80,6 +85,9 @@ enum row_pick {
     PICK_LATENT_ROTATED,
     PICK_LATENT_KEYS, /* of [key, value] for each head */
     PICK_LATENT_VALUES,
+    PICK_INDEX_REST, /* indexer: of [rotated, not rotated] for each head */
+    PICK_INDEX_ROTATED,
+    PICK_INDEX_KEY, /* of one such head what is not rotated, then the other */
     PICK_GROUPED_Q, /* of [q.., k, v] for each key head (InternLM2) */
     PICK_GROUPED_K,
     PICK_GROUPED_V,
@@ -120,6 +128,7 @@ enum vector_change {
     VECTOR_MAMBA_ROWS, /* that, and rows of x, B, C become those of C, B, x, with their factors */
     VECTOR_MAMBA,      /* the same order of n numbers, without factors */
     VECTOR_FLAT,       /* may be [1][n] */
+    VECTOR_INDEX,      /* in the order of PICK_INDEX_KEY */
 };
 
 /* A tensor of fp32 numbers; alternatives as above. */

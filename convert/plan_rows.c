@@ -37,6 +37,10 @@ void rows_sizes(struct layer *l, const struct hf_config *c)
         [SIZE_ROTS] = c->n_heads * head,
         [SIZE_HEAD_VALUE] = c->value_dim,
         [SIZE_HEAD_VALUES] = (int64_t)c->n_heads * c->value_dim,
+        [SIZE_INDEX_HEADS] = c->index_heads,
+        [SIZE_INDEX] = c->index_dim,
+        [SIZE_INDEX_RESTS] = c->index_heads * (c->index_dim - head),
+        [SIZE_INDEX_ROTS] = c->index_heads * head,
     };
     memcpy(l->size, size, sizeof size);
 }
@@ -61,6 +65,30 @@ int rows_keep_order(const struct hf_config *c)
 struct slice {
     int64_t first, count, stride, blocks;
 };
+
+/* Source of element i of the indexer's rotated part. */
+static int64_t index_rotated(const struct hf_config *c, int64_t i)
+{
+    int64_t half = c->head_dim / 2;
+    return c->index_pairs ? i % half * 2 + i / half : i;
+}
+
+int64_t rows_index_source(const struct hf_config *c, int64_t d)
+{
+    int64_t rotated = c->head_dim, rest = c->index_dim - rotated;
+    return d < rest ? rotated + d : index_rotated(c, d - rest);
+}
+
+/* The rows of the indexer's queries; total: of the module. */
+static int index_slices(const struct hf_config *c, enum row_pick pick, struct slice *s,
+                        int64_t *total)
+{
+    int64_t rotated = c->head_dim, dim = c->index_dim, heads = c->index_heads;
+    *total = heads * dim;
+    *s = pick == PICK_INDEX_REST ? (struct slice){rotated, dim - rotated, dim, heads}
+                                 : (struct slice){0, rotated, dim, heads};
+    return 1;
+}
 
 /* The rows of a pick of latent attention. */
 static int latent_slices(const struct layer *l, const struct hf_config *c, enum row_pick pick,
@@ -160,6 +188,9 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
         *total = 3 * n;
         s[0] = (struct slice){second * n, n, 0, 1};
         return 1;
+    case PICK_INDEX_KEY: *total = n; return 0;
+    case PICK_INDEX_REST:
+    case PICK_INDEX_ROTATED: return index_slices(c, rule->pick, s, total);
     case PICK_LAYER:
         *total = c->n_layers * n;
         s[0] = (struct slice){l->number * n, n, 0, 1};
@@ -176,7 +207,9 @@ int rows_pick(const struct layer *l, const struct hf_config *c, const struct lin
     struct slice s[SLICES];
     int64_t n = l->size[rule->out] * (rule->how & HEADS ? c->n_heads : 1),
             head = l->size[SIZE_HEAD], at = 0;
-    int n_slices = slices_of(l, c, rule, s, total), moves = rule->how & ROPE && !rows_keep_order(c);
+    int n_slices = slices_of(l, c, rule, s, total), key = rule->pick == PICK_INDEX_KEY,
+        queries = rule->pick == PICK_INDEX_ROTATED,
+        moves = key || queries || (rule->how & ROPE && !rows_keep_order(c));
     *rows = NULL;
     if (!n_slices && !moves) return 0;
     int32_t *r = malloc((size_t)n * sizeof *r), *moved = malloc((size_t)n * sizeof *moved);
@@ -192,7 +225,9 @@ int rows_pick(const struct layer *l, const struct hf_config *c, const struct lin
     while (at < n) r[at] = (int32_t)at, at++;
     CHECK(at == n);
     for (int64_t i = 0; i < n && moves; i++)
-        moved[i] = r[i / head * head + rows_rope_source(c, head, i % head)];
+        moved[i] = key ? (int32_t)rows_index_source(c, i)
+                       : r[i / head * head + (queries ? index_rotated(c, i % head)
+                                                      : rows_rope_source(c, head, i % head))];
     *rows = moves ? moved : r;
     free(moves ? r : moved);
     return 0;

@@ -24,5 +24,7 @@ int rows_pick(const struct layer *l, const struct hf_config *c, const struct lin
 int rows_keep_order(const struct hf_config *c);
 /* Element of the source that is element d of a head of `dim`. */
 int64_t rows_rope_source(const struct hf_config *c, int64_t dim, int64_t d);
+/* The same of a key of the indexer (PICK_INDEX_KEY). */
+int64_t rows_index_source(const struct hf_config *c, int64_t d);
 
 #endif

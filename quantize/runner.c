@@ -24,13 +24,6 @@ static int is_live(const struct step_plan *p, int first, int buffer)
     return 0;
 }
 
-static int cache_of(const struct op *op)
-{
-    return op->kind == OP_ROPE_STORE ? op->as.rope.kv
-           : op->kind == OP_ATTEND   ? op->as.attend.kv
-                                     : -1;
-}
-
 static int state_of(const struct op *op)
 {
     return op->kind == OP_CONV ? op->as.conv.state : op->kind == OP_DELTA ? op->as.delta.state : -1;
@@ -46,7 +39,7 @@ static int is_spread(const struct step_plan *p, int cache)
 {
     int seen = 0, linear = 0;
     for (int i = 0; i < p->n_body; i++) {
-        if (cache_of(&p->op[i]) == cache) {
+        if (op_cache(&p->op[i]) == cache) {
             if (linear) return 1;
             seen = 1;
         }
@@ -58,7 +51,7 @@ static int is_spread(const struct step_plan *p, int cache)
 static int is_used_later(const struct step_plan *p, int first, int cache)
 {
     for (int i = first; i < p->n_body; i++)
-        if (cache_of(&p->op[i]) == cache) return 1;
+        if (op_cache(&p->op[i]) == cache) return 1;
     return 0;
 }
 
@@ -224,7 +217,7 @@ static int bind(struct runner *r, int to, struct err *e)
     struct plan_memory *m = &r->memory;
     for (int i = r->at; i < to; i++) {
         const struct op *op = &p->op[i];
-        int kv = cache_of(op), state = state_of(op);
+        int kv = op_cache(op), state = state_of(op);
         for (int k = 0; k < OP_OUTS; k++) {
             int w = op->w[k];
             if (w < 0 || p->weight[w].vector || m->linear[w]) continue;
@@ -249,7 +242,7 @@ static void unbind(struct runner *r, int to)
     struct plan_memory *m = &r->memory;
     for (int i = r->at; i < to; i++) {
         const struct op *op = &p->op[i];
-        int kv = cache_of(op), state = state_of(op);
+        int kv = op_cache(op), state = state_of(op);
         for (int k = 0; k < OP_OUTS; k++)
             if (op->w[k] >= 0 && !p->weight[op->w[k]].vector) drop_linear(r, op->w[k]);
         if (kv >= 0 && m->kv[kv] && !is_used_later(p, to, kv)) {

@@ -372,9 +372,10 @@ int arch_rope_store_latent(struct builder *b, const struct arch_latent *l, struc
     int kv = cache_of(b, &heads);
     struct op *op = rope(b, "rope_store", r, heads, kv);
     op->in[0] = l->q_latent;
-    op->in[1] = l->k_rot;
+    op->in[1] = l->k_rot == NO_BUFFER ? l->latent : l->k_rot;
     op->in[2] = l->latent;
     op->in[5] = l->q_rot;
+    op->as.rope.joined = l->k_rot == NO_BUFFER;
     op->out[0] = l->q;
     return kv;
 }
@@ -404,6 +405,17 @@ struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, in
     op->as.attend.window = window;
     op->as.attend.scale = scale;
     return op;
+}
+
+void arch_choose(struct builder *b, int q, int w, int chosen, struct heads heads, int kv, int top_k)
+{
+    struct op *op = arch_op(b, OP_CHOOSE, "choose");
+    op->in[0] = q;
+    op->in[1] = w;
+    op->out[0] = chosen;
+    op->as.choose.heads = heads;
+    op->as.choose.kv = kv;
+    op->as.choose.top_k = top_k;
 }
 
 struct op *arch_glu(struct builder *b, int gate, int up, enum activation activation)

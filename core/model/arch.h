@@ -120,7 +120,7 @@ int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, 
  * latent and its rotated part. */
 struct arch_latent {
     int q, q_latent, q_rot; /* buffers */
-    int latent, k_rot;
+    int latent, k_rot; /* k_rot NO_BUFFER: behind the latent in its buffer */
 };
 int arch_rope_store_latent(struct builder *b, const struct arch_latent *l, struct arch_rope rope,
                            struct heads heads);
@@ -132,6 +132,9 @@ void arch_rope_ahead(struct builder *b, int x, struct arch_rope rope, struct hea
 /* out = attention of q; window 0: all positions; scale: of q.k */
 struct op *arch_attend(struct builder *b, int q, int out, struct heads heads, int kv, int window,
                        float scale);
+/* chosen = the top_k positions of the cache that rows with the queries q and weights w attend to */
+void arch_choose(struct builder *b, int q, int w, int chosen, struct heads heads, int kv,
+                 int top_k);
 /* gate = activation(gate) * up (NO_BUFFER: 1) */
 struct op *arch_glu(struct builder *b, int gate, int up, enum activation activation);
 /* What comes after the last layer. */

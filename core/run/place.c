@@ -51,9 +51,7 @@ static int uses_kv(const struct step_plan *p, int kv)
 {
     if (!p->is_part) return 1;
     for (int i = 0; i < p->n_ops; i++)
-        if ((p->op[i].kind == OP_ROPE_STORE && p->op[i].as.rope.kv == kv) ||
-            (p->op[i].kind == OP_ATTEND && p->op[i].as.attend.kv == kv))
-            return 1;
+        if (op_cache(&p->op[i]) == kv) return 1;
     return 0;
 }
 

@@ -64,7 +64,14 @@
  *                 unless `ahead`.
  *                 Latent heads (below): out0 [rows][n_heads * head_dim], each head of it in0
  *                 [rows][n_heads * value_dim] and behind it in5 [rows][n_heads * rotated], rotated;
- *                 stored is in2 [rows][value_dim] and behind it in1 [rows][rotated], rotated
+ *                 stored is in2 [rows][value_dim] and behind it in1 [rows][rotated], rotated; with
+ *                 `joined` both are in1 = in2 [rows][head_dim]
+ * OP_CHOOSE       the positions that rows attend to (DeepSeek Sparse Attention, DeepSeek-V3.2, 2.1):
+ *                 out0 int32 [rows][top_k], ascending = the top_k positions p <= pos[r] with the
+ *                 largest I(p) = sum over h of in1[r][h] max(q_h k_p, 0), on ties the lower; q = in0
+ *                 [rows][n_heads * head_dim], k_p the key of latent heads in the cache, in1
+ *                 [rows][n_heads]. Sums over elements and over h ascend, fused; NaN is below all.
+ *                 Nothing is written for rows with pos[r] < top_k, which attend to all positions
  * OP_ATTEND       out0 [rows][n_heads * value_dim] = softmax(s) v over the cached positions
  *                 p <= pos[r] with pos[r] - p < window (0: all; < 0: p
  *                 in the same chunk of -window positions, Llama 4); q = in0; s = scale q k, for a
@@ -78,7 +85,8 @@
  *                 pair's angle at the first position of each chunk. x, y: the pair of the query,
  *                 transformed by kv_rotate back, less that angle: x cos + y sin and y cos - x sin;
  *                 the term is summed in fp32 pair by pair from 0, x then y, fused, and added to the
- *                 score
+ *                 score. With `chosen` (of latent heads, window 0) rows with pos[r] >= chosen see
+ *                 the positions in1 int32 [rows][chosen] alone, as if they were 0 .. chosen - 1
  * OP_GLU          out0 = in0 = activation(in0) * in1, [rows][n] (GLU variants: Shazeer 2020); in1
  *                 absent: the activation alone
  * OP_SOFTCAP      out0 = in0 = cap tanh(in0 / cap), [rows][n]
@@ -114,6 +122,7 @@ enum op_kind {
     OP_CONV,
     OP_DELTA,
     OP_ROPE_STORE,
+    OP_CHOOSE,
     OP_ATTEND,
     OP_GLU,
     OP_SOFTCAP,
@@ -266,13 +275,19 @@ struct op {
                              that an OP_ATTEND still reads */
             float eps;
             int ahead; /* rotation alone: a later one stores what becomes of the heads */
+            int joined; /* the key of latent heads is in one buffer */
         } rope;
+        struct {
+            struct heads heads;
+            int kv, step_set, top_k;
+        } choose;
         struct {
             struct heads heads;
             int kv, window, step_set;
             float scale;    /* on q.k */
             float softcap;  /* 0: none */
             int bias_pairs; /* 0: keys are stored as they are */
+            int chosen;     /* 0: all positions */
         } attend;
         struct {
             enum activation activation;
@@ -289,6 +304,17 @@ struct op {
         } exchange;
     } as;
 };
+
+/* The cache that an operation stores or reads; -1: none. */
+static inline int op_cache(const struct op *op)
+{
+    switch (op->kind) {
+    case OP_ROPE_STORE: return op->as.rope.kv;
+    case OP_CHOOSE: return op->as.choose.kv;
+    case OP_ATTEND: return op->as.attend.kv;
+    default: return -1;
+    }
+}
 
 /* Rows of a buffer: the tokens of the step, the rows of logits, the rows of OP_TOP. */
 enum rows_of { ROWS_STEP, ROWS_LOGITS, ROWS_TOP };

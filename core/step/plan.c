@@ -98,12 +98,18 @@ static int last_reader(const struct step_plan *p, int i, int buffer)
     return kept ? OP_KEPT : last;
 }
 
-/* The last operation that attends to what operation i stores; i: none. */
+/* 1 if operation i reads what others store in a cache. */
+static int reads_cache(const struct step_plan *p, int i)
+{
+    return p->op[i].kind == OP_ATTEND || p->op[i].kind == OP_CHOOSE;
+}
+
+/* The last operation that reads what operation i stores; i: none. */
 static int last_attend(const struct step_plan *p, int i)
 {
     int last = i;
     for (int j = i + 1; j < p->n_ops; j++)
-        if (p->op[j].kind == OP_ATTEND && p->op[j].as.attend.kv == p->op[i].as.rope.kv) last = j;
+        if (reads_cache(p, j) && op_cache(&p->op[j]) == p->op[i].as.rope.kv) last = j;
     return last;
 }
 
@@ -124,9 +130,11 @@ static void choose_step_sets(struct step_plan *p)
             if (stores(p, j) && p->op[j].as.rope.step_set == set && last_attend(p, j) > i)
                 set++, j = -1;
         p->op[i].as.rope.step_set = set;
-        for (int j = i + 1; j < p->n_ops; j++)
-            if (p->op[j].kind == OP_ATTEND && p->op[j].as.attend.kv == kv)
-                p->op[j].as.attend.step_set = set;
+        for (int j = i + 1; j < p->n_ops; j++) {
+            struct op *op = &p->op[j];
+            if (op_cache(op) != kv || !reads_cache(p, j)) continue;
+            *(op->kind == OP_ATTEND ? &op->as.attend.step_set : &op->as.choose.step_set) = set;
+        }
         if (set >= p->n_step_sets) p->n_step_sets = set + 1;
     }
 }

@@ -226,9 +226,7 @@ static int is_of_experts(const struct splitter *s, int i)
  * layers that attend to it later. */
 static int layer_of(const struct splitter *s, const struct op *op)
 {
-    int kv = op->kind == OP_ATTEND       ? op->as.attend.kv
-             : op->kind == OP_ROPE_STORE ? op->as.rope.kv
-                                         : -1;
+    int kv = op_cache(op);
     for (int i = 0; kv >= 0 && i < s->p->n_ops; i++) {
         const struct op *store = &s->p->op[i];
         if (store->kind == OP_ROPE_STORE && store->in[1] >= 0 && store->as.rope.kv == kv)
