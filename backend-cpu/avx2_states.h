@@ -26,6 +26,7 @@ static void avx2_delta_prepare(const struct delta_inputs *t) { states_delta_prep
 static void avx2_delta(const struct delta_task *t) { states_delta(t); }
 static void avx2_choose(const struct choose_task *t) { states_choose(t); }
 
-static const struct state_kernels avx2_states = {avx2_conv, avx2_delta_prepare, avx2_delta, avx2_choose};
+static const struct state_kernels avx2_states = {avx2_conv, avx2_delta_prepare, avx2_delta,
+                                                 avx2_choose};
 
 #endif

@@ -26,6 +26,7 @@ static void avx512_delta_prepare(const struct delta_inputs *t) { states_delta_pr
 static void avx512_delta(const struct delta_task *t) { states_delta(t); }
 static void avx512_choose(const struct choose_task *t) { states_choose(t); }
 
-const struct state_kernels avx512_states = {avx512_conv, avx512_delta_prepare, avx512_delta, avx512_choose};
+const struct state_kernels avx512_states = {avx512_conv, avx512_delta_prepare, avx512_delta,
+                                            avx512_choose};
 
 #endif

@@ -1,5 +1,5 @@
-/* choose_loops.h: the kernel of OP_CHOOSE over the vectors of a variant, as states_loops.h has them,
- * and vec_max(a, b), b where a is NaN. */
+/* choose_loops.h: the kernel of OP_CHOOSE over the vectors of a variant, as states_loops.h has
+ * them, and vec_max(a, b), b where a is NaN. */
 #ifndef BACKEND_CPU_CHOOSE_LOOPS_H
 #define BACKEND_CPU_CHOOSE_LOOPS_H
 

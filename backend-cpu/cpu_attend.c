@@ -81,7 +81,8 @@ static void cut(struct cpu *c, const struct heads *g, int window, int chosen)
     const struct heads *was = &c->cut_for;
     long all = 0;
     if (was->n_heads == g->n_heads && was->n_kv_heads == g->n_kv_heads &&
-        was->head_dim == g->head_dim && was->value_dim == g->value_dim && c->cut_window == window && c->cut_chosen == chosen)
+        was->head_dim == g->head_dim && was->value_dim == g->value_dim && c->cut_window == window &&
+        c->cut_chosen == chosen)
         return;
     c->cut_for = *g;
     c->cut_window = window;

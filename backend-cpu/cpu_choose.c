@@ -1,5 +1,5 @@
-/* cpu_choose.c: OP_CHOOSE (core/step/op.h), and the chosen keys side by side for OP_ATTEND. Rows are
- * scored some at a time, pages of a sequence by all threads. Must not know: attention, an
+/* cpu_choose.c: OP_CHOOSE (core/step/op.h), and the chosen keys side by side for OP_ATTEND. Rows
+ * are scored some at a time, pages of a sequence by all threads. Must not know: attention, an
  * instruction set. */
 #include "backend-cpu/cpu_internal.h"
 #include "backend-cpu/packed.h"
@@ -12,11 +12,11 @@
 enum { ROUND_ROWS = 16, TASK_PAGES = 16 };
 
 struct chosen_scratch {
-    size_t positions;   /* of a sequence at most */
-    size_t key_bytes;   /* of the chosen keys of a row, 0: no plan has any */
-    float *score;       /* [ROUND_ROWS][positions] */
-    char *keys;         /* [n_threads][key_bytes] */
-    int32_t *page;      /* 0, 1, 2 .. */
+    size_t positions;        /* of a sequence at most */
+    size_t pages, key_bytes; /* of the chosen keys of a row */
+    float *score;            /* [ROUND_ROWS][positions] */
+    char *keys;              /* [n_threads][key_bytes] */
+    int32_t *page;           /* [pages] 0, 1, 2 .. */
 };
 
 static size_t page_bytes(enum kv_type t, int head_dim)
@@ -28,29 +28,33 @@ static size_t page_bytes(enum kv_type t, int head_dim)
 
 static size_t pages_of(int n) { return ((size_t)n + KV_PAGE - 1) / KV_PAGE; }
 
-/* Bytes of the chosen keys of a row, the most that an operation has. */
-static size_t most_bytes(const struct be_config *g, const struct step_plan *p, size_t *pages)
+/* What a plan needs. */
+struct need {
+    size_t positions;        /* that have scores at once; 0: none */
+    size_t pages, key_bytes; /* of the chosen keys of a row, the most that an operation has */
+};
+
+static struct need need_of(const struct be_config *g, const struct step_plan *p)
 {
-    size_t most = 0;
-    *pages = 0;
+    struct need n = {0};
     for (int i = 0; i < p->n_ops; i++) {
         const struct op *op = &p->op[i];
+        if (op->kind == OP_CHOOSE) n.positions = (size_t)g->max_pages * KV_PAGE;
         if (op->kind != OP_ATTEND || !op->as.attend.chosen) continue;
-        size_t n = pages_of(op->as.attend.chosen),
-               bytes = n * page_bytes(g->kv, op->as.attend.heads.head_dim);
-        if (bytes > most) most = bytes;
-        if (n > *pages) *pages = n;
+        size_t pages = pages_of(op->as.attend.chosen),
+               bytes = pages * page_bytes(g->kv, op->as.attend.heads.head_dim);
+        if (bytes > n.key_bytes) n.key_bytes = bytes;
+        if (pages > n.pages) n.pages = pages;
     }
-    return (most + 63) / 64 * 64;
+    n.key_bytes = (n.key_bytes + 63) / 64 * 64;
+    return n;
 }
-
-static size_t positions_of(const struct be_config *g) { return (size_t)g->max_pages * KV_PAGE; }
 
 uint64_t cpu_choose_bytes(const struct be_config *g, const struct step_plan *p)
 {
-    size_t pages, keys = most_bytes(g, p, &pages);
-    size_t threads = g->n_threads > 0 ? (size_t)g->n_threads : 1;
-    return keys ? ROUND_ROWS * positions_of(g) * sizeof(float) + threads * keys : 0;
+    struct need n = need_of(g, p);
+    size_t threads = g->n_threads > 0 ? (size_t)g->n_threads : (size_t)pool_n_cores();
+    return ROUND_ROWS * n.positions * sizeof(float) + threads * n.key_bytes;
 }
 
 void cpu_choose_free(struct cpu *c)
@@ -65,21 +69,24 @@ void cpu_choose_free(struct cpu *c)
 
 int cpu_choose_grow(struct cpu *c, const struct step_plan *p, struct err *e)
 {
-    size_t pages, bytes = most_bytes(&c->config, p, &pages),
-                  threads = (size_t)pool_n_threads(c->pool);
-    if (!bytes || (c->chosen && bytes <= c->chosen->key_bytes)) return 0;
+    struct chosen_scratch had = {0}, *s;
+    struct need n = need_of(&c->config, p);
+    if (c->chosen) had = *c->chosen;
+    if (n.positions <= had.positions && n.key_bytes <= had.key_bytes && n.pages <= had.pages)
+        return 0;
     cpu_choose_free(c);
-    struct chosen_scratch *s = c->chosen = calloc(1, sizeof *s);
-    if (!s) return err_memory(e);
-    *s = (struct chosen_scratch){.positions = positions_of(&c->config), .key_bytes = bytes};
-    s->score = c->be.ops->alloc(&c->be, ROUND_ROWS * s->positions * sizeof *s->score);
-    s->keys = c->be.ops->alloc(&c->be, threads * bytes);
-    s->page = malloc(bytes / (KV_PAGE * sizeof *s->page) * sizeof *s->page + sizeof *s->page);
+    if (!(s = c->chosen = calloc(1, sizeof *s))) return err_memory(e);
+    s->positions = n.positions > had.positions ? n.positions : had.positions;
+    s->key_bytes = n.key_bytes > had.key_bytes ? n.key_bytes : had.key_bytes;
+    s->pages = n.pages > had.pages ? n.pages : had.pages;
+    s->score = c->be.ops->alloc(&c->be, ROUND_ROWS * s->positions * sizeof *s->score + 1);
+    s->keys = c->be.ops->alloc(&c->be, (size_t)pool_n_threads(c->pool) * s->key_bytes + 1);
+    s->page = malloc(s->pages * sizeof *s->page + 1);
     if (!s->score || !s->keys || !s->page) {
         cpu_choose_free(c);
         return err_memory_for(e, "out of memory for the chosen keys of rows");
     }
-    for (size_t i = 0; i < pages; i++) s->page[i] = (int32_t)i;
+    for (size_t i = 0; i < s->pages; i++) s->page[i] = (int32_t)i;
     return 0;
 }
 
@@ -300,8 +307,8 @@ struct chosen_keys cpu_chosen_keys(const struct call *t, int row, int thread)
     int hd = op->as.attend.heads.head_dim, kv = op->as.attend.kv, n = op->as.attend.chosen;
     const int32_t *chosen = (const int32_t *)in_of(t, 1) + (size_t)row * (size_t)n;
     size_t bytes = page_bytes(c->config.kv, hd);
-    char *to = s->keys + (size_t)thread * s->key_bytes, *room = c->scratch + (size_t)thread *
-                                                                                c->scratch_bytes;
+    char *to = s->keys + (size_t)thread * s->key_bytes,
+         *room = c->scratch + (size_t)thread * c->scratch_bytes;
     const char *from = NULL;
     for (int i = 0, page = -1; i < n; i++) {
         if (chosen[i] / KV_PAGE != page) {

@@ -421,13 +421,12 @@ static void run_argmax(const struct call *t)
 static void run_linear(const struct call *t) { cpu_run_linear(t, NULL, NULL); }
 
 static void (*const run_kind[OP_KINDS])(const struct call *t) = {
-    [OP_EMBED] = run_embed,           [OP_ANGLES] = run_angles, [OP_NORM] = run_norm,
-    [OP_LINEAR] = run_linear,         [OP_ATTEND] = cpu_run_attend, [OP_GLU] = run_glu,
-    [OP_CHOOSE] = cpu_run_choose,
-    [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather, [OP_ARGMAX] = run_argmax,
-    [OP_SOFTCAP] = run_softcap,       [OP_ADD] = run_add,       [OP_CONV] = cpu_run_conv,
-    [OP_DELTA] = cpu_run_delta,       [OP_ROUTE] = cpu_run_route,
-    [OP_EXPERTS] = cpu_run_experts,   [OP_MIX] = cpu_run_mix,
+    [OP_EMBED] = run_embed,         [OP_ANGLES] = run_angles,         [OP_NORM] = run_norm,
+    [OP_LINEAR] = run_linear,       [OP_ATTEND] = cpu_run_attend,     [OP_GLU] = run_glu,
+    [OP_CHOOSE] = cpu_run_choose,   [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather,
+    [OP_ARGMAX] = run_argmax,       [OP_SOFTCAP] = run_softcap,       [OP_ADD] = run_add,
+    [OP_CONV] = cpu_run_conv,       [OP_DELTA] = cpu_run_delta,       [OP_ROUTE] = cpu_run_route,
+    [OP_EXPERTS] = cpu_run_experts, [OP_MIX] = cpu_run_mix,
 };
 
 /* 1: the linear b begins with the rows that operation a ends with, so that a row passes through

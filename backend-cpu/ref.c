@@ -461,10 +461,11 @@ static void ref_choose(const struct choose_task *t)
         for (int c = 0; c < KV_PAGE; c++) {
             double total = 0;
             for (int h = 0; h < t->n_heads; h++) {
-                const float *q = t->q + ((size_t)r * (size_t)t->n_heads + (size_t)h) *
-                                            (size_t)t->head_dim;
+                const float *q = t->q +
+                                 ((size_t)r * (size_t)t->n_heads + (size_t)h) * (size_t)t->head_dim;
                 double sum = 0;
-                for (int d = 0; d < t->head_dim; d++) sum += (double)q[d] * t->keys[d * KV_PAGE + c];
+                for (int d = 0; d < t->head_dim; d++)
+                    sum += (double)q[d] * t->keys[d * KV_PAGE + c];
                 total += t->w[(size_t)r * (size_t)t->n_heads + (size_t)h] * (sum > 0 ? sum : 0);
             }
             t->score[(size_t)r * t->stride + (size_t)c] = (float)total;

@@ -282,7 +282,10 @@ ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c)
 {
     LANE_BY_LANE(fmaf(a.lane[l], b.lane[l], c.lane[l]));
 }
-ALWAYS_INLINE vec vec_max(vec a, vec b) { LANE_BY_LANE(a.lane[l] > b.lane[l] ? a.lane[l] : b.lane[l]); }
+ALWAYS_INLINE vec vec_max(vec a, vec b)
+{
+    LANE_BY_LANE(a.lane[l] > b.lane[l] ? a.lane[l] : b.lane[l]);
+}
 ALWAYS_INLINE vec vec_silu(vec a) { LANE_BY_LANE(silu_of(a.lane[l])); }
 
 #include "backend-cpu/choose_loops.h"
@@ -292,7 +295,8 @@ static void scalar_delta_prepare(const struct delta_inputs *t) { states_delta_pr
 static void scalar_delta(const struct delta_task *t) { states_delta(t); }
 static void scalar_choose(const struct choose_task *t) { states_choose(t); }
 
-static const struct state_kernels scalar_states = {scalar_conv, scalar_delta_prepare, scalar_delta, scalar_choose};
+static const struct state_kernels scalar_states = {scalar_conv, scalar_delta_prepare, scalar_delta,
+                                                   scalar_choose};
 
 const struct cpu_kernels cpu_scalar = {
     .name = "scalar",

@@ -338,6 +338,19 @@ static void run_delta(const struct cpu_kernels *k, struct vectors *v, int varian
                                           .skip = 0.75f});
 }
 
+/* The positions of a page, of several heads. */
+static void run_choose(const struct cpu_kernels *k, struct vectors *v, int heads, struct result *r)
+{
+    k->states->choose(&(struct choose_task){.q = v->x,
+                                            .w = v->x + 3,
+                                            .keys = v->x + HEAD_DIM,
+                                            .score = r->f,
+                                            .stride = KV_PAGE,
+                                            .rows = 2,
+                                            .n_heads = heads,
+                                            .head_dim = HEAD_DIM});
+}
+
 static const struct {
     const char *kernel;
     void (*run)(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r);
@@ -417,6 +430,7 @@ static const struct {
     {"delta", run_delta, 20 + BETA_2},
     {"delta", run_delta, SSM + DELTA_COLUMNS},
     {"delta", run_delta, SSM + 20},
+    {"choose", run_choose, 9},
 };
 
 const char *cpu_selfcheck(const struct cpu_kernels *k)

@@ -96,6 +96,8 @@ static int latent_slices(const struct layer *l, const struct hf_config *c, enum 
 {
     int64_t head = l->size[SIZE_HEAD], nope = c->nope_dim, value = c->value_dim,
             latent = c->latent_dim, q = nope + head, kv = nope + value, heads = c->n_heads;
+    if (pick == PICK_INDEX_REST || pick == PICK_INDEX_ROTATED)
+        return index_slices(c, pick, s, total);
     *total = pick == PICK_NOPE || pick == PICK_ROTATED ? heads * q : heads * kv;
     switch (pick) {
     case PICK_NOPE: *s = (struct slice){0, nope, q, heads}; break;
@@ -145,18 +147,14 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
     int second = 0;
     *total = 2 * n;
     switch (rule->pick) {
+    case PICK_INDEX_KEY:
     case PICK_ALL: *total = n; return 0;
     case PICK_Q:
-        *total = q + 2 * kv;
-        s[0] = (struct slice){0, q, 0, 1};
-        return 1;
     case PICK_K:
-        *total = q + 2 * kv;
-        s[0] = (struct slice){q, kv, 0, 1};
-        return 1;
     case PICK_V:
         *total = q + 2 * kv;
-        s[0] = (struct slice){q + kv, kv, 0, 1};
+        s[0] = rule->pick == PICK_Q ? (struct slice){0, q, 0, 1}
+                                    : (struct slice){q + (rule->pick == PICK_V) * kv, kv, 0, 1};
         return 1;
     case PICK_SECOND: second = 1; /* fall through */
     case PICK_FIRST: s[0] = (struct slice){second * n, n, 0, 1}; return 1;
@@ -188,9 +186,6 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
         *total = 3 * n;
         s[0] = (struct slice){second * n, n, 0, 1};
         return 1;
-    case PICK_INDEX_KEY: *total = n; return 0;
-    case PICK_INDEX_REST:
-    case PICK_INDEX_ROTATED: return index_slices(c, rule->pick, s, total);
     case PICK_LAYER:
         *total = c->n_layers * n;
         s[0] = (struct slice){l->number * n, n, 0, 1};

@@ -120,7 +120,7 @@ int arch_rope_store(struct builder *b, const int qkv[3], struct arch_rope rope, 
  * latent and its rotated part. */
 struct arch_latent {
     int q, q_latent, q_rot; /* buffers */
-    int latent, k_rot; /* k_rot NO_BUFFER: behind the latent in its buffer */
+    int latent, k_rot;      /* k_rot NO_BUFFER: behind the latent in its buffer */
 };
 int arch_rope_store_latent(struct builder *b, const struct arch_latent *l, struct arch_rope rope,
                            struct heads heads);

@@ -9,12 +9,18 @@
 
 /* Sizes of the configuration beside those of all models. */
 struct sizes {
-    int latent, rotated; /* of a position in the cache */
-    int nope, value;     /* of a head: of a query what is not rotated; of a value */
-    int q_lora;          /* latent of queries; 0: none */
-    float eps;           /* of the norms of latents */
+    int latent, rotated;               /* of a position in the cache */
+    int nope, value;                   /* of a head: of a query what is not rotated; of a value */
+    int q_lora;                        /* latent of queries; 0: none */
+    float eps;                         /* of the norms of latents */
     int top_k, index_heads, index_dim; /* of the indexer; top_k 0: none */
 };
+
+static int has_indexer(const struct builder *b)
+{
+    const char *name = b->config->architecture;
+    return !strcmp(name, "deepseek_v32") || !strcmp(name, "glm_moe_dsa");
+}
 
 static struct sizes sizes_of(struct builder *b)
 {
@@ -29,7 +35,7 @@ static struct sizes sizes_of(struct builder *b)
         s.latent + s.rotated > MODEL_MAX_SIZE / b->config->n_heads)
         arch_bad_key(b, "latent_dim");
     if (s.rotated % 4) arch_bad_key(b, "head_dim");
-    if (!arch_has(b, "index_top_k")) return s;
+    if (!has_indexer(b)) return s;
     s.top_k = arch_int(b, "index_top_k", 1, MAX_TOP_K);
     s.index_heads = arch_int(b, "index_heads", 1, MAX_INDEX_HEADS);
     s.index_dim = arch_int(b, "index_dim", s.rotated + 4, MAX_LATENT);
@@ -122,8 +128,9 @@ static void attend(struct builder *b, const struct arch_decoder *d, int in, int 
          l.latent);
     arch_experts(b, "q_latent", q_nope, NO_BUFFER, n, 1, 1, &w_k, &l.q_latent);
     int kv = arch_rope_store_latent(b, &l, a->rope, h);
-    if (s.top_k && arch_int_at(b, "indexers", 0, 1))
-        choose(b, &s, a->rope, in, arch_room(b, "q_a_normed", s.q_lora));
+    int own = s.top_k && arch_int_at(b, "indexers", 0, 1);
+    if (s.top_k && !own && !b->layer) arch_bad_key(b, "indexers");
+    if (own) choose(b, &s, a->rope, in, arch_room(b, "q_a_normed", s.q_lora));
     if (a->query_original) {
         struct op *op = arch_add(b, "query_scale", l.q, NO_BUFFER);
         op->as.add.beta = a->query_beta;
@@ -156,7 +163,6 @@ static void build(struct builder *b)
     arch_decode(b, &d);
 }
 
-static const char *const names[] = {"deepseek_v2",   "deepseek_v3", "deepseek_v32",
-                                    "glm4_moe_lite", "glm_moe_dsa", "mistral4",
-                                    NULL};
+static const char *const names[] = {
+    "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "mistral4", NULL};
 const struct arch arch_latent_models = {names, build};

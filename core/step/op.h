@@ -66,9 +66,9 @@
  *                 [rows][n_heads * value_dim] and behind it in5 [rows][n_heads * rotated], rotated;
  *                 stored is in2 [rows][value_dim] and behind it in1 [rows][rotated], rotated; with
  *                 `joined` both are in1 = in2 [rows][head_dim]
- * OP_CHOOSE       the positions that rows attend to (DeepSeek Sparse Attention, DeepSeek-V3.2, 2.1):
- *                 out0 int32 [rows][top_k], ascending = the top_k positions p <= pos[r] with the
- *                 largest I(p) = sum over h of in1[r][h] max(q_h k_p, 0), on ties the lower; q = in0
+ * OP_CHOOSE       the positions that rows attend to (DeepSeek Sparse Attention,
+ * DeepSeek-V3.2, 2.1): out0 int32 [rows][top_k], ascending = the top_k positions p <= pos[r] with
+ * the largest I(p) = sum over h of in1[r][h] max(q_h k_p, 0), on ties the lower; q = in0
  *                 [rows][n_heads * head_dim], k_p the key of latent heads in the cache, in1
  *                 [rows][n_heads]. Sums over elements and over h ascend, fused; NaN is below all.
  *                 Nothing is written for rows with pos[r] < top_k, which attend to all positions

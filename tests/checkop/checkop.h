@@ -196,6 +196,7 @@ void check_add(struct check *c);
 void check_rope(struct check *c);
 void check_attend(struct check *c);
 void check_latent(struct check *c);
+void check_choose(struct check *c);
 void check_glu(struct check *c);
 void check_softcap(struct check *c);
 void check_conv(struct check *c);

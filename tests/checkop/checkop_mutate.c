@@ -292,6 +292,7 @@ static void change(struct op *op)
     }
     if (op->kind == OP_EXPERTS && now == NOT_EACH) op->as.experts.each = 0;
     if (op->kind != OP_ATTEND) return;
+    if (now == NOT_CHOSEN) op->as.attend.chosen = 0;
     if (now == NO_CAP) op->as.attend.softcap = 0;
     if (now == NO_SINKS) op->w[0] = NO_WEIGHT;
     if (now == NO_BIASES) op->as.attend.bias_pairs = 0;
@@ -373,6 +374,10 @@ static void before(struct be *inner, const struct stepwise_call *c)
         float *cosine = c->memory->vector[op->w[2]];
         poke(inner, cosine, peek(inner, cosine) * 1.01f);
     }
+    if (op->kind == OP_CHOOSE && now == FACTOR) {
+        struct place w = place_of(c, op->in[1]);
+        poke(inner, w.d + w.n - 1, -peek(inner, w.d + w.n - 1));
+    }
     if (op->kind == OP_DELTA) break_delta(inner, c);
     if (op->kind == OP_EXPERTS && now == NEXT_EXPERT) {
         struct place id = place_of(c, op->in[1]);
@@ -430,6 +435,19 @@ static void break_route(struct be *inner, const struct stepwise_call *c)
     fns()->upload(inner, w.d, weight, w.n * sizeof *weight);
     fns()->upload(inner, id.d, ids, id.n * sizeof *ids);
     arena_free(&a);
+}
+
+/* The last choice of the last row. */
+static void break_choose(struct be *inner, const struct stepwise_call *c)
+{
+    struct place id = place_of(c, c->op->out[0]);
+    float *last = id.d + id.n - 1;
+    int at = (int)f32_bits(peek(inner, last)), pos = c->batch->pos[c->batch->n_rows - 1];
+    if (pos < c->op->as.choose.top_k) return;
+    if (now == NEXT_CHOSEN)
+        poke(inner, last, f32_from_bits((uint32_t)(at < pos ? at + 1 : at - 1)));
+    for (size_t i = 0, n = id.n / (size_t)id.rows; now == LAST_TIE && i < n; i++)
+        poke(inner, last - i, f32_from_bits((uint32_t)(pos - (int)i)));
 }
 
 /* Leaves out what is not among the 63 largest up to it. */
@@ -526,6 +544,7 @@ static void after(struct be *inner, const struct stepwise_call *c)
         break_output(inner, &out);
         if (now == ELEMENT && out.n >= 8) poke(inner, out.d + 1, next_bit(peek(inner, out.d + 1)));
         break;
+    case OP_CHOOSE: break_choose(inner, c); break;
     case OP_ROUTE: break_route(inner, c); break;
     case OP_EXPERTS:
     case OP_MIX: break_output(inner, &out); break;

@@ -189,6 +189,12 @@ static void expect(const struct built *b, const char *architecture, const char *
 #define LATENT_QUERIES                                                                             \
     LAYER "self_attn.q_a_proj 64>40", LAYER "self_attn.q_a_layernorm.weight 40",                   \
         LAYER "self_attn.q_nope_proj 40>72", LAYER "self_attn.q_rope_proj 40>96"
+#define INDEX_KEYS(layers)                                                                         \
+    "\"index_top_k\": 7, \"index_heads\": 3, \"index_dim\": 40, \"indexers\": " layers
+#define INDEXER                                                                                    \
+    LAYER "self_attn.indexer.q_rest_proj 40>72", LAYER "self_attn.indexer.q_rope_proj 40>48",      \
+        LAYER "self_attn.indexer.k_proj 64>40", LAYER "self_attn.indexer.head_proj 64>3",          \
+        LAYER "self_attn.indexer.k_norm.weight 40", LAYER "self_attn.indexer.k_norm.bias 40"
 #define GEMMA_KEYS "\"embed_scale\": 8.0, \"attend_scale\": 1.0, \"logits_softcap\": 30.0"
 #define GEMMA4_KEYS                                                                                \
     GEMMA_KEYS ", \"head_dims\": [32, 16], \"kv_heads\": [1, 3], \"ffns\": [160, 320],"            \
@@ -243,6 +249,12 @@ static const struct {
      (const char *const[]){NORMS, LATENT, LAYER "self_attn.q_nope_proj 64>72",
                            LAYER "self_attn.q_rope_proj 64>96", EXPERTS, SHARED, NULL}},
     {"deepseek_v3", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", none,
+     (const char *const[]){NORMS, LATENT, LATENT_QUERIES, EXPERTS, SHARED,
+                           LAYER "mlp.router.choice_bias 6", NULL}},
+    {"deepseek_v32", "{\"q_lora_dim\": 40, " LATENT_KEYS ", " INDEX_KEYS("[1, 1]") "}", none,
+     (const char *const[]){NORMS, LATENT, LATENT_QUERIES, INDEXER, EXPERTS, SHARED,
+                           LAYER "mlp.router.choice_bias 6", NULL}},
+    {"glm_moe_dsa", "{\"q_lora_dim\": 40, " LATENT_KEYS ", " INDEX_KEYS("[1, 0]") "}", none,
      (const char *const[]){NORMS, LATENT, LATENT_QUERIES, EXPERTS, SHARED,
                            LAYER "mlp.router.choice_bias 6", NULL}},
     {"glm4_moe_lite", "{\"q_lora_dim\": 40, " LATENT_KEYS "}", none,
@@ -303,10 +315,10 @@ static const struct {
     {"qwen3_next", "{" DELTA_KEYS ", " SPARSE(48) "}", none,
      (const char *const[]){NORMS, DELTA_NET, EXPERTS, SHARED, SHARED_GATE, NULL}},
     {"olmo_hybrid", "{" DELTA_KEYS ", \"beta_scale\": 2.0, \"delta_eps\": 1e-5}", none,
-     (const char *const[]){NORMS, LAYER "linear_attn.q_proj 64>24", LAYER "linear_attn.k_proj 64>24",
-                           LAYER "linear_attn.v_proj 64>40", LAYER "linear_attn.z_proj 64>40",
-                           LAYER "linear_attn.b_proj 64>4", LAYER "linear_attn.a_proj 64>4",
-                           LAYER "linear_attn.q_conv.weight 96",
+     (const char *const[]){NORMS, LAYER "linear_attn.q_proj 64>24",
+                           LAYER "linear_attn.k_proj 64>24", LAYER "linear_attn.v_proj 64>40",
+                           LAYER "linear_attn.z_proj 64>40", LAYER "linear_attn.b_proj 64>4",
+                           LAYER "linear_attn.a_proj 64>4", LAYER "linear_attn.q_conv.weight 96",
                            LAYER "linear_attn.k_conv.weight 96",
                            LAYER "linear_attn.v_conv.weight 160", LAYER "linear_attn.decay 4",
                            LAYER "linear_attn.dt_bias 4", LAYER "linear_attn.norm.weight 10",
@@ -454,6 +466,12 @@ static const struct {
      "'latent_dim'"},
     {"deepseek_v2", "{\"q_lora_dim\": 0, \"router_group_best\": 1, " LATENT_KEYS "}",
      "{\"router_group_best\": 2}", "'router_group_best'"},
+    {"deepseek_v32", "{\"q_lora_dim\": 40, " LATENT_KEYS ", " INDEX_KEYS("[1, 1]") "}",
+     "{\"index_dim\": 30}", "'index_dim'"},
+    {"deepseek_v32", "{\"q_lora_dim\": 40, " LATENT_KEYS ", " INDEX_KEYS("[1, 1]") "}",
+     "{\"q_lora_dim\": 0}", "'q_lora_dim'"},
+    {"glm_moe_dsa", "{\"q_lora_dim\": 40, " LATENT_KEYS ", " INDEX_KEYS("[1, 1]") "}",
+     "{\"indexers\": [0, 1]}", "'indexers'"},
     {"llama4",
      "{" SPARSE(0) ", \"no_rope\": [0, 0], \"chunks\": [0, 8], \"query_beta\": 0.1,"
                    "\"query_original\": 16}",
@@ -571,6 +589,35 @@ static void test_latent(void **state)
     assert_int_equal(kv_format_page_bytes(KV_INT8, &p->kv[0]), 16 * (48 + 8));
     assert_int_equal(kv_format_page_bytes(KV_INT4, &p->kv[0]), (16 * (24 + 8) + 96 + 63) / 64 * 64);
     assert_true(first(p, OP_ROUTE)->as.route.group_best);
+    step_plan_free(&b.plan);
+}
+
+/* A choice of the indexer for attention; a layer without one takes the choice before. */
+static void test_indexer(void **state)
+{
+    static struct built b;
+    const struct step_plan *p = &b.plan;
+    (void)state;
+    build(&b, "glm_moe_dsa", "{\"q_lora_dim\": 40, " LATENT_KEYS ", " INDEX_KEYS("[1, 0]") "}",
+          none);
+    const struct op *choose = first(p, OP_CHOOSE), *store = choose - 1, *attend = choose + 1;
+    int n = 0, chosen = choose->out[0];
+    assert_int_equal(count(p, OP_CHOOSE), 1);
+    assert_true(store->kind == OP_ROPE_STORE && attend->kind == OP_ATTEND);
+    assert_true(store->as.rope.joined && store->in[1] == store->in[2]);
+    assert_int_equal(store->as.rope.kv, choose->as.choose.kv);
+    assert_int_not_equal(choose->as.choose.kv, attend->as.attend.kv);
+    assert_true(store->out[0] == choose->in[0] && choose->as.choose.heads.rotated == 16);
+    assert_int_equal(row_bytes(p, choose->in[0]), 3 * 40 * 4);
+    assert_int_equal(row_bytes(p, choose->in[1]), 3 * 4);
+    assert_int_equal(row_bytes(p, chosen), 7 * 4);
+    for (int i = 0; i < p->n_ops; i++) {
+        if (p->op[i].kind != OP_ATTEND) continue;
+        assert_true(p->op[i].in[1] == chosen && p->op[i].as.attend.chosen == 7);
+        n++;
+    }
+    assert_int_equal(n, 2);
+    assert_true(p->n_kv == 3 && kv_is_latent(&p->kv[1]) && p->kv[1].head_dim == 40);
     step_plan_free(&b.plan);
 }
 
@@ -722,7 +769,7 @@ static void test_step_sets_of_attention_alone(void **state)
     for (enum op_kind kind = 0; kind < OP_KINDS; kind++) {
         struct op op[] = {kv_op(OP_ROPE_STORE, 3), op_of(kind, "other", 0), kv_op(OP_ATTEND, 3)};
         struct step_plan p = {.op = op, .n_ops = 3};
-        if (kind == OP_ATTEND || kind == OP_ROPE_STORE) continue;
+        if (kind == OP_ATTEND || kind == OP_ROPE_STORE || kind == OP_CHOOSE) continue;
         op[1].as.attend.kv = 3, op[1].as.attend.step_set = -7;
         step_plan_liveness(&p, 0);
         assert_int_equal(op[1].as.attend.step_set, -7);
@@ -767,6 +814,7 @@ int main(void)
         cmocka_unit_test(test_orders),
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_indexer),
         cmocka_unit_test(test_mamba),
         cmocka_unit_test(test_shared_keys),
     };

@@ -364,6 +364,22 @@ static const struct {
      "\"topk_group\": 1, \"routed_scaling_factor\": 2.827}}",
      "{\"architecture\": \"deepseek_v3\", \"experts\": [0, 1], \"n_experts\": 384, "
      "\"router_groups\": 1, \"router_kept_groups\": 1, \"router_scale\": 2.827}"},
+    {"deepseek-v32",
+     "{\"architectures\": [\"DeepseekV32ForCausalLM\"], \"model_type\": \"deepseek_v32\", "
+     "\"num_hidden_layers\": 5}",
+     "{\"architecture\": \"deepseek_v32\", \"latent_dim\": 512, \"index_top_k\": 2048, "
+     "\"index_heads\": 64, \"index_dim\": 128, \"indexers\": [1, 1, 1, 1, 1], "
+     "\"router_groups\": 8, \"experts\": [0, 0, 0, 1, 1]}"},
+    {"glm-moe-dsa-freq",
+     "{\"architectures\": [\"GlmMoeDsaForCausalLM\"], \"model_type\": \"glm_moe_dsa\", "
+     "\"num_hidden_layers\": 8, \"index_topk_freq\": 3, \"index_skip_topk_offset\": 3}",
+     "{\"architecture\": \"glm_moe_dsa\", \"indexers\": [1, 1, 1, 0, 0, 1, 0, 0], "
+     "\"index_heads\": 32, \"value_dim\": 256, \"router_groups\": 1}"},
+    {"glm-moe-dsa-list",
+     "{\"architectures\": [\"GlmMoeDsaForCausalLM\"], \"model_type\": \"glm_moe_dsa\", "
+     "\"num_hidden_layers\": 3, \"indexer_types\": [\"full\", \"shared\", \"full\"], "
+     "\"index_topk_pattern\": \"FFF\"}",
+     "{\"indexers\": [1, 0, 1]}"},
     {"glm4-moe-lite",
      "{\"architectures\": [\"Glm4MoeLiteForCausalLM\"], \"model_type\": \"glm4_moe_lite\", "
      "\"num_hidden_layers\": 3, \"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"], "
@@ -572,7 +588,18 @@ static void test_refusals(void **state)
     (void)state;
     static const char *const r[][3] = {
         {"LlamaForCausalLM", ", \"kv_lora_rank\": 512", "multi-head latent"},
-        {"DeepseekV32ForCausalLM", ", \"kv_lora_rank\": 512", "multi-head latent"},
+        {"DeepseekV32ForCausalLM", ", \"index_head_dim\": 64", "index_head_dim 64"},
+        {"DeepseekV32ForCausalLM", ", \"index_head_dim\": 70", "index_head_dim 70"},
+        {"DeepseekV32ForCausalLM", ", \"index_topk\": 0", "index_topk"},
+        {"DeepseekV32ForCausalLM", ", \"q_lora_rank\": null", "without q_lora_rank"},
+        {"GlmMoeDsaForCausalLM", ", \"index_topk_pattern\": \"FS\"", "names 2 layers"},
+        {"GlmMoeDsaForCausalLM", ", \"num_hidden_layers\": 2, \"index_topk_pattern\": \"FX\"",
+         "layer 1 is neither F nor S"},
+        {"GlmMoeDsaForCausalLM", ", \"num_hidden_layers\": 2, \"index_topk_pattern\": \"SF\"",
+         "layer 0 has no indexer"},
+        {"GlmMoeDsaForCausalLM",
+         ", \"num_hidden_layers\": 2, \"indexer_types\": [\"full\", \"half\"]",
+         "layer 1 is neither full nor shared"},
         {"DeepseekV3ForCausalLM", ", \"index_topk\": 2048", "index_topk"},
         {"DeepseekV3ForCausalLM", ", \"scoring_func\": \"softmax\"", "scoring_func"},
         {"DeepseekV3ForCausalLM", ", \"topk_method\": \"greedy\"", "topk_method"},

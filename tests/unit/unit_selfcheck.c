@@ -249,12 +249,18 @@ static void once_delta(const struct delta_task *t)
     if (is_wrong()) flip(t->s + t->key_dim - 1);
 }
 
+static void once_choose(const struct choose_task *t)
+{
+    cpu_scalar.states->choose(t);
+    if (is_wrong()) flip(t->score);
+}
+
 /* Each vector of the check is compared with scalar's: one wrong call of any kernel is seen. */
 static void each_vector_is_compared(void **state)
 {
     (void)state;
-    enum { CALLS = 303 }; /* fewer: vectors of the check are gone */
-    const struct state_kernels states = {once_conv, once_delta_prepare, once_delta};
+    enum { CALLS = 304 }; /* fewer: vectors of the check are gone */
+    const struct state_kernels states = {once_conv, once_delta_prepare, once_delta, once_choose};
     struct cpu_kernels k = cpu_scalar;
     k.q4 = once_q4, k.quantize = once_quantize, k.q4i = once_q4i, k.dense = once_dense;
     k.norm = once_norm, k.layer_norm = once_layer_norm, k.add = once_add, k.rope = once_rope;
