@@ -60,7 +60,9 @@ int convert_run(const struct convert_options *o, struct err *e)
     struct writer_result r;
     json_t *meta = NULL;
     int rc = -1;
-    if (checkpoint_open(&k, o->dir, 0, n, e) || check_gguf(&k, &o->plan, e)) goto fail;
+    if (checkpoint_open(&k, o->dir, o->as_numbers, n, e) ||
+        (!o->as_numbers && check_gguf(&k, &o->plan, e)))
+        goto fail;
     if (plan_build(&p, &k.dir, &k.model, &k.quant, &o->plan, n, e) || info_metadata(&p, &meta, e) ||
         writer_run(&p, meta, &o->out, &r, e))
         goto fail;

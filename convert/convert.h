@@ -8,6 +8,7 @@
 
 struct convert_options {
     const char *dir;
+    int as_numbers; /* as hfd_open() */
     struct writer_options out;
     struct notes notes;
     struct plan_options plan;

@@ -367,7 +367,7 @@ static int make_model(struct sweep *s, struct err *e)
     if (!path) return err_memory(e);
     const struct convert_options c = {
         .dir = q->o->in,
-        .plan = {.plain_said = 1}, /* all of it exactly, K-quants too */
+        .as_numbers = 1, /* codes of a GGUF file, too */
         .out = {path, q->o->n_threads < 16 ? q->o->n_threads : 16, 0, q->o->stop},
         .notes = {.silent = 1, .quiet = 1},
     };
