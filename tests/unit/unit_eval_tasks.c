@@ -11,6 +11,7 @@
 #include "cli/modes/eval/exam_list.h"
 #include "cli/modes/eval/exam_tokens.h"
 #include "cli/modes/eval/fp32_softmax.h"
+#include "cli/modes/eval/python_json.h"
 #include "cli/modes/eval/python_random.h"
 #include "cli/modes/eval/task_answer.h"
 #include "cli/modes/eval/task_text.h"
@@ -75,6 +76,57 @@ static void same(char *got, const char *want)
     assert_non_null(got);
     assert_string_equal(got, want);
     free(got);
+}
+
+static void documents_are_written_as_by_python(void **state)
+{
+    (void)state;
+    static const struct {
+        double v;
+        const char *text;
+    } reals[] = {
+        {0, "0.0"},
+        {-0.0, "-0.0"},
+        {1, "1.0"},
+        {0.1, "0.1"},
+        {0.1 + 0.2, "0.30000000000000004"},
+        {1 / 3.0, "0.3333333333333333"},
+        {-2.5, "-2.5"},
+        {100, "100.0"},
+        {12345678.9, "12345678.9"},
+        {1e15, "1000000000000000.0"},
+        {1e16, "1e+16"},
+        {123456789012345680.0, "1.2345678901234568e+17"},
+        {1e23, "1e+23"},
+        {0.00012, "0.00012"},
+        {1e-4, "0.0001"},
+        {1e-5, "1e-05"},
+        {-1.5e-7, "-1.5e-07"},
+        {5e-324, "5e-324"},
+        {1.7976931348623157e308, "1.7976931348623157e+308"},
+    };
+    static const char document[] =
+        "{\"a\": \"x\\u0001\\b\\f\\n\\r\\t\\\"\\\\/\\u007f\\u2028\\ud834\\udd1e\", \"b\": [], "
+        "\"c\": {}, \"d\": [1, -0.0, true, null, [false]], \"\u00e9\": {\"k\": "
+        "9007199254740993}}",
+                      written[] = "{\n  \"a\": \"x\\u0001\\b\\f\\n\\r\\t\\\"\\\\/\x7f\u2028"
+                                  "\U0001d11e\",\n  \"b\": [],\n  \"c\": {},\n  \"d\": [\n    1,\n"
+                                  "    -0.0,\n    true,\n    null,\n    [\n      false\n    ]\n"
+                                  "  ],\n  \"\u00e9\": {\n    \"k\": 9007199254740993\n  }\n}";
+    struct out o = {0};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        out_clear(&o);
+        python_json_real(&o, reals[i].v);
+        assert_int_equal(o.n, strlen(reals[i].text));
+        assert_memory_equal(o.p, reals[i].text, o.n);
+    }
+    json_t *j = json_loads(document, 0, NULL);
+    out_clear(&o);
+    python_json(&o, j);
+    assert_int_equal(o.n, sizeof written - 1);
+    assert_memory_equal(o.p, written, o.n);
+    json_decref(j);
+    out_free(&o);
 }
 
 static void texts_change_as_in_python(void **state)
@@ -537,6 +589,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_are_pythons),
+        cmocka_unit_test(documents_are_written_as_by_python),
         cmocka_unit_test(texts_change_as_in_python),
         cmocka_unit_test(answers_are_found_as_by_the_filters),
         cmocka_unit_test(questions_are_read),

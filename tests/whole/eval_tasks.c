@@ -202,6 +202,37 @@ static void check_context(const char *task, int line, int arg, const char *conte
     json_decref(lines);
 }
 
+/* The hashes of a question and of a task as Python's json and hashlib have them. */
+static void test_hashes(void)
+{
+    static const char *const want[][2] = {
+        {"doc_hash", "fe51eb43a70ad7a73f7890f86f11b78b2f69ecec813957fec4278eaaa53e8bb1"},
+        {"prompt_hash", "9637d859f91224b960439b9c5608bf75a3d43d1db3e7451f43da5b08508d236b"},
+        {"target_hash", "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9"}};
+    free(run("opt4gptq-run", demo,
+             "--eval hellaswag,gsm8k --num-fewshot 0 --eval-data %T/q --samples %T/samples "
+             "--report %T/report",
+             0));
+    json_t *lines = load_lines("samples/samples_hellaswag.jsonl"),
+           *r = load_json(temp_dir, "report");
+    const json_t *line = json_array_get(lines, 0), *doc = json_object_get(line, "doc"),
+                 *all = json_object_get(r, "task_hashes");
+    for (int i = 0; i < 3; i++)
+        judge(!strcmp(text_at(line, want[i][0]), want[i][1]), "%s: %s", want[i][0],
+              text_at(line, want[i][0]));
+    judge(!strcmp(text_at(doc, "query"), "Fishing: A boy sits by the river. The boy") &&
+              json_array_size(json_object_get(doc, "choices")) == 4 &&
+              json_is_integer(json_object_get(doc, "gold")),
+          "hellaswag: a document has what its definition adds");
+    judge(!strcmp(text_at(all, "hellaswag"),
+                  "3e109b8cbe09368710506ee25f02998f843de75491f358b211f02d3f32de087d") &&
+              !strcmp(text_at(all, "gsm8k"),
+                      "40eb25577a3082c8c594f2f4a5dc0e5c1aa7b950c780e7858cd3d3a710dab5b0"),
+          "task_hashes: %s, %s", text_at(all, "hellaswag"), text_at(all, "gsm8k"));
+    json_decref(lines);
+    json_decref(r);
+}
+
 static void test_choices(void)
 {
     static const int ones[] = {0, 3}, wino[] = {1, 0, 0}, piqa[] = {0, 1}, arc[] = {0};
@@ -532,6 +563,26 @@ static void test_reference(const char *shared, const char *task, int n_examples,
     json_decref(lines);
 }
 
+/* The hashes of lm-evaluation-harness's run of three questions a task: texts, examples, documents.
+ */
+static void test_reference_hashes(const char *shared)
+{
+    char rest[1024];
+    snprintf(rest, sizeof rest,
+             "--eval piqa,winogrande,hellaswag,mmlu_college_computer_science,"
+             "mmlu_high_school_geography,gsm8k --eval-data %s/data/lm_eval/data --limit 3 --report "
+             "%%T/report",
+             shared);
+    free(run("opt4gptq-run", "-m %T/demo", rest, 0));
+    snprintf(rest, sizeof rest, "%s/data/lm_eval", shared);
+    json_t *want = load_json(rest, "results-example.json"), *got = load_json(temp_dir, "report");
+    judge(json_object_size(json_object_get(want, "task_hashes")) == 6 &&
+              json_equal(json_object_get(want, "task_hashes"), json_object_get(got, "task_hashes")),
+          "hashes of six tasks as lm-evaluation-harness");
+    json_decref(want);
+    json_decref(got);
+}
+
 int main(int argc, char **argv)
 {
     char path[1024];
@@ -542,6 +593,7 @@ int main(int argc, char **argv)
     free(run("opt4gptq-convert", "models/demo", "%T/demo", 0));
     write_questions();
     test_choices();
+    test_hashes();
     test_examples();
     test_answers();
     test_groups();
@@ -557,6 +609,7 @@ int main(int argc, char **argv)
         test_reference(argv[2], "winogrande", 0, 12);
         test_reference(argv[2], "piqa", 0, 12);
         test_reference(argv[2], "gsm8k", 1, 1);
+        test_reference_hashes(argv[2]);
     } else {
         skip("lm-evaluation-harness's answers: no %s", path);
     }

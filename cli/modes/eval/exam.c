@@ -183,6 +183,13 @@ static void put_example(const struct task_item *it, struct out *o)
     out_text(o, "\n\n");
 }
 
+json_t *exam_document(const struct exam *x, int q)
+{
+    json_t *doc = json_copy(x->docs.doc[q]->json);
+    if (doc && x->task->process) x->task->process(doc, &x->question[q].item);
+    return doc;
+}
+
 static char *taken(struct out *o, struct err *e)
 {
     out_bytes(o, "", 1);
@@ -269,6 +276,8 @@ const struct exam_metric *exam_metrics(const struct exam *x, int *n)
     *n = x->task->most_tokens ? EXAM_METRICS : 1 + x->task->normalizes;
     return x->task->most_tokens ? of_answers : of_choices;
 }
+
+int exam_filters(const struct exam *x) { return x->task->most_tokens ? EXAM_METRICS : 1; }
 
 struct exam_result exam_result(const struct exam *x, int metric)
 {

@@ -51,6 +51,9 @@ void exam_close(struct exam *x);
 
 /* Whether all questions have the same examples. */
 int exam_shares_examples(const struct exam *x);
+/* Question Q with the fields that its definition adds, as reports have it: a new object, or NULL.
+ * What failed is for json_check. */
+json_t *exam_document(const struct exam *x, int q);
 /* The text that choice I of question Q follows (of a generated answer: the prompt), malloc'd; NULL:
  * *e is set. */
 char *exam_context(const struct exam *x, int q, int i, struct err *e);
@@ -62,6 +65,8 @@ char *exam_target(const struct exam *x, int q, struct err *e);
 /* Decides on question Q, whose answers are there. */
 int exam_judge(struct exam *x, int q, struct err *e);
 const struct exam_metric *exam_metrics(const struct exam *x, int *n);
+/* How many filters there are: 1 but for generated answers. */
+int exam_filters(const struct exam *x);
 struct exam_result exam_result(const struct exam *x, int metric);
 
 #endif

@@ -1,5 +1,6 @@
 #include "cli/modes/eval/exam_report.h"
 
+#include "cli/modes/eval/exam_hash.h"
 #include "core/base/json.h"
 
 #include <math.h>
@@ -122,9 +123,11 @@ static json_t *group_result(const struct exam_report *r, int group)
 /* Names of the tasks of a group; of the group of all, those of the groups. */
 static json_t *members(const struct exam_report *r, int group)
 {
+    static const enum task_group order[] = {TASK_STEM, TASK_OTHER, TASK_SOCIAL_SCIENCES,
+                                            TASK_HUMANITIES};
     json_t *j = json_array();
     for (int g = 0; group == TASK_GROUPS && g < TASK_GROUPS; g++)
-        json_array_append_new(j, json_string(task_groups[g].name));
+        json_array_append_new(j, json_string(task_groups[order[g]].name));
     for (int i = 0; group < TASK_GROUPS && i < r->list->n; i++)
         if (in_group(&r->x[i], group)) json_array_append_new(j, json_string(r->x[i].name));
     return j;
@@ -215,6 +218,18 @@ static void set_groups(const struct exam_report *r, json_t *j)
     json_decref(groups);
 }
 
+static int set_hashes(const struct exam_report *r, json_t *j, struct err *e)
+{
+    json_t *hashes = json_object();
+    json_object_set_new(j, "task_hashes", hashes);
+    for (int i = 0; i < r->list->n; i++) {
+        char hex[EXAM_HASH];
+        if (exam_hash_task(&r->x[i], hex, e)) return -1;
+        json_object_set_new(hashes, r->x[i].name, json_string(hex));
+    }
+    return 0;
+}
+
 json_t *exam_report_json(const struct exam_report *r, struct err *e)
 {
     json_t *j = json_pack("{s:{}, s:{}, s:{}, s:{}, s:{}, s:{}}", "results", "configs", "versions",
@@ -241,6 +256,7 @@ json_t *exam_report_json(const struct exam_report *r, struct err *e)
     json_object_set_new(j, "config", run_config(r));
     for (size_t i = 0; i < sizeof of_python / sizeof *of_python; i++)
         json_object_set_new(j, of_python[i], json_null());
+    if (set_hashes(r, j, e)) return json_decref(j), NULL;
     json_object_set_new(j, "date", json_real((double)time(NULL)));
     json_object_set_new(j, "lm_eval_version", json_string("0.4.13")); /* of the definitions */
     json_object_set_new(j, "max_length", json_integer(r->n_ctx));
@@ -306,15 +322,20 @@ static int write_sample(const struct exam *x, int q, int filter, FILE *f, struct
     const struct exam_metric *m = exam_metrics(x, &n);
     json_t *args = arguments(x, q, e), *names = json_array();
     char *target = args ? exam_target(x, q, e) : NULL;
-    json_t *j = json_pack("{s:i, s:O, s:o, s:o}", "doc_id", q, "doc", x->docs.doc[q]->json,
-                          "target", json_text(target ? target : ""), "arguments", args);
+    struct exam_hash hash;
+    json_t *j = json_pack("{s:i, s:o, s:o, s:o}", "doc_id", q, "doc", exam_document(x, q), "target",
+                          json_text(target ? target : ""), "arguments", args);
     free(target);
-    if (!args || !target) return json_decref(names), json_decref(j), -1;
+    if (!args || !target || exam_hash(x, q, &hash, e))
+        return json_decref(names), json_decref(j), -1;
     set_answers(j, x, q, filter);
     json_object_set_new(j, "filter", json_string(m[filter].filter));
     int first = x->task->most_tokens ? filter : 0, end = x->task->most_tokens ? filter + 1 : n;
     for (int k = first; k < end; k++) json_array_append_new(names, json_string(m[k].name));
     json_object_set_new(j, "metrics", names);
+    json_object_set_new(j, "doc_hash", json_string(hash.document));
+    json_object_set_new(j, "prompt_hash", json_string(hash.prompt));
+    json_object_set_new(j, "target_hash", json_string(hash.target));
     for (int k = first; k < end; k++)
         json_object_set_new(j, m[k].name, json_real(x->question[q].right[k]));
     int rc = json_check(e);
@@ -326,8 +347,7 @@ static int write_sample(const struct exam *x, int q, int filter, FILE *f, struct
 int exam_report_samples(const struct exam *x, FILE *f, struct err *e)
 {
     /* filters are in alphabetical order */
-    const int last = x->task->most_tokens ? EXAM_METRICS - 1 : 0;
-    for (int filter = last; filter >= 0; filter--)
+    for (int filter = exam_filters(x) - 1; filter >= 0; filter--)
         for (int q = 0; q < x->n; q++)
             if (write_sample(x, q, filter, f, e)) return -1;
     return 0;

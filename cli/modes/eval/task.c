@@ -1,6 +1,7 @@
 #include "cli/modes/eval/task.h"
 
 #include "cli/modes/eval/task_text.h"
+#include "core/base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,6 +118,16 @@ static int read_hellaswag(const json_t *doc, struct task_item *it, struct err *e
     return it->text ? 0 : err_memory(e);
 }
 
+static void process_hellaswag(json_t *doc, const struct task_item *it)
+{
+    json_t *choices = json_array();
+    for (int i = 0; i < it->n_choices; i++)
+        json_array_append_new(choices, json_text(it->choice[i]));
+    json_object_set_new(doc, "query", json_text(it->text));
+    json_object_set_new(doc, "choices", choices);
+    json_object_set_new(doc, "gold", json_integer(it->gold));
+}
+
 static int read_piqa(const json_t *doc, struct task_item *it, struct err *e)
 {
     const char *goal, *solution;
@@ -212,7 +223,8 @@ const struct task task_table[] = {
     {"mmlu", .data = "mmlu", .split = "test", .pools = {"dev"}, .about = MMLU_ABOUT,
      .version = "1.0", .read = read_mmlu, .examples = TASK_FIRST, .by_subject = 1},
     {"hellaswag", .data = "hellaswag", .split = "validation", .pools = {"train", "validation"},
-     .version = "1.0", .read = read_hellaswag, .examples = TASK_DRAWN_BUT_IT, .normalizes = 1},
+     .version = "1.0", .read = read_hellaswag, .process = process_hellaswag,
+     .examples = TASK_DRAWN_BUT_IT, .normalizes = 1},
     {"winogrande", .data = "winogrande", .split = "validation", .pools = {"train", "validation"},
      .version = "1.0", .read = read_winogrande, .examples = TASK_DRAWN_BUT_IT},
     {"piqa", .data = "piqa", .split = "validation", .pools = {"train", "validation"},

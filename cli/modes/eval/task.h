@@ -30,6 +30,9 @@ struct task {
     const char *about;    /* stands before the examples, with the subject for %s; or NULL */
     const char *version;  /* of lm-evaluation-harness's definition */
     int (*read)(const json_t *doc, struct task_item *it, struct err *e);
+    /* Adds the fields that the definition makes of a question; what fails is for json_check. NULL:
+     * there are none. */
+    void (*process)(json_t *doc, const struct task_item *it);
     enum task_examples examples;
     int n_examples;                    /* where no number is asked for */
     int by_subject;                    /* a task for each subject */
