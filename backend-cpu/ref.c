@@ -7,19 +7,54 @@
 
 static const char *always(void) { return 0; }
 
-static int code_at(const struct linear *w, int n, int j)
+/* The codes of 8 inputs of output n from input j on, a multiple of 8: of + b is of inputs j + b and
+ * j + b + 4, b < 4. */
+static const uint8_t *codes_at(const struct linear *w, int n, int j)
 {
-    const uint8_t *of = w->codes + (size_t)(n / 16) * (size_t)(w->k / 8) * 64 + n % 16 * 4;
-    unsigned i = (unsigned)j; /* unsigned, so that remainders are bits */
-    return of[(size_t)(i / 8 * 64 + i % 4)] >> (i % 8 / 4 * 4) & 15;
+    return w->codes + ((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 +
+           (size_t)(n % 16 * 4);
 }
 
-/* n inputs of output n from j0 on as code - zero (one group). */
+/* n inputs of output n from j0 on, multiples of 8, as codes. */
+static void unpack_codes(const struct linear *w, int n, int j0, int count, int *dst)
+{
+    const uint8_t *of = codes_at(w, n, j0);
+    for (int j = 0; j < count; j += 8, of += 64)
+        for (int b = 0; b < 4; b++) dst[j + b] = of[b] & 15, dst[j + b + 4] = of[b] >> 4;
+}
+
+/* The same as code - zero (one group). */
 static void unpack_row(const struct linear *w, int n, int j0, int count, double *dst)
 {
     int zero = w->zeros[((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 +
-                        (size_t)(n % 16)];
-    for (int j = 0; j < count; j++) dst[j] = code_at(w, n, j0 + j) - zero;
+                        (size_t)(n % 16)],
+        codes[CPU_SUBGROUP];
+    unpack_codes(w, n, j0, count, codes);
+    for (int j = 0; j < count; j++) dst[j] = codes[j] - zero;
+}
+
+/* Rows whose sums are added up beside one another, each in its order: an addition takes several
+ * cycles, and another row's may begin in each. */
+enum { BESIDE = 4 };
+
+/* Products of w [n] and each of `rows` rows of x [rows][stride]: first[r] += scale * them. */
+static void add_products(const double *w, int n, double scale, const float *x, size_t stride,
+                         int rows, double *first)
+{
+    for (int r = 0; r < rows && rows < BESIDE; r++) {
+        double sum = 0;
+        for (int j = 0; j < n; j++) sum += w[j] * x[(size_t)r * stride + (size_t)j];
+        first[r] += scale * sum;
+    }
+    for (int r0 = 0; r0 < rows && rows >= BESIDE; r0 += BESIDE) {
+        const float *row[BESIDE];
+        double sum[BESIDE] = {0};
+        for (int i = 0; i < BESIDE; i++) /* the last row again where there are fewer */
+            row[i] = x + (size_t)(r0 + i < rows ? r0 + i : rows - 1) * stride;
+        for (int j = 0; j < n; j++)
+            for (int i = 0; i < BESIDE; i++) sum[i] += w[j] * row[i][j];
+        for (int i = 0; i < BESIDE && r0 + i < rows; i++) first[r0 + i] += scale * sum[i];
+    }
 }
 
 static void ref_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
@@ -38,13 +73,8 @@ static void ref_q4(const struct linear *w, const float *x, float *y, int rows, i
                            ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 +
                                (size_t)(n % 16));
                 unpack_row(w, n, j0, j1 - j0, codes);
-                for (int r = 0; r < nr; r++) {
-                    const float *xr = x + (size_t)j0 * (size_t)rows +
-                                      (size_t)(r0 + r) * (size_t)(j1 - j0);
-                    double sum = 0;
-                    for (int j = 0; j < j1 - j0; j++) sum += codes[j] * xr[j];
-                    total[r] += scale * sum;
-                }
+                const float *of = x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)(j1 - j0);
+                add_products(codes, j1 - j0, scale, of, (size_t)(j1 - j0), nr, total);
             }
             for (int r = 0; r < nr; r++)
                 y[(size_t)(r0 + r) * (size_t)w->out + (size_t)n] =
@@ -58,55 +88,72 @@ static void ref_quantize(const struct linear *w, const float *x, int row, const 
     fp32_quantize(w, x, row, q);
 }
 
-/* Code - zero point of input j of q4i. */
-static int integer_code(const struct linear *w, int n, int j, int zero)
+/* Codes - zero point of `count` inputs of q4i from j0 on. */
+static void integer_codes(const struct linear *w, int n, int j0, int count, int zero, int *dst)
 {
-    int at = q4i_packed(w, j);
-    return w->pairs ? 16 * code_at(w, n, at) + code_at(w, n, at + w->group) - PAIR_ZERO
-                    : code_at(w, n, at) - zero;
+    int low[CPU_SUBGROUP];
+    unpack_codes(w, n, q4i_packed(w, j0), count, dst);
+    if (w->pairs) unpack_codes(w, n, q4i_packed(w, j0) + w->group, count, low);
+    for (int j = 0; j < count; j++)
+        dst[j] = w->pairs ? 16 * dst[j] + low[j] - PAIR_ZERO : dst[j] - zero;
+}
+
+/* Sums of digits and codes [n] of one sub-group, of row r. */
+static long digit_sum(const struct q4_digits *x, const int *codes, int j0, int n, int r)
+{
+    const int8_t *first = x->digit + (size_t)j0 * (size_t)x->rows * (size_t)x->n_digits +
+                          (size_t)r * (size_t)n,
+                 *second = first + (size_t)x->rows * (size_t)n;
+    int sum = 0, low = 0; /* at most CPU_SUBGROUP * 255 * 128 each */
+    for (int j = 0; j < n; j++) sum += codes[j] * first[j];
+    if (x->n_digits != 2) return sum;
+    for (int j = 0; j < n; j++) low += codes[j] * second[j];
+    return 128 * (long)sum + low;
 }
 
 static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y, int p0, int p1,
                     float *scratch)
 {
-    (void)scratch;
-    int n1 = p1 * 16 < w->out ? p1 * 16 : w->out;
-    for (int n = p0 * 16; n < n1; n++)
-        for (int r = 0; r < x->rows; r++) {
-            double total = 0;
-            size_t s = (size_t)r;
+    double *total = (double *)scratch;
+    int n1 = p1 * 16 < w->out ? p1 * 16 : w->out, codes[CPU_SUBGROUP];
+    for (int r0 = 0; r0 < x->rows; r0 += CPU_ROW_TILE)
+        for (int n = p0 * 16; n < n1; n++) {
+            int nr = x->rows - r0 < CPU_ROW_TILE ? x->rows - r0 : CPU_ROW_TILE;
+            size_t s = (size_t)r0;
+            for (int r = 0; r < nr; r++) total[r] = 0;
             for (int j0 = 0, j1; j0 < q4i_inputs(w); j0 = j1, s += (size_t)x->rows) {
                 j1 = q4_next(w, j0);
                 size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) *
                                 16 +
-                            (size_t)(n % 16),
-                       length = (size_t)(j1 - j0);
-                const int8_t *first = x->digit +
-                                      (size_t)j0 * (size_t)x->rows * (size_t)x->n_digits +
-                                      (size_t)r * length;
-                const int8_t *second = first + (size_t)x->rows * length;
-                long sum = 0;
-                for (int j = j0; j < j1; j++) {
-                    int v = x->n_digits == 2 ? 128 * first[j - j0] + second[j - j0] : first[j - j0];
-                    sum += (long)integer_code(w, n, j, w->zeros[at]) * v;
-                }
-                total += (double)f32_at(w->scales, w->scale_type, at) * (double)x->scale[s] *
-                         (double)sum;
+                            (size_t)(n % 16);
+                integer_codes(w, n, j0, j1 - j0, w->zeros[at], codes);
+                for (int r = 0; r < nr; r++)
+                    total[r] += (double)f32_at(w->scales, w->scale_type, at) *
+                                (double)x->scale[s + (size_t)r] *
+                                (double)digit_sum(x, codes, j0, j1 - j0, r0 + r);
             }
-            y[(size_t)r * (size_t)w->out + (size_t)n] = (float)(total + (w->bias ? w->bias[n] : 0));
+            for (int r = 0; r < nr; r++)
+                y[(size_t)(r0 + r) * (size_t)w->out + (size_t)n] =
+                    (float)(total[r] + (w->bias ? w->bias[n] : 0));
         }
 }
 
 static void ref_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
 {
+    const size_t in = (size_t)w->in, out = (size_t)w->out;
     for (int n = n0; n < n1; n++)
-        for (int r = 0; r < rows; r++) {
-            double sum = 0;
-            for (int j = 0; j < w->in; j++)
-                sum += (double)f32_at(w->weight, w->weight_type,
-                                      (size_t)n * (size_t)w->in + (size_t)j) *
-                       x[(size_t)r * (size_t)w->in + (size_t)j];
-            y[(size_t)r * (size_t)w->out + (size_t)n] = (float)(sum + (w->bias ? w->bias[n] : 0));
+        for (int r0 = 0; r0 < rows; r0 += BESIDE) {
+            const float *row[BESIDE];
+            double sum[BESIDE] = {0};
+            for (int i = 0; i < BESIDE; i++)
+                row[i] = x + (size_t)(r0 + i < rows ? r0 + i : rows - 1) * in;
+            for (size_t j = 0; j < in; j++) {
+                double weight = f32_at(w->weight, w->weight_type, (size_t)n * in + j);
+                for (int i = 0; i < BESIDE; i++) sum[i] += weight * row[i][j];
+            }
+            for (int i = 0; i < BESIDE && r0 + i < rows; i++)
+                y[(size_t)(r0 + i) * out + (size_t)n] =
+                    (float)(sum[i] + (w->bias ? w->bias[n] : 0));
         }
 }
 
@@ -165,47 +212,58 @@ static void ref_rope(const float *x, float *y, int n_heads, int head_dim, const 
 
 static double softcapped(double x, double cap) { return cap * tanh(x / cap); }
 
-/* The scale of element d of the key or the value at a position; `scales` of a page [2][KV_PAGE]. */
-static double scale_of(const struct attend_task *t, enum kv_part part, int d, const float *scales,
-                       int c)
+/* The integers of `count` elements of the key or the value at pos by their scales; scales of a page
+ * [2][KV_PAGE]. */
+static void integers_of(const struct attend_task *t, enum kv_part part, int pos, int count,
+                        double *x)
 {
-    int second = t->latent ? d >= t->value_dim : part == VALUES;
-    return scales[second * KV_PAGE + c];
-}
-
-/* The integer of element d of the key or the value at pos, and its scale. */
-static double integer_of(const struct attend_task *t, enum kv_part part, int pos, int d)
-{
-    int c = pos % KV_PAGE, n = kv_padded(KV_INT8, t->head_dim), half = 8 * n;
-    if (t->latent) part = KEYS;
-    int at = (int)part_at(part, d, c, t->head_dim), bias = part == KEYS ? KEY_BIAS : 0;
-    if (t->unpack && pos / KV_PAGE != t->pos0 / KV_PAGE) {
-        const char *p = t->pages + (size_t)t->table[pos / KV_PAGE] * t->page_bytes;
-        int pair = packed_codes(p, part, n)[at % half], code = at < half ? pair & 15 : pair >> 4,
-            lo = part == KEYS ? packed_lo(p, part, n)[d] - bias : (int8_t)packed_lo(p, part, n)[d];
-        return (lo + packed_step(p, part, n)[d] * code) *
-               scale_of(t, part, d, packed_scales(p, n, t->latent ? 1 : 2), c);
+    const int c = pos % KV_PAGE, n = kv_padded(KV_INT8, t->head_dim), half = 8 * n;
+    const int is_packed = t->unpack && pos / KV_PAGE != t->pos0 / KV_PAGE;
+    const char *p = is_packed   ? t->pages + (size_t)t->table[pos / KV_PAGE] * t->page_bytes
+                    : t->unpack ? t->own
+                                : page_keys(t, pos / KV_PAGE);
+    const float *scales = is_packed   ? packed_scales(p, n, t->latent ? 1 : 2)
+                          : t->latent ? latent_scales(p, t->head_dim)
+                                      : key_scales(p, t->head_dim);
+    const int bias = part == KEYS ? KEY_BIAS : 0;
+    for (int d = 0; d < count; d++) {
+        int at = (int)part_at(part, d, c, t->head_dim), code;
+        if (is_packed) {
+            int pair = packed_codes(p, part, n)[at % half], lo = packed_lo(p, part, n)[d];
+            code = (part == KEYS ? lo - bias : (int8_t)lo) +
+                   packed_step(p, part, n)[d] * (at < half ? pair & 15 : pair >> 4);
+        } else {
+            code = part == KEYS ? (uint8_t)p[at] - bias : (int8_t)p[2 * half + at];
+        }
+        const int second = t->latent ? d >= t->value_dim : part == VALUES;
+        x[d] = code * (double)scales[second * KV_PAGE + c];
     }
-    const char *p = t->unpack ? t->own : page_keys(t, pos / KV_PAGE);
-    int code = part == KEYS ? (uint8_t)p[at] - bias : (int8_t)p[2 * half + at];
-    const float *scales = t->latent ? latent_scales(p, t->head_dim) : key_scales(p, t->head_dim);
-    return code * scale_of(t, part, d, scales, c);
 }
 
-/* Element d of the key and of the value at pos. */
-static double key_of(const struct attend_task *t, int pos, int d)
+/* The key at pos [head_dim]. */
+static void key_of(const struct attend_task *t, int pos, double *x)
 {
-    if (t->kv == KV_INT8) return integer_of(t, KEYS, pos, d);
-    return f32_at(page_keys(t, pos / KV_PAGE), t->kv == KV_F16 ? DT_F16 : DT_F32,
-                  (size_t)(d * KV_PAGE + pos % KV_PAGE));
+    if (t->kv == KV_INT8) {
+        integers_of(t, KEYS, pos, t->head_dim, x);
+        return;
+    }
+    for (int d = 0; d < t->head_dim; d++)
+        x[d] = f32_at(page_keys(t, pos / KV_PAGE), t->kv == KV_F16 ? DT_F16 : DT_F32,
+                      (size_t)(d * KV_PAGE + pos % KV_PAGE));
 }
 
-static double value_of(const struct attend_task *t, int pos, int d)
+/* The value at pos [value_dim]. */
+static void value_of(const struct attend_task *t, int pos, double *x)
 {
-    if (t->latent) return key_of(t, pos, d);
-    if (t->kv == KV_INT8) return integer_of(t, VALUES, pos, d);
-    return f32_at(page_values(t, pos / KV_PAGE), t->kv == KV_F16 ? DT_F16 : DT_F32,
-                  (size_t)(pos % KV_PAGE * t->head_dim + d));
+    if (t->kv == KV_INT8) {
+        integers_of(t, t->latent ? KEYS : VALUES, pos, t->value_dim, x);
+        return;
+    }
+    for (int d = 0; d < t->value_dim; d++)
+        x[d] = t->latent ? f32_at(page_keys(t, pos / KV_PAGE), t->kv == KV_F16 ? DT_F16 : DT_F32,
+                                  (size_t)(d * KV_PAGE + pos % KV_PAGE))
+                         : f32_at(page_values(t, pos / KV_PAGE), t->kv == KV_F16 ? DT_F16 : DT_F32,
+                                  (size_t)(pos % KV_PAGE * t->head_dim + d));
 }
 
 /* A query as attention takes it: in integers of KV_INT8 rounded, else as it is. */
@@ -250,8 +308,9 @@ static double bias_term(const struct attend_task *t, const double *plain, int po
 /* q: as query_of gives it; plain as bias_term takes it. */
 static double key_dot(const struct attend_task *t, const double *q, const double *plain, int pos)
 {
-    double s = t->bias_pairs ? bias_term(t, plain, pos) : 0;
-    for (int d = 0; d < t->head_dim; d++) s += q[d] * key_of(t, pos, d);
+    double s = t->bias_pairs ? bias_term(t, plain, pos) : 0, key[1024];
+    key_of(t, pos, key);
+    for (int d = 0; d < t->head_dim; d++) s += q[d] * key[d];
     return t->softcap > 0 ? softcapped(s * t->scale, t->softcap) : s * t->scale;
 }
 
@@ -274,9 +333,10 @@ static void ref_attend(const struct attend_task *t, float *scratch)
                 max = fmax(max, key_dot(t, q, plain, p));
             double sum = t->sinks ? exp(sink - max) : 0;
             for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
-                double w = exp(key_dot(t, q, plain, p) - max);
+                double w = exp(key_dot(t, q, plain, p) - max), value[1024];
                 sum += w;
-                for (int d = 0; d < t->value_dim; d++) acc[d] += w * value_of(t, p, d);
+                value_of(t, p, value);
+                for (int d = 0; d < t->value_dim; d++) acc[d] += w * value[d];
             }
             for (int d = 0; d < t->value_dim; d++) out[d] = (float)(acc[d] / sum);
         }
