@@ -10,6 +10,7 @@ typedef __m256 vec;
 #define vec_add _mm256_add_ps
 #define vec_sub _mm256_sub_ps
 #define vec_mul _mm256_mul_ps
+#define vec_exp exp8
 #define vec_max _mm256_max_ps
 #define vec_fma _mm256_fmadd_ps
 

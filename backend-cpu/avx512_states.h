@@ -10,6 +10,7 @@ typedef __m512 vec;
 #define vec_add _mm512_add_ps
 #define vec_sub _mm512_sub_ps
 #define vec_mul _mm512_mul_ps
+#define vec_exp(x) exp16(x, 0)
 #define vec_max _mm512_max_ps
 #define vec_fma _mm512_fmadd_ps
 

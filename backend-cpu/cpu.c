@@ -122,7 +122,7 @@ static size_t thread_bytes(const struct scratch_need *n)
     size_t q4 = (size_t)CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE);
     size_t attend = attend_floats(n->head_dim) +
                     unpacked_bytes(n->head_dim, n->latent) / sizeof(float);
-    size_t delta = (size_t)n->key_dim * DELTA_COLUMNS;
+    size_t delta = 2 * (size_t)n->key_dim * DELTA_COLUMNS; /* S, decays of DELTA_SCAN */
     size_t codes = (size_t)CPU_PANELS * 32 * (size_t)n->k;
     size_t most = q4 > attend ? q4 : attend;
     if (most < delta) most = delta;

@@ -188,7 +188,8 @@ char *cpu_open_page(const struct call *t, int kv, int seq, int page);
  * value head. */
 static inline int cpu_delta_floats(const struct op *op)
 {
-    return 2 * op->as.delta.key_heads * op->as.delta.key_dim + 2 * op->as.delta.value_heads;
+    return 2 * op->as.delta.key_heads * op->as.delta.key_dim +
+           op->as.delta.value_heads * (delta_decays(op) + delta_steps(op));
 }
 
 /* Error: a size that cpu_states.c does not support. */

@@ -9,6 +9,8 @@ int cpu_states_check(const struct op *op, struct err *e)
     if (op->kind == OP_CONV && op->as.conv.width > CONV_WIDTH)
         return err_set(e, "--backend cpu: '%s' has a convolution of width %d, more than %d",
                        op->name, op->as.conv.width, CONV_WIDTH);
+    if (op->kind == OP_DELTA && op->as.delta.rule == DELTA_SCAN)
+        CHECK(op->as.delta.key_heads == 1 && op->as.delta.value_heads == 1);
     return 0;
 }
 
@@ -159,17 +161,18 @@ struct delta_job {
     const struct call *t;
     const struct cpu *c;
     const float *q, *k, *v;    /* [rows]: of rows of qk_stride and v_stride floats */
-    const float *a, *b;        /* [rows][nv] */
-    const float *decay, *bias; /* [nv] */
-    const float *skip;         /* [nv]; NULL: none */
+    const float *a, *b;        /* in1, in2 */
+    const float *decay, *bias; /* w0, w1 */
+    const float *skip;         /* w2; NULL: none */
     enum delta_rule rule;
     float beta_scale;
     float *out;         /* [rows][nv dv] */
     struct slots slots; /* a slot is [nv][dk][dv] */
     int key_heads, value_heads, key_dim, value_dim;
+    size_t gates, steps; /* delta_decays(), delta_steps() */
     size_t qk_stride, v_stride;
     float *unit;     /* [nk][rows][2][dk] */
-    float *g, *beta; /* [nv][rows] */
+    float *g, *beta; /* [nv][rows][gates], [nv][rows][steps] */
     int blocks;      /* blocks of columns of one head */
 };
 
@@ -196,19 +199,22 @@ static void prepare_task(void *arg, int row, int thread)
         .key_heads = j->key_heads,
         .value_heads = j->value_heads,
         .key_dim = j->key_dim,
+        .gates = (int)j->gates,
+        .steps = (int)j->steps,
         .rule = j->rule,
         .beta_scale = j->beta_scale,
         .q = j->q + r * j->qk_stride,
         .k = j->k + r * j->qk_stride,
-        .a = j->a + r * heads,
+        .a = j->a + r * heads * (j->steps > j->gates ? j->steps : j->gates),
         .b = j->b ? j->b + r * heads : NULL,
         .decay = j->decay,
         .bias = j->bias,
         .unit = j->unit + r * unit,
-        .g = j->g + r,
-        .beta = j->beta + r,
+        .g = j->g + r * j->gates,
+        .beta = j->beta + r * j->steps,
         .unit_stride = rows * unit,
-        .gate_stride = rows,
+        .gate_stride = rows * j->gates,
+        .step_stride = rows * j->steps,
     });
 }
 
@@ -216,7 +222,7 @@ static void prepare_task(void *arg, int row, int thread)
 struct kept_rows {
     float *unit;     /* [nk][STATE_DRAFTS][2][dk] */
     float *v;        /* [STATE_DRAFTS][nv dv] */
-    float *g, *beta; /* [nv][STATE_DRAFTS] */
+    float *g, *beta; /* [nv][STATE_DRAFTS][gates], [nv][STATE_DRAFTS][steps] */
 };
 
 static struct kept_rows kept_rows_of(const struct delta_job *j, int seq)
@@ -225,7 +231,7 @@ static struct kept_rows kept_rows_of(const struct delta_job *j, int seq)
     struct kept_rows k = {.unit = kept_of(j->t, j->t->op->as.delta.state, seq)};
     k.v = k.unit + (size_t)j->key_heads * STATE_DRAFTS * 2 * (size_t)j->key_dim;
     k.g = k.v + heads * (size_t)j->value_dim;
-    k.beta = k.g + heads;
+    k.beta = k.g + heads * j->gates;
     return k;
 }
 
@@ -245,8 +251,10 @@ static void keep_delta(const struct delta_job *j)
         for (size_t i = 0; i < n; i++)
             memcpy(k.v + i * values, j->v + (row + i) * j->v_stride, values * sizeof(float));
         for (size_t h = 0; h < (size_t)j->value_heads; h++) {
-            memcpy(k.g + h * STATE_DRAFTS, j->g + h * rows + row, n * sizeof(float));
-            memcpy(k.beta + h * STATE_DRAFTS, j->beta + h * rows + row, n * sizeof(float));
+            memcpy(k.g + h * STATE_DRAFTS * j->gates, j->g + (h * rows + row) * j->gates,
+                   n * j->gates * sizeof(float));
+            memcpy(k.beta + h * STATE_DRAFTS * j->steps, j->beta + (h * rows + row) * j->steps,
+                   n * j->steps * sizeof(float));
         }
     }
 }
@@ -262,8 +270,8 @@ static void replay(const struct delta_job *j, int seq, int head, int first, stru
     t.unit = k.unit + (size_t)key * STATE_DRAFTS * 2 * (size_t)j->key_dim;
     t.v = k.v + (size_t)head * (size_t)j->value_dim + (size_t)first;
     t.v_stride = j->value_heads * j->value_dim;
-    t.g = k.g + (size_t)head * STATE_DRAFTS;
-    t.beta = k.beta + (size_t)head * STATE_DRAFTS;
+    t.g = k.g + (size_t)head * STATE_DRAFTS * j->gates;
+    t.beta = k.beta + (size_t)head * STATE_DRAFTS * j->steps + (j->steps > 1 ? first : 0);
     t.out = unused;
     t.out_stride = DELTA_COLUMNS;
     t.rows = n;
@@ -271,13 +279,24 @@ static void replay(const struct delta_job *j, int seq, int head, int first, stru
 }
 
 /* Moves the task behind its first n rows. */
-static void move_on(struct delta_task *t, int n)
+static void move_on(const struct delta_job *j, struct delta_task *t, int n)
 {
     t->unit += (size_t)n * 2 * (size_t)t->key_dim;
     t->v += (size_t)n * (size_t)t->v_stride;
-    t->g += n;
-    t->beta += n;
+    t->g += (size_t)n * j->gates;
+    t->beta += (size_t)n * j->steps;
     t->out += (size_t)n * (size_t)t->out_stride;
+}
+
+/* Columns first .. first + n - 1 of the decays of DELTA_SCAN, to `to` [dk][DELTA_COLUMNS]. */
+static const float *load_decays(const struct delta_job *j, int first, int n, float *to)
+{
+    for (int i = 0; i < j->key_dim; i++) {
+        float *row = to + i * DELTA_COLUMNS;
+        memcpy(row, j->decay + (size_t)i * (size_t)j->value_dim + first, (size_t)n * sizeof *row);
+        memset(row + n, 0, (size_t)(DELTA_COLUMNS - n) * sizeof *row);
+    }
+    return to;
 }
 
 /* Columns of one value head of one sequence: S in scratch for all rows of the step. */
@@ -288,7 +307,8 @@ static void delta_task_run(void *arg, int task, int thread)
     int block = task % j->blocks, head = task / j->blocks % j->value_heads,
         seq = task / j->blocks / j->value_heads, row = b->seq_start[seq],
         key = head / (j->value_heads / j->key_heads), first = block * DELTA_COLUMNS,
-        n = j->value_dim - first < DELTA_COLUMNS ? j->value_dim - first : DELTA_COLUMNS;
+        n = j->value_dim - first < DELTA_COLUMNS ? j->value_dim - first : DELTA_COLUMNS,
+        scan = j->rule == DELTA_SCAN;
     size_t dk = (size_t)j->key_dim, dv = (size_t)j->value_dim,
            at = (size_t)head * dk * dv + (size_t)first, bytes = (size_t)n * sizeof(float),
            value = (size_t)head * dv + (size_t)first, rows = (size_t)b->n_rows;
@@ -300,23 +320,26 @@ static void delta_task_run(void *arg, int task, int thread)
     struct delta_task t = {
         .unit = j->unit + ((size_t)key * rows + (size_t)row) * 2 * dk,
         .v = j->v + (size_t)row * j->v_stride + value,
-        .g = j->g + (size_t)head * rows + row,
-        .beta = j->beta + (size_t)head * rows + row,
+        .g = j->g + ((size_t)head * rows + (size_t)row) * j->gates,
+        .beta = j->beta + ((size_t)head * rows + (size_t)row) * j->steps + (scan ? first : 0),
         .out = j->out + (size_t)row * (size_t)j->value_heads * dv + value,
         .s = s,
         .v_stride = (int)j->v_stride,
+        .beta_stride = (int)j->steps,
         .out_stride = j->value_heads * j->value_dim,
         .rows = b->seq_start[seq + 1] - row - n_drafts_of(b, seq),
         .key_dim = j->key_dim,
         .columns = n,
         .rule = j->rule,
         .skip = j->skip ? j->skip[head] : 0,
+        .decay = scan ? load_decays(j, first, n, s + dk * DELTA_COLUMNS) : NULL,
+        .skips = scan ? j->skip + first : NULL,
     };
     replay(j, seq, head, first, t);
     j->c->kernels->states->delta(&t);
     for (size_t i = 0; i < dk; i++) memcpy(to + at + i * dv, s + i * DELTA_COLUMNS, bytes);
     if (!n_drafts_of(b, seq)) return;
-    move_on(&t, t.rows);
+    move_on(j, &t, t.rows);
     t.rows = n_drafts_of(b, seq);
     j->c->kernels->states->delta(&t);
 }
@@ -341,13 +364,15 @@ void cpu_run_delta(const struct call *t)
         .value_heads = op->as.delta.value_heads,
         .key_dim = op->as.delta.key_dim,
         .value_dim = op->as.delta.value_dim,
+        .gates = (size_t)delta_decays(op),
+        .steps = (size_t)delta_steps(op),
         .unit = t->c->delta,
         .blocks = (op->as.delta.value_dim + DELTA_COLUMNS - 1) / DELTA_COLUMNS,
     };
     size_t rows = (size_t)b->n_rows;
     find_qkv(t, &j);
     j.g = j.unit + rows * 2 * (size_t)j.key_heads * (size_t)j.key_dim;
-    j.beta = j.g + rows * (size_t)j.value_heads;
+    j.beta = j.g + rows * (size_t)j.value_heads * j.gates;
     pool_run(t->c->pool, b->n_rows, prepare_task, &j);
     pool_run(t->c->pool, b->n_seqs * j.value_heads * j.blocks, delta_task_run, &j);
     keep_delta(&j);

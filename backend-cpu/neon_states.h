@@ -10,6 +10,7 @@ typedef float32x4_t vec;
 #define vec_add vaddq_f32
 #define vec_sub vsubq_f32
 #define vec_mul vmulq_f32
+#define vec_exp exp4
 #define vec_max vmaxnmq_f32
 #define vec_fma(a, b, c) vfmaq_f32(c, a, b)
 

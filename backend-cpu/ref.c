@@ -469,6 +469,8 @@ static void ref_conv(const struct conv_task *t)
         }
 }
 
+static double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
+
 static void ref_delta_prepare(const struct delta_inputs *t)
 {
     int n = t->key_dim;
@@ -478,16 +480,17 @@ static void ref_delta_prepare(const struct delta_inputs *t)
         const float *x = is_q ? t->q + h * n : t->k + (h - t->key_heads) * n;
         double sum = 1e-6, f;
         for (int i = 0; i < n; i++) sum += (double)x[i] * x[i];
-        f = t->rule == DELTA_SSM ? 1 : 1 / sqrt(is_q ? sum * n : sum);
+        f = t->rule == DELTA_SSM || t->rule == DELTA_SCAN ? 1 : 1 / sqrt(is_q ? sum * n : sum);
         for (int i = 0; i < n; i++) y[i] = (float)(x[i] * f);
     }
     for (int h = 0; h < t->value_heads; h++) {
-        double x = (double)t->a[h] + (double)t->bias[h],
-               softplus = (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
-        size_t at = (size_t)h * t->gate_stride;
-        t->g[at] = (float)exp(t->decay[h] * softplus);
-        t->beta[at] = (float)(t->rule == DELTA_SSM ? softplus
-                                                   : t->beta_scale / (1 + exp(-(double)t->b[h])));
+        const float *a = t->a + h * t->gates, *bias = t->bias + h * t->gates;
+        float *g = t->g + (size_t)h * t->gate_stride, *beta = t->beta + (size_t)h * t->step_stride;
+        for (int i = 0; i < t->gates; i++)
+            g[i] = (float)exp(t->decay[h] * softplus((double)a[i] + bias[i]));
+        for (int i = 0; i < t->steps; i++) /* DELTA_SCAN has one head */
+            beta[i] = (float)(t->b ? t->beta_scale / (1 + exp(-(double)t->b[h]))
+                                   : softplus((double)t->a[h + i] + t->bias[h + i]));
     }
 }
 
@@ -496,20 +499,26 @@ static void ref_delta(const struct delta_task *t)
 {
     for (int r = 0; r < t->rows; r++) {
         const float *q = t->unit + (size_t)r * 2 * (size_t)t->key_dim, *k = q + t->key_dim;
-        double g = t->g[r], beta = t->beta[r];
+        int scan = t->rule == DELTA_SCAN, channels = t->rule == DELTA_CHANNELS;
         for (int c = 0; c < t->columns; c++) {
-            double sum = 0, out = 0, u;
+            double sum = 0, out = 0, u, g[1024], /* key_dim <= 1024, checked by the architecture */
+                beta = scan ? t->beta[(size_t)r * (size_t)t->beta_stride + (size_t)c] : t->beta[r];
             float *s = t->s + c;
-            for (int i = 0; i < t->key_dim && t->rule == DELTA_GATED; i++)
-                sum += k[i] * (g * s[i * DELTA_COLUMNS]);
+            for (int i = 0; i < t->key_dim; i++)
+                g[i] = scan       ? exp(beta * t->decay[i * DELTA_COLUMNS + c])
+                       : channels ? t->g[r * t->key_dim + i]
+                                  : t->g[r];
+            for (int i = 0; i < t->key_dim && t->rule != DELTA_SSM && !scan; i++)
+                sum += k[i] * (g[i] * s[i * DELTA_COLUMNS]);
             double v = t->v[(size_t)r * (size_t)t->v_stride + (size_t)c];
             u = beta * (v - sum);
             for (int i = 0; i < t->key_dim; i++) {
-                double x = g * s[i * DELTA_COLUMNS] + k[i] * u;
+                double x = g[i] * s[i * DELTA_COLUMNS] + k[i] * u;
                 out += q[i] * x;
                 s[i * DELTA_COLUMNS] = (float)x;
             }
             if (t->rule == DELTA_SSM) out += t->skip * v;
+            if (scan) out += t->skips[c] * v;
             t->out[(size_t)r * (size_t)t->out_stride + (size_t)c] = (float)out;
         }
     }

@@ -286,6 +286,7 @@ ALWAYS_INLINE vec vec_max(vec a, vec b)
 {
     LANE_BY_LANE(a.lane[l] > b.lane[l] ? a.lane[l] : b.lane[l]);
 }
+ALWAYS_INLINE vec vec_exp(vec a) { LANE_BY_LANE(cpu_expf(a.lane[l])); }
 ALWAYS_INLINE vec vec_silu(vec a) { LANE_BY_LANE(silu_of(a.lane[l])); }
 
 #include "backend-cpu/choose_loops.h"

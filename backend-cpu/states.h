@@ -29,25 +29,29 @@ struct conv_task {
 /* One row of the inputs of OP_DELTA for delta_task: of q, k, in1, in2. */
 struct delta_inputs {
     int key_heads, value_heads, key_dim;
+    int gates, steps; /* delta_decays(), delta_steps() */
     enum delta_rule rule;
     float beta_scale;
     const float *q, *k;        /* [key_heads][key_dim] */
-    const float *a, *b;        /* in1, in2: [value_heads]; b NULL: DELTA_SSM */
-    const float *decay, *bias; /* w0, w1: [value_heads] */
+    const float *a, *b;        /* in1, in2: of each value head gates or steps; 1, or b NULL */
+    const float *decay, *bias; /* w0 [value_heads]; w1 as a */
     float *unit; /* out, of each key head unit_stride floats apart: [2][key_dim] q and k over their
-                    norms, q over sqrt(key_dim); DELTA_SSM: as they are */
-    float *g, *beta; /* out, of each value head gate_stride floats apart */
-    size_t unit_stride, gate_stride;
+                    norms, q over sqrt(key_dim); DELTA_SSM and DELTA_SCAN: as they are */
+    float *g, *beta; /* out, of each value head [gates], [steps], so many strides apart */
+    size_t unit_stride, gate_stride, step_stride;
 };
 
 /* Consecutive rows of one sequence, one value head, some columns of its S. */
 struct delta_task {
     const float *unit;     /* [rows][2][key_dim] q and k */
     const float *v;        /* [rows][columns], a row is v_stride floats */
-    const float *g, *beta; /* [rows] */
+    const float *g;        /* [rows][gates] */
+    const float *beta;     /* [rows]; DELTA_SCAN: [rows][columns], a row is beta_stride floats */
+    const float *decay;    /* DELTA_SCAN: w0 [key_dim][DELTA_COLUMNS], 0 beyond `columns` */
+    const float *skips;    /* DELTA_SCAN: w2 [columns] */
     float *out;            /* [rows][columns], a row is out_stride floats */
     float *s;              /* [key_dim][DELTA_COLUMNS], updated; 0 beyond `columns` */
-    int v_stride, out_stride;
+    int v_stride, out_stride, beta_stride;
     int rows, key_dim, columns;
     enum delta_rule rule;
     float skip; /* w2 of the head */

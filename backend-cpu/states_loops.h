@@ -1,7 +1,7 @@
 /* states_loops.h: the kernels of OP_CONV and OP_DELTA over the vectors of a variant, which defines
  * before it includes this: VEC_LANES (a divisor of LANES), vec, vec_load, vec_store, vec_set1,
- * vec_sub, vec_mul, vec_fma(a, b, c) = a b + c, and vec_silu, each of whose lanes has the bits of
- * silu_of. */
+ * vec_sub, vec_mul, vec_fma(a, b, c) = a b + c, vec_exp of x <= 0 and vec_silu, whose lanes have the
+ * bits of cpu_expf and silu_of. */
 #ifndef BACKEND_CPU_STATES_LOOPS_H
 #define BACKEND_CPU_STATES_LOOPS_H
 
@@ -58,8 +58,8 @@ ALWAYS_INLINE void states_conv(const struct conv_task *t)
     }
 }
 
-/* DELTA_SSM: q and k as they are; the step dt of every head in place of beta. */
-ALWAYS_INLINE void states_ssm_prepare(const struct delta_inputs *t)
+/* q and k as they are. */
+ALWAYS_INLINE void states_copy_keys(const struct delta_inputs *t)
 {
     size_t n = (size_t)t->key_dim, bytes = n * sizeof(float);
     for (int h = 0; h < t->key_heads; h++) {
@@ -67,18 +67,35 @@ ALWAYS_INLINE void states_ssm_prepare(const struct delta_inputs *t)
         memcpy(y, t->q + (size_t)h * n, bytes);
         memcpy(y + n, t->k + (size_t)h * n, bytes);
     }
+}
+
+/* The step dt of every head in place of beta. */
+ALWAYS_INLINE void states_ssm_prepare(const struct delta_inputs *t)
+{
+    states_copy_keys(t);
     for (int h = 0; h < t->value_heads; h++)
-        t->beta[(size_t)h * t->gate_stride] = cpu_softplusf(t->a[h] + t->bias[h]);
+        t->beta[(size_t)h * t->step_stride] = cpu_softplusf(t->a[h] + t->bias[h]);
     for (int h = 0; h < t->value_heads; h++) { /* by itself: its constants fill the registers */
         size_t at = (size_t)h * t->gate_stride;
-        t->g[at] = cpu_expf(t->decay[h] * t->beta[at]);
+        t->g[at] = cpu_expf(t->decay[h] * t->beta[(size_t)h * t->step_stride]);
     }
+}
+
+/* A step of every column. */
+ALWAYS_INLINE void states_scan_prepare(const struct delta_inputs *t)
+{
+    states_copy_keys(t);
+    for (int c = 0; c < t->steps; c++) t->beta[c] = cpu_softplusf(t->a[c] + t->bias[c]);
 }
 
 ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
 {
     if (t->rule == DELTA_SSM) {
         states_ssm_prepare(t);
+        return;
+    }
+    if (t->rule == DELTA_SCAN) {
+        states_scan_prepare(t);
         return;
     }
     int n = t->key_dim;
@@ -94,22 +111,25 @@ ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
             for (int i = 0; i < n; i++) y[i] = x[i] * f;
     }
     for (int h = 0; h < t->value_heads; h++) {
-        size_t at = (size_t)h * t->gate_stride;
-        t->g[at] = cpu_expf(t->decay[h] * cpu_softplusf(t->a[h] + t->bias[h]));
-        t->beta[at] = t->beta_scale / (1.0f + cpu_expf(-t->b[h]));
+        const float *a = t->a + h * t->gates, *bias = t->bias + h * t->gates;
+        float *g = t->g + (size_t)h * t->gate_stride;
+        for (int i = 0; i < t->gates; i++)
+            g[i] = cpu_expf(t->decay[h] * cpu_softplusf(a[i] + bias[i]));
+        t->beta[(size_t)h * t->step_stride] = t->beta_scale / (1.0f + cpu_expf(-t->b[h]));
     }
 }
 
 enum { DELTA_VECS = DELTA_COLUMNS / VEC_LANES };
 
-/* k S of the first row and S = g S. */
-ALWAYS_INLINE void delta_begin(const struct delta_task *t, vec *sum)
+/* k S of the first row and S = g S. channels: a decay for each row of S */
+ALWAYS_INLINE void delta_begin(const struct delta_task *t, vec *sum, const int channels)
 {
     vec g = vec_set1(t->g[0]);
     float *s = t->s;
     EACH_VEC (c, DELTA_VECS) sum[c] = vec_set1(0);
     for (int i = 0; i < t->key_dim; i++, s += DELTA_COLUMNS) {
         vec k = vec_set1(t->unit[t->key_dim + i]);
+        if (channels) g = vec_set1(t->g[i]);
         EACH_VEC (c, DELTA_VECS) {
             vec x = vec_mul(g, vec_load(s + c * VEC_LANES));
             vec_store(s + c * VEC_LANES, x);
@@ -121,11 +141,12 @@ ALWAYS_INLINE void delta_begin(const struct delta_task *t, vec *sum)
 /* One row: S += k u and out = q S; with `next` in the same pass S = g S and sum = k S of the next
  * row. */
 ALWAYS_INLINE void delta_row(const struct delta_task *t, int r, const vec *u, vec *sum, vec *out,
-                             const int next)
+                             const int next, const int channels)
 {
     const float *q = t->unit + (size_t)r * 2 * (size_t)t->key_dim, *k = q + t->key_dim,
                 *then = next ? k + 2 * t->key_dim : k;
-    vec g = vec_set1(next ? t->g[r + 1] : 0);
+    const float *gates = t->g + (size_t)(r + next) * (size_t)(channels ? t->key_dim : 1);
+    vec g = vec_set1(next ? gates[0] : 0);
     float *s = t->s;
     EACH_VEC (c, DELTA_VECS) sum[c] = out[c] = vec_set1(0);
     _Pragma("GCC unroll 4")
@@ -135,6 +156,7 @@ ALWAYS_INLINE void delta_row(const struct delta_task *t, int r, const vec *u, ve
             vec x = vec_fma(ki, u[c], vec_load(s + c * VEC_LANES));
             out[c] = vec_fma(qi, x, out[c]);
             if (next) {
+                if (channels) g = vec_set1(gates[i]);
                 x = vec_mul(g, x);
                 sum[c] = vec_fma(ti, x, sum[c]);
             }
@@ -202,25 +224,61 @@ ALWAYS_INLINE void states_ssm(const struct delta_task *t)
     for (; r < t->rows; r++) ssm_rows(t, r, 1);
 }
 
-ALWAYS_INLINE void states_delta(const struct delta_task *t)
+/* DELTA_SCAN, row by row: every cell of S has a decay of its own. */
+ALWAYS_INLINE void states_scan(const struct delta_task *t)
 {
-    if (t->rule == DELTA_SSM) {
-        states_ssm(t);
-        return;
+    size_t dk = (size_t)t->key_dim;
+    for (int r = 0; r < t->rows; r++) {
+        const float *q = t->unit + (size_t)r * 2 * dk, *a = t->decay;
+        float v[DELTA_COLUMNS] = {0}, beta[DELTA_COLUMNS] = {0}, skip[DELTA_COLUMNS] = {0}, *s = t->s;
+        vec u[DELTA_VECS], out[DELTA_VECS], step[DELTA_VECS];
+        copy_columns(v, t->v + (size_t)r * (size_t)t->v_stride, t->columns);
+        copy_columns(beta, t->beta + (size_t)r * (size_t)t->beta_stride, t->columns);
+        copy_columns(skip, t->skips, t->columns);
+        EACH_VEC (c, DELTA_VECS) {
+            step[c] = vec_load(beta + c * VEC_LANES);
+            u[c] = vec_mul(step[c], vec_load(v + c * VEC_LANES));
+            out[c] = vec_set1(0);
+        }
+        for (size_t i = 0; i < dk; i++, s += DELTA_COLUMNS, a += DELTA_COLUMNS)
+            EACH_VEC (c, DELTA_VECS) {
+                vec g = vec_exp(vec_mul(step[c], vec_load(a + c * VEC_LANES))),
+                    x = vec_fma(vec_set1(q[dk + i]), u[c], vec_mul(g, vec_load(s + c * VEC_LANES)));
+                out[c] = vec_fma(vec_set1(q[i]), x, out[c]);
+                vec_store(s + c * VEC_LANES, x);
+            }
+        EACH_VEC (c, DELTA_VECS)
+            vec_store(v + c * VEC_LANES, vec_fma(vec_load(skip + c * VEC_LANES),
+                                                 vec_load(v + c * VEC_LANES), out[c]));
+        copy_columns(t->out + (size_t)r * (size_t)t->out_stride, v, t->columns);
     }
+}
+
+ALWAYS_INLINE void states_gated(const struct delta_task *t, const int channels)
+{
     vec sum[DELTA_VECS], out[DELTA_VECS], u[DELTA_VECS];
     float v[DELTA_COLUMNS] = {0};
-    delta_begin(t, sum);
+    delta_begin(t, sum, channels);
     for (int r = 0; r < t->rows; r++) {
         delta_ask(t, r + 4);
         vec beta = vec_set1(t->beta[r]);
         copy_columns(v, t->v + (size_t)r * (size_t)t->v_stride, t->columns);
         EACH_VEC (c, DELTA_VECS)
             u[c] = vec_mul(beta, vec_sub(vec_load(v + c * VEC_LANES), sum[c]));
-        if (r + 1 < t->rows) delta_row(t, r, u, sum, out, 1);
-        else delta_row(t, r, u, sum, out, 0);
+        if (r + 1 < t->rows) delta_row(t, r, u, sum, out, 1, channels);
+        else delta_row(t, r, u, sum, out, 0, channels);
         EACH_VEC (c, DELTA_VECS) vec_store(v + c * VEC_LANES, out[c]);
         copy_columns(t->out + (size_t)r * (size_t)t->out_stride, v, t->columns);
+    }
+}
+
+ALWAYS_INLINE void states_delta(const struct delta_task *t)
+{
+    switch (t->rule) {
+    case DELTA_SSM: states_ssm(t); break;
+    case DELTA_SCAN: states_scan(t); break;
+    case DELTA_CHANNELS: states_gated(t, 1); break;
+    default: states_gated(t, 0);
     }
 }
 

@@ -12,6 +12,10 @@ int hip_check_state(const struct op *op, struct err *e)
     if (op->kind == OP_CONV && op->as.conv.width < 1)
         return err_set(e, "--backend hip: a convolution of width %d", op->as.conv.width);
     if (op->kind != OP_DELTA) return 0;
+    if (op->as.delta.rule == DELTA_CHANNELS || op->as.delta.rule == DELTA_SCAN)
+        return err_set(e, "--backend hip: %s: run such models with --backend cpu",
+                       op->as.delta.rule == DELTA_SCAN ? "the scan of Mamba-1"
+                                                       : "decays of single channels (Kimi-Linear)");
     int dk = op->as.delta.key_dim, dv = op->as.delta.value_dim;
     if (dk > most || dk % 4 || dv % 2 || op->as.delta.value_heads * dv % 4)
         return err_set(e,

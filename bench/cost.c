@@ -116,7 +116,7 @@ static double state_bytes(const struct step_plan *p, int state, const struct ste
 /* Of S: its decay, k S (not of Mamba-2), the sum with k u, q S. */
 static double delta_products(const struct op *op, double rows)
 {
-    double each = op->as.delta.rule == DELTA_SSM ? 5 : 7;
+    double each = op->as.delta.rule == DELTA_SSM || op->as.delta.rule == DELTA_SCAN ? 5 : 7;
     return each * rows * op->as.delta.value_heads * op->as.delta.key_dim * op->as.delta.value_dim;
 }
 
@@ -172,7 +172,7 @@ struct cost cost_op(const struct step_plan *p, const struct op *op, const struct
         w.fp32 = 2.0 * s->n_seqs * s->rows * op->as.conv.channels * op->as.conv.width;
         return w;
     case OP_DELTA:
-        w.weights = 8.0 * op->as.delta.value_heads;
+        for (int i = 0; i < 3 && op->w[i] >= 0; i++) w.weights += 4.0 * p->weight[op->w[i]].n;
         w.kv = state_bytes(p, op->as.delta.state, s);
         w.fp32 = delta_products(op, s->n_seqs * s->rows);
         return w;

@@ -124,6 +124,9 @@ static int refuse_values(const struct hf_config *c, const json_t *config, struct
         {"hy_v3", "route_norm", "true"},
         {"hy_v3", "moe_router_use_sigmoid", "true"},
         {"ernie4_5_moe", "moe_gate_act", "\"softmax\""},
+        {"kimi_linear", "mla_use_nope", "true"},
+        {"kimi_linear", "moe_router_activation_func", "\"sigmoid\""},
+        {"kimi_linear", "use_grouped_topk", "true"},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *v = hff_value(config, keys[i].key);
@@ -266,7 +269,8 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
 {
     json_t *own = NULL;
     if (c->traits & HF_SLIDING_ROPE) return hff_two_ropes(c, config, f, n, e);
-    if (c->traits & HF_NOPE) return hfc_no_rope(c, e);
+    if (c->traits & HF_NOPE)
+        return hfc_no_rope(c, e) || (c->traits & HF_LATENT && hff_latent_scale(c, config, e)) ? -1 : 0;
     if (hff_value(config, "rope_parameters") || hff_value(config, "rope_scaling"))
         return hfc_rope(c, config, &f->rope, n, e) ||
                        (c->traits & HF_LATENT && hff_latent_scale(c, config, e))
@@ -303,6 +307,8 @@ static int take_sizes(struct hf_config *c, const json_t *config, const struct hf
 {
     int of_dim = !(f->traits & HF_LATENT) &&
                  (!f->head_dim || json_is_null(json_object_get(config, "head_dim")));
+    const char *context = "max_position_embeddings";
+    if (f->traits & HF_KIMI && !hff_value(config, context)) context = "model_max_length";
     if (hff_int(config, "num_hidden_layers", hff_n_layers(f, config), 1, 2000, &c->n_layers, e) ||
         hff_int(config, "hidden_size", f->dim, 1, 1 << 20, &c->dim, e) ||
         hff_int(config, "intermediate_size", f->ffn, 1, 1 << 20, &c->ffn, e) ||
@@ -314,7 +320,7 @@ static int take_sizes(struct hf_config *c, const json_t *config, const struct hf
         hff_int(config, hff_head_dim_key(f, config), of_dim ? c->dim / c->n_heads : f->head_dim, 1,
                 4096, &c->head_dim, e) ||
         hff_int(config, "vocab_size", f->vocab, 1, 1 << 26, &c->vocab, e) ||
-        hff_int(config, "max_position_embeddings", f->context, 1, 1 << 30, &c->context, e) ||
+        hff_int(config, context, f->context, 1, 1 << 30, &c->context, e) ||
         hff_int(config, "num_nextn_predict_layers", 0, 0, 64, &c->n_drafts, e))
         return -1;
     if (of_dim && !hff_value(config, "head_dim") && c->dim % c->n_heads)

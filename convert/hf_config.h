@@ -61,6 +61,7 @@ enum hf_trait {
 #define HF_LATENT_EXPERTS (UINT64_C(1) << 39) /* two linears around the experts */
 #define HF_OLMO_HYBRID (UINT64_C(1) << 40)    /* DeltaNet normed ahead, attention as in OLMo 2 */
 #define HF_MAMBA_NORM (UINT64_C(1) << 38)     /* of Mamba-2's result */
+#define HF_KIMI (UINT64_C(1) << 42)           /* layers of Kimi Delta Attention */
 #define HF_INDEXER (UINT64_C(1) << 41)        /* chooses the positions of latent attention */
 
 /* What a layer of a family with HF_STATES is. */

@@ -156,7 +156,7 @@ json_t *hfc_to_json(const struct hf_config *c)
         put_number(j, "logits_scale", c->logits_scale);
     }
     if (c->traits & HF_EXPERTS) put_experts(j, c);
-    if (c->traits & (HF_HYBRID | HF_MAMBA2)) put_hybrid(j, c);
+    if (c->traits & (HF_HYBRID | HF_MAMBA2 | HF_KIMI)) put_hybrid(j, c);
     if (c->traits & HF_STATES) put_states(j, c);
     if (c->traits & HF_OLMO_HYBRID) {
         put_number(j, "beta_scale", c->beta_scale);

@@ -335,6 +335,7 @@ static int expect_text(const json_t *config, const char *key, const char *want, 
 static int take_choice(struct hf_config *c, const json_t *config, const struct hf_family *f,
                        struct err *e)
 {
+    static const char *const groups[] = {"n_group", "num_expert_group", NULL};
     int bias = (c->traits & HF_CHOICE_BIAS) != 0, v2 = !strcmp(c->architecture, "deepseek_v2"),
         in_groups = 1;
     if (strcmp(c->architecture, "dots1") && /* which says noaux_tc there */
@@ -349,7 +350,7 @@ static int take_choice(struct hf_config *c, const json_t *config, const struct h
         return -1;
     }
     if (!in_groups) return 0;
-    return hff_int(config, "n_group", f->groups ? f->groups : 1, 1, c->n_experts, &c->router_groups,
+    return hff_int(config, key_of(config, groups), f->groups ? f->groups : 1, 1, c->n_experts, &c->router_groups,
                    e) ||
                    hff_int(config, "topk_group",
                            f->kept_groups && f->kept_groups < c->router_groups ? f->kept_groups : 1,
@@ -377,7 +378,8 @@ static int take_ernie_router(struct hf_config *c, const json_t *config, struct e
 static int take_router(struct hf_config *c, const json_t *config, const struct hf_family *f,
                        struct err *e)
 {
-    static const char *const scales[] = {"routed_scaling_factor", "router_scaling_factor", NULL};
+    static const char *const scales[] = {"routed_scaling_factor", "router_scaling_factor", NULL},
+                             *const normalizes[] = {"norm_topk_prob", "moe_renormalize", NULL};
     if (c->traits & HF_SOFTMAX) return take_ernie_router(c, config, e);
     if (c->traits & HF_LLAMA4) {
         c->router_sigmoid = c->router_groups = c->router_kept_groups = 1;
@@ -387,7 +389,8 @@ static int take_router(struct hf_config *c, const json_t *config, const struct h
                        c->top_k);
     }
     c->router_sigmoid = (c->traits & HF_CHOICE_BIAS) != 0;
-    if (hff_flag(config, "norm_topk_prob", f->normalize, &c->router_normalize, e)) return -1;
+    if (hff_flag(config, key_of(config, normalizes), f->normalize, &c->router_normalize, e))
+        return -1;
     if (f->normalize < 0) c->router_normalize = 1;
     c->router_groups = c->router_kept_groups = 1;
     c->router_scale = 1;
@@ -412,8 +415,9 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
 {
     static const char *const counts[] = {"num_experts", "num_local_experts", "n_routed_experts",
                                          "moe_num_experts", NULL};
-    static const char *const tops[] = {
-        "num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_k", "moe_topk", NULL};
+    static const char *const tops[] = {"num_experts_per_tok",   "experts_per_token", "top_k_experts",
+                                       "num_experts_per_token", "moe_k",             "moe_topk",
+                                       NULL};
     static const char *const shares[] = {"n_shared_experts", "num_shared_experts",
                                          "num_shared_expert", "moe_num_shared_experts", NULL};
     int mixed = 1, shared = 0, required = f->expert_ffn ? f->expert_ffn : f->gemma ? 0 : c->ffn;

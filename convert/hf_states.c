@@ -297,12 +297,47 @@ static int take_olmo(struct hf_config *c, const json_t *config, struct err *e)
     return 0;
 }
 
+/* Kimi-Linear: layers by number, from 1, in an object of their own. */
+static int take_kimi(struct hf_config *c, const json_t *config, struct err *e)
+{
+    const json_t *own = hff_value(config, "linear_attn_config"), *list = hff_value(own, "kda_layers"),
+                 *full = hff_value(own, "full_attn_layers");
+    if (!json_is_object(own) || !json_is_array(list))
+        return err_set(e, "config.json: linear_attn_config.kda_layers is missing");
+    if (hff_list(&c->linear, c->n_layers, e) ||
+        hff_int(own, "num_heads", 0, 1, 4096, &c->linear_key_heads, e) ||
+        hff_int(own, "head_dim", 0, 1, 1024, &c->linear_key_dim, e) ||
+        hff_int(own, "short_conv_kernel_size", 4, 2, 16, &c->conv_width, e))
+        return -1;
+    c->linear_value_heads = c->linear_key_heads;
+    c->linear_value_dim = c->linear_key_dim;
+    size_t n = json_array_size(list), i;
+    const json_t *v;
+    json_array_foreach (list, i, v) {
+        json_int_t at = json_is_integer(v) ? json_integer_value(v) - 1 : -1;
+        if (at < 0 || at >= c->n_layers || c->linear[at])
+            return err_set(e, "config.json: kda_layers holds what is no layer, or a layer twice");
+        c->linear[at] = KIND_STATE;
+    }
+    json_array_foreach (full, i, v) {
+        json_int_t at = json_is_integer(v) ? json_integer_value(v) - 1 : -1;
+        if (at < 0 || at >= c->n_layers || c->linear[at])
+            return err_set(e, "config.json: full_attn_layers holds what is no layer, or one of "
+                              "kda_layers");
+    }
+    if (!full || n + json_array_size(full) == (size_t)c->n_layers) return 0;
+    return err_set(e, "config.json: kda_layers and full_attn_layers name %zu layers, "
+                      "num_hidden_layers is %d",
+                   n + json_array_size(full), c->n_layers);
+}
+
 /* Traits that other keys depend on: no RoPE, no experts. */
 int hff_states(struct hf_config *c, const json_t *config, struct err *e)
 {
     const json_t *experts = hff_value(config, "num_local_experts");
     int n_experts = 0;
     if (c->traits & HF_OLMO_HYBRID) return take_olmo(c, config, e);
+    if (c->traits & HF_KIMI) return take_kimi(c, config, e);
     if (!(c->traits & HF_STATES)) return 0;
     if (take_positions(c, config, e) || take_kinds(c, config, e)) return -1;
     if (c->traits & HF_SCALES && c->traits & HF_EXPERTS && json_is_integer(experts) &&

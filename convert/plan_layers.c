@@ -26,6 +26,7 @@ static void traits_of(struct layer *l, const struct plan *p)
         l->traits |= c->traits & HF_MAMBA2       ? LAYER_MAMBA
                      : c->traits & HF_SHORT_CONV ? LAYER_CONV
                                                  : LAYER_DELTA;
+    if (bare && c->traits & HF_KIMI) l->traits &= ~(uint64_t)HF_LATENT;
     if (experts) l->traits |= LAYER_EXPERTS;
     if (c->indexers && c->indexers[i]) l->traits |= LAYER_INDEXER;
     if (c->traits & HF_ONE_BLOCK ? kind == KIND_MLP : !experts || c->traits & HF_GEMMA4)
@@ -143,7 +144,7 @@ static int sort_mlps(struct plan *p, const struct layer *l, const struct mlp m[M
     return 0;
 }
 
-enum { MAX_RULES = 160 };
+enum { MAX_RULES = 192 };
 
 /* A bias that the architecture does not require is in every layer that has the module, or in none.
  * before [MAX_RULES]: by rule, one more than the layer that was read first, negative without bias.
@@ -250,6 +251,14 @@ static int add_ones(struct plan *p, const char *name, int64_t n, struct err *e)
     return plan_memory(p, name, DT_F32, n, f, e);
 }
 
+/* A tensor of n numbers in one dimension: all others are 1. */
+static int is_flat(const struct st_tensor *t, int64_t n)
+{
+    int ones = 0, all = 0;
+    for (int i = 0; i < t->n_dims; i++) ones += t->shape[i] == 1, all += t->shape[i] == n;
+    return t->n_dims > 0 && (n == 1 ? ones == t->n_dims : all == 1 && ones == t->n_dims - 1);
+}
+
 static int add_vector(struct plan *p, const struct layer *l, const struct vector_rule *rule,
                       struct err *e)
 {
@@ -273,8 +282,7 @@ static int add_vector(struct plan *p, const struct layer *l, const struct vector
         shape = (struct tensor_shape){2, {n, c->conv_width}};
         n *= c->conv_width;
     }
-    int flat = rule->change == VECTOR_FLAT && t->t->n_dims == 2 && t->t->shape[0] == 1 &&
-               t->t->shape[1] == n;
+    int flat = (rule->change == VECTOR_FLAT || rule->change == VECTOR_NEG_EXP) && is_flat(t->t, n);
     if (flat || rows ? plan_numbers_at(t, 0, n, &f, e) : plan_floats(t, n, &f, e)) return -1;
     if (change_vector(c, l, rule, f, n, e)) {
         free(f);

@@ -15,6 +15,7 @@
     X(gpt_oss)                                                                                     \
     X(granite)                                                                                     \
     X(hunyuan)                                                                                     \
+    X(kimi_linear)                                                                                 \
     X(latent_models)                                                                               \
     X(lfm2)                                                                                        \
     X(llama)                                                                                       \

@@ -3,7 +3,7 @@
  * for all heads; the linears that make keys and values of it are applied to queries and results
  * instead. DeepSeek-V3.2 and GLM-5: an indexer chooses the positions that a row attends to
  * (DeepSeek-V3.2, 2.1); its keys have a cache of their own. */
-#include "core/model/arch_blocks.h"
+#include "core/model/arch_latent.h"
 
 #include <string.h>
 
@@ -105,7 +105,7 @@ static void choose(struct builder *b, const struct sizes *s, struct arch_rope ro
     arch_choose(b, l.q, made[1], arch_room(b, "chosen", s->top_k), h, kv, s->top_k);
 }
 
-static void attend(struct builder *b, const struct arch_decoder *d, int in, int out)
+void arch_latent_attend(struct builder *b, const struct arch_decoder *d, int in, int out)
 {
     const struct sizes s = sizes_of(b);
     const struct arch_attention *a = &d->attention;
@@ -153,7 +153,7 @@ static void build(struct builder *b)
     m.choice_bias = strcmp(name, "deepseek_v2") && strcmp(name, "mistral4");
     if (!strcmp(name, "deepseek_v2")) m.group_best = arch_int(b, "router_group_best", 0, 1);
     d.moe = &m;
-    d.attend = attend;
+    d.attend = arch_latent_attend;
     d.attention.scale = arch_number(b, "attend_scale", 1e-6, 1e6);
     if (!strcmp(name, "mistral4")) {
         d.attention.query_beta = arch_number(b, "query_beta", 0, 1e3);

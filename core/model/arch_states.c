@@ -46,9 +46,10 @@ static struct op *delta_rule(struct builder *b, const struct arch_states *d, int
 {
     size_t cells = (size_t)d->key_dim * (size_t)d->values;
     int decay = arch_vector(b, "layers.%d.linear_attn.decay", d->value_heads);
-    int dt_bias = arch_vector(b, "layers.%d.linear_attn.dt_bias", d->value_heads);
+    int gates = d->value_heads * (d->channels_apart ? d->key_dim : 1);
+    int dt_bias = arch_vector(b, "layers.%d.linear_attn.dt_bias", gates);
     size_t kept = 2 * (size_t)d->key_heads * (size_t)d->key_dim + (size_t)d->values +
-                  2 * (size_t)d->value_heads;
+                  (size_t)gates + (size_t)d->value_heads;
     int state = arch_state(b, cells * sizeof(float), kept * sizeof(float));
     struct op *op = arch_op(b, OP_DELTA, "delta");
     op->in[0] = in;
@@ -59,6 +60,7 @@ static struct op *delta_rule(struct builder *b, const struct arch_states *d, int
     op->as.delta.value_heads = d->value_heads;
     op->as.delta.key_dim = d->key_dim;
     op->as.delta.value_dim = d->value_dim;
+    op->as.delta.rule = d->channels_apart ? DELTA_CHANNELS : DELTA_GATED;
     op->as.delta.beta_scale = d->beta_scale;
     op->as.delta.state = state;
     return op;
@@ -72,6 +74,29 @@ static void delta_gates(struct builder *b, const struct arch_states *d, int in)
     const int w[] = {arch_linear(b, "layers.%d.linear_attn.b_proj", dim, heads),
                      arch_linear(b, "layers.%d.linear_attn.a_proj", dim, heads)};
     arch_linears(b, "b_a", in, 2, w, b_a);
+}
+
+/* out = second(first(in)), a pair of linears with `inner` numbers between. */
+static void linear_pair(struct builder *b, const char *name, const char *first, const char *second,
+                        int in, int inner, int out, int n)
+{
+    int between = arch_room(b, "gate_inner", inner);
+    int w[] = {arch_linear(b, first, b->config->dim, inner), arch_linear(b, second, inner, n)};
+    arch_linears(b, name, in, 1, &w[0], &between);
+    arch_linears(b, name, between, 1, &w[1], &out);
+}
+
+/* b and a decay for each channel, into the rooms "b" and "decay"; z. */
+static void channel_gates(struct builder *b, const struct arch_states *d, int in, int z)
+{
+    int dim = b->config->dim, beta = arch_room(b, "b", d->value_heads),
+        decays = d->value_heads * d->key_dim, decay = arch_room(b, "decay", decays);
+    int w_b = arch_linear(b, "layers.%d.linear_attn.b_proj", dim, d->value_heads);
+    arch_linears(b, "b_a", in, 1, &w_b, &beta);
+    linear_pair(b, "decay", "layers.%d.linear_attn.decay_a_proj",
+                "layers.%d.linear_attn.decay_b_proj", in, d->key_dim, decay, decays);
+    linear_pair(b, "z", "layers.%d.linear_attn.z_a_proj", "layers.%d.linear_attn.z_b_proj", in,
+                d->value_dim, z, d->values);
 }
 
 /* q, k and v after their convolution, of one linear; z beside them. Returns the rule. */
@@ -91,7 +116,7 @@ static struct op *delta_joined(struct builder *b, const struct arch_states *d, i
 /* The same with a linear and a convolution for each. */
 static struct op *delta_apart(struct builder *b, const struct arch_states *d, int in, int z, int o)
 {
-    int dim = b->config->dim, keys = d->key_heads * d->key_dim, w_z;
+    int dim = b->config->dim, keys = d->key_heads * d->key_dim;
     const int n[] = {keys, keys, d->values};
     const int qkv[] = {arch_room(b, "delta_q", keys), arch_room(b, "delta_k", keys),
                        arch_room(b, "delta_v", d->values)};
@@ -103,10 +128,14 @@ static struct op *delta_apart(struct builder *b, const struct arch_states *d, in
     static const char *const conv[] = {"layers.%d.linear_attn.q_conv.weight",
                                        "layers.%d.linear_attn.k_conv.weight",
                                        "layers.%d.linear_attn.v_conv.weight"};
-    w_z = arch_linear(b, "layers.%d.linear_attn.z_proj", dim, d->values);
     arch_linears(b, "qkv", in, 3, w, qkv);
-    arch_linears(b, "z", in, 1, &w_z, &z);
-    delta_gates(b, d, in);
+    if (d->channels_apart) {
+        channel_gates(b, d, in, z);
+    } else {
+        int w_z = arch_linear(b, "layers.%d.linear_attn.z_proj", dim, d->values);
+        arch_linears(b, "z", in, 1, &w_z, &z);
+        delta_gates(b, d, in);
+    }
     for (int i = 0; i < 3; i++)
         convolution(b, &(struct convolution){n[i], d->width, 0, conv[i]}, qkv[i], mixed[i]);
     struct op *op = delta_rule(b, d, mixed[0], o);
@@ -122,12 +151,12 @@ void arch_delta_block(struct builder *b, const struct arch_states *d, int in, in
     int w_norm = arch_vector(b, "layers.%d.linear_attn.norm.weight", d->value_dim);
     int w_out = arch_linear(b, "layers.%d.linear_attn.out_proj", d->values, dim);
     struct op *op = d->apart ? delta_apart(b, d, in, z, o) : delta_joined(b, d, in, z, o);
-    op->in[1] = arch_room(b, "decay", heads);
+    op->in[1] = arch_room(b, "decay", heads * (d->channels_apart ? d->key_dim : 1));
     op->in[2] = arch_room(b, "b", heads);
     op = arch_norm(b, "norm_heads", o, NO_BUFFER, w_norm, normed);
     op->as.norm.groups = heads;
     if (d->norm_eps > 0) op->as.norm.eps = d->norm_eps;
-    arch_glu(b, z, normed, ACTIVATION_SILU);
+    arch_glu(b, z, normed, d->channels_apart ? ACTIVATION_SIGMOID : ACTIVATION_SILU);
     arch_linears(b, "out", z, 1, &w_out, &out);
 }
 

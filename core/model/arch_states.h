@@ -14,6 +14,8 @@ struct arch_states {
     int conv_bias;        /* the convolution has one */
     float beta_scale;     /* of gated DeltaNet; 0: 1 */
     int apart;            /* q, k and v have linears and convolutions of their own */
+    int channels_apart;   /* Kimi Delta Attention: a decay for each channel, pairs of linears make
+                             decays and z, whose sigmoid is the gate */
     float norm_eps;       /* of the norm of heads; 0: the model's */
 };
 /* Reads the keys linear_* and conv_width. */

@@ -54,8 +54,14 @@
  *                 (0: 1) / (1 + e^-in2[r][h]): S = g S; u = beta (v - k S); S += k u; out0
  *                 [rows][nv dv] = q S. Sums over dk ascend, fused. With DELTA_SSM (Mamba-2, Dao &
  *                 Gu 2024, 7) q and k as they are; beta = softplus(in1[r][h] + w1[h]), in2 absent;
- *                 u = beta v; out0 = q S + w2[h] v, fused. With in3 and in4 in0 is q alone, in3 k,
- *                 in4 v
+ *                 u = beta v; out0 = q S + w2[h] v, fused. With DELTA_CHANNELS (Kimi Delta
+ *                 Attention, Kimi Linear, Kimi Team 2025, 3) element i of a head's keys has a decay
+ *                 of its own: in1 [rows][nv dk], w1 [nv dk], g_i = exp(w0[h] softplus(in1[r][h dk +
+ *                 i] + w1[h dk + i])) for row i of S. With DELTA_SCAN (Mamba, Gu & Dao 2023, 3.2), of
+ *                 one head, q and k as they are; in1 [rows][dv], w1 [dv], w2 [dv], w0 [dk][dv];
+ *                 beta_c = softplus(in1[r][c] + w1[c]); S_ic = exp(beta_c w0[i][c]) S_ic + k_i
+ *                 (beta_c v_c); out0_c = the sum of q_i S_ic + w2[c] v_c, fused. With in3 and in4
+ *                 in0 is q alone, in3 k, in4 v
  * OP_ROPE_STORE   q = in0 [rows][n_heads * head_dim] in place (out0), k = in1, v = in2
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
  *                 RMSNorm (w0, w1 [head_dim]; absent: none) and are rotated (RoPE, Su et al. 2021,
@@ -170,7 +176,7 @@ struct xielu {
 #define XIELU_SERIES(X)                                                                            \
     X(1.0f / 40320) X(1.0f / 5040) X(1.0f / 720) X(1.0f / 120) X(1.0f / 24) X(1.0f / 6) X(0.5f)
 
-enum delta_rule { DELTA_GATED, DELTA_SSM };
+enum delta_rule { DELTA_GATED, DELTA_SSM, DELTA_CHANNELS, DELTA_SCAN };
 
 enum router_score { ROUTER_SOFTMAX, ROUTER_SIGMOID };
 enum { ROUTE_MAX_EXPERTS = 1024, ROUTE_MAX_TOP = 64 }; /* of OP_ROUTE */
@@ -304,6 +310,17 @@ struct op {
         } exchange;
     } as;
 };
+
+/* Numbers of a row and a value head of OP_DELTA: decays, and what multiplies values. */
+static inline int delta_decays(const struct op *op)
+{
+    enum delta_rule rule = op->as.delta.rule;
+    return rule == DELTA_CHANNELS ? op->as.delta.key_dim : rule != DELTA_SCAN;
+}
+static inline int delta_steps(const struct op *op)
+{
+    return op->as.delta.rule == DELTA_SCAN ? op->as.delta.value_dim : 1;
+}
 
 /* The cache that an operation stores or reads; -1: none. */
 static inline int op_cache(const struct op *op)
