@@ -85,7 +85,8 @@ ALWAYS_INLINE void states_ssm_prepare(const struct delta_inputs *t)
 ALWAYS_INLINE void states_scan_prepare(const struct delta_inputs *t)
 {
     states_copy_keys(t);
-    for (int c = 0; c < t->steps; c++) t->beta[c] = cpu_softplusf(t->a[c] + t->bias[c]);
+    for (int c = 0; c < t->steps; c++)
+        t->beta[c] = cpu_softplusf(t->a[c] + (t->bias ? t->bias[c] : 0));
 }
 
 ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)

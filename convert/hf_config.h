@@ -43,7 +43,7 @@ enum hf_trait {
     HF_LATENT = 1 << 28,         /* multi-head latent attention */
     HF_Q_LORA = 1 << 29,         /* queries are made of a latent, too */
 };
-/* More than an enumeration holds; bits 44 to 51. */
+/* More than an enumeration holds; bits 44 to 50. */
 #define HF_ONE_NORM (UINT64_C(1) << 44)  /* attention and MLP side by side on one norm (Cohere) */
 #define HF_XIELU (UINT64_C(1) << 45)     /* xIELU with numbers of each layer (Apertus) */
 #define HF_SOFTMAX (UINT64_C(1) << 46)   /* HF_CHOICE_BIAS with scores of a softmax (ERNIE) */
@@ -62,6 +62,7 @@ enum hf_trait {
 #define HF_OLMO_HYBRID (UINT64_C(1) << 40)    /* DeltaNet normed ahead, attention as in OLMo 2 */
 #define HF_MAMBA_NORM (UINT64_C(1) << 38)     /* of Mamba-2's result */
 #define HF_KIMI (UINT64_C(1) << 42)           /* layers of Kimi Delta Attention */
+#define HF_MAMBA1 (UINT64_C(1) << 43)         /* layers of Mamba-1 (Jamba) */
 #define HF_INDEXER (UINT64_C(1) << 41)        /* chooses the positions of latent attention */
 
 /* What a layer of a family with HF_STATES is. */
@@ -127,6 +128,7 @@ struct hf_config {
     int index_top_k, index_heads, index_dim;         /* HF_INDEXER */
     int index_pairs; /* it rotates pairs (2i, 2i + 1), else (i, i + half) */
     int *indexers;   /* [n_layers] 1: the layer has its own, 0: takes the last choice before */
+    int dt_rank; /* HF_MAMBA1: latent of the steps of channels */
     struct hf_falcon falcon;                         /* HF_FALCON */
     double beta_scale;                               /* HF_OLMO_HYBRID */
     int expert_dim; /* HF_ONE_BLOCK: size of what experts read and write; 0: dim */

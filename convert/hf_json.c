@@ -71,6 +71,16 @@ static void put_states(json_t *j, const struct hf_config *c)
     if (c->traits & HF_ONE_BLOCK && c->traits & HF_EXPERTS) put_int(j, "expert_dim", c->expert_dim);
 }
 
+static void put_scan(json_t *j, const struct hf_config *c)
+{
+    put_ints(j, "layer_types", c->linear, (size_t)c->n_layers);
+    put_int(j, "scan_inner", c->linear_value_dim);
+    put_int(j, "scan_state", c->linear_key_dim);
+    put_int(j, "scan_rank", c->dt_rank);
+    put_int(j, "conv_width", c->conv_width);
+    put_int(j, "conv_bias", (c->traits & HF_CONV_BIAS) != 0);
+}
+
 static void put_falcon(json_t *j, const struct hf_config *c)
 {
     const struct hf_falcon *f = &c->falcon;
@@ -158,6 +168,7 @@ json_t *hfc_to_json(const struct hf_config *c)
     if (c->traits & HF_EXPERTS) put_experts(j, c);
     if (c->traits & (HF_HYBRID | HF_MAMBA2 | HF_KIMI)) put_hybrid(j, c);
     if (c->traits & HF_STATES) put_states(j, c);
+    if (c->traits & HF_MAMBA1) put_scan(j, c);
     if (c->traits & HF_OLMO_HYBRID) {
         put_number(j, "beta_scale", c->beta_scale);
         put_number(j, "delta_eps", 1e-5);

@@ -295,6 +295,17 @@ static int ranged_experts(struct hf_config *c, const json_t *config, const struc
     return 0;
 }
 
+/* Jamba: every n-th layer. */
+static int periodic_experts(struct hf_config *c, const json_t *config, struct err *e)
+{
+    int period, offset;
+    if (hff_int(config, "expert_layer_period", 2, 1, 1 << 16, &period, e) ||
+        hff_int(config, "expert_layer_offset", 1, 0, 1 << 16, &offset, e))
+        return -1;
+    for (int i = 0; i < c->n_layers; i++) c->experts[i] = i % period == offset;
+    return 0;
+}
+
 /* Layers with experts: Qwen's decoder_sparse_step and mlp_only_layers, GLM's first dense layers. */
 static int take_sparse_layers(struct hf_config *c, const json_t *config, const struct hf_family *f,
                               struct err *e)
@@ -305,6 +316,7 @@ static int take_sparse_layers(struct hf_config *c, const json_t *config, const s
     if (kinds) return listed_experts(c, kinds, e);
     if (c->traits & HF_SOFTMAX) return ranged_experts(c, config, f, e);
     if (c->traits & HF_LLAMA4) return interleaved_experts(c, config, e);
+    if (c->traits & HF_MAMBA1) return periodic_experts(c, config, e);
     if (only && !json_is_array(only))
         return err_set(e, "config.json: mlp_only_layers is not a list");
     for (size_t k = 0; k < json_array_size(only); k++)

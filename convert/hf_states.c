@@ -331,6 +331,35 @@ static int take_kimi(struct hf_config *c, const json_t *config, struct err *e)
                    n + json_array_size(full), c->n_layers);
 }
 
+/* Jamba: Mamba-1 but in every n-th layer; one expert is an MLP. */
+static int take_jamba(struct hf_config *c, const json_t *config, struct err *e)
+{
+    const json_t *rank = hff_value(config, "mamba_dt_rank");
+    int period, offset, expand, bias, experts;
+    if (hff_list(&c->linear, c->n_layers, e) ||
+        hff_int(config, "attn_layer_period", 8, 1, 1 << 16, &period, e) ||
+        hff_int(config, "attn_layer_offset", 4, 0, 1 << 16, &offset, e) ||
+        hff_int(config, "mamba_d_state", 16, 1, 1024, &c->linear_key_dim, e) ||
+        hff_int(config, "mamba_d_conv", 4, 2, 16, &c->conv_width, e) ||
+        hff_int(config, "mamba_expand", 2, 1, 1 << 10, &expand, e) ||
+        hff_flag(config, "mamba_conv_bias", 1, &bias, e) ||
+        hff_int(config, "num_experts", 16, 1, 1 << 14, &experts, e))
+        return -1;
+    if (expand > (1 << 24) / c->dim)
+        return err_set(e, "config.json: mamba_expand %d is out of range", expand);
+    c->linear_key_heads = c->linear_value_heads = 1;
+    c->linear_value_dim = expand * c->dim;
+    c->dt_rank = (c->dim + 15) / 16;
+    if (rank && !(json_is_string(rank) && !strcmp(json_string_value(rank), "auto")) &&
+        hff_int(config, "mamba_dt_rank", 0, 1, 1 << 20, &c->dt_rank, e))
+        return -1;
+    if (bias) c->traits |= HF_CONV_BIAS;
+    if (experts == 1) c->traits &= ~(uint64_t)HF_EXPERTS;
+    for (int i = 0; i < c->n_layers; i++)
+        c->linear[i] = i % period == offset ? KIND_ATTENTION : KIND_STATE;
+    return 0;
+}
+
 /* Traits that other keys depend on: no RoPE, no experts. */
 int hff_states(struct hf_config *c, const json_t *config, struct err *e)
 {
@@ -338,6 +367,7 @@ int hff_states(struct hf_config *c, const json_t *config, struct err *e)
     int n_experts = 0;
     if (c->traits & HF_OLMO_HYBRID) return take_olmo(c, config, e);
     if (c->traits & HF_KIMI) return take_kimi(c, config, e);
+    if (c->traits & HF_MAMBA1) return take_jamba(c, config, e);
     if (!(c->traits & HF_STATES)) return 0;
     if (take_positions(c, config, e) || take_kinds(c, config, e)) return -1;
     if (c->traits & HF_SCALES && c->traits & HF_EXPERTS && json_is_integer(experts) &&

@@ -25,6 +25,7 @@ static void traits_of(struct layer *l, const struct plan *p)
     if (kind == KIND_STATE)
         l->traits |= c->traits & HF_MAMBA2       ? LAYER_MAMBA
                      : c->traits & HF_SHORT_CONV ? LAYER_CONV
+                     : c->traits & HF_MAMBA1     ? LAYER_SCAN
                                                  : LAYER_DELTA;
     if (bare && c->traits & HF_KIMI) l->traits &= ~(uint64_t)HF_LATENT;
     if (experts) l->traits |= LAYER_EXPERTS;
@@ -217,6 +218,18 @@ static int order_mamba(const struct hf_config *c, const struct layer *l, float *
     return 0;
 }
 
+/* -e^v of f [n / state][state], turned. */
+static int turn_decays(const struct hf_config *c, float *f, int64_t n, struct err *e)
+{
+    int64_t state = c->linear_key_dim, inner = n / state;
+    float *source = malloc((size_t)n * sizeof *source);
+    if (!source) return err_memory(e);
+    memcpy(source, f, (size_t)n * sizeof *source);
+    for (int64_t i = 0; i < n; i++) f[i] = (float)-exp(source[i % inner * state + i / inner]);
+    free(source);
+    return 0;
+}
+
 /* Changes f [n], v of the rule. */
 static int change_vector(const struct hf_config *c, const struct layer *l,
                          const struct vector_rule *rule, float *f, int64_t n, struct err *e)
@@ -231,6 +244,7 @@ static int change_vector(const struct hf_config *c, const struct layer *l,
     }
     if (rule->change == VECTOR_MAMBA_ROWS || rule->change == VECTOR_MAMBA)
         return order_mamba(c, l, f, n, rule->change == VECTOR_MAMBA_ROWS, e);
+    if (rule->change == VECTOR_SCAN) return turn_decays(c, f, n, e);
     int index = rule->change == VECTOR_INDEX;
     if (!index && (rule->change != VECTOR_HEADS || rows_keep_order(c))) return 0;
     float *source = malloc((size_t)n * sizeof *source);
@@ -281,6 +295,15 @@ static int add_vector(struct plan *p, const struct layer *l, const struct vector
                            source, plan_shape(t, have), n, c->conv_width);
         shape = (struct tensor_shape){2, {n, c->conv_width}};
         n *= c->conv_width;
+    }
+    if (rule->change == VECTOR_SCAN) {
+        char have[128];
+        if (t->t->n_dims != 2 || t->t->shape[0] != n || t->t->shape[1] != c->linear_key_dim)
+            return err_set(e, "%s: tensor '%s' is %s, must be [%" PRId64 ", %d]", t->shard->path,
+                           source, plan_shape(t, have), n, c->linear_key_dim);
+        shape = (struct tensor_shape){2, {c->linear_key_dim, n}};
+        n *= c->linear_key_dim;
+        rows = 1;
     }
     int flat = (rule->change == VECTOR_FLAT || rule->change == VECTOR_NEG_EXP) && is_flat(t->t, n);
     if (flat || rows ? plan_numbers_at(t, 0, n, &f, e) : plan_floats(t, n, &f, e)) return -1;

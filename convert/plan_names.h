@@ -8,10 +8,11 @@
 
 #include <stdint.h>
 
-/* What a layer has, beside the traits of its architecture (enum hf_trait), bits below 52. */
+/* What a layer has, beside the traits of its architecture (enum hf_trait), bits below 51. */
 #define LAYER_BARE (UINT64_C(1) << 59)               /* no attention */
 #define LAYER_DELTA (LAYER_BARE | UINT64_C(1) << 52) /* gated DeltaNet instead */
 #define LAYER_MAMBA (UINT64_C(1) << 60)              /* Mamba-2, instead or beside */
+#define LAYER_SCAN (UINT64_C(1) << 51)               /* Mamba-1 */
 #define LAYER_CONV (UINT64_C(1) << 61)               /* a gated short convolution */
 #define LAYER_EXPERTS (UINT64_C(1) << 53)            /* router and experts */
 #define LAYER_MLP (UINT64_C(1) << 54)
@@ -42,6 +43,7 @@ enum layer_size {
     SIZE_VALUE, /* one value head */
     SIZE_DELTA, /* q, k and v */
     SIZE_PLE,
+    SIZE_DT_RANK, /* Mamba-1 */
     SIZE_LATENT,      /* latent attention: the latent of keys and values */
     SIZE_Q_LORA,      /* the latent of queries */
     SIZE_NOPE,        /* of a query head what is not rotated */
@@ -75,6 +77,9 @@ enum row_pick {
     PICK_MAMBA_Z,   /* of [z, x, B, C, dt] (Mamba-2) */
     PICK_MAMBA_QKV, /* C, B, x */
     PICK_MAMBA_DT,
+    PICK_SCAN_DT, /* of [dt, B, C] (Mamba-1) */
+    PICK_SCAN_B,
+    PICK_SCAN_C,
     PICK_THIRD_1, /* of three of equal size */
     PICK_THIRD_2,
     PICK_THIRD_3,
@@ -123,6 +128,7 @@ enum vector_change {
     VECTOR_HEADS,      /* that, and each head in the order of the model file's RoPE */
     VECTOR_NEG_EXP,    /* -e^v */
     VECTOR_ROOT,       /* v / sqrt(dim) */
+    VECTOR_SCAN,       /* -e^v, [n][state] becomes [state][n] (Mamba-1) */
     VECTOR_ONES,       /* no source */
     VECTOR_ROWS,       /* [n][1][width] becomes [n][width] */
     VECTOR_MAMBA_ROWS, /* that, and rows of x, B, C become those of C, B, x, with their factors */

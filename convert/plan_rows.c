@@ -30,6 +30,7 @@ void rows_sizes(struct layer *l, const struct hf_config *c)
         [SIZE_VALUE] = c->linear_value_dim,
         [SIZE_DELTA] = 2 * keys + values,
         [SIZE_PLE] = c->ple_dim,
+        [SIZE_DT_RANK] = c->dt_rank,
         [SIZE_LATENT] = c->latent_dim,
         [SIZE_Q_LORA] = c->q_lora_dim,
         [SIZE_NOPE] = c->nope_dim,
@@ -137,6 +138,17 @@ static int mamba_slices(const struct layer *l, enum row_pick pick, int64_t n,
     return 3;
 }
 
+/* Of [dt, B, C] the rows of one. */
+static int scan_slice(const struct layer *l, enum row_pick pick, int64_t n, struct slice s[SLICES],
+                      int64_t *total)
+{
+    int64_t rank = l->size[SIZE_DT_RANK], state = l->size[SIZE_KEYS];
+    *total = rank + 2 * state;
+    s[0] = (struct slice){
+        pick == PICK_SCAN_DT ? 0 : rank + (pick == PICK_SCAN_C) * state, n, 0, 1};
+    return 1;
+}
+
 /* The rows of a pick. *total: rows of the module. Returns the number of slices, 0: all rows. */
 static int slices_of(const struct layer *l, const struct hf_config *c,
                      const struct linear_rule *rule, struct slice s[SLICES], int64_t *total)
@@ -177,6 +189,9 @@ static int slices_of(const struct layer *l, const struct hf_config *c,
     case PICK_GROUPED_Q:
     case PICK_GROUPED_K:
     case PICK_GROUPED_V: *total = q + 2 * kv; return grouped_slice(rule->pick, q, kv, head, s);
+    case PICK_SCAN_DT:
+    case PICK_SCAN_B:
+    case PICK_SCAN_C: return scan_slice(l, rule->pick, n, s, total);
     case PICK_MAMBA_DT:
     case PICK_MAMBA_QKV:
     case PICK_MAMBA_Z: return mamba_slices(l, rule->pick, n, s, total);

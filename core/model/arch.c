@@ -15,6 +15,7 @@
     X(gpt_oss)                                                                                     \
     X(granite)                                                                                     \
     X(hunyuan)                                                                                     \
+    X(jamba)                                                                                       \
     X(kimi_linear)                                                                                 \
     X(latent_models)                                                                               \
     X(lfm2)                                                                                        \

@@ -219,6 +219,82 @@ void arch_mamba_block(struct builder *b, const struct arch_mamba *m, int in, int
     arch_linears(b, "out", result, 1, &w_out, &out);
 }
 
+struct arch_scan arch_scan(struct builder *b)
+{
+    enum { MAX_STATE = 1024, MAX_WIDTH = 64 };
+    struct arch_scan m = {.inner = arch_int(b, "scan_inner", 1, MODEL_MAX_SIZE)};
+    m.state = arch_int(b, "scan_state", 1, MAX_STATE);
+    m.rank = arch_int(b, "scan_rank", 1, MODEL_MAX_SIZE);
+    m.width = arch_int(b, "conv_width", 2, MAX_WIDTH);
+    m.conv_bias = arch_int(b, "conv_bias", 0, 1);
+    return m;
+}
+
+/* in1 = steps, in0 = queries C, in3 = keys B, in4 = values */
+static void scan_rule(struct builder *b, const struct arch_scan *m, const int in[5], int out)
+{
+    size_t inner = (size_t)m->inner, state = (size_t)m->state;
+    int decay = arch_vector(b, "layers.%d.linear_attn.decay", m->state * m->inner);
+    int skip = arch_vector(b, "layers.%d.linear_attn.skip", m->inner);
+    int number = arch_state(b, state * inner * sizeof(float),
+                            (2 * state + 2 * inner) * sizeof(float));
+    struct op *op = arch_op(b, OP_DELTA, "delta");
+    for (int i = 0; i < 5; i++) op->in[i] = in[i];
+    op->out[0] = out;
+    op->w[0] = decay;
+    op->w[2] = skip;
+    op->as.delta.rule = DELTA_SCAN;
+    op->as.delta.key_heads = op->as.delta.value_heads = 1;
+    op->as.delta.key_dim = m->state;
+    op->as.delta.value_dim = m->inner;
+    op->as.delta.state = number;
+}
+
+/* The normed steps' latent, B and C of the channels. */
+static void scan_inputs(struct builder *b, const struct arch_scan *m, int in, const int out[3])
+{
+    const int n[] = {m->rank, m->state, m->state};
+    static const char *const linears[] = {"layers.%d.linear_attn.dt_a_proj",
+                                          "layers.%d.linear_attn.key_proj",
+                                          "layers.%d.linear_attn.query_proj"},
+                             *const norms[] = {"layers.%d.linear_attn.dt_norm.weight",
+                                               "layers.%d.linear_attn.key_norm.weight",
+                                               "layers.%d.linear_attn.query_norm.weight"},
+                             *const rooms[] = {"scan_dt", "scan_b", "scan_c"};
+    int w[3], made[3];
+    for (int i = 0; i < 3; i++) {
+        w[i] = arch_linear(b, linears[i], m->inner, n[i]);
+        made[i] = arch_room(b, rooms[i], n[i]);
+    }
+    arch_linears(b, "dt_b_c", in, 3, w, made);
+    for (int i = 0; i < 3; i++) {
+        int weight = arch_vector(b, norms[i], n[i]);
+        arch_norm(b, "scan_norm", made[i], NO_BUFFER, weight, out[i]);
+    }
+}
+
+void arch_scan_block(struct builder *b, const struct arch_scan *m, int in, int out)
+{
+    int dim = b->config->dim, n = m->inner;
+    const int z_u[] = {arch_room(b, "z", n), arch_room(b, "scan_u", n)};
+    const int dt_b_c[] = {arch_room(b, "scan_dt_normed", m->rank),
+                          arch_room(b, "scan_b_normed", m->state),
+                          arch_room(b, "scan_c_normed", m->state)};
+    int mixed = arch_room(b, "conv", n), dt = arch_room(b, "dt", n), o = arch_room(b, "o", n);
+    const int w[] = {arch_linear(b, "layers.%d.linear_attn.z_proj", dim, n),
+                     arch_linear(b, "layers.%d.linear_attn.v_proj", dim, n)};
+    int w_dt = arch_linear(b, "layers.%d.linear_attn.dt_b_proj", m->rank, n);
+    int w_out = arch_linear(b, "layers.%d.linear_attn.out_proj", n, dim);
+
+    arch_linears(b, "z_u", in, 2, w, z_u);
+    convolution(b, &(struct convolution){n, m->width, m->conv_bias, NULL}, z_u[1], mixed);
+    scan_inputs(b, m, mixed, dt_b_c);
+    arch_linears(b, "dt", dt_b_c[0], 1, &w_dt, &dt);
+    scan_rule(b, m, (const int[]){dt_b_c[2], dt, NO_BUFFER, dt_b_c[1], mixed}, o);
+    arch_glu(b, z_u[0], o, ACTIVATION_SILU);
+    arch_linears(b, "out", z_u[0], 1, &w_out, &out);
+}
+
 struct arch_short_conv arch_short_conv(struct builder *b)
 {
     enum { MAX_WIDTH = 64 };

@@ -1,5 +1,5 @@
 /* arch_states.h: the blocks with a state of each sequence in place of keys and values: gated
- * DeltaNet, Mamba-2, gated short convolutions. Owns: the tensors' names in these blocks, the order
+ * DeltaNet, Mamba-2, Mamba-1, gated short convolutions. Owns: the tensors' names in these blocks, the order
  * of their operations. Must not know: architectures. */
 #ifndef CORE_ARCH_STATES_H
 #define CORE_ARCH_STATES_H
@@ -34,6 +34,16 @@ struct arch_mamba {
 struct arch_mamba arch_mamba(struct builder *b);
 /* out = Mamba-2 of the current layer */
 void arch_mamba_block(struct builder *b, const struct arch_mamba *m, int in, int out);
+
+/* Mamba-1 (Gu & Dao 2023) with norms of dt, B and C (Jamba). */
+struct arch_scan {
+    int inner, state, rank; /* channels, numbers of the state of each, latent of their steps */
+    int width, conv_bias;
+};
+/* Reads the keys scan_*, conv_width and conv_bias. */
+struct arch_scan arch_scan(struct builder *b);
+/* out = Mamba-1 of the current layer */
+void arch_scan_block(struct builder *b, const struct arch_scan *m, int in, int out);
 
 /* out = out_proj(c * convolution(b * v)) of b, c, v = in_proj(in) (LFM2) */
 struct arch_short_conv {
