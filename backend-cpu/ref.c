@@ -489,8 +489,9 @@ static void ref_delta_prepare(const struct delta_inputs *t)
         for (int i = 0; i < t->gates; i++)
             g[i] = (float)exp(t->decay[h] * softplus((double)a[i] + bias[i]));
         for (int i = 0; i < t->steps; i++) /* DELTA_SCAN has one head */
-            beta[i] = (float)(t->b ? t->beta_scale / (1 + exp(-(double)t->b[h]))
-                                   : softplus(t->a[h + i] + (t->bias ? (double)t->bias[h + i] : 0)));
+            beta[i] = (float)(t->b
+                                  ? t->beta_scale / (1 + exp(-(double)t->b[h]))
+                                  : softplus(t->a[h + i] + (t->bias ? (double)t->bias[h + i] : 0)));
     }
 }
 

@@ -296,22 +296,28 @@ static void run_conv(const struct cpu_kernels *k, struct vectors *v, int variant
                                         .linear = variant >= CONV_LINEAR});
 }
 
-enum { SSM = 1000, BETA_2 = 2000 };
+/* variant: columns, and a rule or twice beta */
+enum { SSM = 1000, BETA_2 = 2000, CHANNELS = 3000, SCAN = 4000 };
 
 /* Rows of a head, and what they leave of S. */
 static void run_delta(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
 {
     enum { DELTA_ROWS = 5 };
     int columns = variant % SSM;
-    enum delta_rule rule = variant / SSM == 1 ? DELTA_SSM : DELTA_GATED;
-    float g[DELTA_ROWS], beta[DELTA_ROWS], *s = r->f + DELTA_ROWS * DELTA_COLUMNS,
-                                               *unit = v->scratch;
+    static const enum delta_rule rules[] = {DELTA_GATED, DELTA_SSM, DELTA_GATED, DELTA_CHANNELS,
+                                            DELTA_SCAN};
+    enum delta_rule rule = rules[variant / SSM];
+    int gates = rule == DELTA_CHANNELS ? HEAD_DIM : 1, steps = rule == DELTA_SCAN ? columns : 1;
+    float g[DELTA_ROWS * HEAD_DIM], beta[DELTA_ROWS * DELTA_COLUMNS],
+        decay[HEAD_DIM * DELTA_COLUMNS], *s = r->f + DELTA_ROWS * DELTA_COLUMNS, *unit = v->scratch;
     for (int i = 0; i < DELTA_ROWS; i++)
         k->states->delta_prepare(&(struct delta_inputs){.key_heads = 1,
                                                         .value_heads = 1,
                                                         .key_dim = HEAD_DIM,
+                                                        .gates = gates,
+                                                        .steps = steps,
                                                         .rule = rule,
-                                                        .beta_scale = variant >= BETA_2 ? 2 : 1,
+                                                        .beta_scale = variant / BETA_2 == 1 ? 2 : 1,
                                                         .q = v->x + i * K,
                                                         .k = v->x + i * K + 2 * HEAD_DIM,
                                                         .a = v->x + i * K + HEAD_DIM,
@@ -319,17 +325,20 @@ static void run_delta(const struct cpu_kernels *k, struct vectors *v, int varian
                                                         .decay = v->bias,
                                                         .bias = v->bias + 1,
                                                         .unit = unit + i * 2 * HEAD_DIM,
-                                                        .g = g + i,
-                                                        .beta = beta + i});
+                                                        .g = g + i * gates,
+                                                        .beta = beta + i * steps});
     for (int i = 0; i < HEAD_DIM * DELTA_COLUMNS; i++)
-        s[i] = i % DELTA_COLUMNS < columns ? v->x[i] : 0;
+        s[i] = i % DELTA_COLUMNS < columns ? v->x[i] : 0, decay[i] = -fabsf(s[i]);
     k->states->delta(&(struct delta_task){.unit = unit,
                                           .v = v->x + K,
                                           .g = g,
                                           .beta = beta,
                                           .out = r->f,
                                           .s = s,
+                                          .decay = decay,
+                                          .skips = v->x,
                                           .v_stride = K,
+                                          .beta_stride = steps,
                                           .out_stride = DELTA_COLUMNS,
                                           .rows = DELTA_ROWS,
                                           .key_dim = HEAD_DIM,
@@ -430,6 +439,9 @@ static const struct {
     {"delta", run_delta, 20 + BETA_2},
     {"delta", run_delta, SSM + DELTA_COLUMNS},
     {"delta", run_delta, SSM + 20},
+    {"delta", run_delta, CHANNELS + 20},
+    {"delta", run_delta, SCAN + DELTA_COLUMNS},
+    {"delta", run_delta, SCAN + 20},
     {"choose", run_choose, 9},
 };
 

@@ -43,14 +43,14 @@ struct delta_inputs {
 
 /* Consecutive rows of one sequence, one value head, some columns of its S. */
 struct delta_task {
-    const float *unit;     /* [rows][2][key_dim] q and k */
-    const float *v;        /* [rows][columns], a row is v_stride floats */
-    const float *g;        /* [rows][gates] */
-    const float *beta;     /* [rows]; DELTA_SCAN: [rows][columns], a row is beta_stride floats */
-    const float *decay;    /* DELTA_SCAN: w0 [key_dim][DELTA_COLUMNS], 0 beyond `columns` */
-    const float *skips;    /* DELTA_SCAN: w2 [columns] */
-    float *out;            /* [rows][columns], a row is out_stride floats */
-    float *s;              /* [key_dim][DELTA_COLUMNS], updated; 0 beyond `columns` */
+    const float *unit;  /* [rows][2][key_dim] q and k */
+    const float *v;     /* [rows][columns], a row is v_stride floats */
+    const float *g;     /* [rows][gates] */
+    const float *beta;  /* [rows]; DELTA_SCAN: [rows][columns], a row is beta_stride floats */
+    const float *decay; /* DELTA_SCAN: w0 [key_dim][DELTA_COLUMNS], 0 beyond `columns` */
+    const float *skips; /* DELTA_SCAN: w2 [columns] */
+    float *out;         /* [rows][columns], a row is out_stride floats */
+    float *s;           /* [key_dim][DELTA_COLUMNS], updated; 0 beyond `columns` */
     int v_stride, out_stride, beta_stride;
     int rows, key_dim, columns;
     enum delta_rule rule;

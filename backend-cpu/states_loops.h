@@ -1,7 +1,7 @@
 /* states_loops.h: the kernels of OP_CONV and OP_DELTA over the vectors of a variant, which defines
  * before it includes this: VEC_LANES (a divisor of LANES), vec, vec_load, vec_store, vec_set1,
- * vec_sub, vec_mul, vec_fma(a, b, c) = a b + c, vec_exp of x <= 0 and vec_silu, whose lanes have the
- * bits of cpu_expf and silu_of. */
+ * vec_sub, vec_mul, vec_fma(a, b, c) = a b + c, vec_exp of x <= 0 and vec_silu, whose lanes have
+ * the bits of cpu_expf and silu_of. */
 #ifndef BACKEND_CPU_STATES_LOOPS_H
 #define BACKEND_CPU_STATES_LOOPS_H
 
@@ -231,7 +231,8 @@ ALWAYS_INLINE void states_scan(const struct delta_task *t)
     size_t dk = (size_t)t->key_dim;
     for (int r = 0; r < t->rows; r++) {
         const float *q = t->unit + (size_t)r * 2 * dk, *a = t->decay;
-        float v[DELTA_COLUMNS] = {0}, beta[DELTA_COLUMNS] = {0}, skip[DELTA_COLUMNS] = {0}, *s = t->s;
+        float v[DELTA_COLUMNS] = {0}, beta[DELTA_COLUMNS] = {0}, skip[DELTA_COLUMNS] = {0},
+              *s = t->s;
         vec u[DELTA_VECS], out[DELTA_VECS], step[DELTA_VECS];
         copy_columns(v, t->v + (size_t)r * (size_t)t->v_stride, t->columns);
         copy_columns(beta, t->beta + (size_t)r * (size_t)t->beta_stride, t->columns);
@@ -249,8 +250,8 @@ ALWAYS_INLINE void states_scan(const struct delta_task *t)
                 vec_store(s + c * VEC_LANES, x);
             }
         EACH_VEC (c, DELTA_VECS)
-            vec_store(v + c * VEC_LANES, vec_fma(vec_load(skip + c * VEC_LANES),
-                                                 vec_load(v + c * VEC_LANES), out[c]));
+            vec_store(v + c * VEC_LANES,
+                      vec_fma(vec_load(skip + c * VEC_LANES), vec_load(v + c * VEC_LANES), out[c]));
         copy_columns(t->out + (size_t)r * (size_t)t->out_stride, v, t->columns);
     }
 }

@@ -270,7 +270,8 @@ static int take_rope(struct hf_config *c, const json_t *config, const struct hf_
     json_t *own = NULL;
     if (c->traits & HF_SLIDING_ROPE) return hff_two_ropes(c, config, f, n, e);
     if (c->traits & HF_NOPE)
-        return hfc_no_rope(c, e) || (c->traits & HF_LATENT && hff_latent_scale(c, config, e)) ? -1 : 0;
+        return hfc_no_rope(c, e) || (c->traits & HF_LATENT && hff_latent_scale(c, config, e)) ? -1
+                                                                                              : 0;
     if (hff_value(config, "rope_parameters") || hff_value(config, "rope_scaling"))
         return hfc_rope(c, config, &f->rope, n, e) ||
                        (c->traits & HF_LATENT && hff_latent_scale(c, config, e))

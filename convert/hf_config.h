@@ -128,7 +128,7 @@ struct hf_config {
     int index_top_k, index_heads, index_dim;         /* HF_INDEXER */
     int index_pairs; /* it rotates pairs (2i, 2i + 1), else (i, i + half) */
     int *indexers;   /* [n_layers] 1: the layer has its own, 0: takes the last choice before */
-    int dt_rank; /* HF_MAMBA1: latent of the steps of channels */
+    int dt_rank;     /* HF_MAMBA1: latent of the steps of channels */
     struct hf_falcon falcon;                         /* HF_FALCON */
     double beta_scale;                               /* HF_OLMO_HYBRID */
     int expert_dim; /* HF_ONE_BLOCK: size of what experts read and write; 0: dim */

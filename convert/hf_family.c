@@ -367,9 +367,10 @@ const struct hf_family *hff_find(const json_t *config, int *nested, struct err *
         err_set(
             e,
             "config.json: architecture '%.60s' is not supported%s (Llama 1 to 4, Mistral, Mixtral, "
-            "Qwen2 to Qwen3.8, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4, DeepSeek, Kimi-K2, "
+            "Qwen2 to Qwen3.8, Gemma 2 to 4, Phi-3 and Phi-4, GLM-4 and GLM-5, DeepSeek, Kimi, "
             "MiniMax-M2, gpt-oss, OLMo 2 and 3, EXAONE 4, Hunyuan, dots1, Cohere, Apertus, "
-            "Granite, Nemotron-H, Falcon-H1, Bamba, LFM2, SmolLM3, StableLM, Orion, Starcoder2, "
+            "Granite, Nemotron-H, Falcon-H1, Bamba, Jamba, LFM2, SmolLM3, StableLM, Orion, "
+            "Starcoder2, "
             "Seed-OSS, Ernie 4.5, InternLM, Yi and Aquila language models are): %s",
             class ? class : type,
             has_latent_attention(config) ? ": its attention is multi-head latent" : "",

@@ -60,17 +60,6 @@ static void put_latent(json_t *j, const struct hf_config *c)
     put_ints(j, "indexers", c->indexers, (size_t)c->n_layers);
 }
 
-static void put_states(json_t *j, const struct hf_config *c)
-{
-    if (c->traits & HF_SHORT_CONV) {
-        put_ints(j, "layer_types", c->linear, (size_t)c->n_layers);
-        put_int(j, "conv_width", c->conv_width);
-        if (c->traits & HF_EXPERTS) put_int(j, "router_bias", (c->traits & HF_CHOICE_BIAS) != 0);
-    }
-    put_int(j, "conv_bias", (c->traits & HF_CONV_BIAS) != 0);
-    if (c->traits & HF_ONE_BLOCK && c->traits & HF_EXPERTS) put_int(j, "expert_dim", c->expert_dim);
-}
-
 static void put_scan(json_t *j, const struct hf_config *c)
 {
     put_ints(j, "layer_types", c->linear, (size_t)c->n_layers);
@@ -79,6 +68,21 @@ static void put_scan(json_t *j, const struct hf_config *c)
     put_int(j, "scan_rank", c->dt_rank);
     put_int(j, "conv_width", c->conv_width);
     put_int(j, "conv_bias", (c->traits & HF_CONV_BIAS) != 0);
+}
+
+static void put_states(json_t *j, const struct hf_config *c)
+{
+    if (c->traits & HF_MAMBA1) {
+        put_scan(j, c);
+        return;
+    }
+    if (c->traits & HF_SHORT_CONV) {
+        put_ints(j, "layer_types", c->linear, (size_t)c->n_layers);
+        put_int(j, "conv_width", c->conv_width);
+        if (c->traits & HF_EXPERTS) put_int(j, "router_bias", (c->traits & HF_CHOICE_BIAS) != 0);
+    }
+    put_int(j, "conv_bias", (c->traits & HF_CONV_BIAS) != 0);
+    if (c->traits & HF_ONE_BLOCK && c->traits & HF_EXPERTS) put_int(j, "expert_dim", c->expert_dim);
 }
 
 static void put_falcon(json_t *j, const struct hf_config *c)
@@ -167,8 +171,7 @@ json_t *hfc_to_json(const struct hf_config *c)
     }
     if (c->traits & HF_EXPERTS) put_experts(j, c);
     if (c->traits & (HF_HYBRID | HF_MAMBA2 | HF_KIMI)) put_hybrid(j, c);
-    if (c->traits & HF_STATES) put_states(j, c);
-    if (c->traits & HF_MAMBA1) put_scan(j, c);
+    if (c->traits & (HF_STATES | HF_MAMBA1)) put_states(j, c);
     if (c->traits & HF_OLMO_HYBRID) {
         put_number(j, "beta_scale", c->beta_scale);
         put_number(j, "delta_eps", 1e-5);

@@ -362,8 +362,8 @@ static int take_choice(struct hf_config *c, const json_t *config, const struct h
         return -1;
     }
     if (!in_groups) return 0;
-    return hff_int(config, key_of(config, groups), f->groups ? f->groups : 1, 1, c->n_experts, &c->router_groups,
-                   e) ||
+    return hff_int(config, key_of(config, groups), f->groups ? f->groups : 1, 1, c->n_experts,
+                   &c->router_groups, e) ||
                    hff_int(config, "topk_group",
                            f->kept_groups && f->kept_groups < c->router_groups ? f->kept_groups : 1,
                            1, c->router_groups, &c->router_kept_groups, e)
@@ -427,8 +427,12 @@ static int take_experts(struct hf_config *c, const json_t *config, const struct 
 {
     static const char *const counts[] = {"num_experts", "num_local_experts", "n_routed_experts",
                                          "moe_num_experts", NULL};
-    static const char *const tops[] = {"num_experts_per_tok",   "experts_per_token", "top_k_experts",
-                                       "num_experts_per_token", "moe_k",             "moe_topk",
+    static const char *const tops[] = {"num_experts_per_tok",
+                                       "experts_per_token",
+                                       "top_k_experts",
+                                       "num_experts_per_token",
+                                       "moe_k",
+                                       "moe_topk",
                                        NULL};
     static const char *const shares[] = {"n_shared_experts", "num_shared_experts",
                                          "num_shared_expert", "moe_num_shared_experts", NULL};

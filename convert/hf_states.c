@@ -300,8 +300,8 @@ static int take_olmo(struct hf_config *c, const json_t *config, struct err *e)
 /* Kimi-Linear: layers by number, from 1, in an object of their own. */
 static int take_kimi(struct hf_config *c, const json_t *config, struct err *e)
 {
-    const json_t *own = hff_value(config, "linear_attn_config"), *list = hff_value(own, "kda_layers"),
-                 *full = hff_value(own, "full_attn_layers");
+    const json_t *own = hff_value(config, "linear_attn_config"),
+                 *list = hff_value(own, "kda_layers"), *full = hff_value(own, "full_attn_layers");
     if (!json_is_object(own) || !json_is_array(list))
         return err_set(e, "config.json: linear_attn_config.kda_layers is missing");
     if (hff_list(&c->linear, c->n_layers, e) ||
@@ -326,8 +326,9 @@ static int take_kimi(struct hf_config *c, const json_t *config, struct err *e)
                               "kda_layers");
     }
     if (!full || n + json_array_size(full) == (size_t)c->n_layers) return 0;
-    return err_set(e, "config.json: kda_layers and full_attn_layers name %zu layers, "
-                      "num_hidden_layers is %d",
+    return err_set(e,
+                   "config.json: kda_layers and full_attn_layers name %zu layers, "
+                   "num_hidden_layers is %d",
                    n + json_array_size(full), c->n_layers);
 }
 

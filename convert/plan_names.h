@@ -43,7 +43,7 @@ enum layer_size {
     SIZE_VALUE, /* one value head */
     SIZE_DELTA, /* q, k and v */
     SIZE_PLE,
-    SIZE_DT_RANK, /* Mamba-1 */
+    SIZE_DT_RANK,     /* Mamba-1 */
     SIZE_LATENT,      /* latent attention: the latent of keys and values */
     SIZE_Q_LORA,      /* the latent of queries */
     SIZE_NOPE,        /* of a query head what is not rotated */

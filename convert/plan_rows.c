@@ -144,8 +144,7 @@ static int scan_slice(const struct layer *l, enum row_pick pick, int64_t n, stru
 {
     int64_t rank = l->size[SIZE_DT_RANK], state = l->size[SIZE_KEYS];
     *total = rank + 2 * state;
-    s[0] = (struct slice){
-        pick == PICK_SCAN_DT ? 0 : rank + (pick == PICK_SCAN_C) * state, n, 0, 1};
+    s[0] = (struct slice){pick == PICK_SCAN_DT ? 0 : rank + (pick == PICK_SCAN_C) * state, n, 0, 1};
     return 1;
 }
 

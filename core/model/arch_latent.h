@@ -1,5 +1,6 @@
-/* arch_latent.h: the block of multi-head latent attention (DeepSeek-V2, 2.1), for architectures that
- * have it beside others. Owns: the tensors' names and keys of the configuration of this block. */
+/* arch_latent.h: the block of multi-head latent attention (DeepSeek-V2, 2.1), for architectures
+ * that have it beside others. Owns: the tensors' names and keys of the configuration of this block.
+ */
 #ifndef CORE_ARCH_LATENT_H
 #define CORE_ARCH_LATENT_H
 

@@ -76,27 +76,30 @@ static void delta_gates(struct builder *b, const struct arch_states *d, int in)
     arch_linears(b, "b_a", in, 2, w, b_a);
 }
 
-/* out = second(first(in)), a pair of linears with `inner` numbers between. */
-static void linear_pair(struct builder *b, const char *name, const char *first, const char *second,
-                        int in, int inner, int out, int n)
+/* out [n] = second(first(in)), a pair of linears with `inner` numbers between; w: their names. */
+static void linear_pair(struct builder *b, const char *const w[2], int in, int inner, int out,
+                        int n)
 {
     int between = arch_room(b, "gate_inner", inner);
-    int w[] = {arch_linear(b, first, b->config->dim, inner), arch_linear(b, second, inner, n)};
-    arch_linears(b, name, in, 1, &w[0], &between);
-    arch_linears(b, name, between, 1, &w[1], &out);
+    int first = arch_linear(b, w[0], b->config->dim, inner),
+        second = arch_linear(b, w[1], inner, n);
+    arch_linears(b, "gate_inner", in, 1, &first, &between);
+    arch_linears(b, "gates", between, 1, &second, &out);
 }
 
 /* b and a decay for each channel, into the rooms "b" and "decay"; z. */
 static void channel_gates(struct builder *b, const struct arch_states *d, int in, int z)
 {
+    static const char *const decay_pair[] = {"layers.%d.linear_attn.decay_a_proj",
+                                             "layers.%d.linear_attn.decay_b_proj"},
+                             *const z_pair[] = {"layers.%d.linear_attn.z_a_proj",
+                                                "layers.%d.linear_attn.z_b_proj"};
     int dim = b->config->dim, beta = arch_room(b, "b", d->value_heads),
         decays = d->value_heads * d->key_dim, decay = arch_room(b, "decay", decays);
     int w_b = arch_linear(b, "layers.%d.linear_attn.b_proj", dim, d->value_heads);
     arch_linears(b, "b_a", in, 1, &w_b, &beta);
-    linear_pair(b, "decay", "layers.%d.linear_attn.decay_a_proj",
-                "layers.%d.linear_attn.decay_b_proj", in, d->key_dim, decay, decays);
-    linear_pair(b, "z", "layers.%d.linear_attn.z_a_proj", "layers.%d.linear_attn.z_b_proj", in,
-                d->value_dim, z, d->values);
+    linear_pair(b, decay_pair, in, d->key_dim, decay, decays);
+    linear_pair(b, z_pair, in, d->value_dim, z, d->values);
 }
 
 /* q, k and v after their convolution, of one linear; z beside them. Returns the rule. */

@@ -1,6 +1,6 @@
 /* arch_states.h: the blocks with a state of each sequence in place of keys and values: gated
- * DeltaNet, Mamba-2, Mamba-1, gated short convolutions. Owns: the tensors' names in these blocks, the order
- * of their operations. Must not know: architectures. */
+ * DeltaNet, Mamba-2, Mamba-1, gated short convolutions. Owns: the tensors' names in these blocks,
+ * the order of their operations. Must not know: architectures. */
 #ifndef CORE_ARCH_STATES_H
 #define CORE_ARCH_STATES_H
 

@@ -57,8 +57,8 @@
  *                 u = beta v; out0 = q S + w2[h] v, fused. With DELTA_CHANNELS (Kimi Delta
  *                 Attention, Kimi Linear, Kimi Team 2025, 3) element i of a head's keys has a decay
  *                 of its own: in1 [rows][nv dk], w1 [nv dk], g_i = exp(w0[h] softplus(in1[r][h dk +
- *                 i] + w1[h dk + i])) for row i of S. With DELTA_SCAN (Mamba, Gu & Dao 2023, 3.2), of
- *                 one head, q and k as they are; in1 [rows][dv], w1 [dv] (absent: 0), w2 [dv], w0 [dk][dv];
+ *                 i] + w1[h dk + i])) for row i of S. With DELTA_SCAN (Mamba, Gu & Dao 2023, 3.2),
+ * of one head, q and k as they are; in1 [rows][dv], w1 [dv] (absent: 0), w2 [dv], w0 [dk][dv];
  *                 beta_c = softplus(in1[r][c] + w1[c]); S_ic = exp(beta_c w0[i][c]) S_ic + k_i
  *                 (beta_c v_c); out0_c = the sum of q_i S_ic + w2[c] v_c, fused. With in3 and in4
  *                 in0 is q alone, in3 k, in4 v

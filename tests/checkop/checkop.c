@@ -17,35 +17,23 @@
 #include <time.h>
 
 const struct operation ops[] = {
-    {"linear", check_linear},
-    {"f16", check_linear_f16},
-    {"i16", check_linear_i16},
-    {"int8", check_linear_int8},
-    {"int4", check_linear_int4},
-    {"paper", check_paper},
-    {"outlier", check_outlier},
-    {"embed", check_embed},
-    {"norm", check_norm},
-    {"add", check_add},
-    {"rope", check_rope},
-    {"attend", check_attend},
-    {"latent", check_latent},
-    {"choose", check_choose},
-    {"glu", check_glu},
-    {"softcap", check_softcap},
-    {"conv", check_conv},
-    {"delta", check_delta},
-    {"mamba", check_mamba},
-    {"gather", check_gather},
-    {"route", check_route},
-    {"experts", check_experts},
-    {"mix", check_mix},
-    {"argmax", check_argmax},
-    {"top", check_top},
-    {"sample", check_sample},
-    {"fuse", check_fuse},
-    {"many", check_linear_many},
-    {NULL, NULL},
+    {"linear", check_linear},     {"f16", check_linear_f16},
+    {"i16", check_linear_i16},    {"int8", check_linear_int8},
+    {"int4", check_linear_int4},  {"paper", check_paper},
+    {"outlier", check_outlier},   {"embed", check_embed},
+    {"norm", check_norm},         {"add", check_add},
+    {"rope", check_rope},         {"attend", check_attend},
+    {"latent", check_latent},     {"choose", check_choose},
+    {"glu", check_glu},           {"softcap", check_softcap},
+    {"conv", check_conv},         {"delta", check_delta},
+    {"mamba", check_mamba},       {"scan", check_scan},
+    {"channels", check_channels},
+
+    {"gather", check_gather},     {"route", check_route},
+    {"experts", check_experts},   {"mix", check_mix},
+    {"argmax", check_argmax},     {"top", check_top},
+    {"sample", check_sample},     {"fuse", check_fuse},
+    {"many", check_linear_many},  {NULL, NULL},
 };
 
 static int has_act(const struct backend_entry *b, enum act act)
@@ -86,6 +74,7 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
     if (!strcmp(op, "paper")) return b->paper;
     if (!strcmp(op, "route")) return b->ops->kinds >> OP_ROUTE & 1;
+    if (!strcmp(op, "scan") || !strcmp(op, "channels")) return !strcmp(b->ops->name, "cpu");
     if (!strcmp(op, "choose")) return b->ops->kinds >> OP_CHOOSE & 1;
     if (!strcmp(op, "experts")) return b->ops->kinds >> OP_EXPERTS & 1;
     if (!strcmp(op, "mix")) return b->ops->kinds >> OP_MIX & 1;

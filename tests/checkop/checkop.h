@@ -202,6 +202,8 @@ void check_softcap(struct check *c);
 void check_conv(struct check *c);
 void check_delta(struct check *c);
 void check_mamba(struct check *c); /* OP_DELTA with DELTA_SSM */
+void check_scan(struct check *c);
+void check_channels(struct check *c);
 void check_gather(struct check *c);
 void check_route(struct check *c);
 void check_experts(struct check *c);

@@ -268,6 +268,7 @@ static void change(struct op *op)
     if (op->kind == OP_CONV && now == NO_BIAS) op->w[1] = NO_WEIGHT;
     if (op->kind == OP_CONV && now == NOT_LINEAR) op->as.conv.linear = 0;
     if (op->kind == OP_DELTA && now == NO_SCALE) op->as.delta.beta_scale = 0;
+    if (op->kind == OP_DELTA && now == HEAD_GATE) op->as.delta.rule = DELTA_GATED;
     if (op->kind == OP_DELTA && now == WRONG_SKIP) op->w[2] = op->w[0];
     if (op->kind == OP_ADD && now == NO_Y) op->in[1] = op->in[2] = NO_BUFFER;
     if (op->kind == OP_ADD && now == NO_GATE) op->in[2] = NO_BUFFER;

@@ -16,8 +16,12 @@
  * error of beta k S, at most (dk + N + 3) |S_c|, of v - k S and of u, the rounding of k u and of
  * the sum. The output adds (dk + N) |q| |S_c|.
  *
+ * With decays of channels g is the largest of them where it scales E_c, and carries the most that
+ * one of them does.
+ *
  * mamba: q and k are exact. u = softplus(x) v carries 13 + |x|; there is no beta k S. The output
- * adds the product with v, fused: 1 of it and of the result. */
+ * adds the product with v, fused: 1 of it and of the result. scan: likewise, cell by cell: the
+ * decay e^z carries 4 + |z| (14 + |x|), with the rounding of z. */
 #include "tests/checkop/checkop.h"
 
 #include <math.h>
@@ -31,6 +35,8 @@ struct state_case {
     int bias, linear;
     int nk, nv, dk, dv; /* delta: width is 0 */
     int ssm, apart;     /* apart: q, k and v are in buffers of their own */
+    int of_channels;    /* decays of channels */
+    int scan;           /* Mamba-1; nk and nv are 1, apart */
     float beta_scale;
     int n_seqs, rows[MAX_SEQS]; /* rows of each sequence */
     int shared;                 /* the first rows of sequence 1 are those of sequence 0 */
@@ -94,15 +100,22 @@ static void expect_row(struct state_data *d, struct head *s, int r, int h)
     double nq = sqrt(norm2(q, k->dk) * norm2(q, k->dk) + 1e-6) * sqrt(k->dk),
            nkey = sqrt(norm2(kk, k->dk) * norm2(kk, k->dk) + 1e-6);
     for (int i = 0; i < k->dk; i++) q[i] /= nq, kk[i] /= nkey;
-    double a = (double)d->in[1][r * k->nv + h] + (double)d->w[1][h],
-           z = d->w[0][h] * ((a > 0 ? a : 0) + log1p(exp(-fabs(a)))), g = exp(z),
-           scale = k->beta_scale > 0 ? k->beta_scale : 1,
-           beta = scale / (1 + exp(-(double)d->in[2][r * k->nv + h])),
-           eg = 4 + fabs(z) * (12 + fabs(a)), size_q = norm2(q, k->dk), size_k = norm2(kk, k->dk);
+    double g[160], most = 0, eg = 0;
+    for (int i = 0; i < k->dk; i++) {
+        int at = k->of_channels ? h * k->dk + i : h, all = k->nv * (k->of_channels ? k->dk : 1);
+        double a = (double)d->in[1][r * all + at] + (double)d->w[1][at],
+               z = d->w[0][h] * ((a > 0 ? a : 0) + log1p(exp(-fabs(a))));
+        g[i] = exp(z);
+        most = fmax(most, g[i]);
+        eg = fmax(eg, 4 + fabs(z) * (12 + fabs(a)));
+    }
+    double scale = k->beta_scale > 0 ? k->beta_scale : 1,
+           beta = scale / (1 + exp(-(double)d->in[2][r * k->nv + h])), size_q = norm2(q, k->dk),
+           size_k = norm2(kk, k->dk);
     for (int c = 0; c < k->dv; c++) {
         double sum = 0, out = 0, column = 0, after = 0, *e = &s->error[c];
         for (int i = 0; i < k->dk; i++) {
-            s->s[i * k->dv + c] *= g;
+            s->s[i * k->dv + c] *= g[i];
             sum += kk[i] * s->s[i * k->dv + c];
             column += s->s[i * k->dv + c] * s->s[i * k->dv + c];
         }
@@ -110,7 +123,7 @@ static void expect_row(struct state_data *d, struct head *s, int r, int h)
         double u = beta * (v[c] - sum),
                wrong = beta * U * ((k->dk + N + 3) * size_k * column + fabs(v[c] - sum)) +
                        9 * U * fabs(u);
-        *e = g * *e + (eg + 1) * U * column + size_k * wrong + (N + 1) * U * size_k * fabs(u);
+        *e = most * *e + (eg + 1) * U * column + size_k * wrong + (N + 1) * U * size_k * fabs(u);
         for (int i = 0; i < k->dk; i++) {
             double *y = &s->s[i * k->dv + c];
             *y += kk[i] * u;
@@ -156,12 +169,42 @@ static void expect_ssm_row(struct state_data *d, struct head *s, int r, int h)
     }
 }
 
+/* One row of Mamba-1. */
+static void expect_scan_row(struct state_data *d, struct head *s, int r)
+{
+    const struct state_case *k = d->k;
+    const float *q = d->joined + r * d->joined_cols, *kk = q + k->dk, *v = kk + k->dk;
+    for (int c = 0; c < k->dv; c++) {
+        double a = (double)d->in[1][r * k->dv + c] + (double)d->w[1][c],
+               step = (a > 0 ? a : 0) + log1p(exp(-fabs(a))), u = step * v[c], out = 0, size_q = 0,
+               size_k = 0, before = 0, after = 0, most = 0, *e = &s->error[c],
+               skip = (double)d->w[2][c] * v[c];
+        for (int i = 0; i < k->dk; i++) {
+            double *y = &s->s[i * k->dv + c], z = step * d->w[0][i * k->dv + c], g = exp(z),
+                   off = (5 + fabs(z) * (14 + fabs(a))) * g * *y;
+            before += off * off;
+            *y = g * *y + kk[i] * u;
+            out += q[i] * *y;
+            after += *y * *y;
+            size_q += (double)q[i] * (double)q[i], size_k += (double)kk[i] * (double)kk[i];
+            most = fmax(most, g);
+        }
+        *e = most * *e + U * sqrt(before) + (14 + fabs(a)) * U * sqrt(size_k) * fabs(u) +
+             U * sqrt(after);
+        int at = r * d->out_cols + c;
+        d->want[at] = (float)(out + skip);
+        d->bound[at] = (float)(sqrt(size_q) * (*e + (k->dk + 1) * U * sqrt(after)) +
+                               U * (fabs(skip) + 2 * fabs(out + skip)) + 0x1p-100);
+    }
+}
+
 static void expect_delta(struct state_data *d, struct head *s, int seq)
 {
     for (int h = 0; h < d->k->nv; h++) {
         memset(s, 0, sizeof *s);
         for (int r = d->start[seq]; r < d->start[seq + 1]; r++) {
-            if (d->k->ssm) expect_ssm_row(d, s, r, h);
+            if (d->k->scan) expect_scan_row(d, s, r);
+            else if (d->k->ssm) expect_ssm_row(d, s, r, h);
             else expect_row(d, s, r, h);
         }
     }
@@ -182,8 +225,13 @@ static void describe_case(struct state_data *d)
         d->w_floats[2] = k->nv;
         d->in_cols[0] = 2 * k->nk * k->dk + k->nv * k->dv;
         d->in_cols[1] = d->in_cols[2] = d->w_floats[0] = d->w_floats[1] = k->nv;
+        if (k->of_channels) d->in_cols[1] = d->w_floats[1] = k->nv * k->dk;
         d->out_cols = k->nv * k->dv;
         d->state_floats = (size_t)(k->nv * k->dk * k->dv);
+        if (!k->scan) return;
+        d->n_in = 2, d->n_w = 3;
+        d->in_cols[1] = d->w_floats[1] = d->w_floats[2] = k->dv, d->in_cols[2] = 0;
+        d->w_floats[0] = k->dk * k->dv;
     }
 }
 
@@ -221,11 +269,11 @@ static void make_data(struct arena *a, struct rng *r, struct state_data *d)
         for (int j = 0; j < d->w_floats[i]; j++) d->w[i][j] = rng_normal(r);
     }
     /* decay = -e^A: from nearly none to nearly everything */
-    for (int j = 0; !k->width && j < k->nv; j++) d->w[0][j] = -expf(2 * d->w[0][j] - 1);
+    for (int j = 0; !k->width && j < d->w_floats[0]; j++) d->w[0][j] = -expf(2 * d->w[0][j] - 1);
     if (k->rows[0] > 2) { /* rows of zeros, and gates at their ends */
         memset(d->in[0] + 2 * d->in_cols[0], 0, (size_t)d->in_cols[0] * sizeof(float));
-        if (!k->width) d->in[1][0] = 100, d->in[1][k->nv] = -100;
-        if (!k->width && !k->ssm) d->in[2][0] = 200, d->in[2][k->nv] = -200;
+        if (!k->width) d->in[1][0] = 100, d->in[1][d->in_cols[1]] = -100;
+        if (!k->width && !k->ssm && !k->scan) d->in[2][0] = 200, d->in[2][k->nv] = -200;
     }
     for (int i = 0; k->shared && i < d->n_in; i++)
         memcpy(d->in[i] + d->start[1] * d->in_cols[i], d->in[i],
@@ -289,8 +337,9 @@ static void run_trial(struct state_run *u, const struct batch *b)
     struct trial t = {0};
     struct op *op = trial_op(&t, k->width ? OP_CONV : OP_DELTA);
     for (int i = 0; i < u->d->n_in; i++)
-        op->in[i] = trial_buffer(&t, u->in[i].d, ROWS_STEP,
-                                 (size_t)u->d->in_cols[i] * sizeof(float));
+        if (u->d->in_cols[i])
+            op->in[i] = trial_buffer(&t, u->in[i].d, ROWS_STEP,
+                                     (size_t)u->d->in_cols[i] * sizeof(float));
     op->out[0] = trial_buffer(&t, u->out.d, ROWS_STEP, (size_t)u->d->out_cols * sizeof(float));
     for (int i = 0; i < u->d->n_w; i++) op->w[i] = trial_vector(&t, u->w[i].d, u->d->w_floats[i]);
     int state = trial_state(&t, u->slots.d, u->d->state_floats * sizeof(float));
@@ -302,7 +351,10 @@ static void run_trial(struct state_run *u, const struct batch *b)
     } else {
         op->as.delta.key_heads = k->nk, op->as.delta.value_heads = k->nv;
         op->as.delta.key_dim = k->dk, op->as.delta.value_dim = k->dv;
-        op->as.delta.rule = k->ssm ? DELTA_SSM : DELTA_GATED;
+        op->as.delta.rule = k->scan          ? DELTA_SCAN
+                            : k->ssm         ? DELTA_SSM
+                            : k->of_channels ? DELTA_CHANNELS
+                                             : DELTA_GATED;
         op->as.delta.beta_scale = k->beta_scale;
         op->as.delta.state = state;
     }
@@ -333,9 +385,10 @@ static void run_step(struct state_run *u, const struct state_step *s)
     for (int q = 0; q < d->k->n_seqs; q++) {
         if (!s->rows[q]) continue;
         for (int i = 0; i < d->n_in; i++)
-            u->side.ops->upload(u->side.be, u->in[i].d + row * d->in_cols[i] * 4,
-                                d->in[i] + (d->start[q] + u->done[q]) * d->in_cols[i],
-                                (size_t)(s->rows[q] * d->in_cols[i]) * sizeof(float));
+            if (d->in_cols[i])
+                u->side.ops->upload(u->side.be, u->in[i].d + row * d->in_cols[i] * 4,
+                                    d->in[i] + (d->start[q] + u->done[q]) * d->in_cols[i],
+                                    (size_t)(s->rows[q] * d->in_cols[i]) * sizeof(float));
         span[n] = (struct span){n, u->done[q], s->rows[q]};
         n_ctx[n] = u->done[q] + s->rows[q];
         from[n] = u->slot[q], to[n++] = s->to[q];
@@ -411,7 +464,9 @@ static void check_case(struct check *c, const struct state_case *k)
                                 k->channels, k->bias ? ", bias" : "", k->linear ? ", linear" : "")
                      : snprintf(name, NAME_BYTES, "%d key and %d value heads of %d, %d, beta %g%s",
                                 k->nk, k->nv, k->dk, k->dv, (double)k->beta_scale,
-                                k->apart ? ", apart" : "");
+                                k->of_channels ? ", decays of channels"
+                                : k->apart     ? ", apart"
+                                               : "");
     for (int i = 0; i < k->n_seqs; i++)
         n += snprintf(name + n, (size_t)(NAME_BYTES - n), "%s%d", i ? " + " : ", rows ",
                       k->rows[i]);
@@ -491,6 +546,34 @@ void check_mamba(struct check *c)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 5); i++)
         check_case(c, &cases[i]);
+}
+
+void check_scan(struct check *c)
+{
+    static const struct state_case cases[] = {
+        {.scan = 1, .dk = 16, .dv = 48, .n_seqs = 3, .rows = {9, 11, 1}, .shared = 4},
+        {.scan = 1, .dk = 5, .dv = 31, .n_seqs = 2, .rows = {6, 3}, .shared = 2},
+        {.scan = 1, .dk = 16, .dv = 70, .n_seqs = 2, .rows = {37, 5}, .shared = 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 2); i++) {
+        struct state_case k = cases[i];
+        k.nk = k.nv = k.apart = 1;
+        check_case(c, &k);
+    }
+}
+
+void check_channels(struct check *c)
+{
+    static const struct state_case cases[] = {
+        {.nk = 2, .nv = 2, .dk = 16, .dv = 16, .n_seqs = 3, .rows = {9, 11, 1}, .shared = 4},
+        {.nk = 1, .nv = 3, .dk = 24, .dv = 40, .n_seqs = 2, .rows = {6, 3}, .shared = 2},
+        {.nk = 3, .nv = 3, .dk = 128, .dv = 20, .n_seqs = 2, .rows = {27, 8}, .shared = 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && !(c->quick && i == 2); i++) {
+        struct state_case k = cases[i];
+        k.of_channels = k.apart = 1;
+        check_case(c, &k);
+    }
 }
 
 void check_delta(struct check *c)

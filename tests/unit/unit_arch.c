@@ -171,6 +171,17 @@ static void expect(const struct built *b, const char *architecture, const char *
 #define DELTA_KEYS "\"layer_types\": [0, 1], " DELTA_SIZES
 #define MAMBA_KEYS_OF(types) "\"layer_types\": " types ", \"conv_bias\": 1, " DELTA_SIZES
 #define MAMBA_KEYS MAMBA_KEYS_OF("[0, 1]")
+#define SCAN_KEYS(types)                                                                           \
+    "\"layer_types\": " types ", \"scan_inner\": 40, \"scan_state\": 6, \"scan_rank\": 5,"         \
+    "\"conv_width\": 4, \"conv_bias\": 1"
+#define SCAN                                                                                       \
+    LAYER "linear_attn.z_proj 64>40", LAYER "linear_attn.v_proj 64>40",                            \
+        LAYER "linear_attn.conv.weight 160", LAYER "linear_attn.dt_a_proj 40>5",                   \
+        LAYER "linear_attn.key_proj 40>6", LAYER "linear_attn.query_proj 40>6",                    \
+        LAYER "linear_attn.dt_norm.weight 5", LAYER "linear_attn.key_norm.weight 6",               \
+        LAYER "linear_attn.query_norm.weight 6", LAYER "linear_attn.dt_b_proj 5>40",               \
+        LAYER "linear_attn.decay 240", LAYER "linear_attn.skip 40",                                \
+        LAYER "linear_attn.out_proj 40>64"
 #define GRANITE_KEYS                                                                               \
     "\"embed_scale\": 12.0, \"attend_scale\": 0.4, \"residual_scale\": 0.5, \"logits_scale\": "    \
     "0.125"
@@ -323,6 +334,36 @@ static const struct {
                            LAYER "linear_attn.v_conv.weight 160", LAYER "linear_attn.decay 4",
                            LAYER "linear_attn.dt_bias 4", LAYER "linear_attn.norm.weight 10",
                            LAYER "linear_attn.out_proj 40>64", MLP, NULL}},
+    {"kimi_linear", "{\"q_lora_dim\": 0, " DELTA_KEYS ", " LATENT_KEYS "}", none,
+     (const char *const[]){NORMS,
+                           LAYER "linear_attn.q_proj 64>24",
+                           LAYER "linear_attn.k_proj 64>24",
+                           LAYER "linear_attn.v_proj 64>40",
+                           LAYER "linear_attn.q_conv.weight 96",
+                           LAYER "linear_attn.k_conv.weight 96",
+                           LAYER "linear_attn.v_conv.weight 160",
+                           LAYER "linear_attn.b_proj 64>4",
+                           LAYER "linear_attn.decay_a_proj 64>12",
+                           LAYER "linear_attn.decay_b_proj 12>48",
+                           LAYER "linear_attn.z_a_proj 64>10",
+                           LAYER "linear_attn.z_b_proj 10>40",
+                           LAYER "linear_attn.decay 4",
+                           LAYER "linear_attn.dt_bias 48",
+                           LAYER "linear_attn.norm.weight 10",
+                           LAYER "linear_attn.out_proj 40>64",
+                           EXPERTS,
+                           SHARED,
+                           LAYER "mlp.router.choice_bias 6",
+                           NULL}},
+    {"kimi_linear",
+     "{\"q_lora_dim\": 0, \"layer_types\": [1, 0], " DELTA_SIZES ", " LATENT_KEYS "}", none,
+     (const char *const[]){NORMS, LATENT, LAYER "self_attn.q_nope_proj 64>72",
+                           LAYER "self_attn.q_rope_proj 64>96", EXPERTS, SHARED,
+                           LAYER "mlp.router.choice_bias 6", NULL}},
+    {"jamba", "{" SCAN_KEYS("[0, 1]") "}", no_head_norms,
+     (const char *const[]){NORMS, SCAN, LAYER "linear_attn.conv.bias 40", MLP, NULL}},
+    {"jamba", "{" SCAN_KEYS("[1, 0]") ", " SPARSE(0) "}", no_head_norms,
+     (const char *const[]){NORMS, ATTENTION, EXPERTS, NULL}},
     {"bamba", "{" MAMBA_KEYS "}", no_head_norms, (const char *const[]){NORMS, MAMBA, MLP, NULL}},
     {"granite_hybrid", "{" MAMBA_KEYS ", " GRANITE_KEYS "}", no_head_norms,
      (const char *const[]){NORMS, MAMBA, MLP, NULL}},
@@ -481,6 +522,8 @@ static const struct {
     {"qwen3_next", "{" DELTA_KEYS "}", "{\"layer_types\": [0, 2]}", "'layer_types'"},
     {"bamba", "{" MAMBA_KEYS "}", "{\"linear_key_heads\": 3}", "'linear_value_heads'"},
     {"bamba", "{" MAMBA_KEYS "}", "{\"conv_bias\": 2}", "'conv_bias'"},
+    {"jamba", "{" SCAN_KEYS("[1, 1]") "}", "{\"scan_state\": 1025}", "'scan_state'"},
+    {"jamba", "{" SCAN_KEYS("[1, 1]") "}", "{\"layer_types\": [1, 2]}", "'layer_types'"},
     {"nemotron_h", "{" MAMBA_KEYS "}", "{\"layer_types\": [1, 3]}", "'experts'"},
     {"nemotron_h", "{" MAMBA_KEYS "}", "{\"layer_types\": [1, 4]}", "'layer_types'"},
     {"falcon_h1", "{" FALCON_KEYS ", \"mamba_norm\": \"none\"}", "{\"mamba_norm\": \"last\"}",
@@ -707,6 +750,32 @@ static void test_mamba(void **state)
     step_plan_free(&b.plan);
 }
 
+/* A decay for each channel, or for each cell of the state. */
+static void test_decays(void **state)
+{
+    static struct built b;
+    const struct step_plan *p = &b.plan;
+    (void)state;
+    build(&b, "kimi_linear", "{\"q_lora_dim\": 0, " DELTA_KEYS ", " LATENT_KEYS "}", none);
+    const struct op *delta = first(p, OP_DELTA), *norm = delta + 1, *glu = delta + 2;
+    assert_true(delta->as.delta.rule == DELTA_CHANNELS && norm->kind == OP_NORM);
+    assert_int_equal(row_bytes(p, delta->in[1]), 4 * 12 * 4);
+    assert_int_equal(row_bytes(p, delta->in[2]), 4 * 4);
+    assert_true(glu->kind == OP_GLU && glu->as.glu.activation == ACTIVATION_SIGMOID);
+    assert_int_equal(p->state[delta->as.delta.state].kept_bytes, (2 * 24 + 40 + 48 + 4) * 4);
+    assert_true(p->n_kv == 1 && kv_is_latent(&p->kv[0]));
+    step_plan_free(&b.plan);
+    build(&b, "jamba", "{" SCAN_KEYS("[0, 1]") "}", no_head_norms);
+    delta = first(p, OP_DELTA);
+    assert_true(delta->as.delta.rule == DELTA_SCAN && delta->in[2] < 0 && delta->w[1] < 0);
+    assert_int_equal(row_bytes(p, delta->in[0]), 6 * 4);
+    assert_int_equal(row_bytes(p, delta->in[3]), 6 * 4);
+    assert_int_equal(row_bytes(p, delta->in[1]), 40 * 4);
+    assert_int_equal(p->state[delta->as.delta.state].bytes, 6 * 40 * 4);
+    assert_int_equal(p->state[delta->as.delta.state].kept_bytes, (2 * 6 + 2 * 40) * 4);
+    step_plan_free(&b.plan);
+}
+
 /* A layer that reads the keys and values of an earlier one. */
 static void test_shared_keys(void **state)
 {
@@ -816,6 +885,7 @@ int main(void)
         cmocka_unit_test(test_latent),
         cmocka_unit_test(test_indexer),
         cmocka_unit_test(test_mamba),
+        cmocka_unit_test(test_decays),
         cmocka_unit_test(test_shared_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,10 +35,15 @@ static int read_config(struct hf_config *c, const char *class, const char *rest,
 #define GRANITE "GraniteMoeHybridForCausalLM"
 #define BAMBA "BambaForCausalLM"
 #define FALCON "FalconH1ForCausalLM"
+#define KIMI "KimiLinearForCausalLM"
+#define JAMBA "JambaForCausalLM"
 #define LFM2 "Lfm2ForCausalLM"
 #define OLMO "OlmoHybridForCausalLM"
 #define LFM2_MOE "Lfm2MoeForCausalLM"
 #define HEADS_8 "\"mamba_n_heads\": 8, \"mamba_d_head\": 32, \"mamba_d_state\": 16"
+#define KDA(full, layers)                                                                          \
+    "\"linear_attn_config\": {\"full_attn_layers\": " full ", \"kda_layers\": " layers             \
+    ", \"num_heads\": 3, \"head_dim\": 24}"
 #define TWO "\"num_hidden_layers\": 2"
 #define FOUR "\"num_hidden_layers\": 4"
 
@@ -120,6 +125,31 @@ static const struct {
          "\"linear_key_head_dim\": 24",
      "{\"beta_scale\": 1.0, \"linear_key_heads\": 2, \"linear_value_dim\": 48, "
      "\"rope\": \"default, theta 500000\"}"},
+    {KIMI,
+     FOUR ", " KDA(
+         "[4]",
+         "[1, 2, 3]") ", \"q_lora_rank\": null, \"num_experts_per_token\": 3, "
+                      "\"num_experts\": 8, \"moe_renormalize\": false, \"model_max_length\": 640, "
+                      "\"num_expert_group\": 4, \"topk_group\": 2, \"first_k_dense_replace\": 2, "
+                      "\"moe_intermediate_size\": 40, \"num_shared_experts\": 2, \"head_dim\": 36",
+     "{\"architecture\": \"kimi_linear\", \"layer_types\": [1, 1, 1, 0], \"linear_key_heads\": 3, "
+     "\"linear_value_heads\": 3, \"linear_key_dim\": 24, \"linear_value_dim\": 24, "
+     "\"conv_width\": 4, \"latent_dim\": 512, \"q_lora_dim\": 0, \"head_dim\": 64, "
+     "\"attend_scale\": 0.0721687836487032, \"context\": 640, \"experts\": [0, 0, 1, 1], "
+     "\"top_k\": 3, \"router_normalize\": 0, \"router_groups\": 4, \"router_kept_groups\": 2, "
+     "\"router_score\": \"sigmoid\", \"shared_ffn\": 80, \"rope\": \"none\"}"},
+    {JAMBA,
+     "\"num_hidden_layers\": 5, \"attn_layer_period\": 3, \"attn_layer_offset\": 1, "
+     "\"expert_layer_period\": 4, \"expert_layer_offset\": 2, \"num_experts\": 6, "
+     "\"mamba_dt_rank\": \"auto\", \"mamba_expand\": 3, \"mamba_d_state\": 12, "
+     "\"mamba_conv_bias\": false",
+     "{\"architecture\": \"jamba\", \"layer_types\": [1, 0, 1, 1, 0], "
+     "\"experts\": [0, 0, 1, 0, 0], \"n_experts\": 6, \"top_k\": 2, \"router_normalize\": 0, "
+     "\"router_score\": \"softmax\", \"scan_inner\": 384, \"scan_state\": 12, \"scan_rank\": 8, "
+     "\"conv_width\": 4, \"conv_bias\": 0, \"rope\": \"none\", \"norm_eps\": 1e-6}"},
+    {JAMBA, FOUR ", \"num_experts\": 1, \"mamba_dt_rank\": 5",
+     "{\"experts\": null, \"scan_rank\": 5, \"scan_inner\": 256, \"conv_bias\": 1, "
+     "\"layer_types\": [1, 1, 1, 1]}"},
     {LFM2, FOUR ", \"full_attn_idxs\": [2], \"conv_L_cache\": 4, \"conv_bias\": true",
      "{\"architecture\": \"lfm2\", \"layer_types\": [1, 1, 0, 1], \"conv_width\": 4, "
      "\"conv_bias\": 1, \"experts\": null, \"norm_eps\": 1e-5, \"linear_key_heads\": null}"},
@@ -216,6 +246,19 @@ static void test_refusals(void **state)
          "mamba_proj_bias"},
         {FALCON, TWO ", \"mamba_d_ssm\": 256, \"mamba_n_heads\": 8, \"mamba_use_mlp\": false",
          "mamba_use_mlp"},
+        {KIMI, TWO, "linear_attn_config.kda_layers"},
+        {KIMI, TWO ", " KDA("[2]", "[3]"), "kda_layers holds"},
+        {KIMI, TWO ", " KDA("[2]", "[1, 1]"), "kda_layers holds"},
+        {KIMI, TWO ", " KDA("[1]", "[1]"), "full_attn_layers holds"},
+        {KIMI, TWO ", " KDA("[]", "[1]"), "name 1 layers"},
+        {KIMI, TWO ", " KDA("[2]", "[1]") ", \"mla_use_nope\": false", "mla_use_nope"},
+        {KIMI, TWO ", " KDA("[2]", "[1]") ", \"moe_router_activation_func\": \"softmax\"",
+         "moe_router_activation_func"},
+        {KIMI, TWO ", " KDA("[2]", "[1]") ", \"num_expert_group\": 3", "n_group"},
+        {JAMBA, TWO ", \"mamba_d_state\": 0", "mamba_d_state"},
+        {JAMBA, TWO ", \"mamba_dt_rank\": \"half\"", "mamba_dt_rank"},
+        {JAMBA, TWO ", \"mamba_d_conv\": 17", "mamba_d_conv"},
+        {JAMBA, TWO ", \"attn_layer_period\": 0", "attn_layer_period"},
         {LFM2, TWO ", \"layer_types\": [\"conv\", \"sliding_attention\"]", "sliding_attention"},
         {LFM2, TWO ", \"full_attn_idxs\": \"1\"", "full_attn_idxs is not a list"},
         {LFM2, TWO ", \"conv_L_cache\": 1", "conv_L_cache"},
