@@ -47,18 +47,18 @@ ALWAYS_INLINE float quantize_factor(int32_t max_bits, int digits, float *scale)
                                 : kv_group_factor(max_bits, (float)digits_top(digits), scale);
 }
 
-/* The same of the sub-group x [n]. */
-ALWAYS_INLINE float quantize_scale(const float *x, int n, int digits, float *scale)
+/* The same of the sub-group x [n]; largest: of its row, or 0. */
+ALWAYS_INLINE float quantize_scale(const float *x, int n, int digits, int32_t largest, float *scale)
 {
-    return quantize_factor(kv_largest(x, n), digits, scale);
+    return quantize_factor(largest ? largest : kv_largest(x, n), digits, scale);
 }
 
 /* Quantizes one sub-group x [n] to first [n] and, for two digits, second [n]; returns the sum of
  * the integers. */
-ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int8_t *first,
-                                     int8_t *second, float *scale)
+ALWAYS_INLINE int32_t quantize_group(const float *x, int n, int n_digits, int32_t largest,
+                                     int8_t *first, int8_t *second, float *scale)
 {
-    float inverse = quantize_scale(x, n, n_digits, scale);
+    float inverse = quantize_scale(x, n, n_digits, largest, scale);
     int32_t sum = 0, top = digits_top(n_digits);
     for (int i = 0; i < n; i++) {
         int32_t v = inverse == 0 ? 0 : kv_round(x[i], inverse);
@@ -81,7 +81,7 @@ ALWAYS_INLINE void fp32_quantize(const struct linear *w, const float *x, int row
         int8_t *first = (int8_t *)q->digit + (size_t)j0 * rows * (size_t)q->n_digits +
                         (size_t)row * (size_t)n;
         ((int32_t *)q->sum)[s] = quantize_group(quantize_input(w, x, j0, n, group), n,
-                                                digits_of_group(q, j0), first,
+                                                digits_of_group(q, j0), q->largest, first,
                                                 first + rows * (size_t)n, (float *)q->scale + s);
     }
 }

@@ -51,7 +51,7 @@ static void avx2_quantize(const struct linear *w, const float *x, int row,
         const float *from = quantize_input(w, x, j0, n, group);
         const int digits = digits_of_group(q, j0);
         const __m256i top = _mm256_set1_epi32(digits_top(digits));
-        float inverse = quantize_scale(from, n, digits, (float *)q->scale + s);
+        float inverse = quantize_scale(from, n, digits, q->largest, (float *)q->scale + s);
         int8_t *digit = block + ((size_t)j0 * (size_t)b.n + (size_t)(row - b.first) * (size_t)n) *
                                     (size_t)q->n_digits;
         __m256i sum = _mm256_setzero_si256();

@@ -232,8 +232,10 @@ ALWAYS_INLINE __m512i dot_maddubs(__m512i acc, __m512i codes, __m512i digits)
 }
 
 /* quantize_scale of act_quant.h, n a multiple of 32. */
-ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, float *scale)
+ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, int32_t largest,
+                                       float *scale)
 {
+    if (largest) return quantize_factor(largest, n_digits, scale);
     const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
     __m512i most0 = _mm512_setzero_si512(), most1 = most0;
     for (int i = 0; i < n; i += 32) {
@@ -246,10 +248,10 @@ ALWAYS_INLINE float quantize_scale_512(const float *x, int n, int n_digits, floa
 }
 
 /* quantize_group of act_quant.h, n a multiple of 32. */
-ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digits, int8_t *first,
-                                         int8_t *second, float *scale)
+ALWAYS_INLINE int32_t quantize_group_512(const float *x, int n, const int n_digits, int32_t largest,
+                                         int8_t *first, int8_t *second, float *scale)
 {
-    float inverse = quantize_scale_512(x, n, n_digits, scale);
+    float inverse = quantize_scale_512(x, n, n_digits, largest, scale);
     if (inverse == 0) {
         memset(first, 0, (size_t)n);
         if (n_digits == 2) memset(second, 0, (size_t)n);
@@ -284,8 +286,9 @@ ALWAYS_INLINE void quantize_row(const struct linear *w, const float *x, int row,
         const float *from = quantize_input(w, x, j0, n, group);
         float *scale = (float *)q->scale + s;
         ((int32_t *)q->sum)[s] = n_digits == 1 && j0 < q->low
-                                     ? quantize_group_512(from, n, DIGITS_LOW, first, NULL, scale)
-                                     : quantize_group_512(from, n, n_digits, first,
+                                     ? quantize_group_512(from, n, DIGITS_LOW, 0, first, NULL,
+                                                          scale)
+                                     : quantize_group_512(from, n, n_digits, q->largest, first,
                                                           first + rows * (size_t)n, scale);
     }
 }

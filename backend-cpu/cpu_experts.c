@@ -174,13 +174,15 @@ static struct q4_digits digits_of(const struct experts_job *j, const struct unit
                                   low,
                                   c->digit + at * inputs,
                                   c->act_scale + at * groups,
-                                  c->act_sum + at * groups};
+                                  c->act_sum + at * groups,
+                                  0};
     return (struct q4_digits){u->rows,
                               j->n_digits,
                               low,
                               s->digit + at * inputs,
                               s->act_scale + at * groups,
-                              s->act_sum + at * groups};
+                              s->act_sum + at * groups,
+                              0};
 }
 
 static const float *input_of(const struct experts_job *j, int slot)
@@ -204,6 +206,7 @@ static void convert_task(void *arg, int row, int thread)
     const float *x = j->x + (size_t)row * (size_t)w.in;
     if (j->n_digits) {
         struct q4_digits d = digits_of(j, NULL, row);
+        d.largest = cpu_row_largest(j->c, &w, x);
         j->c->kernels->quantize(&w, x, 0, &d);
     } else cpu_pack_row(&w, x, j->c->packed + (size_t)row * (size_t)w.k, 1, 0, 1);
 }
@@ -222,6 +225,7 @@ static void gather(const struct experts_job *j, int place)
     } else if (j->n_digits) {
         struct q4_digits d = digits_of(j, u, u->first);
         if (j->by_slot) {
+            d.largest = cpu_row_largest(j->c, &w, x);
             j->c->kernels->quantize(&w, x, row, &d);
         } else {
             struct q4_digits from = digits_of(j, NULL, slot / j->top_k);

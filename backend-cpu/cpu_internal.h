@@ -127,6 +127,12 @@ static inline int cpu_low(const struct cpu *c, const struct linear *w)
     return act_formats[c->config.act].low ? linear_low(w) : 0;
 }
 
+/* q4_digits.largest of a row of activations. */
+static inline int32_t cpu_row_largest(const struct cpu *c, const struct linear *w, const float *x)
+{
+    return act_formats[c->config.act].by_row ? kv_largest(x, w->in) : 0;
+}
+
 /* The work of one row, on any thread. */
 struct row_work {
     void (*fn)(void *job, int row, int thread);

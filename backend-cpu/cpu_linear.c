@@ -42,9 +42,13 @@ static struct q4_digits digits_of_part(const struct linear_job *j, int part)
     const struct cpu *c = j->c;
     size_t first = (size_t)part_first(j, part), k = (size_t)q4i_inputs(j->w[0]),
            scales = first * (k / MF_GROUP_MULTIPLE);
-    return (struct q4_digits){rows_of_part(j, part), j->n_digits,
-                              cpu_low(c, j->w[0]),   c->digit + first * k * (size_t)j->n_digits,
-                              c->act_scale + scales, c->act_sum + scales};
+    return (struct q4_digits){rows_of_part(j, part),
+                              j->n_digits,
+                              cpu_low(c, j->w[0]),
+                              c->digit + first * k * (size_t)j->n_digits,
+                              c->act_scale + scales,
+                              c->act_sum + scales,
+                              0};
 }
 
 struct linear cpu_strip_of(struct linear w, int n0, int n1)
@@ -170,6 +174,7 @@ static void convert_task(void *arg, int row, int thread)
     if (j->before) j->before->fn(j->before->job, row, thread);
     if (j->n_digits) {
         struct q4_digits d = digits_of_part(j, part);
+        d.largest = cpu_row_largest(c, w, x);
         c->kernels->quantize(w, x, row - first, &d);
     } else if (j->packed)
         cpu_pack_row(w, x, c->packed + (size_t)first * (size_t)w->k, rows_of_part(j, part),

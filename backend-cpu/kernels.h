@@ -52,6 +52,8 @@ struct q4_digits {
                    rows * n_digits; behind the last there are DIGIT_SLACK more bytes to read */
     const float *scale; /* [sub-group][rows] activation = scale * integer */
     const int32_t *sum; /* [sub-group][rows] sum of the integers */
+    int32_t largest; /* bits of the magnitude that all scales of the row are for, which `quantize`
+                        is called with; 0: each sub-group's own */
 };
 
 enum { DIGIT_SLACK = 32 };

@@ -213,7 +213,7 @@ void neon_quantize(const struct linear *w, const float *x, int row, const struct
         const float *from = quantize_input(w, x, j0, n, group);
         const int digits = digits_of_group(q, j0);
         const int16x8_t top = vdupq_n_s16((int16_t)digits_top(digits));
-        float inverse = quantize_scale(from, n, digits, (float *)q->scale + s);
+        float inverse = quantize_scale(from, n, digits, q->largest, (float *)q->scale + s);
         int32x4_t sum = vdupq_n_s32(0);
         for (int j = 0; j < n; j += 16) {
             int16x8_t v[2];

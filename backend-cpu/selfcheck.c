@@ -95,11 +95,16 @@ static void run_q4(const struct cpu_kernels *k, struct vectors *v, int rows, str
         k->q4(&w, v->x, r->f, rows, p, p + CPU_PANELS < p1 ? p + CPU_PANELS : p1, v->scratch);
 }
 
+enum { BY_ROW = 9 }; /* one digit, one scale for all rows */
+
 static struct q4_digits quantize(const struct cpu_kernels *k, const struct linear *w,
                                  struct vectors *v, int rows, int digits)
 {
-    struct q4_digits q = {rows,     digits ? digits : 1, digits ? 0 : K,
-                          v->digit, v->act_scale,        v->act_sum};
+    int by_row = digits == BY_ROW;
+    if (by_row) digits = 1;
+    struct q4_digits q = {
+        rows, digits ? digits : 1, digits ? 0 : K, v->digit, v->act_scale, v->act_sum, 0};
+    if (by_row) q.largest = kv_largest(v->x, MANY * K);
     for (int row = 0; row < rows; row++) k->quantize(w, v->x + row * K, row, &q);
     return q;
 }
@@ -371,6 +376,7 @@ static const struct {
     {"q4", run_q4, 4},
     {"q4", run_q4, ROWS},
     {"quantize", run_quantize, 0},
+    {"quantize", run_quantize, BY_ROW},
     {"quantize", run_quantize, 1},
     {"quantize", run_quantize, 2},
     {"q4i", run_q4i, 11},

@@ -30,7 +30,8 @@ static const struct args_row table[] = {
     {NAMES("--numa"), TEXT(numa, "MODE"), VALUES("distribute", "isolate", "numactl"),
      .help = "memory with several nodes, as opt4gptq-run",
      .modes = MODE(BENCH_RUNS) | MODE(BENCH_OPS) | MODE(BENCH_ROOFLINE) | MODE(BENCH_PROBE)},
-    {NAMES("--act"), TEXTS(act, "A,.."), VALUES("auto", "f32", "f16", "i16", "int8", "int4"),
+    {NAMES("--act"), TEXTS(act, "A,.."),
+     VALUES("auto", "f32", "f16", "i16", "int8", "int8-token", "int4"),
      .help =
          "auto, f32, f16, i16, int8, int4 (default auto: as opt4gptq-run; --ops: f32,i16,int8)"},
     {NAMES("--kv"), TEXTS(kv, "T,.."), VALUES("f16", "f32", "int8", "int4"),

@@ -359,9 +359,10 @@ static const struct args_row table[] = {
      .help = "memory with several nodes: distribute spreads threads and pages over all, isolate "
              "keeps to the one it starts on, numactl takes what numactl has set, as without it"},
     {NAMES("--act"), TEXT(engine.act, "ACT"), DECIDES("--act"),
-     VALUES("auto", "f32", "f16", "i16", "int8", "int4"),
+     VALUES("auto", "f32", "f16", "i16", "int8", "int8-token", "int4"),
      .help = "activations of 4-bit linears: f32 exact, f16 rounded to fp16 (as GPUs do), i16 "
-             "integers of 15 bits, int8 of 8, int4 of 4 and of outliers 8 (files of "
+             "integers of 15 bits, int8 of 8, int8-token of 8 with one scale a token (W8A8; on "
+             "CPUs), int4 of 4 and of outliers 8 (files of "
              "opt4gptq-quantize --w4a4); auto (default): i16, on a GPU but gfx906 f16"},
     {NAMES("--same-bits"), FLAG(engine.same_bits), DECIDES("--act"),
      .help = "the same bytes on every processor and GPU: --act i16 unless int8 or int4 is asked "

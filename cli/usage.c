@@ -144,6 +144,9 @@ static int check_relations(const struct options *o, struct err *e)
         return err_set(
             e, "--same-bits: --act %s has sums of its own on every backend: i16, int8 or int4",
             o->engine.act);
+    if (o->engine.same_bits && !strcmp(o->engine.act, act_formats[ACT_INT8_TOKEN].name))
+        return err_set(e, "--same-bits: --act %s is for CPUs alone: i16, int8 or int4",
+                       o->engine.act);
     if (o->engine.same_bits && !strcmp(o->engine.cpu, "ref"))
         return err_set(e, "--same-bits: --cpu ref adds in double precision, as nothing else does");
     if (o->engine.query_halves == 1 && !strcmp(o->engine.backend, "cpu"))

@@ -31,7 +31,7 @@ struct backend_entry {
     const char *options, *bench_options;
     const char *variant_option; /* the one that pins a variant */
     size_t variant_field;       /* offset of its value in struct engine_options */
-    enum act act[5];            /* arithmetics (--act) that it has, that of "auto" first, unless
+    enum act act[ACT_TYPES];    /* arithmetics (--act) that it has, that of "auto" first, unless
                                    best_act says which */
     enum act timed_act[4];      /* those that opt4gptq-bench --ops takes by default */
     int n_acts, n_timed_acts;

@@ -17,8 +17,9 @@
  *            two take integers of 4 bits, -8 to 7, with scales for nine tenths of the largest
  *            magnitude (Atom, Zhao et al. 2023); linears whose codes all have 8 bits as ACT_INT8,
  *            others not at all
+ *  ACT_INT8_TOKEN  int8 with one scale for all of a row, as checkpoints in W8A8 mean it
  * With integers attention over KV_INT8 is in integers, too. */
-enum act { ACT_F32, ACT_I16, ACT_INT8, ACT_F16, ACT_INT4, ACT_TYPES };
+enum act { ACT_F32, ACT_I16, ACT_INT8, ACT_F16, ACT_INT4, ACT_INT8_TOKEN, ACT_TYPES };
 
 struct act_format {
     const char *name;
@@ -27,7 +28,8 @@ struct act_format {
     int group;                 /* most inputs that share a scale */
     int query_top, weight_top; /* attention over KV_INT8: the largest integer of a query and of a
                                   chunk's weights; 0: in fp32 */
-    int low; /* groups of 4-bit codes take integers of 4 bits: needs linears with outliers */
+    int low;    /* groups of 4-bit codes take integers of 4 bits: needs linears with outliers */
+    int by_row; /* all groups of a row have one scale */
 };
 extern const struct act_format act_formats[]; /* [ACT_TYPES], then name NULL */
 

@@ -17,23 +17,23 @@
 #include <time.h>
 
 const struct operation ops[] = {
-    {"linear", check_linear},     {"f16", check_linear_f16},
-    {"i16", check_linear_i16},    {"int8", check_linear_int8},
-    {"int4", check_linear_int4},  {"paper", check_paper},
-    {"outlier", check_outlier},   {"embed", check_embed},
-    {"norm", check_norm},         {"add", check_add},
-    {"rope", check_rope},         {"attend", check_attend},
-    {"latent", check_latent},     {"choose", check_choose},
-    {"glu", check_glu},           {"softcap", check_softcap},
-    {"conv", check_conv},         {"delta", check_delta},
-    {"mamba", check_mamba},       {"scan", check_scan},
-    {"channels", check_channels},
+    {"linear", check_linear},    {"f16", check_linear_f16},
+    {"i16", check_linear_i16},   {"int8", check_linear_int8},
+    {"int4", check_linear_int4}, {"token", check_linear_token},
+    {"paper", check_paper},      {"outlier", check_outlier},
+    {"embed", check_embed},      {"norm", check_norm},
+    {"add", check_add},          {"rope", check_rope},
+    {"attend", check_attend},    {"latent", check_latent},
+    {"choose", check_choose},    {"glu", check_glu},
+    {"softcap", check_softcap},  {"conv", check_conv},
+    {"delta", check_delta},      {"mamba", check_mamba},
+    {"scan", check_scan},        {"channels", check_channels},
 
-    {"gather", check_gather},     {"route", check_route},
-    {"experts", check_experts},   {"mix", check_mix},
-    {"argmax", check_argmax},     {"top", check_top},
-    {"sample", check_sample},     {"fuse", check_fuse},
-    {"many", check_linear_many},  {NULL, NULL},
+    {"gather", check_gather},    {"route", check_route},
+    {"experts", check_experts},  {"mix", check_mix},
+    {"argmax", check_argmax},    {"top", check_top},
+    {"sample", check_sample},    {"fuse", check_fuse},
+    {"many", check_linear_many}, {NULL, NULL},
 };
 
 static int has_act(const struct backend_entry *b, enum act act)
@@ -69,6 +69,7 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "i16")) return has_act(b, ACT_I16);
     if (!strcmp(op, "int8")) return has_act(b, ACT_INT8);
     if (!strcmp(op, "int4")) return has_act(b, ACT_INT4);
+    if (!strcmp(op, "token")) return has_act(b, ACT_INT8_TOKEN);
     if (!strcmp(op, "f16")) return has_act(b, ACT_F16);
     if (!strcmp(op, "many")) return has_act(b, ACT_F16) && strcmp(b->ops->name, "cpu");
     if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
@@ -89,8 +90,8 @@ int has(const struct variant *v, const char *op)
 int in_this_arithmetic(const char *op)
 {
     return gpu.act == ACT_F32 ||
-           !listed(gpu.act == ACT_INT4 ? "f16,many,i16,int8,paper,outlier"
-                                       : "f16,many,i16,int8,int4,paper,outlier",
+           !listed(gpu.act == ACT_INT4 ? "f16,many,i16,int8,token,paper,outlier"
+                                       : "f16,many,i16,int8,token,int4,paper,outlier",
                    op);
 }
 

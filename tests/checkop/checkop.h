@@ -188,6 +188,7 @@ void check_linear_many(struct check *c);
 void check_linear_i16(struct check *c);
 void check_linear_int8(struct check *c);
 void check_linear_int4(struct check *c);
+void check_linear_token(struct check *c);
 void check_paper(struct check *c);
 void check_outlier(struct check *c);
 void check_embed(struct check *c);

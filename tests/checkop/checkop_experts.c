@@ -596,12 +596,9 @@ void check_experts(struct check *c)
     static const struct {
         enum act act;
         const char *op; /* that a backend with this arithmetic has */
-    } acts[] = {{ACT_F32, "linear"},
-                {ACT_I16, "i16"},
-                {ACT_INT8, "int8"},
-                {ACT_F16, "f16"},
-                {ACT_INT4, "int4"}};
-    for (int i = 0; i < 5; i++) {
+    } acts[] = {{ACT_F32, "linear"}, {ACT_I16, "i16"},          {ACT_INT8, "int8"},
+                {ACT_F16, "f16"},    {ACT_INT8_TOKEN, "token"}, {ACT_INT4, "int4"}};
+    for (int i = 0; i < 6; i++) {
         if (!has(&c->v[0], acts[i].op) || (gpu.act != ACT_F32 && gpu.act != acts[i].act)) continue;
         c->act = acts[i].act;
         for (size_t j = 0; j < sizeof experts_cases / sizeof *experts_cases; j++) {

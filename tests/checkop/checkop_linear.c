@@ -210,15 +210,18 @@ struct weights make_weights(struct arena *a, struct rng *r, const struct shape *
 }
 
 /* Quantizes x [k] and converts it back: sub-groups of at most 128 inputs, scale = largest / top.
- * The first `low` inputs: largest integer 7, which nine tenths of the largest magnitude are. */
-static void quantize(const struct linear *w, double *x, float top, int low)
+ * The first `low` inputs: largest integer 7, which nine tenths of the largest magnitude are.
+ * by_row: one scale for all. */
+static void quantize(const struct linear *w, double *x, float top, int low, int by_row)
 {
     enum { SUBGROUP = 128 };
+    float all = 0;
+    for (int j = 0; j < w->k && by_row; j++) all = fmaxf(all, fabsf((float)x[j]));
     for (int g = 0; g < w->k; g += w->group)
         for (int j0 = g; j0 < g + w->group; j0 += SUBGROUP) {
             int j1 = j0 + SUBGROUP < g + w->group ? j0 + SUBGROUP : g + w->group;
-            float largest = 0, most = g < low ? 7 : top;
-            for (int j = j0; j < j1; j++) largest = fmaxf(largest, fabsf((float)x[j]));
+            float largest = all, most = g < low ? 7 : top;
+            for (int j = j0; j < j1 && !by_row; j++) largest = fmaxf(largest, fabsf((float)x[j]));
             if (g < low) largest *= 0.9f;
             for (int j = j0; j < j1; j++) {
                 float q = nearbyintf((float)x[j] * (most / largest));
@@ -252,7 +255,8 @@ void expect(const struct weights *q, enum act act, const float *x, float *y, flo
         if (act == ACT_F16 && q->w.codes) round_to_f16(q->packed_x, q->w.k);
         else if (act != ACT_F32 && q->w.codes)
             quantize(&q->w, q->packed_x, act == ACT_I16 ? 16256 : 127,
-                     act == ACT_INT4 && q->w.outliers ? q->w.k - 2 * q->w.group : 0);
+                     act == ACT_INT4 && q->w.outliers ? q->w.k - 2 * q->w.group : 0,
+                     act == ACT_INT8_TOKEN);
         for (int j = 0; j < q->w.k; j++) {
             double v = q->packed_x[j];
             const float *w = q->value + (size_t)j * (size_t)out;
@@ -666,6 +670,16 @@ void check_linear_int8(struct check *c)
 {
     c->act = ACT_INT8;
     check_linear(c);
+    c->act = ACT_F32;
+}
+
+void check_linear_token(struct check *c)
+{
+    int quick = c->quick;
+    c->act = ACT_INT8_TOKEN;
+    c->quick = 1; /* int8's kernels on other scales */
+    check_linear(c);
+    c->quick = quick;
     c->act = ACT_F32;
 }
 

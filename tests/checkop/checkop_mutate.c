@@ -40,7 +40,7 @@ static int m_open(struct be **out, const struct be_config *config, struct err *e
     struct be_config c = *config;
     c.variant = healthy.name;
     if (now == INT8_FOR_I16) c.act = ACT_INT8;
-    if (now == INT8_FOR_INT4) c.act = ACT_INT8;
+    if (now == INT8_FOR_INT4 || now == INT8_FOR_TOKEN) c.act = ACT_INT8;
     if (now == F32_FOR_F16) c.act = ACT_F32;
     if (now == TWO_HALVES) c.own = gpu_own(2);
     m->be.ops = &mutant_backend;

@@ -79,6 +79,7 @@ static void usage(void)
           "cpu");
     USAGE("--query-halves 1 needs --act f16", "-p", "x", "--query-halves", "1", "--act", "i16");
     USAGE("which --same-bits does not have", "-p", "x", "--query-halves", "1", "--same-bits");
+    USAGE("is for CPUs alone", "-p", "x", "--act", "int8-token", "--same-bits");
     USAGE("--chat takes no value", "--chat=yes", "-p", "x");
     USAGE("option '-n' needs an argument", "-p", "x", "-n");
     USAGE("option '-ub' needs an argument", "-p", "x", "-ub");
