@@ -197,7 +197,7 @@ static const struct task *task_of(const char *name)
     return NULL;
 }
 
-/* A line of a task: its text, its choices joined by |, its target; or what is said of it. */
+/* A line of a task: its text, its choices joined by |, its target, its letter; or what is said of it. */
 static void read_as(const char *task, const char *line, const char *want)
 {
     char got[1024] = "";
@@ -212,6 +212,7 @@ static void read_as(const char *task, const char *line, const char *want)
             snprintf(got + strlen(got), sizeof got - strlen(got), "|%s%s", i == it.gold ? "*" : "",
                      it.choice[i]);
         if (it.target) snprintf(got + strlen(got), sizeof got - strlen(got), "=%s", it.target);
+        if (it.letter) snprintf(got + strlen(got), sizeof got - strlen(got), "=%s", it.letter);
     }
     assert_string_equal(got, want);
     task_item_free(&it);
@@ -224,7 +225,7 @@ static void questions_are_read(void **state)
     read_as("mmlu", "{\"question\":\" Why? \",\"choices\":[\"a\",\"b \",\"\",\"d\"],\"answer\":2}",
             "Why?\nA. a\nB. b \nC. \nD. d\nAnswer:|A|B|*C|D");
     read_as("mmlu", "{\"question\":\"Q\",\"choices\":[\"a\",\"b\",\"c\",\"d\"],\"answer\":\"B\"}",
-            "Q\nA. a\nB. b\nC. c\nD. d\nAnswer:|A|*B|C|D");
+            "Q\nA. a\nB. b\nC. c\nD. d\nAnswer:|A|*B|C|D=B");
     read_as("hellaswag",
             "{\"activity_label\":\"Sewing\",\"ctx_a\":\"A man sews.\",\"ctx_b\":\"the MAN\","
             "\"endings\":[\"[substeps] sits. \",\"b\",\"c\",\"d\"],\"label\":\"3\"}",
@@ -454,6 +455,9 @@ static void subjects_have_files_or_fields(void **state)
          "0\nA. a\nB. b\nC. c\nD. d\nAnswer: A\n\n1\nA. a\nB. b\nC. c\nD. d\nAnswer: A\n\n"
          "1\nA. a\nB. b\nC. c\nD. d\nAnswer:");
     same(exam_continuation(&x, 1, 3, &e), " D");
+    same(exam_target(&x, 1, &e), "0");
+    assert_non_null(x.question[1].item.letter = strdup("A"));
+    same(exam_target(&x, 1, &e), "A");
     close_exam(&x, &d);
     l.ask[0].n_examples = 3;
     assert_int_equal(task_data_open(&d, dir, &e), 0);

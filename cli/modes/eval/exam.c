@@ -230,7 +230,7 @@ char *exam_target(const struct exam *x, int q, struct err *e)
 {
     const struct task_item *it = &x->question[q].item;
     struct out o = {0};
-    if (it->target) out_text(&o, it->target);
+    if (it->target || it->letter) out_text(&o, it->target ? it->target : it->letter);
     else out_int(&o, it->gold);
     return taken(&o, e);
 }

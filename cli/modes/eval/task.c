@@ -13,6 +13,7 @@ void task_item_free(struct task_item *it)
     free(it->choice);
     free(it->text);
     free(it->target);
+    free(it->letter);
     *it = (struct task_item){0};
 }
 
@@ -97,8 +98,12 @@ static int read_mmlu(const json_t *doc, struct task_item *it, struct err *e)
     if (text_of(doc, "question", &question, e) ||
         choices_of(json_object_get(doc, "choices"), "choices", 4, 4, NULL, it, e))
         return -1;
-    if (letter && strlen(letter) == 1 && *letter >= 'A' && *letter <= 'D') it->gold = *letter - 'A';
-    else if (index_of(doc, "answer", 0, 4, &it->gold, e)) return -1;
+    if (letter && strlen(letter) == 1 && *letter >= 'A' && *letter <= 'D') {
+        it->gold = *letter - 'A';
+        if (!(it->letter = strdup(letter))) return err_memory(e);
+    } else if (index_of(doc, "answer", 0, 4, &it->gold, e)) {
+        return -1;
+    }
     return letter_style(it, question, e);
 }
 

@@ -13,6 +13,7 @@ struct task_item {
     char *text; /* what the choices or the answer follow; NULL: each choice is a text of its own */
     char **choice; /* [n_choices] */
     char *target;  /* the whole right answer, or what follows each text; NULL: a choice */
+    char *letter;  /* the right choice, where the question names it so and not by its index */
     int n_choices, gold;
 };
 void task_item_free(struct task_item *it);
