@@ -217,12 +217,14 @@ struct subject {
     int short_context; /* answers of up to so many tokens have longrope's short frequencies */
 };
 
-/* The program for one configuration: plain C takes minutes for a trained model where fmaf() is a
- * call, so that it is compiled for this processor there (tests.mk). */
+/* The program for one configuration: plain C, where fmaf() is a call and takes most of the time, is
+ * compiled for this processor (tests.mk), but for a quarter of the fixtures. */
 static void program_of(const struct subject *m, const struct config *r, char bin[512])
 {
+    unsigned sum = 0;
+    for (const char *p = m->name; *p; p++) sum += (unsigned char)*p;
     snprintf(bin, 512, "%s/tests/bin/run-native", build_dir);
-    if (!m->trained || strcmp(r->cpu, "scalar") || access(bin, X_OK))
+    if ((!m->trained && sum % 4 == 0) || strcmp(r->cpu, "scalar") || access(bin, X_OK))
         snprintf(bin, 512, "%s/opt4gptq-run", build_dir);
 }
 
