@@ -44,6 +44,14 @@ static const struct call_syntax table[] = {
      .index = ":",
      .name_end = "<|tool_call_argument_begin|>",
      .call_end = "<|tool_call_end|>"},
+    {.name = "openai",
+     .aliases = "gpt_oss ",
+     .signs = {"<|channel|>commentary", "<|call|>"},
+     .maybe = "<|start|>assistant",
+     .call = "<|channel|>commentary to=functions.",
+     .body = CALL_NAMED,
+     .name_end = " <|constrain|>json<|message|>",
+     .is_single = 1},
     {.name = "internlm",
      .signs = {"<|action_start|>", "<|plugin|>"},
      .call = "<|action_start|><|plugin|>\n",
@@ -192,7 +200,7 @@ int call_syntax_number(const struct call_syntax *s) { return (int)(s - table); }
 const char *call_syntax_opening(const struct call_syntax *s, size_t *n)
 {
     const char *text = s->begin ? s->begin : s->call ? s->call : "";
-    *n = s->signs[0] ? strcspn(text, " \n") : 0;
+    *n = !s->signs[0] ? 0 : s->maybe ? strlen(text) : strcspn(text, " \n");
     return text;
 }
 

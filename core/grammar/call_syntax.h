@@ -42,8 +42,8 @@ const struct call_syntax *call_syntax_plain(void);
 const struct call_syntax *call_syntax_row(long long row);
 int call_syntax_number(const struct call_syntax *s);
 
-/* The text with which the first call begins, up to white space; *n is 0 where calls can be told by
- * the answer's first character alone. */
+/* The text with which the first call begins, up to white space, or all of it where something may
+ * stand before it; *n is 0 where calls can be told by the answer's first character alone. */
 const char *call_syntax_opening(const struct call_syntax *s, size_t *n);
 /* 1: NAME [n] can stand where a syntax other than CALL_JSON has one. */
 int call_syntax_takes_name(const char *name, size_t n);

@@ -664,6 +664,16 @@ static int read_bare(struct reader *r, const char *at, const char *body)
 
 /* ---- all of an answer */
 
+/* Where the text before the opening at P ends: what may stand before an opening is no text. */
+static const char *before_opening(const struct reader *r, const char *p)
+{
+    const char *maybe = r->s->syntax->maybe;
+    size_t n = maybe && p < r->end ? strlen(maybe) : 0;
+    for (const char *at = r->p; n && at < p; at++)
+        if (at + matches(r, at, maybe, n) == p) return at;
+    return p;
+}
+
 /* Text and calls in turn. */
 static int read_all(struct reader *r)
 {
@@ -682,7 +692,7 @@ static int read_all(struct reader *r)
         if (bare) {
             rc = read_bare(r, bare, body);
         } else {
-            add_text(r->t, r->p, at);
+            add_text(r->t, r->p, before_opening(r, at));
             if ((r->p = at) == r->end) return 1;
             rc = read_calls(r);
         }

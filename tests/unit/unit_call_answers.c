@@ -128,6 +128,24 @@ static void answers_by_hand(void **state)
         {"minimax_m2", "[]", /* without the outer tag */
          "ok <invoke name=\"f\"><parameter name=\"i\">3</parameter></invoke>", 0, "ok",
          "f {\"i\": 3};"},
+        {"openai", "[]",
+         "<|start|>assistant<|channel|>commentary to=functions.f "
+         "<|constrain|>json<|message|>{\"i\": 1}",
+         0, "", "f {\"i\": 1};"},
+        {"openai", "[\"<|channel|>\", \"<|constrain|>\", \"<|message|>\", \"<|start|>\"]",
+         "\xff<|channel|>\xff"
+         "commentary to=functions.f\xff<|constrain|>\xffjson\xff<|message|>\xff"
+         "{\"s\": \"<|call|>\"}",
+         0, "", "f {\"s\": \"<|call|>\"};"},
+        /* what is said before the call */
+        {"openai", "[]",
+         "<|channel|>commentary<|message|>So.<|end|><|start|>assistant<|channel|>commentary "
+         "to=functions.g <|constrain|>json<|message|>{}<|call|>",
+         0, "<|channel|>commentary<|message|>So.<|end|><|call|>", "g {};"},
+        {"openai", "[]", "<|channel|>commentary to=nobody", 0, "<|channel|>commentary to=nobody",
+         ""},
+        {"openai", "[\"<|channel|>\"]", "<|channel|>commentary to=functions.g {}", 0,
+         "<|channel|>commentary to=functions.g {}", ""},
         {"kimi_k2", "[\"<|tool_calls_section_begin|>\", \"<|tool_call_begin|>\"]",
          "hm\xff<|tool_calls_section_begin|>\xff\xff<|tool_call_begin|>\xff"
          "functions.f:0<|tool_call_argument_begin|>{\"a\": 1}<|tool_call_end|>"

@@ -53,6 +53,7 @@ static void templates_by_hand(void **state)
         {"<|tool_calls_section_begin|><|tool_call_begin|>{{ id }}<|tool_call_argument_begin|>",
          "kimi_k2", NULL},
         {"<|action_start|><|plugin|>", "internlm", NULL},
+        {"'functions.' + n + '<|channel|>commentary ' + '<|call|>'", "openai", NULL},
         {"<tool_calls>[ ]</tool_calls>", "hunyuan_a13b", NULL},
         {"<|system|> + '<|tool|>' + tools + '<|/tool|>'", "phi4_mini_json", "functools["},
         {"<|im_start|>", "", NULL},

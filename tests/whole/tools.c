@@ -66,6 +66,7 @@ static const struct {
     {"mistral", SHOWS("[TOOL_CALLS] [")},
     {"mistral", SHOWS("[TOOL_CALLS]f[ARGS]")},
     {"granite", SHOWS("<|tool_call|>")},
+    {"openai", SHOWS("<|channel|>commentary <|call|>")},
     {"llama3_json", SHOWS("<|python_tag|> \"parameters\"")},
     {"", SHOWS("in words of its own")},
 };

@@ -79,6 +79,18 @@ static int find_special(struct job_calls *c, const struct tokenizer *t, struct e
     return json_check(e);
 }
 
+/* Tags of reasoning are plain text to the reader of calls (mark_text). */
+static int take_tags_out(struct job_calls *c, struct err *e)
+{
+    size_t i;
+    json_t *v;
+    json_forget();
+    c->marked = json_array();
+    json_array_foreach (c->special, i, v)
+        if (!reasoning_has_token(c->tags, json_string_value(v))) json_array_append(c->marked, v);
+    return json_check(e);
+}
+
 /* The text of the grammar of calls. */
 static int ask_for_calls(struct job *j, struct err *e)
 {
@@ -149,6 +161,7 @@ int job_calls_prepare(struct job *j, const char *text, size_t n, struct err *e)
     if (!c->syntax && t->choice != TOOLS_AUTO) c->syntax = call_syntax_plain();
     if (!c->syntax) return 0;
     if (find_special(c, j->env->tokenizer, e)) return -1;
+    if (c->splits && take_tags_out(c, e)) return -1;
     c->is_exact = t->is_strict || j->record.grammar.field;
     return c->is_exact ? ask_for_calls(j, e) : 0;
 }
@@ -156,6 +169,7 @@ int job_calls_prepare(struct job *j, const char *text, size_t n, struct err *e)
 void job_calls_close(struct job_calls *c)
 {
     json_decref(c->special);
+    json_decref(c->marked);
     *c = (struct job_calls){0};
 }
 
@@ -261,7 +275,8 @@ int job_message_open(struct job_message *m, const struct job_prompt *p, const st
                      struct err *e)
 {
     const struct job *j = p->job;
-    const struct toolcalls_source source = {j->calls.syntax, j->calls.special, j->record.calls.list,
+    const json_t *special = j->calls.marked ? j->calls.marked : j->calls.special;
+    const struct toolcalls_source source = {j->calls.syntax, special, j->record.calls.list,
                                             c->finish == FINISH_LENGTH, j->calls.is_exact};
     struct out o = {0};
     *m = (struct job_message){0};
