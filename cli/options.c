@@ -20,7 +20,7 @@
 #define CALL_SYNTAX_NAMES                                                                          \
     "hermes", "llama3_json", "mistral", "qwen3_coder", "qwen3_xml", "deepseek_v3", "deepseek_v31", \
         "glm45", "glm47", "granite", "seed_oss", "minimax_m2", "kimi_k2", "internlm",              \
-        "hunyuan_a13b", "jamba", "phi4_mini_json", "openai", "json"
+        "hunyuan_a13b", "jamba", "phi4_mini_json", "openai", "pythonic", "json"
 #define REASONING_NAMES                                                                            \
     "think", "deepseek_r1", "qwen3", "glm45", "deepseek_v3", "granite", "mistral", "seed_oss",     \
         "openai_gptoss", "gemma4", "minimax_m2", "kimi_k2"

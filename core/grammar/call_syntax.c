@@ -150,6 +150,14 @@ static const struct call_syntax table[] = {
      .between = "; ",
      OBJECT("parameters"),
      .is_single = 1},
+    {.name = "pythonic",
+     .aliases = "llama4_pythonic ",
+     .signs = {"[func_name1("},
+     .maybe = "<|python_start|>",
+     .begin = "[",
+     .end = "]",
+     .between = ", ",
+     .body = CALL_PYTHON},
     {.name = "json", .begin = "[", .end = "]", .between = ", ", OBJECT("parameters")},
 };
 enum { N_ROWS = sizeof table / sizeof *table };

@@ -10,6 +10,7 @@ enum call_body {
     CALL_JSON,    /* an object of two members: the name, the arguments */
     CALL_NAMED,   /* the name, then the arguments as a JSON object */
     CALL_MEMBERS, /* the name, then each argument by itself: strings as they are, others as JSON */
+    CALL_PYTHON,  /* NAME(KEY=VALUE, ..) as in Python; is only read, no grammar has it */
 };
 
 /* Calls are: maybe? begin CALL (between CALL)* end, where CALL is: call BODY call_end. Every text

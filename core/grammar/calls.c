@@ -409,6 +409,10 @@ int notation_calls(struct net *n, const struct grammar_spec *spec, uint32_t *roo
     if (!v) return -1;
     c.syntax = call_syntax_row(json_integer_value(json_object_get(v, "syntax")));
     c.special = json_object_get(v, "special");
+    if (c.syntax->body == CALL_PYTHON) {
+        json_decref(v);
+        return err_set(e, "calls as Python writes them have no grammar");
+    }
     if (c.syntax->body == CALL_MEMBERS) {
         size_t mark_bytes;
         const char *mark = value_mark(c.syntax, &mark_bytes);

@@ -4,6 +4,7 @@
 #include "core/grammar/call_values.h"
 #include "core/grammar/free_text.h"
 #include "core/text/literals.h"
+#include "core/text/python_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,6 +238,13 @@ static int named_call(struct reader *r, struct tool_call *c)
     const char *p, *end;
     if ((rc = read_object(r, &p, &end)) <= 0) return rc;
     return (c->arguments = copy(p, (size_t)(end - p), r->e)) ? 1 : -1;
+}
+
+/* Only a tool's name tells that it is a call. */
+static int python_call(struct reader *r, struct tool_call *c)
+{
+    int rc = python_call_read(r->p, r->end, &r->p, &c->name, &c->arguments, r->e);
+    return rc > 0 ? find_tool(r, c->name, strlen(c->name)) != NULL : rc;
 }
 
 /* ---- each argument by itself */
@@ -497,9 +505,10 @@ static int read_body(struct reader *r)
     r->t->call = more;
     struct tool_call *c = &more[r->t->n++];
     *c = (struct tool_call){0};
-    return y->body == CALL_JSON    ? json_call(r, c)
-           : y->body == CALL_NAMED ? named_call(r, c)
-                                   : members_call(r, c);
+    return y->body == CALL_JSON     ? json_call(r, c)
+           : y->body == CALL_NAMED  ? named_call(r, c)
+           : y->body == CALL_PYTHON ? python_call(r, c)
+                                    : members_call(r, c);
 }
 
 /* The end of a call. Of its tags some may be missing where the answer ended or more follows. */

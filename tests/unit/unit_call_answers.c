@@ -128,6 +128,16 @@ static void answers_by_hand(void **state)
         {"minimax_m2", "[]", /* without the outer tag */
          "ok <invoke name=\"f\"><parameter name=\"i\">3</parameter></invoke>", 0, "ok",
          "f {\"i\": 3};"},
+        {"pythonic", "[]", "[f(s='it\\'s', i=3,b=True , o={'k': [1, None]},), g()]", 0, "",
+         "f {\"s\": \"it's\", \"i\": 3, \"b\": true, \"o\": {\"k\": [1, null]}};g {};"},
+        {"pythonic", "[\"<|python_start|>\"]", "\xff<|python_start|>\xff[ g ( ) ]", 0, "", "g {};"},
+        {"pythonic", "[]", "so: [g(x=\"a\")] then", 0, "so:  then", "g {\"x\": \"a\"};"},
+        {"pythonic", "[]", "[h(a=1)]", 0, "[h(a=1)]", ""},           /* no tool */
+        {"pythonic", "[]", "[f(i=1, i=2)]", 0, "[f(i=1, i=2)]", ""}, /* twice */
+        {"pythonic", "[]", "[f(1)]", 0, "[f(1)]", ""},
+        {"pythonic", "[]", "[f(i=one)]", 0, "[f(i=one)]", ""},
+        {"pythonic", "[]", "[f(i=1", 0, "[f(i=1", ""},
+        {"pythonic", "[]", "a list [1] of numbers", 0, "a list [1] of numbers", ""},
         {"openai", "[]",
          "<|start|>assistant<|channel|>commentary to=functions.f "
          "<|constrain|>json<|message|>{\"i\": 1}",

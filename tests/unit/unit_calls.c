@@ -53,6 +53,7 @@ static void templates_by_hand(void **state)
         {"<|tool_calls_section_begin|><|tool_call_begin|>{{ id }}<|tool_call_argument_begin|>",
          "kimi_k2", NULL},
         {"<|action_start|><|plugin|>", "internlm", NULL},
+        {"[func_name1(params_name1=params_value1), func_name2(params)]", "pythonic", "["},
         {"'functions.' + n + '<|channel|>commentary ' + '<|call|>'", "openai", NULL},
         {"<tool_calls>[ ]</tool_calls>", "hunyuan_a13b", NULL},
         {"<|system|> + '<|tool|>' + tools + '<|/tool|>'", "phi4_mini_json", "functools["},
@@ -291,6 +292,7 @@ static void random_answers(void **state)
     for (int row = 0; call_syntax_row(row); row++) {
         const struct call_syntax *s = call_syntax_row(row);
         size_t n;
+        if (s->body == CALL_PYTHON) continue; /* no grammar has it */
         const char *opening = call_syntax_opening(s, &n);
         json_t *none = json_array(), *some = json_array();
         const char *texts[CALL_SYNTAX_TEXTS];
@@ -321,6 +323,7 @@ static void damaged(void **state)
     for (int row = 0; call_syntax_row(row); row++) {
         const struct call_syntax *s = call_syntax_row(row);
         struct words w;
+        if (s->body == CALL_PYTHON) continue;
         struct vocab *v = vocab_of(&w, s, none);
         json_t *asked = json_pack("{s:i,s:s,s:b,s:O,s:O}", "syntax", row, "choice", "required",
                                   "parallel", 1, "special", none, "tools", tools);

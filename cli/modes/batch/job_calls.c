@@ -160,9 +160,10 @@ int job_calls_prepare(struct job *j, const char *text, size_t n, struct err *e)
     c->syntax = call_syntax_find(source, n_source, env->parser);
     if (!c->syntax && t->choice != TOOLS_AUTO) c->syntax = call_syntax_plain();
     if (!c->syntax) return 0;
+    c->is_exact = t->is_strict || j->record.grammar.field;
+    if (c->is_exact && c->syntax->body == CALL_PYTHON) c->syntax = call_syntax_plain();
     if (find_special(c, j->env->tokenizer, e)) return -1;
     if (c->splits && take_tags_out(c, e)) return -1;
-    c->is_exact = t->is_strict || j->record.grammar.field;
     return c->is_exact ? ask_for_calls(j, e) : 0;
 }
 
