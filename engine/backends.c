@@ -75,7 +75,8 @@ static void hip_identify(const struct be *be, char *out, size_t cap)
 static void hip_print_version(FILE *f)
 {
     if (!hip_image_name(0))
-        fprintf(f, "not in this build: GPU kernels for the backend hip (`make` compiles them where clang-19 is)\n");
+        fprintf(f, "not in this build: GPU kernels for the backend hip (`make` compiles them where "
+                   "clang-19 is)\n");
     for (int i = 0; hip_image_name(i); i++)
         fprintf(f, i ? " %s" : "backends: hip (%s", hip_image_name(i));
     if (hip_image_name(0)) fprintf(f, ")\n");

@@ -198,9 +198,7 @@ void sched_draft(struct sched *s)
 {
     if (!s->drafter.propose && !s->mtp) return;
     s->n_drafting = sched_n_decoding(s);
-    if (!ask_all(s)) return;
-    if (!s->options.draft_always) choose_likely(s);
-    if (s->draft_masks) sched_cut_drafts(s);
+    if (ask_all(s) && !s->options.draft_always) choose_likely(s);
 }
 
 /* ---- what became of them */

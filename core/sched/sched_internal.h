@@ -91,7 +91,7 @@ struct seq {
      * them was wrong */
     int n_drafted, draft_class;
     int draft_mask; /* of s->draft_masks: that of the row of its first token; with a grammar */
-    int n_compared;         /* of them */
+    int n_compared; /* of them */
     int32_t mtp[SCHED_MTP]; /* what the model's draft layer says comes next */
     int n_mtp, n_missed;    /* positions that the draft layer has not seen */
     int n_right; /* rows of drafts that were right and are not in the states yet (batch.n_right) */
@@ -116,10 +116,10 @@ struct sched_row {
     int generates, scores, shows;
     /* index into f->top; -1: all logits are there, or only the argmax */
     int top_at;
-    int sampled;       /* the device has chosen its token: that is its argmax */
-    int wants_all;     /* the step hands out all its logits */
-    int behind_draft;  /* 1: tokens of a draft are in front of it */
-    int picked;        /* the token of a greedy choice under a mask; -1: all logits decide */
+    int sampled;          /* the device has chosen its token: that is its argmax */
+    int wants_all;        /* the step hands out all its logits */
+    int behind_draft;     /* 1: tokens of a draft are in front of it */
+    int picked;           /* the token of a greedy choice under a mask; -1: all logits decide */
     const uint32_t *mask; /* [n_mask] tokens that it may choose; with a grammar */
     int ends;          /* generates: the chosen token ends the sequence, whatever its sink says */
     struct err failed; /* msg is empty unless this row failed */
@@ -179,7 +179,7 @@ struct sched {
     int n_order;
     struct queued *queue; /* ring [queue_size] of requests without a started choice */
     int queue_size, queue_first, n_queue;
-    int drains;             /* sched_drain was called */
+    int drains;                /* sched_drain was called */
     struct sched_store *store; /* NULL: none */
     struct drafter drafter;    /* propose NULL: none */
     struct draft_text *draft_text;
@@ -187,7 +187,7 @@ struct sched {
     struct seq **of_batch; /* [n_of_batch] with mtp: sequences of the last step by their number */
     int n_of_batch;
     int needs_tokens;         /* the step's tokens are to be known before the next one begins */
-    double cost[SCHED_COSTS];      /* seconds of a step by decode rows; 0: unknown */
+    double cost[SCHED_COSTS]; /* seconds of a step by decode rows; 0: unknown */
     double accepts[SCHED_CLASSES]; /* probability that a token of a draft is right, by its class */
     int n_drafting;                /* sequences that decode in the step with drafts */
     int n_undrafted;               /* steps since the last draft */
@@ -329,8 +329,8 @@ void seq_store_page(struct sched *s, const struct seq *q, int page, const int32_
 void seq_store_states(struct sched *s, const struct seq *q);
 /* The next prompt position whose states are worth a file; 0: none. */
 int seq_store_at(const struct sched *s, const struct seq *q);
-/* Ahead of a step: copies aside what is full. Behind its end: hands it to the writer. Without steps:
- * both. */
+/* Ahead of a step: copies aside what is full. Behind its end: hands it to the writer. Without
+ * steps: both. */
 void sched_store_begin(struct sched *s);
 void sched_store_settle(struct sched *s);
 void sched_store_idle(struct sched *s);

@@ -495,6 +495,7 @@ static int begin(struct sched *s, struct err *e)
     s->begun_at = clock_now();
     if (s->n_begun == s->n_emitted) s->busy_from = s->begun_at;
     sched_draft(s);
+    if (s->draft_masks) sched_cut_drafts(s);
     sched_plan(s, f);
     double start = clock_now();
     forward_begin(s->forward, &s->batch, f->wanted);

@@ -220,8 +220,7 @@ static void compiled(void)
     setenv("GFX906_ONLY_COMPILED", "1", 1);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("GFX906_RTC", wrong[i].mode, 1);
-        COMPLETE(&p, gfx906, "--gpu-timeout",
-                 strcmp(wrong[i].mode, "hang") ? PATIENCE : "1");
+        COMPLETE(&p, gfx906, "--gpu-timeout", strcmp(wrong[i].mode, "hang") ? PATIENCE : "1");
         check(p.code == 1 && lines(p.err) == 1 && strstr(p.err, wrong[i].says), wrong[i].mode, &p);
         process_free(&p);
     }

@@ -197,7 +197,8 @@ static const struct task *task_of(const char *name)
     return NULL;
 }
 
-/* A line of a task: its text, its choices joined by |, its target, its letter; or what is said of it. */
+/* A line of a task: its text, its choices joined by |, its target, its letter; or what is said of
+ * it. */
 static void read_as(const char *task, const char *line, const char *want)
 {
     char got[1024] = "";

@@ -29,11 +29,11 @@ void job_calls_env_close(struct job_calls_env *env);
 
 /* Of a record. */
 struct job_calls {
-    const struct call_syntax *syntax;  /* NULL: answers have no calls */
-    json_t *special;                   /* the syntax's special tokens */
+    const struct call_syntax *syntax; /* NULL: answers have no calls */
+    json_t *special;                  /* the syntax's special tokens */
     json_t *marked; /* those of them that are no tags of reasoning which stands apart; NULL: all */
-    int is_exact;                      /* a grammar holds answers to the syntax */
-    int splits;                        /* reasoning stands apart */
+    int is_exact;   /* a grammar holds answers to the syntax */
+    int splits;     /* reasoning stands apart */
     const struct reasoning_tags *tags; /* by which it is told */
     struct grammar_thoughts thoughts;  /* begins NULL: a grammar knows of none */
 };
