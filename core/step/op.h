@@ -58,10 +58,10 @@
  *                 Attention, Kimi Linear, Kimi Team 2025, 3) element i of a head's keys has a decay
  *                 of its own: in1 [rows][nv dk], w1 [nv dk], g_i = exp(w0[h] softplus(in1[r][h dk +
  *                 i] + w1[h dk + i])) for row i of S. With DELTA_SCAN (Mamba, Gu & Dao 2023, 3.2),
- * of one head, q and k as they are; in1 [rows][dv], w1 [dv] (absent: 0), w2 [dv], w0 [dk][dv];
- *                 beta_c = softplus(in1[r][c] + w1[c]); S_ic = exp(beta_c w0[i][c]) S_ic + k_i
- *                 (beta_c v_c); out0_c = the sum of q_i S_ic + w2[c] v_c, fused. With in3 and in4
- *                 in0 is q alone, in3 k, in4 v
+ *                 of one head, q and k as they are; in1 [rows][dv], w1 [dv] (absent: 0), w2 [dv],
+ *                 w0 [dk][dv]; beta_c = softplus(in1[r][c] + w1[c]); S_ic = exp(beta_c w0[i][c])
+ *                 S_ic + k_i (beta_c v_c); out0_c = the sum of q_i S_ic + w2[c] v_c, fused. With
+ *                 in3 and in4 in0 is q alone, in3 k, in4 v
  * OP_ROPE_STORE   q = in0 [rows][n_heads * head_dim] in place (out0), k = in1, v = in2
  *                 [rows][n_kv_heads * head_dim], cos = in3, sin = in4: heads of q and k get an
  *                 RMSNorm (w0, w1 [head_dim]; absent: none) and are rotated (RoPE, Su et al. 2021,
@@ -72,10 +72,10 @@
  *                 [rows][n_heads * value_dim] and behind it in5 [rows][n_heads * rotated], rotated;
  *                 stored is in2 [rows][value_dim] and behind it in1 [rows][rotated], rotated; with
  *                 `joined` both are in1 = in2 [rows][head_dim]
- * OP_CHOOSE       the positions that rows attend to (DeepSeek Sparse Attention,
- * DeepSeek-V3.2, 2.1): out0 int32 [rows][top_k], ascending = the top_k positions p <= pos[r] with
- * the largest I(p) = sum over h of in1[r][h] max(q_h k_p, 0), on ties the lower; q = in0
- *                 [rows][n_heads * head_dim], k_p the key of latent heads in the cache, in1
+ * OP_CHOOSE       the positions that rows attend to (DeepSeek Sparse Attention, DeepSeek-V3.2,
+ *                 2.1): out0 int32 [rows][top_k], ascending = the top_k positions p <= pos[r] with
+ *                 the largest I(p) = sum over h of in1[r][h] max(q_h k_p, 0), on ties the lower; q
+ *                 = in0 [rows][n_heads * head_dim], k_p the key of latent heads in the cache, in1
  *                 [rows][n_heads]. Sums over elements and over h ascend, fused; NaN is below all.
  *                 Nothing is written for rows with pos[r] < top_k, which attend to all positions
  * OP_ATTEND       out0 [rows][n_heads * value_dim] = softmax(s) v over the cached positions
