@@ -228,7 +228,7 @@ static void choice_task(void *arg, int task, int thread)
 static void take_row(struct choose_job *j, int row)
 {
     const struct batch *b = j->t->c->batch;
-    struct run *r = &j->run[j->n_runs - 1];
+    struct run *r = j->run + (j->n_runs ? j->n_runs - 1 : 0);
     int open = kv_has_open(j->t->c->config.kv),
         joins = j->n_runs && r->seq == b->seq[row] && r->row + r->n_rows == row &&
                 (!open || b->pos[r->row] / KV_PAGE == b->pos[row] / KV_PAGE);
