@@ -87,6 +87,9 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
     if (hip_max_splits(config) >= COMBINE_WEIGHTS)
         return err_set(e, "--backend hip: sequences of %d positions; up to %d are supported",
                        config->max_pages * PAGE, COMBINE_WEIGHTS * KV_SPLIT / 4 * 3);
+    if (act_formats[config->act].by_row)
+        return err_set(e, "--backend hip: --act %s is the CPU's: --backend cpu, or --act int8",
+                       act_formats[config->act].name);
     struct hip *h = calloc(1, sizeof *h);
     if (!h) return err_memory(e);
     h->be.ops = &backend_hip;

@@ -573,6 +573,7 @@ static void gpu(const char *build)
         (char *[]){GPU("--act", "i16", "--kv", "int8", "--variant", "q4_decode_f16_1", NULL)}, 1,
         "needs --act f16 or f32");
     expect_error((char *[]){GPU("--same-bits", "--act", "f16", NULL)}, 2, "--same-bits: --act f16");
+    expect_error((char *[]){GPU("--act", "int8-token", NULL)}, 1, "--act int8-token is the CPU's");
     expect_error((char *[]){GPU("--variant", "none", NULL)}, 1, "q4_decode_f16_{1,2,4,8}");
     expect_error((char *[]){GPU("--variant", "paper_base_8", NULL)}, 1, "is not among the kernels");
     for (int i = 0; i < 2; i++) {
