@@ -85,8 +85,9 @@ ALWAYS_INLINE void states_ssm_prepare(const struct delta_inputs *t)
 ALWAYS_INLINE void states_scan_prepare(const struct delta_inputs *t)
 {
     states_copy_keys(t);
-    for (int c = 0; c < t->steps; c++)
-        t->beta[c] = cpu_softplusf(t->a[c] + (t->bias ? t->bias[c] : 0));
+    float *beta = t->beta;
+    for (int c = 0; c < t->steps; c++) beta[c] = t->a[c] + (t->bias ? t->bias[c] : 0);
+    for (int c = 0; c < t->steps; c++) beta[c] = cpu_softplusf(beta[c]);
 }
 
 ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
@@ -114,8 +115,9 @@ ALWAYS_INLINE void states_delta_prepare(const struct delta_inputs *t)
     for (int h = 0; h < t->value_heads; h++) {
         const float *a = t->a + h * t->gates, *bias = t->bias + h * t->gates;
         float *g = t->g + (size_t)h * t->gate_stride;
-        for (int i = 0; i < t->gates; i++)
-            g[i] = cpu_expf(t->decay[h] * cpu_softplusf(a[i] + bias[i]));
+        for (int i = 0; i < t->gates; i++) g[i] = cpu_softplusf(a[i] + bias[i]);
+        for (int i = 0; i < t->gates; i++) /* by itself, as above */
+            g[i] = cpu_expf(t->decay[h] * g[i]);
         t->beta[(size_t)h * t->step_stride] = t->beta_scale / (1.0f + cpu_expf(-t->b[h]));
     }
 }
@@ -225,33 +227,50 @@ ALWAYS_INLINE void states_ssm(const struct delta_task *t)
     for (; r < t->rows; r++) ssm_rows(t, r, 1);
 }
 
+/* Vectors that one pass over S takes: as many as registers hold beside vec_exp's constants. */
+enum { SCAN_VECS = VEC_LANES == 16 ? DELTA_VECS : 1 };
+
+/* Columns `first` on of a row, SCAN_VECS vectors: S = exp(step a) S + k step v and out = q S; step,
+ * v, out [DELTA_COLUMNS] */
+ALWAYS_INLINE void scan_columns(const struct delta_task *t, const float *q, const float *step,
+                                const float *v, float *out, int first)
+{
+    size_t dk = (size_t)t->key_dim;
+    const float *a = t->decay + first;
+    float *s = t->s + first;
+    vec dt[SCAN_VECS], u[SCAN_VECS], sum[SCAN_VECS];
+    EACH_VEC (c, SCAN_VECS) {
+        dt[c] = vec_load(step + first + c * VEC_LANES);
+        u[c] = vec_mul(dt[c], vec_load(v + first + c * VEC_LANES));
+        sum[c] = vec_set1(0);
+    }
+    for (size_t i = 0; i < dk; i++, s += DELTA_COLUMNS, a += DELTA_COLUMNS)
+        EACH_VEC (c, SCAN_VECS) {
+            vec g = vec_exp(vec_mul(dt[c], vec_load(a + c * VEC_LANES))),
+                x = vec_fma(vec_set1(q[dk + i]), u[c], vec_mul(g, vec_load(s + c * VEC_LANES)));
+            sum[c] = vec_fma(vec_set1(q[i]), x, sum[c]);
+            vec_store(s + c * VEC_LANES, x);
+        }
+    EACH_VEC (c, SCAN_VECS) vec_store(out + first + c * VEC_LANES, sum[c]);
+}
+
 /* DELTA_SCAN, row by row: every cell of S has a decay of its own. */
 ALWAYS_INLINE void states_scan(const struct delta_task *t)
 {
     size_t dk = (size_t)t->key_dim;
     for (int r = 0; r < t->rows; r++) {
-        const float *q = t->unit + (size_t)r * 2 * dk, *a = t->decay;
+        const float *q = t->unit + (size_t)r * 2 * dk;
         float v[DELTA_COLUMNS] = {0}, beta[DELTA_COLUMNS] = {0}, skip[DELTA_COLUMNS] = {0},
-              *s = t->s;
-        vec u[DELTA_VECS], out[DELTA_VECS], step[DELTA_VECS];
+              out[DELTA_COLUMNS];
         copy_columns(v, t->v + (size_t)r * (size_t)t->v_stride, t->columns);
         copy_columns(beta, t->beta + (size_t)r * (size_t)t->beta_stride, t->columns);
         copy_columns(skip, t->skips, t->columns);
-        EACH_VEC (c, DELTA_VECS) {
-            step[c] = vec_load(beta + c * VEC_LANES);
-            u[c] = vec_mul(step[c], vec_load(v + c * VEC_LANES));
-            out[c] = vec_set1(0);
-        }
-        for (size_t i = 0; i < dk; i++, s += DELTA_COLUMNS, a += DELTA_COLUMNS)
-            EACH_VEC (c, DELTA_VECS) {
-                vec g = vec_exp(vec_mul(step[c], vec_load(a + c * VEC_LANES))),
-                    x = vec_fma(vec_set1(q[dk + i]), u[c], vec_mul(g, vec_load(s + c * VEC_LANES)));
-                out[c] = vec_fma(vec_set1(q[i]), x, out[c]);
-                vec_store(s + c * VEC_LANES, x);
-            }
+        for (int first = 0; first < DELTA_COLUMNS; first += SCAN_VECS * VEC_LANES)
+            scan_columns(t, q, beta, v, out, first);
         EACH_VEC (c, DELTA_VECS)
             vec_store(v + c * VEC_LANES,
-                      vec_fma(vec_load(skip + c * VEC_LANES), vec_load(v + c * VEC_LANES), out[c]));
+                      vec_fma(vec_load(skip + c * VEC_LANES), vec_load(v + c * VEC_LANES),
+                              vec_load(out + c * VEC_LANES)));
         copy_columns(t->out + (size_t)r * (size_t)t->out_stride, v, t->columns);
     }
 }

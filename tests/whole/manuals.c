@@ -100,7 +100,7 @@ static void manuals_and_completion(void)
     completes(run_bin, "-n ''", "");
     completes(convert_bin, "--ver", "--verbose --verify --version");
     completes(convert_bin, "dir", "");
-    completes(bench_bin, "--act f32,i", "f32,i16 f32,int8 f32,int4");
+    completes(bench_bin, "--act f32,i", "f32,i16 f32,int8 f32,int8-token f32,int4");
     struct process p;
     RUN(&p, "--print-completion", "tcsh");
     check(p.code == 2 && lines(p.err) == 1 && !p.out_bytes &&
