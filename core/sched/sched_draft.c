@@ -208,7 +208,7 @@ int seq_accept(struct sched *s, struct seq *q, const struct sched_row *row)
     const int32_t guess = q->generated[row_n_generated(row)];
     if (q->cursor && row_n_generated(row) < q->n_known)
         return 1; /* a grammar has forced its token */
-    if (row->behind_draft && (q->n_drafted < 0 || q->closed || q->state != SEQ_RUNNING))
+    if (row->behind_draft && (q->n_drafted < 0 || q->state != SEQ_RUNNING))
         return 0; /* a token before it was another one, or the last */
     if (row->behind_draft) {
         q->n_generated++;

@@ -198,6 +198,8 @@ struct sched {
     struct sched_stats stats;
 };
 
+static inline int least(int a, int b) { return a < b ? a : b; }
+
 /* The token at a position; below 0: chosen on the device, and not known yet. */
 static inline int32_t seq_token(const struct seq *q, int pos)
 {

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-static int least(int a, int b) { return a < b ? a : b; }
-
 /* 1 if this row chooses the next token, or has the logits of one that was forced. */
 static int generates(const struct seq *q, int row)
 {

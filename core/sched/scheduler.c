@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int least(int a, int b) { return a < b ? a : b; }
-
 /* Of sequences with states: rows of drafts, and those that were right. */
 static int open_kept(struct sched *s)
 {

@@ -11,8 +11,9 @@
 static const char *name_end(const char *p, const char *end, int dots)
 {
     const char *begin = p;
-    while (p < end && ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' ||
-                       (p > begin && ((*p >= '0' && *p <= '9') || (dots && strchr(".-", *p))))))
+    while (p < end &&
+           ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' ||
+            (p > begin && ((*p >= '0' && *p <= '9') || (dots && (*p == '.' || *p == '-'))))))
         p++;
     return p;
 }

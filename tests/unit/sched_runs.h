@@ -94,7 +94,8 @@ static struct sched_stats run(const struct setup *u, struct record *all, int n)
     struct sched *s;
     struct sched_stats stats;
     struct err e = {0};
-    int *order = malloc((size_t)n * sizeof *order), next = 0, busy = 1;
+    int *order = malloc((size_t)n * sizeof *order), next = 0, busy = 1, n_idle = 0;
+    uint64_t n_steps = 0;
     for (int i = 0; i < n; i++) order[i] = i;
     random_state = 99;
     for (int i = n - 1; u->shuffle && i > 0; i--) {
@@ -111,6 +112,10 @@ static struct sched_stats run(const struct setup *u, struct record *all, int n)
         for (int want = sched_wants(s); want > 0 && next < n; want--)
             if (sched_submit(s, &all[order[next++]].request, &e)) fail_msg("%s", e.msg);
         busy = step(s);
+        sched_stats(s, &stats);
+        n_idle = stats.n_steps == n_steps ? n_idle + 1 : 0;
+        n_steps = stats.n_steps;
+        if (n_idle > 100) fail_msg("requests that no step is computed for");
     }
     assert_int_equal(n_allocations, 0);
     sched_stats(s, &stats);

@@ -307,6 +307,49 @@ static void answers_do_not_depend_on_scheduling(void **state)
     close_records(texts, all, N);
 }
 
+/* Few pages, beside a device: the end of an answer may be found to be forced while the rows of a
+ * preempted sequence are computed again, which choose nothing. */
+static void forced_ends_come_after_preemptions(void **state)
+{
+    (void)state;
+    enum { N = 16, SEEDS = 6 };
+    static struct texts texts[N];
+    const struct setup u = {.n_seqs = 64,
+                            .n_batch = 512,
+                            .n_pages = 13,
+                            .threads = 1,
+                            .shuffle = 1,
+                            .max_logits = 64,
+                            .overlap = 1,
+                            .ops = &odd};
+    uint64_t n_preemptions = 0;
+    open_device();
+    for (int k = 0; k < SEEDS; k++) {
+        struct record *all = constrained_records(texts, N, (uint64_t)(28 + k));
+        uint64_t *want = run_plain(&odd, all, N);
+        n_preemptions += run(&u, all, N).n_preemptions;
+        expect_same(&u, all, N, want);
+        free(want);
+        close_records(texts, all, N);
+    }
+    printf("# %d preemptions\n", (int)n_preemptions);
+    assert_true(n_preemptions >= SEEDS);
+}
+
+/* Some letters from A to F, of which a wrong draft is mostly allowed, in front of forced ones. */
+static void free_letters(struct texts *t, struct record *r)
+{
+    static const char text[] = "([A-F]{1,6}UVWXYZ){1,9}";
+    const struct grammar_spec spec = {
+        .kind = GRAMMAR_REGEX, .text = text, .bytes = sizeof text - 1};
+    struct err e;
+    grammar_close(t->grammar);
+    if (grammar_open(&t->grammar, &spec, vocab, &e)) fail_msg("%s", e.msg);
+    r->request.grammar = t->grammar;
+    r->request.max_tokens = 40;
+    r->request.n_top = below(2) ? 2 : -1;
+}
+
 /* Right drafts and wrong ones, some of which the grammar does not allow or reach behind its end. */
 static void drafts_change_no_answer(void **state)
 {
@@ -315,12 +358,14 @@ static void drafts_change_no_answer(void **state)
     static struct texts texts[N];
     static struct teller t;
     struct record *all = constrained_records(texts, N, 28);
+    for (int i = 0; i < N; i += 2) free_letters(&texts[i], &all[i]);
     const struct drafter teller = {.propose = tell, .self = &t};
     open_device();
     uint64_t *want = run_plain(&odd, all, N), drafted = 0, right = 0, steps[2] = {0};
     learn(&t, all, N);
     for (int i = 0; i < WAYS; i++) {
         struct setup u = way(i);
+        if (u.n_batch < 3) u.n_batch = 6; /* a draft needs rows of its own */
         u.sample_forced = i % 7 == 3;
         steps[0] += run(&u, all, N).n_steps;
         t.wrong = 2 + i % 9;
@@ -335,7 +380,8 @@ static void drafts_change_no_answer(void **state)
     }
     printf("# %d ways: %d tokens of drafts, %d of them right; %d steps, %d without\n", WAYS,
            (int)drafted, (int)right, (int)steps[1], (int)steps[0]);
-    assert_true(right > 20 * (uint64_t)WAYS && drafted > right && steps[1] < steps[0]);
+    assert_true(right > 20 * (uint64_t)WAYS && drafted > right + 20 * (uint64_t)WAYS &&
+                steps[1] < steps[0] * 95 / 100);
     free(want);
     close_records(texts, all, N);
 }
@@ -522,6 +568,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_those_of_a_plain_loop),
         cmocka_unit_test(answers_do_not_depend_on_scheduling),
+        cmocka_unit_test(forced_ends_come_after_preemptions),
         cmocka_unit_test(drafts_change_no_answer),
         cmocka_unit_test(forced_tokens_take_one_step),
         cmocka_unit_test(what_is_forbidden_fails_alone),
