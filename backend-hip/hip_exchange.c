@@ -17,6 +17,8 @@ struct hip_link {
     struct hip *member[PLACES];
     int n, place;
     enum hip_exchange way;
+    unsigned senders[PLACES]; /* of exchange_args */
+    unsigned most_senders, slots;
     void *region; /* of this device */
     int is_fine;  /* of hip_alloc_fine, not of hip_alloc */
     unsigned *d_count;
@@ -61,7 +63,7 @@ static void free_region(struct hip *h)
 static int make_region(struct hip *h, enum hip_exchange way)
 {
     struct hip_link *l = h->link;
-    size_t bytes = EXCHANGE_REGION(l->n);
+    size_t bytes = EXCHANGE_REGION(l->most_senders, l->slots);
     l->way = way;
     l->is_fine = 0;
     if (way == HIP_EXCHANGE_HOST) {
@@ -75,9 +77,35 @@ static int make_region(struct hip *h, enum hip_exchange way)
     return l->region && !h->failed.msg[0] ? 0 : -1;
 }
 
-/* Regions of all devices. */
-static int make_regions(struct hip *const *h, int n, enum hip_exchange way, struct err *e)
+static unsigned most_senders(const struct be_traffic *t, int n)
 {
+    unsigned most = 1;
+    for (int q = 0; q < n; q++) {
+        unsigned senders = (unsigned)__builtin_popcount(t->senders[q]);
+        if (senders > most) most = senders;
+    }
+    return most;
+}
+
+/* Messages of a ring: those of two steps where there is to be room for them. */
+static unsigned slots_of(const struct be_traffic *t)
+{
+    uint64_t step = t->floats / (EXCHANGE_BLOCKS * EXCHANGE_FLOATS) + (uint64_t)t->n_exchanges,
+             slots = EXCHANGE_SLOTS;
+    while (t->floats && slots < 2 * step) slots *= 2;
+    return (unsigned)slots;
+}
+
+/* Regions of all devices, for such traffic. */
+static int make_regions(struct hip *const *h, int n, enum hip_exchange way,
+                        const struct be_traffic *t, struct err *e)
+{
+    for (int q = 0; q < n; q++) {
+        struct hip_link *l = h[q]->link;
+        memcpy(l->senders, t->senders, sizeof l->senders);
+        l->most_senders = most_senders(t, n);
+        l->slots = slots_of(t);
+    }
     for (int q = 0; q < n; q++) {
         free_region(h[q]);
         if (hip_device_use(h[q]->device, e)) return -1;
@@ -146,9 +174,16 @@ static void launch(struct hip *h, struct exchange_args *a)
     a->blocks = blocks < EXCHANGE_BLOCKS ? (int)blocks : EXCHANGE_BLOCKS;
     a->is_marked = most <= EXCHANGE_BLOCKS * (size_t)(EXCHANGE_MARKED - 4);
     for (int q = 0; q < a->devices; q++) a->region[q] = h->link->member[q]->link->region;
+    memcpy(a->senders, h->link->senders, sizeof a->senders);
+    a->most_senders = h->link->most_senders;
+    a->slots = h->link->slots;
     a->count = h->link->d_count;
     a->stop = h->link->stop;
     a->device = h->link->place;
+    const unsigned here = 1u << a->device;
+    const int sends = a->at[a->device + 1] > a->at[a->device] && (a->to & ~here);
+    if (h->config.n_microbatches > 1 && a->to & here && !sends)
+        hip_launch_rows(h, K_exchange_await, 1, a, sizeof *a);
     hip_launch_rows(h, K_exchange, a->blocks, a, sizeof *a);
 }
 
@@ -179,11 +214,22 @@ void hip_exchange(struct hip *h, const struct be_plan *p, int op)
 
 enum { TEST_ROWS = 512, TEST_COLUMNS = 1024, TEST_ROUNDS = 4, TEST_SECONDS = 20 };
 
-/* Regions, and beside them the test's rows, which are given back. */
-uint64_t hip_link_bytes(int n)
+/* All to all, which may wait for one another. */
+static struct be_traffic test_traffic(int n)
 {
-    return EXCHANGE_REGION(n) + COUNT_BYTES +
-           (uint64_t)(n + 1) * TEST_ROWS * TEST_COLUMNS * sizeof(float);
+    struct be_traffic t = {.n_exchanges = 1};
+    for (int q = 0; q < n; q++) t.senders[q] = ((1u << n) - 1) & ~(1u << q);
+    return t;
+}
+
+/* The region of a run, or that of the test and its rows, which are given back. */
+uint64_t hip_link_bytes(int n, const struct be_traffic *t)
+{
+    const struct be_traffic all = test_traffic(n);
+    uint64_t test = EXCHANGE_REGION(most_senders(&all, n), slots_of(&all)) +
+                    (uint64_t)(n + 1) * TEST_ROWS * TEST_COLUMNS * sizeof(float),
+             run = EXCHANGE_REGION(most_senders(t, n), slots_of(t));
+    return COUNT_BYTES + (test > run ? test : run);
 }
 
 /* A device's part of the test, on a thread of its own. */
@@ -355,10 +401,12 @@ static int is_trusted(struct hip *const *h, int n)
     return 1;
 }
 
-static int try_way(struct hip *const *h, int n, enum hip_exchange way, struct err *e)
+static int try_way(struct hip *const *h, int n, enum hip_exchange way, const struct be_traffic *t,
+                   struct err *e)
 {
-    return (way == HIP_EXCHANGE_PEER && reach_peers(h, n, e)) || make_regions(h, n, way, e) ||
-                   test(h, n, e)
+    const struct be_traffic all = test_traffic(n);
+    return (way == HIP_EXCHANGE_PEER && reach_peers(h, n, e)) || make_regions(h, n, way, &all, e) ||
+                   test(h, n, e) || make_regions(h, n, way, t, e)
                ? -1
                : 0;
 }
@@ -368,7 +416,7 @@ static const char *say(enum hip_exchange way)
     return way == HIP_EXCHANGE_PEER ? "--exchange peer" : "--exchange host";
 }
 
-int hip_link(struct be *const *be, int n, struct err *e)
+int hip_link(struct be *const *be, int n, const struct be_traffic *t, struct err *e)
 {
     struct hip *h[PLACES];
     CHECK(n >= 2 && n <= PLACES);
@@ -382,7 +430,7 @@ int hip_link(struct be *const *be, int n, struct err *e)
     for (int q = 0; q < n * n; q++) h[q / n]->stop[q % n] = h[q % n]->link->stop;
     enum hip_exchange asked = h[0]->options.exchange;
     if (asked != HIP_EXCHANGE_AUTO)
-        return try_way(h, n, asked, e) ? err_prefix(e, "%s", say(asked)) : 0;
-    if (is_trusted(h, n) && !try_way(h, n, HIP_EXCHANGE_PEER, e)) return 0;
-    return try_way(h, n, HIP_EXCHANGE_HOST, e) ? err_prefix(e, "%s", say(HIP_EXCHANGE_HOST)) : 0;
+        return try_way(h, n, asked, t, e) ? err_prefix(e, "%s", say(asked)) : 0;
+    if (is_trusted(h, n) && !try_way(h, n, HIP_EXCHANGE_PEER, t, e)) return 0;
+    return try_way(h, n, HIP_EXCHANGE_HOST, t, e) ? err_prefix(e, "%s", say(HIP_EXCHANGE_HOST)) : 0;
 }

@@ -8,8 +8,8 @@
 /* backend.link: through peers' memory where all devices can reach it and what they write there
  * arrives as it was (on AMD over xGMI alone, unless asked for), else through the host's. Error: the
  * way that the options name cannot be taken, or none can. */
-int hip_link(struct be *const *be, int n, struct err *e);
-uint64_t hip_link_bytes(int n);
+int hip_link(struct be *const *be, int n, const struct be_traffic *t, struct err *e);
+uint64_t hip_link_bytes(int n, const struct be_traffic *t);
 /* Of hip_close: the device has no launches left; so have the others. */
 void hip_unlink(struct hip *h);
 /* ", exchange of rows through ..", or "". */

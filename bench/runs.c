@@ -38,27 +38,37 @@ static void heed_neighbours(const struct test *t)
     if (pool) pool_heed(pool);
 }
 
-static int run_prompt(const struct test *t, int n, int n_batch, struct err *e)
+static int n_steps(const struct test *t, int n_batch)
 {
-    for (int i = 0; i < n; i += n_batch) {
-        int rows = n - i < n_batch ? n - i : n_batch;
-        struct step_shape s = {1, rows, t->depth + i, 0};
-        heed_neighbours(t);
-        if (setup_step(t->setup, &s, i + rows == n ? SETUP_BEST : SETUP_NOTHING, e)) return -1;
-    }
-    return 0;
+    return t->n_prompt ? (t->n_prompt + n_batch - 1) / n_batch : t->n_gen;
 }
 
-static int run_gen(const struct test *t, int n, struct err *e)
+/* Step i of a microbatch that has a share of the sequences, and its results. */
+static struct step_shape shape_of(const struct test *t, int microbatch, int i, int n_batch,
+                                  enum setup_output *output)
 {
-    struct forward *f = &t->setup->forward;
-    int ahead = forward_overlaps(f); /* steps that are begun before the last one ends, as the
-                                        scheduler does */
+    const int at = i * n_batch, left = t->n_prompt - at, n = t->setup->n_microbatches,
+              n_seqs = t->n_parallel / n + (microbatch < t->n_parallel % n);
+    *output = SETUP_BEST;
+    if (!t->n_prompt) return (struct step_shape){n_seqs, 1, t->depth + i, 1};
+    if (left > n_batch) *output = SETUP_NOTHING;
+    return (struct step_shape){n_seqs, left < n_batch ? left : n_batch, t->depth + at, 0};
+}
+
+/* Of each microbatch as many steps as the scheduler has are begun before the last one ends. */
+static int run_steps(const struct test *t, int n, int n_batch, struct err *e)
+{
+    const int ahead = forward_overlaps(&t->setup->forward),
+              n_microbatches = t->setup->n_microbatches;
     for (int i = 0; i < n + ahead; i++) {
-        struct step_shape s = {t->n_parallel, 1, t->depth + i, 1};
         heed_neighbours(t);
-        if (i < n) setup_begin(t->setup, &s, SETUP_BEST);
-        if (i >= ahead && forward_end(f, e)) return -1;
+        for (int k = 0; k < n_microbatches && k < t->n_parallel; k++) {
+            struct setup *microbatch = setup_microbatch(t->setup, k);
+            enum setup_output output;
+            struct step_shape s = shape_of(t, k, i, n_batch, &output);
+            if (i < n) setup_begin(microbatch, &s, output);
+            if (i >= ahead && forward_end(&microbatch->forward, e)) return -1;
+        }
     }
     return 0;
 }
@@ -67,7 +77,7 @@ static int run(struct test *t, int repetition, int n_batch, struct err *e)
 {
     double wall = clock_now(), cpu = clock_process();
     if (repetition == 0) t->start = time(NULL);
-    if (t->n_prompt ? run_prompt(t, t->n_prompt, n_batch, e) : run_gen(t, t->n_gen, e)) return -1;
+    if (run_steps(t, n_steps(t, n_batch), n_batch, e)) return -1;
     t->wall[repetition] = clock_now() - wall;
     t->cpu[repetition] = clock_process() - cpu;
     return 0;
@@ -87,13 +97,14 @@ static int list_tests(struct tests *t, struct err *e)
                 for (int r = 0; r < t->setups.n; r++) {
                     int prompt = i < o->prompt.n,
                         n = prompt ? o->prompt.v[i] : o->gen.v[i - o->prompt.n];
-                    if (!n || (prompt && p)) continue; /* a prompt is computed alone */
+                    if (!n || (prompt && p)) continue; /* a prompt for each microbatch */
                     struct test *x = &t->test[t->n++];
                     *x = (struct test){&t->setups.setup[r],
                                        prompt ? n : 0,
                                        prompt ? 0 : n,
                                        o->depth.v[d],
-                                       prompt ? 1 : o->parallel.v[p],
+                                       prompt ? t->setups.setup[r].n_microbatches
+                                              : o->parallel.v[p],
                                        0,
                                        0,
                                        0};
@@ -129,7 +140,7 @@ static json_t *record(const struct test *t, const struct bench_options *o,
 {
     const struct setup_config *c = &t->setup->config;
     int n = o->repetitions;
-    double tokens = t->n_prompt ? t->n_prompt : (double)t->n_gen * t->n_parallel;
+    double tokens = (double)(t->n_prompt ? t->n_prompt : t->n_gen) * t->n_parallel;
     char when[32];
     struct tm tm;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t->start, &tm));
@@ -199,7 +210,7 @@ static int row(const struct test *t, const json_t *j, struct out *out, struct er
              json_number_value(json_object_get(j, "max_ts")));
     out_cell(out, COL_MEAN, "%.2f ± %.2f", json_number_value(json_object_get(j, "avg_ts")),
              json_number_value(json_object_get(j, "stddev_ts")));
-    double tokens = t->n_prompt ? t->n_prompt : (double)t->n_gen * t->n_parallel;
+    double tokens = (double)(t->n_prompt ? t->n_prompt : t->n_gen) * t->n_parallel;
     out_cell(out, COL_CPU_TIME, "%.2f",
              1e9 * tokens / json_number_value(json_object_get(j, "median_cpu_ns")));
     return 0;
@@ -240,11 +251,13 @@ static int report(const struct tests *t, const struct bench_facts *facts, struct
 static int estimate(const struct test *x, const struct tests *t, double *seconds, struct err *e)
 {
     enum { SOME = 32, STEPS = 2 };
-    const int n = x->n_prompt ? (x->n_prompt < SOME ? x->n_prompt : SOME) : STEPS;
+    const int n = x->n_prompt ? (x->n_prompt < SOME ? x->n_prompt : SOME)
+                              : (x->n_gen < STEPS ? x->n_gen : STEPS);
+    struct test some = *x;
+    if (x->n_prompt) some.n_prompt = n;
     for (int i = 0; i < 2; i++) { /* the first time touches the weights */
         double start = clock_now();
-        if (x->n_prompt ? run_prompt(x, n, t->o->n_batch, e)
-                        : run_gen(x, x->n_gen < n ? x->n_gen : n, e))
+        if (run_steps(&some, x->n_prompt ? n_steps(&some, t->o->n_batch) : n, t->o->n_batch, e))
             return -1;
         *seconds = (clock_now() - start) / n * (x->n_prompt + x->n_gen);
     }
@@ -295,9 +308,7 @@ static int measure_runs(struct tests *t, struct progress *p, struct err *e)
     for (int i = 0; i < t->n; i++) { /* warm-up: the whole prompt, or a few steps of a generation */
         const struct test *x = &t->test[i];
         say_progress(t, p, 0, i);
-        if (x->n_prompt ? run_prompt(x, x->n_prompt, t->o->n_batch, e)
-                        : run_gen(x, x->n_gen < 4 ? x->n_gen : 4, e))
-            return -1;
+        if (run_steps(x, x->n_gen > 4 ? 4 : n_steps(x, t->o->n_batch), t->o->n_batch, e)) return -1;
     }
     p->start = clock_now(); /* what is left is told by what was measured */
     for (int r = 0; r < t->o->repetitions; r++)

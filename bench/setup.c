@@ -28,19 +28,20 @@ int setup_fill_kv(struct forward *f, struct err *e)
     return part_sync(f, e);
 }
 
+struct setup *setup_microbatch(struct setup *r, int i) { return i ? &r->microbatch[i - 1] : r; }
+
 /* Layers in equal shares, or every linear. */
 static int open_gpus(struct setup *r, const struct model *m, const struct forward_options *o,
                      struct err *e)
 {
     struct forward_place place[PLACES];
-    const int n = r->config.n_gpus, layers = m->config.n_layers;
+    const int n = r->config.n_gpus;
     struct split_want want = {.rule = r->config.by_layers ? SPLIT_LAYERS : SPLIT_OUTPUTS,
                               .n_places = n};
-    for (int q = 0; q < n; q++) {
-        want.first_layer[q] = q * layers / n;
+    for (int q = 0; q < n; q++)
         place[q] = (struct forward_place){r->config.backend, o->variant,    o->own,
                                           o->n_threads,      o->device + q, o->act};
-    }
+    if (r->config.by_layers && placement_share_layers(m, n, want.first_layer, e)) return -1;
     return forward_open_places(&r->forward, m, place, &want, o, e);
 }
 
@@ -64,9 +65,50 @@ static int place(struct setup *r, const struct model *m, const struct bench_opti
     return 0;
 }
 
-static int setup_open(struct setup *r, const struct model *m, const struct bench_options *b,
-                      const struct setup_size *size, struct err *e)
+static int open_memory(struct setup *r, struct err *e)
 {
+    const struct setup_size *size = &r->size;
+    r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) +
+                         2 * (size_t)size->n_pages,
+                     sizeof *r->ints);
+    r->spans = calloc((size_t)size->max_seqs, sizeof *r->spans);
+    r->wanted = malloc((size_t)size->max_seqs);
+    if (!r->ints || !r->spans || !r->wanted) return err_memory(e);
+    for (int i = 0; i < size->n_pages; i++) r->ints[i] = i;
+    return setup_fill_kv(&r->forward, e);
+}
+
+/* The size of each of n microbatches that share the sequences. */
+static struct setup_size of_microbatch(const struct setup_size *all, int n)
+{
+    struct setup_size s = *all;
+    s.max_seqs = (all->max_seqs + n - 1) / n;
+    if (n > 1) s.n_pages = all->n_pages / n + all->seq_pages;
+    return s;
+}
+
+static int open_microbatches(struct setup *r, const struct model *m, struct forward_options *o,
+                             struct err *e)
+{
+    if (open_gpus(r, m, o, e) || open_memory(r, e)) return -1;
+    if (r->n_microbatches > 1 &&
+        !(r->microbatch = calloc((size_t)r->n_microbatches - 1, sizeof *r->microbatch)))
+        return err_memory(e);
+    for (o->microbatch = 1; o->microbatch < r->n_microbatches; o->microbatch++) {
+        struct setup *l = setup_microbatch(r, o->microbatch);
+        o->lender = &r->forward;
+        l->config = r->config;
+        l->size = r->size;
+        if (open_gpus(l, m, o, e) || open_memory(l, e)) return -1;
+    }
+    return 0;
+}
+
+static int setup_open(struct setup *r, const struct model *m, const struct bench_options *b,
+                      const struct setup_size *all, struct err *e)
+{
+    r->n_microbatches = r->config.by_layers ? r->config.n_gpus : 1;
+    const struct setup_size microbatch = of_microbatch(all, r->n_microbatches), *size = &microbatch;
     struct forward_options o = {.variant = r->config.cpu,
                                 .n_threads = r->config.threads,
                                 .numa = r->config.numa,
@@ -78,20 +120,14 @@ static int setup_open(struct setup *r, const struct model *m, const struct bench
                                 .max_rows = size->max_rows,
                                 .max_logits = size->max_seqs,
                                 .max_seqs = size->max_seqs,
-                                .max_pages = size->seq_pages};
+                                .max_pages = size->seq_pages,
+                                .n_microbatches = r->n_microbatches};
     r->size = *size;
-    if (r->config.n_gpus > 1
-            ? open_gpus(r, m, &o, e)
-            : place(r, m, b, &o, e) || placement_open_forward(&r->placement, &r->forward, m, &o, e))
-        return -1;
-    r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) +
-                         2 * (size_t)size->n_pages,
-                     sizeof *r->ints);
-    r->spans = calloc((size_t)size->max_seqs, sizeof *r->spans);
-    r->wanted = malloc((size_t)size->max_seqs);
-    if (!r->ints || !r->spans || !r->wanted) return err_memory(e);
-    for (int i = 0; i < size->n_pages; i++) r->ints[i] = i;
-    return setup_fill_kv(&r->forward, e);
+    if (r->config.n_gpus > 1) return open_microbatches(r, m, &o, e);
+    return place(r, m, b, &o, e) || placement_open_forward(&r->placement, &r->forward, m, &o, e) ||
+                   open_memory(r, e)
+               ? -1
+               : 0;
 }
 
 /* Refuses KV caches and states that exceed the free memory; the kernel would kill the process. */
@@ -205,15 +241,21 @@ int setups_open(struct setups *r, const struct model *m, const struct bench_opti
     return 0;
 }
 
+static void setup_close(struct setup *r)
+{
+    for (int i = 1; r->microbatch && i < r->n_microbatches; i++)
+        setup_close(setup_microbatch(r, i));
+    if (r->forward.be) forward_close(&r->forward);
+    placement_close(&r->placement);
+    free(r->microbatch);
+    free(r->ints);
+    free(r->spans);
+    free(r->wanted);
+}
+
 void setups_close(struct setups *r)
 {
-    for (int i = 0; i < r->n; i++) {
-        if (r->setup[i].forward.be) forward_close(&r->setup[i].forward);
-        placement_close(&r->setup[i].placement);
-        free(r->setup[i].ints);
-        free(r->setup[i].spans);
-        free(r->setup[i].wanted);
-    }
+    for (int i = 0; i < r->n; i++) setup_close(&r->setup[i]);
     free(r->setup);
     *r = (struct setups){0};
 }

@@ -40,6 +40,9 @@ struct setup {
     int32_t *ints;      /* memory of the batch and of the page table */
     struct span *spans; /* [max_seqs] */
     uint8_t *wanted;    /* [max_seqs] */
+    /* GPUs that have layers: further setups, by whose steps all of them are busy (forward.h). */
+    struct setup *microbatch; /* [n_microbatches - 1] */
+    int n_microbatches;
 };
 
 /* Results of a step for the last row of each sequence: none, the index of the largest logit, or the
@@ -62,6 +65,8 @@ int setup_limits(struct setup *r, struct probe_limits *l, struct err *e);
 void setup_print_limits(const struct setup *r, const struct probe_limits *l);
 /* Fills the KV cache with a constant. */
 int setup_fill_kv(struct forward *f, struct err *e);
+/* Number i of the setup and its microbatches. */
+struct setup *setup_microbatch(struct setup *r, int i);
 /* Pages of n_seqs sequences of that many positions each. */
 int setup_pages(int n_seqs, int positions);
 /* One setup for each configuration in *o. The KV cache is filled with a constant, because pages

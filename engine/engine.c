@@ -2,6 +2,7 @@
 
 #include "engine/cards.h"
 #include "engine/devices.h"
+#include "engine/microbatches.h"
 #include "engine/prefix.h"
 #include "engine/split_table.h"
 #include "engine/vocabulary.h"
@@ -123,7 +124,8 @@ const char *engine_order(const struct engine *g)
 
 uint64_t engine_cache_bytes(const struct engine *g)
 {
-    return part_bytes(&g->forward, PART_PAGE) * (uint64_t)g->forward.options.n_pages;
+    return part_bytes(&g->forward, PART_PAGE) * (uint64_t)g->forward.options.n_pages *
+           (uint64_t)g->n_microbatches;
 }
 
 /* ---- memory */
@@ -178,21 +180,23 @@ static int choose_states(const struct engine *g, const struct forward_need *need
 {
     uint64_t n = need->state ? left / 8 / need->state : 0;
     if (n < FEWEST_SNAPSHOTS) n = FEWEST_SNAPSHOTS;
-    return g->n_seqs + (int)(n < MOST_SNAPSHOTS ? n : MOST_SNAPSHOTS);
+    return microbatches_seqs(g) + (int)(n < MOST_SNAPSHOTS ? n : MOST_SNAPSHOTS);
 }
 
-/* What a place has beside its weights and steps and the fewest slots of states: *left bytes, which
- * hold one context at least. */
+/* What a place has for each microbatch beside its weights and steps and the fewest slots of states:
+ * *left bytes, which hold one context at least. */
 static int find_room(const struct engine *g, const struct forward_options *f, int q, uint64_t *left,
                      struct err *e)
 {
     const struct forward_need *need = &g->placement.need[q];
     const int positions = engine_context(g), context = kv_pages(positions);
-    uint64_t budget = 0, fixed = need->weights + need->steps +
-                                 need->state * (uint64_t)(g->n_seqs + FEWEST_SNAPSHOTS);
+    uint64_t budget = 0,
+             microbatch = need->steps +
+                          need->state * (uint64_t)(microbatches_seqs(g) + FEWEST_SNAPSHOTS),
+             fixed = need->weights + microbatch * (uint64_t)g->n_microbatches;
     const char *what;
     if (find_budget(g, f, q, &budget, &what, e)) return -1;
-    *left = budget > fixed ? budget - fixed : 0;
+    *left = budget > fixed ? (budget - fixed) / (uint64_t)g->n_microbatches : 0;
     if (budget > fixed && *left / (need->page ? need->page : 1) >= (uint64_t)context) return 0;
     return err_set(e,
                    "%s %.0f MiB: the model%s takes %.0f MiB and the KV cache of one context of "
@@ -202,17 +206,18 @@ static int find_room(const struct engine *g, const struct forward_options *f, in
                    positions, (double)(need->page * (uint64_t)context) / mib);
 }
 
-/* Pages and slots of states that the memory of all places (a GPU's own, where that computes)
- * allows, at most what all sequences can fill. */
+/* Pages and slots of states of a microbatch that the memory of all places (a GPU's own, where that
+ * computes) allows, at most what all sequences can fill. */
 static int choose_sizes(const struct engine *g, struct forward_options *f, struct err *e)
 {
     const struct engine_options *o = g->o;
     const struct placement *p = &g->placement;
     const int positions = engine_context(g), context = kv_pages(positions);
-    uint64_t left[PLACES], fit = (uint64_t)context * (uint64_t)(g->n_seqs + 1);
-    f->n_states = g->n_seqs + FEWEST_SNAPSHOTS;
+    const int n_seqs = microbatches_seqs(g);
+    uint64_t left[PLACES], fit = (uint64_t)context * (uint64_t)(n_seqs + 1);
+    f->n_states = n_seqs + FEWEST_SNAPSHOTS;
     if (o->n_pages) {
-        f->n_pages = o->n_pages;
+        f->n_pages = o->n_pages / g->n_microbatches;
         return o->n_pages >= context
                    ? 0
                    : err_set(e,
@@ -220,7 +225,7 @@ static int choose_sizes(const struct engine *g, struct forward_options *f, struc
                              "one)",
                              o->n_pages, positions, context);
     }
-    int n_states = g->n_seqs + MOST_SNAPSHOTS;
+    int n_states = n_seqs + MOST_SNAPSHOTS;
     for (int q = 0; q < p->n; q++) {
         if (find_room(g, f, q, &left[q], e))
             return p->has_gpus ? err_prefix(e, "GPU %d", p->place[q].device) : -1;
@@ -231,7 +236,7 @@ static int choose_sizes(const struct engine *g, struct forward_options *f, struc
     for (int q = 0; q < p->n; q++) {
         const struct forward_need *need = &p->need[q];
         uint64_t page = need->page ? need->page : 1;
-        left[q] -= need->state * (uint64_t)(f->n_states - g->n_seqs - FEWEST_SNAPSHOTS);
+        left[q] -= need->state * (uint64_t)(f->n_states - n_seqs - FEWEST_SNAPSHOTS);
         if ((need->page || p->n == 1) && left[q] / page < fit) fit = left[q] / page;
     }
     f->n_pages = fit > 1 << 28 ? 1 << 28 : (int)fit;
@@ -253,6 +258,7 @@ static void say_memory(const struct engine *g, int card, const struct forward_op
 {
     const struct placement *p = &g->placement;
     const struct be *be = cards_be(g, card);
+    const int n_pages = f->n_pages * g->n_microbatches, n_states = f->n_states * g->n_microbatches;
     char line[480], states[96];
     if (g->n_cards)
         snprintf(line, sizeof line / 2, "GPU %d: %s", g->o->device_at[card], be->ops->describe(be));
@@ -264,9 +270,9 @@ static void say_memory(const struct engine *g, int card, const struct forward_op
         snprintf(line + at, sizeof line - at,
                  "; %smemory: model %.0f MiB, KV cache %.0f MiB (%d pages of %d tokens), "
                  "%ssteps %.0f MiB",
-                 whose, (double)n->weights / mib, (double)(n->page * (uint64_t)f->n_pages) / mib,
-                 f->n_pages, KV_PAGE, say_states(n, f->n_states, states, sizeof states),
-                 (double)n->steps / mib);
+                 whose, (double)n->weights / mib, (double)(n->page * (uint64_t)n_pages) / mib,
+                 n_pages, KV_PAGE, say_states(n, n_states, states, sizeof states),
+                 (double)n->steps * g->n_microbatches / mib);
     }
     engine_note(g->o, "machine: %s", line);
 }
@@ -277,10 +283,11 @@ static void add_memory(struct engine *g, const struct forward_options *f)
     struct engine_memory *m = &g->memory;
     for (int q = 0; q < g->placement.n; q++) {
         const struct forward_need *n = &g->placement.need[q];
+        const uint64_t n_microbatches = (uint64_t)g->n_microbatches;
         m->model += n->weights;
-        m->cache += n->page * (uint64_t)f->n_pages;
-        m->states += n->state * (uint64_t)f->n_states;
-        m->steps += n->steps;
+        m->cache += n->page * (uint64_t)f->n_pages * n_microbatches;
+        m->states += n->state * (uint64_t)f->n_states * n_microbatches;
+        m->steps += n->steps * n_microbatches;
     }
 }
 
@@ -408,27 +415,27 @@ int engine_open_model(struct engine *g, const char *path, const struct engine_op
     return vocabulary_tokenizer(&g->tokenizer, &g->model.file, e);
 }
 
-static int open_sized(struct engine *g, const struct forward_options *f,
-                      const struct sched_options *s, struct err *e)
+/* *s: completed by what the backend and the places have. */
+static int open_sized(struct engine *g, const struct forward_options *f, struct sched_options *s,
+                      struct err *e)
 {
-    struct sched_options with_store = *s;
     struct forward_options one_place = *f;
     const struct placement *p = &g->placement;
     const struct drafts d = drafts_of(g);
     say_drafts(g);
     one_place.drafts &= p->n == 1;
     one_place.keeps_drafts &= p->n == 1;
-    with_store.draft_most = g->model.plan.n_states && p->n > 1 ? 0 : d.most;
-    with_store.no_texts = !d.texts;
-    with_store.mtp_most = p->n == 1 ? d.mtp : 0;
+    s->draft_most = g->model.plan.n_states && p->n > 1 ? 0 : d.most;
+    s->no_texts = !d.texts;
+    s->mtp_most = p->n == 1 ? d.mtp : 0;
     f = &one_place;
     if (split_table_say(p, &g->model, g->o, f, e)) return -1;
     if (placement_open_forward(p, &g->forward, &g->model, f, e)) return -1;
-    with_store.overlap = forward_overlaps(&g->forward);
+    s->overlap = forward_overlaps(&g->forward);
     placement_identify(p, &g->forward, g->identity, sizeof g->identity);
     if (prefix_open(g, engine_sums(g), e)) return -1;
-    with_store.store = g->store;
-    return sched_open(&g->sched, &g->forward, &with_store, e);
+    s->store = g->store;
+    return sched_open(&g->sched, &g->forward, s, e);
 }
 
 /* What steps of so many sequences take. */
@@ -464,6 +471,30 @@ static int choose_seqs(struct engine *g, struct err *e)
     return 0;
 }
 
+/* A microbatch for each device that computes layers, fewer where sequences or memory are few. *f:
+ * of the steps of a microbatch. */
+static int choose_microbatches(struct engine *g, struct forward_options *f, struct err *e)
+{
+    struct placement *p = &g->placement;
+    const int by_layers = p->has_gpus && p->want.rule == SPLIT_LAYERS, pages = g->o->n_pages;
+    for (int n = !by_layers ? 1 : p->n < g->n_seqs ? p->n : g->n_seqs; n > 1; n--) {
+        struct forward_options microbatch = steps_of(g, (g->n_seqs + n - 1) / n);
+        uint64_t left;
+        struct err why;
+        int fits = !pages || pages / n >= microbatch.max_pages;
+        microbatch.n_microbatches = g->n_microbatches = n;
+        if (placement_need(p, &g->model, &microbatch, e)) return -1;
+        for (int q = 0; q < p->n && fits; q++) fits = !find_room(g, &microbatch, q, &left, &why);
+        if (!fits) continue;
+        *f = microbatch;
+        engine_note(g->o, "pipeline: %d microbatches of up to %d sequence%s take turns on the GPUs",
+                    n, microbatches_seqs(g), microbatches_seqs(g) == 1 ? "" : "s");
+        return 0;
+    }
+    g->n_microbatches = 1;
+    return by_layers ? placement_need(p, &g->model, f, e) : 0;
+}
+
 int engine_open(struct engine *g, struct err *e)
 {
     const struct engine_options *o = g->o;
@@ -476,17 +507,21 @@ int engine_open(struct engine *g, struct err *e)
     struct placement_room room = {.least_pages = o->n_pages ? o->n_pages : context,
                                   .most_pages = most < 1 << 28 ? (int)most : 1 << 28,
                                   .n_states = g->n_seqs + FEWEST_SNAPSHOTS};
-    const struct sched_options s = {.n_seqs = g->n_seqs,
-                                    .n_batch = f.max_rows,
-                                    .n_ctx = engine_context(g),
-                                    .prefix_cache = !o->no_prefix_cache,
-                                    .longest_first = g->longest_first,
-                                    .gather = ops->asynchronous ? g->n_seqs / STARTS : 0};
     struct forward_options card[ENGINE_DEVICES];
-    if (share(g, &f, &room, 9, 0, e) || choose_cards(g, &f, card, e) || cards_begin(g, card, e))
+    if (share(g, &f, &room, 9, 0, e) || choose_microbatches(g, &f, e) ||
+        choose_cards(g, &f, card, e) || cards_begin(g, card, e))
         return -1;
+    const int n_seqs = microbatches_seqs(g);
+    struct sched_options s = {.n_seqs = n_seqs,
+                              .n_batch = f.max_rows,
+                              .n_ctx = engine_context(g),
+                              .prefix_cache = !o->no_prefix_cache,
+                              .longest_first = g->longest_first,
+                              .gather = ops->asynchronous ? n_seqs / STARTS : 0};
     const int rc = open_sized(g, &card[0], &s, e);
-    if (cards_end(g, &s, rc ? NULL : engine_sums(g), rc, e)) return -1;
+    if (g->n_microbatches > 1 ? rc || microbatches_open(g, &card[0], &s, e)
+                              : cards_end(g, &s, rc ? NULL : engine_sums(g), rc, e))
+        return -1;
     g->memory = (struct engine_memory){0};
     for (int i = 0; i < g->n_whole; i++) {
         add_memory(g, &card[i]);
@@ -509,7 +544,7 @@ int engine_open_one(struct engine *g, const struct engine_one *one, struct err *
     if (has_store) f.n_states = 1 + FEWEST_SNAPSHOTS;
     struct placement_room room = {
         .least_pages = f.n_pages, .most_pages = f.n_pages, .n_states = forward_n_states(&f)};
-    const struct sched_options s = {
+    struct sched_options s = {
         .n_seqs = 1, .n_batch = f.max_rows, .n_ctx = one->n_positions, .prefix_cache = has_store};
     return share(g, &f, &room, 10, 1, e) || open_sized(g, &f, &s, e) ? -1 : 0;
 }
@@ -550,12 +585,12 @@ int engine_open_conversation(struct engine *g, int *n_ctx, struct err *e)
         .least_pages = kv_pages(least), .most_pages = f.max_pages, .n_states = f.n_states};
     if (share(g, &f, &room, 9, 1, e) || choose_context(g, &f, n_ctx, e)) return -1;
     f.n_pages = f.max_pages = kv_pages(*n_ctx);
-    const struct sched_options s = {.n_seqs = 1,
-                                    .n_batch = f.max_rows,
-                                    .n_ctx = *n_ctx,
-                                    .prefix_cache = 1,
-                                    .share_generated = !placement_has_phases(&g->placement) &&
-                                                       !ops->asynchronous};
+    struct sched_options s = {.n_seqs = 1,
+                              .n_batch = f.max_rows,
+                              .n_ctx = *n_ctx,
+                              .prefix_cache = 1,
+                              .share_generated = !placement_has_phases(&g->placement) &&
+                                                 !ops->asynchronous};
     return open_sized(g, &f, &s, e);
 }
 
@@ -563,11 +598,13 @@ void engine_use(struct engine *g, const struct engine_options *o)
 {
     g->o = o;
     g->n_seqs = o->n_seqs;
+    g->n_microbatches = 1;
     g->entry = backend_find(o->backend);
 }
 
 void engine_stop(struct engine *g)
 {
+    microbatches_close(g);
     cards_close(g);
     sched_close(g->sched);
     prefix_store_close(g->store);

@@ -24,11 +24,14 @@ struct engine {
     struct placement placement;  /* of the open backends */
     struct forward forward;
     struct sched *sched; /* of the first card */
-    /* All schedulers of engine_open; NULL otherwise. cards [n_cards]: those beside the first. */
+    /* All schedulers of engine_open; NULL otherwise. cards [n_cards]: those beside the first card.
+     */
     struct replicas *replicas;
     int n_whole; /* cards that have all of the model, or its places: 1 but in data mode */
     struct engine_card *cards;
     int n_cards;
+    int n_microbatches;                     /* of a run by layers (microbatches.h); else 1 */
+    struct engine_microbatch *microbatches; /* [n_microbatches - 1] those beside the first */
     struct prefix_store *store;  /* prompts on disk; NULL: none */
     struct engine_memory memory; /* of engine_open; stays when the engine is stopped */
     int n_seqs;                  /* sequences that run at once, chosen by engine_open */

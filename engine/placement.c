@@ -1,6 +1,7 @@
 #include "engine/placement.h"
 
 #include "core/base/memory.h"
+#include "core/run/place.h"
 #include "core/sched/scheduler.h"
 
 #include <errno.h>
@@ -302,6 +303,50 @@ int placement_open(struct placement *p, const struct engine_options *o, const st
     return placement_need(p, m, f, e);
 }
 
+/* Gives each place as many layers as it has `room` for, place 0 first, which begins with `head`.
+ * Whether that is all of them. */
+static int deal_layers(const double *layer, int n_layers, double head, double room, int n,
+                       int first_layer[PLACES])
+{
+    double used = head;
+    int q = 0, first = 0;
+    for (int l = 0; l < n_layers; l++) {
+        const int must = n_layers - l == n - 1 - q; /* every place has one at least */
+        if (l > first && q + 1 < n && (must || used + layer[l] > room)) {
+            first_layer[++q] = first = l;
+            used = 0;
+        }
+        used += layer[l];
+        if (used > room * (1 + 1e-9) && l > first) return 0;
+    }
+    return q == n - 1;
+}
+
+int placement_share_layers(const struct model *m, int n, int first_layer[PLACES], struct err *e)
+{
+    const struct step_plan *p = &m->plan;
+    double *layer = calloc((size_t)m->config.n_layers + 1, sizeof *layer), head = 0, all = 0;
+    if (!layer) return err_memory(e);
+    for (int i = 0; i < p->n_ops; i++) {
+        const double bytes = (double)place_op_reads(p, &p->op[i], FORWARD_MANY);
+        if (p->op[i].layer >= 0 && p->op[i].layer < m->config.n_layers)
+            layer[p->op[i].layer] += bytes;
+        else head += bytes / 2; /* of prompts it computes the last row alone */
+        all += bytes;
+    }
+    double low = 0, high = all;
+    first_layer[0] = 0;
+    for (int i = 0; i < 40; i++) { /* the least that the busiest place reads */
+        const double room = (low + high) / 2;
+        if (deal_layers(layer, m->config.n_layers, head, room, n, first_layer)) high = room;
+        else low = room;
+    }
+    const int found = deal_layers(layer, m->config.n_layers, head, high, n, first_layer);
+    for (int q = 0; q < n && !found; q++) first_layer[q] = q * m->config.n_layers / n;
+    free(layer);
+    return 0;
+}
+
 int placement_open_gpus(struct placement *p, const struct engine_options *o, const struct model *m,
                         const struct backend_entry *entry, const struct forward_options *f,
                         enum parallel mode, struct err *e)
@@ -320,8 +365,9 @@ int placement_open_gpus(struct placement *p, const struct engine_options *o, con
         p->entry[q] = entry;
         p->place[q] = (struct forward_place){entry->ops,   f->variant,      f->own,
                                              f->n_threads, o->device_at[q], f->act};
-        p->want.first_layer[q] = q * p->n_layers / p->n;
     }
+    if (mode == PARALLEL_LAYERS && placement_share_layers(m, p->n, p->want.first_layer, e))
+        return -1;
     return placement_need(p, m, f, e);
 }
 

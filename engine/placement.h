@@ -55,6 +55,9 @@ void placement_set(struct placement *p, const struct model *m, int n, int k);
 int placement_open_gpus(struct placement *p, const struct engine_options *o, const struct model *m,
                         const struct backend_entry *entry, const struct forward_options *f,
                         enum parallel mode, struct err *e);
+/* First layers of n places that read about as many bytes for a step each, the head's beside those
+ * of place 0 by half. n: at most the layers of the model. */
+int placement_share_layers(const struct model *m, int n, int first_layer[PLACES], struct err *e);
 /* Whether the GPUs of the options would compute a single row sooner by tensor than the first of
  * them alone, which has room for the model. */
 int placement_gains(const struct placement *p, const struct engine_options *o);

@@ -29,7 +29,7 @@ $(ROOMS):
 $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(ARCHIVE)/core.a
 $(BIN)/cli: $B/cli/llama_names.o $B/cli/vllm_names.o # every name is tried
 $(BIN)/numbers: $(CPU) # the reference kernels
-$(BIN)/capture $(BIN)/drafts $(BIN)/places $(BIN)/quantize $(BIN)/w4a4: $(ROOMS)
+$(BIN)/capture $(BIN)/drafts $(BIN)/microbatches $(BIN)/places $(BIN)/quantize $(BIN)/w4a4: $(ROOMS)
 $(BIN)/bench: $B/bench/llama_bench_names.o
 $(BIN)/checkop: $(CHECKOP) $B/engine/backends.o $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o

@@ -12,6 +12,7 @@
  *   hipMemsetD8, hipModuleLoadData, hipModuleUnload, hipModuleGetFunction, hipModuleLaunchKernel,
  *   hipEventCreateWithFlags, hipEventDestroy, hipEventRecord, hipEventQuery, hipEventElapsedTime,
  *       hipGetErrorString,
+ *   for microbatches hipStreamCreateWithPriority,
  *   and, only to print the architecture's name, hipGetDevicePropertiesR0600 or
  *       hipGetDeviceProperties (may be absent).
  *
@@ -22,9 +23,9 @@
  *  - Blocks are one-dimensional (the y and z sizes are 1), grids have up to three dimensions,
  *    shared memory is declared statically in the kernel (sharedMemBytes is 0) but for kernels of
  *    NVIDIA's that take more than 48 KiB.
- *  - HIP: the stream is always NULL. CUDA: launches go to a stream of their own that waits for the
- *    NULL stream and is waited for by it (flags 0), and steps that come again are replayed as a
- *    graph captured from it.
+ *  - HIP: the stream is NULL, unless there are microbatches. CUDA and microbatches: launches go to
+ * a stream of their own that waits for the NULL stream and is waited for by it (flags 0); on CUDA
+ * steps that come again are replayed as a graph captured from it.
  *  - Copies are synchronous but those from and to hipHostMalloc's memory, which are in order with
  *    the kernels; memory of hipMalloc is at least 256-byte aligned.
  *  - The code object is the image for one architecture, not a bundle; hipModuleLoadData refuses
@@ -107,6 +108,9 @@ struct hip_api {
                            int peer); /* hipDeviceCanAccessPeer   cuDeviceCanAccessPeer, optional */
     int (*stream_open)(void **stream, unsigned flags); /* hipStreamCreateWithFlags, cuStreamCreate;
                                                           optional */
+    int (*stream_before)(void **stream, unsigned flags,
+                         int priority); /* hipStreamCreateWithPriority, cuStreamCreateWithPriority;
+                                           lower numbers go before others; optional */
     int (*stream_wait)(void *stream, void *event,
                        unsigned flags); /* hipStreamWaitEvent, cuStreamWaitEvent; optional */
     /* Entry points of one runtime, absent in the other. */

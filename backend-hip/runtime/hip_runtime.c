@@ -53,6 +53,7 @@ static const struct hip_symbol {
     {AT(event_destroy), "hipEventDestroy", "cuEventDestroy_v2", 0},
     {AT(event_record), "hipEventRecord", "cuEventRecord", 0},
     {AT(stream_open), "hipStreamCreateWithFlags", "cuStreamCreate", 1},
+    {AT(stream_before), "hipStreamCreateWithPriority", "cuStreamCreateWithPriority", 1},
     {AT(stream_wait), "hipStreamWaitEvent", "cuStreamWaitEvent", 1},
     {AT(event_query), "hipEventQuery", "cuEventQuery", 0},
     {AT(event_ms), "hipEventElapsedTime", "cuEventElapsedTime", 0},

@@ -30,7 +30,8 @@ struct graph {
 
 struct hip_stream {
     const struct hip_device *device;
-    void *stream; /* NULL: the default one, and no graphs */
+    void *stream; /* NULL: the default one */
+    int has_graphs;
     int multiprocessors, overlaps;
     struct calls now;
     struct graph *graph; /* [n_graphs] */
@@ -38,19 +39,29 @@ struct hip_stream {
     uint64_t n_issued, *seen, n_seen; /* hashes of recent keys [n_graphs * SEEN_OF_GRAPH] */
 };
 
-int hip_stream_open(struct hip_stream **out, const struct hip_device *d, struct err *e)
+/* The runtime's stream. Priorities outside a device's range stand for its ends. */
+static int open_runtimes(struct hip_stream *s, int microbatch, int n_microbatches)
+{
+    const struct hip_api *api = &s->device->library->api;
+    if (n_microbatches > 1 && api->stream_before)
+        return api->stream_before(&s->stream, 0, microbatch - (n_microbatches - 1));
+    return s->device->library->is_cuda ? api->cuda_stream(&s->stream, 0) : 0;
+}
+
+int hip_stream_open(struct hip_stream **out, const struct hip_device *d, int microbatch,
+                    int n_microbatches, struct err *e)
 {
     struct hip_stream *s = calloc(1, sizeof *s);
     const struct hip_api *api = &d->library->api;
     char text[160];
-    int code = 0;
     if (!s) return err_memory(e);
     s->device = d;
+    int code = open_runtimes(s, microbatch, n_microbatches);
     if (d->library->is_cuda) {
-        code = api->cuda_stream(&s->stream, 0);
         if (!code)
             code = api->cuda_attribute(&s->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS,
                                        d->handle);
+        s->has_graphs = 1;
         s->overlaps = api->cuda_launch_ex && !strcmp(d->image, "sm_90a");
     }
     if (code) {
@@ -225,7 +236,7 @@ int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, const 
     *name = "";
     if (!s->now.n) return 0;
     CHECK(bytes <= HIP_KEY_BYTES);
-    if (s->stream && bytes && s->now.n >= MIN_GRAPH && s->n_graphs) {
+    if (s->has_graphs && bytes && s->now.n >= MIN_GRAPH && s->n_graphs) {
         uint64_t hash = hash_of(key, bytes);
         for (int i = 0; i < s->n_graphs * SEEN_OF_GRAPH; i++) came_before |= s->seen[i] == hash;
         s->seen[s->n_seen++ % (uint64_t)(s->n_graphs * SEEN_OF_GRAPH)] = hash;

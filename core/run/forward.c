@@ -170,6 +170,7 @@ int forward_open_places(struct forward *f, const struct model *m, const struct f
                         struct err *e)
 {
     begin_open(f, m, o);
+    CHECK(!o->lender || (o->lender->places && o->lender->places->linked));
     for (int i = 0; i < want->n_places; i++)
         if (model_check_act(m, place[i].act, e)) goto fail;
     if (make_plan(m, place[0].ops, o, &f->plan, e) || take_biases(f, e) ||
@@ -337,7 +338,8 @@ int forward_fetch(struct forward *f, const uint8_t *wanted, int n, struct err *e
 int forward_ready(struct forward *f)
 {
     CHECK(f->n_ended < f->n_begun);
-    return f->places || !f->be->ops->step_done || f->be->ops->step_done(f->be);
+    if (f->places) return places_ready(f->places);
+    return !f->be->ops->step_done || f->be->ops->step_done(f->be);
 }
 
 int forward_end(struct forward *f, struct err *e)

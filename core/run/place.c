@@ -16,6 +16,8 @@ struct be_config place_config(const struct forward_options *o)
         .own = o->own,
         .act = o->act,
         .kv = o->kv,
+        .microbatch = o->microbatch,
+        .n_microbatches = o->n_microbatches,
         .max_rows = o->max_rows > o->max_logits ? o->max_rows : o->max_logits,
         .max_seqs = o->max_seqs,
         .max_pages = o->max_pages,
@@ -116,17 +118,21 @@ static uint64_t chosen_bytes(const struct linear *w, int top_k, int rows)
     return (uint64_t)((double)linear_bytes(w) * (1 - missed));
 }
 
+uint64_t place_op_reads(const struct step_plan *p, const struct op *op, int rows)
+{
+    uint64_t bytes = 0;
+    if (op->kind != OP_LINEAR && op->kind != OP_EXPERTS) return 0;
+    for (int k = 0; k < op->n; k++)
+        bytes += chosen_bytes(&p->weight[op->w[k]].linear,
+                              op->kind == OP_EXPERTS ? op->as.experts.top_k : 1, rows);
+    return bytes;
+}
+
 static void count_reads(const struct step_plan *p, uint64_t read[2])
 {
     for (int i = 0; i < p->n_ops; i++) {
-        const struct op *op = &p->op[i];
-        if (op->kind != OP_LINEAR && op->kind != OP_EXPERTS) continue;
-        for (int k = 0; k < op->n; k++) {
-            const struct linear *w = &p->weight[op->w[k]].linear;
-            int top_k = op->kind == OP_EXPERTS ? op->as.experts.top_k : 1;
-            read[0] += chosen_bytes(w, top_k, 1);
-            read[1] += chosen_bytes(w, top_k, FORWARD_MANY);
-        }
+        read[0] += place_op_reads(p, &p->op[i], 1);
+        read[1] += place_op_reads(p, &p->op[i], FORWARD_MANY);
     }
 }
 
@@ -202,6 +208,12 @@ static int bind_weights(const struct binding *b, struct err *e)
 {
     struct progress progress;
     uint64_t done = 0, total = 0; /* bytes of packed linears */
+    if (b->m->lender) {
+        const size_t n = (size_t)b->p->n_weights;
+        memcpy(b->m->linear, b->m->lender->linear, n * sizeof *b->m->linear);
+        memcpy(b->m->vector, b->m->lender->vector, n * sizeof *b->m->vector);
+        return 0;
+    }
     progress_begin(&progress);
     for (int i = 0; i < b->p->n_weights; i++) total += packed_bytes(b, i);
     for (int i = 0; i < b->p->n_weights; i++) {
@@ -271,9 +283,9 @@ int place_bind(struct be *be, const struct step_plan *p, const struct forward_op
 void place_release(struct be *be, const struct step_plan *p, struct plan_memory *m)
 {
     const struct backend *ops = be->ops;
-    for (int i = 0; m->linear && i < p->n_weights; i++)
+    for (int i = 0; m->linear && !m->lender && i < p->n_weights; i++)
         if (m->linear[i]) ops->drop(be, m->linear[i]);
-    for (int i = 0; m->vector && i < p->n_weights; i++) ops->free(be, m->vector[i]);
+    for (int i = 0; m->vector && !m->lender && i < p->n_weights; i++) ops->free(be, m->vector[i]);
     for (int i = 0; m->buffer && i < p->n_buffers; i++) ops->free(be, m->buffer[i]);
     for (int i = 0; m->kv && i < p->n_kv; i++) ops->free(be, m->kv[i]);
     for (int i = 0; m->seat && i < p->n_kv; i++) ops->free(be, m->seat[i]);

@@ -16,14 +16,16 @@ size_t place_buffer_bytes(const struct step_plan *p, int i, const struct forward
 size_t place_page_bytes(const struct step_plan *p, const struct backend *ops, enum kv_type kv,
                         int i);
 size_t place_slot_bytes(const struct step_plan *p, int i);
+/* Bytes of weights that an operation reads for so many rows, which choose experts by chance. */
+uint64_t place_op_reads(const struct step_plan *p, const struct op *op, int rows);
 /* What the plan takes of the backend's memory. */
 void place_need(const struct step_plan *p, const struct backend *ops,
                 const struct forward_options *o, struct forward_need *n);
 /* The configuration of a place's backend. */
 struct be_config place_config(const struct forward_options *o);
 
-/* Packs the weights that operations of *p use, allocates the rest; *m may hold a part of it after
- * an error. */
+/* Packs the weights that operations of *p use, unless m->lender has them, allocates the rest; *m
+ * may hold a part of it after an error. */
 int place_bind(struct be *be, const struct step_plan *p, const struct forward_options *o,
                struct plan_memory *m, struct err *e);
 void place_release(struct be *be, const struct step_plan *p, struct plan_memory *m);

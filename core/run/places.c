@@ -105,13 +105,40 @@ static void issue_step(struct places *s, const struct batch *b)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int link_places(struct places *s, struct err *e)
+/* Rows that an exchange may have. */
+static uint64_t most_rows(const struct transfer *t, const struct forward_options *o)
+{
+    return (uint64_t)(t->rows == ROWS_STEP ? o->max_rows : o->max_logits);
+}
+
+/* What places send one another. Of microbatches none waits for room, or it would hold up the
+ * others. */
+static struct be_traffic traffic_of(const struct split *s, const struct forward_options *o)
+{
+    struct be_traffic t = {.floats = 0};
+    uint64_t floats[PLACES] = {0}; /* that a place receives */
+    for (int i = 0; i < s->n_items; i++) {
+        const struct transfer *of = &s->item[i].transfer;
+        if (s->item[i].n_ops) continue;
+        t.n_exchanges++;
+        floats[of->to] += most_rows(of, o) * (uint64_t)of->groups * (uint64_t)of->width;
+        for (int k = 0; k < of->n; k++) t.senders[of->to] |= 1u << of->piece[k].from;
+    }
+    for (int q = 0; q < s->n_places; q++) {
+        t.senders[q] &= ~(1u << q);
+        if (o->n_microbatches > 1 && floats[q] > t.floats) t.floats = floats[q];
+    }
+    return t;
+}
+
+static int link_places(struct places *s, const struct forward_options *o, struct err *e)
 {
     const struct backend *ops = s->be[0]->ops;
+    const struct be_traffic t = traffic_of(&s->split, o);
     int n = s->split.n_places;
     s->compiled = calloc((size_t)n, sizeof *s->compiled);
     if (!s->compiled) return err_memory(e);
-    if (ops->link(s->be, n, e) || split_link(&s->split, s->plan, e)) return -1;
+    if (ops->link(s->be, n, &t, e) || split_link(&s->split, s->plan, e)) return -1;
     for (int q = 0; q < n; q++)
         if (ops->compile(s->be[q], &s->plan[q], &s->memory[q], &s->compiled[q], e)) return -1;
     return start_threads(s, e);
@@ -169,9 +196,9 @@ static int is_landing(const struct places *s, int i)
     return s->landing && !s->split.item[i].n_ops && lands(s, t);
 }
 
-static int compile(struct places *s, struct err *e)
+static int compile(struct places *s, const struct forward_options *o, struct err *e)
 {
-    if (s->linked) return link_places(s, e);
+    if (s->linked) return link_places(s, o, e);
     s->compiled = calloc((size_t)s->split.n_items, sizeof *s->compiled);
     if (!s->compiled) return err_memory(e);
     for (int i = 0; i < s->split.n_items; i++) {
@@ -190,6 +217,11 @@ static int open_place(struct places *s, int q, const struct forward_place *place
     const struct forward_options own = options_of(o, place);
     struct be_config c = place_config(&own);
     const struct step_plan *p = &s->split.plan[q];
+    if (o->lender) {
+        struct places *from = o->lender->places;
+        s->memory[q].lender = &from->memory[q];
+        if (from->be[q]->ops->sync(from->be[q], e)) return -1; /* the weights are there */
+    }
     if (!(place->ops->kv_types >> o->kv & 1))
         return err_set(e, "--backend %s: has no --kv %s", place->ops->name, kv_formats[o->kv].name);
     return place->ops->open(&s->be[q], &c, e) || place_bind(s->be[q], p, &own, &s->memory[q], e)
@@ -219,7 +251,7 @@ int places_open(struct places **out, const struct step_plan *p, const struct for
     for (int q = 0; q < want->n_places && !rc; q++) rc = open_place(s, q, &place[q], o, e);
     s->linked = can_link(place, want->n_places);
     if (!rc) open_landing(s, o);
-    if (rc || (!s->linked && open_stage(s, o, e)) || compile(s, e) ||
+    if (rc || (!s->linked && open_stage(s, o, e)) || compile(s, o, e) ||
         open_streams(s, p, &place[0], want, o, e)) {
         places_close(s);
         return -1;
@@ -249,12 +281,13 @@ int places_need(const struct step_plan *p, const struct forward_place *place,
 {
     struct split s;
     if (split_plan(p, want, &s, e)) return -1;
+    const struct be_traffic t = traffic_of(&s, o);
     for (int q = 0; q < want->n_places; q++) {
         const struct forward_options own = options_of(o, &place[q]);
         place_need(&s.plan[q], place[q].ops, &own, &need[q]);
         if (!q && want->streams) need_streams(p, &s.plan[0], place, want, &own, &need[0]);
         if (can_link(place, want->n_places))
-            need[q].steps += place[q].ops->link_bytes(want->n_places);
+            need[q].steps += place[q].ops->link_bytes(want->n_places, &t);
     }
     split_free(&s);
     return 0;
@@ -265,6 +298,7 @@ void places_close(struct places *s)
     if (!s) return;
     end_threads(s);
     struct err why;
+    while (s->n_in_flight) places_wait(s, &why);
     for (int q = 0; q < s->split.n_places && s->be[q]; q++) s->be[q]->ops->sync(s->be[q], &why);
     streams_close(s->streams);
     int n = s->linked ? s->split.n_places : s->split.n_items;
@@ -412,9 +446,18 @@ void places_begin(struct places *s, const struct batch *b)
     keep_time(s, b->n_rows, host);
 }
 
+int places_ready(struct places *s)
+{
+    int ready = 1;
+    for (int q = 0; q < s->split.n_places && s->linked; q++)
+        ready = ready && s->be[q]->ops->step_done(s->be[q]);
+    return ready;
+}
+
 void places_end(struct places *s)
 {
     for (int q = 0; q < s->split.n_places; q++) s->be[q]->ops->end_step(s->be[q]);
+    s->n_in_flight++;
 }
 
 /* Waits for the step of all linked places at once: one that fails while another waits for it is
@@ -433,6 +476,7 @@ static void wait_linked(struct places *s)
 int places_wait(struct places *s, struct err *e)
 {
     int rc = 0;
+    s->n_in_flight--;
     if (s->linked) wait_linked(s);
     for (int q = 0; q < s->split.n_places; q++) {
         struct err one;

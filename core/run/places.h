@@ -33,6 +33,7 @@ struct places {
     struct place_thread thread[PLACES];
     pthread_mutex_t lock;
     pthread_cond_t change;
+    int n_in_flight;            /* steps that have begun and that nobody has waited for */
     const struct batch *batch;  /* of the step that threads issue */
     unsigned n_steps, n_issued; /* steps; parts of them */
     int ends;                   /* the threads do */
@@ -59,6 +60,8 @@ void places_close(struct places *s);
 /* As begin_step and run of a backend. Steps of linked places may overlap as a backend's do. */
 void places_begin(struct places *s, const struct batch *b);
 void places_end(struct places *s);
+/* 1 when places_wait would not wait, or always where places are not linked. */
+int places_ready(struct places *s);
 int places_wait(struct places *s, struct err *e);
 
 #endif

@@ -31,9 +31,22 @@ struct be_config {
     const char *own; /* options that only this backend has, as its header says; NULL: defaults */
     enum act act;
     enum kv_type kv;
+    /* Of backends that share a device and take turns on it (forward_options.microbatch): which, of
+     * how many. The work of the first goes before that of the others. n_microbatches 0 or 1: it is
+     * alone. */
+    int microbatch, n_microbatches;
     int max_rows;  /* rows of one step, rows of logits */
     int max_seqs;  /* sequences of one step */
     int max_pages; /* pages of one sequence */
+};
+
+/* The rows that linked places send one another. */
+struct be_traffic {
+    unsigned senders[PLACES]; /* bit p of number q: place p sends rows to place q */
+    /* Of a step, at most, from one place to another: there is room for those of two steps, so that
+     * no sender waits for a place that is busy. 0: senders may wait. */
+    uint64_t floats;
+    int n_exchanges;
 };
 
 struct pool;
@@ -89,9 +102,10 @@ struct backend {
     size_t (*kv_page_bytes)(enum kv_type t, const struct kv_cache *kv);
 
     /* Links open backends as places 0 .. n-1 of a run, which may compile plans with OP_EXCHANGE
-     * from then on and are to be closed together. NULL: it has no OP_EXCHANGE. */
-    int (*link)(struct be *const *be, int n, struct err *e);
-    uint64_t (*link_bytes)(int n); /* what each of n takes of its memory for that */
+     * from then on and are to be closed together. NULL: it has no OP_EXCHANGE. link_bytes: what
+     * each takes of its memory for that. */
+    int (*link)(struct be *const *be, int n, const struct be_traffic *t, struct err *e);
+    uint64_t (*link_bytes)(int n, const struct be_traffic *t);
 
     /* Compiles a plan whose numbers stand for the memory *m: chooses kernels, fuses operations,
      * allocates scratch. *p and *m must outlive the result. Error: an operation or a size that this

@@ -33,6 +33,7 @@ struct step_plan {
 /* The device addresses and packed linears of a plan's numbers on one backend. */
 struct be_linear;
 struct plan_memory {
+    const struct plan_memory *lender; /* has the linears and vectors; NULL: this one */
     void **buffer;             /* [n_buffers] */
     struct be_linear **linear; /* [n_weights], NULL for a vector */
     float **vector;            /* [n_weights], NULL for a linear */

@@ -286,7 +286,29 @@ static void together(void)
     WITH("FIBERS_DEVICES=2", "FIBERS_XGMI=1") BATCH(&p, fibers, "1,0", "--parallel-mode", "layers");
     check(p.code == 0 && is_whole() && strstr(p.err, "peers' memory"),
           "two cards by layers, with links of their own: the bytes of the CPU", &p);
+    check(strstr(p.err, "pipeline: 2 microbatches of up to 1 sequence ") != NULL,
+          "two microbatches", &p);
     process_free(&p);
+}
+
+/* Groups of sequences that take turns on cards with some of the layers each; a context of 64
+ * positions takes 4 pages. */
+static void in_microbatches(void)
+{
+    static char *const of[][5] = {
+        {"-np", "7", "--kv-pages", "8", "pipeline: 2 microbatches of up to 4 sequences "},
+        {"-np", "1", "--kv-pages", "8", NULL},
+        {"-np", "7", "--kv-pages", "7", NULL}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct process p;
+        const char *what = of[i][4];
+        start_over();
+        WITH("FIBERS_DEVICES=2")
+        BATCH(&p, cuda, "0,1", "--parallel-mode", "layers", of[i][0], of[i][1], of[i][2], of[i][3]);
+        check(p.code == 0 && is_whole() && !strstr(p.err, what ? what : "pipeline: ") == !what,
+              what ? what : "no microbatches of one sequence, or where pages are few", &p);
+        process_free(&p);
+    }
 }
 
 /* Peers whose memory cannot be reached, or changes what is written there. */
@@ -341,18 +363,24 @@ static void kept_prompts(void)
 }
 
 /* One of several is lost: the others do not wait for it; what is done is kept for one card. */
-static void lost_together(void)
+static void lost_in(char *mode, const char *when)
 {
     struct process p;
     start_over();
-    WITH("FIBERS_DEVICES=2", "FIBERS_LOST=,400")
-    BATCH(&p, fibers, "0,1", "--parallel-mode", "tensor", "--gpu-timeout", "20");
+    WITH("FIBERS_DEVICES=2", when)
+    BATCH(&p, fibers, "0,1", "--parallel-mode", mode, "--gpu-timeout", "20");
     check(is_one_line(&p, "unspecified launch failure") && !strstr(p.err, "hangs"),
           "a card is lost, and the other does not wait for it", &p);
     process_free(&p);
     WITH("FIBERS_DEVICES=1") BATCH(&p, fibers, "0", "-v");
     check(p.code == 0 && is_whole() && strstr(p.err, "continuing: "), "one card goes on", &p);
     process_free(&p);
+}
+
+static void lost_together(void)
+{
+    lost_in("tensor", "FIBERS_LOST=,400");
+    lost_in("layers", "FIBERS_LOST=,300");
 }
 
 /* ---- one line each */
@@ -527,6 +555,7 @@ int main(int argc, char **argv)
         faults();
         memory_decides();
         together();
+        in_microbatches();
         broken_peers();
         kept_prompts();
         does_not_open("FIBERS_MEMORY=,3000000", "GPU 1: ", "data");

@@ -386,24 +386,24 @@ struct add_args {
 
 /* exchange.hip: OP_EXCHANGE. A device has a region of memory that others write, of these parts, all
  * [devices][EXCHANGE_BLOCKS]: messages of each sender that have arrived; messages to each receiver
- * that it has taken; rings of EXCHANGE_SLOTS messages of each sender, and rings of marked ones. A
- * message is a piece of the slice of a block. Every word of a marked message has the message's
- * number beside it. Numbers of messages count from the opening on. */
+ * that it has taken; rings [senders of the region] of `slots` messages of each, and rings of marked
+ * ones. A message is a piece of the slice of a block. Every word of a marked message has the
+ * message's number beside it. Numbers of messages count from the opening on. */
 enum {
     EXCHANGE_DEVICES = 16,
     EXCHANGE_BLOCKS = 128,
-    EXCHANGE_SLOTS = 2,
+    EXCHANGE_SLOTS = 2,      /* of a ring, at least; a power of two */
     EXCHANGE_FLOATS = 16384, /* of a message, at most */
     EXCHANGE_MARKED = 2048,  /* of a marked one */
     EXCHANGE_FLAG = 8,       /* words from one number to the next */
-    EXCHANGE_OF_BLOCK = 256  /* floats of a slice, unless all blocks have more */
+    EXCHANGE_OF_BLOCK = 256, /* floats of a slice, unless all blocks have more */
+    EXCHANGE_AWAIT_THREADS = 64
 };
 #define EXCHANGE_FLAGS (4ull * EXCHANGE_DEVICES * EXCHANGE_BLOCKS * EXCHANGE_FLAG)
-#define EXCHANGE_RINGS(devices)                                                                    \
-    (4ull * (devices)*EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_FLOATS)
-#define EXCHANGE_REGION(devices)                                                                   \
-    (2 * EXCHANGE_FLAGS + EXCHANGE_RINGS(devices) +                                                \
-     8ull * (devices)*EXCHANGE_BLOCKS * EXCHANGE_SLOTS * EXCHANGE_MARKED)
+#define EXCHANGE_RINGS(senders, slots) (4ull * (senders)*EXCHANGE_BLOCKS * (slots)*EXCHANGE_FLOATS)
+#define EXCHANGE_REGION(senders, slots)                                                            \
+    (2 * EXCHANGE_FLAGS + EXCHANGE_RINGS(senders, slots) +                                         \
+     8ull * (senders)*EXCHANGE_BLOCKS * (slots)*EXCHANGE_MARKED)
 
 struct exchange_args {
     void *region[EXCHANGE_DEVICES]; /* of each device */
@@ -414,6 +414,9 @@ struct exchange_args {
     float *out;           /* [n][width] or NULL */
     unsigned n, width;
     unsigned to; /* bit q: device q receives */
+    unsigned senders[EXCHANGE_DEVICES]; /* bit p of number q: region q has a ring of device p, the
+                                           rings in order of the devices */
+    unsigned most_senders, slots;       /* rings of a region, messages of a ring */
     int devices, device, blocks;
     int is_marked;                /* messages are: slices have EXCHANGE_MARKED floats at most */
     int at[EXCHANGE_DEVICES + 1]; /* columns at[q] .. at[q + 1] - 1 are device q's */

@@ -26,10 +26,12 @@ DEVICE u32 *exchange_flag(void *region, int part, int q)
  * their own, behind the others. */
 DEVICE void *exchange_slot(const struct exchange_args *a, int to, int sender, u32 message)
 {
-    u64 ring = (u64)sender * EXCHANGE_BLOCKS + (u64)block_x(),
-        slot = ring * EXCHANGE_SLOTS + message % EXCHANGE_SLOTS;
+    u32 before = a->senders[to] & ((1u << sender) - 1);
+    u64 ring = (u64)__builtin_popcount(before) * EXCHANGE_BLOCKS + (u64)block_x(),
+        slot = ring * a->slots + (message & (a->slots - 1));
     u8 *rings = (u8 *)a->region[to] + 2 * EXCHANGE_FLAGS;
-    return a->is_marked ? rings + EXCHANGE_RINGS(a->devices) + slot * EXCHANGE_MARKED * 8
+    return a->is_marked ? rings + EXCHANGE_RINGS(a->most_senders, a->slots) +
+                              slot * EXCHANGE_MARKED * 8
                         : rings + slot * EXCHANGE_FLOATS * 4;
 }
 
@@ -139,7 +141,7 @@ DEVICE void exchange_send(const struct exchange_args *a, const struct exchange_p
     u32 first, left = exchange_left(a, a->device, chunk, &first),
                n = left < EXCHANGE_FLOATS ? left : EXCHANGE_FLOATS;
     if (peer->receives)
-        exchange_wait(peer->taken, peer->sent + (u32)chunk + 1 - EXCHANGE_SLOTS, a->stop);
+        exchange_wait(peer->taken, peer->sent + (u32)chunk + 1 - a->slots, a->stop);
     barrier();
     for (int to = 0; to < a->devices; to++)
         if (to != a->device && a->to >> to & 1)
@@ -211,6 +213,25 @@ DEVICE struct exchange_peer exchange_meet(const struct exchange_args *a, int rec
     return p;
 }
 
+/* One block, ahead of an exchange that only receives: waits for the first message of each sender, so that
+ * the exchange's own blocks do not stand where those of other microbatches could run. */
+KERNEL(exchange_await, struct exchange_args)
+{
+    const struct exchange_args *a = ARGS;
+    int q = thread();
+    if (q >= a->devices || q == a->device || !exchange_chunks(a, q)) return;
+    u32 got = a->count[(EXCHANGE_DEVICES + q) * EXCHANGE_BLOCKS];
+    if (!a->is_marked) {
+        exchange_wait(exchange_flag(a->region[a->device], 0, q), got + 1, a->stop);
+        return;
+    }
+    const u64 *word = (const u64 *)exchange_slot(a, a->device, q, got);
+    for (u32 polls = 1; received_8(word) >> 32 != got + 1; polls++) {
+        if (polls % PATIENCE == 0 && signalled(a->stop)) return;
+        rest();
+    }
+}
+
 KERNEL(exchange, struct exchange_args)
 {
     LDS(u32, sent, EXCHANGE_DEVICES);
@@ -225,7 +246,7 @@ KERNEL(exchange, struct exchange_args)
     const struct exchange_peer peer = exchange_meet(a, receives);
     if (q < EXCHANGE_DEVICES) sent[q] = peer.sent, got[q] = peer.got;
     barrier();
-    while (n_sent < to_send && n_sent < EXCHANGE_SLOTS) exchange_send(a, &peer, sent, n_sent++);
+    while (n_sent < to_send && n_sent < (int)a->slots) exchange_send(a, &peer, sent, n_sent++);
     if (receives && a->own) {
         u32 first, n = exchange_left(a, a->device, 0, &first);
         exchange_place(a, (const f32x4 *)(a->own + first), first, n, a->device);

@@ -184,9 +184,10 @@ static int find_time(struct batch_run *b, const struct totals *t, struct found *
     engine_use(&b->engine, &own);
     int rc = engine_open(&b->engine, e);
     f->load += clock_now() - start;
-    f->limits = (struct estimate_limits){b->engine.n_seqs, own.n_batch,
-                                         rc ? 0 : b->engine.forward.options.n_pages};
-    if (!rc) rc = count_pages(t, b->engine.n_seqs, &f->pages_wanted, e);
+    if (!rc)
+        f->limits = (struct estimate_limits){sched_slots(b->engine.sched), own.n_batch,
+                                             b->engine.forward.options.n_pages};
+    if (!rc) rc = count_pages(t, f->limits.n_seqs, &f->pages_wanted, e);
     if (!rc && t->n) {
         struct calibrate_like like = likeness(b, t, &f->limits);
         rc = calibrate(&b->engine, &like, &f->costs, e);

@@ -145,6 +145,12 @@ API(cuStreamCreate(void **s, unsigned flags))
     return fiber_device < 0 ? INVALID_VALUE : OK;
 }
 
+API(cuStreamCreateWithPriority(void **s, unsigned flags, int priority))
+{
+    (void)priority;
+    return cuStreamCreate(s, flags);
+}
+
 /* The stream, NULL: it is not one of this thread's device. */
 static struct stream *stream_of(void *s)
 {

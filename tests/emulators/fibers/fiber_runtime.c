@@ -410,13 +410,27 @@ int hipStreamCreateWithFlags(void **stream, unsigned flags)
     return (void)flags, OK;
 }
 
+/* Streams of launches are in order like the NULL stream, each launch when it is issued. */
+static int stream_of_launches;
+
+int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority)
+{
+    *stream = &stream_of_launches;
+    return (void)flags, (void)priority, OK;
+}
+
+static int is_for_launches(const void *stream)
+{
+    return !stream || IS_CUDA || stream == &stream_of_launches;
+}
+
 int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream)
 {
     struct device *v;
     int code = device_begin(&v);
     if (code) return code;
     if (stream == &stream_of_copies) return device_end(v, copy_late(v, d, src, bytes));
-    if (stream && !IS_CUDA) return device_end(v, INVALID_VALUE);
+    if (!is_for_launches(stream)) return device_end(v, INVALID_VALUE);
     if (v->n_pending == MAX_PENDING) copy_pending(v);
     v->pending[v->n_pending].d = d;
     v->pending[v->n_pending].src = src;
@@ -430,7 +444,7 @@ int hipMemcpyDtoHAsync(void *dst, void *d, size_t bytes, void *stream)
     int code = device_begin(&v);
     if (code) return code;
     void *copy = malloc(bytes);
-    if (!copy || (stream && !IS_CUDA)) {
+    if (!copy || !is_for_launches(stream)) {
         free(copy);
         return device_end(v, copy ? INVALID_VALUE : OUT_OF_MEMORY);
     }
@@ -758,7 +772,7 @@ int hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
         extra[0] != (void *)1 || extra[2] != (void *)2)
         return INVALID_VALUE;
     if (IS_CUDA ? shared > DYNAMIC_BYTES || bx % 32 || extra[4]
-                : shared || stream || extra[4] != (void *)3)
+                : shared || !is_for_launches(stream) || extra[4] != (void *)3)
         return INVALID_VALUE;
     static FIBER_LOCAL char *args; /* [1024] */
     size_t bytes = *(size_t *)extra[3];
