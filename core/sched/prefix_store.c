@@ -267,13 +267,11 @@ static int make_room(struct prefix_store *s, uint64_t bytes, struct err *e)
                : err_set(e, "is full, and files in it cannot be removed");
 }
 
-static int write_new(struct prefix_store *s, const char *name, const struct prefix_job *job,
-                     struct err *e)
+static int write_new(const struct prefix_store *s, const char *name, const struct header *h,
+                     const struct prefix_job *job, struct err *e)
 {
-    struct header h = header_of(s, &job->item);
-    h.contents_crc = crc_of(job->data, (size_t)h.n_bytes);
-    h.header_crc = header_crc(&h);
-    struct iovec v[] = {{&h, sizeof h}, {(void *)(uintptr_t)job->data, (size_t)h.n_bytes}};
+    struct iovec v[] = {{(void *)(uintptr_t)h, sizeof *h},
+                        {(void *)(uintptr_t)job->data, (size_t)h->n_bytes}};
     int fd = openat(s->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0) return err_sys(e, "cannot be written to");
     int rc = write_all(fd, v, 2) ? err_sys(e, "cannot be written to") : 0;
@@ -281,24 +279,60 @@ static int write_new(struct prefix_store *s, const char *name, const struct pref
     return rc;
 }
 
-/* 1: written; 0: it is there already. */
+/* The file goes on with these bytes. */
+static int goes_on_with(int fd, const void *bytes, size_t n)
+{
+    char part[4096];
+    for (const char *at = bytes; n;) {
+        size_t take = n < sizeof part ? n : sizeof part;
+        if (read_all(fd, part, take) || memcmp(part, at, take) != 0) return 0;
+        at += take;
+        n -= take;
+    }
+    return 1;
+}
+
+enum { THERE, SPOILED, MISSING };
+
+/* What has the name: the file that would be written, or one that this user may not read (THERE),
+ * anything else (SPOILED), nothing (MISSING). */
+static int find(const struct prefix_store *s, const char *name, const struct header *h,
+                const void *data)
+{
+    struct stat st;
+    int fd = openat(s->fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? MISSING : errno == ELOOP || errno == ENXIO ? SPOILED : THERE;
+    int same = !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+               (uint64_t)st.st_size == sizeof *h + h->n_bytes && goes_on_with(fd, h, sizeof *h) &&
+               goes_on_with(fd, data, (size_t)h->n_bytes);
+    close(fd);
+    return same ? THERE : SPOILED;
+}
+
+/* 1: written; 0: it is there already, or what has its name cannot be replaced. */
 static int write_job(struct prefix_store *s, const struct prefix_job *job, struct err *e)
 {
     char name[PREFIX_NAME], new_name[PREFIX_NAME];
     uint64_t bytes = prefix_file_bytes(sizeof(struct header) + s->o.bytes[job->item.kind]);
+    struct header h = header_of(s, &job->item);
+    h.contents_crc = crc_of(job->data, (size_t)h.n_bytes);
+    h.header_crc = header_crc(&h);
     prefix_name(name, &job->item);
-    if (!faccessat(s->fd, name, F_OK, AT_SYMLINK_NOFOLLOW)) {
+    int there = find(s, name, &h, job->data);
+    if (there == THERE) {
         touch(s, name);
         return 0;
     }
     if (make_room(s, bytes, e)) return -1;
     prefix_new_name(new_name, s->random++);
-    int rc = write_new(s, new_name, job, e);
-    if (!rc && renameat(s->fd, new_name, s->fd, name)) rc = err_sys(e, "cannot be written to");
-    if (rc) {
+    int rc = write_new(s, new_name, &h, job, e);
+    int lost = rc || renameat(s->fd, new_name, s->fd, name);
+    if (lost && !rc && there == MISSING) rc = err_sys(e, "cannot be written to");
+    if (lost) {
         int ignored = unlinkat(s->fd, new_name, 0);
         (void)ignored;
-        return -1;
+        return rc;
     }
     s->known_bytes += bytes;
     s->since_look += bytes;

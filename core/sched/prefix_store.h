@@ -13,7 +13,9 @@
  * and the page's tokens, which are compared in full. A file is written under another name and
  * renamed when it is whole. It is not synced: what a loss of power leaves is found by its
  * checksums. A file that is not as it should be is removed where possible, is said once, and counts
- * as not there: nothing that happens to the directory is an error.
+ * as not there: nothing that happens to the directory is an error. A file that would be written
+ * and is there already is read and compared, so that one run mends all pages of a prompt that it
+ * computes.
  *
  * SIZE. Before a file is written those that were not used for the longest time are removed, until
  * it fits. A file is used when it is written or prefix_store_touch names it, by the time of its

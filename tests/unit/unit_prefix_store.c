@@ -268,6 +268,44 @@ static void damage_is_noticed(void **state)
     prefix_store_close(s);
 }
 
+/* Nobody reads the pages behind a damaged one: they are mended as they are computed again. What is
+ * sound stays the file that it is. */
+static void what_is_written_again_is_mended(void **state)
+{
+    (void)state;
+    struct prefix_item item[CHAIN];
+    struct prefix_store *s = open_store("a");
+    struct stat was, is;
+    unsigned char bad[PAGE + 300];
+    make_chain(s, 1, item, CHAIN);
+    for (int i = 0; i < CHAIN; i++) put(s, &item[i]);
+    for (int i = 1; i < CHAIN; i++) { /* header, contents, their ends, and the length */
+        size_t n = read_whole(path_of(&item[i]), bad, sizeof bad);
+        const size_t at[CHAIN] = {0, 0, 191, 192, n - 1, 0};
+        bad[at[i]] ^= 1;
+        write_whole(path_of(&item[i]), bad, i == CHAIN - 1 ? 0 : n);
+    }
+    assert_int_equal(stat(path_of(&item[0]), &was), 0);
+    for (int i = 0; i < CHAIN; i++) put(s, &item[i]);
+    assert_int_equal(stat(path_of(&item[0]), &is), 0);
+    assert_int_equal(was.st_ino, is.st_ino);
+    for (int i = 0; i < CHAIN; i++) assert_true(get(s, &item[i]));
+    assert_int_equal(prefix_store_stats(s).n_written, 2 * CHAIN - 1);
+    assert_int_equal(prefix_store_stats(s).n_damaged, 0);
+    assert_int_equal(unlink(path_of(&item[1])), 0);
+    assert_int_equal(mkfifo(path_of(&item[1]), 0644), 0);
+    assert_int_equal(unlink(path_of(&item[2])), 0);
+    assert_int_equal(symlink("/dev/zero", path_of(&item[2])), 0);
+    assert_int_equal(unlink(path_of(&item[3])), 0);
+    assert_int_equal(mkdir(path_of(&item[3]), 0755), 0); /* no file takes its place */
+    for (int i = 0; i < CHAIN; i++) put(s, &item[i]);
+    for (int i = 0; i < CHAIN; i++)
+        if (i != 3) assert_true(get(s, &item[i]));
+    assert_int_equal(n_said, 0);
+    assert_int_equal(count_files(), CHAIN);
+    prefix_store_close(s);
+}
+
 /* Files of the right name with sound contents of something else. */
 static void foreign_files_are_not_taken(void **state)
 {
@@ -573,6 +611,7 @@ int main(void)
         IN_DIR(sizes_are_part_of_the_name),
         IN_DIR(what_is_put_comes_back),
         IN_DIR(damage_is_noticed),
+        IN_DIR(what_is_written_again_is_mended),
         IN_DIR(foreign_files_are_not_taken),
         IN_DIR(names_of_other_things),
         IN_DIR(the_oldest_go_first),
