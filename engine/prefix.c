@@ -70,8 +70,11 @@ int prefix_open(struct engine *g, const char *sums, struct err *e)
 {
     const struct engine_options *o = g->o;
     char depends[1024];
-    struct prefix_store_options s = {
-        .dir = o->prefix_dir, .depends = depends, .note = note, .note_arg = (void *)(uintptr_t)o};
+    struct prefix_store_options s = {.dir = o->prefix_dir,
+                                     .trims = o->prefix_size != NULL,
+                                     .depends = depends,
+                                     .note = note,
+                                     .note_arg = (void *)(uintptr_t)o};
     if (!o->prefix_dir) return 0;
     if (prefix_size(o, &s.most_bytes, e)) return err_prefix(e, "--prefix-cache-size");
     s.bytes[PREFIX_PAGE] = part_bytes(&g->forward, PART_PAGE);

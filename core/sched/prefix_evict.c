@@ -59,6 +59,7 @@ uint64_t prefix_file_bytes(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096
 struct entry {
     uint8_t own[OWN], parent[PARENT];
     int kind;     /* PREFIX_KINDS: a file that is being written */
+    int is_new;   /* not there yet */
     int before;   /* the page before it, or that states are behind; -1: none is listed */
     int64_t used; /* nanoseconds; later than that of every entry behind it */
     uint64_t bytes;
@@ -209,30 +210,55 @@ static void remove_file(int dir_fd, struct listing *l, const struct entry *x, ui
     *n_evicted += !rc;
 }
 
-int prefix_evict(int dir_fd, uint64_t most, uint64_t *bytes, uint64_t *n_evicted, struct err *e)
+/* It is used after all that is there. */
+static int list_newcomer(struct listing *l, const struct prefix_item *item, struct err *e)
+{
+    struct entry x = {.kind = (int)item->kind, .is_new = 1};
+    memcpy(x.own, item->key.byte, OWN);
+    memcpy(x.parent, item->parent.byte, PARENT);
+    for (size_t i = 0; i < l->n; i++)
+        if (l->entry[i].used >= x.used) x.used = l->entry[i].used + 1;
+    return keep(l, &x, e);
+}
+
+static void find_before(struct listing *l)
+{
+    if (l->n) qsort(l->entry, l->n, sizeof *l->entry, by_own);
+    for (size_t i = 0; i < l->n; i++) {
+        struct entry *x = &l->entry[i];
+        x->before = x->kind == PREFIX_STATE ? find_page(l, x->own, OWN)
+                                            : find_page(l, x->parent, PARENT);
+    }
+}
+
+/* ORDER [l->n] is room for it. 1: what is left stands in front of the newcomer. */
+static int make_room(int dir_fd, uint64_t most, struct listing *l, struct order *order,
+                     uint64_t *n_evicted)
+{
+    find_before(l);
+    set_order(l, order);
+    use_before(l, order);
+    set_order(l, order);
+    for (size_t i = l->n; i-- && l->bytes > most;) {
+        const struct entry *x = &l->entry[order[i].entry];
+        if (x->is_new) return 1;
+        remove_file(dir_fd, l, x, n_evicted);
+    }
+    return 0;
+}
+
+int prefix_evict(int dir_fd, uint64_t most, const struct prefix_item *newcomer, uint64_t *bytes,
+                 uint64_t *n_evicted, struct err *e)
 {
     struct listing l;
-    if (list(dir_fd, &l, e)) return -1;
-    struct order *order = malloc((l.n + 1) * sizeof *order);
-    if (!order) {
-        free(l.entry);
-        return err_memory(e);
-    }
-    if (l.bytes > most) {
-        if (l.n) qsort(l.entry, l.n, sizeof *l.entry, by_own);
-        for (size_t i = 0; i < l.n; i++) {
-            struct entry *x = &l.entry[i];
-            x->before = x->kind == PREFIX_STATE ? find_page(&l, x->own, OWN)
-                                                : find_page(&l, x->parent, PARENT);
-        }
-        set_order(&l, order);
-        use_before(&l, order);
-        set_order(&l, order);
-        for (size_t i = l.n; i-- && l.bytes > most;)
-            remove_file(dir_fd, &l, &l.entry[order[i].entry], n_evicted);
-    }
+    struct order *order = NULL;
+    int rc = list(dir_fd, &l, e);
+    if (rc) return rc;
+    if (newcomer) rc = list_newcomer(&l, newcomer, e);
+    if (!rc && !(order = malloc((l.n + 1) * sizeof *order))) rc = err_memory(e);
+    if (!rc && l.bytes > most) rc = make_room(dir_fd, most, &l, order, n_evicted);
     *bytes = l.bytes;
     free(order);
     free(l.entry);
-    return 0;
+    return rc;
 }

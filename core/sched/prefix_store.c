@@ -55,13 +55,14 @@ struct prefix_store {
 
 /* ---- keys */
 
-struct prefix_item prefix_item_of(const struct prefix_key *parent, const int32_t *token)
+struct prefix_item prefix_item_of(const struct prefix_item *parent, const int32_t *token)
 {
-    struct prefix_item item = {.kind = PREFIX_PAGE, .parent = *parent};
+    struct prefix_item item = {
+        .kind = PREFIX_PAGE, .parent = parent->key, .before = parent->parent};
     SHA2_CTX h;
     memcpy(item.token, token, sizeof item.token);
     SHA256Init(&h);
-    SHA256Update(&h, parent->byte, sizeof parent->byte);
+    SHA256Update(&h, parent->key.byte, sizeof parent->key.byte);
     SHA256Update(&h, (const uint8_t *)item.token, sizeof item.token);
     SHA256Final(item.key.byte, &h);
     return item;
@@ -81,7 +82,10 @@ static struct prefix_key root_of(const struct prefix_store_options *o)
     return key;
 }
 
-struct prefix_key prefix_store_root(const struct prefix_store *s) { return s->root; }
+struct prefix_item prefix_store_root(const struct prefix_store *s)
+{
+    return (struct prefix_item){.key = s->root};
+}
 
 /* ---- notes */
 
@@ -245,8 +249,21 @@ static int write_all(int fd, struct iovec *v, int n)
     return 0;
 }
 
-/* Makes room for a file of so many bytes. */
-static int make_room(struct prefix_store *s, uint64_t bytes, struct err *e)
+/* The page that it is behind is not there: nobody would find it. */
+static int is_alone(const struct prefix_store *s, const struct prefix_item *item)
+{
+    struct prefix_item parent = {.key = item->parent, .parent = item->before};
+    char name[PREFIX_NAME];
+    if (item->kind == PREFIX_STATE)
+        parent = (struct prefix_item){.key = item->key, .parent = item->parent};
+    else if (!memcmp(&item->parent, &s->root, sizeof s->root)) return 0;
+    prefix_name(name, &parent);
+    return faccessat(s->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+}
+
+/* Makes room for a file of so many bytes. 1: there is none, but that of the pages before it. */
+static int make_room(struct prefix_store *s, const struct prefix_item *item, uint64_t bytes,
+                     struct err *e)
 {
     uint64_t most = s->o.most_bytes, n_evicted = 0;
     if (!s->has_looked || s->since_look > most / LOOKS) {
@@ -257,14 +274,14 @@ static int make_room(struct prefix_store *s, uint64_t bytes, struct err *e)
     if (s->known_bytes + bytes <= most) return 0;
     /* further than needed, so that not every file asks for a listing */
     uint64_t aim = most - most / LOOKS;
-    if (prefix_evict(s->fd, aim > bytes ? aim - bytes : 0, &s->known_bytes, &n_evicted, e))
-        return -1;
+    int rc = prefix_evict(s->fd, aim > bytes ? aim - bytes : 0, item, &s->known_bytes, &n_evicted,
+                          e);
+    if (rc < 0) return -1;
     pthread_mutex_lock(&s->lock);
     s->stats.n_evicted += n_evicted;
     pthread_mutex_unlock(&s->lock);
-    return s->known_bytes + bytes <= most
-               ? 0
-               : err_set(e, "is full, and files in it cannot be removed");
+    if (s->known_bytes + bytes <= most) return 0;
+    return rc ? 1 : err_set(e, "is full, and files in it cannot be removed");
 }
 
 static int write_new(const struct prefix_store *s, const char *name, const struct header *h,
@@ -310,7 +327,8 @@ static int find(const struct prefix_store *s, const char *name, const struct hea
     return same ? THERE : SPOILED;
 }
 
-/* 1: written; 0: it is there already, or what has its name cannot be replaced. */
+/* 1: written; 0: it is there already, what has its name cannot be replaced, or there is no room but
+ * that of what stands in front of it. */
 static int write_job(struct prefix_store *s, const struct prefix_job *job, struct err *e)
 {
     char name[PREFIX_NAME], new_name[PREFIX_NAME];
@@ -324,7 +342,8 @@ static int write_job(struct prefix_store *s, const struct prefix_job *job, struc
         touch(s, name);
         return 0;
     }
-    if (make_room(s, bytes, e)) return -1;
+    int no_room = is_alone(s, &job->item) ? 1 : make_room(s, &job->item, bytes, e);
+    if (no_room) return no_room < 0 ? -1 : 0;
     prefix_new_name(new_name, s->random++);
     int rc = write_new(s, new_name, &h, job, e);
     int lost = rc || renameat(s->fd, new_name, s->fd, name);
@@ -476,7 +495,7 @@ static void trim(struct prefix_store *s)
     struct err ignored;
     uint64_t bytes;
     if (!prefix_measure(s->fd, &bytes, &ignored) && bytes > s->o.most_bytes)
-        (void)prefix_evict(s->fd, s->o.most_bytes, &bytes, &s->stats.n_evicted, &ignored);
+        (void)prefix_evict(s->fd, s->o.most_bytes, NULL, &bytes, &s->stats.n_evicted, &ignored);
 }
 
 void prefix_store_close(struct prefix_store *s)

@@ -19,10 +19,11 @@
  *
  * SIZE. Before a file is written those that were not used for the longest time are removed, until
  * it fits. A file is used when it is written or prefix_store_touch names it, by the time of its
- * last change; a page is also used when one behind it is, so that a prefix goes from its end. Sizes
- * count in blocks of 4 KiB. Each process looks at the whole directory at its first write, when the
- * bound is reached, and whenever it has written a sixteenth of the bound; in between it does not
- * know what others write.
+ * last change; a page is also used when one behind it is, so that a prefix goes from its end, and
+ * stands in front of what is to be written. Nothing is written behind a page that is not there: of
+ * a prompt that is longer than the bound the beginning stays. Sizes count in blocks of 4 KiB. Each
+ * process looks at the whole directory at its first write, when the bound is reached, and whenever
+ * it has written a sixteenth of the bound; in between it does not know what others write.
  *
  * THREADS. One thread writes; all functions are called by one other thread. */
 #ifndef CORE_PREFIX_STORE_H
@@ -46,6 +47,7 @@ enum prefix_kind { PREFIX_PAGE, PREFIX_STATE, PREFIX_KINDS };
 struct prefix_item {
     enum prefix_kind kind;
     struct prefix_key key, parent; /* parent: the key of the page before, or the root */
+    struct prefix_key before;      /* the parent's parent; of a first page zeros */
     int32_t token[KV_PAGE];        /* of the page; of states, of the page that they are behind */
 };
 
@@ -81,9 +83,10 @@ int prefix_store_open(struct prefix_store **out, const struct prefix_store_optio
 /* Waits until all that was put is written. */
 void prefix_store_close(struct prefix_store *s);
 
-struct prefix_key prefix_store_root(const struct prefix_store *s);
-/* The page with these tokens [KV_PAGE] behind PARENT. */
-struct prefix_item prefix_item_of(const struct prefix_key *parent, const int32_t *token);
+/* What first pages are behind. */
+struct prefix_item prefix_store_root(const struct prefix_store *s);
+/* The page with these tokens [KV_PAGE] behind PARENT, a page or the root. */
+struct prefix_item prefix_item_of(const struct prefix_item *parent, const int32_t *token);
 /* 1 when there is a file of this name, whatever it holds. */
 int prefix_store_has(const struct prefix_store *s, const struct prefix_item *item);
 /* Reads the contents of an item into `to` [options.bytes of its kind], which may hold anything

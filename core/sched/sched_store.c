@@ -20,11 +20,12 @@ struct stage {
     struct prefix_job job;
     int copies;     /* the backend has not finished the copy yet */
     unsigned until; /* it has when so many steps have ended */
+    uint64_t turn;  /* copies of this run before it */
 };
 
 struct sched_store {
     struct prefix_store *files;
-    struct prefix_key root;
+    struct prefix_item root;
     size_t bytes[PREFIX_KINDS];
     /* pages by their number, behind them slots of states */
     struct prefix_item *item; /* what it holds, of shared pages and snapshots */
@@ -32,6 +33,7 @@ struct sched_store {
     int32_t first[PREFIX_KINDS], last[PREFIX_KINDS];
     struct stage *stage;
     int n_stages[PREFIX_KINDS]; /* of pages, behind them of states */
+    uint64_t n_copies;
     char *memory;               /* of the stages */
     void *buffer;               /* what is read */
     int is_off;                 /* nothing is written any more */
@@ -108,16 +110,16 @@ static int32_t unqueue(struct sched_store *t, enum prefix_kind kind)
     return i;
 }
 
-static const struct prefix_key *key_before(const struct sched *s, const struct seq *q, int page)
+static const struct prefix_item *item_before(const struct sched *s, const struct seq *q, int page)
 {
-    return page ? &s->store->item[q->page[page - 1]].key : &s->store->root;
+    return page ? &s->store->item[q->page[page - 1]] : &s->store->root;
 }
 
 void seq_store_page(struct sched *s, const struct seq *q, int page, const int32_t *token)
 {
     struct sched_store *t = s->store;
     int32_t i = q->page[page];
-    t->item[i] = prefix_item_of(key_before(s, q, page), token);
+    t->item[i] = prefix_item_of(item_before(s, q, page), token);
     if (s->kv.page[i].serial) queue(t, PREFIX_PAGE, i);
 }
 
@@ -146,13 +148,24 @@ static struct stage *free_stage(struct sched_store *t, enum prefix_kind kind)
     return NULL;
 }
 
-/* Gives the writer the copies that are complete after so many steps. */
+/* The first copy that is complete after so many steps; NULL: none is. */
+static struct stage *first_copy(const struct sched_store *t, unsigned n_ended)
+{
+    struct stage *first = NULL;
+    for (int i = 0; i < t->n_stages[PREFIX_PAGE] + t->n_stages[PREFIX_STATE]; i++) {
+        struct stage *x = &t->stage[i];
+        if (x->copies && (int)(n_ended - x->until) >= 0 && (!first || x->turn < first->turn))
+            first = x;
+    }
+    return first;
+}
+
+/* Gives the writer the copies that are complete after so many steps, a page before those behind
+ * it. */
 static void hand_over(struct sched *s, unsigned n_ended)
 {
     struct sched_store *t = s->store;
-    for (int i = 0; i < t->n_stages[PREFIX_PAGE] + t->n_stages[PREFIX_STATE]; i++) {
-        struct stage *x = &t->stage[i];
-        if (!x->copies || (int)(n_ended - x->until) < 0) continue;
+    for (struct stage *x; (x = first_copy(t, n_ended));) {
         x->copies = 0;
         if (!t->is_off) t->is_off = !prefix_store_put(t->files, &x->job);
     }
@@ -163,17 +176,20 @@ static void copy_one(struct sched *s, enum prefix_kind kind, int32_t i, struct s
     struct sched_store *t = s->store;
     x->job.item = t->item[i];
     x->until = s->forward->n_begun + 1;
+    x->turn = t->n_copies++;
     x->copies = 1;
     if (kind == PREFIX_PAGE) part_save(s->forward, PART_PAGE, i, (void *)(uintptr_t)x->job.data);
     else part_save(s->forward, PART_STATES, i - s->kv.n_pages, (void *)(uintptr_t)x->job.data);
 }
 
+/* States after all pages that wait, among which are those that they are behind. */
 static void copy_aside(struct sched *s)
 {
     struct sched_store *t = s->store;
     for (int k = 0; k < PREFIX_KINDS; k++) {
         enum prefix_kind kind = (enum prefix_kind)k;
         struct stage *x;
+        if (kind == PREFIX_STATE && t->first[PREFIX_PAGE] != LAST) break;
         while (t->first[k] != LAST && (x = free_stage(t, kind))) {
             int32_t i = unqueue(t, kind);
             if (!t->is_off && is_kept(s, kind, i)) copy_one(s, kind, i, x);
@@ -247,7 +263,7 @@ static int take_page(struct sched *s, struct seq *q)
     int32_t page = kv_find(&s->kv, q->chain, token);
     CHECK(q->n_pages == q->n_shared);
     if (page < 0) {
-        const struct prefix_item item = prefix_item_of(key_before(s, q, q->n_shared), token);
+        const struct prefix_item item = prefix_item_of(item_before(s, q, q->n_shared), token);
         if (!kv_n_free(&s->kv) || !prefix_store_read(t->files, &item, t->buffer)) return 0;
         page = kv_take(&s->kv);
         t->item[page] = item;
@@ -285,15 +301,15 @@ static int take_states(struct sched *s, struct seq *q)
  * are. */
 static int last_states(const struct sched *s, const struct seq *q, int limit, int *there)
 {
-    struct prefix_key key = *key_before(s, q, q->n_shared);
+    struct prefix_item item = *item_before(s, q, q->n_shared);
     int n = q->n_computed, best = 0;
     while (n + KV_PAGE <= limit) {
-        struct prefix_item item = prefix_item_of(&key, q->job->request->prompt + n);
+        item = prefix_item_of(&item, q->job->request->prompt + n);
         if (!prefix_store_has(s->store->files, &item)) break;
-        key = item.key;
         n += KV_PAGE;
-        item.kind = PREFIX_STATE;
-        if (prefix_store_has(s->store->files, &item)) best = n;
+        struct prefix_item states = item;
+        states.kind = PREFIX_STATE;
+        if (prefix_store_has(s->store->files, &states)) best = n;
     }
     *there = n;
     return best;

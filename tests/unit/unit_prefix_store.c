@@ -104,7 +104,7 @@ static struct prefix_store *open_store(const char *depends)
 /* Pages and states of other sizes are other prompts, whatever else is the same. */
 static void sizes_are_part_of_the_name(void **state)
 {
-    struct prefix_key root[4];
+    struct prefix_item root[4];
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct prefix_store *s;
@@ -122,12 +122,11 @@ static void sizes_are_part_of_the_name(void **state)
 /* The first n pages of a prompt, and the contents that they have. */
 static void make_chain(const struct prefix_store *s, int seed, struct prefix_item *item, int n)
 {
-    struct prefix_key key = prefix_store_root(s);
+    struct prefix_item before = prefix_store_root(s);
     for (int i = 0; i < n; i++) {
         int32_t token[KV_PAGE];
         for (int k = 0; k < KV_PAGE; k++) token[k] = seed + i * 31 + k * k;
-        item[i] = prefix_item_of(&key, token);
-        key = item[i].key;
+        before = item[i] = prefix_item_of(&before, token);
     }
 }
 
@@ -423,6 +422,42 @@ static void the_oldest_go_first(void **state)
     assert_non_null(strstr(e.msg, "--prefix-cache-size"));
 }
 
+/* Of a prompt that is longer than the bound its beginning stays, run after run, whatever is behind
+ * it; another prompt takes its place from the end on. */
+static void a_long_prompt_keeps_its_beginning(void **state)
+{
+    (void)state;
+    enum { LONG = 40, ROOM = 8 };
+    struct prefix_item item[LONG], other[4], states;
+    struct prefix_store_options o = options("a");
+    o.most_bytes = ROOM * 4096;
+    for (int run = 0; run < 3; run++) {
+        struct prefix_store *s;
+        struct err e;
+        int n_found = 0;
+        assert_int_equal(prefix_store_open(&s, &o, &e), 0);
+        make_chain(s, 1, item, LONG);
+        while (n_found < LONG && get(s, &item[n_found])) n_found++;
+        assert_true(run ? n_found >= ROOM - 1 && n_found <= ROOM : !n_found);
+        if (n_found) prefix_store_touch(s, &item[n_found - 1]);
+        for (int i = n_found; i < LONG; i++) put(s, &item[i]);
+        states = item[LONG - 1]; /* behind a page that is not there */
+        states.kind = PREFIX_STATE;
+        put(s, &states);
+        assert_true(bytes_there() <= o.most_bytes && count_files() >= ROOM - 1);
+        for (int i = 0; i < ROOM - 1; i++) assert_true(get(s, &item[i]));
+        assert_false(get(s, &item[ROOM]) || get(s, &item[LONG - 1]) || get(s, &states));
+        if (run == 2) {
+            make_chain(s, 5000, other, 4);
+            for (int i = 0; i < 4; i++) put(s, &other[i]);
+            for (int i = 0; i < 4; i++) assert_true(get(s, &other[i]));
+            assert_true(get(s, &item[0]) && get(s, &item[2]) && !get(s, &item[ROOM - 1]));
+        }
+        prefix_store_close(s);
+    }
+    assert_int_equal(n_said, 0);
+}
+
 /* States go before the page that they are behind; other files are nobody's business; what a process
  * left half written goes after an hour. */
 static void only_own_files_are_removed(void **state)
@@ -452,14 +487,14 @@ static void only_own_files_are_removed(void **state)
     int fd = open(dir, O_RDONLY | O_DIRECTORY);
     assert_int_equal(prefix_measure(fd, &bytes, &e), 0);
     assert_int_equal(bytes, (CHAIN + 2) * 4096); /* with one half */
-    assert_int_equal(prefix_evict(fd, 5 * 4096, &bytes, &n, &e), 0);
+    assert_int_equal(prefix_evict(fd, 5 * 4096, NULL, &bytes, &n, &e), 0);
     assert_int_equal(n, 3); /* the last three pages: the states keep the first three */
     for (int i = 0; i < 3; i++) assert_true(get(s, &item[i]));
     assert_true(get(s, &states));
-    assert_int_equal(prefix_evict(fd, 4 * 4096, &bytes, &n, &e), 0);
+    assert_int_equal(prefix_evict(fd, 4 * 4096, NULL, &bytes, &n, &e), 0);
     assert_false(get(s, &states));
     assert_true(get(s, &item[2]));
-    assert_int_equal(prefix_evict(fd, 0, &bytes, &n, &e), 0);
+    assert_int_equal(prefix_evict(fd, 0, NULL, &bytes, &n, &e), 0);
     assert_int_equal(count_files(), 2); /* the notes, and what is being written */
     close(fd);
     prefix_store_close(s);
@@ -480,7 +515,7 @@ static void a_circle_ends(void **state)
         write_whole(path_of(&item[i]), (const unsigned char *)"x", 1);
     }
     int fd = open(dir, O_RDONLY | O_DIRECTORY);
-    assert_int_equal(prefix_evict(fd, 4096, &bytes, &n, &e), 0);
+    assert_int_equal(prefix_evict(fd, 4096, NULL, &bytes, &n, &e), 0);
     assert_int_equal(n, 2);
     close(fd);
 }
@@ -615,6 +650,7 @@ int main(void)
         IN_DIR(foreign_files_are_not_taken),
         IN_DIR(names_of_other_things),
         IN_DIR(the_oldest_go_first),
+        IN_DIR(a_long_prompt_keeps_its_beginning),
         IN_DIR(only_own_files_are_removed),
         IN_DIR(a_circle_ends),
         IN_DIR(a_full_disk_is_said_once),

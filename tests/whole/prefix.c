@@ -204,6 +204,21 @@ static void trouble(void)
         "ls $D/store | wc -l");
     check(p.code == 0 && atoi(p.out) > 5, "a store of a bounded size", &p);
     process_free(&p);
+    /* its pages are those at the beginning of a prompt of 40, and stay where a run reads alone */
+    p = shell("rm -rf $D/store $D/ids; B=\"$R -m $D/demo.safetensors -n 1 -c 1024 --temp 0 -f - "
+              "$P\"; S='--prefix-cache-size 700K'; text=$(seq 1 240); for s in \"$S\" \"$S\" '' "
+              "\"$S\" ''; do echo \"$text\" | $B $s 2>&1 > /dev/null | "
+              "grep -o '[0-9]* of them from disk'; du -k $D/store | cut -f1; done");
+    int n[5] = {0}, kib[5] = {0}, n_read = 0;
+    for (const char *at = p.out; n_read < 5; n_read++) {
+        int used = 0;
+        if (sscanf(at, "%d of them from disk %d%n", &n[n_read], &kib[n_read], &used) != 2) break;
+        at += used;
+    }
+    check(n_read == 5 && n[0] == 0 && n[1] >= 160 && n[2] == n[1] && n[3] > 2 * n[1] &&
+              n[4] >= 160 && n[4] < n[3] && kib[1] <= 710 && kib[2] > 1400 && kib[3] <= 710,
+          "the beginning of a prompt that is longer than the bound", &p);
+    process_free(&p);
 }
 
 static void one_prompt(void)
