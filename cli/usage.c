@@ -17,20 +17,31 @@
 #include <unistd.h>
 #include <utf8proc.h>
 
+/* What is for tables alone, where the input is none. */
+static int check_no_table(const struct options *o, int is_row, struct err *e)
+{
+    if (o->prompt_template)
+        return err_set(e, "%s needs a table: -i FILE.csv, -i FILE.tsv or --input-format csv or tsv",
+                       options_given(o, &o->prompt_template));
+    if (is_row)
+        return err_set(e,
+                       "%s %s needs a table as input: -i FILE.csv, -i FILE.tsv or --input-format",
+                       options_given(o, &o->format), o->format);
+    if (o->input && !o->format && table_separator_of_name(o->output))
+        return err_set(e,
+                       "-o %s: a table of answers needs a table as input (--format jsonl writes "
+                       "JSON lines to any name)",
+                       o->output);
+    return 0;
+}
+
 /* A table as input, and what is for tables alone. */
 static int check_table(struct options *o, struct err *e)
 {
     char separator = o->input ? table_separator(o->input_format, o->input) : 0;
     int is_row = o->format && (!strcmp(o->format, "csv") || !strcmp(o->format, "tsv"));
     struct table *t;
-    if (!separator && o->prompt_template)
-        return err_set(e, "%s needs a table: -i FILE.csv, -i FILE.tsv or --input-format csv or tsv",
-                       options_given(o, &o->prompt_template));
-    if (!separator && is_row)
-        return err_set(e,
-                       "%s %s needs a table as input: -i FILE.csv, -i FILE.tsv or --input-format",
-                       options_given(o, &o->format), o->format);
-    if (!separator) return 0;
+    if (!separator) return check_no_table(o, is_row, e);
     if (!o->prompt_template)
         return err_set(e,
                        "-i %s: a table needs --prompt-template TEXT, where {column} is a cell "

@@ -365,6 +365,7 @@ static void refusals(void)
     write_file(in, "a\n1\n", 4);
     usage("--prompt-template needs a table", (char *[5]){TEMPLATE, "{a}", NULL});
     usage("--format csv needs a table", (char *[5]){"--format", "csv", NULL});
+    usage("a table of answers needs a table", (char *[5]){"-o", "answers.tsv", NULL});
 }
 
 int main(int argc, char **argv)
