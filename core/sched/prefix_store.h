@@ -13,17 +13,15 @@
  * and the page's tokens, which are compared in full. A file is written under another name and
  * renamed when it is whole. It is not synced: what a loss of power leaves is found by its
  * checksums. A file that is not as it should be is removed where possible, is said once, and counts
- * as not there: nothing that happens to the directory is an error. A file that would be written
- * and is there already is read and compared, so that one run mends all pages of a prompt that it
- * computes.
+ * as not there: nothing that happens to the directory is an error. One that has the name of what is
+ * to be written is compared with it, and replaced where it differs.
  *
  * SIZE. Before a file is written those that were not used for the longest time are removed, until
  * it fits. A file is used when it is written or prefix_store_touch names it, by the time of its
- * last change; a page is also used when one behind it is, so that a prefix goes from its end, and
- * stands in front of what is to be written. Nothing is written behind a page that is not there: of
- * a prompt that is longer than the bound the beginning stays. Sizes count in blocks of 4 KiB. Each
- * process looks at the whole directory at its first write, when the bound is reached, and whenever
- * it has written a sixteenth of the bound; in between it does not know what others write.
+ * last change, or when one behind it is, or is to be written: so a prefix goes from its end, and of
+ * one that is longer than the bound the beginning stays. Nothing is written behind a page that is
+ * not there. Sizes count in blocks of 4 KiB. Each process looks at the whole directory at its first
+ * write, when the bound is reached, and whenever it has written a sixteenth of the bound.
  *
  * THREADS. One thread writes; all functions are called by one other thread. */
 #ifndef CORE_PREFIX_STORE_H

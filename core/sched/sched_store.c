@@ -34,9 +34,9 @@ struct sched_store {
     struct stage *stage;
     int n_stages[PREFIX_KINDS]; /* of pages, behind them of states */
     uint64_t n_copies;
-    char *memory;               /* of the stages */
-    void *buffer;               /* what is read */
-    int is_off;                 /* nothing is written any more */
+    char *memory; /* of the stages */
+    void *buffer; /* what is read */
+    int is_off;   /* nothing is written any more */
 };
 
 static int count_stages(size_t page)
