@@ -12,8 +12,8 @@
  * FILES. Header and contents, each with a crc32; the header repeats the root, the key, the parent
  * and the page's tokens, which are compared in full. A file is written under another name and
  * renamed when it is whole. It is not synced: what a loss of power leaves is found by its
- * checksums. A file that is not as it should be is removed where possible, is said once, and counts
- * as not there: nothing that happens to the directory is an error. One that has the name of what is
+ * checksums. A file that is not as it should be is removed where possible, said once, and counts
+ * as not there: nothing that happens to the directory is an error. One with the name of what is
  * to be written is compared with it, and replaced where it differs.
  *
  * SIZE. Before a file is written those that were not used for the longest time are removed, until
