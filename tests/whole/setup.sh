@@ -36,8 +36,10 @@ if command -v python3 >/dev/null 2>&1; then
     echo "too short" >text
     "$root/scripts/quality" demo.safetensors --build "$build" --text text >out 2>&1
     expect "scripts/quality shows what the program says" 'opt4gptq-run: the text has .* tokens, one window 512' 8
-    "$root/scripts/quality" demo.safetensors --build "$build" --text "$root/LICENSE" -c 64 --windows 2 --acts i16 --kvs f16 >out 2>&1
-    expect "scripts/quality works from any folder" '^| i16, f16 | ' 8
+    "$root/scripts/quality" demo.safetensors --build "$build" --text "$root/LICENSE" -c 64 --windows 2 --acts i16 --kvs f16,int4 --records records >out 2>&1
+    expect "scripts/quality works from any folder" '^| i16, f16 | ' 9
+    cp records out
+    expect "scripts/quality leaves its rows as JSON" '"act": "i16", "kv": "int4", "perplexity": "[0-9.,]*", "beside_exact": "[-+][0-9.]* ± [0-9.]*%"' 4
 else
     echo "SKIP scripts/quality: no python3"
     skipped=4
