@@ -184,10 +184,9 @@ static int find_time(struct batch_run *b, const struct totals *t, struct found *
     engine_use(&b->engine, &own);
     int rc = engine_open(&b->engine, e);
     f->load += clock_now() - start;
-    if (!rc)
-        f->limits = (struct estimate_limits){sched_slots(b->engine.sched), own.n_batch,
-                                             b->engine.forward.options.n_pages};
-    if (!rc) rc = count_pages(t, f->limits.n_seqs, &f->pages_wanted, e);
+    f->limits = (struct estimate_limits){b->engine.n_seqs, own.n_batch,
+                                         rc ? 0 : b->engine.forward.options.n_pages};
+    if (!rc) rc = count_pages(t, b->engine.n_seqs, &f->pages_wanted, e);
     if (!rc && t->n) {
         struct calibrate_like like = likeness(b, t, &f->limits);
         rc = calibrate(&b->engine, &like, &f->costs, e);
@@ -213,12 +212,23 @@ static double last_of(const struct estimate_curve *c, int *rows)
     return c->n ? c->seconds[c->n - 1] * 1e3 : 0;
 }
 
-static void print(const struct batch_run *b, const struct totals *t, const struct found *f)
+/* Nothing where no record is computed. */
+static void print_calibration(const struct found *f)
 {
-    const struct engine_memory *m = &b->engine.memory;
     int prompt_rows, decode_rows;
     double prompt = last_of(&f->costs.prompt, &prompt_rows),
            decode = last_of(&f->costs.decode, &decode_rows);
+    if (!prompt_rows) return;
+    printf("calibrated on this machine: %.2f ms a step of %d prompt tokens", prompt, prompt_rows);
+    if (decode_rows)
+        printf(", %.2f ms a step of %d answer%s at context %d, without drafts", decode, decode_rows,
+               units_s((uint64_t)decode_rows), f->costs.context);
+    printf("\n");
+}
+
+static void print(const struct batch_run *b, const struct totals *t, const struct found *f)
+{
+    const struct engine_memory *m = &b->engine.memory;
     printf("%llu record%s, %llu would fail\n", (unsigned long long)b->n_slots, units_s(b->n_slots),
            (unsigned long long)t->n_failed);
     printf("prompt tokens %llu, %llu to be computed, the others are in shared beginnings%s; "
@@ -229,11 +239,8 @@ static void print(const struct batch_run *b, const struct totals *t, const struc
     printf("time for all of them about %.1f s: load %.1f s, reading %.1f s, prompts %.1f s, "
            "answers %.1f s\n",
            seconds(f), f->load, f->read, f->times.prompts, f->times.answers);
-    printf("calibrated on this machine: %.2f ms a step of %d prompt tokens", prompt, prompt_rows);
-    if (decode_rows)
-        printf(", %.2f ms a step of %d answer%s at context %d, without drafts", decode, decode_rows,
-               units_s((uint64_t)decode_rows), f->costs.context);
-    printf("\nmemory %.0f MiB: model %.0f MiB, KV cache %.0f MiB (%d pages; the longest records at "
+    print_calibration(f);
+    printf("memory %.0f MiB: model %.0f MiB, KV cache %.0f MiB (%d pages; the longest records at "
            "once need %d), %ssteps %.0f MiB\n",
            mib(m->model + m->cache + m->states + m->steps), mib(m->model), mib(m->cache),
            f->limits.n_pages, f->pages_wanted, m->states ? "states, " : "", mib(m->steps));
