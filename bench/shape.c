@@ -151,7 +151,11 @@ static void make_linear(struct pool_of_bytes *p, struct linear *w, int group, in
     int32_t *perm = eight ? take(p, (size_t)k * sizeof *perm) : NULL;
     w->k = k, w->group = group, w->n_groups = k / group, w->scale_type = DT_F16;
     w->codes = c, w->zeros = z, w->scales = s, w->perm = perm;
-    if (!p->at) return;
+    if (!p->at) { /* bytes are counted: what is there is not NULL */
+        w->codes = w->zeros = (const uint8_t *)p;
+        w->scales = p;
+        return;
+    }
     fill_codes(c, codes, (uint64_t)w->out + p->n);
     for (size_t i = 0; i < groups; i++) {
         int low = eight && i / 16 % 2; /* of a pair of groups */
@@ -256,12 +260,9 @@ int shape_find(const char *name, const struct shape **s, struct err *e)
     return err_set(e, "--shape %s: there are %s", name, names);
 }
 
-int shape_open(struct model *m, const struct shape *s, int n_layers, struct err *e)
+/* All of *m but the plan. */
+static int configure(struct model *m, const struct shape *s, int n_layers, struct err *e)
 {
-    struct made made = {.shape = s};
-    const struct weight_source from = {&made, s->name, made_linear, made_vector};
-    if (!n_layers) n_layers = s->n_layers;
-    json_t *json = make_json(s, n_layers);
     memset(m, 0, sizeof *m);
     m->config = (struct model_config){.n_layers = n_layers,
                                       .dim = s->dim,
@@ -277,25 +278,45 @@ int shape_open(struct model *m, const struct shape *s, int n_layers, struct err 
     snprintf(m->config.architecture, sizeof m->config.architecture, "%s",
              s->architecture ? s->architecture : "llama");
     m->config.windows = calloc((size_t)n_layers, sizeof *m->config.windows);
-    if (!m->config.windows) {
-        err_memory(e);
+    return m->config.windows ? 0 : err_memory(e);
+}
+
+/* The plan, of weights at `at`; NULL: they are only counted. *bytes: what they take. */
+static int build(struct model *m, const struct shape *s, char *at, size_t *bytes, struct err *e)
+{
+    struct made made = {.shape = s, .bytes = {at, 0}};
+    const struct weight_source from = {&made, s->name, made_linear, made_vector};
+    json_t *json = make_json(s, m->config.n_layers);
+    int rc = arch_build(&m->plan, &m->config, json, &from, e);
+    json_decref(json);
+    *bytes = made.bytes.n;
+    return rc;
+}
+
+int shape_count(struct model *m, const struct shape *s, int n_layers, struct err *e)
+{
+    size_t bytes;
+    if (!configure(m, s, n_layers ? n_layers : s->n_layers, e) && !build(m, s, NULL, &bytes, e))
+        return 0;
+    shape_close(m);
+    return -1;
+}
+
+int shape_open(struct model *m, const struct shape *s, int n_layers, struct err *e)
+{
+    size_t bytes, filled;
+    if (configure(m, s, n_layers ? n_layers : s->n_layers, e) || build(m, s, NULL, &bytes, e))
         goto fail;
-    }
-    if (arch_build(&m->plan, &m->config, json, &from, e)) goto fail; /* counts */
     step_plan_free(&m->plan);
-    size_t bytes = made.bytes.n;
-    made.bytes = (struct pool_of_bytes){aligned_alloc(MF_ALIGN, bytes), 0};
-    m->made_up = made.bytes.at;
-    if (!made.bytes.at) {
+    m->made_up = aligned_alloc(MF_ALIGN, bytes);
+    if (!m->made_up) {
         err_memory_for(e, "out of memory for made-up weights (%zu bytes)", bytes);
         goto fail;
     }
-    if (arch_build(&m->plan, &m->config, json, &from, e)) goto fail;
-    CHECK(made.bytes.n == bytes);
-    json_decref(json);
+    if (build(m, s, m->made_up, &filled, e)) goto fail;
+    CHECK(filled == bytes);
     return 0;
 fail:
-    json_decref(json);
     shape_close(m);
     return -1;
 }

@@ -24,6 +24,8 @@ extern const struct shape shapes[];
 
 /* A model without a file: everything but `file` is filled. n_layers 0: as many as the shape has. */
 int shape_open(struct model *m, const struct shape *s, int n_layers, struct err *e);
+/* The same with weights that are nowhere: for what a run would take. */
+int shape_count(struct model *m, const struct shape *s, int n_layers, struct err *e);
 /* The shape of this name; the error lists all. */
 int shape_find(const char *name, const struct shape **s, struct err *e);
 void shape_close(struct model *m);

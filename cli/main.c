@@ -39,6 +39,7 @@ static int run_mode(const struct options *o, struct err *e)
     case RUN_DETOKENIZE:
     case RUN_TOKENIZE: return run_tokens(o, e);
     case RUN_DEVICES: return list_devices(o, e);
+    case RUN_INFO: return run_info(o, e);
     }
     return EXIT_USAGE;
 }

@@ -411,6 +411,10 @@ static const struct args_row table[] = {
     {NAMES("--gpu-memory"), TEXT(engine.gpu_memory, "SIZE"), DECIDES("instruction set"),
      .help = "most that is taken of the GPU's memory, as 16G (default: what is free): the CPU "
              "computes what does not fit"},
+    {NAMES("--info"), FLAG(info),
+     .help = "print what would lie on GPU and CPU, or on the GPUs of --devices, and by a model of "
+             "time what other choices would cost; with --gpu-memory SIZE without a GPU, too",
+     .chooses = RUN_INFO},
     {NAMES("--list-devices"), FLAG(list_devices),
      .help = "print the GPUs and which embedded kernels fit them", .chooses = RUN_DEVICES},
     {NAMES("--hip-library"), READS(engine.hip_library, "PATH"), DECIDES_NOTHING,
@@ -441,6 +445,7 @@ static const struct args_mode modes[] = {
     [RUN_TOKENIZE] = {.needed = "--tokenize"},
     [RUN_DEVICES] = {.needed = "--list-devices", .alone = 1},
     [RUN_CONVERSATION] = {.needed = "-cnv"},
+    [RUN_INFO] = {.needed = "--info"},
 };
 
 static const char *const usage[] = {"-m MODEL -p PROMPT [options]", "-m MODEL -cnv [options]",
@@ -575,7 +580,8 @@ int options_settle(struct options *o, struct err *e)
     for (const struct backend_entry *b = backend_entries; b->ops; b++)
         if (!strcmp(o->engine.backend, "auto") && differ(o, b->options)) asked = b->ops->name;
     o->engine.backend = asked;
-    o->engine.embeds = o->input != NULL;
+    o->engine.embeds = o->input != NULL || o->info;
+    o->engine.survey = o->info;
     o->engine.note = say;
     if (o->shard && !strcmp(o->shard, "auto") && !options_given(o, &o->engine.device)) {
         const struct shard local = shard_local();

@@ -21,6 +21,7 @@ enum run_mode {
     RUN_TOKENIZE,
     RUN_DEVICES,
     RUN_CONVERSATION,
+    RUN_INFO,
 };
 
 struct options {
@@ -58,7 +59,7 @@ struct options {
     const char *cache_k, *cache_v; /* spellings of engine.kv; NULL: not given */
     struct engine_options engine;
     /* other modes */
-    int tokenize, detokenize, list_devices, escape, no_escape;
+    int tokenize, detokenize, list_devices, info, escape, no_escape;
     struct args_common common;
     struct args_given given; /* how it was written; its mode is an enum run_mode */
 };

@@ -40,6 +40,8 @@ int run_choices(const struct options *o, struct err *e);
 int run_tasks(const struct options *o, struct err *e);
 /* Messages and answers in turns (-cnv). */
 int run_conversation(const struct options *o, struct err *e);
+/* What would lie where, and what other choices would cost (--info). */
+int run_info(const struct options *o, struct err *e);
 /* --tokenize and --detokenize. */
 int run_tokens(const struct options *o, struct err *e);
 

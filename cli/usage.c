@@ -77,7 +77,7 @@ static int check_prompt(const struct options *o, struct err *e)
     if (o->prompt_ids && with_ids)
         return err_set(e, "%s needs the prompt as text (-p or -f)", with_ids);
     if (o->prompt || o->file || o->prompt_ids || o->input || o->choices || o->eval ||
-        o->conversation)
+        o->conversation || o->info)
         return 0;
     return err_set(e, "no prompt given (-p TEXT, -f FILE, --prompt-ids, or -i for a batch)");
 }
@@ -319,7 +319,7 @@ static void say_idle(const struct options *o)
     } rows[] = {{"-np --no-prefix-cache", 1}, {"--order --grace --input-format", 0}};
     const int mode = o->given.mode,
               evaluation = mode == RUN_PERPLEXITY || mode == RUN_CHOICES || mode == RUN_TASKS;
-    if (mode == RUN_BATCH || mode == RUN_DEVICES) return;
+    if (mode == RUN_BATCH || mode == RUN_DEVICES || mode == RUN_INFO) return;
     for (int i = 0; i < 2; i++) {
         if (evaluation && rows[i].evaluation) continue;
         for (const char *at = rows[i].names; *at; at += strspn(at, " ")) {

@@ -108,6 +108,7 @@ int devices_settle(struct engine_options *o, struct err *e)
     if (!b->count_devices) return err_set(e, "--devices: --backend %s has no devices", o->backend);
     if (devices_read(o->devices, o->device_at, &o->n_devices, e))
         return err_prefix(e, "--devices %s", o->devices);
+    if (o->survey && o->gpu_memory && o->n_devices) return o->device = o->device_at[0], 0;
     if (b->count_devices(o->hip_library, &n_there, e)) return -1;
     if (!n_there) return err_set(e, "--devices %s: there is no device", o->devices);
     if (!o->n_devices && n_there > ENGINE_DEVICES)

@@ -141,11 +141,15 @@ static uint64_t within_space(const struct engine *g, uint64_t bytes, uint64_t ma
 
 static int is_gpu(const struct engine *g, int q) { return g->placement.entry[q]->probe != NULL; }
 
+/* A GPU's memory is as much as --gpu-memory says, whatever is here. */
+static int is_told(const struct engine *g) { return g->o->survey && g->o->gpu_memory; }
+
 /* What the backend of place q can allocate; 0: unknown. */
 static int available_at(const struct engine *g, const struct forward_options *f, int q,
                         uint64_t *bytes, struct err *e)
 {
     struct forward_options own = *f;
+    if (is_gpu(g, q) && is_told(g)) return *bytes = UINT64_MAX / 2, 0;
     if (g->placement.has_gpus) own.device = g->placement.place[q].device;
     return forward_available(g->placement.entry[q]->ops, &own, bytes, e);
 }
@@ -299,7 +303,8 @@ static int place(struct engine *g, const struct forward_options *f, struct place
     const uint64_t limit = placement_gpu_memory(g->o);
     placement_close(p);
     if (g->entry->probe) {
-        if (forward_available(g->entry->ops, f, &room->bytes, e)) return -1;
+        if (is_told(g)) room->bytes = UINT64_MAX / 2;
+        else if (forward_available(g->entry->ops, f, &room->bytes, e)) return -1;
         room->bytes = room->bytes / 10 * (uint64_t)tenths;
         if (limit && limit < room->bytes) room->bytes = limit;
     }
@@ -509,8 +514,10 @@ int engine_open(struct engine *g, struct err *e)
                                   .n_states = g->n_seqs + FEWEST_SNAPSHOTS};
     struct forward_options card[ENGINE_DEVICES];
     if (share(g, &f, &room, 9, 0, e) || choose_microbatches(g, &f, e) ||
-        choose_cards(g, &f, card, e) || cards_begin(g, card, e))
+        choose_cards(g, &f, card, e))
         return -1;
+    if (o->survey) return split_table_say(&g->placement, &g->model, o, &card[0], e);
+    if (cards_begin(g, card, e)) return -1;
     const int n_seqs = microbatches_seqs(g);
     struct sched_options s = {.n_seqs = n_seqs,
                               .n_batch = f.max_rows,

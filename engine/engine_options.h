@@ -40,6 +40,9 @@ struct engine_options {
      * "auto": by both where steps are the CPU's. Most tokens of a draft, 0: the default */
     const char *speculate;
     int draft_most;
+    /* What lies where and what choices would cost is said, nothing is opened (engine_open). Of GPUs
+     * that are not here gpu_memory says what each has, and `devices` which there are. */
+    int survey;
     int embeds; /* models without a head are welcome: the caller makes embeddings */
     int quiet;  /* no line that shows progress */
     /* Receives lines about what was chosen, without a newline; NULL: nobody. */

@@ -282,9 +282,7 @@ int placement_open(struct placement *p, const struct engine_options *o, const st
     if (placement_need(p, m, f, e)) return -1;
     if (!entry->probe || (!is_told && (o->memory || !room->bytes))) return 0;
     if (!is_told && placement_fits(p, room)) return 0;
-    if (!(p->lists = calloc(2, (size_t)p->n_layers + 1))) return err_memory(e);
-    add_host(p, o);
-    p->may_stream = placement_is_exact(p) && entry->ops->pack_away;
+    if (placement_add_host(p, o, m, e)) return -1;
     if (is_told) {
         if (follow(p, &w, m, f, e)) return -1;
         if (streams_fit(p, room)) return 0;
@@ -378,6 +376,16 @@ int placement_gains(const struct placement *p, const struct engine_options *o)
     static const double rate = 2e12, exchanges = 4e-5;
     double read = (double)p->need[GPU].read[0];
     return read * (1 - 1.0 / o->n_devices) / rate > exchanges * p->n_layers;
+}
+
+int placement_add_host(struct placement *p, const struct engine_options *o, const struct model *m,
+                       struct err *e)
+{
+    if (!(p->lists = calloc(2, (size_t)p->n_layers + 1))) return err_memory(e);
+    add_host(p, o);
+    p->may_stream = placement_is_exact(p) && p->entry[GPU]->ops->pack_away;
+    placement_set(p, m, p->n_layers, p->n_experts);
+    return 0;
 }
 
 void placement_close(struct placement *p)

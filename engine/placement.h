@@ -63,6 +63,9 @@ int placement_share_layers(const struct model *m, int n, int first_layer[PLACES]
 int placement_gains(const struct placement *p, const struct engine_options *o);
 /* Whether the first place has room for what it takes with the fewest pages. */
 int placement_fits(const struct placement *p, const struct placement_room *room);
+/* A GPU that computes all becomes two places, of which placement_set may give the CPU some. */
+int placement_add_host(struct placement *p, const struct engine_options *o, const struct model *m,
+                       struct err *e);
 void placement_close(struct placement *p);
 /* Fills p->need again, for other options F of a step. */
 int placement_need(struct placement *p, const struct model *m, const struct forward_options *f,

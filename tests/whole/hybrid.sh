@@ -90,6 +90,9 @@ begin() { # OUTPUT OPTION...: runs until answers are there, then kills it
 answer qwen3-moe few table --same-bits $gpu -cmoe
 grep -q "experts of the CPU come to the GPU" "$dir/log" && grep -q "0 .* ms  (this run)" "$dir/log"
 ok "a table says what lies where: $(cat "$dir/log")" $?
+"$run" -m "$dir/qwen3-moe.safetensors" --info -np 3 -b 16 -c 64 --same-bits $gpu -cmoe | sed -n '/^split/,/^   2/p' >"$dir/info"
+sed -n '/^split/,/^   2/p' "$dir/log" >"$dir/said"
+is "--info says the same" "$dir/said" "$dir/info"
 answer qwen3-moe many whole --same-bits --backend cpu
 begin both --same-bits $gpu -cmoe
 answer qwen3-moe many both --same-bits $gpu -ngl 1
