@@ -18,8 +18,8 @@ static int n_microbatches(const struct forward_options *f)
 static double gpu_bytes_of(const struct forward_need *n, const struct forward_options *f,
                            int n_pages)
 {
-    uint64_t each =
-        n->page * (uint64_t)n_pages + n->state * (uint64_t)forward_n_states(f) + n->steps;
+    uint64_t each = n->page * (uint64_t)n_pages + n->state * (uint64_t)forward_n_states(f) +
+                    n->steps;
     return (double)n->weights + (double)each * n_microbatches(f);
 }
 
