@@ -1,7 +1,7 @@
 /* places.c: a run on several places has the bits of one: logits of prompts in chunks and of decode
  * rows, for every rule of core/step/split.h; a transfer that is left out or puts columns in the
  * wrong place is noticed, and so are an exchange of linked GPUs that is left out, and one that is
- * not waited for. Places: two and three variants of the CPU, CPU and GPU, two to four GPUs (host
+ * not waited for. Places: two and three variants of the CPU, CPU and GPU, two, three, four and eight GPUs (host
  * code). usage: places BUILD_DIR [LIBRARY N [NAME..]]: on N GPUs of a library instead */
 #include "backend-cpu/cpu.h"
 #include "backend-hip/hip.h"
@@ -12,7 +12,7 @@
 enum { N_STEPS = 5, MAX_LOGITS = N_STEPS * FIXTURE_SEQS };
 
 static struct model model;
-static int verbose, n_devices = 4; /* GPUs; places share them where these are fewer */
+static int verbose, n_devices = 8; /* GPUs; places share them where these are fewer */
 static char library[512], own[2][HIP_OPTIONS_BYTES]; /* exchange by the host, by peers' memory */
 
 /* The logits of a run: [MAX_LOGITS][vocab]. */
@@ -73,7 +73,7 @@ static struct forward_place place_of(enum machine m, int q, enum act act)
                : (struct forward_place){&backend_cpu, machine_name[m], NULL, 2, 0, act};
 }
 
-enum { MOST_PLACES = 4 };
+enum { MOST_PLACES = 8 };
 struct config {
     int n;
     enum machine machine[MOST_PLACES];
@@ -83,7 +83,7 @@ static const struct config configs[] = {
     {2, {AVX2, SCALAR}, 0},       {3, {AUTO, SCALAR, AVX2}, 0},
     {2, {SCALAR, GPU}, 1},        {2, {GPU, GPU}, 1},
     {2, {GPU_PEER, GPU_PEER}, 1}, {3, {GPU_PEER, GPU_PEER, GPU_PEER}, 1},
-    {4, {GPU, GPU, GPU, GPU}, 1}};
+    {4, {GPU, GPU, GPU, GPU}, 1}, {8, {GPU, GPU, GPU, GPU, GPU, GPU, GPU, GPU}, 1}};
 static int is_linked(const struct config *c) { return c->machine[0] >= GPU; }
 enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
@@ -349,8 +349,10 @@ static void check_arithmetic(const char *name, const struct arithmetic *a, int g
             char what[160];
             const struct config *c = &configs[i];
             if ((c->gpu && !(gpu && a->gpu)) || (rule == SPLIT_EXPERTS && !has_experts())) continue;
-            if (c->gpu && (a->act != ACT_I16 || c->n == 4) && rule != SPLIT_OUTPUTS) continue;
+            if (c->gpu && (a->act != ACT_I16 || c->n >= 4) && rule != SPLIT_OUTPUTS) continue;
             if (a->gpu_only && !is_linked(c)) continue;
+            if (c->n == 8 && (a->act != ACT_I16 || !has_experts())) continue;
+            if (c->n == 4 && a->act == ACT_INT8) continue; /* it has two and three */
             if (is_linked(c) && !thorough && (c->n != 3 || a->act != ACT_I16)) continue;
             snprintf(what, sizeof what, "%s, %s, %d places (%s, %s), by %s", name, a->name, c->n,
                      machine_name[c->machine[0]], machine_name[c->machine[1]], rule_name[rule]);
@@ -380,7 +382,7 @@ int main(int argc, char **argv)
             &(struct hip_options){.library = library,
                                   .exchange = i ? HIP_EXCHANGE_PEER : HIP_EXCHANGE_HOST},
             own[i], sizeof own[i]);
-    setenv("FIBERS_DEVICES", "4", 1);
+    setenv("FIBERS_DEVICES", "8", 1);
     int gpu = argc >= 4 || (!access(library, R_OK) && hip_image_name(0));
     if (!gpu) skip("places on GPUs as host code: built without clang-19");
     for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
