@@ -1,8 +1,8 @@
 #!/bin/sh
 # usage: tests/whole/hybrid.sh BUILD_DIR
-# A GPU (the kernels as host code) and the CPU in one run: in --act i16 and int8 a file of answers has the bytes of the CPU alone
-# and of the GPU alone however layers and experts are split, also one that is begun in one split, killed and continued in another;
-# f16 is continued in the same split only; what cannot be is refused in a line.
+# A GPU (the kernels as host code, or a gfx906's interpreted) and the CPU in one run: in --act i16 and int8 a file of answers has
+# the bytes of the CPU alone and of the GPU alone however layers and experts are split, also one that is begun in one split, killed
+# and continued in another; f16 is continued in the same split only; what cannot be is refused in a line.
 set -u
 build=$1 passed=0 failed=0
 dir=$(mktemp -d)
@@ -63,6 +63,26 @@ for split in "-ngl 1 --kv int4" "-cmoe --kv int4"; do
     is "int8, $split" "$dir/cpu" "$dir/split"
     rm -f "$dir"/cpu* "$dir"/split*
 done
+# the machine code of gfx906s, interpreted, beside the CPU and beside one another (sanitized, it would take minutes)
+gfx906="--hip-library $build/tests/bin/libamdhip64-gfx906.so"
+export GFX906_DEVICES=8
+records 3 3 7 >"$dir/three.jsonl"
+interpreted() { # MODEL SPLIT
+    answer $1 three cpu --same-bits --backend cpu
+    answer $1 three split --same-bits $gfx906 -b 15 $2
+    is "$1, gfx906, $2" "$dir/cpu" "$dir/split"
+    rm -f "$dir"/cpu* "$dir"/split*
+}
+case $build in
+*-san) ;;
+*)
+    interpreted llama "-ngl 1"
+    interpreted qwen3-moe "-cmoe"
+    interpreted llama "--devices 0,1,2,3 --parallel-mode tensor"
+    interpreted qwen3-moe "--devices 0,1,2 --parallel-mode layers"
+    interpreted llama "--devices all --parallel-mode data"
+    ;;
+esac
 # prompts and states on disk, read by another run of the same split
 for round in 1 2; do
     answer qwen3.5-moe few disk$round --same-bits $gpu -ngl 2 -cmoe --prefix-cache-dir "$dir/prompts"

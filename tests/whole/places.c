@@ -1,8 +1,9 @@
 /* places.c: a run on several places has the bits of one: logits of prompts in chunks and of decode
  * rows, for every rule of core/step/split.h; a transfer that is left out or puts columns in the
  * wrong place is noticed, and so are an exchange of linked GPUs that is left out, and one that is
- * not waited for. Places: two and three variants of the CPU, CPU and GPU, two, three, four and eight GPUs (host
- * code). usage: places BUILD_DIR [LIBRARY N [NAME..]]: on N GPUs of a library instead */
+ * not waited for. Places: two and three variants of the CPU, CPU and GPU, two, three, four and
+ * eight GPUs (host code). usage: places BUILD_DIR [LIBRARY N [NAME..]]: on N GPUs of a library
+ * instead */
 #include "backend-cpu/cpu.h"
 #include "backend-hip/hip.h"
 #include "backend-hip/hip_exchange.h"

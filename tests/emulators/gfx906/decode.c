@@ -258,6 +258,11 @@ static void decode_vop3(const struct kernel *k, struct insn *i)
                           : code < 0x140 ? find(i, ENC_VOP2, code - 0x100)
                           : code < 0x1c0 ? find(i, ENC_VOP1, code - 0x140)
                                          : find(i, ENC_VOP3, code);
+    if (op && op->enc == ENC_VOP2 && x >> 15 & 1 && code >= 0x100 + VOP2_ADD_U32 &&
+        code < 0x100 + VOP2_ADD_U32 + 3) {
+        op = find(i, ENC_VOP3, CODE_CLAMPED + code - 0x100 - VOP2_ADD_U32);
+        x &= ~(1u << 15);
+    }
     if (!op) return;
     bool has_sdst = op->sig[0] == 'c' || op->sig[0] == 'k';
     int abs = has_sdst ? 0 : x >> 8 & 7, op_sel = has_sdst ? 0 : x >> 11 & 15;

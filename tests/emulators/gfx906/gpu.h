@@ -273,6 +273,7 @@ struct block {
     struct wave *waves; /* [MAX_WAVES] */
     uint8_t *scratch;   /* [wave][lane][scratch_size] */
     jmp_buf on_fault;
+    struct block *next; /* of those that no launch has */
 };
 
 /* wave.c: prints one line and returns to the launch. lane < 0: no particular lane. */
@@ -297,7 +298,8 @@ struct stats_entry {
 };
 struct stats_entry *stats_of(const char *name); /* NULL: out of memory */
 
-/* decode.c */
+/* decode.c: sums of unsigned words that stop at the ends, v_add_u32 and the two that follow it */
+enum { VOP2_ADD_U32 = 0x34, CODE_CLAMPED = 0x3f0 };
 void decode_init(bool portable); /* portable: lane operations that need no AVX2 */
 void decode(struct kernel *k, uint32_t pc, struct insn *i);
 const struct op *decode_op(enum encoding enc, int code); /* NULL: not implemented */
@@ -312,6 +314,9 @@ const uint32_t *valu_source(struct wave *w, const struct insn *i, int k);
 void valu_commit(struct wave *w, const struct insn *i, int n_regs); /* of w->out */
 uint32_t salu_read(const struct wave *w, const struct src *s);
 uint64_t salu_read64(const struct wave *w, const struct src *s);
+
+/* hip.c: other threads, with their devices, may interpret meanwhile */
+void interpreter_rest(void);
 
 /* wave.c */
 int run_launch(const struct launch *l); /* 0, or the HIP error */

@@ -1,13 +1,16 @@
-/* hip.c: the HIP API of the interpreter: device 0 is a gfx906 with 60 compute units. One stream;
- * all work is done during the call, but as on a device a kernel's fault is reported by the next
- * call that waits for it, and then by every call until hipDeviceReset. Conventions:
- * hip_runtime_api.h of ROCm 5 and 6. */
+/* hip.c: the HIP API of the interpreter: every device (GFX906_DEVICES of them, one if not given) is
+ * a gfx906 with 60 compute units, and reaches the memory of all. One thread interprets at a time;
+ * one whose kernel sleeps (s_sleep) lets others go on. One stream; all work is done during the
+ * call, but as on a device a kernel's fault is reported by the next call that waits for it, and
+ * then by every call until hipDeviceReset. Conventions: hip_runtime_api.h of ROCm 5 and 6. */
 #include "gpu.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define API GFX906_API
 enum {
@@ -31,7 +34,33 @@ enum {
 };
 static const char arch_name[] = "gfx906:sramecc-:xnack-", device_name[] = "gfx906 interpreter";
 
-static int sticky; /* the device's latched error */
+enum { MAX_DEVICES = 16 };
+static int n_devices = 1;
+static __thread int current;    /* the thread's device */
+static int errors[MAX_DEVICES]; /* latched */
+#define sticky errors[current]
+
+/* One thread at a time. */
+static pthread_mutex_t interpreter = PTHREAD_MUTEX_INITIALIZER;
+static int enter(void)
+{
+    pthread_mutex_lock(&interpreter);
+    return 0;
+}
+static void leave(const int *entered)
+{
+    (void)entered;
+    pthread_mutex_unlock(&interpreter);
+}
+#define ALONE __attribute__((cleanup(leave), unused)) const int entered = enter()
+
+void interpreter_rest(void)
+{
+    pthread_mutex_unlock(&interpreter);
+    if (n_devices > 1) usleep(20);
+    pthread_mutex_lock(&interpreter);
+}
+
 /* calls left until the failure, 0: none */
 static uint64_t fail_launch_in, lose_device_in, fail_alloc_in;
 static uint64_t step_limit = 1ull << 28;
@@ -50,6 +79,8 @@ __attribute__((constructor)) static void begin(void)
     lose_device_in = env_number("GFX906_LOSE_DEVICE", 0);
     fail_alloc_in = env_number("GFX906_FAIL_ALLOC", 0);
     step_limit = env_number("GFX906_STEP_LIMIT", step_limit);
+    n_devices = (int)env_number("GFX906_DEVICES", 1);
+    if (n_devices < 1 || n_devices > MAX_DEVICES) n_devices = MAX_DEVICES;
     memory_total = env_number("GFX906_MEMORY_MIB", memory_total >> 20) << 20;
 }
 
@@ -69,6 +100,7 @@ static int wrong(const char *call, const char *what)
 }
 
 /* --- device */
+static bool is_device(int device) { return device >= 0 && device < n_devices; }
 API int hipInit(unsigned flags);
 API int hipInit(unsigned flags)
 {
@@ -76,13 +108,29 @@ API int hipInit(unsigned flags)
     return flags ? INVALID_VALUE : sticky;
 }
 API int hipGetDeviceCount(int *n);
-API int hipGetDeviceCount(int *n) { return *n = 1, 0; }
+API int hipGetDeviceCount(int *n) { return *n = n_devices, 0; }
 API int hipDeviceGet(int *device, int ordinal);
-API int hipDeviceGet(int *device, int ordinal) { return ordinal ? INVALID_DEVICE : (*device = 0); }
+API int hipDeviceGet(int *device, int ordinal)
+{
+    return is_device(ordinal) ? (*device = ordinal, 0) : INVALID_DEVICE;
+}
 API int hipGetDevice(int *device);
-API int hipGetDevice(int *device) { return *device = 0; }
+API int hipGetDevice(int *device) { return *device = current, 0; }
 API int hipSetDevice(int device);
-API int hipSetDevice(int device) { return device ? INVALID_DEVICE : 0; }
+API int hipSetDevice(int device)
+{
+    return is_device(device) ? (current = device, 0) : INVALID_DEVICE;
+}
+API int hipDeviceCanAccessPeer(int *can, int device, int peer);
+API int hipDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    return is_device(device) && is_device(peer) ? (*can = device != peer, 0) : INVALID_DEVICE;
+}
+API int hipDeviceEnablePeerAccess(int peer, unsigned flags);
+API int hipDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    return flags ? INVALID_VALUE : is_device(peer) ? 0 : INVALID_DEVICE;
+}
 API int hipDeviceSynchronize(void);
 API int hipDeviceSynchronize(void) { return sticky; }
 API int hipDeviceReset(void);
@@ -99,14 +147,14 @@ API int hipDriverGetVersion(int *version) { return *version = 50221153, 0; }
 API int hipDeviceGetName(char *name, int bytes, int device);
 API int hipDeviceGetName(char *name, int bytes, int device)
 {
-    if (device) return INVALID_DEVICE;
+    if (!is_device(device)) return INVALID_DEVICE;
     snprintf(name, (size_t)bytes, "%s", device_name);
     return 0;
 }
 API int hipDeviceTotalMem(size_t *bytes, int device);
 API int hipDeviceTotalMem(size_t *bytes, int device)
 {
-    return device ? INVALID_DEVICE : (*bytes = memory_total, 0);
+    return is_device(device) ? (*bytes = memory_total, 0) : INVALID_DEVICE;
 }
 API int hipMemGetInfo(size_t *free_bytes, size_t *total);
 API int hipMemGetInfo(size_t *free_bytes, size_t *total)
@@ -121,7 +169,7 @@ static int properties(void *p, int device, size_t memory_at, size_t threads_at, 
     uint8_t *d = p;
     const size_t lds = LDS_MAX;
     const int warp = WARP, threads = MAX_THREADS, units = COMPUTE_UNITS;
-    if (device) return INVALID_DEVICE;
+    if (!is_device(device)) return INVALID_DEVICE;
     snprintf((char *)d, 256, "%s", device_name);
     memcpy(d + memory_at, &(size_t){memory_total}, sizeof(size_t));
     memcpy(d + memory_at + 8, &lds, sizeof lds);
@@ -183,6 +231,7 @@ API const char *hipGetErrorName(int e)
 API int hipMalloc(void **p, size_t bytes);
 API int hipMalloc(void **p, size_t bytes)
 {
+    ALONE;
     uint64_t addr = 0;
     *p = NULL;
     if (sticky || bytes == 0) return sticky;
@@ -193,13 +242,20 @@ API int hipMalloc(void **p, size_t bytes)
 API int hipFree(void *p);
 API int hipFree(void *p)
 {
+    ALONE;
     if (p && memory_free((uintptr_t)p) < 0)
         return wrong("hipFree", "not an address from hipMalloc, or freed before");
     return sticky;
 }
+API int hipExtMallocWithFlags(void **p, size_t bytes, unsigned flags);
+API int hipExtMallocWithFlags(void **p, size_t bytes, unsigned flags)
+{
+    return flags > 1 ? INVALID_VALUE : hipMalloc(p, bytes); /* 1: fine-grained */
+}
 API int hipHostMalloc(void **p, size_t bytes, unsigned flags);
 API int hipHostMalloc(void **p, size_t bytes, unsigned flags)
 {
+    ALONE;
     (void)flags;
     *p = comes_now(&fail_alloc_in) ? NULL : malloc(bytes ? bytes : 1);
     if (!*p || memory_add_host(*p, bytes) < 0) {
@@ -212,6 +268,7 @@ API int hipHostMalloc(void **p, size_t bytes, unsigned flags)
 API int hipHostFree(void *p);
 API int hipHostFree(void *p)
 {
+    ALONE;
     if (p && memory_remove_host(p) < 0)
         return wrong("hipHostFree", "not an address from hipHostMalloc, or freed before");
     free(p);
@@ -221,6 +278,7 @@ API int hipHostFree(void *p)
 static int copy(const char *call, void *dst, const void *src, size_t bytes, bool to_device,
                 bool from_device)
 {
+    ALONE;
     void *d = to_device ? memory_host((uintptr_t)dst, bytes) : dst;
     const void *s = from_device ? memory_host((uintptr_t)src, bytes) : src;
     if (sticky || bytes == 0) return sticky;
@@ -260,12 +318,17 @@ API int hipMemcpyDtoDAsync(void *dst, void *src, size_t bytes, void *stream)
 {
     return (void)stream, hipMemcpyDtoD(dst, src, bytes);
 }
+static bool is_known(const void *p)
+{
+    ALONE;
+    return memory_find((uintptr_t)p) != NULL;
+}
 API int hipMemcpy(void *dst, const void *src, size_t bytes, int kind);
 API int hipMemcpy(void *dst, const void *src, size_t bytes, int kind)
 {
     bool guess = kind == 4; /* hipMemcpyDefault */
-    bool to = guess ? memory_find((uintptr_t)dst) != NULL : kind == 1 || kind == 3;
-    bool from = guess ? memory_find((uintptr_t)src) != NULL : kind == 2 || kind == 3;
+    bool to = guess ? is_known(dst) : kind == 1 || kind == 3;
+    bool from = guess ? is_known(src) : kind == 2 || kind == 3;
     return copy("hipMemcpy", dst, src, bytes, to, from);
 }
 API int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *stream);
@@ -276,6 +339,7 @@ API int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void 
 
 static int fill(void *dst, uint32_t value, size_t n, size_t size)
 {
+    ALONE;
     uint8_t *d = memory_host((uintptr_t)dst, n * size);
     if (sticky || n == 0) return sticky;
     if (!d) return wrong("hipMemset", "writes outside the allocations of the device");
@@ -301,6 +365,7 @@ API int hipMemsetD32(void *dst, int value, size_t n) { return fill(dst, (uint32_
 API int hipModuleLoadData(void **module, const void *image);
 API int hipModuleLoadData(void **module, const void *image)
 {
+    ALONE;
     char why[128] = "";
     if (getenv("GFX906_ONLY_COMPILED") && ((const char *)image)[COMPILED_MARK_AT] != COMPILED_MARK)
         return NO_BINARY;
@@ -311,6 +376,7 @@ API int hipModuleLoadData(void **module, const void *image)
 API int hipModuleUnload(void *module);
 API int hipModuleUnload(void *module)
 {
+    ALONE;
     module_free(module);
     return 0;
 }
@@ -400,7 +466,8 @@ API int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned
                        .block = {bx, by, bz},
                        .lds_size = k->lds_size + shared,
                        .step_limit = step_limit};
-    static uint8_t args[MAX_KERNARG];
+    uint8_t args[MAX_KERNARG];
+    ALONE;
     (void)stream;
     if (sticky) return sticky;
     if (comes_now(&fail_launch_in)) return LAUNCH_FAILURE;

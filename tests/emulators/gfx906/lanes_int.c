@@ -15,6 +15,9 @@ LANE(v_ashrrev_i32, SB >> (A & 31))
 LANE(v_add_u32, A + B)
 LANE(v_sub_u32, A - B)
 LANE(v_subrev_u32, B - A)
+LANE(v_add_u32_clamp, A + B < A ? ~0u : A + B)
+LANE(v_sub_u32_clamp, A < B ? 0 : A - B)
+LANE(v_subrev_u32_clamp, B < A ? 0 : B - A)
 LANE(v_mul_lo_u32, A *B)
 LANE(v_mul_hi_u32, (uint64_t)A *B >> 32)
 LANE(v_mul_hi_i32, (int64_t)SA *SB >> 32)
@@ -287,6 +290,10 @@ const struct op LANE_TABLE[] = {
     {ENC_VOP3, 0x293, "v_bfm_b32", "iii", .lane = v_bfm_b32},
     {ENC_VOP3, 0x297, "v_cvt_pk_u16_u32", "iii", .lane = v_cvt_pk_u16_u32},
     {ENC_VOP3, 0x298, "v_cvt_pk_i16_i32", "iii", .lane = v_cvt_pk_i16_i32},
+    /* those with the bit for it, at codes that nothing has (decode.c) */
+    {ENC_VOP3, CODE_CLAMPED + 0, "v_add_u32 clamp", "iii", .lane = v_add_u32_clamp},
+    {ENC_VOP3, CODE_CLAMPED + 1, "v_sub_u32 clamp", "iii", .lane = v_sub_u32_clamp},
+    {ENC_VOP3, CODE_CLAMPED + 2, "v_subrev_u32 clamp", "iii", .lane = v_subrev_u32_clamp},
     {ENC_VOP3, 0x29c, "v_add_i32", "iii", .lane = v_add_u32},
     {ENC_VOP3, 0x29d, "v_sub_i32", "iii", .lane = v_sub_u32},
     {ENC_VOP3, 0x29e, "v_add_i16", "Www", .lane = v_add_u16},

@@ -325,6 +325,12 @@ static void s_setreg_b32(struct wave *w, const struct insn *i)
 /* --- the wave itself */
 static void s_nop(struct wave *w, const struct insn *i) { w->tick += IMM & 15; }
 static void nothing(struct wave *w, const struct insn *i) { (void)w, (void)i; }
+/* What waits for another device lets that go on. */
+static void s_sleep(struct wave *w, const struct insn *i)
+{
+    (void)w, (void)i;
+    interpreter_rest();
+}
 static void s_endpgm(struct wave *w, const struct insn *i)
 {
     (void)i;
@@ -495,7 +501,7 @@ const struct op ops_salu[] = {
     BRANCH(0x09, "s_cbranch_execnz", "-", BRANCH_EXECNZ),
     {ENC_SOPP, 0x0a, "s_barrier", "-", .exec = s_barrier},
     {ENC_SOPP, 0x0c, "s_waitcnt", "-", .exec = s_waitcnt},
-    {ENC_SOPP, 0x0e, "s_sleep", "-", .exec = nothing},
+    {ENC_SOPP, 0x0e, "s_sleep", "-", .exec = s_sleep},
     {ENC_SOPP, 0x0f, "s_setprio", "-", .exec = nothing},
     {ENC_SOPP, 0x12, "s_trap", "-", .exec = s_trap},
     {ENC_SOPP, 0x13, "s_icache_inv", "-", .exec = nothing},

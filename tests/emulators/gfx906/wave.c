@@ -306,31 +306,29 @@ static int run_block(struct block *b)
     return 0;
 }
 
-int run_launch(const struct launch *l)
+/* Blocks that no launch has: devices compute at once. */
+static struct block *spare;
+
+static struct block *take_block(void)
 {
-    static struct block *b;
-    const struct kernel *k = l->kernel;
-    if (!b) {
-        b = calloc(1, sizeof *b);
-        struct wave *waves = b ? aligned_alloc(64, MAX_WAVES * sizeof *waves) : NULL;
-        if (!waves) {
-            free(b);
-            b = NULL;
-            return HIP_NO_MEMORY;
-        }
-        b->waves = waves;
+    struct block *b = spare;
+    if (b) {
+        spare = b->next;
+        return b;
     }
-    b->launch = l;
-    b->n_threads = (int)(l->block[0] * l->block[1] * l->block[2]);
-    b->n_waves = (b->n_threads + LANES - 1) / LANES;
-    size_t scratch = (size_t)b->n_waves * LANES * k->scratch_size;
-    b->scratch = malloc(scratch + 1);
-    if (!b->scratch) return HIP_NO_MEMORY;
-    memset(b->scratch, 0xe7, scratch);
-    struct gfx906_stats *s = &k->stats->sum;
-    s->launches++;
-    s->vgprs = k->n_vgprs, s->sgprs = k->n_sgprs, s->lds_size = l->lds_size,
-    s->scratch_size = k->scratch_size;
+    b = calloc(1, sizeof *b);
+    struct wave *waves = b ? aligned_alloc(64, MAX_WAVES * sizeof *waves) : NULL;
+    if (!waves) {
+        free(b);
+        return NULL;
+    }
+    b->waves = waves;
+    return b;
+}
+
+static int run_blocks(struct block *b)
+{
+    const struct launch *l = b->launch;
     int rc = 0;
     for (uint32_t z = 0; z < l->grid[2] && !rc; z++) {
         for (uint32_t y = 0; y < l->grid[1] && !rc; y++) {
@@ -340,6 +338,30 @@ int run_launch(const struct launch *l)
             }
         }
     }
-    free(b->scratch);
+    return rc;
+}
+
+int run_launch(const struct launch *l)
+{
+    const struct kernel *k = l->kernel;
+    struct block *b = take_block();
+    if (!b) return HIP_NO_MEMORY;
+    b->launch = l;
+    b->n_threads = (int)(l->block[0] * l->block[1] * l->block[2]);
+    b->n_waves = (b->n_threads + LANES - 1) / LANES;
+    size_t scratch = (size_t)b->n_waves * LANES * k->scratch_size;
+    int rc = HIP_NO_MEMORY;
+    b->scratch = malloc(scratch + 1);
+    if (b->scratch) {
+        memset(b->scratch, 0xe7, scratch);
+        struct gfx906_stats *s = &k->stats->sum;
+        s->launches++;
+        s->vgprs = k->n_vgprs, s->sgprs = k->n_sgprs, s->lds_size = l->lds_size,
+        s->scratch_size = k->scratch_size;
+        rc = run_blocks(b);
+        free(b->scratch);
+    }
+    b->next = spare;
+    spare = b;
     return rc;
 }

@@ -24,8 +24,7 @@ static const struct line finish[] = {
 /* --- lanes */
 static const struct line quad_perm[] = {
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,0,1] row_mask:0xf bank_mask:0xf", 0x7e1002fa,
-        0xff004e02)};
+    TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,0,1] row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff004e02)};
 static void want_quad_perm(void)
 {
     for (int l = 0; l < 64; l++) want[l] = in[l ^ 2];
@@ -39,8 +38,7 @@ static void want_row_shr(void)
 }
 static const struct line row_shl[] = {
     ONE("v_mov_b32_e32 v8, 7", 0x7e100287), ONE("s_nop 1", 0xbf800001),
-    TWO("v_mov_b32_dpp v8, v2 row_shl:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x7e1002fa,
-        0xff090102)};
+    TWO("v_mov_b32_dpp v8, v2 row_shl:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x7e1002fa, 0xff090102)};
 static void want_row_shl(void)
 {
     for (int l = 0; l < 64; l++) want[l] = l % 16 == 15 ? 0 : in[l + 1];
@@ -84,17 +82,13 @@ static void want_masked(void)
 static const struct line dpp_sum[] = {
     ONE("v_mov_b32_e32 v8, v2", 0x7e100302),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
-        0xff091108),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091108),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:2 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
-        0xff091208),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:2 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091208),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:4 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
-        0xff091408),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:4 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091408),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:8 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
-        0xff091808),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:8 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091808),
     ONE("s_nop 1", 0xbf800001),
     TWO("v_add_u32_dpp v8, v8, v8 row_bcast:15 row_mask:0xa bank_mask:0xf", 0x681010fa, 0xaf014208),
     ONE("s_nop 1", 0xbf800001),
@@ -205,6 +199,20 @@ static void want_carry(void)
         uint64_t a = in[l] | (uint64_t)l << 32, b = (uint32_t)(~in[l] + 5) | 3ull << 32,
                  sum = a + b;
         want[l] = ((uint32_t)(sum >> 32) << 4) + (uint32_t)sum;
+    }
+}
+static const struct line saturated[] = {
+    ONE("v_lshrrev_b32_e32 v3, 26, v2", 0x2006049a),
+    TWO("v_sub_u32_e64 v4, v3, v0 clamp", 0xd1358004, 0x00020103),
+    TWO("v_add_u32_e64 v5, v2, v2 clamp", 0xd1348005, 0x00020502),
+    TWO("v_subrev_u32_e64 v6, v3, v0 clamp", 0xd1368006, 0x00020103),
+    TWO("v_lshl_add_u32 v8, v4, 1, v5", 0xd1fd0008, 0x04150304),
+    ONE("v_add_u32_e32 v8, v8, v6", 0x68100d08)};
+static void want_saturated(void)
+{
+    for (uint32_t l = 0; l < 64; l++) {
+        uint32_t x = in[l] >> 26, twice = in[l] >> 31 ? ~0u : 2 * in[l];
+        want[l] = (x > l ? 2 * (x - l) : l - x) + twice;
     }
 }
 static const struct line select[] = {
@@ -673,6 +681,7 @@ static const struct program {
     {BODY(readlane), want_readlane, {0}, 0, {0}},
     {BODY(no_lane), want_no_lane, {0}, 0, {0}},
     {BODY(mbcnt), want_mbcnt, {0}, 0, {0}},
+    {BODY(saturated), want_saturated, {0}, 0, {0}},
     {BODY(carry), want_carry, {0}, 0, {0}},
     {BODY(select), want_select, {0}, 0, {0}},
     {BODY(saveexec), want_saveexec, {0}, 0, {0}},
@@ -728,8 +737,7 @@ static void test_of_the_test(void)
 {
     static const struct line wrong_quad[] = {
         ONE("s_nop 1", 0xbf800001),
-        TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,1,0] row_mask:0xf bank_mask:0xf", 0x7e1002fa,
-            0xff001e02)};
+        TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,1,0] row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff001e02)};
     static const struct line wrong_lane[] = {
         TWO("v_xor_b32_e32 v3, 0x90, v1", 0x2a0602ff, 0x00000090),
         TWO("ds_bpermute_b32 v8, v3, v2", 0xd87e0000, 0x08000203),
