@@ -1,13 +1,16 @@
 /* real.c: a model that speaks. SmolLM2-135M-Instruct comes as a GGUF file out of a package of PyPI
  * (scripts/real-model); without the registry all is skipped. Converted exactly, it answers 20
  * prompts and questions word for word as transformers 5.24 does in fp32 with the same weights
- * (tests/data/real/answers.jsonl); its tokenizer has the ids of Hugging Face's for 2,000 lines;
+ * (tests/data/real/answers.jsonl); its tokenizer has the ids of Hugging Face's for 2,000 lines, and
+ * its logits and the likelihood of a text are those of transformers as near as fp16 weights allow;
  * with a head of 8 bits, it extracts values from 20 texts under schemas with the same bytes on
  * every machine; quantized here to 4 bits it still knows a capital. usage: real BUILD_DIR
  * SHARED_DIR */
+#include "core/base/safetensors.h"
 #include "tests/harness.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +82,106 @@ static void tokens(const char *shared)
              lines_of, dir, build, dir, dir);
 }
 
+/* Tensor NAME, with K behind it from 0 on, of an open file [*n], of four bytes each; NULL: it is
+ * not there. */
+static void *tensor(const struct st_file *f, const char *name, int k, size_t *n)
+{
+    char full[64];
+    struct err e;
+    if (k < 0) snprintf(full, sizeof full, "%s", name);
+    else snprintf(full, sizeof full, "%s%d", name, k);
+    const struct st_tensor *t = st_find(f, full);
+    void *data = t ? malloc((size_t)t->bytes + 1) : NULL;
+    *n = t ? (size_t)t->bytes / 4 : 0;
+    if (data && !st_read(f, data, t->offset, t->bytes, &e)) return data;
+    free(data);
+    return NULL;
+}
+
+/* The logits [rows][vocab] of the prompt ID [n], as the program writes them. */
+static float *logits_of(const int32_t *id, size_t n, size_t *n_logits)
+{
+    char ids[2048], path[600];
+    struct st_file f;
+    struct err e;
+    int at = 0;
+    for (size_t i = 0; i < n && at < (int)sizeof ids - 16; i++)
+        at += snprintf(ids + at, sizeof ids - (size_t)at, "%s%d", i ? "," : "", (int)id[i]);
+    snprintf(path, sizeof path, "%s/logits", dir);
+    shell_ok("%s/opt4gptq-run -m %s/exact --act f32 --kv f32 --prompt-ids %s -n 1 --ignore-eos "
+             "--logits-out %s 2>/dev/null >&2",
+             build, dir, ids, path);
+    if (st_open(&f, path, &e)) return NULL;
+    float *x = tensor(&f, "logits", -1, n_logits);
+    st_close(&f);
+    return x;
+}
+
+/* One stored prompt: the last row at some columns, the largest of each row and where it is. The
+ * stored ones are of weights rounded to fp16, by 2^-11 at most: a hundredth of the logits'
+ * deviation is allowed. */
+static void prompt_logits(const struct st_file *f, int k)
+{
+    size_t n, n_columns, unused, n_logits = 0;
+    int32_t *id = tensor(f, "ids.", k, &n), *best = tensor(f, "argmax.", k, &unused),
+            *column = tensor(f, "columns", -1, &n_columns);
+    float *last = tensor(f, "last.columns.", k, &unused), *max = tensor(f, "max.", k, &unused),
+          *std = tensor(f, "std.", k, &unused), *x = id ? logits_of(id, n, &n_logits) : NULL;
+    int ok = id && best && column && last && max && std && x && n_logits / n * n == n_logits;
+    double worst = 0;
+    for (size_t r = 0; ok && r < n; r++) {
+        const float *row = x + r * (n_logits / n);
+        worst = fmax(worst, fabs((double)row[best[r]] - max[r]));
+        for (size_t i = 0; i < n_logits / n; i++) ok &= row[i] <= row[best[r]];
+    }
+    for (size_t i = 0; ok && i < n_columns; i++)
+        worst = fmax(worst,
+                     fabs((double)x[(n - 1) * (n_logits / n) + (size_t)column[i]] - last[i]));
+    check_that(ok && worst < .01 * *std, "logits of prompt %d differ by %g", k, worst);
+    free(id), free(best), free(column), free(last), free(max), free(std), free(x);
+}
+
+/* The first window of a text, beside the nll that transformers gives it. */
+static void likelihood(const char *shared)
+{
+    char path[600];
+    size_t n;
+    snprintf(path, sizeof path, "%s/models/real/expected/smollm2.json", shared);
+    json_t *stored = json_load_file(path, 0, NULL),
+           *want = json_object_get(json_object_get(stored, "perplexity_without_bos_transformers"),
+                                   "nll_of_windows_fp32_log_softmax");
+    shell_ok("%s/opt4gptq-run -m %s/exact --act f32 --kv f32 --perplexity second-half -c 512 "
+             "--windows 1 -f %s/data/eval/wiki.test.raw --samples %s/samples 2>/dev/null >&2",
+             build, dir, shared, dir);
+    snprintf(path, sizeof path, "%s/samples", dir);
+    char *text = read_file(path, &n);
+    json_t *line = text ? json_loads(text, JSON_DISABLE_EOF_CHECK, NULL) : NULL,
+           *all = json_object_get(line, "logprobs");
+    double nll = 0, n_all = (double)json_array_size(all);
+    for (size_t i = 0; i < json_array_size(all); i++)
+        nll -= json_number_value(json_array_get(all, i));
+    double off = (nll - json_number_value(json_array_get(want, 0))) / n_all;
+    check_that(n_all == 255 && fabs(off) < 5e-4, "a token's nll is off by %g", off);
+    json_decref(line);
+    free(text);
+    json_decref(stored);
+}
+
+static void numbers(const char *shared)
+{
+    char path[600];
+    struct st_file f;
+    struct err e;
+    snprintf(path, sizeof path, "%s/models/real/expected/smollm2.safetensors", shared);
+    if (st_open(&f, path, &e)) {
+        skip("transformers' logits: %s", e.msg);
+        return;
+    }
+    for (int k = 0; k < 10; k += 2) prompt_logits(&f, k);
+    st_close(&f);
+    likelihood(shared);
+}
+
 static void quantized(void)
 {
     struct process p;
@@ -110,6 +213,7 @@ int main(int argc, char **argv)
         shell_ok("%s/opt4gptq-convert -q build/real/smollm2.gguf %s/exact 2>/dev/null", build, dir);
         answer("exact", "requests.jsonl", "--act f32 --kv f32");
         tokens(argv[2]);
+        numbers(argv[2]);
         shell_ok("%s/opt4gptq-convert -q build/real/smollm2.gguf %s/eight --plain 8bit 2>/dev/null",
                  build, dir);
         answer("eight", "extractions.jsonl", "--same-bits");
