@@ -24,7 +24,8 @@ static const struct line finish[] = {
 /* --- lanes */
 static const struct line quad_perm[] = {
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,0,1] row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff004e02)};
+    TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,0,1] row_mask:0xf bank_mask:0xf", 0x7e1002fa,
+        0xff004e02)};
 static void want_quad_perm(void)
 {
     for (int l = 0; l < 64; l++) want[l] = in[l ^ 2];
@@ -38,7 +39,8 @@ static void want_row_shr(void)
 }
 static const struct line row_shl[] = {
     ONE("v_mov_b32_e32 v8, 7", 0x7e100287), ONE("s_nop 1", 0xbf800001),
-    TWO("v_mov_b32_dpp v8, v2 row_shl:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x7e1002fa, 0xff090102)};
+    TWO("v_mov_b32_dpp v8, v2 row_shl:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x7e1002fa,
+        0xff090102)};
 static void want_row_shl(void)
 {
     for (int l = 0; l < 64; l++) want[l] = l % 16 == 15 ? 0 : in[l + 1];
@@ -82,13 +84,17 @@ static void want_masked(void)
 static const struct line dpp_sum[] = {
     ONE("v_mov_b32_e32 v8, v2", 0x7e100302),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091108),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
+        0xff091108),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:2 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091208),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:2 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
+        0xff091208),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:4 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091408),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:4 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
+        0xff091408),
     ONE("s_nop 1", 0xbf800001),
-    TWO("v_add_u32_dpp v8, v8, v8 row_shr:8 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa, 0xff091808),
+    TWO("v_add_u32_dpp v8, v8, v8 row_shr:8 row_mask:0xf bank_mask:0xf bound_ctrl:0", 0x681010fa,
+        0xff091808),
     ONE("s_nop 1", 0xbf800001),
     TWO("v_add_u32_dpp v8, v8, v8 row_bcast:15 row_mask:0xa bank_mask:0xf", 0x681010fa, 0xaf014208),
     ONE("s_nop 1", 0xbf800001),
@@ -737,7 +743,8 @@ static void test_of_the_test(void)
 {
     static const struct line wrong_quad[] = {
         ONE("s_nop 1", 0xbf800001),
-        TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,1,0] row_mask:0xf bank_mask:0xf", 0x7e1002fa, 0xff001e02)};
+        TWO("v_mov_b32_dpp v8, v2 quad_perm:[2,3,1,0] row_mask:0xf bank_mask:0xf", 0x7e1002fa,
+            0xff001e02)};
     static const struct line wrong_lane[] = {
         TWO("v_xor_b32_e32 v3, 0x90, v1", 0x2a0602ff, 0x00000090),
         TWO("ds_bpermute_b32 v8, v3, v2", 0xd87e0000, 0x08000203),
