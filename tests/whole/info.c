@@ -56,7 +56,7 @@ static void what_fits(void)
     if (at) sscanf(at, " GPU %*d of %*d %*d of %*d %lf MiB %*f MiB %*f MiB %lf MiB", &all, &one);
     check(all + one > 1, "what all takes", &p);
     process_free(&p);
-    for (int kib = (int)((all + one + 4) * 1024); kib > 0 && last > 0; kib -= 16) {
+    for (int kib = (int)((all + one + 4) * 1024); kib > 0 && last > 0; kib -= 48) {
         snprintf(size, sizeof size, "%dK", kib);
         INFO(&p, "--gpu-memory", size, "-b", "16", "--same-bits");
         at = strstr(p.out, "GPU ");
