@@ -110,7 +110,7 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
         free(h);
         return err_set(e, "--query-halves 1: needs --act f16");
     }
-    if (hip_stream_open(&h->stream, h->device, h->config.microbatch, h->config.n_microbatches, e)) {
+    if (hip_stream_open(&h->stream, h->device, h->config.n_microbatches > 1, e)) {
         free(h);
         return -1;
     }

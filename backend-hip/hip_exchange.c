@@ -5,6 +5,7 @@
 
 #include "backend-hip/hip_experts.h"
 #include "backend-hip/hip_memory.h"
+#include "backend-hip/hip_turns.h"
 #include "core/base/clock.h"
 
 #include <pthread.h>
@@ -141,6 +142,8 @@ static int make_link(struct hip *const *h, int n, int place, struct err *e)
                : err_set(e, "%s: no memory for the exchange of rows", h[place]->device->name);
 }
 
+const uint32_t *hip_link_stop(const struct hip *h) { return h->link->stop; }
+
 void hip_unlink(struct hip *h)
 {
     struct hip_link *l = h->link;
@@ -150,19 +153,22 @@ void hip_unlink(struct hip *h)
         if (!other || !other->link) continue;
         other->link->member[l->place] = NULL;
         other->stop[l->place] = NULL;
+        other->of_peer[l->place] = NULL;
     }
     if (!h->device->hung) {
         free_region(h);
         hip_free(&h->be, l->d_count);
         if (l->stop) api_of(h)->host_free(l->stop);
     }
+    hip_turns_close(h);
     h->link = NULL;
     free(l);
 }
 
 /* ---- launches */
 
-static void launch(struct hip *h, struct exchange_args *a)
+/* Completes what a launch is told. */
+static void complete(const struct hip *h, struct exchange_args *a)
 {
     size_t most = 0;
     for (int q = 0; q < a->devices; q++) {
@@ -180,11 +186,8 @@ static void launch(struct hip *h, struct exchange_args *a)
     a->count = h->link->d_count;
     a->stop = h->link->stop;
     a->device = h->link->place;
-    const unsigned here = 1u << a->device;
-    const int sends = a->at[a->device + 1] > a->at[a->device] && (a->to & ~here);
-    if (h->config.n_microbatches > 1 && a->to & here && !sends)
-        hip_launch_rows(h, K_exchange_await, 1, a, sizeof *a);
-    hip_launch_rows(h, K_exchange, a->blocks, a, sizeof *a);
+    for (int q = 0; q < a->devices && h->turns; q++)
+        a->arrivals[q] = h->link->member[q]->turns->words;
 }
 
 int hip_check_exchange(const struct hip *h, const struct op *op, struct err *e)
@@ -195,19 +198,59 @@ int hip_check_exchange(const struct hip *h, const struct op *op, struct err *e)
     return err_set(e, "--backend hip: an exchange of rows with devices that are not linked");
 }
 
-void hip_exchange(struct hip *h, const struct be_plan *p, int op)
+/* Arguments of an operation; 0: there are no rows. */
+static int arguments(struct hip *h, const struct be_plan *p, int op, struct exchange_args *a)
 {
     const struct op *o = hip_op(p, op);
     int n_decode, rows = hip_rows(h, p, o->out[0] >= 0 ? o->out[0] : o->in[0], &n_decode);
-    struct exchange_args a = {.own = hip_in(p, op, 0),
-                              .out = hip_out(p, op, 0),
-                              .n = (unsigned)(rows * o->as.exchange.groups),
-                              .width = (unsigned)o->as.exchange.at[o->as.exchange.n_places],
-                              .to = o->as.exchange.to,
-                              .devices = o->as.exchange.n_places};
-    memcpy(a.at, o->as.exchange.at, sizeof a.at);
-    if (rows) launch(h, &a);
+    *a = (struct exchange_args){.own = hip_in(p, op, 0),
+                                .out = hip_out(p, op, 0),
+                                .n = (unsigned)(rows * o->as.exchange.groups),
+                                .width = (unsigned)o->as.exchange.at[o->as.exchange.n_places],
+                                .to = o->as.exchange.to,
+                                .devices = o->as.exchange.n_places};
+    memcpy(a->at, o->as.exchange.at, sizeof a->at);
+    complete(h, a);
+    return rows;
+}
+
+void hip_exchange(struct hip *h, const struct be_plan *p, int op)
+{
+    struct exchange_args a;
+    if (arguments(h, p, op, &a)) hip_launch_rows(h, K_exchange, a.blocks, &a, sizeof a);
     if (a.out) hip_forget_grouping(h); /* it may have been other experts' choice */
+}
+
+/* Messages of device q's block 0 (exchange.hip has the slices). */
+static unsigned messages(const struct exchange_args *a, int q)
+{
+    unsigned n = a->n * (unsigned)(a->at[q + 1] - a->at[q]),
+             slice = (n / 4 + (unsigned)a->blocks) / (unsigned)a->blocks * 4;
+    return ((slice < n ? slice : n) + EXCHANGE_FLOATS - 1) / EXCHANGE_FLOATS;
+}
+
+int hip_exchange_awaits(struct hip *h, const struct be_plan *p, int op)
+{
+    struct exchange_args a;
+    int awaits = 0;
+    if (!arguments(h, p, op, &a) || !(a.to >> a.device & 1)) return 0;
+    for (int q = 0; q < a.devices; q++) awaits |= q != a.device && messages(&a, q);
+    return awaits;
+}
+
+int hip_exchange_sends(struct hip *h, const struct be_plan *p, int op)
+{
+    struct exchange_args a;
+    return arguments(h, p, op, &a) && a.at[a.device + 1] > a.at[a.device] &&
+           (a.to & ~(1u << a.device));
+}
+
+void hip_await_exchange(struct hip *h, const struct be_plan *p, int op)
+{
+    struct exchange_args a;
+    arguments(h, p, op, &a);
+    for (int q = 0; q < a.devices; q++)
+        if (q != a.device) hip_await_messages(h, q, messages(&a, q));
 }
 
 /* ---- the test */
@@ -296,7 +339,8 @@ static int send_pattern(struct trial *t, struct err *e)
     for (int i = 0; i <= t->n; i++) a.at[i] = i * TEST_COLUMNS;
     for (size_t i = 0; i < own; i++) t->host[i] = pattern(t->round, t->q, i);
     hip_upload(&t->h->be, t->d_own, t->host, own * sizeof *t->host);
-    launch(t->h, &a);
+    complete(t->h, &a);
+    hip_launch_rows(t->h, K_exchange, a.blocks, &a, sizeof a);
     return ends(t->h, e) || compare(t, e) ? -1 : 0;
 }
 
@@ -427,7 +471,12 @@ int hip_link(struct be *const *be, int n, const struct be_traffic *t, struct err
     }
     for (int q = 0; q < n; q++)
         if (make_link(h, n, q, e)) return -1;
-    for (int q = 0; q < n * n; q++) h[q / n]->stop[q % n] = h[q % n]->link->stop;
+    for (int q = 0; q < n && h[0]->config.n_microbatches > 1; q++)
+        if (hip_turns_open(h[q], t->lender ? (const struct hip *)t->lender[q] : NULL, e)) return -1;
+    for (int q = 0; q < n * n; q++) {
+        h[q / n]->stop[q % n] = h[q % n]->link->stop;
+        h[q / n]->of_peer[q % n] = h[q % n]->turns;
+    }
     enum hip_exchange asked = h[0]->options.exchange;
     if (asked != HIP_EXCHANGE_AUTO)
         return try_way(h, n, asked, t, e) ? err_prefix(e, "%s", say(asked)) : 0;

@@ -17,5 +17,10 @@ const char *hip_link_text(const struct hip *h);
 
 int hip_check_exchange(const struct hip *h, const struct op *op, struct err *e);
 void hip_exchange(struct hip *h, const struct be_plan *p, int op);
+/* Of microbatches: whether the operation takes rows of other devices, whether it gives them some,
+ * and the wait for these rows. */
+int hip_exchange_awaits(struct hip *h, const struct be_plan *p, int op);
+int hip_exchange_sends(struct hip *h, const struct be_plan *p, int op);
+void hip_await_exchange(struct hip *h, const struct be_plan *p, int op);
 
 #endif

@@ -144,6 +144,8 @@ struct hip {
     int max_stride;
     struct hip_link *link;            /* to other devices (hip_exchange.c), or NULL */
     uint32_t *stop[EXCHANGE_DEVICES]; /* of linked devices, on the host: not 0 ends their waits */
+    struct hip_turns *turns;          /* of microbatches (hip_turns.h), or NULL */
+    struct hip_turns *of_peer[EXCHANGE_DEVICES]; /* of linked devices */
     void *d_stage; /* [STAGE_BYTES] staging buffer for weights before they are packed */
     struct hip_upload upload[UPLOADS];
     unsigned n_uploads;
@@ -159,6 +161,9 @@ struct hip {
 };
 
 enum { STAGE_BYTES = 16 << 20 };
+
+/* Of hip_exchange.c: the word of this device's waits, of a linked device. */
+const uint32_t *hip_link_stop(const struct hip *h);
 
 static inline int hip_wait_seconds(const struct hip *h)
 {

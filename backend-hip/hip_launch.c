@@ -1,11 +1,14 @@
 #include "backend-hip/hip_launch.h"
 
 #include "backend-hip/hip_internal.h"
+#include "backend-hip/hip_turns.h"
 
 void hip_stop_peers(const struct hip *h)
 {
-    for (int q = 0; q < EXCHANGE_DEVICES; q++)
+    for (int q = 0; q < EXCHANGE_DEVICES; q++) {
         if (h->stop[q]) __atomic_store_n(h->stop[q], 1, __ATOMIC_RELEASE);
+        if (h->of_peer[q]) hip_turns_stop(h->of_peer[q]);
+    }
 }
 
 void hip_fail(struct hip *h, int code, const char *what)

@@ -11,6 +11,7 @@
 #include "backend-hip/hip_order.h"
 #include "backend-hip/hip_scratch.h"
 #include "backend-hip/hip_state.h"
+#include "backend-hip/hip_turns.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,8 +79,51 @@ void hip_step_drop(struct be *be, struct be_plan *p)
 struct run_key {
     unsigned serial;
     int tail; /* 1: with the operations behind n_body */
+    int part; /* of microbatches: number of waits before it */
     struct hip_shape shape;
 };
+
+/* A part of a run between two waits of a microbatch, which is replayed by itself. */
+struct part {
+    struct run_key key;
+    int is_open, replayed;
+};
+
+static void end_part(struct hip *h, const struct be_plan *p, struct part *t)
+{
+    if (t->is_open && !t->replayed) hip_issue(h, &t->key, p->replays ? sizeof t->key : 0);
+    t->is_open = 0;
+    t->key.part++;
+    hip_forget_grouping(h);
+}
+
+/* A microbatch has the device's turn from its first operation until it sends rows, or to the end.
+ * What place 0 does with the last rows has none: it is little, and others would wait for it. */
+static void run_in_turns(struct hip *h, const struct be_plan *p, const struct run_key *key, int r,
+                         int n)
+{
+    struct part t = {.key = *key};
+    int had_turn = 0;
+    for (int i = 0; i < n; i++) {
+        const struct hip_group *g = &p->group[r][i];
+        const int is_exchange = hip_op(p, g->first)->kind == OP_EXCHANGE,
+                  awaits = is_exchange && hip_exchange_awaits(h, p, g->first),
+                  takes = !had_turn && (!is_exchange || awaits);
+        if (awaits || takes) end_part(h, p, &t);
+        if (awaits) hip_give_turn(h);
+        if (awaits) hip_await_exchange(h, p, g->first);
+        if (takes) hip_take_turn(h);
+        had_turn |= takes;
+        if (!t.is_open) t.replayed = p->replays && hip_replay(h, &t.key, sizeof t.key);
+        t.is_open = 1;
+        if (!t.replayed) hip_launch_group(h, p, g);
+        if (!is_exchange || !hip_exchange_sends(h, p, g->first)) continue;
+        end_part(h, p, &t);
+        hip_give_turn(h);
+    }
+    end_part(h, p, &t);
+    hip_give_turn(h);
+}
 
 void hip_step_run(struct be *be, const struct be_plan *p)
 {
@@ -95,6 +139,10 @@ void hip_step_run(struct be *be, const struct be_plan *p)
     key.shape = h->shape;
     hip_flush(h);
     hip_forget_grouping(h);
+    if (h->turns) {
+        run_in_turns(h, p, &key, r, n);
+        return;
+    }
     if (p->replays && hip_replay(h, &key, sizeof key)) return;
     for (int i = 0; i < n; i++) hip_launch_group(h, p, &p->group[r][i]);
     hip_issue(h, &key, p->replays ? sizeof key : 0);

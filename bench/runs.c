@@ -16,10 +16,15 @@
 #include <string.h>
 #include <time.h>
 
+/* So many that the time until all GPUs have something to do, and that at the end, is a small part.
+ */
+enum { ROUNDS = 16 };
+
 struct test {
     struct setup *setup;
     int n_prompt, n_gen; /* one of them is 0 */
     int depth, n_parallel;
+    int n_rounds; /* prompts that a microbatch computes one behind another */
     time_t start;
     double *wall, *cpu; /* [repetitions] seconds */
 };
@@ -38,19 +43,26 @@ static void heed_neighbours(const struct test *t)
     if (pool) pool_heed(pool);
 }
 
+/* Steps of one prompt, or of one round of a generation. */
+static int n_chunks(const struct test *t, int n_batch)
+{
+    return (t->n_prompt + n_batch - 1) / n_batch;
+}
+
 static int n_steps(const struct test *t, int n_batch)
 {
-    return t->n_prompt ? (t->n_prompt + n_batch - 1) / n_batch : t->n_gen;
+    return t->n_prompt ? t->n_rounds * n_chunks(t, n_batch) : t->n_gen;
 }
 
 /* Step i of a microbatch that has a share of the sequences, and its results. */
 static struct step_shape shape_of(const struct test *t, int microbatch, int i, int n_batch,
                                   enum setup_output *output)
 {
-    const int at = i * n_batch, left = t->n_prompt - at, n = t->setup->n_microbatches,
+    const int n = t->setup->n_microbatches,
               n_seqs = t->n_parallel / n + (microbatch < t->n_parallel % n);
     *output = SETUP_BEST;
     if (!t->n_prompt) return (struct step_shape){n_seqs, 1, t->depth + i, 1};
+    const int at = i % n_chunks(t, n_batch) * n_batch, left = t->n_prompt - at;
     if (left > n_batch) *output = SETUP_NOTHING;
     return (struct step_shape){n_seqs, left < n_batch ? left : n_batch, t->depth + at, 0};
 }
@@ -99,15 +111,13 @@ static int list_tests(struct tests *t, struct err *e)
                         n = prompt ? o->prompt.v[i] : o->gen.v[i - o->prompt.n];
                     if (!n || (prompt && p)) continue; /* a prompt for each microbatch */
                     struct test *x = &t->test[t->n++];
-                    *x = (struct test){&t->setups.setup[r],
-                                       prompt ? n : 0,
-                                       prompt ? 0 : n,
-                                       o->depth.v[d],
-                                       prompt ? t->setups.setup[r].n_microbatches
-                                              : o->parallel.v[p],
-                                       0,
-                                       0,
-                                       0};
+                    const int n_microbatches = t->setups.setup[r].n_microbatches;
+                    *x = (struct test){.setup = &t->setups.setup[r],
+                                       .n_prompt = prompt ? n : 0,
+                                       .n_gen = prompt ? 0 : n,
+                                       .depth = o->depth.v[d],
+                                       .n_parallel = prompt ? n_microbatches : o->parallel.v[p],
+                                       .n_rounds = prompt && n_microbatches > 1 ? ROUNDS : 1};
                     x->wall = malloc((size_t)o->repetitions * sizeof *x->wall);
                     x->cpu = malloc((size_t)o->repetitions * sizeof *x->cpu);
                     if (!x->wall || !x->cpu) return err_memory(e);
@@ -135,12 +145,17 @@ static struct setup_size size_of(const struct bench_options *o)
     return s;
 }
 
+static double tokens_of(const struct test *t)
+{
+    return (double)t->n_parallel * (t->n_prompt ? t->n_prompt * t->n_rounds : t->n_gen);
+}
+
 static json_t *record(const struct test *t, const struct bench_options *o,
                       const struct bench_facts *facts)
 {
     const struct setup_config *c = &t->setup->config;
     int n = o->repetitions;
-    double tokens = (double)(t->n_prompt ? t->n_prompt : t->n_gen) * t->n_parallel;
+    double tokens = tokens_of(t);
     char when[32];
     struct tm tm;
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t->start, &tm));
@@ -197,7 +212,8 @@ static int row(const struct test *t, const json_t *j, struct out *out, struct er
     char depth[24] = "", parallel[24] = "";
     if (out_row(out, e)) return -1;
     if (t->depth) snprintf(depth, sizeof depth, " @ d%d", t->depth);
-    if (t->n_parallel > 1) snprintf(parallel, sizeof parallel, " x %d", t->n_parallel);
+    const int n = t->n_parallel * t->n_rounds;
+    if (n > 1) snprintf(parallel, sizeof parallel, " x %d", n);
     out_cell(out, COL_TEST, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt + t->n_gen, parallel,
              depth);
     out_cell(out, COL_ACT, "%s", act_formats[c->act].name);
@@ -210,7 +226,7 @@ static int row(const struct test *t, const json_t *j, struct out *out, struct er
              json_number_value(json_object_get(j, "max_ts")));
     out_cell(out, COL_MEAN, "%.2f ± %.2f", json_number_value(json_object_get(j, "avg_ts")),
              json_number_value(json_object_get(j, "stddev_ts")));
-    double tokens = (double)(t->n_prompt ? t->n_prompt : t->n_gen) * t->n_parallel;
+    double tokens = tokens_of(t);
     out_cell(out, COL_CPU_TIME, "%.2f",
              1e9 * tokens / json_number_value(json_object_get(j, "median_cpu_ns")));
     return 0;
@@ -296,7 +312,8 @@ static void say_progress(const struct tests *t, struct progress *p, int round, i
     if (!progress_due(p)) return;
     if (round) snprintf(where, sizeof where, "run %d of %d", round, rounds);
     else snprintf(where, sizeof where, "warming up");
-    if (x->n_parallel > 1) snprintf(parallel, sizeof parallel, " x %d", x->n_parallel);
+    const int n = x->n_parallel * x->n_rounds;
+    if (n > 1) snprintf(parallel, sizeof parallel, " x %d", n);
     snprintf(next, sizeof next, "test %d of %d, %s%d%s", test + 1, t->n, x->n_prompt ? "pp" : "tg",
              x->n_prompt + x->n_gen, parallel);
     if (round) progress_left(p, round - 1 + (double)test / t->n, rounds, left);

@@ -30,8 +30,10 @@ struct engine {
     int n_whole; /* cards that have all of the model, or its places: 1 but in data mode */
     struct engine_card *cards;
     int n_cards;
-    int n_microbatches;                     /* of a run by layers (microbatches.h); else 1 */
-    struct engine_microbatch *microbatches; /* [n_microbatches - 1] those beside the first */
+    /* Of a run by layers (microbatches.h), else 1; [n_microbatches - 1] those beside the first. */
+    int n_microbatches;
+    struct engine_microbatch *microbatches;
+
     struct prefix_store *store;  /* prompts on disk; NULL: none */
     struct engine_memory memory; /* of engine_open; stays when the engine is stopped */
     int n_seqs;                  /* sequences that run at once, chosen by engine_open */

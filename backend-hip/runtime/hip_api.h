@@ -12,7 +12,7 @@
  *   hipMemsetD8, hipModuleLoadData, hipModuleUnload, hipModuleGetFunction, hipModuleLaunchKernel,
  *   hipEventCreateWithFlags, hipEventDestroy, hipEventRecord, hipEventQuery, hipEventElapsedTime,
  *       hipGetErrorString,
- *   for microbatches hipStreamCreateWithPriority,
+ *   for microbatches hipStreamCreateWithFlags,
  *   and, only to print the architecture's name, hipGetDevicePropertiesR0600 or
  *       hipGetDeviceProperties (may be absent).
  *
@@ -108,9 +108,6 @@ struct hip_api {
                            int peer); /* hipDeviceCanAccessPeer   cuDeviceCanAccessPeer, optional */
     int (*stream_open)(void **stream, unsigned flags); /* hipStreamCreateWithFlags, cuStreamCreate;
                                                           optional */
-    int (*stream_before)(void **stream, unsigned flags,
-                         int priority); /* hipStreamCreateWithPriority, cuStreamCreateWithPriority;
-                                           lower numbers go before others; optional */
     int (*stream_wait)(void *stream, void *event,
                        unsigned flags); /* hipStreamWaitEvent, cuStreamWaitEvent; optional */
     /* Entry points of one runtime, absent in the other. */
@@ -130,6 +127,11 @@ struct hip_api {
     int (*cuda_set_context)(void *context);                       /* cuCtxSetCurrent */
     int (*cuda_function_set)(void *f, int attribute, int value);  /* cuFuncSetAttribute */
     int (*cuda_stream)(void **stream, unsigned flags);            /* cuStreamCreate */
+    int (*cuda_wait_value)(void *stream, void *word, unsigned value,
+                           unsigned flags); /* cuStreamWaitValue32_v2; 0: until the word has come to
+                                               the value; optional, as the next */
+    int (*cuda_write_value)(void *stream, void *word, unsigned value,
+                            unsigned flags);                      /* cuStreamWriteValue32_v2 */
     int (*cuda_capture)(void *stream, int mode);                  /* cuStreamBeginCapture_v2 */
     int (*cuda_capture_end)(void *stream, void **graph);          /* cuStreamEndCapture */
     int (*cuda_graph_make)(void **exec, void *graph,

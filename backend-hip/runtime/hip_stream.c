@@ -39,24 +39,16 @@ struct hip_stream {
     uint64_t n_issued, *seen, n_seen; /* hashes of recent keys [n_graphs * SEEN_OF_GRAPH] */
 };
 
-/* The runtime's stream. Priorities outside a device's range stand for its ends. */
-static int open_runtimes(struct hip_stream *s, int microbatch, int n_microbatches)
-{
-    const struct hip_api *api = &s->device->library->api;
-    if (n_microbatches > 1 && api->stream_before)
-        return api->stream_before(&s->stream, 0, microbatch - (n_microbatches - 1));
-    return s->device->library->is_cuda ? api->cuda_stream(&s->stream, 0) : 0;
-}
-
-int hip_stream_open(struct hip_stream **out, const struct hip_device *d, int microbatch,
-                    int n_microbatches, struct err *e)
+int hip_stream_open(struct hip_stream **out, const struct hip_device *d, int is_own, struct err *e)
 {
     struct hip_stream *s = calloc(1, sizeof *s);
     const struct hip_api *api = &d->library->api;
     char text[160];
     if (!s) return err_memory(e);
     s->device = d;
-    int code = open_runtimes(s, microbatch, n_microbatches);
+    int code = d->library->is_cuda          ? api->cuda_stream(&s->stream, 0)
+               : is_own && api->stream_open ? api->stream_open(&s->stream, 0)
+                                            : 0;
     if (d->library->is_cuda) {
         if (!code)
             code = api->cuda_attribute(&s->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS,

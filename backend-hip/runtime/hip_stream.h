@@ -20,11 +20,8 @@ struct launch {
     size_t bytes;
 };
 
-/* The stream of microbatch `microbatch` of n_microbatches on the device, whose launches go before
- * those of the microbatches behind it as far as the device tells them apart. n_microbatches 0 or 1:
- * there is no other. */
-int hip_stream_open(struct hip_stream **s, const struct hip_device *d, int microbatch,
-                    int n_microbatches, struct err *e);
+/* is_own: not the one that HIP has for every device, where it has others. */
+int hip_stream_open(struct hip_stream **s, const struct hip_device *d, int is_own, struct err *e);
 void hip_stream_close(struct hip_stream *s);
 /* The runtime's stream, for copies in order with the launches. */
 void *hip_stream_handle(const struct hip_stream *s);

@@ -16,7 +16,6 @@ struct be_config place_config(const struct forward_options *o)
         .own = o->own,
         .act = o->act,
         .kv = o->kv,
-        .microbatch = o->microbatch,
         .n_microbatches = o->n_microbatches,
         .max_rows = o->max_rows > o->max_logits ? o->max_rows : o->max_logits,
         .max_seqs = o->max_seqs,

@@ -134,8 +134,9 @@ static struct be_traffic traffic_of(const struct split *s, const struct forward_
 static int link_places(struct places *s, const struct forward_options *o, struct err *e)
 {
     const struct backend *ops = s->be[0]->ops;
-    const struct be_traffic t = traffic_of(&s->split, o);
+    struct be_traffic t = traffic_of(&s->split, o);
     int n = s->split.n_places;
+    if (o->lender) t.lender = o->lender->places->be;
     s->compiled = calloc((size_t)n, sizeof *s->compiled);
     if (!s->compiled) return err_memory(e);
     if (ops->link(s->be, n, &t, e) || split_link(&s->split, s->plan, e)) return -1;

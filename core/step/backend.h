@@ -31,10 +31,9 @@ struct be_config {
     const char *own; /* options that only this backend has, as its header says; NULL: defaults */
     enum act act;
     enum kv_type kv;
-    /* Of backends that share a device and take turns on it (forward_options.microbatch): which, of
-     * how many. The work of the first goes before that of the others. n_microbatches 0 or 1: it is
-     * alone. */
-    int microbatch, n_microbatches;
+    /* Backends that share their devices, of which one at a time computes on each
+     * (forward_options.microbatch). 0 or 1: it is alone. */
+    int n_microbatches;
     int max_rows;  /* rows of one step, rows of logits */
     int max_seqs;  /* sequences of one step */
     int max_pages; /* pages of one sequence */
@@ -47,6 +46,7 @@ struct be_traffic {
      * no sender waits for a place that is busy. 0: senders may wait. */
     uint64_t floats;
     int n_exchanges;
+    struct be *const *lender; /* [places] of microbatch 0; NULL: these are */
 };
 
 struct pool;

@@ -34,6 +34,7 @@ struct step_plan {
 struct be_linear;
 struct plan_memory {
     const struct plan_memory *lender; /* has the linears and vectors; NULL: this one */
+
     void **buffer;             /* [n_buffers] */
     struct be_linear **linear; /* [n_weights], NULL for a vector */
     float **vector;            /* [n_weights], NULL for a linear */

@@ -397,7 +397,7 @@ enum {
     EXCHANGE_MARKED = 2048,  /* of a marked one */
     EXCHANGE_FLAG = 8,       /* words from one number to the next */
     EXCHANGE_OF_BLOCK = 256, /* floats of a slice, unless all blocks have more */
-    EXCHANGE_AWAIT_THREADS = 64
+    WORD_THREADS = 64
 };
 #define EXCHANGE_FLAGS (4ull * EXCHANGE_DEVICES * EXCHANGE_BLOCKS * EXCHANGE_FLAG)
 #define EXCHANGE_RINGS(senders, slots) (4ull * (senders)*EXCHANGE_BLOCKS * (slots)*EXCHANGE_FLOATS)
@@ -417,9 +417,20 @@ struct exchange_args {
     unsigned senders[EXCHANGE_DEVICES]; /* bit p of number q: region q has a ring of device p, the
                                            rings in order of the devices */
     unsigned most_senders, slots;       /* rings of a region, messages of a ring */
+    unsigned *arrivals[EXCHANGE_DEVICES]; /* of microbatches: numbers of the messages that came from
+                                             device p to block 0 of device q, at p * EXCHANGE_FLAG
+                                             of number q; NULL */
     int devices, device, blocks;
     int is_marked;                /* messages are: slices have EXCHANGE_MARKED floats at most */
     int at[EXCHANGE_DEVICES + 1]; /* columns at[q] .. at[q + 1] - 1 are device q's */
+};
+
+/* exchange.hip: a word that others write */
+struct word_args {
+    unsigned *word;
+    const unsigned *stop; /* of exchange_args */
+    unsigned value;
+    int waits; /* until the word has come to the value; 0: sets it */
 };
 
 /* conv.hip, delta.hip: states of sequences, in slots */

@@ -146,6 +146,9 @@ DEVICE void exchange_send(const struct exchange_args *a, const struct exchange_p
     for (int to = 0; to < a->devices; to++)
         if (to != a->device && a->to >> to & 1)
             exchange_write(a, to, sent[to] + (u32)chunk, first, n);
+    u32 *arrivals = thread() < a->devices && !block_x() ? a->arrivals[thread()] : 0;
+    if (arrivals && peer->receives)
+        signal(arrivals + a->device * EXCHANGE_FLAG, peer->sent + (u32)chunk + 1);
     if (a->is_marked) return;
     publish();
     barrier();
@@ -213,24 +216,16 @@ DEVICE struct exchange_peer exchange_meet(const struct exchange_args *a, int rec
     return p;
 }
 
-/* One block, ahead of an exchange that only receives: waits for the first message of each sender, so that
- * the exchange's own blocks do not stand where those of other microbatches could run. */
-KERNEL(exchange_await, struct exchange_args)
+#if !HAS_MMA
+/* One thread: what CUDA's streams do without a kernel (hip_exchange.c). */
+KERNEL(exchange_word, struct word_args)
 {
-    const struct exchange_args *a = ARGS;
-    int q = thread();
-    if (q >= a->devices || q == a->device || !exchange_chunks(a, q)) return;
-    u32 got = a->count[(EXCHANGE_DEVICES + q) * EXCHANGE_BLOCKS];
-    if (!a->is_marked) {
-        exchange_wait(exchange_flag(a->region[a->device], 0, q), got + 1, a->stop);
-        return;
-    }
-    const u64 *word = (const u64 *)exchange_slot(a, a->device, q, got);
-    for (u32 polls = 1; received_8(word) >> 32 != got + 1; polls++) {
-        if (polls % PATIENCE == 0 && signalled(a->stop)) return;
-        rest();
-    }
+    const struct word_args *a = ARGS;
+    if (thread()) return;
+    if (a->waits) exchange_wait(a->word, a->value, a->stop);
+    else signal(a->word, a->value);
 }
+#endif
 
 KERNEL(exchange, struct exchange_args)
 {

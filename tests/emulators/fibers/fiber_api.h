@@ -48,7 +48,6 @@ int hipHostRegister(void *p, size_t bytes, unsigned flags);
 int hipHostUnregister(void *p);
 int hipStreamWaitEvent(void *stream, void *event, unsigned flags);
 int hipStreamCreateWithFlags(void **stream, unsigned flags);
-int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority);
 const char *hipGetErrorString(int code);
 
 #pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include "tests/emulators/fibers/fibers_int.h"
 
 #include <stddef.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,17 +146,28 @@ API(cuStreamCreate(void **s, unsigned flags))
     return fiber_device < 0 ? INVALID_VALUE : OK;
 }
 
-API(cuStreamCreateWithPriority(void **s, unsigned flags, int priority))
-{
-    (void)priority;
-    return cuStreamCreate(s, flags);
-}
-
 /* The stream, NULL: it is not one of this thread's device. */
 static struct stream *stream_of(void *s)
 {
     struct stream *of = s;
     return of >= streams && of < streams + MAX_STREAMS && of->device == fiber_device ? of : NULL;
+}
+
+/* Launches have ended when their call returns, so a stream waits in its call. */
+API(cuStreamWaitValue32_v2(void *s, void *word, unsigned value, unsigned flags))
+{
+    struct stream *of = stream_of(s);
+    if (!of || of->captured || flags) return INVALID_VALUE;
+    while ((int)(__atomic_load_n((unsigned *)word, __ATOMIC_ACQUIRE) - value) < 0) sched_yield();
+    return OK;
+}
+
+API(cuStreamWriteValue32_v2(void *s, void *word, unsigned value, unsigned flags))
+{
+    struct stream *of = stream_of(s);
+    if (!of || of->captured || flags) return INVALID_VALUE;
+    __atomic_store_n((unsigned *)word, value, __ATOMIC_RELEASE);
+    return OK;
 }
 
 API(cuStreamBeginCapture_v2(void *s, int mode))

@@ -384,7 +384,7 @@ int hipHostFree(void *p)
 }
 
 /* Copies of a stream of their own come when the device waits for them, not before. */
-static int stream_of_copies;
+static int stream_of_copies, stream_of_launches;
 
 static void come(struct device *v, unsigned n)
 {
@@ -404,19 +404,11 @@ static int copy_late(struct device *v, void *d, const void *src, size_t bytes)
     return OK;
 }
 
+/* One that does not wait for the NULL stream is for copies; others are in order like that. */
 int hipStreamCreateWithFlags(void **stream, unsigned flags)
 {
-    *stream = &stream_of_copies;
-    return (void)flags, OK;
-}
-
-/* Streams of launches are in order like the NULL stream, each launch when it is issued. */
-static int stream_of_launches;
-
-int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority)
-{
-    *stream = &stream_of_launches;
-    return (void)flags, (void)priority, OK;
+    *stream = flags ? &stream_of_copies : &stream_of_launches;
+    return OK;
 }
 
 static int is_for_launches(const void *stream)

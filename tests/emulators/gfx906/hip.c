@@ -493,11 +493,6 @@ API int hipStreamCreateWithFlags(void **stream, unsigned flags)
 {
     return (void)flags, hipStreamCreate(stream);
 }
-API int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority);
-API int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority)
-{
-    return (void)flags, (void)priority, hipStreamCreate(stream);
-}
 API int hipStreamDestroy(void *stream);
 API int hipStreamDestroy(void *stream)
 {

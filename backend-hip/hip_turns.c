@@ -1,0 +1,89 @@
+#include "backend-hip/hip_turns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SERVED = EXCHANGE_DEVICES * EXCHANGE_FLAG, TURN_WORDS = SERVED + EXCHANGE_FLAG };
+
+static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
+
+/* Whether streams, or threads of kernels, can wait for a word whose value is known when a launch is
+ * issued: graphs of launches keep their arguments. */
+static int can_wait(const struct hip *h)
+{
+    return h->device->library->is_cuda ? api_of(h)->cuda_wait_value && api_of(h)->cuda_write_value
+                                       : hip_has(h, K_exchange_word);
+}
+
+int hip_turns_open(struct hip *h, const struct hip *lender, struct err *e)
+{
+    void *words = NULL;
+    if (!can_wait(h)) return 0;
+    struct hip_turns *t = calloc(1, sizeof *t);
+    if (!t) return err_memory(e);
+    unsigned flags = HOST_PORTABLE | HOST_MAPPED |
+                     (h->device->library->is_cuda ? 0 : HIP_HOST_COHERENT);
+    if (api_of(h)->host_alloc(&words, TURN_WORDS * sizeof *t->words, flags) || !words) {
+        free(t);
+        return err_set(e, "%s: no memory for the turns of microbatches", h->device->name);
+    }
+    t->words = memset(words, 0, TURN_WORDS * sizeof *t->words);
+    t->served = lender ? lender->turns->served : t->words + SERVED;
+    t->n_asked = lender ? lender->turns->n_asked : &t->n_asked_here;
+    h->turns = t;
+    return 0;
+}
+
+void hip_turns_close(struct hip *h)
+{
+    if (h->turns && !h->device->hung) api_of(h)->host_free(h->turns->words);
+    free(h->turns);
+    h->turns = NULL;
+}
+
+/* In order with the launches: waits until a word has come to the value, or sets it. */
+static void reach(struct hip *h, uint32_t *word, unsigned value, int waits)
+{
+    const struct hip_api *api = api_of(h);
+    const uint32_t *stop = hip_link_stop(h);
+    if (h->failed.msg[0]) return;
+    if (!h->device->library->is_cuda) {
+        const struct word_args a = {word, stop, value, waits};
+        hip_launch_rows(h, K_exchange_word, 1, &a, sizeof a);
+        return;
+    }
+    hip_flush(h);
+    hip_fail(h,
+             waits ? api->cuda_wait_value(hip_stream_handle(h->stream), word, value, 0)
+                   : api->cuda_write_value(hip_stream_handle(h->stream), word, value, 0),
+             "the turns of microbatches");
+}
+
+void hip_take_turn(struct hip *h)
+{
+    struct hip_turns *t = h->turns;
+    if (t->has_turn) return;
+    t->ticket = (*t->n_asked)++;
+    t->has_turn = 1;
+    reach(h, t->served, t->ticket, 1);
+}
+
+void hip_give_turn(struct hip *h)
+{
+    struct hip_turns *t = h->turns;
+    if (t->has_turn) reach(h, t->served, t->ticket + 1, 0);
+    t->has_turn = 0;
+}
+
+void hip_await_messages(struct hip *h, int q, unsigned n)
+{
+    struct hip_turns *t = h->turns;
+    t->n_arrived[q] += n;
+    if (n) reach(h, t->words + q * EXCHANGE_FLAG, t->n_arrived[q] - n + 1, 1);
+}
+
+void hip_turns_stop(struct hip_turns *t)
+{
+    for (int i = 0; i < TURN_WORDS; i++) __atomic_store_n(&t->words[i], 1u << 30, __ATOMIC_RELEASE);
+    __atomic_store_n(t->served, 1u << 30, __ATOMIC_RELEASE);
+}
