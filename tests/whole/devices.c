@@ -187,6 +187,7 @@ static void faults(void)
     char *before = strdup(options ? options : "");
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* what such a device has is given up with it */
     ends_and_goes_on("FIBERS_LOST=,180", "GPU 1: fibers: ", "0,2");
+    ends_and_goes_on("FIBERS_FAIL_COPY=,128", "GPU 1: fibers: ", "2,0");
     ends_and_goes_on("FIBERS_HANG=,,150", "GPU 2: fibers: the device hangs", "1");
     lost_together();
     setenv("ASAN_OPTIONS", before, 1);
@@ -362,14 +363,15 @@ static void kept_prompts(void)
     unsetenv("FIBERS_DEVICES");
 }
 
-/* One of several is lost: the others do not wait for it; what is done is kept for one card. */
-static void lost_in(char *mode, const char *when)
+/* One of several is lost, or a copy to it fails: the others do not wait for it; what is done is
+ * kept for one card. */
+static void lost_in(char *mode, const char *when, const char *says)
 {
     struct process p;
     start_over();
     WITH("FIBERS_DEVICES=2", when)
     BATCH(&p, fibers, "0,1", "--parallel-mode", mode, "--gpu-timeout", "20");
-    check(is_one_line(&p, "unspecified launch failure") && !strstr(p.err, "hangs"),
+    check(is_one_line(&p, says) && !strstr(p.err, "hangs"),
           "a card is lost, and the other does not wait for it", &p);
     process_free(&p);
     WITH("FIBERS_DEVICES=1") BATCH(&p, fibers, "0", "-v");
@@ -379,8 +381,9 @@ static void lost_in(char *mode, const char *when)
 
 static void lost_together(void)
 {
-    lost_in("tensor", "FIBERS_LOST=,400");
-    lost_in("layers", "FIBERS_LOST=,300");
+    lost_in("tensor", "FIBERS_LOST=,400", "unspecified launch failure");
+    lost_in("tensor", "FIBERS_FAIL_COPY=,140", "fibers: ");
+    lost_in("layers", "FIBERS_LOST=,300", "unspecified launch failure");
 }
 
 /* ---- one line each */
@@ -490,7 +493,8 @@ static void ranks(void)
         setenv("OMPI_COMM_WORLD_SIZE", "10", 1);
         setenv("OMPI_COMM_WORLD_LOCAL_RANK", cases[i].rank, 1);
         setenv("OMPI_COMM_WORLD_LOCAL_SIZE", cases[i].n_local, 1);
-        if (cases[i].visible) setenv("ROCR_VISIBLE_DEVICES", cases[i].visible, 1);
+        const char *chosen = i % 2 ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
+        if (cases[i].visible) setenv(chosen, cases[i].visible, 1);
         process_run(&p,
                     (char *[]){run_bin, "-m", model, "-i", in, "-o", out, "--restart", "--format",
                                "ids", "-c", "64", "--shard", "auto", "--hip-library", fibers,
@@ -498,7 +502,7 @@ static void ranks(void)
                     NULL);
         check(p.code == 0 && strstr(p.err, cases[i].says), cases[i].says, &p);
         process_free(&p);
-        unsetenv("ROCR_VISIBLE_DEVICES");
+        unsetenv(chosen);
         free(devices);
     }
     unsetenv("OMPI_COMM_WORLD_RANK");

@@ -21,6 +21,7 @@
  * Faults are injected by the environment (numbers begin at 1):
  *   FIBERS_MEMORY=BYTES   limits the device memory
  *   FIBERS_FAIL_ALLOC=N   allocation N fails, of device or pinned memory
+ *   FIBERS_FAIL_COPY=N    copy N between host and device in a stream fails
  *   FIBERS_WRONG_LANE=1   matrix instructions give lane 1 what is lane 2's
  *   FIBERS_LOST=N         launch N and every call after it fails
  *   FIBERS_NO_PIN=1       memory of the host cannot be page-locked afterwards
@@ -62,7 +63,7 @@ enum { MAX_PENDING = 64 };
 static struct device {
     pthread_mutex_t lock; /* of what follows; not held while kernels run */
     size_t allocated;
-    unsigned long long n_allocations, n_launches;
+    unsigned long long n_allocations, n_copies, n_launches;
     struct {
         void *d;
         const void *src;
@@ -96,6 +97,11 @@ static size_t memory_limit(int device) { return env_of("FIBERS_MEMORY", device, 
 static int allocation_fails(struct device *v)
 {
     return ++v->n_allocations == env_of("FIBERS_FAIL_ALLOC", number_of(v), 0);
+}
+
+static int copy_fails(struct device *v)
+{
+    return ++v->n_copies == env_of("FIBERS_FAIL_COPY", number_of(v), 0);
 }
 
 static int is_at_launch(const struct device *v, const char *fault)
@@ -421,6 +427,7 @@ int hipMemcpyHtoDAsync(void *d, const void *src, size_t bytes, void *stream)
     struct device *v;
     int code = device_begin(&v);
     if (code) return code;
+    if (copy_fails(v)) return device_end(v, INVALID_VALUE);
     if (stream == &stream_of_copies) return device_end(v, copy_late(v, d, src, bytes));
     if (!is_for_launches(stream)) return device_end(v, INVALID_VALUE);
     if (v->n_pending == MAX_PENDING) copy_pending(v);
@@ -435,6 +442,7 @@ int hipMemcpyDtoHAsync(void *dst, void *d, size_t bytes, void *stream)
     struct device *v;
     int code = device_begin(&v);
     if (code) return code;
+    if (copy_fails(v)) return device_end(v, INVALID_VALUE);
     void *copy = malloc(bytes);
     if (!copy || !is_for_launches(stream)) {
         free(copy);
