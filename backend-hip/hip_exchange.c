@@ -142,8 +142,6 @@ static int make_link(struct hip *const *h, int n, int place, struct err *e)
                : err_set(e, "%s: no memory for the exchange of rows", h[place]->device->name);
 }
 
-const uint32_t *hip_link_stop(const struct hip *h) { return h->link->stop; }
-
 void hip_unlink(struct hip *h)
 {
     struct hip_link *l = h->link;
@@ -153,7 +151,7 @@ void hip_unlink(struct hip *h)
         if (!other || !other->link) continue;
         other->link->member[l->place] = NULL;
         other->stop[l->place] = NULL;
-        other->of_peer[l->place] = NULL;
+        other->words[l->place] = other->served[l->place] = NULL;
     }
     if (!h->device->hung) {
         free_region(h);
@@ -460,6 +458,29 @@ static const char *say(enum hip_exchange way)
     return way == HIP_EXCHANGE_PEER ? "--exchange peer" : "--exchange host";
 }
 
+/* The way that the options name, or the best one that can be taken. */
+static int choose_way(struct hip *const *h, int n, const struct be_traffic *t, struct err *e)
+{
+    const enum hip_exchange asked = h[0]->options.exchange;
+    if (asked != HIP_EXCHANGE_AUTO)
+        return try_way(h, n, asked, t, e) ? err_prefix(e, "%s", say(asked)) : 0;
+    if (is_trusted(h, n) && !try_way(h, n, HIP_EXCHANGE_PEER, t, e)) return 0;
+    return try_way(h, n, HIP_EXCHANGE_HOST, t, e) ? err_prefix(e, "%s", say(HIP_EXCHANGE_HOST)) : 0;
+}
+
+static int open_turns(struct hip *const *h, int n, struct be *const *lender, struct err *e)
+{
+    for (int q = 0; q < n; q++)
+        if (hip_turns_open(h[q], lender ? (const struct hip *)lender[q] : NULL, h[q]->link->stop,
+                           e))
+            return -1;
+    for (int q = 0; q < n * n && h[0]->turns; q++) {
+        h[q / n]->words[q % n] = h[q % n]->turns->words;
+        h[q / n]->served[q % n] = h[q % n]->turns->served;
+    }
+    return 0;
+}
+
 int hip_link(struct be *const *be, int n, const struct be_traffic *t, struct err *e)
 {
     struct hip *h[PLACES];
@@ -471,15 +492,9 @@ int hip_link(struct be *const *be, int n, const struct be_traffic *t, struct err
     }
     for (int q = 0; q < n; q++)
         if (make_link(h, n, q, e)) return -1;
-    for (int q = 0; q < n && h[0]->config.n_microbatches > 1; q++)
-        if (hip_turns_open(h[q], t->lender ? (const struct hip *)t->lender[q] : NULL, e)) return -1;
-    for (int q = 0; q < n * n; q++) {
-        h[q / n]->stop[q % n] = h[q % n]->link->stop;
-        h[q / n]->of_peer[q % n] = h[q % n]->turns;
-    }
-    enum hip_exchange asked = h[0]->options.exchange;
-    if (asked != HIP_EXCHANGE_AUTO)
-        return try_way(h, n, asked, t, e) ? err_prefix(e, "%s", say(asked)) : 0;
-    if (is_trusted(h, n) && !try_way(h, n, HIP_EXCHANGE_PEER, t, e)) return 0;
-    return try_way(h, n, HIP_EXCHANGE_HOST, t, e) ? err_prefix(e, "%s", say(HIP_EXCHANGE_HOST)) : 0;
+    for (int q = 0; q < n * n; q++) h[q / n]->stop[q % n] = h[q % n]->link->stop;
+    return choose_way(h, n, t, e) ||
+                   (h[0]->config.n_microbatches > 1 && open_turns(h, n, t->lender, e))
+               ? -1
+               : 0;
 }

@@ -145,7 +145,7 @@ struct hip {
     struct hip_link *link;            /* to other devices (hip_exchange.c), or NULL */
     uint32_t *stop[EXCHANGE_DEVICES]; /* of linked devices, on the host: not 0 ends their waits */
     struct hip_turns *turns;          /* of microbatches (hip_turns.h), or NULL */
-    struct hip_turns *of_peer[EXCHANGE_DEVICES]; /* of linked devices */
+    uint32_t *words[EXCHANGE_DEVICES], *served[EXCHANGE_DEVICES]; /* of linked devices' turns */
     void *d_stage; /* [STAGE_BYTES] staging buffer for weights before they are packed */
     struct hip_upload upload[UPLOADS];
     unsigned n_uploads;
@@ -160,10 +160,7 @@ struct hip {
     char description[640];
 };
 
-enum { STAGE_BYTES = 16 << 20 };
-
-/* Of hip_exchange.c: the word of this device's waits, of a linked device. */
-const uint32_t *hip_link_stop(const struct hip *h);
+enum { STAGE_BYTES = 16 << 20, TURN_WORDS = (EXCHANGE_DEVICES + 1) * EXCHANGE_FLAG };
 
 static inline int hip_wait_seconds(const struct hip *h)
 {

@@ -1,13 +1,18 @@
 #include "backend-hip/hip_launch.h"
 
 #include "backend-hip/hip_internal.h"
-#include "backend-hip/hip_turns.h"
+
+static void release(uint32_t *word, int n, uint32_t value)
+{
+    for (int i = 0; word && i < n; i++) __atomic_store_n(&word[i], value, __ATOMIC_RELEASE);
+}
 
 void hip_stop_peers(const struct hip *h)
 {
     for (int q = 0; q < EXCHANGE_DEVICES; q++) {
-        if (h->stop[q]) __atomic_store_n(h->stop[q], 1, __ATOMIC_RELEASE);
-        if (h->of_peer[q]) hip_turns_stop(h->of_peer[q]);
+        release(h->stop[q], 1, 1);
+        release(h->words[q], TURN_WORDS, 1u << 30); /* waits for numbers are over */
+        release(h->served[q], 1, 1u << 30);
     }
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SERVED = EXCHANGE_DEVICES * EXCHANGE_FLAG, TURN_WORDS = SERVED + EXCHANGE_FLAG };
+enum { SERVED = EXCHANGE_DEVICES * EXCHANGE_FLAG };
 
 static const struct hip_api *api_of(const struct hip *h) { return &h->device->library->api; }
 
@@ -15,7 +15,7 @@ static int can_wait(const struct hip *h)
                                        : hip_has(h, K_exchange_word);
 }
 
-int hip_turns_open(struct hip *h, const struct hip *lender, struct err *e)
+int hip_turns_open(struct hip *h, const struct hip *lender, const uint32_t *stop, struct err *e)
 {
     void *words = NULL;
     if (!can_wait(h)) return 0;
@@ -28,6 +28,7 @@ int hip_turns_open(struct hip *h, const struct hip *lender, struct err *e)
         return err_set(e, "%s: no memory for the turns of microbatches", h->device->name);
     }
     t->words = memset(words, 0, TURN_WORDS * sizeof *t->words);
+    t->stop = stop;
     t->served = lender ? lender->turns->served : t->words + SERVED;
     t->n_asked = lender ? lender->turns->n_asked : &t->n_asked_here;
     h->turns = t;
@@ -45,10 +46,9 @@ void hip_turns_close(struct hip *h)
 static void reach(struct hip *h, uint32_t *word, unsigned value, int waits)
 {
     const struct hip_api *api = api_of(h);
-    const uint32_t *stop = hip_link_stop(h);
     if (h->failed.msg[0]) return;
     if (!h->device->library->is_cuda) {
-        const struct word_args a = {word, stop, value, waits};
+        const struct word_args a = {word, h->turns->stop, value, waits};
         hip_launch_rows(h, K_exchange_word, 1, &a, sizeof a);
         return;
     }
@@ -80,10 +80,4 @@ void hip_await_messages(struct hip *h, int q, unsigned n)
     struct hip_turns *t = h->turns;
     t->n_arrived[q] += n;
     if (n) reach(h, t->words + q * EXCHANGE_FLAG, t->n_arrived[q] - n + 1, 1);
-}
-
-void hip_turns_stop(struct hip_turns *t)
-{
-    for (int i = 0; i < TURN_WORDS; i++) __atomic_store_n(&t->words[i], 1u << 30, __ATOMIC_RELEASE);
-    __atomic_store_n(t->served, 1u << 30, __ATOMIC_RELEASE);
 }

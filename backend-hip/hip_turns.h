@@ -9,8 +9,9 @@
 #include "backend-hip/hip_internal.h"
 
 struct hip_turns {
-    uint32_t *words;  /* [TURN_WORDS] on the host: exchange_args.arrivals, then who has the turn */
-    uint32_t *served; /* that of microbatch 0, and how many have asked for it */
+    uint32_t *words; /* [TURN_WORDS] on the host: exchange_args.arrivals, then who has the turn */
+    const uint32_t *stop; /* of exchange_args */
+    uint32_t *served;     /* that of microbatch 0, and how many have asked for it */
     unsigned *n_asked, n_asked_here;
     unsigned ticket, n_arrived[EXCHANGE_DEVICES];
     int has_turn;
@@ -18,14 +19,12 @@ struct hip_turns {
 
 /* Gives h->turns to a microbatch; lender: microbatch 0 on the device, NULL: this is it. Nothing
  * where streams cannot wait: all compute at once. */
-int hip_turns_open(struct hip *h, const struct hip *lender, struct err *e);
+int hip_turns_open(struct hip *h, const struct hip *lender, const uint32_t *stop, struct err *e);
 void hip_turns_close(struct hip *h);
 /* What follows waits for the turn, or is the last for which it is needed. */
 void hip_take_turn(struct hip *h);
 void hip_give_turn(struct hip *h);
 /* What follows waits for n further messages of device q. */
 void hip_await_messages(struct hip *h, int q, unsigned n);
-/* Ends all waits; the device's work is lost. */
-void hip_turns_stop(struct hip_turns *t);
 
 #endif

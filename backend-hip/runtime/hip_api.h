@@ -131,9 +131,9 @@ struct hip_api {
                            unsigned flags); /* cuStreamWaitValue32_v2; 0: until the word has come to
                                                the value; optional, as the next */
     int (*cuda_write_value)(void *stream, void *word, unsigned value,
-                            unsigned flags);                      /* cuStreamWriteValue32_v2 */
-    int (*cuda_capture)(void *stream, int mode);                  /* cuStreamBeginCapture_v2 */
-    int (*cuda_capture_end)(void *stream, void **graph);          /* cuStreamEndCapture */
+                            unsigned flags);             /* cuStreamWriteValue32_v2 */
+    int (*cuda_capture)(void *stream, int mode);         /* cuStreamBeginCapture_v2 */
+    int (*cuda_capture_end)(void *stream, void **graph); /* cuStreamEndCapture */
     int (*cuda_graph_make)(void **exec, void *graph,
                            unsigned long long flags);   /* cuGraphInstantiateWithFlags */
     int (*cuda_graph_launch)(void *exec, void *stream); /* cuGraphLaunch */
