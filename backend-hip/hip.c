@@ -11,6 +11,7 @@
 #include "backend-hip/hip_scratch.h"
 #include "backend-hip/hip_splits.h"
 #include "backend-hip/hip_step.h"
+#include "backend-hip/hip_turns.h"
 #include "core/model/modelfile.h"
 
 #include <stdio.h>
@@ -110,7 +111,10 @@ static int hip_open(struct be **out, const struct be_config *config, struct err 
         free(h);
         return err_set(e, "--query-halves 1: needs --act f16");
     }
-    if (hip_stream_open(&h->stream, h->device, h->config.n_microbatches > 1, e)) {
+    const enum hip_stream_of which = config->n_microbatches < 2 ? STREAM_USUAL
+                                     : hip_can_take_turns(h)    ? STREAM_OWN
+                                                                : STREAM_COMMON;
+    if (hip_stream_open(&h->stream, h->device, which, e)) {
         free(h);
         return -1;
     }

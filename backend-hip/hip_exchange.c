@@ -39,16 +39,6 @@ const char *hip_link_text(const struct hip *h)
 
 enum { COUNT_BYTES = 2 * sizeof(unsigned) * EXCHANGE_DEVICES * EXCHANGE_BLOCKS };
 
-/* Memory of the host that devices read and write while they run. */
-static void *host_memory(const struct hip *h, size_t bytes)
-{
-    unsigned flags = HOST_PORTABLE | HOST_MAPPED |
-                     (h->device->library->is_cuda ? 0 : HIP_HOST_COHERENT);
-    void *p = NULL;
-    if (api_of(h)->host_alloc(&p, bytes, flags) || !p) return NULL;
-    return memset(p, 0, bytes);
-}
-
 static void free_region(struct hip *h)
 {
     struct hip_link *l = h->link;
@@ -68,7 +58,7 @@ static int make_region(struct hip *h, enum hip_exchange way)
     l->way = way;
     l->is_fine = 0;
     if (way == HIP_EXCHANGE_HOST) {
-        l->region = host_memory(h, bytes);
+        l->region = hip_common_memory(h, bytes);
     } else if (h->device->library->is_cuda) {
         l->region = hip_alloc(&h->be, bytes);
     } else if (!api_of(h)->hip_alloc_fine(&l->region, bytes, HIP_FINE_GRAINED) && l->region) {
@@ -91,7 +81,8 @@ static unsigned most_senders(const struct be_traffic *t, int n)
 /* Messages of a ring: those of two steps where there is to be room for them. */
 static unsigned slots_of(const struct be_traffic *t)
 {
-    uint64_t step = t->floats / (EXCHANGE_BLOCKS * EXCHANGE_FLOATS) + (uint64_t)t->n_exchanges,
+    uint64_t slice = t->floats / EXCHANGE_BLOCKS + 4,
+             step = (slice + EXCHANGE_FLOATS - 1) / EXCHANGE_FLOATS + (uint64_t)t->n_exchanges - 1,
              slots = EXCHANGE_SLOTS;
     while (t->floats && slots < 2 * step) slots *= 2;
     return (unsigned)slots;
@@ -135,7 +126,7 @@ static int make_link(struct hip *const *h, int n, int place, struct err *e)
     l->n = n;
     l->place = place;
     if (hip_device_use(h[place]->device, e)) return -1;
-    l->stop = host_memory(h[place], sizeof *l->stop);
+    l->stop = hip_common_memory(h[place], sizeof *l->stop);
     l->d_count = hip_alloc(&h[place]->be, COUNT_BYTES);
     return l->stop && l->d_count
                ? 0

@@ -76,6 +76,15 @@ void hip_free(struct be *be, void *d)
     hip_fail(h, api_of(h)->free(d), "freeing memory");
 }
 
+void *hip_common_memory(const struct hip *h, size_t bytes)
+{
+    unsigned flags = HOST_PORTABLE | HOST_MAPPED |
+                     (h->device->library->is_cuda ? 0 : HIP_HOST_COHERENT);
+    void *p = NULL;
+    if (api_of(h)->host_alloc(&p, bytes, flags) || !p) return NULL;
+    return memset(p, 0, bytes);
+}
+
 void *hip_view(struct be *be, void *d, size_t bytes)
 {
     struct hip *h = (struct hip *)be;

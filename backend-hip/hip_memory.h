@@ -12,6 +12,9 @@ int hip_waiting_open(struct hip *h, struct err *e);
 void hip_waiting_close(struct hip *h);
 /* Pinned memory. */
 void *hip_view(struct be *be, void *d, size_t bytes);
+/* Zeroed memory of the host that devices read and write while they run; NULL: there is none.
+ * api.host_free gives it back. */
+void *hip_common_memory(const struct hip *h, size_t bytes);
 void hip_drop_view(struct be *be, void *view);
 /* A copy in order with the kernels; src may change on return. */
 void hip_upload(struct be *be, void *d, const void *src, size_t bytes);

@@ -1,7 +1,8 @@
 #include "backend-hip/hip_turns.h"
 
+#include "backend-hip/hip_memory.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 enum { SERVED = EXCHANGE_DEVICES * EXCHANGE_FLAG };
 
@@ -9,25 +10,22 @@ static const struct hip_api *api_of(const struct hip *h) { return &h->device->li
 
 /* Whether streams, or threads of kernels, can wait for a word whose value is known when a launch is
  * issued: graphs of launches keep their arguments. */
-static int can_wait(const struct hip *h)
+int hip_can_take_turns(const struct hip *h)
 {
     return h->device->library->is_cuda ? api_of(h)->cuda_wait_value && api_of(h)->cuda_write_value
-                                       : hip_has(h, K_exchange_word);
+                                       : api_of(h)->stream_open && hip_has(h, K_exchange_word);
 }
 
 int hip_turns_open(struct hip *h, const struct hip *lender, const uint32_t *stop, struct err *e)
 {
-    void *words = NULL;
-    if (!can_wait(h)) return 0;
+    if (!hip_can_take_turns(h)) return 0;
     struct hip_turns *t = calloc(1, sizeof *t);
     if (!t) return err_memory(e);
-    unsigned flags = HOST_PORTABLE | HOST_MAPPED |
-                     (h->device->library->is_cuda ? 0 : HIP_HOST_COHERENT);
-    if (api_of(h)->host_alloc(&words, TURN_WORDS * sizeof *t->words, flags) || !words) {
+    t->words = hip_common_memory(h, TURN_WORDS * sizeof *t->words);
+    if (!t->words) {
         free(t);
         return err_set(e, "%s: no memory for the turns of microbatches", h->device->name);
     }
-    t->words = memset(words, 0, TURN_WORDS * sizeof *t->words);
     t->stop = stop;
     t->served = lender ? lender->turns->served : t->words + SERVED;
     t->n_asked = lender ? lender->turns->n_asked : &t->n_asked_here;

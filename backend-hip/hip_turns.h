@@ -17,8 +17,10 @@ struct hip_turns {
     int has_turn;
 };
 
+/* Where streams cannot wait, microbatches share one and compute one behind the other. */
+int hip_can_take_turns(const struct hip *h);
 /* Gives h->turns to a microbatch; lender: microbatch 0 on the device, NULL: this is it. Nothing
- * where streams cannot wait: all compute at once. */
+ * where they cannot take turns. */
 int hip_turns_open(struct hip *h, const struct hip *lender, const uint32_t *stop, struct err *e);
 void hip_turns_close(struct hip *h);
 /* What follows waits for the turn, or is the last for which it is needed. */

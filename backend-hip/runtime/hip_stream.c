@@ -39,21 +39,29 @@ struct hip_stream {
     uint64_t n_issued, *seen, n_seen; /* hashes of recent keys [n_graphs * SEEN_OF_GRAPH] */
 };
 
-int hip_stream_open(struct hip_stream **out, const struct hip_device *d, int is_own, struct err *e)
+/* The runtime's stream; NULL: the one that every device has. */
+static int open_runtimes(struct hip_stream *s, enum hip_stream_of which)
+{
+    const struct hip_api *api = &s->device->library->api;
+    if (which == STREAM_COMMON) return 0;
+    if (s->device->library->is_cuda) return api->cuda_stream(&s->stream, 0);
+    return which == STREAM_OWN ? api->stream_open(&s->stream, 0) : 0;
+}
+
+int hip_stream_open(struct hip_stream **out, const struct hip_device *d, enum hip_stream_of which,
+                    struct err *e)
 {
     struct hip_stream *s = calloc(1, sizeof *s);
     const struct hip_api *api = &d->library->api;
     char text[160];
     if (!s) return err_memory(e);
     s->device = d;
-    int code = d->library->is_cuda          ? api->cuda_stream(&s->stream, 0)
-               : is_own && api->stream_open ? api->stream_open(&s->stream, 0)
-                                            : 0;
+    int code = open_runtimes(s, which);
     if (d->library->is_cuda) {
         if (!code)
             code = api->cuda_attribute(&s->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS,
                                        d->handle);
-        s->has_graphs = 1;
+        s->has_graphs = which != STREAM_COMMON;
         s->overlaps = api->cuda_launch_ex && !strcmp(d->image, "sm_90a");
     }
     if (code) {

@@ -20,8 +20,10 @@ struct launch {
     size_t bytes;
 };
 
-/* is_own: not the one that HIP has for every device, where it has others. */
-int hip_stream_open(struct hip_stream **s, const struct hip_device *d, int is_own, struct err *e);
+/* The stream that every device has, or one of its own; usually that on HIP, this on CUDA. */
+enum hip_stream_of { STREAM_USUAL, STREAM_OWN, STREAM_COMMON };
+int hip_stream_open(struct hip_stream **s, const struct hip_device *d, enum hip_stream_of which,
+                    struct err *e);
 void hip_stream_close(struct hip_stream *s);
 /* The runtime's stream, for copies in order with the launches. */
 void *hip_stream_handle(const struct hip_stream *s);

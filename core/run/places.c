@@ -117,15 +117,17 @@ static struct be_traffic traffic_of(const struct split *s, const struct forward_
 {
     struct be_traffic t = {.floats = 0};
     uint64_t floats[PLACES] = {0}; /* that a place receives */
+    int n[PLACES] = {0};
     for (int i = 0; i < s->n_items; i++) {
         const struct transfer *of = &s->item[i].transfer;
         if (s->item[i].n_ops) continue;
-        t.n_exchanges++;
+        n[of->to]++;
         floats[of->to] += most_rows(of, o) * (uint64_t)of->groups * (uint64_t)of->width;
         for (int k = 0; k < of->n; k++) t.senders[of->to] |= 1u << of->piece[k].from;
     }
     for (int q = 0; q < s->n_places; q++) {
         t.senders[q] &= ~(1u << q);
+        if (n[q] > t.n_exchanges) t.n_exchanges = n[q];
         if (o->n_microbatches > 1 && floats[q] > t.floats) t.floats = floats[q];
     }
     return t;

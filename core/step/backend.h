@@ -42,8 +42,8 @@ struct be_config {
 /* The rows that linked places send one another. */
 struct be_traffic {
     unsigned senders[PLACES]; /* bit p of number q: place p sends rows to place q */
-    /* Of a step, at most, from one place to another: there is room for those of two steps, so that
-     * no sender waits for a place that is busy. 0: senders may wait. */
+    /* That a place receives in a step, at most, and in how many exchanges: there is room for those
+     * of two steps, so that no sender waits for a place that is busy. 0: senders may wait. */
     uint64_t floats;
     int n_exchanges;
     struct be *const *lender; /* [places] of microbatch 0; NULL: these are */

@@ -146,10 +146,12 @@ API(cuStreamCreate(void **s, unsigned flags))
     return fiber_device < 0 ? INVALID_VALUE : OK;
 }
 
-/* The stream, NULL: it is not one of this thread's device. */
+/* The stream, NULL: it is not one of this thread's device. The NULL stream is of any. */
 static struct stream *stream_of(void *s)
 {
+    static struct stream common;
     struct stream *of = s;
+    if (!s) return &common;
     return of >= streams && of < streams + MAX_STREAMS && of->device == fiber_device ? of : NULL;
 }
 
