@@ -18,7 +18,7 @@ struct hip_link {
     struct hip *member[PLACES];
     int n, place;
     enum hip_exchange way;
-    unsigned senders[PLACES]; /* of exchange_args */
+    unsigned senders[PLACES]; /* of be_traffic */
     unsigned most_senders, slots;
     void *region; /* of this device */
     int is_fine;  /* of hip_alloc_fine, not of hip_alloc */
@@ -156,6 +156,12 @@ void hip_unlink(struct hip *h)
 
 /* ---- launches */
 
+/* Number of a sender's ring in the region of `to`: they are in order of the devices. */
+static unsigned char number_of(const struct hip_link *l, int to, int sender)
+{
+    return (unsigned char)__builtin_popcount(l->senders[to] & ((1u << sender) - 1));
+}
+
 /* Completes what a launch is told. */
 static void complete(const struct hip *h, struct exchange_args *a)
 {
@@ -169,9 +175,12 @@ static void complete(const struct hip *h, struct exchange_args *a)
     a->blocks = blocks < EXCHANGE_BLOCKS ? (int)blocks : EXCHANGE_BLOCKS;
     a->is_marked = most <= EXCHANGE_BLOCKS * (size_t)(EXCHANGE_MARKED - 4);
     for (int q = 0; q < a->devices; q++) a->region[q] = h->link->member[q]->link->region;
-    memcpy(a->senders, h->link->senders, sizeof a->senders);
-    a->most_senders = h->link->most_senders;
+    for (int q = 0; q < a->devices; q++) {
+        a->ring_there[q] = number_of(h->link, q, h->link->place);
+        a->ring_here[q] = number_of(h->link, h->link->place, q);
+    }
     a->slots = h->link->slots;
+    a->marked_at = EXCHANGE_RINGS(h->link->most_senders, h->link->slots);
     a->count = h->link->d_count;
     a->stop = h->link->stop;
     a->device = h->link->place;

@@ -20,11 +20,12 @@ static void *stream_of(const struct hip *h) { return hip_stream_handle(h->stream
  * for. */
 static int is_over(struct hip *h, void *event, double since)
 {
-    int limit = hip_wait_seconds(h), code;
-    if (h->failed.msg[0] || !(code = api_of(h)->event_query(event))) return 1;
+    const int limit = hip_wait_seconds(h);
+    int code = HIP_NOT_READY;
+    if (h->failed.msg[0] || (!h->device->hung && !(code = api_of(h)->event_query(event)))) return 1;
     if (code != HIP_NOT_READY) {
         hip_fail(h, code, "a kernel failed");
-    } else if (clock_now() - since > limit) {
+    } else if (h->device->hung || clock_now() - since > limit) { /* another that has it may know */
         h->device->hung = 1;
         err_set(&h->failed, "%s: the device hangs: no end of the work after %d s (--gpu-timeout)",
                 h->device->name, limit);

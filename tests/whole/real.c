@@ -4,8 +4,8 @@
  * (tests/data/real/answers.jsonl); its tokenizer has the ids of Hugging Face's for 2,000 lines, and
  * its logits and the likelihood of a text are those of transformers as near as fp16 weights allow;
  * with a head of 8 bits, it extracts values from 20 texts under schemas with the same bytes on
- * every machine; quantized here to 4 bits it still knows a capital. usage: real BUILD_DIR
- * SHARED_DIR */
+ * every machine, and says what it says anyway under an expression that allows that; quantized here
+ * to 4 bits it still knows a capital. usage: real BUILD_DIR SHARED_DIR */
 #include "core/base/safetensors.h"
 #include "tests/harness.h"
 
@@ -48,18 +48,18 @@ static json_t *read_lines(const char *path)
     return all;
 }
 
-/* Answers REQUESTS with MODEL; all answers are those stored. */
-static void answer(const char *model, const char *requests, const char *options)
+/* Answers N requests of the file DIR_OF/REQUESTS with MODEL; all answers are those stored. */
+static void answer_of(const char *model, const char *dir_of, const char *requests, size_t n_asked,
+                      const char *options)
 {
     char out[600];
     const char *id;
     json_t *line, *want = read_lines("tests/data/real/answers.jsonl");
     snprintf(out, sizeof out, "%s/of-%s", dir, requests);
-    shell_ok("%s/opt4gptq-run -m %s/%s -i tests/data/real/%s -o %s %s 2>%s/log || { cat %s/log; "
-             "false; }",
-             build, dir, model, requests, out, options, dir, dir);
+    shell_ok("%s/opt4gptq-run -m %s/%s -i %s/%s -o %s %s 2>%s/log || { cat %s/log; false; }", build,
+             dir, model, dir_of, requests, out, options, dir, dir);
     json_t *got = read_lines(out);
-    check_that(json_object_size(got) == 20, "%s: 20 answers", requests);
+    check_that(json_object_size(got) == n_asked, "%s: %zu answers", requests, n_asked);
     json_object_foreach (got, id, line) {
         const char *own = json_string_value(json_object_get(json_object_get(want, id), "text"));
         check_that(own && !strcmp(own, text_of(line)), "%s: '%.300s', not '%.300s'", id,
@@ -67,6 +67,21 @@ static void answer(const char *model, const char *requests, const char *options)
     }
     json_decref(got);
     json_decref(want);
+}
+
+static void answer(const char *model, const char *requests, const char *options)
+{
+    answer_of(model, "tests/data/real", requests, 20, options);
+}
+
+/* Answers that a constraint allows are those without it. */
+static void allowed(void)
+{
+    shell_ok("tail -n 8 tests/data/real/requests.jsonl | "
+             "sed 's/\"max_tokens\"/\"guided_regex\": \"[^{}]{0,2000}\", &/' >%s/allowed.jsonl && "
+             "grep -c guided_regex %s/allowed.jsonl | grep -qx 8",
+             dir, dir);
+    answer_of("exact", dir, "allowed.jsonl", 8, "--act f32 --kv f32");
 }
 
 static void tokens(const char *shared)
@@ -212,6 +227,7 @@ int main(int argc, char **argv)
     } else {
         shell_ok("%s/opt4gptq-convert -q build/real/smollm2.gguf %s/exact 2>/dev/null", build, dir);
         answer("exact", "requests.jsonl", "--act f32 --kv f32");
+        allowed();
         tokens(argv[2]);
         numbers(argv[2]);
         shell_ok("%s/opt4gptq-convert -q build/real/smollm2.gguf %s/eight --plain 8bit 2>/dev/null",

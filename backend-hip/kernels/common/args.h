@@ -414,9 +414,10 @@ struct exchange_args {
     float *out;           /* [n][width] or NULL */
     unsigned n, width;
     unsigned to; /* bit q: device q receives */
-    unsigned senders[EXCHANGE_DEVICES]; /* bit p of number q: region q has a ring of device p, the
-                                           rings in order of the devices */
-    unsigned most_senders, slots;       /* rings of a region, messages of a ring */
+    unsigned char ring_there[EXCHANGE_DEVICES], /* number of this device's ring in region q */
+        ring_here[EXCHANGE_DEVICES];            /* of device q's ring in this one's region */
+    unsigned slots;                             /* messages of a ring */
+    unsigned long long marked_at;               /* where rings of marked messages begin, in bytes */
     unsigned *arrivals[EXCHANGE_DEVICES]; /* of microbatches: numbers of the messages that came from
                                              device p to block 0 of device q, at p * EXCHANGE_FLAG
                                              of number q; NULL */

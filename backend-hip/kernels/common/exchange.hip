@@ -22,16 +22,13 @@ DEVICE u32 *exchange_flag(void *region, int part, int q)
     return (u32 *)((u8 *)region + (u64)part * EXCHANGE_FLAGS) + number * EXCHANGE_FLAG;
 }
 
-/* The slot of a message in the ring that a sender fills in a region; marked messages have rings of
- * their own, behind the others. */
-DEVICE void *exchange_slot(const struct exchange_args *a, int to, int sender, u32 message)
+/* The slot of a message in a ring of a region; marked messages have rings of their own, behind the
+ * others. */
+DEVICE void *exchange_slot(const struct exchange_args *a, int region, u32 ring, u32 message)
 {
-    u32 before = a->senders[to] & ((1u << sender) - 1);
-    u64 ring = (u64)__builtin_popcount(before) * EXCHANGE_BLOCKS + (u64)block_x(),
-        slot = ring * a->slots + (message & (a->slots - 1));
-    u8 *rings = (u8 *)a->region[to] + 2 * EXCHANGE_FLAGS;
-    return a->is_marked ? rings + EXCHANGE_RINGS(a->most_senders, a->slots) +
-                              slot * EXCHANGE_MARKED * 8
+    u64 slot = ((u64)ring * EXCHANGE_BLOCKS + (u64)block_x()) * a->slots + (message & (a->slots - 1));
+    u8 *rings = (u8 *)a->region[region] + 2 * EXCHANGE_FLAGS;
+    return a->is_marked ? rings + a->marked_at + slot * EXCHANGE_MARKED * 8
                         : rings + slot * EXCHANGE_FLOATS * 4;
 }
 
@@ -113,7 +110,7 @@ DEVICE int exchange_chunks(const struct exchange_args *a, int q)
 /* Writes message `number` for device `to`: floats first .. first + n - 1 of this device's columns. */
 DEVICE void exchange_write(const struct exchange_args *a, int to, u32 number, u32 first, u32 n)
 {
-    void *slot = exchange_slot(a, to, a->device, number);
+    void *slot = exchange_slot(a, to, a->ring_there[to], number);
     const f32x4 *from = (const f32x4 *)(a->own + first);
     if (a->is_marked) {
         for (u32 i = (u32)thread(); i < n; i += THREADS)
@@ -146,9 +143,6 @@ DEVICE void exchange_send(const struct exchange_args *a, const struct exchange_p
     for (int to = 0; to < a->devices; to++)
         if (to != a->device && a->to >> to & 1)
             exchange_write(a, to, sent[to] + (u32)chunk, first, n);
-    u32 *arrivals = thread() < a->devices && !block_x() ? a->arrivals[thread()] : 0;
-    if (arrivals && peer->receives)
-        signal(arrivals + a->device * EXCHANGE_FLAG, peer->sent + (u32)chunk + 1);
     if (a->is_marked) return;
     publish();
     barrier();
@@ -158,7 +152,7 @@ DEVICE void exchange_send(const struct exchange_args *a, const struct exchange_p
 /* Takes the words of a marked message of device q as they arrive. */
 DEVICE void exchange_take_marked(const struct exchange_args *a, int q, u32 number, u32 first, u32 n)
 {
-    const u64 *slot = (const u64 *)exchange_slot(a, a->device, q, number);
+    const u64 *slot = (const u64 *)exchange_slot(a, a->device, a->ring_here[q], number);
     float *to = a->out + a->at[q];
     struct exchange_cursor c = exchange_cursor_of(first + (u32)thread(), THREADS,
                                                   (u32)(a->at[q + 1] - a->at[q]));
@@ -191,7 +185,7 @@ DEVICE void exchange_take(const struct exchange_args *a, const struct exchange_p
                    n = left < EXCHANGE_FLOATS ? left : EXCHANGE_FLOATS;
         if (q == a->device || !n) continue;
         if (a->is_marked) exchange_take_marked(a, q, number, first, n);
-        else exchange_place(a, (const f32x4 *)exchange_slot(a, a->device, q, number), first, n, q);
+        else exchange_place(a, (const f32x4 *)exchange_slot(a, a->device, a->ring_here[q], number), first, n, q);
     }
     barrier(); /* all that was to be read has been */
     if (chunk < peer->chunks) signal_taken(peer->taken_there, peer->got + (u32)chunk + 1);
@@ -242,6 +236,8 @@ KERNEL(exchange, struct exchange_args)
     if (q < EXCHANGE_DEVICES) sent[q] = peer.sent, got[q] = peer.got;
     barrier();
     while (n_sent < to_send && n_sent < (int)a->slots) exchange_send(a, &peer, sent, n_sent++);
+    if (to_send && peer.receives && !block_x() && a->arrivals[q])
+        signal(a->arrivals[q] + a->device * EXCHANGE_FLAG, peer.sent + (u32)n_sent);
     if (receives && a->own) {
         u32 first, n = exchange_left(a, a->device, 0, &first);
         exchange_place(a, (const f32x4 *)(a->own + first), first, n, a->device);
