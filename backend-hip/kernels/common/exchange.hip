@@ -211,7 +211,7 @@ DEVICE struct exchange_peer exchange_meet(const struct exchange_args *a, int rec
 }
 
 #if !HAS_MMA
-/* One thread: what CUDA's streams do without a kernel (hip_exchange.c). */
+/* One thread: what CUDA's streams do without a kernel (hip_turns.c). */
 KERNEL(exchange_word, struct word_args)
 {
     const struct word_args *a = ARGS;
