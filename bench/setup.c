@@ -94,8 +94,8 @@ static int open_microbatches(struct setup *r, const struct model *m, struct forw
     if (r->n_microbatches > 1 &&
         !(r->microbatch = calloc((size_t)r->n_microbatches - 1, sizeof *r->microbatch)))
         return err_memory(e);
-    for (o->microbatch = 1; o->microbatch < r->n_microbatches; o->microbatch++) {
-        struct setup *l = setup_microbatch(r, o->microbatch);
+    for (int i = 1; i < r->n_microbatches; i++) {
+        struct setup *l = setup_microbatch(r, i);
         o->lender = &r->forward;
         l->config = r->config;
         l->size = r->size;

@@ -18,7 +18,6 @@ static int open_microbatch(struct engine *g, int number, const struct forward_op
     struct engine_microbatch *l = &g->microbatches[number - 1];
     struct forward_options own = *f;
     struct sched_options more = *s;
-    own.microbatch = number;
     own.lender = &g->forward;
     more.n_seqs = g->n_seqs / g->n_microbatches + (number < g->n_seqs % g->n_microbatches);
     more.store = g->store;

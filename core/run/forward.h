@@ -27,11 +27,11 @@ struct forward_options {
     int drafts; /* 1: the model's layer that drafts tokens is there, too (forward_draft) */
     int show_progress; /* of packing the weights */
     /* Microbatches: runs of one model whose steps are apart, on the same linked places. While one
-     * is in the layers of a device, others are in those of other devices: micro-batches of a
-     * pipeline (GPipe: Huang et al. 2019). Microbatch 0 has the packed weights, the others name it
-     * as lender and are closed before it. n_microbatches 0 or 1: there is no other. */
-    int microbatch, n_microbatches;
-    const struct forward *lender; /* same model, places and split */
+     * is in the layers of a device, others are in those of other devices, as in a pipeline (GPipe:
+     * Huang et al. 2019). The first has the packed weights; the others name it as lender and are
+     * closed before it. n_microbatches 0 or 1: there is no other. */
+    int n_microbatches;
+    const struct forward *lender; /* same model, places and split; NULL: this is the first */
     int context;       /* most positions of a sequence of the run: chooses between the short and the
                           long frequencies of a model; 0: max_pages * KV_PAGE */
 };

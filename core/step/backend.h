@@ -32,7 +32,7 @@ struct be_config {
     enum act act;
     enum kv_type kv;
     /* Backends that share their devices, of which one at a time computes on each
-     * (forward_options.microbatch). 0 or 1: it is alone. */
+     * (forward_options.lender). 0 or 1: it is alone. */
     int n_microbatches;
     int max_rows;  /* rows of one step, rows of logits */
     int max_seqs;  /* sequences of one step */

@@ -108,8 +108,12 @@ int main(int argc, char **argv)
     several();
 #define REFUSED(code, text, ...) refused(code, text, (char *[]){__VA_ARGS__, NULL})
     REFUSED(2, "--info and -p exclude each other", "-p", "x");
-    REFUSED(1, "cannot open shared object file", "--backend", "gpu");
-    REFUSED(1, "cannot open shared object file", "--gpu-memory", "1G", "--devices", "all");
+    char fibers[600];
+    snprintf(fibers, sizeof fibers, "%s/tests/bin/libhip-fibers.so", argv[1]);
+    const char *none = "cannot open shared object file",
+               *why = access(fibers, R_OK) ? "contains no kernels" : none;
+    REFUSED(1, why, "--backend", "gpu");
+    REFUSED(1, none, "--gpu-memory", "1G", "--devices", "all");
     REFUSED(1, "--gpu-memory 1 MiB: the model takes", "--gpu-memory", "1M");
     REFUSED(1, "4 devices for 3 layers", "--gpu-memory", "1G", "--devices", "0,1,2,3",
             "--parallel-mode", "layers");

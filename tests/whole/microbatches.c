@@ -95,14 +95,14 @@ static int open_microbatches(struct microbatch *microbatch, int n, int n_places,
         place[q] = (struct forward_place){&backend_hip, "auto", own, 2, q, act};
     }
     o.n_microbatches = n;
-    for (o.microbatch = 0; o.microbatch < n; o.microbatch++) {
+    for (int k = 0; k < n; k++) {
         struct forward f;
         if (forward_open_places(&f, &model, place, &want, &o, &e)) {
-            check_that(0, "microbatch %d of %d: %s", o.microbatch, n, e.msg);
-            while (o.microbatch--) forward_close(&microbatch[o.microbatch].f);
+            check_that(0, "microbatch %d of %d: %s", k, n, e.msg);
+            while (k--) forward_close(&microbatch[k].f);
             return -1;
         }
-        microbatch[o.microbatch].f = f;
+        microbatch[k].f = f;
         o.lender = &microbatch[0].f;
     }
     return 0;
