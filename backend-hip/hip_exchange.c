@@ -99,8 +99,8 @@ static int make_regions(struct hip *const *h, int n, enum hip_exchange way,
         l->slots = slots_of(t);
     }
     for (int q = 0; q < n; q++) {
-        free_region(h[q]);
         if (hip_device_use(h[q]->device, e)) return -1;
+        free_region(h[q]);
         if (way == HIP_EXCHANGE_PEER && !h[q]->device->library->is_cuda &&
             !api_of(h[q])->hip_alloc_fine)
             return err_set(e, "%s: has no fine-grained memory", h[q]->device->library->path);
