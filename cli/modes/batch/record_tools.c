@@ -21,13 +21,13 @@ refuse_tools(struct refusal *why, const char *field, const char *fmt, ...)
 
 static int is_absent(const json_t *v) { return !v || json_is_null(v); }
 
-/* One of tools into the list. */
-static int add_tool(struct record_tools *t, const json_t *tool, size_t i, struct refusal *why)
+/* One of tools into the list. SEEN: the names of those in front of it with their numbers. */
+static int add_tool(struct record_tools *t, json_t *seen, const json_t *tool, size_t i,
+                    struct refusal *why)
 {
     const json_t *type = json_object_get(tool, "type"), *f = json_object_get(tool, "function");
     json_t *name = json_object_get(f, "name"), *parameters = json_object_get(f, "parameters"),
            *strict = json_object_get(f, "strict"), *other, *own;
-    size_t k;
     if (!json_is_object(tool)) return refuse_tools(why, "tools", "%zu is not an object", i);
     if (!json_is_string(type) || strcmp(json_string_value(type), "function"))
         return refuse_tools(why, "tools", "the type of %zu is not \"function\"", i);
@@ -39,9 +39,10 @@ static int add_tool(struct record_tools *t, const json_t *tool, size_t i, struct
                             "function.parameters of %zu are not a JSON schema: an object", i);
     if (!is_absent(strict) && !json_is_boolean(strict))
         return refuse_tools(why, "tools", "function.strict of %zu is not true or false", i);
-    json_array_foreach (t->list, k, other)
-        if (json_equal(json_object_get(other, "name"), name))
-            return refuse_tools(why, "tools", "%zu and %zu have the same name", k, i);
+    if ((other = json_object_get(seen, json_string_value(name))))
+        return refuse_tools(why, "tools", "%lld and %zu have the same name",
+                            (long long)json_integer_value(other), i);
+    json_object_set_new(seen, json_string_value(name), json_integer((json_int_t)i));
     json_array_append_new(t->list, own = json_object());
     json_object_set(own, "name", name);
     if (json_is_true(strict)) t->is_strict = 1;
@@ -53,12 +54,14 @@ static int add_tool(struct record_tools *t, const json_t *tool, size_t i, struct
 
 static int read_list(struct record_tools *t, const json_t *tools, struct refusal *why)
 {
-    json_t *tool;
+    json_t *tool, *seen = json_object();
     size_t i;
+    int rc = 0;
     t->list = json_array();
     json_array_foreach ((json_t *)(uintptr_t)tools, i, tool)
-        if (add_tool(t, tool, i, why)) return 1;
-    return 0;
+        if ((rc = add_tool(t, seen, tool, i, why))) break;
+    json_decref(seen);
+    return rc;
 }
 
 /* Leaves the named function alone in the list. */
@@ -98,8 +101,9 @@ static int allow(struct record_tools *t, const json_t *choice, struct refusal *w
 {
     const json_t *v = json_object_get(choice, "allowed_tools");
     const char *mode = json_string_value(json_object_get(v, "mode"));
-    json_t *tools = json_object_get(v, "tools"), *one, *tool, *name, *list = json_array();
-    size_t i, k;
+    json_t *tools = json_object_get(v, "tools"), *tool, *name, *list = json_array();
+    json_t *names = json_object(); /* of those that are allowed */
+    size_t i;
     int rc = 0;
     if (!mode || (strcmp(mode, "auto") && strcmp(mode, "required")))
         rc = refuse_tools(why, "tool_choice",
@@ -107,13 +111,14 @@ static int allow(struct record_tools *t, const json_t *choice, struct refusal *w
     else if (!json_is_array(tools) || !json_array_size(tools))
         rc = refuse_tools(why, "tool_choice", "allowed_tools.tools must be an array of functions");
     else t->choice = strcmp(mode, "auto") ? TOOLS_REQUIRED : TOOLS_AUTO;
-    json_array_foreach (t->list, i, tool) {
-        int is_allowed = 0;
-        json_array_foreach (tools, k, one)
-            is_allowed |= names_function(one, &name) &&
-                          json_equal(json_object_get(tool, "name"), name);
-        if (is_allowed) json_array_append(list, tool);
+    json_array_foreach (tools, i, tool)
+        if (names_function(tool, &name)) json_object_set(names, json_string_value(name), name);
+    json_array_foreach (t->list, i, tool) { /* a zero byte ends a key, but not an allowed name */
+        name = json_object_get(tool, "name");
+        if (json_equal(json_object_get(names, json_string_value(name)), name))
+            json_array_append(list, tool);
     }
+    json_decref(names);
     if (!rc && json_array_size(list) != json_array_size(tools))
         rc = refuse_tools(
             why, "tool_choice",
@@ -157,7 +162,7 @@ int record_read_tools(struct record *r, const json_t *body, struct refusal *why,
     if (read_list(t, r->tools, why)) return 1;
     word = json_string_value(json_object_get(choice, "type"));
     int is_allowed = word && !strcmp(word, "allowed_tools");
-    if (is_allowed && allow(t, choice, why)) return 1;
+    if (is_allowed && allow(t, choice, why)) return json_check(e) ? -1 : 1;
     if (t->choice == TOOLS_NAMED && choose(t, choice, why)) return 1;
     if (t->choice != TOOLS_AUTO) bind(t);
     return json_check(e);
