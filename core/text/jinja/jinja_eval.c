@@ -6,25 +6,40 @@
 
 /* ---- scopes ---- */
 
-int jinja_lookup(const struct jinja_run *r, int name, struct jinja_value *v)
+/* Scopes with this many variables, and with a part of the template's names, have an index. */
+enum { INDEXED_FROM = 16, INDEXED_PART = 16 };
+
+/* NULL: the scope has no such variable. */
+static struct jinja_slot *find(struct jinja_run *r, const struct jinja_scope *s, int name)
 {
-    for (const struct jinja_scope *s = r->scope; s; s = s->parent)
-        for (size_t i = s->n; i--;)
-            if (s->slot[i].name == name) {
-                *v = s->slot[i].value;
-                return 1;
-            }
+    if (s->at) return s->at[name] ? &s->slot[s->at[name] - 1] : NULL;
+    r->steps += s->n / 8; /* the next jinja_steps fails over the bound */
+    for (size_t i = 0; i < s->n; i++)
+        if (s->slot[i].name == name) return &s->slot[i];
+    return NULL;
+}
+
+int jinja_lookup(struct jinja_run *r, int name, struct jinja_value *v)
+{
+    for (const struct jinja_scope *s = r->scope; s; s = s->parent) {
+        const struct jinja_slot *slot = find(r, s, name);
+        if (slot) return *v = slot->value, 1;
+    }
+    return 0;
+}
+
+static int index_scope(struct jinja_run *r, struct jinja_scope *s)
+{
+    if (!(s->at = jinja_get(r, r->t->n_names * sizeof *s->at))) return -1; /* zeros */
+    for (size_t i = 0; i < s->n; i++) s->at[s->slot[i].name] = (uint32_t)i + 1;
     return 0;
 }
 
 int jinja_set(struct jinja_run *r, int name, struct jinja_value v)
 {
     struct jinja_scope *s = r->scope;
-    for (size_t i = 0; i < s->n; i++)
-        if (s->slot[i].name == name) {
-            s->slot[i].value = v;
-            return 0;
-        }
+    struct jinja_slot *known = find(r, s, name);
+    if (known) return known->value = v, 0;
     if (s->n == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 8;
         struct jinja_slot *grown = jinja_get(r, cap * sizeof *grown);
@@ -34,6 +49,8 @@ int jinja_set(struct jinja_run *r, int name, struct jinja_value v)
         s->cap = cap;
     }
     s->slot[s->n++] = (struct jinja_slot){name, v};
+    if (s->at) s->at[name] = (uint32_t)s->n;
+    else if (s->n >= INDEXED_FROM && s->n >= r->t->n_names / INDEXED_PART) return index_scope(r, s);
     return 0;
 }
 

@@ -164,18 +164,17 @@ FILTER(groupby) /* attribute default case_sensitive */
 FILTER(unique) /* case_sensitive attribute */
 {
     struct jinja_iter it;
-    struct jinja_value v, key, seen;
+    struct jinja_value v, key, seen, same;
     int rc;
     (void)args;
     if (jinja_iterate(r, on, &it) || jinja_list(r, JINJA_GENERATOR, 4, out) ||
-        jinja_list(r, JINJA_LIST, 4, &seen))
+        jinja_dict(r, JINJA_DICT, 4, &seen))
         return -1;
     while ((rc = jinja_next(r, &it, &v)) > 0) {
         if (sort_key(r, v, slot[1], jinja_truth(slot[0]), NULL, &key)) return -1;
-        if (key.type == JINJA_LIST || key.type == JINJA_DICT)
-            return jinja_fail(r, "unhashable type: '%s'", jinja_type_name(key));
-        int known = jinja_contains(r, seen, key);
-        if (known < 0 || (!known && (jinja_push(r, seen.list, key) || jinja_push(r, out->list, v))))
+        int known = jinja_dict_find(r, seen.dict, key, &same);
+        if (known < 0 ||
+            (!known && (jinja_dict_set(r, seen.dict, key, key) || jinja_push(r, out->list, v))))
             return -1;
     }
     return rc;

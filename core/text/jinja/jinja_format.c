@@ -165,7 +165,9 @@ int jinja_percent(struct jinja_run *r, struct jinja_value format, struct jinja_v
             if (args.type != JINJA_DICT) return jinja_fail(r, "format requires a mapping");
             struct jinja_value key = jinja_bytes(format.s + at + 1,
                                                  (size_t)(end - format.s) - at - 1);
-            if (!jinja_dict_find_text(args.dict, key.s, key.n, &v))
+            int found = jinja_dict_find_text(r, args.dict, key.s, key.n, &v);
+            if (found < 0) return -1;
+            if (!found)
                 return jinja_fail(r, "KeyError: '%.*s'", key.n > 60 ? 60 : (int)key.n, key.s);
             at = (size_t)(end - format.s) + 1;
             named = 1;

@@ -73,6 +73,8 @@ struct jinja_pair {
 struct jinja_dict {
     struct jinja_pair *pair; /* [n] in order of insertion */
     size_t n, cap;
+    uint32_t *slot; /* [n_slots] where the strings among the first n_indexed keys are */
+    size_t n_slots, n_indexed;
 };
 
 struct jinja_range {
@@ -146,6 +148,8 @@ struct jinja {
     struct jinja_arena arena;
     struct jinja_name *names; /* [n_names] each variable's name once */
     size_t n_names, names_cap;
+    uint32_t *name_slot; /* [n_name_slots] by hash, of a name its number plus one */
+    size_t n_name_slots;
     int loop_name, caller_name, varargs_name, kwargs_name;
     struct jinja_node *body;
 };
@@ -213,6 +217,7 @@ struct jinja_slot {
 
 struct jinja_scope {
     struct jinja_scope *parent;
+    uint32_t *at; /* [t->n_names] of a name the number of its slot plus one; NULL: few slots */
     struct jinja_slot *slot; /* [n] */
     size_t n, cap;
 };
@@ -300,6 +305,8 @@ int jinja_steps(struct jinja_run *r, size_t n);    /* counts work; -1: over the 
 /* enters a nested evaluation; leave with r->depth-- */
 int jinja_enter(struct jinja_run *r);
 
+uint64_t jinja_hash(const char *s, size_t n); /* FNV-1a (Fowler, Noll, Vo), folded */
+
 /* making values */
 void *jinja_get(struct jinja_run *r, size_t n);
 struct jinja_value jinja_none(void);
@@ -318,9 +325,9 @@ int jinja_dict(struct jinja_run *r, enum jinja_type type, size_t cap, struct jin
 int jinja_dict_set(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
                    struct jinja_value v);
 /* 1 and *v if found, 0 if not, -1 on error */
-int jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key,
+int jinja_dict_find(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
                     struct jinja_value *v);
-int jinja_dict_find_text(const struct jinja_dict *d, const char *s, size_t n,
+int jinja_dict_find_text(struct jinja_run *r, struct jinja_dict *d, const char *s, size_t n,
                          struct jinja_value *v);
 int jinja_from_json(struct jinja_run *r, const json_t *j, struct jinja_value *out);
 
@@ -404,7 +411,7 @@ int jinja_filters_eval(struct jinja_run *r, const struct jinja_node *n,
 /* 0, -1, 1 break, 2 continue */
 int jinja_run_body(struct jinja_run *r, const struct jinja_node *body);
 int jinja_set(struct jinja_run *r, int name, struct jinja_value v);
-int jinja_lookup(const struct jinja_run *r, int name, struct jinja_value *v); /* 1 found */
+int jinja_lookup(struct jinja_run *r, int name, struct jinja_value *v); /* 1 found */
 int jinja_call_macro(struct jinja_run *r, const struct jinja_macro *m,
                      const struct jinja_args *args, struct jinja_value *out);
 int jinja_call_loop(struct jinja_run *r, const struct jinja_loop *l, const struct jinja_args *args,

@@ -66,11 +66,36 @@ int jinja_parse_expect_op(struct jinja_parser *p, int op)
     return 0;
 }
 
+/* The slot of a name, or the free one where it would be. */
+static uint32_t *name_slot(const struct jinja *t, const char *s, size_t n)
+{
+    size_t at = (size_t)jinja_hash(s, n) & (t->n_name_slots - 1);
+    for (; t->name_slot[at]; at = (at + 1) & (t->n_name_slots - 1)) {
+        const struct jinja_name *x = &t->names[t->name_slot[at] - 1];
+        if (x->n == n && !memcmp(x->s, s, n)) break;
+    }
+    return &t->name_slot[at];
+}
+
 int jinja_name_of(const struct jinja *t, const char *s, size_t n)
 {
-    for (size_t i = 0; i < t->n_names; i++)
-        if (t->names[i].n == n && !memcmp(t->names[i].s, s, n)) return (int)i;
-    return -1;
+    return t->n_names ? (int)*name_slot(t, s, n) - 1 : -1;
+}
+
+/* Room for one more name, and four slots for each. */
+static int grow_names(struct jinja *t)
+{
+    size_t cap = t->names_cap ? 2 * t->names_cap : 64;
+    struct jinja_name *grown = jinja_arena_get(&t->arena, cap * sizeof *grown);
+    uint32_t *slots = jinja_arena_get(&t->arena, 4 * cap * sizeof *slots); /* zeros */
+    if (!grown || !slots) return -1;
+    if (t->n_names) memcpy(grown, t->names, t->n_names * sizeof *grown);
+    t->names = grown;
+    t->names_cap = cap;
+    t->name_slot = slots;
+    t->n_name_slots = 4 * cap;
+    for (size_t i = 0; i < t->n_names; i++) *name_slot(t, grown[i].s, grown[i].n) = (uint32_t)i + 1;
+    return 0;
 }
 
 int jinja_parse_intern(struct jinja_parser *p, const char *s, size_t n)
@@ -78,16 +103,11 @@ int jinja_parse_intern(struct jinja_parser *p, const char *s, size_t n)
     struct jinja *t = p->t;
     int known = jinja_name_of(t, s, n);
     if (known >= 0) return known;
-    if (t->n_names == t->names_cap) {
-        size_t cap = t->names_cap ? 2 * t->names_cap : 64;
-        struct jinja_name *grown = jinja_arena_get(&t->arena, cap * sizeof *grown);
-        if (!grown) return err_memory(p->e);
-        if (t->n_names) memcpy(grown, t->names, t->n_names * sizeof *grown);
-        t->names = grown;
-        t->names_cap = cap;
-    }
-    t->names[t->n_names] = (struct jinja_name){.s = s, .n = n};
-    return (int)t->n_names++;
+    if (t->n_names == t->names_cap && grow_names(t)) return err_memory(p->e);
+    uint32_t *slot = name_slot(t, s, n);
+    t->names[t->n_names++] = (struct jinja_name){.s = s, .n = n};
+    *slot = (uint32_t)t->n_names;
+    return (int)t->n_names - 1;
 }
 
 /* ---- statements ---- */

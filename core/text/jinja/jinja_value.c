@@ -172,6 +172,11 @@ int jinja_push(struct jinja_run *r, struct jinja_list *l, struct jinja_value v)
     return 0;
 }
 
+/* ---- dicts: pairs in the order of insertion ---- */
+
+/* Dicts of fewer keys are searched from the begin. */
+enum { INDEXED_FROM = 16 };
+
 int jinja_dict(struct jinja_run *r, enum jinja_type type, size_t cap, struct jinja_value *out)
 {
     struct jinja_dict *d = jinja_get(r, sizeof *d);
@@ -181,23 +186,77 @@ int jinja_dict(struct jinja_run *r, enum jinja_type type, size_t cap, struct jin
     return 0;
 }
 
-int jinja_dict_find_text(const struct jinja_dict *d, const char *s, size_t n, struct jinja_value *v)
+static int is_key(const struct jinja_value *k, const char *s, size_t n)
 {
-    for (size_t i = 0; i < d->n; i++) {
-        const struct jinja_value *k = &d->pair[i].key;
-        if (k->type == JINJA_STRING && k->n == n && !memcmp(k->s, s, n)) {
-            *v = d->pair[i].value;
-            return 1;
-        }
+    return k->type == JINJA_STRING && k->n == n && !memcmp(k->s, s, n);
+}
+
+uint64_t jinja_hash(const char *s, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325;
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001b3;
+    return h ^ h >> 32;
+}
+
+/* The slot of the key S [n], or the free one where it would be: linear probing. A slot is the
+ * number of a pair plus one. */
+static uint32_t *slot_of(const struct jinja_dict *d, const char *s, size_t n)
+{
+    size_t at = (size_t)jinja_hash(s, n) & (d->n_slots - 1);
+    while (d->slot[at] && !is_key(&d->pair[d->slot[at] - 1].key, s, n))
+        at = (at + 1) & (d->n_slots - 1);
+    return &d->slot[at];
+}
+
+/* Pairs are only ever appended: the index takes in those that came since. */
+static int index_keys(struct jinja_run *r, struct jinja_dict *d)
+{
+    if (2 * d->n > d->n_slots) {
+        size_t n_slots = 4 * INDEXED_FROM;
+        while (n_slots < 4 * d->n) n_slots *= 2;
+        if (!(d->slot = jinja_get(r, n_slots * sizeof *d->slot))) return -1; /* zeros */
+        d->n_slots = n_slots;
+        d->n_indexed = 0;
+    }
+    if (jinja_steps(r, (d->n - d->n_indexed) / 8)) return -1;
+    for (; d->n_indexed < d->n; d->n_indexed++) {
+        const struct jinja_value *k = &d->pair[d->n_indexed].key;
+        if (k->type != JINJA_STRING) continue;
+        uint32_t *slot = slot_of(d, k->s, k->n);
+        if (!*slot) *slot = (uint32_t)d->n_indexed + 1;
     }
     return 0;
 }
 
-static int find_pair(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key,
-                     size_t *at)
+/* 1 and *at: the pair with the key S [n]; 0: there is none. */
+static int find_text(struct jinja_run *r, struct jinja_dict *d, const char *s, size_t n, size_t *at)
+{
+    if (d->n >= INDEXED_FROM) {
+        if (index_keys(r, d)) return -1;
+        uint32_t slot = *slot_of(d, s, n);
+        *at = slot ? slot - 1 : d->n;
+        return slot != 0;
+    }
+    for (*at = 0; *at < d->n; ++*at)
+        if (is_key(&d->pair[*at].key, s, n)) return 1;
+    return 0;
+}
+
+int jinja_dict_find_text(struct jinja_run *r, struct jinja_dict *d, const char *s, size_t n,
+                         struct jinja_value *v)
+{
+    size_t at;
+    int found = find_text(r, d, s, n, &at);
+    if (found > 0) *v = d->pair[at].value;
+    return found;
+}
+
+/* No other type has a value that equals a string. */
+static int find_pair(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key, size_t *at)
 {
     if (key.type == JINJA_LIST || key.type == JINJA_DICT)
         return jinja_fail(r, "unhashable type: '%s'", jinja_type_name(key));
+    if (key.type == JINJA_STRING) return find_text(r, d, key.s, key.n, at);
     if (jinja_steps(r, d->n / 8)) return -1;
     for (*at = 0; *at < d->n; ++*at) {
         int same = jinja_equal(r, d->pair[*at].key, key);
@@ -206,7 +265,7 @@ static int find_pair(struct jinja_run *r, const struct jinja_dict *d, struct jin
     return 0;
 }
 
-int jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key,
+int jinja_dict_find(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
                     struct jinja_value *v)
 {
     size_t at;
@@ -338,7 +397,7 @@ static int same_sequence(struct jinja_run *r, const struct jinja_list *a,
     return same;
 }
 
-static int same_dict(struct jinja_run *r, const struct jinja_dict *a, const struct jinja_dict *b)
+static int same_dict(struct jinja_run *r, const struct jinja_dict *a, struct jinja_dict *b)
 {
     int same = 1;
     if (a->n != b->n) return 0;
@@ -512,8 +571,9 @@ int jinja_attribute(struct jinja_run *r, struct jinja_value a, const char *s, si
         return jinja_fail_undefined(r, a);
     }
     if (a.type == JINJA_NAMESPACE) {
-        if (!jinja_dict_find_text(a.dict, s, n, out))
-            *out = jinja_undefined(JINJA_NO_ATTRIBUTE, a, s, n);
+        int found = jinja_dict_find_text(r, a.dict, s, n, out);
+        if (found < 0) return -1;
+        if (!found) *out = jinja_undefined(JINJA_NO_ATTRIBUTE, a, s, n);
         return 0;
     }
     if (a.type == JINJA_LOOP) return jinja_loop_attribute(r, a.loop, s, n, out);
@@ -526,7 +586,8 @@ int jinja_attribute(struct jinja_run *r, struct jinja_value a, const char *s, si
     }
     int found = jinja_method_of(r, a, s, n, out);
     if (found) return found < 0 ? -1 : 0;
-    if (a.type == JINJA_DICT && jinja_dict_find_text(a.dict, s, n, out)) return 0;
+    if (a.type == JINJA_DICT && (found = jinja_dict_find_text(r, a.dict, s, n, out)))
+        return found < 0 ? -1 : 0;
     *out = jinja_undefined(n >= 2 && !memcmp(s, "__", 2) ? JINJA_UNSAFE : JINJA_NO_ATTRIBUTE, a, s,
                            n);
     return 0;
@@ -545,7 +606,7 @@ int jinja_item(struct jinja_run *r, struct jinja_value a, struct jinja_value b,
     int found = 0, whole = b.type == JINJA_INT || b.type == JINJA_BOOL;
     if (a.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, a);
     if (a.type == JINJA_DICT && b.type != JINJA_LIST && b.type != JINJA_DICT) {
-        found = b.type == JINJA_STRING ? jinja_dict_find_text(a.dict, b.s, b.n, out)
+        found = b.type == JINJA_STRING ? jinja_dict_find_text(r, a.dict, b.s, b.n, out)
                                        : jinja_dict_find(r, a.dict, b, out);
         if (found) return found < 0 ? -1 : 0;
     } else if ((a.type == JINJA_LIST || a.type == JINJA_TUPLE) && whole) {
