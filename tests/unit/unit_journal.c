@@ -219,6 +219,89 @@ static void beginnings(void **state)
     journal_close(j);
 }
 
+/* Damage of more than what is covered at once costs nothing behind it. */
+static void long_answers_are_covered_to_their_end(void **state)
+{
+    enum { LONG = 200000, HURT = 1 };
+    char *text = malloc(LONG), note[256];
+    struct out o = {0};
+    struct journal *j;
+    struct err e;
+    uint64_t at[4];
+    (void)state;
+    assert_non_null(text);
+    unlink(path);
+    assert_int_equal(journal_open(&j, path, 4, note, &e), 0);
+    assert_int_equal(journal_start(j, manifest, sizeof manifest - 1, &e), 0);
+    for (int i = 0; i < 4; i++) {
+        struct stat st;
+        memset(text, 'a' + i, LONG - 1), text[LONG - 1] = '\n';
+        assert_int_equal(stat(path, &st), 0);
+        at[i] = (uint64_t)st.st_size;
+        assert_int_equal(journal_add(j, (uint64_t)i, 0, text, LONG, &e), 0);
+    }
+    journal_close(j);
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, "!", 1, (off_t)at[HURT] + 150000), 1);
+    close(fd);
+    for (int again = 0; again < 2; again++) { /* as found, and as covered */
+        assert_int_equal(journal_open(&j, path, 4, note, &e), 0);
+        assert_int_equal(*note != 0, !again);
+        assert_int_equal(journal_count(j), 3);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(journal_has(j, (uint64_t)i), i != HURT);
+            if (i == HURT) continue;
+            o.n = 0;
+            assert_int_equal(journal_read(j, (uint64_t)i, &o, &e), 0);
+            assert_true(o.n == LONG && o.p[0] == 'a' + i && o.p[LONG - 2] == 'a' + i);
+        }
+        journal_close(j);
+    }
+    out_free(&o);
+    free(text);
+}
+
+/* Calls of this program's own. */
+static int n_syncs;
+int fdatasync(int fd)
+{
+    n_syncs++;
+    return fsync(fd);
+}
+
+static void answers_reach_the_medium_in_groups(void **state)
+{
+    static const struct {
+        double now;
+        int add, force, syncs;
+    } steps[] = {{100, 1, 0, 0},   {101.9, 1, 0, 0}, {102, 0, 0, 1}, {102.1, 0, 0, 0},
+                 {110, 0, 1, 0},   {110, 1, 0, 0},   {110, 0, 1, 1}, {111, 1, 0, 0},
+                 {112.9, 0, 0, 0}, {113, 0, 0, 1}};
+    enum { LARGE = JOURNAL_SYNC_BYTES + 1 };
+    char *text = malloc(LARGE), note[256];
+    struct journal *j;
+    struct err e;
+    uint64_t slot = 0;
+    (void)state;
+    assert_non_null(text);
+    memset(text, '\n', LARGE);
+    unlink(path);
+    assert_int_equal(journal_open(&j, path, N, note, &e), 0);
+    assert_int_equal(journal_start(j, manifest, sizeof manifest - 1, &e), 0);
+    assert_int_equal(journal_sync(j, 99, 1, &e), 0);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (steps[i].add) assert_int_equal(journal_add(j, slot++, 0, "a\n", 2, &e), 0);
+        n_syncs = 0;
+        assert_int_equal(journal_sync(j, steps[i].now, steps[i].force, &e), 0);
+        if (n_syncs != steps[i].syncs) fail_msg("step %zu: %d times", i, n_syncs);
+    }
+    assert_int_equal(journal_add(j, slot, 0, text, LARGE, &e), 0);
+    assert_int_equal(journal_sync(j, 113.1, 0, &e), 0);
+    assert_int_equal(n_syncs, 2); /* with the last step's */
+    journal_close(j);
+    free(text);
+}
+
 static void links_are_not_followed(void **state)
 {
     struct journal *j;
@@ -270,6 +353,8 @@ int main(void)
         cmocka_unit_test(a_torn_end_is_a_crash),
         cmocka_unit_test(frames_with_a_right_checksum_are_looked_at),
         cmocka_unit_test(beginnings),
+        cmocka_unit_test(long_answers_are_covered_to_their_end),
+        cmocka_unit_test(answers_reach_the_medium_in_groups),
         cmocka_unit_test(links_are_not_followed),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -363,6 +363,9 @@ static void by_hand(void **state)
          "123456789012345678901234567891,1.0,123456789012345678901234567890]}]}",
          {"123456789012345678901234567890", "\"a\"", "1"},
          {"123456789012345678901234567891", "1.0"}},
+        {"{\"type\":\"string\",\"pattern\":\"^[^a]$\"}",
+         {"\"\xf4\x8f\xbf\xbf\"", "\"\\udbff\\udfff\"", "\"\\ud7ff\"", "\"\\ue000\"", "\"\x7f\""},
+         {"\"a\"", "\"bc", "\"\\ud800\"", "\"\""}},
         {"true", {"{}", "[1]", "\"x\"", "null"}, {"", "nul"}},
     };
     static const char *const refused[][2] = {
@@ -373,6 +376,9 @@ static void by_hand(void **state)
          "#: minimum: has more digits than are served"},
         {"{\"type\":\"number\",\"minimum\":1e-100001}",
          "#: minimum: has more digits than are served"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{}},\"maxProperties\":64,\"required\":["
+         "\"a\"]}",
+         "#: maxProperties: of so many is not served"},
         {"{\"not\":{\"contains\":{},\"minContains\":2000000000}}", "#: minContains: is too large"},
         {"{\"properties\":{\"a\":{\"propertyNames\":{\"format\":\"date\"}}}}",
          "#: a: propertyNames: is served for patterns, lengths and texts"},
