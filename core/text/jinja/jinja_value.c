@@ -251,11 +251,23 @@ int jinja_dict_find_text(struct jinja_run *r, struct jinja_dict *d, const char *
     return found;
 }
 
-/* No other type has a value that equals a string. */
-static int find_pair(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key, size_t *at)
+/* A tuple is as hashable as what it holds. */
+static int check_hashable(struct jinja_run *r, struct jinja_value key)
 {
     if (key.type == JINJA_LIST || key.type == JINJA_DICT)
         return jinja_fail(r, "unhashable type: '%s'", jinja_type_name(key));
+    if (key.type != JINJA_TUPLE) return 0;
+    if (jinja_enter(r) || jinja_steps(r, key.list->n)) return -1;
+    for (size_t i = 0; i < key.list->n; i++)
+        if (check_hashable(r, key.list->item[i])) return -1;
+    r->depth--;
+    return 0;
+}
+
+/* No other type has a value that equals a string. */
+static int find_pair(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key, size_t *at)
+{
+    if (check_hashable(r, key)) return -1;
     if (key.type == JINJA_STRING) return find_text(r, d, key.s, key.n, at);
     if (jinja_steps(r, d->n / 8)) return -1;
     for (*at = 0; *at < d->n; ++*at) {
@@ -679,8 +691,8 @@ int jinja_slice(struct jinja_run *r, struct jinja_value a, const struct jinja_va
     if (a.type == JINJA_UNDEFINED) return jinja_fail_undefined(r, a);
     if (a.type != JINJA_LIST && a.type != JINJA_TUPLE && a.type != JINJA_STRING) {
         if (a.type == JINJA_RANGE) return jinja_fail(r, "a slice of a range is not supported");
-        *out = jinja_undefined(JINJA_HINT, a, "a value that cannot be sliced", 29);
-        return 0;
+        if (a.type == JINJA_DICT) return jinja_fail(r, "unhashable type: 'slice'");
+        return jinja_fail(r, "'%s' object is not subscriptable", jinja_type_name(a));
     }
     if (jinja_length(r, a, &n) || slice_bounds(r, bound, n, &from, &to, &step)) return -1;
     if (a.type == JINJA_STRING) {
