@@ -293,7 +293,8 @@ static void cpu_run(struct be *be, const struct be_plan *p)
 const struct backend backend_cpu = {
     .name = "cpu",
     /* all logits are in the host's memory */
-    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP) - (1u << OP_SAMPLE) - (1u << OP_EXCHANGE),
+    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_TOP) - (1u << OP_SCORE) - (1u << OP_SAMPLE) -
+             (1u << OP_EXCHANGE),
     .kv_types = (1u << KV_TYPES) - 1,
     .keeps_drafts = 1,
     .available = cpu_available,

@@ -152,19 +152,12 @@ static size_t fill_changes(struct hip *h, const struct batch *b, size_t at)
 {
     size_t n = change_ints(b);
     if (n) memcpy(h->batch_copy + at, b->change, n * sizeof(int32_t));
-    h->shape.d_change = (const struct sample_change_of *)(const void *)(h->d_batch + at);
+    h->shape.d_change = (struct sample_change_of *)(void *)(h->d_batch + at);
     return n;
 }
 
-/* All arrays of the batch in one copy. */
-static void hip_begin_step(struct be *be, const struct batch *b)
+static void set_counts(struct hip_shape *s, const struct batch *b)
 {
-    struct hip *h = (struct hip *)be;
-    struct hip_shape *s = &h->shape;
-    const int32_t *d_sample;
-    CHECK(b->n_rows <= h->config.max_rows && !b->n_drafts && !b->n_right);
-    hip_use(h);
-    if (h->failed.msg[0]) return;
     memset(s, 0, sizeof *s);
     s->n_rows = b->n_rows;
     s->n_decode = b->n_decode;
@@ -172,10 +165,24 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     s->n_decode_logits = b->n_decode_logits;
     s->n_top = b->n_top;
     s->n_samples = b->n_samples;
-    s->has_changes = b->n_changes > 0;
+    s->n_scores = b->n_scores;
+    s->has_changes = b->n_changes > 0 || b->masks;
+    s->d_masks = b->masks;
     s->n_seqs = b->n_seqs;
     s->table_stride = b->table_stride;
     s->single_rows = hip_single_rows(b);
+}
+
+/* All arrays of the batch in one copy. */
+static void hip_begin_step(struct be *be, const struct batch *b)
+{
+    struct hip *h = (struct hip *)be;
+    struct hip_shape *s = &h->shape;
+    const int32_t *d_sample, *d_score;
+    CHECK(b->n_rows <= h->config.max_rows && !b->n_drafts && !b->n_right);
+    hip_use(h);
+    if (h->failed.msg[0]) return;
+    set_counts(s, b);
     s->n_splits = hip_kv_splits(b);
     const struct {
         const void *src;
@@ -183,6 +190,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         size_t n;
     } part[] = {
         {b->sample, &d_sample, (size_t)b->n_samples * (sizeof *b->sample / sizeof(int32_t))},
+        {b->score, &d_score, (size_t)b->n_scores * (sizeof *b->score / sizeof(int32_t))},
         {b->token, &s->d_token, (size_t)b->n_rows},
         {b->pos, &s->d_pos, (size_t)b->n_rows},
         {b->seq, &s->d_seq, (size_t)b->n_rows},
@@ -205,6 +213,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         *part[i].d = h->d_batch + n;
     }
     s->d_sample = (const struct sample_draw *)(const void *)d_sample;
+    s->d_score = (const struct score_row *)(const void *)d_score;
     s->n_tiles = hip_fill_tiles(h, b, h->batch_copy + n);
     s->d_tiles = h->d_batch + n;
     n += 2 * TILE_GROUPS * (size_t)s->n_tiles;

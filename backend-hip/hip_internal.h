@@ -69,12 +69,13 @@ enum { VIEWS = 8, STEPS = 2, MAX_PATTERNS = 96 };
 /* What the launches of a step depend on beside the plan. Steps of one plan and equal shapes have
  * equal launches; filled from zeros, compared as bytes. */
 struct hip_shape {
-    int n_rows, n_decode, n_logits, n_decode_logits, n_top, n_samples, n_seqs, table_stride;
+    int n_rows, n_decode, n_logits, n_decode_logits, n_top, n_samples, n_scores, n_seqs,
+        table_stride;
     int single_rows; /* every decode row is the only row of its sequence */
     int n_splits;    /* KV splits of the longest decode row, rounded up */
     int work_blocks; /* blocks of each head in a launch for decode rows, listed in d_work; 0: one
                         for each row and split */
-    int has_changes; /* some samples have changes */
+    int has_changes; /* some samples have changes or masks */
     int n_tiles;     /* tiles of prompt rows */
     int prompt_positions; /* of all sequences with prompt rows, rounded up to a power of two */
     int n_copies, n_packs; /* jobs of open pages, rounded up */
@@ -82,7 +83,9 @@ struct hip_shape {
     int n_part_packs; /* these and those of pages that no prompt of this step fills alone */
     /* the step's arrays, in one block: */
     const struct sample_draw *d_sample;
-    const struct sample_change_of *d_change;
+    struct sample_change_of *d_change;
+    const struct score_row *d_score;
+    const uint32_t *d_masks;
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_seq_start,
         *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work, *d_own, *d_copies, *d_packs;
 };

@@ -629,6 +629,7 @@ const struct hip_pattern hip_patterns[] = {
     {"experts", ANY_ROWS, K_COUNT, 1, {OP_EXPERTS}, .fused = launch_experts},
     {"mix", ANY_ROWS, K_COUNT, 1, {OP_MIX}, .launch = hip_mix},
     {"top", ANY_ROWS, K_COUNT, 1, {OP_TOP}, .launch = hip_top},
+    {"score", ANY_ROWS, K_COUNT, 1, {OP_SCORE}, .launch = hip_score},
     {"sample", ANY_ROWS, K_COUNT, 1, {OP_SAMPLE}, .launch = hip_sample},
     {"exchange", ANY_ROWS, K_COUNT, 1, {OP_EXCHANGE}, .launch = hip_exchange},
     {"exact norm + gemv + glu",
@@ -711,6 +712,7 @@ const struct hip_pattern hip_patterns[] = {
     {"exact gather", EXACT_ROWS, K_COUNT, 1, {OP_GATHER}, .launch = hip_gather},
     {"exact argmax", EXACT_ROWS, K_COUNT, 1, {OP_ARGMAX}, .launch = hip_argmax},
     {"exact top", EXACT_ROWS, K_COUNT, 1, {OP_TOP}, .launch = hip_top},
+    {"exact score", EXACT_ROWS, K_COUNT, 1, {OP_SCORE}, .launch = hip_score},
     {"exact sample", EXACT_ROWS, K_COUNT, 1, {OP_SAMPLE}, .launch = hip_sample},
     {"exact exchange", EXACT_ROWS, K_COUNT, 1, {OP_EXCHANGE}, .launch = hip_exchange},
 };

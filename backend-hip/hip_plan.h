@@ -95,6 +95,7 @@ static inline int hip_rows(const struct hip *h, const struct be_plan *p, int buf
     switch (p->plan->buffer[buffer].rows) {
     case ROWS_STEP: *n_decode = s->n_decode; return s->n_rows;
     case ROWS_LOGITS: *n_decode = s->n_decode_logits; return s->n_logits;
+    case ROWS_SCORES: *n_decode = 0; return s->n_scores;
     default: *n_decode = 0; return s->n_top;
     }
 }

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The arrays of a step: samples, token, pos, seq, slot, logit_row, top_row, seq_start, state_from,
- * state_to, block table, tiles, work, open pages, changes. */
+/* The arrays of a step: samples, scores, token, pos, seq, slot, logit_row, top_row, seq_start,
+ * state_from, state_to, block table, tiles, work, open pages, changes. */
 size_t hip_batch_ints(const struct be_config *c)
 {
-    const size_t of_row = 6 + sizeof(struct batch_sample) / sizeof(int32_t);
+    const size_t of_row = 6 + (sizeof(struct batch_sample) + sizeof(struct batch_score)) /
+                                  sizeof(int32_t);
     return of_row * (size_t)c->max_rows + 3 * (size_t)c->max_seqs + 1 +
            (size_t)c->max_seqs * (size_t)c->max_pages + hip_most_tiles(c->max_rows, c->max_seqs) +
            (size_t)c->max_rows * (size_t)hip_max_splits(c) + hip_open_ints(c) +

@@ -8,6 +8,10 @@
 _Static_assert((int)TOP == OP_TOP_KEPT && (int)TOP_ROOM == OP_TOP_ROOM &&
                    sizeof(struct largest) == sizeof(struct logits_entry),
                "kernels and core agree");
+_Static_assert(sizeof(struct score_row) == sizeof(struct batch_score) &&
+                   sizeof(struct score) == sizeof(struct logits_score) &&
+                   (int)SCORE_TOP == OP_SCORE_TOP,
+               "kernels and core agree");
 _Static_assert(sizeof(struct sample_draw) == sizeof(struct batch_sample) &&
                    sizeof(struct sample_change_of) == sizeof(struct batch_change) &&
                    sizeof(struct batch_sample) % sizeof(double) == 0,
@@ -140,6 +144,16 @@ void hip_top(struct hip *h, const struct be_plan *p, int op)
     hip_launch_rows(h, K_top_rows, h->shape.n_top, &a, sizeof a);
 }
 
+void hip_score(struct hip *h, const struct be_plan *p, int op)
+{
+    struct score_args a = {.logits = hip_in(p, op, 0),
+                           .row = h->shape.d_score,
+                           .best = hip_in(p, op, 1),
+                           .score = hip_out(p, op, 0),
+                           .vocab = hip_width(p, op)};
+    hip_launch_rows(h, K_score_rows, h->shape.n_scores, &a, sizeof a);
+}
+
 /* Few rows are spread over the multiprocessors by their spans. */
 void hip_sample(struct hip *h, const struct be_plan *p, int op)
 {
@@ -151,6 +165,8 @@ void hip_sample(struct hip *h, const struct be_plan *p, int op)
                             .change = h->shape.d_change,
                             .best = hip_out(p, op, 0),
                             .slot = few ? h->d_slots : NULL,
+                            .score = hip_op(p, op)->in[2] < 0 ? NULL : hip_in(p, op, 2),
+                            .masks = h->shape.d_masks,
                             .vocab = hip_width(p, op),
                             .n_spans = n_spans};
     if (few) {

@@ -17,6 +17,7 @@ void hip_angles(struct hip *h, const struct be_plan *p, int op);
 void hip_gather(struct hip *h, const struct be_plan *p, int op);
 void hip_argmax(struct hip *h, const struct be_plan *p, int op);
 void hip_top(struct hip *h, const struct be_plan *p, int op);
+void hip_score(struct hip *h, const struct be_plan *p, int op);
 void hip_sample(struct hip *h, const struct be_plan *p, int op);
 
 #endif

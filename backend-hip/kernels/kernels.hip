@@ -65,6 +65,7 @@
 #include "backend-hip/kernels/common/open_pages.hip"
 #include "backend-hip/kernels/common/top.hip"
 #include "backend-hip/kernels/common/sample.hip"
+#include "backend-hip/kernels/common/score.hip"
 
 #if HAS_MMA
 #include "backend-hip/kernels/nvidia/ptx.h"

@@ -440,6 +440,7 @@ void arch_tail(struct builder *b, int x, int delta, int h, const struct arch_tai
     int last = buffer(b, "last", ROWS_LOGITS, dim);
     p->logits = buffer(b, "logits", ROWS_LOGITS, (size_t)b->config->vocab * sizeof(float));
     p->top = buffer(b, "top", ROWS_TOP, OP_TOP_ROOM * sizeof(struct logits_entry));
+    p->score = buffer(b, "score", ROWS_SCORES, sizeof(struct logits_score));
     struct op *op = arch_op(b, OP_GATHER, "gather");
     op->in[0] = h;
     op->out[0] = last;
@@ -456,7 +457,12 @@ void arch_tail(struct builder *b, int x, int delta, int h, const struct arch_tai
     op = arch_op(b, OP_TOP, "top");
     op->in[0] = p->logits;
     op->out[0] = p->top;
+    op = arch_op(b, OP_SCORE, "score");
+    op->in[0] = p->logits;
+    op->in[1] = p->best;
+    op->out[0] = p->score;
     op = arch_op(b, OP_SAMPLE, "sample");
     op->in[0] = p->logits;
     op->in[1] = op->out[0] = p->best;
+    op->in[2] = p->score;
 }

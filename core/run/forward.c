@@ -31,6 +31,7 @@ static int make_plan(const struct model *m, const struct backend *ops,
     if (step_plan_copy(&m->plan, &all, e)) return -1;
     leave_drafts(&all, o->drafts);
     if (lacks(ops, OP_TOP)) step_plan_drop(&all, OP_TOP);
+    if (lacks(ops, OP_SCORE)) step_plan_drop(&all, OP_SCORE);
     if (lacks(ops, OP_SAMPLE)) step_plan_drop(&all, OP_SAMPLE);
     if (!hidden) {
         *out = all;
@@ -47,6 +48,7 @@ void forward_need(const struct model *m, const struct backend *ops, const struct
     struct step_plan p = m->plan;
     leave_drafts(&p, o->drafts);
     if (lacks(ops, OP_TOP)) p.top = NO_BUFFER;
+    if (lacks(ops, OP_SCORE)) p.score = NO_BUFFER;
     place_need(&p, ops, o, n);
 }
 
@@ -87,17 +89,22 @@ static int check_fit(const struct model *m, const struct backend *ops,
                           (double)(n.steps + states) / mib, (double)available / mib);
 }
 
-enum { N_VIEWS = 5 };
+enum { N_VIEWS = 6 };
 
 /* Host memory for the results that are read after a step. */
 static int open_views(struct forward *f, struct err *e)
 {
     const struct backend *ops = f->be->ops;
     const struct step_plan *p = &f->plan;
-    void **const view[] = {(void **)&f->best_view, (void **)&f->logits, (void **)&f->top,
-                           (void **)&f->hidden, (void **)&f->draft_best};
-    const int of[] = {p->best, p->logits, p->top, f->options.hidden ? p->hidden : -1,
-                      f->options.drafts ? p->draft_best : -1};
+    void **const view[] = {(void **)&f->best_view,  (void **)&f->logits,
+                           (void **)&f->top,        (void **)&f->hidden,
+                           (void **)&f->draft_best, (void **)&f->score_view};
+    const int of[] = {p->best,
+                      p->logits,
+                      p->top,
+                      f->options.hidden ? p->hidden : -1,
+                      f->options.drafts ? p->draft_best : -1,
+                      p->score};
     for (int i = 0; i < N_VIEWS; i++) {
         if (of[i] < 0) continue;
         *view[i] = ops->view(f->be, f->memory.buffer[of[i]],
@@ -136,6 +143,23 @@ static int compile_drafts(struct forward *f, struct err *e)
     return 0;
 }
 
+static size_t mask_words(const struct forward *f)
+{
+    return ((size_t)f->model->config.vocab + 31) / 32;
+}
+
+/* OP_SAMPLE is the last operation of a plan that has it. */
+static int compile_choice(struct forward *f, const struct backend *ops, struct err *e)
+{
+    if (lacks(ops, OP_SAMPLE)) return 0;
+    size_t bytes = (size_t)f->options.max_logits * mask_words(f) * sizeof *f->d_masks;
+    CHECK(f->plan.op[f->plan.n_ops - 1].kind == OP_SAMPLE);
+    if (!(f->d_masks = ops->alloc(f->be, bytes)))
+        return ops->sync(f->be, e) ? -1 : err_memory_for(e, "out of memory for masks of tokens");
+    if (step_plan_slice(&f->plan, f->plan.n_ops - 1, 1, &f->choice, e)) return -1;
+    return ops->compile(f->be, &f->choice, &f->memory, &f->choice_compiled, e);
+}
+
 static int take_biases(struct forward *f, struct err *e)
 {
     const struct forward_options *o = &f->options;
@@ -158,7 +182,7 @@ int forward_open(struct forward *f, const struct model *m, const struct backend 
     if (check_fit(m, ops, o, e) || ops->open(&f->be, &c, e) || interleave(f, e)) goto fail;
     if (place_bind(f->be, &f->plan, o, &f->memory, e) || open_views(f, e)) goto fail;
     if (ops->compile(f->be, &f->plan, &f->memory, &f->compiled, e)) goto fail;
-    if (compile_drafts(f, e)) goto fail;
+    if (compile_drafts(f, e) || compile_choice(f, ops, e)) goto fail;
     return 0;
 fail:
     forward_close(f);
@@ -190,9 +214,12 @@ void forward_close(struct forward *f)
     if (f->be) {
         const struct backend *ops = f->be->ops;
         if (f->compiled) ops->drop_plan(f->be, f->compiled);
-        void *const view[] = {f->best_view, f->logits, f->top, f->hidden, f->draft_best};
+        void *const view[] = {f->best_view, f->logits,     f->top,
+                              f->hidden,    f->draft_best, f->score_view};
         for (int i = 0; i < 2; i++)
             if (f->draft_compiled[i]) ops->drop_plan(f->be, f->draft_compiled[i]);
+        if (f->choice_compiled) ops->drop_plan(f->be, f->choice_compiled);
+        if (f->d_masks) ops->free(f->be, f->d_masks);
         for (int i = 0; i < N_VIEWS; i++)
             if (view[i]) ops->drop_view(f->be, view[i]);
     }
@@ -204,6 +231,7 @@ void forward_close(struct forward *f)
     }
     step_plan_free_slice(&f->plan);
     for (int i = 0; i < 2; i++) step_plan_free_slice(&f->draft_plan[i]);
+    step_plan_free_slice(&f->choice);
     key_biases_free(&f->biases);
     memset(f, 0, sizeof *f);
 }
@@ -230,9 +258,10 @@ struct pool *forward_pool(const struct forward *f)
     return pool;
 }
 
-static int32_t *best_of(struct forward *f, unsigned step)
+/* Rows before those of a step in a buffer of STEP_PARTS. */
+static size_t part_of(const struct forward *f, unsigned step)
 {
-    return f->best_view + (1 + step % 2) * (size_t)f->options.max_logits;
+    return (1 + step % 2) * (size_t)f->options.max_logits;
 }
 
 /* Downloads the wanted rows, consecutive ones in one copy. 0: there are none. */
@@ -273,8 +302,10 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
     CHECK(b->n_rows <= f->options.max_rows && b->n_logits <= f->options.max_logits);
     CHECK(b->n_top <= b->n_logits && (!b->n_top || p->top >= 0));
     CHECK(b->n_samples <= b->n_logits && (!b->n_samples || forward_samples(f)));
+    CHECK(b->n_scores <= b->n_logits && (!b->n_scores || forward_scores(f)));
     CHECK(!b->n_hidden || f->hidden);
-    CHECK(f->n_begun - f->n_ended < 2 && !f->logits_wanted);
+    CHECK(f->n_begun - f->n_ended < 2 && !f->logits_wanted && !f->n_later);
+    CHECK(!b->n_later || forward_chooses(f));
     if (f->places) {
         CHECK(f->places->linked || f->n_begun == f->n_ended);
         places_begin(f->places, b);
@@ -283,11 +314,14 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
         ops->run(f->be, f->compiled);
     }
     if (b->n_logits) {
-        ops->download(f->be, best_of(f, f->n_begun), f->memory.buffer[p->best],
+        ops->download(f->be, f->best_view + part_of(f, f->n_begun), f->memory.buffer[p->best],
                       (size_t)b->n_logits * sizeof *f->best);
         if (b->n_top)
             ops->download(f->be, f->top, f->memory.buffer[p->top],
                           (size_t)b->n_top * OP_TOP_ROOM * sizeof *f->top);
+        if (b->n_scores)
+            ops->download(f->be, f->score_view + part_of(f, f->n_begun), f->memory.buffer[p->score],
+                          (size_t)b->n_scores * sizeof *f->score);
         if (wanted) f->logits_wanted = download_logits(f, wanted, b->n_logits);
         f->logits_wanted |= b->n_top > 0;
     }
@@ -295,9 +329,29 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
         download_hidden(f, b);
         f->logits_wanted = 1;
     }
+    f->n_later = b->n_later;
     if (f->places) places_end(f->places);
-    else ops->end_step(f->be);
+    else if (!f->n_later) ops->end_step(f->be);
     f->n_begun++;
+}
+
+int forward_chooses(const struct forward *f) { return f->choice_compiled != NULL; }
+
+void forward_choose(struct forward *f, const struct batch *c, const uint32_t *masks, int n_masks)
+{
+    const struct backend *ops = f->be->ops;
+    struct batch b = *c;
+    CHECK(f->n_later > 0 && n_masks <= f->options.max_logits);
+    if (b.n_samples) {
+        ops->upload(f->be, f->d_masks, masks, (size_t)n_masks * mask_words(f) * sizeof *masks);
+        b.masks = f->d_masks;
+        ops->begin_step(f->be, &b);
+        ops->run(f->be, f->choice_compiled);
+        ops->download(f->be, f->best_view + part_of(f, f->n_begun - 1),
+                      f->memory.buffer[f->plan.best], (size_t)b.n_logits * sizeof *f->best);
+    }
+    ops->end_step(f->be);
+    f->n_later = 0;
 }
 
 int forward_draft(struct forward *f, int again, const struct batch *b, struct err *e)
@@ -315,6 +369,8 @@ int forward_draft(struct forward *f, int again, const struct batch *b, struct er
 }
 
 int forward_samples(const struct forward *f) { return !lacks(f->be->ops, OP_SAMPLE); }
+
+int forward_scores(const struct forward *f) { return f->score_view != NULL; }
 
 int forward_has_top(const struct forward *f, int i)
 {
@@ -344,8 +400,10 @@ int forward_ready(struct forward *f)
 
 int forward_end(struct forward *f, struct err *e)
 {
-    CHECK(f->n_ended < f->n_begun);
-    f->best = best_of(f, f->n_ended++);
+    CHECK(f->n_ended < f->n_begun && !f->n_later);
+    f->best = f->best_view + part_of(f, f->n_ended);
+    if (f->score_view) f->score = f->score_view + part_of(f, f->n_ended);
+    f->n_ended++;
     if (f->n_ended == f->n_begun)
         f->logits_wanted = 0; /* only the step begun last can download logits */
     return f->places ? places_wait(f->places, e) : f->be->ops->wait_step(f->be, e);

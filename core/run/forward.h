@@ -61,8 +61,14 @@ struct forward {
     struct step_plan draft_plan[2];
     struct be_plan *draft_compiled[2];
     int32_t *draft_best; /* [max_logits] */
+    /* OP_SAMPLE by itself, and memory of the backend for its masks; NULL: forward_choose cannot */
+    struct step_plan choice;
+    struct be_plan *choice_compiled;
+    uint32_t *d_masks;
+    int n_later;        /* of the step whose beginning has not ended */
     int32_t *best_view; /* [3][max_logits] results of OP_ARGMAX on the host: part 0 mirrors the
                            device's, steps use parts 1 and 2 in turn */
+    struct logits_score *score_view; /* the same of OP_SCORE; NULL where the backend lacks it */
     unsigned n_begun, n_ended; /* steps */
     int logits_wanted; /* a step in flight downloads logits, results of OP_TOP or hidden rows */
     /* Results of the last ended step, on the host, for the rows of b->logit_row. */
@@ -73,6 +79,7 @@ struct forward {
                                  until the next step begins */
     struct logits_entry *top; /* [n_top][OP_TOP_ROOM] of the rows of b->top_row, see OP_TOP (op.h);
                                  valid as long; NULL where the backend lacks OP_TOP */
+    struct logits_score *score; /* [n_scores] of the rows of b->score */
     float *hidden;            /* [max_rows][dim] results of the last norm, filled in the rows
                                  b->hidden_row; valid as long; NULL without options.hidden */
 };
@@ -139,6 +146,14 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
 int forward_draft(struct forward *f, int again, const struct batch *b, struct err *e);
 /* 1: the backend has OP_SAMPLE: f->best has the tokens of the rows of b->sample. */
 int forward_samples(const struct forward *f);
+/* Ends the beginning of a step with b->n_later > 0, which has no end before: the tokens of the rows
+ * of c->sample, of which c has no other rows, are chosen under masks [n_masks][(vocab + 31) / 32],
+ * at most max_logits of them. */
+void forward_choose(struct forward *f, const struct batch *c, const uint32_t *masks, int n_masks);
+/* 1: tokens can be chosen so. */
+int forward_chooses(const struct forward *f);
+/* 1: the backend has OP_SCORE. */
+int forward_scores(const struct forward *f);
 /* Row i of b->top_row: 1 when all results of OP_TOP had room; their number, 0 when they had not. */
 int forward_has_top(const struct forward *f, int i);
 int forward_n_top(const struct forward *f, int i);

@@ -103,9 +103,10 @@ uint64_t place_state_bytes(const struct step_plan *p)
 size_t place_buffer_bytes(const struct step_plan *p, int i, const struct forward_options *o)
 {
     const struct buffer *b = &p->buffer[i];
-    if ((b->rows == ROWS_TOP && p->top < 0) || !uses_buffer(p, i)) return 0;
+    if ((b->rows == ROWS_TOP && p->top < 0) || (b->rows == ROWS_SCORES && p->score < 0)) return 0;
+    if (!uses_buffer(p, i)) return 0;
     size_t rows = (size_t)(b->rows == ROWS_STEP ? o->max_rows : o->max_logits);
-    return rows * b->row_bytes * (i == p->best ? BEST_PARTS : 1);
+    return rows * b->row_bytes * (i == p->best || i == p->score ? STEP_PARTS : 1);
 }
 
 /* Bytes of a stack that so many rows read whose experts are chosen by chance. */
@@ -135,6 +136,15 @@ static void count_reads(const struct step_plan *p, uint64_t read[2])
     }
 }
 
+/* Of masks of tokens (forward_choose), for all rows of logits. */
+static uint64_t mask_bytes(const struct step_plan *p, const struct backend *ops,
+                           const struct forward_options *o)
+{
+    if (!(ops->kinds >> OP_SAMPLE & 1) || p->logits < 0) return 0;
+    return (uint64_t)o->max_logits * ((p->buffer[p->logits].row_bytes / sizeof(float) + 31) / 32) *
+           sizeof(uint32_t);
+}
+
 void place_need(const struct step_plan *p, const struct backend *ops,
                 const struct forward_options *o, struct forward_need *n)
 {
@@ -148,6 +158,7 @@ void place_need(const struct step_plan *p, const struct backend *ops,
             n->mapped += linear_bytes(&p->weight[i].linear);
         }
     for (int i = 0; i < p->n_buffers; i++) n->steps += place_buffer_bytes(p, i, o);
+    n->steps += mask_bytes(p, ops, o);
     n->steps += (uint64_t)o->max_seqs * place_seat_bytes(p, o->kv);
     for (int i = 0; i < p->n_states && o->keeps_drafts; i++)
         if (uses_state(p, i))

@@ -30,7 +30,7 @@ int place_bind(struct be *be, const struct step_plan *p, const struct forward_op
                struct plan_memory *m, struct err *e);
 void place_release(struct be *be, const struct step_plan *p, struct plan_memory *m);
 
-/* Parts of the buffer of OP_ARGMAX's results: the device's, and two of the host. */
-enum { BEST_PARTS = 3 };
+/* Parts of the buffers of what OP_ARGMAX and OP_SCORE find: the device's, and two of the host. */
+enum { STEP_PARTS = 3 };
 
 #endif

@@ -78,7 +78,7 @@ static int last_reader(const struct step_plan *p, const struct step_plan *segmen
                        int buffer)
 {
     int last = i, end = segment->first + segment->n_ops;
-    if (buffer == p->best || buffer == p->logits || buffer == p->top ||
+    if (buffer == p->best || buffer == p->logits || buffer == p->top || buffer == p->score ||
         (p->keeps_hidden && buffer == p->hidden))
         return OP_KEPT;
     for (int j = segment->first + i + 1; j < p->n_ops; j++) {

@@ -5,8 +5,7 @@
 
 #include <math.h>
 
-/* Whether a device has all steps of the choice. */
-static int is_for_device(const struct sampler_params *p)
+int sampler_is_for_device(const struct sampler_params *p)
 {
     return !sampler_chains(p) && !sampler_forbids(p) && p->dry.multiplier == 0 &&
            (p->temperature < sampler_greedy || p->typical_p >= 1);
@@ -68,7 +67,7 @@ int sampler_describe(struct sampler *s, const struct sampler_context *c, struct 
 {
     const struct sampler_params *p = c->params;
     struct changes h = {s, change, 0, room};
-    if (!is_for_device(p)) return 0;
+    if (!sampler_is_for_device(p)) return 0;
     int rc = sampler_adjusts(p, c->n_generated) ? add_all(&h, c) : 0;
     for (int i = 0; i < h.n; i++) s->seen[change[i].id] = 0;
     if (rc) return 0;

@@ -132,9 +132,12 @@ int sampler_adjusts(const struct sampler_params *p, int n_generated);
 /* The logits that a choice needs: the argmax only; the n_top largest as well; or all of them. */
 enum sampler_wants { SAMPLER_WANTS_BEST, SAMPLER_WANTS_TOP, SAMPLER_WANTS_LOGITS };
 enum sampler_wants sampler_wants(const struct sampler_params *p, int n_generated, int n_top);
+/* Whether a device has all steps of the choice. */
+int sampler_is_for_device(const struct sampler_params *p);
 /* Describes the choice for OP_SAMPLE, all but the row (batch.h); changes [room] become those of
- * logits. 0: a device cannot make it (steps in another order, typical, DRY, Mirostat, a mask, bad
- * words), or the changes do not fit. Tokens that are not known yet (negative) are no tokens. */
+ * logits. 0: a device cannot make it (steps in another order, typical, DRY, Mirostat, bad and
+ * allowed words), or the changes do not fit. Tokens that are not known yet (negative) are no
+ * tokens. */
 int sampler_describe(struct sampler *s, const struct sampler_context *c, struct batch_sample *out,
                      struct batch_change *change, int room);
 /* 1 if allowed or bad may forbid a token. */

@@ -173,6 +173,36 @@ void sched_look_ahead(struct sched *s, const struct flight *f)
     look_all(s, n, seq_look_ahead);
 }
 
+/* Adds the choice of a row whose mask is known to s->later; 0: the device cannot make it. */
+static int add_later(struct sched *s, const struct sched_row *row, int at)
+{
+    struct batch *b = &s->later;
+    const struct seq *q = row->seq;
+    if (row_n_generated(row) < q->n_known || q->closed || q->wrong.msg[0]) return 0;
+    struct sampler_context c = seq_context(s, q, row_n_generated(row));
+    struct batch_sample *to = &b->sample[b->n_samples];
+    if (!sampler_describe(s->sampler, &c, to, b->change + b->n_changes,
+                          BATCH_CHANGES - b->n_changes))
+        return 0;
+    to->row = at;
+    to->first_change = b->n_changes;
+    b->n_changes += to->n_changes;
+    memcpy(s->later_masks + (size_t)b->n_samples * (size_t)s->n_mask, row->mask,
+           (size_t)s->n_mask * sizeof *row->mask);
+    to->mask = ++b->n_samples;
+    return 1;
+}
+
+void sched_choose(struct sched *s, struct flight *f)
+{
+    struct batch *b = &s->later;
+    b->n_logits = f->n_logits;
+    b->n_samples = b->n_changes = 0;
+    for (int i = 0; i < f->n_logits; i++)
+        if (f->row[i].later) f->row[i].sampled = add_later(s, &f->row[i], i);
+    forward_choose(s->forward, b, s->later_masks, b->n_samples);
+}
+
 void sched_cut_drafts(struct sched *s)
 {
     int n = 0, n_masks = 0;

@@ -116,7 +116,9 @@ struct sched_row {
     int generates, scores, shows;
     /* index into f->top; -1: all logits are there, or only the argmax */
     int top_at;
+    int score_at;         /* index into f->score; -1: its log-probabilities need its logits */
     int sampled;          /* the device has chosen its token: that is its argmax */
+    int later;            /* it is asked to, when the row's mask is known */
     int wants_all;        /* the step hands out all its logits */
     int behind_draft;     /* 1: tokens of a draft are in front of it */
     int picked;           /* the token of a greedy choice under a mask; -1: all logits decide */
@@ -144,7 +146,7 @@ struct flight {
     int n_seqs, n_logits;
     /* n_wanted: rows of which the host needs more than the argmax. shows: some logits or hidden
      * rows go to a sink. */
-    int n_wanted, shows;
+    int n_wanted, shows, n_later; /* n_later: rows whose masks are made meanwhile */
     struct flight_seq *seq;    /* [n_slots] */
     struct sched_row *row;     /* [max_logits] by logits row of the step */
     struct hidden_row *hidden; /* [n_batch] */
@@ -170,7 +172,8 @@ struct sched {
     /* of sched_look_ahead: sequences [n_slots]; the first one of each grammar [n_slots + 1] */
     struct seq **looking;
     int *look_first;
-    struct batch batch;
+    struct batch batch, later; /* later: the choices under masks of a step (sched_choose) */
+    uint32_t *later_masks;     /* [max_logits][n_mask] */
     struct flight flight[2]; /* used alternately */
     unsigned n_begun, n_emitted;
     struct seq *seq;       /* [n_held] */
@@ -289,6 +292,8 @@ void queued_close(struct queued *q);
 void sched_look_ahead(struct sched *s, const struct flight *f);
 /* Makes known tokens generated ones and ends what needs no further rows, ahead of a plan. */
 void sched_take_forced(struct sched *s);
+/* Has the device choose the tokens of a step's rows whose masks are known by now. */
+void sched_choose(struct sched *s, struct flight *f);
 /* The same as sched_look_ahead for one sequence. */
 void seq_look_ahead(struct sched *s, struct seq *q);
 /* A token was chosen: reads it. */

@@ -69,14 +69,28 @@ static int wants(const struct sched *s, const struct seq *q, int row)
                       : what[sampler_wants(&r->sampling, row + 1 - r->n_prompt, max_top_k(s))];
 }
 
-/* 1 if the device chooses the row's token, whose description goes to the batch. Log-probabilities
- * and masks need all logits on the host. */
+/* Whether a log-probability of the row's logits is asked for. */
+static int is_scored(const struct seq *q, int row)
+{
+    return scores(q, row) || (generates(q, row) && q->job->request->n_top >= 0);
+}
+
+/* Whether the host needs all logits of a row with results, however its token is chosen. */
+static int shows_logits(const struct sched *s, const struct seq *q, int row)
+{
+    const struct request *r = q->job->request;
+    if (shows(q, row) || (is_scored(q, row) && !s->batch.score)) return 1;
+    return generates(q, row) && (r->sink->token_logits || r->named);
+}
+
+/* 1 if the device chooses the row's token, whose description goes to the batch: not the argmax
+ * alone. Masks need all logits on the host. */
 static int samples(struct sched *s, const struct seq *q, int row)
 {
     const struct request *r = q->job->request;
     struct batch *b = &s->batch;
-    if (!b->sample || q->cursor || scores(q, row) || shows(q, row) || request_shows_all(r))
-        return 0;
+    if (!b->sample || q->cursor || !generates(q, row) || shows_logits(s, q, row)) return 0;
+    if (sampler_wants(&r->sampling, row + 1 - r->n_prompt, 0) == SAMPLER_WANTS_BEST) return 0;
     struct sampler_context c = seq_context(s, q, row + 1 - r->n_prompt);
     struct batch_sample *to = &b->sample[b->n_samples];
     if (!sampler_describe(s->sampler, &c, to, b->change + b->n_changes,
@@ -87,6 +101,36 @@ static int samples(struct sched *s, const struct seq *q, int row)
     b->n_changes += to->n_changes;
     b->n_samples++;
     return 1;
+}
+
+/* 1 if the device may choose the row's token under a mask, which is not known yet. */
+static int is_for_later(const struct sched *s, const struct seq *q, int row)
+{
+    const struct request *r = q->job->request;
+    int n_generated = row + 1 - r->n_prompt;
+    if (!q->cursor || !s->later.sample || !generates(q, row) || request_shows_all(r)) return 0;
+    if (n_generated < q->n_known || n_generated > q->n_generated) return 0;
+    return sampler_wants(&r->sampling, n_generated, 0) != SAMPLER_WANTS_BEST &&
+           sampler_is_for_device(&r->sampling);
+}
+
+/* Adds the row to those that the device finds log-probabilities of; -1: it does not, else the
+ * number of its entry. SAMPLED: the device chooses the row's token. */
+static int add_score(struct sched *s, const struct seq *q, int row, int sampled)
+{
+    struct batch *b = &s->batch;
+    const struct request *r = q->job->request;
+    int n_generated = row + 1 - r->n_prompt, scored = scores(q, row), id = -1,
+        n_top = scored ? r->prompt_top : r->n_top, vocab = s->forward->model->config.vocab;
+    if (!is_scored(q, row) || shows_logits(s, q, row)) return -1;
+    if (scored) id = r->prompt[row + 1];
+    else if (q->cursor && n_generated < q->n_known) id = q->generated[n_generated];
+    else if (q->cursor) return -1;
+    else if (!sampled && sampler_wants(&r->sampling, n_generated, 0) != SAMPLER_WANTS_BEST)
+        return -1;
+    b->score[b->n_scores] = (struct batch_score){b->n_logits, id, least(n_top, vocab)};
+    if (sampled) b->sample[b->n_samples - 1].score = b->n_scores + 1;
+    return b->n_scores++;
 }
 
 /* The first row from FROM on whose results are needed; at the latest the last token's. */
@@ -353,7 +397,10 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         if (!what) continue;
         struct sched_row *to = &f->row[b->n_logits];
         to->sampled = what >= WANTS_TOP && samples(s, q, pos);
-        if (to->sampled) what = WANTS_BEST;
+        to->score_at = add_score(s, q, pos, to->sampled);
+        to->later = what >= WANTS_TOP && is_for_later(s, q, pos);
+        f->n_later += to->later;
+        if (to->sampled || to->later || to->score_at >= 0) what = WANTS_BEST;
         /* the next choice looks at this one's token */
         f->n_wanted += to->sampled && b->sample[b->n_samples - 1].n_changes;
         f->wanted[b->n_logits] = what == WANTS_LOGITS;
@@ -399,8 +446,8 @@ void sched_plan(struct sched *s, struct flight *f)
 
     struct batch *b = &s->batch;
     b->n_rows = b->n_seqs = b->n_logits = b->n_top = b->n_hidden = 0;
-    b->n_samples = b->n_changes = 0;
-    f->n_seqs = f->n_wanted = f->shows = 0;
+    b->n_samples = b->n_changes = b->n_scores = 0;
+    f->n_seqs = f->n_wanted = f->n_later = f->shows = 0;
     for (int decode = 1; decode >= 0; decode--) {
         for (int i = 0; i < s->n_order; i++) {
             struct seq *q = s->order[i];
@@ -411,6 +458,7 @@ void sched_plan(struct sched *s, struct flight *f)
     }
     CHECK(b->n_rows > 0);
     f->n_logits = b->n_logits;
+    b->n_later = f->n_later;
     for (int i = 0; i < s->n_order; i++)
         if (s->order[i]->n_rows)
             f->seq[f->n_seqs++] =

@@ -41,6 +41,29 @@ static void describe(struct sched_row *row, const float *logits, int best, int v
     }
 }
 
+/* The same of what the device has found. */
+static void describe_scored(struct sched_row *row, const struct logits_score *score, int best,
+                            int32_t id)
+{
+    const struct request *r = row->seq->job->request;
+    row->token = (struct token_info){.id = id, .logprob = NAN, .top = row->top};
+    if (best < 0) return;
+    double max = score->max, log_sum = logits_log(score->sum);
+    row->token.logprob = score->logit - max - log_sum;
+    if (r->ranks && !row->generates) row->token.rank = score->rank;
+    row->token.n_top = score->n_top;
+    for (int i = 0; i < score->n_top; i++)
+        row->top[i] = (struct token_top){score->top[i].id, score->top[i].value - max - log_sum};
+}
+
+/* Describes token ID of the row, of whose alternatives N_TOP are asked for. */
+static void describe_row(struct sched *s, struct sched_row *row, int at, int32_t id, int n_top)
+{
+    int vocab = s->forward->model->config.vocab, best = s->forward->best[at];
+    if (row->score_at >= 0) describe_scored(row, &s->forward->score[row->score_at], best, id);
+    else describe(row, s->forward->logits + (size_t)at * (size_t)vocab, best, vocab, id, n_top);
+}
+
 static int choose(struct sched *s, const struct sched_row *row, const float *logits, int best,
                   int thread, int32_t *id, struct err *e)
 {
@@ -106,16 +129,16 @@ static void row_task(void *arg, int at, int thread)
     row->failed.msg[0] = 0;
     if (row->generates && row_n_generated(row) < row->seq->n_known) { /* was forced */
         id = row->seq->generated[row_n_generated(row)];
-        describe(row, logits, best, vocab, id, r->n_top);
+        describe_row(s, row, at, id, r->n_top);
         if (request_shows_all(r) && best < 0) (void)sampler_check(best, &row->failed);
     } else if (row->generates && row->seq->wrong.msg[0]) {
         row->failed = row->seq->wrong;
     } else if (row->generates) {
         if (!choose(s, row, logits, best, thread, &id, &row->failed))
-            describe(row, logits, best, vocab, id, r->n_top);
+            describe_row(s, row, at, id, r->n_top);
     } else if (row->scores) {
         if (best < 0) (void)sampler_check(best, &row->failed);
-        else describe(row, logits, best, vocab, r->prompt[row->pos + 1], r->prompt_top);
+        else describe_row(s, row, at, r->prompt[row->pos + 1], r->prompt_top);
     }
 }
 
@@ -160,6 +183,10 @@ static int fetch(struct sched *s, struct flight *f, struct err *e)
         if (f->wanted[i]) row->top_at = -1;
         row->picked = -1;
         if (!picks(row)) continue;
+        if (row->later) {
+            f->wanted[i] = !row->sampled;
+            continue;
+        }
         row->picked = sched_pick(s, row, s->forward->best[i]);
         f->wanted[i] = row->picked < 0;
         row->top_at = -1;

@@ -16,6 +16,30 @@ static int open_kept(struct sched *s)
     return 0;
 }
 
+/* Choices and scores of a device that makes them, of n rows of logits. */
+static int open_choices(struct sched *s, size_t n)
+{
+    const struct forward *f = s->forward;
+    struct batch *b = &s->batch, *later = &s->later;
+    int failed = 0;
+    if (forward_samples(f)) {
+        b->sample = calloc(n, sizeof *b->sample);
+        b->change = malloc(BATCH_CHANGES * sizeof *b->change);
+        failed |= !b->sample || !b->change;
+    }
+    if (forward_chooses(f)) {
+        later->sample = calloc(n, sizeof *later->sample);
+        later->change = malloc(BATCH_CHANGES * sizeof *later->change);
+        s->later_masks = malloc(n * (size_t)s->n_mask * sizeof *s->later_masks);
+        failed |= !later->sample || !later->change || !s->later_masks;
+    }
+    if (forward_scores(f)) {
+        b->score = calloc(n, sizeof *b->score);
+        failed |= !b->score;
+    }
+    return failed ? -1 : 0;
+}
+
 static int open_arrays(struct sched *s, struct err *e)
 {
     struct batch *b = &s->batch;
@@ -47,12 +71,7 @@ static int open_arrays(struct sched *s, struct err *e)
         f->hidden = malloc(rows * sizeof *f->hidden);
         failed |= !f->seq || !f->row || !f->wanted || !f->hidden;
     }
-    if (forward_samples(s->forward)) {
-        b->sample = calloc(n_logits, sizeof *b->sample);
-        b->change = malloc(BATCH_CHANGES * sizeof *b->change);
-        failed |= !b->sample || !b->change;
-    }
-    if (open_kept(s) || failed) return err_memory(e);
+    if (open_kept(s) || open_choices(s, n_logits) || failed) return err_memory(e);
     b->pos = p += rows;
     b->seq = p += rows;
     b->slot = p += rows;
@@ -174,6 +193,10 @@ void sched_close(struct sched *s)
     free(s->look_first);
     free(s->batch.token);
     free(s->batch.sample);
+    free(s->batch.score);
+    free(s->later.sample);
+    free(s->later.change);
+    free(s->later_masks);
     free(s->batch.n_drafts);
     free(s->batch.change);
     free(s->queue);
@@ -502,6 +525,7 @@ static int begin(struct sched *s, struct err *e)
     s->n_begun++;
     sched_advance(s, f);
     sched_look_ahead(s, f);
+    if (f->n_later) sched_choose(s, f);
     return 0;
 }
 

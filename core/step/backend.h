@@ -115,11 +115,12 @@ struct backend {
                    struct be_plan **out, struct err *e);
     void (*drop_plan)(struct be *be, struct be_plan *p);
 
-    /* begin_step: the runs up to end_step compute batch *b. run: issues operations 0 .. n_body-1 of
-     * the plan, and the others when b->n_logits > 0. end_step: starts what was issued; *b may
-     * change afterwards. wait_step: waits for the oldest ended step, of which at most two are in
-     * flight; its downloads are valid afterwards. step_done: 1 when that would not wait, because
-     * the step has ended or has failed; NULL: it never does. sync: waits for all of them. */
+    /* begin_step: the runs up to end_step, or to another begin_step, compute batch *b. run: issues
+     * operations 0 .. n_body-1 of the plan, and the others when b->n_logits > 0. end_step: starts
+     * what was issued; *b may change afterwards. wait_step: waits for the oldest ended step, of
+     * which at most two are in flight; its downloads are valid afterwards. step_done: 1 when that
+     * would not wait, because the step has ended or has failed; NULL: it never does. sync: waits
+     * for all of them. */
     void (*begin_step)(struct be *be, const struct batch *b);
     void (*run)(struct be *be, const struct be_plan *p);
     void (*end_step)(struct be *be);

@@ -24,6 +24,15 @@ struct batch_sample {
     int32_t top_k; /* so many tokens, 0: all */
     int32_t first_change, n_changes;
     float repetition, frequency, presence; /* penalties */
+    int32_t score; /* 1 + the number of its row's entry in batch.score; 0: it has none */
+    int32_t mask;  /* 1 + the number of its mask of batch.masks; 0: it has none */
+};
+
+/* A row of logits of which OP_SCORE finds what log-probabilities need. */
+struct batch_score {
+    int32_t row;
+    int32_t id;    /* the token that is scored; -1: the row's own, that of OP_ARGMAX or OP_SAMPLE */
+    int32_t n_top; /* most probable tokens beside it, at most OP_SCORE_TOP and the vocabulary */
 };
 
 enum { BATCH_CHANGES = 1 << 17 }; /* of all rows of a step, at most */
@@ -34,6 +43,7 @@ struct batch_change {
     int32_t id;
     uint32_t seen;
     float add; /* -INFINITY: the token cannot come */
+    float was; /* the device's: the logit before */
 };
 
 struct batch {
@@ -46,6 +56,7 @@ struct batch {
     int n_top;           /* rows of logits that OP_TOP reads, at most n_logits */
     int n_samples;       /* rows of logits whose tokens OP_SAMPLE chooses, at most n_logits */
     int n_changes;       /* of all of them */
+    int n_scores;        /* rows of logits that OP_SCORE reads, at most n_logits */
     int n_decode_logits; /* rows of logits 0 .. n_decode_logits-1 are of decode rows */
     int n_hidden; /* rows whose results of the last norm are downloaded; needs a plan that keeps
                      them */
@@ -72,6 +83,11 @@ struct batch {
     int32_t *logit_row;   /* [n_logits] rows 0 .. n_rows-1 */
     int32_t *top_row;     /* [n_top] rows of logits, 0 .. n_logits-1 */
     struct batch_sample *sample; /* [n_samples] */
+    struct batch_score *score;   /* [n_scores], of different rows */
+    /* the backend's memory: masks of (vocab + 31) / 32 words, in which bit i % 32 of word i / 32 is
+     * set where token i may come; NULL: no row of batch.sample has one */
+    const uint32_t *masks;
+    int n_later; /* rows of logits whose tokens forward_choose chooses (core/run/forward.h) */
     struct batch_change *change; /* [n_changes] those of a sample have different ids */
     int32_t *hidden_row;  /* [n_hidden] rows 0 .. n_rows-1, ascending */
 };

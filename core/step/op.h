@@ -104,10 +104,14 @@
  *                 (on ties the lower id), and possibly others. An id of -1 ends a list with room
  *                 left, and is the first entry when there is no room for all. Undefined where a
  *                 logit is NaN
+ * OP_SCORE        out0 struct logits_score [scores] = what log-probabilities need of the rows of
+ *                 in0 [logits][vocab] in batch.score; in1 int32 [logits]: what OP_ARGMAX has found.
+ *                 Undefined where that is -1
  * OP_SAMPLE       in1 = out0 int32 [logits]: what OP_ARGMAX has found; of the rows of batch.sample
- *                 becomes the token that is drawn of in0 [logits][vocab], after the changes of
- *                 batch.change, which may be made in in0 itself; -1 stays, and comes where no
- *                 finite logit is left
+ *                 becomes the token that is drawn of in0 [logits][vocab] which its mask leaves,
+ *                 after the changes of batch.change; both may be made in in0 itself; -1 stays, and
+ * comes where no finite logit is left. in2 (absent: no row of batch.sample has a score): OP_SCORE's
+ *                 result, in which the logit becomes that of the token before the changes
  * OP_EXCHANGE     of a plan of several places (split.h), which all compute it: out0 [rows][groups]
  *                 [width], where place q of `to` has it: columns at[q] .. at[q + 1] - 1 of each
  *                 group are place q's in0 [rows][groups][at[q + 1] - at[q]]; absent in0: it has
@@ -135,6 +139,7 @@ enum op_kind {
     OP_GATHER,
     OP_ARGMAX,
     OP_TOP,
+    OP_SCORE,
     OP_SAMPLE,
     OP_EXCHANGE,
     OP_KINDS
@@ -150,6 +155,18 @@ enum { OP_TOP_KEPT = 64, OP_TOP_ROOM = 1024 };
 struct logits_entry {
     float value;
     int32_t id;
+};
+
+enum { OP_SCORE_TOP = 20 };
+
+/* Of a row of logits: the sum of exp(logit - max) in the order of logits_sum_exp (core/sample), the
+ * largest logit, that of the token of batch_score.id, the token's place in descending order from 1
+ * on, and the largest ones in this order, the lower id first on ties. */
+struct logits_score {
+    double sum;
+    float max, logit;
+    int32_t rank, n_top;
+    struct logits_entry top[OP_SCORE_TOP]; /* [n_top] */
 };
 
 /* x / (1 + e^-x); x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016), which is
@@ -333,8 +350,8 @@ static inline int op_cache(const struct op *op)
     }
 }
 
-/* Rows of a buffer: the tokens of the step, the rows of logits, the rows of OP_TOP. */
-enum rows_of { ROWS_STEP, ROWS_LOGITS, ROWS_TOP };
+/* Rows of a buffer: the tokens of the step, the rows of logits, the rows of OP_TOP, of OP_SCORE. */
+enum rows_of { ROWS_STEP, ROWS_LOGITS, ROWS_TOP, ROWS_SCORES };
 
 struct buffer {
     const char *name; /* static */

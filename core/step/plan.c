@@ -5,7 +5,7 @@
 
 void step_plan_init(struct step_plan *p)
 {
-    *p = (struct step_plan){.best = -1, .logits = -1, .top = -1, .hidden = -1};
+    *p = (struct step_plan){.best = -1, .logits = -1, .top = -1, .score = -1, .hidden = -1};
 }
 
 void step_plan_free(struct step_plan *p)
@@ -93,7 +93,7 @@ static int last_reader(const struct step_plan *p, int i, int buffer)
         if (uses(p->op[j].in, OP_INS, buffer)) last = j;
         if (uses(p->op[j].out, OP_OUTS, buffer)) return last;
     }
-    int kept = buffer == p->best || buffer == p->logits || buffer == p->top ||
+    int kept = buffer == p->best || buffer == p->logits || buffer == p->top || buffer == p->score ||
                (p->keeps_hidden && buffer == p->hidden);
     return kept ? OP_KEPT : last;
 }
@@ -199,6 +199,14 @@ int step_plan_move_up(struct step_plan *p, int from, int to)
     return 1;
 }
 
+/* No operation writes or reads what OP_SCORE finds. */
+static void drop_score(struct step_plan *p)
+{
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->op[i].kind == OP_SAMPLE) p->op[i].in[2] = NO_BUFFER;
+    p->score = NO_BUFFER;
+}
+
 void step_plan_drop(struct step_plan *p, enum op_kind kind)
 {
     int n = 0;
@@ -208,6 +216,7 @@ void step_plan_drop(struct step_plan *p, enum op_kind kind)
     }
     p->n_ops = n;
     if (kind == OP_TOP) p->top = NO_BUFFER;
+    if (kind == OP_SCORE) drop_score(p);
     renew_readers(p);
 }
 
@@ -242,7 +251,7 @@ int step_plan_draft(const struct step_plan *p, int again, struct step_plan *out,
     out->n_body = p->draft_body;
     out->best = p->draft_best;
     out->logits = p->draft_logits;
-    out->top = NO_BUFFER;
+    out->top = out->score = NO_BUFFER;
     out->hidden = p->draft_last;
     out->keeps_hidden = 1;
     for (int i = 0; i < out->n_ops && again; i++)

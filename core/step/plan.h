@@ -18,7 +18,7 @@ struct step_plan {
     int n_kv, n_step_sets; /* step_set of every operation is less */
     struct state *state;
     int n_states;
-    int best, logits, top; /* buffers that are read after a step; -1: none */
+    int best, logits, top, score; /* buffers that are read after a step; -1: none */
     int hidden;            /* buffer of the last norm's rows [rows][dim] of the step; -1: none */
     int keeps_hidden;      /* it is read after every step, too (step_plan_keep_hidden) */
     /* operations of their own that draft tokens, or none: step_plan_draft() */
@@ -41,7 +41,7 @@ struct plan_memory {
     void **kv;                 /* [n_kv] pages */
     void **seat;               /* [n_kv] open pages of the seats (kv_open.h), or NULL */
     void **state;              /* [n_states] slots of state.bytes */
-    void **kept;               /* [n_states] of each seat STATE_DRAFTS rows of kept_bytes, or NULL */
+    void **kept; /* [n_states] of each seat STATE_DRAFTS rows of kept_bytes, or NULL */
 };
 
 void step_plan_init(struct step_plan *p);

@@ -245,7 +245,7 @@ static int place_of(const struct splitter *s, int i)
     if (w->rule == SPLIT_LAYERS) return place_of_layer(w, layer_of(s, op));
     if (w->rule == SPLIT_EXPERTS) return is_of_experts(s, i) ? place_of_layer(w, op->layer) : 0;
     return op->kind == OP_EMBED || op->kind == OP_ARGMAX || op->kind == OP_TOP ||
-                   op->kind == OP_SAMPLE
+                   op->kind == OP_SCORE || op->kind == OP_SAMPLE
                ? 0
                : EVERYWHERE;
 }

@@ -74,6 +74,7 @@ int split_begin(struct splitter *s)
     first->best = p->best;
     first->logits = p->logits;
     first->top = p->top;
+    first->score = p->score;
     first->hidden = p->hidden;
     first->keeps_hidden = p->keeps_hidden;
     return 0;
@@ -276,7 +277,7 @@ static int is_read_after(const struct split *o, int q, int i, int buffer)
 {
     const struct step_plan *p = &o->plan[q];
     if (is_sent(o, q, buffer) || buffer == p->best || buffer == p->logits || buffer == p->top ||
-        (p->keeps_hidden && buffer == p->hidden))
+        buffer == p->score || (p->keeps_hidden && buffer == p->hidden))
         return 1;
     for (int j = i; j < p->n_ops; j++) {
         if (has(p->op[j].in, OP_INS, buffer)) return 1;

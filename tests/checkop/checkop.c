@@ -17,23 +17,40 @@
 #include <time.h>
 
 const struct operation ops[] = {
-    {"linear", check_linear},    {"f16", check_linear_f16},
-    {"i16", check_linear_i16},   {"int8", check_linear_int8},
-    {"int4", check_linear_int4}, {"token", check_linear_token},
-    {"paper", check_paper},      {"outlier", check_outlier},
-    {"embed", check_embed},      {"norm", check_norm},
-    {"add", check_add},          {"rope", check_rope},
-    {"attend", check_attend},    {"latent", check_latent},
-    {"choose", check_choose},    {"glu", check_glu},
-    {"softcap", check_softcap},  {"conv", check_conv},
-    {"delta", check_delta},      {"mamba", check_mamba},
-    {"scan", check_scan},        {"channels", check_channels},
+    {"linear", check_linear},
+    {"f16", check_linear_f16},
+    {"i16", check_linear_i16},
+    {"int8", check_linear_int8},
+    {"int4", check_linear_int4},
+    {"token", check_linear_token},
+    {"paper", check_paper},
+    {"outlier", check_outlier},
+    {"embed", check_embed},
+    {"norm", check_norm},
+    {"add", check_add},
+    {"rope", check_rope},
+    {"attend", check_attend},
+    {"latent", check_latent},
+    {"choose", check_choose},
+    {"glu", check_glu},
+    {"softcap", check_softcap},
+    {"conv", check_conv},
+    {"delta", check_delta},
+    {"mamba", check_mamba},
+    {"scan", check_scan},
+    {"channels", check_channels},
 
-    {"gather", check_gather},    {"route", check_route},
-    {"experts", check_experts},  {"mix", check_mix},
-    {"argmax", check_argmax},    {"top", check_top},
-    {"sample", check_sample},    {"fuse", check_fuse},
-    {"many", check_linear_many}, {NULL, NULL},
+    {"gather", check_gather},
+    {"route", check_route},
+    {"experts", check_experts},
+    {"mix", check_mix},
+    {"argmax", check_argmax},
+    {"top", check_top},
+    {"score", check_score},
+    {"sample", check_sample},
+    {"fuse", check_fuse},
+    {"many", check_linear_many},
+    {NULL, NULL},
 };
 
 static int has_act(const struct backend_entry *b, enum act act)
@@ -82,6 +99,7 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "conv")) return b->ops->kinds >> OP_CONV & 1;
     if (!strcmp(op, "delta") || !strcmp(op, "mamba")) return b->ops->kinds >> OP_DELTA & 1;
     if (!strcmp(op, "top")) return b->ops->kinds >> OP_TOP & 1;
+    if (!strcmp(op, "score")) return b->ops->kinds >> OP_SCORE & 1;
     if (!strcmp(op, "sample")) return b->ops->kinds >> OP_SAMPLE & 1;
     if (!strcmp(op, "add")) return b->ops->kinds >> OP_ADD & 1;
     return 1;

@@ -212,6 +212,7 @@ void check_mix(struct check *c);
 void check_argmax(struct check *c);
 void check_top(struct check *c);
 void check_sample(struct check *c);
+void check_score(struct check *c);
 void check_fuse(struct check *c);
 
 struct operation {

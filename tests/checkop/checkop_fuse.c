@@ -48,7 +48,8 @@ static const char *const buffer_names[N_BUFFERS] = {"x",
                                                     "gathered",
                                                     "logits",
                                                     "best",
-                                                    "top"};
+                                                    "top",
+                                                    "score"};
 
 enum keep { KEEP_NONE, KEEP_ALL, KEEP_SOME, KEEPS };
 
@@ -293,7 +294,8 @@ struct content {
 
 static int rows_of(const struct batch *b, int buffer)
 {
-    return buffer == B_TOP ? b->n_top : buffer >= B_G && buffer <= B_BEST ? b->n_logits : b->n_rows;
+    if (buffer == B_TOP || buffer == B_SCORE) return buffer == B_TOP ? b->n_top : b->n_scores;
+    return buffer >= B_G && buffer <= B_BEST ? b->n_logits : b->n_rows;
 }
 
 static size_t bytes_of(const struct fuse *f, const struct batch *b, int buffer)
@@ -370,6 +372,7 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
         d[i] = dbuf_new(&f->s, bytes_of(f, &in->b, i));
         n.buffer[i] = trial_buffer(&t, d[i].d,
                                    i == B_TOP                ? ROWS_TOP
+                                   : i == B_SCORE            ? ROWS_SCORES
                                    : i >= B_G && i <= B_BEST ? ROWS_LOGITS
                                                              : ROWS_STEP,
                                    f->width[i]);
@@ -440,13 +443,15 @@ static void set_logits(struct arena *a, struct rng *r, struct batch *b)
     b->logit_row = arena_get(a, bytes);
     b->top_row = arena_get(a, bytes);
     b->sample = arena_get(a, (size_t)b->n_seqs * sizeof *b->sample);
+    b->score = arena_get(a, (size_t)b->n_seqs * sizeof *b->score);
     for (int i = 0; i < b->n_seqs; i++) {
         b->logit_row[i] = b->seq_start[i + 1] - 1;
         b->top_row[i] = i;
+        b->score[i] = (struct batch_score){i, -1, OP_SCORE_TOP};
         b->sample[i] = draw_at(b->pos[b->logit_row[i]], i);
         b->n_decode_logits += b->logit_row[i] < b->n_decode;
     }
-    b->n_logits = b->n_top = b->n_samples = b->n_seqs;
+    b->n_logits = b->n_top = b->n_samples = b->n_scores = b->n_seqs;
     for (int i = 0; i < b->n_rows; i++) b->token[i] = rng_below(r, VOCAB);
 }
 
@@ -503,7 +508,7 @@ static size_t clear_top(uint32_t *top, size_t n)
 /* x [n] has no NaN: no input is one, so it would be a result that was not written. */
 static void check_written(struct fuse *f, const char *name, int buffer, const uint32_t *x, size_t n)
 {
-    for (size_t i = 0; i < n && buffer != B_BEST && buffer != B_TOP; i++)
+    for (size_t i = 0; i < n && buffer != B_BEST && buffer < B_TOP; i++)
         if (isnan(f32_from_bits(x[i]))) {
             fail(f->c, f->v, name, "%s: element %zu of %zu is NaN", buffer_names[buffer], i, n);
             return;

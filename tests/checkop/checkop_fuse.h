@@ -52,6 +52,7 @@ enum buffers {
     B_LOGITS,
     B_BEST,
     B_TOP,
+    B_SCORE,
     N_BUFFERS
 };
 

@@ -187,13 +187,41 @@ void fuse_widths(struct fuse *f)
     int q = k->heads.n_heads * k->heads.head_dim, kv = k->heads.n_kv_heads * k->heads.head_dim;
     int half = k->heads.head_dim / 2, ffn = k->ffn ? k->ffn : 16;
     int channels = q + 2 * k->heads.head_dim, heads = k->heads.n_heads;
-    const int n[N_BUFFERS] = {k->dim,   half,     half,   k->dim,      q,           kv,
-                              kv,       q,        q,      channels, channels,  heads,       heads,
-                              k->dim,   k->dim,   ffn,    ffn,         EXPERTS,     TOP_K,
-                              TOP_K,    TOP_K * ffn, TOP_K * ffn,      TOP_K * k->dim, 1, k->dim,
-                              k->dim,   k->dim,   k->dim,   VOCAB,  1,           0};
+    const int n[N_BUFFERS] = {k->dim,
+                              half,
+                              half,
+                              k->dim,
+                              q,
+                              kv,
+                              kv,
+                              q,
+                              q,
+                              channels,
+                              channels,
+                              heads,
+                              heads,
+                              k->dim,
+                              k->dim,
+                              ffn,
+                              ffn,
+                              EXPERTS,
+                              TOP_K,
+                              TOP_K,
+                              TOP_K * ffn,
+                              TOP_K * ffn,
+                              TOP_K * k->dim,
+                              1,
+                              k->dim,
+                              k->dim,
+                              k->dim,
+                              k->dim,
+                              VOCAB,
+                              1,
+                              0,
+                              0};
     for (int i = 0; i < N_BUFFERS; i++) f->width[i] = (size_t)n[i] * 4;
     f->width[B_TOP] = OP_TOP_ROOM * sizeof(struct logits_entry);
+    f->width[B_SCORE] = sizeof(struct logits_score);
 }
 
 /* ---- operations */
@@ -370,6 +398,12 @@ static void add_tail(const struct fuse *f, struct trial *t, const struct numbers
     op = trial_op(t, OP_ARGMAX);
     op->in[0] = n->buffer[B_LOGITS];
     op->out[0] = n->buffer[B_BEST];
+    if (has(&f->c->v[f->v], "score")) {
+        op = trial_op(t, OP_SCORE);
+        op->in[0] = n->buffer[B_LOGITS];
+        op->in[1] = n->buffer[B_BEST];
+        op->out[0] = n->buffer[B_SCORE];
+    }
     if (has(&f->c->v[f->v], "sample")) {
         op = trial_op(t, OP_SAMPLE);
         op->in[0] = n->buffer[B_LOGITS];

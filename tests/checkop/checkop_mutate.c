@@ -204,11 +204,25 @@ static void break_samples(struct mutant_be *m, struct batch *b)
         if (now == DEEPER && d->most < 1 << 29) d->most *= 2;
         if (now == ONE_MORE) d->top_k += d->top_k > 0;
         if (now == NO_CHANGE && d->n_changes) d->n_changes--;
+        if (now == SLOT && d->mask) d->mask = d->mask % b->n_logits + 1;
     }
+    if (now == ELEMENT) b->sample[n - 1].score = 1;
     if (now == NEXT_ROW) b->sample[n - 1].row = (b->sample[n - 1].row + 1) % b->n_logits;
     if (now != SEEN) return;
     b->change = copy(m, b->change, n_changes * sizeof *b->change);
     for (size_t i = 0; i < n_changes; i++) b->change[i].seen++;
+}
+
+static void break_scores(struct mutant_be *m, struct batch *b)
+{
+    size_t n = (size_t)b->n_scores;
+    b->score = copy(m, b->score, n * sizeof *b->score);
+    for (size_t i = 0; i < n; i++) {
+        struct batch_score *s = &b->score[i];
+        if (now == ELEMENT && s->id > 0) s->id--;
+        if (now == ONE_MORE) s->n_top -= s->n_top > 0;
+    }
+    if (now == NEXT_ROW) b->score[n - 1].row = (b->score[n - 1].row + 1) % b->n_logits;
 }
 
 static void m_begin_step(struct be *be, const struct batch *good)
@@ -242,6 +256,7 @@ static void m_begin_step(struct be *be, const struct batch *good)
         b->top_row[b->n_top - 1] = (b->top_row[b->n_top - 1] + 1) % b->n_rows;
     }
     if (b->n_samples) break_samples(m, b);
+    if (b->n_scores) break_scores(m, b);
     break_states(m, b);
     if (now == SEAT && b->n_seqs > 1) {
         b->seat = copy(m, b->seat, (size_t)b->n_seqs * sizeof *b->seat);
@@ -314,6 +329,7 @@ static struct place place_of(const struct stepwise_call *c, int buffer)
     const struct buffer *b = &c->plan->buffer[buffer];
     int rows = b->rows == ROWS_STEP     ? c->batch->n_rows
                : b->rows == ROWS_LOGITS ? c->batch->n_logits
+               : b->rows == ROWS_SCORES ? c->batch->n_scores
                                         : c->batch->n_top;
     return (struct place){c->memory->buffer[buffer], rows,
                           (size_t)rows * b->row_bytes / sizeof(float)};

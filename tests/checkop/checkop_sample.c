@@ -1,6 +1,6 @@
 /* checkop_sample.c: the tokens that a device draws are those of the sampler on the host, for any
- * parameters that it describes: flat and peaked rows, ties beyond every table of the kernel, and
- * the largest bits of the draw. */
+ * parameters that it describes: flat and peaked rows, ties beyond every table of the kernel, the
+ * largest bits of the draw, masks. */
 #include "core/sample/sampler.h"
 #include "tests/checkop/checkop.h"
 
@@ -16,6 +16,7 @@ struct draw_case {
     struct sampler_bias bias[BIASES];
     int32_t prompt[HISTORY], generated[HISTORY], stop[2];
     struct sampler_context c;
+    const uint32_t *mask; /* [(vocab + 31) / 32], or NULL */
     int32_t want;
 };
 
@@ -93,11 +94,10 @@ static int32_t chosen_by_host(struct sampler *s, const struct draw_case *d, cons
     struct arena a = {0};
     struct err e;
     float *y = memcpy(arena_get(&a, (size_t)n * sizeof *y), x, (size_t)n * sizeof *y);
-    int32_t id = -1, best = logits_argmax(y, n);
-    if (best >= 0 && sampler_adjusts(&d->p, d->c.n_generated)) {
-        sampler_adjust(s, &d->c, y);
-        best = logits_argmax(y, n);
-    }
+    int32_t id = -1, best = logits_argmax(y, n), is_number = best >= 0;
+    if (d->mask) logits_mask(x, n, d->mask, y);
+    if (is_number && sampler_adjusts(&d->p, d->c.n_generated)) sampler_adjust(s, &d->c, y);
+    if (is_number) best = logits_argmax(y, n);
     if (sampler_choose(s, &d->c, y, best, &id, &e)) id = -1;
     arena_free(&a);
     return id;
@@ -107,11 +107,11 @@ static int32_t chosen_by_host(struct sampler *s, const struct draw_case *d, cons
 struct drawn_rows {
     const float *x;
     int rows, vocab;
-    struct batch b;
+    struct batch b; /* masks [rows] are the host's */
 };
 
 static struct dbuf draw(struct side *s, struct arena *a, const struct drawn_rows *d,
-                        const int32_t *best, struct dbuf *dx)
+                        const int32_t *best, struct dbuf *dx, struct dbuf *ds)
 {
     const int rows = d->rows, vocab = d->vocab;
     struct batch b = make_plain_batch(a, rows, rows);
@@ -122,13 +122,30 @@ static struct dbuf draw(struct side *s, struct arena *a, const struct drawn_rows
     b.logit_row = b.pos;
     b.n_logits = rows;
     *dx = dbuf_from(s, d->x, (size_t)rows * (size_t)vocab * 4);
-    struct dbuf di = dbuf_from(s, best, (size_t)rows * 4);
+    struct dbuf di = dbuf_from(s, best, (size_t)rows * 4),
+                dm = dbuf_from(s, d->b.masks, (size_t)rows * (size_t)((vocab + 31) / 32) * 4);
+    b.masks = (const uint32_t *)(const void *)dm.d;
+    *ds = dbuf_new(s, ((size_t)b.n_samples + 1) * sizeof(struct logits_score));
     struct trial t = {0};
     struct op *op = trial_op(&t, OP_SAMPLE);
     op->in[0] = trial_buffer(&t, dx->d, ROWS_LOGITS, (size_t)vocab * 4);
     op->in[1] = op->out[0] = trial_buffer(&t, di.d, ROWS_LOGITS, 4);
+    op->in[2] = trial_buffer(&t, ds->d, ROWS_SCORES, sizeof(struct logits_score));
     trial_run(&t, s, &b, 0);
+    dbuf_free(s, &dm);
     return di;
+}
+
+/* The logits of the tokens, as they were before changes: entry i is that of draw i. */
+static void check_logits(struct check *c, int v, const char *name, const struct drawn_rows *d,
+                         const int32_t *best, const struct logits_score *score)
+{
+    for (int i = 0; i < d->b.n_samples; i++) {
+        int row = d->b.sample[i].row;
+        float want = best[row] < 0 ? 0 : d->x[(size_t)row * (size_t)d->vocab + (size_t)best[row]];
+        if (best[row] >= 0 && score[i].logit != want)
+            fail(c, v, name, "row %d: the token's logit is %g, not %g", row, score[i].logit, want);
+    }
 }
 
 /* best [rows]: the argmax of each row, then the tokens. Before that the device draws by each
@@ -146,15 +163,33 @@ static void run_sample(struct check *c, int v, const char *name, const struct dr
         other.b.sample[i].row = d->b.sample[i].row;
     }
     side_open(&s, &c->v[v], 3, plain_config(d->rows));
-    struct dbuf dx[2], di[2] = {draw(&s, &a, &other, best, &dx[0]), draw(&s, &a, d, best, &dx[1])};
+    struct logits_score *score = arena_get(&a, (n + 1) * sizeof *score);
+    struct dbuf dx[2], ds[2],
+        di[2] = {draw(&s, &a, &other, best, &dx[0], &ds[0]), draw(&s, &a, d, best, &dx[1], &ds[1])};
     dbuf_get(&s, &di[1], best);
+    dbuf_get(&s, &ds[1], score);
+    check_logits(c, v, name, d, best, score);
     compare_fences(c, v, name, "output", &s, &di[1]);
     for (int i = 0; i < 2; i++) {
         dbuf_free(&s, &dx[i]);
         dbuf_free(&s, &di[i]);
+        dbuf_free(&s, &ds[i]);
     }
     side_close(&s);
     arena_free(&a);
+}
+
+/* Few tokens of a mask may come, about half, or all but a few; now and then one that is alone. */
+static const uint32_t *fill_mask(struct rng *r, uint32_t *mask, int vocab)
+{
+    int kind = rng_below(r, 4);
+    for (int i = 0; i < vocab; i++) {
+        int may = kind == 0 ? !rng_below(r, 50) : kind == 1 ? rng_below(r, 2) : rng_below(r, 50);
+        mask[i / 32] |= (uint32_t)(may != 0 && kind < 3) << i % 32;
+    }
+    int sure = rng_below(r, vocab);
+    mask[sure / 32] |= 1u << sure % 32;
+    return mask;
 }
 
 /* Every third row is not drawn and keeps its argmax. */
@@ -169,13 +204,17 @@ static void check_rows(struct check *c, int rows, int vocab)
     float *x = arena_get(&a, (size_t)rows * (size_t)vocab * 4);
     struct draw_case *d = arena_get(&a, (size_t)rows * sizeof *d);
     int32_t *best = arena_get(&a, (size_t)rows * 4), *got = arena_get(&a, (size_t)rows * 4);
-    struct batch b = {.sample = arena_get(&a, (size_t)rows * sizeof *b.sample),
+    size_t words = (size_t)(vocab + 31) / 32;
+    uint32_t *masks = arena_get(&a, (size_t)rows * words * sizeof *masks); /* zeros */
+    struct batch b = {.masks = masks,
+                      .sample = arena_get(&a, (size_t)rows * sizeof *b.sample),
                       .change = arena_get(&a, BATCH_CHANGES * sizeof *b.change)};
     if (sampler_open(&s, vocab, &e)) CHECK(!"memory");
     for (int i = 0; i < rows; i++) {
         float *row = x + (size_t)i * (size_t)vocab;
         fill_logits_row(&r, i % KINDS, row, vocab);
         fill_case(&r, &d[i], vocab);
+        if (rng_below(&r, 3) == 0) d[i].mask = fill_mask(&r, masks + (size_t)i * words, vocab);
         best[i] = d[i].want = logits_argmax(row, vocab);
         struct batch_sample *to = &b.sample[b.n_samples];
         if (i % 3 == 2 ||
@@ -183,9 +222,10 @@ static void check_rows(struct check *c, int rows, int vocab)
             continue;
         d[i].want = chosen_by_host(&s, &d[i], row, vocab);
         to->row = i;
+        to->mask = d[i].mask ? i + 1 : 0;
         to->first_change = b.n_changes;
         b.n_changes += to->n_changes;
-        b.n_samples++;
+        to->score = ++b.n_samples;
     }
     for (int v = 0; v < c->n && !is_caught(c); v++) {
         memcpy(got, best, (size_t)rows * sizeof *got);

@@ -79,8 +79,14 @@ static int32_t drawn_token(const struct batch_sample *d, const float *x, int voc
         if ((sum += weight[i]) > target) return i;
 }
 
-static void change_logits(const struct batch *b, const struct batch_sample *d, float *x)
+static int n_masked_rows;
+
+static void change_logits(const struct batch *b, const struct batch_sample *d, float *x, int vocab)
 {
+    const uint32_t *mask = d->mask ? b->masks + (d->mask - 1) * ((vocab + 31) / 32) : NULL;
+    for (int i = 0; mask && i < vocab; i++)
+        if (!(mask[i / 32] >> i % 32 & 1)) x[i] = -INFINITY;
+    n_masked_rows += mask != NULL;
     for (int i = d->first_change; i < d->first_change + d->n_changes; i++) {
         const struct batch_change *c = &b->change[i];
         float *l = &x[c->id], times = (float)(c->seen & ~(1u << 31));
@@ -90,10 +96,34 @@ static void change_logits(const struct batch *b, const struct batch_sample *d, f
     }
 }
 
-/* What a backend with OP_TOP and OP_SAMPLE does. */
+static int n_scored_rows;
+
+/* What a backend with OP_SCORE does. */
+__attribute__((unused)) static void find_scores(const struct stepwise_call *c)
+{
+    if (c->op->kind != OP_SCORE) return;
+    const float *logits = odd_buffer(c, c->op->in[0]);
+    const int32_t *best = odd_buffer(c, c->op->in[1]);
+    struct logits_score *s = odd_buffer(c, c->op->out[0]);
+    int vocab = (int)(c->plan->buffer[c->op->in[0]].row_bytes / sizeof *logits);
+    for (int i = 0; i < c->batch->n_scores; i++, s++, n_scored_rows++) {
+        const struct batch_score *b = &c->batch->score[i];
+        const float *x = logits + (size_t)b->row * (size_t)vocab;
+        int32_t top[OP_SCORE_TOP], id = b->id < 0 ? best[b->row] : b->id;
+        if (best[b->row] < 0) continue;
+        *s = (struct logits_score){.max = x[best[b->row]], .logit = x[id], .n_top = b->n_top};
+        s->sum = logits_sum_exp(x, vocab, s->max, 1);
+        for (int k = 0; k < vocab; k++) s->rank += x[k] > x[id] || (x[k] == x[id] && k <= id);
+        logits_top(x, vocab, b->n_top, top);
+        for (int k = 0; k < b->n_top; k++) s->top[k] = (struct logits_entry){x[top[k]], top[k]};
+    }
+}
+
+/* What a backend with OP_TOP, OP_SCORE and OP_SAMPLE does. */
 __attribute__((unused)) static void find_top_or_draw(struct be *be, const struct stepwise_call *c)
 {
     find_top(be, c);
+    find_scores(c);
     if (c->op->kind != OP_SAMPLE) return;
     float *logits = odd_buffer(c, c->op->in[0]);
     int32_t *best = odd_buffer(c, c->op->out[0]);
@@ -102,9 +132,14 @@ __attribute__((unused)) static void find_top_or_draw(struct be *be, const struct
         const struct batch_sample *d = &c->batch->sample[i];
         float *x = logits + (size_t)d->row * (size_t)vocab;
         if (best[d->row] < 0) continue;
-        change_logits(c->batch, d, x);
+        float was[VOCAB];
+        memcpy(was, x, (size_t)vocab * sizeof *x);
+        change_logits(c->batch, d, x, vocab);
         int32_t max = logits_argmax(x, vocab);
         best[d->row] = max < 0 || d->scale <= 0 ? max : drawn_token(d, x, vocab, max);
+        if (!d->score || best[d->row] < 0) continue;
+        struct logits_score *s = odd_buffer(c, c->op->in[2]);
+        s[d->score - 1].logit = was[best[d->row]];
     }
 }
 

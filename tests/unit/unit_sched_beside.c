@@ -296,7 +296,7 @@ static void a_request_that_fails_fails_alone(void **state)
 }
 
 static size_t n_downloaded;
-static int draws; /* the backend has OP_SAMPLE */
+static int draws; /* the backend has OP_SAMPLE and OP_SCORE */
 
 static void counting_download(struct be *be, void *dst, const void *d_src, size_t bytes)
 {
@@ -313,12 +313,14 @@ static size_t download_of(const struct request *how)
         .n_seqs = 4, .n_batch = 64, .threads = 1, .n_pages = 40, .max_logits = 8, .ops = &odd};
     for (int i = 0; i < 4; i++) all[i].request.n_top = -1;
     all[2].request.n_top = how->n_top;
+    all[2].request.named = how->named;
+    all[2].request.n_named = how->n_named;
     all[2].request.prompt_top = how->prompt_top;
     all[2].request.score_from = 0;
     all[2].request.sampling = how->sampling;
     odd_open();
     odd.download = counting_download;
-    odd.kinds |= 1u << OP_TOP | (uint32_t)draws << OP_SAMPLE;
+    odd.kinds |= 1u << OP_TOP | (uint32_t)draws << OP_SAMPLE | (uint32_t)draws << OP_SCORE;
     odd_hooks.after = find_top_or_draw;
     n_top_rows = 0;
     n_downloaded = 0;
@@ -334,7 +336,8 @@ static void only_wanted_logits_leave_the_backend(void **state)
     const struct sampler_params greedy = {
         .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
     const struct request best = {.n_top = -1, .prompt_top = -1, .sampling = greedy};
-    const size_t tokens = 4 * 5 * sizeof(int32_t), row = VOCAB * sizeof(float);
+    const size_t tokens = 4 * 5 * sizeof(int32_t), row = VOCAB * sizeof(float),
+                 score = sizeof(struct logits_score);
     struct request how = best;
     assert_int_equal(download_of(&how), tokens);
     how.n_top = 0;
@@ -362,13 +365,20 @@ static void only_wanted_logits_leave_the_backend(void **state)
     assert_int_equal(download_of(&how), tokens + 5 * row);
     how.sampling.typical_p = 1;
     how.n_top = 0;
+    assert_int_equal(download_of(&how), tokens + 5 * score);
+    how = best;
+    how.n_top = 20;
+    assert_int_equal(download_of(&how), tokens + 5 * score);
+    how.named = &(int32_t){3};
+    how.n_named = 1;
     assert_int_equal(download_of(&how), tokens + 5 * row);
     how = best;
     how.sampling.min_tokens = 3;
     assert_int_equal(download_of(&how), tokens);
-    draws = 0;
     how = best;
     how.prompt_top = 0; /* six of the seven, and the argmax of the last */
+    assert_int_equal(download_of(&how), tokens + 6 * (score + sizeof(int32_t)));
+    draws = 0;
     assert_int_equal(download_of(&how), tokens + 6 * (row + sizeof(int32_t)));
 }
 

@@ -3,7 +3,7 @@
  * drafter of texts proposes. */
 #include "tests/unit/sched_runs.h"
 #include "tests/unit/sched_model.h"
-#include "tests/unit/sched_odd.h"
+#include "tests/unit/sched_device.h"
 #include "tests/unit/sched_teller.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -25,8 +25,11 @@ static void over_all_ways(enum kv_type kv, uint64_t seed)
     uint64_t *want = run_plain_kv(kv, NULL, all, N), drafted = 0, accepted = 0, preempted = 0;
     learn(&t, all, N);
     odd_open();
-    odd.kinds |= 1u << OP_TOP;
+    n_scored_rows = 0;
     for (int i = 0; i < WAYS; i++) {
+        const uint32_t draws = i / 2 % 2;
+        odd.kinds = backend_cpu.kinds | 1u << OP_TOP | draws << OP_SCORE | draws << OP_SAMPLE;
+        odd_hooks.after = draws ? find_top_or_draw : find_top;
         t.wrong = 2 + i % 7;
         const struct setup u = {.n_seqs = seqs[(i + i / 4) % 4],
                                 .n_batch = batch[i % 4],
@@ -48,9 +51,11 @@ static void over_all_ways(enum kv_type kv, uint64_t seed)
         total(&preempted, stats.n_preemptions);
         assert_true(stats.n_accepted_tokens <= stats.n_drafted_tokens);
     }
-    printf("# %d requests, %d ways: %d tokens of drafts, %d of them right; %d preemptions\n", N,
-           WAYS, (int)drafted, (int)accepted, (int)preempted);
+    printf("# %d requests, %d ways: %d tokens of drafts, %d of them right; %d preemptions, %d rows "
+           "scored\n",
+           N, WAYS, (int)drafted, (int)accepted, (int)preempted, n_scored_rows);
     assert_true(accepted > 50 * WAYS && drafted - accepted > 20 * WAYS && preempted > WAYS / 8);
+    assert_true(n_scored_rows > 10 * WAYS);
     free(want);
     free_records(all, N);
 }

@@ -212,6 +212,7 @@ static struct record *constrained_records(struct texts *texts, int n, uint64_t s
                                                           .top_p = 0.9,
                                                           .typical_p = 1,
                                                           .repetition_penalty = 1};
+        if (i % 6 == 1 || i % 6 == 5) r->request.n_top = -1;
         /* EOS may be all that is allowed */
         r->request.sampling.min_tokens = 0;
     }
@@ -259,14 +260,14 @@ static void answers_are_those_of_a_plain_loop(void **state)
 static void hooks_of_a_device(struct be *be, const struct stepwise_call *c)
 {
     linear_by_phase(be, c);
-    find_top(be, c);
+    find_top_or_draw(be, c);
 }
 
 static void open_device(void)
 {
     odd_open();
     odd_hooks.after = hooks_of_a_device;
-    odd.kinds |= 1u << OP_TOP;
+    odd.kinds |= 1u << OP_TOP | 1u << OP_SCORE | 1u << OP_SAMPLE;
 }
 
 static struct setup way(int i)
@@ -290,7 +291,10 @@ static void answers_do_not_depend_on_scheduling(void **state)
     static struct texts texts[N];
     struct record *all = constrained_records(texts, N, 22);
     open_device();
+    odd.kinds = backend_cpu.kinds; /* the host chooses */
     uint64_t *want = run_plain(&odd, all, N), n_preemptions = 0, steps[2] = {0};
+    open_device();
+    n_masked_rows = 0;
     for (int i = 0; i < WAYS; i++) {
         struct setup u = way(i);
         for (u.sample_forced = 0; u.sample_forced < 2; u.sample_forced++) {
@@ -300,9 +304,12 @@ static void answers_do_not_depend_on_scheduling(void **state)
             steps[u.sample_forced] += stats.n_steps;
         }
     }
-    printf("# %d ways: %d preemptions; %d steps, %d with forced tokens one by one\n", 2 * WAYS,
-           (int)n_preemptions, (int)steps[0], (int)steps[1]);
-    assert_true(n_preemptions > WAYS / 4 && steps[0] < steps[1]);
+    printf("# %d ways: %d preemptions; %d steps, %d with forced tokens one by one; %d rows under "
+           "masks "
+           "of a device\n",
+           2 * WAYS, (int)n_preemptions, (int)steps[0], (int)steps[1], n_masked_rows);
+    assert_true(n_preemptions > WAYS / 4 && steps[0] < steps[1] && n_scored_rows > WAYS &&
+                n_masked_rows > WAYS);
     free(want);
     close_records(texts, all, N);
 }

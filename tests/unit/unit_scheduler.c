@@ -50,9 +50,10 @@ static void over_all_ways(enum kv_type kv)
     uint64_t *want = run_plain_kv(kv, NULL, all, N);
     uint64_t n_preemptions = 0, n_cached = 0;
     odd_open();
-    n_top_rows = n_without_room = n_drawn_rows = 0;
+    n_top_rows = n_without_room = n_drawn_rows = n_scored_rows = 0;
     for (int i = 0; i < WAYS; i++) {
-        odd.kinds = backend_cpu.kinds | 1u << OP_TOP | (uint32_t)(i % 2) << OP_SAMPLE;
+        odd.kinds = backend_cpu.kinds | 1u << OP_TOP | (uint32_t)(i % 2) << OP_SAMPLE |
+                    (uint32_t)(i % 2) << OP_SCORE;
         odd_hooks.after = i % 2 ? find_top_or_draw : find_top;
         const struct setup u = {.n_seqs = seqs[(i + i / 4) % 4],
                                 .n_batch = batch[i % 4],
@@ -71,10 +72,11 @@ static void over_all_ways(enum kv_type kv)
         n_cached += u.cache ? stats.n_cached_tokens : 0;
     }
     printf("# %d requests, %d ways: %d preemptions, %d cached tokens, %d rows of which some logits "
-           "are enough, %d whose tokens the device draws\n",
-           N, WAYS, (int)n_preemptions, (int)n_cached, n_top_rows, n_drawn_rows);
+           "are enough, %d whose tokens the device draws, %d that it scores\n",
+           N, WAYS, (int)n_preemptions, (int)n_cached, n_top_rows, n_drawn_rows, n_scored_rows);
     assert_true(n_preemptions > WAYS / 8 && n_cached > 10 * WAYS);
-    assert_true(n_top_rows > 5 * WAYS && n_without_room > WAYS / 2 && n_drawn_rows > 5 * WAYS);
+    assert_true(n_top_rows > 5 * WAYS && n_without_room > WAYS / 2 && n_drawn_rows > 5 * WAYS &&
+                n_scored_rows > 5 * WAYS);
     free(want);
     free_records(all, N);
 }

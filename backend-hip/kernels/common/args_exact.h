@@ -113,6 +113,26 @@ struct top_args {
     int vocab;
 };
 
+/* core/step/batch.h: struct batch_score; core/step/op.h: struct logits_score */
+struct score_row {
+    int row, id, n_top;
+};
+enum { SCORE_TOP = 20, SCORE_ROOM = 1024 };
+struct score {
+    double sum;
+    float max, logit;
+    int rank, n_top;
+    struct largest top[SCORE_TOP];
+};
+
+struct score_args {
+    const float *logits;         /* [][vocab] */
+    const struct score_row *row; /* [n] */
+    const int *best;             /* [] argmax of rows of logits */
+    struct score *score;         /* [n] */
+    int vocab;
+};
+
 /* core/step/batch.h: struct batch_sample, struct batch_change */
 struct sample_draw {
     unsigned long long bits;
@@ -120,11 +140,12 @@ struct sample_draw {
     float scale;
     int most, row, top_k, first_change, n_changes;
     float repetition, frequency, presence;
+    int score, mask;
 };
 struct sample_change_of {
     int id;
     unsigned seen;
-    float add;
+    float add, was;
 };
 enum {
     SAMPLE_THREADS = 1024,
@@ -152,9 +173,11 @@ struct sample_slot {
 struct sample_args {
     float *logits;                  /* [][vocab]; changed in rows with changes */
     const struct sample_draw *draw; /* [n] */
-    const struct sample_change_of *change;
+    struct sample_change_of *change; /* `was` is written */
     int *best; /* [] argmax of rows of logits; the chosen tokens of the rows that are drawn */
     struct sample_slot *slot; /* [n], or NULL: a row is one block's alone */
+    struct score *score;      /* [] of score_rows, or NULL: no row has one */
+    const unsigned *masks;    /* [][(vocab + 31) / 32], or NULL: no row has one */
     int vocab, n_spans;       /* n_spans at most SAMPLE_SPANS */
 };
 

@@ -227,7 +227,7 @@ DELTA(ssm_256, ALL, 256, 8, 1)
 DELTA_ONE(ssm_one_128, ALL, 128, 5, 1)
 DELTA_ONE(ssm_one_256, ALL, 256, 3, 1)
 
-/* Rows of logits (argmax.hip, vector.hip, top.hip, sample.hip) */
+/* Rows of logits (argmax.hip, vector.hip, top.hip, sample.hip, score.hip) */
 KERNEL_ROW(argmax_spans, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(argmax_rows, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(softcap, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
@@ -236,6 +236,7 @@ KERNEL_ROW(sample_changes, ALL, FOR_SAMPLE, SAMPLE_THREADS, 0, 0, 0, 0)
 KERNEL_ROW(sample_spans, ALL, FOR_SAMPLE, SAMPLE_THREADS, 0, 0, 0, 0)
 KERNEL_ROW(sample_listed, ALL, FOR_SAMPLE, SAMPLE_THREADS, 0, 0, 0, 0)
 KERNEL_ROW(sample_rows, ALL, FOR_SAMPLE, SAMPLE_THREADS, 0, 0, 0, 0)
+KERNEL_ROW(score_rows, ALL, FOR_SAMPLE, SAMPLE_THREADS, 0, 0, 0, 0)
 
 #undef Q4_DECODE
 #undef DENSE_DECODE

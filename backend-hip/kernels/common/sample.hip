@@ -314,17 +314,36 @@ DEVICE u64 sample_largest(struct sample_lds *l, u64 value)
     return l->sum[0];
 }
 
-/* Applies biases and penalties (sampler_penalized of sampler.c) to the row; a->best becomes its
- * argmax, or -1 where the largest is not finite. */
+/* Whether the row's logits change before the draw. */
+DEVICE int sample_changes_row(const struct sample_args *a, const struct sample_draw *d)
+{
+    return a->best[d->row] >= 0 && (d->n_changes || (a->masks && d->mask));
+}
+
+/* Tokens that the mask leaves out weigh nothing. */
+DEVICE void sample_mask(const struct sample_args *a, const struct sample_draw *d, float *x)
+{
+    const u32 *mask = a->masks + (u64)(d->mask - 1) * (u64)((a->vocab + 31) / 32);
+    UNROLL_4 for (int i = thread(); i < a->vocab; i += SAMPLE_THREADS)
+    {
+        if (!(mask[i / 32] >> i % 32 & 1)) x[i] = -__builtin_inff();
+    }
+    barrier();
+}
+
+/* Applies the mask, biases and penalties (sampler_penalized of sampler.c) to the row; a->best
+ * becomes its argmax, or -1 where the largest is not finite. */
 DEVICE void sample_change(struct sample_lds *l, const struct sample_args *a,
                           const struct sample_draw *d)
 {
     float *x = a->logits + (u64)d->row * (u64)a->vocab;
     int t = thread();
     u64 best = 0;
+    if (a->masks && d->mask) sample_mask(a, d, x);
     for (int i = t; i < d->n_changes; i += SAMPLE_THREADS) {
-        const struct sample_change_of *c = &a->change[d->first_change + i];
+        struct sample_change_of *c = &a->change[d->first_change + i];
         float y = x[c->id] + c->add;
+        c->was = x[c->id];
         u32 times = c->seen & 0x7fffffffu;
         if (c->seen) y = y > 0 ? y / d->repetition : y * d->repetition;
         if (times) y -= d->frequency * (float)(int)times + d->presence;
@@ -445,6 +464,21 @@ DEVICE int sample_finish(struct sample_lds *l, struct sample_row *r, const struc
     return sample_draw_token(l, r, d->bits, sample_sum_listed(l, r, slot, n, is_whole));
 }
 
+/* The logit of the token that was chosen, as it was before the changes, becomes its score's. */
+DEVICE void sample_note(const struct sample_args *a, const struct sample_draw *d)
+{
+    barrier();
+    int id = a->best[d->row], t = thread();
+    if (id < 0) return;
+    float *logit = &a->score[d->score - 1].logit;
+    if (t == 0) *logit = a->logits[(u64)d->row * (u64)a->vocab + (u64)id];
+    barrier();
+    for (int i = t; i < d->n_changes; i += SAMPLE_THREADS) {
+        const struct sample_change_of *c = &a->change[d->first_change + i];
+        if (c->id == id) *logit = c->was;
+    }
+}
+
 KERNEL(sample_rows, struct sample_args)
 {
     LDS(struct sample_lds, l, 1);
@@ -453,7 +487,7 @@ KERNEL(sample_rows, struct sample_args)
     struct sample_slot *slot = a->slot ? &a->slot[block_x()] : 0;
     struct sample_row r;
     int t = thread(), cuts = sample_cuts(a, d);
-    if (!slot && a->best[d->row] >= 0 && d->n_changes) sample_change(l, a, d);
+    if (!slot && sample_changes_row(a, d)) sample_change(l, a, d);
     if (sample_row_of(a, d, &r)) {
         int best, is_left = slot && (!cuts || slot->digit != SAMPLE_NOT_LISTED);
         if (is_left) {
@@ -465,6 +499,7 @@ KERNEL(sample_rows, struct sample_args)
         barrier();
         if (t == 0) a->best[d->row] = best;
     }
+    if (a->score && d->score) sample_note(a, d);
     if (!slot) return;
     for (int i = t; i < SAMPLE_CLASSES; i += SAMPLE_THREADS) slot->weight[i] = slot->count[i] = 0;
     if (t == 0) slot->n_listed = 0;
@@ -476,7 +511,7 @@ KERNEL(sample_changes, struct sample_args)
     LDS(struct sample_lds, l, 1);
     const struct sample_args *a = ARGS;
     const struct sample_draw *d = &a->draw[block_x()];
-    if (a->best[d->row] >= 0 && d->n_changes) sample_change(l, a, d);
+    if (sample_changes_row(a, d)) sample_change(l, a, d);
 }
 
 /* Of a span: the sum of weights, or its part of the histogram of the first digit. */
