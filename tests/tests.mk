@@ -116,13 +116,14 @@ define FIBERS_CC
 	$(SAY) CC $@
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=default $(FIBERS_O) -g1 -march=native -fno-strict-aliasing -fPIC $(FIBERS_FOR) -MMD -MP -c -o $@ $<
 endef
-# The matrix instructions, most of the time: never sanitized, their operands are what the kernels give them.
-FIBERS_MATRIX := $B/fast/tests/emulators/fibers/fiber_matrix.o
-$(FIBERS_MATRIX): ALL_CFLAGS += -O3 -march=native -fno-strict-aliasing -fPIC
+# The switches between fibers and the matrix instructions, most of the time: never sanitized, what they read and write is what the
+# kernels give them, and what they have themselves is checked by hand.
+FIBERS_FAST := $(patsubst %,$B/fast/tests/emulators/fibers/%.o,fibers fiber_matrix)
+$(FIBERS_FAST): ALL_CFLAGS += -O3 -march=native -fno-strict-aliasing -fPIC
 FIBERS := $(BIN)/libhip-fibers.so
 $B/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
-$(FIBERS): $(addprefix $B/hip-fibers/,fibers.o fiber_runtime.o fiber_kernels.o) $(FIBERS_MATRIX)
+$(FIBERS): $(addprefix $B/hip-fibers/,fiber_runtime.o fiber_kernels.o) $(FIBERS_FAST)
 # the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
 FIBERS_CUDA := $(BIN)/libcuda-fibers-80.so $(BIN)/libcuda-fibers-90.so
 # Sanitized, all checks of undefined behaviour take gcc as long again as everything else: those of the kernels are hip-fibers'.
@@ -135,7 +136,7 @@ $B/cuda-fibers-80/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
 $B/cuda-fibers-90/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
-$(FIBERS_CUDA): $(BIN)/lib%.so: $B/%/fibers.o $B/%/fiber_runtime.o $B/%/fiber_kernels.o $B/%/fiber_cuda.o $(FIBERS_MATRIX)
+$(FIBERS_CUDA): $(BIN)/lib%.so: $B/%/fiber_runtime.o $B/%/fiber_kernels.o $B/%/fiber_cuda.o $(FIBERS_FAST)
 $(FIBERS) $(FIBERS_CUDA):
 	@mkdir -p $(@D)
 	$(SAY) LD $@

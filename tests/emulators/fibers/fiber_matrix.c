@@ -70,6 +70,7 @@ struct copies {
     int n, group;
 };
 static FIBER_LOCAL struct copies *copies; /* [MAX_THREADS] */
+static FIBER_LOCAL int used_copies;       /* the first of them that are no longer as they begin */
 
 void *fiber_dynamic_lds(void) { return dynamic[fiber_block_of_cluster()]; }
 
@@ -92,9 +93,15 @@ static char *at_address(unsigned address) { return of_block(address, fiber_block
 
 void *fiber_lds_pointer(unsigned address) { return at_address(address); }
 
+static struct copies *own_copies(void)
+{
+    if (used_copies <= fibers.self) used_copies = fibers.self + 1;
+    return &copies[fibers.self];
+}
+
 void fiber_copy(unsigned to, const void *from, size_t bytes)
 {
-    struct copies *c = &copies[fibers.self];
+    struct copies *c = own_copies();
     size_t end = to < DYNAMIC_BYTES ? fibers.dynamic_bytes
                                     : DYNAMIC_BYTES + fibers.lds_high[fiber_block_of_cluster()];
     if (to % bytes || to + bytes > end || c->n == MAX_COPIES) {
@@ -111,7 +118,7 @@ void fiber_copy(unsigned to, const void *from, size_t bytes)
     c->copy[c->n++].group = c->group;
 }
 
-void fiber_copies_commit(void) { copies[fibers.self].group++; }
+void fiber_copies_commit(void) { own_copies()->group++; }
 
 void fiber_copies_wait(int n)
 {
@@ -666,6 +673,8 @@ void fiber_matrix_begin(void)
     if (group_barrier) memset(group_barrier, 0, MAX_THREADS / GROUP * sizeof *group_barrier);
     memset(numbered, 0, MAX_BLOCKS * sizeof *numbered);
     for (int i = 0; i < fiber_cluster_blocks; i++) memset(dynamic[i], 0xff, fibers.dynamic_bytes);
-    for (int t = 0; t < fibers.n_threads * fiber_cluster_blocks; t++)
-        copies[t].n = copies[t].group = 0;
+    while (used_copies) { /* each lies pages from the next */
+        used_copies--;
+        copies[used_copies].n = copies[used_copies].group = 0;
+    }
 }

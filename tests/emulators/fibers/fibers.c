@@ -76,74 +76,110 @@ void *fiber_memory(size_t bytes)
 }
 
 /* ---- fibers: each goes on with the next one itself ---- */
-enum { LAUNCH = MAX_THREADS }; /* the context of hipModuleLaunchKernel */
-static FIBER_LOCAL void (*kernel)(const void *args);
-static FIBER_LOCAL const void *kernel_args;
-static FIBER_LOCAL char *stacks;
+enum { WARP = 32, LAUNCH = MAX_THREADS /* the context of hipModuleLaunchKernel */ };
 /* A thread goes on when *number is another than `value`, so that nobody switches to it before; one
  * that has returned waits for what never changes. */
 static const int unchanging;
-static FIBER_LOCAL struct wait {
+struct wait {
     const int *number;
     int value;
-} * waits; /* [MAX_THREADS] */
+};
 static const struct wait none = {&unchanging, 1}, returned = {&unchanging, 0};
-/* Of the pass over all threads: the first, the one after the last, the next one's distance. */
-static FIBER_LOCAL int pass_first, pass_end, pass_step, were_done, first_block;
 
-enum { WARP = 32 };
+/* Of this thread's launch. Together, since a library loads the place of each thread-local variable
+ * before it uses it. */
+static FIBER_LOCAL struct {
+    void (*kernel)(const void *args);
+    const void *args;
+    char *stacks;
+    struct wait *waits;                  /* [MAX_THREADS] */
+    struct context *context;             /* [MAX_THREADS + 1] */
+    size_t *lds_taken;                   /* [MAX_THREADS] */
+    int pass_first, pass_end, pass_step; /* of the pass over all threads: the first, the one after
+                                            the last, the next one's distance */
+    int were_done, first_block;
+} run;
+
 static void enter(void);
 
 #if defined(__x86_64__)
-static FIBER_LOCAL void **context; /* [MAX_THREADS + 1] */
-void fiber_switch(void **save, void *to);
-__asm__(".text\n.globl fiber_switch\n.hidden fiber_switch\n.type fiber_switch,@function\n"
-        "fiber_switch:\n"
-        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
-        "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
-        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
-        ".size fiber_switch,.-fiber_switch\n");
+struct context {
+    void *sp, *bp, *ip;
+};
 
-static inline void go_on(int from, int to) { fiber_switch(&context[from], context[to]); }
-
-static void start(int t)
-{
-    void **s = (void **)(stacks + (size_t)(t + 1) * STACK_BYTES);
-    *--s = NULL; /* enter's return address, and alignment of its stack */
-    *--s = (void *)enter;
-    for (int i = 0; i < 6; i++) *--s = NULL;
-    context[t] = s;
-}
+/* The registers that gcc may use beyond those of every x86-64. */
+#if defined(__AVX512F__)
+#define WIDE_REGISTERS                                                                             \
+    "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25",      \
+        "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6",  \
+        "k7",
 #else
-#include <ucontext.h>
-static FIBER_LOCAL ucontext_t *context; /* [MAX_THREADS + 1] */
-static void go_on(int from, int to) { swapcontext(&context[from], &context[to]); }
-
-static void start(int t)
-{
-    getcontext(&context[t]);
-    context[t].uc_stack.ss_sp = stacks + (size_t)t * STACK_BYTES;
-    context[t].uc_stack.ss_size = STACK_BYTES;
-    makecontext(&context[t], enter, 0);
-}
+#define WIDE_REGISTERS
 #endif
 
-static void set_self(int t)
+/* Inlined, as a function would save once more what lies in its caller's frame. Stacks are in the
+ * second level of the caches, so the one that probably follows is fetched meanwhile. */
+static inline __attribute__((always_inline)) void go_on(int from, int to)
 {
-    fibers.self = t;
-    fibers.block = fiber_cluster_blocks == 1 ? 0 : t / fibers.n_threads;
-    fiber_thread = t - fibers.block * fibers.n_threads;
-    fiber_block[0] = first_block + fibers.block;
+    struct context *save = &run.context[from], *load = &run.context[to];
+    const char *soon = run.context[(to + run.pass_step) & (MAX_THREADS - 1)].sp;
+    __builtin_prefetch(soon);
+    __builtin_prefetch(soon + 64);
+    __asm__ volatile("mov %%rsp,(%0)\nmov %%rbp,8(%0)\nlea 1f(%%rip),%%rcx\nmov %%rcx,16(%0)\n"
+                     "mov (%1),%%rsp\nmov 8(%1),%%rbp\njmp *16(%1)\n1:\n"
+                     : "+a"(save), "+d"(load)
+                     :
+                     : WIDE_REGISTERS "rbx", "rcx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
+                       "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",
+                       "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
+                       "memory", "cc");
 }
 
-static inline int may_run(int t) { return *waits[t].number != waits[t].value; }
+static void start(int t)
+{
+    /* as after a call: 8 below a multiple of 16 */
+    char *top = run.stacks + (size_t)(t + 1) * STACK_BYTES - 8;
+    run.context[t] = (struct context){top, NULL, (void *)enter};
+}
+
+static int is_new(int t) { return run.context[t].ip == (void *)enter; }
+#else
+#include <ucontext.h>
+struct context {
+    ucontext_t of;
+};
+static void go_on(int from, int to) { swapcontext(&run.context[from].of, &run.context[to].of); }
+
+static void start(int t)
+{
+    ucontext_t *of = &run.context[t].of;
+    getcontext(of);
+    of->uc_stack.ss_sp = run.stacks + (size_t)t * STACK_BYTES;
+    of->uc_stack.ss_size = STACK_BYTES;
+    makecontext(of, enter, 0);
+}
+
+static int is_new(int t) { return (void)t, 0; }
+#endif
+
+static inline void set_self(int t)
+{
+    fibers.self = fiber_thread = t;
+    if (fiber_cluster_blocks == 1) return;
+    fibers.block = t / fibers.n_threads;
+    fiber_thread = t - fibers.block * fibers.n_threads;
+    fiber_block[0] = run.first_block + fibers.block;
+}
+
+static inline int may_run(int t) { return *run.waits[t].number != run.waits[t].value; }
 
 /* The next of `lanes` threads, a power of two, around this one that may run; -1: none. */
-static int next_of(int lanes)
+static inline int next_of(int lanes)
 {
-    int t = fibers.self, first = t & -lanes;
-    for (int other = t; other = first | ((other + pass_step) & (lanes - 1)), other != t;)
-        if (may_run(other)) return other;
+    int t = fibers.self, first = t & -lanes, step = run.pass_step;
+    const struct wait *waits = run.waits;
+    for (int other = t; other = first | ((other + step) & (lanes - 1)), other != t;)
+        if (*waits[other].number != waits[other].value) return other;
     return -1;
 }
 
@@ -152,41 +188,44 @@ static int next_of_pass(void)
 {
     int t = fibers.self;
     do {
-        t += pass_step;
-        if (t != pass_end) continue;
-        if (!fibers.progress && fibers.n_done == were_done) {
+        t += run.pass_step;
+        if (t != run.pass_end) continue;
+        if (!fibers.progress && fibers.n_done == run.were_done) {
             fprintf(stderr,
                     "fibers: %d of %d threads returned while the others wait at a barrier\n",
                     fibers.n_done, fibers.n_threads * fiber_cluster_blocks);
             abort();
         }
         fibers.progress = 0;
-        were_done = fibers.n_done;
-        t = pass_first;
+        run.were_done = fibers.n_done;
+        t = run.pass_first;
     } while (!may_run(t));
     return t;
 }
 
 /* The lanes of a warp go first: what one of them does not wait for, none does. */
-static int next_thread(int lanes)
+static inline int next_thread(int lanes)
 {
     int t = next_of(lanes);
     return t < 0 ? next_of_pass() : t;
 }
 
+/* One thread after the other: one that has not begun does so on this stack. */
 static void enter(void)
 {
-    int t = fibers.self;
-    kernel(kernel_args);
-    waits[t] = returned;
-    fibers.n_done++;
-    int to = LAUNCH;
-    if (fibers.n_done < fibers.n_threads * fiber_cluster_blocks) set_self(to = next_thread(WARP));
-    go_on(t, to);
+    int last;
+    do {
+        run.kernel(run.args);
+        last = fibers.self;
+        run.waits[last] = returned;
+        if (++fibers.n_done == fibers.n_threads * fiber_cluster_blocks) go_on(last, LAUNCH);
+        set_self(next_thread(WARP));
+    } while (is_new(fibers.self));
+    go_on(last, fibers.self);
     abort(); /* a finished thread is never resumed */
 }
 
-static void switch_to(int to)
+static inline void switch_to(int to)
 {
     int from = fibers.self;
     if (to == from) return;
@@ -196,13 +235,15 @@ static void switch_to(int to)
 
 void fiber_suspend(void) { switch_to(next_of_pass()); }
 
-void fiber_wait(const int *number, int value, int lanes)
+static inline void wait_for(const int *number, int value, int lanes)
 {
     if (*number != value) return;
-    waits[fibers.self] = (struct wait){number, value};
+    run.waits[fibers.self] = (struct wait){number, value};
     switch_to(next_thread(lanes));
-    waits[fibers.self] = none;
+    run.waits[fibers.self] = none;
 }
+
+void fiber_wait(const int *number, int value, int lanes) { wait_for(number, value, lanes); }
 
 void fiber_spin(void)
 {
@@ -220,7 +261,7 @@ void fiber_arrive_and_wait(struct thread_barrier *m, int n, int lanes)
         m->number++;
         fibers.progress = 1;
     }
-    fiber_wait(&m->number, number, lanes);
+    wait_for(&m->number, number, lanes);
 }
 
 /* All threads suspend, so that the order of run_blocks holds. */
@@ -236,18 +277,17 @@ void fiber_barrier(void)
         fibers.progress = 1;
         fiber_suspend();
     } else {
-        fiber_wait(&m->number, number, WARP);
+        wait_for(&m->number, number, WARP);
     }
 }
 
 /* ---- memory of a block ---- */
 FIBER_LOCAL char (*fiber_static_lds)[LDS_BYTES];
-static FIBER_LOCAL size_t *lds_taken; /* [MAX_THREADS] */
 
 void *fiber_lds(size_t bytes)
 {
     int block = fiber_block_of_cluster();
-    size_t *taken = &lds_taken[fibers.self], *high = &fibers.lds_high[block], at = *taken;
+    size_t *taken = &run.lds_taken[fibers.self], *high = &fibers.lds_high[block], at = *taken;
     *taken = at + (bytes + 15) / 16 * 16;
     if (*taken > LDS_BYTES) {
         fprintf(stderr, "fibers: a kernel wants more than %d bytes of shared memory\n", LDS_BYTES);
@@ -270,37 +310,38 @@ static void run_blocks(int x, int y, int z)
 {
     int all = fibers.n_threads * fiber_cluster_blocks,
         descending = (x / fiber_cluster_blocks + y + z) & 1;
-    for (int t = 0; t < (all + 127) / 128 * 128; t++) waits[t] = t < all ? none : returned;
-    memset(lds_taken, 0, (size_t)all * sizeof *lds_taken);
+    for (int t = 0; t < (all + 127) / 128 * 128; t++) run.waits[t] = t < all ? none : returned;
+    memset(run.lds_taken, 0, (size_t)all * sizeof *run.lds_taken);
     memset(fibers.lds_high, 0, sizeof fibers.lds_high);
-    fibers.n_done = fibers.progress = were_done = 0;
+    fibers.n_done = fibers.progress = run.were_done = 0;
     fiber_matrix_begin();
     for (int t = 0; t < all; t++) start(t);
-    pass_first = descending ? all - 1 : 0;
-    pass_end = descending ? -1 : all;
-    pass_step = descending ? -1 : 1;
-    first_block = x, fiber_block[1] = y, fiber_block[2] = z;
-    set_self(pass_first);
-    go_on(LAUNCH, pass_first);
+    run.pass_first = descending ? all - 1 : 0;
+    run.pass_end = descending ? -1 : all;
+    run.pass_step = descending ? -1 : 1;
+    run.first_block = fiber_block[0] = x, fiber_block[1] = y, fiber_block[2] = z;
+    fibers.block = 0;
+    set_self(run.pass_first);
+    go_on(LAUNCH, run.pass_first);
 }
 
 /* The memory of this thread's launches. */
 static void launches_begin(void)
 {
-    if (stacks) return;
-    stacks = fiber_memory((size_t)MAX_THREADS * STACK_BYTES);
-    madvise(stacks, (size_t)MAX_THREADS * STACK_BYTES, MADV_HUGEPAGE);
-    waits = fiber_memory(MAX_THREADS * sizeof *waits);
-    context = fiber_memory((MAX_THREADS + 1) * sizeof *context);
-    lds_taken = fiber_memory(MAX_THREADS * sizeof *lds_taken);
+    if (run.stacks) return;
+    run.stacks = fiber_memory((size_t)MAX_THREADS * STACK_BYTES);
+    madvise(run.stacks, (size_t)MAX_THREADS * STACK_BYTES, MADV_HUGEPAGE);
+    run.waits = fiber_memory(MAX_THREADS * sizeof *run.waits);
+    run.context = fiber_memory((MAX_THREADS + 1) * sizeof *run.context);
+    run.lds_taken = fiber_memory(MAX_THREADS * sizeof *run.lds_taken);
     fiber_static_lds = fiber_memory(MAX_BLOCKS * sizeof *fiber_static_lds);
 }
 
 void fiber_run(void *code, const void *args, const unsigned grid[3], int n_threads)
 {
     launches_begin();
-    kernel = (void (*)(const void *))code;
-    kernel_args = args;
+    run.kernel = (void (*)(const void *))code;
+    run.args = args;
     fibers.n_threads = n_threads;
     fiber_grid_x = (int)grid[0];
     for (unsigned z = 0; z < grid[2]; z++)
