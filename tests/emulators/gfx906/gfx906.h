@@ -38,6 +38,7 @@ struct gfx906_stats {
 
 /* Counts of kernel NAME over all modules; 0, or -1 when no kernel of that name has been loaded. */
 GFX906_API int gfx906_stats_get(const char *name, struct gfx906_stats *out);
+/* lds_conflicts are counted from the first reset on, or with GFX906_STATS. */
 GFX906_API void gfx906_stats_reset(void);
 /* As the environment variables above; counting starts with this call. 0 takes the injection back.
  */

@@ -269,7 +269,8 @@ struct block {
     uint8_t known[LDS_MAX];  /* byte was written */
     uint8_t writer[LDS_MAX]; /* since the last barrier: wave + 1; see lds.c */
     uint8_t reader[LDS_MAX];
-    bool lds_touched;
+    /* a bit for each 64th of LDS_MAX: since the last barrier, before it since the block began */
+    uint64_t lds_touched, lds_used;
     struct wave *waves; /* [MAX_WAVES] */
     uint8_t *scratch;   /* [wave][lane][scratch_size] */
     jmp_buf on_fault;
@@ -296,6 +297,8 @@ struct stats_entry {
     struct gfx906_stats sum;
     struct stats_entry *next;
 };
+/* Somebody reads the counts: what costs much to count is counted. */
+extern bool stats_wanted;
 struct stats_entry *stats_of(const char *name); /* NULL: out of memory */
 
 /* decode.c: sums of unsigned words that stop at the ends, v_add_u32 and the two that follow it */
@@ -362,4 +365,5 @@ void lds_store(struct wave *w, const struct insn *i, int lane, uint32_t addr, co
 void lds_update(struct wave *w, const struct insn *i, int lane, uint32_t addr, uint64_t data,
                 uint64_t compare, void *old);
 void lds_barrier(struct block *b); /* all waves have arrived */
+void lds_begin(struct block *b);   /* nothing of it is known */
 #endif

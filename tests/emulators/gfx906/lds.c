@@ -10,12 +10,27 @@
  * atomics. */
 enum { ATOMIC_MARK = 0x40, MANY = 0x1f };
 
+enum { PART = LDS_MAX / 64 };
+
+static void fill_parts(uint8_t bytes[LDS_MAX], uint64_t parts, int value)
+{
+    for (; parts; parts &= parts - 1) memset(bytes + __builtin_ctzll(parts) * PART, value, PART);
+}
+
 void lds_barrier(struct block *b)
 {
-    if (!b->lds_touched) return;
-    memset(b->writer, 0, b->launch->lds_size);
-    memset(b->reader, 0, b->launch->lds_size);
-    b->lds_touched = false;
+    fill_parts(b->writer, b->lds_touched, 0);
+    fill_parts(b->reader, b->lds_touched, 0);
+    b->lds_used |= b->lds_touched;
+    b->lds_touched = 0;
+}
+
+void lds_begin(struct block *b)
+{
+    lds_barrier(b);
+    fill_parts(b->lds, b->lds_used, 0xd5);
+    fill_parts(b->known, b->lds_used, 0);
+    b->lds_used = 0;
 }
 
 static inline void check_range(struct wave *w, const struct insn *i, int lane, uint32_t addr,
@@ -26,7 +41,7 @@ static inline void check_range(struct wave *w, const struct insn *i, int lane, u
         fault(w, i, lane, "LDS %s of %d bytes at %u, the block has %u", what, bytes, addr, size);
     if (addr & (bytes == 1 ? 0 : bytes == 2 ? 1 : 3))
         fault(w, i, lane, "LDS %s of %d bytes at %u is not aligned", what, bytes, addr);
-    w->block->lds_touched = true;
+    w->block->lds_touched |= 1ull << addr / PART | 1ull << (addr + (uint32_t)bytes - 1) / PART;
 }
 
 static const char *name_of(uint8_t mark, char text[16])
@@ -201,7 +216,7 @@ static void count(struct wave *w, const uint32_t *addr, int bytes)
 {
     struct gfx906_stats *s = &w->block->launch->kernel->stats->sum;
     s->lds_bytes += (uint64_t)(bytes * __builtin_popcountll(EXEC(w)));
-    s->lds_conflicts += (uint64_t)conflicts(addr, EXEC(w), bytes);
+    if (stats_wanted) s->lds_conflicts += (uint64_t)conflicts(addr, EXEC(w), bytes);
 }
 
 static void ds_read(struct wave *w, const struct insn *i)

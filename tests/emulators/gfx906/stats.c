@@ -7,6 +7,7 @@
 
 static struct stats_entry *entries;
 static const char *output; /* GFX906_STATS */
+bool stats_wanted;
 
 struct stats_entry *stats_of(const char *name)
 {
@@ -30,6 +31,7 @@ int gfx906_stats_get(const char *name, struct gfx906_stats *out)
 
 void gfx906_stats_reset(void)
 {
+    stats_wanted = true;
     for (struct stats_entry *e = entries; e; e = e->next) e->sum = (struct gfx906_stats){0};
 }
 
@@ -60,5 +62,6 @@ static void print_stats(void)
 __attribute__((constructor)) static void begin(void)
 {
     output = getenv("GFX906_STATS");
-    if (output && *output) atexit(print_stats);
+    stats_wanted = output && *output;
+    if (stats_wanted) atexit(print_stats);
 }

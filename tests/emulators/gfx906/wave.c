@@ -287,10 +287,7 @@ static void add_counts(const struct block *b)
 
 static int run_block(struct block *b)
 {
-    memset(b->lds, 0xd5, b->launch->lds_size);
-    memset(b->known, 0, b->launch->lds_size);
-    b->lds_touched = true;
-    lds_barrier(b);
+    lds_begin(b);
     for (int k = 0; k < b->n_waves; k++) start_wave(b, k);
     if (setjmp(b->on_fault)) return HIP_LAUNCH_FAILURE;
     for (int waiting = 1; waiting;) {
@@ -323,6 +320,7 @@ static struct block *take_block(void)
         return NULL;
     }
     b->waves = waves;
+    b->lds_used = ~0ull; /* to be filled */
     return b;
 }
 
