@@ -122,9 +122,53 @@ static void members_of_a_format(void **state)
     }
 }
 
+#define CHAT(fields)                                                                               \
+    "{\"url\":\"/v1/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\",\"content\":"    \
+    "\"a\"}]," fields "}}"
+#define F(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
+#define TOOLS "\"tools\":[" F("a") "," F("b") "," F("c") "]"
+#define ALLOWED(tools)                                                                             \
+    TOOLS ",\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\","     \
+          "\"tools\":[" tools "]}}"
+
+static void what_is_refused_is_named(void **state)
+{
+    (void)state;
+    static const char foreign[] = "tool_choice: allowed_tools.tools has something that is none of "
+                                  "the tools, or one twice";
+    static const struct {
+        const char *line, *says; /* NULL: it is served */
+    } cases[] = {
+        {CHAT("\"reasoning_effort\":\"huge\""),
+         "reasoning_effort: must be one of \"none\", \"minimal\", \"low\", \"medium\", \"high\", "
+         "\"xhigh\", \"max\""},
+        {CHAT("\"verbosity\":3"), "verbosity: must be one of \"low\", \"medium\", \"high\""},
+        {CHAT(TOOLS), NULL},
+        {CHAT(TOOLS ",\"tool_choice\":\"required\",\"guided_regex\":\"a\""),
+         "tool_choice: guided_regex already says what the answer has to be"},
+        {CHAT("\"tools\":[" F("a") "," F("b") "," F("a") "]"), "tools: 0 and 2 have the same name"},
+        {CHAT(ALLOWED(F("c") "," F("a"))), NULL},
+        {CHAT(ALLOWED(F("c") "," F("d"))), foreign},
+        {CHAT(ALLOWED(F("c") "," F("c"))), foreign},
+        {CHAT(ALLOWED(F("c") "," F("a\\u0000"))), foreign},
+        {CHAT(ALLOWED("7")), foreign},
+        {CHAT(ALLOWED("")), "tool_choice: allowed_tools.tools must be an array of functions"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct record r;
+        struct refusal why = {0};
+        int rc = parse(&r, cases[i].line, &why);
+        const char *says = rc ? why.why.msg : NULL;
+        if (!says != !cases[i].says || (says && strcmp(says, cases[i].says)))
+            fail_msg("%s: %s", cases[i].line, says ? says : "is served");
+        record_free(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fields_and_their_texts),
-                                       cmocka_unit_test(members_of_a_format)};
+                                       cmocka_unit_test(members_of_a_format),
+                                       cmocka_unit_test(what_is_refused_is_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
