@@ -213,13 +213,16 @@ static int place_of_layer(const struct split_want *w, int layer)
     return q;
 }
 
-/* Whether an OP_GLU is between the stacks of a mixture of experts. */
+/* Stacks that rows choose from; those of latent heads are a part of attention. */
+static int is_chosen(const struct op *op) { return op->kind == OP_EXPERTS && op->in[1] >= 0; }
+
+/* Whether an operation is one of a mixture of experts: an OP_GLU is between its stacks. */
 static int is_of_experts(const struct splitter *s, int i)
 {
-    enum op_kind kind = s->p->op[i].kind;
-    if (kind == OP_EXPERTS || kind == OP_MIX) return 1;
-    const struct op *from = kind == OP_GLU ? writer(s, i, s->p->op[i].in[0]) : NULL;
-    return from && from->kind == OP_EXPERTS;
+    const struct op *op = &s->p->op[i];
+    if (is_chosen(op) || op->kind == OP_MIX) return 1;
+    const struct op *from = op->kind == OP_GLU ? writer(s, i, op->in[0]) : NULL;
+    return from && is_chosen(from);
 }
 
 /* The layer that an operation goes with: a cache is where the layer is that stores it, also for the

@@ -31,6 +31,10 @@ static const struct shape made[] = {
      "{\"shared_ffn\":128,\"linear_key_heads\":2,\"linear_value_heads\":4,\"linear_key_dim\":32,"
      "\"linear_value_dim\":32,\"conv_width\":4,\"layer_types\":[0,1,0,1]," ROUTER "}",
      0},
+    {"latent", 3, 128, 256, 4, 1, 16, 96, 256, 64, "deepseek_v2",
+     "{\"shared_ffn\":128,\"router_group_best\":0,\"latent_dim\":64,\"nope_dim\":32,\"value_dim\":"
+     "32,\"q_lora_dim\":0,\"latent_eps\":1e-6,\"attend_scale\":0.2," ROUTER "}",
+     0},
 };
 enum { N_MADE = sizeof made / sizeof *made };
 static struct model model;
@@ -106,7 +110,8 @@ static const char *const rule_name[] = {"layers", "outputs", "experts"};
  */
 static const int n_moved[N_MADE][3][2] = {{{6, 10}, {20, 30}},
                                           {{6, 10}, {20, 30}, {4, 12}},
-                                          {{6, 8}, {54, 81}, {4, 16}}};
+                                          {{6, 8}, {54, 81}, {4, 16}},
+                                          {{6, 10}, {38, 57}, {4, 12}}};
 
 static void check_is_split(const struct places *p, int moved)
 {
