@@ -82,16 +82,23 @@ DEVICE double score_exp(double x)
 /* Larger for a larger logit, of equal ones for the lower id. */
 DEVICE u64 score_key(float x, int id) { return (u64)ordered_bits(x) << 32 | (u32)~id; }
 
-/* A piece of the row in term[which]; *largest: of the thread's keys. Returns how many of its tokens
- * come before `key`. */
-DEVICE int score_piece(struct score_lds *l, const struct score_args *a, const float *x, float max,
-                       int i, int which, u64 key, u64 *largest)
+/* A row of logits, its largest one, and the key of the token that is scored. */
+struct score_view {
+    const float *x; /* [vocab] */
+    int vocab;
+    float max;
+    u64 key;
+};
+
+/* A thread's logit number i in its place of `term`; *largest: of the thread's keys. Returns whether
+ * its token comes before the one that is scored. */
+DEVICE int score_one(double *term, const struct score_view *v, int i, u64 *largest)
 {
-    if (i >= a->vocab) return 0;
-    u64 own = score_key(x[i], i);
+    if (i >= v->vocab) return 0;
+    u64 own = score_key(v->x[i], i);
     if (own > *largest) *largest = own;
-    l->as.term[which][thread() - SCORE_ADDERS] = score_exp((double)x[i] - (double)max);
-    return own > key;
+    *term = score_exp((double)v->x[i] - (double)v->max);
+    return own > v->key;
 }
 
 /* Adds to a lane's sum its terms among the first n of a piece. */
@@ -103,17 +110,16 @@ DEVICE double score_add(const double *term, int n, double sum)
 
 /* l->lane: the sums of the lanes over the whole eights of the row. Returns the largest key of the
  * thread's logits. */
-DEVICE u64 score_pass(struct score_lds *l, const struct score_args *a, const float *x, float max,
-                      u64 key)
+DEVICE u64 score_pass(struct score_lds *l, const struct score_view *v)
 {
-    int t = thread(), n_above = 0, whole = a->vocab / SCORE_LANES * SCORE_LANES;
+    int t = thread(), at = t - SCORE_ADDERS, n_above = 0;
+    int whole = v->vocab / SCORE_LANES * SCORE_LANES;
     u64 largest = 0;
     double sum = 0;
-    for (int first = 0, which = 0; first < a->vocab + SCORE_PIECE;
+    for (int first = 0, which = 0; first < v->vocab + SCORE_PIECE;
          first += SCORE_PIECE, which = 1 - which) {
         int last = first - SCORE_PIECE, n = whole - last < SCORE_PIECE ? whole - last : SCORE_PIECE;
-        if (t >= SCORE_ADDERS)
-            n_above += score_piece(l, a, x, max, first + t - SCORE_ADDERS, which, key, &largest);
+        if (at >= 0) n_above += score_one(&l->as.term[which][at], v, first + at, &largest);
         else if (t < SCORE_LANES && last >= 0) sum = score_add(l->as.term[1 - which], n, sum);
         barrier();
     }
@@ -124,12 +130,12 @@ DEVICE u64 score_pass(struct score_lds *l, const struct score_args *a, const flo
 }
 
 /* The sum of the lanes and of what is behind the whole eights, in the order of logits_sum_exp. */
-DEVICE double score_total(const struct score_lds *l, const float *x, int vocab, float max)
+DEVICE double score_total(const struct score_lds *l, const struct score_view *v)
 {
     const double *s = l->lane;
     double total = ((s[0] + s[2]) + (s[4] + s[6])) + ((s[1] + s[3]) + (s[5] + s[7]));
-    for (int i = vocab / SCORE_LANES * SCORE_LANES; i < vocab; i++)
-        total += score_exp((double)x[i] - (double)max);
+    for (int i = v->vocab / SCORE_LANES * SCORE_LANES; i < v->vocab; i++)
+        total += score_exp((double)v->x[i] - (double)v->max);
     return total;
 }
 
@@ -218,9 +224,10 @@ KERNEL(score_rows, struct score_args)
     if (best < 0) return;
     if (thread() == 0) l->n_above = 0;
     barrier();
-    u64 largest = score_pass(l, a, x, x[best], score_key(x[id], id));
+    const struct score_view v = {x, a->vocab, x[best], score_key(x[id], id)};
+    u64 largest = score_pass(l, &v);
     if (thread() == 0) {
-        out->sum = score_total(l, x, a->vocab, x[best]);
+        out->sum = score_total(l, &v);
         out->max = x[best];
         out->logit = x[id];
         out->rank = 1 + l->n_above;
