@@ -7,6 +7,8 @@
 /* How much of a new measurement counts; how many steps without a draft there are before one is
  * tried to learn what it costs now. */
 static const double NEW_SECONDS = 0.25, NEW_OUTCOME = 0.05;
+/* Most that a step counts as longer than those before. */
+static const double MOST_LONGER = 1.5;
 /* What a row more costs, as a part of a step per row, where that was not measured. */
 static const double UNKNOWN_ROW = 0.15;
 enum { TRY_EVERY = 200, TRY_TOKENS = 3 };
@@ -33,12 +35,20 @@ static int rows_of(int bucket)
 void sched_note_cost(double *cost, int rows, double seconds)
 {
     double *c = &cost[bucket_of(rows)];
+    if (*c > 0 && seconds > MOST_LONGER * *c)
+        seconds = MOST_LONGER * *c; /* something came between */
     *c = *c > 0 ? *c + NEW_SECONDS * (seconds - *c) : seconds;
 }
 
 void sched_learn_cost(struct sched *s, const struct batch *b, double seconds)
 {
+    unsigned char *seen = &s->cost_seen[bucket_of(b->n_rows)];
     if (b->n_decode != b->n_rows || !(s->drafter.propose || s->mtp)) return;
+    /* the launches of a device's first step of a shape are put together as it is computed */
+    if (!*seen && s->options.overlap) {
+        *seen = 1;
+        return;
+    }
     sched_note_cost(s->cost, b->n_rows, seconds);
 }
 
@@ -128,11 +138,11 @@ static int ask(struct sched *s, struct seq *q, int most)
 /* Asks for drafts; they lie behind the sequences' tokens. Returns how many tokens there are. */
 static int ask_all(struct sched *s)
 {
-    int n = 0;
+    int n = 0, rests = s->options.overlap && s->drafter.propose && !s->patience.awaits;
     for (int i = 0; i < s->n_order; i++) {
         struct seq *q = s->order[i];
         q->n_drafted = q->n_compared = 0;
-        int most = seq_may_draft(s, q) ? most_of(s, q) : 0;
+        int most = !rests && seq_may_draft(s, q) ? most_of(s, q) : 0;
         if (most <= 0) continue;
         q->n_drafted = ask(s, q, most);
         n += q->n_drafted;
@@ -194,10 +204,31 @@ static void choose_likely(struct sched *s)
     s->n_undrafted = kept ? 0 : s->n_undrafted + 1;
 }
 
+/* A draft stands behind tokens that are known, so a device that computes beside the host waits
+ * between steps. That goes on as long as enough tokens of drafts are right, and is tried again
+ * after a rest that doubles. Of many rows few steps tell. */
+static void weigh_waiting(struct sched *s)
+{
+    enum { LOOK = 32, LOOK_OF_MANY = 8, MANY = 16, REST = 256, MOST_REST = 4096 };
+    static const double enough = 0.1; /* right tokens for each row */
+    struct sched_patience *p = &s->patience;
+    p->n_rows += (uint64_t)s->n_drafting;
+    if (!s->options.overlap || !s->drafter.propose || --p->n_left > 0) return;
+    uint64_t n_right = s->stats.n_accepted_tokens - p->n_accepted;
+    int pays = (double)n_right >= enough * (double)p->n_rows;
+    if (!p->rest || (p->awaits && pays)) p->rest = REST;
+    p->awaits = !p->awaits || pays;
+    p->n_left = !p->awaits ? p->rest : s->n_drafting >= MANY ? LOOK_OF_MANY : LOOK;
+    if (!p->awaits && p->rest < MOST_REST) p->rest *= 2;
+    p->n_rows = 0;
+    p->n_accepted = s->stats.n_accepted_tokens;
+}
+
 void sched_draft(struct sched *s)
 {
     if (!s->drafter.propose && !s->mtp) return;
     s->n_drafting = sched_n_decoding(s);
+    weigh_waiting(s);
     if (ask_all(s) && !s->options.draft_always) choose_likely(s);
 }
 

@@ -147,10 +147,10 @@ struct flight {
     /* n_wanted: rows of which the host needs more than the argmax. shows: some logits or hidden
      * rows go to a sink. */
     int n_wanted, shows, n_later; /* n_later: rows whose masks are made meanwhile */
-    struct flight_seq *seq;    /* [n_slots] */
-    struct sched_row *row;     /* [max_logits] by logits row of the step */
-    struct hidden_row *hidden; /* [n_batch] */
-    uint8_t *wanted;           /* [max_logits] 1: the host needs all logits of the row */
+    struct flight_seq *seq;       /* [n_slots] */
+    struct sched_row *row;        /* [max_logits] by logits row of the step */
+    struct hidden_row *hidden;    /* [n_batch] */
+    uint8_t *wanted;              /* [max_logits] 1: the host needs all logits of the row */
 };
 
 struct sched {
@@ -174,7 +174,7 @@ struct sched {
     int *look_first;
     struct batch batch, later; /* later: the choices under masks of a step (sched_choose) */
     uint32_t *later_masks;     /* [max_logits][n_mask] */
-    struct flight flight[2]; /* used alternately */
+    struct flight flight[2];   /* used alternately */
     unsigned n_begun, n_emitted;
     struct seq *seq;       /* [n_held] */
     struct sched_job *job; /* [n_jobs] */
@@ -194,8 +194,15 @@ struct sched {
     double accepts[SCHED_CLASSES]; /* probability that a token of a draft is right, by its class */
     int n_drafting;                /* sequences that decode in the step with drafts */
     int n_undrafted;               /* steps since the last draft */
-    double begun_at;               /* when the last step began */
-    double busy_from;              /* since when a step has been in flight, or the oldest one */
+    /* whether steps of a device beside the host are waited for, so that drafts can follow */
+    struct sched_patience {
+        int awaits, n_left;          /* steps that this lasts */
+        int rest;                    /* steps without, the next time */
+        uint64_t n_rows, n_accepted; /* decode rows of the steps; accepted tokens before them */
+    } patience;
+    unsigned char cost_seen[SCHED_COSTS]; /* 1: a step of so many rows has been there */
+    double begun_at;                      /* when the last step began */
+    double busy_from; /* since when a step has been in flight, or the oldest one */
     uint64_t n_ages;
     int rows_left, logits_left; /* of the step being planned */
     struct sched_stats stats;

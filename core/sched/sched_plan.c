@@ -404,7 +404,8 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         /* the next choice looks at this one's token */
         f->n_wanted += to->sampled && b->sample[b->n_samples - 1].n_changes;
         f->wanted[b->n_logits] = what == WANTS_LOGITS;
-        f->n_wanted += what >= WANTS_TOP || q->cursor || q->n_drafted || s->needs_tokens;
+        f->n_wanted += what >= WANTS_TOP || q->cursor || q->n_drafted || s->needs_tokens ||
+                       s->patience.awaits;
         to->top_at = what == WANTS_TOP ? b->n_top : -1;
         to->wants_all = what == WANTS_LOGITS;
         to->behind_draft = q->n_drafted && pos >= seq_n_tokens(q);

@@ -101,6 +101,13 @@ static void right_drafts_save_steps(void **state)
     after = run(&u, all, N);
     assert_int_equal(after.n_steps, before.n_steps);
     assert_int_equal(after.n_accepted_tokens, 0);
+    u.overlap = 1; /* beside a device, which is waited for as long as drafts are right */
+    struct sched_stats beside = run(&u, all, N);
+    printf("# %d tokens of wrong drafts, %d beside a device\n", (int)after.n_drafted_tokens,
+           (int)beside.n_drafted_tokens);
+    assert_true(beside.n_drafted_tokens < after.n_drafted_tokens / 2);
+    t.wrong = 1 << 30;
+    assert_true(run(&u, all, N).n_steps < before.n_steps * 4 / 10);
     free_records(all, N);
 }
 

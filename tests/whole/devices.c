@@ -187,7 +187,7 @@ static void faults(void)
     char *before = strdup(options ? options : "");
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* what such a device has is given up with it */
     ends_and_goes_on("FIBERS_LOST=,180", "GPU 1: fibers: ", "0,2");
-    ends_and_goes_on("FIBERS_FAIL_COPY=,128", "GPU 1: fibers: ", "2,0");
+    ends_and_goes_on("FIBERS_FAIL_COPY=,129", "GPU 1: fibers: ", "2,0");
     ends_and_goes_on("FIBERS_HANG=,,150", "GPU 2: fibers: the device hangs", "1");
     lost_together();
     setenv("ASAN_OPTIONS", before, 1);
