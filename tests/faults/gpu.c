@@ -478,11 +478,11 @@ static void kinds_of_requests(void)
     free(first);
 }
 
-/* Tokens are drawn from what the device leaves of the logits, or, where log-probabilities are
- * wanted, from all of them: the same ones. */
+/* The device draws tokens, or, where log-probabilities of named tokens are wanted, the host does
+ * from all logits: the same ones. */
 static void some_logits(void)
 {
-    static const char *const what[] = {"", ",\"logprobs\":0"};
+    static const char *const what[] = {"", ",\"logprobs\":0,\"logprob_token_ids\":[5]"};
     char drawn[320], *first = NULL;
     snprintf(drawn, sizeof drawn, "%s/drawn.jsonl", dir);
     for (int whole = 0; whole < 2; whole++) {

@@ -54,6 +54,16 @@ for gpu in hip-fibers cuda-fibers-80 cuda-fibers-90; do
     answer demo pages.jsonl $gpu.kv4 $on/lib$gpu.so --kv int4 -b 37
     is "$gpu, keys and values in 4 bits" "$dir/cpu.kv4" "$dir/$gpu.kv4"
 done
+# choices under masks and log-probabilities of prompts, which a GPU makes itself
+for i in 1 2 3; do
+    printf '{"custom_id":"m%d","method":"POST","url":"/v1/completions","body":{"prompt":"the people were %d","max_tokens":7,"seed":%d,' "$i" "$i" "$i"
+    printf '"temperature":0.9,"top_p":0.8,"logit_bias":{"5":2},"guided_regex":"[a-z ]{9,40}"%s}}\n' "$([ $i = 3 ] && echo ',"prompt_logprobs":3,"logprobs":1')"
+done >"$dir/masks.jsonl"
+answer demo masks.jsonl cpu.masks --backend cpu
+for gpu in hip-fibers cuda-fibers-90; do
+    answer demo masks.jsonl $gpu.masks $on/lib$gpu.so -np 3
+    is "masks, $gpu" "$dir/cpu.masks" "$dir/$gpu.masks"
+done
 # drafts from texts that repeat themselves: some are right, and no byte depends on them
 for i in 1 2 3; do
     printf '{"custom_id":"d%d","method":"POST","url":"/v1/completions","body":{"prompt":"%s %s","max_tokens":24,' "$i" "$words" "$words"
