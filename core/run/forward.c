@@ -282,6 +282,19 @@ static int download_logits(struct forward *f, const uint8_t *wanted, int n)
     return any;
 }
 
+/* What OP_ARGMAX or OP_SAMPLE and OP_SCORE of a step have found. */
+static void download_choices(struct forward *f, unsigned step, int n_logits, int n_scores)
+{
+    const struct backend *ops = f->be->ops;
+    const struct step_plan *p = &f->plan;
+    size_t part = part_of(f, step);
+    ops->download(f->be, f->best_view + part, f->memory.buffer[p->best],
+                  (size_t)n_logits * sizeof *f->best);
+    if (n_scores)
+        ops->download(f->be, f->score_view + part, f->memory.buffer[p->score],
+                      (size_t)n_scores * sizeof *f->score);
+}
+
 /* Downloads b->hidden_row, consecutive rows in one copy. */
 static void download_hidden(struct forward *f, const struct batch *b)
 {
@@ -314,14 +327,10 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
         ops->run(f->be, f->compiled);
     }
     if (b->n_logits) {
-        ops->download(f->be, f->best_view + part_of(f, f->n_begun), f->memory.buffer[p->best],
-                      (size_t)b->n_logits * sizeof *f->best);
+        download_choices(f, f->n_begun, b->n_logits, b->n_scores);
         if (b->n_top)
             ops->download(f->be, f->top, f->memory.buffer[p->top],
                           (size_t)b->n_top * OP_TOP_ROOM * sizeof *f->top);
-        if (b->n_scores)
-            ops->download(f->be, f->score_view + part_of(f, f->n_begun), f->memory.buffer[p->score],
-                          (size_t)b->n_scores * sizeof *f->score);
         if (wanted) f->logits_wanted = download_logits(f, wanted, b->n_logits);
         f->logits_wanted |= b->n_top > 0;
     }
@@ -330,6 +339,7 @@ void forward_begin(struct forward *f, const struct batch *b, const uint8_t *want
         f->logits_wanted = 1;
     }
     f->n_later = b->n_later;
+    f->n_scores = b->n_scores;
     if (f->places) places_end(f->places);
     else if (!f->n_later) ops->end_step(f->be);
     f->n_begun++;
@@ -347,8 +357,7 @@ void forward_choose(struct forward *f, const struct batch *c, const uint32_t *ma
         b.masks = f->d_masks;
         ops->begin_step(f->be, &b);
         ops->run(f->be, f->choice_compiled);
-        ops->download(f->be, f->best_view + part_of(f, f->n_begun - 1),
-                      f->memory.buffer[f->plan.best], (size_t)b.n_logits * sizeof *f->best);
+        download_choices(f, f->n_begun - 1, b.n_logits, f->n_scores);
     }
     ops->end_step(f->be);
     f->n_later = 0;

@@ -23,8 +23,8 @@ struct forward_options {
     int max_pages;     /* pages of one sequence */
     int n_states;      /* slots of states; 0: max_seqs */
     int hidden;        /* 1: the last norm's rows may be downloaded (batch.hidden_row) */
-    int keeps_drafts; /* 1: seats keep what rows of drafts would change of states */
-    int drafts; /* 1: the model's layer that drafts tokens is there, too (forward_draft) */
+    int keeps_drafts;  /* 1: seats keep what rows of drafts would change of states */
+    int drafts;        /* 1: the model's layer that drafts tokens is there, too (forward_draft) */
     int show_progress; /* of packing the weights */
     /* Microbatches: runs of one model whose steps are apart, on the same linked places. While one
      * is in the layers of a device, others are in those of other devices, as in a pipeline (GPipe:
@@ -32,8 +32,8 @@ struct forward_options {
      * closed before it. n_microbatches 0 or 1: there is no other. */
     int n_microbatches;
     const struct forward *lender; /* same model, places and split; NULL: this is the first */
-    int context;       /* most positions of a sequence of the run: chooses between the short and the
-                          long frequencies of a model; 0: max_pages * KV_PAGE */
+    int context; /* most positions of a sequence of the run: chooses between the short and the
+                    long frequencies of a model; 0: max_pages * KV_PAGE */
 };
 
 /* A backend of a run that has several, with the options of its own. */
@@ -65,11 +65,11 @@ struct forward {
     struct step_plan choice;
     struct be_plan *choice_compiled;
     uint32_t *d_masks;
-    int n_later;        /* of the step whose beginning has not ended */
-    int32_t *best_view; /* [3][max_logits] results of OP_ARGMAX on the host: part 0 mirrors the
-                           device's, steps use parts 1 and 2 in turn */
+    int n_later, n_scores; /* of the step that has begun last; n_later 0: it has begun whole */
+    int32_t *best_view;    /* [3][max_logits] results of OP_ARGMAX on the host: part 0 mirrors the
+                              device's, steps use parts 1 and 2 in turn */
     struct logits_score *score_view; /* the same of OP_SCORE; NULL where the backend lacks it */
-    unsigned n_begun, n_ended; /* steps */
+    unsigned n_begun, n_ended;       /* steps */
     int logits_wanted; /* a step in flight downloads logits, results of OP_TOP or hidden rows */
     /* Results of the last ended step, on the host, for the rows of b->logit_row. */
     int32_t *best;            /* [n_logits] index of the largest logit, the lowest on ties; -1: a
@@ -80,8 +80,8 @@ struct forward {
     struct logits_entry *top; /* [n_top][OP_TOP_ROOM] of the rows of b->top_row, see OP_TOP (op.h);
                                  valid as long; NULL where the backend lacks OP_TOP */
     struct logits_score *score; /* [n_scores] of the rows of b->score */
-    float *hidden;            /* [max_rows][dim] results of the last norm, filled in the rows
-                                 b->hidden_row; valid as long; NULL without options.hidden */
+    float *hidden;              /* [max_rows][dim] results of the last norm, filled in the rows
+                                   b->hidden_row; valid as long; NULL without options.hidden */
 };
 
 /* Slots of states of these options. */
@@ -138,9 +138,9 @@ uint64_t forward_kv_bytes(const struct model *m, const struct backend *ops, enum
  * step may begin before the first ends, if the first downloads neither logits nor results of
  * OP_TOP nor hidden rows. */
 void forward_begin(struct forward *f, const struct batch *b, const uint8_t *wanted);
-/* Computes a drafting step of the model's draft layer and waits for it: of row r of *b the token that
- * may come behind b->token[r], for the rows of b->logit_row into f->draft_best, -1: none. What the
- * model's last norm left of the position before that token is row r of the last step, which has
+/* Computes a drafting step of the model's draft layer and waits for it: of row r of *b the token
+ * that may come behind b->token[r], for the rows of b->logit_row into f->draft_best, -1: none. What
+ * the model's last norm left of the position before that token is row r of the last step, which has
  * ended; with `again` it is row r of logits of the last drafting step. b->pos and b->slot are those
  * of the position before. Results of the last step stay as they are. */
 int forward_draft(struct forward *f, int again, const struct batch *b, struct err *e);

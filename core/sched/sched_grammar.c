@@ -173,18 +173,36 @@ void sched_look_ahead(struct sched *s, const struct flight *f)
     look_all(s, n, seq_look_ahead);
 }
 
+/* Adds the choice of token ID, which is known by now, for its log-probability. */
+static int add_known(struct sched *s, const struct sched_row *row, int at, int32_t id)
+{
+    struct batch *b = &s->later;
+    uint32_t *mask = s->later_masks + (size_t)b->n_samples * (size_t)s->n_mask;
+    if (row->score_at < 0) return 0;
+    memset(mask, 0, (size_t)s->n_mask * sizeof *mask);
+    mask[id / 32] |= 1u << id % 32;
+    b->sample[b->n_samples] =
+        (struct batch_sample){.top_p = 1, .row = at, .repetition = 1, .score = row->score_at + 1};
+    b->sample[b->n_samples].mask = b->n_samples + 1;
+    b->n_samples++;
+    return 1;
+}
+
 /* Adds the choice of a row whose mask is known to s->later; 0: the device cannot make it. */
 static int add_later(struct sched *s, const struct sched_row *row, int at)
 {
     struct batch *b = &s->later;
     const struct seq *q = row->seq;
-    if (row_n_generated(row) < q->n_known || q->closed || q->wrong.msg[0]) return 0;
-    struct sampler_context c = seq_context(s, q, row_n_generated(row));
+    const int number = row_n_generated(row);
+    if (number < q->n_known) return add_known(s, row, at, q->generated[number]);
+    if (q->closed || q->wrong.msg[0]) return 0;
+    struct sampler_context c = seq_context(s, q, number);
     struct batch_sample *to = &b->sample[b->n_samples];
     if (!sampler_describe(s->sampler, &c, to, b->change + b->n_changes,
                           BATCH_CHANGES - b->n_changes))
         return 0;
     to->row = at;
+    to->score = row->score_at + 1;
     to->first_change = b->n_changes;
     b->n_changes += to->n_changes;
     memcpy(s->later_masks + (size_t)b->n_samples * (size_t)s->n_mask, row->mask,
@@ -198,8 +216,12 @@ void sched_choose(struct sched *s, struct flight *f)
     struct batch *b = &s->later;
     b->n_logits = f->n_logits;
     b->n_samples = b->n_changes = 0;
-    for (int i = 0; i < f->n_logits; i++)
-        if (f->row[i].later) f->row[i].sampled = add_later(s, &f->row[i], i);
+    for (int i = 0; i < f->n_logits; i++) {
+        struct sched_row *row = &f->row[i];
+        if (!row->later) continue;
+        row->sampled = add_later(s, row, i);
+        if (!row->sampled) row->score_at = -1; /* that of another token */
+    }
     forward_choose(s->forward, b, s->later_masks, b->n_samples);
 }
 

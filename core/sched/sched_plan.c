@@ -103,20 +103,21 @@ static int samples(struct sched *s, const struct seq *q, int row)
     return 1;
 }
 
-/* 1 if the device may choose the row's token under a mask, which is not known yet. */
+/* 1 if the device may choose the row's token under a mask, which is not known yet. A greedy choice
+ * without a log-probability is found among the largest logits. */
 static int is_for_later(const struct sched *s, const struct seq *q, int row)
 {
     const struct request *r = q->job->request;
     int n_generated = row + 1 - r->n_prompt;
-    if (!q->cursor || !s->later.sample || !generates(q, row) || request_shows_all(r)) return 0;
+    if (!q->cursor || !s->later.sample || !generates(q, row) || shows_logits(s, q, row)) return 0;
     if (n_generated < q->n_known || n_generated > q->n_generated) return 0;
-    return sampler_wants(&r->sampling, n_generated, 0) != SAMPLER_WANTS_BEST &&
-           sampler_is_for_device(&r->sampling);
+    if (r->n_top < 0 && sampler_wants(&r->sampling, n_generated, 0) == SAMPLER_WANTS_BEST) return 0;
+    return sampler_is_for_device(&r->sampling);
 }
 
 /* Adds the row to those that the device finds log-probabilities of; -1: it does not, else the
- * number of its entry. SAMPLED: the device chooses the row's token. */
-static int add_score(struct sched *s, const struct seq *q, int row, int sampled)
+ * number of its entry. The device may choose the row's token, with the others or later. */
+static int add_score(struct sched *s, const struct sched_row *to, const struct seq *q, int row)
 {
     struct batch *b = &s->batch;
     const struct request *r = q->job->request;
@@ -125,11 +126,12 @@ static int add_score(struct sched *s, const struct seq *q, int row, int sampled)
     if (!is_scored(q, row) || shows_logits(s, q, row)) return -1;
     if (scored) id = r->prompt[row + 1];
     else if (q->cursor && n_generated < q->n_known) id = q->generated[n_generated];
-    else if (q->cursor) return -1;
-    else if (!sampled && sampler_wants(&r->sampling, n_generated, 0) != SAMPLER_WANTS_BEST)
+    else if (q->cursor && !to->later) return -1;
+    else if (!to->sampled && !to->later &&
+             sampler_wants(&r->sampling, n_generated, 0) != SAMPLER_WANTS_BEST)
         return -1;
     b->score[b->n_scores] = (struct batch_score){b->n_logits, id, least(n_top, vocab)};
-    if (sampled) b->sample[b->n_samples - 1].score = b->n_scores + 1;
+    if (to->sampled) b->sample[b->n_samples - 1].score = b->n_scores + 1;
     return b->n_scores++;
 }
 
@@ -397,8 +399,8 @@ static void add_rows(struct sched *s, struct flight *f, struct seq *q)
         if (!what) continue;
         struct sched_row *to = &f->row[b->n_logits];
         to->sampled = what >= WANTS_TOP && samples(s, q, pos);
-        to->score_at = add_score(s, q, pos, to->sampled);
         to->later = what >= WANTS_TOP && is_for_later(s, q, pos);
+        to->score_at = add_score(s, to, q, pos);
         f->n_later += to->later;
         if (to->sampled || to->later || to->score_at >= 0) what = WANTS_BEST;
         /* the next choice looks at this one's token */

@@ -79,7 +79,7 @@ static int32_t drawn_token(const struct batch_sample *d, const float *x, int voc
         if ((sum += weight[i]) > target) return i;
 }
 
-static int n_masked_rows;
+static int n_masked_rows, n_masked_scores;
 
 static void change_logits(const struct batch *b, const struct batch_sample *d, float *x, int vocab)
 {
@@ -140,6 +140,7 @@ __attribute__((unused)) static void find_top_or_draw(struct be *be, const struct
         if (!d->score || best[d->row] < 0) continue;
         struct logits_score *s = odd_buffer(c, c->op->in[2]);
         s[d->score - 1].logit = was[best[d->row]];
+        n_masked_scores += d->mask > 0;
     }
 }
 

@@ -213,6 +213,7 @@ static struct record *constrained_records(struct texts *texts, int n, uint64_t s
                                                           .typical_p = 1,
                                                           .repetition_penalty = 1};
         if (i % 6 == 1 || i % 6 == 5) r->request.n_top = -1;
+        if (i % 6 == 0) r->request.n_top = 2;
         /* EOS may be all that is allowed */
         r->request.sampling.min_tokens = 0;
     }
@@ -294,7 +295,7 @@ static void answers_do_not_depend_on_scheduling(void **state)
     odd.kinds = backend_cpu.kinds; /* the host chooses */
     uint64_t *want = run_plain(&odd, all, N), n_preemptions = 0, steps[2] = {0};
     open_device();
-    n_masked_rows = 0;
+    n_masked_rows = n_masked_scores = 0;
     for (int i = 0; i < WAYS; i++) {
         struct setup u = way(i);
         for (u.sample_forced = 0; u.sample_forced < 2; u.sample_forced++) {
@@ -305,11 +306,11 @@ static void answers_do_not_depend_on_scheduling(void **state)
         }
     }
     printf("# %d ways: %d preemptions; %d steps, %d with forced tokens one by one; %d rows under "
-           "masks "
-           "of a device\n",
-           2 * WAYS, (int)n_preemptions, (int)steps[0], (int)steps[1], n_masked_rows);
+           "masks of a device, %d of them scored\n",
+           2 * WAYS, (int)n_preemptions, (int)steps[0], (int)steps[1], n_masked_rows,
+           n_masked_scores);
     assert_true(n_preemptions > WAYS / 4 && steps[0] < steps[1] && n_scored_rows > WAYS &&
-                n_masked_rows > WAYS);
+                n_masked_rows > WAYS && n_masked_scores > WAYS);
     free(want);
     close_records(texts, all, N);
 }
