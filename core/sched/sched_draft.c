@@ -135,10 +135,16 @@ static int ask(struct sched *s, struct seq *q, int most)
     return n;
 }
 
+/* Whether drafts need that a device which computes beside the host is waited for. */
+static int needs_patience(const struct sched *s)
+{
+    return s->options.overlap && s->drafter.propose;
+}
+
 /* Asks for drafts; they lie behind the sequences' tokens. Returns how many tokens there are. */
 static int ask_all(struct sched *s)
 {
-    int n = 0, rests = s->options.overlap && s->drafter.propose && !s->patience.awaits;
+    int n = 0, rests = needs_patience(s) && !s->patience.awaits;
     for (int i = 0; i < s->n_order; i++) {
         struct seq *q = s->order[i];
         q->n_drafted = q->n_compared = 0;
@@ -213,7 +219,7 @@ static void weigh_waiting(struct sched *s)
     static const double enough = 0.1; /* right tokens for each row */
     struct sched_patience *p = &s->patience;
     p->n_rows += (uint64_t)s->n_drafting;
-    if (!s->options.overlap || !s->drafter.propose || --p->n_left > 0) return;
+    if (!needs_patience(s) || --p->n_left > 0) return;
     uint64_t n_right = s->stats.n_accepted_tokens - p->n_accepted;
     int pays = (double)n_right >= enough * (double)p->n_rows;
     if (!p->rest || (p->awaits && pays)) p->rest = REST;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KINDS = 10 };
+enum { KINDS = 10, MANY_IN_FEW = 7 };
 
 static void fill_logits_row(struct rng *r, int kind, float *x, int n)
 {
@@ -18,8 +18,10 @@ static void fill_logits_row(struct rng *r, int kind, float *x, int n)
     for (int i = 0; kind == 5 && i < n; i++) x[i] = -(float)i;
     for (int i = 0; kind == 6 && i < n; i++)
         if (i && rng_below(r, 4)) x[i] = -INFINITY;
-    /* many in a few places of every piece that a block reads at once, none elsewhere */
-    for (int i = 0; kind == 7 && i < n; i++) x[i] = i % 960 < 600 ? 9 + (float)(i % 7) : -20;
+    /* more in half as many groups of threads as alternatives are asked for than a block has room
+     * for */
+    for (int i = 0; kind == MANY_IN_FEW && i < n; i++)
+        x[i] = i % 960 < 320 ? 9 + (float)(i % 7) : -20;
     for (int i = 0; kind == 8 && i < n; i++) x[i] = (float)(int)x[i]; /* few values */
     if (kind == 9) x[rng_below(r, n)] = 60;
 }
@@ -96,7 +98,7 @@ static void check_rows(struct check *c, int rows, int vocab)
         float *row = x + (size_t)i * (size_t)vocab;
         fill_logits_row(&r, i % KINDS, row, vocab);
         if (i % 4 == 3) continue;
-        int n_top = rng_below(&r, OP_SCORE_TOP + 1);
+        int n_top = i % KINDS == MANY_IN_FEW ? OP_SCORE_TOP : rng_below(&r, OP_SCORE_TOP + 1);
         if (n_top > vocab) n_top = vocab;
         struct batch_score *to = &b.score[b.n_scores];
         *to = (struct batch_score){i, rng_below(&r, 2) ? -1 : rng_below(&r, vocab), n_top};

@@ -144,7 +144,7 @@ DEVICE void score_bound(struct score_lds *l, u64 largest, int n)
 {
     int t = thread(), place = 0;
     l->as.top.key[t] = largest;
-    if (t == 0) l->bound = 0, l->n_found = 0;
+    if (t == 0) l->bound = 0;
     barrier();
     if (t < SCORE_GROUPS) {
         u64 most = 0;
@@ -222,7 +222,7 @@ KERNEL(score_rows, struct score_args)
     const float *x = a->logits + (u64)r->row * (u64)a->vocab;
     int best = a->best[r->row], id = r->id < 0 ? best : r->id;
     if (best < 0) return;
-    if (thread() == 0) l->n_above = 0;
+    if (thread() == 0) l->n_above = l->n_found = 0;
     barrier();
     const struct score_view v = {x, a->vocab, x[best], score_key(x[id], id)};
     u64 largest = score_pass(l, &v);
