@@ -522,7 +522,7 @@ static int find_draft(const struct plan *p, struct draft_names *d)
     return plan_linear_exists(p, module);
 }
 
-/* The layer is one of attention, with experts if it has a router. */
+/* The layer is one of attention, with experts if it has a router, with an indexer of its own. */
 static void draft_traits(struct plan *p, struct layer *l)
 {
     const struct hf_config *c = p->config;
@@ -531,6 +531,7 @@ static void draft_traits(struct plan *p, struct layer *l)
     source_name(p, l, "mlp.gate", 0, router);
     if (!(c->traits & HF_EXPERTS) || !plan_linear_exists(p, router)) l->traits |= LAYER_MLP;
     else l->traits |= LAYER_EXPERTS | (c->shared_ffn ? LAYER_SHARED : 0);
+    if (c->indexers) l->traits |= LAYER_INDEXER;
     rows_sizes(l, c);
 }
 
@@ -600,8 +601,9 @@ static int add_draft(struct plan *p, const struct layer *l, const struct draft_n
 /* Architectures whose file reads the layer (arch_draft.h). */
 static int has_drafts(const struct hf_config *c)
 {
-    static const char *const names[] = {"qwen3_next", "glm4_moe", "deepseek_v3", "glm4_moe_lite",
-                                        NULL};
+    static const char *const names[] = {
+        "qwen3_next",   "glm4_moe",    "deepseek_v3", "glm4_moe_lite",
+        "deepseek_v32", "glm_moe_dsa", NULL};
     for (const char *const *n = names; *n; n++)
         if (!strcmp(*n, c->architecture)) return 1;
     return 0;

@@ -128,7 +128,7 @@ void arch_latent_attend(struct builder *b, const struct arch_decoder *d, int in,
          l.latent);
     arch_experts(b, "q_latent", q_nope, NO_BUFFER, n, 1, 1, &w_k, &l.q_latent);
     int kv = arch_rope_store_latent(b, &l, a->rope, h);
-    int own = s.top_k && arch_int_at(b, "indexers", 0, 1);
+    int own = s.top_k && (b->drafts || arch_int_at(b, "indexers", 0, 1));
     if (s.top_k && !own && !b->layer) arch_bad_key(b, "indexers");
     if (own) choose(b, &s, a->rope, in, arch_room(b, "q_a_normed", s.q_lora));
     if (a->query_original) {

@@ -103,6 +103,29 @@ static void test_indexer(void **state)
     step_plan_free(&b.plan);
 }
 
+/* The draft layer chooses by an indexer of its own, whatever the layers before it have. */
+static void test_indexer_of_drafts(void **state)
+{
+    static struct built b;
+    const struct step_plan *p = &b.plan;
+    const struct op *choose = NULL, *attend = NULL;
+    (void)state;
+    build(&b, "glm_moe_dsa",
+          "{\"q_lora_dim\": 40, \"draft_layers\": 1, \"draft_experts\": 0, " LATENT_KEYS
+          ", " INDEX_KEYS("[1, 0]") "}",
+          none);
+    for (int i = 0; i < p->n_draft; i++) {
+        if (p->draft[i].kind == OP_CHOOSE) choose = &p->draft[i];
+        if (p->draft[i].kind == OP_ATTEND) attend = &p->draft[i];
+    }
+    assert_true(choose && attend && choose < attend);
+    assert_true(attend->in[1] == choose->out[0] && attend->as.attend.chosen == 7);
+    assert_int_equal(p->n_kv, 5);
+    assert_true(choose->as.choose.kv >= 3 && attend->as.attend.kv >= 3);
+    assert_int_not_equal(choose->as.choose.kv, attend->as.attend.kv);
+    step_plan_free(&b.plan);
+}
+
 /* Hunyuan: heads are rotated, then normed, then stored as they are. Cohere: one LayerNorm without
  * bias, two blocks. */
 static void test_orders(void **state)
@@ -316,7 +339,7 @@ int main(void)
         cmocka_unit_test(test_states),    cmocka_unit_test(test_mamba),
         cmocka_unit_test(test_decays),    cmocka_unit_test(test_shared_keys),
         cmocka_unit_test(test_step_sets), cmocka_unit_test(test_step_sets_of_attention_alone),
-        cmocka_unit_test(test_best),
+        cmocka_unit_test(test_best),      cmocka_unit_test(test_indexer_of_drafts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
