@@ -44,6 +44,14 @@ static void codes_q4_1(const uint8_t *b, uint8_t *q)
     for (int i = 0; i < 32; i++) q[i] |= 16;
 }
 
+/* In 8 bits, whose middle is 128. */
+static void codes_q5_0(const uint8_t *b, uint8_t *q)
+{
+    nibbles(b + 6, q);
+    fifth(b + 2, q);
+    for (int i = 0; i < 32; i++) q[i] = (uint8_t)(q[i] + 128 - 16);
+}
+
 static void codes_q8_0(const uint8_t *b, uint8_t *q)
 {
     for (int i = 0; i < 32; i++) q[i] = b[2 + i] ^ 0x80;
@@ -145,7 +153,7 @@ static void q6_k(const uint8_t *b, float *y)
 static const struct gguf_type types[] = {
     {0, 1, 4, "F32", from_f32, NULL, 0, 0},      {1, 1, 2, "F16", from_f16, NULL, 0, 0},
     {30, 1, 2, "BF16", from_bf16, NULL, 0, 0},   {2, 32, 18, "Q4_0", q4_0, codes_q4_0, 4, 0},
-    {3, 32, 20, "Q4_1", q4_1, codes_q4_1, 8, 1}, {6, 32, 22, "Q5_0", q5_0, NULL, 0, 0},
+    {3, 32, 20, "Q4_1", q4_1, codes_q4_1, 8, 1}, {6, 32, 22, "Q5_0", q5_0, codes_q5_0, 8, 0},
     {7, 32, 24, "Q5_1", q5_1, NULL, 0, 0},       {8, 32, 34, "Q8_0", q8_0, codes_q8_0, 8, 0},
     {12, 256, 144, "Q4_K", q4_k, NULL, 0, 0},    {13, 256, 176, "Q5_K", q5_k, NULL, 0, 0},
     {14, 256, 210, "Q6_K", q6_k, NULL, 0, 0},

@@ -82,9 +82,9 @@ static const struct made tensors[] = {
     {"blk.0.attn_q.weight", 2, 2, {DIM, HEADS *HEAD}},
     {"blk.0.attn_k.weight", 8, 2, {DIM, HEAD}},
     {"blk.0.attn_v.weight", 3, 2, {DIM, HEAD}},
-    {"blk.0.attn_output.weight", 1, 2, {HEADS * HEAD, DIM}},
+    {"blk.0.attn_output.weight", 7, 2, {HEADS * HEAD, DIM}},
     {"blk.0.ffn_gate.weight", 6, 2, {DIM, FFN}},
-    {"blk.0.ffn_up.weight", 2, 2, {DIM, FFN}},
+    {"blk.0.ffn_up.weight", 1, 2, {DIM, FFN}},
     {"blk.0.ffn_down.weight", 8, 2, {FFN, DIM}},
 };
 enum { N_TENSORS = sizeof tensors / sizeof *tensors };
@@ -107,7 +107,7 @@ static void fill(const struct made *m, uint8_t *p)
         if (m->type == 0) memcpy(p + i, &f, 4);
         else memcpy(p + i + (m->type == 14 ? 208 : 0), &h, 2);
         const uint16_t least = f16_from_f32(-3 * f);
-        if (m->type == 3 || m->type == 12) memcpy(p + i + 2, &least, 2);
+        if (m->type == 3 || m->type == 7 || m->type == 12) memcpy(p + i + 2, &least, 2);
     }
 }
 
@@ -396,11 +396,11 @@ static void model(void **state)
 #define LAYER "model.layers.0."
     same_codes(&k, LAYER "self_attn.q_proj", "blk.0.attn_q.weight", 4, HEAD, 0);
     same_codes(&k, LAYER "self_attn.k_proj", "blk.0.attn_k.weight", 8, HEAD, 0);
-    same_codes(&k, LAYER "mlp.up_proj", "blk.0.ffn_up.weight", 4, 0, 0);
+    same_codes(&k, LAYER "mlp.gate_proj", "blk.0.ffn_gate.weight", 8, 0, 0);
     same_codes(&k, LAYER "mlp.down_proj", "blk.0.ffn_down.weight", 8, 0, 0);
     same_codes(&k, LAYER "self_attn.v_proj", "blk.0.attn_v.weight", 8, 0, 1);
     same_numbers(&k, LAYER "self_attn.o_proj.weight", "blk.0.attn_output.weight");
-    same_numbers(&k, LAYER "mlp.gate_proj.weight", "blk.0.ffn_gate.weight");
+    same_numbers(&k, LAYER "mlp.up_proj.weight", "blk.0.ffn_up.weight");
     same_numbers(&k, LAYER "post_attention_layernorm.weight", "blk.0.ffn_norm.weight");
     same_numbers(&k, "model.embed_tokens.weight", "token_embd.weight");
     same_numbers(&k, "lm_head.weight", "output.weight");
@@ -474,7 +474,7 @@ static void converted(void **state)
     same_weights(&m, &g, "self_attn.q_proj", "blk.0.attn_q.weight", HEAD);
     same_weights(&m, &g, "self_attn.k_proj", "blk.0.attn_k.weight", HEAD);
     same_weights(&m, &g, "self_attn.v_proj", "blk.0.attn_v.weight", 0);
-    same_weights(&m, &g, "mlp.up_proj", "blk.0.ffn_up.weight", 0);
+    same_weights(&m, &g, "mlp.gate_proj", "blk.0.ffn_gate.weight", 0);
     same_weights(&m, &g, "mlp.down_proj", "blk.0.ffn_down.weight", 0);
     gguf_close(&g);
     mf_close(&m);
