@@ -10,6 +10,7 @@
 #include "backend-hip/hip_pack.h"
 #include "backend-hip/hip_scratch.h"
 #include "backend-hip/hip_splits.h"
+#include "backend-hip/hip_state.h"
 #include "backend-hip/hip_step.h"
 #include "backend-hip/hip_turns.h"
 #include "core/model/modelfile.h"
@@ -179,7 +180,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     struct hip *h = (struct hip *)be;
     struct hip_shape *s = &h->shape;
     const int32_t *d_sample, *d_score;
-    CHECK(b->n_rows <= h->config.max_rows && !b->n_drafts && !b->n_right);
+    CHECK(b->n_rows <= h->config.max_rows);
     hip_use(h);
     if (h->failed.msg[0]) return;
     set_counts(s, b);
@@ -203,7 +204,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->block_table, &s->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
     size_t n = hip_most_tiles(b->n_rows, b->n_seqs) + (size_t)b->n_decode * (size_t)s->n_splits +
-               hip_open_ints(&h->config) + change_ints(b);
+               hip_open_ints(&h->config) + KEPT_INTS * (size_t)b->n_seqs + change_ints(b);
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     CHECK(n <= hip_batch_ints(&h->config));
     n = 0;
@@ -220,6 +221,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     s->d_work = h->d_batch + n;
     n += (size_t)hip_fill_work(h, b, h->batch_copy + n);
     n += hip_fill_open(h, b, h->batch_copy + n, h->d_batch + n);
+    n += hip_fill_kept(h, b, h->batch_copy + n, h->d_batch + n);
     n += fill_changes(h, b, n);
     hip_upload(be, h->d_batch, h->batch_copy, n * sizeof(int32_t));
 }
@@ -275,6 +277,7 @@ const struct backend backend_hip = {
     .kinds = (1u << OP_KINDS) - 1 - (1u << OP_CHOOSE),
     .kv_types = 1u << KV_F16 | 1u << KV_F32 | 1u << KV_INT8 | 1u << KV_INT4,
     .asynchronous = 1,
+    .keeps_drafts = 2,
     .phases = 1,
     .available = hip_available,
     .packed_bytes = hip_packed_bytes,

@@ -187,7 +187,12 @@ void hip_rotate_in(struct attend_kernel_args *a, const struct rope_kernel_args *
 static struct state_rows state_rows(const struct hip *h, const struct be_plan *p, int state)
 {
     const struct hip_shape *s = &h->shape;
-    return (struct state_rows){.seq = s->d_seq,
+    void *const *kept = p->memory->kept;
+    CHECK(!s->d_kept || (kept && kept[state]));
+    return (struct state_rows){.kept_of = s->d_kept,
+                               .kept = s->d_kept ? kept[state] : NULL,
+                               .kept_floats = p->plan->state[state].kept_bytes / sizeof(float),
+                               .seq = s->d_seq,
                                .seq_start = s->d_seq_start,
                                .from = s->d_state_from,
                                .to = s->d_state_to,

@@ -132,7 +132,8 @@ static size_t gated_blocks(const struct hip *h, const struct be_plan *p, int op)
     size_t blocks = (size_t)hip_op(p, op)->as.delta.value_heads * CLUSTER,
            resident = hip_kernels[K_delta_gated_128].blocks *
                       (size_t)hip_stream_multiprocessors(h->stream);
-    return h->shape.n_rows == h->shape.n_seqs && blocks * (size_t)h->shape.n_seqs <= resident
+    return h->shape.n_rows == h->shape.n_seqs && !h->shape.d_kept &&
+                   blocks * (size_t)h->shape.n_seqs <= resident
                ? blocks
                : 0;
 }

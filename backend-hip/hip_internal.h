@@ -88,6 +88,8 @@ struct hip_shape {
     const uint32_t *d_masks;
     const int32_t *d_token, *d_pos, *d_seq, *d_slot, *d_logit_row, *d_top_row, *d_seq_start,
         *d_state_from, *d_state_to, *d_table, *d_tiles, *d_work, *d_own, *d_copies, *d_packs;
+    const int32_t *d_kept; /* of state_rows; NULL: no sequence has rows of drafts, or right ones */
+    int n_kept_seqs;       /* those that may have such rows come first */
 };
 
 /* What the slots of a step were last grouped by (hip_experts.c). */
@@ -129,6 +131,7 @@ struct hip {
     struct hip_shape shape; /* of this step */
     int32_t *d_batch;       /* its arrays */
     int32_t *batch_copy;    /* a copy of d_batch on the host */
+    char *kept_half;        /* [max_seqs] by seat: which half of its kept rows was written last */
     /* Scratch for all plans that were compiled: */
     int max_k, most_heads; /* maximal packed inputs of a linear; maximal query heads */
     size_t split_floats;   /* partial results of all heads of a row for one KV split */

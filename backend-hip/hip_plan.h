@@ -103,7 +103,7 @@ static inline int hip_rows(const struct hip *h, const struct be_plan *p, int buf
 /* Whether this step has a single row, a decode row. */
 static inline int hip_single(const struct hip *h)
 {
-    return h->shape.n_rows == 1 && h->shape.n_decode == 1;
+    return h->shape.n_rows == 1 && h->shape.n_decode == 1 && !h->shape.d_kept;
 }
 
 /* ---- hip_fuse.c */

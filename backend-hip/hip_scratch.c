@@ -9,12 +9,12 @@
 #include <string.h>
 
 /* The arrays of a step: samples, scores, token, pos, seq, slot, logit_row, top_row, seq_start,
- * state_from, state_to, block table, tiles, work, open pages, changes. */
+ * state_from, state_to, block table, tiles, work, open pages, kept rows, changes. */
 size_t hip_batch_ints(const struct be_config *c)
 {
     const size_t of_row = 6 + (sizeof(struct batch_sample) + sizeof(struct batch_score)) /
                                   sizeof(int32_t);
-    return of_row * (size_t)c->max_rows + 3 * (size_t)c->max_seqs + 1 +
+    return of_row * (size_t)c->max_rows + (3 + KEPT_INTS) * (size_t)c->max_seqs + 1 +
            (size_t)c->max_seqs * (size_t)c->max_pages + hip_most_tiles(c->max_rows, c->max_seqs) +
            (size_t)c->max_rows * (size_t)hip_max_splits(c) + hip_open_ints(c) +
            BATCH_CHANGES * (sizeof(struct batch_change) / sizeof(int32_t));
@@ -159,7 +159,8 @@ int hip_scratch_open(struct hip *h, struct err *e)
     for (int i = 0; i < N_SCRATCH; i++)
         if (bytes[i] && !(*d[i] = hip_alloc(&h->be, bytes[i]))) return no_room(h, bytes[i], e);
     h->batch_copy = malloc(hip_batch_ints(c) * sizeof *h->batch_copy);
-    return h->batch_copy ? 0 : err_memory(e);
+    h->kept_half = calloc((size_t)c->max_seqs, sizeof *h->kept_half);
+    return h->batch_copy && h->kept_half ? 0 : err_memory(e);
 }
 
 void hip_scratch_close(struct hip *h)
@@ -170,4 +171,5 @@ void hip_scratch_close(struct hip *h)
                        x->d_groups, h->d_step_pages, x->d_heads,  h->d_slots};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(&h->be, d[i]);
     free(h->batch_copy);
+    free(h->kept_half);
 }

@@ -25,6 +25,37 @@ int hip_check_state(const struct op *op, struct err *e)
     return 0;
 }
 
+/* ---- rows of drafts */
+
+static int n_drafts_of(const struct batch *b, int s) { return b->n_drafts ? b->n_drafts[s] : 0; }
+static int n_right_of(const struct batch *b, int s) { return b->n_right ? b->n_right[s] : 0; }
+
+/* A seat keeps two times STATE_DRAFTS rows: those of its last step with drafts are read while those
+ * of this one are written. */
+size_t hip_fill_kept(struct hip *h, const struct batch *b, int32_t *to, const int32_t *d)
+{
+    int n = 0, n_decoding = b->n_decode ? b->seq[b->n_decode - 1] + 1 : 0;
+    for (int s = 0; s < b->n_seqs; s++)
+        if (n_drafts_of(b, s) || n_right_of(b, s)) n = s + 1;
+    if (!n) return 0;
+    for (int s = 0; s < b->n_seqs; s++, to += KEPT_INTS) {
+        char *half = &h->kept_half[b->seat[s]];
+        int place = 2 * b->seat[s];
+        to[KEPT_DRAFTS] = n_drafts_of(b, s);
+        to[KEPT_RIGHT] = n_right_of(b, s);
+        CHECK(to[KEPT_DRAFTS] <= MAX_DRAFTS && to[KEPT_RIGHT] <= MAX_DRAFTS &&
+              to[KEPT_DRAFTS] < b->seq_start[s + 1] - b->seq_start[s]);
+        to[KEPT_READ] = (place + *half) * MAX_DRAFTS;
+        if (to[KEPT_DRAFTS]) *half = !*half;
+        to[KEPT_WRITTEN] = (place + *half) * MAX_DRAFTS;
+    }
+    h->shape.d_kept = d;
+    h->shape.n_kept_seqs = n <= n_decoding ? n_decoding : b->n_seqs;
+    return KEPT_INTS * (size_t)b->n_seqs;
+}
+
+/* ---- launches */
+
 void hip_conv(struct hip *h, const struct be_plan *p, int op)
 {
     struct conv_args a = hip_conv_args(h, p, op);
@@ -36,39 +67,59 @@ void hip_conv(struct hip *h, const struct be_plan *p, int op)
 }
 
 /* Mamba-2 in the CPU's order. */
-static void exact_ssm(struct hip *h, const struct delta_args *a)
+static void exact_ssm(struct hip *h, const struct delta_args *a, size_t n_seqs)
 {
     size_t columns = (size_t)(a->value_heads / a->key_heads * a->value_dim),
            blocks = (columns + EXACT_SSM_THREADS - 1) / EXACT_SSM_THREADS;
-    hip_launch(h, K_exact_ssm,
-               (struct hip_blocks){(size_t)a->key_heads * blocks, (size_t)h->shape.n_seqs, 1, 0}, a,
+    hip_launch(h, K_exact_ssm, (struct hip_blocks){(size_t)a->key_heads * blocks, n_seqs, 1, 0}, a,
                sizeof *a);
 }
 
-void hip_delta(struct hip *h, const struct be_plan *p, int op)
+/* The delta rule in the CPU's order. */
+static void exact_delta(struct hip *h, const struct delta_args *a, size_t n_seqs)
 {
-    struct delta_args a = hip_delta_args(h, p, op);
-    int nv = a.value_heads, dk = a.key_dim, dv = a.value_dim,
-        ssm = hip_op(p, op)->as.delta.rule == DELTA_SSM;
-    if (ssm && hip_is_exact(h)) {
-        exact_ssm(h, &a);
-        return;
-    }
-    if (hip_is_exact(h)) {
-        int in_registers = dk == EXACT_DELTA_KEYS && dv % EXACT_DELTA_COLUMNS == 0 &&
-                           hip_has(h, K_exact_delta_128);
-        size_t columns = in_registers ? EXACT_DELTA_COLUMNS : THREADS,
-               blocks = (size_t)nv * (((size_t)dv + columns - 1) / columns);
-        hip_launch(h, in_registers ? K_exact_delta_128 : K_exact_delta,
-                   (struct hip_blocks){blocks, (size_t)h->shape.n_seqs, 1, 0}, &a, sizeof a);
-        return;
-    }
+    int in_registers = a->key_dim == EXACT_DELTA_KEYS && !a->state.kept_of &&
+                       a->value_dim % EXACT_DELTA_COLUMNS == 0 && hip_has(h, K_exact_delta_128);
+    size_t columns = in_registers ? EXACT_DELTA_COLUMNS : THREADS,
+           blocks = (size_t)a->value_heads * (((size_t)a->value_dim + columns - 1) / columns);
+    hip_launch(h, in_registers ? K_exact_delta_128 : K_exact_delta,
+               (struct hip_blocks){blocks, n_seqs, 1, 0}, a, sizeof *a);
+}
+
+static void delta_of(struct hip *h, const struct delta_args *a, int ssm, size_t n_seqs)
+{
     static const enum hip_kernel kernel[2][2][2] = {
         {{K_delta_128, K_delta_one_128}, {K_delta_256, K_delta_one_256}},
         {{K_ssm_128, K_ssm_one_128}, {K_ssm_256, K_ssm_one_256}}};
-    size_t of_head = ((size_t)dv + DELTA_COLUMNS - 1) / DELTA_COLUMNS;
-    int one = h->shape.n_rows == h->shape.n_seqs;
-    hip_launch(h, kernel[ssm][dk > 128][one],
-               (struct hip_blocks){(size_t)nv * of_head, (size_t)h->shape.n_seqs, 1, 0}, &a,
-               sizeof a);
+    size_t of_head = ((size_t)a->value_dim + DELTA_COLUMNS - 1) / DELTA_COLUMNS;
+    int is_long = a->key_dim > 128, one = h->shape.n_rows == h->shape.n_seqs;
+    enum hip_kernel k = !a->state.kept_of ? kernel[ssm][is_long][one]
+                        : is_long         ? K_delta_kept_256
+                                          : K_delta_kept_128;
+    hip_launch(h, k, (struct hip_blocks){(size_t)a->value_heads * of_head, n_seqs, 1, 0}, a,
+               sizeof *a);
+}
+
+/* n_seqs sequences from the first of *a on. */
+static void launch_delta(struct hip *h, const struct delta_args *a, int ssm, int n_seqs)
+{
+    if (!n_seqs) return;
+    if (!hip_is_exact(h)) delta_of(h, a, ssm, (size_t)n_seqs);
+    else if (ssm) exact_ssm(h, a, (size_t)n_seqs);
+    else exact_delta(h, a, (size_t)n_seqs);
+}
+
+/* Sequences with rows of drafts have launches of their own, so that others, of prompts, keep
+ * theirs. */
+void hip_delta(struct hip *h, const struct be_plan *p, int op)
+{
+    struct delta_args a = hip_delta_args(h, p, op);
+    int ssm = hip_op(p, op)->as.delta.rule == DELTA_SSM, n = h->shape.n_seqs,
+        n_kept = h->shape.d_kept ? h->shape.n_kept_seqs : 0;
+    if (n_kept) launch_delta(h, &a, ssm, n_kept);
+    a.state.kept_of = NULL;
+    a.state.seq_start += n_kept;
+    a.state.from += n_kept;
+    a.state.to += n_kept;
+    launch_delta(h, &a, ssm, n - n_kept);
 }

@@ -62,8 +62,8 @@ struct drafts {
     int most, texts, mtp;
 };
 
-/* On a CPU both unless one is named; the draft layer's are not there on a GPU. What a wrong draft
- * leaves in states can be put right where the backend keeps it. */
+/* On a CPU both unless one is named. What a wrong draft leaves in states can be put right where the
+ * backend keeps it. */
 static struct drafts drafts_of(const struct engine *g)
 {
     enum { DEFAULT_MOST = 16, MTP_MOST = 3 };
@@ -73,7 +73,7 @@ static struct drafts drafts_of(const struct engine *g)
               may = !g->model.plan.n_states || g->entry->ops->keeps_drafts;
     struct drafts d = {
         .texts = may && (itself || !strcmp(how, "prompt")),
-        .mtp = on_cpu && (itself || !strcmp(how, "mtp")) && g->model.plan.n_draft ? MTP_MOST : 0};
+        .mtp = may && (itself || !strcmp(how, "mtp")) && g->model.plan.n_draft ? MTP_MOST : 0};
     if (d.texts || d.mtp) d.most = o->draft_most ? o->draft_most : DEFAULT_MOST;
     return d;
 }
@@ -311,6 +311,8 @@ static int place(struct engine *g, const struct forward_options *f, struct place
     if (placement_open(p, g->o, &g->model, g->entry, f, room, e)) return -1;
     for (int q = 0; q < p->n; q++) {
         struct forward_need *need = &p->need[q];
+        if (!is_gpu(g, q) && drafts_of(g).texts)
+            need->steps += sched_draft_bytes(f->max_seqs, engine_context(g));
         if (need->weights) continue;
         g->mapped = g->model.file.st.file_bytes; /* they stay in the file's mapping */
         need->weights = p->n == 1 ? g->mapped : need->mapped;
@@ -389,15 +391,13 @@ static void say_drafts(const struct engine *g)
 {
     const struct engine_options *o = g->o;
     const char *how = o->speculate ? o->speculate : "auto";
-    const int layer = !strcmp(how, "mtp"), states = g->model.plan.n_states > 0;
+    const int layer = !strcmp(how, "mtp");
     if (!layer && strcmp(how, "prompt")) return;
     if (layer && !g->model.plan.n_draft)
         engine_note(o, "note: --speculate mtp: the model file has no layer that drafts tokens");
-    else if (layer && (g->placement.n > 1 || g->entry->ops->asynchronous))
-        engine_note(o, "note: --speculate mtp: there are such drafts on a CPU alone");
-    else if (states && !g->entry->ops->keeps_drafts)
-        engine_note(o, "note: --speculate: on a GPU there are no drafts for a model with recurrent "
-                       "layers");
+    else if (g->placement.n > 1 && (layer || g->model.plan.n_states))
+        engine_note(o, "note: --speculate: drafts %s need that one device computes all of it",
+                    layer ? "by the model's own layer" : "for a model with recurrent layers");
 }
 
 static int larger(int a, int b) { return a > b ? a : b; }

@@ -50,6 +50,8 @@
 #include "backend-hip/kernels/common/rope.hip"
 #include "backend-hip/kernels/common/attend.hip"
 #include "backend-hip/kernels/common/attend_int8.hip"
+#include "backend-hip/kernels/common/kept.hip"
+
 #include "backend-hip/kernels/common/conv.hip"
 #include "backend-hip/kernels/common/delta.hip"
 #include "backend-hip/kernels/common/element.hip"

@@ -37,7 +37,7 @@ int hip_stream_has_clusters(const struct hip_stream *s);
 int hip_stream_add(struct hip_stream *s, const struct launch *l);
 /* Replays the graph that was captured under key [bytes], at most HIP_KEY_BYTES: *replayed 1.
  * Returns the runtime's code. */
-enum { HIP_KEY_BYTES = 256 };
+enum { HIP_KEY_BYTES = 320 };
 int hip_stream_replay(struct hip_stream *s, const void *key, size_t bytes, int *replayed);
 /* Issues the launches that were added. If their key was issued before, they are captured as a graph
  * for hip_stream_replay(); equal keys stand for equal launches with equal arguments. bytes 0: no

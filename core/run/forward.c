@@ -355,6 +355,7 @@ void forward_choose(struct forward *f, const struct batch *c, const uint32_t *ma
     if (b.n_samples) {
         ops->upload(f->be, f->d_masks, masks, (size_t)n_masks * mask_words(f) * sizeof *masks);
         b.masks = f->d_masks;
+        b.n_drafts = b.n_right = NULL; /* they were the step's */
         ops->begin_step(f->be, &b);
         ops->run(f->be, f->choice_compiled);
         download_choices(f, f->n_begun - 1, b.n_logits, f->n_scores);

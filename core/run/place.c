@@ -145,6 +145,13 @@ static uint64_t mask_bytes(const struct step_plan *p, const struct backend *ops,
            sizeof(uint32_t);
 }
 
+/* Of rows of drafts of all seats, in one state. */
+static size_t kept_bytes(const struct step_plan *p, int i, const struct backend *ops,
+                         const struct forward_options *o)
+{
+    return (size_t)o->max_seqs * STATE_DRAFTS * (size_t)ops->keeps_drafts * p->state[i].kept_bytes;
+}
+
 void place_need(const struct step_plan *p, const struct backend *ops,
                 const struct forward_options *o, struct forward_need *n)
 {
@@ -161,8 +168,7 @@ void place_need(const struct step_plan *p, const struct backend *ops,
     n->steps += mask_bytes(p, ops, o);
     n->steps += (uint64_t)o->max_seqs * place_seat_bytes(p, o->kv);
     for (int i = 0; i < p->n_states && o->keeps_drafts; i++)
-        if (uses_state(p, i))
-            n->steps += (uint64_t)o->max_seqs * STATE_DRAFTS * p->state[i].kept_bytes;
+        if (uses_state(p, i)) n->steps += kept_bytes(p, i, ops, o);
     count_reads(p, n->read);
 }
 
@@ -263,7 +269,7 @@ static int bind_caches(const struct binding *b, struct err *e)
     for (int i = 0; i < p->n_states; i++) {
         size_t bytes = (size_t)forward_n_states(o) * p->state[i].bytes;
         if (uses_state(p, i) && !(b->m->state[i] = get(b, bytes, e))) return -1;
-        bytes = (size_t)o->max_seqs * STATE_DRAFTS * p->state[i].kept_bytes;
+        bytes = kept_bytes(p, i, b->ops, o);
         if (o->keeps_drafts && uses_state(p, i) && !(b->m->kept[i] = get(b, bytes, e))) return -1;
     }
     return 0;

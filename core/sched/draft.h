@@ -33,6 +33,8 @@ struct drafter {
  * tokens. */
 struct draft_text;
 int draft_text_open(struct draft_text **out, int n_seqs, int n_ctx, struct err *e);
+/* The host's memory for it. */
+uint64_t draft_text_bytes(int n_seqs, int n_ctx);
 void draft_text_close(struct draft_text *d);
 struct drafter draft_text_drafter(struct draft_text *d);
 

@@ -36,14 +36,30 @@ static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
     return h ^ h >> 15;
 }
 
+static int heads_of(int n_ctx)
+{
+    int n = 256;
+    while (n < n_ctx && n < 1 << 16) n *= 2;
+    return n;
+}
+
+static size_t ints_of(int n_ctx) { return (size_t)n_ctx + 1 + (size_t)heads_of(n_ctx); }
+
+uint64_t draft_text_bytes(int n_seqs, int n_ctx)
+{
+    const struct store *s = NULL;
+    return (uint64_t)n_seqs * ints_of(n_ctx) * sizeof(int32_t) +
+           STORED * (sizeof *s->token + sizeof *s->back) + STORE_HEADS * sizeof *s->head;
+}
+
 int draft_text_open(struct draft_text **out, int n_seqs, int n_ctx, struct err *e)
 {
     struct draft_text *d = calloc(1, sizeof *d);
     *out = NULL;
     if (!d) return err_memory(e);
     d->n_seqs = n_seqs;
-    for (d->n_heads = 256; d->n_heads < n_ctx && d->n_heads < 1 << 16;) d->n_heads *= 2;
-    const size_t each = (size_t)n_ctx + 1 + (size_t)d->n_heads;
+    d->n_heads = heads_of(n_ctx);
+    const size_t each = ints_of(n_ctx);
     d->own = calloc((size_t)n_seqs, sizeof *d->own);
     d->memory = calloc((size_t)n_seqs * each, sizeof *d->memory);
     d->store.token = calloc(STORED, sizeof *d->store.token);

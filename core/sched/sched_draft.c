@@ -2,6 +2,7 @@
 #include "core/sched/sched_internal.h"
 #include "core/step/kv_open.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* How much of a new measurement counts; how many steps without a draft there are before one is
@@ -11,6 +12,8 @@ static const double NEW_SECONDS = 0.25, NEW_OUTCOME = 0.05;
 static const double MOST_LONGER = 1.5;
 /* What a row more costs, as a part of a step per row, where that was not measured. */
 static const double UNKNOWN_ROW = 0.15;
+/* In a table of costs: rows of which there was one step, whose launches a device put together. */
+static const double SEEN = -1;
 enum { TRY_EVERY = 200, TRY_TOKENS = 3 };
 
 /* ---- what steps cost */
@@ -32,24 +35,23 @@ static int rows_of(int bucket)
     return n << octave;
 }
 
-void sched_note_cost(double *cost, int rows, double seconds)
+int sched_note_cost(const struct sched *s, double *cost, int rows, double seconds)
 {
     double *c = &cost[bucket_of(rows)];
+    if (!*c && s->options.overlap) {
+        *c = SEEN;
+        return 1;
+    }
     if (*c > 0 && seconds > MOST_LONGER * *c)
         seconds = MOST_LONGER * *c; /* something came between */
     *c = *c > 0 ? *c + NEW_SECONDS * (seconds - *c) : seconds;
+    return 0;
 }
 
 void sched_learn_cost(struct sched *s, const struct batch *b, double seconds)
 {
-    unsigned char *seen = &s->cost_seen[bucket_of(b->n_rows)];
     if (b->n_decode != b->n_rows || !(s->drafter.propose || s->mtp)) return;
-    /* the launches of a device's first step of a shape are put together as it is computed */
-    if (!*seen && s->options.overlap) {
-        *seen = 1;
-        return;
-    }
-    sched_note_cost(s->cost, b->n_rows, seconds);
+    if (sched_note_cost(s, s->cost, b->n_rows, seconds)) s->patience.is_new = 1;
 }
 
 /* Seconds of so many rows: between what was measured, or beyond it. */
@@ -138,7 +140,7 @@ static int ask(struct sched *s, struct seq *q, int most)
 /* Whether drafts need that a device which computes beside the host is waited for. */
 static int needs_patience(const struct sched *s)
 {
-    return s->options.overlap && s->drafter.propose;
+    return s->options.overlap && (s->drafter.propose || s->mtp);
 }
 
 /* Asks for drafts; they lie behind the sequences' tokens. Returns how many tokens there are. */
@@ -210,24 +212,76 @@ static void choose_likely(struct sched *s)
     s->n_undrafted = kept ? 0 : s->n_undrafted + 1;
 }
 
+/* ---- whether a device is waited for */
+
+/* Adds the time between two steps that only decode, of as many sequences, to the rate of steps like
+ * the last one. The first of a shape, whose launches are put together, does not count, nor do those
+ * that are in flight as waiting begins or ends. */
+static void measure_rate(struct sched *s)
+{
+    enum { SETTLES = 2, REMEMBERED = 64 };
+    struct sched_patience *p = &s->patience;
+    struct sched_rate *r = &p->rate[p->awaits];
+    const double now = clock_now(), n_tokens = (double)s->stats.n_generated_tokens;
+    const int counts = s->n_drafting && s->n_drafting == p->n_seqs && !p->is_new &&
+                       s->batch.n_decode == s->batch.n_rows;
+    if (counts && ++r->n_steps > SETTLES) {
+        r->seconds += now - p->at;
+        r->tokens += n_tokens - p->n_tokens;
+        r->n_seqs = s->n_drafting;
+    }
+    if (r->n_steps > REMEMBERED) r->seconds /= 2, r->tokens /= 2, r->n_steps = REMEMBERED / 2;
+    p->at = now;
+    p->n_tokens = n_tokens;
+    p->n_seqs = s->n_drafting;
+    p->is_new = 0;
+}
+
+/* Whether steps that are waited for make more tokens a second than others; where that is not
+ * measured, whether every tenth row has had a right token. */
+static int waiting_pays(const struct sched *s)
+{
+    enum { ENOUGH_STEPS = 6 };
+    const struct sched_patience *p = &s->patience;
+    const struct sched_rate *without = &p->rate[0], *with = &p->rate[1];
+    const int fewest = without->n_steps < with->n_steps ? without->n_steps : with->n_steps,
+              change = abs(with->n_seqs - without->n_seqs);
+    if (s->options.draft_always || fewest < ENOUGH_STEPS || 8 * change > without->n_seqs)
+        return 10 * (s->stats.n_accepted_tokens - p->n_accepted) >= p->n_rows;
+    return with->tokens * without->seconds > without->tokens * with->seconds;
+}
+
 /* A draft stands behind tokens that are known, so a device that computes beside the host waits
- * between steps. That goes on as long as enough tokens of drafts are right, and is tried again
- * after a rest that doubles. Of many rows few steps tell. */
+ * between steps. That goes on as long as it makes more tokens; a rest is short where it only
+ * measures what they are compared with, and else twice as long as the one before. Of many rows few
+ * steps tell. */
 static void weigh_waiting(struct sched *s)
 {
-    enum { LOOK = 32, LOOK_OF_MANY = 8, MANY = 16, REST = 256, MOST_REST = 4096 };
-    static const double enough = 0.1; /* right tokens for each row */
+    enum { LOOK = 32, LOOK_OF_MANY = 10, MANY = 16, GLANCE = 12, REST = 256, MOST_REST = 4096 };
+    enum { LOOKS = 16 }; /* between two glances */
     struct sched_patience *p = &s->patience;
+    if (!needs_patience(s)) return;
+    measure_rate(s);
     p->n_rows += (uint64_t)s->n_drafting;
-    if (!needs_patience(s) || --p->n_left > 0) return;
-    uint64_t n_right = s->stats.n_accepted_tokens - p->n_accepted;
-    int pays = (double)n_right >= enough * (double)p->n_rows;
-    if (!p->rest || (p->awaits && pays)) p->rest = REST;
-    p->awaits = !p->awaits || pays;
-    p->n_left = !p->awaits ? p->rest : s->n_drafting >= MANY ? LOOK_OF_MANY : LOOK;
-    if (!p->awaits && p->rest < MOST_REST) p->rest *= 2;
+    if (--p->n_left > 0) return;
+    const int looked = p->awaits, pays = !looked || waiting_pays(s);
     p->n_rows = 0;
     p->n_accepted = s->stats.n_accepted_tokens;
+    if (looked && pays && ++p->n_looks % LOOKS != 1) {
+        p->n_left = s->n_drafting >= MANY ? LOOK_OF_MANY : LOOK;
+        return;
+    }
+    p->awaits = !looked;
+    if (!looked) {
+        p->n_left = s->n_drafting >= MANY ? LOOK_OF_MANY : LOOK;
+    } else if (pays) {
+        p->n_left = GLANCE;
+        p->rest = REST;
+    } else {
+        p->n_left = p->rest = !p->rest ? REST : p->rest < MOST_REST ? 2 * p->rest : p->rest;
+        p->n_looks = 0;
+    }
+    p->rate[p->awaits] = (struct sched_rate){0};
 }
 
 void sched_draft(struct sched *s)

@@ -101,6 +101,10 @@ static void choose_depth(struct sched *s)
         return;
     }
     if (!sched_n_decoding(s)) return;
+    if (s->options.overlap && !s->patience.awaits) {
+        m->depth = 0;
+        return;
+    }
     int depth = best_depth(s);
     m->n_off = depth ? 0 : m->n_off + 1;
     if (m->n_off % TRY_EVERY >= TRY_EVERY - TRY_STEPS) depth = 1;
@@ -227,7 +231,8 @@ static int run(struct sched *s, int again, const struct batch *b, double *cost, 
     if (forward_draft(s->forward, again, b, e)) return -1;
     double seconds = clock_now() - start;
     s->stats.forward_seconds += seconds;
-    if (b->n_decode == b->n_rows) sched_note_cost(cost, b->n_rows, seconds);
+    if (b->n_decode == b->n_rows && sched_note_cost(s, cost, b->n_rows, seconds))
+        s->patience.is_new = 1;
     take(s->mtp, b->n_logits, s->forward->draft_best);
     return 0;
 }

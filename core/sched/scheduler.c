@@ -131,6 +131,14 @@ static int open_drafter(struct sched *s, struct err *e)
     return 0;
 }
 
+/* As many sequences may be ending as run. */
+static int held_of(int n_slots) { return 2 * n_slots; }
+
+uint64_t sched_draft_bytes(int n_seqs, int n_ctx)
+{
+    return draft_text_bytes(held_of(n_seqs), n_ctx);
+}
+
 int sched_open(struct sched **out, struct forward *f, const struct sched_options *o, struct err *e)
 {
     CHECK(o->n_seqs > 0 && o->n_batch > 0 && o->n_ctx > 0 && o->n_batch <= f->options.max_rows &&
@@ -145,7 +153,7 @@ int sched_open(struct sched **out, struct forward *f, const struct sched_options
     s->n_slots = least(o->n_seqs, least(o->n_batch, f->options.max_logits));
     int n_states = f->plan.n_states ? forward_n_states(&f->options) : 0;
     if (n_states) s->n_slots = least(s->n_slots, n_states);
-    s->n_held = 2 * s->n_slots;
+    s->n_held = held_of(s->n_slots);
     s->n_jobs = s->n_held + JOBS_WAITING;
     if (kv_open(&s->kv, f->options.n_pages, e) || states_open(&s->states, n_states, e) ||
         open_threads(s, e) || open_arrays(s, e)) {

@@ -84,6 +84,8 @@ int sched_open(struct sched **s, struct forward *f, const struct sched_options *
 void sched_close(struct sched *s);
 /* Bytes of memory that a scheduler with a store takes for it, of pages and slots of such sizes. */
 uint64_t sched_store_bytes(uint64_t page, uint64_t states);
+/* Bytes of memory for drafts from texts. */
+uint64_t sched_draft_bytes(int n_seqs, int n_ctx);
 /* Number of further requests that the scheduler needs now to keep its sequences busy (>= 0). */
 int sched_wants(const struct sched *s);
 /* Choices that run at once, at most. */

@@ -41,7 +41,8 @@ struct plan_memory {
     void **kv;                 /* [n_kv] pages */
     void **seat;               /* [n_kv] open pages of the seats (kv_open.h), or NULL */
     void **state;              /* [n_states] slots of state.bytes */
-    void **kept; /* [n_states] of each seat STATE_DRAFTS rows of kept_bytes, or NULL */
+    void **kept; /* [n_states] of each seat STATE_DRAFTS times backend.keeps_drafts rows of
+                    kept_bytes, or NULL */
 };
 
 void step_plan_init(struct step_plan *p);

@@ -123,7 +123,8 @@ struct trial {
     struct weight weight[TRIAL_WEIGHTS];
     struct kv_cache kv[TRIAL_KVS];
     struct state state[TRIAL_STATES];
-    void *d_buffer[TRIAL_BUFFERS], *d_kv[TRIAL_KVS], *d_seat[TRIAL_KVS], *d_state[TRIAL_STATES];
+    void *d_buffer[TRIAL_BUFFERS], *d_kv[TRIAL_KVS], *d_seat[TRIAL_KVS], *d_state[TRIAL_STATES],
+        *d_kept[TRIAL_STATES];
     struct be_linear *linear[TRIAL_WEIGHTS];
     float *d_vector[TRIAL_WEIGHTS];
     int kept[TRIAL_BUFFERS]; /* 1: read after the run */
@@ -136,7 +137,8 @@ int trial_buffer(struct trial *t, void *d, enum rows_of rows, size_t row_bytes);
 int trial_linear(struct trial *t, const struct linear *w, struct be_linear *packed);
 int trial_vector(struct trial *t, void *d, int n);
 int trial_kv(struct trial *t, void *d, int n_kv_heads, int head_dim);
-int trial_state(struct trial *t, void *d, size_t bytes);
+/* d_kept: what seats keep of rows of drafts, of kept_bytes each */
+int trial_state(struct trial *t, void *d, size_t bytes, void *d_kept, size_t kept_bytes);
 /* The pointer is good for the life of *t. */
 struct op *trial_op(struct trial *t, enum op_kind kind);
 /* n linears of one input, weights and outputs as numbered from w and out on. */

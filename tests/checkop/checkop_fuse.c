@@ -343,7 +343,7 @@ static void open_states(struct fuse *f, struct trial *t, struct numbers *n, stru
         for (size_t j = 0; j < all; j++) x[j] = 0.25f * (float)(j % of_slot % 9) - 1;
         state[i] = dbuf_from(&f->s, x, all * sizeof *x);
         free(x);
-        n->state[i] = trial_state(t, state[i].d, of_slot * sizeof(float));
+        n->state[i] = trial_state(t, state[i].d, of_slot * sizeof(float), NULL, 0);
     }
 }
 

@@ -225,6 +225,19 @@ static void break_scores(struct mutant_be *m, struct batch *b)
     if (now == NEXT_ROW) b->score[n - 1].row = (b->score[n - 1].row + 1) % b->n_logits;
 }
 
+static void break_drafts(struct mutant_be *m, struct batch *b)
+{
+    size_t bytes = (size_t)b->n_seqs * sizeof *b->seat;
+    b->n_drafts = copy(m, b->n_drafts, bytes);
+    b->n_right = copy(m, b->n_right, bytes);
+    b->seat = copy(m, b->seat, bytes);
+    for (int i = 0; i < b->n_seqs; i++) {
+        if (now == SEAT_OF_ANOTHER && b->n_right[i] && b->seat[i]) b->seat[i]--;
+        if (now == RIGHT_LOST) b->n_right[i] = 0;
+        if (now == DRAFT_STAYS && b->n_drafts[i]) b->n_drafts[i]--;
+    }
+}
+
 static void m_begin_step(struct be *be, const struct batch *good)
 {
     struct mutant_be *m = of(be);
@@ -258,6 +271,7 @@ static void m_begin_step(struct be *be, const struct batch *good)
     if (b->n_samples) break_samples(m, b);
     if (b->n_scores) break_scores(m, b);
     break_states(m, b);
+    if (b->n_drafts) break_drafts(m, b);
     if (now == SEAT && b->n_seqs > 1) {
         b->seat = copy(m, b->seat, (size_t)b->n_seqs * sizeof *b->seat);
         b->seat[b->n_seqs - 1] = good->seat[0];
@@ -640,6 +654,7 @@ int check_mutants(const struct check *c, const struct variant *v, const char *on
     healthy = *v;
     mutant_backend.name = v->ops->name;
     mutant_backend.kv_types = v->ops->kv_types;
+    mutant_backend.keeps_drafts = v->ops->keeps_drafts;
     *n_mutants = 0;
     for (int i = 0; ops[i].name; i++)
         if (has(v, ops[i].name) && in_this_arithmetic(ops[i].name) &&

@@ -1,8 +1,8 @@
 /* checkop_states.c: conv, delta, mamba: operations with a state of each sequence. The layout of a
  * state is a backend's own, so states show only in the outputs of later steps. Every case is
  * computed in one step; row by row in place; and cut at random rows, states moving from slot to
- * slot, two sequences continuing from one slot: always the same bits. Slots that a step does not
- * name keep theirs.
+ * slot, two sequences continuing from one slot, and with rows of drafts, of which some are right:
+ * always the same bits. Slots that a step does not name keep theirs.
  *
  * conv: a product and fused sums: `width` roundings. The slope of silu is below 1.1; it adds 8
  * roundings of its own (checkop_vector.c, glu).
@@ -296,10 +296,20 @@ struct state_run {
     const char *name;
     const struct state_data *d;
     struct side side;
-    struct dbuf in[5], w[3], out, slots;
+    struct dbuf in[5], w[3], out, slots, kept;
+    size_t kept_bytes; /* of a row of a draft */
     int n_slots, slot[MAX_SEQS], done[MAX_SEQS];
+    int right[MAX_SEQS]; /* rows of drafts of its last step that were right */
     float *got; /* [total][out_cols] */
 };
+
+/* Of a row: the inputs of the convolution, or what the rule makes of q, k, v, a and b. */
+static size_t kept_floats(const struct state_case *k)
+{
+    size_t decays = k->of_channels ? (size_t)k->dk : !k->scan, steps = k->scan ? (size_t)k->dv : 1;
+    if (k->width) return (size_t)k->channels;
+    return (size_t)(2 * k->nk * k->dk) + (size_t)k->nv * ((size_t)k->dv + decays + steps);
+}
 
 static void open_run(struct state_run *u, const struct variant *on, int n_threads)
 {
@@ -312,23 +322,29 @@ static void open_run(struct state_run *u, const struct variant *on, int n_thread
     u->out = dbuf_new(&u->side, (size_t)(d->total * d->out_cols) * sizeof(float));
     u->n_slots = 2 * MAX_SEQS + 1;
     u->slots = dbuf_new(&u->side, (size_t)u->n_slots * d->state_floats * sizeof(float));
-    for (int i = 0; i < MAX_SEQS; i++) u->slot[i] = -1, u->done[i] = 0;
+    u->kept_bytes = kept_floats(d->k) * sizeof(float);
+    u->kept = dbuf_new(&u->side, (size_t)MAX_SEQS * STATE_DRAFTS * (size_t)on->ops->keeps_drafts *
+                                     u->kept_bytes);
+    for (int i = 0; i < MAX_SEQS; i++) u->slot[i] = -1, u->done[i] = u->right[i] = 0;
 }
 
 static void close_run(struct state_run *u)
 {
     compare_fences(u->c, u->v, u->name, "output", &u->side, &u->out);
     compare_fences(u->c, u->v, u->name, "states", &u->side, &u->slots);
+    compare_fences(u->c, u->v, u->name, "rows of drafts", &u->side, &u->kept);
     for (int i = 0; i < u->d->n_in; i++) dbuf_free(&u->side, &u->in[i]);
     for (int i = 0; i < u->d->n_w; i++) dbuf_free(&u->side, &u->w[i]);
     dbuf_free(&u->side, &u->out);
     dbuf_free(&u->side, &u->slots);
+    dbuf_free(&u->side, &u->kept);
     side_close(&u->side);
 }
 
-/* One step: rows[i] rows of every sequence, to slot to[i]. */
+/* One step: rows[i] rows of every sequence, to slot to[i], the last drafts[i] of which are drafts;
+ * right[i] of these will be right, in the others the inputs are wrong. */
 struct state_step {
-    int rows[MAX_SEQS], to[MAX_SEQS];
+    int rows[MAX_SEQS], to[MAX_SEQS], drafts[MAX_SEQS], right[MAX_SEQS];
 };
 
 static void run_trial(struct state_run *u, const struct batch *b)
@@ -342,7 +358,8 @@ static void run_trial(struct state_run *u, const struct batch *b)
                                      (size_t)u->d->in_cols[i] * sizeof(float));
     op->out[0] = trial_buffer(&t, u->out.d, ROWS_STEP, (size_t)u->d->out_cols * sizeof(float));
     for (int i = 0; i < u->d->n_w; i++) op->w[i] = trial_vector(&t, u->w[i].d, u->d->w_floats[i]);
-    int state = trial_state(&t, u->slots.d, u->d->state_floats * sizeof(float));
+    int state = trial_state(&t, u->slots.d, u->d->state_floats * sizeof(float), u->kept.d,
+                            u->kept_bytes);
     if (k->width) {
         op->as.conv.channels = k->channels;
         op->as.conv.width = k->width;
@@ -375,20 +392,38 @@ static void compare_slots(struct state_run *u, const struct state_step *s, const
     }
 }
 
+/* The rows of sequence q in front of the rest. */
+static void upload_rows(struct state_run *u, const struct state_step *s, int q, int row)
+{
+    const struct state_data *d = u->d;
+    struct arena a = {0};
+    int n_wrong = s->drafts[q] - s->right[q];
+    for (int i = 0; i < d->n_in; i++) {
+        int cols = d->in_cols[i], all = s->rows[q] * cols;
+        if (!cols) continue;
+        float *x = arena_get(&a, (size_t)all * sizeof *x);
+        memcpy(x, d->in[i] + (d->start[q] + u->done[q]) * cols, (size_t)all * sizeof *x);
+        for (int j = all - n_wrong * cols; j < all; j++) x[j] = 1.5f - x[j];
+        u->side.ops->upload(u->side.be, u->in[i].d + row * cols * 4, x, (size_t)all * sizeof *x);
+    }
+    u->side.ops->sync(u->side.be, &(struct err){0});
+    arena_free(&a);
+}
+
 static void run_step(struct state_run *u, const struct state_step *s)
 {
     const struct state_data *d = u->d;
     struct arena a = {0};
     struct span span[MAX_SEQS];
-    int from[MAX_SEQS], to[MAX_SEQS], n_ctx[MAX_SEQS], n = 0, row = 0;
+    int from[MAX_SEQS], to[MAX_SEQS], n_ctx[MAX_SEQS] = {0}, n = 0, row = 0;
+    int32_t drafts[MAX_SEQS], right[MAX_SEQS], seat[MAX_SEQS], any = 0, n_first = 0;
     struct rng r = {7};
     for (int q = 0; q < d->k->n_seqs; q++) {
         if (!s->rows[q]) continue;
-        for (int i = 0; i < d->n_in; i++)
-            if (d->in_cols[i])
-                u->side.ops->upload(u->side.be, u->in[i].d + row * d->in_cols[i] * 4,
-                                    d->in[i] + (d->start[q] + u->done[q]) * d->in_cols[i],
-                                    (size_t)(s->rows[q] * d->in_cols[i]) * sizeof(float));
+        upload_rows(u, s, q, row);
+        drafts[n] = s->drafts[q], right[n] = u->right[q], seat[n] = MAX_SEQS - 1 - q;
+        any |= drafts[n] | right[n];
+        if (drafts[n] | right[n]) n_first = row + s->rows[q];
         span[n] = (struct span){n, u->done[q], s->rows[q]};
         n_ctx[n] = u->done[q] + s->rows[q];
         from[n] = u->slot[q], to[n++] = s->to[q];
@@ -396,6 +431,9 @@ static void run_step(struct state_run *u, const struct state_step *s)
     }
     struct page_map m = make_pages(&a, &r, n_ctx, n);
     struct batch b = make_batch(&a, &m, span, n, 0);
+    b.n_decode = n_first; /* sequences without drafts behind the last that has some are prompts */
+    b.seat = seat;
+    if (any) b.n_drafts = drafts, b.n_right = right;
     memcpy(b.state_from, from, (size_t)n * sizeof *from);
     memcpy(b.state_to, to, (size_t)n * sizeof *to);
     float *before = arena_get(&a, u->slots.bytes), *after = arena_get(&a, u->slots.bytes),
@@ -407,16 +445,18 @@ static void run_step(struct state_run *u, const struct state_step *s)
     compare_slots(u, s, before, after);
     for (int q = 0; q < d->k->n_seqs; q++) {
         if (!s->rows[q]) continue;
-        size_t bytes = (size_t)(s->rows[q] * d->out_cols) * sizeof(float);
+        int is = s->rows[q] - s->drafts[q] + s->right[q]; /* rows that are the sequence's */
+        size_t bytes = (size_t)(is * d->out_cols) * sizeof(float);
         memcpy(u->got + (d->start[q] + u->done[q]) * d->out_cols, out, bytes);
         out += s->rows[q] * d->out_cols;
-        u->done[q] += s->rows[q];
+        u->done[q] += is;
+        u->right[q] = s->right[q];
         u->slot[q] = s->to[q];
     }
     arena_free(&a);
 }
 
-enum how { WHOLE, ONE_BY_ONE, CUT, SHARED };
+enum how { WHOLE, ONE_BY_ONE, CUT, DRAFTED, SHARED };
 
 static int left_of(const struct state_run *u, int q) { return u->d->k->rows[q] - u->done[q]; }
 
@@ -447,7 +487,13 @@ static void run_all(struct check *c, int v, const char *name, const struct varia
             s.rows[q] = !left || how == WHOLE ? left
                         : how == ONE_BY_ONE   ? 1
                                               : rng_below(&r, left < 6 ? left + 1 : 6);
-            s.to[q] = how == CUT || how == SHARED ? 2 * q + (u.slot[q] == 2 * q) : q;
+            s.to[q] = how == WHOLE || how == ONE_BY_ONE ? q : 2 * q + (u.slot[q] == 2 * q);
+            if (how == DRAFTED && u.slot[q] >= 0 && rng_below(&r, 2)) s.to[q] = u.slot[q];
+            if (how == DRAFTED && s.rows[q] > 1 && rng_below(&r, 4)) {
+                int most = s.rows[q] - 1 < STATE_DRAFTS ? s.rows[q] - 1 : STATE_DRAFTS;
+                s.drafts[q] = 1 + rng_below(&r, most);
+                s.right[q] = rng_below(&r, s.drafts[q] + 1);
+            }
             any |= left;
         }
         if (!any) break;
@@ -480,12 +526,13 @@ static void check_case(struct check *c, const struct state_case *k)
     count_case(c, REF);
     compare(c, REF, name, "output", got, d.want, d.bound, rows, cols);
     for (int v = 0; v < c->n && !is_caught(c); v++) {
-        static const char *const cuts[] = {"", "row by row", "cut anywhere", "continued from one"};
+        static const char *const cuts[] = {"", "row by row", "cut anywhere", "with drafts",
+                                           "continued from one"};
         count_case(c, v);
         run_all(c, v, name, &c->v[v], 1, &d, WHOLE, first);
         compare(c, v, name, "output", first, d.want, d.bound, rows, cols);
         compare_variants(c, v, name, "output", kept, first, all, cols);
-        for (int how = ONE_BY_ONE; how <= (k->shared ? SHARED : CUT); how++) {
+        for (int how = ONE_BY_ONE; how <= (k->shared ? SHARED : DRAFTED); how++) {
             run_all(c, v, name, &c->v[v], 1, &d, (enum how)how, got);
             compare_bits(c, v, name, cuts[how], got, first, all, cols);
         }

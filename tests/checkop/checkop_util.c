@@ -302,11 +302,12 @@ int trial_kv(struct trial *t, void *d, int n_kv_heads, int head_dim)
     return t->n_kvs++;
 }
 
-int trial_state(struct trial *t, void *d, size_t bytes)
+int trial_state(struct trial *t, void *d, size_t bytes, void *d_kept, size_t kept_bytes)
 {
     CHECK(t->n_states < TRIAL_STATES);
-    t->state[t->n_states] = (struct state){bytes, 0};
+    t->state[t->n_states] = (struct state){bytes, kept_bytes};
     t->d_state[t->n_states] = d;
+    t->d_kept[t->n_states] = d_kept;
     return t->n_states++;
 }
 
@@ -390,7 +391,8 @@ void trial_run(struct trial *t, struct side *s, const struct batch *b, int apart
                             .vector = t->d_vector,
                             .kv = t->d_kv,
                             .seat = t->d_seat,
-                            .state = t->d_state};
+                            .state = t->d_state,
+                            .kept = t->d_kept};
     struct be_plan *compiled[TRIAL_OPS];
     int n = apart ? t->n_ops : 1;
     step_plan_liveness(&p, 0);

@@ -337,8 +337,12 @@ struct way {
     int n_seqs, n_batch, n_pages, mtp, wrong; /* wrong 0: nothing is told */
 };
 
+/* of a GPU: the library that pretends to be one; NULL: the CPU answers */
+static const char *gpu;
+
 static int answer(const struct way *w, struct told *all, int drafts, struct sched_stats *stats)
 {
+    char own[HIP_OPTIONS_BYTES];
     struct forward f;
     struct sched *s = NULL;
     struct err e;
@@ -346,6 +350,7 @@ static int answer(const struct way *w, struct told *all, int drafts, struct sche
     const struct drafter teller = {.propose = tell, .self = &t};
     const struct forward_options fo = {.variant = "auto",
                                        .n_threads = 2,
+                                       .own = gpu ? own : NULL,
                                        .act = w->act,
                                        .kv = w->kv,
                                        .n_pages = w->n_pages,
@@ -356,16 +361,18 @@ static int answer(const struct way *w, struct told *all, int drafts, struct sche
                                        .n_states = w->n_seqs + 2,
                                        .drafts = drafts && w->mtp,
                                        .keeps_drafts = 1};
-    const struct sched_options so = {.n_seqs = w->n_seqs,
-                                     .n_batch = w->n_batch,
-                                     .n_ctx = 8 * KV_PAGE,
-                                     .prefix_cache = 1,
-                                     .draft_most = drafts ? 5 : 0,
-                                     .draft_always = 1,
-                                     .drafter = w->wrong ? &teller : NULL,
-                                     .no_texts = !w->wrong,
-                                     .mtp_most = drafts ? w->mtp : 0};
-    int rc = forward_open(&f, &model, &backend_cpu, &fo, &e);
+    struct sched_options so = {.n_seqs = w->n_seqs,
+                               .n_batch = w->n_batch,
+                               .n_ctx = 8 * KV_PAGE,
+                               .prefix_cache = 1,
+                               .draft_most = drafts ? 5 : 0,
+                               .draft_always = 1,
+                               .drafter = w->wrong ? &teller : NULL,
+                               .no_texts = !w->wrong,
+                               .mtp_most = drafts ? w->mtp : 0};
+    hip_options_write(&(struct hip_options){.library = gpu}, own, sizeof own);
+    int rc = forward_open(&f, &model, gpu ? &backend_hip : &backend_cpu, &fo, &e);
+    if (!rc) so.overlap = forward_overlaps(&f);
     if (!rc && !(rc = sched_open(&s, &f, &so, &e))) {
         for (int i = 0; i < REQUESTS && !rc; i++) {
             all[i].n_got = 0;
@@ -417,12 +424,20 @@ static void same_answers(const char *name, const struct way *w)
 
 static void test_answers(const char *folder, const char *name)
 {
-    static const struct way ways[] = {
+    static const struct way of_cpu[] = {
         {ACT_I16, KV_INT8, 1, 16, 64, 0, 3},  {ACT_I16, KV_F16, 4, 24, 64, 0, 5},
         {ACT_INT8, KV_INT4, 3, 32, 18, 0, 4}, {ACT_I16, KV_F16, 6, 12, 15, 0, 4},
         {ACT_I16, KV_INT8, 1, 16, 64, 3, 0},  {ACT_I16, KV_INT4, 4, 32, 18, 3, 0},
-        {ACT_I16, KV_F16, 6, 24, 15, 2, 0},
+        {ACT_I16, KV_F16, 6, 24, 15, 2, 0},   {0},
     };
+    /* a pretended one is slow */
+    static const struct way of_gpu[] = {
+        {ACT_INT8, KV_INT4, 3, 32, 18, 0, 4},
+        {ACT_F16, KV_INT8, 4, 24, 64, 0, 4},
+        {ACT_F16, KV_F16, 5, 24, 18, 3, 0},
+        {0},
+    };
+    const struct way *way = gpu ? of_gpu : of_cpu;
     char dir[256];
     snprintf(dir, sizeof dir, "%s/%s", folder, name);
     if (access(dir, R_OK)) {
@@ -430,8 +445,8 @@ static void test_answers(const char *folder, const char *name)
         return;
     }
     if (open_model(dir, NULL)) return;
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (!ways[i].mtp || model.plan.n_draft) same_answers(name, &ways[i]);
+    for (; way->n_seqs; way++)
+        if (!way->mtp || model.plan.n_draft) same_answers(name, way);
     model_close(&model);
 }
 
@@ -446,7 +461,11 @@ int main(int argc, char **argv)
     test_dir(dir, library);
     snprintf(dir, sizeof dir, "%s/fixtures/newest/deepseek-v3", shared);
     test_dir(dir, library);
-    if (!library) {
+    gpu = library;
+    if (library) {
+        test_answers("tests/data/gptq", "qwen3.5-moe");
+        test_answers("tests/data/gptq", "deepseek-v3");
+    } else {
         static const char *const others[] = {"kimi-linear", "jamba", "deepseek-v32"};
         test_answers("tests/data/gptq", "qwen3.5-moe");
         test_answers("tests/data/gptq", "deepseek-v3");

@@ -441,7 +441,15 @@ struct state_rows {
     const int *from, *to; /* [n_seqs] slots; from -1: the state begins with zeros */
     void *slots;
     unsigned long long slot_floats;
+    /* Rows of drafts (core/step/batch.h), kept.hip. NULL: no sequence has any, or right ones.
+     * [n_seqs][KEPT_INTS]: how many are drafts, how many of the last ones were right, the numbers
+     * in `kept` of those of the last step and of the places of this one's */
+    const int *kept_of;
+    float *kept; /* of kept_floats each: inputs of STATE_DRAFTS rows */
+    unsigned long long kept_floats;
 };
+enum { KEPT_DRAFTS, KEPT_RIGHT, KEPT_READ, KEPT_WRITTEN, KEPT_INTS };
+enum { MAX_DRAFTS = 4 }; /* STATE_DRAFTS of core/step/op.h */
 
 enum { CONV_ROWS = 8 }; /* rows of a thread in long prompts */
 

@@ -3,12 +3,21 @@
  * of the first of them, which then replaces the state; so a state may be read from and written to
  * one slot. Sums ascend. */
 
-/* x of a channel at a row of the sequence that begins at row `start`; before it: from the state. */
-DEVICE float conv_input(const struct conv_args *a, const float *old, int start, int row,
-                        int channel)
+/* What is in front of a sequence's rows of the step, of which the first is `start`: the rows of
+ * drafts that were right, and the state. */
+struct conv_past {
+    const float *old; /* [width - 1][channels] or NULL */
+    struct kept_rows kept;
+    int start;
+};
+
+/* x of a channel at a row of the sequence. */
+DEVICE float conv_input(const struct conv_args *a, const struct conv_past *p, int row, int channel)
 {
-    if (row >= start) return a->x[(u64)row * (u64)a->channels + (u64)channel];
-    return old ? old[(u64)(a->width - 1 + row - start) * (u64)a->channels + (u64)channel] : 0;
+    int right = row - p->start + p->kept.right, at = right < 0 ? a->width - 1 + right : right;
+    const float *x = right < 0 ? p->old : p->kept.from;
+    if (row >= p->start) x = a->x, at = row;
+    return x ? x[(u64)at * (u64)a->channels + (u64)channel] : 0;
 }
 
 /* What becomes of a sum. */
@@ -25,16 +34,17 @@ DEVICE void conv_begin(const struct conv_args *a, int seq, int start, int channe
 {
     const struct state_rows *s = &a->state;
     const float *w = a->weight + (u64)channel * (u64)a->width;
-    const float *old = s->from[seq] < 0
-                           ? (const float *)0
-                           : (const float *)s->slots + (u64)s->from[seq] * s->slot_floats;
+    const struct conv_past past = {
+        s->from[seq] < 0 ? (const float *)0
+                         : (const float *)s->slots + (u64)s->from[seq] * s->slot_floats,
+        kept_rows_of(s, seq), start};
     float *after = (float *)s->slots + (u64)s->to[seq] * s->slot_floats;
-    int end = s->seq_start[seq + 1], before = a->width - 1;
+    int end = s->seq_start[seq + 1], before = a->width - 1, drafts = past.kept.drafts;
     for (int row = start; row < end && row < start + before; row++) {
         float sum = 0;
         UNROLL_4 for (int t = 0; t < a->width; t++)
         {
-            float v = conv_input(a, old, start, row - before + t, channel);
+            float v = conv_input(a, &past, row - before + t, channel);
             sum = t ? fma32(w[t], v, sum) : w[t] * v;
         }
         a->out[(u64)row * (u64)a->channels + (u64)channel] = conv_result(a, sum, channel, exact);
@@ -42,7 +52,10 @@ DEVICE void conv_begin(const struct conv_args *a, int seq, int start, int channe
     /* ascending: an element of the same slot is read before it is replaced */
     for (int i = 0; i < before; i++)
         after[(u64)i * (u64)a->channels + (u64)channel] =
-            conv_input(a, old, start, end - before + i, channel);
+            conv_input(a, &past, end - drafts - before + i, channel);
+    NO_UNROLL for (int i = 0; i < drafts; i++)
+        past.kept.to[(u64)i * (u64)a->channels + (u64)channel] =
+            a->x[(u64)(end - drafts + i) * (u64)a->channels + (u64)channel];
 }
 
 /* width: a->width as a constant, or 0 */

@@ -355,6 +355,54 @@ DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims, co
     delta_write(a, &b, &c, dims);
 }
 
+/* Loads row `row` of the sequence. a: the kernel's arguments */
+DEVICE void delta_load_kept(const struct delta_args *a, const struct kept_rows *kept,
+                            const struct delta_block *b, struct delta_loads *l, int row,
+                            const int dims)
+{
+    struct delta_source from = delta_source_of(LATE_ARGS(a), kept, b->row, row);
+    struct delta_block one = *b;
+    one.end = from.row + 1;
+    l->row = from.row;
+    delta_load(&from.a, &one, l, dims, 1, !a->b);
+}
+
+/* Sequences with rows of drafts, or right ones of the last step: the consumers load a row while they
+ * compute the one before. What a row of the last step computes is written over by the first one of
+ * this. One piece of code for both rules. */
+DEVICE void delta_kept(const struct delta_args *a, float *lds, const int dims)
+{
+    int ssm = !a->b;
+    struct delta_block b = delta_block_of(a);
+    struct kept_rows kept = kept_rows_of(&a->state, b.seq);
+    int of_head = (a->value_dim + DELTA_COLUMNS - 1) / DELTA_COLUMNS, first = b.row - kept.right;
+    struct delta_chunk chunk = delta_chunk_of(a, &b, lds, dims, 1);
+    struct delta_loads l;
+    struct delta_columns c;
+    float *out = chunk.out;
+    chunk.n = 1; /* a constant */
+    l.t = thread();
+    delta_read(a, &b, &c, dims);
+    NO_UNROLL for (int row = first - 1; row <= b.end; row++)
+    {
+        if (row == b.end - kept.drafts) delta_write(a, &b, &c, dims);
+        if (row == b.end) break;
+        if (row >= first) {
+            delta_store(a, &b, &l, &chunk.s, dims, 1, ssm);
+            barrier();
+        }
+        if (row + 1 < b.end) delta_load_kept(a, &kept, &b, &l, row + 1, dims);
+        if (row < first) continue;
+        chunk.out = row < b.row ? out : out + (u64)(row - b.row) * (u64)chunk.stride;
+        if (ssm) ssm_rows(&c, &chunk, dims);
+        else delta_rows(&c, &chunk, dims);
+        barrier();
+    }
+    kept = kept_rows_of(&LATE_ARGS(a)->state, b.seq);
+    delta_keep(LATE_ARGS(a), &kept, b.end, block_x() * DELTA_THREADS + thread(),
+               a->value_heads * of_head * DELTA_THREADS);
+}
+
 #define DELTA(name, images, dims, rows, ssm)                                                       \
     KERNEL(name, struct delta_args)                                                                \
     {                                                                                              \
@@ -366,5 +414,11 @@ DEVICE void delta_one(const struct delta_args *a, float *lds, const int dims, co
     {                                                                                              \
         LDS(float, lds, DELTA_STAGE(dims, 1));                                                     \
         delta_one(ARGS, lds, dims, ssm);                                                           \
+    }
+#define DELTA_KEPT(name, images, dims, blocks)                                                     \
+    KERNEL(name, struct delta_args)                                                                \
+    {                                                                                              \
+        LDS(float, lds, DELTA_STAGE(dims, 1));                                                     \
+        delta_kept(ARGS, lds, dims);                                                               \
     }
 #include "backend-hip/kernels/common/list.h"

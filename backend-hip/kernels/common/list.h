@@ -207,8 +207,8 @@ KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 
 /* States of sequences (conv.hip, delta.hip). dims: dimensions of a key, at most; rows: of a chunk.
- * Kernels with `one` in their name are for sequences of one row. ssm:
- * Mamba-2. */
+ * Kernels with `one` in their name are for sequences of one row, with `kept` for rows of drafts.
+ * ssm: Mamba-2. */
 KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)
 #ifndef DELTA
 #define DELTA(name, images, dims, rows, ssm)                                                       \
@@ -216,6 +216,10 @@ KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)
 #endif
 #ifndef DELTA_ONE
 #define DELTA_ONE(name, images, dims, blocks, ssm)                                                 \
+    KERNEL_ROW(name, images, FOR_STATE, DELTA_THREADS, blocks, 0, 0, 0)
+#endif
+#ifndef DELTA_KEPT
+#define DELTA_KEPT(name, images, dims, blocks)                                                     \
     KERNEL_ROW(name, images, FOR_STATE, DELTA_THREADS, blocks, 0, 0, 0)
 #endif
 DELTA(delta_128, ALL, 128, 16, 0)
@@ -226,6 +230,8 @@ DELTA(ssm_128, ALL, 128, 16, 1)
 DELTA(ssm_256, ALL, 256, 8, 1)
 DELTA_ONE(ssm_one_128, ALL, 128, 5, 1)
 DELTA_ONE(ssm_one_256, ALL, 256, 3, 1)
+DELTA_KEPT(delta_kept_128, ALL, 128, 4)
+DELTA_KEPT(delta_kept_256, ALL, 256, 2)
 
 /* Rows of logits (argmax.hip, vector.hip, top.hip, sample.hip, score.hip) */
 KERNEL_ROW(argmax_spans, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
@@ -251,3 +257,4 @@ KERNEL_ROW(score_rows, ALL, FOR_SAMPLE, SAMPLE_THREADS, 0, 0, 0, 0)
 #undef EXACT_DENSE_8
 #undef DELTA
 #undef DELTA_ONE
+#undef DELTA_KEPT
