@@ -446,7 +446,7 @@ int bench_ops(const struct bench_options *o, const struct model *m, const struct
                        o->n_batch);
     x.size = (struct setup_size){prompt > parallel ? prompt : parallel, parallel,
                                  setup_pages(1, depth + prompt),
-                                 setup_pages(1, depth + (prompt > 1 ? prompt : 1))};
+                                 setup_pages(1, depth + (prompt > 1 ? prompt : 1)), 0};
     if (setup_pages(parallel, depth + 1) > x.size.n_pages)
         x.size.n_pages = setup_pages(parallel, depth + 1);
     int rc = setups_open(&x.setups, m, o, &x.size, e) || prepare(&x, out, e) || run_all(&x, out, e)

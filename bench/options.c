@@ -24,6 +24,11 @@ static const struct args_row table[] = {
     {NAMES("-np", "--parallel", "--np"), INTS(parallel, 1, 65536),
      .help = "sequences that generate together (default 1; --ops, --roofline: 1,8; --ablation: "
              "rows of linears, 1,2,4,..32)"},
+    {NAMES("--spec-accept"), REAL(spec_accept, 0, 1),
+     .help =
+         "generation also with drafts of 1, 2 and 3 tokens by the draft layer, each of which is "
+         "right with this probability (default 0: without)",
+     .modes = MODE(BENCH_RUNS)},
     {HEADING("Configurations, each with each")},
     {NAMES("-t", "--threads"), INTS(threads, 0, 1024),
      .help = "threads, at most the processors this process may use (default 0: their cores)"},

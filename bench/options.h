@@ -23,6 +23,7 @@ struct bench_options {
     const char *schemas; /* a file of them, or NULL */
     struct args_ints prompt, gen, depth, parallel, threads, gpus;
     struct args_texts act, kv, cpu, variant, shape;
+    double spec_accept; /* 0: without drafts */
     const char *backend, *output, *hip_library, *numa, *parallel_mode, *exchange;
     struct numa nodes; /* what --numa found; filled by bench_options_settle */
     /* what placement.h reads of it, and nothing else */

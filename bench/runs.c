@@ -1,6 +1,7 @@
 /* runs.c: prompts and generations as opt4gptq-run --temp 0 computes them, without text. The
  * repetitions of all tests take turns: a machine that slows down for a while slows all of them. */
 #include "bench/bench.h"
+#include "bench/drafts.h"
 #include "bench/setup.h"
 #include "bench/stats.h"
 #include "backend-cpu/cpu.h"
@@ -24,6 +25,8 @@ struct test {
     struct setup *setup;
     int n_prompt, n_gen; /* one of them is 0 */
     int depth, n_parallel;
+    int drafts; /* of a generation: tokens of each draft */
+    double accept;
     int n_rounds; /* prompts that a microbatch computes one behind another */
     time_t start;
     double *wall, *cpu; /* [repetitions] seconds */
@@ -70,6 +73,10 @@ static struct step_shape shape_of(const struct test *t, int microbatch, int i, i
 /* Of each microbatch as many steps as the scheduler has are begun before the last one ends. */
 static int run_steps(const struct test *t, int n, int n_batch, struct err *e)
 {
+    if (t->drafts) {
+        const struct draft_run d = {t->n_parallel, t->depth, n, t->drafts, t->accept};
+        return draft_run_steps(t->setup, &d, e);
+    }
     const int ahead = forward_overlaps(&t->setup->forward),
               n_microbatches = t->setup->n_microbatches;
     for (int i = 0; i < n + ahead; i++) {
@@ -95,12 +102,22 @@ static int run(struct test *t, int repetition, int n_batch, struct err *e)
     return 0;
 }
 
-/* All tests in the order of the table: what is run, then on what. */
+static int add_test(struct tests *t, const struct test *test, struct err *e)
+{
+    const size_t n = (size_t)t->o->repetitions;
+    struct test *x = &t->test[t->n++];
+    *x = *test;
+    x->wall = malloc(n * sizeof *x->wall);
+    x->cpu = malloc(n * sizeof *x->cpu);
+    return x->wall && x->cpu ? 0 : err_memory(e);
+}
+
+/* All tests in the order of the table: what is run, then on what, then with how long drafts. */
 static int list_tests(struct tests *t, struct err *e)
 {
     const struct bench_options *o = t->o;
     size_t most = (size_t)(o->prompt.n + o->gen.n) *
-                  (size_t)(o->depth.n * o->parallel.n * t->setups.n);
+                  (size_t)(o->depth.n * o->parallel.n * t->setups.n) * (1 + BENCH_DRAFTS);
     t->test = calloc(most, sizeof *t->test);
     if (!t->test) return err_memory(e);
     for (int i = 0; i < o->prompt.n + o->gen.n; i++)
@@ -110,17 +127,16 @@ static int list_tests(struct tests *t, struct err *e)
                     int prompt = i < o->prompt.n,
                         n = prompt ? o->prompt.v[i] : o->gen.v[i - o->prompt.n];
                     if (!n || (prompt && p)) continue; /* a prompt for each microbatch */
-                    struct test *x = &t->test[t->n++];
                     const int n_microbatches = t->setups.setup[r].n_microbatches;
-                    *x = (struct test){.setup = &t->setups.setup[r],
-                                       .n_prompt = prompt ? n : 0,
-                                       .n_gen = prompt ? 0 : n,
-                                       .depth = o->depth.v[d],
-                                       .n_parallel = prompt ? n_microbatches : o->parallel.v[p],
-                                       .n_rounds = prompt && n_microbatches > 1 ? ROUNDS : 1};
-                    x->wall = malloc((size_t)o->repetitions * sizeof *x->wall);
-                    x->cpu = malloc((size_t)o->repetitions * sizeof *x->cpu);
-                    if (!x->wall || !x->cpu) return err_memory(e);
+                    struct test x = {.setup = &t->setups.setup[r],
+                                     .n_prompt = prompt ? n : 0,
+                                     .n_gen = prompt ? 0 : n,
+                                     .depth = o->depth.v[d],
+                                     .n_parallel = prompt ? n_microbatches : o->parallel.v[p],
+                                     .accept = o->spec_accept,
+                                     .n_rounds = prompt && n_microbatches > 1 ? ROUNDS : 1};
+                    for (; x.drafts <= (prompt || !x.accept ? 0 : BENCH_DRAFTS); x.drafts++)
+                        if (add_test(t, &x, e)) return -1;
                 }
     return 0;
 }
@@ -139,9 +155,15 @@ static struct setup_size size_of(const struct bench_options *o)
     int rows = prompt < o->n_batch ? prompt : o->n_batch;
     struct setup_size s = {rows > parallel ? rows : parallel, parallel,
                            setup_pages(1, depth + prompt),
-                           setup_pages(1, depth + (prompt > gen ? prompt : gen))};
+                           setup_pages(1, depth + (prompt > gen ? prompt : gen)), 0};
     if (setup_pages(parallel, depth + gen) > s.n_pages)
         s.n_pages = setup_pages(parallel, depth + gen);
+    if (!gen || !o->spec_accept) return s;
+    const int positions = draft_run_positions(depth, gen);
+    s.drafts = BENCH_DRAFTS;
+    if (setup_logits(&s) > s.max_rows) s.max_rows = setup_logits(&s);
+    if (kv_pages(positions) > s.seq_pages) s.seq_pages = kv_pages(positions);
+    if (setup_pages(parallel, positions) > s.n_pages) s.n_pages = setup_pages(parallel, positions);
     return s;
 }
 
@@ -188,6 +210,7 @@ static json_t *record(const struct test *t, const struct bench_options *o,
         "min_ts", r.lowest, "max_ts", r.highest, "samples_ns", ns, "samples_ts", ts);
     json_object_update(j, more);
     json_decref(more);
+    if (t->accept) json_object_set_new(j, "n_drafts", json_integer(t->drafts));
     if (o->cpu_time) json_object_set_new(j, "median_cpu_ns", json_integer((json_int_t)p.median));
     return j;
 }
@@ -209,13 +232,14 @@ enum {
 static int row(const struct test *t, const json_t *j, struct out *out, struct err *e)
 {
     const struct setup_config *c = &t->setup->config;
-    char depth[24] = "", parallel[24] = "";
+    char depth[24] = "", parallel[24] = "", drafts[24] = "";
     if (out_row(out, e)) return -1;
+    if (t->drafts) snprintf(drafts, sizeof drafts, ", drafts of %d", t->drafts);
     if (t->depth) snprintf(depth, sizeof depth, " @ d%d", t->depth);
     const int n = t->n_parallel * t->n_rounds;
     if (n > 1) snprintf(parallel, sizeof parallel, " x %d", n);
-    out_cell(out, COL_TEST, "%s%d%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt + t->n_gen, parallel,
-             depth);
+    out_cell(out, COL_TEST, "%s%d%s%s%s", t->n_prompt ? "pp" : "tg", t->n_prompt + t->n_gen,
+             parallel, depth, drafts);
     out_cell(out, COL_ACT, "%s", act_formats[c->act].name);
     out_cell(out, COL_KV, "%s", kv_formats[c->kv].name);
     out_cell(out, COL_CPU, "%s", c->cpu);
@@ -351,6 +375,11 @@ int bench_runs(const struct bench_options *o, const struct model *m,
 {
     struct tests t = {.o = o};
     struct setup_size size = size_of(o);
+    if (size.drafts && !m->plan.n_draft)
+        return err_set(e, "--spec-accept: the model has no layer that drafts tokens");
+    for (int i = 0; size.drafts && i < o->gpus.n; i++)
+        if (o->gpus.v[i] > 1)
+            return err_set(e, "--spec-accept: --gpus %d is several", o->gpus.v[i]);
     int rc = setups_open(&t.setups, m, o, &size, e) || list_tests(&t, e) || measure(&t, e) ||
                      report(&t, facts, out, e)
                  ? -1

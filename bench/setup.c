@@ -65,10 +65,12 @@ static int place(struct setup *r, const struct model *m, const struct bench_opti
     return 0;
 }
 
+int setup_logits(const struct setup_size *s) { return s->max_seqs * (1 + s->drafts); }
+
 static int open_memory(struct setup *r, struct err *e)
 {
     const struct setup_size *size = &r->size;
-    r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, size->max_seqs, 0) +
+    r->ints = calloc(batch_ints(size->max_rows, size->max_seqs, setup_logits(size), 0) +
                          2 * (size_t)size->n_pages,
                      sizeof *r->ints);
     r->spans = calloc((size_t)size->max_seqs, sizeof *r->spans);
@@ -118,10 +120,12 @@ static int setup_open(struct setup *r, const struct model *m, const struct bench
                                 .kv = r->config.kv,
                                 .n_pages = size->n_pages,
                                 .max_rows = size->max_rows,
-                                .max_logits = size->max_seqs,
+                                .max_logits = setup_logits(size),
                                 .max_seqs = size->max_seqs,
                                 .max_pages = size->seq_pages,
-                                .n_microbatches = r->n_microbatches};
+                                .n_microbatches = r->n_microbatches,
+                                .drafts = size->drafts > 0,
+                                .keeps_drafts = size->drafts > 0};
     r->size = *size;
     if (r->config.n_gpus > 1) return open_microbatches(r, m, &o, e);
     return place(r, m, b, &o, e) || placement_open_forward(&r->placement, &r->forward, m, &o, e) ||
@@ -260,17 +264,23 @@ void setups_close(struct setups *r)
     *r = (struct setups){0};
 }
 
+struct page_map setup_place(struct setup *r, int n_seqs)
+{
+    struct page_map map = {r->size.n_pages, r->size.n_pages / n_seqs, r->ints};
+    if (map.stride > r->size.seq_pages) map.stride = r->size.seq_pages;
+    batch_place(&r->batch, r->ints + r->size.n_pages, r->size.max_rows, n_seqs,
+                setup_logits(&r->size), map.stride);
+    return map;
+}
+
 void setup_batch(struct setup *r, const struct step_shape *s, enum setup_output output)
 {
     int rows = s->n_seqs * s->rows, stride = setup_pages(1, s->depth + s->rows),
         vocab = r->forward.model->config.vocab;
     CHECK(rows <= r->size.max_rows && s->n_seqs <= r->size.max_seqs &&
           s->n_seqs * stride <= r->size.n_pages && stride <= r->size.seq_pages);
-    struct page_map map = {r->size.n_pages, r->size.n_pages / s->n_seqs, r->ints};
-    if (map.stride > r->size.seq_pages) map.stride = r->size.seq_pages;
     struct batch *b = &r->batch;
-    batch_place(b, r->ints + r->size.n_pages, r->size.max_rows, s->n_seqs, r->size.max_seqs,
-                map.stride);
+    struct page_map map = setup_place(r, s->n_seqs);
     for (int i = 0; i < s->n_seqs; i++) r->spans[i] = (struct span){i, s->depth, s->rows};
     batch_set(b, &map, r->spans, s->n_seqs, s->decode ? rows : 0);
     for (int i = 0; i < rows; i++) b->token[i] = (5 + 7 * (s->depth + i)) % vocab;

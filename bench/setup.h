@@ -29,6 +29,7 @@ struct setup_size {
     int max_rows, max_seqs;
     int n_pages;   /* KV pages of the largest case */
     int seq_pages; /* of its longest sequence */
+    int drafts;    /* rows of drafts of each sequence; 0: the draft layer is left out */
 };
 
 struct setup {
@@ -75,6 +76,10 @@ int setup_pages(int n_seqs, int positions);
 int setups_open(struct setups *r, const struct model *m, const struct bench_options *o,
                 const struct setup_size *size, struct err *e);
 void setups_close(struct setups *r);
+/* Rows of logits of a step, at most. */
+int setup_logits(const struct setup_size *s);
+/* Puts the arrays of r->batch in their places; the pages of each of n_seqs sequences. */
+struct page_map setup_place(struct setup *r, int n_seqs);
 /* Fills r->batch for a step of n_seqs * rows fixed tokens. */
 void setup_batch(struct setup *r, const struct step_shape *s, enum setup_output output);
 /* Fills the batch and begins the step (core/run/forward.h), or computes it. */

@@ -13,10 +13,12 @@
     "{\"n_experts\":256,\"top_k\":8,\"expert_ffn\":1536,\"shared_ffn\":0,"                         \
     "\"router_score\":\"sigmoid\",\"router_normalize\":1,\"router_scale\":1,"                      \
     "\"router_groups\":1,\"router_kept_groups\":1}"
-#define QWEN3_5_MOE                                                                                \
+#define QWEN3_5_SIZES                                                                              \
     "{\"n_experts\":256,\"top_k\":8,\"expert_ffn\":512,\"shared_ffn\":512," ROUTER ","             \
     "\"linear_key_heads\":16,\"linear_value_heads\":32,\"linear_key_dim\":128,"                    \
-    "\"linear_value_dim\":128,\"conv_width\":4}"
+    "\"linear_value_dim\":128,\"conv_width\":4"
+#define QWEN3_5_MOE QWEN3_5_SIZES "}"
+#define QWEN3_5_MTP QWEN3_5_SIZES ",\"draft_layers\":1,\"draft_experts\":1}"
 #define DEEPSEEK_V2_LITE                                                                           \
     "{\"n_experts\":64,\"top_k\":6,\"expert_ffn\":1408,\"shared_ffn\":2816,"                       \
     "\"router_score\":\"softmax\",\"router_normalize\":0,\"router_scale\":1,"                      \
@@ -60,6 +62,8 @@ const struct shape shapes[] = {
      SHAPE_PLAIN},
     {"qwen3.5-35b-a3b-8bit", 40, 2048, 512, 16, 2, 256, 248320, 32768, 128, "qwen3_next",
      QWEN3_5_MOE, SHAPE_PLAIN_8BIT},
+    {"qwen3.5-35b-a3b-mtp", 40, 2048, 512, 16, 2, 256, 248320, 32768, 128, "qwen3_next",
+     QWEN3_5_MTP, SHAPE_PLAIN},
     {"deepseek-v2-lite", 27, 2048, 10944, 16, 1, 64, 102400, 32768, 128, "deepseek_v2",
      DEEPSEEK_V2_LITE, 0},
     {"glm-4.7-flash", 47, 2048, 10240, 20, 1, 64, 154880, 32768, 128, "glm4_moe_lite",
@@ -80,6 +84,7 @@ struct pool_of_bytes {
 /* The source of weights of one shape. */
 struct made {
     const struct shape *shape;
+    int n_layers; /* those behind are of drafts */
     struct pool_of_bytes bytes;
 };
 
@@ -166,17 +171,24 @@ static void make_linear(struct pool_of_bytes *p, struct linear *w, int group, in
     linear_find_pairs(w);
 }
 
-/* How a linear is stored. */
+/* How a linear is stored: a draft layer is left plain by quantizers. */
 enum storage { FOUR_BIT, EIGHT_BIT, PLAIN };
 
-static enum storage storage_of(const struct shape *s, const char *name)
+static int is_of_drafts(const char *name, int n_layers)
+{
+    int layer;
+    return !strncmp(name, "draft.", 6) ||
+           (sscanf(name, "layers.%d.", &layer) == 1 && layer >= n_layers);
+}
+
+static enum storage storage_of(const struct shape *s, int n_layers, const char *name)
 {
     static const char *const plain[] = {"embed_tokens", "router",  "expert_gate",
                                         ".b_proj",      ".a_proj", ".kv_b_k"},
                              *const mostly[] = {"lm_head", "self_attn", "linear_attn",
                                                 "shared_expert"};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (strstr(name, plain[i])) return PLAIN;
+        if (strstr(name, plain[i]) || is_of_drafts(name, n_layers)) return PLAIN;
     for (size_t i = 0; i < sizeof mostly / sizeof *mostly; i++)
         if ((s->plain == SHAPE_PLAIN || s->plain == SHAPE_PLAIN_8BIT) && strstr(name, mostly[i]))
             return s->plain == SHAPE_PLAIN ? PLAIN : EIGHT_BIT;
@@ -190,7 +202,7 @@ static int made_linear(void *self, const char *name, int stack, int in, int out,
     struct made *made = self;
     const struct shape *s = made->shape;
     struct pool_of_bytes *p = &made->bytes;
-    enum storage as = storage_of(s, name);
+    enum storage as = storage_of(s, made->n_layers, name);
     enum { GROUP_OF_8BIT = 32 };
     (void)e;
     *w = (struct linear){.in = in, .out = out, .stack = stack, .k = in};
@@ -284,7 +296,7 @@ static int configure(struct model *m, const struct shape *s, int n_layers, struc
 /* The plan, of weights at `at`; NULL: they are only counted. *bytes: what they take. */
 static int build(struct model *m, const struct shape *s, char *at, size_t *bytes, struct err *e)
 {
-    struct made made = {.shape = s, .bytes = {at, 0}};
+    struct made made = {.shape = s, .n_layers = m->config.n_layers, .bytes = {at, 0}};
     const struct weight_source from = {&made, s->name, made_linear, made_vector};
     json_t *json = make_json(s, m->config.n_layers);
     int rc = arch_build(&m->plan, &m->config, json, &from, e);

@@ -85,6 +85,7 @@ static void errors(void)
         {"--cpu-time", "--threads=2", "needs -t 1", 2},
         {"--n-prompt=0", "--n-gen=0", "nothing to measure", 2},
         {"-np", "0", "not in 1..", 2},
+        {"--spec-accept", "1.5", "--spec-accept", 2},
         {"-m", "/nonexistent", "/nonexistent", 1},
         {"-m", "README.md", "README.md", 1},
         {"-m", "models/demo", "convert it first: opt4gptq-convert models/demo OUT.safetensors", 1},
@@ -343,6 +344,27 @@ static void schemas(void)
     unlink(file);
 }
 
+/* Generation with drafts of a hybrid, whose states keep the rows of drafts. */
+static void drafts(void)
+{
+    struct process p;
+    RUN(&p, "-m", model, "--spec-accept", "0.5", "-p", "0");
+    check(p.code == 1 && strstr(p.err, "no layer that drafts"), "drafts without a layer", &p);
+    process_free(&p);
+    RUN(&p, "-m", hybrid, "--spec-accept", "0.7", "-p", "4", "-n", "9", "-np", "1,3", "-r", "2",
+        "-o", "json");
+    json_t *all = parse(&p);
+    check(json_array_size(all) == 1 + 2 * 4, "a prompt, and drafts of 0 to 3 tokens", &p);
+    for (size_t i = 1; i < json_array_size(all); i++) {
+        const json_t *one = json_array_get(all, i);
+        check(number(one, "n_drafts") == (double)((i - 1) % 4) && number(one, "avg_ts") > 0 &&
+                  number(one, "n_parallel") == (i <= 4 ? 1 : 3),
+              "one of them", &p);
+    }
+    json_decref(all);
+    process_free(&p);
+}
+
 int main(int argc, char **argv)
 {
     struct process p;
@@ -366,6 +388,7 @@ int main(int argc, char **argv)
     habits();
     runs();
     modes();
+    drafts();
     schemas();
     unlink(model);
     unlink(hybrid);
