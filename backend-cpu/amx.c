@@ -428,6 +428,7 @@ const struct cpu_kernels cpu_amx = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
+    .sums = avx512_sums,
     .unpack = avx512_unpack,
 };
 

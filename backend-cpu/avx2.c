@@ -447,6 +447,7 @@ const struct cpu_kernels cpu_avx2 = {
     .copy_digits = avx2_copy_digits,
     .route = avx2_route,
     .mix = avx2_mix,
+    .sums = avx2_sums,
     .unpack = avx2_unpack,
 };
 

@@ -24,6 +24,11 @@ ALWAYS_INLINE struct row_block row_block_of(int row, int rows)
 
 static void avx2_route(const struct route_task *t) { fp32_route(t, avx2_exps); }
 
+static void avx2_sums(const float *x, int group, int groups, float *out)
+{
+    fp32_sums(x, group, groups, out);
+}
+
 static void avx2_mix(const float *x, const float *weight, int top_k, float *out, int n)
 {
     fp32_mix(x, weight, top_k, out, n);

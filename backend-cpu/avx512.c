@@ -511,6 +511,11 @@ void avx512_scatter(float *y, size_t stride, const int32_t *row, const float *fr
 
 void avx512_route(const struct route_task *t) { fp32_route(t, avx512_exps); }
 
+void avx512_sums(const float *x, int group, int groups, float *out)
+{
+    fp32_sums(x, group, groups, out);
+}
+
 void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n)
 {
     fp32_mix(x, weight, top_k, out, n);
@@ -537,6 +542,7 @@ const struct cpu_kernels cpu_avx512 = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
+    .sums = avx512_sums,
     .unpack = avx512_unpack,
 };
 

@@ -24,6 +24,7 @@ void avx512_softcap(float *x, float cap, size_t n);
 void avx512_scatter(float *y, size_t stride, const int32_t *row, const float *from, int rows,
                     int n);
 void avx512_route(const struct route_task *t);
+void avx512_sums(const float *x, int group, int groups, float *out);
 void avx512_mix(const float *x, const float *weight, int top_k, float *out, int n);
 extern const struct state_kernels avx512_states;
 void avx512_unpack(const char *page, enum kv_part part, int head_dim, char *to);

@@ -418,6 +418,22 @@ static void run_argmax(const struct call *t)
     pool_run(t->c->pool, t->c->batch->n_logits, argmax_task, &j);
 }
 
+static void sums_task(void *arg, int row, int thread)
+{
+    const struct call *t = arg;
+    int group = t->op->as.sums.group, groups = width_of(t, t->op->out[0]);
+    size_t r = (size_t)row;
+    (void)thread;
+    t->c->kernels->sums((const float *)in_of(t, 0) + r * (size_t)width_of(t, t->op->in[0]), group,
+                        groups, (float *)out_of(t, 0) + r * (size_t)groups);
+}
+
+static void run_sums(const struct call *t)
+{
+    CHECK(width_of(t, t->op->in[0]) == t->op->as.sums.group * width_of(t, t->op->out[0]));
+    pool_run(t->c->pool, rows_of(t, t->op->in[0]), sums_task, (void *)t);
+}
+
 static void run_linear(const struct call *t) { cpu_run_linear(t, NULL, NULL); }
 
 static void (*const run_kind[OP_KINDS])(const struct call *t) = {
@@ -426,7 +442,7 @@ static void (*const run_kind[OP_KINDS])(const struct call *t) = {
     [OP_CHOOSE] = cpu_run_choose,   [OP_ROPE_STORE] = run_rope_store, [OP_GATHER] = run_gather,
     [OP_ARGMAX] = run_argmax,       [OP_SOFTCAP] = run_softcap,       [OP_ADD] = run_add,
     [OP_CONV] = cpu_run_conv,       [OP_DELTA] = cpu_run_delta,       [OP_ROUTE] = cpu_run_route,
-    [OP_EXPERTS] = cpu_run_experts, [OP_MIX] = cpu_run_mix,
+    [OP_EXPERTS] = cpu_run_experts, [OP_MIX] = cpu_run_mix,           [OP_GROUP_SUMS] = run_sums,
 };
 
 /* 1: the linear b begins with the rows that operation a ends with, so that a row passes through

@@ -391,6 +391,16 @@ ALWAYS_INLINE float fp32_mask(float *p, int from, int to, int a, int b, float fa
     return mask_scores(p, from, to, a, b, factor, fp32_scale);
 }
 
+ALWAYS_INLINE void fp32_sums(const float *x, int group, int groups, float *out)
+{
+    for (int g = 0; g < groups; g++, x += group) {
+        float s[LANES] = {0};
+        for (int i = 0; i < group; i += LANES)
+            for (int l = 0; l < LANES; l++) s[l] += x[i + l];
+        out[g] = fold_lanes(s);
+    }
+}
+
 ALWAYS_INLINE void fp32_softcap(float *x, float cap, size_t n)
 {
     for (size_t i = 0; i < n; i++) x[i] = cap * cpu_tanhf(x[i] / cap);

@@ -14,6 +14,7 @@
  *          linear.h) are one group of codes of 8 bits with the scale of the low one
  *  dense   16 lanes, lane l takes inputs l, l+16, ..; the lanes are then folded 8, 4, 2, 1; bias
  *          last
+ *  sums    16 lanes from 0, folded 8, 4, 2, 1
  *  route   scores: exponentials summed in 16 lanes, then divided; chosen ones summed in order
  *  mix     a product, then fused sums, in order of the slots
  *  attend  chunks of ATTEND_CHUNK positions at absolute multiples: scores summed dimension by
@@ -164,6 +165,8 @@ struct cpu_kernels {
     void (*route)(const struct route_task *t);
     /* one row of OP_MIX: x [top_k][n], weight [top_k], out [n] */
     void (*mix)(const float *x, const float *weight, int top_k, float *out, int n);
+    /* one row of OP_GROUP_SUMS: x [groups][group], out [groups]; group: a multiple of 16 */
+    void (*sums)(const float *x, int group, int groups, float *out);
     const struct state_kernels *states;
     /* the keys or values of one head in a page of KV_INT4 as they are in one of KV_INT8 (packed.h)
      */

@@ -581,6 +581,11 @@ void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n)
 
 void neon_route(const struct route_task *t) { fp32_route(t, neon_exps); }
 
+void neon_sums(const float *x, int group, int groups, float *out)
+{
+    fp32_sums(x, group, groups, out);
+}
+
 void neon_mix(const float *x, const float *weight, int top_k, float *out, int n)
 {
     fp32_mix(x, weight, top_k, out, n);

@@ -27,6 +27,7 @@ void neon_merge(const struct attend_task *t, float *scratch);
 void neon_glu(const struct cpu_glu *a, float *gate, const float *up, size_t n);
 void neon_softcap(float *x, float cap, size_t n);
 void neon_route(const struct route_task *t);
+void neon_sums(const float *x, int group, int groups, float *out);
 void neon_mix(const float *x, const float *weight, int top_k, float *out, int n);
 extern const struct state_kernels neon_states;
 
@@ -274,6 +275,6 @@ ALWAYS_INLINE void q4i_128(const struct q4i_call *c, float *scratch, const int p
     .q4 = neon_q4, .quantize = neon_quantize, .dense = neon_dense, .norm = neon_norm,              \
     .layer_norm = neon_layer_norm, .add = neon_add, .rope = neon_rope, .glu = neon_glu,            \
     .softcap = neon_softcap, .states = &neon_states, .copy_digits = digits_copy,                   \
-    .route = neon_route, .mix = neon_mix, .unpack = neon_unpack
+    .route = neon_route, .mix = neon_mix, .sums = neon_sums, .unpack = neon_unpack
 
 #endif

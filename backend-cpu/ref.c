@@ -440,6 +440,15 @@ static void ref_route(const struct route_task *t)
                                (t->factor ? t->factor[t->id[j]] : 1));
 }
 
+static void ref_sums(const float *x, int group, int groups, float *out)
+{
+    for (int g = 0; g < groups; g++, x += group) {
+        double sum = 0;
+        for (int i = 0; i < group; i++) sum += x[i];
+        out[g] = (float)sum;
+    }
+}
+
 static void ref_mix(const float *x, const float *weight, int top_k, float *out, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -562,5 +571,6 @@ const struct cpu_kernels cpu_ref = {
     .copy_digits = digits_copy,
     .route = ref_route,
     .mix = ref_mix,
+    .sums = ref_sums,
     .unpack = plain_unpack,
 };

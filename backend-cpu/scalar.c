@@ -254,6 +254,11 @@ static void scalar_glu(const struct cpu_glu *a, float *gate, const float *up, si
 
 static void scalar_route(const struct route_task *t) { fp32_route(t, scalar_exps); }
 
+static void scalar_sums(const float *x, int group, int groups, float *out)
+{
+    fp32_sums(x, group, groups, out);
+}
+
 static void scalar_mix(const float *x, const float *weight, int top_k, float *out, int n)
 {
     fp32_mix(x, weight, top_k, out, n);
@@ -318,5 +323,6 @@ const struct cpu_kernels cpu_scalar = {
     .copy_digits = digits_copy,
     .route = scalar_route,
     .mix = scalar_mix,
+    .sums = scalar_sums,
     .unpack = plain_unpack,
 };

@@ -285,6 +285,11 @@ static void run_softcap(const struct cpu_kernels *k, struct vectors *v, int cap,
     k->softcap(r->f, (float)cap, VECTOR);
 }
 
+static void run_sums(const struct cpu_kernels *k, struct vectors *v, int group, struct result *r)
+{
+    k->sums(v->x, group, K / group, r->f);
+}
+
 enum { CONV_BIASED = 100, CONV_LINEAR = 200 };
 
 static void run_conv(const struct cpu_kernels *k, struct vectors *v, int variant, struct result *r)
@@ -435,6 +440,8 @@ static const struct {
     {"glu", run_glu, ALONE + ACTIVATION_RELU2},
     {"glu", run_glu, ACTIVATION_NONE},
     {"softcap", run_softcap, 2},
+    {"sums", run_sums, 32},
+    {"sums", run_sums, 80},
     {"conv", run_conv, 2},
     {"conv", run_conv, 4},
     {"conv", run_conv, 4 + CONV_BIASED},

@@ -84,6 +84,7 @@ const struct cpu_kernels cpu_vnni = {
     .scatter = avx512_scatter,
     .route = avx512_route,
     .mix = avx512_mix,
+    .sums = avx512_sums,
     .unpack = avx512_unpack,
 };
 

@@ -1,6 +1,6 @@
 /* hip_vector.c: launches of the operations on rows: embedding, angles, norm, SwiGLU and its
- * relatives, addition, gathering, argmax and top logits, one operation each. hip_linear.c and
- * hip_gemv.c launch norm and SwiGLU fused with a linear. */
+ * relatives, addition, sums of groups, gathering, argmax and top logits, one operation each.
+ * hip_linear.c and hip_gemv.c launch norm and SwiGLU fused with a linear. */
 #include "backend-hip/hip_args.h"
 #include "backend-hip/hip_order.h"
 #include "backend-hip/hip_vector.h"
@@ -108,6 +108,15 @@ void hip_add(struct hip *h, const struct be_plan *p, int op)
     hip_launch(h, K_add_rows,
                (struct hip_blocks){((size_t)a.dim + THREADS - 1) / THREADS, (size_t)rows, 1, 0}, &a,
                sizeof a);
+}
+
+void hip_sums(struct hip *h, const struct be_plan *p, int op)
+{
+    const struct op *o = hip_op(p, op);
+    int n_decode, rows = hip_rows(h, p, o->in[0], &n_decode), group = o->as.sums.group;
+    struct group_sums_args a = {hip_in(p, op, 0), hip_out(p, op, 0),
+                                (size_t)rows * (size_t)(hip_width(p, op) / group), group};
+    hip_launch_elements(h, K_group_sums, a.n, &a, sizeof a);
 }
 
 void hip_softcap(struct hip *h, const struct be_plan *p, int op)

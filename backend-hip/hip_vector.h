@@ -11,6 +11,7 @@ void hip_glu(struct hip *h, const struct be_plan *p, int op);
 int hip_norm_is_plain(const struct be_plan *p, int op);
 int hip_glu_is_plain(const struct be_plan *p, int op);
 void hip_add(struct hip *h, const struct be_plan *p, int op);
+void hip_sums(struct hip *h, const struct be_plan *p, int op);
 void hip_softcap(struct hip *h, const struct be_plan *p, int op);
 void hip_embed(struct hip *h, const struct be_plan *p, int op);
 void hip_angles(struct hip *h, const struct be_plan *p, int op);

@@ -70,6 +70,8 @@ const struct shape shapes[] = {
      GLM_4_7_FLASH, 0},
     {"nemotron-3-nano-30b-a3b", 52, 2688, 1856, 32, 2, 128, 131072, 262144, 64, "nemotron_h",
      NEMOTRON_3_NANO, 0},
+    {"tinyllama-1.1b-q4_1", 22, 2048, 5632, 32, 4, 64, 32000, 2048, 32, NULL, NULL, SHAPE_OFFSETS},
+    {"llama-3-8b-q4_1", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 32, NULL, NULL, SHAPE_OFFSETS},
     {"tiny", 1, 128, 256, 2, 1, 64, 320, 2048, 128, NULL, NULL, 0},
     {0},
 };
@@ -187,6 +189,7 @@ static enum storage storage_of(const struct shape *s, int n_layers, const char *
                                         ".b_proj",      ".a_proj", ".kv_b_k"},
                              *const mostly[] = {"lm_head", "self_attn", "linear_attn",
                                                 "shared_expert"};
+    if (strstr(name, ".offsets")) return PLAIN;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strstr(name, plain[i]) || is_of_drafts(name, n_layers)) return PLAIN;
     for (size_t i = 0; i < sizeof mostly / sizeof *mostly; i++)
@@ -205,6 +208,7 @@ static int made_linear(void *self, const char *name, int stack, int in, int out,
     enum storage as = storage_of(s, made->n_layers, name);
     enum { GROUP_OF_8BIT = 32 };
     (void)e;
+    if (strstr(name, ".offsets") && s->plain != SHAPE_OFFSETS) return 0;
     *w = (struct linear){.in = in, .out = out, .stack = stack, .k = in};
     if (as != PLAIN) {
         make_linear(p, w, as == EIGHT_BIT ? GROUP_OF_8BIT : s->group, as == EIGHT_BIT);

@@ -14,8 +14,9 @@ struct shape {
 };
 
 /* Attention, shared expert and head are plain bf16, or 8-bit linears with a scale per 32 inputs, as
- * `--plain 8bit` makes them; or the head alone is such an 8-bit linear. */
-enum { SHAPE_PLAIN = 1, SHAPE_PLAIN_8BIT, SHAPE_HEAD_8BIT };
+ * `--plain 8bit` makes them; or the head alone is such an 8-bit linear; or 4-bit linears have
+ * offsets, as those of GGUF files of Q4_1. */
+enum { SHAPE_PLAIN = 1, SHAPE_PLAIN_8BIT, SHAPE_HEAD_8BIT, SHAPE_OFFSETS };
 
 /* TinyLlama-1.1B, the six models of the paper's Table 1, mixtures of experts (two with latent
  * attention), and one that is small enough for tests: 4-bit linears of group 128, no biases, plain

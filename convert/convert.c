@@ -40,7 +40,7 @@ void checkpoint_close(struct checkpoint *k)
     json_decref(k->generation);
 }
 
-/* Linears of K-quants have no exact form of few bits here, and eight times their size in 32. */
+/* Linears of Q5_K and Q6_K have no exact form of few bits here, and five times their size in 32. */
 static int check_gguf(const struct checkpoint *k, const struct plan_options *o, struct err *e)
 {
     const struct gguf_tensor *t = k->dir.gguf ? k->dir.gguf->k_quant : NULL;

@@ -1,6 +1,7 @@
 #include "convert/gguf.h"
 
 #include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/base/safetensors.h"
 
 #include <inttypes.h>
@@ -45,6 +46,7 @@ static int text(struct cursor *c, json_t **v, struct err *e)
     const uint8_t *p = number(c, 8, &n) ? NULL : take(c, n);
     if (!p) return err_set(e, "%s: ends within its header", c->path);
     *v = json_stringn((const char *)p, n);
+    if (!*v && json_check(e)) return -1; /* no memory */
     return *v ? 0 : err_set(e, "%s: a text of its header is not UTF-8", c->path);
 }
 

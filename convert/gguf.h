@@ -15,11 +15,12 @@ struct gguf_type {
     const char *name;
     /* Numbers of a block as fp32, y [per]. */
     void (*floats)(const uint8_t *block, float *y);
-    /* Codes of a block, q [per], scale * (q - 2^(bits - 1)); the scale is the block's first half.
-     * With `least` scale * (q - 16) + least, which is the second half. */
+    /* Codes of a block, q [per], in groups of 32: scale * (q - 2^(bits - 1)), where the scale is
+     * the block's first half; or, where there is `pairs`, scale * q + least. */
     void (*codes)(const uint8_t *block, uint8_t *q);
     int bits; /* of codes; 0: there are none */
-    int least;
+    /* Scales and least values of a block's groups [per / 32]: halves of blocks of 32 */
+    void (*pairs)(const uint8_t *block, float *scale, float *least);
 };
 
 struct gguf_tensor {

@@ -37,11 +37,11 @@ static void fifth(const uint8_t *p, uint8_t *q)
 
 static void codes_q4_0(const uint8_t *b, uint8_t *q) { nibbles(b + 2, q); }
 
-/* With a fifth bit: 1 times the least value. */
-static void codes_q4_1(const uint8_t *b, uint8_t *q)
+static void codes_q4_1(const uint8_t *b, uint8_t *q) { nibbles(b + 4, q); }
+
+static void pairs_q4_1(const uint8_t *b, float *scale, float *least)
 {
-    nibbles(b + 4, q);
-    for (int i = 0; i < 32; i++) q[i] |= 16;
+    *scale = number_at(b), *least = number_at(b + 2);
 }
 
 /* In 8 bits, whose middle is 128. */
@@ -118,6 +118,22 @@ static void six_bits(const uint8_t *p, int i, uint8_t *scale, uint8_t *least)
     *least = (uint8_t)((p[i + 4] >> 4) | (p[i] >> 6) << 4);
 }
 
+/* Of the 8 parts, which subtract their least values: 0 where there is none, not -0. */
+static void pairs_k(const uint8_t *b, float *scale, float *least)
+{
+    float d = number_at(b), low = number_at(b + 2);
+    for (int i = 0; i < 8; i++) {
+        uint8_t s, m;
+        six_bits(b + 4, i, &s, &m);
+        scale[i] = d * (float)s, least[i] = 0 - low * (float)m;
+    }
+}
+
+static void codes_q4_k(const uint8_t *b, uint8_t *q)
+{
+    for (int i = 0; i < 256; i++) q[i] = b[16 + i / 64 * 32 + i % 32] >> i % 64 / 32 * 4 & 15;
+}
+
 /* high: 32 bytes whose bit i is the fifth of the codes of part i, or NULL. */
 static void parts_of_32(const uint8_t *b, const uint8_t *high, const uint8_t *codes, float *y)
 {
@@ -151,12 +167,17 @@ static void q6_k(const uint8_t *b, float *y)
 }
 
 static const struct gguf_type types[] = {
-    {0, 1, 4, "F32", from_f32, NULL, 0, 0},      {1, 1, 2, "F16", from_f16, NULL, 0, 0},
-    {30, 1, 2, "BF16", from_bf16, NULL, 0, 0},   {2, 32, 18, "Q4_0", q4_0, codes_q4_0, 4, 0},
-    {3, 32, 20, "Q4_1", q4_1, codes_q4_1, 8, 1}, {6, 32, 22, "Q5_0", q5_0, codes_q5_0, 8, 0},
-    {7, 32, 24, "Q5_1", q5_1, NULL, 0, 0},       {8, 32, 34, "Q8_0", q8_0, codes_q8_0, 8, 0},
-    {12, 256, 144, "Q4_K", q4_k, NULL, 0, 0},    {13, 256, 176, "Q5_K", q5_k, NULL, 0, 0},
-    {14, 256, 210, "Q6_K", q6_k, NULL, 0, 0},
+    {0, 1, 4, "F32", from_f32, NULL, 0, NULL},
+    {1, 1, 2, "F16", from_f16, NULL, 0, NULL},
+    {30, 1, 2, "BF16", from_bf16, NULL, 0, NULL},
+    {2, 32, 18, "Q4_0", q4_0, codes_q4_0, 4, NULL},
+    {3, 32, 20, "Q4_1", q4_1, codes_q4_1, 4, pairs_q4_1},
+    {6, 32, 22, "Q5_0", q5_0, codes_q5_0, 8, NULL},
+    {7, 32, 24, "Q5_1", q5_1, NULL, 0, NULL},
+    {8, 32, 34, "Q8_0", q8_0, codes_q8_0, 8, NULL},
+    {12, 256, 144, "Q4_K", q4_k, codes_q4_k, 4, pairs_k},
+    {13, 256, 176, "Q5_K", q5_k, NULL, 0, NULL},
+    {14, 256, 210, "Q6_K", q6_k, NULL, 0, NULL},
 };
 
 const struct gguf_type *gguf_type(uint32_t id)

@@ -1,9 +1,9 @@
 /* gguf_checkpoint.h: a GGUF file seen as a checkpoint directory of Hugging Face. Owns: the names
  * and layouts that llama.cpp's converter gave tensors, keys and tokens, and what they were before.
  * Must not know: how a checkpoint is converted.
- * Linears of Q4_0, Q5_0 and Q8_0 are seen as codes of compressed-tensors, in groups of 32, those of
- * Q4_1 as two codes of 4 bits: with the scale, and 1 with the least value; all else as numbers,
- * fp32 where fp16 does not hold them. */
+ * Linears of Q4_0, Q5_0, Q8_0, Q4_1 and Q4_K are seen as codes of compressed-tensors, in groups of
+ * 32, the latter two with a tensor more, weight_least [out][groups]; all else as numbers, fp32
+ * where fp16 does not hold them. */
 #ifndef CONVERT_GGUF_CHECKPOINT_H
 #define CONVERT_GGUF_CHECKPOINT_H
 

@@ -12,7 +12,9 @@
 
 enum { VIEW_ALIGN = 64, NAME_BYTES = 320 };
 
-enum shows { SHOWS_NUMBERS, SHOWS_CODES, SHOWS_SCALES };
+enum shows { SHOWS_NUMBERS, SHOWS_CODES, SHOWS_SCALES, SHOWS_LEAST };
+
+enum { BLOCK = 256, GROUP = 32 }; /* numbers of the largest block; codes of a scale */
 
 struct gguf_view {
     const struct gguf_tensor *t;
@@ -99,22 +101,35 @@ static int64_t row_in_file(const struct gguf_view *v, int64_t r)
 
 static void numbers(const struct gguf_view *v, const uint8_t *block, uint8_t *out)
 {
-    float y[256];
+    float y[BLOCK];
     v->t->type->floats(block, y);
     for (int i = 0; i < v->t->type->per; i++)
         if (v->minus_1) y[i] -= 1;
     memcpy(out, y, (size_t)v->t->type->per * sizeof *y);
 }
 
-/* Codes of a block of 32 as words: the first one in the lowest bits. */
+/* Codes of a block as words: the first one in the lowest bits. */
 static void words(const struct gguf_view *v, const uint8_t *block, uint8_t *out)
 {
-    uint8_t q[32];
+    uint8_t q[BLOCK];
     v->t->type->codes(block, q);
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < v->t->type->per; i++) {
         if (v->t->type->bits == 8) out[i] = q[i];
         else if (i % 2) out[i / 2] |= (uint8_t)(q[i] << 4);
         else out[i / 2] = q[i];
+    }
+}
+
+/* Scales of a block's groups, or their least values, of the view's type. */
+static void one_of_pairs(const struct gguf_view *v, const uint8_t *block, uint8_t *out)
+{
+    float scale[BLOCK / GROUP], least[BLOCK / GROUP];
+    const float *x = v->shows == SHOWS_LEAST ? least : scale;
+    v->t->type->pairs(block, scale, least);
+    for (int i = 0; i < v->t->type->per / GROUP; i++) {
+        uint16_t half = f16_from_f32(x[i]);
+        if (v->dtype == DT_F16) memcpy(out + 2 * i, &half, 2);
+        else memcpy(out + 4 * i, &x[i], 4);
     }
 }
 
@@ -127,16 +142,11 @@ static void show_row(const struct gguf_view *v, const uint8_t *raw, uint8_t *out
         memcpy(out, raw, v->row_bytes);
         return;
     }
-    if (v->shows == SHOWS_SCALES) {
-        for (uint64_t i = 0; i < blocks; i++) {
-            memcpy(out + 2 * i, raw + i * (uint64_t)t->bytes, 2);
-            if (t->least) memcpy(out + 2 * (blocks + i), raw + i * (uint64_t)t->bytes + 2, 2);
-        }
-        return;
-    }
     for (uint64_t i = 0; i < blocks; i++, raw += t->bytes, out += step) {
-        if (v->shows == SHOWS_CODES) words(v, raw, out);
-        else numbers(v, raw, out);
+        if (v->shows == SHOWS_NUMBERS) numbers(v, raw, out);
+        else if (v->shows == SHOWS_CODES) words(v, raw, out);
+        else if (t->pairs) one_of_pairs(v, raw, out);
+        else memcpy(out, raw, 2);
     }
 }
 
@@ -197,17 +207,20 @@ static int add(struct gguf_checkpoint *k, const char *name, const struct gguf_vi
 
 static int add_coded(struct gguf_checkpoint *k, const char *name, struct gguf_view v, struct err *e)
 {
-    char full[NAME_BYTES + 16];
-    int64_t blocks = v.t->size[0] / v.t->type->per, n = blocks * v.t->type->bits;
+    const struct gguf_type *t = v.t->type;
+    static const char *const what[] = {"packed", "scale", "least"};
+    int64_t groups = v.t->size[0] / GROUP;
     int stem = (int)(strlen(name) - strlen(".weight"));
-    v.shows = SHOWS_CODES, v.dtype = DT_I32, v.row_bytes = (uint64_t)n * 4;
-    snprintf(full, sizeof full, "%.*s.weight_packed", stem, name);
-    if (add(k, full, &v, n, e)) return -1;
-    n = blocks * (1 + v.t->type->least);
-    v.shows = SHOWS_SCALES, v.dtype = DT_F16, v.row_bytes = (uint64_t)n * 2;
-    snprintf(full, sizeof full, "%.*s.weight_scale%s", stem, name,
-             v.t->type->least ? "_and_least" : "");
-    return add(k, full, &v, n, e);
+    for (int i = 0; i < (t->pairs ? 3 : 2); i++) {
+        char full[NAME_BYTES + 16];
+        int64_t n = i ? groups : groups * t->bits;
+        v.shows = i == 0 ? SHOWS_CODES : i == 1 ? SHOWS_SCALES : SHOWS_LEAST;
+        v.dtype = i == 0 ? DT_I32 : t->per > GROUP ? DT_F32 : DT_F16;
+        v.row_bytes = (uint64_t)n * dtype_bytes(v.dtype);
+        snprintf(full, sizeof full, "%.*s.weight_%s", stem, name, what[i]);
+        if (add(k, full, &v, n, e)) return -1;
+    }
+    return 0;
 }
 
 static int add_tensor(struct gguf_checkpoint *k, const struct gguf_tensor *t, struct err *e)
@@ -244,7 +257,7 @@ static int add_tensor(struct gguf_checkpoint *k, const struct gguf_tensor *t, st
 int gguf_views(struct gguf_checkpoint *k, struct err *e)
 {
     struct st_file *s = &k->shard;
-    const size_t most = 2 * k->file.n_tensors + 1;
+    const size_t most = 3 * k->file.n_tensors + 1;
     *s = (struct st_file){.fd = dup(k->file.fd),
                           .path = strdup(k->file.path),
                           .header = json_array(),

@@ -15,7 +15,9 @@ static const char *zeros_of(const struct plan *p)
     if (!f->n_quantized) return "none";
     switch (p->quant->method) {
     case QUANT_AWQ: return "awq";
-    case QUANT_COMPRESSED: return f->n_asymmetric ? "as they are" : "in the middle";
+    case QUANT_COMPRESSED:
+        if (f->n_offsets) return "no integers";
+        return f->n_asymmetric ? "as they are" : "in the middle";
     case QUANT_MXFP4: return "none";
     case QUANT_GPTQ: break;
     }
@@ -76,7 +78,8 @@ static int source(const struct plan *p, json_t **j, struct err *e)
 
 int info_metadata(const struct plan *p, json_t **meta, struct err *e)
 {
-    json_t *parts[4] = {json_integer(MF_VERSION), hfc_to_json(p->config), quantization(p), NULL};
+    const int version = p->facts.n_offsets ? MF_VERSION_OFFSETS : MF_VERSION;
+    json_t *parts[4] = {json_integer(version), hfc_to_json(p->config), quantization(p), NULL};
     static const char *const names[4] = {"opt4gptq.version", "opt4gptq.config",
                                          "opt4gptq.quantization", "opt4gptq.source"};
     int rc = source(p, &parts[3], e);
@@ -204,7 +207,7 @@ static void count(const struct modelfile *m, struct tally *t)
         if (ends_with(x->name, ".codes")) {
             t->codes_bytes += x->bytes;
             t->parameters += linear_parameters(m, x);
-        } else if (ends_with(x->name, ".scales")) {
+        } else if (ends_with(x->name, ".scales") || ends_with(x->name, ".offsets.weight")) {
             t->scale_bytes[x->dtype] += x->bytes;
         } else if (!ends_with(x->name, ".zeros") && !ends_with(x->name, ".perm") &&
                    !ends_with(x->name, ".order")) {

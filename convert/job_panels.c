@@ -3,6 +3,7 @@
 #include "convert/job.h"
 
 #include "convert/mxfp4.h"
+#include "convert/offsets.h"
 #include "convert/panels.h"
 #include "convert/round8.h"
 #include "core/model/modelfile.h"
@@ -110,7 +111,7 @@ static int read_zeros(const struct quant_linear *l, int64_t col, int64_t n,
     uint16_t *z = (uint16_t *)(void *)(raw + l->n_source * c.n), *all = (uint16_t *)(void *)b->row;
     *zeros = z;
     for (int64_t i = 0; i < l->n_source * n && !l->qzeros; i++)
-        z[i] = (uint16_t)(l->least ? 0 : 1 << (l->bits - 1));
+        z[i] = (uint16_t)(1 << (l->bits - 1));
     if (!l->qzeros) return 0;
     if (read_columns(&c, b->src, (size_t)c.n, b->row, e)) return -1;
     for (int64_t g = 0; g < l->n_source; g++) {
@@ -238,25 +239,56 @@ static int put_zeros(struct job_task *k, const uint16_t *zeros, int64_t n, struc
                    (uint64_t)j->n_panels * bytes, e);
 }
 
-/* Reads the scales of n outputs from col on to b->src [n_source][n], as they are stored. */
-static int read_scales(const struct quant_linear *l, int64_t col, int64_t n,
-                       const struct job_buffers *b, struct err *e)
+/* Reads one tensor of scales, of n outputs from col on, to dst [n_source][n], as they are stored.
+ */
+static int read_groups(const struct quant_linear *l, const struct hf_tensor *t, int64_t col,
+                       int64_t n, const struct job_buffers *b, uint8_t *dst, struct err *e)
 {
-    enum dtype type = l->scales->t->dtype;
-    const struct columns c = {.t = l->scales,
+    const struct columns c = {.t = t,
                               .from = l->scales_from,
-                              .rows = l->n_source * (1 + l->least),
+                              .rows = l->n_source,
                               .width = l->out,
                               .first = col,
                               .n = n,
                               .order = l->rows ? l->rows + col : NULL,
                               .per = 1,
                               .turned = l->store != STORE_COLUMNS,
-                              .item = dtype_bytes(type)};
-    if (!l->one_scale) return read_columns(&c, b->src, (size_t)n, b->row, e);
-    if (st_read(l->scales->shard, b->src, l->scales->t->offset, c.item, e)) return -1;
-    for (int64_t i = 1; i < n; i++) memcpy(b->src + (size_t)i * c.item, b->src, c.item);
+                              .item = dtype_bytes(t->t->dtype)};
+    if (!l->one_scale) return read_columns(&c, dst, (size_t)n, b->row, e);
+    if (st_read(t->shard, dst, t->t->offset, c.item, e)) return -1;
+    for (int64_t i = 1; i < n; i++) memcpy(dst + (size_t)i * c.item, dst, c.item);
     return 0;
+}
+
+static int read_scales(const struct quant_linear *l, int64_t col, int64_t n,
+                       const struct job_buffers *b, struct err *e)
+{
+    return read_groups(l, l->scales, col, n, b, b->src, e);
+}
+
+/* Zero points of n outputs from col on, [n_source][n] behind scales and least values in src, and
+ * their offsets to the output [n][n_source]. */
+static int put_offsets(struct job_task *k, int64_t col, int64_t n, const uint16_t **zeros,
+                       struct err *e)
+{
+    const struct plan_job *j = k->job;
+    const struct quant_linear *l = j->linear;
+    const struct job_buffers *b = k->buffers;
+    enum dtype type = l->least->t->dtype;
+    const size_t count = (size_t)(l->n_source * n), bytes = count * dtype_bytes(type);
+    uint8_t *least = b->src + bytes;
+    uint16_t *z = (uint16_t *)(void *)(least + bytes);
+    if (read_scales(l, col, n, b, e) || read_groups(l, l->least, col, n, b, least, e)) return -1;
+    for (size_t i = 0; i < count; i++) {
+        const size_t to = i % (size_t)n * (size_t)l->n_source + i / (size_t)n;
+        float offset = offset_of(f32_at(b->src, type, i), f32_at(least, type, i), type, &z[i]);
+        if (type == DT_F16) ((uint16_t *)(void *)b->dst)[to] = f16_from_f32(offset);
+        else ((float *)(void *)b->dst)[to] = offset;
+    }
+    *zeros = z;
+    const uint64_t row = (uint64_t)l->first_panel * MF_PANEL + (uint64_t)col;
+    return job_put(k, l->offsets_at, row * (uint64_t)l->n_source * dtype_bytes(type), b->dst, bytes,
+                   e);
 }
 
 static int put_stored_scales(struct job_task *k, int64_t col, int64_t n, struct err *e)
@@ -312,7 +344,8 @@ int job_panels(struct job_task *k, struct err *e)
     const uint16_t *zeros;
     if (l->store == STORE_ROUNDED) return put_rounded(k, col, n, e);
     if (put_codes(k, col, n, e) || put_stored_scales(k, col, n, e) ||
-        read_zeros(l, col, n, k->buffers, &zeros, e))
+        (l->least ? put_offsets(k, col, n, &zeros, e)
+                  : read_zeros(l, col, n, k->buffers, &zeros, e)))
         return -1;
     return put_zeros(k, zeros, n, e);
 }

@@ -66,10 +66,9 @@ void panels_scales(void *dst, enum dtype dst_type, const void *src, enum dtype s
                 int64_t c = p * MF_PANEL + r;
                 int32_t source = s->groups[g].source;
                 float v = 0;
-                int64_t row = source + (s->groups[g].high ? s->high_from : 0);
                 if (c < n_cols && source >= 0)
-                    v = f32_at(src, src_type, (size_t)row * stride + (size_t)c);
-                if (s->groups[g].high && !s->high_from) v *= 16;
+                    v = f32_at(src, src_type, (size_t)source * stride + (size_t)c);
+                if (s->groups[g].high) v *= 16;
                 if (dst_type == DT_F16) ((uint16_t *)dst)[at] = f16_from_f32(v);
                 else ((float *)dst)[at] = v;
             }

@@ -15,8 +15,8 @@ void panels_pack(uint8_t *dst, const uint8_t *codes, const struct slots *s);
  * cache lines move. words: [k/8][stride], n_panels * 16 columns -> dst: [n_panels][k/8][16][4]. */
 void panels_from_words(uint8_t *dst, const uint32_t *words, size_t stride, int64_t k,
                        int64_t n_panels);
-/* src: [n_source, or twice as many with s->high_from][stride] of dtype src_type, n_cols columns ->
- * dst: [panels][n_groups][16] of F16 or F32. */
+/* src: [n_source][stride] of dtype src_type, n_cols columns -> dst: [panels][n_groups][16] of F16
+ * or F32. */
 void panels_scales(void *dst, enum dtype dst_type, const void *src, enum dtype src_type,
                    size_t stride, int64_t n_cols, const struct slots *s);
 /* zeros: [n_source][stride] -> dst: [panels][n_groups][16], the high or low base-16 digit. */

@@ -45,13 +45,14 @@ struct quant_linear {
     int ordered;                      /* as quant_module has it */
     int bytes;                        /* codes are signed bytes, whatever `bits` is */
     int one_scale;                    /* for all of the matrix */
-    int least; /* scales [out][2 groups]: those of the low halves of codes, then of the high ones */
+    const struct hf_tensor
+        *least; /* [out][groups]: W = scale * code + least (offsets.h); or NULL */
     enum unpack_layout layout;
     enum unpack_zeros zeros;
     enum dtype scale_type; /* in the model file */
     const struct slots *slots;
     int64_t first_panel; /* of the output tensors, where they hold more than this module */
-    size_t codes_at, scales_at, zeros_at; /* indices of output tensors */
+    size_t codes_at, scales_at, zeros_at, offsets_at; /* indices of output tensors */
 };
 
 struct plan_linear;
@@ -99,6 +100,7 @@ struct plan_facts {
     uint64_t n_all_ones;
     int bits_seen[9];
     int group_min, group_max; /* group sizes of the checkpoint */
+    int n_offsets;            /* modules whose zero points are no integers */
     int n_zero_biases;        /* biases dropped because all values are 0 */
     int outliers;             /* inputs of the last group of a W4A4 module, 0: there is none */
     int n_rounded;            /* of n_plain, stored with 8 bits */

@@ -246,8 +246,7 @@ static int round_all(struct plan *p, struct plan_linear *l, struct err *e)
 
 static int same_slots(const struct slots *a, const struct slots *b)
 {
-    return a->group == b->group && a->n_groups == b->n_groups && a->k == b->k &&
-           a->high_from == b->high_from && a->low == b->low &&
+    return a->group == b->group && a->n_groups == b->n_groups && a->k == b->k && a->low == b->low &&
            !memcmp(a->perm, b->perm, (size_t)a->k * sizeof *a->perm) &&
            !memcmp(a->groups, b->groups, (size_t)a->n_groups * sizeof *a->groups);
 }
@@ -523,10 +522,28 @@ static int put_perm(struct plan *p, const struct plan_linear *l, const char *nam
     return plan_data(p, name, DT_I32, shape, perm, e);
 }
 
+/* Adds the tensor NAME.offsets.weight, of as many pieces as the others; *at: its number. */
+static int put_offsets(struct plan *p, const struct plan_linear *l, const char *name, size_t n,
+                       size_t *at, struct err *e)
+{
+    const struct quant_linear *q = &l->quant[0];
+    const struct tensor_shape shape = {2, {l->n_rows, q->slots->n_groups}};
+    char full[NAME_BYTES];
+    for (int i = 0; i < l->n_modules; i++)
+        if (!l->quant[i].least || l->from.n_experts || !l->quant[i].slots->identity)
+            return err_set(e,
+                           "%s: module '%s': least values of groups are read of linears whose "
+                           "inputs are in order, and which are not experts",
+                           p->dir->path, l->quant[i].module);
+    snprintf(full, sizeof full, "%s.offsets.weight", name);
+    return plan_tensor(p, at, full, q->least->t->dtype, shape, n, e);
+}
+
 static int put_quant(struct plan *p, struct plan_linear *l, const char *name, struct err *e)
 {
     const struct slots *s = l->quant[0].slots;
-    size_t n = 0, more, at[3];
+    size_t n = 0, more, at[3], offsets = 0;
+    int has_offsets = 0;
     char full[NAME_BYTES];
     const struct tensor_shape codes = {4, {l->n_panels, s->k / MF_BLOCK, MF_PANEL, 4}},
                               groups = {3, {l->n_panels, s->n_groups, MF_PANEL}};
@@ -538,12 +555,14 @@ static int put_quant(struct plan *p, struct plan_linear *l, const char *name, st
         snprintf(full, sizeof full, "%s.%s", name, names[i]);
         if (plan_tensor(p, &at[i], full, types[i], stacked(l, i ? groups : codes), n, e)) return -1;
     }
+    for (int i = 0; i < l->n_modules; i++) has_offsets |= l->quant[i].least != NULL;
+    if (has_offsets && put_offsets(p, l, name, n, &offsets, e)) return -1;
     n = 0;
     for (int i = 0; i < l->n_modules; i++, n += more) {
         struct quant_linear *q = &l->quant[i];
         q->first_panel = (i / l->n_parts) * l->n_panels +
                          (i % l->n_parts ? l->from.part[0].n_rows / MF_PANEL : 0);
-        q->codes_at = at[0], q->scales_at = at[1], q->zeros_at = at[2];
+        q->codes_at = at[0], q->scales_at = at[1], q->zeros_at = at[2], q->offsets_at = offsets;
         if (plan_quant_jobs(p, q, n, &more, e)) return -1;
     }
     snprintf(full, sizeof full, "%s.perm", name);

@@ -102,6 +102,8 @@ int plan_expect(const struct hf_tensor *t, int64_t a, int64_t b, const char *why
 /* Checks that all scales are finite. Those of the model file are F16 if all of them (and 16 times
  * them, for codes of more than 4 bits) are exact in F16. */
 int plan_scan_scales(struct quant_linear *l, struct err *e);
+/* Checks that all of a matrix of F16, BF16 or F32 are finite. */
+int plan_scan_finite(const struct hf_tensor *t, struct err *e);
 /* Notes bits and group size of a module for the metadata. group: as declared. */
 void plan_quant_count(struct plan *p, const struct quant_linear *l, int bits, int group);
 /* Plans the slots of a module. planes: nibble planes, at least those of its codes. */

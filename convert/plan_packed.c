@@ -54,13 +54,25 @@ static int check_scales(struct quant_linear *l, struct err *e)
     for (int i = 0; i < s->t->n_dims; i++) n *= s->t->shape[i];
     if (plan_is_float(s, e)) return -1;
     l->one_scale = l->bytes && n == 1 && l->out > 1;
-    l->n_source = l->one_scale || s->t->n_dims == 1 ? 1
-                  : s->t->n_dims == 2               ? s->t->shape[1] / (1 + l->least)
-                                                    : 0;
+    l->n_source = l->one_scale || s->t->n_dims == 1 ? 1 : s->t->n_dims == 2 ? s->t->shape[1] : 0;
     if (l->one_scale || (l->n_source >= 1 && l->n_source <= l->in && s->t->shape[0] == l->out))
         return 0;
     return err_set(e, "%s: tensor '%s' must be [%" PRId64 ", groups] with 1 to %" PRId64 " groups",
                    s->shard->path, s->t->name, l->out, l->in);
+}
+
+/* The least values [out][groups] of codes of 4 bits, of the scales' type. */
+static int check_least(struct quant_linear *l, struct err *e)
+{
+    const struct hf_tensor *t = l->least, *s = l->scales;
+    if (l->bits != 4 || l->bytes || l->qzeros || t->t->dtype == DT_BF16 ||
+        t->t->dtype != s->t->dtype || t->t->n_dims != 2 || t->t->shape[0] != l->out ||
+        t->t->shape[1] != l->n_source)
+        return err_set(e,
+                       "%s: tensor '%s' must be F16 or F32 as the scales, [%" PRId64 ", %" PRId64
+                       "], beside codes of 4 bits",
+                       t->shard->path, t->t->name, l->out, l->n_source);
+    return plan_scan_finite(t, e);
 }
 
 int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
@@ -73,7 +85,7 @@ int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
     l->qweight = plan_find(p, module, "weight_packed");
     l->qzeros = plan_find(p, module, "weight_zero_point");
     l->scales = s = plan_find(p, module, "weight_scale");
-    if (!s && (l->scales = s = plan_find(p, module, "weight_scale_and_least"))) l->least = 1;
+    l->least = plan_find(p, module, "weight_least");
     if (!s)
         return err_set(e, "%s: module '%s' has integers but no weight_scale", p->dir->path, module);
     if (p->quant->method != QUANT_COMPRESSED)
@@ -90,6 +102,7 @@ int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
     if (!l->bytes) l->n_words = unpack_n_words(l->in, l->bits);
     if ((!l->bytes && plan_expect(l->qweight, l->out, l->n_words, why, e)) || check_scales(l, e))
         return -1;
+    if (l->least && check_least(l, e)) return -1;
     if (!l->qzeros && !m.sym)
         return err_set(e,
                        "%s: module '%s' is asymmetric in config.json but has no "
@@ -98,7 +111,8 @@ int plan_packed_read(struct plan *p, struct quant_linear *l, struct err *e)
     if (l->qzeros && m.sym) l->qzeros = NULL; /* as readers do: symmetric ones are in the middle */
     if (l->qzeros && plan_expect(l->qzeros, unpack_n_words(l->out, l->bits), l->n_source, why, e))
         return -1;
-    p->facts.n_asymmetric += l->qzeros != NULL;
+    p->facts.n_asymmetric += l->qzeros || l->least;
+    p->facts.n_offsets += l->least != NULL;
     plan_quant_count(p, l, l->bits, m.group);
     return plan_scan_scales(l, e);
 }

@@ -55,35 +55,50 @@ static int check_shapes(struct quant_linear *l, int bits, struct err *e)
     return plan_expect(l->qzeros, l->n_source, unpack_n_words(l->out, bits), why, e);
 }
 
-int plan_scan_scales(struct quant_linear *l, struct err *e)
+/* exact: becomes 0 where a number, or `factor` times it, is not exact in fp16. */
+static int scan(const struct hf_tensor *t, uint64_t n, uint64_t columns, float factor, int *exact,
+                struct err *e)
 {
-    int planes = l->bits > 4 && !l->least ? 2 : 1;
-    enum dtype type = l->scales->t->dtype;
-    uint64_t n = l->one_scale ? 1 : (uint64_t)(l->n_source * (1 + l->least) * l->out),
-             piece = SCAN_BYTES / dtype_bytes(type);
-    uint64_t columns = (uint64_t)(l->store == STORE_ROWS ? l->n_source * (1 + l->least) : l->out);
+    enum dtype type = t->t->dtype;
+    uint64_t piece = SCAN_BYTES / dtype_bytes(type);
     void *raw = malloc(SCAN_BYTES);
-    int rc = raw ? 0 : err_memory(e), exact = 1;
+    int rc = raw ? 0 : err_memory(e);
     for (uint64_t at = 0; at < n && !rc; at += piece) {
         uint64_t m = n - at < piece ? n - at : piece;
-        rc = st_read(l->scales->shard, raw, l->scales->t->offset + at * dtype_bytes(type),
-                     m * dtype_bytes(type), e);
+        rc = st_read(t->shard, raw, t->t->offset + at * dtype_bytes(type), m * dtype_bytes(type),
+                     e);
         for (uint64_t i = 0; i < m && !rc; i++) {
-            float v = f32_at(raw, type, i), top = planes == 2 ? v * 16 : v;
+            float v = f32_at(raw, type, i), top = v * factor;
             if (!isfinite(v) || !isfinite(top))
                 rc = err_set(e,
                              "%s: tensor '%s' holds %s at [%" PRIu64 ", %" PRIu64
                              "]: the checkpoint is damaged",
-                             l->scales->shard->path, l->scales->t->name,
-                             isnan(v) ? "NaN" : "infinity", (at + i) / columns, (at + i) % columns);
-            else if (exact && (type != DT_F16 || planes == 2))
-                exact = f32_from_f16(f16_from_f32(v)) == v &&
-                        f32_from_f16(f16_from_f32(top)) == top;
+                             t->shard->path, t->t->name, isnan(v) ? "NaN" : "infinity",
+                             (at + i) / columns, (at + i) % columns);
+            else if (*exact && (type != DT_F16 || factor != 1))
+                *exact = f32_from_f16(f16_from_f32(v)) == v &&
+                         f32_from_f16(f16_from_f32(top)) == top;
         }
     }
-    l->scale_type = exact ? DT_F16 : DT_F32;
     free(raw);
     return rc;
+}
+
+int plan_scan_scales(struct quant_linear *l, struct err *e)
+{
+    uint64_t n = l->one_scale ? 1 : (uint64_t)(l->n_source * l->out),
+             columns = (uint64_t)(l->store == STORE_ROWS ? l->n_source : l->out);
+    int exact = 1;
+    if (scan(l->scales, n, columns, l->bits > 4 ? 16 : 1, &exact, e)) return -1;
+    l->scale_type = exact ? DT_F16 : DT_F32;
+    return 0;
+}
+
+int plan_scan_finite(const struct hf_tensor *t, struct err *e)
+{
+    int exact = 0;
+    return scan(t, (uint64_t)(t->t->shape[0] * t->t->shape[1]), (uint64_t)t->t->shape[1], 1, &exact,
+                e);
 }
 
 /* Determines the format of the zero points: symmetric ones reveal it, otherwise the label and the
@@ -161,7 +176,6 @@ int plan_quant_slots(struct plan *p, struct quant_linear *l, int planes, struct 
     const struct slots_source from = {g_idx,    l->in,  l->n_source,
                                       l->group, planes, w4a4 ? (int)l->n_source - 1 : 0};
     int rc = slots_plan(s, &from, e);
-    s->high_from = l->least ? l->n_source : 0;
     free(g_idx);
     if (rc) return err_prefix(e, "%s: module '%s'", l->qweight->shard->path, l->module);
     if (w4a4 && (s->assumed || (s->n_groups > 2 && s->groups[s->n_groups - 3].source == s->low))) {
@@ -204,7 +218,7 @@ static struct need need_of(const struct quant_linear *l)
              zeros = groups * (uint64_t)(l->bits * 2 + 2 * MF_PANEL),
              scales = groups * MF_PANEL *
                       (l->store == STORE_MXFP4 ? 5
-                       : l->least              ? 8
+                       : l->least              ? 10 /* and least values, and zeros behind them */
                                                : 4),
              src = words;
     if (l->store == STORE_ROUNDED)
@@ -239,7 +253,7 @@ int plan_quant_jobs(struct plan *p, const struct quant_linear *l, size_t piece, 
                                                 (uint64_t)step * MF_PANEL * 2));
     if (l->store != STORE_COLUMNS) {
         at_least(&row, (uint64_t)l->n_words * 4 * PLAN_TURNED);
-        at_least(&row, (uint64_t)l->n_source * (l->least ? 8 : 4) * PLAN_TURNED);
+        at_least(&row, (uint64_t)l->n_source * 4 * PLAN_TURNED);
     }
     if (l->store == STORE_ROUNDED) at_least(&row, (uint64_t)l->in * 4);
     at_least(&p->src_max, src + 64);

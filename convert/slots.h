@@ -21,8 +21,6 @@ struct slots {
     int32_t *perm;              /* [k] input of a slot, or -1 (padding) */
     int identity;               /* perm[j] == j for all, and k == in */
     int act_order;              /* inputs of the source groups are not consecutive */
-    int64_t high_from; /* where the scales of high planes begin among those of all source groups; 0:
-                          they are 16 times the others */
     int low;       /* groups of the checkpoint before this one have codes of 4 bits, those from it
                       on two planes; 0: all have the same planes */
     int assumed;   /* no usable g_idx: the groups' inputs are assumed to be consecutive */

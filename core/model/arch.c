@@ -79,16 +79,36 @@ static void full_name(const struct builder *b, const char *name, char out[NAME_B
     else snprintf(out, NAME_BYTES, "%s", name);
 }
 
+/* The offsets of a 4-bit linear, if it has some: 1, 0, or -1 with an error. */
+static int offsets_of(struct builder *b, const char *name, const struct linear *w,
+                      struct linear *offsets)
+{
+    char full[NAME_BYTES + 16];
+    if (!w->codes) return 0;
+    snprintf(full, sizeof full, "%s.offsets", name);
+    int there = b->from.linear(b->from.self, full, 0, w->n_groups, w->out, offsets, b->err);
+    if (there <= 0) return there;
+    if (w->stack || w->perm || offsets->codes)
+        return err_set(b->err,
+                       "%s: '%s' must be plain, of a linear that is no stack and has no perm",
+                       b->from.name, full);
+    return 1;
+}
+
 static int linear(struct builder *b, const char *name, int stack, int in, int out, int may_lack)
 {
     char full[NAME_BYTES];
-    struct weight w = {.n = 0};
+    struct weight w = {.n = 0}, offsets = {.n = 0};
     if (b->failed) return 0;
     full_name(b, name, full);
     int there = b->from.linear(b->from.self, full, stack, in, out, &w.linear, b->err);
     if (!there && may_lack) return NO_WEIGHT;
     if (!there) err_set(b->err, "%s: tensor '%s.weight' is missing", b->from.name, full);
-    return keep(b, there > 0 ? step_plan_add_weight(b->plan, &w, b->err) : -1);
+    if (there > 0) w.has_offsets = offsets_of(b, full, &w.linear, &offsets.linear);
+    if (there <= 0 || w.has_offsets < 0) return keep(b, -1);
+    int number = keep(b, step_plan_add_weight(b->plan, &w, b->err));
+    if (w.has_offsets) keep(b, step_plan_add_weight(b->plan, &offsets, b->err));
+    return number;
 }
 
 static int vector(struct builder *b, const char *name, int n, int may_lack)
@@ -199,14 +219,18 @@ int arch_buffer(struct builder *b, const char *name, int n)
     return buffer(b, name, ROWS_STEP, (size_t)n * sizeof(float));
 }
 
-int arch_room(struct builder *b, const char *name, int n)
+static int room(struct builder *b, const char *name, enum rows_of rows, int n)
 {
     const struct step_plan *p = b->plan;
+    const size_t bytes = (size_t)n * sizeof(float);
     for (int i = 0; i < p->n_buffers; i++)
-        if (p->buffer[i].row_bytes == (size_t)n * sizeof(float) && !strcmp(p->buffer[i].name, name))
+        if (p->buffer[i].row_bytes == bytes && p->buffer[i].rows == rows &&
+            !strcmp(p->buffer[i].name, name))
             return i;
-    return arch_buffer(b, name, n);
+    return buffer(b, name, rows, bytes);
 }
+
+int arch_room(struct builder *b, const char *name, int n) { return room(b, name, ROWS_STEP, n); }
 
 struct op *arch_op(struct builder *b, enum op_kind kind, const char *name)
 {
@@ -297,7 +321,9 @@ static void share_perm(struct linear *a, const struct linear *b)
         a->perm = b->perm;
 }
 
-void arch_linears(struct builder *b, const char *name, int in, int n, const int *w, const int *out)
+/* arch_linears() without offsets. */
+static void plain_linears(struct builder *b, const char *name, int in, int n, const int *w,
+                          const int *out)
 {
     struct op *op = arch_op(b, OP_LINEAR, name);
     if (b->failed) return;
@@ -307,6 +333,44 @@ void arch_linears(struct builder *b, const char *name, int in, int n, const int 
         op->w[i] = w[i];
         op->out[i] = out[i];
         if (i) share_perm(&b->plan->weight[w[i]].linear, &b->plan->weight[w[0]].linear);
+    }
+}
+
+/* out[i] += R s for the linears from `first` on whose groups are as large as its: R the offsets of
+ * w[i], s the sums of the groups of `in`. */
+static void add_offsets(struct builder *b, int in, int first, int n, const int *w, const int *out)
+{
+    static const char *const names[OP_OUTS] = {"offsets", "offsets_2", "offsets_3"};
+    const struct step_plan *p = b->plan;
+    const struct linear *one = &p->weight[w[first]].linear;
+    const int group = one->group, rows = (int)p->buffer[in].rows;
+    int number[OP_OUTS], y[OP_OUTS], r[OP_OUTS], found = 0;
+    for (int i = first; i < n; i++) {
+        if (!p->weight[w[i]].has_offsets || p->weight[w[i]].linear.group != group) continue;
+        number[found] = w[i] + 1;
+        y[found] = out[i];
+        r[found] = room(b, names[found], (enum rows_of)rows, p->weight[w[i]].linear.out);
+        found++;
+    }
+    int sums = room(b, "sums", (enum rows_of)rows, one->n_groups);
+    struct op *op = arch_op(b, OP_GROUP_SUMS, "sums");
+    op->as.sums.group = group;
+    op->in[0] = in;
+    op->out[0] = sums;
+    plain_linears(b, "offsets", sums, found, number, r);
+    for (int i = 0; i < found; i++) arch_add(b, "offsets_add", y[i], r[i]);
+}
+
+void arch_linears(struct builder *b, const char *name, int in, int n, const int *w, const int *out)
+{
+    plain_linears(b, name, in, n, w, out);
+    for (int i = 0; i < n && !b->failed; i++) {
+        const struct weight *own = &b->plan->weight[w[i]];
+        int done = 0;
+        for (int j = 0; j < i; j++)
+            done |= b->plan->weight[w[j]].has_offsets &&
+                    b->plan->weight[w[j]].linear.group == own->linear.group;
+        if (own->has_offsets && !done) add_offsets(b, in, i, n, w, out);
     }
 }
 

@@ -100,7 +100,8 @@ enum arch_norm_kind {
 void arch_norm_center(struct op *norm, enum arch_norm_kind kind, int bias);
 /* x += delta (NO_BUFFER: not) */
 struct op *arch_add(struct builder *b, const char *name, int x, int delta);
-/* out[i] = w[i] in, n at most OP_OUTS. Equal permutations become one pointer. */
+/* out[i] = w[i] in, n at most OP_OUTS. Equal permutations become one pointer. Offsets that a linear
+ * has are added by operations of their own, behind it. */
 void arch_linears(struct builder *b, const char *name, int in, int n, const int *w, const int *out);
 /* The norms of heads of q and k: both or neither. */
 struct arch_head_norms {

@@ -29,11 +29,11 @@ static int check_version(const struct modelfile *m, struct err *e)
     }
     char *end;
     long v = strtol(version, &end, 10);
-    if (end == version || *end || v != MF_VERSION)
+    if (end == version || *end || (v != MF_VERSION && v != MF_VERSION_OFFSETS))
         return err_set(e,
-                       "%s: is a model file of version '%.20s', this program reads version %d: "
-                       "convert it again",
-                       m->st.path, version, MF_VERSION);
+                       "%s: is a model file of version '%.20s', this program reads versions %d "
+                       "and %d: convert it again",
+                       m->st.path, version, MF_VERSION, MF_VERSION_OFFSETS);
     return 0;
 }
 

@@ -1,12 +1,12 @@
 /* modelfile.h: the model file, opened read-only and checked. Owns: the mapping, the format.
  * Must not know: checkpoints, computation.
  *
- * FORMAT, version 1. This text is normative; docs/model-file.md has it as tables, with a reader in
- * Python. The file is a valid safetensors file. The data section and every tensor start at a
- * multiple of 64; U8 tensors named "pad.N" fill the gaps, because the container allows none.
+ * FORMAT, versions 1 and 2. This text is normative; docs/model-file.md has it as tables, with a
+ * reader in Python. The file is a valid safetensors file. The data section and every tensor start
+ * at a multiple of 64; U8 tensors named "pad.N" fill the gaps, because the container allows none.
  *
  * __metadata__ (strings; the first four hold JSON):
- *   opt4gptq.version         1
+ *   opt4gptq.version         1; 2 where a linear has offsets, which other programs would leave out
  *   opt4gptq.config          the architecture, resolved from the source's aliases:
  *       architecture             a name listed in core/model/arch_*.c
  *       n_layers, dim, ffn, n_heads, n_kv_heads, head_dim, vocab, context      integers
@@ -95,10 +95,11 @@
  *   P.zeros    U8 [panels][groups][16], 0..16
  *   P.perm     I32 [k], optional: packed input j is input perm[j] of the layer, -1: the slot is 0.
  *              Without it k = in
- * Either may have
- *   P.bias     F32 [out]
- * A stack has one more dimension [n_experts] in front of each tensor (codes have 5, of
- * ST_MAX_DIMS); all experts have the same k, group and types, and all or none a perm.
+ *   P.offsets  a plain linear [out][groups] (so P.offsets.weight), optional, without perm and not
+ * of a stack: W[n][k] = scale * (code - zero) + offset, what zero points that are no integers
+ * leave. Files that have one are of version 2 Either may have P.bias     F32 [out] A stack has one
+ * more dimension [n_experts] in front of each tensor (codes have 5, of ST_MAX_DIMS); all experts
+ * have the same k, group and types, and all or none a perm.
  *
  * The converter expresses widths other than 4, act-order, short groups, v1 zeros, MXFP4 and plain
  * linears rounded to 8 bits by these: codes are widened, inputs permuted, padded or repeated. Where
@@ -113,7 +114,8 @@
 
 #include <stddef.h>
 
-enum { MF_VERSION = 1, MF_PANEL = 16, MF_BLOCK = 8, MF_GROUP_MULTIPLE = 32, MF_ALIGN = 64 };
+enum { MF_VERSION = 1, MF_VERSION_OFFSETS = 2 };
+enum { MF_PANEL = 16, MF_BLOCK = 8, MF_GROUP_MULTIPLE = 32, MF_ALIGN = 64 };
 
 /* A tensor in the mapping, read-only. */
 struct tview {

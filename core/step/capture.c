@@ -32,9 +32,12 @@ static size_t row_floats(const struct step_plan *p, const struct op *op)
     return p->buffer[op->in[0]].row_bytes / sizeof(float);
 }
 
+/* Not the linears of offsets: a quantizer has no use for sums. */
 static int wanted(const struct capture *c, const struct op *op)
 {
-    return is_linear(op) && op->layer == c->of.layer;
+    const int w = op->w[0];
+    return is_linear(op) && op->layer == c->of.layer &&
+           !(w > 0 && c->of.plan->weight[w - 1].has_offsets);
 }
 
 /* Elements of the input of a weight of the operation. */

@@ -26,13 +26,14 @@
  *                 e^-in2) with in2 [rows][1], absent: 1. scale 0: 1. f = 1 + beta ln(1 +
  *                 floor((pos[r] + first) / original)), original 0: 1
  * OP_LINEAR       out_i [rows][out_i] = w_i in0 + bias_i for n linears of one input [rows][in]
- * OP_ROUTE        the experts of each row (Shazeer et al. 2017): s = softmax or sigmoid of in0
- *                 [rows][experts]; the top_k largest of s + w0 (absent: s), on ties the lower
- *                 index. With kept_groups < groups only experts of those groups are chosen whose
- *                 two best of s + w0 have the largest sums (DeepSeek-V3, 2.1.2), with group_best
- *                 whose best one is largest (DeepSeek-V2, 2.2.1). out0 int32
- *                 [rows][top_k] = their indices, ascending; out1 [rows][top_k] = s of each, over
- *                 their sum if `normalize`, times scale (0: 1), times w1[expert] (absent: 1). No
+ * OP_GROUP_SUMS   out0 [rows][n / group] = the sum of each group of in0 [rows][n]: lane l of 16
+ * takes elements l, l + 16, .. from 0 on, then the lanes are folded 8, 4, 2, 1. group: a multiple
+ * of 16 OP_ROUTE        the experts of each row (Shazeer et al. 2017): s = softmax or sigmoid of
+ * in0 [rows][experts]; the top_k largest of s + w0 (absent: s), on ties the lower index. With
+ * kept_groups < groups only experts of those groups are chosen whose two best of s + w0 have the
+ * largest sums (DeepSeek-V3, 2.1.2), with group_best whose best one is largest
+ * (DeepSeek-V2, 2.2.1). out0 int32 [rows][top_k] = their indices, ascending; out1 [rows][top_k] = s
+ * of each, over their sum if `normalize`, times scale (0: 1), times w1[expert] (absent: 1). No
  *                 expert has a capacity: no row is dropped. A row with NaN gives experts 0 ..
  *                 top_k - 1 with NaN
  * OP_EXPERTS      out_i [rows][top_k][out_i]: slot j of row r = w_i[in1[r][j]] x + bias for n
@@ -126,6 +127,7 @@ enum op_kind {
     OP_NORM,
     OP_ADD,
     OP_LINEAR,
+    OP_GROUP_SUMS,
     OP_ROUTE,
     OP_EXPERTS,
     OP_MIX,
@@ -264,6 +266,9 @@ struct op {
             int first;
         } add;
         struct {
+            int group;
+        } sums;
+        struct {
             int n_experts, top_k;
             enum router_score score;
             int normalize, groups, kept_groups, group_best; /* groups 0: 1 */
@@ -364,6 +369,8 @@ struct weight {
     struct linear linear;
     const float *vector; /* [n]; NULL: a linear */
     int n;
+    int has_offsets; /* of a 4-bit linear: the weight behind it is the plain linear [out][n_groups]
+                        of its offsets, which OP_GROUP_SUMS and an addition apply */
     const float *longer; /* [n] or NULL: takes the vector's place where sequences of the run may
                             have more than longer_from positions */
     int longer_from;

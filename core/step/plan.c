@@ -275,3 +275,9 @@ int step_plan_n_quantized(const struct step_plan *p)
     for (int i = 0; i < p->n_weights; i++) n += !p->weight[i].vector && p->weight[i].linear.codes;
     return n;
 }
+
+int step_plan_is_offsets(const struct step_plan *p, int i)
+{
+    const struct op *op = &p->op[i];
+    return op->kind == OP_LINEAR && op->w[0] > 0 && p->weight[op->w[0] - 1].has_offsets;
+}

@@ -73,6 +73,15 @@ static const struct op *writer(const struct splitter *s, int i, int buffer)
     return NULL;
 }
 
+/* Whether operation op adds offsets to a linear's results. */
+static int adds_offsets(const struct splitter *s, const struct op *op)
+{
+    const struct op *from = op->kind == OP_ADD && op->in[1] >= 0
+                                ? writer(s, (int)(op - s->p->op), op->in[1])
+                                : NULL;
+    return from && step_plan_is_offsets(s->p, (int)(from - s->p->op));
+}
+
 /* The shares that the reader of a linear's outputs asks for, in the buffer behind operation i: of
  * heads, or even ones. */
 static struct cut cut_for_reader(const struct splitter *s, int i, int buffer, int out)
@@ -91,7 +100,7 @@ static struct cut cut_for_reader(const struct splitter *s, int i, int buffer, in
             break;
         }
         if (op->kind != OP_ADD && op->kind != OP_NORM && op->kind != OP_SOFTCAP) break;
-        if (op->in[0] != b || op->in[1] >= 0) break;
+        if (!adds_offsets(s, op) && (op->in[0] != b || op->in[1] >= 0)) break;
         b = op->out[0];
     }
     return cut_outputs(s, out);
@@ -108,6 +117,8 @@ static const struct cut *cut_of(const struct splitter *s, int buffer)
 static int reads_attention(const struct splitter *s, int i)
 {
     const struct op *from = writer(s, i, s->p->op[i].in[0]);
+    if (from && from->kind == OP_GROUP_SUMS) /* of offsets: as the linear that they belong to */
+        from = writer(s, (int)(from - s->p->op), from->in[0]);
     if (from && from->kind == OP_GLU && from->in[1] >= 0)
         for (int k = 0; k < 2; k++) {
             const struct op *gated = writer(s, (int)(from - s->p->op), from->in[k]);

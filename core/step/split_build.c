@@ -208,6 +208,7 @@ static int add_view(struct splitter *s, int q, const struct weight *w)
 int split_rows(struct splitter *s, int q, int weight, int first, int n)
 {
     struct weight w = s->p->weight[weight];
+    w.has_offsets = 0; /* they are no neighbour of the view */
     w.linear = linear_rows(&w.linear, first, n);
     return add_view(s, q, &w);
 }

@@ -34,6 +34,7 @@ const struct operation ops[] = {
     {"choose", check_choose},
     {"glu", check_glu},
     {"softcap", check_softcap},
+    {"sums", check_sums},
     {"conv", check_conv},
     {"delta", check_delta},
     {"mamba", check_mamba},

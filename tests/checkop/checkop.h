@@ -202,6 +202,7 @@ void check_latent(struct check *c);
 void check_choose(struct check *c);
 void check_glu(struct check *c);
 void check_softcap(struct check *c);
+void check_sums(struct check *c);
 void check_conv(struct check *c);
 void check_delta(struct check *c);
 void check_mamba(struct check *c); /* OP_DELTA with DELTA_SSM */

@@ -416,6 +416,10 @@ static void before(struct be *inner, const struct stepwise_call *c)
         int32_t last = (int32_t)f32_bits(peek(inner, id.d + id.n - 1));
         poke(inner, id.d + id.n - 1, f32_from_bits((uint32_t)((last + 1) % n)));
     }
+    if (op->kind == OP_GROUP_SUMS && now == ELEMENT) {
+        struct place x = place_of(c, op->in[0]);
+        poke(inner, x.d + x.n / 2, peek(inner, x.d + x.n / 2) * 1.01f + 0.01f);
+    }
     if (op->kind == OP_MIX && now == FACTOR) {
         struct place w = place_of(c, op->in[1]);
         poke(inner, w.d + w.n - 1, peek(inner, w.d + w.n - 1) * 1.01f);
@@ -578,6 +582,7 @@ static void after(struct be *inner, const struct stepwise_call *c)
     case OP_CHOOSE: break_choose(inner, c); break;
     case OP_ROUTE: break_route(inner, c); break;
     case OP_EXPERTS:
+    case OP_GROUP_SUMS:
     case OP_MIX: break_output(inner, &out); break;
     case OP_ARGMAX: break_argmax(inner, c); break;
     case OP_TOP: break_top(inner, c); break;

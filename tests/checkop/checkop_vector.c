@@ -1,4 +1,4 @@
-/* checkop_vector.c: norm, add, glu, softcap, gather.
+/* checkop_vector.c: norm, add, glu, softcap, sums of groups, gather.
  *
  * norm: y = x * f * w, f = 1/sqrt(mean(x^2) + eps). All terms of the sum of squares are positive,
  * so its relative error is at most one rounding per step of the longest chain: the square, dim/16
@@ -530,6 +530,98 @@ void check_softcap(struct check *c)
         }
         arena_free(&a);
     }
+}
+
+struct sums_case {
+    int rows, group, groups;
+};
+
+static void run_sums(struct check *c, int v, const char *name, int n_threads,
+                     const struct sums_case *k, const float *x, float *y)
+{
+    struct side s;
+    struct arena a = {0};
+    size_t out = (size_t)k->groups * 4, in = out * (size_t)k->group;
+    side_open(&s, v == REF ? &c->ref : &c->v[v], n_threads, plain_config(k->rows));
+    struct batch b = make_plain_batch(&a, k->rows, k->rows / 2);
+    struct dbuf dx = dbuf_from(&s, x, (size_t)k->rows * in),
+                dy = dbuf_new(&s, (size_t)k->rows * out);
+    struct trial t = {0};
+    struct op *op = trial_op(&t, OP_GROUP_SUMS);
+    op->as.sums.group = k->group;
+    op->in[0] = trial_buffer(&t, dx.d, ROWS_STEP, in);
+    op->out[0] = trial_buffer(&t, dy.d, ROWS_STEP, out);
+    trial_run(&t, &s, &b, 0);
+    dbuf_get(&s, &dy, y);
+    compare_fences(c, v, name, "output", &s, &dy);
+    dbuf_free(&s, &dx);
+    dbuf_free(&s, &dy);
+    side_close(&s);
+    arena_free(&a);
+}
+
+/* The bits of sums by lanes, which every variant but the reference has, those of GPUs, too. */
+static float lanes_sum(const float *x, int group)
+{
+    float s[16] = {0};
+    for (int i = 0; i < group; i++) s[i % 16] += x[i];
+    for (int w = 8; w; w /= 2)
+        for (int l = 0; l < w; l++) s[l] += s[l + w];
+    return s[0];
+}
+
+static void compare_sums(struct check *c, const char *name, const struct sums_case *k,
+                         const float *x, const float *bits, const float *of_ref)
+{
+    struct arena a = {0};
+    const struct sums_case row = {1, k->group, k->groups};
+    size_t width = (size_t)k->groups, all = (size_t)k->rows * width;
+    float *got = arena_get(&a, all * 4);
+    for (int v = 0; v < c->n; v++) {
+        const float *as = strcmp(c->v[v].name, "ref") ? bits : of_ref;
+        count_case(c, v);
+        for (int threads = 1; threads <= 3; threads += 2) {
+            run_sums(c, v, name, threads, k, x, got);
+            compare_bits(c, v, name, threads == 1 ? "output" : "3 threads", got, as, all, width);
+        }
+        run_sums(c, v, name, 1, &row, x, got);
+        compare_bits(c, v, name, "a row alone", got, as, width, width);
+    }
+    arena_free(&a);
+}
+
+static void check_sums_case(struct check *c, const struct sums_case *k)
+{
+    char name[NAME_BYTES];
+    struct arena a = {0};
+    snprintf(name, NAME_BYTES, "%d rows, %d groups of %d", k->rows, k->groups, k->group);
+    struct rng r = rng_for(c->seed, name);
+    size_t width = (size_t)k->groups, all = (size_t)k->rows * width, n = all * (size_t)k->group;
+    float *x = arena_get(&a, n * 4), *want = arena_get(&a, all * 4),
+          *tight = arena_get(&a, all * 4), *bits = arena_get(&a, all * 4),
+          *ref = arena_get(&a, all * 4);
+    fill_rows(&r, rng_below(&r, ROW_KINDS), x, k->rows, k->group * k->groups);
+    for (size_t at = 0; at < all; at++) {
+        const float *g = x + at * (size_t)k->group;
+        double sum = 0, magnitude = 0;
+        for (int i = 0; i < k->group; i++) sum += (double)g[i], magnitude += fabs((double)g[i]);
+        want[at] = (float)sum;
+        tight[at] = (float)(2 * U * fabs(sum) + 0x1p-48 * magnitude);
+        bits[at] = lanes_sum(g, k->group);
+    }
+    count_case(c, REF);
+    run_sums(c, REF, name, 1, k, x, ref);
+    compare(c, REF, name, "output", ref, want, tight, (size_t)k->rows, width);
+    compare_sums(c, name, k, x, bits, ref);
+    arena_free(&a);
+}
+
+/* sums: in the order of op.h to the bit; of the reference in double precision, rounded once. */
+void check_sums(struct check *c)
+{
+    static const struct sums_case k[] = {{1, 32, 8}, {3, 128, 5}, {17, 32, 172},
+                                         {2, 16, 1}, {40, 96, 3}, {1, 11008, 1}};
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++) check_sums_case(c, &k[i]);
 }
 
 static void run_gather(struct check *c, int v, const char *name, const struct variant *on,

@@ -476,6 +476,7 @@ int main(int argc, char **argv)
     }
     allocations("convert", alone, small, 4000);
     allocations("convert a checkpoint in shards", alone, sharded, 4000);
+    allocations("convert a GGUF file", alone, "tests/data/gptq/gguf-least/model.gguf", 1000);
     allocations("convert the demo", alone, "models/demo", 100);
     allocations("convert experts, plain linears with 8 bits", rounded, experts, 500);
     allocations("--list", list, experts, 500);

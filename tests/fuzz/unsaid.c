@@ -398,7 +398,10 @@ int main(int argc, char **argv)
     if (mkdir(from, 0755)) return 2;
     int n = scandir(argv[1], &f, is_checkpoint, alphasort);
     for (int i = 0; i < n; i++) {
-        if (!only || !strcmp(only, f[i]->d_name)) try_checkpoint(argv[1], f[i]->d_name);
+        char config[1024];
+        snprintf(config, sizeof config, "%s/%.255s/config.json", argv[1], f[i]->d_name);
+        if (access(config, R_OK) == 0 && (!only || !strcmp(only, f[i]->d_name)))
+            try_checkpoint(argv[1], f[i]->d_name);
         free(f[i]);
     }
     if (n >= 0) free(f);

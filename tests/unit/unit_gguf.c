@@ -80,11 +80,11 @@ static const struct made tensors[] = {
     {"blk.0.attn_norm.weight", 0, 1, {DIM, 1}},
     {"blk.0.ffn_norm.weight", 0, 1, {DIM, 1}},
     {"blk.0.attn_q.weight", 2, 2, {DIM, HEADS *HEAD}},
-    {"blk.0.attn_k.weight", 8, 2, {DIM, HEAD}},
+    {"blk.0.attn_k.weight", 1, 2, {DIM, HEAD}},
     {"blk.0.attn_v.weight", 3, 2, {DIM, HEAD}},
     {"blk.0.attn_output.weight", 7, 2, {HEADS * HEAD, DIM}},
     {"blk.0.ffn_gate.weight", 6, 2, {DIM, FFN}},
-    {"blk.0.ffn_up.weight", 1, 2, {DIM, FFN}},
+    {"blk.0.ffn_up.weight", 12, 2, {DIM, FFN}},
     {"blk.0.ffn_down.weight", 8, 2, {FFN, DIM}},
 };
 enum { N_TENSORS = sizeof tensors / sizeof *tensors };
@@ -241,7 +241,7 @@ static void blocks(void **state)
         if (!t || t->per == 1) continue;
         n_types++;
         for (int round = 0; round < 50; round++) {
-            uint8_t b[256], q[32];
+            uint8_t b[256], q[256];
             float y[256];
             for (int i = 0; i < t->bytes; i++) b[i] = (uint8_t)draw();
             const uint16_t h = f16_from_f32((float)(draw() % 1000) / 777);
@@ -256,10 +256,12 @@ static void blocks(void **state)
             }
             if (!t->bits) continue;
             t->codes(b, q);
-            for (int i = 0; i < 32; i++)
-                assert_true((t->least
-                                 ? half(b) * (float)(q[i] - 16) + half(b + 2)
-                                 : half(b) * ((float)q[i] - (float)(1 << (t->bits - 1)))) == y[i]);
+            float scale[8] = {half(b)}, least[8];
+            if (t->pairs) t->pairs(b, scale, least);
+            for (int i = 0; i < t->per; i++)
+                assert_true((t->pairs
+                                 ? scale[i / 32] * (float)q[i] + least[i / 32]
+                                 : *scale * ((float)q[i] - (float)(1 << (t->bits - 1)))) == y[i]);
         }
     }
     assert_int_equal(n_types, 8);
@@ -319,39 +321,41 @@ static int64_t row_of(int64_t r, int head)
     return head ? r - r % head + r % (head / 2) * 2 + r % head / (head / 2) : r;
 }
 
-/* A module of codes of `width` bits is the file's tensor; `least`: codes are 16 more, and behind a
- * row's scales stand its least values. */
+/* A module of codes of `width` bits is the file's tensor; `least`: with least values. */
 static void same_codes(const struct checkpoint *k, const char *module, const char *name, int width,
                        int head, int least)
 {
     char full[200];
-    snprintf(full, sizeof full, "%s.weight_packed", module);
-    const struct hf_tensor *codes = find(k, full);
-    snprintf(full, sizeof full, "%s.weight_scale%s", module, least ? "_and_least" : "");
-    const struct hf_tensor *scales = find(k, full);
-    uint8_t *q = read_all(codes), *s = read_all(scales);
-    int64_t rows = codes->t->shape[0], blocks = scales->t->shape[1] / (1 + least), n = blocks * 32;
-    assert_int_equal(codes->t->shape[1], n * width / 32);
+    const struct hf_tensor *t[3] = {NULL, NULL, NULL};
+    static const char *const what[] = {"packed", "scale", "least"};
+    uint8_t *p[3] = {NULL, NULL, NULL};
+    for (int i = 0; i < 2 + least; i++) {
+        snprintf(full, sizeof full, "%s.weight_%s", module, what[i]);
+        t[i] = find(k, full);
+        p[i] = read_all(t[i]);
+    }
+    int64_t rows = t[0]->t->shape[0], groups = t[1]->t->shape[1], n = groups * 32;
+    assert_int_equal(t[0]->t->shape[1], n * width / 32);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < n; j++) {
-            const uint8_t *scale = s + 2 * (r * blocks * (1 + least) + j / 32);
-            float code = (float)bits(q + r * n * width / 8, (int)(j * width), width),
+            size_t g = (size_t)(r * groups + j / 32);
+            float code = (float)bits(p[0] + r * n * width / 8, (int)(j * width), width),
+                  scale = f32_at(p[1], t[1]->t->dtype, g),
                   want = number_of(&k->dir.gguf->file, name, row_of(r, head), j);
-            assert_true(want == (least ? half(scale) * (code - 16) + half(scale + 2 * blocks)
-                                       : half(scale) * (code - (float)(1 << (width - 1)))));
+            assert_true(want == (least ? scale * code + f32_at(p[2], t[2]->t->dtype, g)
+                                       : scale * (code - (float)(1 << (width - 1)))));
         }
-    free(q);
-    free(s);
+    for (int i = 0; i < 3; i++) free(p[i]);
 }
 
-static void same_numbers(const struct checkpoint *k, const char *module, const char *name)
+static void same_numbers(const struct checkpoint *k, const char *module, const char *name, int head)
 {
     const struct hf_tensor *t = find(k, module);
     uint8_t *p = read_all(t);
     int64_t rows = t->t->n_dims == 2 ? t->t->shape[0] : 1, n = t->t->shape[t->t->n_dims - 1];
     for (int64_t i = 0; i < rows * n; i++)
         assert_true(f32_at(p, t->t->dtype, (size_t)i) ==
-                    number_of(&k->dir.gguf->file, name, i / n, i % n));
+                    number_of(&k->dir.gguf->file, name, row_of(i / n, head), i % n));
     free(p);
 }
 
@@ -395,15 +399,15 @@ static void model(void **state)
     assert_null(k.dir.gguf->k_quant);
 #define LAYER "model.layers.0."
     same_codes(&k, LAYER "self_attn.q_proj", "blk.0.attn_q.weight", 4, HEAD, 0);
-    same_codes(&k, LAYER "self_attn.k_proj", "blk.0.attn_k.weight", 8, HEAD, 0);
     same_codes(&k, LAYER "mlp.gate_proj", "blk.0.ffn_gate.weight", 8, 0, 0);
+    same_codes(&k, LAYER "mlp.up_proj", "blk.0.ffn_up.weight", 4, 0, 1);
     same_codes(&k, LAYER "mlp.down_proj", "blk.0.ffn_down.weight", 8, 0, 0);
-    same_codes(&k, LAYER "self_attn.v_proj", "blk.0.attn_v.weight", 8, 0, 1);
-    same_numbers(&k, LAYER "self_attn.o_proj.weight", "blk.0.attn_output.weight");
-    same_numbers(&k, LAYER "mlp.up_proj.weight", "blk.0.ffn_up.weight");
-    same_numbers(&k, LAYER "post_attention_layernorm.weight", "blk.0.ffn_norm.weight");
-    same_numbers(&k, "model.embed_tokens.weight", "token_embd.weight");
-    same_numbers(&k, "lm_head.weight", "output.weight");
+    same_codes(&k, LAYER "self_attn.v_proj", "blk.0.attn_v.weight", 4, 0, 1);
+    same_numbers(&k, LAYER "self_attn.o_proj.weight", "blk.0.attn_output.weight", 0);
+    same_numbers(&k, LAYER "self_attn.k_proj.weight", "blk.0.attn_k.weight", HEAD);
+    same_numbers(&k, LAYER "post_attention_layernorm.weight", "blk.0.ffn_norm.weight", 0);
+    same_numbers(&k, "model.embed_tokens.weight", "token_embd.weight", 0);
+    same_numbers(&k, "lm_head.weight", "output.weight", 0);
     pieces_have_their_scores(&k);
     checkpoint_close(&k);
 }
@@ -423,40 +427,45 @@ static int convert(struct err *e)
     return rc;
 }
 
-/* The weights of a linear of the model file are the file's tensor: what the slots of an input hold,
- * added up. */
+/* The weights of a linear of the model file are the file's tensor to the bit: what the slots of an
+ * input hold, added up, and offsets. */
 static void same_weights(const struct modelfile *m, const struct gguf *g, const char *linear,
                          const char *name, int head)
 {
-    static const char *const parts[] = {"codes", "scales", "zeros", "perm"};
-    enum { CODES, SCALES, ZEROS, PERM };
+    static const char *const parts[] = {"codes", "scales", "zeros", "perm", "offsets.weight"};
+    enum { CODES, SCALES, ZEROS, PERM, OFFSETS, PARTS };
     char full[200];
-    struct tview v[4];
+    struct tview v[PARTS];
     const struct gguf_tensor *t = gguf_find(g, name);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < PARTS; i++) {
         snprintf(full, sizeof full, "layers.0.%s.%s", linear, parts[i]);
         int there = mf_find(m, full, &v[i]);
-        assert_true(there || i == PERM);
+        assert_true(there || i >= PERM);
         if (!there) v[i].data = NULL;
     }
+    assert_int_equal(v[OFFSETS].data != NULL, t->type->pairs != NULL);
     const int32_t *perm = v[PERM].data;
     const uint8_t *codes = v[CODES].data, *zeros = v[ZEROS].data;
     int64_t in = t->size[0], n_rows = t->size[1], panels = (n_rows + 15) / 16,
             groups = (int64_t)v[ZEROS].bytes / panels / 16,
             k = (int64_t)v[CODES].bytes * 2 / panels / 16, group = k / groups;
     for (int64_t r = 0; r < n_rows; r++) {
-        float w[DIM] = {0};
+        double w[DIM] = {0};
         for (int64_t j = 0; j < k; j++) {
             int64_t panel = r / 16, at = (panel * groups + j / group) * 16 + r % 16;
             uint8_t byte = codes[((panel * (k / 8) + j / 8) * 16 + r % 16) * 4 + j % 4];
             int code = j % 8 < 4 ? byte & 15 : byte >> 4;
             int64_t i = perm ? perm[j] : j;
-            if (i >= 0)
-                w[i] += f32_at(v[SCALES].data, v[SCALES].dtype, (size_t)at) *
-                        (float)(code - zeros[at]);
+            if (i < 0) continue;
+            assert_true(zeros[at] <= 16);
+            w[i] += (double)f32_at(v[SCALES].data, v[SCALES].dtype, (size_t)at) *
+                    (code - zeros[at]);
+            if (v[OFFSETS].data)
+                w[i] += (double)f32_at(v[OFFSETS].data, v[OFFSETS].dtype,
+                                       (size_t)(r * groups + j / group));
         }
         for (int64_t i = 0; i < in; i++)
-            assert_float_equal(w[i], number_of(g, name, row_of(r, head), i), 1e-7);
+            assert_true((float)w[i] == number_of(g, name, row_of(r, head), i));
     }
 }
 
@@ -470,11 +479,12 @@ static void converted(void **state)
     write_bytes(file.p, file.n);
     assert_int_equal(convert(&e), 0);
     assert_int_equal(mf_open(&m, out, &e), 0);
+    assert_string_equal(st_meta(&m.st, "opt4gptq.version"), "2");
     assert_int_equal(gguf_open(&g, path, &e), 0);
     same_weights(&m, &g, "self_attn.q_proj", "blk.0.attn_q.weight", HEAD);
-    same_weights(&m, &g, "self_attn.k_proj", "blk.0.attn_k.weight", HEAD);
     same_weights(&m, &g, "self_attn.v_proj", "blk.0.attn_v.weight", 0);
     same_weights(&m, &g, "mlp.gate_proj", "blk.0.ffn_gate.weight", 0);
+    same_weights(&m, &g, "mlp.up_proj", "blk.0.ffn_up.weight", 0);
     same_weights(&m, &g, "mlp.down_proj", "blk.0.ffn_down.weight", 0);
     gguf_close(&g);
     mf_close(&m);
@@ -494,7 +504,7 @@ static void refused(void **state)
         {{.spare = "blk.0.attn_sinks.weight"}, "'blk.0.attn_sinks.weight' has no place"},
         {{.spare = "blk.0.attn_k.weight"}, "tensor 'blk.0.attn_k.weight' stands twice"},
         {{.type_of_v = 10}, "is of type Q2_K, which is not read"},
-        {{.type_of_v = 12}, "'blk.0.attn_v.weight' is Q4_K, which no kernel reads"},
+        {{.type_of_v = 13}, "'blk.0.attn_v.weight' is Q5_K, which no kernel reads"},
         {{.extra_key = "split.count", .extra = 3}, "is one of 3 parts"},
         {{.extra_key = "general.type"}, "is no model"},
     };

@@ -433,7 +433,7 @@ static void test_file(void **state)
     assert_int_equal(mf_header_crc(cut, sizeof cut - 2, &sum, &where),
                      0); /* ends with its last digit */
     assert_int_equal(mf_header_crc(cut, sizeof cut - 3, &sum, &where), -1);
-    try("version 2", set_meta, &(struct setting){"opt4gptq.version", "2"}, "version '2'");
+    try("version 3", set_meta, &(struct setting){"opt4gptq.version", "3"}, "version '3'");
     try("version 10", set_meta, &(struct setting){"opt4gptq.version", "10"}, "version '10'");
     try("version 1x", set_meta, &(struct setting){"opt4gptq.version", "1x"}, "version '1x'");
     try("no version", set_meta, &(struct setting){"opt4gptq.version", ""}, "safetensors file");

@@ -19,7 +19,8 @@
 
 enum { SEQS = 2, PAGES = 2, ROWS = 24, LOGITS = 3, STEPS = 4, MOST = 1 + 2 * (STEPS - 1) };
 
-/* Attention alone; attention and experts; both of them with states and a shared expert. */
+/* Attention alone; attention and experts; both of them with states and a shared expert; linears
+ * with offsets, which move no more rows. */
 #define ROUTER                                                                                     \
     "\"router_score\":\"softmax\",\"router_normalize\":1,\"router_scale\":1,"                      \
     "\"router_groups\":1,\"router_kept_groups\":1,\"n_experts\":6,\"top_k\":2,\"expert_ffn\":128"
@@ -35,6 +36,7 @@ static const struct shape made[] = {
      "{\"shared_ffn\":128,\"router_group_best\":0,\"latent_dim\":64,\"nope_dim\":32,\"value_dim\":"
      "32,\"q_lora_dim\":0,\"latent_eps\":1e-6,\"attend_scale\":0.2," ROUTER "}",
      0},
+    {"offsets", 3, 128, 256, 4, 2, 32, 96, 256, 64, NULL, NULL, SHAPE_OFFSETS},
 };
 enum { N_MADE = sizeof made / sizeof *made };
 static struct model model;
@@ -111,7 +113,8 @@ static const char *const rule_name[] = {"layers", "outputs", "experts"};
 static const int n_moved[N_MADE][3][2] = {{{6, 10}, {20, 30}},
                                           {{6, 10}, {20, 30}, {4, 12}},
                                           {{6, 8}, {54, 81}, {4, 16}},
-                                          {{6, 10}, {38, 57}, {4, 12}}};
+                                          {{6, 10}, {38, 57}, {4, 12}},
+                                          {{6, 10}, {20, 30}}};
 
 static void check_is_split(const struct places *p, int moved)
 {
@@ -396,6 +399,7 @@ static void places_have_the_bits_of_one(void **state)
     (void)state;
     for (int i = 0; i < N_MADE; i++) {
         struct forward_options o = options_of(i ? KV_INT4 : KV_INT8);
+        const int experts = made[i].json != NULL;
         struct forward one;
         struct err e;
         if (shape_open(&model, &made[i], 0, &e)) fail_msg("%s: %s", made[i].name, e.msg);
@@ -406,11 +410,11 @@ static void places_have_the_bits_of_one(void **state)
         forward_close(&one);
         make_device();
         for (enum split_rule rule = SPLIT_LAYERS; rule <= SPLIT_EXPERTS; rule++)
-            for (int n = 2; n <= 3 && (i || rule != SPLIT_EXPERTS); n++) {
+            for (int n = 2; n <= 3 && (experts || rule != SPLIT_EXPERTS); n++) {
                 check_rule(i, rule, n, &o, logits);
                 check_need(rule, n, &o);
             }
-        if (i) check_streams(made[i].name, &o, logits);
+        if (experts) check_streams(made[i].name, &o, logits);
         free(logits);
         shape_close(&model);
     }

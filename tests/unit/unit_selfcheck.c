@@ -92,6 +92,12 @@ static void bad_softcap(float *x, float cap, size_t n)
     flip(x + n - 1);
 }
 
+static void bad_sums(const float *x, int group, int groups, float *out)
+{
+    cpu_scalar.sums(x, group, groups, out);
+    flip(out + groups - 1);
+}
+
 static const char *always(void) { return NULL; }
 static const char *never(void) { return "this processor has none of it"; }
 
@@ -116,12 +122,11 @@ static void every_variant_passes(void **state)
 static void each_wrong_kernel_is_caught(void **state)
 {
     (void)state;
-    enum { KERNELS = 12 };
+    enum { KERNELS = 13 };
     struct cpu_kernels variant[KERNELS];
-    static const char *const kernel[KERNELS] = {"q4",   "quantize", "q4i",        "dense",
-                                                "norm", "rope",     "attend",     "glu",
-                                                "softcap", "layer_norm", "add",
-                                                "unpack"};
+    static const char *const kernel[KERNELS] = {"q4",   "quantize", "q4i", "dense",   "norm",
+                                                "rope", "attend",   "glu", "softcap", "layer_norm",
+                                                "add",  "unpack",   "sums"};
     for (int i = 0; i < KERNELS; i++) {
         variant[i] = cpu_scalar;
         variant[i].name = "suspect";
@@ -132,7 +137,7 @@ static void each_wrong_kernel_is_caught(void **state)
     variant[4].norm = bad_norm, variant[5].rope = bad_rope, variant[6].attend = bad_attend,
     variant[7].glu = bad_glu, variant[8].softcap = bad_softcap;
     variant[9].layer_norm = bad_layer_norm, variant[10].add = bad_add;
-    variant[11].unpack = bad_unpack;
+    variant[11].unpack = bad_unpack, variant[12].sums = bad_sums;
     for (int i = 0; i < KERNELS; i++) {
         const struct cpu_kernels *const ladder[] = {&cpu_ref, &cpu_scalar, &variant[i], NULL};
         char note[128];
@@ -231,6 +236,12 @@ static void once_softcap(float *x, float cap, size_t n)
     if (is_wrong()) flip(x);
 }
 
+static void once_sums(const float *x, int group, int groups, float *out)
+{
+    cpu_scalar.sums(x, group, groups, out);
+    if (is_wrong()) flip(out);
+}
+
 static void once_conv(const struct conv_task *t)
 {
     cpu_scalar.states->conv(t);
@@ -265,6 +276,7 @@ static void each_vector_is_compared(void **state)
     k.q4 = once_q4, k.quantize = once_quantize, k.q4i = once_q4i, k.dense = once_dense;
     k.norm = once_norm, k.layer_norm = once_layer_norm, k.add = once_add, k.rope = once_rope;
     k.attend = once_attend, k.unpack = once_unpack, k.glu = once_glu, k.softcap = once_softcap;
+    k.sums = once_sums;
     k.states = &states;
     calls_left = 1 << 20;
     assert_null(cpu_selfcheck(&k));

@@ -329,10 +329,11 @@ static double unexplained(const struct subject *m, const struct distances *have,
 /* Converts; 0, or the exit code, after which it is known whether the family was refused by name. */
 static int convert(const char *dir, const char *model, int *by_name)
 {
-    char bin[512];
+    char bin[512], gguf[2048];
     struct process p;
     snprintf(bin, sizeof bin, "%s/opt4gptq-convert", build_dir);
-    char *argv[] = {bin, (char *)dir, (char *)model, NULL};
+    snprintf(gguf, sizeof gguf, "%s/model.gguf", dir);
+    char *argv[] = {bin, access(gguf, R_OK) ? (char *)dir : gguf, (char *)model, NULL};
     process_run(&p, argv, NULL);
     int code = p.code;
     *by_name = code && strstr(p.err, "architecture '") && strstr(p.err, "is not supported");

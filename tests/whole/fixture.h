@@ -27,8 +27,10 @@ static int fixture_open(struct model *m, const char *name)
 {
     struct process p;
     struct err e;
-    char dir[256];
+    char dir[256], gguf[300];
     snprintf(dir, sizeof dir, "tests/data/gptq/%s", name);
+    snprintf(gguf, sizeof gguf, "%s/model.gguf", dir);
+    if (!access(gguf, R_OK)) snprintf(dir, sizeof dir, "tests/data/gptq/%s/model.gguf", name);
     process_run(&p, (char *[]){fixture_convert, dir, fixture_file, NULL}, NULL);
     int bad = p.code != 0 || model_open(m, fixture_file, &e);
     if (bad) check(0, name, &p);

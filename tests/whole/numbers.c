@@ -293,8 +293,9 @@ static void column(const struct linear *w, int j, float *x, float *y, float *scr
         cpu_ref.q4(w, x, y, 1, p, p + CPU_PANELS < panels ? p + CPU_PANELS : panels, scratch);
 }
 
-/* The matrix that Python read from PATH is the one that the engine multiplies with. */
-static int same_matrix(const struct linear *w, const char *path)
+/* The matrix that Python read from PATH is the one that the engine multiplies with. offsets: those
+ * of w, or NULL. */
+static int same_matrix(const struct linear *w, const struct linear *offsets, const char *path)
 {
     size_t n;
     float *python = (float *)read_file(path, &n);
@@ -311,8 +312,12 @@ static int same_matrix(const struct linear *w, const char *path)
         column(&plain, j, x, y, scratch);
         for (int i = 0; i < w->out; i++) whole[(size_t)i * (size_t)w->in + (size_t)in] += y[i];
     }
-    for (size_t i = 0; i < (size_t)w->out * (size_t)w->in && right; i++)
+    for (size_t i = 0; i < (size_t)w->out * (size_t)w->in && right; i++) {
+        size_t group = i / (size_t)w->in * (size_t)w->n_groups +
+                       i % (size_t)w->in / (size_t)w->group;
+        if (offsets) whole[i] += f32_at(offsets->weight, offsets->weight_type, group);
         right = python[i] == whole[i];
+    }
     free(python), free(whole), free(x), free(y), free(scratch);
     return right;
 }
@@ -339,10 +344,12 @@ static void python_of(const char *checkpoint, const char *script)
         size_t length = strlen(t->name);
         char name[200];
         if (length < 6 || strcmp(t->name + length - 6, ".codes") || t->n_dims != 4) continue;
-        const struct linear *w = NULL;
+        const struct linear *w = NULL, *offsets = NULL;
         for (int k = 0; k < m.plan.n_weights; k++) {
             const struct linear *l = &m.plan.weight[k].linear;
-            if (!m.plan.weight[k].vector && l->codes == m.file.map + t->offset) w = l;
+            if (m.plan.weight[k].vector || l->codes != m.file.map + t->offset) continue;
+            w = l;
+            offsets = m.plan.weight[k].has_offsets ? &m.plan.weight[k + 1].linear : NULL;
         }
         if (!w || n++ % 5) continue; /* every fifth */
         n_permuted += w->perm != NULL;
@@ -350,7 +357,7 @@ static void python_of(const char *checkpoint, const char *script)
         process_run(&p,
                     (char *[]){"/usr/bin/env", "python3", (char *)script, path, name, matrix, NULL},
                     NULL);
-        check(p.code == 0 && same_matrix(w, matrix), name, &p);
+        check(p.code == 0 && same_matrix(w, offsets, matrix), name, &p);
         process_free(&p);
     }
     check_that(n > 0, "%s has packed linears", checkpoint);
@@ -375,6 +382,7 @@ static void python(void)
     python_of("models/demo", script);
     python_of("tests/data/gptq/llama-act-order-asym", script);
     python_of("tests/data/gptq/bits8", script);
+    python_of("tests/data/gptq/gguf-least/model.gguf", script);
 }
 
 int main(int argc, char **argv)

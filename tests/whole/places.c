@@ -368,8 +368,8 @@ static void check_arithmetic(const char *name, const struct arithmetic *a, int g
 
 int main(int argc, char **argv)
 {
-    static const char *const fixtures[] = {"llama",       "gemma3-capped", "qwen3-moe",
-                                           "qwen3.5-moe", "gpt-oss",       "gemma4"};
+    static const char *const fixtures[] = {
+        "llama", "gemma3-capped", "qwen3-moe", "gguf-least", "qwen3.5-moe", "gpt-oss", "gemma4"};
     if (argc != 2 && argc < 4) return 2;
     fixture_begin(argv[1]);
     snprintf(library, sizeof library, "%s/tests/bin/libhip-fibers.so", argv[1]);
@@ -391,7 +391,7 @@ int main(int argc, char **argv)
         for (int j = 4; j < argc; j++) asked |= !strcmp(argv[j], fixtures[i]);
         if (!asked || fixture_open(&model, fixtures[i])) continue;
         for (size_t j = 0; j < sizeof arithmetics / sizeof *arithmetics; j++)
-            check_arithmetic(fixtures[i], &arithmetics[j], gpu && i < 4, i == 0 || i == 2);
+            check_arithmetic(fixtures[i], &arithmetics[j], gpu && i < 5, i == 0 || i == 2);
         model_close(&model);
     }
     return report("places");

@@ -340,6 +340,16 @@ struct glu_args {
     int gelu; /* GELU by tanh instead of SiLU; vector_1024.hip and linear_gemv.hip have SiLU only */
 };
 
+enum { SUM_LANES = 16 }; /* of a group */
+
+/* vector.hip: OP_GROUP_SUMS */
+struct group_sums_args {
+    const float *x;       /* [n][group] */
+    float *out;           /* [n] */
+    unsigned long long n; /* groups of all rows */
+    int group;            /* elements, a multiple of SUM_LANES */
+};
+
 struct softcap_args {
     float *x;
     unsigned long long n;

@@ -236,6 +236,7 @@ DELTA_KEPT(delta_kept_256, ALL, 256, 2)
 /* Rows of logits (argmax.hip, vector.hip, top.hip, sample.hip, score.hip) */
 KERNEL_ROW(argmax_spans, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(argmax_rows, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(group_sums, ALL, FOR_ADD, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(softcap, ALL, FOR_SAMPLE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(top_rows, ALL, FOR_SAMPLE, TOP_THREADS, 0, 0, 0, 0)
 KERNEL_ROW(sample_changes, ALL, FOR_SAMPLE, SAMPLE_THREADS, 0, 0, 0, 0)

@@ -393,6 +393,21 @@ KERNEL(glu, struct glu_args)
     if (i < a->n) a->gate[i] = gated(a->gate[i], a->up[i], a->gelu);
 }
 
+/* One thread to a group, in the CPU's order. */
+KERNEL(group_sums, struct group_sums_args)
+{
+    const struct group_sums_args *a = ARGS;
+    u64 place = (u64)block_x() * THREADS + (u64)thread();
+    if (place >= a->n) return;
+    const float *x = a->x + place * (u64)a->group;
+    float sum[SUM_LANES] = {0};
+    for (int i = 0; i < a->group; i += SUM_LANES)
+        UNROLL for (int l = 0; l < SUM_LANES; l++) sum[l] += x[i + l];
+    UNROLL for (int w = SUM_LANES / 2; w; w /= 2) UNROLL for (int l = 0; l < w; l++)
+        sum[l] += sum[l + w];
+    a->out[place] = sum[0];
+}
+
 /* One thread to an element. */
 KERNEL(softcap, struct softcap_args)
 {
