@@ -1,10 +1,10 @@
-/* rtc.c: hiprtc's functions, implemented by running clang-19, for tests of the host runtime's
- * fall-back on devices that no embedded code object fits. Environment: GFX906_ONLY_COMPILED=1: the
- * device accepts only code objects from here (hipModuleLoadData); GFX906_RTC=fail|crash|hang: the
- * compiler fails, crashes, or hangs; GFX906_RTC=locked: the compiler takes a lock that the runtime
- * holds once it is initialized; GFX906_RTC=real: AMD's compiler of an installed
- * libamdhip64.so.5 (which needs no GPU). GFX906_RTC_KEPT=FILE: what clang-19 makes is left there
- * for processes that compile the same. */
+/* rtc.c: hiprtc's functions, implemented by running clang-19 (by ccache where that is there), for
+ * tests of the host runtime's fall-back on devices that no embedded code object fits. Environment:
+ * GFX906_ONLY_COMPILED=1: the device accepts only code objects from here (hipModuleLoadData);
+ * GFX906_RTC=fail|crash|hang: the compiler fails, crashes, or hangs; GFX906_RTC=locked: the
+ * compiler takes a lock that the runtime holds once it is initialized; GFX906_RTC=real: AMD's
+ * compiler of an installed libamdhip64.so.5 (which needs no GPU). GFX906_RTC_KEPT=FILE: what
+ * clang-19 makes is left there for processes that compile the same. */
 #include "gfx906.h"
 #include "gpu.h"
 
@@ -165,7 +165,8 @@ API int hiprtcCompileProgram(void *program, int n, const char **options)
     for (int i = 0; i < n; i++)
         snprintf(all + strlen(all), sizeof all - strlen(all), " '%s'", options[i]);
     snprintf(command, sizeof command,
-             "cd %s && PATH=/usr/lib/llvm-19/bin:$PATH clang-19 -x hip --cuda-device-only "
+             "cd %s && PATH=/usr/lib/llvm-19/bin:$PATH $(command -v ccache) clang-19 -x hip "
+             "--cuda-device-only "
              "--no-gpu-bundle-output -mcode-object-version=4 "
              "-nogpuinc -nogpulib -I.%s%s -o out.co main.hip >log 2>&1",
              p->dir, all,
