@@ -66,10 +66,16 @@ static enum hip_kernel attend_matrix_kernel(const struct hip *h, int head_dim)
     static const enum hip_kernel exact[] = {K_exact_attend_mfma, K_exact_attend_wmma,
                                             K_exact_attend_wmma12},
                                  half[] = {K_attend_mfma, K_attend_wmma, K_attend_wmma12};
+    static const enum hip_kernel own[][2] = {{K_exact_attend_mfma_64, K_attend_mfma_64},
+                                             {K_exact_attend_mfma_128, K_attend_mfma_128}};
     int of_halves = h->config.kv == KV_F16;
     if (of_halves ? head_dim > ATTEND_HALVES_DIM || h->config.act != ACT_F16
                   : !kv_is_integer(h->config.kv))
         return K_COUNT;
+    if (head_dim == 64 || head_dim == 128) { /* kernels of one size alone */
+        enum hip_kernel k = own[head_dim / 64 - 1][of_halves];
+        if (hip_has(h, k)) return k;
+    }
     for (size_t i = 0; i < sizeof half / sizeof *half; i++) {
         enum hip_kernel k = of_halves ? half[i] : exact[i];
         if (hip_has(h, k)) return k;

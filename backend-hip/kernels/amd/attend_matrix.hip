@@ -5,7 +5,8 @@
  *             are the group's rows times the query heads of the KV head, one row's heads beside
  *             each other; 4 waves
  *   scores    of a chunk of 256 positions a wave has every fourth page. A lane loads 16 bytes of a
- *             key, of dimensions that the queries in its registers agree with
+ *             key, of dimensions that the queries in its registers agree with. Kernels for heads of
+ *             one size have all of a page's keys on the way while the page before is multiplied
  *   weights   16 threads have a row, each a position of every page, as the 16 lanes of the CPU's
  *             sums: maximum, exponentials, their sum and digits in registers
  *   values    a wave has a quarter of the dimensions; words of 4 positions as they lie, halves
@@ -37,11 +38,17 @@ struct matrix_attend_tile {
     struct exact_row_range g;
     int kv_head, of_kv, row0, first, last; /* row0: the first matrix row; first, last: the positions
                                               that the rows see */
-    int row_bytes, pieces; /* bytes of a part of a query; pieces of 16 bytes of a key */
+    int dims, row_bytes, pieces; /* of a head; bytes of a part of a query; pieces of 16 bytes of a
+                                    key */
     u64 pages, own_page;   /* addresses of the KV head's pages; int4: of the page of int8 that all
                               rows are in */
     u64 page_bytes;        /* bytes from a page of the KV head to the next */
     int own;             /* number of own_page; -1: none is packed */
+};
+
+/* Pages from .. to of the chunk that begins at page number page0 of the sequence. */
+struct matrix_pages {
+    int page0, from, to;
 };
 
 /* The v of a lane `by` further in the ring of 16 lanes that this one belongs to. On the host 32
@@ -91,16 +98,17 @@ DEVICE void load_words(const u8 *p, const int n, u32 *to)
     }
 }
 
-/* Returns 0 if there are no rows. */
+/* Returns 0 if there are no rows. dims: of the heads that the kernel is for, 0: any. */
 DEVICE int matrix_attend_tile_of(const struct attend_kernel_args *a, struct matrix_attend_tile *x,
-                                 const int half)
+                                 const int half, const int dims)
 {
-    int int4 = !half && a->open.own, hd = a->head_dim, begin, end;
+    int int4 = !half && a->open.own, hd = dims ? dims : a->head_dim, begin, end;
     u64 bytes = half   ? 2 * head_page(hd)
                 : int4 ? (u64)INT4_PAGE(hd)
                        : (u64)INT8_PAGE(hd);
     x->g = exact_rows_of(a, GROUP_ROWS, int4);
     if (x->g.n <= x->g.begin) return 0;
+    x->dims = hd;
     x->kv_head = block_z();
     x->of_kv = a->n_heads / a->n_kv_heads;
     x->row0 = block_x() * MATRIX;
@@ -149,7 +157,7 @@ DEVICE int matrix_is_packed(const struct matrix_attend_tile *x, int index, const
 DEVICE void matrix_put_query(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
                              const struct matrix_attend_tile *x, int m, const int half)
 {
-    int lane = thread() % 16, hd = a->head_dim, i = x->row0 + m, row = i / x->of_kv,
+    int lane = thread() % 16, hd = x->dims, i = x->row0 + m, row = i / x->of_kv,
         exists = row >= x->g.begin && row < x->g.n, maximum = 0,
         count = (x->g.row0 + (exists ? row : x->g.begin)) * a->n_heads + x->kv_head * x->of_kv +
                 i % x->of_kv,
@@ -256,14 +264,21 @@ DEVICE void matrix_put_scores(const struct attend_kernel_args *a, const struct m
     }
 }
 
-/* The scores of a wave's pages among those from .. to of the chunk that begins at page page0. The
- * next keys are loaded while those before are multiplied. */
+/* The first of a wave's pages. */
+DEVICE int matrix_first_page(const struct matrix_pages *p, const int kind)
+{
+    int wave = uniform_int(thread() / matrix_lanes(kind));
+    return p->from + ((wave - p->from) & (ATTEND_WAVES - 1));
+}
+
+/* The scores of a wave's pages among those of a chunk. The next keys are loaded while those before
+ * are multiplied. */
 DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
-                          const struct matrix_attend_tile *x, int page0, int from, int to,
+                          const struct matrix_attend_tile *x, const struct matrix_pages *p,
                           const int half, const int kind)
 {
-    int wave = uniform_int(thread() / matrix_lanes(kind)), parts = (x->pieces + 3) / 4, part = 0,
-        index = from + ((wave - from) & (ATTEND_WAVES - 1)), before = -1, part_before = 0;
+    int parts = (x->pieces + 3) / 4, part = 0, index = matrix_first_page(p, kind), before = -1,
+        part_before = 0, page0 = p->page0;
     u64 page = x->own_page, page_before = page;
     u32x4 next[4];
     struct matrix_sums sums;
@@ -273,7 +288,7 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
     {
         u32x4 k[4];
         UNROLL for (int i = 0; i < matrix_words(kind); i++) k[i] = next[i];
-        if (index <= to) {
+        if (index <= p->to) {
             if (part == 0) page = matrix_page_of(x, page0 + index);
             matrix_keys(x, page, matrix_is_packed(x, page0 + index, half), part, next, kind);
         }
@@ -283,9 +298,43 @@ DEVICE void matrix_scores(const struct attend_kernel_args *a, const struct matri
                               before, &sums, half, kind);
             matrix_no_sums(&sums, kind);
         }
-        if (index > to) return;
+        if (index > p->to) return;
         before = index, part_before = part, page_before = page;
         if (++part == parts) part = 0, index += ATTEND_WAVES;
+    }
+}
+
+/* matrix_scores() of heads with `parts` times four pieces of a key. */
+DEVICE void matrix_scores_of(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
+                             const struct matrix_attend_tile *x, const struct matrix_pages *p,
+                             const int parts, const int half, const int kind)
+{
+    int index = matrix_first_page(p, kind);
+    if (index > p->to) return;
+    u64 page = matrix_page_of(x, p->page0 + index);
+    int packed = matrix_is_packed(x, p->page0 + index, half);
+    u32x4 next[ATTEND_HALVES_DIM / 32][4];
+    UNROLL for (int part = 0; part < parts; part++)
+        matrix_keys(x, page, packed, part, next[part], kind);
+    NO_UNROLL for (int after = index; index <= p->to; index = after)
+    {
+        struct matrix_sums sums;
+        u64 page_now = page;
+        int packed_now = packed;
+        matrix_no_sums(&sums, kind);
+        after = index + ATTEND_WAVES;
+        if (after <= p->to) { /* else it is read again */
+            page = matrix_page_of(x, p->page0 + after);
+            packed = matrix_is_packed(x, p->page0 + after, half);
+        }
+        UNROLL for (int part = 0; part < parts; part++)
+        {
+            u32x4 k[4];
+            UNROLL for (int i = 0; i < matrix_words(kind); i++) k[i] = next[part][i];
+            matrix_keys(x, page, packed, part, next[part], kind);
+            matrix_add_part(a, l, x, part, k, &sums, half, kind);
+        }
+        matrix_put_scores(a, l, x, page_now, packed_now, index, &sums, half, kind);
     }
 }
 
@@ -380,14 +429,14 @@ DEVICE void matrix_load_values(const struct matrix_attend_tile *x, u64 page, con
 /* Adds the weighted values of a chunk to those before. A lane has dimensions d + 64 j; the next
  * values are loaded while those before are multiplied. */
 DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
-                                 const struct matrix_attend_tile *x, int page0, int from, int to,
+                                 const struct matrix_attend_tile *x, const struct matrix_pages *p,
                                  int d, float run[MATRIX_SLICES][8], const int kind)
 {
     /* MFMA: two pages, for one instruction or for two */
     const int words = matrix_words(kind), values = matrix_values(kind),
               pages = kind == MATRIX_MFMA ? 2 : 1;
     int lane = thread() % matrix_lanes(kind), d16 = 16 * x->pieces, first[MATRIX_SLICES][8],
-        second[MATRIX_SLICES][8], k = from / pages;
+        second[MATRIX_SLICES][8], k = p->from / pages;
     const u8 *weights = (const u8 *)(l->score + lane % MATRIX * SCORE_STRIDE) +
                         4 * matrix_positions(kind, lane, 0);
     u32 next[MATRIX_SLICES][4];
@@ -401,15 +450,15 @@ DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
         u32 w[2][4], v[MATRIX_SLICES][4];
         UNROLL for (int j = 0; j < MATRIX_SLICES; j++)
             UNROLL for (int i = 0; i < pages * words; i++) v[j][i] = next[j][i];
-        if (k <= to / pages) UNROLL for (int n = 0; n < pages; n++)
+        if (k <= p->to / pages) UNROLL for (int n = 0; n < pages; n++)
             {
                 int index = pages * k + n;
-                index = index < from ? from
-                        : index > to ? to
+                index = index < p->from ? p->from
+                        : index > p->to ? p->to
                                      : index; /* a page outside stands in for one whose weights are
                                                  0 */
-                u64 page = matrix_page_of(x, page0 + index);
-                if (matrix_is_packed(x, page0 + index, 0))
+                u64 page = matrix_page_of(x, p->page0 + index);
+                if (matrix_is_packed(x, p->page0 + index, 0))
                     matrix_load_values(x, page, 1, d, next[0] + n * words, kind);
                 else matrix_load_values(x, page, 0, d, next[0] + n * words, kind);
             }
@@ -425,7 +474,7 @@ DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
                 else matrix_multiply_add_s8(kind, w[digit], v[j], sum);
             }
         }
-        if (k > to / pages) break;
+        if (k > p->to / pages) break;
     }
     UNROLL for (int v = 0; v < values; v++)
     {
@@ -442,7 +491,7 @@ DEVICE void matrix_add_values_s8(const struct matrix_attend_lds *l,
 
 /* matrix_add_values_s8() for halves: `pair` neighbouring dimensions, d + j, at a time. */
 DEVICE void matrix_add_values_f16(const struct matrix_attend_lds *l,
-                                  const struct matrix_attend_tile *x, int page0, int from, int to,
+                                  const struct matrix_attend_tile *x, const struct matrix_pages *p,
                                   int d, float run[MATRIX_SLICES][8], const int pair,
                                   const int kind)
 {
@@ -456,11 +505,11 @@ DEVICE void matrix_add_values_f16(const struct matrix_attend_lds *l,
         float old = l->old[matrix_row(kind, lane, v)];
         UNROLL for (int j = 0; j < pair; j++) run[j][v] *= old < 0 ? 1 : old;
     }
-    NO_UNROLL for (int index = from; index <= to; index++)
+    NO_UNROLL for (int index = p->from; index <= p->to; index++)
     {
         u32 w[8], v[2][8];
-        const u8 *value = at_page(matrix_page_of(x, page0 + index));
-        int left = x->last - (page0 + index) * PAGE; /* stale memory may hold NaN */
+        const u8 *value = at_page(matrix_page_of(x, p->page0 + index));
+        int left = x->last - (p->page0 + index) * PAGE; /* stale memory may hold NaN */
         UNROLL for (int i = 0; i < words; i++)
         {
             int p0 = 4 * matrix_positions(kind, lane, i);
@@ -479,16 +528,25 @@ DEVICE void matrix_add_values_f16(const struct matrix_attend_lds *l,
     }
 }
 
+/* Those that rows of the tile see of the chunk from position c0 on. */
+DEVICE struct matrix_pages matrix_pages_of(const struct matrix_attend_tile *x, int c0)
+{
+    return (struct matrix_pages){c0 / PAGE, x->first > c0 ? (x->first - c0) / PAGE : 0,
+                                 x->last - c0 < KV_SPLIT ? (x->last - c0) / PAGE : CHUNK_PAGES - 1};
+}
+
+/* dims: of heads, of halves; 0: any */
 DEVICE void attend_matrix(const struct attend_kernel_args *a, const struct matrix_attend_lds *l,
-                          const int half, const int kind)
+                          const int half, const int kind, const int dims)
 {
     const int lanes = matrix_lanes(kind), values = matrix_values(kind),
               rows = ATTEND_WAVES * lanes / 16; /* rows whose 16 threads the block has at once */
-    int lane = thread() % lanes, wave = thread() / lanes, hd = a->head_dim, pair = half && hd > 64,
+    int lane = thread() % lanes, wave = thread() / lanes,
+        hd = dims ? dims : a->head_dim, pair = half && hd > 64,
         d = wave * 16 + lane % MATRIX, apart = pair ? 1 : 64;
     struct matrix_attend_tile x;
     float run[MATRIX_SLICES][8];
-    if (!matrix_attend_tile_of(a, &x, half)) return;
+    if (!matrix_attend_tile_of(a, &x, half, dims)) return;
     if (pair) d *= 2;
     NO_UNROLL for (int m = thread() / 16; m < MATRIX; m += rows)
         matrix_put_query(a, l, &x, m, half);
@@ -497,16 +555,16 @@ DEVICE void attend_matrix(const struct attend_kernel_args *a, const struct matri
     barrier();
     NO_UNROLL for (int c0 = x.first / KV_SPLIT * KV_SPLIT; c0 <= x.last; c0 += KV_SPLIT)
     {
-        int page0 = c0 / PAGE, from = x.first > c0 ? (x.first - c0) / PAGE : 0,
-            to = x.last - c0 < KV_SPLIT ? (x.last - c0) / PAGE : CHUNK_PAGES - 1;
-        matrix_scores(a, l, &x, page0, from, to, half, kind);
+        const struct matrix_pages p = matrix_pages_of(&x, c0);
+        if (dims) matrix_scores_of(a, l, &x, &p, dims * (half ? 2 : 1) / 64, half, kind);
+        else matrix_scores(a, l, &x, &p, half, kind);
         barrier();
         NO_UNROLL for (int m = thread() / 16; m < MATRIX; m += rows)
             matrix_weights(a, l, m, c0, half);
         barrier();
-        if (!half) matrix_add_values_s8(l, &x, page0, from, to, d, run, kind);
-        else if (pair) matrix_add_values_f16(l, &x, page0, from, to, d, run, 2, kind);
-        else matrix_add_values_f16(l, &x, page0, from, to, d, run, 1, kind);
+        if (!half) matrix_add_values_s8(l, &x, &p, d, run, kind);
+        else if (pair) matrix_add_values_f16(l, &x, &p, d, run, 2, kind);
+        else matrix_add_values_f16(l, &x, &p, d, run, 1, kind);
         barrier();
     }
     if (thread() < MATRIX) {
@@ -525,7 +583,7 @@ DEVICE void attend_matrix(const struct attend_kernel_args *a, const struct matri
     }
 }
 
-#define ATTEND_MATRIX(name, images, kind, threads, half)                                           \
+#define ATTEND_MATRIX(name, images, kind, threads, half, dims)                                     \
     ON_##images(KERNEL_TWICE(name, struct attend_kernel_args) {                                    \
         LDS(f32x4, score, MATRIX *SCORE_STRIDE / 4);                                               \
         LDS(u32x4, q, 2 * MATRIX * GPU_HEAD_DIM / 16);                                             \
@@ -544,6 +602,6 @@ DEVICE void attend_matrix(const struct attend_kernel_args *a, const struct matri
                                             numbers,                                               \
                                             numbers + MATRIX,                                      \
                                             numbers + 2 * MATRIX};                                 \
-        attend_matrix(ARGS, &l, half, kind);                                                       \
+        attend_matrix(ARGS, &l, half, kind, dims);                                                 \
     })
 #include "backend-hip/kernels/amd/list.h"

@@ -29,16 +29,21 @@ Q4_PREFILL_MATRIX_EXPERTS(q4_experts_wmma12, WMMA12, MATRIX_WMMA12, 64, 128)
 EXACT_MATRIX(exact_mfma, MFMA, MATRIX_MFMA)
 EXACT_MATRIX(exact_wmma, WMMA, MATRIX_WMMA)
 EXACT_MATRIX(exact_wmma12, WMMA12, MATRIX_WMMA12)
-#ifndef ATTEND_MATRIX /* attend_matrix.hip; half: pages of fp16, else of integers */
-#define ATTEND_MATRIX(name, images, kind, threads, half)                                           \
+/* attend_matrix.hip; half: pages of fp16, else of integers; dims: of heads, 0: any */
+#ifndef ATTEND_MATRIX
+#define ATTEND_MATRIX(name, images, kind, threads, half, dims)                                     \
     KERNEL_ROW(name, images, (half) ? FOR_ATTEND : FOR_EXACT, threads, 0, 0, 0, 0)
 #endif
-ATTEND_MATRIX(exact_attend_mfma, MFMA, MATRIX_MFMA, 256, 0)
-ATTEND_MATRIX(exact_attend_wmma, WMMA, MATRIX_WMMA, 128, 0)
-ATTEND_MATRIX(exact_attend_wmma12, WMMA12, MATRIX_WMMA12, 128, 0)
-ATTEND_MATRIX(attend_mfma, MFMA, MATRIX_MFMA, 256, 1)
-ATTEND_MATRIX(attend_wmma, WMMA, MATRIX_WMMA, 128, 1)
-ATTEND_MATRIX(attend_wmma12, WMMA12, MATRIX_WMMA12, 128, 1)
+ATTEND_MATRIX(exact_attend_mfma, MFMA, MATRIX_MFMA, 256, 0, 0)
+ATTEND_MATRIX(exact_attend_mfma_64, MFMA, MATRIX_MFMA, 256, 0, 64)
+ATTEND_MATRIX(exact_attend_mfma_128, MFMA, MATRIX_MFMA, 256, 0, 128)
+ATTEND_MATRIX(exact_attend_wmma, WMMA, MATRIX_WMMA, 128, 0, 0)
+ATTEND_MATRIX(exact_attend_wmma12, WMMA12, MATRIX_WMMA12, 128, 0, 0)
+ATTEND_MATRIX(attend_mfma, MFMA, MATRIX_MFMA, 256, 1, 0)
+ATTEND_MATRIX(attend_mfma_64, MFMA, MATRIX_MFMA, 256, 1, 64)
+ATTEND_MATRIX(attend_mfma_128, MFMA, MATRIX_MFMA, 256, 1, 128)
+ATTEND_MATRIX(attend_wmma, WMMA, MATRIX_WMMA, 128, 1, 0)
+ATTEND_MATRIX(attend_wmma12, WMMA12, MATRIX_WMMA12, 128, 1, 0)
 
 #undef Q4_PREFILL_MATRIX
 #undef Q4_PREFILL_MATRIX_EXPERTS
