@@ -274,7 +274,7 @@ int hip_list_devices(const char *library, struct err *e)
 
 const struct backend backend_hip = {
     .name = "hip",
-    .kinds = (1u << OP_KINDS) - 1 - (1u << OP_CHOOSE),
+    .kinds = (1u << OP_KINDS) - 1,
     .kv_types = 1u << KV_F16 | 1u << KV_F32 | 1u << KV_INT8 | 1u << KV_INT4,
     .asynchronous = 1,
     .keeps_drafts = 2,

@@ -146,6 +146,9 @@ struct hip {
     int stores_apart;   /* a plan stores decode rows of KV_INT4 in launches of their own */
     void *d_step_pages; /* [step sets][step pages] of a plan's largest: hip_open.c */
     size_t step_bytes;
+    /* of OP_CHOOSE: [score_bytes], hip_choose_bytes */
+    float *d_scores;
+    size_t score_bytes;
     void *d_sums;              /* [max_rows][max_stride] fp16 sums of paper/linear_paper.hip */
     int max_stride;
     struct hip_link *link;            /* to other devices (hip_exchange.c), or NULL */

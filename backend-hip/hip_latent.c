@@ -1,6 +1,6 @@
 /* hip_latent.c: launches for latent heads (kernels/common/latent.hip), the same for all devices,
- * phases and arithmetics. Decode rows: a block for each chunk of positions, then the combination of
- * the chunks. Must not know: linears. */
+ * phases and arithmetics. Decode rows, and all that see chosen positions alone: a block for each
+ * chunk of positions, then the combination of the chunks. Must not know: linears. */
 #include "backend-hip/hip_latent.h"
 
 #include "backend-hip/hip_args.h"
@@ -29,11 +29,13 @@ void hip_latent_rope(struct hip *h, const struct be_plan *p, int op)
 {
     const struct op *o = hip_op(p, op);
     const struct heads *g = &o->as.rope.heads;
+    int joined = o->as.rope.joined;
+    const float *key = hip_in(p, op, 2);
     const struct latent_rope_args a = {
         .q_latent = hip_in(p, op, 0),
         .q_rot = hip_in(p, op, 5),
-        .key = hip_in(p, op, 2),
-        .k_rot = hip_in(p, op, 1),
+        .key = key,
+        .k_rot = joined ? key + g->value_dim : hip_in(p, op, 1),
         .q = hip_out(p, op, 0),
         .cos = hip_in(p, op, 3),
         .sin = hip_in(p, op, 4),
@@ -44,6 +46,8 @@ void hip_latent_rope(struct hip *h, const struct be_plan *p, int op)
         .latent = g->value_dim,
         .rotated = g->rotated,
         .kv = (int)h->config.kv,
+        .key_stride = joined ? g->head_dim : g->value_dim,
+        .rot_stride = joined ? g->head_dim : g->rotated,
     };
     hip_open_begin(h, p, op);
     hip_launch(h, K_rope_latent,
@@ -75,6 +79,8 @@ static struct latent_attend_args args_of(const struct hip *h, const struct be_pl
         .digits = h->config.act == ACT_F32                 ? 0
                   : act_formats[h->config.act].digits == 1 ? 1
                                                            : 2,
+        .chosen = hip_in(p, op, 1),
+        .n_chosen = o->as.attend.chosen,
     };
 }
 
@@ -88,6 +94,7 @@ static struct latent_attend_args from_row(const struct latent_attend_args *all, 
     a.pos += row;
     a.seq += row;
     if (a.open.own) a.open.own += row;
+    if (a.chosen) a.chosen += row * (size_t)a.n_chosen;
     return a;
 }
 
@@ -96,15 +103,18 @@ static size_t head_blocks(const struct latent_attend_args *a)
     return ((size_t)a->n_heads + EXACT_ATTEND_ROWS - 1) / EXACT_ATTEND_ROWS;
 }
 
-static void attend_chunks(struct hip *h, const struct latent_attend_args *all)
+/* Rows 0 .. rows - 1, of at most n_splits chunks each. */
+static void attend_chunks(struct hip *h, const struct latent_attend_args *all, size_t rows,
+                          int n_splits)
 {
-    size_t n_decode = (size_t)h->shape.n_decode, at_once = (size_t)hip_rows_at_once(h);
-    for (size_t row = 0, n; row < n_decode; row += n) {
+    size_t at_once = hip_part_floats(&h->config, h->split_floats) /
+                     (h->split_floats * (size_t)n_splits);
+    for (size_t row = 0, n; row < rows; row += n) {
         struct latent_attend_args a = from_row(all, row);
-        n = n_decode - row < at_once ? n_decode - row : at_once;
+        n = rows - row < at_once ? rows - row : at_once;
         a.parts = h->d_parts;
-        a.n_splits = h->shape.n_splits;
-        hip_launch(h, K_attend_latent_chunk,
+        a.n_splits = n_splits;
+        hip_launch(h, a.n_chosen ? K_attend_chosen_chunk : K_attend_latent_chunk,
                    (struct hip_blocks){n, head_blocks(&a), (size_t)a.n_splits, 0}, &a, sizeof a);
         const struct combine_args m = {.parts = h->d_parts,
                                        .out = a.out,
@@ -112,17 +122,29 @@ static void attend_chunks(struct hip *h, const struct latent_attend_args *all)
                                        .n_splits = a.n_splits,
                                        .window = a.window,
                                        .n_heads = a.n_heads,
-                                       .head_dim = a.latent};
+                                       .head_dim = a.latent,
+                                       .most = a.n_chosen};
         hip_launch(h, K_exact_combine, (struct hip_blocks){n, (size_t)a.n_heads, 1, 0}, &m,
                    sizeof m);
     }
+}
+
+/* Chunks of the longest row where none sees more than so many positions. */
+static int splits_of(const struct hip *h, int positions)
+{
+    int most = hip_max_splits(&h->config), n = (positions + KV_SPLIT - 1) / KV_SPLIT;
+    return n < most ? n : most;
 }
 
 void hip_latent_attend(struct hip *h, const struct be_plan *p, int op)
 {
     const struct latent_attend_args all = args_of(h, p, op);
     int n_decode = h->shape.n_decode, n = h->shape.n_rows - n_decode;
-    if (n_decode) attend_chunks(h, &all);
+    if (all.n_chosen) {
+        attend_chunks(h, &all, (size_t)h->shape.n_rows, splits_of(h, all.n_chosen));
+        return;
+    }
+    if (n_decode) attend_chunks(h, &all, (size_t)n_decode, h->shape.n_splits);
     if (!n) return;
     const struct latent_attend_args prompts = from_row(&all, (size_t)n_decode);
     hip_launch(h, K_attend_latent, (struct hip_blocks){(size_t)n, head_blocks(&prompts), 1, 0},

@@ -6,6 +6,7 @@
 #include "backend-hip/hip_patterns.h"
 
 #include "backend-hip/hip_attend.h"
+#include "backend-hip/hip_choose.h"
 #include "backend-hip/hip_exact.h"
 #include "backend-hip/hip_exchange.h"
 #include "backend-hip/hip_experts.h"
@@ -617,6 +618,7 @@ const struct hip_pattern hip_patterns[] = {
     {"norm", ANY_ROWS, K_COUNT, 1, {OP_NORM}, .launch = hip_norm},
     {"linear", ANY_ROWS, K_COUNT, 1, {OP_LINEAR}, .fused = launch_linear},
     {"rope", ANY_ROWS, K_COUNT, 1, {OP_ROPE_STORE}, .launch = hip_rope_store},
+    {"choose", ANY_ROWS, K_COUNT, 1, {OP_CHOOSE}, .launch = hip_choose},
     {"attend", ANY_ROWS, K_COUNT, 1, {OP_ATTEND}, .fused = launch_attend},
     {"glu", ANY_ROWS, K_COUNT, 1, {OP_GLU}, .launch = hip_glu},
     {"add", ANY_ROWS, K_COUNT, 1, {OP_ADD}, .launch = hip_add},
@@ -701,6 +703,7 @@ const struct hip_pattern hip_patterns[] = {
     {"exact norm", EXACT_ROWS, K_COUNT, 1, {OP_NORM}, .launch = hip_exact_norm},
     {"exact linear", EXACT_ROWS, K_COUNT, 1, {OP_LINEAR}, .fused = launch_exact_linear},
     {"exact rope", EXACT_ROWS, K_COUNT, 1, {OP_ROPE_STORE}, .launch = hip_rope_store},
+    {"exact choose", EXACT_ROWS, K_COUNT, 1, {OP_CHOOSE}, .launch = hip_choose},
     {"exact attend", EXACT_ROWS, K_COUNT, 1, {OP_ATTEND}, .fused = launch_exact_attend},
     {"exact glu", EXACT_ROWS, K_COUNT, 1, {OP_GLU}, .launch = hip_exact_glu},
     {"exact add", EXACT_ROWS, K_COUNT, 1, {OP_ADD}, .launch = hip_exact_add},

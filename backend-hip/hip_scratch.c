@@ -1,5 +1,6 @@
 #include "backend-hip/hip_scratch.h"
 
+#include "backend-hip/hip_choose.h"
 #include "backend-hip/hip_experts.h"
 #include "backend-hip/hip_memory.h"
 #include "backend-hip/hip_open.h"
@@ -92,7 +93,8 @@ uint64_t hip_scratch_bytes(const struct be_config *c, const struct step_plan *p)
     size_t experts[EXPERTS_SCRATCH];
     hip_experts_need(c, p, experts);
     for (int i = 0; i < EXPERTS_SCRATCH; i++) sum += experts[i];
-    sum += hip_open_set_bytes(c, p) * (size_t)p->n_step_sets + hip_heads_bytes(c, p);
+    sum += hip_open_set_bytes(c, p) * (size_t)p->n_step_sets + hip_heads_bytes(c, p) +
+           hip_choose_bytes(c, p);
     scratch_sizes(c, image_of(c), bytes);
     for (int i = 0; i < N_SCRATCH; i++) sum += bytes[i];
     return sum;
@@ -136,6 +138,12 @@ int hip_reserve(struct hip *h, const struct step_plan *p, struct err *e)
         if (regrow(h, &h->d_step_pages, open, e)) return -1;
         h->step_bytes = open;
     }
+    size_t scores = hip_choose_bytes(&h->config, p);
+    if (scores > h->score_bytes) {
+        h->score_bytes = 0;
+        if (regrow(h, (void **)&h->d_scores, scores, e)) return -1;
+        h->score_bytes = scores;
+    }
     void **const d[EXPERTS_SCRATCH] = {&h->experts.d_packed, (void **)&h->experts.d_scale,
                                        (void **)&h->experts.d_groups};
     size_t need[EXPERTS_SCRATCH];
@@ -168,7 +176,7 @@ void hip_scratch_close(struct hip *h)
     const struct hip_experts *x = &h->experts;
     void *const d[] = {h->d_batch,  h->d_parts,      h->d_packed, h->d_scale, h->d_sums,
                        h->d_stage,  h->d_largest,    x->d_packed, h->d_heads, x->d_scale,
-                       x->d_groups, h->d_step_pages, x->d_heads,  h->d_slots};
+                       x->d_groups, h->d_step_pages, x->d_heads,  h->d_slots, h->d_scores};
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) hip_free(&h->be, d[i]);
     free(h->batch_copy);
     free(h->kept_half);

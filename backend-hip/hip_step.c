@@ -1,6 +1,7 @@
 #include "backend-hip/hip_step.h"
 
 #include "backend-hip/hip_attend.h"
+#include "backend-hip/hip_choose.h"
 #include "backend-hip/hip_exchange.h"
 #include "backend-hip/hip_experts.h"
 #include "backend-hip/hip_heads.h"
@@ -36,12 +37,11 @@ int hip_step_compile(struct be *be, const struct step_plan *plan, const struct p
         if (op->kind == OP_ATTEND &&
             (check_heads(&op->as.attend.heads, e) || hip_check_queries(h, op, e)))
             return -1;
-        if (op->kind == OP_CHOOSE || (op->kind == OP_ATTEND && op->as.attend.chosen))
-            return err_set(e,
-                           "--backend hip: attention to chosen positions ('%s'): run such models "
-                           "with --backend cpu",
-                           op->name);
-        if (op->kind == OP_ROPE_STORE && check_heads(&op->as.rope.heads, e)) return -1;
+        if (op->kind == OP_ROPE_STORE &&
+            (op->as.rope.joined ? hip_check_choose(&op->as.rope.heads, e)
+                                : check_heads(&op->as.rope.heads, e)))
+            return -1;
+        if (op->kind == OP_CHOOSE && hip_check_choose(&op->as.choose.heads, e)) return -1;
         if (hip_check_state(op, e)) return -1;
         if (op->kind == OP_EXCHANGE && hip_check_exchange(h, op, e)) return -1;
     }

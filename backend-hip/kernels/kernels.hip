@@ -121,6 +121,7 @@
 #include "backend-hip/kernels/common/exact_attend.hip"
 #include "backend-hip/kernels/common/exact_attend_int8.hip"
 #include "backend-hip/kernels/common/latent.hip"
+#include "backend-hip/kernels/common/choose.hip"
 #include "backend-hip/kernels/common/exact_linear.hip"
 #include "backend-hip/kernels/common/exact_states.hip"
 #if !HAS_MMA

@@ -133,6 +133,7 @@ static const struct fuse_case cases[] = {
     {0, ROPE | ATTEND | O, 64, 0, {2, 1, 512}, KV_F32, 0, 0, Q4_128, 0, 0, IN_PLACE, Q_NORM},
     {0, BLOCK | TAIL, 1152, 2176, H64, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, CENTERED | ALONE},
     {1, BLOCK | TAIL, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, ADDED | CLAMPED},
+    {1, CHOOSE, 64, 0, {4, 1, 32}, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {1, STATES | O | MLP, 256, 384, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},
     {0, STATES | O | MLP, 256, 384, H128, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, CENTERED},
     {0, STATES | O | MLP, 256, 384, H128, KV_F16, 0, 0, Q4_128, 0, 0, ALIKE, GATED},
@@ -347,6 +348,16 @@ static void open_states(struct fuse *f, struct trial *t, struct numbers *n, stru
     }
 }
 
+/* What a device buffer holds, which is freed. */
+static void *take_out(struct fuse *f, struct dbuf *b, const char *name, struct arena *a)
+{
+    void *x = arena_get(a, b->bytes);
+    dbuf_get(&f->s, b, x);
+    compare_fences(f->c, f->v, f->name, name, &f->s, b);
+    dbuf_free(&f->s, b);
+    return x;
+}
+
 /* Runs the case on what *in has; what was kept is left in *out, whose other pointers become NULL.
  * kept: bit B_..: this buffer is read after the plan. Without any the rows of norms share a buffer,
  * and so do the deltas, as in a model. */
@@ -360,6 +371,7 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
     for (int i = 0; i < N_LINEARS; i++) n.linear[i] = trial_linear(&t, &f->w[i], f->packed[i]);
     for (int i = 0; i < N_VECTORS; i++) n.vector[i] = trial_vector(&t, f->d_vector[i].d, f->n[i]);
     n.kv = trial_kv(&t, pages.d, f->k->heads.n_kv_heads, f->k->heads.head_dim);
+    t.kv[n.kv] = fuse_cache(f->k);
     t.d_seat[n.kv] = seats.d;
     open_states(f, &t, &n, state);
     for (int i = 0; i < N_BUFFERS; i++) {
@@ -380,7 +392,9 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
     fuse_ops(f, &t, &n);
     for (int i = 0; i < N_BUFFERS; i++) {
         struct use u = use_of(&t, n.buffer[i]);
-        if (u.given) f->s.ops->upload(f->s.be, d[i].d, in->buffer[i], d[i].bytes);
+        /* the choice of the first positions is not written */
+        if (u.given || (i == B_IDS && f->k->parts & CHOOSE))
+            f->s.ops->upload(f->s.be, d[i].d, in->buffer[i], d[i].bytes);
         t.kept[n.buffer[i]] = u.written && (u.last || kept >> i & 1 || i == B_X);
     }
     trial_run(&t, &f->s, &in->b, apart);
@@ -396,14 +410,8 @@ static void run(struct fuse *f, const struct content *in, unsigned kept, int apa
         compare_fences(f->c, f->v, f->name, buffer_names[i], &f->s, &d[i]);
         dbuf_free(&f->s, &d[i]);
     }
-    out->pages = arena_get(a, in->page_bytes);
-    dbuf_get(&f->s, &pages, out->pages);
-    compare_fences(f->c, f->v, f->name, "pages", &f->s, &pages);
-    dbuf_free(&f->s, &pages);
-    out->seats = arena_get(a, in->seat_bytes);
-    dbuf_get(&f->s, &seats, out->seats);
-    compare_fences(f->c, f->v, f->name, "seats", &f->s, &seats);
-    dbuf_free(&f->s, &seats);
+    out->pages = take_out(f, &pages, "pages", a);
+    out->seats = take_out(f, &seats, "seats", a);
     for (int i = 0; i < 2; i++) {
         compare_fences(f->c, f->v, f->name, "states", &f->s, &state[i]);
         dbuf_free(&f->s, &state[i]);
@@ -472,13 +480,13 @@ static struct content make_content(const struct fuse *f, struct arena *a, struct
                                    const struct page_map *m, const struct rows *of)
 {
     struct content x = {.b = make_batch(a, m, of->span, of->n_seqs, of->n_decode)};
-    struct kv_cache kv = {f->k->heads.n_kv_heads, f->k->heads.head_dim, 0};
+    struct kv_cache kv = fuse_cache(f->k);
     set_logits(a, r, &x.b);
     for (int i = 0; i <= B_D2; i++) {
         x.buffer[i] = arena_get(a, bytes_of(f, &x.b, i));
         fill_buffer(r, i, (float *)x.buffer[i], x.b.n_rows, (int)(f->width[i] / 4));
     }
-    for (int v = 0; v < f->c->n && f->k->parts & (ROPE | ATTEND); v++) {
+    for (int v = 0; v < f->c->n && f->k->parts & (ROPE | ATTEND | CHOOSE); v++) {
         size_t bytes = (size_t)m->n_pages * f->c->v[v].ops->kv_page_bytes(f->k->kv, &kv);
         if (bytes > x.page_bytes) x.page_bytes = bytes;
     }

@@ -14,6 +14,7 @@ enum part {
     TAIL = 64,
     STATES = 128, /* convolution, delta rule and norm of groups, whose result o reads */
     MOE = 256,
+    CHOOSE = 512, /* of a cache of latent heads, into the ids of experts */
     BLOCK = O | MLP,
     BLOCK_OF_EXPERTS = O | MOE,
     LAYER = QKV | ROPE | ATTEND | O | MLP,
@@ -156,6 +157,8 @@ struct numbers {
 };
 
 void fuse_weights(struct fuse *f, struct arena *a, struct rng *r);
+/* The keys and values that a case reads. */
+struct kv_cache fuse_cache(const struct fuse_case *k);
 /* Fills f->width. */
 void fuse_widths(struct fuse *f);
 /* Appends the operations of the case. */

@@ -284,6 +284,24 @@ static void add_attend(const struct fuse *f, struct trial *t, const struct numbe
     op->as.attend.scale = 1 / sqrtf((float)f->k->heads.head_dim);
 }
 
+struct kv_cache fuse_cache(const struct fuse_case *k)
+{
+    const struct fuse_heads *h = &k->heads;
+    return (struct kv_cache){h->n_kv_heads, h->head_dim, k->parts & CHOOSE ? h->head_dim / 2 : 0};
+}
+
+static void add_choose(const struct fuse *f, struct trial *t, const struct numbers *n)
+{
+    struct op *op = trial_op(t, OP_CHOOSE);
+    op->in[0] = n->buffer[B_Q];
+    op->in[1] = n->buffer[B_DECAY];
+    op->out[0] = n->buffer[B_IDS];
+    op->as.choose.heads = heads_of(f);
+    op->as.choose.heads.value_dim = op->as.choose.heads.rotated = f->k->heads.head_dim / 2;
+    op->as.choose.kv = n->kv;
+    op->as.choose.top_k = TOP_K;
+}
+
 static void add_states(const struct fuse *f, struct trial *t, const struct numbers *n)
 {
     struct op *op = trial_op(t, OP_CONV);
@@ -441,6 +459,7 @@ void fuse_ops(const struct fuse *f, struct trial *t, const struct numbers *n)
     if (parts & QKV && !(parts & MOE)) add_qkv(f, t, n, next ? B_D1 : -1);
     if (parts & ROPE) add_rope(f, t, n);
     if (parts & ATTEND) add_attend(f, t, n);
+    if (parts & CHOOSE) add_choose(f, t, n);
     if (n->more & MIXES) {
         add_norm(t, n, -1, V_NORM1, B_H1);
         trial_linears(t, n->buffer[B_H1], 1, n->linear + W_MIXED, n->buffer + B_MIXED);

@@ -89,11 +89,12 @@ if [ -e "$build/tests/bin/libamdhip64-gfx906.so" ]; then
     is "gfx906, interpreted" "$dir/cpu.two" "$dir/gfx906.two"
 fi
 # logits of other architectures and formats: mixtures of experts, hybrids, sinks, caps, act-order, 8-bit codes
-same_logits() { # FOLDER: of a checkpoint
+ids=3,5,7,11,13,17,19,23,29,31,37,41,43,47,53,59,61,67
+same_logits() { # FOLDER [IDS]: of a checkpoint; a prompt
     name=${1##*/}
     "$build/opt4gptq-convert" "$1" "$dir/$name.safetensors" >"$dir/log" 2>&1 || cat "$dir/log"
     for to in "cpu --backend cpu" "hip $on/libhip-fibers.so" "cuda $on/libcuda-fibers-80.so"; do
-        "$run" -m "$dir/$name.safetensors" --prompt-ids 3,5,7,11,13,17,19,23,29,31,37,41,43,47,53,59,61,67 -n 4 --temp 0 --format ids --same-bits \
+        "$run" -m "$dir/$name.safetensors" --prompt-ids ${2:-$ids} -n 4 --temp 0 --format ids --same-bits \
             --logits-out "$dir/$name.${to%% *}" ${to#* } >"$dir/log" 2>&1 || tail -n 3 "$dir/log"
     done
     is "$name, AMD" "$dir/$name.cpu" "$dir/$name.hip"
@@ -106,6 +107,11 @@ done
 for name in nemotron-h nemotron-h-moe granite4-h granite4-h-dense bamba falcon-h1 lfm2 lfm2-moe olmo-hybrid; do
     folder=${2:-../shared}/fixtures/newest/$name
     if [ -e "$folder" ]; then same_logits "$folder"; else echo "SKIP $folder: not here"; fi
+done
+# attention to chosen positions, beyond the first 24
+for name in deepseek-v32 glm-moe-dsa; do
+    folder=${2:-../shared}/fixtures/newest/$name
+    if [ -e "$folder" ]; then same_logits "$folder" "$ids,71,73,79,83,89,97,101,$ids"; else echo "SKIP $folder: not here"; fi
 done
 # begun on a GPU, killed, continued on the CPU
 answer demo many.jsonl whole --backend cpu

@@ -254,13 +254,13 @@ struct rope_kernel_args {
 /* latent.hip */
 struct latent_rope_args {
     const float *q_latent, *q_rot; /* [rows][n_heads * latent], [rows][n_heads * rotated] */
-    const float *key, *k_rot;      /* [rows][latent], [rows][rotated] */
+    const float *key, *k_rot;      /* [rows], rows of key_stride and of rot_stride floats */
     float *q;                      /* [rows][n_heads * (latent + rotated)] */
     const float *cos, *sin;        /* [rows][rotated / 2] */
     const int *slot;               /* [rows] */
     void *pages;
     struct open_pages open; /* int4 */
-    int n_heads, latent, rotated, kv;
+    int n_heads, latent, rotated, kv, key_stride, rot_stride;
 };
 
 struct latent_attend_args {
@@ -274,6 +274,24 @@ struct latent_attend_args {
     float scale;
     int table_stride, window, n_heads, latent, rotated, n_splits;
     int kv, digits; /* enum page_kind; of queries, 0: integers in fp32 */
+    /* attend_chosen_chunk: rows from position n_chosen on see these positions alone, ascending */
+    const int *chosen; /* [rows][n_chosen] */
+    int n_chosen;
+};
+
+/* choose.hip. The greatest head */
+enum { CHOOSE_DIMS = 256 };
+
+struct choose_args {
+    const float *q, *w; /* [rows][n_heads * (latent + rotated)], [rows][n_heads] */
+    const void *pages;
+    const int *pos, *seq; /* [rows] */
+    const int *table;     /* [n_seqs][table_stride] */
+    float *score;         /* [rows][positions] */
+    int *out;             /* [rows][top_k] */
+    struct open_pages open;
+    unsigned long long positions;
+    int table_stride, n_heads, latent, rotated, kv, top_k;
 };
 
 struct attend_kernel_args {
@@ -319,6 +337,7 @@ struct combine_args {
     float *gate; /* attend_combine: NULL, or the gate, in whose place sigmoid(gate) times the result
                     is written, and not to `out` */
     int n_splits, window, n_heads, head_dim;
+    int most; /* exact_combine: positions that a row sees at most; 0: all */
 };
 
 /* A producer fused with the preparation of a linear's input. A block reads back rows of `out` that

@@ -185,10 +185,11 @@ KERNEL(exact_combine, struct combine_args)
 {
     const struct combine_args *m = ARGS;
     int row = block_x(), head = block_y(), hd = m->head_dim, pos = m->pos[row],
+        last = m->most && pos >= m->most ? m->most - 1 : pos,
         first = first_seen(pos, m->window) / KV_SPLIT, size = part_floats(hd);
     u64 count = (u64)row * (u64)m->n_heads + (u64)head;
     struct exact_run r = exact_begin_run();
-    UNROLL_4 for (int c = first; c <= pos / KV_SPLIT; c++)
+    UNROLL_4 for (int c = first; c <= last / KV_SPLIT; c++)
     {
         const float *part = m->parts + (count * (u64)m->n_splits + (u64)c) * (u64)size;
         float acc[EXACT_DIMS];

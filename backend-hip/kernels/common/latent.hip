@@ -1,7 +1,9 @@
 /* latent.hip: latent heads (core/step/op.h) for every device, over all types of pages and in every
  * arithmetic: rotation and storage of queries and keys, attention. A page has one key a position
  * (args.h, LATENT), whose first `latent` elements are the value, too. Bits: the order of the CPU
- * (backend-cpu/latent.h), but for --act f16 over integers, which is that of i16.
+ * (backend-cpu/latent.h), but for --act f16 over integers, which is that of i16. A row that sees
+ * chosen positions alone (DeepSeek Sparse Attention) reads them as if they were positions 0, 1, ..;
+ * where a kernel looks its positions up one by one, `chosen` is 1.
  *
  * Attention: a block has a row and LATENT_HEADS heads, which read keys once. A thread is a position
  * of a chunk of 256, then 8 elements of the values of two heads. Decode rows: a block for each
@@ -69,8 +71,8 @@ KERNEL(rope_latent, struct latent_rope_args)
     int row = block_x(), head = block_y(), is_key = head == a->n_heads, n = a->latent,
         r = a->rotated, half = r / 2;
     u64 of = is_key ? (u64)row : (u64)row * (u64)a->n_heads + (u64)head;
-    const float *latent = (is_key ? a->key : a->q_latent) + of * (u64)n,
-                *rot = (is_key ? a->k_rot : a->q_rot) + of * (u64)r;
+    const float *latent = is_key ? a->key + of * (u64)a->key_stride : a->q_latent + of * (u64)n,
+                *rot = is_key ? a->k_rot + of * (u64)a->rot_stride : a->q_rot + of * (u64)r;
     u64 angle = (u64)row * (u64)half;
     for (int d = thread(); d < n; d += THREADS) x[d] = latent[d];
     for (int d = thread(); d < r; d += THREADS) {
@@ -122,12 +124,17 @@ struct latent_shared {
     float *max, *lanes;         /* [LATENT_HEADS]; [LATENT_HEADS][EXACT_LANES] */
     float *of_value;            /* [KV_SPLIT] scales */
     float *scale, *query;       /* [LATENT_HEADS] of weights; [2][LATENT_HEADS] of queries */
-    u64 *pages;                 /* [KV_SPLIT / PAGE] addresses */
+    u64 *pages; /* [KV_SPLIT / PAGE] addresses; where positions are looked up, of the own page */
+    u32 *place; /* [KV_SPLIT] of positions that are looked up: page * PAGE + position, or OWN_PLACE
+                   + position */
 };
 
-/* The row of a block: its position, the first that it sees. */
+enum { OWN_PLACE = 1u << 31 };
+
+/* The row of a block: its number, the last and the first position that it sees, its own page.
+ * listed: it sees chosen positions alone, number 0 .. pos of them. */
 struct latent_row {
-    int row, pos, first;
+    int row, pos, first, own, listed;
 };
 
 /* A position of a page. */
@@ -136,10 +143,23 @@ struct latent_place {
     int position, packed;
 };
 
-/* Whether the chunk's page `page` is packed; own: the row's own page, -1: none is. */
-DEVICE int latent_is_packed(const struct latent_attend_args *a, int page, int own)
+/* Looks up the positions of a chunk that begins at position c0 one by one. */
+DEVICE void latent_places(const struct latent_attend_args *a, const struct latent_shared *l,
+                          const struct latent_row *r, int c0)
 {
-    return a->kv == PAGE_INT4 && page != own;
+    int t = thread(), p = c0 + t, open = a->kv == PAGE_INT4;
+    const int *table = a->table + (u64)a->seq[r->row] * (u64)a->table_stride,
+              *list = a->chosen + (u64)r->row * (u64)a->n_chosen;
+    if (t == 0)
+        l->pages[0] = open ? (u64)latent_open_page(&a->open, a->open.own[r->row],
+                                                   a->latent + a->rotated)
+                           : 0;
+    if (p <= r->pos) {
+        u32 at = (u32)(r->listed ? list[p] : p), page = at / PAGE;
+        l->place[t] =
+            at % PAGE + (open && (int)page == r->own ? OWN_PLACE : (u32)table[page] * PAGE);
+    }
+    barrier();
 }
 
 /* Addresses of the pages of a chunk that begins at position c0. */
@@ -148,14 +168,31 @@ DEVICE void latent_pages(const struct latent_attend_args *a, const struct latent
 {
     int t = thread(), page = c0 / PAGE + t, hd = a->latent + a->rotated;
     const int *table = a->table + (u64)a->seq[r->row] * (u64)a->table_stride;
-    if (t < KV_SPLIT / PAGE && page <= r->pos / PAGE) {
-        if (a->kv == PAGE_INT4 && page == r->pos / PAGE)
+    if (t < KV_SPLIT / PAGE && page <= r->own) {
+        if (a->kv == PAGE_INT4 && page == r->own)
             l->pages[t] = (u64)latent_open_page(&a->open, a->open.own[r->row], hd);
         else
             l->pages[t] = (u64)((const u8 *)a->pages +
                                 (u64)table[page] * latent_page_bytes(hd, a->kv));
     }
     barrier();
+}
+
+/* Where position number i of the chunk that begins at c0 is. */
+DEVICE struct latent_place latent_place_of(const struct latent_attend_args *a,
+                                           const struct latent_shared *l,
+                                           const struct latent_row *r, int c0, int i,
+                                           const int chosen)
+{
+    if (!chosen)
+        return (struct latent_place){(const u8 *)l->pages[i / PAGE], i % PAGE,
+                                     a->kv == PAGE_INT4 && (c0 + i) / PAGE != r->own};
+    u32 at = l->place[i];
+    int own = at >= OWN_PLACE;
+    const u8 *page = own ? (const u8 *)l->pages[0]
+                         : (const u8 *)a->pages +
+                               (u64)(at / PAGE) * latent_page_bytes(a->latent + a->rotated, a->kv);
+    return (struct latent_place){page, (int)(at % PAGE), a->kv == PAGE_INT4 && !own};
 }
 
 /* The scales of a page: of latents [PAGE], of rotated parts [PAGE]. */
@@ -261,14 +298,13 @@ DEVICE void latent_code_scores(const struct latent_attend_args *a, const struct 
 }
 
 DEVICE void latent_float_scores(const struct latent_attend_args *a, const struct latent_shared *l,
-                                const void *page, int position, float s[LATENT_HEADS],
-                                const int f32)
+                                const struct latent_place *p, float s[LATENT_HEADS], const int f32)
 {
     int d8 = round8(a->latent + a->rotated);
     UNROLL for (int j = 0; j < LATENT_HEADS; j++) s[j] = 0;
     NO_UNROLL for (int d = 0; d < d8; d += 8)
     {
-        struct eight k = load_eight(page, (u64)((d / 8 * PAGE + position) * 8), f32);
+        struct eight k = load_eight(p->page, (u64)((d / 8 * PAGE + p->position) * 8), f32);
         UNROLL for (int j = 0; j < LATENT_HEADS; j++)
         {
             float q[8];
@@ -280,17 +316,16 @@ DEVICE void latent_float_scores(const struct latent_attend_args *a, const struct
 
 /* The scores of the chunk's position t. */
 DEVICE void latent_scores_of(const struct latent_attend_args *a, const struct latent_shared *l,
-                             const struct latent_row *r, int c0)
+                             const struct latent_row *r, int c0, const int chosen)
 {
     int t = thread(), p = c0 + t, seen = p >= r->first && p <= r->pos, n = a->latent,
         d16 = round16(n + a->rotated);
     float s[LATENT_HEADS];
     UNROLL for (int j = 0; j < LATENT_HEADS; j++) s[j] = 0;
     if (seen) {
-        const struct latent_place at = {(const u8 *)l->pages[t / PAGE], p % PAGE,
-                                        latent_is_packed(a, p / PAGE, r->pos / PAGE)};
-        if (a->kv == PAGE_F16) latent_float_scores(a, l, at.page, at.position, s, 0);
-        else if (a->kv == PAGE_F32) latent_float_scores(a, l, at.page, at.position, s, 1);
+        const struct latent_place at = latent_place_of(a, l, r, c0, t, chosen);
+        if (a->kv == PAGE_F16) latent_float_scores(a, l, &at, s, 0);
+        else if (a->kv == PAGE_F32) latent_float_scores(a, l, &at, s, 1);
         else if (a->digits) {
             latent_digit_scores(a, l, &at, 0, n, 0, s);
             latent_digit_scores(a, l, &at, n, d16, 1, s);
@@ -338,14 +373,21 @@ DEVICE struct latent_values latent_values_of(const struct latent_attend_args *a)
     return (struct latent_values){t % octets, t / octets * 2};
 }
 
-/* Sums of weights and values of a chunk over positions from .. end - 1, in order. */
-DEVICE void latent_float_values(const struct latent_shared *l, const struct latent_values *v,
-                                int from, int end, float acc[2][8], const int f32)
+/* Positions of the chunk that begins at c0 whose values are summed: from .. end - 1, in order. */
+struct latent_span {
+    int c0, from, end;
+};
+
+DEVICE void latent_float_values(const struct latent_attend_args *a, const struct latent_shared *l,
+                                const struct latent_values *v, const struct latent_row *r,
+                                const struct latent_span *of, float acc[2][8], const int kind)
 {
-    NO_UNROLL for (int p = from; p < end; p++)
+    const int f32 = kind & 1, chosen = kind >> 1;
+    NO_UNROLL for (int p = of->from; p < of->end; p++)
     {
-        struct eight k = load_eight((const void *)l->pages[p / PAGE],
-                                    (u64)((v->octet * PAGE + p % PAGE) * 8), f32);
+        const struct latent_place at = latent_place_of(a, l, r, of->c0, p, chosen);
+        struct eight k =
+            load_eight(at.page, (u64)((v->octet * PAGE + at.position) * 8), f32);
         UNROLL for (int h = 0; h < 2; h++)
         {
             float w = l->weight[(v->head + h) * KV_SPLIT + p];
@@ -357,17 +399,15 @@ DEVICE void latent_float_values(const struct latent_shared *l, const struct late
 
 DEVICE int latent_code(u32 word, const int i) { return (int)(word << (24 - 8 * i)) >> 24; }
 
-/* own: number of the row's own page of the chunk */
 DEVICE void latent_code_values(const struct latent_attend_args *a, const struct latent_shared *l,
-                               const struct latent_values *v, int own, int from, int end,
-                               float acc[2][8])
+                               const struct latent_values *v, const struct latent_row *r,
+                               const struct latent_span *of, float acc[2][8], const int chosen)
 {
     int sum[2][8], d16 = round16(a->latent + a->rotated), d = v->octet / 2 * 16;
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 8; i++) sum[h][i] = 0;
-    NO_UNROLL for (int p = from; p < end; p++)
+    NO_UNROLL for (int p = of->from; p < of->end; p++)
     {
-        const struct latent_place at = {(const u8 *)l->pages[p / PAGE], p % PAGE,
-                                        latent_is_packed(a, p / PAGE, own)};
+        const struct latent_place at = latent_place_of(a, l, r, of->c0, p, chosen);
         u32x4 k = latent_key_piece(&at, d, d16);
         u32 low = v->octet % 2 ? k[2] : k[0], high = v->octet % 2 ? k[3] : k[1];
         UNROLL for (int h = 0; h < 2; h++)
@@ -389,20 +429,21 @@ DEVICE void latent_code_values(const struct latent_attend_args *a, const struct 
 /* A chunk that begins at position c0: scores, weights, the thread's values. */
 DEVICE void latent_chunk(const struct latent_attend_args *a, const struct latent_shared *l,
                          const struct latent_values *v, const struct latent_row *r, int c0,
-                         float acc[2][8])
+                         float acc[2][8], const int chosen)
 {
     const struct exact_rows rows = {l->run, l->q, l->weight, l->part, l->max, l->lanes};
-    int from = (r->first > c0 ? r->first - c0 : 0) / PAGE * PAGE,
-        end = r->pos - c0 < KV_SPLIT - 1 ? r->pos - c0 + 1 : KV_SPLIT;
-    latent_pages(a, l, r, c0);
-    latent_scores_of(a, l, r, c0);
+    const struct latent_span of = {c0, (r->first > c0 ? r->first - c0 : 0) / PAGE * PAGE,
+                                   r->pos - c0 < KV_SPLIT - 1 ? r->pos - c0 + 1 : KV_SPLIT};
+    if (chosen) latent_places(a, l, r, c0);
+    else latent_pages(a, l, r, c0);
+    latent_scores_of(a, l, r, c0, chosen);
     exact_weights(&rows);
     if (a->kv >= PAGE_INT8) latent_scale_weights(a, l, r, c0);
     UNROLL for (int h = 0; h < 2; h++) UNROLL for (int i = 0; i < 8; i++) acc[h][i] = 0;
     if (v->octet < 0) return;
-    if (a->kv == PAGE_F16) latent_float_values(l, v, from, end, acc, 0);
-    else if (a->kv == PAGE_F32) latent_float_values(l, v, from, end, acc, 1);
-    else latent_code_values(a, l, v, (r->pos - c0) / PAGE, from, end, acc);
+    if (a->kv == PAGE_F16) latent_float_values(a, l, v, r, &of, acc, 2 * chosen);
+    else if (a->kv == PAGE_F32) latent_float_values(a, l, v, r, &of, acc, 2 * chosen + 1);
+    else latent_code_values(a, l, v, r, &of, acc, chosen);
 }
 
 /* Writes 8 elements of one of the two heads, times f. */
@@ -411,16 +452,19 @@ DEVICE void latent_put(const struct latent_values *v, float *to, const float acc
     UNROLL for (int i = 0; i < 8; i++) to[v->octet * 8 + i] = acc[i] * f;
 }
 
-DEVICE struct latent_row latent_row_of(const struct latent_attend_args *a)
+DEVICE struct latent_row latent_row_of(const struct latent_attend_args *a, const int chosen)
 {
     int row = block_x(), pos = a->pos[row];
-    return (struct latent_row){row, pos, first_seen(pos, a->window)};
+    if (chosen && pos >= a->n_chosen)
+        return (struct latent_row){row, a->n_chosen - 1, 0, pos / PAGE, 1};
+    return (struct latent_row){row, pos, first_seen(pos, a->window), pos / PAGE, 0};
 }
 
 /* Block (row, heads): all chunks. */
-DEVICE void latent_rows(const struct latent_attend_args *a, const struct latent_shared *l)
+DEVICE void latent_rows(const struct latent_attend_args *a, const struct latent_shared *l,
+                        const int chosen)
 {
-    const struct latent_row r = latent_row_of(a);
+    const struct latent_row r = latent_row_of(a, chosen);
     int row = r.row, t = thread(), head0 = block_y() * LATENT_HEADS;
     const struct latent_values v = latent_values_of(a);
     float value[2][8];
@@ -430,7 +474,7 @@ DEVICE void latent_rows(const struct latent_attend_args *a, const struct latent_
     NO_UNROLL for (int c0 = r.first / KV_SPLIT * KV_SPLIT; c0 <= r.pos; c0 += KV_SPLIT)
     {
         float acc[2][8];
-        latent_chunk(LATE_ARGS(a), l, &v, &r, c0, acc);
+        latent_chunk(LATE_ARGS(a), l, &v, &r, c0, acc, chosen);
         if (t < LATENT_HEADS)
             exact_merge_row(l->run, t, l->max[t], exact_fold(l->lanes + t * EXACT_LANES));
         barrier();
@@ -448,16 +492,17 @@ DEVICE void latent_rows(const struct latent_attend_args *a, const struct latent_
 }
 
 /* Block (row, heads, chunk): the chunk alone, for exact_combine. */
-DEVICE void latent_split(const struct latent_attend_args *a, const struct latent_shared *l)
+DEVICE void latent_split(const struct latent_attend_args *a, const struct latent_shared *l,
+                         const int chosen)
 {
-    const struct latent_row r = latent_row_of(a);
+    const struct latent_row r = latent_row_of(a, chosen);
     int row = r.row, c0 = block_z() * KV_SPLIT, head0 = block_y() * LATENT_HEADS, t = thread(),
         size = part_floats(a->latent);
     const struct latent_values v = latent_values_of(a);
     float acc[2][8];
     if (c0 > r.pos || c0 + KV_SPLIT <= r.first) return;
     latent_queries(a, l, row);
-    latent_chunk(a, l, &v, &r, c0, acc);
+    latent_chunk(a, l, &v, &r, c0, acc, chosen);
     UNROLL for (int h = 0; h < 2; h++) if (v.octet >= 0 && head0 + v.head + h < a->n_heads)
         latent_put(&v,
                    a->parts + (((u64)row * (u64)a->n_heads + (u64)(head0 + v.head + h)) *
@@ -475,7 +520,7 @@ DEVICE void latent_split(const struct latent_attend_args *a, const struct latent
 }
 
 /* A kernel each, so that neither holds the other's scalars. */
-#define ATTEND_LATENT(name, of)                                                                    \
+#define ATTEND_LATENT(name, of, chosen, n_places)                                                  \
     KERNEL(name, struct latent_attend_args)                                                        \
     {                                                                                              \
         LDS(f32x4, q, LATENT_HEADS *LATENT_DIMS / 4);                                              \
@@ -488,9 +533,11 @@ DEVICE void latent_split(const struct latent_attend_args *a, const struct latent
         LDS(float, scale, LATENT_HEADS);                                                           \
         LDS(float, query, 2 * LATENT_HEADS);                                                       \
         LDS(u64, pages, KV_SPLIT / PAGE);                                                          \
-        const struct latent_shared l = {run,   (float *)q, (float *)weight, part,  max,            \
-                                        lanes, of_value,   scale,           query, pages};         \
-        of(ARGS, &l);                                                                              \
+        LDS(u32, place, n_places);                                                                 \
+        const struct latent_shared l = {run,      (float *)q, (float *)weight, part,  max,  lanes, \
+                                        of_value, scale,      query,           pages, place};      \
+        of(ARGS, &l, chosen);                                                                      \
     }
-ATTEND_LATENT(attend_latent, latent_rows)
-ATTEND_LATENT(attend_latent_chunk, latent_split)
+ATTEND_LATENT(attend_latent, latent_rows, 0, 1)
+ATTEND_LATENT(attend_latent_chunk, latent_split, 0, 1)
+ATTEND_LATENT(attend_chosen_chunk, latent_split, 1, KV_SPLIT)

@@ -182,6 +182,11 @@ KERNEL_ROW(rope_latent, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(latent_page_jobs, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_latent, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(attend_latent_chunk, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(attend_chosen_chunk, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+
+/* Positions that rows attend to (choose.hip) */
+KERNEL_ROW(choose_scores, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(choose_rows, ALL, FOR_ATTEND, THREADS, 0, 0, 0, 0)
 
 /* Rotation and attention (rope.hip, open_pages.hip, attend.hip, attend_int8.hip) */
 KERNEL_ROW(rope_angles, ALL, FOR_ROPE, THREADS, 0, 0, 0, 0)
