@@ -222,7 +222,8 @@ struct delta_args hip_delta_args(const struct hip *h, const struct be_plan *p, i
 {
     const struct op *o = hip_op(p, op);
     int nk = o->as.delta.key_heads, nv = o->as.delta.value_heads, dk = o->as.delta.key_dim,
-        dv = o->as.delta.value_dim, keys = nk * dk, values = nv * dv, apart = o->in[3] >= 0;
+        dv = o->as.delta.value_dim, keys = nk * dk, values = nv * dv, apart = o->in[3] >= 0,
+        decays = delta_decays(o), steps = delta_steps(o);
     const float *q = hip_in(p, op, 0), *k = apart ? hip_in(p, op, 3) : q + keys;
     return (struct delta_args){.state = state_rows(h, p, o->as.delta.state),
                                .q = q,
@@ -242,7 +243,8 @@ struct delta_args hip_delta_args(const struct hip *h, const struct be_plan *p, i
                                .key_heads = nk,
                                .value_heads = nv,
                                .key_dim = dk,
-                               .value_dim = dv};
+                               .value_dim = dv,
+                               .of_a = nv * (decays > steps ? decays : steps)};
 }
 
 struct route_args hip_route_args(const struct be_plan *p, int op)

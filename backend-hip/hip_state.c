@@ -8,15 +8,18 @@
 
 int hip_check_state(const struct op *op, struct err *e)
 {
-    const int most = 256; /* delta_256 */
     if (op->kind == OP_CONV && op->as.conv.width < 1)
         return err_set(e, "--backend hip: a convolution of width %d", op->as.conv.width);
     if (op->kind != OP_DELTA) return 0;
-    if (op->as.delta.rule == DELTA_CHANNELS || op->as.delta.rule == DELTA_SCAN)
-        return err_set(e, "--backend hip: %s: run such models with --backend cpu",
-                       op->as.delta.rule == DELTA_SCAN ? "the scan of Mamba-1"
-                                                       : "decays of single channels (Kimi-Linear)");
     int dk = op->as.delta.key_dim, dv = op->as.delta.value_dim;
+    if (op->as.delta.rule == DELTA_CHANNELS || op->as.delta.rule == DELTA_SCAN) {
+        int scan = op->as.delta.rule == DELTA_SCAN, most = scan ? SCAN_KEYS : CHANNELS_KEYS;
+        return dk <= most ? 0
+                          : err_set(e, "--backend hip: %s of %d; up to %d are supported",
+                                    scan ? "Mamba-1 with states" : "decays of channels, with keys",
+                                    dk, most);
+    }
+    const int most = 256; /* delta_256 */
     if (dk > most || dk % 4 || dv % 2 || op->as.delta.value_heads * dv % 4)
         return err_set(e,
                        "--backend hip: DeltaNet with keys of %d dimensions and values of %d; "
@@ -100,11 +103,24 @@ static void delta_of(struct hip *h, const struct delta_args *a, int ssm, size_t 
                sizeof *a);
 }
 
-/* n_seqs sequences from the first of *a on. */
-static void launch_delta(struct hip *h, const struct delta_args *a, int ssm, int n_seqs)
+/* Decays of channels and the scan of Mamba-1, the same in all arithmetics. */
+static void delta_columns(struct hip *h, enum hip_kernel k, const struct delta_args *a,
+                          size_t n_seqs)
 {
+    size_t of_block = hip_kernels[k].threads,
+           blocks = (size_t)a->value_heads * (((size_t)a->value_dim + of_block - 1) / of_block);
+    hip_launch(h, k, (struct hip_blocks){blocks, n_seqs, 1, 0}, a, sizeof *a);
+}
+
+/* n_seqs sequences from the first of *a on. */
+static void launch_delta(struct hip *h, const struct delta_args *a, enum delta_rule rule,
+                         int n_seqs)
+{
+    int ssm = rule == DELTA_SSM;
     if (!n_seqs) return;
-    if (!hip_is_exact(h)) delta_of(h, a, ssm, (size_t)n_seqs);
+    if (rule == DELTA_CHANNELS) delta_columns(h, K_delta_channels, a, (size_t)n_seqs);
+    else if (rule == DELTA_SCAN) delta_columns(h, K_delta_scan, a, (size_t)n_seqs);
+    else if (!hip_is_exact(h)) delta_of(h, a, ssm, (size_t)n_seqs);
     else if (ssm) exact_ssm(h, a, (size_t)n_seqs);
     else exact_delta(h, a, (size_t)n_seqs);
 }
@@ -114,12 +130,12 @@ static void launch_delta(struct hip *h, const struct delta_args *a, int ssm, int
 void hip_delta(struct hip *h, const struct be_plan *p, int op)
 {
     struct delta_args a = hip_delta_args(h, p, op);
-    int ssm = hip_op(p, op)->as.delta.rule == DELTA_SSM, n = h->shape.n_seqs,
-        n_kept = h->shape.d_kept ? h->shape.n_kept_seqs : 0;
-    if (n_kept) launch_delta(h, &a, ssm, n_kept);
+    enum delta_rule rule = hip_op(p, op)->as.delta.rule;
+    int n = h->shape.n_seqs, n_kept = h->shape.d_kept ? h->shape.n_kept_seqs : 0;
+    if (n_kept) launch_delta(h, &a, rule, n_kept);
     a.state.kept_of = NULL;
     a.state.seq_start += n_kept;
     a.state.from += n_kept;
     a.state.to += n_kept;
-    launch_delta(h, &a, ssm, n - n_kept);
+    launch_delta(h, &a, rule, n - n_kept);
 }

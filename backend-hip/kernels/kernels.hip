@@ -124,6 +124,8 @@
 #include "backend-hip/kernels/common/choose.hip"
 #include "backend-hip/kernels/common/exact_linear.hip"
 #include "backend-hip/kernels/common/exact_states.hip"
+#include "backend-hip/kernels/common/delta_channels.hip"
+#include "backend-hip/kernels/common/delta_scan.hip"
 #if !HAS_MMA
 #include "backend-hip/kernels/common/exact_linear_lanes.hip"
 #endif

@@ -93,12 +93,11 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
     if (!strcmp(op, "paper")) return b->paper;
     if (!strcmp(op, "route")) return b->ops->kinds >> OP_ROUTE & 1;
-    if (!strcmp(op, "scan") || !strcmp(op, "channels")) return !strcmp(b->ops->name, "cpu");
     if (!strcmp(op, "choose")) return b->ops->kinds >> OP_CHOOSE & 1;
     if (!strcmp(op, "experts")) return b->ops->kinds >> OP_EXPERTS & 1;
     if (!strcmp(op, "mix")) return b->ops->kinds >> OP_MIX & 1;
     if (!strcmp(op, "conv")) return b->ops->kinds >> OP_CONV & 1;
-    if (!strcmp(op, "delta") || !strcmp(op, "mamba")) return b->ops->kinds >> OP_DELTA & 1;
+    if (listed("delta,mamba,scan,channels", op)) return b->ops->kinds >> OP_DELTA & 1;
     if (!strcmp(op, "top")) return b->ops->kinds >> OP_TOP & 1;
     if (!strcmp(op, "score")) return b->ops->kinds >> OP_SCORE & 1;
     if (!strcmp(op, "sample")) return b->ops->kinds >> OP_SAMPLE & 1;

@@ -103,8 +103,8 @@ same_logits() { # FOLDER [IDS]: of a checkpoint; a prompt
 for name in qwen3-moe qwen3.5-moe gpt-oss gemma4 gemma3-capped llama-act-order-asym bits8; do
     same_logits "tests/data/gptq/$name"
 done
-# Mamba-2, short convolutions, q, k and v of DeltaNet apart
-for name in nemotron-h nemotron-h-moe granite4-h granite4-h-dense bamba falcon-h1 lfm2 lfm2-moe olmo-hybrid; do
+# Mamba-2, short convolutions, q, k and v of DeltaNet apart, decays of channels, Mamba-1
+for name in kimi-linear jamba nemotron-h nemotron-h-moe granite4-h granite4-h-dense bamba falcon-h1 lfm2 lfm2-moe olmo-hybrid; do
     folder=${2:-../shared}/fixtures/newest/$name
     if [ -e "$folder" ]; then same_logits "$folder"; else echo "SKIP $folder: not here"; fi
 done

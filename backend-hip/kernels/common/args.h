@@ -501,18 +501,23 @@ enum { EXACT_SSM_THREADS = 64 };
 enum { DELTA_THREADS = 128, DELTA_COLUMNS = DELTA_THREADS / 4 };
 #define DELTA_STAGE(dims, rows) ((rows) * (2 * (dims) + DELTA_COLUMNS + 2))
 
+/* delta_channels.hip, delta_scan.hip: most dimensions of a key; columns of a block */
+enum { CHANNELS_KEYS = 128, CHANNELS_THREADS = 64, SCAN_KEYS = 16, SCAN_THREADS = 64 };
+
 struct delta_args {
     struct state_rows state; /* [value_heads][key_dim][value_dim] of a slot */
     const float *q, *k, *v;  /* [rows], of rows of qk_stride and v_stride floats */
     int qk_stride, v_stride;
-    const float *a, *b;      /* [rows][value_heads] */
-    const float *decay, *dt; /* [value_heads] */
-    const float *skip;       /* DELTA_SSM: [value_heads]; b is NULL there */
+    const float *a, *b; /* [rows][of_a], [rows][value_heads] */
+    /* [value_heads], [of_a]; DELTA_SCAN: [key_dim][value_dim], and dt may be NULL */
+    const float *decay, *dt;
+    const float *skip; /* DELTA_SSM: [value_heads], DELTA_SCAN: [value_dim]; b is NULL there */
     float *out;              /* [rows][value_heads * value_dim] */
     float q_scale;           /* 1 / sqrt(key_dim) */
     float beta_scale;
     int key_heads, value_heads, key_dim, value_dim; /* key_dim: a multiple of 4, as rows of
                                                         x; value_dim: of 2 */
+    int of_a; /* value_heads; DELTA_CHANNELS: times key_dim; DELTA_SCAN: value_dim */
 };
 
 /* EXPERTS. Slot row * top_k + j is choice j of a row. Grouping gives every slot a place, so that an

@@ -39,7 +39,7 @@ DEVICE struct delta_source delta_source_of(const struct delta_args *a, const str
     s.a.k = k->from + keys;
     s.a.v = k->from + 2 * keys;
     s.a.a = k->from + MAX_DRAFTS * qkv;
-    s.a.b = s.a.a + MAX_DRAFTS * a->value_heads;
+    s.a.b = s.a.a + MAX_DRAFTS * a->of_a;
     return s;
 }
 
@@ -54,7 +54,7 @@ DEVICE void delta_keep(const struct delta_args *a, const struct kept_rows *k, in
                        int threads)
 {
     int keys = a->key_heads * a->key_dim, values = a->value_heads * a->value_dim,
-        qkv = 2 * keys + values, of_a = a->value_heads, of_b = a->b ? of_a : 0;
+        qkv = 2 * keys + values, of_a = a->of_a, of_b = a->b ? a->value_heads : 0;
     float *gates = k->to + MAX_DRAFTS * qkv;
     NO_UNROLL for (int i = 0; i < k->drafts; i++)
     {

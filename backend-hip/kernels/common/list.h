@@ -211,10 +211,12 @@ KERNEL_ROW(attend_combine_512, ALL, FOR_COMBINE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(combine_prepare, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 KERNEL_ROW(combine_prepare_ordered, ALL, FOR_COMBINE, THREADS, 0, 0, COMBINE_PIECES, 0)
 
-/* States of sequences (conv.hip, delta.hip). dims: dimensions of a key, at most; rows: of a chunk.
- * Kernels with `one` in their name are for sequences of one row, with `kept` for rows of drafts.
- * ssm: Mamba-2. */
+/* States of sequences (conv.hip, delta.hip, delta_channels.hip, delta_scan.hip). dims: dimensions
+ * of a key, at most; rows: of a chunk. Kernels with `one` in their name are for sequences of one
+ * row, with `kept` for rows of drafts. ssm: Mamba-2. */
 KERNEL_ROW(conv_rows, ALL, FOR_STATE, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(delta_channels, ALL, FOR_STATE, CHANNELS_THREADS, 0, 0, 0, 0)
+KERNEL_ROW(delta_scan, ALL, FOR_STATE, SCAN_THREADS, 0, 0, 0, 0)
 #ifndef DELTA
 #define DELTA(name, images, dims, rows, ssm)                                                       \
     KERNEL_ROW(name, images, FOR_STATE, 2 * DELTA_THREADS, 1, 0, 0, 0)
