@@ -127,11 +127,11 @@ struct hip {
     int tensor_maps; /* the device has TMA, and linears and pages have maps for it */
     unsigned n_plans;
     long n_launched[MAX_PATTERNS]; /* of each pattern of hip_patterns.c, replays not counted */
-    int n_classes[2];       /* row classes of linears: [PHASE_DECODE, PHASE_PREFILL] */
-    struct hip_shape shape; /* of this step */
-    int32_t *d_batch;       /* its arrays */
-    int32_t *batch_copy;    /* a copy of d_batch on the host */
-    char *kept_half;        /* [max_seqs] by seat: which half of its kept rows was written last */
+    int n_classes[2];              /* row classes of linears: [PHASE_DECODE, PHASE_PREFILL] */
+    struct hip_shape shape;        /* of this step */
+    int32_t *d_batch;              /* its arrays */
+    int32_t *batch_copy;           /* a copy of d_batch on the host */
+    char *kept_half; /* [max_seqs] by seat: which half of its kept rows was written last */
     /* Scratch for all plans that were compiled: */
     int max_k, most_heads; /* maximal packed inputs of a linear; maximal query heads */
     size_t split_floats;   /* partial results of all heads of a row for one KV split */

@@ -2,7 +2,6 @@
 #include "core/sched/sched_internal.h"
 #include "core/step/kv_open.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* How much of a new measurement counts; how many steps without a draft there are before one is
@@ -111,13 +110,6 @@ static int most_of(const struct sched *s, const struct seq *q)
     return n;
 }
 
-static struct draft_ask ask_of(const struct sched *s, const struct seq *q)
-{
-    const struct request *r = q->job->request;
-    return (struct draft_ask){(int)(q - s->seq), r->prompt, q->generated, r->n_prompt,
-                              q->n_generated};
-}
-
 /* The tokens of a draft lie behind those of the sequence; returns how many there are. An equal part
  * of texts that is long enough comes ahead of the model's draft layer. */
 static int ask(struct sched *s, struct seq *q, int most)
@@ -126,7 +118,7 @@ static int ask(struct sched *s, struct seq *q, int most)
     int32_t *to = q->generated + q->n_generated;
     int matched = 0, n = 0;
     if (s->drafter.propose) {
-        struct draft_ask a = ask_of(s, q);
+        struct draft_ask a = seq_ask(s, q);
         n = s->drafter.propose(s->drafter.self, &a, to, most, &matched);
     }
     q->draft_class = class_of(matched);
@@ -137,16 +129,10 @@ static int ask(struct sched *s, struct seq *q, int most)
     return n;
 }
 
-/* Whether drafts need that a device which computes beside the host is waited for. */
-static int needs_patience(const struct sched *s)
-{
-    return s->options.overlap && (s->drafter.propose || s->mtp);
-}
-
 /* Asks for drafts; they lie behind the sequences' tokens. Returns how many tokens there are. */
 static int ask_all(struct sched *s)
 {
-    int n = 0, rests = needs_patience(s) && !s->patience.awaits;
+    int n = 0, rests = sched_needs_patience(s) && !s->patience.awaits;
     for (int i = 0; i < s->n_order; i++) {
         struct seq *q = s->order[i];
         q->n_drafted = q->n_compared = 0;
@@ -212,83 +198,11 @@ static void choose_likely(struct sched *s)
     s->n_undrafted = kept ? 0 : s->n_undrafted + 1;
 }
 
-/* ---- whether a device is waited for */
-
-/* Adds the time between two steps that only decode, of as many sequences, to the rate of steps like
- * the last one. The first of a shape, whose launches are put together, does not count, nor do those
- * that are in flight as waiting begins or ends. */
-static void measure_rate(struct sched *s)
-{
-    enum { SETTLES = 2, REMEMBERED = 64 };
-    struct sched_patience *p = &s->patience;
-    struct sched_rate *r = &p->rate[p->awaits];
-    const double now = clock_now(), n_tokens = (double)s->stats.n_generated_tokens;
-    const int counts = s->n_drafting && s->n_drafting == p->n_seqs && !p->is_new &&
-                       s->batch.n_decode == s->batch.n_rows;
-    if (counts && ++r->n_steps > SETTLES) {
-        r->seconds += now - p->at;
-        r->tokens += n_tokens - p->n_tokens;
-        r->n_seqs = s->n_drafting;
-    }
-    if (r->n_steps > REMEMBERED) r->seconds /= 2, r->tokens /= 2, r->n_steps = REMEMBERED / 2;
-    p->at = now;
-    p->n_tokens = n_tokens;
-    p->n_seqs = s->n_drafting;
-    p->is_new = 0;
-}
-
-/* Whether steps that are waited for make more tokens a second than others; where that is not
- * measured, whether every tenth row has had a right token. */
-static int waiting_pays(const struct sched *s)
-{
-    enum { ENOUGH_STEPS = 6 };
-    const struct sched_patience *p = &s->patience;
-    const struct sched_rate *without = &p->rate[0], *with = &p->rate[1];
-    const int fewest = without->n_steps < with->n_steps ? without->n_steps : with->n_steps,
-              change = abs(with->n_seqs - without->n_seqs);
-    if (s->options.draft_always || fewest < ENOUGH_STEPS || 8 * change > without->n_seqs)
-        return 10 * (s->stats.n_accepted_tokens - p->n_accepted) >= p->n_rows;
-    return with->tokens * without->seconds > without->tokens * with->seconds;
-}
-
-/* A draft stands behind tokens that are known, so a device that computes beside the host waits
- * between steps. That goes on as long as it makes more tokens; a rest is short where it only
- * measures what they are compared with, and else twice as long as the one before. Of many rows few
- * steps tell. */
-static void weigh_waiting(struct sched *s)
-{
-    enum { LOOK = 32, LOOK_OF_MANY = 10, MANY = 16, GLANCE = 12, REST = 256, MOST_REST = 4096 };
-    enum { LOOKS = 16 }; /* between two glances */
-    struct sched_patience *p = &s->patience;
-    if (!needs_patience(s)) return;
-    measure_rate(s);
-    p->n_rows += (uint64_t)s->n_drafting;
-    if (--p->n_left > 0) return;
-    const int looked = p->awaits, pays = !looked || waiting_pays(s);
-    p->n_rows = 0;
-    p->n_accepted = s->stats.n_accepted_tokens;
-    if (looked && pays && ++p->n_looks % LOOKS != 1) {
-        p->n_left = s->n_drafting >= MANY ? LOOK_OF_MANY : LOOK;
-        return;
-    }
-    p->awaits = !looked;
-    if (!looked) {
-        p->n_left = s->n_drafting >= MANY ? LOOK_OF_MANY : LOOK;
-    } else if (pays) {
-        p->n_left = GLANCE;
-        p->rest = REST;
-    } else {
-        p->n_left = p->rest = !p->rest ? REST : p->rest < MOST_REST ? 2 * p->rest : p->rest;
-        p->n_looks = 0;
-    }
-    p->rate[p->awaits] = (struct sched_rate){0};
-}
-
 void sched_draft(struct sched *s)
 {
     if (!s->drafter.propose && !s->mtp) return;
     s->n_drafting = sched_n_decoding(s);
-    weigh_waiting(s);
+    sched_weigh_waiting(s);
     if (ask_all(s) && !s->options.draft_always) choose_likely(s);
 }
 
@@ -329,7 +243,7 @@ void sched_drafter_end(struct sched *s, const struct seq *q)
 {
     struct draft_ask a;
     if (!s->drafter.end) return;
-    a = ask_of(s, q);
+    a = seq_ask(s, q);
     a.n_generated = q->n_emitted;
     s->drafter.end(s->drafter.self, &a);
 }

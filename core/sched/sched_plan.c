@@ -234,7 +234,7 @@ void seq_release(struct sched *s, struct seq *q)
     q->seat = -1;
     while (q->n_pages) kv_release(&s->kv, q->page[--q->n_pages]);
     q->n_computed = q->n_shared = q->kept_at = 0;
-    q->n_right = q->n_missed = 0;
+    q->n_right = q->n_missed = q->n_guess = 0;
     q->chain = q->job->root;
 }
 

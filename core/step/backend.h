@@ -56,12 +56,12 @@ struct be_plan;   /* a compiled plan */
 
 struct backend {
     const char *name;
-    unsigned kinds;   /* bit k: it has operations of enum op_kind k */
+    unsigned kinds;    /* bit k: it has operations of enum op_kind k */
     unsigned kv_types; /* bit t: it stores enum kv_type t */
-    int asynchronous; /* steps run while the host does something else */
-    int keeps_drafts; /* batch.n_drafts, n_right: it has them; for seats so many times STATE_DRAFTS
-                         rows (plan_memory.kept). 0: it has not */
-    int phases;       /* a row's bits depend on its phase; 0: decode and prompt rows are alike */
+    int asynchronous;  /* steps run while the host does something else */
+    int keeps_drafts;  /* batch.n_drafts, n_right: it has them; for seats so many times STATE_DRAFTS
+                          rows (plan_memory.kept). 0: it has not */
+    int phases;        /* a row's bits depend on its phase; 0: decode and prompt rows are alike */
     /* Sizes in bytes, before anything is opened. available: what can be allocated now, 0 when
      * unknown. packed_bytes: of a packed linear, 0 when it is read from the mapped file.
      * scratch_bytes: what an open backend allocates for itself. */

@@ -300,7 +300,7 @@ struct state_run {
     size_t kept_bytes; /* of a row of a draft */
     int n_slots, slot[MAX_SEQS], done[MAX_SEQS];
     int right[MAX_SEQS]; /* rows of drafts of its last step that were right */
-    float *got; /* [total][out_cols] */
+    float *got;          /* [total][out_cols] */
 };
 
 /* Of a row: the inputs of the convolution, or what the rule makes of q, k, v, a and b. */

@@ -223,7 +223,7 @@ static void child(const char *path, struct bench_options *o, enum fault fault)
     struct model m;
     struct setups setups;
     struct err e;
-    struct setup_size size = {12, 3, setup_pages(3, 20), setup_pages(1, 20)};
+    struct setup_size size = {12, 3, setup_pages(3, 20), setup_pages(1, 20), 0};
     struct sigaction trap = {.sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO};
     if (model_open(&m, path, &e) || setups_open(&setups, &m, o, &size, &e) ||
         steps(&setups.setup[0], &e)) {
