@@ -457,6 +457,7 @@ int main(int argc, char **argv)
     build = argv[1];
     snprintf(file, sizeof file, "/tmp/opt4gptq-drafts-%d", (int)getpid());
     test_dir("tests/data/gptq/qwen3.5-moe", library);
+    test_dir("tests/data/gptq/glm-moe-dsa", library);
     snprintf(dir, sizeof dir, "%s/fixtures/newest/qwen3.5-mtp", shared);
     test_dir(dir, library);
     snprintf(dir, sizeof dir, "%s/fixtures/newest/deepseek-v3", shared);
