@@ -312,9 +312,9 @@ static void add_states(const struct fuse *f, struct trial *t, const struct numbe
     op->as.conv.width = CONV_WIDTH;
     op->as.conv.state = n->state[0];
     op = trial_op(t, OP_GROUP_SUMS); /* no model has decays of this kind */
-    op->in[0] = n->buffer[B_MIXED];
+    op->in[0] = n->buffer[B_CONV];
     op->out[0] = n->buffer[B_DECAY];
-    op->as.sums.group = (int)(f->width[B_MIXED] / f->width[B_DECAY]);
+    op->as.sums.group = (int)(f->width[B_CONV] / f->width[B_DECAY]);
     op = trial_op(t, OP_DELTA);
     op->in[0] = n->buffer[B_CONV];
     op->in[1] = n->buffer[B_DECAY];
