@@ -400,6 +400,15 @@ static void say_drafts(const struct engine *g)
                     layer ? "by the model's own layer" : "for a model with recurrent layers");
 }
 
+/* What several devices compute together has no layer that drafts and keeps no rows of drafts. */
+static struct forward_options of_places(const struct engine *g, const struct forward_options *f)
+{
+    struct forward_options own = *f;
+    own.drafts &= g->placement.n == 1;
+    own.keeps_drafts &= g->placement.n == 1;
+    return own;
+}
+
 static int larger(int a, int b) { return a > b ? a : b; }
 
 /* ---- opening */
@@ -424,16 +433,14 @@ int engine_open_model(struct engine *g, const char *path, const struct engine_op
 static int open_sized(struct engine *g, const struct forward_options *f, struct sched_options *s,
                       struct err *e)
 {
-    struct forward_options one_place = *f;
+    const struct forward_options own = of_places(g, f);
     const struct placement *p = &g->placement;
     const struct drafts d = drafts_of(g);
     say_drafts(g);
-    one_place.drafts &= p->n == 1;
-    one_place.keeps_drafts &= p->n == 1;
     s->draft_most = g->model.plan.n_states && p->n > 1 ? 0 : d.most;
     s->no_texts = !d.texts;
     s->mtp_most = p->n == 1 ? d.mtp : 0;
-    f = &one_place;
+    f = &own;
     if (split_table_say(p, &g->model, g->o, f, e)) return -1;
     if (placement_open_forward(p, &g->forward, &g->model, f, e)) return -1;
     s->overlap = forward_overlaps(&g->forward);
@@ -517,6 +524,7 @@ int engine_open(struct engine *g, struct err *e)
         choose_cards(g, &f, card, e))
         return -1;
     if (o->survey) return split_table_say(&g->placement, &g->model, o, &card[0], e);
+    for (int i = 0; i < g->n_whole; i++) card[i] = of_places(g, &card[i]);
     if (cards_begin(g, card, e)) return -1;
     const int n_seqs = microbatches_seqs(g);
     struct sched_options s = {.n_seqs = n_seqs,
