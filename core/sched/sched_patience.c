@@ -105,7 +105,7 @@ static void weigh_look(struct sched *s)
     if (p->right < needed(s) * p->rows) {
         p->rest = !p->rest ? REST : p->rest < MOST_REST ? 2 * p->rest : p->rest;
         begin(s, 0, guesses_count(s) ? GLANCE : p->rest);
-    } else if (!p->step_seqs[0] || ++p->n_looks % LOOKS == 0) {
+    } else if (!s->options.draft_always && (!p->step_seqs[0] || ++p->n_looks % LOOKS == 0)) {
         p->rest = 0;
         begin(s, 0, GLANCE);
     } else {
