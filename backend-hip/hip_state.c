@@ -1,6 +1,7 @@
 /* hip_state.c: launches of the operations that keep a state of every sequence: the causal
- * convolution, the gated delta rule and Mamba-2. Slots of states are arrays of the batch, so steps
- * of one shape have equal launches. Must not know: how a kernel computes. */
+ * convolution, the delta rules and Mamba's; rows of drafts in them (kernels/common/kept.hip). Slots
+ * of states are arrays of the batch, so steps of one shape have equal launches. Must not know: how
+ * a kernel computes. */
 #include "backend-hip/hip_args.h"
 #include "backend-hip/hip_state.h"
 

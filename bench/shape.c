@@ -189,9 +189,9 @@ static enum storage storage_of(const struct shape *s, int n_layers, const char *
                                         ".b_proj",      ".a_proj", ".kv_b_k"},
                              *const mostly[] = {"lm_head", "self_attn", "linear_attn",
                                                 "shared_expert"};
-    if (strstr(name, ".offsets")) return PLAIN;
+    if (strstr(name, ".offsets") || is_of_drafts(name, n_layers)) return PLAIN;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (strstr(name, plain[i]) || is_of_drafts(name, n_layers)) return PLAIN;
+        if (strstr(name, plain[i])) return PLAIN;
     for (size_t i = 0; i < sizeof mostly / sizeof *mostly; i++)
         if ((s->plain == SHAPE_PLAIN || s->plain == SHAPE_PLAIN_8BIT) && strstr(name, mostly[i]))
             return s->plain == SHAPE_PLAIN ? PLAIN : EIGHT_BIT;

@@ -96,10 +96,12 @@
  *   P.perm     I32 [k], optional: packed input j is input perm[j] of the layer, -1: the slot is 0.
  *              Without it k = in
  *   P.offsets  a plain linear [out][groups] (so P.offsets.weight), optional, without perm and not
- * of a stack: W[n][k] = scale * (code - zero) + offset, what zero points that are no integers
- * leave. Files that have one are of version 2 Either may have P.bias     F32 [out] A stack has one
- * more dimension [n_experts] in front of each tensor (codes have 5, of ST_MAX_DIMS); all experts
- * have the same k, group and types, and all or none a perm.
+ *              of a stack: W[n][k] = scale * (code - zero) + offset, what zero points that are no
+ *              integers leave. Files that have one are of version 2
+ * Either may have
+ *   P.bias     F32 [out]
+ * A stack has one more dimension [n_experts] in front of each tensor (codes have 5, of
+ * ST_MAX_DIMS); all experts have the same k, group and types, and all or none a perm.
  *
  * The converter expresses widths other than 4, act-order, short groups, v1 zeros, MXFP4 and plain
  * linears rounded to 8 bits by these: codes are widened, inputs permuted, padded or repeated. Where

@@ -73,10 +73,10 @@ struct batch {
     int32_t *state_from;  /* [n_seqs] slot of the states before the sequence's rows, -1: zeros */
     int32_t *state_to;    /* [n_seqs] slot of the states after them; no other sequence of the step
                              reads or writes it. Both are unused where a plan has no states */
-    /* [n_seqs] the last n_drafts rows of a sequence are drafts: state_to gets the states before
-     * them, and the sequence's seat keeps what they would change (struct state). The first n_right
-     * rows that the seat kept in the sequence's last step come ahead of its rows of this one. Both
-     * NULL: 0; no other value where a backend does not keep them (backend.h) */
+    /* [n_seqs] the last n_drafts rows of a sequence, not all, are drafts: state_to gets the states
+     * before them, and the sequence's seat keeps what they would change (struct state). The first
+     * n_right rows that the seat kept in the sequence's last step come ahead of its rows of this
+     * one. Both NULL: 0; no other value where a backend does not keep them (backend.h) */
     int32_t *n_drafts, *n_right;
     int32_t *seat;        /* [n_seqs] a number of the sequence as long as it runs, below the most that
                              run at once: its place for what is no page's (core/step/kv_open.h) */

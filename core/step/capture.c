@@ -35,9 +35,7 @@ static size_t row_floats(const struct step_plan *p, const struct op *op)
 /* Not the linears of offsets: a quantizer has no use for sums. */
 static int wanted(const struct capture *c, const struct op *op)
 {
-    const int w = op->w[0];
-    return is_linear(op) && op->layer == c->of.layer &&
-           !(w > 0 && c->of.plan->weight[w - 1].has_offsets);
+    return is_linear(op) && op->layer == c->of.layer && !step_plan_is_offsets(c->of.plan, op);
 }
 
 /* Elements of the input of a weight of the operation. */

@@ -27,13 +27,15 @@
  *                 floor((pos[r] + first) / original)), original 0: 1
  * OP_LINEAR       out_i [rows][out_i] = w_i in0 + bias_i for n linears of one input [rows][in]
  * OP_GROUP_SUMS   out0 [rows][n / group] = the sum of each group of in0 [rows][n]: lane l of 16
- * takes elements l, l + 16, .. from 0 on, then the lanes are folded 8, 4, 2, 1. group: a multiple
- * of 16 OP_ROUTE        the experts of each row (Shazeer et al. 2017): s = softmax or sigmoid of
- * in0 [rows][experts]; the top_k largest of s + w0 (absent: s), on ties the lower index. With
- * kept_groups < groups only experts of those groups are chosen whose two best of s + w0 have the
- * largest sums (DeepSeek-V3, 2.1.2), with group_best whose best one is largest
- * (DeepSeek-V2, 2.2.1). out0 int32 [rows][top_k] = their indices, ascending; out1 [rows][top_k] = s
- * of each, over their sum if `normalize`, times scale (0: 1), times w1[expert] (absent: 1). No
+ *                 takes elements l, l + 16, .. from 0 on, then the lanes are folded 8, 4, 2, 1.
+ *                 group: a multiple of 16
+ * OP_ROUTE        the experts of each row (Shazeer et al. 2017): s = softmax or sigmoid of in0
+ *                 [rows][experts]; the top_k largest of s + w0 (absent: s), on ties the lower
+ *                 index. With kept_groups < groups only experts of those groups are chosen whose
+ *                 two best of s + w0 have the largest sums (DeepSeek-V3, 2.1.2), with group_best
+ *                 whose best one is largest (DeepSeek-V2, 2.2.1). out0 int32
+ *                 [rows][top_k] = their indices, ascending; out1 [rows][top_k] = s of each, over
+ *                 their sum if `normalize`, times scale (0: 1), times w1[expert] (absent: 1). No
  *                 expert has a capacity: no row is dropped. A row with NaN gives experts 0 ..
  *                 top_k - 1 with NaN
  * OP_EXPERTS      out_i [rows][top_k][out_i]: slot j of row r = w_i[in1[r][j]] x + bias for n
@@ -111,14 +113,16 @@
  * OP_SAMPLE       in1 = out0 int32 [logits]: what OP_ARGMAX has found; of the rows of batch.sample
  *                 becomes the token that is drawn of in0 [logits][vocab] which its mask leaves,
  *                 after the changes of batch.change; both may be made in in0 itself; -1 stays, and
- * comes where no finite logit is left. in2 (absent: no row of batch.sample has a score): OP_SCORE's
- *                 result, in which the logit becomes that of the token before the changes
+ *                 comes where no finite logit is left. in2 (absent: no row of batch.sample has a
+ *                 score): OP_SCORE's result, in which the logit becomes that of the token before
+ *                 the changes
  * OP_EXCHANGE     of a plan of several places (split.h), which all compute it: out0 [rows][groups]
  *                 [width], where place q of `to` has it: columns at[q] .. at[q + 1] - 1 of each
  *                 group are place q's in0 [rows][groups][at[q + 1] - at[q]]; absent in0: it has
- * none States: OP_CONV and OP_DELTA read the state of sequence s from slot state_from[s] (-1:
- * zeros) of their state and write it to slot state_to[s] after the sequence's last row of the step
- * that is no draft (batch.h).
+ *                 none
+ * States: OP_CONV and OP_DELTA read the state of sequence s from slot state_from[s] (-1: zeros) of
+ * their state and write it to slot state_to[s] after the sequence's last row of the step that is no
+ * draft (batch.h).
  * Rows of a sequence are computed one after another, so results do not depend on where steps are
  * cut. */
 enum op_kind {

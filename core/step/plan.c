@@ -276,8 +276,7 @@ int step_plan_n_quantized(const struct step_plan *p)
     return n;
 }
 
-int step_plan_is_offsets(const struct step_plan *p, int i)
+int step_plan_is_offsets(const struct step_plan *p, const struct op *op)
 {
-    const struct op *op = &p->op[i];
     return op->kind == OP_LINEAR && op->w[0] > 0 && p->weight[op->w[0] - 1].has_offsets;
 }

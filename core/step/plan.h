@@ -86,7 +86,7 @@ struct op op_of(enum op_kind kind, const char *name, int layer);
 /* Largest number of packed inputs of any linear; 4-bit linears; both 0 for none. */
 int step_plan_max_k(const struct step_plan *p);
 int step_plan_n_quantized(const struct step_plan *p);
-/* Whether operation i are the linears of other linears' offsets, which read sums of groups. */
-int step_plan_is_offsets(const struct step_plan *p, int i);
+/* Whether an operation is the linears of other linears' offsets, which read sums of groups. */
+int step_plan_is_offsets(const struct step_plan *p, const struct op *op);
 
 #endif

@@ -79,7 +79,7 @@ static int adds_offsets(const struct splitter *s, const struct op *op)
     const struct op *from = op->kind == OP_ADD && op->in[1] >= 0
                                 ? writer(s, (int)(op - s->p->op), op->in[1])
                                 : NULL;
-    return from && step_plan_is_offsets(s->p, (int)(from - s->p->op));
+    return from && step_plan_is_offsets(s->p, from);
 }
 
 /* The shares that the reader of a linear's outputs asks for, in the buffer behind operation i: of
