@@ -114,11 +114,11 @@ int hip_replay(struct hip *h, const void *key, size_t bytes)
     return replayed;
 }
 
-void hip_issue(struct hip *h, const void *key, size_t bytes)
+void hip_issue(struct hip *h, const void *key, size_t bytes, int idle)
 {
     const char *name;
-    int code = h->failed.msg[0] ? 0 : hip_stream_issue(h->stream, key, bytes, &name);
+    int code = h->failed.msg[0] ? 0 : hip_stream_issue(h->stream, key, bytes, idle, &name);
     if (code) hip_fail(h, code, name);
 }
 
-void hip_flush(struct hip *h) { hip_issue(h, NULL, 0); }
+void hip_flush(struct hip *h) { hip_issue(h, NULL, 0, 0); }

@@ -38,8 +38,9 @@ void hip_launch_elements(struct hip *h, enum hip_kernel k, size_t n, const void 
 void hip_launch_rows(struct hip *h, enum hip_kernel k, int rows, const void *args, size_t bytes);
 /* Replays the launches that were issued under an equal key [bytes]; 0: there is no such graph. */
 int hip_replay(struct hip *h, const void *key, size_t bytes);
-/* Issues the launches added so far, under key [bytes]; bytes 0: no key. */
-void hip_issue(struct hip *h, const void *key, size_t bytes);
+/* Issues the launches added so far, under key [bytes]; bytes 0: no key. idle: the device has no
+ * other step, which the key says, too (hip_stream_issue) */
+void hip_issue(struct hip *h, const void *key, size_t bytes, int idle);
 /* Issues the launches added so far, so that later copies and events follow them. */
 void hip_flush(struct hip *h);
 

@@ -80,6 +80,7 @@ struct run_key {
     unsigned serial;
     int tail; /* 1: with the operations behind n_body */
     int part; /* of microbatches: number of waits before it */
+    int idle; /* no step before it is in flight */
     struct hip_shape shape;
 };
 
@@ -91,7 +92,7 @@ struct part {
 
 static void end_part(struct hip *h, const struct be_plan *p, struct part *t)
 {
-    if (t->is_open && !t->replayed) hip_issue(h, &t->key, p->replays ? sizeof t->key : 0);
+    if (t->is_open && !t->replayed) hip_issue(h, &t->key, p->replays ? sizeof t->key : 0, 0);
     t->is_open = 0;
     t->key.part++;
     hip_forget_grouping(h);
@@ -143,7 +144,8 @@ void hip_step_run(struct be *be, const struct be_plan *p)
         run_in_turns(h, p, &key, r, n);
         return;
     }
+    key.idle = h->n_ended == h->n_waited;
     if (p->replays && hip_replay(h, &key, sizeof key)) return;
     for (int i = 0; i < n; i++) hip_launch_group(h, p, &p->group[r][i]);
-    hip_issue(h, &key, p->replays ? sizeof key : 0);
+    hip_issue(h, &key, p->replays ? sizeof key : 0, key.idle);
 }

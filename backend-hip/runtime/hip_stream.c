@@ -6,6 +6,13 @@
 
 enum { GRAPHS_OF_PLAN = 16, MAX_GRAPHS = 1024, SEEN_OF_GRAPH = 4, MIN_GRAPH = 8 };
 
+/* A graph begins when the runtime has been through all of its launches, about 0.75 us each on an
+ * H200's host. An idle device would wait for that, so a step for it is GRAPH_PARTS graphs, the
+ * first of FIRST_PART launches, each further one PART_GROWTH times as long: its way through the
+ * runtime is over before the one ahead of it has been computed. Behind another step it is one
+ * graph, because the launches of two do not overlap. */
+enum { GRAPH_PARTS = 3, FIRST_PART = 16, PART_GROWTH = 6 };
+
 struct call {
     void *function;
     const char *name;
@@ -22,7 +29,7 @@ struct calls {
 };
 
 struct graph {
-    void *exec; /* NULL: free */
+    void *exec[GRAPH_PARTS]; /* one behind the other, NULL: none; the first NULL: free */
     uint64_t used;
     size_t key_bytes;
     char key[HIP_KEY_BYTES];
@@ -98,7 +105,9 @@ static void free_calls(struct calls *c)
 
 static void drop_graph(struct hip_stream *s, struct graph *g)
 {
-    if (g->exec && !s->device->hung) s->device->library->api.cuda_graph_exec_drop(g->exec);
+    for (int i = 0; i < GRAPH_PARTS; i++)
+        if (g->exec[i] && !s->device->hung)
+            s->device->library->api.cuda_graph_exec_drop(g->exec[i]);
     memset(g, 0, sizeof *g);
 }
 
@@ -154,10 +163,11 @@ int hip_stream_add(struct hip_stream *s, const struct launch *l)
     return 0;
 }
 
-static int issue(struct hip_stream *s, const char **name)
+/* Issues launches first .. end - 1 of those added. */
+static int issue(struct hip_stream *s, int first, int end, const char **name)
 {
     const struct hip_library *l = s->device->library;
-    for (int i = 0; i < s->now.n; i++) {
+    for (int i = first; i < end; i++) {
         const struct call *k = &s->now.call[i];
         size_t bytes = k->bytes;
         void *extra[] = {HIP_LAUNCH_BUFFER, s->now.args + k->at, HIP_LAUNCH_BYTES, &bytes,
@@ -166,7 +176,8 @@ static int issue(struct hip_stream *s, const char **name)
         *name = k->name;
         if (s->overlaps) { /* the first launch must wait for copies, too */
             struct cuda_launch_attribute attribute[] = {
-                {.id = CUDA_LAUNCH_OVERLAPS, .value.allowed = i > 0 && !k->apart && !k[-1].apart},
+                {.id = CUDA_LAUNCH_OVERLAPS,
+                 .value.allowed = i > first && !k->apart && !k[-1].apart},
                 {.id = CUDA_LAUNCH_CLUSTER, .value.cluster = {k->cluster, 1, 1}}};
             const struct cuda_launch_config config = {{k->grid[0], k->grid[1], k->grid[2]},
                                                       {k->threads, 1, 1},
@@ -192,44 +203,66 @@ static uint64_t hash_of(const void *key, size_t bytes)
     return h;
 }
 
+static int launch_graph(struct hip_stream *s, struct graph *g)
+{
+    int code = 0;
+    g->used = ++s->n_issued;
+    for (int i = 0; i < GRAPH_PARTS && g->exec[i] && !code; i++)
+        code = s->device->library->api.cuda_graph_launch(g->exec[i], s->stream);
+    return code;
+}
+
 int hip_stream_replay(struct hip_stream *s, const void *key, size_t bytes, int *replayed)
 {
     *replayed = 0;
     for (int i = 0; i < s->n_graphs; i++) {
         struct graph *g = &s->graph[i];
-        if (!g->exec || g->key_bytes != bytes || memcmp(g->key, key, bytes)) continue;
+        if (!g->exec[0] || g->key_bytes != bytes || memcmp(g->key, key, bytes)) continue;
         *replayed = 1;
-        g->used = ++s->n_issued;
-        return s->device->library->api.cuda_graph_launch(g->exec, s->stream);
+        return launch_graph(s, g);
     }
     return 0;
 }
 
-/* Captures the added launches as a graph; it replaces the least recently used one. */
-static int make_graph(struct hip_stream *s, const void *key, size_t bytes, struct graph **out,
-                      const char **name)
+/* Captures launches first .. end - 1 of those added as a graph. */
+static int capture(struct hip_stream *s, int first, int end, void **exec, const char **name)
 {
     const struct hip_api *api = &s->device->library->api;
-    struct graph *g = &s->graph[0];
     void *captured = NULL;
-    for (int i = 1; i < s->n_graphs; i++)
-        if (s->graph[i].used < g->used) g = &s->graph[i];
-    drop_graph(s, g);
     int code = api->cuda_capture(s->stream, CUDA_CAPTURE_THREAD_LOCAL);
     *name = "a graph of a step";
     if (code) return code;
-    code = issue(s, name);
-    int end = api->cuda_capture_end(s->stream, &captured);
-    if (!code) code = end;
-    if (!code) code = api->cuda_graph_make(&g->exec, captured, 0);
+    code = issue(s, first, end, name);
+    int ended = api->cuda_capture_end(s->stream, &captured);
+    if (!code) code = ended;
+    if (!code) code = api->cuda_graph_make(exec, captured, 0);
     if (captured) api->cuda_graph_drop(captured);
+    return code;
+}
+
+/* Captures the added launches as graphs; they replace the least recently used ones. */
+static int make_graph(struct hip_stream *s, const void *key, size_t bytes, int idle,
+                      struct graph **out, const char **name)
+{
+    struct graph *g = &s->graph[0];
+    int code = 0, n = s->now.n, parts = idle ? GRAPH_PARTS : 1;
+    for (int i = 1; i < s->n_graphs; i++)
+        if (s->graph[i].used < g->used) g = &s->graph[i];
+    drop_graph(s, g);
+    for (int i = 0, first = 0, length = FIRST_PART; first < n && !code; i++) {
+        int end = i + 1 == parts || n - first < 2 * length ? n : first + length;
+        code = capture(s, first, end, &g->exec[i], name);
+        first = end;
+        length *= PART_GROWTH;
+    }
     memcpy(g->key, key, bytes);
     g->key_bytes = bytes;
     *out = g;
     return code;
 }
 
-int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, const char **name)
+int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, int idle,
+                     const char **name)
 {
     struct graph *g = NULL;
     int code = 0, came_before = 0;
@@ -240,14 +273,13 @@ int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, const 
         uint64_t hash = hash_of(key, bytes);
         for (int i = 0; i < s->n_graphs * SEEN_OF_GRAPH; i++) came_before |= s->seen[i] == hash;
         s->seen[s->n_seen++ % (uint64_t)(s->n_graphs * SEEN_OF_GRAPH)] = hash;
-        if (came_before) code = make_graph(s, key, bytes, &g, name);
+        if (came_before) code = make_graph(s, key, bytes, idle, &g, name);
     }
     if (!code && g) {
-        g->used = ++s->n_issued;
         *name = "a step";
-        code = s->device->library->api.cuda_graph_launch(g->exec, s->stream);
+        code = launch_graph(s, g);
     } else if (!code) {
-        code = issue(s, name);
+        code = issue(s, 0, s->now.n, name);
     }
     s->now.n = 0;
     s->now.n_args = 0;

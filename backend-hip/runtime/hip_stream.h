@@ -40,8 +40,10 @@ int hip_stream_add(struct hip_stream *s, const struct launch *l);
 enum { HIP_KEY_BYTES = 320 };
 int hip_stream_replay(struct hip_stream *s, const void *key, size_t bytes, int *replayed);
 /* Issues the launches that were added. If their key was issued before, they are captured as a graph
- * for hip_stream_replay(); equal keys stand for equal launches with equal arguments. bytes 0: no
- * key. Returns the runtime's code, and the name of the launch that failed. */
-int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, const char **name);
+ * for hip_stream_replay(), for a device that is idle as one that begins soon; equal keys stand for
+ * equal launches with equal arguments and an equal `idle`. bytes 0: no key. Returns the runtime's
+ * code, and the name of the launch that failed. */
+int hip_stream_issue(struct hip_stream *s, const void *key, size_t bytes, int idle,
+                     const char **name);
 
 #endif
