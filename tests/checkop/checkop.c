@@ -11,6 +11,7 @@
 #include "backend-hip/hip.h"
 #include "engine/backends.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +185,9 @@ int main(int argc, char **argv)
 {
     struct args a = {.backend = "cpu", .seed = 1};
     int rc;
+    /* buffers come and go by the thousand: the kernel need not clear pages for each */
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     if (backend_asked(argc, argv, &rc)) return rc;
     for (int i = 1; i < argc; i++) {
         const char *o = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;

@@ -136,22 +136,24 @@ static const char *fences(size_t bytes)
     return all;
 }
 
-struct dbuf dbuf_new(struct side *s, size_t bytes)
+/* A buffer between fences. */
+static struct dbuf fenced(struct side *s, const void *src, size_t bytes)
 {
-    size_t whole = bytes + 2 * FENCE_BYTES;
-    char *base = s->ops->alloc(s->be, whole);
+    char *base = s->ops->alloc(s->be, bytes + 2 * FENCE_BYTES), *d = base + FENCE_BYTES;
     if (!base) die("alloc", "out of memory");
-    s->ops->upload(s->be, base, fences(whole), whole);
+    const char *words = fences(FENCE_BYTES);
+    s->ops->upload(s->be, base, words, FENCE_BYTES);
+    s->ops->upload(s->be, d, src, bytes);
+    s->ops->upload(s->be, d + bytes, words, FENCE_BYTES);
     sync_or_die(s);
-    return (struct dbuf){base + FENCE_BYTES, bytes};
+    return (struct dbuf){d, bytes};
 }
+
+struct dbuf dbuf_new(struct side *s, size_t bytes) { return fenced(s, fences(bytes), bytes); }
 
 struct dbuf dbuf_from(struct side *s, const void *src, size_t bytes)
 {
-    struct dbuf b = dbuf_new(s, bytes);
-    s->ops->upload(s->be, b.d, src, bytes);
-    sync_or_die(s);
-    return b;
+    return fenced(s, src, bytes);
 }
 
 void dbuf_get(struct side *s, const struct dbuf *b, void *dst)

@@ -434,21 +434,6 @@ static void few_rows(const char *of, const char *what)
     free(first);
 }
 
-/* The same of a layer's operations, to the bit: those that wait for each other are not prepared
- * together. */
-static void few_rows_of_a_layer(void)
-{
-    struct process p;
-    with("FIBERS_UNITS", 8);
-    process_run(&p,
-                (char *[]){checkop_bin, "--backend", "hip", "--hip-library", hopper, "--variant",
-                           "auto", "--quick", "--op", "fuse", NULL},
-                NULL);
-    check(p.code == 0, "the same bits where each row has a multiprocessor", &p);
-    process_free(&p);
-    unsetenv("FIBERS_UNITS");
-}
-
 /* Steps begin before the last one's tokens are known, or wait for them where they are drawn: the
  * same answers whatever runs beside them, with few pages and with many. */
 static void kinds_of_requests(void)
@@ -575,7 +560,6 @@ int main(int argc, char **argv)
         any_batch(cuda, model, 4);
         any_batch(hopper, model, 8);
         few_rows(model, "the same answers to few requests at a time");
-        few_rows_of_a_layer();
         char other[320], folder[300];
         snprintf(other, sizeof other, "%s/other.safetensors", dir);
         snprintf(folder, sizeof folder, "%s/act-order", dir);
