@@ -348,15 +348,34 @@ void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
     }
 }
 
+/* The choice of `rows` rows by warps. A block that has all of them also groups the slots of the
+ * stacks that come next. */
+static void route_warps(struct hip *h, const struct be_plan *p, int op, int rows)
+{
+    enum { OF_BLOCK = THREADS / 32 };
+    struct route_warps_args a = {.route = hip_route_args(p, op)};
+    int next = op + 1 < p->plan->n_ops && hip_op(p, op + 1)->kind == OP_EXPERTS &&
+               hip_op(p, op + 1)->in[1] == hip_op(p, op)->out[0];
+    a.route.rows = rows;
+    if (next && rows <= OF_BLOCK) {
+        const struct be_linear *w = hip_weight(p, op + 1, 0);
+        struct hip_slots of[2];
+        hip_lay_out_slots(h, p, op + 1, w, of);
+        if (of[0].grouped && !of[1].rows && w->stack == a.route.n) {
+            a.groups = of[0].groups;
+            h->experts.grouping = hip_grouping_of(w, of);
+        }
+    }
+    hip_launch_rows(h, K_route_warps, (rows + OF_BLOCK - 1) / OF_BLOCK, &a, sizeof a);
+}
+
 void hip_route(struct hip *h, const struct be_plan *p, int op)
 {
     struct route_args a = hip_route_args(p, op);
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     hip_forget_grouping(h);
     if (!hip_is_exact(h) && a.by_warp && a.n <= SOME_EXPERTS && hip_has(h, K_route_warps)) {
-        enum { OF_BLOCK = THREADS / 32 };
-        a.rows = rows;
-        hip_launch_rows(h, K_route_warps, (rows + OF_BLOCK - 1) / OF_BLOCK, &a, sizeof a);
+        route_warps(h, p, op, rows);
         return;
     }
     hip_launch_rows(h, hip_is_exact(h) ? K_exact_route : K_route_rows, rows, &a, sizeof a);

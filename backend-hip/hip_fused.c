@@ -19,7 +19,7 @@ int hip_can_norm_parts(const struct hip *h, const struct be_plan *p, int norm, i
            !w->perm && w->in <= NORM_PARTS_INPUTS;
 }
 
-void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
+void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op, int second,
                     const struct prepare_args *half, int n_half)
 {
     static const enum hip_kernel kernel[] = {[WEIGHT_F16] = K_norm_parts_f16,
@@ -36,7 +36,7 @@ void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
     CHECK(rows <= h->config.max_rows);
     if (!rows) return;
     hip_launch_rows(h, kernel[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
-    hip_linear_prepared(h, p, op);
+    hip_linears_prepared(h, p, op, second);
 }
 
 /* By kind of weights; K_COUNT: none. */
@@ -61,10 +61,20 @@ int hip_can_mix_parts(const struct hip *h, const struct be_plan *p, int mix)
            !add->as.add.beta && (add->as.add.scale == 0 || add->as.add.scale == 1);
 }
 
-void hip_mix_parts(struct hip *h, const struct be_plan *p, int mix)
+/* Few blocks, one a row, would take longer for the sums than all multiprocessors and two launches
+ * more. */
+enum { APART_ROWS = 16 };
+
+void hip_mix_parts(struct hip *h, const struct be_plan *p, int mix, int second)
 {
     int norm = mix + 4, op = mix + 5, n_decode,
         rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    if (rows <= APART_ROWS) {
+        hip_mix(h, p, mix);
+        hip_add(h, p, mix + 3);
+        hip_norm_parts(h, p, norm, op, second, NULL, 0);
+        return;
+    }
     struct mix_parts_args a = {
         .both = {.norm = hip_norm_args(h, p, norm), .parts = hip_prepare_args(h, p, op)},
         .mix = hip_mix_args(h, p, mix),
@@ -72,7 +82,7 @@ void hip_mix_parts(struct hip *h, const struct be_plan *p, int mix)
         .gate = hip_in(p, mix + 3, 2)};
     if (hip_op(p, norm)->last[0] == op) a.both.norm.out = NULL;
     hip_launch_rows(h, mix_parts[hip_weight(p, op, 0)->kind], rows, &a, sizeof a);
-    hip_linear_prepared(h, p, op);
+    hip_linears_prepared(h, p, op, second);
 }
 
 int hip_can_gated_parts(const struct hip *h, const struct be_plan *p, int norm)

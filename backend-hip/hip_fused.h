@@ -7,16 +7,17 @@
 #include "backend-hip/hip_plan.h"
 
 /* ---- hip_fused.c: the operation before plain linears prepares their input in split precision */
-/* A norm and the linears of op, which follows it or the gather of its rows. half: the preparation
- * of the first n_half rows as fp16 beside it; n_half 0: none */
+/* A norm and the linears of op, which follows it or the gather of its rows, and those of `second`,
+ * hip_linears_share_input(), -1: none. half: the preparation of the first n_half rows as fp16
+ * beside it; n_half 0: none */
 int hip_can_norm_parts(const struct hip *h, const struct be_plan *p, int norm, int op);
-void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op,
+void hip_norm_parts(struct hip *h, const struct be_plan *p, int norm, int op, int second,
                     const struct prepare_args *half, int n_half);
 /* A weighted sum of experts, the addition of a shared expert, a norm and its linears: OP_MIX,
- * OP_ADD, OP_NORM and OP_LINEAR of OP_MIX, OP_GLU, OP_LINEAR, OP_ADD, OP_NORM, OP_LINEAR. The
- * shared expert is launched before. */
+ * OP_ADD, OP_NORM and OP_LINEAR of OP_MIX, OP_GLU, OP_LINEAR, OP_ADD, OP_NORM, OP_LINEAR, and those
+ * of `second` as hip_norm_parts() has it. The shared expert is launched before. */
 int hip_can_mix_parts(const struct hip *h, const struct be_plan *p, int mix);
-void hip_mix_parts(struct hip *h, const struct be_plan *p, int mix);
+void hip_mix_parts(struct hip *h, const struct be_plan *p, int mix, int second);
 /* A norm of groups, its gate and linears: OP_NORM, OP_GLU, OP_LINEAR */
 int hip_can_gated_parts(const struct hip *h, const struct be_plan *p, int norm);
 void hip_gated_parts(struct hip *h, const struct be_plan *p, int norm);
@@ -48,6 +49,9 @@ void hip_experts_mix(struct hip *h, const struct be_plan *p, int op);
 /* And with the last linear of a shared expert and its addition, operations op + 3 and op + 4 behind
  * an OP_GLU that fits. */
 int hip_can_experts_mix_shared(const struct be_plan *p, int op);
+/* Whether the step has so few rows, all of decode, that the launch takes less time than those of
+ * its operations: it reads the weights of an expert anew for each row. */
+int hip_mixes_rows(const struct hip *h, const struct be_plan *p, int op);
 void hip_experts_mix_shared(struct hip *h, const struct be_plan *p, int op);
 
 #endif

@@ -116,11 +116,11 @@ void hip_norm_route_experts(struct hip *h, const struct be_plan *p, int norm)
     if (routes_together(h, p, norm, route, of)) {
         struct prepare_args parts = alike ? hip_prepare_args(h, p, norm + 2) : none;
         chosen = norm_route(h, p, norm, route, of, takes ? &half : &none, &parts);
+        if (alike) hip_linear_prepared(h, p, norm + 2);
     } else {
-        hip_norm_parts(h, p, norm, norm + 1, &half, takes ? of[0].rows : 0);
+        hip_norm_parts(h, p, norm, norm + 1, alike ? norm + 2 : -1, &half, takes ? of[0].rows : 0);
     }
-    if (alike) hip_linear_prepared(h, p, norm + 2);
-    else if (two) hip_linear(h, p, norm + 2, -1);
+    if (two && !alike) hip_linear(h, p, norm + 2, -1);
     if (!chosen) hip_route(h, p, route);
     hip_experts(h, p, experts, takes ? EXPERTS_PREPARED : -1);
 }
@@ -158,7 +158,7 @@ int hip_can_experts_mix(const struct hip *h, const struct be_plan *p, int op)
 static struct experts_mix_args mix_args_of(const struct hip *h, const struct be_plan *p, int op)
 {
     const struct be_linear *w = hip_weight(p, op, 0);
-    int adds = p->linears[op + 1].adds;
+    int adds = hip_single(h) && p->linears[op + 1].adds;
     struct experts_mix_args a = {.experts = {.linear = {.n_parts = 1,
                                                         .n_chunks = w->n_chunks,
                                                         .n_blocks = (w->out + PANEL - 1) / PANEL},
@@ -192,14 +192,22 @@ int hip_can_experts_mix_shared(const struct be_plan *p, int op)
            hip_op(p, op + 1)->last[0] == op + 4;
 }
 
+int hip_mixes_rows(const struct hip *h, const struct be_plan *p, int op)
+{
+    enum { MIX_ROWS = 4 };
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
+    return rows == n_decode && rows <= MIX_ROWS;
+}
+
 void hip_experts_mix_shared(struct hip *h, const struct be_plan *p, int op)
 {
     static const enum hip_kernel kernel[] = {[WEIGHT_F16] = K_q4_experts_mix_f16,
                                              [WEIGHT_BF16] = K_q4_experts_mix_bf16,
                                              [WEIGHT_I8] = K_q4_experts_mix_i8};
     const struct be_linear *shared = hip_weight(p, op + 3, 0);
+    int n_decode, rows = hip_rows(h, p, hip_op(p, op + 3)->in[0], &n_decode);
     struct experts_mix_args a = mix_args_of(h, p, op);
-    a.add = p->linears[op + 4].adds;
+    a.add = hip_single(h) && p->linears[op + 4].adds;
     a.experts.linear.part[0].y = a.add ? hip_in(p, op + 5, 0) : hip_out(p, op + 4, 0);
     a.shared = shared->d_weight;
     a.shared_bias = shared->d_bias;
@@ -207,5 +215,7 @@ void hip_experts_mix_shared(struct hip *h, const struct be_plan *p, int op)
     a.shared_up = hip_in(p, op + 2, 1);
     a.gate_of_shared = hip_in(p, op + 4, 2);
     a.shared_chunks = shared->n_chunks;
-    hip_launch_rows(h, kernel[shared->kind], a.experts.linear.n_blocks, &a, sizeof a);
+    hip_launch(h, kernel[shared->kind],
+               (struct hip_blocks){(size_t)a.experts.linear.n_blocks, (size_t)rows, 1, 0}, &a,
+               sizeof a);
 }

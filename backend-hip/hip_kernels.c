@@ -117,7 +117,7 @@ int hip_find_variant(const char *name, int images, int *k, struct err *e)
     if (!name || !strcmp(name, "auto")) return 0;
     for (int i = 0; i < K_COUNT; i++)
         if (hip_kernels[i].rows && hip_kernels[i].op != FOR_EXPERTS &&
-            !strcmp(hip_kernels[i].name, name)) {
+            hip_kernels[i].op != FOR_GEMV && !strcmp(hip_kernels[i].name, name)) {
             *k = i;
             return 0;
         }

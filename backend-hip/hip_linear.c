@@ -69,10 +69,15 @@ static int takes_tiles(const struct hip *h, const struct be_linear *w)
     return w->d_maps && (!w->dense || (h->config.act == ACT_F16 && w->n_chunks % 2 == 0));
 }
 
+/* Whether it is a kernel of hopper/dense_rows.hip. */
+static int of_few_rows(const struct hip_kernel_row *v) { return v->op == FOR_GEMV; }
+
 int hip_linear_applies(const struct hip *h, enum hip_kernel k, enum kernel_op of,
                        enum linear_phase phase, const struct be_linear *w)
 {
     const struct hip_kernel_row *v = &hip_kernels[k];
+    if (of_few_rows(v) && (!hip_rounds_parts(h) || w->n_chunks % 2 || w->in > DENSE_ROWS_INPUTS))
+        return 0;
     int by_phase = w->dense && of == FOR_LINEAR && phase == PHASE_PREFILL && by_plain_wgmma(h, w);
     return v->rows && v->op == of && (v->phase == phase || (v->phase == PHASE_BOTH && !by_phase)) &&
            v->format == format_of(h, w) && hip_has(h, k) && (!v->few || w->in <= FEW_INPUTS) &&
@@ -150,6 +155,15 @@ static int better_for_few(const struct hip *h, const struct hip_kernel_row *a,
            (rows <= a->rows || 100 * waves * FEW_BLOCK <= time_of(h, b, n, w, rows));
 }
 
+/* Whether kernel a, for few rows, is better than kernel b: its persistent blocks of one panel share
+ * the work out more evenly unless b's tiles fill the multiprocessors twice. */
+static int better_for_rows(const struct hip *h, const struct hip_kernel_row *a,
+                           const struct hip_kernel_row *b, int n, const struct be_linear *const w[],
+                           int rows)
+{
+    return rows <= a->rows && output_tiles(b, n, w) <= 2 * hip_stream_multiprocessors(h->stream);
+}
+
 /* The kernel for n linears of one format and input: the pinned kernel where it applies, else the
  * best one; on ties the first in the list. */
 static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int n,
@@ -163,6 +177,10 @@ static enum hip_kernel choose(const struct hip *h, enum linear_phase phase, int 
             (best < 0 || better(h, phase, &hip_kernels[k], &hip_kernels[best], n, w, rows)))
             best = k;
     CHECK(best >= 0);
+    for (int k = 0; k < K_COUNT; k++)
+        if (hip_linear_applies(h, (enum hip_kernel)k, FOR_GEMV, phase, w[0]) &&
+            better_for_rows(h, &hip_kernels[k], &hip_kernels[best], n, w, rows))
+            return (enum hip_kernel)k;
     for (int k = 0; k < K_COUNT; k++)
         if (hip_kernels[k].few && applies(h, (enum hip_kernel)k, phase, w[0]) &&
             better_for_few(h, &hip_kernels[k], &hip_kernels[best], n, w, rows))
@@ -395,11 +413,50 @@ struct phase_rows {
     size_t x0;
 };
 
+/* Adds the linears of a run to a launch of hopper/dense_rows.hip. */
+static void add_rows_parts(const struct be_plan *p, int op, const struct hip_linear_run *r,
+                           struct dense_rows_args *a)
+{
+    for (int i = r->first; i < r->first + r->n; i++) {
+        const struct be_linear *w = hip_weight(p, op, i);
+        a->part[a->n_parts++] = (struct dense_part){w->d_weight, w->d_bias, hip_out(p, op, i),
+                                                    w->out, a->n_tiles};
+        a->n_tiles += (w->out + PANEL - 1) / PANEL;
+    }
+}
+
+/* Launches kernel k of hopper/dense_rows.hip. a: with its parts; w: the first one's weights */
+static void launch_rows(struct hip *h, enum hip_kernel k, const struct be_linear *w, int rows,
+                        struct dense_rows_args *a)
+{
+    enum { HALF_SHARED = 112 << 10 }; /* with more a multiprocessor takes one block */
+    const struct hip_kernel_row *v = &hip_kernels[k];
+    unsigned shared = (unsigned)DENSE_ROWS_SHARED(w->n_chunks * CHUNK, F16_PARTS(w->kind),
+                                                  DENSE_ROWS_COLUMNS(rows));
+    size_t resident = (shared > HALF_SHARED ? 1 : v->blocks) *
+                      (size_t)hip_stream_multiprocessors(h->stream),
+           tiles = (size_t)a->n_tiles;
+    a->x = h->d_packed;
+    a->scale = h->d_scale;
+    a->n_chunks = w->n_chunks;
+    a->rows = rows;
+    hip_launch(h, k,
+               (struct hip_blocks){tiles < resident ? tiles : resident, (size_t)n_tiles(v, rows), 1,
+                                   shared},
+               a, sizeof *a);
+}
+
 static void launch(struct hip *h, const struct be_plan *p, int op, const struct hip_linear_run *r,
                    const struct phase_rows *of)
 {
     if (!of->rows) return;
     const struct hip_kernel_row *v = kernel_of(r, of->phase, of->rows);
+    if (of_few_rows(v)) { /* decode rows, which come first */
+        struct dense_rows_args few = {.n_parts = 0};
+        add_rows_parts(p, op, r, &few);
+        launch_rows(h, id_of(v), hip_weight(p, op, r->first), of->rows, &few);
+        return;
+    }
     struct linear_args a = {
         .x = (char *)h->d_packed + of->x0 * (r->half ? 2 : 4),
         .scale = r->half ? h->d_scale + of->row0 : NULL,
@@ -451,7 +508,8 @@ void hip_linear(struct hip *h, const struct be_plan *p, int op, int producer)
 int hip_linears_share_input(const struct be_plan *p, int a, int b)
 {
     const struct hip_linears *l = &p->linears[b];
-    return l->n_runs == 1 && l->run[0].parts && hip_op(p, a)->in[0] == hip_op(p, b)->in[0] &&
+    return p->linears[a].n_runs == 1 && l->n_runs == 1 && l->run[0].parts &&
+           hip_op(p, a)->in[0] == hip_op(p, b)->in[0] &&
            same_input(hip_weight(p, a, 0), hip_weight(p, b, 0));
 }
 
@@ -460,6 +518,37 @@ void hip_linear_prepared(struct hip *h, const struct be_plan *p, int op)
     const struct hip_linears *l = &p->linears[op];
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     for (int i = 0; i < l->n_runs; i++) launch_prepared(h, p, op, &l->run[i], rows, n_decode);
+}
+
+/* Whether one launch of hopper/dense_rows.hip computes the linears of a and of b, all rows. */
+static int in_one_launch(const struct hip *h, const struct be_plan *p, int a, int b)
+{
+    const struct hip_linear_run *first = &p->linears[a].run[0], *second = &p->linears[b].run[0];
+    int n_decode, rows = hip_rows(h, p, hip_op(p, a)->in[0], &n_decode);
+    if ((first->by_phase && n_decode < rows) || first->n + second->n > DENSE_PARTS) return 0;
+    const struct hip_kernel_row *v = kernel_of(first, PHASE_DECODE, rows);
+    return of_few_rows(v) && v == kernel_of(second, PHASE_DECODE, rows);
+}
+
+void hip_linears_prepared(struct hip *h, const struct be_plan *p, int a, int b)
+{
+    if (b >= 0 && in_one_launch(h, p, a, b)) {
+        const struct hip_linear_run *first = &p->linears[a].run[0];
+        int n_decode, rows = hip_rows(h, p, hip_op(p, a)->in[0], &n_decode);
+        struct dense_rows_args few = {.n_parts = 0};
+        add_rows_parts(p, a, first, &few);
+        add_rows_parts(p, b, &p->linears[b].run[0], &few);
+        launch_rows(h, id_of(kernel_of(first, PHASE_DECODE, rows)), hip_weight(p, a, 0), rows,
+                    &few);
+        return;
+    }
+    hip_linear_prepared(h, p, a);
+    if (b < 0) return;
+    struct prepare_args is = hip_prepare_args(h, p, a), wanted = hip_prepare_args(h, p, b);
+    if (is.first_tile == wanted.first_tile && is.rest_tile == wanted.rest_tile &&
+        is.rest_at == wanted.rest_at)
+        hip_linear_prepared(h, p, b);
+    else hip_linear(h, p, b, -1);
 }
 
 int hip_can_linear_produced(const struct be_plan *p, int op)

@@ -203,6 +203,13 @@ static int norm_parts(const struct hip *h, const struct be_plan *p, int op)
     return hip_can_norm_parts(h, p, op, op + 1) && next_reads(h, p, op);
 }
 
+/* The next operation are linears, too, which read the same prepared input. */
+static int two_prepared(const struct hip *h, const struct be_plan *p, int op)
+{
+    (void)h;
+    return hip_linears_share_input(p, op, op + 1);
+}
+
 static int norm_gather_parts(const struct hip *h, const struct be_plan *p, int op)
 {
     return hip_can_norm_parts(h, p, op, op + 2);
@@ -333,21 +340,49 @@ static void launch_experts_mix_shared(struct hip *h, const struct be_plan *p,
     hip_experts_mix_shared(h, p, g->first + 1);
 }
 
-static void launch_norm_parts(struct hip *h, const struct be_plan *p, const struct hip_group *g)
+/* Linears that end a pattern behind others, with the same prepared input; -1: none. */
+static int second_of(const struct hip_group *g)
 {
-    hip_norm_parts(h, p, g->first, find(g, OP_LINEAR), NULL, 0);
+    int n = g->pattern->n;
+    const enum op_kind *kind = g->pattern->kind + n - 2;
+    return kind[0] == OP_LINEAR && kind[1] == OP_LINEAR ? g->first + n - 1 : -1;
 }
 
-static void launch_mix_parts(struct hip *h, const struct be_plan *p, const struct hip_group *g)
+static void launch_norm_parts(struct hip *h, const struct be_plan *p, const struct hip_group *g)
 {
-    int glu = g->first + 1;
+    hip_norm_parts(h, p, g->first, find(g, OP_LINEAR), second_of(g), NULL, 0);
+}
+
+/* A shared expert, then the weighted sum before it with what follows. */
+static void mix_parts_from(struct hip *h, const struct be_plan *p, int mix, int second)
+{
+    int glu = mix + 1;
     if (plain_glu(h, p, glu) && next_linear(h, p, glu)) {
         hip_linear(h, p, glu + 1, glu);
     } else {
         hip_glu(h, p, glu);
         hip_linear(h, p, glu + 1, -1);
     }
-    hip_mix_parts(h, p, g->first);
+    hip_mix_parts(h, p, mix, second);
+}
+
+static void launch_mix_parts(struct hip *h, const struct be_plan *p, const struct hip_group *g)
+{
+    mix_parts_from(h, p, g->first, second_of(g));
+}
+
+/* Stacks and shared expert with the weighted sum in one launch, if the step has few rows. */
+static void launch_experts_mix_parts(struct hip *h, const struct be_plan *p,
+                                     const struct hip_group *g)
+{
+    int experts = g->first + 1, norm = find(g, OP_NORM);
+    if (hip_mixes_rows(h, p, norm)) {
+        hip_experts_mix_shared(h, p, experts);
+        hip_norm_parts(h, p, norm, norm + 1, second_of(g), NULL, 0);
+        return;
+    }
+    hip_experts(h, p, experts, g->first);
+    mix_parts_from(h, p, experts + 1, second_of(g));
 }
 
 static void launch_experts(struct hip *h, const struct be_plan *p, const struct hip_group *g)
@@ -501,6 +536,36 @@ const struct hip_pattern hip_patterns[] = {
      {{dense, 0}},
      .fused = launch_dense},
     {"gemv", SINGLE_ROW, K_q4_gemv_row, 1, {OP_LINEAR}, {{gemv, 0}}, .fused = launch_gemv},
+    {"glu + experts + mix + shared expert + norm + two plain linears",
+     ANY_ROWS,
+     K_mix_parts_i8,
+     9,
+     {OP_GLU, OP_EXPERTS, OP_MIX, OP_GLU, OP_LINEAR, OP_ADD, OP_NORM, OP_LINEAR, OP_LINEAR},
+     {{glu_experts_mix, 0},
+      {glu_dense, 3},
+      {dense_add, 4},
+      {experts_mix_shared, 1},
+      {mix_parts, 2},
+      {two_prepared, 7}},
+     .fused = launch_experts_mix_parts},
+    {"glu + experts + mix + shared expert + norm + plain linear",
+     ANY_ROWS,
+     K_mix_parts_i8,
+     8,
+     {OP_GLU, OP_EXPERTS, OP_MIX, OP_GLU, OP_LINEAR, OP_ADD, OP_NORM, OP_LINEAR},
+     {{glu_experts_mix, 0},
+      {glu_dense, 3},
+      {dense_add, 4},
+      {experts_mix_shared, 1},
+      {mix_parts, 2}},
+     .fused = launch_experts_mix_parts},
+    {"mix + shared expert + norm + two plain linears",
+     ANY_ROWS,
+     K_mix_parts_i8,
+     7,
+     {OP_MIX, OP_GLU, OP_LINEAR, OP_ADD, OP_NORM, OP_LINEAR, OP_LINEAR},
+     {{mix_parts, 0}, {two_prepared, 5}},
+     .fused = launch_mix_parts},
     {"mix + shared expert + norm + plain linear",
      ANY_ROWS,
      K_mix_parts_i8,
@@ -598,6 +663,13 @@ const struct hip_pattern hip_patterns[] = {
      3,
      {OP_NORM, OP_GATHER, OP_LINEAR},
      {{norm_gather, 0}, {norm_gather_parts, 0}},
+     .fused = launch_norm_parts},
+    {"norm + two plain linears",
+     ANY_ROWS,
+     K_norm_parts_f16,
+     3,
+     {OP_NORM, OP_LINEAR, OP_LINEAR},
+     {{norm_parts, 0}, {two_prepared, 1}},
      .fused = launch_norm_parts},
     {"norm + plain linear",
      ANY_ROWS,

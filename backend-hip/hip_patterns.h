@@ -4,7 +4,7 @@
 
 #include "backend-hip/hip_plan.h"
 
-enum { MAX_PATTERN = 6, MAX_CONDITIONS = 5 };
+enum { MAX_PATTERN = 9, MAX_CONDITIONS = 6 };
 
 /* What must hold for operation number `op` of a pattern, whose kinds match. */
 struct hip_condition {

@@ -63,11 +63,15 @@ size_t hip_fill_kept(struct hip *h, const struct batch *b, int32_t *to, const in
 void hip_conv(struct hip *h, const struct be_plan *p, int op)
 {
     struct conv_args a = hip_conv_args(h, p, op);
-    size_t of_thread = (size_t)a.of_thread;
+    size_t of_thread = (size_t)a.of_thread, blocks = ((size_t)a.channels + THREADS - 1) / THREADS;
+    if (!hip_is_exact(h) && hip_has(h, K_conv_few) && a.rows <= CONV_FEW && a.width == 4) {
+        const struct hip_blocks few = {blocks, (size_t)h->shape.n_seqs, 1, 0};
+        hip_launch(h, K_conv_few, few, &a, sizeof a);
+        return;
+    }
     hip_launch(h, hip_is_exact(h) ? K_exact_conv : K_conv_rows,
-               (struct hip_blocks){((size_t)a.channels + THREADS - 1) / THREADS,
-                                   ((size_t)a.rows + of_thread - 1) / of_thread, 1, 0},
-               &a, sizeof a);
+               (struct hip_blocks){blocks, ((size_t)a.rows + of_thread - 1) / of_thread, 1, 0}, &a,
+               sizeof a);
 }
 
 /* Mamba-2 in the CPU's order. */

@@ -82,6 +82,7 @@
 #include "backend-hip/kernels/hopper/linear_decode_mma.hip"
 #include "backend-hip/kernels/hopper/experts_decode_mma.hip"
 #include "backend-hip/kernels/hopper/experts_route_gemv.hip"
+#include "backend-hip/kernels/hopper/conv_few.hip"
 #include "backend-hip/kernels/hopper/delta_gated.hip"
 #include "backend-hip/kernels/hopper/vector_1024.hip"
 
@@ -106,6 +107,7 @@
 #include "backend-hip/kernels/hopper/linear_plain_wgmma.hip"
 #include "backend-hip/kernels/hopper/plain_decode_wgmma.hip"
 #include "backend-hip/kernels/hopper/dense_gemv.hip"
+#include "backend-hip/kernels/hopper/dense_rows.hip"
 #include "backend-hip/kernels/hopper/router_gemv.hip"
 #include "backend-hip/kernels/hopper/norm_route.hip"
 #include "backend-hip/kernels/hopper/experts_mix_gemv.hip"

@@ -178,9 +178,14 @@ static const struct fuse_case cases[] = {
      SHARED | BESIDE},
     {1, MOE | QKV, 640, 128, H64, KV_F16, 0, 3, Q4_128, Q8_32, SHARED_ONE | OF_QKV, IN_PLACE,
      SHARED | BESIDE},
-    {1, MOE | QKV, 256, 128, H64, KV_F16, 0, 2, Q4_128, DENSE_BF16, SHARED_ONE | OF_QKV, IN_PLACE,
-     SHARED | BESIDE},
+    {1, MOE | QKV, 256, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_BF16, SHARED_ONE | OF_QKV, IN_PLACE,
+     SHARED | BESIDE | APART},
     {0, MOE | QKV, 384, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_BF16, OF_QKV, ALIKE, SHARED},
+    /* permuted stacks, which no launch sums */
+    {1, MOE | QKV, 384, 128, H64, KV_F16, 0, 3, Q4_128, DENSE_BF16, SHARED_ONE | OF_QKV, ALIKE,
+     SHARED | BESIDE},
+    {1, MOE | QKV, 256, 128, H64, KV_F16, 0, 2, Q4_128, DENSE_BF16, SHARED_ONE | OF_QKV, ALIKE,
+     SHARED | BESIDE | APART},
     {1, STATES | O, 64, 0, H128, KV_F16, 0, 0, Q8_32, 0, 0, IN_PLACE, GATED},
     /* mixtures of experts */
     {1, BLOCK_OF_EXPERTS | TAIL, 256, 128, H64, KV_F16, 0, 0, Q4_128, 0, 0, IN_PLACE, 0},

@@ -79,6 +79,11 @@ enum { PLAIN_WGMMA_ROWS = 128 };
 enum { DENSE_GEMV_INPUTS = 6144, DENSE_PARTS = 4 };
 #define DENSE_GEMV_SHARED(inputs, parts, panels)                                                   \
     ((inputs) * 2 * (parts) + 3 * (inputs) * (panels) + 128)
+/* dense_rows.hip: rows, inputs of 8 rows at most; columns that rows take. Shared memory: the rows
+ * in parts, two buffers with a sum of each of a panel's outputs for each 64 inputs */
+enum { DENSE_ROWS_MOST = 8, DENSE_ROWS_INPUTS = 4096 };
+#define DENSE_ROWS_COLUMNS(rows) ((rows) > 4 ? 8 : (rows) > 2 ? 4 : 2)
+#define DENSE_ROWS_SHARED(inputs, parts, columns) (2 * (inputs) * (columns) * ((parts) + 1))
 /* router_gemv.hip: most inputs. Shared memory: the row in two parts of fp16, the row in fp32, and,
  * for each 64 inputs, a sum of each of the 8 outputs of half a panel */
 enum { ROUTER_INPUTS = 4096 };
@@ -150,14 +155,23 @@ struct delta_gated_args {
     float eps;
 };
 
-/* dense_gemv.hip: linears of one row, whose input is the norm of a row without delta, or x [in] */
+/* A linear of dense_gemv.hip and dense_rows.hip. */
 struct dense_part {
     const void *weight;
     const float *bias; /* [out] or NULL */
-    float *y;          /* [out] */
+    float *y;          /* [rows][out] */
     int out, first;    /* first: the first output tile */
 };
 
+/* dense_rows.hip: the linears of one or two operations of one input */
+struct dense_rows_args {
+    struct dense_part part[DENSE_PARTS];
+    const void *x;      /* prepare_parts() */
+    const float *scale; /* [rows] */
+    int n_parts, n_tiles, n_chunks, rows;
+};
+
+/* dense_gemv.hip: linears of one row, whose input is the norm of a row without delta, or x [in] */
 struct dense_gemv_args {
     struct dense_part part[DENSE_PARTS];
     const float *x, *up;   /* up: the input is silu(x) * up; NULL: it is x */
@@ -207,25 +221,35 @@ struct norm_route_args {
     int is_bf16;                 /* 1: the router's weights are bf16; 0: fp16 */
 };
 
+/* norm_route.hip: the choice alone */
+struct route_warps_args {
+    struct route_args route;
+    struct expert_groups groups; /* n_slots 0: another launch groups the slots; else one block has
+                                    all rows */
+};
+
+/* conv_few.hip: rows of a sequence at most */
+enum { CONV_FEW = 8 };
+
 /* experts_route_gemv.hip: one row; experts.expert: unused */
 struct route_experts_args {
     struct route_args route;
     struct experts_args experts;
 };
 
-/* experts_mix_gemv.hip: one row */
+/* experts_mix_gemv.hip */
 struct experts_mix_args {
-    struct experts_args experts; /* every slot is a tile; part[0].y [n] */
-    const float *gate, *up;      /* [slots][in] */
-    const float *weight;         /* [slots] */
-    struct route_args route;     /* by_warp: this launch makes the choice, too, from the scores of
-                                    the launch before the last one, which let this one start after
-                                    them; else experts.expert has the choice */
+    struct experts_args experts; /* every slot is a tile; part[0].y [rows][n] */
+    const float *gate, *up;      /* [rows][slots][in] */
+    const float *weight;         /* [rows][slots] */
+    struct route_args route;     /* by_warp: this launch makes the choice of its only row, too, from
+                                    the scores of the launch before the last one, which let this one
+                                    start after them; else experts.expert has the choice */
     int in, slots, gelu;
     int add; /* y += */
-    /* The last linear of a shared expert, not in q4_experts_mix: y = result + its result [n] of
-     * silu(shared_gate) * shared_up, times 1 / (1 + e^-gate_of_shared[0]). shared_bias may be NULL;
-     * gate_of_shared NULL: a factor of 1. */
+    /* The last linear of a shared expert, not in q4_experts_mix: y = result + its result [rows][n]
+     * of silu(shared_gate) * shared_up, times 1 / (1 + e^-gate_of_shared[row]). shared_bias may be
+     * NULL; gate_of_shared NULL: a factor of 1. */
     const void *shared; /* weight */
     const float *shared_bias, *shared_gate, *shared_up, *gate_of_shared; /* or NULL */
     int shared_chunks;

@@ -46,11 +46,11 @@ struct dense_group {
     int tile, sub, item;
 };
 
-DEVICE struct dense_part dense_part_of(const struct dense_gemv_args *a, int tile)
+/* part [DENSE_PARTS], of which n are used */
+DEVICE struct dense_part dense_part_of(const struct dense_part *part, int n, int tile)
 {
-    struct dense_part p = a->part[0];
-    UNROLL for (int i = 1; i < DENSE_PARTS; i++) if (i < a->n_parts && tile >= a->part[i].first)
-        p = a->part[i];
+    struct dense_part p = part[0];
+    UNROLL for (int i = 1; i < DENSE_PARTS; i++) if (i < n && tile >= part[i].first) p = part[i];
     return p;
 }
 
@@ -58,7 +58,7 @@ DEVICE struct dense_part dense_part_of(const struct dense_gemv_args *a, int tile
 DEVICE const char *dense_place_of(const struct dense_gemv_args *a, const struct dense_group *g,
                                   const int kind)
 {
-    struct dense_part p = dense_part_of(a, g->tile);
+    struct dense_part p = dense_part_of(a->part, a->n_parts, g->tile);
     const char *first = (const char *)(g->sub ? a->part[1].weight : p.weight);
     return first + ((u64)(g->tile - p.first) * (u64)(a->n_chunks / SUM_CHUNKS) + (u64)g->item) *
                        (u64)dense_stage_bytes(kind) +
@@ -119,10 +119,11 @@ DEVICE void dense_prefetch(const struct dense_group *g, int n_stages, const int 
 DEVICE int dense_of_stage(const int kind) { return SUM_CHUNKS * F16_PARTS(kind) * 2 * 4; }
 
 /* The products of n stages, interleaved, because those of one stage depend on each other. x: this
- * lane's part of the packed row; from[k]: where the inputs of stage k begin; part[k][0 and 2]:
- * outputs r and r + 8 */
+ * lane's part of the packed row, or of rows, whose pieces have `words` words; from[k]: where the
+ * inputs of stage k begin; part[k][0 and 2]: outputs r and r + 8 of column 2 t, part[k][1 and 3]:
+ * of column 2 t + 1 */
 DEVICE void dense_products(const struct dense_weights *w, const u64 *x, const int *from,
-                           float part[][4], const int n, const int kind)
+                           float part[][4], const int n, int words, const int kind)
 {
     const int parts = F16_PARTS(kind);
     float eight[SUM_CHUNKS][DENSE_AHEAD][4];
@@ -131,7 +132,7 @@ DEVICE void dense_products(const struct dense_weights *w, const u64 *x, const in
     UNROLL for (int c = 0; c < SUM_CHUNKS; c++) UNROLL for (int s = 0; s < parts; s++)
         UNROLL for (int h = 0; h < 2; h++) UNROLL for (int k = 0; k < n; k++)
     {
-        u64 v = x[from[k] + ((c * parts + s) * 2 + h) * 4];
+        u64 v = x[from[k] + ((c * parts + s) * 2 + h) * words];
         u32 b0 = (u32)v, b1 = (u32)(v >> 32);
         u32 a0 = w[k].q[c][0][2 * h], a1 = w[k].q[c][1][2 * h], a2 = w[k].q[c][0][2 * h + 1],
             a3 = w[k].q[c][1][2 * h + 1];
@@ -147,9 +148,9 @@ DEVICE void dense_products(const struct dense_weights *w, const u64 *x, const in
         }
     }
     if (kind == WEIGHT_I8)
-        UNROLL for (int k = 0; k < n; k++) UNROLL for (int j = 0; j < 2; j++)
-            part[k][2 * j] = scaled_bytes((u32)(w[k].scales >> (32 * j)), eight[0][k][2 * j],
-                                          eight[1][k][2 * j]);
+        UNROLL for (int k = 0; k < n; k++) UNROLL for (int i = 0; i < 4; i++)
+            part[k][i] = scaled_bytes((u32)(w[k].scales >> (i / 2 * 32)), eight[0][k][i],
+                                      eight[1][k][i]);
 }
 
 /* Packs elements i .. i + 3 of a row. */
@@ -317,7 +318,7 @@ DEVICE void dense_finish_tile(const struct dense_gemv_args *a, const struct dens
     const float *source = l->sums + (int)buffer * a->together * n_items * PANEL +
                           lane % (a->together * PANEL);
     if (sub < a->together) source += sub * (n_items - 1) * PANEL;
-    struct dense_part p = dense_part_of(a, tile);
+    struct dense_part p = dense_part_of(a->part, a->n_parts, tile);
     int output = (tile - p.first) * PANEL + lane % PANEL, computes = output < p.out && lane < PANEL;
     const float *bias = a->together > 1 && sub ? a->part[1].bias : p.bias;
     int convolves = convolved && tile < a->conv_tiles && computes;
@@ -425,7 +426,7 @@ DEVICE void dense_gemv(const struct dense_gemv_args *a, struct dense_tiles tiles
             int from[DENSE_AHEAD];
             UNROLL for (int j = 0; j < at_once; j++) from[j] =
                 k + j < n_stages ? (now.item + (k + j) * WARPS) * dense_of_stage(kind) : 0;
-            dense_products(w + k, l.packed + lane % 4, from, part + k, at_once, kind);
+            dense_products(w + k, l.packed + lane % 4, from, part + k, at_once, 4, kind);
             dense_load(&next, follow, w, k, at_once, kind);
         }
         dense_store(a, &l, &now, n_stages, turn, ended, n_items, part);

@@ -1,7 +1,7 @@
-/* hopper/experts_mix_gemv.hip: the last stack of a mixture of experts for a single decode row on
+/* hopper/experts_mix_gemv.hip: the last stack of a mixture of experts for few decode rows on
  * sm_90a, with the activation that precedes it and the weighted sum that follows; plain weights.
  * Beside it the last linear of a shared expert, with its activation and its gated addition.
- *   grid      one block of 256 threads for each panel of 16 outputs
+ *   grid      (panel of 16 outputs, row): blocks of 256 threads
  *   warp      one slot: its activation, packed into shared memory, and its panel over all inputs;
  *             of the shared expert stages w, w + 8, .. of 64 inputs
  *   choice    with a->route.by_warp made again by every warp (experts_route_gemv.hip), so that the
@@ -143,11 +143,12 @@ DEVICE void mix_shared_pack(const struct experts_mix_args *a, struct mix_shared 
 {
     struct power_of_two power = {1, 1};
     float largest = 0;
-    int i = 4 * thread();
+    int i = 4 * thread(), row = block_y() * a->shared_chunks * CHUNK;
     f32x4 v = {0, 0, 0, 0};
     if (i < a->shared_chunks * CHUNK)
         UNROLL for (int e = 0; e < 4; e++)
-            v[e] = gated(load_fresh(a->shared_gate + i + e), load_fresh(a->shared_up + i + e), 0);
+            v[e] = gated(load_fresh(a->shared_gate + row + i + e),
+                         load_fresh(a->shared_up + row + i + e), 0);
     if (kind != WEIGHT_BF16) {
         largest = largest_of(v, 0);
         power = power_for(block_max(largest, scratch), 14);
@@ -165,7 +166,7 @@ DEVICE void mix_shared_products(const struct mix_shared *s, const int kind)
     {
         const int from[1] = {item * dense_of_stage(kind)};
         float part[1][4];
-        dense_products(&now, s->packed + lane % 4, from, part, 1, kind);
+        dense_products(&now, s->packed + lane % 4, from, part, 1, 4, kind);
         if (lane % 4 == 0) {
             s->sums[item * PANEL + lane / 4] = part[0][0];
             s->sums[item * PANEL + lane / 4 + 8] = part[0][2];
@@ -196,7 +197,7 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
     enum { RING = MIX_DEPTH * SLOT };
     struct mix_shared beside;
     int lane = thread() % WARP, warp = warp_number(), n_items = e->linear.n_chunks / ITEM_CHUNKS,
-        panel = block_x(), index = 0, slice = 1;
+        panel = block_x(), first_slot = block_y() * a->slots, index = 0, slice = 1;
     u32 *ring = lds + warp * (RING / 4);
     f16 *inputs = (f16 *)(lds + WARPS * (RING / 4)) + warp * MIX_INPUTS;
     float *results = (float *)(lds + WARPS * (RING / 4) + WARPS * (MIX_INPUTS / 2));
@@ -210,9 +211,10 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
         expert = (int)bits_of(shuffle_from(f32_of((u32)chosen), warp));
     } else {
         wait_for_producer();
-        expert = warp < a->slots ? e->expert[warp] : 0;
+        expert = warp < a->slots ? e->expert[first_slot + warp] : 0;
     }
     struct linear_part p = part_of_expert(&e->linear.part[0], expert);
+    p.y += (u64)block_y() * (u64)p.out;
     struct mix_prefetch f = {
         (const char *)p.weight + (u64)panel * (u64)n_items * ITEM_BYTES + lane * 16,
         (const char *)p.meta + (u64)panel * (u64)((p.last_group + 1) * PANEL * 4) + lane * 16, 0};
@@ -225,12 +227,12 @@ DEVICE void experts_mix(const struct experts_mix_args *a, u32 *lds, float *scrat
     }
     if (early) wait_for_producer();
     float weight = 0, before = 0, gate = 1;
-    if (warp == 0 && lane < a->slots) weight = a->weight[lane];
-    if (shared != MIX_ALONE && warp == 0 && a->gate_of_shared) gate = a->gate_of_shared[0];
+    if (warp == 0 && lane < a->slots) weight = a->weight[first_slot + lane];
+    if (shared != MIX_ALONE && warp == 0 && a->gate_of_shared) gate = a->gate_of_shared[block_y()];
     if (a->add && thread() < PANEL && output < p.out) before = p.y[output];
     if (warp < a->slots) {
         float part[4], total[4] = {0, 0, 0, 0}, sum[4] = {0, 0, 0, 0};
-        float scale = mix_inputs(a, warp, inputs);
+        float scale = mix_inputs(a, first_slot + warp, inputs);
         warp_barrier();
         NO_UNROLL for (int item = 0; item < n_items; item++)
         {

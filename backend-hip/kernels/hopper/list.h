@@ -90,6 +90,18 @@ PLAIN_DECODE(plain_r128, SM90, WEIGHT_BF16, 128, 3, 1, 4, 1, -60)
 PLAIN_DECODE(plain_h64, SM90, WEIGHT_F16, 64, 4, 1, 4, 1, -48)
 PLAIN_DECODE(plain_hfew, SM90, WEIGHT_F16, 64, 2, 1, 3, 2, -40)
 
+/* Dense linears of few decode rows with fp16 activations (dense_rows.hip) */
+#ifndef DENSE_ROWS_OF
+#define DENSE_ROWS_OF(name, images, weights)                                                       \
+    LINEAR(name, images, FOR_GEMV, THREADS, 2,                                                     \
+           DENSE_ROWS_SHARED(DENSE_ROWS_INPUTS, F16_PARTS(weights), DENSE_ROWS_MOST),              \
+           .phase = PHASE_DECODE, .format = FORMAT_DENSE(weights), .rows = DENSE_ROWS_MOST,        \
+           .outputs = PANEL, .persistent = 1)
+#endif
+DENSE_ROWS_OF(dense_rows_f16, SM90, WEIGHT_F16)
+DENSE_ROWS_OF(dense_rows_bf16, SM90, WEIGHT_BF16)
+DENSE_ROWS_OF(dense_rows_i8, SM90, WEIGHT_I8)
+
 /* Experts: the linears of stacks. A tile of a grouping has `rows` places. */
 #ifndef EXPERTS_MMA /* experts_decode_mma.hip */
 #define EXPERTS_MMA(name, images, depth, which, blocks)                                            \
@@ -235,7 +247,8 @@ ATTEND_WARP(attend_warp_int4_128, SM90, 128, 1, 1, 16)
 ATTEND_WARP(attend_warp_heads_int8_128, SM90, 128, 0, WARP_HEADS, 14)
 ATTEND_WARP(attend_warp_heads_int4_128, SM90, 128, 1, WARP_HEADS, 12)
 
-/* States of sequences of one row */
+/* States of sequences of few rows, of one row */
+KERNEL_ROW(conv_few, SM90, FOR_STATE, THREADS, 0, 0, 0, 0)
 #ifndef DELTA_GATED /* delta_gated.hip */
 #define DELTA_GATED(name, images)                                                                  \
     LINEAR(name, images, FOR_STATE, DELTA_THREADS, 5, 0, .in_clusters = CLUSTER)
@@ -248,6 +261,7 @@ DELTA_GATED(delta_gated_128, SM90)
 #undef Q4_WGMMA_DEALT
 #undef PLAIN_WGMMA
 #undef PLAIN_DECODE
+#undef DENSE_ROWS_OF
 #undef EXPERTS_MMA
 #undef EXPERTS_WGMMA
 #undef NORM_ROUTE

@@ -271,11 +271,9 @@ DEVICE int sum_before(int n, int *scratch)
  * so the slots before a slot are the rows before its row that have its expert; a bit stands for
  * each row. lds: rows [n_words][n_experts]; places of the experts' first slots, twice; WARPS
  * numbers */
-DEVICE void group_rows(const struct norm_route_args *a, u32 *lds)
+DEVICE void group_rows(const struct expert_groups *g, int n, int top_k, int rows, u32 *lds)
 {
-    const struct expert_groups *g = &a->groups;
-    int n = a->route.n, top_k = a->route.top_k, n_words = (a->linear.rows + 31) / 32,
-        each = (n + THREADS - 1) / THREADS, from = thread() * each, tiles = 0;
+    int n_words = (rows + 31) / 32, each = (n + THREADS - 1) / THREADS, from = thread() * each, tiles = 0;
     int to = from + each < n ? from + each : n;
     int *before = (int *)(lds + n * n_words), id[GROUP_IDS];
     UNROLL for (int j = 0; j < GROUP_IDS; j++)
@@ -408,7 +406,7 @@ DEVICE void route_decode_rows(const struct norm_route_args *a, u32 *lds, float *
     barrier();
     if (!last[0]) return;
     if (t == 0) *a->counter = 0;
-    group_rows(a, lds);
+    group_rows(&a->groups, a->route.n, a->route.top_k, a->linear.rows, lds);
 }
 
 KERNEL(norm_route, struct norm_route_args)
@@ -417,17 +415,23 @@ KERNEL(norm_route, struct norm_route_args)
     route_decode_rows(EARLY_ARGS, dynamic_lds, scratch);
 }
 
-/* A row to a warp, of up to SOME_EXPERTS experts. */
-KERNEL(route_warps, struct route_args)
+/* A row to a warp, of up to SOME_EXPERTS experts. A block alone also groups the slots. */
+KERNEL(route_warps, struct route_warps_args)
 {
     LDS(float, scores, WARPS * SOME_EXPERTS);
     LDS(int, ids, THREADS);
-    const struct route_args *a = ARGS;
+    const struct route_args *a = &ARGS->route;
+    const struct expert_groups *g = &EARLY_ARGS->groups;
     int warp = warp_number(), row = block_x() * WARPS + warp;
-    if (row >= a->rows) return;
-    float *score = scores + warp * SOME_EXPERTS;
-    for (int i = thread() % WARP; i < a->n; i += WARP)
-        score[i] = a->x[(u64)row * (u64)a->n + (u64)i];
-    if (a->n <= FEW_EXPERTS) route_scores_of(a, score, ids + warp * WARP, row, FEW_EXPERTS / WARP);
-    else route_scores_of(a, score, ids + warp * WARP, row, SOME_EXPERTS / WARP);
+    if (row < a->rows) {
+        float *score = scores + warp * SOME_EXPERTS;
+        for (int i = thread() % WARP; i < a->n; i += WARP)
+            score[i] = a->x[(u64)row * (u64)a->n + (u64)i];
+        if (a->n <= FEW_EXPERTS)
+            route_scores_of(a, score, ids + warp * WARP, row, FEW_EXPERTS / WARP);
+        else route_scores_of(a, score, ids + warp * WARP, row, SOME_EXPERTS / WARP);
+    }
+    if (!g->n_slots) return;
+    barrier();
+    group_rows(g, a->n, a->top_k, a->rows, (u32 *)scores);
 }

@@ -187,6 +187,8 @@ DEVICE void norm_parts(const struct norm_parts_args *a, const struct mix_parts_a
     const struct norm_args *n = &a->norm;
     const int at_once = mix ? 1 : 4; /* elements of a thread whose loads wait for memory together */
     int row = block_x(), dim = n->dim;
+    prefetch_lines(n->weight, 4 * dim);
+    wait_for_producer();
     u64 offset = (u64)(a->from ? a->from[row] : row) * (u64)dim;
     float sum = 0, largest = 0, gate = mix && mix->gate ? sigmoid32(mix->gate[row]) : 1;
     for (int first = thread(); first < dim; first += at_once * THREADS) {
@@ -208,7 +210,8 @@ DEVICE void norm_parts(const struct norm_parts_args *a, const struct mix_parts_a
         }
     }
     float f = rsqrt32(block_sum(sum, scratch) / (float)dim + n->eps);
-    for (int i = thread(); i < dim; i += THREADS) {
+    UNROLL_4 for (int i = thread(); i < dim; i += THREADS)
+    {
         float v = y[i] * f * n->weight[i];
         y[i] = v;
         if (n->out) n->out[offset + (u64)i] = v;
@@ -228,20 +231,20 @@ KERNEL(norm_parts_f16, struct norm_parts_args)
 {
     LDS(float, scratch, THREADS);
     LDS(float, y, NORM_PARTS_INPUTS);
-    norm_parts(ARGS, 0, scratch, y, WEIGHT_F16);
+    norm_parts(EARLY_ARGS, 0, scratch, y, WEIGHT_F16);
 }
 
 KERNEL(norm_parts_bf16, struct norm_parts_args)
 {
     LDS(float, scratch, THREADS);
     LDS(float, y, NORM_PARTS_INPUTS);
-    norm_parts(ARGS, 0, scratch, y, WEIGHT_BF16);
+    norm_parts(EARLY_ARGS, 0, scratch, y, WEIGHT_BF16);
 }
 
 ON_SM90(KERNEL(norm_parts_i8, struct norm_parts_args) {
     LDS(float, scratch, THREADS);
     LDS(float, y, NORM_PARTS_INPUTS);
-    norm_parts(ARGS, 0, scratch, y, WEIGHT_I8);
+    norm_parts(EARLY_ARGS, 0, scratch, y, WEIGHT_I8);
 })
 
 #if HAS_WGMMA
@@ -278,7 +281,7 @@ DEVICE void gated_parts(const struct gated_parts_args *a, float *scratch, float 
     {                                                                                              \
         LDS(float, scratch, THREADS);                                                              \
         LDS(float, y, NORM_PARTS_INPUTS);                                                          \
-        const struct mix_parts_args *a = ARGS;                                                     \
+        const struct mix_parts_args *a = EARLY_ARGS;                                                     \
         norm_parts(&a->both, a, scratch, y, weights);                                              \
     }
 #define GATED_PARTS(name, weights)                                                                 \
