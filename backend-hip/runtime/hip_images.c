@@ -51,21 +51,27 @@ struct part {
     unsigned long crc;
 };
 
-/* Part `nth` in the first n bytes of a stream; 0: not in them yet; -1: these are no parts. */
-static int find_part(const unsigned char *all, size_t n, int nth, struct part *p)
+enum { LINE_BYTES = 64 };
+
+/* Part `nth` in the first n bytes of a stream; 0: not in them yet, more are known by `needed`; -1:
+ * these are no parts. */
+static int find_part(const unsigned char *all, size_t n, int nth, struct part *p, size_t *needed)
 {
-    char line[64];
-    for (size_t at = 0; at < n; at += p->bytes) {
+    char line[LINE_BYTES];
+    size_t at = 0;
+    for (; at < n; at += p->bytes) {
         const unsigned char *end = memchr(all + at, '\n', n - at);
         size_t length = end ? (size_t)(end - all) - at : n - at;
         if (length >= sizeof line) return -1;
-        if (!end) return 0;
+        if (!end) break;
         memcpy(line, all + at, length);
         line[length] = 0;
         if (sscanf(line, "%zu %lx", &p->bytes, &p->crc) != 2 || p->bytes > MAX_PART) return -1;
         p->first = at += length + 1;
-        if (!nth--) return n - at >= p->bytes;
+        *needed = at + p->bytes;
+        if (!nth--) return n >= *needed;
     }
+    *needed = at + LINE_BYTES;
     return 0;
 }
 
@@ -73,7 +79,7 @@ void *hip_image_unpack(const struct hip_image *image, struct err *e)
 {
     lzma_stream z = LZMA_STREAM_INIT;
     struct part p = {0};
-    size_t room = 0;
+    size_t room = 0, needed = LINE_BYTES; /* images behind this one are not unpacked */
     unsigned char *out = NULL;
     int found = 0;
     lzma_ret rc = lzma_stream_decoder(&z, UINT64_MAX, 0);
@@ -81,7 +87,7 @@ void *hip_image_unpack(const struct hip_image *image, struct err *e)
     z.avail_in = (size_t)(image->end - image->data);
     while (rc == LZMA_OK && !found) {
         if (z.avail_out == 0) {
-            room = room ? 2 * room : (size_t)1 << 20;
+            room = needed;
             unsigned char *more = realloc(out, room + 1);
             if (!more) {
                 rc = LZMA_MEM_ERROR;
@@ -93,7 +99,7 @@ void *hip_image_unpack(const struct hip_image *image, struct err *e)
         }
         rc = lzma_code(&z, LZMA_FINISH);
         if (rc == LZMA_OK || rc == LZMA_STREAM_END)
-            found = find_part(out, (size_t)z.total_out, image->nth, &p);
+            found = find_part(out, (size_t)z.total_out, image->nth, &p, &needed);
     }
     lzma_end(&z);
     if (found > 0 && crc32_z(0, out + p.first, p.bytes) != p.crc) found = -1;
