@@ -127,7 +127,7 @@ $B/hip-fibers/%.o: FIBERS_FOR := -fno-sanitize=null,object-size,pointer-overflow
 endif
 $B/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
-$(FIBERS): $(addprefix $B/hip-fibers/,fiber_runtime.o fiber_kernels.o) $(FIBERS_FAST)
+$(FIBERS): $(addprefix $B/hip-fibers/,fiber_runtime.o fiber_images.o fiber_kernels.o) $(FIBERS_FAST)
 # the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
 FIBERS_CUDA := $(BIN)/libcuda-fibers-80.so $(BIN)/libcuda-fibers-90.so
 # Sanitized, all checks of undefined behaviour take gcc as long again as everything else: those of the kernels are hip-fibers'.
@@ -140,7 +140,7 @@ $B/cuda-fibers-80/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
 $B/cuda-fibers-90/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
-$(FIBERS_CUDA): $(BIN)/lib%.so: $B/%/fiber_runtime.o $B/%/fiber_kernels.o $B/%/fiber_cuda.o $(FIBERS_FAST)
+$(FIBERS_CUDA): $(BIN)/lib%.so: $B/%/fiber_runtime.o $B/%/fiber_images.o $B/%/fiber_kernels.o $B/%/fiber_cuda.o $(FIBERS_FAST)
 $(FIBERS) $(FIBERS_CUDA):
 	@mkdir -p $(@D)
 	$(SAY) LD $@

@@ -1,7 +1,7 @@
 /* batch_faults.c: a batch survives what machines do: it is killed at any byte it writes, loses
  * power with every write that was not brought to disk, and has each write, sync, rename, open and
  * allocation fail once. After each the same command must give the bytes of an undisturbed run.
- * Works on models/demo; usage: batch_faults BUILD_DIR.
+ * Works on models/demo; usage: batch_faults BUILD_DIR [--some]; --some: every fifth allocation.
  *
  * The batch mode is linked into this program with its system calls and allocations wrapped
  * (Makefile: -Wl,--wrap); every run is a forked child. The clock is wrapped too, so that the
@@ -633,9 +633,9 @@ static void failing_allocations(const char *output, const char *want, size_t n_w
     printf("%d failing allocations at %d places\n", n_runs, n);
 }
 
-/* Each allocation of a whole small batch fails once, and no other: exit 1 with "out of memory", or
- * the same bytes. */
-static void each_allocation(const char *output)
+/* Each allocation of a whole small batch, or one of `step`, fails once, and no other: exit 1 with
+ * "out of memory", or the same bytes. */
+static void each_allocation(const char *output, uint64_t step)
 {
     static const char lines[] =
         "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"The "
@@ -659,7 +659,7 @@ static void each_allocation(const char *output)
     snprintf(path, sizeof path, "%s/%s", watched, output);
     char *want = read_file(path, &n_want);
     uint64_t n = shared->n_allocations;
-    for (uint64_t k = 1; k <= n; k += ALLOCATION_STEP) {
+    for (uint64_t k = 1; k <= n; k += step) {
         new_directory();
         plan_nothing();
         shared->fail_allocation = k;
@@ -671,7 +671,8 @@ static void each_allocation(const char *output)
         check_code(fine || completes(output, want, n_want),
                    "after it the same command gives the same bytes", (int)k);
     }
-    printf("each of %llu allocations failed once\n", (unsigned long long)n);
+    printf("of %llu allocations each %llu. failed once\n", (unsigned long long)n,
+           (unsigned long long)step);
     free(want);
 }
 
@@ -724,7 +725,8 @@ int main(int argc, char **argv)
     power_loss("out.jsonl", plain, n_plain);
     failing_calls("out.jsonl", plain, n_plain);
     failing_allocations("out.jsonl", plain, n_plain);
-    each_allocation("out.jsonl");
+    int some = argc > 2 && !strcmp(argv[2], "--some") && ALLOCATION_STEP < 5;
+    each_allocation("out.jsonl", some ? 5 : ALLOCATION_STEP);
     free(plain);
     free(packed);
     process_run(&p, (char *[]){"/bin/rm", "-r", dir, NULL}, NULL);

@@ -151,15 +151,8 @@ static int device_end(struct device *v, int code)
     return code;
 }
 
-#ifdef FIBERS_CUDA /* 80 or 90: the architecture */
-#define FIBERS_TARGET (FIBERS_CUDA >= 90 ? "sm_90a" : "sm_80")
-enum { IS_CUDA = 1 };
-FIBER_LOCAL int fiber_device = -1;
-#else
-#define FIBERS_TARGET ""
-enum { IS_CUDA = 0 };
-FIBER_LOCAL int fiber_device;
-#endif
+FIBER_LOCAL int fiber_device = IS_CUDA ? -1 : 0;
+
 int hipInit(unsigned flags)
 {
     (void)flags;
@@ -633,37 +626,11 @@ struct module {
     char *text; /* of PTX, a copy */
     struct function *functions;
 };
-static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
-static const char *names_of; /* the image whose kernels `names` has */
-
-/* Accepts only an ELF file for EM_AMDGPU whose flags name the architecture, or PTX for it. */
-static int is_for_device(const void *image, int device)
-{
-    enum { MACHINE_AT = 18, FLAGS_AT = 48, EM_AMDGPU = 224 };
-    static const struct {
-        const char *name;
-        uint8_t flags;
-    } arch[] = {{"gfx90a", 0x3f},  {"gfx906", 0x2f},  {"gfx908", 0x30}, {"gfx942", 0x4c},
-                {"gfx1030", 0x36}, {"gfx1100", 0x41}, {"gfx1201", 0x4e}};
-    const uint8_t *p = image;
-    size_t i = 0, length = 0;
-    if (IS_CUDA) { /* PTX, a text */
-        char target[64];
-        snprintf(target, sizeof target, ".target %s\n", FIBERS_TARGET);
-        return strstr(image, target) != NULL;
-    }
-    const char *name = env_item("FIBERS_ARCH", device, &length);
-    while (name && i < sizeof arch / sizeof *arch - 1 &&
-           (strncmp(arch[i].name, name, length) || arch[i].name[length]))
-        i++;
-    return !memcmp(p, "\177ELF\2\1", 6) && p[MACHINE_AT] == EM_AMDGPU &&
-           p[FLAGS_AT] == arch[i].flags;
-}
 
 int hipModuleLoadData(void **module, const void *image)
 {
     if (fiber_device < 0) return NO_CONTEXT;
-    if (!is_for_device(image, fiber_device)) return NO_BINARY;
+    if (!fiber_image_fits(image, fiber_device)) return NO_BINARY;
     struct module *m = calloc(1, sizeof *m);
     if (!m) return OUT_OF_MEMORY;
     m->device = fiber_device;
@@ -680,9 +647,7 @@ int hipModuleLoadData(void **module, const void *image)
 int hipModuleUnload(void *module)
 {
     struct module *m = module;
-    pthread_mutex_lock(&modules_lock);
-    if (names_of == m->image) names_of = NULL;
-    pthread_mutex_unlock(&modules_lock);
+    fiber_image_forget(m->image);
     for (struct function *f = m->functions, *next; f; f = next) {
         next = f->next;
         free(f);
@@ -692,67 +657,11 @@ int hipModuleUnload(void *module)
     return OK;
 }
 
-/* Where the names of the last image's kernels begin: in PTX behind ".entry ", in a code object's
- * strings ahead of ".kd". It has megabytes and is searched once, not for each name. */
-enum { MAX_NAMES = 2048 };
-static const char *names[MAX_NAMES];
-static int n_names;
-
-static void add_name(const char *name)
-{
-    if (n_names < MAX_NAMES) names[n_names++] = name;
-}
-
-/* By hand: the sanitizers' strstr() measures the whole text first. */
-static void find_entries(const char *text)
-{
-    static const char entry[] = ".entry ";
-    for (const char *p = text; *p; p++)
-        if (p[0] == '.' && p[1] == 'e' && !strncmp(p, entry, sizeof entry - 1))
-            add_name(p + sizeof entry - 1);
-}
-
-static void find_descriptors(const char *image)
-{
-    enum { SECTIONS_AT = 40, SECTION_BYTES_AT = 58, N_SECTIONS_AT = 60 };
-    uint64_t bytes;
-    uint16_t each, n;
-    memcpy(&bytes, image + SECTIONS_AT, sizeof bytes);
-    memcpy(&each, image + SECTION_BYTES_AT, sizeof each);
-    memcpy(&n, image + N_SECTIONS_AT, sizeof n);
-    const char *end = image + bytes + (uint64_t)each * n;
-    for (const char *p = image; (p = memmem(p, (size_t)(end - p), ".kd", sizeof ".kd")); p++) {
-        const char *name = p;
-        while (name > image && name[-1]) name--;
-        add_name(name);
-    }
-}
-
-/* 1 if the image has a kernel of this name. */
-static int image_has(const char *image, const char *name)
-{
-    size_t n = strlen(name);
-    if (names_of != image) {
-        n_names = 0;
-        if (IS_CUDA) find_entries(image);
-        else find_descriptors(image);
-        names_of = image;
-    }
-    for (int i = 0; i < n_names; i++)
-        if (!strncmp(names[i], name, n) &&
-            (IS_CUDA ? names[i][n] == '(' : !strcmp(names[i] + n, ".kd")))
-            return 1;
-    return 0;
-}
-
 int hipModuleGetFunction(void **f, void *module, const char *name)
 {
     struct module *m = module;
     Dl_info self;
-    pthread_mutex_lock(&modules_lock);
-    int has = image_has(m->image, name);
-    pthread_mutex_unlock(&modules_lock);
-    if (!has || !dladdr((void *)hipInit, &self)) return NOT_FOUND;
+    if (!fiber_image_has(m->image, name) || !dladdr((void *)hipInit, &self)) return NOT_FOUND;
     void *library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     void *code = library ? dlsym(library, name) : NULL;
     if (library) dlclose(library);

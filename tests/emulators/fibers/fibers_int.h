@@ -1,5 +1,5 @@
-/* fibers_int.h: declarations shared by fibers.c (threads and their memory), fiber_runtime.c and
- * fiber_cuda.c (the runtime) and fiber_matrix.c (warp instructions). */
+/* fibers_int.h: declarations shared by fibers.c (threads and their memory), fiber_runtime.c,
+ * fiber_images.c and fiber_cuda.c (the runtime) and fiber_matrix.c (warp instructions). */
 #ifndef TESTS_FIBERS_INT_H
 #define TESTS_FIBERS_INT_H
 
@@ -28,10 +28,25 @@ const char *env_item(const char *name, int device, size_t *length);
 /* Number `device` of a list with commas; one number is all devices'. */
 unsigned long long env_of(const char *name, int device, unsigned long long otherwise);
 
+#ifdef FIBERS_CUDA /* 80 or 90: the architecture */
+#define FIBERS_TARGET (FIBERS_CUDA >= 90 ? "sm_90a" : "sm_80")
+enum { IS_CUDA = 1 };
+#else
+#define FIBERS_TARGET ""
+enum { IS_CUDA = 0 };
+#endif
+
 /* The device that calls of this thread mean; -1: none was chosen (CUDA). */
 extern FIBER_LOCAL int fiber_device;
 enum { MAX_DEVICES = 16 };
 int fiber_device_count(void);
+
+/* Whether an image is an ELF file for EM_AMDGPU whose flags name the device's architecture, or PTX
+ * for it; whether it has a kernel of this name; it is freed, and another one may lie in its place.
+ */
+int fiber_image_fits(const void *image, int device);
+int fiber_image_has(const char *image, const char *name);
+void fiber_image_forget(const char *image);
 
 /* Zeros that this thread's launches use, until it ends; not touched before they are used. */
 void *fiber_memory(size_t bytes);

@@ -2,10 +2,10 @@
  * tests of the host runtime's fall-back on devices that no embedded code object fits; with -O1, in
  * two thirds of the time. Environment:
  * GFX906_ONLY_COMPILED=1: the device accepts only code objects from here (hipModuleLoadData);
- * GFX906_RTC=fail|crash|hang: the compiler fails, crashes, or hangs; GFX906_RTC=locked: the
- * compiler takes a lock that the runtime holds once it is initialized; GFX906_RTC=real: AMD's
- * compiler of an installed libamdhip64.so.5 (which needs no GPU). GFX906_RTC_KEPT=FILE: what
- * clang-19 makes is left there for processes that compile the same. */
+ * GFX906_RTC=fail|crash|hang: the compiler fails, crashes, or hangs; locked: it takes a lock that
+ * the runtime holds once it is initialized; no-dot: it compiles as for a chip without dot products;
+ * real: AMD's compiler of an installed libamdhip64.so.5 (which needs no GPU). Several: with commas.
+ */
 #include "gfx906.h"
 #include "gpu.h"
 
@@ -24,16 +24,20 @@ struct program {
     char dir[64], log[4096];
     char *code;
     size_t bytes;
-    uint64_t of; /* checksum of the sources and options */
     void *library, *real; /* AMD's, NULL: clang-19 */
 };
 
 static pthread_mutex_t rtc_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static int mode_is(const char *what)
+{
+    const char *modes = getenv("GFX906_RTC");
+    return modes && strstr(modes, what) != NULL;
+}
+
 void rtc_initialized(void)
 {
-    const char *mode = getenv("GFX906_RTC");
-    if (mode && !strcmp(mode, "locked")) pthread_mutex_lock(&rtc_lock);
+    if (mode_is("locked")) pthread_mutex_lock(&rtc_lock);
 }
 
 static void *real_function(const struct program *p, const char *name)
@@ -70,20 +74,10 @@ static int compile_real(struct program *p, int n, const char **options)
     return code;
 }
 
-/* FNV-1a */
-static void add_to_checksum(struct program *p, const char *text)
-{
-    if (!p->of) p->of = 0xcbf29ce484222325u;
-    do p->of = (p->of ^ (unsigned char)*text) * 0x100000001b3u;
-    while (*text++);
-}
-
 /* Writes a text to NAME in the program's folder; folders are made. */
 static int put(struct program *p, const char *name, const char *text)
 {
     char path[512];
-    add_to_checksum(p, name);
-    add_to_checksum(p, text);
     snprintf(path, sizeof path, "%s/%s", p->dir, name);
     for (char *slash = path + strlen(p->dir) + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = 0;
@@ -102,13 +96,12 @@ API int hiprtcCreateProgram(void **program, const char *source, const char *name
                             const char **headers, const char **names)
 {
     struct program *p = *program = calloc(1, sizeof *p);
-    const char *mode = getenv("GFX906_RTC");
     pthread_mutex_lock(&rtc_lock);
     pthread_mutex_unlock(&rtc_lock);
-    if (mode && !strcmp(mode, "crash")) abort();
-    while (mode && !strcmp(mode, "hang")) sleep(1);
+    if (mode_is("crash")) abort();
+    while (mode_is("hang")) sleep(1);
     if (!p) return 1;
-    if (mode && !strcmp(mode, "real")) {
+    if (mode_is("real")) {
         p->library = dlopen("libamdhip64.so.5", RTLD_NOW | RTLD_LOCAL);
         int (*create)(void **, const char *, const char *, int, const char **, const char **);
         create = (int (*)(void **, const char *, const char *, int, const char **,
@@ -122,13 +115,12 @@ API int hiprtcCreateProgram(void **program, const char *source, const char *name
     return 0;
 }
 
-/* The code in a file, behind `skip` bytes. */
-static int read_code(struct program *p, const char *path, size_t skip)
+static int read_code(struct program *p, const char *path)
 {
     struct stat st;
     FILE *f = fopen(path, "rb");
-    if (!f || fstat(fileno(f), &st) || fseek(f, (long)skip, SEEK_SET)) return -1;
-    p->bytes = (size_t)st.st_size - skip;
+    if (!f || fstat(fileno(f), &st)) return -1;
+    p->bytes = (size_t)st.st_size;
     p->code = malloc(p->bytes);
     int bad = !p->code || fread(p->code, 1, p->bytes, f) != p->bytes || p->bytes < 16;
     fclose(f);
@@ -136,32 +128,11 @@ static int read_code(struct program *p, const char *path, size_t skip)
     return bad ? -1 : 0;
 }
 
-/* GFX906_RTC_KEPT: the checksum of what was compiled, the code. */
-static int read_kept(struct program *p, const char *path)
-{
-    uint64_t of = 0;
-    FILE *f = path ? fopen(path, "rb") : NULL;
-    if (!f) return -1;
-    int bad = fread(&of, sizeof of, 1, f) != 1 || of != p->of;
-    fclose(f);
-    return bad ? -1 : read_code(p, path, sizeof of);
-}
-
-static void keep(const struct program *p, const char *path)
-{
-    FILE *f = path ? fopen(path, "wb") : NULL;
-    if (!f) return;
-    fwrite(&p->of, sizeof p->of, 1, f);
-    fwrite(p->code, 1, p->bytes, f);
-    fclose(f);
-}
-
 API int hiprtcCompileProgram(void *program, int n, const char **options);
 API int hiprtcCompileProgram(void *program, int n, const char **options)
 {
     struct program *p = program;
     char command[2048], all[MAX_OPTIONS] = "", path[128];
-    const char *mode = getenv("GFX906_RTC"), *kept = getenv("GFX906_RTC_KEPT");
     if (p->real) return compile_real(p, n, options);
     for (int i = 0; i < n; i++)
         snprintf(all + strlen(all), sizeof all - strlen(all), " '%s'", options[i]);
@@ -171,17 +142,12 @@ API int hiprtcCompileProgram(void *program, int n, const char **options)
              "--no-gpu-bundle-output -mcode-object-version=4 "
              "-nogpuinc -nogpulib -I.%s -O1%s -o out.co main.hip >log 2>&1",
              p->dir, all,
-             mode && !strcmp(mode, "no-dot") /* as for a chip without dot products */
+             mode_is("no-dot")
                  ? " -Xclang -target-feature -Xclang -dot10-insts -Xclang -target-feature -Xclang "
                    "-dot1-insts"
                  : "");
-    add_to_checksum(p, command + strlen("cd ") + strlen(p->dir));
     snprintf(path, sizeof path, "%s/out.co", p->dir);
-    int bad = mode && !strcmp(mode, "fail");
-    if (!bad && read_kept(p, kept)) {
-        bad = system(command) || read_code(p, path, 0);
-        if (!bad) keep(p, kept);
-    }
+    int bad = mode_is("fail") || system(command) || read_code(p, path);
     if (bad) snprintf(p->log, sizeof p->log, "main.hip: does not compile\n");
     snprintf(command, sizeof command, "rm -rf %s", p->dir);
     if (system(command)) snprintf(p->log, sizeof p->log, "%s stays\n", p->dir);
