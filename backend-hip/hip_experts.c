@@ -350,10 +350,11 @@ void hip_experts(struct hip *h, const struct be_plan *p, int op, int glu)
 
 /* The choice of `rows` rows by warps. A block that has all of them also groups the slots of the
  * stacks that come next. */
-static void route_warps(struct hip *h, const struct be_plan *p, int op, int rows)
+static void route_warps(struct hip *h, const struct be_plan *p, int op,
+                        const struct route_args *route, int rows)
 {
     enum { OF_BLOCK = THREADS / 32 };
-    struct route_warps_args a = {.route = hip_route_args(p, op)};
+    struct route_warps_args a = {.route = *route};
     int next = op + 1 < p->plan->n_ops && hip_op(p, op + 1)->kind == OP_EXPERTS &&
                hip_op(p, op + 1)->in[1] == hip_op(p, op)->out[0];
     a.route.rows = rows;
@@ -375,7 +376,7 @@ void hip_route(struct hip *h, const struct be_plan *p, int op)
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     hip_forget_grouping(h);
     if (!hip_is_exact(h) && a.by_warp && a.n <= SOME_EXPERTS && hip_has(h, K_route_warps)) {
-        route_warps(h, p, op, rows);
+        route_warps(h, p, op, &a, rows);
         return;
     }
     hip_launch_rows(h, hip_is_exact(h) ? K_exact_route : K_route_rows, rows, &a, sizeof a);

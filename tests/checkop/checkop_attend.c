@@ -566,10 +566,10 @@ static void rows_alone(struct check *c, int v, const char *name, struct attend_s
     }
 }
 
-/* The prompt rows in steps of `first` and `second` positions in turns, sequence after sequence,
- * from the past alone. */
+/* The prompt rows in steps of these numbers of positions in turns, sequence after sequence, from
+ * the past alone. */
 static void in_chunks(struct check *c, int v, const char *name, const struct past *past,
-                      const struct attend_data *d, int first, int second, const float *whole)
+                      const struct attend_data *d, const int chunks[2], const float *whole)
 {
     struct attend_side t;
     char what[48];
@@ -578,7 +578,7 @@ static void in_chunks(struct check *c, int v, const char *name, const struct pas
     for (int i = 0; i < d->k->n_seqs; i++)
         for (int done = 0; done < d->k->span[i].rows;) {
             struct arena a = {0};
-            int chunk = n_steps++ % 2 ? second : first;
+            int chunk = chunks[n_steps++ % 2];
             int rows = d->k->span[i].rows - done < chunk ? d->k->span[i].rows - done : chunk;
             struct span part = {i, d->k->span[i].pos0 + done, rows};
             struct batch b = make_batch(&a, &d->pages, &part, 1, i < d->k->n_decode);
@@ -665,10 +665,10 @@ static void check_case(struct check *c, const struct attend_case *k, const struc
             close_sequences(&t);
         }
         if (c->quick) {
-            in_chunks(c, v, name, &past, &d, 1, 7, first);
+            in_chunks(c, v, name, &past, &d, (int[]){1, 7}, first);
         } else {
-            in_chunks(c, v, name, &past, &d, 1, 1, first);
-            in_chunks(c, v, name, &past, &d, 7, 7, first);
+            in_chunks(c, v, name, &past, &d, (int[]){1, 1}, first);
+            in_chunks(c, v, name, &past, &d, (int[]){7, 7}, first);
         }
     }
     arena_free(&a);

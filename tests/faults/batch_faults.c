@@ -671,8 +671,8 @@ static void each_allocation(const char *output, uint64_t step)
         check_code(fine || completes(output, want, n_want),
                    "after it the same command gives the same bytes", (int)k);
     }
-    printf("of %llu allocations each %llu. failed once\n", (unsigned long long)n,
-           (unsigned long long)step);
+    printf("%llu of %llu allocations failed once each\n",
+           (unsigned long long)((n + step - 1) / step), (unsigned long long)n);
     free(want);
 }
 

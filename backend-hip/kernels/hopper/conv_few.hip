@@ -33,7 +33,7 @@ KERNEL(conv_few, struct conv_args)
     {
         int of_state = i - sure, of_kept = i - BEFORE - sure;
         if (of_state >= 0 && of_state < BEFORE) after[(u64)of_state * next] = v[i];
-        if (of_kept >= 0 && of_kept < past.kept.drafts) 
+        if (of_kept >= 0 && of_kept < past.kept.drafts)
             past.kept.to[(u64)of_kept * next + (u64)channel] = v[i];
     }
 }

@@ -281,7 +281,7 @@ DEVICE void gated_parts(const struct gated_parts_args *a, float *scratch, float 
     {                                                                                              \
         LDS(float, scratch, THREADS);                                                              \
         LDS(float, y, NORM_PARTS_INPUTS);                                                          \
-        const struct mix_parts_args *a = EARLY_ARGS;                                                     \
+        const struct mix_parts_args *a = EARLY_ARGS;                                                \
         norm_parts(&a->both, a, scratch, y, weights);                                              \
     }
 #define GATED_PARTS(name, weights)                                                                 \
