@@ -178,8 +178,14 @@ uninstall-lib:
 wheel: lib
 	@scripts/wheel $B $(VERSION)
 
+# The static programs have this build's objects but for what differs: the loader, the kernels, and the commit's file.
+OBJECTS := $(filter-out $(patsubst %,$B/%.o,$(addprefix backend-hip/runtime/,hip_runtime hip_compile hip_images) core/base/args_print),\
+           $(sort $(RUN) $(ENGINE) $(CORE) $(CPU) $(HIP) $(CONVERT) $(QUANTIZE) $(BENCH)))
 static:
+	@$(MAKE) --no-print-directory -j$$(nproc) objects
+	@mkdir -p build-static && cd $B && cp --parents -lf $(OBJECTS:$B/%=%) ../build-static
 	@$(MAKE) --no-print-directory -j$$(nproc) STATIC=1 all
+objects: $(OBJECTS) ; @:
 
 # The programs print their manual pages and completions from their tables of options.
 $B/%.1: $B/%
@@ -230,6 +236,6 @@ clean:
 
 include tests/tests.mk
 
-.PHONY: always all help check demo demo-real lib install-lib uninstall-lib wheel static install uninstall dist deb clean
+.PHONY: always all help check demo demo-real lib install-lib uninstall-lib wheel static objects install uninstall dist deb clean
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)
