@@ -80,6 +80,88 @@ static void moves_keep_the_readers(void **state)
     step_plan_free(&p);
 }
 
+/* What each operation finds, by its layer, if every result depends on the operation, on all that it
+ * reads and on what its buffer had before: two plans are equal only if each operation reads and
+ * overwrites the same. */
+static void find_results(const struct step_plan *p, uint32_t *found)
+{
+    uint32_t value[N_BUFFERS];
+    for (int i = 0; i < N_BUFFERS; i++) value[i] = (uint32_t)i;
+    for (int i = 0; i < p->n_ops; i++) {
+        const struct op *op = &p->op[i];
+        uint32_t mixed = ((uint32_t)op->layer + 1) * 0x85ebca6bu;
+        for (int k = 0; k < OP_INS; k++)
+            mixed = (mixed ^ (op->in[k] < 0 ? 77 : value[op->in[k]])) * 0x9e3779b1u + mixed / 7;
+        found[op->layer] = mixed;
+        for (int k = 0; k < OP_OUTS; k++)
+            if (op->out[k] >= 0) value[op->out[k]] = value[op->out[k]] * 31 + mixed + (uint32_t)k;
+    }
+    memcpy(found + p->n_ops, value, sizeof value);
+}
+
+/* The last operation that reads what i leaves in a buffer; i: none. */
+static int reader_of(const struct step_plan *p, int i, int buffer)
+{
+    int last = i;
+    for (int j = i + 1; j < p->n_ops; j++) {
+        for (int k = 0; k < OP_INS; k++)
+            if (p->op[j].in[k] == buffer) last = j;
+        for (int k = 0; k < OP_OUTS; k++)
+            if (p->op[j].out[k] == buffer) return last;
+    }
+    return last;
+}
+
+static void make_random(struct step_plan *p, int n)
+{
+    struct err e;
+    step_plan_init(p);
+    for (int i = 0; i < N_BUFFERS; i++) step_plan_add_buffer(p, "b", ROWS_STEP, 16, &e);
+    for (int i = 0; i < n; i++) {
+        struct op op = op_of(OP_LINEAR, "random", i);
+        for (int k = 0; k < 2; k++) {
+            op.in[k] = rand() % (N_BUFFERS + 1) - 1;
+            op.out[k] = rand() % (N_BUFFERS + 1) - 1;
+        }
+        step_plan_add_op(p, &op, &e);
+    }
+    p->n_body = n;
+    step_plan_liveness(p, 0);
+}
+
+/* A move is made exactly where all operations find the same afterwards. */
+static void moves_change_no_result(void **state)
+{
+    enum { OPS = 5, PLANS = 4000 };
+    int n_moved = 0;
+    (void)state;
+    srand(3);
+    for (int n = 0; n < PLANS; n++) {
+        uint32_t before[OPS + N_BUFFERS], after[OPS + N_BUFFERS];
+        struct step_plan p, moved;
+        struct err e;
+        int from = rand() % OPS, to = rand() % (from + 1);
+        make_random(&p, OPS);
+        assert_int_equal(step_plan_copy(&p, &moved, &e), 0);
+        const struct op op = moved.op[from];
+        memmove(moved.op + to + 1, moved.op + to, (size_t)(from - to) * sizeof op);
+        moved.op[to] = op;
+        find_results(&p, before);
+        find_results(&moved, after);
+        int same = !memcmp(before, after, sizeof before);
+        assert_int_equal(step_plan_move_up(&p, from, to), same);
+        for (int i = 0; i < OPS; i++) assert_int_equal(p.op[i].layer, same ? moved.op[i].layer : i);
+        for (int i = 0; i < OPS; i++)
+            for (int k = 0; k < OP_OUTS; k++)
+                assert_int_equal(p.op[i].last[k],
+                                 p.op[i].out[k] < 0 ? i : reader_of(&p, i, p.op[i].out[k]));
+        n_moved += same && from > to;
+        step_plan_free_slice(&moved);
+        step_plan_free(&p);
+    }
+    assert_true(n_moved > PLANS / 20);
+}
+
 static void tops_are_dropped_wherever_they_are(void **state)
 {
     static const enum op_kind last[] = {OP_TOP, OP_ARGMAX};
@@ -168,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_keep_the_readers),
+        cmocka_unit_test(moves_change_no_result),
         cmocka_unit_test(tops_are_dropped_wherever_they_are),
         cmocka_unit_test(slices_know_the_whole),
         cmocka_unit_test(other_heads_are_refused),
