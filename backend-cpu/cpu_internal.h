@@ -147,6 +147,10 @@ enum { STRIP_ROWS = 256, STRIP_OFF_LINE = 4 };
 void cpu_run_linear(const struct call *t, const struct row_work *before, const struct call *glu);
 struct cpu_glu cpu_glu_of(const struct op *op);
 
+/* cpu_ops.c: calls fn for each of so many rows of `width` elements, on this thread alone where that
+ * takes no longer than to start others. */
+void cpu_run_rows(const struct cpu *c, int rows, int width, void (*fn)(void *, int, int),
+                  void *arg);
 /* cpu_attend.c: memory for the parts of a step's attention, once a pool is open. */
 int cpu_attend_open(struct cpu *c, struct err *e);
 void cpu_attend_free(struct cpu *c);

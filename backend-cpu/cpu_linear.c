@@ -235,7 +235,7 @@ static void run_linears(struct linear_job *j)
     j->n_digits = !w->codes ? 0 : act_formats[act].digits;
     j->packed = w->codes && !j->n_digits && (w->perm || j->rows > 1 || act == ACT_F16);
     cut_tasks(j);
-    if (j->n_digits || j->packed || j->before) pool_run(c->pool, j->rows, convert_task, j);
+    if (j->n_digits || j->packed || j->before) cpu_run_rows(c, j->rows, w->in, convert_task, j);
     j->fetches = j->n_digits && j->rows > 1 && j->part_rows == j->rows &&
                  pool_n_threads(c->pool) > 2;
     int parts = j->rows ? (j->rows + j->part_rows - 1) / j->part_rows : 0;

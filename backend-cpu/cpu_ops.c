@@ -10,6 +10,16 @@
 #include <math.h>
 #include <string.h>
 
+void cpu_run_rows(const struct cpu *c, int rows, int width, void (*fn)(void *, int, int), void *arg)
+{
+    enum { FEW_ELEMENTS = 2400 };
+    if ((int64_t)rows * width > FEW_ELEMENTS) {
+        pool_run(c->pool, rows, fn, arg);
+        return;
+    }
+    for (int i = 0; i < rows; i++) fn(arg, i, 0);
+}
+
 struct angles_job {
     const struct cpu *c;
     const float *inv_freq; /* [pairs] */
@@ -113,7 +123,7 @@ static struct norm_job norm_job_of(const struct call *t)
 static void run_norm(const struct call *t)
 {
     struct norm_job j = norm_job_of(t);
-    pool_run(t->c->pool, rows_of(t, t->op->in[0]), norm_task, &j);
+    cpu_run_rows(t->c, rows_of(t, t->op->in[0]), width_of(t, t->op->in[0]), norm_task, &j);
 }
 
 struct add_job {
@@ -321,11 +331,12 @@ static void run_rope_store(const struct call *t)
     }
     int opens = j.k && kv_has_open(t->c->config.kv);
     if (opens) cpu_open_begin(t, kv);
-    pool_run(t->c->pool, t->c->batch->n_rows, latent ? latent_task : rope_task, &j);
+    cpu_run_rows(t->c, t->c->batch->n_rows, width_of(t, t->op->out[0]),
+                 latent ? latent_task : rope_task, &j);
     if (opens) cpu_open_pack(t, kv);
 }
 
-enum { ELEMENTS_TASK = 16384 };
+enum { ELEMENTS_TASK = 4096 };
 
 struct glu_job {
     const struct cpu_kernels *k;

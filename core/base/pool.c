@@ -37,8 +37,8 @@ struct share {
 };
 
 struct pool {
-    _Alignas(CACHE_LINE) _Atomic uint32_t epoch; /* futex of sleeping workers; changes with every
-                                                    operation */
+    /* futex of sleeping workers; changes with every operation, its lowest bit is FEW */
+    _Alignas(CACHE_LINE) _Atomic uint32_t epoch;
     _Alignas(CACHE_LINE) _Atomic uint32_t n_done; /* futex of the waiting caller */
     _Alignas(CACHE_LINE) _Atomic int n_sleeping;
     _Atomic int caller_sleeps, stop;
@@ -76,11 +76,16 @@ static uint64_t share_word(uint32_t epoch, int first, int end)
     return (uint64_t)epoch << (2 * TASK_BITS) | (uint64_t)first << TASK_BITS | (uint64_t)end;
 }
 
-/* Claims the first task of the thread's own share, or the last one of another's; -1: none is
- * left. */
-static int claim(struct pool *p, int thread)
+/* An operation with at most one task for each thread. Workers look at their own share alone, for
+ * shares that all look at change hands for longer than such a task may take; what a late worker
+ * has not claimed is the caller's. */
+enum { FEW = 1 };
+
+/* Claims the first task of the thread's own share, or the last one of another's, of the N_SHARES
+ * from its own on; -1: none is left. */
+static int claim(struct pool *p, int thread, int n_shares)
 {
-    for (int i = 0; i < p->n_threads; i++) {
+    for (int i = 0; i < n_shares; i++) {
         int of = thread + i < p->n_threads ? thread + i : thread + i - p->n_threads;
         struct share *s = &p->share[of];
         uint64_t v = atomic_load_explicit(&s->left, memory_order_acquire);
@@ -94,10 +99,10 @@ static int claim(struct pool *p, int thread)
     return -1;
 }
 
-static void work(struct pool *p, int thread)
+static void work(struct pool *p, int thread, int n_shares)
 {
     uint32_t done = 0, n = 0;
-    for (int task; (task = claim(p, thread)) >= 0; done++) {
+    for (int task; (task = claim(p, thread, n_shares)) >= 0; done++) {
         /* fn, arg, n_tasks and watch are stable: the operation cannot end before this task. */
         double start = p->watch ? clock_now() : 0;
         p->fn(p->arg, task, thread);
@@ -126,7 +131,7 @@ static void *worker_main(void *arg)
         }
         seen = atomic_load(&p->epoch);
         if (atomic_load(&p->stop)) return NULL;
-        work(p, w->index);
+        work(p, w->index, seen & FEW ? 1 : p->n_threads);
     }
 }
 
@@ -224,16 +229,19 @@ int pool_first_task(const struct pool *p, int n_tasks, int thread)
     return thread * each + (thread < more ? thread : more);
 }
 
-/* Shares out the tasks, neighbours to the same thread, and wakes the workers. */
+/* Shares out the tasks, neighbours to the same thread, and wakes the workers. Shares of the
+ * operation before are empty. */
 static void begin(struct pool *p, int n_tasks)
 {
-    uint32_t epoch = atomic_load(&p->epoch) + 1;
+    const uint32_t few = n_tasks <= (int)atomic_load(&p->n_used) ? FEW : 0,
+                   epoch = (atomic_load(&p->epoch) | FEW) + 1 + few;
     p->n_tasks = n_tasks;
     atomic_store(&p->n_done, 0);
     for (int i = 0; i < p->n_threads; i++) {
         int first = pool_first_task(p, n_tasks, i), end = pool_first_task(p, n_tasks, i + 1);
-        atomic_store_explicit(&p->share[i].left, share_word(epoch, first, end),
-                              memory_order_release);
+        if (first < end)
+            atomic_store_explicit(&p->share[i].left, share_word(epoch, first, end),
+                                  memory_order_release);
     }
     atomic_store(&p->epoch, epoch);
     if (atomic_load(&p->n_sleeping)) futex_wake(&p->epoch, p->n_threads - 1);
@@ -275,7 +283,7 @@ void pool_run(struct pool *p, int n_tasks, void (*fn)(void *arg, int task, int t
     p->fn = fn;
     p->arg = arg;
     begin(p, n_tasks);
-    work(p, 0);
+    work(p, 0, p->n_threads);
     wait_for_all(p);
     if (p->watch) add_to_watch(p, clock_now() - start);
 }
