@@ -157,6 +157,15 @@ static size_t fill_changes(struct hip *h, const struct batch *b, size_t at)
     return n;
 }
 
+/* Where sequences have rows of drafts, the numbers of rows that are chosen from differ from step to
+ * step. Of N rows out of ALL more are launched: zeros, by which nothing is drawn, or the top of row
+ * 0 is found once more. */
+static int choices(const struct hip_shape *s, int n, int all)
+{
+    int up = s->single_rows ? n : hip_round_up(n, 2);
+    return up < all ? up : all;
+}
+
 static void set_counts(struct hip_shape *s, const struct batch *b)
 {
     memset(s, 0, sizeof *s);
@@ -164,14 +173,14 @@ static void set_counts(struct hip_shape *s, const struct batch *b)
     s->n_decode = b->n_decode;
     s->n_logits = b->n_logits;
     s->n_decode_logits = b->n_decode_logits;
-    s->n_top = b->n_top;
-    s->n_samples = b->n_samples;
+    s->single_rows = hip_single_rows(b);
+    s->n_top = choices(s, b->n_top, b->n_logits);
+    s->n_samples = choices(s, b->n_samples, b->n_logits);
     s->n_scores = b->n_scores;
     s->has_changes = b->n_changes > 0 || b->masks;
     s->d_masks = b->masks;
     s->n_seqs = b->n_seqs;
     s->table_stride = b->table_stride;
-    s->single_rows = hip_single_rows(b);
 }
 
 /* All arrays of the batch in one copy. */
@@ -180,6 +189,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     struct hip *h = (struct hip *)be;
     struct hip_shape *s = &h->shape;
     const int32_t *d_sample, *d_score;
+    const size_t sample_ints = sizeof *b->sample / sizeof(int32_t);
     CHECK(b->n_rows <= h->config.max_rows);
     hip_use(h);
     if (h->failed.msg[0]) return;
@@ -188,30 +198,34 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     const struct {
         const void *src;
         const int32_t **d;
-        size_t n;
+        size_t n, zeros;
     } part[] = {
-        {b->sample, &d_sample, (size_t)b->n_samples * (sizeof *b->sample / sizeof(int32_t))},
-        {b->score, &d_score, (size_t)b->n_scores * (sizeof *b->score / sizeof(int32_t))},
-        {b->token, &s->d_token, (size_t)b->n_rows},
-        {b->pos, &s->d_pos, (size_t)b->n_rows},
-        {b->seq, &s->d_seq, (size_t)b->n_rows},
-        {b->slot, &s->d_slot, (size_t)b->n_rows},
-        {b->logit_row, &s->d_logit_row, (size_t)b->n_logits},
-        {b->top_row, &s->d_top_row, (size_t)b->n_top},
-        {b->seq_start, &s->d_seq_start, (size_t)b->n_seqs + 1},
-        {b->state_from, &s->d_state_from, (size_t)b->n_seqs},
-        {b->state_to, &s->d_state_to, (size_t)b->n_seqs},
-        {b->block_table, &s->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
+        {b->sample, &d_sample, (size_t)b->n_samples * sample_ints,
+         (size_t)(s->n_samples - b->n_samples) * sample_ints},
+        {b->score, &d_score, (size_t)b->n_scores * (sizeof *b->score / sizeof(int32_t)), 0},
+        {b->token, &s->d_token, (size_t)b->n_rows, 0},
+        {b->pos, &s->d_pos, (size_t)b->n_rows, 0},
+        {b->seq, &s->d_seq, (size_t)b->n_rows, 0},
+        {b->slot, &s->d_slot, (size_t)b->n_rows, 0},
+        {b->logit_row, &s->d_logit_row, (size_t)b->n_logits, 0},
+        {b->top_row, &s->d_top_row, (size_t)b->n_top, (size_t)(s->n_top - b->n_top)},
+        {b->seq_start, &s->d_seq_start, (size_t)b->n_seqs + 1, 0},
+        {b->state_from, &s->d_state_from, (size_t)b->n_seqs, 0},
+        {b->state_to, &s->d_state_to, (size_t)b->n_seqs, 0},
+        {b->block_table, &s->d_table, (size_t)b->n_seqs * (size_t)b->table_stride, 0},
     };
     size_t n = hip_most_tiles(b->n_rows, b->n_seqs) + (size_t)b->n_decode * (size_t)s->n_splits +
                hip_open_ints(&h->config) + KEPT_INTS * (size_t)b->n_seqs + change_ints(b);
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n + part[i].zeros;
     CHECK(n <= hip_batch_ints(&h->config));
     n = 0;
-    for (size_t i = 0; i < sizeof part / sizeof *part; n += part[i++].n) {
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        *part[i].d = h->d_batch + n;
         if (part[i].n && part[i].src)
             memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
-        *part[i].d = h->d_batch + n;
+        n += part[i].n;
+        if (part[i].zeros) memset(h->batch_copy + n, 0, part[i].zeros * sizeof(int32_t));
+        n += part[i].zeros;
     }
     s->d_sample = (const struct sample_draw *)(const void *)d_sample;
     s->d_score = (const struct score_row *)(const void *)d_score;

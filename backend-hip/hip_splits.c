@@ -50,12 +50,10 @@ int hip_rows_at_once(const struct hip *h)
 /* below so many decode rows there is no work list; an entry without work */
 enum { LISTED_ROWS = 8, NO_WORK = 0xffff };
 
-/* n rounded up by at most a quarter, so that successive steps have equal launches and can be
- * replayed. */
-static int rounded(int n)
+int hip_round_up(int n, int per_octave)
 {
     int step = 1;
-    while (8 * step <= n) step *= 2;
+    while (2 * per_octave * step <= n) step *= 2;
     return (n + step - 1) / step * step;
 }
 
@@ -89,7 +87,7 @@ int hip_fill_work(struct hip *h, const struct batch *b, int32_t *work)
         for (int i = row; i < b->n_decode && i < row + at_once; i++) n += b->pos[i] / KV_SPLIT + 1;
         if (n > max_blocks) max_blocks = n;
     }
-    max_blocks = rounded(max_blocks);
+    max_blocks = hip_round_up(max_blocks, h->shape.single_rows ? 4 : 2);
     if (b->n_decode < LISTED_ROWS || b->n_decode >= 1 << 15 || max_blocks >= 1 << 16) return 0;
     if (8 * (size_t)launches * (size_t)max_blocks >
         7 * (size_t)b->n_decode * (size_t)h->shape.n_splits)

@@ -12,6 +12,9 @@ size_t hip_part_floats(const struct be_config *c, size_t split_floats);
 /* KV splits of the longest row at most; of the longest decode row of this batch. */
 int hip_max_splits(const struct be_config *c);
 int hip_kv_splits(const struct batch *b);
+/* N rounded up to one of PER_OCTAVE numbers an octave, so that successive steps have equal launches
+ * and can be replayed. */
+int hip_round_up(int n, int per_octave);
 /* Decode rows whose partial results have room at a time. */
 int hip_rows_at_once(const struct hip *h);
 /* Whether every decode row is the only row of its sequence, so that no row attends to a key that

@@ -281,8 +281,8 @@ static const struct args_row table[] = {
          "tokens that are likely to come next are computed beside the last one, and kept where "
          "they "
          "are those chosen: prompt takes them from the prompt and from answers before it, mtp from "
-         "the layer that some models have for that; auto (default): both on a CPU; no answer "
-         "depends on it",
+         "the layer that some models have for that; auto (default): both on a CPU, prompt on a GPU "
+         "where it is sure to pay; no answer depends on it",
      .modes = ANSWERS},
     {NAMES("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"),
      INT(engine.draft_most, 1, 64), DECIDES_NOTHING,

@@ -60,20 +60,24 @@ int engine_settle(struct engine_options *o, struct err *e)
 /* What drafts tokens, and how many at most: of texts and of the model's draft layer. */
 struct drafts {
     int most, texts, mtp;
+    int sure; /* only where it is clearly worth while */
 };
 
-/* On a CPU both unless one is named. What a wrong draft leaves in states can be put right where the
- * backend keeps it. */
+/* On a CPU both unless one is named, on a GPU texts where they are sure. What a wrong draft leaves
+ * in states can be put right where the backend keeps it, which costs a GPU time. */
 static struct drafts drafts_of(const struct engine *g)
 {
     enum { DEFAULT_MOST = 16, MTP_MOST = 3 };
     const struct engine_options *o = g->o;
     const char *how = o->speculate ? o->speculate : "auto";
-    const int on_cpu = !g->entry->ops->asynchronous, itself = !strcmp(how, "auto") && on_cpu,
-              may = !g->model.plan.n_states || g->entry->ops->keeps_drafts;
+    const int itself = !strcmp(how, "auto"), on_cpu = !g->entry->ops->asynchronous,
+              has_states = g->model.plan.n_states > 0,
+              may = !has_states || g->entry->ops->keeps_drafts;
     struct drafts d = {
-        .texts = may && (itself || !strcmp(how, "prompt")),
-        .mtp = may && (itself || !strcmp(how, "mtp")) && g->model.plan.n_draft ? MTP_MOST : 0};
+        .texts = may && (itself ? on_cpu || !has_states : !strcmp(how, "prompt")),
+        .mtp = may && (itself ? on_cpu : !strcmp(how, "mtp")) && g->model.plan.n_draft ? MTP_MOST
+                                                                                       : 0,
+        .sure = itself};
     if (d.texts || d.mtp) d.most = o->draft_most ? o->draft_most : DEFAULT_MOST;
     return d;
 }
@@ -438,6 +442,7 @@ static int open_sized(struct engine *g, const struct forward_options *f, struct 
     const struct drafts d = drafts_of(g);
     say_drafts(g);
     s->draft_most = g->model.plan.n_states && p->n > 1 ? 0 : d.most;
+    s->draft_sure = d.sure;
     s->no_texts = !d.texts;
     s->mtp_most = p->n == 1 ? d.mtp : 0;
     f = &own;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAPHS_OF_PLAN = 16, MAX_GRAPHS = 1024, SEEN_OF_GRAPH = 4, MIN_GRAPH = 8 };
+enum { GRAPHS_OF_PLAN = 64, MAX_GRAPHS = 1024, SEEN_OF_GRAPH = 4, MIN_GRAPH = 8 };
 
 /* A graph begins when the runtime has been through all of its launches, about 0.75 us each on an
  * H200's host. An idle device would wait for that, so a step for it is GRAPH_PARTS graphs, the

@@ -6,9 +6,9 @@
 
 /* How much of a new measurement counts; how many steps without a draft there are before one is
  * tried to learn what it costs now. */
-static const double NEW_SECONDS = 0.25, NEW_OUTCOME = 0.05;
-/* Most that a step counts as longer than those before. */
-static const double MOST_LONGER = 1.5;
+static const double NEW_SECONDS = 0.1, NEW_OUTCOME = 0.05;
+/* Most that a step counts as longer than those before; what drafts must bring beside none. */
+static const double MOST_LONGER = 1.5, MARGIN = 1.02;
 /* What a row more costs, as a part of a step per row, where that was not measured. */
 static const double UNKNOWN_ROW = 0.15;
 /* In a table of costs: rows of which there was one step, whose launches a device put together. */
@@ -41,8 +41,8 @@ int sched_note_cost(const struct sched *s, double *cost, int rows, double second
         *c = SEEN;
         return 1;
     }
-    if (*c > 0 && seconds > MOST_LONGER * *c)
-        seconds = MOST_LONGER * *c; /* something came between */
+    const double before = *c > 0 ? *c : sched_cost(cost, rows, seconds);
+    if (seconds > MOST_LONGER * before) seconds = MOST_LONGER * before; /* something came between */
     *c = *c > 0 ? *c + NEW_SECONDS * (seconds - *c) : seconds;
     return 0;
 }
@@ -73,7 +73,10 @@ double sched_seconds(const struct sched *s, int rows) { return sched_cost(s->cos
 
 static int class_of(int matched)
 {
-    return matched <= 3 ? 0 : matched <= 5 ? 1 : matched <= 8 ? 2 : matched <= 15 ? 3 : 4;
+    static const int least_of[SCHED_TEXTS] = {0, 2, 3, 4, 6, 9, 16};
+    int i = SCHED_TEXTS - 1;
+    while (matched < least_of[i]) i--;
+    return i;
 }
 
 /* Rows that the next step has without drafts: the last token's, and those of tokens before it that
@@ -159,38 +162,75 @@ static int class_at(const struct seq *q, int i)
     return at < SCHED_CLASSES ? at : SCHED_CLASSES - 1;
 }
 
-/* The probability that token I of a draft is chosen, and those before it. */
-static double chance_of(const struct sched *s, const struct seq *q, int i)
+/* Tokens of drafts by their probability: that they are chosen, and those before them. */
+enum { LEVELS = 50 };
+static int level_of(double chance) { return (int)(chance * LEVELS); }
+
+/* Rows that a step of BASE sequences with drafts has: at most four numbers an octave, so that there
+ * are measurements of each, and launches that a device has kept; but more than half of the drafts.
+ */
+static int rows_down(int rows, int base)
 {
-    double x = 1;
-    for (int k = 0; k <= i; k++) x *= s->accepts[class_at(q, k)];
-    return x;
+    int step = 1;
+    while (8 * step <= rows && 4 * step <= rows - base) step *= 2;
+    return rows / step * step;
 }
 
-/* Keeps the tokens of drafts that are likely enough to come: the likeliest ones, as many as make
- * the most tokens in the shortest time. */
+/* Tokens of drafts that are kept: all above a level, and some of those of it. */
+struct likely {
+    int level, n_of_level;
+};
+
+/* How many tokens of drafts each level has, and what they bring: the sum of their chances. */
+static void count_levels(const struct sched *s, int *n, double *gain)
+{
+    for (int i = 0; i < s->n_order; i++) {
+        const struct seq *q = s->order[i];
+        double chance = 1;
+        for (int t = 0; t < q->n_drafted; t++) {
+            chance *= s->accepts[class_at(q, t)];
+            n[level_of(chance)]++;
+            gain[level_of(chance)] += chance;
+        }
+    }
+}
+
+/* The likeliest tokens, as many as make the most tokens in the shortest time. */
+static struct likely find_likely(const struct sched *s)
+{
+    const int base = s->n_drafting;
+    struct likely best = {LEVELS + 1, 0};
+    double gain[LEVELS + 1] = {0}, sum = 0, best_rate = MARGIN * base / sched_seconds(s, base);
+    int n[LEVELS + 1] = {0}, rows = base;
+    count_levels(s, n, gain);
+    for (int k = LEVELS; k > 0; k--) {
+        const int kept = rows_down(rows + n[k], base) - rows;
+        if (kept > 0) {
+            double gained = sum + gain[k] * kept / n[k],
+                   rate = (base + gained) / sched_seconds(s, rows + kept);
+            if (rate > best_rate) best_rate = rate, best = (struct likely){k, kept};
+        }
+        sum += gain[k];
+        rows += n[k];
+    }
+    return best;
+}
+
+/* Keeps the tokens of drafts that are likely enough to come. */
 static void choose_likely(struct sched *s)
 {
-    enum { STEPS = 50 };
-    const int base = sched_n_decoding(s);
-    double best_rate = base / sched_seconds(s, base), bar = 2;
-    for (int k = STEPS; k > 0; k--) { /* all tokens of at least this probability */
-        double least = (double)k / STEPS, gain = 0;
-        int rows = 0;
-        for (int i = 0; i < s->n_order; i++) {
-            const struct seq *q = s->order[i];
-            for (int t = 0; t < q->n_drafted && chance_of(s, q, t) >= least; t++)
-                gain += chance_of(s, q, t), rows++;
-        }
-        double rate = (base + gain) / sched_seconds(s, base + rows);
-        if (rows && rate > best_rate) best_rate = rate, bar = least;
-    }
+    struct likely keep = find_likely(s);
     int kept = 0;
     const int is_try = s->n_undrafted >= TRY_EVERY;
     for (int i = 0; i < s->n_order; i++) {
         struct seq *q = s->order[i];
         int n = 0;
-        while (n < q->n_drafted && chance_of(s, q, n) >= bar) n++;
+        double chance = 1;
+        for (; n < q->n_drafted; n++) {
+            chance *= s->accepts[class_at(q, n)];
+            if (level_of(chance) < keep.level) break;
+            if (level_of(chance) == keep.level && keep.n_of_level-- <= 0) break;
+        }
         if (is_try && !kept && !n) n = q->n_drafted < TRY_TOKENS ? q->n_drafted : TRY_TOKENS;
         q->n_drafted = n;
         kept += n;

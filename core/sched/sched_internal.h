@@ -36,7 +36,7 @@
 enum { DRAFT_MASKS = 1024 };
 /* Classes of tokens of drafts by how likely they are: of texts, then the first, second .. one of
  * the model's draft layer. */
-enum { SCHED_COSTS = 128, SCHED_TEXTS = 5, SCHED_MTP = 3, SCHED_CLASSES = SCHED_TEXTS + SCHED_MTP };
+enum { SCHED_COSTS = 128, SCHED_TEXTS = 7, SCHED_MTP = 3, SCHED_CLASSES = SCHED_TEXTS + SCHED_MTP };
 enum { SCHED_GUESS = 4 }; /* tokens of a guess (sched_patience.c) */
 
 /* A request and the cursors of its choices, which are opened when it is submitted: steps allocate

@@ -17,11 +17,12 @@ int sched_needs_patience(const struct sched *s)
 
 /* Adds the time between two steps that only decode, of as many sequences, to that of steps like the
  * last one. The first of a shape, whose launches are put together, does not count, nor do those
- * that are in flight as waiting begins or ends. */
+ * that are in flight as waiting begins or ends; a longer one counts less than a shorter one, for
+ * there are many shapes at first. */
 static void measure_step(struct sched *s)
 {
     enum { SETTLES = 2 };
-    static const double NEW = 0.2, MOST_LONGER = 2;
+    static const double SHORTER = 0.3, LONGER = 0.1, MOST_LONGER = 2;
     struct sched_patience *p = &s->patience;
     const double now = clock_now(), seconds = now - p->at;
     double *step = &p->step[p->awaits];
@@ -32,7 +33,7 @@ static void measure_step(struct sched *s)
         p->step_seqs[p->awaits] = s->n_drafting;
     } else if (counts) {
         double longer = seconds < MOST_LONGER * *step ? seconds : MOST_LONGER * *step;
-        *step += NEW * (longer - *step);
+        *step += (longer > *step ? LONGER : SHORTER) * (longer - *step);
     }
     p->at = now;
     p->n_seqs = s->n_drafting;
@@ -77,10 +78,11 @@ static void guess_one(struct sched *s)
 /* Right tokens of a row that make up for waiting. */
 static double needed(const struct sched *s)
 {
-    static const double unknown = 0.1;
+    static const double unknown = 0.1, unknown_surely = 0.4;
     const struct sched_patience *p = &s->patience;
     const int change = abs(p->step_seqs[1] - p->step_seqs[0]);
-    if (s->options.draft_always || !p->step_seqs[0] || 8 * change > p->step_seqs[1]) return unknown;
+    if (s->options.draft_always || !p->step_seqs[0] || 8 * change > p->step_seqs[1])
+        return s->options.draft_sure ? unknown_surely : unknown;
     return p->step[1] / p->step[0] - 1;
 }
 
@@ -94,7 +96,7 @@ static void begin(struct sched *s, int awaits, int n_steps)
 
 /* Steps of a look, at least; those without waiting, to measure them; how many looks lie between.
  * Where guesses say nothing there is a rest, twice as long each time. */
-enum { LOOK = 16, LOOKS = 32, GLANCE = 10, REST = 256, MOST_REST = 4096 };
+enum { LOOK = 16, LOOKS = 32, GLANCE = 10, REST = 256, LONG_REST = 1024, MOST_REST = 4096 };
 
 /* Of the model's own layer there are no guesses. */
 static int guesses_count(const struct sched *s) { return !s->mtp && !s->options.draft_always; }
@@ -102,9 +104,10 @@ static int guesses_count(const struct sched *s) { return !s->mtp && !s->options.
 static void weigh_look(struct sched *s)
 {
     struct sched_patience *p = &s->patience;
+    const int sure = guesses_count(s) && s->options.draft_sure;
     if (p->right < needed(s) * p->rows) {
-        p->rest = !p->rest ? REST : p->rest < MOST_REST ? 2 * p->rest : p->rest;
-        begin(s, 0, guesses_count(s) ? GLANCE : p->rest);
+        p->rest = !p->rest ? sure ? LONG_REST : REST : p->rest < MOST_REST ? 2 * p->rest : p->rest;
+        begin(s, 0, guesses_count(s) && !sure ? GLANCE : p->rest);
     } else if (!s->options.draft_always && (!p->step_seqs[0] || ++p->n_looks % LOOKS == 0)) {
         p->rest = 0;
         begin(s, 0, GLANCE);
@@ -113,13 +116,15 @@ static void weigh_look(struct sched *s)
     }
 }
 
-/* A little more than is needed, so that it does not change its mind at once. */
+/* A little more than is needed, so that it does not change its mind at once; or much more. */
 static int may_pay(const struct sched *s)
 {
-    static const double margin = 0.05;
-    enum { ENOUGH = 8 };
+    static const double margin = 0.05, sure = 0.4;
+    enum { ENOUGH = 8, ENOUGH_TO_BE_SURE = 48 };
     const struct sched_patience *p = &s->patience;
     if (!guesses_count(s)) return 1;
+    if (s->options.draft_sure)
+        return p->rows >= ENOUGH_TO_BE_SURE && p->right >= (needed(s) + sure) * p->rows;
     return p->rows >= ENOUGH && p->right >= (needed(s) + margin) * p->rows;
 }
 

@@ -117,7 +117,7 @@ static int open_threads(struct sched *s, struct err *e)
  * there. */
 static int open_drafter(struct sched *s, struct err *e)
 {
-    static const double accepts[SCHED_CLASSES] = {0.4, 0.5, 0.6, 0.7, 0.8, 0.7, 0.6, 0.5};
+    static const double accepts[SCHED_CLASSES] = {0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.7, 0.6, 0.5};
     memcpy(s->accepts, accepts, sizeof accepts);
     if (s->options.draft_most <= 0) return 0;
     s->n_draft_masks = least(s->n_slots * s->options.draft_most, DRAFT_MASKS);

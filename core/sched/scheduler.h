@@ -49,8 +49,8 @@ struct sched_options {
     int sample_forced; /* tokens that a grammar forces are sampled one by one all the same */
     /* Most tokens of a draft; 0: no drafts. drafter: who proposes them; NULL: the text of the
      * sequence and of answers before it (draft.h). draft_always: every draft is computed, whether
-     * that is worth while or not. */
-    int draft_most, draft_always;
+     * that is worth while or not. draft_sure: with overlap, only what is clearly worth while. */
+    int draft_most, draft_always, draft_sure;
     const struct drafter *drafter;
     int no_texts; /* nothing is drafted from texts */
     int mtp_most; /* most tokens that the model's draft layer drafts (forward's options.drafts) */

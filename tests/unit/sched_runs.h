@@ -37,7 +37,7 @@ void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
 /* --- runs */
 struct setup {
     int n_seqs, n_batch, threads, cache, n_pages, shuffle, max_logits, overlap, gather,
-        sample_forced, draft_most, draft_always, share_generated, longest_first;
+        sample_forced, draft_most, draft_always, draft_sure, share_generated, longest_first;
     const struct drafter *drafter;
     struct prefix_store *store;
     enum kv_type kv;
@@ -70,6 +70,7 @@ static void open_scheduler(const struct setup *u, struct forward *f, struct sche
                                      .draft_most = u->draft_most,
                                      .share_generated = u->share_generated,
                                      .draft_always = u->draft_always,
+                                     .draft_sure = u->draft_sure,
                                      .store = u->store,
                                      .drafter = u->drafter};
     if (forward_open(f, &model, u->ops ? u->ops : &backend_cpu, &fo, &e)) fail_msg("%s", e.msg);

@@ -43,6 +43,7 @@ static void over_all_ways(enum kv_type kv, uint64_t seed)
                                 .overlap = (i + i / 8) % 2,
                                 .draft_most = 1 + i % 9,
                                 .draft_always = i % 8 != 7, /* else clocks decide */
+                                .draft_sure = i / 16 % 2,
                                 .drafter = i % 5 == 2 ? NULL : &teller,
                                 .ops = i / 7 % 2 ? &odd : NULL};
         struct sched_stats stats = run(&u, all, N);
@@ -110,6 +111,10 @@ static void right_drafts_save_steps(void **state)
     assert_true(beside.n_drafted_tokens < after.n_drafted_tokens / 2);
     t.wrong = 1 << 30;
     assert_true(run(&u, all, N).n_steps < before.n_steps * 4 / 10);
+    u.draft_always = 0; /* guesses that are wrong are not computed once */
+    u.draft_sure = 1;
+    t.wrong = 1;
+    assert_int_equal(run(&u, all, N).n_drafted_tokens, 0);
     free_records(all, N);
 }
 
@@ -187,19 +192,27 @@ static void texts_say_what_comes_next(void **state)
     d.begin(d.self, 0);
     d.begin(d.self, 1);
     assert_int_equal(propose(&d, 0, "ab", "", draft, 9), 0);
-    assert_int_equal(propose(&d, 0, "the cat sat; the ca", "", draft, 9), 6);
-    assert_string_equal(draft, "t sat;"); /* as many as were alike */
+    assert_int_equal(propose(&d, 0, "the cat sat; the ca", "", draft, 99), 6);
+    assert_string_equal(draft, "t sat; the c"); /* twice as many as were alike */
     propose(&d, 0, "the cat sat; the ca", "t", draft, 3);
     assert_string_equal(draft, " sa");
     propose(&d, 0, "the cat sat; the ca", "r is red; the ca", draft, 9); /* the longest, the last */
-    assert_string_equal(draft, "r is red");
+    assert_string_equal(draft, "r is red;");
     propose(&d, 1, "xyxyxyx", "", draft, 9); /* beyond the end: what the draft begins with */
-    assert_string_equal(draft, "yxyxy");
-    /* an answer of before, not beyond its end; a sequence of the same number forgets */
+    assert_string_equal(draft, "yxyxyxyxy");
+    d.begin(d.self, 1); /* fewer than three, of the last place; none of another sequence's */
+    assert_int_equal(propose(&d, 1, "abc, xbc-d; z", "b", draft, 9), 1);
+    assert_string_equal(draft, "c-");
+    assert_int_equal(propose(&d, 1, "abc, xbc-d; z", "bc", draft, 9), 2);
+    assert_string_equal(draft, "-d; ");
+    assert_int_equal(propose(&d, 1, "abc, xbc-d; z", "bc?", draft, 9), 0);
+    d.begin(d.self, 1);
+    assert_int_equal(propose(&d, 1, "a", "a", draft, 9), 1);
+    /* an answer of before; a sequence of the same number forgets */
     end_with(&d, 0, "say it: ", "hello world");
     d.begin(d.self, 0);
     assert_int_equal(propose(&d, 0, "qqq t: hel", "", draft, 9), 6);
-    assert_string_equal(draft, "lo wor");
+    assert_string_equal(draft, "lo world"); /* not beyond its end */
     propose(&d, 0, "qqq t: hel", "lo wor", draft, 9);
     assert_string_equal(draft, "ld");
     assert_int_equal(propose(&d, 0, "qqq t: hel", "lo world", draft, 9), 0);
