@@ -111,46 +111,63 @@ $(BIN)/gfx906-kernels-%.co: $(GFX_SRC)/test/kernels.hip Makefile
 	  -mcode-object-version=4 -nogpuinc -nogpulib -$* -o $@ $<
 
 # --- the kernels as host code behind a runtime library that opt4gptq-run and checkop load; for the machine that it is built on
-FIBERS_SRC  := tests/emulators/fibers
+# A sanitized build has those of the other one, whose pages without access behind each block see what a kernel does outside of it, and
+# a library of its own for checkop, which runs every kernel of AMD's.
+FIBERS_SRC   := tests/emulators/fibers
+FIBERS_OF    := $(if $(SAN),build,$B)
+FIBERS_NAMES := libhip-fibers.so libcuda-fibers-80.so libcuda-fibers-90.so
+FIBERS       := $(FIBERS_NAMES:%=$(BIN)/%) $(if $(SAN),$(BIN)/libhip-fibers-sanitized.so)
+# the same flags, whichever build asks for them
+FIBERS_PLAIN  = $(filter-out -fsanitize% -fno-sanitize% -fno-omit-frame-pointer -U_FORTIFY% -D_FORTIFY%,$(ALL_CFLAGS))
 # Kernels are found by their names, so all are visible. -g1, lines only: for names of variables gcc takes as long as for everything
-# else. Sanitized, they take it up to twice as long with -O2, more than their tests gain.
-FIBERS_O    := $(if $(SAN),-O1,-O2)
+# else.
+FIBERS_FLAGS := -fvisibility=default -g1 -march=native -fno-strict-aliasing -fPIC
 define FIBERS_CC
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=default $(FIBERS_O) -g1 -march=native -fno-strict-aliasing -fPIC $(FIBERS_FOR) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(FIBERS_PLAIN) $(FIBERS_FLAGS) $(FIBERS_FOR) -MMD -MP -c -o $@ $<
 endef
-# The switches between fibers and the matrix instructions, most of the time: never sanitized, what they read and write is what the
-# kernels give them, and what they have themselves is checked by hand.
-FIBERS_FAST := $(patsubst %,$B/fast/tests/emulators/fibers/%.o,fibers fiber_matrix)
-$(FIBERS_FAST): ALL_CFLAGS += -O3 -march=native -fno-strict-aliasing -fPIC
-FIBERS := $(BIN)/libhip-fibers.so
-# What of undefined behaviour AddressSanitizer sees anyway takes a quarter of the compiler's time and a third of the tests'.
-ifdef SAN
-$B/hip-fibers/%.o: FIBERS_FOR := -fno-sanitize=null,object-size,pointer-overflow
-endif
-$B/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
+# the switches between fibers and the matrix instructions, most of the time
+FIBERS_FAST := $(patsubst %,$(FIBERS_OF)/fast-fibers/%.o,fibers fiber_matrix)
+$(FIBERS_OF)/fast-fibers/%.o: FIBERS_FOR := -O3 -fvisibility=hidden
+$(FIBERS_OF)/hip-fibers/%.o: FIBERS_FOR := -O2
+# as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a. What of undefined behaviour no page can see ends the
+# process, and costs the compiler a quarter, the tests 1%. -O1: two thirds of the compiler's time with -O2, and tests take 3 to 8% longer.
+FIBERS_CUDA := -O1 -fsanitize=shift,alignment,bounds -fsanitize-undefined-trap-on-error
+$(FIBERS_OF)/cuda-fibers-80/%.o: FIBERS_FOR := -DFIBERS_CUDA=80 $(FIBERS_CUDA)
+$(FIBERS_OF)/cuda-fibers-90/%.o: FIBERS_FOR := -DFIBERS_CUDA=90 $(FIBERS_CUDA)
+$(FIBERS_OF)/fast-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
-$(FIBERS): $(addprefix $B/hip-fibers/,fiber_runtime.o fiber_images.o fiber_kernels.o) $(FIBERS_FAST)
-# the same as CUDA's driver, for those with NVIDIA's matrix instructions: of sm_80, of sm_90a
-FIBERS_CUDA := $(BIN)/libcuda-fibers-80.so $(BIN)/libcuda-fibers-90.so
-# Sanitized, all checks of undefined behaviour take gcc as long again as everything else: those of the kernels are hip-fibers'.
-ifdef SAN
-FIBERS_SAN := -fno-sanitize=undefined -fsanitize=shift,alignment,bounds
-endif
-# -O1: two thirds of the compiler's time with -O2, and their tests take 3 to 8% longer.
-$B/cuda-fibers-80/%.o $B/cuda-fibers-90/%.o: FIBERS_O := -O1
-$B/cuda-fibers-80/%.o: FIBERS_FOR := -DFIBERS_CUDA=80 $(FIBERS_SAN)
-$B/cuda-fibers-90/%.o: FIBERS_FOR := -DFIBERS_CUDA=90 $(FIBERS_SAN)
-$B/cuda-fibers-80/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
+$(FIBERS_OF)/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
-$B/cuda-fibers-90/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
+$(FIBERS_OF)/cuda-fibers-80/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(FIBERS_CC)
-$(FIBERS_CUDA): $(BIN)/lib%.so: $B/%/fiber_runtime.o $B/%/fiber_images.o $B/%/fiber_kernels.o $B/%/fiber_cuda.o $(FIBERS_FAST)
-$(FIBERS) $(FIBERS_CUDA):
+$(FIBERS_OF)/cuda-fibers-90/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
+	$(FIBERS_CC)
+FIBERS_LIBS := $(FIBERS_NAMES:%=$(FIBERS_OF)/tests/bin/%)
+fibers_objects = $(patsubst %,$(FIBERS_OF)/$(1)/%.o,fiber_runtime fiber_images fiber_kernels $(2)) $(FIBERS_FAST)
+$(FIBERS_OF)/tests/bin/libhip-fibers.so: $(call fibers_objects,hip-fibers)
+$(FIBERS_OF)/tests/bin/libcuda-fibers-80.so: $(call fibers_objects,cuda-fibers-80,fiber_cuda)
+$(FIBERS_OF)/tests/bin/libcuda-fibers-90.so: $(call fibers_objects,cuda-fibers-90,fiber_cuda)
+$(FIBERS_LIBS):
 	@mkdir -p $(@D)
 	$(SAY) LD $@
+	$(Q)$(CC) -shared $(filter-out -pie -fsanitize%,$(ALL_LDFLAGS)) -o $@ $^ -lm
+ifdef SAN
+-include $(wildcard $(FIBERS_OF)/*-fibers*/*.d)
+$(FIBERS_NAMES:%=$(BIN)/%): $(BIN)/%: $(FIBERS_OF)/tests/bin/%
+	@mkdir -p $(@D)
+	$(Q)ln -srf $(CURDIR)/$< $@
+# What of undefined behaviour AddressSanitizer sees anyway takes a quarter of the compiler's time and a third of the tests'. -O2 takes
+# the compiler up to twice as long, more than the tests gain.
+$B/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
+	@mkdir -p $(@D)
+	$(SAY) CC $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(FIBERS_FLAGS) -O1 -fno-sanitize=null,object-size,pointer-overflow -MMD -MP -c -o $@ $<
+$(BIN)/libhip-fibers-sanitized.so: $(patsubst %,$B/hip-fibers/%.o,fiber_runtime fiber_images fiber_kernels) $(FIBERS_FAST)
+	$(SAY) LD $@
 	$(Q)$(CC) -shared $(filter-out -pie,$(ALL_LDFLAGS)) -o $@ $^ -lm
+endif
 
 # --- the variants of AVX-512, VNNI and AMX compiled for processors with AVX2 (tests/emulators/immintrin), in checkop and in a whole
 # program, so that they are tested on every machine. Not sanitized: too slow. -Og: -O2 takes gcc ten times as long.
@@ -186,7 +203,7 @@ endif
 # all that `make test` runs; a program without kernels has nothing for the libraries of fibers to run. They take longest.
 tests:
 	@scripts/deps --test
-	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(CLANG),$(FIBERS) $(FIBERS_CUDA)) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(NATIVE_PROGRAM) $(GFX) $(GFX_TEST) $(if $(SAN)$(STATIC),,$B/$(SONAME))
+	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(CLANG),$(FIBERS)) $(PROGRAMS) $(TEST_PROGRAMS) $(EMULATED_PROGRAMS) $(NATIVE_PROGRAM) $(GFX) $(GFX_TEST) $(if $(SAN)$(STATIC),,$B/$(SONAME))
 
 $(if $(filter all,$(MAKECMDGOALS)),tests: | all)# make -j all tests: both would write the same files
 
