@@ -4,8 +4,9 @@
  * it is, or says in a warning what it lacks, or is one of the cases that are known (the table
  * below, with the reason).
  *
- * usage: unsaid DATA_DIR [--every N] [--from N] [--only NAME] [--show]
- *        N: each N-th change of a tensor, from the given one on; --show: what each leads to */
+ * usage: unsaid DATA_DIR [--every N] [--from N] [--keys N] [--only NAME] [--show]
+ *        N: each N-th change of a tensor, from the given one on; each N-th of a key; --show: what
+ *        each leads to */
 #include "tests/fuzz/checkpoint.h"
 
 #include "backend-cpu/cpu.h"
@@ -91,7 +92,7 @@ struct outcome {
 };
 
 static char dir[] = "/dev/shm/opt4gptq-unsaid-XXXXXX", from[MAX_PATH], to[MAX_PATH];
-static long every = 1, first, n_changes;
+static long every = 1, first, every_key = 1, n_key_changes, n_changes;
 static const char *only;
 static int shows, n_refused, n_same, n_warned, n_known;
 
@@ -286,6 +287,7 @@ static void change_key(const struct place *p, int i, json_t *object, const char 
                  k == -2   ? "dropped"
                  : k == -1 ? "twice"
                            : value[k]);
+        if (n_key_changes++ % every_key) continue;
         n_changes++;
         if (checkpoint_write_text(p->c, i, from, &e)) abort();
         judge(p->checkpoint, t->name, name, how, p->is);
@@ -386,11 +388,13 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--show")) shows = 1;
         else if (i + 1 < argc && !strcmp(argv[i], "--every")) every = atol(argv[++i]);
         else if (i + 1 < argc && !strcmp(argv[i], "--from")) first = atol(argv[++i]);
+        else if (i + 1 < argc && !strcmp(argv[i], "--keys")) every_key = atol(argv[++i]);
         else if (i + 1 < argc && !strcmp(argv[i], "--only")) only = argv[++i];
         else argc = 0;
     }
-    if (argc < 2 || every < 1 || !mkdtemp(dir)) {
-        fprintf(stderr, "usage: unsaid DATA_DIR [--every N] [--from N] [--only NAME] [--show]\n");
+    if (argc < 2 || every < 1 || every_key < 1 || !mkdtemp(dir)) {
+        fprintf(stderr, "usage: unsaid DATA_DIR [--every N] [--from N] [--keys N] [--only NAME] "
+                        "[--show]\n");
         return 2;
     }
     snprintf(from, sizeof from, "%s/from", dir);
