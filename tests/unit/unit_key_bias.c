@@ -135,13 +135,25 @@ static void chunks_change_no_bit(void **state)
     }
 }
 
-static int n_biased(enum kv_type kv)
+/* What keeps an operation that stores keys as it is. */
+enum kept { NONE, AHEAD, LATENT, NORMED };
+
+static void keep(struct op *rope, enum kept why)
+{
+    if (why == AHEAD) rope->as.rope.ahead = 1;
+    if (why == LATENT) rope->as.rope.heads.value_dim = HEAD_DIM / 2;
+    if (why == NORMED) rope->w[1] = 0;
+}
+
+static int n_biased_but(enum kv_type kv, enum kept why)
 {
     struct step_plan p;
     struct key_biases k;
     struct err e = {0};
     int n = 0;
     assert_int_equal(step_plan_copy(&model.plan, &p, &e), 0);
+    for (int i = 0; i < p.n_ops; i++)
+        if (p.op[i].kind == OP_ROPE_STORE) keep(&p.op[i], why);
     assert_int_equal(key_biases_take(&k, &p, kv, ROWS, &e), 0);
     for (int i = 0; i < p.n_ops; i++)
         n += p.op[i].kind == OP_ATTEND && p.op[i].as.attend.bias_pairs;
@@ -150,6 +162,8 @@ static int n_biased(enum kv_type kv)
     step_plan_free_slice(&p);
     return n;
 }
+
+static int n_biased(enum kv_type kv) { return n_biased_but(kv, NONE); }
 
 static void only_large_biases_of_integers_are_taken(void **state)
 {
@@ -161,6 +175,8 @@ static void only_large_biases_of_integers_are_taken(void **state)
     assert_int_equal(n_biased(KV_INT4), 2);
     assert_int_equal(n_biased(KV_F16), 0);
     assert_int_equal(n_biased(KV_F32), 0);
+    for (enum kept why = AHEAD; why <= NORMED; why++)
+        assert_int_equal(n_biased_but(KV_INT8, why), 0);
     for (int i = 0; i < KV_DIM; i++) biases[0][i] = biases[1][i] = i < HEAD_DIM ? -9 : 0;
     assert_int_equal(n_biased(KV_INT8), 2);
 }
