@@ -463,6 +463,9 @@ static void wrong_splits_are_refused(void **state)
         assert_int_equal(split_plan(&model.plan, wrong[i], &s, &e), -1);
         assert_non_null(strstr(e.msg, i < 2 ? "2 to" : "do not ascend"));
     }
+    const struct split_want most = {.rule = SPLIT_OUTPUTS, .n_places = PLACES};
+    assert_int_equal(split_plan(&model.plan, &most, &s, &e), 0);
+    split_free(&s);
     shape_close(&model);
 }
 

@@ -214,6 +214,15 @@ static void plain_linears_of_a_shared_expert_follow_the_router(void **state)
         assert_string_equal(q.op[2].name, plain ? "shared" : "route");
         assert_string_equal(q.op[3].name, plain ? "route" : "shared");
         step_plan_free_slice(&q);
+        p.op[3].in[0] = IDS; /* a linear of another input */
+        assert_int_equal(hip_order(&p, &q, &e), 0);
+        assert_string_equal(q.op[2].name, "route");
+        step_plan_free_slice(&q);
+        p.op[3].in[0] = NORMED;
+        p.op[3].layer = 1; /* of the next layer */
+        assert_int_equal(hip_order(&p, &q, &e), 0);
+        assert_string_equal(q.op[2].name, "route");
+        step_plan_free_slice(&q);
         step_plan_free(&p);
     }
 }
