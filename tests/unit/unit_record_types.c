@@ -145,8 +145,52 @@ static void fields_take_their_kinds(void **state)
     }
 }
 
+/* The least and the largest value that a number may have, and what is next to them; "" where there
+ * is none. */
+static void numbers_have_bounds(void **state)
+{
+    static const struct {
+        const char *begin, *names, *least, *below, *most, *above;
+    } of[] = {
+        {NULL, "top_p min_p typical_p xtc_probability xtc_threshold", "0", "-0.001", "1", "1.001"},
+        {NULL, "temperature mirostat_tau mirostat_eta", "0", "-0.001", "100", "100.001"},
+        {NULL, "presence_penalty frequency_penalty", "-100", "-100.001", "100", "100.001"},
+        {NULL, "repetition_penalty", "0.01", "0.009", "100", "100.001"},
+        {NULL, "dry_multiplier", "0", "-0.001", "1000", "1000.001"},
+        {NULL, "dry_base", "1", "0.999", "1000", "1000.001"},
+        {NULL, "top_n_sigma", "-1", "-1.001", "1000", "1000.001"},
+        {NULL, "top_k repeat_last_n dry_penalty_last_n truncate_prompt_tokens", "-1", "-2",
+         "16777216", "16777217"},
+        {NULL, "dry_allowed_length", "1", "0", "16777216", "16777217"},
+        {NULL, "max_tokens", "0", "-1", "16777216", "16777217"},
+        {NULL, "n", "1", "0", "1024", "1025"},
+        {NULL, "prompt_logprobs logprobs", "0", "-1", "20", "21"},
+        {NULL, "mirostat", "0", "-1", "2", "3"},
+        {NULL, "stop_token_ids allowed_token_ids", "[0]", "[-1]", "[9]", "[10]"},
+        {NULL, "logit_bias", "{\"0\":-100}", "{\"-1\":1}", "{\"9\":100}", "{\"10\":1}"},
+        {NULL, "dry_sequence_breakers stop", "[\"a\"]", "[\"\"]", "[\"a\",\"b\"]", "[\"a\",1]"},
+        {"\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"p\"", "dimensions", "1", "0", "16777216",
+         "16777217"},
+        {"\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"p\"", "embd_normalize", "-1", "-2", "",
+         "1e9"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char names[256], *rest = names;
+        strcpy(names, of[i].names);
+        const char *begin = of[i].begin ? of[i].begin : begins[0];
+        for (const char *name; (name = strsep(&rest, " ")) != NULL;) {
+            const char *const value[] = {of[i].least, of[i].most, of[i].below, of[i].above};
+            for (int k = 0; k < 4; k++)
+                if (*value[k] && is_taken(begin, name, value[k]) != (k < 2))
+                    fail_msg("\"%s\": %s is %s", name, value[k], k < 2 ? "refused" : "taken");
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fields_take_their_kinds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fields_take_their_kinds),
+                                       cmocka_unit_test(numbers_have_bounds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
