@@ -165,6 +165,7 @@ $B/hip-fibers/%.o: $(FIBERS_SRC)/%.c Makefile tests/tests.mk
 	$(SAY) CC $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(FIBERS_FLAGS) -O1 -fno-sanitize=null,object-size,pointer-overflow -MMD -MP -c -o $@ $<
 $(BIN)/libhip-fibers-sanitized.so: $(patsubst %,$B/hip-fibers/%.o,fiber_runtime fiber_images fiber_kernels) $(FIBERS_FAST)
+	@mkdir -p $(@D)
 	$(SAY) LD $@
 	$(Q)$(CC) -shared $(filter-out -pie,$(ALL_LDFLAGS)) -o $@ $^ -lm
 endif
