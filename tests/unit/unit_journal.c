@@ -2,6 +2,7 @@
  * recognised, and what is kept. */
 #include "cli/modes/batch/durable.h"
 #include "cli/modes/batch/journal.h"
+#include "cli/modes/batch/result.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -346,6 +347,28 @@ static void links_are_not_followed(void **state)
     assert_int_equal(st.st_size, 9);
 }
 
+/* Files whose last read is short, of one byte, or of none. */
+static void outputs_are_summed_whole(void **state)
+{
+    static const size_t sizes[] = {0, 1, 2, 65535, 65536, 65537, 131073};
+    struct err e;
+    uint64_t bytes;
+    uint32_t crc;
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *text = malloc(sizes[i] + 1);
+        for (size_t k = 0; k < sizes[i]; k++) text[k] = (char)(k * 7 + k / 256);
+        put(text, sizes[i]);
+        assert_int_equal(result_checksum(path, &bytes, &crc, &e), 0);
+        assert_int_equal(bytes, sizes[i]);
+        assert_int_equal(crc, crc32(0, (const unsigned char *)text, (unsigned)sizes[i]));
+        free(text);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(result_checksum(path, &bytes, &crc, &e), 1);
+    assert_int_equal(result_checksum(dir, &bytes, &crc, &e), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +379,7 @@ int main(void)
         cmocka_unit_test(long_answers_are_covered_to_their_end),
         cmocka_unit_test(answers_reach_the_medium_in_groups),
         cmocka_unit_test(links_are_not_followed),
+        cmocka_unit_test(outputs_are_summed_whole),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
