@@ -150,8 +150,8 @@ static void fields_take_their_kinds(void **state)
 static void numbers_have_bounds(void **state)
 {
     static const struct {
-        const char *begin, *names, *least, *below, *most, *above;
-    } of[] = {
+        const char *begin, *names, *lowest, *under, *highest, *over;
+    } numbers[] = {
         {NULL, "top_p min_p typical_p xtc_probability xtc_threshold", "0", "-0.001", "1", "1.001"},
         {NULL, "temperature mirostat_tau mirostat_eta", "0", "-0.001", "100", "100.001"},
         {NULL, "presence_penalty frequency_penalty", "-100", "-100.001", "100", "100.001"},
@@ -175,12 +175,13 @@ static void numbers_have_bounds(void **state)
          "1e9"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char names[256], *rest = names;
-        strcpy(names, of[i].names);
-        const char *begin = of[i].begin ? of[i].begin : begins[0];
+        strcpy(names, numbers[i].names);
+        const char *begin = numbers[i].begin ? numbers[i].begin : begins[0];
         for (const char *name; (name = strsep(&rest, " ")) != NULL;) {
-            const char *const value[] = {of[i].least, of[i].most, of[i].below, of[i].above};
+            const char *const value[] = {numbers[i].lowest, numbers[i].highest, numbers[i].under,
+                                         numbers[i].over};
             for (int k = 0; k < 4; k++)
                 if (*value[k] && is_taken(begin, name, value[k]) != (k < 2))
                     fail_msg("\"%s\": %s is %s", name, value[k], k < 2 ? "refused" : "taken");
