@@ -157,13 +157,12 @@ static size_t fill_changes(struct hip *h, const struct batch *b, size_t at)
     return n;
 }
 
-/* Where sequences have rows of drafts, the numbers of rows that are chosen from differ from step to
- * step. Of N rows out of ALL more are launched: zeros, by which nothing is drawn, or the top of row
- * 0 is found once more. */
-static int choices(const struct hip_shape *s, int n, int all)
+/* Where sequences have rows of drafts, the numbers of rows whose tokens are drawn differ from step
+ * to step. More are launched: zeros, by which nothing is drawn. */
+static int n_samples_of(const struct hip_shape *s, const struct batch *b)
 {
-    int up = s->single_rows ? n : hip_round_up(n, 2);
-    return up < all ? up : all;
+    const int up = hip_round_up(b->n_samples, 2), all = b->n_logits;
+    return s->single_rows || all < b->n_samples ? b->n_samples : up < all ? up : all;
 }
 
 static void set_counts(struct hip_shape *s, const struct batch *b)
@@ -174,8 +173,8 @@ static void set_counts(struct hip_shape *s, const struct batch *b)
     s->n_logits = b->n_logits;
     s->n_decode_logits = b->n_decode_logits;
     s->single_rows = hip_single_rows(b);
-    s->n_top = choices(s, b->n_top, b->n_logits);
-    s->n_samples = choices(s, b->n_samples, b->n_logits);
+    s->n_top = b->n_top;
+    s->n_samples = n_samples_of(s, b);
     s->n_scores = b->n_scores;
     s->has_changes = b->n_changes > 0 || b->masks;
     s->d_masks = b->masks;
@@ -208,7 +207,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
         {b->seq, &s->d_seq, (size_t)b->n_rows, 0},
         {b->slot, &s->d_slot, (size_t)b->n_rows, 0},
         {b->logit_row, &s->d_logit_row, (size_t)b->n_logits, 0},
-        {b->top_row, &s->d_top_row, (size_t)b->n_top, (size_t)(s->n_top - b->n_top)},
+        {b->top_row, &s->d_top_row, (size_t)b->n_top, 0},
         {b->seq_start, &s->d_seq_start, (size_t)b->n_seqs + 1, 0},
         {b->state_from, &s->d_state_from, (size_t)b->n_seqs, 0},
         {b->state_to, &s->d_state_to, (size_t)b->n_seqs, 0},
