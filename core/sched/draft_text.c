@@ -7,8 +7,8 @@
  * taken, up to LONGEST tokens of it are compared. Where there is none, the last place of the
  * sequence with fewer equal tokens is. */
 enum { GRAM = 3, WALK = 16, LONGEST = 32, STORED = 1 << 19, STORE_HEADS = 1 << 17, NO_TOKEN = -1 };
-/* Places of a sequence that have one before them; heads for so many of its tokens, at most. */
-enum { PLACES = 1 << 14, HEADS_EACH = 1024, MIN_HEADS = 1 << 10, MAX_HEADS = 1 << 22 };
+/* Places of a sequence that have one before them; heads of all sequences. */
+enum { PLACES = 1 << 14, MIN_HEADS = 1 << 10, MAX_HEADS = 1 << 22 };
 
 /* The places of one sequence: behind[i % PLACES] is the place before i that has the same GRAM
  * tokens in front of it; -1: none. Place i is in front of token i. */
@@ -45,9 +45,8 @@ static int places_of(int n_ctx) { return n_ctx < PLACES ? n_ctx : PLACES; }
 
 static int heads_of(int n_seqs, int n_ctx)
 {
-    const int64_t each = n_ctx < HEADS_EACH ? n_ctx : HEADS_EACH;
     int n = MIN_HEADS;
-    while (n < MAX_HEADS && n < GRAM * each * n_seqs) n *= 2;
+    while (n < MAX_HEADS && n < GRAM * (int64_t)n_ctx * n_seqs) n *= 2;
     return n;
 }
 

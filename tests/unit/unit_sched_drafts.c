@@ -231,12 +231,57 @@ static void texts_say_what_comes_next(void **state)
     draft_text_close(text);
 }
 
+/* Writes N tokens at the place PLACE of a text. */
+static void put_tokens(int32_t *text, int place, const int32_t *token, int n)
+{
+    memcpy(text + place, token, (size_t)n * sizeof *token);
+}
+
+/* In a long text places are found anywhere, of several the longest of those that are not far back.
+ */
+static void long_texts_have_places(void **state)
+{
+    enum { LONG = 40000 };
+    static int32_t text[LONG];
+    const int32_t farther[] = {4, 5, 1, 2, 3, 11}, far[] = {5, 1, 2, 3, 6},
+                  near[] = {7, 1, 2, 3, 9}, last[] = {8, 1, 2, 3, 10}, other[] = {20, 21, 22, 23};
+    struct draft_text *d;
+    struct err e;
+    int32_t draft[8];
+    int matched;
+    (void)state;
+    for (int i = 0; i < LONG; i++) text[i] = 1000 + i;
+    put_tokens(text, 50, other, 4);
+    put_tokens(text, 60, farther, 6);
+    put_tokens(text, 100, far, 5);
+    put_tokens(text, 39000, near, 5);
+    put_tokens(text, 39500, last, 5);
+    put_tokens(text, LONG - 3, other, 3);
+    assert_int_equal(draft_text_open(&d, 2, 2 * LONG, &e), 0);
+    assert_true(draft_text_bytes(2, 2 * LONG) < 8 << 20);
+    struct drafter drafter = draft_text_drafter(d);
+    drafter.begin(drafter.self, 1);
+    struct draft_ask a = {1, text, NULL, LONG, 0};
+    assert_int_equal(drafter.propose(d, &a, draft, 8, &matched), 6);
+    assert_int_equal(matched, 3);
+    assert_true(draft[0] == 23 && draft[1] == 1054);
+    put_tokens(text, LONG - 4, near, 4);
+    drafter.begin(drafter.self, 1);
+    assert_int_equal(drafter.propose(d, &a, draft, 8, &matched), 8);
+    assert_true(matched == 4 && draft[0] == 9 && draft[1] == 1000 + 39005);
+    put_tokens(text, LONG - 5, farther, 5); /* what is before a place far back is forgotten */
+    drafter.begin(drafter.self, 1);
+    assert_int_equal(drafter.propose(d, &a, draft, 8, &matched), 8);
+    assert_true(matched == 4 && draft[0] == 6);
+    draft_text_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drafts_change_no_answer),   cmocka_unit_test(nor_beside_packed_pages),
         cmocka_unit_test(right_drafts_save_steps),   cmocka_unit_test(pages_of_drafts_are_shared),
-        cmocka_unit_test(texts_say_what_comes_next),
+        cmocka_unit_test(texts_say_what_comes_next), cmocka_unit_test(long_texts_have_places),
     };
     return cmocka_run_group_tests(tests, convert_model, close_model);
 }
