@@ -165,6 +165,17 @@ static int n_samples_of(const struct hip_shape *s, const struct batch *b)
     return s->single_rows || all < b->n_samples ? b->n_samples : up < all ? up : all;
 }
 
+/* Returns their size. */
+static size_t fill_samples(struct hip *h, const struct batch *b)
+{
+    struct sample_draw *to = (struct sample_draw *)(void *)h->batch_copy;
+    const size_t n = (size_t)b->n_samples, all = (size_t)h->shape.n_samples;
+    if (n) memcpy(to, b->sample, n * sizeof *to);
+    memset(to + n, 0, (all - n) * sizeof *to);
+    h->shape.d_sample = (const struct sample_draw *)(const void *)h->d_batch;
+    return all * (sizeof *to / sizeof(int32_t));
+}
+
 static void set_counts(struct hip_shape *s, const struct batch *b)
 {
     memset(s, 0, sizeof *s);
@@ -187,8 +198,7 @@ static void hip_begin_step(struct be *be, const struct batch *b)
 {
     struct hip *h = (struct hip *)be;
     struct hip_shape *s = &h->shape;
-    const int32_t *d_sample, *d_score;
-    const size_t sample_ints = sizeof *b->sample / sizeof(int32_t);
+    const int32_t *d_score;
     CHECK(b->n_rows <= h->config.max_rows);
     hip_use(h);
     if (h->failed.msg[0]) return;
@@ -197,36 +207,31 @@ static void hip_begin_step(struct be *be, const struct batch *b)
     const struct {
         const void *src;
         const int32_t **d;
-        size_t n, zeros;
+        size_t n;
     } part[] = {
-        {b->sample, &d_sample, (size_t)b->n_samples * sample_ints,
-         (size_t)(s->n_samples - b->n_samples) * sample_ints},
-        {b->score, &d_score, (size_t)b->n_scores * (sizeof *b->score / sizeof(int32_t)), 0},
-        {b->token, &s->d_token, (size_t)b->n_rows, 0},
-        {b->pos, &s->d_pos, (size_t)b->n_rows, 0},
-        {b->seq, &s->d_seq, (size_t)b->n_rows, 0},
-        {b->slot, &s->d_slot, (size_t)b->n_rows, 0},
-        {b->logit_row, &s->d_logit_row, (size_t)b->n_logits, 0},
-        {b->top_row, &s->d_top_row, (size_t)b->n_top, 0},
-        {b->seq_start, &s->d_seq_start, (size_t)b->n_seqs + 1, 0},
-        {b->state_from, &s->d_state_from, (size_t)b->n_seqs, 0},
-        {b->state_to, &s->d_state_to, (size_t)b->n_seqs, 0},
-        {b->block_table, &s->d_table, (size_t)b->n_seqs * (size_t)b->table_stride, 0},
+        {b->score, &d_score, (size_t)b->n_scores * (sizeof *b->score / sizeof(int32_t))},
+        {b->token, &s->d_token, (size_t)b->n_rows},
+        {b->pos, &s->d_pos, (size_t)b->n_rows},
+        {b->seq, &s->d_seq, (size_t)b->n_rows},
+        {b->slot, &s->d_slot, (size_t)b->n_rows},
+        {b->logit_row, &s->d_logit_row, (size_t)b->n_logits},
+        {b->top_row, &s->d_top_row, (size_t)b->n_top},
+        {b->seq_start, &s->d_seq_start, (size_t)b->n_seqs + 1},
+        {b->state_from, &s->d_state_from, (size_t)b->n_seqs},
+        {b->state_to, &s->d_state_to, (size_t)b->n_seqs},
+        {b->block_table, &s->d_table, (size_t)b->n_seqs * (size_t)b->table_stride},
     };
     size_t n = hip_most_tiles(b->n_rows, b->n_seqs) + (size_t)b->n_decode * (size_t)s->n_splits +
-               hip_open_ints(&h->config) + KEPT_INTS * (size_t)b->n_seqs + change_ints(b);
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n + part[i].zeros;
+               hip_open_ints(&h->config) + KEPT_INTS * (size_t)b->n_seqs + change_ints(b) +
+               (size_t)s->n_samples * (sizeof *b->sample / sizeof(int32_t));
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) n += part[i].n;
     CHECK(n <= hip_batch_ints(&h->config));
-    n = 0;
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-        *part[i].d = h->d_batch + n;
+    n = fill_samples(h, b);
+    for (size_t i = 0; i < sizeof part / sizeof *part; n += part[i++].n) {
         if (part[i].n && part[i].src)
             memcpy(h->batch_copy + n, part[i].src, part[i].n * sizeof(int32_t));
-        n += part[i].n;
-        if (part[i].zeros) memset(h->batch_copy + n, 0, part[i].zeros * sizeof(int32_t));
-        n += part[i].zeros;
+        *part[i].d = h->d_batch + n;
     }
-    s->d_sample = (const struct sample_draw *)(const void *)d_sample;
     s->d_score = (const struct score_row *)(const void *)d_score;
     s->n_tiles = hip_fill_tiles(h, b, h->batch_copy + n);
     s->d_tiles = h->d_batch + n;

@@ -4,6 +4,7 @@
 #include "backend-hip/hip_args.h"
 #include "backend-hip/hip_attend.h"
 #include "backend-hip/hip_open.h"
+#include "backend-hip/hip_splits.h"
 #include "core/step/kv_open.h"
 
 static size_t step_pages(const struct be_config *c)
@@ -19,14 +20,6 @@ size_t hip_open_set_bytes(const struct be_config *c, const struct step_plan *p)
     return step_pages(c) * most;
 }
 
-/* n rounded up, so that successive steps have equal launches and can be replayed. */
-static int rounded(int n)
-{
-    int all = n ? 1 : 0;
-    while (all < n) all *= 2;
-    return all;
-}
-
 size_t hip_open_ints(const struct be_config *c)
 {
     size_t seqs = (size_t)c->max_seqs;
@@ -36,7 +29,8 @@ size_t hip_open_ints(const struct be_config *c)
 /* Ends a list of n jobs. */
 static int pad(int32_t *jobs, int n)
 {
-    for (; n < rounded(n); n++) jobs[2 * n] = jobs[2 * n + 1] = -1;
+    const int all = hip_round_up(n, 1);
+    for (; n < all; n++) jobs[2 * n] = jobs[2 * n + 1] = -1;
     return n;
 }
 

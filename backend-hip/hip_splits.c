@@ -6,13 +6,17 @@
 
 #include <string.h>
 
-/* The KV splits of so many positions, rounded up to a power of two or 3/2 of one, so that
- * successive steps have equal launches and can be replayed. */
+int hip_round_up(int n, int per_octave)
+{
+    int step = 1;
+    while (2 * per_octave * step <= n) step *= 2;
+    return (n + step - 1) / step * step;
+}
+
 static int n_kv_splits(int positions)
 {
-    int n = 1, all = (positions + KV_SPLIT - 1) / KV_SPLIT;
-    while (n < all) n *= 2;
-    return n >= 4 && n / 4 * 3 >= all ? n / 4 * 3 : n;
+    int n = (positions + KV_SPLIT - 1) / KV_SPLIT;
+    return hip_round_up(n > 1 ? n : 1, 2);
 }
 
 int hip_max_splits(const struct be_config *c) { return n_kv_splits(c->max_pages * PAGE); }
@@ -49,13 +53,6 @@ int hip_rows_at_once(const struct hip *h)
 
 /* below so many decode rows there is no work list; an entry without work */
 enum { LISTED_ROWS = 8, NO_WORK = 0xffff };
-
-int hip_round_up(int n, int per_octave)
-{
-    int step = 1;
-    while (2 * per_octave * step <= n) step *= 2;
-    return (n + step - 1) / step * step;
-}
 
 /* Lists the KV splits of decode rows row .. end - 1 by falling number of positions, so that the
  * last blocks to start are short. work [n]: (row - first row) << 16 | split. Returns n. */

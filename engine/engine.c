@@ -63,8 +63,8 @@ struct drafts {
     int sure; /* only where it is clearly worth while */
 };
 
-/* On a CPU both unless one is named, on a GPU texts where they are sure. What a wrong draft leaves
- * in states can be put right where the backend keeps it, which costs a GPU time. */
+/* On a CPU both unless one is named, on a GPU texts of models without states, where they are sure.
+ * What a wrong draft leaves in states can be put right where the backend keeps it. */
 static struct drafts drafts_of(const struct engine *g)
 {
     enum { DEFAULT_MOST = 16, MTP_MOST = 3 };

@@ -1,8 +1,9 @@
 /* pool.h: a thread pool for the tasks of one operation or the rows of a step. Owns: the worker
  * threads and how they sleep. Must not know: what a task does. Each thread begins with an equal
  * share of neighbouring tasks, claims them one at a time, and then the last ones of other threads'
- * shares; the caller waits for claimed tasks only, never for a worker to wake up: a core lost to
- * another process, or slower than the others, costs no more than its share. */
+ * shares, of at most one task for each thread the caller alone; the caller waits for claimed tasks
+ * only, never for a worker to wake up: a core lost to another process, or slower than the others,
+ * costs no more than its share. */
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
 

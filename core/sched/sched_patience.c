@@ -119,13 +119,12 @@ static void weigh_look(struct sched *s)
 /* A little more than is needed, so that it does not change its mind at once; or much more. */
 static int may_pay(const struct sched *s)
 {
-    static const double margin = 0.05, sure = 0.4;
-    enum { ENOUGH = 8, ENOUGH_TO_BE_SURE = 48 };
+    static const double margin[] = {0.05, 0.4};
+    static const int enough[] = {8, 48};
     const struct sched_patience *p = &s->patience;
+    const int sure = s->options.draft_sure;
     if (!guesses_count(s)) return 1;
-    if (s->options.draft_sure)
-        return p->rows >= ENOUGH_TO_BE_SURE && p->right >= (needed(s) + sure) * p->rows;
-    return p->rows >= ENOUGH && p->right >= (needed(s) + margin) * p->rows;
+    return p->rows >= enough[sure] && p->right >= (needed(s) + margin[sure]) * p->rows;
 }
 
 void sched_weigh_waiting(struct sched *s)

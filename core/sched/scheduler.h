@@ -49,7 +49,8 @@ struct sched_options {
     int sample_forced; /* tokens that a grammar forces are sampled one by one all the same */
     /* Most tokens of a draft; 0: no drafts. drafter: who proposes them; NULL: the text of the
      * sequence and of answers before it (draft.h). draft_always: every draft is computed, whether
-     * that is worth while or not. draft_sure: with overlap, only what is clearly worth while. */
+     * that is worth while or not. draft_sure: with overlap, only what
+     * is clearly worth while. Both 0 or 1. */
     int draft_most, draft_always, draft_sure;
     const struct drafter *drafter;
     int no_texts; /* nothing is drafted from texts */

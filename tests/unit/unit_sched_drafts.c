@@ -2,6 +2,7 @@
  * ways to schedule the same requests; rows of drafts that are wrong leave nothing behind; what the
  * drafter of texts proposes. */
 #include "tests/unit/sched_runs.h"
+#include "core/sched/sched_internal.h"
 #include "tests/unit/sched_model.h"
 #include "tests/unit/sched_device.h"
 #include "tests/unit/sched_teller.h"
@@ -116,6 +117,68 @@ static void right_drafts_save_steps(void **state)
     t.wrong = 1;
     assert_int_equal(run(&u, all, N).n_drafted_tokens, 0);
     free_records(all, N);
+}
+
+/* Whether a step of so many rows beside 8 sequences may have drafts: at most four numbers an
+ * octave, and more than half of the drafts. */
+static int is_on_grid(int rows)
+{
+    const int step = rows < 12 ? 1 : rows < 16 ? 2 : rows < 32 ? 4 : 8;
+    return rows % step == 0;
+}
+
+/* Where rows cost nothing more, right drafts are computed, in few numbers of rows; where each costs
+ * as much as the first, none are. */
+static void costs_decide(void **state)
+{
+    enum { SEQS = 8, ANSWER = 40 };
+    struct setup u = plain;
+    struct record *all = random_records(SEQS, 6);
+    static struct teller t;
+    struct drafter teller = {.propose = tell, .self = &t};
+    (void)state;
+    for (int i = 0; i < SEQS; i++) {
+        struct request *r = &all[i].request;
+        r->n_choices = 1;
+        r->max_tokens = ANSWER;
+        r->prompt_top = -1;
+        r->sampling = (struct sampler_params){
+            .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
+        all[i].stop_after = 0;
+    }
+    u.n_seqs = SEQS;
+    u.n_pages = 400;
+    run(&u, all, SEQS);
+    learn(&t, all, SEQS);
+    t.wrong = 1 << 30;
+    u.draft_most = 5;
+    u.drafter = &teller;
+    for (int is_dear = 0; is_dear < 2; is_dear++) {
+        struct forward f;
+        struct sched *s;
+        struct err e;
+        int n_steps = 0;
+        open_scheduler(&u, &f, &s);
+        for (int i = 0; i < SEQS; i++) {
+            clear(&all[i]);
+            assert_int_equal(sched_submit(s, &all[i].request, &e), 0);
+        }
+        for (int busy = 1; busy; n_steps++) {
+            for (int i = 0; i < SCHED_COSTS; i++) s->cost[i] = is_dear ? 0 : 1;
+            if (is_dear)
+                for (int i = 1; i <= 32; i++) s->cost[i] = i;
+            busy = step(s);
+            if (s->batch.n_decode == s->batch.n_rows && s->n_drafting == SEQS)
+                assert_true(s->batch.n_rows == SEQS || is_on_grid(s->batch.n_rows));
+        }
+        struct sched_stats stats;
+        sched_stats(s, &stats);
+        if (is_dear) assert_int_equal(stats.n_drafted_tokens, 0);
+        else assert_true(stats.n_accepted_tokens > SEQS * ANSWER / 2 && n_steps < ANSWER / 2);
+        sched_close(s);
+        forward_close(&f);
+    }
+    free_records(all, SEQS);
 }
 
 /* The next turn of a conversation finds the pages that accepted drafts have completed. */
@@ -279,9 +342,13 @@ static void long_texts_have_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drafts_change_no_answer),   cmocka_unit_test(nor_beside_packed_pages),
-        cmocka_unit_test(right_drafts_save_steps),   cmocka_unit_test(pages_of_drafts_are_shared),
-        cmocka_unit_test(texts_say_what_comes_next), cmocka_unit_test(long_texts_have_places),
+        cmocka_unit_test(drafts_change_no_answer),
+        cmocka_unit_test(nor_beside_packed_pages),
+        cmocka_unit_test(right_drafts_save_steps),
+        cmocka_unit_test(pages_of_drafts_are_shared),
+        cmocka_unit_test(costs_decide),
+        cmocka_unit_test(texts_say_what_comes_next),
+        cmocka_unit_test(long_texts_have_places),
     };
     return cmocka_run_group_tests(tests, convert_model, close_model);
 }
