@@ -131,6 +131,13 @@ static int names(const int *ids, int n, int buffer)
     return 0;
 }
 
+/* A buffer that is read after the step. */
+static int is_result(const struct step_plan *p, int buffer)
+{
+    return buffer == p->best || buffer == p->logits || buffer == p->top || buffer == p->score ||
+           (p->keeps_hidden && buffer == p->hidden);
+}
+
 /* What a segment says of the last reader of a result: the operation itself where nobody reads it,
  * OP_KEPT where one behind the segment does, or another place, or who reads the step's results. */
 static int last_reader(const struct split *s, int item, int j, int buffer)
@@ -390,6 +397,28 @@ static void check_streams_need(const struct forward_place *place, const struct s
     assert_true(need[0].weights + experts == all && most > 0);
 }
 
+/* What a part of the whole plan says of the last reader of each result is what the whole says of
+ * it, numbered from the part's begin; OP_KEPT: one behind the part reads it, or it lies where the
+ * step's results are. */
+static void check_stream_readers(const struct step_plan *whole)
+{
+    int n_parts = 0, n_kept = 0;
+    for (int i = 0; i < PLANS; i++) {
+        const struct step_plan *p = compiled[i].plan ? compiled[i].p : NULL;
+        if (!p || p->whole != whole) continue;
+        n_parts++;
+        for (int j = 0; j < p->n_ops; j++)
+            for (int k = 0; k < OP_OUTS; k++) {
+                int last = whole->op[p->first + j].last[k];
+                int to = p->op[j].out[k], at_end = to >= 0 && is_result(whole, to);
+                int want = !at_end && last < p->first + p->n_ops ? last - p->first : OP_KEPT;
+                assert_int_equal(p->op[j].last[k], want);
+                n_kept += want == OP_KEPT;
+            }
+    }
+    assert_true(n_parts > model.config.n_layers && n_kept > n_parts);
+}
+
 static void check_streams(const char *name, const struct forward_options *o, const float *logits)
 {
     static const uint8_t of_layer[8], of_experts[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -415,6 +444,7 @@ static void check_streams(const char *name, const struct forward_options *o, con
     check_streams_need(place, &want, o, need[0].steps);
     if (forward_open_places(&f, &model, place, &want, o, &e)) fail_msg("%s: %s", name, e.msg);
     assert_int_equal(n_away, 3 * model.config.n_layers);
+    check_stream_readers(&f.plan);
     run(&f, got);
     assert_true(n_read > 0 && n_early == 0);
     assert_memory_equal(got, logits, bytes);

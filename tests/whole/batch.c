@@ -267,6 +267,27 @@ static void formats(void)
     clean();
 }
 
+/* A report against the answers in `out` that are no errors: tokens, and each one's times. */
+static int adds_up(const json_t *report)
+{
+    const json_t *all = json_object_get(report, "latency_seconds"),
+                 *first = json_object_get(report, "first_token_seconds");
+    double mean = json_number_value(json_object_get(all, "mean")),
+           to_first = json_number_value(json_object_get(first, "mean"));
+    int prompt = 0, answer = 0, n = 0, a, b;
+    size_t bytes;
+    char *text = read_file(out, &bytes);
+    static const char usage[] = "\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%*d,"
+                                "\"completion_tokens\":%d}";
+    for (char *p = text; p && (p = strstr(p, "\"usage\":")); p++)
+        if (sscanf(p, usage, &a, &b) == 2) prompt += a, answer += b, n += b > 0;
+    free(text);
+    return n > 0 && prompt == json_integer_value(json_object_get(report, "prompt_tokens")) &&
+           answer == json_integer_value(json_object_get(report, "completion_tokens")) &&
+           n == json_integer_value(json_object_get(first, "n")) && 0 < to_first &&
+           to_first < mean && mean < json_number_value(json_object_get(report, "elapsed_time"));
+}
+
 static void reports(void)
 {
     struct process p;
@@ -281,6 +302,7 @@ static void reports(void)
               json_real_value(json_object_get(r, "elapsed_time")) > 0 &&
               json_integer_value(json_object_get(json_object_get(r, "latency_seconds"), "n")) == 20,
           "--report", NULL);
+    check(adds_up(r), "--report has the answers' tokens and times", NULL);
     check(json_array_size(t) > 40 &&
               !strcmp(json_string_value(json_object_get(json_array_get(t, 1), "name")), "step"),
           "--trace", NULL);

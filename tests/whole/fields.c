@@ -37,6 +37,51 @@ static void prompt_logprobs(void)
     json_decref(a), json_decref(b);
 }
 
+/* The values that an object of completions' logprobs names, made of one of prompt_logprobs, where
+ * each id has an entry: of two with the same text the first one. *n_left_out: how many were not. */
+static json_t *by_text(const json_t *by_id, int *n_left_out)
+{
+    json_t *made = json_object(), *v;
+    const char *key;
+    json_object_foreach ((json_t *)by_id, key, v) {
+        const char *text = json_string_value(json_object_get(v, "decoded_token"));
+        if (json_object_get(made, text)) ++*n_left_out;
+        else json_object_set(made, text, json_object_get(v, "logprob"));
+    }
+    return made;
+}
+
+/* Of prompts that make tokens with the same text likely. */
+static void texts_are_named_once(void)
+{
+    size_t n;
+    int n_left_out = 0;
+    batch("{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":[139,372,120,305],"
+          "\"max_tokens\":1,\"prompt_logprobs\":20,\"logprobs\":20,\"echo\":true}}\n"
+          "{\"custom_id\":\"b\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":[99,135,58,132],"
+          "\"max_tokens\":1,\"prompt_logprobs\":20,\"logprobs\":20,\"echo\":true}}\n",
+          "--grace", "20");
+    for (int i = 0; i < 2; i++) {
+        json_t *body = body_of(out, i ? "b" : "a");
+        const json_t *choice = first(body, "choices"),
+                     *ids = json_object_get(choice, "prompt_logprobs"),
+                     *texts = json_object_get(json_object_get(choice, "logprobs"), "top_logprobs");
+        check_that(json_array_size(ids) == 4, "a prompt's values");
+        for (size_t k = 1; k < json_array_size(ids); k++) {
+            json_t *want = by_text(json_array_get(ids, k), &n_left_out);
+            check_that(json_equal(want, json_array_get(texts, k)), "token %zu by its text", k);
+            json_decref(want);
+        }
+        json_decref(body);
+    }
+    check_that(n_left_out > 1, "two ids with the same text");
+    char *text = read_file(out, &n);
+    json_t *line = json_loads(text, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, NULL);
+    check_that(line != NULL, "and no name comes twice");
+    json_decref(line);
+    free(text);
+}
+
 static int has_id(const json_t *ids, int a, int b, int c)
 {
     int n = 0;
@@ -143,6 +188,7 @@ int main(int argc, char **argv)
     if (argc < 2) return 2;
     begin(argv[1]);
     prompt_logprobs();
+    texts_are_named_once();
     allowed_and_bad();
     truncation();
     shell_code("rm -r %s", dir);
