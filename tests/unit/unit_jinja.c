@@ -122,6 +122,7 @@ static void errors_name_line_and_construct(void **state)
         {"{% set x.y = 1 %}", "non-namespace"},
         {"\xff", "not UTF-8"},
         {"{{ raise_exception('no \"system\" role') }}", "line 1: no \"system\" role"},
+        {"\n{% call raise_exception(\n'a'\n~ 'b') %}x{% endcall %}", "line 2: "},
     };
     json_t *none = json_object();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -162,6 +163,7 @@ static void values_by_hand(void **state)
         {"{{ 'a' is sameas('a') }}", NULL},
         {"{{ '%(a)s %(b)05.1f' | format(a=1, b=2.25) }}", "1 002.2"},
         {"{{ '%(a' | format(a=1) }}", NULL},
+        {"{{ strftime_now('%Zx%zy%%Z%H:%M%Z') }}", "xy%Z03:20"}, /* a time without a zone */
         {"{% set ns = namespace(t='x' * 300) %}{% for i in range(12) %}{% set ns.t = ns.t ~ i %}"
          "{% endfor %}{{ ns.t[-16:] }}",
          "xx01234567891011"},

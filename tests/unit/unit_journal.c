@@ -270,6 +270,36 @@ int fdatasync(int fd)
     return fsync(fd);
 }
 
+/* A sound frame behind damage is found wherever it lies in the pieces that are read at once. */
+static void frames_are_found_at_the_edges_of_pieces(void **state)
+{
+    enum { CHUNK = 64 << 10, AROUND = JOURNAL_HEADER + 3 };
+    static char text[2 * CHUNK];
+    struct journal *j;
+    struct err e;
+    char note[256];
+    (void)state;
+    for (int at = CHUNK - AROUND; at < CHUNK + AROUND; at++) { /* behind the begin of the search */
+        int n = at - JOURNAL_HEADER;
+        put("", 0);
+        assert_int_equal(journal_open(&j, path, 2, note, &e), 0);
+        assert_int_equal(journal_start(j, manifest, sizeof manifest - 1, &e), 0);
+        memset(text, '.', (size_t)n);
+        text[n] = '\n';
+        struct stat st;
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(journal_add(j, 0, 0, text, (size_t)n + 1, &e), 0);
+        assert_int_equal(journal_add(j, 1, 0, "b\n", 2, &e), 0);
+        journal_close(j);
+        FILE *f = fopen(path, "r+"); /* the header of the long answer lies */
+        assert_true(f && !fseek(f, (long)st.st_size + 4, SEEK_SET) && fputc('x', f) == 'x');
+        assert_int_equal(fclose(f), 0);
+        assert_int_equal(journal_open(&j, path, 2, note, &e), 0);
+        if (journal_has(j, 0) || !journal_has(j, 1)) fail_msg("%d bytes on: %s", at, note);
+        journal_close(j);
+    }
+}
+
 static void answers_reach_the_medium_in_groups(void **state)
 {
     static const struct {
@@ -377,6 +407,7 @@ int main(void)
         cmocka_unit_test(frames_with_a_right_checksum_are_looked_at),
         cmocka_unit_test(beginnings),
         cmocka_unit_test(long_answers_are_covered_to_their_end),
+        cmocka_unit_test(frames_are_found_at_the_edges_of_pieces),
         cmocka_unit_test(answers_reach_the_medium_in_groups),
         cmocka_unit_test(links_are_not_followed),
         cmocka_unit_test(outputs_are_summed_whole),

@@ -448,6 +448,11 @@ static void check_streams(const char *name, const struct forward_options *o, con
     run(&f, got);
     assert_true(n_read > 0 && n_early == 0);
     assert_memory_equal(got, logits, bytes);
+    n_read = 0;
+    f.places->stream_rows = ROWS; /* more than any step has */
+    run(&f, got);
+    assert_int_equal(n_read, 0);
+    assert_memory_equal(got, logits, bytes);
     forward_close(&f);
     free(got);
 }

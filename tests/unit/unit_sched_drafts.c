@@ -339,6 +339,40 @@ static void long_texts_have_places(void **state)
     draft_text_close(d);
 }
 
+/* Of the places with the same tokens in front of them the last 16 are looked at: in the text
+ * itself, and in answers of before. */
+static void few_places_are_looked_at(void **state)
+{
+    enum { SEEN = 16, LONG = 4 * (SEEN + 3) };
+    int32_t text[LONG + 5], draft[2];
+    struct draft_text *d;
+    struct err e;
+    int matched;
+    (void)state;
+    for (int far = SEEN - 1; far <= SEEN; far++)
+        for (int stored = 0; stored < 2; stored++) {
+            int n = 0;
+            text[n++] = 9; /* the longest equal part begins here, FAR others come behind it */
+            for (int i = 0; i <= far; i++) {
+                const int32_t part[] = {1, 2, 3, 100 + i};
+                put_tokens(text, n, part, 4);
+                n += 4;
+            }
+            assert_int_equal(draft_text_open(&d, 2, 400, &e), 0);
+            struct drafter drafter = draft_text_drafter(d);
+            drafter.begin(d, 0);
+            struct draft_ask a = {0, text, text + n, n, 0}, before = {1, text, text, 0, n};
+            if (stored) drafter.end(d, &before);
+            put_tokens(text, stored ? 0 : n, (const int32_t[]){9, 1, 2, 3}, 4);
+            if (stored) a.n_prompt = 4;
+            else a.n_generated = 4;
+            assert_int_equal(drafter.propose(d, &a, draft, 1, &matched), 1);
+            assert_int_equal(matched, far < SEEN ? 4 : 3);
+            assert_int_equal(draft[0], far < SEEN ? 100 : 100 + far);
+            draft_text_close(d);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +383,7 @@ int main(void)
         cmocka_unit_test(costs_decide),
         cmocka_unit_test(texts_say_what_comes_next),
         cmocka_unit_test(long_texts_have_places),
+        cmocka_unit_test(few_places_are_looked_at),
     };
     return cmocka_run_group_tests(tests, convert_model, close_model);
 }

@@ -340,6 +340,11 @@ static void by_hand(void **state)
          "{}}}],\"unevaluatedProperties\":false}",
          {"{\"z\":1}"},
          {"[]"}},
+        {"{\"$defs\":{\"t\":{\"type\":\"object\",\"properties\":{\"n\":{\"$ref\":\"#/$defs/t\"}},"
+         "\"additionalProperties\":false}},\"allOf\":[{\"$ref\":\"#/$defs/t\"}],\"enum\":[{},"
+         "{\"n\":{\"n\":{}}},{\"n\":{\"m\":1}},{\"m\":1},1]}",
+         {"{}", "{\"n\":{\"n\":{}}}"},
+         {"{\"m\":1}", "{\"n\":{}}", "{\"n\":{\"m\":1}}", "1"}},
         {"{\"type\":\"object\",\"not\":{\"propertyNames\":{\"minLength\":2}}}",
          {"{\"a\":1}", "{\"bc\":1,\"\":2}"},
          {"{}", "{\"ab\":1}"}},
@@ -730,12 +735,42 @@ static void schemas_of_many_parts(void **state)
     vocab_close(v);
 }
 
+/* Each of the characters that have a short escape may be spelled by it where it alone may stand,
+ * and by no other one's. */
+static void short_escapes_spell_their_own(void **state)
+{
+    static const char is[] = "\"\\/\b\f\n\r\t", letters[] = "\"\\/bfnrt";
+    struct vocab *v = byte_vocab();
+    (void)state;
+    for (int i = 0; is[i]; i++) {
+        char schema[64], text[8];
+        struct grammar *g;
+        struct err e;
+        size_t at;
+        snprintf(schema, sizeof schema, "{\"type\":\"string\",\"pattern\":\"^[\\\\u%04x]$\"}",
+                 is[i]);
+        if (open_schema(&g, v, schema, 0, &e)) fail_msg("%s: %s", schema, e.msg);
+        for (int k = 0; letters[k]; k++) {
+            snprintf(text, sizeof text, "\"\\%c\"", letters[k]);
+            assert_int_equal(is_document(g, text, &at), k == i);
+        }
+        snprintf(text, sizeof text, "\"%c\"", is[i]);
+        assert_int_equal(is_document(g, text, &at), is[i] == '/');
+        grammar_close(g);
+    }
+    vocab_close(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand),         cmocka_unit_test(in_the_order_of_the_schema),
-        cmocka_unit_test(spellings),       cmocka_unit_test(bounds_against_decimals),
-        cmocka_unit_test(formats_by_hand), cmocka_unit_test(schemas_of_many_parts),
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(short_escapes_spell_their_own),
+        cmocka_unit_test(in_the_order_of_the_schema),
+        cmocka_unit_test(spellings),
+        cmocka_unit_test(bounds_against_decimals),
+        cmocka_unit_test(formats_by_hand),
+        cmocka_unit_test(schemas_of_many_parts),
         cmocka_unit_test(of_the_wild),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,6 +150,7 @@ static void test_cases(void **state)
 
 /* ---- refusals ---- */
 
+#define TEN "0123456789"
 #define BPE "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}"
 
 static void test_refused(void **state)
@@ -197,6 +198,8 @@ static void test_refused(void **state)
         {"{\"model\":{\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]}}", "twice"},
         {"{\"model\":{\"vocab\":{\"a\":4000000000},\"merges\":[]}}", "id of \"a\""},
         {"{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}", "id of \"a\""},
+        {"{\"model\":{\"vocab\":{\"" TEN TEN TEN TEN TEN TEN TEN "\":-1},\"merges\":[]}}",
+         "id of \"" TEN TEN TEN TEN TEN TEN "\" is not an integer"},
         {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", "outside the vocabulary"},
         {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"aa\"]}}", "not two tokens"},
         {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}}", "not a pair"},
