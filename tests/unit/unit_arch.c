@@ -238,6 +238,8 @@ static const struct {
                            LAYER "mlp.router.choice_bias 6", NULL}},
     {"jamba", "{" SCAN_KEYS("[0, 1]") "}", no_head_norms,
      (const char *const[]){NORMS, SCAN, LAYER "linear_attn.conv.bias 40", MLP, NULL}},
+    {"jamba", "{" SCAN_KEYS("[0, 1]") ", \"conv_bias\": 0}", no_head_norms,
+     (const char *const[]){NORMS, SCAN, MLP, NULL}},
     {"jamba", "{" SCAN_KEYS("[1, 0]") ", " SPARSE(0) "}", no_head_norms,
      (const char *const[]){NORMS, ATTENTION, EXPERTS, NULL}},
     {"bamba", "{" MAMBA_KEYS "}", no_head_norms, (const char *const[]){NORMS, MAMBA, MLP, NULL}},

@@ -347,6 +347,9 @@ static void answers_with_literals(void **state)
          "f {\"l\": [\"a\", [1], {\"1\": 0.5, \"k\": 3, \"u\": 1000}]};"},
         {"qwen3_coder", "[]", CODER(ARG("l", "['\\x41\\u00e9\\n\\q']")), 0, "",
          "f {\"l\": [\"A\\u00e9\\u000a\\\\q\"]};"},
+        {"qwen3_coder", "[]", CODER(ARG("l", "['\\U0001f600']")), 0, "", "f {\"l\": [\"😀\"]};"},
+        {"qwen3_coder", "[]", CODER(ARG("l", "['\\U0000d83d']")), 0, "",
+         "f {\"l\": \"['\\\\U0000d83d']\"};"},
         /* JSON whose numbers jansson does not read */
         {"qwen3_coder", "[]", CODER(ARG("l", "[\"\\\"\", 1e999]") ARG("o", "{\"1\": -1e999}")), 0,
          "", "f {\"l\": [\"\\\"\", 1e999], \"o\": {\"1\": -1e999}};"},

@@ -94,9 +94,40 @@ static void cells(void **state)
     }
 }
 
+/* Ten lines, of which those in BAD are no text, and a row of JSON first where JSON is 1. */
+static int is_refused(unsigned bad, int json)
+{
+    struct input *in;
+    struct err e = {0};
+    char path[40];
+    int fd = memfd_create("in", 0), refused;
+    for (int i = 0; i < 10; i++)
+        dprintf(fd, "%s", bad >> i & 1 ? "a\xff\n" : json ? "{}\n" : "a\n");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (input_open(&in, path, NULL, &e)) fail_msg("%s", e.msg);
+    refused = input_check_text(in, &e);
+    assert_true(!refused || strstr(e.msg, "is not UTF-8 text: byte "));
+    input_close(in);
+    close(fd);
+    return refused;
+}
+
+/* A text may have a bad line here and there, but not first, nor many; JSON may have any. */
+static void texts_are_told_from_other_files(void **state)
+{
+    (void)state;
+    assert_false(is_refused(0, 0));
+    assert_false(is_refused(1 << 4, 0));
+    assert_false(is_refused(3 << 4, 0));
+    assert_true(is_refused(7 << 4, 0));
+    assert_true(is_refused(1, 0));
+    assert_false(is_refused(0x3fe, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lines), cmocka_unit_test(rows),
-                                       cmocka_unit_test(cells)};
+                                       cmocka_unit_test(cells),
+                                       cmocka_unit_test(texts_are_told_from_other_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -448,8 +448,8 @@ static void check_streams(const char *name, const struct forward_options *o, con
     run(&f, got);
     assert_true(n_read > 0 && n_early == 0);
     assert_memory_equal(got, logits, bytes);
-    n_read = 0;
     f.places->stream_rows = ROWS; /* more than any step has */
+    n_read = 0;
     run(&f, got);
     assert_int_equal(n_read, 0);
     assert_memory_equal(got, logits, bytes);

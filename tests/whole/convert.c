@@ -323,6 +323,15 @@ static void output(void)
     process_free(&p);
     done("$C -v $D/../../../models/demo out", 2, "act-order: in 6 of 6 layers");
     done("$C -q -v $D/../../../models/demo out", 0, "");
+    done(
+        "new llama; rm c/config.json; sed '1s/.*/{\"rope_scaling\": {\"type\": \"dynamic\", "
+        "\"factor\": 2.0},/' $D/llama/config.json >c/config.json; $C c out 2>&1 | grep dynamic >&2",
+        1, "where -c exceeds 512, the fixed table for 1024 positions is used");
+    /* the files that it was made of, each with its bytes */
+    done("$C -q $D/llama-sharded-tied out 2>/dev/null; for f in $D/llama-sharded-tied/model-*s; do "
+         "printf '{\\\\\"name\\\\\":\\\\\"%s\\\\\",\\\\\"bytes\\\\\":%d}' "
+         "${f##*/} $(stat -c %s $f) >want; LC_ALL=C grep -aqFf want out || echo $f >&2; done",
+         0, "");
     shell(&p, "mkdir -p evil; printf '{\"model_type\": \"\\\\u001b[31mred\", \"architectures\": "
               "[\"A\\\\u009b2J\\\\nB\"], \"quantization_config\": {\"quant_method\": "
               "\"\\\\u0007x\", \"format\": \"\\\\r\"}}' >evil/config.json; $C --list evil");
