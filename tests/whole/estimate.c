@@ -145,6 +145,25 @@ static void others(void)
     process_free(&p);
 }
 
+/* What is timed fits the smallest contexts, too. */
+static void small_contexts(void)
+{
+    struct process p;
+    FILE *f = begin("jsonl");
+    fprintf(f, "{\"url\":\"/v1/completions\",\"body\":{\"prompt\":[5],\"max_tokens\":1}}\n");
+    fclose(f);
+    for (int c = 2; c < 12; c++) {
+        char context[8];
+        snprintf(context, sizeof context, "%d", c);
+        process_run(&p,
+                    (char *[]){run_bin, "-m", model, "-t", "1", "-c", context, "-i", in,
+                               "--estimate", NULL},
+                    NULL);
+        check(p.code == 0 && strstr(p.out, "1 record, 0 would fail"), context, &p);
+        process_free(&p);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2 || !mkdtemp(dir)) return 2;
@@ -158,6 +177,7 @@ int main(int argc, char **argv)
     compare(3, (char *[4]){"--no-prefix-cache", NULL});
     tables();
     others();
+    small_contexts();
     shell_code("rm -rf %s", dir);
     return report("estimate");
 }
