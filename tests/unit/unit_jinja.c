@@ -122,6 +122,8 @@ static void errors_name_line_and_construct(void **state)
         {"{% set x.y = 1 %}", "non-namespace"},
         {"\xff", "not UTF-8"},
         {"{{ raise_exception('no \"system\" role') }}", "line 1: no \"system\" role"},
+        {"{% macro f(a, bb) %}{% endmacro %}{{ f(a=1, bb=2, **{'bb': 3}) }}",
+         "got multiple values for keyword argument 'bb'"},
         {"\n{% call raise_exception(\n'a'\n~ 'b') %}x{% endcall %}", "line 2: "},
     };
     json_t *none = json_object();

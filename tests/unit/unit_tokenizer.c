@@ -229,6 +229,23 @@ static void test_refused(void **state)
     assert_non_null(strstr(e.msg, "unigram"));
 }
 
+/* Every hexadecimal digit of an escape, in both cases. */
+static void test_escapes(void **state)
+{
+    static const char json[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\\u0123\\u4567\":1,"
+        "\"\\u89Ab\\uaBcD\":2,\"\\uCdEf\\u00fe\":3},\"merges\":[]}}";
+    const struct tok_source src = {.json = json, .json_bytes = sizeof json - 1};
+    struct tokenizer *t = NULL;
+    struct err e = {0};
+    (void)state;
+    assert_int_equal(tok_open(&t, &src, &e), 0);
+    assert_int_equal(tok_id_of(t, "\xc4\xa3\xe4\x95\xa7"), 1);
+    assert_int_equal(tok_id_of(t, "\xe8\xa6\xab\xea\xaf\x8d"), 2);
+    assert_int_equal(tok_id_of(t, "\xec\xb7\xaf\xc3\xbe"), 3);
+    tok_close(t);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -722,11 +739,11 @@ static void test_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_golden),     cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_long_lines), cmocka_unit_test(test_empty_matches),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_cases),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_escapes),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_damaged),       cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_vectors),       cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_empty_matches), cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }
