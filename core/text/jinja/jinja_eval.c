@@ -139,7 +139,9 @@ static int float_binary(struct jinja_run *r, int op, double a, double b, struct 
     } else {
         double mod = fmod(a, b);
         if (mod != 0 && (mod < 0) != (b < 0)) mod += b;
-        x = op == '%' ? (mod != 0 ? mod : copysign(0, b)) : floor((a - mod) / b + 0.5);
+        double whole = (a - mod) / b;
+        if (op == '%') x = mod != 0 ? mod : copysign(0, b);
+        else x = whole != 0 ? floor(whole + 0.5) : copysign(0, a / b);
     }
     *out = jinja_float(x);
     return 0;
@@ -154,7 +156,9 @@ static int repeat(struct jinja_run *r, struct jinja_value a, int64_t times, stru
         if (!a.n) times = 0;
         for (; times; times--)
             if (jinja_steps(r, 1) || jinja_put(r, a.s, a.n)) return -1;
-        return jinja_take(r, from, out);
+        int rc = jinja_take(r, from, out);
+        out->flag = a.flag; /* marked safe */
+        return rc;
     }
     if (jinja_list(r, a.type, 8, out)) return -1;
     if (!a.list->n) return 0;

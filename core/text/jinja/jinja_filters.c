@@ -562,7 +562,8 @@ FILTER(round_) /* precision method */
         return jinja_fail(r, "a precision from -300 to 300 is supported");
     double x = jinja_number(on), power = pow(10, (double)precision);
     if (up || down) {
-        *out = jinja_float((up ? ceil(x * power) : floor(x * power)) / power);
+        double whole = up ? ceil(x * power) : floor(x * power);
+        *out = jinja_float(whole == 0 ? 0 : whole / power); /* an integer, which has no -0 */
     } else if (on.type != JINJA_FLOAT) {
         if (precision < 0)
             return jinja_fail(r, "rounding an integer to a negative precision is not supported");

@@ -163,13 +163,14 @@ int jinja_loop_attribute(struct jinja_run *r, struct jinja_loop *l, const char *
     return 0;
 }
 
-/* Runs the loop over v; depth0 counts recursive calls. */
+/* Runs the loop over v; depth0 counts recursive calls. The else branch runs where no item came to
+ * the end of the body, also by break and continue, as in jinja2. */
 static int run_loop(struct jinja_run *r, const struct jinja_node *n, struct jinja_value v,
                     struct jinja_scope *outer, int depth0)
 {
     struct jinja_scope *caller = r->scope;
     struct jinja_value x, self;
-    int rc, n_runs = 0, how = 0;
+    int rc, n_runs = 0, n_whole = 0, how = 0;
     struct jinja_loop *l = jinja_get(r, sizeof *l);
     if (!l) return -1;
     *l = (struct jinja_loop){.node = n, .outer = outer, .length = -1, .depth0 = depth0};
@@ -184,10 +185,11 @@ static int run_loop(struct jinja_run *r, const struct jinja_node *n, struct jinj
             return -1;
         if ((how = jinja_run_body(r, n->body)) < 0) return -1;
         if (how == 1) break;
+        n_whole += how == 0;
     }
     r->scope = caller;
     if (rc < 0) return -1;
-    if (n_runs || !n->other) return 0;
+    if (n_whole || !n->other) return 0;
     if (push_scope(r, outer) || (how = jinja_run_body(r, n->other)) < 0) return -1;
     r->scope = caller;
     return how;

@@ -304,21 +304,22 @@ int jinja_filter_indent(FILTER_PARAMS) /* width first blank */
 
 int jinja_filter_truncate(FILTER_PARAMS) /* length killwords end leeway */
 {
-    struct jinja_value s, end;
+    struct jinja_value s = {0}, end;
     int64_t length, leeway, n, n_end;
     (void)args;
-    if (text_arg(r, on, NULL, &s) || int_arg(r, slot[0], 255, &length) ||
-        text_arg(r, slot[2], "...", &end) || int_arg(r, slot[3], 5, &leeway))
+    if (on.type == JINJA_UNDEFINED) on = jinja_bytes("", 0); /* which has a length in Python */
+    if (int_arg(r, slot[0], 255, &length) || text_arg(r, slot[2], "...", &end) ||
+        int_arg(r, slot[3], 5, &leeway) || jinja_length(r, on, &n) || jinja_length(r, end, &n_end))
         return -1;
-    if (jinja_length(r, s, &n) || jinja_length(r, end, &n_end)) return -1;
     if (length < n_end)
         return jinja_fail(r, "expected length >= %lld, got %lld", (long long)n_end,
                           (long long)length);
     if (leeway < 0) return jinja_fail(r, "expected leeway >= 0, got %lld", (long long)leeway);
-    if (n - leeway <= length) {
-        *out = s;
+    if (n - leeway <= length) { /* also a list */
+        *out = on;
         return 0;
     }
+    if (text_arg(r, on, NULL, &s)) return -1;
     size_t cut = jinja_point_offset(s.s, s.n, (size_t)(length - n_end));
     const char *space = jinja_truth(slot[1]) ? NULL : memrchr(s.s, ' ', cut);
     return jinja_concat(r, jinja_bytes(s.s, space ? (size_t)(space - s.s) : cut), end, out);

@@ -224,6 +224,8 @@ static int fill(struct jinja_run *r, const struct jinja_args *args, struct jinja
     struct jinja_value v;
     int rc = 0;
     if (args->n > 1) return jinja_fail(r, "dict expected at most 1 argument, got %zu", args->n);
+    if (args->n && args->pos[0].type == JINJA_UNDEFINED)
+        return jinja_fail_undefined(r, args->pos[0]);
     if (args->n && args->pos[0].type == JINJA_DICT) {
         const struct jinja_dict *d = args->pos[0].dict;
         for (size_t i = 0; i < d->n; i++)

@@ -199,7 +199,8 @@ int jinja_put_float(struct jinja_run *r, double f)
         n = snprintf(text, sizeof text, "%se%c%02d", digits, exponent < 0 ? '-' : '+',
                      abs(exponent));
     } else {
-        int precision = (int)(e - digits) - (f < 0 || (f == 0 && signbit(f))) - 2 - exponent;
+        char *point = strchr(digits, '.');
+        int precision = (point ? (int)(e - point) - 1 : 0) - exponent;
         n = snprintf(text, sizeof text, "%.*f", precision < 1 ? 1 : precision, f);
     }
     return jinja_put(r, text, (size_t)n);
