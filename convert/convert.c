@@ -2,6 +2,7 @@
 
 #include "convert/gguf_checkpoint.h"
 #include "convert/info.h"
+#include "core/model/model.h"
 #include "core/model/whatis.h"
 #include "core/base/units.h"
 
@@ -52,19 +53,36 @@ static int check_gguf(const struct checkpoint *k, const struct plan_options *o, 
                    k->dir.path, t->name, t->type->name);
 }
 
+/* What opt4gptq-run would refuse (a number of the checkpoint that no key of its configuration may
+ * have, say) is no result. */
+static int check_model(const char *path, struct err *e)
+{
+    struct model m;
+    if (!model_open(&m, path, e)) {
+        model_close(&m);
+        return 0;
+    }
+    size_t n = strlen(path);
+    if (!strncmp(e->msg, path, n) && !strncmp(e->msg + n, ": ", 2))
+        memmove(e->msg, e->msg + n + 2, strlen(e->msg + n + 2) + 1);
+    return err_is_memory(e) ? -1 : err_prefix(e, "what it becomes is no model that can run");
+}
+
 int convert_run(const struct convert_options *o, struct err *e)
 {
     const struct notes *n = &o->notes;
+    struct writer_options out = o->out;
     struct checkpoint k;
     struct plan p = {0};
     struct writer_result r;
+    out.check = check_model;
     json_t *meta = NULL;
     int rc = -1;
     if (checkpoint_open(&k, o->dir, o->as_numbers, n, e) ||
         (!o->as_numbers && check_gguf(&k, &o->plan, e)))
         goto fail;
     if (plan_build(&p, &k.dir, &k.model, &k.quant, &o->plan, n, e) || info_metadata(&p, &meta, e) ||
-        writer_run(&p, meta, &o->out, &r, e))
+        writer_run(&p, meta, &out, &r, e))
         goto fail;
     char size[32], spent[32];
     note_info(n, "%s: %s, %d quantized and %d plain linears%s, %s in %s", o->out.path,

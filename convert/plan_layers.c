@@ -351,9 +351,10 @@ static int take_scalar(struct plan *p, struct hf_config *c, const struct layer *
     const struct hf_tensor *t = plan_find(p, name, "");
     if (!t) return err_set(e, "%s: tensor '%s' is missing", p->dir->path, name);
     if (plan_floats(t, 1, &f, e)) return -1;
-    c->layer_scalar[l->number] = *f;
+    double x = c->layer_scalar[l->number] = *f;
     free(f);
-    return 0;
+    if (x >= 1e-9 && x <= 1e9) return 0;
+    return err_set(e, "%s: tensor '%s' is %g: the checkpoint is damaged", t->shard->path, name, x);
 }
 
 /* A number of layer l's activation; `fallback` where the checkpoint has none. */

@@ -122,7 +122,7 @@ static int scan_e8m0(const struct quant_linear *l, uint8_t *least, uint8_t *larg
 {
     const struct hf_tensor *t = l->scales;
     uint64_t n = (uint64_t)(l->out * l->n_source), m;
-    uint8_t *raw = malloc(SCAN_BYTES);
+    uint8_t *raw = malloc(n < SCAN_BYTES ? n + 1 : SCAN_BYTES);
     int rc = raw ? 0 : err_memory(e);
     *least = 255, *largest = 0;
     for (uint64_t at = 0; at < n && !rc; at += m) {
@@ -189,7 +189,8 @@ static int scan_plain(const struct plain_matrix *m, float *largest, struct err *
 {
     enum dtype type = m->t->t->dtype;
     uint64_t n = (uint64_t)(m->in * m->out), piece = SCAN_BYTES / dtype_bytes(type), k;
-    void *raw = malloc(SCAN_BYTES);
+    if (piece > n) piece = n;
+    void *raw = malloc(piece * dtype_bytes(type) + 1);
     int rc = raw ? 0 : err_memory(e);
     *largest = 0;
     for (uint64_t at = 0; at < n && !rc; at += k) {

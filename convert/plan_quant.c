@@ -61,7 +61,8 @@ static int scan(const struct hf_tensor *t, uint64_t n, uint64_t columns, float f
 {
     enum dtype type = t->t->dtype;
     uint64_t piece = SCAN_BYTES / dtype_bytes(type);
-    void *raw = malloc(SCAN_BYTES);
+    if (piece > n) piece = n;
+    void *raw = malloc(piece * dtype_bytes(type) + 1);
     int rc = raw ? 0 : err_memory(e);
     for (uint64_t at = 0; at < n && !rc; at += piece) {
         uint64_t m = n - at < piece ? n - at : piece;

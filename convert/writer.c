@@ -358,6 +358,8 @@ int writer_run(struct plan *p, const json_t *meta, const struct writer_options *
         err_set(e, "%s: stopped by a signal, nothing was written", o->path);
         goto fail;
     }
+    char name[32];
+    if (o->check && o->check(u.named ? u.temp : proc_name(&u, name), e)) goto fail;
     if (temp_file_finish(&u, e)) goto fail;
     *r = (struct writer_result){n_header + c.total, clock_now() - c.progress.start};
     rc = 0;

@@ -19,6 +19,9 @@ struct writer_options {
     int progress; /* show it on stderr */
     const volatile sig_atomic_t
         *stop; /* set by a signal handler: stop and remove the temporary file */
+    /* Asked of the complete file under a name of its own before it gets PATH's; -1: it gets none.
+     */
+    int (*check)(const char *path, struct err *e);
 };
 
 struct writer_result {

@@ -149,13 +149,14 @@ void fuzz_seeds_model(fuzz_add *add)
 
 /* ---- a checkpoint: steps that change one of those of tests/data */
 
-enum { N_CHECKPOINTS = 6 };
+enum { N_CHECKPOINTS = 9 };
 static struct checkpoint_copy copies[N_CHECKPOINTS];
 
 static void load_copies(void)
 {
     static const char *const from[N_CHECKPOINTS] = {"deepseek-v3", "gemma4",    "gpt-oss",
-                                                    "llama",       "qwen3-moe", "qwen3.5-moe"};
+                                                    "llama",       "qwen3-moe", "qwen3.5-moe",
+                                                    "kimi-linear", "jamba",     "glm-moe-dsa"};
     char path[100];
     struct err e;
     for (int i = 0; i < N_CHECKPOINTS && !copies[i].n_texts; i++) {
@@ -316,14 +317,16 @@ const char *fuzz_run_checkpoint(const uint8_t *data, size_t n)
     return why;
 }
 
+/* One change, three, five: libFuzzer's inputs are at first as long as the longest to begin with. */
 void fuzz_seeds_checkpoint(fuzz_add *add)
 {
+    uint8_t b[61] = {0};
     for (unsigned i = 0; i < N_CHECKPOINTS; i++)
         for (unsigned k = 0; k < 3; k++) {
-            const uint8_t b[] = {
-                (uint8_t)i, (uint8_t)(2 * k), 0, (uint8_t)(7 * k), 1, 2, 3, (uint8_t)k, 5, 6, 7, 8,
-                9};
-            add(b, sizeof b);
+            b[0] = (uint8_t)i;
+            for (unsigned j = 1; j < sizeof b; j++)
+                b[j] = (uint8_t)(j % 12 == 1 ? 2 * k + j / 12 : (i + 1) * (7 * k + 29 * j) % 251);
+            add(b, 13 + 24 * k);
         }
 }
 

@@ -307,6 +307,20 @@ static void numbers(void)
          2, "attn_factor is left out, as transformers does");
 }
 
+/* ---- what would convert into a model that opt4gptq-run refuses */
+
+static void no_models(void)
+{
+    refused("new gemma4; rm c/model.safetensors; cat $D/gemma4/model.safetensors "
+            ">c/model.safetensors; printf '\\0\\0' | dd of=c/model.safetensors bs=1 "
+            "seek=$((8 + $(od -An -tu8 -N8 c/model.safetensors) + 190256)) conv=notrunc "
+            "status=none; $C -q c out",
+            "layers.2.layer_scalar' is 0: the checkpoint is damaged");
+    refused("new deepseek-v3; rm c/config.json; sed 's/\"mscale\": [^,]*/\"mscale\": 1e4/' "
+            "$D/deepseek-v3/config.json >c/config.json; $C -q --no-tokenizer c out",
+            "what it becomes is no model that can run: config: 'rope_scale' is missing or out of");
+}
+
 /* ---- what is printed */
 
 static void output(void)
@@ -427,6 +441,7 @@ int main(int argc, char **argv)
     uploads();
     ends();
     numbers();
+    no_models();
     output();
     targets();
     shell(&p, "cd / && rm -rf \"$OLDPWD\"");
