@@ -8,6 +8,7 @@
 # make test-arm64  cross-build for arm64 and compare it under qemu-user with this machine's build (x86-64 only)
 # make fuzz        libFuzzer on strangers' inputs for S=300 seconds each, T=NAME: of one kind, in build-fuzz/ (clang-19);
 #                  make fuzz-coverage: the lines that they reach
+# make differential N=10000 SEED=1    random cases against jsonschema, re, jinja2, tokenizers, transformers (T=NAME: one of them)
 # make test-clang, test-threads, test-valgrind    the unit programs with clang's sanitizers, gcc's of threads, valgrind (T=NAME)
 # make lib         build/libopt4gptq.so.0, the library (engine/opt4gptq.h); make install-lib, make uninstall-lib
 # make wheel       build/opt4gptq-VERSION-py3-none-PLATFORM.whl, its Python package (engine/python)

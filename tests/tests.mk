@@ -6,7 +6,7 @@ BIN      := $B/tests/bin
 HARNESS  := $B/tests/harness.o $B/tests/process.o # what the programs of whole/ and faults/ share
 WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
-OTHERS   := asm checkop fuzz fuzz_grammar unsaid inputs sites step gpu batch_faults convert_faults
+OTHERS   := answers asm checkop fuzz fuzz_grammar unsaid inputs sites step gpu batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
 CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
@@ -35,6 +35,7 @@ $(BIN)/checkop: $(CHECKOP) $B/engine/backends.o $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(ARCHIVE)/core.a
 $(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(ARCHIVE)/core.a
+$(BIN)/answers: $B/tests/fuzz/answers.o $(ROOMS)
 $(BIN)/unsaid: $B/tests/fuzz/unsaid.o $B/tests/fuzz/checkpoint.o $B/bench/batches.o $(HARNESS) $(ROOMS)
 $(BIN)/sites: $B/tests/faults/sites.o $(HARNESS) $(ROOMS) | $(BIN)/failing.so
 $(BIN)/failing.so: tests/faults/failing.c
@@ -224,10 +225,12 @@ $(FUZZED): $B/tests/fuzz/libfuzzer.o $(INPUTS) $(ROOMS)
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $(filter-out %.a,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 TARGETS = $(if $(T),$(T),$$(sed -n 's/^    {"\([a-z]*\)", fuzz_seeds.*/\1/p' tests/fuzz/targets.c))
 FUZZ_MAKE = $(MAKE) --no-print-directory -j$$(nproc) CC=clang-19 CLANG=
+# gcc says by this name that addresses are checked
+FUZZ_SAN  = $(FUZZ_MAKE) SAN=1 B=$(FUZZ) CFLAGS='-O1 -g -w -fsanitize=fuzzer-no-link -D__SANITIZE_ADDRESS__=1'
 fuzz:
 	@scripts/deps --fuzz
 	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= $(BIN)/fuzz_grammar $(BIN)/inputs
-	@$(FUZZ_MAKE) SAN=1 B=$(FUZZ) CFLAGS='-O1 -g -w -fsanitize=fuzzer-no-link' $(FUZZ)/tests/bin/libfuzzer
+	@$(FUZZ_SAN) $(FUZZ)/tests/bin/libfuzzer
 	@for t in $(TARGETS); do \
 	    mkdir -p $(FUZZ)/seeds/$$t $(FUZZ)/corpus/$$t $(FUZZ)/found && $(BIN)/inputs --target $$t --write $(FUZZ)/seeds/$$t && \
 	    { [ $$t != grammar ] || $(BIN)/fuzz_grammar $(SHARED) --write $(FUZZ)/seeds/$$t; } && echo "fuzz: $$t" && \
@@ -243,20 +246,35 @@ fuzz-coverage:
 	llvm-profdata-19 merge -o $(FUZZCOV)/all.profdata $(FUZZCOV)/*.profraw
 	llvm-cov-19 report $(FUZZCOV)/tests/bin/libfuzzer -instr-profile=$(FUZZCOV)/all.profdata | awk '$$4 + 0 > 0 { print $$1, $$10 }'
 
+# Random cases against what others wrote (scripts/differential says what): make differential N=CASES SEED=S T=ORACLE.
+N    ?= 10000
+SEED ?= 1
+differential:
+	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= $(BIN)/answers $B/opt4gptq-convert $B/opt4gptq-run
+	@scripts/differential --setup $B/differential
+	@$B/differential/bin/python -W ignore scripts/differential --answers $(BIN)/answers --shared $(SHARED) --cases $(N) --seed $(SEED) $(T)
+
 # The unit programs (T=NAME: those with NAME in theirs) with clang's sanitizers, which see more than gcc's, with that of threads, and
 # under valgrind, which sees what is read before it is written.
-UNIT_PROGRAMS = $(foreach u,$(UNITS),$(if $(findstring $(T),$u),tests/bin/$u))
+UNIT_PROGRAMS = $(or $(strip $(foreach u,$(UNITS),$(if $(or $(if $(T),,1),$(findstring $(T),$u)),tests/bin/$u))),\
+                  $(error no unit program has '$(T)' in its name))
+# Runs each of them below $(1), behind $(2); all of them, also where one fails.
+define EACH_UNIT
+@rc=0; for u in $(addprefix $(1)/,$(UNIT_PROGRAMS)); do \
+    if $(2) $$u >$(1)/log 2>&1; then echo "$$u: clean"; else cat $(1)/log; echo "$$u: FAILED"; rc=1; fi; \
+done; exit $$rc
+endef
 test-clang:
 	@scripts/deps --fuzz
-	@$(FUZZ_MAKE) SAN=1 B=$(FUZZ) CFLAGS='-O1 -g -w -fsanitize=fuzzer-no-link' $(addprefix $(FUZZ)/,$(UNIT_PROGRAMS))
-	@for u in $(addprefix $(FUZZ)/,$(UNIT_PROGRAMS)); do $$u >$(FUZZ)/log 2>&1 || { cat $(FUZZ)/log; exit 1; }; echo "$$u: clean"; done
+	@$(FUZZ_SAN) $(addprefix $(FUZZ)/,$(UNIT_PROGRAMS))
+	$(call EACH_UNIT,$(FUZZ))
 test-threads:
 	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= B=build-threads CFLAGS='-O1 -g -w -fsanitize=thread' LDFLAGS=-fsanitize=thread \
 	    $(addprefix build-threads/,$(UNIT_PROGRAMS))
-	@for u in $(addprefix build-threads/,$(UNIT_PROGRAMS)); do TSAN_OPTIONS=halt_on_error=1 $$u >build-threads/log 2>&1 || { cat build-threads/log; exit 1; }; echo "$$u: clean"; done
+	$(call EACH_UNIT,build-threads,TSAN_OPTIONS=halt_on_error=1)
 test-valgrind:
 	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= $(addprefix $B/,$(UNIT_PROGRAMS))
-	@for u in $(addprefix $B/,$(UNIT_PROGRAMS)); do valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite $$u >$B/log 2>&1 || { cat $B/log; exit 1; }; echo "$$u: clean"; done
+	$(call EACH_UNIT,$B,valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
 
 ARM := build-arm64
 test-arm64:
@@ -269,4 +287,4 @@ test-arm64:
 	    echo "SKIP arm64: the packages for a cross build could not be installed"; echo "arm64: 0 passed, 0 failed, 1 skipped"; \
 	fi
 
-.PHONY: tests test fuzz fuzz-coverage test-clang test-threads test-valgrind test-arm64
+.PHONY: tests test fuzz fuzz-coverage differential test-clang test-threads test-valgrind test-arm64
