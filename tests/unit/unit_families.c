@@ -249,6 +249,16 @@ static const struct {
      "\"moe_layer_interval\": 2}",
      "{\"architecture\": \"ernie4_5_moe\", \"experts\": [0, 1, 0, 1, 0], \"shared_ffn\": 128, "
      "\"router_score\": \"softmax\", \"router_bias\": 1, \"router_normalize\": 1}"},
+    {"ernie4.5-moe that ends before the last layer",
+     "{\"architectures\": [\"Ernie4_5_MoeForCausalLM\"], \"num_hidden_layers\": 5, "
+     "\"moe_num_experts\": 8, \"moe_k\": 3, \"moe_layer_start_index\": 1, "
+     "\"moe_layer_end_index\": 3, \"moe_intermediate_size\": 64}",
+     "{\"experts\": [0, 1, 1, 1, 0]}"},
+    {"ernie4.5-moe to the last layer",
+     "{\"architectures\": [\"Ernie4_5_MoeForCausalLM\"], \"num_hidden_layers\": 5, "
+     "\"moe_num_experts\": 8, \"moe_k\": 3, \"moe_layer_start_index\": 1, "
+     "\"moe_intermediate_size\": 64}",
+     "{\"experts\": [0, 1, 1, 1, 1]}"},
     {"llama4",
      "{\"architectures\": [\"Llama4ForConditionalGeneration\"], \"model_type\": \"llama4\", "
      "\"text_config\": {\"model_type\": \"llama4_text\", \"num_hidden_layers\": 4, "

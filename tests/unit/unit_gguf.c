@@ -131,6 +131,8 @@ static void key_tokens(void)
 struct change {
     const char *extra_key, *arch, *kind, *spare;
     uint32_t type_of_v, extra;
+    const char *rope; /* with factor 4; */
+    uint32_t rope_original;
 };
 
 static void make(const struct change *c)
@@ -138,7 +140,7 @@ static void make(const struct change *c)
     uint64_t at = 0;
     file.n = 0;
     seed = 7;
-    add("GGUF", 4), u32(3), u64(N_TENSORS), u64(18 + (c->extra_key != NULL));
+    add("GGUF", 4), u32(3), u64(N_TENSORS), u64(18 + (c->extra_key != NULL) + (c->rope ? 3 : 0));
     key_text("general.architecture", c->arch ? c->arch : "llama");
     key_u32("general.alignment", 32);
     key_u32("llama.context_length", 64);
@@ -156,6 +158,11 @@ static void make(const struct change *c)
     key_u32("tokenizer.ggml.bos_token_id", 1);
     key_u32("tokenizer.ggml.eos_token_id", 2);
     if (c->extra_key) key_u32(c->extra_key, c->extra);
+    if (c->rope) {
+        key_text("llama.rope.scaling.type", c->rope);
+        key_f32("llama.rope.scaling.factor", 4);
+        key_u32("llama.rope.scaling.original_context_length", c->rope_original);
+    }
     for (int i = 0; i < N_TENSORS; i++) {
         struct made m = tensors[i];
         if (c->type_of_v && strstr(m.name, "attn_v")) m.type = c->type_of_v;
@@ -490,6 +497,33 @@ static void converted(void **state)
     mf_close(&m);
 }
 
+/* RoPE as the keys say. */
+static void ropes(void **state)
+{
+    static const struct {
+        struct change change;
+        const char *rope;
+    } cases[] = {
+        {{.rope = "none"}, "default, theta 10000"},
+        {{.rope = "linear"}, "linear, factor 4, theta 10000"},
+        {{.rope = "yarn", .rope_original = 16}, "yarn, factor 4, theta 10000"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct modelfile m;
+        struct err e;
+        make(&cases[i].change);
+        write_bytes(file.p, file.n);
+        if (convert(&e)) fail_msg("%s: %s", cases[i].change.rope, e.msg);
+        assert_int_equal(mf_open(&m, out, &e), 0);
+        const char *config = st_meta(&m.st, "opt4gptq.config");
+        char want[60];
+        snprintf(want, sizeof want, "\"rope\":\"%s\"", cases[i].rope);
+        if (!strstr(config, want)) fail_msg("%s has no %s", config, want);
+        mf_close(&m);
+    }
+}
+
 static void refused(void **state)
 {
     static const struct {
@@ -615,8 +649,9 @@ static int close_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks),  cmocka_unit_test(model),     cmocka_unit_test(converted),
-        cmocka_unit_test(refused), cmocka_unit_test(quantized), cmocka_unit_test(damaged),
+        cmocka_unit_test(blocks),  cmocka_unit_test(model), cmocka_unit_test(converted),
+        cmocka_unit_test(refused), cmocka_unit_test(ropes), cmocka_unit_test(quantized),
+        cmocka_unit_test(damaged),
     };
     return cmocka_run_group_tests(tests, open_dir, close_dir);
 }

@@ -2,6 +2,7 @@
  * probability: adjusted logits bit by bit, 10^5 draws by chi-square, the set of possible tokens;
  * and logits.c against the C library. */
 #include "core/sample/sampler.h"
+#include "core/sample/sampler_internal.h"
 #include "core/sample/weights.h"
 #include "core/sample/logits.h"
 #include "tests/unit/ever_top.h"
@@ -286,6 +287,34 @@ static void truncation_keeps_the_right_tokens(void **state)
     expect_distribution(&p, logits, 1500);
     p.top_p = 0.9;
     expect_distribution(&p, logits, 1500);
+}
+
+static int best_first(const void *a, const void *b) { return sampler_before(a, b) ? -1 : 1; }
+
+/* Of every mass there may be, also where the best ones have it exactly. */
+static void the_fewest_best_have_the_mass(void **state)
+{
+    enum { MOST = 70 };
+    uint64_t seed = 5;
+    (void)state;
+    for (int n = 1; n <= MOST; n += 3) {
+        struct sampler_candidate all[MOST], got[MOST];
+        for (int i = 0; i < n; i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            all[i] = (struct sampler_candidate){
+                .key = (double)(seed >> 33) / 0x1p31, .weight = 1 + (seed >> 60) % 3, .id = i};
+            if (i % 5 == 4) all[i].key = all[i - 2].key;
+        }
+        const uint64_t total = sampler_total(all, n);
+        for (uint64_t mass = 1; mass <= total; mass++) {
+            memcpy(got, all, sizeof all);
+            int kept = sampler_select_mass(got, n, mass);
+            uint64_t sum = sampler_total(got, kept);
+            qsort(got, (size_t)n, sizeof *got, best_first);
+            assert_true(sum == sampler_total(got, kept)); /* the best ones */
+            assert_true(sum >= mass && sum - got[kept - 1].weight < mass);
+        }
+    }
 }
 
 /* Of equal logits the lower ids stay, wherever the cut falls. */
@@ -632,6 +661,7 @@ int main(void)
         cmocka_unit_test(greedy_takes_the_lowest_of_the_largest),
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(truncation_keeps_the_right_tokens),
+        cmocka_unit_test(the_fewest_best_have_the_mass),
         cmocka_unit_test(ties_are_cut_by_id),
         cmocka_unit_test(the_random_stream_is_a_function_of_its_names),
         cmocka_unit_test(logits_that_are_not_finite_are_an_error),

@@ -9,7 +9,7 @@
 #include "bench/batches.h"
 #include "core/base/safetensors.h"
 #include "core/run/forward.h"
-#include "core/sched/scheduler.h"
+#include "core/sched/sched_internal.h"
 #include "engine/backends.h"
 #include "tests/harness.h"
 
@@ -450,6 +450,94 @@ static void test_answers(const char *folder, const char *name)
     model_close(&model);
 }
 
+/* ---- the scheduler's chains */
+
+/* Drafts as the scheduler has them where it asks for some, and the tokens before them. */
+enum { SEEN = 24 };
+struct watch {
+    const struct sched *s;
+    int n;
+    struct seen {
+        int64_t token[PROMPT + ANSWER];
+        int32_t chain[CHAIN];
+        size_t n;
+    } seen[SEEN];
+};
+
+static int look(void *self, const struct draft_ask *a, int32_t *token, int most, int *matched)
+{
+    struct watch *w = self;
+    const struct seq *q = &w->s->seq[a->seq];
+    struct seen *x = &w->seen[w->n % SEEN];
+    (void)token, (void)most, (void)matched;
+    if (q->n_mtp < CHAIN || (a->n_prompt + a->n_generated) % 5) return 0; /* here and there */
+    memcpy(x->chain, q->mtp, sizeof x->chain);
+    x->n = 0;
+    for (int i = 0; i < a->n_prompt; i++) x->token[x->n++] = a->prompt[i];
+    for (int i = 0; i < a->n_generated; i++) x->token[x->n++] = a->generated[i];
+    w->n++;
+    return 0;
+}
+
+/* They are those of the layer on these tokens alone. */
+static void chains_are_those_alone(const char *dir, int n_seqs)
+{
+    static struct told all[REQUESTS];
+    static struct watch w;
+    static struct steps alone;
+    const struct forward_options fo = {.variant = "auto",
+                                       .n_threads = 2,
+                                       .act = ACT_I16,
+                                       .kv = KV_INT8,
+                                       .n_pages = 64,
+                                       .max_rows = 24,
+                                       .max_logits = 24,
+                                       .max_seqs = n_seqs,
+                                       .max_pages = 8,
+                                       .n_states = n_seqs + 2,
+                                       .drafts = 1,
+                                       .keeps_drafts = 1};
+    const struct drafter watcher = {.propose = look, .self = &w};
+    const struct sched_options so = {.n_seqs = n_seqs,
+                                     .n_batch = 24,
+                                     .n_ctx = 8 * KV_PAGE,
+                                     .draft_most = CHAIN,
+                                     .draft_always = 1,
+                                     .drafter = &watcher,
+                                     .mtp_most = CHAIN};
+    struct forward f;
+    struct sched *s = NULL;
+    struct err e;
+    w.n = 0;
+    make_requests(all);
+    int rc = forward_open(&f, &model, &backend_cpu, &fo, &e) || sched_open(&s, &f, &so, &e);
+    w.s = s;
+    for (int i = 0; i < REQUESTS && !rc; i++) rc = sched_submit(s, &all[i].request, &e);
+    while (!rc && (rc = sched_step(s, &e)) == 1) rc = 0;
+    sched_close(s);
+    forward_close(&f);
+    if (!rc) rc = open_steps(&alone, &backend_cpu, "auto", NULL, ACT_I16, &e);
+    for (int i = 0; i < SEEN && i < w.n && !rc; i++) {
+        struct seen *x = &w.seen[i];
+        int32_t chain[CHAIN];
+        const struct prompt p = {.ids = x->token, .greedy = x->token + x->n - 1, .n = x->n - 1};
+        rc = run(&alone, &p, chain, &e);
+        check_that(!memcmp(chain, x->chain, sizeof chain),
+                   "%s: %d at once: behind %zu tokens %d, %d, %d, not %d, %d, %d", dir, n_seqs,
+                   x->n, x->chain[0], x->chain[1], x->chain[2], chain[0], chain[1], chain[2]);
+    }
+    check_that(!rc && w.n > 8, "%s: %d chains: %s", dir, w.n, rc ? e.msg : "");
+    free(alone.logits);
+    if (!rc) forward_close(&alone.f);
+}
+
+static void test_chains(const char *dir)
+{
+    if (open_model(dir, NULL)) return;
+    for (int n_seqs = 1; n_seqs < 5; n_seqs += 3) chains_are_those_alone(dir, n_seqs);
+    model_close(&model);
+}
+
 int main(int argc, char **argv)
 {
     const char *shared = argc > 2 ? argv[2] : "../shared", *library = argc > 3 ? argv[3] : NULL;
@@ -470,6 +558,8 @@ int main(int argc, char **argv)
         static const char *const others[] = {"kimi-linear", "jamba", "deepseek-v32"};
         test_answers("tests/data/gptq", "qwen3.5-moe");
         test_answers("tests/data/gptq", "deepseek-v3");
+        test_chains("tests/data/gptq/qwen3.5-moe");
+        test_chains("tests/data/gptq/glm-moe-dsa");
         snprintf(dir, sizeof dir, "%s/fixtures/newest", shared);
         for (size_t i = 0; i < sizeof others / sizeof *others; i++) test_answers(dir, others[i]);
     }
