@@ -61,6 +61,8 @@ $(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $(ROOMS)
 $(BIN)/unit_scheduler $(BIN)/unit_sched_beside $(BIN)/unit_sched_grammar $(BIN)/unit_sched_drafts $(BIN)/unit_sched_store $(BIN)/unit_replicas: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
 # this one compiles grammars as slowly as it wants
 $(BIN)/unit_constraint: ALL_LDFLAGS += -Wl,--wrap=grammar_open,--wrap=vocabulary_open
+# this one opens no file for a while
+$(BIN)/unit_cgroup: ALL_LDFLAGS += -Wl,--wrap=fopen
 # this one refuses what place_bind asks the host for
 $(BIN)/unit_place: ALL_LDFLAGS += -Wl,--wrap=calloc
 # this one says how many multiprocessors there are

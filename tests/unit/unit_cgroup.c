@@ -1,5 +1,7 @@
-/* unit_cgroup.c: limits of control groups, read from made-up hierarchies. */
+/* unit_cgroup.c: limits of control groups, read from made-up hierarchies; memory where nothing says
+ * how much there is. */
 #include "core/base/cgroup.h"
+#include "core/base/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,12 +89,32 @@ static void version_1_is_read_too(void **state)
     assert_true(cgroup_memory_left(self, dir) == 2000);
 }
 
+/* ---- no file can be opened */
+
+static int nothing_opens;
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    return nothing_opens ? NULL : __real_fopen(path, mode);
+}
+
+static void memory_is_unknown_without_proc(void **state)
+{
+    (void)state;
+    assert_true(memory_available() > 0);
+    nothing_opens = 1;
+    assert_true(memory_available() == 0);
+    nothing_opens = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_groups_there_is_no_limit),
         cmocka_unit_test(the_tightest_of_the_groups_above_counts),
         cmocka_unit_test(version_1_is_read_too),
+        cmocka_unit_test(memory_is_unknown_without_proc),
     };
     return cmocka_run_group_tests(tests, make, drop);
 }

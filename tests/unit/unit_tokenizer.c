@@ -246,6 +246,26 @@ static void test_escapes(void **state)
     tok_close(t);
 }
 
+/* The first of the marks that compose is one of them. */
+static void test_composes(void **state)
+{
+    static const char json[] =
+        "{\"normalizer\":{\"type\":\"NFC\"},\"model\":{\"type\":\"BPE\",\"vocab\":{"
+        "\"\\u00c0\":0,\"\\u00c1\":1,\"\\u1ea6\":2},\"merges\":[]}}";
+    const struct tok_source src = {.json = json, .json_bytes = sizeof json - 1};
+    static const char text[] = "A\u0300A\u0301\u00c2\u0300";
+    struct tok_ids ids = {0};
+    struct tokenizer *t = NULL;
+    struct err e = {0};
+    (void)state;
+    assert_int_equal(tok_open(&t, &src, &e), 0);
+    assert_int_equal(tok_encode(t, text, sizeof text - 1, 0, &ids, &e), 0);
+    assert_int_equal(ids.n, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(ids.id[i], i);
+    tok_ids_free(&ids);
+    tok_close(t);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -739,11 +759,12 @@ static void test_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_escapes),       cmocka_unit_test(test_names),
-        cmocka_unit_test(test_damaged),       cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_vectors),       cmocka_unit_test(test_long_lines),
-        cmocka_unit_test(test_empty_matches), cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_cases),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_escapes),    cmocka_unit_test(test_composes),
+        cmocka_unit_test(test_names),      cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_golden),     cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_long_lines), cmocka_unit_test(test_empty_matches),
+        cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }

@@ -341,6 +341,11 @@ static void output(void)
         "new llama; rm c/config.json; sed '1s/.*/{\"rope_scaling\": {\"type\": \"dynamic\", "
         "\"factor\": 2.0},/' $D/llama/config.json >c/config.json; $C c out 2>&1 | grep dynamic >&2",
         1, "where -c exceeds 512, the fixed table for 1024 positions is used");
+    done("new llama; rm c/quantize_config.json; printf '{\"bits\": 4, \"group_size\": 128, "
+         "\"sym\": false, \"desc_act\": "
+         "false}' "
+         ">c/quantize_config.json; $C c out 2>&1 | grep ' sym ' >&2",
+         1, "config.json says sym true, another file says the opposite: using sym false");
     /* the files that it was made of, each with its bytes */
     done("$C -q $D/llama-sharded-tied out 2>/dev/null; for f in $D/llama-sharded-tied/model-*s; do "
          "printf '{\\\\\"name\\\\\":\\\\\"%s\\\\\",\\\\\"bytes\\\\\":%d}' "
