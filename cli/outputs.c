@@ -56,10 +56,12 @@ static int find(const char *path, struct place *p)
     return 1;
 }
 
+/* Names that are not there yet are one where they differ in the case of letters alone: some file
+ * systems do not tell that. */
 static int same(const struct place *a, const struct place *b)
 {
     return a->exists == b->exists && a->dev == b->dev && a->ino == b->ino &&
-           !strcmp(a->name, b->name);
+           !strcasecmp(a->name, b->name);
 }
 
 /* ---- all that a run reads and writes */
@@ -158,8 +160,11 @@ static int compare(const struct file *a, const struct file *b, struct err *e)
                       *other = out == a ? b : a;
     if (out->is_stream)
         return err_set(e, "%s is the file of %s: it would be written over", out->what, other->what);
-    return err_set(e, "%s %s: is also the file of %s%s", out->what, out->path, other->what,
-                   other->written ? "" : ", which would be written over");
+    const char *more = strcmp(out->place.name, other->place.name)
+                           ? " where upper and lower case are one"
+                       : other->written ? ""
+                                        : ", which would be written over";
+    return err_set(e, "%s %s: is also the file of %s%s", out->what, out->path, other->what, more);
 }
 
 /* Compares the files from FIRST on with those before them. */

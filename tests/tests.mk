@@ -6,7 +6,7 @@ BIN      := $B/tests/bin
 HARNESS  := $B/tests/harness.o $B/tests/process.o # what the programs of whole/ and faults/ share
 WHOLE    := $(patsubst tests/whole/%.c,%,$(wildcard tests/whole/*.c))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
-OTHERS   := answers asm checkop fuzz fuzz_grammar unsaid inputs sites step gpu batch_faults convert_faults
+OTHERS   := answers asm checkop fuzz fuzz_grammar unsaid inputs sites step gpu gpu_sites batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
 CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench/batches.o
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
@@ -38,7 +38,8 @@ $(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o 
 $(BIN)/answers: $B/tests/fuzz/answers.o $(ROOMS)
 $(BIN)/unsaid: $B/tests/fuzz/unsaid.o $B/tests/fuzz/checkpoint.o $B/bench/batches.o $(HARNESS) $(ROOMS)
 $(BIN)/sites: $B/tests/faults/sites.o $(HARNESS) $(ROOMS) | $(BIN)/failing.so
-$(BIN)/failing.so: tests/faults/failing.c
+$(BIN)/gpu_sites: $B/tests/faults/gpu_sites.o $(HARNESS) $(ARCHIVE)/core.a | $(BIN)/failing_gpu.so
+$(BIN)/failing.so $(BIN)/failing_gpu.so: $(BIN)/%.so: tests/faults/%.c
 	@mkdir -p $(@D)
 	$(SAY) LD $@
 	$(Q)$(CC) -std=gnu11 -O1 -fPIC -shared -o $@ $<

@@ -1,6 +1,7 @@
 /* sites.c: each system call of a conversion, an evaluation, a conversation, a prompt and a
- * quantization that fails, one at a time (failing.c): the program ends by itself, with what it
- * would have given or with a line that says what failed, and leaves no half of a file.
+ * quantization that fails, one at a time (failing.c), or all that need room on a disk: the program
+ * ends by itself, with what it would have given or with a line that says what failed, and leaves no
+ * half of a file; where there is room again, the same command goes on.
  *
  * usage: sites BUILD_DIR [--show | --all] [TASK]
  *        --all: every call; else of each kind the first ones and as many spread over the rest */
@@ -44,8 +45,18 @@ static const struct task {
      "%s/opt4gptq-quantize plain quantized -q -t 2 --group 32 --tokens 128 --sequence 64", "",
      NULL},
 };
-static const char *const kinds[] = {"open", "read",   "write", "fsync",         "ftruncate",
-                                    "mmap", "rename", "fork",  "pthread_create"};
+static const struct kind {
+    const char *name;
+    long sites;  /* as many are tried */
+    int goes_on; /* the same command then gives what it would have given */
+} kinds[] = {
+    {"open", SITES, 0},   {"read", SITES, 0},      {"write", SITES, 0},
+    {"fsync", SITES, 0},  {"ftruncate", SITES, 0}, {"mmap", SITES, 0},
+    {"rename", SITES, 0}, {"fork", SITES, 0},      {"pthread_create", SITES, 0},
+    {"disk", 4, 1},                         /* full, and stays so */
+    {"quota", 2, 1},      {"create", 2, 1}, /* no file or folder can be made */
+    {"flock", 2, 1},                        /* a file system without locks */
+};
 
 /* ---- one run in a folder of its own */
 
@@ -167,27 +178,40 @@ static const char *wrong(const struct task *t, const struct outcome *o, const st
     return NULL;
 }
 
-static void try_sites(const struct task *t, const char *kind, const struct outcome *is, long most)
+/* The same command again, where a run failed. */
+static const char *again(const struct task *t, const struct outcome *is)
 {
-    long n_ended = 0, n_sites = 0;
-    for (long at = 0; at < most; at += all || at < SITES / 2 ? 1 : 1 + most / (SITES / 2)) {
-        struct outcome o = attempt(t, kind, at);
+    struct outcome o = attempt(t, "none", -1);
+    const char *why = wrong(t, &o, is);
+    if (o.code) why = "the same command does not go on";
+    if (why) printf("  %s", o.err);
+    free_outcome(&o);
+    return why;
+}
+
+static void try_sites(const struct task *t, const struct kind *kind, const struct outcome *is,
+                      long most)
+{
+    long n_ended = 0, n_sites = 0, half = kind->sites / 2;
+    for (long at = 0; at < most; at += all || at < half ? 1 : 1 + most / half) {
+        struct outcome o = attempt(t, kind->name, at);
         const char *why = wrong(t, &o, is);
+        if (!why && kind->goes_on && o.code) why = again(t, is);
         int left = clean(t);
         if (!why && left && o.code == 0) why = "succeeds, and leaves an unfinished file";
         n_ended += o.code != 0;
         n_sites++;
         char name[300];
-        snprintf(name, sizeof name, "%s: %s %ld of %ld: %s", t->name, kind, at, most,
+        snprintf(name, sizeof name, "%s: %s %ld of %ld: %s", t->name, kind->name, at, most,
                  why ? why : "");
         const struct process p = {.code = o.code, .out = "", .err = o.err ? o.err : ""};
         check(!why, name, &p);
-        if (shows) printf("%s: %s %ld: exit %d: %s", t->name, kind, at, o.code, o.err);
+        if (shows) printf("%s: %s %ld: exit %d: %s", t->name, kind->name, at, o.code, o.err);
         free_outcome(&o);
     }
     if (n_sites)
-        printf("%-13s %-14s %4ld of %4ld calls, %3ld of them end it\n", t->name, kind, n_sites,
-               most, n_ended);
+        printf("%-13s %-14s %4ld of %4ld calls, %3ld of them end it\n", t->name, kind->name,
+               n_sites, most, n_ended);
 }
 
 static void try_task(const struct task *t)
@@ -197,10 +221,10 @@ static void try_task(const struct task *t)
     clean(t);
     check(is.code == 0, t->name, &p);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds && is.code == 0; k++) {
-        struct outcome count = attempt(t, kinds[k], -1);
+        struct outcome count = attempt(t, kinds[k].name, -1);
         clean(t);
         free_outcome(&count);
-        try_sites(t, kinds[k], &is, count.n_calls);
+        try_sites(t, &kinds[k], &is, count.n_calls);
     }
     free_outcome(&is);
 }

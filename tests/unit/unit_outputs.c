@@ -91,6 +91,32 @@ static void no_output_is_an_input(void **state)
     assert_true(n_reads >= 10 && n_writes >= 5);
 }
 
+/* Two names of one file, where a file system does not tell upper from lower case. */
+static void names_differ_in_more_than_case(void **state)
+{
+    (void)state;
+    char answers[128], report[128], beside[128], other[128], here[128];
+    struct args_row const *o = NULL, *r = NULL;
+    struct err e;
+    for (int i = 0; i < run_program.n_rows; i++) {
+        const char *name = run_program.rows[i].names[0];
+        if (name && !strcmp(name, "-o")) o = &run_program.rows[i];
+        if (name && !strcmp(name, "--report")) r = &run_program.rows[i];
+    }
+    assert_true(o && r);
+    in_dir(answers, "Answers", NULL);
+    in_dir(report, "ANSWERS", NULL);
+    in_dir(beside, "answers.Journal", NULL);
+    in_dir(other, "answers2", NULL);
+    assert_int_equal(checked(o, answers, r, report, &e), -1);
+    assert_non_null(strstr(e.msg, "where upper and lower case are one"));
+    assert_int_equal(checked(o, answers, r, beside, &e), -1);
+    assert_int_equal(checked(o, answers, r, other, &e), 0);
+    in_dir(here, "here", "x"); /* a file that is there is told by itself */
+    in_dir(report, "HERE", NULL);
+    assert_int_equal(checked(o, here, r, report, &e), 0);
+}
+
 /* An option whose value is shown as a file says whether it is read or written. */
 static void rows_say_what_becomes_of_files(void **state)
 {
@@ -206,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_output_is_an_input),
+        cmocka_unit_test(names_differ_in_more_than_case),
         cmocka_unit_test(rows_say_what_becomes_of_files),
         cmocka_unit_test(commands_write_no_input),
         cmocka_unit_test(permissions_are_kept),
