@@ -138,8 +138,10 @@ void constraints_close(struct constraints *c)
     pthread_mutex_lock(&c->lock);
     int is_compiling = c->n_compiling > 0;
     pthread_mutex_unlock(&c->lock);
+    for (int i = 0; i < c->n_threads; i++)
+        if (is_compiling) pthread_detach(c->thread[i]);
+        else pthread_join(c->thread[i], NULL);
     if (is_compiling) return; /* the run ends, and does not wait for it: the memory stays */
-    for (int i = 0; i < c->n_threads; i++) pthread_join(c->thread[i], NULL);
     for (struct constraint *k = c->all, *next; k; k = next) {
         next = k->next;
         free_constraint(k);

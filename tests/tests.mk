@@ -261,23 +261,25 @@ differential:
 # under valgrind, which sees what is read before it is written.
 UNIT_PROGRAMS = $(or $(strip $(foreach u,$(UNITS),$(if $(or $(if $(T),,1),$(findstring $(T),$u)),tests/bin/$u))),\
                   $(error no unit program has '$(T)' in its name))
-# Runs each of them below $(1), behind $(2); all of them, also where one fails.
+# Those without the ones that measure time, of which the tools take most.
+UNTIMED = $(filter-out %/unit_growth %/unit_growth_records,$(UNIT_PROGRAMS))
+# Runs each of $(3) below $(1), behind $(2); all of them, also where one fails.
 define EACH_UNIT
-@rc=0; for u in $(addprefix $(1)/,$(UNIT_PROGRAMS)); do \
+@rc=0; for u in $(addprefix $(1)/,$(3)); do \
     if $(2) $$u >$(1)/log 2>&1; then echo "$$u: clean"; else cat $(1)/log; echo "$$u: FAILED"; rc=1; fi; \
 done; exit $$rc
 endef
 test-clang:
 	@scripts/deps --fuzz
-	@$(FUZZ_SAN) $(addprefix $(FUZZ)/,$(UNIT_PROGRAMS))
-	$(call EACH_UNIT,$(FUZZ))
+	@$(FUZZ_SAN) $(addprefix $(FUZZ)/,$(UNIT_PROGRAMS) opt4gptq-quantize)
+	$(call EACH_UNIT,$(FUZZ),,$(UNIT_PROGRAMS))
 test-threads:
 	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= B=build-threads CFLAGS='-O1 -g -w -fsanitize=thread' LDFLAGS=-fsanitize=thread \
-	    $(addprefix build-threads/,$(UNIT_PROGRAMS))
-	$(call EACH_UNIT,build-threads,TSAN_OPTIONS=halt_on_error=1)
+	    $(addprefix build-threads/,$(UNTIMED) opt4gptq-quantize)
+	$(call EACH_UNIT,build-threads,TSAN_OPTIONS=halt_on_error=1,$(UNTIMED))
 test-valgrind:
-	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= $(addprefix $B/,$(UNIT_PROGRAMS))
-	$(call EACH_UNIT,$B,valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite)
+	@$(MAKE) --no-print-directory -j$$(nproc) CLANG= $(addprefix $B/,$(UNTIMED) opt4gptq-quantize)
+	$(call EACH_UNIT,$B,valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,$(UNTIMED))
 
 ARM := build-arm64
 test-arm64:

@@ -78,10 +78,16 @@ static int is_entry(const char *name)
            !strstr(name, "ErrorString");
 }
 
+#ifdef __x86_64__
+#define FIRST_VERSION "GLIBC_2.2.5"
+#else
+#define FIRST_VERSION "GLIBC_2.17"
+#endif
+
 void *dlsym(void *library, const char *name)
 {
     static void *(*real)(void *, const char *);
-    if (!real) real = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    if (!real) real = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", FIRST_VERSION);
     void *p = real(library, name);
     if (!p || !is_entry(name)) return p;
     for (int i = 0; i < n_entries; i++) /* the library is opened again */

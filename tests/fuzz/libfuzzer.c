@@ -16,6 +16,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     const char *name = *argc > 1 && !strncmp((*argv)[1], "--target=", 9) ? (*argv)[1] + 9 : "";
     for (int i = 0; i < N_FUZZ_TARGETS; i++)
         if (!strcmp(fuzz_targets[i].name, name)) target = &fuzz_targets[i];
+    fuzz_fixtures = "../shared/fixtures";
     if (target) return 0;
     fprintf(stderr, "libfuzzer: no target '%s'\n", name);
     exit(2);

@@ -12,6 +12,7 @@
 static const char json_words[] = "{ } [ ] , : \" null true false 0 1 -1 2 0.5 1e400 -0 "
                                  "9223372036854775808 \\u0000 \\ud800 NaN Infinity [[[[[[[[ \"\"";
 
+const char *fuzz_fixtures;
 const struct fuzz_target fuzz_targets[N_FUZZ_TARGETS] = {
     {"safetensors", fuzz_seeds_safetensors, fuzz_run_safetensors, json_words},
     {"model", fuzz_seeds_model, fuzz_run_model, json_words},

@@ -21,6 +21,8 @@ struct fuzz_target {
 };
 
 extern const struct fuzz_target fuzz_targets[];
+/* A folder of more checkpoints, in formats that those of tests/data have not; NULL: none. */
+extern const char *fuzz_fixtures;
 enum { N_FUZZ_TARGETS = 16 };
 
 /* For targets_*.c. */

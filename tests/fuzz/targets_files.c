@@ -149,23 +149,36 @@ void fuzz_seeds_model(fuzz_add *add)
 
 /* ---- a checkpoint: steps that change one of those of tests/data */
 
-enum { N_CHECKPOINTS = 9 };
-static struct checkpoint_copy copies[N_CHECKPOINTS];
+enum { N_CHECKPOINTS = 9, N_MORE = 8 };
+static struct checkpoint_copy copies[N_CHECKPOINTS + N_MORE];
+static unsigned n_copies;
+
+/* A checkpoint of SHARED may be absent. */
+static void load_copy(const char *folder, const char *name, int may_lack)
+{
+    char path[300];
+    struct err e;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (may_lack && access(path, R_OK)) return;
+    if (checkpoint_load(&copies[n_copies++], path, &e)) {
+        fprintf(stderr, "inputs: %s\n", e.msg);
+        exit(2);
+    }
+}
 
 static void load_copies(void)
 {
     static const char *const from[N_CHECKPOINTS] = {"deepseek-v3", "gemma4",    "gpt-oss",
                                                     "llama",       "qwen3-moe", "qwen3.5-moe",
-                                                    "kimi-linear", "jamba",     "glm-moe-dsa"};
-    char path[100];
-    struct err e;
-    for (int i = 0; i < N_CHECKPOINTS && !copies[i].n_texts; i++) {
-        snprintf(path, sizeof path, "tests/data/gptq/%s", from[i]);
-        if (checkpoint_load(&copies[i], path, &e)) {
-            fprintf(stderr, "inputs: %s\n", e.msg);
-            exit(2);
-        }
-    }
+                                                    "kimi-linear", "jamba",     "glm-moe-dsa"},
+                             *const more[N_MORE] = {
+                                 "newest/granite4-h-dense",  "newest/deepseek-v2",
+                                 "newest/mistral4",          "newest/lfm2-moe",
+                                 "newer/gptq/ct-asym-g-idx", "newer/gptq/qwen3-moe-ct",
+                                 "newer/gptq/auto-round",    "gptq/llama-v2-zeros"};
+    if (n_copies) return;
+    for (int i = 0; i < N_CHECKPOINTS; i++) load_copy("tests/data/gptq", from[i], 0);
+    for (int i = 0; fuzz_fixtures && i < N_MORE; i++) load_copy(fuzz_fixtures, more[i], 1);
 }
 
 struct reader {
@@ -286,7 +299,7 @@ const char *fuzz_run_checkpoint(const uint8_t *data, size_t n)
     struct reader r = {data, n};
     struct err e;
     load_copies();
-    struct checkpoint_copy *c = &copies[take(&r, N_CHECKPOINTS)];
+    struct checkpoint_copy *c = &copies[take(&r, n_copies)];
     struct checkpoint_tensor *old = malloc(c->n_tensors * sizeof *old);
     unsigned char *byte = NULL, before = 0;
     if (!old) abort();
