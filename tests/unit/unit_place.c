@@ -1,7 +1,7 @@
 /* unit_place.c: the memory of a plan on a backend that only counts it: sizes by hand of a whole
  * plan and of a part of one, what is allocated and given back, also where any of it is refused; and
  * a run that needs as much as there is, or a byte more. The folder is the project's root. */
-#include "backend-cpu/cpu.h"
+#include "backend-cpu/cpu_internal.h"
 #include "bench/shape.h"
 #include "core/run/forward.h"
 #include "core/run/place.h"
@@ -339,12 +339,40 @@ static void runs_fit_to_the_byte(void **state)
     shape_close(&model);
 }
 
+/* A backend has room for the largest of its plans by each measure, whichever comes first. */
+static void every_plan_has_its_scratch(void **state)
+{
+    static const int width[][2] = {{64, 8}, {64, 512}, {2048, 8}, {16, 4}}; /* inputs, keys */
+    const struct be_config c = {.variant = "scalar", .n_threads = 1, .max_rows = 4};
+    struct be_plan *compiled[4];
+    struct be *own;
+    struct err e;
+    int k = 0, kv = 0;
+    (void)state;
+    assert_int_equal(backend_cpu.open(&own, &c, &e), 0);
+    const struct cpu *cpu = (const struct cpu *)own;
+    for (int i = 0; i < 4; i++) {
+        struct weight w = {.linear = {.in = width[i][0], .k = width[i][0], .out = 16}};
+        struct kv_cache keys = {.n_kv_heads = 1, .head_dim = width[i][1]};
+        const struct step_plan p = {.weight = &w, .n_weights = 1, .kv = &keys, .n_kv = 1};
+        const struct plan_memory m = {0};
+        assert_int_equal(backend_cpu.compile(own, &p, &m, &compiled[i], &e), 0);
+        k = width[i][0] > k ? width[i][0] : k;
+        kv = width[i][1] > kv ? width[i][1] : kv;
+        assert_true(cpu->max_k >= k && cpu->max_kv >= kv);
+        memset(cpu->packed, 1, (size_t)c.max_rows * (size_t)k * sizeof(float));
+        memset(cpu->rotated, 1, (size_t)c.max_rows * (size_t)kv * sizeof(float));
+    }
+    for (int i = 0; i < 4; i++) backend_cpu.drop_plan(own, compiled[i]);
+    backend_cpu.close(own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_need_what_they_use), cmocka_unit_test(chosen_experts_are_read),
         cmocka_unit_test(all_is_given_back),        cmocka_unit_test(weights_are_lent),
-        cmocka_unit_test(runs_fit_to_the_byte),
+        cmocka_unit_test(runs_fit_to_the_byte),     cmocka_unit_test(every_plan_has_its_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -288,6 +288,13 @@ static int adds_up(const json_t *report)
            to_first < mean && mean < json_number_value(json_object_get(report, "elapsed_time"));
 }
 
+/* "cpu ISA, 1 thread" */
+static int names_the_cpu(const char *machine)
+{
+    size_t n = machine ? strlen(machine) : 0;
+    return n > 14 && !strncmp(machine, "cpu ", 4) && !strcmp(machine + n - 10, ", 1 thread");
+}
+
 static void reports(void)
 {
     struct process p;
@@ -300,6 +307,7 @@ static void reports(void)
     check(json_integer_value(json_object_get(r, "done")) == 64 &&
               json_integer_value(json_object_get(r, "errors")) == 44 &&
               json_real_value(json_object_get(r, "elapsed_time")) > 0 &&
+              names_the_cpu(json_string_value(json_object_get(r, "machine"))) &&
               json_integer_value(json_object_get(json_object_get(r, "latency_seconds"), "n")) == 20,
           "--report", NULL);
     check(adds_up(r), "--report has the answers' tokens and times", NULL);
