@@ -69,6 +69,10 @@ static void the_tightest_of_the_groups_above_counts(void **state)
     put("slurm/job/memory.current", "1000000\n");
     assert_true(cgroup_cpus(self, dir) == 1.5);
     assert_true(cgroup_memory_left(self, dir) == 4000000);
+    put("slurm/memory.max", "9000000\n");
+    assert_true(cgroup_memory_left(self, dir) == 4000000);
+    put("slurm/memory.max", "3000099\n");
+    assert_true(cgroup_memory_left(self, dir) == 3000000);
     put("slurm/job/memory.current", "6000000\n");
     assert_true(cgroup_memory_left(self, dir) == 0);
 }
@@ -87,6 +91,8 @@ static void version_1_is_read_too(void **state)
     put("memory/memory.usage_in_bytes", "5\n");
     assert_true(cgroup_cpus(self, dir) == 0.5);
     assert_true(cgroup_memory_left(self, dir) == 2000);
+    put("memory/box/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_true(cgroup_memory_left(self, dir) == UINT64_MAX);
 }
 
 /* ---- no file can be opened */

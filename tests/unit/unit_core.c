@@ -96,6 +96,32 @@ static int open_header(const char *json, size_t data_bytes, char *message)
     return rc;
 }
 
+/* What a file has by now is read, byte by byte as well; one that has become shorter is an error. */
+static void reads_end_where_the_file_does(void **state)
+{
+    char path[] = "/tmp/opt4gptq-unit-XXXXXX", byte;
+    const char json[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}abc";
+    const uint64_t n = sizeof json - 4;
+    struct st_file s;
+    struct err e = {0};
+    char got[4] = "";
+    int fd = mkstemp(path);
+    (void)state;
+    assert_int_equal(write(fd, &n, 8), 8);
+    assert_int_equal(write(fd, json, n + 3), (ssize_t)n + 3);
+    assert_int_equal(st_open(&s, path, &e), 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(st_read(&s, &byte, 8 + n + i, 1, &e), 0);
+        assert_int_equal(byte, "abc"[i]);
+    }
+    assert_int_equal(ftruncate(fd, (off_t)(8 + n + 2)), 0);
+    assert_int_equal(st_read(&s, got, 8 + n, 3, &e), -1);
+    assert_non_null(strstr(e.msg, "while it is being read"));
+    st_close(&s);
+    close(fd);
+    unlink(path);
+}
+
 static void hostile_headers_are_refused_by_name(void **state)
 {
     (void)state;
@@ -434,6 +460,7 @@ int main(void)
         cmocka_unit_test(rounding_to_half_is_to_nearest_even),
         cmocka_unit_test(exp_is_within_two_ulp),
         cmocka_unit_test(sincos_are_correctly_rounded_or_nearly),
+        cmocka_unit_test(reads_end_where_the_file_does),
         cmocka_unit_test(hostile_headers_are_refused_by_name),
         cmocka_unit_test(a_header_ends_with_its_file),
         cmocka_unit_test(numbers_of_python_are_read_as_text),
