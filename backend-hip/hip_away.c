@@ -115,10 +115,10 @@ void hip_await(struct be *be, int later)
 {
     struct hip *h = (struct hip *)be;
     const struct hip_away *a = &h->away;
-    CHECK(later >= 0 && later < FETCHES && a->n_fetched > (unsigned)later);
     hip_use(h);
     hip_flush(h);
-    if (h->failed.msg[0]) return;
+    if (h->failed.msg[0]) return; /* nothing has been fetched since */
+    CHECK(later >= 0 && later < FETCHES && a->n_fetched > (unsigned)later);
     hip_fail(h,
              api_of(h)->stream_wait(stream_of(h),
                                     a->arrived[(a->n_fetched - 1 - (unsigned)later) % FETCHES], 0),

@@ -28,7 +28,9 @@ void hip_fail(struct hip *h, int code, const char *what)
 void hip_use(struct hip *h)
 {
     struct err e;
-    if (!h->device->hung && hip_device_use(h->device, &e) && !h->failed.msg[0]) h->failed = e;
+    if (h->device->hung || !hip_device_use(h->device, &e) || h->failed.msg[0]) return;
+    h->failed = e;
+    hip_stop_peers(h);
 }
 
 int hip_has(const struct hip *h, enum hip_kernel k) { return h->has[k]; }
@@ -67,7 +69,10 @@ static void set_function(struct hip *h, enum hip_kernel k, int attribute, int va
 static void load_kernel(struct hip *h, enum hip_kernel k)
 {
     CHECK(h->has[k]);
-    if (hip_device_function(h->device, hip_kernels[k].name, &h->function[k], &h->failed)) return;
+    if (hip_device_function(h->device, hip_kernels[k].name, &h->function[k], &h->failed)) {
+        hip_stop_peers(h); /* whose launches wait for this device's */
+        return;
+    }
     if (shared_of(h, k)) set_function(h, k, CUDA_FUNCTION_SHARED_BYTES, (int)shared_of(h, k));
     if (hip_image_family(h->device->image) == IMAGES_SM90 && !hip_is_exact(h))
         set_function(h, k, CUDA_FUNCTION_SHARED_PERCENT, 100);
@@ -92,7 +97,9 @@ void hip_launch(struct hip *h, enum hip_kernel k, struct hip_blocks blocks, cons
                              .apart = row->op == FOR_EXCHANGE,
                              .args = args,
                              .bytes = bytes};
-    if (hip_stream_add(h->stream, &l)) err_memory(&h->failed);
+    if (!hip_stream_add(h->stream, &l)) return;
+    err_memory(&h->failed);
+    hip_stop_peers(h);
 }
 
 void hip_launch_elements(struct hip *h, enum hip_kernel k, size_t n, const void *args, size_t bytes)
