@@ -1,6 +1,6 @@
-/* hip_latent.c: launches for latent heads (kernels/common/latent.hip), the same for all devices,
- * phases and arithmetics. Decode rows, and all that see chosen positions alone: a block for each
- * chunk of positions, then the combination of the chunks. Must not know: linears. */
+/* hip_latent.c: launches for latent heads (kernels/common/latent.hip, in f16 over fp16 on sm_90a
+ * hopper/attend_latent.hip). Decode rows, and all that see chosen positions alone: blocks of chunks
+ * of positions, then the combination of the chunks. Must not know: linears. */
 #include "backend-hip/hip_latent.h"
 
 #include "backend-hip/hip_args.h"
@@ -84,6 +84,13 @@ static struct latent_attend_args args_of(const struct hip *h, const struct be_pl
     };
 }
 
+/* Whether matrix units compute them. */
+static int has_mma(const struct hip *h, const struct latent_attend_args *a)
+{
+    return h->config.act == ACT_F16 && h->config.kv == KV_F16 && !a->n_chosen &&
+           hip_has(h, K_attend_latent_tile);
+}
+
 /* The arguments for rows from row `row` on. */
 static struct latent_attend_args from_row(const struct latent_attend_args *all, size_t row)
 {
@@ -98,9 +105,35 @@ static struct latent_attend_args from_row(const struct latent_attend_args *all, 
     return a;
 }
 
-static size_t head_blocks(const struct latent_attend_args *a)
+static size_t parts_of(size_t n, size_t of) { return (n + of - 1) / of; }
+
+/* The number of blocks that share each row's chunks: that with the fewest steps, where a block
+ * begins with as much work as has half a chunk and multiprocessors have one block at a time. */
+static int shares_of(const struct hip *h, size_t blocks, size_t splits)
 {
-    return ((size_t)a->n_heads + EXACT_ATTEND_ROWS - 1) / EXACT_ATTEND_ROWS;
+    size_t room = (size_t)hip_stream_multiprocessors(h->stream), best = 1, least = (size_t)-1;
+    if (!room) return (int)splits;
+    for (size_t n = 1; n <= splits; n++) {
+        size_t steps = parts_of(blocks * n, room) * (2 * parts_of(splits, n) + 1);
+        if (steps < least) best = n, least = steps;
+    }
+    return (int)best;
+}
+
+/* The chunks of n rows. */
+static void launch_chunks(struct hip *h, struct latent_attend_args *a, size_t n)
+{
+    size_t heads = (size_t)a->n_heads, splits = (size_t)a->n_splits,
+           groups = parts_of(heads, heads > 16 ? 32 : 16);
+    if (!has_mma(h, a)) {
+        hip_launch(h, a->n_chosen ? K_attend_chosen_chunk : K_attend_latent_chunk,
+                   (struct hip_blocks){n, parts_of(heads, EXACT_ATTEND_ROWS), splits, 0}, a,
+                   sizeof *a);
+        return;
+    }
+    a->shares = shares_of(h, n * groups, splits);
+    hip_launch(h, heads > 16 ? K_attend_latent_32 : K_attend_latent_16,
+               (struct hip_blocks){n, groups, (size_t)a->shares, 0}, a, sizeof *a);
 }
 
 /* Rows 0 .. rows - 1, of at most n_splits chunks each. */
@@ -114,8 +147,7 @@ static void attend_chunks(struct hip *h, const struct latent_attend_args *all, s
         n = rows - row < at_once ? rows - row : at_once;
         a.parts = h->d_parts;
         a.n_splits = n_splits;
-        hip_launch(h, a.n_chosen ? K_attend_chosen_chunk : K_attend_latent_chunk,
-                   (struct hip_blocks){n, head_blocks(&a), (size_t)a.n_splits, 0}, &a, sizeof a);
+        launch_chunks(h, &a, n);
         const struct combine_args m = {.parts = h->d_parts,
                                        .out = a.out,
                                        .pos = a.pos,
@@ -146,7 +178,15 @@ void hip_latent_attend(struct hip *h, const struct be_plan *p, int op)
     }
     if (n_decode) attend_chunks(h, &all, (size_t)n_decode, h->shape.n_splits);
     if (!n) return;
-    const struct latent_attend_args prompts = from_row(&all, (size_t)n_decode);
-    hip_launch(h, K_attend_latent, (struct hip_blocks){(size_t)n, head_blocks(&prompts), 1, 0},
-               &prompts, sizeof prompts);
+    struct latent_attend_args prompts = from_row(&all, (size_t)n_decode);
+    size_t heads = (size_t)prompts.n_heads;
+    prompts.n_rows = n;
+    if (has_mma(h, &prompts))
+        hip_launch(h, K_attend_latent_tile,
+                   (struct hip_blocks){parts_of((size_t)n * heads, 32), 1, 1, 0}, &prompts,
+                   sizeof prompts);
+    else
+        hip_launch(h, K_attend_latent,
+                   (struct hip_blocks){(size_t)n, parts_of(heads, EXACT_ATTEND_ROWS), 1, 0},
+                   &prompts, sizeof prompts);
 }

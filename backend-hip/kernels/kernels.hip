@@ -139,6 +139,7 @@
 #include "backend-hip/kernels/nvidia/rope_pages.hip"
 #include "backend-hip/kernels/nvidia/attend_chunk.hip"
 #if HAS_WGMMA
+#include "backend-hip/kernels/hopper/attend_latent.hip"
 #include "backend-hip/kernels/hopper/attend_warp.hip"
 #endif
 #include "backend-hip/kernels/nvidia/exact_attend_mma.hip"

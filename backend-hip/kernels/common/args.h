@@ -274,6 +274,7 @@ struct latent_attend_args {
     float scale;
     int table_stride, window, n_heads, latent, rotated, n_splits;
     int kv, digits; /* enum page_kind; of queries, 0: integers in fp32 */
+    int n_rows, shares; /* attend_latent.hip: prompt rows; blocks that share a decode row */
     /* attend_chosen_chunk: rows from position n_chosen on see these positions alone, ascending */
     const int *chosen; /* [rows][n_chosen] */
     int n_chosen;

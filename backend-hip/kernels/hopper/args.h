@@ -119,6 +119,13 @@ enum { WARP_DEPTH = 2, WARP_HEADS = 4 };
     (WARP_DEPTH * WARP_STAGE(dims, int4) + (8 + 4 * (heads)) * KV_SPLIT +                          \
      WARP_QUERIES(dims, int4, heads) + 8 * (WARP_DEPTH + 1))
 
+/* attend_latent.hip: threads, positions of a turn. Shared memory: stages of keys, sums of eight
+ * warps, values of the chunks before, weights, mbarriers */
+enum { LATENT_THREADS = 512, LATENT_TURN = 32 };
+#define ATTEND_LATENT_SHARED(columns, stages, whole)                                               \
+    ((stages) * (LATENT_TURN * LATENT_DIMS * 2 + 8) +                                              \
+     (columns) * (8 * LATENT_TURN * 4 + ((whole) ? LATENT_VALUE * 4 : 0) + 2 * (LATENT_TURN + 8)))
+
 #define ATTEND_WGMMA_SHARED(dims) (ATTEND_STAGES * 4 * ATTEND_STAGE_POSITIONS * (dims) + 128)
 /* attend_prefill_256.hip: slots of a ring. Shared memory: the ring, and the queries of a tile in
  * two parts */

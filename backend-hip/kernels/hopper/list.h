@@ -224,6 +224,14 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
 #define ATTEND_WARP(name, images, dims, int4, heads, blocks)                                       \
     KERNEL_ROW(name, images, FOR_ATTEND, 32, blocks, ATTEND_WARP_SHARED(dims, int4, heads), 0, 0)
 #endif
+#ifndef ATTEND_LATENT_MMA /* attend_latent.hip; columns: of a block; whole: of prompts */
+#define ATTEND_LATENT_MMA(name, images, of, columns, stages, whole)                                \
+    KERNEL_ROW(name, images, FOR_ATTEND, LATENT_THREADS, 1,                                        \
+               ATTEND_LATENT_SHARED(columns, stages, whole), 0, 0)
+#endif
+ATTEND_LATENT_MMA(attend_latent_tile, SM90, latent_tile, 32, 3, 1)
+ATTEND_LATENT_MMA(attend_latent_16, SM90, latent_share, 16, 4, 0)
+ATTEND_LATENT_MMA(attend_latent_32, SM90, latent_share, 32, 4, 0)
 ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2, 2)
 ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2, 2)
 ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 2, 1)
@@ -271,6 +279,7 @@ DELTA_GATED(delta_gated_128, SM90)
 #undef DENSE_GEMV_MIXED
 #undef EXACT_WGMMA
 #undef EXACT_GEMV
+#undef ATTEND_LATENT_MMA
 #undef ATTEND_WGMMA
 #undef ATTEND_WGMMA_LONG
 #undef ATTEND_WGMMA_INT8
