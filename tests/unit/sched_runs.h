@@ -7,6 +7,7 @@
 #include "core/sched/scheduler.h"
 #include "tests/unit/sched_records.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -20,11 +21,14 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
 
-static volatile int in_step, n_allocations;
+static atomic_int in_step, n_allocations;
 static _Thread_local int is_main; /* with a store only this thread counts: that of files is free */
-static int only_main;
+static atomic_int only_main;
 
-static void count(void) { n_allocations += in_step && (is_main || !only_main); }
+static void count(void)
+{
+    if (in_step && (is_main || !only_main)) n_allocations++;
+}
 
 void *__wrap_malloc(size_t n) { return count(), __real_malloc(n); }
 void *__wrap_calloc(size_t n, size_t size) { return count(), __real_calloc(n, size); }

@@ -104,7 +104,7 @@ static void *replace(struct parts *m, const char *name, const char *dtype, size_
 static void try(const char *what, void (*edit)(struct parts *, const void *), const void *arg,
                 const char *says)
 {
-    struct parts m = {json_deep_copy(whole.header), json_deep_copy(whole.config), malloc(ROOM),
+    struct parts m = {json_deep_copy(whole.header), json_deep_copy(whole.config), calloc(1, ROOM),
                       whole.n_data};
     struct model model;
     struct err e = {0};
