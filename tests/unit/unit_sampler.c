@@ -172,6 +172,37 @@ static void adjusted_logits_are_exact(void **state)
     sampler_close(&s);
 }
 
+/* What a device is told has room, or is not told: nothing lies behind the room. */
+static void descriptions_have_room(void **state)
+{
+    enum { N = 40, CHANGES = 7, NOT_WRITTEN = 1 << 20 }; /* ids 3, 5; 7, 8; 8, 9; 30, 31 */
+    static const struct sampler_bias bias[] = {{3, 1.5f}, {5, -2}};
+    static const int32_t prompt[] = {7, 8}, generated[] = {8, 9}, eos[] = {30}, stops[] = {31};
+    struct sampler_params p = plain;
+    struct sampler s;
+    struct err e;
+    (void)state;
+    p.repetition_penalty = 1.3;
+    p.n_bias = 2, p.bias = bias;
+    p.min_tokens = 5;
+    p.n_stop_ids = 1, p.stop_ids = stops;
+    struct sampler_context c = context(&p, 0);
+    c.n_prompt = c.n_generated = 2, c.n_eos = 1;
+    c.prompt = prompt, c.generated = generated, c.eos = eos;
+    assert_int_equal(sampler_open(&s, N, &e), 0);
+    for (int room = 0; room < CHANGES + 2; room++) {
+        struct batch_change change[CHANGES + 2];
+        struct batch_sample out;
+        for (int i = 0; i < CHANGES + 2; i++) change[i].id = NOT_WRITTEN;
+        assert_int_equal(sampler_describe(&s, &c, &out, change, room), room >= CHANGES);
+        if (room >= CHANGES) assert_int_equal(out.n_changes, CHANGES);
+        for (int i = 0; i < CHANGES + 2; i++)
+            assert_int_equal(change[i].id == NOT_WRITTEN, i >= room || i >= CHANGES);
+        for (int i = 0; i < N; i++) assert_int_equal(s.seen[i], 0);
+    }
+    sampler_close(&s);
+}
+
 static void greedy_takes_the_lowest_of_the_largest(void **state)
 {
     (void)state;
@@ -658,6 +689,7 @@ int main(void)
         cmocka_unit_test(a_mask_is_as_good_as_masked_logits),
         cmocka_unit_test(sums_have_eight_lanes),
         cmocka_unit_test(adjusted_logits_are_exact),
+        cmocka_unit_test(descriptions_have_room),
         cmocka_unit_test(greedy_takes_the_lowest_of_the_largest),
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(truncation_keeps_the_right_tokens),
