@@ -266,6 +266,29 @@ static void test_composes(void **state)
     tok_close(t);
 }
 
+/* Digits stand alone, wherever the piece begins that has them. */
+static void test_digits_of_later_pieces(void **state)
+{
+    static const char json[] = "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{"
+                               "\"type\":\"Split\",\"pattern\":{"
+                               "\"String\":\"a\"},\"behavior\":\"Isolated\",\"invert\":false},{"
+                               "\"type\":\"Digits\",\"individual_digits\":true}]},"
+                               "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"1\":1,\"2\":2,"
+                               "\"12\":3},\"merges\":[\"1 2\"]}}";
+    const struct tok_source src = {.json = json, .json_bytes = sizeof json - 1};
+    static const int32_t want[] = {0, 0, 1, 2};
+    struct tok_ids ids = {0};
+    struct tokenizer *t = NULL;
+    struct err e = {0};
+    (void)state;
+    if (tok_open(&t, &src, &e)) fail_msg("%s", e.msg);
+    assert_int_equal(tok_encode(t, "aa12", 4, 0, &ids, &e), 0);
+    assert_int_equal(ids.n, 4);
+    assert_memory_equal(ids.id, want, sizeof want);
+    tok_ids_free(&ids);
+    tok_close(t);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -759,11 +782,17 @@ static void test_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_escapes),    cmocka_unit_test(test_composes),
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_golden),     cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_long_lines), cmocka_unit_test(test_empty_matches),
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_escapes),
+        cmocka_unit_test(test_composes),
+        cmocka_unit_test(test_digits_of_later_pieces),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_empty_matches),
         cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);

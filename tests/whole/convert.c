@@ -346,6 +346,10 @@ static void output(void)
          "false}' "
          ">c/quantize_config.json; $C c out 2>&1 | grep ' sym ' >&2",
          1, "config.json says sym true, another file says the opposite: using sym false");
+    done("$C -q $D/../../../models/demo out && $C --info out | grep -c '^size *5,[0-9]*,[0-9]* "
+         "bytes$\\|"
+         "llama, 5,770,496 parameters$' >&2",
+         1, "2\n");
     /* the files that it was made of, each with its bytes */
     done("$C -q $D/llama-sharded-tied out 2>/dev/null; for f in $D/llama-sharded-tied/model-*s; do "
          "printf '{\\\\\"name\\\\\":\\\\\"%s\\\\\",\\\\\"bytes\\\\\":%d}' "
