@@ -90,6 +90,8 @@ static void usage(void)
     USAGE("--temperature: 'hot' is not a number", "-p", "x", "--temperature", "hot");
     USAGE("--top-k: 'x' is not an integer", "-p", "x", "--top_k", "x");
     USAGE("--seed: '-2' is not a number from 0 to 2^64-1, or -1", "-p", "x", "--seed", "-2");
+    USAGE("--seed: '12x' is not a number from 0", "-p", "x", "--seed", "12x");
+    USAGE("--seed: '' is not a number from 0", "-p", "x", "--seed", "");
     USAGE("--file and --prompt-ids exclude", "--file", "x", "--prompt-ids", "1");
     USAGE("-i and --logits-out exclude", "-i", "x", "-o", "y", "--logits-out", "z");
     USAGE("--output needs -i", "-p", "x", "--output", "y");
