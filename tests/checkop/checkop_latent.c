@@ -417,6 +417,28 @@ static void run(struct check *c, int v, const char *name, const struct latent_on
     close_sequences(&t);
 }
 
+/* A query that is not a number: its head has no numbers as results, all others keep their bits. */
+static void with_no_number(struct check *c, int v, const char *name, struct latent_data *d,
+                           const float *whole)
+{
+    int heads = d->k->n_heads, n = d->k->latent, at = d->batch.n_rows * heads / 2;
+    size_t cols = (size_t)(heads * n), total = (size_t)d->batch.n_rows * cols;
+    struct arena a = {0};
+    float *out = arena_get(&a, total * 4),
+          *after = arena_get(&a, total / (size_t)n * (size_t)d->hd * 4),
+          *x = d->q_latent + (size_t)at * (size_t)n + 3, was = *x;
+    *x = NAN;
+    run(c, v, name, &(struct latent_on){&c->v[v], 1, &d->config}, d, out, after);
+    *x = was;
+    for (int i = 0; i < n; i++) {
+        float *y = out + (size_t)at * (size_t)n + i;
+        if (*y != *y) *y = whole[(size_t)at * (size_t)n + (size_t)i];
+        else *y = *y == 0; /* differs */
+    }
+    compare_bits(c, v, name, "with a query that is no number", out, whole, total, cols);
+    arena_free(&a);
+}
+
 static void check_case(struct check *c, const struct latent_case *k)
 {
     if (is_caught(c) || !(c->v[0].ops->kv_types >> k->kv & 1)) return;
@@ -453,6 +475,7 @@ static void check_case(struct check *c, const struct latent_case *k)
         compare_bits(c, v, name, "3 threads against 1", want, first, total, cols);
         in_chunks(c, v, name, &c->v[v], &d, 1, first);
         in_chunks(c, v, name, &c->v[v], &d, 7, first);
+        with_no_number(c, v, name, &d, first);
     }
     arena_free(&a);
 }

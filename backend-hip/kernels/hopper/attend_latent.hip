@@ -119,9 +119,11 @@ DEVICE void latent_await(const struct latent_attend_args *a, const struct latent
     u32x4 *keys = (u32x4 *)l->keys + TURN_PAGES * pieces * slot;
     mbarrier_wait(l->full + 8 * (u32)slot, (u32)phase);
     if (turn < b->last || b->seen % LATENT_TURN == LATENT_TURN - 1) return;
-    NO_UNROLL for (int j = thread(); j < TURN_PAGES * pieces;
-                   j += LATENT_THREADS) if (turn * LATENT_TURN + j / pieces * PAGE + j % PAGE >
-                                            b->seen) keys[j] = (u32x4){0, 0, 0, 0};
+    NO_UNROLL for (int j = thread(); j < TURN_PAGES * pieces; j += LATENT_THREADS)
+    {
+        int position = turn * LATENT_TURN + j / pieces * PAGE + j % PAGE;
+        if (position > b->seen) keys[j] = (u32x4){0, 0, 0, 0};
+    }
 }
 
 /* Where the sum of a position of the turn and a column is: sums that a warp reads or writes at once
@@ -218,15 +220,17 @@ DEVICE void latent_put_sums(const struct latent_lds *l, const struct latent_colu
     }
 }
 
-/* Makes the weights of a turn, and what the values so far are multiplied by. */
+/* Makes the weights of a turn, and what the values so far are multiplied by. Scores that are not
+ * numbers make the sum none. */
 DEVICE void latent_weights(const struct latent_lds *l, struct latent_column *c, int turn,
                            const int columns)
 {
     float s[2], w[2] = {0, 0}, largest = c->max;
-    int first = l->first[c->number], pos = l->pos[c->number];
+    int first = l->first[c->number], pos = l->pos[c->number], begin = turn * LATENT_TURN,
+        none = c->max == -__builtin_inff() && (pos < begin || first >= begin + LATENT_TURN);
     UNROLL for (int i = 0; i < columns / 16; i++)
     {
-        int p = c->place + 16 * i, position = turn * LATENT_TURN + p;
+        int p = c->place + 16 * i, position = begin + p;
         s[i] = 0;
         UNROLL for (int k = 0; k < LATENT_WARPS; k++)
             s[i] += l->sums[k * (LATENT_TURN * columns) + latent_sum_at(p, c->number, columns)];
@@ -234,7 +238,6 @@ DEVICE void latent_weights(const struct latent_lds *l, struct latent_column *c, 
         largest = max32(s[i], largest);
     }
     largest = latent_largest(largest, columns);
-    int none = largest == -__builtin_inff();
     float rescale = none ? 1 : exp32(c->max - largest);
     UNROLL for (int i = 0; i < columns / 16; i++)
     {
@@ -253,8 +256,8 @@ DEVICE void latent_close(const struct latent_attend_args *a, const struct latent
                          const struct latent_columns *b, struct latent_column *c, int chunk,
                          const int columns, const int whole)
 {
-    int valid = c->max > -__builtin_inff();
     float sum = latent_sum(c->sum, columns) * 0x1p-14f, before = 1, now = 0;
+    int valid = sum != 0; /* also where it is no number */
     if (whole && c->place == 0) {
         if (valid)
             exact_merge_scales(l->max + c->number, l->sum + c->number, c->max, sum, &before, &now);
