@@ -15,9 +15,9 @@
  * What is refused gives {"error": why}. */
 #include "core/base/json.h"
 #include "core/base/json_long.h"
-#include "core/grammar/grammar.h"
 #include "core/text/jinja.h"
 #include "core/text/tokenizer.h"
+#include "tests/fuzz/byte_vocab.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,22 +158,7 @@ static const char *const parts[] = {
     "[[",  "[\"", "\"\"",  "ab",  "0.5",  "aab", "\\u", "  ", "bc",    "\xa9", "null,", "\xc3\xa9"};
 enum { N_TOKENS = 256 + sizeof parts / sizeof *parts, WALK_BYTES = 1000 };
 
-static const char *token(void *arg, int32_t id, size_t *bytes)
-{
-    *bytes = id < 256 ? 1 : strlen(parts[id - 256]);
-    return id < 256 ? (char *)arg + id : parts[id - 256];
-}
-
-static struct vocab *vocab_of_bytes(void)
-{
-    static struct vocab *v;
-    static char all[256];
-    struct err e;
-    for (int i = 0; i < 256; i++) all[i] = (char)i;
-    const struct vocab_source source = {N_TOKENS, token, all};
-    if (!v && vocab_open(&v, &source, &e)) abort();
-    return v;
-}
+static struct vocab *vocab_of_bytes(void) { return byte_vocab(parts, N_TOKENS - 256); }
 
 static uint64_t dice;
 

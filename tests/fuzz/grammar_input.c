@@ -1,6 +1,6 @@
 #include "tests/fuzz/grammar_input.h"
 
-#include "core/grammar/grammar.h"
+#include "tests/fuzz/byte_vocab.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,22 +11,7 @@ static const char *const texts[] = {"{\"", "\":", "\"}", "}}", "],", "\"a", "tru
                                     "aab", "\\u", "  ",  "00", "bc", "a\"", "\xc3\xa9", "\xa9"};
 enum { N_TOKENS = 256 + sizeof texts / sizeof *texts };
 
-static const char *token(void *arg, int32_t id, size_t *bytes)
-{
-    *bytes = id < 256 ? 1 : strlen(texts[id - 256]);
-    return id < 256 ? (char *)arg + id : texts[id - 256];
-}
-
-static struct vocab *vocab_of_bytes(void)
-{
-    static struct vocab *v;
-    static char all[256];
-    struct err e;
-    for (int i = 0; i < 256; i++) all[i] = (char)i;
-    const struct vocab_source source = {N_TOKENS, token, all};
-    if (!v && vocab_open(&v, &source, &e)) abort();
-    return v;
-}
+static struct vocab *vocab_of_bytes(void) { return byte_vocab(texts, N_TOKENS - 256); }
 
 static double processor_time(void)
 {
