@@ -107,14 +107,17 @@ static struct latent_attend_args from_row(const struct latent_attend_args *all, 
 
 static size_t parts_of(size_t n, size_t of) { return (n + of - 1) / of; }
 
-/* The number of blocks that share each row's chunks: that with the fewest steps, where a block
- * begins with as much work as has half a chunk and multiprocessors have one block at a time. */
+/* The number of blocks that share each row's chunks: of those with which one to eight blocks come
+ * to each multiprocessor, one after another, that with the fewest steps; a block begins with as
+ * much work as has half a chunk. */
 static int shares_of(const struct hip *h, size_t blocks, size_t splits)
 {
-    size_t room = (size_t)hip_stream_multiprocessors(h->stream), best = 1, least = (size_t)-1;
-    if (!room) return (int)splits;
-    for (size_t n = 1; n <= splits; n++) {
-        size_t steps = parts_of(blocks * n, room) * (2 * parts_of(splits, n) + 1);
+    enum { TURNS = 8 };
+    size_t room = (size_t)hip_stream_multiprocessors(h->stream), best = splits, least = (size_t)-1;
+    for (size_t turn = 1; room && turn <= TURNS; turn++) {
+        size_t n = room * turn / blocks, steps;
+        n = n < 1 ? 1 : n < splits ? n : splits;
+        steps = parts_of(blocks * n, room) * (2 * parts_of(splits, n) + 1);
         if (steps < least) best = n, least = steps;
     }
     return (int)best;
@@ -124,7 +127,8 @@ static int shares_of(const struct hip *h, size_t blocks, size_t splits)
 static void launch_chunks(struct hip *h, struct latent_attend_args *a, size_t n)
 {
     size_t heads = (size_t)a->n_heads, splits = (size_t)a->n_splits,
-           groups = parts_of(heads, heads > 16 ? 32 : 16);
+           columns = heads > LATENT_FEW ? LATENT_COLUMNS : LATENT_FEW,
+           groups = parts_of(heads, columns);
     if (!has_mma(h, a)) {
         hip_launch(h, a->n_chosen ? K_attend_chosen_chunk : K_attend_latent_chunk,
                    (struct hip_blocks){n, parts_of(heads, EXACT_ATTEND_ROWS), splits, 0}, a,
@@ -132,7 +136,7 @@ static void launch_chunks(struct hip *h, struct latent_attend_args *a, size_t n)
         return;
     }
     a->shares = shares_of(h, n * groups, splits);
-    hip_launch(h, heads > 16 ? K_attend_latent_32 : K_attend_latent_16,
+    hip_launch(h, heads > LATENT_FEW ? K_attend_latent_32 : K_attend_latent_16,
                (struct hip_blocks){n, groups, (size_t)a->shares, 0}, a, sizeof *a);
 }
 
@@ -183,8 +187,8 @@ void hip_latent_attend(struct hip *h, const struct be_plan *p, int op)
     prompts.n_rows = n;
     if (has_mma(h, &prompts))
         hip_launch(h, K_attend_latent_tile,
-                   (struct hip_blocks){parts_of((size_t)n * heads, 32), 1, 1, 0}, &prompts,
-                   sizeof prompts);
+                   (struct hip_blocks){parts_of((size_t)n * heads, LATENT_COLUMNS), 1, 1, 0},
+                   &prompts, sizeof prompts);
     else
         hip_launch(h, K_attend_latent,
                    (struct hip_blocks){(size_t)n, parts_of(heads, EXACT_ATTEND_ROWS), 1, 0},

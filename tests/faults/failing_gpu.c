@@ -1,5 +1,5 @@
 /* failing_gpu.c: a library to preload that stands between the program and a GPU's runtime library:
- * the calls of one entry point, or of all, are counted, and one of them fails (sites.c). Of the
+ * the calls of one entry point, or of all, are counted, and one of them fails (gpu_sites.c). Of the
  * system it wraps dlsym alone, by which the program finds entry points.
  * FAIL_KIND: the entry point, "gpu" for all; FAIL_AT: its n-th call fails (from 0), with
  * FAIL_ALWAYS all from there on; FAIL_CODE: what it returns (719, a launch that failed, if not

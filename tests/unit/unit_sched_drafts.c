@@ -77,6 +77,18 @@ static void nor_beside_packed_pages(void **state)
     over_all_ways(KV_INT4, 3);
 }
 
+/* Makes a record ask for the likeliest tokens, so many of them. */
+static void make_greedy(struct record *record, int n)
+{
+    struct request *r = &record->request;
+    r->n_choices = 1;
+    r->max_tokens = n;
+    r->prompt_top = -1;
+    r->sampling = (struct sampler_params){
+        .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
+    record->stop_after = 0;
+}
+
 /* With right drafts of four tokens an answer takes a fifth of the steps. */
 static void right_drafts_save_steps(void **state)
 {
@@ -138,15 +150,7 @@ static void costs_decide(void **state)
     static struct teller t;
     struct drafter teller = {.propose = tell, .self = &t};
     (void)state;
-    for (int i = 0; i < SEQS; i++) {
-        struct request *r = &all[i].request;
-        r->n_choices = 1;
-        r->max_tokens = ANSWER;
-        r->prompt_top = -1;
-        r->sampling = (struct sampler_params){
-            .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
-        all[i].stop_after = 0;
-    }
+    for (int i = 0; i < SEQS; i++) make_greedy(&all[i], ANSWER);
     u.n_seqs = SEQS;
     u.n_pages = 400;
     run(&u, all, SEQS);
@@ -192,14 +196,8 @@ static void pages_of_drafts_are_shared(void **state)
     struct drafter teller = {.propose = tell, .self = &t};
     (void)state;
     for (int i = 0; i < N; i++) {
-        struct request *r = &all[i].request;
-        r->n_prompt = PROMPT;
-        r->n_choices = 1;
-        r->max_tokens = ANSWER;
-        r->prompt_top = -1;
-        r->sampling = (struct sampler_params){
-            .top_p = 1, .typical_p = 1, .repetition_penalty = 1, .ignore_eos = 1};
-        all[i].stop_after = 0;
+        make_greedy(&all[i], ANSWER);
+        all[i].request.n_prompt = PROMPT;
     }
     run(&u, all, N);
     learn(&t, all, N);

@@ -267,60 +267,6 @@ static void formats(void)
     clean();
 }
 
-/* A report against the answers in `out` that are no errors: tokens, and each one's times. */
-static int adds_up(const json_t *report)
-{
-    const json_t *all = json_object_get(report, "latency_seconds"),
-                 *first = json_object_get(report, "first_token_seconds");
-    double mean = json_number_value(json_object_get(all, "mean")),
-           to_first = json_number_value(json_object_get(first, "mean"));
-    int prompt = 0, answer = 0, n = 0, a, b;
-    size_t bytes;
-    char *text = read_file(out, &bytes);
-    static const char usage[] = "\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%*d,"
-                                "\"completion_tokens\":%d}";
-    for (char *p = text; p && (p = strstr(p, "\"usage\":")); p++)
-        if (sscanf(p, usage, &a, &b) == 2) prompt += a, answer += b, n += b > 0;
-    free(text);
-    return n > 0 && prompt == json_integer_value(json_object_get(report, "prompt_tokens")) &&
-           answer == json_integer_value(json_object_get(report, "completion_tokens")) &&
-           n == json_integer_value(json_object_get(first, "n")) && 0 < to_first &&
-           to_first < mean && mean < json_number_value(json_object_get(report, "elapsed_time"));
-}
-
-/* "cpu ISA, 1 thread" */
-static int names_the_cpu(const char *machine)
-{
-    size_t n = machine ? strlen(machine) : 0;
-    return n > 14 && !strncmp(machine, "cpu ", 4) && !strcmp(machine + n - 10, ", 1 thread");
-}
-
-static void reports(void)
-{
-    struct process p;
-    size_t n;
-    RUN(&p, NULL, "-i", "tests/data/batch/in.jsonl", "-o", out, "-c", "64", "--report", out2,
-        "--trace", log_path);
-    process_free(&p);
-    char *text = read_file(out2, &n), *trace = read_file(log_path, &n);
-    json_t *r = json_loads(text ? text : "", 0, NULL), *t = json_loads(trace ? trace : "", 0, NULL);
-    check(json_integer_value(json_object_get(r, "done")) == 64 &&
-              json_integer_value(json_object_get(r, "errors")) == 44 &&
-              json_real_value(json_object_get(r, "elapsed_time")) > 0 &&
-              names_the_cpu(json_string_value(json_object_get(r, "machine"))) &&
-              json_integer_value(json_object_get(json_object_get(r, "latency_seconds"), "n")) == 20,
-          "--report", NULL);
-    check(adds_up(r), "--report has the answers' tokens and times", NULL);
-    check(json_array_size(t) > 40 &&
-              !strcmp(json_string_value(json_object_get(json_array_get(t, 1), "name")), "step"),
-          "--trace", NULL);
-    json_decref(r);
-    json_decref(t);
-    free(text);
-    free(trace);
-    clean();
-}
-
 static void refusals(void)
 {
     struct process p;
@@ -783,7 +729,6 @@ int main(int argc, char **argv)
     chats();
     bytes_of_parts();
     formats();
-    reports();
     refusals();
     locks();
     hostile_records();

@@ -119,9 +119,10 @@ enum { WARP_DEPTH = 2, WARP_HEADS = 4 };
     (WARP_DEPTH * WARP_STAGE(dims, int4) + (8 + 4 * (heads)) * KV_SPLIT +                          \
      WARP_QUERIES(dims, int4, heads) + 8 * (WARP_DEPTH + 1))
 
-/* attend_latent.hip: threads, positions of a turn. Shared memory: stages of keys, sums of eight
- * warps, values of the chunks before, weights, mbarriers */
-enum { LATENT_THREADS = 512, LATENT_TURN = 32 };
+/* attend_latent.hip: threads, positions of a turn, columns of a block, of one of a row with few
+ * heads. Shared memory: stages of keys, sums of eight warps, values of the chunks before, weights,
+ * mbarriers */
+enum { LATENT_THREADS = 512, LATENT_TURN = 32, LATENT_COLUMNS = 32, LATENT_FEW = 16 };
 #define ATTEND_LATENT_SHARED(columns, stages, whole)                                               \
     ((stages) * (LATENT_TURN * LATENT_DIMS * 2 + 8) +                                              \
      (columns) * (8 * LATENT_TURN * 4 + ((whole) ? LATENT_VALUE * 4 : 0) + 2 * (LATENT_TURN + 8)))

@@ -229,9 +229,9 @@ KERNEL_ROW(combine_1024_8, SM90, FOR_COMBINE, THREADS_1024, 1, 0, COMBINE_PIECES
     KERNEL_ROW(name, images, FOR_ATTEND, LATENT_THREADS, 1,                                        \
                ATTEND_LATENT_SHARED(columns, stages, whole), 0, 0)
 #endif
-ATTEND_LATENT_MMA(attend_latent_tile, SM90, latent_tile, 32, 3, 1)
-ATTEND_LATENT_MMA(attend_latent_16, SM90, latent_share, 16, 4, 0)
-ATTEND_LATENT_MMA(attend_latent_32, SM90, latent_share, 32, 4, 0)
+ATTEND_LATENT_MMA(attend_latent_tile, SM90, latent_tile, LATENT_COLUMNS, 3, 1)
+ATTEND_LATENT_MMA(attend_latent_16, SM90, latent_share, LATENT_FEW, 4, 0)
+ATTEND_LATENT_MMA(attend_latent_32, SM90, latent_share, LATENT_COLUMNS, 4, 0)
 ATTEND_WGMMA(attend_wgmma_64, SM90, 64, 2, 2)
 ATTEND_WGMMA(attend_wgmma_128, SM90, 128, 2, 2)
 ATTEND_WGMMA(attend_wgmma_half_64, SM90, 64, 2, 1)
