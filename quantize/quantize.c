@@ -33,13 +33,13 @@ static int round_linear(struct quantize *q, const struct module_linear *l, uint8
         if (done[l->module[i]]) continue;
         done[l->module[i]] = 1;
         struct factor f = {0};
-        struct solver_matrix x = {0};
+        struct module_codes codes = {0};
         const struct factor_want want = {.kind = ORDER_NONE, .group = module_group(m)};
         const struct module_call c = {m, &f, "rtn", 0};
         if (!there)
             rc = factor_open(&f, (int)m->from.in, NULL, &want, e) ||
-                 run_module(q, &c, &u.part[n++], &x, e);
-        solver_close(&x);
+                 run_module(q, &c, &u.part[n++], &codes, e);
+        module_codes_free(&codes);
         factor_close(&f);
         if (!rc) rc = run_step(q, (double)(m->from.in * m->from.n_rows), m->name, e);
     }

@@ -3,6 +3,8 @@
 #include "core/base/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int run_step(struct quantize *q, double work, const char *what, struct err *e)
 {
@@ -36,18 +38,35 @@ static json_t *report_of(const struct module_call *c, const struct settings *all
     return j;
 }
 
+/* The solver's arrays, and a copy of the order. */
+static int take_codes(struct module_codes *to, struct solver_matrix *x, const int32_t *g_idx,
+                      struct err *e)
+{
+    size_t bytes = (size_t)x->in * sizeof *g_idx;
+    *to = (struct module_codes){x->codes, x->scales, x->zeros, malloc(bytes)};
+    x->codes = x->zeros = NULL;
+    x->scales = NULL;
+    if (!to->g_idx) return err_memory(e);
+    memcpy(to->g_idx, g_idx, bytes);
+    return 0;
+}
+
 int run_module(struct quantize *q, const struct module_call *c, struct unit_module *to,
-               struct solver_matrix *x, struct err *e)
+               struct module_codes *codes, struct err *e)
 {
     const struct module *m = c->module;
     const struct settings *all = &q->o->settings;
     const struct solver_settings s = {
         m->to.bits,      m->to.sym, all->search, all->beta, all->w4a4 ? SETTINGS_LOW_BITS : 0,
         (float)all->clip};
-    if (solver_open(x, (int)m->from.in, (int)m->from.n_rows, module_n_groups(m), e)) return -1;
-    if (module_weights(m, x->w, e) || solver_run(x, c->f, &s, q->pool, q->k, e) ||
-        unit_put(to, m, x, c->f, e))
-        return -1;
-    to->report = report_of(c, all, x);
-    return 0;
+    struct solver_matrix x;
+    if (solver_open(&x, (int)m->from.in, (int)m->from.n_rows, module_n_groups(m), e)) return -1;
+    int rc = module_weights(m, x.w, e) || solver_run(&x, c->f, &s, q->pool, q->k, e) ||
+             unit_put(to, m, &x, c->f, e);
+    if (!rc) {
+        to->report = report_of(c, all, &x);
+        rc = take_codes(codes, &x, to->g_idx, e);
+    }
+    solver_close(&x);
+    return rc ? -1 : 0;
 }

@@ -32,8 +32,8 @@ struct quantize {
     int n_units;
 };
 
-/* Quantizes a module with the factor of its inputs (without u: by plain rounding) into *to. how: of
- * the report; rows: that the Hessian is of. *x is left open: its w are the rounded weights. */
+/* Quantizes a module with the factor of its inputs (without u: by plain rounding) into *to and
+ * *codes. how: of the report; rows: that the Hessian is of. */
 struct module_call {
     const struct module *module;
     const struct factor *f;
@@ -41,7 +41,7 @@ struct module_call {
     int64_t rows;
 };
 int run_module(struct quantize *q, const struct module_call *c, struct unit_module *to,
-               struct solver_matrix *x, struct err *e);
+               struct module_codes *codes, struct err *e);
 /* Shows the progress. -1: a signal asks for the end. */
 int run_step(struct quantize *q, double work, const char *what, struct err *e);
 

@@ -136,7 +136,7 @@ int runner_open(struct runner *r, const struct backend *ops, const struct runner
     r->n_pages = r->distinct ? n_seqs * pages : pages;
     const struct be_config c = {.variant = "auto",
                                 .n_threads = want->n_threads,
-                                .act = ACT_F32,
+                                .act = ACT_I16,
                                 .kv = KV_F16,
                                 .max_rows = want->sequence,
                                 .max_seqs = 1,

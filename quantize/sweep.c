@@ -24,7 +24,7 @@ struct sweep {
     struct runner run;
     const struct module_linear **linear; /* [n_weights] of the plan; NULL: it is not quantized */
     int *unit_of;                        /* [modules] the unit of a module; -1: none yet */
-    float **solved;   /* [modules] rounded weights of modules of the current operation, or NULL */
+    struct module_codes *solved; /* [modules] of the current operation; without codes: none */
     int *cut, n_cuts; /* operations with linears that are quantized */
     float *size;      /* W4A4: square sums of the inputs of the current operation */
 };
@@ -193,19 +193,16 @@ static int solve_alike(struct inputs *x, struct unit *u, int number, struct err 
         if (!l) continue;
         int i = l->module[stack ? number : 0];
         struct module *m = &q->modules.module[i];
-        if (s->unit_of[i] != q->n_units || s->solved[i]) continue;
+        if (s->unit_of[i] != q->n_units || s->solved[i].codes) continue;
         if (first && choose_hessian(x, m, stack ? number : -1, &h, e)) return -1;
         if (first && h == &x->own) x->f_group = 0; /* its sums are new */
         first = 0;
         if (take_factor(x, h, module_group(m), e)) return -1;
-        struct solver_matrix matrix = {0};
         const struct module_call c = {m, &x->f, x->f.failed ? "rtn" : x->how,
                                       stack ? x->n_index : s->text.n};
-        int rc = run_module(q, &c, &u->part[u->n++], &matrix, e);
-        if (!rc) s->solved[i] = matrix.w, matrix.w = NULL;
-        solver_close(&matrix);
-        if (rc || run_step(q, runner_cost_of(&s->run, x->op, k) / (stack ? l->plan->n_modules : 1),
-                           m->name, e))
+        if (run_module(q, &c, &u->part[u->n++], &s->solved[i], e) ||
+            run_step(q, runner_cost_of(&s->run, x->op, k) / (stack ? l->plan->n_modules : 1),
+                     m->name, e))
             return -1;
     }
     return 0;
@@ -243,18 +240,16 @@ static int solve_unit(struct sweep *s, const struct op *op, struct err *e)
 
 /* ---- the quantized weights take the place of the plain ones */
 
-/* The rounded weights of a module: just made, or from the file of its unit. */
-static int weights_of(struct sweep *s, int i, struct err *e)
+/* What a module became: just made, or from the file of its unit. */
+static int codes_of(struct sweep *s, int i, struct err *e)
 {
     struct quantize *q = s->q;
-    const struct module *m = &q->modules.module[i];
     struct st_file file;
     int there;
-    if (s->solved[i]) return 0;
+    if (s->solved[i].codes) return 0;
     if (unit_find(&file, &q->work, s->unit_of[i], &there, e)) return -1;
     CHECK(there);
-    s->solved[i] = malloc((size_t)(m->from.in * m->from.n_rows) * sizeof(float));
-    int rc = s->solved[i] ? unit_weights(&file, m, s->solved[i], e) : err_memory(e);
+    int rc = unit_codes(&file, &q->modules.module[i], &s->solved[i], e);
     st_close(&file);
     return rc;
 }
@@ -262,24 +257,36 @@ static int weights_of(struct sweep *s, int i, struct err *e)
 static int put_linear(struct sweep *s, int weight, struct err *e)
 {
     const struct module_linear *l = s->linear[weight];
-    struct linear *w = &s->model.plan.weight[weight].linear;
-    size_t in = (size_t)w->in, one = in * (size_t)w->out;
-    float *all = malloc((size_t)l->plan->n_modules * one * sizeof *all);
-    if (!all) return err_memory(e);
-    for (int x = 0; x < l->plan->n_modules; x++) {
-        int i = l->module[x];
-        const int32_t *rows = l->whole ? NULL : l->plan->plain[x].rows;
-        float *to = all + (size_t)x * one;
-        if (weights_of(s, i, e)) {
-            free(all);
-            return -1;
-        }
-        for (size_t r = 0; r < (size_t)w->out; r++)
-            memcpy(to + r * in, s->solved[i] + (rows ? (size_t)rows[r] : r) * in, in * sizeof *to);
+    const struct module *m = &s->q->modules.module[l->module[0]];
+    size_t n = (size_t)l->plan->n_modules;
+    const struct module_codes **from = malloc(n * sizeof *from);
+    const int32_t **rows = calloc(n, sizeof *rows);
+    void *memory = NULL;
+    int rc = from && rows ? 0 : err_memory(e);
+    for (size_t x = 0; x < n && !rc; x++) {
+        from[x] = &s->solved[l->module[x]];
+        if (!l->whole) rows[x] = l->plan->plain[x].rows;
+        rc = codes_of(s, l->module[x], e);
     }
-    w->weight = all;
-    w->weight_type = DT_F32;
-    return runner_take(&s->run, weight, all, e);
+    const struct codes_want want = {from,
+                                     rows,
+                                     (int)n,
+                                     (int)m->from.n_rows,
+                                     module_n_groups(m),
+                                     m->to.group,
+                                     m->to.bits,
+                                     s->q->o->settings.w4a4 ? module_n_groups(m) - 1 : 0};
+    if (!rc)
+        rc = codes_linear(&s->model.plan.weight[weight].linear, &want, s->q->pool, &memory, e) ||
+             runner_take(&s->run, weight, memory, e);
+    free(from);
+    free(rows);
+    return rc ? -1 : 0;
+}
+
+static void drop_codes(struct sweep *s)
+{
+    for (int i = 0; i < s->q->modules.n && s->solved; i++) module_codes_free(&s->solved[i]);
 }
 
 static int put_unit(struct sweep *s, const struct op *op, struct err *e)
@@ -287,10 +294,7 @@ static int put_unit(struct sweep *s, const struct op *op, struct err *e)
     int rc = 0;
     for (int k = 0; k < op->n && !rc; k++)
         if (s->linear[op->w[k]]) rc = put_linear(s, op->w[k], e);
-    for (int i = 0; i < s->q->modules.n; i++) {
-        free(s->solved[i]);
-        s->solved[i] = NULL;
-    }
+    drop_codes(s);
     return rc;
 }
 
@@ -425,7 +429,7 @@ int sweep_run(struct quantize *q, struct err *e)
     }
     q->n_units = s.n_cuts;
     runner_close(&s.run);
-    for (int i = 0; i < q->modules.n && s.solved; i++) free(s.solved[i]);
+    drop_codes(&s);
     calibration_close(&s.text);
     free(s.linear);
     free(s.size);

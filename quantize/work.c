@@ -245,34 +245,29 @@ static void *read_tensor(const struct st_file *s, const struct module *m, const 
     return data;
 }
 
-int unit_weights(const struct st_file *s, const struct module *m, float *w, struct err *e)
+int unit_codes(const struct st_file *s, const struct module *m, struct module_codes *c,
+               struct err *e)
 {
     size_t in = (size_t)m->from.in, out = (size_t)m->from.n_rows,
            groups = (size_t)module_n_groups(m), bits = (size_t)m->to.bits;
     uint32_t *qweight = read_tensor(s, m, "qweight", in * bits / 32 * out * 4, e),
              *qzeros = qweight ? read_tensor(s, m, "qzeros", groups * out * bits / 32 * 4, e)
                                : NULL;
-    uint16_t *scales = qzeros ? read_tensor(s, m, "scales", groups * out * 2, e) : NULL;
-    int32_t *g_idx = scales ? read_tensor(s, m, "g_idx", in * 4, e) : NULL;
-    uint8_t *codes = g_idx ? malloc(in * out) : NULL, *zeros = g_idx ? malloc(groups * out) : NULL;
-    int rc = g_idx && codes && zeros ? 0 : -1;
-    if (g_idx && rc) err_memory(e);
+    *c = (struct module_codes){0};
+    c->scales = qzeros ? read_tensor(s, m, "scales", groups * out * 2, e) : NULL;
+    c->g_idx = c->scales ? read_tensor(s, m, "g_idx", in * 4, e) : NULL;
+    c->codes = c->g_idx ? malloc(in * out) : NULL;
+    c->zeros = c->g_idx ? malloc(groups * out) : NULL;
+    int rc = c->codes && c->zeros ? 0 : -1;
+    if (c->g_idx && rc) err_memory(e);
     if (!rc) {
-        unpack_all_codes(codes, qweight, in, out, (int)bits);
-        unpack_all_zeros(zeros, qzeros, groups, out, (int)bits);
+        unpack_all_codes(c->codes, qweight, in, out, (int)bits);
+        unpack_all_zeros(c->zeros, qzeros, groups, out, (int)bits);
     }
-    for (size_t i = 0; i < in && !rc; i++) {
-        size_t g = (size_t)g_idx[i];
-        if (g >= groups) rc = err_set(e, "%s: is damaged", s->path);
-        for (size_t o = 0; o < out && !rc; o++)
-            w[o * in + i] = f32_from_f16(scales[g * out + o]) *
-                            ((float)codes[i * out + o] - (float)zeros[g * out + o]);
-    }
+    for (size_t i = 0; i < in && !rc; i++)
+        if ((uint32_t)c->g_idx[i] >= groups) rc = err_set(e, "%s: is damaged", s->path);
     free(qweight);
     free(qzeros);
-    free(scales);
-    free(g_idx);
-    free(codes);
-    free(zeros);
+    if (rc) module_codes_free(c);
     return rc;
 }

@@ -6,6 +6,7 @@
 #define QUANTIZE_WORK_H
 
 #include "quantize/modules.h"
+#include "quantize/codes.h"
 #include "quantize/shard.h"
 #include "quantize/solver.h"
 
@@ -49,8 +50,8 @@ int unit_put(struct unit_module *u, const struct module *m, const struct solver_
 int unit_write(const struct unit *u, const struct work *w, int number, struct err *e);
 /* *there 0: the unit is not finished. Else *s is its file, open. */
 int unit_find(struct st_file *s, const struct work *w, int number, int *there, struct err *e);
-/* Fills w [out][in] with the rounded weights of a module of a finished unit: the same fp32 numbers
- * as the solver's. */
-int unit_weights(const struct st_file *s, const struct module *m, float *w, struct err *e);
+/* Fills *c with a module of a finished unit. */
+int unit_codes(const struct st_file *s, const struct module *m, struct module_codes *c,
+               struct err *e);
 
 #endif
