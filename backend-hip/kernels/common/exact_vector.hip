@@ -404,15 +404,17 @@ KERNEL(exact_rope_store, struct rope_kernel_args)
             a->q[from + (u64)d] = scratch[THREADS + d] * (1.0f / (float)hadamard_run(hd));
 }
 
-/* 1 over the root of the mean square of a thread's head. v: its part; x[HADAMARD_FLOATS] */
+/* 1 over the root of the mean square of a thread's head. v: its part, zeros of a head that is not
+ * there; x[HADAMARD_FLOATS] */
 DEVICE float exact_head_factor(const struct rope_kernel_args *a, const struct head_octets *o,
                                float v[2][8], float *x)
 {
-    int hd = a->head_dim, lanes = THREADS / (hd / 16) * EXACT_LANES;
+    int hd = a->head_dim, heads = THREADS / (hd / 16), lanes = heads * EXACT_LANES,
+        first = thread() < heads * (hd / 16) ? o->first * 16 : -1; /* -1: no part of a head */
     float sum[EXACT_LANES];
-    if (o->there)
+    if (first >= 0)
         UNROLL for (int i = 0; i < 16; i++)
-            x[HADAMARD_AT(o->first * 16 + o->part * 8 + i / 8 * (hd / 2) + i % 8)] =
+            x[HADAMARD_AT(first + o->part * 8 + i / 8 * (hd / 2) + i % 8)] =
                 v[i / 8][i % 8] * v[i / 8][i % 8];
     barrier();
     UNROLL for (int k = 0; k < EXACT_LANES; k++) /* (head, lane) */
@@ -429,7 +431,7 @@ DEVICE float exact_head_factor(const struct rope_kernel_args *a, const struct he
         if (i < lanes) x[HADAMARD_AT(i / EXACT_LANES * hd) + i % EXACT_LANES] = sum[k];
     }
     barrier();
-    float all = exact_fold(x + HADAMARD_AT(o->first * 16));
+    float all = exact_fold(x + HADAMARD_AT(first < 0 ? 0 : first));
     barrier();
     return 1.0f / exact_sqrt(all / (float)hd + a->eps);
 }
