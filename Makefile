@@ -83,7 +83,7 @@ all: $(PROGRAMS)
 
 $B/opt4gptq-run: $(RUN) $(ENGINE) $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-convert: $(CONVERT) $(CORE)
-$B/opt4gptq-quantize: $(QUANTIZE) $(filter-out %/main.o,$(CONVERT)) $B/engine/vocabulary.o $(CORE) $(CPU)
+$B/opt4gptq-quantize: $(QUANTIZE) $(filter-out %/main.o,$(CONVERT)) $B/engine/backends.o $B/engine/vocabulary.o $(CORE) $(CPU) $(HIP)
 $B/opt4gptq-bench: $(BENCH) $B/engine/backends.o $B/engine/devices.o $B/engine/engine_options.o $B/engine/placement.o $B/engine/vocabulary.o $(CORE) $(CPU) $(HIP)
 $(PROGRAMS):
 	$(SAY) LD $@

@@ -4,6 +4,7 @@
 #include "backend-hip/hip.h"
 #include "backend-hip/hip_away.h"
 #include "backend-hip/hip_exchange.h"
+#include "backend-hip/hip_gptq.h"
 #include "backend-hip/hip_latent.h"
 #include "backend-hip/hip_memory.h"
 #include "backend-hip/hip_open.h"
@@ -38,6 +39,7 @@ static void hip_close(struct be *be)
     hip_unlink(h);
     hip_scratch_close(h);
     hip_away_close(h);
+    hip_gptq_close(h);
     hip_waiting_close(h);
     hip_stream_close(h->stream);
     free(h);
@@ -325,4 +327,5 @@ const struct backend backend_hip = {
     .wait_step = hip_wait_step,
     .step_done = hip_step_done,
     .sync = hip_sync,
+    .gptq = &hip_gptq_ops,
 };

@@ -114,6 +114,14 @@ struct hip_experts {
                    scores are there for the early part of the next launch */
 };
 
+/* Memory of quantizations (hip_gptq.c), each as large as the largest call needed. */
+enum { GPTQ_BUFFERS = 20 };
+struct hip_gptq {
+    void *d[GPTQ_BUFFERS];
+    size_t bytes[GPTQ_BUFFERS];
+    int n; /* inputs of the last factor */
+};
+
 struct hip {
     struct be be;
     struct be_config config;
@@ -124,6 +132,7 @@ struct hip {
     void *function[K_COUNT]; /* NULL: not launched yet */
     struct hip_stream *stream;
     struct hip_away away;
+    struct hip_gptq gptq;
     int tensor_maps; /* the device has TMA, and linears and pages have maps for it */
     unsigned n_plans;
     long n_launched[MAX_PATTERNS]; /* of each pattern of hip_patterns.c, replays not counted */

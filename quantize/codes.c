@@ -114,7 +114,7 @@ static int pack_module(struct packing *c, int number, struct pool *p, int *moved
 }
 
 int codes_linear(struct linear *w, const struct codes_want *want, struct pool *p, void **memory,
-                  struct err *e)
+                 struct err *e)
 {
     size_t threads = (size_t)pool_n_threads(p), groups = (size_t)want->n_groups * MF_PANEL;
     struct packing c = {want, w, .panel = malloc(threads * (size_t)w->in * MF_PANEL),

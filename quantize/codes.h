@@ -29,6 +29,6 @@ struct codes_want {
 /* *w has in, out, stack and bias; receives the rest. *memory: of its arrays, to be freed by the
  * caller when *w is not used any more. */
 int codes_linear(struct linear *w, const struct codes_want *want, struct pool *p, void **memory,
-                  struct err *e);
+                 struct err *e);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { NB = FACTOR_BLOCK, STRIP = TN_COLUMNS };
+enum { NB = GPTQ_BLOCK, STRIP = TN_COLUMNS };
 
 /* ---- order, groups, blocks */
 
@@ -25,7 +25,7 @@ static int by_size(const void *a, const void *b)
 static float size_of(const struct hessian *h, const float *own, int i)
 {
     if (own) return own[i];
-    return h ? h->sum[(size_t)i * (size_t)h->n + (size_t)i] : 0;
+    return h ? h->diagonal[i] : 0;
 }
 
 /* ORDER_RISING and ORDER_FALLING; r [n] has the largest first. */
@@ -163,39 +163,6 @@ static void take_rows(void *arg, int task, int thread)
     }
 }
 
-/* The diagonal block becomes R's; 0: it is not positive definite. */
-static int factor_diagonal(struct solve *s)
-{
-    for (int p = 0; p < s->n; p++) {
-        double *row = s->g + (size_t)(s->at + p) * s->ld + s->at;
-        if (!(row[p] > 0) || !isfinite(row[p])) return 0;
-        double d = sqrt(row[p]);
-        for (int j = p; j < s->n; j++) row[j] /= d;
-        for (int i = p + 1; i < s->n; i++) {
-            double *to = row + (size_t)(i - p) * s->ld, x = -row[i];
-            for (int j = i; j < s->n; j++) to[j] = fma(x, row[j], to[j]);
-        }
-    }
-    return 1;
-}
-
-/* The inverse of the diagonal block of R, by columns from the diagonal up. */
-static void invert_diagonal(struct solve *s)
-{
-    double *v = s->r_inv + (size_t)(s->at / NB) * NB * NB;
-    const double *r = s->g + (size_t)s->at * s->ld + s->at;
-    memset(v, 0, NB * NB * sizeof *v);
-    for (int j = 0; j < s->n; j++) {
-        v[j * NB + j] = 1 / r[(size_t)j * s->ld + (size_t)j];
-        for (int i = j - 1; i >= 0; i--) {
-            double sum = 0;
-            for (int k = i + 1; k <= j; k++)
-                sum = fma(r[(size_t)i * s->ld + (size_t)k], v[k * NB + j], sum);
-            v[i * NB + j] = -sum / r[(size_t)i * s->ld + (size_t)i];
-        }
-    }
-}
-
 /* A strip of columns behind the block: R^-T times it, through a copy. */
 static void solve_strip(void *arg, int task, int thread)
 {
@@ -243,8 +210,8 @@ static int cholesky(struct solve *s, struct pool *p)
     for (s->at = 0; s->at < s->f->n; s->at += NB) {
         int left = s->f->n - s->at;
         s->n = left < NB ? left : NB;
-        if (!factor_diagonal(s)) return 0;
-        invert_diagonal(s);
+        double *v = s->r_inv + (size_t)(s->at / NB) * NB * NB;
+        if (!s->k->diagonal(s->g + (size_t)s->at * (s->ld + 1), s->ld, s->n, v)) return 0;
         pool_run(p, (left - s->n) / STRIP, solve_strip, s);
         pool_run(p, (left - s->n) / STRIP, update_strip, s);
     }
@@ -338,12 +305,30 @@ static int open_solve(struct solve *s, int n_threads, struct err *e)
                           (double)s->bytes * 1.5 / (1 << 20));
 }
 
+/* One attempt. *done 0: the matrix is not positive definite. */
+static int solve_host(struct solve *s, struct pool *p, int *done)
+{
+    pool_run(p, s->f->n / STRIP, take_rows, s);
+    *done = cholesky(s, p);
+    if (!*done) return 0;
+    invert(s, p);
+    pool_run(p, s->f->n_blocks, put_block, s);
+    return 0;
+}
+
+static int solve_device(const struct solve *s, int *done, struct err *e)
+{
+    const struct backend *ops = s->h->on->ops;
+    const struct gptq_factor f = {s->h->d_sum, s->f->order, s->f->n, s->add, s->k->diagonal};
+    return ops->gptq->factor(s->h->on, &f, done, e);
+}
+
 int factor_solve(struct factor *f, const struct hessian *h, double damp, struct pool *p,
                  const struct quantize_kernels *k, struct err *e)
 {
     struct solve s = {.f = f, .h = h, .k = k};
     double mean = 0;
-    int live = 0, done = 0, rc = open_solve(&s, pool_n_threads(p), e);
+    int live = 0, done = 0, rc = h->on ? 0 : open_solve(&s, pool_n_threads(p), e);
     for (int i = 0; i < f->n; i++) {
         if (f->dead[i]) continue;
         mean += (double)size_of(h, NULL, f->order[i]);
@@ -352,15 +337,12 @@ int factor_solve(struct factor *f, const struct hessian *h, double damp, struct 
     mean = live ? mean / live : 1;
     for (f->damp = damp; !rc && !done && f->damp <= 1; f->damp = done ? f->damp : 2 * f->damp) {
         s.add = f->damp * mean;
-        pool_run(p, f->n / STRIP, take_rows, &s);
-        done = cholesky(&s, p);
+        rc = h->on ? solve_device(&s, &done, e) : solve_host(&s, p, &done);
         if (!done && f->damp == 0) f->damp = 0.005;
     }
+    f->solved = done;
+    f->on = done ? h->on : NULL;
     f->failed = !done;
-    if (done) {
-        invert(&s, p);
-        pool_run(p, f->n_blocks, put_block, &s);
-    }
     if (s.g) munmap(s.g, s.bytes);
     free(s.r_inv);
     free(s.sum);

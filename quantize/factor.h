@@ -6,6 +6,7 @@
 #ifndef QUANTIZE_FACTOR_H
 #define QUANTIZE_FACTOR_H
 
+#include "core/step/gptq.h"
 #include "quantize/hessian.h"
 
 /* ORDER_GROUP   inputs by their square sums, the largest first, within each group, and the groups
@@ -20,19 +21,6 @@
  * ORDER_FALLING the same, but the largest first among those before the outliers, and among these */
 enum quant_order { ORDER_GROUP, ORDER_FULL, ORDER_NONE, ORDER_RISING, ORDER_FALLING };
 
-enum { FACTOR_BLOCK = 128 };
-
-/* Neighbours in the order of quantization that share scales. */
-struct order_group {
-    int first, n; /* places */
-    int number;   /* in the checkpoint */
-};
-/* Whole groups, or FACTOR_BLOCK places of a larger one, whose errors are passed on together. */
-struct order_block {
-    int first, n;
-    size_t at; /* of its rows of U: panels [(f->n - first) / TN_COLUMNS][n][TN_COLUMNS] */
-};
-
 struct factor {
     int n;
     enum quant_order kind;
@@ -42,6 +30,8 @@ struct factor {
     struct order_block *blocks;
     int n_groups, n_blocks;
     uint8_t *dead; /* [n] by place: 1: the input is 0 always */
+    int solved;    /* U is there: in u, or on a device, where it stays until the next one */
+    struct be *on; /* the device, or NULL */
     float *u;
     double damp; /* part of the mean square sum that was added to the diagonal */
     int failed;  /* no damping made the factorization possible */
@@ -57,7 +47,7 @@ struct factor_want {
 /* hessian NULL: order and groups alone, in the order of the inputs. */
 int factor_open(struct factor *f, int n, const struct hessian *h, const struct factor_want *want,
                 struct err *e);
-/* Fills u. */
+/* Finds U, on the device where the sums are. */
 int factor_solve(struct factor *f, const struct hessian *h, double damp, struct pool *p,
                  const struct quantize_kernels *k, struct err *e);
 void factor_close(struct factor *f);

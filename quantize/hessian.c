@@ -4,30 +4,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-int hessian_open(struct hessian *h, int n, struct err *e)
+static int open_host(struct hessian *h)
+{
+    size_t m = (size_t)h->n;
+    h->sum = calloc(m * m, sizeof *h->sum);
+    h->packed = malloc(HESSIAN_ROWS * m * sizeof *h->packed);
+    return h->sum && h->packed ? 0 : -1;
+}
+
+int hessian_open(struct hessian *h, int n, struct be *on, struct err *e)
 {
     CHECK(n > 0 && n % TN_COLUMNS == 0);
-    size_t m = (size_t)n;
-    *h = (struct hessian){.n = n,
-                          .sum = calloc(m * m, sizeof *h->sum),
-                          .packed = malloc(HESSIAN_ROWS * m * sizeof *h->packed)};
-    if (h->sum && h->packed) return 0;
+    size_t m = (size_t)n, bytes = m * m * sizeof *h->sum;
+    *h = (struct hessian){.n = n, .on = on, .diagonal = calloc(m, sizeof *h->diagonal)};
+    if (on) h->d_sum = on->ops->alloc(on, bytes);
+    if (h->diagonal && (on ? h->d_sum != NULL : !open_host(h))) return 0;
     hessian_close(h);
-    return err_memory_for(e, "out of memory: the sums of %d inputs take %.0f MiB", n,
-                          (double)(m * m) * 4 / (1 << 20));
+    return err_memory_for(e, "out of memory%s: the sums of %d inputs take %.0f MiB",
+                          on ? " on the device" : "", n, (double)bytes / (1 << 20));
 }
 
 void hessian_close(struct hessian *h)
 {
+    if (h->d_sum) h->on->ops->free(h->on, h->d_sum);
     free(h->sum);
     free(h->packed);
+    free(h->diagonal);
     *h = (struct hessian){0};
 }
 
-void hessian_clear(struct hessian *h)
+int hessian_clear(struct hessian *h, struct err *e)
 {
-    memset(h->sum, 0, (size_t)h->n * (size_t)h->n * sizeof *h->sum);
     h->rows = 0;
+    if (!h->on) {
+        memset(h->sum, 0, (size_t)h->n * (size_t)h->n * sizeof *h->sum);
+        return 0;
+    }
+    int n = h->n;
+    struct be *on = h->on;
+    hessian_close(h);
+    return hessian_open(h, n, on, e);
 }
 
 struct chunk {
@@ -75,8 +91,8 @@ static void add_tile(void *arg, int task, int thread)
         }
 }
 
-void hessian_add(struct hessian *h, const struct input_rows *x, struct pool *p,
-                 const struct quantize_kernels *k)
+static void add_host(struct hessian *h, const struct input_rows *x, struct pool *p,
+                     const struct quantize_kernels *k)
 {
     struct chunk c = {.h = h, .x = x, .k = k, .tiles = (h->n + HESSIAN_TILE - 1) / HESSIAN_TILE};
     for (; c.first < x->n; c.first += c.rows) {
@@ -84,12 +100,26 @@ void hessian_add(struct hessian *h, const struct input_rows *x, struct pool *p,
         pool_run(p, h->n / TN_COLUMNS, pack, &c);
         pool_run(p, c.tiles * (c.tiles + 1) / 2, add_tile, &c);
     }
+    for (int i = 0; i < h->n; i++) h->diagonal[i] = h->sum[(size_t)i * (size_t)h->n + (size_t)i];
+}
+
+void hessian_add(struct hessian *h, const struct input_rows *x, struct pool *p,
+                 const struct quantize_kernels *k)
+{
     h->rows += x->n;
+    if (!h->on) {
+        add_host(h, x, p, k);
+        return;
+    }
+    const struct gptq_ops *ops = h->on->ops->gptq;
+    const struct gptq_rows rows = {x->x, x->stride, x->index, x->n};
+    ops->add_rows(h->on, h->d_sum, h->n, &rows);
+    ops->diagonal(h->on, h->d_sum, h->n, h->diagonal);
 }
 
 int hessian_is_finite(const struct hessian *h)
 {
     for (int i = 0; i < h->n; i++)
-        if (!isfinite(h->sum[(size_t)i * (size_t)h->n + (size_t)i])) return 0;
+        if (!isfinite(h->diagonal[i])) return 0;
     return 1;
 }

@@ -8,13 +8,14 @@
 
 #include "core/base/err.h"
 #include "core/base/pool.h"
+#include "core/step/backend.h"
 #include "quantize/kernels.h"
 
 #include <stdint.h>
 
-enum { HESSIAN_ROWS = 256, HESSIAN_TILE = 128 };
+enum { HESSIAN_ROWS = GPTQ_CHUNK, HESSIAN_TILE = 128 };
 
-/* Rows x + index[i] * stride; index NULL: i. */
+/* Rows x + index[i] * stride; index NULL: i. x is the device's where the sums are. */
 struct input_rows {
     const float *x;
     size_t stride;
@@ -24,15 +25,19 @@ struct input_rows {
 
 struct hessian {
     int n;         /* inputs, a multiple of TN_COLUMNS */
+    struct be *on; /* a backend whose memory has the sums, or NULL: */
     float *sum;    /* [n][n], the tiles on and above the diagonal */
     float *packed; /* [n / TN_COLUMNS][HESSIAN_ROWS][TN_COLUMNS] a chunk of rows */
-    int64_t rows;  /* summed so far */
+    float *d_sum;
+    float *diagonal; /* [n] */
+    int64_t rows;    /* summed so far */
 };
 
-/* All zeros. */
-int hessian_open(struct hessian *h, int n, struct err *e);
+/* All zeros. on: an open backend with gptq, or NULL. */
+int hessian_open(struct hessian *h, int n, struct be *on, struct err *e);
 void hessian_close(struct hessian *h);
-void hessian_clear(struct hessian *h);
+/* Opens it anew, all zeros. */
+int hessian_clear(struct hessian *h, struct err *e);
 void hessian_add(struct hessian *h, const struct input_rows *x, struct pool *p,
                  const struct quantize_kernels *k);
 /* 0: an input was NaN or infinite, or too large for its square. */

@@ -4,7 +4,7 @@
 #ifndef QUANTIZE_KERNELS_H
 #define QUANTIZE_KERNELS_H
 
-#include <stddef.h>
+#include "core/step/gptq.h"
 
 enum {
     TN_COLUMNS = 32,  /* sizes of results are multiples of it */
@@ -60,6 +60,9 @@ struct quantize_kernels {
     void (*tn_f64)(const struct tn_f64 *t);
     void (*find_range)(const struct range_of *o, struct range *r);
     void (*round_inputs)(const struct round_of *o);
+    /* Of a symmetric block g [n][ld], n at most GPTQ_BLOCK: R above its diagonal (R^T R = g), and v
+     * [GPTQ_BLOCK][GPTQ_BLOCK] its inverse. 0: the block is not positive definite. */
+    int (*diagonal)(double *g, size_t ld, int n, double *v);
 };
 
 /* The best for this processor. */

@@ -207,10 +207,36 @@ static void loops_round_inputs(const struct round_of *o)
     }
 }
 
+/* Every element of the inverse is one chain, k ascending; terms beyond the diagonal are 0. */
+static int loops_diagonal(double *g, size_t ld, int n, double *v)
+{
+    for (int p = 0; p < n; p++) {
+        double *row = g + (size_t)p * ld;
+        if (!(row[p] > 0) || !isfinite(row[p])) return 0;
+        double d = sqrt(row[p]);
+        for (int j = p; j < n; j++) row[j] /= d;
+        for (int i = p + 1; i < n; i++) {
+            double *to = row + (size_t)(i - p) * ld, x = -row[i];
+            for (int j = i; j < n; j++) to[j] = fma(x, row[j], to[j]);
+        }
+    }
+    memset(v, 0, sizeof *v * GPTQ_BLOCK * GPTQ_BLOCK);
+    for (int i = n - 1; i >= 0; i--) {
+        const double *r = g + (size_t)i * ld;
+        double *to = v + i * GPTQ_BLOCK;
+        for (int k = i + 1; k < n; k++)
+            for (int j = k; j < n; j++) to[j] = fma(r[k], v[k * GPTQ_BLOCK + j], to[j]);
+        for (int j = i + 1; j < n; j++) to[j] = -to[j] / r[i];
+        to[i] = 1 / r[i];
+    }
+    return 1;
+}
+
 const struct quantize_kernels KERNELS = {
     .name = KERNELS_NAME,
     .tn_f32 = loops_tn_f32,
     .tn_f64 = loops_tn_f64,
     .find_range = loops_find_range,
     .round_inputs = loops_round_inputs,
+    .diagonal = loops_diagonal,
 };

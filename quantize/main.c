@@ -2,6 +2,7 @@
 #include "core/base/args_table.h"
 #include "core/base/memory.h"
 #include "core/base/process.h"
+#include "engine/backends.h"
 #include "quantize/quantize.h"
 
 #include <signal.h>
@@ -16,8 +17,9 @@ static volatile sig_atomic_t stop_signal;
 static void on_signal(int s) { stop_signal = s; }
 
 struct call {
-    const char *bits, *group, *order, *calibrate, *mem, *report;
-    int sym, asym, w4a4, mse, no_mse, no_calibration, tokens, sequence, threads, quiet, verbose;
+    const char *bits, *group, *order, *calibrate, *mem, *report, *backend, *hip_library;
+    int sym, asym, w4a4, mse, no_mse, no_calibration, tokens, sequence, threads, device, quiet,
+        verbose;
     double foem, damp;
     struct args_strings rules;
     struct args_common common;
@@ -71,6 +73,13 @@ static const struct args_row table[] = {
     {HEADING("Run")},
     {NAMES("-t", "--threads"), INT(threads, 1, MAX_THREADS),
      .help = "worker threads (default: this machine's cores); the bytes do not depend on it"},
+    {NAMES("--backend"), TEXT(backend, "auto|" BACKEND_CHOICE), VALUES("auto", BACKEND_NAMES),
+     .help =
+         "where the calibration is computed: the bytes are the same (default: auto, a GPU where "
+         "there is one)"},
+    {NAMES("--device"), INT(device, 0, 63), .help = "number of the GPU (default: 0)"},
+    {NAMES("--hip-library"), READS(hip_library, "PATH"),
+     .help = "the GPU's runtime library (default: the known ones)"},
     {NAMES("--mem"), TEXT(mem, "SIZE"),
      .help = "memory for the rows of the calibration, such as 4G; more of them lie in a file"},
     {NAMES("--report"), WRITES(report, "FILE"),
@@ -136,8 +145,10 @@ static int parse(struct call *c, struct args_given *given, int argc, char **argv
     if (given->n_words != 2)
         return err_set(e, "no %s given: opt4gptq-quantize HF_DIR OUT (see --help)",
                        given->n_words ? "result" : "checkpoint");
-    const char *method = args_any_given(
-        &program, given, "--calibrate --tokens --sequence --foem --damp --order --mem");
+    const char *method =
+        args_any_given(&program, given,
+                       "--calibrate --tokens --sequence --foem --damp --order --mem "
+                       "--backend --device --hip-library");
     if (c->no_calibration && method)
         return err_set(e, "%s has no meaning with --no-calibration", method);
     args_say(given);
@@ -200,6 +211,28 @@ static int fill(struct quantize_options *o, const struct call *c, struct err *e)
     return settings_rules(s, &c->rules, e) || check_w4a4_rules(s, e) ? -1 : 0;
 }
 
+/* The backend that is asked for, or the best one that is there and quantizes. */
+static int choose_backend(struct quantize_options *o, const struct call *c, struct err *e)
+{
+    static char own[BACKEND_OWN_BYTES];
+    const char *name = c->backend ? c->backend : "auto";
+    const struct backend_entry *b = !strcmp(name, "auto") ? NULL : backend_find(backend_name(name));
+    for (int i = 0; !b && backend_entries[i].ops; i++) {
+        const struct backend_entry *x = &backend_entries[i];
+        struct err why;
+        if (x->ops->gptq && !x->probe(c->hip_library, c->device, &why)) b = x;
+    }
+    if (!b) b = backend_find("cpu");
+    if (!b->ops->gptq && (c->hip_library || c->device))
+        return err_set(e, "%s has no meaning with --backend %s",
+                       c->hip_library ? "--hip-library" : "--device", b->ops->name);
+    const struct backend_own of = {.library = c->hip_library};
+    o->backend = b->ops;
+    o->device = c->device;
+    o->own = backend_own_text(b, &of, own);
+    return 0;
+}
+
 static void catch_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -211,6 +244,8 @@ static void catch_signals(void)
 
 int main(int argc, char **argv)
 {
+    int asked;
+    if (backend_asked(argc, argv, &asked)) return asked;
     process_begin("opt4gptq-quantize");
     struct err e = {0};
     struct args_given given;
@@ -221,7 +256,7 @@ int main(int argc, char **argv)
         if (!args_print(&program, &c.common, stdout)) args_version(&program, stdout);
         return fflush(stdout) ? err_sys(&e, "standard output"), fail(&e) : EXIT_SUCCESS;
     }
-    if (fill(&o, &c, &e)) return fail(&e), EXIT_USAGE;
+    if (fill(&o, &c, &e) || choose_backend(&o, &c, &e)) return fail(&e), EXIT_USAGE;
     catch_signals();
     o.in = given.word[0], o.out = given.word[1], o.report = c.report;
     o.calibrate = c.calibrate, o.n_tokens = c.tokens, o.sequence = c.sequence;

@@ -299,28 +299,55 @@ int module_bias(const struct module *m, float **bias, struct err *e)
     return *bias ? 0 : err_memory(e);
 }
 
-int module_weights(const struct module *m, float *w, struct err *e)
+struct reading {
+    const struct module *m;
+    float *w;
+    uint8_t *raw, *row; /* [threads] of raw_bytes, row_bytes */
+    size_t raw_bytes, row_bytes;
+    struct err *failed; /* [threads], the first of each */
+};
+
+enum { READ_ROWS = 64 };
+
+static void read_rows(void *arg, int task, int thread)
 {
-    enum { ROWS = 64 };
-    const struct plain_matrix *from = &m->from;
+    const struct reading *c = arg;
+    const struct plain_matrix *from = &c->m->from;
     enum dtype type = from->t->t->dtype;
-    size_t in = (size_t)from->in, row_bytes = in * dtype_bytes(type);
-    uint8_t *raw = malloc(ROWS * row_bytes),
-            *row = malloc((size_t)from->out * dtype_bytes(type) + 64);
-    int rc = raw && row ? 0 : err_memory(e);
-    for (int64_t r = 0; r < from->n_rows && !rc; r += ROWS) {
-        int64_t n = from->n_rows - r < ROWS ? from->n_rows - r : ROWS;
-        rc = job_read_rows(from, r, n, raw, row, e);
-        for (size_t i = 0; i < (size_t)n * in && !rc; i++) {
-            float x = f32_at(raw, type, i);
-            w[(size_t)r * in + i] = x;
-            if (!isfinite(x))
-                rc = err_set(e, "%s: tensor '%s' holds %s: %s cannot be quantized",
-                             from->t->shard->path, from->t->t->name, isnan(x) ? "NaN" : "infinity",
-                             m->name);
-        }
+    size_t in = (size_t)from->in;
+    int64_t r = (int64_t)task * READ_ROWS, left = from->n_rows - r;
+    int64_t n = left < READ_ROWS ? left : READ_ROWS;
+    uint8_t *raw = c->raw + (size_t)thread * c->raw_bytes;
+    struct err *e = &c->failed[thread];
+    if (e->msg[0] || job_read_rows(from, r, n, raw, c->row + (size_t)thread * c->row_bytes, e))
+        return;
+    for (size_t i = 0; i < (size_t)n * in; i++) {
+        float x = f32_at(raw, type, i);
+        c->w[(size_t)r * in + i] = x;
+        if (isfinite(x)) continue;
+        err_set(e, "%s: tensor '%s' holds %s: %s cannot be quantized", from->t->shard->path,
+                from->t->t->name, isnan(x) ? "NaN" : "infinity", c->m->name);
+        return;
     }
-    free(raw);
-    free(row);
+}
+
+int module_weights(const struct module *m, float *w, struct pool *p, struct err *e)
+{
+    const struct plain_matrix *from = &m->from;
+    size_t element = dtype_bytes(from->t->t->dtype), n = (size_t)pool_n_threads(p);
+    struct reading c = {.m = m,
+                        .w = w,
+                        .raw_bytes = READ_ROWS * (size_t)from->in * element,
+                        .row_bytes = (size_t)from->out * element + 64,
+                        .failed = calloc(n, sizeof *c.failed)};
+    c.raw = malloc(n * c.raw_bytes);
+    c.row = malloc(n * c.row_bytes);
+    int rc = c.raw && c.row && c.failed ? 0 : err_memory(e);
+    if (!rc) pool_run(p, (int)((from->n_rows + READ_ROWS - 1) / READ_ROWS), read_rows, &c);
+    for (size_t i = 0; i < n && !rc; i++)
+        if (c.failed[i].msg[0]) *e = c.failed[i], rc = -1;
+    free(c.raw);
+    free(c.row);
+    free(c.failed);
     return rc;
 }

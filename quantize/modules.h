@@ -5,6 +5,7 @@
 #define QUANTIZE_MODULES_H
 
 #include "convert/plan_linear.h"
+#include "core/base/pool.h"
 #include "quantize/settings.h"
 
 /* A linear of the result with qweight, qzeros, scales and g_idx of its own. */
@@ -42,7 +43,7 @@ const struct module_linear *modules_find(const struct modules *m, const char *na
  * The caller frees it. */
 int module_bias(const struct module *m, float **bias, struct err *e);
 /* W of a module, fp32 [n_rows][in]. Error: NaN or infinity, by name. */
-int module_weights(const struct module *m, float *w, struct err *e);
+int module_weights(const struct module *m, float *w, struct pool *p, struct err *e);
 static inline int module_group(const struct module *m)
 {
     return m->to.group < 0 || m->to.group > m->from.in ? (int)m->from.in : m->to.group;

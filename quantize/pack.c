@@ -2,15 +2,17 @@
 
 #include <string.h>
 
-void pack_codes(uint32_t *words, const uint8_t *codes, size_t in, size_t out, int bits)
+void pack_codes(uint32_t *words, const uint8_t *codes, const struct pack_columns *c)
 {
-    memset(words, 0, in * (size_t)bits / 32 * out * sizeof *words);
-    for (size_t i = 0; i < in; i++, codes += out) {
-        size_t bit = i * (size_t)bits, shift = bit % 32;
+    size_t bits = (size_t)c->bits, out = c->out, bytes = (c->end - c->first) * sizeof *words;
+    for (size_t i = 0; i < c->in * bits / 32; i++) memset(words + i * out + c->first, 0, bytes);
+    for (size_t i = 0; i < c->in; i++, codes += out) {
+        size_t bit = i * bits, shift = bit % 32;
         uint32_t *to = words + bit / 32 * out;
-        for (size_t o = 0; o < out; o++) to[o] |= (uint32_t)codes[o] << shift;
-        if (shift + (size_t)bits <= 32) continue;
-        for (size_t o = 0; o < out; o++) to[out + o] |= (uint32_t)codes[o] >> (32 - shift);
+        for (size_t o = c->first; o < c->end; o++) to[o] |= (uint32_t)codes[o] << shift;
+        if (shift + bits <= 32) continue;
+        for (size_t o = c->first; o < c->end; o++)
+            to[out + o] |= (uint32_t)codes[o] >> (32 - shift);
     }
 }
 

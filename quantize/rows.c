@@ -14,12 +14,40 @@ int rows_open(struct rows *r, int n_buffers, int64_t n, struct err *e)
     r->data = calloc(m, sizeof *r->data);
     r->row_bytes = calloc(m, sizeof *r->row_bytes);
     r->bytes = calloc(m, sizeof *r->bytes);
-    return r->data && r->row_bytes && r->bytes ? 0 : err_memory(e);
+    r->spare = calloc(m, sizeof *r->spare);
+    r->spare_bytes = calloc(m, sizeof *r->spare_bytes);
+    return r->data && r->row_bytes && r->bytes && r->spare && r->spare_bytes ? 0 : err_memory(e);
+}
+
+static void *take_spare(struct rows *r, size_t bytes)
+{
+    for (int i = 0; i < r->n_buffers; i++) {
+        void *d = r->spare[i];
+        if (!d || r->spare_bytes[i] != bytes) continue;
+        r->spare[i] = NULL;
+        return d;
+    }
+    return NULL;
+}
+
+static void drop_spare(struct rows *r)
+{
+    for (int i = 0; i < r->n_buffers; i++) {
+        if (r->spare[i]) r->on->ops->free(r->on, r->spare[i]);
+        r->spare[i] = NULL;
+    }
 }
 
 void rows_drop(struct rows *r, int buffer)
 {
     if (!r->data[buffer]) return;
+    if (r->on) {
+        if (r->spare[buffer]) r->on->ops->free(r->on, r->spare[buffer]);
+        r->spare[buffer] = r->data[buffer];
+        r->spare_bytes[buffer] = r->bytes[buffer];
+        r->data[buffer] = NULL;
+        return;
+    }
     munmap(r->data[buffer], r->bytes[buffer]);
     if (r->used >= r->bytes[buffer]) r->used -= r->bytes[buffer];
     r->data[buffer] = NULL;
@@ -27,7 +55,10 @@ void rows_drop(struct rows *r, int buffer)
 
 void rows_close(struct rows *r)
 {
-    for (int i = 0; i < r->n_buffers && r->data; i++) rows_drop(r, i);
+    for (int i = 0; i < r->n_buffers && r->spare_bytes; i++) rows_drop(r, i);
+    if (r->on) drop_spare(r);
+    free(r->spare);
+    free(r->spare_bytes);
     free(r->data);
     free(r->row_bytes);
     free(r->bytes);
@@ -51,14 +82,52 @@ static void *map_file(const char *folder, size_t bytes, struct err *e)
     return p == MAP_FAILED ? NULL : p;
 }
 
+static void *take_device(struct rows *r, size_t bytes, struct err *e)
+{
+    void *d = take_spare(r, bytes);
+    if (!d) d = r->on->ops->alloc(r->on, bytes);
+    if (!d) {
+        drop_spare(r);
+        d = r->on->ops->alloc(r->on, bytes);
+    }
+    if (!d && !r->on->ops->sync(r->on, e))
+        err_set(e,
+                "out of memory on the device: rows of the calibration need %.2f GiB more: take "
+                "fewer --tokens, or --backend cpu",
+                (double)bytes / (1 << 30));
+    return d;
+}
+
+void *rows_borrow(struct rows *r, int buffer, struct err *e)
+{
+    if (!r->on) return r->data[buffer];
+    void *copy = malloc(r->bytes[buffer]);
+    if (!copy) {
+        err_memory(e);
+        return NULL;
+    }
+    r->on->ops->download(r->on, copy, r->data[buffer], r->bytes[buffer]);
+    if (!r->on->ops->sync(r->on, e)) return copy;
+    free(copy);
+    return NULL;
+}
+
+void rows_give(struct rows *r, int buffer, void *borrowed, int changed)
+{
+    if (!r->on || !borrowed) return;
+    if (changed) r->on->ops->upload(r->on, r->data[buffer], borrowed, r->bytes[buffer]);
+    free(borrowed);
+}
+
 int rows_take(struct rows *r, int buffer, size_t row_bytes, struct err *e)
 {
     if (r->data[buffer]) return 0;
     size_t bytes = (size_t)r->n * row_bytes;
     void *p;
-    if (r->used + bytes > r->limit) {
-        p = map_file(r->folder, bytes, e);
-        if (!p) return -1;
+    if (r->on) {
+        if (!(p = take_device(r, bytes, e))) return -1;
+    } else if (r->used + bytes > r->limit) {
+        if (!(p = map_file(r->folder, bytes, e))) return -1;
     } else {
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED) return err_memory(e);

@@ -32,7 +32,7 @@ static json_t *report_of(const struct module_call *c, const struct settings *all
     if (all->w4a4) json_object_set_new(j, "outliers", json_integer(outliers));
     if (!c->rows) return j;
     json_object_set_new(j, "rows", json_integer(c->rows));
-    if (!c->f->u) return j;
+    if (!c->f->solved) return j;
     json_object_set_new(j, "error", json_real(x->error / (double)c->rows / (double)m->from.n_rows));
     json_object_set_new(j, "damp", json_real(c->f->damp));
     return j;
@@ -60,9 +60,10 @@ int run_module(struct quantize *q, const struct module_call *c, struct unit_modu
         m->to.bits,      m->to.sym, all->search, all->beta, all->w4a4 ? SETTINGS_LOW_BITS : 0,
         (float)all->clip};
     struct solver_matrix x;
+    const struct unit_solved solved = {m, &x, c->f};
     if (solver_open(&x, (int)m->from.in, (int)m->from.n_rows, module_n_groups(m), e)) return -1;
-    int rc = module_weights(m, x.w, e) || solver_run(&x, c->f, &s, q->pool, q->k, e) ||
-             unit_put(to, m, &x, c->f, e);
+    int rc = module_weights(m, x.w, q->pool, e) || solver_run(&x, c->f, &s, q->pool, q->k, e) ||
+             unit_put(to, &solved, q->pool, e);
     if (!rc) {
         to->report = report_of(c, all, &x);
         rc = take_codes(codes, &x, to->g_idx, e);

@@ -15,6 +15,9 @@ struct quantize_options {
     int n_tokens, sequence;
     uint64_t mem; /* for the rows of the calibration; 0: what is free */
     int n_threads;
+    const struct backend *backend; /* of the calibration */
+    int device;
+    const char *own; /* be_config.own */
     const volatile sig_atomic_t *stop;
     struct notes notes;
 };
@@ -32,7 +35,7 @@ struct quantize {
     int n_units;
 };
 
-/* Quantizes a module with the factor of its inputs (without u: by plain rounding) into *to and
+/* Quantizes a module with the factor of its inputs (not solved: by plain rounding) into *to and
  * *codes. how: of the report; rows: that the Hessian is of. */
 struct module_call {
     const struct module *module;

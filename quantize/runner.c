@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STEP_ROWS = 8192 }; /* of a device: sequences that are computed at once have fewer */
+
 /* ---- what a buffer, a cache is needed for */
 
 static int names(const int *ids, int n, int id)
@@ -59,35 +61,51 @@ static int is_used_later(const struct step_plan *p, int first, int cache)
 
 static int open_batch(struct runner *r, struct err *e)
 {
-    size_t rows = (size_t)r->want.sequence, pages = (size_t)kv_pages(r->want.sequence);
+    const size_t seqs = (size_t)r->at_once, rows = seqs * (size_t)r->want.sequence,
+                 pages = (size_t)kv_pages(r->want.sequence);
     struct batch *b = &r->batch;
-    int32_t *at = r->ints = calloc(4 * rows + pages + 16, sizeof *at);
+    int32_t *at = r->ints = calloc(4 * rows + (pages + 6) * seqs + 16, sizeof *at);
     if (!at) return err_memory(e);
-    *b = (struct batch){.n_seqs = 1, .table_stride = (int)pages};
+    *b = (struct batch){.table_stride = (int)pages};
     int32_t **const array[] = {&b->token,       &b->pos,       &b->seq,       &b->slot,
                                &b->block_table, &b->seq_start, &b->kv_len,    &b->state_from,
                                &b->state_to,    &b->seat,      &b->logit_row, &b->top_row};
-    const size_t n[] = {rows, rows, rows, rows, pages, 2, 1, 1, 1, 1, 1, 1};
+    const size_t n[] = {rows, rows, rows, rows, pages * seqs, seqs + 1, seqs, seqs,
+                        seqs, seqs, 1,    1};
     for (size_t i = 0; i < sizeof n / sizeof *n; i++) *array[i] = at, at += n[i];
     return 0;
 }
 
-/* Sequence `number` as a step. */
-static void set_batch(struct runner *r, int number)
+/* Sequence `number` as number i of a step, whose rows begin at `row`. Returns its rows. */
+static int set_sequence(struct runner *r, int number, int i, int row)
 {
     struct batch *b = &r->batch;
     int first = number * r->want.sequence, left = r->want.n_tokens - first,
         n = left < r->want.sequence ? left : r->want.sequence,
-        page = r->distinct ? number * b->table_stride : 0;
-    for (int i = 0; i < b->table_stride; i++) b->block_table[i] = page + i;
-    for (int i = 0; i < n; i++) {
-        b->token[i] = r->want.token[first + i];
-        b->pos[i] = i;
-        b->seq[i] = 0;
-        b->slot[i] = b->block_table[i / KV_PAGE] * KV_PAGE + i % KV_PAGE;
+        page = (r->distinct ? number : i) * b->table_stride;
+    int32_t *table = b->block_table + i * b->table_stride;
+    for (int k = 0; k < b->table_stride; k++) table[k] = page + k;
+    for (int k = 0; k < n; k++) {
+        b->token[row + k] = r->want.token[first + k];
+        b->pos[row + k] = k;
+        b->seq[row + k] = i;
+        b->slot[row + k] = table[k / KV_PAGE] * KV_PAGE + k % KV_PAGE;
     }
-    b->n_rows = b->seq_start[1] = b->kv_len[0] = n;
-    b->state_from[0] = -1;
+    b->seq_start[i + 1] = row + n;
+    b->kv_len[i] = n;
+    b->state_from[i] = -1;
+    b->state_to[i] = b->seat[i] = i;
+    return n;
+}
+
+/* Sequences from `first` on as a step. */
+static void set_batch(struct runner *r, int first)
+{
+    int all = (r->want.n_tokens + r->want.sequence - 1) / r->want.sequence, left = all - first;
+    r->batch.n_seqs = left < r->at_once ? left : r->at_once;
+    r->batch.n_rows = 0;
+    for (int i = 0; i < r->batch.n_seqs; i++)
+        r->batch.n_rows += set_sequence(r, first + i, i, r->batch.n_rows);
 }
 
 static void *get(struct runner *r, size_t bytes, struct err *e)
@@ -108,11 +126,13 @@ static int open_memory(struct runner *r, struct err *e)
     m->kv = calloc((size_t)p->n_kv + 1, sizeof *m->kv);
     m->state = calloc((size_t)p->n_states + 1, sizeof *m->state);
     r->taken = calloc(nw, sizeof *r->taken);
-    if (!m->buffer || !m->linear || !m->vector || !m->kv || !m->state || !r->taken)
+    r->own = calloc((size_t)p->n_buffers + 1, sizeof *r->own);
+    if (!r->own || !m->buffer || !m->linear || !m->vector || !m->kv || !m->state || !r->taken)
         return err_memory(e);
     for (int i = 0; i < p->n_buffers; i++) {
         size_t rows = p->buffer[i].rows == ROWS_STEP ? (size_t)r->want.sequence : 1;
-        if (!(m->buffer[i] = get(r, rows * p->buffer[i].row_bytes, e))) return -1;
+        if (rows > 1) rows *= (size_t)r->at_once;
+        if (!(r->own[i] = get(r, rows * p->buffer[i].row_bytes, e))) return -1;
     }
     for (int i = 0; i < p->n_weights; i++) {
         const struct weight *w = &p->weight[i];
@@ -131,21 +151,26 @@ int runner_open(struct runner *r, const struct backend *ops, const struct runner
     const struct step_plan *p = want->plan;
     int pages = kv_pages(want->sequence),
         n_seqs = (want->n_tokens + want->sequence - 1) / want->sequence;
-    *r = (struct runner){.want = *want, .ops = ops};
+    *r = (struct runner){.want = *want, .ops = ops, .at_once = 1};
     for (int i = 0; i < p->n_kv; i++) r->distinct |= is_spread(p, i);
-    r->n_pages = r->distinct ? n_seqs * pages : pages;
+    if (ops->gptq && want->sequence < STEP_ROWS) r->at_once = STEP_ROWS / want->sequence;
+    if (r->at_once > n_seqs) r->at_once = n_seqs;
+    r->n_pages = (r->distinct ? n_seqs : r->at_once) * pages;
     const struct be_config c = {.variant = "auto",
                                 .n_threads = want->n_threads,
+                                .device = want->device,
+                                .own = want->own,
                                 .act = ACT_I16,
                                 .kv = KV_F16,
-                                .max_rows = want->sequence,
-                                .max_seqs = 1,
+                                .max_rows = r->at_once * want->sequence,
+                                .max_seqs = r->at_once,
                                 .max_pages = pages};
     r->rows.limit = want->mem, r->rows.folder = want->folder;
-    return rows_open(&r->rows, p->n_buffers + 1, want->n_tokens, e) || open_batch(r, e) ||
-                   ops->open(&r->be, &c, e) || open_memory(r, e)
-               ? -1
-               : 0;
+    if (rows_open(&r->rows, p->n_buffers, want->n_tokens, e) || open_batch(r, e) ||
+        ops->open(&r->be, &c, e))
+        return -1;
+    if (ops->gptq) r->rows.on = r->be;
+    return open_memory(r, e);
 }
 
 static void drop_linear(struct runner *r, int w)
@@ -164,8 +189,8 @@ void runner_close(struct runner *r)
         drop_linear(r, i);
         if (m->vector[i]) r->ops->free(r->be, m->vector[i]);
     }
-    for (int i = 0; r->taken && i < p->n_buffers; i++)
-        if (m->buffer[i]) r->ops->free(r->be, m->buffer[i]);
+    for (int i = 0; r->own && i < p->n_buffers; i++)
+        if (r->own[i]) r->ops->free(r->be, r->own[i]);
     for (int i = 0; r->taken && i < p->n_kv; i++)
         if (m->kv[i]) r->ops->free(r->be, m->kv[i]);
     for (int i = 0; r->taken && i < p->n_states; i++)
@@ -176,6 +201,7 @@ void runner_close(struct runner *r)
     free(m->kv);
     free(m->state);
     free(r->taken);
+    free(r->own);
     free(r->ints);
     rows_close(&r->rows);
     if (r->be) r->ops->close(r->be);
@@ -189,23 +215,26 @@ int runner_take(struct runner *r, int weight, void *memory, struct err *e)
     return r->ops->pack(r->be, &r->want.plan->weight[weight].linear, &r->memory.linear[weight], e);
 }
 
-int runner_keep(struct runner *r, int buffer, struct err *e)
+int runner_keep(struct runner *r, int buffer, void **copy, struct err *e)
 {
-    int copy = r->want.plan->n_buffers;
+    *copy = NULL;
     if (!is_live(r->want.plan, r->at + 1, buffer)) return 0;
-    if (rows_take(&r->rows, copy, r->rows.row_bytes[buffer], e)) return -1;
-    memcpy(rows_at(&r->rows, copy, 0), rows_at(&r->rows, buffer, 0),
-           (size_t)r->rows.n * r->rows.row_bytes[buffer]);
+    size_t bytes = (size_t)r->rows.n * r->rows.row_bytes[buffer];
+    void *rows = rows_borrow(&r->rows, buffer, e);
+    if (!rows) return -1;
+    if (!(*copy = malloc(bytes))) return err_memory(e);
+    memcpy(*copy, rows, bytes);
+    rows_give(&r->rows, buffer, rows, 0);
     return 0;
 }
 
-void runner_give_back(struct runner *r, int buffer)
+void runner_give_back(struct runner *r, int buffer, void *copy)
 {
-    int copy = r->want.plan->n_buffers;
-    if (!r->rows.data[copy]) return;
-    memcpy(rows_at(&r->rows, buffer, 0), rows_at(&r->rows, copy, 0),
-           (size_t)r->rows.n * r->rows.row_bytes[buffer]);
-    rows_drop(&r->rows, copy);
+    size_t bytes = (size_t)r->rows.n * r->rows.row_bytes[buffer];
+    if (!copy) return;
+    if (r->rows.on) r->ops->upload(r->be, r->rows.data[buffer], copy, bytes);
+    else memcpy(r->rows.data[buffer], copy, bytes);
+    free(copy);
 }
 
 /* ---- a part */
@@ -225,8 +254,8 @@ static int bind(struct runner *r, int to, struct err *e)
         }
         size_t page = kv < 0 ? 0 : r->ops->kv_page_bytes(KV_F16, &p->kv[kv]);
         if (kv >= 0 && !m->kv[kv] && !(m->kv[kv] = get(r, page * (size_t)r->n_pages, e))) return -1;
-        if (state >= 0 && !m->state[state] && !(m->state[state] = get(r, p->state[state].bytes, e)))
-            return -1;
+        size_t bytes = state < 0 ? 0 : p->state[state].bytes * (size_t)r->at_once;
+        if (bytes && !m->state[state] && !(m->state[state] = get(r, bytes, e))) return -1;
     }
     for (int b = 0; b < p->n_buffers; b++)
         if (p->buffer[b].rows == ROWS_STEP && is_live(p, to, b) &&
@@ -271,41 +300,46 @@ static double forward_cost(const struct runner *r, int from, int to)
     return sum;
 }
 
-static int run_sequence(struct runner *r, struct be_plan *part, int number, int to, struct err *e)
+/* The buffers of a step: its rows, where later operations read them or earlier ones have
+ * written them. */
+static void set_buffers(struct runner *r, int number, int to)
 {
     const struct step_plan *p = r->want.plan;
     int64_t first = (int64_t)number * r->want.sequence;
-    set_batch(r, number);
-    for (int b = 0; b < p->n_buffers; b++)
-        if (r->rows.data[b] && is_live(p, r->at, b))
-            r->ops->upload(r->be, r->memory.buffer[b], rows_at(&r->rows, b, first),
-                           (size_t)r->batch.n_rows * r->rows.row_bytes[b]);
+    for (int b = 0; b < p->n_buffers; b++) {
+        int kept = r->rows.data[b] && (is_live(p, r->at, b) || is_live(p, to, b));
+        r->memory.buffer[b] = kept ? rows_at(&r->rows, b, first) : r->own[b];
+    }
+}
+
+static int run_rows(struct runner *r, const struct step_plan *slice, int number, int to,
+                    struct err *e)
+{
+    struct be_plan *part;
+    set_buffers(r, number, to);
+    if (r->ops->compile(r->be, slice, &r->memory, &part, e)) return -1;
     r->ops->begin_step(r->be, &r->batch);
     r->ops->run(r->be, part);
-    for (int b = 0; b < p->n_buffers; b++)
-        if (r->rows.data[b] && is_live(p, to, b))
-            r->ops->download(r->be, rows_at(&r->rows, b, first), r->memory.buffer[b],
-                             (size_t)r->batch.n_rows * r->rows.row_bytes[b]);
     r->ops->end_step(r->be);
-    return r->ops->wait_step(r->be, e);
+    int rc = r->ops->wait_step(r->be, e);
+    r->ops->drop_plan(r->be, part);
+    return rc;
 }
 
 int runner_go(struct runner *r, int to, int (*step)(void *self, double work, struct err *e),
               void *self, struct err *e)
 {
     struct step_plan slice;
-    struct be_plan *part = NULL;
-    int n_seqs = (r->want.n_tokens + r->want.sequence - 1) / r->want.sequence;
+    int n_seqs = (r->want.n_tokens + r->want.sequence - 1) / r->want.sequence, rc = 0;
     CHECK(to >= r->at);
     if (to == r->at) return 0;
     if (bind(r, to, e) || step_plan_slice(r->want.plan, r->at, to - r->at, &slice, e)) return -1;
-    int rc = r->ops->compile(r->be, &slice, &r->memory, &part, e);
     double work = forward_cost(r, r->at, to);
-    for (int i = 0; i < n_seqs && !rc; i++) {
-        rc = run_sequence(r, part, i, to, e);
+    for (int i = 0; i < n_seqs && !rc; i += r->batch.n_seqs) {
+        set_batch(r, i);
+        rc = run_rows(r, &slice, i, to, e);
         if (!rc) rc = step(self, work * r->batch.n_rows, e);
     }
-    if (part) r->ops->drop_plan(r->be, part);
     step_plan_free_slice(&slice);
     if (rc) return -1;
     unbind(r, to);

@@ -35,7 +35,7 @@ void solver_close(struct solver_matrix *m)
 /* What a thread works on: ROWS outputs side by side, inputs in the order of the factor. */
 struct panel {
     float *w, *raw;      /* [in][ROWS] */
-    float *e;            /* [FACTOR_BLOCK][ROWS] */
+    float *e;            /* [GPTQ_BLOCK][ROWS] */
     uint8_t *q;          /* [in][ROWS] */
     struct range *range; /* one group's */
     int bits;            /* its codes' */
@@ -47,7 +47,7 @@ struct solve_call {
     const struct solver_settings *s;
     const struct quantize_kernels *k;
     struct panel *panel; /* [threads] */
-    double *error;       /* [panels][3] lost by outputs, by weights, weights */
+    double *error;       /* [out][3] square sums: lost by outputs, lost by weights, weights */
 };
 
 static void take_panel(const struct solve_call *c, struct panel *t, int row)
@@ -111,7 +111,7 @@ static void round_block(const struct solve_call *c, struct panel *t, const struc
                         int from, int to)
 {
     size_t at = (size_t)b->first * ROWS;
-    if (!c->f->u) {
+    if (!c->f->solved) {
         round_plain(c, t, from, to);
         return;
     }
@@ -129,11 +129,11 @@ static void round_block(const struct solve_call *c, struct panel *t, const struc
     c->k->round_inputs(&o);
 }
 
-static double square_sum(const float *x, size_t n)
+static void add_squares(const float *e, int n, double *error)
 {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
-    return sum;
+    for (int i = 0; i < n; i++)
+        for (int l = 0; l < ROWS; l++)
+            error[3 * l] += (double)e[i * ROWS + l] * (double)e[i * ROWS + l];
 }
 
 /* The rounded weights and codes back to the order of the inputs. */
@@ -146,8 +146,8 @@ static void put_panel(const struct solve_call *c, const struct panel *t, int row
         memcpy(c->m->codes + input * out + (size_t)row, t->q + i * ROWS, ROWS);
         for (size_t l = 0; l < ROWS; l++) {
             double was = (double)w[l * in + input], is = (double)t->w[i * ROWS + l];
-            error[1] += (was - is) * (was - is);
-            error[2] += was * was;
+            error[3 * l + 1] += (was - is) * (was - is);
+            error[3 * l + 2] += was * was;
             w[l * in + input] = t->w[i * ROWS + l];
         }
     }
@@ -175,7 +175,7 @@ static void solve_panel(void *arg, int task, int thread)
     const struct factor *f = c->f;
     struct panel *t = &c->panel[thread];
     int row = task * ROWS, g = 0;
-    double *error = c->error + 3 * (size_t)task;
+    double *error = c->error + 3 * (size_t)row;
     take_panel(c, t, row);
     for (int i = 0; i < f->n_blocks; i++) {
         const struct order_block *b = &f->blocks[i];
@@ -188,8 +188,8 @@ static void solve_panel(void *arg, int task, int thread)
             round_block(c, t, b, at, to);
             at = to;
         }
-        if (!f->u) continue;
-        error[0] += square_sum(t->e, (size_t)b->n * ROWS);
+        if (!f->solved) continue;
+        add_squares(t->e, b->n, error);
         pass_on(c, t, b);
     }
     put_panel(c, t, row, error);
@@ -199,17 +199,16 @@ static int open_panels(struct solve_call *c, int n_threads, struct err *e)
 {
     size_t places = (size_t)c->m->in * ROWS, bad = 0;
     c->panel = calloc((size_t)n_threads, sizeof *c->panel);
-    c->error = calloc((size_t)(c->m->out / ROWS) * 3, sizeof *c->error);
     for (int i = 0; i < n_threads && c->panel; i++) {
         struct panel *t = &c->panel[i];
         *t = (struct panel){.w = malloc(places * sizeof *t->w),
                             .raw = c->s->beta > 0 ? malloc(places * sizeof *t->raw) : NULL,
-                            .e = malloc(FACTOR_BLOCK * ROWS * sizeof *t->e),
+                            .e = malloc(GPTQ_BLOCK * ROWS * sizeof *t->e),
                             .q = malloc(places),
                             .range = malloc(sizeof *t->range)};
         bad += !t->w || !t->e || !t->q || !t->range || (c->s->beta > 0 && !t->raw);
     }
-    return c->panel && c->error && !bad ? 0 : err_memory(e);
+    return c->panel && !bad ? 0 : err_memory(e);
 }
 
 static void close_panels(struct solve_call *c, int n_threads)
@@ -222,24 +221,56 @@ static void close_panels(struct solve_call *c, int n_threads)
         free(c->panel[i].range);
     }
     free(c->panel);
-    free(c->error);
+}
+
+static int run_host(struct solve_call *c, struct pool *p, struct err *e)
+{
+    int rc = open_panels(c, pool_n_threads(p), e);
+    if (!rc) pool_run(p, c->m->out / ROWS, solve_panel, c);
+    close_panels(c, pool_n_threads(p));
+    return rc;
+}
+
+static int run_device(const struct solve_call *c, struct err *e)
+{
+    const struct factor *f = c->f;
+    const struct solver_settings *s = c->s;
+    const struct gptq_matrix m = {.in = c->m->in,
+                                  .out = c->m->out,
+                                  .order = f->order,
+                                  .dead = f->dead,
+                                  .group = f->groups,
+                                  .block = f->blocks,
+                                  .n_groups = f->n_groups,
+                                  .n_blocks = f->n_blocks,
+                                  .bits = s->bits,
+                                  .low_bits = s->low_bits,
+                                  .sym = s->sym,
+                                  .search = s->search,
+                                  .clip = s->clip,
+                                  .beta = (float)s->beta,
+                                  .w = c->m->w,
+                                  .codes = c->m->codes,
+                                  .scales = c->m->scales,
+                                  .zeros = c->m->zeros,
+                                  .error = c->error};
+    return f->on->ops->gptq->round(f->on, &m, e);
 }
 
 int solver_run(struct solver_matrix *m, const struct factor *f, const struct solver_settings *s,
                struct pool *p, const struct quantize_kernels *k, struct err *e)
 {
-    struct solve_call c = {m, f, s, k, NULL, NULL};
-    CHECK(f->n == m->in && f->n_groups == m->n_groups);
-    int rc = open_panels(&c, pool_n_threads(p), e);
+    struct solve_call c = {m, f, s, k, NULL, calloc((size_t)m->out * 3, sizeof *c.error)};
     double lost = 0, all = 0;
+    CHECK(f->n == m->in && f->n_groups == m->n_groups);
+    int rc = !c.error ? err_memory(e) : f->on ? run_device(&c, e) : run_host(&c, p, e);
     m->error = 0;
-    if (!rc) pool_run(p, m->out / ROWS, solve_panel, &c);
-    for (int i = 0; i < m->out / ROWS && !rc; i++) {
+    for (int i = 0; i < m->out && !rc; i++) {
         m->error += c.error[3 * i];
         lost += c.error[3 * i + 1];
         all += c.error[3 * i + 2];
     }
     m->weight_error = all > 0 ? lost / all : 0;
-    close_panels(&c, pool_n_threads(p));
+    free(c.error);
     return rc;
 }

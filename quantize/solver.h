@@ -18,7 +18,7 @@ struct solver_settings {
 struct solver_matrix {
     int in, out; /* multiples of 32 */
     int n_groups;
-    float *w;            /* [out][in], in the end the rounded weights */
+    float *w;            /* [out][in], which the host's rounding changes */
     uint8_t *codes;      /* [in][out] */
     uint16_t *scales;    /* [n_groups][out] F16 */
     uint8_t *zeros;      /* [n_groups][out] */
@@ -28,7 +28,7 @@ struct solver_matrix {
 
 int solver_open(struct solver_matrix *m, int in, int out, int n_groups, struct err *e);
 void solver_close(struct solver_matrix *m);
-/* f with u NULL: plain rounding in groups of the order. */
+/* Where the factor is; f that is not solved: plain rounding in groups of the order, on the host. */
 int solver_run(struct solver_matrix *m, const struct factor *f, const struct solver_settings *s,
                struct pool *p, const struct quantize_kernels *k, struct err *e);
 

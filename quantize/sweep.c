@@ -1,6 +1,5 @@
 #include "quantize/sweep.h"
 
-#include "backend-cpu/cpu.h"
 #include "core/base/memory.h"
 #include "core/model/model.h"
 #include "quantize/act.h"
@@ -25,8 +24,9 @@ struct sweep {
     const struct module_linear **linear; /* [n_weights] of the plan; NULL: it is not quantized */
     int *unit_of;                        /* [modules] the unit of a module; -1: none yet */
     struct module_codes *solved; /* [modules] of the current operation; without codes: none */
-    int *cut, n_cuts; /* operations with linears that are quantized */
-    float *size;      /* W4A4: square sums of the inputs of the current operation */
+    int *cut, n_cuts;            /* operations with linears that are quantized */
+    float *size;                 /* W4A4: square sums of the inputs of the current operation */
+    void *kept;                  /* and its rows before they were rounded, or NULL */
 };
 
 /* ---- which operations */
@@ -101,6 +101,7 @@ struct inputs {
     const struct hessian *f_of;
     int64_t *index; /* [rows * top_k] rows of an expert */
     int64_t n_index;
+    int32_t *id; /* [rows][top_k] experts of a row, borrowed */
     const char *how;
 };
 
@@ -122,7 +123,7 @@ static void find_rows(struct inputs *x, int expert)
 {
     const struct sweep *s = x->s;
     int top_k = x->op->as.experts.top_k, each = x->op->as.experts.each;
-    const int32_t *id = rows_at(&s->run.rows, x->op->in[1], 0);
+    const int32_t *id = x->id;
     x->n_index = 0;
     for (int64_t r = 0; r < s->text.n; r++)
         for (int j = 0; j < top_k; j++)
@@ -133,8 +134,8 @@ static int sum_rows(struct inputs *x, struct hessian *h, const struct input_rows
                     const struct module *m, struct err *e)
 {
     struct quantize *q = x->s->q;
-    if (h->sum) hessian_clear(h);
-    else if (hessian_open(h, width_of(x->s, x->op), e)) return -1;
+    if (h->n ? hessian_clear(h, e) : hessian_open(h, width_of(x->s, x->op), x->s->run.rows.on, e))
+        return -1;
     hessian_add(h, rows, q->pool, q->k);
     if (hessian_is_finite(h)) return 0;
     return err_set(e, "%s: the activations that go into it are NaN or infinite", m->name);
@@ -164,7 +165,7 @@ static int choose_hessian(struct inputs *x, const struct module *m, int expert,
     if (x->op->as.experts.each) return 0; /* other experts' results are no substitute */
     x->how = "pooled";
     *h = &x->pooled;
-    return x->pooled.sum ? 0 : sum_rows(x, &x->pooled, &rows, m, e);
+    return x->pooled.n ? 0 : sum_rows(x, &x->pooled, &rows, m, e);
 }
 
 /* The factor of *h for groups of this size; the last one may do. */
@@ -173,7 +174,7 @@ static int take_factor(struct inputs *x, const struct hessian *h, int group, str
     struct quantize *q = x->s->q;
     const struct settings *all = &q->o->settings;
     const struct factor_want want = {all->order, group, all->damp, x->s->size};
-    if (x->f_group == group && x->f_of == h && (h || !x->f.u)) return 0;
+    if (x->f_group == group && x->f_of == h && (h || !x->f.solved)) return 0;
     factor_close(&x->f);
     x->f_group = 0;
     if (factor_open(&x->f, width_of(x->s, x->op), h, &want, e)) return -1;
@@ -227,6 +228,7 @@ static int solve_unit(struct sweep *s, const struct op *op, struct err *e)
         numbers = s->model.plan.weight[op->w[0]].linear.stack;
         x.index = malloc((size_t)s->text.n * (size_t)op->as.experts.top_k * sizeof *x.index);
         if (!x.index) rc = err_memory(e);
+        if (!rc && !(x.id = rows_borrow(&s->run.rows, op->in[1], e))) rc = -1;
     }
     for (int i = 0; i < numbers && !rc; i++) rc = solve_alike(&x, &u, i, e);
     if (!rc) rc = unit_write(&u, &q->work, q->n_units, e);
@@ -234,6 +236,7 @@ static int solve_unit(struct sweep *s, const struct op *op, struct err *e)
     hessian_close(&x.pooled);
     factor_close(&x.f);
     free(x.index);
+    if (stack) rows_give(&s->run.rows, op->in[1], x.id, 0);
     unit_close(&u);
     return rc ? -1 : 0;
 }
@@ -269,13 +272,13 @@ static int put_linear(struct sweep *s, int weight, struct err *e)
         rc = codes_of(s, l->module[x], e);
     }
     const struct codes_want want = {from,
-                                     rows,
-                                     (int)n,
-                                     (int)m->from.n_rows,
-                                     module_n_groups(m),
-                                     m->to.group,
-                                     m->to.bits,
-                                     s->q->o->settings.w4a4 ? module_n_groups(m) - 1 : 0};
+                                    rows,
+                                    (int)n,
+                                    (int)m->from.n_rows,
+                                    module_n_groups(m),
+                                    m->to.group,
+                                    m->to.bits,
+                                    s->q->o->settings.w4a4 ? module_n_groups(m) - 1 : 0};
     if (!rc)
         rc = codes_linear(&s->model.plan.weight[weight].linear, &want, s->q->pool, &memory, e) ||
              runner_take(&s->run, weight, memory, e);
@@ -314,21 +317,28 @@ static int round_rows(struct sweep *s, const struct op *op, struct err *e)
 {
     struct quantize *q = s->q;
     const struct settings *all = &q->o->settings;
-    const struct input_rows rows = all_rows(s, op);
+    struct input_rows rows = all_rows(s, op);
     struct factor f;
+    void *borrowed;
     int n = width_of(s, op);
     free(s->size);
     if (!(s->size = malloc((size_t)n * sizeof *s->size))) return err_memory(e);
+    if (runner_keep(&s->run, op->in[0], &s->kept, e) ||
+        !(borrowed = rows_borrow(&s->run.rows, op->in[0], e)))
+        return -1;
+    rows.x = borrowed;
     act_sizes(s->size, n, &rows, q->pool);
-    for (int i = 0; i < n; i++)
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++)
         if (!isfinite(s->size[i]))
-            return err_set(e, "%s: the activations that go into it are NaN or infinite",
-                           name_of(s, op));
+            rc = err_set(e, "%s: the activations that go into it are NaN or infinite",
+                         name_of(s, op));
     const struct factor_want want = {all->order, all->all.group, all->damp, s->size};
-    if (factor_open(&f, n, NULL, &want, e)) return -1;
-    int rc = runner_keep(&s->run, op->in[0], e);
-    if (!rc) rc = act_round(&rows, &f, q->pool, e);
-    factor_close(&f);
+    if (!rc && !(rc = factor_open(&f, n, NULL, &want, e))) {
+        rc = act_round(&rows, &f, q->pool, e);
+        factor_close(&f);
+    }
+    rows_give(&s->run.rows, op->in[0], borrowed, !rc);
     return rc;
 }
 
@@ -356,7 +366,8 @@ static int do_cut(struct sweep *s, int number, struct err *e)
     if (put_unit(s, op, e)) return -1;
     if (!w4a4) return 0;
     if (runner_go(&s->run, at + 1, step, q, e)) return -1;
-    runner_give_back(&s->run, op->in[0]);
+    runner_give_back(&s->run, op->in[0], s->kept);
+    s->kept = NULL;
     return 0;
 }
 
@@ -412,8 +423,11 @@ static int open_sweep(struct sweep *s, struct err *e)
                                     .sequence = s->text.sequence,
                                     .n_threads = o->n_threads,
                                     .mem = o->mem ? o->mem : memory_available() / 2,
-                                    .folder = q->work.dir};
-    if (runner_open(&s->run, &backend_cpu, &run, e)) return -1;
+                                    .folder = q->work.dir,
+                                    .device = o->device,
+                                    .own = o->own};
+    if (runner_open(&s->run, o->backend, &run, e)) return -1;
+    note_info(&o->notes, "calibrating on %s", o->backend->describe(s->run.be));
     q->total = runner_cost(&s->run, s->cut[s->n_cuts - 1]);
     return 0;
 }
@@ -433,6 +447,7 @@ int sweep_run(struct quantize *q, struct err *e)
     calibration_close(&s.text);
     free(s.linear);
     free(s.size);
+    free(s.kept);
     free(s.cut);
     free(s.unit_of);
     free(s.solved);

@@ -146,9 +146,28 @@ void unit_close(struct unit *u)
     *u = (struct unit){0};
 }
 
-int unit_put(struct unit_module *u, const struct module *m, const struct solver_matrix *x,
-             const struct factor *f, struct err *e)
+struct packing {
+    const struct solver_matrix *x;
+    uint32_t *words;
+    int bits;
+};
+
+enum { PACK_COLUMNS = 512 };
+
+static void pack_some(void *arg, int task, int thread)
 {
+    const struct packing *p = arg;
+    size_t out = (size_t)p->x->out, first = (size_t)task * PACK_COLUMNS, end = first + PACK_COLUMNS;
+    const struct pack_columns c = {(size_t)p->x->in, out, first, end < out ? end : out, p->bits};
+    (void)thread;
+    pack_codes(p->words, p->x->codes, &c);
+}
+
+int unit_put(struct unit_module *u, const struct unit_solved *from, struct pool *p, struct err *e)
+{
+    const struct module *m = from->module;
+    const struct solver_matrix *x = from->x;
+    const struct factor *f = from->f;
     size_t in = (size_t)x->in, out = (size_t)x->out, groups = (size_t)x->n_groups;
     int bits = m->to.bits;
     u->module = m;
@@ -157,7 +176,8 @@ int unit_put(struct unit_module *u, const struct module *m, const struct solver_
     u->scales = malloc(groups * out * sizeof *u->scales);
     u->g_idx = malloc(in * sizeof *u->g_idx);
     if (!u->qweight || !u->qzeros || !u->scales || !u->g_idx) return err_memory(e);
-    pack_codes(u->qweight, x->codes, in, out, bits);
+    struct packing words = {x, u->qweight, bits};
+    pool_run(p, (int)((out + PACK_COLUMNS - 1) / PACK_COLUMNS), pack_some, &words);
     pack_zeros(u->qzeros, x->zeros, groups, out, bits);
     memcpy(u->scales, x->scales, groups * out * sizeof *u->scales);
     for (int g = 0; g < f->n_groups; g++)

@@ -45,8 +45,12 @@ struct unit {
 int unit_open(struct unit *u, int n, struct err *e);
 void unit_close(struct unit *u);
 /* Packs a solved matrix. */
-int unit_put(struct unit_module *u, const struct module *m, const struct solver_matrix *x,
-             const struct factor *f, struct err *e);
+struct unit_solved {
+    const struct module *module;
+    const struct solver_matrix *x;
+    const struct factor *f; /* its order */
+};
+int unit_put(struct unit_module *u, const struct unit_solved *from, struct pool *p, struct err *e);
 int unit_write(const struct unit *u, const struct work *w, int number, struct err *e);
 /* *there 0: the unit is not finished. Else *s is its file, open. */
 int unit_find(struct st_file *s, const struct work *w, int number, int *there, struct err *e);

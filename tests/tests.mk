@@ -9,6 +9,7 @@ UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/unit_*.c))
 OTHERS   := answers asm checkop fuzz fuzz_grammar unsaid inputs sites step gpu gpu_sites batch_faults convert_faults
 TEST_PROGRAMS := $(addprefix $(BIN)/,$(WHOLE) $(OTHERS) $(UNITS))
 CHECKOP  := $(patsubst %.c,$B/%.o,$(wildcard tests/checkop/checkop*.c)) $B/bench/batches.o
+SOLVER   := $(patsubst %,$B/quantize/%.o,hessian factor solver kernels kernels_avx2 kernels_avx512)
 but_main = $(filter-out $B/$(1)/main.o,$(call objects,$(1)))
 # An archive a room: a test program links the objects that it uses, so that it stays as it was when others change.
 ARCHIVE  := $B/tests/lib
@@ -29,9 +30,9 @@ $(ROOMS):
 $(WHOLE:%=$(BIN)/%): $(BIN)/%: $B/tests/whole/%.o $(HARNESS) $(ARCHIVE)/core.a
 $(BIN)/cli: $B/cli/llama_names.o $B/cli/vllm_names.o # every name is tried
 $(BIN)/numbers: $(CPU) # the reference kernels
-$(BIN)/capture $(BIN)/drafts $(BIN)/microbatches $(BIN)/places $(BIN)/quantize $(BIN)/w4a4: $(ROOMS)
+$(BIN)/capture $(BIN)/drafts $(BIN)/microbatches $(BIN)/places $(BIN)/quantize $(BIN)/quantize_gpu $(BIN)/w4a4: $(ROOMS)
 $(BIN)/bench: $B/bench/llama_bench_names.o
-$(BIN)/checkop: $(CHECKOP) $B/engine/backends.o $(CORE) $(CPU_ALL) $(HIP)
+$(BIN)/checkop: $(CHECKOP) $(SOLVER) $B/engine/backends.o $(CORE) $(CPU_ALL) $(HIP)
 $(BIN)/asm: $B/tests/checkop/asm.o | $(CPU_ALL) $B/tests/checkop/asm_sample.o
 $(BIN)/fuzz: $B/tests/fuzz/fuzz.o $B/tests/process.o $(ARCHIVE)/core.a
 $(BIN)/fuzz_grammar: $B/tests/fuzz/fuzz_grammar.o $B/tests/fuzz/grammar_input.o $(ARCHIVE)/core.a
@@ -184,7 +185,7 @@ $B/emulated/%.o: backend-cpu/%.c Makefile
 	@mkdir -p $(@D)
 	$(SAY) CC $< emulated
 	$(Q)$(CC) $(ALL_CFLAGS) -Og -g0 -mavx2 -mfma -mf16c -Wno-psabi -Itests/emulators/immintrin -MMD -MP -c -o $@ $<
-$(BIN)/checkop-emulated: $(CHECKOP) $B/engine/backends.o $(CORE) $(EMULATED_OBJS) $(HIP)
+$(BIN)/checkop-emulated: $(CHECKOP) $(SOLVER) $B/engine/backends.o $(CORE) $(EMULATED_OBJS) $(HIP)
 $(BIN)/run-emulated: $(RUN) $(ENGINE) $(CORE) $(EMULATED_OBJS) $(HIP)
 $(EMULATED_PROGRAMS):
 	@mkdir -p $(@D)

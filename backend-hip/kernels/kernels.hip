@@ -126,6 +126,7 @@
 #include "backend-hip/kernels/common/choose.hip"
 #include "backend-hip/kernels/common/exact_linear.hip"
 #include "backend-hip/kernels/common/exact_states.hip"
+#include "backend-hip/kernels/common/gptq.hip"
 #include "backend-hip/kernels/common/delta_channels.hip"
 #include "backend-hip/kernels/common/delta_scan.hip"
 #if !HAS_MMA

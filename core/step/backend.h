@@ -50,6 +50,7 @@ struct be_traffic {
 };
 
 struct pool;
+struct gptq_ops;
 struct be;        /* an open backend; every backend's own struct begins with one */
 struct be_linear; /* a linear in the backend's private layout */
 struct be_plan;   /* a compiled plan */
@@ -128,6 +129,7 @@ struct backend {
     int (*wait_step)(struct be *be, struct err *e);
     int (*step_done)(struct be *be);
     int (*sync)(struct be *be, struct err *e);
+    const struct gptq_ops *gptq; /* core/step/gptq.h; NULL: the host computes for a quantizer */
 };
 
 struct be {

@@ -52,6 +52,7 @@ const struct operation ops[] = {
     {"sample", check_sample},
     {"fuse", check_fuse},
     {"many", check_linear_many},
+    {"gptq", check_gptq},
     {NULL, NULL},
 };
 
@@ -92,6 +93,7 @@ int has(const struct variant *v, const char *op)
     if (!strcmp(op, "f16")) return has_act(b, ACT_F16);
     if (!strcmp(op, "many")) return has_act(b, ACT_F16) && strcmp(b->ops->name, "cpu");
     if (!strcmp(op, "outlier")) return has_act(b, ACT_I16) && has_act(b, ACT_INT8);
+    if (!strcmp(op, "gptq")) return b->ops->gptq || gpu.act != ACT_F32;
     if (!strcmp(op, "paper")) return b->paper;
     if (!strcmp(op, "route")) return b->ops->kinds >> OP_ROUTE & 1;
     if (!strcmp(op, "choose")) return b->ops->kinds >> OP_CHOOSE & 1;

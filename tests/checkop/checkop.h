@@ -187,6 +187,7 @@ struct batch make_plain_batch(struct arena *a, int rows, int n_decode);
 void check_linear(struct check *c);
 void check_linear_f16(struct check *c);
 void check_linear_many(struct check *c);
+void check_gptq(struct check *c); /* core/step/gptq.h */
 void check_linear_i16(struct check *c);
 void check_linear_int8(struct check *c);
 void check_linear_int4(struct check *c);

@@ -171,7 +171,7 @@ static void solve(const struct problem *p, const struct trial *t, struct solutio
     const struct factor_want want = {t->kind, t->group, 0.05, NULL};
     const struct solver_settings how = {t->bits, t->sym, t->search, t->beta, t->low, 0.85f};
     assert_int_equal(pool_open(&pool, t->threads, &e), 0);
-    assert_int_equal(hessian_open(&s->h, p->n, &e), 0);
+    assert_int_equal(hessian_open(&s->h, p->n, NULL, &e), 0);
     hessian_add(&s->h, &rows, pool, t->k);
     assert_int_equal(factor_open(&s->f, p->n, &s->h, &want, &e), 0);
     assert_int_equal(factor_solve(&s->f, &s->h, want.damp, pool, t->k, &e), 0);
@@ -383,7 +383,7 @@ static void test_damping(void **state)
     for (int i = 0; i < 4 * 64; i++) x[i] = (float)uniform();
     const struct input_rows rows = {x, 64, NULL, 4};
     assert_int_equal(pool_open(&pool, 2, &e), 0);
-    assert_int_equal(hessian_open(&h, 64, &e), 0);
+    assert_int_equal(hessian_open(&h, 64, NULL, &e), 0);
     hessian_add(&h, &rows, pool, quantize_kernels());
     assert_int_equal(factor_open(&f, 64, &h, &want, &e), 0);
     assert_int_equal(factor_solve(&f, &h, 0, pool, quantize_kernels(), &e), 0);
@@ -411,7 +411,10 @@ static void test_words(void **state)
         for (int i = 0; i < IN * OUT; i++) codes[i] = (uint8_t)((int)(uniform() * 1e6) & top);
         for (int i = 0; i < GROUPS * OUT; i++)
             zeros[i] = (uint8_t)(1 + ((int)(uniform() * 1e6 + 1e6) % top));
-        pack_codes(words, codes, IN, OUT, bits[b]);
+        const struct pack_columns half = {IN, OUT, 0, OUT / 2, bits[b]},
+                                  rest = {IN, OUT, OUT / 2, OUT, bits[b]};
+        pack_codes(words, codes, &half);
+        pack_codes(words, codes, &rest);
         unpack_all_codes(back, words, IN, OUT, bits[b]);
         assert_memory_equal(codes, back, sizeof codes);
         unpack_codes(panel, words + 16, OUT, IN, UNPACK_STREAM, bits[b]); /* the converter's */

@@ -94,7 +94,8 @@ enum kernel_op {
     FOR_STATE,
     FOR_ROUTE,
     FOR_EXPERTS,
-    FOR_EXACT
+    FOR_EXACT,
+    FOR_GPTQ
 };
 /* The rows that a linear kernel computes. */
 enum linear_phase { PHASE_DECODE, PHASE_PREFILL, PHASE_BOTH };
@@ -591,5 +592,6 @@ struct mix_args {
 };
 
 #include "backend-hip/kernels/common/args_exact.h"
+#include "backend-hip/kernels/common/args_gptq.h"
 
 #endif

@@ -154,6 +154,19 @@ KERNEL_ROW(repack_dense_16, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_dense_32, ALL, FOR_PACK, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(repack_bytes, SM90, FOR_PACK, THREADS, 0, 0, 0, 0)
 
+/* Quantization (gptq.hip) */
+KERNEL_ROW(gptq_product, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_product_64, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_matrix, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_corner, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_factor, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_diagonal, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_take, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_codes, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_errors, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_ranges, ALL, FOR_GPTQ, THREADS, 0, 0, 0, 0)
+KERNEL_ROW(gptq_round, ALL, FOR_GPTQ, GPTQ_ROUND_ROWS, 0, 0, 0, 0)
+
 /* Rows of activations (vector.hip, norm.hip, element.hip, exchange.hip) */
 KERNEL_ROW(prepare_f32, ALL, FOR_PREPARE, THREADS, 0, 0, 0, 0)
 KERNEL_ROW(prepare_f16_4, ALL, FOR_PREPARE, THREADS, 0, 0, SHORT_PIECES, 0)

@@ -68,6 +68,7 @@ typedef float f32x4 __attribute__((vector_size(16)));
          forced */
 #define UNROLL _Pragma("clang loop unroll(full)")
 #endif
+#define UNROLL_2 _Pragma("unroll 2")
 #define UNROLL_4 _Pragma("unroll 4")
 #define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
@@ -134,6 +135,7 @@ DEVICE float rsqrt_estimate(float x) { return __builtin_amdgcn_rsqf(x); }
 #define EARLY_ARGS (&args_by_value)
 #define LDS(type, name, count) static __attribute__((shared)) type name[count]
 #define UNROLL _Pragma("unroll")
+#define UNROLL_2 _Pragma("unroll 2")
 #define UNROLL_4 _Pragma("unroll 4")
 #define UNROLL_8 _Pragma("unroll 8")
 #define NO_UNROLL _Pragma("nounroll")
@@ -224,6 +226,7 @@ DEVICE float exp2_estimate(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 #define EARLY_ARGS args
 #define LDS(type, name, count) type *name = fiber_lds(sizeof(type) * (count))
 #define UNROLL /* no unrolling: a host compiler would need minutes */
+#define UNROLL_2
 #define UNROLL_4
 #define UNROLL_8
 #define NO_UNROLL
