@@ -86,7 +86,7 @@ static void quantize(struct hip *h, const struct be_plan *p, const struct exact_
                      size_t rows, int producer)
 {
     size_t of_block = THREADS / (q->to.tile ? 8 : 16);
-    const struct hip_blocks blocks = {((size_t)q->groups.n + of_block - 1) / of_block, rows, 1, 0};
+    const struct hip_blocks blocks = {rows, ((size_t)q->groups.n + of_block - 1) / of_block, 1, 0};
     struct exact_quantize_args a = *q;
     if (producer >= 0 && hip_op(p, producer)->kind == OP_NORM) {
         struct exact_norm_quantize_args both = {norm_args(h, p, producer), a};
@@ -317,7 +317,7 @@ static void launch_dense(struct hip *h, struct exact_linear_args *a, enum weight
     struct hip_blocks blocks;
     if (a->expert || rows <= EXACT_DENSE_ROWS / 2) {
         k = row[kind];
-        blocks = (struct hip_blocks){panels, rows, 1, 0};
+        blocks = (struct hip_blocks){rows, panels, 1, 0};
     } else if (kind == WEIGHT_F32 || !hip_has(h, tile_8[kind])) {
         k = rows_8[kind];
         blocks = (struct hip_blocks){
@@ -447,7 +447,7 @@ void hip_exact_add(struct hip *h, const struct be_plan *p, int op)
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     struct add_args a = hip_add_args(h, p, op);
     hip_launch(h, K_exact_add,
-               (struct hip_blocks){((size_t)a.dim + THREADS - 1) / THREADS, (size_t)rows, 1, 0}, &a,
+               (struct hip_blocks){(size_t)rows, ((size_t)a.dim + THREADS - 1) / THREADS, 1, 0}, &a,
                sizeof a);
 }
 

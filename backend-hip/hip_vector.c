@@ -106,7 +106,7 @@ void hip_add(struct hip *h, const struct be_plan *p, int op)
     int n_decode, rows = hip_rows(h, p, hip_op(p, op)->in[0], &n_decode);
     struct add_args a = hip_add_args(h, p, op);
     hip_launch(h, K_add_rows,
-               (struct hip_blocks){((size_t)a.dim + THREADS - 1) / THREADS, (size_t)rows, 1, 0}, &a,
+               (struct hip_blocks){(size_t)rows, ((size_t)a.dim + THREADS - 1) / THREADS, 1, 0}, &a,
                sizeof a);
 }
 
@@ -142,7 +142,7 @@ void hip_argmax(struct hip *h, const struct be_plan *p, int op)
     struct argmax_args a = {hip_in(p, op, 0), h->d_largest, hip_out(p, op, 0), hip_width(p, op),
                             spans};
     CHECK(rows <= h->config.max_rows);
-    hip_launch(h, K_argmax_spans, (struct hip_blocks){(size_t)spans, (size_t)rows, 1, 0}, &a,
+    hip_launch(h, K_argmax_spans, (struct hip_blocks){(size_t)rows, (size_t)spans, 1, 0}, &a,
                sizeof a);
     hip_launch_rows(h, K_argmax_rows, rows, &a, sizeof a);
 }

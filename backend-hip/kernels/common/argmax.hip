@@ -30,14 +30,14 @@ KERNEL(argmax_spans, struct argmax_args)
 {
     LDS(struct largest, scratch, THREADS);
     const struct argmax_args *a = ARGS;
-    const float *x = a->logits + (u64)block_y() * (u64)a->vocab;
-    int span = (a->vocab + a->n_spans - 1) / a->n_spans, first = block_x() * span;
+    const float *x = a->logits + (u64)block_x() * (u64)a->vocab;
+    int span = (a->vocab + a->n_spans - 1) / a->n_spans, first = block_y() * span;
     int end = first + span < a->vocab ? first + span : a->vocab;
     struct largest best = {-__builtin_inff(), 0x7fffffff};
     UNROLL_8 for (int i = first + thread(); i < end; i += THREADS)
         best = larger_of(best, largest_at(x[i], i));
     best = block_largest(best, scratch);
-    if (thread() == 0) a->spans[block_y() * a->n_spans + block_x()] = best;
+    if (thread() == 0) a->spans[block_x() * a->n_spans + block_y()] = best;
 }
 
 KERNEL(argmax_rows, struct argmax_args)

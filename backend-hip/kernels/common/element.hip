@@ -55,12 +55,12 @@ KERNEL(glu_any, struct glu_any_args)
     a->gate[i] = y;
 }
 
-/* (x + delta / (1 + e^-gate)) scale (1 + beta ln(1 + floor((pos + first) / original))). Block (elements,
- * row) */
+/* (x + delta / (1 + e^-gate)) scale (1 + beta ln(1 + floor((pos + first) / original))). Block (row,
+ * elements) */
 KERNEL(add_rows, struct add_args)
 {
     const struct add_args *a = ARGS;
-    int i = block_x() * THREADS + thread(), row = block_y();
+    int i = block_y() * THREADS + thread(), row = block_x();
     if (i >= a->dim) return;
     u64 offset = (u64)row * (u64)a->dim + (u64)i;
     float v = a->x[offset];

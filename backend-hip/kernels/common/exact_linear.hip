@@ -146,7 +146,7 @@ DEVICE void dense_write(const struct linear_part *p, int valid, int row, int out
     p->y[(u64)row * (u64)p->out + (u64)output] = p->bias ? y + p->bias[output] : y;
 }
 
-/* Block (panel of all parts, row); experts: slot. A span of the panel's weights and of the row goes
+/* Block (row, panel of all parts); experts: slot. A span of the panel's weights and of the row goes
  * to shared memory, by loads that are all issued at once; there a thread has a lane of an
  * output. */
 enum { EXACT_SPAN_BYTES = 1024 }; /* of an output's weights */
@@ -156,10 +156,10 @@ DEVICE void exact_dense_row(const struct exact_linear_args *a, u32x4 *span, floa
     const int bytes = kind == WEIGHT_F32 ? 4 : 2, inputs = EXACT_SPAN_BYTES / bytes,
               pieces = EXACT_SPAN_BYTES / 16;
     const struct linear_args *l = &a->linear;
-    int t = thread(), output = t / EXACT_LANES, lane = t % EXACT_LANES, row = block_y(),
+    int t = thread(), output = t / EXACT_LANES, lane = t % EXACT_LANES, row = block_x(),
         in = a->groups.n;
-    struct linear_part p = part_of(l, block_x());
-    int panel = block_x() - p.first, all = l->n_chunks * CHUNK * bytes / 16;
+    struct linear_part p = part_of(l, block_y());
+    int panel = block_y() - p.first, all = l->n_chunks * CHUNK * bytes / 16;
     if (a->expert) p = part_of_expert(&p, uniform_int(a->expert[row]));
     const float *from = (const float *)l->x + (u64)exact_input(a, row) * (u64)in;
     const u32x4 *weight = (const u32x4 *)p.weight + (u64)panel * (u64)(all * PANEL);

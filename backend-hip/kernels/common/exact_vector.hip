@@ -210,13 +210,13 @@ DEVICE void exact_quantize_16(const struct exact_quantize_args *a, const float *
         a->to.scaled[(u64)sub * (u64)a->to.rows + (u64)row] = integers.scaled;
 }
 
-/* Block (16 sub-groups, row) */
+/* Block (row, 16 sub-groups) */
 KERNEL(exact_quantize, struct exact_quantize_args)
 {
     LDS(int, scratch, THREADS);
     const struct exact_quantize_args *a = ARGS;
-    int row = block_y();
-    exact_quantize_16(a, a->x + (u64)(row / a->top_k) * (u64)a->in, block_x() * 16, row, scratch);
+    int row = block_x();
+    exact_quantize_16(a, a->x + (u64)(row / a->top_k) * (u64)a->in, block_y() * 16, row, scratch);
 }
 
 /* Sums of a row in 16 lanes, EXACT_SPAN elements at a time through shared memory; a thread holds
@@ -483,11 +483,11 @@ KERNEL(exact_glu, struct glu_any_args)
     if (i < a->n) a->gate[i] = exact_gated(a, a->gate[i], a->up ? a->up + i : (const float *)0);
 }
 
-/* Block (elements, row) */
+/* Block (row, elements) */
 KERNEL(exact_add, struct add_args)
 {
     const struct add_args *a = ARGS;
-    int i = block_x() * THREADS + thread(), row = block_y();
+    int i = block_y() * THREADS + thread(), row = block_x();
     if (i >= a->dim) return;
     u64 offset = (u64)row * (u64)a->dim + (u64)i;
     float v = a->x[offset], factor = a->scale;

@@ -91,7 +91,7 @@ DEVICE void exact_tile_ordered(const struct exact_quantize_args *a, const float 
 KERNEL(exact_quantize_tiles, struct exact_quantize_args)
 {
     const struct exact_quantize_args *a = ARGS;
-    int row = block_y(), sub = block_x() * (THREADS / 8) + thread() / 8, valid = sub < a->groups.n;
+    int row = block_x(), sub = block_y() * (THREADS / 8) + thread() / 8, valid = sub < a->groups.n;
     u64 offset = (u64)row * (u64)a->in;
     float v[2][8], up[2][8];
     UNROLL for (int i = 0; i < 16; i++) v[i / 8][i % 8] = 0;
