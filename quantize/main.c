@@ -18,8 +18,8 @@ static void on_signal(int s) { stop_signal = s; }
 
 struct call {
     const char *bits, *group, *order, *calibrate, *mem, *report, *backend, *hip_library;
-    int sym, asym, w4a4, mse, no_mse, no_calibration, tokens, sequence, threads, device, quiet,
-        verbose;
+    int sym, asym, w4a4, mse, no_mse, no_calibration, tokens, sequence, threads, device,
+        gpu_timeout, quiet, verbose;
     double foem, damp;
     struct args_strings rules;
     struct args_common common;
@@ -78,6 +78,8 @@ static const struct args_row table[] = {
          "where the calibration is computed: the bytes are the same (default: auto, a GPU where "
          "there is one)"},
     {NAMES("--device"), INT(device, 0, 63), .help = "number of the GPU (default: 0)"},
+    {NAMES("--gpu-timeout"), INT(gpu_timeout, 1, 1 << 20),
+     .help = "seconds after which a GPU that does not answer is given up (default: 120)"},
     {NAMES("--hip-library"), READS(hip_library, "PATH"),
      .help = "the GPU's runtime library (default: the known ones)"},
     {NAMES("--mem"), TEXT(mem, "SIZE"),
@@ -148,7 +150,7 @@ static int parse(struct call *c, struct args_given *given, int argc, char **argv
     const char *method =
         args_any_given(&program, given,
                        "--calibrate --tokens --sequence --foem --damp --order --mem "
-                       "--backend --device --hip-library");
+                       "--backend --device --gpu-timeout --hip-library");
     if (c->no_calibration && method)
         return err_set(e, "%s has no meaning with --no-calibration", method);
     args_say(given);
@@ -223,10 +225,13 @@ static int choose_backend(struct quantize_options *o, const struct call *c, stru
         if (x->ops->gptq && !x->probe(c->hip_library, c->device, &why)) b = x;
     }
     if (!b) b = backend_find("cpu");
-    if (!b->ops->gptq && (c->hip_library || c->device))
-        return err_set(e, "%s has no meaning with --backend %s",
-                       c->hip_library ? "--hip-library" : "--device", b->ops->name);
-    const struct backend_own of = {.library = c->hip_library};
+    const char *own_option = c->hip_library   ? "--hip-library"
+                             : c->device      ? "--device"
+                             : c->gpu_timeout ? "--gpu-timeout"
+                                              : NULL;
+    if (!b->ops->gptq && own_option)
+        return err_set(e, "%s has no meaning with --backend %s", own_option, b->ops->name);
+    const struct backend_own of = {.library = c->hip_library, .wait_seconds = c->gpu_timeout};
     o->backend = b->ops;
     o->device = c->device;
     o->own = backend_own_text(b, &of, own);

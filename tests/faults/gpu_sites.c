@@ -1,9 +1,9 @@
 /* gpu_sites.c: each call of a GPU's runtime library that fails, one at a time (failing_gpu.c), or
  * with all that come after it, as those of a card that is gone, or events that never come, on GPUs
  * as host code (fiber_runtime.c): a batch on one card, by tensor, by layers, by data and with
- * experts on the CPU, a prompt, a conversation, an evaluation. The program ends by itself, with
- * what it would have given or with a line that says what failed; a batch goes on with the same
- * command.
+ * experts on the CPU, a prompt, a conversation, an evaluation, a quantization. The program ends by
+ * itself, with what it would have given or with a line that says what failed; a batch and a
+ * quantization go on with the same command.
  *
  * usage: gpu_sites BUILD_DIR [--show | --all] [TASK]
  *        --all: some calls of each entry point in each task, minutes a task; else those of quick[]
@@ -42,6 +42,9 @@ static const struct task {
      "-m demo.st --backend hip --perplexity contiguous -f text.txt -c 16", NULL, NULL},
     {"conversation", "libcuda-fibers-80", "1", "-m demo.st --backend hip -cnv -n 2 --temp 0",
      "Hello\nMore\n", NULL},
+    {"quantize", "libhip-fibers", "1",
+     "dense out --backend hip -q --group 32 --tokens 256 --sequence 64", NULL,
+     "out/model.safetensors"},
 };
 
 /* ---- one run */
@@ -59,6 +62,9 @@ static void set(const char *name, long n)
     setenv(name, text, 1);
 }
 
+static int quantizes(const struct task *t) { return !strcmp(t->name, "quantize"); }
+static const char *program(const struct task *t) { return quantizes(t) ? "quantize" : "run"; }
+
 static void run(struct process *p, const struct task *t, const struct fault *f)
 {
     static const char *const names[] = {"FAIL_KIND", "FAIL_AT", "FAIL_ALWAYS", "FAIL_CODE"};
@@ -66,8 +72,8 @@ static void run(struct process *p, const struct task *t, const struct fault *f)
         *argv[40] = {"/usr/bin/timeout", "-s", "KILL", "60", "/usr/bin/env", preload};
     int n = 6;
     snprintf(command, sizeof command,
-             "%s/opt4gptq-run %s -t 2 --gpu-timeout 1 --hip-library %s/tests/bin/%s.so", build,
-             t->command, build, t->library);
+             "%s/opt4gptq-%s %s -t 2 --gpu-timeout 1 --hip-library %s/tests/bin/%s.so", build,
+             program(t), t->command, build, t->library);
     for (char *w = strtok(command, " "); w && n < 39; w = strtok(NULL, " ")) argv[n++] = w;
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s/tests/bin/failing_gpu.so", build);
     setenv("FIBERS_DEVICES", t->devices, 1);
@@ -82,7 +88,10 @@ static void run(struct process *p, const struct task *t, const struct fault *f)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }
 
-static void start_over(void) { shell_code("cd %s && rm -f out.txt out.txt.journal", dir); }
+static void start_over(void)
+{
+    shell_code("cd %s && rm -rf out.txt out.txt.journal out out.work", dir);
+}
 
 /* What a run gave: the file, or stdout. */
 static char *given(const struct task *t, const struct process *p)
@@ -98,8 +107,10 @@ static char *given(const struct task *t, const struct process *p)
 static const char *wrong(const struct task *t, const struct process *p, const char *got,
                          const char *is)
 {
-    const char *last = strstr(p->err, "opt4gptq-run: ");
-    for (const char *next; last && (next = strstr(last + 1, "opt4gptq-run: "));) last = next;
+    char begin[32];
+    snprintf(begin, sizeof begin, "opt4gptq-%s: ", program(t));
+    const char *last = strstr(p->err, begin);
+    for (const char *next; last && (next = strstr(last + 1, begin));) last = next;
     if (p->code == -9 || p->code == 137) return "does not end";
     if (p->code < 0 || p->code > 4) return "has an exit status of its own";
     if (p->code == 0 && strcmp(got, is)) return "succeeds with other answers";
@@ -124,7 +135,8 @@ static void try_fault(const struct task *t, const struct fault *f, const char *i
     check(!why, name, &p);
     if (shows) printf("%s exit %d: %s", name, p.code, p.err);
     process_free(&p);
-    if (why || !code || access("out.txt.journal", F_OK)) return; /* nothing to go on with */
+    if (why || !code || access(quantizes(t) ? "out.work" : "out.txt.journal", F_OK))
+        return; /* nothing to go on with */
     run(&p, t, NULL);
     got = given(t, &p);
     snprintf(name, sizeof name, "%s: %s %ld: the same command goes on", t->name, f->kind, f->at);
@@ -184,6 +196,9 @@ static const struct {
     {"tensor", "cuModuleLoadData", 3, ALONE}, /* of one device, within a step */
     {"layers", "cuEventQuery", 3, NEVER},
     {"experts", "cuMemsetD8_v2", 6, ALONE}, /* ahead of the first copy of experts */
+    {"quantize", "hipMemcpyDtoH", 4, ALONE},
+    {"quantize", "hipMalloc", 3, ALONE},
+    {"quantize", "gpu", 5, GONE},
 };
 enum { N_QUICK = sizeof quick / sizeof *quick };
 
@@ -219,6 +234,7 @@ static void try_task(const struct task *t)
 
 static void prepare(int with_demo)
 {
+    shell_ok("%s/tests/bin/quantize %s %s/dense", build, build, dir);
     static const char text[] = "Once upon a time there was a great crowd of people, and the people";
     shell_ok("%s/opt4gptq-convert -q tests/data/gptq/qwen3-moe %s/moe.st 2>/dev/null", build, dir);
     if (with_demo) shell_ok("%s/opt4gptq-convert -q models/demo %s/demo.st", build, dir);

@@ -3,9 +3,8 @@
  * Rows beyond the last are zeros, which change no chain. */
 
 /* ---- sums of products: a block has a tile of 128 x 256, a thread 8 x 16 of it: rows 4y and 64 +
- * 4y on, columns 4x, 64 + 4x, .. on. Shared memory gives a thread 24 numbers for 128 multiply-adds:
- * with 8 x 8, 16 for 64, NVIDIA's multiprocessors wait for it. Operands come GPTQ_STEP rows at a
- * time, the next while these are multiplied. */
+ * 4y on, columns 4x, 64 + 4x, .. on. Operands come GPTQ_ROWS rows at a time, the next while these
+ * are multiplied. */
 
 enum {
     GPTQ_TALL = GPTQ_TILE / 4, /* pieces of 4 of a row of a, and of b */
