@@ -58,7 +58,9 @@ static int no_room(struct hip *h, size_t bytes, struct err *e)
         return -1;
     }
     h->device->library->api.memory_info(&left, &total);
-    return err_set(e, "out of memory on %s: %.2f GiB are needed at once, %.2f of %.2f are free",
+    return err_set(e,
+                   "out of memory on %s: %.2f GiB are needed at once, %.2f of %.2f are free: take "
+                   "--backend cpu",
                    h->device->name, (double)bytes / (1 << 30), (double)left / (1 << 30),
                    (double)total / (1 << 30));
 }
@@ -187,6 +189,10 @@ static int open_work(struct work *w, struct hip *h, const struct gptq_factor *f,
                      struct err *e)
 {
     size_t n = (size_t)f->n, blocks = (n + NB - 1) / NB;
+    if (f->n >= 1 << 16)
+        return err_set(e,
+                       "%s: a linear of %d inputs, a GPU quantizes up to 65535: take --backend cpu",
+                       h->device->name, f->n);
     w->h = h;
     w->f = f;
     w->ld = (n + 15) / 16 * 16;
@@ -216,7 +222,7 @@ static int factor(struct be *be, const struct gptq_factor *f, int *done, struct 
 {
     struct hip *h = (struct hip *)be;
     struct work *w = malloc(sizeof *w);
-    int *order;
+    int *order = NULL;
     if (!w) return err_memory(e);
     hip_use(h);
     int rc = open_work(w, h, f, &order, e);

@@ -214,17 +214,22 @@ static int fill(struct quantize_options *o, const struct call *c, struct err *e)
 }
 
 /* The backend that is asked for, or the best one that is there and quantizes. */
-static int choose_backend(struct quantize_options *o, const struct call *c, struct err *e)
+static const struct backend_entry *choose_backend(const struct call *c)
+{
+    const char *name = c->backend ? c->backend : "auto";
+    if (strcmp(name, "auto")) return backend_find(backend_name(name));
+    for (const struct backend_entry *b = backend_entries; b->ops; b++) {
+        struct err why;
+        if (b->ops->gptq && !b->probe(c->hip_library, c->device, &why)) return b;
+    }
+    return backend_find("cpu");
+}
+
+/* -1: options that contradict each other. */
+static int take_backend(struct quantize_options *o, const struct call *c,
+                        const struct backend_entry *b, struct err *e)
 {
     static char own[BACKEND_OWN_BYTES];
-    const char *name = c->backend ? c->backend : "auto";
-    const struct backend_entry *b = !strcmp(name, "auto") ? NULL : backend_find(backend_name(name));
-    for (int i = 0; !b && backend_entries[i].ops; i++) {
-        const struct backend_entry *x = &backend_entries[i];
-        struct err why;
-        if (x->ops->gptq && !x->probe(c->hip_library, c->device, &why)) b = x;
-    }
-    if (!b) b = backend_find("cpu");
     const char *own_option = c->hip_library   ? "--hip-library"
                              : c->device      ? "--device"
                              : c->gpu_timeout ? "--gpu-timeout"
@@ -261,7 +266,9 @@ int main(int argc, char **argv)
         if (!args_print(&program, &c.common, stdout)) args_version(&program, stdout);
         return fflush(stdout) ? err_sys(&e, "standard output"), fail(&e) : EXIT_SUCCESS;
     }
-    if (fill(&o, &c, &e) || choose_backend(&o, &c, &e)) return fail(&e), EXIT_USAGE;
+    const struct backend_entry *b = c.no_calibration ? backend_find("cpu") : choose_backend(&c);
+    if (fill(&o, &c, &e) || take_backend(&o, &c, b, &e)) return fail(&e), EXIT_USAGE;
+    if (c.backend && b->probe && b->probe(c.hip_library, c.device, &e)) return fail(&e);
     catch_signals();
     o.in = given.word[0], o.out = given.word[1], o.report = c.report;
     o.calibrate = c.calibrate, o.n_tokens = c.tokens, o.sequence = c.sequence;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP_ROWS = 8192 }; /* of a device: sequences that are computed at once have fewer */
+enum { STEP_ROWS = 8192 }; /* of a step on a device, unless a sequence has more */
 
 /* ---- what a buffer, a cache is needed for */
 
@@ -111,8 +111,12 @@ static void set_batch(struct runner *r, int first)
 static void *get(struct runner *r, size_t bytes, struct err *e)
 {
     void *d = r->ops->alloc(r->be, bytes ? bytes : 1);
-    if (!d && !r->ops->sync(r->be, e)) err_memory(e);
-    return d;
+    if (d || r->ops->sync(r->be, e)) return d;
+    if (!r->ops->gptq) err_memory(e);
+    else
+        err_set(e, "out of memory on the device, which a step of %d rows needs: take --backend cpu",
+                r->at_once * r->want.sequence);
+    return NULL;
 }
 
 static int open_memory(struct runner *r, struct err *e)
