@@ -226,9 +226,9 @@ int runner_keep(struct runner *r, int buffer, void **copy, struct err *e)
     size_t bytes = (size_t)r->rows.n * r->rows.row_bytes[buffer];
     void *rows = rows_borrow(&r->rows, buffer, e);
     if (!rows) return -1;
-    if (!(*copy = malloc(bytes))) return err_memory(e);
-    memcpy(*copy, rows, bytes);
-    rows_give(&r->rows, buffer, rows, 0);
+    if (r->rows.on) *copy = rows; /* is one */
+    else if (!(*copy = malloc(bytes))) return err_memory(e);
+    else memcpy(*copy, rows, bytes);
     return 0;
 }
 
