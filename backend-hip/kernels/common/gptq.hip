@@ -420,7 +420,7 @@ KERNEL(gptq_round, struct gptq_round_args)
     float *w = all + thread(), e[MANY], v[MANY];
     const struct gptq_range r = {a->scale[row], a->inverse[row], a->zero[row], 0};
     double error = a->error[3 * row];
-    UNROLL_8 for (int i = a->from; i < n; i++) w[i * ROWS] = a->w[(u64)i * (u64)a->out + (u64)row];
+    UNROLL_4 for (int i = a->from; i < n; i++) w[i * ROWS] = a->w[(u64)i * (u64)a->out + (u64)row];
     for (int first = a->from; first < a->to; first += MANY) {
         const float *u = a->u + (u64)first * a->ldu;
         UNROLL for (int i = 0; i < MANY; i++) v[i] = w[(first + i) * ROWS];
@@ -446,6 +446,6 @@ KERNEL(gptq_round, struct gptq_round_args)
         int next = first + MANY;
         if (a->beta > 0 && next < n) w[next * ROWS] = gptq_correct(a, row, next, w[next * ROWS]);
     }
-    UNROLL_8 for (int i = a->from; i < n; i++) a->w[(u64)i * (u64)a->out + (u64)row] = w[i * ROWS];
+    UNROLL_4 for (int i = a->from; i < n; i++) a->w[(u64)i * (u64)a->out + (u64)row] = w[i * ROWS];
     a->error[3 * row] = error;
 }
