@@ -305,15 +305,14 @@ static int open_solve(struct solve *s, int n_threads, struct err *e)
                           (double)s->bytes * 1.5 / (1 << 20));
 }
 
-/* One attempt. *done 0: the matrix is not positive definite. */
-static int solve_host(struct solve *s, struct pool *p, int *done)
+/* One attempt; 0: the matrix is not positive definite. */
+static int solve_host(struct solve *s, struct pool *p)
 {
     pool_run(p, s->f->n / STRIP, take_rows, s);
-    *done = cholesky(s, p);
-    if (!*done) return 0;
+    if (!cholesky(s, p)) return 0;
     invert(s, p);
     pool_run(p, s->f->n_blocks, put_block, s);
-    return 0;
+    return 1;
 }
 
 static int solve_device(const struct solve *s, int *done, struct err *e)
@@ -337,7 +336,8 @@ int factor_solve(struct factor *f, const struct hessian *h, double damp, struct 
     mean = live ? mean / live : 1;
     for (f->damp = damp; !rc && !done && f->damp <= 1; f->damp = done ? f->damp : 2 * f->damp) {
         s.add = f->damp * mean;
-        rc = h->on ? solve_device(&s, &done, e) : solve_host(&s, p, &done);
+        if (h->on) rc = solve_device(&s, &done, e);
+        else done = solve_host(&s, p);
         if (!done && f->damp == 0) f->damp = 0.005;
     }
     f->solved = done;
