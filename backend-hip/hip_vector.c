@@ -135,12 +135,19 @@ void hip_gather(struct hip *h, const struct be_plan *p, int op)
     hip_launch_rows(h, K_gather_rows, h->shape.n_logits, &a, sizeof a);
 }
 
+/* Spans of a row of n logits, at most `limit`, in each of which every thread has one to read. */
+static int spans_of(int n, int threads, int limit)
+{
+    int spans = (n + threads - 1) / threads;
+    return spans < limit ? spans : limit;
+}
+
 void hip_argmax(struct hip *h, const struct be_plan *p, int op)
 {
-    int rows = h->shape.n_logits,
-        spans = rows <= ARGMAX_FEW_ROWS ? ARGMAX_SPANS : ARGMAX_SPANS_OF_MANY;
-    struct argmax_args a = {hip_in(p, op, 0), h->d_largest, hip_out(p, op, 0), hip_width(p, op),
-                            spans};
+    int rows = h->shape.n_logits, vocab = hip_width(p, op);
+    int spans = spans_of(vocab, THREADS,
+                         rows <= ARGMAX_FEW_ROWS ? ARGMAX_SPANS : ARGMAX_SPANS_OF_MANY);
+    struct argmax_args a = {hip_in(p, op, 0), h->d_largest, hip_out(p, op, 0), vocab, spans};
     CHECK(rows <= h->config.max_rows);
     hip_launch(h, K_argmax_spans, (struct hip_blocks){(size_t)rows, (size_t)spans, 1, 0}, &a,
                sizeof a);
@@ -167,8 +174,9 @@ void hip_score(struct hip *h, const struct be_plan *p, int op)
 void hip_sample(struct hip *h, const struct be_plan *p, int op)
 {
     enum { BLOCKS = 256 };
-    int rows = h->shape.n_samples, few = rows <= SAMPLE_FEW;
-    int n_spans = rows <= BLOCKS / SAMPLE_SPANS ? SAMPLE_SPANS : BLOCKS / rows;
+    int rows = h->shape.n_samples, few = rows <= SAMPLE_FEW, vocab = hip_width(p, op);
+    int n_spans = spans_of(vocab, SAMPLE_THREADS,
+                           rows <= BLOCKS / SAMPLE_SPANS ? SAMPLE_SPANS : BLOCKS / rows);
     struct sample_args a = {.logits = hip_in(p, op, 0),
                             .draw = h->shape.d_sample,
                             .change = h->shape.d_change,
@@ -176,7 +184,7 @@ void hip_sample(struct hip *h, const struct be_plan *p, int op)
                             .slot = few ? h->d_slots : NULL,
                             .score = hip_op(p, op)->in[2] < 0 ? NULL : hip_in(p, op, 2),
                             .masks = h->shape.d_masks,
-                            .vocab = hip_width(p, op),
+                            .vocab = vocab,
                             .n_spans = n_spans};
     if (few) {
         const struct hip_blocks spans = {(size_t)n_spans, (size_t)rows, 1, 0};
