@@ -7,12 +7,14 @@
 
 static const char *always(void) { return 0; }
 
+enum { PANEL = 16 }; /* outputs whose codes lie together */
+
 /* The codes of 8 inputs of output n from input j on, a multiple of 8: of + b is of inputs j + b and
  * j + b + 4, b < 4. */
 static const uint8_t *codes_at(const struct linear *w, int n, int j)
 {
-    return w->codes + ((size_t)(n / 16) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 +
-           (size_t)(n % 16 * 4);
+    return w->codes + ((size_t)(n / PANEL) * (size_t)(w->k / 8) + (size_t)(j / 8)) * 64 +
+           (size_t)(n % PANEL * 4);
 }
 
 /* n inputs of output n from j0 on, multiples of 8, as codes. */
@@ -23,64 +25,60 @@ static void unpack_codes(const struct linear *w, int n, int j0, int count, int *
         for (int b = 0; b < 4; b++) dst[j + b] = of[b] & 15, dst[j + b + 4] = of[b] >> 4;
 }
 
-/* The same as code - zero (one group). */
-static void unpack_row(const struct linear *w, int n, int j0, int count, double *dst)
+/* Scale and zero point of output 0 of panel p for the group of input j. */
+static size_t group_at(const struct linear *w, int p, int j)
 {
-    int zero = w->zeros[((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 +
-                        (size_t)(n % 16)],
-        codes[CPU_SUBGROUP];
-    unpack_codes(w, n, j0, count, codes);
-    for (int j = 0; j < count; j++) dst[j] = codes[j] - zero;
+    return ((size_t)p * (size_t)w->n_groups + (size_t)(j / w->group)) * PANEL;
 }
 
-/* Rows whose sums are added up beside one another, each in its order: an addition takes several
- * cycles, and another row's may begin in each. */
-enum { BESIDE = 4 };
-
-/* Products of w [n] and each of `rows` rows of x [rows][stride]: first[r] += scale * them. */
-static void add_products(const double *w, int n, double scale, const float *x, size_t stride,
-                         int rows, double *first)
+/* Inputs j0 .. j0+count-1 of panel p, of one group, as code - zero: dst [count][PANEL]. */
+static void unpack_panel(const struct linear *w, int p, int j0, int count, double *dst)
 {
-    for (int r = 0; r < rows && rows < BESIDE; r++) {
-        double sum = 0;
-        for (int j = 0; j < n; j++) sum += w[j] * x[(size_t)r * stride + (size_t)j];
-        first[r] += scale * sum;
-    }
-    for (int r0 = 0; r0 < rows && rows >= BESIDE; r0 += BESIDE) {
-        const float *row[BESIDE];
-        double sum[BESIDE] = {0};
-        for (int i = 0; i < BESIDE; i++) /* the last row again where there are fewer */
-            row[i] = x + (size_t)(r0 + i < rows ? r0 + i : rows - 1) * stride;
-        for (int j = 0; j < n; j++)
-            for (int i = 0; i < BESIDE; i++) sum[i] += w[j] * row[i][j];
-        for (int i = 0; i < BESIDE && r0 + i < rows; i++) first[r0 + i] += scale * sum[i];
-    }
+    const uint8_t *zero = w->zeros + group_at(w, p, j0), *of = codes_at(w, p * PANEL, j0);
+    for (int j = 0; j < count; j += 8, of += 64)
+        for (int b = 0; b < 4; b++)
+            for (int i = 0; i < PANEL; i++) {
+                dst[(j + b) * PANEL + i] = (of[4 * i + b] & 15) - zero[i];
+                dst[(j + b + 4) * PANEL + i] = (of[4 * i + b] >> 4) - zero[i];
+            }
+}
+
+/* total[i] += scale[i] * the product of codes [n][PANEL], its column i, and x [n], added up in the
+ * order of the inputs: the outputs of a panel beside one another. */
+static void add_products(const double *codes, const double *scale, const float *x, int n,
+                         double *total)
+{
+    double sum[PANEL] = {0};
+    for (int j = 0; j < n; j++, codes += PANEL)
+        for (int i = 0; i < PANEL; i++) sum[i] += codes[i] * x[j];
+    for (int i = 0; i < PANEL; i++) total[i] += scale[i] * sum[i];
 }
 
 static void ref_q4(const struct linear *w, const float *x, float *y, int rows, int p0, int p1,
                    float *scratch)
 {
-    double *total = (double *)scratch, codes[CPU_SUBGROUP];
-    int n1 = p1 * 16 < w->out ? p1 * 16 : w->out;
-    for (int r0 = 0; r0 < rows; r0 += CPU_ROW_TILE) {
-        int nr = rows - r0 < CPU_ROW_TILE ? rows - r0 : CPU_ROW_TILE;
-        for (int n = p0 * 16; n < n1; n++) {
-            for (int r = 0; r < nr; r++) total[r] = 0;
-            for (int j0 = 0, j1; j0 < w->k; j0 = j1) {
-                j1 = q4_next(w, j0);
-                double scale =
-                    f32_at(w->scales, w->scale_type,
-                           ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)(j0 / w->group)) * 16 +
-                               (size_t)(n % 16));
-                unpack_row(w, n, j0, j1 - j0, codes);
-                const float *of = x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)(j1 - j0);
-                add_products(codes, j1 - j0, scale, of, (size_t)(j1 - j0), nr, total);
+    double *total = (double *)scratch, codes[CPU_SUBGROUP * PANEL], scale[PANEL];
+    for (int p = p0; p < p1; p++)
+        for (int r0 = 0; r0 < rows; r0 += CPU_ROW_TILE) {
+            const int nr = rows - r0 < CPU_ROW_TILE ? rows - r0 : CPU_ROW_TILE,
+                      n = w->out - p * PANEL < PANEL ? w->out - p * PANEL : PANEL;
+            memset(total, 0, (size_t)(nr * PANEL) * sizeof *total);
+            for (int j0 = 0, count; j0 < w->k; j0 += count) {
+                count = q4_next(w, j0) - j0;
+                const float *of = x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)count;
+                for (int i = 0; i < PANEL; i++)
+                    scale[i] = f32_at(w->scales, w->scale_type, group_at(w, p, j0) + (size_t)i);
+                unpack_panel(w, p, j0, count, codes);
+                for (int r = 0; r < nr; r++, of += count)
+                    add_products(codes, scale, of, count, total + r * PANEL);
             }
             for (int r = 0; r < nr; r++)
-                y[(size_t)(r0 + r) * (size_t)w->out + (size_t)n] =
-                    (float)(total[r] + (w->bias ? w->bias[n] : 0));
+                for (int i = 0; i < n; i++) {
+                    const int o = p * PANEL + i;
+                    y[(size_t)(r0 + r) * (size_t)w->out + (size_t)o] =
+                        (float)(total[r * PANEL + i] + (w->bias ? w->bias[o] : 0));
+                }
         }
-    }
 }
 
 static void ref_quantize(const struct linear *w, const float *x, int row, const struct q4_digits *q)
@@ -137,6 +135,10 @@ static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y,
                     (float)(total[r] + (w->bias ? w->bias[n] : 0));
         }
 }
+
+/* Rows whose sums are added up beside one another, each in its order: an addition takes several
+ * cycles, and another row's may begin in each. */
+enum { BESIDE = 4 };
 
 static void ref_dense(const struct linear *w, const float *x, float *y, int rows, int n0, int n1)
 {
@@ -229,7 +231,8 @@ static void integers_of(const struct attend_task *t, enum kv_part part, int pos,
     for (int d = 0; d < count; d++) {
         int at = (int)part_at(part, d, c, t->head_dim), code;
         if (is_packed) {
-            int pair = packed_codes(p, part, n)[at % half], lo = packed_lo(p, part, n)[d];
+            int pair = packed_codes(p, part, n)[at < half ? at : at - half],
+                lo = packed_lo(p, part, n)[d];
             code = (part == KEYS ? lo - bias : (int8_t)lo) +
                    packed_step(p, part, n)[d] * (at < half ? pair & 15 : pair >> 4);
         } else {
@@ -315,13 +318,16 @@ static double key_dot(const struct attend_task *t, const double *q, const double
 }
 
 /* Two passes over the positions (maximum, then sums): the scores of any number of positions need no
- * memory. */
+ * memory. Those of the first ones are kept. */
 static void ref_attend(const struct attend_task *t, float *scratch)
 {
+    enum { KEPT = 512 };
     (void)scratch;
     for (int r = 0; r < t->n_rows; r++)
         for (int h = 0; h < t->n_heads; h++) {
             double q[1024], plain[1024]; /* head_dim <= 1024, checked by core/model/model.c */
+            double score[KEPT];
+            const int first = attend_first(t, r);
             const float *given = t->q + (size_t)r * (size_t)t->row_stride +
                                  (size_t)h * (size_t)t->head_dim;
             query_of(t, given, q);
@@ -329,11 +335,15 @@ static void ref_attend(const struct attend_task *t, float *scratch)
             float *out = t->out + (size_t)r * (size_t)t->out_stride +
                          (size_t)h * (size_t)t->value_dim;
             double acc[1024] = {0}, sink = t->sinks ? t->sinks[h] : -INFINITY, max = sink;
-            for (int p = attend_first(t, r); p <= t->pos0 + r; p++)
-                max = fmax(max, key_dot(t, q, plain, p));
+            for (int p = first; p <= t->pos0 + r; p++) {
+                double s = key_dot(t, q, plain, p);
+                if (p - first < KEPT) score[p - first] = s;
+                max = fmax(max, s);
+            }
             double sum = t->sinks ? exp(sink - max) : 0;
-            for (int p = attend_first(t, r); p <= t->pos0 + r; p++) {
-                double w = exp(key_dot(t, q, plain, p) - max), value[1024];
+            for (int p = first; p <= t->pos0 + r; p++) {
+                double s = p - first < KEPT ? score[p - first] : key_dot(t, q, plain, p);
+                double w = exp(s - max), value[1024];
                 sum += w;
                 value_of(t, p, value);
                 for (int d = 0; d < t->value_dim; d++) acc[d] += w * value[d];
@@ -413,7 +423,7 @@ static void ref_route(const struct route_task *t)
     const struct op *op = t->op;
     int n = op->as.route.n_experts, top = op->as.route.top_k, nan = 0, j = 0;
     double s[ROUTE_MAX_EXPERTS], choice[ROUTE_MAX_EXPERTS] = {0}, max = -INFINITY, sum = 0,
-                                                                  chosen = 0;
+                                 chosen = 0;
     char is[ROUTE_MAX_EXPERTS] = {0};
     for (int i = 0; i < n; i++) max = t->x[i] > max ? t->x[i] : max; /* NaN excluded */
     for (int i = 0; i < n; i++) {
