@@ -23,7 +23,7 @@ SHARED  ?= ../shared
 VERSION := 0.2
 STATIC  := $(if $(STATIC)$(filter -static%,$(LDFLAGS)),1)
 B       := $(if $(SAN),build-san,$(if $(STATIC),build-static,build))
-CFLAGS  ?= -O2 $(if $(SAN),-g1,-g)
+CFLAGS  ?= $(if $(SAN),-O1 -g1,-O2 -g)
 Q       := $(if $(V),,@)
 SAY     := @$(if $(V),:,echo ' ')
 
@@ -58,7 +58,7 @@ ALL_CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-
 ALL_LDFLAGS += -fsanitize=address,undefined
 endif
 # Static where Debian ships the archive: the binary needs libc and libm and nothing else on the node it is copied to.
-LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -llzma -ledit -ltinfo -lbsd -lmd $(if $(STATIC),,-Wl,-Bdynamic) -lm
+LIBS := -Wl,-Bstatic -ljansson -lpcre2-8 -lutf8proc -lz -lzstd -llzma -ledit -ltinfo -lbsd -lmd $(if $(STATIC),,-Wl,-Bdynamic) -lm
 
 comma := ,
 objects = $(patsubst %.c,$B/%.o,$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c)) # of a folder and those in it
@@ -168,7 +168,7 @@ demo-real:
 # The library has the programs' objects: all are position-independent and hide what opt4gptq.h does not name. Its libraries are
 # shared ones, because Debian's libjansson.a is not position-independent.
 SONAME    := libopt4gptq.so.0
-LIB_LIBS  := -ljansson -lpcre2-8 -lutf8proc -lz -llzma -lmd -lm
+LIB_LIBS  := -ljansson -lpcre2-8 -lutf8proc -lz -lzstd -llzma -lmd -lm
 lib: $B/$(SONAME) $B/opt4gptq.pc
 $B/$(SONAME): $(ENGINE) $(CORE) $(CPU) $(HIP) engine/opt4gptq.map
 	$(SAY) LD $@

@@ -4,8 +4,8 @@
 
 #include "core/base/err.h"
 
-/* A code object, or the text of a PTX module: part `nth` of the xz stream from data up to end, which
- * holds several, each behind a line with its size and crc32. */
+/* A code object, or the text of a PTX module: part `nth` of the zstd stream from data up to end,
+ * which holds several, each behind a line with its size and crc32. */
 struct hip_image {
     const char *arch; /* "gfx906", .. "gfx11-generic", .. or "sm_70" */
     const unsigned char *data, *end;
