@@ -23,7 +23,7 @@ SHARED  ?= ../shared
 VERSION := 0.2
 STATIC  := $(if $(STATIC)$(filter -static%,$(LDFLAGS)),1)
 B       := $(if $(SAN),build-san,$(if $(STATIC),build-static,build))
-CFLAGS  ?= $(if $(SAN),-O1 -g1,-O2 -g)
+CFLAGS  ?= -O2 $(if $(SAN),-g1,-g)
 Q       := $(if $(V),,@)
 SAY     := @$(if $(V),:,echo ' ')
 

@@ -4,6 +4,7 @@
  * and tests/data/gptq without SHARED_DIR
  *        e2e --hip LIBRARY BUILD_DIR [DIR..]  the GPU backend through that library ("default": what
  *                                             is installed), on DIR or the checkpoints in it
+ *        e2e --hip-f16 LIBRARY BUILD_DIR [DIR..]  the same in f16 alone
  *        e2e --cpu BUILD_DIR DIR..            every instruction set of this machine
  *        e2e --auto BUILD_DIR [SHARED_DIR]    as the first, of the sets only the one that the CPU
  * backend takes Prints a table. A checkpoint may amplify roundings: fp16 logits may also be off by
@@ -459,7 +460,9 @@ static void test_all(const char *shared, const struct config *few, const struct 
 int main(int argc, char **argv)
 {
     if (argc < 2 || !mkdtemp(temp_dir)) return 2;
-    int gpu = argc > 3 && !strcmp(argv[1], "--hip"), cpu = argc > 3 && !strcmp(argv[1], "--cpu"),
+    int halves = argc > 3 && !strcmp(argv[1], "--hip-f16"),
+        gpu = halves || (argc > 3 && !strcmp(argv[1], "--hip")),
+        cpu = argc > 3 && !strcmp(argv[1], "--cpu"),
         only_auto = argc > 2 && !strcmp(argv[1], "--auto");
     build_dir = argv[gpu ? 3 : cpu || only_auto ? 2 : 1];
     if (gpu && strcmp(argv[2], "default")) library = argv[2];
@@ -467,7 +470,7 @@ int main(int argc, char **argv)
     printf(
         "largest |logit difference| to transformers in standard deviations, and greedy tokens\n");
     if (gpu || cpu) {
-        configs = gpu ? gpu_configs : every_set;
+        configs = gpu ? gpu_configs + halves : every_set;
         for (int i = gpu ? 4 : 3; i < argc; i++) test_path(argv[i]);
     } else {
         const char *shared = argc > 2 + only_auto ? argv[2 + only_auto] : "../shared";
