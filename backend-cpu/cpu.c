@@ -20,20 +20,24 @@ struct mapping {
     size_t bytes;
 };
 
+/* Small blocks are of the heap, of which many come and go at the cost of none; zeros, too. */
 static void *cpu_alloc(struct be *be, size_t bytes)
 {
     (void)be;
     if (bytes > SIZE_MAX / 2) return NULL;
     bytes += BLOCK_HEADER;
-    size_t huge = bytes / HUGE_PAGE * HUGE_PAGE, slack = huge ? HUGE_PAGE : 0;
-    char *p = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE,
+    size_t huge = bytes / HUGE_PAGE * HUGE_PAGE;
+    if (!huge) {
+        bytes = (bytes + BLOCK_HEADER - 1) / BLOCK_HEADER * BLOCK_HEADER;
+        char *small = aligned_alloc(BLOCK_HEADER, bytes);
+        return small ? (char *)memset(small, 0, bytes) + BLOCK_HEADER : NULL;
+    }
+    char *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
-    struct mapping m = {p, bytes + slack};
-    if (huge) {
-        p += -(uintptr_t)p % HUGE_PAGE;
-        madvise(p, huge, MADV_HUGEPAGE); /* where the kernel knows it */
-    }
+    struct mapping m = {p, bytes + HUGE_PAGE};
+    p += -(uintptr_t)p % HUGE_PAGE;
+    madvise(p, huge, MADV_HUGEPAGE); /* where the kernel knows it */
     memcpy(p, &m, sizeof m);
     return p + BLOCK_HEADER;
 }
@@ -44,7 +48,8 @@ static void cpu_free(struct be *be, void *d)
     if (!d) return;
     struct mapping m;
     memcpy(&m, (char *)d - BLOCK_HEADER, sizeof m);
-    munmap(m.start, m.bytes);
+    if (m.start) munmap(m.start, m.bytes);
+    else free((char *)d - BLOCK_HEADER);
 }
 
 static void cpu_copy_in(struct be *be, void *d_dst, const void *src, size_t bytes)
@@ -126,8 +131,9 @@ static size_t thread_bytes(const struct scratch_need *n)
     size_t codes = (size_t)CPU_PANELS * 32 * (size_t)n->k;
     size_t most = q4 > attend ? q4 : attend;
     if (most < delta) most = delta;
-    _Static_assert((2 * CONV_WIDTH - 1) * CONV_CHANNELS <= CPU_PANELS * 16 * (CPU_SUBGROUP +
-                   CPU_ROW_TILE), "scratch of OP_CONV");
+    _Static_assert((2 * CONV_WIDTH - 1) * CONV_CHANNELS <=
+                       CPU_PANELS * 16 * (CPU_SUBGROUP + CPU_ROW_TILE),
+                   "scratch of OP_CONV");
     return (most * sizeof(float) + codes + 4095) / 4096 * 4096;
 }
 

@@ -227,19 +227,24 @@ static void integers_of(const struct attend_task *t, enum kv_part part, int pos,
     const float *scales = is_packed   ? packed_scales(p, n, t->latent ? 1 : 2)
                           : t->latent ? latent_scales(p, t->head_dim)
                                       : key_scales(p, t->head_dim);
+    const double scale[2] = {scales[c], scales[KV_PAGE + c]};
+    const uint8_t *codes = (const uint8_t *)p + (part == KEYS ? 0 : 2 * half), *lo = codes,
+                  *step = codes;
     const int bias = part == KEYS ? KEY_BIAS : 0;
+    if (is_packed) {
+        codes = (const uint8_t *)packed_codes(p, part, n);
+        lo = (const uint8_t *)packed_lo(p, part, n), step = packed_step(p, part, n);
+    }
     for (int d = 0; d < count; d++) {
         int at = (int)part_at(part, d, c, t->head_dim), code;
         if (is_packed) {
-            int pair = packed_codes(p, part, n)[at < half ? at : at - half],
-                lo = packed_lo(p, part, n)[d];
-            code = (part == KEYS ? lo - bias : (int8_t)lo) +
-                   packed_step(p, part, n)[d] * (at < half ? pair & 15 : pair >> 4);
+            int pair = codes[at < half ? at : at - half];
+            code = (part == KEYS ? lo[d] - bias : (int8_t)lo[d]) +
+                   step[d] * (at < half ? pair & 15 : pair >> 4);
         } else {
-            code = part == KEYS ? (uint8_t)p[at] - bias : (int8_t)p[2 * half + at];
+            code = part == KEYS ? codes[at] - bias : (int8_t)codes[at];
         }
-        const int second = t->latent ? d >= t->value_dim : part == VALUES;
-        x[d] = code * (double)scales[second * KV_PAGE + c];
+        x[d] = code * scale[t->latent ? d >= t->value_dim : part == VALUES];
     }
 }
 
