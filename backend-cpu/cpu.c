@@ -20,7 +20,8 @@ struct mapping {
     size_t bytes;
 };
 
-/* Small blocks are of the heap, of which many come and go at the cost of none; zeros, too. */
+/* Zeros. Blocks below a huge page are of the heap, and their header names no mapping: one for each
+ * small block costs the kernel more than its use. */
 static void *cpu_alloc(struct be *be, size_t bytes)
 {
     (void)be;

@@ -23,14 +23,10 @@ EMBED_IMAGES(amd);
 EMBED_IMAGES(nvidia);
 EMBED_IMAGES(sources);
 EMBED(".globl hip_kernel_table\nhip_kernel_table", "gfx906.tsv");
-#define AMD(arch, nth)                                                                             \
-    {                                                                                              \
-#arch, hip_images_amd, hip_images_amd_end, 0, nth                                          \
-    }
-#define NVIDIA(arch, nth)                                                                          \
-    {                                                                                              \
-#arch, hip_images_nvidia, hip_images_nvidia_end, 1, nth                                    \
-    }
+#define IMAGE(arch, of, is_ptx, nth)                                                               \
+    (struct hip_image) { arch, hip_images_##of, hip_images_##of##_end, is_ptx, nth }
+#define AMD(arch, nth) IMAGE(#arch, amd, 0, nth)
+#define NVIDIA(arch, nth) IMAGE(#arch, nvidia, 1, nth)
 #else
 const char hip_kernel_table[] = "";
 #endif
@@ -48,7 +44,7 @@ const struct hip_image hip_images[] = {
 
 const struct hip_image hip_kernel_sources =
 #ifdef HIP_IMAGES
-    {"sources", hip_images_sources, hip_images_sources_end, 0, 0};
+    IMAGE("sources", sources, 0, 0);
 #else
     {0};
 #endif
