@@ -25,16 +25,18 @@ static void unpack_codes(const struct linear *w, int n, int j0, int count, int *
         for (int b = 0; b < 4; b++) dst[j + b] = of[b] & 15, dst[j + b + 4] = of[b] >> 4;
 }
 
-/* Scale and zero point of output 0 of panel p for the group of input j. */
-static size_t group_at(const struct linear *w, int p, int j)
+/* Scale and zero point of a group of output n. */
+static size_t group_at(const struct linear *w, int n, int group)
 {
-    return ((size_t)p * (size_t)w->n_groups + (size_t)(j / w->group)) * PANEL;
+    return ((size_t)(n / PANEL) * (size_t)w->n_groups + (size_t)group) * PANEL +
+           (size_t)(n % PANEL);
 }
 
 /* Inputs j0 .. j0+count-1 of panel p, of one group, as code - zero: dst [count][PANEL]. */
 static void unpack_panel(const struct linear *w, int p, int j0, int count, double *dst)
 {
-    const uint8_t *zero = w->zeros + group_at(w, p, j0), *of = codes_at(w, p * PANEL, j0);
+    const uint8_t *zero = w->zeros + group_at(w, p * PANEL, j0 / w->group),
+                  *of = codes_at(w, p * PANEL, j0);
     for (int j = 0; j < count; j += 8, of += 64)
         for (int b = 0; b < 4; b++)
             for (int i = 0; i < PANEL; i++) {
@@ -67,7 +69,8 @@ static void ref_q4(const struct linear *w, const float *x, float *y, int rows, i
                 count = q4_next(w, j0) - j0;
                 const float *of = x + (size_t)j0 * (size_t)rows + (size_t)r0 * (size_t)count;
                 for (int i = 0; i < PANEL; i++)
-                    scale[i] = f32_at(w->scales, w->scale_type, group_at(w, p, j0) + (size_t)i);
+                    scale[i] = f32_at(w->scales, w->scale_type,
+                                      group_at(w, p * PANEL + i, j0 / w->group));
                 unpack_panel(w, p, j0, count, codes);
                 for (int r = 0; r < nr; r++, of += count)
                     add_products(codes, scale, of, count, total + r * PANEL);
@@ -121,9 +124,7 @@ static void ref_q4i(const struct linear *w, const struct q4_digits *x, float *y,
             for (int r = 0; r < nr; r++) total[r] = 0;
             for (int j0 = 0, j1; j0 < q4i_inputs(w); j0 = j1, s += (size_t)x->rows) {
                 j1 = q4_next(w, j0);
-                size_t at = ((size_t)(n / 16) * (size_t)w->n_groups + (size_t)q4i_group_of(w, j0)) *
-                                16 +
-                            (size_t)(n % 16);
+                const size_t at = group_at(w, n, q4i_group_of(w, j0));
                 integer_codes(w, n, j0, j1 - j0, w->zeros[at], codes);
                 for (int r = 0; r < nr; r++)
                     total[r] += (double)f32_at(w->scales, w->scale_type, at) *

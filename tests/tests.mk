@@ -60,7 +60,7 @@ $(UNITS:%=$B/tests/unit/%.o): ALL_CFLAGS += -DSHARED_DIR='"$(SHARED)"'
 $(UNITS:%=$(BIN)/%): LIBS += -lcmocka
 $(UNITS:%=$(BIN)/%): $(BIN)/%: $B/tests/unit/%.o $(ROOMS)
 # these count allocations within a step
-$(BIN)/unit_scheduler $(BIN)/unit_sched_beside $(BIN)/unit_sched_grammar $(BIN)/unit_sched_drafts $(BIN)/unit_sched_store $(BIN)/unit_replicas: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=mmap
+$(BIN)/unit_scheduler $(BIN)/unit_sched_beside $(BIN)/unit_sched_grammar $(BIN)/unit_sched_drafts $(BIN)/unit_sched_store $(BIN)/unit_replicas: ALL_LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap
 # this one compiles grammars as slowly as it wants
 $(BIN)/unit_constraint: ALL_LDFLAGS += -Wl,--wrap=grammar_open,--wrap=vocabulary_open
 # this one opens no file for a while

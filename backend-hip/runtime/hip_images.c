@@ -10,7 +10,7 @@
 
 /* HIP_IMAGES is the folder of the compiled kernels, given by the Makefile when it could compile
  * them. They lie there as zstd makes them: with zlib, whose window is 32 KiB, they take twice the
- * room; xz takes 3% less, but ten times as long to unpack them when a run begins. Images one by one
+ * room; xz takes 2% less, but ten times as long to unpack them when a run begins. Images one by one
  * take 1.6 times the room of a vendor's together. */
 #ifdef HIP_IMAGES
 #define EMBED(symbol, file)                                                                        \

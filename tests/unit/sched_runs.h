@@ -15,10 +15,12 @@
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t alignment, size_t n);
 void *__real_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t alignment, size_t n);
 void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
 
 static atomic_int in_step, n_allocations;
@@ -33,6 +35,10 @@ static void count(void)
 void *__wrap_malloc(size_t n) { return count(), __real_malloc(n); }
 void *__wrap_calloc(size_t n, size_t size) { return count(), __real_calloc(n, size); }
 void *__wrap_realloc(void *p, size_t n) { return count(), __real_realloc(p, n); }
+void *__wrap_aligned_alloc(size_t alignment, size_t n)
+{
+    return count(), __real_aligned_alloc(alignment, n);
+}
 void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
 {
     return count(), __real_mmap(p, n, prot, flags, fd, at);
